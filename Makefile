@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# Bobtail. `make help` lists the targets; `make demo` and `make test` are the two that matter.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+SEEDS ?= 2000
+REPORT := hack/report/report.py
+MEASURED := build/measurements
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Everyday
+.PHONY: deps build test verify generate format clean
+deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
+	@hack/deps/install
+
+build: deps-dev ## Build the dataplane (C) and the Go programs into build/
+	@hack/dataplane build release
+	@mkdir -p build/bin
+	CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/... ./e2e/cluster/cmd/... ./e2e/cmd/... ./clients/go/r2p2/example/...
+
+.PHONY: deps-dev
+deps-dev:
+	@hack/deps/install --only=dev
+
+test: deps ## Run every test: unit, sanitizers, simulator, fuzzing, API server, cluster
+	@hack/test/run.py $(TEST_FLAGS)
+
+verify: ## Check generated files, format, lint, layering, API conventions, docs
+	@hack/verify/all
+
+generate: ## Regenerate deepcopy, CRDs, RBAC and chart copies
+	@hack/generate
+
+format: ## Format Go and C sources
+	@gofmt -w operator clients e2e
+	@git ls-files 'dataplane/*.c' 'dataplane/*.h' | xargs clang-format -i
+
+clean: ## Remove build/ (the tool cache outside the tree stays)
+	rm -rf build
+
+##@ The product on a real cluster
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main
+images: ## Build every component's image from the one Dockerfile
+	@images/build
+
+push: images ## Push the images: make push REGISTRY=registry.example.com
+	@images/push $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY=host[:port][/path]))
+
+demo: ## The main job: real cluster, RpcService, load, overload, recovery, measured SLO
+	@e2e/run demo
+
+demo-down: ## Remove the demo and the embedded cluster, and prove that nothing is left
+	@e2e/run demo-down
+
+cluster-up: ## Start only the embedded cluster
+	@e2e/run cluster-up
+
+cluster-down: ## Stop the embedded cluster
+	@e2e/run demo-down
+
+e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
+	@e2e/run e2e-main
+
+##@ The dataplane
+.PHONY: sim sim-soak fuzz
+sim: ## Queueing figures, fault seeds and planted bugs in the simulator
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	dataplane/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
+	  $(REPORT) sim --measurements $(MEASURED)/sim.json && exit $$code
+
+sim-soak: ## A long seed sweep: make sim-soak SEEDS=100000
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --seeds=$(SEEDS) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
+	  $(REPORT) sim-soak --measurements $(MEASURED)/sim-soak.json && exit $$code
+
+fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
+	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

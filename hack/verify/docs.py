@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Docs are tests: every shell block says where it is run, and those blocks are run.
+
+A fenced block that starts with ```sh carries one tag more: `ci` (run on every
+change, no cluster), `cluster` (run against the embedded cluster), `nightly`
+(listed, run by hand or at night) or `output` (what a command printed). YAML
+blocks need no tag; one tagged `apply` is server-side dry-run by `run cluster`.
+
+  docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md
+  docs.py run TAG        run the blocks of that tag, one shell a file, in order
+  docs.py list TAG       print them
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TAGS = {"ci", "cluster", "nightly", "output"}
+FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
+# r109_feedback..., "R-109", m21_..., q61_...
+CITED = re.compile(r"\b([RMQrmq])-?(\d{1,3}a?)(?=[_\b\W])")
+TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal")
+
+
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(path):
+    """(line, language, tags, body) of each fenced block of a page."""
+    text = path.read_text()
+    for m in FENCE.finditer(text):
+        yield text[: m.start()].count("\n") + 1, m.group(1), m.group(2).split(), m.group(3)
+
+
+def check_tags():
+    bad = []
+    for page in pages():
+        for line, lang, tags, _ in blocks(page):
+            if lang in ("sh", "bash", "console") and not TAGS & set(tags):
+                bad.append(f"{page.relative_to(ROOT)}:{line}: shell block without a tag (one of {', '.join(sorted(TAGS))})")
+    return bad
+
+
+def is_test(path):
+    return path.name.startswith("test_") or path.stem.endswith("_test") or "tests" in path.parts or "fuzz" in path.parts
+
+
+def cited_rules():
+    """{rule id: first place that cites it} over the test sources."""
+    found = {}
+    for top in TEST_FILES:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in {".c", ".h", ".go", ".py", ".yaml"} or not is_test(path):
+                continue
+            for i, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                for kind, number in re.findall(r"\b([RMQ])-(\d{1,3}a?)\b", line) + re.findall(r"\b([rmq])(\d{1,3}a?)_", line):
+                    if top != "operator/internal" or kind.isupper():
+                        found.setdefault(f"{kind.upper()}-{number}", f"{path.relative_to(ROOT)}:{i}")
+    return found
+
+
+def check_rules():
+    protocol = ROOT / "docs" / "protocol.md"
+    stated = set(re.findall(r"^\|\s*([RMQ]-\d{1,3}a?)\s*\|", protocol.read_text(), re.M)) if protocol.exists() else set()
+    return [f"{place}: cites {rule}, which docs/protocol.md does not state" for rule, place in sorted(cited_rules().items()) if rule not in stated]
+
+
+def run(tag):
+    failed = ran = 0
+    for page in pages():
+        bodies = [(line, body) for line, lang, tags, body in blocks(page) if tag in tags and lang in ("sh", "bash")]
+        if not bodies:
+            continue
+        script = "set -euo pipefail\n" + "\n".join(body for _, body in bodies)
+        print(f"docs: {page.relative_to(ROOT)}: {len(bodies)} block(s) tagged {tag}", flush=True)
+        code = subprocess.run(["bash", "-c", script], cwd=ROOT, stdin=subprocess.DEVNULL).returncode
+        ran += len(bodies)
+        if code:
+            failed += 1
+            print(f"docs: {page.relative_to(ROOT)}: a block tagged {tag} exited {code}", file=sys.stderr)
+    print(f"{ran - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def listing(tag):
+    for page in pages():
+        for line, _, tags, body in blocks(page):
+            if tag in tags:
+                print(f"{page.relative_to(ROOT)}:{line}\n" + "".join("    " + x + "\n" for x in body.splitlines()))
+    return 0
+
+
+def main(argv):
+    if argv == ["check"]:
+        bad = check_tags() + check_rules()
+        print("\n".join(bad) if bad else "docs: every shell block is tagged, every cited rule is stated")
+        return 1 if bad else 0
+    if len(argv) == 2 and argv[0] == "run" and argv[1] in TAGS:
+        return run(argv[1])
+    if len(argv) == 2 and argv[0] == "list" and argv[1] in TAGS:
+        return listing(argv[1])
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
