@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ctl is the control protocol of Bobtail dataplanes: one JSON object
+// per packet on a SOCK_SEQPACKET Unix socket. It holds the messages, shared
+// with the sidecar and the operator, and the Server that makes a Go service
+// configurable by its sidecar exactly as the C programs are.
+package ctl
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+)
+
+const (
+	// Version is the "v" of every message.
+	Version = 1
+	// DefaultSocket is where a dataplane listens in a pod.
+	DefaultSocket = "/run/bobtail/ctl.sock"
+	// MaxInline is the longest message sent as plain text; a longer
+	// configuration travels in a sealed memfd.
+	MaxInline = 60 * 1024
+	// MaxConfig is the longest configuration accepted at all.
+	MaxConfig = 1 << 20
+)
+
+// Operations.
+const (
+	OpHello     = "hello"
+	OpApply     = "apply"
+	OpState     = "state"
+	OpCounters  = "counters"
+	OpHistogram = "histogram"
+	OpLeave     = "leave"
+)
+
+// Error codes; InvalidConfig is config.CodeInvalid.
+const (
+	CodeInvalidConfig      = config.CodeInvalid
+	CodeInvalidRequest     = "InvalidRequest"
+	CodeUnsupportedVersion = "UnsupportedVersion"
+	CodeUnknownOperation   = "UnknownOperation"
+	CodeUnknownHistogram   = "UnknownHistogram"
+	CodeHashMismatch       = "HashMismatch"
+	CodeInternal           = "Internal"
+)
+
+// Request is any message to a dataplane.
+type Request struct {
+	V             int             `json:"v"`
+	Op            string          `json:"op"`
+	Hash          string          `json:"hash,omitempty"`
+	Config        json.RawMessage `json:"config,omitempty"`
+	Memfd         bool            `json:"memfd,omitempty"`
+	Size          int             `json:"size,omitempty"`
+	Name          string          `json:"name,omitempty"`
+	WindowSeconds int             `json:"windowSeconds,omitempty"`
+}
+
+// Error is a refusal. Field is the path in the configuration or the name of
+// the request's own field, empty when neither is at fault.
+type Error struct {
+	Code    string `json:"code"`
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%s: %s", e.Code, e.Message)
+	}
+	return fmt.Sprintf("%s: %s: %s", e.Code, e.Field, e.Message)
+}
+
+// Reply is the part every answer has.
+type Reply struct {
+	V     int    `json:"v"`
+	OK    bool   `json:"ok"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// Hello identifies a dataplane process. Incarnation changes at every start.
+type Hello struct {
+	Reply
+	Role        string `json:"role"`
+	Version     string `json:"version"`
+	Incarnation uint64 `json:"incarnation"`
+	PID         int    `json:"pid"`
+}
+
+// Roles.
+const (
+	RoleRouter = "router"
+	RoleServer = "server"
+	RoleLoad   = "load"
+)
+
+// Applied acknowledges a configuration.
+type Applied struct {
+	Reply
+	Hash      string `json:"hash"`
+	Unchanged bool   `json:"unchanged"`
+}
+
+// State is what a dataplane is doing now.
+type State struct {
+	Reply
+	// Hash of the configuration in force, empty before the first one.
+	Hash          string         `json:"hash"`
+	Draining      bool           `json:"draining"`
+	UptimeSeconds float64        `json:"uptimeSeconds"`
+	Routers       []RouterHeard  `json:"routers,omitempty"` // server only
+	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
+	Queue         *QueueState    `json:"queue,omitempty"`
+	Backlog       *int           `json:"backlog,omitempty"` // server only: requests accepted and not finished
+	Workers       []ServedWorker `json:"workers,omitempty"` // server only
+}
+
+// RouterHeard is a router as a server sees it; HeardMillisecondsAgo is -1 when
+// it was never heard.
+type RouterHeard struct {
+	Address              string `json:"address"`
+	HeardMillisecondsAgo int64  `json:"heardMillisecondsAgo"`
+}
+
+// ServedWorker is one worker of a server.
+type ServedWorker struct {
+	Port    int `json:"port"`
+	Backlog int `json:"backlog"`
+}
+
+// WorkerState is one worker as a router sees it (R-128).
+type WorkerState struct {
+	Address                 string `json:"address"`
+	Port                    int    `json:"port"`
+	Joined                  bool   `json:"joined"`
+	Eligible                bool   `json:"eligible"`
+	Suspect                 bool   `json:"suspect"`
+	Ejected                 bool   `json:"ejected"`
+	N                       int    `json:"n"`
+	Outstanding             int64  `json:"outstanding"`
+	Sent                    uint64 `json:"sent"`
+	Done                    uint64 `json:"done"`
+	Lost                    uint64 `json:"lost"`
+	Incarnation             uint64 `json:"incarnation"`
+	FeedbackAgeMilliseconds int64  `json:"feedbackAgeMilliseconds"`
+}
+
+// QueueState is the central queue of a router.
+type QueueState struct {
+	Held  int `json:"held"`
+	Limit int `json:"limit"`
+}
+
+// Sample is one counter or gauge.
+type Sample struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
+}
+
+// Counters is every counter and gauge of a dataplane.
+type Counters struct {
+	Reply
+	Counters []Sample `json:"counters"`
+	Gauges   []Sample `json:"gauges"`
+}
+
+// Histogram names and sources.
+const (
+	HistogramLatency = "latency"
+	HistogramHold    = "hold"
+	HistogramService = "service"
+
+	SourceRouter = "Router"
+	SourceServer = "Server"
+	SourceClient = "Client"
+)
+
+// Histogram is one histogram over the last WindowSeconds whole seconds.
+// CoveredSeconds is less when the dataplane is younger than the window.
+type Histogram struct {
+	Reply
+	Name           string         `json:"name"`
+	Source         string         `json:"source"`
+	WindowSeconds  int            `json:"windowSeconds"`
+	CoveredSeconds int            `json:"coveredSeconds"`
+	Histogram      *ll7.Histogram `json:"histogram"`
+	Requests       uint64         `json:"requests"` // arrived in the window
+	Rejected       uint64         `json:"rejected"` // answered by DROP in the window
+}
+
+// MaxWindowSeconds is how far back the dataplane's slices reach.
+const MaxWindowSeconds = 600
+
+// Draining acknowledges leave.
+type Draining struct {
+	Reply
+	Draining bool `json:"draining"`
+}
