@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The R2P2 request router (spec/jbsq-router.md): takes REQ0 and FEEDBACK packets and the time, gives back packets to
+// send. Pure: no clock, no system call, no allocation after init. One thread per router object.
+//
+// Times are ns of one monotonic clock. Packets given in belong to the router until they appear in txq or go back to
+// the pool; the pool must be larger than centralQueueLimit, since held requests stay in their packet.
+#ifndef BOBTAIL_ROUTER_H
+#define BOBTAIL_ROUTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/histogram.h"
+#include "base/pkt.h"
+#include "router/router_config.h"
+#include "router/router_stats.h"
+
+struct bt_router;
+
+/* bt_pkt.local: the port a packet came in on or must leave by. */
+enum bt_router_port { BT_ROUTER_PORT_REQUEST = 0, BT_ROUTER_PORT_FEEDBACK = 1 };
+
+/* Bytes of memory init needs, 64-byte aligned; 0 if the setup is out of bounds. */
+size_t bt_router_bytes(const struct bt_router_setup *setup);
+
+/* Builds a router without members in mem (bytes ≥ bt_router_bytes, alignment 64). NULL if setup or memory is wrong.
+ * Every request gets DROP until the first apply. */
+struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router_setup *setup, uint64_t now);
+
+/* Applies a configuration whole, or refuses it whole and leaves the state alone (false; why says which field).
+ * Members that stay keep their counters (R-107); removed ones get nothing new and are drained. Credits freed by the
+ * change are used at the next tick, which bt_router_next then reports as due. */
+bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                     struct bt_router_refusal *why);
+
+/* A packet from the request port. Forwarded, held, answered with DROP or discarded and counted. */
+void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq);
+
+/* A packet from the feedback port; frees credits, so held requests may leave in txq. */
+void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq);
+
+/* The network said a worker's port is closed (ICMP): suspect until its next FEEDBACK. Unknown addresses are ignored. */
+void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_addr *worker);
+
+/* Runs everything due at now; bt_router_next gives the earliest time at which calling it again is of use
+ * (UINT64_MAX = never, ≤ now = at once). Calling it late or too often is harmless. */
+void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq);
+uint64_t bt_router_next(const struct bt_router *r);
+
+/* Starts draining: requests are still forwarded. bt_router_drained is true once nothing is held and no request came
+ * for quiet_ns since. */
+void bt_router_drain(struct bt_router *r, uint64_t now);
+bool bt_router_draining(const struct bt_router *r);
+bool bt_router_drained(const struct bt_router *r, uint64_t now, uint64_t quiet_ns);
+
+/* Returns every held packet to the pool, unanswered. For tear-down only. */
+void bt_router_discard_held(struct bt_router *r);
+
+/* Counters and gauges at now. descs[i] names counter[i]; malformed_descs[m] names malformed[m] (name NULL = unused). */
+extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];
+extern const struct bt_counter_desc bt_router_malformed_descs[BT_ROUTER_MCASES];
+void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out);
+
+/* Row of the i-th configured member (i < members of bt_router_stats); false past the end. */
+bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out);
+
+/* One-second slices: REQ0 in → FEEDBACK (unanswered = +inf), and time spent in the central FIFO. */
+const struct bt_hist_slices *bt_router_latency(const struct bt_router *r);
+const struct bt_hist_slices *bt_router_hold(const struct bt_router *r);
+
+/* Requests that arrived and DROPs (router's and workers') in the last window seconds before now. */
+void bt_router_window(const struct bt_router *r, uint64_t now, uint32_t seconds, uint64_t *requests,
+                      uint64_t *rejected);
+
+#endif

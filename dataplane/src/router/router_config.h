@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a router is told: once at start (setup) and at every apply (config). Kept apart from router.h so that the
+// control code which builds these structures from JSON needs nothing else of the router.
+#ifndef BOBTAIL_ROUTER_CONFIG_H
+#define BOBTAIL_ROUTER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+#include "base/pkt.h"
+
+struct bt_keyring; /* wire/tag.h */
+
+#define BT_ROUTER_MEMBERS_MAX 1024u /* workers of one service */
+#define BT_ROUTER_DEPTH_MAX 64u     /* cap of n */
+
+/* Load-balancing policies (spec/jbsq-router.md §1). The value is the index into the policy table. */
+enum bt_router_policy {
+    BT_ROUTER_JBSQ = 0,         /* fewest outstanding with a free slot, else the central FIFO */
+    BT_ROUTER_JSQ = 1,          /* fewest outstanding, no bound */
+    BT_ROUTER_POWER_OF_TWO = 2, /* two distinct random workers, the shorter queue */
+    BT_ROUTER_ROUND_ROBIN = 3,  /* next in the ring */
+    BT_ROUTER_RANDOM = 4,       /* uniform */
+    BT_ROUTER_POLICIES
+};
+
+/* How a forwarded request keeps the client's identity. */
+enum bt_router_forwarding {
+    BT_FORWARD_ENCAPSULATED = 0, /* router's own source address + option kind 1 */
+    BT_FORWARD_TRANSPARENT = 1,  /* client's source address, the driver must be able to send it */
+};
+
+/* Timer profile of the device. */
+enum bt_router_device { BT_DEVICE_KERNEL = 0, BT_DEVICE_AFXDP = 1, BT_DEVICE_SRIOV = 2 };
+
+/* Timers in ns; 0 anywhere = the default of the device profile. */
+struct bt_router_timers {
+    uint64_t loss_ns; /* T_loss: 200 ms Kernel/AFXDP, 2 ms SRIOV */
+    uint64_t leak_ns; /* T_leak floor: 100 ms; the router raises it to 20× the observed p99 */
+    uint64_t dead_ns; /* T_dead: 1 s Kernel/AFXDP, 30 ms SRIOV */
+};
+
+/* One configuration, applied whole or not at all. Pointers need to live only during the call. */
+struct bt_router_config {
+    enum bt_router_policy policy;
+    enum bt_router_forwarding forwarding;
+    enum bt_router_device device;
+    bool legacy_peers;           /* legacyPeers: Allow */
+    uint32_t depth;              /* workerQueueDepth 1..64: ceiling of every worker's n */
+    uint32_t central_limit;      /* centralQueueLimit 1..1048576 requests held */
+    uint64_t max_queue_ns;       /* maxQueueMilliseconds: longest hold before DROP */
+    uint64_t request_timeout_ns; /* T_max: unanswered pairs count as +inf; also the drain time-out of a worker */
+    uint32_t hold_back_packets;  /* 0 = off; refused with policies other than JBSQ */
+    uint64_t hold_back_ns;       /* 0 = off */
+    struct bt_router_timers timers;
+    uint32_t max_payload; /* largest UDP payload on the path to workers; 0 = 1472 */
+
+    /* Allowed workers, at most 1024, sorted by (name, port) by the caller: members[0] is the sticky master. */
+    const struct bt_addr *members;
+    size_t members_n;
+
+    const struct bt_keyring *keys; /* NULL or empty = the service has no key; copied */
+};
+
+/* Fixed at start: sizes the memory, names the router's own addresses. */
+struct bt_router_setup {
+    uint32_t max_members;        /* 1..1024 worker slots; 0 = 1024 */
+    uint32_t max_pairs;          /* REQ0→FEEDBACK pairs watched for latency, 1..1<<20; 0 = 65536 */
+    uint64_t seed;               /* policies' random numbers and hash seeds */
+    struct bt_pool *pool;        /* where consumed packets go back */
+    struct bt_addr request_addr; /* own source in Encapsulated mode and of DROP */
+    struct bt_addr feedback_addr;
+    uint32_t router_id; /* option kind 5 in Transparent mode; 0 = never sent */
+};
+
+/* Why a configuration was refused. field is the path in the configuration document. */
+struct bt_router_refusal {
+    const char *field;  /* "service.workerQueueDepth", "members", … (static storage) */
+    const char *reason; /* "must be 1..64" … (static storage) */
+    size_t index;       /* which member, when field is "members" */
+};
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a router tells about itself: counters by reason, gauges, one row per worker. Names and labels stand in
+// bt_router_counter_descs so that the control socket prints them without knowing the router.
+#ifndef BOBTAIL_ROUTER_STATS_H
+#define BOBTAIL_ROUTER_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+
+enum bt_router_counter {
+    /* requests */
+    BT_RC_REQUESTS,          /* well-formed REQ0 accepted for routing */
+    BT_RC_FORWARDED,         /* REQ0 handed to the driver for a worker */
+    BT_RC_FORWARDED_STICKY,  /* of these, by policy 1 */
+    BT_RC_FORWARDED_LEGACY,  /* of these, without options to a legacy worker */
+    BT_RC_HELD,              /* REQ0 that had to enter the central FIFO */
+    BT_RC_HELD_BACK,         /* decisions put off by the hold-back tweak */
+    /* DROP sent to the client, by reason */
+    BT_RC_DROP_QUEUE_FULL,   /* central FIFO at its limit */
+    BT_RC_DROP_QUEUE_TIMEOUT,/* held for maxQueueMilliseconds */
+    BT_RC_DROP_NO_MEMBERS,   /* no worker is configured */
+    BT_RC_DROP_NO_MASTER,    /* sticky request, master not joined */
+    BT_RC_DROP_POLICY,       /* policy not implemented here (R-12, M-6) */
+    BT_RC_DROP_NO_ROOM,      /* options do not fit */
+    BT_RC_DROP_OPTION,       /* unknown option marked critical */
+    /* packets discarded without an answer, by reason; malformed ones stand in malformed[] */
+    BT_RC_DISCARD_SOURCE,        /* M-23: multicast, zero port or own address */
+    BT_RC_DISCARD_FORWARDED_FOR, /* client sent option kind 1 */
+    BT_RC_DISCARD_UNTAGGED,      /* FEEDBACK without tag from a service with keys */
+    BT_RC_DISCARD_BAD_TAG,       /* FEEDBACK whose tag does not verify */
+    BT_RC_DISCARD_UNREGISTERED,  /* M-21: FEEDBACK from a worker that is not allowed */
+    BT_RC_DISCARD_LEGACY,        /* 16-byte FEEDBACK while legacyPeers is Deny */
+    BT_RC_DISCARD_BACKWARDS,     /* M-22: contradicting counters or an old incarnation */
+    /* FEEDBACK */
+    BT_RC_FEEDBACK,          /* applied */
+    BT_RC_FEEDBACK_STALE,    /* late or duplicated: counters ignored */
+    BT_RC_FEEDBACK_LEGACY,   /* of the applied ones, 16-byte form */
+    BT_RC_JOINED, BT_RC_LEFT, BT_RC_RESTARTED, /* */
+    BT_RC_FORGOTTEN,         /* left or removed workers whose state was dropped */
+    BT_RC_SUSPECTED,         /* */
+    BT_RC_READMITTED,        /* suspect workers heard again */
+    BT_RC_UNREACHABLE,       /* ICMP errors for a worker */
+    BT_RC_EJECTED,           /* R-139a */
+    BT_RC_EJECTION_SPARED,   /* black holes kept because half the pool is out already */
+    BT_RC_CREDITS_RECLAIMED, /* legacy credits taken back after T_leak */
+    BT_RC_CREDITS_LOST,      /* growth of lost[w] */
+    /* latency pairs */
+    BT_RC_PAIRS_FINISHED,    /* REQ0→FEEDBACK latency measured */
+    BT_RC_PAIRS_REJECTED,    /* worker said dropped, not served */
+    BT_RC_PAIRS_UNANSWERED,  /* counted as +inf after T_max */
+    BT_RC_PAIRS_FULL,        /* forwarded but not measured: pair table full */
+    BT_RC_PAIRS_UNKNOWN,     /* FEEDBACK for a pair that is not watched */
+    BT_RC_CONFIGS_APPLIED, BT_RC_CONFIGS_REFUSED,
+    BT_ROUTER_COUNTERS
+};
+
+#define BT_ROUTER_MCASES 32u /* malformed[m]: packets rejected by case M-m (r2p2.md §9), by the wire's enum */
+
+struct bt_router_stats {
+    uint64_t counter[BT_ROUTER_COUNTERS];
+    uint64_t malformed[BT_ROUTER_MCASES];
+    /* gauges */
+    uint64_t held;          /* requests in the central FIFO */
+    uint64_t held_limit;
+    uint64_t oldest_held_ns;/* age of the FIFO head */
+    uint64_t outstanding;   /* Σ over workers */
+    uint64_t pairs;         /* pairs being watched */
+    uint32_t members, joined, eligible, suspect, ejected, draining; /* draining: removed from the config, backlog > 0 */
+    bool router_draining;
+};
+
+/* One configured worker, in configuration order. */
+struct bt_router_member_stats {
+    struct bt_addr addr;
+    bool joined, eligible /* may receive policy-0 requests, credit apart */, suspect, ejected, leaving, legacy, removed;
+    uint32_t n;            /* credits the router uses: min(n of the worker, depth) */
+    uint32_t outstanding;  /* sent − done − lost, never negative */
+    uint64_t sent, done, lost, reclaimed;
+    uint32_t incarnation;
+    uint64_t feedback_age_ns; /* UINT64_MAX = never heard */
+};
+
+#endif
