@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Condition types and reasons are part of the API: scripts and alerts match on
+// them. They are kept in one file so that the reference table in the docs and
+// the code cannot drift apart.
+package v1alpha1
+
+// Condition types. Accepted, Programmed and Ready stand on every kind, from the
+// first time the operator sees an object; Met stands on ServiceLevelObjective.
+const (
+	// ConditionAccepted says whether the specification can be acted on. While
+	// it is False the last accepted configuration keeps serving.
+	ConditionAccepted = "Accepted"
+
+	// ConditionProgrammed says whether every live router and server has
+	// acknowledged the configuration made from this generation. It is never
+	// True on the strength of something merely having been sent.
+	ConditionProgrammed = "Programmed"
+
+	// ConditionReady is the summary: True when the object does what it asks
+	// for, in full.
+	ConditionReady = "Ready"
+
+	// ConditionMet says whether the latency objective was met over the last
+	// window. Unknown means that it was not measured, and why.
+	ConditionMet = "Met"
+)
+
+// Reasons of ConditionAccepted.
+const (
+	// ReasonAccepted: the specification is valid together with the other
+	// objects of the cluster.
+	ReasonAccepted = "Accepted"
+
+	// ReasonNameConflict: an object the operator would have to create exists
+	// already and belongs to somebody else. It is left untouched.
+	ReasonNameConflict = "NameConflict"
+
+	// ReasonTargetNotFound: the object named by targetRef does not exist.
+	ReasonTargetNotFound = "TargetNotFound"
+
+	// ReasonObjectiveBeyondTimeout: the objective lies above the request
+	// timeout of the target, past which every request counts as unanswered.
+	ReasonObjectiveBeyondTimeout = "ObjectiveBeyondTimeout"
+
+	// ReasonAddressConflict: two members of the service resolve to one address and
+	// port, which cannot be configured.
+	ReasonAddressConflict = "AddressConflict"
+
+	// ReasonApplyFailed: the API server refused an object made for this
+	// service; the message carries its answer.
+	ReasonApplyFailed = "ApplyFailed"
+)
+
+// Reasons of ConditionProgrammed.
+const (
+	// ReasonProgrammed: every live router and server runs the configuration of
+	// this generation.
+	ReasonProgrammed = "Programmed"
+
+	// ReasonReconciling: some router or server has yet to acknowledge.
+	ReasonReconciling = "Reconciling"
+
+	// ReasonRejected: a router or server refused the configuration; the
+	// message names the field. The previous one keeps serving.
+	ReasonRejected = "Rejected"
+
+	// ReasonUnreachable: the sidecar of a running pod does not answer.
+	ReasonUnreachable = "Unreachable"
+
+	// ReasonNoPods: no router or server pod is running.
+	ReasonNoPods = "NoPods"
+
+	// ReasonNotAccepted: the specification was not accepted, so an earlier
+	// generation is being served.
+	ReasonNotAccepted = "NotAccepted"
+
+	// ReasonNothingToProgram: the object only observes; no router or server
+	// takes configuration from it.
+	ReasonNothingToProgram = "NothingToProgram"
+)
+
+// Reasons of ConditionReady.
+const (
+	// ReasonReady: the whole of what was asked for is there and serving.
+	ReasonReady = "Ready"
+
+	// ReasonNotProgrammed: see the Programmed condition.
+	ReasonNotProgrammed = "NotProgrammed"
+
+	// ReasonWorkersNotReady: fewer workers are ready than the specification
+	// asks for.
+	ReasonWorkersNotReady = "WorkersNotReady"
+
+	// ReasonRoutersNotReady: fewer routers are ready than the specification
+	// asks for.
+	ReasonRoutersNotReady = "RoutersNotReady"
+
+	// ReasonScaledToZero: the specification asks for no server at all.
+	ReasonScaledToZero = "ScaledToZero"
+
+	// ReasonMeasuring: the objective is being measured.
+	ReasonMeasuring = "Measuring"
+
+	// ReasonNotMeasuring: nothing is measured; see the Met condition.
+	ReasonNotMeasuring = "NotMeasuring"
+)
+
+// Reasons of ConditionMet.
+const (
+	// ReasonObjectiveMet: the observed percentile is at or below the objective.
+	ReasonObjectiveMet = "ObjectiveMet"
+
+	// ReasonObjectiveMissed: the observed percentile is above the objective.
+	ReasonObjectiveMissed = "ObjectiveMissed"
+
+	// ReasonTooFewSamples: the window holds too few requests to speak of that
+	// percentile.
+	ReasonTooFewSamples = "TooFewSamples"
+
+	// ReasonNoMeasurementSource: no router or server that could have measured
+	// is running.
+	ReasonNoMeasurementSource = "NoMeasurementSource"
+
+	// ReasonMeasurementIncomplete: a running router or server could not be
+	// read, so part of the requests are missing from the picture.
+	ReasonMeasurementIncomplete = "MeasurementIncomplete"
+)
+
+// Pod readiness.
+const (
+	// PodConditionJoined is the readiness gate of server pods: True once every
+	// live router has all the workers of the pod in its set, or, without a
+	// router, once the pod runs its configuration.
+	PodConditionJoined = "bobtail.dev/Joined"
+
+	// ReasonJoined: every live router counts the workers of the pod in.
+	ReasonJoined = "Joined"
+
+	// ReasonWaitingForJoin: some router has not heard from every worker yet.
+	ReasonWaitingForJoin = "WaitingForJoin"
+)
+
+// Labels and annotations.
+const (
+	// LabelService carries the name of the RpcService on everything made for it.
+	LabelService = "bobtail.dev/service"
+
+	// LabelComponent is ComponentServer or ComponentRouter on pods.
+	LabelComponent = "bobtail.dev/component"
+
+	// ComponentServer labels the pods that execute requests.
+	ComponentServer = "server"
+
+	// ComponentRouter labels the pods that place requests.
+	ComponentRouter = "router"
+
+	// AnnotationRotateKeys on an RpcService starts a rotation of its packet
+	// keys whenever its value changes, for instance to the current date.
+	AnnotationRotateKeys = "bobtail.dev/rotate-keys"
+)
