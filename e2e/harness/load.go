@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Load is one open-loop load Job, run by bobtail-load inside the cluster.
+type Load struct {
+	Namespace string
+	Name      string
+	// Target is a name or address with port, as clients use it.
+	Target string
+	// Rate in requests per second.
+	Rate int
+	// Duration of the measured load; Warmup comes before it and is not counted.
+	Duration, Warmup time.Duration
+	// Timeout of one request: then it counts as lost and as +infinity.
+	Timeout time.Duration
+	// Sockets the client uses; each stays on one router.
+	Sockets int
+}
+
+// LoadResult is what bobtail-load measured, independently of the router.
+type LoadResult struct {
+	Offered     int64              `json:"offered"`
+	Sent        int64              `json:"sent"`
+	Completed   int64              `json:"completed"`
+	Dropped     int64              `json:"dropped"`
+	Timeouts    int64              `json:"timeouts"`
+	Errors      int64              `json:"errors"`
+	Lost        int64              `json:"lost"`
+	AchievedRPS float64            `json:"achievedRps"`
+	Percentiles map[string]float64 `json:"percentilesMicroseconds"`
+}
+
+// Failed is every request that did not end in a reply.
+func (r LoadResult) Failed() int64 { return r.Sent - r.Completed }
+
+func (l Load) args() []string {
+	return []string{
+		"--target=" + l.Target,
+		fmt.Sprintf("--rate=%d", l.Rate),
+		fmt.Sprintf("--duration=%ds", int(l.Duration.Seconds())),
+		fmt.Sprintf("--warmup=%ds", int(l.Warmup.Seconds())),
+		fmt.Sprintf("--timeout=%dms", l.Timeout.Milliseconds()),
+		fmt.Sprintf("--connections=%d", l.Sockets),
+		"--output=json",
+	}
+}
+
+// manifest of the Job: restricted pod security, no retry, gone an hour after its end.
+func (l Load) manifest(version string) string {
+	var args strings.Builder
+	for _, a := range l.args() {
+		fmt.Fprintf(&args, "            - %q\n", a)
+	}
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata:
+  name: %[1]s
+  namespace: %[2]s
+  labels: {app.kubernetes.io/name: bobtail-load}
+spec:
+  backoffLimit: 0
+  ttlSecondsAfterFinished: 3600
+  template:
+    metadata:
+      labels: {app.kubernetes.io/name: bobtail-load}
+    spec:
+      restartPolicy: Never
+      automountServiceAccountToken: false
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
+      containers:
+        - name: load
+          image: localhost/bobtail/load:%[3]s
+          imagePullPolicy: IfNotPresent
+          securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+          args:
+%[4]s`, l.Name, l.Namespace, version, args.String())
+}
+
+// StartLoad replaces a Job of that name and waits until its pod runs.
+func (e *Env) StartLoad(ctx context.Context, l Load) error {
+	if _, err := e.Kubectl(ctx, "-n", l.Namespace, "delete", "job", l.Name, "--ignore-not-found", "--wait=true"); err != nil {
+		return err
+	}
+	if err := e.Apply(ctx, l.manifest(e.Version)); err != nil {
+		return err
+	}
+	return Until(ctx, 90*time.Second, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		phase, err := e.Kubectl(ctx, "-n", l.Namespace, "get", "pod", "-l", "job-name="+l.Name, "-o", "jsonpath={.items[*].status.phase}")
+		return phase == "Running" || phase == "Succeeded", "pod of Job " + l.Name + " is " + phase, err
+	})
+}
+
+// StopLoad ends a Job before its time; its result is not wanted.
+func (e *Env) StopLoad(ctx context.Context, l Load) error {
+	_, err := e.Kubectl(ctx, "-n", l.Namespace, "delete", "job", l.Name, "--ignore-not-found", "--wait=true")
+	return err
+}
+
+// FinishLoad waits for the Job's end and reads what it measured from its log.
+func (e *Env) FinishLoad(ctx context.Context, l Load) (LoadResult, error) {
+	limit := l.Duration + l.Warmup + l.Timeout + 90*time.Second
+	err := Until(ctx, limit, time.Second, func(ctx context.Context) (bool, string, error) {
+		phase, err := e.Kubectl(ctx, "-n", l.Namespace, "get", "pod", "-l", "job-name="+l.Name, "-o", "jsonpath={.items[*].status.phase}")
+		if phase == "Failed" {
+			return true, "", nil
+		}
+		return phase == "Succeeded", "pod of Job " + l.Name + " is " + phase, err
+	})
+	if err != nil {
+		return LoadResult{}, err
+	}
+	out, err := e.Kubectl(ctx, "-n", l.Namespace, "logs", "job/"+l.Name)
+	if err != nil {
+		return LoadResult{}, err
+	}
+	return parseLoad(l.Name, out)
+}
+
+// parseLoad reads the JSON object that ends the log of a load Job.
+func parseLoad(name, out string) (LoadResult, error) {
+	start := strings.Index(out, "{")
+	if start < 0 {
+		return LoadResult{}, fmt.Errorf("job %s printed no JSON result: %s", name, lastLines(out, 3))
+	}
+	var r LoadResult
+	if err := json.NewDecoder(strings.NewReader(out[start:])).Decode(&r); err != nil {
+		return LoadResult{}, fmt.Errorf("job %s printed a result that is no JSON: %w", name, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Measurements collects figures for hack/report, which judges them against goals.json.
+type Measurements struct {
+	mu   sync.Mutex
+	rows []measurement
+}
+
+type measurement struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+}
+
+// Set records one figure; a later value of the same name wins.
+func (m *Measurements) Set(name string, value any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows = append(m.rows, measurement{name, value})
+}
+
+// Write puts build/measurements/<target>.json in place.
+func (m *Measurements) Write(root, target string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	path := filepath.Join(root, "build", "measurements", target+".json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the measurements folder: %w", err)
+	}
+	raw, err := json.MarshalIndent(m.rows, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode the measurements of %s: %w", target, err)
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o644)
+}

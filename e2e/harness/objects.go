@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Object is what the tests read of any Bobtail object, through the API as users do.
+type Object struct {
+	Metadata struct {
+		Name       string `json:"name"`
+		Generation int64  `json:"generation"`
+	} `json:"metadata"`
+	Status struct {
+		ObservedGeneration   int64       `json:"observedGeneration"`
+		ObservedMicroseconds *int64      `json:"observedMicroseconds"`
+		Samples              int64       `json:"samples"`
+		Conditions           []Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// Condition is a Kubernetes condition.
+type Condition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	ObservedGeneration int64  `json:"observedGeneration"`
+}
+
+// Condition returns the condition of that type; Unknown when it is absent.
+func (o Object) Condition(kind string) Condition {
+	for _, c := range o.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return Condition{Type: kind, Status: "Unknown", Reason: "Absent"}
+}
+
+// Object reads one object: resource is a kind's name or short name.
+func (e *Env) Object(ctx context.Context, namespace, resource, name string) (Object, error) {
+	var o Object
+	return o, e.Get(ctx, &o, "-n", namespace, resource, name)
+}
+
+// WaitCondition waits until the condition has the status for the object's own generation.
+func (e *Env) WaitCondition(ctx context.Context, limit time.Duration, namespace, resource, name, kind, status string) error {
+	return Until(ctx, limit, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		o, err := e.Object(ctx, namespace, resource, name)
+		if err != nil {
+			return false, "", err
+		}
+		c := o.Condition(kind)
+		ok := c.Status == status && c.ObservedGeneration == o.Metadata.Generation
+		return ok, fmt.Sprintf("%s/%s: %s=%s (%s: %s), seen generation %d of %d", resource, name, kind, c.Status, c.Reason,
+			c.Message, c.ObservedGeneration, o.Metadata.Generation), nil
+	})
+}

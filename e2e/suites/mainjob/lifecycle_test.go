@@ -1,0 +1,126 @@
+//go:build cluster
+
+// SPDX-License-Identifier: Apache-2.0
+
+package mainjob
+
+import (
+	"context"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
+)
+
+// install puts the committed 0.1.0 baseline on a clean cluster, so that the
+// upgrade starts from what users have.
+func install(ctx context.Context, t *testing.T, s *suite) {
+	check(t, s.env.LoadImages(ctx))
+	cleanSlate(ctx, t, s)
+	s.before = objects(ctx, t, s)
+	_, err := s.env.Helm(ctx, "upgrade", "--install", "bobtail", filepath.Join(s.env.Root, "charts", "baseline", "bobtail-0.1.0.tgz"),
+		"--namespace", harness.SystemNamespace, "--create-namespace", "--set", "image.version="+s.env.Version, "--wait", "--timeout", "180s")
+	check(t, err)
+}
+
+// cleanSlate removes what an earlier run left on a reused cluster.
+func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
+	if out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace, "-q"); err == nil && strings.Contains(out, "bobtail") {
+		_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found", "--wait=true")
+		check(t, err)
+		check(t, s.env.Uninstall(ctx))
+	}
+	_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, harness.SystemNamespace, "--ignore-not-found", "--wait=true")
+	check(t, err)
+	_, err = s.env.Kubectl(ctx, "delete", "crd", "-l", "app.kubernetes.io/part-of=bobtail", "--ignore-not-found", "--wait=true")
+	check(t, err)
+}
+
+func upgrade(ctx context.Context, t *testing.T, s *suite) {
+	check(t, s.env.Install(ctx))
+	out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace)
+	check(t, err)
+	if !strings.Contains(out, "bobtail-"+s.env.Version) {
+		t.Errorf("helm list does not show the new chart version %s:\n%s", s.env.Version, out)
+	}
+}
+
+// demoPhases runs the demo itself: light, overload, light, both SLO verdicts asserted.
+func demoPhases(ctx context.Context, t *testing.T, s *suite) {
+	d := &demo.Demo{Env: s.env, Steps: s.steps, Got: s.got}
+	check(t, d.Run(ctx))
+}
+
+func helmTest(ctx context.Context, t *testing.T, s *suite) {
+	out, err := s.env.Helm(ctx, "test", "bobtail", "-n", harness.SystemNamespace, "--timeout", "120s")
+	if err != nil {
+		t.Fatalf("helm test: %v\n%s", err, out)
+	}
+}
+
+// deleteService deletes the RpcService and its SLO and counts what stays.
+func deleteService(ctx context.Context, t *testing.T, s *suite) {
+	_, err := s.env.Kubectl(ctx, "-n", namespace, "delete", "rpcsvc,slo", "--all", "--wait=true")
+	check(t, err)
+	var left string
+	_ = harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+		left, err = s.env.Kubectl(ctx, "-n", namespace, "get", "all,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets",
+			"-l", "bobtail.dev/service="+service, "-o", "name")
+		return err == nil && strings.TrimSpace(left) == "", left, err
+	})
+	names := strings.Fields(left)
+	s.got.Set("objects_left_after_delete", len(names))
+	if len(names) > 0 {
+		t.Errorf("objects of the deleted service remain: %s", strings.Join(names, " "))
+	}
+}
+
+// uninstall removes chart and namespaces and compares the cluster with what it was.
+func uninstall(ctx context.Context, t *testing.T, s *suite) {
+	check(t, s.env.Uninstall(ctx))
+	_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, harness.SystemNamespace, "--wait=true")
+	check(t, err)
+	var extra []string
+	err = harness.Until(ctx, time.Minute, 2*time.Second, func(ctx context.Context) (bool, string, error) {
+		extra = extra[:0]
+		for name := range objects(ctx, t, s) {
+			if !s.before[name] && !keptCRD(name) {
+				extra = append(extra, name)
+			}
+		}
+		sort.Strings(extra)
+		return len(extra) == 0, strings.Join(extra, " "), nil
+	})
+	s.got.Set("objects_left_after_uninstall", len(extra))
+	check(t, err)
+	crds, err := s.env.Kubectl(ctx, "get", "crd", "-o", "name")
+	check(t, err)
+	if !strings.Contains(crds, "rpcservices.bobtail.dev") {
+		t.Error("the CRDs must be kept on uninstall: users' objects would be lost")
+	}
+}
+
+func keptCRD(name string) bool {
+	return strings.HasPrefix(name, "customresourcedefinition") && strings.HasSuffix(name, ".bobtail.dev")
+}
+
+// objects lists what the chart could leave behind, cluster-wide.
+func objects(ctx context.Context, t *testing.T, s *suite) map[string]bool {
+	t.Helper()
+	out, err := s.env.Kubectl(ctx, "get", "namespaces,crd,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,priorityclasses,apiservices", "-o", "name")
+	check(t, err)
+	all, err := s.env.Kubectl(ctx, "get", "all,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,leases",
+		"--all-namespaces", "-o", "custom-columns=:kind,:metadata.namespace,:metadata.name", "--no-headers")
+	check(t, err)
+	set := map[string]bool{}
+	for _, line := range strings.Split(out+"\n"+all, "\n") {
+		if line = strings.Join(strings.Fields(line), " "); line != "" {
+			set[line] = true
+		}
+	}
+	return set
+}
