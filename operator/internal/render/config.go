@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The configuration of the dataplane: one document for routers and servers,
+// in one ConfigMap, with the hash by which they acknowledge it.
+package render
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// Peers are the pods a configuration names.
+type Peers struct {
+	// Servers are all server pods that have an address and are not being
+	// deleted, ready or not: a pod must be allowed before it can join.
+	Servers []*corev1.Pod
+	// Routers are all router pods that have an address. Those being deleted
+	// are among them while they still drain, so that servers keep answering
+	// them.
+	Routers []*corev1.Pod
+	// KeyIDs are the keys that must be present.
+	KeyIDs []int
+}
+
+// Config is the document for a service.
+func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
+	r := s.Spec.Router
+	doc := &dataplane.Config{
+		APIVersion: dataplane.ConfigAPIVersion,
+		Sources: []dataplane.Source{{
+			Kind: "RpcService", Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Generation: s.Generation,
+		}},
+		Service: dataplane.Service{
+			Name: s.Name, Namespace: s.Namespace,
+			Placement: string(r.Placement), Policy: string(r.Policy), WorkerQueueDepth: int(r.WorkerQueueDepth),
+			CentralQueueLimit: int(r.CentralQueueLimit), MaxQueueMilliseconds: int(r.MaxQueueMilliseconds),
+			Forwarding: string(Forwarding(s)), DeviceProfile: string(s.Spec.Device.Type),
+			LegacyPeers:                string(s.Spec.LegacyPeers),
+			RequestTimeoutMilliseconds: int(s.Spec.RequestTimeoutMilliseconds),
+			WorkersPerReplica:          int(s.Spec.WorkersPerReplica),
+		},
+		KeyIDs: peers.KeyIDs,
+	}
+	if h := r.HoldBack; h != nil {
+		doc.Service.HoldBack = dataplane.HoldBack{Packets: int(h.Packets), Microseconds: int(h.Microseconds)}
+	}
+	for _, p := range peers.Servers {
+		doc.Members = append(doc.Members, dataplane.Member{
+			Address: p.Status.PodIP, FirstPort: WorkerPort, Workers: Workers(p), Name: p.Name,
+		})
+	}
+	for _, p := range peers.Routers {
+		doc.Routers = append(doc.Routers, dataplane.Router{
+			Address: p.Status.PodIP, RequestPort: RequestPort, FeedbackPort: FeedbackPort, Name: p.Name,
+		})
+	}
+	return doc
+}
+
+// Workers is the number of workers a server pod was started with.
+func Workers(p *corev1.Pod) int {
+	n, err := strconv.Atoi(p.Annotations[AnnotationWorkers])
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
+}
+
+// ConfigMap carries a rendered document to the sidecars.
+func ConfigMap(in Input, text []byte, hash string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: meta(in, ConfigMapName(in.Service), ""),
+		Data: map[string]string{
+			dataplane.ConfigMapKeyConfig: string(text), dataplane.ConfigMapKeyHash: hash,
+		},
+	}
+}
+
+// Secret is a Secret of the service; its content is not made here, because
+// making keys is not pure.
+func Secret(in Input, name string, annotations map[string]string, data map[string][]byte) *corev1.Secret {
+	m := meta(in, name, "")
+	m.Annotations = annotations
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: m,
+		Type: corev1.SecretTypeOpaque, Data: data,
+	}
+}

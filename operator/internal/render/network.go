@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What may talk to what: Services by which clients find routers, and policies
+// that let in exactly the traffic of the protocol.
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// OperatorLabels select the operator's own pods; the chart sets them.
+var OperatorLabels = map[string]string{"app.kubernetes.io/name": "bobtail-operator"}
+
+// clientService is the name clients are given. It has no cluster IP: a proxy on
+// the path would rewrite addresses that the protocol identifies requests by.
+func clientService(in Input) *corev1.Service {
+	component := v1alpha1.ComponentRouter
+	if !HasRouter(in.Service) {
+		component = v1alpha1.ComponentServer
+	}
+	return headless(in, in.Service.Name, component, "requests", RequestPort)
+}
+
+func serversService(in Input) *corev1.Service {
+	return headless(in, in.Service.Name+"-servers", v1alpha1.ComponentServer, "worker-0", WorkerPort)
+}
+
+func headless(in Input, name, component, port string, number int32) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: meta(in, name, component),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone,
+			Selector: Selector(in.Service.Name, component),
+			Ports: []corev1.ServicePort{{
+				Name: port, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolUDP,
+			}},
+		},
+	}
+}
+
+// serverPolicy lets requests in from anywhere: the first packet comes from a
+// router, the others come straight from the client, who may be in any pod.
+func serverPolicy(in Input) *networkingv1.NetworkPolicy {
+	workers := networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolUDP), Port: ptr(intstr.FromInt32(WorkerPort))}
+	if n := in.Service.Spec.WorkersPerReplica; n > 1 {
+		workers.EndPort = ptr(WorkerPort + n - 1)
+	}
+	return policy(in, ServerName(in.Service), v1alpha1.ComponentServer,
+		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{workers}})
+}
+
+// routerPolicy lets requests in from anywhere, and FEEDBACK from the servers of
+// this service alone.
+func routerPolicy(in Input) *networkingv1.NetworkPolicy {
+	servers := &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, v1alpha1.ComponentServer)}
+	return policy(in, RouterName(in.Service), v1alpha1.ComponentRouter,
+		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, RequestPort)}},
+		networkingv1.NetworkPolicyIngressRule{
+			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: servers}},
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, FeedbackPort)},
+		})
+}
+
+// policy is a policy on one component: the given rules, plus the sidecar for
+// the operator and the metrics for whoever scrapes. Nothing outgoing is
+// restricted: replies go to clients wherever they are.
+func policy(in Input, name, component string, rules ...networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
+	operator := networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.OperatorNamespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: OperatorLabels},
+	}
+	rules = append(rules,
+		networkingv1.NetworkPolicyIngressRule{
+			From:  []networkingv1.NetworkPolicyPeer{operator},
+			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, SidecarPort)},
+		},
+		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, MetricsPort)}},
+	)
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: meta(in, name, component),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress:     rules,
+		},
+	}
+}
+
+func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr(intstr.FromInt32(number))}
+}
+
+// routerBudget keeps node drains from taking two routers at a time.
+func routerBudget(in Input) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+		ObjectMeta: meta(in, RouterName(in.Service), v1alpha1.ComponentRouter),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr(intstr.FromInt32(1)),
+			Selector:       &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, v1alpha1.ComponentRouter)},
+		},
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The two Deployments. Server and router pods have the same bones (sidecar,
+// control socket, keys, certificate), written once here.
+package render
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// Names of the volumes.
+const (
+	runVolume   = "run"
+	keysVolume  = "keys"
+	tlsVolume   = "tls"
+	tokenVolume = "token"
+)
+
+func serverDeployment(in Input) *appsv1.Deployment {
+	s := in.Service
+	pod := podSpec(in, serverContainer(in))
+	pod.NodeSelector = s.Spec.Server.NodeSelector
+	// A server is ready when the routers send it requests, which its own
+	// container cannot know.
+	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
+	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
+	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.WorkersPerReplica))
+	return d
+}
+
+func routerDeployment(in Input) *appsv1.Deployment {
+	s := in.Service
+	d := deployment(in, RouterName(s), v1alpha1.ComponentRouter, s.Spec.Router.Replicas, podSpec(in, routerContainer(in)))
+	// Clients look the name up every 2 s: an old router may go only when all
+	// of them have had the time to find the new one.
+	d.Spec.MinReadySeconds = 5
+	d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: Selector(s.Name, v1alpha1.ComponentRouter)},
+		MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+	}}
+	return d
+}
+
+func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
+	selector := Selector(in.Service.Name, component)
+	m := meta(in, name, component)
+	return &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: m,
+		Spec: appsv1.DeploymentSpec{
+			Replicas:             &replicas,
+			Selector:             &metav1.LabelSelector{MatchLabels: selector},
+			RevisionHistoryLimit: ptr[int32](3),
+			// A new pod takes over before an old one leaves, so that a rolling
+			// restart never lowers capacity.
+			Strategy: appsv1.DeploymentStrategy{
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{
+					MaxSurge: ptr(intstr.FromInt32(1)), MaxUnavailable: ptr(intstr.FromInt32(0)),
+				},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: map[string]string{
+					"kubectl.kubernetes.io/default-container": component,
+				}},
+				Spec: pod,
+			},
+		},
+	}
+}
+
+func podSpec(in Input, main corev1.Container) corev1.PodSpec {
+	var pull []corev1.LocalObjectReference
+	for _, r := range in.Service.Spec.ImagePullSecrets {
+		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
+	}
+	return corev1.PodSpec{
+		ServiceAccountName: sidecarName(in.Service),
+		// The token is mounted into the sidecar alone: what executes the
+		// user's code has no business with the API server.
+		AutomountServiceAccountToken:  ptr(false),
+		EnableServiceLinks:            ptr(false),
+		TerminationGracePeriodSeconds: ptr[int64](graceSeconds),
+		ImagePullSecrets:              pull,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID),
+			FSGroup:        ptr[int64](userID),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		InitContainers: []corev1.Container{sidecarContainer(in)},
+		Containers:     []corev1.Container{main},
+		Volumes:        volumes(in),
+	}
+}
+
+func serverContainer(in Input) corev1.Container {
+	spec := in.Service.Spec.Server
+	c := dataplaneContainer(v1alpha1.ComponentServer, spec.Image)
+	c.ImagePullPolicy = spec.ImagePullPolicy
+	c.Command = spec.Command
+	c.Resources = requirements(spec.Resources)
+	for _, e := range spec.Env {
+		c.Env = append(c.Env, corev1.EnvVar{Name: e.Name, Value: e.Value})
+	}
+	c.Env = append(c.Env,
+		corev1.EnvVar{Name: "BOBTAIL_PORT", Value: strconv.Itoa(WorkerPort)},
+		corev1.EnvVar{Name: "BOBTAIL_WORKERS", Value: strconv.Itoa(int(in.Service.Spec.WorkersPerReplica))},
+	)
+	if len(spec.Command) == 0 {
+		c.Args = []string{
+			"--address=$(POD_IP)", "--port=$(BOBTAIL_PORT)", "--workers=$(BOBTAIL_WORKERS)",
+			"--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
+		}
+	}
+	c.Args = append(c.Args, spec.Args...)
+	for i := range in.Service.Spec.WorkersPerReplica {
+		c.Ports = append(c.Ports, corev1.ContainerPort{
+			Name: "worker-" + strconv.Itoa(int(i)), ContainerPort: WorkerPort + i, Protocol: corev1.ProtocolUDP,
+		})
+	}
+	// The root file system stays writable: the image is the user's.
+	c.SecurityContext.ReadOnlyRootFilesystem = nil
+	return c
+}
+
+func routerContainer(in Input) corev1.Container {
+	c := dataplaneContainer(v1alpha1.ComponentRouter, in.image("router"))
+	c.ImagePullPolicy = corev1.PullIfNotPresent
+	c.Args = []string{
+		"--address=$(POD_IP)",
+		"--request-port=" + strconv.Itoa(RequestPort), "--feedback-port=" + strconv.Itoa(FeedbackPort),
+		"--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
+	}
+	c.Ports = []corev1.ContainerPort{
+		{Name: "requests", ContainerPort: RequestPort, Protocol: corev1.ProtocolUDP},
+		{Name: "feedback", ContainerPort: FeedbackPort, Protocol: corev1.ProtocolUDP},
+	}
+	c.Resources = resources("50m", "64Mi", "")
+	if r := in.Service.Spec.Router.Resources; r != nil {
+		c.Resources = requirements(*r)
+	}
+	if Forwarding(in.Service) == v1alpha1.ForwardingTransparent {
+		// Sending with the client's address needs a raw socket, and container
+		// runtimes grant capabilities to root only.
+		c.SecurityContext.RunAsNonRoot = ptr(false)
+		c.SecurityContext.RunAsUser = ptr[int64](0)
+		c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_RAW"}
+	}
+	return c
+}
+
+// dataplaneContainer is what router and server containers share.
+func dataplaneContainer(name, image string) corev1.Container {
+	return corev1.Container{
+		Name: name, Image: image,
+		Env: []corev1.EnvVar{
+			{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
+			{Name: "BOBTAIL_CTL", Value: ctlPath},
+			{Name: "BOBTAIL_KEY_DIR", Value: keyDir},
+			{Name: "BOBTAIL_CONFIG_CACHE", Value: cacheFn},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: runVolume, MountPath: runDir},
+			{Name: keysVolume, MountPath: keyDir, ReadOnly: true},
+		},
+		// A start-up probe, not a readiness probe: once configured, the
+		// dataplane serves whether or not its sidecar is well.
+		StartupProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+				Path: "/readyz", Port: intstr.FromInt32(MetricsPort), Scheme: corev1.URISchemeHTTP,
+			}},
+			PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 600, SuccessThreshold: 1,
+		},
+		SecurityContext: restricted(),
+	}
+}
+
+// sidecarContainer is a native sidecar: it starts first and ends last, so that
+// a draining dataplane can still be seen.
+func sidecarContainer(in Input) corev1.Container {
+	s := in.Service
+	c := corev1.Container{
+		Name: "sidecar", Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
+		RestartPolicy: ptr(corev1.ContainerRestartPolicyAlways),
+		Args: []string{
+			"--ctl=" + ctlPath, "--configmap=" + s.Namespace + "/" + ConfigMapName(s), "--tls-dir=" + tlsDir,
+			"--listen=:" + strconv.Itoa(SidecarPort), "--metrics-listen=:" + strconv.Itoa(MetricsPort),
+		},
+		Ports: []corev1.ContainerPort{
+			{Name: "sidecar", ContainerPort: SidecarPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: runVolume, MountPath: runDir},
+			{Name: tlsVolume, MountPath: tlsDir, ReadOnly: true},
+			{Name: tokenVolume, MountPath: tokenDir, ReadOnly: true},
+		},
+		Resources:       resources("10m", "32Mi", "128Mi"),
+		SecurityContext: restricted(),
+	}
+	return c
+}
+
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr(false), ReadOnlyRootFilesystem: ptr(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render turns an RpcService into the objects that run it. It is pure:
+// the same input gives the same objects, so every case is a pair of files in
+// testdata, and a reviewer sees a change of behaviour as a change of YAML.
+package render
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// Object is anything that can be applied.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Input is everything the objects of one service depend on.
+type Input struct {
+	Service *v1alpha1.RpcService
+
+	// Registry and Version name the images of router and sidecar:
+	// `<registry>/bobtail/<component>:<version>`.
+	Registry string
+	Version  string
+
+	// OperatorNamespace is where the operator runs; only its pods may read
+	// the sidecars.
+	OperatorNamespace string
+}
+
+// Ports and paths shared by everything in a pod.
+const (
+	// WorkerPort is the UDP port of worker 0; worker i has WorkerPort+i.
+	WorkerPort = 8000
+	// RequestPort is where routers take requests.
+	RequestPort = 8000
+	// FeedbackPort is where routers take FEEDBACK.
+	FeedbackPort = 9000
+	// SidecarPort is the sidecar's read over mutual TLS.
+	SidecarPort = 9443
+	// MetricsPort is the sidecar's Prometheus and health port.
+	MetricsPort = 9464
+
+	runDir   = "/run/bobtail"
+	ctlPath  = runDir + "/ctl.sock"
+	cacheFn  = runDir + "/config.json"
+	keyDir   = "/etc/bobtail/keys"
+	tlsDir   = "/etc/bobtail/tls"
+	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
+
+	// userID is the unprivileged user of every container: the control socket
+	// is shared between containers of a pod, so they must agree on it.
+	userID = 65532
+
+	// graceSeconds is above the 20 s that routers and servers take at most to
+	// drain, so that the kubelet never cuts a drain short.
+	graceSeconds = 30
+)
+
+// AnnotationWorkers on a pod is the number of its workers. Pods of the previous
+// template live on during a rollout, with the number they were started with.
+const AnnotationWorkers = "bobtail.dev/workers"
+
+// Objects returns everything made for a service but its configuration and its
+// Secrets, in the order in which it should be applied.
+func Objects(in Input) []Object {
+	objects := []Object{
+		serviceAccount(in), role(in), roleBinding(in),
+		serverPolicy(in), clientService(in), serversService(in), serverDeployment(in),
+	}
+	if HasRouter(in.Service) {
+		objects = append(objects, routerPolicy(in), routerBudget(in), routerDeployment(in))
+	}
+	return objects
+}
+
+// HasRouter says whether the service has routers.
+func HasRouter(s *v1alpha1.RpcService) bool {
+	return s.Spec.Router.Placement != v1alpha1.PlacementNone
+}
+
+// Forwarding resolves forwarding Auto. Pod networks drop packets whose source
+// is not the pod's own, so on the Kernel device the address travels inside.
+func Forwarding(s *v1alpha1.RpcService) v1alpha1.ForwardingMode {
+	if f := s.Spec.Router.Forwarding; f != v1alpha1.ForwardingAuto && f != "" {
+		return f
+	}
+	return v1alpha1.ForwardingEncapsulated
+}
+
+// Replicas is spec.replicas with its default.
+func Replicas(s *v1alpha1.RpcService) int32 {
+	if s.Spec.Replicas == nil {
+		return 2
+	}
+	return *s.Spec.Replicas
+}
+
+// Names of the objects made for a service.
+func ServerName(s *v1alpha1.RpcService) string    { return s.Name + "-server" }
+func RouterName(s *v1alpha1.RpcService) string    { return s.Name + "-router" }
+func ConfigMapName(s *v1alpha1.RpcService) string { return s.Name + "-dataplane" }
+func KeysName(s *v1alpha1.RpcService) string      { return s.Name + "-keys" }
+func TLSName(s *v1alpha1.RpcService) string       { return s.Name + "-tls" }
+func sidecarName(s *v1alpha1.RpcService) string   { return s.Name + "-sidecar" }
+
+// Address is what clients are given as the target.
+func Address(s *v1alpha1.RpcService) string {
+	return fmt.Sprintf("%s.%s.svc:%d", s.Name, s.Namespace, RequestPort)
+}
+
+// Selector matches the pods of one component of a service.
+func Selector(service, component string) map[string]string {
+	return map[string]string{v1alpha1.LabelService: service, v1alpha1.LabelComponent: component}
+}
+
+// meta is the metadata of an object made for the service.
+func meta(in Input, name, component string) metav1.ObjectMeta {
+	labels := map[string]string{
+		v1alpha1.LabelService:          in.Service.Name,
+		"app.kubernetes.io/managed-by": "bobtail-operator",
+	}
+	if component != "" {
+		labels[v1alpha1.LabelComponent] = component
+	}
+	return metav1.ObjectMeta{
+		Name: name, Namespace: in.Service.Namespace, Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{Owner(in.Service)},
+	}
+}
+
+// Owner makes an object go away with its service. It does not block the
+// owner's deletion: that would need rights on finalizers.
+func Owner(s *v1alpha1.RpcService) metav1.OwnerReference {
+	yes := true
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "RpcService",
+		Name: s.Name, UID: s.UID, Controller: &yes,
+	}
+}
+
+func (in Input) image(component string) string {
+	return fmt.Sprintf("%s/bobtail/%s:%s", in.Registry, component, in.Version)
+}
+
+func ptr[T any](v T) *T { return &v }
