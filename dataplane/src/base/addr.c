@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text to address and back, without the C library's resolver: base is pure.
+#include "base/addr.h"
+
+#include <stdio.h>
+
+struct bt_addr bt_addr_v4(const uint8_t ip[4], uint16_t port)
+{
+    struct bt_addr a = {.port = port};
+    a.ip[10] = a.ip[11] = 0xff;
+    memcpy(a.ip + 12, ip, 4);
+    return a;
+}
+
+struct bt_addr bt_addr_v4u(uint32_t ip, uint16_t port)
+{
+    uint8_t b[4] = {(uint8_t)(ip >> 24), (uint8_t)(ip >> 16), (uint8_t)(ip >> 8), (uint8_t)ip};
+    return bt_addr_v4(b, port);
+}
+
+bool bt_addr_bad_source(const struct bt_addr *a)
+{
+    static const uint8_t zero[16];
+    if (a->port == 0 || memcmp(a->ip, zero, 16) == 0 || a->ip[0] == 0xff)
+        return true;
+    if (!bt_addr_is_v4(a))
+        return false;
+    const uint8_t *v4 = a->ip + 12;
+    bool none = (v4[0] | v4[1] | v4[2] | v4[3]) == 0;
+    return none || v4[0] >= 224; // 224/4 multicast, 240/4 reserved, 255.255.255.255 broadcast
+}
+
+// Decimal of at most five digits up to max; returns the end or NULL.
+static const char *take_number(const char *p, uint32_t max, uint32_t *out)
+{
+    uint32_t v = 0;
+    const char *start = p;
+    for (; *p >= '0' && *p <= '9' && p - start < 6; p++)
+        v = v * 10 + (uint32_t)(*p - '0');
+    if (p == start || v > max || (p - start > 1 && *start == '0'))
+        return NULL;
+    *out = v;
+    return p;
+}
+
+static const char *take_v4(const char *p, uint8_t ip[4])
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t v;
+        if (i && *p++ != '.')
+            return NULL;
+        p = take_number(p, 255, &v);
+        if (!p)
+            return NULL;
+        ip[i] = (uint8_t)v;
+    }
+    return p;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static const char *take_group(const char *p, uint32_t *out)
+{
+    uint32_t v = 0;
+    int n = 0;
+    for (; n < 4 && hex_digit(*p) >= 0; n++)
+        v = v * 16 + (uint32_t)hex_digit(*p++);
+    *out = v;
+    return n ? p : NULL;
+}
+
+// Eight hex groups with at most one "::"; an IPv4 tail is accepted.
+static const char *take_v6(const char *p, uint8_t ip[16])
+{
+    uint8_t part[16] = {0};
+    int n = 0, gap = -1;
+    if (p[0] == ':' && p[1] == ':') {
+        gap = 0;
+        p += 2;
+    }
+    while (n < 16 && hex_digit(*p) >= 0) {
+        const char *v4 = n <= 12 ? take_v4(p, part + n) : NULL;
+        uint32_t v;
+        if (v4) {
+            p = v4;
+            n += 4;
+            break;
+        }
+        p = take_group(p, &v);
+        if (!p)
+            return NULL;
+        part[n++] = (uint8_t)(v >> 8);
+        part[n++] = (uint8_t)v;
+        if (p[0] == ':' && p[1] == ':' && gap < 0) {
+            gap = n;
+            p += 2;
+        } else if (p[0] == ':' && hex_digit(p[1]) >= 0 && n < 16) {
+            p++;
+        } else {
+            break;
+        }
+    }
+    if ((gap < 0) != (n == 16))
+        return NULL;
+    memset(ip, 0, 16);
+    int head = gap < 0 ? 16 : gap;
+    memcpy(ip, part, (size_t)head);
+    memcpy(ip + 16 - (n - head), part + head, (size_t)(n - head));
+    return p;
+}
+
+int bt_addr_parse(const char *text, uint16_t default_port, struct bt_addr *out)
+{
+    struct bt_addr a = {0};
+    uint8_t v4[4];
+    uint32_t port = default_port;
+    const char *p = take_v4(text, v4);
+    if (p) {
+        a = bt_addr_v4(v4, 0);
+    } else if (*text == '[') {
+        p = take_v6(text + 1, a.ip);
+        if (!p || *p++ != ']')
+            return -1;
+    } else {
+        p = take_v6(text, a.ip);
+        if (!p || *p)
+            return -1;
+    }
+    if (*p == ':')
+        p = take_number(p + 1, 65535, &port);
+    if (!p || *p || port == 0)
+        return -1;
+    a.port = (uint16_t)port;
+    *out = a;
+    return 0;
+}
+
+// Longest run of at least two zero groups, as RFC 5952 wants it shortened.
+static void longest_gap(const uint8_t ip[16], int *at, int *len)
+{
+    *at = -1;
+    *len = 1;
+    for (int i = 0; i < 8; i++) {
+        int n = 0;
+        while (i + n < 8 && ip[2 * (i + n)] == 0 && ip[2 * (i + n) + 1] == 0)
+            n++;
+        if (n > *len) {
+            *at = i;
+            *len = n;
+        }
+    }
+}
+
+char *bt_addr_format_ip(const struct bt_addr *a, char buf[BT_ADDR_TEXT])
+{
+    const uint8_t *b = a->ip;
+    if (bt_addr_is_v4(a)) {
+        snprintf(buf, BT_ADDR_TEXT, "%u.%u.%u.%u", b[12], b[13], b[14], b[15]);
+        return buf;
+    }
+    int gap, len, n = 0;
+    longest_gap(b, &gap, &len);
+    for (int i = 0; i < 8; i++) {
+        if (i == gap) {
+            n += snprintf(buf + n, (size_t)(BT_ADDR_TEXT - n), "::");
+            i += len - 1;
+            continue;
+        }
+        const char *sep = i > 0 && !(gap >= 0 && i == gap + len) ? ":" : "";
+        n += snprintf(buf + n, (size_t)(BT_ADDR_TEXT - n), "%s%x", sep, (unsigned)(b[2 * i] << 8 | b[2 * i + 1]));
+    }
+    return buf;
+}
+
+char *bt_addr_format(const struct bt_addr *a, char buf[BT_ADDR_TEXT])
+{
+    char ip[BT_ADDR_TEXT];
+    bt_addr_format_ip(a, ip);
+    if (bt_addr_is_v4(a))
+        snprintf(buf, BT_ADDR_TEXT, "%.15s:%u", ip, a->port);
+    else
+        snprintf(buf, BT_ADDR_TEXT, "[%.45s]:%u", ip, a->port);
+    return buf;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last 600 seconds, one slice each. A slice's stamp is its lock: the writer
+// zeroes it before it resets the slice, the reader checks it before and after.
+#include "base/histogram.h"
+
+#define SECOND 1000000000ull
+
+static uint32_t load32(const _Atomic uint32_t *v)
+{
+    return atomic_load_explicit(v, memory_order_relaxed);
+}
+
+// Single writer: a load and a store, no locked instruction.
+static void add32(_Atomic uint32_t *v, uint32_t n)
+{
+    atomic_store_explicit(v, load32(v) + n, memory_order_relaxed);
+}
+
+static void reset(struct bt_hist_slice *c, uint64_t stamp)
+{
+    atomic_store_explicit(&c->second, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    uint32_t lo = load32(&c->lo), hi = load32(&c->hi);
+    for (uint32_t i = lo; i <= hi && i < BT_HIST_BUCKETS; i++)
+        atomic_store_explicit(&c->bucket[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&c->sum_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->inf, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->rejected, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->lo, BT_HIST_BUCKETS, memory_order_relaxed);
+    atomic_store_explicit(&c->hi, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->second, stamp, memory_order_release);
+}
+
+static struct bt_hist_slice *slice_at(struct bt_hist_slices *s, uint64_t now_ns)
+{
+    uint64_t second = now_ns / SECOND;
+    struct bt_hist_slice *c = &s->slice[second % BT_HIST_SLICES];
+    if (atomic_load_explicit(&c->second, memory_order_relaxed) != second + 1)
+        reset(c, second + 1);
+    return c;
+}
+
+void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < BT_HIST_SLICES; i++)
+        atomic_store_explicit(&s->slice[i].second, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->first_second, now_ns / SECOND + 1, memory_order_release);
+}
+
+void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t value_ns)
+{
+    struct bt_hist_slice *c = slice_at(s, now_ns);
+    uint32_t i = bt_hist_index(value_ns);
+    add32(&c->bucket[i], 1);
+    uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
+    atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_relaxed);
+    if (i < load32(&c->lo))
+        atomic_store_explicit(&c->lo, i, memory_order_relaxed);
+    if (i > load32(&c->hi))
+        atomic_store_explicit(&c->hi, i, memory_order_relaxed);
+}
+
+void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    add32(&slice_at(s, now_ns)->inf, n);
+}
+
+void bt_hist_slices_arrived(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    add32(&slice_at(s, now_ns)->arrived, n);
+}
+
+void bt_hist_slices_rejected(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    add32(&slice_at(s, now_ns)->rejected, n);
+}
+
+// One slice as read between two looks at its stamp.
+struct copy {
+    uint64_t sum_ns;
+    uint32_t inf, arrived, rejected, lo, hi;
+    uint32_t bucket[BT_HIST_BUCKETS];
+};
+
+static bool copy_slice(const struct bt_hist_slice *c, uint64_t stamp, struct copy *to)
+{
+    if (atomic_load_explicit(&c->second, memory_order_acquire) != stamp)
+        return false;
+    to->lo = load32(&c->lo);
+    to->hi = load32(&c->hi);
+    to->inf = load32(&c->inf);
+    to->arrived = load32(&c->arrived);
+    to->rejected = load32(&c->rejected);
+    to->sum_ns = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
+    for (uint32_t i = to->lo; i <= to->hi && i < BT_HIST_BUCKETS; i++)
+        to->bucket[i] = load32(&c->bucket[i]);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&c->second, memory_order_relaxed) == stamp;
+}
+
+static void add_copy(const struct copy *c, struct bt_hist *out, struct bt_hist_window *w)
+{
+    for (uint32_t i = c->lo; i <= c->hi && i < BT_HIST_BUCKETS; i++) {
+        out->bucket[i] += c->bucket[i];
+        out->total += c->bucket[i];
+    }
+    out->inf += c->inf;
+    out->total += c->inf;
+    out->sum_ns += c->sum_ns;
+    w->arrived += c->arrived;
+    w->rejected += c->rejected;
+}
+
+void bt_hist_slices_merge(const struct bt_hist_slices *s, uint64_t now_ns, uint32_t window_s, struct bt_hist *out,
+                          struct bt_hist_window *window)
+{
+    bt_hist_clear(out);
+    *window = (struct bt_hist_window){0};
+    uint64_t second = now_ns / SECOND, first = atomic_load_explicit(&s->first_second, memory_order_acquire);
+    if (first == 0 || window_s == 0)
+        return;
+    if (window_s > BT_HIST_SLICES)
+        window_s = BT_HIST_SLICES;
+    uint64_t lived = second + 2 > first ? second + 2 - first : 0;
+    window->covered_seconds = lived < window_s ? (uint32_t)lived : window_s;
+    struct copy c;
+    for (uint32_t back = 0; back < window->covered_seconds; back++) {
+        uint64_t at = second - back;
+        if (copy_slice(&s->slice[at % BT_HIST_SLICES], at + 1, &c))
+            add_copy(&c, out, window);
+    }
+}

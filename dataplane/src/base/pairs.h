@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounded hash table from a pair's identity <client ip, client port, req_id>
+// to a 32-bit value of the owner's. No allocation after init; the hash
+// is seeded, so that a sender cannot choose colliding identities.
+#ifndef BT_BASE_PAIRS_H
+#define BT_BASE_PAIRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/addr.h"
+
+#define BT_PAIRS_NONE UINT32_MAX
+
+struct bt_pairs_slot {
+    struct bt_addr addr;
+    uint16_t req_id;
+    uint16_t used;
+    uint32_t hash;
+    uint32_t value;
+};
+
+struct bt_pairs {
+    struct bt_pairs_slot *slots;
+    uint32_t mask;  // slots - 1
+    uint32_t count; // entries now
+    uint32_t limit; // most entries at once
+    uint64_t seed[2];
+};
+
+size_t bt_pairs_bytes(uint32_t limit);
+
+// mem: bt_pairs_bytes(limit) bytes, 8-byte aligned.
+void bt_pairs_init(struct bt_pairs *t, void *mem, uint32_t limit, const uint64_t seed[2]);
+
+// Value of the pair, or BT_PAIRS_NONE.
+uint32_t bt_pairs_find(const struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id);
+
+// Inserts, or replaces the value of a known pair. False when full.
+bool bt_pairs_put(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id, uint32_t value);
+
+// Removes and returns the value, or BT_PAIRS_NONE when the pair is unknown.
+uint32_t bt_pairs_del(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The R2P2 packet: the 8-byte header, its options and where the payload lies.
+// Parsed once, on arrival; nothing behind this reads header bytes again.
+#ifndef BT_WIRE_R2P2_H
+#define BT_WIRE_R2P2_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pkt.h"
+#include "wire/mcase.h"
+#include "wire/options.h"
+
+#define BT_R2P2_MAGIC 0xCCu
+#define BT_R2P2_HEADER 8u
+#define BT_R2P2_HEADER_MAX 64u
+#define BT_R2P2_FIRST_PAYLOAD 14u // request bytes in REQ0 of a multi-packet request (§4)
+#define BT_R2P2_RESERVE 32u       // left free by X clients for a router's options
+
+enum bt_type {
+    BT_REQUEST = 0,
+    BT_REPLY = 1,
+    BT_FEEDBACK = 2,
+    BT_REQRDY = 3,
+    BT_DROP = 4,
+    BT_RAFT_REQUEST = 5,
+    BT_RAFT_REPLY = 6,
+    BT_RAFT_MESSAGE = 7,
+    BT_SACK = 8,
+};
+
+enum bt_policy {
+    BT_POLICY_UNRESTRICTED = 0, // router may choose any worker
+    BT_POLICY_STICKY = 1,       // the master worker, index 0
+    BT_POLICY_REPLICATED_WRITE = 2,
+    BT_POLICY_REPLICATED_READ = 3,
+};
+
+// Who is reading: decides which types are legal (M-5).
+enum bt_role {
+    BT_ROLE_CLIENT,          // REPLY REQRDY DROP SACK
+    BT_ROLE_SERVER,          // REQUEST SACK
+    BT_ROLE_ROUTER,          // REQUEST FEEDBACK
+    BT_ROLE_ROUTER_REQUESTS, // REQUEST only (the request port)
+    BT_ROLE_ROUTER_FEEDBACK, // FEEDBACK only (the feedback port)
+    BT_ROLE_ANY,             // every type of §2 (tools)
+};
+
+struct bt_r2p2_hdr {
+    uint8_t type;   // enum bt_type
+    uint8_t policy; // enum bt_policy
+    bool first, last;
+    bool ext;       // X: the sender understands extensions
+    bool legacy;    // 16-byte FEEDBACK of a peer that predates extensions
+    uint16_t req_id;
+    uint16_t count_or_index; // first: packets of the message; else index 1…count-1
+    uint16_t hdr_size;       // 8 + options
+    struct bt_options opt;
+    const uint8_t *payload; // decode only
+    size_t payload_len;     // decode only
+};
+
+// Reads the UDP payload p[0..n). BT_M_OK, or the case that rejects it. On any
+// case but BT_M1 and BT_M2 the fixed fields (type … count_or_index) are filled
+// so that the caller can answer a bad REQUEST with DROP (M-6, R-55).
+// Decides M-1, M-2, M-3, M-5 (types 5-7 give M-26), M-6 (policy above 3),
+// M-7, M-8, M-9 (index 0), M-10 (F|L consistency is M-8) and the OPT cases.
+// A FEEDBACK of exactly 16 bytes is legacy: bytes 1 and 3-7 are ignored.
+enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out);
+
+// Header bytes needed for h (8 + options), at most 64; 0 when more.
+size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h);
+
+// Writes header and options to p and returns their size, also in h->hdr_size;
+// 0 when they do not fit in room or in 64 bytes.
+size_t bt_r2p2_encode(uint8_t *p, size_t room, struct bt_r2p2_hdr *h);
+
+// Puts header h in front of a packet whose data is the payload. False when the
+// headroom is too small (packet unchanged).
+bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
+
+// Adds options behind those the packet already carries (which are kept byte by
+// byte, unknown ones too) by growing into the headroom. h: as decoded from
+// this packet; brought up to date. False, packet unchanged: no headroom, header
+// beyond 64 bytes, or an option of add already present.
+bool bt_r2p2_add_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h, const struct bt_options *add);
+
+// Largest UDP payload of an IP MTU: mtu - 28 for IPv4, mtu - 48 for IPv6.
+static inline uint32_t bt_r2p2_datagram_max(uint32_t mtu, bool v4)
+{
+    return mtu - (v4 ? 28u : 48u);
+}
+
+#endif
