@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of the UDP driver shared by its files: open/wait (udp.c), receive (udp_rx.c),
+// send (udp_tx.c) and the error queue (udp_events.c).
+#ifndef BT_IO_UDP_INTERNAL_H
+#define BT_IO_UDP_INTERNAL_H
+
+#include "io/udp.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#define BT_UDP_EVENTS 256u // unreachable events kept until asked for
+
+struct bt_udp_port {
+    int fd;
+    sa_family_t family;
+    bool readable;       // epoll said so, or the last read filled its batch
+    uint32_t rxq_ovfl;   // last SO_RXQ_OVFL value seen
+    struct bt_addr addr; // as bound
+};
+
+union bt_udp_sa {
+    struct sockaddr sa;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+struct bt_udp {
+    struct bt_io io; // first, so that &u->io is the interface
+    struct bt_pool *pool;
+    enum bt_idle idle;
+    bool report_unreachable;
+    int epoll_fd, timer_fd, wake_fd;
+    int raw_fd; // -1 until Transparent is allowed
+    uint16_t raw_id;
+    uint64_t armed_ns; // what timer_fd is set to, BT_IO_FOREVER if disarmed
+    unsigned n_ports;
+    unsigned next_port; // where BT_IO_ANY looks first, so that no port starves
+    struct bt_udp_port *ports;
+
+    // Receive side: packets ready to be filled, kept over calls.
+    struct bt_pkt *spare[BT_IO_BATCH];
+    unsigned n_spare;
+    uint8_t scratch[64]; // where datagrams land for which there is no packet
+
+    // Batch descriptors, used by one receive or one send at a time.
+    struct mmsghdr msgs[BT_IO_BATCH];
+    struct iovec iov[BT_IO_BATCH];
+    union bt_udp_sa names[BT_IO_BATCH];
+    _Alignas(struct cmsghdr) uint8_t control[BT_IO_BATCH][CMSG_SPACE(sizeof(uint32_t))];
+
+    struct bt_io_event events[BT_UDP_EVENTS];
+    unsigned n_events;
+    uint64_t counters[BT_UDP_COUNTERS];
+};
+
+uint64_t bt_udp_now(struct bt_io *io);
+unsigned bt_udp_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max);
+void bt_udp_tx(struct bt_io *io, struct bt_txq *q);
+unsigned bt_udp_take_events(struct bt_io *io, struct bt_io_event *ev, unsigned max);
+
+// Empties the error queue of a port into u->events and clears the socket's pending error.
+void bt_udp_read_errors(struct bt_udp *u, unsigned port);
+
+// 0, or -1 when an IPv4 socket cannot reach an IPv6 address.
+int bt_udp_to_sockaddr(const struct bt_addr *a, sa_family_t family, union bt_udp_sa *out, socklen_t *len);
+struct bt_addr bt_udp_from_sockaddr(const union bt_udp_sa *sa);
+
+// Writes IPv4 and UDP headers in front of pkt->data into head[28], checksums included. False when
+// an address is not IPv4 or the packet is too long for an IPv4 datagram.
+#define BT_UDP_RAW_HEAD 28u
+bool bt_udp_raw_header(const struct bt_pkt *pkt, uint16_t ip_id, uint8_t head[BT_UDP_RAW_HEAD]);
+
+#endif
