@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closed forms of queueing.md §3 (Q-50…Q-57), in units of the mean service time.
+#ifndef BOBTAIL_SIM_CLOSED_H
+#define BOBTAIL_SIM_CLOSED_H
+
+/* M/M/1 mean sojourn and p-quantile (0 < p < 1) of the sojourn. */
+double sim_mm1_mean(double rho);
+double sim_mm1_quantile(double rho, double p);
+/* Erlang B and C for n servers offered a = n·rho erlang; mean wait of M/M/n. */
+double sim_erlang_b(int n, double a);
+double sim_erlang_c(int n, double rho);
+double sim_mmn_wait(int n, double rho);
+/* Pr[sojourn > t] of M/M/n and its p-quantile. */
+double sim_mmn_tail(int n, double rho, double t);
+double sim_mmn_quantile(int n, double rho, double p);
+/* Pollaczek–Khinchine mean wait of M/G/1 with squared coefficient of variation c2. */
+double sim_mg1_wait(double rho, double c2);
+/* Pr[wait <= t] of M/D/1 and p-quantile of its sojourn. */
+double sim_md1_wait_cdf(double rho, double t);
+double sim_md1_quantile(double rho, double p);
+/* M/G/1 processor sharing, mean sojourn of a request of size x (insensitive to the rest). */
+double sim_mg1ps_mean(double rho, double x);
+/* Kingman's heavy-traffic mean wait. */
+double sim_kingman_wait(double rho, double ca2, double cs2);
+/* Lee–Longton approximation of the mean wait of M/G/n. */
+double sim_mgn_wait_approx(int n, double rho, double c2);
+
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links with seeded faults. Packets between two nodes keep their order unless a rule reorders them.
+#include "net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000, CLIENT_PORT = 20000 };
+
+#define DUPLICATE_BIT (1ULL << 63)
+
+void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda, struct bt_pool *pool,
+                  uint16_t arrive_kind)
+{
+    memset(n, 0, sizeof *n);
+    n->s = s;
+    n->agenda = agenda;
+    n->pool = pool;
+    n->arrive_kind = arrive_kind;
+    n->first[SIM_ROUTER] = s->clients;
+    n->first[SIM_SERVER] = s->clients + s->routers;
+    n->first[SIM_ROLES] = s->clients + s->routers + s->workers;
+    size_t nodes = n->first[SIM_ROLES];
+    n->path = calloc(nodes * nodes, sizeof *n->path);
+    n->cut = calloc(nodes, 1);
+    if (n->path == NULL || n->cut == NULL) {
+        fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
+        abort();
+    }
+    sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
+    sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
+}
+
+void sim_net_free(struct sim_net *n)
+{
+    free(n->path);
+    free(n->cut);
+}
+
+uint32_t sim_net_nodes(const struct sim_net *n)
+{
+    return n->first[SIM_ROLES];
+}
+
+enum sim_role sim_net_role(const struct sim_net *n, uint32_t node)
+{
+    return node >= n->first[SIM_SERVER] ? SIM_SERVER : node >= n->first[SIM_ROUTER] ? SIM_ROUTER : SIM_CLIENT;
+}
+
+struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t port)
+{
+    enum sim_role role = sim_net_role(n, node);
+    uint32_t i = node - n->first[role];
+    uint16_t number = role == SIM_CLIENT ? CLIENT_PORT : port == 0 ? REQUEST_PORT : FEEDBACK_PORT;
+    if (role != SIM_ROUTER && port != 0) number = 0;
+    struct bt_addr none = {0};
+    uint32_t ip = 10u << 24 | ((uint32_t)role + 1) << 16 | (i + 1);
+    return number == 0 ? none : bt_addr_v4u(ip, number);
+}
+
+uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
+{
+    uint32_t role = (uint32_t)a->ip[13] - 1, i = ((uint32_t)a->ip[14] << 8 | a->ip[15]) - 1;
+    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES) return UINT32_MAX;
+    return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
+}
+
+enum sim_packet sim_packet_of(const struct bt_pkt *p)
+{
+    if (p->len < 8) return SIM_PKT_ANY;
+    switch (p->data[2] >> 4) {
+    case 0: return (p->data[3] & 0x80) != 0 ? SIM_PKT_REQ0 : SIM_PKT_REQN;
+    case 1: return SIM_PKT_REPLY;
+    case 2: return SIM_PKT_FEEDBACK;
+    case 3: return SIM_PKT_REQRDY;
+    case 4: return SIM_PKT_DROP;
+    case 8: return SIM_PKT_SACK;
+    default: return SIM_PKT_ANY;
+    }
+}
+
+struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
+{
+    struct bt_pkt *c = bt_pool_get(n->pool);
+    if (c == NULL) return NULL;
+    uint8_t *at = bt_pkt_append(c, p->len);
+    if (at == NULL) {
+        bt_pool_put(n->pool, c);
+        return NULL;
+    }
+    memcpy(at, p->data, p->len);
+    c->src = p->src;
+    c->dst = p->dst;
+    c->local = p->local;
+    c->tx_as_src = p->tx_as_src;
+    return c;
+}
+
+static uint64_t base_delay(struct sim_net *n, enum sim_role from, enum sim_role to)
+{
+    const struct sim_delays *d = &n->s->delay;
+    uint64_t ns = 0;
+    if (from == SIM_CLIENT) {
+        ns = to == SIM_ROUTER ? d->client_router_ns : d->client_server_ns;
+    } else if (from == SIM_ROUTER) {
+        ns = to == SIM_SERVER ? d->router_server_ns : d->client_router_ns;
+    } else {
+        ns = to == SIM_ROUTER ? d->server_router_ns : d->server_client_ns;
+    }
+    if (d->jitter_ns > 0) ns += bt_rng_next(&n->jitter) % (d->jitter_ns + 1);
+    return ns;
+}
+
+/* What the rules decided for one packet. */
+struct fate {
+    bool lost, twice, free_order;
+    uint64_t extra_ns, twin_ns;
+};
+
+static void corrupt(struct sim_net *n, struct bt_pkt *p, enum sim_packet kind, struct fate *f)
+{
+    /* UDP's checksum takes care of bit errors; only a tagged FEEDBACK must also survive an
+     * attacker who fixes the checksum, so only that one is let through. */
+    if (kind != SIM_PKT_FEEDBACK || !n->s->tagged) {
+        f->lost = true;
+        n->seen.corrupted[kind]++;
+        return;
+    }
+    uint32_t bit = sim_below(&n->fault, p->len * 8);
+    p->data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    p->mark |= SIM_MARK_CORRUPTED;
+}
+
+static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
+{
+    enum sim_packet kind = sim_packet_of(p);
+    uint64_t since = n->agenda->now - n->load_start_ns;
+    for (uint32_t i = 0; i < n->s->faults_n && !f->lost; i++) {
+        const struct sim_fault *r = &n->s->fault[i];
+        if (r->packet != kind && r->packet != SIM_PKT_ANY) continue;
+        if (since < r->from_ns || since >= r->until_ns || !sim_chance(&n->fault, r->probability)) continue;
+        switch (r->kind) {
+        case SIM_FAULT_LOSS:
+            f->lost = true;
+            n->seen.lost[kind]++;
+            break;
+        case SIM_FAULT_DUPLICATE:
+            f->twice = true;
+            f->twin_ns = (uint64_t)(sim_uniform(&n->fault) * (double)r->extra_ns);
+            break;
+        case SIM_FAULT_REORDER:
+            f->free_order = true;
+            f->extra_ns += (uint64_t)(sim_uniform(&n->fault) * (double)r->extra_ns);
+            break;
+        case SIM_FAULT_DELAY:
+            p->mark |= SIM_MARK_DELAYED;
+            f->extra_ns += (uint64_t)((0.5 + sim_uniform(&n->fault) / 2) * (double)r->extra_ns);
+            break;
+        default: corrupt(n, p, kind, f); break;
+        }
+    }
+}
+
+static void deliver(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t number, uint64_t at)
+{
+    p->t_rx_ns = number; /* ours while in flight; the driver sets the real one on arrival */
+    sim_agenda_push(n->agenda, at,
+                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = (uint16_t)from});
+}
+
+void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+{
+    struct sim_net *n = ctx;
+    uint32_t to = sim_net_node(n, &p->dst);
+    n->packets++;
+    p->mark = (uint8_t)(p->mark & SIM_MARK_GARBAGE);
+    if (to == UINT32_MAX) {
+        bt_pool_put(n->pool, p);
+        return;
+    }
+    struct fate f = {0};
+    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
+    if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
+        n->seen.cut_off++;
+        bt_pool_put(n->pool, p);
+        return;
+    }
+    if (n->s->faults_n > 0 && !n->calm && p->mark == 0) apply_rules(n, p, &f);
+    if (f.lost) {
+        bt_pool_put(n->pool, p);
+        return;
+    }
+    struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
+    uint64_t at = n->agenda->now + base_delay(n, a, b) + f.extra_ns, number = ++path->sent;
+    if (!f.free_order) {
+        if (at < path->last_ns) at = path->last_ns;
+        path->last_ns = at;
+    }
+    struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
+    deliver(n, from, to, p, number, at);
+    if (twin != NULL) {
+        twin->mark = SIM_MARK_DUPLICATE;
+        deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
+    }
+}
+
+void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+{
+    enum sim_packet kind = sim_packet_of(p);
+    uint64_t number = p->t_rx_ns;
+    struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
+    if ((p->mark & SIM_MARK_DUPLICATE) != 0) {
+        n->seen.duplicated[kind]++;
+    } else if ((number & DUPLICATE_BIT) == 0) {
+        if (number < path->newest) {
+            n->seen.reordered[kind]++;
+        } else {
+            path->newest = number;
+        }
+    }
+    if ((p->mark & SIM_MARK_DELAYED) != 0) n->seen.delayed[kind]++;
+    if ((p->mark & SIM_MARK_CORRUPTED) != 0) n->seen.corrupted[kind]++;
+}
+
+uint64_t sim_faults_total(const struct sim_faults_seen *f)
+{
+    uint64_t sum = f->cut_off + f->to_the_dead + f->crashes + f->leaves + f->partitions + f->garbage;
+    for (int k = 0; k < SIM_PKTS; k++) {
+        sum += f->lost[k] + f->duplicated[k] + f->reordered[k] + f->delayed[k] + f->corrupted[k];
+    }
+    return sum;
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network between the nodes: delay, and every fault a scenario asks for, each one counted
+// when it really happened.
+#ifndef BOBTAIL_SIM_NET_H
+#define BOBTAIL_SIM_NET_H
+
+#include "base/pkt.h"
+#include "event.h"
+#include "scenario.h"
+
+enum sim_role { SIM_CLIENT, SIM_ROUTER, SIM_SERVER, SIM_ROLES };
+
+/* What really happened, by packet kind; "asked for" would count faults on packets that died earlier. */
+struct sim_faults_seen {
+    uint64_t lost[SIM_PKTS], duplicated[SIM_PKTS], reordered[SIM_PKTS], delayed[SIM_PKTS], corrupted[SIM_PKTS];
+    uint64_t cut_off;     /* lost in a partition */
+    uint64_t to_the_dead; /* arrived at a crashed node */
+    uint64_t crashes, restarts, leaves, partitions, depth_changes, garbage;
+};
+
+/* Marks a packet carries in flight (bt_pkt.mark). */
+enum { SIM_MARK_DUPLICATE = 1, SIM_MARK_DELAYED = 2, SIM_MARK_CORRUPTED = 4, SIM_MARK_GARBAGE = 8, SIM_MARK_LATE = 16 };
+
+struct sim_path {
+    uint64_t sent, newest; /* numbers of packets from one node to another */
+    uint64_t last_ns;      /* arrival time no later packet may precede unless reordered */
+};
+
+struct sim_net {
+    const struct sim_scenario *s;
+    struct sim_agenda *agenda;
+    struct bt_pool *pool;
+    uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
+    struct sim_path *path;         /* nodes × nodes */
+    uint8_t *cut;                  /* per node: cut off from routers */
+    struct bt_rng fault, jitter;
+    bool calm; /* faults are over */
+    uint64_t load_start_ns;
+    uint16_t arrive_kind; /* event kind of an arrival */
+    struct sim_faults_seen seen;
+    uint64_t packets;
+};
+
+void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda, struct bt_pool *pool,
+                  uint16_t arrive_kind);
+void sim_net_free(struct sim_net *n);
+uint32_t sim_net_nodes(const struct sim_net *n);
+enum sim_role sim_net_role(const struct sim_net *n, uint32_t node);
+/* Address of port `port` (0, or 1 = FEEDBACK port of a router) of a node. */
+struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t port);
+/* Node that has this address, UINT32_MAX for none. */
+uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a);
+enum sim_packet sim_packet_of(const struct bt_pkt *p);
+/* bt_io_sim_net.send: takes the packet over; it arrives, or dies here. ctx is the sim_net. */
+void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p);
+/* To be called when an arrival event fires and the node is alive: counts realised faults. */
+void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
+/* A copy of the same bytes and addresses; NULL when the pool is empty. */
+struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
+/* Total of all faults seen. */
+uint64_t sim_faults_total(const struct sim_faults_seen *f);
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs independent items on several processes; a run that crashes loses itself, not the sweep.
+#ifndef BOBTAIL_SIM_PARALLEL_H
+#define BOBTAIL_SIM_PARALLEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Computes item i into result (zeroed, plain data, no pointers that outlive the process). */
+typedef void sim_item_fn(const void *ctx, uint32_t i, void *result);
+
+/*
+ * Runs items 0…n−1 with up to `jobs` processes and collects fixed-size results in `results`
+ * (n·size bytes). signals[i] (may be NULL) is 0 or the signal that killed item i; -1: not run.
+ * Returns the number of items that crashed, or -1 when no process could be started.
+ */
+int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx,
+                 void *results, int *signals);
+
+#endif

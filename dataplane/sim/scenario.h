@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scenario after its open values were drawn: plain numbers, no pointers into the YAML document.
+#ifndef BOBTAIL_SIM_SCENARIO_H
+#define BOBTAIL_SIM_SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stream.h"
+
+enum { SIM_FAULTS_MAX = 24, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
+enum { SIM_WORKERS_MAX = 256, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256 };
+
+/* Packet kinds a fault may aim at. The first nine follow the header's message types. */
+enum sim_packet {
+    SIM_PKT_REQ0,
+    SIM_PKT_REPLY,
+    SIM_PKT_FEEDBACK,
+    SIM_PKT_REQRDY,
+    SIM_PKT_DROP,
+    SIM_PKT_SACK,
+    SIM_PKT_REQN,
+    SIM_PKT_ANY,
+    SIM_PKTS
+};
+
+enum sim_fault_kind {
+    SIM_FAULT_LOSS,
+    SIM_FAULT_DUPLICATE,
+    SIM_FAULT_REORDER, /* held back so that later packets of the same pair of nodes overtake it */
+    SIM_FAULT_DELAY,   /* a spike: the packet and those behind it come late, in order */
+    SIM_FAULT_CORRUPT, /* one flipped bit: caught by the UDP checksum, or by the tag when that is on */
+    SIM_FAULTS
+};
+
+struct sim_fault {
+    char name[SIM_NAME];
+    enum sim_packet packet;
+    enum sim_fault_kind kind;
+    double probability;
+    uint64_t extra_ns; /* reorder, delay, duplicate: how much later */
+    uint64_t from_ns, until_ns;
+};
+
+enum sim_event_kind {
+    SIM_EV_CRASH_SERVER, /* kill -9; comes back after for_ns with a new incarnation */
+    SIM_EV_CRASH_ROUTER, /* loses counters and held requests; comes back after for_ns */
+    SIM_EV_LEAVE_SERVER, /* LEAVE, drains, comes back after for_ns */
+    SIM_EV_SET_DEPTH,    /* the worker changes its n */
+    SIM_EV_PARTITION,    /* worker cut off from every router for for_ns */
+    SIM_EV_RECONFIGURE,  /* router applies a configuration with another depth */
+    SIM_EV_KINDS
+};
+
+struct sim_happening {
+    enum sim_event_kind kind;
+    uint64_t at_ns, for_ns; /* at counts from the start of the load */
+    uint32_t target;        /* index, taken modulo the number of such nodes */
+    uint32_t value;         /* depth */
+};
+
+/* What a run must show. Without reference it is only printed. */
+struct sim_expect {
+    char measure[SIM_NAME];
+    double low, high;
+    int line;
+};
+
+struct sim_delays {
+    uint64_t client_router_ns, router_server_ns, server_router_ns, server_client_ns, client_server_ns;
+    uint64_t jitter_ns; /* uniform 0…jitter, order of a pair of nodes kept */
+};
+
+struct sim_scenario {
+    char name[SIM_NAME];
+    uint64_t seed;
+    uint64_t requests;
+    double warmup; /* share of the requests not measured */
+    uint32_t device, settle_ms, probes;
+    bool tagged; /* the service has a key */
+
+    uint32_t workers, depth, legacy_workers;
+    struct sim_dist service;
+    uint32_t server_max_message;
+
+    uint32_t routers, policy, forwarding, central_limit, hold_back_packets;
+    uint64_t max_queue_ns, request_timeout_ns, hold_back_ns;
+
+    uint32_t clients;
+    double load; /* of workers/mean service time */
+    double burst; /* share of arrivals that come at the same instant as the one before */
+    uint32_t fixed_arrivals; /* 0 Poisson, 1 fixed gaps */
+    uint64_t timeout_ns;
+    double plain_share; /* clients that do not set X */
+    uint32_t request_bytes, reply_bytes, long_bytes;
+    double long_requests, long_replies, sticky, direct;
+
+    struct sim_delays delay;
+    double garbage_per_second; /* malformed packets to each router, server and client */
+
+    struct sim_fault fault[SIM_FAULTS_MAX];
+    uint32_t faults_n;
+    struct sim_happening event[SIM_EVENTS_MAX];
+    uint32_t events_n;
+    struct sim_expect expect[SIM_EXPECT_MAX];
+    uint32_t expect_n;
+
+    char drawn[SIM_DRAWN]; /* "routers.count=2 faults[0].probability=0.013 …": what this seed chose */
+};
+
+extern const char *const sim_packet_names[SIM_PKTS + 1];
+extern const char *const sim_fault_names[SIM_FAULTS + 1];
+extern const char *const sim_event_names[SIM_EV_KINDS + 1];
+extern const char *const sim_policy_names[];
+extern const char *const sim_forwarding_names[];
+extern const char *const sim_device_names[];
+
+struct sim_template; /* a parsed YAML file, open values still open */
+
+/* Reads and checks a file; NULL and a message "FILE:LINE: field: what is wrong" in err. */
+struct sim_template *sim_template_load(const char *path, char *err, size_t err_n);
+void sim_template_free(struct sim_template *t);
+/* Closes the open values by `seed` (0: the file's own) into *out. 0, or -1 with a message. */
+int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err,
+                      size_t err_n);
+/* Defaults of every field, before a file says otherwise. */
+void sim_scenario_defaults(struct sim_scenario *s);
+
+#endif

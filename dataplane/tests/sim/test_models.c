@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The yardsticks themselves: closed forms against queueing.md's printed table, the pure models
+// against the closed forms, and the parts (agenda, samples, streams) against their definitions.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "closed.h"
+#include "event.h"
+#include "oracle.h"
+#include "sample.h"
+#include "stream.h"
+
+static void near(double got, double want, double relative)
+{
+    if (fabs(got - want) > relative * fabs(want) + 1e-12) {
+        fail_msg("got %.9g, want %.9g within %g", got, want, relative);
+    }
+}
+
+/* queueing.md §3: rho, M/M/1 p99, Erlang C, E[W], M/M/16 p99, M/M/64 p99, M/D/1 p99. */
+static const double printed[6][7] = {
+    {0.3, 6.579, 0.000045, 0.00000, 4.605, 4.605, 2.891},
+    {0.5, 9.210, 0.009019, 0.00113, 4.606, 4.605, 4.336},
+    {0.7, 15.351, 0.129676, 0.02702, 4.639, 4.605, 7.485},
+    {0.8, 23.026, 0.304884, 0.09528, 4.735, 4.610, 11.356},
+    {0.9, 46.052, 0.591343, 0.36959, 5.270, 4.661, 22.898},
+    {0.95, 92.103, 0.780192, 0.97524, 7.217, 4.842, 45.938},
+};
+
+static void q50_q52_closed_forms_match_the_printed_table(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        double rho = printed[i][0];
+        near(sim_mm1_quantile(rho, 0.99), printed[i][1], 1e-4);
+        assert_true(fabs(sim_erlang_c(16, rho) - printed[i][2]) < 6e-7);
+        assert_true(fabs(sim_mmn_wait(16, rho) - printed[i][3]) < 6e-6);
+        near(sim_mmn_quantile(16, rho, 0.99), printed[i][4], 2e-4);
+        near(sim_mmn_quantile(64, rho, 0.99), printed[i][5], 2e-4);
+    }
+}
+
+static void q54_md1_quantiles_match_the_printed_table(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6; i++) near(sim_md1_quantile(printed[i][0], 0.99), printed[i][6], 2e-4);
+    /* The alternating series, where its cancellation is still harmless. */
+    double rho = 0.7, t = 3.4, sum = 0;
+    for (int k = 0; k <= 3; k++) sum += pow(-rho * (t - k), k) / tgamma(k + 1) * exp(rho * (t - k));
+    near(sim_md1_wait_cdf(rho, t), (1 - rho) * sum, 1e-9);
+}
+
+static void q51_erlang_b_recursion_base_cases(void **state)
+{
+    (void)state;
+    near(sim_erlang_b(1, 0.5), 0.5 / 1.5, 1e-12);
+    near(sim_erlang_b(2, 1), 0.2, 1e-12);
+    near(sim_erlang_c(1, 0.7), 0.7, 1e-12); /* one server: Pr[wait] = rho */
+}
+
+static void q53_q55_q56_q57_means(void **state)
+{
+    (void)state;
+    near(sim_mg1_wait(0.8, 0), 0.5 * 0.8 / 0.2, 1e-12);
+    near(sim_mg1_wait(0.8, 1), 0.8 / 0.2, 1e-12);
+    near(sim_mg1_wait(0.8, 2.25), 1.625 * 0.8 / 0.2, 1e-12);
+    near(1 + sim_mg1_wait(0.5, 1), sim_mm1_mean(0.5), 1e-12);
+    near(sim_mg1ps_mean(0.8, 1), 5, 1e-12);
+    near(sim_kingman_wait(0.9, 1, 1), sim_mg1_wait(0.9, 1), 1e-12);
+    near(sim_mgn_wait_approx(16, 0.9, 1), sim_mmn_wait(16, 0.9), 1e-12);
+}
+
+/* Max load with p99 <= 10·S of §3. */
+static void q7_max_load_within_ten_service_times(void **state)
+{
+    (void)state;
+    near(sim_mm1_quantile(0.5395, 0.99), 10, 1e-3);
+    near(sim_mmn_quantile(16, 0.9677, 0.99), 10, 5e-3);
+    near(sim_md1_quantile(0.7735, 0.99), 10, 1e-3);
+}
+
+static void every_distribution_has_mean_one_and_its_c2(void **state)
+{
+    (void)state;
+    for (int k = 0; k < SIM_DIST_KINDS; k++) {
+        struct sim_dist d = {(enum sim_dist_kind)k, 1e6, 0.5};
+        struct bt_rng g;
+        sim_stream_seed(&g, 7, SIM_STREAM_SERVICE);
+        double sum = 0, square = 0;
+        const int n = 2000000;
+        for (int i = 0; i < n; i++) {
+            double x = (double)sim_dist_draw(&d, &g) / 1e6;
+            sum += x;
+            square += x * x;
+        }
+        double mean = sum / n, c2 = square / n / (mean * mean) - 1;
+        near(mean, 1, k == SIM_DIST_BIMODAL2 ? 0.05 : 0.005);
+        if (k != SIM_DIST_BIMODAL2) assert_true(fabs(c2 - sim_dist_c2(&d)) < 0.02);
+    }
+}
+
+struct models {
+    double mean_central, mean_partitioned, p99_central;
+};
+
+static struct models simulate(enum sim_dist_kind kind, double rho, size_t n)
+{
+    struct bt_rng arrivals, service, choice;
+    sim_stream_seed(&arrivals, 11, SIM_STREAM_ARRIVAL);
+    sim_stream_seed(&service, 11, SIM_STREAM_SERVICE);
+    sim_stream_seed(&choice, 11, SIM_STREAM_CHOICE);
+    struct sim_dist gap = {SIM_DIST_EXPONENTIAL, 1e6 / (16 * rho), 0}, work = {kind, 1e6, 0};
+    struct sim_job *jobs = malloc(n * sizeof *jobs);
+    uint16_t *to = malloc(n * sizeof *to);
+    struct sim_samples out;
+    assert_non_null(jobs);
+    assert_non_null(to);
+    sim_samples_init(&out, n);
+    out.n = n;
+    uint64_t t = 0;
+    for (size_t i = 0; i < n; i++) {
+        t += sim_dist_draw(&gap, &arrivals);
+        jobs[i] = (struct sim_job){t, sim_dist_draw(&work, &service)};
+        to[i] = (uint16_t)sim_below(&choice, 16);
+    }
+    struct models m;
+    sim_oracle_central(jobs, n, 16, out.v);
+    m.mean_central = sim_samples_mean(&out) / 1e6;
+    m.p99_central = (double)sim_samples_percentile(&out, 99) / 1e6;
+    sim_oracle_partitioned(jobs, to, n, 16, out.v);
+    m.mean_partitioned = sim_samples_mean(&out) / 1e6;
+    sim_samples_free(&out);
+    free(jobs);
+    free(to);
+    return m;
+}
+
+static void q61_pure_models_agree_with_closed_forms(void **state)
+{
+    (void)state;
+    struct models m = simulate(SIM_DIST_EXPONENTIAL, 0.8, 3000000);
+    near(m.mean_central, 1 + sim_mmn_wait(16, 0.8), 0.01);
+    near(m.p99_central, sim_mmn_quantile(16, 0.8, 0.99), 0.02);
+    near(m.mean_partitioned, sim_mm1_mean(0.8), 0.01);
+    near(simulate(SIM_DIST_DETERMINISTIC, 0.8, 3000000).mean_partitioned, 1 + sim_mg1_wait(0.8, 0), 0.01);
+    near(simulate(SIM_DIST_BIMODAL1, 0.5, 3000000).mean_partitioned, 1 + sim_mg1_wait(0.5, 2.25), 0.01);
+}
+
+static void q60_streams_differ_by_purpose_and_repeat_by_seed(void **state)
+{
+    (void)state;
+    struct bt_rng a, b, c;
+    sim_stream_seed(&a, 5, SIM_STREAM_ARRIVAL);
+    sim_stream_seed(&b, 5, SIM_STREAM_ARRIVAL);
+    sim_stream_seed(&c, 5, SIM_STREAM_SERVICE);
+    uint64_t x = bt_rng_next(&a);
+    assert_true(x == bt_rng_next(&b));
+    assert_true(x != bt_rng_next(&c));
+}
+
+static void agenda_is_ordered_by_time_then_by_pushing(void **state)
+{
+    (void)state;
+    struct sim_agenda a;
+    struct bt_rng g;
+    sim_agenda_init(&a);
+    sim_stream_seed(&g, 3, SIM_STREAM_EVENT);
+    for (uint32_t i = 0; i < 5000; i++) {
+        sim_agenda_push(&a, sim_below(&g, 700), (struct sim_event){.node = i});
+    }
+    struct sim_event e, last = {0};
+    uint32_t popped = 0;
+    while (sim_agenda_pop(&a, &e)) {
+        assert_true(e.t > last.t || (e.t == last.t && e.seq > last.seq) || popped == 0);
+        if (popped % 7 == 0 && popped < 3000) sim_agenda_push(&a, e.t, (struct sim_event){.node = 9});
+        last = e;
+        popped++;
+    }
+    assert_true(popped > 5000);
+    assert_int_equal(sim_agenda_count(&a), 0);
+    sim_agenda_free(&a);
+}
+
+static void percentiles_are_order_statistics(void **state)
+{
+    (void)state;
+    struct sim_samples s, t;
+    sim_samples_init(&s, 4);
+    sim_samples_init(&t, 4);
+    for (uint64_t i = 0; i < 1000; i++) {
+        sim_samples_add(&s, i * 7919 % 1000 + 1);
+        sim_samples_add(&t, 1000 - i);
+    }
+    assert_int_equal(sim_samples_percentile(&s, 99), 990);
+    assert_int_equal(sim_samples_percentile(&s, 50), 500);
+    assert_int_equal(sim_samples_percentile(&s, 100), 1000);
+    assert_int_equal(sim_samples_percentile(&s, 0.01), 1);
+    assert_true(sim_samples_same_multiset(&s, &t));
+    t.v[3]++;
+    assert_false(sim_samples_same_multiset(&s, &t));
+    sim_samples_free(&s);
+    sim_samples_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(q50_q52_closed_forms_match_the_printed_table),
+        cmocka_unit_test(q54_md1_quantiles_match_the_printed_table),
+        cmocka_unit_test(q51_erlang_b_recursion_base_cases),
+        cmocka_unit_test(q53_q55_q56_q57_means),
+        cmocka_unit_test(q7_max_load_within_ten_service_times),
+        cmocka_unit_test(every_distribution_has_mean_one_and_its_c2),
+        cmocka_unit_test(q61_pure_models_agree_with_closed_forms),
+        cmocka_unit_test(q60_streams_differ_by_purpose_and_repeat_by_seed),
+        cmocka_unit_test(agenda_is_ordered_by_time_then_by_pushing),
+        cmocka_unit_test(percentiles_are_order_statistics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
