@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
+)
+
+// Node is what a node's files are rendered from. All paths are absolute and
+// seen from inside the node.
+type Node struct {
+	netns.Node
+	Nodes      int // in the cluster
+	CPUs       int // of the machine
+	MemoryMiB  int // of the machine
+	CgroupRoot string
+	NetDir     string // CNI configuration folder
+	CNIBin     string
+	Runc       string
+	CACert     string
+	Cert, Key  string // kubelet's serving certificate
+	ProxyKube  string // kube-proxy's kubeconfig
+	CgroupV1   bool
+}
+
+// SandboxImage is the image of every pod's first container.
+const SandboxImage = "localhost/bobtail/embedded-pause:1"
+
+// Containerd renders containerd's configuration. restrict_oom_score_adj lets
+// containers start where even root may not lower the score.
+func Containerd(n Node) string {
+	return fmt.Sprintf(`version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = %q
+
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = [%q]
+  conf_dir = %q
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+  BinaryName = %q
+  SystemdCgroup = false
+`, SandboxImage, n.CNIBin, n.NetDir, n.Runc)
+}
+
+type object = map[string]any
+
+// render cannot fail: it is given maps, strings, numbers and lists only.
+func render(o object) string {
+	b, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		panic("config: not renderable: " + err.Error())
+	}
+	return string(b) + "\n"
+}
+
+// CNI renders the pod network: one bridge per node with its own address range.
+func CNI(n Node) string {
+	bridge := object{
+		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
+		"ipam": object{
+			"type":   "host-local",
+			"ranges": []any{[]any{object{"subnet": n.PodCIDR}}},
+			"routes": []any{object{"dst": "0.0.0.0/0"}},
+		},
+	}
+	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
+	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": []any{bridge, portmap}})
+}
+
+// reserved keeps the nodes together from offering more than the machine has:
+// each node sees all of it and gives away its share.
+func reserved(n Node) object {
+	cpu := n.CPUs * 1000 * (n.Nodes - 1) / n.Nodes
+	mem := n.MemoryMiB * (n.Nodes - 1) / n.Nodes
+	return object{"cpu": fmt.Sprintf("%dm", cpu), "memory": fmt.Sprintf("%dMi", mem)}
+}
+
+// Kubelet renders the kubelet's configuration.
+func Kubelet(n Node) string {
+	return render(object{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": n.CgroupRoot, "failSwapOn": false,
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"authentication": object{
+			"anonymous": object{"enabled": false}, "webhook": object{"enabled": true}, "x509": object{"clientCAFile": n.CACert},
+		},
+		"authorization": object{"mode": "Webhook"},
+		"tlsCertFile":   n.Cert, "tlsPrivateKeyFile": n.Key,
+		"clusterDNS": []string{netns.DNSServiceIP}, "clusterDomain": "cluster.local", "resolvConf": "/dev/null",
+		"systemReserved":              reserved(n),
+		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "3%", "imagefs.available": "3%"},
+		"imageGCHighThresholdPercent": 100,
+	})
+}
+
+// KubeProxy renders kube-proxy's configuration. A maxPerCore of zero leaves
+// the machine-wide connection tracking limit alone.
+func KubeProxy(n Node) string {
+	return render(object{
+		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+		"mode": "nftables", "clusterCIDR": netns.ClusterCIDR, "hostnameOverride": NodeName(n.Name),
+		"clientConnection": object{"kubeconfig": n.ProxyKube},
+		"conntrack":        object{"maxPerCore": 0},
+	})
+}
+
+// NodeName is the name under which a node registers.
+func NodeName(n string) string { return "node-" + n }
