@@ -10,11 +10,9 @@
 #define FLAG_L 0x40u
 #define FLAG_X 0x20u
 
-static const char *const mcase_names[BT_M_COUNT] = {
-    "OK",       "M-1",           "M-2",        "M-3",           "M-4",          "M-5",       "M-6",  "M-7",  "M-8",
-    "M-9",      "M-10",          "M-11",       "M-12",          "M-13",         "M-14",      "M-15", "M-16", "M-17",
-    "M-18",     "M-19",          "M-20",       "M-21",          "M-22",         "M-23",      "M-24", "M-25", "M-26",
-    "OPT-SIZE", "OPT-TRUNCATED", "OPT-LENGTH", "OPT-DUPLICATE", "OPT-CRITICAL", "FORWARDER", "TAG"};
+#define NAME(value, text) [value] = text,
+static const char *const mcase_names[BT_M_COUNT] = {[BT_M_OK] = "OK", BT_MCASE_LIST(NAME)};
+#undef NAME
 
 const char *bt_mcase_name(enum bt_mcase m)
 {

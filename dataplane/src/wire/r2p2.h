@@ -15,7 +15,6 @@
 #define BT_R2P2_MAGIC 0xCCu
 #define BT_R2P2_HEADER 8u
 #define BT_R2P2_HEADER_MAX 64u
-#define BT_R2P2_FIRST_PAYLOAD 14u // request bytes in REQ0 of a multi-packet request (§4)
 #define BT_R2P2_RESERVE 32u       // left free by X clients for a router's options
 
 enum bt_type {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole message as the application sees it: a chain of packets whose data is
+// payload only, in order (R-44: zero copy). Also the split of a message into
+// packets (§4) that both sides use.
+#ifndef BT_RPC_MSG_H
+#define BT_RPC_MSG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/pkt.h"
+
+struct bt_msg {
+    struct bt_pkt *head;
+    uint32_t len;     // bytes in all
+    uint32_t packets; // packets in the chain
+};
+
+// Fills iov[0..max) with the chain's pieces; returns how many there are, which
+// may be more than max. Empty pieces are left out.
+int bt_msg_iov(const struct bt_msg *msg, struct iovec *iov, int max);
+
+// Copies up to n bytes to dst, returns the bytes copied.
+size_t bt_msg_copy(const struct bt_msg *msg, void *dst, size_t n);
+
+// Gives the packets back and empties the message.
+void bt_msg_free(struct bt_msg *msg, struct bt_pool *pool);
+
+// Where to continue reading an iovec list.
+struct bt_iov_cursor {
+    const struct iovec *iov;
+    int left;   // iovecs left
+    size_t off; // into the first of them
+};
+
+// Bytes in an iovec list; UINT32_MAX when it is longer than that.
+uint32_t bt_iov_length(const struct iovec *iov, int n);
+
+// Appends the next n bytes to pkt; the caller knows they are there and fit.
+void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n);
+
+#define BT_SPLIT_FIRST 14u // request bytes in REQ0 of a multi-packet request: a 64-byte frame
+
+// How a message is cut: packet 0 carries `first` bytes, others `rest`.
+struct bt_split {
+    uint32_t count; // packets, 1…65535
+    uint16_t first, rest;
+};
+
+// Request of len bytes: one packet when it fits in `single`, else 14 bytes in
+// REQ0 and `full` in each of the others. count 0: more than 65,535 packets.
+struct bt_split bt_split_request(uint32_t len, uint32_t single, uint32_t full);
+
+// Reply of len bytes: `first` in packet 0, `full` in the others.
+struct bt_split bt_split_reply(uint32_t len, uint32_t first, uint32_t full);
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// See profile.h.
+#include "rpc/profile.h"
+
+#define MS 1000000ull
+
+struct bt_rpc_timers bt_rpc_timers_for(enum bt_device_profile profile)
+{
+    uint64_t rto = profile == BT_DEVICE_SRIOV ? 2 * MS : 100 * MS;
+    return (struct bt_rpc_timers){
+        .rto_ns = rto,
+        .gc_ns = 4 * rto,
+        .quarantine_ns = 8 * rto,
+        // A tenth of the router's T_dead on shared vCPUs: 10 ms there
+        // would cost more wake-ups than it is worth.
+        .feedback_period_ns = profile == BT_DEVICE_SRIOV ? 10 * MS : 100 * MS,
+        .router_heard_ns = 1000 * MS,
+        .burst_gap_ns = MS / 10,
+        .burst = 64,
+        .sack_rounds = 3,
+    };
+}
