@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every image of Bobtail, one target per component:
+#   operator sidecar router serve load example
+# `make images` builds them all; with Docker: docker build --target router .
+#
+# Go programs are static and stand alone; C programs are linked against the
+# few shared libraries of the distribution, so that its security updates reach
+# them by rebuilding. Nothing runs as root.
+ARG GO_VERSION=1.26
+
+# ---------------------------------------------------------------- Go programs
+FROM docker.io/library/golang:${GO_VERSION}-bookworm AS go-source
+# Given by builders behind a module proxy; they stay out of the images.
+ARG GOPROXY
+ARG GOSUMDB
+ARG GONOSUMDB
+ARG GONOPROXY
+ARG GOPRIVATE
+ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOCACHE=/go/cache
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY VERSION ./
+COPY clients clients
+
+FROM go-source AS operator-source
+COPY operator operator
+
+FROM operator-source AS operator-build
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/operator ./operator/cmd/operator
+
+FROM operator-source AS sidecar-build
+RUN go build -trimpath -buildvcs=false -o /out/sidecar \
+      -ldflags="-s -w -X github.com/bobtail-dev/bobtail/operator/internal/sidecar.version=$(cat VERSION)" ./operator/cmd/sidecar
+
+FROM go-source AS example-build
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/minimal ./clients/go/r2p2/example/minimal
+
+FROM scratch AS operator
+COPY --from=operator-build /out/operator /operator
+USER 65532:65532
+ENTRYPOINT ["/operator"]
+
+FROM scratch AS sidecar
+COPY --from=sidecar-build /out/sidecar /sidecar
+USER 65532:65532
+ENTRYPOINT ["/sidecar"]
+
+FROM scratch AS example
+COPY --from=example-build /out/minimal /minimal
+USER 65532:65532
+ENTRYPOINT ["/minimal"]
+
+# ----------------------------------------------------------------- C programs
+FROM docker.io/library/debian:bookworm-slim AS c-build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends \
+      gcc libc6-dev libcjson-dev libsodium-dev meson ninja-build pkg-config \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY VERSION ./
+COPY dataplane dataplane
+# /build may be a volume that outlives this build: then only what changed is compiled.
+RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ninja || echo --reconfigure) \
+      --buildtype=release -Dtests=false \
+ && ninja -C /build/dataplane \
+      apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
+ && for p in router serve load; do \
+      install -D -s /build/dataplane/apps/bobtail-$p/bobtail-$p /out/bobtail-$p || exit 1; \
+    done
+
+FROM docker.io/library/debian:bookworm-slim AS c-runtime
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libcjson1 libsodium23 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+USER 65532:65532
+
+FROM c-runtime AS router
+COPY --from=c-build /out/bobtail-router /usr/bin/bobtail-router
+ENTRYPOINT ["/usr/bin/bobtail-router"]
+
+FROM c-runtime AS serve
+COPY --from=c-build /out/bobtail-serve /usr/bin/bobtail-serve
+ENTRYPOINT ["/usr/bin/bobtail-serve"]
+
+FROM c-runtime AS load
+COPY --from=c-build /out/bobtail-load /usr/bin/bobtail-load
+ENTRYPOINT ["/usr/bin/bobtail-load"]
