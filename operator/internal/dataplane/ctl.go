@@ -65,6 +65,14 @@ func (s *Socket) Histogram(ctx context.Context, name string, windowSeconds int) 
 	return call[HistogramReply](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpHistogram, Name: name, WindowSeconds: windowSeconds})
 }
 
+// HistogramUntil asks for the window that ends with a given second of the
+// dataplane's clock (see HistogramReply.Second).
+func (s *Socket) HistogramUntil(ctx context.Context, name string, windowSeconds int, endSecond uint64) (*HistogramReply, error) {
+	return call[HistogramReply](ctx, s, ctl.Request{
+		V: ctl.Version, Op: ctl.OpHistogram, Name: name, WindowSeconds: windowSeconds, EndSecond: endSecond,
+	})
+}
+
 // Leave starts draining.
 func (s *Socket) Leave(ctx context.Context) error {
 	_, err := call[ctl.Draining](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpLeave})

@@ -66,7 +66,7 @@ func (m *memory) Counters() ctl.Counters {
 	return ctl.Counters{Counters: []ctl.Sample{{Name: "router_dropped_total", Labels: map[string]string{"reason": "queue_full"}, Value: 3}}}
 }
 
-func (m *memory) Histogram(name string, window int) (ctl.Histogram, error) {
+func (m *memory) Histogram(name string, window int, _ uint64) (ctl.Histogram, error) {
 	if name != ctl.HistogramLatency {
 		return ctl.Histogram{}, &ctl.Error{Code: ctl.CodeUnknownHistogram, Field: "name", Message: "must be latency"}
 	}

@@ -57,6 +57,10 @@ type Request struct {
 	Size          int             `json:"size,omitempty"`
 	Name          string          `json:"name,omitempty"`
 	WindowSeconds int             `json:"windowSeconds,omitempty"`
+	// EndSecond makes the window end with that second of the dataplane's clock,
+	// included; 0 means the present one. A reader that adds windows up asks for
+	// seconds that are over, each exactly once.
+	EndSecond uint64 `json:"endSecond,omitempty"`
 }
 
 // Error is a refusal. Field is the path in the configuration or the name of
@@ -190,6 +194,9 @@ type Histogram struct {
 	Histogram      *ll7.Histogram `json:"histogram"`
 	Requests       uint64         `json:"requests"` // arrived in the window
 	Rejected       uint64         `json:"rejected"` // answered by DROP in the window
+	// Second is the dataplane's clock, the present second; it is 0 from a
+	// dataplane that does not take EndSecond.
+	Second uint64 `json:"second,omitempty"`
 }
 
 // MaxWindowSeconds is how far back the dataplane's slices reach.

@@ -29,7 +29,8 @@ type Dataplane interface {
 	Apply(doc *config.Document, text []byte, hash string) (unchanged bool, err error)
 	State() State
 	Counters() Counters
-	Histogram(name string, windowSeconds int) (Histogram, error)
+	// Histogram of the window that ends with endSecond, or now when it is 0.
+	Histogram(name string, windowSeconds int, endSecond uint64) (Histogram, error)
 	// Leave starts draining; it must return at once.
 	Leave()
 }
@@ -249,7 +250,7 @@ func (s *Listener) histogram(q *Request) any {
 	if q.WindowSeconds < 1 || q.WindowSeconds > MaxWindowSeconds {
 		return failure(&Error{CodeInvalidRequest, "windowSeconds", fmt.Sprintf("must be 1..%d; got %d", MaxWindowSeconds, q.WindowSeconds)})
 	}
-	h, err := s.dataplane.Histogram(q.Name, q.WindowSeconds)
+	h, err := s.dataplane.Histogram(q.Name, q.WindowSeconds, q.EndSecond)
 	if err != nil {
 		return failure(asError(err))
 	}

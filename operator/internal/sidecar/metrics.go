@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+func (s *service) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(s.collect(r.Context()))
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	return mux
+}
+
+// serveReady says whether the dataplane runs any configuration. Whether it is
+// the newest one is the operator's business (Programmed), not a reason to take
+// a serving pod out.
+func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
+	state, err := ask(r.Context(), s.link, (*dataplane.Socket).State)
+	switch {
+	case err != nil:
+		http.Error(w, "the dataplane does not answer: "+err.Error(), http.StatusServiceUnavailable)
+	case state.Hash == "":
+		reason := "no configuration yet"
+		if last := s.applier.view().last; last != nil {
+			reason = fmt.Sprintf("%s: %s %s", last.Code, last.Field, last.Message)
+		}
+		http.Error(w, "the dataplane has no configuration: "+reason, http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+func (s *service) collect(ctx context.Context) []byte {
+	e := &exposition{}
+	s.collectSelf(e)
+	up := 0.0
+	if c, err := ask(ctx, s.link, (*dataplane.Socket).Counters); err == nil {
+		up = 1
+		collectSamples(e, "counter", c.Counters)
+		collectSamples(e, "gauge", c.Gauges)
+	}
+	if state, err := ask(ctx, s.link, (*dataplane.Socket).State); err == nil {
+		collectState(e, state)
+	}
+	e.add("gauge", "bobtail_dataplane_up", "1 while the dataplane answers its control socket.", nil, up)
+	if h, source := s.latency.total(); h != nil {
+		collectHistogram(e, "bobtail_latency_seconds",
+			"RPC latency by source (Router: request in to FEEDBACK, Server: first packet in to last packet out). Unanswered requests count in +Inf and in no sum.",
+			map[string]string{"source": source}, h)
+	}
+	return e.bytes()
+}
+
+func (s *service) collectSelf(e *exposition) {
+	v := s.applier.view()
+	e.add("gauge", "bobtail_build_info", "Versions of the programs in this pod; always 1.",
+		map[string]string{"version": Version(), "component": "sidecar"}, 1)
+	if v.version != "" {
+		e.add("gauge", "bobtail_build_info", "", map[string]string{"version": v.version, "component": v.role}, 1)
+	}
+	if v.applied != "" {
+		e.add("gauge", "bobtail_config_info", "The configuration in force; always 1.", map[string]string{"hash": v.applied}, 1)
+	}
+	for _, src := range v.sources {
+		e.add("gauge", "bobtail_config_applied_generation", "metadata.generation of each object the configuration in force was made from.",
+			map[string]string{"kind": src.Kind, "namespace": src.Namespace, "name": src.Name}, float64(src.Generation))
+	}
+	for code, n := range v.refusals {
+		e.add("counter", "bobtail_config_refused_total", "Configurations refused, by reason.", map[string]string{"reason": code}, float64(n))
+	}
+	e.add("counter", "bobtail_dataplane_restarts_total", "New lives of the dataplane this sidecar saw.", nil, float64(v.restarts))
+	e.add("counter", "bobtail_config_watch_failures_total", "Rounds in which the ConfigMap could not be read.", nil, float64(s.watchFailures.Load()))
+}
+
+func collectSamples(e *exposition, kind string, samples []dataplane.Sample) {
+	for _, c := range samples {
+		e.add(kind, "bobtail_"+metricName(c.Name), "Kept by the dataplane; see docs/metrics.md.", c.Labels, c.Value)
+	}
+}
+
+// collectState exposes what R-128 asks of every worker a router knows.
+func collectState(e *exposition, s *dataplane.State) {
+	e.add("gauge", "bobtail_draining", "1 while the dataplane drains.", nil, bit(s.Draining))
+	e.add("gauge", "bobtail_uptime_seconds", "Age of the dataplane process.", nil, s.UptimeSeconds)
+	if s.Queue != nil {
+		e.add("gauge", "bobtail_queue_held", "Requests in the central queue.", nil, float64(s.Queue.Held))
+		e.add("gauge", "bobtail_queue_limit", "Bound of the central queue.", nil, float64(s.Queue.Limit))
+	}
+	for _, r := range s.Routers {
+		if r.HeardMillisecondsAgo >= 0 {
+			e.add("gauge", "bobtail_router_heard_seconds", "Time since the server last heard a router.",
+				map[string]string{"router": r.Address}, float64(r.HeardMillisecondsAgo)/1000)
+		}
+	}
+	for _, m := range s.Members {
+		l := map[string]string{"worker": net.JoinHostPort(m.Address, strconv.Itoa(m.Port))}
+		e.add("gauge", "bobtail_worker_joined", "1 when the worker joined this router.", l, bit(m.Joined))
+		e.add("gauge", "bobtail_worker_eligible", "1 when the worker may get requests.", l, bit(m.Eligible))
+		e.add("gauge", "bobtail_worker_suspect", "1 when FEEDBACK is overdue.", l, bit(m.Suspect))
+		e.add("gauge", "bobtail_worker_ejected", "1 when the worker is ejected as a black hole.", l, bit(m.Ejected))
+		e.add("gauge", "bobtail_worker_credits", "n: how many requests the worker takes from this router.", l, float64(m.N))
+		e.add("gauge", "bobtail_worker_outstanding", "Requests at the worker.", l, float64(m.Outstanding))
+		e.add("counter", "bobtail_worker_sent_total", "Requests forwarded to the worker.", l, float64(m.Sent))
+		e.add("counter", "bobtail_worker_done_total", "Requests the worker finished.", l, float64(m.Done))
+		e.add("gauge", "bobtail_worker_lost", "Requests that never reached the worker in its present life.", l, float64(m.Lost))
+		if m.FeedbackAgeMilliseconds >= 0 {
+			e.add("gauge", "bobtail_worker_feedback_age_seconds", "Time since the last FEEDBACK.", l, float64(m.FeedbackAgeMilliseconds)/1000)
+		}
+	}
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// collectHistogram writes a classic histogram with two bounds per power of
+// two, 1.024 µs to 137 s; each bound is a bucket edge of the dataplane's own
+// histogram, so no value is attributed by interpolation.
+func collectHistogram(e *exposition, name, help string, labels map[string]string, h *ll7.Histogram) {
+	line := func(sample, le string, value float64) {
+		l := map[string]string{}
+		for k, v := range labels {
+			l[k] = v
+		}
+		if le != "" {
+			l["le"] = le
+		}
+		e.line("histogram", name, help, sample, l, value)
+	}
+	for exp := 10; exp <= 36; exp++ {
+		for _, edge := range []uint64{1 << exp, 3 << (exp - 1)} {
+			line(name+"_bucket", strconv.FormatFloat(float64(edge)/1e9, 'g', -1, 64), float64(h.CountAtMost(edge-1)))
+		}
+	}
+	line(name+"_bucket", "+Inf", float64(h.Total()))
+	line(name+"_sum", "", float64(h.SumNanoseconds())/1e9)
+	line(name+"_count", "", float64(h.Total()))
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+// The read for the operator: GET /v1/state, /v1/histogram, /v1/counters.
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+const codeUnreachable = "DataplaneUnreachable"
+
+func (s *service) readHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/state", s.serveState)
+	mux.HandleFunc("GET /v1/histogram", s.serveHistogram)
+	mux.HandleFunc("GET /v1/counters", s.serveCounters)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, http.StatusNotFound, &ctl.Error{
+			Code: ctl.CodeUnknownOperation, Field: "path",
+			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram or /v1/counters; got %s %s", r.Method, r.URL.Path),
+		})
+	})
+	return mux
+}
+
+// serveState always answers 200: that the dataplane is down is the state.
+func (s *service) serveState(w http.ResponseWriter, r *http.Request) {
+	state, err := ask(r.Context(), s.link, (*dataplane.Socket).State)
+	v := s.applier.view()
+	out := dataplane.SidecarState{
+		Role: v.role, LastError: v.last, Incarnation: v.incarnation, SidecarVersion: Version(),
+	}
+	if err != nil {
+		if out.LastError == nil {
+			out.LastError = &dataplane.ApplyError{Code: codeUnreachable, Message: err.Error()}
+		}
+	} else {
+		out.Dataplane, out.AppliedHash = state, state.Hash
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	name, window := q.Get("name"), 30
+	if name == "" {
+		name = ctl.HistogramLatency
+	}
+	if text := q.Get("windowSeconds"); text != "" {
+		var err error
+		if window, err = strconv.Atoi(text); err != nil || window < 1 || window > ctl.MaxWindowSeconds {
+			writeError(w, http.StatusBadRequest, &ctl.Error{
+				Code: ctl.CodeInvalidRequest, Field: "windowSeconds",
+				Message: fmt.Sprintf("must be an integer in 1..%d; got %q", ctl.MaxWindowSeconds, text),
+			})
+			return
+		}
+	}
+	out, err := ask(r.Context(), s.link, histogramOf(name, window))
+	answer(w, out, err)
+}
+
+func (s *service) serveCounters(w http.ResponseWriter, r *http.Request) {
+	out, err := ask(r.Context(), s.link, (*dataplane.Socket).Counters)
+	answer(w, out, err)
+}
+
+func answer(w http.ResponseWriter, out any, err error) {
+	var refusal *ctl.Error
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, out)
+	case errors.As(err, &refusal):
+		writeError(w, http.StatusBadRequest, refusal)
+	default:
+		writeError(w, http.StatusServiceUnavailable, &ctl.Error{Code: codeUnreachable, Message: err.Error()})
+	}
+}
+
+func writeError(w http.ResponseWriter, status int, e *ctl.Error) {
+	writeJSON(w, status, ctl.Reply{V: ctl.Version, Error: e})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
