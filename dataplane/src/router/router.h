@@ -2,7 +2,8 @@
 // The R2P2 request router (spec/jbsq-router.md): takes REQ0 and FEEDBACK packets and the time, gives back packets to
 // send. Pure: no clock, no system call, no allocation after init. One thread per router object.
 //
-// Times are ns of one monotonic clock. Packets given in belong to the router until they appear in txq or go back to
+// FEEDBACK has strict priority: callers drain the feedback port before the request port. Times are ns of one
+// monotonic clock. Packets given in belong to the router until they appear in txq or go back to
 // the pool; the pool must be larger than centralQueueLimit, since held requests stay in their packet.
 #ifndef BOBTAIL_ROUTER_H
 #define BOBTAIL_ROUTER_H
@@ -58,20 +59,17 @@ bool bt_router_drained(const struct bt_router *r, uint64_t now, uint64_t quiet_n
 /* Returns every held packet to the pool, unanswered. For tear-down only. */
 void bt_router_discard_held(struct bt_router *r);
 
-/* Counters and gauges at now. descs[i] names counter[i]; malformed_descs[m] names malformed[m] (name NULL = unused). */
+/* Counters and gauges at now. bt_router_counter_descs[i] names counter[i]; malformed[m] is
+ * router_discarded_total{reason=bt_mcase_name(m)}. */
 extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];
-extern const struct bt_counter_desc bt_router_malformed_descs[BT_ROUTER_MCASES];
 void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out);
 
 /* Row of the i-th configured member (i < members of bt_router_stats); false past the end. */
 bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out);
 
-/* One-second slices: REQ0 in → FEEDBACK (unanswered = +inf), and time spent in the central FIFO. */
+/* One-second slices: REQ0 in → FEEDBACK (unanswered = +inf; also counts arrived requests and DROPs, the router's own
+ * and the workers'), and time between arrival and forwarding. NULL when the setup asked for no histograms. */
 const struct bt_hist_slices *bt_router_latency(const struct bt_router *r);
 const struct bt_hist_slices *bt_router_hold(const struct bt_router *r);
-
-/* Requests that arrived and DROPs (router's and workers') in the last window seconds before now. */
-void bt_router_window(const struct bt_router *r, uint64_t now, uint32_t seconds, uint64_t *requests,
-                      uint64_t *rejected);
 
 #endif

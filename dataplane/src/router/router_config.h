@@ -55,7 +55,7 @@ struct bt_router_config {
     uint32_t hold_back_packets;  /* 0 = off; refused with policies other than JBSQ */
     uint64_t hold_back_ns;       /* 0 = off */
     struct bt_router_timers timers;
-    uint32_t max_payload; /* largest UDP payload on the path to workers; 0 = 1472 */
+    uint32_t max_payload; /* largest UDP payload of a request, in and out; 0 = that of a 1500 B MTU */
 
     /* Allowed workers, at most 1024, sorted by (name, port) by the caller: members[0] is the sticky master. */
     const struct bt_addr *members;
@@ -68,11 +68,11 @@ struct bt_router_config {
 struct bt_router_setup {
     uint32_t max_members;        /* 1..1024 worker slots; 0 = 1024 */
     uint32_t max_pairs;          /* REQ0→FEEDBACK pairs watched for latency, 1..1<<20; 0 = 65536 */
+    bool no_histograms;          /* spare their 17 MB (simulator, fuzzers) */
     uint64_t seed;               /* policies' random numbers and hash seeds */
     struct bt_pool *pool;        /* where consumed packets go back */
-    struct bt_addr request_addr; /* own source in Encapsulated mode and of DROP */
+    struct bt_addr request_addr; /* own source in Encapsulated mode and of DROP; names the router in kind 5 */
     struct bt_addr feedback_addr;
-    uint32_t router_id; /* option kind 5 in Transparent mode; 0 = never sent */
 };
 
 /* Why a configuration was refused. field is the path in the configuration document. */

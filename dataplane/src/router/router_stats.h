@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "wire/mcase.h"
 
 enum bt_router_counter {
     /* requests */
@@ -22,17 +23,9 @@ enum bt_router_counter {
     BT_RC_DROP_QUEUE_TIMEOUT,/* held for maxQueueMilliseconds */
     BT_RC_DROP_NO_MEMBERS,   /* no worker is configured */
     BT_RC_DROP_NO_MASTER,    /* sticky request, master not joined */
-    BT_RC_DROP_POLICY,       /* policy not implemented here (R-12, M-6) */
+    BT_RC_DROP_POLICY,       /* policy not implemented here, or unknown (M-6, also in malformed) */
     BT_RC_DROP_NO_ROOM,      /* options do not fit */
-    BT_RC_DROP_OPTION,       /* unknown option marked critical */
-    /* packets discarded without an answer, by reason; malformed ones stand in malformed[] */
-    BT_RC_DISCARD_SOURCE,        /* M-23: multicast, zero port or own address */
-    BT_RC_DISCARD_FORWARDED_FOR, /* client sent option kind 1 */
-    BT_RC_DISCARD_UNTAGGED,      /* FEEDBACK without tag from a service with keys */
-    BT_RC_DISCARD_BAD_TAG,       /* FEEDBACK whose tag does not verify */
-    BT_RC_DISCARD_UNREGISTERED,  /* M-21: FEEDBACK from a worker that is not allowed */
-    BT_RC_DISCARD_LEGACY,        /* 16-byte FEEDBACK while legacyPeers is Deny */
-    BT_RC_DISCARD_BACKWARDS,     /* M-22: contradicting counters or an old incarnation */
+    BT_RC_DROP_OPTION,       /* unknown option marked critical (R-55, also in malformed) */
     /* FEEDBACK */
     BT_RC_FEEDBACK,          /* applied */
     BT_RC_FEEDBACK_STALE,    /* late or duplicated: counters ignored */
@@ -56,11 +49,9 @@ enum bt_router_counter {
     BT_ROUTER_COUNTERS
 };
 
-#define BT_ROUTER_MCASES 32u /* malformed[m]: packets rejected by case M-m (r2p2.md §9), by the wire's enum */
-
 struct bt_router_stats {
     uint64_t counter[BT_ROUTER_COUNTERS];
-    uint64_t malformed[BT_ROUTER_MCASES];
+    uint64_t malformed[BT_M_COUNT]; /* packets rejected, by enum bt_mcase (r2p2.md §9) */
     /* gauges */
     uint64_t held;          /* requests in the central FIFO */
     uint64_t held_limit;

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration is judged whole before anything changes, then takes effect at once. Workers that stay keep slot and
+// counters; removed ones are drained.
+#include <string.h>
+
+#include "router/internal.h"
+
+#define CENTRAL_MAX 1048576u
+#define PAYLOAD_MIN 78u /* the longest header and the 14 bytes of a REQ0 that has more to come */
+#define PAYLOAD_MAX 65507u
+
+static bool refused(struct bt_router_refusal *why, const char *field, const char *reason)
+{
+    if (why != NULL) {
+        *why = (struct bt_router_refusal){field, reason, 0};
+    }
+    return false;
+}
+
+static bool judge_numbers(const struct bt_router_config *c, struct bt_router_refusal *why)
+{
+    if ((unsigned)c->policy >= BT_ROUTER_POLICIES) {
+        return refused(why, "service.policy", "must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random");
+    }
+    if (c->forwarding != BT_FORWARD_ENCAPSULATED && c->forwarding != BT_FORWARD_TRANSPARENT) {
+        return refused(why, "service.forwarding", "must be Encapsulated or Transparent");
+    }
+    if ((unsigned)c->device > BT_DEVICE_SRIOV) {
+        return refused(why, "service.deviceProfile", "must be Kernel, AFXDP or SRIOV");
+    }
+    if (c->depth < 1 || c->depth > BT_ROUTER_DEPTH_MAX) {
+        return refused(why, "service.workerQueueDepth", "must be 1..64");
+    }
+    if (c->central_limit < 1 || c->central_limit > CENTRAL_MAX) {
+        return refused(why, "service.centralQueueLimit", "must be 1..1048576");
+    }
+    if (c->max_queue_ns == 0 || c->max_queue_ns > 600 * SECOND) {
+        return refused(why, "service.maxQueueMilliseconds", "must be 1..600000");
+    }
+    if (c->request_timeout_ns == 0 || c->request_timeout_ns > 600 * SECOND) {
+        return refused(why, "service.requestTimeoutMilliseconds", "must be 1..600000");
+    }
+    if ((c->hold_back_packets == 0) != (c->hold_back_ns == 0)) {
+        return refused(why, "service.holdBack", "packets and microseconds must both be 0 or both positive");
+    }
+    if (c->hold_back_packets != 0 && c->policy != BT_ROUTER_JBSQ) {
+        return refused(why, "service.holdBack", "has an effect with policy JBSQ only; set packets and microseconds to 0");
+    }
+    if (c->max_payload != 0 && (c->max_payload < PAYLOAD_MIN || c->max_payload > PAYLOAD_MAX)) {
+        return refused(why, "maxPayload", "must be 0 or 78..65507 bytes");
+    }
+    return true;
+}
+
+static bool judge_timers(const struct bt_router_config *c, struct bt_router_refusal *why)
+{
+    const uint64_t most = 3600 * SECOND; /* keeps sums of times far from overflow */
+    if (c->timers.loss_ns > most || c->timers.leak_ns > most || c->timers.dead_ns > most || c->hold_back_ns > most) {
+        return refused(why, "timers", "must be at most one hour each");
+    }
+    return true;
+}
+
+/* Fills the scratch map with the configuration's addresses; false at the first one that is no worker's. */
+static bool judge_members(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
+{
+    if (c->members_n > r->slots) {
+        return refused(why, "members", "more workers than this router was started for");
+    }
+    memset(r->map_next, 0, (r->map_mask + 1u) * sizeof *r->map_next);
+    for (size_t i = 0; i < c->members_n; i++) {
+        const char *reason = NULL;
+        if (bt_addr_bad_source(&c->members[i]) || c->members[i].pad != 0) {
+            reason = "must be a unicast address with a port";
+        } else if (bt_addr_eq(&c->members[i], &r->request_addr) || bt_addr_eq(&c->members[i], &r->feedback_addr)) {
+            reason = "is the router's own address";
+        } else if (!router_map_claim(r, r->map_next, c->members, (uint32_t)i)) {
+            reason = "address and port appear twice";
+        }
+        if (reason != NULL) {
+            refused(why, "members", reason);
+            if (why != NULL) {
+                why->index = i;
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+/* what a device can be trusted to deliver in time. */
+static struct bt_router_timers profile_timers(const struct bt_router_config *c)
+{
+    bool fast = c->device == BT_DEVICE_SRIOV;
+    struct bt_router_timers t = c->timers;
+    t.loss_ns = t.loss_ns != 0 ? t.loss_ns : (fast ? 2u : 200u) * MILLISECOND;
+    t.leak_ns = t.leak_ns != 0 ? t.leak_ns : 100u * MILLISECOND;
+    t.dead_ns = t.dead_ns != 0 ? t.dead_ns : (fast ? 30u : 1000u) * MILLISECOND;
+    return t;
+}
+
+static void take_numbers(struct bt_router *r, const struct bt_router_config *c)
+{
+    r->balancer = &bt_balancers[c->policy];
+    r->forwarding = c->forwarding;
+    r->legacy_peers = c->legacy_peers;
+    r->depth = c->depth;
+    r->central_limit = c->central_limit;
+    r->max_payload = c->max_payload;
+    r->max_queue_ns = c->max_queue_ns;
+    r->request_timeout_ns = c->request_timeout_ns;
+    r->hold_back_packets = c->hold_back_packets;
+    r->hold_back_ns = c->hold_back_ns;
+    r->timers = profile_timers(c);
+    r->leak_ns = r->timers.leak_ns;
+    memset(&r->keys, 0, sizeof r->keys);
+    if (c->keys != NULL) {
+        r->keys = *c->keys;
+    }
+}
+
+/* Removed workers get nothing new from here on; those that return while draining are ordinary again. */
+static void mark_members(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+{
+    for (size_t i = 0; i < c->members_n; i++) {
+        uint32_t w = router_find(r, &c->members[i]);
+        if (w != NO_SLOT) {
+            r->worker[w].flags |= WORKER_STAYS;
+        }
+    }
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        struct worker *worker = &r->worker[w];
+        if ((worker->flags & WORKER_STAYS) != 0) {
+            worker->flags = (uint16_t)((worker->flags | WORKER_ALLOWED) & ~WORKER_STAYS);
+        } else if ((worker->flags & WORKER_ALLOWED) != 0) {
+            worker->flags = (uint16_t)(worker->flags & ~WORKER_ALLOWED);
+            r->cold[w].quiet_since = now;
+        }
+    }
+}
+
+static void take_members(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+{
+    mark_members(r, now, c);
+    uint32_t from = 0;
+    for (size_t i = 0; i < c->members_n; i++) {
+        uint32_t w = router_find(r, &c->members[i]);
+        if (w == NO_SLOT) {
+            w = router_take_slot(r, now, &from);
+            r->worker[w].addr = c->members[i];
+            r->cold[w].quiet_since = now;
+            router_map_add(r, r->map, &c->members[i], w);
+        }
+        r->order[i] = (uint16_t)w;
+    }
+    r->order_n = (uint32_t)c->members_n;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        router_legacy_default(r, w);
+        router_refresh(r, w);
+    }
+}
+
+bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                     struct bt_router_refusal *why)
+{
+    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_members(r, config, why)) {
+        r->counter[BT_RC_CONFIGS_REFUSED]++;
+        return false;
+    }
+    take_numbers(r, config);
+    take_members(r, now, config);
+    bt_load_bound(&r->load, r->balancer->bounded);
+    r->counter[BT_RC_CONFIGS_APPLIED]++;
+    r->pump_due = true;
+    r->next_health = now;
+    return true;
+}

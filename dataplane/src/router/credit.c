@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credit accounting from absolute counters (see credit.h).
+#include "router/credit.h"
+
+static inline void settle(struct bt_credit *c, uint64_t settled)
+{
+    atomic_store_explicit(&c->settled, settled, memory_order_relaxed);
+}
+
+/* Serial arithmetic: a is older than b even when the counters wrapped. */
+static inline bool older(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) < 0;
+}
+
+/* takes the worker's word for its backlog. What the router sent before is its history no longer. */
+static void start(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent, uint64_t now,
+                  uint64_t loss_ns)
+{
+    c->known = true;
+    c->incarnation = report->incarnation;
+    c->base = report->received - sent;
+    c->past = sent;
+    c->lost = 0;
+    c->first = 0;
+    c->samples = 0;
+    c->next_sample_at = now + (loss_ns >> 3);
+}
+
+/* Moves past up to the newest sample that is at least loss_ns old, and takes a new sample when one is due. */
+static void look_back(struct bt_credit *c, uint64_t sent, uint64_t now, uint64_t loss_ns)
+{
+    while (c->samples > 0 && c->history[c->first].at + loss_ns <= now) {
+        c->past = c->history[c->first].sent;
+        c->first = (uint8_t)((c->first + 1u) % BT_CREDIT_SAMPLES);
+        c->samples--;
+    }
+    if (now < c->next_sample_at || c->samples == BT_CREDIT_SAMPLES) {
+        return;
+    }
+    uint8_t at = (uint8_t)((c->first + c->samples) % BT_CREDIT_SAMPLES);
+    c->history[at].at = now;
+    c->history[at].sent = sent;
+    c->samples++;
+    c->next_sample_at = now + (loss_ns >> 3);
+}
+
+static enum bt_credit_verdict judge(const struct bt_credit *c, const struct bt_credit_report *report)
+{
+    if (older(report->received, report->served)) {
+        return BT_CREDIT_BACKWARDS;
+    }
+    if (!c->known) {
+        return BT_CREDIT_RESTARTED;
+    }
+    if (report->incarnation != c->incarnation) {
+        bool newer = (int32_t)(report->incarnation - c->incarnation) > 0;
+        return newer ? BT_CREDIT_RESTARTED : BT_CREDIT_BACKWARDS;
+    }
+    bool less_received = older(report->received, c->received);
+    bool less_served = older(report->served, c->served);
+    if (!less_received && !less_served) {
+        return BT_CREDIT_FRESH;
+    }
+    /* An honest old message is not newer in either counter. */
+    bool more = older(c->received, report->received) || older(c->served, report->served);
+    return more ? BT_CREDIT_BACKWARDS : BT_CREDIT_STALE;
+}
+
+enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
+                                        uint64_t now, uint64_t loss_ns)
+{
+    enum bt_credit_verdict verdict = judge(c, report);
+    if (verdict == BT_CREDIT_STALE || verdict == BT_CREDIT_BACKWARDS) {
+        return verdict;
+    }
+    if (verdict == BT_CREDIT_RESTARTED) {
+        start(c, report, sent, now, loss_ns);
+    }
+    c->received = report->received;
+    c->served = report->served;
+    look_back(c, sent, now, loss_ns);
+    if (older(sent + c->base, report->received)) {
+        /* It received what we forgot at a restart, or a copy the network made: both will be served, so count them. */
+        c->base = report->received - sent;
+    }
+    uint64_t then = c->past + c->base;
+    c->lost = older(report->received, then) ? then - report->received : 0;
+    settle(c, c->served + c->lost - c->base);
+    return verdict;
+}
+
+void bt_credit_legacy(struct bt_credit *c, uint64_t sent)
+{
+    if (bt_credit_outstanding(sent, bt_credit_settled(c)) != 0) {
+        settle(c, bt_credit_settled(c) + 1u);
+    }
+}
+
+bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent)
+{
+    if (bt_credit_outstanding(sent, bt_credit_settled(c)) == 0) {
+        return false;
+    }
+    settle(c, bt_credit_settled(c) + 1u);
+    c->reclaimed++;
+    return true;
+}
+
+void bt_credit_write_off(struct bt_credit *c, uint64_t sent)
+{
+    settle(c, sent);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credit accounting of one worker (spec/jbsq-router.md §2): from what the router sent and what the worker reports to
+// one number, settled, such that outstanding = sent − settled. Everything is recomputed from absolute values, so lost,
+// duplicated and reordered FEEDBACK change nothing in the end. Written by the FEEDBACK side only.
+#ifndef BOBTAIL_ROUTER_CREDIT_H
+#define BOBTAIL_ROUTER_CREDIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BT_CREDIT_SAMPLES 16u /* T_loss / 8 apart: enough to look T_loss back */
+
+/* What one extended FEEDBACK says (r2p2.md §7). */
+struct bt_credit_report {
+    uint64_t received, served;
+    uint32_t incarnation;
+};
+
+enum bt_credit_verdict {
+    BT_CREDIT_FRESH,     /* applied */
+    BT_CREDIT_RESTARTED, /* applied as the first of an incarnation */
+    BT_CREDIT_STALE,     /* older than known: nothing changed */
+    BT_CREDIT_BACKWARDS, /* M-22: contradicts itself or what is known: nothing changed */
+};
+
+struct bt_credit {
+    /* one cache line, all a FEEDBACK in order touches */
+    uint64_t received, served; /* as last reported */
+    uint64_t base;             /* sent + base = the router's sends in the worker's own count */
+    uint64_t past;             /* value of sent T_loss ago */
+    uint64_t lost;             /* */
+    uint64_t next_sample_at;
+    uint32_t incarnation;
+    uint8_t first, samples; /* ring of history */
+    bool known;             /* an extended FEEDBACK was seen */
+    _Atomic uint64_t settled; /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
+    /* touched by faults only */
+    uint64_t reclaimed; /* */
+    struct {
+        uint64_t at, sent;
+    } history[BT_CREDIT_SAMPLES];
+};
+
+/* Applies a report made with sent requests so far, at now. */
+enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
+                                        uint64_t now, uint64_t loss_ns);
+
+/* A 16-byte FEEDBACK: one more is done. Not idempotent. */
+void bt_credit_legacy(struct bt_credit *c, uint64_t sent);
+
+/* Takes one credit back from a silent legacy worker. False if none is outstanding. */
+bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent);
+
+/* Gives up everything outstanding: the worker is gone. A later report puts the true value back. */
+void bt_credit_write_off(struct bt_credit *c, uint64_t sent);
+
+/* Outstanding requests; never negative, since a worker that served more than we know of owes nothing. */
+static inline uint64_t bt_credit_outstanding(uint64_t sent, uint64_t settled)
+{
+    int64_t difference = (int64_t)(sent - settled);
+    return difference > 0 ? (uint64_t)difference : 0;
+}
+
+static inline uint64_t bt_credit_settled(const struct bt_credit *c)
+{
+    return atomic_load_explicit(&c->settled, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The feedback port: who may speak, what it changes (R-109…R-115), and the credit it frees.
+#include "router/internal.h"
+
+/* with a key, FEEDBACK carries a valid tag; peers that predate tags only under legacyPeers Allow. */
+static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr)
+{
+    if (bt_keyring_empty(&r->keys)) {
+        return true;
+    }
+    switch (bt_tag_verify(pkt->data, pkt->len, hdr, &r->keys, &pkt->src, &pkt->dst)) {
+    case BT_TAG_VALID:
+        return true;
+    case BT_TAG_ABSENT:
+        return r->legacy_peers;
+    default:
+        return false;
+    }
+}
+
+static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb, uint32_t *w)
+{
+    struct bt_r2p2_hdr hdr;
+    enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &hdr);
+    if (m != BT_M_OK) {
+        return m;
+    }
+    m = bt_feedback_decode(hdr.payload, hdr.payload_len, fb);
+    if (m != BT_M_OK) {
+        return m;
+    }
+    *w = router_find(r, &pkt->src);
+    if (*w == NO_SLOT) {
+        return BT_M21; /* */
+    }
+    if (!authentic(r, pkt, &hdr)) {
+        return BT_M_TAG;
+    }
+    if (fb->version == 0 && !r->legacy_peers) {
+        return BT_M21;
+    }
+    return fb->n > BT_ROUTER_DEPTH_MAX ? BT_M22 : BT_M_OK;
+}
+
+static void note_heard(struct bt_router *r, uint64_t now, struct worker *worker)
+{
+    worker->heard_at = now;
+    worker->busy_at = now;
+    if ((worker->flags & WORKER_SUSPECT) != 0) {
+        worker->flags = (uint16_t)(worker->flags & ~WORKER_SUSPECT);
+        r->counter[BT_RC_READMITTED]++;
+    }
+}
+
+static void leave(struct bt_router *r, uint64_t now, uint32_t w)
+{
+    struct worker *worker = &r->worker[w];
+    if ((worker->flags & WORKER_LEAVING) == 0) {
+        worker->flags |= WORKER_LEAVING;
+        r->cold[w].quiet_since = now;
+        r->counter[BT_RC_LEFT]++;
+        router_health_soon(r, now);
+    }
+}
+
+/* R-113. What was sent before a LEAVE may arrive after it: only JOIN, a new incarnation or a FEEDBACK later than any
+ * straggler takes a worker back. */
+static void join(struct bt_router *r, uint64_t now, uint32_t w, bool certain)
+{
+    struct worker *worker = &r->worker[w];
+    if ((worker->flags & WORKER_LEAVING) != 0 && !certain &&
+        now - r->cold[w].quiet_since < r->timers.loss_ns) {
+        return;
+    }
+    if ((worker->flags & (WORKER_JOINED | WORKER_EXTENDED)) != (WORKER_JOINED | WORKER_EXTENDED) ||
+        (worker->flags & WORKER_LEAVING) != 0) {
+        r->counter[BT_RC_JOINED]++;
+    }
+    worker->flags = (uint16_t)((worker->flags | WORKER_JOINED) & ~WORKER_LEAVING);
+}
+
+static void forget_failures(struct bt_router *r, uint32_t w)
+{
+    struct worker *worker = &r->worker[w];
+    worker->flags = (uint16_t)(worker->flags & ~WORKER_EJECTED);
+    worker->window_total = worker->window_dropped = 0;
+    worker->ejections = 0;
+}
+
+static void count_lost(struct bt_router *r, uint32_t w)
+{
+    uint64_t lost = r->credit[w].lost;
+    if (lost > r->cold[w].lost_seen) {
+        r->counter[BT_RC_CREDITS_LOST] += lost - r->cold[w].lost_seen;
+    }
+    r->cold[w].lost_seen = lost;
+}
+
+/* Life cycle of the worker, after its counters were taken. */
+static void apply_flags(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb, bool restarted)
+{
+    struct worker *worker = &r->worker[w];
+    note_heard(r, now, worker);
+    worker->n = fb->n;
+    if (restarted) {
+        forget_failures(r, w);
+        r->cold[w].lost_seen = 0;
+    }
+    if ((fb->flags & BT_FEEDBACK_LEAVE) != 0) {
+        leave(r, now, w);
+    } else {
+        join(r, now, w, restarted || (fb->flags & BT_FEEDBACK_JOIN) != 0);
+    }
+    worker->flags |= WORKER_EXTENDED;
+}
+
+static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
+{
+    struct bt_credit *credit = &r->credit[w];
+    struct bt_credit_report report = {fb->received, fb->served, fb->incarnation};
+    bool known = credit->known;
+    uint64_t served = credit->served;
+    enum bt_credit_verdict verdict = bt_credit_report(credit, &report, router_sent(r, w), now, r->timers.loss_ns);
+    if (verdict == BT_CREDIT_BACKWARDS) {
+        return BT_M22;
+    }
+    if (verdict == BT_CREDIT_STALE) {
+        r->counter[BT_RC_FEEDBACK_STALE]++; /* its pair is still news */
+        return BT_M_OK;
+    }
+    bool restarted = verdict == BT_CREDIT_RESTARTED;
+    r->counter[BT_RC_FEEDBACK]++;
+    r->counter[BT_RC_RESTARTED] += restarted && known ? 1u : 0u;
+    apply_flags(r, now, w, fb, restarted);
+    count_lost(r, w);
+    if ((fb->flags & BT_FEEDBACK_PAIR) != 0 && credit->served != served) {
+        router_note_finished(r, now, w, (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+    }
+    router_refresh(r, w);
+    return BT_M_OK;
+}
+
+/* 16-byte form. A worker known to speak the long one and alive does not fall back to it. */
+static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w)
+{
+    struct worker *worker = &r->worker[w];
+    if ((worker->flags & WORKER_EXTENDED) != 0) {
+        if ((worker->flags & (WORKER_JOINED | WORKER_SUSPECT)) == WORKER_JOINED) {
+            return BT_M22;
+        }
+        worker->flags = (uint16_t)(worker->flags & ~WORKER_EXTENDED);
+        r->credit[w].known = false;
+    }
+    r->counter[BT_RC_FEEDBACK]++;
+    r->counter[BT_RC_FEEDBACK_LEGACY]++;
+    r->counter[BT_RC_JOINED] += worker->heard_at == 0 ? 1u : 0u;
+    note_heard(r, now, worker);
+    worker->reclaims = 0;
+    bt_credit_legacy(&r->credit[w], router_sent(r, w));
+    router_legacy_default(r, w);
+    router_refresh(r, w);
+    return BT_M_OK;
+}
+
+void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    struct bt_feedback fb;
+    uint32_t w = NO_SLOT;
+    enum bt_mcase m = judge(r, pkt, &fb, &w);
+    if (m == BT_M_OK) {
+        m = fb.version == 0 ? take_legacy(r, now, w) : take_extended(r, now, w, &fb);
+    }
+    if (m != BT_M_OK) {
+        router_reject(r, pkt, m);
+        return;
+    }
+    if ((fb.flags & BT_FEEDBACK_PAIR) != 0) {
+        router_watch_end(r, now, &fb.client, fb.req_id, w, (fb.flags & BT_FEEDBACK_DROPPED) != 0);
+    }
+    bt_pool_put(r->pool, pkt);
+    router_pump(r, now, txq);
+}

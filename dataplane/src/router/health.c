@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that fall silent, leave, leak credits or fail at once (R-139a). Looked at a few
+// times per T_dead, not per packet, so a scan of all workers is cheap and divisions are allowed.
+#include <string.h>
+
+#include "router/internal.h"
+
+#define WINDOW_MIN 20u    /* pairs before a dropped share means anything */
+#define WINDOW_MAX 256u   /* then both counts are halved, so that old success cannot hide new failure */
+#define EJECT_FIRST SECOND
+#define BACKOFF_MAX 8u    /* doublings: 256 s, 256 × T_leak */
+#define SOON MILLISECOND
+
+static uint64_t period(const struct bt_router *r)
+{
+    uint64_t eighth = (r->timers.dead_ns < r->leak_ns ? r->timers.dead_ns : r->leak_ns) / 8u;
+    uint64_t bounded = eighth < MILLISECOND ? MILLISECOND : eighth;
+    return bounded < 100u * MILLISECOND ? bounded : 100u * MILLISECOND;
+}
+
+void router_health_soon(struct bt_router *r, uint64_t now)
+{
+    if (r->next_health > now + SOON) {
+        r->next_health = now + SOON;
+    }
+}
+
+static bool failing(const struct worker *worker)
+{
+    return worker->window_total >= WINDOW_MIN && worker->window_dropped * 2u > worker->window_total;
+}
+
+void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dropped)
+{
+    struct worker *worker = &r->worker[w];
+    worker->window_total++;
+    if (worker->window_total == WINDOW_MAX) {
+        worker->window_total /= 2u;
+        worker->window_dropped /= 2u;
+    }
+    if (dropped) {
+        worker->window_dropped++;
+        if (failing(worker)) {
+            router_health_soon(r, now);
+        }
+    } else if (worker->window_total >= WINDOW_MIN && worker->window_dropped * 2u <= worker->window_total) {
+        worker->ejections = 0; /* it works again: the next ejection is short */
+    }
+}
+
+/* Dropped share in 1/65536. */
+static uint32_t share(const struct worker *worker)
+{
+    return worker->window_total == 0 ? 0 : (worker->window_dropped << 16) / worker->window_total;
+}
+
+/* Median share of the pool, by counting: shares are put in 256 bins, whose lower edge is precise enough for "5×". */
+static uint32_t median_share(const struct bt_router *r, uint32_t joined)
+{
+    uint32_t bins[257];
+    memset(bins, 0, sizeof bins);
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        if ((r->worker[w].flags & WORKER_JOINED) != 0) {
+            bins[share(&r->worker[w]) >> 8]++;
+        }
+    }
+    uint32_t below = 0;
+    for (uint32_t b = 0; b < 257u; b++) {
+        below += bins[b];
+        if (below * 2u >= joined && below > 0) {
+            return b << 8;
+        }
+    }
+    return 0;
+}
+
+static uint32_t count_flag(const struct bt_router *r, unsigned flags)
+{
+    uint32_t n = 0;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        n += (r->worker[w].flags & flags) == flags ? 1u : 0u;
+    }
+    return n;
+}
+
+static void eject_failing(struct bt_router *r, uint64_t now)
+{
+    uint32_t joined = count_flag(r, WORKER_JOINED | WORKER_ALLOWED);
+    uint32_t ejected = count_flag(r, WORKER_JOINED | WORKER_ALLOWED | WORKER_EJECTED);
+    uint32_t median = median_share(r, count_flag(r, WORKER_JOINED));
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        struct worker *worker = &r->worker[w];
+        if ((worker->flags & WORKER_ALLOWED) == 0 || (worker->flags & WORKER_JOINED) == 0 ||
+            (worker->flags & WORKER_EJECTED) != 0 || !failing(worker) || share(worker) <= 5u * median) {
+            continue;
+        }
+        worker->window_total = 0; /* judged; the next verdict needs new evidence */
+        worker->window_dropped = 0;
+        if ((ejected + 1u) * 2u > joined) {
+            r->counter[BT_RC_EJECTION_SPARED]++;
+            continue;
+        }
+        ejected++;
+        worker->flags |= WORKER_EJECTED;
+        r->cold[w].eject_until = now + (EJECT_FIRST << worker->ejections);
+        worker->ejections = (uint8_t)(worker->ejections < BACKOFF_MAX ? worker->ejections + 1u : BACKOFF_MAX);
+        r->counter[BT_RC_EJECTED]++;
+        router_refresh(r, w);
+    }
+}
+
+/* R-138 for a worker that speaks extended FEEDBACK: idle ones report every period, busy ones after each request. */
+static void check_silence(struct bt_router *r, uint32_t w, uint64_t now, uint64_t outstanding)
+{
+    struct worker *worker = &r->worker[w];
+    uint64_t limit = r->timers.dead_ns;
+    if (outstanding > 0 && r->leak_ns > limit) {
+        limit = r->leak_ns; /* it may be busy with a long request and have nothing to say */
+    }
+    if ((worker->flags & WORKER_SUSPECT) == 0 && now - worker->heard_at >= limit) {
+        worker->flags |= WORKER_SUSPECT;
+        r->cold[w].quiet_since = now;
+        r->counter[BT_RC_SUSPECTED]++;
+        router_refresh(r, w);
+    }
+}
+
+/* R-110 for a legacy worker, which is silent when idle: takes one credit back per T_leak, each time more patiently, so
+ * that a dead one costs ever fewer requests. The next request to it is the probe. */
+static void check_leak(struct bt_router *r, uint32_t w, uint64_t now)
+{
+    struct worker *worker = &r->worker[w];
+    if (now - worker->busy_at < r->leak_ns << worker->reclaims) {
+        return;
+    }
+    if (bt_credit_reclaim(&r->credit[w], router_sent(r, w))) {
+        r->counter[BT_RC_CREDITS_RECLAIMED]++;
+        worker->busy_at = now;
+        worker->reclaims = (uint8_t)(worker->reclaims < BACKOFF_MAX ? worker->reclaims + 1u : BACKOFF_MAX);
+        router_refresh(r, w);
+        r->pump_due = true;
+    }
+}
+
+/* Workers that go: forgotten when they owe nothing or had T_max to answer. */
+static bool finish_leaving(struct bt_router *r, uint32_t w, uint64_t now, uint64_t outstanding)
+{
+    struct worker *worker = &r->worker[w];
+    bool removed = (worker->flags & WORKER_ALLOWED) == 0;
+    bool silent = (worker->flags & WORKER_SUSPECT) != 0;
+    if (!removed && !silent && (worker->flags & WORKER_LEAVING) == 0) {
+        return false;
+    }
+    bool expired = now - r->cold[w].quiet_since >= r->request_timeout_ns;
+    if (expired || (outstanding == 0 && !silent) || (outstanding == 0 && removed)) {
+        router_forget(r, w, now);
+        return true;
+    }
+    return false;
+}
+
+static void check_worker(struct bt_router *r, uint32_t w, uint64_t now)
+{
+    struct worker *worker = &r->worker[w];
+    if ((worker->flags & WORKER_EJECTED) != 0 && now >= r->cold[w].eject_until) {
+        worker->flags = (uint16_t)(worker->flags & ~WORKER_EJECTED);
+        router_refresh(r, w);
+        r->pump_due = true;
+    }
+    uint64_t outstanding = router_outstanding(r, w);
+    if (finish_leaving(r, w, now, outstanding)) {
+        return;
+    }
+    if ((worker->flags & WORKER_EXTENDED) != 0) {
+        check_silence(r, w, now, outstanding);
+    } else if (outstanding > 0) {
+        check_leak(r, w, now);
+    }
+}
+
+static void decay_windows(struct bt_router *r, uint64_t now)
+{
+    if (now < r->next_decay) {
+        return;
+    }
+    r->next_decay = now + 10u * SECOND;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        r->worker[w].window_total /= 2u;
+        r->worker[w].window_dropped /= 2u;
+    }
+}
+
+/* T_leak follows the latency that is really seen. Once a second over the last ten: no per-packet cost. */
+static void learn_p99(struct bt_router *r, uint64_t now)
+{
+    if (r->latency == NULL || now < r->next_p99) {
+        return;
+    }
+    r->next_p99 = now + SECOND;
+    struct bt_hist_window window;
+    bt_hist_slices_merge(r->latency, now, 10, r->p99_scratch, &window);
+    uint64_t p99 = bt_hist_percentile(r->p99_scratch, 99000);
+    uint64_t wanted = p99 == BT_HIST_INF ? r->leak_ns : 20u * p99;
+    r->leak_ns = wanted > r->timers.leak_ns ? wanted : r->timers.leak_ns;
+    if (r->leak_ns > r->request_timeout_ns && r->request_timeout_ns > r->timers.leak_ns) {
+        r->leak_ns = r->request_timeout_ns;
+    }
+}
+
+void router_health(struct bt_router *r, uint64_t now)
+{
+    if (now < r->next_health) {
+        return;
+    }
+    bool any_failing = false;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        unsigned flags = r->worker[w].flags;
+        if ((flags & WORKER_JOINED) != 0 || ((flags & WORKER_USED) != 0 && (flags & WORKER_ALLOWED) == 0)) {
+            check_worker(r, w, now);
+            any_failing = any_failing || failing(&r->worker[w]);
+        }
+    }
+    if (any_failing) {
+        eject_failing(r, now);
+    }
+    decay_windows(r, now);
+    learn_p99(r, now);
+    r->next_health = now + period(r);
+}

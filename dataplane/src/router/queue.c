@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The central FIFO and the hold-back tweak in front of busy workers.
+#include "router/internal.h"
+
+static uint64_t age(const struct bt_pkt *pkt, uint64_t now)
+{
+    return now > pkt->t_rx_ns ? now - pkt->t_rx_ns : 0;
+}
+
+/* R-122: a worker has credit but none is idle, so the request may wait a little for an idle one. ahead counts it and
+ * everything that waits before it. */
+static bool hold_back(const struct bt_router *r, const struct bt_pkt *oldest, uint32_t ahead, uint64_t now)
+{
+    return r->hold_back_packets != 0 && r->load.filled != 0 && !bt_load_has_idle(&r->load) &&
+           ahead <= r->hold_back_packets && age(oldest, now) < r->hold_back_ns;
+}
+
+void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq)
+{
+    r->pump_due = false;
+    while (r->held.n > 0 && !hold_back(r, r->held.head, r->held.n, now)) {
+        uint32_t w = r->balancer->pick(&r->load);
+        if (w == BT_NO_WORKER) {
+            return;
+        }
+        struct bt_pkt *pkt = bt_txq_pop(&r->held);
+        struct bt_r2p2_hdr hdr;
+        if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &hdr) == BT_M_OK) { /* it was, on arrival */
+            router_forward(r, now, pkt, &hdr, w, txq);
+        } else {
+            bt_pool_put(r->pool, pkt);
+        }
+    }
+}
+
+void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                  struct bt_txq *txq)
+{
+    if (r->order_n == 0) {
+        router_drop(r, now, pkt, BT_RC_DROP_NO_MEMBERS, txq);
+        return;
+    }
+    if (r->held.n > 0) {
+        router_pump(r, now, txq); /* nobody overtakes */
+    }
+    bool waits = hold_back(r, r->held.n > 0 ? r->held.head : pkt, r->held.n + 1u, now);
+    if (r->held.n == 0 && !waits) {
+        uint32_t w = r->balancer->pick(&r->load);
+        if (w != BT_NO_WORKER) {
+            router_forward(r, now, pkt, hdr, w, txq);
+            return;
+        }
+    }
+    if (r->held.n >= r->central_limit) {
+        router_drop(r, now, pkt, BT_RC_DROP_QUEUE_FULL, txq);
+        return;
+    }
+    r->counter[waits ? BT_RC_HELD_BACK : BT_RC_HELD]++;
+    bt_txq_push(&r->held, pkt);
+    router_pump(r, now, txq); /* one more may be more than hold-back allows */
+}
+
+void router_expire_held(struct bt_router *r, uint64_t now, struct bt_txq *txq)
+{
+    while (r->held.n > 0 && age(r->held.head, now) >= r->max_queue_ns) {
+        router_drop(r, now, bt_txq_pop(&r->held), BT_RC_DROP_QUEUE_TIMEOUT, txq);
+    }
+}
+
+uint64_t router_queue_next(const struct bt_router *r)
+{
+    if (r->held.n == 0) {
+        return UINT64_MAX;
+    }
+    if (r->pump_due) {
+        return 0;
+    }
+    uint64_t due = r->held.head->t_rx_ns + r->max_queue_ns;
+    uint64_t release = r->held.head->t_rx_ns + r->hold_back_ns;
+    return r->load.filled != 0 && release < due ? release : due;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The request port: what may be routed, what is answered with DROP, what is discarded (r2p2.md §9).
+#include "router/internal.h"
+
+/* M-23: nobody honest sends from there, and an answer would go astray or come back to us. */
+static bool bad_source(const struct bt_router *r, const struct bt_addr *src)
+{
+    return bt_addr_bad_source(src) || bt_addr_eq(src, &r->request_addr) || bt_addr_eq(src, &r->feedback_addr);
+}
+
+static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+{
+    enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr);
+    if (m != BT_M_OK && m != BT_M6 && m != BT_M_OPT_CRITICAL) {
+        return m;
+    }
+    if (bad_source(r, &pkt->src)) {
+        return BT_M23;
+    }
+    if (m != BT_M_OK) {
+        return m;
+    }
+    if (!hdr->first) {
+        return BT_M5; /* REQn goes to the worker directly */
+    }
+    if (r->max_payload != 0 && pkt->len > r->max_payload) {
+        return BT_M14;
+    }
+    if ((hdr->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG | BT_HAS_ROUTER)) != 0) {
+        return BT_M_FORWARDER; /* only routers write these, and no router is in front of us */
+    }
+    return BT_M_OK;
+}
+
+static void route_sticky(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                         struct bt_txq *txq)
+{
+    if (!router_master_ready(r)) {
+        router_drop(r, now, pkt, r->order_n == 0 ? BT_RC_DROP_NO_MEMBERS : BT_RC_DROP_NO_MASTER, txq);
+        return;
+    }
+    uint64_t before = r->counter[BT_RC_FORWARDED];
+    router_forward(r, now, pkt, hdr, r->order[0], txq); /* even without credit */
+    r->counter[BT_RC_FORWARDED_STICKY] += r->counter[BT_RC_FORWARDED] - before;
+}
+
+static void note_arrival(struct bt_router *r, uint64_t now, struct bt_pkt *pkt)
+{
+    if (pkt->t_rx_ns == 0 || pkt->t_rx_ns > now) {
+        pkt->t_rx_ns = now;
+    }
+    r->last_request_at = now;
+    r->counter[BT_RC_REQUESTS]++;
+    if (r->latency != NULL) {
+        bt_hist_slices_arrived(r->latency, now, 1);
+    }
+}
+
+/* DROP is owed to a request that asks for what we do not understand (M-6, R-55); everything else malformed gets
+ * silence. */
+static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr,
+                   enum bt_mcase m, struct bt_txq *txq)
+{
+    if ((m != BT_M6 && m != BT_M_OPT_CRITICAL) || !hdr->first) {
+        router_reject(r, pkt, m);
+        return;
+    }
+    note_arrival(r, now, pkt);
+    r->malformed[m]++;
+    router_drop(r, now, pkt, m == BT_M6 ? BT_RC_DROP_POLICY : BT_RC_DROP_OPTION, txq);
+}
+
+void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr hdr;
+    enum bt_mcase m = judge(r, pkt, &hdr);
+    if (m != BT_M_OK) {
+        refuse(r, now, pkt, &hdr, m, txq);
+        return;
+    }
+    note_arrival(r, now, pkt);
+    switch (hdr.policy) {
+    case BT_POLICY_UNRESTRICTED:
+        router_route(r, now, pkt, &hdr, txq);
+        break;
+    case BT_POLICY_STICKY:
+        route_sticky(r, now, pkt, &hdr, txq);
+        break;
+    default:
+        router_drop(r, now, pkt, BT_RC_DROP_POLICY, txq); /* replication is another program's */
+        break;
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building a router in the caller's memory, its timers and its end.
+#include "router/internal.h"
+
+#include <string.h>
+
+#define PAIRS_DEFAULT 65536u
+#define PAIRS_MAX (1u << 20)
+
+static bool fill_setup(struct bt_router_setup *s)
+{
+    s->max_members = s->max_members != 0 ? s->max_members : BT_ROUTER_MEMBERS_MAX;
+    s->max_pairs = s->max_pairs != 0 ? s->max_pairs : PAIRS_DEFAULT;
+    return s->max_members <= BT_ROUTER_MEMBERS_MAX && s->max_pairs <= PAIRS_MAX;
+}
+
+/* Takes all tables from mem, or only measures when mem has no memory. */
+static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *s)
+{
+    r->slots = s->max_members;
+    r->map_mask = bt_pow2_at_least(4u * s->max_members) - 1u;
+    r->sent = bt_mem_take(mem, s->max_members * sizeof *r->sent);
+    r->credit = bt_mem_take(mem, s->max_members * sizeof *r->credit);
+    r->worker = bt_mem_take(mem, s->max_members * sizeof *r->worker);
+    r->cold = bt_mem_take(mem, s->max_members * sizeof *r->cold);
+    r->order = bt_mem_take(mem, s->max_members * sizeof *r->order);
+    r->map = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map);
+    r->map_next = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map_next);
+    void *load = bt_mem_take(mem, bt_load_bytes(s->max_members));
+    if (load != NULL) {
+        bt_load_init(&r->load, load, s->max_members, s->seed);
+    }
+    router_watch_init(r, s->max_pairs, mem, s->seed ^ UINT64_C(0x6a09e667f3bcc908));
+    if (!s->no_histograms) {
+        r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
+        r->hold = bt_mem_take(mem, bt_hist_slices_bytes());
+        r->p99_scratch = bt_mem_take(mem, sizeof *r->p99_scratch);
+    }
+}
+
+size_t bt_router_bytes(const struct bt_router_setup *setup)
+{
+    struct bt_router_setup s = *setup;
+    if (!fill_setup(&s)) {
+        return 0;
+    }
+    struct bt_router unused; /* takes the pointers of the measuring run */
+    struct bt_mem mem;
+    bt_mem_init(&mem, NULL, 0);
+    bt_mem_take(&mem, sizeof unused);
+    lay_out(&unused, &mem, &s);
+    return mem.used;
+}
+
+/* In force until the first apply: no members, so every request gets DROP. */
+static void default_numbers(struct bt_router *r)
+{
+    r->balancer = &bt_balancers[BT_ROUTER_JBSQ];
+    r->depth = 1;
+    r->central_limit = 1;
+    r->max_queue_ns = SECOND;
+    r->request_timeout_ns = 10 * SECOND;
+    r->timers = (struct bt_router_timers){200 * MILLISECOND, 100 * MILLISECOND, SECOND};
+    r->leak_ns = r->timers.leak_ns;
+}
+
+struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router_setup *setup, uint64_t now)
+{
+    struct bt_router_setup s = *setup;
+    if (!fill_setup(&s) || setup->pool == NULL || mem == NULL || ((uintptr_t)mem & (BT_MEM_ALIGN - 1u)) != 0) {
+        return NULL;
+    }
+    struct bt_mem arena;
+    bt_mem_init(&arena, mem, bytes);
+    struct bt_router *r = bt_mem_take(&arena, sizeof *r);
+    if (r == NULL) {
+        return NULL;
+    }
+    lay_out(r, &arena, &s);
+    if (arena.overflowed) {
+        return NULL;
+    }
+    r->pool = s.pool;
+    r->request_addr = s.request_addr;
+    r->feedback_addr = s.feedback_addr;
+    r->router_id = bt_router_id(&s.request_addr);
+    r->map_seed = s.seed * UINT64_C(0xd6e8feb86659fd93) + 1u;
+    r->last_request_at = now;
+    r->next_health = r->next_p99 = r->next_decay = now;
+    bt_txq_init(&r->held);
+    if (r->latency != NULL) {
+        bt_hist_slices_init(r->latency, now);
+        bt_hist_slices_init(r->hold, now);
+    }
+    default_numbers(r);
+    return r;
+}
+
+void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
+{
+    router_watch_expire(r, now);
+    router_health(r, now);
+    router_expire_held(r, now, txq);
+    router_pump(r, now, txq);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t bt_router_next(const struct bt_router *r)
+{
+    uint64_t next = sooner(router_queue_next(r), router_watch_next(r));
+    return r->used_end > 0 ? sooner(next, r->next_health) : next;
+}
+
+void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_addr *worker)
+{
+    uint32_t w = router_find(r, worker);
+    if (w == NO_SLOT) {
+        return;
+    }
+    r->counter[BT_RC_UNREACHABLE]++;
+    const unsigned alive = WORKER_JOINED | WORKER_EXTENDED;
+    if ((r->worker[w].flags & (alive | WORKER_SUSPECT)) == alive) {
+        r->worker[w].flags |= WORKER_SUSPECT;
+        r->cold[w].quiet_since = now;
+        r->counter[BT_RC_SUSPECTED]++;
+        router_refresh(r, w);
+    }
+}
+
+void bt_router_drain(struct bt_router *r, uint64_t now)
+{
+    if (!r->draining) {
+        r->draining = true;
+        r->drain_since = now;
+    }
+}
+
+bool bt_router_draining(const struct bt_router *r)
+{
+    return r->draining;
+}
+
+bool bt_router_drained(const struct bt_router *r, uint64_t now, uint64_t quiet_ns)
+{
+    uint64_t since = r->last_request_at > r->drain_since ? r->last_request_at : r->drain_since;
+    return r->draining && r->held.n == 0 && now >= since && now - since >= quiet_ns;
+}
+
+void bt_router_discard_held(struct bt_router *r)
+{
+    struct bt_pkt *pkt;
+    while ((pkt = bt_txq_pop(&r->held)) != NULL) {
+        bt_pool_put(r->pool, pkt);
+    }
+}
+
+const struct bt_hist_slices *bt_router_latency(const struct bt_router *r)
+{
+    return r->latency;
+}
+
+const struct bt_hist_slices *bt_router_hold(const struct bt_router *r)
+{
+    return r->hold;
+}

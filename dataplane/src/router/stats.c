@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of the counters, and the gauges and rows computed when somebody asks.
+#include <string.h>
+
+#include "router/internal.h"
+
+#define DROPPED(why) {"router_dropped_total", "reason", why}
+#define PAIRS(what) {"router_pairs_total", "result", what}
+#define WORKERS(what) {"router_worker_events_total", "event", what}
+#define FEEDBACK(what) {"router_feedback_total", "kind", what}
+
+const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
+    [BT_RC_REQUESTS] = {"router_requests_total", NULL, NULL},
+    [BT_RC_FORWARDED] = {"router_forwarded_total", NULL, NULL},
+    [BT_RC_FORWARDED_STICKY] = {"router_forwarded_sticky_total", NULL, NULL},
+    [BT_RC_FORWARDED_LEGACY] = {"router_forwarded_legacy_total", NULL, NULL},
+    [BT_RC_HELD] = {"router_held_total", "reason", "no_credit"},
+    [BT_RC_HELD_BACK] = {"router_held_total", "reason", "hold_back"},
+    [BT_RC_DROP_QUEUE_FULL] = DROPPED("queue_full"),
+    [BT_RC_DROP_QUEUE_TIMEOUT] = DROPPED("queue_timeout"),
+    [BT_RC_DROP_NO_MEMBERS] = DROPPED("no_members"),
+    [BT_RC_DROP_NO_MASTER] = DROPPED("no_master"),
+    [BT_RC_DROP_POLICY] = DROPPED("policy"),
+    [BT_RC_DROP_NO_ROOM] = DROPPED("no_room"),
+    [BT_RC_DROP_OPTION] = DROPPED("critical_option"),
+    [BT_RC_FEEDBACK] = FEEDBACK("applied"),
+    [BT_RC_FEEDBACK_STALE] = FEEDBACK("stale"),
+    [BT_RC_FEEDBACK_LEGACY] = {"router_feedback_legacy_total", NULL, NULL},
+    [BT_RC_JOINED] = WORKERS("joined"),
+    [BT_RC_LEFT] = WORKERS("left"),
+    [BT_RC_RESTARTED] = WORKERS("restarted"),
+    [BT_RC_FORGOTTEN] = WORKERS("forgotten"),
+    [BT_RC_SUSPECTED] = WORKERS("suspected"),
+    [BT_RC_READMITTED] = WORKERS("readmitted"),
+    [BT_RC_UNREACHABLE] = WORKERS("unreachable"),
+    [BT_RC_EJECTED] = WORKERS("ejected"),
+    [BT_RC_EJECTION_SPARED] = WORKERS("ejection_spared"),
+    [BT_RC_CREDITS_RECLAIMED] = {"router_credits_reclaimed_total", NULL, NULL},
+    [BT_RC_CREDITS_LOST] = {"router_requests_lost_total", NULL, NULL},
+    [BT_RC_PAIRS_FINISHED] = PAIRS("finished"),
+    [BT_RC_PAIRS_REJECTED] = PAIRS("rejected"),
+    [BT_RC_PAIRS_UNANSWERED] = PAIRS("unanswered"),
+    [BT_RC_PAIRS_FULL] = PAIRS("not_watched"),
+    [BT_RC_PAIRS_UNKNOWN] = PAIRS("unknown"),
+    [BT_RC_CONFIGS_APPLIED] = {"router_configs_total", "result", "applied"},
+    [BT_RC_CONFIGS_REFUSED] = {"router_configs_total", "result", "refused"},
+};
+
+static void count_workers(const struct bt_router *r, struct bt_router_stats *out)
+{
+    out->members = r->order_n;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        unsigned flags = r->worker[w].flags;
+        if ((flags & WORKER_USED) == 0) {
+            continue;
+        }
+        out->outstanding += router_outstanding(r, w);
+        if ((flags & WORKER_ALLOWED) == 0) {
+            out->draining++;
+            continue;
+        }
+        out->joined += (flags & WORKER_JOINED) != 0 ? 1u : 0u;
+        out->suspect += (flags & WORKER_SUSPECT) != 0 ? 1u : 0u;
+        out->ejected += (flags & WORKER_EJECTED) != 0 ? 1u : 0u;
+        out->eligible += router_may_receive(r, w) ? 1u : 0u;
+    }
+}
+
+void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->counter, r->counter, sizeof out->counter);
+    memcpy(out->malformed, r->malformed, sizeof out->malformed);
+    out->held = r->held.n;
+    out->held_limit = r->central_limit;
+    if (r->held.n > 0 && now > r->held.head->t_rx_ns) {
+        out->oldest_held_ns = now - r->held.head->t_rx_ns;
+    }
+    out->pairs = r->pairs.table.count;
+    out->router_draining = r->draining;
+    count_workers(r, out);
+}
+
+bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
+{
+    if (i >= r->order_n) {
+        return false;
+    }
+    uint32_t w = r->order[i];
+    const struct worker *worker = &r->worker[w];
+    const struct bt_credit *credit = &r->credit[w];
+    unsigned flags = worker->flags;
+    uint64_t sent = router_sent(r, w);
+    uint64_t reclaimed_or_lost = (flags & WORKER_EXTENDED) != 0 ? credit->lost : credit->reclaimed;
+    *out = (struct bt_router_member_stats){
+        .addr = worker->addr,
+        .joined = (flags & WORKER_JOINED) != 0,
+        .eligible = router_may_receive(r, w),
+        .suspect = (flags & WORKER_SUSPECT) != 0,
+        .ejected = (flags & WORKER_EJECTED) != 0,
+        .leaving = (flags & WORKER_LEAVING) != 0,
+        .legacy = (flags & WORKER_EXTENDED) == 0,
+        .n = worker->n < r->depth ? worker->n : r->depth,
+        .outstanding = (uint32_t)router_outstanding(r, w),
+        .sent = sent,
+        .done = bt_credit_settled(credit) - reclaimed_or_lost,
+        .lost = credit->lost,
+        .reclaimed = credit->reclaimed,
+        .incarnation = credit->incarnation,
+        .feedback_age_ns = worker->heard_at == 0 ? UINT64_MAX : now - worker->heard_at,
+    };
+    return true;
+}
