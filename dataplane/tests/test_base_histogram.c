@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ll7 encoding against the shared vectors, and the one-second slices with a
+// concurrent reader.
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/histogram.h"
+#include "base/rng.h"
+#include "vector_file.h"
+
+#define S 1000000000ull
+
+static void ll7_index_and_value_match_vectors(void **state)
+{
+    (void)state;
+    cJSON *doc = vector_file("histogram.json");
+    const cJSON *v;
+    cJSON_ArrayForEach(v, vector_get(doc, "index"))
+        assert_int_equal(bt_hist_index(vector_u64(v, "value")), vector_uint(v, "index"));
+    cJSON_ArrayForEach(v, vector_get(doc, "reported"))
+        assert_int_equal(bt_hist_value(vector_uint(v, "index")), vector_u64(v, "value"));
+    cJSON_Delete(doc);
+}
+
+static void ll7_percentiles_match_vectors(void **state)
+{
+    (void)state;
+    cJSON *doc = vector_file("histogram.json");
+    struct bt_hist *h = malloc(sizeof *h);
+    const cJSON *v, *b, *p;
+    cJSON_ArrayForEach(v, vector_get(doc, "percentiles")) {
+        bt_hist_clear(h);
+        bt_hist_record_inf(h, vector_uint(v, "inf"));
+        cJSON_ArrayForEach(b, vector_get(v, "buckets")) {
+            unsigned count = (unsigned)cJSON_GetArrayItem(b, 1)->valuedouble;
+            h->bucket[cJSON_GetArrayItem(b, 0)->valueint] += count;
+            h->total += count;
+        }
+        assert_int_equal(h->total, vector_uint(v, "total"));
+        cJSON_ArrayForEach(p, vector_get(v, "per100k")) {
+            uint64_t want = strcmp(p->valuestring, "inf") ? strtoull(p->valuestring, NULL, 10) : BT_HIST_INF;
+            assert_int_equal(bt_hist_percentile(h, (uint32_t)atoi(p->string)), want);
+        }
+    }
+    free(h);
+    cJSON_Delete(doc);
+}
+
+static void ll7_every_bucket_is_narrow_and_reports_its_upper_edge(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i < BT_HIST_OVERFLOW; i++) {
+        uint64_t top = bt_hist_value(i), below = bt_hist_value(i - 1);
+        assert_int_equal(bt_hist_index(top), i);
+        assert_int_equal(bt_hist_index(below + 1), i);
+        assert_true((top - below) * 100 <= below + 1); // at most 1 % wide
+    }
+}
+
+static void ll7_merging_is_adding(void **state)
+{
+    (void)state;
+    struct bt_hist *h = calloc(3, sizeof *h);
+    struct bt_rng rng;
+    bt_rng_seed(&rng, 5);
+    for (int i = 0; i < 5000; i++) {
+        uint64_t v = bt_rng_next(&rng) >> (20 + bt_rng_below(&rng, 40));
+        bt_hist_record(&h[i & 1], v);
+        bt_hist_record(&h[2], v);
+    }
+    bt_hist_merge(&h[0], &h[1]);
+    assert_memory_equal(&h[0], &h[2], sizeof *h);
+    free(h);
+}
+
+static void slices_forget_after_the_window(void **state)
+{
+    (void)state;
+    struct bt_hist_slices *s = calloc(1, bt_hist_slices_bytes());
+    struct bt_hist *h = malloc(sizeof *h);
+    struct bt_hist_window w;
+    bt_hist_slices_init(s, 1000 * S);
+    for (uint64_t t = 0; t < 1500; t++) {
+        bt_hist_slices_arrived(s, (1000 + t) * S, 3);
+        bt_hist_slices_record(s, (1000 + t) * S, (t + 1) * 1000000);
+        bt_hist_slices_record_inf(s, (1000 + t) * S + 5, 1);
+        bt_hist_slices_rejected(s, (1000 + t) * S + 6, 1);
+        bt_hist_slices_merge(s, (1000 + t) * S + 7, 30, h, &w);
+        uint64_t want = t + 1 < 30 ? t + 1 : 30;
+        assert_int_equal(w.covered_seconds, want);
+        assert_int_equal(h->total, 2 * want);
+        assert_int_equal(h->inf, want);
+        assert_int_equal(w.arrived, 3 * want);
+        assert_int_equal(w.rejected, want);
+    }
+    bt_hist_slices_merge(s, 2499 * S, 600, h, &w);
+    assert_int_equal(h->total, 1200);
+    assert_true(bt_hist_percentile(h, 1) >= 900 * 1000000ull); // the oldest kept: t = 900
+    bt_hist_slices_merge(s, 9999 * S, 600, h, &w);
+    assert_int_equal(h->total, 0); // long silence: stale slices do not count
+    free(h);
+    free(s);
+}
+
+struct race {
+    struct bt_hist_slices *s;
+    _Atomic int stop;
+    _Atomic uint64_t now;
+};
+
+static void *write_fast(void *arg)
+{
+    struct race *r = arg;
+    uint64_t now = 5 * S;
+    while (!atomic_load(&r->stop)) {
+        now += S / 50; // 50 records of one value in each second
+        atomic_store(&r->now, now);
+        bt_hist_slices_record(r->s, now, (now / S) * 1000);
+    }
+    return NULL;
+}
+
+static void slices_are_torn_free_for_a_reader(void **state)
+{
+    (void)state;
+    struct race r = {.s = calloc(1, bt_hist_slices_bytes()), .now = 5 * S};
+    struct bt_hist *h = malloc(sizeof *h);
+    pthread_t thread;
+    bt_hist_slices_init(r.s, 5 * S);
+    assert_int_equal(pthread_create(&thread, NULL, write_fast, &r), 0);
+    for (int i = 0; i < 3000; i++) {
+        struct bt_hist_window w;
+        bt_hist_slices_merge(r.s, atomic_load(&r.now), 600, h, &w);
+        // A slice caught half way through its reset would show counts twice.
+        assert_true(h->total <= 600 * 50);
+    }
+    atomic_store(&r.stop, 1);
+    pthread_join(thread, NULL);
+    free(h);
+    free(r.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ll7_index_and_value_match_vectors),
+        cmocka_unit_test(ll7_percentiles_match_vectors),
+        cmocka_unit_test(ll7_every_bucket_is_narrow_and_reports_its_upper_edge),
+        cmocka_unit_test(ll7_merging_is_adding),
+        cmocka_unit_test(slices_forget_after_the_window),
+        cmocka_unit_test(slices_are_torn_free_for_a_reader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

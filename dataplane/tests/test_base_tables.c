@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pair table, ring, packet pool, arena, random numbers.
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/pairs.h"
+#include "base/pkt.h"
+#include "base/ring.h"
+#include "base/rng.h"
+
+#define LIMIT 100
+
+struct model {
+    bool present;
+    uint32_t value;
+};
+
+static struct bt_addr addr_of(unsigned i)
+{
+    return i & 1 ? bt_addr_v4u(0x0a000000 + i / 8, (uint16_t)(1000 + i / 2 % 4))
+                 : (struct bt_addr){.ip = {0xfd, [15] = (uint8_t)i}, .port = 9};
+}
+
+static void r27_pairs_match_model(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct bt_rng rng;
+        bt_rng_seed(&rng, seed);
+        struct bt_pairs t;
+        uint64_t seeds[2] = {bt_rng_next(&rng), bt_rng_next(&rng)};
+        void *mem = malloc(bt_pairs_bytes(LIMIT));
+        bt_pairs_init(&t, mem, LIMIT, seeds);
+        struct model model[256] = {{0}};
+        uint32_t count = 0;
+        for (int step = 0; step < 4000; step++) {
+            unsigned k = bt_rng_below(&rng, 256);
+            struct bt_addr a = addr_of(k);
+            uint16_t id = (uint16_t)(k * 257);
+            uint32_t v = (uint32_t)step;
+            if (bt_rng_below(&rng, 5) < 3) {
+                bool ok = bt_pairs_put(&t, &a, id, v), expect = model[k].present || count < LIMIT;
+                assert_int_equal(ok, expect);
+                if (ok) {
+                    count += !model[k].present;
+                    model[k] = (struct model){true, v};
+                }
+            } else {
+                uint32_t want = model[k].present ? model[k].value : BT_PAIRS_NONE;
+                assert_int_equal(bt_pairs_del(&t, &a, id), want);
+                count -= model[k].present;
+                model[k].present = false;
+            }
+            assert_int_equal(t.count, count);
+            for (unsigned i = 0; i < 256; i += 17) {
+                struct bt_addr b = addr_of(i);
+                uint32_t want = model[i].present ? model[i].value : BT_PAIRS_NONE;
+                assert_int_equal(bt_pairs_find(&t, &b, (uint16_t)(i * 257)), want);
+            }
+        }
+        free(mem);
+    }
+}
+
+static void r1_identity_is_address_port_and_id(void **state)
+{
+    (void)state;
+    struct bt_pairs t;
+    uint64_t seeds[2] = {0, 0};
+    void *mem = malloc(bt_pairs_bytes(8));
+    bt_pairs_init(&t, mem, 8, seeds);
+    struct bt_addr a = bt_addr_v4u(0x0a000001, 7), b = bt_addr_v4u(0x0a000001, 8), c = bt_addr_v4u(0x0a000002, 7);
+    assert_true(bt_pairs_put(&t, &a, 1, 10) && bt_pairs_put(&t, &a, 2, 20));
+    assert_true(bt_pairs_put(&t, &b, 1, 30) && bt_pairs_put(&t, &c, 1, 40));
+    assert_int_equal(bt_pairs_find(&t, &a, 1), 10);
+    assert_int_equal(bt_pairs_find(&t, &a, 2), 20);
+    assert_int_equal(bt_pairs_find(&t, &b, 1), 30);
+    assert_int_equal(bt_pairs_find(&t, &c, 1), 40);
+    assert_int_equal(bt_pairs_find(&t, &c, 2), BT_PAIRS_NONE);
+    free(mem);
+}
+
+static void ring_is_a_bounded_fifo(void **state)
+{
+    (void)state;
+    int items[7];
+    void *mem[8];
+    struct bt_ring r;
+    assert_int_equal(bt_ring_bytes(5), sizeof mem);
+    bt_ring_init(&r, mem, 5);
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 7; i++)
+            assert_int_equal(bt_ring_push(&r, &items[i]), i < 5);
+        assert_ptr_equal(bt_ring_peek(&r), &items[0]);
+        for (int i = 0; i < 5; i++)
+            assert_ptr_equal(bt_ring_pop(&r), &items[i]);
+        assert_null(bt_ring_pop(&r));
+    }
+}
+
+static void pool_gives_clean_packets_and_runs_dry(void **state)
+{
+    (void)state;
+    struct bt_pool_fixed f;
+    void *mem = aligned_alloc(64, (bt_pool_fixed_bytes(4) + 63) / 64 * 64);
+    struct bt_pool *pool = bt_pool_fixed_init(&f, mem, 4);
+    struct bt_pkt *p[4];
+    for (int i = 0; i < 4; i++) {
+        p[i] = bt_pool_get(pool);
+        assert_non_null(p[i]);
+        assert_int_equal(p[i]->room_before, BT_PKT_HEADROOM);
+        assert_non_null(bt_pkt_append(p[i], BT_PKT_BUFFER - BT_PKT_HEADROOM));
+        assert_null(bt_pkt_append(p[i], 1));
+        assert_non_null(bt_pkt_push(p[i], BT_PKT_HEADROOM));
+        assert_null(bt_pkt_push(p[i], 1));
+        memset(p[i]->data, i, p[i]->len);
+    }
+    assert_null(bt_pool_get(pool));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(p[i]->data[BT_PKT_BUFFER - 1], i);
+    p[0]->next = p[1];
+    p[1]->next = p[2];
+    p[2]->next = p[3];
+    p[3]->next = NULL;
+    bt_pool_put_chain(pool, p[0]);
+    assert_int_equal(f.left, 4);
+    struct bt_pkt *again = bt_pool_get(pool);
+    assert_int_equal(again->len, 0);
+    assert_int_equal(again->room_before, BT_PKT_HEADROOM);
+    free(mem);
+}
+
+static void txq_keeps_order(void **state)
+{
+    (void)state;
+    struct bt_pkt p[3];
+    struct bt_txq q;
+    bt_txq_init(&q);
+    for (int i = 0; i < 3; i++)
+        bt_txq_push(&q, &p[i]);
+    assert_int_equal(q.n, 3);
+    for (int i = 0; i < 3; i++)
+        assert_ptr_equal(bt_txq_pop(&q), &p[i]);
+    assert_null(bt_txq_pop(&q));
+    assert_null(q.tail);
+}
+
+static void arena_measures_and_refuses_overflow(void **state)
+{
+    (void)state;
+    struct bt_mem m;
+    bt_mem_init(&m, NULL, 0);
+    assert_null(bt_mem_take(&m, 1));
+    assert_null(bt_mem_take(&m, 65));
+    assert_int_equal(m.used, 192);
+    assert_false(m.overflowed);
+    uint8_t *mem = aligned_alloc(64, 192);
+    bt_mem_init(&m, mem, 192);
+    assert_ptr_equal(bt_mem_take(&m, 1), mem);
+    assert_ptr_equal(bt_mem_take(&m, 65), mem + 64);
+    assert_null(bt_mem_take(&m, 1));
+    assert_true(m.overflowed);
+    free(mem);
+}
+
+static void rng_is_even_and_repeatable(void **state)
+{
+    (void)state;
+    struct bt_rng a, b;
+    bt_rng_seed(&a, 42);
+    bt_rng_seed(&b, 42);
+    unsigned seen[7] = {0};
+    for (int i = 0; i < 70000; i++) {
+        uint32_t v = bt_rng_below(&a, 7);
+        assert_int_equal(v, bt_rng_below(&b, 7));
+        seen[v]++;
+    }
+    for (int i = 0; i < 7; i++)
+        assert_in_range(seen[i], 9600, 10400); // 10,000 +- 4 sigma
+    double u = bt_rng_unit(&a);
+    assert_true(u >= 0 && u < 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r27_pairs_match_model),
+        cmocka_unit_test(r1_identity_is_address_port_and_id),
+        cmocka_unit_test(ring_is_a_bounded_fifo),
+        cmocka_unit_test(pool_gives_clean_packets_and_runs_dry),
+        cmocka_unit_test(txq_keeps_order),
+        cmocka_unit_test(arena_measures_and_refuses_overflow),
+        cmocka_unit_test(rng_is_even_and_repeatable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write r2p2.json and histogram.json: what the C and the Go side must agree on.
+
+A third implementation of the formats, on purpose: it shares no code with either
+side. Integers that may exceed 2^53 are decimal strings. Run it in this folder.
+"""
+import ipaddress
+import json
+import struct
+
+MASK = (1 << 64) - 1
+
+
+def siphash24(key, data):
+    def rotl(x, b):
+        return ((x << b) | (x >> (64 - b))) & MASK
+
+    k0, k1 = struct.unpack("<QQ", key)
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+
+    def round_():
+        v[0] = (v[0] + v[1]) & MASK; v[1] = rotl(v[1], 13) ^ v[0]; v[0] = rotl(v[0], 32)
+        v[2] = (v[2] + v[3]) & MASK; v[3] = rotl(v[3], 16) ^ v[2]
+        v[0] = (v[0] + v[3]) & MASK; v[3] = rotl(v[3], 21) ^ v[0]
+        v[2] = (v[2] + v[1]) & MASK; v[1] = rotl(v[1], 17) ^ v[2]; v[2] = rotl(v[2], 32)
+
+    tail = data + b"\0" * (7 - len(data) % 8) + bytes([len(data) & 255])
+    for i in range(0, len(tail), 8):
+        m = struct.unpack_from("<Q", tail, i)[0]
+        v[3] ^= m; round_(); round_(); v[0] ^= m
+    v[2] ^= 0xFF
+    for _ in range(4):
+        round_()
+    return struct.pack("<Q", v[0] ^ v[1] ^ v[2] ^ v[3])
+
+
+def split(addr):
+    host, port = addr.rsplit(":", 1)
+    return ipaddress.ip_address(host.strip("[]")), int(port)
+
+
+def ip16(ip):
+    return b"\0" * 10 + b"\xff\xff" + ip.packed if ip.version == 4 else ip.packed
+
+
+def endpoint(addr):
+    ip, port = split(addr)
+    return ip16(ip) + struct.pack(">H", port)
+
+
+TYPES = {"REQUEST": 0, "REPLY": 1, "FEEDBACK": 2, "REQRDY": 3, "DROP": 4, "SACK": 8}
+
+
+def options(d):
+    out = b""
+    if "forwarded" in d:
+        ip, port = split(d["forwarded"])
+        out += bytes([1, 4 + len(ip.packed)]) + struct.pack(">H", port) + ip.packed
+    if "tag" in d:
+        out += bytes([2, 12, d["tag"]["keyId"], d["tag"]["flags"]]) + bytes.fromhex(d["tag"]["hex"])
+    if "class" in d:
+        out += bytes([3, 4, d["class"]["id"], d["class"]["flags"]])
+    if "trace" in d:
+        out += bytes([4, 10]) + struct.pack(">Q", int(d["trace"]))
+    if "routerId" in d:
+        out += bytes([5, 6]) + struct.pack(">I", d["routerId"])
+    return out + b"\0" * (-len(out) % 4)
+
+
+def packet(d):
+    opt = options(d)
+    flags = 0x80 * d["first"] | 0x40 * d["last"] | 0x20 * d["ext"]
+    head = bytes([0xCC, 8 + len(opt), TYPES[d["type"]] << 4 | d["policy"], flags])
+    return head + struct.pack(">HH", d["reqId"], d["countOrIndex"]) + opt + bytes.fromhex(d["payload"])
+
+
+def hdr(kind, req_id=0x1234, count=1, first=True, last=None, policy=0, ext=True, payload="", **opt):
+    d = {"type": kind, "policy": policy, "first": first, "last": (first and count == 1) if last is None else last,
+         "ext": ext, "legacy": False, "reqId": req_id, "countOrIndex": count, "payload": payload}
+    d.update(opt)
+    d["headerSize"] = 8 + len(options(d))
+    return d
+
+
+def good(name, role, d):
+    return {"name": name, "role": role, "hex": packet(d).hex(), "case": "OK", "decoded": d, "canonical": True}
+
+
+def bad(name, role, case, data):
+    return {"name": name, "role": role, "hex": data if isinstance(data, str) else data.hex(), "case": case}
+
+
+def packets():
+    text = b"hello".hex()
+    tag = {"keyId": 1, "flags": 0, "hex": "0102030405060708"}
+    out = [
+        good("single request", "server", hdr("REQUEST", payload=text)),
+        good("single request, no extensions", "server", hdr("REQUEST", ext=False, payload=text)),
+        good("zero-byte request (R-14)", "server", hdr("REQUEST")),
+        good("sticky request", "router", hdr("REQUEST", policy=1, payload=text)),
+        good("replicated write", "server", hdr("REQUEST", policy=2, payload=text)),
+        good("replicated read", "server", hdr("REQUEST", policy=3, payload=text)),
+        good("largest single request, 1464 B", "server", hdr("REQUEST", ext=False, payload="5a" * 1464)),
+        good("first of two, 14 B (§4)", "server", hdr("REQUEST", count=2, payload="11" * 14)),
+        good("REQ1 of two", "server", hdr("REQUEST", count=1, first=False, last=True, payload="22" * 1451)),
+        good("REQn in the middle", "server", hdr("REQUEST", count=3, first=False, payload="33" * 1464)),
+        good("65535 packets (R-9)", "server", hdr("REQUEST", count=65535, payload="44" * 14)),
+        good("reply", "client", hdr("REPLY", policy=1, payload=text)),
+        good("zero-byte reply", "client", hdr("REPLY")),
+        good("first of three of a reply", "client", hdr("REPLY", count=3, payload="66" * 1464)),
+        good("reply, last packet", "client", hdr("REPLY", count=2, first=False, last=True, payload="77")),
+        good("REQRDY", "client", hdr("REQRDY", policy=1, payload=b"ACK".hex())),
+        good("DROP", "client", hdr("DROP", policy=1, payload=b"DROP".hex())),
+        good("SACK", "client", hdr("SACK", payload="000000010003e0")),
+        good("FEEDBACK version 1", "router", hdr("FEEDBACK", payload=FEEDBACK_V1)),
+        good("forwarded-for IPv4 (R-56)", "server", hdr("REQUEST", payload=text, forwarded="10.1.2.3:40000")),
+        good("forwarded-for IPv6", "server", hdr("REQUEST", payload=text, forwarded="[fd00::1:2]:40001")),
+        good("tagged", "router", hdr("FEEDBACK", payload=FEEDBACK_V1, tag=tag)),
+        good("class", "server", hdr("REQUEST", payload=text, **{"class": {"id": 7, "flags": 1}})),
+        good("trace", "client", hdr("REPLY", payload=text, trace=str(0x1122334455667788))),
+        good("router id", "server", hdr("REQUEST", payload=text, routerId=0xDEADBEEF)),
+        good("every option, 64-byte header", "server",
+             hdr("REQUEST", payload=text, forwarded="[2001:db8::ff]:65535", tag=tag, trace=str(MASK), routerId=1,
+                 **{"class": {"id": 255, "flags": 3}})),
+    ]
+    skip = hdr("REQUEST", payload=text)
+    skip["headerSize"] = 16
+    out.append({"name": "unknown option, top bit clear: skipped", "role": "server", "case": "OK", "canonical": False,
+                "hex": "cc1000e012340001" + "4206ffffffff0000" + text, "decoded": skip})
+    rsv = hdr("REQUEST", payload=text)
+    out.append({"name": "reserved flag bits are ignored", "role": "server", "case": "OK", "canonical": False,
+                "hex": "cc0800ff12340001" + text, "decoded": rsv})
+    legacy = {"type": "FEEDBACK", "policy": 0, "first": True, "last": True, "ext": False, "legacy": True,
+              "reqId": 0x0102, "countOrIndex": 1, "headerSize": 8, "payload": "01029c400a010203"}
+    out.append({"name": "legacy FEEDBACK, other header bytes unset (R-7)", "role": "router", "case": "OK",
+                "canonical": False, "hex": "cc00200000000000" + "01029c400a010203", "decoded": legacy})
+    out.append({"name": "legacy FEEDBACK, header bytes garbage", "role": "router", "case": "OK", "canonical": False,
+                "hex": "ccff20ffffffffff" + "01029c400a010203", "decoded": legacy})
+    return out + bad_packets(text)
+
+
+def bad_packets(text):
+    two_tags = "020c01000000000000000000" * 2
+    return [
+        bad("empty", "server", "M-1", ""),
+        bad("seven bytes", "server", "M-1", "cc0800c0123400"),
+        bad("magic", "server", "M-2", "cb0800c012340001"),
+        bad("header size 7", "server", "M-3", "cc0700c012340001"),
+        bad("header size beyond packet", "server", "M-3", "cc0c00c012340001"),
+        bad("FEEDBACK at a client", "client", "M-5", packet(hdr("FEEDBACK", payload=FEEDBACK_V1))),
+        bad("FEEDBACK on the request port", "router-requests", "M-5", packet(hdr("FEEDBACK", payload=FEEDBACK_V1))),
+        bad("REQUEST on the feedback port", "router-feedback", "M-5", packet(hdr("REQUEST", payload=text))),
+        bad("REPLY at a router", "router", "M-5", packet(hdr("REPLY", payload=text))),
+        bad("REPLY at a server", "server", "M-5", packet(hdr("REPLY", payload=text))),
+        bad("REQUEST at a client", "client", "M-5", packet(hdr("REQUEST", payload=text))),
+        bad("SACK at a router", "router", "M-5", packet(hdr("SACK", payload="000000010003e0"))),
+        bad("type 9", "any", "M-5", "cc0890c012340001"),
+        bad("type 15", "any", "M-5", "cc08f0c012340001"),
+        bad("Raft request outside a group", "server", "M-26", "cc0850c012340001"),
+        bad("Raft reply outside a group", "server", "M-26", "cc0860c012340001"),
+        bad("Raft message outside a group", "client", "M-26", "cc0870c012340001"),
+        bad("policy 4", "server", "M-6", "cc0804c012340001"),
+        bad("policy 15 on a REPLY", "client", "M-6", "cc081fc012340001"),
+        bad("F with count 0", "server", "M-7", "cc08008012340000"),
+        bad("F|L with count 0", "server", "M-7", "cc0800c012340000"),
+        bad("REQRDY without L", "client", "M-7", "cc08318012340001"),
+        bad("DROP without F", "client", "M-7", "cc08414012340001"),
+        bad("SACK without flags", "server", "M-7", "cc08800012340001" + "000000010001" + "80"),
+        bad("FEEDBACK without flags, not legacy size", "router", "M-7", "cc08200012340001" + FEEDBACK_V1),
+        bad("F|L with count 2", "server", "M-8", "cc0800c012340002"),
+        bad("F without L, count 1", "server", "M-8", "cc08008012340001"),
+        bad("DROP with count 2", "client", "M-8", "cc0841c012340002"),
+        bad("index 0 without F", "server", "M-9", "cc08000012340000"),
+        bad("header size 10", "server", "OPT-SIZE", "cc0a00c0123400010000"),
+        bad("header size 68", "server", "OPT-SIZE", "cc4400c012340001" + "00" * 60),
+        bad("option cut off", "server", "OPT-TRUNCATED", "cc0c00c012340001" + "03080000"),
+        bad("option of length 1", "server", "OPT-TRUNCATED", "cc0c00c012340001" + "03010000"),
+        bad("option kind without length", "server", "OPT-TRUNCATED", "cc0c00c012340001" + "00000003"),
+        bad("class of 3 bytes", "server", "OPT-LENGTH", "cc0c00c012340001" + "03030000"),
+        bad("forwarded-for of 9 bytes", "server", "OPT-LENGTH", "cc1400c012340001" + "010900000000000000000000"),
+        bad("tag twice", "server", "OPT-DUPLICATE", "cc2000c012340001" + two_tags),
+        bad("critical option", "server", "OPT-CRITICAL", "cc0c00c012340001" + "80040000"),
+    ]
+
+
+def feedback_payload(d):
+    ip, port = split(d["client"])
+    addr = ip.packed if d["flags"] & 4 or d["version"] == 0 else b"\0" * len(ip.packed)
+    head = struct.pack(">HH", d["reqId"], port) + addr
+    if d["version"] == 0:
+        return head
+    return head + struct.pack(">BBHIQQ", d["version"], d["flags"], d["n"], d["incarnation"], int(d["received"]),
+                              int(d["served"]))
+
+
+def fb(version, client="10.1.2.3:40000", flags=4, req_id=0x0102, n=3, inc=7, received=10, served=9):
+    return {"version": version, "flags": flags, "reqId": req_id, "client": client, "n": n, "incarnation": inc,
+            "received": str(received), "served": str(served)}
+
+
+FEEDBACK_V1 = feedback_payload(fb(1)).hex()
+
+
+def feedbacks():
+    def ok(name, d):
+        return {"name": name, "hex": feedback_payload(d).hex(), "case": "OK", "decoded": d}
+
+    def no(name, case, data):
+        return {"name": name, "hex": data if isinstance(data, str) else data.hex(), "case": case}
+
+    legacy = fb(0, n=0, inc=0, received=0, served=0)
+    newer = fb(3)
+    v1 = feedback_payload(fb(1))
+    v2 = feedback_payload(fb(2, client="[fd00::1]:40000"))
+    return [
+        ok("legacy", legacy),
+        ok("version 1", fb(1)),
+        ok("version 1, dropped pair, trace of limits", fb(1, flags=0x0C, received=MASK, served=MASK, n=65535, inc=0xFFFFFFFF)),
+        ok("JOIN without pair", fb(1, client="0.0.0.0:0", flags=1, req_id=0, received=0, served=0)),
+        ok("LEAVE, n 0", fb(1, client="0.0.0.0:0", flags=2, req_id=0, n=0)),
+        ok("periodic", fb(1, client="0.0.0.0:0", flags=0x10, req_id=0)),
+        ok("version 2, IPv6", fb(2, client="[fd00::1]:40000")),
+        {"name": "version 3 with trailing bytes: read as version 1 (M-25)", "case": "OK", "decoded": newer,
+         "hex": (feedback_payload(newer) + b"\x01\x02\x03").hex()},
+        no("empty", "M-21", ""),
+        no("7 bytes", "M-21", v1[:7]),
+        no("9 bytes", "M-21", v1[:9]),
+        no("31 bytes", "M-21", v1[:31]),
+        no("version 0 at 32 bytes", "M-21", v1[:8] + b"\0" + v1[9:]),
+        no("version 2 at 32 bytes", "M-21", v1[:8] + b"\2" + v1[9:]),
+        no("version 1 with a trailing byte", "M-25", v1 + b"\0"),
+        no("version 2 with a trailing byte", "M-21", v2 + b"\0"),
+        no("served above received", "M-22", feedback_payload(fb(1, received=5, served=6))),
+    ]
+
+
+def sacks():
+    def ok(name, what, base, nbits, missing):
+        bits = bytearray((nbits + 7) // 8)
+        for m in missing:
+            bits[(m - base) // 8] |= 0x80 >> ((m - base) % 8)
+        return {"name": name, "hex": (struct.pack(">BBHH", what, 0, base, nbits) + bits).hex(), "case": "OK",
+                "decoded": {"what": what, "base": base, "nbits": nbits, "missing": missing}}
+
+    def no(name, case, data):
+        return {"name": name, "hex": data, "case": case}
+
+    return [
+        ok("request 1 and 3 of 1…4", 0, 1, 4, [1, 3]),
+        ok("reply, F packet missing (R-22)", 1, 0, 1, [0]),
+        ok("1024 bits, ends missing", 0, 1, 1024, [1, 1024]),
+        ok("top of the index space", 1, 65535, 1, [65535]),
+        no("empty", "M-20", ""),
+        no("5 bytes", "M-20", "0000000100"),
+        no("nbits 0", "M-20", "000000010000"),
+        no("nbits 1025", "M-20", "000000010401" + "ff" * 129),
+        no("bitmap truncated", "M-20", "000000010009" + "ff"),
+        no("what 2", "M-20", "020000010001" + "80"),
+        no("beyond index 65535", "M-20", "0000ffff0002" + "c0"),
+        no("trailing byte", "M-25", "000000010001" + "8000"),
+    ]
+
+
+KEYS = [{"id": 1, "hex": "000102030405060708090a0b0c0d0e0f"}, {"id": 9, "hex": "ffeeddccbbaa99887766554433221100"}]
+
+
+def tags():
+    def signed(name, d, src, dst, key, result="valid", tamper=None):
+        d = dict(d, tag={"keyId": key["id"], "flags": 0, "hex": "00" * 8})
+        raw = packet(d)
+        body = b"" if d["type"] in ("REQUEST", "REPLY") else bytes.fromhex(d["payload"])
+        data = raw[: len(raw) - len(bytes.fromhex(d["payload"]))] + body + endpoint(src) + endpoint(dst)
+        at = raw.index(bytes([2, 12, key["id"], 0])) + 4
+        raw = raw[:at] + siphash24(bytes.fromhex(key["hex"]), data) + raw[at + 8:]
+        if tamper is not None:
+            raw = raw[:tamper] + bytes([raw[tamper] ^ 1]) + raw[tamper + 1:]
+        return {"name": name, "hex": raw.hex(), "src": src, "dst": dst, "result": result}
+
+    feedback, request = hdr("FEEDBACK", payload=FEEDBACK_V1), hdr("REQUEST", payload=b"body".hex(), forwarded="10.9.9.9:1")
+    worker, router = "10.0.0.2:8000", "10.0.0.1:9000"
+    out = [
+        signed("FEEDBACK, first key", feedback, worker, router, KEYS[0]),
+        signed("FEEDBACK, second key", feedback, worker, router, KEYS[1]),
+        signed("FEEDBACK over IPv6", feedback, "[fd00::2]:8000", "[fd00::1]:9000", KEYS[0]),
+        signed("REQUEST: the body is not covered", request, router, worker, KEYS[0]),
+        signed("REQUEST, body changed on the way: still valid", request, router, worker, KEYS[0], tamper=len(packet(request)) + 12 - 1),
+        signed("FEEDBACK payload changed", feedback, worker, router, KEYS[0], "wrong", tamper=8 + 12 + 10),
+        signed("header changed", feedback, worker, router, KEYS[0], "wrong", tamper=5),
+        signed("unknown key", feedback, worker, router, {"id": 77, "hex": "00" * 16}, "unknown-key"),
+        {"name": "no tag", "hex": packet(feedback).hex(), "src": worker, "dst": router, "result": "absent"},
+    ]
+    replayed = dict(out[0], name="another destination", dst="10.0.0.3:9000", result="wrong")
+    return out + [replayed]
+
+
+def router_id(addr):
+    h = 0x811C9DC5
+    for b in endpoint(addr):
+        h = ((h ^ b) * 0x01000193) & 0xFFFFFFFF
+    return h
+
+
+def index_of(v):
+    if v < 1024:
+        return 0
+    e = v.bit_length() - 1
+    return 3457 if e >= 37 else 1 + (e - 10) * 128 + ((v >> (e - 7)) & 127)
+
+
+def value_of(i):
+    if i == 0:
+        return 1023
+    if i >= 3457:
+        return 1 << 37
+    return next_lower(i + 1) - 1
+
+
+def next_lower(i):
+    e, step = divmod(i - 1, 128)
+    return (128 + step) << (e + 3)
+
+
+def percentile(buckets, inf, per_100k):
+    total = sum(c for _, c in buckets) + inf
+    want, seen = max(1, -(-total * per_100k // 100000)), 0
+    for i, c in sorted(buckets):
+        seen += c
+        if seen >= want:
+            return str(value_of(i))
+    return "inf"
+
+
+def histogram():
+    edges = [0, 1, 1023, 1024, 1031, 1032, 2047, 2048, 1000000, 999999999, 100 * 10**9, (1 << 37) - 1, 1 << 37, MASK]
+    edges += [next_lower(i) for i in (2, 129, 1000, 3456)] + [next_lower(i) - 1 for i in (2, 129, 1000, 3456)]
+    sets = [
+        ("one value", [[5, 1]], 0), ("p99 at the edge of rank", [[10, 99], [20, 1]], 0),
+        ("p99 beyond the edge", [[10, 98], [20, 2]], 0), ("unanswered reach p99", [[10, 98]], 2),
+        ("unanswered only", [], 3), ("overflow", [[3457, 10]], 0), ("many", [[i, i] for i in range(0, 3458, 7)], 5),
+    ]
+    pcts = [50000, 90000, 99000, 99900, 99990, 100000]
+    return {
+        "encoding": "ll7",
+        "index": [{"value": str(v), "index": index_of(v)} for v in edges],
+        "reported": [{"index": i, "value": str(value_of(i))} for i in (0, 1, 2, 128, 129, 1000, 3456, 3457)],
+        "percentiles": [{"name": n, "buckets": b, "inf": inf, "total": sum(c for _, c in b) + inf,
+                         "per100k": {str(p): percentile(b, inf, p) for p in pcts}} for n, b, inf in sets],
+    }
+
+
+def main():
+    doc = {"packets": packets(), "feedback": feedbacks(), "sack": sacks(), "keys": KEYS, "tags": tags(),
+           "routerIds": [{"address": a, "id": router_id(a)} for a in ("10.0.0.1:8000", "10.0.0.1:8001", "[fd00::1]:8000")]}
+    for name, d in (("r2p2.json", doc), ("histogram.json", histogram())):
+        with open(name, "w", encoding="utf-8") as f:
+            json.dump(d, f, indent=1, ensure_ascii=False)
+            f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
