@@ -43,9 +43,9 @@ const (
 	// timeout of the target, past which every request counts as unanswered.
 	ReasonObjectiveBeyondTimeout = "ObjectiveBeyondTimeout"
 
-	// ReasonAddressConflict: two members of the service resolve to one address and
-	// port, which cannot be configured.
-	ReasonAddressConflict = "AddressConflict"
+	// ReasonInvalidConfiguration: the configuration made from the specification
+	// and the pods breaks a bound of the dataplane; the message names the field.
+	ReasonInvalidConfiguration = "InvalidConfiguration"
 
 	// ReasonApplyFailed: the API server refused an object made for this
 	// service; the message carries its answer.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// LeaseName is what replicas hold while they act. The chart creates the lease,
+// so that it goes away with the chart.
+const LeaseName = "bobtail-operator"
+
+// Run runs the operator until the context ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	mgr, err := newManager(config, o)
+	if err != nil {
+		return err
+	}
+	if err := addControllers(mgr, o); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the operator: %w", err)
+	}
+	return nil
+}
+
+// Scheme knows every kind the operator touches.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		return nil, fmt.Errorf("register the Kubernetes kinds: %w", err)
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		return nil, fmt.Errorf("register the Bobtail kinds: %w", err)
+	}
+	return s, nil
+}
+
+func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := labels.NewRequirement(v1alpha1.LabelService, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select the operator's own objects: %w", err)
+	}
+	// A new service is a dozen objects at once; server-side fairness does the
+	// rest.
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              LeaseName,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cacheOptions(labels.NewSelector().Add(*ours)),
+		// Secrets are read one by one: caching them would need the right to
+		// list all Secrets of the cluster.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("add the liveness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())); err != nil {
+		return nil, fmt.Errorf("add the readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+// cacheOptions keeps only what carries our label, and nobody's managed fields.
+func cacheOptions(ours labels.Selector) cache.Options {
+	by := map[client.Object]cache.ByObject{}
+	for _, o := range []client.Object{
+		&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &appsv1.Deployment{},
+		&networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	} {
+		by[o] = cache.ByObject{Label: ours}
+	}
+	return cache.Options{ByObject: by, DefaultTransform: cache.TransformStripManagedFields()}
+}
+
+func cachesSynced(c cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return fmt.Errorf("caches have not been filled yet")
+		}
+		return nil
+	}
+}
+
+func addControllers(mgr ctrl.Manager, o Options) error {
+	store := &pki.Store{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: o.Namespace, Now: time.Now}
+	http := dataplane.NewClient(store.Credentials, 0)
+	store.OnChange = http.CloseIdle
+	sidecars, objectives, err := instrument(http)
+	if err != nil {
+		return err
+	}
+	services := &rpcservice.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
+		Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace,
+	}
+	if err := services.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	slos := &slo.Reconciler{
+		Client: mgr.GetClient(), Sidecars: sidecars, Events: mgr.GetEventRecorder("bobtail-operator"),
+		Observe: objectives.observe, Now: time.Now,
+	}
+	return slos.SetupWithManager(mgr)
+}

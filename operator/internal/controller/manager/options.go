@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manager assembles the operator: options, caches, controllers, health
+// and metrics.
+package manager
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+// Options are the command line of the operator.
+type Options struct {
+	// ImageRegistry and ImageVersion name the images of routers and sidecars.
+	ImageRegistry, ImageVersion string
+	// LeaderElect lets several replicas run with one of them acting.
+	LeaderElect bool
+	// MetricsAddress and ProbeAddress are where to listen; "0" is nowhere.
+	MetricsAddress, ProbeAddress string
+	// Namespace is the operator's own.
+	Namespace string
+}
+
+// ParseOptions reads the command line. The default of the version is the
+// version of the operator itself.
+func ParseOptions(args []string, version string) (Options, error) {
+	var o Options
+	f := flag.NewFlagSet("bobtail-operator", flag.ContinueOnError)
+	f.StringVar(&o.ImageRegistry, "image-registry", "localhost", "registry of the router and sidecar images: `host[:port][/path]`")
+	f.StringVar(&o.ImageVersion, "image-version", version, "tag of the router and sidecar images")
+	f.BoolVar(&o.LeaderElect, "leader-elect", true, "act only while holding the lease bobtail-operator")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where to serve /metrics; 0 turns it off")
+	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
+	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: the operator takes options only", f.Arg(0))
+	}
+	return o, o.validate()
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.Namespace == "" {
+		errs = append(errs, errors.New("--namespace must not be empty: give the namespace the operator runs in, or set POD_NAMESPACE"))
+	}
+	if o.ImageRegistry == "" {
+		errs = append(errs, errors.New("--image-registry must not be empty"))
+	}
+	if o.ImageVersion == "" {
+		errs = append(errs, errors.New("--image-version must not be empty: this build does not know its own version"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Server-side apply, sparing: an object is written when what should be there
+// has changed, when somebody else has changed it, and once a minute in any case.
+package rpcservice
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// fieldManager is the one owner of all fields this controller writes.
+const fieldManager = "bobtail-rpcservice"
+
+// resync is the longest an object goes without being written.
+const resync = time.Minute
+
+// applied remembers what was written. It is safe for concurrent use.
+type applied struct {
+	client client.Client
+	now    func() time.Time
+
+	mu      sync.Mutex
+	records map[string]record
+}
+
+type record struct {
+	owner   types.UID
+	hash    [sha256.Size]byte
+	version string
+	at      time.Time
+}
+
+func newApplied(c client.Client, now func() time.Time) *applied {
+	return &applied{client: c, now: now, records: map[string]record{}}
+}
+
+// knows says that the object was written by this process not long ago for the
+// same owner, so that its name is not in doubt.
+func (a *applied) knows(o render.Object) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.records[identity(o)]
+	return ok && r.owner == ownerUID(o) && a.now().Before(r.at.Add(resync))
+}
+
+// apply writes the object unless it stands as it should. cached says that the
+// client's reads of that kind come from the cache, which costs nothing.
+func (a *applied) apply(ctx context.Context, o render.Object, cached bool) error {
+	u, hash, err := convert(o)
+	if err != nil {
+		return err
+	}
+	if cached && a.stands(ctx, o, hash) {
+		return nil
+	}
+	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.records[identity(o)] = record{owner: ownerUID(o), hash: hash, version: version(u), at: a.now()}
+	return nil
+}
+
+// stands says that the object is known to be as it should.
+func (a *applied) stands(ctx context.Context, o render.Object, hash [sha256.Size]byte) bool {
+	a.mu.Lock()
+	r, ok := a.records[identity(o)]
+	a.mu.Unlock()
+	if !ok || r.owner != ownerUID(o) || r.hash != hash || !a.now().Before(r.at.Add(resync)) {
+		return false
+	}
+	found, ok := o.DeepCopyObject().(client.Object)
+	if !ok || a.client.Get(ctx, client.ObjectKeyFromObject(found), found) != nil {
+		return false
+	}
+	return version(found) == r.version
+}
+
+// forget drops the records of a service that is gone, by its name.
+func (a *applied) forget(service types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.records {
+		if belongs(key, service) {
+			delete(a.records, key)
+		}
+	}
+}
+
+// convert strips what a typed object says without meaning it.
+func convert(o render.Object) (*unstructured.Unstructured, [sha256.Size]byte, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, [sha256.Size]byte{}, fmt.Errorf("convert %s: %w", o.GetName(), err)
+	}
+	delete(fields, "status")
+	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(fields, "spec", "template", "metadata", "creationTimestamp")
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, [sha256.Size]byte{}, fmt.Errorf("encode %s: %w", o.GetName(), err)
+	}
+	return &unstructured.Unstructured{Object: fields}, sha256.Sum256(text), nil
+}
+
+// version changes when somebody changes the specification. Where an object has
+// a generation, that is the one: its resource version moves with every status.
+func version(o metav1.Object) string {
+	if g := o.GetGeneration(); g > 0 {
+		return "g" + strconv.FormatInt(g, 10)
+	}
+	return "r" + o.GetResourceVersion()
+}
+
+func identity(o render.Object) string {
+	service := o.GetLabels()["bobtail.dev/service"]
+	return o.GetNamespace() + "/" + service + "/" + o.GetObjectKind().GroupVersionKind().Kind + "/" + o.GetName()
+}
+
+func belongs(identity string, service types.NamespacedName) bool {
+	prefix := service.Namespace + "/" + service.Name + "/"
+	return len(identity) > len(prefix) && identity[:len(prefix)] == prefix
+}
+
+func ownerUID(o metav1.Object) types.UID {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return owner.UID
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which configuration should be running, and how it relates to the one that is.
+package rpcservice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// annotationSameGeneration on the ConfigMap lists the hashes of earlier
+// documents made from the same generation, newest first.
+const annotationSameGeneration = "bobtail.dev/same-generation"
+
+// maxHistory bounds that list. A peer that lags behind further than this is
+// rightly called not programmed.
+const maxHistory = 16
+
+// live is the configuration as it stands in the ConfigMap.
+type liveConfig struct {
+	doc     *dataplane.Config // nil when there is none that can be read
+	hash    string
+	history []string
+}
+
+func readLive(cm *corev1.ConfigMap) liveConfig {
+	if cm == nil {
+		return liveConfig{}
+	}
+	text := []byte(cm.Data[dataplane.ConfigMapKeyConfig])
+	doc, err := dataplane.ParseConfig(text)
+	if err != nil {
+		return liveConfig{}
+	}
+	l := liveConfig{doc: doc, hash: dataplane.HashConfig(text)}
+	if h := cm.Annotations[annotationSameGeneration]; h != "" {
+		l.history = strings.Split(h, ",")
+	}
+	return l
+}
+
+// decideConfig makes the document that should be running. When the
+// specification was not accepted, the one that is running is brought up to
+// date with the pods: what serves must keep up with its members even while its
+// owner's latest wish cannot be fulfilled.
+func decideConfig(s *snapshot, accepted bool, keyIDs []int) (desired, error) {
+	peers := choosePeers(s.servers, s.routers, keyIDs)
+	doc := render.Config(s.service, peers)
+	was := readLive(s.configMap)
+	if !accepted {
+		if was.doc == nil {
+			return desired{}, nil
+		}
+		last := *was.doc
+		last.Members, last.Routers, last.KeyIDs = doc.Members, doc.Routers, doc.KeyIDs
+		doc = &last
+	}
+	text, hash, err := dataplane.RenderConfig(doc)
+	if err != nil {
+		return desired{}, fmt.Errorf("render the dataplane configuration: %w", err)
+	}
+	return desired{text: text, hash: hash, sameGeneration: history(was, doc, hash)}, nil
+}
+
+// history carries the list of hashes on.
+func history(was liveConfig, doc *dataplane.Config, hash string) []string {
+	if was.doc == nil || !sameSources(was.doc.Sources, doc.Sources) {
+		return nil
+	}
+	if was.hash == hash {
+		return was.history
+	}
+	kept := slices.DeleteFunc(append([]string{was.hash}, was.history...), func(h string) bool { return h == hash })
+	return kept[:min(len(kept), maxHistory)]
+}
+
+func sameSources(a, b []dataplane.Source) bool { return slices.Equal(a, b) }
+
+// acknowledgedExactly says that every live peer runs the very document of the
+// ConfigMap, and that it names these keys.
+func acknowledgedExactly(s *snapshot, keyIDs []int) bool {
+	was := readLive(s.configMap)
+	if was.doc == nil || !slices.Equal(was.doc.KeyIDs, keyIDs) {
+		return false
+	}
+	for _, p := range slices.Concat(s.servers, s.routers) {
+		if a := s.states[p.Name]; live(p) && (a.state == nil || a.state.AppliedHash != was.hash) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Gather reads everything a decision depends on into one snapshot, so that the
+// decisions themselves read nothing.
+package rpcservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// Sidecars reads what dataplanes run.
+type Sidecars interface {
+	State(ctx context.Context, t dataplane.Target) (*dataplane.SidecarState, error)
+}
+
+// snapshot is the world as one reconciliation sees it.
+type snapshot struct {
+	now     time.Time
+	service *v1alpha1.RpcService
+
+	// servers and routers are the pods of the service, sorted by age.
+	servers, routers []*corev1.Pod
+
+	// states holds what the sidecar of each running pod answered, by pod name.
+	states map[string]answer
+
+	// conflicts are objects that bear a name this service needs and belong to
+	// somebody else: "Deployment echo-server".
+	conflicts []string
+
+	// configMap, keys and tls are the objects as they are now, nil when missing.
+	configMap *corev1.ConfigMap
+	keys, tls *corev1.Secret
+
+	authority *pki.Authority
+}
+
+// answer is what a sidecar said, or why it said nothing.
+type answer struct {
+	state *dataplane.SidecarState
+	err   error
+}
+
+// gather reads the world. `wanted` are the objects that would be made.
+func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, wanted []render.Object) (*snapshot, error) {
+	s := &snapshot{now: r.Now(), service: service}
+	var err error
+	if s.authority, err = r.Authority(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.gatherPods(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, o := range wanted {
+		if err := r.gatherConflict(ctx, s, o); err != nil {
+			return nil, err
+		}
+	}
+	if s.keys, err = r.secret(ctx, s, render.KeysName(service)); err != nil {
+		return nil, err
+	}
+	if s.tls, err = r.secret(ctx, s, render.TLSName(service)); err != nil {
+		return nil, err
+	}
+	cm := &corev1.ConfigMap{}
+	err = r.Client.Get(ctx, types.NamespacedName{Namespace: service.Namespace, Name: render.ConfigMapName(service)}, cm)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", render.ConfigMapName(service), err)
+	}
+	if err == nil && ownedBy(cm, service) {
+		s.configMap = cm
+	}
+	r.poll(ctx, s)
+	return s, nil
+}
+
+func (r *Reconciler) gatherPods(ctx context.Context, s *snapshot) error {
+	pods := &corev1.PodList{}
+	err := r.Client.List(ctx, pods, client.InNamespace(s.service.Namespace), client.MatchingLabels{v1alpha1.LabelService: s.service.Name})
+	if err != nil {
+		return fmt.Errorf("list the pods of the service: %w", err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		switch p.Labels[v1alpha1.LabelComponent] {
+		case v1alpha1.ComponentServer:
+			s.servers = append(s.servers, p)
+		case v1alpha1.ComponentRouter:
+			s.routers = append(s.routers, p)
+		}
+	}
+	sortByAge(s.servers)
+	sortByAge(s.routers)
+	return nil
+}
+
+// gatherConflict looks whether the name of a wanted object is taken. The cache
+// holds only objects of the operator's own, so what it lacks is asked of the
+// API server.
+func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted render.Object) error {
+	found := &metav1.PartialObjectMetadata{}
+	gvk := wanted.GetObjectKind().GroupVersionKind()
+	found.SetGroupVersionKind(gvk)
+	key := types.NamespacedName{Namespace: wanted.GetNamespace(), Name: wanted.GetName()}
+	if r.applied.knows(wanted) {
+		return nil
+	}
+	err := r.Live.Get(ctx, key, found)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look whether %s %s is free: %w", gvk.Kind, key.Name, err)
+	}
+	if !ownedBy(found, s.service) {
+		s.conflicts = append(s.conflicts, gvk.Kind+" "+key.Name)
+	}
+	return nil
+}
+
+// secret reads a Secret past the cache: Secrets are not cached, so that the
+// operator need not be allowed to list them.
+func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	if !ownedBy(secret, s.service) {
+		s.conflicts = append(s.conflicts, "Secret "+name)
+		return nil, nil
+	}
+	return secret, nil
+}
+
+func ownedBy(o metav1.Object, s *v1alpha1.RpcService) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.UID == s.UID
+}
+
+// polls bounds how many sidecars are read at a time.
+const polls = 16
+
+// poll reads the sidecars of all pods that could answer.
+func (r *Reconciler) poll(ctx context.Context, s *snapshot) {
+	s.states = map[string]answer{}
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, polls)
+	for _, p := range append(append([]*corev1.Pod{}, s.servers...), s.routers...) {
+		if !running(p) {
+			continue
+		}
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			state, err := r.Sidecars.State(ctx, dataplane.NewTarget(p.Status.PodIP, s.service.Name, s.service.Namespace))
+			if err == nil && state == nil {
+				err = errors.New("empty answer")
+			}
+			mu.Lock()
+			s.states[p.Name] = answer{state: state, err: err}
+			mu.Unlock()
+		}()
+	}
+	wait.Wait()
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The packet keys of a service and their rotation. A key is 16 random bytes;
+// it is made once and never changed, only replaced. Peers accept every key
+// they hold and sign with the one of the lowest number, so a rotation that
+// first lets everybody have both keys, then takes the old one away, loses no
+// packet:
+//
+//	stage        Secret   named in the configuration   signed with
+//	(none)       1        1                            1
+//	Distributing 1 2      1                            1
+//	Overlapping  1 2      1 2                          1
+//	Retiring     1 2      2                            2
+//	(none)       2        2                            2
+package rpcservice
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// Annotations of the Secret of keys.
+const (
+	annotationStage = "bobtail.dev/key-stage"
+	// annotationSince is when the stage began, or when the key was made.
+	annotationSince = "bobtail.dev/key-stage-since"
+)
+
+// Stages of a rotation.
+const (
+	stageNone         = ""
+	stageDistributing = "Distributing"
+	stageOverlapping  = "Overlapping"
+	stageRetiring     = "Retiring"
+)
+
+const (
+	// keyLife is the age at which a key is replaced without being asked.
+	keyLife = 90 * 24 * time.Hour
+	// distribution is how long a kubelet may take to bring a changed Secret
+	// into a running pod: its sync period plus its cache's life, doubled.
+	distribution = 4 * time.Minute
+	// settle is the least time between two changes of the key set.
+	settle = 10 * time.Second
+	// maxKeyID is the highest number a key may have.
+	maxKeyID = 255
+)
+
+// keyring is the Secret of keys, understood.
+type keyring struct {
+	keys  map[int][]byte // by number; 32 hex digits
+	stage string
+	since time.Time
+	token string // last seen value of AnnotationRotateKeys
+}
+
+// parseKeyring reads the Secret's content. What cannot be read is not there.
+func parseKeyring(data map[string][]byte, annotations map[string]string) keyring {
+	k := keyring{keys: map[int][]byte{}, stage: annotations[annotationStage], token: annotations[v1alpha1.AnnotationRotateKeys]}
+	k.since, _ = time.Parse(time.RFC3339, annotations[annotationSince])
+	for name, value := range data {
+		if id, err := strconv.Atoi(name); err == nil && id >= 1 && id <= maxKeyID && len(value) == 32 {
+			k.keys[id] = value
+		}
+	}
+	return k
+}
+
+func (k keyring) secret() (data map[string][]byte, annotations map[string]string) {
+	data = map[string][]byte{}
+	for id, value := range k.keys {
+		data[strconv.Itoa(id)] = value
+	}
+	annotations = map[string]string{annotationSince: k.since.UTC().Format(time.RFC3339)}
+	if k.stage != stageNone {
+		annotations[annotationStage] = k.stage
+	}
+	if k.token != "" {
+		annotations[v1alpha1.AnnotationRotateKeys] = k.token
+	}
+	return data, annotations
+}
+
+func (k keyring) ids() []int {
+	ids := make([]int, 0, len(k.keys))
+	for id := range k.keys {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// named are the keys the configuration should name at this stage.
+func (k keyring) named() []int {
+	ids := k.ids()
+	switch {
+	case len(ids) < 2 || k.stage == stageOverlapping:
+		return ids
+	case k.stage == stageRetiring:
+		return ids[len(ids)-1:]
+	default:
+		return ids[:1]
+	}
+}
+
+// advance returns the keyring to have now. acknowledged says that every live
+// peer runs a configuration that names k.named(). newKey makes a key's value.
+func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey func() []byte) keyring {
+	next := keyring{keys: map[int][]byte{}, stage: k.stage, since: k.since, token: k.token}
+	for id, value := range k.keys {
+		next.keys[id] = value
+	}
+	waited := func(d time.Duration) bool { return !now.Before(k.since.Add(d)) }
+	ids := k.ids()
+	switch {
+	case len(ids) == 0:
+		next.keys[1] = newKey()
+		next.stage, next.since, next.token = stageNone, now, token
+	case len(ids) == 1 && (token != k.token || waited(keyLife)):
+		next.keys[successor(ids[0])] = newKey()
+		next.stage, next.since, next.token = stageDistributing, now, token
+	case len(ids) == 1:
+		next.stage = stageNone
+	case k.stage == stageDistributing && waited(distribution):
+		next.stage, next.since = stageOverlapping, now
+	case k.stage == stageOverlapping && acknowledged && waited(settle):
+		next.stage, next.since = stageRetiring, now
+	case k.stage == stageRetiring && acknowledged && waited(settle):
+		delete(next.keys, ids[0])
+		next.stage, next.since = stageNone, now
+	case k.stage == stageNone:
+		next.stage, next.since = stageDistributing, now
+	}
+	return next
+}
+
+// successor is the number of the next key. After 255 rotations it starts over;
+// that one time the new key has the lower number, is signed with at once, and
+// peers that have not applied it yet reject packets until they have.
+func successor(id int) int {
+	if id == maxKeyID {
+		return 1
+	}
+	return id + 1
+}
+
+func (k keyring) equal(o keyring) bool {
+	if k.stage != o.stage || !k.since.Equal(o.since) || k.token != o.token || len(k.keys) != len(o.keys) {
+		return false
+	}
+	for id, value := range k.keys {
+		if string(o.keys[id]) != string(value) {
+			return false
+		}
+	}
+	return true
+}

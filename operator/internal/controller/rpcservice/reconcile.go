@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rpcservice makes an RpcService real: it gathers what is, decides what
+// should be, applies the difference, and writes the status once at the end.
+package rpcservice
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// How often a service is looked at when nothing happens by itself: sidecars do
+// not call, they are asked.
+const (
+	converging = time.Second
+	steady     = 5 * time.Second
+	// patience is how long something may be unfinished before it is looked
+	// at less often.
+	patience = 2 * time.Minute
+)
+
+// Reconciler reconciles RpcServices.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Sidecars reads what dataplanes run.
+	Sidecars Sidecars
+	// Authority returns the operator's certificate authority.
+	Authority func(context.Context) (*pki.Authority, error)
+	// Events tells users what happened.
+	Events events.EventRecorder
+	// Registry, Version and OperatorNamespace go into what is rendered.
+	Registry, Version, OperatorNamespace string
+	// Now is the clock.
+	Now func() time.Time
+
+	applied *applied
+}
+
+// Reconcile brings one service a step nearer to what it should be.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	service := &v1alpha1.RpcService{}
+	if err := r.Client.Get(ctx, req.NamespacedName, service); err != nil {
+		r.applied.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if service.DeletionTimestamp != nil {
+		r.applied.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace}
+	wanted := render.Objects(in)
+	s, err := r.gather(ctx, service, append(wanted, render.ConfigMap(in, nil, "")))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+
+	before := service.DeepCopy()
+	out := outcome{accepted: decideAccepted(s)}
+	defer func() {
+		writeStatus(s, &out)
+		err = errors.Join(err, r.patchStatus(ctx, before, service))
+		result.RequeueAfter = interval(s, out)
+	}()
+	return ctrl.Result{}, r.act(ctx, s, in, wanted, &out)
+}
+
+// act writes what should be there and fills in the outcome.
+func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, wanted []render.Object, out *outcome) error {
+	var failed error
+	note := func(err error) bool {
+		if err == nil {
+			return true
+		}
+		switch reason := refusal(err); {
+		case reason == "":
+			failed = errors.Join(failed, err)
+		case out.accepted.ok:
+			out.accepted = verdict{reason: reason, message: err.Error()}
+		}
+		return false
+	}
+	// What was made for an accepted generation stays as it is, but its keys,
+	// certificates and members are kept current.
+	keys := parseKeyring(nil, nil)
+	if out.accepted.ok || s.configMap != nil {
+		var err error
+		if keys, err = r.applySecrets(ctx, s, in, out.accepted.ok); !note(err) {
+			keys = currentKeys(s)
+		}
+	}
+	var err error
+	if out.desired, err = decideConfig(s, out.accepted.ok, keys.named()); !note(err) {
+		return failed
+	}
+	if out.desired.hash != "" && len(keys.keys) > 0 {
+		note(r.applyConfig(ctx, in, out.desired))
+	}
+	if out.accepted.ok {
+		for _, o := range wanted {
+			if !note(r.applied.apply(ctx, o, true)) {
+				break
+			}
+		}
+	}
+	out.programmed = decideProgrammed(s, out.desired)
+	if !out.accepted.ok {
+		out.programmed = verdict{reason: v1alpha1.ReasonNotAccepted, message: "the last accepted configuration keeps serving"}
+	}
+	out.joined = decideJoined(s, out.desired)
+	note(r.patchJoined(ctx, s, out.joined))
+	return failed
+}
+
+// refusal is the reason to tell the user when trying again would change
+// nothing: the API server or the document's own bounds said no. It is empty for
+// errors that may pass.
+func refusal(err error) string {
+	var field *dataplane.FieldError
+	switch {
+	case errors.As(err, &field):
+		return v1alpha1.ReasonInvalidConfiguration
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+		return v1alpha1.ReasonApplyFailed
+	}
+	return ""
+}
+
+func currentKeys(s *snapshot) keyring {
+	if s.keys == nil {
+		return parseKeyring(nil, nil)
+	}
+	return parseKeyring(s.keys.Data, s.keys.Annotations)
+}
+
+// applySecrets makes and rotates keys and certificate. It returns the keys as
+// they now are.
+func (r *Reconciler) applySecrets(ctx context.Context, s *snapshot, in render.Input, rotate bool) (keyring, error) {
+	have := currentKeys(s)
+	next := have
+	if rotate || len(have.keys) == 0 {
+		next = have.advance(s.now, s.service.Annotations[v1alpha1.AnnotationRotateKeys], acknowledgedExactly(s, have.named()), newKey)
+	}
+	if !next.equal(have) {
+		data, annotations := next.secret()
+		if err := r.applied.apply(ctx, render.Secret(in, render.KeysName(s.service), annotations, data), false); err != nil {
+			return have, err
+		}
+		if len(have.keys) > 0 {
+			r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "KeyRotation", "RotateKeys", "packet keys %v, stage %q", next.ids(), next.stage)
+		}
+	}
+	name := dataplane.SidecarServerName(s.service.Name, s.service.Namespace)
+	var data map[string][]byte
+	if s.tls != nil {
+		data = s.tls.Data
+	}
+	why := s.authority.Stale(data, name, s.now)
+	if why == "" {
+		return next, nil
+	}
+	data, err := s.authority.IssueServer(name, s.now)
+	if err != nil {
+		return next, err
+	}
+	if err := r.applied.apply(ctx, render.Secret(in, render.TLSName(s.service), nil, data), false); err != nil {
+		return next, err
+	}
+	if s.tls != nil {
+		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "CertificateRenewed", "RenewCertificate", "sidecar certificate issued anew: %s", why)
+	}
+	return next, nil
+}
+
+// newKey makes one packet key: 128 bits, as 32 hex digits.
+func newKey() []byte {
+	raw := make([]byte, 16)
+	if _, err := rand.Read(raw); err != nil {
+		panic("crypto/rand failed, which the Go runtime excludes: " + err.Error())
+	}
+	return []byte(hex.EncodeToString(raw))
+}
+
+func (r *Reconciler) applyConfig(ctx context.Context, in render.Input, d desired) error {
+	cm := render.ConfigMap(in, d.text, d.hash)
+	if len(d.sameGeneration) > 0 {
+		cm.Annotations = map[string]string{annotationSameGeneration: join(d.sameGeneration)}
+	}
+	return r.applied.apply(ctx, cm, true)
+}
+
+// interval is when to look again.
+func interval(s *snapshot, out outcome) time.Duration {
+	unfinished := !out.programmed.ok || !out.ready.ok
+	for _, v := range out.joined {
+		unfinished = unfinished || !v.ok
+	}
+	if !unfinished || s.now.Sub(lastTransition(s.service)) > patience {
+		return steady
+	}
+	return converging
+}
+
+// patchStatus writes the status if it has changed.
+func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.RpcService) error {
+	if sameStatus(before, after) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	r.announce(before, after)
+	return nil
+}

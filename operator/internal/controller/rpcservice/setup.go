@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What wakes the controller up.
+package rpcservice
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// concurrent services; each reconciliation mostly waits for sidecars.
+const concurrent = 4
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.applied = newApplied(r.Client, r.Now)
+	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
+	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
+		For(&v1alpha1.RpcService{}, spec).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent})
+	for _, o := range []client.Object{
+		&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{},
+		&networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	} {
+		b = b.Owns(o)
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("set up the RpcService controller: %w", err)
+	}
+	return nil
+}
+
+// serviceOf finds the service of a pod by its label.
+func serviceOf(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[v1alpha1.LabelService]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+}

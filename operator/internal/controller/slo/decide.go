@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// From histograms to a verdict, by pure functions.
+package slo
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// verdict is the answer for one condition.
+type verdict struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+// measurement is what the histograms say together.
+type measurement struct {
+	source     v1alpha1.MeasurementSource
+	incomplete []string // pods in rotation that could not be read
+	value      dataplane.Value
+	samples    uint64
+	unanswered uint64
+	requests   uint64
+	rejected   uint64
+	perSecond  float64
+	covered    int
+}
+
+// tail is how many samples must lie beyond a percentile before one speaks of
+// it. The count beyond it is then binomial with a relative error of about
+// 1/sqrt(10): the order statistic rests on more than a stray request or two.
+const tail = 10
+
+// samplesRequired is ceil(tail / (1 - p/100)), computed exactly: 1000 for "99",
+// 10000 for "99.9".
+func samplesRequired(percentile string) (int64, error) {
+	p, ok := new(big.Rat).SetString(percentile)
+	hundred := big.NewRat(100, 1)
+	if !ok || p.Sign() <= 0 || p.Cmp(hundred) >= 0 {
+		return 0, fmt.Errorf("percentile %q must be a decimal above 0 and below 100", percentile)
+	}
+	beyond := new(big.Rat).Sub(hundred, p)
+	n := new(big.Rat).Quo(big.NewRat(tail*100, 1), beyond)
+	up := new(big.Int).Add(n.Num(), new(big.Int).Sub(n.Denom(), big.NewInt(1)))
+	return up.Div(up, n.Denom()).Int64(), nil
+}
+
+// measure merges what all parts have measured. Percentiles are never averaged:
+// the counts are added, then the percentile is taken.
+func measure(s *snapshot) (measurement, error) {
+	m := measurement{source: v1alpha1.SourceNone}
+	var all dataplane.Histogram
+	for _, p := range s.parts {
+		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
+			if p.required {
+				m.incomplete = append(m.incomplete, p.pod)
+			}
+			continue
+		}
+		h := p.reply.Histogram
+		all.Merge(h)
+		m.requests += p.reply.Requests
+		m.rejected += p.reply.Rejected
+		m.covered = max(m.covered, p.reply.CoveredSeconds)
+		m.source = sourceOf(s.target)
+		// Each part has its own age, so rates are added, not counts over the
+		// longest time.
+		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
+	}
+	m.samples, m.unanswered = all.Total(), all.Inf()
+	var err error
+	m.value, err = all.Percentile(s.slo.Spec.Percentile)
+	return m, err
+}
+
+func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
+	if measuringComponent(target) == v1alpha1.ComponentServer {
+		return v1alpha1.SourceServer
+	}
+	return v1alpha1.SourceRouter
+}
+
+// decideAccepted says whether the objective can be measured at all.
+func decideAccepted(s *snapshot) verdict {
+	spec := s.slo.Spec
+	if s.target == nil {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound,
+			fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace)}
+	}
+	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
+	if int64(spec.LatencyMicroseconds) > timeout {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
+			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
+			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds)}
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
+}
+
+// decideMet compares. What was not measured is Unknown, never a guess.
+func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
+	unknown := func(reason, format string, args ...any) verdict {
+		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(m.incomplete) > 0:
+		return unknown(v1alpha1.ReasonMeasurementIncomplete, "no histogram from %s", strings.Join(m.incomplete, ", "))
+	case m.source == v1alpha1.SourceNone:
+		return unknown(v1alpha1.ReasonNoMeasurementSource, "no pod that measures is running")
+	case m.samples < uint64(max(required, 0)):
+		return unknown(v1alpha1.ReasonTooFewSamples, "%d requests in the last %d s; p%s needs %d",
+			m.samples, slo.Spec.WindowSeconds, slo.Spec.Percentile, required)
+	}
+	text := fmt.Sprintf("p%s is %s, the objective %s", slo.Spec.Percentile, written(m.value), duration(uint64(slo.Spec.LatencyMicroseconds)*1000))
+	if m.value.Bound == ll7.Finite && m.value.Nanoseconds <= uint64(slo.Spec.LatencyMicroseconds)*1000 {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+	}
+	return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
+}
+
+// written is a percentile for people.
+func written(v dataplane.Value) string {
+	switch v.Bound {
+	case ll7.Finite:
+		return duration(v.Nanoseconds)
+	case ll7.AtLeast:
+		return ">=" + duration(v.Nanoseconds)
+	case ll7.Infinite:
+		return "+Inf"
+	}
+	return ""
+}
+
+// duration writes nanoseconds with three significant digits in the unit that
+// reads best.
+func duration(ns uint64) string {
+	v, unit := float64(ns)/1e3, "us"
+	switch {
+	case ns >= 999_500_000:
+		v, unit = float64(ns)/1e9, "s"
+	case ns >= 999_500:
+		v, unit = float64(ns)/1e6, "ms"
+	}
+	digits := 2
+	switch {
+	case v >= 99.95:
+		digits = 0
+	case v >= 9.995:
+		digits = 1
+	}
+	text := fmt.Sprintf("%.*f", digits, v)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + unit
+}
+
+// share writes rejected over requests as "3.1%".
+func share(rejected, requests uint64) string {
+	if requests == 0 {
+		return "0.0%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*math.Min(1, float64(rejected)/float64(requests)))
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package slo measures ServiceLevelObjectives: every few seconds it merges the
+// histograms that routers (or servers) keep themselves, and writes what they
+// say into the status. It configures nothing, and nothing is lost while it is
+// away.
+package slo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=bobtail.dev,resources=servicelevelobjectives,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bobtail.dev,resources=servicelevelobjectives/status,verbs=patch
+
+// longest is the longest time between two measurements.
+const longest = 5 * time.Second
+
+// Reconciler measures ServiceLevelObjectives.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Sidecars reads histograms.
+	Sidecars Sidecars
+	// Events tells users when the answer changes.
+	Events events.EventRecorder
+	// Observe, when set, is told every measurement for the operator's own
+	// metrics, and when an objective is gone.
+	Observe func(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective)
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Reconcile measures one objective once.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	slo := &v1alpha1.ServiceLevelObjective{}
+	if err := r.Client.Get(ctx, req.NamespacedName, slo); err != nil {
+		r.observe(req.NamespacedName, nil)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if slo.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	s, err := r.gather(ctx, slo)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	required, err := samplesRequired(slo.Spec.Percentile)
+	if err != nil {
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	before := slo.DeepCopy()
+	accepted := decideAccepted(s)
+	m, err := measure(s)
+	if err != nil {
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	met := decideMet(slo, m, required)
+	if accepted.status != metav1.ConditionTrue {
+		m = measurement{source: v1alpha1.SourceNone}
+		met = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNoMeasurementSource, accepted.message}
+	}
+	defer func() {
+		writeStatus(slo, accepted, met, m, required, r.Now())
+		err = errors.Join(err, r.patchStatus(ctx, before, slo))
+		r.observe(req.NamespacedName, slo)
+	}()
+	return ctrl.Result{RequeueAfter: interval(slo)}, nil
+}
+
+// interval is short enough that three measurements lie in a window.
+func interval(slo *v1alpha1.ServiceLevelObjective) time.Duration {
+	return min(longest, time.Duration(slo.Spec.WindowSeconds)*time.Second/3)
+}
+
+func (r *Reconciler) observe(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective) {
+	if r.Observe != nil {
+		r.Observe(key, slo)
+	}
+}
+
+func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.ServiceLevelObjective) error {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	r.announce(before, after)
+	return nil
+}
+
+// announce makes an event when the answer to Accepted or Met changes.
+func (r *Reconciler) announce(before, after *v1alpha1.ServiceLevelObjective) {
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionMet} {
+		c := meta.FindStatusCondition(after.Status.Conditions, kind)
+		old := meta.FindStatusCondition(before.Status.Conditions, kind)
+		if c == nil || old != nil && old.Status == c.Status && old.Reason == c.Reason {
+			continue
+		}
+		level := corev1.EventTypeNormal
+		if c.Status == metav1.ConditionFalse {
+			level = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(after, nil, level, c.Reason, kind, "%s is %s: %s", kind, c.Status, c.Message)
+	}
+}
+
+// concurrent objectives; each reconciliation mostly waits for sidecars.
+const concurrent = 4
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("servicelevelobjective").
+		For(&v1alpha1.ServiceLevelObjective{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.objectivesOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the ServiceLevelObjective controller: %w", err)
+	}
+	return nil
+}
+
+// objectivesOf finds the objectives on a service.
+func (r *Reconciler) objectivesOf(ctx context.Context, o client.Object) []reconcile.Request {
+	list := &v1alpha1.ServiceLevelObjectiveList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Spec.TargetRef.Name == o.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}

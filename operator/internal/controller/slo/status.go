@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The status of an objective, computed in one place.
+package slo
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// writeStatus fills in the status from the verdicts and the measurement.
+func writeStatus(slo *v1alpha1.ServiceLevelObjective, accepted, met verdict, m measurement, required int64, now time.Time) {
+	st := &slo.Status
+	st.ObservedGeneration = slo.Generation
+	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != met.status {
+		st.LastChangeTime = &metav1.Time{Time: now}
+	}
+	for kind, v := range map[string]verdict{
+		v1alpha1.ConditionAccepted: accepted,
+		v1alpha1.ConditionProgrammed: {metav1.ConditionTrue, v1alpha1.ReasonNothingToProgram,
+			"the objective observes; routers and servers measure without being told"},
+		v1alpha1.ConditionReady: decideReady(accepted, met),
+		v1alpha1.ConditionMet:   met,
+	} {
+		setCondition(&st.Conditions, kind, v, slo.Generation, now)
+	}
+	slices.SortFunc(st.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	st.Objective = duration(uint64(slo.Spec.LatencyMicroseconds) * 1000)
+	st.SamplesRequired = required
+	writeMeasurement(st, met, m)
+}
+
+// decideReady: an objective is ready while it is being measured, whatever the
+// result.
+func decideReady(accepted, met verdict) verdict {
+	switch {
+	case accepted.status != metav1.ConditionTrue:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
+	case met.reason == v1alpha1.ReasonNoMeasurementSource, met.reason == v1alpha1.ReasonMeasurementIncomplete:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotMeasuring, met.message}
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonMeasuring, met.message}
+}
+
+// writeMeasurement shows numbers only where there are any: without a source
+// everything is blank, and a percentile stands there only with a verdict on it.
+func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m measurement) {
+	st.Source = m.source
+	st.Observed, st.ObservedMicroseconds = "", nil
+	st.Samples, st.Unanswered, st.RequestsPerSecond, st.RejectedShare, st.WindowSeconds = nil, nil, nil, "", 0
+	if m.source == v1alpha1.SourceNone {
+		return
+	}
+	st.Samples, st.Unanswered = integer(m.samples), integer(m.unanswered)
+	st.RequestsPerSecond = integer(uint64(math.Round(m.perSecond)))
+	st.RejectedShare = share(m.rejected, m.requests)
+	st.WindowSeconds = int32(min(m.covered, 600)) //nolint:gosec // bounded by the histogram's reach
+	if met.status == metav1.ConditionUnknown {
+		return
+	}
+	st.Observed = written(m.value)
+	if m.value.Bound != ll7.Infinite {
+		st.ObservedMicroseconds = integer((m.value.Nanoseconds + 999) / 1000)
+	}
+}
+
+func integer(n uint64) *int64 {
+	v := int64(min(n, math.MaxInt64)) //nolint:gosec // clamped
+	return &v
+}
+
+func setCondition(conditions *[]metav1.Condition, kind string, v verdict, generation int64, now time.Time) {
+	c := metav1.Condition{
+		Type: kind, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation,
+		LastTransitionTime: metav1.NewTime(now),
+	}
+	if old := meta.FindStatusCondition(*conditions, kind); old != nil && old.Status == v.status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	meta.SetStatusCondition(conditions, c)
+}
