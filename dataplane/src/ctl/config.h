@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dataplane configuration document: one JSON text per RpcService that tells every router and
+// server who belongs to it and how requests are balanced. It is accepted whole or refused with
+// the first field at fault. clients/go/r2p2/config is its Go twin; both read the vectors in
+// tests/vectors/config and must agree on every one.
+#ifndef BT_CTL_CONFIG_H
+#define BT_CTL_CONFIG_H
+
+#include "base/addr.h"
+#include "ctl/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BT_CONFIG_API_VERSION "dataplane.bobtail.dev/v1"
+#define BT_CONFIG_TEXT_MAX 253u     // bytes of any string; Kubernetes names end there
+#define BT_CONFIG_BYTES_MAX (1u << 20)
+#define BT_CONFIG_WORKERS_MAX 1024u // over all members; also the longest list
+#define BT_CONFIG_ROUTERS_MAX 16u
+#define BT_CONFIG_SOURCES_MAX 64u
+#define BT_CONFIG_KEYS_MAX 2u
+
+enum bt_config_placement { BT_PLACE_SOFTWARE, BT_PLACE_NONE };
+enum bt_config_policy { BT_POLICY_JBSQ, BT_POLICY_JSQ, BT_POLICY_P2C, BT_POLICY_RR, BT_POLICY_RANDOM };
+enum bt_config_forwarding { BT_FWD_ENCAPSULATED, BT_FWD_TRANSPARENT };
+enum bt_config_device { BT_DEV_KERNEL, BT_DEV_AFXDP, BT_DEV_SRIOV };
+
+struct bt_config_text {
+    size_t len; // as written; above BT_CONFIG_TEXT_MAX only while decoding
+    char text[BT_CONFIG_TEXT_MAX + 1];
+};
+
+struct bt_config_source {
+    struct bt_config_text kind, namespace, name, uid;
+    int64_t generation;
+};
+
+struct bt_config_service {
+    struct bt_config_text name, namespace, placement, policy, forwarding, device_profile, legacy_peers;
+    int64_t worker_queue_depth;  // 1..64
+    int64_t central_queue_limit; // 1..1048576 requests
+    int64_t max_queue_ms;        // 1..600000
+    int64_t request_timeout_ms;  // 1..600000
+    int64_t workers_per_replica; // 1..64
+    int64_t hold_back_packets;   // 0..1024
+    int64_t hold_back_us;        // 0..1000000
+    // The enumerations above, once checked.
+    enum bt_config_placement place;
+    enum bt_config_policy balance;
+    enum bt_config_forwarding forward;
+    enum bt_config_device device;
+    bool legacy_allowed;
+};
+
+// One server pod: `workers` consecutive UDP ports from first_port, each one worker.
+struct bt_config_member {
+    struct bt_config_text address, name;
+    int64_t first_port, workers;
+    struct bt_addr addr; // first worker, once checked
+};
+
+struct bt_config_router {
+    struct bt_config_text address, name;
+    int64_t request_port, feedback_port;
+    struct bt_addr request, feedback; // once checked
+};
+
+struct bt_config {
+    struct bt_config_text api_version;
+    struct bt_config_source *sources;
+    size_t n_sources;
+    struct bt_config_service service;
+    struct bt_config_member *members; // sorted by name, then port: the order the sticky policy needs
+    size_t n_members;
+    size_t n_workers; // over all members
+    struct bt_config_router *routers;
+    size_t n_routers;
+    int64_t *key_ids;
+    size_t n_key_ids;
+};
+
+// Reads and checks a document. NULL with *e filled in when it is refused; free with bt_config_free.
+struct bt_config *bt_config_parse(const char *text, size_t len, struct bt_ctl_error *e);
+void bt_config_free(struct bt_config *c);
+
+// Lowercase hexadecimal SHA-256 of a document's exact text.
+#define BT_CONFIG_HASH 65
+void bt_config_hash(const char *text, size_t len, char out[BT_CONFIG_HASH]);
+
+// The two halves of parse, apart for their files' sake.
+bool bt_config_decode(const char *text, size_t len, struct bt_config *c, struct bt_ctl_error *e);
+bool bt_config_check(struct bt_config *c, struct bt_ctl_error *e);
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control protocol's server: SOCK_SEQPACKET, one JSON object per packet each way, version 1.
+// It owns one thread; whatever concerns the dataplane itself is done by the packet loop, to which
+// requests cross in a mailbox. A program fills in struct bt_ctl_app and polls the mailbox.
+#ifndef BT_CTL_CTL_H
+#define BT_CTL_CTL_H
+
+#include "base/addr.h"
+#include "base/counters.h"
+#include "base/histogram.h"
+#include "ctl/config.h"
+#include "ctl/keys.h"
+#include "ctl/mailbox.h"
+
+#define BT_CTL_VERSION 1
+#define BT_CTL_INLINE_MAX (60u * 1024u) // longer configurations come by memfd
+#define BT_CTL_DEFAULT_SOCKET "/run/bobtail/ctl.sock"
+#define BT_CTL_SAMPLES_MAX 512u
+#define BT_CTL_SERVED_MAX 1024u
+
+// One worker as a router sees it.
+struct bt_ctl_member {
+    struct bt_addr addr;
+    bool joined, eligible, suspect, ejected;
+    uint32_t n;
+    int64_t outstanding;
+    uint64_t sent, done, lost;
+    uint32_t incarnation;
+    int64_t feedback_age_ms; // -1: never heard
+};
+
+struct bt_ctl_router {
+    struct bt_addr addr;
+    int64_t heard_ms_ago; // -1: never
+};
+
+struct bt_ctl_worker {
+    uint16_t port;
+    uint32_t backlog;
+};
+
+// Answer of "state". Arrays have room for BT_CONFIG_WORKERS_MAX members, 2 * BT_CONFIG_ROUTERS_MAX
+// routers and BT_CTL_SERVED_MAX workers.
+struct bt_ctl_state {
+    bool draining;
+    uint64_t uptime_ns;
+    bool is_router; // members and queue are meaningful, else routers, workers and backlog
+    struct bt_ctl_member *members;
+    size_t n_members;
+    uint64_t held, held_limit;
+    struct bt_ctl_router *routers;
+    size_t n_routers;
+    struct bt_ctl_worker *workers;
+    size_t n_workers;
+    uint64_t backlog;
+};
+
+struct bt_ctl_sample {
+    struct bt_counter_desc desc;
+    uint64_t value;
+};
+
+struct bt_ctl_samples {
+    struct bt_ctl_sample counters[BT_CTL_SAMPLES_MAX];
+    struct bt_ctl_sample gauges[BT_CTL_SAMPLES_MAX];
+    size_t n_counters, n_gauges;
+};
+
+// Appends; entries without a name and those past the end are left out.
+void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc *descs, const uint64_t *values,
+                         size_t n);
+void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value);
+
+// What a program answers with. All but `slices` run in the packet loop.
+struct bt_ctl_app {
+    const char *role; // "router", "server", "load"
+    const char *histogram_source; // "Router", "Server", "Client"
+    uint32_t incarnation;
+    void *arg;
+    // Puts a configuration in force, whole or not at all; on refusal fills *e. NULL: the program
+    // takes none.
+    bool (*apply)(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e);
+    void (*state)(void *arg, struct bt_ctl_state *out);
+    void (*counters)(void *arg, struct bt_ctl_samples *out);
+    void (*leave)(void *arg); // starts draining and returns
+    // The histogram called `name`, or NULL. Runs in the control thread.
+    const struct bt_hist_slices *(*slices)(void *arg, const char *name);
+    const char *histogram_names; // "latency, hold", for the error message
+    uint64_t (*now)(void *arg); // the clock the slices were recorded with; any thread
+};
+
+struct bt_ctl_options {
+    const char *socket;       // NULL: no control socket
+    const char *key_dir;      // NULL: no keys
+    const char *config_cache; // NULL: the last good configuration is not kept on disk
+    void (*warn)(const char *text); // may be NULL; any thread
+};
+
+struct bt_ctl;
+
+// Prepares; nothing listens yet. NULL when out of memory. `app` is copied.
+struct bt_ctl *bt_ctl_new(const struct bt_ctl_app *app, const struct bt_ctl_options *options,
+                          struct bt_mailbox *mailbox);
+
+// Before bt_ctl_start, from the thread that will run the loop: applies the file at `path`.
+bool bt_ctl_load(struct bt_ctl *c, const char *path, struct bt_ctl_error *e);
+
+// Binds the socket (mode 0660) and starts the thread. False with *e filled in.
+bool bt_ctl_start(struct bt_ctl *c, struct bt_ctl_error *e);
+
+// Ends the thread, removes the socket, frees everything. Call after bt_mailbox_close. NULL is fine.
+void bt_ctl_stop(struct bt_ctl *c);
+
+// Answers one request, for tests and the fuzzer: `fds` are the descriptors that came with it.
+// The text is malloc'd and terminated.
+char *bt_ctl_answer(struct bt_ctl *c, const char *request, size_t len, const int *fds, size_t n_fds);
+
+#endif

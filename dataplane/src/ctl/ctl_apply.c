@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration on its way into force: parse, keys, packet loop, disk. Until the loop has
+// accepted it nothing is touched, so the last good one stays whatever goes wrong.
+#include "ctl/ctl_internal.h"
+#include "ctl/file.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct apply_call {
+    struct bt_ctl *ctl;
+    const struct bt_config *config;
+    const struct bt_keyring *keys;
+    struct bt_ctl_error *error;
+    bool accepted;
+};
+
+static void apply_in_loop(void *arg)
+{
+    struct apply_call *a = arg;
+    a->accepted = a->ctl->app.apply(a->ctl->app.arg, a->config, a->keys, a->error);
+}
+
+static bool hand_over(struct bt_ctl *c, const struct bt_config *config, const struct bt_keyring *keys, bool direct,
+                      struct bt_ctl_error *e)
+{
+    struct apply_call call = {.ctl = c, .config = config, .keys = keys, .error = e};
+    if (direct) {
+        apply_in_loop(&call);
+    } else if (!bt_mailbox_call(c->mailbox, apply_in_loop, &call)) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
+    }
+    return call.accepted;
+}
+
+static void remember(struct bt_ctl *c, const char *text, size_t len)
+{
+    struct bt_ctl_error e;
+    if (c->options.config_cache != NULL && !bt_file_replace(c->options.config_cache, text, len, &e) &&
+        c->options.warn != NULL) {
+        c->options.warn(e.message); // in force all the same; only a restart would miss it
+    }
+}
+
+bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool direct, bool *unchanged,
+                       struct bt_ctl_error *e)
+{
+    char hash[BT_CONFIG_HASH];
+    struct bt_keyring keys;
+    if (c->app.apply == NULL) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "op", "a %s takes no configuration", c->app.role);
+    }
+    struct bt_config *config = bt_config_parse(text, len, e);
+    if (config == NULL) {
+        return false;
+    }
+    bt_config_hash(text, len, hash);
+    bool ok = bt_keys_load(c->options.key_dir, config, &keys, e);
+    *unchanged = ok && strcmp(hash, c->hash) == 0 && memcmp(&keys, &c->keys, sizeof keys) == 0;
+    if (ok && !*unchanged) {
+        ok = hand_over(c, config, &keys, direct, e);
+        if (ok) {
+            memcpy(c->hash, hash, sizeof hash);
+            c->keys = keys;
+            remember(c, text, len);
+        }
+    }
+    sodium_memzero(&keys, sizeof keys);
+    bt_config_free(config);
+    return ok;
+}
+
+bool bt_ctl_load(struct bt_ctl *c, const char *path, struct bt_ctl_error *e)
+{
+    size_t len;
+    bool unchanged;
+    char *text = bt_file_read(path, &len, e);
+    if (text == NULL) {
+        return false;
+    }
+    bool ok = bt_ctl_apply_text(c, text, len, true, &unchanged, e);
+    free(text);
+    return ok;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of the control server shared by its files: the socket's thread (ctl_socket.c), requests
+// (ctl_request.c), configurations (ctl_apply.c) and the texts of answers (ctl_reply.c).
+#ifndef BT_CTL_CTL_INTERNAL_H
+#define BT_CTL_CTL_INTERNAL_H
+
+#include "ctl/ctl.h"
+#include "ctl/json_out.h"
+
+#include <pthread.h>
+
+#define BT_CTL_CONNS 16u
+
+struct bt_ctl {
+    struct bt_ctl_app app;
+    struct bt_ctl_options options;
+    struct bt_mailbox *mailbox;
+    char hash[BT_CONFIG_HASH]; // of the configuration in force, "" before the first
+    struct bt_keyring keys;    // in force with it
+    int listen_fd, stop_fd;
+    int conns[BT_CTL_CONNS];
+    unsigned n_conns;
+    bool started;
+    pthread_t thread;
+    char *buf;                      // one request
+    struct bt_ctl_samples *samples; // scratch of "counters"
+    struct bt_ctl_state state;      // scratch of "state", arrays allocated once
+    struct bt_hist *hist;           // scratch of "histogram"
+};
+
+// Parses, loads keys, puts in force and remembers. *unchanged: it was in force already. direct:
+// call the program from this thread instead of through the mailbox.
+bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool direct, bool *unchanged,
+                       struct bt_ctl_error *e);
+
+void bt_ctl_reply_begin(struct bt_json_out *o, bool ok);
+void bt_ctl_reply_error(struct bt_json_out *o, const struct bt_ctl_error *e);
+void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s);
+void bt_ctl_reply_samples(struct bt_json_out *o, const struct bt_ctl_samples *s);
+void bt_ctl_reply_histogram(struct bt_json_out *o, const char *key, const struct bt_hist *h);
+
+#endif

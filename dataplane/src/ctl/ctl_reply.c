@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of answers. Field names are the contract with the sidecar (clients/go/r2p2/ctl).
+#include "ctl/ctl_internal.h"
+
+#include <string.h>
+
+void bt_ctl_reply_begin(struct bt_json_out *o, bool ok)
+{
+    bt_json_out_open(o, NULL, '{');
+    bt_json_out_i64(o, "v", BT_CTL_VERSION);
+    bt_json_out_bool(o, "ok", ok);
+}
+
+void bt_ctl_reply_error(struct bt_json_out *o, const struct bt_ctl_error *e)
+{
+    bt_ctl_reply_begin(o, false);
+    bt_json_out_open(o, "error", '{');
+    bt_json_out_string(o, "code", e->code);
+    bt_json_out_string(o, "field", e->field);
+    bt_json_out_string(o, "message", e->message);
+    bt_json_out_close(o, '}');
+    bt_json_out_close(o, '}');
+}
+
+static void member(struct bt_json_out *o, const struct bt_ctl_member *m)
+{
+    char ip[BT_ADDR_TEXT];
+    bt_json_out_open(o, NULL, '{');
+    bt_json_out_string(o, "address", bt_addr_format_ip(&m->addr, ip));
+    bt_json_out_u64(o, "port", m->addr.port);
+    bt_json_out_bool(o, "joined", m->joined);
+    bt_json_out_bool(o, "eligible", m->eligible);
+    bt_json_out_bool(o, "suspect", m->suspect);
+    bt_json_out_bool(o, "ejected", m->ejected);
+    bt_json_out_u64(o, "n", m->n);
+    bt_json_out_i64(o, "outstanding", m->outstanding);
+    bt_json_out_u64(o, "sent", m->sent);
+    bt_json_out_u64(o, "done", m->done);
+    bt_json_out_u64(o, "lost", m->lost);
+    bt_json_out_u64(o, "incarnation", m->incarnation);
+    bt_json_out_i64(o, "feedbackAgeMilliseconds", m->feedback_age_ms);
+    bt_json_out_close(o, '}');
+}
+
+static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
+{
+    bt_json_out_open(o, "members", '[');
+    for (size_t i = 0; i < s->n_members; i++) {
+        member(o, &s->members[i]);
+    }
+    bt_json_out_close(o, ']');
+    bt_json_out_open(o, "queue", '{');
+    bt_json_out_u64(o, "held", s->held);
+    bt_json_out_u64(o, "limit", s->held_limit);
+    bt_json_out_close(o, '}');
+}
+
+static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
+{
+    char text[BT_ADDR_TEXT];
+    bt_json_out_open(o, "routers", '[');
+    for (size_t i = 0; i < s->n_routers; i++) {
+        bt_json_out_open(o, NULL, '{');
+        bt_json_out_string(o, "address", bt_addr_format(&s->routers[i].addr, text));
+        bt_json_out_i64(o, "heardMillisecondsAgo", s->routers[i].heard_ms_ago);
+        bt_json_out_close(o, '}');
+    }
+    bt_json_out_close(o, ']');
+    bt_json_out_u64(o, "backlog", s->backlog);
+    bt_json_out_open(o, "workers", '[');
+    for (size_t i = 0; i < s->n_workers; i++) {
+        bt_json_out_open(o, NULL, '{');
+        bt_json_out_u64(o, "port", s->workers[i].port);
+        bt_json_out_u64(o, "backlog", s->workers[i].backlog);
+        bt_json_out_close(o, '}');
+    }
+    bt_json_out_close(o, ']');
+}
+
+void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s)
+{
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_string(o, "hash", hash);
+    bt_json_out_bool(o, "draining", s->draining);
+    bt_json_out_double(o, "uptimeSeconds", (double)s->uptime_ns / 1e9);
+    if (s->is_router) {
+        router_part(o, s);
+    } else {
+        server_part(o, s);
+    }
+    bt_json_out_close(o, '}');
+}
+
+static void sample_list(struct bt_json_out *o, const char *key, const struct bt_ctl_sample *s, size_t n)
+{
+    bt_json_out_open(o, key, '[');
+    for (size_t i = 0; i < n; i++) {
+        bt_json_out_open(o, NULL, '{');
+        bt_json_out_string(o, "name", s[i].desc.name);
+        bt_json_out_open(o, "labels", '{');
+        if (s[i].desc.label != NULL && s[i].desc.value != NULL) {
+            bt_json_out_string(o, s[i].desc.label, s[i].desc.value);
+        }
+        bt_json_out_close(o, '}');
+        bt_json_out_u64(o, "value", s[i].value);
+        bt_json_out_close(o, '}');
+    }
+    bt_json_out_close(o, ']');
+}
+
+void bt_ctl_reply_samples(struct bt_json_out *o, const struct bt_ctl_samples *s)
+{
+    bt_ctl_reply_begin(o, true);
+    sample_list(o, "counters", s->counters, s->n_counters);
+    sample_list(o, "gauges", s->gauges, s->n_gauges);
+    bt_json_out_close(o, '}');
+}
+
+void bt_ctl_reply_histogram(struct bt_json_out *o, const char *key, const struct bt_hist *h)
+{
+    bt_json_out_open(o, key, '{');
+    bt_json_out_string(o, "encoding", "ll7");
+    bt_json_out_u64(o, "total", h->total);
+    bt_json_out_u64(o, "inf", h->inf);
+    bt_json_out_u64(o, "sumNanoseconds", h->sum_ns);
+    bt_json_out_open(o, "buckets", '[');
+    for (uint32_t i = 0; i < BT_HIST_BUCKETS; i++) {
+        if (h->bucket[i] != 0) {
+            bt_json_out_open(o, NULL, '[');
+            bt_json_out_u64(o, NULL, i);
+            bt_json_out_u64(o, NULL, h->bucket[i]);
+            bt_json_out_close(o, ']');
+        }
+    }
+    bt_json_out_close(o, ']');
+    bt_json_out_close(o, '}');
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the text of a request to the text of its answer. Whatever is wrong with a request, the
+// answer says so and the connection stays usable.
+#include "ctl/ctl_internal.h"
+#include "ctl/file.h"
+#include "ctl/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WINDOW_MAX 600
+
+// Every field any request may have.
+struct request {
+    int64_t v;
+    char op[32];
+    char hash[80];
+    const char *config; // text of the inline configuration, NULL if absent
+    size_t config_len;
+    bool memfd;
+    int64_t size;
+    char name[32];
+    int64_t window_seconds;
+    unsigned seen;
+};
+
+enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, FIELDS };
+
+static const char *const field_names[FIELDS] = {"v",     "op",   "hash", "config",
+                                                "memfd", "size", "name", "windowSeconds"};
+
+static int field_of(const char *key)
+{
+    for (int i = 0; i < FIELDS; i++) {
+        if (strcmp(field_names[i], key) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool read_int(struct bt_json *j, int64_t *out)
+{
+    const char *text;
+    size_t len;
+    return bt_json_peek(j) == BT_JSON_NUMBER && bt_json_number(j, &text, &len) && bt_json_to_int(text, len, out);
+}
+
+static bool read_text(struct bt_json *j, char *buf, size_t cap)
+{
+    size_t len;
+    return bt_json_peek(j) == BT_JSON_STRING && bt_json_string(j, buf, cap, &len) && strlen(buf) == len;
+}
+
+static bool read_field(struct bt_json *j, enum field f, struct request *q)
+{
+    switch (f) {
+    case V:
+        return read_int(j, &q->v);
+    case OP:
+        return read_text(j, q->op, sizeof q->op);
+    case HASH:
+        return read_text(j, q->hash, sizeof q->hash);
+    case CONFIG:
+        return bt_json_skip(j, &q->config, &q->config_len);
+    case MEMFD:
+        return bt_json_peek(j) == BT_JSON_BOOLEAN && bt_json_boolean(j, &q->memfd);
+    case SIZE:
+        return read_int(j, &q->size);
+    case NAME:
+        return read_text(j, q->name, sizeof q->name);
+    case WINDOW:
+        return read_int(j, &q->window_seconds);
+    case FIELDS:
+        break;
+    }
+    return false;
+}
+
+static bool not_json(const struct bt_json *j, struct bt_ctl_error *e)
+{
+    return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, NULL, "is not a JSON request: %s at byte %zu",
+                         j->failed != NULL ? j->failed : "unexpected text", j->at);
+}
+
+static bool parse_request(const char *text, size_t len, struct request *q, struct bt_ctl_error *e)
+{
+    struct bt_json j;
+    char key[32];
+    int more;
+    bt_json_init(&j, text, len);
+    if (bt_json_peek(&j) != BT_JSON_OBJECT || !bt_json_enter(&j)) {
+        return not_json(&j, e);
+    }
+    while ((more = bt_json_key(&j, key, sizeof key)) == 1) {
+        int f = field_of(key);
+        if (f < 0) {
+            return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, key, "unknown field; remove it");
+        }
+        if (q->seen & (1u << f)) {
+            return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, key, "occurs twice; keep one");
+        }
+        q->seen |= 1u << f;
+        if (!read_field(&j, (enum field)f, q)) {
+            return j.failed != NULL ? not_json(&j, e)
+                                    : bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, key, "has the wrong type or is too long");
+        }
+    }
+    return (more == 0 && bt_json_end(&j)) || not_json(&j, e);
+}
+
+static bool answer_hello(struct bt_ctl *c, struct bt_json_out *o)
+{
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_string(o, "role", c->app.role);
+    bt_json_out_string(o, "version", BOBTAIL_VERSION);
+    bt_json_out_u64(o, "incarnation", c->app.incarnation);
+    bt_json_out_i64(o, "pid", getpid());
+    bt_json_out_close(o, '}');
+    return true;
+}
+
+// The configuration's text: inside the request, or copied from the memfd into *copy.
+static const char *config_text(const struct request *q, const int *fds, size_t n_fds, size_t *len, char **copy,
+                               struct bt_ctl_error *e)
+{
+    *copy = NULL;
+    if (!q->memfd) {
+        if (q->config == NULL) {
+            bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "config", "is required; send it inline or by memfd");
+        }
+        *len = q->config_len;
+        return q->config;
+    }
+    if (n_fds != 1) {
+        bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "memfd", "needs exactly one file descriptor; got %zu", n_fds);
+        return NULL;
+    }
+    if (q->size < 1 || q->size > (int64_t)BT_CONFIG_BYTES_MAX) {
+        bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "size", "must be 1..%u; got %" PRId64, BT_CONFIG_BYTES_MAX, q->size);
+        return NULL;
+    }
+    *len = (size_t)q->size;
+    *copy = bt_memfd_read(fds[0], *len, e);
+    return *copy;
+}
+
+static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds,
+                         struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    size_t len;
+    char *copy;
+    char hash[BT_CONFIG_HASH];
+    bool unchanged = false;
+    const char *text = config_text(q, fds, n_fds, &len, &copy, e);
+    if (text == NULL) {
+        return false;
+    }
+    bt_config_hash(text, len, hash);
+    bool ok = strcmp(hash, q->hash) == 0 ||
+              bt_ctl_refuse(e, BT_CTL_HASH_MISMATCH, "hash", "must be the SHA-256 of the configuration, %s; got \"%s\"",
+                            hash, q->hash);
+    ok = ok && bt_ctl_apply_text(c, text, len, false, &unchanged, e);
+    free(copy);
+    if (ok) {
+        bt_ctl_reply_begin(o, true);
+        bt_json_out_string(o, "hash", hash);
+        bt_json_out_bool(o, "unchanged", unchanged);
+        bt_json_out_close(o, '}');
+    }
+    return ok;
+}
+
+static void state_in_loop(void *arg)
+{
+    struct bt_ctl *c = arg;
+    c->app.state(c->app.arg, &c->state);
+}
+
+static void counters_in_loop(void *arg)
+{
+    struct bt_ctl *c = arg;
+    c->app.counters(c->app.arg, c->samples);
+}
+
+static void leave_in_loop(void *arg)
+{
+    const struct bt_ctl *c = arg;
+    c->app.leave(c->app.arg);
+}
+
+static bool in_loop(struct bt_ctl *c, void (*fn)(void *), struct bt_ctl_error *e)
+{
+    return bt_mailbox_call(c->mailbox, fn, c) ||
+           bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
+}
+
+static bool answer_state(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct bt_ctl_state *s = &c->state;
+    s->n_members = s->n_routers = s->n_workers = 0;
+    if (!in_loop(c, state_in_loop, e)) {
+        return false;
+    }
+    bt_ctl_reply_state(o, c->hash, s);
+    return true;
+}
+
+static bool answer_counters(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    c->samples->n_counters = c->samples->n_gauges = 0;
+    if (!in_loop(c, counters_in_loop, e)) {
+        return false;
+    }
+    bt_ctl_reply_samples(o, c->samples);
+    return true;
+}
+
+static bool answer_leave(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    if (!in_loop(c, leave_in_loop, e)) {
+        return false;
+    }
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_bool(o, "draining", true);
+    bt_json_out_close(o, '}');
+    return true;
+}
+
+static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct bt_hist_window window;
+    if (q->window_seconds < 1 || q->window_seconds > WINDOW_MAX) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "windowSeconds", "must be 1..%d; got %" PRId64, WINDOW_MAX,
+                             q->window_seconds);
+    }
+    const struct bt_hist_slices *slices = c->app.slices(c->app.arg, q->name);
+    if (slices == NULL) {
+        return bt_ctl_refuse(e, BT_CTL_UNKNOWN_HISTOGRAM, "name", "must be one of %s; got \"%s\"",
+                             c->app.histogram_names, q->name);
+    }
+    bt_hist_slices_merge(slices, c->app.now(c->app.arg), (uint32_t)q->window_seconds, c->hist, &window);
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_string(o, "name", q->name);
+    bt_json_out_string(o, "source", c->app.histogram_source);
+    bt_json_out_i64(o, "windowSeconds", q->window_seconds);
+    bt_json_out_u64(o, "coveredSeconds", window.covered_seconds);
+    bt_ctl_reply_histogram(o, "histogram", c->hist);
+    bt_json_out_u64(o, "requests", window.arrived);
+    bt_json_out_u64(o, "rejected", window.rejected);
+    bt_json_out_close(o, '}');
+    return true;
+}
+
+static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds, struct bt_json_out *o,
+                     struct bt_ctl_error *e)
+{
+    if (!(q->seen & (1u << V)) || q->v != BT_CTL_VERSION) {
+        return bt_ctl_refuse(e, BT_CTL_UNSUPPORTED_VERSION, "v", "must be %d; got %" PRId64, BT_CTL_VERSION, q->v);
+    }
+    if (strcmp(q->op, "hello") == 0) {
+        return answer_hello(c, o);
+    }
+    if (strcmp(q->op, "apply") == 0) {
+        return answer_apply(c, q, fds, n_fds, o, e);
+    }
+    if (strcmp(q->op, "state") == 0) {
+        return answer_state(c, o, e);
+    }
+    if (strcmp(q->op, "counters") == 0) {
+        return answer_counters(c, o, e);
+    }
+    if (strcmp(q->op, "histogram") == 0) {
+        return answer_histogram(c, q, o, e);
+    }
+    if (strcmp(q->op, "leave") == 0) {
+        return answer_leave(c, o, e);
+    }
+    return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op",
+                         "must be one of hello, apply, state, counters, histogram, leave; got \"%s\"", q->op);
+}
+
+char *bt_ctl_answer(struct bt_ctl *c, const char *text, size_t len, const int *fds, size_t n_fds)
+{
+    struct request q = {0};
+    struct bt_json_out o = {0};
+    struct bt_ctl_error e = {.code = BT_CTL_INTERNAL};
+    bool ok = len <= BT_CTL_INLINE_MAX ? parse_request(text, len, &q, &e) && dispatch(c, &q, fds, n_fds, &o, &e)
+                                       : bt_ctl_refuse(&e, BT_CTL_INVALID_REQUEST, NULL,
+                                                       "a message must have at most %u bytes; send a longer "
+                                                       "configuration by memfd", BT_CTL_INLINE_MAX);
+    if (!ok) {
+        bt_json_out_free(&o);
+        bt_ctl_reply_error(&o, &e);
+    }
+    if (o.overflow) {
+        bt_json_out_free(&o);
+    }
+    return o.text;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// See error.h.
+#include "ctl/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool bt_ctl_refuse(struct bt_ctl_error *e, const char *code, const char *field, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    e->code = code;
+    snprintf(e->field, sizeof e->field, "%s", field != NULL ? field : "");
+    vsnprintf(e->message, sizeof e->message, format, args);
+    va_end(args);
+    return false;
+}

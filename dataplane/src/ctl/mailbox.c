@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// See mailbox.h.
+#include "ctl/mailbox.h"
+
+#include <errno.h>
+#include <time.h>
+
+enum { EMPTY, POSTED, RUNNING, DONE, CLOSED };
+
+enum { PATIENCE_SECONDS = 5 };
+
+void bt_mailbox_init(struct bt_mailbox *m, void (*wake)(void *), void *wake_arg)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&m->senders, NULL);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->answered, &attr);
+    pthread_condattr_destroy(&attr);
+    atomic_init(&m->state, EMPTY);
+    m->wake = wake;
+    m->wake_arg = wake_arg;
+}
+
+void bt_mailbox_destroy(struct bt_mailbox *m)
+{
+    pthread_cond_destroy(&m->answered);
+    pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->senders);
+}
+
+// Waits until the loop is done with the letter; takes it back if the loop never looked at it.
+static bool await(struct bt_mailbox *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE_SECONDS;
+    int state;
+    pthread_mutex_lock(&m->lock);
+    while ((state = atomic_load(&m->state)) != DONE && state != CLOSED) {
+        int expected = POSTED;
+        if (state == RUNNING) {
+            pthread_cond_wait(&m->answered, &m->lock);
+        } else if (pthread_cond_timedwait(&m->answered, &m->lock, &until) == ETIMEDOUT &&
+                   atomic_compare_exchange_strong(&m->state, &expected, EMPTY)) {
+            pthread_mutex_unlock(&m->lock);
+            return false;
+        }
+    }
+    if (state == DONE) {
+        atomic_store(&m->state, EMPTY);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return state == DONE;
+}
+
+bool bt_mailbox_call(struct bt_mailbox *m, void (*fn)(void *), void *arg)
+{
+    int expected = EMPTY;
+    pthread_mutex_lock(&m->senders);
+    m->fn = fn;
+    m->arg = arg;
+    bool ok = atomic_compare_exchange_strong(&m->state, &expected, POSTED);
+    if (ok) {
+        m->wake(m->wake_arg);
+        ok = await(m);
+    }
+    pthread_mutex_unlock(&m->senders);
+    return ok;
+}
+
+void bt_mailbox_poll(struct bt_mailbox *m)
+{
+    int expected = POSTED;
+    if (atomic_load_explicit(&m->state, memory_order_relaxed) != POSTED ||
+        !atomic_compare_exchange_strong(&m->state, &expected, RUNNING)) {
+        return;
+    }
+    m->fn(m->arg);
+    pthread_mutex_lock(&m->lock);
+    atomic_store(&m->state, DONE);
+    pthread_cond_signal(&m->answered);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void bt_mailbox_close(struct bt_mailbox *m)
+{
+    bt_mailbox_poll(m);
+    pthread_mutex_lock(&m->lock);
+    if (atomic_load(&m->state) != DONE) {
+        atomic_store(&m->state, CLOSED);
+    }
+    pthread_cond_signal(&m->answered);
+    pthread_mutex_unlock(&m->lock);
+}
