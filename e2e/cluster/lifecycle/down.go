@@ -121,7 +121,7 @@ func (m *Manager) removeCgroups(c layout.Cluster) error {
 	}
 	if c.CgroupV1 {
 		if err := m.removeHiddenHugetlb(mounts); err != nil {
-			return err
+			m.say("warning: %v", err) // the comparison with the state before will show it
 		}
 	}
 	if c.MountedC2 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -137,15 +136,6 @@ func (m *Manager) startContainerd(c layout.Cluster, n netns.Node) error {
 	return nil
 }
 
-func (m *Manager) importImage(c layout.Cluster, node, tar string) error {
-	holder, err := m.live("node-" + node)
-	if err != nil {
-		return err
-	}
-	_, err = proc.Run(m.env(c.Tools), "", holder.Enter(inNode, c.Tools.Path("ctr"), "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", tar)...)
-	return err
-}
-
 func (m *Manager) startKubelet(c layout.Cluster, n netns.Node) error {
 	err := m.startOn(c, n.Name, "kubelet", c.Tools.Path("kubelet"),
 		"--config", m.State.Node(n.Name, "etc", "kubelet.json"), "--kubeconfig", m.State.PKI("kubelet-"+n.Name+".kubeconfig"),
@@ -154,35 +144,6 @@ func (m *Manager) startKubelet(c layout.Cluster, n netns.Node) error {
 		return err
 	}
 	return m.startOn(c, n.Name, "kube-proxy", c.Tools.Path("kube-proxy"), "--config", m.State.Node(n.Name, "etc", "kube-proxy.json"))
-}
-
-// LoadImages imports image archives into every node.
-func (m *Manager) LoadImages(tars []string) error {
-	c, err := m.State.ReadCluster()
-	if err != nil {
-		return err
-	}
-	for i, tar := range tars {
-		abs, err := filepath.Abs(tar)
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(abs); err != nil {
-			return fmt.Errorf("image archive: %w", err)
-		}
-		tars[i] = abs
-	}
-	return m.step(fmt.Sprintf("importing %d image(s) into %d nodes", len(tars), len(c.Nodes)), m.State.Log("containerd-a"),
-		"not an OCI or Docker image archive", func() error {
-			return eachNode(netns.Plan(c.Nodes), func(n netns.Node) error {
-				for _, tar := range tars {
-					if err := m.importImage(c, n.Name, tar); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
 }
 
 // ExecNode returns the command line that runs args inside a node, or inside

@@ -140,8 +140,8 @@ func printEnv(c call) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("export KUBECONFIG='%s'\n", c.m.State.Kubeconfig())
-	fmt.Printf("export PATH='%s:%s':\"$PATH\"\n", cl.Tools.Dir("kubernetes"), cl.Tools.Dir("helm"))
+	fmt.Printf("export KUBECONFIG=\"%s\"\n", c.m.State.Kubeconfig())
+	fmt.Printf("export PATH=\"%s:%s:$PATH\"\n", cl.Tools.Dir("kubernetes"), cl.Tools.Dir("helm"))
 	return nil
 }
 

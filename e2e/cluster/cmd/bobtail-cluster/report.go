@@ -59,7 +59,7 @@ func currentLeftovers(c call) ([]leftovers.Item, error) {
 	}
 	items, err := leftovers.ReadItems(c.m.State.Leftovers())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no cluster was started or ended in %s", c.m.State.Root)
+		return []leftovers.Item{}, nil // nothing was ever started here
 	}
 	return items, err
 }

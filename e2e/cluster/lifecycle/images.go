@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
+)
+
+func (m *Manager) importImage(c layout.Cluster, node, tar string) error {
+	holder, err := m.live("node-" + node)
+	if err != nil {
+		return err
+	}
+	_, err = proc.Run(m.env(c.Tools), "", holder.Enter(inNode, c.Tools.Path("ctr"), "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", tar)...)
+	return err
+}
+
+// loaded is where a node notes which archive it has under a file name: images
+// stay until the cluster goes down, so importing the same again is waste.
+func (m *Manager) loaded(node, tar string) string {
+	return m.State.Node(node, "loaded", filepath.Base(tar))
+}
+
+// loadImage imports an archive into one node unless it has it already.
+func (m *Manager) loadImage(c layout.Cluster, node, tar, digests string) error {
+	note := m.loaded(node, tar)
+	if was, err := os.ReadFile(note); err == nil && digests != "" && string(was) == digests {
+		return nil
+	}
+	if err := m.importImage(c, node, tar); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(note), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(note, []byte(digests), 0o644)
+}
+
+// LoadImages imports image archives into every node.
+func (m *Manager) LoadImages(tars []string) error {
+	c, err := m.State.ReadCluster()
+	if err != nil {
+		return err
+	}
+	unlock, err := m.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	digests := map[string]string{}
+	for _, tar := range tars {
+		abs, err := filepath.Abs(tar) // nodes start in the root folder
+		if err != nil {
+			return err
+		}
+		if digests[abs], err = ociimage.Digests(abs); err != nil {
+			return fmt.Errorf("image archive: %w", err)
+		}
+	}
+	step := fmt.Sprintf("importing %d images into %d nodes", len(tars), len(c.Nodes))
+	return m.step(step, m.State.Log("containerd-a"), "not an OCI or Docker image archive", func() error {
+		return eachNode(netns.Plan(c.Nodes), func(n netns.Node) error {
+			for tar, d := range digests {
+				if err := m.loadImage(c, n.Name, tar, d); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netns
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestPlanGivesEveryNodeItsOwnAddressAndPods(t *testing.T) {
+	nodes := Plan(NodeNames(MaxNodes))
+	cluster := netip.MustParsePrefix(ClusterCIDR)
+	seen := map[string]bool{ControlPlaneIP: true}
+	for _, n := range nodes {
+		pods, err := netip.ParsePrefix(n.PodCIDR)
+		if err != nil || !cluster.Contains(pods.Addr()) {
+			t.Errorf("node %s: pods %s, %v", n.Name, n.PodCIDR, err)
+		}
+		if _, err := netip.ParseAddr(n.IP); err != nil {
+			t.Errorf("node %s: %v", n.Name, err)
+		}
+		for _, key := range []string{n.Name, n.IP, n.PodCIDR} {
+			if seen[key] {
+				t.Errorf("%s is used twice", key)
+			}
+			seen[key] = true
+		}
+	}
+	if nodes[0].Name != "a" || nodes[25].Name != "z" {
+		t.Errorf("names run from %s to %s", nodes[0].Name, nodes[25].Name)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	nodes := Plan(NodeNames(3))
+	b := NodeBatch(nodes[1], nodes)
+	for _, want := range []string{"addr add 10.99.0.12/24 dev eth0", "route add 10.244.0.0/24 via 10.99.0.11", "route add 10.244.2.0/24 via 10.99.0.13"} {
+		if !strings.Contains(b, want) {
+			t.Errorf("%q is missing in\n%s", want, b)
+		}
+	}
+	if strings.Contains(b, "10.244.1.0/24") {
+		t.Errorf("a node must not route its own pods away:\n%s", b)
+	}
+	at := AttachBatch(nodes[1], 4711)
+	if !strings.Contains(at, "peer name eth0 netns 4711") || !strings.Contains(at, "route add 10.244.1.0/24 via 10.99.0.12") {
+		t.Error(at)
+	}
+}
