@@ -20,22 +20,32 @@ import (
 var version string
 
 func main() {
-	options, err := manager.ParseOptions(os.Args[1:], version)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil)))
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bobtail-operator:", err)
-		os.Exit(2)
-	}
-	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})
-	ctrl.SetLogger(logr.FromSlogHandler(handler))
-	config, err := ctrl.GetConfig()
-	if err == nil {
-		err = manager.Run(ctrl.SetupSignalHandler(), config, options)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bobtail-operator:", err)
+		if errors.Is(err, manager.ErrUsage) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
+}
+
+func run(args []string) error {
+	ctx := ctrl.SetupSignalHandler()
+	if len(args) > 0 && args[0] == "check" {
+		config, err := ctrl.GetConfig()
+		if err != nil {
+			return err
+		}
+		return manager.Check(ctx, config, args[1:])
+	}
+	options, err := manager.ParseOptions(args, version)
+	if err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	return manager.Run(ctx, config, options)
 }

@@ -15,7 +15,9 @@ import (
 )
 
 // OperatorLabels select the operator's own pods; the chart sets them.
-var OperatorLabels = map[string]string{"app.kubernetes.io/name": "bobtail-operator"}
+var OperatorLabels = map[string]string{
+	"app.kubernetes.io/name": "bobtail", "app.kubernetes.io/component": "operator",
+}
 
 // clientService is the name clients are given. It has no cluster IP: a proxy on
 // the path would rewrite addresses that the protocol identifies requests by.

@@ -11,6 +11,9 @@ import (
 	"os"
 )
 
+// ErrUsage marks a wrong command line.
+var ErrUsage = errors.New("wrong usage")
+
 // Options are the command line of the operator.
 type Options struct {
 	// ImageRegistry and ImageVersion name the images of routers and sidecars.
@@ -34,13 +37,18 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where to serve /metrics; 0 turns it off")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
-	if err := f.Parse(args); err != nil {
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
+	} else if err != nil {
+		return o, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: the operator takes options only", f.Arg(0))
+		return o, fmt.Errorf("%w: unexpected argument %q: the operator takes options only", ErrUsage, f.Arg(0))
 	}
-	return o, o.validate()
+	if err := o.validate(); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	return o, nil
 }
 
 func (o Options) validate() error {
