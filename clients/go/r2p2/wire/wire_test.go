@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// R-16 names the sizes; §4 the cut.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		n, count int
+	}{{0, 1}, {1, 1}, {1464, 1}, {1465, 2}, {1478, 2}, {1479, 3}, {4096, 4}, {16384, 13}, {1 << 20, 718}, {14 + 65534*1464, 65535}, {15 + 65534*1464, 0}} {
+		s := SplitRequest(c.n, 1464, 1464)
+		if s.Count != c.count {
+			t.Errorf("a request of %d bytes needs %d packets, want %d", c.n, s.Count, c.count)
+		}
+		if c.n > 1<<20 {
+			continue
+		}
+		message := bytes.Repeat([]byte{7}, c.n)
+		for i := range message {
+			message[i] = byte(i)
+		}
+		var joined []byte
+		for i := range s.Count {
+			joined = append(joined, s.Piece(message, i)...)
+		}
+		if !bytes.Equal(joined, message) {
+			t.Errorf("the pieces of %d bytes do not join", c.n)
+		}
+		if s.Count > 1 && len(s.Piece(message, 0)) != RequestFirst {
+			t.Errorf("REQ0 carries %d bytes, want 14", len(s.Piece(message, 0)))
+		}
+	}
+	if s := SplitReply(1465, 1464, 1464); s.Count != 2 || s.First != 1464 {
+		t.Errorf("a reply is full from its first packet: %+v", s)
+	}
+}
+
+// more than 64 bytes of header cannot be written. The known options fit.
+func TestAllOptionsFit(t *testing.T) {
+	h := Header{Type: Request, First: true, Last: true, Count: 1}
+	h.Options = Options{Present: HasForwarded | HasTag | HasClass | HasTrace | HasRouterID, Forwarded: netip.MustParseAddrPort("[fd00::1]:9")}
+	b, ok := h.Append(nil)
+	if !ok || len(b) != 60 || h.Size != 60 {
+		t.Errorf("%d bytes, %v", len(b), ok)
+	}
+}
+
+func TestAppendSackStopsAtItsBound(t *testing.T) {
+	var s SackMsg
+	if m := s.Decode(AppendSack(nil, SackReply, []int{5, 6, 5 + 1023, 5 + 1024, 9000})); m != OK || !slices.Equal(s.Missing(), []int{5, 6, 1028}) {
+		t.Errorf("%v %v", m, s.Missing())
+	}
+}
+
+func TestReadKeyring(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"1": "000102030405060708090a0b0c0d0e0f\n", "2": "00", "3": strings.Repeat("g", 32)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring, err := ReadKeyring(dir, []int{1})
+	if err != nil || len(ring) != 1 || ring[0].ID != 1 || ring[0].Bytes[15] != 15 {
+		t.Errorf("%v %v", ring, err)
+	}
+	for _, id := range []int{0, 2, 3, 4, 256} {
+		if _, err := ReadKeyring(dir, []int{id}); err == nil {
+			t.Errorf("key %d was read", id)
+		}
+	}
+}
