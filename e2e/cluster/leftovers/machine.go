@@ -135,9 +135,16 @@ func controllers(layout.State) (map[string]string, error) {
 	bound, err := cgroup.Bound()
 	items := map[string]string{}
 	for name, v1 := range bound {
-		items[name] = map[bool]string{true: "version 1", false: "version 2 or unused"}[v1]
+		items[name] = map[bool]string{true: version1, false: "version 2 or unused"}[v1]
 	}
 	return items, err
+}
+
+const version1 = "version 1"
+
+// HeldController says whether a version 1 hierarchy held a controller.
+func HeldController(s Snapshot, name string) bool {
+	return s["cgroup controller"][name] == version1
 }
 
 func foreign(st layout.State, dir string) bool {

@@ -46,7 +46,7 @@ func (m *Manager) down() ([]leftovers.Item, error) {
 	if err := m.buried(); err != nil {
 		return nil, err
 	}
-	if err := m.removeCgroups(c); err != nil {
+	if err := m.removeCgroups(c, leftovers.HeldController(before, "hugetlb")); err != nil {
 		return nil, err
 	}
 	if err := leftovers.RestoreSysctls(before); err != nil {
@@ -106,7 +106,8 @@ func (m *Manager) buried() error {
 }
 
 // removeCgroups deletes this cluster's folder from every hierarchy.
-func (m *Manager) removeCgroups(c layout.Cluster) error {
+// hugetlbHeld says whether another user held that controller before.
+func (m *Manager) removeCgroups(c layout.Cluster, hugetlbHeld bool) error {
 	mounts, err := cgroup.Find()
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (m *Manager) removeCgroups(c layout.Cluster) error {
 		}
 	}
 	if c.CgroupV1 {
-		if err := m.removeHiddenHugetlb(mounts); err != nil {
+		if err := m.removeHiddenHugetlb(mounts, hugetlbHeld); err != nil {
 			m.say("warning: %v", err) // the comparison with the state before will show it
 		}
 	}
@@ -135,9 +136,12 @@ func (m *Manager) removeCgroups(c layout.Cluster) error {
 // removeHiddenHugetlb: nodes mount the hugetlb controller where only they see
 // it; a folder left in it would bind the controller for ever. The kernel lets
 // go some time after the last unmount, and only if the folders were gone then.
-func (m *Manager) removeHiddenHugetlb(mounts cgroup.Mounts) error {
+func (m *Manager) removeHiddenHugetlb(mounts cgroup.Mounts, held bool) error {
 	if mounts.V1["hugetlb"] != "" {
 		return nil // the machine's own mount: cleaned with the others
+	}
+	if held {
+		return m.emptyHugetlb() // it stays with whoever had it, another cluster for example
 	}
 	return poll(10*time.Second, 50*time.Millisecond, func() error {
 		bound, err := cgroup.Bound()
