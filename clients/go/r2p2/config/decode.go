@@ -62,6 +62,9 @@ func (s strict) value(v reflect.Value, path string) error {
 		if !ok {
 			return invalid(path, "must be a string; got %s", kindOf(t))
 		}
+		if strings.IndexByte(text, 0) >= 0 {
+			return invalid(path, "must not contain a zero byte")
+		}
 		v.SetString(text)
 		return nil
 	case reflect.Int, reflect.Int64:

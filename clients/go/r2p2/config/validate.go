@@ -40,6 +40,7 @@ func validateSources(sources []Source) *FieldError {
 			nonEmpty(at+".kind", s.Kind),
 			nonEmpty(at+".namespace", s.Namespace),
 			nonEmpty(at+".name", s.Name),
+			bounded(at+".uid", s.UID),
 		); err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func (s *Service) validate() *FieldError {
 }
 
 func validateMembers(members []Member) *FieldError {
-	taken := map[netip.AddrPort]int{}
+	var ports claims
 	total := 0
 	for i, m := range members {
 		at := fmt.Sprintf("members[%d]", i)
@@ -84,25 +85,53 @@ func validateMembers(members []Member) *FieldError {
 		if err := nonEmpty(at+".name", m.Name); err != nil {
 			return err
 		}
-		for p := m.FirstPort; p < m.FirstPort+m.Workers; p++ {
-			key := netip.AddrPortFrom(ip, uint16(p))
-			if other, dup := taken[key]; dup {
-				return invalid(at, "port %s is already a worker of members[%d]", key, other)
-			}
-			taken[key] = i
-		}
 		if total += m.Workers; total > MaxWorkers {
 			return invalid("members", "must have at most %d workers in all; got %d", MaxWorkers, total)
 		}
+		for p := m.FirstPort; p < m.FirstPort+m.Workers; p++ {
+			ports.take(ip, p, i)
+		}
 	}
-	return nil
+	return ports.clash("members", "is already a worker of")
+}
+
+// claims are the UDP ports given away so far, by list index of their owner.
+type claims struct {
+	taken   map[netip.AddrPort]int
+	clashes []clash
+}
+
+type clash struct {
+	port        netip.AddrPort
+	late, first int
+}
+
+func (c *claims) take(ip netip.Addr, port, owner int) {
+	if c.taken == nil {
+		c.taken = map[netip.AddrPort]int{}
+	}
+	key := netip.AddrPortFrom(ip, uint16(port))
+	if other, dup := c.taken[key]; dup {
+		c.clashes = append(c.clashes, clash{key, owner, other})
+		return
+	}
+	c.taken[key] = owner
+}
+
+// clash reports the first entry that wants a port somebody before it has.
+func (c *claims) clash(list, what string) *FieldError {
+	if len(c.clashes) == 0 {
+		return nil
+	}
+	f := c.clashes[0]
+	return invalid(fmt.Sprintf("%s[%d]", list, f.late), "port %s %s %s[%d]", f.port, what, list, f.first)
 }
 
 func validateRouters(routers []Router) *FieldError {
 	if len(routers) > MaxRouters {
 		return invalid("routers", "must have at most %d entries; got %d", MaxRouters, len(routers))
 	}
-	taken := map[netip.AddrPort]int{}
+	var ports claims
 	for i, r := range routers {
 		at := fmt.Sprintf("routers[%d]", i)
 		ip, bad := address(at+".address", r.Address)
@@ -116,15 +145,10 @@ func validateRouters(routers []Router) *FieldError {
 		if r.RequestPort == r.FeedbackPort {
 			return invalid(at+".feedbackPort", "must differ from requestPort; both are %d", r.RequestPort)
 		}
-		for _, p := range []int{r.RequestPort, r.FeedbackPort} {
-			key := netip.AddrPortFrom(ip, uint16(p))
-			if other, dup := taken[key]; dup {
-				return invalid(at, "port %s already belongs to routers[%d]", key, other)
-			}
-			taken[key] = i
-		}
+		ports.take(ip, r.RequestPort, i)
+		ports.take(ip, r.FeedbackPort, i)
 	}
-	return nil
+	return ports.clash("routers", "already belongs to")
 }
 
 func validateKeyIDs(ids []int) *FieldError {
@@ -173,6 +197,10 @@ func nonEmpty(field, v string) *FieldError {
 	if v == "" {
 		return invalid(field, "must not be empty")
 	}
+	return bounded(field, v)
+}
+
+func bounded(field, v string) *FieldError {
 	if len(v) > maxText {
 		return invalid(field, "must have at most %d bytes; got %d", maxText, len(v))
 	}
