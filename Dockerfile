@@ -28,7 +28,8 @@ FROM go-source AS operator-source
 COPY operator operator
 
 FROM operator-source AS operator-build
-RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/operator ./operator/cmd/operator
+RUN go build -trimpath -buildvcs=false -o /out/operator \
+      -ldflags="-s -w -X main.version=$(cat VERSION)" ./operator/cmd/operator
 
 FROM operator-source AS sidecar-build
 RUN go build -trimpath -buildvcs=false -o /out/sidecar \
