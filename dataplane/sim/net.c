@@ -10,13 +10,15 @@ enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000, CLIENT_PORT = 20000 };
 
 #define DUPLICATE_BIT (1ULL << 63)
 
-void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda, struct bt_pool *pool,
-                  uint16_t arrive_kind)
+void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
+                  struct sim_buffers *buffers, uint16_t arrive_kind)
 {
     memset(n, 0, sizeof *n);
     n->s = s;
     n->agenda = agenda;
-    n->pool = pool;
+    n->buffers = buffers;
+    n->late_ns = UINT64_MAX;
+    sim_holder_init(&n->wire, buffers);
     n->arrive_kind = arrive_kind;
     n->first[SIM_ROUTER] = s->clients;
     n->first[SIM_SERVER] = s->clients + s->routers;
@@ -24,10 +26,12 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     size_t nodes = n->first[SIM_ROLES];
     n->path = calloc(nodes * nodes, sizeof *n->path);
     n->cut = calloc(nodes, 1);
-    if (n->path == NULL || n->cut == NULL) {
+    n->holder = calloc(nodes, sizeof *n->holder);
+    if (n->path == NULL || n->cut == NULL || n->holder == NULL) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
         abort();
     }
+    for (size_t i = 0; i < nodes; i++) sim_holder_init(&n->holder[i], buffers);
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
 }
@@ -36,6 +40,7 @@ void sim_net_free(struct sim_net *n)
 {
     free(n->path);
     free(n->cut);
+    free(n->holder);
 }
 
 uint32_t sim_net_nodes(const struct sim_net *n)
@@ -82,11 +87,11 @@ enum sim_packet sim_packet_of(const struct bt_pkt *p)
 
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
 {
-    struct bt_pkt *c = bt_pool_get(n->pool);
+    struct bt_pkt *c = bt_pool_get(&n->wire.pool);
     if (c == NULL) return NULL;
     uint8_t *at = bt_pkt_append(c, p->len);
     if (at == NULL) {
-        bt_pool_put(n->pool, c);
+        sim_net_bury(n, c);
         return NULL;
     }
     memcpy(at, p->data, p->len);
@@ -169,35 +174,36 @@ static void deliver(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt
                     (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = (uint16_t)from});
 }
 
-void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+void sim_net_bury(struct sim_net *n, struct bt_pkt *p)
 {
-    struct sim_net *n = ctx;
-    uint32_t to = sim_net_node(n, &p->dst);
-    n->packets++;
-    p->mark = (uint8_t)(p->mark & SIM_MARK_GARBAGE);
-    if (to == UINT32_MAX) {
-        bt_pool_put(n->pool, p);
-        return;
-    }
+    bt_pool_put(&n->wire.pool, p);
+}
+
+static void tell(struct sim_net *n, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns)
+{
+    if (n->watch != NULL) n->watch(n->watch_ctx, from, to, p, arrives_ns);
+}
+
+/* Faults, delay and order of one packet that has a destination and a way there. */
+static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+{
     struct fate f = {0};
-    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
-    if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
-        n->seen.cut_off++;
-        bt_pool_put(n->pool, p);
-        return;
-    }
     if (n->s->faults_n > 0 && !n->calm && p->mark == 0) apply_rules(n, p, &f);
     if (f.lost) {
-        bt_pool_put(n->pool, p);
+        tell(n, from, to, p, UINT64_MAX);
+        sim_net_bury(n, p);
         return;
     }
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
-    uint64_t at = n->agenda->now + base_delay(n, a, b) + f.extra_ns, number = ++path->sent;
+    uint64_t at = n->agenda->now + base_delay(n, sim_net_role(n, from), sim_net_role(n, to)) + f.extra_ns;
+    uint64_t number = ++path->sent;
     if (!f.free_order) {
         if (at < path->last_ns) at = path->last_ns;
         path->last_ns = at;
     }
+    if (at - n->agenda->now >= n->late_ns) p->mark |= SIM_MARK_LATE;
     struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
+    tell(n, from, to, p, at);
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
         twin->mark = SIM_MARK_DUPLICATE;
@@ -205,8 +211,39 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
     }
 }
 
+void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+{
+    struct sim_net *n = ctx;
+    uint32_t to = sim_net_node(n, &p->dst);
+    n->packets++;
+    p->mark = 0;
+    sim_buffer_give(p, &n->wire);
+    if (to == UINT32_MAX) {
+        sim_net_bury(n, p);
+        return;
+    }
+    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
+    if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
+        n->seen.cut_off++;
+        tell(n, from, to, p, UINT64_MAX);
+        sim_net_bury(n, p);
+        return;
+    }
+    travel(n, from, to, p);
+}
+
+void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
+{
+    p->mark = SIM_MARK_GARBAGE;
+    n->seen.garbage++;
+    sim_agenda_push(n->agenda, n->agenda->now,
+                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
+}
+
 void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
+    sim_buffer_give(p, &n->holder[to]);
+    if (from == UINT16_MAX) return;
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];

@@ -5,6 +5,7 @@
 #define BOBTAIL_SIM_NET_H
 
 #include "base/pkt.h"
+#include "buffers.h"
 #include "event.h"
 #include "scenario.h"
 
@@ -29,7 +30,9 @@ struct sim_path {
 struct sim_net {
     const struct sim_scenario *s;
     struct sim_agenda *agenda;
-    struct bt_pool *pool;
+    struct sim_buffers *buffers;
+    struct sim_holder wire;    /* packets in flight */
+    struct sim_holder *holder; /* one per node */
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
     struct sim_path *path;         /* nodes × nodes */
     uint8_t *cut;                  /* per node: cut off from routers */
@@ -37,12 +40,16 @@ struct sim_net {
     bool calm; /* faults are over */
     uint64_t load_start_ns;
     uint16_t arrive_kind; /* event kind of an arrival */
+    uint64_t late_ns;     /* packets slower than this carry SIM_MARK_LATE */
+    /* Told of every packet a node sent and what becomes of it: arrives_ns, or UINT64_MAX when it dies here. */
+    void (*watch)(void *ctx, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns);
+    void *watch_ctx;
     struct sim_faults_seen seen;
     uint64_t packets;
 };
 
-void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda, struct bt_pool *pool,
-                  uint16_t arrive_kind);
+void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
+                  struct sim_buffers *buffers, uint16_t arrive_kind);
 void sim_net_free(struct sim_net *n);
 uint32_t sim_net_nodes(const struct sim_net *n);
 enum sim_role sim_net_role(const struct sim_net *n, uint32_t node);
@@ -53,10 +60,15 @@ uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a);
 enum sim_packet sim_packet_of(const struct bt_pkt *p);
 /* bt_io_sim_net.send: takes the packet over; it arrives, or dies here. ctx is the sim_net. */
 void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p);
-/* To be called when an arrival event fires and the node is alive: counts realised faults. */
+/* A packet from nowhere, marked as garbage, arrives at once. */
+void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p);
+/* To be called when an arrival event fires and the node is alive: counts realised faults and makes the
+ * packet the node's. */
 void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
-/* A copy of the same bytes and addresses; NULL when the pool is empty. */
+/* A copy of the same bytes and addresses, in flight; NULL when no buffer is left. */
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
+/* A packet in flight dies. */
+void sim_net_bury(struct sim_net *n, struct bt_pkt *p);
 /* Total of all faults seen. */
 uint64_t sim_faults_total(const struct sim_faults_seen *f);
 

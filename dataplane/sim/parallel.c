@@ -26,7 +26,7 @@ struct pool {
   const void *ctx;
 };
 
-static void *shared(size_t bytes) {
+void *sim_shared(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
@@ -74,7 +74,7 @@ int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const 
                  void *results, int *signals) {
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
-  struct pool p = {shared(sizeof(struct board)), shared((size_t)n * size + 1), n, size, fn, ctx};
+  struct pool p = {sim_shared(sizeof(struct board)), sim_shared((size_t)n * size + 1), n, size, fn, ctx};
   if (p.board == NULL || p.slots == NULL) return -1;
   if (signals != NULL) memset(signals, 0, n * sizeof *signals);
   pid_t pids[MAX_JOBS] = {0};

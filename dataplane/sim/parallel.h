@@ -17,4 +17,7 @@ typedef void sim_item_fn(const void *ctx, uint32_t i, void *result);
 int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx,
                  void *results, int *signals);
 
+/* Zeroed memory that forked processes share; NULL when there is none. */
+void *sim_shared(size_t bytes);
+
 #endif

@@ -171,6 +171,7 @@ static void read_events(struct sim_yaml *y, yaml_node_t *list, struct sim_scenar
             return;
         }
         sim_yaml_fields(y, item, where, event_fields, ARRAY(event_fields), NULL, &s->event[i]);
+        s->event[i].number = (uint32_t)i;
         s->events_n++;
     }
 }

@@ -58,6 +58,7 @@ struct sim_happening {
     uint64_t at_ns, for_ns; /* at counts from the start of the load */
     uint32_t target;        /* index, taken modulo the number of such nodes */
     uint32_t value;         /* depth */
+    uint32_t number;        /* place in the file; --without=event<number> leaves it out */
 };
 
 /* What a run must show. Without reference it is only printed. */

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail-sim: options in, one of the simulator's commands out.
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+
+static const char usage_text[] =
+    "usage: bobtail-sim COMMAND [FILE.yaml] [options]\n"
+    "\n"
+    "Runs the shipped router, server and client cores under virtual time.\n"
+    "\n"
+    "commands\n"
+    "  run FILE              one seed of a scenario, everything printed\n"
+    "  sweep [FILE]          many seeds of a fault scenario\n"
+    "  figures [FILE]        the queueing figures, judged against theory\n"
+    "\n"
+    "options\n"
+    "  --seed=N              run, figures: this seed instead of the file's\n"
+    "  --requests=N          this many RPCs instead of the file's\n"
+    "  --without=NAME[,...]  leave out faults by name, events as event0, event1, ..., or garbage\n"
+    "  --json=FILE           run: the result as JSON\n"
+    "  --seeds=N --first=S   sweep: N seeds from S on (default 2000 from 1)\n"
+    "  --stop                sweep: stop at the first failing seed\n"
+    "  --long                figures: also the cells at load 0.95\n"
+    "  --only=TEXT           figures: only cells whose name contains TEXT\n"
+    "  -j N, --jobs=N        processes (default 2)\n"
+    "  --measurements=FILE   write a JSON list of {name, value, unit}\n"
+    "  --quiet               sweep: do not search for the smallest failing case\n"
+    "  --help, --version\n"
+    "\n"
+    "exit code: 0 every invariant and bound held, 1 one did not, 2 usage or input error\n";
+
+enum { O_SEED = 256, O_REQUESTS, O_WITHOUT, O_JSON, O_SEEDS, O_FIRST, O_STOP, O_LONG, O_ONLY, O_MEASURE, O_QUIET, O_HELP, O_VERSION };
+
+static const struct option long_options[] = {
+    {"seed", required_argument, NULL, O_SEED},   {"requests", required_argument, NULL, O_REQUESTS},
+    {"without", required_argument, NULL, O_WITHOUT}, {"json", required_argument, NULL, O_JSON},
+    {"seeds", required_argument, NULL, O_SEEDS}, {"first", required_argument, NULL, O_FIRST},
+    {"stop", no_argument, NULL, O_STOP},         {"long", no_argument, NULL, O_LONG},
+    {"only", required_argument, NULL, O_ONLY},   {"jobs", required_argument, NULL, 'j'},
+    {"measurements", required_argument, NULL, O_MEASURE}, {"quiet", no_argument, NULL, O_QUIET},
+    {"help", no_argument, NULL, O_HELP},         {"version", no_argument, NULL, O_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static uint64_t whole(const char *name, const char *text, uint64_t least, uint64_t most)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || *text == '-' || v < least || v > most) {
+        fprintf(stderr, "bobtail-sim: %s must be %llu..%llu; got %s\n", name, (unsigned long long)least,
+                (unsigned long long)most, text);
+        exit(2);
+    }
+    return v;
+}
+
+static void take(struct sim_options *o, int c)
+{
+    switch (c) {
+    case O_SEED: o->seed = whole("--seed", optarg, 1, (uint64_t)9e15); break;
+    case O_REQUESTS: o->requests = whole("--requests", optarg, 1, 100000000); break;
+    case O_WITHOUT: o->without = optarg; break;
+    case O_JSON: o->json = optarg; break;
+    case O_SEEDS: o->seeds = (uint32_t)whole("--seeds", optarg, 1, 100000000); break;
+    case O_FIRST: o->first = whole("--first", optarg, 1, (uint64_t)9e15); break;
+    case O_STOP: o->stop = true; break;
+    case O_LONG: o->long_run = true; break;
+    case O_ONLY: o->only = optarg; break;
+    case O_MEASURE: o->measurements = optarg; break;
+    case O_QUIET: o->quiet = true; break;
+    case 'j': o->jobs = (unsigned)whole("--jobs", optarg, 1, 64); break;
+    case O_HELP: fputs(usage_text, stdout); exit(0);
+    case O_VERSION: puts("bobtail-sim " BOBTAIL_VERSION); exit(0);
+    default: fputs("bobtail-sim: see bobtail-sim --help\n", stderr); exit(2);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name, *file;
+        int (*run)(const struct sim_options *);
+    } commands[] = {
+        {"run", NULL, sim_command_run},
+        {"sweep", "dataplane/tests/sim/faults.yaml", sim_command_sweep},
+        {"figures", "dataplane/tests/sim/figures.yaml", sim_command_figures},
+    };
+    struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
+    int c;
+    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) take(&o, c);
+    const char *name = optind < argc ? argv[optind] : "";
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) != 0) continue;
+        o.file = optind + 1 < argc ? argv[optind + 1] : commands[i].file;
+        if (o.file == NULL || optind + 2 < argc) {
+            fprintf(stderr, "bobtail-sim: %s takes %s FILE\n", name, o.file == NULL ? "a" : "one");
+            return 2;
+        }
+        return commands[i].run(&o);
+    }
+    fprintf(stderr, "bobtail-sim: %s%s; see bobtail-sim --help\n", *name == '\0' ? "no command" : "unknown command ", name);
+    return 2;
+}

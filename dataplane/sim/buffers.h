@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packet buffers with a holder each: a crash takes back exactly what the crashed node held, a
+// leak names its node, and giving back twice is seen.
+#ifndef BOBTAIL_SIM_BUFFERS_H
+#define BOBTAIL_SIM_BUFFERS_H
+
+#include "base/pkt.h"
+
+struct sim_buffers;
+
+/* A node's view of the buffers; nodes 0…n−1 hold packets, node n is the network. */
+struct sim_holder {
+    struct bt_pool pool; /* first, so that &h->pool is the interface */
+    struct sim_buffers *all;
+    struct sim_buffer *held; /* list */
+    uint32_t count;
+};
+
+struct sim_buffer {
+    struct bt_pkt pkt; /* first */
+    struct sim_holder *holder; /* NULL: free */
+    struct sim_buffer *prev, *next;
+    uint8_t bytes[BT_PKT_HEADROOM + BT_PKT_BUFFER];
+};
+
+struct sim_buffers {
+    struct sim_buffer *slab;
+    struct sim_buffer *free;
+    uint32_t count, left;
+    uint32_t twice; /* packets given back that were free already */
+};
+
+/* count buffers in lazily touched memory. */
+void sim_buffers_init(struct sim_buffers *b, uint32_t count);
+void sim_buffers_free(struct sim_buffers *b);
+void sim_holder_init(struct sim_holder *h, struct sim_buffers *b);
+/* Moves a packet to another holder. */
+void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to);
+/* Frees everything a node holds and returns how many that were. */
+uint32_t sim_holder_drop_all(struct sim_holder *h);
+
+/* Zeroed page-aligned memory that costs nothing until touched; aborts when there is none. */
+void *sim_memory(size_t bytes);
+void sim_memory_free(void *p, size_t bytes);
+
+#endif

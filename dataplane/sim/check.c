@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger of invariants. It looks at packets on the wire and at published statistics, and at
+// the truth only a simulation has: where every packet is at this very moment.
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "router/router_config.h"
+#include "wire/feedback.h"
+#include "wire/r2p2.h"
+#include "world.h"
+
+#define MS 1000000ULL
+
+const char *const sim_invariant_names[SIM_INVARIANTS] = {
+    "exactly-once",  "content",    "one-execution", "served",  "reply-first", "own-bound", "true-bound", "fifo",    "hold-time",
+    "membership",    "unchanged",  "credits",       "capacity", "service",    "buffers",   "progress",   "expected",
+};
+
+void sim_ledger_init(struct sim_world *w)
+{
+    struct sim_ledger *l = &w->ledger;
+    memset(l, 0, sizeof *l);
+    l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
+    l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
+    if (l->credit == NULL || l->last_arrival == NULL) abort();
+    l->t_loss_ns = w->s->device == BT_DEVICE_SRIOV ? 2 * MS : 200 * MS;
+}
+
+void sim_ledger_free(struct sim_world *w)
+{
+    free(w->ledger.credit);
+    free(w->ledger.last_arrival);
+}
+
+void sim_breach(struct sim_world *w, enum sim_invariant inv, const char *fmt, ...)
+{
+    struct sim_verdict *v = &w->ledger.verdict;
+    if (v->first[0] == '\0') {
+        char text[160];
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        v->first_ns = w->agenda.now;
+        snprintf(v->first, sizeof v->first, "%s at %.6f ms: %s", sim_invariant_names[inv], (double)w->agenda.now / 1e6,
+                 text);
+    }
+    v->broken[inv]++;
+}
+
+static struct sim_credit *credit_of(struct sim_world *w, uint32_t router, uint32_t server)
+{
+    return &w->ledger.credit[(size_t)router * w->s->workers + server];
+}
+
+static void excuse(struct sim_world *w, struct sim_credit *c, uint64_t until)
+{
+    (void)w;
+    if (until > c->excused_until) c->excused_until = until;
+}
+
+/* After a restart of either side the router knows a worker again when REQ0s of the old life have
+ * arrived or been written off and one more FEEDBACK has told so. */
+void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server)
+{
+    struct sim_credit *c = credit_of(w, router, server);
+    excuse(w, c, w->agenda.now + 2 * w->ledger.t_loss_ns + 150 * MS);
+    c->received = c->served = 0;
+    c->left = false;
+}
+
+/* sim_net.watch: every packet as it leaves, with its time of arrival. */
+void sim_check_watch(void *ctx, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns)
+{
+    struct sim_world *w = ctx;
+    enum sim_role a = sim_net_role(&w->net, from), b = sim_net_role(&w->net, to);
+    bool out = a == SIM_ROUTER && b == SIM_SERVER, back = a == SIM_SERVER && b == SIM_ROUTER;
+    if ((!out && !back) || arrives_ns == UINT64_MAX) return;
+    uint32_t router = (out ? from : to) - w->net.first[SIM_ROUTER];
+    uint32_t server = (out ? to : from) - w->net.first[SIM_SERVER];
+    struct sim_credit *c = credit_of(w, router, server);
+    if (out && sim_packet_of(p) == SIM_PKT_REQ0) c->in_flight++;
+    if ((p->mark & SIM_MARK_LATE) != 0) excuse(w, c, arrives_ns + w->ledger.t_loss_ns + 150 * MS);
+}
+
+void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p)
+{
+    if (from == UINT16_MAX || (p->mark & SIM_MARK_DUPLICATE) != 0 || sim_packet_of(p) != SIM_PKT_REQ0) return;
+    if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER) return;
+    credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER])->in_flight--;
+}
+
+static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t server, uint32_t n, uint32_t more)
+{
+    struct sim_credit *c = credit_of(w, router, server);
+    uint64_t received = 0, served = 0;
+    if (w->agenda.now < c->excused_until || server < w->s->legacy_workers || !w->server[server].up) return;
+    if (!sim_server_counts(w, server, router, &received, &served)) return;
+    sim_checked(&w->ledger.verdict, SIM_INV_TRUE_BOUND);
+    uint64_t backlog = received - served + c->in_flight + more;
+    if (backlog > n) {
+        sim_breach(w, SIM_INV_TRUE_BOUND,
+                   "router %u has %llu requests at worker %u, n is %u (%llu on the way, %llu received, %llu served)", router,
+                   (unsigned long long)backlog, server, n, (unsigned long long)c->in_flight,
+                   (unsigned long long)received, (unsigned long long)served);
+    }
+}
+
+static void check_order(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
+{
+    uint64_t *last = &w->ledger.last_arrival[router];
+    sim_checked(&w->ledger.verdict, SIM_INV_FIFO);
+    if (p->t_rx_ns < *last) {
+        sim_breach(w, SIM_INV_FIFO, "router %u sent a request %.3f ms older than the one before", router,
+                   (double)(*last - p->t_rx_ns) / 1e6);
+    }
+    *last = p->t_rx_ns;
+    sim_checked(&w->ledger.verdict, SIM_INV_HOLD_TIME);
+    if (w->agenda.now - p->t_rx_ns > w->s->max_queue_ns + 2 * MS) {
+        sim_breach(w, SIM_INV_HOLD_TIME, "router %u held a request for %.3f ms", router,
+                   (double)(w->agenda.now - p->t_rx_ns) / 1e6);
+    }
+}
+
+static void check_forward(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p, uint32_t more)
+{
+    struct bt_router_member_stats m;
+    if (!sim_router_row(w, router, server, &m)) {
+        sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, which is no member", router, server);
+        return;
+    }
+    bool sticky = (p->data[2] & 0x0F) == BT_POLICY_STICKY;
+    sim_checked(&w->ledger.verdict, SIM_INV_MEMBERSHIP);
+    if ((!m.joined && !m.legacy) || m.leaving || credit_of(w, router, server)->left) {
+        sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, joined %d, leaving %d, said LEAVE %d", router,
+                   server, m.joined, m.leaving, credit_of(w, router, server)->left);
+    }
+    if (sticky || w->s->policy != BT_ROUTER_JBSQ) return;
+    check_order(w, router, p);
+    sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
+    if (m.outstanding > m.n) {
+        sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router,
+                   m.outstanding, server, m.n);
+    }
+    check_true_bound(w, router, server, m.n, more);
+}
+
+void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q)
+{
+    if (!w->watching) return;
+    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
+        uint32_t node = sim_net_node(&w->net, &p->dst);
+        if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX) continue;
+        if (sim_net_role(&w->net, node) != SIM_SERVER) {
+            sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent a request to a node that is no worker", router);
+            continue;
+        }
+        uint32_t more = 1;
+        for (const struct bt_pkt *x = q->head; x != p; x = x->next) more += bt_addr_eq(&x->dst, &p->dst);
+        check_forward(w, router, node - w->net.first[SIM_SERVER], p, more);
+    }
+}
+
+static void check_counts(struct sim_world *w, uint32_t server, uint32_t router, const struct bt_feedback *fb)
+{
+    struct sim_credit *c = credit_of(w, router, server);
+    sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
+    if (fb->served > fb->received || fb->served < c->served || fb->received < c->received) {
+        sim_breach(w, SIM_INV_SERVED, "worker %u told router %u received %llu served %llu after %llu and %llu", server,
+                   router, (unsigned long long)fb->received, (unsigned long long)fb->served,
+                   (unsigned long long)c->received, (unsigned long long)c->served);
+    }
+    c->received = fb->received;
+    c->served = fb->served;
+}
+
+static void check_reply_first(struct sim_world *w, uint32_t server, const struct bt_feedback *fb)
+{
+    if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & BT_FEEDBACK_DROPPED) != 0) return;
+    uint32_t number = sim_request_of(w, &fb->client, fb->req_id);
+    if (number == UINT32_MAX) return;
+    const struct sim_request *r = &w->request[number];
+    sim_checked(&w->ledger.verdict, SIM_INV_REPLY_FIRST);
+    if ((r->flags & SIM_RQ_REPLIED) == 0) {
+        sim_breach(w, SIM_INV_REPLY_FIRST, "worker %u sent FEEDBACK for request %u before the end of its reply", server,
+                   number);
+    }
+}
+
+static void note_reply(struct sim_world *w, const struct bt_pkt *p)
+{
+    if ((p->data[3] & 0x40) == 0) return;
+    uint32_t number = sim_request_of(w, &p->dst, (uint16_t)(p->data[4] << 8 | p->data[5]));
+    if (number != UINT32_MAX) w->request[number].flags |= SIM_RQ_REPLIED;
+}
+
+void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q)
+{
+    if (!w->watching) return;
+    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
+        enum sim_packet kind = sim_packet_of(p);
+        struct bt_r2p2_hdr h;
+        struct bt_feedback fb;
+        if (kind == SIM_PKT_REPLY) note_reply(w, p);
+        if (kind != SIM_PKT_FEEDBACK) continue;
+        if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
+            bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
+            sim_breach(w, SIM_INV_SERVED, "worker %u sent a FEEDBACK no router can read", server);
+            continue;
+        }
+        uint32_t node = sim_net_node(&w->net, &p->dst);
+        if (fb.version > 0 && node != UINT32_MAX) check_counts(w, server, node - w->net.first[SIM_ROUTER], &fb);
+        check_reply_first(w, server, &fb);
+    }
+}
+
+void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
+{
+    struct bt_r2p2_hdr h;
+    struct bt_feedback fb;
+    uint32_t node = sim_net_node(&w->net, &p->src);
+    if (!w->watching || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER) return;
+    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
+        bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK || fb.version == 0) {
+        return;
+    }
+    struct sim_credit *c = credit_of(w, router, node - w->net.first[SIM_SERVER]);
+    uint32_t server = node - w->net.first[SIM_SERVER];
+    bool current = (uint16_t)fb.incarnation == (uint16_t)(w->server[server].life + SIM_FIRST_INCARNATION);
+    c->left = current && w->server[server].leaving && ((fb.flags & BT_FEEDBACK_LEAVE) != 0 || fb.n == 0);
+}
+
+void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request)
+{
+    struct sim_request *r = &w->request[request];
+    uint16_t life = (uint16_t)w->server[server].life;
+    sim_checked(&w->ledger.verdict, SIM_INV_ONE_EXECUTION);
+    if (r->executions > 0 && r->worker == server && r->life == life) {
+        sim_breach(w, SIM_INV_ONE_EXECUTION, "worker %u executes request %u a second time", server, request);
+    }
+    r->executions++;
+    r->worker = (uint16_t)server;
+    r->life = life;
+}
+
+void sim_check_ended(struct sim_world *w)
+{
+    for (uint64_t i = 0; i < w->requests_made; i++) {
+        const struct sim_request *r = &w->request[i];
+        sim_checked(&w->ledger.verdict, SIM_INV_EXACTLY_ONCE);
+        if (r->endings != (r->outcome != SIM_REFUSED)) {
+            sim_breach(w, SIM_INV_EXACTLY_ONCE, "request %llu ended %u times", (unsigned long long)i, r->endings);
+        }
+    }
+}
+
+static void check_idle_worker(struct sim_world *w, uint32_t router, uint32_t server)
+{
+    struct bt_router_member_stats m;
+    const struct sim_server *v = &w->server[server];
+    if (!sim_router_row(w, router, server, &m)) return;
+    sim_checked(&w->ledger.verdict, SIM_INV_CREDITS);
+    if (m.outstanding != 0) {
+        sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u counts %u outstanding at worker %u (sent %llu done %llu lost %llu)",
+                   router, m.outstanding, server, (unsigned long long)m.sent, (unsigned long long)m.done,
+                   (unsigned long long)m.lost);
+    }
+    uint32_t share = v->depth / w->s->routers, grant = v->legacy ? v->depth : share > 0 ? share : 1;
+    uint32_t want = grant < w->router[router].depth ? grant : w->router[router].depth;
+    sim_checked(&w->ledger.verdict, SIM_INV_CAPACITY);
+    if (!m.eligible || m.suspect || m.n != want) {
+        sim_breach(w, SIM_INV_CAPACITY, "idle, yet router %u sees worker %u with n %u (want %u), eligible %d, suspect %d, ejected %d",
+                   router, server, m.n, want, m.eligible, m.suspect, m.ejected);
+    }
+}
+
+void sim_check_idle(struct sim_world *w)
+{
+    for (uint32_t r = 0; r < w->s->routers; r++) {
+        struct bt_router_stats st;
+        sim_router_totals(w, r, &st);
+        if (st.held != 0) {
+            sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u holds %llu requests", r, (unsigned long long)st.held);
+        }
+        for (uint32_t k = 0; k < w->s->workers; k++) check_idle_worker(w, r, k);
+    }
+    for (uint32_t k = 0; k < w->s->workers; k++) {
+        for (uint32_t r = 0; r < w->s->routers; r++) {
+            uint64_t received = 0, served = 0;
+            if (!sim_server_counts(w, k, r, &received, &served)) continue;
+            sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
+            if (received != served) {
+                sim_breach(w, SIM_INV_SERVED, "idle, yet worker %u received %llu and served %llu for router %u", k,
+                           (unsigned long long)received, (unsigned long long)served, r);
+            }
+        }
+    }
+}
+
+void sim_check_probes(struct sim_world *w)
+{
+    for (uint64_t i = w->requests_main; i < w->requests_made; i++) {
+        sim_checked(&w->ledger.verdict, SIM_INV_SERVICE);
+        if (w->request[i].outcome == SIM_SUCCESS) continue;
+        sim_breach(w, SIM_INV_SERVICE, "the faults are over, yet probe %llu ended with outcome %u",
+                   (unsigned long long)(i - w->requests_main), w->request[i].outcome);
+    }
+}
+
+void sim_check_buffers(struct sim_world *w)
+{
+    if (w->buffers.twice > 0) {
+        sim_breach(w, SIM_INV_BUFFERS, "%u packets were given back or sent after they were free", w->buffers.twice);
+    }
+    for (uint32_t i = 0; i < sim_net_nodes(&w->net); i++) {
+        sim_checked(&w->ledger.verdict, SIM_INV_BUFFERS);
+        if (w->net.holder[i].count == 0) continue;
+        enum sim_role role = sim_net_role(&w->net, i);
+        static const char *const names[] = {"client", "router", "worker"};
+        sim_breach(w, SIM_INV_BUFFERS, "idle, yet %s %u keeps %u packets", names[role], i - w->net.first[role],
+                   w->net.holder[i].count);
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger: what must hold in every run, checked while it runs, kept apart from the code it judges.
+#ifndef BOBTAIL_SIM_CHECK_H
+#define BOBTAIL_SIM_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pkt.h"
+
+struct sim_world;
+
+enum sim_invariant {
+    SIM_INV_EXACTLY_ONCE,    /* every started request ends exactly once */
+    SIM_INV_CONTENT,         /* a reply belongs to its request, byte for byte */
+    SIM_INV_ONE_EXECUTION,   /* one worker life never executes one request twice */
+    SIM_INV_SERVED,          /* served <= received, both only grow, equal when idle */
+    SIM_INV_REPLY_FIRST,     /* FEEDBACK after the last packet of the reply */
+    SIM_INV_OWN_BOUND,       /* a router forwards only while outstanding < n */
+    SIM_INV_TRUE_BOUND,      /* what a router really has at a worker exceeds n only by late REQ0s */
+    SIM_INV_FIFO,            /* held requests leave in order of arrival */
+    SIM_INV_HOLD_TIME,       /* nothing is held longer than maxQueue */
+    SIM_INV_MEMBERSHIP,      /* nothing to a worker that left or never joined */
+    SIM_INV_UNCHANGED,       /* a rejected packet changes nothing */
+    SIM_INV_CREDITS,         /* idle => no credit outstanding anywhere */
+    SIM_INV_CAPACITY,        /* idle => every worker eligible with its full n */
+    SIM_INV_SERVICE,         /* after the faults every probe succeeds */
+    SIM_INV_BUFFERS,         /* no packet buffer is kept for ever */
+    SIM_INV_PROGRESS,        /* nothing hangs and no timer spins */
+    SIM_INV_EXPECTED,        /* a scenario's own expectation */
+    SIM_INVARIANTS
+};
+
+/* What a run is told about its invariants; plain data, so it can cross processes. */
+struct sim_verdict {
+    uint32_t broken[SIM_INVARIANTS]; /* times */
+    uint64_t checked[SIM_INVARIANTS];
+    uint64_t first_ns;
+    char first[200]; /* the first breach in words */
+};
+
+/* Per router and worker. */
+struct sim_credit {
+    uint64_t in_flight;      /* REQ0 on the way */
+    uint64_t excused_until;  /* truth may exceed n before this time: late REQ0, restart */
+    uint64_t received, served; /* highest seen in FEEDBACK the worker emitted in this life */
+    bool left;               /* the last FEEDBACK the router got said LEAVE or n = 0 */
+};
+
+struct sim_ledger {
+    struct sim_verdict verdict;
+    struct sim_credit *credit; /* routers × workers */
+    uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
+    uint64_t t_loss_ns;
+};
+
+extern const char *const sim_invariant_names[SIM_INVARIANTS];
+
+void sim_ledger_init(struct sim_world *w);
+void sim_ledger_free(struct sim_world *w);
+/* Notes a breach: name it, say what was seen. */
+void sim_breach(struct sim_world *w, enum sim_invariant inv, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static inline void sim_checked(struct sim_verdict *v, enum sim_invariant inv)
+{
+    v->checked[inv]++;
+}
+
+/* Called with what a node is about to send, before the driver takes it. */
+void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q);
+void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q);
+/* sim_net.watch; ctx is the world. */
+void sim_check_watch(void *ctx, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns);
+/* A packet that was on its way is no more: it reached its node, dead or alive. */
+void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p);
+/* A router is about to read a FEEDBACK. */
+void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
+/* A router or a worker started anew. */
+void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server);
+void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request);
+/* At the end of the load, at the end of the idle time, at the very end. */
+void sim_check_ended(struct sim_world *w);
+void sim_check_idle(struct sim_world *w);
+void sim_check_probes(struct sim_world *w);
+void sim_check_buffers(struct sim_world *w);
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated client: the shipped bt_client under an open-loop application that fails over.
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/client.h"
+#include "world.h"
+
+enum { STRIKES = 3 }; /* consecutive timeouts before the next router is tried */
+
+static struct sim_client *at(const struct sim_world *w, uint32_t i)
+{
+    return &w->client[i];
+}
+
+static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome outcome)
+{
+    struct sim_world *w = c->n.world;
+    struct sim_request *r = &w->request[cookie];
+    sim_checked(&w->ledger.verdict, SIM_INV_EXACTLY_ONCE);
+    if (++r->endings > 1) {
+        sim_breach(w, SIM_INV_EXACTLY_ONCE, "request %u of client %u ended %u times (now %d, before %d)",
+                   (unsigned)cookie, c->n.index, r->endings, outcome, r->outcome);
+        return;
+    }
+    sim_integrate(w);
+    w->in_system--;
+    w->requests_ended++;
+    r->outcome = (uint8_t)outcome;
+    r->ended_ns = w->agenda.now;
+    if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0) w->window_done++;
+    if ((r->flags & SIM_RQ_DIRECT) != 0) return;
+    c->strikes = outcome == SIM_TIMEOUT ? c->strikes + 1 : 0;
+    if (c->strikes >= STRIKES && w->s->routers > 1) {
+        c->router = (c->router + 1) % w->s->routers;
+        c->strikes = 0;
+    }
+}
+
+static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const struct bt_reply_info *info)
+{
+    struct sim_client *c = arg;
+    struct sim_world *w = c->n.world;
+    const struct sim_request *r = &w->request[cookie];
+    uint8_t *body = w->scratch;
+    size_t len = bt_msg_copy(reply, body, SIM_BODY_MAX);
+    uint32_t want = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
+    sim_checked(&w->ledger.verdict, SIM_INV_CONTENT);
+    uint32_t number = sim_body_read(body, (uint32_t)len, NULL);
+    if (len != reply->len || len != want || number != cookie || info->req_id != r->id) {
+        sim_breach(w, SIM_INV_CONTENT, "request %u got a reply of %u bytes (want %u) that says %u", (unsigned)cookie,
+                   reply->len, want, number);
+    }
+    bt_client_done(c->core, reply);
+    end_request(c, cookie, SIM_SUCCESS);
+}
+
+static void on_timeout(void *arg, uint64_t cookie)
+{
+    end_request(arg, cookie, SIM_TIMEOUT);
+}
+
+static void on_error(void *arg, uint64_t cookie, int code)
+{
+    end_request(arg, cookie, code == BT_RPC_DROPPED ? SIM_DROPPED : SIM_ERROR);
+}
+
+void sim_client_start(struct sim_world *w, uint32_t i)
+{
+    struct sim_client *c = at(w, i);
+    sim_node_init(w, &c->n, SIM_CLIENT, i);
+    c->router = i % w->s->routers;
+    c->extensions = sim_uniform(&w->stream[SIM_STREAM_CLIENT]) >= w->s->plain_share;
+    struct bt_client_cfg cfg = {
+        .local = sim_addr(w, SIM_CLIENT, i, 0),
+        .mtu = 1500,
+        .max_pending = w->requests_wanted > 20000 ? 32768 : 4096,
+        .max_assemblies = 512,
+        .max_message = SIM_BODY_MAX,
+        .extensions = c->extensions,
+        .timers = bt_rpc_timers_for((enum bt_device_profile)w->s->device),
+        .seed = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]),
+        .pool = sim_node_pool(&c->n),
+        .ops = {on_success, on_timeout, on_error, c},
+    };
+    c->n.mem_n = bt_client_bytes(&cfg);
+    c->n.mem = sim_memory(c->n.mem_n);
+    c->core = bt_client_init(&cfg, c->n.mem, c->n.mem_n, w->agenda.now);
+    c->by_id = calloc(65536, sizeof *c->by_id);
+    if (c->core == NULL || c->by_id == NULL) {
+        sim_breach(w, SIM_INV_PROGRESS, "client %u could not be built", i);
+    }
+}
+
+void sim_client_run(struct sim_world *w, uint32_t i)
+{
+    struct sim_client *c = at(w, i);
+    struct bt_txq q;
+    struct bt_pkt *p;
+    bt_txq_init(&q);
+    while ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL) bt_client_rx(c->core, w->agenda.now, p, &q);
+    if (bt_client_next(c->core) <= w->agenda.now) bt_client_tick(c->core, w->agenda.now, &q);
+    sim_node_after(&c->n, &q, bt_client_next(c->core));
+}
+
+/* Shape and size of the next request, from streams no policy touches. */
+static uint8_t shape(struct sim_world *w, const struct sim_client *c, bool probe)
+{
+    const struct sim_scenario *s = w->s;
+    struct bt_rng *g = &w->stream[SIM_STREAM_SHAPE];
+    uint8_t flags = probe ? SIM_RQ_PROBE : 0;
+    if (sim_chance(g, s->long_requests)) flags |= SIM_RQ_LONG_REQUEST;
+    if (sim_chance(g, s->long_replies)) flags |= SIM_RQ_LONG_REPLY;
+    if (sim_chance(g, s->sticky)) flags |= SIM_RQ_STICKY;
+    if (sim_chance(g, s->direct)) flags |= SIM_RQ_DIRECT;
+    (void)c;
+    return flags;
+}
+
+static void start_request(struct sim_world *w, struct sim_client *c, uint32_t number, bool probe)
+{
+    struct sim_request *r = &w->request[number];
+    *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
+    r->flags = shape(w, c, probe);
+    r->service_ns = sim_dist_draw(&w->s->service, &w->stream[SIM_STREAM_SERVICE]);
+    uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
+    struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
+    uint32_t direct = sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
+    struct bt_request rq = {
+        .iov = &iov,
+        .iovcnt = 1,
+        .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? sim_addr(w, SIM_SERVER, direct, 0) : sim_addr(w, SIM_ROUTER, c->router, 0),
+        .timeout_ns = w->s->timeout_ns,
+        .cookie = number,
+        .policy = (r->flags & SIM_RQ_STICKY) != 0,
+    };
+    struct bt_txq q;
+    bt_txq_init(&q);
+    int id = bt_client_send(c->core, w->agenda.now, &rq, &q);
+    if (id < 0) {
+        r->outcome = SIM_REFUSED;
+        r->ended_ns = w->agenda.now;
+        w->requests_ended++;
+    } else {
+        r->id = (uint16_t)id;
+        c->by_id[id] = number + 1;
+        sim_integrate(w);
+        w->in_system++;
+    }
+    sim_node_after(&c->n, &q, bt_client_next(c->core));
+}
+
+void sim_client_load(struct sim_world *w)
+{
+    uint32_t number = (uint32_t)w->requests_made++;
+    uint32_t who = sim_below(&w->stream[SIM_STREAM_CLIENT], w->s->clients);
+    start_request(w, at(w, who), number, number >= w->requests_main);
+}
+
+uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id)
+{
+    uint32_t node = sim_net_node(&w->net, client);
+    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT) return UINT32_MAX;
+    return w->client[node].by_id[id] - 1;
+}
+
+uint64_t sim_client_state(const struct sim_world *w, uint32_t i)
+{
+    const struct sim_client *c = at(w, i);
+    return (uint64_t)bt_client_pending(c->core) * 0x9e3779b97f4a7c15ULL ^ bt_client_next(c->core) ^
+           (uint64_t)w->net.holder[c->n.node].count << 40;
+}
+
+void sim_client_stop(struct sim_world *w, uint32_t i)
+{
+    struct sim_client *c = at(w, i);
+    sim_memory_free(c->n.mem, c->n.mem_n);
+    free(c->by_id);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of bobtail-sim. Each returns the exit code: 0 held, 1 broken, 2 usage.
+#ifndef BOBTAIL_SIM_COMMANDS_H
+#define BOBTAIL_SIM_COMMANDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_options {
+    const char *file;         /* scenario or figure table */
+    const char *json;         /* --json FILE */
+    const char *measurements; /* --measurements FILE */
+    const char *without;      /* --without NAME,NAME: faults and events left out */
+    const char *only;         /* --only TEXT: figure cells whose name contains it */
+    uint64_t seed;            /* 0: the file's */
+    uint64_t requests;        /* 0: the file's */
+    uint32_t seeds;
+    uint64_t first;
+    unsigned jobs;
+    bool long_run; /* figures: the cells marked long too */
+    bool stop;     /* sweep: stop at the first failing seed */
+    bool quiet;
+};
+
+int sim_command_run(const struct sim_options *o);
+int sim_command_sweep(const struct sim_options *o);
+int sim_command_figures(const struct sim_options *o);
+
+/* Draws a scenario and applies --requests and --without; 0 or -1 with a message on stderr. */
+struct sim_template;
+struct sim_scenario;
+int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint64_t seed, struct sim_scenario *s);
+double sim_wall_seconds(void);
+
+#endif

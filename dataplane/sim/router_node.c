@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated router: the shipped bt_router behind the same two ports the program binds.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "router/router.h"
+#include "world.h"
+
+static struct sim_router *at(const struct sim_world *w, uint32_t i)
+{
+    return &w->router[i];
+}
+
+bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
+{
+    const struct sim_scenario *s = w->s;
+    struct bt_addr members[SIM_WORKERS_MAX];
+    for (uint32_t k = 0; k < s->workers; k++) members[k] = sim_addr(w, SIM_SERVER, k, 0);
+    struct bt_router_config cfg = {
+        .policy = (enum bt_router_policy)s->policy,
+        .forwarding = (enum bt_router_forwarding)s->forwarding,
+        .device = (enum bt_router_device)s->device,
+        .legacy_peers = s->legacy_workers > 0,
+        .depth = depth,
+        .central_limit = s->central_limit,
+        .max_queue_ns = s->max_queue_ns,
+        .request_timeout_ns = s->request_timeout_ns,
+        .hold_back_packets = s->hold_back_packets,
+        .hold_back_ns = s->hold_back_ns,
+        .members = members,
+        .members_n = s->workers,
+        .keys = s->tagged ? &w->keys : NULL,
+    };
+    struct bt_router_refusal why = {0};
+    at(w, i)->depth = depth;
+    if (bt_router_apply(at(w, i)->core, w->agenda.now, &cfg, &why)) return true;
+    sim_breach(w, SIM_INV_PROGRESS, "router %u refused its configuration: %s %s", i, why.field, why.reason);
+    return false;
+}
+
+void sim_router_start(struct sim_world *w, uint32_t i)
+{
+    struct sim_router *r = at(w, i);
+    if (r->life == 0) {
+        sim_node_init(w, &r->n, SIM_ROUTER, i);
+        r->depth = w->s->depth;
+    }
+    struct bt_router_setup setup = {
+        .max_members = w->s->workers,
+        .max_pairs = w->requests_wanted > 20000 ? 65536 : 4096,
+        .no_histograms = true,
+        .seed = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]),
+        .pool = sim_node_pool(&r->n),
+        .request_addr = sim_addr(w, SIM_ROUTER, i, 0),
+        .feedback_addr = sim_addr(w, SIM_ROUTER, i, 1),
+    };
+    if (r->n.mem == NULL) {
+        r->n.mem_n = bt_router_bytes(&setup);
+        r->n.mem = sim_memory(r->n.mem_n);
+    }
+    r->life++;
+    r->up = true;
+    r->n.wake_ns = UINT64_MAX;
+    r->core = bt_router_init(r->n.mem, r->n.mem_n, &setup, w->agenda.now);
+    if (r->core == NULL) {
+        fprintf(stderr, "bobtail-sim: router %u could not be built\n", i);
+        abort();
+    }
+    sim_router_configure(w, i, r->depth);
+    sim_router_run(w, i);
+}
+
+static void finish(struct sim_router *r, struct bt_txq *q)
+{
+    struct sim_world *w = r->n.world;
+    sim_check_router_tx(w, r->n.index, q);
+    sim_node_after(&r->n, q, bt_router_next(r->core));
+}
+
+/* FEEDBACK first, and what it frees leaves before the next request is looked at. */
+void sim_router_run(struct sim_world *w, uint32_t i)
+{
+    struct sim_router *r = at(w, i);
+    struct bt_txq q;
+    struct bt_pkt *p;
+    bt_txq_init(&q);
+    if (bt_router_next(r->core) <= w->agenda.now) {
+        bt_router_tick(r->core, w->agenda.now, &q);
+        finish(r, &q);
+    }
+    while ((p = sim_node_rx(&r->n, 1)) != NULL) {
+        sim_check_feedback_in(w, i, p);
+        bt_router_feedback(r->core, w->agenda.now, p, &q);
+        finish(r, &q);
+    }
+    while ((p = sim_node_rx(&r->n, 0)) != NULL) {
+        bt_router_request(r->core, w->agenda.now, p, &q);
+        finish(r, &q);
+    }
+    finish(r, &q);
+}
+
+void sim_router_stop(struct sim_world *w, uint32_t i)
+{
+    struct sim_router *r = at(w, i);
+    if (!r->up) return;
+    r->up = false;
+    bt_io_sim_flush(&r->n.io, sim_node_pool(&r->n));
+    sim_holder_drop_all(&w->net.holder[r->n.node]);
+    r->core = NULL;
+}
+
+bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out)
+{
+    return at(w, i)->up && bt_router_member(at(w, i)->core, w->agenda.now, worker, out);
+}
+
+void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
+{
+    bt_router_stats(at(w, i)->core, w->agenda.now, out);
+}
+
+uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
+{
+    const struct sim_router *r = at(w, i);
+    struct bt_router_stats st;
+    sim_router_totals(w, i, &st);
+    uint64_t sum = st.held * 1000003ULL + st.pairs * 10007ULL + st.outstanding;
+    for (uint32_t k = 0; k < w->s->workers; k++) {
+        struct bt_router_member_stats m;
+        if (!sim_router_row(w, i, k, &m)) continue;
+        const uint64_t parts[] = {m.sent, m.done, m.lost, m.reclaimed, m.n, m.outstanding, m.incarnation, m.feedback_age_ns,
+                                  (uint64_t)m.joined | (uint64_t)m.eligible << 1 | (uint64_t)m.suspect << 2 |
+                                      (uint64_t)m.ejected << 3 | (uint64_t)m.leaving << 4};
+        for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++) sum = (sum ^ parts[x]) * 0x100000001b3ULL;
+    }
+    return sum ^ bt_router_next(r->core) ^ (uint64_t)w->net.holder[r->n.node].count << 40;
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated worker: the shipped bt_server under an application that serves first come first served.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/server.h"
+#include "world.h"
+
+enum { RETRY_NS = 100000 };
+
+static struct sim_server *at(const struct sim_world *w, uint32_t i)
+{
+    return &w->server[i];
+}
+
+static void queue_push(struct sim_server *v, struct sim_job_waiting job)
+{
+    if (v->q_n == v->q_cap) {
+        uint32_t cap = v->q_cap > 0 ? v->q_cap * 2 : 64;
+        struct sim_job_waiting *ring = malloc(cap * sizeof *ring);
+        if (ring == NULL) abort();
+        for (uint32_t k = 0; k < v->q_n; k++) ring[k] = v->queue[(v->q_head + k) & (v->q_cap - 1)];
+        free(v->queue);
+        v->queue = ring;
+        v->q_cap = cap;
+        v->q_head = 0;
+    }
+    v->queue[(v->q_head + v->q_n++) & (v->q_cap - 1)] = job;
+}
+
+static void begin_next(struct sim_server *v)
+{
+    struct sim_world *w = v->n.world;
+    if (v->busy || v->q_n == 0) return;
+    sim_integrate(w);
+    v->busy = true;
+    w->in_service++;
+    uint64_t until = w->agenda.now + w->request[v->queue[v->q_head].request].service_ns;
+    sim_agenda_push(&w->agenda, until,
+                    (struct sim_event){.node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life});
+}
+
+static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
+{
+    struct sim_server *v = arg;
+    struct sim_world *w = v->n.world;
+    (void)txq;
+    uint64_t service = 0;
+    size_t len = bt_msg_copy(&rq->msg, w->scratch, SIM_BODY_MAX);
+    uint32_t number = sim_body_read(w->scratch, (uint32_t)len, &service);
+    sim_checked(&w->ledger.verdict, SIM_INV_CONTENT);
+    const struct sim_request *r = number < w->requests_made ? &w->request[number] : NULL;
+    if (r == NULL || len != rq->msg.len || service != r->service_ns || r->id != rq->req_id ||
+        sim_request_of(w, &rq->client, rq->req_id) != number) {
+        sim_breach(w, SIM_INV_CONTENT, "worker %u was handed %zu bytes that are no request it was sent (says %u)",
+                   v->n.index, len, number);
+        return;
+    }
+    sim_check_executed(w, v->n.index, number);
+    queue_push(v, (struct sim_job_waiting){rq->handle, number});
+    begin_next(v);
+}
+
+static void finish(struct sim_server *v, struct bt_txq *q)
+{
+    sim_check_server_tx(v->n.world, v->n.index, q);
+    sim_node_after(&v->n, q, bt_server_next(v->core));
+}
+
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
+{
+    struct sim_server *v = at(w, i);
+    if (!v->up || !v->busy || (uint16_t)v->life != life) return;
+    struct sim_job_waiting job = v->queue[v->q_head];
+    const struct sim_request *r = &w->request[job.request];
+    uint32_t len = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
+    struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, job.request, 0)};
+    struct bt_txq q;
+    bt_txq_init(&q);
+    int rc = bt_server_reply(v->core, w->agenda.now, job.handle, &iov, 1, &q);
+    if (rc == 0) {
+        sim_integrate(w);
+        w->in_service--;
+        v->busy = false;
+        v->q_head = (v->q_head + 1) & (v->q_cap - 1);
+        v->q_n--;
+    } else {
+        sim_breach(w, SIM_INV_PROGRESS, "worker %u cannot reply to request %u: code %d", i, job.request, rc);
+        sim_agenda_push(&w->agenda, w->agenda.now + RETRY_NS,
+                        (struct sim_event){.node = i, .kind = SIM_EVENT_DONE, .arg = (uint16_t)life});
+    }
+    begin_next(v);
+    finish(v, &q);
+}
+
+static void tell_routers(struct sim_server *v)
+{
+    struct sim_world *w = v->n.world;
+    struct bt_server_router list[SIM_ROUTERS_MAX];
+    for (uint32_t r = 0; r < w->s->routers; r++) {
+        list[r] = (struct bt_server_router){
+            .request = sim_addr(w, SIM_ROUTER, r, 0),
+            .feedback = sim_addr(w, SIM_ROUTER, r, 1),
+            .legacy = v->legacy,
+        };
+    }
+    struct bt_txq q;
+    bt_txq_init(&q);
+    if (bt_server_set_routers(v->core, w->agenda.now, list, (int)w->s->routers, &q) != 0) {
+        sim_breach(w, SIM_INV_PROGRESS, "worker %u refused its routers", v->n.index);
+    }
+    finish(v, &q);
+}
+
+static void build(struct sim_world *w, struct sim_server *v)
+{
+    bool large = w->requests_wanted > 20000;
+    struct bt_server_cfg cfg = {
+        .local = sim_addr(w, SIM_SERVER, v->n.index, 0),
+        .mtu = 1500,
+        .n = (uint16_t)v->depth,
+        .feedback_port = 9000,
+        .max_pending = large ? 16384 : 1024,
+        .max_assemblies = 64,
+        .max_done = 4096,
+        .max_held = 64,
+        .max_message = w->s->server_max_message,
+        .incarnation = SIM_FIRST_INCARNATION + v->life,
+        .timers = bt_rpc_timers_for((enum bt_device_profile)w->s->device),
+        .seed = {bt_rng_next(&w->stream[SIM_STREAM_CHOICE]), bt_rng_next(&w->stream[SIM_STREAM_CHOICE])},
+        .pool = sim_node_pool(&v->n),
+        .ops = {.on_request = on_request, .arg = v},
+    };
+    if (w->s->tagged) cfg.keys = w->keys;
+    if (v->n.mem == NULL) {
+        v->n.mem_n = bt_server_bytes(&cfg);
+        v->n.mem = sim_memory(v->n.mem_n);
+    }
+    v->core = bt_server_init(&cfg, v->n.mem, v->n.mem_n, w->agenda.now);
+    if (v->core == NULL) {
+        fprintf(stderr, "bobtail-sim: worker %u could not be built\n", v->n.index);
+        abort();
+    }
+}
+
+void sim_server_start(struct sim_world *w, uint32_t i)
+{
+    struct sim_server *v = at(w, i);
+    if (v->life == 0) {
+        sim_node_init(w, &v->n, SIM_SERVER, i);
+        v->depth = w->s->depth;
+        v->legacy = i < w->s->legacy_workers;
+    }
+    v->life++;
+    v->up = true;
+    v->leaving = false;
+    v->n.wake_ns = UINT64_MAX;
+    build(w, v);
+    tell_routers(v);
+}
+
+void sim_server_run(struct sim_world *w, uint32_t i)
+{
+    struct sim_server *v = at(w, i);
+    struct bt_txq q;
+    struct bt_pkt *p;
+    bt_txq_init(&q);
+    while ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL) bt_server_rx(v->core, w->agenda.now, p, &q);
+    if (bt_server_next(v->core) <= w->agenda.now) bt_server_tick(v->core, w->agenda.now, &q);
+    finish(v, &q);
+}
+
+/* kill -9: nothing is said, everything held is gone. */
+void sim_server_stop(struct sim_world *w, uint32_t i)
+{
+    struct sim_server *v = at(w, i);
+    if (!v->up) return;
+    sim_integrate(w);
+    if (v->busy) w->in_service--;
+    v->up = v->busy = false;
+    v->q_n = v->q_head = 0;
+    bt_io_sim_flush(&v->n.io, sim_node_pool(&v->n));
+    sim_holder_drop_all(&w->net.holder[v->n.node]);
+    v->core = NULL;
+}
+
+void sim_server_leave(struct sim_world *w, uint32_t i)
+{
+    struct sim_server *v = at(w, i);
+    struct bt_txq q;
+    bt_txq_init(&q);
+    v->leaving = !v->leaving;
+    if (v->leaving) {
+        bt_server_leave(v->core, w->agenda.now, &q);
+    } else {
+        bt_server_join(v->core, w->agenda.now, &q);
+    }
+    finish(v, &q);
+}
+
+void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth)
+{
+    struct sim_server *v = at(w, i);
+    struct bt_txq q;
+    bt_txq_init(&q);
+    v->depth = depth;
+    bt_server_set_n(v->core, w->agenda.now, (uint16_t)depth, &q);
+    finish(v, &q);
+}
+
+bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served)
+{
+    struct bt_server_router_state st;
+    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st)) return false;
+    *received = st.received;
+    *served = st.served;
+    return true;
+}
+
+uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
+{
+    const struct sim_server *v = at(w, i);
+    uint64_t sum = bt_server_backlog(v->core) + v->q_n * 1000003ULL, received, served;
+    for (uint32_t r = 0; r < w->s->routers; r++) {
+        if (!sim_server_counts(w, i, r, &received, &served)) continue;
+        sum = sum * 0x9e3779b97f4a7c15ULL + received * 31 + served;
+    }
+    return sum ^ bt_server_next(v->core) ^ (uint64_t)w->net.holder[v->n.node].count << 40;
+}

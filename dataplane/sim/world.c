@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run from the first JOIN to the verdict: load, drain, calm, probes, calm.
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ULL
+
+enum { START_MS = 1, LOAD_MS = 20, INSTANT_LIMIT = 300000 };
+
+struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port)
+{
+    return sim_net_addr(&w->net, w->net.first[role] + i, port);
+}
+
+uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i)
+{
+    return w->net.first[role] + i;
+}
+
+void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i)
+{
+    n->world = w;
+    n->index = i;
+    n->node = sim_node_of(w, role, i);
+    n->wake_ns = UINT64_MAX;
+    const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
+    bt_io_sim_init(&n->io, &w->link, n->node, ports);
+}
+
+struct bt_pool *sim_node_pool(struct sim_node *n)
+{
+    return &n->world->net.holder[n->node].pool;
+}
+
+struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
+{
+    struct bt_pkt *p = NULL;
+    return bt_io_rx(&n->io.io, local, &p, 1) == 1 ? p : NULL;
+}
+
+void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
+{
+    struct sim_world *w = n->world;
+    bt_io_tx(&n->io.io, q);
+    if (next_ns < w->agenda.now) next_ns = w->agenda.now;
+    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns) return;
+    n->wake_ns = next_ns;
+    sim_agenda_push(&w->agenda, next_ns, (struct sim_event){.node = n->node, .kind = SIM_EVENT_WAKE});
+}
+
+void sim_integrate(struct sim_world *w)
+{
+    uint64_t now = w->agenda.now, dt = now - w->integral_at_ns;
+    w->integral_at_ns = now;
+    if (dt == 0 || w->window_from_ns == 0 || w->window_to_ns != 0) return;
+    w->area += (double)w->in_system * (double)dt;
+    if (w->in_system > w->in_service && w->in_service < w->s->workers) w->idle_while_waiting_ns += (double)dt;
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+static struct sim_node *node_at(struct sim_world *w, uint32_t node, bool *up)
+{
+    enum sim_role role = sim_net_role(&w->net, node);
+    uint32_t i = node - w->net.first[role];
+    *up = role == SIM_CLIENT || (role == SIM_ROUTER ? w->router[i].up : w->server[i].up);
+    return role == SIM_CLIENT ? &w->client[i].n : role == SIM_ROUTER ? &w->router[i].n : &w->server[i].n;
+}
+
+static void run_node(struct sim_world *w, uint32_t node)
+{
+    enum sim_role role = sim_net_role(&w->net, node);
+    uint32_t i = node - w->net.first[role];
+    if (role == SIM_CLIENT) {
+        sim_client_run(w, i);
+    } else if (role == SIM_ROUTER) {
+        sim_router_run(w, i);
+    } else {
+        sim_server_run(w, i);
+    }
+}
+
+static uint64_t node_state(struct sim_world *w, uint32_t node)
+{
+    enum sim_role role = sim_net_role(&w->net, node);
+    uint32_t i = node - w->net.first[role];
+    return role == SIM_CLIENT ? sim_client_state(w, i) : role == SIM_ROUTER ? sim_router_state(w, i) : sim_server_state(w, i);
+}
+
+/* what must be rejected must change nothing but a counter. */
+static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, const char *what)
+{
+    char head[40] = "";
+    for (uint32_t i = 0; i < p->len && i < 12; i++) snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
+    run_node(w, n->node); /* whatever is due anyway */
+    uint64_t before = node_state(w, n->node);
+    sim_buffer_give(p, &w->net.holder[n->node]);
+    if (bt_io_sim_arrive(&n->io, p) != 0) {
+        bt_pool_put(sim_node_pool(n), p);
+        return;
+    }
+    run_node(w, n->node);
+    sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
+    if (node_state(w, n->node) != before) {
+        static const char *const names[] = {"client", "router", "worker"};
+        enum sim_role role = sim_net_role(&w->net, n->node);
+        sim_breach(w, SIM_INV_UNCHANGED, "%s packet (%s…) changed %s %u", what, head, names[role], n->index);
+    }
+}
+
+static void on_arrive(struct sim_world *w, const struct sim_event *ev)
+{
+    struct bt_pkt *p = ev->ptr;
+    bool up = false;
+    struct sim_node *n = node_at(w, ev->node, &up);
+    sim_check_req0_gone(w, ev->arg, ev->node, p);
+    if (!up) {
+        w->net.seen.to_the_dead++;
+        sim_net_bury(&w->net, p);
+        return;
+    }
+    uint8_t mark = p->mark;
+    sim_net_arrived(&w->net, ev->arg, ev->node, p);
+    p->mark = 0;
+    if ((mark & (SIM_MARK_GARBAGE | SIM_MARK_CORRUPTED)) != 0) {
+        on_bad_packet(w, n, p, (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted");
+    } else if (bt_io_sim_arrive(&n->io, p) == 0) {
+        run_node(w, ev->node);
+    } else {
+        bt_pool_put(sim_node_pool(n), p);
+    }
+}
+
+static void on_wake(struct sim_world *w, const struct sim_event *ev)
+{
+    bool up = false;
+    struct sim_node *n = node_at(w, ev->node, &up);
+    if (!up || n->wake_ns != ev->t) return; /* an earlier wish was granted since */
+    n->wake_ns = UINT64_MAX;
+    run_node(w, ev->node);
+}
+
+static void on_load(struct sim_world *w)
+{
+    uint64_t measured_from = (uint64_t)((double)w->requests_main * w->s->warmup);
+    if (w->requests_made == measured_from) {
+        sim_integrate(w);
+        w->window_from_ns = w->agenda.now;
+    }
+    if (w->requests_made >= measured_from && w->requests_made < w->requests_main) w->window_arrivals++;
+    sim_client_load(w);
+    if (w->requests_made == w->requests_main) {
+        sim_integrate(w);
+        w->window_to_ns = w->load_end_ns = w->agenda.now;
+    }
+    if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted) return;
+    const struct sim_dist gap = {w->s->fixed_arrivals ? SIM_DIST_DETERMINISTIC : SIM_DIST_EXPONENTIAL, w->gap_ns, 0};
+    uint64_t wait = sim_dist_draw(&gap, &w->stream[SIM_STREAM_ARRIVAL]);
+    if (sim_chance(&w->stream[SIM_STREAM_ARRIVAL], w->s->burst)) wait = 0;
+    sim_agenda_push(&w->agenda, w->agenda.now + wait, (struct sim_event){.kind = SIM_EVENT_LOAD});
+}
+
+static void on_garbage(struct sim_world *w)
+{
+    if (w->net.calm) return;
+    sim_garbage(w);
+    double wait = -1e9 / w->s->garbage_per_second * __builtin_log(sim_uniform(&w->stream[SIM_STREAM_GARBAGE]));
+    sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
+}
+
+static void dispatch(struct sim_world *w, const struct sim_event *ev)
+{
+    switch (ev->kind) {
+    case SIM_EVENT_ARRIVE: on_arrive(w, ev); break;
+    case SIM_EVENT_WAKE: on_wake(w, ev); break;
+    case SIM_EVENT_LOAD: on_load(w); break;
+    case SIM_EVENT_DONE: sim_server_done(w, ev->node, ev->arg); break;
+    case SIM_EVENT_HAPPENING: sim_happen(w, &w->s->event[ev->node]); break;
+    case SIM_EVENT_BACK: sim_come_back(w, &w->s->event[ev->node]); break;
+    default: on_garbage(w); break;
+    }
+}
+
+/* Runs until `until`, or until `enough` requests have ended; false when something is stuck. */
+static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
+{
+    struct sim_event ev;
+    while (!w->stuck && w->requests_ended < enough && sim_agenda_next(&w->agenda) <= until_ns) {
+        if (!sim_agenda_pop(&w->agenda, &ev)) break;
+        w->events++;
+        if (ev.t != w->instant_ns) {
+            w->instant_ns = ev.t;
+            w->instant_events = 0;
+        }
+        if (++w->instant_events > INSTANT_LIMIT) {
+            sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind, ev.node);
+            w->stuck = true;
+        }
+        dispatch(w, &ev);
+    }
+    return !w->stuck;
+}
+
+/* --- the run ------------------------------------------------------------------------------------ */
+
+static void *zeroed(size_t n, size_t size)
+{
+    void *p = calloc(n > 0 ? n : 1, size);
+    if (p == NULL) {
+        fprintf(stderr, "bobtail-sim: out of memory\n");
+        abort();
+    }
+    return p;
+}
+
+static void build(struct sim_world *w, const struct sim_scenario *s)
+{
+    w->s = s;
+    w->requests_main = s->requests;
+    w->requests_wanted = s->requests + s->probes;
+    sim_agenda_init(&w->agenda);
+    w->agenda.now = START_MS * MS;
+    sim_buffers_init(&w->buffers, 1 << 18);
+    sim_net_init(&w->net, s, &w->agenda, &w->buffers, SIM_EVENT_ARRIVE);
+    sim_ledger_init(w);
+    w->watching = s->faults_n > 0 || s->events_n > 0;
+    w->net.late_ns = w->ledger.t_loss_ns / 4;
+    w->net.watch = w->watching ? sim_check_watch : NULL;
+    w->net.watch_ctx = w;
+    w->link = (struct bt_io_sim_net){sim_net_send, &w->net, &w->agenda.now};
+    for (int i = 0; i < SIM_STREAMS; i++) sim_stream_seed(&w->stream[i], s->seed, (enum sim_purpose)i);
+    w->keys.key[0].id = 7;
+    for (int i = 0; i < 16; i++) w->keys.key[0].bytes[i] = (uint8_t)bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
+    w->client = zeroed(s->clients, sizeof *w->client);
+    w->router = zeroed(s->routers, sizeof *w->router);
+    w->server = zeroed(s->workers, sizeof *w->server);
+    w->request = zeroed(w->requests_wanted, sizeof *w->request);
+    w->gap_ns = s->service.mean_ns / (s->workers * s->load) / (1 - s->burst);
+}
+
+static void tear_down(struct sim_world *w)
+{
+    for (uint32_t i = 0; i < w->s->clients; i++) sim_client_stop(w, i);
+    for (uint32_t i = 0; i < w->s->routers; i++) {
+        sim_router_stop(w, i);
+        sim_memory_free(w->router[i].n.mem, w->router[i].n.mem_n);
+    }
+    for (uint32_t i = 0; i < w->s->workers; i++) {
+        sim_server_stop(w, i);
+        sim_memory_free(w->server[i].n.mem, w->server[i].n.mem_n);
+        free(w->server[i].queue);
+    }
+    free(w->client);
+    free(w->router);
+    free(w->server);
+    free(w->request);
+    sim_ledger_free(w);
+    sim_net_free(&w->net);
+    sim_buffers_free(&w->buffers);
+    sim_agenda_free(&w->agenda);
+}
+
+static void start(struct sim_world *w)
+{
+    const struct sim_scenario *s = w->s;
+    for (uint32_t i = 0; i < s->clients; i++) sim_client_start(w, i);
+    for (uint32_t i = 0; i < s->routers; i++) sim_router_start(w, i);
+    for (uint32_t i = 0; i < s->workers; i++) sim_server_start(w, i);
+    w->load_start_ns = w->net.load_start_ns = LOAD_MS * MS;
+    w->last_event_ns = w->load_start_ns;
+    sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_LOAD});
+    for (uint32_t i = 0; i < s->events_n; i++) {
+        uint64_t t = w->load_start_ns + s->event[i].at_ns, end = t + s->event[i].for_ns;
+        sim_agenda_push(&w->agenda, t, (struct sim_event){.node = i, .kind = SIM_EVENT_HAPPENING});
+        if (end > w->last_event_ns) w->last_event_ns = end;
+    }
+    if (s->garbage_per_second > 0) {
+        sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
+    }
+}
+
+/* Every request of the load has been sent and has ended, or should have. */
+static void run_load(struct sim_world *w)
+{
+    uint64_t sending = w->load_start_ns + (uint64_t)(w->gap_ns * (double)w->requests_main * 4) + 60000 * MS;
+    advance(w, sending + 2 * w->s->timeout_ns + 5000 * MS, w->requests_main);
+    advance(w, w->last_event_ns, UINT64_MAX);
+    if (w->requests_ended < w->requests_main) {
+        sim_breach(w, SIM_INV_EXACTLY_ONCE, "%llu of %llu requests never ended",
+                   (unsigned long long)(w->requests_main - w->requests_ended), (unsigned long long)w->requests_main);
+    }
+}
+
+static void run_calm(struct sim_world *w)
+{
+    const struct sim_scenario *s = w->s;
+    w->net.calm = true;
+    if (s->settle_ms == 0) return;
+    advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
+    if (w->stuck) return;
+    sim_check_idle(w);
+    if (s->probes > 0) {
+        sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){.kind = SIM_EVENT_LOAD});
+        advance(w, w->agenda.now + (uint64_t)(w->gap_ns * s->probes * 20) + s->timeout_ns + 1000 * MS, w->requests_wanted);
+        sim_check_probes(w);
+        advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
+        sim_check_idle(w);
+    }
+    sim_check_buffers(w);
+}
+
+static void summarise(struct sim_world *w, struct sim_result *out)
+{
+    struct sim_samples v;
+    uint64_t from = (uint64_t)((double)w->requests_main * w->s->warmup);
+    sim_samples_init(&v, w->requests_main - from);
+    for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
+        const struct sim_request *r = &w->request[i];
+        out->outcome[r->outcome]++;
+        if (i >= from && r->outcome == SIM_SUCCESS) sim_samples_add(&v, r->ended_ns - r->sent_ns);
+    }
+    out->mean_ns = sim_samples_mean(&v);
+    out->p50_ns = (double)sim_samples_percentile(&v, 50);
+    out->p99_ns = (double)sim_samples_percentile(&v, 99);
+    out->p999_ns = (double)sim_samples_percentile(&v, 99.9);
+    double span = (double)(w->window_to_ns - w->window_from_ns);
+    out->throughput = span > 0 ? (double)w->window_done * w->s->service.mean_ns / span / w->s->workers : 0;
+    double lambda_t = span > 0 ? (double)w->window_arrivals / span * out->mean_ns : 0;
+    out->little_error = lambda_t > 0 ? w->area / span / lambda_t - 1 : 0;
+    out->idle_while_waiting_ns = w->idle_while_waiting_ns;
+    sim_samples_free(&v);
+}
+
+static void write_trace(const struct sim_world *w, struct sim_trace *t)
+{
+    t->n = w->requests_main;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct sim_request *r = &w->request[i];
+        t->job[i] = (struct sim_job){r->sent_ns, r->service_ns};
+        t->sojourn_ns[i] = r->outcome == SIM_SUCCESS ? r->ended_ns - r->sent_ns : UINT64_MAX;
+    }
+}
+
+static void collect(struct sim_world *w, struct sim_result *out)
+{
+    out->seed = w->s->seed;
+    out->packets = w->net.packets;
+    out->events = w->events;
+    out->virtual_ns = w->agenda.now;
+    out->seen = w->net.seen;
+    for (uint32_t r = 0; r < w->s->routers; r++) {
+        struct bt_router_stats st;
+        if (!w->router[r].up) continue;
+        sim_router_totals(w, r, &st);
+        for (int c = 0; c < BT_ROUTER_COUNTERS; c++) out->router_counter[c] += st.counter[c];
+    }
+    out->verdict = w->ledger.verdict;
+}
+
+void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace)
+{
+    struct sim_world *w = zeroed(1, sizeof *w);
+    memset(out, 0, sizeof *out);
+    build(w, s);
+    start(w);
+    run_load(w);
+    if (!w->stuck) run_calm(w);
+    sim_check_ended(w);
+    summarise(w, out);
+    if (trace != NULL) write_trace(w, trace);
+    collect(w, out);
+    tear_down(w);
+    free(w);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: nodes made of the shipped cores, the network between them, the load and the ledger.
+#ifndef BOBTAIL_SIM_WORLD_H
+#define BOBTAIL_SIM_WORLD_H
+
+#include "base/pkt.h"
+#include "check.h"
+#include "event.h"
+#include "io/sim.h"
+#include "net.h"
+#include "router/router_stats.h"
+#include "oracle.h"
+#include "sample.h"
+#include "scenario.h"
+#include "wire/tag.h"
+
+/* Opaque here: the headers of rpc and router are read only by the file that runs such a node. */
+struct bt_client;
+struct bt_server;
+struct bt_router;
+
+enum sim_kind { SIM_EVENT_ARRIVE, SIM_EVENT_WAKE, SIM_EVENT_LOAD, SIM_EVENT_DONE, SIM_EVENT_HAPPENING, SIM_EVENT_BACK, SIM_EVENT_GARBAGE };
+
+enum { SIM_BODY_MAX = 1 << 16, SIM_FIRST_INCARNATION = 1000 };
+
+enum sim_outcome { SIM_PENDING, SIM_SUCCESS, SIM_TIMEOUT, SIM_DROPPED, SIM_ERROR, SIM_REFUSED, SIM_OUTCOMES };
+
+enum { SIM_RQ_STICKY = 1, SIM_RQ_LONG_REQUEST = 2, SIM_RQ_LONG_REPLY = 4, SIM_RQ_DIRECT = 8, SIM_RQ_PROBE = 16, SIM_RQ_REPLIED = 32, SIM_RQ_MEASURED = 64 };
+
+/* Everything known about one RPC; its index is the number in the request's body. */
+struct sim_request {
+    uint64_t sent_ns, ended_ns, service_ns;
+    uint16_t client, id;
+    uint8_t outcome, endings, flags;
+    uint8_t executions;
+    uint16_t worker, life; /* last worker that executed it, and in which of its lives */
+};
+
+/* What every node has. */
+struct sim_node {
+    struct sim_world *world;
+    uint32_t index; /* within its role */
+    uint32_t node;  /* within the network */
+    void *mem;
+    size_t mem_n;
+    uint64_t wake_ns;
+    struct bt_io_sim io;
+};
+
+struct sim_client {
+    struct sim_node n;
+    struct bt_client *core;
+    uint32_t router; /* which one it uses now */
+    uint32_t strikes; /* consecutive timeouts */
+    bool extensions;
+    uint32_t *by_id; /* req_id → request index + 1 */
+};
+
+struct sim_job_waiting {
+    uint64_t handle;
+    uint32_t request;
+};
+
+struct sim_server {
+    struct sim_node n;
+    struct bt_server *core;
+    uint32_t life; /* counts starts; also the incarnation */
+    uint32_t depth;
+    bool up, busy, legacy, leaving;
+    struct sim_job_waiting *queue; /* ring: jobs accepted, head in service when busy */
+    uint32_t q_head, q_n, q_cap;
+};
+
+struct sim_router {
+    struct sim_node n;
+    struct bt_router *core;
+    uint32_t life, depth;
+    bool up;
+};
+
+struct sim_world {
+    const struct sim_scenario *s;
+    struct sim_agenda agenda;
+    struct sim_net net;
+    struct bt_io_sim_net link;
+    struct sim_buffers buffers;
+    struct bt_keyring keys;
+    struct bt_rng stream[SIM_STREAMS];
+    struct sim_client *client;
+    struct sim_router *router;
+    struct sim_server *server;
+    struct sim_request *request;
+    uint64_t requests_made, requests_wanted, requests_ended, requests_main;
+    uint64_t load_start_ns, load_end_ns, last_event_ns;
+    double gap_ns; /* mean time between arrivals */
+    bool watching; /* run the per-packet checks; off in figure runs, which have no faults */
+    bool stuck; /* a breach after which going on makes no sense */
+    uint8_t scratch[SIM_BODY_MAX];
+    struct sim_ledger ledger;
+    /* time integrals, for Little's law and work conservation */
+    uint64_t integral_at_ns, in_system, in_service;
+    double area, idle_while_waiting_ns;
+    uint64_t window_from_ns, window_to_ns, window_arrivals, window_done;
+    uint64_t instant_ns, instant_events; /* events at one instant: a timer that spins never leaves it */
+    uint64_t events;
+};
+
+/* A figure run wants the samples back; the sweep wants only the verdict. */
+struct sim_result {
+    uint64_t seed;
+    uint64_t outcome[SIM_OUTCOMES];
+    uint64_t packets, events, virtual_ns;
+    double mean_ns, p50_ns, p99_ns, p999_ns, throughput; /* throughput: completions per worker and mean service time */
+    double little_error, idle_while_waiting_ns;
+    struct sim_faults_seen seen;
+    uint64_t router_counter[BT_ROUTER_COUNTERS];
+    struct sim_verdict verdict;
+    double wall_seconds;
+};
+
+/* The whole load request by request, for comparing with a model sample by sample. */
+struct sim_trace {
+    struct sim_job *job;  /* n of them, in order of arrival */
+    uint64_t *sojourn_ns; /* UINT64_MAX: not answered */
+    size_t n;
+};
+
+/* Runs one drawn scenario. trace: NULL, or arrays of s->requests to be filled in. */
+void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace);
+
+/* --- used between the files of the world ------------------------------------------------------ */
+struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port);
+void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i);
+/* Sends what a core produced and asks to be woken when it wants to be. */
+void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns);
+/* Next packet that arrived, NULL when there is none. */
+struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local);
+struct bt_pool *sim_node_pool(struct sim_node *n);
+void sim_integrate(struct sim_world *w);
+uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i);
+/* Request index of (client node address, req_id), UINT32_MAX when unknown. */
+uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id);
+
+void sim_client_start(struct sim_world *w, uint32_t i);
+void sim_client_run(struct sim_world *w, uint32_t i);
+void sim_client_load(struct sim_world *w);
+void sim_client_stop(struct sim_world *w, uint32_t i);
+/* Everything a node can be seen to know; two equal sums before and after a packet mean "unchanged". */
+uint64_t sim_client_state(const struct sim_world *w, uint32_t i);
+uint64_t sim_server_state(const struct sim_world *w, uint32_t i);
+uint64_t sim_router_state(const struct sim_world *w, uint32_t i);
+
+void sim_server_start(struct sim_world *w, uint32_t i);
+void sim_server_run(struct sim_world *w, uint32_t i);
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life);
+void sim_server_stop(struct sim_world *w, uint32_t i);
+void sim_server_leave(struct sim_world *w, uint32_t i);
+void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);
+
+void sim_router_start(struct sim_world *w, uint32_t i);
+void sim_router_run(struct sim_world *w, uint32_t i);
+void sim_router_stop(struct sim_world *w, uint32_t i);
+bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out);
+void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);
+/* Counters the worker keeps for one router; false when it is down or knows no such router. */
+bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served);
+/* What a scenario's events do, and how they end. */
+void sim_happen(struct sim_world *w, const struct sim_happening *h);
+void sim_come_back(struct sim_world *w, const struct sim_happening *h);
+/* One malformed or forged packet to a random node. */
+void sim_garbage(struct sim_world *w);
+bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);
+
+/* Bodies: what a request carries and how a reply is recognised. */
+uint32_t sim_body_write(uint8_t *out, uint32_t len, uint32_t request, uint64_t service_ns);
+/* Request number of a body, UINT32_MAX when a byte is wrong. skip: bytes of the body before p. */
+uint32_t sim_body_read(const uint8_t *p, uint32_t len, uint64_t *service_ns);
+
+#endif
