@@ -57,7 +57,7 @@ type RpcServiceList struct {
 
 // RpcServiceSpec says what to run.
 //
-// +kubebuilder:validation:XValidation:rule="self.replicas * self.workersPerReplica <= 1024",message="`replicas` times `workersPerReplica` must not be more than 1024, the most workers one router set handles"
+// +kubebuilder:validation:XValidation:rule="(self.replicas + 1) * self.workersPerReplica <= 1024",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 1024, the most workers one router set handles: during a rollout there is one replica more"
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
@@ -91,7 +91,7 @@ type RpcServiceSpec struct {
 
 	// router says how requests are placed on workers.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto}
 	Router RpcServiceRouter `json:"router,omitempty,omitzero"`
 
 	// requestTimeoutMilliseconds is the time after which a request that has
@@ -251,6 +251,7 @@ type Resources struct {
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.policy == 'JBSQ' && self.workerQueueDepth == 3)",message="`policy` and `workerQueueDepth` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.replicas == 2 && !has(self.resources) && self.forwarding == 'Auto')",message="`replicas`, `resources` and `forwarding` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
 // +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
 type RpcServiceRouter struct {
 	// placement says where the router runs: Software in pods, or None, when
@@ -260,11 +261,12 @@ type RpcServiceRouter struct {
 	Placement RouterPlacement `json:"placement,omitempty"`
 
 	// replicas is the number of router pods. All of them are active, each
-	// with its own share of every worker's queue.
+	// with its own share of every worker's queue. A worker set knows 16
+	// routers, one of which is the extra one of a rollout.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=2
-	// +kubebuilder:validation:Maximum=16
+	// +kubebuilder:validation:Maximum=15
 	Replicas int32 `json:"replicas,omitempty"`
 
 	// policy chooses the worker of a request.

@@ -48,15 +48,6 @@ func newApplied(c client.Client, now func() time.Time) *applied {
 	return &applied{client: c, now: now, records: map[string]record{}}
 }
 
-// knows says that the object was written by this process not long ago for the
-// same owner, so that its name is not in doubt.
-func (a *applied) knows(o render.Object) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r, ok := a.records[identity(o)]
-	return ok && r.owner == ownerUID(o) && a.now().Before(r.at.Add(resync))
-}
-
 // apply writes the object unless it stands as it should. cached says that the
 // client's reads of that kind come from the cache, which costs nothing.
 func (a *applied) apply(ctx context.Context, o render.Object, cached bool) error {

@@ -110,16 +110,20 @@ func (r *Reconciler) gatherPods(ctx context.Context, s *snapshot) error {
 }
 
 // gatherConflict looks whether the name of a wanted object is taken. The cache
-// holds only objects of the operator's own, so what it lacks is asked of the
+// holds only objects that carry our label, so what it lacks is asked of the
 // API server.
 func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted render.Object) error {
-	found := &metav1.PartialObjectMetadata{}
 	gvk := wanted.GetObjectKind().GroupVersionKind()
-	found.SetGroupVersionKind(gvk)
 	key := types.NamespacedName{Namespace: wanted.GetNamespace(), Name: wanted.GetName()}
-	if r.applied.knows(wanted) {
+	cached, ok := wanted.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%s is no API object", gvk.Kind)
+	}
+	if err := r.Client.Get(ctx, key, cached); err == nil && ownedBy(cached, s.service) {
 		return nil
 	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(gvk)
 	err := r.Live.Get(ctx, key, found)
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// admission is one row: a change to a valid object, and what the API server
+// must say about it. An empty message means that it must be accepted.
+type admission struct {
+	name    string
+	change  string // YAML merged into the base
+	message string // part of the refusal
+}
+
+const baseService = `
+apiVersion: bobtail.dev/v1alpha1
+kind: RpcService
+metadata: {name: echo}
+spec:
+  server: {image: "registry.example/app:1"}
+`
+
+const baseObjective = `
+apiVersion: bobtail.dev/v1alpha1
+kind: ServiceLevelObjective
+metadata: {name: echo-p99}
+spec:
+  targetRef: {name: echo}
+  percentile: "99"
+  latencyMicroseconds: 500
+`
+
+// Every CEL rule and every bound of RpcService, on both sides.
+var serviceAdmission = []admission{
+	{"the least", `{}`, ""},
+	// CEL: names.
+	{"name of 40", `{metadata: {name: ` + strings.Repeat("a", 40) + `}}`, ""},
+	{"name of 41", `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, "`metadata.name` must be no longer than 40"},
+	{"name with a digit first", `{metadata: {name: 4echo}}`, "`metadata.name` must be a DNS label that starts with a letter"},
+	{"name with a dot", `{metadata: {name: a.b}}`, "`metadata.name` must be a DNS label"},
+	// CEL: workers in all; one replica more than asked for exists in a rollout.
+	{"1024 workers with the surge", `{spec: {replicas: 15, workersPerReplica: 64}}`, ""},
+	{"more than 1024 workers with the surge", `{spec: {replicas: 16, workersPerReplica: 64}}`, "must not be more than 1024"},
+	// CEL: waiting longer than anybody waits.
+	{"queue as long as the timeout", `{spec: {requestTimeoutMilliseconds: 1000, router: {maxQueueMilliseconds: 1000}}}`, ""},
+	{"queue longer than the timeout", `{spec: {requestTimeoutMilliseconds: 1000, router: {maxQueueMilliseconds: 1001}}}`, "`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`"},
+	{"short timeout without a router", `{spec: {requestTimeoutMilliseconds: 10, router: {placement: None}}}`, ""},
+	// CEL: no router, no router settings.
+	{"no router", `{spec: {router: {placement: None}}}`, ""},
+	{"no router, policy", `{spec: {router: {placement: None, policy: JSQ}}}`, "`policy` and `workerQueueDepth` may not be specified when `placement` is None"},
+	{"no router, depth", `{spec: {router: {placement: None, workerQueueDepth: 2}}}`, "may not be specified when `placement` is None"},
+	{"no router, replicas", `{spec: {router: {placement: None, replicas: 3}}}`, "`replicas`, `resources` and `forwarding` may not be specified when `placement` is None"},
+	{"no router, forwarding", `{spec: {router: {placement: None, forwarding: Encapsulated}}}`, "may not be specified when `placement` is None"},
+	{"no router, resources", `{spec: {router: {placement: None, resources: {limits: {cpu: "1"}}}}}`, "may not be specified when `placement` is None"},
+	{"no router, queue limit", `{spec: {router: {placement: None, centralQueueLimit: 10}}}`, "may not be specified when `placement` is None"},
+	{"no router, hold-back", `{spec: {router: {placement: None, holdBack: {packets: 1, microseconds: 1}}}}`, "may not be specified when `placement` is None"},
+	// CEL: the depth is JBSQ's own.
+	{"depth with JBSQ", `{spec: {router: {workerQueueDepth: 5}}}`, ""},
+	{"depth with JSQ", `{spec: {router: {policy: JSQ, workerQueueDepth: 5}}}`, "`workerQueueDepth` may not be specified when `policy` is not JBSQ"},
+	// CEL: hold-back.
+	{"hold-back", `{spec: {router: {holdBack: {packets: 32, microseconds: 5}}}}`, ""},
+	{"hold-back with depth 1", `{spec: {router: {workerQueueDepth: 1, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
+	{"hold-back with JSQ", `{spec: {router: {policy: JSQ, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
+	// CEL: environment.
+	{"env", `{spec: {server: {env: [{name: LOG, value: x}]}}}`, ""},
+	{"env POD_IP", `{spec: {server: {env: [{name: POD_IP, value: x}]}}}`, "`name` must not be POD_IP"},
+	{"env BOBTAIL_", `{spec: {server: {env: [{name: BOBTAIL_X, value: x}]}}}`, "`name` must not be POD_IP or start with BOBTAIL_"},
+	{"env twice", `{spec: {server: {env: [{name: A}, {name: A}]}}}`, "Duplicate value"},
+	{"env bad name", `{spec: {server: {env: [{name: "a-b"}]}}}`, "spec.server.env[0].name"},
+	// Bounds.
+	{"no image", `{spec: {server: {image: ""}}}`, "spec.server.image"},
+	{"replicas 0", `{spec: {replicas: 0}}`, ""},
+	{"replicas -1", `{spec: {replicas: -1}}`, "spec.replicas"},
+	{"replicas 257", `{spec: {replicas: 257}}`, "spec.replicas"},
+	{"workers 64", `{spec: {workersPerReplica: 64}}`, ""},
+	{"workers 65", `{spec: {workersPerReplica: 65}}`, "spec.workersPerReplica"},
+	{"workers 0", `{spec: {workersPerReplica: 0}}`, "spec.workersPerReplica"},
+	{"routers 1", `{spec: {router: {replicas: 1}}}`, "spec.router.replicas"},
+	{"routers 15", `{spec: {router: {replicas: 15}}}`, ""},
+	{"routers 16", `{spec: {router: {replicas: 16}}}`, "spec.router.replicas"},
+	{"depth 64", `{spec: {router: {workerQueueDepth: 64}}}`, ""},
+	{"depth 65", `{spec: {router: {workerQueueDepth: 65}}}`, "spec.router.workerQueueDepth"},
+	{"depth 0", `{spec: {router: {workerQueueDepth: 0}}}`, "spec.router.workerQueueDepth"},
+	{"queue limit 0", `{spec: {router: {centralQueueLimit: 0}}}`, "spec.router.centralQueueLimit"},
+	{"queue limit too high", `{spec: {router: {centralQueueLimit: 1048577}}}`, "spec.router.centralQueueLimit"},
+	{"timeout too high", `{spec: {requestTimeoutMilliseconds: 600001}}`, "spec.requestTimeoutMilliseconds"},
+	{"unknown policy", `{spec: {router: {policy: Fastest}}}`, "spec.router.policy"},
+	{"unknown placement", `{spec: {router: {placement: Switch}}}`, "spec.router.placement"},
+	{"unknown device", `{spec: {device: {type: SRIOV}}}`, "spec.device.type"},
+	{"unknown protocol", `{spec: {protocol: TCP}}`, "spec.protocol"},
+	{"unknown legacy policy", `{spec: {legacyPeers: Maybe}}`, "spec.legacyPeers"},
+	{"hold-back without time", `{spec: {router: {holdBack: {packets: 1}}}}`, "spec.router.holdBack.microseconds"},
+	{"too many arguments", `{spec: {server: {args: [` + strings.Repeat("a,", 128) + `a]}}}`, "spec.server.args"},
+}
+
+// Every bound of ServiceLevelObjective.
+var objectiveAdmission = []admission{
+	{"the least", `{}`, ""},
+	{"p50", `{spec: {percentile: "50"}}`, ""},
+	{"p99.99", `{spec: {percentile: "99.99"}}`, ""},
+	{"p100", `{spec: {percentile: "100"}}`, "spec.percentile"},
+	{"p49", `{spec: {percentile: "49"}}`, "spec.percentile"},
+	{"p99.999", `{spec: {percentile: "99.999"}}`, "spec.percentile"},
+	{"p99.", `{spec: {percentile: "99."}}`, "spec.percentile"},
+	{"no latency", `{spec: {latencyMicroseconds: 0}}`, "spec.latencyMicroseconds"},
+	{"100 s", `{spec: {latencyMicroseconds: 100000000}}`, ""},
+	{"over 100 s", `{spec: {latencyMicroseconds: 100000001}}`, "spec.latencyMicroseconds"},
+	{"window 5", `{spec: {windowSeconds: 5}}`, ""},
+	{"window 4", `{spec: {windowSeconds: 4}}`, "spec.windowSeconds"},
+	{"window 600", `{spec: {windowSeconds: 600}}`, ""},
+	{"window 601", `{spec: {windowSeconds: 601}}`, "spec.windowSeconds"},
+	{"other kind", `{spec: {targetRef: {kind: Deployment}}}`, "spec.targetRef.kind"},
+	{"no target", `{spec: {targetRef: {name: ""}}}`, "spec.targetRef.name"},
+}
+
+func TestAdmission(t *testing.T) {
+	for kind, c := range map[string]struct {
+		base string
+		rows []admission
+	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission}} {
+		ns := namespace(t)
+		for _, row := range c.rows {
+			t.Run(kind+"/"+row.name, func(t *testing.T) {
+				o := parse(t, c.base)
+				merge(o.Object, parse(t, row.change).Object)
+				o.SetNamespace(ns)
+				judge(t, direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")), row.message)
+			})
+		}
+	}
+}
+
+func judge(t *testing.T, err error, message string) {
+	t.Helper()
+	switch {
+	case message == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case message != "" && err == nil:
+		t.Error("accepted; want a refusal that says " + message)
+	case message != "" && !strings.Contains(err.Error(), message):
+		t.Errorf("refused, but without saying %q: %v", message, err)
+	}
+}
+
+// The rule on changes: placement stays, everything else may change.
+func TestAdmissionOfChanges(t *testing.T) {
+	ns := namespace(t)
+	o := parse(t, baseService)
+	o.SetNamespace(ns)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []admission{
+		{"policy", `{spec: {router: {policy: JSQ}}}`, ""},
+		{"replicas", `{spec: {replicas: 5}}`, ""},
+		{"workers", `{spec: {workersPerReplica: 2}}`, ""},
+		{"placement", `{spec: {router: {placement: None}}}`, "`placement` cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := o.DeepCopy()
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
+}
+
+// Defaults are visible in the object, so that a reader sees what is in force.
+func TestDefaults(t *testing.T) {
+	ns := namespace(t)
+	service, objective := parse(t, baseService), parse(t, baseObjective)
+	for _, o := range []*unstructured.Unstructured{service, objective} {
+		o.SetNamespace(ns)
+		if err := direct.Create(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]any{
+		"replicas": int64(2), "workersPerReplica": int64(1), "protocol": "R2P2", "device.type": "Kernel",
+		"requestTimeoutMilliseconds": int64(10000), "legacyPeers": "Deny", "server.imagePullPolicy": "IfNotPresent",
+		"router.placement": "Software", "router.replicas": int64(2), "router.policy": "JBSQ",
+		"router.workerQueueDepth": int64(3), "router.centralQueueLimit": int64(65536),
+		"router.maxQueueMilliseconds": int64(1000), "router.forwarding": "Auto",
+	} {
+		wantField(t, service, path, want)
+	}
+	wantField(t, objective, "windowSeconds", int64(30))
+	wantField(t, objective, "targetRef.kind", "RpcService")
+}
+
+func wantField(t *testing.T, o *unstructured.Unstructured, path string, want any) {
+	t.Helper()
+	got, found, err := unstructured.NestedFieldNoCopy(o.Object, append([]string{"spec"}, strings.Split(path, ".")...)...)
+	if err != nil || !found || got != want {
+		t.Errorf("spec.%s: got %v (found %v, %v), want %v", path, got, found, err, want)
+	}
+}
+
+// What is in examples/ must be accepted as it stands.
+func TestExamplesAreAccepted(t *testing.T) {
+	ns := namespace(t)
+	files, err := filepath.Glob("../../../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples found: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split(string(text), "\n---\n") {
+			o := parse(t, part)
+			if o.GetKind() != "Namespace" {
+				o.SetNamespace(ns)
+			}
+			if err := direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
+				t.Errorf("%s: %s %s: %v", filepath.Base(file), o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return o
+}
+
+// merge lays b over a; lists and scalars replace.
+func merge(a, b map[string]any) {
+	for k, v := range b {
+		if sub, ok := v.(map[string]any); ok {
+			if into, ok := a[k].(map[string]any); ok {
+				merge(into, sub)
+				continue
+			}
+		}
+		a[k] = v
+	}
+}

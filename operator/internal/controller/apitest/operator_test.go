@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
+)
+
+const operatorNamespace = "bobtail-system"
+
+var operatorOnce sync.Once
+
+// operator starts the whole operator, once, as the user that the chart's rules
+// allow and nobody more: a right that is missing fails these tests.
+func operator(t *testing.T) {
+	t.Helper()
+	need(t)
+	operatorOnce.Do(func() {
+		restricted := rest.CopyConfig(config)
+		restricted.Impersonate = rest.ImpersonationConfig{UserName: "bobtail-operator", Groups: []string{"system:authenticated"}}
+		install(t)
+		options, err := manager.ParseOptions([]string{
+			"--namespace=" + operatorNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		}, "9.9.9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			// It runs until the process ends: its API server goes with it.
+			if err := manager.Run(context.Background(), restricted, options); err != nil {
+				panic(err)
+			}
+		}()
+	})
+}
+
+// install makes what the chart makes for the operator.
+func install(t *testing.T) {
+	t.Helper()
+	rules := func(file string) (rules []rbacv1.PolicyRule) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(text, &rules); err != nil {
+			t.Fatal(err)
+		}
+		return rules
+	}
+	named := metav1.ObjectMeta{Name: "bobtail-operator"}
+	local := metav1.ObjectMeta{Name: "bobtail-operator", Namespace: operatorNamespace}
+	user := []rbacv1.Subject{{Kind: "User", Name: "bobtail-operator", APIGroup: rbacv1.GroupName}}
+	ctx := context.Background()
+	for _, err := range []error{
+		direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}),
+		direct.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: named, Rules: rules("../../../../charts/bobtail/files/clusterrole-rules.yaml")}),
+		direct.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: user,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: named.Name}}),
+		direct.Create(ctx, &rbacv1.Role{ObjectMeta: local, Rules: rules("../../../../charts/bobtail/files/role-rules.yaml")}),
+		direct.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: local, Subjects: user,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: local.Name}}),
+		direct.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bobtail-ca", Namespace: operatorNamespace}}),
+		direct.Create(ctx, &coordinationv1.Lease{ObjectMeta: local}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// `helm test` runs this against the cluster.
+func TestCheckSeesTheOperatorAct(t *testing.T) {
+	operator(t)
+	err := manager.Check(context.Background(), config, []string{"--namespace=" + operatorNamespace, "--timeout=20s"})
+	if err != nil {
+		t.Error(err)
+	}
+	start := time.Now()
+	err = manager.Check(context.Background(), config, []string{"--namespace=default", "--timeout=1s"})
+	if err == nil || time.Since(start) > 10*time.Second {
+		t.Errorf("a namespace without a lease passed the check: %v", err)
+	}
+}
