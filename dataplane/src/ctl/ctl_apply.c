@@ -63,7 +63,9 @@ bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool dire
         if (ok) {
             memcpy(c->hash, hash, sizeof hash);
             c->keys = keys;
-            remember(c, text, len);
+            if (!direct) { // what was read from disk at start needs no copy there
+                remember(c, text, len);
+            }
         }
     }
     sodium_memzero(&keys, sizeof keys);

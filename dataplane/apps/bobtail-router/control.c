@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The router's answers to the control protocol; all of them run in the packet loop.
+#include "router_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+#include "wire/mcase.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+static const enum bt_router_policy policies[] = {
+    [BT_POLICY_JBSQ] = BT_ROUTER_JBSQ,       [BT_POLICY_JSQ] = BT_ROUTER_JSQ,
+    [BT_POLICY_P2C] = BT_ROUTER_POWER_OF_TWO, [BT_POLICY_RR] = BT_ROUTER_ROUND_ROBIN,
+    [BT_POLICY_RANDOM] = BT_ROUTER_RANDOM,
+};
+static const enum bt_router_device devices[] = {
+    [BT_DEV_KERNEL] = BT_DEVICE_KERNEL, [BT_DEV_AFXDP] = BT_DEVICE_AFXDP, [BT_DEV_SRIOV] = BT_DEVICE_SRIOV};
+
+// One address per worker, in the document's order; returns how many.
+static size_t expand_members(struct router_app *app, const struct bt_config *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_members; i++) {
+        for (int64_t w = 0; w < c->members[i].workers && n < BT_ROUTER_MEMBERS_MAX; w++) {
+            app->members[n] = c->members[i].addr;
+            app->members[n].port = (uint16_t)(c->members[i].addr.port + w);
+            n++;
+        }
+    }
+    return n;
+}
+
+// Transparent forwarding can only carry IPv4 and needs a privilege.
+static bool prepare_transparent(struct router_app *app, const struct bt_config *c, struct bt_ctl_error *e)
+{
+    char why[256];
+    for (size_t i = 0; i < c->n_members; i++) {
+        if (!bt_addr_is_v4(&c->members[i].addr)) {
+            return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding",
+                                 "Transparent needs IPv4 members; %s is not, use Encapsulated",
+                                 c->members[i].address.text);
+        }
+    }
+    return bt_udp_allow_transparent(app->io, why, sizeof why) == 0 ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding", "%s", why);
+}
+
+static bool refusal(struct bt_ctl_error *e, const struct bt_router_refusal *why)
+{
+    char field[96];
+    bool member = why->field != NULL && strcmp(why->field, "members") == 0;
+    snprintf(field, sizeof field, member ? "%s[%zu]" : "%s", why->field != NULL ? why->field : "", why->index);
+    return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, field, "%s", why->reason);
+}
+
+static bool router_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
+{
+    struct router_app *app = arg;
+    const struct bt_config_service *s = &c->service;
+    struct bt_router_refusal why = {.field = "", .reason = "refused"};
+    if (s->forward == BT_FWD_TRANSPARENT && !prepare_transparent(app, c, e)) {
+        return false;
+    }
+    struct bt_router_config config = {
+        .policy = policies[s->balance],
+        .forwarding = s->forward == BT_FWD_TRANSPARENT ? BT_FORWARD_TRANSPARENT : BT_FORWARD_ENCAPSULATED,
+        .device = devices[s->device],
+        .legacy_peers = s->legacy_allowed,
+        .depth = (uint32_t)s->worker_queue_depth,
+        .central_limit = (uint32_t)s->central_queue_limit,
+        .max_queue_ns = (uint64_t)s->max_queue_ms * MS,
+        .request_timeout_ns = (uint64_t)s->request_timeout_ms * MS,
+        .hold_back_packets = (uint32_t)s->hold_back_packets,
+        .hold_back_ns = (uint64_t)s->hold_back_us * 1000,
+        .members = app->members,
+        .members_n = expand_members(app, c),
+        .keys = keys,
+    };
+    if (!bt_router_apply(app->router, bt_io_now(app->io), &config, &why)) {
+        return refusal(e, &why);
+    }
+    bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace.text, s->name.text,
+                s->policy.text, config.depth, config.members_n);
+    return true;
+}
+
+static void router_state(void *arg, struct bt_ctl_state *out)
+{
+    struct router_app *app = arg;
+    uint64_t now = bt_io_now(app->io);
+    struct bt_router_stats stats;
+    struct bt_router_member_stats m;
+    bt_router_stats(app->router, now, &stats);
+    out->is_router = true;
+    out->draining = stats.router_draining;
+    out->uptime_ns = now - app->started_ns;
+    out->held = stats.held;
+    out->held_limit = stats.held_limit;
+    for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(app->router, now, i, &m); i++) {
+        out->members[out->n_members++] = (struct bt_ctl_member){
+            .addr = m.addr,
+            .joined = m.joined,
+            .eligible = m.eligible,
+            .suspect = m.suspect,
+            .ejected = m.ejected,
+            .n = m.n,
+            .outstanding = m.outstanding,
+            .sent = m.sent,
+            .done = m.done,
+            .lost = m.lost,
+            .incarnation = m.incarnation,
+            .feedback_age_ms = m.feedback_age_ns == UINT64_MAX ? -1 : (int64_t)(m.feedback_age_ns / MS),
+        };
+    }
+}
+
+// Packets rejected by M-case (r2p2.md §9); case 0 is "accepted".
+static void add_malformed(struct bt_ctl_samples *out, const uint64_t counts[BT_M_COUNT])
+{
+    for (int m = 1; m < BT_M_COUNT; m++) {
+        struct bt_counter_desc d = {"router_discarded_total", "reason", bt_mcase_name((enum bt_mcase)m)};
+        bt_ctl_add_counters(out, &d, &counts[m], 1);
+    }
+}
+
+static void router_counters(void *arg, struct bt_ctl_samples *out)
+{
+    struct router_app *app = arg;
+    struct bt_router_stats s;
+    const struct bt_counter_desc *descs;
+    unsigned n;
+    bt_router_stats(app->router, bt_io_now(app->io), &s);
+    const uint64_t *io = app->io->ops->counters(app->io, &descs, &n);
+    bt_ctl_add_counters(out, bt_router_counter_descs, s.counter, BT_ROUTER_COUNTERS);
+    add_malformed(out, s.malformed);
+    bt_ctl_add_counters(out, descs, io, n);
+    bt_ctl_add_gauge(out, "router_held", s.held);
+    bt_ctl_add_gauge(out, "router_held_limit", s.held_limit);
+    bt_ctl_add_gauge(out, "router_oldest_held_nanoseconds", s.oldest_held_ns);
+    bt_ctl_add_gauge(out, "router_outstanding", s.outstanding);
+    bt_ctl_add_gauge(out, "router_pairs", s.pairs);
+    bt_ctl_add_gauge(out, "router_members", s.members);
+    bt_ctl_add_gauge(out, "router_members_joined", s.joined);
+    bt_ctl_add_gauge(out, "router_members_eligible", s.eligible);
+    bt_ctl_add_gauge(out, "router_members_suspect", s.suspect);
+    bt_ctl_add_gauge(out, "router_members_ejected", s.ejected);
+    bt_ctl_add_gauge(out, "router_members_draining", s.draining);
+    bt_ctl_add_gauge(out, "router_draining", s.router_draining);
+    bt_ctl_add_gauge(out, "router_buffers_in_use", app->pool.in_use);
+}
+
+static void router_leave(void *arg)
+{
+    struct router_app *app = arg;
+    bt_router_drain(app->router, bt_io_now(app->io));
+}
+
+static const struct bt_hist_slices *router_slices(void *arg, const char *name)
+{
+    const struct router_app *app = arg;
+    if (strcmp(name, "latency") == 0) {
+        return bt_router_latency(app->router);
+    }
+    return strcmp(name, "hold") == 0 ? bt_router_hold(app->router) : NULL;
+}
+
+static uint64_t router_now(void *arg)
+{
+    (void)arg;
+    return bt_monotonic_ns();
+}
+
+const struct bt_ctl_app router_ctl_app = {
+    .role = "router",
+    .histogram_source = "Router",
+    .apply = router_apply,
+    .state = router_state,
+    .counters = router_counters,
+    .leave = router_leave,
+    .slices = router_slices,
+    .histogram_names = "latency, hold",
+    .now = router_now,
+};

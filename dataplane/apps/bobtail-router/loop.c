@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The router's packet loop: FEEDBACK before requests, at most 64 packets at a time
+// then timers, sends and whatever the control thread wants.
+#include "router_app.h"
+
+#include "shell/log.h"
+#include "shell/stop.h"
+
+// FEEDBACK goes first, but a flood of it must not stop requests for ever.
+enum { FEEDBACK_ROUNDS = 8, EVENTS = 32 };
+
+#define DRAIN_LOOK_NS UINT64_C(50000000)
+
+static void take_feedback(struct router_app *app)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    for (unsigned round = 0; round < FEEDBACK_ROUNDS; round++) {
+        unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_FEEDBACK, pkts, BT_IO_BATCH);
+        for (unsigned i = 0; i < n; i++) {
+            bt_router_feedback(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
+        }
+        if (n < BT_IO_BATCH) {
+            return;
+        }
+    }
+}
+
+static void take_requests(struct router_app *app)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
+    for (unsigned i = 0; i < n; i++) {
+        bt_router_request(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
+    }
+}
+
+static void take_events(struct router_app *app)
+{
+    struct bt_io_event ev[EVENTS];
+    unsigned n = app->io->ops->events(app->io, ev, EVENTS);
+    for (unsigned i = 0; i < n; i++) {
+        bt_router_unreachable(app->router, bt_io_now(app->io), &ev[i].peer);
+    }
+}
+
+struct drain {
+    bool asked;
+    uint64_t deadline_ns;
+};
+
+// True when the loop may end.
+static bool may_stop(struct router_app *app, struct drain *d)
+{
+    unsigned signals = bt_stop_count();
+    if (signals == 0) {
+        return false;
+    }
+    uint64_t now = bt_io_now(app->io);
+    if (!d->asked) {
+        d->asked = true;
+        d->deadline_ns = now + (uint64_t)app->opt.drain_seconds * 1000000000u;
+        bt_router_drain(app->router, now);
+        bt_log_info("draining: forwarding until no request came for a while, at most %u s", app->opt.drain_seconds);
+    }
+    if (bt_router_drained(app->router, now, app->opt.drain_quiet_ns)) {
+        bt_log_info("drained");
+        return true;
+    }
+    if (now >= d->deadline_ns || signals > 1) {
+        bt_log_warn("stopping with requests still coming");
+        return true;
+    }
+    return false;
+}
+
+void router_loop(struct router_app *app)
+{
+    struct drain drain = {0};
+    while (!may_stop(app, &drain)) {
+        uint64_t until = bt_router_next(app->router);
+        if (drain.asked) {
+            uint64_t look = bt_io_now(app->io) + DRAIN_LOOK_NS;
+            until = until < look ? until : look;
+        }
+        bt_io_wait(app->io, until);
+        take_feedback(app);
+        take_requests(app);
+        bt_router_tick(app->router, bt_io_now(app->io), &app->txq);
+        bt_io_tx(app->io, &app->txq);
+        take_events(app);
+        bt_mailbox_poll(&app->mailbox);
+    }
+}

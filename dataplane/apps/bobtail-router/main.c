@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail-router: from the command line to the packet loop and back.
+#include "router_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+#include "shell/stop.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// The longest central queue a configuration may ask for, and packets on their way.
+#define BUFFERS (1048576u + 16384u)
+
+static void wake(void *arg)
+{
+    bt_io_wake(arg);
+}
+
+static void warn(const char *text)
+{
+    bt_log_warn("%s", text);
+}
+
+static bool open_network(struct router_app *app, const struct bt_addr local[2])
+{
+    char why[256];
+    struct bt_udp_config udp = {.locals = local,
+                                .n_locals = 2,
+                                .pool = &app->pool.pool,
+                                .idle = (enum bt_idle)app->opt.idle,
+                                .report_unreachable = true};
+    if (!bt_pool_mapped_open(&app->pool, BUFFERS)) {
+        bt_log_error("cannot reserve address space for packet buffers; raise the limit (ulimit -v)");
+        return false;
+    }
+    app->io = bt_udp_open(&udp, why, sizeof why);
+    if (app->io == NULL) {
+        bt_log_error("%s", why);
+    }
+    return app->io != NULL;
+}
+
+static bool make_router(struct router_app *app, const struct bt_addr local[2])
+{
+    struct bt_router_setup setup = {
+        .seed = bt_new_seed(), .pool = &app->pool.pool, .request_addr = local[0], .feedback_addr = local[1]};
+    size_t bytes = bt_router_bytes(&setup);
+    app->router_mem = bt_map(bytes);
+    app->started_ns = bt_io_now(app->io);
+    app->router = app->router_mem != NULL ? bt_router_init(app->router_mem, bytes, &setup, app->started_ns) : NULL;
+    if (app->router == NULL) {
+        bt_log_error("cannot allocate %zu bytes for the router", bytes);
+    }
+    return app->router != NULL;
+}
+
+static bool start_control(struct router_app *app)
+{
+    struct bt_ctl_error e;
+    struct bt_ctl_app answers = router_ctl_app;
+    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL,
+                                     .key_dir = app->opt.key_dir,
+                                     .config_cache = app->opt.config_cache,
+                                     .warn = warn};
+    struct bt_first_config first = {app->opt.config, app->opt.config_cache};
+    answers.arg = app;
+    answers.incarnation = bt_new_incarnation();
+    bt_mailbox_init(&app->mailbox, wake, app->io);
+    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
+    if (app->ctl == NULL) {
+        bt_log_error("out of memory");
+        return false;
+    }
+    if (!bt_apply_first_config(app->ctl, &first)) {
+        return false;
+    }
+    if (!bt_ctl_start(app->ctl, &e)) {
+        bt_log_error("%s", e.message);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct router_app app;
+    struct bt_addr local[2];
+    char text[BT_ADDR_TEXT];
+    enum bt_cli_result result = router_options_read(argc, argv, &app.opt, local);
+    if (result != BT_CLI_RUN) {
+        return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
+    bt_log_init("bobtail-router", (enum bt_log_format)app.opt.log);
+    if (sodium_init() < 0) {
+        bt_log_error("libsodium does not start");
+        return 1;
+    }
+    if (!open_network(&app, local) || !make_router(&app, local)) {
+        return 1;
+    }
+    bt_stop_install(app.io);
+    if (!start_control(&app)) {
+        return 1;
+    }
+    bt_log_info("version %s, requests on %s, FEEDBACK on port %u", BOBTAIL_VERSION, bt_addr_format(&local[0], text),
+                local[1].port);
+    router_loop(&app);
+    bt_mailbox_close(&app.mailbox);
+    bt_ctl_stop(app.ctl);
+    bt_router_discard_held(app.router);
+    app.io->ops->close(app.io);
+    bt_pool_mapped_close(&app.pool);
+    return 0;
+}

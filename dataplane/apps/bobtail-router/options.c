@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table of bobtail-router.
+#include "router_app.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char epilogue[] =
+    "With --config alone the router runs statically, without Kubernetes. A sidecar replaces the\n"
+    "configuration over the control socket; the last one it sent survives restarts in --config-cache.\n"
+    "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
+
+// The default address of a port option: ADDRESS:PORT, IPv6 in brackets added here.
+static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
+{
+    char text[80];
+    static const uint8_t nothing[4];
+    snprintf(text, sizeof text, strchr(ip, ':') != NULL ? "[%.60s]:%u" : "%.60s:%u", ip, (unsigned)port);
+    return bt_addr_parse(text, 0, out) == 0 && !bt_addr_bad_source(out) &&
+           !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
+}
+
+enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt, struct bt_addr local[2])
+{
+    *opt = (struct router_options){.request_port = 8000,
+                                   .feedback_port = 9000,
+                                   .ctl = BT_CTL_DEFAULT_SOCKET,
+                                   .drain_seconds = 20,
+                                   .drain_quiet_ns = UINT64_C(2000000000)};
+    const struct bt_cli_option options[] = {
+        {.kind = BT_CLI_HEADING, .help = "Network"},
+        {"address", BT_CLI_TEXT, &opt->address, 0, 0, "IP", "own address, required; clients and servers see it"},
+        {"request-port", BT_CLI_U32, &opt->request_port, 1, 65535, NULL, "UDP port for requests"},
+        {"feedback-port", BT_CLI_U32, &opt->feedback_port, 1, 65535, NULL, "UDP port for FEEDBACK"},
+        {"idle", BT_CLI_CHOICE, &opt->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
+        {.kind = BT_CLI_HEADING, .help = "Configuration"},
+        {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document to start with"},
+        {"config-cache", BT_CLI_TEXT, &opt->config_cache, 0, 0, "FILE", "keep the last good configuration here"},
+        {"key-dir", BT_CLI_TEXT, &opt->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
+        {"ctl", BT_CLI_TEXT, &opt->ctl, 0, 0, "PATH", "control socket; empty for none"},
+        {.kind = BT_CLI_HEADING, .help = "Life"},
+        {"drain-seconds", BT_CLI_U32, &opt->drain_seconds, 0, 3600, NULL, "longest drain after SIGTERM"},
+        {"drain-quiet", BT_CLI_DURATION, &opt->drain_quiet_ns, 0, 60e9, NULL, "drained when no request came for so long"},
+        {"log", BT_CLI_CHOICE, &opt->log, 0, 0, "text|json", "form of the log lines on stderr"},
+    };
+    const struct bt_cli program = {"bobtail-router",
+                                       "Balances R2P2 requests over the workers of one service.", epilogue, options,
+                                       sizeof options / sizeof options[0]};
+    enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
+    if (result != BT_CLI_RUN) {
+        return result;
+    }
+    if (opt->address == NULL || !make_address(opt->address, opt->request_port, &local[0])) {
+        bt_cli_error(&program, "address", "must be the IP address this router is reached at; got \"%s\"",
+                         opt->address != NULL ? opt->address : "");
+        return BT_CLI_EXIT_USAGE;
+    }
+    if (opt->request_port == opt->feedback_port) {
+        bt_cli_error(&program, "feedback-port", "must differ from --request-port");
+        return BT_CLI_EXIT_USAGE;
+    }
+    local[1] = local[0];
+    local[1].port = (uint16_t)opt->feedback_port;
+    return BT_CLI_RUN;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The router program: options, one packet loop around src/router, and its answers to the control
+// protocol.
+#ifndef BT_APPS_ROUTER_APP_H
+#define BT_APPS_ROUTER_APP_H
+
+#include "ctl/ctl.h"
+#include "io/udp.h"
+#include "router/router.h"
+#include "shell/cli.h"
+#include "shell/pool.h"
+
+struct router_options {
+    const char *address;
+    uint32_t request_port, feedback_port;
+    const char *ctl, *config, *config_cache, *key_dir;
+    int idle; // enum bt_idle
+    int log;  // enum bt_log_format
+    uint32_t drain_seconds;
+    uint64_t drain_quiet_ns;
+};
+
+struct router_app {
+    struct router_options opt;
+    struct bt_pool_mapped pool;
+    struct bt_io *io;
+    struct bt_router *router;
+    void *router_mem;
+    struct bt_txq txq;
+    struct bt_mailbox mailbox;
+    struct bt_ctl *ctl;
+    uint64_t started_ns;
+    struct bt_addr members[BT_ROUTER_MEMBERS_MAX]; // scratch of apply
+};
+
+// Parses the command line. Fills in `local` with the two addresses to bind, request port first.
+enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt,
+                                           struct bt_addr local[2]);
+
+// What the control protocol asks of this program.
+extern const struct bt_ctl_app router_ctl_app;
+
+// Runs until the router is told to stop and has drained.
+void router_loop(struct router_app *app);
+
+#endif

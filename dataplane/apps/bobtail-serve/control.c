@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's answers to the control protocol; all of them run in the I/O thread.
+#include "serve_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+static const enum bt_device_profile devices[] = {
+    [BT_DEV_KERNEL] = BT_DEVICE_KERNEL, [BT_DEV_AFXDP] = BT_DEVICE_AFXDP, [BT_DEV_SRIOV] = BT_DEVICE_SRIOV};
+
+static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
+{
+    struct serve_app *app = arg;
+    const struct bt_config_service *s = &c->service;
+    struct bt_server_router routers[BT_CONFIG_ROUTERS_MAX];
+    struct bt_rpc_timers timers = bt_rpc_timers_for(devices[s->device]);
+    uint64_t now = bt_io_now(app->io);
+    (void)e; // the document's own bounds are the server's
+    for (size_t i = 0; i < c->n_routers; i++) {
+        routers[i] = (struct bt_server_router){.request = c->routers[i].request, .feedback = c->routers[i].feedback};
+    }
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        struct bt_server *server = app->worker[i].server;
+        bt_server_set_keys(server, keys); // before the JOIN that set_routers sends
+        bt_server_set_timers(server, &timers);
+        bt_server_set_n(server, now, (uint16_t)s->worker_queue_depth, &app->txq);
+        bt_server_set_routers(server, now, routers, (int)c->n_routers, &app->txq);
+    }
+    bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace.text, s->name.text,
+                (int)s->worker_queue_depth, c->n_routers);
+    return true;
+}
+
+// A router seen by several workers counts as heard when any of them heard it.
+static void add_router(struct bt_ctl_state *out, const struct bt_addr *addr, int64_t ago)
+{
+    for (size_t i = 0; i < out->n_routers; i++) {
+        struct bt_ctl_router *r = &out->routers[i];
+        if (bt_addr_eq(&r->addr, addr)) {
+            if (ago >= 0 && (r->heard_ms_ago < 0 || ago < r->heard_ms_ago)) {
+                r->heard_ms_ago = ago;
+            }
+            return;
+        }
+    }
+    if (out->n_routers < (size_t)2 * BT_CONFIG_ROUTERS_MAX) {
+        out->routers[out->n_routers++] = (struct bt_ctl_router){*addr, ago};
+    }
+}
+
+static void serve_state(void *arg, struct bt_ctl_state *out)
+{
+    struct serve_app *app = arg;
+    struct bt_server_router_state r;
+    uint64_t now = bt_io_now(app->io);
+    out->is_router = false;
+    out->draining = app->leaving;
+    out->uptime_ns = now - app->started_ns;
+    out->backlog = serve_backlog(app);
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        const struct bt_server *s = app->worker[i].server;
+        out->workers[out->n_workers++] =
+            (struct bt_ctl_worker){(uint16_t)(app->opt.first.port + i), bt_server_backlog(s)};
+        for (int k = 0; bt_server_router_state(s, k, &r); k++) {
+            int64_t ago = r.heard_ns == 0 || r.heard_ns > now ? -1 : (int64_t)((now - r.heard_ns) / MS);
+            add_router(out, &r.router.request, ago);
+        }
+    }
+}
+
+static void serve_counters(void *arg, struct bt_ctl_samples *out)
+{
+    struct serve_app *app = arg;
+    uint64_t sum[BT_SERVER_COUNTERS] = {0};
+    const struct bt_counter_desc *descs;
+    unsigned n;
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        const uint64_t *c = bt_server_counters(app->worker[i].server);
+        for (unsigned k = 0; k < BT_SERVER_COUNTERS; k++) {
+            sum[k] += c[k];
+        }
+    }
+    const uint64_t *io = app->io->ops->counters(app->io, &descs, &n);
+    bt_ctl_add_counters(out, bt_server_counter_desc, sum, BT_SERVER_COUNTERS);
+    bt_ctl_add_counters(out, descs, io, n);
+    bt_ctl_add_gauge(out, "server_backlog", serve_backlog(app));
+    bt_ctl_add_gauge(out, "server_workers", app->opt.workers);
+    bt_ctl_add_gauge(out, "server_draining", app->leaving);
+    bt_ctl_add_gauge(out, "server_buffers_in_use", app->pool.in_use);
+}
+
+static void leave(void *arg)
+{
+    serve_leave(arg);
+}
+
+static const struct bt_hist_slices *serve_slices(void *arg, const char *name)
+{
+    const struct serve_app *app = arg;
+    if (strcmp(name, "latency") == 0) {
+        return app->latency;
+    }
+    return strcmp(name, "service") == 0 ? app->service : NULL;
+}
+
+static uint64_t serve_now(void *arg)
+{
+    (void)arg;
+    return bt_monotonic_ns();
+}
+
+const struct bt_ctl_app serve_ctl_app = {
+    .role = "server",
+    .histogram_source = "Server",
+    .apply = serve_apply,
+    .state = serve_state,
+    .counters = serve_counters,
+    .leave = leave,
+    .slices = serve_slices,
+    .histogram_names = "latency, service",
+    .now = serve_now,
+};

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's I/O thread: packets in, jobs to the workers, replies and FEEDBACK out.
+#include "serve_app.h"
+
+#include "rpc/client.h" // enum bt_rpc_error
+#include "shell/log.h"
+#include "shell/stop.h"
+
+#include <string.h>
+
+#define DRAIN_LOOK_NS UINT64_C(20000000)
+#define RETRY_NS UINT64_C(1000000)
+
+// What to answer with: the request's own bytes or reply_size zeros.
+static int reply_iov(struct serve_app *app, const struct bt_msg *msg)
+{
+    if (app->opt.reply_size == SERVE_ECHO) {
+        return bt_msg_iov(msg, app->iov, app->iov_max);
+    }
+    app->iov[0] = (struct iovec){.iov_base = app->reply, .iov_len = app->opt.reply_size};
+    return 1;
+}
+
+static void give_back(struct serve_worker *w, struct serve_job *job)
+{
+    job->next = w->free_jobs;
+    w->free_jobs = job;
+}
+
+// Answers a finished job; false when there was no buffer for the reply and it must wait.
+static bool answer(struct serve_worker *w, uint64_t handle, const struct bt_msg *msg, struct bt_txq *txq)
+{
+    struct serve_app *app = w->app;
+    uint64_t now = bt_io_now(app->io);
+    int n = reply_iov(app, msg);
+    int result = n <= app->iov_max ? bt_server_reply(w->server, now, handle, app->iov, n, txq) : BT_RPC_TOO_LARGE;
+    if (result == BT_RPC_TOO_LARGE) { // cannot be sent at any time: the client learns it at once
+        bt_server_drop(w->server, now, handle, txq);
+    }
+    return result != BT_RPC_NO_BUFFER;
+}
+
+void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
+{
+    struct serve_worker *w = arg;
+    // Nothing to spend: the thread would only add two context switches.
+    if (service_time_is_zero(&w->app->opt.service) && answer(w, rq->handle, &rq->msg, txq)) {
+        return;
+    }
+    struct serve_job *job = w->free_jobs;
+    if (job == NULL) {
+        bt_server_drop(w->server, bt_io_now(w->app->io), rq->handle, txq);
+        return;
+    }
+    w->free_jobs = job->next;
+    job->handle = rq->handle;
+    job->msg = rq->msg;
+    bt_spsc_push(&w->todo, job); // as long as the list of jobs, so never full
+    sem_post(&w->work);
+}
+
+// Replies of one worker, those that waited for a buffer first. True if some still wait.
+static bool take_done(struct serve_worker *w)
+{
+    struct serve_job *job;
+    while ((job = w->waiting) != NULL) {
+        if (!answer(w, job->handle, &job->msg, &w->app->txq)) {
+            return true;
+        }
+        w->waiting = job->next;
+        give_back(w, job);
+    }
+    while ((job = bt_spsc_pop(&w->done)) != NULL) {
+        if (!answer(w, job->handle, &job->msg, &w->app->txq)) {
+            job->next = NULL;
+            w->waiting = job;
+            return true;
+        }
+        give_back(w, job);
+    }
+    return false;
+}
+
+static void take_packets(struct serve_app *app)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    unsigned n = bt_io_rx(app->io, BT_IO_ANY, pkts, BT_IO_BATCH);
+    for (unsigned i = 0; i < n; i++) {
+        bt_server_rx(app->worker[pkts[i]->local].server, pkts[i]->t_rx_ns, pkts[i], &app->txq);
+    }
+}
+
+// Runs what is due and returns when to look again.
+static uint64_t tick(struct serve_app *app)
+{
+    uint64_t next = UINT64_MAX;
+    uint64_t now = bt_io_now(app->io);
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        struct bt_server *s = app->worker[i].server;
+        if (bt_server_next(s) <= now) {
+            bt_server_tick(s, now, &app->txq);
+        }
+        uint64_t due = bt_server_next(s);
+        next = due < next ? due : next;
+    }
+    return next;
+}
+
+void serve_leave(struct serve_app *app)
+{
+    if (app->leaving) {
+        return;
+    }
+    app->leaving = true;
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        bt_server_leave(app->worker[i].server, bt_io_now(app->io), &app->txq);
+    }
+    bt_log_info("leaving: routers were told to send nothing more");
+}
+
+uint32_t serve_backlog(const struct serve_app *app)
+{
+    uint32_t n = 0;
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        n += bt_server_backlog(app->worker[i].server);
+    }
+    return n;
+}
+
+static uint64_t requests_so_far(const struct serve_app *app)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        n += bt_server_counters(app->worker[i].server)[BT_SERVER_REQUESTS];
+    }
+    return n;
+}
+
+struct drain {
+    bool asked;
+    uint64_t deadline_ns;
+    uint64_t busy_ns;  // when there last was a new request or a backlog
+    uint64_t requests; // requests_so_far then
+};
+
+// True when the loop may end: told to, nothing left to do and quiet for a while.
+static bool may_stop(struct serve_app *app, struct drain *d)
+{
+    unsigned signals = bt_stop_count();
+    if (signals == 0) {
+        return false;
+    }
+    uint64_t now = bt_io_now(app->io);
+    uint64_t requests = requests_so_far(app);
+    if (!d->asked) {
+        *d = (struct drain){true, now + (uint64_t)app->opt.drain_seconds * 1000000000u, now, requests};
+        serve_leave(app);
+        bt_io_tx(app->io, &app->txq);
+    }
+    if (requests != d->requests || serve_backlog(app) != 0) {
+        d->busy_ns = now;
+        d->requests = requests;
+    }
+    if (now - d->busy_ns >= app->opt.drain_quiet_ns) {
+        bt_log_info("drained");
+        return true;
+    }
+    if (now >= d->deadline_ns || signals > 1) {
+        bt_log_warn("stopping with %u requests unanswered", serve_backlog(app));
+        return true;
+    }
+    return false;
+}
+
+void serve_loop(struct serve_app *app)
+{
+    struct drain drain = {0};
+    uint64_t until = 0;
+    while (!may_stop(app, &drain)) {
+        bt_io_wait(app->io, until);
+        bool short_of_buffers = false;
+        take_packets(app);
+        for (unsigned i = 0; i < app->opt.workers; i++) {
+            short_of_buffers |= take_done(&app->worker[i]);
+        }
+        bt_mailbox_poll(&app->mailbox);
+        until = tick(app);
+        bt_io_tx(app->io, &app->txq);
+        uint64_t now = bt_io_now(app->io);
+        if (short_of_buffers && until > now + RETRY_NS) {
+            until = now + RETRY_NS;
+        }
+        if (drain.asked && until > now + DRAIN_LOOK_NS) {
+            until = now + DRAIN_LOOK_NS;
+        }
+    }
+}

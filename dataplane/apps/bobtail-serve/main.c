@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail-serve: from the command line to the I/O loop and back.
+#include "serve_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+#include "shell/stop.h"
+
+#include <sodium.h>
+#include <string.h>
+
+// Address space only; see shell/pool.h.
+#define BUFFERS 262144u
+
+static void wake(void *arg)
+{
+    bt_io_wake(arg);
+}
+
+static void warn(const char *text)
+{
+    bt_log_warn("%s", text);
+}
+
+static bool open_network(struct serve_app *app)
+{
+    char why[256];
+    struct bt_addr local[SERVE_WORKERS_MAX];
+    struct bt_udp_config udp = {.locals = local,
+                                .n_locals = app->opt.workers,
+                                .pool = &app->pool.pool,
+                                .idle = (enum bt_idle)app->opt.idle};
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        local[i] = app->opt.first;
+        local[i].port = (uint16_t)(app->opt.first.port + i);
+    }
+    if (!bt_pool_mapped_open(&app->pool, BUFFERS)) {
+        bt_log_error("cannot reserve address space for packet buffers; raise the limit (ulimit -v)");
+        return false;
+    }
+    app->io = bt_udp_open(&udp, why, sizeof why);
+    if (app->io == NULL) {
+        bt_log_error("%s", why);
+    }
+    return app->io != NULL;
+}
+
+static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uint32_t incarnation)
+{
+    struct bt_addr local = app->opt.first;
+    local.port = (uint16_t)(local.port + i);
+    return (struct bt_server_cfg){
+        .local = local,
+        .local_index = (uint16_t)i,
+        .mtu = 1500,
+        .n = (uint16_t)app->opt.queue_depth,
+        .feedback_port = (uint16_t)app->opt.feedback_port,
+        .max_pending = SERVE_PENDING,
+        .max_assemblies = 64,
+        .max_done = 8192,
+        .max_held = 256,
+        .max_message = app->opt.max_message,
+        .incarnation = incarnation,
+        .timers = bt_rpc_timers_for((enum bt_device_profile)app->opt.device),
+        .seed = {bt_new_seed(), bt_new_seed()},
+        .pool = &app->pool.pool,
+        .ops = {.on_request = serve_on_request, .arg = &app->worker[i]},
+        .latency = app->latency,
+        .service = app->service,
+    };
+}
+
+static bool make_servers(struct serve_app *app, uint32_t incarnation)
+{
+    struct bt_server_cfg cfg = server_config(app, 0, incarnation);
+    size_t bytes = (bt_server_bytes(&cfg) + 63) & ~(size_t)63;
+    app->started_ns = bt_io_now(app->io);
+    app->latency = bt_map(bt_hist_slices_bytes());
+    app->service = bt_map(bt_hist_slices_bytes());
+    app->server_mem = bytes != 0 ? bt_map(bytes * app->opt.workers) : NULL;
+    app->iov_max = (int)(app->opt.max_message / 1024 + 16); // pieces of a message; packets carry more
+    app->iov = calloc((size_t)app->iov_max, sizeof *app->iov);
+    app->reply = calloc(1, app->opt.reply_size != SERVE_ECHO && app->opt.reply_size != 0 ? app->opt.reply_size : 1);
+    if (app->latency == NULL || app->service == NULL || app->server_mem == NULL || app->iov == NULL ||
+        app->reply == NULL) {
+        bt_log_error("out of memory for %u workers", app->opt.workers);
+        return false;
+    }
+    bt_hist_slices_init(app->latency, app->started_ns);
+    bt_hist_slices_init(app->service, app->started_ns);
+    for (unsigned i = 0; i < app->opt.workers; i++) {
+        struct serve_worker *w = &app->worker[i];
+        cfg = server_config(app, i, incarnation);
+        w->app = app;
+        w->index = i;
+        w->server = bt_server_init(&cfg, (char *)app->server_mem + bytes * i, bytes, app->started_ns);
+        if (w->server == NULL) {
+            bt_log_error("worker %u cannot be set up", i);
+            return false;
+        }
+        bt_server_set_routers(w->server, app->started_ns, app->opt.static_routers, app->opt.n_static_routers,
+                              &app->txq);
+    }
+    return true;
+}
+
+static bool start_control(struct serve_app *app, uint32_t incarnation)
+{
+    struct bt_ctl_error e;
+    struct bt_ctl_app answers = serve_ctl_app;
+    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL,
+                                     .key_dir = app->opt.key_dir,
+                                     .config_cache = app->opt.config_cache,
+                                     .warn = warn};
+    struct bt_first_config first = {app->opt.config, app->opt.config_cache};
+    answers.arg = app;
+    answers.incarnation = incarnation;
+    bt_mailbox_init(&app->mailbox, wake, app->io);
+    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
+    if (app->ctl == NULL) {
+        bt_log_error("out of memory");
+        return false;
+    }
+    if (!bt_apply_first_config(app->ctl, &first)) {
+        return false;
+    }
+    if (!bt_ctl_start(app->ctl, &e)) {
+        bt_log_error("%s", e.message);
+        return false;
+    }
+    return true;
+}
+
+static void stop_control(struct serve_app *app)
+{
+    bt_mailbox_close(&app->mailbox);
+    bt_ctl_stop(app->ctl);
+}
+
+int main(int argc, char **argv)
+{
+    static struct serve_app app;
+    char text[BT_ADDR_TEXT];
+    enum bt_cli_result result = serve_options_read(argc, argv, &app.opt);
+    if (result != BT_CLI_RUN) {
+        return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
+    bt_log_init("bobtail-serve", (enum bt_log_format)app.opt.log);
+    uint32_t incarnation = bt_new_incarnation();
+    if (sodium_init() < 0) {
+        bt_log_error("libsodium does not start");
+        return 1;
+    }
+    if (!open_network(&app) || !make_servers(&app, incarnation)) {
+        return 1;
+    }
+    bt_stop_install(app.io);
+    if (!serve_workers_start(&app) || !start_control(&app, incarnation)) {
+        return 1;
+    }
+    bt_log_info("version %s, %u workers from %s, service time %s", BOBTAIL_VERSION, app.opt.workers,
+                bt_addr_format(&app.opt.first, text), app.opt.service_time);
+    serve_loop(&app);
+    stop_control(&app);
+    serve_workers_stop(&app);
+    app.io->ops->close(app.io);
+    free(app.iov);
+    free(app.reply);
+    bt_pool_mapped_close(&app.pool);
+    return 0;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table of bobtail-serve.
+#include "serve_app.h"
+
+#include "shell/start.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char epilogue[] =
+    "Worker i listens on UDP port PORT+i. Service times: " SERVICE_TIME_FORMS ".\n"
+    "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
+    "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
+
+#define OPTION_COUNT 26
+
+// Fills in the table; returns the number of rows.
+static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
+{
+    const struct bt_cli_option rows[] = {
+        {.kind = BT_CLI_HEADING, .help = "Network"},
+        {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address, required; routers and clients see it"},
+        {"port", BT_CLI_U32, &o->port, 1, 65535, NULL, "UDP port of the first worker"},
+        {"workers", BT_CLI_U32, &o->workers, 1, SERVE_WORKERS_MAX, NULL, "workers, one port each"},
+        {"idle", BT_CLI_CHOICE, &o->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
+        {.kind = BT_CLI_HEADING, .help = "Work"},
+        {"service-time", BT_CLI_TEXT, &o->service_time, 0, 0, "DIST", "how long a request takes"},
+        {"occupy", BT_CLI_CHOICE, &o->occupy, 0, 0, "sleep|spin", "how a worker spends that time"},
+        {"reply-bytes", BT_CLI_TEXT, &o->reply_bytes, 0, 0, "N|echo", "size of a reply; echo sends the request back"},
+        {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
+        {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the drawn times; 0 takes a random one"},
+        {.kind = BT_CLI_HEADING, .help = "Routers and configuration"},
+        {"routers", BT_CLI_TEXT, &o->routers, 0, 0, "IP:PORT,...", "routers to join without a control plane"},
+        {"feedback-port", BT_CLI_U32, &o->feedback_port, 1, 65535, NULL, "FEEDBACK port of --routers"},
+        {"legacy-routers", BT_CLI_FLAG, &o->legacy_routers, 0, 0, NULL, "--routers take only the 16-byte FEEDBACK"},
+        {"queue-depth", BT_CLI_U32, &o->queue_depth, 1, 64, NULL, "n: requests a worker accepts at once"},
+        {"device", BT_CLI_CHOICE, &o->device, 0, 0, "kernel|afxdp|sriov", "timer profile"},
+        {"config", BT_CLI_TEXT, &o->config, 0, 0, "FILE", "configuration document to start with"},
+        {"config-cache", BT_CLI_TEXT, &o->config_cache, 0, 0, "FILE", "keep the last good configuration here"},
+        {"key-dir", BT_CLI_TEXT, &o->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
+        {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket; empty for none"},
+        {.kind = BT_CLI_HEADING, .help = "Life"},
+        {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest drain after SIGTERM"},
+        {"drain-quiet", BT_CLI_DURATION, &o->drain_quiet_ns, 0, 60e9, NULL, "drained when idle for so long"},
+        {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
+    };
+    _Static_assert(sizeof rows / sizeof rows[0] <= OPTION_COUNT, "the table must fit");
+    memcpy(t, rows, sizeof rows);
+    return sizeof rows / sizeof rows[0];
+}
+
+static bool read_address(const struct bt_cli *p, struct serve_options *o)
+{
+    char text[80];
+    static const uint8_t nothing[4];
+    const char *ip = o->address != NULL ? o->address : "";
+    snprintf(text, sizeof text, strchr(ip, ':') != NULL ? "[%.60s]:%u" : "%.60s:%u", ip, (unsigned)o->port);
+    if (bt_addr_parse(text, 0, &o->first) != 0 || bt_addr_bad_source(&o->first) ||
+        (bt_addr_is_v4(&o->first) && memcmp(o->first.ip + 12, nothing, 4) == 0)) {
+        bt_cli_error(p, "address", "must be the IP address this server is reached at; got \"%s\"", ip);
+        return false;
+    }
+    if (o->port + o->workers - 1 > 65535) {
+        bt_cli_error(p, "workers", "ports %u..%u pass 65535; lower --port or --workers", o->port,
+                     o->port + o->workers - 1);
+        return false;
+    }
+    return true;
+}
+
+static bool read_routers(const struct bt_cli *p, struct serve_options *o)
+{
+    const char *at = o->routers;
+    while (at != NULL && *at != '\0') {
+        char text[64];
+        size_t n = strcspn(at, ",");
+        struct bt_server_router *r = &o->static_routers[o->n_static_routers];
+        if (o->n_static_routers == BT_SERVER_ROUTERS) {
+            bt_cli_error(p, "routers", "must name at most %d routers", BT_SERVER_ROUTERS);
+            return false;
+        }
+        snprintf(text, sizeof text, "%.*s", n < sizeof text ? (int)n : 0, at);
+        if (bt_addr_parse(text, 8000, &r->request) != 0 || bt_addr_bad_source(&r->request)) {
+            bt_cli_error(p, "routers", "must be IP:PORT,...; got \"%.*s\"", (int)n, at);
+            return false;
+        }
+        r->feedback = r->request;
+        r->feedback.port = (uint16_t)o->feedback_port;
+        r->legacy = o->legacy_routers;
+        o->n_static_routers++;
+        at += n + (at[n] == ',');
+    }
+    return true;
+}
+
+static bool read_reply_bytes(const struct bt_cli *p, struct serve_options *o)
+{
+    char *end;
+    if (strcmp(o->reply_bytes, "echo") == 0) {
+        o->reply_size = SERVE_ECHO;
+        return true;
+    }
+    unsigned long v = strtoul(o->reply_bytes, &end, 10);
+    if (o->reply_bytes[0] < '0' || o->reply_bytes[0] > '9' || *end != '\0' || v > o->max_message) {
+        bt_cli_error(p, "reply-bytes", "must be echo or 0..%u (--max-message); got \"%s\"", o->max_message,
+                     o->reply_bytes);
+        return false;
+    }
+    o->reply_size = (uint32_t)v;
+    return true;
+}
+
+enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_options *o)
+{
+    struct bt_cli_option table[OPTION_COUNT];
+    *o = (struct serve_options){.port = 8000,
+                                .workers = 1,
+                                .service_time = "fixed:0",
+                                .reply_bytes = "echo",
+                                .ctl = BT_CTL_DEFAULT_SOCKET,
+                                .feedback_port = 9000,
+                                .queue_depth = 3,
+                                .max_message = 1048576,
+                                .drain_seconds = 20,
+                                .drain_quiet_ns = UINT64_C(500000000)};
+    const struct bt_cli program = {"bobtail-serve", "A synthetic R2P2 server: spends a drawn time on every request.",
+                                   epilogue, table, make_table(o, table)};
+    enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
+    if (result != BT_CLI_RUN) {
+        return result;
+    }
+    if (!service_time_parse(o->service_time, &o->service)) {
+        bt_cli_error(&program, "service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", o->service_time);
+        return BT_CLI_EXIT_USAGE;
+    }
+    if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o)) {
+        return BT_CLI_EXIT_USAGE;
+    }
+    if (o->seed == 0) {
+        o->seed = bt_new_seed();
+    }
+    return BT_CLI_RUN;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The synthetic server: one I/O thread owns every worker's socket and protocol state, so that
+// `received` in FEEDBACK stays prompt while a worker is busy; worker threads only spend the drawn
+// service time (the paper's asymmetric model, R-48, with one port per worker).
+#ifndef BT_APPS_SERVE_APP_H
+#define BT_APPS_SERVE_APP_H
+
+#include "ctl/ctl.h"
+#include "io/udp.h"
+#include "rpc/server.h"
+#include "service_time.h"
+#include "shell/cli.h"
+#include "shell/pool.h"
+#include "shell/spsc.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#define SERVE_WORKERS_MAX 64u
+#define SERVE_ECHO UINT32_MAX // reply_bytes: send the request back
+
+enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
+
+struct serve_options {
+    const char *address;
+    uint32_t port, workers;
+    const char *service_time;
+    int occupy; // enum serve_occupy
+    const char *reply_bytes;
+    const char *ctl, *config, *config_cache, *key_dir, *routers;
+    uint32_t feedback_port, queue_depth, max_message;
+    int device;       // enum bt_config_device
+    bool legacy_routers;
+    int idle, log;
+    uint32_t drain_seconds;
+    uint64_t drain_quiet_ns;
+    uint64_t seed;
+    // Derived.
+    struct service_time service;
+    uint32_t reply_size; // or SERVE_ECHO
+    struct bt_addr first;
+    struct bt_server_router static_routers[BT_SERVER_ROUTERS];
+    int n_static_routers;
+};
+
+struct serve_app;
+
+// A request on its way through a worker thread. The thread reads nothing but `next`.
+struct serve_job {
+    struct serve_job *next; // free list, I/O thread only
+    uint64_t handle;
+    struct bt_msg msg;
+};
+
+struct serve_worker {
+    struct serve_app *app;
+    unsigned index;
+    struct bt_server *server; // I/O thread only
+    struct bt_spsc todo, done;
+    sem_t work;
+    pthread_t thread;
+    bool running;
+    struct bt_rng rng; // worker thread only
+    struct serve_job *jobs, *free_jobs; // I/O thread only
+    struct serve_job *waiting;          // replies for which there was no buffer, I/O thread only
+};
+
+struct serve_app {
+    struct serve_options opt;
+    struct bt_pool_mapped pool;
+    struct bt_io *io;
+    struct bt_txq txq;
+    struct serve_worker worker[SERVE_WORKERS_MAX];
+    void *server_mem;
+    struct bt_hist_slices *latency, *service;
+    struct bt_mailbox mailbox;
+    struct bt_ctl *ctl;
+    struct iovec *iov; // scratch of one reply
+    int iov_max;
+    uint8_t *reply; // reply_size bytes
+    uint64_t started_ns;
+    bool leaving;
+    atomic_bool stop; // worker threads end
+};
+
+enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_options *opt);
+
+extern const struct bt_ctl_app serve_ctl_app;
+
+// workers.c: threads that spend service time.
+bool serve_workers_start(struct serve_app *app);
+void serve_workers_stop(struct serve_app *app);
+
+// loop.c
+void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq); // arg: serve_worker
+void serve_leave(struct serve_app *app);
+uint32_t serve_backlog(const struct serve_app *app);
+void serve_loop(struct serve_app *app);
+
+// Jobs a worker can hold: more than any router may leave there, so that only direct clients can
+// fill it.
+#define SERVE_PENDING 2048u
+
+#endif
