@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		if env != nil {
 			defer func() {
+				stopOperator()
 				if err := env.Stop(); err != nil {
 					fmt.Fprintln(os.Stderr, "apitest: stop the API server:", err)
 				}
@@ -53,6 +56,7 @@ func start() (*envtest.Environment, error) {
 		missing = "no kube-apiserver in " + assets + ": run `hack/deps/install --only=api`, or set KUBEBUILDER_ASSETS"
 		return nil, nil
 	}
+	ctrl.SetLogger(logr.Discard())
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{"../../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: assets,
 	}

@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -21,7 +22,20 @@ import (
 
 const operatorNamespace = "bobtail-system"
 
-var operatorOnce sync.Once
+var (
+	operatorOnce                 sync.Once
+	operatorContext, endOperator = context.WithCancel(context.Background())
+	operatorEnded                = make(chan struct{})
+	operatorStarted              bool
+)
+
+// stopOperator ends it before its API server goes away.
+func stopOperator() {
+	endOperator()
+	if operatorStarted {
+		<-operatorEnded
+	}
+}
 
 // operator starts the whole operator, once, as the user that the chart's rules
 // allow and nobody more: a right that is missing fails these tests.
@@ -39,11 +53,12 @@ func operator(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			// It runs until the process ends: its API server goes with it.
-			if err := manager.Run(context.Background(), restricted, options); err != nil {
-				panic(err)
+			defer close(operatorEnded)
+			if err := manager.Run(operatorContext, restricted, options); err != nil {
+				fmt.Fprintln(os.Stderr, "apitest: the operator:", err)
 			}
 		}()
+		operatorStarted = true
 	})
 }
 

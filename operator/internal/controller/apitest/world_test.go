@@ -116,7 +116,9 @@ func (w *world) getPod(name string) *corev1.Pod {
 }
 
 // runsLatest makes the dataplane run whatever the ConfigMap says.
-func (s *sidecar) runsLatest() { s.set(func() { s.applied = func(hash string) string { return hash } }) }
+func (s *sidecar) runsLatest() {
+	s.set(func() { s.applied = func(hash string) string { return hash } })
+}
 
 func (s *sidecar) set(change func()) {
 	s.mu.Lock()
