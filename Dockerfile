@@ -12,11 +12,11 @@ ARG GO_VERSION=1.26
 # ---------------------------------------------------------------- Go programs
 FROM docker.io/library/golang:${GO_VERSION}-bookworm AS go-source
 # Given by builders behind a module proxy; they stay out of the images.
-ARG GOPROXY
-ARG GOSUMDB
-ARG GONOSUMDB
-ARG GONOPROXY
-ARG GOPRIVATE
+ARG GOPROXY=
+ARG GOSUMDB=
+ARG GONOSUMDB=
+ARG GONOPROXY=
+ARG GOPRIVATE=
 ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOCACHE=/go/cache
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -57,7 +57,7 @@ ENTRYPOINT ["/minimal"]
 FROM docker.io/library/debian:bookworm-slim AS c-build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      gcc libc6-dev libcjson-dev libsodium-dev meson ninja-build pkg-config \
+      gcc libc6-dev libsodium-dev meson ninja-build pkg-config \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY VERSION ./
@@ -73,7 +73,7 @@ RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ni
 
 FROM docker.io/library/debian:bookworm-slim AS c-runtime
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libcjson1 libsodium23 \
+ && apt-get install -y --no-install-recommends libsodium23 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
 USER 65532:65532
 
