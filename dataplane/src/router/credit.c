@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credit accounting from absolute counters (see credit.h).
+//
+// lost is bounded from both sides. At most sent − received can be lost: what was neither received nor lost is on its
+// way. At least "sent T_loss ago − received" are; received also counts younger requests, so those known to be
+// young, because their FEEDBACK came, are left out of it. The bound found once stays until the other one overrules it:
+// without that, one lost request would hide again behind every later one that arrives, and its credit with it.
 #include "router/credit.h"
 
 static inline void settle(struct bt_credit *c, uint64_t settled)
@@ -21,10 +26,13 @@ static void start(struct bt_credit *c, const struct bt_credit_report *report, ui
     c->incarnation = report->incarnation;
     c->base = report->received - sent;
     c->past = sent;
-    c->lost = 0;
+    c->young = 0;
+    c->young_past = 0;
     c->first = 0;
     c->samples = 0;
     c->next_sample_at = now + (loss_ns >> 3);
+    c->served = report->served;
+    settle(c, c->served - c->base);
 }
 
 /* Moves past up to the newest sample that is at least loss_ns old, and takes a new sample when one is due. */
@@ -32,6 +40,8 @@ static void look_back(struct bt_credit *c, uint64_t sent, uint64_t now, uint64_t
 {
     while (c->samples > 0 && c->history[c->first].at + loss_ns <= now) {
         c->past = c->history[c->first].sent;
+        c->young -= c->young_past;
+        c->young_past = (uint32_t)c->history[c->first].young;
         c->first = (uint8_t)((c->first + 1u) % BT_CREDIT_SAMPLES);
         c->samples--;
     }
@@ -41,6 +51,7 @@ static void look_back(struct bt_credit *c, uint64_t sent, uint64_t now, uint64_t
     uint8_t at = (uint8_t)((c->first + c->samples) % BT_CREDIT_SAMPLES);
     c->history[at].at = now;
     c->history[at].sent = sent;
+    c->history[at].young = 0;
     c->samples++;
     c->next_sample_at = now + (loss_ns >> 3);
 }
@@ -77,17 +88,42 @@ enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_cre
     if (verdict == BT_CREDIT_RESTARTED) {
         start(c, report, sent, now, loss_ns);
     }
+    look_back(c, sent, now, loss_ns);
+    uint64_t lost = bt_credit_lost(c);
     c->received = report->received;
     c->served = report->served;
-    look_back(c, sent, now, loss_ns);
     if (older(sent + c->base, report->received)) {
         /* It received what we forgot at a restart, or a copy the network made: both will be served, so count them. */
         c->base = report->received - sent;
     }
-    uint64_t then = c->past + c->base;
-    c->lost = older(report->received, then) ? then - report->received : 0;
-    settle(c, c->served + c->lost - c->base);
+    settle(c, c->served + lost - c->base);
     return verdict;
+}
+
+void bt_credit_finished(struct bt_credit *c, uint64_t index)
+{
+    if (older(index, c->past)) {
+        return;
+    }
+    c->young++;
+    for (uint32_t i = c->samples; i-- > 0;) {
+        uint32_t at = (c->first + i) % BT_CREDIT_SAMPLES;
+        if (!older(index, c->history[at].sent)) {
+            c->history[at].young++;
+            return;
+        }
+    }
+    c->young_past++;
+}
+
+void bt_credit_settle(struct bt_credit *c, uint64_t sent)
+{
+    int64_t lost = (int64_t)bt_credit_lost(c);
+    int64_t at_least = (int64_t)(c->past + c->base + c->young - c->received);
+    int64_t at_most = (int64_t)(sent + c->base - c->received);
+    lost = at_least > lost ? at_least : lost;
+    lost = lost > at_most ? at_most : lost;
+    settle(c, c->served + (uint64_t)lost - c->base);
 }
 
 void bt_credit_legacy(struct bt_credit *c, uint64_t sent)

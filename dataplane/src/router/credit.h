@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credit accounting of one worker (spec/jbsq-router.md §2): from what the router sent and what the worker reports to
-// one number, settled, such that outstanding = sent − settled. Everything is recomputed from absolute values, so lost,
-// duplicated and reordered FEEDBACK change nothing in the end. Written by the FEEDBACK side only.
+// one number, settled, such that outstanding = sent − settled. Everything is bounded by absolute values each time, so
+// lost, duplicated and reordered FEEDBACK change nothing in the end. Written by the FEEDBACK side only.
 #ifndef BOBTAIL_ROUTER_CREDIT_H
 #define BOBTAIL_ROUTER_CREDIT_H
 
@@ -25,26 +25,34 @@ enum bt_credit_verdict {
 };
 
 struct bt_credit {
-    /* one cache line, all a FEEDBACK in order touches */
+    /* one cache line: all that a FEEDBACK in order touches */
+    _Atomic uint64_t settled; /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
     uint64_t received, served; /* as last reported */
     uint64_t base;             /* sent + base = the router's sends in the worker's own count */
-    uint64_t past;             /* value of sent T_loss ago */
-    uint64_t lost;             /* */
+    uint64_t past;             /* value of sent T_loss ago, or before */
     uint64_t next_sample_at;
+    uint32_t young;      /* finished requests sent after past: received, but not among the first past ones */
+    uint32_t young_past; /* of these, sent before the oldest sample of the history */
     uint32_t incarnation;
     uint8_t first, samples; /* ring of history */
     bool known;             /* an extended FEEDBACK was seen */
-    _Atomic uint64_t settled; /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
-    /* touched by faults only */
+    /* touched once per sample and by faults */
     uint64_t reclaimed; /* */
     struct {
         uint64_t at, sent;
+        uint64_t young; /* finished requests sent between this sample and the next */
     } history[BT_CREDIT_SAMPLES];
 };
 
-/* Applies a report made with sent requests so far, at now. */
+/* Takes a report made when the router had sent so many requests. Call bt_credit_settle after it. */
 enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
                                         uint64_t now, uint64_t loss_ns);
+
+/* A FEEDBACK named a pair that was the index-th request sent (from 0): it was received. Each pair once. */
+void bt_credit_finished(struct bt_credit *c, uint64_t index);
+
+/* how many requests never arrived, and from that settled. */
+void bt_credit_settle(struct bt_credit *c, uint64_t sent);
 
 /* A 16-byte FEEDBACK: one more is done. Not idempotent. */
 void bt_credit_legacy(struct bt_credit *c, uint64_t sent);
@@ -65,6 +73,12 @@ static inline uint64_t bt_credit_outstanding(uint64_t sent, uint64_t settled)
 static inline uint64_t bt_credit_settled(const struct bt_credit *c)
 {
     return atomic_load_explicit(&c->settled, memory_order_relaxed);
+}
+
+/* Requests held to be lost on the way to a worker that reports (known), since its incarnation began. */
+static inline uint64_t bt_credit_lost(const struct bt_credit *c)
+{
+    return bt_credit_settled(c) - c->served + c->base;
 }
 
 #endif

@@ -89,7 +89,7 @@ static void forget_failures(struct bt_router *r, uint32_t w)
 
 static void count_lost(struct bt_router *r, uint32_t w)
 {
-    uint64_t lost = r->credit[w].lost;
+    uint64_t lost = bt_credit_lost(&r->credit[w]);
     if (lost > r->cold[w].lost_seen) {
         r->counter[BT_RC_CREDITS_LOST] += lost - r->cold[w].lost_seen;
     }
@@ -114,6 +114,13 @@ static void apply_flags(struct bt_router *r, uint64_t now, uint32_t w, const str
     worker->flags |= WORKER_EXTENDED;
 }
 
+static void end_pair(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
+{
+    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
+        router_watch_end(r, now, &fb->client, fb->req_id, w, (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+    }
+}
+
 static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
 {
     struct bt_credit *credit = &r->credit[w];
@@ -124,8 +131,11 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
     if (verdict == BT_CREDIT_BACKWARDS) {
         return BT_M22;
     }
+    end_pair(r, now, w, fb); /* news even when the counters are old */
+    bt_credit_settle(credit, router_sent(r, w));
     if (verdict == BT_CREDIT_STALE) {
-        r->counter[BT_RC_FEEDBACK_STALE]++; /* its pair is still news */
+        r->counter[BT_RC_FEEDBACK_STALE]++;
+        router_refresh(r, w);
         return BT_M_OK;
     }
     bool restarted = verdict == BT_CREDIT_RESTARTED;
@@ -141,7 +151,7 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
 }
 
 /* 16-byte form. A worker known to speak the long one and alive does not fall back to it. */
-static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w)
+static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
 {
     struct worker *worker = &r->worker[w];
     if ((worker->flags & WORKER_EXTENDED) != 0) {
@@ -156,6 +166,7 @@ static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w)
     r->counter[BT_RC_JOINED] += worker->heard_at == 0 ? 1u : 0u;
     note_heard(r, now, worker);
     worker->reclaims = 0;
+    end_pair(r, now, w, fb);
     bt_credit_legacy(&r->credit[w], router_sent(r, w));
     router_legacy_default(r, w);
     router_refresh(r, w);
@@ -168,14 +179,11 @@ void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
     uint32_t w = NO_SLOT;
     enum bt_mcase m = judge(r, pkt, &fb, &w);
     if (m == BT_M_OK) {
-        m = fb.version == 0 ? take_legacy(r, now, w) : take_extended(r, now, w, &fb);
+        m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb);
     }
     if (m != BT_M_OK) {
         router_reject(r, pkt, m);
         return;
-    }
-    if ((fb.flags & BT_FEEDBACK_PAIR) != 0) {
-        router_watch_end(r, now, &fb.client, fb.req_id, w, (fb.flags & BT_FEEDBACK_DROPPED) != 0);
     }
     bt_pool_put(r->pool, pkt);
     router_pump(r, now, txq);

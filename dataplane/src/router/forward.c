@@ -96,7 +96,8 @@ void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
                     struct bt_txq *txq)
 {
     struct worker *worker = &r->worker[w];
-    struct bt_addr client = pkt->src;
+    struct pair request = {.client = pkt->src, .req_id = hdr->req_id, .worker = (uint16_t)w, .since = pkt->t_rx_ns,
+                           .index = router_sent(r, w)};
     if (!address_to(r, pkt, hdr, worker)) {
         router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
         return;
@@ -105,9 +106,9 @@ void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
     if (router_outstanding(r, w) == 0) {
         worker->busy_at = now;
     }
-    atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
+    atomic_store_explicit(&r->sent[w], request.index + 1u, memory_order_relaxed);
     router_refresh(r, w);
-    router_watch_start(r, now, &client, hdr->req_id, w, pkt->t_rx_ns);
+    router_watch_start(r, now, &request);
     if (r->hold != NULL) {
         bt_hist_slices_record(r->hold, now, now > pkt->t_rx_ns ? now - pkt->t_rx_ns : 0);
     }

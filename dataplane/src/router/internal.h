@@ -62,6 +62,7 @@ struct pair {
     uint16_t worker;
     uint32_t older, newer; /* list by age; NO_SLOT ends it. newer also links the free ones */
     uint64_t since;
+    uint64_t index; /* it was the worker's index-th request */
 };
 
 struct pair_watch {
@@ -159,8 +160,7 @@ void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why);
 
 /* watch.c */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
-void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
-                        uint64_t since);
+void router_watch_start(struct bt_router *r, uint64_t now, const struct pair *request);
 void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
                       bool rejected);
 void router_watch_expire(struct bt_router *r, uint64_t now);

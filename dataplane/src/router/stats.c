@@ -91,7 +91,8 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
     const struct bt_credit *credit = &r->credit[w];
     unsigned flags = worker->flags;
     uint64_t sent = router_sent(r, w);
-    uint64_t reclaimed_or_lost = (flags & WORKER_EXTENDED) != 0 ? credit->lost : credit->reclaimed;
+    uint64_t lost = credit->known ? bt_credit_lost(credit) : 0;
+    uint64_t done = bt_credit_settled(credit) - (credit->known ? lost : credit->reclaimed);
     *out = (struct bt_router_member_stats){
         .addr = worker->addr,
         .joined = (flags & WORKER_JOINED) != 0,
@@ -103,8 +104,8 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
         .n = worker->n < r->depth ? worker->n : r->depth,
         .outstanding = (uint32_t)router_outstanding(r, w),
         .sent = sent,
-        .done = bt_credit_settled(credit) - reclaimed_or_lost,
-        .lost = credit->lost,
+        .done = done,
+        .lost = lost,
         .reclaimed = credit->reclaimed,
         .incarnation = credit->incarnation,
         .feedback_age_ns = worker->heard_at == 0 ? UINT64_MAX : now - worker->heard_at,

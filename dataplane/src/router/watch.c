@@ -64,40 +64,43 @@ static void unanswered(struct bt_router *r, uint64_t now)
     }
 }
 
+static void fill_pair(struct pair *p, const struct pair *request)
+{
+    p->client = request->client;
+    p->req_id = request->req_id;
+    p->worker = request->worker;
+    p->since = request->since;
+    p->index = request->index;
+}
+
 /* The identity is watched already: a copy made by the network is the same request, anything later is a new one that
  * reuses the id of one that was never answered (R-10). */
-static void start_again(struct bt_router *r, uint64_t now, uint32_t i, uint32_t w, uint64_t since)
+static void start_again(struct bt_router *r, uint64_t now, uint32_t i, const struct pair *request)
 {
     struct pair *p = &r->pairs.slab[i];
-    if (since < p->since + r->timers.loss_ns) {
+    if (request->since < p->since + r->timers.loss_ns) {
         return;
     }
     unanswered(r, now);
     unlink_pair(&r->pairs, i);
-    p->worker = (uint16_t)w;
-    p->since = since;
+    fill_pair(p, request);
     append_pair(&r->pairs, i);
 }
 
-void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
-                        uint64_t since)
+void router_watch_start(struct bt_router *r, uint64_t now, const struct pair *request)
 {
-    uint32_t known = bt_pairs_find(&r->pairs.table, client, req_id);
+    uint32_t known = bt_pairs_find(&r->pairs.table, &request->client, request->req_id);
     if (known != BT_PAIRS_NONE) {
-        start_again(r, now, known, w, since);
+        start_again(r, now, known, request);
         return;
     }
     uint32_t i = r->pairs.free;
-    if (i == NO_SLOT || !bt_pairs_put(&r->pairs.table, client, req_id, i)) {
+    if (i == NO_SLOT || !bt_pairs_put(&r->pairs.table, &request->client, request->req_id, i)) {
         r->counter[BT_RC_PAIRS_FULL]++;
         return;
     }
-    struct pair *p = &r->pairs.slab[i];
-    r->pairs.free = p->newer;
-    p->client = *client;
-    p->req_id = req_id;
-    p->worker = (uint16_t)w;
-    p->since = since;
+    r->pairs.free = r->pairs.slab[i].newer;
+    fill_pair(&r->pairs.slab[i], request);
     append_pair(&r->pairs, i);
 }
 
@@ -110,6 +113,7 @@ void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *c
         return;
     }
     uint64_t since = r->pairs.slab[i].since;
+    bt_credit_finished(&r->credit[w], r->pairs.slab[i].index);
     bt_pairs_del(&r->pairs.table, client, req_id);
     free_pair(&r->pairs, i);
     r->counter[rejected ? BT_RC_PAIRS_REJECTED : BT_RC_PAIRS_FINISHED]++;

@@ -39,6 +39,7 @@ void bed_build(struct bed *b)
     assert_non_null(b->r);
     bt_txq_init(&b->out);
     bed_apply(b);
+    bed_tick(b, 0);
 }
 
 void bed_open(struct bed *b, uint32_t k, uint32_t n)

@@ -3,6 +3,7 @@
 #ifndef BOBTAIL_TESTS_ROUTER_BED_H
 #define BOBTAIL_TESTS_ROUTER_BED_H
 
+#include "base/rng.h"
 #include "router/router.h"
 #include "unit.h"
 #include "wire/feedback.h"
