@@ -6,8 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { SIM_FILES_MAX = 8 };
+
 struct sim_options {
-    const char *file;         /* scenario or figure table */
+    const char *file[SIM_FILES_MAX]; /* scenarios or figure table; a sweep deals its seeds round */
+    uint32_t files;
     const char *json;         /* --json FILE */
     const char *measurements; /* --measurements FILE */
     const char *without;      /* --without NAME,NAME: faults and events left out */

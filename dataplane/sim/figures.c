@@ -412,7 +412,7 @@ int sim_command_figures(const struct sim_options *o)
     struct sim_options own = *o;
     if (f == NULL) abort();
     if (own.seed == 0) own.seed = 1;
-    uint32_t n = read_figures(o->file, f) == 0 ? choose(f, o, order) : 0;
+    uint32_t n = read_figures(o->file[0], f) == 0 ? choose(f, o, order) : 0;
     struct outcome *all = calloc(n + 1, sizeof *all);
     struct job job = {f, order, &own};
     if (all == NULL) abort();

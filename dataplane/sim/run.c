@@ -65,7 +65,7 @@ int sim_command_run(const struct sim_options *o)
 {
     char err[400];
     struct sim_measures m;
-    struct sim_template *t = sim_template_load(o->file, err, sizeof err);
+    struct sim_template *t = sim_template_load(o->file[0], err, sizeof err);
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
     int code = 2;

@@ -18,9 +18,15 @@ struct slot {
 
 struct plan {
     const struct sim_options *o;
-    const struct sim_template *t;
+    struct sim_template *t[SIM_FILES_MAX];
     uint64_t *stop; /* shared between processes: a failing seed was found */
 };
+
+/* Seed number → the file it belongs to. */
+static uint32_t file_of(const struct plan *p, uint64_t seed)
+{
+    return (uint32_t)(seed % p->o->files);
+}
 
 static void one_seed(const void *ctx, uint32_t i, void *out)
 {
@@ -29,7 +35,7 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
     if (s == NULL || r == NULL) abort();
-    if (__atomic_load_n(p->stop, __ATOMIC_RELAXED) == 0 && sim_prepare(p->o, p->t, p->o->first + i, s) == 0) {
+    if (__atomic_load_n(p->stop, __ATOMIC_RELAXED) == 0 && sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
         sim_run(s, r, NULL);
         sim_judge_expectations(s, r);
         memcpy(slot->outcome, r->outcome, sizeof slot->outcome);
@@ -44,40 +50,48 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     free(r);
 }
 
-/* Leaves out faults and events one at a time, then halves the requests, as long as it still fails. */
+/* Does this seed still fail under other options? */
+static bool fails(const struct plan *p, const struct sim_options *o, uint64_t seed, struct sim_scenario *s,
+                  struct sim_result *r)
+{
+    if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0) return false;
+    sim_run(s, r, NULL);
+    sim_judge_expectations(s, r);
+    return sim_broken(&r->verdict) > 0;
+}
+
+/* Leaves out faults and events one at a time, as long as the seed still fails without them. */
+static void leave_out(const struct plan *p, struct sim_options *o, uint64_t seed, char *without, size_t n,
+                      struct sim_scenario *s, struct sim_result *r)
+{
+    char names[SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1][SIM_NAME];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->faults_n; i++) memcpy(names[count++], s->fault[i].name, SIM_NAME);
+    for (uint32_t i = 0; i < s->events_n; i++) snprintf(names[count++], SIM_NAME, "event%u", s->event[i].number);
+    snprintf(names[count++], SIM_NAME, "garbage");
+    o->without = without;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t used = strlen(without);
+        snprintf(without + used, n - used, "%s%.60s", used > 0 ? "," : "", names[i]);
+        if (!fails(p, o, seed, s, r)) without[used] = '\0';
+    }
+}
+
+/* Finds a smaller case of the same failure and prints how to see it. */
 static void shrink(const struct plan *p, uint64_t seed)
 {
     struct sim_options o = *p->o;
-    char without[1024] = "";
+    char without[1400] = "";
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
     if (s == NULL || r == NULL) abort();
-    o.without = NULL;
-    if (sim_prepare(&o, p->t, seed, s) != 0) abort();
-    uint64_t requests = o.requests > 0 ? o.requests : s->requests;
-    char names[SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1][SIM_NAME];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->faults_n; i++) memcpy(names[n++], s->fault[i].name, SIM_NAME);
-    for (uint32_t i = 0; i < s->events_n; i++) snprintf(names[n++], SIM_NAME, "event%u", s->event[i].number);
-    snprintf(names[n++], SIM_NAME, "garbage");
-    for (uint32_t i = 0; i < n; i++) {
-        size_t used = strlen(without);
-        snprintf(without + used, sizeof without - used, "%s%.60s", used > 0 ? "," : "", names[i]);
-        o.without = without;
-        if (sim_prepare(&o, p->t, seed, s) != 0) abort();
-        sim_run(s, r, NULL);
-        if (sim_broken(&r->verdict) == 0) without[used] = '\0';
+    if (fails(p, &o, seed, s, r)) {
+        uint64_t requests = o.requests > 0 ? o.requests : s->requests;
+        leave_out(p, &o, seed, without, sizeof without, s, r);
+        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r); o.requests /= 2) requests = o.requests;
+        printf("  smallest: bobtail-sim run %s --seed=%llu --requests=%llu%s%s\n", o.file[file_of(p, seed)],
+               (unsigned long long)seed, (unsigned long long)requests, without[0] != '\0' ? " --without=" : "", without);
     }
-    o.without = without;
-    while (requests > 2) {
-        o.requests = requests / 2;
-        if (sim_prepare(&o, p->t, seed, s) != 0) abort();
-        sim_run(s, r, NULL);
-        if (sim_broken(&r->verdict) == 0) break;
-        requests /= 2;
-    }
-    printf("  smallest: bobtail-sim run %s --seed=%llu --requests=%llu%s%s\n", o.file, (unsigned long long)seed,
-           (unsigned long long)requests, without[0] != '\0' ? " --without=" : "", without);
     free(s);
     free(r);
 }
@@ -90,7 +104,7 @@ static void print_failure(const struct plan *p, uint32_t i, const struct slot *s
     } else {
         printf("seed %llu: %s\n", (unsigned long long)seed, slot->verdict.first);
     }
-    printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file, (unsigned long long)seed);
+    printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file[file_of(p, seed)], (unsigned long long)seed);
     if (first && signal_no == 0 && !p->o->quiet) shrink(p, seed);
 }
 
@@ -113,7 +127,8 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     }
     uint64_t faults = sim_faults_total(&sum.seen), rpcs = 0;
     for (int k = 0; k < SIM_OUTCOMES; k++) rpcs += sum.outcome[k];
-    printf("sweep of %s: seeds %llu to %llu, %llu clean, %llu failed\n", p->o->file, (unsigned long long)p->o->first,
+    for (uint32_t i = 0; i < p->o->files; i++) printf("sweep of %s\n", p->o->file[i]);
+    printf("  seeds %llu to %llu, %llu clean, %llu failed\n", (unsigned long long)p->o->first,
            (unsigned long long)(p->o->first + p->o->seeds - 1), (unsigned long long)clean, (unsigned long long)failed);
     printf("  %llu RPCs: %llu answered, %llu timed out, %llu dropped, %llu errors; %llu packets, %.0f virtual seconds in %.1f s\n",
            (unsigned long long)rpcs, (unsigned long long)sum.outcome[SIM_SUCCESS],
@@ -136,12 +151,13 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
 int sim_command_sweep(const struct sim_options *o)
 {
     char err[400];
-    struct sim_template *t = sim_template_load(o->file, err, sizeof err);
-    if (t == NULL) {
+    struct plan p = {.o = o, .stop = sim_shared(sizeof *p.stop)};
+    for (uint32_t i = 0; i < o->files; i++) {
+        p.t[i] = sim_template_load(o->file[i], err, sizeof err);
+        if (p.t[i] != NULL) continue;
         fprintf(stderr, "bobtail-sim: %s\n", err);
         return 2;
     }
-    struct plan p = {o, t, sim_shared(sizeof *p.stop)};
     struct slot *slots = calloc(o->seeds, sizeof *slots);
     int *signals = calloc(o->seeds, sizeof *signals);
     if (p.stop == NULL || slots == NULL || signals == NULL) abort();
@@ -154,6 +170,6 @@ int sim_command_sweep(const struct sim_options *o)
     }
     free(slots);
     free(signals);
-    sim_template_free(t);
+    for (uint32_t i = 0; i < o->files; i++) sim_template_free(p.t[i]);
     return code;
 }

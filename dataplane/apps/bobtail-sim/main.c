@@ -15,7 +15,7 @@ static const char usage_text[] =
     "\n"
     "commands\n"
     "  run FILE              one seed of a scenario, everything printed\n"
-    "  sweep [FILE]          many seeds of a fault scenario\n"
+    "  sweep [FILE ...]      many seeds, dealt round the scenarios given\n"
     "  figures [FILE]        the queueing figures, judged against theory\n"
     "\n"
     "options\n"
@@ -81,27 +81,44 @@ static void take(struct sim_options *o, int c)
     }
 }
 
+static const struct command {
+    const char *name;
+    int (*run)(const struct sim_options *);
+    const char *file[SIM_FILES_MAX]; /* when none is given; seen from the top of the tree */
+    uint32_t files_max;
+} commands[] = {
+    {"run", sim_command_run, {NULL}, 1},
+    {"sweep", sim_command_sweep,
+     {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-kernel.yaml", "dataplane/tests/sim/faults.yaml",
+      "dataplane/tests/sim/faults-legacy.yaml"}, SIM_FILES_MAX},
+    {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
+};
+
+static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
+{
+    if (n > (int)cmd->files_max) {
+        fprintf(stderr, "bobtail-sim: %s takes at most %u files; got %d\n", cmd->name, cmd->files_max, n);
+        return -1;
+    }
+    for (int i = 0; i < n; i++) o->file[o->files++] = files[i];
+    if (n > 0) return 0;
+    while (o->files < SIM_FILES_MAX && cmd->file[o->files] != NULL) {
+        o->file[o->files] = cmd->file[o->files];
+        o->files++;
+    }
+    if (o->files == 0) fprintf(stderr, "bobtail-sim: %s needs a scenario FILE\n", cmd->name);
+    return o->files > 0 ? 0 : -1;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name, *file;
-        int (*run)(const struct sim_options *);
-    } commands[] = {
-        {"run", NULL, sim_command_run},
-        {"sweep", "dataplane/tests/sim/faults.yaml", sim_command_sweep},
-        {"figures", "dataplane/tests/sim/figures.yaml", sim_command_figures},
-    };
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) take(&o, c);
     const char *name = optind < argc ? argv[optind] : "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(commands[i].name, name) != 0) continue;
-        o.file = optind + 1 < argc ? argv[optind + 1] : commands[i].file;
-        if (o.file == NULL || optind + 2 < argc) {
-            fprintf(stderr, "bobtail-sim: %s takes %s FILE\n", name, o.file == NULL ? "a" : "one");
-            return 2;
-        }
+        if (take_files(&o, &commands[i], argv + optind + 1, argc - optind - 1) != 0) return 2;
         return commands[i].run(&o);
     }
     fprintf(stderr, "bobtail-sim: %s%s; see bobtail-sim --help\n", *name == '\0' ? "no command" : "unknown command ", name);
