@@ -36,6 +36,7 @@ struct sim_verdict {
     uint32_t broken[SIM_INVARIANTS]; /* times */
     uint64_t checked[SIM_INVARIANTS];
     uint64_t first_ns;
+    uint32_t first_invariant;
     char first[200]; /* the first breach in words */
 };
 

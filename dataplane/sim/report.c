@@ -69,6 +69,7 @@ void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b)
     if (a->first[0] == '\0') {
         memcpy(a->first, b->first, sizeof a->first);
         a->first_ns = b->first_ns;
+        a->first_invariant = b->first_invariant;
     }
 }
 
@@ -178,6 +179,7 @@ void sim_judge_expectations(const struct sim_scenario *s, struct sim_result *r)
         if (value >= e->low && value <= e->high) continue;
         r->verdict.broken[SIM_INV_EXPECTED]++;
         if (r->verdict.first[0] == '\0') {
+            r->verdict.first_invariant = SIM_INV_EXPECTED;
             snprintf(r->verdict.first, sizeof r->verdict.first, "expected: line %d: %s is %.6g, want %.6g to %.6g", e->line,
                      e->measure, value, e->low, e->high);
         }

@@ -50,19 +50,19 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     free(r);
 }
 
-/* Does this seed still fail under other options? */
+/* Does this seed still break the same invariant under other options? */
 static bool fails(const struct plan *p, const struct sim_options *o, uint64_t seed, struct sim_scenario *s,
-                  struct sim_result *r)
+                  struct sim_result *r, uint32_t invariant)
 {
     if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0) return false;
     sim_run(s, r, NULL);
     sim_judge_expectations(s, r);
-    return sim_broken(&r->verdict) > 0;
+    return r->verdict.broken[invariant] > 0;
 }
 
 /* Leaves out faults and events one at a time, as long as the seed still fails without them. */
 static void leave_out(const struct plan *p, struct sim_options *o, uint64_t seed, char *without, size_t n,
-                      struct sim_scenario *s, struct sim_result *r)
+                      struct sim_scenario *s, struct sim_result *r, uint32_t invariant)
 {
     char names[SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1][SIM_NAME];
     uint32_t count = 0;
@@ -73,22 +73,22 @@ static void leave_out(const struct plan *p, struct sim_options *o, uint64_t seed
     for (uint32_t i = 0; i < count; i++) {
         size_t used = strlen(without);
         snprintf(without + used, n - used, "%s%.60s", used > 0 ? "," : "", names[i]);
-        if (!fails(p, o, seed, s, r)) without[used] = '\0';
+        if (!fails(p, o, seed, s, r, invariant)) without[used] = '\0';
     }
 }
 
 /* Finds a smaller case of the same failure and prints how to see it. */
-static void shrink(const struct plan *p, uint64_t seed)
+static void shrink(const struct plan *p, uint64_t seed, uint32_t invariant)
 {
     struct sim_options o = *p->o;
     char without[1400] = "";
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
     if (s == NULL || r == NULL) abort();
-    if (fails(p, &o, seed, s, r)) {
+    if (fails(p, &o, seed, s, r, invariant)) {
         uint64_t requests = o.requests > 0 ? o.requests : s->requests;
-        leave_out(p, &o, seed, without, sizeof without, s, r);
-        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r); o.requests /= 2) requests = o.requests;
+        leave_out(p, &o, seed, without, sizeof without, s, r, invariant);
+        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r, invariant); o.requests /= 2) requests = o.requests;
         printf("  smallest: bobtail-sim run %s --seed=%llu --requests=%llu%s%s\n", o.file[file_of(p, seed)],
                (unsigned long long)seed, (unsigned long long)requests, without[0] != '\0' ? " --without=" : "", without);
     }
@@ -105,7 +105,7 @@ static void print_failure(const struct plan *p, uint32_t i, const struct slot *s
         printf("seed %llu: %s\n", (unsigned long long)seed, slot->verdict.first);
     }
     printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file[file_of(p, seed)], (unsigned long long)seed);
-    if (first && signal_no == 0 && !p->o->quiet) shrink(p, seed);
+    if (first && signal_no == 0 && !p->o->quiet) shrink(p, seed, slot->verdict.first_invariant);
 }
 
 static int judge(const struct plan *p, const struct slot *slots, const int *signals, double wall)

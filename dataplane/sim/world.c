@@ -95,7 +95,8 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
 {
     char head[40] = "";
     for (uint32_t i = 0; i < p->len && i < 12; i++) snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
-    run_node(w, n->node); /* whatever is due anyway */
+    sim_buffer_give(p, &w->net.wire); /* not counted among what the node holds */
+    run_node(w, n->node);             /* whatever is due anyway */
     uint64_t before = node_state(w, n->node);
     sim_buffer_give(p, &w->net.holder[n->node]);
     if (bt_io_sim_arrive(&n->io, p) != 0) {
