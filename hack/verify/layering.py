@@ -72,8 +72,6 @@ def check_c_file(path):
             bad.append(f"{path.relative_to(ROOT)}: includes {to}/{target.name}: {room} may only reach {', '.join(sorted(C_MAY[room]))}")
         elif room == "sim" and to == "apps":
             bad.append(f"{path.relative_to(ROOT)}: nothing includes apps")
-        elif room == "apps" and to == "io" and target.name != "io.h" and path.suffix == ".h":
-            bad.append(f"{path.relative_to(ROOT)}: reach io through io/io.h in headers")
     return bad
 
 
