@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.out.yaml instead of comparing with it")
+
+func load(t *testing.T, file string) Input {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &v1alpha1.RpcService{}
+	if err := yaml.UnmarshalStrict(text, s); err != nil {
+		t.Fatal(err)
+	}
+	return Input{Service: s, Registry: "registry.example", Version: "1.2.3", OperatorNamespace: "bobtail-system"}
+}
+
+// TestGolden: every testdata/x.in.yaml renders to testdata/x.out.yaml. Run with
+// -update after a wanted change, and review the difference.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("testdata is missing: %v %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
+			in := load(t, file)
+			got := text(t, in)
+			golden := strings.Replace(file, ".in.", ".out.", 1)
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("differs from %s; run go test ./operator/internal/render -update and review the difference.\n%s", golden, firstDifference(got, want))
+			}
+		})
+	}
+}
+
+func text(t *testing.T, in Input) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	doc := Config(in.Service, peers())
+	config, hash, err := dataplane.RenderConfig(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range append(Objects(in), ConfigMap(in, config, hash), Secret(in, KeysName(in.Service), nil, nil)) {
+		raw, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("---\n")
+		out.Write(raw)
+	}
+	return out.Bytes()
+}
+
+func peers() Peers {
+	pod := func(name, ip string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{AnnotationWorkers: "2"}}, Status: corev1.PodStatus{PodIP: ip}}
+	}
+	return Peers{
+		Servers: []*corev1.Pod{pod("s-b", "10.0.0.2"), pod("s-a", "10.0.0.1")},
+		Routers: []*corev1.Pod{pod("r-a", "10.0.1.1"), pod("r-b", "10.0.1.2")},
+		KeyIDs:  []int{1},
+	}
+}
+
+func firstDifference(got, want []byte) string {
+	a, b := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d:\n got  %s\n want %s", i+1, a[i], b[i])
+		}
+	}
+	return "one is longer than the other"
+}
+
+// Rendering twice gives the same bytes: what is applied does not change without
+// cause.
+func TestRenderIsStable(t *testing.T) {
+	in := load(t, "testdata/full.in.yaml")
+	if a, b := text(t, in), text(t, in); !bytes.Equal(a, b) {
+		t.Error(firstDifference(a, b))
+	}
+}
+
+// A rollout mixes pods of two templates: each keeps the number of workers it
+// was started with (R-140).
+func TestMembersKeepTheirOwnWorkers(t *testing.T) {
+	in := load(t, "testdata/full.in.yaml")
+	p := peers()
+	p.Servers[0].Annotations[AnnotationWorkers] = "7"
+	delete(p.Servers[1].Annotations, AnnotationWorkers)
+	doc := Config(in.Service, p)
+	if doc.Members[0].Workers != 7 || doc.Members[1].Workers != 1 {
+		t.Errorf("members %+v", doc.Members)
+	}
+}
+
+// Nothing but the container that needs a raw socket leaves the restricted pod
+// security standard.
+func TestRestrictedPodSecurity(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		root int
+	}{{"minimal", 0}, {"full", 0}, {"no-router", 0}, {"transparent", 1}} {
+		in := load(t, "testdata/"+c.file+".in.yaml")
+		root := 0
+		pods := []corev1.PodSpec{serverDeployment(in).Spec.Template.Spec, routerDeployment(in).Spec.Template.Spec}
+		for _, pod := range pods {
+			if !*pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
+				pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken {
+				t.Errorf("%s: pod security %+v", c.file, pod.SecurityContext)
+			}
+			for _, container := range append(pod.InitContainers, pod.Containers...) {
+				root += checkContainer(t, c.file, container)
+			}
+		}
+		if root != c.root {
+			t.Errorf("%s: %d containers run as root, want %d", c.file, root, c.root)
+		}
+	}
+}
+
+func checkContainer(t *testing.T, file string, c corev1.Container) (root int) {
+	t.Helper()
+	s := c.SecurityContext
+	if *s.AllowPrivilegeEscalation || s.Privileged != nil || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" {
+		t.Errorf("%s: container %s: %+v", file, c.Name, s)
+	}
+	if s.RunAsUser != nil && *s.RunAsUser == 0 {
+		root++
+		if len(s.Capabilities.Add) != 1 || s.Capabilities.Add[0] != "NET_RAW" {
+			t.Errorf("%s: container %s runs as root with %v", file, c.Name, s.Capabilities.Add)
+		}
+	} else if len(s.Capabilities.Add) > 0 {
+		t.Errorf("%s: container %s adds %v", file, c.Name, s.Capabilities.Add)
+	}
+	for _, m := range c.VolumeMounts {
+		if m.Name == tokenVolume && c.Name != "sidecar" {
+			t.Errorf("%s: container %s sees the API token", file, c.Name)
+		}
+	}
+	return root
+}
