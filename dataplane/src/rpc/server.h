@@ -38,8 +38,8 @@ struct bt_server_ops {
     // A whole request is present. May call bt_server_reply or bt_server_drop
     // at once with the same txq, or later.
     void (*on_request)(void *arg, const struct bt_server_request *rq, struct bt_txq *txq);
-    // Asked before hand-off and before a multi-packet request is admitted;
-    // false means DROP. NULL: always true.
+    // Asked when the first packet of a request arrives; false means DROP.
+    // NULL: always true.
     bool (*admit)(void *arg);
     void *arg;
 };

@@ -52,6 +52,7 @@ static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size
 
 enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset, struct bt_options *out)
 {
+    enum bt_mcase result = BT_M_OK;
     memset(out, 0, sizeof *out);
     for (size_t at = 0; at < n;) {
         uint8_t kind = p[at];
@@ -70,11 +71,11 @@ enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset
             if (m)
                 return m;
         } else if (kind & BT_OPTION_CRITICAL) {
-            return BT_M_OPT_CRITICAL;
+            result = BT_M_OPT_CRITICAL; // read on: a DROP must find the client
         }
         at += len;
     }
-    return BT_M_OK;
+    return result;
 }
 
 size_t bt_options_size(const struct bt_options *o)

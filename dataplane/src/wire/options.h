@@ -42,7 +42,8 @@ struct bt_options {
 };
 
 // Parses p[0..n), the bytes between the fixed header and the payload.
-// header_offset is where p lies in the packet (8), for tag_offset.
+// header_offset is where p lies in the packet (8), for tag_offset. On
+// BT_M_OPT_CRITICAL every known option has been read all the same.
 enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset, struct bt_options *out);
 
 // Bytes the options need, padding to a multiple of 4 included.

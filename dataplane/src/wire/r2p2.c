@@ -96,8 +96,6 @@ enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, stru
     size_t size = p[1];
     if (size < BT_R2P2_HEADER || size > n)
         return BT_M3;
-    if (out->policy > BT_POLICY_REPLICATED_READ)
-        return BT_M6;
     m = check_shape(out);
     if (m)
         return m;
@@ -105,12 +103,13 @@ enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, stru
         if ((size & 3) || size > BT_R2P2_HEADER_MAX)
             return BT_M_OPT_SIZE;
         m = bt_options_decode(p + BT_R2P2_HEADER, size - BT_R2P2_HEADER, BT_R2P2_HEADER, &out->opt);
-        if (m)
+        if (m && m != BT_M_OPT_CRITICAL)
             return m;
     }
     out->payload = p + size;
     out->payload_len = n - size;
-    return BT_M_OK;
+    // Last, so that whom to answer with DROP is known by now.
+    return out->policy > BT_POLICY_REPLICATED_READ ? BT_M6 : m;
 }
 
 size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h)

@@ -62,7 +62,8 @@ struct bt_r2p2_hdr {
 
 // Reads the UDP payload p[0..n). BT_M_OK, or the case that rejects it. On any
 // case but BT_M1 and BT_M2 the fixed fields (type … count_or_index) are filled
-// so that the caller can answer a bad REQUEST with DROP (M-6, R-55).
+// so that the caller can answer a bad REQUEST with DROP; on BT_M6 and
+// BT_M_OPT_CRITICAL everything is filled, the forwarded identity too.
 // Decides M-1, M-2, M-3, M-5 (types 5-7 give M-26), M-6 (policy above 3),
 // M-7, M-8, M-9 (index 0), M-10 (F|L consistency is M-8) and the OPT cases.
 // A FEEDBACK of exactly 16 bytes is legacy: bytes 1 and 3-7 are ignored.

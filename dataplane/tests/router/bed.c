@@ -14,7 +14,7 @@ void bed_defaults(struct bed *b, uint32_t k, uint32_t n)
     b->client = bt_addr_v4u(0x0a000063, 33000);
     b->requests = bt_addr_v4u(0x0a000001, 8000);
     b->feedback = bt_addr_v4u(0x0a000001, 9000);
-    for (uint32_t w = 0; w < k; w++) {
+    for (uint32_t w = 0; w < BED_WORKERS; w++) {
         b->members[w] = bt_addr_v4u(0x0a010000 + w / 4u, (uint16_t)(8000u + w % 4u));
     }
     b->config = (struct bt_router_config){

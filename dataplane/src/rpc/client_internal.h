@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's own structures, shared by client*.c only.
+#ifndef BT_RPC_CLIENT_INTERNAL_H
+#define BT_RPC_CLIENT_INTERNAL_H
+
+#include "base/wheel.h"
+#include "rpc/assembly.h"
+#include "rpc/client.h"
+#include "rpc/port.h"
+#include "rpc/train.h"
+
+// Life of a request. A single-packet one goes from SENT to REPLYING or its end.
+enum bt_call_state {
+    BT_CALL_FREE,
+    BT_CALL_SENT,     // single packet, waiting for the reply
+    BT_CALL_OFFERED,  // REQ0 of several, waiting for REQRDY
+    BT_CALL_SENDING,  // REQRDY seen, train leaving or left
+    BT_CALL_REPLYING, // first reply packet seen
+};
+
+struct bt_call {
+    struct bt_timer deadline;
+    struct bt_timer repair;   // next burst while SENDING, RTO while REPLYING
+    uint64_t cookie;
+    struct bt_addr peer; // the only one who may answer, once peer_known
+    uint16_t req_id;
+    uint8_t state;
+    uint8_t policy;
+    bool peer_known;
+    bool peer_ext; // peer set X: may get SACK
+    bool multi;    // request of several packets
+    uint8_t class_id, class_flags; // of the reply's F packet
+    uint64_t trace;                // likewise
+    struct bt_train *train;
+    struct bt_assembly *reply;
+    struct bt_call *next_free;
+};
+
+// What became of a req_id, remembered while it is in quarantine.
+enum bt_id_end { BT_ID_FAILED = 0, BT_ID_ANSWERED = 1, BT_ID_ANSWERED_HEDGEABLE = 2 };
+
+// Per id: pending bit and slot, or end and coarse time of release, or 0.
+#define BT_ID_PENDING 0x80000000u
+#define BT_ID_END_SHIFT 29
+#define BT_ID_TIME_MASK 0x1fffffffu
+#define BT_ID_SCAN 1024u // ids tried by one send
+
+struct bt_client {
+    struct bt_client_cfg cfg;
+    struct bt_port port;
+    struct bt_wheel wheel;
+    struct bt_call *calls;
+    struct bt_call *free;
+    uint32_t pending;
+    uint16_t next_id;
+    uint32_t unit_shift; // ns per unit of release time, as a power of two
+    uint32_t quarantine; // in those units
+    uint32_t *ids;       // 65,536 of them
+    struct bt_assembly_pool assemblies;
+    struct bt_train_pool trains;
+    struct bt_txq *txq; // of the call in progress, for timers
+    uint64_t now;
+    uint64_t counters[BT_CLIENT_COUNTERS];
+};
+
+struct bt_call *bt_client_find(struct bt_client *c, uint16_t req_id);
+
+// Frees everything the call holds and puts its id into quarantine. The caller
+// then runs the one callback, from copies.
+void bt_client_finish(struct bt_client *c, struct bt_call *call, enum bt_id_end end);
+
+// finish plus the error callback and its counter.
+void bt_client_fail(struct bt_client *c, struct bt_call *call, enum bt_rpc_error code);
+
+// Sends the next burst of a request's train and arms the one after.
+void bt_client_burst(struct bt_client *c, struct bt_call *call, struct bt_txq *txq);
+
+#endif

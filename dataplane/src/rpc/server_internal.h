@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's own structures, shared by server*.c only.
+#ifndef BT_RPC_SERVER_INTERNAL_H
+#define BT_RPC_SERVER_INTERNAL_H
+
+#include "base/pairs.h"
+#include "base/wheel.h"
+#include "rpc/assembly.h"
+#include "rpc/client.h" // enum bt_rpc_error
+#include "rpc/port.h"
+#include "rpc/server.h"
+#include "rpc/train.h"
+
+enum bt_pair_state {
+    BT_PAIR_FREE,
+    BT_PAIR_RECEIVING, // some packets of a multi-packet request present
+    BT_PAIR_EXECUTING, // handed to the application
+    BT_PAIR_SENDING,   // reply leaving in bursts
+    BT_PAIR_KEPT,      // reply sent, kept for SACK (X clients)
+};
+
+#define BT_NO_ROUTER 0xffu
+
+struct bt_pair {
+    struct bt_timer timer; // RTO, next burst, or end of keeping; by state
+    struct bt_addr client;
+    uint16_t req_id;
+    uint8_t state;
+    uint8_t policy;
+    uint8_t router; // index or BT_NO_ROUTER
+    bool ext;       // client set X
+    uint8_t echo;   // BT_HAS_CLASS | BT_HAS_TRACE to be echoed
+    uint8_t class_id, class_flags;
+    uint32_t generation; // upper half of the handle
+    uint32_t packets;    // of the request
+    uint64_t trace;
+    uint64_t t_first_ns, t_handed_ns;
+    struct bt_assembly *in;
+    struct bt_msg msg;
+    struct bt_train *out;
+    struct bt_pair *next_free;
+};
+
+// A finished pair, remembered so that a late duplicate of its REQ0 does not run
+// again. In the pair table its value carries BT_PAIR_DONE.
+#define BT_PAIR_DONE 0x80000000u
+
+struct bt_done {
+    struct bt_addr client;
+    uint16_t req_id;
+    uint64_t until_ns;
+};
+
+#define BT_ROUTER_SLOTS 40u // configured ones, known by tag, and removed ones still owed FEEDBACK
+
+struct bt_router_slot {
+    struct bt_server_router_state st;
+    uint32_t id; // option kind 5
+    uint32_t incarnation; // cfg.incarnation, moved on when a slot changes owner
+    uint8_t used;
+    uint8_t join_left; // FEEDBACK messages that still say JOIN
+};
+
+struct bt_server {
+    struct bt_server_cfg cfg;
+    struct bt_port port;
+    struct bt_wheel wheel;
+    struct bt_timer period;
+    struct bt_pairs pairs;
+    struct bt_pair *pair;
+    struct bt_pair *free;
+    uint32_t backlog;
+    struct bt_done *done; // ring, oldest at done_head
+    uint32_t done_head, done_count;
+    struct bt_assembly_pool assemblies;
+    struct bt_train_pool trains;
+    struct bt_pkt *held_head, *held_tail; // R-21, oldest first; t_rx_ns holds the time of holding
+    uint32_t held;
+    struct bt_router_slot router[BT_ROUTER_SLOTS];
+    uint32_t router_top; // slots ever used
+    uint32_t reclaimed;  // slots that changed owner
+    uint16_t share[BT_ROUTER_SLOTS + 1]; // max(1, n / routers) by number of routers
+    bool leaving;
+    struct bt_txq *txq; // of the call in progress, for timers
+    uint64_t now;
+    uint64_t counters[BT_SERVER_COUNTERS];
+};
+
+// A packet after parsing. kept: somebody owns it now.
+struct bt_arrival {
+    struct bt_pkt *pkt;
+    struct bt_r2p2_hdr h;
+    struct bt_txq *txq;
+    struct bt_addr client; // identity of the pair
+    uint8_t router;
+    bool kept;
+};
+
+// server_rx.c
+void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_server_counter why);
+
+// server_message.c: requests of several packets
+enum bt_mcase bt_server_open_message(struct bt_server *s, struct bt_arrival *a);
+enum bt_mcase bt_server_message_part(struct bt_server *s, struct bt_arrival *a);
+void bt_server_repair(struct bt_server *s, struct bt_pair *p);
+void bt_server_expire_held(struct bt_server *s);
+
+// server.c: pairs
+struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a);
+void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
+void bt_server_free_pair(struct bt_server *s, struct bt_pair *p); // leaves it as done
+void bt_server_remember(struct bt_server *s, const struct bt_addr *client, uint16_t req_id);
+void bt_server_forget_old(struct bt_server *s);
+
+// server_reply.c
+void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
+                         struct bt_txq *txq);
+void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq);
+enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
+
+// server_routers.c
+struct bt_finished {
+    const struct bt_addr *client;
+    uint64_t trace;
+    uint16_t req_id;
+    bool with_trace, dropped;
+};
+uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why);
+void bt_server_received(struct bt_server *s, uint8_t router); // one more accepted from it
+void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq);
+void bt_server_periodic(struct bt_server *s);
+void bt_server_shares(struct bt_server *s);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replies and refusals. A short reply goes straight from the caller's iovec to
+// the wire; one that may need repair or pacing is kept as a train.
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+static struct bt_pair *executing(struct bt_server *s, uint64_t handle)
+{
+    uint32_t i = (uint32_t)handle;
+    if (i >= s->cfg.max_pending)
+        return NULL;
+    struct bt_pair *p = &s->pair[i];
+    return p->state == BT_PAIR_EXECUTING && p->generation == handle >> 32 ? p : NULL;
+}
+
+static struct bt_r2p2_hdr reply_header(const struct bt_pair *p)
+{
+    struct bt_r2p2_hdr h = {.type = BT_REPLY, .policy = p->policy, .first = true, .ext = p->ext, .req_id = p->req_id};
+    if (!p->ext)
+        return h; // options only to peers known to understand them (§11)
+    h.opt.present = p->echo;
+    h.opt.class_id = p->class_id;
+    h.opt.class_flags = p->class_flags;
+    h.opt.trace = p->trace;
+    return h;
+}
+
+// The last reply packet is in txq: FEEDBACK follows it.
+static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq)
+{
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .trace = p->trace};
+    f.with_trace = p->echo & BT_HAS_TRACE;
+    s->counters[BT_SERVER_REPLIES]++;
+    s->backlog--;
+    if (s->cfg.latency)
+        bt_hist_slices_record(s->cfg.latency, s->now, s->now > p->t_first_ns ? s->now - p->t_first_ns : 0);
+    bt_server_served(s, p->router, &f, txq);
+}
+
+static void request_done(struct bt_server *s, struct bt_pair *p)
+{
+    if (s->cfg.service)
+        bt_hist_slices_record(s->cfg.service, s->now, s->now > p->t_handed_ns ? s->now - p->t_handed_ns : 0);
+    bt_msg_free(&p->msg, s->port.pool);
+}
+
+// Whole reply in packets made from the iovec at once; NULL chain on failure.
+static bool send_direct(struct bt_server *s, const struct bt_pair *p, const struct bt_split *split, uint32_t len,
+                        struct bt_iov_cursor *iov, struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_txq made;
+    bt_txq_init(&made);
+    for (uint32_t i = 0; i < split->count; i++) {
+        struct bt_pkt *pkt = bt_port_packet(&s->port, &p->client);
+        if (!pkt) {
+            bt_pool_put_chain(s->port.pool, made.head);
+            s->counters[BT_SERVER_NO_BUFFER]++;
+            return false;
+        }
+        uint32_t want = i ? split->rest : split->first, n = len < want ? len : want;
+        bt_iov_take(iov, pkt, n);
+        len -= n;
+        h.first = i == 0;
+        h.last = i == split->count - 1;
+        h.count_or_index = (uint16_t)(i ? i : split->count);
+        if (i)
+            h.opt.present = 0;
+        bt_r2p2_push_header(pkt, &h); // headroom is larger than any header
+        bt_txq_push(&made, pkt);
+    }
+    s->counters[BT_SERVER_PACKETS_SENT] += made.n;
+    for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&made));)
+        bt_txq_push(txq, pkt);
+    return true;
+}
+
+static int reply_directly(struct bt_server *s, struct bt_pair *p, const struct bt_split *split, uint32_t len,
+                          struct bt_iov_cursor *iov, struct bt_txq *txq)
+{
+    if (!send_direct(s, p, split, len, iov, txq))
+        return BT_RPC_NO_BUFFER;
+    request_done(s, p);
+    reply_sent(s, p, txq);
+    bt_server_free_pair(s, p);
+    return 0;
+}
+
+int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct iovec *iov, int iovcnt,
+                    struct bt_txq *txq)
+{
+    struct bt_pair *p = executing(s, handle);
+    if (!p || iovcnt < 0)
+        return BT_RPC_BAD_ARGUMENT;
+    s->now = now_ns;
+    uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
+    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_split split = bt_split_reply(len, full - (uint32_t)bt_options_size(&h.opt), full);
+    if (len > s->cfg.max_message || split.count == 0 || split.count > s->port.max_packets)
+        return BT_RPC_TOO_LARGE;
+    struct bt_iov_cursor at = {.iov = iov, .left = iovcnt};
+    bool one_burst = split.count <= s->cfg.timers.burst;
+    if (split.count == 1 || (one_burst && !p->ext))
+        return reply_directly(s, p, &split, len, &at, txq);
+    struct bt_iov_cursor keep = at;
+    p->out = bt_train_get(&s->trains, s->port.pool, &keep, len, &split, 0);
+    if (!p->out) // better unrepairable than unanswered
+        return one_burst ? reply_directly(s, p, &split, len, &at, txq) : BT_RPC_NO_BUFFER;
+    request_done(s, p);
+    p->state = BT_PAIR_SENDING;
+    bt_server_next_burst(s, p, txq);
+    return 0;
+}
+
+void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_burst b = bt_train_burst(p->out, &s->port, &p->client, &h, s->cfg.timers.burst, txq);
+    s->counters[BT_SERVER_PACKETS_SENT] += b.sent;
+    s->counters[BT_SERVER_RESENT] += b.resent;
+    s->counters[BT_SERVER_NO_BUFFER] += b.starved;
+    if (p->out->todo) {
+        bt_wheel_add(&s->wheel, &p->timer, s->now + s->cfg.timers.burst_gap_ns);
+        return;
+    }
+    if (p->state == BT_PAIR_SENDING) {
+        reply_sent(s, p, txq);
+        p->state = BT_PAIR_KEPT;
+    }
+    if (!p->ext) {
+        bt_server_free_pair(s, p);
+        return;
+    }
+    bt_wheel_add(&s->wheel, &p->timer, s->now + s->cfg.timers.gc_ns);
+}
+
+enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a)
+{
+    struct bt_sack k;
+    enum bt_mcase m = bt_sack_decode(a->h.payload, a->h.payload_len, &k);
+    if (m)
+        return m;
+    uint32_t known = bt_pairs_find(&s->pairs, &a->pkt->src, a->h.req_id);
+    if (known == BT_PAIRS_NONE || (known & BT_PAIR_DONE) || k.what != BT_SACK_REPLY)
+        return BT_M20;
+    struct bt_pair *p = &s->pair[known];
+    if (!p->out || !p->ext)
+        return BT_M20;
+    m = bt_train_sack(p->out, &k, 0);
+    if (m)
+        return m;
+    s->counters[BT_SERVER_SACK_RECEIVED]++;
+    if (p->state == BT_PAIR_KEPT)
+        bt_server_next_burst(s, p, a->txq);
+    return BT_M_OK;
+}
+
+void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
+                         struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr h = {.type = BT_DROP, .policy = BT_POLICY_STICKY, .first = true, .last = true, .ext = ext};
+    h.req_id = req_id;
+    h.count_or_index = 1;
+    bool sent = bt_port_send(&s->port, client, &h, "DROP", 4, txq);
+    s->counters[BT_SERVER_PACKETS_SENT] += sent;
+    s->counters[BT_SERVER_NO_BUFFER] += !sent;
+}
+
+int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
+{
+    struct bt_pair *p = executing(s, handle);
+    if (!p)
+        return BT_RPC_BAD_ARGUMENT;
+    s->now = now_ns;
+    s->counters[BT_SERVER_DROP_APP]++;
+    s->backlog--;
+    if (s->cfg.latency)
+        bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
+    bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .dropped = true, .trace = p->trace};
+    f.with_trace = p->echo & BT_HAS_TRACE;
+    bt_server_served(s, p->router, &f, txq);
+    bt_server_free_pair(s, p);
+    return 0;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets that reach the server: whose pair they belong to, and the common
+// case, a request of one packet.
+#include <string.h>
+
+#include "rpc/server_internal.h"
+
+// A request that will not run, said truthfully: counted as received and
+// served at its router, and remembered, lest a duplicate of it runs.
+void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_server_counter why)
+{
+    s->counters[why]++;
+    bt_server_send_drop(s, &a->client, a->h.req_id, a->h.ext, a->txq);
+    // A malformed one that came directly would be refused again: no trace.
+    if (why != BT_SERVER_DROP_MALFORMED || a->router != BT_NO_ROUTER)
+        bt_server_remember(s, &a->client, a->h.req_id);
+    if (s->cfg.latency) {
+        bt_hist_slices_arrived(s->cfg.latency, s->now, 1);
+        bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
+    }
+    bt_server_received(s, a->router);
+    struct bt_finished f = {.client = &a->client, .req_id = a->h.req_id, .dropped = true};
+    f.with_trace = a->h.opt.present & BT_HAS_TRACE;
+    f.trace = f.with_trace ? a->h.opt.trace : 0;
+    bt_server_served(s, a->router, &f, a->txq);
+}
+
+static void take_single(struct bt_server *s, struct bt_arrival *a)
+{
+    struct bt_pair *p = bt_server_new_pair(s, a);
+    if (!p) {
+        s->counters[BT_M24]++;
+        bt_server_refuse(s, a, BT_SERVER_DROP_TABLE);
+        return;
+    }
+    bt_server_received(s, a->router);
+    s->counters[BT_SERVER_REQUESTS]++;
+    bt_pkt_pull(a->pkt, a->h.hdr_size);
+    a->pkt->next = NULL;
+    a->kept = true;
+    p->msg = (struct bt_msg){.head = a->pkt, .len = a->pkt->len, .packets = 1};
+    bt_server_hand_over(s, p);
+}
+
+// F packet of a pair we know: the same again is ignored, another one
+// under the same name is M-11.
+static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival *a, uint32_t known)
+{
+    bool same = true;
+    if (!(known & BT_PAIR_DONE)) {
+        const struct bt_pair *p = &s->pair[known];
+        const struct bt_pkt *have = p->in ? p->in->head : p->msg.head;
+        same = p->policy == a->h.policy && p->packets == a->h.count_or_index &&
+               (!have || bt_assembly_same_first(have, p->packets, &a->h));
+    }
+    if (!same)
+        return BT_M11;
+    s->counters[BT_SERVER_DUPLICATE]++;
+    return BT_M_OK;
+}
+
+static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
+{
+    uint32_t known = bt_pairs_find(&s->pairs, &a->client, a->h.req_id);
+    if (known != BT_PAIRS_NONE && (known & BT_PAIR_DONE)) {
+        bt_server_forget_old(s);
+        known = bt_pairs_find(&s->pairs, &a->client, a->h.req_id);
+    }
+    if (known != BT_PAIRS_NONE) // a refused packet is not answered twice either
+        return flaw ? flaw : repeated_first(s, a, known);
+    if (!flaw && a->h.count_or_index > s->port.max_packets)
+        flaw = BT_M14;
+    if (flaw) {
+        bt_server_refuse(s, a, BT_SERVER_DROP_MALFORMED);
+        return flaw;
+    }
+    if (a->h.policy >= BT_POLICY_REPLICATED_WRITE) {
+        bt_server_refuse(s, a, BT_SERVER_DROP_POLICY);
+        return BT_M_OK;
+    }
+    if (s->cfg.ops.admit && !s->cfg.ops.admit(s->cfg.ops.arg)) {
+        bt_server_refuse(s, a, BT_SERVER_DROP_ADMIT);
+        return BT_M_OK;
+    }
+    if (!a->h.last)
+        return bt_server_open_message(s, a);
+    take_single(s, a);
+    return BT_M_OK;
+}
+
+// flaw: BT_M6 or BT_M_OPT_CRITICAL, which a REQUEST is told by DROP.
+static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
+{
+    enum bt_mcase m = BT_M_OK;
+    a->client = a->pkt->src;
+    a->router = BT_NO_ROUTER;
+    if (!a->h.first)
+        return flaw ? flaw : bt_server_message_part(s, a);
+    if (a->h.opt.present & BT_HAS_FORWARDED)
+        a->client = a->h.opt.forwarded;
+    if (bt_addr_bad_source(&a->client) || bt_addr_eq(&a->client, &s->port.local))
+        return BT_M23;
+    a->router = bt_server_router_of(s, a, &m);
+    return m ? m : on_first(s, a, flaw);
+}
+
+static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
+{
+    enum bt_mcase m = bt_port_check(&s->port, a->pkt);
+    if (m)
+        return m;
+    m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
+    if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST))
+        return m;
+    return a->h.type == BT_REQUEST ? on_request(s, a, m) : bt_server_on_sack(s, a);
+}
+
+void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    struct bt_arrival a = {.pkt = pkt, .txq = txq};
+    s->now = now_ns;
+    s->txq = txq;
+    s->counters[dispatch(s, &a)]++;
+    if (!a.kept)
+        bt_pool_put(s->port.pool, pkt);
+}
