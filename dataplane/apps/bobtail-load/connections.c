@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets, the router each of them uses, and what becomes of every request.
+#include "load_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_RECORD UINT32_MAX
+enum { PORT_RANGE = 4096 };
+
+// Tallies outlive the list: a router that left keeps its row in the report.
+static uint16_t tally_of(struct load_app *app, const struct bt_addr *router)
+{
+    const unsigned max = sizeof app->routers / sizeof app->routers[0];
+    for (unsigned i = 0; i < app->n_routers; i++) {
+        if (bt_addr_eq(&app->routers[i].addr, router)) {
+            return (uint16_t)i;
+        }
+    }
+    if (app->n_routers < max) {
+        app->routers[app->n_routers].addr = *router;
+        return (uint16_t)app->n_routers++;
+    }
+    return (uint16_t)(max - 1);
+}
+
+static void use_router(struct load_connection *c, const struct bt_addr *router)
+{
+    c->router = *router;
+    c->tally = tally_of(c->app, router);
+    c->timeouts_in_row = 0;
+}
+
+static int index_in_list(const struct load_list *list, const struct bt_addr *a)
+{
+    for (unsigned i = 0; i < list->n; i++) {
+        if (bt_addr_eq(&list->addr[i], a)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+// To the next router of the list; with one router there is nowhere to go.
+static void move_on(struct load_connection *c)
+{
+    const struct load_list *list = &c->app->list;
+    int at = index_in_list(list, &c->router);
+    c->timeouts_in_row = 0;
+    if (at < 0 || list->n > 1) {
+        unsigned next = at >= 0 ? ((unsigned)at + 1) % list->n : (unsigned)(c - c->app->conn) % list->n;
+        use_router(c, &list->addr[next]);
+        c->app->moves++;
+    }
+}
+
+void load_connections_update(struct load_app *app)
+{
+    for (unsigned i = 0; i < app->opt.connections; i++) {
+        if (index_in_list(&app->list, &app->conn[i].router) < 0) {
+            move_on(&app->conn[i]);
+        }
+    }
+}
+
+void load_connections_unreachable(struct load_app *app, const struct bt_io_event *ev)
+{
+    if (ev->local < app->opt.connections && bt_addr_eq(&ev->peer, &app->conn[ev->local].router)) {
+        move_on(&app->conn[ev->local]);
+    }
+}
+
+static struct load_record *end_record(struct load_app *app, uint64_t cookie)
+{
+    struct load_record *r = &app->records[cookie];
+    r->next_free = app->free_record;
+    app->free_record = (uint32_t)cookie;
+    app->outstanding--;
+    return r;
+}
+
+static void count_unanswered(struct load_app *app, const struct load_record *r)
+{
+    if (r->measured) {
+        bt_hist_record_inf(&app->hist, 1);
+    }
+    bt_hist_record_inf(&app->second_hist, 1);
+    if (app->slices != NULL) {
+        bt_hist_slices_record_inf(app->slices, bt_io_now(app->io), 1);
+    }
+}
+
+// A reply must be its request (echo): length, the id in its first bytes, and the pattern behind.
+static bool intact(struct load_app *app, uint64_t cookie, const struct bt_msg *reply)
+{
+    uint32_t n = app->opt.request_bytes;
+    if (reply->len != n || bt_msg_copy(reply, app->reply, n) != n) {
+        return false;
+    }
+    if (n >= sizeof cookie) {
+        memcpy(app->body, &cookie, sizeof cookie);
+    }
+    return memcmp(app->reply, app->body, n) == 0;
+}
+
+static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const struct bt_reply_info *info)
+{
+    struct load_connection *c = arg;
+    struct load_app *app = c->app;
+    struct load_record *r = end_record(app, cookie);
+    bool good = !app->opt.verify || intact(app, cookie, reply);
+    uint64_t ns = info->t_rx_ns > r->due_ns ? info->t_rx_ns - r->due_ns : 0;
+    bt_client_done(c->client, reply);
+    c->timeouts_in_row = 0;
+    app->second.completed++;
+    app->routers[r->router].completed++;
+    bt_hist_record(&app->second_hist, ns);
+    if (app->slices != NULL) {
+        bt_hist_slices_record(app->slices, info->t_rx_ns, ns);
+    }
+    app->corrupt += !good;
+    if (r->measured && good) {
+        app->tally.completed++;
+        bt_hist_record(&app->hist, ns);
+    } else if (r->measured) {
+        app->tally.errors++;
+        bt_hist_record_inf(&app->hist, 1);
+    }
+}
+
+static void on_timeout(void *arg, uint64_t cookie)
+{
+    struct load_connection *c = arg;
+    struct load_app *app = c->app;
+    struct load_record *r = end_record(app, cookie);
+    app->second.timeouts++;
+    app->routers[r->router].timeouts++;
+    app->tally.timeouts += r->measured;
+    count_unanswered(app, r);
+    // Requests of before the last move say nothing about the router in use now.
+    if (r->router == c->tally && ++c->timeouts_in_row >= LOAD_TIMEOUTS_TO_MOVE) {
+        move_on(c);
+    }
+}
+
+static void on_error(void *arg, uint64_t cookie, int code)
+{
+    struct load_connection *c = arg;
+    struct load_app *app = c->app;
+    struct load_record *r = end_record(app, cookie);
+    if (code == BT_RPC_DROPPED) {
+        c->timeouts_in_row = 0; // refused, but by something alive
+        app->second.dropped++;
+        app->routers[r->router].dropped++;
+        app->tally.dropped += r->measured;
+        if (app->slices != NULL) {
+            bt_hist_slices_rejected(app->slices, bt_io_now(app->io), 1);
+        }
+        return;
+    }
+    app->second.errors++;
+    app->tally.errors += r->measured;
+    app->error_codes[-code & 15]++;
+    count_unanswered(app, r);
+}
+
+static void count_refused(struct load_app *app, bool measured, int code)
+{
+    app->error_codes[-code & 15]++;
+    app->second.errors++;
+    app->tally.errors += measured;
+    if (measured) {
+        bt_hist_record_inf(&app->hist, 1);
+    }
+    bt_hist_record_inf(&app->second_hist, 1);
+}
+
+void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns)
+{
+    struct load_connection *c = &app->conn[app->next_conn];
+    bool measured = due_ns >= app->measure_ns;
+    uint64_t cookie = app->free_record;
+    app->next_conn = (app->next_conn + 1) % app->opt.connections;
+    app->second.offered++;
+    app->tally.offered += measured;
+    if (app->slices != NULL) {
+        bt_hist_slices_arrived(app->slices, now_ns, 1);
+    }
+    if (app->free_record == NO_RECORD) {
+        count_refused(app, measured, BT_RPC_TABLE_FULL);
+        return;
+    }
+    if (app->opt.request_bytes >= sizeof cookie) {
+        memcpy(app->body, &cookie, sizeof cookie);
+    }
+    struct iovec iov = {.iov_base = app->body, .iov_len = app->opt.request_bytes};
+    struct bt_request rq = {.iov = &iov,
+                            .iovcnt = 1,
+                            .dst = c->router,
+                            .timeout_ns = app->opt.timeout_ns,
+                            .cookie = cookie,
+                            .policy = (uint8_t)app->opt.policy};
+    int id = bt_client_send(c->client, now_ns, &rq, &app->txq);
+    if (id < 0) {
+        count_refused(app, measured, id);
+        return;
+    }
+    struct load_record *r = &app->records[cookie];
+    app->free_record = r->next_free;
+    app->outstanding++;
+    *r = (struct load_record){due_ns, NO_RECORD, (uint16_t)(c - app->conn), c->tally, measured};
+    app->second.sent++;
+    app->tally.sent += measured;
+    app->routers[c->tally].sent++;
+}
+
+// Client ports come from a range of our own, outside the kernel's, starting at random so
+// that a new run does not take up the request ids of the last one.
+static bool open_ports(struct load_app *app)
+{
+    static struct bt_addr local[LOAD_CONNECTIONS_MAX];
+    char why[256] = "";
+    char text[80];
+    bool v6 = strchr(app->opt.address, ':') != NULL;
+    struct bt_udp_config udp = {.locals = local,
+                                .n_locals = app->opt.connections,
+                                .pool = &app->pool.pool,
+                                .report_unreachable = true};
+    unsigned blocks = PORT_RANGE / app->opt.connections;
+    unsigned first = (unsigned)(bt_new_seed() % blocks);
+    for (unsigned b = 0; b < blocks && app->io == NULL; b++) {
+        unsigned base = app->opt.port_base + (first + b) % blocks * app->opt.connections;
+        for (unsigned i = 0; i < app->opt.connections; i++) {
+            snprintf(text, sizeof text, v6 ? "[%.60s]:%u" : "%.60s:%u", app->opt.address, base + i);
+            if (bt_addr_parse(text, 0, &local[i]) != 0) {
+                bt_log_error("--address must be an IP address; got \"%s\"", app->opt.address);
+                return false;
+            }
+        }
+        app->io = bt_udp_open(&udp, why, sizeof why);
+    }
+    if (app->io == NULL) {
+        bt_log_error("%s", why);
+    }
+    return app->io != NULL;
+}
+
+static bool make_clients(struct load_app *app)
+{
+    struct bt_client_cfg cfg = {.mtu = 1500,
+                                .max_pending = app->opt.pending,
+                                .max_assemblies = 256,
+                                .max_message = app->opt.max_message,
+                                .extensions = !app->opt.legacy,
+                                .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
+                                .pool = &app->pool.pool,
+                                .ops = {.success = on_success, .timeout = on_timeout, .error = on_error}};
+    size_t bytes = (bt_client_bytes(&cfg) + 63) & ~(size_t)63;
+    app->client_mem = bytes != 0 ? bt_map(bytes * app->opt.connections) : NULL;
+    app->n_records = app->opt.pending * app->opt.connections;
+    app->records = bt_map(app->n_records * sizeof *app->records);
+    app->body = calloc(1, app->opt.max_message);
+    app->reply = calloc(1, app->opt.max_message);
+    if (app->client_mem == NULL || app->records == NULL || app->body == NULL || app->reply == NULL) {
+        bt_log_error("out of memory for %u requests in flight; lower --pending or --connections", app->n_records);
+        return false;
+    }
+    for (unsigned i = 0; i < app->opt.connections; i++) {
+        struct load_connection *c = &app->conn[i];
+        cfg.local = app->io->ops->local(app->io, i);
+        cfg.local_index = (uint16_t)i;
+        cfg.seed = bt_new_seed();
+        cfg.ops.arg = c;
+        c->app = app;
+        c->client = bt_client_init(&cfg, (char *)app->client_mem + bytes * i, bytes, bt_io_now(app->io));
+        if (c->client == NULL) {
+            bt_log_error("socket %u cannot be set up", i);
+            return false;
+        }
+        use_router(c, &app->list.addr[(app->opt.seed + i) % app->list.n]);
+    }
+    return true;
+}
+
+bool load_connections_open(struct load_app *app)
+{
+    if (!open_ports(app) || !make_clients(app)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < app->n_records; i++) {
+        app->records[i].next_free = i + 1 < app->n_records ? i + 1 : NO_RECORD;
+    }
+    for (uint32_t i = 0; i < app->opt.request_bytes; i++) {
+        app->body[i] = (uint8_t)(i * 131u + (i >> 8));
+    }
+    return true;
+}

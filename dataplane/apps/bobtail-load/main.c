@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail-load: from the command line to the report.
+#include "load_app.h"
+
+#include "shell/log.h"
+#include "shell/start.h"
+#include "shell/stop.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Address space only; see shell/pool.h.
+#define BUFFERS 262144u
+
+static void wake(void *arg)
+{
+    bt_io_wake(arg);
+}
+
+// A service that is just being created may not have a name yet.
+static bool resolve_first(struct load_app *app)
+{
+    char why[256];
+    bool v6 = strchr(app->opt.address, ':') != NULL;
+    uint64_t give_up = bt_monotonic_ns() + app->opt.resolve_patience_ns;
+    while (!load_resolve(&app->opt, v6, &app->list, why, sizeof why)) {
+        if (bt_monotonic_ns() >= give_up || bt_stop_count() > 0) {
+            bt_log_error("--target=%s: %s", app->opt.target, why);
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL);
+    }
+    app->resolver = (struct load_resolver){.opt = &app->opt, .v6 = v6, .list = app->list};
+    return true;
+}
+
+// The kernel hands ports of this range to anybody; a client that shares it fails at random.
+static void warn_of_ephemeral_ports(uint32_t base)
+{
+    unsigned low;
+    unsigned high;
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (f == NULL) {
+        return;
+    }
+    if (fscanf(f, "%u %u", &low, &high) == 2 && base <= high && base + 4095 >= low) {
+        bt_log_warn("--port-base=%u lies in the kernel's ephemeral range %u..%u; another program may take our ports",
+                    base, low, high);
+    }
+    fclose(f);
+}
+
+static bool open_outputs(struct load_app *app)
+{
+    if (app->opt.slice_output != NULL) {
+        app->slices_file = fopen(app->opt.slice_output, "we");
+        if (app->slices_file == NULL) {
+            bt_log_error("--slice-output=%s: %s", app->opt.slice_output, strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool start_control(struct load_app *app)
+{
+    struct bt_ctl_error e;
+    struct bt_ctl_app answers = load_ctl_app;
+    struct bt_ctl_options options = {.socket = app->opt.ctl};
+    bt_mailbox_init(&app->mailbox, wake, app->io);
+    if (app->opt.ctl == NULL) {
+        return true;
+    }
+    app->slices = bt_map(bt_hist_slices_bytes());
+    answers.arg = app;
+    answers.incarnation = bt_new_incarnation();
+    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
+    if (app->slices == NULL || app->ctl == NULL) {
+        bt_log_error("out of memory");
+        return false;
+    }
+    bt_hist_slices_init(app->slices, bt_io_now(app->io));
+    if (!bt_ctl_start(app->ctl, &e)) {
+        bt_log_error("%s", e.message);
+        return false;
+    }
+    return true;
+}
+
+static bool start_resolver(struct load_app *app)
+{
+    app->resolver.wake = wake;
+    app->resolver.wake_arg = app->io;
+    if (!load_resolver_start(&app->resolver)) {
+        bt_log_error("cannot start the resolver thread");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct load_app app;
+    enum bt_cli_result result = load_options_read(argc, argv, &app.opt);
+    if (result != BT_CLI_RUN) {
+        return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
+    bt_log_init("bobtail-load", (enum bt_log_format)app.opt.log);
+    bt_rng_seed(&app.rng, app.opt.seed);
+    bt_stop_install(NULL);
+    warn_of_ephemeral_ports(app.opt.port_base);
+    if (sodium_init() < 0 || !bt_pool_mapped_open(&app.pool, BUFFERS)) {
+        bt_log_error("out of memory");
+        return 1;
+    }
+    if (!open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
+        return 1;
+    }
+    bt_stop_install(app.io);
+    if (!start_resolver(&app) || !start_control(&app)) {
+        return 1;
+    }
+    load_loop(&app);
+    bt_mailbox_close(&app.mailbox);
+    bt_ctl_stop(app.ctl);
+    load_resolver_stop(&app.resolver);
+    load_report_final(&app);
+    app.io->ops->close(app.io);
+    if (app.slices_file != NULL) {
+        fclose(app.slices_file);
+    }
+    bool silent = app.tally.offered > 0 && app.tally.completed + app.tally.dropped == 0;
+    if (silent) {
+        bt_log_error("no request was answered by %s", app.opt.target);
+    }
+    free(app.body);
+    free(app.reply);
+    bt_pool_mapped_close(&app.pool);
+    return silent ? 1 : 0;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table of bobtail-load.
+#include "load_app.h"
+
+#include "shell/start.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const char epilogue[] =
+    "Every socket carries many requests at a time, stays on one router and moves to the next one after\n"
+    "3 timeouts in a row or when the network says the router is unreachable. A name is resolved again\n"
+    "every --resolve-interval; routers no longer listed are left. Requests go out at the times the arrival\n"
+    "process says, whatever the service does; latency counts from those times.\n"
+    "lost = offered - completed - dropped. Percentiles count unanswered requests as infinite.\n"
+    "Exit status: 0 finished, 1 failed or nothing was ever answered, 2 bad command line.";
+
+#define OPTION_COUNT 32
+
+static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_COUNT])
+{
+    const struct bt_cli_option rows[] = {
+        {.kind = BT_CLI_HEADING, .help = "Where"},
+        {"target", BT_CLI_TEXT, &o->target, 0, 0, "HOST:PORT,...", "routers or servers, names or addresses; required"},
+        {"resolve-interval", BT_CLI_DURATION, &o->resolve_interval_ns, 1e8, 3600e9, NULL, "resolve names this often"},
+        {"resolve-patience", BT_CLI_DURATION, &o->resolve_patience_ns, 0, 3600e9, NULL, "keep trying so long at start"},
+        {"connections", BT_CLI_U32, &o->connections, 1, LOAD_CONNECTIONS_MAX, "SOCKETS", "sockets to spread over"},
+        {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address"},
+        {"port-base", BT_CLI_U32, &o->port_base, 1024, 65000, NULL, "own ports come from the 4096 ports from here on"},
+        {.kind = BT_CLI_HEADING, .help = "Load"},
+        {"rate", BT_CLI_DOUBLE, &o->rate, 0.01, 1e8, "RPS", "requests per second offered"},
+        {"duration", BT_CLI_DURATION, &o->duration_ns, 1e8, 86400e9, NULL, "measured time"},
+        {"warmup", BT_CLI_DURATION, &o->warmup_ns, 0, 3600e9, NULL, "load before that, not measured"},
+        {"arrivals", BT_CLI_CHOICE, &o->arrivals, 0, 0, "poisson|fixed", "gaps between requests"},
+        {"request-bytes", BT_CLI_U32, &o->request_bytes, 0, 16777216, NULL, "size of a request"},
+        {"policy", BT_CLI_CHOICE, &o->policy, 0, 0, "unrestricted|sticky", "routing policy asked for"},
+        {"timeout", BT_CLI_DURATION, &o->timeout_ns, 1e6, 600e9, NULL, "a request unanswered for so long is lost"},
+        {"pending", BT_CLI_U32, &o->pending, 1, 60000, NULL, "requests in flight per socket at most"},
+        {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
+        {"verify", BT_CLI_FLAG, &o->verify, 0, 0, NULL, "replies must equal their requests (echo servers)"},
+        {"legacy", BT_CLI_FLAG, &o->legacy, 0, 0, NULL, "send no header extensions"},
+        {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the arrivals; 0 takes a random one"},
+        {.kind = BT_CLI_HEADING, .help = "Output"},
+        {"output", BT_CLI_CHOICE, &o->output, 0, 0, "table|json", "final report on stdout"},
+        {"slice-output", BT_CLI_TEXT, &o->slice_output, 0, 0, "FILE", "one JSON line per second here"},
+        {"progress", BT_CLI_DURATION, &o->progress_ns, 0, 3600e9, NULL, "progress line on stderr this often, 0 never"},
+        {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket"},
+        {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
+    };
+    _Static_assert(sizeof rows / sizeof rows[0] <= OPTION_COUNT, "the table must fit");
+    memcpy(t, rows, sizeof rows);
+    return sizeof rows / sizeof rows[0];
+}
+
+static bool check(const struct bt_cli *p, const struct load_options *o)
+{
+    char bad[128];
+    if (o->target == NULL || !load_target_check(o->target, bad, sizeof bad)) {
+        bt_cli_error(p, "target", "must be HOST:PORT,...; got \"%s\"", o->target != NULL ? bad : "");
+        return false;
+    }
+    if (o->request_bytes > o->max_message) {
+        bt_cli_error(p, "request-bytes", "must be at most %u (--max-message); got %u", o->max_message,
+                     o->request_bytes);
+        return false;
+    }
+    if (o->port_base + 4096 > 65536) {
+        bt_cli_error(p, "port-base", "must leave room for 4096 ports; got %u", o->port_base);
+        return false;
+    }
+    return true;
+}
+
+enum bt_cli_result load_options_read(int argc, char **argv, struct load_options *o)
+{
+    struct bt_cli_option table[OPTION_COUNT];
+    *o = (struct load_options){
+        .address = "0.0.0.0",
+        .rate = 1000,
+        .duration_ns = UINT64_C(10000000000),
+        .warmup_ns = UINT64_C(1000000000),
+        .timeout_ns = UINT64_C(2000000000),
+        .resolve_interval_ns = UINT64_C(2000000000),
+        .resolve_patience_ns = UINT64_C(30000000000),
+        .progress_ns = isatty(STDERR_FILENO) ? UINT64_C(1000000000) : 0,
+        .request_bytes = 64,
+        .connections = 1,
+        .port_base = 20000,
+        .pending = 16384,
+        .max_message = 1048576,
+    };
+    const struct bt_cli program = {"bobtail-load", "Offers R2P2 requests at a given rate and measures what becomes of them.",
+                                   epilogue, table, make_table(o, table)};
+    enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
+    if (result != BT_CLI_RUN) {
+        return result;
+    }
+    if (o->seed == 0) {
+        o->seed = bt_new_seed();
+    }
+    return check(&program, o) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+}
