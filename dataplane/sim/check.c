@@ -27,7 +27,9 @@ void sim_ledger_init(struct sim_world *w)
     l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
     if (l->credit == NULL || l->last_arrival == NULL) abort();
-    l->t_loss_ns = w->s->device == BT_DEVICE_SRIOV ? 2 * MS : 200 * MS;
+    bool sriov = w->s->device == BT_DEVICE_SRIOV;
+    l->t_loss_ns = sriov ? 2 * MS : 200 * MS;         /* */
+    l->quarantine_ns = sriov ? 16 * MS : 800 * MS;    /* 2 × 4 RTO */
 }
 
 void sim_ledger_free(struct sim_world *w)
@@ -240,12 +242,14 @@ void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request)
     struct sim_request *r = &w->request[request];
     uint16_t life = (uint16_t)w->server[server].life;
     sim_checked(&w->ledger.verdict, SIM_INV_ONE_EXECUTION);
-    if (r->executions > 0 && r->worker == server && r->life == life) {
+    bool forgotten = r->answered_ns != 0 && w->agenda.now >= r->answered_ns + w->ledger.quarantine_ns;
+    if (r->executions > 0 && r->worker == server && r->life == life && !forgotten) {
         sim_breach(w, SIM_INV_ONE_EXECUTION, "worker %u executes request %u a second time", server, request);
     }
     r->executions++;
     r->worker = (uint16_t)server;
     r->life = life;
+    r->answered_ns = 0;
 }
 
 void sim_check_ended(struct sim_world *w)
@@ -270,8 +274,8 @@ static void check_idle_worker(struct sim_world *w, uint32_t router, uint32_t ser
                    router, m.outstanding, server, (unsigned long long)m.sent, (unsigned long long)m.done,
                    (unsigned long long)m.lost);
     }
-    uint32_t share = v->depth / w->s->routers, grant = v->legacy ? v->depth : share > 0 ? share : 1;
-    /* R-61 shares n among the routers heard in the last second: after an idle one that is nobody, or one. */
+    uint32_t share = v->depth / w->s->routers, grant = v->legacy ? 1 : share > 0 ? share : 1;
+    /* A legacy worker that was never heard is offered one request. R-61 shares n among the routers heard in the last second: after an idle one that is nobody, or one. */
     uint32_t cap = w->router[router].depth, least = grant < cap ? grant : cap, most = v->depth < cap ? v->depth : cap;
     sim_checked(&w->ledger.verdict, SIM_INV_CAPACITY);
     if (!m.eligible || m.suspect || m.n < least || m.n > most) {

@@ -13,7 +13,7 @@ struct sim_world;
 enum sim_invariant {
     SIM_INV_EXACTLY_ONCE,    /* every started request ends exactly once */
     SIM_INV_CONTENT,         /* a reply belongs to its request, byte for byte */
-    SIM_INV_ONE_EXECUTION,   /* one worker life never executes one request twice */
+    SIM_INV_ONE_EXECUTION,   /* one worker life never executes one request twice within the quarantine */
     SIM_INV_SERVED,          /* served <= received, both only grow, equal when idle */
     SIM_INV_REPLY_FIRST,     /* FEEDBACK after the last packet of the reply */
     SIM_INV_OWN_BOUND,       /* a router forwards only while outstanding < n */
@@ -52,7 +52,7 @@ struct sim_ledger {
     struct sim_verdict verdict;
     struct sim_credit *credit; /* routers × workers */
     uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
-    uint64_t t_loss_ns;
+    uint64_t t_loss_ns, quarantine_ns;
 };
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];

@@ -104,16 +104,15 @@ void sim_client_run(struct sim_world *w, uint32_t i)
 }
 
 /* Shape and size of the next request, from streams no policy touches. */
-static uint8_t shape(struct sim_world *w, const struct sim_client *c, bool probe)
+static uint8_t shape(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
     struct bt_rng *g = &w->stream[SIM_STREAM_SHAPE];
-    uint8_t flags = probe ? SIM_RQ_PROBE : 0;
+    uint8_t flags = 0;
     if (sim_chance(g, s->long_requests)) flags |= SIM_RQ_LONG_REQUEST;
     if (sim_chance(g, s->long_replies)) flags |= SIM_RQ_LONG_REPLY;
     if (sim_chance(g, s->sticky)) flags |= SIM_RQ_STICKY;
     if (sim_chance(g, s->direct)) flags |= SIM_RQ_DIRECT;
-    (void)c;
     return flags;
 }
 
@@ -121,8 +120,9 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
 {
     struct sim_request *r = &w->request[number];
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
-    r->flags = shape(w, c, probe);
+    r->flags = probe ? SIM_RQ_PROBE : shape(w);
     r->service_ns = sim_dist_draw(&w->s->service, &w->stream[SIM_STREAM_SERVICE]);
+    if (probe) r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
     uint32_t direct = sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
@@ -130,7 +130,7 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
         .iov = &iov,
         .iovcnt = 1,
         .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? sim_addr(w, SIM_SERVER, direct, 0) : sim_addr(w, SIM_ROUTER, c->router, 0),
-        .timeout_ns = w->s->timeout_ns,
+        .timeout_ns = probe ? w->s->timeout_ns + 1000000000 : w->s->timeout_ns,
         .cookie = number,
         .policy = (r->flags & SIM_RQ_STICKY) != 0,
     };

@@ -82,6 +82,7 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
     if (rc == 0) {
         sim_integrate(w);
         w->in_service--;
+        w->request[job.request].answered_ns = w->agenda.now;
         v->busy = false;
         v->q_head = (v->q_head + 1) & (v->q_cap - 1);
         v->q_n--;

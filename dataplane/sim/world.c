@@ -161,6 +161,7 @@ static void on_load(struct sim_world *w)
     const struct sim_dist gap = {w->s->fixed_arrivals ? SIM_DIST_DETERMINISTIC : SIM_DIST_EXPONENTIAL, w->gap_ns, 0};
     uint64_t wait = sim_dist_draw(&gap, &w->stream[SIM_STREAM_ARRIVAL]);
     if (sim_chance(&w->stream[SIM_STREAM_ARRIVAL], w->s->burst)) wait = 0;
+    if (w->requests_made > w->requests_main) wait = (uint64_t)(w->s->service.mean_ns * 0.3); /* probes */
     sim_agenda_push(&w->agenda, w->agenda.now + wait, (struct sim_event){.kind = SIM_EVENT_LOAD});
 }
 
@@ -305,7 +306,7 @@ static void run_calm(struct sim_world *w)
     sim_check_idle(w);
     if (s->probes > 0) {
         sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){.kind = SIM_EVENT_LOAD});
-        advance(w, w->agenda.now + (uint64_t)(w->gap_ns * s->probes * 20) + s->timeout_ns + 1000 * MS, w->requests_wanted);
+        advance(w, w->agenda.now + (uint64_t)(s->service.mean_ns * s->probes) + s->timeout_ns + 2000 * MS, w->requests_wanted);
         sim_check_probes(w);
         advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
         sim_check_idle(w);

@@ -30,6 +30,7 @@ enum { SIM_RQ_STICKY = 1, SIM_RQ_LONG_REQUEST = 2, SIM_RQ_LONG_REPLY = 4, SIM_RQ
 /* Everything known about one RPC; its index is the number in the request's body. */
 struct sim_request {
     uint64_t sent_ns, ended_ns, service_ns;
+    uint64_t answered_ns; /* when the worker named below replied; 0: it has not */
     uint16_t client, id;
     uint8_t outcome, endings, flags;
     uint8_t executions;
