@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package r2p2
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/wire"
+)
+
+// pairKey is the identity of a pair.
+type pairKey struct {
+	client netip.AddrPort
+	id     uint16
+}
+
+type pairState int
+
+const (
+	receiving pairState = iota
+	executing           // queued, at the handler, or with packets still to be sent
+	kept                // replied; the packets are kept for repair
+)
+
+// serverPair is one request at a worker. Fields are guarded by the worker's mu.
+type serverPair struct {
+	key     pairKey
+	router  *routerState // nil: none
+	state   pairState
+	policy  wire.Policy
+	ext     bool
+	echo    wire.Options // class and trace, echoed in the reply
+	trace   uint64
+	message *assembly // nil once the handler has it
+	begun   time.Time
+	rounds  int // SACKs sent while receiving, answered while kept
+	timer   *time.Timer
+	moved   time.Time // newest progress of a message being received
+	replies [][]byte  // packets kept for repair
+}
+
+// worker is one UDP port: what it receives, executes and owes its routers.
+type worker struct {
+	server *Server
+	index  int
+	sock   *socket
+	queue  chan *serverPair
+
+	mu      sync.Mutex
+	pairs   map[pairKey]*serverPair
+	busy    int // pairs receiving or executing
+	done    map[pairKey]struct{}
+	expiry  []doneKey // in order of time
+	routers []*routerState
+	keys    Keyring
+	depth   int
+}
+
+type doneKey struct {
+	key   pairKey
+	until time.Time
+}
+
+// maxDone bounds how many finished pairs are remembered against duplicates.
+const maxDone = 1 << 16
+
+func newWorker(s *Server, index int, at netip.AddrPort) (*worker, error) {
+	sock, err := listen(at)
+	if err != nil {
+		return nil, err
+	}
+	sock.tune(false)
+	w := &worker{
+		server: s, index: index, sock: sock, queue: make(chan *serverPair, s.cfg.MaxPending),
+		pairs: map[pairKey]*serverPair{}, done: map[pairKey]struct{}{}, keys: s.cfg.Keys, depth: s.cfg.QueueDepth,
+	}
+	for _, r := range s.cfg.Routers {
+		w.addRouter(r, true)
+	}
+	return w, nil
+}
+
+func (w *worker) close() {
+	w.sock.udp.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pairs {
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+	}
+}
+
+func (w *worker) send(packet []byte, to netip.AddrPort) {
+	w.server.stats.packets.Add(1)
+	w.sock.write(packet, to)
+}
+
+func (w *worker) backlog() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.busy
+}
+
+// remember keeps a finished pair from being executed again when its request
+// comes twice.
+func (w *worker) remember(key pairKey) {
+	now := time.Now()
+	for len(w.expiry) > 0 && (len(w.expiry) >= maxDone || !w.expiry[0].until.After(now)) {
+		delete(w.done, w.expiry[0].key)
+		w.expiry = w.expiry[1:]
+	}
+	w.done[key] = struct{}{}
+	w.expiry = append(w.expiry, doneKey{key, now.Add(w.server.timing().GC)})
+}
+
+func (w *worker) known(key pairKey) bool {
+	_, done := w.done[key]
+	return done || w.pairs[key] != nil
+}
+
+// received counts a REQ0 of a router; served and the FEEDBACK are owed for it
+// whatever becomes of it.
+func (w *worker) received(r *routerState) {
+	w.server.lastRx.Store(int64(time.Since(w.server.started)))
+	if r != nil {
+		r.received++
+		r.heard = time.Now()
+	}
+}
+
+// served pays what received owes. The message is sent by the caller's
+// goroutine, behind the reply. Callers hold mu.
+func (w *worker) served(p *serverPair, flags uint8) {
+	if p.router == nil {
+		return
+	}
+	p.router.served++
+	w.send(w.feedback(p.router, flags, p), p.router.Feedback)
+}
+
+func (w *worker) readLoop() {
+	buf := make([]byte, 1<<16)
+	for {
+		n, from, err := w.sock.udp.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			w.receive(buf[:n], plain(from))
+		}
+	}
+}
+
+// executeLoop runs one request at a time: a worker is one unit of service.
+func (w *worker) executeLoop() {
+	for {
+		select {
+		case <-w.server.ctx.Done():
+			return
+		case p := <-w.queue:
+			w.execute(p)
+		}
+	}
+}
+
+func (w *worker) execute(p *serverPair) {
+	s := w.server
+	w.mu.Lock()
+	payload := p.message.message()
+	p.message = nil // the handler owns the bytes now
+	w.mu.Unlock()
+	r := &ServerRequest{
+		Payload: payload, Client: p.key.client, ID: p.key.id, Policy: p.policy,
+		Class: p.echo.Class, ClassFlags: p.echo.ClassFlags, Trace: p.trace, Worker: w.index,
+	}
+	if p.router != nil {
+		r.Router = p.router.Request
+	}
+	handed := time.Now()
+	reply, err := call(s.ctx, s.cfg.Handler, r)
+	if s.ctx.Err() != nil {
+		return // closed: nobody is owed anything any more
+	}
+	s.service.Record(time.Since(handed))
+	switch {
+	case errors.Is(err, ErrDrop):
+		s.stats.dropApp.Add(1)
+		w.refuse(p, true)
+	case err != nil:
+		s.stats.failed.Add(1)
+		w.refuse(p, false)
+	default:
+		w.reply(p, reply)
+	}
+}
+
+var errPanic = errors.New("r2p2: handler panicked")
+
+// call runs the handler. A panic costs its own request only: the client times
+// out, because whether the request had an effect is unknown.
+func call(ctx context.Context, h Handler, r *ServerRequest) (reply []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			reply, err = nil, errPanic
+		}
+	}()
+	return h.ServeR2P2(ctx, r)
+}
+
+// refuse ends a pair without a reply. tell: with a DROP, which promises that
+// nothing was executed.
+func (w *worker) refuse(p *serverPair, tell bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if tell {
+		w.sendDrop(p.key, p.ext)
+	}
+	w.server.latency.Rejected()
+	w.forget(p)
+	w.served(p, wire.FeedbackDropped)
+}
+
+// forget takes a pair out of the table; callers hold mu.
+func (w *worker) forget(p *serverPair) {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	if p.state != kept {
+		w.busy--
+	}
+	delete(w.pairs, p.key)
+	w.remember(p.key)
+}
+
+// reply sends a reply, keeps its packets when they can be asked for again, and
+// sends FEEDBACK behind the last of them.
+func (w *worker) reply(p *serverPair, message []byte) {
+	s := w.server
+	if len(message) > s.cfg.MaxMessage {
+		s.stats.failed.Add(1)
+		w.refuse(p, false)
+		return
+	}
+	packets := w.cut(p, message)
+	t := s.timing()
+	for i, b := range packets {
+		if i > 0 && i%t.Burst == 0 {
+			time.Sleep(t.BurstGap)
+		}
+		w.send(b, p.key.client)
+	}
+	s.latency.Record(time.Since(p.begun))
+	s.stats.replies.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(packets) > 1 && p.ext {
+		p.state, p.replies, p.rounds = kept, packets, 0
+		w.busy--
+		p.timer = time.AfterFunc(t.GC, func() { w.release(p) })
+	} else {
+		w.forget(p)
+	}
+	w.served(p, 0)
+}
+
+func (w *worker) release(p *serverPair) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pairs[p.key] == p && p.state == kept {
+		w.forget(p)
+	}
+}
+
+// cut builds the packets of a reply, full from the first one (§4).
+func (w *worker) cut(p *serverPair, message []byte) [][]byte {
+	room := wire.DatagramMax(w.server.cfg.MTU, w.sock.v4)
+	h := wire.Header{Type: wire.Reply, Policy: p.policy, First: true, Ext: p.ext, ReqID: p.key.id, Options: p.echo}
+	head, _ := h.Append(nil)
+	split := wire.SplitReply(len(message), room-len(head), room-wire.HeaderSize)
+	packets := make([][]byte, 0, split.Count)
+	for i := range split.Count {
+		h.First, h.Last, h.Count = i == 0, i == split.Count-1, uint16(i)
+		if i == 0 {
+			h.Count = uint16(split.Count)
+		} else {
+			h.Options = wire.Options{}
+		}
+		b, _ := h.Append(make([]byte, 0, room))
+		packets = append(packets, append(b, split.Piece(message, i)...))
+	}
+	return packets
+}
+
+func (w *worker) sendDrop(key pairKey, ext bool) {
+	w.control(wire.Drop, key, ext, []byte("DROP"))
+}
+
+// control sends a message of one packet about a pair; REQRDY and DROP use
+// policy 1 as the published implementation does.
+func (w *worker) control(t wire.Type, key pairKey, ext bool, payload []byte) {
+	h := wire.Header{Type: t, Policy: wire.Sticky, First: true, Last: true, Ext: ext, ReqID: key.id, Count: 1}
+	b, _ := h.Append(nil)
+	w.send(append(b, payload...), key.client)
+}
