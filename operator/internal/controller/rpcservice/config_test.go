@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcservice
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// stored is the ConfigMap as the operator would have written it.
+func stored(t *testing.T, s *snapshot, d desired) *corev1.ConfigMap {
+	t.Helper()
+	cm := render.ConfigMap(render.Input{Service: s.service}, d.text, d.hash)
+	if len(d.sameGeneration) > 0 {
+		cm.Annotations = map[string]string{annotationSameGeneration: join(d.sameGeneration)}
+	}
+	return cm
+}
+
+func decide(t *testing.T, s *snapshot, accepted bool, keys []int) desired {
+	t.Helper()
+	d, err := decideConfig(s, accepted, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Hashes of one generation are remembered across changes of pods and keys, and
+// forgotten with the generation.
+func TestHistoryOfHashes(t *testing.T) {
+	s := &snapshot{service: aService(), servers: pods("r")}
+	first := decide(t, s, true, []int{1})
+	if first.hash != dataplane.HashConfig(first.text) || len(first.sameGeneration) != 0 {
+		t.Fatalf("first: %+v", first)
+	}
+	s.configMap = stored(t, s, first)
+	s.servers = pods("r r")
+	second := decide(t, s, true, []int{1})
+	if second.hash == first.hash || !slices.Equal(second.sameGeneration, []string{first.hash}) {
+		t.Fatalf("second: %+v", second)
+	}
+	s.configMap = stored(t, s, second)
+	if again := decide(t, s, true, []int{1}); again.hash != second.hash || !slices.Equal(again.sameGeneration, second.sameGeneration) {
+		t.Errorf("nothing changed, but: %+v", again)
+	}
+	s.servers = pods("r")
+	back := decide(t, s, true, []int{1})
+	if back.hash != first.hash || !slices.Equal(back.sameGeneration, []string{second.hash}) {
+		t.Errorf("back to the first: %+v", back)
+	}
+	if !back.runs(first.hash) || !back.runs(second.hash) || back.runs("") || back.runs("other") {
+		t.Error("runs() is wrong about the hashes of the generation")
+	}
+	s.service.Generation++
+	if next := decide(t, s, true, []int{1}); len(next.sameGeneration) != 0 {
+		t.Errorf("a new generation inherits %v", next.sameGeneration)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	s := &snapshot{service: aService()}
+	for n := range 40 {
+		s.servers = pods(string(slices.Repeat([]byte("r "), n+1)))
+		s.configMap = stored(t, s, decide(t, s, true, []int{1}))
+	}
+	if d := decide(t, s, true, []int{1, 2}); len(d.sameGeneration) != maxHistory {
+		t.Errorf("%d hashes are remembered, want %d", len(d.sameGeneration), maxHistory)
+	}
+}
+
+// While the specification is not accepted, only pods and keys change.
+func TestNotAcceptedKeepsTheLastSpecification(t *testing.T) {
+	s := &snapshot{service: aService(), servers: pods("r")}
+	if d := decide(t, s, false, []int{1}); d.hash != "" {
+		t.Errorf("something is configured that never was accepted: %s", d.text)
+	}
+	s.configMap = stored(t, s, decide(t, s, true, []int{1}))
+	s.service.Spec.Router.WorkerQueueDepth, s.service.Generation = 60, 5
+	s.servers = pods("r r")
+	d := decide(t, s, false, []int{1, 2})
+	doc, err := dataplane.ParseConfig(d.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Service.WorkerQueueDepth != 3 || doc.Sources[0].Generation != 4 || len(doc.Members) != 2 || len(doc.KeyIDs) != 2 {
+		t.Errorf("document %s", d.text)
+	}
+}
+
+func TestBrokenConfigMapIsReplaced(t *testing.T) {
+	s := &snapshot{service: aService(), servers: pods("r")}
+	s.configMap = &corev1.ConfigMap{Data: map[string]string{dataplane.ConfigMapKeyConfig: "{"}}
+	if d := decide(t, s, true, []int{1}); d.hash == "" || len(d.sameGeneration) != 0 {
+		t.Errorf("got %+v", d)
+	}
+}
+
+// A rotation goes on only when every live peer runs the very document.
+func TestAcknowledgedExactly(t *testing.T) {
+	s := &snapshot{service: aService(), servers: pods("r"), routers: []*corev1.Pod{aPod("router", "10.0.1.1", "r"), aPod("gone", "10.0.1.2", "rd")}}
+	d := decide(t, s, true, []int{1, 2})
+	s.configMap = stored(t, s, d)
+	s.states = map[string]answer{"p0": runs(d.hash), "router": runs(d.hash)}
+	if !acknowledgedExactly(s, []int{1, 2}) {
+		t.Error("all live peers run it")
+	}
+	if acknowledgedExactly(s, []int{2}) {
+		t.Error("the document names other keys")
+	}
+	s.states["router"] = runs("older")
+	if acknowledgedExactly(s, []int{1, 2}) {
+		t.Error("a router runs an older document")
+	}
+	s.states["router"] = silent
+	if acknowledgedExactly(s, []int{1, 2}) {
+		t.Error("a router is silent")
+	}
+}
+
+// A document that breaks a bound is an error that names the field.
+func TestUnusableDocument(t *testing.T) {
+	s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("a", "10.0.0.1", "r"), aPod("b", "10.0.0.1", "r")}}
+	_, err := decideConfig(s, true, []int{1})
+	if refusal(err) != "InvalidConfiguration" {
+		t.Errorf("two pods on one address: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcservice
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// counter makes keys that can be told apart: 000…1, 000…2.
+func counter() func() []byte {
+	n := 0
+	return func() []byte {
+		n++
+		return []byte(fmt.Sprintf("%032x", n))
+	}
+}
+
+// TestRotation walks through a whole rotation, second by second, with peers
+// that take a while to acknowledge.
+func TestRotation(t *testing.T) {
+	type step struct {
+		after        time.Duration // since the step before
+		token        string
+		acknowledged bool
+		ids, named   []int
+		stage        string
+	}
+	newKey := counter()
+	k := parseKeyring(nil, nil)
+	now := start
+	for i, s := range []step{
+		{0, "", false, []int{1}, []int{1}, stageNone},
+		{time.Hour, "", true, []int{1}, []int{1}, stageNone},
+		{keyLife - time.Hour - time.Second, "", true, []int{1}, []int{1}, stageNone},
+		// Asked for by the annotation.
+		{0, "today", true, []int{1, 2}, []int{1}, stageDistributing},
+		{distribution - time.Second, "today", true, []int{1, 2}, []int{1}, stageDistributing},
+		{time.Second, "today", true, []int{1, 2}, []int{1, 2}, stageOverlapping},
+		{time.Hour, "today", false, []int{1, 2}, []int{1, 2}, stageOverlapping}, // one peer lags
+		{time.Second, "today", true, []int{1, 2}, []int{2}, stageRetiring},
+		{settle - time.Second, "today", true, []int{1, 2}, []int{2}, stageRetiring},
+		{time.Second, "today", false, []int{1, 2}, []int{2}, stageRetiring},
+		{time.Second, "today", true, []int{2}, []int{2}, stageNone},
+		{time.Hour, "today", true, []int{2}, []int{2}, stageNone}, // the same token asks once
+		// By age.
+		{keyLife, "today", true, []int{2, 3}, []int{2}, stageDistributing},
+		// A new token during a rotation waits for its end.
+		{distribution, "again", true, []int{2, 3}, []int{2, 3}, stageOverlapping},
+		{settle, "again", true, []int{2, 3}, []int{3}, stageRetiring},
+		{settle, "again", true, []int{3}, []int{3}, stageNone},
+		{time.Second, "again", true, []int{3, 4}, []int{3}, stageDistributing},
+	} {
+		now = now.Add(s.after)
+		k = roundTrip(t, k.advance(now, s.token, s.acknowledged, newKey))
+		if !slices.Equal(k.ids(), s.ids) || !slices.Equal(k.named(), s.named) || k.stage != s.stage {
+			t.Fatalf("step %d: keys %v, named %v, stage %q; want %v, %v, %q", i, k.ids(), k.named(), k.stage, s.ids, s.named, s.stage)
+		}
+	}
+}
+
+// roundTrip stores the keyring in a Secret and reads it back: a restart of the
+// operator must not disturb a rotation.
+func roundTrip(t *testing.T, k keyring) keyring {
+	t.Helper()
+	data, annotations := k.secret()
+	back := parseKeyring(data, annotations)
+	if !back.equal(k) {
+		t.Fatalf("read back %+v, wrote %+v", back, k)
+	}
+	return back
+}
+
+// A key never changes once made: at every step of a rotation the ones that stay
+// keep their value, and signer and verifier always have one in common.
+func TestKeysAreImmutableAndAlwaysShared(t *testing.T) {
+	newKey := counter()
+	now := start
+	k := parseKeyring(nil, nil).advance(now, "", false, newKey)
+	for i := range 2000 {
+		now = now.Add(7 * time.Minute)
+		next := k.advance(now, fmt.Sprint(i/50), i%3 != 0, newKey)
+		for id, value := range next.keys {
+			if old, ok := k.keys[id]; ok && string(old) != string(value) {
+				t.Fatalf("step %d: key %d changed", i, id)
+			}
+		}
+		// a peer that still runs the configuration before signs with
+		// its lowest key; one that runs the next must know that key, and
+		// the other way round.
+		if !slices.Contains(next.ids(), k.named()[0]) || !slices.Contains(k.ids(), next.named()[0]) {
+			t.Fatalf("step %d: from %v (named %v) to %v (named %v)", i, k.ids(), k.named(), next.ids(), next.named())
+		}
+		if max := next.ids()[len(next.ids())-1]; len(next.ids()) > 2 || max > maxKeyID {
+			t.Fatalf("step %d: keys %v", i, next.ids())
+		}
+		if slices.Contains(next.ids(), maxKeyID) {
+			return // the one wrap is documented
+		}
+		k = next
+	}
+}
+
+func TestSuccessor(t *testing.T) {
+	if successor(1) != 2 || successor(maxKeyID) != 1 {
+		t.Errorf("successors %d, %d", successor(1), successor(maxKeyID))
+	}
+}
+
+// A Secret that somebody has damaged does not stop the service: what cannot be
+// read is not there, and a new key is made when none is left.
+func TestDamagedKeys(t *testing.T) {
+	k := parseKeyring(map[string][]byte{"1": []byte("short"), "x": make([]byte, 32), "0": make([]byte, 32), "256": make([]byte, 32)},
+		map[string]string{annotationSince: "yesterday"})
+	if len(k.keys) != 0 {
+		t.Errorf("keys %v", k.ids())
+	}
+	k = k.advance(start, "", true, newKey)
+	if len(k.keys) != 1 || len(k.keys[1]) != 32 {
+		t.Errorf("keys %v", k.keys)
+	}
+	two := parseKeyring(map[string][]byte{"1": newKey(), "2": newKey()}, nil)
+	if two = two.advance(start, "", true, newKey); two.stage != stageDistributing {
+		t.Errorf("two keys and no stage became %q", two.stage)
+	}
+}
+
+func TestKeyAnnotationsStayOnTheSecret(t *testing.T) {
+	k := parseKeyring(nil, nil).advance(start, "now", true, newKey)
+	_, annotations := k.secret()
+	if annotations[v1alpha1.AnnotationRotateKeys] != "now" || annotations[annotationSince] != "2026-03-01T12:00:00Z" {
+		t.Errorf("annotations %v", annotations)
+	}
+}
