@@ -26,6 +26,8 @@ func TestDiff(t *testing.T) {
 		{"a link stayed", func(s Snapshot) { s["link"]["veth9"] = "" }, "link: veth9 added "},
 		{"a mount is gone", func(s Snapshot) { delete(s["mount"], "/ ext4") }, "mount: / ext4 removed /dev/sda "},
 		{"a second mount on the same place", func(s Snapshot) { s["mount"]["/ ext4"] = "/dev/sda /dev/sda " }, `mount: / ext4 changed from "/dev/sda " to "/dev/sda /dev/sda "`},
+		{"a module brought a setting", func(s Snapshot) { s["sysctl"]["net/new"] = "1" }, ""},
+		{"a setting is gone", func(s Snapshot) { delete(s["sysctl"], "vm/x") }, "sysctl: vm/x removed 1"},
 		{"a setting changed", func(s Snapshot) { s["sysctl"]["kernel/panic"] = "10" }, `sysctl: kernel/panic changed from "0" to "10"`},
 	} {
 		after := base()

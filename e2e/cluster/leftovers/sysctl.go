@@ -52,7 +52,7 @@ var kubeletWrites = []string{"vm/overcommit_memory", "kernel/panic", "kernel/pan
 // RestoreSysctls puts back what kubelets changed.
 func RestoreSysctls(before Snapshot) error {
 	for _, name := range kubeletWrites {
-		was, ok := before["sysctl"][name]
+		was, ok := before[settings][name]
 		if !ok {
 			continue
 		}

@@ -89,6 +89,9 @@ func (m *Manager) prepare(nodes int) (layout.Cluster, string, error) {
 	if err != nil {
 		return c, "", err
 	}
+	if err := needKernel(); err != nil {
+		return c, "", err
+	}
 	if err := m.snapshotBefore(); err != nil {
 		return c, "", err
 	}
