@@ -95,7 +95,7 @@ void bt_server_remember(struct bt_server *s, const struct bt_addr *client, uint1
     // reserved for this one.
     if (!bt_pairs_put(&s->pairs, client, req_id, BT_PAIR_DONE | at))
         return;
-    s->done[at] = (struct bt_done){.client = *client, .req_id = req_id, .until_ns = s->now + s->cfg.timers.gc_ns};
+    s->done[at] = (struct bt_done){.client = *client, .req_id = req_id, .until_ns = s->now + s->cfg.timers.quarantine_ns};
     s->done_count++;
 }
 
@@ -147,6 +147,8 @@ void bt_server_hand_over(struct bt_server *s, struct bt_pair *p)
 void bt_server_free_pair(struct bt_server *s, struct bt_pair *p)
 {
     bt_wheel_del(&s->wheel, &p->timer);
+    if (p->state == BT_PAIR_KEPT)
+        bt_server_unkeep(s, p);
     if (p->in)
         bt_assembly_put(&s->assemblies, p->in, s->port.pool);
     if (p->out)

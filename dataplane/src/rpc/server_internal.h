@@ -39,6 +39,7 @@ struct bt_pair {
     struct bt_msg msg;
     struct bt_train *out;
     struct bt_pair *next_free;
+    struct bt_pair *kept_prev, *kept_next; // while KEPT
 };
 
 // A finished pair, remembered so that a late duplicate of its REQ0 does not run
@@ -69,6 +70,7 @@ struct bt_server {
     struct bt_pairs pairs;
     struct bt_pair *pair;
     struct bt_pair *free;
+    struct bt_pair *kept_head, *kept_tail; // KEPT pairs, oldest first
     uint32_t backlog;
     struct bt_done *done; // ring, oldest at done_head
     uint32_t done_head, done_count;
@@ -116,6 +118,7 @@ void bt_server_forget_old(struct bt_server *s);
 void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
                          struct bt_txq *txq);
 void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq);
+void bt_server_unkeep(struct bt_server *s, struct bt_pair *p);
 enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
 
 // server_routers.c

@@ -87,6 +87,34 @@ static int reply_directly(struct bt_server *s, struct bt_pair *p, const struct b
     return 0;
 }
 
+static void keep(struct bt_server *s, struct bt_pair *p)
+{
+    p->state = BT_PAIR_KEPT;
+    p->kept_prev = s->kept_tail;
+    *(s->kept_tail ? &s->kept_tail->kept_next : &s->kept_head) = p;
+    s->kept_tail = p;
+}
+
+void bt_server_unkeep(struct bt_server *s, struct bt_pair *p)
+{
+    *(p->kept_prev ? &p->kept_prev->kept_next : &s->kept_head) = p->kept_next;
+    *(p->kept_next ? &p->kept_next->kept_prev : &s->kept_tail) = p->kept_prev;
+    p->kept_prev = p->kept_next = NULL;
+}
+
+// A train for a new reply; sent replies kept for repair give way, oldest first.
+static struct bt_train *get_train(struct bt_server *s, const struct bt_iov_cursor *iov, uint32_t len,
+                                  const struct bt_split *split)
+{
+    for (;;) {
+        struct bt_iov_cursor at = *iov;
+        struct bt_train *t = bt_train_get(&s->trains, s->port.pool, &at, len, split, 0);
+        if (t || !s->kept_head)
+            return t;
+        bt_server_free_pair(s, s->kept_head);
+    }
+}
+
 int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct iovec *iov, int iovcnt,
                     struct bt_txq *txq)
 {
@@ -103,8 +131,7 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
     bool one_burst = split.count <= s->cfg.timers.burst;
     if (split.count == 1 || (one_burst && !p->ext))
         return reply_directly(s, p, &split, len, &at, txq);
-    struct bt_iov_cursor keep = at;
-    p->out = bt_train_get(&s->trains, s->port.pool, &keep, len, &split, 0);
+    p->out = get_train(s, &at, len, &split);
     if (!p->out) // better unrepairable than unanswered
         return one_burst ? reply_directly(s, p, &split, len, &at, txq) : BT_RPC_NO_BUFFER;
     request_done(s, p);
@@ -126,7 +153,7 @@ void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq 
     }
     if (p->state == BT_PAIR_SENDING) {
         reply_sent(s, p, txq);
-        p->state = BT_PAIR_KEPT;
+        keep(s, p);
     }
     if (!p->ext) {
         bt_server_free_pair(s, p);
