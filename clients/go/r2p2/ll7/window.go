@@ -14,7 +14,7 @@ const WindowSeconds = 600
 // reader can ask for any window that has passed and none is lost when the
 // reader is away. It is safe for concurrent use.
 type Window struct {
-	start time.Time // of the clock: the second of start is 1
+	clock func() uint64 // the present second, 1 at first
 
 	mu     sync.Mutex
 	now    second
@@ -37,14 +37,13 @@ type bucket struct {
 }
 
 // NewWindow returns an empty window.
-func NewWindow() *Window { return &Window{start: time.Now()} }
+func NewWindow() *Window {
+	start := time.Now()
+	return &Window{clock: func() uint64 { return uint64(time.Since(start)/time.Second) + 1 }}
+}
 
 // Second returns the present second of the window's clock, 1 at its creation.
-func (w *Window) Second() uint64 { return w.second(time.Now()) }
-
-func (w *Window) second(t time.Time) uint64 {
-	return uint64(max(0, t.Sub(w.start))/time.Second) + 1
-}
+func (w *Window) Second() uint64 { return w.clock() }
 
 // Record adds a value that ended now.
 func (w *Window) Record(d time.Duration) {
