@@ -98,10 +98,10 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
 
 void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
-    router_watch_expire(r, now);
     router_health(r, now);
     router_expire_held(r, now, txq);
     router_pump(r, now, txq);
+    router_watch_expire(r, now); /* last: what was held for T_max may just have left */
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latency as the router sees it: from a REQ0's arrival to the FEEDBACK that names its pair. What is not answered
-// within T_max counts as +inf. Bounded: when the table is full, requests are forwarded unmeasured.
+// within T_max counts as +inf. Bounded: when the table is full, requests are forwarded unmeasured. The list is in order
+// of forwarding; one that was held is older than that, and its +inf may be counted later by the time it was held.
 #include "router/internal.h"
 
 static void unlink_pair(struct pair_watch *watch, uint32_t i)
