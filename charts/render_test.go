@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package charts
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.out.yaml instead of comparing with it")
+
+// helm finds the program where hack/deps/install puts it, or in the PATH.
+func helm(t *testing.T) string {
+	t.Helper()
+	cache := os.Getenv("BOBTAIL_CACHE")
+	if cache == "" {
+		home, _ := os.UserHomeDir()
+		cache = filepath.Join(home, ".cache", "bobtail")
+	}
+	found, _ := filepath.Glob(filepath.Join(cache, "helm-*", "bin", "helm"))
+	if len(found) > 0 {
+		return found[len(found)-1]
+	}
+	if path, err := exec.LookPath("helm"); err == nil {
+		return path
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("helm is missing: run hack/deps/install")
+	}
+	t.Skip("helm is missing: run hack/deps/install")
+	return ""
+}
+
+// run renders a chart; the error is what helm printed.
+func run(t *testing.T, chart string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(helm(t), append([]string{"template", "bobtail", chart, "--namespace", "bobtail-system"}, args...)...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return out.String(), nil
+}
+
+func template(t *testing.T, chart string, args ...string) string {
+	t.Helper()
+	out, err := run(t, chart, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestGolden: testdata/x.values.yaml renders to testdata/x.out.yaml. The CRDs,
+// which are generated and long, are looked at apart. Run with -update after a
+// wanted change, and review the difference.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("testdata is missing: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".values.yaml"), func(t *testing.T) {
+			got := template(t, "bobtail", "--values", file, "--set", "crds.install=false")
+			golden := strings.Replace(file, ".values.", ".out.", 1)
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("differs from %s; run go test ./charts -update and review the difference. Got:\n%s", golden, got)
+			}
+		})
+	}
+}
+
+// The schema refuses what would only fail in the cluster.
+func TestSchema(t *testing.T) {
+	for _, c := range []struct{ set, names string }{
+		{"replicas=0", "replicas"}, {"replicas=two", "replicas"}, {"replica=2", "replica"}, {"image.registry=", "registry"},
+		{"image.registry=HTTP://x", "registry"}, {"image.pullPolicy=Sometimes", "pullPolicy"}, {"image.tag=1", "tag"},
+		{"crds.install=maybe", "install"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
+	} {
+		_, err := run(t, "bobtail", "--set", c.set)
+		if err == nil {
+			t.Errorf("--set %s was accepted", c.set)
+		} else if !strings.Contains(err.Error(), c.names) {
+			t.Errorf("--set %s: the message does not name %s: %v", c.set, c.names, err)
+		}
+	}
+}
+
+// documents are the rendered objects of one kind.
+func documents[T any](t *testing.T, rendered, kind string) []T {
+	t.Helper()
+	var out []T
+	for _, part := range strings.Split(rendered, "\n---\n") {
+		var head struct {
+			Kind string `json:"kind"`
+		}
+		if err := yaml.Unmarshal([]byte(part), &head); err != nil {
+			t.Fatalf("%v in:\n%s", err, part)
+		}
+		if head.Kind != kind {
+			continue
+		}
+		var o T
+		if err := yaml.UnmarshalStrict([]byte(part), &o); err != nil {
+			t.Fatalf("%v in:\n%s", err, part)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// CRDs are upgraded with the chart and kept when it goes.
+func TestCRDs(t *testing.T) {
+	for _, chart := range []string{"bobtail", "baseline/bobtail-0.1.0.tgz"} {
+		crds := documents[apiextensionsv1.CustomResourceDefinition](t, template(t, chart), "CustomResourceDefinition")
+		if len(crds) != 2 {
+			t.Fatalf("%s: %d CRDs", chart, len(crds))
+		}
+		for _, crd := range crds {
+			if crd.Annotations["helm.sh/resource-policy"] != "keep" || crd.Labels["app.kubernetes.io/part-of"] != "bobtail" {
+				t.Errorf("%s: %s: annotations %v, labels %v", chart, crd.Name, crd.Annotations, crd.Labels)
+			}
+		}
+	}
+	if crds := documents[apiextensionsv1.CustomResourceDefinition](t, template(t, "bobtail", "--set", "crds.install=false"), "CustomResourceDefinition"); len(crds) != 0 {
+		t.Errorf("crds.install=false renders %d CRDs", len(crds))
+	}
+}
+
+// The upgrade from the baseline must not touch what cannot change: the
+// selector of the Deployment, and fields that CRDs once had.
+func TestUpgradeFromBaseline(t *testing.T) {
+	before, after := template(t, "baseline/bobtail-0.1.0.tgz"), template(t, "bobtail")
+	old, now := documents[appsv1.Deployment](t, before, "Deployment")[0], documents[appsv1.Deployment](t, after, "Deployment")[0]
+	if old.Name != now.Name || old.Spec.Selector.String() != now.Spec.Selector.String() {
+		t.Errorf("the Deployment changes its name or its selector: %s %v, %s %v", old.Name, old.Spec.Selector, now.Name, now.Spec.Selector)
+	}
+	for i, crd := range documents[apiextensionsv1.CustomResourceDefinition](t, before, "CustomResourceDefinition") {
+		newer := documents[apiextensionsv1.CustomResourceDefinition](t, after, "CustomResourceDefinition")[i]
+		missing := lost("", crd.Spec.Versions[0].Schema.OpenAPIV3Schema, newer.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		if crd.Name != newer.Name || len(missing) > 0 {
+			t.Errorf("%s: fields of the baseline are gone: %v", crd.Name, missing)
+		}
+	}
+}
+
+// lost are fields of a schema that a newer one lacks.
+func lost(path string, old, now *apiextensionsv1.JSONSchemaProps) []string {
+	var out []string
+	for name := range old.Properties {
+		was := old.Properties[name]
+		is, ok := now.Properties[name]
+		if !ok || was.Type != is.Type {
+			out = append(out, path+"."+name)
+			continue
+		}
+		out = append(out, lost(path+"."+name, &was, &is)...)
+	}
+	return out
+}
+
+// The operator's pods run under the restricted pod security standard, and two
+// of them by default.
+func TestDeployment(t *testing.T) {
+	d := documents[appsv1.Deployment](t, template(t, "bobtail"), "Deployment")[0]
+	pod := d.Spec.Template.Spec
+	c := pod.Containers[0]
+	if *d.Spec.Replicas != 2 || !*pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != "RuntimeDefault" ||
+		*c.SecurityContext.AllowPrivilegeEscalation || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+		len(c.SecurityContext.Capabilities.Drop) != 1 || c.SecurityContext.Capabilities.Drop[0] != "ALL" {
+		t.Errorf("replicas %d, pod %+v, container %+v", *d.Spec.Replicas, pod.SecurityContext, c.SecurityContext)
+	}
+	version, err := os.ReadFile("../VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "localhost/bobtail/operator:" + strings.TrimSpace(string(version)); c.Image != want {
+		t.Errorf("image %s, want %s: Chart.yaml and VERSION must agree", c.Image, want)
+	}
+}
