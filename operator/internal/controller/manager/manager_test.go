@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+func TestParseOptions(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "sys")
+	o, err := ParseOptions(nil, "1.2.3")
+	if err != nil || o != (Options{ImageRegistry: "localhost", ImageVersion: "1.2.3", LeaderElect: true, MetricsAddress: ":8080", ProbeAddress: ":8081", Namespace: "sys"}) {
+		t.Errorf("defaults %+v, %v", o, err)
+	}
+	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0"}, "")
+	if err != nil || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" {
+		t.Errorf("given %+v, %v", o, err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--image-version="}, "--image-version must not be empty"},
+		{[]string{"--image-registry="}, "--image-registry must not be empty"},
+		{[]string{"--namespace="}, "--namespace must not be empty"},
+		{[]string{"extra"}, `unexpected argument "extra"`},
+		{[]string{"--unknown"}, "flag provided but not defined"},
+	} {
+		if _, err := ParseOptions(c.args, "1"); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+	if _, err := ParseOptions([]string{"--help"}, "1"); !errors.Is(err, flag.ErrHelp) || errors.Is(err, ErrUsage) {
+		t.Errorf("--help: %v", err)
+	}
+}
+
+func TestActing(t *testing.T) {
+	now := time.Now()
+	lease := func(holder string, age time.Duration) *coordinationv1.Lease {
+		seconds := int32(15)
+		at := metav1.NewMicroTime(now.Add(-age))
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: &seconds}}
+	}
+	if err := acting(lease("a", 14*time.Second), now); err != nil {
+		t.Error(err)
+	}
+	for name, l := range map[string]*coordinationv1.Lease{
+		"empty, as the chart makes it": {}, "released": lease("", 0), "expired": lease("a", 16*time.Second),
+	} {
+		if acting(l, now) == nil {
+			t.Errorf("%s: somebody acts", name)
+		}
+	}
+}
+
+type fakeReader struct {
+	dataplane.Reader
+	err error
+}
+
+func (f fakeReader) State(context.Context, dataplane.Target) (*dataplane.SidecarState, error) {
+	return &dataplane.SidecarState{}, f.err
+}
+
+func TestReadsAreCountedByResult(t *testing.T) {
+	for want, err := range map[string]error{
+		"Answered": nil, "Untrusted": &dataplane.ReadError{Kind: dataplane.Untrusted, Err: errors.New("x")}, "Error": errors.New("x"),
+	} {
+		r := &reader{
+			next:  fakeReader{err: err},
+			reads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"operation", "result"}),
+			took:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "h"}, []string{"operation"}),
+		}
+		if _, got := r.State(context.Background(), dataplane.Target{}); !errors.Is(got, err) {
+			t.Errorf("%s: the error changed to %v", want, got)
+		}
+		m := &dto.Metric{}
+		if err := r.reads.WithLabelValues("state", want).Write(m); err != nil || m.GetCounter().GetValue() != 1 {
+			t.Errorf("%s: counted %v, %v", want, m.GetCounter().GetValue(), err)
+		}
+	}
+}
+
+func TestObjectivesAreShown(t *testing.T) {
+	_, o, err := instrument(fakeReader{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := types.NamespacedName{Namespace: "demo", Name: "p99"}
+	value := func(g *prometheus.GaugeVec) float64 {
+		m := &dto.Metric{}
+		if err := g.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetGauge().GetValue()
+	}
+	micro := int64(1500)
+	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{LatencyMicroseconds: 2000}}
+	for _, c := range []struct {
+		status   metav1.ConditionStatus
+		micro    *int64
+		text     string
+		met, obs float64
+	}{
+		{metav1.ConditionTrue, &micro, "1.5ms", 1, 0.0015},
+		{metav1.ConditionFalse, nil, "+Inf", 0, math.Inf(1)},
+		{metav1.ConditionUnknown, nil, "", math.NaN(), math.NaN()},
+	} {
+		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionMet, Status: c.status}}
+		slo.Status.ObservedMicroseconds, slo.Status.Observed = c.micro, c.text
+		o.observe(key, slo)
+		if met, obs := value(o.met), value(o.observed); !same(met, c.met) || !same(obs, c.obs) || value(o.objective) != 0.002 {
+			t.Errorf("%s: met %v, observed %v, objective %v", c.status, met, obs, value(o.objective))
+		}
+	}
+	o.observe(key, nil)
+	if o.met.DeleteLabelValues(key.Namespace, key.Name) {
+		t.Error("an objective that is gone is still shown")
+	}
+}
+
+func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
