@@ -52,6 +52,7 @@ struct sim_ledger {
     struct sim_verdict verdict;
     struct sim_credit *credit; /* routers × workers */
     uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
+    bool bad_packet;           /* what a node reads now is corrupted or malformed and says nothing */
     uint64_t t_loss_ns, quarantine_ns;
 };
 
@@ -71,7 +72,7 @@ static inline void sim_checked(struct sim_verdict *v, enum sim_invariant inv)
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q);
 void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q);
 /* sim_net.watch; ctx is the world. */
-void sim_check_watch(void *ctx, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns);
+void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns);
 /* A packet that was on its way is no more: it reached its node, dead or alive. */
 void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p);
 /* A router is about to read a FEEDBACK. */

@@ -179,7 +179,7 @@ void sim_net_bury(struct sim_net *n, struct bt_pkt *p)
     bt_pool_put(&n->wire.pool, p);
 }
 
-static void tell(struct sim_net *n, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns)
+static void tell(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns)
 {
     if (n->watch != NULL) n->watch(n->watch_ctx, from, to, p, arrives_ns);
 }

@@ -20,7 +20,7 @@ struct sim_faults_seen {
 };
 
 /* Marks a packet carries in flight (bt_pkt.mark). */
-enum { SIM_MARK_DUPLICATE = 1, SIM_MARK_DELAYED = 2, SIM_MARK_CORRUPTED = 4, SIM_MARK_GARBAGE = 8, SIM_MARK_LATE = 16 };
+enum { SIM_MARK_DUPLICATE = 1, SIM_MARK_DELAYED = 2, SIM_MARK_CORRUPTED = 4, SIM_MARK_GARBAGE = 8, SIM_MARK_LATE = 16, SIM_MARK_COPY = 32 };
 
 struct sim_path {
     uint64_t sent, newest; /* numbers of packets from one node to another */
@@ -42,7 +42,7 @@ struct sim_net {
     uint16_t arrive_kind; /* event kind of an arrival */
     uint64_t late_ns;     /* packets slower than this carry SIM_MARK_LATE */
     /* Told of every packet a node sent and what becomes of it: arrives_ns, or UINT64_MAX when it dies here. */
-    void (*watch)(void *ctx, uint32_t from, uint32_t to, const struct bt_pkt *p, uint64_t arrives_ns);
+    void (*watch)(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns);
     void *watch_ctx;
     struct sim_faults_seen seen;
     uint64_t packets;

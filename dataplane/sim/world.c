@@ -103,7 +103,9 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
         bt_pool_put(sim_node_pool(n), p);
         return;
     }
+    w->ledger.bad_packet = true;
     run_node(w, n->node);
+    w->ledger.bad_packet = false;
     sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
     if (node_state(w, n->node) != before) {
         static const char *const names[] = {"client", "router", "worker"};

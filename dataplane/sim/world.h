@@ -34,6 +34,8 @@ struct sim_request {
     uint16_t client, id;
     uint8_t outcome, endings, flags;
     uint8_t executions;
+    uint16_t router, at;    /* last router that forwarded it, +1, and the worker it chose */
+    uint64_t arrives_ns;    /* there */
     uint16_t worker, life; /* last worker that executed it, and in which of its lives */
 };
 
