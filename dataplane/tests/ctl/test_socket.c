@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The socket itself: framing, oversize, descriptors, several peers, stale files.
+#include "unit.h"
+
+#include "bed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int dial(const struct bed *b)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s", b->socket);
+    if (connect(fd, (struct sockaddr *)(void *)&sa, sizeof sa) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static char answer[1 << 20];
+
+// Sends one packet with descriptors and waits for the answer's text.
+static const char *exchange(int fd, const char *text, size_t len, const int *fds, size_t n)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)text, .iov_len = len};
+    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n != 0) {
+        h.msg_control = control;
+        h.msg_controllen = CMSG_SPACE(n * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+    }
+    assert_int_equal(sendmsg(fd, &h, MSG_NOSIGNAL), (ssize_t)len);
+    ssize_t got = recv(fd, answer, sizeof answer - 1, 0);
+    assert_true(got > 0);
+    answer[got] = '\0';
+    return answer;
+}
+
+static const char *ask(int fd, const char *text)
+{
+    return exchange(fd, text, strlen(text), NULL, 0);
+}
+
+static void start(struct bed *b)
+{
+    struct bt_ctl_error e;
+    bed_open(b, true);
+    assert_true(bt_ctl_start(b->ctl, &e));
+}
+
+static void two_peers_ask_in_turns(void **state)
+{
+    struct bed b;
+    struct stat st;
+    (void)state;
+    start(&b);
+    assert_int_equal(stat(b.socket, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    int x = dial(&b);
+    int y = dial(&b);
+    for (int i = 0; i < 20; i++) {
+        assert_non_null(strstr(ask(x, "{\"v\":1,\"op\":\"hello\"}"), "\"incarnation\":77"));
+        assert_non_null(strstr(ask(y, "{\"v\":1,\"op\":\"nonsense\"}"), "UnknownOperation"));
+    }
+    assert_true(strlen(ask(y, "{\"v\":1,\"op\":\"state\"}")) > 150000); // 1,024 workers in one packet
+    close(x);
+    assert_non_null(strstr(ask(y, "{\"v\":1,\"op\":\"hello\"}"), "\"ok\":true"));
+    close(y);
+    bed_close(&b);
+}
+
+static void oversize_is_refused_and_the_connection_stays(void **state)
+{
+    struct bed b;
+    (void)state;
+    start(&b);
+    int fd = dial(&b);
+    static const size_t sizes[] = {BT_CTL_INLINE_MAX + 1, BT_CTL_INLINE_MAX + 4096, BT_CTL_INLINE_MAX + 4097, 150000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *big = malloc(sizes[i]);
+        memset(big, ' ', sizes[i]);
+        memcpy(big, "{\"v\":1,\"op\":\"hello\"}", 20); // would be fine if it were shorter
+        assert_non_null(strstr(exchange(fd, big, sizes[i], NULL, 0), "InvalidRequest"));
+        free(big);
+    }
+    char *full = malloc(BT_CTL_INLINE_MAX);
+    memset(full, ' ', BT_CTL_INLINE_MAX);
+    memcpy(full, "{\"v\":1,\"op\":\"hello\"}", 20);
+    assert_non_null(strstr(exchange(fd, full, BT_CTL_INLINE_MAX, NULL, 0), "\"ok\":true"));
+    free(full);
+    close(fd);
+    bed_close(&b);
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        n += fcntl(fd, F_GETFD) >= 0;
+    }
+    return n;
+}
+
+static void descriptors_of_peers_are_closed(void **state)
+{
+    struct bed b;
+    int fds[8];
+    size_t len;
+    char hash[BT_CONFIG_HASH];
+    char request[256];
+    (void)state;
+    start(&b);
+    char *good = bed_document(&len);
+    bt_config_hash(good, len, hash);
+    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash, len);
+    int fd = dial(&b);
+    for (int i = 0; i < 8; i++) {
+        fds[i] = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(write(fds[i], good, len), (ssize_t)len);
+        assert_int_equal(fcntl(fds[i], F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    }
+    ask(fd, "{\"v\":1,\"op\":\"hello\"}"); // now the server has accepted the connection
+    unsigned before = open_descriptors();
+    for (size_t n = 0; n <= 8; n++) {
+        const char *wanted = n == 1 ? "\"ok\":true" : "\"field\":\"memfd\"";
+        assert_non_null(strstr(exchange(fd, request, strlen(request), fds, n), wanted));
+    }
+    assert_int_equal(open_descriptors(), before);
+    for (int i = 0; i < 8; i++) {
+        close(fds[i]);
+    }
+    close(fd);
+    free(good);
+    bed_close(&b);
+}
+
+static void more_peers_than_places_are_turned_away(void **state)
+{
+    struct bed b;
+    int fds[20];
+    unsigned served = 0;
+    char byte;
+    (void)state;
+    start(&b);
+    for (int i = 0; i < 20; i++) {
+        fds[i] = dial(&b);
+        assert_true(fds[i] >= 0);
+        if (send(fds[i], "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20) {
+            served += recv(fds[i], &byte, 1, 0) == 1;
+        }
+    }
+    assert_int_equal(served, 16);
+    close(fds[0]);
+    assert_true(recv(fds[19], &byte, 1, 0) <= 0); // told at once, not left hanging
+    for (int i = 0; i < 100 && served == 16; i++) { // a place becomes free when a peer goes
+        int fd = dial(&b);
+        if (send(fd, "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20) {
+            served += recv(fd, &byte, 1, 0) == 1;
+        }
+        close(fd);
+    }
+    assert_int_equal(served, 17);
+    for (int i = 1; i < 20; i++) {
+        close(fds[i]);
+    }
+    bed_close(&b);
+}
+
+static void a_dead_socket_is_replaced_a_live_one_is_not(void **state)
+{
+    struct bed b;
+    struct bt_ctl_error e;
+    (void)state;
+    bed_open(&b, true);
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s", b.socket);
+    int dead = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(dead, (struct sockaddr *)(void *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(dead, 1), 0);
+    assert_false(bt_ctl_start(b.ctl, &e));
+    assert_non_null(strstr(e.message, "another process"));
+    close(dead); // its file stays, as after kill -9
+    assert_true(bt_ctl_start(b.ctl, &e));
+    int fd = dial(&b);
+    assert_non_null(strstr(ask(fd, "{\"v\":1,\"op\":\"hello\"}"), "\"ok\":true"));
+    close(fd);
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_peers_ask_in_turns),
+        cmocka_unit_test(oversize_is_refused_and_the_connection_stays),
+        cmocka_unit_test(descriptors_of_peers_are_closed),
+        cmocka_unit_test(more_peers_than_places_are_turned_away),
+        cmocka_unit_test(a_dead_socket_is_replaced_a_live_one_is_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
