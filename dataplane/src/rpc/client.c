@@ -164,6 +164,7 @@ void bt_client_tick(struct bt_client *c, uint64_t now_ns, struct bt_txq *txq)
     c->now = now_ns;
     c->txq = txq;
     bt_wheel_advance(&c->wheel, now_ns, on_timer, c);
+    c->txq = NULL;
 }
 
 uint64_t bt_client_next(const struct bt_client *c)

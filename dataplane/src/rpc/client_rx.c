@@ -204,6 +204,7 @@ void bt_client_rx(struct bt_client *c, uint64_t now_ns, struct bt_pkt *pkt, stru
     c->now = now_ns;
     c->txq = txq;
     c->counters[dispatch(c, &a)]++;
+    c->txq = NULL;
     if (!a.kept)
         bt_pool_put(c->port.pool, pkt);
 }

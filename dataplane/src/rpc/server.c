@@ -195,6 +195,7 @@ void bt_server_tick(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq)
     s->now = now_ns;
     s->txq = txq;
     bt_wheel_advance(&s->wheel, now_ns, on_timer, s);
+    s->txq = NULL;
 }
 
 uint64_t bt_server_next(const struct bt_server *s)

@@ -121,6 +121,7 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     s->now = now_ns;
     s->txq = txq;
     s->counters[dispatch(s, &a)]++;
+    s->txq = NULL;
     if (!a.kept)
         bt_pool_put(s->port.pool, pkt);
 }

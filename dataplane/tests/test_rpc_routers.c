@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a server tells its routers, and whom it believes: R-38…,
+//
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "lab.h"
+#include "wire/tag.h"
+
+static struct lab lab;
+static struct bt_addr router_a, router_b;
+static struct bt_txq txq;
+
+static struct bt_server_router router_at(const struct bt_addr *request)
+{
+    struct bt_server_router r = {.request = *request, .feedback = *request};
+    r.feedback.port = 9000;
+    return r;
+}
+
+static void set_routers(int n, const struct bt_addr *a, const struct bt_addr *b)
+{
+    struct bt_server_router r[2] = {router_at(a), router_at(b)};
+    bt_txq_init(&txq);
+    assert_int_equal(bt_server_set_routers(lab.server, lab.now, r, n, &txq), 0);
+    lab_transmit(&lab, &txq);
+}
+
+static void start(void)
+{
+    lab_init(&lab, 1);
+    router_a = bt_addr_v4u(0x0a000003, 8000);
+    router_b = bt_addr_v4u(0x0a000004, 8000);
+    lab_start(&lab);
+}
+
+static void settle(void)
+{
+    lab_run(&lab, lab.now + 200000);
+}
+
+// A request of one packet, forwarded by a router for a client, tagged if key.
+static void forwarded(const struct bt_addr *router, uint16_t id, const struct bt_key *key)
+{
+    struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = id, .count_or_index = 1};
+    uint8_t p[128];
+    h.opt.present = BT_HAS_FORWARDED | (key ? BT_HAS_TAG : 0);
+    h.opt.forwarded = lab.caddr;
+    h.opt.key_id = key ? key->id : 0;
+    size_t n = bt_r2p2_encode(p, sizeof p, &h);
+    memset(p + n, 0, 5); // wants an empty reply
+    if (key)
+        bt_tag_sign(p, n + 5, &h, key, router, &lab.saddr);
+    lab_inject_server(&lab, p, n + 5, router);
+}
+
+static const struct bt_feedback *last_to(const struct bt_addr *router)
+{
+    for (int i = lab.feedbacks - 1; i >= 0; i--)
+        if (bt_addr_ip_eq(&lab.feedback_to[i], router))
+            return &lab.feedback[i];
+    fail_msg("no FEEDBACK to that router");
+    return NULL;
+}
+
+static void r61_counters_and_grants_are_kept_per_router(void **state)
+{
+    (void)state;
+    start();
+    set_routers(2, &router_a, &router_b);
+    for (uint16_t i = 0; i < 5; i++)
+        forwarded(&router_a, i, NULL);
+    settle();
+    const struct bt_feedback *a = last_to(&router_a);
+    assert_int_equal(a->received, 5);
+    assert_int_equal(a->served, 5);
+    assert_int_equal(a->n, 4); // alone so far: all of n
+    assert_int_equal(last_to(&router_b)->received, 0);
+    for (uint16_t i = 10; i < 12; i++)
+        forwarded(&router_b, i, NULL);
+    settle();
+    const struct bt_feedback *b = last_to(&router_b);
+    assert_int_equal(b->received, 2);
+    assert_int_equal(b->n, 2); // n / 2 routers
+    assert_int_equal(last_to(&router_a)->received, 5);
+    lab_run(&lab, lab.now + 20 * MS); // A learns its smaller share within a period
+    assert_int_equal(last_to(&router_a)->n, 2);
+    lab_run(&lab, lab.now + 1100 * MS);
+    forwarded(&router_a, 30, NULL); // B was not heard for a second
+    settle();
+    assert_int_equal(last_to(&router_a)->n, 4);
+    lab_end(&lab);
+}
+
+static void r61_grant_is_at_least_one(void **state)
+{
+    (void)state;
+    start();
+    bt_txq_init(&txq);
+    bt_server_set_n(lab.server, lab.now, 1, &txq);
+    lab_transmit(&lab, &txq);
+    set_routers(2, &router_a, &router_b);
+    forwarded(&router_a, 1, NULL);
+    forwarded(&router_b, 2, NULL);
+    settle();
+    assert_int_equal(last_to(&router_a)->n, 1);
+    assert_int_equal(last_to(&router_b)->n, 1);
+    lab_end(&lab);
+}
+
+static void r61_direct_requests_count_for_nobody(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    lab_run(&lab, lab.now + 20 * MS);
+    assert_int_equal(lab.call[0].end, LAB_SUCCESS);
+    assert_int_equal(last_to(&router_a)->received, 0);
+    lab_end(&lab);
+}
+
+static void r39_feedback_follows_the_last_reply_packet(void **state)
+{
+    (void)state;
+    lab_init(&lab, 2);
+    lab.path = LAB_ENCAPSULATED;
+    lab_start(&lab);
+    struct bt_request rq = {.timeout_ns = SEC};
+    lab_call_with(&lab, &rq, 8, 300000); // several bursts
+    while (lab.call[0].end == LAB_NONE) {
+        lab_run(&lab, lab.now + 50000);
+        if (lab.sent[LAB_REPLY] < 205)
+            assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_REPLIES], 0);
+    }
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_REPLIES], 1);
+    lab_end(&lab);
+}
+
+static bool reply_seen, order_ok;
+
+static void spy_order(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
+{
+    (void)l;
+    (void)pkt;
+    if (h->type == BT_REPLY)
+        reply_seen = true;
+    if (h->type == BT_FEEDBACK && h->req_id)
+        order_ok = reply_seen;
+}
+
+static void r39_feedback_is_behind_the_reply_in_the_queue(void **state)
+{
+    (void)state;
+    lab_init(&lab, 3);
+    lab.path = LAB_ENCAPSULATED;
+    lab.spy = spy_order;
+    reply_seen = order_ok = false;
+    lab_start(&lab);
+    lab_call(&lab, 8, 3000, SEC);
+    lab_run(&lab, 0);
+    assert_true(order_ok);
+    lab_end(&lab);
+}
+
+static void r40_periodic_feedback_when_idle(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    settle();
+    int before = lab.feedbacks;
+    lab_run(&lab, lab.now + 100 * MS);
+    assert_in_range(lab.feedbacks - before, 9, 11); // every 10 ms
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_PERIODIC);
+    assert_false(last_to(&router_a)->flags & BT_FEEDBACK_PAIR);
+    assert_int_equal(last_to(&router_a)->incarnation, 77);
+    lab_end(&lab);
+}
+
+static void r113_join_then_leave(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    settle();
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_JOIN);
+    assert_int_equal(last_to(&router_a)->n, 4);
+    lab_run(&lab, lab.now + 100 * MS);
+    assert_false(last_to(&router_a)->flags & BT_FEEDBACK_JOIN);
+    bt_txq_init(&txq);
+    bt_server_leave(lab.server, lab.now, &txq);
+    assert_int_equal(txq.n, 1); // at once
+    lab_transmit(&lab, &txq);
+    lab_run(&lab, lab.now + 30 * MS); // and with every later one
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_LEAVE);
+    assert_int_equal(last_to(&router_a)->n, 0);
+    forwarded(&router_a, 5, NULL); // was on its way: still served
+    settle();
+    assert_int_equal(last_to(&router_a)->served, 1);
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_LEAVE);
+    bt_txq_init(&txq);
+    bt_server_join(lab.server, lab.now, &txq);
+    lab_transmit(&lab, &txq);
+    settle();
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_JOIN);
+    assert_int_equal(last_to(&router_a)->n, 4);
+    lab_end(&lab);
+}
+
+static void r41_n_changes_are_told_at_once(void **state)
+{
+    (void)state;
+    start();
+    set_routers(2, &router_a, &router_b);
+    bt_txq_init(&txq);
+    bt_server_set_n(lab.server, lab.now, 0, &txq);
+    assert_int_equal(txq.n, 2);
+    lab_transmit(&lab, &txq);
+    settle();
+    assert_int_equal(last_to(&router_a)->n, 0);
+    assert_false(last_to(&router_a)->flags & BT_FEEDBACK_LEAVE);
+    lab_end(&lab);
+}
+
+static const struct bt_key key1 = {1, {1, 2, 3}}, key2 = {2, {9, 9, 9}}, key3 = {3, {7}};
+
+static void set_keys(const struct bt_key *a, const struct bt_key *b)
+{
+    struct bt_keyring k = {{*a, b ? *b : (struct bt_key){0}}};
+    bt_server_set_keys(lab.server, &k);
+}
+
+static uint64_t refused(void)
+{
+    return bt_server_counters(lab.server)[BT_M_FORWARDER];
+}
+
+static void r56_a_forwarder_is_configured_or_carries_a_valid_tag(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    forwarded(&router_a, 1, NULL);
+    assert_int_equal(refused(), 0);
+    forwarded(&router_b, 2, NULL); // stranger, no keys anywhere
+    assert_int_equal(refused(), 1);
+    forwarded(&router_b, 3, &key1); // tag, but no key to check it
+    assert_int_equal(refused(), 2);
+    set_keys(&key1, &key2);
+    forwarded(&router_b, 4, &key3); // unknown key
+    assert_int_equal(refused(), 3);
+    struct bt_key forged = key1;
+    forged.bytes[5] ^= 1;
+    forwarded(&router_b, 5, &forged);
+    assert_int_equal(refused(), 4);
+    assert_int_equal(lab.executed, 1);
+    forwarded(&router_b, 6, &key1); // rotation: both keys are live
+    forwarded(&router_b, 7, &key2);
+    assert_int_equal(refused(), 4);
+    assert_int_equal(lab.executed, 3);
+    settle();
+    assert_int_equal(last_to(&router_b)->received, 2); // and it gets its credit back
+    lab_end(&lab);
+}
+
+static void r57_feedback_is_tagged_with_the_first_live_key(void **state)
+{
+    (void)state;
+    start();
+    struct bt_keyring both = {{key1, key2}};
+    set_keys(&key1, &key2);
+    set_routers(1, &router_a, &router_a);
+    bt_txq_init(&txq);
+    bt_server_leave(lab.server, lab.now, &txq);
+    struct bt_pkt *pkt = txq.head;
+    struct bt_r2p2_hdr h;
+    assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &h), BT_M_OK);
+    assert_int_equal(h.opt.key_id, 1);
+    assert_int_equal(bt_tag_verify(pkt->data, pkt->len, &h, &both, &lab.saddr, &lab.rfeedback), BT_TAG_VALID);
+    struct bt_addr elsewhere = lab.rfeedback;
+    elsewhere.port++;
+    assert_int_equal(bt_tag_verify(pkt->data, pkt->len, &h, &both, &lab.saddr, &elsewhere), BT_TAG_WRONG);
+    lab_transmit(&lab, &txq);
+    lab_end(&lab);
+}
+
+// A router known by its tag first and configured later keeps its counters,
+// whichever of its ports it sent from: else they would run backwards (M-22).
+static void r112_a_router_configured_late_keeps_its_counters(void **state)
+{
+    (void)state;
+    start();
+    set_keys(&key1, NULL);
+    struct bt_addr from_feedback_port = router_b;
+    from_feedback_port.port = 9000;
+    forwarded(&from_feedback_port, 1, &key1);
+    set_routers(1, &router_b, &router_b);
+    forwarded(&router_b, 2, NULL);
+    settle();
+    assert_int_equal(last_to(&router_b)->received, 2);
+    lab_end(&lab);
+}
+
+static void r114_a_removed_router_gets_its_last_feedback_and_no_more(void **state)
+{
+    (void)state;
+    start();
+    lab.hold = true;
+    set_routers(1, &router_a, &router_a);
+    forwarded(&router_a, 1, NULL);
+    set_routers(1, &router_b, &router_b);
+    lab.hold = false;
+    lab_answer_all(&lab);
+    settle();
+    assert_int_equal(last_to(&router_a)->served, 1);
+    forwarded(&router_a, 2, NULL);
+    assert_int_equal(refused(), 1);
+    lab_run(&lab, lab.now + 1100 * MS);
+    int before = lab.feedbacks, to_a = 0;
+    lab_run(&lab, lab.now + 50 * MS);
+    for (int i = before; i < lab.feedbacks; i++)
+        to_a += bt_addr_ip_eq(&lab.feedback_to[i], &router_a);
+    assert_int_equal(to_a, 0);
+    assert_true(lab.feedbacks > before);
+    lab_end(&lab);
+}
+
+static void r42_legacy_router_gets_16_byte_feedback(void **state)
+{
+    (void)state;
+    start();
+    struct bt_server_router r = router_at(&router_a);
+    r.legacy = true;
+    set_keys(&key1, NULL);
+    bt_txq_init(&txq);
+    assert_int_equal(bt_server_set_routers(lab.server, lab.now, &r, 1, &txq), 0);
+    assert_int_equal(txq.n, 0); // knows no JOIN
+    lab.ccfg.extensions = false;
+    lab_call(&lab, 8, 8, SEC); // comes with the client's own address: Transparent
+    lab_run(&lab, 0);
+    settle();
+    assert_int_equal(lab.feedbacks, 1);
+    assert_int_equal(lab.feedback[0].version, 0);
+    assert_true(lab.feedback_hdr[0].legacy);
+    assert_true(bt_addr_eq(&lab.feedback[0].client, &lab.caddr));
+    lab_end(&lab);
+}
+
+static void r12_replicated_policies_are_dropped(void **state)
+{
+    (void)state;
+    lab_init(&lab, 9);
+    lab.path = LAB_TRANSPARENT;
+    lab_start(&lab);
+    for (uint8_t policy = 2; policy <= 3; policy++) {
+        struct bt_request rq = {.timeout_ns = SEC, .policy = policy};
+        lab_call_with(&lab, &rq, 8, 8);
+    }
+    lab_run(&lab, 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lab.call[i].code, BT_RPC_DROPPED);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_POLICY], 2);
+    settle();
+    assert_true(last_to(&lab.raddr)->flags & BT_FEEDBACK_DROPPED);
+    assert_int_equal(last_to(&lab.raddr)->served, 2);
+    lab_end(&lab);
+}
+
+static void r38_application_drop_returns_the_credit(void **state)
+{
+    (void)state;
+    lab_init(&lab, 10);
+    lab.path = LAB_ENCAPSULATED;
+    lab.refuse = true;
+    lab_start(&lab);
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    assert_int_equal(lab.call[0].code, BT_RPC_DROPPED);
+    settle();
+    assert_int_equal(last_to(&lab.raddr)->served, 1);
+    assert_true(last_to(&lab.raddr)->flags & BT_FEEDBACK_DROPPED);
+    assert_int_equal(bt_server_reply(lab.server, lab.now, lab.last_request.handle, NULL, 0, &txq), BT_RPC_BAD_ARGUMENT);
+    lab_end(&lab);
+}
+
+static void r53_histograms_hold_latency_and_service(void **state)
+{
+    (void)state;
+    lab_init(&lab, 11);
+    lab.scfg.latency = calloc(2, bt_hist_slices_bytes());
+    lab.scfg.service = lab.scfg.latency + 1;
+    bt_hist_slices_init(lab.scfg.latency, lab.now);
+    bt_hist_slices_init(lab.scfg.service, lab.now);
+    lab.service_ns = 3 * MS;
+    lab_start(&lab);
+    lab_call(&lab, 5000, 8, SEC); // first packet in … last packet out: one round trip more
+    lab_run(&lab, 0);
+    struct bt_hist *h = malloc(sizeof *h);
+    struct bt_hist_window w;
+    bt_hist_slices_merge(lab.scfg.service, lab.now, 10, h, &w);
+    assert_int_equal(h->total, 1);
+    assert_in_range(h->sum_ns, 3 * MS, 3 * MS + 1000);
+    bt_hist_slices_merge(lab.scfg.latency, lab.now, 10, h, &w);
+    assert_int_equal(w.arrived, 1);
+    assert_in_range(h->sum_ns, 3 * MS + 20000, 3 * MS + 22000);
+    free(h);
+    lab_end(&lab);
+    free(lab.scfg.latency);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r61_counters_and_grants_are_kept_per_router),
+        cmocka_unit_test(r61_grant_is_at_least_one),
+        cmocka_unit_test(r61_direct_requests_count_for_nobody),
+        cmocka_unit_test(r39_feedback_follows_the_last_reply_packet),
+        cmocka_unit_test(r39_feedback_is_behind_the_reply_in_the_queue),
+        cmocka_unit_test(r40_periodic_feedback_when_idle),
+        cmocka_unit_test(r113_join_then_leave),
+        cmocka_unit_test(r41_n_changes_are_told_at_once),
+        cmocka_unit_test(r56_a_forwarder_is_configured_or_carries_a_valid_tag),
+        cmocka_unit_test(r57_feedback_is_tagged_with_the_first_live_key),
+        cmocka_unit_test(r112_a_router_configured_late_keeps_its_counters),
+        cmocka_unit_test(r114_a_removed_router_gets_its_last_feedback_and_no_more),
+        cmocka_unit_test(r42_legacy_router_gets_16_byte_feedback),
+        cmocka_unit_test(r12_replicated_policies_are_dropped),
+        cmocka_unit_test(r38_application_drop_returns_the_credit),
+        cmocka_unit_test(r53_histograms_hold_latency_and_service),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
