@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -69,7 +70,7 @@ func serve(ctx context.Context, args []string, _ io.Writer) error {
 	address := f.String("address", os.Getenv("POD_IP"), "own IP address")
 	port := f.Int("port", 8000, "UDP port of the first worker")
 	workers := f.Int("workers", 1, "workers, one UDP port each")
-	socket := f.String("ctl", "", "control socket (default $BOBTAIL_CTL or "+ctl.DefaultSocket+"; \"none\" for none)")
+	socket := f.String("ctl", cmp.Or(os.Getenv("BOBTAIL_CTL"), ctl.DefaultSocket), "control socket; empty for none")
 	keys := f.String("key-dir", "", "directory of the service's keys (default $BOBTAIL_KEY_DIR or "+ctl.DefaultKeyDir+")")
 	cache := f.String("config-cache", "", "file that keeps the last good configuration (default $BOBTAIL_CONFIG_CACHE)")
 	drain := f.Duration("drain", 20*time.Second, "how long a stopping server waits for its backlog")
@@ -86,7 +87,7 @@ func serve(ctx context.Context, args []string, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *socket != "none" {
+	if *socket != "" {
 		// From here on the sidecar says which routers there are and how much
 		// each worker takes.
 		l, err := ctl.Serve(s, ctl.Options{Socket: *socket, KeyDir: *keys, Cache: *cache})
