@@ -217,7 +217,7 @@ func TestUntaggedFeedbackIsRefused(t *testing.T) {
 		var c ctl.Counters
 		ask(t, r.conn, `{"v":1,"op":"counters"}`, &c)
 		for _, s := range c.Counters {
-			if s.Labels["case"] == "TAG" && s.Value > 0 {
+			if s.Labels["reason"] == "TAG" && s.Value > 0 {
 				return true
 			}
 		}
