@@ -23,13 +23,14 @@ struct request {
     int64_t size;
     char name[32];
     int64_t window_seconds;
+    int64_t end_second; // last second of the window, on the dataplane's clock; 0: the present one
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, FIELDS };
+enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, FIELDS };
 
-static const char *const field_names[FIELDS] = {"v",     "op",   "hash", "config",
-                                                "memfd", "size", "name", "windowSeconds"};
+static const char *const field_names[FIELDS] = {"v",    "op",   "hash",          "config",   "memfd",
+                                                "size", "name", "windowSeconds", "endSecond"};
 
 static int field_of(const char *key)
 {
@@ -73,6 +74,8 @@ static bool read_field(struct bt_json *j, enum field f, struct request *q)
         return read_text(j, q->name, sizeof q->name);
     case WINDOW:
         return read_int(j, &q->window_seconds);
+    case END:
+        return read_int(j, &q->end_second);
     case FIELDS:
         break;
     }
@@ -229,6 +232,16 @@ static bool answer_leave(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_
     return true;
 }
 
+#define SECOND 1000000000ull
+
+// When the window asked for ends: now, or the end of a second that is over. A reader that adds
+// windows up (Prometheus wants an ever-growing histogram) asks for each second exactly once.
+static uint64_t window_end(const struct request *q, uint64_t now_ns)
+{
+    uint64_t second = (uint64_t)q->end_second;
+    return q->end_second > 0 && second < now_ns / SECOND ? (second + 1) * SECOND - 1 : now_ns;
+}
+
 static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct bt_json_out *o, struct bt_ctl_error *e)
 {
     struct bt_hist_window window;
@@ -241,7 +254,8 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
         return bt_ctl_refuse(e, BT_CTL_UNKNOWN_HISTOGRAM, "name", "must be one of %s; got \"%s\"",
                              c->app.histogram_names, q->name);
     }
-    bt_hist_slices_merge(slices, c->app.now(c->app.arg), (uint32_t)q->window_seconds, c->hist, &window);
+    uint64_t now_ns = c->app.now(c->app.arg);
+    bt_hist_slices_merge(slices, window_end(q, now_ns), (uint32_t)q->window_seconds, c->hist, &window);
     bt_ctl_reply_begin(o, true);
     bt_json_out_string(o, "name", q->name);
     bt_json_out_string(o, "source", c->app.histogram_source);
@@ -250,6 +264,7 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
     bt_ctl_reply_histogram(o, "histogram", c->hist);
     bt_json_out_u64(o, "requests", window.arrived);
     bt_json_out_u64(o, "rejected", window.rejected);
+    bt_json_out_u64(o, "second", now_ns / SECOND);
     bt_json_out_close(o, '}');
     return true;
 }
