@@ -96,40 +96,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 
 // act writes what should be there and fills in the outcome.
 func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, wanted []render.Object, out *outcome) error {
-	var failed error
-	note := func(err error) bool {
-		if err == nil {
-			return true
-		}
-		switch reason := refusal(err); {
-		case reason == "":
-			failed = errors.Join(failed, err)
-		case out.accepted.ok:
-			out.accepted = verdict{reason: reason, message: err.Error()}
-		}
-		return false
-	}
-	// What was made for an accepted generation stays as it is, but its keys,
-	// certificates and members are kept current.
-	keys := parseKeyring(nil, nil)
+	a := attempt{out: out}
 	if out.accepted.ok || s.configMap != nil {
-		var err error
-		if keys, err = r.applySecrets(ctx, s, in, out.accepted.ok); !note(err) {
-			keys = currentKeys(s)
-		}
+		r.writeInner(ctx, s, in, &a)
 	}
-	var err error
-	if out.desired, err = decideConfig(s, out.accepted.ok, keys.named()); !note(err) {
-		return failed
-	}
-	if out.desired.hash != "" && len(keys.keys) > 0 {
-		note(r.applyConfig(ctx, in, out.desired))
-	}
-	if out.accepted.ok {
-		for _, o := range wanted {
-			if !note(r.applied.apply(ctx, o, true)) {
-				break
-			}
+	for _, o := range wanted {
+		if !out.accepted.ok || !a.note(r.applied.apply(ctx, o, true)) {
+			break
 		}
 	}
 	out.programmed = decideProgrammed(s, out.desired)
@@ -137,8 +110,42 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, want
 		out.programmed = verdict{reason: v1alpha1.ReasonNotAccepted, message: "the last accepted configuration keeps serving"}
 	}
 	out.joined = decideJoined(s, out.desired)
-	note(r.patchJoined(ctx, s, out.joined))
-	return failed
+	a.note(r.patchJoined(ctx, s, out.joined))
+	return a.failed
+}
+
+// writeInner writes keys, certificate and configuration, in the order in which
+// pods need them. They are kept current even while the specification is not
+// accepted: what serves must go on serving.
+func (r *Reconciler) writeInner(ctx context.Context, s *snapshot, in render.Input, a *attempt) {
+	keys, err := r.applyKeys(ctx, s, in, a.out.accepted.ok)
+	if !a.note(err) || !a.note(r.applyCertificate(ctx, s, in)) {
+		return
+	}
+	a.out.desired, err = decideConfig(s, a.out.accepted.ok, keys.named())
+	if a.note(err) && a.out.desired.hash != "" {
+		a.note(r.applyConfig(ctx, in, a.out.desired))
+	}
+}
+
+// attempt collects what went wrong: what the user must mend becomes the verdict
+// of Accepted, what may pass becomes an error and is tried again.
+type attempt struct {
+	out    *outcome
+	failed error
+}
+
+// note takes an error and says whether there was none.
+func (a *attempt) note(err error) bool {
+	switch reason := refusal(err); {
+	case err == nil:
+		return true
+	case reason == "":
+		a.failed = errors.Join(a.failed, err)
+	case a.out.accepted.ok:
+		a.out.accepted = verdict{reason: reason, message: err.Error()}
+	}
+	return false
 }
 
 // refusal is the reason to tell the user when trying again would change
@@ -162,23 +169,28 @@ func currentKeys(s *snapshot) keyring {
 	return parseKeyring(s.keys.Data, s.keys.Annotations)
 }
 
-// applySecrets makes and rotates keys and certificate. It returns the keys as
-// they now are.
-func (r *Reconciler) applySecrets(ctx context.Context, s *snapshot, in render.Input, rotate bool) (keyring, error) {
+// applyKeys makes and rotates the keys and returns them as they now are.
+func (r *Reconciler) applyKeys(ctx context.Context, s *snapshot, in render.Input, rotate bool) (keyring, error) {
 	have := currentKeys(s)
-	next := have
-	if rotate || len(have.keys) == 0 {
-		next = have.advance(s.now, s.service.Annotations[v1alpha1.AnnotationRotateKeys], acknowledgedExactly(s, have.named()), newKey)
+	if !rotate && len(have.keys) > 0 {
+		return have, nil
 	}
-	if !next.equal(have) {
-		data, annotations := next.secret()
-		if err := r.applied.apply(ctx, render.Secret(in, render.KeysName(s.service), annotations, data), false); err != nil {
-			return have, err
-		}
-		if len(have.keys) > 0 {
-			r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "KeyRotation", "RotateKeys", "packet keys %v, stage %q", next.ids(), next.stage)
-		}
+	next := have.advance(s.now, s.service.Annotations[v1alpha1.AnnotationRotateKeys], acknowledgedExactly(s, have.named()), newKey)
+	if next.equal(have) {
+		return have, nil
 	}
+	data, annotations := next.secret()
+	if err := r.applied.apply(ctx, render.Secret(in, render.KeysName(s.service), annotations, data), false); err != nil {
+		return have, err
+	}
+	if len(have.keys) > 0 {
+		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "KeyRotation", "RotateKeys", "packet keys %v, stage %q", next.ids(), next.stage)
+	}
+	return next, nil
+}
+
+// applyCertificate makes and renews the certificate of the sidecars.
+func (r *Reconciler) applyCertificate(ctx context.Context, s *snapshot, in render.Input) error {
 	name := dataplane.SidecarServerName(s.service.Name, s.service.Namespace)
 	var data map[string][]byte
 	if s.tls != nil {
@@ -186,19 +198,19 @@ func (r *Reconciler) applySecrets(ctx context.Context, s *snapshot, in render.In
 	}
 	why := s.authority.Stale(data, name, s.now)
 	if why == "" {
-		return next, nil
+		return nil
 	}
 	data, err := s.authority.IssueServer(name, s.now)
 	if err != nil {
-		return next, err
+		return err
 	}
 	if err := r.applied.apply(ctx, render.Secret(in, render.TLSName(s.service), nil, data), false); err != nil {
-		return next, err
+		return err
 	}
 	if s.tls != nil {
 		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "CertificateRenewed", "RenewCertificate", "sidecar certificate issued anew: %s", why)
 	}
-	return next, nil
+	return nil
 }
 
 // newKey makes one packet key: 128 bits, as 32 hex digits.
@@ -235,7 +247,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.Rp
 	if sameStatus(before, after) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	r.announce(before, after)

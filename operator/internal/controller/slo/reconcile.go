@@ -32,6 +32,9 @@ import (
 // +kubebuilder:rbac:groups=bobtail.dev,resources=servicelevelobjectives,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bobtail.dev,resources=servicelevelobjectives/status,verbs=patch
 
+// fieldManager is the one owner of all fields this controller writes.
+const fieldManager = "bobtail-slo"
+
 // longest is the longest time between two measurements.
 const longest = 5 * time.Second
 
@@ -102,7 +105,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.Se
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	r.announce(before, after)
