@@ -186,6 +186,25 @@ func TestCClientCRouterGoServer(t *testing.T) {
 		t.Errorf("router's histogram: %d values of %d requests (%v)", h.Histogram.Total(), small.Offered+large.Offered, h.Error)
 	}
 	compare(t, h.Histogram, small.Histogram)
+	secondBySecond(t, r, &h)
+}
+
+// secondBySecond adds a window up from its single seconds, as the sidecar does
+// for Prometheus: each counts exactly once.
+func secondBySecond(t *testing.T, r *crouter, whole *ctl.Histogram) {
+	t.Helper()
+	sum := &ll7.Histogram{}
+	for at := whole.Second; at > 0 && at+30 > whole.Second; at-- {
+		var one ctl.Histogram
+		ask(t, r.conn, fmt.Sprintf(`{"v":1,"op":"histogram","name":"latency","windowSeconds":1,"endSecond":%d}`, at), &one)
+		if !one.OK || one.Second < whole.Second {
+			t.Fatalf("second %d: %+v", at, one.Error)
+		}
+		sum.Merge(one.Histogram)
+	}
+	if sum.Total() != whole.Histogram.Total() {
+		t.Errorf("the seconds add up to %d, the window holds %d", sum.Total(), whole.Histogram.Total())
+	}
 }
 
 // compare holds the two C programs' histograms against one another through the
