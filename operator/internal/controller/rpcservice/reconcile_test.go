@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// bench is a reconciler with a clock to turn and an API server that fails on
+// request.
+type bench struct {
+	*Reconciler
+	t      *testing.T
+	now    time.Time
+	refuse error // what applying a Deployment answers
+	events *events.FakeRecorder
+
+	mu     sync.Mutex
+	lagged bool // peers run nothing new
+	last   string
+}
+
+var key = types.NamespacedName{Namespace: "demo", Name: "echo"}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	service := aService()
+	server, router := aPod("s1", "10.0.0.1", "rRJ"), aPod("r1", "10.0.1.1", "rR")
+	server.Namespace, server.Labels = "demo", render.Selector("echo", v1alpha1.ComponentServer)
+	router.Namespace, router.Labels = "demo", render.Selector("echo", v1alpha1.ComponentRouter)
+	b := &bench{t: t, now: start, events: events.NewFakeRecorder(1000)}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router).
+		WithStatusSubresource(&v1alpha1.RpcService{}, &corev1.Pod{}).
+		WithInterceptorFuncs(interceptor.Funcs{Apply: b.apply}).Build()
+	authority, err := pki.NewAuthority(start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := func() time.Time { return b.now }
+	b.Reconciler = &Reconciler{
+		Client: c, Live: c, Sidecars: b, Events: b.events, Now: clock,
+		Authority: func(context.Context) (*pki.Authority, error) { return authority, nil },
+		Registry:  "r", Version: "1", OperatorNamespace: "sys", applied: newApplied(c, clock),
+	}
+	return b
+}
+
+// apply replaces the object: the fake client's own server-side apply cannot
+// merge every kind, and merging is tested against the real API server.
+func (b *bench) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	if u.GetKind() == "Deployment" && b.refuse != nil {
+		return b.refuse
+	}
+	old := &unstructured.Unstructured{}
+	old.SetGroupVersionKind(u.GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(u), old); apierrors.IsNotFound(err) {
+		err = c.Create(ctx, u)
+		o.(interface{ SetResourceVersion(string) }).SetResourceVersion(u.GetResourceVersion())
+		return err
+	}
+	u.SetResourceVersion(old.GetResourceVersion())
+	err = c.Update(ctx, u)
+	o.(interface{ SetResourceVersion(string) }).SetResourceVersion(u.GetResourceVersion())
+	return err
+}
+
+// State makes every peer run what the ConfigMap holds.
+func (b *bench) State(ctx context.Context, _ dataplane.Target) (*dataplane.SidecarState, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	cm := &corev1.ConfigMap{}
+	if err := b.Live.Get(ctx, types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}, cm); err != nil {
+		return &dataplane.SidecarState{}, nil
+	}
+	if !b.lagged {
+		b.last = cm.Data[dataplane.ConfigMapKeyHash]
+	}
+	a := runs(b.last, "10.0.0.1")
+	return a.state, nil
+}
+
+// reconcile runs as often as it takes to settle.
+func (b *bench) reconcile(times int) error {
+	b.t.Helper()
+	var err error
+	for range times {
+		_, err = b.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+	}
+	return err
+}
+
+func (b *bench) must(times int) {
+	b.t.Helper()
+	if err := b.reconcile(times); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) secret(name string) *corev1.Secret {
+	b.t.Helper()
+	s := &corev1.Secret{}
+	if err := b.Live.Get(context.Background(), types.NamespacedName{Namespace: "demo", Name: name}, s); err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b *bench) keyIDs() []int {
+	b.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if err := b.Live.Get(context.Background(), types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}, cm); err != nil {
+		b.t.Fatal(err)
+	}
+	return readLive(cm).doc.KeyIDs
+}
+
+func (b *bench) condition(kind string) metav1.Condition {
+	b.t.Helper()
+	s := &v1alpha1.RpcService{}
+	if err := b.Client.Get(context.Background(), key, s); err != nil {
+		b.t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// The whole rotation through the reconciler: the annotation starts it, and it
+// waits for peers that lag.
+func TestReconcileRotatesKeys(t *testing.T) {
+	b := newBench(t)
+	b.must(3)
+	first := string(b.secret("echo-keys").Data["1"])
+	s := &v1alpha1.RpcService{}
+	if err := b.Client.Get(context.Background(), key, s); err != nil {
+		t.Fatal(err)
+	}
+	s.Annotations = map[string]string{v1alpha1.AnnotationRotateKeys: "now"}
+	if err := b.Client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	b.must(2)
+	if data := b.secret("echo-keys").Data; len(data) != 2 || string(data["1"]) != first || len(b.keyIDs()) != 1 {
+		t.Fatalf("distributing: %d keys in the Secret, %v named", len(data), b.keyIDs())
+	}
+	b.now = b.now.Add(distribution)
+	b.must(1)
+	b.lagged = true
+	b.now = b.now.Add(time.Hour)
+	b.must(3)
+	if ids := b.keyIDs(); len(ids) != 2 {
+		t.Fatalf("overlapping, a peer lags: %v named", ids)
+	}
+	b.lagged = false
+	for range 4 {
+		b.now = b.now.Add(settle)
+		b.must(1)
+	}
+	data := b.secret("echo-keys").Data
+	if ids := b.keyIDs(); len(data) != 1 || len(ids) != 1 || ids[0] != 2 || len(data["2"]) != 32 || string(data["2"]) == first {
+		t.Errorf("at the end %d keys in the Secret, %v named", len(data), ids)
+	}
+}
+
+func TestReconcileRenewsTheCertificate(t *testing.T) {
+	b := newBench(t)
+	b.must(2)
+	first := string(b.secret("echo-tls").Data[pki.KeyCertificate])
+	b.now = b.now.Add(30 * 24 * time.Hour)
+	b.must(2)
+	if string(b.secret("echo-tls").Data[pki.KeyCertificate]) != first {
+		t.Error("renewed too early")
+	}
+	b.now = b.now.Add(31 * 24 * time.Hour)
+	b.must(2)
+	if string(b.secret("echo-tls").Data[pki.KeyCertificate]) == first {
+		t.Error("not renewed when a third of its life is left")
+	}
+	if !b.told("CertificateRenewed") {
+		t.Error("nobody was told")
+	}
+}
+
+// told says whether an event with that reason was recorded.
+func (b *bench) told(reason string) bool {
+	for {
+		select {
+		case e := <-b.events.Events:
+			if strings.Contains(e, reason) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// A refusal becomes the user's to mend; an error that may pass is tried again
+// and says nothing about the specification.
+func TestReconcileTellsRefusalFromTrouble(t *testing.T) {
+	b := newBench(t)
+	b.refuse = apierrors.NewForbidden(corev1.Resource("deployments"), "echo-server", errors.New("exceeded quota"))
+	if err := b.reconcile(1); err != nil {
+		t.Errorf("a refusal is retried at once: %v", err)
+	}
+	if c := b.condition(v1alpha1.ConditionAccepted); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonApplyFailed || !strings.Contains(c.Message, "exceeded quota") {
+		t.Errorf("refused: %+v", c)
+	}
+	b.refuse = apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "patch", corev1.Resource("deployments"), "x", "down", 1, false)
+	if err := b.reconcile(1); err == nil {
+		t.Error("trouble is not tried again")
+	}
+	if c := b.condition(v1alpha1.ConditionAccepted); c.Status != metav1.ConditionTrue {
+		t.Errorf("trouble: %+v", c)
+	}
+	b.refuse = nil
+	b.must(2)
+	if c := b.condition(v1alpha1.ConditionProgrammed); c.Status != metav1.ConditionTrue {
+		t.Errorf("afterwards: %+v", c)
+	}
+}
+
+// When nothing changes nothing is written: a thousand services must not keep
+// the API server busy.
+func TestReconcileIsQuiet(t *testing.T) {
+	b := newBench(t)
+	b.must(4)
+	writes := 0
+	c := interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			writes++
+			return c.Apply(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	b.Client, b.applied.client = c, c
+	for range 10 {
+		b.now = b.now.Add(steady)
+		b.must(1)
+	}
+	if writes != 0 {
+		t.Errorf("%d writes in 50 s in which nothing changed", writes)
+	}
+	b.now = b.now.Add(resync)
+	b.must(1)
+	if writes == 0 {
+		t.Error("not even a resync writes")
+	}
+}
+
+func TestReconcileForgetsWhatIsGone(t *testing.T) {
+	b := newBench(t)
+	b.must(2)
+	if len(b.applied.records) == 0 {
+		t.Fatal("nothing was remembered")
+	}
+	if err := b.Client.Delete(context.Background(), aService()); err != nil {
+		t.Fatal(err)
+	}
+	b.must(1)
+	if n := len(b.applied.records); n != 0 {
+		t.Errorf("%d records of a service that is gone", n)
+	}
+}
