@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bed of real bobtail processes on loopback addresses of their own.
+
+Every bed uses 127.A.B.x with A.B taken from the process id, so that suites that
+run at the same time do not meet. Set BOBTAIL_BUILD to a meson build folder.
+"""
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+BUILD = os.environ.get("BOBTAIL_BUILD", "build/dataplane")
+KEY = "000102030405060708090a0b0c0d0e0f"
+OTHER_KEY = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
+PREFIX = "127.%d.%d." % (16 + os.getpid() // 250 % 200, 1 + os.getpid() % 250)
+
+
+def program(name):
+    return os.path.join(BUILD, "apps", name, name)
+
+
+def ip(n):
+    return PREFIX + str(n)
+
+
+def wait_for(what, condition, seconds=15.0):
+    """Waits until condition() is true and returns its value; never asserts on how long it took."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("after %.0f s still not true: %s" % (seconds, what))
+        time.sleep(0.05)
+
+
+class Ctl:
+    """One connection to a control socket."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(20)
+        try:
+            self.sock.connect(path)
+        except OSError:
+            self.sock.close()
+            raise
+
+    def raw(self, data, fds=()):
+        if fds:
+            socket.send_fds(self.sock, [data], list(fds))
+        else:
+            self.sock.send(data)
+        return json.loads(self.sock.recv(1 << 20))
+
+    def ask(self, op, **fields):
+        return self.raw(json.dumps({"v": 1, "op": op, **fields}).encode())
+
+    def apply(self, document, memfd=False, seal=True):
+        text = document if isinstance(document, bytes) else json.dumps(document).encode()
+        head = {"v": 1, "op": "apply", "hash": hashlib.sha256(text).hexdigest()}
+        if not memfd:
+            return self.raw(json.dumps(head).encode()[:-1] + b',"config":' + text + b"}")
+        fd = os.memfd_create("config", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.write(fd, text)
+            if seal:
+                fcntl.fcntl(fd, fcntl.F_ADD_SEALS,
+                            fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+            head.update(memfd=True, size=len(text))
+            return self.raw(json.dumps(head).encode(), [fd])
+        finally:
+            os.close(fd)
+
+    def state(self):
+        return self.ask("state")
+
+    def counter(self, name, **labels):
+        """Sum over all counters and gauges of that name with at least these labels."""
+        reply = self.ask("counters")
+        return sum(c["value"] for c in reply["counters"] + reply["gauges"]
+                   if c["name"] == name and labels.items() <= c["labels"].items())
+
+    def close(self):
+        self.sock.close()
+
+
+class Bed(unittest.TestCase):
+    """Starts processes, and at the end stops them and shows their logs if the test failed."""
+
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory(prefix="bobtail-apps-")
+        self.dir = self.tmp.name
+        self.processes = {}
+        self.controls = []
+        self.write_key(KEY)
+
+    def tearDown(self):
+        failed = any(e for _, e in getattr(self._outcome, "errors", [])) or (
+            hasattr(self._outcome, "result") and any(t is self for t, _ in
+                                                     self._outcome.result.failures + self._outcome.result.errors))
+        for c in self.controls:
+            c.close()
+        for p in self.processes.values():
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+            for stream in (p.stdout, p.stderr):
+                if stream:
+                    stream.close()
+        for name in sorted(os.listdir(self.dir)):
+            if name.endswith(".log"):
+                with open(os.path.join(self.dir, name)) as f:
+                    text = f.read()
+                if failed:
+                    print("--- %s\n%s" % (name, text[-3000:]))
+                for bad in ("Sanitizer", "runtime error"):
+                    self.assertNotIn(bad, text, name)
+        self.tmp.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write_key(self, key, folder="keys", key_id=1):
+        os.makedirs(self.path(folder), exist_ok=True)
+        with open(os.path.join(self.path(folder), str(key_id)), "w") as f:
+            f.write(key + "\n")
+        return self.path(folder)
+
+    def document(self, servers, routers, workers=2, keys=(1,), **service):
+        """The configuration of servers and routers at ip(n) for the numbers given."""
+        s = {"name": "echo", "namespace": "test", "placement": "Software", "policy": "JBSQ", "workerQueueDepth": 3,
+             "centralQueueLimit": 65536, "maxQueueMilliseconds": 1000, "forwarding": "Encapsulated",
+             "deviceProfile": "Kernel", "legacyPeers": "Deny", "requestTimeoutMilliseconds": 10000,
+             "workersPerReplica": workers, "holdBack": {"packets": 0, "microseconds": 0}}
+        s.update(service)
+        return {"apiVersion": "dataplane.bobtail.dev/v1",
+                "sources": [{"kind": "RpcService", "namespace": "test", "name": "echo", "uid": "u", "generation": 1}],
+                "service": s,
+                "members": [{"address": ip(n), "firstPort": 8000, "workers": workers, "name": "server-%d" % n}
+                            for n in servers],
+                "routers": [{"address": ip(n), "requestPort": 8000, "feedbackPort": 9000, "name": "router-%d" % n}
+                            for n in routers],
+                "keyIds": list(keys)}
+
+    def write_document(self, document, name="config.json"):
+        with open(self.path(name), "w") as f:
+            json.dump(document, f)
+        return self.path(name)
+
+    def start(self, name, argv, prefix=()):
+        log = open(self.path(name + ".log"), "a")
+        self.processes[name] = subprocess.Popen([*prefix, *argv], stdout=log, stderr=log)
+        log.close()
+        return self.processes[name]
+
+    def start_server(self, n, *options, workers=2, keys="keys", prefix=(), name=None):
+        name = name or "server-%d" % n
+        return self.start(name, [program("bobtail-serve"), "--address=" + ip(n), "--workers=%d" % workers,
+                                 "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path(keys), *options], prefix)
+
+    def start_router(self, n, *options, keys="keys", prefix=(), name=None):
+        name = name or "router-%d" % n
+        return self.start(name, [program("bobtail-router"), "--address=" + ip(n),
+                                 "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path(keys), *options], prefix)
+
+    def ctl(self, name):
+        path = self.path(name + ".sock")
+
+        def dial():
+            self.assertIsNone(self.processes[name].poll(), name + " ended")
+            try:
+                return Ctl(path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return None
+
+        c = wait_for(name + " listens", dial)
+        self.controls.append(c)
+        return c
+
+    def wait_joined(self, router, count):
+        """Until exactly `count` workers of the router's members are eligible."""
+        c = self.ctl(router)
+        wait_for("%s sees %d workers" % (router, count),
+                 lambda: sum(m["eligible"] for m in c.state()["members"]) == count)
+        return c
+
+    def cluster(self, servers, routers, *serve_options, workers=2, **service):
+        """Servers and routers with one document, all workers joined everywhere."""
+        document = self.write_document(self.document(servers, routers, workers, **service))
+        for n in servers:
+            self.start_server(n, "--config=" + document, *serve_options, workers=workers)
+        for n in routers:
+            self.start_router(n, "--config=" + document)
+        for n in routers:
+            self.wait_joined("router-%d" % n, len(servers) * workers)
+        return document
+
+    def load_command(self, targets, rate, seconds, *options):
+        return [program("bobtail-load"), "--target=" + ",".join(ip(n) + ":8000" for n in targets), "--rate=%g" % rate,
+                "--duration=%gs" % seconds, "--warmup=0", "--output=json", *options]
+
+    def load(self, targets, rate, seconds, *options, code=0):
+        """Runs the generator to its end and returns its result."""
+        p = subprocess.run(self.load_command(targets, rate, seconds, *options), capture_output=True, text=True,
+                           timeout=seconds + 60)
+        self.assertEqual(p.returncode, code, p.stderr)
+        self.assertNotIn("Sanitizer", p.stderr)
+        return json.loads(p.stdout)
+
+    def start_load(self, targets, rate, seconds, *options):
+        p = subprocess.Popen(self.load_command(targets, rate, seconds, *options), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        self.processes["load-%d" % len(self.processes)] = p
+        return p
+
+    def finish_load(self, p, seconds=90, code=0):
+        out, err = p.communicate(timeout=seconds)
+        self.assertEqual(p.returncode, code, err)
+        self.assertNotIn("Sanitizer", err)
+        return json.loads(out)
+
+    def terminate(self, name, seconds=30, code=0):
+        """SIGTERM and a clean end."""
+        p = self.processes[name]
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(timeout=seconds), code, name)
+
+    def kill(self, name):
+        p = self.processes[name]
+        p.kill()
+        p.wait()
+
+    def assert_all_answered(self, result):
+        self.assertGreater(result["offered"], 0)
+        self.assertEqual((result["lost"], result["timeouts"], result["errors"], result["dropped"], result["corrupt"]),
+                         (0, 0, 0, 0, 0), result)
+        self.assertEqual(result["completed"], result["offered"])
+        self.assertEqual(result["histogram"]["total"], result["offered"])
+
+    def assert_credits_return(self, *routers):
+        """R-141: after a second of idleness no credit is outstanding anywhere."""
+        for r in routers:
+            c = self.ctl(r)
+            wait_for("no credit of %s is outstanding" % r,
+                     lambda: all(m["outstanding"] == 0 for m in c.state()["members"]))
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the programs are for: requests of every size are answered, directly and through routers,
+fairly spread, refused honestly when there are too many."""
+import threading
+import time
+
+from bed import Bed, ip, main, wait_for
+
+
+class Serving(Bed):
+    def test_echo_without_a_router(self):
+        self.start_server(1)
+        self.ctl("server-1")
+        self.assert_all_answered(self.load([1], 500, 1, "--verify"))
+
+    def test_fixed_reply_size_and_empty_messages(self):
+        """R-14: zero-byte requests and replies are legal."""
+        self.start_server(1, "--reply-bytes=0")
+        self.start_server(2, "--reply-bytes=3000", "--service-time=exp:1ms")
+        self.ctl("server-1")
+        self.ctl("server-2")
+        self.assert_all_answered(self.load([1], 200, 0.5, "--request-bytes=0", "--verify"))
+        self.assert_all_answered(self.load([2], 200, 0.5, "--request-bytes=10"))
+
+    def test_r16_messages_of_every_size_through_a_router(self):
+        self.cluster([1, 2], [3])
+        for size in (0, 8, 1432, 1433, 1464, 1465, 1478, 1479, 4096, 16384, 200000):
+            result = self.load([3], 40, 0.5, "--request-bytes=%d" % size, "--verify", "--timeout=10s")
+            self.assert_all_answered(result)
+        self.assert_credits_return("router-3")
+
+    def test_two_routers_share_three_servers(self):
+        self.cluster([1, 2, 3], [4, 5], "--service-time=exp:2ms")
+        result = self.load([4, 5], 600, 3, "--connections=4", "--verify")
+        self.assert_all_answered(result)
+        self.assertEqual(len(result["routers"]), 2)
+        for r in result["routers"]:
+            self.assertGreater(r["completed"], result["offered"] / 4)
+        for router in ("router-4", "router-5"):
+            members = self.ctl(router).state()["members"]
+            self.assertEqual(len(members), 6)
+            for m in members:
+                self.assertGreater(m["done"], 0, "every worker served some")
+                self.assertLessEqual(m["n"], 2, "R-61: n=3 is shared by two routers")
+        self.assert_credits_return("router-4", "router-5")
+
+    def test_every_policy_serves(self):
+        for policy in ("JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random"):
+            with self.subTest(policy):
+                document = self.document([1, 2], [3], policy=policy)
+                if "router-3" not in self.processes:
+                    self.cluster([1, 2], [3], "--service-time=fixed:1ms", policy=policy)
+                else:
+                    self.assertTrue(self.ctl("router-3").apply(document)["ok"])
+                self.assert_all_answered(self.load([3], 300, 1, "--verify"))
+
+    def test_sticky_requests_go_to_the_first_member(self):
+        self.cluster([1, 2], [3])
+        self.assert_all_answered(self.load([3], 200, 1, "--policy=sticky"))
+        members = self.ctl("router-3").state()["members"]
+        self.assertGreater(members[0]["done"], 100)
+        self.assertEqual([m["done"] for m in members[1:]], [0, 0, 0])
+
+    def test_histograms_of_router_server_and_client_agree(self):
+        self.cluster([1], [2], "--service-time=fixed:20ms", workers=4)
+        result = self.load([2], 50, 3)
+        self.assert_all_answered(result)
+        router = self.ctl("router-2").ask("histogram", name="latency", windowSeconds=30)
+        server = self.ctl("server-1").ask("histogram", name="latency", windowSeconds=30)
+        service = self.ctl("server-1").ask("histogram", name="service", windowSeconds=30)
+        for h, source in ((router, "Router"), (server, "Server"), (service, "Server")):
+            self.assertEqual(h["source"], source)
+            self.assertEqual(h["histogram"]["total"], result["offered"])
+            self.assertEqual(h["histogram"]["inf"], 0)
+            mean = h["histogram"]["sumNanoseconds"] / h["histogram"]["total"]
+            self.assertGreater(mean, 20e6)
+        self.assertEqual(router["requests"], result["offered"])
+        self.assertEqual(router["rejected"], 0)
+        mean = [h["histogram"]["sumNanoseconds"] / h["histogram"]["total"] for h in (result, router, server)]
+        self.assertGreater(mean[0], mean[1] * 0.8)
+        self.assertLess(mean[0], mean[1] * 1.25)
+        self.assertGreater(mean[1], mean[2] * 0.9)
+
+    def test_overload_is_refused_by_a_bounded_queue(self):
+        """R-105: bounded in number and in time; every request ends as a reply or a DROP."""
+        self.cluster([1], [2], "--service-time=fixed:10ms", centralQueueLimit=20, maxQueueMilliseconds=100)
+        p = self.start_load([2], 600, 4, "--connections=2", "--timeout=10s")
+        state = self.ctl("router-2")
+        most = [0]
+
+        def watch():
+            while p.poll() is None:
+                most[0] = max(most[0], state.state()["queue"]["held"])
+                time.sleep(0.01)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        result = self.finish_load(p)
+        watcher.join()
+        self.assertEqual((result["lost"], result["timeouts"], result["errors"]), (0, 0, 0), result)
+        self.assertGreater(result["dropped"], result["offered"] / 3)
+        self.assertGreater(result["completed"], 200)
+        self.assertLessEqual(most[0], 20)
+        self.assertGreater(most[0], 5)
+        self.assertEqual(state.state()["queue"]["limit"], 20)
+        dropped = self.ctl("router-2").counter("router_dropped_total")
+        self.assertEqual(dropped, result["dropped"])
+        h = state.ask("histogram", name="latency", windowSeconds=60)
+        self.assertEqual((h["requests"], h["rejected"]), (result["offered"], result["dropped"]))
+        self.assert_credits_return("router-2")
+
+    def test_a_service_without_workers_refuses(self):
+        self.start_router(1, "--config=" + self.write_document(self.document([], [1])))
+        self.ctl("router-1")
+        result = self.load([1], 100, 0.5)
+        self.assertEqual(result["dropped"], result["offered"])
+
+    def test_spinning_workers_and_other_distributions(self):
+        for n, options in ((1, ("--service-time=bimodal:100us:2ms:10", "--occupy=spin")),
+                           (2, ("--service-time=lognormal:1ms:0.5",)), (3, ("--idle=yield",)), (4, ("--idle=spin",))):
+            self.start_server(n, *options, "--seed=7")
+            self.ctl("server-%d" % n)
+            self.assert_all_answered(self.load([n], 100, 0.5))
+            self.terminate("server-%d" % n)
+
+    def test_static_routers_without_any_document(self):
+        self.start_router(1, "--config=" + self.write_document(self.document([2], [1], keys=())))
+        self.start_server(2, "--routers=%s:8000" % ip(1), "--queue-depth=2")
+        self.wait_joined("router-1", 2)
+        self.assert_all_answered(self.load([1], 200, 0.5, "--verify"))
+        self.assertEqual([m["n"] for m in self.ctl("router-1").state()["members"]], [2, 2])
+
+    def test_load_generator_keeps_its_rate_and_counts_by_itself(self):
+        """Open loop: a server that stops does not slow arrivals, and latency counts from them."""
+        self.start_server(1, "--service-time=fixed:200ms", "--reply-bytes=8", workers=1)
+        c = self.ctl("server-1")
+        result = self.load([1], 50, 2, "--arrivals=fixed", "--timeout=1s", "--ctl=" + self.path("load.sock"),
+                           "--slice-output=" + self.path("slices"))
+        self.assertIn(result["offered"], range(99, 102))
+        self.assertGreater(result["timeouts"], 50)
+        self.assertEqual(result["lost"], result["timeouts"])
+        self.assertEqual(result["histogram"]["inf"], result["timeouts"])
+        self.assertIsNone(result["percentilesMicroseconds"]["99"])
+        with open(self.path("slices")) as f:
+            self.assertGreaterEqual(len(f.readlines()), 2)
+        wait_for("the server has finished", lambda: c.state()["backlog"] == 0, 60)
+
+
+if __name__ == "__main__":
+    main()
