@@ -16,7 +16,7 @@
 #define MS 1000000ULL
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once",  "content",    "one-execution", "served",  "reply-first", "own-bound", "true-bound", "fifo",    "hold-time",
+    "exactly-once",  "content",    "one-execution", "served",  "share", "reply-first", "own-bound", "true-bound", "fifo",    "hold-time",
     "membership",    "unchanged",  "credits",       "capacity", "service",    "buffers",   "progress",   "expected",
 };
 
@@ -221,6 +221,21 @@ static void check_counts(struct sim_world *w, uint32_t server, uint32_t router, 
     c->served = fb->served;
 }
 
+/* no more than the share of a router while others were heard within the second. */
+static void check_share(struct sim_world *w, uint32_t server, uint32_t router, const struct bt_feedback *fb)
+{
+    uint32_t active = 1, depth = w->server[server].depth;
+    for (uint32_t r = 0; r < w->s->routers; r++) {
+        active += r != router && sim_server_heard(w, server, r);
+    }
+    uint32_t share = depth / active > 0 ? depth / active : 1;
+    sim_checked(&w->ledger.verdict, SIM_INV_SHARE);
+    if (fb->n > share || (fb->n == 0 && !w->server[server].leaving)) {
+        sim_breach(w, SIM_INV_SHARE, "worker %u with n %u grants %u to router %u while %u are active", server, depth, fb->n,
+                   router, active);
+    }
+}
+
 static void check_reply_first(struct sim_world *w, uint32_t server, const struct bt_feedback *fb)
 {
     if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & BT_FEEDBACK_DROPPED) != 0) return;
@@ -256,7 +271,10 @@ void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_t
             continue;
         }
         uint32_t node = sim_net_node(&w->net, &p->dst);
-        if (fb.version > 0 && node != UINT32_MAX) check_counts(w, server, node - w->net.first[SIM_ROUTER], &fb);
+        if (fb.version > 0 && node != UINT32_MAX) {
+            check_counts(w, server, node - w->net.first[SIM_ROUTER], &fb);
+            check_share(w, server, node - w->net.first[SIM_ROUTER], &fb);
+        }
         check_reply_first(w, server, &fb);
     }
 }

@@ -15,6 +15,7 @@ enum sim_invariant {
     SIM_INV_CONTENT,         /* a reply belongs to its request, byte for byte */
     SIM_INV_ONE_EXECUTION,   /* one worker life never executes one request twice within the quarantine */
     SIM_INV_SERVED,          /* served <= received, both only grow, equal when idle */
+    SIM_INV_SHARE,           /* n is shared among the routers heard in the last second */
     SIM_INV_REPLY_FIRST,     /* FEEDBACK after the last packet of the reply */
     SIM_INV_OWN_BOUND,       /* a router forwards only while outstanding < n */
     SIM_INV_TRUE_BOUND,      /* what a router really has at a worker exceeds n only by late REQ0s */

@@ -154,6 +154,7 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"throughput", r->throughput},
         {"littleError", fabs(r->little_error)},
         {"idleWhileWaiting", r->idle_while_waiting_ns / mean},
+        {"successShare", (double)r->outcome[SIM_SUCCESS] / (double)s->requests},
         {"success", (double)r->outcome[SIM_SUCCESS]},
         {"timeouts", (double)r->outcome[SIM_TIMEOUT]},
         {"dropped", (double)r->outcome[SIM_DROPPED]},

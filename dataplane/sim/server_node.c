@@ -7,7 +7,7 @@
 #include "rpc/server.h"
 #include "world.h"
 
-enum { RETRY_NS = 100000 };
+enum { RETRY_NS = 100000, HEARD_NS = 1000000000 };
 
 static struct sim_server *at(const struct sim_world *w, uint32_t i)
 {
@@ -217,6 +217,13 @@ bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, u
     *received = st.received;
     *served = st.served;
     return true;
+}
+
+bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router)
+{
+    struct bt_server_router_state st;
+    return bt_server_router_state(at(w, i)->core, (int)router, &st) && st.heard_ns != 0 &&
+           w->agenda.now - st.heard_ns < HEARD_NS;
 }
 
 uint64_t sim_server_state(const struct sim_world *w, uint32_t i)

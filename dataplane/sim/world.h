@@ -167,6 +167,8 @@ bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, stru
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);
 /* Counters the worker keeps for one router; false when it is down or knows no such router. */
 bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served);
+/* Did a request of this router reach the worker within the last second, in this life? */
+bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router);
 /* What a scenario's events do, and how they end. */
 void sim_happen(struct sim_world *w, const struct sim_happening *h);
 void sim_come_back(struct sim_world *w, const struct sim_happening *h);

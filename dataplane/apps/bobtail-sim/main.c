@@ -90,7 +90,7 @@ static const struct command {
     {"run", sim_command_run, {NULL}, 1},
     {"sweep", sim_command_sweep,
      {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-kernel.yaml", "dataplane/tests/sim/faults.yaml",
-      "dataplane/tests/sim/faults-legacy.yaml"}, SIM_FILES_MAX},
+      "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml"}, SIM_FILES_MAX},
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
 
