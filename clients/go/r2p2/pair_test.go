@@ -126,7 +126,7 @@ func TestFailures(t *testing.T) {
 		}
 		return []byte("ok"), nil
 	})})
-	c := dial(t, ClientConfig{Timeout: 150 * time.Millisecond}, s.Addrs()[0])
+	c := dial(t, ClientConfig{Timeout: 400 * time.Millisecond}, s.Addrs()[0])
 	for _, step := range []struct {
 		payload string
 		want    error
@@ -290,7 +290,7 @@ func TestFailOver(t *testing.T) {
 		}
 	}
 	for range 5 {
-		if _, err := c.Call(t.Context(), nil); err != nil {
+		if _, err := c.Do(t.Context(), &Request{Timeout: 10 * time.Second}); err != nil {
 			t.Fatalf("after three timeouts: %v", err)
 		}
 	}
@@ -299,7 +299,7 @@ func TestFailOver(t *testing.T) {
 	c.ports[0].router = silent
 	c.ports[0].mu.Unlock()
 	_, _ = c.Call(t.Context(), nil)
-	if _, err := c.Do(t.Context(), &Request{Timeout: 2 * time.Second}); err != nil {
+	if _, err := c.Do(t.Context(), &Request{Timeout: 10 * time.Second}); err != nil {
 		t.Errorf("after an ICMP error: %v", err)
 	}
 	if n := total(c.Counters(), "client_unreachable_total", ""); n == 0 {

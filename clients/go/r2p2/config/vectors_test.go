@@ -11,50 +11,64 @@ import (
 	"testing"
 )
 
-// The C parser reads the same documents: what is refused, at which field, is
-// the contract between the two.
+const vectorDir = "../../../../dataplane/tests/vectors/config"
+
+// The C parser reads the same documents: both take the same ones, and of those
+// they refuse both name the same field.
 func TestSharedVectors(t *testing.T) {
-	dir := filepath.FromSlash("../../../../dataplane/tests/vectors/config")
-	text, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	var cases []struct {
+		File        string
+		OK          bool
+		Workers     int
+		FirstMember string
+		Field       string
+		Says        string // in the message
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.FromSlash(vectorDir), "expected.json"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	var cases []struct {
-		File    string
-		OK      bool
-		Field   string
-		Says    string
-		Workers int
 	}
 	if err := json.Unmarshal(text, &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) < 30 {
+	if len(cases) < 50 {
 		t.Fatalf("only %d vectors", len(cases))
 	}
 	for _, c := range cases {
-		text, err := os.ReadFile(filepath.Join(dir, c.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := Parse(text)
-		if c.OK {
+		t.Run(c.File, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(filepath.FromSlash(vectorDir), c.File))
 			if err != nil {
-				t.Errorf("%s: refused: %v", c.File, err)
-				continue
+				t.Fatal(err)
+			}
+			d, err := Parse(text)
+			if !c.OK {
+				var f *FieldError
+				if !errors.As(err, &f) || f.Field != c.Field || !strings.Contains(f.Message, c.Says) {
+					t.Fatalf("%v, want field %q and %q in the message", err, c.Field, c.Says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			workers := 0
 			for _, m := range d.Members {
 				workers += m.Workers
 			}
 			if workers != c.Workers {
-				t.Errorf("%s: %d workers, want %d", c.File, workers, c.Workers)
+				t.Errorf("%d workers, want %d", workers, c.Workers)
 			}
-			continue
-		}
-		var f *FieldError
-		if !errors.As(err, &f) || f.Field != c.Field || !strings.Contains(f.Message, c.Says) {
-			t.Errorf("%s: error %v, want field %q saying %q", c.File, err, c.Field, c.Says)
-		}
+			canonical, err := d.Canonical()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Parse(canonical)
+			if err != nil {
+				t.Fatalf("its canonical text is refused: %v", err)
+			}
+			if c.FirstMember != "" && again.Members[0].Name != c.FirstMember {
+				t.Errorf("first member %q, want %q", again.Members[0].Name, c.FirstMember)
+			}
+		})
 	}
 }

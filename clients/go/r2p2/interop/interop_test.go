@@ -272,7 +272,7 @@ func TestGoClientFailsOverBetweenCRouters(t *testing.T) {
 		apply(t, r.conn, doc)
 		joined(t, r, 2)
 	}
-	c := goClient(t, r2p2.ClientConfig{Timeout: 200 * time.Millisecond, Sockets: 2}, a.addr(), b.addr())
+	c := goClient(t, r2p2.ClientConfig{Timeout: time.Second, Sockets: 2}, a.addr(), b.addr())
 	for i := range 200 {
 		if _, err := c.Call(t.Context(), fmt.Appendf(nil, "%d", i)); err != nil {
 			t.Fatalf("call %d: %v", i, err)
