@@ -232,8 +232,8 @@ static void check_index(const struct story *s)
     for (uint32_t w = 0; w < r->slots; w++) {
         uint32_t n = r->worker[w].n < r->depth ? r->worker[w].n : r->depth;
         n = router_may_receive(r, w) ? n : 0;
-        CHECK(r->load.credit[w] == n);
-        CHECK(n == 0 || r->load.outstanding[w] == router_outstanding(r, w));
+        CHECK(r->load.worker[w].limit == (n == 0 || r->balancer->bounded ? n : BT_LOAD_LEVELS));
+        CHECK(n == 0 || r->load.worker[w].outstanding == router_outstanding(r, w));
         free_slot = free_slot || (n > 0 && (!r->balancer->bounded || router_outstanding(r, w) < n));
     }
     CHECK((r->load.filled != 0) == free_slot);

@@ -13,22 +13,10 @@
 #include "base/addr.h"
 #include "base/counters.h"
 #include "base/pkt.h"
+#include "rpc/error.h"
 #include "rpc/msg.h"
 #include "rpc/profile.h"
 #include "wire/mcase.h"
-
-// What bt_client_send returns instead of a request id, and the code of the
-// error callback. The call is distinct from the reference's catch-all -1.
-enum bt_rpc_error {
-    BT_RPC_DROPPED = -2,          // refused before execution: always safe to re-issue
-    BT_RPC_REPLY_INCOMPLETE = -3, // parts of the reply stayed missing: executed
-    BT_RPC_NO_BUFFER = -4,        // packet pool empty: not sent, or stopped half way
-    BT_RPC_CANCELLED = -5,        // bt_client_close
-    BT_RPC_TABLE_FULL = -6,       // max_pending requests are outstanding
-    BT_RPC_NO_ID = -7,            // every req_id tried is pending or in quarantine
-    BT_RPC_TOO_LARGE = -8,        // larger than max_message
-    BT_RPC_BAD_ARGUMENT = -9,     // no destination, timeout 0, policy above 3
-};
 
 struct bt_reply_info {
     struct bt_addr from; // worker that answered

@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "base/histogram.h"
 #include "base/pkt.h"
+#include "rpc/error.h"
 #include "rpc/msg.h"
 #include "rpc/profile.h"
 #include "wire/mcase.h"

@@ -6,7 +6,6 @@
 #include "base/pairs.h"
 #include "base/wheel.h"
 #include "rpc/assembly.h"
-#include "rpc/client.h" // enum bt_rpc_error
 #include "rpc/port.h"
 #include "rpc/server.h"
 #include "rpc/train.h"

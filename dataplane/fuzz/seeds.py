@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seed corpora from the shared wire vectors: one file per vector and
+M-case for the codec, the same packets as raw arrivals for client and server,
+and a few scripted exchanges. Run it in this folder."""
+import hashlib
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROLES = ["client", "server", "router", "router-requests", "router-feedback", "any"]
+
+
+def put(target, data):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / hashlib.sha1(data).hexdigest()[:16]).write_bytes(data)
+
+
+def built(kind, policy, flags, index, fill, length, source, ident, extra=b""):
+    """One arrival of a well-formed header, as input.h reads it."""
+    return bytes([5, source | ident << 2, kind << 4 | policy, flags, index, fill, length]) + extra
+
+
+def main():
+    doc = json.loads((HERE.parent / "tests/vectors/r2p2.json").read_text(encoding="utf-8"))
+    for v in doc["packets"]:
+        raw = bytes.fromhex(v["hex"])[:200]
+        put("wire", bytes([ROLES.index(v["role"])]) + raw)
+        if v["role"] in ("client", "server"):
+            put(v["role"], b"\1" * (v["role"] == "client") + bytes([0, 0, len(raw)]) + raw)
+    for v in doc["tags"]:
+        put("wire", bytes([5]) + bytes.fromhex(v["hex"]))
+    for v in doc["feedback"]:
+        put("wire", bytes([2]) + bytes.fromhex("cc0820c000000001" + v["hex"]))
+    for v in doc["sack"]:
+        put("wire", bytes([0]) + bytes.fromhex("cc0880c0000100010"[:16] + v["hex"]))
+    fl, first, ext = 0xC0, 0x80, 0x20
+    time = bytes([1, 60])
+    full = 13  # in_length: 1464
+    put("server", built(0, 0, fl, 1, 0, 5, 0, 1) + bytes([2, 0, 5, 1]) + time)
+    put("server", bytes([3, 2]) + built(0, 0, first | ext, 3, 0, 5, 0, 2) + built(0, 0, ext, 1, 0, full, 0, 2)
+        + built(0, 0, 0x40 | ext, 2, 0, full, 0, 2) + bytes([2, 0, full, 0]) + time
+        + built(8, 0, fl | ext, 1, 7, 4 + 0x80 - 0x80, 0, 2, bytes([1, 0, 0, 0, 0, 1, 0x80])) + time * 5)
+    put("server", built(0, 0, first | ext, 9, 0, 5, 0, 3) + time * 9)
+    send = bytes([2, full, 1, 0, 200])
+    put("client", b"\1" + send + built(1, 0, fl, 1, 0, 5, 0, 0))
+    big = bytes([2, 15, 1, 0, 200])
+    put("client", b"\1" + big + built(3, 1, fl | ext, 1, 0, 2, 0, 0) + built(1, 0, first | ext, 3, 0, full, 0, 0)
+        + built(1, 0, ext, 1, 0, full, 0, 0) + time * 2 + built(1, 0, 0x40 | ext, 2, 0, 3, 0, 0))
+    put("client", b"\1" + big + time * 20)
+
+
+if __name__ == "__main__":
+    main()
