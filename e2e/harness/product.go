@@ -11,8 +11,8 @@ import (
 // SystemNamespace is where the chart is installed.
 const SystemNamespace = "bobtail-system"
 
-// Components are the images that tests and demo load into the nodes.
-var Components = []string{"operator", "sidecar", "router", "serve", "load", "example"}
+// Components are the images that the demo loads into the nodes.
+var Components = []string{"operator", "sidecar", "router", "serve", "load"}
 
 // LoadImages imports the locally built image archives into every node.
 func (e *Env) LoadImages(ctx context.Context) error {
@@ -34,6 +34,16 @@ func (e *Env) Install(ctx context.Context) error {
 // Uninstall removes the chart; CRDs are kept by policy.
 func (e *Env) Uninstall(ctx context.Context) error {
 	_, err := e.Helm(ctx, "uninstall", "bobtail", "--namespace", SystemNamespace, "--wait", "--timeout", "120s")
+	return err
+}
+
+// RemoveService deletes an RpcService and its objectives, if there are any, and
+// waits until its pods are gone, so that what follows starts from nothing.
+func (e *Env) RemoveService(ctx context.Context, namespace, name string) error {
+	if _, err := e.Kubectl(ctx, "-n", namespace, "delete", "rpcsvc,slo,jobs", "--all", "--ignore-not-found", "--wait=true"); err != nil {
+		return err
+	}
+	_, err := e.Kubectl(ctx, "-n", namespace, "wait", "--for=delete", "pod", "-l", "bobtail.dev/service="+name, "--timeout=90s")
 	return err
 }
 

@@ -63,6 +63,13 @@ func (d *Demo) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = d.Steps.Do(ctx, harness.Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
+		Cause: "pods of namespace " + Namespace + " do not end"}, func(ctx context.Context) error {
+		return d.Env.RemoveService(ctx, Namespace, Service)
+	})
+	if err != nil {
+		return err
+	}
 	return d.Steps.Do(ctx, harness.Step{Name: "kubectl apply -f examples/demo.yaml (RpcService " + Service + ", SLO " + SLO + ")", Cost: "10 s",
 		Cause: "pods of namespace " + Namespace + " do not start, or a sidecar refuses the configuration: kubectl describe rpcsvc " + Service},
 		func(ctx context.Context) error {
@@ -130,10 +137,10 @@ func (d *Demo) overload(ctx context.Context) error {
 		if err := d.Env.StartLoad(ctx, job); err != nil {
 			return err
 		}
-		if err := sleep(ctx, job.Warmup+Window/2); err != nil {
+		if err := sleep(ctx, job.Warmup+Window+2*time.Second); err != nil {
 			return err
 		}
-		_, err := d.waitMet(ctx, "False", Window)
+		_, err := d.waitMet(ctx, "False", 10*time.Second)
 		d.Got.Set("slo_met_overload", err != nil)
 		d.show(ctx)
 		if err != nil {

@@ -70,6 +70,8 @@ func TestMainJob(t *testing.T) {
 		{"apiserver down", false, apiserverDown},
 		{"rolling update", false, rollingUpdate},
 		{"router killed", false, routerKilled},
+		{"service in Go", false, goService},
+		{"documentation", false, documentation},
 		{"helm test", false, helmTest},
 		{"delete", false, deleteService},
 		{"uninstall", false, uninstall},
