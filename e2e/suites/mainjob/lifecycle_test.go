@@ -104,8 +104,11 @@ func uninstall(ctx context.Context, t *testing.T, s *suite) {
 	}
 }
 
+// keptCRD says whether that is one of the CRDs, which stay by policy, or the API
+// that the API server registers for them by itself.
 func keptCRD(name string) bool {
-	return strings.HasPrefix(name, "customresourcedefinition") && strings.HasSuffix(name, ".bobtail.dev")
+	kind, _, _ := strings.Cut(name, "/")
+	return strings.HasSuffix(name, ".bobtail.dev") && (strings.HasPrefix(kind, "customresourcedefinition") || strings.HasPrefix(kind, "apiservice."))
 }
 
 // objects lists what the chart could leave behind, cluster-wide.

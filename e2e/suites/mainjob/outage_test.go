@@ -93,12 +93,12 @@ func apiserverDown(ctx context.Context, t *testing.T, s *suite) {
 
 // rollingUpdate restarts servers, then routers, one by one under load; every request must be answered.
 func rollingUpdate(ctx context.Context, t *testing.T, s *suite) {
-	r := underLoad(ctx, t, s, steady("load-rolling", 150*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-rolling", 100*time.Second), func(ctx context.Context) error {
 		for _, name := range []string{service + "-server", service + "-router"} {
 			if _, err := s.env.Kubectl(ctx, "-n", namespace, "rollout", "restart", "deployment", name); err != nil {
 				return err
 			}
-			if _, err := s.env.Kubectl(ctx, "-n", namespace, "rollout", "status", "deployment", name, "--timeout=70s"); err != nil {
+			if _, err := s.env.Kubectl(ctx, "-n", namespace, "rollout", "status", "deployment", name, "--timeout=50s"); err != nil {
 				return err
 			}
 		}
