@@ -167,9 +167,10 @@ bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_c
         r->counter[BT_RC_CONFIGS_REFUSED]++;
         return false;
     }
+    now = router_clock(r, now);
     take_numbers(r, config);
-    take_members(r, now, config);
     bt_load_bound(&r->load, r->balancer->bounded);
+    take_members(r, now, config);
     r->counter[BT_RC_CONFIGS_APPLIED]++;
     r->pump_due = true;
     r->next_health = now;

@@ -177,6 +177,7 @@ void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
 {
     struct bt_feedback fb;
     uint32_t w = NO_SLOT;
+    now = router_clock(r, now);
     enum bt_mcase m = judge(r, pkt, &fb, &w);
     if (m == BT_M_OK) {
         m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb);

@@ -108,6 +108,7 @@ struct bt_router {
     struct bt_hist_slices *latency, *hold;
     struct bt_hist *p99_scratch;
 
+    uint64_t now;         /* latest time given: packets stamped on different ports may come a little out of order */
     uint64_t leak_ns;     /* T_leak now: the larger of the configured one and 20× observed p99 */
     uint64_t next_health; /* next look at silent and failing workers */
     uint64_t next_p99, next_decay;
@@ -119,6 +120,13 @@ struct bt_router {
     uint64_t counter[BT_ROUTER_COUNTERS];
     uint64_t malformed[BT_M_COUNT];
 };
+
+/* Time never goes back inside the router, so that differences of times are never negative. */
+static inline uint64_t router_clock(struct bt_router *r, uint64_t now)
+{
+    r->now = now > r->now ? now : r->now;
+    return r->now;
+}
 
 static inline uint64_t router_sent(const struct bt_router *r, uint32_t w)
 {

@@ -17,23 +17,29 @@
 #define BT_LOAD_WORKERS_MAX 1024u
 #define BT_NO_WORKER UINT32_MAX
 
+struct bt_load_worker {
+    uint32_t outstanding;
+    uint8_t limit; /* it stands in a level while outstanding − base is below: n, or all levels; 0 = not available */
+    uint8_t level; /* BT_LOAD_NONE: in no level */
+    uint16_t where; /* place in dense */
+};
+
 struct bt_load {
-    uint32_t words;    /* 64-bit words per bitmap, 1..16 */
+    uint32_t words;    /* 64-bit words per bitmap, a power of two, 1..16 */
+    uint32_t shift;    /* its logarithm: level l begins at word l << shift */
     uint32_t span;     /* workers ever used are below it; the tie start rotates over this many */
     uint32_t up_n;     /* workers that may be chosen at all */
     uint32_t turn;     /* golden-ratio sequence, gives each decision its tie start */
     uint32_t next;     /* round robin: where the search starts */
     bool bounded;      /* queue limited by n (JBSQ) */
+    uint32_t top;      /* what is above it counts as it: the last level, or when bounded no level at all */
     uint64_t filled;   /* bit l: level l has a worker */
     uint64_t base;     /* outstanding of level 0; 0 when bounded */
     uint64_t *levels;  /* [BT_LOAD_LEVELS][words] */
     uint64_t *up;      /* [words], workers with n > 0 */
     uint16_t *summary; /* [BT_LOAD_LEVELS]: bit i: word i of the level is not zero */
-    uint32_t *outstanding; /* [words*64] */
-    uint8_t *level;    /* [words*64] */
-    uint8_t *credit;   /* [words*64]: n, 0 = not available */
+    struct bt_load_worker *worker; /* [words*64] */
     uint16_t *dense;   /* [words*64]: the workers that are up, in no order: uniform choice in O(1) */
-    uint16_t *where;   /* [words*64]: place of each in dense */
     struct bt_rng rng;
 };
 
@@ -41,15 +47,70 @@ struct bt_load {
 size_t bt_load_bytes(uint32_t workers);
 void bt_load_init(struct bt_load *l, void *mem, uint32_t workers, uint64_t seed);
 
-/* Tells the index about worker w: outstanding requests and credits n (0 = give it nothing, at most 64). */
-void bt_load_set(struct bt_load *l, uint32_t w, uint32_t outstanding, uint32_t n);
+/* The rare half of bt_load_set: the worker's limit changed, or its queue fell below the window. */
+void bt_load_change(struct bt_load *l, uint32_t w, uint32_t outstanding, uint32_t limit);
 
-/* Changes between bounded and unbounded levels; O(workers). */
+/* Changes between bounded and unbounded levels; every worker must then be set again. */
 void bt_load_bound(struct bt_load *l, bool bounded);
 
 /* Moves the window of an unbounded index so that the least loaded worker is distinguishable; O(workers). Called by
  * the policies when every worker stands in the top level. */
 void bt_load_slide(struct bt_load *l);
+
+static inline void bt_load_leave(struct bt_load *l, uint32_t w, uint32_t level)
+{
+    uint64_t *word = &l->levels[(level << l->shift) + (w >> 6)];
+    uint64_t left = *word & ~(UINT64_C(1) << (w & 63u));
+    *word = left;
+    if (left == 0) {
+        uint32_t summary = l->summary[level] & ~(1u << (w >> 6));
+        l->summary[level] = (uint16_t)summary;
+        l->filled &= ~((uint64_t)(summary == 0) << level);
+    }
+}
+
+static inline void bt_load_enter(struct bt_load *l, uint32_t w, uint32_t level)
+{
+    uint64_t *word = &l->levels[(level << l->shift) + (w >> 6)];
+    uint64_t before = *word;
+    *word = before | UINT64_C(1) << (w & 63u);
+    if (before == 0) {
+        l->summary[level] = (uint16_t)(l->summary[level] | 1u << (w >> 6));
+        l->filled |= UINT64_C(1) << level;
+    }
+}
+
+/* Moves w to the level of its queue, which is not below the window. */
+static inline void bt_load_place(struct bt_load *l, uint32_t w)
+{
+    struct bt_load_worker *worker = &l->worker[w];
+    uint64_t above = worker->outstanding - l->base;
+    uint32_t from = worker->level;
+    uint32_t to = above < l->top ? (uint32_t)above : l->top;
+    to = to < worker->limit ? to : BT_LOAD_NONE;
+    if (from == to) {
+        return;
+    }
+    worker->level = (uint8_t)to;
+    if (from != BT_LOAD_NONE) {
+        bt_load_leave(l, w, from);
+    }
+    if (to != BT_LOAD_NONE) {
+        bt_load_enter(l, w, to);
+    }
+}
+
+/* Tells the index about worker w: outstanding requests and credits n (0 = give it nothing, at most 64). */
+static inline void bt_load_set(struct bt_load *l, uint32_t w, uint32_t outstanding, uint32_t n)
+{
+    uint32_t limit = l->bounded || n == 0 ? n : BT_LOAD_LEVELS;
+    if (__builtin_expect(limit != l->worker[w].limit || outstanding < l->base, 0)) {
+        bt_load_change(l, w, outstanding, limit);
+        return;
+    }
+    l->worker[w].outstanding = outstanding;
+    bt_load_place(l, w);
+}
 
 static inline bool bt_load_has_idle(const struct bt_load *l)
 {
@@ -64,12 +125,15 @@ static inline uint32_t bt_load_turn(struct bt_load *l)
     return (uint32_t)(((uint64_t)l->turn * l->span) >> 32);
 }
 
-/* First member of a non-empty bitmap at or cyclically after start. */
-static inline uint32_t bt_load_find(const uint64_t *bits, uint32_t summary, uint32_t start)
+/* A worker of a level that is not empty: the first at or cyclically after the tie start. */
+static inline uint32_t bt_load_any(struct bt_load *l, uint32_t level)
 {
+    uint32_t start = bt_load_turn(l);
+    const uint64_t *bits = &l->levels[level << l->shift];
     uint32_t i = start >> 6;
     uint64_t here = bits[i] & (~UINT64_C(0) << (start & 63u));
     if (here == 0) {
+        uint32_t summary = l->summary[level];
         uint32_t later = summary & (~UINT32_C(1) << i);
         i = (uint32_t)__builtin_ctz(later != 0 ? later : summary);
         here = bits[i];

@@ -73,6 +73,7 @@ static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const 
 void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
 {
     struct bt_r2p2_hdr hdr;
+    now = router_clock(r, now);
     enum bt_mcase m = judge(r, pkt, &hdr);
     if (m != BT_M_OK) {
         refuse(r, now, pkt, &hdr, m, txq);

@@ -85,6 +85,7 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
     r->feedback_addr = s.feedback_addr;
     r->router_id = bt_router_id(&s.request_addr);
     r->map_seed = s.seed * UINT64_C(0xd6e8feb86659fd93) + 1u;
+    r->now = now;
     r->last_request_at = now;
     r->next_health = r->next_p99 = r->next_decay = now;
     bt_txq_init(&r->held);
@@ -98,6 +99,7 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
 
 void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
+    now = router_clock(r, now);
     router_health(r, now);
     router_expire_held(r, now, txq);
     router_pump(r, now, txq);
@@ -121,6 +123,7 @@ void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_ad
     if (w == NO_SLOT) {
         return;
     }
+    now = router_clock(r, now);
     r->counter[BT_RC_UNREACHABLE]++;
     const unsigned alive = WORKER_JOINED | WORKER_EXTENDED;
     if ((r->worker[w].flags & (alive | WORKER_SUSPECT)) == alive) {
@@ -135,7 +138,7 @@ void bt_router_drain(struct bt_router *r, uint64_t now)
 {
     if (!r->draining) {
         r->draining = true;
-        r->drain_since = now;
+        r->drain_since = router_clock(r, now);
     }
 }
 

@@ -108,7 +108,7 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
         .lost = lost,
         .reclaimed = credit->reclaimed,
         .incarnation = credit->incarnation,
-        .feedback_age_ns = worker->heard_at == 0 ? UINT64_MAX : now - worker->heard_at,
+        .feedback_age_ns = worker->heard_at == 0 ? UINT64_MAX : now > worker->heard_at ? now - worker->heard_at : 0,
     };
     return true;
 }

@@ -11,12 +11,13 @@ static uint64_t read64(const uint8_t *p)
     return v;
 }
 
-/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy. */
+/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy. What differs between
+ * workers stands at the end of the address: bring it to the low bits, where a multiplication spreads it. */
 static uint32_t map_start(const struct bt_router *r, const struct bt_addr *addr)
 {
-    uint64_t h = r->map_seed ^ addr->port;
+    uint64_t h = (__builtin_bswap64(read64(addr->ip + 8)) << 16 | addr->port) ^ r->map_seed;
     h = (h ^ read64(addr->ip)) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ (h >> 29) ^ read64(addr->ip + 8)) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
     return (uint32_t)(h >> 32) & r->map_mask;
 }
 

@@ -37,6 +37,15 @@ static void set_both(struct pair_of *p, uint32_t w, uint32_t outstanding, uint32
     bt_load_set(&p->load, w, outstanding, n);
 }
 
+/* Changes the policy's kind as the router does: then every worker is set again. */
+static void bind_both(struct pair_of *p, bool bounded)
+{
+    bt_load_bound(&p->load, bounded);
+    for (uint32_t w = 0; w < p->naive.k; w++) {
+        set_both(p, w, p->naive.outstanding[w], p->naive.n[w]);
+    }
+}
+
 static uint32_t naive_span(const struct naive *s)
 {
     uint32_t span = 0;
@@ -116,6 +125,32 @@ static void differential(uint32_t k, bool bounded, uint32_t deep, uint64_t seed)
     free(p);
 }
 
+/* the policy changes now and then, far from and near to the bounds of the window. */
+static void switching(uint32_t k, uint64_t seed)
+{
+    struct pair_of *p = malloc(sizeof *p);
+    assert_non_null(p);
+    struct bt_rng rng;
+    bt_rng_seed(&rng, seed);
+    open_pair(p, k, true, seed);
+    for (uint32_t w = 0; w < k; w++) {
+        set_both(p, w, bt_rng_below(&rng, 200), 1u + bt_rng_below(&rng, 64));
+    }
+    bool bounded = true;
+    for (int step = 0; step < STEPS / 4; step++) {
+        if (bt_rng_below(&rng, 50) == 0) {
+            bounded = !bounded;
+            bind_both(p, bounded);
+        } else if (bt_rng_below(&rng, 100) < 55) {
+            check_choice(p, bounded, seed, step);
+        } else {
+            random_change(p, &rng, 200);
+        }
+    }
+    free(p->mem);
+    free(p);
+}
+
 static uint64_t first_seed(void)
 {
     const char *text = getenv("BT_SEED");
@@ -147,6 +182,17 @@ static void q30_jsq_equals_a_scan_of_all_workers(void **state)
         }
     }
     print_message("seeds %llu..+1\n", (unsigned long long)first_seed());
+}
+
+static void r107_policy_changes_keep_the_index_right(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 16, 65, 300};
+    for (uint64_t s = first_seed(); s < first_seed() + 4; s++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            switching(sizes[i], s * 100 + i);
+        }
+    }
 }
 
 /* Queues that only grow, as when nobody answers: the window must follow. */
@@ -285,12 +331,12 @@ static void no_policy_chooses_from_an_empty_pool(void **state)
     open_pair(&p, 70, true, 1);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < BT_ROUTER_POLICIES; i++) {
-            bt_load_bound(&p.load, bt_balancers[i].bounded);
+            bind_both(&p, bt_balancers[i].bounded);
             assert_int_equal(bt_balancers[i].pick(&p.load), BT_NO_WORKER);
         }
         set_both(&p, 69, 1, 1); /* comes and goes */
         for (int i = 1; i < BT_ROUTER_POLICIES; i++) {
-            bt_load_bound(&p.load, bt_balancers[i].bounded);
+            bind_both(&p, bt_balancers[i].bounded);
             assert_int_equal(bt_balancers[i].pick(&p.load), 69);
         }
         set_both(&p, 69, 1, 0);
@@ -303,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r102_jbsq_equals_a_scan_of_all_workers),
         cmocka_unit_test(q30_jsq_equals_a_scan_of_all_workers),
+        cmocka_unit_test(r107_policy_changes_keep_the_index_right),
         cmocka_unit_test(q30_jsq_window_follows_growing_queues),
         cmocka_unit_test(r103_ties_are_spread_over_all_workers),
         cmocka_unit_test(r115_lower_n_waits_until_below_it),

@@ -8,6 +8,5 @@ uint32_t bt_pick_jbsq(struct bt_load *load)
     if (load->filled == 0) {
         return BT_NO_WORKER;
     }
-    uint32_t level = (uint32_t)__builtin_ctzll(load->filled);
-    return bt_load_find(&load->levels[level * load->words], load->summary[level], bt_load_turn(load));
+    return bt_load_any(load, (uint32_t)__builtin_ctzll(load->filled));
 }

@@ -12,5 +12,5 @@ uint32_t bt_pick_jsq(struct bt_load *load)
         bt_load_slide(load);
         level = (uint32_t)__builtin_ctzll(load->filled);
     }
-    return bt_load_find(&load->levels[level * load->words], load->summary[level], bt_load_turn(load));
+    return bt_load_any(load, level);
 }
