@@ -5,9 +5,7 @@
 package sidecar
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -21,65 +19,46 @@ import (
 // The sidecar in front of the real router: configured at start, again after
 // the router was killed, and scraped.
 func TestSidecarConfiguresTheCRouter(t *testing.T) {
-	program := cProgram(t, "bobtail-router")
-	api, cluster := newAPIServer(t)
-	ca, tlsDir := newAuthority(t), t.TempDir()
-	ca.writeServing(t, tlsDir, service1)
+	program, request, feedback := cProgram(t, "bobtail-router"), freePort(t), freePort(t)
 	socket := filepath.Join(t.TempDir(), "ctl.sock")
-	request, feedback := freePort(t), freePort(t)
-	router := func() *exec.Cmd {
+	router := func() (kill func()) {
 		cmd := exec.Command(program, "--address=127.0.0.1", fmt.Sprintf("--request-port=%d", request),
 			fmt.Sprintf("--feedback-port=%d", feedback), "--ctl="+socket)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		return cmd
-	}
-	first := router()
-	one, hash := content(t, 3)
-	api.set(one)
-	ready := make(chan [2]net.Addr, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Options{
-			Socket: socket, Namespace: "demo", Name: "echo-dataplane", TLSDir: tlsDir, Cluster: cluster, Listen: "127.0.0.1:0",
-			MetricsListen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
-			Ready: func(read, metrics net.Addr) { ready <- [2]net.Addr{read, metrics} },
-		})
-	}()
-	addrs := <-ready
-	r := &rig{metrics: "http://" + addrs[1].String(), read: dataplane.Target{Address: addrs[0].String(), ServerName: service1}}
-	operator := ca.client(t, dataplane.OperatorCommonName)
-	runs := func(hash string) func() bool {
-		return func() bool {
-			st, err := operator.State(t.Context(), r.read)
-			return err == nil && st.AppliedHash == hash && st.LastError == nil && st.Role == "router"
+		return func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
 		}
 	}
-	eventually(t, "configured", runs(hash))
-	before, err := operator.State(t.Context(), r.read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = first.Process.Kill()
-	_ = first.Wait()
-	second := router()
-	defer func() {
-		_ = second.Process.Kill()
-		_ = second.Wait()
-	}()
+	kill := router()
+	r := startAt(t, socket)
+	operator := r.ca.client(t, dataplane.OperatorCommonName)
+	one, hash := content(t, 3)
+	r.api.set(one)
+	var before uint64
+	eventually(t, "configured", func() bool {
+		st, err := operator.State(t.Context(), r.read)
+		if err != nil || st.AppliedHash != hash || st.LastError != nil || st.Role != "router" {
+			return false
+		}
+		before = st.Incarnation
+		return true
+	})
+	kill()
+	defer router()()
 	eventually(t, "the new life is configured", func() bool {
 		st, err := operator.State(t.Context(), r.read)
-		return err == nil && st.AppliedHash == hash && st.Incarnation != 0 && st.Incarnation != before.Incarnation
+		return err == nil && st.AppliedHash == hash && st.Incarnation != 0 && st.Incarnation != before
 	})
 	eventually(t, "metrics", func() bool {
 		text := r.scrape(t)
-		return strings.Contains(text, "bobtail_router_discarded_total{") && strings.Contains(text, `bobtail_latency_seconds_count{source="Router"} 0`) &&
+		return strings.Contains(text, "bobtail_router_discarded_total{") &&
+			strings.Contains(text, `bobtail_latency_seconds_count{source="Router"} 0`) &&
 			strings.Contains(text, "bobtail_dataplane_restarts_total 1")
 	})
-	cancel()
-	if err := <-ended; err != nil {
+	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }

@@ -39,15 +39,24 @@ type rig struct {
 
 const service1 = "echo.demo.sidecar.bobtail.dev"
 
+// start runs a sidecar in front of a dataplane made for tests.
 func start(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{plane: &plane{incarnation: 1}, ca: newAuthority(t), tlsDir: t.TempDir()}
+	before := &rig{plane: &plane{incarnation: 1}, socket: filepath.Join(t.TempDir(), "ctl.sock")}
+	before.startPlane(t)
+	r := startAt(t, before.socket)
+	r.plane, r.dp = before.plane, before.dp
+	t.Cleanup(func() { r.dp.Close() })
+	return r
+}
+
+// startAt runs a sidecar in front of whatever listens at socket.
+func startAt(t *testing.T, socket string) *rig {
+	t.Helper()
+	r := &rig{ca: newAuthority(t), tlsDir: t.TempDir(), socket: socket}
 	var cluster Cluster
 	r.api, cluster = newAPIServer(t)
 	r.ca.writeServing(t, r.tlsDir, service1)
-	r.socket = filepath.Join(t.TempDir(), "ctl.sock")
-	r.startPlane(t)
-	t.Cleanup(func() { r.dp.Close() })
 	ready := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
