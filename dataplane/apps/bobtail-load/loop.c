@@ -34,7 +34,8 @@ static void send_due(struct load_app *app)
     }
 }
 
-static void take_replies(struct load_app *app)
+// True when there may be more.
+static bool take_replies(struct load_app *app)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_io_event ev[EVENTS];
@@ -42,10 +43,11 @@ static void take_replies(struct load_app *app)
     for (unsigned i = 0; i < n; i++) {
         bt_client_rx(app->conn[pkts[i]->local].client, pkts[i]->t_rx_ns, pkts[i], &app->txq);
     }
-    n = app->io->ops->events(app->io, ev, EVENTS);
-    for (unsigned i = 0; i < n; i++) {
+    unsigned events = app->io->ops->events(app->io, ev, EVENTS);
+    for (unsigned i = 0; i < events; i++) {
         load_connections_unreachable(app, &ev[i]);
     }
+    return n == BT_IO_BATCH;
 }
 
 // Runs timers that are due and returns when to look again.
@@ -89,12 +91,14 @@ void load_loop(struct load_app *app)
     app->end_ns = app->measure_ns + app->opt.duration_ns;
     app->due_ns = now + gap(app);
     uint64_t until = app->due_ns;
+    unsigned full_turns = 0;
     while (!(app->stopping && app->outstanding == 0) && bt_stop_count() < 2) {
         uint64_t second = app->second_ns + SECOND;
         bt_io_wait(app->io, until < second ? until : second);
-        take_replies(app);
+        full_turns = take_replies(app) ? full_turns + 1 : 0;
         send_due(app);
-        until = tick(app);
+        // After a pause of ours, replies that are here already must not time out.
+        until = full_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app);
         bt_io_tx(app->io, &app->txq);
         look_around(app);
     }

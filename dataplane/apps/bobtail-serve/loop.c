@@ -81,13 +81,15 @@ static bool take_done(struct serve_worker *w)
     return false;
 }
 
-static void take_packets(struct serve_app *app)
+// True when there may be more.
+static bool take_packets(struct serve_app *app)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(app->io, BT_IO_ANY, pkts, BT_IO_BATCH);
     for (unsigned i = 0; i < n; i++) {
         bt_server_rx(app->worker[pkts[i]->local].server, pkts[i]->t_rx_ns, pkts[i], &app->txq);
     }
+    return n == BT_IO_BATCH;
 }
 
 // Runs what is due and returns when to look again.
@@ -176,15 +178,17 @@ void serve_loop(struct serve_app *app)
 {
     struct drain drain = {0};
     uint64_t until = 0;
+    unsigned full_turns = 0;
     while (!may_stop(app, &drain)) {
         bt_io_wait(app->io, until);
         bool short_of_buffers = false;
-        take_packets(app);
+        full_turns = take_packets(app) ? full_turns + 1 : 0;
         for (unsigned i = 0; i < app->opt.workers; i++) {
             short_of_buffers |= take_done(&app->worker[i]);
         }
         bt_mailbox_poll(&app->mailbox);
-        until = tick(app);
+        // After a pause the socket holds what the timers wait for: it goes first, within reason.
+        until = full_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app);
         bt_io_tx(app->io, &app->txq);
         uint64_t now = bt_io_now(app->io);
         if (short_of_buffers && until > now + RETRY_NS) {

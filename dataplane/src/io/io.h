@@ -22,6 +22,10 @@ struct bt_io;
 // More packets than this in one call only adds latency.
 #define BT_IO_BATCH 64u
 
+// A loop that was descheduled finds full batches; it takes up to so many of them before it runs
+// timers, because the packets in them are what the timers wait for.
+#define BT_IO_TURNS_BEFORE_TIMERS 16u
+
 // wait() argument: no timer is pending.
 #define BT_IO_FOREVER UINT64_MAX
 

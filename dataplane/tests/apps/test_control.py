@@ -149,8 +149,8 @@ class Control(Bed):
         c = wait_for("the generator listens", lambda: os.path.exists(self.path("load.sock")) and Ctl(self.path("load.sock")))
         self.controls.append(c)
         self.assertEqual(c.ask("hello")["role"], "load")
-        wait_for("it counts", lambda: c.counter("client_succeeded_total") > 50 or
-                 c.ask("histogram", name="latency", windowSeconds=10)["histogram"]["total"] > 50)
+        wait_for("it counts", lambda: c.counter("client_requests_ended_total", result="success") > 50)
+        self.assertGreater(c.ask("histogram", name="latency", windowSeconds=60)["histogram"]["total"], 50)
         self.assertEqual(c.apply({})["error"]["code"], "InvalidRequest")
         self.assertTrue(c.ask("leave")["ok"])
         result = self.finish_load(p)

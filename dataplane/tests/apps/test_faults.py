@@ -106,7 +106,7 @@ class Faults(Bed):
         self.start_server(1, "--config=" + document)
         self.start_server(2, "--config=" + document, keys="otherkeys")
         c = self.wait_joined("router-3", 2)
-        wait_for("bad tags are counted", lambda: c.counter("router_discarded_total", reason="bad_tag") > 3)
+        wait_for("bad tags are counted", lambda: c.counter("router_discarded_total", reason="TAG") > 3)
         joined = {m["address"] for m in c.state()["members"] if m["joined"]}
         self.assertEqual(joined, {ip(1)})
         self.assert_all_answered(self.load([3], 200, 1))
@@ -140,7 +140,7 @@ class Faults(Bed):
         result = self.finish_load(p)
         self.assertEqual((result["lost"], result["corrupt"]), (0, 0), result)
         self.assertGreater(self.ctl("router-2").counter("router_discarded_total"), 1000)
-        self.assertGreater(self.ctl("server-1").counter("server_discarded_total"), 1000)
+        self.assertGreater(self.ctl("server-1").counter("server_rejected_total"), 1000)
         self.wait_joined("router-2", 2)
 
 
