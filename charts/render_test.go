@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -199,5 +200,32 @@ func TestDeployment(t *testing.T) {
 	}
 	if want := "localhost/bobtail/operator:" + strings.TrimSpace(string(version)); c.Image != want {
 		t.Errorf("image %s, want %s: Chart.yaml and VERSION must agree", c.Image, want)
+	}
+}
+
+// The network policies of every RpcService let in pods with these labels
+// (OperatorLabels in operator/internal/render): without them no sidecar could
+// be read.
+func TestOperatorIsRecognised(t *testing.T) {
+	d := documents[appsv1.Deployment](t, template(t, "bobtail"), "Deployment")[0]
+	for key, want := range map[string]string{"app.kubernetes.io/name": "bobtail", "app.kubernetes.io/component": "operator"} {
+		if got := d.Spec.Template.Labels[key]; got != want {
+			t.Errorf("label %s is %q, want %q", key, got, want)
+		}
+	}
+	policy := documents[networkingv1.NetworkPolicy](t, template(t, "bobtail"), "NetworkPolicy")[0]
+	if policy.Spec.PodSelector.String() != d.Spec.Selector.String() {
+		t.Errorf("the policy selects %v, not the operator alone", policy.Spec.PodSelector)
+	}
+	allowed := map[int32]bool{}
+	for _, rule := range policy.Spec.Egress {
+		for _, port := range rule.Ports {
+			allowed[port.Port.IntVal] = true
+		}
+	}
+	for _, port := range []int32{443, 6443, 53, 9443} {
+		if !allowed[port] {
+			t.Errorf("the operator cannot reach port %d", port)
+		}
 	}
 }

@@ -169,3 +169,10 @@ func TestNoPolicySelectsClients(t *testing.T) {
 		}
 	}
 }
+
+// The chart labels the operator's pods so (TestOperatorIsRecognised in charts).
+func TestOperatorLabels(t *testing.T) {
+	if len(OperatorLabels) != 2 || OperatorLabels["app.kubernetes.io/name"] != "bobtail" || OperatorLabels["app.kubernetes.io/component"] != "operator" {
+		t.Errorf("labels %v: the chart must change with them", OperatorLabels)
+	}
+}

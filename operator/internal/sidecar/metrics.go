@@ -87,7 +87,7 @@ func (s *service) collectSelf(e *exposition) {
 
 func collectSamples(e *exposition, kind string, samples []dataplane.Sample) {
 	for _, c := range samples {
-		e.add(kind, "bobtail_"+metricName(c.Name), "Kept by the dataplane; see docs/operations.md.", c.Labels, c.Value)
+		e.add(kind, "bobtail_"+metricName(c.Name), "Kept by the dataplane; see docs/metrics.md.", c.Labels, c.Value)
 	}
 }
 

@@ -161,7 +161,7 @@ func ownedBy(o metav1.Object, s *v1alpha1.RpcService) bool {
 }
 
 // polls bounds how many sidecars are read at a time.
-const polls = 16
+const polls = 32
 
 // poll reads the sidecars of all pods that could answer.
 func (r *Reconciler) poll(ctx context.Context, s *snapshot) {
