@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public header over real loopback sockets: endpoints in one thread, then
+// the paper's calls with one worker thread. Linked against the shared library,
+// so it also shows that nothing but r2p2_* is needed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bobtail/r2p2.h"
+
+#define PORT 19480
+
+struct outcome {
+    struct r2p2_endpoint *ep; // NULL: the paper's calls
+    int successes, errors, timeouts, code;
+    size_t bytes;
+    int damaged;
+};
+
+static void take_reply(r2p2_handle_t handle, void *arg, struct iovec *iov, int iovcnt)
+{
+    struct outcome *o = arg;
+    o->bytes = 0;
+    for (int i = 0; i < iovcnt; i++)
+        for (size_t k = 0; k < iov[i].iov_len; k++)
+            o->damaged += ((uint8_t *)iov[i].iov_base)[k] != (uint8_t)(o->bytes++ * 7);
+    o->successes++;
+    int err = o->ep ? r2p2_endpoint_recv_resp_done(o->ep, handle) : r2p2_recv_resp_done(handle);
+    assert_int_equal(err, 0);
+    err = o->ep ? r2p2_endpoint_recv_resp_done(o->ep, handle) : r2p2_recv_resp_done(handle);
+    assert_int_equal(err, R2P2_ERR_BAD_ARGUMENT);
+}
+
+static void take_error(void *arg, int err)
+{
+    ((struct outcome *)arg)->errors++;
+    ((struct outcome *)arg)->code = err;
+}
+
+static void take_timeout(void *arg)
+{
+    ((struct outcome *)arg)->timeouts++;
+}
+
+static struct r2p2_ctx context(struct outcome *o, const char *to)
+{
+    return (struct r2p2_ctx){.success_cb = take_reply, .error_cb = take_error, .timeout_cb = take_timeout, .arg = o,
+                             .timeout = 3000000, .destination_text = to};
+}
+
+static int ended(const struct outcome *o)
+{
+    return o->successes + o->errors + o->timeouts;
+}
+
+struct echo {
+    struct r2p2_endpoint *ep;
+    int admit;
+};
+
+static void echo_back(void *arg, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
+{
+    struct echo *e = arg;
+    assert_int_equal(r2p2_endpoint_send_response(e->ep, handle, iov, iovcnt), 0);
+    assert_int_equal(r2p2_endpoint_send_response(e->ep, handle, iov, iovcnt), R2P2_ERR_BAD_ARGUMENT);
+}
+
+static int admit(void *arg)
+{
+    return ((struct echo *)arg)->admit;
+}
+
+static void drive(struct r2p2_endpoint *a, struct r2p2_endpoint *b, const struct outcome *o)
+{
+    for (int i = 0; i < 2000000 && !ended(o); i++) {
+        r2p2_endpoint_poll(a);
+        r2p2_endpoint_poll(b);
+    }
+    assert_int_equal(ended(o), 1);
+}
+
+static void endpoints_echo_every_size(void **state)
+{
+    (void)state;
+    static uint8_t body[300000];
+    static const size_t sizes[] = {0, 8, 1432, 1433, 1464, 1465, 16384, sizeof body};
+    char err[256];
+    struct echo e = {.admit = 1};
+    struct r2p2_endpoint_ops ops = {echo_back, admit, &e};
+    struct r2p2_config scfg = {.size = sizeof scfg, .port = PORT}, ccfg = {.size = sizeof ccfg};
+    e.ep = r2p2_endpoint_open(&scfg, &ops, err, sizeof err);
+    if (!e.ep)
+        fail_msg("%s", err);
+    struct outcome o = {.ep = r2p2_endpoint_open(&ccfg, NULL, err, sizeof err)};
+    assert_non_null(o.ep);
+    for (size_t i = 0; i < sizeof body; i++)
+        body[i] = (uint8_t)(i * 7);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct r2p2_endpoint *ep = o.ep;
+        o = (struct outcome){.ep = ep};
+        struct r2p2_ctx ctx = context(&o, "127.0.0.1:19480");
+        struct iovec iov = {body, sizes[i]};
+        assert_int_equal(r2p2_endpoint_send_req(ep, &iov, 1, &ctx), 0);
+        drive(ep, e.ep, &o);
+        assert_int_equal(o.successes, 1);
+        assert_int_equal(o.bytes, sizes[i]);
+        assert_int_equal(o.damaged, 0);
+    }
+    struct r2p2_endpoint *ep = o.ep;
+    e.admit = 0;
+    o = (struct outcome){.ep = ep};
+    struct r2p2_host_tuple to = {0x7f000001, PORT};
+    struct r2p2_ctx ctx = context(&o, NULL);
+    ctx.destination = &to;
+    struct iovec iov = {body, 8};
+    assert_int_equal(r2p2_endpoint_send_req(ep, &iov, 1, &ctx), 0);
+    drive(ep, e.ep, &o);
+    assert_int_equal(o.code, R2P2_ERR_DROPPED);
+    o = (struct outcome){.ep = ep};
+    assert_int_equal(r2p2_endpoint_send_req(ep, &iov, 1, &ctx), 0);
+    r2p2_endpoint_close(ep); // the one outstanding ends
+    assert_int_equal(o.code, R2P2_ERR_CANCELLED);
+    r2p2_endpoint_close(e.ep);
+}
+
+static void mistakes_are_explained(void **state)
+{
+    (void)state;
+    char err[256];
+    struct echo e = {0};
+    struct r2p2_endpoint_ops ops = {echo_back, NULL, &e};
+    struct r2p2_config bad[] = {
+        {.size = sizeof *bad, .address = "nowhere"},
+        {.size = sizeof *bad, .routers = "10.0.0.1:8000,x"},
+        {.size = sizeof *bad, .port = PORT, .queue_depth = 65},
+        {.size = sizeof *bad, .address = "192.0.2.77"}, // not ours
+    };
+    static const char *const word[] = {"address", "routers", "queue_depth", "192.0.2.77"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(r2p2_endpoint_open(&bad[i], &ops, err, sizeof err));
+        if (!strstr(err, word[i]))
+            fail_msg("\"%s\" does not name %s", err, word[i]);
+    }
+    struct r2p2_config no_callback = {.size = sizeof no_callback, .port = PORT};
+    assert_null(r2p2_endpoint_open(&no_callback, NULL, err, sizeof err));
+    struct r2p2_ctx ctx = {0};
+    assert_int_equal(r2p2_send_req(NULL, 0, &ctx), R2P2_ERR_NOT_READY);
+    assert_int_equal(r2p2_poll(), R2P2_ERR_NOT_READY);
+    assert_int_equal(r2p2_init(70000), R2P2_ERR_BAD_ARGUMENT);
+}
+
+static atomic_int ready, stop;
+
+static void worker_echo(r2p2_handle_t handle, struct iovec *iov, int iovcnt)
+{
+    r2p2_send_response(handle, iov, iovcnt);
+}
+
+static void *worker(void *arg)
+{
+    int core = *(int *)arg;
+    int err = r2p2_init_per_core(core, 2);
+    atomic_fetch_add(&ready, err ? 100 : 1);
+    while (!atomic_load(&stop))
+        r2p2_poll();
+    r2p2_exit_per_core();
+    return NULL;
+}
+
+static void paper_calls_with_two_worker_threads(void **state)
+{
+    (void)state;
+    pthread_t thread[2];
+    int core[2] = {0, 1};
+    struct outcome o = {0};
+    r2p2_set_recv_cb(worker_echo);
+    assert_int_equal(r2p2_init(PORT), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, worker, &core[i]), 0);
+    while (atomic_load(&ready) < 2)
+        ;
+    assert_int_equal(atomic_load(&ready), 2);
+    assert_int_equal(r2p2_init(0), 0); // this thread is a client only
+    if (r2p2_init_per_core(0, 1))
+        fail_msg("%s", r2p2_init_error());
+    for (int i = 0; i < 200; i++) {
+        uint8_t body[64];
+        for (size_t k = 0; k < sizeof body; k++)
+            body[k] = (uint8_t)(k * 7);
+        struct r2p2_ctx ctx = context(&o, i % 2 ? "127.0.0.1:19480" : "127.0.0.1:19481");
+        struct iovec iov = {body, sizeof body};
+        assert_int_equal(r2p2_send_req(&iov, 1, &ctx), 0);
+        while (ended(&o) <= i)
+            r2p2_poll();
+    }
+    assert_int_equal(o.successes, 200);
+    assert_int_equal(o.damaged, 0);
+    atomic_store(&stop, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    r2p2_exit_per_core();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(endpoints_echo_every_size),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(paper_calls_with_two_worker_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
