@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -110,7 +111,8 @@ func TestManyOutstanding(t *testing.T) {
 // what each failure is called, and that it comes once.
 func TestFailures(t *testing.T) {
 	release := make(chan struct{})
-	s := newServer(t, ServerConfig{Workers: 1, Handler: HandlerFunc(func(ctx context.Context, r *ServerRequest) ([]byte, error) {
+	var log bytes.Buffer
+	s := newServer(t, ServerConfig{Workers: 1, Log: slog.New(slog.NewTextHandler(&log, nil)), Handler: HandlerFunc(func(ctx context.Context, r *ServerRequest) ([]byte, error) {
 		switch string(r.Payload) {
 		case "drop":
 			return nil, ErrDrop
@@ -134,6 +136,9 @@ func TestFailures(t *testing.T) {
 		if _, err := c.Call(t.Context(), []byte(step.payload)); !errors.Is(err, step.want) {
 			t.Errorf("%s: %v, want %v", step.payload, err, step.want)
 		}
+	}
+	if !strings.Contains(log.String(), "handler panicked") || !strings.Contains(log.String(), "pair_test.go") {
+		t.Errorf("a panic must be told with its stack: %s", log.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f := c.Go(ctx, &Request{Payload: []byte("wait"), Timeout: time.Minute})

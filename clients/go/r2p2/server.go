@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -92,6 +93,8 @@ type ServerConfig struct {
 	MTU int
 	// Profile of the device decides the timers; default Kernel.
 	Profile Profile
+	// Log gets the panics of handlers; default slog.Default.
+	Log *slog.Logger
 }
 
 func (c ServerConfig) withDefaults() (ServerConfig, error) {
@@ -102,6 +105,9 @@ func (c ServerConfig) withDefaults() (ServerConfig, error) {
 	setDefault(&c.MaxPending, 4096)
 	setDefault(&c.MTU, wire.MTU)
 	setDefault(&c.Profile, Kernel)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
 	c.Address = c.Address.Unmap()
 	switch {
 	case !c.Address.IsValid() || c.Address.IsUnspecified() || c.Address.IsMulticast():

@@ -3,10 +3,10 @@
 package r2p2
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -183,7 +183,7 @@ func (w *worker) execute(p *serverPair) {
 		r.Router = p.router.Request
 	}
 	handed := time.Now()
-	reply, err := call(s.ctx, s.cfg.Handler, r)
+	reply, err := s.call(r)
 	if s.ctx.Err() != nil {
 		return // closed: nobody is owed anything any more
 	}
@@ -204,13 +204,14 @@ var errPanic = errors.New("r2p2: handler panicked")
 
 // call runs the handler. A panic costs its own request only: the client times
 // out, because whether the request had an effect is unknown.
-func call(ctx context.Context, h Handler, r *ServerRequest) (reply []byte, err error) {
+func (s *Server) call(r *ServerRequest) (reply []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
+			s.cfg.Log.Error("r2p2: handler panicked", "panic", v, "client", r.Client, "stack", string(debug.Stack()))
 			reply, err = nil, errPanic
 		}
 	}()
-	return h.ServeR2P2(ctx, r)
+	return s.cfg.Handler.ServeR2P2(s.ctx, r)
 }
 
 // refuse ends a pair without a reply. tell: with a DROP, which promises that

@@ -191,7 +191,7 @@ func (p *plane) State() ctl.State {
 func (p *plane) Counters() ctl.Counters {
 	return ctl.Counters{
 		Counters: []ctl.Sample{{Name: "router_dropped_total", Labels: map[string]string{"reason": `queue"full`}, Value: 3}},
-		Gauges:   []ctl.Sample{{Name: "router.pairs", Value: 7}},
+		Gauges:   []ctl.Sample{{Name: "router.pairs", Value: 7}, {Name: "router_oldest_held_nanoseconds", Value: 1.5e9}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -85,20 +86,21 @@ func (s *service) collectSelf(e *exposition) {
 	e.add("counter", "bobtail_config_watch_failures_total", "Rounds in which the ConfigMap could not be read.", nil, float64(s.watchFailures.Load()))
 }
 
+// collectSamples passes on what the dataplane keeps; times become seconds, the
+// unit of everything in Prometheus.
 func collectSamples(e *exposition, kind string, samples []dataplane.Sample) {
 	for _, c := range samples {
-		e.add(kind, "bobtail_"+metricName(c.Name), "Kept by the dataplane; see docs/metrics.md.", c.Labels, c.Value)
+		name, value := "bobtail_"+metricName(c.Name), c.Value
+		if stem, ok := strings.CutSuffix(name, "_nanoseconds"); ok {
+			name, value = stem+"_seconds", value/1e9
+		}
+		e.add(kind, name, "Kept by the dataplane; see docs/metrics.md.", c.Labels, value)
 	}
 }
 
 // collectState exposes what R-128 asks of every worker a router knows.
 func collectState(e *exposition, s *dataplane.State) {
-	e.add("gauge", "bobtail_draining", "1 while the dataplane drains.", nil, bit(s.Draining))
 	e.add("gauge", "bobtail_uptime_seconds", "Age of the dataplane process.", nil, s.UptimeSeconds)
-	if s.Queue != nil {
-		e.add("gauge", "bobtail_queue_held", "Requests in the central queue.", nil, float64(s.Queue.Held))
-		e.add("gauge", "bobtail_queue_limit", "Bound of the central queue.", nil, float64(s.Queue.Limit))
-	}
 	for _, r := range s.Routers {
 		if r.HeardMillisecondsAgo >= 0 {
 			e.add("gauge", "bobtail_router_heard_seconds", "Time since the server last heard a router.",

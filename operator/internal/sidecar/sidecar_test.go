@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -361,6 +362,30 @@ func status(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
+// Every metric of the sidecar's own stands in the page about them.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.FromSlash("../../../docs/metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t)
+	one, hash := content(t, 3)
+	r.api.set(one)
+	eventually(t, "configuration", r.runs(hash))
+	r.plane.set(func(p *plane) { p.second, p.slices = 100, map[uint64]int{100: 3} })
+	eventually(t, "histogram", func() bool { return strings.Contains(r.scrape(t), "bobtail_latency_seconds_count") })
+	for line := range strings.Lines(r.scrape(t)) {
+		name, isType := strings.CutPrefix(line, "# TYPE ")
+		if !isType {
+			continue
+		}
+		name, _, _ = strings.Cut(name, " ")
+		if kept := strings.HasPrefix(name, "bobtail_router_"); !kept && !strings.Contains(string(page), name) {
+			t.Errorf("docs/metrics.md does not name %s", name)
+		}
+	}
+}
+
 // The text must be what Prometheus' own parser takes, R-128's figures included.
 func TestMetrics(t *testing.T) {
 	r := start(t)
@@ -378,7 +403,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"bobtail_dataplane_up": 1, "bobtail_config_applied_generation": 3, "bobtail_worker_outstanding": 2, "bobtail_worker_credits": 3,
-		"bobtail_worker_feedback_age_seconds": 0.004, "bobtail_queue_held": 2, "bobtail_router_pairs": 7,
+		"bobtail_worker_feedback_age_seconds": 0.004, "bobtail_router_pairs": 7, "bobtail_router_oldest_held_seconds": 1.5,
 	} {
 		f := families[name]
 		if f == nil || f.GetMetric()[0].GetGauge().GetValue() != want {

@@ -208,6 +208,7 @@ func (d *service) Counters() Counters {
 	out := Counters{Counters: []Sample{}, Gauges: []Sample{
 		{Name: "server_backlog", Value: float64(d.server.Backlog())},
 		{Name: "server_workers", Value: float64(len(d.server.Addrs()))},
+		{Name: "server_draining", Value: bit(d.server.Leaving())},
 	}}
 	for _, c := range d.server.Counters() {
 		s := Sample{Name: c.Name, Value: float64(c.Count)}
@@ -217,6 +218,13 @@ func (d *service) Counters() Counters {
 		out.Counters = append(out.Counters, s)
 	}
 	return out
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (d *service) Histogram(name string, windowSeconds int, endSecond uint64) (Histogram, error) {
