@@ -129,9 +129,9 @@ func decideReady(s *snapshot, accepted, programmed verdict) verdict {
 	case want == 0:
 		return verdict{reason: v1alpha1.ReasonScaledToZero, message: "`spec.replicas` is 0"}
 	case readyWorkers < wantWorkers:
-		return verdict{reason: v1alpha1.ReasonWorkersNotReady, message: serving}
+		return verdict{reason: v1alpha1.ReasonWorkersNotReady, message: because(serving, s.serverDeployment, s.servers)}
 	case render.HasRouter(s.service) && countReady(s.routers) < int(s.service.Spec.Router.Replicas):
-		return verdict{reason: v1alpha1.ReasonRoutersNotReady, message: serving}
+		return verdict{reason: v1alpha1.ReasonRoutersNotReady, message: because(serving, s.routerDeployment, s.routers)}
 	case !programmed.ok:
 		return verdict{reason: v1alpha1.ReasonNotProgrammed, message: serving + "; " + programmed.message}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,9 @@ type snapshot struct {
 
 	// servers and routers are the pods of the service, sorted by age.
 	servers, routers []*corev1.Pod
+
+	// serverDeployment and routerDeployment are nil until they exist.
+	serverDeployment, routerDeployment *appsv1.Deployment
 
 	// states holds what the sidecar of each running pod answered, by pod name.
 	states map[string]answer
@@ -77,16 +81,34 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, w
 	if s.tls, err = r.secret(ctx, s, render.TLSName(service)); err != nil {
 		return nil, err
 	}
-	cm := &corev1.ConfigMap{}
-	err = r.Client.Get(ctx, types.NamespacedName{Namespace: service.Namespace, Name: render.ConfigMapName(service)}, cm)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", render.ConfigMapName(service), err)
-	}
-	if err == nil && ownedBy(cm, service) {
-		s.configMap = cm
+	if err := r.gatherOwned(ctx, s); err != nil {
+		return nil, err
 	}
 	r.poll(ctx, s)
 	return s, nil
+}
+
+// gatherOwned reads the objects of the service whose state matters.
+func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
+	cm, server, router := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}
+	for _, o := range []struct {
+		name string
+		into client.Object
+		keep func()
+	}{
+		{render.ConfigMapName(s.service), cm, func() { s.configMap = cm }},
+		{render.ServerName(s.service), server, func() { s.serverDeployment = server }},
+		{render.RouterName(s.service), router, func() { s.routerDeployment = router }},
+	} {
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: o.name}, o.into)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read %T %s: %w", o.into, o.name, err)
+		}
+		if err == nil && ownedBy(o.into, s.service) {
+			o.keep()
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) gatherPods(ctx context.Context, s *snapshot) error {
