@@ -52,6 +52,23 @@ func dial(t *testing.T, c ClientConfig, to ...netip.AddrPort) *Client {
 	return client
 }
 
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 func total(cs []Counter, name, value string) (n uint64) {
 	for _, c := range cs {
 		if c.Name == name && (value == "" || c.Value == value) {
@@ -111,7 +128,7 @@ func TestManyOutstanding(t *testing.T) {
 // what each failure is called, and that it comes once.
 func TestFailures(t *testing.T) {
 	release := make(chan struct{})
-	var log bytes.Buffer
+	var log lockedBuffer
 	s := newServer(t, ServerConfig{Workers: 1, Log: slog.New(slog.NewTextHandler(&log, nil)), Handler: HandlerFunc(func(ctx context.Context, r *ServerRequest) ([]byte, error) {
 		switch string(r.Payload) {
 		case "drop":
