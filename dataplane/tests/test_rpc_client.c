@@ -73,7 +73,7 @@ static void r10_no_free_id_is_an_error_not_a_reuse(void **state)
     (void)state;
     lab_init(&lab, 2);
     lab.ccfg.max_pending = 8;
-    lab.ccfg.timers.quarantine_ns = 1000 * SEC;
+    lab.ccfg.timers.quarantine_ns = 1000 * SEC; // the id space runs dry
     lab.spy = spy_ids;
     lab_start(&lab);
     id_count = 0;

@@ -443,6 +443,8 @@ static void r54_client_control(void **state)
         packet(BT_DROP, 1, F | L, not_droppable[i], 1, 4, 'D');
         expect(&d, "DROP", &lab.saddr, BT_M19);
     }
+    packet(BT_DROP, 1, F | L, id.sending, 1, 4, 'D');
+    expect(&d, "DROP from another server than the REQRDY's", &other, BT_M19);
     const uint16_t no_train[] = {id.sent, id.replying, id.answered, id.timed_out};
     for (size_t i = 0; i < 4; i++) {
         sack(no_train[i], 0, 1, 1, 1);

@@ -12,9 +12,7 @@ enum { TIMER_DEADLINE, TIMER_REPAIR };
 
 static bool valid(const struct bt_client_cfg *cfg, struct bt_port *port)
 {
-    const struct bt_rpc_timers *t = &cfg->timers;
-    return cfg->max_pending > 0 && cfg->max_pending < 65536 && t->rto_ns > 0 && t->gc_ns > 0 && t->burst > 0 &&
-           t->burst_gap_ns > 0 && t->sack_rounds < 16 && cfg->ops.success && cfg->ops.timeout && cfg->ops.error &&
+    return cfg->max_pending > 0 && cfg->max_pending < 65536 && bt_rpc_timers_valid(&cfg->timers) && cfg->ops.success && cfg->ops.timeout && cfg->ops.error &&
            bt_port_init(port, cfg->pool, &cfg->local, cfg->local_index, cfg->mtu, cfg->max_message);
 }
 

@@ -153,6 +153,9 @@ static enum bt_mcase on_drop(struct bt_client *c, struct arrival *a)
     struct bt_call *call = bt_client_find(c, a->h.req_id);
     if (!call || call->state == BT_CALL_REPLYING)
         return BT_M19;
+    // Once a server confirmed, only that server may still refuse.
+    if (call->peer_known && !bt_addr_eq(&call->peer, &a->pkt->src))
+        return BT_M19;
     bt_client_fail(c, call, BT_RPC_DROPPED);
     return BT_M_OK;
 }

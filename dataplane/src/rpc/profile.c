@@ -20,3 +20,14 @@ struct bt_rpc_timers bt_rpc_timers_for(enum bt_device_profile profile)
         .sack_rounds = 3,
     };
 }
+
+static bool sane(uint64_t ns)
+{
+    return ns > 0 && ns <= 3600ull * 1000 * MS;
+}
+
+bool bt_rpc_timers_valid(const struct bt_rpc_timers *t)
+{
+    return sane(t->rto_ns) && sane(t->gc_ns) && sane(t->quarantine_ns) && sane(t->feedback_period_ns) &&
+           sane(t->router_heard_ns) && sane(t->burst_gap_ns) && t->burst > 0 && t->sack_rounds < 16;
+}

@@ -11,8 +11,7 @@ static bool valid(const struct bt_server_cfg *cfg, struct bt_port *port)
 {
     const struct bt_rpc_timers *t = &cfg->timers;
     return cfg->n >= 1 && cfg->n <= 64 && cfg->max_pending > 0 && cfg->max_pending < (1u << 24) &&
-           cfg->max_done > 0 && cfg->max_done < (1u << 24) && t->rto_ns > 0 && t->gc_ns > 0 && t->burst > 0 &&
-           t->burst_gap_ns > 0 && t->feedback_period_ns > 0 && t->sack_rounds < 16 && cfg->ops.on_request &&
+           cfg->max_done > 0 && cfg->max_done < (1u << 24) && bt_rpc_timers_valid(t) && cfg->ops.on_request &&
            bt_port_init(port, cfg->pool, &cfg->local, cfg->local_index, cfg->mtu, cfg->max_message);
 }
 
@@ -203,9 +202,12 @@ uint64_t bt_server_next(const struct bt_server *s)
     return bt_wheel_next(&s->wheel);
 }
 
-void bt_server_set_timers(struct bt_server *s, const struct bt_rpc_timers *timers)
+int bt_server_set_timers(struct bt_server *s, const struct bt_rpc_timers *timers)
 {
+    if (!bt_rpc_timers_valid(timers))
+        return BT_RPC_BAD_ARGUMENT;
     s->cfg.timers = *timers;
+    return 0;
 }
 
 uint32_t bt_server_backlog(const struct bt_server *s)

@@ -130,7 +130,8 @@ int bt_server_set_routers(struct bt_server *s, uint64_t now_ns, const struct bt_
 void bt_server_set_keys(struct bt_server *s, const struct bt_keyring *keys);
 // n 1…64, or 0: send nothing (not ready). Told to every router at once.
 void bt_server_set_n(struct bt_server *s, uint64_t now_ns, uint16_t n, struct bt_txq *txq);
-void bt_server_set_timers(struct bt_server *s, const struct bt_rpc_timers *timers);
+// From the next time each timer is set. 0 or BT_RPC_BAD_ARGUMENT.
+int bt_server_set_timers(struct bt_server *s, const struct bt_rpc_timers *timers);
 
 // LEAVE to every router, repeated with each FEEDBACK; requests that still come
 // are served. join takes it back.
