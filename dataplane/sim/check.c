@@ -29,6 +29,7 @@ void sim_ledger_init(struct sim_world *w)
     if (l->credit == NULL || l->last_arrival == NULL) abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;         /* */
+    l->margin_ns = sriov ? 30 * MS : 300 * MS;       /* three periodic FEEDBACKs */
     l->quarantine_ns = sriov ? 16 * MS : 800 * MS;    /* 2 × 4 RTO */
 }
 
@@ -71,7 +72,7 @@ static void excuse(struct sim_world *w, struct sim_credit *c, uint64_t until)
 void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server)
 {
     struct sim_credit *c = credit_of(w, router, server);
-    excuse(w, c, w->agenda.now + 2 * w->ledger.t_loss_ns + 150 * MS);
+    excuse(w, c, w->agenda.now + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
     c->received = c->served = 0;
     c->left = false;
 }
@@ -126,7 +127,7 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
     uint32_t server = (out ? to : from) - w->net.first[SIM_SERVER];
     if (out && sim_packet_of(p) == SIM_PKT_REQ0) note_forward(w, router, server, p, arrives_ns);
     if (arrives_ns != UINT64_MAX && (p->mark & SIM_MARK_LATE) != 0) {
-        excuse(w, credit_of(w, router, server), arrives_ns + w->ledger.t_loss_ns + 150 * MS);
+        excuse(w, credit_of(w, router, server), arrives_ns + w->ledger.t_loss_ns + w->ledger.margin_ns);
     }
 }
 

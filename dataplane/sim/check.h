@@ -54,7 +54,7 @@ struct sim_ledger {
     struct sim_credit *credit; /* routers × workers */
     uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
     bool bad_packet;           /* what a node reads now is corrupted or malformed and says nothing */
-    uint64_t t_loss_ns, quarantine_ns;
+    uint64_t t_loss_ns, margin_ns, quarantine_ns;
 };
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
