@@ -171,7 +171,10 @@ func TestCClientCRouterGoServer(t *testing.T) {
 	small.lossless(t)
 	large := runLoad(t, target, "--rate=50", "--duration=1s", "--timeout=5s", "--verify", "--request-bytes=20000")
 	large.lossless(t)
-	settled(t, r, small.Offered+large.Offered)
+	legacy := runLoad(t, target, "--rate=200", "--duration=1s", "--timeout=5s", "--verify", "--legacy")
+	legacy.lossless(t)
+	all := small.Offered + large.Offered + legacy.Offered
+	settled(t, r, all)
 	for i := range 4 {
 		if st := s.Routers(i); len(st) != 1 || st[0].Received == 0 || st[0].Received != st[0].Served {
 			t.Errorf("worker %d: %+v (R-38)", i, st)
@@ -182,8 +185,8 @@ func TestCClientCRouterGoServer(t *testing.T) {
 	}
 	var h ctl.Histogram
 	ask(t, r.conn, `{"v":1,"op":"histogram","name":"latency","windowSeconds":30}`, &h)
-	if !h.OK || h.Histogram.Total() != small.Offered+large.Offered || h.Histogram.Inf() != 0 || h.Requests != h.Histogram.Total() {
-		t.Errorf("router's histogram: %d values of %d requests (%v)", h.Histogram.Total(), small.Offered+large.Offered, h.Error)
+	if !h.OK || h.Histogram.Total() != all || h.Histogram.Inf() != 0 || h.Requests != h.Histogram.Total() {
+		t.Errorf("router's histogram: %d values of %d requests (%v)", h.Histogram.Total(), all, h.Error)
 	}
 	compare(t, h.Histogram, small.Histogram)
 	secondBySecond(t, r, &h)
