@@ -144,7 +144,7 @@ func Run(ctx context.Context, o Options) error {
 	metrics := &http.Server{Handler: s.metricsHandler()}
 	w := &watcher{
 		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },
-		minWait: time.Second, maxWait: 30 * time.Second,
+		minWait: time.Second, maxWait: 10 * time.Second,
 	}
 	return s.serve(ctx, o, read, metrics, w.run, s.applier.run, s.latency.run)
 }
@@ -179,7 +179,7 @@ func (s *service) serve(ctx context.Context, o Options, read, metrics *http.Serv
 	if o.Ready != nil {
 		o.Ready(readOn.Addr(), metricsOn.Addr())
 	}
-	o.Log.Info("sidecar started", "version", Version(), "read", readOn.Addr(), "metrics", metricsOn.Addr(),
+	o.Log.Info("sidecar started", "version", Version(), "read", readOn.Addr().String(), "metrics", metricsOn.Addr().String(),
 		"configMap", o.Namespace+"/"+o.Name, "pid", os.Getpid())
 	<-ctx.Done()
 	end, done := context.WithTimeout(context.Background(), shutdownTime)

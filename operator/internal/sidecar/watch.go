@@ -44,7 +44,7 @@ func (w *watcher) run(ctx context.Context) {
 			wait = w.minWait
 		} else {
 			w.failed()
-			w.log.Warn("ConfigMap not readable, the dataplane keeps what it has", "error", err, "retry", wait)
+			w.log.Warn("ConfigMap not readable, the dataplane keeps what it has", "error", err, "retryIn", wait.String())
 		}
 		// Half of the wait is random, so that a thousand sidecars do not
 		// return to a restarted API server in one instant.
