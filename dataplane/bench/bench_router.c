@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a decision and a FEEDBACK cost, without packets and with them, at load 0.95 and JBSQ(3). Run under callgrind with
-// --toggle-collect=one_decision (or one_credit, one_packet_pair) to count instructions; alone it prints ns per pair.
+// What a decision and a FEEDBACK cost, without packets and with them, at load 0.95 and JBSQ(3). Alone it prints ns per
+// pair; under callgrind with --toggle-collect=one_decision (or one_credit, one_packet_pair) instructions are counted.
 //   bench_router WORKERS [PAIRS]
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of the whole router: the input is a story of configurations, requests, FEEDBACK (honest and raw) and time;
-// after every sentence the router's invariants are checked. tests/router/test_faults.c tells it random stories.
+// Fuzz target of the whole router: the input is a story of configurations, requests, FEEDBACK (honest and raw) and
+// time; after every sentence the router's invariants are checked. tests/router/test_faults.c tells random stories.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,8 +79,8 @@ static void setting(struct story *s)
     }
 }
 
-static struct bt_pkt *packet(struct story *s, const struct bt_addr *from, const struct bt_addr *to, const uint8_t *bytes,
-                             size_t len)
+static struct bt_pkt *packet(struct story *s, const struct bt_addr *from, const struct bt_addr *to,
+                             const uint8_t *bytes, size_t len)
 {
     struct bt_pkt *pkt = bt_pool_get(s->pool);
     CHECK(pkt != NULL);

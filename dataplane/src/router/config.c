@@ -44,7 +44,7 @@ static bool judge_numbers(const struct bt_router_config *c, struct bt_router_ref
         return refused(why, "service.holdBack", "packets and microseconds must both be 0 or both positive");
     }
     if (c->hold_back_packets != 0 && c->policy != BT_ROUTER_JBSQ) {
-        return refused(why, "service.holdBack", "has an effect with policy JBSQ only; set packets and microseconds to 0");
+        return refused(why, "service.holdBack", "needs policy JBSQ; set packets and microseconds to 0");
     }
     if (c->max_payload != 0 && (c->max_payload < PAYLOAD_MIN || c->max_payload > PAYLOAD_MAX)) {
         return refused(why, "maxPayload", "must be 0 or 78..65507 bytes");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define SLIDE_ROOM 16u /* levels left free below the minimum when the window moves, so that it does not move back soon */
+#define SLIDE_ROOM 16u /* levels left free below the minimum when the window moves: it shall not move back soon */
 
 static uint32_t words_for(uint32_t workers)
 {

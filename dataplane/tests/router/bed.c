@@ -19,7 +19,8 @@ void bed_defaults(struct bed *b, uint32_t k, uint32_t n)
     }
     b->config = (struct bt_router_config){
         .policy = BT_ROUTER_JBSQ, .forwarding = BT_FORWARD_ENCAPSULATED, .device = BT_DEVICE_KERNEL, .depth = n,
-        .central_limit = 128, .max_queue_ns = SEC, .request_timeout_ns = 10 * SEC, .members = b->members, .members_n = k,
+        .central_limit = 128, .max_queue_ns = SEC, .request_timeout_ns = 10 * SEC, .members = b->members,
+            .members_n = k,
     };
 }
 
@@ -74,8 +75,8 @@ void bed_use_keys(struct bed *b)
     b->config.keys = &b->keys;
 }
 
-static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const struct bt_addr *to, const uint8_t *bytes,
-                             size_t len)
+static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const struct bt_addr *to,
+                             const uint8_t *bytes, size_t len)
 {
     struct bt_pkt *pkt = bt_pool_get(b->pool);
     assert_non_null(pkt);

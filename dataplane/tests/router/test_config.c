@@ -101,7 +101,8 @@ static void r107_members_that_stay_keep_counters_and_removed_ones_drain(void **s
     assert_true(bt_addr_eq(&row.addr, &b.members[3]));
     assert_false(bed_row(&b, 2).joined);
     /* a removed worker may finish, and gets nothing new though it asks */
-    bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
+    bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1,
+        .flags = BT_FEEDBACK_JOIN});
     bed_send(&b, 20);
     assert_int_equal(bed_take(&b), -1);
     bed_tick(&b, 200 * MS);

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets in and out: malformed requests, and what a forwarded one looks like.
+#include <string.h>
+
+#include "router/bed.h"
+
+struct bad {
+    const char *what;
+    enum bt_mcase m;
+    uint8_t bytes[80];
+    size_t len;
+};
+
+static const struct bad bad_requests[] = {
+    {"empty", BT_M1, {0}, 0},
+    {"short", BT_M1, {0xcc, 8, 0, 0xc0, 0, 1, 0}, 7},
+    {"magic", BT_M2, {0xcd, 8, 0, 0xc0, 0, 1, 0, 1}, 8},
+    {"header size below 8", BT_M3, {0xcc, 7, 0, 0xc0, 0, 1, 0, 1}, 8},
+    {"header beyond packet", BT_M3, {0xcc, 12, 0, 0xc0, 0, 1, 0, 1}, 8},
+    {"REPLY", BT_M5, {0xcc, 8, 0x10, 0xc0, 0, 1, 0, 1}, 8},
+    {"FEEDBACK at the request port", BT_M5, {0xcc, 8, 0x20, 0xc0, 0, 1, 0, 1}, 8},
+    {"DROP", BT_M5, {0xcc, 8, 0x41, 0xc0, 0, 1, 0, 1}, 8},
+    {"SACK", BT_M5, {0xcc, 8, 0x80, 0xc0, 0, 1, 0, 1}, 8},
+    {"Raft", BT_M26, {0xcc, 8, 0x50, 0xc0, 0, 1, 0, 1}, 8},
+    {"reserved type", BT_M5, {0xcc, 8, 0xf0, 0xc0, 0, 1, 0, 1}, 8},
+    {"count 0", BT_M7, {0xcc, 8, 0, 0xc0, 0, 1, 0, 0}, 8},
+    {"F|L with count 2", BT_M8, {0xcc, 8, 0, 0xc0, 0, 1, 0, 2}, 8},
+    {"F with count 1", BT_M8, {0xcc, 8, 0, 0x80, 0, 1, 0, 1}, 8},
+    {"REQ0 index on REQn", BT_M9, {0xcc, 8, 0, 0x00, 0, 1, 0, 0}, 8},
+    {"REQn", BT_M5, {0xcc, 8, 0, 0x00, 0, 1, 0, 1}, 8},
+    {"last REQn", BT_M5, {0xcc, 8, 0, 0x40, 0, 1, 0, 1}, 8},
+    {"odd header size", BT_M_OPT_SIZE, {0xcc, 10, 0, 0xc0, 0, 1, 0, 1, 0, 0}, 10},
+    {"option beyond header", BT_M_OPT_TRUNCATED, {0xcc, 12, 0, 0xc0, 0, 1, 0, 1, 3, 9, 0, 0}, 12},
+    {"class of 3 bytes", BT_M_OPT_LENGTH, {0xcc, 12, 0, 0xc0, 0, 1, 0, 1, 3, 3, 0, 0}, 12},
+    {"class twice", BT_M_OPT_DUPLICATE, {0xcc, 16, 0, 0xc0, 0, 1, 0, 1, 3, 4, 0, 0, 3, 4, 0, 0}, 16},
+    {"forwarded-for from a client", BT_M_FORWARDER, {0xcc, 16, 0, 0xc0, 0, 1, 0, 1, 1, 8, 1, 2, 10, 0, 0, 9}, 16},
+    {"tag from a client", BT_M_FORWARDER, {0xcc, 20, 0, 0xc0, 0, 1, 0, 1, 2, 12, 1}, 20},
+    {"router id from a client", BT_M_FORWARDER, {0xcc, 16, 0, 0xc0, 0, 1, 0, 1, 5, 6, 1, 2, 3, 4}, 16},
+};
+
+/* every one is counted by its case, nothing is sent and no state changes. */
+static void r54_malformed_requests_are_counted_and_discarded(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 2, 1);
+    bed_join_all(&b, 1);
+    for (size_t i = 0; i < sizeof bad_requests / sizeof *bad_requests; i++) {
+        const struct bad *bad = &bad_requests[i];
+        uint64_t before = bed_malformed(&b, bad->m);
+        bed_request_bytes(&b, &b.client, bad->bytes, bad->len);
+        if (bed_malformed(&b, bad->m) != before + 1) {
+            fail_msg("%s: not counted as %s", bad->what, bt_mcase_name(bad->m));
+        }
+        assert_null(bed_packet(&b));
+        assert_int_equal(b.fixed.left, b.packets);
+    }
+    assert_int_equal(bed_counter(&b, BT_RC_REQUESTS), 0);
+    assert_int_equal(bed_outstanding(&b, 0) + bed_outstanding(&b, 1), 0);
+    bed_close(&b);
+}
+
+static void r55_critical_unknown_option_gets_drop(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 2, 1);
+    bed_join_all(&b, 1);
+    const uint8_t critical[] = {0xcc, 12, 0, 0xc0, 0, 9, 0, 1, 0x81, 4, 0, 0};
+    bed_request_bytes(&b, &b.client, critical, sizeof critical);
+    assert_true(bed_take_drop(&b, 9));
+    assert_int_equal(bed_malformed(&b, BT_M_OPT_CRITICAL), 1);
+    const uint8_t harmless[] = {0xcc, 12, 0, 0xc0, 0, 9, 0, 1, 0x71, 4, 0, 0};
+    bed_request_bytes(&b, &b.client, harmless, sizeof harmless);
+    assert_in_range(bed_take(&b), 0, 1);
+    bed_close(&b);
+}
+
+static void m23_sources_nobody_honest_has(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 2, 1);
+    bed_join_all(&b, 1);
+    struct bt_addr bad[] = {bt_addr_v4u(0x0a000063, 0), bt_addr_v4u(0xe0000001, 5), bt_addr_v4u(0xffffffff, 5),
+                            b.requests, b.feedback};
+    const uint8_t request[] = {0xcc, 8, 0, 0xc0, 0, 1, 0, 1};
+    for (size_t i = 0; i < 5; i++) {
+        bed_request_bytes(&b, &bad[i], request, sizeof request);
+        assert_null(bed_packet(&b));
+    }
+    assert_int_equal(bed_malformed(&b, BT_M23), 5);
+    bed_close(&b);
+}
+
+static void r56_encapsulated_carries_client_and_tag(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 1);
+    bed_use_keys(&b);
+    bed_build(&b);
+    bed_join_all(&b, 1);
+    const uint8_t request[] = {0xcc, 24, 0, 0xe0, 0x12, 0x34, 0, 1, /* class 3 non-droppable, trace */
+                               3, 4, 3, 1, 4, 10, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 'h', 'e', 'y'};
+    bed_request_bytes(&b, &b.client, request, sizeof request);
+    struct bt_pkt *pkt = bed_packet(&b);
+    assert_non_null(pkt);
+    struct bt_r2p2_hdr hdr;
+    assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &hdr), BT_M_OK);
+    assert_int_equal(hdr.req_id, 0x1234);
+    assert_true(hdr.ext && hdr.first && hdr.last);
+    assert_int_equal(hdr.payload_len, 3);
+    assert_memory_equal(hdr.payload, "hey", 3);
+    assert_true(bt_addr_eq(&hdr.opt.forwarded, &b.client));
+    assert_int_equal(hdr.opt.class_id, 3);
+    assert_int_equal(hdr.opt.class_flags, BT_CLASS_NON_DROPPABLE);
+    assert_true(hdr.opt.trace == UINT64_C(0x0102030405060708));
+    assert_true(bt_addr_eq(&pkt->src, &b.requests));
+    assert_true(bt_addr_eq(&pkt->dst, &b.members[0]));
+    assert_int_equal(pkt->tx_as_src, 0);
+    assert_int_equal(pkt->local, BT_ROUTER_PORT_REQUEST);
+    assert_int_equal(hdr.opt.key_id, 1);
+    assert_int_equal(bt_tag_verify(pkt->data, pkt->len, &hdr, &b.keys, &pkt->src, &pkt->dst), BT_TAG_VALID);
+    bt_pool_put(b.pool, pkt);
+    bed_close(&b);
+}
+
+static void r4_transparent_keeps_the_source_and_names_the_router(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 1);
+    b.config.forwarding = BT_FORWARD_TRANSPARENT;
+    bed_build(&b);
+    bed_join_all(&b, 1);
+    bed_send(&b, 5);
+    struct bt_pkt *pkt = bed_packet(&b);
+    assert_non_null(pkt);
+    struct bt_r2p2_hdr hdr;
+    assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &hdr), BT_M_OK);
+    assert_true(bt_addr_eq(&pkt->src, &b.client));
+    assert_int_equal(pkt->tx_as_src, 1);
+    assert_int_equal(hdr.opt.present, BT_HAS_ROUTER);
+    assert_int_equal(hdr.opt.router_id, bt_router_id(&b.requests));
+    bt_pool_put(b.pool, pkt);
+    bed_close(&b);
+}
+
+/* the option must fit the packet. 1472 B of UDP payload; with tag 20 B of options are added. */
+static void r4_no_room_for_the_options_gets_drop(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 1);
+    bed_use_keys(&b);
+    bed_build(&b);
+    bed_join_all(&b, 1);
+    bed_request(&b, 1, BT_POLICY_UNRESTRICTED, 1472 - 8 - 20 + 1);
+    assert_true(bed_take_drop(&b, 1));
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_NO_ROOM), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 0);
+    bed_request(&b, 2, BT_POLICY_UNRESTRICTED, 1472 - 8 - 20);
+    assert_int_equal(bed_take(&b), 0);
+    bed_close(&b);
+}
+
+static void r4_header_above_64_bytes_gets_drop(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    bed_join_all(&b, 1);
+    uint8_t full[64] = {0xcc, 60, 0, 0xe0, 0, 8, 0, 1, 0x70, 52};
+    bed_request_bytes(&b, &b.client, full, sizeof full); /* 60 + 8 > 64 */
+    assert_true(bed_take_drop(&b, 8));
+    full[1] = 56;
+    full[9] = 48;
+    bed_request_bytes(&b, &b.client, full, sizeof full);
+    assert_int_equal(bed_take(&b), 0);
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r54_malformed_requests_are_counted_and_discarded),
+        cmocka_unit_test(r55_critical_unknown_option_gets_drop),
+        cmocka_unit_test(m23_sources_nobody_honest_has),
+        cmocka_unit_test(r56_encapsulated_carries_client_and_tag),
+        cmocka_unit_test(r4_transparent_keeps_the_source_and_names_the_router),
+        cmocka_unit_test(r4_no_room_for_the_options_gets_drop),
+        cmocka_unit_test(r4_header_above_64_bytes_gets_drop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

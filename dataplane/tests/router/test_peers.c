@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may speak to a router: legacy peers, key tags, malformed FEEDBACK.
+#include <string.h>
+
+#include "router/bed.h"
+
+/* --- legacy peers ------------------------------------------------------------------------------------------------ */
+
+static void open_legacy(struct bed *b, uint32_t k, uint32_t n)
+{
+    bed_defaults(b, k, n);
+    b->config.legacy_peers = true;
+    b->config.forwarding = BT_FORWARD_TRANSPARENT;
+    bed_build(b);
+}
+
+static void r110_legacy_worker_starts_with_one_request(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 1, 3);
+    bed_send(&b, 1);
+    bed_send(&b, 2);
+    struct bt_pkt *pkt = bed_packet(&b);
+    assert_non_null(pkt);
+    assert_int_equal(pkt->data[1], 8); /* no options: it reads its payload at offset 8 */
+    assert_int_equal(pkt->tx_as_src, 1);
+    assert_true(bt_addr_eq(&pkt->src, &b.client));
+    bt_pool_put(b.pool, pkt);
+    assert_int_equal(bed_held(&b), 1);
+    bed_legacy(&b, 0, 1);
+    assert_int_equal(bed_take(&b), 0);
+    assert_int_equal(bed_row(&b, 0).n, 3);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_FINISHED), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK_LEGACY), 1);
+    bed_close(&b);
+}
+
+static void r110_leaked_legacy_credit_is_reclaimed_with_patience(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 1, 1);
+    b.config.max_queue_ns = 600 * SEC;
+    bed_apply(&b);
+    uint64_t gaps[4] = {0}, last = b.now;
+    uint16_t id = 0;
+    bed_send(&b, id++);
+    assert_int_equal(bed_take(&b), 0); /* its FEEDBACK is lost, and all that follow */
+    for (int i = 0; i < 4; i++) {
+        bed_send(&b, id++);
+        for (int t = 0; bed_take(&b) != 0; t++) {
+            assert_true(t < 10000);
+            bed_tick(&b, MS);
+        }
+        gaps[i] = b.now - last;
+        last = b.now;
+    }
+    assert_true(gaps[0] >= 100 * MS && gaps[0] < 250 * MS);
+    for (int i = 1; i < 4; i++) {
+        assert_true(gaps[i] > gaps[i - 1] * 3 / 2);
+    }
+    assert_int_equal(bed_counter(&b, BT_RC_CREDITS_RECLAIMED), 4);
+    bed_legacy(&b, 0, 3); /* it lives: patience starts over */
+    bed_tick(&b, 5 * SEC); /* and an idle legacy worker may be silent for ever */
+    assert_false(bed_row(&b, 0).suspect);
+    assert_true(bed_row(&b, 0).eligible);
+    bed_close(&b);
+}
+
+static void r110_legacy_feedback_needs_permission(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    bed_legacy(&b, 0, 1);
+    assert_int_equal(bed_malformed(&b, BT_M21), 1);
+    assert_false(bed_row(&b, 0).joined);
+    bed_close(&b);
+}
+
+/* A worker that says JOIN the long way is no longer treated as legacy; permission withdrawn ends the others. */
+static void legacy_workers_can_grow_up_or_be_shut_out(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 2, 2);
+    assert_true(bed_row(&b, 0).legacy && bed_row(&b, 0).eligible);
+    bed_join(&b, 0, 2);
+    assert_false(bed_row(&b, 0).legacy);
+    bed_legacy(&b, 0, 1); /* and does not fall back while it lives */
+    assert_int_equal(bed_malformed(&b, BT_M22), 1);
+    b.config.legacy_peers = false;
+    bed_apply(&b);
+    assert_true(bed_row(&b, 0).eligible);
+    assert_false(bed_row(&b, 1).eligible);
+    b.config.legacy_peers = true;
+    b.config.forwarding = BT_FORWARD_ENCAPSULATED; /* they could not learn the client's address */
+    bed_apply(&b);
+    assert_false(bed_row(&b, 1).eligible);
+    bed_close(&b);
+}
+
+/* --- keys -------------------------------------------------------------------------------------------------------- */
+
+static void open_keyed(struct bed *b, bool legacy_peers)
+{
+    bed_defaults(b, 2, 2);
+    bed_use_keys(b);
+    b->config.legacy_peers = legacy_peers;
+    bed_build(b);
+}
+
+static void r57_feedback_needs_a_valid_tag(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_keyed(&b, false);
+    struct bt_key wrong = {.id = 1, .bytes = {9}}, unknown = {.id = 9, .bytes = {9}};
+    struct bed_report join = {.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN};
+    join.untagged = true;
+    bed_feedback(&b, 0, &join);
+    join.untagged = false;
+    join.key = &wrong;
+    bed_feedback(&b, 0, &join);
+    join.key = &unknown;
+    bed_feedback(&b, 0, &join);
+    assert_int_equal(bed_malformed(&b, BT_M_TAG), 3);
+    assert_false(bed_row(&b, 0).joined);
+    join.key = &b.keys.key[1]; /* both live keys are good during a rotation */
+    bed_feedback(&b, 0, &join);
+    assert_true(bed_row(&b, 0).joined);
+    join.key = &b.keys.key[0];
+    bed_feedback(&b, 1, &join);
+    assert_true(bed_row(&b, 1).joined);
+    bed_close(&b);
+}
+
+static void r57_a_tag_holds_for_one_source_only(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_keyed(&b, false);
+    uint8_t bytes[128];
+    size_t len = bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN},
+        bytes);
+    bed_feedback_bytes(&b, &b.members[1], bytes, len);
+    assert_int_equal(bed_malformed(&b, BT_M_TAG), 1);
+    for (size_t i = 12; i < len; i++) { /* nor for any changed byte */
+        bytes[i] ^= 1;
+        bed_feedback_bytes(&b, &b.members[0], bytes, len);
+        bytes[i] ^= 1;
+    }
+    assert_false(bed_row(&b, 0).joined);
+    bed_feedback_bytes(&b, &b.members[0], bytes, len);
+    assert_true(bed_row(&b, 0).joined);
+    bed_close(&b);
+}
+
+static void r57_legacy_allow_is_the_only_untagged_mode(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_keyed(&b, true);
+    struct bt_key wrong = {.id = 1, .bytes = {9}};
+    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN, .key = &wrong});
+    assert_false(bed_row(&b, 0).joined); /* a wrong tag stays wrong */
+    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN, .untagged = true});
+    assert_true(bed_row(&b, 0).joined);
+    bed_close(&b);
+}
+
+static void r57_replays_change_nothing(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_keyed(&b, false);
+    uint8_t old[128];
+    bed_join(&b, 0, 2);
+    bed_send(&b, 1);
+    bed_send(&b, 2);
+    bed_discard(&b);
+    size_t len = bed_feedback_make(&b, 0, &(struct bed_report){.received = 1, .n = 1, .incarnation = 1}, old);
+    bed_feedback_bytes(&b, &b.members[0], old, len);
+    bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 1, .n = 2, .incarnation = 1});
+    b.now += MS;
+    bed_feedback_bytes(&b, &b.members[0], old, len);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    assert_int_equal(bed_row(&b, 0).n, 2);
+    assert_int_equal(bed_row(&b, 0).feedback_age_ns, MS); /* no sign of life either */
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK_STALE), 1);
+    bed_close(&b);
+}
+
+/* --- malformed FEEDBACK ------------------------------------------------------------------------------------------ */
+
+static void r54_malformed_feedback_is_counted_and_discarded(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 2);
+    uint8_t good[128];
+    size_t len = bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN},
+        good);
+    assert_int_equal(len, 40);
+    struct {
+        size_t len, at;
+        uint8_t value;
+        enum bt_mcase m;
+    } cases[] = {{0, 0, 0xcc, BT_M1},   {7, 0, 0xcc, BT_M1},   {40, 0, 0xcd, BT_M2}, {40, 1, 4, BT_M3},
+                 {40, 1, 200, BT_M3},   {40, 2, 0x00, BT_M5},  {40, 2, 0x10, BT_M5}, {40, 2, 0x26, BT_M6},
+                 {40, 3, 0x80, BT_M7},  {40, 7, 2, BT_M8},     {39, 0, 0xcc, BT_M21}, {24, 0, 0xcc, BT_M21},
+                 {41, 0, 0xcc, BT_M25}, {17, 0, 0xcc, BT_M21}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t bytes[128];
+        memcpy(bytes, good, sizeof bytes);
+        bytes[cases[i].at] = cases[i].value;
+        uint64_t before = bed_malformed(&b, cases[i].m);
+        bed_feedback_bytes(&b, &b.members[0], bytes, cases[i].len);
+        if (bed_malformed(&b, cases[i].m) != before + 1) {
+            fail_msg("case %zu: not counted as %s", i, bt_mcase_name(cases[i].m));
+        }
+    }
+    assert_false(bed_row(&b, 0).joined);
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r110_legacy_worker_starts_with_one_request),
+        cmocka_unit_test(r110_leaked_legacy_credit_is_reclaimed_with_patience),
+        cmocka_unit_test(r110_legacy_feedback_needs_permission),
+        cmocka_unit_test(legacy_workers_can_grow_up_or_be_shut_out),
+        cmocka_unit_test(r57_feedback_needs_a_valid_tag),
+        cmocka_unit_test(r57_a_tag_holds_for_one_source_only),
+        cmocka_unit_test(r57_legacy_allow_is_the_only_untagged_mode),
+        cmocka_unit_test(r57_replays_change_nothing),
+        cmocka_unit_test(r54_malformed_feedback_is_counted_and_discarded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
