@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sidecarThat answers every request with one status and text.
+func sidecarThat(t *testing.T, h http.HandlerFunc) (*Client, Target) {
+	t.Helper()
+	s := httptest.NewTLSServer(h)
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	c := NewClient(func() (Credentials, error) {
+		return Credentials{Certificate: s.TLS.Certificates[0], Roots: roots}, nil
+	}, 300*time.Millisecond)
+	t.Cleanup(c.CloseIdle)
+	return c, Target{Address: s.Listener.Addr().String(), ServerName: "example.com"}
+}
+
+func text(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// A pod may answer anything; the operator sorts it by what can be done about it.
+func TestReadErrorsAreTyped(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		kind    ReadKind
+		field   string
+	}{
+		{"not JSON", text(200, "hello"), Garbled, ""},
+		{"no histogram", text(200, `{"v":1,"ok":true}`), Garbled, ""},
+		{"histogram that does not add up", text(200, `{"histogram":{"encoding":"ll7","total":5}}`), Garbled, ""},
+		{"endless", text(200, strings.Repeat(" ", maxAnswer+1)), Garbled, ""},
+		{"refusal", text(400, `{"v":1,"ok":false,"error":{"code":"InvalidRequest","field":"name","message":"no"}}`), Refused, "name"},
+		{"refusal without text", text(503, ""), Refused, ""},
+		{"redirect is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere/", 302) }, Refused, ""},
+		{"silence", func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+		}, Unreachable, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, target := sidecarThat(t, c.handler)
+			_, err := client.Histogram(t.Context(), target, "latency", 30)
+			var e *ReadError
+			if !errors.As(err, &e) || e.Kind != c.kind || e.Target != target {
+				t.Fatalf("%v, want kind %s", err, c.kind)
+			}
+			if c.field != "" && (e.Refusal == nil || e.Refusal.Field != c.field) {
+				t.Errorf("refusal %+v", e.Refusal)
+			}
+		})
+	}
+}
+
+func TestReadTrusts(t *testing.T) {
+	client, target := sidecarThat(t, text(200, `{"role":"router","appliedHash":"x","lastError":null,"dataplane":null}`))
+	st, err := client.State(t.Context(), target)
+	if err != nil || st.Role != "router" || st.AppliedHash != "x" {
+		t.Errorf("%+v %v", st, err)
+	}
+	other := target
+	other.ServerName = SidecarServerName("echo", "demo")
+	client.CloseIdle()
+	var e *ReadError
+	if _, err := client.State(t.Context(), other); !errors.As(err, &e) || e.Kind != Untrusted {
+		t.Errorf("certificate of another service: %v", err)
+	}
+	broken := NewClient(func() (Credentials, error) { return Credentials{}, errors.New("no Secret") }, 0)
+	if _, err := broken.State(t.Context(), target); !errors.As(err, &e) || e.Kind != Untrusted || !strings.Contains(err.Error(), "no Secret") {
+		t.Errorf("no credentials: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := client.Counters(ctx, target); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	if got := NewTarget("fd00::1", "echo", "demo"); got.Address != "[fd00::1]:9443" || got.ServerName != "echo.demo.sidecar.bobtail.dev" {
+		t.Errorf("%+v", got)
+	}
+}
