@@ -129,6 +129,18 @@ type ServiceLevelObjectiveStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedMicroseconds *int64 `json:"observedMicroseconds,omitempty"`
 
+	// observedLowMicroseconds is the lower end of the 95 % confidence interval
+	// of the percentile, requests taken as independent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedLowMicroseconds *int64 `json:"observedLowMicroseconds,omitempty"`
+
+	// observedHighMicroseconds is its upper end; absent when that end falls on
+	// requests that were never answered.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedHighMicroseconds *int64 `json:"observedHighMicroseconds,omitempty"`
+
 	// samples is the number of requests the percentile is taken from.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -383,6 +383,16 @@ func (in *ServiceLevelObjectiveStatus) DeepCopyInto(out *ServiceLevelObjectiveSt
 		*out = new(int64)
 		**out = **in
 	}
+	if in.ObservedLowMicroseconds != nil {
+		in, out := &in.ObservedLowMicroseconds, &out.ObservedLowMicroseconds
+		*out = new(int64)
+		**out = **in
+	}
+	if in.ObservedHighMicroseconds != nil {
+		in, out := &in.ObservedHighMicroseconds, &out.ObservedHighMicroseconds
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Samples != nil {
 		in, out := &in.Samples, &out.Samples
 		*out = new(int64)

@@ -28,6 +28,7 @@ type measurement struct {
 	source     v1alpha1.MeasurementSource
 	incomplete []string // pods in rotation that could not be read
 	value      dataplane.Value
+	low, high  dataplane.Value // 95 % confidence interval of value
 	samples    uint64
 	unanswered uint64
 	requests   uint64
@@ -79,7 +80,10 @@ func measure(s *snapshot) (measurement, error) {
 	}
 	m.samples, m.unanswered = all.Total(), all.Inf()
 	var err error
-	m.value, err = all.Percentile(s.slo.Spec.Percentile)
+	if m.value, err = all.Percentile(s.slo.Spec.Percentile); err != nil {
+		return m, err
+	}
+	m.low, m.high, err = confidence(&all, s.slo.Spec.Percentile)
 	return m, err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // writeStatus fills in the status from the verdicts and the measurement.
@@ -54,7 +55,7 @@ func decideReady(accepted, met verdict) verdict {
 // everything is blank, and a percentile stands there only with a verdict on it.
 func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m measurement) {
 	st.Source = m.source
-	st.Observed, st.ObservedMicroseconds = "", nil
+	st.Observed, st.ObservedMicroseconds, st.ObservedLowMicroseconds, st.ObservedHighMicroseconds = "", nil, nil, nil
 	st.Samples, st.Unanswered, st.RequestsPerSecond, st.RejectedShare, st.WindowSeconds = nil, nil, nil, "", 0
 	if m.source == v1alpha1.SourceNone {
 		return
@@ -67,9 +68,17 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 		return
 	}
 	st.Observed = written(m.value)
-	if m.value.Bound != ll7.Infinite {
-		st.ObservedMicroseconds = integer((m.value.Nanoseconds + 999) / 1000)
+	st.ObservedMicroseconds = microseconds(m.value)
+	st.ObservedLowMicroseconds = microseconds(m.low)
+	st.ObservedHighMicroseconds = microseconds(m.high)
+}
+
+// microseconds is nothing for a value that is infinite.
+func microseconds(v dataplane.Value) *int64 {
+	if v.Bound == ll7.Infinite || v.Bound == ll7.NoValue {
+		return nil
 	}
+	return integer((v.Nanoseconds + 999) / 1000)
 }
 
 func integer(n uint64) *int64 {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slo
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+func TestRanks(t *testing.T) {
+	for _, c := range []struct {
+		n         uint64
+		q         float64
+		low, high uint64
+	}{
+		{1000, 0.99, 983, 998}, {1000, 0.5, 469, 532}, {100, 0.9, 84, 97}, {10, 0.99, 9, 10}, {1, 0.5, 1, 1},
+	} {
+		if low, high := ranks(c.n, c.q); low != c.low || high != c.high {
+			t.Errorf("n %d, q %v: ranks %d..%d, want %d..%d", c.n, c.q, low, high, c.low, c.high)
+		}
+	}
+}
+
+// Every rank is read from the bucket that holds it.
+func TestAtRank(t *testing.T) {
+	h := &dataplane.Histogram{}
+	values := []uint64{}
+	for i := range uint64(997) {
+		v := 2000 + i*1000
+		values = append(values, v)
+		h.Record(v)
+	}
+	for i, want := range values {
+		v, err := atRank(h, uint64(i)+1)
+		if err != nil || v.Nanoseconds != ll7.UpperEdge(ll7.Index(want)) {
+			t.Fatalf("rank %d: %v, %v; want the bucket of %d", i+1, v, err, want)
+		}
+	}
+}
+
+// The interval covers the true percentile in about 95 of 100 measurements.
+func TestCoverage(t *testing.T) {
+	const seed, rounds, n = 7, 1000, 2000
+	random := rand.New(rand.NewPCG(seed, seed))
+	truth := uint64(-math.Log(0.01) * 1e6) // p99 of an exponential of mean 1 ms
+	covered := 0
+	for range rounds {
+		h := &dataplane.Histogram{}
+		for range n {
+			h.Record(uint64(random.ExpFloat64() * 1e6))
+		}
+		low, high, err := confidence(h, "99")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if low.Nanoseconds <= truth && truth <= high.Nanoseconds {
+			covered++
+		}
+	}
+	if covered < rounds*93/100 || covered > rounds*99/100 {
+		t.Errorf("the interval covers the truth in %d of %d rounds (seed %d)", covered, rounds, seed)
+	}
+}
+
+// Where the upper end falls on unanswered requests there is none.
+func TestUnansweredUpperEnd(t *testing.T) {
+	h := measured(991, 900, 9, 30).Histogram
+	low, high, err := confidence(h, "99")
+	if err != nil || low.Bound != ll7.Finite || high.Bound != ll7.Infinite {
+		t.Errorf("%v..%v, %v", low, high, err)
+	}
+	if microseconds(high) != nil || microseconds(low) == nil {
+		t.Error("an infinite end is shown as a number")
+	}
+	if low, _, err := confidence(&dataplane.Histogram{}, "99"); err != nil || low.Bound != ll7.NoValue {
+		t.Errorf("of nothing: %v, %v", low, err)
+	}
+}
