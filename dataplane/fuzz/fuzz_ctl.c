@@ -60,9 +60,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct bt_mailbox mailbox;
     if (ctl == NULL) {
         struct bt_hist_slices *slices = calloc(1, bt_hist_slices_bytes());
-        struct bt_ctl_app app = {.role = "router", .histogram_source = "Router", .arg = slices, .apply = fake_apply,
-                                 .state = fake_state, .counters = fake_counters, .leave = fake_leave,
-                                 .slices = fake_slices, .histogram_names = "latency", .now = fake_now};
+        struct bt_ctl_app app = {.role = "router",
+                                 .histogram_source = "Router",
+                                 .arg = slices,
+                                 .apply = fake_apply,
+                                 .state = fake_state,
+                                 .counters = fake_counters,
+                                 .leave = fake_leave,
+                                 .slices = fake_slices,
+                                 .histogram_names = "latency",
+                                 .now = fake_now};
         struct bt_ctl_options options = {.socket = NULL};
         bt_hist_slices_init(slices, 1);
         bt_mailbox_init(&mailbox, open_letter, &mailbox);

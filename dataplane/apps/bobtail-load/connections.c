@@ -225,10 +225,8 @@ static bool open_ports(struct load_app *app)
     char why[256] = "";
     char text[80];
     bool v6 = strchr(app->opt.address, ':') != NULL;
-    struct bt_udp_config udp = {.locals = local,
-                                .n_locals = app->opt.connections,
-                                .pool = &app->pool.pool,
-                                .report_unreachable = true};
+    struct bt_udp_config udp = {
+        .locals = local, .n_locals = app->opt.connections, .pool = &app->pool.pool, .report_unreachable = true};
     unsigned blocks = PORT_RANGE / app->opt.connections;
     unsigned first = (unsigned)(bt_new_seed() % blocks);
     for (unsigned b = 0; b < blocks && app->io == NULL; b++) {

@@ -16,8 +16,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define LOAD_CONNECTIONS_MAX 256u
-#define LOAD_ROUTERS_MAX 64u
+#define LOAD_CONNECTIONS_MAX  256u
+#define LOAD_ROUTERS_MAX      64u
 #define LOAD_TIMEOUTS_TO_MOVE 3u // in a row, then a socket tries another router
 
 enum load_arrivals { ARRIVALS_POISSON, ARRIVALS_FIXED };
@@ -88,7 +88,7 @@ struct load_connection {
     struct load_app *app;
     struct bt_client *client;
     struct bt_addr router;
-    uint16_t tally;          // of that router
+    uint16_t tally; // of that router
     unsigned timeouts_in_row;
 };
 
@@ -117,7 +117,7 @@ struct load_app {
     struct load_tally tally;               // measured requests only
     uint64_t error_codes[16];              // by -code
     uint64_t corrupt;
-    struct bt_hist hist;  // measured requests
+    struct bt_hist hist;      // measured requests
     struct load_tally second; // everything, since second_ns
     struct bt_hist second_hist;
     uint64_t second_ns, progress_at_ns;

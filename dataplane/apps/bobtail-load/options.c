@@ -89,8 +89,9 @@ enum bt_cli_result load_options_read(int argc, char **argv, struct load_options 
         .pending = 16384,
         .max_message = 1048576,
     };
-    const struct bt_cli program = {"bobtail-load", "Offers R2P2 requests at a given rate and measures what becomes of them.",
-                                   epilogue, table, make_table(o, table)};
+    const struct bt_cli program = {"bobtail-load",
+                                   "Offers R2P2 requests at a given rate and measures what becomes of them.", epilogue,
+                                   table, make_table(o, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
     if (result != BT_CLI_RUN) {
         return result;

@@ -110,9 +110,9 @@ static void print_routers(struct bt_json_out *o, const struct load_app *app)
     bt_json_out_close(o, ']');
 }
 
-static const char *const code_names[16] = {[3] = "replyIncomplete", [4] = "noBuffer",  [5] = "cancelled",
-                                           [6] = "tableFull",       [7] = "noRequestId", [8] = "tooLarge",
-                                           [9] = "badArgument"};
+static const char *const code_names[16] = {
+    [3] = "replyIncomplete", [4] = "noBuffer", [5] = "cancelled",  [6] = "tableFull",
+    [7] = "noRequestId",     [8] = "tooLarge", [9] = "badArgument"};
 
 static void print_json(const struct load_app *app)
 {

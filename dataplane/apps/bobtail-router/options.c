@@ -40,19 +40,19 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
         {"ctl", BT_CLI_TEXT, &opt->ctl, 0, 0, "PATH", "control socket; empty for none"},
         {.kind = BT_CLI_HEADING, .help = "Life"},
         {"drain-seconds", BT_CLI_U32, &opt->drain_seconds, 0, 3600, NULL, "longest drain after SIGTERM"},
-        {"drain-quiet", BT_CLI_DURATION, &opt->drain_quiet_ns, 0, 60e9, NULL, "drained when no request came for so long"},
+        {"drain-quiet", BT_CLI_DURATION, &opt->drain_quiet_ns, 0, 60e9, NULL,
+         "drained when no request came for so long"},
         {"log", BT_CLI_CHOICE, &opt->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
-    const struct bt_cli program = {"bobtail-router",
-                                       "Balances R2P2 requests over the workers of one service.", epilogue, options,
-                                       sizeof options / sizeof options[0]};
+    const struct bt_cli program = {"bobtail-router", "Balances R2P2 requests over the workers of one service.",
+                                   epilogue, options, sizeof options / sizeof options[0]};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
     if (result != BT_CLI_RUN) {
         return result;
     }
     if (opt->address == NULL || !make_address(opt->address, opt->request_port, &local[0])) {
         bt_cli_error(&program, "address", "must be the IP address this router is reached at; got \"%s\"",
-                         opt->address != NULL ? opt->address : "");
+                     opt->address != NULL ? opt->address : "");
         return BT_CLI_EXIT_USAGE;
     }
     if (opt->request_port == opt->feedback_port) {

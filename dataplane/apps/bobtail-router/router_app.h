@@ -34,8 +34,7 @@ struct router_app {
 };
 
 // Parses the command line. Fills in `local` with the two addresses to bind, request port first.
-enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt,
-                                           struct bt_addr local[2]);
+enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt, struct bt_addr local[2]);
 
 // What the control protocol asks of this program.
 extern const struct bt_ctl_app router_ctl_app;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define DRAIN_LOOK_NS UINT64_C(20000000)
-#define RETRY_NS UINT64_C(1000000)
+#define RETRY_NS      UINT64_C(1000000)
 
 // What to answer with: the request's own bytes or reply_size zeros.
 static int reply_iov(struct serve_app *app, const struct bt_msg *msg)

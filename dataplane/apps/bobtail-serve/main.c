@@ -26,10 +26,8 @@ static bool open_network(struct serve_app *app)
 {
     char why[256];
     struct bt_addr local[SERVE_WORKERS_MAX];
-    struct bt_udp_config udp = {.locals = local,
-                                .n_locals = app->opt.workers,
-                                .pool = &app->pool.pool,
-                                .idle = (enum bt_idle)app->opt.idle};
+    struct bt_udp_config udp = {
+        .locals = local, .n_locals = app->opt.workers, .pool = &app->pool.pool, .idle = (enum bt_idle)app->opt.idle};
     for (unsigned i = 0; i < app->opt.workers; i++) {
         local[i] = app->opt.first;
         local[i].port = (uint16_t)(app->opt.first.port + i);

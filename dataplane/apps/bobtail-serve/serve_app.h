@@ -17,7 +17,7 @@
 #include <semaphore.h>
 
 #define SERVE_WORKERS_MAX 64u
-#define SERVE_ECHO UINT32_MAX // reply_bytes: send the request back
+#define SERVE_ECHO        UINT32_MAX // reply_bytes: send the request back
 
 enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
 
@@ -29,7 +29,7 @@ struct serve_options {
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers;
     uint32_t feedback_port, queue_depth, max_message;
-    int device;       // enum bt_config_device
+    int device; // enum bt_config_device
     bool legacy_routers;
     int idle, log;
     uint32_t drain_seconds;
@@ -60,7 +60,7 @@ struct serve_worker {
     sem_t work;
     pthread_t thread;
     bool running;
-    struct bt_rng rng; // worker thread only
+    struct bt_rng rng;                  // worker thread only
     struct serve_job *jobs, *free_jobs; // I/O thread only
     struct serve_job *waiting;          // replies for which there was no buffer, I/O thread only
 };

@@ -11,9 +11,9 @@ enum service_kind { SERVICE_FIXED, SERVICE_EXPONENTIAL, SERVICE_BIMODAL, SERVICE
 
 struct service_time {
     enum service_kind kind;
-    double mean_ns;  // fixed, exponential, lognormal
+    double mean_ns;                       // fixed, exponential, lognormal
     double short_ns, long_ns, long_share; // bimodal
-    double sigma;    // lognormal: standard deviation of the logarithm
+    double sigma;                         // lognormal: standard deviation of the logarithm
 };
 
 #define SERVICE_TIME_FORMS "fixed:T, exp:MEAN, bimodal:SHORT:LONG:PERCENT_LONG or lognormal:MEAN:SIGMA"

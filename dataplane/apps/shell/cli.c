@@ -30,7 +30,7 @@ bool bt_duration_parse(const char *text, uint64_t *ns)
         double ns;
     } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
     char *end;
-    if (text[0] < '0' || text[0] > '9') {
+    if (text[0] < '0' || text[0] > '9' || strpbrk(text, "xX") != NULL) { // strtod also reads 0x10
         return false;
     }
     double v = strtod(text, &end);
@@ -131,8 +131,8 @@ static void print_help(const struct bt_cli *p)
         print_default(o);
         printf("\n");
     }
-    printf("\nGeneral:\n  --help%*sprint this text and exit\n  --version%*sprint the version and exit\n", HELP_COLUMN - 8,
-           "", HELP_COLUMN - 11, "");
+    printf("\nGeneral:\n  --help%*sprint this text and exit\n  --version%*sprint the version and exit\n",
+           HELP_COLUMN - 8, "", HELP_COLUMN - 11, "");
     if (p->epilogue != NULL) {
         printf("\n%s\n", p->epilogue);
     }
@@ -174,7 +174,7 @@ static bool set_double(const struct bt_cli *p, const struct bt_cli_option *o, co
 {
     char *end;
     double v = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(v) || !in_bounds(o, v)) {
+    if (end == text || *end != '\0' || strpbrk(text, "xX ") != NULL || !isfinite(v) || !in_bounds(o, v)) {
         return bad_number(p, o, text, "a number");
     }
     *(double *)o->to = v;
@@ -242,7 +242,8 @@ static void make_long_options(const struct bt_cli *p, struct option *longs)
     for (size_t i = 0; i < p->n_options && n < MAX_OPTIONS; i++) {
         const struct bt_cli_option *o = &p->options[i];
         if (o->kind != BT_CLI_HEADING) {
-            longs[n++] = (struct option){o->name, o->kind == BT_CLI_FLAG ? no_argument : required_argument, NULL, (int)i};
+            longs[n++] =
+                (struct option){o->name, o->kind == BT_CLI_FLAG ? no_argument : required_argument, NULL, (int)i};
         }
     }
     longs[n++] = (struct option){"help", no_argument, NULL, HELP};

@@ -23,15 +23,15 @@ enum bt_cli_kind {
 struct bt_cli_option {
     const char *name;
     enum bt_cli_kind kind;
-    void *to;             // also holds the default, which --help shows
-    double min, max;      // both 0: no bounds
-    const char *choices;  // CHOICE: "block|spin|yield"; else what stands behind "=" in --help
+    void *to;            // also holds the default, which --help shows
+    double min, max;     // both 0: no bounds
+    const char *choices; // CHOICE: "block|spin|yield"; else what stands behind "=" in --help
     const char *help;
 };
 
 struct bt_cli {
     const char *name;
-    const char *summary; // first line of --help
+    const char *summary;  // first line of --help
     const char *epilogue; // after the options; may be NULL
     const struct bt_cli_option *options;
     size_t n_options;

@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 #define BT_CONFIG_API_VERSION "dataplane.bobtail.dev/v1"
-#define BT_CONFIG_TEXT_MAX 253u     // bytes of any string; Kubernetes names end there
-#define BT_CONFIG_BYTES_MAX (1u << 20)
+#define BT_CONFIG_TEXT_MAX    253u // bytes of any string; Kubernetes names end there
+#define BT_CONFIG_BYTES_MAX   (1u << 20)
 #define BT_CONFIG_WORKERS_MAX 1024u // over all members; also the longest list
 #define BT_CONFIG_ROUTERS_MAX 16u
 #define BT_CONFIG_SOURCES_MAX 64u
-#define BT_CONFIG_KEYS_MAX 2u
+#define BT_CONFIG_KEYS_MAX    2u
 
 enum bt_config_placement { BT_PLACE_SOFTWARE, BT_PLACE_NONE };
 enum bt_config_policy { BT_POLICY_JBSQ, BT_POLICY_JSQ, BT_POLICY_P2C, BT_POLICY_RR, BT_POLICY_RANDOM };

@@ -171,9 +171,8 @@ static bool check_member(struct bt_config_member *m, size_t i, struct bt_ctl_err
         return false;
     }
     if (m->first_port + m->workers - 1 > 65535) {
-        return bt_ctl_refuse(e, INVALID, at[2],
-                             "ports %" PRId64 "..%" PRId64 " pass 65535; lower firstPort or workers", m->first_port,
-                             m->first_port + m->workers - 1);
+        return bt_ctl_refuse(e, INVALID, at[2], "ports %" PRId64 "..%" PRId64 " pass 65535; lower firstPort or workers",
+                             m->first_port, m->first_port + m->workers - 1);
     }
     m->addr.port = (uint16_t)m->first_port;
     return nonempty(e, at[3], &m->name);

@@ -79,15 +79,13 @@ static const struct shape router_shape = {
 };
 static const struct shape document_shape = {
     .n = 6,
-    .fields = {{"apiVersion", TEXT, offsetof(struct bt_config, api_version), 0, NULL},
-               {"sources", LIST, offsetof(struct bt_config, sources), offsetof(struct bt_config, n_sources),
-                &source_shape},
-               {"service", OBJECT, 0, 0, &service_shape},
-               {"members", LIST, offsetof(struct bt_config, members), offsetof(struct bt_config, n_members),
-                &member_shape},
-               {"routers", LIST, offsetof(struct bt_config, routers), offsetof(struct bt_config, n_routers),
-                &router_shape},
-               {"keyIds", LIST, offsetof(struct bt_config, key_ids), offsetof(struct bt_config, n_key_ids), NULL}},
+    .fields =
+        {{"apiVersion", TEXT, offsetof(struct bt_config, api_version), 0, NULL},
+         {"sources", LIST, offsetof(struct bt_config, sources), offsetof(struct bt_config, n_sources), &source_shape},
+         {"service", OBJECT, 0, 0, &service_shape},
+         {"members", LIST, offsetof(struct bt_config, members), offsetof(struct bt_config, n_members), &member_shape},
+         {"routers", LIST, offsetof(struct bt_config, routers), offsetof(struct bt_config, n_routers), &router_shape},
+         {"keyIds", LIST, offsetof(struct bt_config, key_ids), offsetof(struct bt_config, n_key_ids), NULL}},
 };
 
 struct decoder {

@@ -12,11 +12,11 @@
 #include "ctl/keys.h"
 #include "ctl/mailbox.h"
 
-#define BT_CTL_VERSION 1
-#define BT_CTL_INLINE_MAX (60u * 1024u) // longer configurations come by memfd
+#define BT_CTL_VERSION        1
+#define BT_CTL_INLINE_MAX     (60u * 1024u) // longer configurations come by memfd
 #define BT_CTL_DEFAULT_SOCKET "/run/bobtail/ctl.sock"
-#define BT_CTL_SAMPLES_MAX 512u
-#define BT_CTL_SERVED_MAX 1024u
+#define BT_CTL_SAMPLES_MAX    512u
+#define BT_CTL_SERVED_MAX     1024u
 
 // One worker as a router sees it.
 struct bt_ctl_member {
@@ -73,7 +73,7 @@ void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value
 
 // What a program answers with. All but `slices` run in the packet loop.
 struct bt_ctl_app {
-    const char *role; // "router", "server", "load"
+    const char *role;             // "router", "server", "load"
     const char *histogram_source; // "Router", "Server", "Client"
     uint32_t incarnation;
     void *arg;
@@ -86,13 +86,13 @@ struct bt_ctl_app {
     // The histogram called `name`, or NULL. Runs in the control thread.
     const struct bt_hist_slices *(*slices)(void *arg, const char *name);
     const char *histogram_names; // "latency, hold", for the error message
-    uint64_t (*now)(void *arg); // the clock the slices were recorded with; any thread
+    uint64_t (*now)(void *arg);  // the clock the slices were recorded with; any thread
 };
 
 struct bt_ctl_options {
-    const char *socket;       // NULL: no control socket
-    const char *key_dir;      // NULL: no keys
-    const char *config_cache; // NULL: the last good configuration is not kept on disk
+    const char *socket;             // NULL: no control socket
+    const char *key_dir;            // NULL: no keys
+    const char *config_cache;       // NULL: the last good configuration is not kept on disk
     void (*warn)(const char *text); // may be NULL; any thread
 };
 

@@ -107,8 +107,9 @@ static bool parse_request(const char *text, size_t len, struct request *q, struc
         }
         q->seen |= 1u << f;
         if (!read_field(&j, (enum field)f, q)) {
-            return j.failed != NULL ? not_json(&j, e)
-                                    : bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, key, "has the wrong type or is too long");
+            return j.failed != NULL
+                       ? not_json(&j, e)
+                       : bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, key, "has the wrong type or is too long");
         }
     }
     return (more == 0 && bt_json_end(&j)) || not_json(&j, e);
@@ -150,8 +151,8 @@ static const char *config_text(const struct request *q, const int *fds, size_t n
     return *copy;
 }
 
-static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds,
-                         struct bt_json_out *o, struct bt_ctl_error *e)
+static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds, struct bt_json_out *o,
+                         struct bt_ctl_error *e)
 {
     size_t len;
     char *copy;
@@ -305,7 +306,8 @@ char *bt_ctl_answer(struct bt_ctl *c, const char *text, size_t len, const int *f
     bool ok = len <= BT_CTL_INLINE_MAX ? parse_request(text, len, &q, &e) && dispatch(c, &q, fds, n_fds, &o, &e)
                                        : bt_ctl_refuse(&e, BT_CTL_INVALID_REQUEST, NULL,
                                                        "a message must have at most %u bytes; send a longer "
-                                                       "configuration by memfd", BT_CTL_INLINE_MAX);
+                                                       "configuration by memfd",
+                                                       BT_CTL_INLINE_MAX);
     if (!ok) {
         bt_json_out_free(&o);
         bt_ctl_reply_error(&o, &e);

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BUF_BYTES (BT_CTL_INLINE_MAX + 4096u)
+#define BUF_BYTES   (BT_CTL_INLINE_MAX + 4096u)
 #define REPLY_BYTES (1 << 20)
 enum { FDS_MAX = 4 };
 
@@ -176,8 +176,8 @@ static bool listen_at(struct bt_ctl *c, const char *path, struct bt_ctl_error *e
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof sa.sun_path) {
-        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "control socket %.200s: the path is longer than %zu bytes",
-                             path, sizeof sa.sun_path - 1);
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "control socket %.200s: the path is longer than %zu bytes", path,
+                             sizeof sa.sun_path - 1);
     }
     memcpy(sa.sun_path, path, strlen(path) + 1);
     if (!clear_path(&sa)) {

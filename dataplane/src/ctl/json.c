@@ -61,8 +61,7 @@ enum bt_json_kind bt_json_peek(struct bt_json *j)
 
 const char *bt_json_kind_name(enum bt_json_kind kind)
 {
-    static const char *const names[] = {"nothing",  "an object", "a list", "a string",
-                                        "a number", "a boolean", "null"};
+    static const char *const names[] = {"nothing", "an object", "a list", "a string", "a number", "a boolean", "null"};
     return names[kind];
 }
 

@@ -56,8 +56,10 @@ static int32_t hex4(const char *text, size_t n, size_t *at)
     }
     for (unsigned i = 0; i < 4; i++) {
         char c = text[*at];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0) {
             return -1;
         }
@@ -114,8 +116,11 @@ static const char *escape(const char *text, size_t n, size_t *at, struct sink *s
 // Bytes of the UTF-8 character at p (n left), 0 if it is malformed (overlong, surrogate, …).
 static size_t utf8(const unsigned char *p, size_t n)
 {
-    size_t want = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    size_t want = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+                  : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                                : 0;
     if (want == 0 || want > n) {
         return 0;
     }

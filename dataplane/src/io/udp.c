@@ -55,8 +55,8 @@ static void arm(struct bt_udp *u, uint64_t until_ns, uint64_t now_ns)
     if (until_ns == BT_IO_FOREVER || (u->armed_ns > now_ns && u->armed_ns <= until_ns)) {
         return;
     }
-    struct itimerspec t = {.it_value = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                                        .tv_nsec = (long)(until_ns % 1000000000u)}};
+    struct itimerspec t = {
+        .it_value = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)}};
     timerfd_settime(u->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
     u->armed_ns = until_ns;
 }
@@ -240,8 +240,8 @@ static int open_all(struct bt_udp *u, const struct bt_udp_config *cfg, char *err
     for (unsigned i = 0; i < cfg->n_locals; i++) {
         if (open_port(u, i, cfg) != 0) {
             char text[BT_ADDR_TEXT];
-            snprintf(err, errlen, "cannot bind UDP %s: %s%s", bt_addr_format(&cfg->locals[i], text),
-                     strerror(errno), hint_for(errno));
+            snprintf(err, errlen, "cannot bind UDP %s: %s%s", bt_addr_format(&cfg->locals[i], text), strerror(errno),
+                     hint_for(errno));
             return -1;
         }
     }

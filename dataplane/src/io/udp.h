@@ -25,9 +25,9 @@ struct bt_udp_config {
     unsigned n_locals;            // 1..BT_UDP_MAX_LOCALS
     struct bt_pool *pool;         // where received packets come from; used by the io thread only
     enum bt_idle idle;
-    unsigned rcvbuf_bytes;        // SO_RCVBUF wanted, 0 = 4 MiB; the kernel may cap it
-    unsigned sndbuf_bytes;        // SO_SNDBUF wanted, 0 = 1 MiB
-    bool report_unreachable;      // turn ICMP errors into events (client ports)
+    unsigned rcvbuf_bytes;   // SO_RCVBUF wanted, 0 = 4 MiB; the kernel may cap it
+    unsigned sndbuf_bytes;   // SO_SNDBUF wanted, 0 = 1 MiB
+    bool report_unreachable; // turn ICMP errors into events (client ports)
 };
 
 enum bt_udp_counter {
@@ -37,13 +37,13 @@ enum bt_udp_counter {
     BT_UDP_RX_TRUNCATED,    // datagram longer than a packet buffer (M-14)
     BT_UDP_RX_NO_BUFFER,    // packet pool empty (M-24)
     BT_UDP_RX_ERRORS,
-    BT_UDP_TX_TOO_LONG,     // larger than the path allows with DF set
-    BT_UDP_TX_UNREACHABLE,  // no route, refused, filtered
-    BT_UDP_TX_NO_SPACE,     // send buffer stayed full
-    BT_UDP_TX_BAD_ADDRESS,  // family of the destination is not the port's; or port unknown
-    BT_UDP_TX_NO_RAW,       // Transparent packet but no raw socket
+    BT_UDP_TX_TOO_LONG,    // larger than the path allows with DF set
+    BT_UDP_TX_UNREACHABLE, // no route, refused, filtered
+    BT_UDP_TX_NO_SPACE,    // send buffer stayed full
+    BT_UDP_TX_BAD_ADDRESS, // family of the destination is not the port's; or port unknown
+    BT_UDP_TX_NO_RAW,      // Transparent packet but no raw socket
     BT_UDP_TX_ERRORS,
-    BT_UDP_UNREACHABLE,     // ICMP errors heard
+    BT_UDP_UNREACHABLE, // ICMP errors heard
     BT_UDP_WAKEUPS,
     BT_UDP_COUNTERS
 };

@@ -39,8 +39,12 @@ void bt_udp_read_errors(struct bt_udp *u, unsigned port)
         union bt_udp_sa peer; // the address the datagram in question was sent to
         _Alignas(struct cmsghdr) uint8_t control[512];
         struct iovec iov = {.iov_base = &byte, .iov_len = sizeof byte};
-        struct msghdr h = {.msg_name = &peer, .msg_namelen = sizeof peer, .msg_iov = &iov, .msg_iovlen = 1,
-                           .msg_control = control, .msg_controllen = sizeof control};
+        struct msghdr h = {.msg_name = &peer,
+                           .msg_namelen = sizeof peer,
+                           .msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = control,
+                           .msg_controllen = sizeof control};
         memset(&peer, 0, sizeof peer);
         if (recvmsg(p->fd, &h, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
             break;

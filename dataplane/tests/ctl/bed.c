@@ -36,10 +36,14 @@ static void bed_state(void *arg, struct bt_ctl_state *out)
     out->held = 2;
     out->held_limit = 10;
     for (unsigned i = 0; i < BT_CONFIG_WORKERS_MAX; i++) { // the largest answer there is
-        out->members[out->n_members++] =
-            (struct bt_ctl_member){.addr = bt_addr_v4u(0x0af40007 + i, 8000), .joined = true, .n = 3,
-                                   .sent = UINT64_MAX, .done = UINT64_MAX, .lost = UINT64_MAX,
-                                   .incarnation = UINT32_MAX, .feedback_age_ms = -1};
+        out->members[out->n_members++] = (struct bt_ctl_member){.addr = bt_addr_v4u(0x0af40007 + i, 8000),
+                                                                .joined = true,
+                                                                .n = 3,
+                                                                .sent = UINT64_MAX,
+                                                                .done = UINT64_MAX,
+                                                                .lost = UINT64_MAX,
+                                                                .incarnation = UINT32_MAX,
+                                                                .feedback_age_ms = -1};
     }
 }
 
@@ -96,9 +100,17 @@ void bed_open(struct bed *b, bool with_loop)
     b->now = 100 * UINT64_C(1000000000);
     b->slices = calloc(1, bt_hist_slices_bytes());
     bt_hist_slices_init(b->slices, b->now - 10 * UINT64_C(1000000000));
-    struct bt_ctl_app app = {.role = "router", .histogram_source = "Router", .incarnation = 77, .arg = b,
-                             .apply = bed_apply, .state = bed_state, .counters = bed_counters, .leave = bed_leave,
-                             .slices = bed_slices, .histogram_names = "latency", .now = bed_now};
+    struct bt_ctl_app app = {.role = "router",
+                             .histogram_source = "Router",
+                             .incarnation = 77,
+                             .arg = b,
+                             .apply = bed_apply,
+                             .state = bed_state,
+                             .counters = bed_counters,
+                             .leave = bed_leave,
+                             .slices = bed_slices,
+                             .histogram_names = "latency",
+                             .now = bed_now};
     struct bt_ctl_options options = {.socket = b->socket, .key_dir = b->dir, .config_cache = b->cache};
     bt_mailbox_init(&b->mailbox, no_wake, NULL);
     b->ctl = bt_ctl_new(&app, &options, &b->mailbox);

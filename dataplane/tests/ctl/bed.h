@@ -19,10 +19,10 @@ struct bed {
     uint64_t now;
     // What the program was told.
     unsigned applied, left;
-    int64_t depth;       // of the last configuration
+    int64_t depth; // of the last configuration
     unsigned n_keys;
-    bool refuse;         // refuse the next configuration
-    char dir[40];        // for sockets, caches and keys
+    bool refuse;  // refuse the next configuration
+    char dir[40]; // for sockets, caches and keys
     char cache[80], socket[80];
 };
 

@@ -23,10 +23,24 @@ static bool valid(const char *text, size_t len)
 
 static void valid_texts_are_read(void **state)
 {
-    static const char *const texts[] = {
-        "{}", "[]", " [ ] ", "0", "-0", "12", "-1.5e+10", "1E9", "\"\"", "\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
-        "\"\\u00e9\\ud83d\\ude00\"", "\"\xc3\xa9\xf0\x9f\x98\x80\"", "true", "false", "null", "[1,[2,[3]],{\"a\":{}}]",
-        "{\"a\":[],\"b\":{\"c\":null}}", "\t\r\n[1 , 2]\n"};
+    static const char *const texts[] = {"{}",
+                                        "[]",
+                                        " [ ] ",
+                                        "0",
+                                        "-0",
+                                        "12",
+                                        "-1.5e+10",
+                                        "1E9",
+                                        "\"\"",
+                                        "\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\"",
+                                        "\"\\u00e9\\ud83d\\ude00\"",
+                                        "\"\xc3\xa9\xf0\x9f\x98\x80\"",
+                                        "true",
+                                        "false",
+                                        "null",
+                                        "[1,[2,[3]],{\"a\":{}}]",
+                                        "{\"a\":[],\"b\":{\"c\":null}}",
+                                        "\t\r\n[1 , 2]\n"};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!valid(texts[i], strlen(texts[i]))) {
@@ -37,11 +51,51 @@ static void valid_texts_are_read(void **state)
 
 static void invalid_texts_are_refused(void **state)
 {
-    static const char *const texts[] = {
-        "", " ", "{", "[", "\"", "{]", "[}", "[1,]", "{\"a\":1,}", "[,1]", "{,}", "{\"a\"}", "{\"a\":}", "{a:1}",
-        "{1:1}", "[1 2]", "01", "-", "1.", ".5", "+1", "1e", "1e+", "0x10", "tru", "truee", "nul", "NaN", "Infinity",
-        "'a'", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x80\"",
-        "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\"", "[] []", "{} x", "// c\n1", "[1]]"};
+    static const char *const texts[] = {"",
+                                        " ",
+                                        "{",
+                                        "[",
+                                        "\"",
+                                        "{]",
+                                        "[}",
+                                        "[1,]",
+                                        "{\"a\":1,}",
+                                        "[,1]",
+                                        "{,}",
+                                        "{\"a\"}",
+                                        "{\"a\":}",
+                                        "{a:1}",
+                                        "{1:1}",
+                                        "[1 2]",
+                                        "01",
+                                        "-",
+                                        "1.",
+                                        ".5",
+                                        "+1",
+                                        "1e",
+                                        "1e+",
+                                        "0x10",
+                                        "tru",
+                                        "truee",
+                                        "nul",
+                                        "NaN",
+                                        "Infinity",
+                                        "'a'",
+                                        "\"\\x\"",
+                                        "\"\\u12\"",
+                                        "\"\\ud800\"",
+                                        "\"\\ud800\\u0041\"",
+                                        "\"\\udc00\"",
+                                        "\"\n\"",
+                                        "\"\x80\"",
+                                        "\"\xc0\xaf\"",
+                                        "\"\xed\xa0\x80\"",
+                                        "\"\xf4\x90\x80\x80\"",
+                                        "\"\xe2\x82\"",
+                                        "[] []",
+                                        "{} x",
+                                        "// c\n1",
+                                        "[1]]"};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (valid(texts[i], strlen(texts[i]))) {
@@ -140,8 +194,9 @@ static void written_json_is_read_back(void **state)
     bt_json_out_u64(&o, NULL, 7);
     bt_json_out_close(&o, ']');
     bt_json_out_close(&o, '}');
-    assert_string_equal(o.text, "{\"quote\\\"\\\\\\u000a\":\"\\u0001 tab\\u0009 \xc3\xa9\",\"big\":18446744073709551615,"
-                                "\"small\":-9223372036854775808,\"real\":1.250,\"infinite\":null,\"list\":[true,[],7]}");
+    assert_string_equal(o.text,
+                        "{\"quote\\\"\\\\\\u000a\":\"\\u0001 tab\\u0009 \xc3\xa9\",\"big\":18446744073709551615,"
+                        "\"small\":-9223372036854775808,\"real\":1.250,\"infinite\":null,\"list\":[true,[],7]}");
     assert_true(valid(o.text, o.len));
     bt_json_out_free(&o);
 }

@@ -79,7 +79,8 @@ static void wrong_requests_are_refused_with_their_field(void **state)
         {"{\"v\":1,\"op\":\"apply\",\"hash\":\"00\",\"memfd\":true,\"size\":10}", "InvalidRequest", "memfd"},
         {"{\"v\":1,\"op\":\"apply\",\"hash\":\"00\",\"memfd\":1}", "InvalidRequest", "memfd"},
         {"{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\"}", "InvalidRequest", "windowSeconds"},
-        {"{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":601}", "InvalidRequest", "windowSeconds"},
+        {"{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":601}", "InvalidRequest",
+         "windowSeconds"},
         {"{\"v\":1,\"op\":\"histogram\",\"name\":\"size\",\"windowSeconds\":5}", "UnknownHistogram", "name"},
         {"{\"v\":1,\"op\":\"histogram\",\"windowSeconds\":1.5}", "InvalidRequest", "windowSeconds"},
     };
@@ -170,7 +171,8 @@ static void configurations_in_memfds_must_be_sealed(void **state)
     (void)state;
     bed_open(&b, true);
     bt_config_hash(good, len, hash);
-    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash, len);
+    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash,
+             len);
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         int fd = memfd_of(good, len, some[i]);
         expect_error(&b, request, &fd, 1, "InvalidRequest", "memfd");

@@ -127,7 +127,8 @@ static void descriptors_of_peers_are_closed(void **state)
     start(&b);
     char *good = bed_document(&len);
     bt_config_hash(good, len, hash);
-    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash, len);
+    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash,
+             len);
     int fd = dial(&b);
     for (int i = 0; i < 8; i++) {
         fds[i] = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -166,7 +167,7 @@ static void more_peers_than_places_are_turned_away(void **state)
     }
     assert_int_equal(served, 16);
     close(fds[0]);
-    assert_true(recv(fds[19], &byte, 1, 0) <= 0); // told at once, not left hanging
+    assert_true(recv(fds[19], &byte, 1, 0) <= 0);   // told at once, not left hanging
     for (int i = 0; i < 100 && served == 16; i++) { // a place becomes free when a peer goes
         int fd = dial(&b);
         if (send(fd, "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20) {

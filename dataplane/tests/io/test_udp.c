@@ -24,8 +24,8 @@ struct rig {
     struct bt_io *a, *b; // a has two ports
 };
 
-static struct bt_io *open_at(struct bt_pool *pool, const char *const *where, unsigned n, enum bt_idle idle,
-                             bool report, unsigned rcvbuf)
+static struct bt_io *open_at(struct bt_pool *pool, const char *const *where, unsigned n, enum bt_idle idle, bool report,
+                             unsigned rcvbuf)
 {
     struct bt_addr local[8];
     char err[256];
@@ -34,8 +34,12 @@ static struct bt_io *open_at(struct bt_pool *pool, const char *const *where, uns
         assert_int_equal(bt_addr_parse(where[i], 1, &local[i]), 0);
         local[i].port = 0;
     }
-    struct bt_udp_config cfg = {.locals = local, .n_locals = n, .pool = pool, .idle = idle,
-                                .report_unreachable = report, .rcvbuf_bytes = rcvbuf};
+    struct bt_udp_config cfg = {.locals = local,
+                                .n_locals = n,
+                                .pool = pool,
+                                .idle = idle,
+                                .report_unreachable = report,
+                                .rcvbuf_bytes = rcvbuf};
     struct bt_io *io = bt_udp_open(&cfg, err, sizeof err);
     if (io == NULL) {
         fail_msg("%s", err);
@@ -190,7 +194,8 @@ static void m14_too_long_datagrams_are_counted_and_dropped(void **state)
     struct bt_addr to = local(r.b, 0);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bt_udp_to_sockaddr(&to, AF_INET, &sa, &len), 0);
-    assert_int_equal(sendto(fd, big, BT_PKT_BUFFER - BT_PKT_HEADROOM + 1, 0, &sa.sa, len), BT_PKT_BUFFER - BT_PKT_HEADROOM + 1);
+    assert_int_equal(sendto(fd, big, BT_PKT_BUFFER - BT_PKT_HEADROOM + 1, 0, &sa.sa, len),
+                     BT_PKT_BUFFER - BT_PKT_HEADROOM + 1);
     assert_int_equal(sendto(fd, big, BT_PKT_BUFFER - BT_PKT_HEADROOM, 0, &sa.sa, len), BT_PKT_BUFFER - BT_PKT_HEADROOM);
     assert_int_equal(receive(r.b, 0, pkts, 1), 1);
     assert_int_equal(pkts[0]->len, BT_PKT_BUFFER - BT_PKT_HEADROOM);
@@ -314,10 +319,10 @@ static void refused_packets_are_counted_by_reason(void **state)
     rig_open(&r, 256, "127.0.0.1", BT_IDLE_BLOCK);
     bt_txq_init(&q);
     assert_int_equal(bt_addr_parse("[2001:db8::1]:8000", 0, &v6), 0);
-    queue(&r, &q, 0, v6, "x", 1);             // an IPv4 port cannot send there
-    queue(&r, &q, 7, local(r.b, 0), "x", 1);  // no such port
+    queue(&r, &q, 0, v6, "x", 1);            // an IPv4 port cannot send there
+    queue(&r, &q, 7, local(r.b, 0), "x", 1); // no such port
     queue(&r, &q, 0, local(r.b, 0), "x", 1);
-    q.tail->tx_as_src = 1;                    // nobody allowed Transparent
+    q.tail->tx_as_src = 1; // nobody allowed Transparent
     q.tail->src = local(r.b, 0);
     bt_io_tx(r.a, &q);
     assert_int_equal(counter(r.a, BT_UDP_TX_BAD_ADDRESS), 2);
@@ -362,11 +367,11 @@ static void r4_transparent_packets_keep_the_clients_address(void **state)
 static void raw_headers_carry_right_checksums(void **state)
 {
     static uint8_t data[3] = {'h', 'i', '!'};
-    static const uint8_t want[BT_UDP_RAW_HEAD] = {
-        0x45, 0x00, 0x00, 0x1f, 0x12, 0x34, 0x40, 0x00, 0x3f, 0x11, 0x15, 0x98, 0x0a, 0x00,
-        0x00, 0x01, 0x0a, 0x00, 0x00, 0x02, 0x4e, 0x20, 0x1f, 0x40, 0x00, 0x0b, 0xf5, 0x0b};
-    struct bt_pkt p = {.data = data, .len = 3, .src = bt_addr_v4u(0x0a000001, 20000),
-                       .dst = bt_addr_v4u(0x0a000002, 8000)};
+    static const uint8_t want[BT_UDP_RAW_HEAD] = {0x45, 0x00, 0x00, 0x1f, 0x12, 0x34, 0x40, 0x00, 0x3f, 0x11,
+                                                  0x15, 0x98, 0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02,
+                                                  0x4e, 0x20, 0x1f, 0x40, 0x00, 0x0b, 0xf5, 0x0b};
+    struct bt_pkt p = {
+        .data = data, .len = 3, .src = bt_addr_v4u(0x0a000001, 20000), .dst = bt_addr_v4u(0x0a000002, 8000)};
     uint8_t head[BT_UDP_RAW_HEAD];
     (void)state;
     assert_true(bt_udp_raw_header(&p, 0x1234, head));

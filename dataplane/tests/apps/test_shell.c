@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pieces the programs are made of: times on the command line, drawn service times, the queue
+// between threads, the mailbox, the buffer pool.
+#include "unit.h"
+
+#include "bobtail-serve/service_time.h"
+#include "ctl/mailbox.h"
+#include "shell/cli.h"
+#include "shell/pool.h"
+#include "shell/spsc.h"
+#include "shell/start.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+static void durations_have_units(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } good[] = {{"0", 0}, {"5ms", 5000000}, {"1.5s", 1500000000}, {"250us", 250000}, {"7ns", 7}, {"2m", 120000000000}};
+    static const char *const bad[] = {"", "5", "ms", "-1s", "1 s", "1sec", "inf", "nan", "1e300s", "0x5s", "+1s"};
+    uint64_t ns;
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(bt_duration_parse(good[i].text, &ns));
+        assert_true(ns == good[i].ns);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (bt_duration_parse(bad[i], &ns)) {
+            fail_msg("accepted \"%s\"", bad[i]);
+        }
+    }
+}
+
+// Mean of many draws, and the share of draws above `limit`.
+static double draw(const char *text, double limit, double *above)
+{
+    enum { DRAWS = 200000 };
+    struct service_time s;
+    struct bt_rng rng;
+    double sum = 0;
+    unsigned over = 0;
+    bt_rng_seed(&rng, 42);
+    if (!service_time_parse(text, &s)) {
+        fail_msg("refused \"%s\"", text);
+    }
+    for (unsigned i = 0; i < DRAWS; i++) {
+        double ns = (double)service_time_draw(&s, &rng);
+        sum += ns;
+        over += ns > limit;
+    }
+    *above = (double)over / DRAWS;
+    return sum / DRAWS;
+}
+
+static bool near(double got, double want, double share)
+{
+    return got > want * (1 - share) && got < want * (1 + share);
+}
+
+static void drawn_times_follow_their_distribution(void **state)
+{
+    double above;
+    (void)state;
+    assert_true(near(draw("fixed:5ms", 4.9e6, &above), 5e6, 1e-6));
+    assert_true(near(above, 1, 1e-9));
+    assert_true(near(draw("exp:5ms", 5e6, &above), 5e6, 0.02));
+    assert_true(near(above, 0.3679, 0.02)); // e^-1
+    // 90 % 0.5, 10 % 5.5 have mean 1.
+    assert_true(near(draw("bimodal:500us:5.5ms:10", 1e6, &above), 1e6, 0.02));
+    assert_true(near(above, 0.1, 0.03));
+    // The median of a lognormal with mean m and sigma s is m * exp(-s^2/2).
+    assert_true(near(draw("lognormal:1ms:1", 1e6 * 0.60653, &above), 1e6, 0.05));
+    assert_true(near(above, 0.5, 0.02));
+}
+
+static void zero_times_are_known_and_wrong_texts_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "fixed",
+                                      "fixed:",
+                                      "fixed:5",
+                                      "exp:1ms:2",
+                                      "bimodal:1ms:2ms",
+                                      "gauss:1ms",
+                                      "bimodal:1ms:2ms:x",
+                                      "lognormal:1ms:-1",
+                                      "lognormal:1ms:9",
+                                      "fixed:11m"};
+    struct service_time s;
+    (void)state;
+    assert_true(service_time_parse("fixed:0", &s) && service_time_is_zero(&s));
+    assert_true(service_time_parse("exp:1us", &s) && !service_time_is_zero(&s));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (service_time_parse(bad[i], &s)) {
+            fail_msg("accepted \"%s\"", bad[i]);
+        }
+    }
+}
+
+enum { ITEMS = 100000 };
+
+static void *produce(void *arg)
+{
+    static int items[ITEMS];
+    for (int i = 0; i < ITEMS; i++) {
+        items[i] = i;
+        while (!bt_spsc_push(arg, &items[i])) {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void a_queue_between_threads_loses_nothing(void **state)
+{
+    struct bt_spsc q;
+    pthread_t t;
+    (void)state;
+    assert_true(bt_spsc_open(&q, 50));
+    assert_null(bt_spsc_pop(&q));
+    assert_int_equal(pthread_create(&t, NULL, produce, &q), 0);
+    for (int i = 0; i < ITEMS; i++) {
+        const int *item;
+        while ((item = bt_spsc_pop(&q)) == NULL) {
+            sched_yield();
+        }
+        assert_int_equal(*item, i);
+    }
+    pthread_join(t, NULL);
+    assert_null(bt_spsc_pop(&q));
+    bt_spsc_close(&q);
+}
+
+struct post {
+    struct bt_mailbox box;
+    unsigned count; // plain: only the loop touches it
+    atomic_uint failed, answered, senders;
+};
+
+static void add_one(void *arg)
+{
+    struct post *p = arg;
+    p->count++;
+}
+
+static void *send_letters(void *arg)
+{
+    struct post *p = arg;
+    for (int i = 0; i < 500; i++) {
+        if (bt_mailbox_call(&p->box, add_one, p)) {
+            atomic_fetch_add(&p->answered, 1);
+        } else {
+            atomic_fetch_add(&p->failed, 1);
+        }
+    }
+    atomic_fetch_sub(&p->senders, 1);
+    return NULL;
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void every_letter_is_answered_once_or_refused(void **state)
+{
+    struct post p = {.count = 0};
+    pthread_t t[3];
+    (void)state;
+    bt_mailbox_init(&p.box, nothing, NULL);
+    atomic_store(&p.senders, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&t[i], NULL, send_letters, &p), 0);
+    }
+    while (p.count < 1000) { // then the loop ends, with letters still coming
+        bt_mailbox_poll(&p.box);
+        sched_yield();
+    }
+    bt_mailbox_close(&p.box);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i], NULL);
+    }
+    assert_int_equal(p.count, atomic_load(&p.answered));
+    assert_int_equal(atomic_load(&p.answered) + atomic_load(&p.failed), 1500);
+    assert_true(atomic_load(&p.failed) > 0);
+    bt_mailbox_destroy(&p.box);
+}
+
+static void buffers_are_lent_and_taken_back(void **state)
+{
+    struct bt_pool_mapped m;
+    struct bt_pkt *p[8];
+    (void)state;
+    assert_true(bt_pool_mapped_open(&m, 8));
+    for (int i = 0; i < 8; i++) {
+        p[i] = bt_pool_get(&m.pool);
+        assert_non_null(p[i]);
+        assert_int_equal(p[i]->room_before, BT_PKT_HEADROOM);
+        memset(p[i]->data, i, p[i]->room_after); // each has its own bytes
+    }
+    assert_null(bt_pool_get(&m.pool));
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(p[i]->data[0], i);
+        assert_int_equal(p[i]->data[p[i]->room_after - 1], i);
+    }
+    bt_pkt_append(p[3], 100);
+    bt_pool_put(&m.pool, p[3]);
+    assert_int_equal(m.in_use, 7);
+    struct bt_pkt *again = bt_pool_get(&m.pool);
+    assert_ptr_equal(again, p[3]);
+    assert_int_equal(again->len, 0);
+    assert_null(again->next);
+    bt_pool_mapped_close(&m);
+}
+
+// receivers compare incarnations by serial arithmetic.
+static void incarnations_grow(void **state)
+{
+    (void)state;
+    uint32_t a = bt_new_incarnation();
+    struct timespec t = {.tv_nsec = 140 * 1000000};
+    nanosleep(&t, NULL);
+    uint32_t b = bt_new_incarnation();
+    assert_true((int32_t)(b - a) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(durations_have_units),
+        cmocka_unit_test(drawn_times_follow_their_distribution),
+        cmocka_unit_test(zero_times_are_known_and_wrong_texts_refused),
+        cmocka_unit_test(a_queue_between_threads_loses_nothing),
+        cmocka_unit_test(every_letter_is_answered_once_or_refused),
+        cmocka_unit_test(buffers_are_lent_and_taken_back),
+        cmocka_unit_test(incarnations_grow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
