@@ -97,7 +97,7 @@ void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
 {
     struct worker *worker = &r->worker[w];
     struct pair request = {.client = pkt->src, .req_id = hdr->req_id, .worker = (uint16_t)w, .since = pkt->t_rx_ns,
-                           .index = router_sent(r, w)};
+                           .sent_at = now, .index = router_sent(r, w)};
     if (!address_to(r, pkt, hdr, worker)) {
         router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
         return;

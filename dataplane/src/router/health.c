@@ -190,20 +190,32 @@ static void decay_windows(struct bt_router *r, uint64_t now)
     }
 }
 
-/* T_leak follows the latency that is really seen. Once a second over the last ten: no per-packet cost. */
-static void learn_p99(struct bt_router *r, uint64_t now)
+/* R-110: T_leak is 20 times the p99 of what workers take, rounded up to a power of two, never below the configured
+ * floor nor, if that is higher, above T_max. Waiting in the central FIFO does not count: it says nothing of a worker.
+ * Once a second, then older answers weigh half. */
+static void learn_response(struct bt_router *r, uint64_t now)
 {
-    if (r->latency == NULL || now < r->next_p99) {
+    if (now < r->next_learn) {
         return;
     }
-    r->next_p99 = now + SECOND;
-    struct bt_hist_window window;
-    bt_hist_slices_merge(r->latency, now, 10, r->p99_scratch, &window);
-    uint64_t p99 = bt_hist_percentile(r->p99_scratch, 99000);
-    uint64_t wanted = p99 == BT_HIST_INF ? r->leak_ns : 20u * p99;
+    r->next_learn = now + SECOND;
+    uint64_t total = 0, slower = 0;
+    for (uint32_t b = 0; b < 64u; b++) {
+        total += r->response[b];
+    }
+    if (total < WINDOW_MIN) {
+        return;
+    }
+    uint32_t p99 = 63;
+    while (p99 > 0 && (slower + r->response[p99]) * 100u < total) {
+        slower += r->response[p99--];
+    }
+    uint64_t most = r->request_timeout_ns > r->timers.leak_ns ? r->request_timeout_ns : r->timers.leak_ns;
+    uint64_t wanted = p99 < 38 ? UINT64_C(20) << (p99 + 1u) : most;
+    wanted = wanted < most ? wanted : most;
     r->leak_ns = wanted > r->timers.leak_ns ? wanted : r->timers.leak_ns;
-    if (r->leak_ns > r->request_timeout_ns && r->request_timeout_ns > r->timers.leak_ns) {
-        r->leak_ns = r->request_timeout_ns;
+    for (uint32_t b = 0; b < 64u; b++) {
+        r->response[b] /= 2u;
     }
 }
 
@@ -224,6 +236,6 @@ void router_health(struct bt_router *r, uint64_t now)
         eject_failing(r, now);
     }
     decay_windows(r, now);
-    learn_p99(r, now);
+    learn_response(r, now);
     r->next_health = now + period(r);
 }

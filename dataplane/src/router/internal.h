@@ -61,8 +61,9 @@ struct pair {
     uint16_t req_id;
     uint16_t worker;
     uint32_t older, newer; /* list by age; NO_SLOT ends it. newer also links the free ones */
-    uint64_t since;
-    uint64_t index; /* it was the worker's index-th request */
+    uint64_t since;   /* arrived at the router */
+    uint64_t sent_at; /* left it */
+    uint64_t index;   /* it was the worker's index-th request */
 };
 
 struct pair_watch {
@@ -106,12 +107,12 @@ struct bt_router {
 
     struct pair_watch pairs;
     struct bt_hist_slices *latency, *hold;
-    struct bt_hist *p99_scratch;
+    uint32_t response[64]; /* time from forwarding to FEEDBACK, by power of two ns: T_leak follows it */
 
     uint64_t now;         /* latest time given: packets stamped on different ports may come a little out of order */
     uint64_t leak_ns;     /* T_leak now: the larger of the configured one and 20× observed p99 */
     uint64_t next_health; /* next look at silent and failing workers */
-    uint64_t next_p99, next_decay;
+    uint64_t next_learn, next_decay;
     uint64_t last_request_at, drain_since;
 
     struct bt_pool *pool;

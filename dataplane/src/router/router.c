@@ -34,7 +34,6 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     if (!s->no_histograms) {
         r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
         r->hold = bt_mem_take(mem, bt_hist_slices_bytes());
-        r->p99_scratch = bt_mem_take(mem, sizeof *r->p99_scratch);
     }
 }
 
@@ -87,7 +86,7 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
     r->map_seed = s.seed * UINT64_C(0xd6e8feb86659fd93) + 1u;
     r->now = now;
     r->last_request_at = now;
-    r->next_health = r->next_p99 = r->next_decay = now;
+    r->next_health = r->next_learn = r->next_decay = now;
     bt_txq_init(&r->held);
     if (r->latency != NULL) {
         bt_hist_slices_init(r->latency, now);

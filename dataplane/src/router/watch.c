@@ -71,6 +71,7 @@ static void fill_pair(struct pair *p, const struct pair *request)
     p->req_id = request->req_id;
     p->worker = request->worker;
     p->since = request->since;
+    p->sent_at = request->sent_at;
     p->index = request->index;
 }
 
@@ -114,6 +115,8 @@ void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *c
         return;
     }
     uint64_t since = r->pairs.slab[i].since;
+    uint64_t took = now - r->pairs.slab[i].sent_at;
+    r->response[63u - (uint32_t)__builtin_clzll(took | 1u)]++;
     bt_credit_finished(&r->credit[w], r->pairs.slab[i].index);
     bt_pairs_del(&r->pairs.table, client, req_id);
     free_pair(&r->pairs, i);

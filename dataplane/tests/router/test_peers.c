@@ -68,6 +68,31 @@ static void r110_leaked_legacy_credit_is_reclaimed_with_patience(void **state)
     bed_close(&b);
 }
 
+/* a pool that takes 100 ms to answer is not reclaimed after 100 ms. */
+static void r110_patience_follows_the_observed_latency(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 1, 1);
+    for (uint16_t i = 0; i < 60; i++) {
+        bed_send(&b, i);
+        assert_int_equal(bed_take(&b), 0);
+        for (int t = 0; t < 9; t++) {
+            bed_tick(&b, 10 * MS);
+        }
+        bed_legacy(&b, 0, i);
+    }
+    bed_send(&b, 100);
+    assert_int_equal(bed_take(&b), 0);
+    uint64_t start = b.now;
+    while (bed_outstanding(&b, 0) > 0) {
+        assert_true(b.now - start < 10 * SEC);
+        bed_tick(&b, 10 * MS);
+    }
+    assert_in_range(b.now - start, 1800 * MS, 4200 * MS); /* 20 × 90 ms, and up to the next power of two */
+    bed_close(&b);
+}
+
 static void r110_legacy_feedback_needs_permission(void **state)
 {
     (void)state;
@@ -230,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r110_legacy_worker_starts_with_one_request),
         cmocka_unit_test(r110_leaked_legacy_credit_is_reclaimed_with_patience),
+        cmocka_unit_test(r110_patience_follows_the_observed_latency),
         cmocka_unit_test(r110_legacy_feedback_needs_permission),
         cmocka_unit_test(legacy_workers_can_grow_up_or_be_shut_out),
         cmocka_unit_test(r57_feedback_needs_a_valid_tag),
