@@ -75,7 +75,7 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
     struct sim_job_waiting job = v->queue[v->q_head];
     const struct sim_request *r = &w->request[job.request];
     uint32_t len = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
-    struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, job.request, 0)};
+    struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, job.request, i + 1)};
     struct bt_txq q;
     bt_txq_init(&q);
     int rc = bt_server_reply(v->core, w->agenda.now, job.handle, &iov, 1, &q);

@@ -176,9 +176,9 @@ void sim_come_back(struct sim_world *w, const struct sim_happening *h);
 void sim_garbage(struct sim_world *w);
 bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);
 
-/* Bodies: what a request carries and how a reply is recognised. */
-uint32_t sim_body_write(uint8_t *out, uint32_t len, uint32_t request, uint64_t service_ns);
-/* Request number of a body, UINT32_MAX when a byte is wrong. skip: bytes of the body before p. */
-uint32_t sim_body_read(const uint8_t *p, uint32_t len, uint64_t *service_ns);
+/* Bodies: extra is the service time in a request, the worker in a reply. Returns len, at least 16. */
+uint32_t sim_body_write(uint8_t *out, uint32_t len, uint32_t request, uint64_t extra);
+/* Request number of a body, UINT32_MAX when a byte is wrong. extra may be NULL. */
+uint32_t sim_body_read(const uint8_t *p, uint32_t len, uint64_t *extra);
 
 #endif
