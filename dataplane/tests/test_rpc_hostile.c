@@ -94,6 +94,23 @@ static void sack(unsigned id, unsigned what, unsigned base, unsigned nbits, size
     bt_put16(raw + 12, (uint16_t)nbits);
 }
 
+static uint16_t last_id;
+
+static void spy_id(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
+{
+    (void)l;
+    (void)pkt;
+    if (h->type == BT_REQUEST && h->first)
+        last_id = h->req_id;
+}
+
+static uint16_t start_call(uint32_t len, uint64_t timeout)
+{
+    assert_true(lab_call(&lab, len, 8, timeout) >= 0);
+    lab_flush(&lab);
+    return last_id;
+}
+
 static const char *const malformed[][2] = {
     {"", "M-1"}, {"cc0800c0000700", "M-1"}, {"00080060000f0001", "M-2"}, {"cc070060000f0001", "M-3"},
     {"cc0c0060000f0001", "M-3"}, {"cc0820c0000f0001aa", "M-5"}, {"cc0890c0000f0001", "M-5"}, {"cc0850c0000f0001", "M-26"},
@@ -294,6 +311,60 @@ static void m16_m15_early_packets_are_held_within_bounds(void **state)
     lab_end(&lab);
 }
 
+// REQn that overtook its REQ0 (a retransmission after the pair was lost
+// here, say) waits and is used.
+static void r21_early_packets_are_used_when_their_first_arrives(void **state)
+{
+    (void)state;
+    lab_init(&lab, 5);
+    lab_start(&lab);
+    struct bt_addr other = bt_addr_v4u(0x0a000063, 40000);
+    packet(BT_REQUEST, 0, L | X, 21, 1, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &other); // somebody else's, before and after
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    lab_inject_server(&lab, raw, raw_len, &other);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_HELD], 3);
+    assert_int_equal(lab.executed, 0);
+    packet(BT_REQUEST, 0, F | X, 21, 2, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    assert_int_equal(lab.executed, 1);
+    assert_int_equal(lab.last_request.msg.len, 6);
+    lab_inject_server(&lab, raw, raw_len, &other);
+    assert_int_equal(lab.executed, 2);
+    assert_int_equal(bt_server_counters(lab.server)[BT_M15], 1); // its copy found the pair complete
+    lab_end(&lab);
+}
+
+// Reply packets that came before F and contradict its count go when it comes;
+// the message completes from honest ones.
+static void m9_m10_early_reply_packets_are_checked_against_the_count(void **state)
+{
+    (void)state;
+    lab_init(&lab, 6);
+    lab.spy = spy_id;
+    lab_start(&lab);
+    uint16_t a = start_call(8, SEC);
+    uint32_t left = lab.pool.left;
+    packet(BT_REPLY, 0, X, a, 5, 1464, 0); // beyond the count
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    packet(BT_REPLY, 0, L | X, a, 1, 9, 0); // L in the middle
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    packet(BT_REPLY, 0, X, a, 2, 1464, 0); // no L at the end
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    packet(BT_REPLY, 0, F | X, a, 3, 1464, 0);
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    assert_int_equal(bt_client_counters(lab.client)[BT_M9], 1);
+    assert_int_equal(bt_client_counters(lab.client)[BT_M10], 2);
+    assert_int_equal(lab.pool.left, left - 1);
+    packet(BT_REPLY, 0, X, a, 1, 1464, 0);
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    packet(BT_REPLY, 0, L | X, a, 2, 9, 0);
+    lab_inject_client(&lab, raw, raw_len, &lab.saddr);
+    assert_int_equal(lab.call[0].end, LAB_SUCCESS);
+    assert_int_equal(lab.call[0].reply_len, 2 * 1464 + 9);
+    lab_end(&lab);
+}
+
 static void m24_full_tables_answer_drop_and_return_the_credit(void **state)
 {
     (void)state;
@@ -324,26 +395,9 @@ static void m24_full_tables_answer_drop_and_return_the_credit(void **state)
 
 // --- the client -----------------------------------------------------------------
 
-static uint16_t last_id;
-
-static void spy_id(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
-{
-    (void)l;
-    (void)pkt;
-    if (h->type == BT_REQUEST && h->first)
-        last_id = h->req_id;
-}
-
 static struct {
     uint16_t sent, offered, sending, replying, answered, timed_out;
 } id;
-
-static uint16_t start_call(uint32_t len, uint64_t timeout)
-{
-    assert_true(lab_call(&lab, len, 8, timeout) >= 0);
-    lab_flush(&lab);
-    return last_id;
-}
 
 static void client_with_a_call_in_each_state(void)
 {
@@ -509,6 +563,8 @@ int main(void)
         cmocka_unit_test(r54_server_messages),
         cmocka_unit_test(r54_server_sacks),
         cmocka_unit_test(m16_m15_early_packets_are_held_within_bounds),
+        cmocka_unit_test(r21_early_packets_are_used_when_their_first_arrives),
+        cmocka_unit_test(m9_m10_early_reply_packets_are_checked_against_the_count),
         cmocka_unit_test(m24_full_tables_answer_drop_and_return_the_credit),
         cmocka_unit_test(r54_client_headers),
         cmocka_unit_test(r54_client_replies),

@@ -151,6 +151,26 @@ static void r28_bursts_are_capped_and_paced(void **state)
     lab_end(&lab);
 }
 
+// nothing is kept for peers that cannot ask for it again, and what is
+// kept for those that can goes after the collection time.
+static void r20_r24_replies_are_kept_for_x_clients_only(void **state)
+{
+    (void)state;
+    for (int ext = 0; ext < 2; ext++) {
+        lab_init(&lab, 7);
+        lab.ccfg.extensions = ext;
+        lab_start(&lab);
+        lab_call(&lab, 8, 200000, SEC); // more than one burst: a train in either case
+        lab_run(&lab, 0);
+        assert_int_equal(lab.call[0].end, LAB_SUCCESS);
+        uint32_t kept = lab.pool.count - lab.pool.left;
+        assert_int_equal(kept, ext ? 137 : 0);
+        lab_run(&lab, lab.now + 4 * lab.scfg.timers.rto_ns + MS);
+        assert_int_equal(lab.pool.left, lab.pool.count);
+        lab_end(&lab);
+    }
+}
+
 static void r58_r59_class_and_trace_reach_server_reply_and_feedback(void **state)
 {
     (void)state;
@@ -186,6 +206,7 @@ int main(void)
         cmocka_unit_test(r60_x_clients_leave_room_for_the_router),
         cmocka_unit_test(r16_ipv6_uses_1444_byte_payloads),
         cmocka_unit_test(r28_bursts_are_capped_and_paced),
+        cmocka_unit_test(r20_r24_replies_are_kept_for_x_clients_only),
         cmocka_unit_test(r58_r59_class_and_trace_reach_server_reply_and_feedback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
