@@ -39,17 +39,20 @@ func TestCanonicalIgnoresOrder(t *testing.T) {
 	d, _ := Parse([]byte(good))
 	d.Members = []Member{{"10.0.0.2", 8000, 1, "b"}, {"10.0.0.1", 8001, 1, "a"}, {"10.0.0.1", 8000, 1, "a"}}
 	d.Routers = []Router{{"10.0.0.9", 8000, 9000, "r1"}, {"10.0.0.8", 8000, 9000, "r0"}}
-	d.KeyIDs = []int{2, 1}
 	one, _ := d.Canonical()
 	if d.Members[0].Name != "b" {
 		t.Fatal("Canonical sorted the caller's own list")
 	}
 	d.Members = []Member{d.Members[2], d.Members[0], d.Members[1]}
 	d.Routers = []Router{d.Routers[1], d.Routers[0]}
-	d.KeyIDs = []int{1, 2}
 	two, _ := d.Canonical()
 	if string(one) != string(two) {
 		t.Errorf("order changes the text:\n%s\n%s", one, two)
+	}
+	// The first key signs: this order means something.
+	d.KeyIDs = []int{2, 1}
+	if three, _ := d.Canonical(); !strings.Contains(string(three), `"keyIds":[2,1]`) {
+		t.Errorf("the order of keys is lost: %s", three)
 	}
 	d.Members, d.Routers, d.KeyIDs, d.Sources = nil, nil, nil, nil
 	empty, _ := d.Canonical()

@@ -43,7 +43,8 @@ type Document struct {
 	Members    []Member `json:"members"`
 	Routers    []Router `json:"routers"`
 	// KeyIDs names the keys (files in the key directory) that must be present
-	// before this document may be applied. 1..255, at most two.
+	// before this document may be applied. 1..255, at most two. The first one
+	// signs, all of them verify (R-57).
 	KeyIDs []int `json:"keyIds"`
 }
 
@@ -129,8 +130,8 @@ func invalid(field, format string, args ...any) *FieldError {
 }
 
 // Canonical returns the one text of the document: lists sorted (members by
-// name and port, because that order gives the sticky policy its master),
-// absent lists as [], no white space. Equal documents give equal bytes.
+// name and port, because that order gives the sticky policy its master) but
+// for keyIds, whose order says which key signs; absent lists as [], no white space. Equal documents give equal bytes.
 func (d *Document) Canonical() ([]byte, error) {
 	c := *d
 	c.Sources = sorted(d.Sources, func(a, b Source) int {
@@ -142,7 +143,7 @@ func (d *Document) Canonical() ([]byte, error) {
 	c.Routers = sorted(d.Routers, func(a, b Router) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
 	})
-	c.KeyIDs = sorted(d.KeyIDs, cmp.Compare[int])
+	c.KeyIDs = append(make([]int, 0, len(d.KeyIDs)), d.KeyIDs...)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

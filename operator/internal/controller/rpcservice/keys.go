@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The packet keys of a service and their rotation. A key is 16 random bytes;
-// it is made once and never changed, only replaced. Peers accept every key
-// they hold and sign with the one of the lowest number, so a rotation that
-// first lets everybody have both keys, then takes the old one away, loses no
-// packet:
+// it is made once and never changed, only replaced. Peers accept every key that
+// their configuration names and sign with the first of them. Peers apply a
+// configuration at different moments, so from one stage to the next whatever a
+// peer of either stage signs must be accepted by peers of both:
 //
 //	stage        Secret   named in the configuration   signed with
 //	(none)       1        1                            1
 //	Distributing 1 2      1                            1
 //	Overlapping  1 2      1 2                          1
+//	Switching    1 2      2 1                          2
 //	Retiring     1 2      2                            2
 //	(none)       2        2                            2
 package rpcservice
@@ -34,6 +35,7 @@ const (
 	stageNone         = ""
 	stageDistributing = "Distributing"
 	stageOverlapping  = "Overlapping"
+	stageSwitching    = "Switching"
 	stageRetiring     = "Retiring"
 )
 
@@ -93,17 +95,32 @@ func (k keyring) ids() []int {
 	return ids
 }
 
-// named are the keys the configuration should name at this stage.
+// pair is the older and the newer of two keys.
+func (k keyring) pair() (older, newer int) {
+	ids := k.ids()
+	if successor(ids[1]) == ids[0] {
+		return ids[1], ids[0]
+	}
+	return ids[0], ids[1]
+}
+
+// named are the keys the configuration should name at this stage, the one that
+// signs first.
 func (k keyring) named() []int {
 	ids := k.ids()
-	switch {
-	case len(ids) < 2 || k.stage == stageOverlapping:
+	if len(ids) < 2 {
 		return ids
-	case k.stage == stageRetiring:
-		return ids[len(ids)-1:]
-	default:
-		return ids[:1]
 	}
+	older, newer := k.pair()
+	switch k.stage {
+	case stageOverlapping:
+		return []int{older, newer}
+	case stageSwitching:
+		return []int{newer, older}
+	case stageRetiring:
+		return []int{newer}
+	}
+	return []int{older}
 }
 
 // advance returns the keyring to have now. acknowledged says that every live
@@ -124,22 +141,38 @@ func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey 
 		next.stage, next.since, next.token = stageDistributing, now, token
 	case len(ids) == 1:
 		next.stage = stageNone
-	case k.stage == stageDistributing && waited(distribution):
-		next.stage, next.since = stageOverlapping, now
-	case k.stage == stageOverlapping && acknowledged && waited(settle):
-		next.stage, next.since = stageRetiring, now
 	case k.stage == stageRetiring && acknowledged && waited(settle):
-		delete(next.keys, ids[0])
+		older, _ := k.pair()
+		delete(next.keys, older)
 		next.stage, next.since = stageNone, now
-	case k.stage == stageNone:
-		next.stage, next.since = stageDistributing, now
+	case k.mayMove(acknowledged, waited):
+		next.stage, next.since = following[k.stage], now
 	}
 	return next
 }
 
-// successor is the number of the next key. After 255 rotations it starts over;
-// that one time the new key has the lower number, is signed with at once, and
-// peers that have not applied it yet reject packets until they have.
+// following are the stages of a rotation in their order. Two keys without a
+// stage are a rotation that has just begun.
+var following = map[string]string{
+	stageNone: stageDistributing, stageDistributing: stageOverlapping,
+	stageOverlapping: stageSwitching, stageSwitching: stageRetiring,
+}
+
+// mayMove says whether the next stage may begin: files need time to reach every
+// pod, configurations need to be acknowledged.
+func (k keyring) mayMove(acknowledged bool, waited func(time.Duration) bool) bool {
+	switch k.stage {
+	case stageNone:
+		return true
+	case stageDistributing:
+		return waited(distribution)
+	case stageOverlapping, stageSwitching:
+		return acknowledged && waited(settle)
+	}
+	return false
+}
+
+// successor is the number of the next key.
 func successor(id int) int {
 	if id == maxKeyID {
 		return 1

@@ -44,6 +44,8 @@ func TestRotation(t *testing.T) {
 		{distribution - time.Second, "today", true, []int{1, 2}, []int{1}, stageDistributing},
 		{time.Second, "today", true, []int{1, 2}, []int{1, 2}, stageOverlapping},
 		{time.Hour, "today", false, []int{1, 2}, []int{1, 2}, stageOverlapping}, // one peer lags
+		{time.Second, "today", true, []int{1, 2}, []int{2, 1}, stageSwitching},
+		{settle, "today", false, []int{1, 2}, []int{2, 1}, stageSwitching},
 		{time.Second, "today", true, []int{1, 2}, []int{2}, stageRetiring},
 		{settle - time.Second, "today", true, []int{1, 2}, []int{2}, stageRetiring},
 		{time.Second, "today", false, []int{1, 2}, []int{2}, stageRetiring},
@@ -53,6 +55,7 @@ func TestRotation(t *testing.T) {
 		{keyLife, "today", true, []int{2, 3}, []int{2}, stageDistributing},
 		// A new token during a rotation waits for its end.
 		{distribution, "again", true, []int{2, 3}, []int{2, 3}, stageOverlapping},
+		{settle, "again", true, []int{2, 3}, []int{3, 2}, stageSwitching},
 		{settle, "again", true, []int{2, 3}, []int{3}, stageRetiring},
 		{settle, "again", true, []int{3}, []int{3}, stageNone},
 		{time.Second, "again", true, []int{3, 4}, []int{3}, stageDistributing},
@@ -77,13 +80,15 @@ func roundTrip(t *testing.T, k keyring) keyring {
 	return back
 }
 
-// A key never changes once made: at every step of a rotation the ones that stay
-// keep their value, and signer and verifier always have one in common.
-func TestKeysAreImmutableAndAlwaysShared(t *testing.T) {
+// A key never changes once made. And from each step to the next, whatever a
+// peer of either configuration signs (its first key), a peer of the other
+// accepts, the wrap from 255 to 1 included.
+func TestRotationNeverCutsPeersOff(t *testing.T) {
 	newKey := counter()
 	now := start
 	k := parseKeyring(nil, nil).advance(now, "", false, newKey)
-	for i := range 2000 {
+	wrapped := false
+	for i := range 20000 {
 		now = now.Add(7 * time.Minute)
 		next := k.advance(now, fmt.Sprint(i/50), i%3 != 0, newKey)
 		for id, value := range next.keys {
@@ -91,19 +96,22 @@ func TestKeysAreImmutableAndAlwaysShared(t *testing.T) {
 				t.Fatalf("step %d: key %d changed", i, id)
 			}
 		}
-		// a peer that still runs the configuration before signs with
-		// its lowest key; one that runs the next must know that key, and
-		// the other way round.
-		if !slices.Contains(next.ids(), k.named()[0]) || !slices.Contains(k.ids(), next.named()[0]) {
-			t.Fatalf("step %d: from %v (named %v) to %v (named %v)", i, k.ids(), k.named(), next.ids(), next.named())
+		if !slices.Contains(next.named(), k.named()[0]) || !slices.Contains(k.named(), next.named()[0]) {
+			t.Fatalf("step %d: from %v to %v", i, k.named(), next.named())
 		}
-		if max := next.ids()[len(next.ids())-1]; len(next.ids()) > 2 || max > maxKeyID {
+		for _, id := range next.named() {
+			if _, ok := k.keys[id]; !ok {
+				t.Fatalf("step %d: key %d is named before it was distributed", i, id)
+			}
+		}
+		if len(next.ids()) > 2 || next.ids()[0] < 1 || slices.Max(next.ids()) > maxKeyID {
 			t.Fatalf("step %d: keys %v", i, next.ids())
 		}
-		if slices.Contains(next.ids(), maxKeyID) {
-			return // the one wrap is documented
-		}
+		wrapped = wrapped || slices.Equal(next.ids(), []int{1, maxKeyID})
 		k = next
+	}
+	if !wrapped {
+		t.Error("the numbers never wrapped")
 	}
 }
 

@@ -191,7 +191,7 @@ func TestReconcileRotatesKeys(t *testing.T) {
 		t.Fatalf("overlapping, a peer lags: %v named", ids)
 	}
 	b.lagged = false
-	for range 4 {
+	for range 6 {
 		b.now = b.now.Add(settle)
 		b.must(1)
 	}
