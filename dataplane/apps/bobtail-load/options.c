@@ -25,7 +25,7 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"resolve-interval", BT_CLI_DURATION, &o->resolve_interval_ns, 1e8, 3600e9, NULL, "resolve names this often"},
         {"resolve-patience", BT_CLI_DURATION, &o->resolve_patience_ns, 0, 3600e9, NULL, "keep trying so long at start"},
         {"connections", BT_CLI_U32, &o->connections, 1, LOAD_CONNECTIONS_MAX, "SOCKETS", "sockets to spread over"},
-        {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address"},
+        {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address; an IPv6 one, such as ::, for IPv6 targets"},
         {"port-base", BT_CLI_U32, &o->port_base, 1024, 65000, NULL, "own ports come from the 4096 ports from here on"},
         {.kind = BT_CLI_HEADING, .help = "Load"},
         {"rate", BT_CLI_DOUBLE, &o->rate, 0.01, 1e8, "RPS", "requests per second offered"},

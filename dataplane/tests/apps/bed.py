@@ -215,11 +215,14 @@ class Bed(unittest.TestCase):
         self.assertNotIn("Sanitizer", p.stderr)
         return json.loads(p.stdout)
 
-    def start_load(self, targets, rate, seconds, *options):
-        p = subprocess.Popen(self.load_command(targets, rate, seconds, *options), stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True)
-        self.processes["load-%d" % len(self.processes)] = p
+    def start_process(self, name, command):
+        """A process whose output finish_load reads."""
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.processes[name] = p
         return p
+
+    def start_load(self, targets, rate, seconds, *options):
+        return self.start_process("load-%d" % len(self.processes), self.load_command(targets, rate, seconds, *options))
 
     def finish_load(self, p, seconds=90, code=0):
         out, err = p.communicate(timeout=seconds)

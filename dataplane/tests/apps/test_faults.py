@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failures: killed servers and routers, rolling restarts, hostile packets. Losses are bounded and
 stated, nothing hangs, credits come back."""
+import os
 import random
 import signal
 import socket
 import time
+import unittest
 
 from bed import Bed, OTHER_KEY, ip, main, wait_for
 
@@ -86,6 +88,35 @@ class Faults(Bed):
         wait_for("the router says that it drains", lambda: c.state()["draining"])
         self.assert_all_answered(self.finish_load(p))  # it forwarded to the end
         self.assertEqual(self.processes["router-2"].wait(timeout=30), 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "a name list of its own for the generator needs root (mount namespace)")
+    def test_rolling_restart_of_routers_by_name_loses_nothing(self):
+        """As in a cluster: a router is taken off the name, clients leave it, then it ends."""
+        document = self.cluster([1, 2], [3, 4], "--service-time=exp:2ms")
+        hosts = self.path("hosts")
+
+        def list_routers(*numbers):
+            with open(hosts, "w") as f:
+                f.writelines("%s echo.test.example\n" % ip(n) for n in numbers)
+
+        list_routers(3, 4)
+        command = self.load_command([], 200, 14, "--connections=4", "--timeout=5s", "--verify",
+                                    "--resolve-interval=500ms")
+        command[1] = "--target=echo.test.example:8000"
+        p = self.start_process("load", ["unshare", "--mount", "sh", "-c",
+                                        'mount --bind "$0" /etc/hosts && exec "$@"', hosts, *command])
+        time.sleep(1.5)
+        for leaving, staying in ((3, 4), (4, 3)):
+            list_routers(staying)
+            self.terminate("router-%d" % leaving)
+            self.start_router(leaving, "--config=" + document)
+            self.wait_joined("router-%d" % leaving, 4)
+            list_routers(3, 4)
+        self.assertIsNone(p.poll(), "the load ended before the restarts did")
+        result = self.finish_load(p)
+        self.assert_all_answered(result)
+        self.assertGreaterEqual(result["routerMoves"], 4)
+        self.assertEqual(len(result["routers"]), 2)
 
     def test_second_signal_ends_a_drain(self):
         self.cluster([1], [2], "--service-time=fixed:5ms")
