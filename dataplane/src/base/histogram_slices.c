@@ -1,34 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last 600 seconds, one slice each. A slice's stamp is its lock: the writer
 // zeroes it before it resets the slice, the reader checks it before and after.
+// Every store releases and every load of the reader acquires: who sees a value
+// of the new second also sees that the stamp has changed.
 #include "base/histogram.h"
 
 #define SECOND 1000000000ull
 
 static uint32_t load32(const _Atomic uint32_t *v)
 {
-    return atomic_load_explicit(v, memory_order_relaxed);
+    return atomic_load_explicit(v, memory_order_acquire);
+}
+
+static void store32(_Atomic uint32_t *v, uint32_t n)
+{
+    atomic_store_explicit(v, n, memory_order_release);
 }
 
 // Single writer: a load and a store, no locked instruction.
 static void add32(_Atomic uint32_t *v, uint32_t n)
 {
-    atomic_store_explicit(v, load32(v) + n, memory_order_relaxed);
+    store32(v, atomic_load_explicit(v, memory_order_relaxed) + n);
 }
 
 static void reset(struct bt_hist_slice *c, uint64_t stamp)
 {
-    atomic_store_explicit(&c->second, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&c->second, 0, memory_order_release);
     uint32_t lo = load32(&c->lo), hi = load32(&c->hi);
     for (uint32_t i = lo; i <= hi && i < BT_HIST_BUCKETS; i++)
-        atomic_store_explicit(&c->bucket[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&c->sum_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->inf, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->rejected, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->lo, BT_HIST_BUCKETS, memory_order_relaxed);
-    atomic_store_explicit(&c->hi, 0, memory_order_relaxed);
+        store32(&c->bucket[i], 0);
+    atomic_store_explicit(&c->sum_ns, 0, memory_order_release);
+    store32(&c->inf, 0);
+    store32(&c->arrived, 0);
+    store32(&c->rejected, 0);
+    store32(&c->lo, BT_HIST_BUCKETS);
+    store32(&c->hi, 0);
     atomic_store_explicit(&c->second, stamp, memory_order_release);
 }
 
@@ -54,11 +60,11 @@ void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t v
     uint32_t i = bt_hist_index(value_ns);
     add32(&c->bucket[i], 1);
     uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
-    atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_relaxed);
+    atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_release);
     if (i < load32(&c->lo))
-        atomic_store_explicit(&c->lo, i, memory_order_relaxed);
+        store32(&c->lo, i);
     if (i > load32(&c->hi))
-        atomic_store_explicit(&c->hi, i, memory_order_relaxed);
+        store32(&c->hi, i);
 }
 
 void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
@@ -92,10 +98,9 @@ static bool copy_slice(const struct bt_hist_slice *c, uint64_t stamp, struct cop
     to->inf = load32(&c->inf);
     to->arrived = load32(&c->arrived);
     to->rejected = load32(&c->rejected);
-    to->sum_ns = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
+    to->sum_ns = atomic_load_explicit(&c->sum_ns, memory_order_acquire);
     for (uint32_t i = to->lo; i <= to->hi && i < BT_HIST_BUCKETS; i++)
         to->bucket[i] = load32(&c->bucket[i]);
-    atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&c->second, memory_order_relaxed) == stamp;
 }
 
