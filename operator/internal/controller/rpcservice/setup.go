@@ -24,8 +24,9 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
-// concurrent services; each reconciliation mostly waits for sidecars.
-const concurrent = 4
+// concurrent services: a reconciliation mostly waits for sidecars, up to 2 s for
+// one that does not answer, and must not hold up the others meanwhile.
+const concurrent = 16
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {

@@ -128,8 +128,9 @@ func (r *Reconciler) announce(before, after *v1alpha1.ServiceLevelObjective) {
 	}
 }
 
-// concurrent objectives; each reconciliation mostly waits for sidecars.
-const concurrent = 4
+// concurrent objectives: a measurement mostly waits for sidecars, up to 2 s for
+// one that does not answer, and must not hold up the others meanwhile.
+const concurrent = 16
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
