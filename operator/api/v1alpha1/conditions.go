@@ -127,6 +127,16 @@ const (
 	ReasonMeasurementIncomplete = "MeasurementIncomplete"
 )
 
+// Events that tell of something else than a change of a condition.
+const (
+	// EventKeyRotation: the packet keys of a service changed, or a rotation
+	// entered its next stage.
+	EventKeyRotation = "KeyRotation"
+
+	// EventCertificateRenewed: the certificate of the sidecars was issued anew.
+	EventCertificateRenewed = "CertificateRenewed"
+)
+
 // Pod readiness.
 const (
 	// PodConditionJoined is the readiness gate of server pods: True once every

@@ -52,7 +52,7 @@ const (
 	cacheFn  = runDir + "/config.json"
 	keyDir   = "/etc/bobtail/keys"
 	tlsDir   = "/etc/bobtail/tls"
-	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
+	tokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 	// userID is the unprivileged user of every container: the control socket
 	// is shared between containers of a pod, so they must agree on it.
@@ -102,13 +102,23 @@ func Replicas(s *v1alpha1.RpcService) int32 {
 	return *s.Spec.Replicas
 }
 
-// Names of the objects made for a service.
-func ServerName(s *v1alpha1.RpcService) string    { return s.Name + "-server" }
-func RouterName(s *v1alpha1.RpcService) string    { return s.Name + "-router" }
+// ServerName is the name of the server Deployment and its network policy.
+func ServerName(s *v1alpha1.RpcService) string { return s.Name + "-server" }
+
+// RouterName is the name of the router Deployment, its budget and its policy.
+func RouterName(s *v1alpha1.RpcService) string { return s.Name + "-router" }
+
+// ConfigMapName is the name of the ConfigMap that configures the dataplane.
 func ConfigMapName(s *v1alpha1.RpcService) string { return s.Name + "-dataplane" }
-func KeysName(s *v1alpha1.RpcService) string      { return s.Name + "-keys" }
-func TLSName(s *v1alpha1.RpcService) string       { return s.Name + "-tls" }
-func sidecarName(s *v1alpha1.RpcService) string   { return s.Name + "-sidecar" }
+
+// KeysName is the name of the Secret with the packet keys.
+func KeysName(s *v1alpha1.RpcService) string { return s.Name + "-keys" }
+
+// TLSName is the name of the Secret with the sidecars' certificate.
+func TLSName(s *v1alpha1.RpcService) string { return s.Name + "-tls" }
+
+// sidecarName is the name of the sidecars' account, role and binding.
+func sidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
 
 // Address is what clients are given as the target.
 func Address(s *v1alpha1.RpcService) string {

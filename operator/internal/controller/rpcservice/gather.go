@@ -47,6 +47,9 @@ type snapshot struct {
 	// somebody else: "Deployment echo-server".
 	conflicts []string
 
+	// secretTaken says that one of the conflicts is about a Secret.
+	secretTaken bool
+
 	// configMap, keys and tls are the objects as they are now, nil when missing.
 	configMap *corev1.ConfigMap
 	keys, tls *corev1.Secret
@@ -171,7 +174,7 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	if !ownedBy(secret, s.service) {
-		s.conflicts = append(s.conflicts, "Secret "+name)
+		s.conflicts, s.secretTaken = append(s.conflicts, "Secret "+name), true
 		return nil, nil
 	}
 	return secret, nil

@@ -88,8 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	out := outcome{accepted: decideAccepted(s)}
 	defer func() {
 		writeStatus(s, &out)
-		err = errors.Join(err, r.patchStatus(ctx, before, service))
-		result.RequeueAfter = interval(s, out)
+		if err = errors.Join(err, r.patchStatus(ctx, before, service)); err == nil {
+			result.RequeueAfter = interval(s, out)
+		}
 	}()
 	return ctrl.Result{}, r.act(ctx, s, in, wanted, &out)
 }
@@ -97,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 // act writes what should be there and fills in the outcome.
 func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, wanted []render.Object, out *outcome) error {
 	a := attempt{out: out}
-	if out.accepted.ok || s.configMap != nil {
+	if out.accepted.ok || s.configMap != nil && !s.secretTaken {
 		r.writeInner(ctx, s, in, &a)
 	}
 	for _, o := range wanted {
@@ -184,7 +185,7 @@ func (r *Reconciler) applyKeys(ctx context.Context, s *snapshot, in render.Input
 		return have, err
 	}
 	if len(have.keys) > 0 {
-		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "KeyRotation", "RotateKeys", "packet keys %v, stage %q", next.ids(), next.stage)
+		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, v1alpha1.EventKeyRotation, "RotateKeys", "packet keys %v, stage %q", next.ids(), next.stage)
 	}
 	return next, nil
 }
@@ -208,7 +209,7 @@ func (r *Reconciler) applyCertificate(ctx context.Context, s *snapshot, in rende
 		return err
 	}
 	if s.tls != nil {
-		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, "CertificateRenewed", "RenewCertificate", "sidecar certificate issued anew: %s", why)
+		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, v1alpha1.EventCertificateRenewed, "RenewCertificate", "sidecar certificate issued anew: %s", why)
 	}
 	return nil
 }

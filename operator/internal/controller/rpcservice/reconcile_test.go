@@ -304,3 +304,26 @@ func TestReconcileForgetsWhatIsGone(t *testing.T) {
 		t.Errorf("%d records of a service that is gone", n)
 	}
 }
+
+// A Secret of somebody else is left as it is, even when a configuration made
+// earlier is being kept up to date.
+func TestReconcileLeavesForeignSecrets(t *testing.T) {
+	for _, name := range []string{"echo-keys", "echo-tls"} {
+		b := newBench(t)
+		b.must(2)
+		if err := b.Client.Delete(context.Background(), b.secret(name)); err != nil {
+			t.Fatal(err)
+		}
+		foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}, Data: map[string][]byte{"mine": []byte("x")}}
+		if err := b.Client.Create(context.Background(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		b.must(2)
+		if c := b.condition(v1alpha1.ConditionAccepted); c.Reason != v1alpha1.ReasonNameConflict || !strings.Contains(c.Message, "Secret "+name) {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if s := b.secret(name); len(s.Data) != 1 || len(s.OwnerReferences) != 0 {
+			t.Errorf("%s was taken over: %v, owners %v", name, s.Data, s.OwnerReferences)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func writeStatus(s *snapshot, out *outcome) {
 
 	st.Replicas = countExisting(s.servers)
 	st.Selector = labels.SelectorFromSet(render.Selector(service.Name, v1alpha1.ComponentServer)).String()
-	st.ReadyWorkers = int32(countReadyWorkers(s)) //nolint:gosec // bounded by maxWorkers plus a rollout
+	st.ReadyWorkers = int32(countReadyWorkers(s)) // bounded by maxWorkers plus a rollout
 	st.DesiredWorkers = render.Replicas(service) * service.Spec.WorkersPerReplica
 	st.Workers = fmt.Sprintf("%d/%d", st.ReadyWorkers, st.DesiredWorkers)
 	st.Address = render.Address(service)

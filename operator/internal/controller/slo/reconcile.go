@@ -8,7 +8,6 @@ package slo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,7 +53,7 @@ type Reconciler struct {
 }
 
 // Reconcile measures one objective once.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	slo := &v1alpha1.ServiceLevelObjective{}
 	if err := r.Client.Get(ctx, req.NamespacedName, slo); err != nil {
 		r.observe(req.NamespacedName, nil)
@@ -82,11 +81,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		m = measurement{source: v1alpha1.SourceNone}
 		met = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNoMeasurementSource, accepted.message}
 	}
-	defer func() {
-		writeStatus(slo, accepted, met, m, required, r.Now())
-		err = errors.Join(err, r.patchStatus(ctx, before, slo))
-		r.observe(req.NamespacedName, slo)
-	}()
+	writeStatus(slo, accepted, met, m, required, r.Now())
+	if err := r.patchStatus(ctx, before, slo); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.observe(req.NamespacedName, slo)
 	return ctrl.Result{RequeueAfter: interval(slo)}, nil
 }
 

@@ -63,7 +63,7 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 	st.Samples, st.Unanswered = integer(m.samples), integer(m.unanswered)
 	st.RequestsPerSecond = integer(uint64(math.Round(m.perSecond)))
 	st.RejectedShare = share(m.rejected, m.requests)
-	st.WindowSeconds = int32(min(m.covered, 600)) //nolint:gosec // bounded by the histogram's reach
+	st.WindowSeconds = int32(min(m.covered, 600)) // bounded by the histogram's reach
 	if met.status == metav1.ConditionUnknown {
 		return
 	}
@@ -82,7 +82,7 @@ func microseconds(v dataplane.Value) *int64 {
 }
 
 func integer(n uint64) *int64 {
-	v := int64(min(n, math.MaxInt64)) //nolint:gosec // clamped
+	v := int64(min(n, math.MaxInt64)) // clamped
 	return &v
 }
 
