@@ -306,6 +306,35 @@ static void r112_a_router_configured_late_keeps_its_counters(void **state)
     lab_end(&lab);
 }
 
+// Two routers on one host are told apart by port, in whatever order a new
+// configuration names them.
+static void r112_routers_of_one_host_keep_their_own_counters(void **state)
+{
+    (void)state;
+    start();
+    struct bt_addr newcomer = router_a;
+    newcomer.port = 8001;
+    set_routers(1, &router_a, &router_a);
+    forwarded(&router_a, 1, NULL);
+    struct bt_server_router r[2] = {router_at(&newcomer), router_at(&router_a)};
+    r[0].feedback.port = 9001;
+    bt_txq_init(&txq);
+    assert_int_equal(bt_server_set_routers(lab.server, lab.now, r, 2, &txq), 0);
+    assert_int_equal(txq.n, 1); // JOIN to the newcomer only
+    lab_transmit(&lab, &txq);
+    forwarded(&newcomer, 2, NULL);
+    forwarded(&newcomer, 3, NULL);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.router.request.port, 8000);
+    assert_int_equal(st.received, 1);
+    assert_true(bt_server_router_state(lab.server, 1, &st));
+    assert_int_equal(st.router.request.port, 8001);
+    assert_int_equal(st.received, 2);
+    assert_false(bt_server_router_state(lab.server, 2, &st));
+    lab_end(&lab);
+}
+
 static void r114_a_removed_router_gets_its_last_feedback_and_no_more(void **state)
 {
     (void)state;
@@ -427,6 +456,7 @@ int main(void)
         cmocka_unit_test(r56_a_forwarder_is_configured_or_carries_a_valid_tag),
         cmocka_unit_test(r57_feedback_is_tagged_with_the_first_live_key),
         cmocka_unit_test(r112_a_router_configured_late_keeps_its_counters),
+        cmocka_unit_test(r112_routers_of_one_host_keep_their_own_counters),
         cmocka_unit_test(r114_a_removed_router_gets_its_last_feedback_and_no_more),
         cmocka_unit_test(r42_legacy_router_gets_16_byte_feedback),
         cmocka_unit_test(r12_replicated_policies_are_dropped),

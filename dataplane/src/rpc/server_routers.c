@@ -248,25 +248,48 @@ void bt_server_periodic(struct bt_server *s)
     bt_wheel_add(&s->wheel, &s->period, next);
 }
 
+static bool same_router(const struct bt_router_slot *r, const struct bt_server_router *router)
+{
+    return r->used && bt_addr_eq(&r->st.router.request, &router->request);
+}
+
+// Marks the slots of the routers already known; bit i of the result: router i is.
+static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *routers, int count)
+{
+    uint32_t known = 0;
+    for (uint32_t k = 0; k < s->router_top; k++) {
+        s->router[k].st.configured = false;
+        for (int i = 0; i < count; i++) {
+            if (!same_router(&s->router[k], &routers[i]))
+                continue;
+            name_slot(&s->router[k], &routers[i]);
+            s->router[k].st.configured = true;
+            known |= 1u << i;
+        }
+    }
+    return known;
+}
+
 int bt_server_set_routers(struct bt_server *s, uint64_t now_ns, const struct bt_server_router *routers, int count,
                           struct bt_txq *txq)
 {
     if (count < 0 || count > BT_SERVER_ROUTERS)
         return BT_RPC_BAD_ARGUMENT;
     s->now = now_ns;
-    for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++)
-        s->router[i].st.configured = false;
+    // Known ones first: a newcomer on the same host must not take their slot.
+    uint32_t known = keep_known(s, routers, count);
     for (int i = 0; i < count; i++) {
+        if (known & (1u << i))
+            continue;
         struct bt_router_slot *r = slot_with_address(s, &routers[i].request);
-        bool known = r != NULL;
-        if (!known)
+        if (!r || r->st.configured)
             r = new_slot(s, &routers[i]);
         if (!r)
             return BT_RPC_BAD_ARGUMENT; // cannot be: at most 16 of 40 are configured, and heard ones expire
         name_slot(r, &routers[i]);
         r->st.configured = true;
-        if (!known)
-            send_feedback(s, r, 0, NULL, txq);
+        r->join_left = JOIN_REPEATS;
+        send_feedback(s, r, 0, NULL, txq);
     }
     return 0;
 }
