@@ -135,6 +135,7 @@ static void print_json(const struct load_app *app)
     bt_ctl_reply_histogram(&o, "histogram", &app->hist);
     bt_json_out_double(&o, "windowSeconds", window_seconds(app));
     bt_json_out_u64(&o, "routerMoves", app->moves);
+    bt_json_out_u64(&o, "resolveFailures", app->resolver.failures); // its thread has ended
     bt_json_out_u64(&o, "corrupt", app->corrupt);
     bt_json_out_u64(&o, "seed", app->opt.seed);
     bt_json_out_open(&o, "errorCodes", '{');
@@ -172,6 +173,9 @@ static void print_table(const struct load_app *app)
                r->sent, r->completed, r->dropped, r->timeouts);
     }
     printf("moves to another router: %" PRIu64 "; seed %" PRIu64 "\n", app->moves, app->opt.seed);
+    if (app->resolver.failures != 0) {
+        printf("failed look-ups of %s: %u; the last list stayed in use\n", app->opt.target, app->resolver.failures);
+    }
     if (app->corrupt != 0) {
         printf("corrupt replies: %" PRIu64 "\n", app->corrupt);
     }

@@ -265,7 +265,6 @@ struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t err
     u->io.ops = &udp_ops;
     u->pool = cfg->pool;
     u->idle = cfg->idle;
-    u->report_unreachable = cfg->report_unreachable;
     u->ports = ports;
     u->n_ports = cfg->n_locals;
     u->epoll_fd = u->timer_fd = u->wake_fd = u->raw_fd = -1;

@@ -29,7 +29,6 @@ struct bt_udp {
     struct bt_io io; // first, so that &u->io is the interface
     struct bt_pool *pool;
     enum bt_idle idle;
-    bool report_unreachable;
     int epoll_fd, timer_fd, wake_fd;
     int raw_fd; // -1 until Transparent is allowed
     uint16_t raw_id;

@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the programs are for: requests of every size are answered, directly and through routers,
 fairly spread, refused honestly when there are too many."""
+import json
+import os
+import socket
+import subprocess
 import threading
 import time
 
-from bed import Bed, ip, main
+from bed import Bed, ip, main, program
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
 
 
 class Serving(Bed):
@@ -129,6 +142,26 @@ class Serving(Bed):
         self.wait_joined("router-1", 2)
         self.assert_all_answered(self.load([1], 200, 0.5, "--verify"))
         self.assertEqual([m["n"] for m in self.ctl("router-1").state()["members"]], [2, 2])
+
+    def test_r42_ipv6_from_end_to_end(self):
+        if not has_ipv6():
+            self.skipTest("this host has no IPv6 loopback")
+        base = 24000 + os.getpid() % 1000 * 4  # one address, so ports tell the roles apart
+        document = self.document([], [])
+        document["members"] = [{"address": "::1", "firstPort": base + 2, "workers": 2, "name": "server"}]
+        document["routers"] = [{"address": "::1", "requestPort": base, "feedbackPort": base + 1, "name": "router"}]
+        config = "--config=" + self.write_document(document)
+        for name, options in (("router-1", ["--request-port=%d" % base, "--feedback-port=%d" % (base + 1)]),
+                              ("server-1", ["--port=%d" % (base + 2), "--workers=2"])):
+            self.start(name, [program("bobtail-router" if "router" in name else "bobtail-serve"), "--address=::1",
+                              "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path("keys"), config, *options])
+        self.wait_joined("router-1", 2)
+        for size in (64, 1444, 1445, 20000):
+            command = self.load_command([], 100, 0.5, "--verify", "--address=::", "--request-bytes=%d" % size)
+            command[1] = "--target=[::1]:%d" % base
+            p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assert_all_answered(json.loads(p.stdout))
 
     def test_load_generator_keeps_its_rate_and_counts_by_itself(self):
         """Open loop: a server that stops does not slow arrivals, and latency counts from them."""
