@@ -130,7 +130,7 @@ class Control(Bed):
 
     def test_leave_is_seen_by_routers_and_ends_with_an_empty_backlog(self):
         self.cluster([1, 2], [3], "--service-time=fixed:30ms")
-        p = self.start_load([3], 80, 3)
+        p = self.start_load([3], 30, 3)
         c = self.ctl("server-1")
         wait_for("server-1 has work", lambda: c.state()["backlog"] > 0)
         self.assertTrue(c.ask("leave")["draining"])

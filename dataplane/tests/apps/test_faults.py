@@ -69,7 +69,7 @@ class Faults(Bed):
     def test_restarted_router_rebuilds_its_state_from_feedback(self):
         """R-136, R-112: a new router knows nothing and is told everything within an idle period."""
         document = self.cluster([1, 2], [3], "--service-time=fixed:50ms")
-        p = self.start_load([3], 60, 4, "--timeout=1s")
+        p = self.start_load([3], 40, 4, "--timeout=1s")
         time.sleep(1)
         self.kill("router-3")
         self.start_router(3, "--config=" + document)
@@ -77,7 +77,7 @@ class Faults(Bed):
         self.assertLess(result["lost"], 40, result)
         self.wait_joined("router-3", 4)
         self.assert_credits_return("router-3")
-        self.assert_all_answered(self.load([3], 60, 1))
+        self.assert_all_answered(self.load([3], 40, 1))
 
     def test_router_drains_on_sigterm(self):
         self.cluster([1], [2], "--service-time=fixed:5ms")
