@@ -125,7 +125,9 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
     if (!out && !back) return;
     uint32_t router = (out ? from : to) - w->net.first[SIM_ROUTER];
     uint32_t server = (out ? to : from) - w->net.first[SIM_SERVER];
-    if (out && sim_packet_of(p) == SIM_PKT_REQ0) note_forward(w, router, server, p, arrives_ns);
+    bool twin = (p->mark & SIM_MARK_DUPLICATE) != 0;
+    if (out && !twin && sim_packet_of(p) == SIM_PKT_REQ0) note_forward(w, router, server, p, arrives_ns);
+    /* What is late says what was true T_loss ago: R-111 then takes a request on its way for lost. */
     if (arrives_ns != UINT64_MAX && (p->mark & SIM_MARK_LATE) != 0) {
         excuse(w, credit_of(w, router, server), arrives_ns + w->ledger.t_loss_ns + w->ledger.margin_ns);
     }

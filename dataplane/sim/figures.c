@@ -128,6 +128,7 @@ static void scenario_of(const struct cell *c, uint64_t seed, struct sim_scenario
     s->service = (struct sim_dist){(enum sim_dist_kind)c->dist, 1e6, 0};
     s->load = c->load;
     s->settle_ms = 0;
+    s->tagged = false; /* tags change no decision; the fault scenarios carry them */
     s->central_limit = 1048576;
     if (c->what == SATURATION) {
         s->service.kind = SIM_DIST_DETERMINISTIC;

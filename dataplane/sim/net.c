@@ -32,6 +32,7 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
         abort();
     }
     for (size_t i = 0; i < nodes; i++) sim_holder_init(&n->holder[i], buffers);
+    n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0;
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
 }
@@ -207,6 +208,8 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
         twin->mark = SIM_MARK_DUPLICATE;
+        if (at + f.twin_ns - n->agenda->now >= n->late_ns) twin->mark |= SIM_MARK_LATE;
+        tell(n, from, to, twin, at + f.twin_ns);
         deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
     }
 }
@@ -223,6 +226,10 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
         return;
     }
     enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
+    if (!n->disturbed) { /* nothing can be lost, reordered or cut off */
+        deliver(n, from, to, p, 0, n->agenda->now + base_delay(n, a, b));
+        return;
+    }
     if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
         n->seen.cut_off++;
         tell(n, from, to, p, UINT64_MAX);
@@ -243,7 +250,7 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
 void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     sim_buffer_give(p, &n->holder[to]);
-    if (from == UINT16_MAX) return;
+    if (from == UINT16_MAX || !n->disturbed) return;
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];

@@ -38,13 +38,14 @@ struct bt_pool *sim_node_pool(struct sim_node *n)
 struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
 {
     struct bt_pkt *p = NULL;
+    if (n->io.inbox[0].n + n->io.inbox[1].n == 0) return NULL; /* most calls: ask the driver only when it has something */
     return bt_io_rx(&n->io.io, local, &p, 1) == 1 ? p : NULL;
 }
 
 void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
-    bt_io_tx(&n->io.io, q);
+    if (q->n > 0) bt_io_tx(&n->io.io, q);
     if (next_ns < w->agenda.now) next_ns = w->agenda.now;
     if (next_ns == UINT64_MAX || next_ns >= n->wake_ns) return;
     n->wake_ns = next_ns;
