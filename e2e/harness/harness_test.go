@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,12 @@ func TestParseExports(t *testing.T) {
 }
 
 func TestParseLoad(t *testing.T) {
-	r, err := parseLoad("j", "progress 1\n{\"sent\": 10, \"completed\": 7, \"percentilesMicroseconds\": {\"99\": 12.5}}\n")
-	if err != nil || r.Failed() != 3 || r.Percentiles["99"] != 12.5 {
+	r, err := parseLoad("j", "progress 1\n{\"sent\": 10, \"completed\": 7, \"percentilesMicroseconds\": {\"99\": 12.5, \"99.9\": null}}\n")
+	if err != nil || r.Failed() != 3 || r.Percentile("99") != 12.5 {
 		t.Fatalf("got %+v, %v", r, err)
+	}
+	if !math.IsInf(r.Percentile("99.9"), 1) || !math.IsInf(r.Percentile("50"), 1) {
+		t.Fatalf("an unanswered or absent percentile must be infinite, never 0: %+v", r.Percentiles)
 	}
 	for _, bad := range []string{"", "no result\n", "{\"sent\": "} {
 		if _, err := parseLoad("j", bad); err == nil || !strings.Contains(err.Error(), "job j") {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -36,7 +37,17 @@ type LoadResult struct {
 	Errors      int64              `json:"errors"`
 	Lost        int64              `json:"lost"`
 	AchievedRPS float64            `json:"achievedRps"`
-	Percentiles map[string]float64 `json:"percentilesMicroseconds"`
+	// Percentiles in microseconds; null when the percentile is a request that was never answered.
+	Percentiles map[string]*float64 `json:"percentilesMicroseconds"`
+}
+
+// Percentile in microseconds; +infinity when it is a request that was never
+// answered, and when the job did not report it.
+func (r LoadResult) Percentile(p string) float64 {
+	if v := r.Percentiles[p]; v != nil {
+		return *v
+	}
+	return math.Inf(1)
 }
 
 // Failed is every request that did not end in a reply.

@@ -31,7 +31,7 @@ func underLoad(ctx context.Context, t *testing.T, s *suite, job harness.Load, di
 	check(t, disturbed)
 	check(t, err)
 	s.steps.Say("     %s: sent %d, completed %d, dropped %d, timeouts %d, errors %d, p99 %.0f us", job.Name, result.Sent, result.Completed,
-		result.Dropped, result.Timeouts, result.Errors, result.Percentiles["99"])
+		result.Dropped, result.Timeouts, result.Errors, result.Percentile("99"))
 	return result
 }
 
