@@ -29,14 +29,14 @@ type Load struct {
 
 // LoadResult is what bobtail-load measured, independently of the router.
 type LoadResult struct {
-	Offered     int64              `json:"offered"`
-	Sent        int64              `json:"sent"`
-	Completed   int64              `json:"completed"`
-	Dropped     int64              `json:"dropped"`
-	Timeouts    int64              `json:"timeouts"`
-	Errors      int64              `json:"errors"`
-	Lost        int64              `json:"lost"`
-	AchievedRPS float64            `json:"achievedRps"`
+	Offered     int64   `json:"offered"`
+	Sent        int64   `json:"sent"`
+	Completed   int64   `json:"completed"`
+	Dropped     int64   `json:"dropped"`
+	Timeouts    int64   `json:"timeouts"`
+	Errors      int64   `json:"errors"`
+	Lost        int64   `json:"lost"`
+	AchievedRPS float64 `json:"achievedRps"`
 	// Percentiles in microseconds; null when the percentile is a request that was never answered.
 	Percentiles map[string]*float64 `json:"percentilesMicroseconds"`
 }
