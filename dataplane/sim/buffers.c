@@ -9,8 +9,8 @@
 
 void *sim_memory(size_t bytes)
 {
-    void *p = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p =
+        mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu bytes\n", bytes);
         abort();
@@ -20,7 +20,8 @@ void *sim_memory(size_t bytes)
 
 void sim_memory_free(void *p, size_t bytes)
 {
-    if (p != NULL) munmap(p, bytes > 0 ? bytes : 1);
+    if (p != NULL)
+        munmap(p, bytes > 0 ? bytes : 1);
 }
 
 static void link_to(struct sim_buffer *b, struct sim_holder *h)
@@ -28,7 +29,8 @@ static void link_to(struct sim_buffer *b, struct sim_holder *h)
     b->holder = h;
     b->prev = NULL;
     b->next = h->held;
-    if (h->held != NULL) h->held->prev = b;
+    if (h->held != NULL)
+        h->held->prev = b;
     h->held = b;
     h->count++;
 }
@@ -41,7 +43,8 @@ static void unlink_from(struct sim_buffer *b)
     } else {
         h->held = b->next;
     }
-    if (b->next != NULL) b->next->prev = b->prev;
+    if (b->next != NULL)
+        b->next->prev = b->prev;
     h->count--;
     b->holder = NULL;
 }
@@ -103,7 +106,8 @@ void sim_holder_init(struct sim_holder *h, struct sim_buffers *b)
 void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to)
 {
     struct sim_buffer *b = p->owner;
-    if (b->holder == to) return;
+    if (b->holder == to)
+        return;
     if (b->holder == NULL) { /* sent after it was given back: the slab would hand it out twice */
         to->all->twice++;
         return;
@@ -115,6 +119,7 @@ void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to)
 uint32_t sim_holder_drop_all(struct sim_holder *h)
 {
     uint32_t n = h->count;
-    while (h->held != NULL) holder_put(&h->pool, &h->held->pkt);
+    while (h->held != NULL)
+        holder_put(&h->pool, &h->held->pkt);
     return n;
 }

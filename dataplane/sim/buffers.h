@@ -17,7 +17,7 @@ struct sim_holder {
 };
 
 struct sim_buffer {
-    struct bt_pkt pkt; /* first */
+    struct bt_pkt pkt;         /* first */
     struct sim_holder *holder; /* NULL: free */
     struct sim_buffer *prev, *next;
     uint8_t bytes[BT_PKT_HEADROOM + BT_PKT_BUFFER];

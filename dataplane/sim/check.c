@@ -16,8 +16,9 @@
 #define MS 1000000ULL
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once",  "content",    "one-execution", "served",  "share", "reply-first", "own-bound", "true-bound", "fifo",    "hold-time",
-    "membership",    "unchanged",  "credits",       "capacity", "service",    "buffers",   "progress",   "expected",
+    "exactly-once", "content",    "one-execution", "served",    "share",      "reply-first",
+    "own-bound",    "true-bound", "fifo",          "hold-time", "membership", "unchanged",
+    "credits",      "capacity",   "service",       "buffers",   "progress",   "expected",
 };
 
 void sim_ledger_init(struct sim_world *w)
@@ -26,11 +27,12 @@ void sim_ledger_init(struct sim_world *w)
     memset(l, 0, sizeof *l);
     l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
-    if (l->credit == NULL || l->last_arrival == NULL) abort();
+    if (l->credit == NULL || l->last_arrival == NULL)
+        abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
-    l->t_loss_ns = sriov ? 2 * MS : 200 * MS;         /* */
-    l->margin_ns = sriov ? 30 * MS : 300 * MS;       /* three periodic FEEDBACKs */
-    l->quarantine_ns = sriov ? 16 * MS : 800 * MS;    /* 2 × 4 RTO */
+    l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
+    l->margin_ns = sriov ? 30 * MS : 300 * MS;     /* three periodic FEEDBACKs */
+    l->quarantine_ns = sriov ? 16 * MS : 800 * MS; /* 2 × 4 RTO */
 }
 
 void sim_ledger_free(struct sim_world *w)
@@ -64,7 +66,8 @@ static struct sim_credit *credit_of(struct sim_world *w, uint32_t router, uint32
 static void excuse(struct sim_world *w, struct sim_credit *c, uint64_t until)
 {
     (void)w;
-    if (until > c->excused_until) c->excused_until = until;
+    if (until > c->excused_until)
+        c->excused_until = until;
 }
 
 /* After a restart of either side the router knows a worker again when REQ0s of the old life have
@@ -81,7 +84,8 @@ void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server)
 static struct sim_request *forwarded_request(struct sim_world *w, const struct bt_pkt *p)
 {
     struct bt_r2p2_hdr h;
-    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK) return NULL;
+    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK)
+        return NULL;
     bool carried = (h.opt.present & BT_HAS_FORWARDED) != 0;
     uint32_t number = sim_request_of(w, carried ? &h.opt.forwarded : &p->src, h.req_id);
     return number == UINT32_MAX ? NULL : &w->request[number];
@@ -101,16 +105,19 @@ static void note_forward(struct sim_world *w, uint32_t router, uint32_t server, 
     struct sim_credit *c = credit_of(w, router, server);
     bool copy = is_copy(w, router, server, p);
     if (arrives_ns == UINT64_MAX) {
-        if (r != NULL && !copy) r->router = 0;
+        if (r != NULL && !copy)
+            r->router = 0;
         return;
     }
     if (copy) {
         p->mark |= SIM_MARK_COPY;
-        if (r->arrives_ns > w->agenda.now) excuse(w, c, r->arrives_ns + MS); /* which of the two counts is open */
+        if (r->arrives_ns > w->agenda.now)
+            excuse(w, c, r->arrives_ns + MS); /* which of the two counts is open */
         return;
     }
     c->in_flight++;
-    if (r == NULL) return;
+    if (r == NULL)
+        return;
     r->router = (uint16_t)(router + 1);
     r->at = (uint16_t)server;
     r->arrives_ns = arrives_ns;
@@ -122,11 +129,13 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
     struct sim_world *w = ctx;
     enum sim_role a = sim_net_role(&w->net, from), b = sim_net_role(&w->net, to);
     bool out = a == SIM_ROUTER && b == SIM_SERVER, back = a == SIM_SERVER && b == SIM_ROUTER;
-    if (!out && !back) return;
+    if (!out && !back)
+        return;
     uint32_t router = (out ? from : to) - w->net.first[SIM_ROUTER];
     uint32_t server = (out ? to : from) - w->net.first[SIM_SERVER];
     bool twin = (p->mark & SIM_MARK_DUPLICATE) != 0;
-    if (out && !twin && sim_packet_of(p) == SIM_PKT_REQ0) note_forward(w, router, server, p, arrives_ns);
+    if (out && !twin && sim_packet_of(p) == SIM_PKT_REQ0)
+        note_forward(w, router, server, p, arrives_ns);
     /* What is late says what was true T_loss ago: R-111 then takes a request on its way for lost. */
     if (arrives_ns != UINT64_MAX && (p->mark & SIM_MARK_LATE) != 0) {
         excuse(w, credit_of(w, router, server), arrives_ns + w->ledger.t_loss_ns + w->ledger.margin_ns);
@@ -135,8 +144,11 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
 
 void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p)
 {
-    if (!w->watching || from == UINT16_MAX || (p->mark & (SIM_MARK_DUPLICATE | SIM_MARK_COPY)) != 0 || sim_packet_of(p) != SIM_PKT_REQ0) return;
-    if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER) return;
+    if (!w->watching || from == UINT16_MAX || (p->mark & (SIM_MARK_DUPLICATE | SIM_MARK_COPY)) != 0 ||
+        sim_packet_of(p) != SIM_PKT_REQ0)
+        return;
+    if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER)
+        return;
     credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER])->in_flight--;
 }
 
@@ -144,14 +156,16 @@ static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t serv
 {
     struct sim_credit *c = credit_of(w, router, server);
     uint64_t received = 0, served = 0;
-    if (w->agenda.now < c->excused_until || server < w->s->legacy_workers || !w->server[server].up) return;
-    if (!sim_server_counts(w, server, router, &received, &served)) return;
+    if (w->agenda.now < c->excused_until || server < w->s->legacy_workers || !w->server[server].up)
+        return;
+    if (!sim_server_counts(w, server, router, &received, &served))
+        return;
     sim_checked(&w->ledger.verdict, SIM_INV_TRUE_BOUND);
     uint64_t backlog = received - served + c->in_flight + more;
     if (backlog > n) {
         sim_breach(w, SIM_INV_TRUE_BOUND,
-                   "router %u has %llu requests at worker %u, n is %u (%llu on the way, %llu received, %llu served)", router,
-                   (unsigned long long)backlog, server, n, (unsigned long long)c->in_flight,
+                   "router %u has %llu requests at worker %u, n is %u (%llu on the way, %llu received, %llu served)",
+                   router, (unsigned long long)backlog, server, n, (unsigned long long)c->in_flight,
                    (unsigned long long)received, (unsigned long long)served);
     }
 }
@@ -185,28 +199,33 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, joined %d, leaving %d, said LEAVE %d", router,
                    server, m.joined, m.leaving, credit_of(w, router, server)->left);
     }
-    if (sticky || w->s->policy != BT_ROUTER_JBSQ) return;
+    if (sticky || w->s->policy != BT_ROUTER_JBSQ)
+        return;
     check_order(w, router, p);
     sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
     if (m.outstanding > m.n) {
-        sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router,
-                   m.outstanding, server, m.n);
+        sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router, m.outstanding,
+                   server, m.n);
     }
-    if (!is_copy(w, router, server, p)) check_true_bound(w, router, server, m.n, more);
+    if (!is_copy(w, router, server, p))
+        check_true_bound(w, router, server, m.n, more);
 }
 
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q)
 {
-    if (!w->watching) return;
+    if (!w->watching)
+        return;
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         uint32_t node = sim_net_node(&w->net, &p->dst);
-        if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX) continue;
+        if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX)
+            continue;
         if (sim_net_role(&w->net, node) != SIM_SERVER) {
             sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent a request to a node that is no worker", router);
             continue;
         }
         uint32_t more = 1;
-        for (const struct bt_pkt *x = q->head; x != p; x = x->next) more += bt_addr_eq(&x->dst, &p->dst);
+        for (const struct bt_pkt *x = q->head; x != p; x = x->next)
+            more += bt_addr_eq(&x->dst, &p->dst);
         check_forward(w, router, node - w->net.first[SIM_SERVER], p, more);
     }
 }
@@ -234,16 +253,18 @@ static void check_share(struct sim_world *w, uint32_t server, uint32_t router, c
     uint32_t share = depth / active > 0 ? depth / active : 1;
     sim_checked(&w->ledger.verdict, SIM_INV_SHARE);
     if (fb->n > share || (fb->n == 0 && !w->server[server].leaving)) {
-        sim_breach(w, SIM_INV_SHARE, "worker %u with n %u grants %u to router %u while %u are active", server, depth, fb->n,
-                   router, active);
+        sim_breach(w, SIM_INV_SHARE, "worker %u with n %u grants %u to router %u while %u are active", server, depth,
+                   fb->n, router, active);
     }
 }
 
 static void check_reply_first(struct sim_world *w, uint32_t server, const struct bt_feedback *fb)
 {
-    if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & BT_FEEDBACK_DROPPED) != 0) return;
+    if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & BT_FEEDBACK_DROPPED) != 0)
+        return;
     uint32_t number = sim_request_of(w, &fb->client, fb->req_id);
-    if (number == UINT32_MAX) return;
+    if (number == UINT32_MAX)
+        return;
     const struct sim_request *r = &w->request[number];
     sim_checked(&w->ledger.verdict, SIM_INV_REPLY_FIRST);
     if ((r->flags & SIM_RQ_REPLIED) == 0) {
@@ -254,20 +275,25 @@ static void check_reply_first(struct sim_world *w, uint32_t server, const struct
 
 static void note_reply(struct sim_world *w, const struct bt_pkt *p)
 {
-    if ((p->data[3] & 0x40) == 0) return;
+    if ((p->data[3] & 0x40) == 0)
+        return;
     uint32_t number = sim_request_of(w, &p->dst, (uint16_t)(p->data[4] << 8 | p->data[5]));
-    if (number != UINT32_MAX) w->request[number].flags |= SIM_RQ_REPLIED;
+    if (number != UINT32_MAX)
+        w->request[number].flags |= SIM_RQ_REPLIED;
 }
 
 void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q)
 {
-    if (!w->watching) return;
+    if (!w->watching)
+        return;
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         enum sim_packet kind = sim_packet_of(p);
         struct bt_r2p2_hdr h;
         struct bt_feedback fb;
-        if (kind == SIM_PKT_REPLY) note_reply(w, p);
-        if (kind != SIM_PKT_FEEDBACK) continue;
+        if (kind == SIM_PKT_REPLY)
+            note_reply(w, p);
+        if (kind != SIM_PKT_FEEDBACK)
+            continue;
         if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
             bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
             sim_breach(w, SIM_INV_SERVED, "worker %u sent a FEEDBACK no router can read", server);
@@ -287,7 +313,8 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     struct bt_r2p2_hdr h;
     struct bt_feedback fb;
     uint32_t node = sim_net_node(&w->net, &p->src);
-    if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER) return;
+    if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER)
+        return;
     if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
         bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK || fb.version == 0) {
         return;
@@ -328,21 +355,24 @@ static void check_idle_worker(struct sim_world *w, uint32_t router, uint32_t ser
 {
     struct bt_router_member_stats m;
     const struct sim_server *v = &w->server[server];
-    if (!sim_router_row(w, router, server, &m)) return;
+    if (!sim_router_row(w, router, server, &m))
+        return;
     sim_checked(&w->ledger.verdict, SIM_INV_CREDITS);
     if (m.outstanding != 0) {
-        sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u counts %u outstanding at worker %u (sent %llu done %llu lost %llu)",
-                   router, m.outstanding, server, (unsigned long long)m.sent, (unsigned long long)m.done,
+        sim_breach(w, SIM_INV_CREDITS,
+                   "idle, yet router %u counts %u outstanding at worker %u (sent %llu done %llu lost %llu)", router,
+                   m.outstanding, server, (unsigned long long)m.sent, (unsigned long long)m.done,
                    (unsigned long long)m.lost);
     }
     uint32_t share = v->depth / w->s->routers, grant = v->legacy ? 1 : share > 0 ? share : 1;
-    /* A legacy worker that was never heard is offered one request. R-61 shares n among the routers heard in the last second: after an idle one that is nobody, or one. */
+    /* A legacy worker that was never heard is offered one request (R-110). R-61 shares n among the routers heard in the
+     * last second: after an idle one that is nobody, or one. */
     uint32_t cap = w->router[router].depth, least = grant < cap ? grant : cap, most = v->depth < cap ? v->depth : cap;
     sim_checked(&w->ledger.verdict, SIM_INV_CAPACITY);
     if (!m.eligible || m.suspect || m.n < least || m.n > most) {
         sim_breach(w, SIM_INV_CAPACITY,
-                   "idle, yet router %u sees worker %u with n %u (want %u to %u), eligible %d, suspect %d, ejected %d", router,
-                   server, m.n, least, most, m.eligible, m.suspect, m.ejected);
+                   "idle, yet router %u sees worker %u with n %u (want %u to %u), eligible %d, suspect %d, ejected %d",
+                   router, server, m.n, least, most, m.eligible, m.suspect, m.ejected);
     }
 }
 
@@ -354,12 +384,14 @@ void sim_check_idle(struct sim_world *w)
         if (st.held != 0) {
             sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u holds %llu requests", r, (unsigned long long)st.held);
         }
-        for (uint32_t k = 0; k < w->s->workers; k++) check_idle_worker(w, r, k);
+        for (uint32_t k = 0; k < w->s->workers; k++)
+            check_idle_worker(w, r, k);
     }
     for (uint32_t k = 0; k < w->s->workers; k++) {
         for (uint32_t r = 0; r < w->s->routers; r++) {
             uint64_t received = 0, served = 0;
-            if (!sim_server_counts(w, k, r, &received, &served)) continue;
+            if (!sim_server_counts(w, k, r, &received, &served))
+                continue;
             sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
             if (received != served) {
                 sim_breach(w, SIM_INV_SERVED, "idle, yet worker %u received %llu and served %llu for router %u", k,
@@ -373,7 +405,8 @@ void sim_check_probes(struct sim_world *w)
 {
     for (uint64_t i = w->requests_main; i < w->requests_made; i++) {
         sim_checked(&w->ledger.verdict, SIM_INV_SERVICE);
-        if (w->request[i].outcome == SIM_SUCCESS) continue;
+        if (w->request[i].outcome == SIM_SUCCESS)
+            continue;
         sim_breach(w, SIM_INV_SERVICE, "the faults are over, yet probe %llu ended with outcome %u",
                    (unsigned long long)(i - w->requests_main), w->request[i].outcome);
     }
@@ -386,7 +419,8 @@ void sim_check_buffers(struct sim_world *w)
     }
     for (uint32_t i = 0; i < sim_net_nodes(&w->net); i++) {
         sim_checked(&w->ledger.verdict, SIM_INV_BUFFERS);
-        if (w->net.holder[i].count == 0) continue;
+        if (w->net.holder[i].count == 0)
+            continue;
         enum sim_role role = sim_net_role(&w->net, i);
         static const char *const names[] = {"client", "router", "worker"};
         sim_breach(w, SIM_INV_BUFFERS, "idle, yet %s %u keeps %u packets", names[role], i - w->net.first[role],

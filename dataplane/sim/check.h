@@ -11,24 +11,24 @@
 struct sim_world;
 
 enum sim_invariant {
-    SIM_INV_EXACTLY_ONCE,    /* every started request ends exactly once */
-    SIM_INV_CONTENT,         /* a reply belongs to its request, byte for byte */
-    SIM_INV_ONE_EXECUTION,   /* one worker life never executes one request twice within the quarantine */
-    SIM_INV_SERVED,          /* served <= received, both only grow, equal when idle */
-    SIM_INV_SHARE,           /* n is shared among the routers heard in the last second */
-    SIM_INV_REPLY_FIRST,     /* FEEDBACK after the last packet of the reply */
-    SIM_INV_OWN_BOUND,       /* a router forwards only while outstanding < n */
-    SIM_INV_TRUE_BOUND,      /* what a router really has at a worker exceeds n only by late REQ0s */
-    SIM_INV_FIFO,            /* held requests leave in order of arrival */
-    SIM_INV_HOLD_TIME,       /* nothing is held longer than maxQueue */
-    SIM_INV_MEMBERSHIP,      /* nothing to a worker that left or never joined */
-    SIM_INV_UNCHANGED,       /* a rejected packet changes nothing */
-    SIM_INV_CREDITS,         /* idle => no credit outstanding anywhere */
-    SIM_INV_CAPACITY,        /* idle => every worker eligible with its full n */
-    SIM_INV_SERVICE,         /* after the faults every probe succeeds */
-    SIM_INV_BUFFERS,         /* no packet buffer is kept for ever */
-    SIM_INV_PROGRESS,        /* nothing hangs and no timer spins */
-    SIM_INV_EXPECTED,        /* a scenario's own expectation */
+    SIM_INV_EXACTLY_ONCE,  /* every started request ends exactly once */
+    SIM_INV_CONTENT,       /* a reply belongs to its request, byte for byte */
+    SIM_INV_ONE_EXECUTION, /* one worker life never executes one request twice within the quarantine */
+    SIM_INV_SERVED,        /* served <= received, both only grow, equal when idle */
+    SIM_INV_SHARE,         /* n is shared among the routers heard in the last second */
+    SIM_INV_REPLY_FIRST,   /* FEEDBACK after the last packet of the reply */
+    SIM_INV_OWN_BOUND,     /* a router forwards only while outstanding < n */
+    SIM_INV_TRUE_BOUND,    /* what a router really has at a worker exceeds n only by late REQ0s */
+    SIM_INV_FIFO,          /* held requests leave in order of arrival */
+    SIM_INV_HOLD_TIME,     /* nothing is held longer than maxQueue */
+    SIM_INV_MEMBERSHIP,    /* nothing to a worker that left or never joined */
+    SIM_INV_UNCHANGED,     /* a rejected packet changes nothing */
+    SIM_INV_CREDITS,       /* idle => no credit outstanding anywhere */
+    SIM_INV_CAPACITY,      /* idle => every worker eligible with its full n */
+    SIM_INV_SERVICE,       /* after the faults every probe succeeds */
+    SIM_INV_BUFFERS,       /* no packet buffer is kept for ever */
+    SIM_INV_PROGRESS,      /* nothing hangs and no timer spins */
+    SIM_INV_EXPECTED,      /* a scenario's own expectation */
     SIM_INVARIANTS
 };
 
@@ -43,10 +43,10 @@ struct sim_verdict {
 
 /* Per router and worker. */
 struct sim_credit {
-    uint64_t in_flight;      /* REQ0 on the way */
-    uint64_t excused_until;  /* truth may exceed n before this time: late REQ0, restart */
+    uint64_t in_flight;        /* REQ0 on the way */
+    uint64_t excused_until;    /* truth may exceed n before this time: late REQ0, restart */
     uint64_t received, served; /* highest seen in FEEDBACK the worker emitted in this life */
-    bool left;               /* the last FEEDBACK the router got said LEAVE or n = 0 */
+    bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0 */
 };
 
 struct sim_ledger {

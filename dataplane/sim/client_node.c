@@ -28,8 +28,10 @@ static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome 
     w->requests_ended++;
     r->outcome = (uint8_t)outcome;
     r->ended_ns = w->agenda.now;
-    if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0) w->window_done++;
-    if ((r->flags & SIM_RQ_DIRECT) != 0) return;
+    if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0)
+        w->window_done++;
+    if ((r->flags & SIM_RQ_DIRECT) != 0)
+        return;
     c->strikes = outcome == SIM_TIMEOUT ? c->strikes + 1 : 0;
     if (c->strikes >= STRIKES && w->s->routers > 1) {
         c->router = (c->router + 1) % w->s->routers;
@@ -98,8 +100,10 @@ void sim_client_run(struct sim_world *w, uint32_t i)
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
-    while ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL) bt_client_rx(c->core, w->agenda.now, p, &q);
-    if (bt_client_next(c->core) <= w->agenda.now) bt_client_tick(c->core, w->agenda.now, &q);
+    while ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL)
+        bt_client_rx(c->core, w->agenda.now, p, &q);
+    if (bt_client_next(c->core) <= w->agenda.now)
+        bt_client_tick(c->core, w->agenda.now, &q);
     sim_node_after(&c->n, &q, bt_client_next(c->core));
 }
 
@@ -109,10 +113,14 @@ static uint8_t shape(struct sim_world *w)
     const struct sim_scenario *s = w->s;
     struct bt_rng *g = &w->stream[SIM_STREAM_SHAPE];
     uint8_t flags = 0;
-    if (sim_chance(g, s->long_requests)) flags |= SIM_RQ_LONG_REQUEST;
-    if (sim_chance(g, s->long_replies)) flags |= SIM_RQ_LONG_REPLY;
-    if (sim_chance(g, s->sticky)) flags |= SIM_RQ_STICKY;
-    if (sim_chance(g, s->direct)) flags |= SIM_RQ_DIRECT;
+    if (sim_chance(g, s->long_requests))
+        flags |= SIM_RQ_LONG_REQUEST;
+    if (sim_chance(g, s->long_replies))
+        flags |= SIM_RQ_LONG_REPLY;
+    if (sim_chance(g, s->sticky))
+        flags |= SIM_RQ_STICKY;
+    if (sim_chance(g, s->direct))
+        flags |= SIM_RQ_DIRECT;
     return flags;
 }
 
@@ -122,14 +130,16 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
     r->flags = probe ? SIM_RQ_PROBE : shape(w);
     r->service_ns = sim_dist_draw(&w->s->service, &w->stream[SIM_STREAM_SERVICE]);
-    if (probe) r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
+    if (probe)
+        r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
     uint32_t direct = sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
     struct bt_request rq = {
         .iov = &iov,
         .iovcnt = 1,
-        .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? sim_addr(w, SIM_SERVER, direct, 0) : sim_addr(w, SIM_ROUTER, c->router, 0),
+        .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? sim_addr(w, SIM_SERVER, direct, 0)
+                                               : sim_addr(w, SIM_ROUTER, c->router, 0),
         .timeout_ns = probe ? w->s->timeout_ns + 1000000000 : w->s->timeout_ns,
         .cookie = number,
         .policy = (r->flags & SIM_RQ_STICKY) != 0,
@@ -160,7 +170,8 @@ void sim_client_load(struct sim_world *w)
 uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id)
 {
     uint32_t node = sim_net_node(&w->net, client);
-    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT) return UINT32_MAX;
+    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT)
+        return UINT32_MAX;
     return w->client[node].by_id[id] - 1;
 }
 

@@ -5,59 +5,80 @@
 #include <math.h>
 #include <stdlib.h>
 
-double sim_mm1_mean(double rho) { return 1 / (1 - rho); }
-
-double sim_mm1_quantile(double rho, double p) { return -log(1 - p) / (1 - rho); }
-
-double sim_erlang_b(int n, double a) {
-  double b = 1;
-  for (int i = 1; i <= n; i++) b = a * b / (i + a * b);
-  return b;
+double sim_mm1_mean(double rho)
+{
+    return 1 / (1 - rho);
 }
 
-double sim_erlang_c(int n, double rho) {
-  double b = sim_erlang_b(n, n * rho);
-  return b / (1 - rho * (1 - b));
+double sim_mm1_quantile(double rho, double p)
+{
+    return -log(1 - p) / (1 - rho);
 }
 
-double sim_mmn_wait(int n, double rho) { return sim_erlang_c(n, rho) / (n * (1 - rho)); }
+double sim_erlang_b(int n, double a)
+{
+    double b = 1;
+    for (int i = 1; i <= n; i++)
+        b = a * b / (i + a * b);
+    return b;
+}
 
-double sim_mmn_tail(int n, double rho, double t) {
-  double c = sim_erlang_c(n, rho), theta = n * (1 - rho);
-  if (fabs(theta - 1) < 1e-9) return exp(-t) * (1 + c * t);
-  return (1 - c) * exp(-t) + c * (exp(-theta * t) - theta * exp(-t)) / (1 - theta);
+double sim_erlang_c(int n, double rho)
+{
+    double b = sim_erlang_b(n, n * rho);
+    return b / (1 - rho * (1 - b));
+}
+
+double sim_mmn_wait(int n, double rho)
+{
+    return sim_erlang_c(n, rho) / (n * (1 - rho));
+}
+
+double sim_mmn_tail(int n, double rho, double t)
+{
+    double c = sim_erlang_c(n, rho), theta = n * (1 - rho);
+    if (fabs(theta - 1) < 1e-9)
+        return exp(-t) * (1 + c * t);
+    return (1 - c) * exp(-t) + c * (exp(-theta * t) - theta * exp(-t)) / (1 - theta);
 }
 
 /* Smallest t with tail(t) <= 1 - p, by bisection: every tail here falls monotonically. */
-static double bisect(double (*tail)(const void *, double), const void *ctx, double p) {
-  double lo = 0, hi = 1;
-  while (tail(ctx, hi) > 1 - p) hi *= 2;
-  for (int i = 0; i < 100; i++) {
-    double mid = (lo + hi) / 2;
-    if (tail(ctx, mid) > 1 - p) {
-      lo = mid;
-    } else {
-      hi = mid;
+static double bisect(double (*tail)(const void *, double), const void *ctx, double p)
+{
+    double lo = 0, hi = 1;
+    while (tail(ctx, hi) > 1 - p)
+        hi *= 2;
+    for (int i = 0; i < 100; i++) {
+        double mid = (lo + hi) / 2;
+        if (tail(ctx, mid) > 1 - p) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
     }
-  }
-  return hi;
+    return hi;
 }
 
 struct mmn {
-  int n;
-  double rho;
+    int n;
+    double rho;
 };
 
-static double mmn_tail(const void *ctx, double t) {
-  const struct mmn *m = ctx;
-  return sim_mmn_tail(m->n, m->rho, t);
+static double mmn_tail(const void *ctx, double t)
+{
+    const struct mmn *m = ctx;
+    return sim_mmn_tail(m->n, m->rho, t);
 }
 
-double sim_mmn_quantile(int n, double rho, double p) {
-  return bisect(mmn_tail, &(struct mmn){n, rho}, p);
+double sim_mmn_quantile(int n, double rho, double p)
+{
+    return bisect(mmn_tail, &(struct mmn){n, rho}, p);
 }
 
-double sim_mg1_wait(double rho, double c2) { return rho * (1 + c2) / (2 * (1 - rho)); }
+double sim_mg1_wait(double rho, double c2)
+{
+    return rho * (1 + c2) / (2 * (1 - rho));
+}
 
 /*
  * Number in system of M/D/1 seen by a departure, by level crossing:
@@ -65,75 +86,91 @@ double sim_mg1_wait(double rho, double c2) { return rho * (1 + c2) / (2 * (1 - r
  * Every term is positive, unlike the textbook series of Q-54, whose terms alternate and need
  * 60 digits at high load.
  */
-static void md1_states(double rho, double *p, int n) {
-  double *tail = malloc(((size_t)n + 1) * sizeof *tail);
-  if (tail == NULL) abort();
-  double term = exp(-rho), cdf = term, a0 = term;
-  for (int m = 0; m <= n; m++) {
-    tail[m] = cdf < 1 ? 1 - cdf : 0;
-    term *= rho / (m + 1);
-    cdf += term;
-  }
-  p[0] = 1 - rho;
-  for (int j = 0; j + 1 < n; j++) {
-    double s = p[0] * tail[j];
-    for (int i = 1; i <= j; i++) s += p[i] * tail[j - i + 1];
-    p[j + 1] = s / a0;
-  }
-  free(tail);
+static void md1_states(double rho, double *p, int n)
+{
+    double *tail = malloc(((size_t)n + 1) * sizeof *tail);
+    if (tail == NULL)
+        abort();
+    double term = exp(-rho), cdf = term, a0 = term;
+    for (int m = 0; m <= n; m++) {
+        tail[m] = cdf < 1 ? 1 - cdf : 0;
+        term *= rho / (m + 1);
+        cdf += term;
+    }
+    p[0] = 1 - rho;
+    for (int j = 0; j + 1 < n; j++) {
+        double s = p[0] * tail[j];
+        for (int i = 1; i <= j; i++)
+            s += p[i] * tail[j - i + 1];
+        p[j + 1] = s / a0;
+    }
+    free(tail);
 }
 
 /*
  * Pr[W <= t] = e^(−x) Σ_{j<k} Q(k−1−j) x^j/j!  with k = ⌊t⌋+1, x = rho·(k − t) and Q(m) the
  * probability of at most m waiting. Equal to Q-54 term by term, without its cancellation.
  */
-static double md1_cdf_from(const double *p, int n, double rho, double t) {
-  if (t < 0) return 0;
-  int k = (int)floor(t) + 1;
-  if (k + 1 >= n) return 1;
-  double x = rho * (k - t), weight = exp(-x), sum = 0;
-  double waiting = p[0];
-  double *q = malloc((size_t)k * sizeof *q);
-  if (q == NULL) abort();
-  for (int m = 0; m < k; m++) q[m] = waiting += p[m + 1];
-  for (int j = 0; j < k; j++) {
-    sum += weight * q[k - 1 - j];
-    weight *= x / (j + 1);
-  }
-  free(q);
-  return sum;
+static double md1_cdf_from(const double *p, int n, double rho, double t)
+{
+    if (t < 0)
+        return 0;
+    int k = (int)floor(t) + 1;
+    if (k + 1 >= n)
+        return 1;
+    double x = rho * (k - t), weight = exp(-x), sum = 0;
+    double waiting = p[0];
+    double *q = malloc((size_t)k * sizeof *q);
+    if (q == NULL)
+        abort();
+    for (int m = 0; m < k; m++)
+        q[m] = waiting += p[m + 1];
+    for (int j = 0; j < k; j++) {
+        sum += weight * q[k - 1 - j];
+        weight *= x / (j + 1);
+    }
+    free(q);
+    return sum;
 }
 
 enum { MD1_STATES = 1500 };
 
-double sim_md1_wait_cdf(double rho, double t) {
-  double p[MD1_STATES];
-  md1_states(rho, p, MD1_STATES);
-  return md1_cdf_from(p, MD1_STATES, rho, t);
+double sim_md1_wait_cdf(double rho, double t)
+{
+    double p[MD1_STATES];
+    md1_states(rho, p, MD1_STATES);
+    return md1_cdf_from(p, MD1_STATES, rho, t);
 }
 
 struct md1 {
-  const double *p;
-  double rho;
+    const double *p;
+    double rho;
 };
 
-static double md1_tail(const void *ctx, double t) {
-  const struct md1 *m = ctx;
-  return 1 - md1_cdf_from(m->p, MD1_STATES, m->rho, t);
+static double md1_tail(const void *ctx, double t)
+{
+    const struct md1 *m = ctx;
+    return 1 - md1_cdf_from(m->p, MD1_STATES, m->rho, t);
 }
 
-double sim_md1_quantile(double rho, double p) {
-  double states[MD1_STATES];
-  md1_states(rho, states, MD1_STATES);
-  return 1 + bisect(md1_tail, &(struct md1){states, rho}, p);
+double sim_md1_quantile(double rho, double p)
+{
+    double states[MD1_STATES];
+    md1_states(rho, states, MD1_STATES);
+    return 1 + bisect(md1_tail, &(struct md1){states, rho}, p);
 }
 
-double sim_mg1ps_mean(double rho, double x) { return x / (1 - rho); }
-
-double sim_kingman_wait(double rho, double ca2, double cs2) {
-  return rho * (ca2 + cs2) / (2 * (1 - rho));
+double sim_mg1ps_mean(double rho, double x)
+{
+    return x / (1 - rho);
 }
 
-double sim_mgn_wait_approx(int n, double rho, double c2) {
-  return (1 + c2) / 2 * sim_mmn_wait(n, rho);
+double sim_kingman_wait(double rho, double ca2, double cs2)
+{
+    return rho * (ca2 + cs2) / (2 * (1 - rho));
+}
+
+double sim_mgn_wait_approx(int n, double rho, double c2)
+{
+    return (1 + c2) / 2 * sim_mmn_wait(n, rho);
 }

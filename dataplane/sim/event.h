@@ -9,12 +9,12 @@
 
 /* One thing that will happen. Held by value: pushing allocates nothing once the arrays have grown. */
 struct sim_event {
-  uint64_t t;    /* virtual ns */
-  uint64_t seq;  /* order of pushing; breaks ties, so equal times never depend on heap shape */
-  void *ptr;     /* e.g. the packet that arrives */
-  uint32_t node; /* index of the actor it happens to */
-  uint16_t kind; /* meaning is the world's */
-  uint16_t arg;
+    uint64_t t;    /* virtual ns */
+    uint64_t seq;  /* order of pushing; breaks ties, so equal times never depend on heap shape */
+    void *ptr;     /* e.g. the packet that arrives */
+    uint32_t node; /* index of the actor it happens to */
+    uint16_t kind; /* meaning is the world's */
+    uint16_t arg;
 };
 
 /*
@@ -22,12 +22,12 @@ struct sim_event {
  * most packets into the FIFO, which costs a store and a load instead of a sift.
  */
 struct sim_agenda {
-  uint64_t now;
-  uint64_t next_seq;
-  struct sim_event *heap;
-  size_t heap_n, heap_cap;
-  struct sim_event *fifo; /* ring, capacity a power of two */
-  size_t fifo_head, fifo_n, fifo_cap;
+    uint64_t now;
+    uint64_t next_seq;
+    struct sim_event *heap;
+    size_t heap_n, heap_cap;
+    struct sim_event *fifo; /* ring, capacity a power of two */
+    size_t fifo_head, fifo_n, fifo_cap;
 };
 
 void sim_agenda_init(struct sim_agenda *a);

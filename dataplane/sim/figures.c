@@ -102,13 +102,16 @@ static int read_figures(const char *path, struct figures *out)
         struct sim_yaml y = {.file = path, .doc = doc, .err = err, .err_n = sizeof err};
         sim_yaml_fields(&y, yaml_document_get_root_node(doc), "", NULL, 0, sections, NULL);
         read_list(&y, "cells", CELL, cell_fields, sizeof cell_fields / sizeof cell_fields[0], out);
-        read_list(&y, "saturation", SATURATION, saturation_fields, sizeof saturation_fields / sizeof saturation_fields[0], out);
+        read_list(&y, "saturation", SATURATION, saturation_fields,
+                  sizeof saturation_fields / sizeof saturation_fields[0], out);
         read_list(&y, "same", SAME, same_fields, sizeof same_fields / sizeof same_fields[0], out);
         bool ok = !y.failed && out->cells > 0;
-        if (!y.failed && out->cells == 0) snprintf(err, sizeof err, "%s: no cells", path);
+        if (!y.failed && out->cells == 0)
+            snprintf(err, sizeof err, "%s: no cells", path);
         yaml_document_delete(doc);
         free(doc);
-        if (ok) return 0;
+        if (ok)
+            return 0;
     }
     fprintf(stderr, "bobtail-sim: %s\n", err);
     return -1;
@@ -142,7 +145,8 @@ static void scenario_of(const struct cell *c, uint64_t seed, struct sim_scenario
 
 static void compare(struct outcome *o, const char *what, double got, double want, double tolerance)
 {
-    if (o->checks == CHECKS_MAX) return;
+    if (o->checks == CHECKS_MAX)
+        return;
     struct comparison *k = &o->check[o->checks++];
     snprintf(k->what, sizeof k->what, "%s", what);
     k->got = got;
@@ -165,8 +169,10 @@ static void compare_closed(struct outcome *o, const struct cell *c, const struct
     bool central = c->policy == BT_ROUTER_JBSQ && c->n == 1;
     if (c->policy == BT_ROUTER_RANDOM) {
         compare(o, "mean M/G/1", o->mean, 1 + sim_mg1_wait(load, sim_dist_c2(d)), mean_tol);
-        if (d->kind == SIM_DIST_EXPONENTIAL) compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
-        if (d->kind == SIM_DIST_DETERMINISTIC) compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
+        if (d->kind == SIM_DIST_EXPONENTIAL)
+            compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
+        if (d->kind == SIM_DIST_DETERMINISTIC)
+            compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
     } else if (central && d->kind == SIM_DIST_EXPONENTIAL) {
         compare(o, "mean M/M/16", o->mean, 1 + sim_mmn_wait(16, load), mean_tol);
         compare(o, "p99 M/M/16", o->p99, sim_mmn_quantile(16, load, 0.99), tail_tol);
@@ -176,14 +182,16 @@ static void compare_closed(struct outcome *o, const struct cell *c, const struct
 static uint64_t *words(size_t n)
 {
     uint64_t *p = malloc((n > 0 ? n : 1) * sizeof *p);
-    if (p == NULL) abort();
+    if (p == NULL)
+        abort();
     return p;
 }
 
 static struct sim_trace new_trace(size_t n)
 {
     struct sim_trace t = {malloc(n * sizeof(struct sim_job)), words(n), n};
-    if (t.job == NULL) abort();
+    if (t.job == NULL)
+        abort();
     return t;
 }
 
@@ -198,7 +206,8 @@ static uint64_t differences_from_central(const struct sim_trace *t)
 {
     uint64_t *model = words(t->n), differ = 0;
     sim_oracle_central(t->job, t->n, 16, model);
-    for (size_t i = 0; i < t->n; i++) differ += model[i] != t->sojourn_ns[i];
+    for (size_t i = 0; i < t->n; i++)
+        differ += model[i] != t->sojourn_ns[i];
     free(model);
     return differ;
 }
@@ -207,7 +216,8 @@ static void run_cell(const struct cell *c, uint64_t seed, struct outcome *o)
 {
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL) abort();
+    if (s == NULL || r == NULL)
+        abort();
     bool central = c->what == CELL && c->policy == BT_ROUTER_JBSQ && c->n == 1;
     struct sim_trace t = new_trace(c->requests);
     scenario_of(c, seed, s);
@@ -221,11 +231,14 @@ static void run_cell(const struct cell *c, uint64_t seed, struct outcome *o)
         compare(o, "throughput n/(S+d+f)", r->throughput, fmin(1, c->n / cycle), 0.01);
     } else {
         at_most(o, "requests not answered", (double)(c->requests - r->outcome[SIM_SUCCESS]), 0);
-        if (c->p99 > 0) compare(o, "p99 table", o->p99, c->p99, c->tolerance);
+        if (c->p99 > 0)
+            compare(o, "p99 table", o->p99, c->p99, c->tolerance);
         compare_closed(o, c, &s->service);
         at_most(o, "Little's law error", fabs(r->little_error), 0.01);
-        if (central) at_most(o, "idle while waiting", r->idle_while_waiting_ns, 0);
-        if (central) at_most(o, "unlike pure Q-1", (double)differences_from_central(&t), 0);
+        if (central)
+            at_most(o, "idle while waiting", r->idle_while_waiting_ns, 0);
+        if (central)
+            at_most(o, "unlike pure Q-1", (double)differences_from_central(&t), 0);
     }
     free_trace(&t);
     free(s);
@@ -237,7 +250,8 @@ static void run_same(const struct cell *c, uint64_t seed, struct outcome *o)
 {
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL) abort();
+    if (s == NULL || r == NULL)
+        abort();
     struct sim_trace a = new_trace(c->requests), b = new_trace(c->requests);
     scenario_of(c, seed, s);
     sim_run(s, r, &a);
@@ -251,7 +265,8 @@ static void run_same(const struct cell *c, uint64_t seed, struct outcome *o)
         s->policy = BT_ROUTER_JSQ;
         sim_run(s, r, &b);
         uint64_t differ = 0;
-        for (size_t i = 0; i < a.n; i++) differ += a.sojourn_ns[i] != b.sojourn_ns[i];
+        for (size_t i = 0; i < a.n; i++)
+            differ += a.sojourn_ns[i] != b.sojourn_ns[i];
         at_most(o, "unlike JSQ", (double)differ, 0);
     }
     free_trace(&a);
@@ -263,12 +278,14 @@ static void run_same(const struct cell *c, uint64_t seed, struct outcome *o)
 static void name_cell(const struct cell *c, char *out, size_t n)
 {
     char depth[8] = "";
-    if (c->policy == BT_ROUTER_JBSQ) snprintf(depth, sizeof depth, "%u", c->n);
+    if (c->policy == BT_ROUTER_JBSQ)
+        snprintf(depth, sizeof depth, "%u", c->n);
     if (c->what == SATURATION) {
         snprintf(out, n, "saturation_n%u_delay%g", c->n, (c->dispatch_us + c->feedback_us) / 1e3);
     } else {
         snprintf(out, n, "%s%s%s_%s_%g%s%s", c->what == SAME ? "same_" : "", short_policy[c->policy], depth,
-                 dist_names[c->dist], c->load, c->what == SAME ? "_as_" : "", c->what == SAME ? same_names[c->like_policy] : "");
+                 dist_names[c->dist], c->load, c->what == SAME ? "_as_" : "",
+                 c->what == SAME ? same_names[c->like_policy] : "");
     }
 }
 
@@ -284,7 +301,8 @@ static void one_cell(const void *ctx, uint32_t i, void *out)
     const struct cell *c = &j->figures->cell[j->order[i]];
     struct outcome *o = out;
     struct cell sized = *c;
-    if (j->o->requests > 0) sized.requests = j->o->requests;
+    if (j->o->requests > 0)
+        sized.requests = j->o->requests;
     double from = sim_wall_seconds();
     o->ok = true;
     name_cell(c, o->name, sizeof o->name);
@@ -298,12 +316,14 @@ static void one_cell(const void *ctx, uint32_t i, void *out)
 
 /* --- orders between cells, and the report --------------------------------------------------------- */
 
-static const struct outcome *find(const struct outcome *all, uint32_t n, const char *policy, const char *dist, double load)
+static const struct outcome *find(const struct outcome *all, uint32_t n, const char *policy, const char *dist,
+                                  double load)
 {
     char name[SIM_NAME];
     snprintf(name, sizeof name, "%s_%s_%g", policy, dist, load);
     for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(all[i].name, name) == 0) return &all[i];
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
     }
     return NULL;
 }
@@ -322,9 +342,11 @@ static uint32_t check_orders(const struct outcome *all, uint32_t n, uint32_t *ch
             for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
                 const struct outcome *a = find(all, n, orders[k].less, dist_names[d], loads[l]);
                 const struct outcome *b = find(all, n, orders[k].more, dist_names[d], loads[l]);
-                if (a == NULL || b == NULL) continue;
+                if (a == NULL || b == NULL)
+                    continue;
                 ++*checked;
-                if (a->p99 <= b->p99 * (1 + orders[k].slack)) continue;
+                if (a->p99 <= b->p99 * (1 + orders[k].slack))
+                    continue;
                 printf("order broken (Q-63): %s p99 %.3f, %s p99 %.3f\n", a->name, a->p99, b->name, b->p99);
                 wrong++;
             }
@@ -346,7 +368,8 @@ static void print_cell(const struct outcome *o)
     printf("%-28s %9.4f %9.4f  ", o->name, o->mean, o->p99);
     for (uint32_t i = 0; i < o->checks; i++) {
         const struct comparison *k = &o->check[i];
-        if (k->want == 0 && k->ok) continue; /* "must not happen", and did not */
+        if (k->want == 0 && k->ok)
+            continue; /* "must not happen", and did not */
         if (k->want == 0) {
             printf("%s %.4g! ", k->what, k->got);
         } else {
@@ -362,7 +385,8 @@ static int report(const struct sim_options *opt, const struct outcome *all, cons
     struct sim_measures m;
     uint32_t good = 0, orders = 0;
     uint64_t packets = 0;
-    if (sim_measures_open(&m, opt->measurements) != 0) return 2;
+    if (sim_measures_open(&m, opt->measurements) != 0)
+        return 2;
     printf("%-28s %9s %9s  compared with (deviation of tolerance)\n", "cell", "mean", "p99");
     for (uint32_t i = 0; i < n; i++) {
         char name[SIM_NAME + 32];
@@ -376,20 +400,22 @@ static int report(const struct sim_options *opt, const struct outcome *all, cons
         snprintf(name, sizeof name, "sim_p99_%s", all[i].name);
         sim_measure(&m, name, all[i].p99, "S");
         for (uint32_t k = 0; k < all[i].checks; k++) {
-            if (strncmp(all[i].check[k].what, "p99 table", 9) != 0) continue;
+            if (strncmp(all[i].check[k].what, "p99 table", 9) != 0)
+                continue;
             snprintf(name, sizeof name, "sim_p99_error_%s", all[i].name);
             sim_measure(&m, name, all[i].check[k].got / all[i].check[k].want - 1, "ratio");
         }
     }
     uint32_t wrong = check_orders(all, n, &orders);
-    printf("%u of %u cells in bounds, %u of %u orders hold (Q-63); seed %llu, %llu packets, %.1f s\n", good, n, orders - wrong,
-           orders, (unsigned long long)opt->seed, (unsigned long long)packets, wall);
+    printf("%u of %u cells in bounds, %u of %u orders hold (Q-63); seed %llu, %llu packets, %.1f s\n", good, n,
+           orders - wrong, orders, (unsigned long long)opt->seed, (unsigned long long)packets, wall);
     sim_measure(&m, "sim_cells", n, "count");
     sim_measure(&m, "sim_cells_in_bounds", good, "count");
     sim_measure(&m, "sim_cells_in_bounds_share", (double)good / n, "ratio");
     sim_measure(&m, "sim_orders_broken", wrong, "count");
     sim_measure(&m, "sim_figures_seconds", wall, "s");
-    if (sim_measures_close(&m) != 0) return 2;
+    if (sim_measures_close(&m) != 0)
+        return 2;
     return good != n || wrong > 0;
 }
 
@@ -399,8 +425,10 @@ static uint32_t choose(const struct figures *f, const struct sim_options *o, uin
     for (uint32_t i = 0; i < f->cells; i++) {
         char name[SIM_NAME];
         name_cell(&f->cell[i], name, sizeof name);
-        if (f->cell[i].late && !o->long_run) continue;
-        if (o->only == NULL || strstr(name, o->only) != NULL) order[n++] = i;
+        if (f->cell[i].late && !o->long_run)
+            continue;
+        if (o->only == NULL || strstr(name, o->only) != NULL)
+            order[n++] = i;
     }
     return n;
 }
@@ -411,12 +439,15 @@ int sim_command_figures(const struct sim_options *o)
     uint32_t order[CELLS_MAX];
     int signals[CELLS_MAX] = {0}, code = 2;
     struct sim_options own = *o;
-    if (f == NULL) abort();
-    if (own.seed == 0) own.seed = 1;
+    if (f == NULL)
+        abort();
+    if (own.seed == 0)
+        own.seed = 1;
     uint32_t n = read_figures(o->file[0], f) == 0 ? choose(f, o, order) : 0;
     struct outcome *all = calloc(n + 1, sizeof *all);
     struct job job = {f, order, &own};
-    if (all == NULL) abort();
+    if (all == NULL)
+        abort();
     double from = sim_wall_seconds();
     if (n == 0) {
         fprintf(stderr, "bobtail-sim: no cell to run\n");

@@ -31,7 +31,8 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
         fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
         abort();
     }
-    for (size_t i = 0; i < nodes; i++) sim_holder_init(&n->holder[i], buffers);
+    for (size_t i = 0; i < nodes; i++)
+        sim_holder_init(&n->holder[i], buffers);
     n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0;
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
@@ -59,7 +60,8 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
     enum sim_role role = sim_net_role(n, node);
     uint32_t i = node - n->first[role];
     uint16_t number = role == SIM_CLIENT ? CLIENT_PORT : port == 0 ? REQUEST_PORT : FEEDBACK_PORT;
-    if (role != SIM_ROUTER && port != 0) number = 0;
+    if (role != SIM_ROUTER && port != 0)
+        number = 0;
     struct bt_addr none = {0};
     uint32_t ip = 10u << 24 | ((uint32_t)role + 1) << 16 | (i + 1);
     return number == 0 ? none : bt_addr_v4u(ip, number);
@@ -68,28 +70,38 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
 uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
 {
     uint32_t role = (uint32_t)a->ip[13] - 1, i = ((uint32_t)a->ip[14] << 8 | a->ip[15]) - 1;
-    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES) return UINT32_MAX;
+    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES)
+        return UINT32_MAX;
     return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }
 
 enum sim_packet sim_packet_of(const struct bt_pkt *p)
 {
-    if (p->len < 8) return SIM_PKT_ANY;
+    if (p->len < 8)
+        return SIM_PKT_ANY;
     switch (p->data[2] >> 4) {
-    case 0: return (p->data[3] & 0x80) != 0 ? SIM_PKT_REQ0 : SIM_PKT_REQN;
-    case 1: return SIM_PKT_REPLY;
-    case 2: return SIM_PKT_FEEDBACK;
-    case 3: return SIM_PKT_REQRDY;
-    case 4: return SIM_PKT_DROP;
-    case 8: return SIM_PKT_SACK;
-    default: return SIM_PKT_ANY;
+    case 0:
+        return (p->data[3] & 0x80) != 0 ? SIM_PKT_REQ0 : SIM_PKT_REQN;
+    case 1:
+        return SIM_PKT_REPLY;
+    case 2:
+        return SIM_PKT_FEEDBACK;
+    case 3:
+        return SIM_PKT_REQRDY;
+    case 4:
+        return SIM_PKT_DROP;
+    case 8:
+        return SIM_PKT_SACK;
+    default:
+        return SIM_PKT_ANY;
     }
 }
 
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
 {
     struct bt_pkt *c = bt_pool_get(&n->wire.pool);
-    if (c == NULL) return NULL;
+    if (c == NULL)
+        return NULL;
     uint8_t *at = bt_pkt_append(c, p->len);
     if (at == NULL) {
         sim_net_bury(n, c);
@@ -114,7 +126,8 @@ static uint64_t base_delay(struct sim_net *n, enum sim_role from, enum sim_role 
     } else {
         ns = to == SIM_ROUTER ? d->server_router_ns : d->server_client_ns;
     }
-    if (d->jitter_ns > 0) ns += bt_rng_next(&n->jitter) % (d->jitter_ns + 1);
+    if (d->jitter_ns > 0)
+        ns += bt_rng_next(&n->jitter) % (d->jitter_ns + 1);
     return ns;
 }
 
@@ -144,8 +157,10 @@ static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
     uint64_t since = n->agenda->now - n->load_start_ns;
     for (uint32_t i = 0; i < n->s->faults_n && !f->lost; i++) {
         const struct sim_fault *r = &n->s->fault[i];
-        if (r->packet != kind && r->packet != SIM_PKT_ANY) continue;
-        if (since < r->from_ns || since >= r->until_ns || !sim_chance(&n->fault, r->probability)) continue;
+        if (r->packet != kind && r->packet != SIM_PKT_ANY)
+            continue;
+        if (since < r->from_ns || since >= r->until_ns || !sim_chance(&n->fault, r->probability))
+            continue;
         switch (r->kind) {
         case SIM_FAULT_LOSS:
             f->lost = true;
@@ -163,7 +178,9 @@ static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
             p->mark |= SIM_MARK_DELAYED;
             f->extra_ns += (uint64_t)((0.5 + sim_uniform(&n->fault) / 2) * (double)r->extra_ns);
             break;
-        default: corrupt(n, p, kind, f); break;
+        default:
+            corrupt(n, p, kind, f);
+            break;
         }
     }
 }
@@ -182,14 +199,16 @@ void sim_net_bury(struct sim_net *n, struct bt_pkt *p)
 
 static void tell(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns)
 {
-    if (n->watch != NULL) n->watch(n->watch_ctx, from, to, p, arrives_ns);
+    if (n->watch != NULL)
+        n->watch(n->watch_ctx, from, to, p, arrives_ns);
 }
 
 /* Faults, delay and order of one packet that has a destination and a way there. */
 static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     struct fate f = {0};
-    if (n->s->faults_n > 0 && !n->calm && p->mark == 0) apply_rules(n, p, &f);
+    if (n->s->faults_n > 0 && !n->calm && p->mark == 0)
+        apply_rules(n, p, &f);
     if (f.lost) {
         tell(n, from, to, p, UINT64_MAX);
         sim_net_bury(n, p);
@@ -199,16 +218,19 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
     uint64_t at = n->agenda->now + base_delay(n, sim_net_role(n, from), sim_net_role(n, to)) + f.extra_ns;
     uint64_t number = ++path->sent;
     if (!f.free_order) {
-        if (at < path->last_ns) at = path->last_ns;
+        if (at < path->last_ns)
+            at = path->last_ns;
         path->last_ns = at;
     }
-    if (at - n->agenda->now >= n->late_ns) p->mark |= SIM_MARK_LATE;
+    if (at - n->agenda->now >= n->late_ns)
+        p->mark |= SIM_MARK_LATE;
     struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
     tell(n, from, to, p, at);
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
         twin->mark = SIM_MARK_DUPLICATE;
-        if (at + f.twin_ns - n->agenda->now >= n->late_ns) twin->mark |= SIM_MARK_LATE;
+        if (at + f.twin_ns - n->agenda->now >= n->late_ns)
+            twin->mark |= SIM_MARK_LATE;
         tell(n, from, to, twin, at + f.twin_ns);
         deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
     }
@@ -250,7 +272,8 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
 void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     sim_buffer_give(p, &n->holder[to]);
-    if (from == UINT16_MAX || !n->disturbed) return;
+    if (from == UINT16_MAX || !n->disturbed)
+        return;
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
@@ -263,8 +286,10 @@ void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pk
             path->newest = number;
         }
     }
-    if ((p->mark & SIM_MARK_DELAYED) != 0) n->seen.delayed[kind]++;
-    if ((p->mark & SIM_MARK_CORRUPTED) != 0) n->seen.corrupted[kind]++;
+    if ((p->mark & SIM_MARK_DELAYED) != 0)
+        n->seen.delayed[kind]++;
+    if ((p->mark & SIM_MARK_CORRUPTED) != 0)
+        n->seen.corrupted[kind]++;
 }
 
 uint64_t sim_faults_total(const struct sim_faults_seen *f)

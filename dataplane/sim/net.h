@@ -20,7 +20,14 @@ struct sim_faults_seen {
 };
 
 /* Marks a packet carries in flight (bt_pkt.mark). */
-enum { SIM_MARK_DUPLICATE = 1, SIM_MARK_DELAYED = 2, SIM_MARK_CORRUPTED = 4, SIM_MARK_GARBAGE = 8, SIM_MARK_LATE = 16, SIM_MARK_COPY = 32 };
+enum {
+    SIM_MARK_DUPLICATE = 1,
+    SIM_MARK_DELAYED = 2,
+    SIM_MARK_CORRUPTED = 4,
+    SIM_MARK_GARBAGE = 8,
+    SIM_MARK_LATE = 16,
+    SIM_MARK_COPY = 32
+};
 
 struct sim_path {
     uint64_t sent, newest; /* numbers of packets from one node to another */
@@ -31,8 +38,8 @@ struct sim_net {
     const struct sim_scenario *s;
     struct sim_agenda *agenda;
     struct sim_buffers *buffers;
-    struct sim_holder wire;    /* packets in flight */
-    struct sim_holder *holder; /* one per node */
+    struct sim_holder wire;        /* packets in flight */
+    struct sim_holder *holder;     /* one per node */
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
     struct sim_path *path;         /* nodes × nodes */
     uint8_t *cut;                  /* per node: cut off from routers */

@@ -14,8 +14,7 @@ typedef void sim_item_fn(const void *ctx, uint32_t i, void *result);
  * (n·size bytes). signals[i] (may be NULL) is 0 or the signal that killed item i; -1: not run.
  * Returns the number of items that crashed, or -1 when no process could be started.
  */
-int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx,
-                 void *results, int *signals);
+int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx, void *results, int *signals);
 
 /* Zeroed memory that forked processes share; NULL when there is none. */
 void *sim_shared(size_t bytes);

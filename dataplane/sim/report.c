@@ -13,7 +13,8 @@ static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "t
 int sim_measures_open(struct sim_measures *m, const char *path)
 {
     *m = (struct sim_measures){0};
-    if (path == NULL) return 0;
+    if (path == NULL)
+        return 0;
     m->f = fopen(path, "w");
     if (m->f == NULL) {
         fprintf(stderr, "bobtail-sim: --measurements=%s: %s\n", path, strerror(errno));
@@ -25,7 +26,8 @@ int sim_measures_open(struct sim_measures *m, const char *path)
 
 void sim_measure(struct sim_measures *m, const char *name, double value, const char *unit)
 {
-    if (m->f == NULL) return;
+    if (m->f == NULL)
+        return;
     fprintf(m->f, "%s\n  {\"name\": \"%s\", \"value\": ", m->n++ > 0 ? "," : "", name);
     if (isfinite(value)) {
         fprintf(m->f, "%.9g", value);
@@ -37,18 +39,21 @@ void sim_measure(struct sim_measures *m, const char *name, double value, const c
 
 int sim_measures_close(struct sim_measures *m)
 {
-    if (m->f == NULL) return 0;
+    if (m->f == NULL)
+        return 0;
     fputs("\n]\n", m->f);
     int bad = ferror(m->f) | fclose(m->f);
     m->f = NULL;
-    if (bad) fprintf(stderr, "bobtail-sim: the measurements file could not be written: %s\n", strerror(errno));
+    if (bad)
+        fprintf(stderr, "bobtail-sim: the measurements file could not be written: %s\n", strerror(errno));
     return bad ? -1 : 0;
 }
 
 uint32_t sim_broken(const struct sim_verdict *v)
 {
     uint32_t sum = 0;
-    for (int i = 0; i < SIM_INVARIANTS; i++) sum += v->broken[i];
+    for (int i = 0; i < SIM_INVARIANTS; i++)
+        sum += v->broken[i];
     return sum;
 }
 
@@ -57,7 +62,8 @@ void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)
     uint64_t *x = (uint64_t *)(void *)a;
     const uint64_t *y = (const uint64_t *)(const void *)b;
     _Static_assert(sizeof *a % sizeof(uint64_t) == 0, "counters only");
-    for (size_t i = 0; i < sizeof *a / sizeof *x; i++) x[i] += y[i];
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
+        x[i] += y[i];
 }
 
 void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b)
@@ -75,13 +81,16 @@ void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b)
 
 void sim_print_faults(FILE *f, const struct sim_faults_seen *s)
 {
-    fprintf(f, "  %-10s %12s %12s %12s %12s %12s\n", "faults", "lost", "duplicated", "reordered", "delayed", "corrupted");
+    fprintf(f, "  %-10s %12s %12s %12s %12s %12s\n", "faults", "lost", "duplicated", "reordered", "delayed",
+            "corrupted");
     for (int k = 0; k < SIM_PKT_ANY; k++) {
         fprintf(f, "  %-10s %12llu %12llu %12llu %12llu %12llu\n", sim_packet_names[k], (unsigned long long)s->lost[k],
                 (unsigned long long)s->duplicated[k], (unsigned long long)s->reordered[k],
                 (unsigned long long)s->delayed[k], (unsigned long long)s->corrupted[k]);
     }
-    fprintf(f, "  crashes %llu, restarts %llu, leaves %llu, partitions %llu, depth changes %llu, garbage %llu, cut off %llu, to the dead %llu\n",
+    fprintf(f,
+            "  crashes %llu, restarts %llu, leaves %llu, partitions %llu, depth changes %llu, garbage %llu, cut off "
+            "%llu, to the dead %llu\n",
             (unsigned long long)s->crashes, (unsigned long long)s->restarts, (unsigned long long)s->leaves,
             (unsigned long long)s->partitions, (unsigned long long)s->depth_changes, (unsigned long long)s->garbage,
             (unsigned long long)s->cut_off, (unsigned long long)s->to_the_dead);
@@ -91,10 +100,12 @@ void sim_print_invariants(FILE *f, const struct sim_verdict *v)
 {
     fprintf(f, "  %-14s %14s %8s\n", "invariant", "checked", "broken");
     for (int i = 0; i < SIM_INVARIANTS; i++) {
-        if (v->checked[i] == 0 && v->broken[i] == 0) continue;
+        if (v->checked[i] == 0 && v->broken[i] == 0)
+            continue;
         fprintf(f, "  %-14s %14llu %8u\n", sim_invariant_names[i], (unsigned long long)v->checked[i], v->broken[i]);
     }
-    if (v->first[0] != '\0') fprintf(f, "  first: %s\n", v->first);
+    if (v->first[0] != '\0')
+        fprintf(f, "  first: %s\n", v->first);
 }
 
 void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_result *r)
@@ -103,11 +114,14 @@ void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_resul
     fprintf(f, "%s, seed %llu: %u workers, n %u, %u router(s), %s, %s, load %.3g\n", s->name,
             (unsigned long long)r->seed, s->workers, s->depth, s->routers, sim_policy_names[s->policy],
             sim_dist_name(s->service.kind), s->load);
-    if (s->drawn[0] != '\0') fprintf(f, "  drawn: %s\n", s->drawn);
+    if (s->drawn[0] != '\0')
+        fprintf(f, "  drawn: %s\n", s->drawn);
     fputs("  outcomes:", f);
-    for (int i = 0; i < SIM_OUTCOMES; i++) fprintf(f, " %s %llu", outcome_names[i], (unsigned long long)r->outcome[i]);
-    fprintf(f, "\n  latency us: mean %.3f p50 %.3f p99 %.3f p99.9 %.3f; throughput %.4f per worker and mean service time\n",
-            r->mean_ns / us, r->p50_ns / us, r->p99_ns / us, r->p999_ns / us, r->throughput);
+    for (int i = 0; i < SIM_OUTCOMES; i++)
+        fprintf(f, " %s %llu", outcome_names[i], (unsigned long long)r->outcome[i]);
+    fprintf(
+        f, "\n  latency us: mean %.3f p50 %.3f p99 %.3f p99.9 %.3f; throughput %.4f per worker and mean service time\n",
+        r->mean_ns / us, r->p50_ns / us, r->p99_ns / us, r->p999_ns / us, r->throughput);
     fprintf(f, "  packets %llu, events %llu, virtual %.3f s, wall %.3f s\n", (unsigned long long)r->packets,
             (unsigned long long)r->events, (double)r->virtual_ns / 1e9, r->wall_seconds);
     sim_print_faults(f, &r->seen);
@@ -121,13 +135,15 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
     for (int i = 0; i < SIM_OUTCOMES; i++) {
         fprintf(f, "%s\"%s\": %llu", i > 0 ? ", " : "", outcome_names[i], (unsigned long long)r->outcome[i]);
     }
-    fprintf(f, "},\n \"latencyNanoseconds\": {\"mean\": %.1f, \"p50\": %.0f, \"p99\": %.0f, \"p99.9\": %.0f},\n", r->mean_ns,
-            r->p50_ns, r->p99_ns, r->p999_ns);
+    fprintf(f, "},\n \"latencyNanoseconds\": {\"mean\": %.1f, \"p50\": %.0f, \"p99\": %.0f, \"p99.9\": %.0f},\n",
+            r->mean_ns, r->p50_ns, r->p99_ns, r->p999_ns);
     fprintf(f, " \"throughput\": %.6f, \"littleError\": %.6f, \"packets\": %llu, \"virtualSeconds\": %.6f,\n",
             r->throughput, r->little_error, (unsigned long long)r->packets, (double)r->virtual_ns / 1e9);
     fputs(" \"faults\": {", f);
     for (int k = 0; k < SIM_PKT_ANY; k++) {
-        fprintf(f, "%s\"%s\": {\"lost\": %llu, \"duplicated\": %llu, \"reordered\": %llu, \"delayed\": %llu, \"corrupted\": %llu}",
+        fprintf(f,
+                "%s\"%s\": {\"lost\": %llu, \"duplicated\": %llu, \"reordered\": %llu, \"delayed\": %llu, "
+                "\"corrupted\": %llu}",
                 k > 0 ? ", " : "", sim_packet_names[k], (unsigned long long)r->seen.lost[k],
                 (unsigned long long)r->seen.duplicated[k], (unsigned long long)r->seen.reordered[k],
                 (unsigned long long)r->seen.delayed[k], (unsigned long long)r->seen.corrupted[k]);
@@ -166,7 +182,8 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"held", (double)r->router_counter[BT_RC_HELD]},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, name) == 0) return known[i].value;
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].value;
     }
     return NAN;
 }
@@ -177,12 +194,13 @@ void sim_judge_expectations(const struct sim_scenario *s, struct sim_result *r)
         const struct sim_expect *e = &s->expect[i];
         double value = sim_measure_value(s, r, e->measure);
         r->verdict.checked[SIM_INV_EXPECTED]++;
-        if (value >= e->low && value <= e->high) continue;
+        if (value >= e->low && value <= e->high)
+            continue;
         r->verdict.broken[SIM_INV_EXPECTED]++;
         if (r->verdict.first[0] == '\0') {
             r->verdict.first_invariant = SIM_INV_EXPECTED;
-            snprintf(r->verdict.first, sizeof r->verdict.first, "expected: line %d: %s is %.6g, want %.6g to %.6g", e->line,
-                     e->measure, value, e->low, e->high);
+            snprintf(r->verdict.first, sizeof r->verdict.first, "expected: line %d: %s is %.6g, want %.6g to %.6g",
+                     e->line, e->measure, value, e->low, e->high);
         }
     }
 }

@@ -16,7 +16,8 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
 {
     const struct sim_scenario *s = w->s;
     struct bt_addr members[SIM_WORKERS_MAX];
-    for (uint32_t k = 0; k < s->workers; k++) members[k] = sim_addr(w, SIM_SERVER, k, 0);
+    for (uint32_t k = 0; k < s->workers; k++)
+        members[k] = sim_addr(w, SIM_SERVER, k, 0);
     struct bt_router_config cfg = {
         .policy = (enum bt_router_policy)s->policy,
         .forwarding = (enum bt_router_forwarding)s->forwarding,
@@ -34,7 +35,8 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
     };
     struct bt_router_refusal why = {0};
     at(w, i)->depth = depth;
-    if (bt_router_apply(at(w, i)->core, w->agenda.now, &cfg, &why)) return true;
+    if (bt_router_apply(at(w, i)->core, w->agenda.now, &cfg, &why))
+        return true;
     sim_breach(w, SIM_INV_PROGRESS, "router %u refused its configuration: %s %s", i, why.field, why.reason);
     return false;
 }
@@ -104,7 +106,8 @@ void sim_router_run(struct sim_world *w, uint32_t i)
 void sim_router_stop(struct sim_world *w, uint32_t i)
 {
     struct sim_router *r = at(w, i);
-    if (!r->up) return;
+    if (!r->up)
+        return;
     r->up = false;
     bt_io_sim_flush(&r->n.io, sim_node_pool(&r->n));
     sim_holder_drop_all(&w->net.holder[r->n.node]);
@@ -129,11 +132,20 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
     uint64_t sum = st.held * 1000003ULL + st.pairs * 10007ULL + st.outstanding;
     for (uint32_t k = 0; k < w->s->workers; k++) {
         struct bt_router_member_stats m;
-        if (!sim_router_row(w, i, k, &m)) continue;
-        const uint64_t parts[] = {m.sent, m.done, m.lost, m.reclaimed, m.n, m.outstanding, m.incarnation, m.feedback_age_ns,
+        if (!sim_router_row(w, i, k, &m))
+            continue;
+        const uint64_t parts[] = {m.sent,
+                                  m.done,
+                                  m.lost,
+                                  m.reclaimed,
+                                  m.n,
+                                  m.outstanding,
+                                  m.incarnation,
+                                  m.feedback_age_ns,
                                   (uint64_t)m.joined | (uint64_t)m.eligible << 1 | (uint64_t)m.suspect << 2 |
                                       (uint64_t)m.ejected << 3 | (uint64_t)m.leaving << 4};
-        for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++) sum = (sum ^ parts[x]) * 0x100000001b3ULL;
+        for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++)
+            sum = (sum ^ parts[x]) * 0x100000001b3ULL;
     }
     return sum ^ bt_router_next(r->core) ^ (uint64_t)w->net.holder[r->n.node].count << 40;
 }

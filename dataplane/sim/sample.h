@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct sim_samples {
-  uint64_t *v; /* ns, in order of arrival */
-  size_t n, cap;
+    uint64_t *v; /* ns, in order of arrival */
+    size_t n, cap;
 };
 
 void sim_samples_init(struct sim_samples *s, size_t expect);

@@ -20,9 +20,9 @@ const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
 static const char *const dist_names[] = {"deterministic", "exponential", "bimodal1", "bimodal2", "lognormal", NULL};
 static const char *const arrival_names[] = {"poisson", "fixed", NULL};
 
-#define AT(m) offsetof(struct sim_scenario, m)
-#define US 1e3
-#define MS 1e6
+#define AT(m)    offsetof(struct sim_scenario, m)
+#define US       1e3
+#define MS       1e6
 #define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct sim_field top_fields[] = {
@@ -224,20 +224,20 @@ static void read_sections(struct sim_yaml *y, yaml_node_t *root, struct sim_scen
     s->service.mean_ns *= US;
 }
 
-int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err,
-                      size_t err_n)
+int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err, size_t err_n)
 {
     struct bt_rng draw;
     sim_scenario_defaults(out);
-    struct sim_yaml y = {.file = t->path, .doc = t->doc, .drawn = out->drawn, .drawn_n = sizeof out->drawn,
-                         .err = err, .err_n = err_n};
+    struct sim_yaml y = {
+        .file = t->path, .doc = t->doc, .drawn = out->drawn, .drawn_n = sizeof out->drawn, .err = err, .err_n = err_n};
     yaml_node_t *root = yaml_document_get_root_node(t->doc);
     if (seed == 0) { /* the file's own seed must be known before anything is drawn */
         const struct sim_field own = {"seed", SIM_F_U64, offsetof(struct sim_scenario, seed), 1, 9e15, 0, NULL};
         yaml_node_t *n = sim_yaml_get(&y, root, "seed");
         const char *s = n != NULL && n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : "1";
         seed = strtoull(s, NULL, 10);
-        if (seed == 0) sim_yaml_complain(&y, n, own.key, "must be 1..9e15; got %s", s);
+        if (seed == 0)
+            sim_yaml_complain(&y, n, own.key, "must be 1..9e15; got %s", s);
     }
     sim_stream_seed(&draw, seed, SIM_STREAM_DRAW);
     y.draw = &draw;
@@ -250,10 +250,12 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
 struct sim_template *sim_template_load(const char *path, char *err, size_t err_n)
 {
     yaml_document_t *doc = sim_yaml_open(path, err, err_n);
-    if (doc == NULL) return NULL;
+    if (doc == NULL)
+        return NULL;
     struct sim_template *t = calloc(1, sizeof *t);
     struct sim_scenario *probe = calloc(1, sizeof *probe);
-    if (t == NULL || probe == NULL) abort();
+    if (t == NULL || probe == NULL)
+        abort();
     t->path = strdup(path);
     t->doc = doc;
     bool ok = sim_template_draw(t, 0, probe, err, err_n) == 0;
@@ -267,7 +269,8 @@ struct sim_template *sim_template_load(const char *path, char *err, size_t err_n
 
 void sim_template_free(struct sim_template *t)
 {
-    if (t == NULL) return;
+    if (t == NULL)
+        return;
     yaml_document_delete(t->doc);
     free(t->doc);
     free(t->path);

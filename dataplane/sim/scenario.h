@@ -89,8 +89,8 @@ struct sim_scenario {
     uint64_t max_queue_ns, request_timeout_ns, hold_back_ns;
 
     uint32_t clients;
-    double load; /* of workers/mean service time */
-    double burst; /* share of arrivals that come at the same instant as the one before */
+    double load;             /* of workers/mean service time */
+    double burst;            /* share of arrivals that come at the same instant as the one before */
     uint32_t fixed_arrivals; /* 0 Poisson, 1 fixed gaps */
     uint64_t timeout_ns;
     double plain_share; /* clients that do not set X */
@@ -123,8 +123,7 @@ struct sim_template; /* a parsed YAML file, open values still open */
 struct sim_template *sim_template_load(const char *path, char *err, size_t err_n);
 void sim_template_free(struct sim_template *t);
 /* Closes the open values by `seed` (0: the file's own) into *out. 0, or -1 with a message. */
-int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err,
-                      size_t err_n);
+int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err, size_t err_n);
 /* Defaults of every field, before a file says otherwise. */
 void sim_scenario_defaults(struct sim_scenario *s);
 

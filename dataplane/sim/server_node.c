@@ -19,8 +19,10 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
     if (v->q_n == v->q_cap) {
         uint32_t cap = v->q_cap > 0 ? v->q_cap * 2 : 64;
         struct sim_job_waiting *ring = malloc(cap * sizeof *ring);
-        if (ring == NULL) abort();
-        for (uint32_t k = 0; k < v->q_n; k++) ring[k] = v->queue[(v->q_head + k) & (v->q_cap - 1)];
+        if (ring == NULL)
+            abort();
+        for (uint32_t k = 0; k < v->q_n; k++)
+            ring[k] = v->queue[(v->q_head + k) & (v->q_cap - 1)];
         free(v->queue);
         v->queue = ring;
         v->q_cap = cap;
@@ -32,7 +34,8 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
 static void begin_next(struct sim_server *v)
 {
     struct sim_world *w = v->n.world;
-    if (v->busy || v->q_n == 0) return;
+    if (v->busy || v->q_n == 0)
+        return;
     sim_integrate(w);
     v->busy = true;
     w->in_service++;
@@ -71,7 +74,8 @@ static void finish(struct sim_server *v, struct bt_txq *q)
 void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
 {
     struct sim_server *v = at(w, i);
-    if (!v->up || !v->busy || (uint16_t)v->life != life) return;
+    if (!v->up || !v->busy || (uint16_t)v->life != life)
+        return;
     struct sim_job_waiting job = v->queue[v->q_head];
     const struct sim_request *r = &w->request[job.request];
     uint32_t len = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
@@ -133,7 +137,8 @@ static void build(struct sim_world *w, struct sim_server *v)
         .pool = sim_node_pool(&v->n),
         .ops = {.on_request = on_request, .arg = v},
     };
-    if (w->s->tagged) cfg.keys = w->keys;
+    if (w->s->tagged)
+        cfg.keys = w->keys;
     if (v->n.mem == NULL) {
         v->n.mem_n = bt_server_bytes(&cfg);
         v->n.mem = sim_memory(v->n.mem_n);
@@ -167,8 +172,10 @@ void sim_server_run(struct sim_world *w, uint32_t i)
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
-    while ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL) bt_server_rx(v->core, w->agenda.now, p, &q);
-    if (bt_server_next(v->core) <= w->agenda.now) bt_server_tick(v->core, w->agenda.now, &q);
+    while ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL)
+        bt_server_rx(v->core, w->agenda.now, p, &q);
+    if (bt_server_next(v->core) <= w->agenda.now)
+        bt_server_tick(v->core, w->agenda.now, &q);
     finish(v, &q);
 }
 
@@ -176,9 +183,11 @@ void sim_server_run(struct sim_world *w, uint32_t i)
 void sim_server_stop(struct sim_world *w, uint32_t i)
 {
     struct sim_server *v = at(w, i);
-    if (!v->up) return;
+    if (!v->up)
+        return;
     sim_integrate(w);
-    if (v->busy) w->in_service--;
+    if (v->busy)
+        w->in_service--;
     v->up = v->busy = false;
     v->q_n = v->q_head = 0;
     bt_io_sim_flush(&v->n.io, sim_node_pool(&v->n));
@@ -213,7 +222,8 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth)
 bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served)
 {
     struct bt_server_router_state st;
-    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st)) return false;
+    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st))
+        return false;
     *received = st.received;
     *served = st.served;
     return true;
@@ -231,7 +241,8 @@ uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
     const struct sim_server *v = at(w, i);
     uint64_t sum = bt_server_backlog(v->core) + v->q_n * 1000003ULL, received, served;
     for (uint32_t r = 0; r < w->s->routers; r++) {
-        if (!sim_server_counts(w, i, r, &received, &served)) continue;
+        if (!sim_server_counts(w, i, r, &received, &served))
+            continue;
         sum = sum * 0x9e3779b97f4a7c15ULL + received * 31 + served;
     }
     return sum ^ bt_server_next(v->core) ^ (uint64_t)w->net.holder[v->n.node].count << 40;

@@ -5,57 +5,82 @@
 #include <math.h>
 
 /* SplitMix64 finaliser: decorrelates neighbouring seeds and purposes. */
-static uint64_t mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
+static uint64_t mix(uint64_t z)
+{
+    z += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
 }
 
-void sim_stream_seed(struct bt_rng *g, uint64_t seed, enum sim_purpose purpose) {
-  bt_rng_seed(g, mix(mix(seed) ^ ((uint64_t)purpose << 56)));
+void sim_stream_seed(struct bt_rng *g, uint64_t seed, enum sim_purpose purpose)
+{
+    bt_rng_seed(g, mix(mix(seed) ^ ((uint64_t)purpose << 56)));
 }
 
-double sim_uniform(struct bt_rng *g) {
-  return ((double)(bt_rng_next(g) >> 11) + 0.5) * 0x1p-53;
+double sim_uniform(struct bt_rng *g)
+{
+    return ((double)(bt_rng_next(g) >> 11) + 0.5) * 0x1p-53;
 }
 
-uint32_t sim_below(struct bt_rng *g, uint32_t n) {
-  return (uint32_t)(((bt_rng_next(g) >> 32) * (uint64_t)n) >> 32);
+uint32_t sim_below(struct bt_rng *g, uint32_t n)
+{
+    return (uint32_t)(((bt_rng_next(g) >> 32) * (uint64_t)n) >> 32);
 }
 
-int sim_chance(struct bt_rng *g, double p) { return p > 0 && sim_uniform(g) < p; }
-
-const char *sim_dist_name(enum sim_dist_kind k) {
-  static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1",
-                                                    "bimodal2", "lognormal"};
-  return k < SIM_DIST_KINDS ? names[k] : "?";
+int sim_chance(struct bt_rng *g, double p)
+{
+    return p > 0 && sim_uniform(g) < p;
 }
 
-double sim_dist_c2(const struct sim_dist *d) {
-  switch (d->kind) {
-    case SIM_DIST_EXPONENTIAL: return 1;
-    case SIM_DIST_BIMODAL1: return 2.25;
-    case SIM_DIST_BIMODAL2: return 249.75; /* queueing.md prints 249.5; 0.999·0.5² + 0.001·500.5² − 1 is this */
-    case SIM_DIST_LOGNORMAL: return exp(d->sigma * d->sigma) - 1;
-    default: return 0;
-  }
+const char *sim_dist_name(enum sim_dist_kind k)
+{
+    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1", "bimodal2",
+                                                      "lognormal"};
+    return k < SIM_DIST_KINDS ? names[k] : "?";
 }
 
-static double draw_normal(struct bt_rng *g) {
-  double u = sim_uniform(g), v = sim_uniform(g);
-  return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+double sim_dist_c2(const struct sim_dist *d)
+{
+    switch (d->kind) {
+    case SIM_DIST_EXPONENTIAL:
+        return 1;
+    case SIM_DIST_BIMODAL1:
+        return 2.25;
+    case SIM_DIST_BIMODAL2:
+        return 249.75; /* queueing.md prints 249.5; 0.999·0.5² + 0.001·500.5² − 1 is this */
+    case SIM_DIST_LOGNORMAL:
+        return exp(d->sigma * d->sigma) - 1;
+    default:
+        return 0;
+    }
 }
 
-uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g) {
-  double x = 1;
-  switch (d->kind) {
-    case SIM_DIST_EXPONENTIAL: x = -log(sim_uniform(g)); break;
-    case SIM_DIST_BIMODAL1: x = sim_uniform(g) < 0.9 ? 0.5 : 5.5; break;
-    case SIM_DIST_BIMODAL2: x = sim_uniform(g) < 0.999 ? 0.5 : 500.5; break;
-    case SIM_DIST_LOGNORMAL: x = exp(d->sigma * draw_normal(g) - d->sigma * d->sigma / 2); break;
-    default: break;
-  }
-  double ns = x * d->mean_ns + 0.5;
-  return ns < 1 ? 1 : (uint64_t)ns;
+static double draw_normal(struct bt_rng *g)
+{
+    double u = sim_uniform(g), v = sim_uniform(g);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
+{
+    double x = 1;
+    switch (d->kind) {
+    case SIM_DIST_EXPONENTIAL:
+        x = -log(sim_uniform(g));
+        break;
+    case SIM_DIST_BIMODAL1:
+        x = sim_uniform(g) < 0.9 ? 0.5 : 5.5;
+        break;
+    case SIM_DIST_BIMODAL2:
+        x = sim_uniform(g) < 0.999 ? 0.5 : 500.5;
+        break;
+    case SIM_DIST_LOGNORMAL:
+        x = exp(d->sigma * draw_normal(g) - d->sigma * d->sigma / 2);
+        break;
+    default:
+        break;
+    }
+    double ns = x * d->mean_ns + 0.5;
+    return ns < 1 ? 1 : (uint64_t)ns;
 }

@@ -9,17 +9,17 @@
 
 /* What a stream is for. A run owns one of each; their seeds are derived from the run's seed. */
 enum sim_purpose {
-  SIM_STREAM_ARRIVAL,
-  SIM_STREAM_SERVICE,
-  SIM_STREAM_CLIENT,
-  SIM_STREAM_SHAPE, /* sizes, sticky or not, class */
-  SIM_STREAM_FAULT,
-  SIM_STREAM_JITTER,
-  SIM_STREAM_EVENT,
-  SIM_STREAM_GARBAGE,
-  SIM_STREAM_CHOICE, /* seeds handed to routers, clients, servers */
-  SIM_STREAM_DRAW,   /* values a scenario leaves open */
-  SIM_STREAMS
+    SIM_STREAM_ARRIVAL,
+    SIM_STREAM_SERVICE,
+    SIM_STREAM_CLIENT,
+    SIM_STREAM_SHAPE, /* sizes, sticky or not, class */
+    SIM_STREAM_FAULT,
+    SIM_STREAM_JITTER,
+    SIM_STREAM_EVENT,
+    SIM_STREAM_GARBAGE,
+    SIM_STREAM_CHOICE, /* seeds handed to routers, clients, servers */
+    SIM_STREAM_DRAW,   /* values a scenario leaves open */
+    SIM_STREAMS
 };
 
 void sim_stream_seed(struct bt_rng *g, uint64_t seed, enum sim_purpose purpose);
@@ -31,18 +31,18 @@ uint32_t sim_below(struct bt_rng *g, uint32_t n);
 int sim_chance(struct bt_rng *g, double p);
 
 enum sim_dist_kind {
-  SIM_DIST_DETERMINISTIC,
-  SIM_DIST_EXPONENTIAL,
-  SIM_DIST_BIMODAL1, /* 90 % 0.5, 10 % 5.5 (queueing.md §1) */
-  SIM_DIST_BIMODAL2, /* 99.9 % 0.5, 0.1 % 500.5 */
-  SIM_DIST_LOGNORMAL,
-  SIM_DIST_KINDS
+    SIM_DIST_DETERMINISTIC,
+    SIM_DIST_EXPONENTIAL,
+    SIM_DIST_BIMODAL1, /* 90 % 0.5, 10 % 5.5 (queueing.md §1) */
+    SIM_DIST_BIMODAL2, /* 99.9 % 0.5, 0.1 % 500.5 */
+    SIM_DIST_LOGNORMAL,
+    SIM_DIST_KINDS
 };
 
 struct sim_dist {
-  enum sim_dist_kind kind;
-  double mean_ns;
-  double sigma; /* lognormal only: standard deviation of the logarithm */
+    enum sim_dist_kind kind;
+    double mean_ns;
+    double sigma; /* lognormal only: standard deviation of the logarithm */
 };
 
 const char *sim_dist_name(enum sim_dist_kind k);

@@ -34,8 +34,10 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     struct slot *slot = out;
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL) abort();
-    if (__atomic_load_n(p->stop, __ATOMIC_RELAXED) == 0 && sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
+    if (s == NULL || r == NULL)
+        abort();
+    if (__atomic_load_n(p->stop, __ATOMIC_RELAXED) == 0 &&
+        sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
         sim_run(s, r, NULL);
         sim_judge_expectations(s, r);
         memcpy(slot->outcome, r->outcome, sizeof slot->outcome);
@@ -44,7 +46,8 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
         slot->seen = r->seen;
         slot->verdict = r->verdict;
         slot->ran = true;
-        if (p->o->stop && sim_broken(&r->verdict) > 0) __atomic_store_n(p->stop, 1, __ATOMIC_RELAXED);
+        if (p->o->stop && sim_broken(&r->verdict) > 0)
+            __atomic_store_n(p->stop, 1, __ATOMIC_RELAXED);
     }
     free(s);
     free(r);
@@ -54,7 +57,8 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
 static bool fails(const struct plan *p, const struct sim_options *o, uint64_t seed, struct sim_scenario *s,
                   struct sim_result *r, uint32_t invariant)
 {
-    if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0) return false;
+    if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0)
+        return false;
     sim_run(s, r, NULL);
     sim_judge_expectations(s, r);
     return r->verdict.broken[invariant] > 0;
@@ -66,14 +70,17 @@ static void leave_out(const struct plan *p, struct sim_options *o, uint64_t seed
 {
     char names[SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1][SIM_NAME];
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->faults_n; i++) memcpy(names[count++], s->fault[i].name, SIM_NAME);
-    for (uint32_t i = 0; i < s->events_n; i++) snprintf(names[count++], SIM_NAME, "event%u", s->event[i].number);
+    for (uint32_t i = 0; i < s->faults_n; i++)
+        memcpy(names[count++], s->fault[i].name, SIM_NAME);
+    for (uint32_t i = 0; i < s->events_n; i++)
+        snprintf(names[count++], SIM_NAME, "event%u", s->event[i].number);
     snprintf(names[count++], SIM_NAME, "garbage");
     o->without = without;
     for (uint32_t i = 0; i < count; i++) {
         size_t used = strlen(without);
         snprintf(without + used, n - used, "%s%.60s", used > 0 ? "," : "", names[i]);
-        if (!fails(p, o, seed, s, r, invariant)) without[used] = '\0';
+        if (!fails(p, o, seed, s, r, invariant))
+            without[used] = '\0';
     }
 }
 
@@ -84,13 +91,16 @@ static void shrink(const struct plan *p, uint64_t seed, uint32_t invariant)
     char without[1400] = "";
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL) abort();
+    if (s == NULL || r == NULL)
+        abort();
     if (fails(p, &o, seed, s, r, invariant)) {
         uint64_t requests = o.requests > 0 ? o.requests : s->requests;
         leave_out(p, &o, seed, without, sizeof without, s, r, invariant);
-        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r, invariant); o.requests /= 2) requests = o.requests;
+        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r, invariant); o.requests /= 2)
+            requests = o.requests;
         printf("  smallest: bobtail-sim run %s --seed=%llu --requests=%llu%s%s\n", o.file[file_of(p, seed)],
-               (unsigned long long)seed, (unsigned long long)requests, without[0] != '\0' ? " --without=" : "", without);
+               (unsigned long long)seed, (unsigned long long)requests, without[0] != '\0' ? " --without=" : "",
+               without);
     }
     free(s);
     free(r);
@@ -105,7 +115,8 @@ static void print_failure(const struct plan *p, uint32_t i, const struct slot *s
         printf("seed %llu: %s\n", (unsigned long long)seed, slot->verdict.first);
     }
     printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file[file_of(p, seed)], (unsigned long long)seed);
-    if (first && signal_no == 0 && !p->o->quiet) shrink(p, seed, slot->verdict.first_invariant);
+    if (first && signal_no == 0 && !p->o->quiet)
+        shrink(p, seed, slot->verdict.first_invariant);
 }
 
 static int judge(const struct plan *p, const struct slot *slots, const int *signals, double wall)
@@ -114,37 +125,46 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     uint64_t clean = 0, failed = 0;
     for (uint32_t i = 0; i < p->o->seeds; i++) {
         const struct slot *s = &slots[i];
-        if (!s->ran && signals[i] == 0) continue;
-        for (int k = 0; k < SIM_OUTCOMES; k++) sum.outcome[k] += s->outcome[k];
+        if (!s->ran && signals[i] == 0)
+            continue;
+        for (int k = 0; k < SIM_OUTCOMES; k++)
+            sum.outcome[k] += s->outcome[k];
         sum.packets += s->packets;
         sum.virtual_s += s->virtual_s;
         sim_faults_add(&sum.seen, &s->seen);
         sim_verdict_add(&sum.verdict, &s->verdict);
         bool bad = signals[i] != 0 || sim_broken(&s->verdict) > 0;
-        if (bad && failed < 10) print_failure(p, i, s, signals[i], failed == 0);
+        if (bad && failed < 10)
+            print_failure(p, i, s, signals[i], failed == 0);
         failed += bad;
         clean += !bad;
     }
     uint64_t faults = sim_faults_total(&sum.seen), rpcs = 0;
-    for (int k = 0; k < SIM_OUTCOMES; k++) rpcs += sum.outcome[k];
-    for (uint32_t i = 0; i < p->o->files; i++) printf("sweep of %s\n", p->o->file[i]);
+    for (int k = 0; k < SIM_OUTCOMES; k++)
+        rpcs += sum.outcome[k];
+    for (uint32_t i = 0; i < p->o->files; i++)
+        printf("sweep of %s\n", p->o->file[i]);
     printf("  seeds %llu to %llu, %llu clean, %llu failed\n", (unsigned long long)p->o->first,
            (unsigned long long)(p->o->first + p->o->seeds - 1), (unsigned long long)clean, (unsigned long long)failed);
-    printf("  %llu RPCs: %llu answered, %llu timed out, %llu dropped, %llu errors; %llu packets, %.0f virtual seconds in %.1f s\n",
+    printf("  %llu RPCs: %llu answered, %llu timed out, %llu dropped, %llu errors; %llu packets, %.0f virtual seconds "
+           "in %.1f s\n",
            (unsigned long long)rpcs, (unsigned long long)sum.outcome[SIM_SUCCESS],
            (unsigned long long)sum.outcome[SIM_TIMEOUT], (unsigned long long)sum.outcome[SIM_DROPPED],
            (unsigned long long)sum.outcome[SIM_ERROR], (unsigned long long)sum.packets, sum.virtual_s, wall);
     sim_print_faults(stdout, &sum.seen);
     sim_print_invariants(stdout, &sum.verdict);
-    if (faults == 0) puts("  no fault ever happened: this sweep proves nothing");
+    if (faults == 0)
+        puts("  no fault ever happened: this sweep proves nothing");
     struct sim_measures m;
-    if (sim_measures_open(&m, p->o->measurements) != 0) return 2;
+    if (sim_measures_open(&m, p->o->measurements) != 0)
+        return 2;
     sim_measure(&m, "seeds_clean", (double)clean, "count");
     sim_measure(&m, "seeds_failed", (double)failed, "count");
     sim_measure(&m, "sim_faults_realised", (double)faults, "count");
     sim_measure(&m, "sim_rpcs_swept", (double)rpcs, "count");
     sim_measure(&m, "sim_sweep_seconds", wall, "s");
-    if (sim_measures_close(&m) != 0) return 2;
+    if (sim_measures_close(&m) != 0)
+        return 2;
     return failed > 0 || faults == 0;
 }
 
@@ -154,13 +174,15 @@ int sim_command_sweep(const struct sim_options *o)
     struct plan p = {.o = o, .stop = sim_shared(sizeof *p.stop)};
     for (uint32_t i = 0; i < o->files; i++) {
         p.t[i] = sim_template_load(o->file[i], err, sizeof err);
-        if (p.t[i] != NULL) continue;
+        if (p.t[i] != NULL)
+            continue;
         fprintf(stderr, "bobtail-sim: %s\n", err);
         return 2;
     }
     struct slot *slots = calloc(o->seeds, sizeof *slots);
     int *signals = calloc(o->seeds, sizeof *signals);
-    if (p.stop == NULL || slots == NULL || signals == NULL) abort();
+    if (p.stop == NULL || slots == NULL || signals == NULL)
+        abort();
     double from = sim_wall_seconds();
     int code = 2;
     if (sim_parallel(o->jobs, o->seeds, sizeof *slots, one_seed, &p, slots, signals) >= 0) {
@@ -170,6 +192,7 @@ int sim_command_sweep(const struct sim_options *o)
     }
     free(slots);
     free(signals);
-    for (uint32_t i = 0; i < o->files; i++) sim_template_free(p.t[i]);
+    for (uint32_t i = 0; i < o->files; i++)
+        sim_template_free(p.t[i]);
     return code;
 }

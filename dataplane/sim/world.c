@@ -38,16 +38,20 @@ struct bt_pool *sim_node_pool(struct sim_node *n)
 struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
 {
     struct bt_pkt *p = NULL;
-    if (n->io.inbox[0].n + n->io.inbox[1].n == 0) return NULL; /* most calls: ask the driver only when it has something */
+    if (n->io.inbox[0].n + n->io.inbox[1].n == 0)
+        return NULL; /* most calls: ask the driver only when it has something */
     return bt_io_rx(&n->io.io, local, &p, 1) == 1 ? p : NULL;
 }
 
 void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
-    if (q->n > 0) bt_io_tx(&n->io.io, q);
-    if (next_ns < w->agenda.now) next_ns = w->agenda.now;
-    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns) return;
+    if (q->n > 0)
+        bt_io_tx(&n->io.io, q);
+    if (next_ns < w->agenda.now)
+        next_ns = w->agenda.now;
+    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns)
+        return;
     n->wake_ns = next_ns;
     sim_agenda_push(&w->agenda, next_ns, (struct sim_event){.node = n->node, .kind = SIM_EVENT_WAKE});
 }
@@ -56,9 +60,11 @@ void sim_integrate(struct sim_world *w)
 {
     uint64_t now = w->agenda.now, dt = now - w->integral_at_ns;
     w->integral_at_ns = now;
-    if (dt == 0 || w->window_from_ns == 0 || w->window_to_ns != 0) return;
+    if (dt == 0 || w->window_from_ns == 0 || w->window_to_ns != 0)
+        return;
     w->area += (double)w->in_system * (double)dt;
-    if (w->in_system > w->in_service && w->in_service < w->s->workers) w->idle_while_waiting_ns += (double)dt;
+    if (w->in_system > w->in_service && w->in_service < w->s->workers)
+        w->idle_while_waiting_ns += (double)dt;
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -88,14 +94,17 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
 {
     enum sim_role role = sim_net_role(&w->net, node);
     uint32_t i = node - w->net.first[role];
-    return role == SIM_CLIENT ? sim_client_state(w, i) : role == SIM_ROUTER ? sim_router_state(w, i) : sim_server_state(w, i);
+    return role == SIM_CLIENT   ? sim_client_state(w, i)
+           : role == SIM_ROUTER ? sim_router_state(w, i)
+                                : sim_server_state(w, i);
 }
 
 /* what must be rejected must change nothing but a counter. */
 static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, const char *what)
 {
     char head[40] = "";
-    for (uint32_t i = 0; i < p->len && i < 12; i++) snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
+    for (uint32_t i = 0; i < p->len && i < 12; i++)
+        snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
     sim_buffer_give(p, &w->net.wire); /* not counted among what the node holds */
     run_node(w, n->node);             /* whatever is due anyway */
     uint64_t before = node_state(w, n->node);
@@ -142,7 +151,8 @@ static void on_wake(struct sim_world *w, const struct sim_event *ev)
 {
     bool up = false;
     struct sim_node *n = node_at(w, ev->node, &up);
-    if (!up || n->wake_ns != ev->t) return; /* an earlier wish was granted since */
+    if (!up || n->wake_ns != ev->t)
+        return; /* an earlier wish was granted since */
     n->wake_ns = UINT64_MAX;
     run_node(w, ev->node);
 }
@@ -154,23 +164,28 @@ static void on_load(struct sim_world *w)
         sim_integrate(w);
         w->window_from_ns = w->agenda.now;
     }
-    if (w->requests_made >= measured_from && w->requests_made < w->requests_main) w->window_arrivals++;
+    if (w->requests_made >= measured_from && w->requests_made < w->requests_main)
+        w->window_arrivals++;
     sim_client_load(w);
     if (w->requests_made == w->requests_main) {
         sim_integrate(w);
         w->window_to_ns = w->load_end_ns = w->agenda.now;
     }
-    if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted) return;
+    if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted)
+        return;
     const struct sim_dist gap = {w->s->fixed_arrivals ? SIM_DIST_DETERMINISTIC : SIM_DIST_EXPONENTIAL, w->gap_ns, 0};
     uint64_t wait = sim_dist_draw(&gap, &w->stream[SIM_STREAM_ARRIVAL]);
-    if (sim_chance(&w->stream[SIM_STREAM_ARRIVAL], w->s->burst)) wait = 0;
-    if (w->requests_made > w->requests_main) wait = (uint64_t)(w->s->service.mean_ns * 0.3); /* probes */
+    if (sim_chance(&w->stream[SIM_STREAM_ARRIVAL], w->s->burst))
+        wait = 0;
+    if (w->requests_made > w->requests_main)
+        wait = (uint64_t)(w->s->service.mean_ns * 0.3); /* probes */
     sim_agenda_push(&w->agenda, w->agenda.now + wait, (struct sim_event){.kind = SIM_EVENT_LOAD});
 }
 
 static void on_garbage(struct sim_world *w)
 {
-    if (w->net.calm) return;
+    if (w->net.calm)
+        return;
     sim_garbage(w);
     double wait = -1e9 / w->s->garbage_per_second * __builtin_log(sim_uniform(&w->stream[SIM_STREAM_GARBAGE]));
     sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
@@ -179,13 +194,27 @@ static void on_garbage(struct sim_world *w)
 static void dispatch(struct sim_world *w, const struct sim_event *ev)
 {
     switch (ev->kind) {
-    case SIM_EVENT_ARRIVE: on_arrive(w, ev); break;
-    case SIM_EVENT_WAKE: on_wake(w, ev); break;
-    case SIM_EVENT_LOAD: on_load(w); break;
-    case SIM_EVENT_DONE: sim_server_done(w, ev->node, ev->arg); break;
-    case SIM_EVENT_HAPPENING: sim_happen(w, &w->s->event[ev->node]); break;
-    case SIM_EVENT_BACK: sim_come_back(w, &w->s->event[ev->node]); break;
-    default: on_garbage(w); break;
+    case SIM_EVENT_ARRIVE:
+        on_arrive(w, ev);
+        break;
+    case SIM_EVENT_WAKE:
+        on_wake(w, ev);
+        break;
+    case SIM_EVENT_LOAD:
+        on_load(w);
+        break;
+    case SIM_EVENT_DONE:
+        sim_server_done(w, ev->node, ev->arg);
+        break;
+    case SIM_EVENT_HAPPENING:
+        sim_happen(w, &w->s->event[ev->node]);
+        break;
+    case SIM_EVENT_BACK:
+        sim_come_back(w, &w->s->event[ev->node]);
+        break;
+    default:
+        on_garbage(w);
+        break;
     }
 }
 
@@ -194,14 +223,16 @@ static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
 {
     struct sim_event ev;
     while (!w->stuck && w->requests_ended < enough && sim_agenda_next(&w->agenda) <= until_ns) {
-        if (!sim_agenda_pop(&w->agenda, &ev)) break;
+        if (!sim_agenda_pop(&w->agenda, &ev))
+            break;
         w->events++;
         if (ev.t != w->instant_ns) {
             w->instant_ns = ev.t;
             w->instant_events = 0;
         }
         if (++w->instant_events > INSTANT_LIMIT) {
-            sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind, ev.node);
+            sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind,
+                       ev.node);
             w->stuck = true;
         }
         dispatch(w, &ev);
@@ -236,9 +267,11 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->net.watch = w->watching ? sim_check_watch : NULL;
     w->net.watch_ctx = w;
     w->link = (struct bt_io_sim_net){sim_net_send, &w->net, &w->agenda.now};
-    for (int i = 0; i < SIM_STREAMS; i++) sim_stream_seed(&w->stream[i], s->seed, (enum sim_purpose)i);
+    for (int i = 0; i < SIM_STREAMS; i++)
+        sim_stream_seed(&w->stream[i], s->seed, (enum sim_purpose)i);
     w->keys.key[0].id = 7;
-    for (int i = 0; i < 16; i++) w->keys.key[0].bytes[i] = (uint8_t)bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
+    for (int i = 0; i < 16; i++)
+        w->keys.key[0].bytes[i] = (uint8_t)bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
     w->client = zeroed(s->clients, sizeof *w->client);
     w->router = zeroed(s->routers, sizeof *w->router);
     w->server = zeroed(s->workers, sizeof *w->server);
@@ -248,7 +281,8 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
 
 static void tear_down(struct sim_world *w)
 {
-    for (uint32_t i = 0; i < w->s->clients; i++) sim_client_stop(w, i);
+    for (uint32_t i = 0; i < w->s->clients; i++)
+        sim_client_stop(w, i);
     for (uint32_t i = 0; i < w->s->routers; i++) {
         sim_router_stop(w, i);
         sim_memory_free(w->router[i].n.mem, w->router[i].n.mem_n);
@@ -271,16 +305,20 @@ static void tear_down(struct sim_world *w)
 static void start(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
-    for (uint32_t i = 0; i < s->clients; i++) sim_client_start(w, i);
-    for (uint32_t i = 0; i < s->routers; i++) sim_router_start(w, i);
-    for (uint32_t i = 0; i < s->workers; i++) sim_server_start(w, i);
+    for (uint32_t i = 0; i < s->clients; i++)
+        sim_client_start(w, i);
+    for (uint32_t i = 0; i < s->routers; i++)
+        sim_router_start(w, i);
+    for (uint32_t i = 0; i < s->workers; i++)
+        sim_server_start(w, i);
     w->load_start_ns = w->net.load_start_ns = LOAD_MS * MS;
     w->last_event_ns = w->load_start_ns;
     sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_LOAD});
     for (uint32_t i = 0; i < s->events_n; i++) {
         uint64_t t = w->load_start_ns + s->event[i].at_ns, end = t + s->event[i].for_ns;
         sim_agenda_push(&w->agenda, t, (struct sim_event){.node = i, .kind = SIM_EVENT_HAPPENING});
-        if (end > w->last_event_ns) w->last_event_ns = end;
+        if (end > w->last_event_ns)
+            w->last_event_ns = end;
     }
     if (s->garbage_per_second > 0) {
         sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
@@ -303,13 +341,16 @@ static void run_calm(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
     w->net.calm = true;
-    if (s->settle_ms == 0) return;
+    if (s->settle_ms == 0)
+        return;
     advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
-    if (w->stuck) return;
+    if (w->stuck)
+        return;
     sim_check_idle(w);
     if (s->probes > 0) {
         sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){.kind = SIM_EVENT_LOAD});
-        advance(w, w->agenda.now + (uint64_t)(s->service.mean_ns * s->probes) + s->timeout_ns + 2000 * MS, w->requests_wanted);
+        advance(w, w->agenda.now + (uint64_t)(s->service.mean_ns * s->probes) + s->timeout_ns + 2000 * MS,
+                w->requests_wanted);
         sim_check_probes(w);
         advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
         sim_check_idle(w);
@@ -325,7 +366,8 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
         out->outcome[r->outcome]++;
-        if (i >= from && r->outcome == SIM_SUCCESS) sim_samples_add(&v, r->ended_ns - r->sent_ns);
+        if (i >= from && r->outcome == SIM_SUCCESS)
+            sim_samples_add(&v, r->ended_ns - r->sent_ns);
     }
     out->mean_ns = sim_samples_mean(&v);
     out->p50_ns = (double)sim_samples_percentile(&v, 50);
@@ -358,9 +400,11 @@ static void collect(struct sim_world *w, struct sim_result *out)
     out->seen = w->net.seen;
     for (uint32_t r = 0; r < w->s->routers; r++) {
         struct bt_router_stats st;
-        if (!w->router[r].up) continue;
+        if (!w->router[r].up)
+            continue;
         sim_router_totals(w, r, &st);
-        for (int c = 0; c < BT_ROUTER_COUNTERS; c++) out->router_counter[c] += st.counter[c];
+        for (int c = 0; c < BT_ROUTER_COUNTERS; c++)
+            out->router_counter[c] += st.counter[c];
     }
     out->verdict = w->ledger.verdict;
 }
@@ -372,10 +416,12 @@ void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_tr
     build(w, s);
     start(w);
     run_load(w);
-    if (!w->stuck) run_calm(w);
+    if (!w->stuck)
+        run_calm(w);
     sim_check_ended(w);
     summarise(w, out);
-    if (trace != NULL) write_trace(w, trace);
+    if (trace != NULL)
+        write_trace(w, trace);
     collect(w, out);
     tear_down(w);
     free(w);

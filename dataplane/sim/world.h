@@ -19,13 +19,29 @@ struct bt_client;
 struct bt_server;
 struct bt_router;
 
-enum sim_kind { SIM_EVENT_ARRIVE, SIM_EVENT_WAKE, SIM_EVENT_LOAD, SIM_EVENT_DONE, SIM_EVENT_HAPPENING, SIM_EVENT_BACK, SIM_EVENT_GARBAGE };
+enum sim_kind {
+    SIM_EVENT_ARRIVE,
+    SIM_EVENT_WAKE,
+    SIM_EVENT_LOAD,
+    SIM_EVENT_DONE,
+    SIM_EVENT_HAPPENING,
+    SIM_EVENT_BACK,
+    SIM_EVENT_GARBAGE
+};
 
 enum { SIM_BODY_MAX = 1 << 16, SIM_FIRST_INCARNATION = 1000 };
 
 enum sim_outcome { SIM_PENDING, SIM_SUCCESS, SIM_TIMEOUT, SIM_DROPPED, SIM_ERROR, SIM_REFUSED, SIM_OUTCOMES };
 
-enum { SIM_RQ_STICKY = 1, SIM_RQ_LONG_REQUEST = 2, SIM_RQ_LONG_REPLY = 4, SIM_RQ_DIRECT = 8, SIM_RQ_PROBE = 16, SIM_RQ_REPLIED = 32, SIM_RQ_MEASURED = 64 };
+enum {
+    SIM_RQ_STICKY = 1,
+    SIM_RQ_LONG_REQUEST = 2,
+    SIM_RQ_LONG_REPLY = 4,
+    SIM_RQ_DIRECT = 8,
+    SIM_RQ_PROBE = 16,
+    SIM_RQ_REPLIED = 32,
+    SIM_RQ_MEASURED = 64
+};
 
 /* Everything known about one RPC; its index is the number in the request's body. */
 struct sim_request {
@@ -34,8 +50,8 @@ struct sim_request {
     uint16_t client, id;
     uint8_t outcome, endings, flags;
     uint8_t executions;
-    uint16_t router, at;    /* last router that forwarded it, +1, and the worker it chose */
-    uint64_t arrives_ns;    /* there */
+    uint16_t router, at;   /* last router that forwarded it, +1, and the worker it chose */
+    uint64_t arrives_ns;   /* there */
     uint16_t worker, life; /* last worker that executed it, and in which of its lives */
 };
 
@@ -53,7 +69,7 @@ struct sim_node {
 struct sim_client {
     struct sim_node n;
     struct bt_client *core;
-    uint32_t router; /* which one it uses now */
+    uint32_t router;  /* which one it uses now */
     uint32_t strikes; /* consecutive timeouts */
     bool extensions;
     uint32_t *by_id; /* req_id → request index + 1 */
@@ -97,7 +113,7 @@ struct sim_world {
     uint64_t load_start_ns, load_end_ns, last_event_ns;
     double gap_ns; /* mean time between arrivals */
     bool watching; /* run the per-packet checks; off in figure runs, which have no faults */
-    bool stuck; /* a breach after which going on makes no sense */
+    bool stuck;    /* a breach after which going on makes no sense */
     uint8_t scratch[SIM_BODY_MAX];
     struct sim_ledger ledger;
     /* time integrals, for Little's law and work conservation */

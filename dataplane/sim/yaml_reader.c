@@ -13,7 +13,8 @@
 
 void sim_yaml_complain(struct sim_yaml *y, const yaml_node_t *at, const char *where, const char *fmt, ...)
 {
-    if (y->failed) return;
+    if (y->failed)
+        return;
     y->failed = true;
     char text[256];
     va_list ap;
@@ -31,17 +32,20 @@ static const char *text_of(const yaml_node_t *n)
 
 yaml_node_t *sim_yaml_get(struct sim_yaml *y, yaml_node_t *map, const char *key)
 {
-    if (map == NULL || map->type != YAML_MAPPING_NODE) return NULL;
+    if (map == NULL || map->type != YAML_MAPPING_NODE)
+        return NULL;
     for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         const char *k = text_of(yaml_document_get_node(y->doc, p->key));
-        if (k != NULL && strcmp(k, key) == 0) return yaml_document_get_node(y->doc, p->value);
+        if (k != NULL && strcmp(k, key) == 0)
+            return yaml_document_get_node(y->doc, p->value);
     }
     return NULL;
 }
 
 yaml_node_t *sim_yaml_item(struct sim_yaml *y, yaml_node_t *list, size_t i, const char *where)
 {
-    if (list == NULL) return NULL;
+    if (list == NULL)
+        return NULL;
     if (list->type != YAML_SEQUENCE_NODE) {
         sim_yaml_complain(y, list, where, "must be a list");
         return NULL;
@@ -57,9 +61,11 @@ static size_t list_length(const yaml_node_t *n)
 
 static void note_drawn(struct sim_yaml *y, const char *where, const char *value)
 {
-    if (y->drawn == NULL) return;
+    if (y->drawn == NULL)
+        return;
     size_t used = strlen(y->drawn);
-    if (used + strlen(where) + strlen(value) + 3 > y->drawn_n) return;
+    if (used + strlen(where) + strlen(value) + 3 > y->drawn_n)
+        return;
     snprintf(y->drawn + used, y->drawn_n - used, "%s%s=%s", used > 0 ? " " : "", where, value);
 }
 
@@ -78,25 +84,29 @@ static double number(struct sim_yaml *y, const yaml_node_t *n, const char *where
         return f->low;
     }
     bool whole = f->type == SIM_F_U32 || f->type == SIM_F_U64;
-    if (whole && v != floor(v)) sim_yaml_complain(y, n, where, "must be a whole number; got %s", s);
+    if (whole && v != floor(v))
+        sim_yaml_complain(y, n, where, "must be a whole number; got %s", s);
     return v;
 }
 
 /* A number, or [low, high] for "anything between, by seed". */
 static double open_number(struct sim_yaml *y, yaml_node_t *n, const char *where, const struct sim_field *f)
 {
-    if (n->type != YAML_SEQUENCE_NODE) return number(y, n, where, f);
+    if (n->type != YAML_SEQUENCE_NODE)
+        return number(y, n, where, f);
     if (list_length(n) != 2) {
         sim_yaml_complain(y, n, where, "an open number is written [low, high]");
         return f->low;
     }
     double lo = number(y, sim_yaml_item(y, n, 0, where), where, f);
     double hi = number(y, sim_yaml_item(y, n, 1, where), where, f);
-    if (hi < lo) sim_yaml_complain(y, n, where, "low bound %g is above high bound %g", lo, hi);
+    if (hi < lo)
+        sim_yaml_complain(y, n, where, "low bound %g is above high bound %g", lo, hi);
     double u = y->draw != NULL ? sim_uniform(y->draw) : 0.5;
     bool whole = f->type == SIM_F_U32 || f->type == SIM_F_U64;
     double v = whole ? floor(lo + u * (hi - lo + 1)) : lo + u * (hi - lo);
-    if (v > hi) v = hi;
+    if (v > hi)
+        v = hi;
     char text[32];
     snprintf(text, sizeof text, "%.4g", v);
     note_drawn(y, where, text);
@@ -107,7 +117,8 @@ static double open_number(struct sim_yaml *y, yaml_node_t *n, const char *where,
 static const char *open_word(struct sim_yaml *y, yaml_node_t *n, const char *where)
 {
     const char *s = text_of(n);
-    if (s != NULL) return s;
+    if (s != NULL)
+        return s;
     if (n->type != YAML_SEQUENCE_NODE || list_length(n) == 0) {
         sim_yaml_complain(y, n, where, "must be a word or a list of words");
         return "";
@@ -127,7 +138,8 @@ static uint32_t name_index(struct sim_yaml *y, yaml_node_t *n, const char *where
     const char *s = open_word(y, n, where);
     char all[200] = "";
     for (uint32_t i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], s) == 0) return i;
+        if (strcmp(names[i], s) == 0)
+            return i;
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", names[i]);
     }
@@ -149,12 +161,24 @@ static void store(struct sim_yaml *y, yaml_node_t *n, const char *where, const s
     char *p = (char *)out + f->offset;
     const char *s = NULL;
     switch (f->type) {
-    case SIM_F_U32: *(uint32_t *)(void *)p = (uint32_t)open_number(y, n, where, f); break;
-    case SIM_F_U64: *(uint64_t *)(void *)p = (uint64_t)open_number(y, n, where, f); break;
-    case SIM_F_DOUBLE: *(double *)(void *)p = open_number(y, n, where, f); break;
-    case SIM_F_NS: *(uint64_t *)(void *)p = (uint64_t)(open_number(y, n, where, f) * f->scale + 0.5); break;
-    case SIM_F_BOOL: *(bool *)(void *)p = truth(y, n, where); break;
-    case SIM_F_NAME: *(uint32_t *)(void *)p = name_index(y, n, where, f->names); break;
+    case SIM_F_U32:
+        *(uint32_t *)(void *)p = (uint32_t)open_number(y, n, where, f);
+        break;
+    case SIM_F_U64:
+        *(uint64_t *)(void *)p = (uint64_t)open_number(y, n, where, f);
+        break;
+    case SIM_F_DOUBLE:
+        *(double *)(void *)p = open_number(y, n, where, f);
+        break;
+    case SIM_F_NS:
+        *(uint64_t *)(void *)p = (uint64_t)(open_number(y, n, where, f) * f->scale + 0.5);
+        break;
+    case SIM_F_BOOL:
+        *(bool *)(void *)p = truth(y, n, where);
+        break;
+    case SIM_F_NAME:
+        *(uint32_t *)(void *)p = name_index(y, n, where, f->names);
+        break;
     case SIM_F_TEXT:
         s = text_of(n);
         if (s == NULL || strlen(s) >= (size_t)f->high) {
@@ -169,15 +193,17 @@ static void store(struct sim_yaml *y, yaml_node_t *n, const char *where, const s
 static bool among(const char *const *words, const char *w)
 {
     for (size_t i = 0; words != NULL && words[i] != NULL; i++) {
-        if (strcmp(words[i], w) == 0) return true;
+        if (strcmp(words[i], w) == 0)
+            return true;
     }
     return false;
 }
 
-void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields,
-                     size_t n, const char *const *sections, void *out)
+void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields, size_t n,
+                     const char *const *sections, void *out)
 {
-    if (map == NULL) return;
+    if (map == NULL)
+        return;
     if (map->type != YAML_MAPPING_NODE) {
         sim_yaml_complain(y, map, where, "must be a mapping");
         return;
@@ -192,7 +218,8 @@ void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, co
             continue;
         }
         size_t i = 0;
-        while (i < n && strcmp(fields[i].key, k) != 0) i++;
+        while (i < n && strcmp(fields[i].key, k) != 0)
+            i++;
         if (i < n) {
             store(y, yaml_document_get_node(y->doc, p->value), path, &fields[i], out);
         } else if (!among(sections, k)) {
@@ -210,7 +237,8 @@ yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
     }
     yaml_parser_t parser;
     yaml_document_t *doc = calloc(1, sizeof *doc);
-    if (doc == NULL || !yaml_parser_initialize(&parser)) abort();
+    if (doc == NULL || !yaml_parser_initialize(&parser))
+        abort();
     yaml_parser_set_input_file(&parser, f);
     bool ok = yaml_parser_load(&parser, doc) && yaml_document_get_root_node(doc) != NULL;
     if (!ok) {

@@ -34,16 +34,37 @@ static const char usage_text[] =
     "\n"
     "exit code: 0 every invariant and bound held, 1 one did not, 2 usage or input error\n";
 
-enum { O_SEED = 256, O_REQUESTS, O_WITHOUT, O_JSON, O_SEEDS, O_FIRST, O_STOP, O_LONG, O_ONLY, O_MEASURE, O_QUIET, O_HELP, O_VERSION };
+enum {
+    O_SEED = 256,
+    O_REQUESTS,
+    O_WITHOUT,
+    O_JSON,
+    O_SEEDS,
+    O_FIRST,
+    O_STOP,
+    O_LONG,
+    O_ONLY,
+    O_MEASURE,
+    O_QUIET,
+    O_HELP,
+    O_VERSION
+};
 
 static const struct option long_options[] = {
-    {"seed", required_argument, NULL, O_SEED},   {"requests", required_argument, NULL, O_REQUESTS},
-    {"without", required_argument, NULL, O_WITHOUT}, {"json", required_argument, NULL, O_JSON},
-    {"seeds", required_argument, NULL, O_SEEDS}, {"first", required_argument, NULL, O_FIRST},
-    {"stop", no_argument, NULL, O_STOP},         {"long", no_argument, NULL, O_LONG},
-    {"only", required_argument, NULL, O_ONLY},   {"jobs", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, O_MEASURE}, {"quiet", no_argument, NULL, O_QUIET},
-    {"help", no_argument, NULL, O_HELP},         {"version", no_argument, NULL, O_VERSION},
+    {"seed", required_argument, NULL, O_SEED},
+    {"requests", required_argument, NULL, O_REQUESTS},
+    {"without", required_argument, NULL, O_WITHOUT},
+    {"json", required_argument, NULL, O_JSON},
+    {"seeds", required_argument, NULL, O_SEEDS},
+    {"first", required_argument, NULL, O_FIRST},
+    {"stop", no_argument, NULL, O_STOP},
+    {"long", no_argument, NULL, O_LONG},
+    {"only", required_argument, NULL, O_ONLY},
+    {"jobs", required_argument, NULL, 'j'},
+    {"measurements", required_argument, NULL, O_MEASURE},
+    {"quiet", no_argument, NULL, O_QUIET},
+    {"help", no_argument, NULL, O_HELP},
+    {"version", no_argument, NULL, O_VERSION},
     {NULL, 0, NULL, 0},
 };
 
@@ -63,21 +84,51 @@ static uint64_t whole(const char *name, const char *text, uint64_t least, uint64
 static void take(struct sim_options *o, int c)
 {
     switch (c) {
-    case O_SEED: o->seed = whole("--seed", optarg, 1, (uint64_t)9e15); break;
-    case O_REQUESTS: o->requests = whole("--requests", optarg, 1, 100000000); break;
-    case O_WITHOUT: o->without = optarg; break;
-    case O_JSON: o->json = optarg; break;
-    case O_SEEDS: o->seeds = (uint32_t)whole("--seeds", optarg, 1, 100000000); break;
-    case O_FIRST: o->first = whole("--first", optarg, 1, (uint64_t)9e15); break;
-    case O_STOP: o->stop = true; break;
-    case O_LONG: o->long_run = true; break;
-    case O_ONLY: o->only = optarg; break;
-    case O_MEASURE: o->measurements = optarg; break;
-    case O_QUIET: o->quiet = true; break;
-    case 'j': o->jobs = (unsigned)whole("--jobs", optarg, 1, 64); break;
-    case O_HELP: fputs(usage_text, stdout); exit(0);
-    case O_VERSION: puts("bobtail-sim " BOBTAIL_VERSION); exit(0);
-    default: fputs("bobtail-sim: see bobtail-sim --help\n", stderr); exit(2);
+    case O_SEED:
+        o->seed = whole("--seed", optarg, 1, (uint64_t)9e15);
+        break;
+    case O_REQUESTS:
+        o->requests = whole("--requests", optarg, 1, 100000000);
+        break;
+    case O_WITHOUT:
+        o->without = optarg;
+        break;
+    case O_JSON:
+        o->json = optarg;
+        break;
+    case O_SEEDS:
+        o->seeds = (uint32_t)whole("--seeds", optarg, 1, 100000000);
+        break;
+    case O_FIRST:
+        o->first = whole("--first", optarg, 1, (uint64_t)9e15);
+        break;
+    case O_STOP:
+        o->stop = true;
+        break;
+    case O_LONG:
+        o->long_run = true;
+        break;
+    case O_ONLY:
+        o->only = optarg;
+        break;
+    case O_MEASURE:
+        o->measurements = optarg;
+        break;
+    case O_QUIET:
+        o->quiet = true;
+        break;
+    case 'j':
+        o->jobs = (unsigned)whole("--jobs", optarg, 1, 64);
+        break;
+    case O_HELP:
+        fputs(usage_text, stdout);
+        exit(0);
+    case O_VERSION:
+        puts("bobtail-sim " BOBTAIL_VERSION);
+        exit(0);
+    default:
+        fputs("bobtail-sim: see bobtail-sim --help\n", stderr);
+        exit(2);
     }
 }
 
@@ -88,9 +139,11 @@ static const struct command {
     uint32_t files_max;
 } commands[] = {
     {"run", sim_command_run, {NULL}, 1},
-    {"sweep", sim_command_sweep,
+    {"sweep",
+     sim_command_sweep,
      {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-kernel.yaml", "dataplane/tests/sim/faults.yaml",
-      "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml"}, SIM_FILES_MAX},
+      "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml"},
+     SIM_FILES_MAX},
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
 
@@ -100,13 +153,16 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
         fprintf(stderr, "bobtail-sim: %s takes at most %u files; got %d\n", cmd->name, cmd->files_max, n);
         return -1;
     }
-    for (int i = 0; i < n; i++) o->file[o->files++] = files[i];
-    if (n > 0) return 0;
+    for (int i = 0; i < n; i++)
+        o->file[o->files++] = files[i];
+    if (n > 0)
+        return 0;
     while (o->files < SIM_FILES_MAX && cmd->file[o->files] != NULL) {
         o->file[o->files] = cmd->file[o->files];
         o->files++;
     }
-    if (o->files == 0) fprintf(stderr, "bobtail-sim: %s needs a scenario FILE\n", cmd->name);
+    if (o->files == 0)
+        fprintf(stderr, "bobtail-sim: %s needs a scenario FILE\n", cmd->name);
     return o->files > 0 ? 0 : -1;
 }
 
@@ -114,13 +170,17 @@ int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) take(&o, c);
+    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1)
+        take(&o, c);
     const char *name = optind < argc ? argv[optind] : "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(commands[i].name, name) != 0) continue;
-        if (take_files(&o, &commands[i], argv + optind + 1, argc - optind - 1) != 0) return 2;
+        if (strcmp(commands[i].name, name) != 0)
+            continue;
+        if (take_files(&o, &commands[i], argv + optind + 1, argc - optind - 1) != 0)
+            return 2;
         return commands[i].run(&o);
     }
-    fprintf(stderr, "bobtail-sim: %s%s; see bobtail-sim --help\n", *name == '\0' ? "no command" : "unknown command ", name);
+    fprintf(stderr, "bobtail-sim: %s%s; see bobtail-sim --help\n", *name == '\0' ? "no command" : "unknown command ",
+            name);
     return 2;
 }

@@ -25,12 +25,9 @@ static void near(double got, double want, double relative)
 
 /* queueing.md §3: rho, M/M/1 p99, Erlang C, E[W], M/M/16 p99, M/M/64 p99, M/D/1 p99. */
 static const double printed[6][7] = {
-    {0.3, 6.579, 0.000045, 0.00000, 4.605, 4.605, 2.891},
-    {0.5, 9.210, 0.009019, 0.00113, 4.606, 4.605, 4.336},
-    {0.7, 15.351, 0.129676, 0.02702, 4.639, 4.605, 7.485},
-    {0.8, 23.026, 0.304884, 0.09528, 4.735, 4.610, 11.356},
-    {0.9, 46.052, 0.591343, 0.36959, 5.270, 4.661, 22.898},
-    {0.95, 92.103, 0.780192, 0.97524, 7.217, 4.842, 45.938},
+    {0.3, 6.579, 0.000045, 0.00000, 4.605, 4.605, 2.891},   {0.5, 9.210, 0.009019, 0.00113, 4.606, 4.605, 4.336},
+    {0.7, 15.351, 0.129676, 0.02702, 4.639, 4.605, 7.485},  {0.8, 23.026, 0.304884, 0.09528, 4.735, 4.610, 11.356},
+    {0.9, 46.052, 0.591343, 0.36959, 5.270, 4.661, 22.898}, {0.95, 92.103, 0.780192, 0.97524, 7.217, 4.842, 45.938},
 };
 
 static void q50_q52_closed_forms_match_the_printed_table(void **state)
@@ -49,10 +46,12 @@ static void q50_q52_closed_forms_match_the_printed_table(void **state)
 static void q54_md1_quantiles_match_the_printed_table(void **state)
 {
     (void)state;
-    for (int i = 0; i < 6; i++) near(sim_md1_quantile(printed[i][0], 0.99), printed[i][6], 2e-4);
+    for (int i = 0; i < 6; i++)
+        near(sim_md1_quantile(printed[i][0], 0.99), printed[i][6], 2e-4);
     /* The alternating series, where its cancellation is still harmless. */
     double rho = 0.7, t = 3.4, sum = 0;
-    for (int k = 0; k <= 3; k++) sum += pow(-rho * (t - k), k) / tgamma(k + 1) * exp(rho * (t - k));
+    for (int k = 0; k <= 3; k++)
+        sum += pow(-rho * (t - k), k) / tgamma(k + 1) * exp(rho * (t - k));
     near(sim_md1_wait_cdf(rho, t), (1 - rho) * sum, 1e-9);
 }
 
@@ -101,7 +100,8 @@ static void every_distribution_has_mean_one_and_its_c2(void **state)
         }
         double mean = sum / n, c2 = square / n / (mean * mean) - 1;
         near(mean, 1, k == SIM_DIST_BIMODAL2 ? 0.05 : 0.005);
-        if (k != SIM_DIST_BIMODAL2) assert_true(fabs(c2 - sim_dist_c2(&d)) < 0.02);
+        if (k != SIM_DIST_BIMODAL2)
+            assert_true(fabs(c2 - sim_dist_c2(&d)) < 0.02);
     }
 }
 
@@ -178,7 +178,8 @@ static void agenda_is_ordered_by_time_then_by_pushing(void **state)
     uint32_t popped = 0;
     while (sim_agenda_pop(&a, &e)) {
         assert_true(e.t > last.t || (e.t == last.t && e.seq > last.seq) || popped == 0);
-        if (popped % 7 == 0 && popped < 3000) sim_agenda_push(&a, e.t, (struct sim_event){.node = 9});
+        if (popped % 7 == 0 && popped < 3000)
+            sim_agenda_push(&a, e.t, (struct sim_event){.node = 9});
         last = e;
         popped++;
     }

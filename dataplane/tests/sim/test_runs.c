@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole runs: repeatability, identities with the pure models, realised faults, and
+// scenario files that are wrong in one place each.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "parallel.h"
+#include "report.h"
+#include "router/router_config.h"
+
+static struct sim_scenario base(uint64_t seed)
+{
+    struct sim_scenario s;
+    sim_scenario_defaults(&s);
+    s.seed = seed;
+    s.requests = 20000;
+    s.service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 0};
+    s.load = 0.9;
+    s.settle_ms = 0;
+    return s;
+}
+
+static struct sim_trace traced(const struct sim_scenario *s, struct sim_result *r)
+{
+    struct sim_trace t = {calloc(s->requests, sizeof(struct sim_job)), calloc(s->requests, sizeof(uint64_t)), 0};
+    assert_non_null(t.job);
+    assert_non_null(t.sojourn_ns);
+    sim_run(s, r, &t);
+    assert_int_equal(sim_broken(&r->verdict), 0);
+    return t;
+}
+
+static void release(struct sim_trace *t)
+{
+    free(t->job);
+    free(t->sojourn_ns);
+}
+
+static void q60_same_seed_same_run_other_policy_same_load(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(3), other = base(3), third = base(4);
+    struct sim_result r1, r2, r3, r4;
+    other.policy = BT_ROUTER_RANDOM;
+    struct sim_trace a = traced(&s, &r1), b = traced(&s, &r2), c = traced(&other, &r3), d = traced(&third, &r4);
+    assert_memory_equal(a.sojourn_ns, b.sojourn_ns, a.n * sizeof *a.sojourn_ns);
+    assert_int_equal(r1.packets, r2.packets);
+    assert_memory_equal(a.job, c.job, a.n * sizeof *a.job);
+    assert_memory_not_equal(a.sojourn_ns, c.sojourn_ns, a.n * sizeof *a.sojourn_ns);
+    assert_memory_not_equal(a.job, d.job, a.n * sizeof *a.job);
+    release(&a);
+    release(&b);
+    release(&c);
+    release(&d);
+}
+
+static void q62_jbsq1_is_the_central_queue_request_by_request(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(9);
+    struct sim_result r;
+    s.depth = 1;
+    struct sim_trace t = traced(&s, &r);
+    uint64_t *model = calloc(t.n, sizeof *model);
+    assert_non_null(model);
+    sim_oracle_central(t.job, t.n, s.workers, model);
+    assert_memory_equal(model, t.sojourn_ns, t.n * sizeof *model);
+    assert_true(r.idle_while_waiting_ns == 0); /* */
+    free(model);
+    release(&t);
+}
+
+/* The comparison above must be able to fail: JBSQ(2) is not the central queue. */
+static void jbsq2_differs_from_the_central_queue(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(9);
+    struct sim_result r;
+    s.depth = 2;
+    struct sim_trace t = traced(&s, &r);
+    uint64_t *model = calloc(t.n, sizeof *model);
+    assert_non_null(model);
+    sim_oracle_central(t.job, t.n, s.workers, model);
+    assert_memory_not_equal(model, t.sojourn_ns, t.n * sizeof *model);
+    assert_true(r.idle_while_waiting_ns > 0);
+    free(model);
+    release(&t);
+}
+
+static void r146_delay_limits_throughput_to_n_over_the_cycle(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 3; n++) {
+        struct sim_scenario s = base(2);
+        struct sim_result r;
+        s.service.kind = SIM_DIST_DETERMINISTIC;
+        s.depth = n;
+        s.load = 1.3;
+        s.central_limit = 256;
+        s.delay.router_server_ns = s.delay.server_router_ns = 750000;
+        sim_run(&s, &r, NULL);
+        double want = n < 3 ? n / 2.5 : 1;
+        assert_true(r.throughput > want * 0.98 && r.throughput < want * 1.02);
+    }
+}
+
+static void faults_are_counted_when_they_happen(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(5);
+    struct sim_result r;
+    s.requests = 2000;
+    s.timeout_ns = 1000000000;
+    s.settle_ms = 2500;
+    s.faults_n = 2;
+    s.fault[0] = (struct sim_fault){"a", SIM_PKT_REQ0, SIM_FAULT_LOSS, 0.05, 0, 0, UINT64_MAX};
+    s.fault[1] = (struct sim_fault){"b", SIM_PKT_FEEDBACK, SIM_FAULT_DUPLICATE, 0.05, 1000, 0, UINT64_MAX};
+    sim_run(&s, &r, NULL);
+    assert_int_equal(sim_broken(&r.verdict), 0);
+    assert_true(r.seen.lost[SIM_PKT_REQ0] > 100);
+    assert_true(r.seen.duplicated[SIM_PKT_FEEDBACK] > 50);
+    assert_int_equal(r.seen.lost[SIM_PKT_REPLY], 0);
+    assert_int_equal(r.outcome[SIM_TIMEOUT], r.seen.lost[SIM_PKT_REQ0]);
+    s.faults_n = 0;
+    sim_run(&s, &r, NULL);
+    assert_int_equal(sim_faults_total(&r.seen), 0);
+}
+
+/* A number of the expectation list that does not hold must break the run. */
+static void expectations_can_fail(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(5);
+    struct sim_result r;
+    s.requests = 500;
+    s.expect_n = 1;
+    s.expect[0] = (struct sim_expect){"success", 500, 500, 7};
+    sim_run(&s, &r, NULL);
+    sim_judge_expectations(&s, &r);
+    assert_int_equal(sim_broken(&r.verdict), 0);
+    s.expect[0].low = 501;
+    s.expect[0].high = 502;
+    sim_judge_expectations(&s, &r);
+    assert_int_equal(r.verdict.broken[SIM_INV_EXPECTED], 1);
+    assert_non_null(strstr(r.verdict.first, "line 7"));
+}
+
+static void complains(const char *text, const char *want)
+{
+    char path[] = "/tmp/bobtail-scenario-XXXXXX", err[400] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_true(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    struct sim_template *t = sim_template_load(path, err, sizeof err);
+    unlink(path);
+    if (t != NULL) {
+        sim_template_free(t);
+        fail_msg("accepted: %s", text);
+    }
+    if (strstr(err, want) == NULL) {
+        fail_msg("said \"%s\", want \"%s\"", err, want);
+    }
+}
+
+static void bad_scenarios_name_line_and_field(void **state)
+{
+    (void)state;
+    complains("workers: {count: 0}\n", ":1: workers.count: must be 1..256; got 0");
+    complains("name: x\nworkers:\n  cuont: 3\n", ":3: workers.cuont: unknown field");
+    complains("requests: many\n", ":1: requests: must be a number; got many");
+    complains("requests: 1.5\n", ":1: requests: must be a whole number; got 1.5");
+    complains("routers: {policy: FIFO}\n", ":1: routers.policy: must be one of JBSQ, JSQ");
+    complains("clients: {load: [2, 1]}\n", ":1: clients.load: low bound 2 is above high bound 1");
+    complains("clients: {load: [1, 2, 3]}\n", ":1: clients.load: an open number is written [low, high]");
+    complains("faults:\n  - {packets: REQ0, kind: loss}\n", ":2: faults[0]: probability is missing");
+    complains("faults:\n  - {packets: REQ9, kind: loss, probability: 0}\n",
+              ":2: faults[0].packets: must be one of REQ0");
+    complains("faults: 3\n", ":1: faults: must be a list");
+    complains("seed: 1\nseed: 2\n", ":2: seed: given twice");
+    complains("workers: {count: 2, legacy: 1}\n", "workers.legacy: legacy peers skip no options");
+    complains("a: [\n", ":2:");
+    complains("", "empty");
+}
+
+static void crash_on_item_3(const void *ctx, uint32_t i, void *result)
+{
+    (void)ctx;
+    if (i == 3) {
+        abort();
+    }
+    *(uint32_t *)result = i * i;
+}
+
+static void a_crashing_item_loses_itself_only(void **state)
+{
+    (void)state;
+    uint32_t out[8];
+    int signals[8];
+    assert_int_equal(sim_parallel(2, 8, sizeof out[0], crash_on_item_3, NULL, out, signals), 1);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(signals[i] != 0, i == 3);
+        if (i != 3) {
+            assert_int_equal(out[i], i * i);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(q60_same_seed_same_run_other_policy_same_load),
+        cmocka_unit_test(q62_jbsq1_is_the_central_queue_request_by_request),
+        cmocka_unit_test(jbsq2_differs_from_the_central_queue),
+        cmocka_unit_test(r146_delay_limits_throughput_to_n_over_the_cycle),
+        cmocka_unit_test(faults_are_counted_when_they_happen),
+        cmocka_unit_test(expectations_can_fail),
+        cmocka_unit_test(bad_scenarios_name_line_and_field),
+        cmocka_unit_test(a_crashing_item_loses_itself_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
