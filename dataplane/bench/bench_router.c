@@ -42,7 +42,7 @@ __attribute__((noinline, noclone)) static uint32_t one_decision(struct bt_load *
 
 /* The same with the credit accounting of an extended FEEDBACK in order. */
 __attribute__((noinline, noclone)) static uint32_t one_credit(struct bt_router *r, uint32_t finished,
-                                                     const struct bt_credit_report *report, uint64_t now)
+                                                              const struct bt_credit_report *report, uint64_t now)
 {
     bt_credit_report(&r->credit[finished], report, router_sent(r, finished), now, r->timers.loss_ns);
     bt_credit_settle(&r->credit[finished], router_sent(r, finished));
@@ -72,8 +72,8 @@ static struct bt_pkt *feedback(struct bench *b, uint32_t w, uint8_t flags)
     uint8_t bytes[64];
     struct bt_r2p2_hdr hdr = {.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
     size_t len = bt_r2p2_encode(bytes, sizeof bytes, &hdr);
-    struct bt_feedback fb = {.version = 1, .flags = flags, .n = 3, .incarnation = 1, .received = b->received[w],
-                             .served = b->served[w]};
+    struct bt_feedback fb = {
+        .version = 1, .flags = flags, .n = 3, .incarnation = 1, .received = b->received[w], .served = b->served[w]};
     len += bt_feedback_encode(bytes + len, sizeof bytes - len, &fb);
     return packet(b, &b->members[w], bytes, (uint32_t)len);
 }
@@ -82,15 +82,15 @@ static struct bt_pkt *request(struct bench *b)
 {
     static const struct bt_addr client = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 99}, 33000, 0};
     uint8_t bytes[16] = {0};
-    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = b->id++,
-                              .count_or_index = 1};
+    struct bt_r2p2_hdr hdr = {
+        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = b->id++, .count_or_index = 1};
     bt_r2p2_encode(bytes, sizeof bytes, &hdr);
     return packet(b, &client, bytes, sizeof bytes);
 }
 
 /* One FEEDBACK and one request as packets, parsing and rewriting included. */
 __attribute__((noinline, noclone)) static void one_packet_pair(struct bench *b, struct bt_pkt *fb, struct bt_pkt *req,
-                                                      struct bt_txq *out)
+                                                               struct bt_txq *out)
 {
     bt_router_feedback(b->r, b->now, fb, out);
     bt_router_request(b->r, b->now, req, out);
@@ -112,7 +112,10 @@ static void open_bench(struct bench *b, uint32_t workers)
     b->now = SECOND;
     bt_rng_seed(&b->rng, 1);
     b->pool = bt_pool_fixed_init(&b->fixed, need(bt_pool_fixed_bytes(8192)), 8192);
-    struct bt_router_setup setup = {.pool = b->pool, .seed = 1, .max_members = workers, .no_histograms = true,
+    struct bt_router_setup setup = {.pool = b->pool,
+                                    .seed = 1,
+                                    .max_members = workers,
+                                    .no_histograms = true,
                                     .request_addr = bt_addr_v4u(0x0a000001, 8000),
                                     .feedback_addr = bt_addr_v4u(0x0a000001, 9000)};
     size_t bytes = bt_router_bytes(&setup);
@@ -120,8 +123,12 @@ static void open_bench(struct bench *b, uint32_t workers)
     for (uint32_t w = 0; w < workers; w++) {
         b->members[w] = bt_addr_v4u(0x0a010000 + w / 4u, (uint16_t)(8000 + w % 4u));
     }
-    struct bt_router_config c = {.depth = 3, .central_limit = 4096, .max_queue_ns = 600 * SECOND,
-                                 .request_timeout_ns = SECOND, .members = b->members, .members_n = workers};
+    struct bt_router_config c = {.depth = 3,
+                                 .central_limit = 4096,
+                                 .max_queue_ns = 600 * SECOND,
+                                 .request_timeout_ns = SECOND,
+                                 .members = b->members,
+                                 .members_n = workers};
     if (b->r == NULL || !bt_router_apply(b->r, b->now, &c, NULL)) {
         abort();
     }

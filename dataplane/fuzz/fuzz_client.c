@@ -6,8 +6,8 @@
 #include "wire/r2p2.h"
 
 #define PACKETS 512
-#define CALLS 1024
-#define US 1000ull
+#define CALLS   1024
+#define US      1000ull
 
 struct world {
     struct bt_client *client;
@@ -99,9 +99,14 @@ static void receive(struct input *in, int raw)
 
 static void start(uint8_t ext)
 {
-    struct bt_client_cfg cfg = {.local = bt_addr_v4u(0x0a000001, 40000), .mtu = 1500, .max_pending = 24,
-                                .max_assemblies = 4, .max_message = 128 * 1024, .extensions = ext & 1,
-                                .timers = bt_rpc_timers_for(BT_DEVICE_SRIOV), .seed = 3};
+    struct bt_client_cfg cfg = {.local = bt_addr_v4u(0x0a000001, 40000),
+                                .mtu = 1500,
+                                .max_pending = 24,
+                                .max_assemblies = 4,
+                                .max_message = 128 * 1024,
+                                .extensions = ext & 1,
+                                .timers = bt_rpc_timers_for(BT_DEVICE_SRIOV),
+                                .seed = 3};
     memset(&w, 0, sizeof w);
     w.now = 1000000 * US;
     bt_txq_init(&w.txq);

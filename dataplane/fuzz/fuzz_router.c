@@ -10,8 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define WORKERS 6u
-#define PACKETS 96u
+#define WORKERS     6u
+#define PACKETS     96u
 #define CHECK(what) ((what) ? (void)0 : broken(#what, __LINE__))
 
 _Noreturn static void broken(const char *what, int line)
@@ -32,7 +32,7 @@ struct story {
     struct bt_addr worker[WORKERS], client, requests, feedback;
     struct bt_keyring keys;
     bool keyed;
-    bool clean; /* the last sentence had to leave the workers' state alone */
+    bool clean;     /* the last sentence had to leave the workers' state alone */
     uint64_t limit; /* largest centralQueueLimit so far */
 };
 
@@ -107,8 +107,12 @@ static void request(struct story *s, struct bt_txq *out)
 {
     uint32_t bits = take(s, 2);
     uint8_t bytes[1500] = {0};
-    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST, .policy = bits % 11u == 0 ? bits >> 4 & 15u : 0, .first = true,
-                              .last = (bits & 0x400u) == 0, .ext = true, .req_id = (uint16_t)(bits >> 8),
+    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST,
+                              .policy = bits % 11u == 0 ? bits >> 4 & 15u : 0,
+                              .first = true,
+                              .last = (bits & 0x400u) == 0,
+                              .ext = true,
+                              .req_id = (uint16_t)(bits >> 8),
                               .count_or_index = (bits & 0x400u) == 0 ? 1 : 3};
     size_t len = bt_r2p2_encode(bytes, sizeof bytes, &hdr);
     len += bits % 61u == 0 ? 1450u : 8u;
@@ -152,10 +156,14 @@ static void worker_speaks(struct story *s, struct bt_txq *out)
     s->served[w] = s->served[w] > s->received[w] ? s->received[w] : s->served[w];
     s->incarnation[w] += bits % 37u == 0 ? 1u : 0u;
     uint32_t odd = bits % 23u == 0 ? take(s, 2) : 0; /* stale, contradicting or absurd */
-    struct bt_feedback fb = {.version = 1, .flags = (uint8_t)(bits >> 8 & 31u), .req_id = (uint16_t)(bits >> 8),
-                             .client = s->client, .n = (uint16_t)(1u + bits % 5u + (odd >> 10)),
+    struct bt_feedback fb = {.version = 1,
+                             .flags = (uint8_t)(bits >> 8 & 31u),
+                             .req_id = (uint16_t)(bits >> 8),
+                             .client = s->client,
+                             .n = (uint16_t)(1u + bits % 5u + (odd >> 10)),
                              .incarnation = s->incarnation[w] - (odd >> 3 & 1u),
-                             .received = s->received[w] - (odd & 3u), .served = s->served[w] - (odd >> 1 & 3u)};
+                             .received = s->received[w] - (odd & 3u),
+                             .served = s->served[w] - (odd >> 1 & 3u)};
     struct bt_r2p2_hdr hdr = {.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
     uint8_t bytes[128];
     size_t len = sign(s, bytes, &hdr, &fb, &s->worker[w]);
@@ -253,7 +261,8 @@ static void check_counters(const struct story *s)
     CHECK(t.held <= s->limit);
     CHECK(t.held + s->fixed.left == PACKETS);
     CHECK(t.counter[BT_RC_PAIRS_FINISHED] + t.counter[BT_RC_PAIRS_REJECTED] + t.counter[BT_RC_PAIRS_UNANSWERED] +
-              t.pairs <= t.counter[BT_RC_FORWARDED]);
+              t.pairs <=
+          t.counter[BT_RC_FORWARDED]);
     CHECK(t.ejected * 2u <= t.joined + 1u || t.ejected == 0 || t.joined < 2 || t.ejected <= WORKERS / 2u);
     CHECK(t.eligible <= t.joined && t.joined <= t.members);
 }
@@ -262,8 +271,10 @@ static uint64_t fingerprint(const struct bt_router *r)
 {
     uint64_t h = r->held.n;
     for (uint32_t w = 0; w < r->slots; w++) {
-        const uint64_t parts[] = {router_sent(r, w), bt_credit_settled(&r->credit[w]), r->credit[w].received,
-                                  r->credit[w].incarnation, r->worker[w].flags, r->worker[w].n, r->worker[w].heard_at};
+        const uint64_t parts[] = {router_sent(r, w),     bt_credit_settled(&r->credit[w]),
+                                  r->credit[w].received, r->credit[w].incarnation,
+                                  r->worker[w].flags,    r->worker[w].n,
+                                  r->worker[w].heard_at};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
             h = (h ^ parts[i]) * UINT64_C(0x100000001b3);
         }
@@ -338,8 +349,13 @@ static void open_story(struct story *s, void *mem, size_t bytes, void *pool_mem)
         s->keys.key[i].id = (uint8_t)(i + 1u);
         memset(s->keys.key[i].bytes, 7 + i, sizeof s->keys.key[i].bytes);
     }
-    struct bt_router_setup setup = {.max_members = WORKERS, .max_pairs = 24, .no_histograms = true, .seed = 3,
-                                    .pool = s->pool, .request_addr = s->requests, .feedback_addr = s->feedback};
+    struct bt_router_setup setup = {.max_members = WORKERS,
+                                    .max_pairs = 24,
+                                    .no_histograms = true,
+                                    .seed = 3,
+                                    .pool = s->pool,
+                                    .request_addr = s->requests,
+                                    .feedback_addr = s->feedback};
     s->r = bt_router_init(mem, bytes, &setup, s->now);
     CHECK(s->r != NULL);
 }

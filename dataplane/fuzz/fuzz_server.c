@@ -7,7 +7,7 @@
 
 #define PACKETS 512
 #define WAITING 64
-#define US 1000ull
+#define US      1000ull
 
 struct world {
     struct bt_server *server;
@@ -141,10 +141,19 @@ static void configure(struct input *in)
 
 static void start(void)
 {
-    struct bt_server_cfg cfg = {.local = bt_addr_v4u(0x0a000009, 8000), .mtu = 1500, .n = 4, .feedback_port = 9000,
-                                .max_pending = 12, .max_assemblies = 4, .max_done = 8, .max_held = 4,
-                                .max_message = 128 * 1024, .incarnation = 5,
-                                .timers = bt_rpc_timers_for(BT_DEVICE_SRIOV), .keys = {{{1, {1}}}}, .seed = {1, 2}};
+    struct bt_server_cfg cfg = {.local = bt_addr_v4u(0x0a000009, 8000),
+                                .mtu = 1500,
+                                .n = 4,
+                                .feedback_port = 9000,
+                                .max_pending = 12,
+                                .max_assemblies = 4,
+                                .max_done = 8,
+                                .max_held = 4,
+                                .max_message = 128 * 1024,
+                                .incarnation = 5,
+                                .timers = bt_rpc_timers_for(BT_DEVICE_SRIOV),
+                                .keys = {{{1, {1}}}},
+                                .seed = {1, 2}};
     memset(&w, 0, sizeof w);
     w.now = 1000000 * US;
     bt_txq_init(&w.txq);

@@ -240,10 +240,13 @@ yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
     if (doc == NULL || !yaml_parser_initialize(&parser))
         abort();
     yaml_parser_set_input_file(&parser, f);
-    bool ok = yaml_parser_load(&parser, doc) && yaml_document_get_root_node(doc) != NULL;
-    if (!ok) {
+    bool loaded = yaml_parser_load(&parser, doc);
+    if (!loaded || yaml_document_get_root_node(doc) == NULL) {
         snprintf(err, err_n, "%s:%zu: %s", path, parser.problem_mark.line + 1,
                  parser.problem != NULL ? parser.problem : "empty file");
+        if (loaded) {
+            yaml_document_delete(doc);
+        }
         free(doc);
         doc = NULL;
     }

@@ -49,8 +49,8 @@ static struct lab_call *ended(struct lab *l, uint64_t cookie, enum lab_end end)
     struct lab_call *c = &l->call[cookie];
     c->ends++;
     if (c->ends != 1)
-        fail_msg("seed %llu: call %llu ended %d times (R-43)", (unsigned long long)l->seed,
-                 (unsigned long long)cookie, c->ends);
+        fail_msg("seed %llu: call %llu ended %d times (R-43)", (unsigned long long)l->seed, (unsigned long long)cookie,
+                 c->ends);
     c->end = end;
     return c;
 }
@@ -138,12 +138,24 @@ void lab_init(struct lab *l, uint64_t seed)
     l->raddr = bt_addr_v4u(0x0a000003, 8000);
     l->rfeedback = bt_addr_v4u(0x0a000003, 9000);
     struct bt_rpc_timers timers = bt_rpc_timers_for(BT_DEVICE_SRIOV);
-    l->ccfg = (struct bt_client_cfg){
-        .mtu = 1500, .max_pending = 64, .max_assemblies = 16, .max_message = 1u << 20, .extensions = true,
-        .timers = timers, .seed = seed};
-    l->scfg = (struct bt_server_cfg){
-        .mtu = 1500, .n = 4, .feedback_port = 9000, .max_pending = 64, .max_assemblies = 16, .max_done = 256,
-        .max_held = 16, .max_message = 1u << 20, .incarnation = 77, .timers = timers, .seed = {seed, ~seed}};
+    l->ccfg = (struct bt_client_cfg){.mtu = 1500,
+                                     .max_pending = 64,
+                                     .max_assemblies = 16,
+                                     .max_message = 1u << 20,
+                                     .extensions = true,
+                                     .timers = timers,
+                                     .seed = seed};
+    l->scfg = (struct bt_server_cfg){.mtu = 1500,
+                                     .n = 4,
+                                     .feedback_port = 9000,
+                                     .max_pending = 64,
+                                     .max_assemblies = 16,
+                                     .max_done = 256,
+                                     .max_held = 16,
+                                     .max_message = 1u << 20,
+                                     .incarnation = 77,
+                                     .timers = timers,
+                                     .seed = {seed, ~seed}};
 }
 
 void lab_start(struct lab *l)
@@ -297,8 +309,8 @@ static void note_feedback(struct lab *l, struct bt_pkt *pkt)
     if (l->feedbacks < LAB_FEEDBACKS) {
         int i = l->feedbacks++;
         assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &l->feedback_hdr[i]), BT_M_OK);
-        assert_int_equal(bt_feedback_decode(l->feedback_hdr[i].payload, l->feedback_hdr[i].payload_len, &l->feedback[i]),
-                         BT_M_OK);
+        assert_int_equal(
+            bt_feedback_decode(l->feedback_hdr[i].payload, l->feedback_hdr[i].payload_len, &l->feedback[i]), BT_M_OK);
         l->feedback_to[i] = pkt->dst;
     }
     bt_pool_put(&l->pool.pool, pkt);

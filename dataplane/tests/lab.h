@@ -9,9 +9,9 @@
 #include "rpc/server.h"
 #include "wire/feedback.h"
 
-#define MS 1000000ull
-#define SEC 1000000000ull
-#define LAB_CALLS 4096
+#define MS            1000000ull
+#define SEC           1000000000ull
+#define LAB_CALLS     4096
 #define LAB_FEEDBACKS 8192
 
 // Packet kinds faults are set for.
@@ -66,10 +66,10 @@ struct lab {
     struct lab_call call[LAB_CALLS];
     int calls;
     // server application
-    uint64_t service_ns;  // 0: answer inside on_request
-    bool hold;            // keep requests until lab_answer_all
+    uint64_t service_ns; // 0: answer inside on_request
+    bool hold;           // keep requests until lab_answer_all
     bool admit;
-    bool refuse;          // bt_server_drop instead of a reply
+    bool refuse; // bt_server_drop instead of a reply
     uint64_t waiting[LAB_CALLS];
     uint64_t waiting_at[LAB_CALLS];
     uint8_t *waiting_body[LAB_CALLS];

@@ -31,16 +31,19 @@ static void ll7_percentiles_match_vectors(void **state)
     cJSON *doc = vector_file("histogram.json");
     struct bt_hist *h = malloc(sizeof *h);
     const cJSON *v, *b, *p;
-    cJSON_ArrayForEach(v, vector_get(doc, "percentiles")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "percentiles"))
+    {
         bt_hist_clear(h);
         bt_hist_record_inf(h, vector_uint(v, "inf"));
-        cJSON_ArrayForEach(b, vector_get(v, "buckets")) {
+        cJSON_ArrayForEach(b, vector_get(v, "buckets"))
+        {
             unsigned count = (unsigned)cJSON_GetArrayItem(b, 1)->valuedouble;
             h->bucket[cJSON_GetArrayItem(b, 0)->valueint] += count;
             h->total += count;
         }
         assert_int_equal(h->total, vector_uint(v, "total"));
-        cJSON_ArrayForEach(p, vector_get(v, "per100k")) {
+        cJSON_ArrayForEach(p, vector_get(v, "per100k"))
+        {
             uint64_t want = strcmp(p->valuestring, "inf") ? strtoull(p->valuestring, NULL, 10) : BT_HIST_INF;
             assert_int_equal(bt_hist_percentile(h, (uint32_t)atoi(p->string)), want);
         }

@@ -30,7 +30,7 @@ static void on_fire(void *arg, struct bt_timer *t)
     struct world *w = arg;
     struct item *it = (struct item *)(void *)t;
     assert_false(bt_timer_armed(t));
-    assert_true(it->deadline <= w->now);       // never early
+    assert_true(it->deadline <= w->now);        // never early
     assert_true(w->wheel.tick >= w->last_tick); // in order
     w->last_tick = w->wheel.tick;
     it->fired++;

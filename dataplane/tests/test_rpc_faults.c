@@ -72,7 +72,9 @@ static const struct scenario scenarios[] = {
     {"REQ0 lost (R-18)", {.lose = {[LAB_REQ0] = 200}}, false},
     {"REPLY lost", {.lose = {[LAB_REPLY] = 50}}, false},
     {"duplicated and reordered",
-     {.duplicate = {200, 200, 200, 200, 200, 200, 200}, .delay = {400, 400, 400, 400, 400, 400, 400}, .delay_ns = 900000},
+     {.duplicate = {200, 200, 200, 200, 200, 200, 200},
+      .delay = {400, 400, 400, 400, 400, 400, 400},
+      .delay_ns = 900000},
      true},
     {"everything at once",
      {.lose = {20, 20, 20, 20, 20, 20, 20},
@@ -140,7 +142,8 @@ static void r26_a_request_runs_once(void **state)
     for (uint64_t seed = 1; seed <= 20; seed++) {
         lab_init(&lab, seed);
         lab.path = (enum lab_path)(seed % 3);
-        lab.faults = (struct lab_faults){.duplicate = {[LAB_REQ0] = 900}, .delay = {[LAB_REQ0] = 900}, .delay_ns = 3 * MS};
+        lab.faults =
+            (struct lab_faults){.duplicate = {[LAB_REQ0] = 900}, .delay = {[LAB_REQ0] = 900}, .delay_ns = 3 * MS};
         run_mix(&lab, 60);
         assert_int_equal(lab.executed, lab.calls); // lab fails when one runs twice
         lab_end(&lab);

@@ -29,12 +29,14 @@ struct side {
 
 static struct side server_side(void)
 {
-    return (struct side){lab.server_mem, lab.server_bytes, bt_server_counters(lab.server), BT_SERVER_COUNTERS, lab_inject_server};
+    return (struct side){lab.server_mem, lab.server_bytes, bt_server_counters(lab.server), BT_SERVER_COUNTERS,
+                         lab_inject_server};
 }
 
 static struct side client_side(void)
 {
-    return (struct side){lab.client_mem, lab.client_bytes, bt_client_counters(lab.client), BT_CLIENT_COUNTERS, lab_inject_client};
+    return (struct side){lab.client_mem, lab.client_bytes, bt_client_counters(lab.client), BT_CLIENT_COUNTERS,
+                         lab_inject_client};
 }
 
 static void expect(const struct side *d, const char *what, const struct bt_addr *src, unsigned counter)
@@ -63,10 +65,17 @@ static void expect(const struct side *d, const char *what, const struct bt_addr 
 #define L 0x40
 #define X 0x20
 
-static void packet(unsigned type, unsigned policy, unsigned flags, unsigned id, unsigned count, size_t payload, uint8_t fill)
+static void packet(unsigned type, unsigned policy, unsigned flags, unsigned id, unsigned count, size_t payload,
+                   uint8_t fill)
 {
-    uint8_t h[8] = {0xcc, 8, (uint8_t)(type << 4 | policy), (uint8_t)flags, (uint8_t)(id >> 8), (uint8_t)id,
-                    (uint8_t)(count >> 8), (uint8_t)count};
+    uint8_t h[8] = {0xcc,
+                    8,
+                    (uint8_t)(type << 4 | policy),
+                    (uint8_t)flags,
+                    (uint8_t)(id >> 8),
+                    (uint8_t)id,
+                    (uint8_t)(count >> 8),
+                    (uint8_t)count};
     memcpy(raw, h, 8);
     memset(raw + 8, fill, payload);
     raw_len = 8 + payload;
@@ -112,11 +121,22 @@ static uint16_t start_call(uint32_t len, uint64_t timeout)
 }
 
 static const char *const malformed[][2] = {
-    {"", "M-1"}, {"cc0800c0000700", "M-1"}, {"00080060000f0001", "M-2"}, {"cc070060000f0001", "M-3"},
-    {"cc0c0060000f0001", "M-3"}, {"cc0820c0000f0001aa", "M-5"}, {"cc0890c0000f0001", "M-5"}, {"cc0850c0000f0001", "M-26"},
-    {"cc0a00c0000f00010000", "OPT-SIZE"}, {"cc0c00c0000f000103080000", "OPT-TRUNCATED"},
-    {"cc0c00c0000f000103030000", "OPT-LENGTH"}, {"cc1000c0000f00010304000003040000", "OPT-DUPLICATE"},
-    {"cc080080000f0000", "M-7"}, {"cc0800c0000f0000", "M-7"}, {"cc0800c0000f0002", "M-8"}, {"cc080000000f0000", "M-9"},
+    {"", "M-1"},
+    {"cc0800c0000700", "M-1"},
+    {"00080060000f0001", "M-2"},
+    {"cc070060000f0001", "M-3"},
+    {"cc0c0060000f0001", "M-3"},
+    {"cc0820c0000f0001aa", "M-5"},
+    {"cc0890c0000f0001", "M-5"},
+    {"cc0850c0000f0001", "M-26"},
+    {"cc0a00c0000f00010000", "OPT-SIZE"},
+    {"cc0c00c0000f000103080000", "OPT-TRUNCATED"},
+    {"cc0c00c0000f000103030000", "OPT-LENGTH"},
+    {"cc1000c0000f00010304000003040000", "OPT-DUPLICATE"},
+    {"cc080080000f0000", "M-7"},
+    {"cc0800c0000f0000", "M-7"},
+    {"cc0800c0000f0002", "M-8"},
+    {"cc080000000f0000", "M-9"},
 };
 
 static unsigned case_of(const char *name)
@@ -141,8 +161,9 @@ static void malformed_everywhere(const struct side *d, const struct bt_addr *src
 
 static void bad_sources(const struct side *d, const struct bt_addr *own)
 {
-    struct bt_addr src[] = {bt_addr_v4u(0xe0000001, 5), bt_addr_v4u(0xffffffff, 5), bt_addr_v4u(0, 5),
-                            bt_addr_v4u(0x0a000009, 0), *own, {.ip = {0xff, 2}, .port = 9}};
+    struct bt_addr src[] = {
+        bt_addr_v4u(0xe0000001, 5),  bt_addr_v4u(0xffffffff, 5), bt_addr_v4u(0, 5), bt_addr_v4u(0x0a000009, 0), *own,
+        {.ip = {0xff, 2}, .port = 9}};
     for (size_t i = 0; i < sizeof src / sizeof *src; i++) {
         packet(BT_REQUEST, 0, F | L, 15, 1, 4, 0);
         expect(d, "bad source", &src[i], BT_M23);
@@ -274,10 +295,10 @@ static void r54_server_sacks(void **state)
         size_t bytes;
         unsigned want;
     } cases[] = {
-        {99, 1, 0, 1, 1, BT_M20},        {DONE, 1, 0, 1, 1, BT_M20},   {EXECUTING, 1, 0, 1, 1, BT_M20},
-        {RECEIVING, 1, 0, 1, 1, BT_M20}, {KEPT, 0, 0, 1, 1, BT_M20},   {KEPT, 2, 0, 1, 1, BT_M20},
-        {KEPT, 1, 0, 0, 0, BT_M20},      {KEPT, 1, 0, 8, 1, BT_M20},   {KEPT, 1, 7, 1, 1, BT_M20},
-        {KEPT, 1, 0, 1025, 129, BT_M20}, {KEPT, 1, 0, 7, 0, BT_M20},   {KEPT, 1, 0, 7, 2, BT_M25},
+        {99, 1, 0, 1, 1, BT_M20},        {DONE, 1, 0, 1, 1, BT_M20}, {EXECUTING, 1, 0, 1, 1, BT_M20},
+        {RECEIVING, 1, 0, 1, 1, BT_M20}, {KEPT, 0, 0, 1, 1, BT_M20}, {KEPT, 2, 0, 1, 1, BT_M20},
+        {KEPT, 1, 0, 0, 0, BT_M20},      {KEPT, 1, 0, 8, 1, BT_M20}, {KEPT, 1, 7, 1, 1, BT_M20},
+        {KEPT, 1, 0, 1025, 129, BT_M20}, {KEPT, 1, 0, 7, 0, BT_M20}, {KEPT, 1, 0, 7, 2, BT_M25},
         {KEPT, 1, 65535, 2, 1, BT_M20},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -451,9 +472,15 @@ static void r54_client_replies(void **state)
     static const struct {
         unsigned flags, count, payload, fill, want;
     } on_replying[] = {
-        {L, 4, 9, 0, BT_M9},          {L, 2, 1464, 0, BT_M10},  {0, 3, 1464, 0, BT_M10},
-        {F, 5, 1464, 0x11, BT_M11},   {F, 4, 1464, 9, BT_M11},  {F | L, 1, 9, 0, BT_M11},
-        {0, 1, 1464, 0x23, BT_M12},   {0, 2, 100, 0, BT_M13},   {F, 4, 1464, 0x11, BT_CLIENT_DUPLICATE},
+        {L, 4, 9, 0, BT_M9},
+        {L, 2, 1464, 0, BT_M10},
+        {0, 3, 1464, 0, BT_M10},
+        {F, 5, 1464, 0x11, BT_M11},
+        {F, 4, 1464, 9, BT_M11},
+        {F | L, 1, 9, 0, BT_M11},
+        {0, 1, 1464, 0x23, BT_M12},
+        {0, 2, 100, 0, BT_M13},
+        {F, 4, 1464, 0x11, BT_CLIENT_DUPLICATE},
         {0, 1, 1464, 0x22, BT_CLIENT_DUPLICATE},
     };
     for (size_t i = 0; i < sizeof on_replying / sizeof *on_replying; i++) {
@@ -486,7 +513,8 @@ static void r54_client_control(void **state)
     client_with_a_call_in_each_state();
     struct side d = client_side();
     struct bt_addr other = bt_addr_v4u(0x0a000063, 8000);
-    const uint16_t not_offered[] = {id.sent, id.sending, id.replying, id.answered, id.timed_out, (uint16_t)(id.timed_out - 1)};
+    const uint16_t not_offered[] = {id.sent,     id.sending,   id.replying,
+                                    id.answered, id.timed_out, (uint16_t)(id.timed_out - 1)};
     for (size_t i = 0; i < 6; i++) {
         packet(BT_REQRDY, 1, F | L, not_offered[i], 1, 3, 'A');
         expect(&d, "REQRDY nobody waits for", &lab.saddr, BT_M18);

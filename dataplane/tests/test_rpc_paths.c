@@ -27,7 +27,8 @@ static void one_rpc(enum lab_path path, bool ext, uint32_t len, uint32_t reply)
 static void r16_every_size_completes_on_every_path(void **state)
 {
     (void)state;
-    static const uint32_t sizes[] = {0, 1, 3, 4, 14, 15, 1400, 1432, 1433, 1464, 1465, 1478, 1479, 4096, 16384, 200000, 1u << 20};
+    static const uint32_t sizes[] = {0,    1,    3,    4,    14,   15,    1400,   1432,    1433,
+                                     1464, 1465, 1478, 1479, 4096, 16384, 200000, 1u << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int path = LAB_DIRECT; path <= LAB_TRANSPARENT; path++)
             for (int ext = 0; ext < 2; ext++) {
@@ -177,8 +178,12 @@ static void r58_r59_class_and_trace_reach_server_reply_and_feedback(void **state
     lab_init(&lab, 6);
     lab.path = LAB_ENCAPSULATED;
     lab_start(&lab);
-    struct bt_request rq = {.timeout_ns = SEC, .with_class = true, .class_id = 9, .class_flags = BT_CLASS_NON_DROPPABLE,
-                            .with_trace = true, .trace = 0xfeedbeefcafe0001u};
+    struct bt_request rq = {.timeout_ns = SEC,
+                            .with_class = true,
+                            .class_id = 9,
+                            .class_flags = BT_CLASS_NON_DROPPABLE,
+                            .with_trace = true,
+                            .trace = 0xfeedbeefcafe0001u};
     lab_call_with(&lab, &rq, 100, 3000);
     lab_run(&lab, 0);
     assert_int_equal(lab.call[0].end, LAB_SUCCESS);

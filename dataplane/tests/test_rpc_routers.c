@@ -45,7 +45,8 @@ static void settle(void)
 // A request of one packet, forwarded by a router for a client, tagged if key.
 static void forwarded(const struct bt_addr *router, uint16_t id, const struct bt_key *key)
 {
-    struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = id, .count_or_index = 1};
+    struct bt_r2p2_hdr h = {
+        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = id, .count_or_index = 1};
     uint8_t p[128];
     h.opt.present = BT_HAS_FORWARDED | (key ? BT_HAS_TAG : 0);
     h.opt.forwarded = lab.caddr;

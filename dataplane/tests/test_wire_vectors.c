@@ -97,7 +97,8 @@ static void r54_packets_decode_as_the_vectors_say(void **state)
     static uint8_t raw[2048], again[2048];
     cJSON *doc = vector_file("r2p2.json");
     const cJSON *v;
-    cJSON_ArrayForEach(v, vector_get(doc, "packets")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "packets"))
+    {
         const char *name = vector_text(v, "name"), *want = vector_text(v, "case");
         struct bt_r2p2_hdr h;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
@@ -123,7 +124,8 @@ static void r38_feedback_decodes_as_the_vectors_say(void **state)
     uint8_t raw[64], again[64];
     cJSON *doc = vector_file("r2p2.json");
     const cJSON *v;
-    cJSON_ArrayForEach(v, vector_get(doc, "feedback")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "feedback"))
+    {
         const char *name = vector_text(v, "name");
         struct bt_feedback fb;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
@@ -157,7 +159,8 @@ static void r22_sack_decodes_as_the_vectors_say(void **state)
     uint8_t raw[256], again[256];
     cJSON *doc = vector_file("r2p2.json");
     const cJSON *v, *m;
-    cJSON_ArrayForEach(v, vector_get(doc, "sack")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "sack"))
+    {
         struct bt_sack s;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
         enum bt_mcase got = bt_sack_decode(raw, n, &s);
@@ -186,7 +189,8 @@ static struct bt_keyring keys_of(const cJSON *doc)
     struct bt_keyring ring = {0};
     int i = 0;
     const cJSON *v;
-    cJSON_ArrayForEach(v, vector_get(doc, "keys")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "keys"))
+    {
         ring.key[i].id = (uint8_t)vector_uint(v, "id");
         assert_int_equal(vector_hex(vector_text(v, "hex"), ring.key[i++].bytes, 16), 16);
     }
@@ -212,7 +216,8 @@ static void r57_tags_verify_as_the_vectors_say(void **state)
     cJSON *doc = vector_file("r2p2.json");
     struct bt_keyring ring = keys_of(doc);
     const cJSON *v;
-    cJSON_ArrayForEach(v, vector_get(doc, "tags")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "tags"))
+    {
         struct bt_r2p2_hdr h;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
         assert_int_equal(bt_r2p2_decode(raw, n, BT_ROLE_ANY, &h), BT_M_OK);
@@ -223,7 +228,8 @@ static void r57_tags_verify_as_the_vectors_say(void **state)
         if (r == BT_TAG_VALID && h.type != BT_REQUEST)
             check_signing(&ring, raw, n, &h, &src, &dst);
     }
-    cJSON_ArrayForEach(v, vector_get(doc, "routerIds")) {
+    cJSON_ArrayForEach(v, vector_get(doc, "routerIds"))
+    {
         struct bt_addr a = addr_of(vector_text(v, "address"));
         assert_int_equal(bt_router_id(&a), vector_uint(v, "id"));
     }

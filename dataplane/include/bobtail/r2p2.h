@@ -76,21 +76,21 @@ typedef int (*r2p2_flow_control_fn)(void);
 // --- endpoints ------------------------------------------------------------------
 
 struct r2p2_config {
-    size_t size;           // sizeof(struct r2p2_config)
-    const char *address;   // local IP, default "127.0.0.1"
-    uint16_t port;         // of the server side; 0: client only
-    uint16_t client_port;  // 0: the kernel chooses
-    const char *routers;   // "10.0.0.1:8000,10.0.0.2:8000": give these credit; NULL: none
+    size_t size;            // sizeof(struct r2p2_config)
+    const char *address;    // local IP, default "127.0.0.1"
+    uint16_t port;          // of the server side; 0: client only
+    uint16_t client_port;   // 0: the kernel chooses
+    const char *routers;    // "10.0.0.1:8000,10.0.0.2:8000": give these credit; NULL: none
     uint16_t feedback_port; // of the routers, default 9000
-    uint16_t queue_depth;  // n, requests queued and executing here, 1…64, default 3
-    uint32_t max_pending;  // requests at once, each side, default 1024
-    uint32_t max_message;  // bytes, default 1 MiB
-    uint32_t packets;      // 2 KiB buffers, default 8192
-    const uint8_t *key;    // 16 bytes that tag FEEDBACK; NULL: untagged
-    uint8_t key_id;        // 1…255
-    uint8_t fast_timers;   // 1: pinned cores (RTO 2 ms), 0: shared ones (100 ms)
-    uint8_t spin;          // 1: r2p2_endpoint_wait never sleeps
-    uint8_t no_extensions; // 1: as peers that predate them
+    uint16_t queue_depth;   // n, requests queued and executing here, 1…64, default 3
+    uint32_t max_pending;   // requests at once, each side, default 1024
+    uint32_t max_message;   // bytes, default 1 MiB
+    uint32_t packets;       // 2 KiB buffers, default 8192
+    const uint8_t *key;     // 16 bytes that tag FEEDBACK; NULL: untagged
+    uint8_t key_id;         // 1…255
+    uint8_t fast_timers;    // 1: pinned cores (RTO 2 ms), 0: shared ones (100 ms)
+    uint8_t spin;           // 1: r2p2_endpoint_wait never sleeps
+    uint8_t no_extensions;  // 1: as peers that predate them
 };
 
 struct r2p2_endpoint;

@@ -19,7 +19,7 @@ struct r2p2_endpoint {
     struct bt_txq txq;
     bool in_poll; // packets queued by callbacks leave at its end
     uint16_t client_local;
-    uint64_t now; // of the poll in progress
+    uint64_t now;      // of the poll in progress
     struct iovec *iov; // of the message handed to a callback
     int iov_max;
     struct bt_msg *reply; // replies not done yet, by handle

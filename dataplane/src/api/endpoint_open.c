@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "api/endpoint.h"
 
@@ -64,8 +65,8 @@ static bool open_sockets(struct r2p2_endpoint *ep, const struct r2p2_config *c, 
     locals[n] = any;
     locals[n].port = c->client_port;
     ep->client_local = (uint16_t)n++;
-    struct bt_udp_config u = {.locals = locals, .n_locals = n, .pool = &ep->pool.pool,
-                              .idle = c->spin ? BT_IDLE_SPIN : BT_IDLE_BLOCK};
+    struct bt_udp_config u = {
+        .locals = locals, .n_locals = n, .pool = &ep->pool.pool, .idle = c->spin ? BT_IDLE_SPIN : BT_IDLE_BLOCK};
     ep->io = bt_udp_open(&u, err, errlen);
     return ep->io != NULL;
 }
@@ -135,6 +136,17 @@ static bool make_client(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
     return ep->client != NULL;
 }
 
+// Grows with every start (15 a second), in step with bobtail-serve: routers
+// tell a new life from a late packet by serial arithmetic, so a random
+// number would lock half of all restarted servers out.
+static uint32_t new_incarnation(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint32_t)(ns >> 26);
+}
+
 static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, const uint64_t seed[2])
 {
     struct bt_server_cfg cfg = {
@@ -148,7 +160,7 @@ static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
         .max_done = 16384,
         .max_held = 64,
         .max_message = c->max_message,
-        .incarnation = (uint32_t)(seed[0] >> 32) | 1,
+        .incarnation = new_incarnation(),
         .timers = bt_rpc_timers_for(c->fast_timers ? BT_DEVICE_SRIOV : BT_DEVICE_KERNEL),
         .seed = {seed[0], seed[1]},
         .pool = &ep->pool.pool,

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BT_HIST_BUCKETS 3458u
-#define BT_HIST_OVERFLOW 3457u   // index of values of 2^37 ns and above
-#define BT_HIST_INF UINT64_MAX   // a percentile that lies among the unanswered
+#define BT_HIST_BUCKETS  3458u
+#define BT_HIST_OVERFLOW 3457u      // index of values of 2^37 ns and above
+#define BT_HIST_INF      UINT64_MAX // a percentile that lies among the unanswered
 
 struct bt_hist {
     uint64_t total; // all counts and inf

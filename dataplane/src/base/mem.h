@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 struct bt_mem {
-    uint8_t *base;   // NULL: only measure
-    size_t size;     // bytes at base
-    size_t used;     // bytes handed out, or wanted when measuring
-    int overflowed;  // a take did not fit
+    uint8_t *base;  // NULL: only measure
+    size_t size;    // bytes at base
+    size_t used;    // bytes handed out, or wanted when measuring
+    int overflowed; // a take did not fit
 };
 
 #define BT_MEM_ALIGN 64u

@@ -115,7 +115,7 @@ static inline uint8_t *bt_pkt_pull(struct bt_pkt *pkt, uint32_t n)
     return pkt->data;
 }
 
-#define BT_PKT_BUFFER 2048u // bytes of one buffer of bt_pool_fixed
+#define BT_PKT_BUFFER   2048u // bytes of one buffer of bt_pool_fixed
 #define BT_PKT_HEADROOM 128u
 
 // A pool over one preallocated slab; LIFO, single thread.

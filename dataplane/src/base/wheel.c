@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SLOT_MASK ((1u << BT_WHEEL_BITS) - 1)
-#define TICK_MAX (UINT64_MAX >> BT_WHEEL_SHIFT)
+#define TICK_MAX  (UINT64_MAX >> BT_WHEEL_SHIFT)
 
 void bt_wheel_init(struct bt_wheel *w, uint64_t now_ns)
 {
@@ -50,9 +50,9 @@ static void slot_remove(struct bt_wheel *w, struct bt_timer *t)
 static void place(struct bt_wheel *w, struct bt_timer *t)
 {
     unsigned top = 63u - (unsigned)__builtin_clzll(t->tick ^ w->tick);
-    static const uint8_t level_of[64] = {
-        0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5,
-        5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+    static const uint8_t level_of[64] = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3,
+                                         3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 7, 7,
+                                         7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
     t->level = level_of[top];
     t->slot = (uint8_t)((t->tick >> (t->level * BT_WHEEL_BITS)) & SLOT_MASK);
     slot_append(w, t);

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BT_WHEEL_SHIFT 8 // ns per tick = 2^8
-#define BT_WHEEL_BITS 6  // 64 slots a level
+#define BT_WHEEL_SHIFT  8 // ns per tick = 2^8
+#define BT_WHEEL_BITS   6 // 64 slots a level
 #define BT_WHEEL_LEVELS 10
 
 struct bt_timer {
@@ -21,7 +21,7 @@ struct bt_timer {
 };
 
 struct bt_wheel {
-    uint64_t tick;                     // last tick processed
+    uint64_t tick;                      // last tick processed
     uint64_t occupied[BT_WHEEL_LEVELS]; // one bit a slot
     struct bt_timer *slots[BT_WHEEL_LEVELS][1 << BT_WHEEL_BITS];
     uint32_t armed;

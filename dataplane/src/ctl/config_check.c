@@ -73,7 +73,7 @@ static bool check_sources(const struct bt_config *c, struct bt_ctl_error *e)
 
 static bool check_service(struct bt_config_service *s, struct bt_ctl_error *e)
 {
-    int place, policy, forward, device, legacy;
+    int place = 0, policy = 0, forward = 0, device = 0, legacy = 0; // set by one_of; gcc -O3 cannot tell
     bool ok = nonempty(e, "service.name", &s->name) && nonempty(e, "service.namespace", &s->namespace) &&
               one_of(e, "service.placement", &s->placement, "Software, None", &place) &&
               one_of(e, "service.policy", &s->policy, "JBSQ, JSQ, PowerOfTwo, RoundRobin, Random", &policy) &&

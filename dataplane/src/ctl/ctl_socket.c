@@ -89,12 +89,12 @@ static bool serve_one(struct bt_ctl *c, int fd)
     int fds[FDS_MAX];
     size_t n_fds;
     ssize_t n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (n <= 0) {
-        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (n < 0) {
+        return errno == EAGAIN || errno == EINTR;
     }
-    take_fds(&h, fds, &n_fds);
+    take_fds(&h, fds, &n_fds); // an empty packet, which reads like the end, can bring some too
     size_t len = h.msg_flags & MSG_TRUNC ? BUF_BYTES : (size_t)n; // too long either way
-    char *answer = bt_ctl_answer(c, c->buf, len, fds, n_fds);
+    char *answer = n > 0 ? bt_ctl_answer(c, c->buf, len, fds, n_fds) : NULL;
     for (size_t i = 0; i < n_fds; i++) {
         close(fds[i]);
     }
@@ -157,9 +157,19 @@ static void *serve(void *arg)
     }
 }
 
-// Removes the socket of a dead process; false if a live one listens there.
-static bool clear_path(const struct sockaddr_un *sa)
+// Makes room at the path by removing the socket of a dead process. False if what is there must stay.
+static bool clear_path(const struct sockaddr_un *sa, struct bt_ctl_error *e)
 {
+    struct stat st;
+    const char *path = sa->sun_path;
+    if (lstat(path, &st) != 0) {
+        return true; // nothing there, or bind will say what is wrong
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL,
+                             "control socket %s: a file that is no socket is there; remove it or choose another path",
+                             path);
+    }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     bool alive = fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)sa, sizeof *sa) == 0;
     bool dead = !alive && errno == ECONNREFUSED;
@@ -167,9 +177,11 @@ static bool clear_path(const struct sockaddr_un *sa)
         close(fd);
     }
     if (dead) {
-        unlink(sa->sun_path);
+        unlink(path);
     }
-    return !alive;
+    return !alive ||
+           bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL,
+                         "control socket %s: another process listens there; stop it or choose another path", path);
 }
 
 static bool listen_at(struct bt_ctl *c, const char *path, struct bt_ctl_error *e)
@@ -180,9 +192,8 @@ static bool listen_at(struct bt_ctl *c, const char *path, struct bt_ctl_error *e
                              sizeof sa.sun_path - 1);
     }
     memcpy(sa.sun_path, path, strlen(path) + 1);
-    if (!clear_path(&sa)) {
-        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL,
-                             "control socket %s: another process listens there; stop it or choose another path", path);
+    if (!clear_path(&sa, e)) {
+        return false;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     mode_t before = umask(0117); // the socket appears with mode 0660, never wider

@@ -26,7 +26,7 @@ enum bt_credit_verdict {
 
 struct bt_credit {
     /* one cache line: all that a FEEDBACK in order touches */
-    _Atomic uint64_t settled; /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
+    _Atomic uint64_t settled;  /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
     uint64_t received, served; /* as last reported */
     uint64_t base;             /* sent + base = the router's sends in the worker's own count */
     uint64_t past;             /* value of sent T_loss ago, or before */

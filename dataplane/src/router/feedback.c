@@ -2,8 +2,10 @@
 // The feedback port: who may speak, what it changes (R-109…R-115), and the credit it frees.
 #include "router/internal.h"
 
-/* with a key, FEEDBACK carries a valid tag; peers that predate tags only under legacyPeers Allow. */
-static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr)
+/* R-57: with a key, FEEDBACK carries a valid tag; under legacyPeers Allow the 16-byte form need not, since those who
+ * send it predate tags. Who sends the long form does not: else a tag could be taken off to be rid of the check. */
+static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr,
+                      const struct bt_feedback *fb)
 {
     if (bt_keyring_empty(&r->keys)) {
         return true;
@@ -12,7 +14,7 @@ static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const
     case BT_TAG_VALID:
         return true;
     case BT_TAG_ABSENT:
-        return r->legacy_peers;
+        return r->legacy_peers && fb->version == 0;
     default:
         return false;
     }
@@ -33,7 +35,7 @@ static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, 
     if (*w == NO_SLOT) {
         return BT_M21; /* */
     }
-    if (!authentic(r, pkt, &hdr)) {
+    if (!authentic(r, pkt, &hdr, fb)) {
         return BT_M_TAG;
     }
     if (fb->version == 0 && !r->legacy_peers) {
@@ -68,8 +70,7 @@ static void leave(struct bt_router *r, uint64_t now, uint32_t w)
 static void join(struct bt_router *r, uint64_t now, uint32_t w, bool certain)
 {
     struct worker *worker = &r->worker[w];
-    if ((worker->flags & WORKER_LEAVING) != 0 && !certain &&
-        now - r->cold[w].quiet_since < r->timers.loss_ns) {
+    if ((worker->flags & WORKER_LEAVING) != 0 && !certain && now - r->cold[w].quiet_since < r->timers.loss_ns) {
         return;
     }
     if ((worker->flags & (WORKER_JOINED | WORKER_EXTENDED)) != (WORKER_JOINED | WORKER_EXTENDED) ||

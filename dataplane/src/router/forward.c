@@ -26,8 +26,12 @@ void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_
         bt_pool_put(r->pool, pkt);
         return;
     }
-    struct bt_r2p2_hdr hdr = {.type = BT_DROP, .policy = BT_POLICY_STICKY, .first = true, .last = true,
-                              .req_id = (uint16_t)(pkt->data[4] << 8 | pkt->data[5]), .count_or_index = 1};
+    struct bt_r2p2_hdr hdr = {.type = BT_DROP,
+                              .policy = BT_POLICY_STICKY,
+                              .first = true,
+                              .last = true,
+                              .req_id = (uint16_t)(pkt->data[4] << 8 | pkt->data[5]),
+                              .count_or_index = 1};
     bt_r2p2_encode(pkt->data, BT_R2P2_HEADER, &hdr);
     memcpy(pkt->data + BT_R2P2_HEADER, drop_payload, sizeof drop_payload);
     pkt->len = DROP_BYTES;
@@ -59,8 +63,7 @@ static void choose_options(const struct bt_router *r, const struct bt_pkt *pkt, 
 
 static bool fits(const struct bt_router *r, const struct bt_pkt *pkt, const struct worker *worker, size_t more)
 {
-    uint32_t most = r->max_payload != 0 ? r->max_payload
-                                        : bt_r2p2_datagram_max(1500, bt_addr_is_v4(&worker->addr));
+    uint32_t most = r->max_payload != 0 ? r->max_payload : bt_r2p2_datagram_max(1500, bt_addr_is_v4(&worker->addr));
     return pkt->len + more <= most;
 }
 
@@ -96,8 +99,12 @@ void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
                     struct bt_txq *txq)
 {
     struct worker *worker = &r->worker[w];
-    struct pair request = {.client = pkt->src, .req_id = hdr->req_id, .worker = (uint16_t)w, .since = pkt->t_rx_ns,
-                           .sent_at = now, .index = router_sent(r, w)};
+    struct pair request = {.client = pkt->src,
+                           .req_id = hdr->req_id,
+                           .worker = (uint16_t)w,
+                           .since = pkt->t_rx_ns,
+                           .sent_at = now,
+                           .index = router_sent(r, w)};
     if (!address_to(r, pkt, hdr, worker)) {
         router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
         return;

@@ -5,11 +5,11 @@
 
 #include "router/internal.h"
 
-#define WINDOW_MIN 20u    /* pairs before a dropped share means anything */
-#define WINDOW_MAX 256u   /* then both counts are halved, so that old success cannot hide new failure */
+#define WINDOW_MIN  20u  /* pairs before a dropped share means anything */
+#define WINDOW_MAX  256u /* then both counts are halved, so that old success cannot hide new failure */
 #define EJECT_FIRST SECOND
-#define BACKOFF_MAX 8u    /* doublings: 256 s, 256 × T_leak */
-#define SOON MILLISECOND
+#define BACKOFF_MAX 8u /* doublings: 256 s, 256 × T_leak */
+#define SOON        MILLISECOND
 
 static uint64_t period(const struct bt_router *r)
 {
@@ -74,29 +74,73 @@ static uint32_t median_share(const struct bt_router *r, uint32_t joined)
     return 0;
 }
 
-static uint32_t count_flag(const struct bt_router *r, unsigned flags)
+static uint32_t count_joined(const struct bt_router *r)
 {
     uint32_t n = 0;
     for (uint32_t w = 0; w < r->used_end; w++) {
-        n += (r->worker[w].flags & flags) == flags ? 1u : 0u;
+        n += (r->worker[w].flags & WORKER_JOINED) != 0 ? 1u : 0u;
     }
     return n;
 }
 
+/* One of those that requests are shared out among, or would be if it were not ejected. */
+static bool in_pool(const struct worker *worker)
+{
+    const unsigned wanted = WORKER_ALLOWED | WORKER_JOINED;
+    return (worker->flags & (wanted | WORKER_LEAVING | WORKER_SUSPECT)) == wanted && worker->n > 0;
+}
+
+static uint32_t count_pool(const struct bt_router *r, uint32_t *ejected)
+{
+    uint32_t pool = 0;
+    *ejected = 0;
+    for (uint32_t w = 0; w < r->used_end; w++) {
+        if (in_pool(&r->worker[w])) {
+            pool++;
+            *ejected += (r->worker[w].flags & WORKER_EJECTED) != 0 ? 1u : 0u;
+        }
+    }
+    return pool;
+}
+
+static void readmit(struct bt_router *r, uint32_t w)
+{
+    r->worker[w].flags = (uint16_t)(r->worker[w].flags & ~WORKER_EJECTED);
+    router_refresh(r, w);
+    r->pump_due = true;
+}
+
+/* Never more than half the pool is out (R-139a), also when it shrank since: those due back first return at once. */
+static void keep_half(struct bt_router *r)
+{
+    uint32_t ejected;
+    uint32_t pool = count_pool(r, &ejected);
+    for (; ejected * 2u > pool; ejected--) {
+        uint32_t first = NO_SLOT;
+        for (uint32_t w = 0; w < r->used_end; w++) {
+            if (in_pool(&r->worker[w]) && (r->worker[w].flags & WORKER_EJECTED) != 0 &&
+                (first == NO_SLOT || r->cold[w].eject_until < r->cold[first].eject_until)) {
+                first = w;
+            }
+        }
+        readmit(r, first);
+    }
+}
+
 static void eject_failing(struct bt_router *r, uint64_t now)
 {
-    uint32_t joined = count_flag(r, WORKER_JOINED | WORKER_ALLOWED);
-    uint32_t ejected = count_flag(r, WORKER_JOINED | WORKER_ALLOWED | WORKER_EJECTED);
-    uint32_t median = median_share(r, count_flag(r, WORKER_JOINED));
+    uint32_t ejected;
+    uint32_t pool = count_pool(r, &ejected);
+    uint32_t median = median_share(r, count_joined(r));
     for (uint32_t w = 0; w < r->used_end; w++) {
         struct worker *worker = &r->worker[w];
-        if ((worker->flags & WORKER_ALLOWED) == 0 || (worker->flags & WORKER_JOINED) == 0 ||
-            (worker->flags & WORKER_EJECTED) != 0 || !failing(worker) || share(worker) <= 5u * median) {
+        if (!in_pool(worker) || (worker->flags & WORKER_EJECTED) != 0 || !failing(worker) ||
+            share(worker) <= 5u * median) {
             continue;
         }
         worker->window_total = 0; /* judged; the next verdict needs new evidence */
         worker->window_dropped = 0;
-        if ((ejected + 1u) * 2u > joined) {
+        if ((ejected + 1u) * 2u > pool) {
             r->counter[BT_RC_EJECTION_SPARED]++;
             continue;
         }
@@ -163,9 +207,7 @@ static void check_worker(struct bt_router *r, uint32_t w, uint64_t now)
 {
     struct worker *worker = &r->worker[w];
     if ((worker->flags & WORKER_EJECTED) != 0 && now >= r->cold[w].eject_until) {
-        worker->flags = (uint16_t)(worker->flags & ~WORKER_EJECTED);
-        router_refresh(r, w);
-        r->pump_due = true;
+        readmit(r, w);
     }
     uint64_t outstanding = router_outstanding(r, w);
     if (finish_leaving(r, w, now, outstanding)) {
@@ -224,13 +266,17 @@ void router_health(struct bt_router *r, uint64_t now)
     if (now < r->next_health) {
         return;
     }
-    bool any_failing = false;
+    bool any_failing = false, any_ejected = false;
     for (uint32_t w = 0; w < r->used_end; w++) {
         unsigned flags = r->worker[w].flags;
         if ((flags & WORKER_JOINED) != 0 || ((flags & WORKER_USED) != 0 && (flags & WORKER_ALLOWED) == 0)) {
             check_worker(r, w, now);
             any_failing = any_failing || failing(&r->worker[w]);
+            any_ejected = any_ejected || (r->worker[w].flags & WORKER_EJECTED) != 0;
         }
+    }
+    if (any_ejected) {
+        keep_half(r);
     }
     if (any_failing) {
         eject_failing(r, now);

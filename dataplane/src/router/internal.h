@@ -18,29 +18,29 @@
 #include "wire/tag.h"
 
 #define MILLISECOND UINT64_C(1000000)
-#define SECOND UINT64_C(1000000000)
-#define NO_SLOT UINT32_MAX
+#define SECOND      UINT64_C(1000000000)
+#define NO_SLOT     UINT32_MAX
 
 /* --- workers ------------------------------------------------------------------------------------------------ */
 
 enum worker_flag {
-    WORKER_USED = 1u << 0,       /* the slot holds a worker */
-    WORKER_ALLOWED = 1u << 1,    /* in the configuration; otherwise it is being drained */
-    WORKER_JOINED = 1u << 2,     /* heard, and not forgotten since */
-    WORKER_LEAVING = 1u << 3,    /* said LEAVE */
-    WORKER_SUSPECT = 1u << 4,    /* silent for too long */
-    WORKER_EJECTED = 1u << 5,    /* black hole (R-139a) */
-    WORKER_EXTENDED = 1u << 6,   /* joined with extended FEEDBACK: understands options (r2p2.md §11) */
-    WORKER_STAYS = 1u << 7,      /* in the configuration being applied */
+    WORKER_USED = 1u << 0,     /* the slot holds a worker */
+    WORKER_ALLOWED = 1u << 1,  /* in the configuration; otherwise it is being drained */
+    WORKER_JOINED = 1u << 2,   /* heard, and not forgotten since */
+    WORKER_LEAVING = 1u << 3,  /* said LEAVE */
+    WORKER_SUSPECT = 1u << 4,  /* silent for too long */
+    WORKER_EJECTED = 1u << 5,  /* black hole (R-139a) */
+    WORKER_EXTENDED = 1u << 6, /* joined with extended FEEDBACK: understands options (r2p2.md §11) */
+    WORKER_STAYS = 1u << 7,    /* in the configuration being applied */
 };
 
 /* What a decision and a FEEDBACK read of one worker, apart from its credit line. One cache line. */
 struct worker {
     struct bt_addr addr;
     uint16_t flags;
-    uint16_t n;         /* as granted by the worker; the router uses min(n, depth) */
-    uint64_t heard_at;  /* last valid FEEDBACK; 0 = never */
-    uint64_t busy_at;   /* since when it owes an answer: last FEEDBACK or first send after being idle */
+    uint16_t n;        /* as granted by the worker; the router uses min(n, depth) */
+    uint64_t heard_at; /* last valid FEEDBACK; 0 = never */
+    uint64_t busy_at;  /* since when it owes an answer: last FEEDBACK or first send after being idle */
     uint32_t window_total, window_dropped; /* finished and dropped pairs (R-139a) */
     uint8_t ejections, reclaims;           /* exponents of the two back-offs */
     uint16_t spare;
@@ -61,9 +61,9 @@ struct pair {
     uint16_t req_id;
     uint16_t worker;
     uint32_t older, newer; /* list by age; NO_SLOT ends it. newer also links the free ones */
-    uint64_t since;   /* arrived at the router */
-    uint64_t sent_at; /* left it */
-    uint64_t index;   /* it was the worker's index-th request */
+    uint64_t since;        /* arrived at the router */
+    uint64_t sent_at;      /* left it */
+    uint64_t index;        /* it was the worker's index-th request */
 };
 
 struct pair_watch {
@@ -87,17 +87,17 @@ struct bt_router {
     struct bt_keyring keys;
 
     /* workers by slot */
-    uint32_t slots;              /* capacity */
-    uint32_t used_end;           /* slots ever used are below it */
-    _Atomic uint64_t *sent;      /* [slots] written by the request side only */
-    struct bt_credit *credit;    /* [slots] written by the FEEDBACK side only */
-    struct worker *worker;       /* [slots] */
-    struct worker_cold *cold;    /* [slots] */
+    uint32_t slots;           /* capacity */
+    uint32_t used_end;        /* slots ever used are below it */
+    _Atomic uint64_t *sent;   /* [slots] written by the request side only */
+    struct bt_credit *credit; /* [slots] written by the FEEDBACK side only */
+    struct worker *worker;    /* [slots] */
+    struct worker_cold *cold; /* [slots] */
     struct bt_load load;
-    uint16_t *order;             /* [slots] slots in configuration order; order[0] is the sticky master */
+    uint16_t *order; /* [slots] slots in configuration order; order[0] is the sticky master */
     uint32_t order_n;
-    uint16_t *map;               /* address → slot + 1, open addressing */
-    uint16_t *map_next;          /* built while a configuration is being judged */
+    uint16_t *map;      /* address → slot + 1, open addressing */
+    uint16_t *map_next; /* built while a configuration is being judged */
     uint32_t map_mask;
     uint64_t map_seed;
 
@@ -149,13 +149,12 @@ void router_refresh(struct bt_router *r, uint32_t w);           /* tells the loa
 void router_forget(struct bt_router *r, uint32_t w, uint64_t now);
 uint32_t router_take_slot(struct bt_router *r, uint64_t now, uint32_t *from);
 
-bool router_master_ready(const struct bt_router *r);            /* sticky requests */
-bool router_legacy_possible(const struct bt_router *r);         /* workers without options can be served at all */
+bool router_master_ready(const struct bt_router *r);    /* sticky requests */
+bool router_legacy_possible(const struct bt_router *r); /* workers without options can be served at all */
 void router_legacy_default(struct bt_router *r, uint32_t w);
 
 /* queue.c: hdr is the packet's header as decoded on arrival */
-void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
-                  struct bt_txq *txq);
+void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq);
 void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 void router_expire_held(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 uint64_t router_queue_next(const struct bt_router *r);

@@ -11,35 +11,35 @@
 
 #include "base/rng.h"
 
-#define BT_LOAD_LEVELS 64u
-#define BT_LOAD_TOP 63u         /* the last level; without bound it means "63 or more above base" */
-#define BT_LOAD_NONE 0xffu      /* level of a worker that may not be chosen by queue length */
+#define BT_LOAD_LEVELS      64u
+#define BT_LOAD_TOP         63u   /* the last level; without bound it means "63 or more above base" */
+#define BT_LOAD_NONE        0xffu /* level of a worker that may not be chosen by queue length */
 #define BT_LOAD_WORKERS_MAX 1024u
-#define BT_NO_WORKER UINT32_MAX
+#define BT_NO_WORKER        UINT32_MAX
 
 struct bt_load_worker {
     uint32_t outstanding;
-    uint8_t limit; /* it stands in a level while outstanding − base is below: n, or all levels; 0 = not available */
-    uint8_t level; /* BT_LOAD_NONE: in no level */
+    uint8_t limit;  /* it stands in a level while outstanding − base is below: n, or all levels; 0 = not available */
+    uint8_t level;  /* BT_LOAD_NONE: in no level */
     uint16_t where; /* place in dense */
 };
 
 struct bt_load {
-    uint32_t words;    /* 64-bit words per bitmap, a power of two, 1..16 */
-    uint32_t shift;    /* its logarithm: level l begins at word l << shift */
-    uint32_t span;     /* workers ever used are below it; the tie start rotates over this many */
-    uint32_t up_n;     /* workers that may be chosen at all */
-    uint32_t turn;     /* golden-ratio sequence, gives each decision its tie start */
-    uint32_t next;     /* round robin: where the search starts */
-    bool bounded;      /* queue limited by n (JBSQ) */
-    uint32_t top;      /* what is above it counts as it: the last level, or when bounded no level at all */
-    uint64_t filled;   /* bit l: level l has a worker */
-    uint64_t base;     /* outstanding of level 0; 0 when bounded */
-    uint64_t *levels;  /* [BT_LOAD_LEVELS][words] */
-    uint64_t *up;      /* [words], workers with n > 0 */
-    uint16_t *summary; /* [BT_LOAD_LEVELS]: bit i: word i of the level is not zero */
+    uint32_t words;                /* 64-bit words per bitmap, a power of two, 1..16 */
+    uint32_t shift;                /* its logarithm: level l begins at word l << shift */
+    uint32_t span;                 /* workers ever used are below it; the tie start rotates over this many */
+    uint32_t up_n;                 /* workers that may be chosen at all */
+    uint32_t turn;                 /* golden-ratio sequence, gives each decision its tie start */
+    uint32_t next;                 /* round robin: where the search starts */
+    bool bounded;                  /* queue limited by n (JBSQ) */
+    uint32_t top;                  /* what is above it counts as it: the last level, or when bounded no level at all */
+    uint64_t filled;               /* bit l: level l has a worker */
+    uint64_t base;                 /* outstanding of level 0; 0 when bounded */
+    uint64_t *levels;              /* [BT_LOAD_LEVELS][words] */
+    uint64_t *up;                  /* [words], workers with n > 0 */
+    uint16_t *summary;             /* [BT_LOAD_LEVELS]: bit i: word i of the level is not zero */
     struct bt_load_worker *worker; /* [words*64] */
-    uint16_t *dense;   /* [words*64]: the workers that are up, in no order: uniform choice in O(1) */
+    uint16_t *dense;               /* [words*64]: the workers that are up, in no order: uniform choice in O(1) */
     struct bt_rng rng;
 };
 

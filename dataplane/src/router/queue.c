@@ -18,6 +18,7 @@ static bool hold_back(const struct bt_router *r, const struct bt_pkt *oldest, ui
 void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
     r->pump_due = false;
+    router_expire_held(r, now, txq); /* after a pause credit may come before the tick: what is too old goes first */
     while (r->held.n > 0 && !hold_back(r, r->held.head, r->held.n, now)) {
         uint32_t w = r->balancer->pick(&r->load);
         if (w == BT_NO_WORKER) {
@@ -33,8 +34,7 @@ void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq)
     }
 }
 
-void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
-                  struct bt_txq *txq)
+void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq)
 {
     if (r->order_n == 0) {
         router_drop(r, now, pkt, BT_RC_DROP_NO_MEMBERS, txq);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define PAIRS_DEFAULT 65536u
-#define PAIRS_MAX (1u << 20)
+#define PAIRS_MAX     (1u << 20)
 
 static bool fill_setup(struct bt_router_setup *s)
 {

@@ -14,7 +14,7 @@
 struct bt_keyring; /* wire/tag.h */
 
 #define BT_ROUTER_MEMBERS_MAX 1024u /* workers of one service */
-#define BT_ROUTER_DEPTH_MAX 64u     /* cap of n */
+#define BT_ROUTER_DEPTH_MAX   64u   /* cap of n */
 
 /* Load-balancing policies (spec/jbsq-router.md §1). The value is the index into the policy table. */
 enum bt_router_policy {

@@ -12,25 +12,27 @@
 
 enum bt_router_counter {
     /* requests */
-    BT_RC_REQUESTS,          /* well-formed REQ0 accepted for routing */
-    BT_RC_FORWARDED,         /* REQ0 handed to the driver for a worker */
-    BT_RC_FORWARDED_STICKY,  /* of these, by policy 1 */
-    BT_RC_FORWARDED_LEGACY,  /* of these, without options to a legacy worker */
-    BT_RC_HELD,              /* REQ0 that had to enter the central FIFO */
-    BT_RC_HELD_BACK,         /* decisions put off by the hold-back tweak */
+    BT_RC_REQUESTS,         /* well-formed REQ0 accepted for routing */
+    BT_RC_FORWARDED,        /* REQ0 handed to the driver for a worker */
+    BT_RC_FORWARDED_STICKY, /* of these, by policy 1 */
+    BT_RC_FORWARDED_LEGACY, /* of these, without options to a legacy worker */
+    BT_RC_HELD,             /* REQ0 that had to enter the central FIFO */
+    BT_RC_HELD_BACK,        /* decisions put off by the hold-back tweak */
     /* DROP sent to the client, by reason */
-    BT_RC_DROP_QUEUE_FULL,   /* central FIFO at its limit */
-    BT_RC_DROP_QUEUE_TIMEOUT,/* held for maxQueueMilliseconds */
-    BT_RC_DROP_NO_MEMBERS,   /* no worker is configured */
-    BT_RC_DROP_NO_MASTER,    /* sticky request, master not joined */
-    BT_RC_DROP_POLICY,       /* policy not implemented here, or unknown (M-6, also in malformed) */
-    BT_RC_DROP_NO_ROOM,      /* options do not fit */
-    BT_RC_DROP_OPTION,       /* unknown option marked critical (R-55, also in malformed) */
+    BT_RC_DROP_QUEUE_FULL,    /* central FIFO at its limit */
+    BT_RC_DROP_QUEUE_TIMEOUT, /* held for maxQueueMilliseconds */
+    BT_RC_DROP_NO_MEMBERS,    /* no worker is configured */
+    BT_RC_DROP_NO_MASTER,     /* sticky request, master not joined */
+    BT_RC_DROP_POLICY,        /* policy not implemented here, or unknown (M-6, also in malformed) */
+    BT_RC_DROP_NO_ROOM,       /* options do not fit */
+    BT_RC_DROP_OPTION,        /* unknown option marked critical (R-55, also in malformed) */
     /* FEEDBACK */
-    BT_RC_FEEDBACK,          /* applied */
-    BT_RC_FEEDBACK_STALE,    /* late or duplicated: counters ignored */
-    BT_RC_FEEDBACK_LEGACY,   /* of the applied ones, 16-byte form */
-    BT_RC_JOINED, BT_RC_LEFT, BT_RC_RESTARTED, /* */
+    BT_RC_FEEDBACK,        /* applied */
+    BT_RC_FEEDBACK_STALE,  /* late or duplicated: counters ignored */
+    BT_RC_FEEDBACK_LEGACY, /* of the applied ones, 16-byte form */
+    BT_RC_JOINED,
+    BT_RC_LEFT,
+    BT_RC_RESTARTED,         /* */
     BT_RC_FORGOTTEN,         /* left or removed workers whose state was dropped */
     BT_RC_SUSPECTED,         /* */
     BT_RC_READMITTED,        /* suspect workers heard again */
@@ -40,12 +42,13 @@ enum bt_router_counter {
     BT_RC_CREDITS_RECLAIMED, /* legacy credits taken back after T_leak */
     BT_RC_CREDITS_LOST,      /* growth of lost[w] */
     /* latency pairs */
-    BT_RC_PAIRS_FINISHED,    /* REQ0→FEEDBACK latency measured */
-    BT_RC_PAIRS_REJECTED,    /* worker said dropped, not served */
-    BT_RC_PAIRS_UNANSWERED,  /* counted as +inf after T_max */
-    BT_RC_PAIRS_FULL,        /* forwarded but not measured: pair table full */
-    BT_RC_PAIRS_UNKNOWN,     /* FEEDBACK for a pair that is not watched */
-    BT_RC_CONFIGS_APPLIED, BT_RC_CONFIGS_REFUSED,
+    BT_RC_PAIRS_FINISHED,   /* REQ0→FEEDBACK latency measured */
+    BT_RC_PAIRS_REJECTED,   /* worker said dropped, not served */
+    BT_RC_PAIRS_UNANSWERED, /* counted as +inf after T_max */
+    BT_RC_PAIRS_FULL,       /* forwarded but not measured: pair table full */
+    BT_RC_PAIRS_UNKNOWN,    /* FEEDBACK for a pair that is not watched */
+    BT_RC_CONFIGS_APPLIED,
+    BT_RC_CONFIGS_REFUSED,
     BT_ROUTER_COUNTERS
 };
 
@@ -53,11 +56,11 @@ struct bt_router_stats {
     uint64_t counter[BT_ROUTER_COUNTERS];
     uint64_t malformed[BT_M_COUNT]; /* packets rejected, by enum bt_mcase (r2p2.md §9) */
     /* gauges */
-    uint64_t held;          /* requests in the central FIFO */
+    uint64_t held; /* requests in the central FIFO */
     uint64_t held_limit;
-    uint64_t oldest_held_ns;/* age of the FIFO head */
-    uint64_t outstanding;   /* Σ over workers */
-    uint64_t pairs;         /* pairs being watched */
+    uint64_t oldest_held_ns;                                        /* age of the FIFO head */
+    uint64_t outstanding;                                           /* Σ over workers */
+    uint64_t pairs;                                                 /* pairs being watched */
     uint32_t members, joined, eligible, suspect, ejected, draining; /* draining: removed from the config, backlog > 0 */
     bool router_draining;
 };
@@ -66,8 +69,8 @@ struct bt_router_stats {
 struct bt_router_member_stats {
     struct bt_addr addr;
     bool joined, eligible /* may receive policy-0 requests, credit apart */, suspect, ejected, leaving, legacy, removed;
-    uint32_t n;            /* credits the router uses: min(n of the worker, depth) */
-    uint32_t outstanding;  /* sent − done − lost, never negative */
+    uint32_t n;           /* credits the router uses: min(n of the worker, depth) */
+    uint32_t outstanding; /* sent − done − lost, never negative */
     uint64_t sent, done, lost, reclaimed;
     uint32_t incarnation;
     uint64_t feedback_age_ns; /* UINT64_MAX = never heard */

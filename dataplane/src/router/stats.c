@@ -4,10 +4,22 @@
 
 #include "router/internal.h"
 
-#define DROPPED(why) {"router_dropped_total", "reason", why}
-#define PAIRS(what) {"router_pairs_total", "result", what}
-#define WORKERS(what) {"router_worker_events_total", "event", what}
-#define FEEDBACK(what) {"router_feedback_total", "kind", what}
+#define DROPPED(why)                                                                                                   \
+    {                                                                                                                  \
+        "router_dropped_total", "reason", why                                                                          \
+    }
+#define PAIRS(what)                                                                                                    \
+    {                                                                                                                  \
+        "router_pairs_total", "result", what                                                                           \
+    }
+#define WORKERS(what)                                                                                                  \
+    {                                                                                                                  \
+        "router_worker_events_total", "event", what                                                                    \
+    }
+#define FEEDBACK(what)                                                                                                 \
+    {                                                                                                                  \
+        "router_feedback_total", "kind", what                                                                          \
+    }
 
 const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_REQUESTS] = {"router_requests_total", NULL, NULL},
@@ -108,7 +120,9 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
         .lost = lost,
         .reclaimed = credit->reclaimed,
         .incarnation = credit->incarnation,
-        .feedback_age_ns = worker->heard_at == 0 ? UINT64_MAX : now > worker->heard_at ? now - worker->heard_at : 0,
+        .feedback_age_ns = worker->heard_at == 0    ? UINT64_MAX
+                           : now > worker->heard_at ? now - worker->heard_at
+                                                    : 0,
     };
     return true;
 }

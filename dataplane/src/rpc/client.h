@@ -54,9 +54,9 @@ struct bt_request {
     struct bt_addr dst;  // router or server
     uint64_t timeout_ns; // from now to the whole reply
     uint64_t cookie;
-    uint8_t policy;         // enum bt_policy
-    bool with_class;        // send option 3 (extensions only)
-    bool with_trace;        // send option 4 (extensions only)
+    uint8_t policy;  // enum bt_policy
+    bool with_class; // send option 3 (extensions only)
+    bool with_trace; // send option 4 (extensions only)
     uint8_t class_id, class_flags;
     uint64_t trace;
 };

@@ -6,8 +6,7 @@
 
 const struct bt_counter_desc bt_client_counter_desc[BT_CLIENT_COUNTERS] = {
     [BT_M_OK] = {"client_packets_received_total", NULL, NULL},
-    BT_MCASE_LIST(REJECTED)
-    [BT_CLIENT_STARTED] = {"client_requests_started_total", NULL, NULL},
+    BT_MCASE_LIST(REJECTED)[BT_CLIENT_STARTED] = {"client_requests_started_total", NULL, NULL},
     [BT_CLIENT_SUCCEEDED] = {"client_requests_ended_total", "result", "success"},
     [BT_CLIENT_TIMED_OUT] = {"client_requests_ended_total", "result", "timeout"},
     [BT_CLIENT_DROPPED] = {"client_requests_ended_total", "result", "dropped"},

@@ -27,8 +27,8 @@ struct bt_call {
     uint8_t state;
     uint8_t policy;
     bool peer_known;
-    bool peer_ext; // peer set X: may get SACK
-    bool multi;    // request of several packets
+    bool peer_ext;                 // peer set X: may get SACK
+    bool multi;                    // request of several packets
     uint8_t class_id, class_flags; // of the reply's F packet
     uint64_t trace;                // likewise
     struct bt_train *train;
@@ -40,10 +40,10 @@ struct bt_call {
 enum bt_id_end { BT_ID_FAILED = 0, BT_ID_ANSWERED = 1, BT_ID_ANSWERED_HEDGEABLE = 2 };
 
 // Per id: pending bit and slot, or end and coarse time of release, or 0.
-#define BT_ID_PENDING 0x80000000u
+#define BT_ID_PENDING   0x80000000u
 #define BT_ID_END_SHIFT 29
 #define BT_ID_TIME_MASK 0x1fffffffu
-#define BT_ID_SCAN 1024u // ids tried by one send
+#define BT_ID_SCAN      1024u // ids tried by one send
 
 struct bt_client {
     struct bt_client_cfg cfg;

@@ -10,9 +10,9 @@
 enum bt_device_profile { BT_DEVICE_KERNEL, BT_DEVICE_AFXDP, BT_DEVICE_SRIOV };
 
 struct bt_rpc_timers {
-    uint64_t rto_ns;             // first repair of an incomplete message
-    uint64_t gc_ns;              // an incomplete message or kept reply without progress is freed: 4 RTO
-    uint64_t quarantine_ns;      // a released req_id is not used again, a finished pair is known: 2 x gc_ns
+    uint64_t rto_ns;        // first repair of an incomplete message
+    uint64_t gc_ns;         // an incomplete message or kept reply without progress is freed: 4 RTO
+    uint64_t quarantine_ns; // a released req_id is not used again, a finished pair is known: 2 x gc_ns
     uint64_t feedback_period_ns; // FEEDBACK to a router that got none for so long
     uint64_t router_heard_ns;    // a router counts as active: 1 s
     uint64_t burst_gap_ns;       // between two bursts of one message

@@ -10,8 +10,8 @@
 static bool valid(const struct bt_server_cfg *cfg, struct bt_port *port)
 {
     const struct bt_rpc_timers *t = &cfg->timers;
-    return cfg->n >= 1 && cfg->n <= 64 && cfg->max_pending > 0 && cfg->max_pending < (1u << 24) &&
-           cfg->max_done > 0 && cfg->max_done < (1u << 24) && bt_rpc_timers_valid(t) && cfg->ops.on_request &&
+    return cfg->n >= 1 && cfg->n <= 64 && cfg->max_pending > 0 && cfg->max_pending < (1u << 24) && cfg->max_done > 0 &&
+           cfg->max_done < (1u << 24) && bt_rpc_timers_valid(t) && cfg->ops.on_request &&
            bt_port_init(port, cfg->pool, &cfg->local, cfg->local_index, cfg->mtu, cfg->max_message);
 }
 
@@ -94,7 +94,8 @@ void bt_server_remember(struct bt_server *s, const struct bt_addr *client, uint1
     // reserved for this one.
     if (!bt_pairs_put(&s->pairs, client, req_id, BT_PAIR_DONE | at))
         return;
-    s->done[at] = (struct bt_done){.client = *client, .req_id = req_id, .until_ns = s->now + s->cfg.timers.quarantine_ns};
+    s->done[at] =
+        (struct bt_done){.client = *client, .req_id = req_id, .until_ns = s->now + s->cfg.timers.quarantine_ns};
     s->done_count++;
 }
 

@@ -53,11 +53,11 @@ struct bt_server_router {
 };
 
 struct bt_server_cfg {
-    struct bt_addr local; // worker identity
-    uint16_t local_index; // bt_pkt.local of what we send
-    uint16_t mtu;         // IP MTU, default 1500
-    uint16_t n;           // requests queued and executing granted in all, 1…64
-    uint16_t feedback_port; // of a router known only by its valid tag, default 9000
+    struct bt_addr local;    // worker identity
+    uint16_t local_index;    // bt_pkt.local of what we send
+    uint16_t mtu;            // IP MTU, default 1500
+    uint16_t n;              // requests queued and executing granted in all, 1…64
+    uint16_t feedback_port;  // of a router known only by its valid tag, default 9000
     uint32_t max_pending;    // pairs receiving, executing or kept for repair
     uint32_t max_assemblies; // multi-packet requests being received at once
     uint32_t max_done;       // finished pairs remembered against duplicates
@@ -98,10 +98,10 @@ extern const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS];
 struct bt_server_router_state {
     struct bt_server_router router;
     uint64_t received, served;
-    uint64_t heard_ns; // last request that came through it, 0: never
+    uint64_t heard_ns;    // last request that came through it, 0: never
     uint64_t feedback_ns; // last FEEDBACK sent, 0: never
-    uint16_t granted;  // n told last
-    bool configured;   // false: known by tag only, or removed and draining
+    uint16_t granted;     // n told last
+    bool configured;      // false: known by tag only, or removed and draining
 };
 
 struct bt_server;

@@ -6,8 +6,7 @@
 
 const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS] = {
     [BT_M_OK] = {"server_packets_received_total", NULL, NULL},
-    BT_MCASE_LIST(REJECTED)
-    [BT_SERVER_REQUESTS] = {"server_requests_total", NULL, NULL},
+    BT_MCASE_LIST(REJECTED)[BT_SERVER_REQUESTS] = {"server_requests_total", NULL, NULL},
     [BT_SERVER_REPLIES] = {"server_replies_total", NULL, NULL},
     [BT_SERVER_DROP_ADMIT] = {"server_dropped_total", "reason", "flow_control"},
     [BT_SERVER_DROP_APP] = {"server_dropped_total", "reason", "application"},

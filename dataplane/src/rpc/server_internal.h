@@ -55,7 +55,7 @@ struct bt_done {
 
 struct bt_router_slot {
     struct bt_server_router_state st;
-    uint32_t id; // option kind 5
+    uint32_t id;          // option kind 5
     uint32_t incarnation; // cfg.incarnation, moved on when a slot changes owner
     uint8_t used;
     uint8_t join_left; // FEEDBACK messages that still say JOIN
@@ -78,8 +78,8 @@ struct bt_server {
     struct bt_pkt *held_head, *held_tail; // R-21, oldest first; t_rx_ns holds the time of holding
     uint32_t held;
     struct bt_router_slot router[BT_ROUTER_SLOTS];
-    uint32_t router_top; // slots ever used
-    uint32_t reclaimed;  // slots that changed owner
+    uint32_t router_top;                 // slots ever used
+    uint32_t reclaimed;                  // slots that changed owner
     uint16_t share[BT_ROUTER_SLOTS + 1]; // max(1, n / routers) by number of routers
     bool leaving;
     struct bt_txq *txq; // of the call in progress, for timers

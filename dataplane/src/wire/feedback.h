@@ -13,13 +13,13 @@
 #include "wire/mcase.h"
 
 #define BT_FEEDBACK_LEGACY_SIZE 8u // payload bytes
-#define BT_FEEDBACK_V1_SIZE 32u
-#define BT_FEEDBACK_V2_SIZE 44u
+#define BT_FEEDBACK_V1_SIZE     32u
+#define BT_FEEDBACK_V2_SIZE     44u
 
-#define BT_FEEDBACK_JOIN 0x01u
-#define BT_FEEDBACK_LEAVE 0x02u
-#define BT_FEEDBACK_PAIR 0x04u     // pair identity valid
-#define BT_FEEDBACK_DROPPED 0x08u  // that pair was dropped, not served
+#define BT_FEEDBACK_JOIN     0x01u
+#define BT_FEEDBACK_LEAVE    0x02u
+#define BT_FEEDBACK_PAIR     0x04u // pair identity valid
+#define BT_FEEDBACK_DROPPED  0x08u // that pair was dropped, not served
 #define BT_FEEDBACK_PERIODIC 0x10u
 
 struct bt_feedback {

@@ -21,14 +21,14 @@ enum bt_option_kind {
 #define BT_OPTION_CRITICAL 0x80u // top bit of an unknown kind: reject
 
 #define BT_CLASS_NON_DROPPABLE 0x01u
-#define BT_CLASS_DEGRADED 0x02u
+#define BT_CLASS_DEGRADED      0x02u
 
 // Bits of bt_options.present: 1 << kind.
 #define BT_HAS_FORWARDED (1u << BT_OPTION_FORWARDED)
-#define BT_HAS_TAG (1u << BT_OPTION_TAG)
-#define BT_HAS_CLASS (1u << BT_OPTION_CLASS)
-#define BT_HAS_TRACE (1u << BT_OPTION_TRACE)
-#define BT_HAS_ROUTER (1u << BT_OPTION_ROUTER)
+#define BT_HAS_TAG       (1u << BT_OPTION_TAG)
+#define BT_HAS_CLASS     (1u << BT_OPTION_CLASS)
+#define BT_HAS_TRACE     (1u << BT_OPTION_TRACE)
+#define BT_HAS_ROUTER    (1u << BT_OPTION_ROUTER)
 
 struct bt_options {
     uint32_t present;

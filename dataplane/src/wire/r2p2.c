@@ -19,7 +19,7 @@ const char *bt_mcase_name(enum bt_mcase m)
     return (unsigned)m < BT_M_COUNT ? mcase_names[m] : "?";
 }
 
-#define BIT(type) (1u << (type))
+#define BIT(type)  (1u << (type))
 #define RAFT_TYPES (BIT(BT_RAFT_REQUEST) | BIT(BT_RAFT_REPLY) | BIT(BT_RAFT_MESSAGE))
 
 static const uint32_t legal_types[] = {

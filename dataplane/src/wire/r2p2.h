@@ -12,10 +12,10 @@
 #include "wire/mcase.h"
 #include "wire/options.h"
 
-#define BT_R2P2_MAGIC 0xCCu
-#define BT_R2P2_HEADER 8u
+#define BT_R2P2_MAGIC      0xCCu
+#define BT_R2P2_HEADER     8u
 #define BT_R2P2_HEADER_MAX 64u
-#define BT_R2P2_RESERVE 32u       // left free by X clients for a router's options
+#define BT_R2P2_RESERVE    32u // left free by X clients for a router's options
 
 enum bt_type {
     BT_REQUEST = 0,
@@ -50,8 +50,8 @@ struct bt_r2p2_hdr {
     uint8_t type;   // enum bt_type
     uint8_t policy; // enum bt_policy
     bool first, last;
-    bool ext;       // X: the sender understands extensions
-    bool legacy;    // 16-byte FEEDBACK of a peer that predates extensions
+    bool ext;    // X: the sender understands extensions
+    bool legacy; // 16-byte FEEDBACK of a peer that predates extensions
     uint16_t req_id;
     uint16_t count_or_index; // first: packets of the message; else index 1…count-1
     uint16_t hdr_size;       // 8 + options

@@ -9,7 +9,7 @@
 
 #include "wire/mcase.h"
 
-#define BT_SACK_HEADER 6u
+#define BT_SACK_HEADER   6u
 #define BT_SACK_BITS_MAX 1024u
 #define BT_SACK_SIZE_MAX (BT_SACK_HEADER + BT_SACK_BITS_MAX / 8)
 

@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 
-#define TAG_BYTES 8u
-#define ENDPOINTS 36u         // two of ip16, port
-#define CONTROL_MAX 2048u     // longest control payload that is signed
+#define TAG_BYTES   8u
+#define ENDPOINTS   36u   // two of ip16, port
+#define CONTROL_MAX 2048u // longest control payload that is signed
 
 _Static_assert(crypto_shorthash_BYTES == TAG_BYTES, "tag is 8 bytes");
 _Static_assert(crypto_shorthash_KEYBYTES == sizeof((struct bt_key *)0)->bytes, "key is 128 bit");

@@ -9,10 +9,14 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "bobtail/r2p2.h"
 
@@ -52,8 +56,12 @@ static void take_timeout(void *arg)
 
 static struct r2p2_ctx context(struct outcome *o, const char *to)
 {
-    return (struct r2p2_ctx){.success_cb = take_reply, .error_cb = take_error, .timeout_cb = take_timeout, .arg = o,
-                             .timeout = 3000000, .destination_text = to};
+    return (struct r2p2_ctx){.success_cb = take_reply,
+                             .error_cb = take_error,
+                             .timeout_cb = take_timeout,
+                             .arg = o,
+                             .timeout = 3000000,
+                             .destination_text = to};
 }
 
 static int ended(const struct outcome *o)
@@ -157,6 +165,41 @@ static void mistakes_are_explained(void **state)
     assert_int_equal(r2p2_init(70000), R2P2_ERR_BAD_ARGUMENT);
 }
 
+// Incarnation in the FEEDBACK of a server that starts, joins and ends.
+static uint32_t incarnation_of_one_life(int router)
+{
+    char err[256];
+    uint8_t p[128];
+    struct echo e = {0};
+    struct r2p2_endpoint_ops ops = {echo_back, NULL, &e};
+    struct r2p2_config cfg = {.size = sizeof cfg, .port = PORT, .routers = "127.0.0.1:19488", .feedback_port = 19489};
+    struct r2p2_endpoint *ep = r2p2_endpoint_open(&cfg, &ops, err, sizeof err);
+    assert_non_null(ep);
+    assert_int_equal(recv(router, p, sizeof p, 0), 40);
+    r2p2_endpoint_close(ep);
+    assert_int_equal(recv(router, p + 64, 64, 0), 40); // LEAVE
+    return (uint32_t)p[20] << 24 | (uint32_t)p[21] << 16 | (uint32_t)p[22] << 8 | p[23];
+}
+
+// A router that knew the last life must believe the next: 15 a second.
+static void r112_every_life_has_a_later_incarnation(void **state)
+{
+    (void)state;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(19489), .sin_addr.s_addr = htonl(0x7f000001)};
+    struct timeval patience = {.tv_sec = 5};
+    int router = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(router, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(bind(router, (struct sockaddr *)(void *)&at, sizeof at), 0);
+    uint32_t last = incarnation_of_one_life(router);
+    for (int i = 0; i < 8; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 70000000}, NULL);
+        uint32_t next = incarnation_of_one_life(router);
+        assert_true((int32_t)(next - last) > 0);
+        last = next;
+    }
+    close(router);
+}
+
 static atomic_int ready, stop;
 
 static void worker_echo(r2p2_handle_t handle, struct iovec *iov, int iovcnt)
@@ -214,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(endpoints_echo_every_size),
         cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(r112_every_life_has_a_later_incarnation),
         cmocka_unit_test(paper_calls_with_two_worker_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

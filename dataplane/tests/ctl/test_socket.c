@@ -203,6 +203,52 @@ static void a_dead_socket_is_replaced_a_live_one_is_not(void **state)
     bed_close(&b);
 }
 
+static void an_empty_packet_leaks_no_descriptor(void **state)
+{
+    struct bed b;
+    char byte;
+    (void)state;
+    start(&b);
+    int witness = dial(&b);
+    ask(witness, "{\"v\":1,\"op\":\"hello\"}");
+    unsigned before = open_descriptors();
+    for (int i = 0; i < 20; i++) {
+        _Alignas(struct cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {0};
+        struct iovec iov = {.iov_base = &byte, .iov_len = 0};
+        struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(4 * sizeof(int)); // four times descriptor 0
+        int fd = dial(&b);
+        assert_int_equal(sendmsg(fd, &h, MSG_NOSIGNAL), 0);
+        assert_true(recv(fd, &byte, 1, 0) <= 0); // taken for the end of the connection
+        close(fd);
+    }
+    ask(witness, "{\"v\":1,\"op\":\"hello\"}");
+    assert_int_equal(open_descriptors(), before);
+    close(witness);
+    bed_close(&b);
+}
+
+static void a_file_that_is_no_socket_stays(void **state)
+{
+    struct bed b;
+    struct bt_ctl_error e;
+    (void)state;
+    bed_open(&b, true);
+    int fd = open(b.socket, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "notes", 5), 5);
+    close(fd);
+    assert_false(bt_ctl_start(b.ctl, &e));
+    assert_non_null(strstr(e.message, "no socket"));
+    struct stat st;
+    assert_int_equal(stat(b.socket, &st), 0);
+    assert_int_equal(st.st_size, 5);
+    unlink(b.socket);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +257,8 @@ int main(void)
         cmocka_unit_test(descriptors_of_peers_are_closed),
         cmocka_unit_test(more_peers_than_places_are_turned_away),
         cmocka_unit_test(a_dead_socket_is_replaced_a_live_one_is_not),
+        cmocka_unit_test(an_empty_packet_leaks_no_descriptor),
+        cmocka_unit_test(a_file_that_is_no_socket_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,15 @@ void bed_defaults(struct bed *b, uint32_t k, uint32_t n)
         b->members[w] = bt_addr_v4u(0x0a010000 + w / 4u, (uint16_t)(8000u + w % 4u));
     }
     b->config = (struct bt_router_config){
-        .policy = BT_ROUTER_JBSQ, .forwarding = BT_FORWARD_ENCAPSULATED, .device = BT_DEVICE_KERNEL, .depth = n,
-        .central_limit = 128, .max_queue_ns = SEC, .request_timeout_ns = 10 * SEC, .members = b->members,
-            .members_n = k,
+        .policy = BT_ROUTER_JBSQ,
+        .forwarding = BT_FORWARD_ENCAPSULATED,
+        .device = BT_DEVICE_KERNEL,
+        .depth = n,
+        .central_limit = 128,
+        .max_queue_ns = SEC,
+        .request_timeout_ns = 10 * SEC,
+        .members = b->members,
+        .members_n = k,
     };
 }
 
@@ -30,8 +36,8 @@ void bed_build(struct bed *b)
     b->pool_mem = calloc(1, bt_pool_fixed_bytes(POOL));
     assert_non_null(b->pool_mem);
     b->pool = bt_pool_fixed_init(&b->fixed, b->pool_mem, POOL);
-    struct bt_router_setup setup = {.max_pairs = 256, .seed = 7, .pool = b->pool, .request_addr = b->requests,
-                                    .feedback_addr = b->feedback};
+    struct bt_router_setup setup = {
+        .max_pairs = 256, .seed = 7, .pool = b->pool, .request_addr = b->requests, .feedback_addr = b->feedback};
     size_t bytes = bt_router_bytes(&setup);
     b->mem = aligned_alloc(64, bytes);
     assert_non_null(b->mem);
@@ -75,8 +81,8 @@ void bed_use_keys(struct bed *b)
     b->config.keys = &b->keys;
 }
 
-static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const struct bt_addr *to,
-                             const uint8_t *bytes, size_t len)
+static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const struct bt_addr *to, const uint8_t *bytes,
+                             size_t len)
 {
     struct bt_pkt *pkt = bt_pool_get(b->pool);
     assert_non_null(pkt);
@@ -91,8 +97,8 @@ static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const st
 
 size_t bed_feedback_make(struct bed *b, uint32_t w, const struct bed_report *report, uint8_t *bytes)
 {
-    struct bt_r2p2_hdr hdr = {.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1,
-                              .req_id = report->req_id};
+    struct bt_r2p2_hdr hdr = {
+        .type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1, .req_id = report->req_id};
     const struct bt_addr *from = report->from != NULL ? report->from : &b->members[w];
     bool tagged = b->config.keys != NULL && !report->untagged;
     const struct bt_key *key = report->key != NULL ? report->key : &b->keys.key[0];
@@ -101,9 +107,14 @@ size_t bed_feedback_make(struct bed *b, uint32_t w, const struct bed_report *rep
         hdr.opt.key_id = key->id;
     }
     size_t head = bt_r2p2_encode(bytes, 64, &hdr);
-    struct bt_feedback fb = {.version = 1, .flags = report->flags, .req_id = report->req_id, .client = b->client,
-                             .n = (uint16_t)report->n, .incarnation = report->incarnation,
-                             .received = report->received, .served = report->served};
+    struct bt_feedback fb = {.version = 1,
+                             .flags = report->flags,
+                             .req_id = report->req_id,
+                             .client = b->client,
+                             .n = (uint16_t)report->n,
+                             .incarnation = report->incarnation,
+                             .received = report->received,
+                             .served = report->served};
     size_t len = head + bt_feedback_encode(bytes + head, 64, &fb);
     if (tagged) {
         assert_true(bt_tag_sign(bytes, len, &hdr, key, from, &b->feedback));
@@ -151,8 +162,13 @@ void bed_request_bytes(struct bed *b, const struct bt_addr *from, const uint8_t 
 void bed_request(struct bed *b, uint16_t req_id, uint8_t policy, uint32_t body)
 {
     uint8_t bytes[1600];
-    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST, .policy = policy, .first = true, .last = true, .ext = true,
-                              .req_id = req_id, .count_or_index = 1};
+    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST,
+                              .policy = policy,
+                              .first = true,
+                              .last = true,
+                              .ext = true,
+                              .req_id = req_id,
+                              .count_or_index = 1};
     size_t head = bt_r2p2_encode(bytes, sizeof bytes, &hdr);
     memset(bytes + head, 0x5a, body);
     bed_request_bytes(b, &b->client, bytes, head + body);
@@ -203,9 +219,9 @@ bool bed_take_drop(struct bed *b, uint16_t req_id)
     }
     struct bt_r2p2_hdr hdr;
     bool ok = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_CLIENT, &hdr) == BT_M_OK && hdr.type == BT_DROP &&
-              hdr.req_id == req_id && hdr.policy == 1 && hdr.payload_len == 4 &&
-              memcmp(hdr.payload, "DROP", 4) == 0 && bt_addr_eq(&pkt->dst, &b->client) &&
-              bt_addr_eq(&pkt->src, &b->requests) && pkt->tx_as_src == 0 && pkt->local == BT_ROUTER_PORT_REQUEST;
+              hdr.req_id == req_id && hdr.policy == 1 && hdr.payload_len == 4 && memcmp(hdr.payload, "DROP", 4) == 0 &&
+              bt_addr_eq(&pkt->dst, &b->client) && bt_addr_eq(&pkt->src, &b->requests) && pkt->tx_as_src == 0 &&
+              pkt->local == BT_ROUTER_PORT_REQUEST;
     bt_pool_put(b->pool, pkt);
     return ok;
 }

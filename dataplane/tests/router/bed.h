@@ -11,8 +11,8 @@
 #include "wire/tag.h"
 
 #define BED_WORKERS 1024u
-#define MS UINT64_C(1000000)
-#define SEC UINT64_C(1000000000)
+#define MS          UINT64_C(1000000)
+#define SEC         UINT64_C(1000000000)
 
 struct bed {
     struct bt_router *r;
@@ -36,7 +36,7 @@ struct bed_report {
     uint16_t req_id;            /* of the finished pair, when flags say so */
     const struct bt_addr *from; /* another source than the worker */
     bool untagged;
-    const struct bt_key *key;   /* another key than the service's */
+    const struct bt_key *key; /* another key than the service's */
 };
 
 /* k workers, policy JBSQ(n), nobody joined. */

@@ -27,7 +27,12 @@ static void refused_whole_with_the_field_at_fault(void **state)
     struct bt_addr other = bt_addr_v4u(0x0a020000, 1);
     c.members = &other; /* every refused one would also have changed the members */
     c.members_n = 1;
-#define REFUSE(change, name) do { struct bt_router_config bad = c; change; refuse(&b, &bad, name); } while (0)
+#define REFUSE(change, name)                                                                                           \
+    do {                                                                                                               \
+        struct bt_router_config bad = c;                                                                               \
+        change;                                                                                                        \
+        refuse(&b, &bad, name);                                                                                        \
+    } while (0)
     REFUSE(bad.policy = BT_ROUTER_POLICIES, "service.policy");
     REFUSE(bad.forwarding = (enum bt_router_forwarding)2, "service.forwarding");
     REFUSE(bad.device = (enum bt_router_device)3, "service.deviceProfile");
@@ -101,8 +106,8 @@ static void r107_members_that_stay_keep_counters_and_removed_ones_drain(void **s
     assert_true(bt_addr_eq(&row.addr, &b.members[3]));
     assert_false(bed_row(&b, 2).joined);
     /* a removed worker may finish, and gets nothing new though it asks */
-    bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1,
-        .flags = BT_FEEDBACK_JOIN});
+    bed_feedback(&b, 0,
+                 &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
     bed_send(&b, 20);
     assert_int_equal(bed_take(&b), -1);
     bed_tick(&b, 200 * MS);
@@ -110,7 +115,7 @@ static void r107_members_that_stay_keep_counters_and_removed_ones_drain(void **s
     assert_int_equal(stats.draining, 1);
     bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1});
     assert_int_equal(bed_malformed(&b, BT_M21), 1); /* forgotten: a stranger now */
-    bed_tick(&b, 10 * SEC); /* the other removed one had its time */
+    bed_tick(&b, 10 * SEC);                         /* the other removed one had its time */
     bt_router_stats(b.r, b.now, &stats);
     assert_int_equal(stats.draining, 0);
     bed_close(&b);

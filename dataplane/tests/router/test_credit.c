@@ -214,7 +214,7 @@ static void r111_lost_requests_do_not_hide_behind_later_ones(void **state)
     assert_in_range(bt_credit_lost(&c), 38, 40);
 }
 
-#define PATHS 256
+#define PATHS  256
 #define LATEST 1000 /* longest way of a request */
 
 /* A worker and a lossy, duplicating, reordering path in both directions. */

@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #define STORIES 3000
-#define BYTES 2048
+#define BYTES   2048
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -54,8 +54,8 @@ static void r113_leave_drains_and_join_returns(void **state)
     bed_tick(&b, 200 * MS);
     assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1);
     assert_false(bed_row(&b, 0).joined);
-    bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 1, .n = 2, .incarnation = 1,
-        .flags = BT_FEEDBACK_JOIN});
+    bed_feedback(&b, 0,
+                 &(struct bed_report){.received = 1, .served = 1, .n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
     assert_true(bed_row(&b, 0).eligible);
     assert_int_equal(bed_take(&b), 0); /* the one that waited */
     assert_int_equal(bed_counter(&b, BT_RC_LEFT), 1);
@@ -280,8 +280,10 @@ static void eject_round(struct bed *b, uint32_t bad, uint64_t *served)
     }
     served[w]++;
     uint8_t flags = BT_FEEDBACK_PAIR | ((uint32_t)w < bad ? BT_FEEDBACK_DROPPED : 0);
-    bed_feedback(b, (uint32_t)w, &(struct bed_report){.received = served[w], .served = served[w], .n = 2,
-                                                       .incarnation = 1, .flags = flags, .req_id = 1});
+    bed_feedback(
+        b, (uint32_t)w,
+        &(struct bed_report){
+            .received = served[w], .served = served[w], .n = 2, .incarnation = 1, .flags = flags, .req_id = 1});
 }
 
 static void open_round_robin(struct bed *b, uint32_t k)
@@ -321,8 +323,8 @@ static void r139a_black_hole_is_ejected_and_backs_off(void **state)
         uint64_t since = b.now, before = served[0];
         for (int i = 0; bed_row(&b, 0).ejected && i < 100000; i++) {
             eject_round(&b, 1, served);
-            bed_feedback(&b, 0, &(struct bed_report){.received = served[0], .served = served[0], .n = 2,
-                .incarnation = 1});
+            bed_feedback(&b, 0,
+                         &(struct bed_report){.received = served[0], .served = served[0], .n = 2, .incarnation = 1});
             bed_tick(&b, MS); /* it says that it is idle, and goes on living */
         }
         spans[life] = b.now - since;
@@ -370,6 +372,39 @@ static void r139a_never_more_than_half_the_pool(void **state)
     bed_close(&b);
 }
 
+/* The share out of the pool is bounded at all times, not only when a worker is ejected: here the healthy half leaves.
+ */
+static void r139a_a_shrinking_pool_takes_the_ejected_back(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint64_t served[4] = {0};
+    open_round_robin(&b, 4);
+    for (uint32_t bad = 1; bad <= 2; bad++) {
+        for (int i = 0; i < 600; i++) {
+            eject_round(&b, bad, served);
+            bed_tick(&b, 10000);
+        }
+    }
+    assert_int_equal(ejected(&b), 2);
+    for (uint32_t w = 2; w < 4; w++) {
+        bed_feedback(&b, w,
+                     &(struct bed_report){
+                         .received = served[w], .served = served[w], .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+    }
+    bed_send(&b, 7); /* nobody: it waits */
+    assert_int_equal(bed_take(&b), -1);
+    bed_tick(&b, 100 * MS);
+    assert_int_equal(ejected(&b), 1);
+    bed_tick(&b, 0);
+    assert_in_range(bed_take(&b), 0, 1);
+    bed_tick(&b, MS);
+    bt_router_unreachable(b.r, b.now, &b.members[bed_row(&b, 0).ejected ? 1 : 0]); /* and then one dies */
+    bed_tick(&b, 100 * MS);
+    assert_int_equal(ejected(&b), 0);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +424,7 @@ int main(void)
         cmocka_unit_test(r139a_black_hole_is_ejected_and_backs_off),
         cmocka_unit_test(r139a_a_failing_pool_is_not_ejected),
         cmocka_unit_test(r139a_never_more_than_half_the_pool),
+        cmocka_unit_test(r139a_a_shrinking_pool_takes_the_ejected_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void r56_encapsulated_carries_client_and_tag(void **state)
     bed_build(&b);
     bed_join_all(&b, 1);
     const uint8_t request[] = {0xcc, 24, 0, 0xe0, 0x12, 0x34, 0, 1, /* class 3 non-droppable, trace */
-                               3, 4, 3, 1, 4, 10, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 'h', 'e', 'y'};
+                               3,    4,  3, 1,    4,    10,   1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 'h', 'e', 'y'};
     bed_request_bytes(&b, &b.client, request, sizeof request);
     struct bt_pkt *pkt = bed_packet(&b);
     assert_non_null(pkt);

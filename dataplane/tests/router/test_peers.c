@@ -61,7 +61,7 @@ static void r110_leaked_legacy_credit_is_reclaimed_with_patience(void **state)
         assert_true(gaps[i] > gaps[i - 1] * 3 / 2);
     }
     assert_int_equal(bed_counter(&b, BT_RC_CREDITS_RECLAIMED), 4);
-    bed_legacy(&b, 0, 3); /* it lives: patience starts over */
+    bed_legacy(&b, 0, 3);  /* it lives: patience starts over */
     bed_tick(&b, 5 * SEC); /* and an idle legacy worker may be silent for ever */
     assert_false(bed_row(&b, 0).suspect);
     assert_true(bed_row(&b, 0).eligible);
@@ -167,8 +167,8 @@ static void r57_a_tag_holds_for_one_source_only(void **state)
     struct bed b;
     open_keyed(&b, false);
     uint8_t bytes[128];
-    size_t len = bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN},
-        bytes);
+    size_t len =
+        bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN}, bytes);
     bed_feedback_bytes(&b, &b.members[1], bytes, len);
     assert_int_equal(bed_malformed(&b, BT_M_TAG), 1);
     for (size_t i = 12; i < len; i++) { /* nor for any changed byte */
@@ -182,16 +182,30 @@ static void r57_a_tag_holds_for_one_source_only(void **state)
     bed_close(&b);
 }
 
-static void r57_legacy_allow_is_the_only_untagged_mode(void **state)
+static void r57_legacy_allow_spares_the_tag_of_16_bytes_only(void **state)
 {
     (void)state;
     struct bed b;
-    open_keyed(&b, true);
+    bed_defaults(&b, 2, 2);
+    bed_use_keys(&b);
+    b.config.legacy_peers = true;
+    b.config.forwarding = BT_FORWARD_TRANSPARENT;
+    bed_build(&b);
     struct bt_key wrong = {.id = 1, .bytes = {9}};
-    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN, .key = &wrong});
-    assert_false(bed_row(&b, 0).joined); /* a wrong tag stays wrong */
-    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN, .untagged = true});
-    assert_true(bed_row(&b, 0).joined);
+    struct bed_report join = {.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN, .key = &wrong};
+    bed_feedback(&b, 0, &join); /* a wrong tag stays wrong */
+    assert_true(bed_row(&b, 0).legacy);
+    join.key = NULL;
+    join.untagged = true;
+    bed_feedback(&b, 0, &join); /* who can write the long form can write a tag */
+    assert_true(bed_row(&b, 0).legacy);
+    assert_int_equal(bed_malformed(&b, BT_M_TAG), 2);
+    bed_legacy(&b, 0, 1);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK_LEGACY), 1);
+    bed_join(&b, 1, 2);
+    assert_true(bed_row(&b, 1).eligible && !bed_row(&b, 1).legacy);
+    bed_feedback(&b, 1, &(struct bed_report){.incarnation = 2, .flags = BT_FEEDBACK_LEAVE, .untagged = true});
+    assert_true(bed_row(&b, 1).eligible); /* a stranger cannot send it away by leaving the tag off */
     bed_close(&b);
 }
 
@@ -225,16 +239,16 @@ static void r54_malformed_feedback_is_counted_and_discarded(void **state)
     struct bed b;
     bed_open(&b, 1, 2);
     uint8_t good[128];
-    size_t len = bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN},
-        good);
+    size_t len =
+        bed_feedback_make(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN}, good);
     assert_int_equal(len, 40);
     struct {
         size_t len, at;
         uint8_t value;
         enum bt_mcase m;
-    } cases[] = {{0, 0, 0xcc, BT_M1},   {7, 0, 0xcc, BT_M1},   {40, 0, 0xcd, BT_M2}, {40, 1, 4, BT_M3},
-                 {40, 1, 200, BT_M3},   {40, 2, 0x00, BT_M5},  {40, 2, 0x10, BT_M5}, {40, 2, 0x26, BT_M6},
-                 {40, 3, 0x80, BT_M7},  {40, 7, 2, BT_M8},     {39, 0, 0xcc, BT_M21}, {24, 0, 0xcc, BT_M21},
+    } cases[] = {{0, 0, 0xcc, BT_M1},   {7, 0, 0xcc, BT_M1},  {40, 0, 0xcd, BT_M2},  {40, 1, 4, BT_M3},
+                 {40, 1, 200, BT_M3},   {40, 2, 0x00, BT_M5}, {40, 2, 0x10, BT_M5},  {40, 2, 0x26, BT_M6},
+                 {40, 3, 0x80, BT_M7},  {40, 7, 2, BT_M8},    {39, 0, 0xcc, BT_M21}, {24, 0, 0xcc, BT_M21},
                  {41, 0, 0xcc, BT_M25}, {17, 0, 0xcc, BT_M21}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t bytes[128];
@@ -260,7 +274,7 @@ int main(void)
         cmocka_unit_test(legacy_workers_can_grow_up_or_be_shut_out),
         cmocka_unit_test(r57_feedback_needs_a_valid_tag),
         cmocka_unit_test(r57_a_tag_holds_for_one_source_only),
-        cmocka_unit_test(r57_legacy_allow_is_the_only_untagged_mode),
+        cmocka_unit_test(r57_legacy_allow_spares_the_tag_of_16_bytes_only),
         cmocka_unit_test(r57_replays_change_nothing),
         cmocka_unit_test(r54_malformed_feedback_is_counted_and_discarded),
     };

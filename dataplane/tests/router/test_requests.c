@@ -57,8 +57,8 @@ static void r104_held_requests_leave_in_order_of_arrival(void **state)
         if (i >= 3) {
             w = (w + 1) % 3;
             served[w]++;
-            bed_feedback(&b, w, &(struct bed_report){.received = served[w], .served = served[w], .n = 1,
-                .incarnation = 1});
+            bed_feedback(&b, w,
+                         &(struct bed_report){.received = served[w], .served = served[w], .n = 1, .incarnation = 1});
         }
         assert_int_equal(take_id(&b), i);
     }
@@ -103,6 +103,26 @@ static void r105_the_fifo_is_bounded_in_time(void **state)
     bed_tick(&b, SEC / 2);
     assert_true(bed_take_drop(&b, 3));
     assert_int_equal(bed_counter(&b, BT_RC_DROP_QUEUE_TIMEOUT), 2);
+    bed_close(&b);
+}
+
+/* After a pause of the router FEEDBACK is read before timers run: credit must not wake what is too old. */
+static void r105_credit_does_not_revive_the_expired(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    bed_join_all(&b, 1);
+    bed_send(&b, 1);
+    assert_int_equal(bed_take(&b), 0);
+    bed_send(&b, 2);
+    b.now += SEC - MS;
+    bed_send(&b, 3);
+    b.now += MS;
+    bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 1, .n = 1, .incarnation = 1});
+    assert_true(bed_take_drop(&b, 2));
+    assert_int_equal(take_id(&b), 3);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_QUEUE_TIMEOUT), 1);
     bed_close(&b);
 }
 
@@ -331,15 +351,22 @@ static void latency_runs_from_arrival_to_feedback(void **state)
     bed_send(&b, 1);
     bed_send(&b, 2); /* held: its waiting counts */
     b.now += 3 * MS;
-    bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 1, .n = 1, .incarnation = 1,
-                                             .flags = BT_FEEDBACK_PAIR, .req_id = 1});
+    bed_feedback(&b, 0,
+                 &(struct bed_report){
+                     .received = 1, .served = 1, .n = 1, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 1});
     b.now += 3 * MS;
-    bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 1, .incarnation = 1,
-                                             .flags = BT_FEEDBACK_PAIR, .req_id = 2});
+    bed_feedback(&b, 0,
+                 &(struct bed_report){
+                     .received = 2, .served = 2, .n = 1, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 2});
     bed_send(&b, 3);
     b.now += MS;
-    bed_feedback(&b, 0, &(struct bed_report){.received = 3, .served = 3, .n = 1, .incarnation = 1,
-                                             .flags = BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED, .req_id = 3});
+    bed_feedback(&b, 0,
+                 &(struct bed_report){.received = 3,
+                                      .served = 3,
+                                      .n = 1,
+                                      .incarnation = 1,
+                                      .flags = BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED,
+                                      .req_id = 3});
     bed_send(&b, 4); /* never answered */
     bed_tick(&b, 10 * SEC - 1);
     assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNANSWERED), 0);
@@ -411,6 +438,7 @@ int main(void)
         cmocka_unit_test(r104_held_requests_leave_in_order_of_arrival),
         cmocka_unit_test(r105_the_fifo_is_bounded_in_number),
         cmocka_unit_test(r105_the_fifo_is_bounded_in_time),
+        cmocka_unit_test(r105_credit_does_not_revive_the_expired),
         cmocka_unit_test(r106_sticky_goes_to_the_master_without_credit),
         cmocka_unit_test(r106_sticky_without_master_gets_drop),
         cmocka_unit_test(r12_policies_not_implemented_get_drop),
