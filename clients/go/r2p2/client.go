@@ -40,7 +40,10 @@ type ClientConfig struct {
 	Local netip.Addr
 	// MaxMessage bounds requests and replies in bytes; default 1 MiB.
 	MaxMessage int
-	// MTU of the network, equal on all nodes; default 1500.
+	// MTU of the network, 576 to 1500 and equal on all nodes. 0, the default,
+	// reads it: the smallest of the routes to the targets and of the interfaces
+	// they leave by. A client outside the pod network whose own network takes
+	// more than that one sets it to the servers' MTU.
 	MTU int
 	// Profile of the device decides the timers; default Kernel.
 	Profile Profile
@@ -59,7 +62,6 @@ func (c ClientConfig) withDefaults() (ClientConfig, error) {
 	setDefault(&c.Timeout, time.Second)
 	setDefault(&c.Sockets, 1)
 	setDefault(&c.MaxMessage, 1<<20)
-	setDefault(&c.MTU, wire.MTU)
 	setDefault(&c.Profile, Kernel)
 	setDefault(&c.ResolveInterval, 2*time.Second)
 	setDefault(&c.FailAfter, 3)
@@ -71,8 +73,8 @@ func (c ClientConfig) withDefaults() (ClientConfig, error) {
 		return c, errors.New("r2p2: Timeout must be positive")
 	case c.Sockets < 1 || c.Sockets > 1024:
 		return c, errors.New("r2p2: Sockets must be 1..1024")
-	case c.MTU < 576 || c.MTU > 9216:
-		return c, errors.New("r2p2: MTU must be 576..9216")
+	case checkMTU(c.MTU) != nil:
+		return c, checkMTU(c.MTU)
 	case c.MaxMessage < 1 || c.MaxMessage > 64<<20:
 		return c, errors.New("r2p2: MaxMessage must be 1..67108864")
 	case c.ResolveInterval < 0, c.FailAfter < 0:
@@ -136,6 +138,9 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	}
 	if err := t.refresh(ctx); err != nil {
 		return nil, err
+	}
+	if cfg.MTU == 0 {
+		cfg.MTU = mtuToward(cfg.Local, t.all())
 	}
 	background, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, timers: TimersFor(cfg.Profile), targets: t, stop: stop}
@@ -239,15 +244,17 @@ func (c *Client) Go(ctx context.Context, r *Request) *Future {
 
 // Routers returns the addresses requests may go to now.
 func (c *Client) Routers() []netip.AddrPort {
-	c.targets.mu.Lock()
-	defer c.targets.mu.Unlock()
-	return append([]netip.AddrPort(nil), c.targets.list...)
+	return c.targets.all()
 }
+
+// MTU is the one in use, as configured or as read when the client was made.
+func (c *Client) MTU() int { return c.cfg.MTU }
 
 type clientStats struct {
 	started, succeeded, timedOut, dropped, incomplete, cancelled atomic.Uint64
 	noID, late, foreign, duplicate, sackSent, sackReceived       atomic.Uint64
 	resent, packets, moved, unreachable                          atomic.Uint64
+	unsent                                                       unsent
 	malformed                                                    cases
 }
 
@@ -273,5 +280,6 @@ func (c *Client) Counters() []Counter {
 		{"client_router_changes_total", "", "", s.moved.Load()},
 		{"client_unreachable_total", "", "", s.unreachable.Load()},
 	}
+	out = s.unsent.append(out)
 	return s.malformed.append(out, "client_rejected_total")
 }

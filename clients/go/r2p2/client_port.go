@@ -159,7 +159,13 @@ func (p *clientPort) packet(pair *clientPair, i int) []byte {
 
 func (p *clientPort) send(packet []byte, to netip.AddrPort) {
 	p.client.stats.packets.Add(1)
-	p.sock.write(packet, to)
+	if err := p.sock.write(packet, to); err != nil {
+		p.client.stats.unsent.add(err)
+		// The kernel keeps a note of it, which takes room from what is received.
+		if gone := p.sock.unreachable(); len(gone) > 0 {
+			go p.lost(gone) // callers may hold mu
+		}
+	}
 }
 
 // finish ends a pair, once; callers hold mu. R-43: whoever takes the pair out

@@ -89,7 +89,8 @@ type ServerConfig struct {
 	// MaxPending bounds the pairs of one worker that are being received, queued
 	// or kept for repair; default 4096. Requests beyond it get DROP (M-24).
 	MaxPending int
-	// MTU of the network, equal on all nodes; default 1500.
+	// MTU of the network, 576 to 1500 and equal on all nodes. 0, the default,
+	// reads it from the interface that has Address, and from the default route.
 	MTU int
 	// Profile of the device decides the timers; default Kernel.
 	Profile Profile
@@ -103,7 +104,6 @@ func (c ServerConfig) withDefaults() (ServerConfig, error) {
 	setDefault(&c.FeedbackPort, 9000)
 	setDefault(&c.MaxMessage, 1<<20)
 	setDefault(&c.MaxPending, 4096)
-	setDefault(&c.MTU, wire.MTU)
 	setDefault(&c.Profile, Kernel)
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -120,8 +120,8 @@ func (c ServerConfig) withDefaults() (ServerConfig, error) {
 		return c, errors.New("r2p2: QueueDepth must be 1..64")
 	case c.Handler == nil:
 		return c, errors.New("r2p2: Handler is required")
-	case c.MTU < 576 || c.MTU > 9216:
-		return c, errors.New("r2p2: MTU must be 576..9216")
+	case checkMTU(c.MTU) != nil:
+		return c, checkMTU(c.MTU)
 	case c.MaxMessage < 1 || c.MaxPending < 1:
 		return c, errors.New("r2p2: MaxMessage and MaxPending must be positive")
 	}
@@ -156,6 +156,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.MTU == 0 {
+		cfg.MTU = mtuOf(cfg.Address)
+	}
 	s := &Server{
 		cfg: cfg, incarnation: rand.Uint32() | 1, started: time.Now(), timers: TimersFor(cfg.Profile),
 		latency: ll7.NewWindow(), service: ll7.NewWindow(),
@@ -189,6 +192,9 @@ func (s *Server) Addrs() []netip.AddrPort {
 	}
 	return out
 }
+
+// MTU is the one in use, as configured or as read when the server was made.
+func (s *Server) MTU() int { return s.cfg.MTU }
 
 // Incarnation is the number that distinguishes this life of the server from
 // its previous ones.

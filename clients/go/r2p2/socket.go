@@ -40,16 +40,18 @@ func listen(local netip.AddrPort) (*socket, error) {
 // plain is an address in its shortest form, so that equal ones compare equal.
 func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// write sends one packet. Errors are not reported: to the protocol a packet
-// that did not leave is a lost one. An ICMP error about an earlier packet is
+// write sends one packet. An error is to be counted and no more: to the protocol
+// a packet that did not leave is a lost one. An ICMP error about an earlier packet is
 // handed to the next write, so one more try tells the two apart.
-func (s *socket) write(p []byte, to netip.AddrPort) {
+func (s *socket) write(p []byte, to netip.AddrPort) error {
 	if lose := s.lose.Load(); lose != nil && (*lose)(p, to) {
-		return
+		return nil
 	}
-	if _, err := s.udp.WriteToUDPAddrPort(p, to); err != nil {
-		_, _ = s.udp.WriteToUDPAddrPort(p, to)
+	_, err := s.udp.WriteToUDPAddrPort(p, to)
+	if err != nil {
+		_, err = s.udp.WriteToUDPAddrPort(p, to)
 	}
+	return err
 }
 
 // honest says whether a source address can be a peer's (M-23).

@@ -147,6 +147,13 @@ func (t *targets) stay(current netip.AddrPort) (netip.AddrPort, bool) {
 	return t.list[rand.IntN(len(t.list))], true
 }
 
+// all returns the list as it is now.
+func (t *targets) all() []netip.AddrPort {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list)
+}
+
 // another returns the one after failed in the list; failed again when it is
 // the only one.
 func (t *targets) another(failed netip.AddrPort) netip.AddrPort {

@@ -98,7 +98,9 @@ func (w *worker) close() {
 
 func (w *worker) send(packet []byte, to netip.AddrPort) {
 	w.server.stats.packets.Add(1)
-	w.sock.write(packet, to)
+	if err := w.sock.write(packet, to); err != nil {
+		w.server.stats.unsent.add(err)
+	}
 }
 
 func (w *worker) backlog() int {

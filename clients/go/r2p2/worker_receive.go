@@ -223,6 +223,7 @@ type serverStats struct {
 	requests, replies, failed, collected                                 atomic.Uint64
 	dropMalformed, dropPolicy, dropAdmit, dropTable, dropApp             atomic.Uint64
 	duplicate, feedback, reqrdy, sackSent, sackReceived, resent, packets atomic.Uint64
+	unsent                                                               unsent
 	rejected                                                             cases
 }
 
@@ -248,5 +249,6 @@ func (s *Server) Counters() []Counter {
 		{"server_packets_resent_total", "", "", t.resent.Load()},
 		{"server_packets_sent_total", "", "", t.packets.Load()},
 	}
+	out = t.unsent.append(out)
 	return t.rejected.append(out, "server_rejected_total")
 }

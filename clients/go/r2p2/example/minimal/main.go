@@ -56,6 +56,8 @@ func main() {
 
 var errUsage = errors.New("usage")
 
+const mtuUsage = "IP MTU of the network, 576..1500; 0 reads it from the interface"
+
 func parse(f *flag.FlagSet, args []string) error {
 	err := f.Parse(args)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -70,6 +72,7 @@ func serve(ctx context.Context, args []string, _ io.Writer) error {
 	address := f.String("address", os.Getenv("POD_IP"), "own IP address")
 	port := f.Int("port", 8000, "UDP port of the first worker")
 	workers := f.Int("workers", 1, "workers, one UDP port each")
+	mtu := f.Int("mtu", 0, mtuUsage)
 	socket := f.String("ctl", cmp.Or(os.Getenv("BOBTAIL_CTL"), ctl.DefaultSocket), "control socket; empty for none")
 	keys := f.String("key-dir", "", "directory of the service's keys (default $BOBTAIL_KEY_DIR or "+ctl.DefaultKeyDir+")")
 	cache := f.String("config-cache", "", "file that keeps the last good configuration (default $BOBTAIL_CONFIG_CACHE)")
@@ -82,7 +85,7 @@ func serve(ctx context.Context, args []string, _ io.Writer) error {
 		return fmt.Errorf("%w: --address: must be an IP address; got %q", errUsage, *address)
 	}
 	s, err := r2p2.NewServer(r2p2.ServerConfig{
-		Address: ip, FirstPort: *port, Workers: *workers, Handler: r2p2.HandlerFunc(answer),
+		Address: ip, FirstPort: *port, Workers: *workers, MTU: *mtu, Handler: r2p2.HandlerFunc(answer),
 	})
 	if err != nil {
 		return err
@@ -96,7 +99,7 @@ func serve(ctx context.Context, args []string, _ io.Writer) error {
 		}
 		defer l.Close()
 	}
-	slog.Info("serving", "workers", s.Addrs())
+	slog.Info("serving", "workers", s.Addrs(), "mtu", s.MTU())
 	<-ctx.Done()
 	end, cancel := context.WithTimeout(context.Background(), *drain)
 	defer cancel()
@@ -107,13 +110,14 @@ func ask(ctx context.Context, args []string, out io.Writer) error {
 	f := flag.NewFlagSet("minimal call", flag.ContinueOnError)
 	target := f.String("target", "", "routers, by name or address, separated by commas")
 	timeout := f.Duration("timeout", time.Second, "for the whole reply")
+	mtu := f.Int("mtu", 0, mtuUsage)
 	if err := parse(f, args); err != nil {
 		return err
 	}
 	if *target == "" {
 		return fmt.Errorf("%w: --target: is required", errUsage)
 	}
-	c, err := r2p2.Dial(ctx, r2p2.ClientConfig{Targets: strings.Split(*target, ","), Timeout: *timeout})
+	c, err := r2p2.Dial(ctx, r2p2.ClientConfig{Targets: strings.Split(*target, ","), Timeout: *timeout, MTU: *mtu})
 	if err != nil {
 		return err
 	}
