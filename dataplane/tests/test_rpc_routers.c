@@ -336,6 +336,34 @@ static void r112_routers_of_one_host_keep_their_own_counters(void **state)
     lab_end(&lab);
 }
 
+// Not even when the one takes the other's place and the other returns: it knows
+// this incarnation, so its counters must go on where they were (M-22).
+static void r112_a_router_that_returns_finds_its_own_counters(void **state)
+{
+    (void)state;
+    start();
+    struct bt_addr newcomer = router_a;
+    newcomer.port = 8001;
+    struct bt_server_router r[2] = {router_at(&router_a), router_at(&newcomer)};
+    r[1].feedback.port = 9001;
+    set_routers(1, &router_a, &router_a);
+    for (uint16_t i = 0; i < 5; i++)
+        forwarded(&router_a, i, NULL);
+    bt_txq_init(&txq);
+    assert_int_equal(bt_server_set_routers(lab.server, lab.now, &r[1], 1, &txq), 0);
+    assert_int_equal(bt_server_set_routers(lab.server, lab.now, r, 2, &txq), 0);
+    lab_transmit(&lab, &txq);
+    forwarded(&router_a, 9, NULL);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.router.request.port, 8000);
+    assert_int_equal(st.received, 6);
+    assert_true(bt_server_router_state(lab.server, 1, &st));
+    assert_int_equal(st.router.request.port, 8001);
+    assert_int_equal(st.received, 0);
+    lab_end(&lab);
+}
+
 static void r114_a_removed_router_gets_its_last_feedback_and_no_more(void **state)
 {
     (void)state;
@@ -458,6 +486,7 @@ int main(void)
         cmocka_unit_test(r57_feedback_is_tagged_with_the_first_live_key),
         cmocka_unit_test(r112_a_router_configured_late_keeps_its_counters),
         cmocka_unit_test(r112_routers_of_one_host_keep_their_own_counters),
+        cmocka_unit_test(r112_a_router_that_returns_finds_its_own_counters),
         cmocka_unit_test(r114_a_removed_router_gets_its_last_feedback_and_no_more),
         cmocka_unit_test(r42_legacy_router_gets_16_byte_feedback),
         cmocka_unit_test(r12_replicated_policies_are_dropped),

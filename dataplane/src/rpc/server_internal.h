@@ -59,6 +59,7 @@ struct bt_router_slot {
     uint32_t incarnation; // cfg.incarnation, moved on when a slot changes owner
     uint8_t used;
     uint8_t join_left; // FEEDBACK messages that still say JOIN
+    uint8_t tag_only;  // never configured: its ports are a guess
 };
 
 struct bt_server {

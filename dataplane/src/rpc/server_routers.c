@@ -42,8 +42,9 @@ static struct bt_router_slot *slot_with_address(struct bt_server *s, const struc
         if (r->st.router.request.port == src->port || r->st.router.feedback.port == src->port)
             return r;
         // Known by its tag under another of its ports, before it was configured:
-        // a second slot would tell it counters that go backwards (M-22).
-        if (!r->st.configured)
+        // a second slot would tell it counters that go backwards (M-22). So
+        // would its own slot, were it given to another router of its host.
+        if (r->tag_only)
             same_host = r;
     }
     return same_host;
@@ -130,7 +131,10 @@ static uint8_t forwarder(struct bt_server *s, const struct bt_arrival *a, enum b
     struct bt_server_router router = {.request = pkt->src, .feedback = pkt->src};
     router.feedback.port = s->cfg.feedback_port;
     r = new_slot(s, &router);
-    return r ? (uint8_t)(r - s->router) : BT_NO_ROUTER;
+    if (!r)
+        return BT_NO_ROUTER;
+    r->tag_only = 1;
+    return (uint8_t)(r - s->router);
 }
 
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why)
@@ -264,6 +268,7 @@ static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *r
                 continue;
             name_slot(&s->router[k], &routers[i]);
             s->router[k].st.configured = true;
+            s->router[k].tag_only = 0;
             known |= 1u << i;
         }
     }
@@ -288,6 +293,7 @@ int bt_server_set_routers(struct bt_server *s, uint64_t now_ns, const struct bt_
             return BT_RPC_BAD_ARGUMENT; // cannot be: at most 16 of 40 are configured, and heard ones expire
         name_slot(r, &routers[i]);
         r->st.configured = true;
+        r->tag_only = 0;
         r->join_left = JOIN_REPEATS;
         send_feedback(s, r, 0, NULL, txq);
     }
