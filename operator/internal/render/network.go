@@ -51,7 +51,8 @@ func headless(in Input, name, component, port string, number int32) *corev1.Serv
 // router, the others come straight from the client, who may be in any pod.
 func serverPolicy(in Input) *networkingv1.NetworkPolicy {
 	workers := networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolUDP), Port: ptr(intstr.FromInt32(WorkerPort))}
-	if n := in.Service.Spec.WorkersPerReplica; n > 1 {
+	// Pods of an earlier specification serve until they are gone.
+	if n := max(in.Service.Spec.WorkersPerReplica, in.LiveWorkers); n > 1 {
 		workers.EndPort = ptr(WorkerPort + n - 1)
 	}
 	return policy(in, ServerName(in.Service), v1alpha1.ComponentServer,

@@ -176,3 +176,18 @@ func TestOperatorLabels(t *testing.T) {
 		t.Errorf("labels %v: the chart must change with them", OperatorLabels)
 	}
 }
+
+// During a rollout to fewer workers, the pods that have more of them still
+// serve.
+func TestPolicyCoversLivingWorkers(t *testing.T) {
+	in := load(t, "testdata/minimal.in.yaml")
+	in.LiveWorkers = 8
+	client := endpoint{name: "client", namespace: "elsewhere"}
+	server := endpoint{"server", in.Service.Namespace, Selector(in.Service.Name, v1alpha1.ComponentServer)}
+	for port, want := range map[int32]bool{8000: true, 8007: true, 8008: false} {
+		f := flow{client, server, corev1.ProtocolUDP, port, want}
+		if got := allows(t, []*networkingv1.NetworkPolicy{serverPolicy(in)}, f); got != want {
+			t.Errorf("port %d: let through %v, want %v", port, got, want)
+		}
+	}
+}

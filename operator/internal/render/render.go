@@ -32,6 +32,10 @@ type Input struct {
 	// OperatorNamespace is where the operator runs; only its pods may read
 	// the sidecars.
 	OperatorNamespace string
+
+	// LiveWorkers is the number of workers of the pod that has the most of
+	// them. During a rollout it may be above what the specification asks for.
+	LiveWorkers int32
 }
 
 // Ports and paths shared by everything in a pod.
