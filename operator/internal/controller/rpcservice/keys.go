@@ -13,6 +13,13 @@
 //	Switching    1 2      2 1                          2
 //	Retiring     1 2      2                            2
 //	(none)       2        2                            2
+//
+// A Secret that somebody has deleted cannot be made again: its keys are known
+// to the running pods alone. They go on with them until a new key, under a new
+// number, has had the time to reach every pod:
+//
+//	Replacing    2        1                            1
+//	(none)       2        2                            2
 package rpcservice
 
 import (
@@ -37,6 +44,7 @@ const (
 	stageOverlapping  = "Overlapping"
 	stageSwitching    = "Switching"
 	stageRetiring     = "Retiring"
+	stageReplacing    = "Replacing"
 )
 
 const (
@@ -108,7 +116,10 @@ func (k keyring) pair() (older, newer int) {
 // signs first.
 func (k keyring) named() []int {
 	ids := k.ids()
-	if len(ids) < 2 {
+	switch {
+	case len(ids) == 1 && k.stage == stageReplacing:
+		return []int{predecessor(ids[0])}
+	case len(ids) < 2:
 		return ids
 	}
 	older, newer := k.pair()
@@ -136,6 +147,10 @@ func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey 
 	case len(ids) == 0:
 		next.keys[1] = newKey()
 		next.stage, next.since, next.token = stageNone, now, token
+	case len(ids) == 1 && k.stage == stageReplacing:
+		if waited(distribution) {
+			next.stage, next.since = stageNone, now
+		}
 	case len(ids) == 1 && (token != k.token || waited(keyLife)):
 		next.keys[successor(ids[0])] = newKey()
 		next.stage, next.since, next.token = stageDistributing, now, token
@@ -149,6 +164,18 @@ func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey 
 		next.stage, next.since = following[k.stage], now
 	}
 	return next
+}
+
+// replaceLost makes a keyring for peers that run with keys of these numbers,
+// whose values are lost.
+func replaceLost(running []int, now time.Time, token string, newKey func() []byte) keyring {
+	newest := running[0]
+	for _, id := range running {
+		if id == successor(newest) {
+			newest = id
+		}
+	}
+	return keyring{keys: map[int][]byte{successor(newest): newKey()}, stage: stageReplacing, since: now, token: token}
 }
 
 // following are the stages of a rotation in their order. Two keys without a
@@ -178,6 +205,14 @@ func successor(id int) int {
 		return 1
 	}
 	return id + 1
+}
+
+// predecessor is the number of the key before.
+func predecessor(id int) int {
+	if id == 1 {
+		return maxKeyID
+	}
+	return id - 1
 }
 
 func (k keyring) equal(o keyring) bool {

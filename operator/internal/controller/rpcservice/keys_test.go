@@ -146,3 +146,32 @@ func TestKeyAnnotationsStayOnTheSecret(t *testing.T) {
 		t.Errorf("annotations %v", annotations)
 	}
 }
+
+// peers whose keys are lost to the operator go on with what they have. A
+// new key never takes a number that a running peer knows, is named only after
+// every pod has had the time to get it, and is rotated like any other then.
+func TestLostKeysAreReplaced(t *testing.T) {
+	for _, c := range []struct {
+		running []int
+		id      int
+		named   int
+	}{
+		{[]int{1}, 2, 1}, {[]int{255}, 1, 255}, {[]int{7, 8}, 9, 8}, {[]int{8, 7}, 9, 8}, {[]int{255, 1}, 2, 1}, {[]int{1, 255}, 2, 1},
+	} {
+		k := roundTrip(t, replaceLost(c.running, start, "today", newKey))
+		if !slices.Equal(k.ids(), []int{c.id}) || !slices.Equal(k.named(), []int{c.named}) {
+			t.Errorf("running %v: keys %v, named %v", c.running, k.ids(), k.named())
+		}
+		k = k.advance(start.Add(distribution-time.Second), "today", true, newKey)
+		if !slices.Equal(k.named(), []int{c.named}) {
+			t.Errorf("running %v: named %v before it was distributed", c.running, k.named())
+		}
+		k = roundTrip(t, k.advance(start.Add(distribution), "today", false, newKey))
+		if !slices.Equal(k.ids(), []int{c.id}) || !slices.Equal(k.named(), []int{c.id}) || k.stage != stageNone {
+			t.Errorf("running %v: in the end keys %v, named %v, stage %q", c.running, k.ids(), k.named(), k.stage)
+		}
+		if k = k.advance(start.Add(distribution), "again", true, newKey); len(k.ids()) != 2 {
+			t.Errorf("running %v: not rotated afterwards: %v", c.running, k.ids())
+		}
+	}
+}
