@@ -96,6 +96,10 @@ const (
 	// asks for.
 	ReasonRoutersNotReady = "RoutersNotReady"
 
+	// ReasonRollingOut: enough workers and routers are ready, but not all of
+	// them are of the present specification; the message says why.
+	ReasonRollingOut = "RollingOut"
+
 	// ReasonScaledToZero: the specification asks for no server at all.
 	ReasonScaledToZero = "ScaledToZero"
 

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
@@ -59,7 +61,32 @@ func operator(t *testing.T) {
 			}
 		}()
 		operatorStarted = true
+		go completeRollouts()
 	})
+}
+
+// stuckImage is an image whose pods never start.
+const stuckImage = "stuck"
+
+// completeRollouts does what the Deployment controller does once pods are ready.
+func completeRollouts() {
+	for operatorContext.Err() == nil {
+		list := &appsv1.DeploymentList{}
+		_ = direct.List(operatorContext, list)
+		for i := range list.Items {
+			d := &list.Items[i]
+			if d.Status.ObservedGeneration == d.Generation {
+				continue
+			}
+			before := d.DeepCopy()
+			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: *d.Spec.Replicas, UpdatedReplicas: *d.Spec.Replicas}
+			if d.Spec.Template.Spec.Containers[0].Image == stuckImage {
+				d.Status.Replicas, d.Status.UpdatedReplicas = *d.Spec.Replicas+1, 1
+			}
+			_ = direct.Status().Patch(operatorContext, d, client.MergeFrom(before))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // install makes what the chart makes for the operator.

@@ -67,6 +67,13 @@ func (a *applied) apply(ctx context.Context, o render.Object, cached bool) error
 	return nil
 }
 
+// written is the version of an object as it was last written.
+func (a *applied) written(o render.Object) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.records[identity(o)].version
+}
+
 // stands says that the object is known to be as it should.
 func (a *applied) stands(ctx context.Context, o render.Object, hash [sha256.Size]byte) bool {
 	a.mu.Lock()

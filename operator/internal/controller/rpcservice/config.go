@@ -45,6 +45,14 @@ func readLive(cm *corev1.ConfigMap) liveConfig {
 	return l
 }
 
+// keyIDs are the keys the configuration names.
+func (l liveConfig) keyIDs() []int {
+	if l.doc == nil {
+		return nil
+	}
+	return l.doc.KeyIDs
+}
+
 // decideConfig makes the document that should be running. When the
 // specification was not accepted, the one that is running is brought up to
 // date with the pods: what serves must keep up with its members even while its

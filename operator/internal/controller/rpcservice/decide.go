@@ -132,6 +132,8 @@ func decideReady(s *snapshot, accepted, programmed verdict) verdict {
 		return verdict{reason: v1alpha1.ReasonWorkersNotReady, message: because(serving, s.serverDeployment, s.servers)}
 	case render.HasRouter(s.service) && countReady(s.routers) < int(s.service.Spec.Router.Replicas):
 		return verdict{reason: v1alpha1.ReasonRoutersNotReady, message: because(serving, s.routerDeployment, s.routers)}
+	case s.rollingOut != "":
+		return verdict{reason: v1alpha1.ReasonRollingOut, message: serving + "; " + s.rollingOut}
 	case !programmed.ok:
 		return verdict{reason: v1alpha1.ReasonNotProgrammed, message: serving + "; " + programmed.message}
 	}

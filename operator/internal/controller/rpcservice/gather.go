@@ -55,6 +55,10 @@ type snapshot struct {
 	keys, tls *corev1.Secret
 
 	authority *pki.Authority
+
+	// rollingOut says which Deployment does not run the present specification
+	// yet, and why; it is known once the Deployments have been written.
+	rollingOut string
 }
 
 // answer is what a sidecar said, or why it said nothing.

@@ -77,6 +77,17 @@ func choosePeers(servers, routers []*corev1.Pod, keyIDs []int) render.Peers {
 	return peers
 }
 
+// mostWorkers is the number of workers of the pod that has the most of them.
+func mostWorkers(pods []*corev1.Pod) int32 {
+	most := 0
+	for _, p := range pods {
+		if !finished(p) {
+			most = max(most, render.Workers(p))
+		}
+	}
+	return int32(most) // 64 at most
+}
+
 // hasAllWorkers says whether a router has heard from every worker of a pod.
 func hasAllWorkers(router *dataplane.State, p *corev1.Pod) bool {
 	joined := map[int]bool{}

@@ -78,8 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, nil
 	}
 	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace}
-	wanted := render.Objects(in)
-	s, err := r.gather(ctx, service, append(wanted, render.ConfigMap(in, nil, "")))
+	s, err := r.gather(ctx, service, append(render.Objects(in), render.ConfigMap(in, nil, "")))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -92,20 +91,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 			result.RequeueAfter = interval(s, out)
 		}
 	}()
-	return ctrl.Result{}, r.act(ctx, s, in, wanted, &out)
+	return ctrl.Result{}, r.act(ctx, s, in, &out)
 }
 
 // act writes what should be there and fills in the outcome.
-func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, wanted []render.Object, out *outcome) error {
+func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, out *outcome) error {
 	a := attempt{out: out}
+	var keys keyring
+	secrets := false
 	if out.accepted.ok || s.configMap != nil && !s.secretTaken {
-		r.writeInner(ctx, s, in, &a)
+		keys, secrets = r.writeSecrets(ctx, s, in, &a)
 	}
+	if secrets {
+		// A document that breaks a bound is known before anything is changed.
+		_, err := decideConfig(s, out.accepted.ok, keys.named())
+		a.note(err)
+	}
+	in.LiveWorkers = mostWorkers(s.servers)
+	wanted := render.Objects(in)
 	for _, o := range wanted {
 		if !out.accepted.ok || !a.note(r.applied.apply(ctx, o, true)) {
 			break
 		}
 	}
+	if secrets {
+		r.writeConfig(ctx, s, in, keys.named(), &a)
+	}
+	s.rollingOut = r.rollingOut(s, wanted)
 	out.programmed = decideProgrammed(s, out.desired)
 	if !out.accepted.ok {
 		out.programmed = verdict{reason: v1alpha1.ReasonNotAccepted, message: "the last accepted configuration keeps serving"}
@@ -115,15 +127,19 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, want
 	return a.failed
 }
 
-// writeInner writes keys, certificate and configuration, in the order in which
-// pods need them. They are kept current even while the specification is not
-// accepted: what serves must go on serving.
-func (r *Reconciler) writeInner(ctx context.Context, s *snapshot, in render.Input, a *attempt) {
+// writeSecrets writes keys and certificate, which pods need first, and says
+// whether they are there. They are kept current even while the specification is
+// not accepted: what serves must go on serving.
+func (r *Reconciler) writeSecrets(ctx context.Context, s *snapshot, in render.Input, a *attempt) (keyring, bool) {
 	keys, err := r.applyKeys(ctx, s, in, a.out.accepted.ok)
-	if !a.note(err) || !a.note(r.applyCertificate(ctx, s, in)) {
-		return
-	}
-	a.out.desired, err = decideConfig(s, a.out.accepted.ok, keys.named())
+	return keys, a.note(err) && a.note(r.applyCertificate(ctx, s, in))
+}
+
+// writeConfig comes last: only when the API server has taken every object of a
+// specification may routers and servers hear of it.
+func (r *Reconciler) writeConfig(ctx context.Context, s *snapshot, in render.Input, keyIDs []int, a *attempt) {
+	var err error
+	a.out.desired, err = decideConfig(s, a.out.accepted.ok, keyIDs)
 	if a.note(err) && a.out.desired.hash != "" {
 		a.note(r.applyConfig(ctx, in, a.out.desired))
 	}
@@ -176,7 +192,11 @@ func (r *Reconciler) applyKeys(ctx context.Context, s *snapshot, in render.Input
 	if !rotate && len(have.keys) > 0 {
 		return have, nil
 	}
-	next := have.advance(s.now, s.service.Annotations[v1alpha1.AnnotationRotateKeys], acknowledgedExactly(s, have.named()), newKey)
+	token := s.service.Annotations[v1alpha1.AnnotationRotateKeys]
+	next := have.advance(s.now, token, acknowledgedExactly(s, have.named()), newKey)
+	if running := readLive(s.configMap).keyIDs(); len(have.keys) == 0 && len(running) > 0 {
+		next = replaceLost(running, s.now, token, newKey)
+	}
 	if next.equal(have) {
 		return have, nil
 	}

@@ -327,3 +327,62 @@ func TestReconcileLeavesForeignSecrets(t *testing.T) {
 		}
 	}
 }
+
+// Running pods hold the keys of a deleted Secret. A new value under an old
+// number would part pods that start from pods that run, for good.
+func TestReconcileNeverReusesAKeyNumber(t *testing.T) {
+	b := newBench(t)
+	b.must(2)
+	first := b.secret("echo-keys")
+	if err := b.Client.Delete(context.Background(), first); err != nil {
+		t.Fatal(err)
+	}
+	b.must(2)
+	data := b.secret("echo-keys").Data
+	if _, reused := data["1"]; reused || len(data["2"]) != 32 {
+		t.Errorf("%d keys, number 1 reused: %v", len(data), reused)
+	}
+	if ids := b.keyIDs(); len(ids) != 1 || ids[0] != 1 {
+		t.Errorf("named %v before the new key can have reached anybody", ids)
+	}
+	b.now = b.now.Add(distribution)
+	b.must(2)
+	if ids := b.keyIDs(); len(ids) != 1 || ids[0] != 2 {
+		t.Errorf("named %v afterwards", ids)
+	}
+}
+
+// While the API server refuses an object of a specification, routers and
+// servers must not hear of the rest of it.
+func TestReconcileKeepsARefusedSpecificationFromTheDataplane(t *testing.T) {
+	b := newBench(t)
+	b.must(2)
+	s := &v1alpha1.RpcService{}
+	if err := b.Client.Get(context.Background(), key, s); err != nil {
+		t.Fatal(err)
+	}
+	s.Generation, s.Spec.Router.WorkerQueueDepth = s.Generation+1, 9
+	if err := b.Client.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(resync) // whatever has been written is written again
+	b.refuse = apierrors.NewForbidden(corev1.Resource("deployments"), "echo-server", errors.New("exceeded quota"))
+	b.must(2)
+	if n := b.depth(); n != 3 {
+		t.Errorf("workerQueueDepth is %d although the specification was refused", n)
+	}
+	b.refuse = nil
+	b.must(2)
+	if n := b.depth(); n != 9 {
+		t.Errorf("workerQueueDepth is %d after the refusal", n)
+	}
+}
+
+func (b *bench) depth() int {
+	b.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if err := b.Live.Get(context.Background(), types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}, cm); err != nil {
+		b.t.Fatal(err)
+	}
+	return readLive(cm).doc.Service.WorkerQueueDepth
+}
