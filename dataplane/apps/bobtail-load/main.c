@@ -128,6 +128,7 @@ int main(int argc, char **argv)
     bt_ctl_stop(app.ctl);
     load_resolver_stop(&app.resolver);
     load_report_final(&app);
+    bt_stop_install(NULL); // a late signal must not wake what is closed
     app.io->ops->close(app.io);
     if (app.slices_file != NULL) {
         fclose(app.slices_file);

@@ -2,6 +2,7 @@
 // bobtail-serve: from the command line to the I/O loop and back.
 #include "serve_app.h"
 
+#include "io/mtu.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
@@ -39,8 +40,10 @@ static bool open_network(struct serve_app *app)
     app->io = bt_udp_open(&udp, why, sizeof why);
     if (app->io == NULL) {
         bt_log_error("%s", why);
+        return false;
     }
-    return app->io != NULL;
+    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : bt_mtu_of(&app->opt.first);
+    return true;
 }
 
 static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uint32_t incarnation)
@@ -50,7 +53,7 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
     return (struct bt_server_cfg){
         .local = local,
         .local_index = (uint16_t)i,
-        .mtu = 1500,
+        .mtu = app->mtu,
         .n = (uint16_t)app->opt.queue_depth,
         .feedback_port = (uint16_t)app->opt.feedback_port,
         .max_pending = SERVE_PENDING,
@@ -156,11 +159,12 @@ int main(int argc, char **argv)
     if (!serve_workers_start(&app) || !start_control(&app, incarnation)) {
         return 1;
     }
-    bt_log_info("version %s, %u workers from %s, service time %s", BOBTAIL_VERSION, app.opt.workers,
-                bt_addr_format(&app.opt.first, text), app.opt.service_time);
+    bt_log_info("version %s, %u workers from %s, service time %s, MTU %u%s", BOBTAIL_VERSION, app.opt.workers,
+                bt_addr_format(&app.opt.first, text), app.opt.service_time, app.mtu, app.opt.mtu == 0 ? " (auto)" : "");
     serve_loop(&app);
     stop_control(&app);
     serve_workers_stop(&app);
+    bt_stop_install(NULL); // a late signal must not wake what is closed
     app.io->ops->close(app.io);
     free(app.iov);
     free(app.reply);

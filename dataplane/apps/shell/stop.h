@@ -5,7 +5,8 @@
 
 #include "io/io.h"
 
-// Installs the handlers; they wake `io`. Also ignores SIGPIPE.
+// Installs the handlers; they wake `io`, if not NULL: call it again with NULL before `io` is closed.
+// Also ignores SIGPIPE.
 void bt_stop_install(struct bt_io *io);
 
 // How many such signals came so far. Any thread.

@@ -9,9 +9,11 @@
 #include "shell/pool.h"
 #include "shell/spsc.h"
 #include "shell/start.h"
+#include "shell/stop.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -228,6 +230,28 @@ static void incarnations_grow(void **state)
     assert_true((int32_t)(b - a) > 0);
 }
 
+static unsigned wakes;
+
+static void count_wake(struct bt_io *io)
+{
+    (void)io;
+    wakes++;
+}
+
+static void a_signal_wakes_the_loop_but_not_a_closed_one(void **state)
+{
+    static const struct bt_io_ops ops = {.wake = count_wake};
+    struct bt_io io = {.ops = &ops};
+    (void)state;
+    bt_stop_install(&io);
+    raise(SIGTERM);
+    assert_int_equal(wakes, 1);
+    bt_stop_install(NULL); // as every program does before it closes its io
+    raise(SIGINT);
+    assert_int_equal(wakes, 1);
+    assert_int_equal(bt_stop_count(), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +262,7 @@ int main(void)
         cmocka_unit_test(every_letter_is_answered_once_or_refused),
         cmocka_unit_test(buffers_are_lent_and_taken_back),
         cmocka_unit_test(incarnations_grow),
+        cmocka_unit_test(a_signal_wakes_the_loop_but_not_a_closed_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
