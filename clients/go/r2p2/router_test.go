@@ -135,6 +135,19 @@ func TestJoinAndPeriodic(t *testing.T) {
 	})
 }
 
+// a router that knew the last life believes the next.
+func TestEveryLifeHasALaterIncarnation(t *testing.T) {
+	last := newServer(t, ServerConfig{}).Incarnation()
+	for range 8 {
+		time.Sleep(70 * time.Millisecond)
+		next := newServer(t, ServerConfig{}).Incarnation()
+		if int32(next-last) <= 0 {
+			t.Fatalf("incarnation %#x came before %#x", last, next)
+		}
+		last = next
+	}
+}
+
 // the reply goes to the client the router named, FEEDBACK
 // follows it and pays exactly one served for each received, DROP included.
 func TestEveryRequestIsPaidOnce(t *testing.T) {
