@@ -2,6 +2,7 @@
 // Sockets, the router each of them uses, and what becomes of every request.
 #include "load_app.h"
 
+#include "io/mtu.h"
 #include "shell/log.h"
 #include "shell/start.h"
 
@@ -246,9 +247,29 @@ static bool open_ports(struct load_app *app)
     return app->io != NULL;
 }
 
+// All routers are asked for: the sockets move between them. Those that come later are taken to be on
+// the same network.
+static void choose_mtu(struct load_app *app)
+{
+    struct bt_addr local = app->io->ops->local(app->io, 0);
+    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : BT_MTU_MAX;
+    for (unsigned i = 0; app->opt.mtu == 0 && i < app->list.n; i++) {
+        uint16_t one = bt_mtu_toward(&local, &app->list.addr[i]);
+        app->mtu = one < app->mtu ? one : app->mtu;
+    }
+    bt_log_info("MTU %u%s", app->mtu, app->opt.mtu == 0 ? " (auto)" : "");
+}
+
+uint64_t load_connections_too_long(const struct load_app *app)
+{
+    const struct bt_counter_desc *descs;
+    unsigned n;
+    return app->io->ops->counters(app->io, &descs, &n)[BT_UDP_TX_TOO_LONG];
+}
+
 static bool make_clients(struct load_app *app)
 {
-    struct bt_client_cfg cfg = {.mtu = 1500,
+    struct bt_client_cfg cfg = {.mtu = app->mtu,
                                 .max_pending = app->opt.pending,
                                 .max_assemblies = 256,
                                 .max_message = app->opt.max_message,
@@ -285,7 +306,11 @@ static bool make_clients(struct load_app *app)
 
 bool load_connections_open(struct load_app *app)
 {
-    if (!open_ports(app) || !make_clients(app)) {
+    if (!open_ports(app)) {
+        return false;
+    }
+    choose_mtu(app);
+    if (!make_clients(app)) {
         return false;
     }
     for (uint32_t i = 0; i < app->n_records; i++) {

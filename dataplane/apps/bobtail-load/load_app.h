@@ -28,6 +28,7 @@ struct load_options {
     double rate;
     uint64_t duration_ns, warmup_ns, timeout_ns, resolve_interval_ns, resolve_patience_ns, progress_ns;
     uint32_t request_bytes, connections, port_base, pending, max_message;
+    uint32_t mtu; // 0: auto
     int arrivals, output, policy, log;
     bool verify, legacy;
     uint64_t seed;
@@ -97,6 +98,7 @@ struct load_app {
     struct bt_pool_mapped pool;
     struct bt_io *io;
     struct bt_txq txq;
+    uint16_t mtu; // in use
     struct load_connection conn[LOAD_CONNECTIONS_MAX];
     unsigned next_conn;
     void *client_mem;
@@ -136,6 +138,9 @@ bool load_connections_open(struct load_app *app);
 void load_connections_update(struct load_app *app); // after a new list
 void load_connections_unreachable(struct load_app *app, const struct bt_io_event *ev);
 void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns);
+
+// Packets that never left because the network takes less than the MTU in use.
+uint64_t load_connections_too_long(const struct load_app *app);
 
 // loop.c
 void load_loop(struct load_app *app);

@@ -2,6 +2,7 @@
 // The option table of bobtail-load.
 #include "load_app.h"
 
+#include "io/mtu.h"
 #include "shell/start.h"
 
 #include <string.h>
@@ -27,6 +28,8 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"connections", BT_CLI_U32, &o->connections, 1, LOAD_CONNECTIONS_MAX, "SOCKETS", "sockets to spread over"},
         {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address; an IPv6 one, such as ::, for IPv6 targets"},
         {"port-base", BT_CLI_U32, &o->port_base, 1024, 65000, NULL, "own ports come from the 4096 ports from here on"},
+        {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
+         "IP MTU, the same on all nodes; auto reads it"},
         {.kind = BT_CLI_HEADING, .help = "Load"},
         {"rate", BT_CLI_DOUBLE, &o->rate, 0.01, 1e8, "RPS", "requests per second offered"},
         {"duration", BT_CLI_DURATION, &o->duration_ns, 1e8, 86400e9, NULL, "measured time"},

@@ -137,6 +137,8 @@ static void print_json(const struct load_app *app)
     bt_json_out_u64(&o, "routerMoves", app->moves);
     bt_json_out_u64(&o, "resolveFailures", app->resolver.failures); // its thread has ended
     bt_json_out_u64(&o, "corrupt", app->corrupt);
+    bt_json_out_u64(&o, "mtu", app->mtu);
+    bt_json_out_u64(&o, "packetsTooLong", load_connections_too_long(app));
     bt_json_out_u64(&o, "seed", app->opt.seed);
     bt_json_out_open(&o, "errorCodes", '{');
     for (unsigned i = 0; i < 16; i++) {
@@ -175,6 +177,10 @@ static void print_table(const struct load_app *app)
     printf("moves to another router: %" PRIu64 "; seed %" PRIu64 "\n", app->moves, app->opt.seed);
     if (app->resolver.failures != 0) {
         printf("failed look-ups of %s: %u; the last list stayed in use\n", app->opt.target, app->resolver.failures);
+    }
+    if (load_connections_too_long(app) != 0) {
+        printf("packets the network does not take: %" PRIu64 " of up to %u bytes; lower --mtu\n",
+               load_connections_too_long(app), app->mtu);
     }
     if (app->corrupt != 0) {
         printf("corrupt replies: %" PRIu64 "\n", app->corrupt);

@@ -75,6 +75,7 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
         .request_timeout_ns = (uint64_t)s->request_timeout_ms * MS,
         .hold_back_packets = (uint32_t)s->hold_back_packets,
         .hold_back_ns = (uint64_t)s->hold_back_us * 1000,
+        .max_payload = app->datagram,
         .members = app->members,
         .members_n = expand_members(app, c),
         .keys = keys,

@@ -2,9 +2,11 @@
 // bobtail-router: from the command line to the packet loop and back.
 #include "router_app.h"
 
+#include "io/mtu.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
+#include "wire/r2p2.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -38,8 +40,11 @@ static bool open_network(struct router_app *app, const struct bt_addr local[2])
     app->io = bt_udp_open(&udp, why, sizeof why);
     if (app->io == NULL) {
         bt_log_error("%s", why);
+        return false;
     }
-    return app->io != NULL;
+    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : bt_mtu_of(&local[0]);
+    app->datagram = bt_r2p2_datagram_max(app->mtu, bt_addr_is_v4(&local[0]));
+    return true;
 }
 
 static bool make_router(struct router_app *app, const struct bt_addr local[2])
@@ -104,12 +109,13 @@ int main(int argc, char **argv)
     if (!start_control(&app)) {
         return 1;
     }
-    bt_log_info("version %s, requests on %s, FEEDBACK on port %u", BOBTAIL_VERSION, bt_addr_format(&local[0], text),
-                local[1].port);
+    bt_log_info("version %s, requests on %s, FEEDBACK on port %u, MTU %u%s", BOBTAIL_VERSION,
+                bt_addr_format(&local[0], text), local[1].port, app.mtu, app.opt.mtu == 0 ? " (auto)" : "");
     router_loop(&app);
     bt_mailbox_close(&app.mailbox);
     bt_ctl_stop(app.ctl);
     bt_router_discard_held(app.router);
+    bt_stop_install(NULL); // a late signal must not wake what is closed
     app.io->ops->close(app.io);
     bt_pool_mapped_close(&app.pool);
     return 0;

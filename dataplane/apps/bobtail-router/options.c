@@ -2,6 +2,8 @@
 // The option table of bobtail-router.
 #include "router_app.h"
 
+#include "io/mtu.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +34,8 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
         {"address", BT_CLI_TEXT, &opt->address, 0, 0, "IP", "own address, required; clients and servers see it"},
         {"request-port", BT_CLI_U32, &opt->request_port, 1, 65535, NULL, "UDP port for requests"},
         {"feedback-port", BT_CLI_U32, &opt->feedback_port, 1, 65535, NULL, "UDP port for FEEDBACK"},
+        {"mtu", BT_CLI_AUTO_U32, &opt->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
+         "IP MTU, the same on all nodes; auto reads it"},
         {"idle", BT_CLI_CHOICE, &opt->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
         {.kind = BT_CLI_HEADING, .help = "Configuration"},
         {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document to start with"},

@@ -13,6 +13,7 @@
 struct router_options {
     const char *address;
     uint32_t request_port, feedback_port;
+    uint32_t mtu; // 0: auto
     const char *ctl, *config, *config_cache, *key_dir;
     int idle; // enum bt_idle
     int log;  // enum bt_log_format
@@ -30,6 +31,8 @@ struct router_app {
     struct bt_mailbox mailbox;
     struct bt_ctl *ctl;
     uint64_t started_ns;
+    uint16_t mtu;                                  // in use
+    uint32_t datagram;                             // largest UDP payload of it
     struct bt_addr members[BT_ROUTER_MEMBERS_MAX]; // scratch of apply
 };
 

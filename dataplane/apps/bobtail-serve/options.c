@@ -2,6 +2,7 @@
 // The option table of bobtail-serve.
 #include "serve_app.h"
 
+#include "io/mtu.h"
 #include "shell/start.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address, required; routers and clients see it"},
         {"port", BT_CLI_U32, &o->port, 1, 65535, NULL, "UDP port of the first worker"},
         {"workers", BT_CLI_U32, &o->workers, 1, SERVE_WORKERS_MAX, NULL, "workers, one port each"},
+        {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
+         "IP MTU, the same on all nodes; auto reads it"},
         {"idle", BT_CLI_CHOICE, &o->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
         {.kind = BT_CLI_HEADING, .help = "Work"},
         {"service-time", BT_CLI_TEXT, &o->service_time, 0, 0, "DIST", "how long a request takes"},

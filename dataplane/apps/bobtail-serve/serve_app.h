@@ -24,6 +24,7 @@ enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
 struct serve_options {
     const char *address;
     uint32_t port, workers;
+    uint32_t mtu; // 0: auto
     const char *service_time;
     int occupy; // enum serve_occupy
     const char *reply_bytes;
@@ -79,6 +80,7 @@ struct serve_app {
     int iov_max;
     uint8_t *reply; // reply_size bytes
     uint64_t started_ns;
+    uint16_t mtu; // in use
     bool leaving;
     atomic_bool stop; // worker threads end
 };

@@ -92,6 +92,13 @@ static void print_default(const struct bt_cli_option *o)
     case BT_CLI_U32:
         printf(" (default %" PRIu32 ")", *(uint32_t *)o->to);
         break;
+    case BT_CLI_AUTO_U32:
+        if (*(uint32_t *)o->to == 0) {
+            printf(" (default auto)");
+        } else {
+            printf(" (default %" PRIu32 ")", *(uint32_t *)o->to);
+        }
+        break;
     case BT_CLI_U64:
         printf(" (default %" PRIu64 ")", *(uint64_t *)o->to);
         break;
@@ -123,7 +130,7 @@ static void print_help(const struct bt_cli *p)
             printf("\n%s:\n", o->help);
             continue;
         }
-        static const char *const stands[] = {"TEXT", "N", "N", "X", "TIME", "", "", ""};
+        static const char *const stands[] = {"TEXT", "N", "N", "auto|N", "X", "TIME", "", "", ""};
         const char *value = o->choices != NULL ? o->choices : stands[o->kind];
         int n = printf("  --%s%s%s", o->name, o->kind != BT_CLI_FLAG ? "=" : "", o->kind != BT_CLI_FLAG ? value : "");
         printf("%s%*s%s", n > HELP_COLUMN - 2 ? "\n" : "", n > HELP_COLUMN - 2 ? HELP_COLUMN : HELP_COLUMN - n, "",
@@ -159,10 +166,15 @@ static bool set_integer(const struct bt_cli *p, const struct bt_cli_option *o, c
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     bool digits = text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
-    if (!digits || !in_bounds(o, (double)v) || (o->kind == BT_CLI_U32 && v > UINT32_MAX)) {
-        return bad_number(p, o, text, "a whole number");
+    bool automatic = o->kind == BT_CLI_AUTO_U32;
+    if (automatic && strcmp(text, "auto") == 0) {
+        *(uint32_t *)o->to = 0;
+        return true;
     }
-    if (o->kind == BT_CLI_U32) {
+    if (!digits || !in_bounds(o, (double)v) || (o->kind != BT_CLI_U64 && v > UINT32_MAX)) {
+        return bad_number(p, o, text, automatic ? "auto or a whole number" : "a whole number");
+    }
+    if (o->kind != BT_CLI_U64) {
         *(uint32_t *)o->to = (uint32_t)v;
     } else {
         *(uint64_t *)o->to = v;
@@ -220,6 +232,7 @@ static bool set(const struct bt_cli *p, const struct bt_cli_option *o, const cha
         return true;
     case BT_CLI_U32:
     case BT_CLI_U64:
+    case BT_CLI_AUTO_U32:
         return set_integer(p, o, text);
     case BT_CLI_DOUBLE:
         return set_double(p, o, text);

@@ -13,6 +13,7 @@ enum bt_cli_kind {
     BT_CLI_TEXT,     // const char *
     BT_CLI_U32,      // uint32_t, min..max
     BT_CLI_U64,      // uint64_t
+    BT_CLI_AUTO_U32, // uint32_t, min..max with min > 0; 0 for "auto"
     BT_CLI_DOUBLE,   // double, min..max
     BT_CLI_DURATION, // uint64_t ns: 250us, 5ms, 1.5s, 2m; min..max in ns
     BT_CLI_CHOICE,   // int: index into `choices`

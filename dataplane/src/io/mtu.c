@@ -124,7 +124,8 @@ static bool ask_route(const struct bt_addr *local, const struct bt_addr *target,
         *from = bt_udp_from_sockaddr(&sa);
         len = sizeof value;
         *mtu = getsockopt(fd, family == AF_INET ? SOL_IP : SOL_IPV6, family == AF_INET ? IP_MTU : IPV6_MTU, &value,
-                          &len) == 0 && value > 0
+                          &len) == 0 &&
+                       value > 0
                    ? (uint32_t)value
                    : UNKNOWN;
     }
