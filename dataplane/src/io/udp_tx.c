@@ -43,7 +43,8 @@ static enum bt_udp_counter reason_of(int error)
 }
 
 // Decides after a failed sendmmsg whether the same packet is worth another try. An error may
-// belong to an earlier datagram (an ICMP answer), so every hard error gets one more try.
+// belong to an earlier datagram (an ICMP answer, "too long" among them), so every hard error gets
+// one more try.
 static bool try_again(int fd, int error, unsigned tries)
 {
     if (error == EINTR) {
@@ -53,7 +54,7 @@ static bool try_again(int fd, int error, unsigned tries)
         struct pollfd p = {.fd = fd, .events = POLLOUT};
         return tries < FULL_WAITS && poll(&p, 1, FULL_WAIT_MS) >= 0;
     }
-    return error != EMSGSIZE && tries < 1;
+    return tries < 1;
 }
 
 // Sends the n prepared messages; refused ones are counted and skipped.
@@ -67,8 +68,11 @@ static void send_batch(struct bt_udp *u, int fd, unsigned n)
             at += (unsigned)sent;
             u->counters[BT_UDP_TX_PACKETS] += (unsigned)sent;
             tries = 0;
-        } else if (!try_again(fd, errno, tries++)) {
-            u->counters[reason_of(errno)]++;
+            continue;
+        }
+        int error = errno; // of the send, whatever waiting for room may set
+        if (!try_again(fd, error, tries++)) {
+            u->counters[reason_of(error)]++;
             at++;
             tries = 0;
         }
