@@ -6,6 +6,7 @@
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
+#include "wire/r2p2.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -79,7 +80,8 @@ static bool make_servers(struct serve_app *app, uint32_t incarnation)
     app->latency = bt_map(bt_hist_slices_bytes());
     app->service = bt_map(bt_hist_slices_bytes());
     app->server_mem = bytes != 0 ? bt_map(bytes * app->opt.workers) : NULL;
-    app->iov_max = (int)(app->opt.max_message / 1024 + 16); // pieces of a message; packets carry more
+    // Pieces of a message: full packets (M-13) behind a short first and before a short last one.
+    app->iov_max = (int)(app->opt.max_message / (bt_r2p2_datagram_max(app->mtu, false) - BT_R2P2_HEADER) + 16);
     app->iov = calloc((size_t)app->iov_max, sizeof *app->iov);
     app->reply = calloc(1, app->opt.reply_size != SERVE_ECHO && app->opt.reply_size != 0 ? app->opt.reply_size : 1);
     if (app->latency == NULL || app->service == NULL || app->server_mem == NULL || app->iov == NULL ||

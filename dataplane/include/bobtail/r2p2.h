@@ -91,6 +91,8 @@ struct r2p2_config {
     uint8_t fast_timers;    // 1: pinned cores (RTO 2 ms), 0: shared ones (100 ms)
     uint8_t spin;           // 1: r2p2_endpoint_wait never sleeps
     uint8_t no_extensions;  // 1: as peers that predate them
+    uint16_t mtu;           // IP MTU, 576…1500, the same on all nodes; 0: of the interface that
+                            // has the address, or of the default route when address is 0.0.0.0
 };
 
 struct r2p2_endpoint;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "api/endpoint.h"
+#include "io/mtu.h"
 
 static struct r2p2_config with_defaults(const struct r2p2_config *cfg)
 {
@@ -48,6 +49,13 @@ static void *zeroed(size_t bytes)
 {
     void *p = bytes ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;
     return p ? memset(p, 0, bytes) : NULL;
+}
+
+// An address that cannot be read is open_sockets' to report.
+static uint16_t mtu_of(const char *address)
+{
+    struct bt_addr a;
+    return bt_addr_parse(address, 1, &a) ? BT_MTU_MAX : bt_mtu_of(&a);
 }
 
 static bool open_sockets(struct r2p2_endpoint *ep, const struct r2p2_config *c, char *err, size_t errlen)
@@ -120,7 +128,7 @@ static bool make_client(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
     struct bt_client_cfg cfg = {
         .local = ep->io->ops->local(ep->io, ep->client_local),
         .local_index = ep->client_local,
-        .mtu = 1500,
+        .mtu = c->mtu,
         .max_pending = c->max_pending,
         .max_assemblies = 64,
         .max_message = c->max_message,
@@ -152,7 +160,7 @@ static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
     struct bt_server_cfg cfg = {
         .local = ep->io->ops->local(ep->io, 0),
         .local_index = 0,
-        .mtu = 1500,
+        .mtu = c->mtu,
         .n = c->queue_depth,
         .feedback_port = c->feedback_port,
         .max_pending = c->max_pending,
@@ -179,7 +187,8 @@ static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
 static bool make_buffers(struct r2p2_endpoint *ep, const struct r2p2_config *c)
 {
     ep->max_pending = c->max_pending;
-    ep->iov_max = (int)(c->max_message / 1000 + 4);
+    // Full packets (M-13) behind a short first and before a short last one.
+    ep->iov_max = (int)(c->max_message / (bt_r2p2_datagram_max(c->mtu, false) - BT_R2P2_HEADER) + 4);
     ep->pool_mem = zeroed(bt_pool_fixed_bytes(c->packets));
     ep->iov = calloc((size_t)ep->iov_max, sizeof *ep->iov);
     ep->reply = calloc(c->max_pending, sizeof *ep->reply);
@@ -203,6 +212,9 @@ static bool check(const struct r2p2_config *c, const struct r2p2_endpoint_ops *o
         snprintf(err, errlen, "max_pending: must be 1..65535; got %u", c->max_pending);
     else if (c->max_message > 1u << 26)
         snprintf(err, errlen, "max_message: must be at most 64 MiB; got %u", c->max_message);
+    else if (c->mtu && (c->mtu < BT_MTU_MIN || c->mtu > BT_MTU_MAX))
+        snprintf(err, errlen, "mtu: must be 0 (read it from the interface) or %u..%u; got %u", BT_MTU_MIN, BT_MTU_MAX,
+                 c->mtu);
     else if (c->key && c->key_id == 0)
         snprintf(err, errlen, "key_id: must be 1..255 when a key is given");
     else
@@ -223,6 +235,7 @@ struct r2p2_endpoint *r2p2_endpoint_open(const struct r2p2_config *cfg, const st
         snprintf(err, errlen, "the kernel gave no random numbers");
         return NULL;
     }
+    c.mtu = c.mtu ? c.mtu : mtu_of(c.address);
     struct r2p2_endpoint *ep = calloc(1, sizeof *ep);
     if (ep && ops)
         ep->ops = *ops;

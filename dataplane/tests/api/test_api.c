@@ -95,15 +95,15 @@ static void drive(struct r2p2_endpoint *a, struct r2p2_endpoint *b, const struct
     assert_int_equal(ended(o), 1);
 }
 
-static void endpoints_echo_every_size(void **state)
+static void echo_every_size(uint16_t mtu)
 {
-    (void)state;
     static uint8_t body[300000];
     static const size_t sizes[] = {0, 8, 1432, 1433, 1464, 1465, 16384, sizeof body};
     char err[256];
     struct echo e = {.admit = 1};
     struct r2p2_endpoint_ops ops = {echo_back, admit, &e};
-    struct r2p2_config scfg = {.size = sizeof scfg, .port = PORT}, ccfg = {.size = sizeof ccfg};
+    struct r2p2_config scfg = {.size = sizeof scfg, .port = PORT, .mtu = mtu}, ccfg = {.size = sizeof ccfg, .mtu = mtu};
+    scfg.max_message = ccfg.max_message = sizeof body; // room for its packets is made by size
     e.ep = r2p2_endpoint_open(&scfg, &ops, err, sizeof err);
     if (!e.ep)
         fail_msg("%s", err);
@@ -139,6 +139,19 @@ static void endpoints_echo_every_size(void **state)
     r2p2_endpoint_close(e.ep);
 }
 
+static void endpoints_echo_every_size(void **state)
+{
+    (void)state;
+    echo_every_size(0);
+}
+
+// many more packets, of the same messages.
+static void endpoints_echo_in_the_smallest_packets(void **state)
+{
+    (void)state;
+    echo_every_size(576);
+}
+
 static void mistakes_are_explained(void **state)
 {
     (void)state;
@@ -150,8 +163,10 @@ static void mistakes_are_explained(void **state)
         {.size = sizeof *bad, .routers = "10.0.0.1:8000,x"},
         {.size = sizeof *bad, .port = PORT, .queue_depth = 65},
         {.size = sizeof *bad, .address = "192.0.2.77"}, // not ours
+        {.size = sizeof *bad, .mtu = 575},
+        {.size = sizeof *bad, .mtu = 1501},
     };
-    static const char *const word[] = {"address", "routers", "queue_depth", "192.0.2.77"};
+    static const char *const word[] = {"address", "routers", "queue_depth", "192.0.2.77", "mtu: ", "576..1500"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(r2p2_endpoint_open(&bad[i], &ops, err, sizeof err));
         if (!strstr(err, word[i]))
@@ -256,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(endpoints_echo_every_size),
+        cmocka_unit_test(endpoints_echo_in_the_smallest_packets),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(r112_every_life_has_a_later_incarnation),
         cmocka_unit_test(paper_calls_with_two_worker_threads),
