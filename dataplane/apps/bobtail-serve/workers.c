@@ -10,6 +10,9 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+// How long a sleeping worker may hold up the end of the program.
+#define STOP_LOOK_NS UINT64_C(100000000)
+
 static void sleep_until(uint64_t ns)
 {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -27,18 +30,18 @@ static void relax(void)
 #endif
 }
 
-static void spend(const struct serve_app *app, uint64_t ns)
+// Until the time is over or the program ends: nobody waits for the answer then.
+static void spend(struct serve_app *app, uint64_t ns)
 {
-    uint64_t until = bt_monotonic_ns() + ns;
-    if (ns == 0) {
-        return;
-    }
-    if (app->opt.occupy == OCCUPY_SLEEP) {
-        sleep_until(until);
-        return;
-    }
-    while (bt_monotonic_ns() < until) {
-        relax();
+    uint64_t now = bt_monotonic_ns();
+    uint64_t until = now + ns;
+    while (now < until && !atomic_load_explicit(&app->stop, memory_order_relaxed)) {
+        if (app->opt.occupy == OCCUPY_SPIN) {
+            relax();
+        } else {
+            sleep_until(until - now < STOP_LOOK_NS ? until : now + STOP_LOOK_NS);
+        }
+        now = bt_monotonic_ns();
     }
 }
 

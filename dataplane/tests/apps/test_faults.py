@@ -40,6 +40,18 @@ class Faults(Bed):
         self.assert_all_answered(self.finish_load(p))
         self.assert_credits_return("router-4", "router-5")
 
+    def test_drain_seconds_bound_the_end_whatever_the_service_time(self):
+        """A worker in the middle of a long request does not keep the program past its drain."""
+        for occupy in ("sleep", "spin"):
+            self.start_server(1, "--service-time=fixed:60s", "--occupy=" + occupy, "--drain-seconds=1", workers=1)
+            c = self.ctl("server-1")
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.bind((ip(2), 0))
+                for req_id in range(3):  # single-packet REQ0s, sent past any router
+                    client.sendto(bytes((0xCC, 8, 0, 0xC0, 0, req_id, 0, 1)) + b"x", (ip(1), 8000))
+                wait_for("the requests are there", lambda: c.state()["backlog"] == 3)
+            self.terminate("server-1", seconds=15)
+
     def test_killed_router_makes_clients_move_on(self):
         self.cluster([1, 2], [3, 4], "--service-time=fixed:2ms")
         p = self.start_load([3, 4], 300, 5, "--connections=4", "--timeout=500ms")
