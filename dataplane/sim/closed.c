@@ -160,6 +160,56 @@ double sim_md1_quantile(double rho, double p)
     return 1 + bisect(md1_tail, &(struct md1){states, rho}, p);
 }
 
+/*
+ * Pr[W <= t] = F(t) = 1 − ρ + ρ ∫ F(t−u)·Pr[S > u] du. With two service times the integral is
+ * G(t) − (1−q)·G(t−a) − q·G(t−b), G being the integral of F, so that one pass over the grid solves it.
+ */
+struct two_point {
+    double *f, *g; /* F and G at i·STEP */
+    double a, b, q;
+};
+
+enum { STEPS_PER_UNIT = 1000, UNITS = 400 };
+
+static double value_at(const double *v, double t)
+{
+    double x = t * STEPS_PER_UNIT;
+    return x < 0 ? 0 : v[x < UNITS * STEPS_PER_UNIT ? (size_t)(x + 0.5) : (size_t)UNITS * STEPS_PER_UNIT];
+}
+
+static void solve_two_point(struct two_point *m, double rho)
+{
+    const double h = 1.0 / STEPS_PER_UNIT;
+    m->f[0] = 1 - rho;
+    m->g[0] = 0;
+    for (size_t i = 1; i <= (size_t)UNITS * STEPS_PER_UNIT; i++) {
+        double t = (double)i * h, behind = m->g[i - 1] + h / 2 * m->f[i - 1];
+        double known = behind - (1 - m->q) * value_at(m->g, t - m->a) - m->q * value_at(m->g, t - m->b);
+        m->f[i] = (1 - rho + rho * known) / (1 - rho * h / 2);
+        m->g[i] = behind + h / 2 * m->f[i];
+    }
+}
+
+static double two_point_tail(const void *ctx, double t)
+{
+    const struct two_point *m = ctx;
+    return 1 - (1 - m->q) * value_at(m->f, t - m->a) - m->q * value_at(m->f, t - m->b);
+}
+
+double sim_mg1_two_point_quantile(double rho, double p, double a, double b, double q)
+{
+    size_t n = (size_t)UNITS * STEPS_PER_UNIT + 1;
+    struct two_point m = {malloc(n * sizeof(double)), malloc(n * sizeof(double)), a, b, q};
+    if (m.f == NULL || m.g == NULL) {
+        abort();
+    }
+    solve_two_point(&m, rho);
+    double t = bisect(two_point_tail, &m, p);
+    free(m.f);
+    free(m.g);
+    return t;
+}
+
 double sim_mg1ps_mean(double rho, double x)
 {
     return x / (1 - rho);

@@ -18,6 +18,9 @@ double sim_mg1_wait(double rho, double c2);
 /* Pr[wait <= t] of M/D/1 and p-quantile of its sojourn. */
 double sim_md1_wait_cdf(double rho, double t);
 double sim_md1_quantile(double rho, double p);
+/* M/G/1 whose service takes a (share 1 − q) or b > a (share q), mean 1: p-quantile of the sojourn,
+ * from the renewal equation of the waiting time solved on a grid of 1/1000. Bimodal-1 is (0.5, 5.5, 0.1). */
+double sim_mg1_two_point_quantile(double rho, double p, double a, double b, double q);
 /* M/G/1 processor sharing, mean sojourn of a request of size x (insensitive to the rest). */
 double sim_mg1ps_mean(double rho, double x);
 /* Kingman's heavy-traffic mean wait. */

@@ -173,6 +173,9 @@ static void compare_closed(struct outcome *o, const struct cell *c, const struct
             compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
         if (d->kind == SIM_DIST_DETERMINISTIC)
             compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
+        if (d->kind == SIM_DIST_BIMODAL1) {
+            compare(o, "p99 M/B1/1", o->p99, sim_mg1_two_point_quantile(load, 0.99, 0.5, 5.5, 0.1), tail_tol);
+        }
     } else if (central && d->kind == SIM_DIST_EXPONENTIAL) {
         compare(o, "mean M/M/16", o->mean, 1 + sim_mmn_wait(16, load), mean_tol);
         compare(o, "p99 M/M/16", o->p99, sim_mmn_quantile(16, load, 0.99), tail_tol);

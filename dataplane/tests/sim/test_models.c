@@ -75,6 +75,16 @@ static void q53_q55_q56_q57_means(void **state)
     near(sim_mgn_wait_approx(16, 0.9, 1), sim_mmn_wait(16, 0.9), 1e-12);
 }
 
+/* Two equal service times are M/D/1; for bimodal-1 the values of queueing.md §4 up to their noise. */
+static void two_point_service_agrees_with_md1_and_with_simulation(void **state)
+{
+    (void)state;
+    near(sim_mg1_two_point_quantile(0.8, 0.99, 1, 1, 0.5), sim_md1_quantile(0.8, 0.99), 2e-3);
+    near(sim_mg1_two_point_quantile(0.9, 0.99, 1, 1, 0.1), sim_md1_quantile(0.9, 0.99), 2e-3);
+    near(sim_mg1_two_point_quantile(0.5, 0.99, 0.5, 5.5, 0.1), 14.3, 0.02);
+    near(sim_mg1_two_point_quantile(0.8, 0.99, 0.5, 5.5, 0.1), 37.1, 0.02);
+}
+
 /* Max load with p99 <= 10·S of §3. */
 static void q7_max_load_within_ten_service_times(void **state)
 {
@@ -216,6 +226,7 @@ int main(void)
         cmocka_unit_test(q54_md1_quantiles_match_the_printed_table),
         cmocka_unit_test(q51_erlang_b_recursion_base_cases),
         cmocka_unit_test(q53_q55_q56_q57_means),
+        cmocka_unit_test(two_point_service_agrees_with_md1_and_with_simulation),
         cmocka_unit_test(q7_max_load_within_ten_service_times),
         cmocka_unit_test(every_distribution_has_mean_one_and_its_c2),
         cmocka_unit_test(q61_pure_models_agree_with_closed_forms),
