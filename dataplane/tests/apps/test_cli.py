@@ -42,6 +42,8 @@ class CommandLine(Bed):
             self.usage_error(name, "file.txt", *needed, "file.txt")
             self.usage_error(name, needed[0].split("=")[0])
             self.usage_error(name, "--log", *needed, "--log=xml")
+            for value in ("", "575", "1501", "9000", "1400x", "-1", "automatic"):
+                self.usage_error(name, "--mtu: must be auto or a whole number 576..1500", *needed, "--mtu=" + value)
             self.usage_error(name, "ctl", *needed, "--ctl")
         a = "--address=" + ip(1)
         for option, value in (("request-port", "0"), ("request-port", "65536"), ("request-port", "-1"),
