@@ -179,6 +179,7 @@ void bt_client_done(struct bt_client *c, struct bt_msg *reply)
 void bt_client_close(struct bt_client *c, uint64_t now_ns)
 {
     c->now = now_ns;
+    c->closed = true; // what a callback started now would never end
     for (uint32_t i = 0; i < c->cfg.max_pending; i++)
         if (c->calls[i].state != BT_CALL_FREE)
             bt_client_fail(c, &c->calls[i], BT_RPC_CANCELLED);

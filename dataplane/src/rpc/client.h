@@ -110,7 +110,8 @@ uint64_t bt_client_next(const struct bt_client *c);
 // Returns a reply's packets to the pool (r2p2_recv_resp_done).
 void bt_client_done(struct bt_client *c, struct bt_msg *reply);
 
-// Ends every outstanding request with BT_RPC_CANCELLED.
+// Ends every outstanding request with BT_RPC_CANCELLED, which is also what
+// bt_client_send returns from then on, inside those callbacks too.
 void bt_client_close(struct bt_client *c, uint64_t now_ns);
 
 uint32_t bt_client_pending(const struct bt_client *c);

@@ -55,6 +55,7 @@ struct bt_client {
     uint16_t next_id;
     uint32_t unit_shift; // ns per unit of release time, as a power of two
     uint32_t quarantine; // in those units
+    bool closed;         // starts nothing any more
     uint32_t *ids;       // 65,536 of them
     struct bt_assembly_pool assemblies;
     struct bt_train_pool trains;

@@ -89,6 +89,8 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
     struct draft d = {0};
     if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0)
         return BT_RPC_BAD_ARGUMENT;
+    if (c->closed)
+        return BT_RPC_CANCELLED;
     if (!c->free) {
         c->counters[BT_CLIENT_REFUSED_TABLE]++;
         return BT_RPC_TABLE_FULL;

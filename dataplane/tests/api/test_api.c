@@ -180,6 +180,31 @@ static void mistakes_are_explained(void **state)
     assert_int_equal(r2p2_init(70000), R2P2_ERR_BAD_ARGUMENT);
 }
 
+static void ask_again(void *arg, int err)
+{
+    struct outcome *o = arg;
+    struct r2p2_ctx ctx = context(o, "127.0.0.1:19480");
+    take_error(arg, err);
+    o->code = r2p2_endpoint_send_req(o->ep, NULL, 0, &ctx);
+}
+
+// what is asked again while the endpoint closes is refused, not forgotten.
+static void r43_nothing_starts_in_a_closing_endpoint(void **state)
+{
+    (void)state;
+    char err[256];
+    struct r2p2_config cfg = {.size = sizeof cfg};
+    struct outcome o = {.ep = r2p2_endpoint_open(&cfg, NULL, err, sizeof err)};
+    assert_non_null(o.ep);
+    struct r2p2_ctx ctx = context(&o, "127.0.0.1:19480");
+    ctx.error_cb = ask_again;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(r2p2_endpoint_send_req(o.ep, NULL, 0, &ctx), 0);
+    r2p2_endpoint_close(o.ep);
+    assert_int_equal(o.errors, 3);
+    assert_int_equal(o.code, R2P2_ERR_CANCELLED);
+}
+
 // Incarnation in the FEEDBACK of a server that starts, joins and ends.
 static uint32_t incarnation_of_one_life(int router)
 {
@@ -273,6 +298,7 @@ int main(void)
         cmocka_unit_test(endpoints_echo_every_size),
         cmocka_unit_test(endpoints_echo_in_the_smallest_packets),
         cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(r43_nothing_starts_in_a_closing_endpoint),
         cmocka_unit_test(r112_every_life_has_a_later_incarnation),
         cmocka_unit_test(paper_calls_with_two_worker_threads),
     };
