@@ -55,8 +55,8 @@ func TestSettledServiceIsLeftAlone(t *testing.T) {
 	if writes(t) == 0 {
 		t.Fatal("no write was ever counted: the metric has another name")
 	}
-	// On a slow machine the last conditions, or the resync of a minute, may
-	// fall into a window; a loop writes in every one.
+	// On a slow machine the last conditions may fall into a window; a loop
+	// writes in every one.
 	n := 0
 	for range 3 {
 		before := writes(t)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Server-side apply, sparing: an object is written when what should be there
-// has changed, when somebody else has changed it, and once a minute in any case.
+// has changed, when somebody else has changed it, and now and then in any case.
 package rpcservice
 
 import (
@@ -25,8 +25,11 @@ import (
 // fieldManager is the one owner of all fields this controller writes.
 const fieldManager = "bobtail-rpcservice"
 
-// resync is the longest an object goes without being written.
-const resync = time.Minute
+// resync is the longest an object goes without being written. What others do to
+// it is seen at once; this only mends what neither generation nor resource
+// version can show. A service is a dozen objects, so a thousand services make
+// 20 writes a second of it.
+const resync = 10 * time.Minute
 
 // applied remembers what was written. It is safe for concurrent use.
 type applied struct {
