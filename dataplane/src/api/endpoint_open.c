@@ -66,6 +66,12 @@ static bool open_sockets(struct r2p2_endpoint *ep, const struct r2p2_config *c, 
         snprintf(err, errlen, "address: \"%s\" is not an IP address", c->address);
         return false;
     }
+    if (c->port && c->key && bt_addr_bad_source(&any)) { // it covers our address: no router could check it
+        snprintf(err, errlen,
+                 "address: a tag covers it, so a server with a key must name the one it is reached at; got %s",
+                 c->address);
+        return false;
+    }
     if (c->port) {
         locals[n] = any;
         locals[n++].port = c->port;

@@ -158,15 +158,19 @@ static void mistakes_are_explained(void **state)
     char err[256];
     struct echo e = {0};
     struct r2p2_endpoint_ops ops = {echo_back, NULL, &e};
+    static const uint8_t key[16] = {1};
     struct r2p2_config bad[] = {
         {.size = sizeof *bad, .address = "nowhere"},
         {.size = sizeof *bad, .routers = "10.0.0.1:8000,x"},
         {.size = sizeof *bad, .port = PORT, .queue_depth = 65},
-        {.size = sizeof *bad, .address = "192.0.2.77"}, // not ours
+        {.size = sizeof *bad, .address = "192.0.2.77"},                                     // not ours
+        {.size = sizeof *bad, .address = "0.0.0.0", .port = PORT, .key = key, .key_id = 1},
+        {.size = sizeof *bad, .address = "::", .port = PORT, .key = key, .key_id = 1},
         {.size = sizeof *bad, .mtu = 575},
         {.size = sizeof *bad, .mtu = 1501},
     };
-    static const char *const word[] = {"address", "routers", "queue_depth", "192.0.2.77", "mtu: ", "576..1500"};
+    static const char *const word[] = {"address",   "routers",   "queue_depth", "192.0.2.77",
+                                       "must name", "must name", "mtu: ",       "576..1500"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(r2p2_endpoint_open(&bad[i], &ops, err, sizeof err));
         if (!strstr(err, word[i]))
