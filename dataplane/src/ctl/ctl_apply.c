@@ -37,8 +37,8 @@ static bool hand_over(struct bt_ctl *c, const struct bt_config *config, const st
 static void remember(struct bt_ctl *c, const char *text, size_t len)
 {
     struct bt_ctl_error e;
-    if (c->options.config_cache != NULL && !bt_file_replace(c->options.config_cache, text, len, &e) &&
-        c->options.warn != NULL) {
+    c->uncached = c->options.config_cache != NULL && !bt_file_replace(c->options.config_cache, text, len, &e);
+    if (c->uncached && c->options.warn != NULL) {
         c->options.warn(e.message); // in force all the same; only a restart would miss it
     }
 }
@@ -63,10 +63,11 @@ bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool dire
         if (ok) {
             memcpy(c->hash, hash, sizeof hash);
             c->keys = keys;
-            if (!direct) { // what was read from disk at start needs no copy there
-                remember(c, text, len);
-            }
         }
+    }
+    // What was read from disk at start needs no copy there; what could not be written is tried again.
+    if (ok && !direct && (!*unchanged || c->uncached)) {
+        remember(c, text, len);
     }
     sodium_memzero(&keys, sizeof keys);
     bt_config_free(config);

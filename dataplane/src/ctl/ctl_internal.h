@@ -17,6 +17,7 @@ struct bt_ctl {
     struct bt_mailbox *mailbox;
     char hash[BT_CONFIG_HASH]; // of the configuration in force, "" before the first
     struct bt_keyring keys;    // in force with it
+    bool uncached;             // it could not be written to options.config_cache
     int listen_fd, stop_fd;
     int conns[BT_CTL_CONNS];
     unsigned n_conns;

@@ -19,6 +19,7 @@ void bt_mailbox_init(struct bt_mailbox *m, void (*wake)(void *), void *wake_arg)
     pthread_cond_init(&m->answered, &attr);
     pthread_condattr_destroy(&attr);
     atomic_init(&m->state, EMPTY);
+    m->closed = false;
     m->wake = wake;
     m->wake_arg = wake_arg;
 }
@@ -49,7 +50,7 @@ static bool await(struct bt_mailbox *m)
         }
     }
     if (state == DONE) {
-        atomic_store(&m->state, EMPTY);
+        atomic_store(&m->state, m->closed ? CLOSED : EMPTY); // a loop that ended meanwhile stays ended
     }
     pthread_mutex_unlock(&m->lock);
     return state == DONE;
@@ -88,7 +89,8 @@ void bt_mailbox_close(struct bt_mailbox *m)
 {
     bt_mailbox_poll(m);
     pthread_mutex_lock(&m->lock);
-    if (atomic_load(&m->state) != DONE) {
+    m->closed = true;
+    if (atomic_load(&m->state) != DONE) { // else the sender takes its answer first, then closes
         atomic_store(&m->state, CLOSED);
     }
     pthread_cond_signal(&m->answered);

@@ -14,6 +14,7 @@ struct bt_mailbox {
     pthread_mutex_t lock;
     pthread_cond_t answered;
     atomic_int state;
+    bool closed; // under lock
     void (*fn)(void *arg);
     void *arg;
     void (*wake)(void *wake_arg); // makes the loop take a turn now; any thread

@@ -168,6 +168,40 @@ static void nothing(void *arg)
     (void)arg;
 }
 
+static void *send_one_letter(void *arg)
+{
+    struct post *p = arg;
+    atomic_store(&p->answered, bt_mailbox_call(&p->box, add_one, p) ? 1 : 0);
+    return NULL;
+}
+
+/* The loop ends in the very turn that answers a letter: the next call must fail at once, not wait out its patience. */
+static void a_close_behind_an_answer_is_not_lost(void **state)
+{
+    struct post p = {.count = 0};
+    pthread_t t;
+    struct timespec before, after;
+    (void)state;
+    bt_mailbox_init(&p.box, nothing, NULL);
+    assert_int_equal(pthread_create(&t, NULL, send_one_letter, &p), 0);
+    while (p.count < 1) {
+        bt_mailbox_close(&p.box); // polls, then closes behind the answer
+        if (p.count < 1) {
+            pthread_join(t, NULL); // the letter was not there yet: begin again
+            bt_mailbox_destroy(&p.box);
+            bt_mailbox_init(&p.box, nothing, NULL);
+            assert_int_equal(pthread_create(&t, NULL, send_one_letter, &p), 0);
+            usleep(1000);
+        }
+    }
+    pthread_join(t, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    assert_false(bt_mailbox_call(&p.box, add_one, &p));
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(after.tv_sec - before.tv_sec < 4); // an open box would keep the caller for five seconds
+    bt_mailbox_destroy(&p.box);
+}
+
 static void every_letter_is_answered_once_or_refused(void **state)
 {
     struct post p = {.count = 0};
@@ -259,6 +293,7 @@ int main(void)
         cmocka_unit_test(drawn_times_follow_their_distribution),
         cmocka_unit_test(zero_times_are_known_and_wrong_texts_refused),
         cmocka_unit_test(a_queue_between_threads_loses_nothing),
+        cmocka_unit_test(a_close_behind_an_answer_is_not_lost),
         cmocka_unit_test(every_letter_is_answered_once_or_refused),
         cmocka_unit_test(buffers_are_lent_and_taken_back),
         cmocka_unit_test(incarnations_grow),
