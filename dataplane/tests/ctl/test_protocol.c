@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fcntl.h>
@@ -159,6 +160,35 @@ static int memfd_of(const char *text, size_t len, int seals)
     return fd;
 }
 
+// A disk that is full for a moment must not cost the next start its configuration.
+static void a_cache_that_could_not_be_written_is_written_later(void **state)
+{
+    struct bed b;
+    size_t len;
+    size_t cached_len;
+    struct bt_ctl_error e;
+    char obstacle[96];
+    char *good = bed_document(&len);
+    char *request = bed_apply_request(good, NULL);
+    (void)state;
+    bed_open(&b, true);
+    snprintf(obstacle, sizeof obstacle, "%s.new", b.cache);
+    assert_int_equal(mkdir(obstacle, 0700), 0);
+    expect_applied(&b, request, false); // in force all the same
+    assert_null(bt_file_read(b.cache, &cached_len, &e));
+    assert_int_equal(rmdir(obstacle), 0);
+    expect_applied(&b, request, true);
+    assert_int_equal(b.applied, 1);
+    char *cached = bt_file_read(b.cache, &cached_len, &e);
+    assert_non_null(cached);
+    assert_int_equal(cached_len, strlen(good));
+    assert_memory_equal(cached, good, cached_len);
+    bed_close(&b);
+    free(good);
+    free(request);
+    free(cached);
+}
+
 static void configurations_in_memfds_must_be_sealed(void **state)
 {
     const int all = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
@@ -286,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_requests_are_refused_with_their_field),
         cmocka_unit_test(the_last_good_configuration_stays),
+        cmocka_unit_test(a_cache_that_could_not_be_written_is_written_later),
         cmocka_unit_test(configurations_in_memfds_must_be_sealed),
         cmocka_unit_test(a_configuration_whose_key_is_missing_is_refused),
         cmocka_unit_test(state_counters_and_leave),
