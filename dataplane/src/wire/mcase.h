@@ -45,16 +45,18 @@ enum bt_mcase {
 };
 
 // X(case, name) for every case, for name and counter tables.
-#define BT_MCASE_LIST(X)                                                                                               \
-    X(BT_M1, "M-1")                                                                                                    \
-    X(BT_M2, "M-2") X(BT_M3, "M-3") X(BT_M4, "M-4") X(BT_M5, "M-5") X(BT_M6, "M-6") X(BT_M7, "M-7") X(BT_M8, "M-8")    \
-        X(BT_M9, "M-9") X(BT_M10, "M-10") X(BT_M11, "M-11") X(BT_M12, "M-12") X(BT_M13, "M-13") X(BT_M14, "M-14")      \
-            X(BT_M15, "M-15") X(BT_M16, "M-16") X(BT_M17, "M-17") X(BT_M18, "M-18") X(BT_M19, "M-19")                  \
-                X(BT_M20, "M-20") X(BT_M21, "M-21") X(BT_M22, "M-22") X(BT_M23, "M-23") X(BT_M24, "M-24")              \
-                    X(BT_M25, "M-25") X(BT_M26, "M-26") X(BT_M_OPT_SIZE, "OPT-SIZE")                                   \
-                        X(BT_M_OPT_TRUNCATED, "OPT-TRUNCATED") X(BT_M_OPT_LENGTH, "OPT-LENGTH")                        \
-                            X(BT_M_OPT_DUPLICATE, "OPT-DUPLICATE") X(BT_M_OPT_CRITICAL, "OPT-CRITICAL")                \
-                                X(BT_M_FORWARDER, "FORWARDER") X(BT_M_TAG, "TAG")
+// clang-format off
+#define BT_MCASE_LIST(X) \
+    X(BT_M1, "M-1") X(BT_M2, "M-2") X(BT_M3, "M-3") X(BT_M4, "M-4") \
+    X(BT_M5, "M-5") X(BT_M6, "M-6") X(BT_M7, "M-7") X(BT_M8, "M-8") \
+    X(BT_M9, "M-9") X(BT_M10, "M-10") X(BT_M11, "M-11") X(BT_M12, "M-12") \
+    X(BT_M13, "M-13") X(BT_M14, "M-14") X(BT_M15, "M-15") X(BT_M16, "M-16") \
+    X(BT_M17, "M-17") X(BT_M18, "M-18") X(BT_M19, "M-19") X(BT_M20, "M-20") \
+    X(BT_M21, "M-21") X(BT_M22, "M-22") X(BT_M23, "M-23") X(BT_M24, "M-24") \
+    X(BT_M25, "M-25") X(BT_M26, "M-26") X(BT_M_OPT_SIZE, "OPT-SIZE") X(BT_M_OPT_TRUNCATED, "OPT-TRUNCATED") \
+    X(BT_M_OPT_LENGTH, "OPT-LENGTH") X(BT_M_OPT_DUPLICATE, "OPT-DUPLICATE") X(BT_M_OPT_CRITICAL, "OPT-CRITICAL") X(BT_M_FORWARDER, "FORWARDER") \
+    X(BT_M_TAG, "TAG")
+// clang-format on
 
 // "M-13", "OPT-SIZE", … as used in vectors, counters and logs.
 const char *bt_mcase_name(enum bt_mcase m);
