@@ -48,12 +48,15 @@ static bool prepare_transparent(struct router_app *app, const struct bt_config *
            bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding", "%s", why);
 }
 
-static bool refusal(struct bt_ctl_error *e, const struct bt_router_refusal *why)
+// The router knows workers by number in its own order, the document knows neither: so a worker is named by its address.
+static bool refusal(const struct router_app *app, struct bt_ctl_error *e, const struct bt_router_refusal *why)
 {
-    char field[96];
-    bool member = why->field != NULL && strcmp(why->field, "members") == 0;
-    snprintf(field, sizeof field, member ? "%s[%zu]" : "%s", why->field != NULL ? why->field : "", why->index);
-    return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, field, "%s", why->reason);
+    char text[BT_ADDR_TEXT];
+    if (strcmp(why->field, "members") == 0 && why->index < BT_ROUTER_MEMBERS_MAX) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, why->field, "%s %s",
+                             bt_addr_format(&app->members[why->index], text), why->reason);
+    }
+    return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, why->field, "%s", why->reason);
 }
 
 static bool router_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
@@ -81,7 +84,7 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
         .keys = keys,
     };
     if (!bt_router_apply(app->router, bt_io_now(app->io), &config, &why)) {
-        return refusal(e, &why);
+        return refusal(app, e, &why);
     }
     bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace.text, s->name.text,
                 s->policy.text, config.depth, config.members_n);

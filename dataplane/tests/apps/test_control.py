@@ -58,6 +58,9 @@ class Control(Bed):
             self.assertTrue(r["error"]["field"].startswith(field), r)
         r = c.apply(self.document([1], [2], keys=(7,)))
         self.assertEqual(r["error"]["field"], "keyIds[0]")
+        r = c.apply(self.document([1, 2], [2]))  # a router cannot be its own worker
+        self.assertEqual(r["error"]["field"], "members")
+        self.assertIn(ip(2) + ":8000 is the router's own", r["error"]["message"])
         self.assertEqual(c.state()["hash"], before)
         self.assert_all_answered(self.finish_load(p))
 
