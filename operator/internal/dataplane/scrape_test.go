@@ -50,7 +50,9 @@ func TestReadErrorsAreTyped(t *testing.T) {
 		{"endless", text(200, strings.Repeat(" ", maxAnswer+1)), Garbled, ""},
 		{"refusal", text(400, `{"v":1,"ok":false,"error":{"code":"InvalidRequest","field":"name","message":"no"}}`), Refused, "name"},
 		{"refusal without text", text(503, ""), Refused, ""},
-		{"redirect is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere/", http.StatusFound) }, Refused, ""},
+		{"redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere/", http.StatusFound)
+		}, Refused, ""},
 		{"silence", func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():

@@ -169,6 +169,10 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 // secret reads a Secret past the cache: Secrets are not cached, so that the
 // operator need not be allowed to list them.
 func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*corev1.Secret, error) {
+	service := client.ObjectKeyFromObject(s.service)
+	if known := r.secrets.get(service, s.service.UID, name, s.now); known != nil {
+		return known, nil
+	}
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
@@ -181,6 +185,7 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 		s.conflicts, s.secretTaken = append(s.conflicts, "Secret "+name), true
 		return nil, nil
 	}
+	r.secrets.put(service, secret, s.now)
 	return secret, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,17 +65,30 @@ type Reconciler struct {
 	Now func() time.Time
 
 	applied *applied
+	secrets secretsRead
+}
+
+// forget drops what is remembered of a service that is gone.
+func (r *Reconciler) forget(service types.NamespacedName) {
+	r.applied.forget(service)
+	r.secrets.forget(service)
+}
+
+// applySecret writes a Secret and forgets what was read of it.
+func (r *Reconciler) applySecret(ctx context.Context, s *snapshot, o render.Object) error {
+	r.secrets.forget(client.ObjectKeyFromObject(s.service))
+	return r.applied.apply(ctx, o, false)
 }
 
 // Reconcile brings one service a step nearer to what it should be.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	service := &v1alpha1.RpcService{}
 	if err := r.Client.Get(ctx, req.NamespacedName, service); err != nil {
-		r.applied.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if service.DeletionTimestamp != nil {
-		r.applied.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace}
@@ -201,7 +215,7 @@ func (r *Reconciler) applyKeys(ctx context.Context, s *snapshot, in render.Input
 		return have, nil
 	}
 	data, annotations := next.secret()
-	if err := r.applied.apply(ctx, render.Secret(in, render.KeysName(s.service), annotations, data), false); err != nil {
+	if err := r.applySecret(ctx, s, render.Secret(in, render.KeysName(s.service), annotations, data)); err != nil {
 		return have, err
 	}
 	if len(have.keys) > 0 {
@@ -225,7 +239,7 @@ func (r *Reconciler) applyCertificate(ctx context.Context, s *snapshot, in rende
 	if err != nil {
 		return err
 	}
-	if err := r.applied.apply(ctx, render.Secret(in, render.TLSName(s.service), nil, data), false); err != nil {
+	if err := r.applySecret(ctx, s, render.Secret(in, render.TLSName(s.service), nil, data)); err != nil {
 		return err
 	}
 	if s.tls != nil {

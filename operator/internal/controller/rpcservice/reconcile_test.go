@@ -318,6 +318,7 @@ func TestReconcileLeavesForeignSecrets(t *testing.T) {
 		if err := b.Client.Create(context.Background(), foreign); err != nil {
 			t.Fatal(err)
 		}
+		b.now = b.now.Add(believed)
 		b.must(2)
 		if c := b.condition(v1alpha1.ConditionAccepted); c.Reason != v1alpha1.ReasonNameConflict || !strings.Contains(c.Message, "Secret "+name) {
 			t.Errorf("%s: %+v", name, c)
@@ -337,6 +338,7 @@ func TestReconcileNeverReusesAKeyNumber(t *testing.T) {
 	if err := b.Client.Delete(context.Background(), first); err != nil {
 		t.Fatal(err)
 	}
+	b.now = b.now.Add(believed)
 	b.must(2)
 	data := b.secret("echo-keys").Data
 	if _, reused := data["1"]; reused || len(data["2"]) != 32 {
@@ -385,4 +387,26 @@ func (b *bench) depth() int {
 		b.t.Fatal(err)
 	}
 	return readLive(cm).doc.Service.WorkerQueueDepth
+}
+
+// A settled service costs a Secret read now and then, not at every look.
+func TestReconcileReadsSecretsSparingly(t *testing.T) {
+	b := newBench(t)
+	b.must(4)
+	reads := 0
+	b.Live = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, secret := o.(*corev1.Secret); secret {
+				reads++
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	for range 12 {
+		b.now = b.now.Add(steady)
+		b.must(1)
+	}
+	if reads < 2 || reads > 4 {
+		t.Errorf("%d reads of 2 Secrets in 60 s, want one each in %s", reads, believed)
+	}
 }
