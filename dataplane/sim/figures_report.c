@@ -91,8 +91,11 @@ int sim_figures_report(const struct sim_options *opt, const struct sim_cell_outc
         print_cell(&all[i]);
         good += all[i].ok;
         packets += all[i].packets;
-        snprintf(name, sizeof name, "sim_p99_%s", all[i].name);
-        sim_measure(&m, name, all[i].p99, "S");
+        bool figure = strncmp(all[i].name, "same_", 5) != 0 && strncmp(all[i].name, "saturation_", 11) != 0;
+        if (figure) {
+            snprintf(name, sizeof name, "sim_p99_%s", all[i].name);
+            sim_measure(&m, name, all[i].p99, "S");
+        }
         for (uint32_t k = 0; k < all[i].checks; k++) {
             if (strncmp(all[i].check[k].what, "p99 table", 9) != 0)
                 continue;

@@ -294,7 +294,7 @@ void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pk
 
 uint64_t sim_faults_total(const struct sim_faults_seen *f)
 {
-    uint64_t sum = f->cut_off + f->to_the_dead + f->crashes + f->leaves + f->partitions + f->garbage;
+    uint64_t sum = f->cut_off + f->crashes + f->leaves + f->partitions;
     for (int k = 0; k < SIM_PKTS; k++) {
         sum += f->lost[k] + f->duplicated[k] + f->reordered[k] + f->delayed[k] + f->corrupted[k];
     }

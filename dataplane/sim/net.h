@@ -77,7 +77,7 @@ void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pk
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
 /* A packet in flight dies. */
 void sim_net_bury(struct sim_net *n, struct bt_pkt *p);
-/* Total of all faults seen. */
+/* Total of all faults seen; malformed packets and packets to the dead are no faults of the network and count apart. */
 uint64_t sim_faults_total(const struct sim_faults_seen *f);
 
 #endif

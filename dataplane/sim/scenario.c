@@ -205,6 +205,10 @@ static void cross_check(struct sim_yaml *y, yaml_node_t *root, const struct sim_
     if (s->hold_back_packets > 0 && s->policy != BT_ROUTER_JBSQ) {
         sim_yaml_complain(y, root, "routers.holdBackPackets", "only policy JBSQ holds back");
     }
+    if ((s->hold_back_packets > 0) != (s->hold_back_ns > 0)) {
+        sim_yaml_complain(y, root, "routers.holdBackPackets",
+                          "packets and microseconds must both be 0 or both positive");
+    }
 }
 
 static void read_sections(struct sim_yaml *y, yaml_node_t *root, struct sim_scenario *s)

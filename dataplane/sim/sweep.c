@@ -161,6 +161,7 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     sim_measure(&m, "seeds_clean", (double)clean, "count");
     sim_measure(&m, "seeds_failed", (double)failed, "count");
     sim_measure(&m, "sim_faults_realised", (double)faults, "count");
+    sim_measure(&m, "sim_malformed_packets", (double)sum.seen.garbage, "count");
     sim_measure(&m, "sim_rpcs_swept", (double)rpcs, "count");
     sim_measure(&m, "sim_sweep_seconds", wall, "s");
     if (sim_measures_close(&m) != 0)
