@@ -40,3 +40,29 @@ func invalidManifests(ctx context.Context, t *testing.T, s *suite) {
 	_, err = s.env.Kubectl(ctx, "-n", namespace, "delete", "slo", "orphan")
 	check(t, err)
 }
+
+// stuckRollout asserts that an image nobody can pull is told as such, and that
+// the service goes on meanwhile.
+func stuckRollout(ctx context.Context, t *testing.T, s *suite) {
+	patch := func(image string) {
+		_, err := s.env.Kubectl(ctx, "-n", namespace, "patch", "rpcsvc", service, "--type=merge", "-p", `{"spec":{"server":{"image":"`+image+`"}}}`)
+		check(t, err)
+	}
+	good := "localhost/bobtail/serve:" + s.env.Version
+	job := steady("load-stuck", 20*time.Second)
+	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
+		patch("localhost/bobtail/nothing:0")
+		defer patch(good)
+		return harness.Until(ctx, 30*time.Second, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+			o, err := s.env.Object(ctx, namespace, "rpcsvc", service)
+			c := o.Condition("Ready")
+			told := c.Status == "False" && c.Reason == "RollingOut" && strings.Contains(c.Message, "Image")
+			return told, c.Status + " " + c.Reason + ": " + c.Message, err
+		})
+	})
+	s.got.Set("rpcs_failed_stuck_rollout", r.Failed())
+	if r.Failed() != 0 {
+		t.Errorf("%d of %d requests failed while a rollout was stuck; want 0", r.Failed(), r.Sent)
+	}
+	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", service, "Ready", "True"))
+}

@@ -40,8 +40,20 @@ func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 	check(t, err)
 }
 
+// upgrade replaces 0.1.0 while a service made by it answers requests.
 func upgrade(ctx context.Context, t *testing.T, s *suite) {
-	check(t, s.env.Install(ctx))
+	_, err := s.env.ApplyService(ctx, filepath.Join(s.env.Root, "examples", "demo.yaml"), namespace, service)
+	check(t, err)
+	r := underLoad(ctx, t, s, steady("load-upgrade", 40*time.Second), func(ctx context.Context) error {
+		if err := s.env.Install(ctx); err != nil {
+			return err
+		}
+		return s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True")
+	})
+	s.got.Set("rpcs_failed_chart_upgrade", r.Failed())
+	if r.Failed() != 0 {
+		t.Errorf("%d of %d requests failed during the upgrade of the chart; want 0", r.Failed(), r.Sent)
+	}
 	out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace)
 	check(t, err)
 	if !strings.Contains(out, "bobtail-"+s.env.Version) {

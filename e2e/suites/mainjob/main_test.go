@@ -65,6 +65,7 @@ func TestMainJob(t *testing.T) {
 		{"upgrade from 0.1.0", true, upgrade},
 		{"demo phases", true, demoPhases},
 		{"invalid manifests", false, invalidManifests},
+		{"stuck rollout", false, stuckRollout},
 		{"operator down", false, operatorDown},
 		{"sidecars down", false, sidecarsDown},
 		{"apiserver down", false, apiserverDown},

@@ -104,8 +104,8 @@ type RpcServiceSpec struct {
 	RequestTimeoutMilliseconds int32 `json:"requestTimeoutMilliseconds,omitempty"`
 
 	// legacyPeers says whether peers that predate message tags may take part.
-	// With Allow, feedback without a valid tag is believed: choose it only on
-	// a network where nobody forges packets.
+	// With Allow, the 16-byte feedback that such peers send is believed
+	// without a tag: choose it only on a network where nobody forges packets.
 	// +optional
 	// +kubebuilder:default=Deny
 	LegacyPeers LegacyPeersPolicy `json:"legacyPeers,omitempty"`
