@@ -59,7 +59,7 @@ static void setting(struct story *s)
     struct bt_router_config c = {
         .policy = (enum bt_router_policy)(bits >> 13),
         .forwarding = (enum bt_router_forwarding)(bits >> 4 & 1u),
-        .device = (enum bt_router_device)((bits >> 5 & 1u) * 2u),
+        .device = (enum bt_device)((bits >> 5 & 1u) * 2u),
         .legacy_peers = (bits >> 6 & 1u) != 0,
         .depth = 1u + take(s, 1) % 8u,
         .central_limit = 1u + take(s, 1) % 16u,

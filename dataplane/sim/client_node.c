@@ -80,7 +80,7 @@ void sim_client_start(struct sim_world *w, uint32_t i)
         .max_assemblies = 512,
         .max_message = SIM_BODY_MAX,
         .extensions = c->extensions,
-        .timers = bt_rpc_timers_for((enum bt_device_profile)w->s->device),
+        .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
         .seed = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]),
         .pool = sim_node_pool(&c->n),
         .ops = {on_success, on_timeout, on_error, c},

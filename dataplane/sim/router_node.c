@@ -21,7 +21,7 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
     struct bt_router_config cfg = {
         .policy = (enum bt_router_policy)s->policy,
         .forwarding = (enum bt_router_forwarding)s->forwarding,
-        .device = (enum bt_router_device)s->device,
+        .device = (enum bt_device)s->device,
         .legacy_peers = s->legacy_workers > 0,
         .depth = depth,
         .central_limit = s->central_limit,

@@ -13,7 +13,7 @@ const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "
 const char *const sim_fault_names[] = {"loss", "duplicate", "reorder", "delay", "corrupt", NULL};
 const char *const sim_event_names[] = {"crashServer", "crashRouter", "leaveServer", "setDepth",
                                        "partition",   "reconfigure", NULL};
-/* The order is that of enum bt_router_policy, bt_router_forwarding, bt_router_device. */
+/* The order is that of enum bt_router_policy, bt_router_forwarding, bt_device. */
 const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
 const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
 const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};

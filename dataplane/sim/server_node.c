@@ -132,7 +132,7 @@ static void build(struct sim_world *w, struct sim_server *v)
         .max_held = 64,
         .max_message = w->s->server_max_message,
         .incarnation = SIM_FIRST_INCARNATION + v->life,
-        .timers = bt_rpc_timers_for((enum bt_device_profile)w->s->device),
+        .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
         .seed = {bt_rng_next(&w->stream[SIM_STREAM_CHOICE]), bt_rng_next(&w->stream[SIM_STREAM_CHOICE])},
         .pool = sim_node_pool(&v->n),
         .ops = {.on_request = on_request, .arg = v},

@@ -16,9 +16,6 @@ static const enum bt_router_policy policies[] = {
     [BT_POLICY_P2C] = BT_ROUTER_POWER_OF_TWO, [BT_POLICY_RR] = BT_ROUTER_ROUND_ROBIN,
     [BT_POLICY_RANDOM] = BT_ROUTER_RANDOM,
 };
-static const enum bt_router_device devices[] = {
-    [BT_DEV_KERNEL] = BT_DEVICE_KERNEL, [BT_DEV_AFXDP] = BT_DEVICE_AFXDP, [BT_DEV_SRIOV] = BT_DEVICE_SRIOV};
-
 // One address per worker, in the document's order; returns how many.
 static size_t expand_members(struct router_app *app, const struct bt_config *c)
 {
@@ -70,7 +67,7 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
     struct bt_router_config config = {
         .policy = policies[s->balance],
         .forwarding = s->forward == BT_FWD_TRANSPARENT ? BT_FORWARD_TRANSPARENT : BT_FORWARD_ENCAPSULATED,
-        .device = devices[s->device],
+        .device = s->device,
         .legacy_peers = s->legacy_allowed,
         .depth = (uint32_t)s->worker_queue_depth,
         .central_limit = (uint32_t)s->central_queue_limit,

@@ -9,15 +9,12 @@
 
 #define MS UINT64_C(1000000)
 
-static const enum bt_device_profile devices[] = {
-    [BT_DEV_KERNEL] = BT_DEVICE_KERNEL, [BT_DEV_AFXDP] = BT_DEVICE_AFXDP, [BT_DEV_SRIOV] = BT_DEVICE_SRIOV};
-
 static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
 {
     struct serve_app *app = arg;
     const struct bt_config_service *s = &c->service;
     struct bt_server_router routers[BT_CONFIG_ROUTERS_MAX];
-    struct bt_rpc_timers timers = bt_rpc_timers_for(devices[s->device]);
+    struct bt_rpc_timers timers = bt_rpc_timers_for(s->device);
     uint64_t now = bt_io_now(app->io);
     (void)e; // the document's own bounds are the server's
     for (size_t i = 0; i < c->n_routers; i++) {

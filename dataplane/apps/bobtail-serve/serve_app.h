@@ -30,7 +30,7 @@ struct serve_options {
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers;
     uint32_t feedback_port, queue_depth, max_message;
-    int device; // enum bt_config_device
+    int device; // enum bt_device
     bool legacy_routers;
     int idle, log;
     uint32_t drain_seconds;

@@ -6,6 +6,7 @@
 #ifndef BT_CTL_CONFIG_H
 #define BT_CTL_CONFIG_H
 
+#include "base/device.h"
 #include "base/addr.h"
 #include "ctl/error.h"
 
@@ -24,7 +25,6 @@
 enum bt_config_placement { BT_PLACE_SOFTWARE, BT_PLACE_NONE };
 enum bt_config_policy { BT_POLICY_JBSQ, BT_POLICY_JSQ, BT_POLICY_P2C, BT_POLICY_RR, BT_POLICY_RANDOM };
 enum bt_config_forwarding { BT_FWD_ENCAPSULATED, BT_FWD_TRANSPARENT };
-enum bt_config_device { BT_DEV_KERNEL, BT_DEV_AFXDP, BT_DEV_SRIOV };
 
 struct bt_config_text {
     size_t len; // as written; above BT_CONFIG_TEXT_MAX only while decoding
@@ -49,7 +49,7 @@ struct bt_config_service {
     enum bt_config_placement place;
     enum bt_config_policy balance;
     enum bt_config_forwarding forward;
-    enum bt_config_device device;
+    enum bt_device device;
     bool legacy_allowed;
 };
 

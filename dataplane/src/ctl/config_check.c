@@ -91,7 +91,7 @@ static bool check_service(struct bt_config_service *s, struct bt_ctl_error *e)
         s->place = (enum bt_config_placement)place;
         s->balance = (enum bt_config_policy)policy;
         s->forward = (enum bt_config_forwarding)forward;
-        s->device = (enum bt_config_device)device;
+        s->device = (enum bt_device)device;
         s->legacy_allowed = legacy == 1;
     }
     return ok;

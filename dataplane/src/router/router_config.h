@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/device.h"
 #include "base/addr.h"
 #include "base/pkt.h"
 
@@ -32,9 +33,6 @@ enum bt_router_forwarding {
     BT_FORWARD_TRANSPARENT = 1,  /* client's source address, the driver must be able to send it */
 };
 
-/* Timer profile of the device. */
-enum bt_router_device { BT_DEVICE_KERNEL = 0, BT_DEVICE_AFXDP = 1, BT_DEVICE_SRIOV = 2 };
-
 /* Timers in ns; 0 anywhere = the default of the device profile. */
 struct bt_router_timers {
     uint64_t loss_ns; /* T_loss: 200 ms Kernel/AFXDP, 2 ms SRIOV */
@@ -46,7 +44,7 @@ struct bt_router_timers {
 struct bt_router_config {
     enum bt_router_policy policy;
     enum bt_router_forwarding forwarding;
-    enum bt_router_device device;
+    enum bt_device device;
     bool legacy_peers;           /* legacyPeers: Allow */
     uint32_t depth;              /* workerQueueDepth 1..64: ceiling of every worker's n */
     uint32_t central_limit;      /* centralQueueLimit 1..1048576 requests held */

@@ -4,7 +4,7 @@
 
 #define MS 1000000ull
 
-struct bt_rpc_timers bt_rpc_timers_for(enum bt_device_profile profile)
+struct bt_rpc_timers bt_rpc_timers_for(enum bt_device profile)
 {
     uint64_t rto = profile == BT_DEVICE_SRIOV ? 2 * MS : 100 * MS;
     return (struct bt_rpc_timers){

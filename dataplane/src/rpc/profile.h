@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum bt_device_profile { BT_DEVICE_KERNEL, BT_DEVICE_AFXDP, BT_DEVICE_SRIOV };
+#include "base/device.h"
 
 struct bt_rpc_timers {
     uint64_t rto_ns;        // first repair of an incomplete message
@@ -25,6 +25,6 @@ bool bt_rpc_timers_valid(const struct bt_rpc_timers *t);
 
 // Client and server must use the same profile: a server forgets a finished pair
 // after quarantine_ns, a client may use its id again after as long.
-struct bt_rpc_timers bt_rpc_timers_for(enum bt_device_profile profile);
+struct bt_rpc_timers bt_rpc_timers_for(enum bt_device profile);
 
 #endif

@@ -112,7 +112,7 @@ static void values_arrive_where_they_belong(void **state)
     assert_int_equal(s->place, BT_PLACE_SOFTWARE);
     assert_int_equal(s->balance, BT_POLICY_P2C);
     assert_int_equal(s->forward, BT_FWD_TRANSPARENT);
-    assert_int_equal(s->device, BT_DEV_SRIOV);
+    assert_int_equal(s->device, BT_DEVICE_SRIOV);
     assert_true(s->legacy_allowed);
     assert_int_equal(s->worker_queue_depth, 64);
     assert_int_equal(s->central_queue_limit, 1048576);

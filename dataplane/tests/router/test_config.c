@@ -35,7 +35,7 @@ static void refused_whole_with_the_field_at_fault(void **state)
     } while (0)
     REFUSE(bad.policy = BT_ROUTER_POLICIES, "service.policy");
     REFUSE(bad.forwarding = (enum bt_router_forwarding)2, "service.forwarding");
-    REFUSE(bad.device = (enum bt_router_device)3, "service.deviceProfile");
+    REFUSE(bad.device = (enum bt_device)3, "service.deviceProfile");
     REFUSE(bad.depth = 0, "service.workerQueueDepth");
     REFUSE(bad.depth = 65, "service.workerQueueDepth");
     REFUSE(bad.central_limit = 0, "service.centralQueueLimit");
