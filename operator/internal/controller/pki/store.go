@@ -26,6 +26,9 @@ const SecretName = "bobtail-ca"
 // reread is how long the store believes what it has read.
 const reread = time.Minute
 
+// retry is how long it goes on with what it has after a read that failed.
+const retry = 5 * time.Second
+
 // Store keeps the authority. It is safe for concurrent use.
 type Store struct {
 	// Reader reads past the cache: Secrets are not cached.
@@ -82,6 +85,12 @@ func (s *Store) load(ctx context.Context) (*Authority, error) {
 	secret := &corev1.Secret{}
 	err := s.Reader.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: SecretName}, secret)
 	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing && s.authority != nil && !s.authority.Expiring(now) {
+		// An API server that stumbles does not make a good authority bad: the
+		// dataplane can still be read. Look again soon, not at every call.
+		s.readAt = now.Add(retry - reread)
+		return s.authority, nil
+	}
 	if err != nil && !missing {
 		return nil, fmt.Errorf("read Secret %s/%s, which holds the operator's certificate authority: %w", s.Namespace, SecretName, err)
 	}

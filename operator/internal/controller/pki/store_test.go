@@ -131,3 +131,43 @@ func TestStoreLosesAWriteRace(t *testing.T) {
 		t.Error("an authority that was not stored is in use")
 	}
 }
+
+// An API server that stumbles must not take away an authority that is good.
+func TestStoreGoesOnThroughAnOutage(t *testing.T) {
+	down, reads := false, 0
+	c := fake.NewClientBuilder().WithObjects(emptySecret()).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			if down {
+				return errors.New("connection refused")
+			}
+			return w.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	now := start
+	s := store(c, &now)
+	down = true
+	if _, err := s.Authority(context.Background()); err == nil {
+		t.Fatal("an authority out of nothing")
+	}
+	down = false
+	first, err := s.Authority(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	down, now = true, now.Add(2*reread)
+	before := reads
+	for range 3 {
+		again, err := s.Authority(context.Background())
+		if err != nil || again != first {
+			t.Fatalf("the outage took the authority away: %v", err)
+		}
+	}
+	if reads != before+1 {
+		t.Errorf("%d reads in one outage's first moments; want 1", reads-before)
+	}
+	now = now.Add(retry)
+	if _, err := s.Authority(context.Background()); err != nil || reads != before+2 {
+		t.Errorf("it must look again after %s: %d reads, %v", retry, reads-before, err)
+	}
+}
