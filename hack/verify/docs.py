@@ -4,8 +4,9 @@
 
 A fenced block that starts with ```sh carries one tag more: `ci` (run on every
 change, no cluster), `cluster` (run against the embedded cluster), `nightly`
-(listed, run by hand or at night) or `output` (what a command printed). YAML
-blocks need no tag; one tagged `apply` is server-side dry-run by `run cluster`.
+(listed, run by hand or at night) or `output` (what a command printed). The
+cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
+the API server judge every manifest that a page shows.
 
   docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
@@ -19,8 +20,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAGS = {"ci", "cluster", "nightly", "output"}
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
-# r109_feedback..., "R-109", m21_..., q61_...
-CITED = re.compile(r"\b([RMQrmq])-?(\d{1,3}a?)(?=[_\b\W])")
 TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal")
 
 
