@@ -70,6 +70,10 @@ func (l *linter) scalar(path, name string, s apiextensions.JSONSchemaProps) {
 		}
 	case "string":
 		l.text(path, s)
+	case "object":
+		if s.AdditionalProperties != nil && s.MaxProperties == nil {
+			l.find(path, "is a map without maxProperties")
+		}
 	}
 }
 
@@ -185,6 +189,7 @@ func TestLintFinds(t *testing.T) {
 		{"names", apiextensions.JSONSchemaProps{Type: "array", Description: "d"}, "maxItems"},
 		{"Upper", apiextensions.JSONSchemaProps{Type: "object", Description: "d"}, "camelCase"},
 		{"bare", apiextensions.JSONSchemaProps{Type: "object"}, "description"},
+		{"labels", apiextensions.JSONSchemaProps{Type: "object", Description: "d", AdditionalProperties: &apiextensions.JSONSchemaPropsOrBool{}}, "maxProperties"},
 	} {
 		l := &linter{kind: "K"}
 		l.walk(".spec", "spec", apiextensions.JSONSchemaProps{Type: "object", Description: "d",
