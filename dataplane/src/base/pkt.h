@@ -10,6 +10,18 @@
 
 #include "base/addr.h"
 
+// Checksums at the border between a device and the code that reads or writes whole frames. A device that
+// looked says OK or BAD; without either, software verifies. On the way out a set TX bit means that the field
+// holds 0 (IP) or the folded pseudo-header sum (UDP) and the device completes it.
+enum bt_pkt_offload {
+    BT_PKT_RX_IP_OK = 0x01,
+    BT_PKT_RX_IP_BAD = 0x02,
+    BT_PKT_RX_L4_OK = 0x04,
+    BT_PKT_RX_L4_BAD = 0x08,
+    BT_PKT_TX_IP_SUM = 0x10,
+    BT_PKT_TX_UDP_SUM = 0x20,
+};
+
 struct bt_pkt {
     uint8_t *data;        // first byte in use
     uint32_t len;         // bytes in use
@@ -20,8 +32,9 @@ struct bt_pkt {
     uint8_t mark;      // free for the room that holds the packet
     uint16_t local;    // index of the local port it came in on or must leave by
     uint16_t index;    // place in its message (rpc)
-    uint16_t spare;
-    uint64_t t_rx_ns; // when the driver received it; 0 if unknown
+    uint8_t ttl;       // TTL or hop limit it arrived with, 0 if the driver cannot know
+    uint8_t offload;   // enum bt_pkt_offload: checksums the device has verified or still has to fill in
+    uint64_t t_rx_ns;  // when the driver received it; 0 if unknown
     struct bt_pkt *next;
     void *owner; // the pool's own
 };
