@@ -5,40 +5,29 @@ package slo
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 )
 
-// z is the two-sided 95 % quantile of the normal distribution.
-const z = 1.959964
+// confidenceLevel is the one the API promises.
+const confidenceLevel = 0.95
 
-// ranks are the 1-based ranks between which the percentile q (a share of one)
-// of the underlying distribution lies with 95 % confidence, given n samples:
-// the number of samples below it is binomial, here by its normal approximation,
-// which `tail` samples beyond the percentile justify. Requests are taken as
-// independent; queueing makes neighbours alike, so the true interval is wider.
-func ranks(n uint64, q float64) (low, high uint64) {
-	mean := float64(n) * q
-	half := z * math.Sqrt(mean*(1-q))
-	low = uint64(max(1, math.Floor(mean-half)))
-	high = uint64(min(float64(n), math.Ceil(mean+half)+1))
-	return low, high
-}
-
-// confidence reads the interval's ends from the merged histogram.
+// confidence reads the interval's ends from the merged histogram (L-43). Requests
+// are taken as independent; queueing makes neighbours alike, so the true interval
+// is wider. Near the largest sample its ends are cut to the samples there are.
 func confidence(h *dataplane.Histogram, percentile string) (low, high dataplane.Value, err error) {
 	p, ok := new(big.Rat).SetString(percentile)
 	if !ok || h.Total() == 0 {
 		return low, high, nil
 	}
 	q, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
-	from, to := ranks(h.Total(), q)
-	if low, err = atRank(h, from); err != nil {
+	ranks := stats.PercentileInterval(h.Total(), q, confidenceLevel)
+	if low, err = atRank(h, ranks.Low); err != nil {
 		return low, high, err
 	}
-	high, err = atRank(h, to)
+	high, err = atRank(h, ranks.High)
 	return low, high, err
 }
 

@@ -11,20 +11,6 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-func TestRanks(t *testing.T) {
-	for _, c := range []struct {
-		n         uint64
-		q         float64
-		low, high uint64
-	}{
-		{1000, 0.99, 983, 998}, {1000, 0.5, 469, 532}, {100, 0.9, 84, 97}, {10, 0.99, 9, 10}, {1, 0.5, 1, 1},
-	} {
-		if low, high := ranks(c.n, c.q); low != c.low || high != c.high {
-			t.Errorf("n %d, q %v: ranks %d..%d, want %d..%d", c.n, c.q, low, high, c.low, c.high)
-		}
-	}
-}
-
 // Every rank is read from the bucket that holds it.
 func TestAtRank(t *testing.T) {
 	h := &dataplane.Histogram{}

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes vectors.json: what SciPy and statsmodels say about small seeded series.
+
+Needs scipy and statsmodels; run it when a case is added, not in tests:
+    python3 operator/internal/lancet/stats/testdata/vectors.py
+"""
+import json
+import pathlib
+
+import numpy as np
+from scipy import stats
+from statsmodels.tsa.stattools import adfuller
+
+random = np.random.default_rng(20190710)
+
+
+def anderson(samples, mean):
+    """A² against a fully specified exponential, p by SciPy's Monte Carlo."""
+    known = {"loc": 0, "scale": mean}
+    r = stats.goodness_of_fit(stats.expon, samples, known_params=known, statistic="ad",
+                              n_mc_samples=20000, rng=random)
+    return {"samples": samples.tolist(), "mean": mean, "a2": float(r.statistic), "p": float(r.pvalue)}
+
+
+def spearman(series, lag):
+    r = stats.spearmanr(series[:-lag], series[lag:])
+    return {"series": series.tolist(), "lag": lag, "rho": float(r.statistic), "p": float(r.pvalue)}
+
+
+def fuller(series):
+    statistic, p, lags, n, *_ = adfuller(series, regression="c", autolag="AIC")
+    return {"series": series.tolist(), "statistic": float(statistic), "p": float(p), "lags": int(lags),
+            "observations": int(n)}
+
+
+def autoregressive(n, phi):
+    out = np.zeros(n)
+    for i in range(1, n):
+        out[i] = phi * out[i - 1] + random.exponential()
+    return out
+
+
+def rounded(a):
+    return np.round(a, 6)
+
+
+vectors = {
+    "anderson": [
+        anderson(rounded(random.exponential(10, 20)), 10.0),
+        anderson(rounded(random.exponential(10, 200)), 10.0),
+        anderson(rounded(random.exponential(11.5, 200)), 10.0),
+        anderson(rounded(random.gamma(1.3, 10 / 1.3, 300)), 10.0),
+        anderson(rounded(random.exponential(10, 5)), 10.0),
+    ],
+    "spearman": [
+        spearman(rounded(random.exponential(1, 300)), 1),
+        spearman(rounded(autoregressive(300, 0.3)), 1),
+        spearman(rounded(autoregressive(300, 0.6)), 5),
+        spearman(np.floor(random.exponential(3, 200)), 1),
+    ],
+    "fuller": [
+        fuller(rounded(random.exponential(1, 250))),
+        fuller(rounded(autoregressive(250, 0.9))),
+        fuller(rounded(np.cumsum(random.normal(0, 1, 250)))),
+        fuller(rounded(np.linspace(0, 50, 200) + random.exponential(1, 200))),
+        fuller(rounded(autoregressive(12, 0.2))),
+    ],
+    "ranks": [{"n": n, "p": p, "gamma": g,
+               "low": int(np.floor(n * p - stats.norm.ppf((1 + g) / 2) * np.sqrt(n * p * (1 - p)))),
+               "high": int(np.ceil(n * p + stats.norm.ppf((1 + g) / 2) * np.sqrt(n * p * (1 - p)))) + 1}
+              for n, p, g in [(10000, .99, .95), (563, .99, .95), (562, .99, .95), (10000, .999, .95), (1000, .5, .99),
+                              (100, .9, .9)]],
+}
+path = pathlib.Path(__file__).with_name("vectors.json")
+path.write_text(json.dumps(vectors) + "\n")
