@@ -12,14 +12,13 @@ struct sim_buffers;
 struct sim_holder {
     struct bt_pool pool; /* first, so that &h->pool is the interface */
     struct sim_buffers *all;
-    struct sim_buffer *held; /* list */
-    uint32_t count;
+    uint32_t count; /* packets it holds */
 };
 
 struct sim_buffer {
     struct bt_pkt pkt;         /* first */
     struct sim_holder *holder; /* NULL: free */
-    struct sim_buffer *prev, *next;
+    struct sim_buffer *next;   /* free list */
     uint8_t bytes[BT_PKT_HEADROOM + BT_PKT_BUFFER];
 };
 
@@ -35,7 +34,17 @@ void sim_buffers_init(struct sim_buffers *b, uint32_t count);
 void sim_buffers_free(struct sim_buffers *b);
 void sim_holder_init(struct sim_holder *h, struct sim_buffers *b);
 /* Moves a packet to another holder. */
-void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to);
+static inline void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to)
+{
+    struct sim_buffer *b = p->owner;
+    if (b->holder == NULL) { /* sent after it was given back: the slab would hand it out twice */
+        to->all->twice++;
+        return;
+    }
+    b->holder->count--;
+    b->holder = to;
+    to->count++;
+}
 /* Frees everything a node holds and returns how many that were. */
 uint32_t sim_holder_drop_all(struct sim_holder *h);
 

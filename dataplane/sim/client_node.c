@@ -44,12 +44,10 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     struct sim_client *c = arg;
     struct sim_world *w = c->n.world;
     const struct sim_request *r = &w->request[cookie];
-    uint8_t *body = w->scratch;
-    size_t len = bt_msg_copy(reply, body, SIM_BODY_MAX);
     uint32_t want = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
     sim_checked(&w->ledger.verdict, SIM_INV_CONTENT);
-    uint32_t number = sim_body_read(body, (uint32_t)len, NULL);
-    if (len != reply->len || len != want || number != cookie || info->req_id != r->id) {
+    uint32_t number = sim_body_of(w, reply, NULL);
+    if (reply->len != want || number != cookie || info->req_id != r->id) {
         sim_breach(w, SIM_INV_CONTENT, "request %u got a reply of %u bytes (want %u) that says %u", (unsigned)cookie,
                    reply->len, want, number);
     }
@@ -100,7 +98,7 @@ void sim_client_run(struct sim_world *w, uint32_t i)
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
-    while ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL)
+    if ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL)
         bt_client_rx(c->core, w->agenda.now, p, &q);
     if (bt_client_next(c->core) <= w->agenda.now)
         bt_client_tick(c->core, w->agenda.now, &q);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agenda of virtual time: 4-ary heap plus a same-instant FIFO, both growing by doubling.
+// Agenda of virtual time: radix queue plus a same-instant FIFO, both growing by doubling.
 #include "event.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAP = 1024, ARITY = 4 };
+enum { FIRST_CAP = 1024, SLOT_MASK = SIM_AGENDA_SLOTS - 1 };
+
+struct sim_agenda_node {
+    struct sim_event ev;
+    uint32_t next; /* ring of its slot, or the free list */
+};
 
 static void *grow(void *p, size_t n, size_t size)
 {
@@ -21,21 +26,17 @@ static void *grow(void *p, size_t n, size_t size)
 void sim_agenda_init(struct sim_agenda *a)
 {
     memset(a, 0, sizeof *a);
-    a->heap_cap = a->fifo_cap = FIRST_CAP;
-    a->heap = grow(NULL, a->heap_cap, sizeof *a->heap);
+    a->fifo_cap = a->nodes_cap = FIRST_CAP;
+    a->nodes_free = UINT32_MAX;
     a->fifo = grow(NULL, a->fifo_cap, sizeof *a->fifo);
+    a->node = grow(NULL, a->nodes_cap, sizeof *a->node);
 }
 
 void sim_agenda_free(struct sim_agenda *a)
 {
-    free(a->heap);
     free(a->fifo);
+    free(a->node);
     memset(a, 0, sizeof *a);
-}
-
-static inline bool earlier(const struct sim_event *x, const struct sim_event *y)
-{
-    return x->t != y->t ? x->t < y->t : x->seq < y->seq;
 }
 
 static void fifo_grow(struct sim_agenda *a)
@@ -51,79 +52,135 @@ static void fifo_grow(struct sim_agenda *a)
     a->fifo_head = 0;
 }
 
+static inline void fifo_push(struct sim_agenda *a, const struct sim_event *ev)
+{
+    if (a->fifo_n == a->fifo_cap)
+        fifo_grow(a);
+    a->fifo[(a->fifo_head + a->fifo_n++) & (a->fifo_cap - 1)] = *ev;
+}
+
+static inline void fifo_take(struct sim_agenda *a, struct sim_event *out)
+{
+    *out = a->fifo[a->fifo_head];
+    a->fifo_head = (a->fifo_head + 1) & (a->fifo_cap - 1);
+    a->fifo_n--;
+}
+
+static uint32_t new_node(struct sim_agenda *a)
+{
+    uint32_t i = a->nodes_free;
+    if (i != UINT32_MAX) {
+        a->nodes_free = a->node[i].next;
+        return i;
+    }
+    if (a->nodes_n == a->nodes_cap) {
+        a->nodes_cap *= 2;
+        a->node = grow(a->node, a->nodes_cap, sizeof *a->node);
+    }
+    return a->nodes_n++;
+}
+
+static inline void free_node(struct sim_agenda *a, uint32_t i)
+{
+    a->node[i].next = a->nodes_free;
+    a->nodes_free = i;
+}
+
+/* Behind everything of its slot. Precondition: the event is later than now. */
+static inline void place(struct sim_agenda *a, uint32_t i)
+{
+    struct sim_agenda_node *n = &a->node[i];
+    unsigned level = (63u - (unsigned)__builtin_clzll(n->ev.t ^ a->now)) / SIM_AGENDA_BITS;
+    unsigned slot = (unsigned)(n->ev.t >> (level * SIM_AGENDA_BITS)) & SLOT_MASK;
+    uint32_t *last = &a->last[level][slot];
+    if ((a->occupied[level] >> slot & 1) != 0) {
+        n->next = a->node[*last].next;
+        a->node[*last].next = i;
+    } else {
+        n->next = i;
+        a->occupied[level] |= 1ULL << slot;
+        a->levels |= 1u << level;
+    }
+    *last = i;
+}
+
 void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
 {
-    ev.seq = a->next_seq++;
     if (t <= a->now) {
         ev.t = a->now;
-        if (a->fifo_n == a->fifo_cap)
-            fifo_grow(a);
-        a->fifo[(a->fifo_head + a->fifo_n++) & (a->fifo_cap - 1)] = ev;
+        fifo_push(a, &ev);
         return;
     }
     ev.t = t;
-    if (a->heap_n == a->heap_cap) {
-        a->heap_cap *= 2;
-        a->heap = grow(a->heap, a->heap_cap, sizeof *a->heap);
-    }
-    size_t i = a->heap_n++;
-    while (i > 0) {
-        size_t parent = (i - 1) / ARITY;
-        if (!earlier(&ev, &a->heap[parent]))
-            break;
-        a->heap[i] = a->heap[parent];
-        i = parent;
-    }
-    a->heap[i] = ev;
+    uint32_t i = new_node(a);
+    a->node[i].ev = ev;
+    a->future_n++;
+    place(a, i);
 }
 
-static void heap_take(struct sim_agenda *a, struct sim_event *out)
+/* Moves `now` to the earliest of the slot. What is due then goes to the FIFO, the rest down to lower levels. */
+static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
 {
-    *out = a->heap[0];
-    struct sim_event last = a->heap[--a->heap_n];
-    size_t i = 0;
-    for (;;) {
-        size_t child = i * ARITY + 1;
-        if (child >= a->heap_n)
-            break;
-        size_t end = child + ARITY < a->heap_n ? child + ARITY : a->heap_n;
-        size_t best = child;
-        for (size_t c = child + 1; c < end; c++) {
-            if (earlier(&a->heap[c], &a->heap[best]))
-                best = c;
-        }
-        if (!earlier(&a->heap[best], &last))
-            break;
-        a->heap[i] = a->heap[best];
-        i = best;
-    }
-    a->heap[i] = last;
-}
-
-bool sim_agenda_pop(struct sim_agenda *a, struct sim_event *out)
-{
-    const struct sim_event *f = a->fifo_n > 0 ? &a->fifo[a->fifo_head] : NULL;
-    if (f != NULL && (a->heap_n == 0 || earlier(f, &a->heap[0]))) {
-        *out = *f;
-        a->fifo_head = (a->fifo_head + 1) & (a->fifo_cap - 1);
-        a->fifo_n--;
-    } else if (a->heap_n > 0) {
-        heap_take(a, out);
-    } else {
+    uint32_t first = a->node[last].next, i = first, next;
+    uint64_t soonest = UINT64_MAX;
+    do {
+        soonest = a->node[i].ev.t < soonest ? a->node[i].ev.t : soonest;
+        i = a->node[i].next;
+    } while (i != first);
+    if (soonest > until)
         return false;
+    a->now = soonest;
+    unsigned level = (unsigned)__builtin_ctz(a->levels);
+    a->occupied[level] &= a->occupied[level] - 1;
+    if (a->occupied[level] == 0)
+        a->levels &= a->levels - 1;
+    bool more = true;
+    for (i = first; more; i = next) {
+        more = i != last;
+        next = a->node[i].next;
+        if (a->node[i].ev.t > soonest) {
+            place(a, i);
+            continue;
+        }
+        fifo_push(a, &a->node[i].ev);
+        free_node(a, i);
+        a->future_n--;
     }
-    a->now = out->t;
     return true;
 }
 
-uint64_t sim_agenda_next(const struct sim_agenda *a)
+bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out)
 {
-    if (a->fifo_n > 0)
-        return a->fifo[a->fifo_head].t;
-    return a->heap_n > 0 ? a->heap[0].t : UINT64_MAX;
+    if (a->fifo_n > 0) {
+        if (a->now > until)
+            return false;
+        fifo_take(a, out);
+        return true;
+    }
+    if (a->levels == 0)
+        return false;
+    unsigned level = (unsigned)__builtin_ctz(a->levels);
+    unsigned slot = (unsigned)__builtin_ctzll(a->occupied[level]);
+    uint32_t i = a->last[level][slot];
+    if (a->node[i].next != i) {
+        if (!spread(a, i, until))
+            return false;
+        fifo_take(a, out);
+        return true;
+    }
+    if (a->node[i].ev.t > until)
+        return false;
+    *out = a->node[i].ev;
+    a->now = out->t;
+    a->occupied[level] &= a->occupied[level] - 1;
+    if (a->occupied[level] == 0)
+        a->levels &= a->levels - 1;
+    free_node(a, i);
+    a->future_n--;
+    return true;
 }
 
 size_t sim_agenda_count(const struct sim_agenda *a)
 {
-    return a->heap_n + a->fifo_n;
+    return a->future_n + a->fifo_n;
 }

@@ -10,34 +10,41 @@
 /* One thing that will happen. Held by value: pushing allocates nothing once the arrays have grown. */
 struct sim_event {
     uint64_t t;    /* virtual ns */
-    uint64_t seq;  /* order of pushing; breaks ties, so equal times never depend on heap shape */
     void *ptr;     /* e.g. the packet that arrives */
     uint32_t node; /* index of the actor it happens to */
     uint16_t kind; /* meaning is the world's */
     uint16_t arg;
 };
 
+enum { SIM_AGENDA_BITS = 6, SIM_AGENDA_SLOTS = 1 << SIM_AGENDA_BITS, SIM_AGENDA_LEVELS = 11 };
+
+struct sim_agenda_node; /* an event of the future, in a list of its slot */
+
 /*
- * A 4-ary heap for the future and a FIFO for "at this very instant". Zero-delay links put
- * most packets into the FIFO, which costs a store and a load instead of a sift.
+ * A radix queue for the future and a FIFO for "at this very instant". A future event lies at the level of the highest
+ * 6-bit group in which its time differs from `now`, in the slot that group names, so that all of a lower level come
+ * before any of a higher one. Lists keep the order of pushing, also when a slot is spread over lower levels, so equal
+ * times are served in the order of pushing (Q-60) without comparing anything. Cost does not grow with the number of
+ * events; zero-delay links put most packets into the FIFO.
  */
 struct sim_agenda {
     uint64_t now;
-    uint64_t next_seq;
-    struct sim_event *heap;
-    size_t heap_n, heap_cap;
     struct sim_event *fifo; /* ring, capacity a power of two */
     size_t fifo_head, fifo_n, fifo_cap;
+    uint32_t levels;                                  /* bit per level that has anything */
+    uint32_t nodes_n, nodes_cap, nodes_free;          /* used ever, allocated, first of the free list */
+    size_t future_n;                                  /* events in the slots */
+    struct sim_agenda_node *node;
+    uint64_t occupied[SIM_AGENDA_LEVELS];             /* bit per slot */
+    uint32_t last[SIM_AGENDA_LEVELS][SIM_AGENDA_SLOTS]; /* newest node of a slot's ring; its next is the oldest */
 };
 
 void sim_agenda_init(struct sim_agenda *a);
 void sim_agenda_free(struct sim_agenda *a);
-/* Schedules ev.kind at time t; a time in the past means now. Sets t and seq of the stored copy. */
+/* Schedules ev.kind at time t; a time in the past means now. Sets t of the stored copy. */
 void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev);
-/* Takes the earliest event and moves `now` to it; false when nothing is left. */
-bool sim_agenda_pop(struct sim_agenda *a, struct sim_event *out);
-/* Time of the earliest event, UINT64_MAX when there is none. */
-uint64_t sim_agenda_next(const struct sim_agenda *a);
+/* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none. */
+bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out);
 size_t sim_agenda_count(const struct sim_agenda *a);
 
 #endif

@@ -10,6 +10,15 @@ enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000, CLIENT_PORT = 20000 };
 
 #define DUPLICATE_BIT (1ULL << 63)
 
+static void note_delays(struct sim_net *n, const struct sim_delays *d)
+{
+    for (int to = 0; to < SIM_ROLES; to++) {
+        n->delay_ns[SIM_CLIENT][to] = to == SIM_ROUTER ? d->client_router_ns : d->client_server_ns;
+        n->delay_ns[SIM_ROUTER][to] = to == SIM_SERVER ? d->router_server_ns : d->client_router_ns;
+        n->delay_ns[SIM_SERVER][to] = to == SIM_ROUTER ? d->server_router_ns : d->server_client_ns;
+    }
+}
+
 void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
                   struct sim_buffers *buffers, uint16_t arrive_kind)
 {
@@ -33,6 +42,7 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     }
     for (size_t i = 0; i < nodes; i++)
         sim_holder_init(&n->holder[i], buffers);
+    note_delays(n, &s->delay);
     n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0;
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
@@ -45,16 +55,6 @@ void sim_net_free(struct sim_net *n)
     free(n->holder);
 }
 
-uint32_t sim_net_nodes(const struct sim_net *n)
-{
-    return n->first[SIM_ROLES];
-}
-
-enum sim_role sim_net_role(const struct sim_net *n, uint32_t node)
-{
-    return node >= n->first[SIM_SERVER] ? SIM_SERVER : node >= n->first[SIM_ROUTER] ? SIM_ROUTER : SIM_CLIENT;
-}
-
 struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t port)
 {
     enum sim_role role = sim_net_role(n, node);
@@ -65,14 +65,6 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
     struct bt_addr none = {0};
     uint32_t ip = 10u << 24 | ((uint32_t)role + 1) << 16 | (i + 1);
     return number == 0 ? none : bt_addr_v4u(ip, number);
-}
-
-uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
-{
-    uint32_t role = (uint32_t)a->ip[13] - 1, i = ((uint32_t)a->ip[14] << 8 | a->ip[15]) - 1;
-    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES)
-        return UINT32_MAX;
-    return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }
 
 enum sim_packet sim_packet_of(const struct bt_pkt *p)
@@ -115,19 +107,11 @@ struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
     return c;
 }
 
-static uint64_t base_delay(struct sim_net *n, enum sim_role from, enum sim_role to)
+static inline uint64_t base_delay(struct sim_net *n, enum sim_role from, enum sim_role to)
 {
-    const struct sim_delays *d = &n->s->delay;
-    uint64_t ns = 0;
-    if (from == SIM_CLIENT) {
-        ns = to == SIM_ROUTER ? d->client_router_ns : d->client_server_ns;
-    } else if (from == SIM_ROUTER) {
-        ns = to == SIM_SERVER ? d->router_server_ns : d->client_router_ns;
-    } else {
-        ns = to == SIM_ROUTER ? d->server_router_ns : d->server_client_ns;
-    }
-    if (d->jitter_ns > 0)
-        ns += bt_rng_next(&n->jitter) % (d->jitter_ns + 1);
+    uint64_t ns = n->delay_ns[from][to];
+    if (n->s->delay.jitter_ns > 0)
+        ns += bt_rng_next(&n->jitter) % (n->s->delay.jitter_ns + 1);
     return ns;
 }
 

@@ -44,6 +44,7 @@ struct sim_net {
     struct sim_path *path;         /* nodes × nodes */
     uint8_t *cut;                  /* per node: cut off from routers */
     struct bt_rng fault, jitter;
+    uint64_t delay_ns[SIM_ROLES][SIM_ROLES]; /* without jitter */
     bool calm;      /* faults are over */
     bool disturbed; /* the scenario has faults, events or jitter */
     uint64_t load_start_ns;
@@ -59,12 +60,26 @@ struct sim_net {
 void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
                   struct sim_buffers *buffers, uint16_t arrive_kind);
 void sim_net_free(struct sim_net *n);
-uint32_t sim_net_nodes(const struct sim_net *n);
-enum sim_role sim_net_role(const struct sim_net *n, uint32_t node);
+static inline uint32_t sim_net_nodes(const struct sim_net *n)
+{
+    return n->first[SIM_ROLES];
+}
+
+static inline enum sim_role sim_net_role(const struct sim_net *n, uint32_t node)
+{
+    return node >= n->first[SIM_SERVER] ? SIM_SERVER : node >= n->first[SIM_ROUTER] ? SIM_ROUTER : SIM_CLIENT;
+}
+
 /* Address of port `port` (0, or 1 = FEEDBACK port of a router) of a node. */
 struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t port);
 /* Node that has this address, UINT32_MAX for none. */
-uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a);
+static inline uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
+{
+    uint32_t role = (uint32_t)a->ip[13] - 1, i = ((uint32_t)a->ip[14] << 8 | a->ip[15]) - 1;
+    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES)
+        return UINT32_MAX;
+    return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
+}
 enum sim_packet sim_packet_of(const struct bt_pkt *p);
 /* bt_io_sim_net.send: takes the packet over; it arrives, or dies here. ctx is the sim_net. */
 void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p);

@@ -25,7 +25,7 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
     n->world = w;
     n->index = i;
     n->node = sim_node_of(w, role, i);
-    n->wake_ns = UINT64_MAX;
+    n->due_ns = n->wake_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
     bt_io_sim_init(&n->io, &w->link, n->node, ports);
 }
@@ -35,19 +35,12 @@ struct bt_pool *sim_node_pool(struct sim_node *n)
     return &n->world->net.holder[n->node].pool;
 }
 
-struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
-{
-    struct bt_pkt *p = NULL;
-    if (n->io.inbox[0].n + n->io.inbox[1].n == 0)
-        return NULL; /* most calls: ask the driver only when it has something */
-    return bt_io_rx(&n->io.io, local, &p, 1) == 1 ? p : NULL;
-}
-
 void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
     if (q->n > 0)
         bt_io_tx(&n->io.io, q);
+    n->due_ns = next_ns;
     if (next_ns < w->agenda.now)
         next_ns = w->agenda.now;
     if (next_ns == UINT64_MAX || next_ns >= n->wake_ns)
@@ -129,7 +122,8 @@ static void on_arrive(struct sim_world *w, const struct sim_event *ev)
     struct bt_pkt *p = ev->ptr;
     bool up = false;
     struct sim_node *n = node_at(w, ev->node, &up);
-    sim_check_req0_gone(w, ev->arg, ev->node, p);
+    if (w->watching)
+        sim_check_req0_gone(w, ev->arg, ev->node, p);
     if (!up) {
         w->net.seen.to_the_dead++;
         sim_net_bury(&w->net, p);
@@ -222,9 +216,7 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
 static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
 {
     struct sim_event ev;
-    while (!w->stuck && w->requests_ended < enough && sim_agenda_next(&w->agenda) <= until_ns) {
-        if (!sim_agenda_pop(&w->agenda, &ev))
-            break;
+    while (!w->stuck && w->requests_ended < enough && sim_agenda_take(&w->agenda, until_ns, &ev)) {
         w->events++;
         if (ev.t != w->instant_ns) {
             w->instant_ns = ev.t;

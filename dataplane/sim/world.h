@@ -18,6 +18,7 @@
 struct bt_client;
 struct bt_server;
 struct bt_router;
+struct bt_msg;
 
 enum sim_kind {
     SIM_EVENT_ARRIVE,
@@ -62,7 +63,8 @@ struct sim_node {
     uint32_t node;  /* within the network */
     void *mem;
     size_t mem_n;
-    uint64_t wake_ns;
+    uint64_t due_ns;  /* when its core wants to run a timer */
+    uint64_t wake_ns; /* earliest SIM_EVENT_WAKE that is on the agenda */
     struct bt_io_sim io;
 };
 
@@ -152,8 +154,11 @@ struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uin
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i);
 /* Sends what a core produced and asks to be woken when it wants to be. */
 void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns);
-/* Next packet that arrived, NULL when there is none. */
-struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local);
+/* The packet that arrived, NULL when there is none. */
+static inline struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
+{
+    return bt_io_sim_take(&n->io, local);
+}
 struct bt_pool *sim_node_pool(struct sim_node *n);
 void sim_integrate(struct sim_world *w);
 uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i);
@@ -196,5 +201,7 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);
 uint32_t sim_body_write(uint8_t *out, uint32_t len, uint32_t request, uint64_t extra);
 /* Request number of a body, UINT32_MAX when a byte is wrong. extra may be NULL. */
 uint32_t sim_body_read(const uint8_t *p, uint32_t len, uint64_t *extra);
+/* The same of a whole message. */
+uint32_t sim_body_of(struct sim_world *w, const struct bt_msg *msg, uint64_t *extra);
 
 #endif

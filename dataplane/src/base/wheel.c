@@ -23,6 +23,7 @@ static void slot_append(struct bt_wheel *w, struct bt_timer *t)
         t->prev = t->next = t;
         *head = t;
         w->occupied[t->level] |= 1ull << t->slot;
+        w->levels |= 1u << t->level;
     } else {
         t->next = *head;
         t->prev = (*head)->prev;
@@ -37,6 +38,8 @@ static void slot_remove(struct bt_wheel *w, struct bt_timer *t)
     if (t->next == t) {
         *head = NULL;
         w->occupied[t->level] &= ~(1ull << t->slot);
+        if (w->occupied[t->level] == 0)
+            w->levels &= ~(1u << t->level);
     } else {
         t->prev->next = t->next;
         t->next->prev = t->prev;
@@ -77,22 +80,6 @@ void bt_wheel_del(struct bt_wheel *w, struct bt_timer *t)
     w->armed--;
 }
 
-// Tick of the next event and its level; false when the wheel is empty.
-static bool next_event(const struct bt_wheel *w, uint64_t *tick, unsigned *level)
-{
-    for (unsigned l = 0; l < BT_WHEEL_LEVELS; l++) {
-        if (!w->occupied[l])
-            continue;
-        uint64_t slot = (uint64_t)__builtin_ctzll(w->occupied[l]);
-        unsigned shift = l * BT_WHEEL_BITS;
-        uint64_t above = shift + BT_WHEEL_BITS >= 64 ? 0 : ~0ull << (shift + BT_WHEEL_BITS);
-        *tick = (w->tick & above) | (slot << shift);
-        *level = l;
-        return true;
-    }
-    return false;
-}
-
 // Moves the timers of one upper slot down; those due right now are fired.
 static void unfold(struct bt_wheel *w, unsigned level, bt_wheel_cb cb, void *arg)
 {
@@ -118,9 +105,11 @@ static void unfold(struct bt_wheel *w, unsigned level, bt_wheel_cb cb, void *arg
 
 void bt_wheel_advance(struct bt_wheel *w, uint64_t now_ns, bt_wheel_cb cb, void *arg)
 {
-    uint64_t target = now_ns >> BT_WHEEL_SHIFT, tick;
-    unsigned level;
-    while (next_event(w, &tick, &level) && tick <= target) {
+    uint64_t target = now_ns >> BT_WHEEL_SHIFT, next;
+    // An empty wheel says UINT64_MAX, which is no tick: the highest is TICK_MAX.
+    while ((next = bt_wheel_next(w)) != UINT64_MAX && next >> BT_WHEEL_SHIFT <= target) {
+        unsigned level = (unsigned)__builtin_ctz(w->levels);
+        uint64_t tick = next >> BT_WHEEL_SHIFT;
         w->tick = tick;
         if (level > 0) {
             unfold(w, level, cb, arg);
@@ -135,11 +124,4 @@ void bt_wheel_advance(struct bt_wheel *w, uint64_t now_ns, bt_wheel_cb cb, void 
     }
     if (target > w->tick)
         w->tick = target;
-}
-
-uint64_t bt_wheel_next(const struct bt_wheel *w)
-{
-    uint64_t tick;
-    unsigned level;
-    return next_event(w, &tick, &level) ? tick << BT_WHEEL_SHIFT : UINT64_MAX;
 }

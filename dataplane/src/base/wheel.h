@@ -23,6 +23,7 @@ struct bt_timer {
 struct bt_wheel {
     uint64_t tick;                      // last tick processed
     uint64_t occupied[BT_WHEEL_LEVELS]; // one bit a slot
+    uint32_t levels;                    // one bit a level that has a slot set
     struct bt_timer *slots[BT_WHEEL_LEVELS][1 << BT_WHEEL_BITS];
     uint32_t armed;
 };
@@ -49,6 +50,14 @@ void bt_wheel_advance(struct bt_wheel *w, uint64_t now_ns, bt_wheel_cb cb, void 
 
 // When to call advance next: never later than the earliest deadline plus a
 // tick; sometimes earlier (a level must be unfolded). UINT64_MAX: nothing armed.
-uint64_t bt_wheel_next(const struct bt_wheel *w);
+static inline uint64_t bt_wheel_next(const struct bt_wheel *w)
+{
+    if (w->levels == 0)
+        return UINT64_MAX;
+    unsigned level = (unsigned)__builtin_ctz(w->levels), shift = level * BT_WHEEL_BITS;
+    uint64_t slot = (uint64_t)__builtin_ctzll(w->occupied[level]);
+    uint64_t above = ~(uint64_t)0 << shift << BT_WHEEL_BITS; // the last level's shift is 54: stays below 64
+    return ((w->tick & above) | (slot << shift)) << BT_WHEEL_SHIFT;
+}
 
 #endif

@@ -11,32 +11,28 @@ static struct bt_io_sim *self(struct bt_io *io)
 
 static unsigned sim_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max)
 {
-    struct bt_io_sim *s = self(io);
-    unsigned n = 0;
-    for (uint32_t p = 0; p < BT_IO_SIM_PORTS; p++) {
-        if (local != BT_IO_ANY && local != p) {
-            continue;
-        }
-        while (n < max && s->inbox[p].n > 0) {
-            pkts[n++] = bt_txq_pop(&s->inbox[p]);
-        }
+    struct bt_pkt *pkt = max > 0 ? bt_io_sim_take(self(io), local) : NULL;
+    if (pkt == NULL) {
+        return 0;
     }
-    s->counter[BT_IO_SIM_RX_PACKETS] += n;
-    return n;
+    pkts[0] = pkt;
+    return 1;
 }
 
 static void sim_tx(struct bt_io *io, struct bt_txq *q)
 {
     struct bt_io_sim *s = self(io);
-    struct bt_pkt *pkt;
-    while ((pkt = bt_txq_pop(q)) != NULL) {
+    struct bt_pkt *next;
+    for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
+        next = pkt->next;
         if (!pkt->tx_as_src) {
             pkt->src = s->port[pkt->local < BT_IO_SIM_PORTS ? pkt->local : 0];
         }
-        s->counter[BT_IO_SIM_TX_PACKETS]++;
         s->counter[BT_IO_SIM_TX_BYTES] += pkt->len;
         s->net->send(s->net->ctx, s->endpoint, pkt);
     }
+    s->counter[BT_IO_SIM_TX_PACKETS] += q->n;
+    bt_txq_init(q);
 }
 
 /* Virtual time passes only between events, so there is nothing to wait for inside one. */
@@ -107,30 +103,26 @@ void bt_io_sim_init(struct bt_io_sim *s, const struct bt_io_sim_net *net, uint32
     s->endpoint = endpoint;
     for (uint32_t p = 0; p < BT_IO_SIM_PORTS; p++) {
         s->port[p] = ports[p];
-        bt_txq_init(&s->inbox[p]);
     }
 }
 
 int bt_io_sim_arrive(struct bt_io_sim *s, struct bt_pkt *pkt)
 {
-    for (uint16_t p = 0; p < BT_IO_SIM_PORTS; p++) {
-        if (bt_addr_eq(&s->port[p], &pkt->dst)) {
-            pkt->local = p;
-            pkt->t_rx_ns = *s->net->now;
-            pkt->tx_as_src = 0;
-            bt_txq_push(&s->inbox[p], pkt);
-            return 0;
-        }
+    uint16_t p = s->port[1].port != 0 && pkt->dst.port == s->port[1].port;
+    if (s->arrived != NULL || !bt_addr_eq(&s->port[p], &pkt->dst)) {
+        return -1;
     }
-    return -1;
+    pkt->local = p;
+    pkt->t_rx_ns = *s->net->now;
+    pkt->tx_as_src = 0;
+    s->arrived = pkt;
+    return 0;
 }
 
 void bt_io_sim_flush(struct bt_io_sim *s, struct bt_pool *pool)
 {
-    struct bt_pkt *pkt;
-    for (uint32_t p = 0; p < BT_IO_SIM_PORTS; p++) {
-        while ((pkt = bt_txq_pop(&s->inbox[p])) != NULL) {
-            bt_pool_put(pool, pkt);
-        }
+    struct bt_pkt *pkt = bt_io_sim_take(s, BT_IO_ANY);
+    if (pkt != NULL) {
+        bt_pool_put(pool, pkt);
     }
 }

@@ -8,6 +8,8 @@
 
 #define BT_IO_SIM_PORTS 2u
 
+// An endpoint holds one packet at a time: the owner lets it run whenever one arrived.
+
 enum bt_io_sim_counter { BT_IO_SIM_TX_PACKETS, BT_IO_SIM_TX_BYTES, BT_IO_SIM_RX_PACKETS, BT_IO_SIM_COUNTERS };
 
 // What an endpoint needs of its network.
@@ -23,7 +25,7 @@ struct bt_io_sim {
     const struct bt_io_sim_net *net;
     uint32_t endpoint;
     struct bt_addr port[BT_IO_SIM_PORTS];
-    struct bt_txq inbox[BT_IO_SIM_PORTS];
+    struct bt_pkt *arrived; // not read yet, NULL: nothing
     uint64_t counter[BT_IO_SIM_COUNTERS];
 };
 
@@ -31,11 +33,22 @@ struct bt_io_sim {
 void bt_io_sim_init(struct bt_io_sim *s, const struct bt_io_sim_net *net, uint32_t endpoint,
                     const struct bt_addr ports[BT_IO_SIM_PORTS]);
 
-// A packet arrives from the network; it is queued until rx. Returns 0, or -1 when no local port
-// has its destination address (the packet stays the caller's).
+// A packet arrives from the network and waits for rx. Returns 0, or -1 when no local port has its destination address
+// or the one before was not read (the packet stays the caller's).
 int bt_io_sim_arrive(struct bt_io_sim *s, struct bt_pkt *pkt);
 
-// Takes back everything that arrived and was not read, as a crash does.
+// What rx does, without the table of functions: the packet that arrived at port `local` (or BT_IO_ANY), NULL for none.
+static inline struct bt_pkt *bt_io_sim_take(struct bt_io_sim *s, uint32_t local)
+{
+    struct bt_pkt *pkt = s->arrived;
+    if (pkt == NULL || (local != BT_IO_ANY && local != pkt->local))
+        return NULL;
+    s->arrived = NULL;
+    s->counter[BT_IO_SIM_RX_PACKETS]++;
+    return pkt;
+}
+
+// Takes back what arrived and was not read, as a crash does.
 void bt_io_sim_flush(struct bt_io_sim *s, struct bt_pool *pool);
 
 #endif

@@ -181,20 +181,33 @@ static void agenda_is_ordered_by_time_then_by_pushing(void **state)
     struct bt_rng g;
     sim_agenda_init(&a);
     sim_stream_seed(&g, 3, SIM_STREAM_EVENT);
-    for (uint32_t i = 0; i < 5000; i++) {
-        sim_agenda_push(&a, sim_below(&g, 700), (struct sim_event){.node = i});
-    }
+    uint32_t pushed = 0;
+    for (; pushed < 5000; pushed++) /* spans of all magnitudes, many equal times */
+        sim_agenda_push(&a, sim_below(&g, 700) << sim_below(&g, 22), (struct sim_event){.node = pushed});
     struct sim_event e, last = {0};
     uint32_t popped = 0;
-    while (sim_agenda_pop(&a, &e)) {
-        assert_true(e.t > last.t || (e.t == last.t && e.seq > last.seq) || popped == 0);
-        if (popped % 7 == 0 && popped < 3000)
-            sim_agenda_push(&a, e.t, (struct sim_event){.node = 9});
+    while (sim_agenda_take(&a, UINT64_MAX, &e)) {
+        assert_true(e.t > last.t || (e.t == last.t && e.node > last.node) || popped == 0);
+        assert_true(a.now == e.t);
         last = e;
-        popped++;
+        if (++popped > 20000)
+            continue;
+        uint64_t later = popped % 3 == 0 ? 0 : (uint64_t)sim_below(&g, 60) << sim_below(&g, 30);
+        sim_agenda_push(&a, e.t + later, (struct sim_event){.node = pushed++});
     }
-    assert_true(popped > 5000);
+    assert_int_equal(popped, pushed);
     assert_int_equal(sim_agenda_count(&a), 0);
+    /* A limit leaves what is later untouched, and time may be given earlier events afterwards. */
+    sim_agenda_push(&a, a.now + 5000, (struct sim_event){.node = 1});
+    sim_agenda_push(&a, a.now + 5001, (struct sim_event){.node = 2});
+    assert_false(sim_agenda_take(&a, a.now + 4999, &e));
+    sim_agenda_push(&a, a.now + 4000, (struct sim_event){.node = 3});
+    static const uint32_t order[] = {3, 1, 2};
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_true(sim_agenda_take(&a, UINT64_MAX, &e));
+        assert_int_equal(e.node, order[k]);
+    }
+    assert_false(sim_agenda_take(&a, UINT64_MAX, &e));
     sim_agenda_free(&a);
 }
 
