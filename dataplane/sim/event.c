@@ -39,7 +39,7 @@ void sim_agenda_free(struct sim_agenda *a)
     memset(a, 0, sizeof *a);
 }
 
-static void fifo_grow(struct sim_agenda *a)
+void sim_agenda_fifo_grow(struct sim_agenda *a)
 {
     size_t cap = a->fifo_cap * 2;
     struct sim_event *ring = grow(NULL, cap, sizeof *ring);
@@ -50,20 +50,6 @@ static void fifo_grow(struct sim_agenda *a)
     a->fifo = ring;
     a->fifo_cap = cap;
     a->fifo_head = 0;
-}
-
-static inline void fifo_push(struct sim_agenda *a, const struct sim_event *ev)
-{
-    if (a->fifo_n == a->fifo_cap)
-        fifo_grow(a);
-    a->fifo[(a->fifo_head + a->fifo_n++) & (a->fifo_cap - 1)] = *ev;
-}
-
-static inline void fifo_take(struct sim_agenda *a, struct sim_event *out)
-{
-    *out = a->fifo[a->fifo_head];
-    a->fifo_head = (a->fifo_head + 1) & (a->fifo_cap - 1);
-    a->fifo_n--;
 }
 
 static uint32_t new_node(struct sim_agenda *a)
@@ -104,16 +90,10 @@ static inline void place(struct sim_agenda *a, uint32_t i)
     *last = i;
 }
 
-void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
+void sim_agenda_later(struct sim_agenda *a, const struct sim_event *ev)
 {
-    if (t <= a->now) {
-        ev.t = a->now;
-        fifo_push(a, &ev);
-        return;
-    }
-    ev.t = t;
     uint32_t i = new_node(a);
-    a->node[i].ev = ev;
+    a->node[i].ev = *ev;
     a->future_n++;
     place(a, i);
 }
@@ -142,31 +122,22 @@ static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
             place(a, i);
             continue;
         }
-        fifo_push(a, &a->node[i].ev);
+        *sim_agenda_fifo_slot(a) = a->node[i].ev;
         free_node(a, i);
         a->future_n--;
     }
     return true;
 }
 
-bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out)
+bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *out)
 {
-    if (a->fifo_n > 0) {
-        if (a->now > until)
-            return false;
-        fifo_take(a, out);
-        return true;
-    }
     if (a->levels == 0)
         return false;
     unsigned level = (unsigned)__builtin_ctz(a->levels);
     unsigned slot = (unsigned)__builtin_ctzll(a->occupied[level]);
     uint32_t i = a->last[level][slot];
     if (a->node[i].next != i) {
-        if (!spread(a, i, until))
-            return false;
-        fifo_take(a, out);
-        return true;
+        return spread(a, i, until) && sim_agenda_take(a, until, out);
     }
     if (a->node[i].ev.t > until)
         return false;

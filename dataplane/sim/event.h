@@ -41,10 +41,40 @@ struct sim_agenda {
 
 void sim_agenda_init(struct sim_agenda *a);
 void sim_agenda_free(struct sim_agenda *a);
+/* The part of sim_agenda_take and sim_agenda_push that concerns the future. */
+bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *out);
+void sim_agenda_later(struct sim_agenda *a, const struct sim_event *ev);
+void sim_agenda_fifo_grow(struct sim_agenda *a);
+
+static inline struct sim_event *sim_agenda_fifo_slot(struct sim_agenda *a)
+{
+    if (a->fifo_n == a->fifo_cap)
+        sim_agenda_fifo_grow(a);
+    return &a->fifo[(a->fifo_head + a->fifo_n++) & (a->fifo_cap - 1)];
+}
+
 /* Schedules ev.kind at time t; a time in the past means now. Sets t of the stored copy. */
-void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev);
+static inline void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
+{
+    ev.t = t > a->now ? t : a->now;
+    if (t > a->now)
+        sim_agenda_later(a, &ev);
+    else
+        *sim_agenda_fifo_slot(a) = ev;
+}
+
 /* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none. */
-bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out);
+static inline bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out)
+{
+    if (a->fifo_n == 0)
+        return sim_agenda_forward(a, until, out);
+    if (a->now > until)
+        return false;
+    *out = a->fifo[a->fifo_head];
+    a->fifo_head = (a->fifo_head + 1) & (a->fifo_cap - 1);
+    a->fifo_n--;
+    return true;
+}
 size_t sim_agenda_count(const struct sim_agenda *a);
 
 #endif

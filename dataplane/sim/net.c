@@ -253,11 +253,8 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
                     (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
 }
 
-void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
-    sim_buffer_give(p, &n->holder[to]);
-    if (from == UINT16_MAX || !n->disturbed)
-        return;
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];

@@ -85,9 +85,15 @@ enum sim_packet sim_packet_of(const struct bt_pkt *p);
 void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p);
 /* A packet from nowhere, marked as garbage, arrives at once. */
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p);
+void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
 /* To be called when an arrival event fires and the node is alive: counts realised faults and makes the
  * packet the node's. */
-void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
+static inline void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+{
+    sim_buffer_give(p, &n->holder[to]);
+    if (from != UINT16_MAX && n->disturbed)
+        sim_net_note_arrival(n, from, to, p);
+}
 /* A copy of the same bytes and addresses, in flight; NULL when no buffer is left. */
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
 /* A packet in flight dies. */
