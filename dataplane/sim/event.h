@@ -31,11 +31,11 @@ struct sim_agenda {
     uint64_t now;
     struct sim_event *fifo; /* ring, capacity a power of two */
     size_t fifo_head, fifo_n, fifo_cap;
-    uint32_t levels;                                  /* bit per level that has anything */
-    uint32_t nodes_n, nodes_cap, nodes_free;          /* used ever, allocated, first of the free list */
-    size_t future_n;                                  /* events in the slots */
+    uint32_t levels;                         /* bit per level that has anything */
+    uint32_t nodes_n, nodes_cap, nodes_free; /* used ever, allocated, first of the free list */
+    size_t future_n;                         /* events in the slots */
     struct sim_agenda_node *node;
-    uint64_t occupied[SIM_AGENDA_LEVELS];             /* bit per slot */
+    uint64_t occupied[SIM_AGENDA_LEVELS];               /* bit per slot */
     uint32_t last[SIM_AGENDA_LEVELS][SIM_AGENDA_SLOTS]; /* newest node of a slot's ring; its next is the oldest */
 };
 

@@ -45,8 +45,8 @@ struct sim_net {
     uint8_t *cut;                  /* per node: cut off from routers */
     struct bt_rng fault, jitter;
     uint64_t delay_ns[SIM_ROLES][SIM_ROLES]; /* without jitter */
-    bool calm;      /* faults are over */
-    bool disturbed; /* the scenario has faults, events or jitter */
+    bool calm;                               /* faults are over */
+    bool disturbed;                          /* the scenario has faults, events or jitter */
     uint64_t load_start_ns;
     uint16_t arrive_kind; /* event kind of an arrival */
     uint64_t late_ns;     /* packets slower than this carry SIM_MARK_LATE */
