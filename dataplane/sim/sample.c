@@ -50,22 +50,32 @@ double sim_samples_mean(const struct sim_samples *s)
     return s->n > 0 ? (double)(sum / (long double)s->n) : 0;
 }
 
-static uint64_t median_of_three(const uint64_t *v, size_t lo, size_t hi)
+enum { SPREAD = 31 };
+
+/* A value near the k-th smallest of v[lo…hi], from values spread over the whole range: samples of one run are
+ * correlated in time, so the ends and the middle alone would often be far off. */
+static uint64_t pivot_for(const uint64_t *v, size_t lo, size_t hi, size_t k)
 {
-    uint64_t a = v[lo], b = v[lo + (hi - lo) / 2], c = v[hi];
-    if (a > b) {
-        uint64_t t = a;
-        a = b;
-        b = t;
+    uint64_t spread[SPREAD];
+    size_t step = (hi - lo) / SPREAD;
+    if (step == 0)
+        return v[lo + (hi - lo) / 2];
+    for (size_t i = 0; i < SPREAD; i++) {
+        uint64_t x = v[lo + i * step + step / 2];
+        size_t at = i;
+        for (; at > 0 && spread[at - 1] > x; at--)
+            spread[at] = spread[at - 1];
+        spread[at] = x;
     }
-    return c < a ? a : c > b ? b : c;
+    return spread[(k - lo) * (SPREAD - 1) / (hi - lo)];
 }
 
-static uint64_t select_kth(uint64_t *v, size_t n, size_t k)
+/* The k-th smallest of v[lo…n), k counted from 0 in v; what is before it afterwards is not larger. */
+static uint64_t select_kth(uint64_t *v, size_t lo, size_t n, size_t k)
 {
-    size_t lo = 0, hi = n - 1;
+    size_t hi = n - 1;
     while (lo < hi) {
-        uint64_t pivot = median_of_three(v, lo, hi);
+        uint64_t pivot = pivot_for(v, lo, hi, k);
         size_t lt = lo, i = lo, gt = hi + 1;
         while (i < gt) { /* three-way: deterministic service gives millions of equal samples */
             uint64_t x = v[i];
@@ -90,19 +100,29 @@ static uint64_t select_kth(uint64_t *v, size_t n, size_t k)
     return v[lo];
 }
 
+static size_t rank_of(size_t n, double p)
+{
+    size_t rank = (size_t)ceil(p / 100 * (double)n);
+    return rank < 1 ? 0 : rank > n ? n - 1 : rank - 1;
+}
+
+void sim_samples_percentiles(const struct sim_samples *s, const double *p, size_t n, uint64_t *out)
+{
+    uint64_t *copy = array_of(s->n);
+    size_t from = 0;
+    memcpy(copy, s->v, s->n * sizeof *copy);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = s->n > 0 ? rank_of(s->n, p[i]) : 0;
+        out[i] = s->n > 0 ? select_kth(copy, from, s->n, k) : 0;
+        from = k;
+    }
+    free(copy);
+}
+
 uint64_t sim_samples_percentile(const struct sim_samples *s, double p)
 {
-    if (s->n == 0)
-        return 0;
-    size_t rank = (size_t)ceil(p / 100 * (double)s->n);
-    if (rank < 1)
-        rank = 1;
-    if (rank > s->n)
-        rank = s->n;
-    uint64_t *copy = array_of(s->n);
-    memcpy(copy, s->v, s->n * sizeof *copy);
-    uint64_t x = select_kth(copy, s->n, rank - 1);
-    free(copy);
+    uint64_t x;
+    sim_samples_percentiles(s, &p, 1, &x);
     return x;
 }
 

@@ -17,7 +17,8 @@ const char *const sim_event_names[] = {"crashServer", "crashRouter", "leaveServe
 const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
 const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
 const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
-static const char *const dist_names[] = {"deterministic", "exponential", "bimodal1", "bimodal2", "lognormal", NULL};
+static const char *const dist_names[] = {"deterministic", "exponential", "bimodal1", "bimodal2",
+                                         "lognormal",     "bimodal10",   NULL};
 static const char *const arrival_names[] = {"poisson", "fixed", NULL};
 
 #define AT(m)    offsetof(struct sim_scenario, m)

@@ -35,8 +35,8 @@ int sim_chance(struct bt_rng *g, double p)
 
 const char *sim_dist_name(enum sim_dist_kind k)
 {
-    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1", "bimodal2",
-                                                      "lognormal"};
+    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1",
+                                                      "bimodal2",      "lognormal",   "bimodal10"};
     return k < SIM_DIST_KINDS ? names[k] : "?";
 }
 
@@ -51,6 +51,8 @@ double sim_dist_c2(const struct sim_dist *d)
         return 249.75; /* queueing.md prints 249.5; 0.999·0.5² + 0.001·500.5² − 1 is this */
     case SIM_DIST_LOGNORMAL:
         return exp(d->sigma * d->sigma) - 1;
+    case SIM_DIST_BIMODAL10:
+        return 0.9 * (10.0 / 19) * (10.0 / 19) + 0.1 * (100.0 / 19) * (100.0 / 19) - 1;
     default:
         return 0;
     }
@@ -77,6 +79,9 @@ uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
         break;
     case SIM_DIST_LOGNORMAL:
         x = exp(d->sigma * draw_normal(g) - d->sigma * d->sigma / 2);
+        break;
+    case SIM_DIST_BIMODAL10:
+        x = sim_uniform(g) < 0.9 ? 10.0 / 19 : 100.0 / 19;
         break;
     default:
         break;

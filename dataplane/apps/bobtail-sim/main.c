@@ -17,6 +17,7 @@ static const char usage_text[] =
     "  run FILE              one seed of a scenario, everything printed\n"
     "  sweep [FILE ...]      many seeds, dealt round the scenarios given\n"
     "  figures [FILE]        the queueing figures, judged against theory\n"
+    "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "\n"
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
@@ -170,6 +171,8 @@ int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
+    if (argc > 1 && strcmp(argv[1], "policy") == 0)
+        return sim_command_policy(argc - 1, argv + 1);
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1)
         take(&o, c);
     const char *name = optind < argc ? argv[optind] : "";
