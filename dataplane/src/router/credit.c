@@ -65,7 +65,7 @@ static enum bt_credit_verdict judge(const struct bt_credit *c, const struct bt_c
         return BT_CREDIT_RESTARTED;
     }
     if (report->incarnation != c->incarnation) {
-        bool newer = (int32_t)(report->incarnation - c->incarnation) > 0;
+        bool newer = (int32_t)(report->incarnation - c->incarnation) > 0 || report->silent;
         return newer ? BT_CREDIT_RESTARTED : BT_CREDIT_BACKWARDS;
     }
     bool less_received = older(report->received, c->received);

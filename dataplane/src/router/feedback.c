@@ -125,10 +125,14 @@ static void end_pair(struct bt_router *r, uint64_t now, uint32_t w, const struct
 static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
 {
     struct bt_credit *credit = &r->credit[w];
-    struct bt_credit_report report = {fb->received, fb->served, fb->incarnation};
+    struct bt_credit_report report = {fb->received, fb->served, fb->incarnation, false};
     bool known = credit->known;
     uint64_t served = credit->served;
     enum bt_credit_verdict verdict = bt_credit_report(credit, &report, router_sent(r, w), now, r->timers.loss_ns);
+    if (verdict == BT_CREDIT_BACKWARDS && now - r->worker[w].heard_at >= r->timers.dead_ns) {
+        report.silent = true;
+        verdict = bt_credit_report(credit, &report, router_sent(r, w), now, r->timers.loss_ns);
+    }
     if (verdict == BT_CREDIT_BACKWARDS) {
         return BT_M22;
     }

@@ -163,6 +163,35 @@ static void r112_restart_returns_all_credit(void **state)
     bed_close(&b);
 }
 
+/* A worker whose wall clock was set back starts with an older incarnation. While the former life may still have words
+ * on the way it is refused, counted; once nothing valid was heard for T_dead it is believed. */
+static void r112_an_older_incarnation_is_believed_after_silence(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 2);
+    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 900, .flags = BT_FEEDBACK_JOIN});
+    bed_send(&b, 1);
+    bed_discard(&b);
+    const struct bed_report back = {.n = 2, .incarnation = 5, .flags = BT_FEEDBACK_JOIN};
+    bed_feedback(&b, 0, &back);
+    assert_int_equal(bed_malformed(&b, BT_M22), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    assert_int_equal(bed_row(&b, 0).incarnation, 900);
+    bed_tick(&b, SEC - MS);
+    bed_feedback(&b, 0, &back);
+    assert_int_equal(bed_malformed(&b, BT_M22), 2); /* no sign of life: T_dead is not put off */
+    bed_tick(&b, MS);
+    bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 2, .n = 2, .incarnation = 5});
+    assert_int_equal(bed_malformed(&b, BT_M22), 3); /* what contradicts itself is never believed */
+    bed_feedback(&b, 0, &back);
+    assert_int_equal(bed_malformed(&b, BT_M22), 3);
+    assert_int_equal(bed_outstanding(&b, 0), 0);
+    assert_true(bed_row(&b, 0).eligible);
+    assert_int_equal(bed_counter(&b, BT_RC_RESTARTED), 1);
+    bed_close(&b);
+}
+
 static void r111_credit_of_a_lost_request_returns(void **state)
 {
     (void)state;
@@ -416,6 +445,7 @@ int main(void)
         cmocka_unit_test(r137_share_of_n_is_what_the_worker_grants),
         cmocka_unit_test(m22_n_above_the_cap_is_rejected),
         cmocka_unit_test(r112_restart_returns_all_credit),
+        cmocka_unit_test(r112_an_older_incarnation_is_believed_after_silence),
         cmocka_unit_test(r111_credit_of_a_lost_request_returns),
         cmocka_unit_test(r138_silence_makes_suspect_and_feedback_readmits),
         cmocka_unit_test(r138_a_dead_worker_gets_at_most_n_more),
