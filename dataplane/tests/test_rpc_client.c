@@ -68,6 +68,35 @@ static void r10_ids_wrap_around_pending_and_quarantined_ones(void **state)
     lab_end(&lab);
 }
 
+/* A clock that steps back (which none may) must not make an id look long released. */
+static void r10_quarantine_survives_time_that_goes_back(void **state)
+{
+    (void)state;
+    lab_init(&lab, 3);
+    lab.ccfg.max_pending = 8;
+    lab.spy = spy_ids;
+    lab_start(&lab);
+    id_count = 0;
+    uint64_t quarantine = lab.ccfg.timers.quarantine_ns;
+    for (uint32_t i = 0; i < 65536; i++) { // every id was used a moment ago
+        lab.calls = 0;
+        memset(&lab.call[0], 0, sizeof lab.call[0]);
+        assert_int_equal(lab_call(&lab, 8, 8, 1000 * SEC), 0);
+        lab_flush(&lab);
+        reply_to(ids[id_count - 1]);
+        id_count = 0;
+    }
+    lab.now -= 2 * quarantine;
+    lab.calls = 0;
+    assert_int_equal(lab_call(&lab, 8, 8, 1000 * SEC), BT_RPC_NO_ID);
+    lab.now += 4 * quarantine;
+    memset(&lab.call[0], 0, sizeof lab.call[0]);
+    assert_int_equal(lab_call(&lab, 8, 8, SEC), 0);
+    lab_flush(&lab);
+    reply_to(ids[id_count - 1]);
+    lab_end(&lab);
+}
+
 static void r10_no_free_id_is_an_error_not_a_reuse(void **state)
 {
     (void)state;
@@ -246,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r10_ids_wrap_around_pending_and_quarantined_ones),
+        cmocka_unit_test(r10_quarantine_survives_time_that_goes_back),
         cmocka_unit_test(r10_no_free_id_is_an_error_not_a_reuse),
         cmocka_unit_test(r11_first_id_depends_on_the_seed),
         cmocka_unit_test(r51_table_full_is_refused_without_callback),

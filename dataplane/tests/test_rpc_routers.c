@@ -96,6 +96,26 @@ static void r61_counters_and_grants_are_kept_per_router(void **state)
     lab_end(&lab);
 }
 
+/* A clock that steps back (which none may) must not make the server forget whom it heard, nor repeat FEEDBACK. */
+static void r61_time_that_goes_back_changes_no_share(void **state)
+{
+    (void)state;
+    start();
+    set_routers(2, &router_a, &router_b);
+    forwarded(&router_a, 1, NULL);
+    forwarded(&router_b, 2, NULL);
+    settle();
+    int before = lab.feedbacks;
+    lab.now -= 5 * MS;
+    forwarded(&router_a, 3, NULL);
+    settle();
+    assert_int_equal(last_to(&router_a)->n, 2);
+    for (int i = 0; i < 5; i++)
+        lab_run(&lab, lab.now + MS);
+    assert_true(lab.feedbacks - before <= 1 + 2); // the pair's, and one period
+    lab_end(&lab);
+}
+
 static void r61_grant_is_at_least_one(void **state)
 {
     (void)state;
@@ -475,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r61_counters_and_grants_are_kept_per_router),
+        cmocka_unit_test(r61_time_that_goes_back_changes_no_share),
         cmocka_unit_test(r61_grant_is_at_least_one),
         cmocka_unit_test(r61_direct_requests_count_for_nobody),
         cmocka_unit_test(r39_feedback_follows_the_last_reply_packet),

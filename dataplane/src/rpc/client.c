@@ -160,9 +160,9 @@ static void on_timer(void *arg, struct bt_timer *t)
 
 void bt_client_tick(struct bt_client *c, uint64_t now_ns, struct bt_txq *txq)
 {
-    c->now = now_ns;
+    bt_client_clock(c, now_ns);
     c->txq = txq;
-    bt_wheel_advance(&c->wheel, now_ns, on_timer, c);
+    bt_wheel_advance(&c->wheel, c->now, on_timer, c);
     c->txq = NULL;
 }
 
@@ -178,7 +178,7 @@ void bt_client_done(struct bt_client *c, struct bt_msg *reply)
 
 void bt_client_close(struct bt_client *c, uint64_t now_ns)
 {
-    c->now = now_ns;
+    bt_client_clock(c, now_ns);
     c->closed = true; // what a callback started now would never end
     for (uint32_t i = 0; i < c->cfg.max_pending; i++)
         if (c->calls[i].state != BT_CALL_FREE)

@@ -64,6 +64,13 @@ struct bt_client {
     uint64_t counters[BT_CLIENT_COUNTERS];
 };
 
+// Time never goes back inside the client, so that differences of times are
+// never negative: a clock set back makes its timers late, nothing else.
+static inline void bt_client_clock(struct bt_client *c, uint64_t now_ns)
+{
+    c->now = now_ns > c->now ? now_ns : c->now;
+}
+
 struct bt_call *bt_client_find(struct bt_client *c, uint16_t req_id);
 
 // Frees everything the call holds and puts its id into quarantine. The caller

@@ -6,9 +6,9 @@
 
 // Next id neither pending nor released less than a quarantine ago; -1: none
 // among BT_ID_SCAN, and the next call goes on from there.
-static int take_id(struct bt_client *c, uint64_t now_ns)
+static int take_id(struct bt_client *c)
 {
-    uint32_t unit = (uint32_t)((now_ns >> c->unit_shift) + 1) & BT_ID_TIME_MASK;
+    uint32_t unit = (uint32_t)((c->now >> c->unit_shift) + 1) & BT_ID_TIME_MASK;
     for (uint32_t i = 0; i < BT_ID_SCAN; i++) {
         uint16_t id = c->next_id++;
         uint32_t v = c->ids[id];
@@ -91,6 +91,7 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
         return BT_RPC_BAD_ARGUMENT;
     if (c->closed)
         return BT_RPC_CANCELLED;
+    bt_client_clock(c, now_ns);
     if (!c->free) {
         c->counters[BT_CLIENT_REFUSED_TABLE]++;
         return BT_RPC_TABLE_FULL;
@@ -100,7 +101,7 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
         c->counters[BT_CLIENT_NO_BUFFER] += err == BT_RPC_NO_BUFFER;
         return err;
     }
-    int id = take_id(c, now_ns);
+    int id = take_id(c);
     if (id < 0) {
         bt_pool_put(c->port.pool, d.first);
         if (d.train)
@@ -114,8 +115,8 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
     d.h.count_or_index = (uint16_t)d.split.count;
     bt_r2p2_push_header(d.first, &d.h); // headroom is larger than any header
     bt_txq_push(txq, d.first);
-    uint64_t end = now_ns + rq->timeout_ns;
-    bt_wheel_add(&c->wheel, &call->deadline, end < now_ns ? UINT64_MAX : end);
+    uint64_t end = c->now + rq->timeout_ns;
+    bt_wheel_add(&c->wheel, &call->deadline, end < c->now ? UINT64_MAX : end);
     c->counters[BT_CLIENT_STARTED]++;
     c->counters[BT_CLIENT_PACKETS_SENT]++;
     return id;

@@ -192,9 +192,9 @@ static void on_timer(void *arg, struct bt_timer *t)
 
 void bt_server_tick(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq)
 {
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     s->txq = txq;
-    bt_wheel_advance(&s->wheel, now_ns, on_timer, s);
+    bt_wheel_advance(&s->wheel, s->now, on_timer, s);
     s->txq = NULL;
 }
 

@@ -88,6 +88,13 @@ struct bt_server {
     uint64_t counters[BT_SERVER_COUNTERS];
 };
 
+// Time never goes back inside the server, so that differences of times are
+// never negative: a clock set back makes its timers late, nothing else.
+static inline void bt_server_clock(struct bt_server *s, uint64_t now_ns)
+{
+    s->now = now_ns > s->now ? now_ns : s->now;
+}
+
 // A packet after parsing. kept: somebody owns it now.
 struct bt_arrival {
     struct bt_pkt *pkt;

@@ -121,7 +121,7 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
     struct bt_pair *p = executing(s, handle);
     if (!p || iovcnt < 0)
         return BT_RPC_BAD_ARGUMENT;
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
     struct bt_r2p2_hdr h = reply_header(p);
     struct bt_split split = bt_split_reply(len, full - (uint32_t)bt_options_size(&h.opt), full);
@@ -199,7 +199,7 @@ int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct
     struct bt_pair *p = executing(s, handle);
     if (!p)
         return BT_RPC_BAD_ARGUMENT;
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     s->counters[BT_SERVER_DROP_APP]++;
     s->backlog--;
     if (s->cfg.latency)

@@ -280,7 +280,7 @@ int bt_server_set_routers(struct bt_server *s, uint64_t now_ns, const struct bt_
 {
     if (count < 0 || count > BT_SERVER_ROUTERS)
         return BT_RPC_BAD_ARGUMENT;
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     // Known ones first: a newcomer on the same host must not take their slot.
     uint32_t known = keep_known(s, routers, count);
     for (int i = 0; i < count; i++) {
@@ -307,7 +307,7 @@ void bt_server_set_keys(struct bt_server *s, const struct bt_keyring *keys)
 
 void bt_server_set_n(struct bt_server *s, uint64_t now_ns, uint16_t n, struct bt_txq *txq)
 {
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     s->cfg.n = n > 64 ? 64 : n;
     bt_server_shares(s);
     tell_all(s, 0, txq);
@@ -315,14 +315,14 @@ void bt_server_set_n(struct bt_server *s, uint64_t now_ns, uint16_t n, struct bt
 
 void bt_server_leave(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq)
 {
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     s->leaving = true;
     tell_all(s, 0, txq);
 }
 
 void bt_server_join(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq)
 {
-    s->now = now_ns;
+    bt_server_clock(s, now_ns);
     s->leaving = false;
     for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++)
         s->router[i].join_left = s->router[i].used ? JOIN_REPEATS : 0;
