@@ -64,7 +64,7 @@ e2e-main: ## The main job with outages, rolling updates and clean removal, on th
 	@e2e/run e2e-main
 
 ##@ The dataplane
-.PHONY: sim sim-soak fuzz
+.PHONY: sim sim-soak fuzz fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -79,3 +79,8 @@ sim-soak: ## A long seed sweep: make sim-soak SEEDS=100000
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)
+
+fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-long FUZZ_SECONDS=3600
+	@mkdir -p $(MEASURED)
+	@MEASURED=$(MEASURED)/fuzz-long.json hack/dataplane fuzz-long $(or $(FUZZ_SECONDS),3600); code=$$?; \
+	  $(REPORT) fuzz-long --measurements $(MEASURED)/fuzz-long.json && exit $$code

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server under bytes that drive packets, the application and time. In the
-// end every request accepted was served once and no packet leaked.
-#include "input.h"
+// The server under bytes that drive packets, the application, time and shortage. After every step it owes its routers
+// no more than it has at hand, its timers lie ahead and its tables stay within their bounds; in the end every
+// request accepted was served once and no packet is left.
+#include "mutate.h"
 #include "rpc/server.h"
 #include "wire/feedback.h"
 
@@ -19,6 +20,9 @@ struct world {
     uint8_t admit;
     struct bt_pkt *hoard; // packets taken away to starve the server
     uint64_t served[4];   // last told, by router
+    uint8_t last[1600];   // the last packet it was given, to be changed and given again
+    uint32_t last_n;
+    uint8_t last_from;
 };
 
 static struct world w;
@@ -96,7 +100,60 @@ static void receive(struct input *in, int raw)
         in_raw(in, p, in8(in));
     else
         in_packet(in, p, (pick >> 2) & 15);
+    w.last_n = p->len < sizeof w.last ? p->len : 0;
+    w.last_from = pick & 3;
+    memcpy(w.last, p->data, w.last_n);
     bt_server_rx(w.server, w.now, p, &w.txq);
+}
+
+// The last packet once more, changed; perhaps by way of a router that says whose it is.
+static void receive_changed(struct input *in)
+{
+    struct bt_pkt *p = bt_pool_get(&w.pool.pool);
+    if (!p)
+        return;
+    uint32_t n = mutate(in, w.last, w.last_n, sizeof w.last);
+    p->src = bt_addr_v4u(w.last_from < 2 ? 0x0a000005u + w.last_from : 0x0a000001u + (w.last_from & 1u), 8000);
+    p->dst = bt_addr_v4u(0x0a000009, 8000);
+    memcpy(bt_pkt_append(p, n), w.last, n);
+    w.last_n = n;
+    bt_server_rx(w.server, w.now, p, &w.txq);
+}
+
+// A whole request as a router forwards it: counted, so that credits are at stake.
+static void forwarded(struct input *in)
+{
+    struct bt_pkt *p = bt_pool_get(&w.pool.pool);
+    if (!p)
+        return;
+    uint8_t pick = in8(in), count = in8(in) & 3;
+    struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = count < 2, .ext = true, .req_id = pick >> 3};
+    h.count_or_index = count < 2 ? 1 : count;
+    h.opt.present = BT_HAS_FORWARDED | BT_HAS_ROUTER;
+    h.opt.forwarded = bt_addr_v4u(0x0a000005, (uint16_t)(9000 + (pick & 1)));
+    h.opt.router_id = 7;
+    p->src = bt_addr_v4u(0x0a000001u + (pick >> 1 & 3u) % 3u, 8000);
+    p->dst = bt_addr_v4u(0x0a000009, 8000);
+    memset(bt_pkt_append(p, 14), pick, 14);
+    CHECK(bt_r2p2_push_header(p, &h));
+    w.last_n = p->len;
+    w.last_from = 2 + (pick >> 1 & 1);
+    memcpy(w.last, p->data, w.last_n);
+    bt_server_rx(w.server, w.now, p, &w.txq);
+}
+
+static void check(void)
+{
+    struct bt_server_router_state st;
+    uint64_t open = 0;
+    for (int i = 0; bt_server_router_state(w.server, i, &st); i++) {
+        CHECK(st.received >= st.served);
+        open += st.received - st.served;
+    }
+    CHECK(open <= bt_server_backlog(w.server));
+    CHECK(bt_server_backlog(w.server) <= 12 && w.waitings <= bt_server_backlog(w.server));
+    CHECK(bt_server_next(w.server) != UINT64_MAX && bt_server_next(w.server) + 512 > w.now); // R-40 never ends
+    CHECK(w.pool.left <= PACKETS);
 }
 
 // 10.0.0.1…3 as routers, some legacy; n, leave, join; hunger.
@@ -184,34 +241,43 @@ static void wind_down(void)
         CHECK(st.received == st.served);
 }
 
+static void step(struct input *in)
+{
+    uint8_t verb = in8(in);
+    switch (verb & 7) {
+    case 0:
+        receive(in, 1);
+        break;
+    case 1:
+        w.now += (uint64_t)in8(in) * ((verb & 0xf0) == 0xf0 ? 40000 : 50) * US; // a leap now and then
+        break;
+    case 2:
+        answer(in, 0);
+        break;
+    case 3:
+        configure(in);
+        break;
+    case 4:
+        answer(in, in8(in) & 1);
+        break;
+    case 5:
+        (verb & 8) != 0 ? forwarded(in) : receive_changed(in);
+        break;
+    default:
+        receive(in, 0);
+        break;
+    }
+    bt_server_tick(w.server, w.now, &w.txq);
+    drain();
+    check();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     start();
-    while (in.left) {
-        switch (in8(&in) & 7) {
-        case 0:
-            receive(&in, 1);
-            break;
-        case 1:
-            w.now += (uint64_t)in8(&in) * 50 * US;
-            break;
-        case 2:
-            answer(&in, 0);
-            break;
-        case 3:
-            configure(&in);
-            break;
-        case 4:
-            answer(&in, in8(&in) & 1);
-            break;
-        default:
-            receive(&in, 0);
-            break;
-        }
-        bt_server_tick(w.server, w.now, &w.txq);
-        drain();
-    }
+    while (in.left)
+        step(&in);
     wind_down();
     return 0;
 }

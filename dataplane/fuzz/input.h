@@ -6,12 +6,19 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/pkt.h"
 
-#define CHECK(x) ((x) ? (void)0 : abort())
+#define CHECK(x) ((x) ? (void)0 : broken(#x, __FILE__, __LINE__))
+
+_Noreturn static inline void broken(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: broken: %s\n", file, line, what);
+    abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

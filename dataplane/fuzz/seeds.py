@@ -49,6 +49,29 @@ def main():
     put("client", b"\1" + big + built(3, 1, fl | ext, 1, 0, 2, 0, 0) + built(1, 0, first | ext, 3, 0, full, 0, 0)
         + built(1, 0, ext, 1, 0, full, 0, 0) + time * 2 + built(1, 0, 0x40 | ext, 2, 0, 3, 0, 0))
     put("client", b"\1" + big + time * 20)
+    stories()
+
+
+def stories():
+    """Scripts for fuzz_system: verbs of fuzz_system.c with their arguments."""
+    joined = bytes([3, 0]) * 6                    # the JOINs of three workers reach both routers
+    asked = lambda who, how, length, timeout: bytes([0, who, how, length, timeout])
+    walk = bytes([3, 0]) * 2                      # client → router → worker
+    back = bytes([3, 0]) * 2                      # reply, FEEDBACK
+    answers = b"".join(bytes([9, i, 0, 5]) for i in range(3))
+    later = bytes([11 | 0 << 4, 100])
+    one = asked(0, 0, 5, 50) + walk + answers + back
+    put("system", b"\1" + joined + one)
+    put("system", b"\1" + joined + one * 4 + later + one)
+    put("system", b"\1" + joined + asked(1, 0x8F, 13, 200) + bytes([3, 0]) * 24 + answers + bytes([3, 0]) * 24 + later)
+    put("system", b"\1" + joined + asked(0, 0, 5, 50) + bytes([3, 0, 7, 0]) * 2 + answers + back)           # twice
+    put("system", b"\1" + joined + asked(0, 0, 5, 50) + bytes([3, 0, 0x17, 0]) + later * 4 + one)           # lost
+    put("system", b"\1" + joined + one + bytes([12, 0, 7]) + joined + one * 2 + later)                      # restart
+    put("system", b"\1" + joined + one + bytes([12, 0, 0xFF]) + joined + one + bytes([0x1B, 5]) + one)      # clock back
+    put("system", b"\1" + joined + one + bytes([13, 0x7E, 0]) + joined + later * 3 + one)                   # router anew
+    put("system", b"\1" + joined + bytes([14, 4]) + one + bytes([14, 0x44]) + later * 3 + one)              # starved
+    put("system", b"\1" + joined + asked(0, 0, 5, 50) + bytes([8, 0, 0, 3, 0, 9]) + walk + answers + back)  # changed
+    put("system", b"\1" + joined + bytes([0x1F, 4, 200]) + one + bytes([0x1F, 0x82, 200]) + one + later)    # clocks
 
 
 if __name__ == "__main__":

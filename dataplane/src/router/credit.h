@@ -15,8 +15,8 @@
 struct bt_credit_report {
     uint64_t received, served;
     uint32_t incarnation;
-    bool silent; /* nothing valid was heard for T_dead: no word of a former life can be on the way any more, so any other
-                    incarnation is a new one, even if the worker's wall clock was set back */
+    bool silent; /* nothing valid was heard for T_dead: no word of a former life can be on the way any more, so any
+                    other incarnation is a new one, even if the worker's wall clock was set back */
 };
 
 enum bt_credit_verdict {

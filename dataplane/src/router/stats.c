@@ -102,7 +102,7 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
     const struct worker *worker = &r->worker[w];
     const struct bt_credit *credit = &r->credit[w];
     unsigned flags = worker->flags;
-    uint64_t sent = router_sent(r, w);
+    uint64_t sent = router_sent(r, w), owed = router_outstanding(r, w);
     uint64_t lost = credit->known ? bt_credit_lost(credit) : 0;
     uint64_t done = bt_credit_settled(credit) - (credit->known ? lost : credit->reclaimed);
     *out = (struct bt_router_member_stats){
@@ -114,7 +114,7 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
         .leaving = (flags & WORKER_LEAVING) != 0,
         .legacy = (flags & WORKER_EXTENDED) == 0,
         .n = worker->n < r->depth ? worker->n : r->depth,
-        .outstanding = (uint32_t)router_outstanding(r, w),
+        .outstanding = owed < UINT32_MAX ? (uint32_t)owed : UINT32_MAX,
         .sent = sent,
         .done = done,
         .lost = lost,
