@@ -31,7 +31,7 @@ static inline uint32_t mutate(struct input *in, uint8_t *p, uint32_t len, uint32
     uint8_t how = in8(in) % MUTATIONS, what = in8(in);
     if (how == 2)
         return len > 0 ? what % len : 0; // cut off
-    if (how == 3) { // trailing bytes
+    if (how == 3) {                      // trailing bytes
         uint32_t n = len + (what & 31u) <= room ? what & 31u : 0;
         memset(p + len, what, n);
         return len + n;
