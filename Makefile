@@ -84,3 +84,8 @@ fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-lo
 	@mkdir -p $(MEASURED)
 	@MEASURED=$(MEASURED)/fuzz-long.json hack/dataplane fuzz-long $(or $(FUZZ_SECONDS),3600); code=$$?; \
 	  $(REPORT) fuzz-long --measurements $(MEASURED)/fuzz-long.json && exit $$code
+
+.PHONY: bench
+bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
+	@hack/dataplane build release
+	@hack/bench/run.py $(BENCH)

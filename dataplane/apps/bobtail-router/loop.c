@@ -9,7 +9,8 @@
 // FEEDBACK goes first, but a flood of it must not stop requests for ever.
 enum { FEEDBACK_ROUNDS = 8, EVENTS = 32 };
 
-#define DRAIN_LOOK_NS UINT64_C(50000000)
+#define DRAIN_LOOK_NS      UINT64_C(50000000)
+#define FEEDBACK_LATEST_NS UINT64_C(10000000)
 
 static void take_feedback(struct router_app *app)
 {
@@ -73,6 +74,17 @@ static bool may_stop(struct router_app *app, struct drain *d)
     return false;
 }
 
+// A FEEDBACK frees a credit. While no request waits for one, nobody is served by waking for it: it is
+// taken before the next request is, or so much later, well before anything its worker did not
+// do looks late.
+static uint64_t wake_for_feedback(struct router_app *app, uint64_t until)
+{
+    bool wanted = bt_router_holds(app->router);
+    bt_io_quiet(app->io, BT_ROUTER_PORT_FEEDBACK, !wanted);
+    uint64_t latest = bt_io_now(app->io) + FEEDBACK_LATEST_NS;
+    return wanted || until < latest ? until : latest;
+}
+
 void router_loop(struct router_app *app)
 {
     struct drain drain = {0};
@@ -82,7 +94,7 @@ void router_loop(struct router_app *app)
             uint64_t look = bt_io_now(app->io) + DRAIN_LOOK_NS;
             until = until < look ? until : look;
         }
-        bt_io_wait(app->io, until);
+        bt_io_wait(app->io, wake_for_feedback(app, until));
         take_feedback(app);
         take_requests(app);
         bt_router_tick(app->router, bt_io_now(app->io), &app->txq);

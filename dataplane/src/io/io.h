@@ -12,6 +12,8 @@
 #include "base/counters.h"
 #include "base/pkt.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct bt_io;
@@ -59,6 +61,11 @@ struct bt_io_ops {
     // The driver's counters, `*n` of them, described by `*desc` in the same order.
     const uint64_t *(*counters)(struct bt_io *io, const struct bt_counter_desc **desc, unsigned *n);
     void (*close)(struct bt_io *io);
+    // NULL when the driver has no such thing. `on`: packets at port `local` no longer end a wait();
+    // the next rx() of that port after a wait() finds them, with the time they arrived in t_rx_ns.
+    // For packets that are only of use together with others: each spared wake-up spares two
+    // context switches and often an interrupt of another processor.
+    void (*quiet)(struct bt_io *io, uint32_t local, bool on);
 };
 
 struct bt_io {
@@ -85,6 +92,13 @@ static inline void bt_io_wait(struct bt_io *io, uint64_t until_ns)
 static inline uint64_t bt_io_now(struct bt_io *io)
 {
     return io->ops->now(io);
+}
+
+static inline void bt_io_quiet(struct bt_io *io, uint32_t local, bool on)
+{
+    if (io->ops->quiet != NULL) {
+        io->ops->quiet(io, local, on);
+    }
 }
 
 static inline void bt_io_wake(struct bt_io *io)

@@ -94,6 +94,9 @@ static void udp_wait(struct bt_io *io, uint64_t until_ns)
             }
         }
     }
+    for (unsigned i = 0; u->n_quiet != 0 && i < u->n_ports; i++) {
+        u->ports[i].readable |= u->ports[i].quiet; // nobody says; the next read finds out
+    }
     if (n <= 0 && u->idle == BT_IDLE_YIELD) {
         sched_yield();
     }
@@ -136,7 +139,9 @@ static void udp_close(struct bt_io *io)
         }
     }
     for (unsigned i = 0; i < u->n_spare; i++) {
-        bt_pool_put(u->pool, u->spare[i]);
+        if (u->spare[i] != NULL) {
+            bt_pool_put(u->pool, u->spare[i]);
+        }
     }
     free(u->ports);
     free(u);
@@ -152,6 +157,7 @@ static const struct bt_io_ops udp_ops = {
     .local = udp_local,
     .counters = udp_counters,
     .close = udp_close,
+    .quiet = bt_udp_quiet,
 };
 
 // Options whose refusal costs information or comfort, not correctness, except DF, which
@@ -248,6 +254,14 @@ static int open_all(struct bt_udp *u, const struct bt_udp_config *cfg, char *err
     return 0;
 }
 
+void bt_udp_batch_init(struct bt_udp_batch *b)
+{
+    for (unsigned i = 0; i < BT_IO_BATCH; i++) {
+        b->msgs[i].msg_hdr = (struct msghdr){
+            .msg_name = &b->names[i], .msg_namelen = sizeof b->names[i], .msg_iov = &b->iov[i], .msg_iovlen = 1};
+    }
+}
+
 struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t errlen)
 {
     if (cfg->n_locals == 0 || cfg->n_locals > BT_UDP_MAX_LOCALS) {
@@ -269,6 +283,8 @@ struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t err
     u->n_ports = cfg->n_locals;
     u->epoll_fd = u->timer_fd = u->wake_fd = u->raw_fd = -1;
     u->armed_ns = BT_IO_FOREVER;
+    bt_udp_batch_init(&u->rx);
+    bt_udp_batch_init(&u->tx);
     for (unsigned i = 0; i < u->n_ports; i++) {
         ports[i].fd = -1;
     }

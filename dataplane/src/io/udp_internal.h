@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define BT_UDP_EVENTS 256u // unreachable events kept until asked for
 
@@ -15,7 +16,10 @@ struct bt_udp_port {
     int fd;
     sa_family_t family;
     bool readable;       // epoll said so, or the last read filled its batch
+    bool quiet;          // its packets do not end a wait
+    bool stamped;        // the kernel writes down when its packets arrived
     uint32_t rxq_ovfl;   // last SO_RXQ_OVFL value seen
+    uint64_t emptied_ns; // when its socket was last read until it was empty
     struct bt_addr addr; // as bound
 };
 
@@ -23,6 +27,13 @@ union bt_udp_sa {
     struct sockaddr sa;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
+};
+
+// Descriptors of one system call. Preparing them costs as much as a short call, so what never changes is set once.
+struct bt_udp_batch {
+    struct mmsghdr msgs[BT_IO_BATCH];
+    struct iovec iov[BT_IO_BATCH];
+    union bt_udp_sa names[BT_IO_BATCH];
 };
 
 struct bt_udp {
@@ -34,19 +45,19 @@ struct bt_udp {
     uint16_t raw_id;
     uint64_t armed_ns; // what timer_fd is set to, BT_IO_FOREVER if disarmed
     unsigned n_ports;
+    unsigned n_quiet;   // ports that are quiet
     unsigned next_port; // where BT_IO_ANY looks first, so that no port starves
     struct bt_udp_port *ports;
 
-    // Receive side: packets ready to be filled, kept over calls.
+    // Receive side: packets whose descriptors are ready to be filled, kept over calls; the first n_stale of them
+    // were handed out or written to by the last one.
     struct bt_pkt *spare[BT_IO_BATCH];
-    unsigned n_spare;
-    uint8_t scratch[64]; // where datagrams land for which there is no packet
+    unsigned n_spare, n_stale;
+    struct bt_udp_batch rx;
+    _Alignas(struct cmsghdr)
+        uint8_t control[BT_IO_BATCH][CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(struct timespec))];
 
-    // Batch descriptors, used by one receive or one send at a time.
-    struct mmsghdr msgs[BT_IO_BATCH];
-    struct iovec iov[BT_IO_BATCH];
-    union bt_udp_sa names[BT_IO_BATCH];
-    _Alignas(struct cmsghdr) uint8_t control[BT_IO_BATCH][CMSG_SPACE(sizeof(uint32_t))];
+    struct bt_udp_batch tx; // of one send at a time
 
     struct bt_io_event events[BT_UDP_EVENTS];
     unsigned n_events;
@@ -56,6 +67,10 @@ struct bt_udp {
 uint64_t bt_udp_now(struct bt_io *io);
 unsigned bt_udp_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max);
 void bt_udp_tx(struct bt_io *io, struct bt_txq *q);
+// Points every message at its own iovec and name.
+void bt_udp_batch_init(struct bt_udp_batch *b);
+
+void bt_udp_quiet(struct bt_io *io, uint32_t local, bool on);
 unsigned bt_udp_take_events(struct bt_io *io, struct bt_io_event *ev, unsigned max);
 
 // Empties the error queue of a port into u->events and clears the socket's pending error.

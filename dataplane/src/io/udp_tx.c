@@ -63,7 +63,7 @@ static void send_batch(struct bt_udp *u, int fd, unsigned n)
     unsigned at = 0;
     unsigned tries = 0;
     while (at < n) {
-        int sent = sendmmsg(fd, &u->msgs[at], n - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        int sent = sendmmsg(fd, &u->tx.msgs[at], n - at, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent > 0) {
             at += (unsigned)sent;
             u->counters[BT_UDP_TX_PACKETS] += (unsigned)sent;
@@ -79,16 +79,11 @@ static void send_batch(struct bt_udp *u, int fd, unsigned n)
     }
 }
 
-static void prepare(struct bt_udp *u, unsigned i, const void *data, size_t len, socklen_t namelen)
+static void prepare(struct bt_udp *u, unsigned i, const struct bt_pkt *p, socklen_t namelen)
 {
-    struct msghdr *h = &u->msgs[i].msg_hdr;
-    memset(h, 0, sizeof *h);
-    u->iov[i].iov_base = (void *)(uintptr_t)data;
-    u->iov[i].iov_len = len;
-    h->msg_iov = &u->iov[i];
-    h->msg_iovlen = 1;
-    h->msg_name = &u->names[i];
-    h->msg_namelen = namelen;
+    u->tx.iov[i].iov_base = p->data;
+    u->tx.iov[i].iov_len = p->len;
+    u->tx.msgs[i].msg_hdr.msg_namelen = namelen;
 }
 
 // Sends a run of packets that leave by one port. Returns how many were taken off q.
@@ -103,11 +98,11 @@ static void tx_port_run(struct bt_udp *u, struct bt_txq *q)
         struct bt_pkt *p = bt_txq_pop(q);
         socklen_t len;
         done[taken++] = p;
-        if (bt_udp_to_sockaddr(&p->dst, port->family, &u->names[n], &len) != 0) {
+        if (bt_udp_to_sockaddr(&p->dst, port->family, &u->tx.names[n], &len) != 0) {
             u->counters[BT_UDP_TX_BAD_ADDRESS]++;
             continue;
         }
-        prepare(u, n++, p->data, p->len, len);
+        prepare(u, n++, p, len);
     }
     send_batch(u, port->fd, n);
     put_back(u, done, taken);
@@ -128,13 +123,13 @@ static void tx_raw_run(struct bt_udp *u, struct bt_txq *q)
             continue;
         }
         if (!bt_udp_raw_header(p, u->raw_id++, head) || bt_pkt_push(p, BT_UDP_RAW_HEAD) == NULL ||
-            bt_udp_to_sockaddr(&p->dst, AF_INET, &u->names[n], &len) != 0) {
+            bt_udp_to_sockaddr(&p->dst, AF_INET, &u->tx.names[n], &len) != 0) {
             u->counters[BT_UDP_TX_BAD_ADDRESS]++;
             continue;
         }
         memcpy(p->data, head, BT_UDP_RAW_HEAD);
-        u->names[n].v4.sin_port = 0; // a raw socket has no ports; other values are reserved
-        prepare(u, n++, p->data, p->len, len);
+        u->tx.names[n].v4.sin_port = 0; // a raw socket has no ports; other values are reserved
+        prepare(u, n++, p, len);
     }
     send_batch(u, u->raw_fd, n);
     put_back(u, done, taken);

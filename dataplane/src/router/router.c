@@ -133,6 +133,11 @@ void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_ad
     }
 }
 
+bool bt_router_holds(const struct bt_router *r)
+{
+    return r->held.n != 0;
+}
+
 void bt_router_drain(struct bt_router *r, uint64_t now)
 {
     if (!r->draining) {

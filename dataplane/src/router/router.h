@@ -50,6 +50,9 @@ void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_ad
 void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 uint64_t bt_router_next(const struct bt_router *r);
 
+/* True while a request waits in the central queue: then a FEEDBACK is urgent. */
+bool bt_router_holds(const struct bt_router *r);
+
 /* Starts draining: requests are still forwarded. bt_router_drained is true once nothing is held and no request came
  * for quiet_ns since. */
 void bt_router_drain(struct bt_router *r, uint64_t now);

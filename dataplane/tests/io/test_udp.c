@@ -408,6 +408,83 @@ static void waiting_ends_in_time_or_when_woken(void **state)
     rig_close(&r);
 }
 
+static void send_one(struct rig *r, uint32_t to)
+{
+    struct bt_txq q;
+    bt_txq_init(&q);
+    queue(r, &q, 0, local(r->a, to), "x", 1);
+    bt_io_tx(r->b, &q);
+}
+
+static void a_quiet_port_does_not_end_a_wait(void **state)
+{
+    struct rig r;
+    struct bt_pkt *p;
+    (void)state;
+    rig_open(&r, 512, "127.0.0.1", BT_IDLE_BLOCK);
+    bt_io_quiet(r.a, 1, true);
+    bool stamped = false; // the kernel begins to stamp a moment after it was asked to
+    for (unsigned i = 0; i < 50 && !stamped; i++) {
+        send_one(&r, 1);
+        uint64_t sent = bt_io_now(r.a);
+        bt_io_wait(r.a, sent + 30 * MS);
+        assert_true(bt_io_now(r.a) >= sent + 30 * MS); // slept through it
+        assert_int_equal(bt_io_rx(r.a, 1, &p, 1), 1);
+        stamped = p->t_rx_ns <= sent; // when it came, not when it was read
+        bt_pool_put(r.pool, p);
+        assert_int_equal(bt_io_rx(r.a, 1, &p, 1), 0); // nothing more, and the next wait knows
+    }
+    assert_true(stamped);
+    send_one(&r, 1);
+    send_one(&r, 0);
+    assert_int_equal(receive(r.a, 0, &p, 1), 1); // other ports still do
+    bt_pool_put(r.pool, p);
+    bt_io_quiet(r.a, 1, false); // what lies there counts from now on
+    bt_io_wait(r.a, BT_IO_FOREVER);
+    assert_int_equal(bt_io_rx(r.a, 1, &p, 1), 1);
+    bt_pool_put(r.pool, p);
+    send_one(&r, 1);
+    assert_int_equal(receive(r.a, 1, &p, 1), 1);
+    bt_pool_put(r.pool, p);
+    bt_io_quiet(r.a, 7, true); // no such port: nothing happens
+    rig_close(&r);
+}
+
+// A pool that is nearly empty: the buffers that are left must serve whatever slot is read.
+static void a_short_pool_still_receives(void **state)
+{
+    struct rig r;
+    struct bt_pkt *held[BT_IO_BATCH];
+    struct bt_pkt *p;
+    (void)state;
+    rig_open(&r, 160, "127.0.0.1", BT_IDLE_BLOCK);
+    for (unsigned i = 0; i < 40; i++) {
+        send_one(&r, 0);
+    }
+    assert_int_equal(receive(r.a, 0, held, 40), 40);
+    struct bt_txq rest;
+    bt_txq_init(&rest);
+    while ((p = bt_pool_get(r.pool)) != NULL) {
+        bt_txq_push(&rest, p);
+    }
+    for (unsigned round = 0; round < 30; round++) { // 24 descriptors of a are left, then it runs dry
+        bt_txq_push(&rest, held[round]);
+        p = bt_txq_pop(&rest);
+        bt_pool_put(r.pool, p);
+        send_one(&r, round % 2);
+        assert_int_equal(receive(r.a, round % 2, &p, 1), 1);
+        assert_int_equal(p->len, 1);
+        held[round] = p;
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        bt_pool_put(r.pool, held[i]);
+    }
+    while ((p = bt_txq_pop(&rest)) != NULL) {
+        bt_pool_put(r.pool, p);
+    }
+    rig_close(&r);
+}
+
 static void a_taken_port_is_named_in_the_error(void **state)
 {
     struct rig r;
@@ -440,6 +517,8 @@ int main(void)
         cmocka_unit_test(r4_transparent_packets_keep_the_clients_address),
         cmocka_unit_test(raw_headers_carry_right_checksums),
         cmocka_unit_test(waiting_ends_in_time_or_when_woken),
+        cmocka_unit_test(a_quiet_port_does_not_end_a_wait),
+        cmocka_unit_test(a_short_pool_still_receives),
         cmocka_unit_test(a_taken_port_is_named_in_the_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The statistics and the table of `make bench`: figures we publish stand on them."""
+import pathlib
+import random
+import statistics
+import tempfile
+import unittest
+
+import machine
+import proxy
+import stats
+import table
+
+
+class Statistics(unittest.TestCase):
+    def test_percentile_lies_between_neighbours(self):
+        self.assertEqual(stats.percentile([4, 1, 3, 2], 0.5), 2.5)
+        self.assertEqual(stats.percentile([7], 0.975), 7)
+        with self.assertRaises(ValueError):
+            stats.percentile([], 0.5)
+
+    def test_interval_covers_the_truth_as_often_as_it_says(self):
+        rng, hits = random.Random(7), 0
+        for trial in range(100):
+            rounds = [rng.gauss(10, 2) for _ in range(20)]
+            low, high = stats.bootstrap(rounds, statistics.mean, seed=trial, resamples=400)
+            hits += low <= 10 <= high
+        self.assertGreaterEqual(hits, 85)  # 95 expected; small samples make the percentile bootstrap a little narrow
+        self.assertLess(hits, 100)
+
+    def test_pairing_removes_what_disturbs_both(self):
+        rng = random.Random(3)
+        rounds = []
+        for _ in range(20):
+            drift = rng.uniform(1, 5)
+            rounds.append((drift * 2 * rng.gauss(1, 0.01), drift))
+        value, (low, high) = stats.summary(rounds, lambda rs: statistics.median(a / b for a, b in rs))
+        self.assertAlmostEqual(value, 2, delta=0.05)
+        self.assertLess(high - low, 0.1)
+
+    def test_ratio_to_nothing_is_undefined(self):
+        self.assertIsNone(stats.ratio_of_medians([(1, 0)], lambda r: r[0], lambda r: r[1]))
+        self.assertIsNone(stats.bootstrap([], statistics.mean))
+        self.assertIsNone(stats.bootstrap([(1, -1), (1, 1)], lambda rs: stats.ratio_of_medians(rs, lambda r: r[0], lambda r: r[1])))
+
+    def test_runs_of_the_more_frequent_mode_are_kept(self):
+        self.assertEqual(stats.same_mode([14.0, 4.8, 13.1, 15.0, 5.0]), [0, 2, 3])
+        self.assertEqual(stats.same_mode([4.8, 14.0, 5.0, 4.6]), [0, 2, 3])
+        self.assertEqual(stats.same_mode([]), [])
+
+
+def run(busy, own=0.0):
+    return {"busy": busy, "own": own, "others": 0.0}
+
+
+class Proxy(unittest.TestCase):
+    def test_share_is_cost_with_minus_without_over_the_same_of_the_other(self):
+        rounds = [{"r2p2": run(20 + d), "router": run(26 + d), "http": run(30 + d), "nginx": run(60 + d), "haproxy": run(54 + d)}
+                  for d in (0, 3, 1, 7)]
+        rows = {r["name"]: r["value"] for r in proxy.figures(rounds)}
+        self.assertAlmostEqual(rows["proxy_cpu_share_vs_nginx"], 6 / 30)
+        self.assertAlmostEqual(rows["proxy_cpu_share_vs_haproxy"], 6 / 24)
+        self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router"], 6)
+
+    def test_a_run_disturbed_to_the_end_is_told(self):
+        rounds = [{v: {**run(c), "disturbed": True} for v, c in (("r2p2", 1), ("router", 2), ("http", 1), ("nginx", 3), ("haproxy", 4))}]
+        self.assertIn("5 runs stayed disturbed", proxy.figures(rounds)[0]["note"])
+
+
+class Table(unittest.TestCase):
+    JUDGED = [{"name": "a", "value": 0.25, "unit": "ratio", "op": "<=", "goal": 0.5, "required": True, "ok": True, "how": "measured"},
+              {"name": "b", "value": None, "unit": "s", "op": ">=", "goal": 3, "required": True, "ok": False, "how": "x|y"}]
+    ROWS = [{"name": "a", "value": 0.25, "interval": [0.2, 0.3], "note": "20 rounds", "date": "2026-01-01", "quick": True}]
+
+    def test_a_figure_not_measured_is_a_failure_in_the_table(self):
+        lines = table.lines(self.JUDGED, self.ROWS)
+        self.assertEqual(lines[0][:6], ("a", "0.25 ratio", "0.2 .. 0.3", "<= 0.5", "ok", "2026-01-01 quick"))
+        self.assertEqual((lines[1][1], lines[1][4]), ("missing", "FAIL"))
+        self.assertIn("x\\|y", table.markdown(lines))
+
+    def test_only_the_table_of_the_page_changes(self):
+        with tempfile.TemporaryDirectory() as d:
+            page = pathlib.Path(d) / "p.md"
+            page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+            table.write_page(page, self.JUDGED, self.ROWS)
+            text = page.read_text()
+            self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text)
+
+
+class Machine(unittest.TestCase):
+    def test_busy_time_is_seen(self):
+        import os
+        window = machine.Window([os.getpid()])
+        x = 0
+        for i in range(3_000_000):
+            x += i
+        spent = window.close()
+        self.assertGreater(spent["own"], 0)
+        self.assertGreaterEqual(spent["wall"] * machine.CPUS, spent["own"])
+
+
+if __name__ == "__main__":
+    unittest.main()

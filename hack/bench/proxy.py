@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request costs to pass through the router, and through NGINX and HAProxy, on sockets.
+
+Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
+open-loop rate. A round is five runs, one after the other: R2P2 direct, R2P2 through the router, HTTP direct, HTTP
+through NGINX, HTTP through HAProxy. The services are equal in kind: one echo process, 64-byte bodies, loopback.
+"""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import machine
+import stats
+
+RATE = 10000
+SOCKETS = 4  # of the R2P2 generator, which has many requests in flight on each
+CONNECTIONS = 64  # of the HTTP generator, which has one
+WORKERS = 4
+PORT = {"serve": 18100, "direct": 18120, "router": 18000, "feedback": 19000, "http": 18200, "nginx": 18201, "haproxy": 18202}
+NOISE = 0.10  # share of the machine that others may use in a run before it is repeated
+PROXIES = machine.ROOT / "e2e" / "bench" / "proxies"
+PACKAGES = ("nginx", "haproxy", "liblua5.3-0", "libopentracing1", "libopentracing-c-wrapper0")
+
+
+def installed_proxies():
+    """Folder with NGINX and HAProxy, unpacked from Debian's packages but not installed: no daemon is started."""
+    cache = pathlib.Path(os.environ.get("BOBTAIL_CACHE", pathlib.Path.home() / ".cache" / "bobtail"))
+    root = cache / "bench-proxies"
+    if not (root / "complete").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as debs:
+            got = subprocess.run(["apt-get", "download", *PACKAGES], cwd=debs, capture_output=True, text=True)
+            if got.returncode:
+                raise machine.Failed(f"apt-get download {' '.join(PACKAGES)}: {got.stderr.strip()[-300:]}; run apt-get update")
+            for deb in sorted(pathlib.Path(debs).glob("*.deb")):
+                subprocess.run(["dpkg-deb", "-x", deb, root], check=True)
+        (root / "complete").touch()
+    return root
+
+
+def versions(root, env):
+    nginx = subprocess.run([root / "usr/sbin/nginx", "-v"], capture_output=True, text=True, env={**os.environ, **env})
+    haproxy = subprocess.run([root / "usr/sbin/haproxy", "-v"], capture_output=True, text=True, env={**os.environ, **env})
+    return nginx.stderr.strip().split("/")[-1], haproxy.stdout.split()[2]
+
+
+def router_document(path):
+    """The configuration a sidecar would hand over, for one echo server on loopback."""
+    document = {
+        "apiVersion": "dataplane.bobtail.dev/v1", "sources": [],
+        "service": {"name": "echo", "namespace": "bench", "placement": "Software", "policy": "JBSQ",
+                    "workerQueueDepth": 3, "centralQueueLimit": 4096, "maxQueueMilliseconds": 1000,
+                    "requestTimeoutMilliseconds": 5000, "workersPerReplica": WORKERS, "forwarding": "Encapsulated",
+                    "deviceProfile": "Kernel", "holdBack": {"packets": 0, "microseconds": 0}, "legacyPeers": "Allow"},
+        "members": [{"address": "127.0.0.1", "name": "s0", "firstPort": PORT["serve"], "workers": WORKERS}],
+        "routers": [{"address": "127.0.0.1", "name": "r0", "requestPort": PORT["router"], "feedbackPort": PORT["feedback"]}],
+        "keyIds": []}
+    path.write_text(json.dumps(document))
+
+
+def proxy_config(source, target, port):
+    text = source.read_text()
+    for name, value in (("LISTEN", port), ("SERVICE", PORT["http"]), ("DIR", target.parent)):
+        text = text.replace(f"@{name}@", str(value))
+    target.write_text(text)
+
+
+def start_services(procs, work, root, env):
+    """Everything but the generators; idle, they cost next to nothing, so they stay for all rounds."""
+    router_document(work / "router.json")
+    proxy_config(PROXIES / "nginx.conf", work / "nginx.conf", PORT["nginx"])
+    proxy_config(PROXIES / "haproxy.cfg", work / "haproxy.cfg", PORT["haproxy"])
+    local = ["--address=127.0.0.1", "--ctl="]
+    procs.start("router", [machine.app("bobtail-router"), *local, f"--request-port={PORT['router']}",
+                           f"--feedback-port={PORT['feedback']}", f"--config={work / 'router.json'}"])
+    procs.start("serve", [machine.app("bobtail-serve"), *local, f"--port={PORT['serve']}", f"--workers={WORKERS}",
+                          f"--routers=127.0.0.1:{PORT['router']}", f"--feedback-port={PORT['feedback']}"])
+    procs.start("serve-direct", [machine.app("bobtail-serve"), *local, f"--port={PORT['direct']}", f"--workers={WORKERS}"])
+    procs.start("http", [machine.bench("bench_http"), "serve", PORT["http"]])
+    time.sleep(0.3)
+    procs.start("nginx", [root / "usr/sbin/nginx", "-p", work, "-c", work / "nginx.conf"], env=env)
+    procs.start("haproxy", [root / "usr/sbin/haproxy", "-f", work / "haproxy.cfg"], env=env)
+    time.sleep(1.0)
+    procs.check()
+
+
+def targets(first):
+    return ",".join(f"127.0.0.1:{first + i}" for i in range(WORKERS))
+
+
+def generator(variant, rate, seconds):
+    if variant in ("r2p2", "router"):
+        target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT['router']}"
+        return [machine.app("bobtail-load"), f"--target={target}", f"--rate={rate}", f"--duration={seconds}s", "--warmup=0",
+                f"--connections={SOCKETS}", "--request-bytes=64", "--output=json", "--ctl="]
+    return [machine.bench("bench_http"), "load", PORT[variant], rate, CONNECTIONS, seconds]
+
+
+PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "http": ("http",), "nginx": ("nginx", "http"),
+         "haproxy": ("haproxy", "http")}
+
+
+def one_run(procs, variant, rate, seconds):
+    """One generator run; processor seconds per request and what else it says."""
+    settle, margin = 0.3, 0.3
+    load = procs.start("load", generator(variant, rate, seconds + settle + margin), stdout=subprocess.PIPE)
+    time.sleep(settle)
+    window = machine.Window([load.pid, *(procs.running[p].pid for p in PARTS[variant])])
+    time.sleep(seconds)
+    spent = window.close()
+    said = json.loads(procs.finish("load", load, 30))
+    procs.check()
+    p50 = said.get("p50Microseconds") or said.get("percentilesMicroseconds", {}).get("50")
+    requests = said["achievedRps"] * spent["wall"]
+    return {"busy": spent["busy"] / requests * 1e6, "own": spent["own"] / requests * 1e6, "others": spent["others"],
+            "rps": said["achievedRps"], "lost": said.get("lost", 0), "p50": p50, "used": spent["busy"] / spent["wall"]}
+
+
+class Repeats:
+    """Repeats a run that others disturbed, twice at most and so many times in all; says so."""
+
+    def __init__(self, left, say):
+        self.left, self.say = left, say
+
+    def run(self, variant, once, trouble):
+        """once() makes a run, trouble(run) says what is wrong with it or None. The last run counts whatever it is."""
+        for attempt in range(3):
+            run = once()
+            why = trouble(run)
+            if why is None:
+                break
+            run["disturbed"] = True
+            if attempt == 2 or self.left == 0:
+                break
+            self.left -= 1
+            self.say(f"  {variant}: repeated, {why}")
+        return run
+
+
+def trouble(run):
+    if run["rps"] < 0.97 * RATE:
+        return f"only {run['rps']:.0f} of {RATE} requests/s"
+    return f"others used {run['others']:.0%} of the machine" if run["others"] > NOISE else None
+
+
+def cost(proxy, direct, key="busy"):
+    return lambda r: r[proxy][key] - r[direct][key]
+
+
+def figures(rounds):
+    """Rows of the report from all rounds."""
+    rows = []
+    ours = cost("router", "r2p2")
+    disturbed = sum(1 for r in rounds for v in r.values() if v.get("disturbed"))
+    note = f"{len(rounds)} rounds" + (f", {disturbed} runs stayed disturbed" if disturbed else "")
+    for name in ("nginx", "haproxy"):
+        share, interval = stats.summary(rounds, lambda rs: stats.ratio_of_medians(rs, ours, cost(name, "http")))
+        rows.append({"name": f"proxy_cpu_share_vs_{name}", "value": share, "interval": interval, "note": note})
+    for name, direct in (("router", "r2p2"), ("nginx", "http"), ("haproxy", "http")):
+        for key, suffix in (("busy", ""), ("own", "_own")):
+            one = cost(name, direct, key)
+            value, interval = stats.summary(rounds, lambda rs: statistics.median(one(r) for r in rs))
+            rows.append({"name": f"proxy_cpu_us_per_request_{name}{suffix}", "value": value, "interval": interval, "unit": "us",
+                         "note": "processes only, without interrupts and wake-ups" if suffix else "whole machine"})
+    return rows
+
+
+def run(ctx):
+    root = installed_proxies()
+    env = {"LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu")}
+    rounds_wanted, seconds = (5, 1.5) if ctx.quick else (20, 2.0)
+    nginx, haproxy = versions(root, env)
+    ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {rounds_wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
+    rounds, repeats = [], Repeats(2 * rounds_wanted, ctx.say)
+    with tempfile.TemporaryDirectory(prefix="bobtail-bench-") as work, machine.Processes(ctx.logs / "proxy") as procs:
+        start_services(procs, pathlib.Path(work), root, env)
+        for i in range(rounds_wanted):
+            order = list(PARTS) if i % 2 == 0 else list(reversed(PARTS))
+            rounds.append({v: repeats.run(v, lambda v=v: one_run(procs, v, RATE, seconds), trouble) for v in order})
+            ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in PARTS) + " us/request, machine (processes)")
+    return figures(rounds)

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run the benchmarks, judge them against goals.json and write the table of docs/performance.md.
+
+  run.py                     all of them (at most 25 minutes on two quiet processors)
+  run.py --quick             fewer and shorter runs (at most 5 minutes); intervals are wide
+  run.py --only=proxy,echo   some of them; figures of the others keep their last values
+  run.py --no-docs           leave docs/performance.md alone
+
+Every benchmark is a module here with run(ctx) -> rows {name, value, interval, unit, note}. What a
+benchmark measured stays in build/measurements/bench/<benchmark>.json, with the date and
+the state of the machine. The table in the docs is only written by a run that was not --quick.
+Exit 0 when every required figure meets its goal, 1 when one does not or a benchmark failed.
+"""
+import argparse
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import machine
+import table
+
+BENCHMARKS = {
+    "instructions": "instructions per decision, per RPC through the router, per simulated RPC (callgrind)",
+    "stages": "cycles per RPC by stage of the router",
+    "l2fwd": "the router's packets per second against a bare forwarder's on ring and memif",
+    "proxy": "processor time per request of the router, NGINX and HAProxy on sockets",
+    "echo": "one-core echo: libbobtail against plain UDP and gRPC-Go",
+}
+MEASURED = machine.ROOT / "build" / "measurements" / "bench"
+
+
+class Context:
+    """What a benchmark is given: how long it may take and where it may write."""
+
+    def __init__(self, quick):
+        self.quick = quick
+        self.logs = machine.ROOT / "build" / "bench-logs"
+
+    @staticmethod
+    def say(text):
+        print(text, flush=True)
+
+
+def run_one(name, ctx):
+    """Runs a benchmark and keeps its rows; True when it came to an end."""
+    started = time.monotonic()
+    ctx.say(f"== {name}: {BENCHMARKS[name]}")
+    kept = MEASURED / f"{name}.json"
+    try:
+        rows = importlib.import_module(name).run(ctx)
+    except (machine.Failed, subprocess.SubprocessError, OSError) as err:
+        ctx.say(f"{name}: FAILED: {err}")
+        kept.unlink(missing_ok=True)  # an old figure must not stand in for one that could not be measured
+        return False
+    kept.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "quick": ctx.quick, "load": machine.load_average(),
+                                "rows": rows}, indent=1) + "\n")
+    ctx.say(f"   {time.monotonic() - started:.0f} s")
+    return True
+
+
+def measurements():
+    """All rows kept so far, in the order of BENCHMARKS."""
+    rows = []
+    for name in BENCHMARKS:
+        path = MEASURED / f"{name}.json"
+        if path.exists():
+            kept = json.loads(path.read_text())
+            rows += [{**row, "date": kept["date"], "quick": kept["quick"]} for row in kept["rows"]]
+    return rows
+
+
+def main(argv):
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--only", default="", metavar="A,B", help="of " + ", ".join(BENCHMARKS))
+    ap.add_argument("--quick", action="store_true")
+    ap.add_argument("--no-docs", action="store_true")
+    args = ap.parse_args(argv)
+    wanted = [n for n in args.only.split(",") if n] or list(BENCHMARKS)
+    unknown = [n for n in wanted if n not in BENCHMARKS]
+    if unknown:
+        ap.error(f"--only={args.only}: no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
+    MEASURED.mkdir(parents=True, exist_ok=True)
+    ctx = Context(args.quick)
+    finished = [run_one(name, ctx) for name in BENCHMARKS if name in wanted]
+    rows = measurements()
+    flat = MEASURED.parent / "bench.json"
+    flat.write_text(json.dumps(rows, indent=1) + "\n")
+    report = subprocess.run([sys.executable, machine.ROOT / "hack/report/report.py", "bench", "--measurements", flat], stdout=subprocess.DEVNULL)
+    judged = json.loads((machine.ROOT / "build/report/bench.json").read_text())
+    print(table.plain(table.lines(judged, rows)))
+    if not args.quick and not args.no_docs and all(finished):
+        table.write_page(machine.ROOT / "docs" / "performance.md", judged, rows)
+    return 0 if report.returncode == 0 and all(finished) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

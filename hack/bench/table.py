@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one table of `make bench`: on the terminal and in docs/performance.md."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+import report  # noqa: E402
+
+BEGIN, END = "<!-- table: written by make bench -->", "<!-- end of table -->"
+HEAD = ("figure", "value", "95 % interval", "goal", "verdict", "date", "how and remarks")
+
+
+def lines(judged, rows):
+    """One tuple of texts per figure: judged rows in the order of goals.json, then those without a goal."""
+    by_name = {r["name"]: r for r in rows}
+    out = []
+    for j in judged:
+        row = by_name.get(j["name"], {})
+        unit = j["unit"] or row.get("unit", "")
+        goal = f"{j['op']} {report.text(j['goal'])}" if j["op"] else ""
+        interval = row.get("interval")
+        between = f"{report.text(float(interval[0]))} .. {report.text(float(interval[1]))}" if interval else ""
+        how = "; ".join(t for t in (j["how"] if j["op"] else "", row.get("note", "")) if t)
+        value = report.text(j["value"]) + (f" {unit}" if unit and j["value"] is not None else "")
+        out.append((j["name"], value, between, goal, report.verdict(j), row.get("date", "") + (" quick" if row.get("quick") else ""), how))
+    return out
+
+
+def plain(rows):
+    widths = [max(len(r[i]) for r in [HEAD, *rows]) for i in range(len(HEAD) - 1)]
+    return "\n".join("  ".join([*(c.ljust(w) for c, w in zip(r, widths)), r[-1]]).rstrip() for r in [HEAD, *rows])
+
+
+def markdown(rows):
+    def cell(text):
+        return text.replace("|", "\\|")
+
+    body = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    return "\n".join(body + ["| `" + cell(r[0]) + "` | " + " | ".join(cell(c) for c in r[1:]) + " |" for r in rows])
+
+
+def write_page(path, judged, rows):
+    """Replaces what stands between the two marks of the page."""
+    text = path.read_text()
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    path.write_text(before + BEGIN + "\n" + markdown(lines(judged, rows)) + "\n" + END + after)
