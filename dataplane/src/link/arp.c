@@ -44,7 +44,8 @@ void link_arp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, bool broad
 {
     static const struct bt_addr none = {.ip = {[10] = 0xff, [11] = 0xff}};
     struct bt_arp arp;
-    if (!bt_arp_judge(pkt->data + BT_ETHER_HEAD, pkt->len - BT_ETHER_HEAD, &arp)) {
+    if (!bt_arp_judge(pkt->data + BT_ETHER_HEAD, pkt->len - BT_ETHER_HEAD, &arp) ||
+        memcmp(arp.sender_mac, l->mac, 6) == 0) { // nobody else lives at our MAC
         link_drop(l, pkt, BT_LINK_DROP_ARP);
         return;
     }

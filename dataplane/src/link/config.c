@@ -133,6 +133,8 @@ static bool check_statics(const struct bt_link_config *c, struct bt_link_error *
             return no(err, "statics", i, "is not the address of a host");
         if (bad_mac(c->statics[i].mac))
             return no(err, "statics", i, "has no unicast MAC");
+        if (memcmp(c->statics[i].mac, c->mac, 6) == 0)
+            return no(err, "statics", i, "has this port's own MAC");
     }
     return true;
 }

@@ -13,8 +13,8 @@ enum { QUOTE4 = 576 - BT_IP4_HEAD - BT_ICMP_HEAD, QUOTE6 = 1280 - BT_IP6_HEAD - 
 
 static void echo(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out)
 {
-    if (l->secondary) {
-        bt_pool_put(l->pool, pkt);
+    if (l->secondary) { // not steered here
+        link_drop(l, pkt, BT_LINK_DROP_ICMP);
         return;
     }
     if (!link_allowed(&l->echoes, now)) {

@@ -47,6 +47,7 @@ static void take_solicitation(struct bt_link *l, uint64_t now, struct bt_pkt *pk
         link_drop(l, pkt, BT_LINK_DROP_ADDRESS);
         return;
     }
+    l->counters[BT_LINK_RX_NDP]++;
     if (link_own(l, &ip->src) != NULL) {
         link_conflict(l, now);
     } else if (nd->has_mac) {
@@ -98,15 +99,15 @@ void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
             return;
         }
         link_report_soon(l, now);
-    } else if (!bt_nd_judge(ip, &nd)) {
+    } else if (!bt_nd_judge(ip, &nd) || (nd.has_mac && memcmp(nd.mac, l->mac, 6) == 0)) { // nobody else lives there
         link_drop(l, pkt, BT_LINK_DROP_NDP);
         return;
     }
-    l->counters[BT_LINK_RX_NDP]++;
     if (ip->body[0] == BT_ICMP6_NEIGHBOUR_SOLICITATION) {
         take_solicitation(l, now, pkt, ip, &nd, out);
         return;
     }
+    l->counters[BT_LINK_RX_NDP]++;
     if (ip->body[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT)
         take_advertisement(l, now, &nd, out);
     bt_pool_put(l->pool, pkt);

@@ -44,13 +44,16 @@ static bool nd_options(const struct bt_ip *ip, uint8_t wanted, struct bt_nd *nd)
         }
         at += o[1] * 8u;
     }
-    return !nd->has_mac || !bt_mac_is_group(nd->mac);
+    static const uint8_t zero[6];
+    return !nd->has_mac || (!bt_mac_is_group(nd->mac) && memcmp(nd->mac, zero, 6) != 0);
 }
 
 bool bt_nd_judge(const struct bt_ip *ip, struct bt_nd *nd)
 {
     const uint8_t *p = ip->body;
-    if (ip->ttl != BT_ND_TTL || ip->body_len < ND_OPTIONS_AT || p[1] != 0 || p[8] == 0xff)
+    static const uint8_t loopback[16] = {[15] = 1};
+    if (ip->ttl != BT_ND_TTL || ip->body_len < ND_OPTIONS_AT || p[1] != 0 || p[8] == 0xff || ip->src.ip[0] == 0xff ||
+        memcmp(ip->src.ip, loopback, 16) == 0)
         return false;
     bool to_group = ip->dst.ip[0] == 0xff, from_nobody = memcmp(ip->src.ip, unspecified, 16) == 0;
     *nd = (struct bt_nd){.advertisement = p[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT,

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void e8_e14_l15_e17_l20_e21_hold_in_random_stories(void **state)
+static void e8_e14_e15_e17_e20_e21_hold_in_random_stories(void **state)
 {
     (void)state;
     const char *text = getenv("BT_SEED");
@@ -32,6 +32,6 @@ static void e8_e14_l15_e17_l20_e21_hold_in_random_stories(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(e8_e14_l15_e17_l20_e21_hold_in_random_stories)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(e8_e14_e15_e17_e20_e21_hold_in_random_stories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
