@@ -4,6 +4,7 @@
 #ifndef BOBTAIL_SIM_NET_H
 #define BOBTAIL_SIM_NET_H
 
+#include "base/bytes.h"
 #include "base/pkt.h"
 #include "buffers.h"
 #include "event.h"
@@ -75,8 +76,9 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
 /* Node that has this address, UINT32_MAX for none. */
 static inline uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
 {
-    uint32_t role = (uint32_t)a->ip[13] - 1, i = ((uint32_t)a->ip[14] << 8 | a->ip[15]) - 1;
-    if (!bt_addr_is_v4(a) || a->ip[12] != 10 || role >= SIM_ROLES)
+    uint64_t high = bt_get64(a->ip), low = bt_get64(a->ip + 8); /* ::ffff:10.role+1.number+1 */
+    uint32_t role = (uint32_t)(low >> 16 & 0xff) - 1, i = (uint32_t)(low & 0xffff) - 1;
+    if (high != 0 || low >> 24 != 0xffff0a || role >= SIM_ROLES)
         return UINT32_MAX;
     return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }

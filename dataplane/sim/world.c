@@ -23,8 +23,10 @@ uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i)
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i)
 {
     n->world = w;
+    n->role = role;
     n->index = i;
     n->node = sim_node_of(w, role, i);
+    w->node[n->node] = n;
     n->due_ns = n->wake_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
     bt_io_sim_init(&n->io, &w->link, n->node, ports);
@@ -39,7 +41,7 @@ void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
     if (q->n > 0)
-        bt_io_tx(&n->io.io, q);
+        bt_io_sim_send(&n->io, q);
     n->due_ns = next_ns;
     if (next_ns < w->agenda.now)
         next_ns = w->agenda.now;
@@ -62,24 +64,19 @@ void sim_integrate(struct sim_world *w)
 
 /* --- events ------------------------------------------------------------------------------------ */
 
-static struct sim_node *node_at(struct sim_world *w, uint32_t node, bool *up)
+static inline bool is_up(const struct sim_world *w, const struct sim_node *n)
 {
-    enum sim_role role = sim_net_role(&w->net, node);
-    uint32_t i = node - w->net.first[role];
-    *up = role == SIM_CLIENT || (role == SIM_ROUTER ? w->router[i].up : w->server[i].up);
-    return role == SIM_CLIENT ? &w->client[i].n : role == SIM_ROUTER ? &w->router[i].n : &w->server[i].n;
+    return n->role == SIM_CLIENT || (n->role == SIM_ROUTER ? w->router[n->index].up : w->server[n->index].up);
 }
 
-static void run_node(struct sim_world *w, uint32_t node)
+static inline void run_node(struct sim_world *w, const struct sim_node *n)
 {
-    enum sim_role role = sim_net_role(&w->net, node);
-    uint32_t i = node - w->net.first[role];
-    if (role == SIM_CLIENT) {
-        sim_client_run(w, i);
-    } else if (role == SIM_ROUTER) {
-        sim_router_run(w, i);
+    if (n->role == SIM_CLIENT) {
+        sim_client_run(w, n->index);
+    } else if (n->role == SIM_ROUTER) {
+        sim_router_run(w, n->index);
     } else {
-        sim_server_run(w, i);
+        sim_server_run(w, n->index);
     }
 }
 
@@ -99,7 +96,7 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     for (uint32_t i = 0; i < p->len && i < 12; i++)
         snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
     sim_buffer_give(p, &w->net.wire); /* not counted among what the node holds */
-    run_node(w, n->node);             /* whatever is due anyway */
+    run_node(w, n);                   /* whatever is due anyway */
     uint64_t before = node_state(w, n->node);
     sim_buffer_give(p, &w->net.holder[n->node]);
     if (bt_io_sim_arrive(&n->io, p) != 0) {
@@ -107,7 +104,7 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
         return;
     }
     w->ledger.bad_packet = true;
-    run_node(w, n->node);
+    run_node(w, n);
     w->ledger.bad_packet = false;
     sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
     if (node_state(w, n->node) != before) {
@@ -120,11 +117,10 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
 static void on_arrive(struct sim_world *w, const struct sim_event *ev)
 {
     struct bt_pkt *p = ev->ptr;
-    bool up = false;
-    struct sim_node *n = node_at(w, ev->node, &up);
+    struct sim_node *n = w->node[ev->node];
     if (w->watching)
         sim_check_req0_gone(w, ev->arg, ev->node, p);
-    if (!up) {
+    if (!is_up(w, n)) {
         w->net.seen.to_the_dead++;
         sim_net_bury(&w->net, p);
         return;
@@ -135,7 +131,7 @@ static void on_arrive(struct sim_world *w, const struct sim_event *ev)
     if ((mark & (SIM_MARK_GARBAGE | SIM_MARK_CORRUPTED)) != 0) {
         on_bad_packet(w, n, p, (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted");
     } else if (bt_io_sim_arrive(&n->io, p) == 0) {
-        run_node(w, ev->node);
+        run_node(w, n);
     } else {
         bt_pool_put(sim_node_pool(n), p);
     }
@@ -143,12 +139,11 @@ static void on_arrive(struct sim_world *w, const struct sim_event *ev)
 
 static void on_wake(struct sim_world *w, const struct sim_event *ev)
 {
-    bool up = false;
-    struct sim_node *n = node_at(w, ev->node, &up);
-    if (!up || n->wake_ns != ev->t)
+    struct sim_node *n = w->node[ev->node];
+    if (!is_up(w, n) || n->wake_ns != ev->t)
         return; /* an earlier wish was granted since */
     n->wake_ns = UINT64_MAX;
-    run_node(w, ev->node);
+    run_node(w, n);
 }
 
 static void on_load(struct sim_world *w)
@@ -267,6 +262,7 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->client = zeroed(s->clients, sizeof *w->client);
     w->router = zeroed(s->routers, sizeof *w->router);
     w->server = zeroed(s->workers, sizeof *w->server);
+    w->node = zeroed(sim_net_nodes(&w->net), sizeof *w->node);
     w->request = zeroed(w->requests_wanted, sizeof *w->request);
     w->gap_ns = s->service.mean_ns / (s->workers * s->load) / (1 - s->burst);
 }
@@ -284,6 +280,7 @@ static void tear_down(struct sim_world *w)
         sim_memory_free(w->server[i].n.mem, w->server[i].n.mem_n);
         free(w->server[i].queue);
     }
+    free(w->node);
     free(w->client);
     free(w->router);
     free(w->server);

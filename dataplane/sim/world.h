@@ -59,6 +59,7 @@ struct sim_request {
 /* What every node has. */
 struct sim_node {
     struct sim_world *world;
+    enum sim_role role;
     uint32_t index; /* within its role */
     uint32_t node;  /* within the network */
     void *mem;
@@ -107,6 +108,7 @@ struct sim_world {
     struct sim_buffers buffers;
     struct bt_keyring keys;
     struct bt_rng stream[SIM_STREAMS];
+    struct sim_node **node; /* by number in the network */
     struct sim_client *client;
     struct sim_router *router;
     struct sim_server *server;

@@ -21,18 +21,7 @@ static unsigned sim_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, u
 
 static void sim_tx(struct bt_io *io, struct bt_txq *q)
 {
-    struct bt_io_sim *s = self(io);
-    struct bt_pkt *next;
-    for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
-        next = pkt->next;
-        if (!pkt->tx_as_src) {
-            pkt->src = s->port[pkt->local < BT_IO_SIM_PORTS ? pkt->local : 0];
-        }
-        s->counter[BT_IO_SIM_TX_BYTES] += pkt->len;
-        s->net->send(s->net->ctx, s->endpoint, pkt);
-    }
-    s->counter[BT_IO_SIM_TX_PACKETS] += q->n;
-    bt_txq_init(q);
+    bt_io_sim_send(self(io), q);
 }
 
 /* Virtual time passes only between events, so there is nothing to wait for inside one. */

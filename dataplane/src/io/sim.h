@@ -48,6 +48,22 @@ static inline struct bt_pkt *bt_io_sim_take(struct bt_io_sim *s, uint32_t local)
     return pkt;
 }
 
+// What tx does, without the table of functions.
+static inline void bt_io_sim_send(struct bt_io_sim *s, struct bt_txq *q)
+{
+    struct bt_pkt *next;
+    for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
+        next = pkt->next;
+        if (!pkt->tx_as_src) {
+            pkt->src = s->port[pkt->local < BT_IO_SIM_PORTS ? pkt->local : 0];
+        }
+        s->counter[BT_IO_SIM_TX_PACKETS]++;
+        s->counter[BT_IO_SIM_TX_BYTES] += pkt->len;
+        s->net->send(s->net->ctx, s->endpoint, pkt);
+    }
+    bt_txq_init(q);
+}
+
 // Takes back what arrived and was not read, as a crash does.
 void bt_io_sim_flush(struct bt_io_sim *s, struct bt_pool *pool);
 
