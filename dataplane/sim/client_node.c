@@ -127,7 +127,7 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
     struct sim_request *r = &w->request[number];
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
     r->flags = probe ? SIM_RQ_PROBE : shape(w);
-    r->service_ns = sim_dist_draw(&w->s->service, &w->stream[SIM_STREAM_SERVICE]);
+    r->service_ns = sim_service_ns(w, number);
     if (probe)
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;

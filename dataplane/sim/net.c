@@ -2,6 +2,8 @@
 // Links with seeded faults. Packets between two nodes keep their order unless a rule reorders them.
 #include "net.h"
 
+#include "link.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,15 +37,17 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     size_t nodes = n->first[SIM_ROLES];
     n->path = calloc(nodes * nodes, sizeof *n->path);
     n->cut = calloc(nodes, 1);
+    n->busy_until = calloc(nodes, sizeof *n->busy_until);
     n->holder = calloc(nodes, sizeof *n->holder);
-    if (n->path == NULL || n->cut == NULL || n->holder == NULL) {
+    if (n->path == NULL || n->cut == NULL || n->busy_until == NULL || n->holder == NULL) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
         abort();
     }
     for (size_t i = 0; i < nodes; i++)
         sim_holder_init(&n->holder[i], buffers);
     note_delays(n, &s->delay);
-    n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0;
+    n->link_of = sim_link_table(n);
+    n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0 || s->links_n > 0 || s->checks;
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
 }
@@ -52,6 +56,8 @@ void sim_net_free(struct sim_net *n)
 {
     free(n->path);
     free(n->cut);
+    free(n->link_of);
+    free(n->busy_until);
     free(n->holder);
 }
 
@@ -105,14 +111,6 @@ struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
     c->local = p->local;
     c->tx_as_src = p->tx_as_src;
     return c;
-}
-
-static inline uint64_t base_delay(struct sim_net *n, enum sim_role from, enum sim_role to)
-{
-    uint64_t ns = n->delay_ns[from][to];
-    if (n->s->delay.jitter_ns > 0)
-        ns += bt_rng_next(&n->jitter) % (n->s->delay.jitter_ns + 1);
-    return ns;
 }
 
 /* What the rules decided for one packet. */
@@ -199,7 +197,16 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
         return;
     }
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
-    uint64_t at = n->agenda->now + base_delay(n, sim_net_role(n, from), sim_net_role(n, to)) + f.extra_ns;
+    struct sim_passage way = sim_link_pass(n, from, to, p->len);
+    if (way.lost) {
+        n->seen.lost[sim_packet_of(p)]++;
+        tell(n, from, to, p, UINT64_MAX);
+        sim_net_bury(n, p);
+        return;
+    }
+    f.twice = f.twice || way.twice;
+    f.free_order = f.free_order || way.free_order;
+    uint64_t at = n->agenda->now + way.delay_ns + way.late_ns + f.extra_ns;
     uint64_t number = ++path->sent;
     if (!f.free_order) {
         if (at < path->last_ns)
@@ -231,11 +238,11 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
         sim_net_bury(n, p);
         return;
     }
-    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
     if (!n->disturbed) { /* nothing can be lost, reordered or cut off */
-        deliver(n, from, to, p, 0, n->agenda->now + base_delay(n, a, b));
+        deliver(n, from, to, p, 0, n->agenda->now + sim_link_delay(n, from, to));
         return;
     }
+    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
     if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
         n->seen.cut_off++;
         tell(n, from, to, p, UINT64_MAX);

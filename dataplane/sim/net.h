@@ -44,10 +44,12 @@ struct sim_net {
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
     struct sim_path *path;         /* nodes × nodes */
     uint8_t *cut;                  /* per node: cut off from routers */
+    uint8_t *link_of;              /* nodes × nodes: 1 + rule of sim_scenario.link, 0: none; NULL: no rules */
+    uint64_t *busy_until;          /* per node: when its device has sent what it was given */
     struct bt_rng fault, jitter;
     uint64_t delay_ns[SIM_ROLES][SIM_ROLES]; /* without jitter */
     bool calm;                               /* faults are over */
-    bool disturbed;                          /* the scenario has faults, events or jitter */
+    bool disturbed;                          /* the scenario has faults, events, jitter, link rules or checks */
     uint64_t load_start_ns;
     uint16_t arrive_kind; /* event kind of an arrival */
     uint64_t late_ns;     /* packets slower than this carry SIM_MARK_LATE */

@@ -10,7 +10,8 @@
 #include "stream.h"
 
 enum { SIM_FAULTS_MAX = 24, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
-enum { SIM_WORKERS_MAX = 256, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256 };
+enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256, SIM_THREADS_MAX = 64 };
+enum { SIM_LINKS_MAX = 16, SIM_PHASES_MAX = 16, SIM_GRID_MAX = 32, SIM_PATH = 256 };
 
 /* Packet kinds a fault may aim at. The first nine follow the header's message types. */
 enum sim_packet {
@@ -68,6 +69,54 @@ struct sim_expect {
     int line;
 };
 
+enum sim_arrivals { SIM_ARRIVE_POISSON, SIM_ARRIVE_FIXED, SIM_ARRIVE_MMPP, SIM_ARRIVE_TRACE };
+
+/* Markov-modulated Poisson arrivals of two states, each left after an exponential time. */
+struct sim_mmpp {
+    double quiet_load, burst_load; /* as clients.load */
+    uint64_t quiet_ns, burst_ns;   /* mean time in each */
+};
+
+struct sim_phase {
+    double load;
+    uint64_t for_ns; /* the last phase lasts to the end */
+};
+
+/* Which end of a link. The first three are enum sim_role. */
+enum { SIM_END_CLIENT, SIM_END_ROUTER, SIM_END_WORKER, SIM_END_ANY };
+enum { SIM_JITTER_UNIFORM, SIM_JITTER_EXPONENTIAL, SIM_JITTER_LOGNORMAL };
+
+/* What differs from `network` for packets between certain nodes; of several that match, the last counts. */
+struct sim_link {
+    char name[SIM_NAME];
+    uint32_t from, to;
+    double from_index, to_index; /* one node of that role; -1: all of them */
+    double delay_us;             /* -1: that of network */
+    uint32_t jitter;             /* how the jitter is distributed */
+    uint64_t jitter_ns;          /* greatest of uniform, mean of the others */
+    double gigabits;             /* rate at which the sender's device puts packets on this link; 0: at once */
+    double loss, duplicate, reorder;
+    uint64_t reorder_ns; /* a reordered packet is held back up to so long */
+};
+
+struct sim_list {
+    uint32_t n;
+    double v[SIM_GRID_MAX];
+};
+
+/* Points of a scenario that sweeps; an empty list: the scenario's own value. */
+struct sim_grid {
+    struct sim_list load, depth, policy, workers;
+    uint32_t seeds; /* of each point, from the scenario's seed on */
+};
+
+/* Recorded arrivals and service times, read once and shared by all runs of a template. */
+struct sim_recording {
+    size_t n;
+    uint64_t *at_ns;      /* since the first arrival; NULL: the file has no such column */
+    uint64_t *service_ns; /* likewise */
+};
+
 struct sim_delays {
     uint64_t client_router_ns, router_server_ns, server_router_ns, server_client_ns, client_server_ns;
     uint64_t jitter_ns; /* uniform 0…jitter, order of a pair of nodes kept */
@@ -81,7 +130,13 @@ struct sim_scenario {
     uint32_t device, settle_ms, probes;
     bool tagged; /* the service has a key */
 
-    uint32_t workers, depth, legacy_workers;
+    bool checks;        /* judge every packet also in a run without faults */
+    uint32_t series_ms; /* width of a row of the time series */
+    char trace_file[SIM_PATH];
+    bool trace_repeat;
+    const struct sim_recording *recording; /* the template's; NULL: none */
+
+    uint32_t workers, threads, depth, legacy_workers;
     struct sim_dist service;
     uint32_t server_max_message;
 
@@ -89,15 +144,22 @@ struct sim_scenario {
     uint64_t max_queue_ns, request_timeout_ns, hold_back_ns;
 
     uint32_t clients;
-    double load;             /* of workers/mean service time */
-    double burst;            /* share of arrivals that come at the same instant as the one before */
-    uint32_t fixed_arrivals; /* 0 Poisson, 1 fixed gaps */
+    double load;       /* of workers × threads ÷ mean service time */
+    double burst;      /* share of arrivals that come at the same instant as the one before */
+    uint32_t arrivals; /* enum sim_arrivals */
+    struct sim_mmpp mmpp;
+    struct sim_phase phase[SIM_PHASES_MAX];
+    uint32_t phases_n;
     uint64_t timeout_ns;
     double plain_share; /* clients that do not set X */
     uint32_t request_bytes, reply_bytes, long_bytes;
     double long_requests, long_replies, sticky, direct;
 
     struct sim_delays delay;
+    uint32_t racks; /* node i of every role stands in rack i modulo this */
+    uint64_t same_rack_ns, cross_rack_ns;
+    struct sim_link link[SIM_LINKS_MAX];
+    uint32_t links_n;
     double garbage_per_second; /* malformed packets to each router, server and client */
 
     struct sim_fault fault[SIM_FAULTS_MAX];
@@ -106,6 +168,7 @@ struct sim_scenario {
     uint32_t events_n;
     struct sim_expect expect[SIM_EXPECT_MAX];
     uint32_t expect_n;
+    struct sim_grid grid;
 
     char drawn[SIM_DRAWN]; /* "routers.count=2 faults[0].probability=0.013 …": what this seed chose */
 };
@@ -116,14 +179,17 @@ extern const char *const sim_event_names[SIM_EV_KINDS + 1];
 extern const char *const sim_policy_names[];
 extern const char *const sim_forwarding_names[];
 extern const char *const sim_device_names[];
+extern const char *const sim_measure_names[];
 
 struct sim_template; /* a parsed YAML file, open values still open */
 
-/* Reads and checks a file; NULL and a message "FILE:LINE: field: what is wrong" in err. */
+/* Reads and checks a file; NULL and a message "FILE:LINE:COLUMN: field: what is wrong" in err. */
 struct sim_template *sim_template_load(const char *path, char *err, size_t err_n);
 void sim_template_free(struct sim_template *t);
 /* Closes the open values by `seed` (0: the file's own) into *out. 0, or -1 with a message. */
 int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_scenario *out, char *err, size_t err_n);
+/* Reads text from memory instead; `path` names it in messages and is where a traceFile is looked for. */
+struct sim_template *sim_template_parse(const char *path, const char *text, size_t n, char *err, size_t err_n);
 /* Defaults of every field, before a file says otherwise. */
 void sim_scenario_defaults(struct sim_scenario *s);
 

@@ -7,7 +7,8 @@
 #include "rpc/server.h"
 #include "world.h"
 
-enum { RETRY_NS = 100000, HEARD_NS = 1000000000 };
+/* MANY: tables of more workers than this are smaller, so that a thousand fit in memory. */
+enum { RETRY_NS = 100000, HEARD_NS = 1000000000, MANY = 64 };
 
 static struct sim_server *at(const struct sim_world *w, uint32_t i)
 {
@@ -34,14 +35,22 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
 static void begin_next(struct sim_server *v)
 {
     struct sim_world *w = v->n.world;
-    if (v->busy || v->q_n == 0)
+    if (v->q_n == 0 || v->running == w->s->threads)
         return;
+    uint32_t thread = 0;
+    while (v->job[thread].handle != 0)
+        thread++;
     sim_integrate(w);
-    v->busy = true;
+    v->running++;
     w->in_service++;
-    uint64_t until = w->agenda.now + w->request[v->queue[v->q_head].request].service_ns;
-    sim_agenda_push(&w->agenda, until,
-                    (struct sim_event){.node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life});
+    v->job[thread] = v->queue[v->q_head];
+    v->q_head = (v->q_head + 1) & (v->q_cap - 1);
+    v->q_n--;
+    uint64_t until = w->agenda.now + w->request[v->job[thread].request].service_ns;
+    sim_agenda_push(
+        &w->agenda, until,
+        (struct sim_event){
+            .node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life, .ptr = (void *)(uintptr_t)thread});
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
@@ -71,12 +80,12 @@ static void finish(struct sim_server *v, struct bt_txq *q)
     sim_node_after(&v->n, q, bt_server_next(v->core));
 }
 
-void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread)
 {
     struct sim_server *v = at(w, i);
-    if (!v->up || !v->busy || (uint16_t)v->life != life)
+    if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0)
         return;
-    struct sim_job_waiting job = v->queue[v->q_head];
+    struct sim_job_waiting job = v->job[thread];
     const struct sim_request *r = &w->request[job.request];
     uint32_t len = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, job.request, i + 1)};
@@ -87,13 +96,14 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life)
         sim_integrate(w);
         w->in_service--;
         w->request[job.request].answered_ns = w->agenda.now;
-        v->busy = false;
-        v->q_head = (v->q_head + 1) & (v->q_cap - 1);
-        v->q_n--;
+        v->job[thread].handle = 0;
+        v->running--;
     } else {
         sim_breach(w, SIM_INV_PROGRESS, "worker %u cannot reply to request %u: code %d", i, job.request, rc);
-        sim_agenda_push(&w->agenda, w->agenda.now + RETRY_NS,
-                        (struct sim_event){.node = i, .kind = SIM_EVENT_DONE, .arg = (uint16_t)life});
+        sim_agenda_push(
+            &w->agenda, w->agenda.now + RETRY_NS,
+            (struct sim_event){
+                .node = i, .kind = SIM_EVENT_DONE, .arg = (uint16_t)life, .ptr = (void *)(uintptr_t)thread});
     }
     begin_next(v);
     finish(v, &q);
@@ -120,15 +130,17 @@ static void tell_routers(struct sim_server *v)
 
 static void build(struct sim_world *w, struct sim_server *v)
 {
-    bool large = w->requests_wanted > 20000;
+    bool large = w->requests_wanted > 20000, many = w->s->workers > MANY;
     struct bt_server_cfg cfg = {
         .local = sim_addr(w, SIM_SERVER, v->n.index, 0),
         .mtu = 1500,
         .n = (uint16_t)v->depth,
         .feedback_port = 9000,
-        .max_pending = large ? 16384 : 1024,
+        .max_pending = many    ? 512
+                       : large ? 16384
+                               : 1024,
         .max_assemblies = 64,
-        .max_done = 4096,
+        .max_done = many ? 1024 : 4096,
         .max_held = 64,
         .max_message = w->s->server_max_message,
         .incarnation = SIM_FIRST_INCARNATION + v->life,
@@ -157,6 +169,9 @@ void sim_server_start(struct sim_world *w, uint32_t i)
         sim_node_init(w, &v->n, SIM_SERVER, i);
         v->depth = w->s->depth;
         v->legacy = i < w->s->legacy_workers;
+        v->job = calloc(w->s->threads, sizeof *v->job);
+        if (v->job == NULL)
+            abort();
     }
     v->life++;
     v->up = true;
@@ -186,10 +201,10 @@ void sim_server_stop(struct sim_world *w, uint32_t i)
     if (!v->up)
         return;
     sim_integrate(w);
-    if (v->busy)
-        w->in_service--;
-    v->up = v->busy = false;
-    v->q_n = v->q_head = 0;
+    w->in_service -= v->running;
+    v->up = false;
+    v->running = v->q_n = v->q_head = 0;
+    memset(v->job, 0, w->s->threads * sizeof *v->job);
     bt_io_sim_flush(&v->n.io, sim_node_pool(&v->n));
     sim_holder_drop_all(&w->net.holder[v->n.node]);
     v->core = NULL;
@@ -239,7 +254,7 @@ bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router)
 uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
 {
     const struct sim_server *v = at(w, i);
-    uint64_t sum = bt_server_backlog(v->core) + v->q_n * 1000003ULL, received, served;
+    uint64_t sum = bt_server_backlog(v->core) + (v->q_n + v->running) * 1000003ULL, received, served;
     for (uint32_t r = 0; r < w->s->routers; r++) {
         if (!sim_server_counts(w, i, r, &received, &served))
             continue;

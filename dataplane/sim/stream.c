@@ -35,8 +35,8 @@ int sim_chance(struct bt_rng *g, double p)
 
 const char *sim_dist_name(enum sim_dist_kind k)
 {
-    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1",
-                                                      "bimodal2",      "lognormal",   "bimodal10"};
+    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1", "bimodal2",
+                                                      "lognormal",     "bimodal10",   "trace"};
     return k < SIM_DIST_KINDS ? names[k] : "?";
 }
 

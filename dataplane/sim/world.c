@@ -58,7 +58,7 @@ void sim_integrate(struct sim_world *w)
     if (dt == 0 || w->window_from_ns == 0 || w->window_to_ns != 0)
         return;
     w->area += (double)w->in_system * (double)dt;
-    if (w->in_system > w->in_service && w->in_service < w->s->workers)
+    if (w->in_system > w->in_service && w->in_service < (uint64_t)w->s->workers * w->s->threads)
         w->idle_while_waiting_ns += (double)dt;
 }
 
@@ -162,12 +162,7 @@ static void on_load(struct sim_world *w)
     }
     if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted)
         return;
-    const struct sim_dist gap = {w->s->fixed_arrivals ? SIM_DIST_DETERMINISTIC : SIM_DIST_EXPONENTIAL, w->gap_ns, 0};
-    uint64_t wait = sim_dist_draw(&gap, &w->stream[SIM_STREAM_ARRIVAL]);
-    if (sim_chance(&w->stream[SIM_STREAM_ARRIVAL], w->s->burst))
-        wait = 0;
-    if (w->requests_made > w->requests_main)
-        wait = (uint64_t)(w->s->service.mean_ns * 0.3); /* probes */
+    uint64_t wait = sim_next_arrival(w);
     sim_agenda_push(&w->agenda, w->agenda.now + wait, (struct sim_event){.kind = SIM_EVENT_LOAD});
 }
 
@@ -193,7 +188,7 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
         on_load(w);
         break;
     case SIM_EVENT_DONE:
-        sim_server_done(w, ev->node, ev->arg);
+        sim_server_done(w, ev->node, ev->arg, (uint32_t)(uintptr_t)ev->ptr);
         break;
     case SIM_EVENT_HAPPENING:
         sim_happen(w, &w->s->event[ev->node]);
@@ -249,7 +244,7 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     sim_buffers_init(&w->buffers, 1 << 18);
     sim_net_init(&w->net, s, &w->agenda, &w->buffers, SIM_EVENT_ARRIVE);
     sim_ledger_init(w);
-    w->watching = s->faults_n > 0 || s->events_n > 0;
+    w->watching = s->faults_n > 0 || s->events_n > 0 || s->links_n > 0 || s->checks;
     w->net.late_ns = w->ledger.t_loss_ns / 4;
     w->net.watch = w->watching ? sim_check_watch : NULL;
     w->net.watch_ctx = w;
@@ -264,7 +259,7 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->server = zeroed(s->workers, sizeof *w->server);
     w->node = zeroed(sim_net_nodes(&w->net), sizeof *w->node);
     w->request = zeroed(w->requests_wanted, sizeof *w->request);
-    w->gap_ns = s->service.mean_ns / (s->workers * s->load) / (1 - s->burst);
+    sim_arrivals_init(w);
 }
 
 static void tear_down(struct sim_world *w)
@@ -279,6 +274,7 @@ static void tear_down(struct sim_world *w)
         sim_server_stop(w, i);
         sim_memory_free(w->server[i].n.mem, w->server[i].n.mem_n);
         free(w->server[i].queue);
+        free(w->server[i].job);
     }
     free(w->node);
     free(w->client);
@@ -363,7 +359,8 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     out->p99_ns = (double)sim_samples_percentile(&v, 99);
     out->p999_ns = (double)sim_samples_percentile(&v, 99.9);
     double span = (double)(w->window_to_ns - w->window_from_ns);
-    out->throughput = span > 0 ? (double)w->window_done * w->s->service.mean_ns / span / w->s->workers : 0;
+    out->throughput =
+        span > 0 ? (double)w->window_done * w->s->service.mean_ns / span / w->s->workers / w->s->threads : 0;
     double lambda_t = span > 0 ? (double)w->window_arrivals / span * out->mean_ns : 0;
     out->little_error = lambda_t > 0 ? w->area / span / lambda_t - 1 : 0;
     out->idle_while_waiting_ns = w->idle_while_waiting_ns;

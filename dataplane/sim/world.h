@@ -88,9 +88,11 @@ struct sim_server {
     struct bt_server *core;
     uint32_t life; /* counts starts; also the incarnation */
     uint32_t depth;
-    bool up, busy, legacy, leaving;
-    struct sim_job_waiting *queue; /* ring: jobs accepted, head in service when busy */
+    bool up, legacy, leaving;
+    struct sim_job_waiting *queue; /* ring: jobs accepted, not in service */
     uint32_t q_head, q_n, q_cap;
+    struct sim_job_waiting *job; /* in service, by thread; handle 0: none */
+    uint32_t running;            /* threads that serve */
 };
 
 struct sim_router {
@@ -115,9 +117,11 @@ struct sim_world {
     struct sim_request *request;
     uint64_t requests_made, requests_wanted, requests_ended, requests_main;
     uint64_t load_start_ns, load_end_ns, last_event_ns;
-    double gap_ns; /* mean time between arrivals */
-    bool watching; /* run the per-packet checks; off in figure runs, which have no faults */
-    bool stuck;    /* a breach after which going on makes no sense */
+    double gap_ns;           /* mean time between arrivals; with load steps that of the lowest */
+    bool bursting;           /* mmpp: which state */
+    uint64_t state_until_ns; /* until when; 0: not drawn yet */
+    bool watching;           /* run the per-packet checks; off in figure runs, which have no faults */
+    bool stuck;              /* a breach after which going on makes no sense */
     uint8_t scratch[SIM_BODY_MAX];
     struct sim_ledger ledger;
     /* time integrals, for Little's law and work conservation */
@@ -167,6 +171,12 @@ uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i);
 /* Request index of (client node address, req_id), UINT32_MAX when unknown. */
 uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id);
 
+void sim_arrivals_init(struct sim_world *w);
+/* ns from now to the next request. */
+uint64_t sim_next_arrival(struct sim_world *w);
+/* Service time of request `number`. */
+uint64_t sim_service_ns(struct sim_world *w, uint64_t number);
+
 void sim_client_start(struct sim_world *w, uint32_t i);
 void sim_client_run(struct sim_world *w, uint32_t i);
 void sim_client_load(struct sim_world *w);
@@ -178,7 +188,8 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i);
 
 void sim_server_start(struct sim_world *w, uint32_t i);
 void sim_server_run(struct sim_world *w, uint32_t i);
-void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life);
+/* Thread `thread` has served its request. */
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread);
 void sim_server_stop(struct sim_world *w, uint32_t i);
 void sim_server_leave(struct sim_world *w, uint32_t i);
 void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scenario.h"
 #include "stream.h"
 
 void sim_yaml_complain(struct sim_yaml *y, const yaml_node_t *at, const char *where, const char *fmt, ...)
@@ -21,8 +22,8 @@ void sim_yaml_complain(struct sim_yaml *y, const yaml_node_t *at, const char *wh
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    size_t line = at != NULL ? at->start_mark.line + 1 : 1;
-    snprintf(y->err, y->err_n, "%s:%zu: %s: %s", y->file, line, where, text);
+    size_t line = at != NULL ? at->start_mark.line + 1 : 1, column = at != NULL ? at->start_mark.column + 1 : 1;
+    snprintf(y->err, y->err_n, "%s:%zu:%zu: %s%s%s", y->file, line, column, where, *where != '\0' ? ": " : "", text);
 }
 
 static const char *text_of(const yaml_node_t *n)
@@ -76,16 +77,16 @@ static double number(struct sim_yaml *y, const yaml_node_t *n, const char *where
     errno = 0;
     double v = s != NULL ? strtod(s, &end) : 0;
     if (s == NULL || end == s || *end != '\0' || errno != 0 || !isfinite(v)) {
-        sim_yaml_complain(y, n, where, "must be a number; got %s", s != NULL ? s : "a list or mapping");
+        sim_yaml_complain(y, n, where, "must be a number; got %.60s", s != NULL ? s : "a list or mapping");
         return f->low;
     }
     if (v < f->low || v > f->high) {
-        sim_yaml_complain(y, n, where, "must be %g..%g; got %s", f->low, f->high, s);
+        sim_yaml_complain(y, n, where, "must be %g..%g; got %.40s", f->low, f->high, s);
         return f->low;
     }
     bool whole = f->type == SIM_F_U32 || f->type == SIM_F_U64;
     if (whole && v != floor(v))
-        sim_yaml_complain(y, n, where, "must be a whole number; got %s", s);
+        sim_yaml_complain(y, n, where, "must be a whole number; got %.60s", s);
     return v;
 }
 
@@ -133,25 +134,63 @@ static const char *open_word(struct sim_yaml *y, yaml_node_t *n, const char *whe
     return s;
 }
 
-static uint32_t name_index(struct sim_yaml *y, yaml_node_t *n, const char *where, const char *const *names)
+/* The place of a word, UINT32_MAX when it is none of them. */
+static uint32_t look_up(const char *const *names, const char *s)
 {
-    const char *s = open_word(y, n, where);
-    char all[200] = "";
+    size_t n = strlen(s);
     for (uint32_t i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], s) == 0)
+        const char *same = strchr(names[i], '=');
+        if (same == NULL && strcmp(names[i], s) == 0)
             return i;
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", names[i]);
+        if (same != NULL && (size_t)(same - names[i]) == n && strncmp(names[i], s, n) == 0)
+            return look_up(names, same + 1);
     }
-    sim_yaml_complain(y, n, where, "must be one of %s; got %s", all, s);
+    return UINT32_MAX;
+}
+
+static uint32_t name_index(struct sim_yaml *y, const yaml_node_t *n, const char *where, const char *const *names,
+                           const char *s)
+{
+    uint32_t at = look_up(names, s);
+    if (at != UINT32_MAX)
+        return at;
+    char all[240] = "";
+    for (uint32_t i = 0; names[i] != NULL; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%.*s", used > 0 ? ", " : "", (int)strcspn(names[i], "="), names[i]);
+    }
+    sim_yaml_complain(y, n, where, "must be one of %s; got %.60s", all, s);
     return 0;
+}
+
+static void list_of(struct sim_yaml *y, yaml_node_t *n, const char *where, const struct sim_field *f,
+                    struct sim_list *out)
+{
+    yaml_node_t *item;
+    for (size_t i = 0; (item = sim_yaml_item(y, n, i, where)) != NULL; i++) {
+        if (i == SIM_GRID_MAX) {
+            sim_yaml_complain(y, item, where, "at most %d values", SIM_GRID_MAX);
+            return;
+        }
+        const struct sim_field one = {
+            f->key, f->scale > 0 ? SIM_F_U32 : SIM_F_DOUBLE, 0, f->low, f->high, 0, NULL, NULL, false};
+        const char *s = text_of(item);
+        if (f->type == SIM_F_NAMES && s == NULL)
+            sim_yaml_complain(y, item, where, "must be a list of words");
+        out->v[i] = f->type == SIM_F_NUMBERS ? number(y, item, where, &one)
+                    : s != NULL              ? name_index(y, item, where, f->names, s)
+                                             : 0;
+        out->n = (uint32_t)i + 1;
+    }
+    if (out->n == 0)
+        sim_yaml_complain(y, n, where, "must be a list of one value or more");
 }
 
 static bool truth(struct sim_yaml *y, yaml_node_t *n, const char *where)
 {
     const char *s = open_word(y, n, where);
     if (strcmp(s, "true") != 0 && strcmp(s, "false") != 0) {
-        sim_yaml_complain(y, n, where, "must be true or false; got %s", s);
+        sim_yaml_complain(y, n, where, "must be true or false; got %.60s", s);
     }
     return strcmp(s, "true") == 0;
 }
@@ -177,13 +216,21 @@ static void store(struct sim_yaml *y, yaml_node_t *n, const char *where, const s
         *(bool *)(void *)p = truth(y, n, where);
         break;
     case SIM_F_NAME:
-        *(uint32_t *)(void *)p = name_index(y, n, where, f->names);
+        *(uint32_t *)(void *)p = name_index(y, n, where, f->names, open_word(y, n, where));
+        break;
+    case SIM_F_NUMBERS:
+    case SIM_F_NAMES:
+        list_of(y, n, where, f, (struct sim_list *)(void *)p);
+        break;
+    case SIM_F_ANY:
         break;
     case SIM_F_TEXT:
         s = text_of(n);
         if (s == NULL || strlen(s) >= (size_t)f->high) {
             sim_yaml_complain(y, n, where, "must be text of fewer than %g bytes", f->high);
         } else {
+            if (f->names != NULL)
+                name_index(y, n, where, f->names, s);
             memcpy(p, s, strlen(s) + 1);
         }
         break;
@@ -199,6 +246,42 @@ static bool among(const char *const *words, const char *w)
     return false;
 }
 
+static void unknown_key(struct sim_yaml *y, const yaml_node_t *key, const char *path, const struct sim_field *fields,
+                        size_t n, const char *const *sections)
+{
+    char all[600] = "";
+    for (size_t i = 0; i < n; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", fields[i].key);
+    }
+    for (size_t i = 0; sections != NULL && sections[i] != NULL; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", sections[i]);
+    }
+    sim_yaml_complain(y, key, path, "unknown field; known here: %s", all);
+}
+
+static void read_pair(struct sim_yaml *y, yaml_node_t *map, const yaml_node_pair_t *p, const char *where,
+                      const struct sim_field *fields, size_t n, const char *const *sections, void *out)
+{
+    yaml_node_t *key = yaml_document_get_node(y->doc, p->key), *value = yaml_document_get_node(y->doc, p->value);
+    const char *k = text_of(key);
+    char path[160];
+    snprintf(path, sizeof path, "%s%s%.60s", where, *where != '\0' ? "." : "", k != NULL ? k : "?");
+    if (k == NULL || sim_yaml_get(y, map, k) != value) {
+        sim_yaml_complain(y, key, path, "given twice, or not a word");
+        return;
+    }
+    size_t i = 0;
+    while (i < n && strcmp(fields[i].key, k) != 0)
+        i++;
+    if (i < n) {
+        store(y, value, path, &fields[i], out);
+    } else if (!among(sections, k)) {
+        unknown_key(y, key, path, fields, n, sections);
+    }
+}
+
 void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields, size_t n,
                      const char *const *sections, void *out)
 {
@@ -208,24 +291,28 @@ void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, co
         sim_yaml_complain(y, map, where, "must be a mapping");
         return;
     }
-    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
-        yaml_node_t *key = yaml_document_get_node(y->doc, p->key);
-        const char *k = text_of(key);
-        char path[160];
-        snprintf(path, sizeof path, "%s%s%s", where, *where != '\0' ? "." : "", k != NULL ? k : "?");
-        if (k == NULL || sim_yaml_get(y, map, k) != yaml_document_get_node(y->doc, p->value)) {
-            sim_yaml_complain(y, key, path, "given twice, or not a word");
-            continue;
-        }
-        size_t i = 0;
-        while (i < n && strcmp(fields[i].key, k) != 0)
-            i++;
-        if (i < n) {
-            store(y, yaml_document_get_node(y->doc, p->value), path, &fields[i], out);
-        } else if (!among(sections, k)) {
-            sim_yaml_complain(y, key, path, "unknown field");
-        }
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++)
+        read_pair(y, map, p, where, fields, n, sections, out);
+    for (size_t i = 0; i < n; i++) {
+        if (fields[i].required && sim_yaml_get(y, map, fields[i].key) == NULL)
+            sim_yaml_complain(y, map, where, "%s is missing", fields[i].key);
     }
+}
+
+static yaml_document_t *load(yaml_parser_t *parser, const char *path, char *err, size_t err_n)
+{
+    yaml_document_t *doc = calloc(1, sizeof *doc);
+    if (doc == NULL)
+        abort();
+    bool loaded = yaml_parser_load(parser, doc);
+    if (loaded && yaml_document_get_root_node(doc) != NULL)
+        return doc;
+    snprintf(err, err_n, "%s:%zu:%zu: %s", path, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
+             parser->problem != NULL ? parser->problem : "empty file");
+    if (loaded)
+        yaml_document_delete(doc);
+    free(doc);
+    return NULL;
 }
 
 yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
@@ -236,21 +323,22 @@ yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
         return NULL;
     }
     yaml_parser_t parser;
-    yaml_document_t *doc = calloc(1, sizeof *doc);
-    if (doc == NULL || !yaml_parser_initialize(&parser))
+    if (!yaml_parser_initialize(&parser))
         abort();
     yaml_parser_set_input_file(&parser, f);
-    bool loaded = yaml_parser_load(&parser, doc);
-    if (!loaded || yaml_document_get_root_node(doc) == NULL) {
-        snprintf(err, err_n, "%s:%zu: %s", path, parser.problem_mark.line + 1,
-                 parser.problem != NULL ? parser.problem : "empty file");
-        if (loaded) {
-            yaml_document_delete(doc);
-        }
-        free(doc);
-        doc = NULL;
-    }
+    yaml_document_t *doc = load(&parser, path, err, err_n);
     yaml_parser_delete(&parser);
     fclose(f);
+    return doc;
+}
+
+yaml_document_t *sim_yaml_read(const char *path, const char *text, size_t n, char *err, size_t err_n)
+{
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        abort();
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    yaml_document_t *doc = load(&parser, path, err, err_n);
+    yaml_parser_delete(&parser);
     return doc;
 }

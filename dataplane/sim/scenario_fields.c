@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every key of a scenario file: type, bounds, unit and meaning.
+#include "scenario_fields.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "DROP", "SACK", "REQN", "ANY", NULL};
+const char *const sim_fault_names[] = {"loss", "duplicate", "reorder", "delay", "corrupt", NULL};
+const char *const sim_event_names[] = {"crashServer", "crashRouter", "leaveServer", "setDepth",
+                                       "partition",   "reconfigure", NULL};
+/* The order is that of enum bt_router_policy, bt_router_forwarding, bt_device. */
+const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
+const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
+const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
+/* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
+static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
+                                         "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
+                                         "bimodal-1=bimodal1", "bimodal-2=bimodal2", NULL};
+static const char *const arrival_names[] = {"poisson", "fixed", "mmpp", "trace", "deterministic=fixed", NULL};
+static const char *const end_names[] = {"client", "router", "worker", "any", NULL};
+const char *const sim_measure_names[] = {"mean",
+                                         "p50",
+                                         "p99",
+                                         "p999",
+                                         "throughput",
+                                         "littleError",
+                                         "idleWhileWaiting",
+                                         "success",
+                                         "successShare",
+                                         "timeouts",
+                                         "dropped",
+                                         "errors",
+                                         "faults",
+                                         "restarts",
+                                         "creditsLost",
+                                         "creditsReclaimed",
+                                         "held",
+                                         NULL};
+static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
+
+#define AT(m)    offsetof(struct sim_scenario, m)
+#define US       1e3
+#define MS       1e6
+#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct sim_field top_fields[] = {
+    {"name", SIM_F_TEXT, AT(name), 0, SIM_NAME, 0, NULL, "what reports call it"},
+    {"about", SIM_F_ANY, 0, 0, 0, 0, NULL, "what it is for; not read"},
+    {"seed", SIM_F_U64, AT(seed), 1, 9e15, 0, NULL, "of every random choice; --seed overrides"},
+    {"requests", SIM_F_U64, AT(requests), 1, 1e9, 0, NULL, "RPCs of the load; --requests overrides"},
+    {"warmup", SIM_F_DOUBLE, AT(warmup), 0, 0.9, 0, NULL, "share of them, from the first on, that is not measured"},
+    {"deviceProfile", SIM_F_NAME, AT(device), 0, 0, 0, sim_device_names, "timers of all sides"},
+    {"tagged", SIM_F_BOOL, AT(tagged), 0, 0, 0, NULL, "the service has a key (R-57)"},
+    {"settleMilliseconds", SIM_F_U32, AT(settle_ms), 0, 60000, 0, NULL,
+     "idle time before \"nothing may be left\" is checked; 0: not checked"},
+    {"probes", SIM_F_U32, AT(probes), 0, 10000, 0, NULL, "requests after the idle time, all of which must succeed"},
+    {"garbagePerSecond", SIM_F_DOUBLE, AT(garbage_per_second), 0, 1e5, 0, NULL,
+     "malformed and forged packets to random nodes"},
+    {"checks", SIM_F_BOOL, AT(checks), 0, 0, 0, NULL,
+     "judge every packet (faults and events switch it on by themselves)"},
+    {"seriesMilliseconds", SIM_F_U32, AT(series_ms), 1, 3600000, 0, NULL, "width of one row of --series"},
+    {"traceFile", SIM_F_TEXT, AT(trace_file), 0, SIM_PATH, 0, NULL,
+     "CSV beside this file with a header row and columns among gapMicroseconds, timeMicroseconds, "
+     "serviceMicroseconds"},
+    {"traceRepeat", SIM_F_BOOL, AT(trace_repeat), 0, 0, 0, NULL,
+     "start the trace again when there are more requests than rows; otherwise that is an error"},
+};
+static const struct sim_field worker_fields[] = {
+    {"count", SIM_F_U32, AT(workers), 1, SIM_WORKERS_MAX, 0, NULL, "servers"},
+    {"threads", SIM_F_U32, AT(threads), 1, SIM_THREADS_MAX, 0, NULL, "requests one server executes at once"},
+    {"queueDepth", SIM_F_U32, AT(depth), 1, 64, 0, NULL, "n of JBSQ(n), those in execution included"},
+    {"legacy", SIM_F_U32, AT(legacy_workers), 0, SIM_WORKERS_MAX, 0, NULL,
+     "so many of them speak 16-byte FEEDBACK (needs Transparent)"},
+    {"distribution", SIM_F_NAME, AT(service.kind), 0, 0, 0, dist_names,
+     "of the service time; trace: column of traceFile"},
+    {"meanMicroseconds", SIM_F_DOUBLE, AT(service.mean_ns), 0.1, 1e7, 0, NULL, "of the service time; not with trace"},
+    {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
+    {"maxMessageBytes", SIM_F_U32, AT(server_max_message), 64, 1 << 20, 0, NULL, "longest request a server takes"},
+};
+static const struct sim_field router_fields[] = {
+    {"count", SIM_F_U32, AT(routers), 1, SIM_ROUTERS_MAX, 0, NULL, "clients are dealt round them"},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names, "how a worker is chosen"},
+    {"forwarding", SIM_F_NAME, AT(forwarding), 0, 0, 0, sim_forwarding_names, "as in RpcService"},
+    {"centralQueueLimit", SIM_F_U32, AT(central_limit), 1, 1048576, 0, NULL, "as in RpcService"},
+    {"maxQueueMilliseconds", SIM_F_NS, AT(max_queue_ns), 1, 600000, MS, NULL, "as in RpcService"},
+    {"requestTimeoutMilliseconds", SIM_F_NS, AT(request_timeout_ns), 1, 600000, MS, NULL, "as in RpcService"},
+    {"holdBackPackets", SIM_F_U32, AT(hold_back_packets), 0, 64, 0, NULL, "R-122; off in conformance runs"},
+    {"holdBackMicroseconds", SIM_F_NS, AT(hold_back_ns), 0, 1000, US, NULL, "R-122"},
+};
+static const struct sim_field client_fields[] = {
+    {"count", SIM_F_U32, AT(clients), 1, SIM_CLIENTS_MAX, 0, NULL, "each request starts at a random one"},
+    {"load", SIM_F_DOUBLE, AT(load), 0.001, 10, 0, NULL,
+     "offered share of workers x threads / mean service time; not with mmpp, phases or a trace of arrivals"},
+    {"burst", SIM_F_DOUBLE, AT(burst), 0, 0.95, 0, NULL,
+     "share of arrivals that come at the instant of the one before"},
+    {"arrivals", SIM_F_NAME, AT(arrivals), 0, 0, 0, arrival_names,
+     "mmpp: see clients.mmpp; trace: column of traceFile"},
+    {"timeoutMilliseconds", SIM_F_NS, AT(timeout_ns), 0.001, 600000, MS, NULL, "of a request at its client"},
+    {"withoutExtensions", SIM_F_DOUBLE, AT(plain_share), 0, 1, 0, NULL, "share of clients that do not set X"},
+    {"requestBytes", SIM_F_U32, AT(request_bytes), 16, 1400, 0, NULL, "of a short request"},
+    {"replyBytes", SIM_F_U32, AT(reply_bytes), 16, 1400, 0, NULL, "of a short reply"},
+    {"longBytes", SIM_F_U32, AT(long_bytes), 1465, 60000, 0, NULL, "of a long request or reply"},
+    {"longRequests", SIM_F_DOUBLE, AT(long_requests), 0, 1, 0, NULL, "share"},
+    {"longReplies", SIM_F_DOUBLE, AT(long_replies), 0, 1, 0, NULL, "share"},
+    {"sticky", SIM_F_DOUBLE, AT(sticky), 0, 1, 0, NULL, "share of requests with policy Sticky"},
+    {"direct", SIM_F_DOUBLE, AT(direct), 0, 1, 0, NULL, "share of requests sent to a random worker, past the router"},
+};
+static const struct sim_field mmpp_fields[] = {
+    {"quietLoad", SIM_F_DOUBLE, AT(mmpp.quiet_load), 0, 10, 0, NULL, "load in the quiet state"},
+    {"burstLoad", SIM_F_DOUBLE, AT(mmpp.burst_load), 0.001, 10, 0, NULL, "load in the other"},
+    {"quietMilliseconds", SIM_F_NS, AT(mmpp.quiet_ns), 0.001, 1e7, MS, NULL, "mean time in the quiet state"},
+    {"burstMilliseconds", SIM_F_NS, AT(mmpp.burst_ns), 0.001, 1e7, MS, NULL, "mean time in the other"},
+};
+static const struct sim_field network_fields[] = {
+    {"clientToRouterMicroseconds", SIM_F_NS, AT(delay.client_router_ns), 0, 1e6, US, NULL, "both ways"},
+    {"routerToServerMicroseconds", SIM_F_NS, AT(delay.router_server_ns), 0, 1e6, US, NULL, ""},
+    {"serverToRouterMicroseconds", SIM_F_NS, AT(delay.server_router_ns), 0, 1e6, US, NULL, ""},
+    {"serverToClientMicroseconds", SIM_F_NS, AT(delay.server_client_ns), 0, 1e6, US, NULL, ""},
+    {"clientToServerMicroseconds", SIM_F_NS, AT(delay.client_server_ns), 0, 1e6, US, NULL, ""},
+    {"jitterMicroseconds", SIM_F_NS, AT(delay.jitter_ns), 0, 1e6, US, NULL,
+     "uniform from 0 up, on every link; two nodes keep their order"},
+};
+static const struct sim_field topology_fields[] = {
+    {"racks", SIM_F_U32, AT(racks), 1, 1000, 0, NULL, "node i of every role stands in rack i modulo this"},
+    {"sameRackMicroseconds", SIM_F_NS, AT(same_rack_ns), 0, 1e6, US, NULL, "more delay inside a rack"},
+    {"crossRackMicroseconds", SIM_F_NS, AT(cross_rack_ns), 0, 1e6, US, NULL, "more delay between racks"},
+};
+static const struct sim_field grid_fields[] = {
+    {"load", SIM_F_NUMBERS, AT(grid.load), 0.001, 10, 0, NULL, "values of clients.load"},
+    {"queueDepth", SIM_F_NUMBERS, AT(grid.depth), 1, 64, 1, NULL, "values of workers.queueDepth"},
+    {"workers", SIM_F_NUMBERS, AT(grid.workers), 1, SIM_WORKERS_MAX, 1, NULL, "values of workers.count"},
+    {"policy", SIM_F_NAMES, AT(grid.policy), 0, 0, 0, sim_policy_names, "values of routers.policy"},
+    {"seeds", SIM_F_U32, AT(grid.seeds), 1, 1000, 0, NULL, "seeds of each point, from the scenario's own on"},
+};
+
+#undef AT
+#define AT(m) offsetof(struct sim_phase, m)
+static const struct sim_field phase_fields[] = {
+    {"load", SIM_F_DOUBLE, AT(load), 0.001, 10, 0, NULL, "as clients.load", true},
+    {"forMilliseconds", SIM_F_NS, AT(for_ns), 0.001, 1e9, MS, NULL, "how long; the last phase lasts to the end"},
+};
+#undef AT
+#define AT(m) offsetof(struct sim_link, m)
+static const struct sim_field link_fields[] = {
+    {"name", SIM_F_TEXT, AT(name), 0, SIM_NAME, 0, NULL, "for people"},
+    {"from", SIM_F_NAME, AT(from), 0, 0, 0, end_names, "role of the sender"},
+    {"to", SIM_F_NAME, AT(to), 0, 0, 0, end_names, "role of the receiver"},
+    {"fromIndex", SIM_F_DOUBLE, AT(from_index), -1, 999, 0, NULL, "only this node of the role; -1: all"},
+    {"toIndex", SIM_F_DOUBLE, AT(to_index), -1, 999, 0, NULL, "likewise"},
+    {"microseconds", SIM_F_DOUBLE, AT(delay_us), -1, 1e6, 0, NULL, "delay instead of the one in network; -1: that one"},
+    {"jitter", SIM_F_NAME, AT(jitter), 0, 0, 0, jitter_names, "distribution of the jitter"},
+    {"jitterMicroseconds", SIM_F_NS, AT(jitter_ns), 0, 1e6, US, NULL,
+     "greatest value of uniform, mean of the others; added to the delay"},
+    {"gigabitsPerSecond", SIM_F_DOUBLE, AT(gigabits), 0, 1000, 0, NULL,
+     "the sender's device sends one packet after the other at this rate, 66 bytes of frame, IP and UDP added; 0: at "
+     "once"},
+    {"loss", SIM_F_DOUBLE, AT(loss), 0, 1, 0, NULL, "share of packets"},
+    {"duplicate", SIM_F_DOUBLE, AT(duplicate), 0, 1, 0, NULL, "share of packets that arrive twice"},
+    {"reorder", SIM_F_DOUBLE, AT(reorder), 0, 1, 0, NULL,
+     "share of packets held back, so that later ones overtake them"},
+    {"reorderMicroseconds", SIM_F_NS, AT(reorder_ns), 0, 1e6, US, NULL, "how long at most"},
+};
+#undef AT
+#define AT(m) offsetof(struct sim_fault, m)
+static const struct sim_field fault_fields[] = {
+    {"name", SIM_F_TEXT, AT(name), 0, SIM_NAME, 0, NULL, "for --without; default PACKETS-KIND"},
+    {"packets", SIM_F_NAME, AT(packet), 0, 0, 0, sim_packet_names, "which packets"},
+    {"kind", SIM_F_NAME, AT(kind), 0, 0, 0, sim_fault_names, "what happens to them"},
+    {"probability", SIM_F_DOUBLE, AT(probability), 0, 1, 0, NULL, "to each of them", true},
+    {"microseconds", SIM_F_NS, AT(extra_ns), 0, 1e7, US, NULL, "reorder, delay, duplicate: how late"},
+    {"fromMilliseconds", SIM_F_NS, AT(from_ns), 0, 1e7, MS, NULL, "after the load starts"},
+    {"untilMilliseconds", SIM_F_NS, AT(until_ns), 0, 1e7, MS, NULL, "after the load starts; default: always"},
+};
+#undef AT
+#define AT(m) offsetof(struct sim_happening, m)
+static const struct sim_field event_fields[] = {
+    {"kind", SIM_F_NAME, AT(kind), 0, 0, 0, sim_event_names, "what happens"},
+    {"atMilliseconds", SIM_F_NS, AT(at_ns), 0, 1e7, MS, NULL, "after the load starts"},
+    {"forMilliseconds", SIM_F_NS, AT(for_ns), 0, 1e7, MS, NULL, "until it is over"},
+    {"target", SIM_F_U32, AT(target), 0, 1023, 0, NULL, "which node, modulo their number"},
+    {"value", SIM_F_U32, AT(value), 0, 64, 0, NULL, "setDepth, reconfigure: n"},
+};
+#undef AT
+#define AT(m) offsetof(struct sim_expect, m)
+static const struct sim_field expect_fields[] = {
+    {"measure", SIM_F_TEXT, AT(measure), 0, SIM_NAME, 0, sim_measure_names,
+     "mean and percentiles are in mean service times", true},
+    {"atLeast", SIM_F_DOUBLE, AT(low), -1e18, 1e18, 0, NULL, ""},
+    {"atMost", SIM_F_DOUBLE, AT(high), -1e18, 1e18, 0, NULL, ""},
+};
+#undef AT
+
+static void begin_link(void *item, uint32_t i, int line)
+{
+    struct sim_link *l = item;
+    (void)i;
+    (void)line;
+    *l = (struct sim_link){.from = SIM_END_ANY, .to = SIM_END_ANY, .from_index = -1, .to_index = -1, .delay_us = -1};
+}
+
+static void begin_fault(void *item, uint32_t i, int line)
+{
+    (void)i;
+    (void)line;
+    ((struct sim_fault *)item)->until_ns = UINT64_MAX;
+}
+
+static void end_fault(void *item)
+{
+    struct sim_fault *f = item;
+    if (f->name[0] == '\0')
+        snprintf(f->name, sizeof f->name, "%s-%s", sim_packet_names[f->packet], sim_fault_names[f->kind]);
+}
+
+static void begin_event(void *item, uint32_t i, int line)
+{
+    (void)line;
+    ((struct sim_happening *)item)->number = i;
+}
+
+static void begin_expect(void *item, uint32_t i, int line)
+{
+    (void)i;
+    *(struct sim_expect *)item = (struct sim_expect){.low = -1e300, .high = 1e300, .line = line};
+}
+
+#define MAP(path, fields, about)                                                                                       \
+    {                                                                                                                  \
+        path, fields, ARRAY(fields), about, 0, 0, 0, 0, NULL, NULL                                                     \
+    }
+#define LIST(path, fields, about, items, count, begin, end)                                                            \
+    {                                                                                                                  \
+        path, fields, ARRAY(fields), about, ARRAY(((struct sim_scenario *)0)->items),                                  \
+            offsetof(struct sim_scenario, items), sizeof(((struct sim_scenario *)0)->items[0]),                        \
+            offsetof(struct sim_scenario, count), begin, end                                                           \
+    }
+
+const struct sim_section sim_sections[] = {
+    MAP("", top_fields, "The whole run."),
+    MAP("workers", worker_fields, "Servers and what a request costs them."),
+    MAP("routers", router_fields, "Routers and how they choose."),
+    MAP("clients", client_fields, "Clients, arrivals and sizes."),
+    MAP("clients.mmpp", mmpp_fields, "Bursts: Poisson arrivals whose rate switches between two states."),
+    LIST("clients.phases", phase_fields, "Load steps, one after the other.", phase, phases_n, NULL, NULL),
+    MAP("network", network_fields, "One-way delays by role."),
+    MAP("topology", topology_fields, "Racks: a delay class for pairs of nodes in the same rack, another for the rest."),
+    LIST("links", link_fields,
+         "What differs for packets between certain nodes; of several that match, the last counts.", link, links_n,
+         begin_link, NULL),
+    MAP("grid", grid_fields, "Points to run: every combination of the lists, each with so many seeds."),
+    LIST("faults", fault_fields, "What happens to packets at random.", fault, faults_n, begin_fault, end_fault),
+    LIST("events", event_fields, "What happens to nodes at a time.", event, events_n, begin_event, NULL),
+    LIST("expect", expect_fields, "What the run must show.", expect, expect_n, begin_expect, NULL),
+};
+const size_t sim_sections_n = ARRAY(sim_sections);
