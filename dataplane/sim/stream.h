@@ -37,7 +37,7 @@ enum sim_dist_kind {
     SIM_DIST_BIMODAL2, /* 99.9 % 0.5, 0.1 % 500.5 */
     SIM_DIST_LOGNORMAL,
     SIM_DIST_BIMODAL10, /* 10 % ten times slower than the rest: 0.526 and 5.263 */
-    SIM_DIST_TRACE, /* recorded; drawn by nobody */
+    SIM_DIST_TRACE,     /* recorded; drawn by nobody */
     SIM_DIST_KINDS
 };
 

@@ -174,18 +174,19 @@ static void complains(const char *text, const char *want)
 static void bad_scenarios_name_line_and_field(void **state)
 {
     (void)state;
-    complains("workers: {count: 0}\n", ":1: workers.count: must be 1..256; got 0");
-    complains("name: x\nworkers:\n  cuont: 3\n", ":3: workers.cuont: unknown field");
-    complains("requests: many\n", ":1: requests: must be a number; got many");
-    complains("requests: 1.5\n", ":1: requests: must be a whole number; got 1.5");
-    complains("routers: {policy: FIFO}\n", ":1: routers.policy: must be one of JBSQ, JSQ");
-    complains("clients: {load: [2, 1]}\n", ":1: clients.load: low bound 2 is above high bound 1");
-    complains("clients: {load: [1, 2, 3]}\n", ":1: clients.load: an open number is written [low, high]");
-    complains("faults:\n  - {packets: REQ0, kind: loss}\n", ":2: faults[0]: probability is missing");
+    complains("workers: {count: 0}\n", ":1:18: workers.count: must be 1..1000; got 0");
+    complains("name: x\nworkers:\n  cuont: 3\n",
+              ":3:3: workers.cuont: unknown field; known here: count, threads, queueDepth");
+    complains("requests: many\n", ":1:11: requests: must be a number; got many");
+    complains("requests: 1.5\n", ":1:11: requests: must be a whole number; got 1.5");
+    complains("routers: {policy: FIFO}\n", ":1:19: routers.policy: must be one of JBSQ, JSQ");
+    complains("clients: {load: [2, 1]}\n", ":1:17: clients.load: low bound 2 is above high bound 1");
+    complains("clients: {load: [1, 2, 3]}\n", ":1:17: clients.load: an open number is written [low, high]");
+    complains("faults:\n  - {packets: REQ0, kind: loss}\n", ":2:5: faults[0]: probability is missing");
     complains("faults:\n  - {packets: REQ9, kind: loss, probability: 0}\n",
-              ":2: faults[0].packets: must be one of REQ0");
-    complains("faults: 3\n", ":1: faults: must be a list");
-    complains("seed: 1\nseed: 2\n", ":2: seed: given twice");
+              ":2:15: faults[0].packets: must be one of REQ0");
+    complains("faults: 3\n", ":1:9: faults: must be a list");
+    complains("seed: 1\nseed: 2\n", ":2:1: seed: given twice");
     complains("workers: {count: 2, legacy: 1}\n", "workers.legacy: legacy peers skip no options");
     complains("a: [\n", ":2:");
     complains("", "empty");
