@@ -2,25 +2,15 @@
 // Fuzz target of the Ethernet port: the input is a story of frames (raw, well-formed, or nearly), of payloads to send
 // and of time, told by stations that lie. After every sentence nothing may be lost, unbounded or malformed.
 // tests/link/test_garbage.c tells random stories.
-#include <stdio.h>
-
 #include "base/bytes.h"
 #include "input.h"
 #include "link/internal.h"
 #include "wire/checksum.h"
 
-#undef CHECK
-#define CHECK(what) ((what) ? (void)0 : broken(#what, __LINE__))
 #define PACKETS     72u
 #define NEIGHBOURS  16u
 #define QUEUE       3u
 #define MILLISECOND UINT64_C(1000000)
-
-_Noreturn static void broken(const char *what, int line)
-{
-    fprintf(stderr, "fuzz_link.c:%d: broken: %s\n", line, what);
-    abort();
-}
 
 struct story {
     struct input in;
