@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting DPDK's environment: its arguments are put together here, so that a user gives a port and nothing else.
+// No file is left behind, no telemetry socket opened, no PCI device but the one asked for is looked at, and the
+// calling thread stays on the CPUs it may use.
+#include "io/dpdk_internal.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ARGS 64
+#define MIB      (1024u * 1024u)
+
+struct args {
+    char *v[MAX_ARGS];
+    int n;
+};
+
+static bool eal_started;
+
+void bt_dpdk_say(bt_dpdk_log log, const char *format, ...)
+{
+    char line[400];
+    va_list args;
+    if (log == NULL) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log(line);
+}
+
+// "0000:05:00.0" or "05:00.0", then nothing or ",arguments".
+bool bt_dpdk_is_pci(const char *port)
+{
+    unsigned v[4];
+    int end = 0;
+    if (port == NULL) {
+        return false;
+    }
+    bool full = sscanf(port, "%4x:%2x:%2x.%1u%n", &v[0], &v[1], &v[2], &v[3], &end) == 4;
+    if (!full) {
+        full = sscanf(port, "%2x:%2x.%1u%n", &v[0], &v[1], &v[2], &end) == 3;
+    }
+    return full && (port[end] == '\0' || port[end] == ',');
+}
+
+uint32_t bt_dpdk_memory(uint32_t buffers, bool huge)
+{
+    // One buffer with its headers, which never crosses a page; and what ports, rings and the heap itself take.
+    const size_t bytes = sizeof(struct rte_mbuf) + BT_DPDK_PRIV_BYTES + RTE_PKTMBUF_HEADROOM + BT_PKT_BUFFER + 192;
+    const size_t one = huge ? bytes : 4096;
+    return (uint32_t)((one * (buffers != 0 ? buffers : BT_DPDK_DEFAULT_BUFFERS) + MIB - 1) / MIB) + 24;
+}
+
+static uint64_t read_number(const char *folder, const char *name, const char *file)
+{
+    char path[300];
+    uint64_t v = 0;
+    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
+    FILE *f = fopen(path, "re");
+    if (f != NULL) {
+        if (fscanf(f, "%" SCNu64, &v) != 1) {
+            v = 0;
+        }
+        fclose(f);
+    }
+    return v;
+}
+
+// MiB of the machine's free hugepages, of all sizes.
+static uint64_t free_hugepages(void)
+{
+    static const char folder[] = "/sys/kernel/mm/hugepages";
+    uint64_t kib = 0;
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    if (d == NULL) {
+        return 0;
+    }
+    while ((e = readdir(d)) != NULL) {
+        unsigned long size;
+        if (sscanf(e->d_name, "hugepages-%lukB", &size) == 1) {
+            kib += size * read_number(folder, e->d_name, "free_hugepages");
+        }
+    }
+    closedir(d);
+    return kib / 1024;
+}
+
+static void add(struct args *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct args *a, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    va_start(args, format);
+    if (a->n < MAX_ARGS - 1 && vasprintf(&text, format, args) >= 0) {
+        a->v[a->n++] = text;
+    }
+    va_end(args);
+}
+
+// One lcore that floats over the CPUs this thread may use: DPDK would pin it to one of its own choice.
+static void add_lcore(struct args *a)
+{
+    char list[2048] = "";
+    size_t n = 0;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        return;
+    }
+    for (unsigned c = 0; c < CPU_SETSIZE && n < sizeof list - 8; c++) {
+        if (CPU_ISSET(c, &set)) {
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n != 0 ? "," : "", c);
+        }
+    }
+    add(a, "--lcores=0@(%s)", list);
+}
+
+static int add_memory(struct args *a, const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
+{
+    uint32_t want = cfg->memory_mib != 0 ? cfg->memory_mib : bt_dpdk_memory(cfg->buffers, true);
+    uint64_t have = free_hugepages();
+    bool enough = have >= want;
+    if (cfg->hugepages == BT_DPDK_HUGEPAGES_ON && !enough) {
+        snprintf(err, errlen,
+                 "%u MiB of hugepages are wanted and %" PRIu64 " MiB are free; reserve more (sysctl vm.nr_hugepages=N) "
+                 "or do without hugepages",
+                 want, have);
+        return -1;
+    }
+    if (cfg->hugepages == BT_DPDK_HUGEPAGES_OFF || !enough) {
+        want = cfg->memory_mib != 0 ? want : bt_dpdk_memory(cfg->buffers, false);
+        bt_dpdk_say(cfg->log, "DPDK: %u MiB of ordinary memory (%s)", want,
+                    cfg->hugepages == BT_DPDK_HUGEPAGES_OFF ? "as told" : "not enough hugepages are free");
+        add(a, "--no-huge");
+        add(a, "--no-shconf"); // --in-memory does not go with --no-huge
+        add(a, "-m");
+        add(a, "%u", want);
+    } else {
+        bt_dpdk_say(cfg->log, "DPDK: %u MiB of hugepages", want);
+        add(a, "--in-memory");
+        add(a, "-m");
+        add(a, "%u", want);
+    }
+    return 0;
+}
+
+static void add_extra(struct args *a, const char *extra)
+{
+    while (extra != NULL && *extra != '\0') {
+        size_t n = strcspn(extra, " \t");
+        if (n != 0) {
+            add(a, "%.*s", (int)n, extra);
+        }
+        extra += n;
+        extra += strspn(extra, " \t");
+    }
+}
+
+static void free_args(struct args *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        free(a->v[i]);
+    }
+}
+
+int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
+{
+    struct args a = {0};
+    struct args given;
+    if (eal_started) {
+        return 0;
+    }
+    add(&a, "bobtail");
+    add(&a, "--no-telemetry");
+    add(&a, "--log-level=*:error");
+    if (bt_dpdk_is_pci(cfg->port)) {
+        add(&a, "--allow=%.*s", (int)strcspn(cfg->port, ","), cfg->port);
+    } else {
+        add(&a, "--no-pci");
+        add(&a, "--iova-mode=va"); // no device reads memory by its physical address
+    }
+    add_lcore(&a);
+    if (add_memory(&a, cfg, err, errlen) != 0) {
+        free_args(&a);
+        return -1;
+    }
+    add_extra(&a, cfg->extra);
+    given = a; // rte_eal_init moves its arguments about
+    int result = rte_eal_init(a.n, a.v);
+    free_args(&given);
+    if (result < 0) {
+        snprintf(err, errlen, "DPDK does not start: %s; its own lines above say more, the extra arguments were \"%s\"",
+                 rte_strerror(rte_errno), cfg->extra != NULL ? cfg->extra : "");
+        return -1;
+    }
+    eal_started = true;
+    return 0;
+}

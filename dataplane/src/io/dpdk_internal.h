@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of the DPDK driver shared by its files: environment (dpdk_eal.c), buffers (dpdk_pool.c), port
+// (dpdk_port.c), device (dpdk_device.c), steering (dpdk_steer.c, dpdk_flow.c), receive (dpdk_rx.c), send
+// (dpdk_tx.c), waiting (dpdk_idle.c), counters (dpdk_counters.c) and the io itself (dpdk.c).
+#ifndef BT_IO_DPDK_INTERNAL_H
+#define BT_IO_DPDK_INTERNAL_H
+
+#include "io/dpdk.h"
+
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+#include <rte_spinlock.h>
+#include <stdatomic.h>
+
+struct bt_dpdk;
+
+// Handed over and not yet taken, per io; the power of two a batch of 16 full bursts needs.
+#define BT_DPDK_HANDOVER 1024u
+// Received and not yet asked for, per io: then the device's queue has to hold the rest.
+#define BT_DPDK_INBOX 256u
+
+enum bt_dpdk_counter {
+    BT_DPDK_RX_PACKETS,
+    BT_DPDK_TX_PACKETS,
+    BT_DPDK_RX_TOO_LONG,     // frame of several buffers, or longer than one holds
+    BT_DPDK_RX_NO_BUFFER,    // a packet that had to be copied found no buffer
+    BT_DPDK_RX_HANDOVER,     // the io it was for did not keep up
+    BT_DPDK_RX_DEVICE_FULL,  // of the port: queue overflow (imissed)
+    BT_DPDK_RX_DEVICE_NOBUF, // of the port: no buffer for its queue (rx_nombuf)
+    BT_DPDK_RX_DEVICE_ERROR, // of the port: ierrors
+    BT_DPDK_TX_NO_SPACE,     // the device's queue stayed full
+    BT_DPDK_TX_LINK_DOWN,
+    BT_DPDK_TX_REFUSED,      // rte_eth_tx_prepare would not have it
+    BT_DPDK_TX_DEVICE_ERROR, // of the port: oerrors
+    BT_DPDK_UNREACHABLE,     // events, reported or not
+    BT_DPDK_RX_COPIED,       // foreign buffers
+    BT_DPDK_RX_HANDED_OVER,  // to another io
+    BT_DPDK_WAKEUPS,         // returns from a sleep
+    BT_DPDK_COUNTERS
+};
+
+struct bt_dpdk_queue {
+    rte_spinlock_t tx_lock; // taken only if several ios send by it
+    struct bt_dpdk *poller; // the io that receives from it
+};
+
+struct bt_dpdk_device {
+    uint16_t port;
+    bool probed, started, pci;
+    struct rte_mempool *buffers;
+    bool own_buffers;
+    bool keeps_buffers;     // a driver that never gives back what its queues hold (af_xdp: they are its umem)
+    unsigned held_at_start; // by the device's queues
+    struct bt_pool pool;
+    uint8_t mac[6];
+    uint16_t mtu;
+    bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
+    bool no_checksums;
+    bool flows;      // steered by rte_flow
+    bool interrupts; // receive interrupts work
+    bool tx_shared;  // more ios than queues
+    uint16_t n_queues;
+    unsigned n_ios; // room for so many
+    enum bt_dpdk_idle idle;
+    uint64_t seed;
+    bt_dpdk_log log;
+    struct bt_link_prefix addrs[BT_LINK_MAX_ADDRS];
+    struct bt_link_static *statics;
+    struct bt_link_config link; // what every io's link has in common
+    struct bt_dpdk_queue queue[BT_DPDK_MAX_QUEUES];
+    struct bt_dpdk *_Atomic io[BT_DPDK_MAX_IOS];
+    struct bt_dpdk *_Atomic *listener; // [65536]: who listens to a UDP port
+};
+
+// How a thread that waits is woken: `asked` is set first, then, if it sleeps, the eventfd is written.
+struct bt_dpdk_bell {
+    atomic_bool asked, asleep;
+    int fd;
+};
+
+struct bt_dpdk_port {
+    struct bt_txq inbox;
+    uint32_t next_ready; // list of ports with packets, by index
+};
+
+struct bt_dpdk {
+    struct bt_io io; // first
+    struct bt_dpdk_device *dev;
+    struct bt_link *link;
+    void *link_mem;
+    unsigned index;                        // among the device's ios
+    uint16_t tx_queue;                     // queue it sends by
+    uint16_t rx_queue[BT_DPDK_MAX_QUEUES]; // queues it polls
+    unsigned n_rx, next_rx;
+    bool registered; // thread registration was tried
+    unsigned lcore;  // the number it got, LCORE_ID_ANY if none
+    bool report;
+    struct rte_ring *handed; // frames other ios received for us
+    struct rte_flow *flow[BT_LINK_MAX_LOCALS];
+    unsigned n_flows;
+
+    unsigned n_ports;
+    struct bt_dpdk_port *ports;
+    uint32_t ready_head, ready_tail; // ports with packets; BT_IO_ANY takes from them in turn
+    unsigned pending;                // in all inboxes
+
+    struct bt_txq out; // frames to send
+    struct bt_dpdk_bell bell;
+    uint64_t now_ns;     // of the last look
+    uint64_t last_rx_ns; // when a packet was there
+    uint64_t look_ns;    // when to ask for the carrier next
+    bool carrier;
+    bool slack_set;
+    int intr_fd[BT_DPDK_MAX_QUEUES];
+
+    struct bt_counter_desc *descs;
+    uint64_t *exported;
+    uint64_t counters[BT_DPDK_COUNTERS];
+};
+
+static inline struct bt_dpdk *bt_dpdk_of(struct bt_io *io)
+{
+    return (struct bt_dpdk *)io;
+}
+
+static inline struct bt_pkt *bt_dpdk_pkt(struct rte_mbuf *m)
+{
+    return rte_mbuf_to_priv(m);
+}
+
+static inline struct rte_mbuf *bt_dpdk_mbuf(struct bt_pkt *p)
+{
+    return (struct rte_mbuf *)(void *)((char *)p - sizeof(struct rte_mbuf));
+}
+
+uint64_t bt_dpdk_now(struct bt_io *io);
+
+// Says one line, if anybody listens.
+void bt_dpdk_say(bt_dpdk_log log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// dpdk_pool.c
+void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
+// Bytes in front of the data of an empty packet.
+#define BT_DPDK_HEADROOM (RTE_PKTMBUF_HEADROOM + 64u)
+
+// dpdk_port.c
+int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen);
+void bt_dpdk_port_close(struct bt_dpdk_device *dev);
+
+// dpdk_steer.c: which io a frame is for.
+int bt_dpdk_listen(struct bt_dpdk *d, char *err, size_t errlen);
+void bt_dpdk_unlisten(struct bt_dpdk *d);
+// Hands frames that belong elsewhere over; returns how many of the n stay, in order, at the front of frames[].
+unsigned bt_dpdk_dispatch(struct bt_dpdk *d, struct bt_pkt **frames, unsigned n);
+
+// dpdk_flow.c: the same by the device, if it can; false if not.
+bool bt_dpdk_flow_add(struct bt_dpdk *d);
+void bt_dpdk_flow_remove(struct bt_dpdk *d);
+
+// dpdk_rx.c
+unsigned bt_dpdk_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max);
+// Looks once at the hand-over ring and the queues; true if packets for the ports came.
+bool bt_dpdk_look(struct bt_dpdk *d);
+void bt_dpdk_rx_flush(struct bt_dpdk *d);
+
+// dpdk_tx.c
+void bt_dpdk_tx(struct bt_io *io, struct bt_txq *q);
+// Sends the frames of d->out.
+void bt_dpdk_flush(struct bt_dpdk *d);
+
+// dpdk_idle.c
+int bt_dpdk_bell_open(struct bt_dpdk_bell *bell);
+void bt_dpdk_ring_bell(struct bt_dpdk_bell *bell);
+void bt_dpdk_wait(struct bt_io *io, uint64_t until_ns);
+void bt_dpdk_wake(struct bt_io *io);
+void bt_dpdk_interrupts_open(struct bt_dpdk *d);
+
+// dpdk_counters.c
+int bt_dpdk_counters_open(struct bt_dpdk *d);
+const uint64_t *bt_dpdk_counters(struct bt_io *io, const struct bt_counter_desc **desc, unsigned *n);
+
+#endif

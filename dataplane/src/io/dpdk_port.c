@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// One DPDK port from probe to start: what the device can do is asked, what was wanted is fitted to it, and what
+// cannot be had is named.
+#include "io/dpdk_internal.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <rte_alarm.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_MTU    1500u
+#define LINK_POLL_NS   10000000
+#define LINK_POLLS_PER 100u // in a second
+
+// The name a port has in DPDK: what stands before the first comma, a PCI address with its domain.
+static void port_name(const char *port, char *name, size_t len)
+{
+    int n = (int)strcspn(port, ",");
+    unsigned colons = 0;
+    for (int i = 0; i < n; i++) {
+        colons += port[i] == ':';
+    }
+    snprintf(name, len, "%s%.*s", bt_dpdk_is_pci(port) && colons == 1 ? "0000:" : "", n, port);
+}
+
+static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t errlen)
+{
+    char name[RTE_ETH_NAME_MAX_LEN];
+    port_name(port, name, sizeof name);
+    if (rte_eth_dev_get_port_by_name(name, &dev->port) == 0) {
+        return 0; // somebody made it, or EAL did at its start
+    }
+    int failed = rte_dev_probe(port);
+    if (failed != 0) {
+        snprintf(err, errlen, "port \"%s\" cannot be opened: %s; DPDK's own lines above say more%s", port,
+                 strerror(-failed),
+                 bt_dpdk_is_pci(port) ? ", and a PCI device must be bound to vfio-pci first (dpdk-devbind.py)" : "");
+        return -1;
+    }
+    if (rte_eth_dev_get_port_by_name(name, &dev->port) != 0) {
+        snprintf(err, errlen, "port \"%s\" is no network device", port);
+        return -1;
+    }
+    dev->probed = true;
+    return 0;
+}
+
+// The MTU of the kernel interface a port stands on (af_packet, af_xdp): drivers do not ask for it. 0 without one.
+static uint32_t interface_mtu(const char *port)
+{
+    const char *at = strstr(port, ",iface=");
+    struct ifreq r;
+    uint32_t mtu = 0;
+    int fd = at != NULL ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd < 0) {
+        return 0;
+    }
+    at += strlen(",iface=");
+    memset(&r, 0, sizeof r);
+    snprintf(r.ifr_name, sizeof r.ifr_name, "%.*s", (int)strcspn(at, ","), at);
+    if (ioctl(fd, SIOCGIFMTU, &r) == 0 && r.ifr_mtu > 0) {
+        mtu = (uint32_t)r.ifr_mtu;
+    }
+    close(fd);
+    return mtu;
+}
+
+static void choose_mtu(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
+                       const struct rte_eth_dev_info *info)
+{
+    uint32_t mtu = cfg->mtu;
+    uint32_t below = interface_mtu(cfg->port);
+    if (mtu == 0) {
+        mtu = below != 0 && below < DEFAULT_MTU ? below : DEFAULT_MTU;
+    }
+    if (info->max_mtu != 0 && mtu > info->max_mtu) {
+        mtu = info->max_mtu;
+    }
+    dev->mtu = (uint16_t)mtu;
+}
+
+static void choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
+                          const struct rte_eth_dev_info *info)
+{
+    unsigned n = cfg->queues;
+    if (n == 0) {
+        n = dev->pci ? dev->n_ios : 1;
+    }
+    n = n < info->max_rx_queues ? n : info->max_rx_queues;
+    n = n < info->max_tx_queues ? n : info->max_tx_queues;
+    dev->n_queues = (uint16_t)(n < BT_DPDK_MAX_QUEUES ? n : BT_DPDK_MAX_QUEUES);
+    dev->tx_shared = dev->n_ios > dev->n_queues;
+}
+
+static void choose_offloads(struct bt_dpdk_device *dev, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
+{
+    const uint64_t tx = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    const uint64_t rx = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+    if ((info->tx_offload_capa & tx) == tx) {
+        conf->txmode.offloads |= tx;
+        dev->tx_ip_sum = dev->tx_udp_sum = true;
+    }
+    if ((info->rx_offload_capa & rx) == rx) {
+        conf->rxmode.offloads |= rx;
+        dev->rx_sums = true;
+    }
+}
+
+// With receive interrupts if the device has them: whether it does is only known by trying.
+static int configure(struct bt_dpdk_device *dev, struct rte_eth_conf *conf)
+{
+    if (dev->idle != BT_DPDK_IDLE_SPIN) {
+        conf->intr_conf.rxq = 1;
+        if (rte_eth_dev_configure(dev->port, dev->n_queues, dev->n_queues, conf) == 0) {
+            dev->interrupts = true;
+            return 0;
+        }
+        conf->intr_conf.rxq = 0;
+    }
+    return rte_eth_dev_configure(dev->port, dev->n_queues, dev->n_queues, conf);
+}
+
+static int set_up_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg)
+{
+    uint16_t rx = cfg->ring != 0 ? cfg->ring : 1024;
+    uint16_t tx = rx;
+    int socket = rte_eth_dev_socket_id(dev->port);
+    int failed = rte_eth_dev_adjust_nb_rx_tx_desc(dev->port, &rx, &tx);
+    for (uint16_t q = 0; failed == 0 && q < dev->n_queues; q++) {
+        failed = rte_eth_rx_queue_setup(dev->port, q, rx, (unsigned)socket, NULL, dev->buffers);
+        if (failed == 0) {
+            failed = rte_eth_tx_queue_setup(dev->port, q, tx, (unsigned)socket, NULL);
+        }
+    }
+    return failed;
+}
+
+static void wait_for_link(struct bt_dpdk_device *dev, uint32_t ms)
+{
+    struct timespec poll = {.tv_nsec = LINK_POLL_NS};
+    for (uint32_t i = 0; i < ms * LINK_POLLS_PER / 1000 && !bt_dpdk_link_up(dev); i++) {
+        nanosleep(&poll, NULL);
+    }
+    if (ms != 0 && !bt_dpdk_link_up(dev)) {
+        bt_dpdk_say(dev->log, "DPDK: no carrier after %u ms; going on, packets are dropped until there is one", ms);
+    }
+}
+
+static void own_mac(struct bt_dpdk_device *dev)
+{
+    struct rte_ether_addr mac;
+    if (rte_eth_macaddr_get(dev->port, &mac) != 0 || rte_is_zero_ether_addr(&mac) || !rte_is_unicast_ether_addr(&mac)) {
+        rte_eth_random_addr(mac.addr_bytes); // memory ports without an address
+    }
+    memcpy(dev->mac, mac.addr_bytes, sizeof dev->mac);
+}
+
+static int start(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
+{
+    int failed = rte_eth_dev_start(dev->port);
+    if (failed != 0) {
+        snprintf(err, errlen, "port \"%s\" does not start: %s%s", cfg->port, strerror(-failed),
+                 strstr(cfg->port, "memif") != NULL ? "; a memif client needs its server to be there" : "");
+        return -1;
+    }
+    dev->started = true;
+    if (cfg->mtu != 0 && cfg->mtu != DEFAULT_MTU) {
+        failed = rte_eth_dev_set_mtu(dev->port, dev->mtu);
+        if (failed != 0 && failed != -ENOTSUP) {
+            snprintf(err, errlen, "port \"%s\" does not take an MTU of %u: %s", cfg->port, dev->mtu, strerror(-failed));
+            return -1;
+        }
+    }
+    (void)rte_eth_allmulticast_enable(dev->port); // neighbour discovery; memory ports filter nothing
+    own_mac(dev);
+    dev->held_at_start = bt_dpdk_in_use(dev);
+    wait_for_link(dev, cfg->link_wait_ms);
+    return 0;
+}
+
+static int make_buffers(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
+{
+    char name[RTE_MEMPOOL_NAMESIZE];
+    uint32_t n = cfg->buffers != 0 ? cfg->buffers : BT_DPDK_DEFAULT_BUFFERS;
+    snprintf(name, sizeof name, "bobtail%u", dev->port);
+    dev->own_buffers = cfg->buffers_of == NULL;
+    dev->buffers = dev->own_buffers ? bt_dpdk_pool_new(name, n) : cfg->buffers_of;
+    if (dev->buffers == NULL) {
+        snprintf(err, errlen, "no memory for %u packet buffers: %s; give DPDK more memory or ask for fewer buffers", n,
+                 rte_strerror(rte_errno));
+        return -1;
+    }
+    return 0;
+}
+
+static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
+{
+    struct rte_eth_dev_info info;
+    struct rte_eth_conf conf = {0};
+    int failed = rte_eth_dev_info_get(dev->port, &info);
+    if (failed != 0) {
+        snprintf(err, errlen, "port \"%s\" does not describe itself: %s", cfg->port, strerror(-failed));
+        return -1;
+    }
+    if (make_buffers(dev, cfg, err, errlen) != 0) {
+        return -1;
+    }
+    dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
+    choose_mtu(dev, cfg, &info);
+    choose_queues(dev, cfg, &info);
+    choose_offloads(dev, &info, &conf);
+    failed = configure(dev, &conf);
+    if (failed == 0) {
+        failed = set_up_queues(dev, cfg);
+    }
+    if (failed != 0) {
+        snprintf(err, errlen, "port \"%s\" cannot be set up with %u queues: %s", cfg->port, dev->n_queues,
+                 strerror(-failed));
+    }
+    return failed == 0 ? 0 : -1;
+}
+
+struct stopping {
+    struct bt_dpdk_device *dev;
+    atomic_bool done;
+};
+
+static void stop_port(void *arg)
+{
+    struct stopping *s = arg;
+    if (s->dev->started) {
+        (void)rte_eth_dev_stop(s->dev->port);
+    }
+    if (s->dev->probed) {
+        (void)rte_eth_dev_close(s->dev->port);
+    }
+    atomic_store(&s->done, true);
+}
+
+// The memif driver takes a connection down in DPDK's interrupt thread when the peer goes, and has no lock against us
+// doing the same: so we do it there too. Peers that end together are no rare case.
+static void stop_in_interrupt_thread(struct stopping *s)
+{
+    struct timespec moment = {.tv_nsec = 200000};
+    if (rte_eal_alarm_set(1, stop_port, s) != 0) {
+        stop_port(s);
+    }
+    while (!atomic_load(&s->done)) {
+        nanosleep(&moment, NULL);
+    }
+}
+
+void bt_dpdk_port_close(struct bt_dpdk_device *dev)
+{
+    struct rte_eth_dev_info info;
+    struct stopping s = {.dev = dev};
+    if (dev->port == RTE_MAX_ETHPORTS) {
+        return;
+    }
+    bool known = rte_eth_dev_info_get(dev->port, &info) == 0;
+    if (known && strcmp(info.driver_name, "net_memif") == 0) {
+        stop_in_interrupt_thread(&s);
+    } else {
+        stop_port(&s);
+    }
+    if (dev->probed && known) {
+        (void)rte_dev_remove(info.device);
+    }
+}
+
+int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
+{
+    return find(dev, cfg->port, err, errlen) == 0 && prepare(dev, cfg, err, errlen) == 0 ? start(dev, cfg, err, errlen)
+                                                                                         : -1;
+}
+
+bool bt_dpdk_link_up(const struct bt_dpdk_device *dev)
+{
+    struct rte_eth_link link;
+    return rte_eth_link_get_nowait(dev->port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
