@@ -13,7 +13,9 @@ static void flush(struct r2p2_endpoint *ep)
 int r2p2_endpoint_poll(struct r2p2_endpoint *ep)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
-    bt_io_wait(ep->io, 0); // looks which ports have something; does not sleep
+    if (!ep->looked)
+        bt_io_wait(ep->io, 0); // looks which ports have something; does not sleep
+    ep->looked = false;
     unsigned n = bt_io_rx(ep->io, BT_IO_ANY, pkts, BT_IO_BATCH);
     uint64_t now = bt_io_now(ep->io);
     ep->in_poll = true;
@@ -42,6 +44,7 @@ void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us)
         until = limit < until ? limit : until;
     }
     bt_io_wait(ep->io, until);
+    ep->looked = true;
 }
 
 int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx)

@@ -18,6 +18,7 @@ struct r2p2_endpoint {
     struct r2p2_endpoint_ops ops;
     struct bt_txq txq;
     bool in_poll; // packets queued by callbacks leave at its end
+    bool looked;  // a wait ended since the last poll, so the ports need not be looked at again
     uint16_t client_local;
     uint64_t now;      // of the poll in progress
     struct iovec *iov; // of the message handed to a callback

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Echoes per second of one core that runs both ends: libbobtail, plain UDP and gRPC-Go.
+
+Two processes, client and server, share one processor. The client keeps WINDOW requests of 64 bytes outstanding.
+Variants run in turn; a run in which the two processes did not have the processor for themselves is repeated.
+"""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import time
+
+import machine
+import proxy
+import stats
+
+WINDOW = 32
+PORT = {"bobtail": 18300, "udp": 18301, "grpc": 18302}
+SHARE = 0.93  # of the processor's time that the pair must have had
+GRPC = machine.ROOT / "build" / "bin" / "grpc-echo"
+
+
+def build_grpc():
+    """The gRPC pair is a Go module of its own, built when it is wanted."""
+    source = machine.ROOT / "e2e" / "bench" / "grpc-echo"
+    GRPC.parent.mkdir(parents=True, exist_ok=True)
+    built = subprocess.run(["go", "build", "-trimpath", "-o", GRPC, "."], cwd=source, capture_output=True, text=True,
+                           env={**os.environ, "CGO_ENABLED": "0"})
+    if built.returncode:
+        raise machine.Failed(f"go build in {source}: {built.stderr.strip()[-400:]}")
+
+
+def program(variant):
+    return [GRPC] if variant == "grpc" else [machine.bench("bench_echo"), variant]
+
+
+def one_run(procs, variant, cpu, seconds):
+    server = procs.running[f"serve-{variant}"]
+    env = {"GOMAXPROCS": "1"}
+    client = procs.start("call", [*program(variant), "call", PORT[variant], WINDOW, seconds + 0.4], env=env, cpus=cpu, stdout=subprocess.PIPE)
+    time.sleep(0.2)
+    window = machine.Window([client.pid, server.pid])
+    time.sleep(seconds)
+    spent = window.close()
+    said = json.loads(procs.finish("call", client, 30))
+    return {"rps": said["rps"], "lost": said["lost"], "share": spent["own"] / spent["wall"], "per_cpu": said["rps"] * spent["wall"] / spent["own"]}
+
+
+def trouble(run):
+    return f"only {run['share']:.0%} of the processor" if run["share"] < SHARE else None
+
+
+def ratio(over, under, key):
+    return lambda rounds: statistics.median(r[over][key] / r[under][key] for r in rounds)
+
+
+def figures(rounds):
+    disturbed = sum(1 for r in rounds for v in r.values() if v.get("disturbed"))
+    note = f"window {WINDOW}, {len(rounds)} rounds" + (f", {disturbed} runs stayed disturbed" if disturbed else "")
+    rows = []
+    for name, under in (("udp", "udp"), ("grpc_go", "grpc")):
+        value, interval = stats.summary(rounds, ratio("bobtail", under, "rps"))
+        rows.append({"name": f"echo_rps_ratio_vs_{name}", "value": value, "interval": interval, "note": note})
+        value, interval = stats.summary(rounds, ratio("bobtail", under, "per_cpu"))
+        rows.append({"name": f"echo_rps_ratio_vs_{name}_own", "value": value, "interval": interval, "unit": "ratio",
+                     "note": "requests per processor second of the two processes: what others used is taken out"})
+    for variant in PORT:
+        value, interval = stats.summary(rounds, lambda rs, v=variant: statistics.median(r[v]["rps"] for r in rs))
+        rows.append({"name": f"echo_rps_{variant}", "value": value, "interval": interval, "unit": "1/s", "note": "absolute, this machine"})
+    return rows
+
+
+def run(ctx):
+    build_grpc()
+    rounds_wanted, seconds = (6, 0.8) if ctx.quick else (20, 1.5)
+    cpu = str(machine.CPUS - 1)
+    rounds, repeats = [], proxy.Repeats(rounds_wanted, ctx.say)
+    with machine.Processes(pathlib.Path(ctx.logs) / "echo") as procs:
+        for variant in PORT:
+            procs.start(f"serve-{variant}", [*program(variant), "serve", PORT[variant]], env={"GOMAXPROCS": "1"}, cpus=cpu)
+        time.sleep(0.7)
+        procs.check()
+        for i in range(rounds_wanted):
+            order = list(PORT) if i % 2 == 0 else list(reversed(PORT))
+            rounds.append({v: repeats.run(v, lambda v=v: one_run(procs, v, cpu, seconds), trouble) for v in order})
+            ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['rps']:.0f}/s" for v in PORT))
+    return figures(rounds)
