@@ -74,9 +74,15 @@ void load_connections_unreachable(struct load_app *app, const struct bt_io_event
     }
 }
 
+// Every request ends exactly once. NULL for a second ending, which is counted and nothing else.
 static struct load_record *end_record(struct load_app *app, uint64_t cookie)
 {
+    if (cookie >= app->n_records || !app->records[cookie].in_flight) {
+        app->ended_twice++;
+        return NULL;
+    }
     struct load_record *r = &app->records[cookie];
+    r->in_flight = false;
     r->next_free = app->free_record;
     app->free_record = (uint32_t)cookie;
     app->outstanding--;
@@ -94,17 +100,12 @@ static void count_unanswered(struct load_app *app, const struct load_record *r)
     }
 }
 
-// A reply must be its request (echo): length, the id in its first bytes, and the pattern behind.
-static bool intact(struct load_app *app, uint64_t cookie, const struct bt_msg *reply)
+// A reply must be its request (echo), to the last byte.
+static bool intact(struct load_app *app, const struct load_record *r, const struct bt_msg *reply)
 {
     uint32_t n = app->opt.request_bytes;
-    if (reply->len != n || bt_msg_copy(reply, app->reply, n) != n) {
-        return false;
-    }
-    if (n >= sizeof cookie) {
-        memcpy(app->body, &cookie, sizeof cookie);
-    }
-    return memcmp(app->reply, app->body, n) == 0;
+    return reply->len == n && bt_msg_copy(reply, app->reply, n) == n &&
+           load_body_is(app->reply, n, r->serial, app->body);
 }
 
 static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const struct bt_reply_info *info)
@@ -112,9 +113,13 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     struct load_connection *c = arg;
     struct load_app *app = c->app;
     struct load_record *r = end_record(app, cookie);
-    bool good = !app->opt.verify || intact(app, cookie, reply);
-    uint64_t ns = info->t_rx_ns > r->due_ns ? info->t_rx_ns - r->due_ns : 0;
+    bool good = r != NULL && (!app->opt.verify || intact(app, r, reply));
     bt_client_done(c->client, reply);
+    if (r == NULL) {
+        return;
+    }
+    uint64_t ns = info->t_rx_ns > r->due_ns ? info->t_rx_ns - r->due_ns : 0;
+    load_outcomes_add(app, r, good ? "answered" : "corrupt");
     c->timeouts_in_row = 0;
     app->second.completed++;
     app->routers[r->router].completed++;
@@ -137,6 +142,10 @@ static void on_timeout(void *arg, uint64_t cookie)
     struct load_connection *c = arg;
     struct load_app *app = c->app;
     struct load_record *r = end_record(app, cookie);
+    if (r == NULL) {
+        return;
+    }
+    load_outcomes_add(app, r, "timeout");
     app->second.timeouts++;
     app->routers[r->router].timeouts++;
     app->tally.timeouts += r->measured;
@@ -152,6 +161,10 @@ static void on_error(void *arg, uint64_t cookie, int code)
     struct load_connection *c = arg;
     struct load_app *app = c->app;
     struct load_record *r = end_record(app, cookie);
+    if (r == NULL) {
+        return;
+    }
+    load_outcomes_add(app, r, code == BT_RPC_DROPPED ? "dropped" : "error");
     if (code == BT_RPC_DROPPED) {
         c->timeouts_in_row = 0; // refused, but by something alive
         app->second.dropped++;
@@ -194,9 +207,8 @@ void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns)
         count_refused(app, measured, BT_RPC_TABLE_FULL);
         return;
     }
-    if (app->opt.request_bytes >= sizeof cookie) {
-        memcpy(app->body, &cookie, sizeof cookie);
-    }
+    uint64_t serial = app->next_serial++;
+    load_body_fill(app->body, app->opt.request_bytes, serial, app->opt.verify);
     struct iovec iov = {.iov_base = app->body, .iov_len = app->opt.request_bytes};
     struct bt_request rq = {.iov = &iov,
                             .iovcnt = 1,
@@ -212,7 +224,14 @@ void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns)
     struct load_record *r = &app->records[cookie];
     app->free_record = r->next_free;
     app->outstanding++;
-    *r = (struct load_record){due_ns, NO_RECORD, (uint16_t)(c - app->conn), c->tally, measured};
+    *r = (struct load_record){.serial = serial,
+                              .due_ns = due_ns,
+                              .sent_ns = now_ns,
+                              .next_free = NO_RECORD,
+                              .connection = (uint16_t)(c - app->conn),
+                              .router = c->tally,
+                              .measured = measured,
+                              .in_flight = true};
     app->second.sent++;
     app->tally.sent += measured;
     app->routers[c->tally].sent++;
@@ -316,8 +335,7 @@ bool load_connections_open(struct load_app *app)
     for (uint32_t i = 0; i < app->n_records; i++) {
         app->records[i].next_free = i + 1 < app->n_records ? i + 1 : NO_RECORD;
     }
-    for (uint32_t i = 0; i < app->opt.request_bytes; i++) {
-        app->body[i] = (uint8_t)(i * 131u + (i >> 8));
-    }
+    // Unlike those of other runs, so that a late reply to one of theirs cannot pass for one of ours.
+    app->next_serial = bt_new_seed() << 32;
     return true;
 }

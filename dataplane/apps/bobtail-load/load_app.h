@@ -24,7 +24,7 @@ enum load_arrivals { ARRIVALS_POISSON, ARRIVALS_FIXED };
 enum load_output { OUTPUT_TABLE, OUTPUT_JSON };
 
 struct load_options {
-    const char *target, *address, *slice_output, *ctl;
+    const char *target, *address, *slice_output, *outcome_log, *ctl;
     double rate;
     uint64_t duration_ns, warmup_ns, timeout_ns, resolve_interval_ns, resolve_patience_ns, progress_ns;
     uint32_t request_bytes, connections, port_base, pending, max_message;
@@ -77,11 +77,14 @@ struct load_router_tally {
 
 // One request from send to end.
 struct load_record {
+    uint64_t serial; // what its body says
     uint64_t due_ns;
+    uint64_t sent_ns;
     uint32_t next_free;
     uint16_t connection;
     uint16_t router; // index into tallies
     bool measured;
+    bool in_flight;
 };
 
 // One socket with many request ids; it stays on one router until that fails.
@@ -104,6 +107,7 @@ struct load_app {
     void *client_mem;
     struct load_record *records;
     uint32_t free_record, n_records, outstanding;
+    uint64_t next_serial;
     uint8_t *body, *reply;
     struct bt_rng rng;
 
@@ -119,6 +123,8 @@ struct load_app {
     struct load_tally tally;               // measured requests only
     uint64_t error_codes[16];              // by -code
     uint64_t corrupt;
+    uint64_t ended_twice;     // endings of requests that had ended before: none, or the client is broken
+    FILE *outcomes;           // --outcome-log or NULL
     struct bt_hist hist;      // measured requests
     struct load_tally second; // everything, since second_ns
     struct bt_hist second_hist;
@@ -141,6 +147,17 @@ void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns);
 
 // Packets that never left because the network takes less than the MTU in use.
 uint64_t load_connections_too_long(const struct load_app *app);
+
+// body.c: what is in a request, so that its echo tells whose it is.
+// The serial number in the first 8 bytes; with `pattern` all bytes behind depend on it too.
+void load_body_fill(uint8_t *body, uint32_t n, uint64_t serial, bool pattern);
+// True if the n bytes are the body of that serial; `scratch` holds n bytes.
+bool load_body_is(const uint8_t *reply, uint32_t n, uint64_t serial, uint8_t *scratch);
+
+// outcomes.c: one line per request as it ends (--outcome-log), in the order of endings.
+bool load_outcomes_open(struct load_app *app);
+void load_outcomes_add(struct load_app *app, const struct load_record *r, const char *result);
+bool load_outcomes_close(struct load_app *app);
 
 // loop.c
 void load_loop(struct load_app *app);

@@ -62,7 +62,7 @@ static bool open_outputs(struct load_app *app)
             return false;
         }
     }
-    return true;
+    return load_outcomes_open(app);
 }
 
 static bool start_control(struct load_app *app)
@@ -137,8 +137,9 @@ int main(int argc, char **argv)
     if (silent) {
         bt_log_error("no request was answered by %s", app.opt.target);
     }
+    bool logged = load_outcomes_close(&app);
     free(app.body);
     free(app.reply);
     bt_pool_mapped_close(&app.pool);
-    return silent ? 1 : 0;
+    return silent || !logged ? 1 : 0;
 }

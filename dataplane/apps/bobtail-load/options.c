@@ -46,6 +46,7 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {.kind = BT_CLI_HEADING, .help = "Output"},
         {"output", BT_CLI_CHOICE, &o->output, 0, 0, "table|json", "final report on stdout"},
         {"slice-output", BT_CLI_TEXT, &o->slice_output, 0, 0, "FILE", "one JSON line per second here"},
+        {"outcome-log", BT_CLI_TEXT, &o->outcome_log, 0, 0, "FILE", "one line per request here, as it ends"},
         {"progress", BT_CLI_DURATION, &o->progress_ns, 0, 3600e9, NULL, "progress line on stderr this often, 0 never"},
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},

@@ -137,6 +137,8 @@ static void print_json(const struct load_app *app)
     bt_json_out_u64(&o, "routerMoves", app->moves);
     bt_json_out_u64(&o, "resolveFailures", app->resolver.failures); // its thread has ended
     bt_json_out_u64(&o, "corrupt", app->corrupt);
+    bt_json_out_u64(&o, "endedTwice", app->ended_twice);
+    bt_json_out_u64(&o, "unended", app->outstanding);
     bt_json_out_u64(&o, "mtu", app->mtu);
     bt_json_out_u64(&o, "packetsTooLong", load_connections_too_long(app));
     bt_json_out_u64(&o, "seed", app->opt.seed);
@@ -184,6 +186,9 @@ static void print_table(const struct load_app *app)
     }
     if (app->corrupt != 0) {
         printf("corrupt replies: %" PRIu64 "\n", app->corrupt);
+    }
+    if (app->ended_twice != 0 || app->outstanding != 0) {
+        printf("requests that ended twice: %" PRIu64 ", or never: %u\n", app->ended_twice, app->outstanding);
     }
 }
 

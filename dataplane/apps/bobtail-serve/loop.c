@@ -43,13 +43,14 @@ static bool answer(struct serve_worker *w, uint64_t handle, const struct bt_msg 
 void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
 {
     struct serve_worker *w = arg;
-    // Nothing to spend: the thread would only add two context switches.
-    if (service_time_is_zero(&w->app->opt.service) && answer(w, rq->handle, &rq->msg, txq)) {
-        return;
-    }
     struct serve_job *job = w->free_jobs;
     if (job == NULL) {
         bt_server_drop(w->server, bt_io_now(w->app->io), rq->handle, txq);
+        return;
+    }
+    serve_executions_add(w, rq);
+    // Nothing to spend: the thread would only add two context switches.
+    if (service_time_is_zero(&w->app->opt.service) && answer(w, rq->handle, &rq->msg, txq)) {
         return;
     }
     w->free_jobs = job->next;

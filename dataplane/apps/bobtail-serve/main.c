@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         bt_log_error("libsodium does not start");
         return 1;
     }
-    if (!open_network(&app) || !make_servers(&app, incarnation)) {
+    if (!serve_executions_open(&app) || !open_network(&app) || !make_servers(&app, incarnation)) {
         return 1;
     }
     bt_stop_install(app.io);

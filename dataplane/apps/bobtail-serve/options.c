@@ -13,7 +13,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 26
+#define OPTION_COUNT 28
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -45,6 +45,7 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {.kind = BT_CLI_HEADING, .help = "Life"},
         {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest drain after SIGTERM"},
         {"drain-quiet", BT_CLI_DURATION, &o->drain_quiet_ns, 0, 60e9, NULL, "drained when idle for so long"},
+        {"execution-log", BT_CLI_TEXT, &o->execution_log, 0, 0, "FILE", "append one line per executed request here"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
     _Static_assert(sizeof rows / sizeof rows[0] <= OPTION_COUNT, "the table must fit");

@@ -28,7 +28,7 @@ struct serve_options {
     const char *service_time;
     int occupy; // enum serve_occupy
     const char *reply_bytes;
-    const char *ctl, *config, *config_cache, *key_dir, *routers;
+    const char *ctl, *config, *config_cache, *key_dir, *routers, *execution_log;
     uint32_t feedback_port, queue_depth, max_message;
     int device; // enum bt_device
     bool legacy_routers;
@@ -79,6 +79,7 @@ struct serve_app {
     struct iovec *iov; // scratch of one reply
     int iov_max;
     uint8_t *reply; // reply_size bytes
+    int executions; // --execution-log, -1 without
     uint64_t started_ns;
     uint16_t mtu; // in use
     bool leaving;
@@ -92,6 +93,10 @@ extern const struct bt_ctl_app serve_ctl_app;
 // workers.c: threads that spend service time.
 bool serve_workers_start(struct serve_app *app);
 void serve_workers_stop(struct serve_app *app);
+
+// executions.c: one line per request handed to the application (--execution-log).
+bool serve_executions_open(struct serve_app *app);
+void serve_executions_add(const struct serve_worker *w, const struct bt_server_request *rq);
 
 // loop.c
 void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq); // arg: serve_worker

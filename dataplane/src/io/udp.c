@@ -27,7 +27,7 @@ enum { TAG_TIMER = 0x10000, TAG_WAKE = 0x10001 };
 static const struct bt_counter_desc udp_counter_descs[BT_UDP_COUNTERS] = {
     [BT_UDP_RX_PACKETS] = {"io_rx_packets_total", NULL, NULL},
     [BT_UDP_TX_PACKETS] = {"io_tx_packets_total", NULL, NULL},
-    [BT_UDP_RX_KERNEL_DROPS] = {"io_rx_dropped_total", "reason", "socket_buffer_full"},
+    [BT_UDP_RX_KERNEL_DROPS] = {"io_rx_dropped_total", "reason", "kernel"},
     [BT_UDP_RX_TRUNCATED] = {"io_rx_dropped_total", "reason", "too_long"},
     [BT_UDP_RX_NO_BUFFER] = {"io_rx_dropped_total", "reason", "no_buffer"},
     [BT_UDP_RX_ERRORS] = {"io_rx_dropped_total", "reason", "error"},

@@ -33,7 +33,7 @@ struct bt_udp_config {
 enum bt_udp_counter {
     BT_UDP_RX_PACKETS,
     BT_UDP_TX_PACKETS,
-    BT_UDP_RX_KERNEL_DROPS, // socket buffer overflowed before we looked (SO_RXQ_OVFL)
+    BT_UDP_RX_KERNEL_DROPS, // socket buffer full, or checksum wrong (M-4): SO_RXQ_OVFL counts both
     BT_UDP_RX_TRUNCATED,    // datagram longer than a packet buffer (M-14)
     BT_UDP_RX_NO_BUFFER,    // packet pool empty (M-24)
     BT_UDP_RX_ERRORS,
