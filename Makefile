@@ -5,6 +5,7 @@ SHELL := /bin/bash
 SEEDS ?= 2000
 REPORT := hack/report/report.py
 MEASURED := build/measurements
+FAULT_MATRIX := release,keys asan,keys tsan,ipv6,keys asan,transparent release,legacy
 
 .PHONY: help
 help: ## List the targets
@@ -76,6 +77,16 @@ sim-soak: ## A long seed sweep: make sim-soak SEEDS=100000
 	@mkdir -p $(MEASURED)
 	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --seeds=$(SEEDS) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
 	  $(REPORT) sim-soak --measurements $(MEASURED)/sim-soak.json && exit $$code
+
+# What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
+.PHONY: test-faults
+test-faults: ## Kill, pause, cut off and garble the real programs in network namespaces (root)
+	@for b in release asan tsan; do hack/dataplane build $$b >/dev/null || exit 1; done
+	@mkdir -p $(MEASURED) build/bin
+	@go build -o build/bin/ ./e2e/cmd/bobtail-faults
+	build/bin/bobtail-faults --variants="$(or $(VARIANTS),$(FAULT_MATRIX))" --themes="$(THEMES)" --seed=$(or $(FAULT_SEED),1) \
+	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
+	  $(REPORT) faults --measurements $(MEASURED)/faults.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

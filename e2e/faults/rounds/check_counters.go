@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rounds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+	"github.com/bobtail-dev/bobtail/e2e/faults/shim"
+)
+
+// snapshot is every count at one quiet moment.
+type snapshot struct {
+	process map[*bed.Process]bed.Samples
+	kernel  []bed.UDP // by host
+	shim    shim.Counts
+}
+
+// freezeMost bounds how long the network stands still for a snapshot: well
+// below T_dead, so that nobody is taken for dead.
+const freezeMost = 400 * time.Millisecond
+
+// snapshot stops the network until every datagram that was delivered has been
+// read: FEEDBACK never rests, and counts are taken one by one.
+func (w *world) snapshot() (*snapshot, error) {
+	defer w.net.Shim.Freeze()()
+	end := time.Now().Add(freezeMost)
+	last, err := w.count()
+	for err == nil && time.Now().Before(end) {
+		time.Sleep(10 * time.Millisecond)
+		s, e := w.count()
+		if e == nil && s.still(last) {
+			return s, nil
+		}
+		last, err = s, e
+	}
+	return last, err
+}
+
+// still tells whether nothing was read since an earlier count.
+func (s *snapshot) still(last *snapshot) bool {
+	for p, c := range s.process {
+		if c.Sum("io_rx_packets_total") != last.process[p].Sum("io_rx_packets_total") {
+			return false
+		}
+	}
+	return slices.Equal(s.kernel, last.kernel)
+}
+
+func (w *world) count() (*snapshot, error) {
+	s := &snapshot{process: map[*bed.Process]bed.Samples{}, shim: w.net.Shim.Counts()}
+	for _, p := range w.processes() {
+		c, err := p.Counters()
+		if err != nil {
+			return nil, err
+		}
+		s.process[p] = c
+	}
+	for host := range w.v.hosts() {
+		u, err := w.net.Kernel(host)
+		if err != nil {
+			return nil, err
+		}
+		s.kernel = append(s.kernel, u)
+	}
+	return s, nil
+}
+
+// growth is the difference of a program's counters between two snapshots.
+type growth struct{ before, after bed.Samples }
+
+func (g growth) of(name string, labels ...string) int64 {
+	return g.after.Sum(name, labels...) - g.before.Sum(name, labels...)
+}
+
+// reasons lists the values of a label whose counter of that name grew.
+func (g growth) reasons(name, label string) map[string]int64 {
+	grown := map[string]int64{}
+	for _, s := range g.after {
+		if s.Name == name {
+			if n := g.of(name, label, s.Labels[label]); n != 0 {
+				grown[s.Labels[label]] = n
+			}
+		}
+	}
+	return grown
+}
+
+// survivor is the growth of a process that lived through the round; nothing
+// can be said of the counts of others.
+func survivor(before, after *snapshot, p *bed.Process) (growth, bool) {
+	b, was := before.process[p]
+	a, is := after.process[p]
+	return growth{b, a}, was && is
+}
+
+// checkCounters holds that packets and requests are conserved in every program
+// that lived through the round, in the kernels and in the shim, and that drops
+// have no other reason than the faults explain.
+func (r *runner) checkCounters(v *verdict, before, after *snapshot, done []execution, a allowance) {
+	w := r.w
+	for i, p := range w.routers {
+		if g, ok := survivor(before, after, p); ok {
+			checkRouter(v, fmt.Sprintf("router %d", i), g, a)
+			w.checkHost(v, w.v.routerHost(i), before, after, g)
+		}
+	}
+	for i, p := range w.servers {
+		if g, ok := survivor(before, after, p); ok && !w.goServer(i) {
+			executed := int64(0)
+			for _, e := range done {
+				if e.life == fmt.Sprintf("executions-%d-%d.log", i, w.lives[i]) {
+					executed++
+				}
+			}
+			checkServer(v, fmt.Sprintf("server %d", i), g, executed, a)
+			w.checkHost(v, w.v.serverHost(i), before, after, g)
+		}
+	}
+	c := after.shim
+	v.hold(c.Unbalanced() == "", "conserved", "shim: %s", c.Unbalanced())
+	v.equal("bed", "packets the shim or its links had no room for", int64(c.Overrun), 0)
+}
+
+func checkRouter(v *verdict, name string, g growth, a allowance) {
+	const c = "conserved"
+	dropped := g.of("router_dropped_total")
+	v.equal(c, name+": requests forwarded, dropped or held, of those taken", g.of("router_forwarded_total")+dropped+g.of("router_held"), g.of("router_requests_total"))
+	v.equal(c, name+": requests, FEEDBACK and discards, of packets received",
+		g.of("router_requests_total")+g.of("router_feedback_total")+g.of("router_discarded_total")+g.of("io_rx_dropped_total", "reason", "no_buffer")+g.of("io_rx_dropped_total", "reason", "too_long"),
+		g.of("io_rx_packets_total"))
+	v.equal(c, name+": packets sent or refused, of those forwarded and dropped", g.of("io_tx_packets_total")+g.of("io_tx_dropped_total"), g.of("router_forwarded_total")+dropped)
+	for reason, n := range g.reasons("router_dropped_total", "reason") {
+		v.hold(reason == "queue_timeout" && a.queue || reason == "queue_full" && a.full, "explained", "%s dropped %d requests by %s", name, n, reason)
+	}
+	for reason, n := range g.reasons("router_discarded_total", "reason") {
+		v.hold(a.rejected, "explained", "%s discarded %d packets as %s", name, n, reason)
+	}
+	checkIO(v, name, g, a)
+}
+
+func checkServer(v *verdict, name string, g growth, executed int64, a allowance) {
+	const c = "conserved"
+	dropped := g.reasons("server_dropped_total", "reason")
+	sum := int64(0)
+	for reason, n := range dropped {
+		sum += n
+		v.hold(reason == "incomplete" && (a.timeouts || a.doubled), "explained", "%s dropped %d requests by %s", name, n, reason)
+	}
+	v.equal(c, name+": requests answered or dropped, of those taken", g.of("server_replies_total")+sum, g.of("server_requests_total"))
+	v.equal(c, name+": requests answered, of those executed", g.of("server_replies_total"), executed)
+	v.equal(c, name+": packets sent or refused, of those made", g.of("io_tx_packets_total")+g.of("io_tx_dropped_total"), g.of("server_packets_sent_total"))
+	for reason, n := range g.reasons("server_rejected_total", "case") {
+		v.hold(a.rejected, "explained", "%s rejected %d packets as %s", name, n, reason)
+	}
+	v.equal(c, name+": requests at work when idle", g.after.Sum("server_backlog"), 0)
+	checkIO(v, name, g, a)
+}
+
+// checkIO holds the reasons for which the driver may lose packets.
+func checkIO(v *verdict, name string, g growth, a allowance) {
+	for reason, n := range g.reasons("io_rx_dropped_total", "reason") {
+		v.hold(reason == "kernel" && a.overflow, "explained", "%s: driver dropped %d received packets by %s", name, n, reason)
+	}
+	for reason, n := range g.reasons("io_tx_dropped_total", "reason") {
+		v.hold(reason == "unreachable" && a.timeouts, "explained", "%s: driver dropped %d packets to send by %s", name, n, reason)
+	}
+}
+
+// checkHost holds that each datagram the shim gave a host was read by its
+// program, found no port, no room, or was found corrupt by the kernel.
+func (w *world) checkHost(v *verdict, host int, before, after *snapshot, g growth) {
+	b, a := before.kernel[host], after.kernel[host]
+	given := int64(0)
+	for class, n := range after.shim.ToHost[host] {
+		if c := shim.Class(class); c.R2P2() || c == shim.OtherUDP {
+			given += int64(n) - int64(before.shim.ToHost[host][class])
+		}
+	}
+	read := int64(a.Received - b.Received)
+	name := strings.TrimPrefix(w.net.Namespace(host), "btf")
+	v.equal("conserved", name+": datagrams read, without port, without room or corrupt, of those delivered",
+		read+int64(a.NoPort-b.NoPort)+int64(a.BufferFull-b.BufferFull)+int64(a.BadChecksum-b.BadChecksum), given)
+	v.equal("conserved", name+": datagrams the program read, of those the kernel handed over", g.of("io_rx_packets_total"), read)
+	// Kernels differ in whether a wrong checksum is a drop of the socket's.
+	full, corrupt := int64(a.BufferFull-b.BufferFull), int64(a.BadChecksum-b.BadChecksum)
+	counted := g.of("io_rx_dropped_total", "reason", "kernel")
+	v.hold(counted >= full && counted <= full+corrupt, "conserved",
+		"%s: the program counted %d datagrams dropped by the kernel, which found no room for %d and %d corrupt", name, counted, full, corrupt)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rounds
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
+	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+)
+
+const sigterm = syscall.SIGTERM
+
+// happening is a plan's events at work.
+type happening struct {
+	w       *world
+	seed    uint64
+	over    chan struct{} // closed when the load has ended
+	running sync.WaitGroup
+
+	mu        sync.Mutex
+	errs      []error
+	loads     []*load      // further loads that events brought
+	restarted map[int]bool // servers with a new life
+}
+
+func (w *world) happen(p *plan, seed uint64) *happening {
+	h := &happening{w: w, seed: seed, over: make(chan struct{}), restarted: map[int]bool{}}
+	for _, e := range p.events {
+		h.running.Add(1)
+		go func() {
+			defer h.running.Done()
+			time.Sleep(e.at)
+			if err := h.run(e); err != nil {
+				h.mu.Lock()
+				h.errs = append(h.errs, fmt.Errorf("%s: %w", e, err))
+				h.mu.Unlock()
+			}
+		}()
+	}
+	return h
+}
+
+func (h *happening) run(e event) error {
+	w := h.w
+	switch e.kind {
+	case killServer:
+		w.servers[e.victim].Kill()
+		time.Sleep(e.length)
+		return h.newLife(e.victim)
+	case drainServer:
+		if err := w.servers[e.victim].Stop(patience); err != nil {
+			return err
+		}
+		return h.newLife(e.victim)
+	case killRouter:
+		w.routers[e.victim].Kill()
+		time.Sleep(e.length)
+		return w.startRouter(e.victim)
+	case pauseServer:
+		return h.pause(w.servers[e.victim], e.length)
+	case pauseRouter, stopFailover:
+		return h.pause(w.routers[e.victim], e.length)
+	case overload:
+		return h.overload()
+	case reconfigure:
+		return h.reconfigure()
+	case idlePeers:
+		return h.idlePeers()
+	case socketFlood:
+		return h.flood(e.victim)
+	}
+	h.cut(e, true)
+	time.Sleep(e.length)
+	h.cut(e, false)
+	return nil
+}
+
+func (h *happening) newLife(server int) error {
+	h.mu.Lock()
+	h.restarted[server] = true
+	h.mu.Unlock()
+	return h.w.startServer(server)
+}
+
+// pause stops a process for a time, or until the load is over.
+func (h *happening) pause(p *bed.Process, length time.Duration) error {
+	p.Signal(syscall.SIGSTOP)
+	select {
+	case <-time.After(length):
+	case <-h.over:
+	}
+	p.Signal(syscall.SIGCONT)
+	return nil
+}
+
+func (h *happening) cut(e event, on bool) {
+	w, s := h.w, h.w.net.Shim
+	server := w.v.serverHost(e.victim)
+	switch e.kind {
+	case cutReplies:
+		s.Cut(server, clientHost, on)
+		return
+	case cutRouter:
+		s.Cut(clientHost, w.v.routerHost(e.victim), on)
+		s.Cut(w.v.routerHost(e.victim), clientHost, on)
+		return
+	}
+	for i := range w.v.routers() {
+		if e.kind != cutRequests {
+			s.Cut(server, w.v.routerHost(i), on)
+		}
+		if e.kind != cutFeedback {
+			s.Cut(w.v.routerHost(i), server, on)
+		}
+	}
+}
+
+// overload offers three times what the workers can do for a second.
+func (h *happening) overload() error {
+	l, err := h.w.startLoad(shape{name: "overload", rate: 3 * capacity, seconds: 1, bytes: 1200, sockets: 8, timeout: 10 * time.Second}, h.seed^3)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.loads = append(h.loads, l)
+	h.mu.Unlock()
+	return nil
+}
+
+// reconfigure changes what may change at run time on every program, again and
+// again, and ends with the configuration of the start.
+func (h *happening) reconfigure() error {
+	policies := []string{"JSQ", "PowerOfTwo", "RoundRobin", "JBSQ", "Random", "JBSQ"}
+	for i, policy := range policies {
+		d := h.w.v.document()
+		d.Service.Policy = policy
+		d.Service.WorkerQueueDepth = 2 + (i+int(h.seed%5))%7
+		if policy == "JBSQ" { // the only policy that may hold back
+			d.Service.HoldBack = config.HoldBack{Packets: 8, Microseconds: 50}
+		}
+		if i == len(policies)-1 {
+			d = h.w.v.document()
+		}
+		for _, p := range h.w.processes() {
+			if !p.Running() {
+				continue // killed by another event of the round
+			}
+			if err := p.Apply(d); err != nil && p.Running() {
+				return err
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return nil
+}
+
+// idlePeers opens more connections to every control socket than it keeps and
+// says nothing on them until the load is over; the programs must go on
+// answering others.
+func (h *happening) idlePeers() error {
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for _, p := range h.w.processes() {
+		for range 20 {
+			c, err := net.Dial("unixpacket", p.Ctl)
+			if err != nil {
+				return err
+			}
+			conns = append(conns, c)
+		}
+	}
+	<-h.over
+	return nil
+}
+
+// flood fills the socket buffers of a router that is stopped for a moment with
+// datagrams nobody should send.
+func (h *happening) flood(router int) error {
+	p := h.w.routers[router]
+	p.Signal(syscall.SIGSTOP)
+	defer p.Signal(syscall.SIGCONT)
+	return bed.Inside(h.w.net.Namespace(clientHost), func() error {
+		garbage := make([]byte, 1400)
+		garbage[0], garbage[1] = 0xCC, 8 // REQ0 of a policy and flags that contradict each other
+		for _, port := range []string{"8000", "9000"} {
+			c, err := net.Dial("udp", net.JoinHostPort(h.w.v.address(h.w.v.routerHost(router)), port))
+			if err != nil {
+				return err
+			}
+			for i := range 4000 {
+				garbage[2], garbage[3], garbage[4] = byte(i>>4), byte(i)&0x3f, byte(i)
+				_, _ = c.Write(garbage)
+				if i%64 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			c.Close()
+		}
+		return nil
+	})
+}
+
+// finish is called when the load has ended; it waits for what is under way.
+func (h *happening) finish() []error {
+	close(h.over)
+	h.running.Wait()
+	for _, l := range h.loads {
+		if err := l.finish(); err != nil {
+			h.errs = append(h.errs, err)
+		}
+	}
+	return h.errs
+}

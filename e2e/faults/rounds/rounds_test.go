@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rounds
+
+import (
+	"strings"
+	"testing"
+)
+
+// A round that cannot fail proves nothing: each invariant is shown a record
+// that breaks it.
+func TestCheckersFindWhatIsWrong(t *testing.T) {
+	good := func() *load {
+		l := &load{shape: shape{name: "small"}}
+		l.Offered, l.Sent, l.Completed = 2, 2, 2
+		l.outcomes = []outcome{{serial: "a", result: "answered"}, {serial: "b", result: "answered"}}
+		return l
+	}
+	done := []execution{{"a", "8000", "c", "log-1"}, {"b", "8000", "c", "log-1"}}
+	for _, c := range []struct {
+		name, want string
+		change     func(*load, *[]execution)
+		allow      allowance
+	}{
+		{"nothing wrong", "", func(*load, *[]execution) {}, allowance{}},
+		{"ended twice", "exactly once", func(l *load, _ *[]execution) { l.EndedTwice = 1 }, allowance{}},
+		{"never ended", "exactly once", func(l *load, _ *[]execution) { l.Offered = 3 }, allowance{}},
+		{"foreign bytes", "own payload", func(l *load, _ *[]execution) { l.Corrupt = 1 }, allowance{}},
+		{"log and report differ", "exactly once", func(l *load, _ *[]execution) { l.outcomes[1].result = "timeout" }, allowance{timeouts: true}},
+		{"one serial twice", "exactly once", func(l *load, _ *[]execution) { l.outcomes[1].serial = "a" }, allowance{}},
+		{"unexplained timeout", "explained", timeOut, allowance{}},
+		{"explained timeout", "", timeOut, allowance{timeouts: true}},
+		{"unexplained DROP", "explained", func(l *load, d *[]execution) { dropOne(l); *d = (*d)[:1] }, allowance{}},
+		{"explained DROP", "", func(l *load, d *[]execution) { dropOne(l); *d = (*d)[:1] }, allowance{queue: true}},
+		{"DROP, yet executed", "not executed", func(l *load, _ *[]execution) { dropOne(l) }, allowance{queue: true}},
+		{"answered, not executed", "executed", func(_ *load, d *[]execution) { *d = (*d)[:1] }, allowance{}},
+		{"executed by two", "at most once", func(_ *load, d *[]execution) { *d = append(*d, execution{"a", "8001", "c", "log-1"}) }, allowance{}},
+		{"executed by two, copied", "", func(_ *load, d *[]execution) { *d = append(*d, execution{"a", "8001", "c", "log-1"}) }, allowance{doubled: true}},
+		{"executed twice by one", "at most once", func(_ *load, d *[]execution) { *d = append(*d, (*d)[0]) }, allowance{doubled: true}},
+		{"nobody sent it", "executed", func(_ *load, d *[]execution) { *d = append(*d, execution{"z", "8001", "c", "log-1"}) }, allowance{}},
+		{"no room for requests", "explained", func(l *load, _ *[]execution) {
+			l.Offered, l.Errors, l.ErrorCodes = 3, 1, map[string]uint64{"tableFull": 1}
+		}, allowance{timeouts: true}},
+	} {
+		l, d := good(), append([]execution(nil), done...)
+		c.change(l, &d)
+		r, v := &runner{total: &totals{}}, &verdict{}
+		r.checkLoad(v, l, c.allow)
+		r.checkExecutions(v, []*load{l}, d, c.allow)
+		found := strings.Join(v.failures, "\n")
+		if (c.want == "") != (found == "") || !strings.Contains(found, c.want+": ") && c.want != "" {
+			t.Errorf("%s: want %q, found %q", c.name, c.want, found)
+		}
+	}
+}
+
+func timeOut(l *load, _ *[]execution) {
+	l.Completed, l.Timeouts = 1, 1
+	l.outcomes[1].result = "timeout"
+}
+
+func dropOne(l *load) {
+	l.Completed, l.Dropped = 1, 1
+	l.outcomes[1].result = "dropped"
+}
+
+func TestFailoverTimeouts(t *testing.T) {
+	l := &load{}
+	for _, word := range strings.Fields("1A+ 1A- 2A- 1A- 2B+ 1A- 1B+ 2A- 1A+ 1A- 2A+") {
+		o := outcome{port: int(word[0] - '0'), router: word[1:2], result: "answered"}
+		if word[2] == '-' {
+			o.result = "timeout"
+		}
+		l.outcomes = append(l.outcomes, o)
+	}
+	if most, at := failoverTimeouts(l); most != 3 || at != "port 1 at A" {
+		t.Errorf("%d in a row (%s), want 3 (port 1 at A)", most, at)
+	}
+}
+
+func TestDrawIsAFunctionOfTheSeed(t *testing.T) {
+	v := Variant{Build: "release", Forwarding: "Encapsulated", Keys: true}
+	for _, theme := range Themes {
+		differs := false
+		for seed := range uint64(50) {
+			a, b := draw(v, theme, seed), draw(v, theme, seed)
+			if a.String() != b.String() || len(a.rules) != len(b.rules) {
+				t.Errorf("%s, seed %d: %s, then %s", theme, seed, a.String(), b.String())
+			}
+			if len(a.events) == 0 && len(a.rules) == 0 {
+				t.Errorf("%s, seed %d injects nothing", theme, seed)
+			}
+			c := draw(v, theme, seed+1)
+			differs = differs || c.String() != a.String() || len(a.rules) > 0 && a.rules[0].Chance != c.rules[0].Chance
+		}
+		if !differs && theme != "failover" {
+			t.Errorf("%s: every seed injects the same", theme)
+		}
+	}
+}
+
+func TestVariants(t *testing.T) {
+	for _, text := range []string{"release,ipv4,encapsulated,keys", "tsan,ipv6,transparent", "asan,ipv4,transparent,legacy", "asan,ipv6,encapsulated,keys,go"} {
+		v, err := ParseVariant(text)
+		if err != nil || v.String() != text {
+			t.Errorf("%q: %q, %v", text, v, err)
+		}
+	}
+	if _, err := ParseVariant("release,ipx"); err == nil {
+		t.Error("ipx is no variant")
+	}
+}
