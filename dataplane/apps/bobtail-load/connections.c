@@ -4,6 +4,7 @@
 
 #include "io/mtu.h"
 #include "shell/log.h"
+#include "shell/pool.h"
 #include "shell/start.h"
 
 #include <stdlib.h>
@@ -243,22 +244,14 @@ static bool open_ports(struct load_app *app)
 {
     static struct bt_addr local[LOAD_CONNECTIONS_MAX];
     char why[256] = "";
-    char text[80];
-    bool v6 = strchr(app->opt.address, ':') != NULL;
-    struct bt_udp_config udp = {
-        .locals = local, .n_locals = app->opt.connections, .pool = &app->pool.pool, .report_unreachable = true};
     unsigned blocks = PORT_RANGE / app->opt.connections;
     unsigned first = (unsigned)(bt_new_seed() % blocks);
     for (unsigned b = 0; b < blocks && app->io == NULL; b++) {
         unsigned base = app->opt.port_base + (first + b) % blocks * app->opt.connections;
         for (unsigned i = 0; i < app->opt.connections; i++) {
-            snprintf(text, sizeof text, v6 ? "[%.60s]:%u" : "%.60s:%u", app->opt.address, base + i);
-            if (bt_addr_parse(text, 0, &local[i]) != 0) {
-                bt_log_error("--address must be an IP address; got \"%s\"", app->opt.address);
-                return false;
-            }
+            (void)load_own_address(&app->opt, (uint16_t)(base + i), &local[i]); // checked when the options were read
         }
-        app->io = bt_udp_open(&udp, why, sizeof why);
+        app->io = bt_network_io(app->network, 0, local, app->opt.connections, true, why, sizeof why);
     }
     if (app->io == NULL) {
         bt_log_error("%s", why);
@@ -271,8 +264,9 @@ static bool open_ports(struct load_app *app)
 static void choose_mtu(struct load_app *app)
 {
     struct bt_addr local = app->io->ops->local(app->io, 0);
-    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : BT_MTU_MAX;
-    for (unsigned i = 0; app->opt.mtu == 0 && i < app->list.n; i++) {
+    uint16_t device = bt_network_mtu(app->network);
+    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : device != 0 ? device : BT_MTU_MAX;
+    for (unsigned i = 0; app->opt.mtu == 0 && device == 0 && i < app->list.n; i++) {
         uint16_t one = bt_mtu_toward(&local, &app->list.addr[i]);
         app->mtu = one < app->mtu ? one : app->mtu;
     }
@@ -283,7 +277,15 @@ uint64_t load_connections_too_long(const struct load_app *app)
 {
     const struct bt_counter_desc *descs;
     unsigned n;
-    return app->io->ops->counters(app->io, &descs, &n)[BT_UDP_TX_TOO_LONG];
+    uint64_t sum = 0;
+    const uint64_t *v = app->io->ops->counters(app->io, &descs, &n);
+    for (unsigned i = 0; i < n; i++) {
+        if (descs[i].value != NULL && strcmp(descs[i].value, "too_long") == 0 &&
+            strstr(descs[i].name, "tx_dropped") != NULL) {
+            sum += v[i];
+        }
+    }
+    return sum;
 }
 
 static bool make_clients(struct load_app *app)
@@ -294,7 +296,7 @@ static bool make_clients(struct load_app *app)
                                 .max_message = app->opt.max_message,
                                 .extensions = !app->opt.legacy,
                                 .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
-                                .pool = &app->pool.pool,
+                                .pool = app->pool,
                                 .ops = {.success = on_success, .timeout = on_timeout, .error = on_error}};
     size_t bytes = (bt_client_bytes(&cfg) + 63) & ~(size_t)63;
     app->client_mem = bytes != 0 ? bt_map(bytes * app->opt.connections) : NULL;

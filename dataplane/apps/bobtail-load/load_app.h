@@ -8,10 +8,9 @@
 #include "base/histogram.h"
 #include "base/rng.h"
 #include "ctl/ctl.h"
-#include "io/udp.h"
 #include "rpc/client.h"
 #include "shell/cli.h"
-#include "shell/pool.h"
+#include "shell/network.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -29,6 +28,7 @@ struct load_options {
     uint64_t duration_ns, warmup_ns, timeout_ns, resolve_interval_ns, resolve_patience_ns, progress_ns;
     uint32_t request_bytes, connections, port_base, pending, max_message;
     uint32_t mtu; // 0: auto
+    struct bt_network_options network;
     int arrivals, output, policy, log;
     bool verify, legacy;
     uint64_t seed;
@@ -98,7 +98,8 @@ struct load_connection {
 
 struct load_app {
     struct load_options opt;
-    struct bt_pool_mapped pool;
+    struct bt_network *network;
+    struct bt_pool *pool;
     struct bt_io *io;
     struct bt_txq txq;
     uint16_t mtu; // in use
@@ -138,6 +139,9 @@ struct load_app {
 };
 
 enum bt_cli_result load_options_read(int argc, char **argv, struct load_options *opt);
+
+// --address with this port; false if it is none.
+bool load_own_address(const struct load_options *opt, uint16_t port, struct bt_addr *out);
 
 // connections.c: sockets, the router each uses, callbacks.
 bool load_connections_open(struct load_app *app);

@@ -3,6 +3,7 @@
 #include "load_app.h"
 
 #include "shell/log.h"
+#include "shell/pool.h"
 #include "shell/start.h"
 #include "shell/stop.h"
 
@@ -51,6 +52,21 @@ static void warn_of_ephemeral_ports(uint32_t base)
                     base, low, high);
     }
     fclose(f);
+}
+
+static bool open_network(struct load_app *app)
+{
+    struct bt_addr own;
+    if (!load_own_address(&app->opt, 0, &own)) {
+        bt_log_error("--address must be an IP address; got \"%s\"", app->opt.address);
+        return false;
+    }
+    app->network = bt_network_open(&app->opt.network, &own, 1, BUFFERS);
+    if (app->network == NULL) {
+        return false;
+    }
+    app->pool = bt_network_pool(app->network, 0);
+    return true;
 }
 
 static bool open_outputs(struct load_app *app)
@@ -112,11 +128,11 @@ int main(int argc, char **argv)
     bt_rng_seed(&app.rng, app.opt.seed);
     bt_stop_install(NULL);
     warn_of_ephemeral_ports(app.opt.port_base);
-    if (sodium_init() < 0 || !bt_pool_mapped_open(&app.pool, BUFFERS)) {
-        bt_log_error("out of memory");
+    if (sodium_init() < 0) {
+        bt_log_error("libsodium does not start");
         return 1;
     }
-    if (!open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
+    if (!open_network(&app) || !open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
         return 1;
     }
     bt_stop_install(app.io);
@@ -140,6 +156,6 @@ int main(int argc, char **argv)
     bool logged = load_outcomes_close(&app);
     free(app.body);
     free(app.reply);
-    bt_pool_mapped_close(&app.pool);
+    bt_network_close(app.network);
     return silent || !logged ? 1 : 0;
 }

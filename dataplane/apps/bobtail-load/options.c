@@ -5,6 +5,7 @@
 #include "io/mtu.h"
 #include "shell/start.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,11 +17,11 @@ static const char epilogue[] =
     "lost = offered - completed - dropped. Percentiles count unanswered requests as infinite.\n"
     "Exit status: 0 finished, 1 failed or nothing was ever answered, 2 bad command line.";
 
-#define OPTION_COUNT 32
+#define OPTION_COUNT 46
 
 static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_COUNT])
 {
-    const struct bt_cli_option rows[] = {
+    const struct bt_cli_option where[] = {
         {.kind = BT_CLI_HEADING, .help = "Where"},
         {"target", BT_CLI_TEXT, &o->target, 0, 0, "HOST:PORT,...", "routers or servers, names or addresses; required"},
         {"resolve-interval", BT_CLI_DURATION, &o->resolve_interval_ns, 1e8, 3600e9, NULL, "resolve names this often"},
@@ -30,6 +31,8 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"port-base", BT_CLI_U32, &o->port_base, 1024, 65000, NULL, "own ports come from the 4096 ports from here on"},
         {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
          "IP MTU, the same on all nodes; auto reads it"},
+    };
+    const struct bt_cli_option rest[] = {
         {.kind = BT_CLI_HEADING, .help = "Load"},
         {"rate", BT_CLI_DOUBLE, &o->rate, 0.01, 1e8, "RPS", "requests per second offered"},
         {"duration", BT_CLI_DURATION, &o->duration_ns, 1e8, 86400e9, NULL, "measured time"},
@@ -51,14 +54,34 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
-    _Static_assert(sizeof rows / sizeof rows[0] <= OPTION_COUNT, "the table must fit");
-    memcpy(t, rows, sizeof rows);
-    return sizeof rows / sizeof rows[0];
+    const size_t n = sizeof where / sizeof where[0];
+    _Static_assert(sizeof where / sizeof where[0] + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0] <= OPTION_COUNT,
+                   "the table must fit");
+    memcpy(t, where, sizeof where);
+    (void)bt_network_rows(&o->network, t + n);
+    memcpy(t + n + BT_NETWORK_ROWS, rest, sizeof rest);
+    return n + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0];
+}
+
+bool load_own_address(const struct load_options *o, uint16_t port, struct bt_addr *out)
+{
+    char text[80];
+    snprintf(text, sizeof text, strchr(o->address, ':') != NULL ? "[%.60s]:1" : "%.60s:1", o->address);
+    if (bt_addr_parse(text, 0, out) != 0) {
+        return false;
+    }
+    out->port = port;
+    return true;
 }
 
 static bool check(const struct bt_cli *p, const struct load_options *o)
 {
     char bad[128];
+    struct bt_addr own;
+    if (!load_own_address(o, 0, &own)) {
+        bt_cli_error(p, "address", "must be an IP address; got \"%s\"", o->address);
+        return false;
+    }
     if (o->target == NULL || !load_target_check(o->target, bad, sizeof bad)) {
         bt_cli_error(p, "target", "must be HOST:PORT,...; got \"%s\"", o->target != NULL ? bad : "");
         return false;
@@ -72,7 +95,7 @@ static bool check(const struct bt_cli *p, const struct load_options *o)
         bt_cli_error(p, "port-base", "must leave room for 4096 ports; got %u", o->port_base);
         return false;
     }
-    return true;
+    return bt_network_check(p, &o->network, &own);
 }
 
 enum bt_cli_result load_options_read(int argc, char **argv, struct load_options *o)
@@ -80,6 +103,7 @@ enum bt_cli_result load_options_read(int argc, char **argv, struct load_options 
     struct bt_cli_option table[OPTION_COUNT];
     *o = (struct load_options){
         .address = "0.0.0.0",
+        .network = bt_network_defaults(),
         .rate = 1000,
         .duration_ns = UINT64_C(10000000000),
         .warmup_ns = UINT64_C(1000000000),

@@ -41,7 +41,7 @@ static bool prepare_transparent(struct router_app *app, const struct bt_config *
                                  c->members[i].address.text);
         }
     }
-    return bt_udp_allow_transparent(app->io, why, sizeof why) == 0 ||
+    return bt_network_allow_transparent(app->network, app->io, why, sizeof why) == 0 ||
            bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding", "%s", why);
 }
 
@@ -150,7 +150,7 @@ static void router_counters(void *arg, struct bt_ctl_samples *out)
     bt_ctl_add_gauge(out, "router_members_ejected", s.ejected);
     bt_ctl_add_gauge(out, "router_members_draining", s.draining);
     bt_ctl_add_gauge(out, "router_draining", s.router_draining);
-    bt_ctl_add_gauge(out, "router_buffers_in_use", app->pool.in_use);
+    bt_ctl_add_gauge(out, "router_buffers_in_use", bt_network_in_use(app->network));
 }
 
 static void router_leave(void *arg)

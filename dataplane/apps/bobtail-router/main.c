@@ -4,6 +4,7 @@
 
 #include "io/mtu.h"
 #include "shell/log.h"
+#include "shell/pool.h"
 #include "shell/start.h"
 #include "shell/stop.h"
 #include "wire/r2p2.h"
@@ -28,21 +29,22 @@ static void warn(const char *text)
 static bool open_network(struct router_app *app, const struct bt_addr local[2])
 {
     char why[256];
-    struct bt_udp_config udp = {.locals = local,
-                                .n_locals = 2,
-                                .pool = &app->pool.pool,
-                                .idle = (enum bt_idle)app->opt.idle,
-                                .report_unreachable = true};
-    if (!bt_pool_mapped_open(&app->pool, BUFFERS)) {
-        bt_log_error("cannot reserve address space for packet buffers; raise the limit (ulimit -v)");
+    app->network = bt_network_open(&app->opt.network, &local[0], 1, BUFFERS);
+    if (app->network == NULL) {
         return false;
     }
-    app->io = bt_udp_open(&udp, why, sizeof why);
+    app->pool = bt_network_pool(app->network, 0);
+    app->io = bt_network_io(app->network, 0, local, 2, true, why, sizeof why);
     if (app->io == NULL) {
         bt_log_error("%s", why);
         return false;
     }
-    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : bt_mtu_of(&local[0]);
+    app->mtu = bt_network_mtu(app->network);
+    if (app->opt.mtu != 0) {
+        app->mtu = (uint16_t)app->opt.mtu;
+    } else if (app->mtu == 0) {
+        app->mtu = bt_mtu_of(&local[0]);
+    }
     app->datagram = bt_r2p2_datagram_max(app->mtu, bt_addr_is_v4(&local[0]));
     return true;
 }
@@ -50,7 +52,7 @@ static bool open_network(struct router_app *app, const struct bt_addr local[2])
 static bool make_router(struct router_app *app, const struct bt_addr local[2])
 {
     struct bt_router_setup setup = {
-        .seed = bt_new_seed(), .pool = &app->pool.pool, .request_addr = local[0], .feedback_addr = local[1]};
+        .seed = bt_new_seed(), .pool = app->pool, .request_addr = local[0], .feedback_addr = local[1]};
     size_t bytes = bt_router_bytes(&setup);
     app->router_mem = bt_map(bytes);
     app->started_ns = bt_io_now(app->io);
@@ -117,6 +119,6 @@ int main(int argc, char **argv)
     bt_router_discard_held(app.router);
     bt_stop_install(NULL); // a late signal must not wake what is closed
     app.io->ops->close(app.io);
-    bt_pool_mapped_close(&app.pool);
+    bt_network_close(app.network);
     return 0;
 }

@@ -22,21 +22,20 @@ static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
            !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
 }
 
-enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt, struct bt_addr local[2])
+#define OPTION_COUNT 34
+
+// Fills in the table; returns the number of rows.
+static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTION_COUNT])
 {
-    *opt = (struct router_options){.request_port = 8000,
-                                   .feedback_port = 9000,
-                                   .ctl = BT_CTL_DEFAULT_SOCKET,
-                                   .drain_seconds = 20,
-                                   .drain_quiet_ns = UINT64_C(2000000000)};
-    const struct bt_cli_option options[] = {
+    const struct bt_cli_option network[] = {
         {.kind = BT_CLI_HEADING, .help = "Network"},
         {"address", BT_CLI_TEXT, &opt->address, 0, 0, "IP", "own address, required; clients and servers see it"},
         {"request-port", BT_CLI_U32, &opt->request_port, 1, 65535, NULL, "UDP port for requests"},
         {"feedback-port", BT_CLI_U32, &opt->feedback_port, 1, 65535, NULL, "UDP port for FEEDBACK"},
         {"mtu", BT_CLI_AUTO_U32, &opt->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
          "IP MTU, the same on all nodes; auto reads it"},
-        {"idle", BT_CLI_CHOICE, &opt->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
+    };
+    const struct bt_cli_option rest[] = {
         {.kind = BT_CLI_HEADING, .help = "Configuration"},
         {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document to start with"},
         {"config-cache", BT_CLI_TEXT, &opt->config_cache, 0, 0, "FILE", "keep the last good configuration here"},
@@ -48,8 +47,26 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
          "drained when no request came for so long"},
         {"log", BT_CLI_CHOICE, &opt->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
+    _Static_assert(sizeof network / sizeof network[0] + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0] <= OPTION_COUNT,
+                   "the table must fit");
+    memcpy(t, network, sizeof network);
+    t += sizeof network / sizeof network[0];
+    t += bt_network_rows(&opt->network, t);
+    memcpy(t, rest, sizeof rest);
+    return sizeof network / sizeof network[0] + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0];
+}
+
+enum bt_cli_result router_options_read(int argc, char **argv, struct router_options *opt, struct bt_addr local[2])
+{
+    *opt = (struct router_options){.request_port = 8000,
+                                   .feedback_port = 9000,
+                                   .ctl = BT_CTL_DEFAULT_SOCKET,
+                                   .network = bt_network_defaults(),
+                                   .drain_seconds = 20,
+                                   .drain_quiet_ns = UINT64_C(2000000000)};
+    struct bt_cli_option table[OPTION_COUNT];
     const struct bt_cli program = {"bobtail-router", "Balances R2P2 requests over the workers of one service.",
-                                   epilogue, options, sizeof options / sizeof options[0]};
+                                   epilogue, table, make_table(opt, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
     if (result != BT_CLI_RUN) {
         return result;
@@ -65,5 +82,5 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
     }
     local[1] = local[0];
     local[1].port = (uint16_t)opt->feedback_port;
-    return BT_CLI_RUN;
+    return bt_network_check(&program, &opt->network, &local[0]) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }

@@ -5,25 +5,25 @@
 #define BT_APPS_ROUTER_APP_H
 
 #include "ctl/ctl.h"
-#include "io/udp.h"
 #include "router/router.h"
 #include "shell/cli.h"
-#include "shell/pool.h"
+#include "shell/network.h"
 
 struct router_options {
     const char *address;
     uint32_t request_port, feedback_port;
     uint32_t mtu; // 0: auto
     const char *ctl, *config, *config_cache, *key_dir;
-    int idle; // enum bt_idle
-    int log;  // enum bt_log_format
+    struct bt_network_options network;
+    int log; // enum bt_log_format
     uint32_t drain_seconds;
     uint64_t drain_quiet_ns;
 };
 
 struct router_app {
     struct router_options opt;
-    struct bt_pool_mapped pool;
+    struct bt_network *network;
+    struct bt_pool *pool;
     struct bt_io *io;
     struct bt_router *router;
     void *router_mem;

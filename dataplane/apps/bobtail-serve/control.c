@@ -87,7 +87,7 @@ static void serve_counters(void *arg, struct bt_ctl_samples *out)
     bt_ctl_add_gauge(out, "server_backlog", serve_backlog(app));
     bt_ctl_add_gauge(out, "server_workers", app->opt.workers);
     bt_ctl_add_gauge(out, "server_draining", app->leaving);
-    bt_ctl_add_gauge(out, "server_buffers_in_use", app->pool.in_use);
+    bt_ctl_add_gauge(out, "server_buffers_in_use", bt_network_in_use(app->network));
 }
 
 static void leave(void *arg)

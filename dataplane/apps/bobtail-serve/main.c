@@ -4,6 +4,7 @@
 
 #include "io/mtu.h"
 #include "shell/log.h"
+#include "shell/pool.h"
 #include "shell/start.h"
 #include "shell/stop.h"
 #include "wire/r2p2.h"
@@ -28,22 +29,26 @@ static bool open_network(struct serve_app *app)
 {
     char why[256];
     struct bt_addr local[SERVE_WORKERS_MAX];
-    struct bt_udp_config udp = {
-        .locals = local, .n_locals = app->opt.workers, .pool = &app->pool.pool, .idle = (enum bt_idle)app->opt.idle};
     for (unsigned i = 0; i < app->opt.workers; i++) {
         local[i] = app->opt.first;
         local[i].port = (uint16_t)(app->opt.first.port + i);
     }
-    if (!bt_pool_mapped_open(&app->pool, BUFFERS)) {
-        bt_log_error("cannot reserve address space for packet buffers; raise the limit (ulimit -v)");
+    app->network = bt_network_open(&app->opt.network, &app->opt.first, 1, BUFFERS);
+    if (app->network == NULL) {
         return false;
     }
-    app->io = bt_udp_open(&udp, why, sizeof why);
+    app->pool = bt_network_pool(app->network, 0);
+    app->io = bt_network_io(app->network, 0, local, app->opt.workers, false, why, sizeof why);
     if (app->io == NULL) {
         bt_log_error("%s", why);
         return false;
     }
-    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : bt_mtu_of(&app->opt.first);
+    app->mtu = bt_network_mtu(app->network);
+    if (app->opt.mtu != 0) {
+        app->mtu = (uint16_t)app->opt.mtu;
+    } else if (app->mtu == 0) {
+        app->mtu = bt_mtu_of(&app->opt.first);
+    }
     return true;
 }
 
@@ -65,7 +70,7 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
         .incarnation = incarnation,
         .timers = bt_rpc_timers_for((enum bt_device)app->opt.device),
         .seed = {bt_new_seed(), bt_new_seed()},
-        .pool = &app->pool.pool,
+        .pool = app->pool,
         .ops = {.on_request = serve_on_request, .arg = &app->worker[i]},
         .latency = app->latency,
         .service = app->service,
@@ -170,6 +175,6 @@ int main(int argc, char **argv)
     app.io->ops->close(app.io);
     free(app.iov);
     free(app.reply);
-    bt_pool_mapped_close(&app.pool);
+    bt_network_close(app.network);
     return 0;
 }

@@ -13,19 +13,20 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 28
+#define OPTION_COUNT 41
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
 {
-    const struct bt_cli_option rows[] = {
+    const struct bt_cli_option network[] = {
         {.kind = BT_CLI_HEADING, .help = "Network"},
         {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address, required; routers and clients see it"},
         {"port", BT_CLI_U32, &o->port, 1, 65535, NULL, "UDP port of the first worker"},
         {"workers", BT_CLI_U32, &o->workers, 1, SERVE_WORKERS_MAX, NULL, "workers, one port each"},
         {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
          "IP MTU, the same on all nodes; auto reads it"},
-        {"idle", BT_CLI_CHOICE, &o->idle, 0, 0, "block|spin|yield", "what to do when no packet is there"},
+    };
+    const struct bt_cli_option rest[] = {
         {.kind = BT_CLI_HEADING, .help = "Work"},
         {"service-time", BT_CLI_TEXT, &o->service_time, 0, 0, "DIST", "how long a request takes"},
         {"occupy", BT_CLI_CHOICE, &o->occupy, 0, 0, "sleep|spin", "how a worker spends that time"},
@@ -48,9 +49,13 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {"execution-log", BT_CLI_TEXT, &o->execution_log, 0, 0, "FILE", "append one line per executed request here"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
-    _Static_assert(sizeof rows / sizeof rows[0] <= OPTION_COUNT, "the table must fit");
-    memcpy(t, rows, sizeof rows);
-    return sizeof rows / sizeof rows[0];
+    const size_t n = sizeof network / sizeof network[0];
+    _Static_assert(sizeof network / sizeof network[0] + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0] <= OPTION_COUNT,
+                   "the table must fit");
+    memcpy(t, network, sizeof network);
+    (void)bt_network_rows(&o->network, t + n);
+    memcpy(t + n + BT_NETWORK_ROWS, rest, sizeof rest);
+    return n + BT_NETWORK_ROWS + sizeof rest / sizeof rest[0];
 }
 
 static bool read_address(const struct bt_cli *p, struct serve_options *o)
@@ -123,6 +128,7 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
                                 .reply_bytes = "echo",
                                 .ctl = BT_CTL_DEFAULT_SOCKET,
                                 .feedback_port = 9000,
+                                .network = bt_network_defaults(),
                                 .queue_depth = 3,
                                 .max_message = 1048576,
                                 .drain_seconds = 20,
@@ -137,7 +143,8 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
         bt_cli_error(&program, "service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", o->service_time);
         return BT_CLI_EXIT_USAGE;
     }
-    if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o)) {
+    if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o) ||
+        !bt_network_check(&program, &o->network, &o->first)) {
         return BT_CLI_EXIT_USAGE;
     }
     if (o->seed == 0) {

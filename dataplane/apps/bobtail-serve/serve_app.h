@@ -6,11 +6,10 @@
 #define BT_APPS_SERVE_APP_H
 
 #include "ctl/ctl.h"
-#include "io/udp.h"
 #include "rpc/server.h"
 #include "service_time.h"
 #include "shell/cli.h"
-#include "shell/pool.h"
+#include "shell/network.h"
 #include "shell/spsc.h"
 
 #include <pthread.h>
@@ -32,7 +31,8 @@ struct serve_options {
     uint32_t feedback_port, queue_depth, max_message;
     int device; // enum bt_device
     bool legacy_routers;
-    int idle, log;
+    struct bt_network_options network;
+    int log;
     uint32_t drain_seconds;
     uint64_t drain_quiet_ns;
     uint64_t seed;
@@ -68,7 +68,8 @@ struct serve_worker {
 
 struct serve_app {
     struct serve_options opt;
-    struct bt_pool_mapped pool;
+    struct bt_network *network;
+    struct bt_pool *pool;
     struct bt_io *io;
     struct bt_txq txq;
     struct serve_worker worker[SERVE_WORKERS_MAX];

@@ -39,9 +39,14 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
     }
     int failed = rte_dev_probe(port);
     if (failed != 0) {
+        const char *hint = "";
+        if (bt_dpdk_is_pci(port)) {
+            hint = ", and a PCI device must be bound to vfio-pci first (dpdk-devbind.py)";
+        } else if (failed == -EFAULT) {
+            hint = ", no driver in this program goes by that name";
+        }
         snprintf(err, errlen, "port \"%s\" cannot be opened: %s; DPDK's own lines above say more%s", port,
-                 strerror(-failed),
-                 bt_dpdk_is_pci(port) ? ", and a PCI device must be bound to vfio-pci first (dpdk-devbind.py)" : "");
+                 strerror(-failed), hint);
         return -1;
     }
     if (rte_eth_dev_get_port_by_name(name, &dev->port) != 0) {

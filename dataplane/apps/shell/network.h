@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where a program's options become a network: Linux sockets, or a DPDK port (docs/dpdk.md). A program
+// opens the network once and then one io per thread; packets of a thread come from its own pool.
+#ifndef BT_APPS_NETWORK_H
+#define BT_APPS_NETWORK_H
+
+#include "io/io.h"
+#include "shell/cli.h"
+
+#include <stddef.h>
+
+enum bt_network_driver { BT_NETWORK_UDP, BT_NETWORK_DPDK };
+enum bt_network_idle { BT_NETWORK_AUTO, BT_NETWORK_BLOCK, BT_NETWORK_SPIN, BT_NETWORK_YIELD };
+
+#define BT_NETWORK_THREADS 8u
+
+struct bt_network_options {
+    int driver; // enum bt_network_driver
+    int idle;   // enum bt_network_idle
+    int hugepages, checksums;
+    const char *port, *eal, *gateway;
+    uint32_t prefix, memory_mib, buffers, queues; // 0: auto
+    uint64_t link_wait_ns;
+};
+
+// At most so many rows does a table get.
+#define BT_NETWORK_ROWS 13u
+
+struct bt_network_options bt_network_defaults(void);
+
+// Writes the option rows of the network, --idle among them; returns how many.
+size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows);
+
+// What a table cannot check; `own` is the address the program was given. Reports and returns false.
+bool bt_network_check(const struct bt_cli *p, const struct bt_network_options *o, const struct bt_addr *own);
+
+struct bt_network;
+
+// Opens the network for a program with that address and so many threads, each of which may need `buffers` packets
+// at most (DPDK has its own number: --dpdk-buffers). NULL: it was logged why.
+struct bt_network *bt_network_open(const struct bt_network_options *o, const struct bt_addr *own, unsigned threads,
+                                   uint32_t buffers);
+
+// Thread t's packets: get and put in that thread only (DPDK: in any).
+struct bt_pool *bt_network_pool(struct bt_network *n, unsigned t);
+
+// Opens thread t's io on these local ports; NULL with the reason in err.
+struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_addr *locals, unsigned n_locals,
+                            bool report_unreachable, char *err, size_t errlen);
+
+// Makes an io send under foreign addresses (R-4 Transparent); -1 with the reason in err.
+int bt_network_allow_transparent(struct bt_network *n, struct bt_io *io, char *err, size_t errlen);
+
+// The MTU of the device, or 0 if only the kernel's routes know (io/mtu.h).
+uint16_t bt_network_mtu(const struct bt_network *n);
+
+// Packets in use in all threads.
+uint32_t bt_network_in_use(const struct bt_network *n);
+
+// After the ios are closed.
+void bt_network_close(struct bt_network *n);
+
+#endif

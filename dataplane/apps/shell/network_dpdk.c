@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// See network_dpdk.h: options to a DPDK device.
+#include "shell/network_dpdk.h"
+
+#include "io/dpdk.h"
+#include "shell/log.h"
+#include "shell/start.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const bool bt_network_has_dpdk = true;
+
+enum { BITS_V4 = 24, BITS_V6 = 64 };
+
+static void say(const char *line)
+{
+    bt_log_info("%s", line);
+}
+
+static enum bt_dpdk_idle idle_of(int idle)
+{
+    switch (idle) {
+    case BT_NETWORK_BLOCK:
+        return BT_DPDK_IDLE_SLEEP;
+    case BT_NETWORK_SPIN:
+        return BT_DPDK_IDLE_SPIN;
+    case BT_NETWORK_YIELD:
+        return BT_DPDK_IDLE_YIELD;
+    default:
+        return BT_DPDK_IDLE_AUTO;
+    }
+}
+
+static struct bt_addr gateway_of(const char *text)
+{
+    char with_port[80];
+    struct bt_addr a = {0};
+    if (text != NULL) {
+        snprintf(with_port, sizeof with_port, strchr(text, ':') != NULL ? "[%.60s]:1" : "%.60s:1", text);
+        if (bt_addr_parse(with_port, 0, &a) == 0) { // checked when the options were read
+            a.port = 0;
+        }
+    }
+    return a;
+}
+
+struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, const struct bt_addr *own,
+                                            unsigned threads)
+{
+    char why[500];
+    struct bt_link_prefix prefix = {.addr = *own};
+    struct bt_addr gateway = gateway_of(o->gateway);
+    bool v4 = bt_addr_is_v4(own);
+    struct bt_dpdk_eal eal = {
+        .port = o->port,
+        .extra = o->eal,
+        .hugepages = (enum bt_dpdk_hugepages)o->hugepages,
+        .memory_mib = o->memory_mib,
+        .buffers = o->buffers,
+        .log = say,
+    };
+    struct bt_dpdk_device_config cfg = {
+        .port = o->port,
+        .addrs = &prefix,
+        .n_addrs = 1,
+        .ios = threads,
+        .queues = o->queues,
+        .buffers = o->buffers,
+        .no_checksums = o->checksums != 0,
+        .link_wait_ms = (uint32_t)(o->link_wait_ns / 1000000u),
+        .idle = idle_of(o->idle),
+        .seed = bt_new_seed(),
+        .log = say,
+    };
+    prefix.addr.port = 0;
+    prefix.bits = (uint8_t)(o->prefix != 0 ? o->prefix : v4 ? BITS_V4 : BITS_V6);
+    if (o->gateway != NULL) {
+        *(v4 ? &cfg.gateway4 : &cfg.gateway6) = gateway;
+    }
+    if (bt_dpdk_start(&eal, why, sizeof why) != 0) {
+        bt_log_error("--driver=dpdk: %s", why);
+        return NULL;
+    }
+    struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, why, sizeof why);
+    if (dev == NULL) {
+        bt_log_error("--dpdk-port: %s", why);
+    }
+    return dev;
+}
+
+struct bt_io *bt_network_dpdk_io(struct bt_dpdk_device *dev, const struct bt_addr *locals, unsigned n_locals,
+                                 bool report_unreachable, char *err, size_t errlen)
+{
+    struct bt_dpdk_config cfg = {.locals = locals, .n_locals = n_locals, .report_unreachable = report_unreachable};
+    return bt_dpdk_open(dev, &cfg, err, errlen);
+}
+
+struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev)
+{
+    return bt_dpdk_pool(dev);
+}
+
+uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev)
+{
+    return bt_dpdk_mtu(dev);
+}
+
+uint32_t bt_network_dpdk_in_use(const struct bt_dpdk_device *dev)
+{
+    return bt_dpdk_in_use(dev);
+}
+
+void bt_network_dpdk_close(struct bt_dpdk_device *dev)
+{
+    (void)bt_dpdk_device_close(dev);
+}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs over DPDK: client, router and server as memif clients of one small switch, without a capability and
+without hugepages; and a DPDK server on a veth behind af_packet, with the kernel's stack at its peers. Nothing here
+asserts a time. Skipped by name in a build without DPDK."""
+import json
+import os
+import subprocess
+import time
+import unittest
+
+from bed import Bed, main, program, wait_for
+from namespaces import NET, NamespaceBed, ip_command
+
+SWITCH = os.environ.get("BOBTAIL_MEMIF_SWITCH", "")
+ADDRESS = "10.98.0.%d"
+# Three programs and a switch share two cores: requests are answered late at times, never lost.
+PATIENCE = "--timeout=20s"
+
+
+@unittest.skipUnless(os.path.exists(SWITCH), "this build has no DPDK")
+class Memif(Bed):
+    PREFIX = ()
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.dir, 0o777)
+        self.sockets = {name: self.path(name + ".memif") for name in ("client", "router", "server")}
+        self.start("switch", [SWITCH, *self.sockets.values()], self.PREFIX)
+        wait_for("the switch is ready", lambda: self.switch_ready() or self.processes["switch"].poll() is not None)
+        self.assertIsNone(self.processes["switch"].poll(), "the switch runs")
+
+    def switch_ready(self):
+        with open(self.path("switch.log")) as f:
+            return "ready" in f.read()
+
+    def dpdk(self, name, number):
+        return ["--driver=dpdk", "--address=" + ADDRESS % number, "--dpdk-link-wait=5s", "--dpdk-buffers=4096",
+                "--dpdk-hugepages=off",
+                "--dpdk-port=net_memif0,role=client,socket=%s,socket-abstract=no" % self.sockets[name]]
+
+    def memif_document(self, **service):
+        d = self.document([], [], **service)
+        d["members"] = [{"address": ADDRESS % 3, "firstPort": 8000, "workers": 2, "name": "server"}]
+        d["routers"] = [{"address": ADDRESS % 2, "requestPort": 8000, "feedbackPort": 9000, "name": "router"}]
+        return self.write_document(d)
+
+    def start_service(self, *serve_options, **service):
+        document = self.memif_document(**service)
+        common = ["--config=" + document, "--key-dir=" + self.path("keys"), "--drain-quiet=100ms"]
+        self.start("router", [program("bobtail-router"), *self.dpdk("router", 2), *common,
+                              "--ctl=" + self.path("router.sock")], self.PREFIX)
+        self.start("server", [program("bobtail-serve"), *self.dpdk("server", 3), *common, "--workers=2",
+                              "--ctl=" + self.path("server.sock"), *serve_options], self.PREFIX)
+        self.wait_joined("router", 2)
+
+    def load_over_memif(self, *options, rate=300, seconds=1):
+        p = subprocess.run([*self.PREFIX, program("bobtail-load"), *self.dpdk("client", 1),
+                            "--target=" + ADDRESS % 2 + ":8000", "--rate=%d" % rate, "--duration=%gs" % seconds,
+                            "--warmup=0", "--output=json", PATIENCE, *options], capture_output=True, text=True,
+                           timeout=90)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertNotIn("Sanitizer", p.stderr)
+        return json.loads(p.stdout)
+
+    def test_every_request_is_answered(self):
+        self.start_service("--service-time=fixed:200us")
+        self.assert_all_answered(self.load_over_memif("--verify", "--connections=4"))
+        self.assert_all_answered(self.load_over_memif("--verify", "--request-bytes=5000", rate=50))
+        self.assert_credits_return("router")
+        c = self.ctl("router")
+        self.assertEqual(c.counter("io_tx_dropped_total", reason="no_buffer"), 0)
+        self.assertGreater(c.counter("link_rx_total", kind="arp"), 0)
+        self.terminate("server")
+        self.terminate("router")
+
+    def test_r4_transparent_needs_no_privilege_here(self):
+        self.start_service(forwarding="Transparent")
+        self.assert_all_answered(self.load_over_memif("--verify"))
+
+    def test_an_idle_router_leaves_its_core_alone(self):
+        """Adaptive idling: of a second without packets a router that does not spin uses a part only."""
+        self.start_service()
+        time.sleep(0.3)
+
+        def cpu_seconds():
+            with open("/proc/%d/stat" % self.processes["router"].pid) as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+        used, started = cpu_seconds(), time.monotonic()
+        time.sleep(2)
+        share = (cpu_seconds() - used) / (time.monotonic() - started)
+        print("an idle router over memif uses %.0f %% of a core" % (share * 100))
+        self.assertLess(share, 0.7)
+
+    def test_a_router_that_comes_back_is_found_again(self):
+        self.start_service()
+        self.assert_all_answered(self.load_over_memif("--verify"))
+        self.kill("router")
+        os.unlink(self.path("router.sock"))
+        self.start("router", [program("bobtail-router"), *self.dpdk("router", 2), "--config=" + self.path("config.json"),
+                              "--key-dir=" + self.path("keys"), "--ctl=" + self.path("router.sock")], self.PREFIX)
+        self.wait_joined("router", 2)
+        self.assertIsNone(self.processes["server"].poll(), "the server outlives its router")
+        self.assert_all_answered(self.load_over_memif("--verify"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "dropping privileges needs root")
+class MemifUnprivileged(Memif):
+    """The same as nobody, without any capability: the pod that needs no privilege at all."""
+    PREFIX = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
+              "--inh-caps=-all", "--no-new-privs")
+
+    test_an_idle_router_leaves_its_core_alone = None
+    test_a_router_that_comes_back_is_found_again = None
+    test_r4_transparent_needs_no_privilege_here = None
+
+    def setUp(self):
+        if subprocess.run([*self.PREFIX, "true"], capture_output=True).returncode != 0:
+            self.skipTest("setpriv cannot drop privileges here")
+        super().setUp()
+
+
+@unittest.skipUnless(os.geteuid() == 0 and os.path.exists(SWITCH),
+                     "network namespaces need root, and this build DPDK")
+class AfPacket(NamespaceBed):
+    """Client and router are sockets of the kernel, the server is a DPDK port on its veth."""
+    HOSTS = {"client": 10, "router": 20, "server": 30}
+
+    def test_a_kernel_router_and_client_with_a_dpdk_server(self):
+        # The port answers for its address itself, so the kernel must not; and kernels leave checksums unfinished on a
+        # veth, so the last one towards DPDK has to finish them.
+        ip_command("-n", self.tag + "server", "addr", "flush", "dev", "eth0")
+        subprocess.run([*self.inside("hub"), "ethtool", "-K", "p30", "tx", "off"], check=True, capture_output=True)
+        for host in ("client", "router"):
+            subprocess.run([*self.inside(host), "ethtool", "-K", "eth0", "tx", "off"], check=True, capture_output=True)
+        document = self.network_document(["server"])
+        self.run_program("router", "router", "bobtail-router", "--config=" + document)
+        self.run_program("server", "server", "bobtail-serve", "--config=" + document, "--workers=2", "--driver=dpdk",
+                         "--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--service-time=fixed:200us")
+        self.wait_joined("router", 2)
+        self.assert_all_answered(self.load_inside(1, "--verify", "--connections=2", PATIENCE))
+        self.assert_all_answered(self.load_inside(1, "--verify", "--request-bytes=5000", PATIENCE, rate=50))
+
+
+if __name__ == "__main__":
+    main()
