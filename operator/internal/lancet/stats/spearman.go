@@ -18,6 +18,9 @@ const independencePairs = 20_000
 // lags are the steps by which a sampling rate may be reduced (L-41).
 var lags = []int{1, 2, 5, 10, 25, 50, 100, 200, 500, 1000}
 
+// MaxLag is the largest of them.
+const MaxLag = 1000
+
 // RankAutocorrelation compares a series, in order of transmission, with itself
 // shifted by lag (L-41): Spearman's coefficient and the two-sided probability of
 // one so far from zero if the samples are independent. NaN, NaN when fewer than

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -27,6 +28,9 @@ var ErrTooShort = errors.New("too few samples")
 // ErrConstant: all samples are equal, so there is nothing to regress.
 var ErrConstant = errors.New("all samples are equal")
 
+// errSingular: the samples before determine the next one exactly.
+var errSingular = errors.New("the series repeats itself too regularly to be tested")
+
 // AugmentedDickeyFuller tests a series in order of time.
 func AugmentedDickeyFuller(series []float64) (Stationarity, error) {
 	n := len(series)
@@ -37,13 +41,15 @@ func AugmentedDickeyFuller(series []float64) (Stationarity, error) {
 	if constant(series) {
 		return Stationarity{}, ErrConstant
 	}
-	lag := bestLag(series, most)
-	x, y := design(series, lag)
-	t, err := levelT(x, y)
+	lag, err := bestLag(series, most)
 	if err != nil {
 		return Stationarity{}, err
 	}
-	return Stationarity{Statistic: t, P: mackinnonP(t), Lags: lag, Observations: y.Len()}, nil
+	t, err := levelT(regress(series, lag))
+	if err != nil {
+		return Stationarity{}, err
+	}
+	return Stationarity{Statistic: t, P: mackinnonP(t), Lags: lag, Observations: n - 1 - lag}, nil
 }
 
 func constant(series []float64) bool {
@@ -55,70 +61,89 @@ func constant(series []float64) bool {
 	return true
 }
 
-// design is the regression of differences on (constant, level, lagged differences).
-func design(series []float64, lag int) (x *mat.Dense, y *mat.VecDense) {
-	rows := len(series) - 1 - lag
-	x, y = mat.NewDense(rows, 2+lag, nil), mat.NewVecDense(rows, nil)
-	for i := range rows {
-		t := i + lag // series[t+1] − series[t] is explained
-		y.SetVec(i, series[t+1]-series[t])
-		x.Set(i, 0, 1)
-		x.Set(i, 1, series[t])
-		for k := 1; k <= lag; k++ {
-			x.Set(i, 1+k, series[t-k+1]-series[t-k])
+// regression is what least squares needs of the differences explained by (level,
+// lagged differences); the constant is taken out by centring every column.
+type regression struct {
+	gram        *mat.SymDense // columns with each other
+	cross       *mat.VecDense // columns with the difference
+	total       float64       // the difference with itself
+	rows, terms int           // terms without the constant
+}
+
+// regress makes the regression with so many lagged differences.
+func regress(series []float64, lag int) regression {
+	rows, terms := len(series)-1-lag, 1+lag
+	column := make([][]float64, terms)
+	column[0] = centred(series[lag : lag+rows])
+	difference := make([]float64, len(series)-1)
+	for i := range difference {
+		difference[i] = series[i+1] - series[i]
+	}
+	for k := 1; k <= lag; k++ {
+		column[k] = centred(difference[lag-k : lag-k+rows])
+	}
+	explained := centred(difference[lag:])
+	r := regression{mat.NewSymDense(terms, nil), mat.NewVecDense(terms, nil), floats.Dot(explained, explained), rows, terms}
+	for i := range column {
+		r.cross.SetVec(i, floats.Dot(column[i], explained))
+		for j := range column[:i+1] {
+			r.gram.SetSym(i, j, floats.Dot(column[i], column[j]))
 		}
 	}
-	return x, y
+	return r
+}
+
+func centred(values []float64) []float64 {
+	mean := floats.Sum(values) / float64(len(values))
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = v - mean
+	}
+	return out
 }
 
 // bestLag minimises Akaike's criterion over 0…most differences, all on the rows
-// of the longest. One factorisation serves all: the residual of the first k
-// columns is what their orthogonal images leave of y.
-func bestLag(series []float64, most int) int {
-	x, y := design(series, most)
-	rows, columns := x.Dims()
-	var qr mat.QR
-	qr.Factorize(x)
-	var q mat.Dense
-	qr.QTo(&q)
-	left := mat.Dot(y, y)
-	best, least := 0, math.Inf(1)
-	for k := range columns {
-		image := mat.Dot(q.ColView(k), y)
-		left = max(left-image*image, 0)
-		if k == 0 {
-			continue // constant alone
+// of the longest. One factorisation serves all: what the first k columns explain
+// is the sum of the first k squares of the solution of L·z = cross.
+func bestLag(series []float64, most int) (int, error) {
+	r := regress(series, most)
+	var root mat.Cholesky
+	if !root.Factorize(r.gram) {
+		return 0, errSingular
+	}
+	var l mat.TriDense
+	root.LTo(&l)
+	z := mat.NewVecDense(r.terms, nil)
+	left, best, least := r.total, 0, math.Inf(1)
+	for k := range r.terms {
+		sum := r.cross.AtVec(k)
+		for i := range k {
+			sum -= l.At(k, i) * z.AtVec(i)
 		}
-		criterion := float64(rows)*math.Log(left/float64(rows)) + 2*float64(k+1)
+		z.SetVec(k, sum/l.At(k, k))
+		left = max(left-z.AtVec(k)*z.AtVec(k), 0)
+		criterion := float64(r.rows)*math.Log(left/float64(r.rows)) + 2*float64(k+2)
 		if criterion < least {
-			best, least = k-1, criterion
+			best, least = k, criterion
 		}
 	}
-	return best
+	return best, nil
 }
 
-// levelT is the t value of the second coefficient of the least-squares fit.
-func levelT(x *mat.Dense, y *mat.VecDense) (float64, error) {
-	rows, columns := x.Dims()
-	var qr mat.QR
-	qr.Factorize(x)
+// levelT is the t value of the level's coefficient.
+func levelT(r regression) (float64, error) {
+	var root mat.Cholesky
+	if !root.Factorize(r.gram) {
+		return 0, errSingular
+	}
 	var beta mat.VecDense
-	if err := qr.SolveVecTo(&beta, false, y); err != nil {
-		return 0, fmt.Errorf("regression is singular (the series repeats itself too regularly): %w", err)
+	var inverse mat.SymDense
+	if err := errors.Join(root.SolveVecTo(&beta, r.cross), root.InverseTo(&inverse)); err != nil {
+		return 0, errors.Join(errSingular, err)
 	}
-	var fitted, residual mat.VecDense
-	fitted.MulVec(x, &beta)
-	residual.SubVec(y, &fitted)
-	variance := mat.Dot(&residual, &residual) / float64(rows-columns)
-	var gram, inverse mat.Dense
-	gram.Mul(x.T(), x)
-	if err := inverse.Inverse(&gram); err != nil {
-		var condition mat.Condition
-		if !errors.As(err, &condition) || math.IsInf(float64(condition), 1) {
-			return 0, fmt.Errorf("regression is singular: %w", err)
-		}
-	}
-	return beta.AtVec(1) / math.Sqrt(variance*inverse.At(1, 1)), nil
+	left := max(r.total-mat.Dot(&beta, r.cross), 0)
+	variance := left / float64(r.rows-r.terms-1)
+	return beta.AtVec(0) / math.Sqrt(variance*inverse.At(0, 0)), nil
 }
 
 // mackinnonP is the asymptotic distribution of the statistic with a constant:
