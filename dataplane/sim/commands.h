@@ -11,21 +11,25 @@ enum { SIM_FILES_MAX = 8 };
 struct sim_options {
     const char *file[SIM_FILES_MAX]; /* scenarios or figure table; a sweep deals its seeds round */
     uint32_t files;
-    const char *json;         /* --json FILE */
-    const char *measurements; /* --measurements FILE */
-    const char *without;      /* --without NAME,NAME: faults and events left out */
-    const char *only;         /* --only TEXT: figure cells whose name contains it */
-    uint64_t seed;            /* 0: the file's */
-    uint64_t requests;        /* 0: the file's */
+    const char *json;                            /* --json FILE */
+    const char *csv, *series, *histogram, *plot; /* grid: where to write */
+    const char *measurements;                    /* --measurements FILE */
+    const char *without;                         /* --without NAME,NAME: faults and events left out */
+    const char *only;                            /* --only TEXT: figure cells whose name contains it */
+    uint64_t seed;                               /* 0: the file's */
+    uint64_t requests;                           /* 0: the file's */
     uint32_t seeds;
     uint64_t first;
     unsigned jobs;
     bool long_run; /* figures: the cells marked long too */
     bool stop;     /* sweep: stop at the first failing seed */
     bool quiet;
+    bool markdown; /* schema: the reference instead */
 };
 
 int sim_command_run(const struct sim_options *o);
+int sim_command_grid(const struct sim_options *o);
+int sim_command_schema(const struct sim_options *o);
 int sim_command_sweep(const struct sim_options *o);
 int sim_command_figures(const struct sim_options *o);
 /* Has options of its own; argv[0] is the command's name. */

@@ -29,7 +29,7 @@ static bool listed(const char *list, const char *name)
 
 int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint64_t seed, struct sim_scenario *s)
 {
-    char err[400];
+    char err[1000];
     if (sim_template_draw(t, seed, s, err, sizeof err) != 0) {
         fprintf(stderr, "bobtail-sim: %s\n", err);
         return -1;
@@ -68,7 +68,7 @@ static int write_json(const char *path, const struct sim_scenario *s, const stru
 
 int sim_command_run(const struct sim_options *o)
 {
-    char err[400];
+    char err[1000];
     struct sim_measures m;
     struct sim_template *t = sim_template_load(o->file[0], err, sizeof err);
     struct sim_scenario *s = calloc(1, sizeof *s);

@@ -171,7 +171,7 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
 
 int sim_command_sweep(const struct sim_options *o)
 {
-    char err[400];
+    char err[1000];
     struct plan p = {.o = o, .stop = sim_shared(sizeof *p.stop)};
     for (uint32_t i = 0; i < o->files; i++) {
         p.t[i] = sim_template_load(o->file[i], err, sizeof err);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run from the first JOIN to the verdict: load, drain, calm, probes, calm.
-#include "world.h"
+#include "extras.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -397,6 +397,12 @@ static void collect(struct sim_world *w, struct sim_result *out)
 
 void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace)
 {
+    sim_run_full(s, out, trace, NULL);
+}
+
+void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace,
+                  struct sim_extras *extras)
+{
     struct sim_world *w = zeroed(1, sizeof *w);
     memset(out, 0, sizeof *out);
     build(w, s);
@@ -408,6 +414,8 @@ void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_tr
     summarise(w, out);
     if (trace != NULL)
         write_trace(w, trace);
+    if (extras != NULL)
+        sim_extras_take(w, extras);
     collect(w, out);
     tear_down(w);
     free(w);

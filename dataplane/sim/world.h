@@ -154,6 +154,10 @@ struct sim_trace {
 
 /* Runs one drawn scenario. trace: NULL, or arrays of s->requests to be filled in. */
 void sim_run(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace);
+/* The same, and *extras when it is not NULL. */
+struct sim_extras;
+void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct sim_trace *trace,
+                  struct sim_extras *extras);
 
 /* --- used between the files of the world ------------------------------------------------------ */
 struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port);

@@ -15,6 +15,8 @@ static const char usage_text[] =
     "\n"
     "commands\n"
     "  run FILE              one seed of a scenario, everything printed\n"
+    "  grid FILE             every point of a scenario's grid: rates, percentiles, drops\n"
+    "  schema                the JSON Schema of scenario files\n"
     "  sweep [FILE ...]      many seeds, dealt round the scenarios given\n"
     "  figures [FILE]        the queueing figures, judged against theory\n"
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
@@ -23,7 +25,12 @@ static const char usage_text[] =
     "  --seed=N              run, figures: this seed instead of the file's\n"
     "  --requests=N          this many RPCs instead of the file's\n"
     "  --without=NAME[,...]  leave out faults by name, events as event0, event1, ..., or garbage\n"
-    "  --json=FILE           run: the result as JSON\n"
+    "  --json=FILE           run, grid: the result as JSON\n"
+    "  --csv=FILE            grid: a line per run\n"
+    "  --series=FILE         grid: CSV, a line per run and second (seriesMilliseconds)\n"
+    "  --histogram=FILE      grid: ll7 histograms as JSON, one per point\n"
+    "  --plot=FILE.png       grid: p99 over throughput (needs python3-matplotlib)\n"
+    "  --markdown            schema: the reference as tables\n"
     "  --seeds=N --first=S   sweep: N seeds from S on (default 2000 from 1)\n"
     "  --stop                sweep: stop at the first failing seed\n"
     "  --long                figures: also the cells at load 0.95\n"
@@ -40,6 +47,11 @@ enum {
     O_REQUESTS,
     O_WITHOUT,
     O_JSON,
+    O_CSV,
+    O_SERIES,
+    O_HISTOGRAM,
+    O_PLOT,
+    O_MARKDOWN,
     O_SEEDS,
     O_FIRST,
     O_STOP,
@@ -56,6 +68,11 @@ static const struct option long_options[] = {
     {"requests", required_argument, NULL, O_REQUESTS},
     {"without", required_argument, NULL, O_WITHOUT},
     {"json", required_argument, NULL, O_JSON},
+    {"csv", required_argument, NULL, O_CSV},
+    {"series", required_argument, NULL, O_SERIES},
+    {"histogram", required_argument, NULL, O_HISTOGRAM},
+    {"plot", required_argument, NULL, O_PLOT},
+    {"markdown", no_argument, NULL, O_MARKDOWN},
     {"seeds", required_argument, NULL, O_SEEDS},
     {"first", required_argument, NULL, O_FIRST},
     {"stop", no_argument, NULL, O_STOP},
@@ -82,20 +99,34 @@ static uint64_t whole(const char *name, const char *text, uint64_t least, uint64
     return v;
 }
 
+/* Options that are one text; false for any other. */
+static bool take_text(struct sim_options *o, int c)
+{
+    const struct {
+        int option;
+        const char **to;
+    } texts[] = {{O_WITHOUT, &o->without},      {O_JSON, &o->json}, {O_ONLY, &o->only},
+                 {O_MEASURE, &o->measurements}, {O_CSV, &o->csv},   {O_SERIES, &o->series},
+                 {O_HISTOGRAM, &o->histogram},  {O_PLOT, &o->plot}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].option == c) {
+            *texts[i].to = optarg;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void take(struct sim_options *o, int c)
 {
+    if (take_text(o, c))
+        return;
     switch (c) {
     case O_SEED:
         o->seed = whole("--seed", optarg, 1, (uint64_t)9e15);
         break;
     case O_REQUESTS:
         o->requests = whole("--requests", optarg, 1, 100000000);
-        break;
-    case O_WITHOUT:
-        o->without = optarg;
-        break;
-    case O_JSON:
-        o->json = optarg;
         break;
     case O_SEEDS:
         o->seeds = (uint32_t)whole("--seeds", optarg, 1, 100000000);
@@ -109,11 +140,8 @@ static void take(struct sim_options *o, int c)
     case O_LONG:
         o->long_run = true;
         break;
-    case O_ONLY:
-        o->only = optarg;
-        break;
-    case O_MEASURE:
-        o->measurements = optarg;
+    case O_MARKDOWN:
+        o->markdown = true;
         break;
     case O_QUIET:
         o->quiet = true;
@@ -140,6 +168,8 @@ static const struct command {
     uint32_t files_max;
 } commands[] = {
     {"run", sim_command_run, {NULL}, 1},
+    {"grid", sim_command_grid, {NULL}, 1},
+    {"schema", sim_command_schema, {NULL}, 0},
     {"sweep",
      sim_command_sweep,
      {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-kernel.yaml", "dataplane/tests/sim/faults.yaml",
@@ -162,9 +192,9 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
         o->file[o->files] = cmd->file[o->files];
         o->files++;
     }
-    if (o->files == 0)
+    if (o->files == 0 && cmd->files_max > 0)
         fprintf(stderr, "bobtail-sim: %s needs a scenario FILE\n", cmd->name);
-    return o->files > 0 ? 0 : -1;
+    return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
 int main(int argc, char **argv)
