@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instruction counts: each room has a script that runs its programs under callgrind and says what it counted.
+
+A script takes --measurements=FILE and writes rows {name, value} there; its own table goes to the log.
+"""
+import json
+import subprocess
+import tempfile
+
+import machine
+
+SCRIPTS = ("dataplane/bench/instructions.py", "dataplane/sim/wire-bench", "dataplane/sim/policy-bench")
+
+
+def run_script(ctx, script):
+    path = machine.ROOT / script
+    if not path.exists():
+        ctx.say(f"  {script}: not in this tree; its figures are missing")
+        return []
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        done = subprocess.run([path, f"--measurements={out.name}"], cwd=machine.ROOT, capture_output=True, text=True, timeout=900)
+        ctx.say("  " + done.stdout.strip().replace("\n", "\n  "))
+        if done.returncode:
+            raise machine.Failed(f"{script} exited with {done.returncode}: {done.stderr[-800:]}")
+        return [{"note": "callgrind", **row} for row in json.load(open(out.name))]
+
+
+def run(ctx):
+    return [row for script in SCRIPTS for row in run_script(ctx, script)]
