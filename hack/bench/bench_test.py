@@ -7,6 +7,7 @@ import statistics
 import tempfile
 import unittest
 
+import l2fwd
 import machine
 import proxy
 import stats
@@ -66,6 +67,23 @@ class Proxy(unittest.TestCase):
     def test_a_run_disturbed_to_the_end_is_told(self):
         rounds = [{v: {**run(c), "disturbed": True} for v, c in (("r2p2", 1), ("router", 2), ("http", 1), ("nginx", 3), ("haproxy", 4))}]
         self.assertIn("5 runs stayed disturbed", proxy.figures(rounds)[0]["note"])
+
+
+class Forward(unittest.TestCase):
+    @staticmethod
+    def one(router, forwarder, calibration):
+        return {s: {"perSecond": v, "busyShare": 0.5, "calibrations": [calibration] * 2} for s, v in (("router", router), ("l2fwd", forwarder))}
+
+    def test_an_rpc_is_two_packets_in(self):
+        rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
+        rows = {r["name"]: r["value"] for r in l2fwd.rows_of("ring", rounds, rounds)}
+        self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring"], 0.6)
+        self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring_in_and_out"], 0.45)
+        self.assertAlmostEqual(rows["router_mrps_per_core_ring"], 3)
+
+    def test_rounds_of_the_rare_mode_do_not_count(self):
+        rounds = [self.one(3e6, 10e6, 100), self.one(1e6, 9e6, 320), self.one(3e6, 10e6, 110)]
+        self.assertEqual(l2fwd.usable(rounds), [rounds[0], rounds[2]])
 
 
 class Table(unittest.TestCase):

@@ -46,7 +46,7 @@ def summary(rounds, figure):
     return figure(rounds), bootstrap(rounds, figure)
 
 
-def same_mode(calibrations, tolerance=0.25):
+def same_mode(calibrations, tolerance=0.45):
     """Indexes of the runs whose calibration lies within `tolerance` of the largest group's middle.
 
     The host places the two processors now on one core, now on two, and the cost of passing a

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packets per second through a subject on one processor, a generator on another, over a transport in memory:
+//   bench_forward ring|memif l2fwd|router SECONDS      prints one JSON object
+// The subject is the whole router over its DPDK driver, or a bare forwarder that swaps MAC addresses. Same ports, same
+// batch, same generator, same 114-byte frames. An RPC is two packets into the router (REQ0, FEEDBACK) and one out of
+// it; a forwarded packet is one in and one out.
+#include <errno.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "forward.h"
+#include "io/dpdk.h"
+
+enum { BUFFERS = 8192, SUBJECT_CPU = 1 };
+
+_Noreturn static void fail(const char *what)
+{
+    fprintf(stderr, "bench_forward: %s: %s\n", what, rte_strerror(rte_errno));
+    exit(1);
+}
+
+static void start_eal(void)
+{
+    static char *args[] = {
+        "bench_forward",  "--no-huge",      "--no-shconf",        "-m", "256", "--lcores=0@0,1@1", "--no-pci",
+        "--no-telemetry", "--iova-mode=va", "--log-level=*:error"};
+    if (rte_eal_init(sizeof args / sizeof args[0], args) < 0) {
+        fail("DPDK does not start");
+    }
+}
+
+static void start_port(uint16_t port, struct rte_mempool *buffers)
+{
+    struct rte_eth_conf conf = {0};
+    uint16_t rx = FORWARD_RING, tx = FORWARD_RING;
+    if (rte_eth_dev_configure(port, 1, 1, &conf) != 0 || rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx) != 0 ||
+        rte_eth_rx_queue_setup(port, 0, rx, 0, NULL, buffers) != 0 ||
+        rte_eth_tx_queue_setup(port, 0, tx, 0, NULL) != 0 || rte_eth_dev_start(port) != 0) {
+        fail("port");
+    }
+}
+
+static void make_rings(void)
+{
+    struct rte_ring *to = rte_ring_create("to", FORWARD_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+    struct rte_ring *from = rte_ring_create("from", FORWARD_RING, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+    if (to == NULL || from == NULL || rte_eth_from_rings("generator", &from, 1, &to, 1, 0) < 0 ||
+        rte_eth_from_rings("subject", &to, 1, &from, 1, 0) < 0) {
+        fail("rings");
+    }
+}
+
+static uint16_t port_of(const char *name)
+{
+    uint16_t port;
+    if (rte_eth_dev_get_port_by_name(name, &port) != 0) {
+        fail(name);
+    }
+    return port;
+}
+
+static void await_link(uint16_t port)
+{
+    struct rte_eth_link link = {0};
+    for (unsigned i = 0; i < 500 && !link.link_status; i++) {
+        rte_delay_us_sleep(10000);
+        (void)rte_eth_link_get_nowait(port, &link);
+    }
+    if (!link.link_status) {
+        fail("the two ends do not find each other");
+    }
+}
+
+static int measure(uint16_t port, struct rte_mempool *buffers, struct forward_subject *s, bool router, double seconds)
+{
+    struct forward_result r;
+    if (rte_eal_remote_launch(router ? forward_router : forward_l2fwd, s, SUBJECT_CPU) != 0) {
+        fail("launch");
+    }
+    while (!atomic_load(&s->ready)) {
+        rte_delay_us_sleep(1000);
+    }
+    await_link(port);
+    int result = s->failed ? -1 : forward_generate(port, buffers, s, router, seconds, &r);
+    atomic_store(&s->over, true);
+    rte_eal_wait_lcore(SUBJECT_CPU);
+    if (result != 0) {
+        fprintf(stderr, "bench_forward: nothing came back\n");
+        return 1;
+    }
+    printf("{\"perSecond\": %.0f, \"packetsInPerSecond\": %.0f, \"busyShare\": %.3f}\n", (double)r.count / r.seconds,
+           (double)r.count / r.seconds * (router ? 2 : 1), (double)s->busy / (double)(s->busy + s->idle));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct forward_subject s;
+    char folder[] = "/tmp/bobtail-forward-XXXXXX";
+    char server[128], client[128], path[64];
+    double seconds = argc == 4 ? atof(argv[3]) : 0;
+    bool memif = argc > 1 && strcmp(argv[1], "memif") == 0;
+    bool router = argc > 2 && strcmp(argv[2], "router") == 0;
+    if (seconds <= 0 || (!memif && strcmp(argv[1], "ring") != 0) || (!router && strcmp(argv[2], "l2fwd") != 0)) {
+        fprintf(stderr, "usage: bench_forward ring|memif l2fwd|router SECONDS\n");
+        return 2;
+    }
+    start_eal();
+    struct rte_mempool *buffers = bt_dpdk_pool_new("generator", BUFFERS);
+    if (buffers == NULL || mkdtemp(folder) == NULL) {
+        fail("buffers");
+    }
+    snprintf(path, sizeof path, "%s/m", folder);
+    snprintf(server, sizeof server, "net_memif0,role=server,socket=%s/m,socket-abstract=no,rsize=10", folder);
+    // One process holds both ends: the driver tells sockets apart by the text of their path.
+    snprintf(client, sizeof client, "net_memif1,role=client,socket=%s/./m,socket-abstract=no,rsize=10", folder);
+    if (!memif) {
+        make_rings();
+    } else if (rte_dev_probe(server) != 0 || rte_dev_probe(client) != 0) {
+        fail("memif");
+    }
+    uint16_t port = port_of(memif ? "net_memif0" : "net_ring_generator");
+    s.port = memif ? "net_memif1" : "net_ring_subject";
+    s.buffers = buffers;
+    start_port(port, buffers);
+    if (!router) {
+        start_port(port_of(s.port), buffers);
+    }
+    int result = measure(port, buffers, &s, router, seconds);
+    unlink(path);
+    rmdir(folder);
+    return result;
+}
