@@ -65,7 +65,7 @@ e2e-main: ## The main job with outages, rolling updates and clean removal, on th
 	@e2e/run e2e-main
 
 ##@ The dataplane
-.PHONY: sim sim-soak fuzz fuzz-long
+.PHONY: sim sim-soak figures figures-quick fuzz fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -87,6 +87,18 @@ test-faults: ## Kill, pause, cut off and garble the real programs in network nam
 	build/bin/bobtail-faults --variants="$(or $(VARIANTS),$(FAULT_MATRIX))" --themes="$(THEMES)" --seed=$(or $(FAULT_SEED),1) \
 	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
 	  $(REPORT) faults --measurements $(MEASURED)/faults.json && exit $$code
+
+figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md (5 min)
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	hack/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
+	  $(REPORT) figures --measurements $(MEASURED)/figures.json && exit $$code
+
+figures-quick: ## The same with fewer points and wider bounds, and planted mistakes
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	hack/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
+	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

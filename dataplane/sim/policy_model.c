@@ -182,13 +182,16 @@ void sim_policy_run(const struct sim_policy_model *m, struct sim_policy_result *
     out->wall_seconds = sim_wall_seconds() - from;
 }
 
-double sim_policy_late(const struct sim_policy_model *m, double limit_ns)
+double sim_policy_late(const struct sim_policy_model *m, double limit_ns, double enough)
 {
     struct sim_policy_counts counts;
-    struct trace t = play(m, &counts);
+    struct sim_policy_model own = *m;
     uint64_t first = (uint64_t)((double)m->requests * m->warmup), late = 0;
+    double measured = (double)(m->requests - first);
+    own.patience = (struct sim_policy_patience){(uint64_t)limit_ns, (uint64_t)(enough * measured), first};
+    struct trace t = play(&own, &counts);
     for (uint64_t i = first; i < m->requests; i++)
         late += (double)t.sojourn[i] > limit_ns; /* dropped: later than any limit */
     release(&t);
-    return (double)late / (double)(m->requests - first);
+    return (double)late / measured;
 }

@@ -48,6 +48,12 @@ struct sim_policy_pipeline {
     uint64_t gap_ns;  /* two packets on the recirculation port are so far apart: it bounds the queue */
 };
 
+/* A search for the highest load need not finish a run that is lost: more than late_max of the requests from `from` on
+ * took longer than limit_ns. limit_ns 0: every run is finished. What was not served then counts as dropped. */
+struct sim_policy_patience {
+    uint64_t limit_ns, late_max, from;
+};
+
 struct sim_policy_model {
     enum sim_policy_kind kind;
     uint32_t policy; /* enum bt_router_policy, for SIM_POLICY_ROUTER */
@@ -61,7 +67,8 @@ struct sim_policy_model {
     uint32_t central_limit; /* held requests beyond it are dropped; 0 = no bound */
     struct sim_policy_path path;
     struct sim_policy_pipeline pipeline;
-    bool interrupts; /* SIM_POLICY_STEAL: idle cores see what waits in a busy core's NIC queue */
+    struct sim_policy_patience patience; /* heeded by SIM_POLICY_ROUTER and SIM_POLICY_SWITCH */
+    bool interrupts;                     /* SIM_POLICY_STEAL: idle cores see what waits in a busy core's NIC queue */
 };
 
 #define SIM_POLICY_DROPPED UINT64_MAX
@@ -71,6 +78,7 @@ struct sim_policy_counts {
     uint64_t dropped, held, most_held; /* held: requests that waited in the central queue */
     uint64_t most_outstanding;         /* at one worker, in the router's count */
     uint64_t passes;                   /* recirculations */
+    uint64_t late;                     /* beyond the model's patience */
     uint64_t stolen;
 };
 
@@ -95,8 +103,18 @@ void sim_policy_play(const struct sim_policy_model *m, const struct sim_job *job
                      struct sim_policy_counts *counts);
 /* Draws, plays and judges m->requests jobs. */
 void sim_policy_run(const struct sim_policy_model *m, struct sim_policy_result *out);
-/* Share of the measured requests of one run that took longer than limit_ns or were dropped. */
-double sim_policy_late(const struct sim_policy_model *m, double limit_ns);
+/* Share of the measured requests of one run that took longer than limit_ns (>= 1) or were dropped. A run with more than
+ * `enough` of them is not finished, and what it says is only that. */
+double sim_policy_late(const struct sim_policy_model *m, double limit_ns, double enough);
+
+/* Notes the sojourn of job i in the counts; true when the patience has ended. */
+static inline bool sim_policy_impatient(const struct sim_policy_model *m, struct sim_policy_counts *counts, size_t i,
+                                        uint64_t sojourn_ns)
+{
+    if (m->patience.limit_ns == 0 || sojourn_ns <= m->patience.limit_ns || i < m->patience.from)
+        return false;
+    return ++counts->late > m->patience.late_max;
+}
 
 /* The engines, one file each. */
 void sim_policy_router(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,

@@ -224,6 +224,10 @@ static bool choice(struct sim_policy_ask *a, const char *text, size_t len)
         to = from;
         if (dash != NULL && !number("n in --policy", dash + 1, (size_t)(rest - dash - 1), from, 64, &to))
             return false;
+        if (from != floor(from) || to != floor(to)) {
+            fprintf(stderr, "bobtail-sim: n in --policy must be a whole number; got %.*s\n", (int)len, text);
+            return false;
+        }
     }
     for (c.depth = (uint32_t)from; c.depth <= (uint32_t)to; c.depth++) {
         if (a->choices == SIM_POLICY_LIST_MAX) {

@@ -20,6 +20,7 @@ struct engine {
         uint64_t free_at;
         uint32_t outstanding; /* as the router counts: sent − told done */
     } * worker;
+    bool lost;               /* the patience has ended */
     size_t held_first, held; /* the FIFO: held jobs from held_first on, dropped ones between them not counted */
 };
 
@@ -61,6 +62,7 @@ static inline void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now
     uint64_t begin = ready > worker->free_at ? ready : worker->free_at;
     worker->free_at = begin + e->job[i].service_ns + e->m->overhead_ns;
     e->sojourn[i] = worker->free_at + path->reply_ns - e->job[i].arrival_ns;
+    e->lost |= sim_policy_impatient(e->m, e->counts, i, e->sojourn[i]);
     sim_notices_push(&e->notices, w, worker->free_at + path->feedback_ns);
     if (++worker->outstanding > e->counts->most_outstanding)
         e->counts->most_outstanding = worker->outstanding;
@@ -116,7 +118,8 @@ void sim_policy_router(const struct sim_policy_model *m, const struct sim_job *j
     struct engine e = {.m = m, .job = job, .sojourn = sojourn_ns, .counts = counts};
     uint64_t router_free = 0;
     start(&e);
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+    for (; i < n && !e.lost; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_router_ns;
         if (m->path.router_ns != 0) {
             now = (now > router_free ? now : router_free) + m->path.router_ns;
@@ -126,7 +129,11 @@ void sim_policy_router(const struct sim_policy_model *m, const struct sim_job *j
             heard(&e);
         decide(&e, i, now);
     }
-    while (e.held > 0)
+    while (e.held > 0 && !e.lost)
         heard(&e);
+    while (e.held > 0)
+        sojourn_ns[take_held(&e)] = SIM_POLICY_DROPPED;
+    for (; i < n; i++)
+        sojourn_ns[i] = SIM_POLICY_DROPPED;
     stop(&e);
 }

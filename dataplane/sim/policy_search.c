@@ -5,26 +5,42 @@
 
 #include "policy_command.h"
 
-static const double LOAD_STEP = 0.0005;
+static const double LOAD_STEP = 0.0005, ROUGH_STEP = 1.0 / 64;
 
 static bool within(const struct sim_policy_model *m, double slo_ns, double percentile)
 {
-    return sim_policy_late(m, slo_ns) <= 1 - percentile / 100;
+    double late = 1 - percentile / 100;
+    return sim_policy_late(m, slo_ns, late) <= late;
+}
+
+/* Halves [good, bad] until it is as narrow as step. */
+static double bisect(struct sim_policy_model *at, double good, double bad, double step, double slo_ns,
+                     double percentile)
+{
+    while (bad - good > step) {
+        at->load = (good + bad) / 2;
+        if (within(at, slo_ns, percentile)) {
+            good = at->load;
+        } else {
+            bad = at->load;
+        }
+    }
+    return good;
 }
 
 double sim_policy_highest_load(const struct sim_policy_model *m, double slo_ns, double percentile)
 {
-    struct sim_policy_model at = *m;
-    double good = 0, bad = 1;
-    while (bad - good > LOAD_STEP) {
-        at.load = (good + bad) / 2;
-        if (within(&at, slo_ns, percentile)) {
-            good = at.load;
-        } else {
-            bad = at.load;
-        }
-    }
-    return good;
+    struct sim_policy_model rough = *m, at = *m;
+    rough.requests = m->requests > 80000 ? m->requests / 8 : m->requests;
+    double guess = bisect(&rough, 0, 1, ROUGH_STEP, slo_ns, percentile);
+    double low = fmax(guess - ROUGH_STEP, 0), high = fmin(guess + 2 * ROUGH_STEP, 1);
+    double found = bisect(&at, low, high, LOAD_STEP, slo_ns, percentile);
+    /* A short run may have misled the guess: then the search ran into an end it never tried. */
+    if (found == low)
+        return bisect(&at, 0, low + LOAD_STEP, LOAD_STEP, slo_ns, percentile);
+    if (high - found <= LOAD_STEP && high < 1)
+        return bisect(&at, found, 1, LOAD_STEP, slo_ns, percentile);
+    return found;
 }
 
 uint32_t sim_policy_least_workers(const struct sim_policy_model *m, double rate, double slo_ns, double percentile)

@@ -28,6 +28,7 @@ struct engine {
     uint8_t *outstanding;
     uint64_t (*room)[WORDS]; /* room[i]: servers with at most i outstanding */
     uint32_t groups, last_round, next_group;
+    bool lost;         /* the patience has ended */
     struct loop *ring; /* in order of `at`: every pass takes equally long */
     size_t head, n, cap;
     uint64_t port_free; /* the recirculation port takes the next packet */
@@ -90,6 +91,7 @@ static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
     uint64_t begin = ready > e->free_at[w] ? ready : e->free_at[w];
     e->free_at[w] = begin + e->job[i].service_ns + e->m->overhead_ns;
     e->sojourn[i] = e->free_at[w] + path->reply_ns - e->job[i].arrival_ns;
+    e->lost |= sim_policy_impatient(e->m, e->counts, i, e->sojourn[i]);
     sim_notices_push(&e->notices, w, e->free_at[w] + path->feedback_ns);
     e->room[e->outstanding[w]][w >> 6] &= ~(UINT64_C(1) << (w & 63u));
     if (++e->outstanding[w] > e->counts->most_outstanding)
@@ -165,8 +167,9 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
                        struct sim_policy_counts *counts)
 {
     struct engine e = {.m = m, .job = job, .sojourn = sojourn_ns, .counts = counts};
+    size_t i = 0;
     start(&e);
-    for (size_t i = 0; i < n; i++) {
+    for (; i < n && !e.lost; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_router_ns;
         advance(&e, now);
         struct loop p = {now, (uint32_t)i, (uint16_t)e.next_group, 0, (uint8_t)e.last_round};
@@ -181,7 +184,11 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
         counts->held++;
         recirculate(&e, p);
     }
-    while (e.n > 0)
+    while (e.n > 0 && !e.lost)
         advance(&e, e.ring[e.head].at);
+    for (; e.n > 0; e.n--)
+        sojourn_ns[e.ring[e.head++ & (e.cap - 1)].job] = SIM_POLICY_DROPPED;
+    for (; i < n; i++)
+        sojourn_ns[i] = SIM_POLICY_DROPPED;
     stop(&e);
 }

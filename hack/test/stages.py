@@ -28,6 +28,8 @@ STAGES = [
           "hack/go-test", (), "a missing KUBEBUILDER_ASSETS folder means `make deps` did not finish", "4 min"),
     Stage("sim", "queueing figures, fault seeds and planted bugs in the simulator",
           f"make --no-print-directory sim SEEDS={SIM_SEEDS}", (), "the failing seed and its replay command stand in the log", "4 min"),
+    Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
+          "make --no-print-directory figures-quick", (), "the failed check names figure, panel and series; plots are in build/figures-quick", "1 min"),
     Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",
           f"hack/dataplane fuzz {FUZZ_SECONDS}", (), "the crashing input was kept in build/fuzz; replay it with the named binary", "1 min"),
     Stage("faults", "the real programs under loss, kills, pauses and cuts in network namespaces, under ASan and TSan",

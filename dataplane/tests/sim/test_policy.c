@@ -424,6 +424,23 @@ static void a_search_finds_load_and_workers(void **state)
     assert_int_equal(sim_policy_least_workers(&m, 2e8, 100000, 99), 0);
 }
 
+/* A run that is given up says the same about the limit as a finished one, whatever the engine. */
+static void giving_up_early_changes_no_verdict(void **state)
+{
+    (void)state;
+    const double loads[] = {0.5, 0.9, 0.97, 1.1};
+    for (int kind = SIM_POLICY_ROUTER; kind <= SIM_POLICY_SWITCH; kind++) {
+        for (size_t i = 0; i < 4; i++) {
+            struct sim_policy_model m = model((enum sim_policy_kind)kind, BT_ROUTER_JBSQ, 2, loads[i]);
+            m.requests = 50000;
+            double whole = sim_policy_late(&m, 80000, 1), early = sim_policy_late(&m, 80000, 0.01);
+            assert_true((whole <= 0.01) == (early <= 0.01));
+            if (whole <= 0.01)
+                assert_true(whole == early);
+        }
+    }
+}
+
 static void what_no_model_can_be_is_refused_by_name(void **state)
 {
     (void)state;
@@ -458,6 +475,7 @@ int main(void)
         cmocka_unit_test(q9_stealing_has_the_published_peak),
         cmocka_unit_test(notices_come_in_order_of_time_then_worker),
         cmocka_unit_test(a_search_finds_load_and_workers),
+        cmocka_unit_test(giving_up_early_changes_no_verdict),
         cmocka_unit_test(what_no_model_can_be_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
