@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the DPDK driver does beyond the packet suite: several threads on one device, buffers of others, settings.
+#include "unit.h"
+
+#include "fixture_dpdk.h"
+#include "io/dpdk_internal.h"
+
+#include <pthread.h>
+#include <rte_eth_ring.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+
+enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000 };
+
+static struct rte_ring *wire[2];
+
+// Host 1 has one io, host 2 two on one queue.
+struct hosts {
+    struct bt_dpdk_device *dev[2];
+    struct bt_io *peer, *request, *feedback;
+};
+
+static struct bt_dpdk_device *open_device(unsigned n, unsigned ios, bool no_checksums)
+{
+    struct bt_link_prefix own[2];
+    char err[400];
+    dpdk_addresses(n, own);
+    struct bt_dpdk_device_config cfg = {.port = n == 1 ? "net_ring_a" : "net_ring_b",
+                                        .addrs = own,
+                                        .n_addrs = 2,
+                                        .ios = ios,
+                                        .buffers = DPDK_BUFFERS,
+                                        .neighbour_retry_ns = 50 * MS,
+                                        .no_checksums = no_checksums,
+                                        .seed = n};
+    struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, err, sizeof err);
+    if (dev == NULL) {
+        fail_msg("%s", err);
+    }
+    return dev;
+}
+
+static struct bt_io *open_io(struct bt_dpdk_device *dev, bool v6, unsigned n, uint16_t port)
+{
+    struct bt_addr local = dpdk_address(v6, n, port);
+    struct bt_dpdk_config cfg = {.locals = &local, .n_locals = 1, .report_unreachable = true};
+    char err[400];
+    struct bt_io *io = bt_dpdk_open(dev, &cfg, err, sizeof err);
+    if (io == NULL) {
+        fail_msg("%s", err);
+    }
+    return io;
+}
+
+static struct hosts open_hosts(void)
+{
+    struct hosts h = {.dev = {open_device(1, 1, false), open_device(2, 2, false)}};
+    h.peer = open_io(h.dev[0], false, 1, 7000);
+    h.request = open_io(h.dev[1], false, 2, REQUEST_PORT);
+    h.feedback = open_io(h.dev[1], false, 2, FEEDBACK_PORT);
+    return h;
+}
+
+static void close_hosts(struct hosts *h)
+{
+    void *m;
+    h->peer->ops->close(h->peer);
+    h->feedback->ops->close(h->feedback);
+    h->request->ops->close(h->request);
+    for (unsigned i = 0; i < 2; i++) {
+        while (rte_ring_dequeue(wire[i], &m) == 0) {
+            rte_pktmbuf_free(m);
+        }
+    }
+    assert_int_equal(bt_dpdk_device_close(h->dev[0]), 0);
+    assert_int_equal(bt_dpdk_device_close(h->dev[1]), 0);
+}
+
+static uint64_t counter(struct bt_io *io, const char *name, const char *value)
+{
+    const struct bt_counter_desc *d;
+    unsigned n;
+    const uint64_t *v = io->ops->counters(io, &d, &n);
+    for (unsigned i = 0; i < n; i++) {
+        if (strcmp(d[i].name, name) == 0 && (value == NULL || (d[i].value != NULL && strcmp(d[i].value, value) == 0))) {
+            return v[i];
+        }
+    }
+    fail_msg("no counter %s %s", name, value != NULL ? value : "");
+    return 0;
+}
+
+static void send_to(struct bt_dpdk_device *dev, struct bt_io *io, struct bt_addr to, uint32_t value)
+{
+    struct bt_txq q;
+    struct bt_pkt *p = bt_pool_get(bt_dpdk_pool(dev));
+    assert_non_null(p);
+    memcpy(bt_pkt_append(p, sizeof value), &value, sizeof value);
+    p->dst = to;
+    bt_txq_init(&q);
+    bt_txq_push(&q, p);
+    bt_io_tx(io, &q);
+}
+
+struct echo {
+    struct bt_dpdk_device *dev;
+    struct bt_io *io;
+    atomic_bool stop;
+    atomic_uint answered;
+};
+
+static void *echo_loop(void *arg)
+{
+    struct echo *e = arg;
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    while (!atomic_load(&e->stop)) {
+        struct bt_txq q;
+        bt_io_wait(e->io, BT_IO_FOREVER);
+        unsigned n = bt_io_rx(e->io, BT_IO_ANY, pkts, BT_IO_BATCH);
+        bt_txq_init(&q);
+        for (unsigned i = 0; i < n; i++) {
+            assert_int_equal(pkts[i]->dst.port, FEEDBACK_PORT);
+            pkts[i]->dst = pkts[i]->src;
+            bt_txq_push(&q, pkts[i]);
+        }
+        bt_io_tx(e->io, &q);
+        atomic_fetch_add(&e->answered, n);
+    }
+    return NULL;
+}
+
+// The thread of one port polls the only queue; the thread of the other sleeps until something is handed over.
+static void packets_reach_the_thread_that_owns_their_port(void **state)
+{
+    enum { N = 500 };
+    struct hosts h = open_hosts();
+    struct echo e = {.dev = h.dev[1], .io = h.feedback};
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    pthread_t t;
+    unsigned requests = 0;
+    unsigned answers = 0;
+    (void)state;
+    assert_int_equal(pthread_create(&t, NULL, echo_loop, &e), 0);
+    for (uint32_t i = 0; i < 2 * N; i++) {
+        send_to(h.dev[0], h.peer, dpdk_address(false, 2, i & 1 ? FEEDBACK_PORT : REQUEST_PORT), i);
+        uint64_t until = bt_io_now(h.peer) + 5000 * MS;
+        while (requests + answers <= i && bt_io_now(h.peer) < until) { // one at a time: each finds a sleeper
+            bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
+            unsigned n = bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH);
+            requests += n;
+            for (unsigned k = 0; k < n; k++) {
+                assert_int_equal(pkts[k]->dst.port, REQUEST_PORT);
+                bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[k]);
+            }
+            n = bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH);
+            answers += n;
+            for (unsigned k = 0; k < n; k++) {
+                bt_pool_put(bt_dpdk_pool(h.dev[0]), pkts[k]);
+            }
+        }
+        assert_int_equal(requests + answers, i + 1);
+    }
+    atomic_store(&e.stop, true);
+    bt_io_wake(h.feedback);
+    pthread_join(t, NULL);
+    assert_int_equal(requests, N);
+    assert_int_equal(answers, N);
+    assert_int_equal(atomic_load(&e.answered), N);
+    assert_true(counter(h.request, "io_rx_handed_over_total", NULL) >= N);
+    assert_int_equal(counter(h.request, "io_rx_dropped_total", "handover_full"), 0);
+    close_hosts(&h);
+}
+
+// A port of nobody is refused by the link that answers, whoever polls.
+static void a_port_of_nobody_is_answered_once(void **state)
+{
+    struct hosts h = open_hosts();
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    struct bt_io_event ev[4];
+    unsigned n = 0;
+    (void)state;
+    send_to(h.dev[0], h.peer, dpdk_address(false, 2, 12), 1);
+    for (unsigned turn = 0; turn < 1000 && n == 0; turn++) {
+        bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
+        assert_int_equal(bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+        assert_int_equal(bt_io_rx(h.feedback, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+        assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+        n = h.peer->ops->events(h.peer, ev, 4);
+    }
+    assert_int_equal(n, 1);
+    assert_int_equal(ev[0].peer.port, 12);
+    assert_int_equal(counter(h.request, "link_rx_dropped_total", "udp_port"), 1);
+    assert_int_equal(counter(h.feedback, "link_rx_dropped_total", "udp_port"), 0);
+    close_hosts(&h);
+}
+
+static void a_thread_that_does_not_keep_up_loses_its_own_packets_only(void **state)
+{
+    enum { N = 3000 };
+    struct hosts h = open_hosts();
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    unsigned requests = 0;
+    unsigned feedback = 0;
+    (void)state;
+    for (uint32_t i = 0; i < N; i++) {
+        send_to(h.dev[0], h.peer, dpdk_address(false, 2, FEEDBACK_PORT), i);
+        send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), i);
+        unsigned n;
+        do {
+            n = bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH);
+            requests += n;
+            for (unsigned k = 0; k < n; k++) {
+                bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[k]);
+            }
+        } while (n != 0);
+        assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+    }
+    uint64_t dropped = counter(h.request, "io_rx_dropped_total", "handover_full");
+    for (unsigned n = 1; n != 0; feedback += n) {
+        n = bt_io_rx(h.feedback, BT_IO_ANY, pkts, BT_IO_BATCH);
+        for (unsigned k = 0; k < n; k++) {
+            bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[k]);
+        }
+    }
+    print_message("%u requests, %u of FEEDBACK, %u dropped\n", requests, feedback, (unsigned)dropped);
+    assert_int_equal(requests, N);
+    assert_true(dropped > 0);
+    assert_int_equal(feedback + dropped, N);
+    close_hosts(&h);
+}
+
+static void a_port_belongs_to_one_io(void **state)
+{
+    struct hosts h = open_hosts();
+    struct bt_addr local = dpdk_address(false, 2, REQUEST_PORT);
+    struct bt_dpdk_config cfg = {.locals = &local, .n_locals = 1};
+    char err[400];
+    (void)state;
+    assert_null(bt_dpdk_open(h.dev[1], &cfg, err, sizeof err));
+    assert_non_null(strstr(err, "opened for 2 ios"));
+    h.feedback->ops->close(h.feedback);
+    assert_null(bt_dpdk_open(h.dev[1], &cfg, err, sizeof err));
+    assert_non_null(strstr(err, "UDP port 8000 is taken"));
+    h.feedback = open_io(h.dev[1], false, 2, FEEDBACK_PORT); // the refusal left nothing behind
+    cfg.n_locals = 0;
+    assert_null(bt_dpdk_open(h.dev[0], &cfg, err, sizeof err));
+    assert_non_null(strstr(err, "local ports"));
+    close_hosts(&h);
+}
+
+// Frames in buffers of a pool that has no room for our state are copied, not trusted.
+static void foreign_buffers_are_copied(void **state)
+{
+    struct hosts h = open_hosts();
+    struct rte_mempool *foreign =
+        rte_pktmbuf_pool_create("foreign", 127, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    (void)state;
+    assert_non_null(foreign);
+    send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 1); // so that they know each other
+    for (unsigned turn = 0; turn < 100; turn++) {
+        bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
+        unsigned n = bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH);
+        for (unsigned k = 0; k < n; k++) {
+            bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[k]);
+        }
+        assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+    }
+    send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 77);
+    void *m = NULL; // the frame is taken off the wire and put back in two pieces of another pool
+    assert_int_equal(rte_ring_dequeue(wire[0], &m), 0);
+    struct rte_mbuf *head = rte_pktmbuf_copy(m, foreign, 0, 30);
+    struct rte_mbuf *tail = rte_pktmbuf_copy(m, foreign, 30, UINT32_MAX);
+    assert_non_null(head);
+    assert_non_null(tail);
+    assert_int_equal(rte_pktmbuf_chain(head, tail), 0);
+    rte_pktmbuf_free(m);
+    assert_int_equal(rte_ring_enqueue(wire[0], head), 0);
+    assert_int_equal(bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH), 1);
+    uint32_t value;
+    memcpy(&value, pkts[0]->data, sizeof value);
+    assert_int_equal(value, 77);
+    assert_int_equal(counter(h.request, "io_rx_copied_total", NULL), 1);
+    bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[0]);
+    close_hosts(&h);
+    assert_int_equal(rte_mempool_in_use_count(foreign), 0);
+    rte_mempool_free(foreign);
+}
+
+// Without checksums: none over IPv4, a computed one over IPv6, where it may not be missing; and a peer that does
+// check takes both.
+static void checksums_can_be_left_out(void **state)
+{
+    (void)state;
+    for (unsigned v6 = 0; v6 < 2; v6++) {
+        struct bt_dpdk_device *dev[2] = {open_device(1, 1, true), open_device(2, 1, false)};
+        struct bt_io *from = open_io(dev[0], v6, 1, 7000);
+        struct bt_io *to = open_io(dev[1], v6, 2, 8000);
+        struct bt_pkt *pkts[BT_IO_BATCH];
+        unsigned got = 0;
+        send_to(dev[0], from, dpdk_address(v6, 2, 8000), 5);
+        for (unsigned turn = 0; turn < 1000 && got == 0; turn++) {
+            bt_io_wait(to, bt_io_now(to) + MS / 10);
+            got = bt_io_rx(to, BT_IO_ANY, pkts, BT_IO_BATCH);
+            assert_int_equal(bt_io_rx(from, BT_IO_ANY, pkts + 1, 1), 0);
+        }
+        assert_int_equal(got, 1);
+        const uint8_t *udp = pkts[0]->data - 8;
+        assert_int_equal((udp[6] | udp[7]) != 0, v6);
+        bt_pool_put(bt_dpdk_pool(dev[1]), pkts[0]);
+        from->ops->close(from);
+        to->ops->close(to);
+        void *m;
+        for (unsigned i = 0; i < 2; i++) {
+            while (rte_ring_dequeue(wire[i], &m) == 0) {
+                rte_pktmbuf_free(m);
+            }
+        }
+        assert_int_equal(bt_dpdk_device_close(dev[0]), 0);
+        assert_int_equal(bt_dpdk_device_close(dev[1]), 0);
+    }
+}
+
+static void settings_are_refused_by_name(void **state)
+{
+    struct bt_link_prefix own[2];
+    char err[400];
+    (void)state;
+    dpdk_addresses(1, own);
+    struct bt_dpdk_device_config cfg = {.port = "", .addrs = own, .n_addrs = 2};
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "needs a port"));
+    cfg.port = "net_nonsense0";
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "net_nonsense0"));
+    cfg.port = "net_ring_a";
+    cfg.n_addrs = 0;
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "addresses"));
+    cfg.n_addrs = 1;
+    cfg.buffers = 4000000; // more than the memory DPDK was given
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "packet buffers"));
+    assert_true(bt_dpdk_is_pci("0000:05:00.0"));
+    assert_true(bt_dpdk_is_pci("05:00.0,arg=1"));
+    assert_false(bt_dpdk_is_pci("net_memif0,role=client"));
+    assert_false(bt_dpdk_is_pci("0000:05:00"));
+    assert_false(bt_dpdk_is_pci(""));
+}
+
+static int start(void **state)
+{
+    char why[400];
+    (void)state;
+    if (!dpdk_begin("net_ring", why, sizeof why)) {
+        print_message("%s\n", why);
+        return -1;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        wire[i] = rte_ring_create(i == 0 ? "test-0" : "test-1", 1024, SOCKET_ID_ANY, 0);
+    }
+    return wire[0] != NULL && wire[1] != NULL && rte_eth_from_rings("a", &wire[1], 1, &wire[0], 1, 0) >= 0 &&
+                   rte_eth_from_rings("b", &wire[0], 1, &wire[1], 1, 0) >= 0
+               ? 0
+               : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packets_reach_the_thread_that_owns_their_port),
+        cmocka_unit_test(a_port_of_nobody_is_answered_once),
+        cmocka_unit_test(a_thread_that_does_not_keep_up_loses_its_own_packets_only),
+        cmocka_unit_test(a_port_belongs_to_one_io),
+        cmocka_unit_test(foreign_buffers_are_copied),
+        cmocka_unit_test(checksums_can_be_left_out),
+        cmocka_unit_test(settings_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
