@@ -65,7 +65,7 @@ e2e-main: ## The main job with outages, rolling updates and clean removal, on th
 	@e2e/run e2e-main
 
 ##@ The dataplane
-.PHONY: sim sim-soak figures figures-quick fuzz fuzz-long
+.PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -99,6 +99,12 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	@mkdir -p $(MEASURED)
 	hack/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
+
+packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	hack/test/packet_tests.py --measurements $(MEASURED)/packet-tests.json; code=$$?; \
+	  $(REPORT) packet-tests --measurements $(MEASURED)/packet-tests.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

@@ -100,7 +100,7 @@ unsigned bt_dpdk_device_close(struct bt_dpdk_device *dev)
 {
     unsigned lost = 0;
     unsigned kept = dev->keeps_buffers ? dev->held_at_start : 0;
-    for (uint16_t q = 0; dev->keeps_buffers && dev->started && q < dev->n_queues; q++) {
+    for (uint16_t q = 0; dev->keeps_buffers && atomic_load(&dev->running) && q < dev->n_queues; q++) {
         (void)rte_eth_tx_burst(dev->port, q, NULL, 0); // takes back what was sent
     }
     bt_dpdk_port_close(dev);

@@ -48,7 +48,10 @@ struct bt_dpdk_queue {
 
 struct bt_dpdk_device {
     uint16_t port;
-    bool probed, started, pci;
+    bool probed, pci;
+    bool client;         // a memif client, which has to look for its server again when that is gone
+    unsigned patience;   // looks until a client that waits for its connection starts anew
+    atomic_bool running; // started; what is not is not touched by receive and send
     struct rte_mempool *buffers;
     bool own_buffers;
     bool keeps_buffers;     // a driver that never gives back what its queues hold (af_xdp: they are its umem)
@@ -148,6 +151,8 @@ void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
 // dpdk_port.c
 int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen);
 void bt_dpdk_port_close(struct bt_dpdk_device *dev);
+// Tries to find the server of a memif client again; one thread only.
+void bt_dpdk_port_reconnect(struct bt_dpdk_device *dev);
 
 // dpdk_steer.c: which io a frame is for.
 int bt_dpdk_listen(struct bt_dpdk *d, char *err, size_t errlen);

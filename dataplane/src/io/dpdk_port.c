@@ -18,6 +18,8 @@
 #define DEFAULT_MTU    1500u
 #define LINK_POLL_NS   10000000
 #define LINK_POLLS_PER 100u // in a second
+#define PATIENCE       20u  // looks at a connection that is being made, before it is made anew
+#define LOOK_AGAIN     20u  // polls between two attempts of a memif client
 
 // The name a port has in DPDK: what stands before the first comma, a PCI address with its domain.
 static void port_name(const char *port, char *name, size_t len)
@@ -152,6 +154,9 @@ static void wait_for_link(struct bt_dpdk_device *dev, uint32_t ms)
     struct timespec poll = {.tv_nsec = LINK_POLL_NS};
     for (uint32_t i = 0; i < ms * LINK_POLLS_PER / 1000 && !bt_dpdk_link_up(dev); i++) {
         nanosleep(&poll, NULL);
+        if (i % LOOK_AGAIN == LOOK_AGAIN - 1) {
+            bt_dpdk_port_reconnect(dev);
+        }
     }
     if (ms != 0 && !bt_dpdk_link_up(dev)) {
         bt_dpdk_say(dev->log, "DPDK: no carrier after %u ms; going on, packets are dropped until there is one", ms);
@@ -170,12 +175,15 @@ static void own_mac(struct bt_dpdk_device *dev)
 static int start(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
 {
     int failed = rte_eth_dev_start(dev->port);
-    if (failed != 0) {
-        snprintf(err, errlen, "port \"%s\" does not start: %s%s", cfg->port, strerror(-failed),
-                 strstr(cfg->port, "memif") != NULL ? "; a memif client needs its server to be there" : "");
+    if (failed != 0 && !dev->client) {
+        snprintf(err, errlen, "port \"%s\" does not start: %s", cfg->port, strerror(-failed));
         return -1;
     }
-    dev->started = true;
+    atomic_store(&dev->running, failed == 0);
+    dev->patience = PATIENCE;
+    if (dev->client) { // from here on it is our affair
+        (void)rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
+    }
     if (cfg->mtu != 0 && cfg->mtu != DEFAULT_MTU) {
         failed = rte_eth_dev_set_mtu(dev->port, dev->mtu);
         if (failed != 0 && failed != -ENOTSUP) {
@@ -218,6 +226,8 @@ static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_confi
         return -1;
     }
     dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
+    dev->client = strcmp(info.driver_name, "net_memif") == 0 && strstr(cfg->port, "role=server") == NULL &&
+                  strstr(cfg->port, "role=master") == NULL;
     choose_mtu(dev, cfg, &info);
     choose_queues(dev, cfg, &info);
     choose_offloads(dev, &info, &conf);
@@ -240,7 +250,7 @@ struct stopping {
 static void stop_port(void *arg)
 {
     struct stopping *s = arg;
-    if (s->dev->started) {
+    if (atomic_exchange(&s->dev->running, false)) {
         (void)rte_eth_dev_stop(s->dev->port);
     }
     if (s->dev->probed) {
@@ -284,6 +294,28 @@ int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_co
 {
     return find(dev, cfg->port, err, errlen) == 0 && prepare(dev, cfg, err, errlen) == 0 ? start(dev, cfg, err, errlen)
                                                                                          : -1;
+}
+
+// Only a start connects a memif client; one that lost its server has to stop for it. A connection that is being made
+// is given time, since both sides make it in threads of their own.
+void bt_dpdk_port_reconnect(struct bt_dpdk_device *dev)
+{
+    if (!dev->client || bt_dpdk_link_up(dev)) {
+        dev->patience = 0;
+        return;
+    }
+    bool started = atomic_load(&dev->running);
+    if (started && dev->patience > 0) {
+        dev->patience--;
+        return;
+    }
+    if (started) {
+        atomic_store(&dev->running, false);
+        (void)rte_eth_dev_stop(dev->port);
+    }
+    started = rte_eth_dev_start(dev->port) == 0;
+    dev->patience = started ? PATIENCE : 0;
+    atomic_store(&dev->running, started);
 }
 
 bool bt_dpdk_link_up(const struct bt_dpdk_device *dev)

@@ -7,7 +7,7 @@
 
 #define NO_PORT       UINT32_MAX
 #define CARRIER_NS    UINT64_C(1000000000) // between two looks at the carrier
-#define NO_CARRIER_NS UINT64_C(50000000)   // while there is none: some drivers reconnect when asked
+#define NO_CARRIER_NS UINT64_C(100000000)  // while there is none: a memif client looks for its server again
 
 // A buffer we cannot keep state in (somebody else's pool, several segments, memory of the device) is copied.
 static struct bt_pkt *foreign(struct bt_dpdk *d, struct rte_mbuf *m)
@@ -80,6 +80,9 @@ static bool can_replace(const struct bt_dpdk *d)
 static unsigned from_queue(struct bt_dpdk *d, uint16_t queue, struct bt_pkt **frames, unsigned max)
 {
     struct rte_mbuf *m[BT_IO_BATCH];
+    if (!atomic_load_explicit(&d->dev->running, memory_order_relaxed)) {
+        return 0;
+    }
     if (d->dev->keeps_buffers && !can_replace(d)) {
         return 0; // they wait in the queue
     }
@@ -121,6 +124,9 @@ static void look_at_carrier(struct bt_dpdk *d)
         if (up) {
             bt_link_announce(d->link, d->now_ns);
         }
+    }
+    if (!up && d->index == 0) {
+        bt_dpdk_port_reconnect(d->dev);
     }
     d->look_ns = d->now_ns + (up ? CARRIER_NS : NO_CARRIER_NS);
 }

@@ -53,6 +53,9 @@ static struct rte_mbuf *frame_of(const struct bt_dpdk_device *dev, struct bt_pkt
 static unsigned burst(struct bt_dpdk *d, struct rte_mbuf **m, unsigned n)
 {
     struct bt_dpdk_device *dev = d->dev;
+    if (!atomic_load_explicit(&dev->running, memory_order_relaxed)) {
+        return 0;
+    }
     if (!dev->tx_shared) {
         return rte_eth_tx_burst(dev->port, d->tx_queue, m, (uint16_t)n);
     }

@@ -25,13 +25,21 @@ class Memif(Bed):
         super().setUp()
         os.chmod(self.dir, 0o777)
         self.sockets = {name: self.path(name + ".memif") for name in ("client", "router", "server")}
+        self.switches = 0
+        self.start_switch()
+
+    def start_switch(self):
+        for path in self.sockets.values():
+            if os.path.exists(path):
+                os.unlink(path)
+        self.switches += 1
         self.start("switch", [SWITCH, *self.sockets.values()], self.PREFIX)
         wait_for("the switch is ready", lambda: self.switch_ready() or self.processes["switch"].poll() is not None)
         self.assertIsNone(self.processes["switch"].poll(), "the switch runs")
 
     def switch_ready(self):
         with open(self.path("switch.log")) as f:
-            return "ready" in f.read()
+            return f.read().count("ready") == self.switches
 
     def dpdk(self, name, number):
         return ["--driver=dpdk", "--address=" + ADDRESS % number, "--dpdk-link-wait=5s", "--dpdk-buffers=4096",
@@ -39,7 +47,7 @@ class Memif(Bed):
                 "--dpdk-port=net_memif0,role=client,socket=%s,socket-abstract=no" % self.sockets[name]]
 
     def memif_document(self, **service):
-        d = self.document([], [], **service)
+        d = self.document([], [], **{"maxQueueMilliseconds": 60000, **service})
         d["members"] = [{"address": ADDRESS % 3, "firstPort": 8000, "workers": 2, "name": "server"}]
         d["routers"] = [{"address": ADDRESS % 2, "requestPort": 8000, "feedbackPort": 9000, "name": "router"}]
         return self.write_document(d)
@@ -93,6 +101,23 @@ class Memif(Bed):
         print("an idle router over memif uses %.0f %% of a core" % (share * 100))
         self.assertLess(share, 0.7)
 
+    def test_programs_find_a_switch_that_comes_late_or_back(self):
+        self.terminate("switch")
+        document = self.memif_document()
+        common = ["--config=" + document, "--key-dir=" + self.path("keys"), "--drain-quiet=100ms"]
+        self.start("router", [program("bobtail-router"), *self.dpdk("router", 2), *common,
+                              "--ctl=" + self.path("router.sock")], self.PREFIX)
+        self.start("server", [program("bobtail-serve"), *self.dpdk("server", 3), *common, "--workers=2",
+                              "--ctl=" + self.path("server.sock")], self.PREFIX)
+        self.start_switch()
+        c = self.wait_joined("router", 2)
+        self.assert_all_answered(self.load_over_memif("--verify"))
+        self.kill("switch")
+        self.start_switch()
+        heard = c.counter("router_feedback_total")
+        wait_for("router and server hear each other again", lambda: c.counter("router_feedback_total") > heard + 10, 60)
+        self.assert_all_answered(self.load_over_memif("--verify"))
+
     def test_a_router_that_comes_back_is_found_again(self):
         self.start_service()
         self.assert_all_answered(self.load_over_memif("--verify"))
@@ -113,6 +138,7 @@ class MemifUnprivileged(Memif):
 
     test_an_idle_router_leaves_its_core_alone = None
     test_a_router_that_comes_back_is_found_again = None
+    test_programs_find_a_switch_that_comes_late_or_back = None
     test_r4_transparent_needs_no_privilege_here = None
 
     def setUp(self):

@@ -30,16 +30,63 @@ static void say(const char *line)
     print_message("  %s\n", line);
 }
 
+#define HUGEPAGES "/proc/sys/vm/nr_hugepages"
+
+static long pages_before = -1;
+
+static long read_pages(void)
+{
+    long n = -1;
+    FILE *f = fopen(HUGEPAGES, "re");
+    if (f != NULL) {
+        if (fscanf(f, "%ld", &n) != 1) {
+            n = -1;
+        }
+        fclose(f);
+    }
+    return n;
+}
+
+static bool write_pages(long n)
+{
+    FILE *f = fopen(HUGEPAGES, "we");
+    return f != NULL && (fprintf(f, "%ld\n", n) > 0) & (fclose(f) == 0);
+}
+
+static void restore_pages(void)
+{
+    if (pages_before >= 0 && !write_pages(pages_before)) {
+        fprintf(stderr, "cannot set " HUGEPAGES " back to %ld\n", pages_before);
+    }
+}
+
+// Reserves as many more hugepages as the test needs, until it ends; false if they cannot be had.
+static bool reserve_pages(char *why, size_t len)
+{
+    enum { PAGE_MIB = 2 };
+    long more = bt_dpdk_memory(2 * DPDK_BUFFERS, true) / PAGE_MIB + 1;
+    long before = read_pages();
+    bool written = before >= 0 && write_pages(before + more);
+    pages_before = written ? before : -1;
+    if (!written || atexit(restore_pages) != 0 || read_pages() < before + more) {
+        snprintf(why, len, "%ld hugepages of 2 MiB cannot be reserved here", more);
+        return false;
+    }
+    return true;
+}
+
+// With BT_TEST_HUGEPAGES=on in hugepages, otherwise in ordinary memory.
 bool dpdk_begin(const char *port, char *why, size_t len)
 {
     const char *pages = getenv("BT_TEST_HUGEPAGES");
+    bool huge = pages != NULL && strcmp(pages, "on") == 0;
     struct bt_dpdk_eal eal = {
         .port = port,
         .buffers = 2 * DPDK_BUFFERS,
-        .hugepages = pages != NULL && strcmp(pages, "on") == 0 ? BT_DPDK_HUGEPAGES_ON : BT_DPDK_HUGEPAGES_OFF,
+        .hugepages = huge ? BT_DPDK_HUGEPAGES_ON : BT_DPDK_HUGEPAGES_OFF,
         .log = say,
     };
-    return bt_dpdk_start(&eal, why, len) == 0;
+    return (!huge || reserve_pages(why, len)) && bt_dpdk_start(&eal, why, len) == 0;
 }
 
 struct bt_dpdk_device *dpdk_open_end(struct packet_rig *r, unsigned i, const char *port, uint32_t link_wait_ms)
