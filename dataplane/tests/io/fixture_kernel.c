@@ -32,6 +32,13 @@ struct kernel_rig {
     int index;
 };
 
+// libxdp keeps what the driver of af_xdp made with it until the process ends.
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:xsk_umem__create\n";
+}
+
 #define KERNEL_IF "btk"
 #define DPDK_IF   "btd"
 

@@ -31,10 +31,13 @@ static void rig_close(struct packet_rig *r)
     free(r);
 }
 
+// Directions of the running case that were left out; when both were, the case counts as skipped, not as passed.
+static unsigned left_out;
+
 static void leave_out(const char *why)
 {
-    print_message("left out: %s\n", why);
-    skip();
+    print_message("left out in one direction: %s\n", why);
+    left_out++;
 }
 
 static uint8_t byte_at(uint32_t seed, uint32_t i)
@@ -245,6 +248,7 @@ static void port_by_port(struct packet_rig *r, unsigned from)
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_txq q;
     if ((b->lacks & LACKS_PORTS_APART) != 0) {
+        leave_out("it takes one packet at a time, whatever its port");
         return;
     }
     bt_txq_init(&q);
@@ -301,6 +305,7 @@ static void unreachable(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     unsigned n = 0;
     if ((a->lacks & LACKS_UNREACHABLE) != 0) {
+        leave_out("nobody tells that a peer is not there");
         return;
     }
     bt_txq_init(&q);
@@ -335,7 +340,7 @@ static void transparent(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     char why[200];
     if (!driver->transparent(a, why, sizeof why)) {
-        print_message("left out in one direction: %s\n", why);
+        leave_out(why);
         return;
     }
     bt_txq_init(&q);
@@ -397,7 +402,7 @@ static void broken_ones_are_counted(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     uint64_t before = counted_broken(b);
     if (driver->inject_broken == NULL || !driver->inject_broken(r, from, b->port[0])) {
-        print_message("left out in one direction: nothing here can put a broken datagram on the wire\n");
+        leave_out("nothing here can put a broken datagram on the wire");
         return;
     }
     bt_txq_init(&q);
@@ -426,6 +431,7 @@ static void beyond_the_pool(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     unsigned n = 0;
     if (((a->lacks | b->lacks) & LACKS_POOL_LIMIT) != 0) {
+        leave_out("both ends share one pool");
         return;
     }
     struct bt_pkt **held = calloc(b->buffers, sizeof *held);
@@ -470,6 +476,7 @@ static void refused_ones_are_counted(struct packet_rig *r, unsigned from)
     struct bt_addr other = {.ip = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}, .port = 9};
     struct bt_txq q;
     if ((a->lacks & LACKS_BAD_PORT) != 0) {
+        leave_out("it refuses nothing");
         return;
     }
     if (r->v6) {
@@ -495,6 +502,7 @@ static void waiting_ends(struct packet_rig *r, unsigned from)
     struct bt_io *io = r->end[from].io;
     pthread_t t;
     if ((r->end[from].lacks & LACKS_WAITING) != 0) {
+        leave_out("there is nothing to wait for: time passes between events only");
         return;
     }
     uint64_t start = bt_io_now(io);
@@ -530,10 +538,14 @@ static void closing_frees(struct packet_rig *r, unsigned from)
 static void both_ways(void (*one)(struct packet_rig *r, unsigned from), bool v6)
 {
     struct packet_rig *r = rig_open(v6);
+    left_out = 0;
     acquaint(r);
     one(r, 0);
     one(r, 1);
     rig_close(r);
+    if (left_out == PACKET_ENDS) {
+        skip();
+    }
 }
 
 #define CASE(name, body)                                                                                               \
@@ -546,7 +558,7 @@ static void both_ways(void (*one)(struct packet_rig *r, unsigned from), bool v6)
     {                                                                                                                  \
         (void)state;                                                                                                   \
         if (!driver->has_v6) {                                                                                         \
-            leave_out("this fixture has no IPv6");                                                                     \
+            skip();                                                                                                    \
         }                                                                                                              \
         both_ways(body, true);                                                                                         \
     }
