@@ -23,6 +23,7 @@ struct story {
     uint64_t limit;     /* largest centralQueueLimit so far */
     uint8_t last[1600]; /* the last packet it was given, to be changed and given again */
     uint32_t last_n;
+    bool pristine; /* it was not changed: a second change might undo the first */
     struct bt_addr last_from, last_to;
 };
 
@@ -77,6 +78,7 @@ static struct bt_pkt *packet(struct story *s, const struct bt_addr *from, const 
     pkt->dst = *to;
     pkt->t_rx_ns = s->now;
     s->last_n = (uint32_t)len;
+    s->pristine = true;
     s->last_from = *from;
     s->last_to = *to;
     memcpy(s->last, bytes, len);
@@ -93,11 +95,12 @@ static void changed_packet(struct story *s, struct bt_txq *out)
     if (bt_addr_eq(&to, &s->feedback)) {
         /* every byte of it is under the tag: not the same any more, so not believed */
         bool same = n == s->last_n && memcmp(bytes, s->last, n) == 0;
-        s->clean = s->keyed && !s->r->legacy_peers && !same;
+        s->clean = s->keyed && !s->r->legacy_peers && !same && s->pristine;
         bt_router_feedback(s->r, s->now, packet(s, &from, &to, bytes, n), out);
     } else if (n > 0) {
         bt_router_request(s->r, s->now, packet(s, &from, &to, bytes, n), out);
     }
+    s->pristine = false;
 }
 
 static size_t raw(struct story *s, uint8_t *bytes)

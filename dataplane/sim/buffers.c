@@ -29,6 +29,8 @@ static struct bt_pkt *holder_get(struct bt_pool *pool)
     struct sim_holder *h = (struct sim_holder *)(void *)pool;
     struct sim_buffers *all = h->all;
     struct sim_buffer *b = all->free;
+    if (h->count >= h->limit)
+        return NULL;
     if (b != NULL) {
         all->free = b->next;
     } else if (all->left > 0) { /* never used yet */
@@ -78,6 +80,7 @@ void sim_holder_init(struct sim_holder *h, struct sim_buffers *b)
     h->pool.get = holder_get;
     h->pool.put = holder_put;
     h->all = b;
+    h->limit = UINT32_MAX;
 }
 
 uint32_t sim_holder_drop_all(struct sim_holder *h)

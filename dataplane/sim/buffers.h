@@ -13,6 +13,7 @@ struct sim_holder {
     struct bt_pool pool; /* first, so that &h->pool is the interface */
     struct sim_buffers *all;
     uint32_t count; /* packets it holds */
+    uint32_t limit; /* it may not take more */
 };
 
 struct sim_buffer {

@@ -16,9 +16,9 @@
 #define MS 1000000ULL
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once", "content",    "one-execution", "served",    "share",      "reply-first",
-    "own-bound",    "true-bound", "fifo",          "hold-time", "membership", "unchanged",
-    "credits",      "capacity",   "service",       "buffers",   "progress",   "expected",
+    "exactly-once", "content",   "one-execution", "served",     "share",    "reply-first", "own-bound", "true-bound",
+    "fifo",         "hold-time", "membership",    "unchanged",  "credits",  "capacity",    "service",   "buffers",
+    "progress",     "id-reuse",  "open",          "arithmetic", "liveness", "ejection",    "conserved", "expected",
 };
 
 void sim_ledger_init(struct sim_world *w)
@@ -31,6 +31,7 @@ void sim_ledger_init(struct sim_world *w)
         abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
+    l->t_dead_ns = sriov ? 30 * MS : 1000 * MS;    /* */
     l->margin_ns = sriov ? 30 * MS : 300 * MS;     /* three periodic FEEDBACKs */
     l->quarantine_ns = sriov ? 16 * MS : 800 * MS; /* 2 × 4 RTO */
 }
@@ -78,6 +79,41 @@ void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server)
     excuse(w, c, w->agenda.now + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
     c->received = c->served = 0;
     c->left = false;
+    c->sent = 0;
+    c->incarnation = 0;
+}
+
+void sim_check_disturbed(struct sim_world *w, uint32_t node, uint64_t until)
+{
+    enum sim_role role = sim_net_role(&w->net, node);
+    uint32_t i = node - w->net.first[role];
+    uint32_t others = role == SIM_ROUTER ? w->s->workers : role == SIM_SERVER ? w->s->routers : 0;
+    for (uint32_t k = 0; k < others; k++)
+        excuse(w, role == SIM_ROUTER ? credit_of(w, i, k) : credit_of(w, k, i),
+               until + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
+}
+
+uint64_t sim_check_doubted(struct sim_world *w, uint32_t server)
+{
+    uint64_t until = w->agenda.now + w->ledger.t_dead_ns + w->ledger.margin_ns;
+    for (uint32_t r = 0; r < w->s->routers; r++)
+        excuse(w, credit_of(w, r, server), until + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
+    return until;
+}
+
+/* `before` had the id last; only requests that ended release one. */
+void sim_check_id(struct sim_world *w, uint32_t client, uint16_t id)
+{
+    const struct sim_client *c = &w->client[client];
+    uint32_t before = c->by_id[id] - 1;
+    uint64_t now = sim_node_now(&c->n), ago = now > c->freed[id] ? now - c->freed[id] : 0;
+    w->net.seen.id_wraps++;
+    sim_checked(&w->ledger.verdict, SIM_INV_ID_REUSE);
+    if (w->request[before].endings == 0) {
+        sim_breach(w, SIM_INV_ID_REUSE, "client %u uses id %u for two requests at once", client, id);
+    } else if (ago < w->ledger.quarantine_ns) {
+        sim_breach(w, SIM_INV_ID_REUSE, "client %u uses id %u again after %.3f ms", client, id, (double)ago / 1e6);
+    }
 }
 
 /* The request a REQ0 on its way from a router carries, NULL when it cannot be told. */
@@ -172,7 +208,7 @@ static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t serv
 
 static void check_order(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
 {
-    uint64_t *last = &w->ledger.last_arrival[router];
+    uint64_t *last = &w->ledger.last_arrival[router], now = sim_node_now(&w->router[router].n);
     sim_checked(&w->ledger.verdict, SIM_INV_FIFO);
     if (p->t_rx_ns < *last) {
         sim_breach(w, SIM_INV_FIFO, "router %u sent a request %.3f ms older than the one before", router,
@@ -180,9 +216,9 @@ static void check_order(struct sim_world *w, uint32_t router, const struct bt_pk
     }
     *last = p->t_rx_ns;
     sim_checked(&w->ledger.verdict, SIM_INV_HOLD_TIME);
-    if (w->agenda.now - p->t_rx_ns > w->s->max_queue_ns + 2 * MS) {
+    if (now - p->t_rx_ns > w->s->max_queue_ns + 2 * MS) {
         sim_breach(w, SIM_INV_HOLD_TIME, "router %u held a request for %.3f ms", router,
-                   (double)(w->agenda.now - p->t_rx_ns) / 1e6);
+                   (double)(now - p->t_rx_ns) / 1e6);
     }
 }
 
@@ -319,9 +355,16 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
         bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK || fb.version == 0) {
         return;
     }
-    struct sim_credit *c = credit_of(w, router, node - w->net.first[SIM_SERVER]);
     uint32_t server = node - w->net.first[SIM_SERVER];
-    bool current = fb.incarnation == w->server[server].life + SIM_FIRST_INCARNATION;
+    struct sim_credit *c = credit_of(w, router, server);
+    bool current = fb.incarnation == w->server[server].incarnation;
+    struct bt_router_member_stats m;
+    c->told_unreachable = 0;
+    if (current && w->agenda.now < w->server[server].doubted_until) { /* it may be refused as too old */
+        bool known = sim_router_row(w, router, server, &m) && m.feedback_age_ns != UINT64_MAX;
+        w->net.seen.older_refused += known && (int32_t)(fb.incarnation - m.incarnation) < 0;
+        return;
+    }
     c->left = current && w->server[server].leaving && ((fb.flags & BT_FEEDBACK_LEAVE) != 0 || fb.n == 0);
 }
 
@@ -330,7 +373,8 @@ void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request)
     struct sim_request *r = &w->request[request];
     uint16_t life = (uint16_t)w->server[server].life;
     sim_checked(&w->ledger.verdict, SIM_INV_ONE_EXECUTION);
-    bool forgotten = r->answered_ns != 0 && w->agenda.now >= r->answered_ns + w->ledger.quarantine_ns;
+    bool forgotten =
+        r->answered_ns != 0 && sim_node_now(&w->server[server].n) >= r->answered_ns + w->ledger.quarantine_ns;
     if (r->executions > 0 && r->worker == server && r->life == life && !forgotten) {
         sim_breach(w, SIM_INV_ONE_EXECUTION, "worker %u executes request %u a second time", server, request);
     }
@@ -369,7 +413,8 @@ static void check_idle_worker(struct sim_world *w, uint32_t router, uint32_t ser
      * last second: after an idle one that is nobody, or one. */
     uint32_t cap = w->router[router].depth, least = grant < cap ? grant : cap, most = v->depth < cap ? v->depth : cap;
     sim_checked(&w->ledger.verdict, SIM_INV_CAPACITY);
-    if (!m.eligible || m.suspect || m.n < least || m.n > most) {
+    bool out = m.ejected && w->net.seen.refused > 0; /* its back-off is longer than the idle time (R-139a) */
+    if ((!m.eligible && !out) || m.suspect || m.n < least || m.n > most) {
         sim_breach(w, SIM_INV_CAPACITY,
                    "idle, yet router %u sees worker %u with n %u (want %u to %u), eligible %d, suspect %d, ejected %d",
                    router, server, m.n, least, most, m.eligible, m.suspect, m.ejected);
@@ -416,6 +461,11 @@ void sim_check_buffers(struct sim_world *w)
 {
     if (w->buffers.twice > 0) {
         sim_breach(w, SIM_INV_BUFFERS, "%u packets were given back or sent after they were free", w->buffers.twice);
+    }
+    char text[300];
+    sim_checked(&w->ledger.verdict, SIM_INV_CONSERVED);
+    if (w->net.disturbed && !sim_net_conserved(&w->net, text, sizeof text)) {
+        sim_breach(w, SIM_INV_CONSERVED, "%s", text);
     }
     for (uint32_t i = 0; i < sim_net_nodes(&w->net); i++) {
         sim_checked(&w->ledger.verdict, SIM_INV_BUFFERS);

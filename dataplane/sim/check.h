@@ -28,6 +28,12 @@ enum sim_invariant {
     SIM_INV_SERVICE,       /* after the faults every probe succeeds */
     SIM_INV_BUFFERS,       /* no packet buffer is kept for ever */
     SIM_INV_PROGRESS,      /* nothing hangs and no timer spins */
+    SIM_INV_ID_REUSE,      /* no id that is pending or was released less than a quarantine ago */
+    SIM_INV_OPEN,          /* what the client counts as pending is what the application waits for */
+    SIM_INV_ARITHMETIC,    /* a router's row follows from what it sent and was told */
+    SIM_INV_LIVENESS,      /* silent for T_dead means suspect, heard means not */
+    SIM_INV_EJECTION,      /* R-139a: never more than half the pool is out */
+    SIM_INV_CONSERVED,     /* every packet is accounted for */
     SIM_INV_EXPECTED,      /* a scenario's own expectation */
     SIM_INVARIANTS
 };
@@ -47,6 +53,9 @@ struct sim_credit {
     uint64_t excused_until;    /* truth may exceed n before this time: late REQ0, restart */
     uint64_t received, served; /* highest seen in FEEDBACK the worker emitted in this life */
     bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0 */
+    uint64_t sent;             /* of the router's row, when it was looked at last */
+    uint32_t incarnation;      /* likewise */
+    uint64_t told_unreachable; /* an ICMP named the worker: suspect until its next FEEDBACK */
 };
 
 struct sim_ledger {
@@ -54,7 +63,8 @@ struct sim_ledger {
     struct sim_credit *credit; /* routers × workers */
     uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
     bool bad_packet;           /* what a node reads now is corrupted or malformed and says nothing */
-    uint64_t t_loss_ns, margin_ns, quarantine_ns;
+    uint64_t t_loss_ns, t_dead_ns, margin_ns, quarantine_ns;
+    uint32_t turn; /* rows of a router are looked at in turn */
 };
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
@@ -80,6 +90,16 @@ void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const 
 void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
 /* A router or a worker started anew. */
 void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server);
+/* The clock, the process or the buffers of a node are disturbed until then: what it learns, it may learn late. */
+void sim_check_disturbed(struct sim_world *w, uint32_t node, uint64_t until);
+/* A worker starts with an older incarnation: until when routers may refuse it. */
+uint64_t sim_check_doubted(struct sim_world *w, uint32_t server);
+/* A client is about to use an id it used before. */
+void sim_check_id(struct sim_world *w, uint32_t client, uint16_t id);
+/* After every step of a node (check_step.c). */
+void sim_check_client_step(struct sim_world *w, uint32_t client);
+void sim_check_server_step(struct sim_world *w, uint32_t server);
+void sim_check_router_step(struct sim_world *w, uint32_t router);
 void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request);
 /* At the end of the load, at the end of the idle time, at the very end. */
 void sim_check_ended(struct sim_world *w);

@@ -13,6 +13,17 @@ static struct sim_client *at(const struct sim_world *w, uint32_t i)
     return &w->client[i];
 }
 
+/* Fail-over: the next router of the list. */
+static void move_on(struct sim_client *c)
+{
+    struct sim_world *w = c->n.world;
+    c->strikes = 0;
+    if (w->s->routers < 2)
+        return;
+    c->router = (c->router + 1) % w->s->routers;
+    w->net.seen.failovers++;
+}
+
 static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome outcome)
 {
     struct sim_world *w = c->n.world;
@@ -26,6 +37,9 @@ static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome 
     sim_integrate(w);
     w->in_system--;
     w->requests_ended++;
+    c->open--;
+    if (c->freed != NULL)
+        c->freed[r->id] = sim_node_now(&c->n);
     r->outcome = (uint8_t)outcome;
     r->ended_ns = w->agenda.now;
     if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0)
@@ -33,10 +47,8 @@ static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome 
     if ((r->flags & SIM_RQ_DIRECT) != 0)
         return;
     c->strikes = outcome == SIM_TIMEOUT ? c->strikes + 1 : 0;
-    if (c->strikes >= STRIKES && w->s->routers > 1) {
-        c->router = (c->router + 1) % w->s->routers;
-        c->strikes = 0;
-    }
+    if (c->strikes >= STRIKES)
+        move_on(c);
 }
 
 static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const struct bt_reply_info *info)
@@ -74,8 +86,10 @@ void sim_client_start(struct sim_world *w, uint32_t i)
     struct bt_client_cfg cfg = {
         .local = sim_addr(w, SIM_CLIENT, i, 0),
         .mtu = 1500,
-        .max_pending = w->requests_wanted > 20000 ? 32768 : 4096,
-        .max_assemblies = 512,
+        .max_pending = w->s->client_calls > 0       ? w->s->client_calls
+                       : w->requests_wanted > 20000 ? 32768
+                                                    : 4096,
+        .max_assemblies = w->s->client_replies > 0 ? w->s->client_replies : 512,
         .max_message = SIM_BODY_MAX,
         .extensions = c->extensions,
         .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
@@ -85,9 +99,12 @@ void sim_client_start(struct sim_world *w, uint32_t i)
     };
     c->n.mem_n = bt_client_bytes(&cfg);
     c->n.mem = sim_memory(c->n.mem_n);
-    c->core = bt_client_init(&cfg, c->n.mem, c->n.mem_n, w->agenda.now);
+    c->core = bt_client_init(&cfg, c->n.mem, c->n.mem_n, sim_node_now(&c->n));
     c->by_id = calloc(65536, sizeof *c->by_id);
-    if (c->core == NULL || c->by_id == NULL) {
+    c->freed = w->watching ? calloc(65536, sizeof *c->freed) : NULL;
+    if (w->s->client_packets > 0)
+        w->net.holder[c->n.node].limit = w->s->client_packets;
+    if (c->core == NULL || c->by_id == NULL || (w->watching && c->freed == NULL)) {
         sim_breach(w, SIM_INV_PROGRESS, "client %u could not be built", i);
     }
 }
@@ -95,13 +112,16 @@ void sim_client_start(struct sim_world *w, uint32_t i)
 void sim_client_run(struct sim_world *w, uint32_t i)
 {
     struct sim_client *c = at(w, i);
+    uint64_t now = sim_node_now(&c->n);
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
     if ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL)
-        bt_client_rx(c->core, w->agenda.now, p, &q);
-    if (bt_client_next(c->core) <= w->agenda.now)
-        bt_client_tick(c->core, w->agenda.now, &q);
+        bt_client_rx(c->core, now, p, &q);
+    if (bt_client_next(c->core) <= now)
+        bt_client_tick(c->core, now, &q);
+    if (w->watching)
+        sim_check_client_step(w, i);
     sim_node_after(&c->n, &q, bt_client_next(c->core));
 }
 
@@ -144,14 +164,17 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
     };
     struct bt_txq q;
     bt_txq_init(&q);
-    int id = bt_client_send(c->core, w->agenda.now, &rq, &q);
+    int id = bt_client_send(c->core, sim_node_now(&c->n), &rq, &q);
     if (id < 0) {
         r->outcome = SIM_REFUSED;
         r->ended_ns = w->agenda.now;
         w->requests_ended++;
     } else {
         r->id = (uint16_t)id;
+        if (w->watching && c->by_id[id] != 0)
+            sim_check_id(w, c->n.index, r->id);
         c->by_id[id] = number + 1;
+        c->open++;
         sim_integrate(w);
         w->in_system++;
     }
@@ -185,4 +208,23 @@ void sim_client_stop(struct sim_world *w, uint32_t i)
     struct sim_client *c = at(w, i);
     sim_memory_free(c->n.mem, c->n.mem_n);
     free(c->by_id);
+    free(c->freed);
+}
+
+void sim_client_unreachable(struct sim_world *w, uint32_t i, uint32_t router)
+{
+    if (at(w, i)->router != router)
+        return; /* of a packet to another */
+    w->net.seen.icmp_client++;
+    move_on(at(w, i));
+}
+
+void sim_client_harvest(struct sim_world *w, uint32_t i)
+{
+    const uint64_t *n = bt_client_counters(at(w, i)->core);
+    uint64_t *full = w->net.seen.full;
+    full[SIM_FULL_CLIENT_CALLS] += n[BT_CLIENT_REFUSED_TABLE];
+    full[SIM_FULL_CLIENT_IDS] += n[BT_CLIENT_REFUSED_ID];
+    full[SIM_FULL_CLIENT_REPLIES] += n[BT_M24];
+    full[SIM_FULL_CLIENT_BUFFERS] += n[BT_CLIENT_NO_BUFFER];
 }

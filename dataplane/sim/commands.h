@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SIM_FILES_MAX = 8 };
+enum { SIM_FILES_MAX = 16 };
 
 struct sim_options {
     const char *file[SIM_FILES_MAX]; /* scenarios or figure table; a sweep deals its seeds round */

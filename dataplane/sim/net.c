@@ -36,10 +36,9 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     n->first[SIM_ROLES] = s->clients + s->routers + s->workers;
     size_t nodes = n->first[SIM_ROLES];
     n->path = calloc(nodes * nodes, sizeof *n->path);
-    n->cut = calloc(nodes, 1);
     n->busy_until = calloc(nodes, sizeof *n->busy_until);
     n->holder = calloc(nodes, sizeof *n->holder);
-    if (n->path == NULL || n->cut == NULL || n->busy_until == NULL || n->holder == NULL) {
+    if (n->path == NULL || n->busy_until == NULL || n->holder == NULL) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
         abort();
     }
@@ -55,7 +54,6 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
 void sim_net_free(struct sim_net *n)
 {
     free(n->path);
-    free(n->cut);
     free(n->link_of);
     free(n->busy_until);
     free(n->holder);
@@ -110,30 +108,17 @@ struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
     c->dst = p->dst;
     c->local = p->local;
     c->tx_as_src = p->tx_as_src;
+    n->made++;
     return c;
 }
 
 /* What the rules decided for one packet. */
 struct fate {
-    bool lost, twice, free_order;
-    uint64_t extra_ns, twin_ns;
+    bool lost, twice, free_order, resend;
+    uint64_t extra_ns, twin_ns, resend_ns;
 };
 
-static void corrupt(struct sim_net *n, struct bt_pkt *p, enum sim_packet kind, struct fate *f)
-{
-    /* UDP's checksum takes care of bit errors; only a tagged FEEDBACK must also survive an
-     * attacker who fixes the checksum, so only that one is let through. */
-    if (kind != SIM_PKT_FEEDBACK || !n->s->tagged) {
-        f->lost = true;
-        n->seen.corrupted[kind]++;
-        return;
-    }
-    uint32_t bit = sim_below(&n->fault, p->len * 8);
-    p->data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-    p->mark |= SIM_MARK_CORRUPTED;
-}
-
-static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
+static void apply_rules(struct sim_net *n, struct bt_pkt *p, uint32_t to, struct fate *f)
 {
     enum sim_packet kind = sim_packet_of(p);
     uint64_t since = n->agenda->now - n->load_start_ns;
@@ -146,6 +131,7 @@ static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
         switch (r->kind) {
         case SIM_FAULT_LOSS:
             f->lost = true;
+            n->lost++;
             n->seen.lost[kind]++;
             break;
         case SIM_FAULT_DUPLICATE:
@@ -160,8 +146,12 @@ static void apply_rules(struct sim_net *n, struct bt_pkt *p, struct fate *f)
             p->mark |= SIM_MARK_DELAYED;
             f->extra_ns += (uint64_t)((0.5 + sim_uniform(&n->fault) / 2) * (double)r->extra_ns);
             break;
+        case SIM_FAULT_RESEND:
+            f->resend = true;
+            f->resend_ns = (uint64_t)(sim_uniform(&n->fault) * (double)r->extra_ns);
+            break;
         default:
-            corrupt(n, p, kind, f);
+            f->lost = sim_damage(n, p, r->kind, to);
             break;
         }
     }
@@ -190,7 +180,7 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
 {
     struct fate f = {0};
     if (n->s->faults_n > 0 && !n->calm && p->mark == 0)
-        apply_rules(n, p, &f);
+        apply_rules(n, p, to, &f);
     if (f.lost) {
         tell(n, from, to, p, UINT64_MAX);
         sim_net_bury(n, p);
@@ -216,6 +206,8 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
     if (at - n->agenda->now >= n->late_ns)
         p->mark |= SIM_MARK_LATE;
     struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
+    uint32_t peer = UINT32_MAX;
+    struct bt_pkt *again = f.resend ? sim_resent(n, p, &peer) : NULL;
     tell(n, from, to, p, at);
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
@@ -225,6 +217,8 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
         tell(n, from, to, twin, at + f.twin_ns);
         deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
     }
+    if (again != NULL)
+        deliver(n, from, peer, again, DUPLICATE_BIT, at + f.resend_ns);
 }
 
 void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
@@ -235,6 +229,7 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
     p->mark = 0;
     sim_buffer_give(p, &n->wire);
     if (to == UINT32_MAX) {
+        n->seen.to_nowhere++;
         sim_net_bury(n, p);
         return;
     }
@@ -242,8 +237,7 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
         deliver(n, from, to, p, 0, n->agenda->now + sim_link_delay(n, from, to));
         return;
     }
-    enum sim_role a = sim_net_role(n, from), b = sim_net_role(n, to);
-    if ((n->cut[from] && b == SIM_ROUTER) || (n->cut[to] && a == SIM_ROUTER)) {
+    if (n->cuts.n > 0 && sim_cut_between(&n->cuts, from, to)) {
         n->seen.cut_off++;
         tell(n, from, to, p, UINT64_MAX);
         sim_net_bury(n, p);
@@ -256,6 +250,7 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
 {
     p->mark = SIM_MARK_GARBAGE;
     n->seen.garbage++;
+    n->made++;
     sim_agenda_push(n->agenda, n->agenda->now,
                     (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
 }
@@ -265,7 +260,9 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
-    if ((p->mark & SIM_MARK_DUPLICATE) != 0) {
+    if ((p->mark & SIM_MARK_RESENT) != 0) {
+        n->seen.resent++;
+    } else if ((p->mark & SIM_MARK_DUPLICATE) != 0) {
         n->seen.duplicated[kind]++;
     } else if ((number & DUPLICATE_BIT) == 0) {
         if (number < path->newest) {
@@ -280,11 +277,19 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
         n->seen.corrupted[kind]++;
 }
 
-uint64_t sim_faults_total(const struct sim_faults_seen *f)
+bool sim_net_conserved(const struct sim_net *n, char *text, size_t text_n)
 {
-    uint64_t sum = f->cut_off + f->crashes + f->leaves + f->partitions;
-    for (int k = 0; k < SIM_PKTS; k++) {
-        sum += f->lost[k] + f->duplicated[k] + f->reordered[k] + f->delayed[k] + f->corrupted[k];
-    }
-    return sum;
+    const struct sim_faults_seen *f = &n->seen;
+    uint64_t starved = f->full[SIM_FULL_RECEIVE_BUFFERS];
+    uint64_t ends = n->received + n->lost + f->caught + f->cut_off + f->to_the_dead + f->to_nowhere + starved +
+                    n->no_port + n->wire.count;
+    snprintf(
+        text, text_n,
+        "%llu sent and %llu copies, but %llu received, %llu lost, %llu caught, %llu cut off, %llu to the dead, %llu "
+        "to nowhere, %llu starved, %llu no port, %u in flight",
+        (unsigned long long)n->packets, (unsigned long long)n->made, (unsigned long long)n->received,
+        (unsigned long long)n->lost, (unsigned long long)f->caught, (unsigned long long)f->cut_off,
+        (unsigned long long)f->to_the_dead, (unsigned long long)f->to_nowhere, (unsigned long long)starved,
+        (unsigned long long)n->no_port, n->wire.count);
+    return ends == n->packets + n->made;
 }

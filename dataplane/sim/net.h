@@ -8,17 +8,11 @@
 #include "base/pkt.h"
 #include "buffers.h"
 #include "event.h"
+#include "fault_cut.h"
+#include "fault_seen.h"
 #include "scenario.h"
 
 enum sim_role { SIM_CLIENT, SIM_ROUTER, SIM_SERVER, SIM_ROLES };
-
-/* What really happened, by packet kind; "asked for" would count faults on packets that died earlier. */
-struct sim_faults_seen {
-    uint64_t lost[SIM_PKTS], duplicated[SIM_PKTS], reordered[SIM_PKTS], delayed[SIM_PKTS], corrupted[SIM_PKTS];
-    uint64_t cut_off;     /* lost in a partition */
-    uint64_t to_the_dead; /* arrived at a crashed node */
-    uint64_t crashes, restarts, leaves, partitions, depth_changes, garbage;
-};
 
 /* Marks a packet carries in flight (bt_pkt.mark). */
 enum {
@@ -27,7 +21,8 @@ enum {
     SIM_MARK_CORRUPTED = 4,
     SIM_MARK_GARBAGE = 8,
     SIM_MARK_LATE = 16,
-    SIM_MARK_COPY = 32
+    SIM_MARK_COPY = 32,
+    SIM_MARK_RESENT = 64
 };
 
 struct sim_path {
@@ -43,7 +38,7 @@ struct sim_net {
     struct sim_holder *holder;     /* one per node */
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
     struct sim_path *path;         /* nodes × nodes */
-    uint8_t *cut;                  /* per node: cut off from routers */
+    struct sim_cuts cuts;          /* partitions in force */
     uint8_t *link_of;              /* nodes × nodes: 1 + rule of sim_scenario.link, 0: none; NULL: no rules */
     uint64_t *busy_until;          /* per node: when its device has sent what it was given */
     struct bt_rng fault, jitter;
@@ -57,7 +52,9 @@ struct sim_net {
     void (*watch)(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns);
     void *watch_ctx;
     struct sim_faults_seen seen;
-    uint64_t packets;
+    uint64_t packets; /* nodes sent */
+    /* conservation: packets + made = received + every way to be lost + in flight */
+    uint64_t made, received, lost, no_port;
 };
 
 void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
@@ -102,7 +99,12 @@ static inline void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
 /* A packet in flight dies. */
 void sim_net_bury(struct sim_net *n, struct bt_pkt *p);
-/* Total of all faults seen; malformed packets and packets to the dead are no faults of the network and count apart. */
-uint64_t sim_faults_total(const struct sim_faults_seen *f);
+/* fault_packet.c: what a rule does to a packet besides losing it. A damaged packet that a checksum or nobody would let
+ * through is lost (true is returned); what only the cores can tell goes on. */
+bool sim_damage(struct sim_net *n, struct bt_pkt *p, enum sim_fault_kind how, uint32_t to);
+/* The same REQ0 once more, by way of another router; NULL when there is no other. */
+struct bt_pkt *sim_resent(struct sim_net *n, const struct bt_pkt *p, uint32_t *to);
+/* Every packet is accounted for; false with the numbers in text. Only when nothing is in flight. */
+bool sim_net_conserved(const struct sim_net *n, char *text, size_t text_n);
 
 #endif

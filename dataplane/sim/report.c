@@ -57,15 +57,6 @@ uint32_t sim_broken(const struct sim_verdict *v)
     return sum;
 }
 
-void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)
-{
-    uint64_t *x = (uint64_t *)(void *)a;
-    const uint64_t *y = (const uint64_t *)(const void *)b;
-    _Static_assert(sizeof *a % sizeof(uint64_t) == 0, "counters only");
-    for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
-        x[i] += y[i];
-}
-
 void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b)
 {
     for (int i = 0; i < SIM_INVARIANTS; i++) {
@@ -88,12 +79,11 @@ void sim_print_faults(FILE *f, const struct sim_faults_seen *s)
                 (unsigned long long)s->duplicated[k], (unsigned long long)s->reordered[k],
                 (unsigned long long)s->delayed[k], (unsigned long long)s->corrupted[k]);
     }
-    fprintf(f,
-            "  crashes %llu, restarts %llu, leaves %llu, partitions %llu, depth changes %llu, garbage %llu, cut off "
-            "%llu, to the dead %llu\n",
-            (unsigned long long)s->crashes, (unsigned long long)s->restarts, (unsigned long long)s->leaves,
-            (unsigned long long)s->partitions, (unsigned long long)s->depth_changes, (unsigned long long)s->garbage,
-            (unsigned long long)s->cut_off, (unsigned long long)s->to_the_dead);
+    struct sim_fault_count kind[SIM_FAULT_COUNTS_MAX];
+    uint32_t n = sim_faults_by_kind(s, kind);
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(f, "%s%s %llu%s", i % 6 == 0 ? "  " : ", ", kind[i].name, (unsigned long long)kind[i].times,
+                i % 6 == 5 || i + 1 == n ? "\n" : "");
 }
 
 void sim_print_invariants(FILE *f, const struct sim_verdict *v)
@@ -174,6 +164,10 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"success", (double)r->outcome[SIM_SUCCESS]},
         {"timeouts", (double)r->outcome[SIM_TIMEOUT]},
         {"dropped", (double)r->outcome[SIM_DROPPED]},
+        {"droppedShare", (double)r->outcome[SIM_DROPPED] / (double)s->requests},
+        {"ejected", (double)r->seen.ejected},
+        {"failovers", (double)r->seen.failovers},
+        {"idWraps", (double)r->seen.id_wraps},
         {"errors", (double)r->outcome[SIM_ERROR]},
         {"faults", (double)sim_faults_total(&r->seen)},
         {"restarts", (double)r->seen.restarts},

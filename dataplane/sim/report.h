@@ -21,7 +21,6 @@ int sim_measures_close(struct sim_measures *m);
 /* Sum of breaches; 0 = every invariant held. */
 uint32_t sim_broken(const struct sim_verdict *v);
 /* Adds b to a. */
-void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b);
 void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b);
 
 void sim_print_faults(FILE *f, const struct sim_faults_seen *s);

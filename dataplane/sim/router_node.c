@@ -35,7 +35,7 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
     };
     struct bt_router_refusal why = {0};
     at(w, i)->depth = depth;
-    bool applied = bt_router_apply(at(w, i)->core, w->agenda.now, &cfg, &why);
+    bool applied = bt_router_apply(at(w, i)->core, sim_node_now(&at(w, i)->n), &cfg, &why);
     at(w, i)->n.due_ns = bt_router_next(at(w, i)->core);
     if (applied)
         return true;
@@ -49,10 +49,14 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     if (r->life == 0) {
         sim_node_init(w, &r->n, SIM_ROUTER, i);
         r->depth = w->s->depth;
+        if (w->s->router_packets > 0)
+            w->net.holder[r->n.node].limit = w->s->router_packets;
     }
     struct bt_router_setup setup = {
         .max_members = w->s->workers,
-        .max_pairs = w->requests_wanted > 20000 ? 65536 : 4096,
+        .max_pairs = w->s->router_pairs > 0       ? w->s->router_pairs
+                     : w->requests_wanted > 20000 ? 65536
+                                                  : 4096,
         .no_histograms = true,
         .seed = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]),
         .pool = sim_node_pool(&r->n),
@@ -66,7 +70,7 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     r->life++;
     r->up = true;
     r->n.wake_ns = UINT64_MAX;
-    r->core = bt_router_init(r->n.mem, r->n.mem_n, &setup, w->agenda.now);
+    r->core = bt_router_init(r->n.mem, r->n.mem_n, &setup, sim_node_now(&r->n));
     if (r->core == NULL) {
         fprintf(stderr, "bobtail-sim: router %u could not be built\n", i);
         abort();
@@ -78,8 +82,10 @@ void sim_router_start(struct sim_world *w, uint32_t i)
 static void finish(struct sim_router *r, struct bt_txq *q)
 {
     struct sim_world *w = r->n.world;
-    if (w->watching)
+    if (w->watching) {
         sim_check_router_tx(w, r->n.index, q);
+        sim_check_router_step(w, r->n.index);
+    }
     sim_node_after(&r->n, q, bt_router_next(r->core));
 }
 
@@ -87,19 +93,20 @@ static void finish(struct sim_router *r, struct bt_txq *q)
 void sim_router_run(struct sim_world *w, uint32_t i)
 {
     struct sim_router *r = at(w, i);
+    uint64_t now = sim_node_now(&r->n);
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
-    if (r->n.due_ns <= w->agenda.now) {
-        bt_router_tick(r->core, w->agenda.now, &q);
+    if (r->n.due_ns <= now) {
+        bt_router_tick(r->core, now, &q);
         finish(r, &q);
     }
     if ((p = sim_node_rx(&r->n, 1)) != NULL) {
         if (w->watching)
             sim_check_feedback_in(w, i, p);
-        bt_router_feedback(r->core, w->agenda.now, p, &q);
+        bt_router_feedback(r->core, now, p, &q);
     } else if ((p = sim_node_rx(&r->n, 0)) != NULL) {
-        bt_router_request(r->core, w->agenda.now, p, &q);
+        bt_router_request(r->core, now, p, &q);
     }
     finish(r, &q);
 }
@@ -109,6 +116,7 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
     struct sim_router *r = at(w, i);
     if (!r->up)
         return;
+    sim_router_harvest(w, i);
     r->up = false;
     bt_io_sim_flush(&r->n.io, sim_node_pool(&r->n));
     sim_holder_drop_all(&w->net.holder[r->n.node]);
@@ -117,12 +125,12 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
 
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out)
 {
-    return at(w, i)->up && bt_router_member(at(w, i)->core, w->agenda.now, worker, out);
+    return at(w, i)->up && bt_router_member(at(w, i)->core, sim_node_now(&at(w, i)->n), worker, out);
 }
 
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
 {
-    bt_router_stats(at(w, i)->core, w->agenda.now, out);
+    bt_router_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
 }
 
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
@@ -149,4 +157,27 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
             sum = (sum ^ parts[x]) * 0x100000001b3ULL;
     }
     return sum ^ bt_router_next(r->core) ^ (uint64_t)w->net.holder[r->n.node].count << 40;
+}
+
+void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
+{
+    struct sim_router *r = at(w, i);
+    struct bt_addr worker = sim_addr(w, SIM_SERVER, server, 0);
+    if (!r->up)
+        return;
+    w->net.seen.icmp_router++;
+    w->ledger.credit[(size_t)i * w->s->workers + server].told_unreachable = w->agenda.now;
+    bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
+    sim_router_run(w, i);
+}
+
+void sim_router_harvest(struct sim_world *w, uint32_t i)
+{
+    struct bt_router_stats st;
+    if (!at(w, i)->up)
+        return;
+    sim_router_totals(w, i, &st);
+    w->net.seen.full[SIM_FULL_ROUTER_PAIRS] += st.counter[BT_RC_PAIRS_FULL];
+    w->net.seen.full[SIM_FULL_ROUTER_QUEUE] += st.counter[BT_RC_DROP_QUEUE_FULL];
+    w->net.seen.ejected += st.counter[BT_RC_EJECTED];
 }

@@ -29,9 +29,12 @@ enum sim_packet {
 enum sim_fault_kind {
     SIM_FAULT_LOSS,
     SIM_FAULT_DUPLICATE,
-    SIM_FAULT_REORDER, /* held back so that later packets of the same pair of nodes overtake it */
-    SIM_FAULT_DELAY,   /* a spike: the packet and those behind it come late, in order */
-    SIM_FAULT_CORRUPT, /* one flipped bit: caught by the UDP checksum, or by the tag when that is on */
+    SIM_FAULT_REORDER,  /* held back so that later packets of the same pair of nodes overtake it */
+    SIM_FAULT_DELAY,    /* a spike: the packet and those behind it come late, in order */
+    SIM_FAULT_CORRUPT,  /* one flipped bit: caught by the UDP checksum, or by the tag when that is on */
+    SIM_FAULT_BURST,    /* up to 16 bytes changed */
+    SIM_FAULT_TRUNCATE, /* the end is missing */
+    SIM_FAULT_RESEND,   /* the same REQ0 comes once more, later and by way of another router */
     SIM_FAULTS
 };
 
@@ -45,21 +48,40 @@ struct sim_fault {
 };
 
 enum sim_event_kind {
-    SIM_EV_CRASH_SERVER, /* kill -9; comes back after for_ns with a new incarnation */
-    SIM_EV_CRASH_ROUTER, /* loses counters and held requests; comes back after for_ns */
-    SIM_EV_LEAVE_SERVER, /* LEAVE, drains, comes back after for_ns */
-    SIM_EV_SET_DEPTH,    /* the worker changes its n */
-    SIM_EV_PARTITION,    /* worker cut off from every router for for_ns */
-    SIM_EV_RECONFIGURE,  /* router applies a configuration with another depth */
+    SIM_EV_CRASH_SERVER,    /* kill -9; comes back after for_ns with a new incarnation */
+    SIM_EV_CRASH_ROUTER,    /* loses counters and held requests; comes back after for_ns */
+    SIM_EV_LEAVE_SERVER,    /* LEAVE, drains, comes back after for_ns */
+    SIM_EV_SET_DEPTH,       /* the worker changes its n */
+    SIM_EV_PARTITION,       /* worker cut off from every router for for_ns */
+    SIM_EV_RECONFIGURE,     /* router applies a configuration with another depth */
+    SIM_EV_SET_BACK_SERVER, /* a crash; the wall clock was set back, so the new incarnation is older */
+    SIM_EV_PAUSE,           /* the process of `role` is frozen: SIGSTOP, a long GC pause; packets wait */
+    SIM_EV_SLOW_SERVER,     /* service takes `value` times as long */
+    SIM_EV_STALL_SERVER,    /* no service ends; the library goes on */
+    SIM_EV_REFUSE_SERVER,   /* the application drops every request at once: a black hole (R-139a) */
+    SIM_EV_CUT,             /* `between` two roles: one node of the first and all of the second, by `direction` */
+    SIM_EV_CLOCK_LEAP,      /* clock of `role` jumps ahead by for_ns */
+    SIM_EV_CLOCK_STOP,      /* clock of `role` stands still for for_ns */
+    SIM_EV_CLOCK_DRIFT,     /* clock of `role` runs at 960 + 2 × value of 1024 for for_ns */
+    SIM_EV_CLOCK_BACK,      /* clock of `role` goes back by for_ns; a router's stands still instead */
+    SIM_EV_UNREACHABLE,     /* somebody tells a router that a live worker cannot be reached */
+    SIM_EV_STARVE,          /* `role` has only `value` packet buffers for for_ns */
     SIM_EV_KINDS
 };
+
+/* Order of sim_who_names, sim_between_names, sim_direction_names. */
+enum sim_who { SIM_WHO_CLIENT, SIM_WHO_ROUTER, SIM_WHO_SERVER };
+enum sim_between { SIM_CLIENT_ROUTER, SIM_CLIENT_SERVER, SIM_ROUTER_SERVER };
+enum sim_direction { SIM_BOTH_WAYS, SIM_FORTH_ONLY, SIM_BACK_ONLY }; /* which packets are lost */
 
 struct sim_happening {
     enum sim_event_kind kind;
     uint64_t at_ns, for_ns; /* at counts from the start of the load */
     uint32_t target;        /* index, taken modulo the number of such nodes */
-    uint32_t value;         /* depth */
-    uint32_t number;        /* place in the file; --without=event<number> leaves it out */
+    uint32_t value;         /* depth, factor, buffers */
+    uint32_t role;          /* whose clock, process or buffers: enum sim_who */
+    uint32_t between, direction;
+    uint32_t number; /* place in the file; --without=event<number> leaves it out */
 };
 
 /* What a run must show. Without reference it is only printed. */
@@ -128,7 +150,15 @@ struct sim_scenario {
     uint64_t requests;
     double warmup; /* share of the requests not measured */
     uint32_t device, settle_ms, probes;
-    bool tagged; /* the service has a key */
+    uint32_t one_seed_in; /* a sweep deals this file only every so many of its seeds: it is slow; 0 or 1: all */
+    bool tagged;          /* the service has a key */
+
+    /* sizes of tables and pools; 0: ample */
+    uint32_t client_calls, client_replies, client_packets;
+    uint32_t server_pairs, server_assemblies, server_held, server_packets;
+    uint32_t router_pairs, router_packets;
+    bool clocks_differ; /* every node's clock starts somewhere else */
+    double unreachable; /* share of packets to a dead process that come back as ICMP */
 
     bool checks;        /* judge every packet also in a run without faults */
     uint32_t series_ms; /* width of a row of the time series */

@@ -6,9 +6,16 @@
 #include <stdio.h>
 
 const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "DROP", "SACK", "REQN", "ANY", NULL};
-const char *const sim_fault_names[] = {"loss", "duplicate", "reorder", "delay", "corrupt", NULL};
-const char *const sim_event_names[] = {"crashServer", "crashRouter", "leaveServer", "setDepth",
-                                       "partition",   "reconfigure", NULL};
+const char *const sim_fault_names[] = {"loss",         "duplicate", "reorder", "delay", "corrupt",
+                                       "corruptBurst", "truncate",  "resend",  NULL};
+const char *const sim_event_names[] = {"crashServer",  "crashRouter",   "leaveServer", "setDepth",   "partition",
+                                       "reconfigure",  "setBackServer", "pause",       "slowServer", "stallServer",
+                                       "refuseServer", "cut",           "clockLeap",   "clockStop",  "clockDrift",
+                                       "clockBack",    "unreachable",   "starve",      NULL};
+/* Of enum sim_who, enum sim_between, enum sim_direction. */
+static const char *const who_names[] = {"client", "router", "server", NULL};
+static const char *const between_names[] = {"clientRouter", "clientServer", "routerServer", NULL};
+static const char *const direction_names[] = {"both", "forth", "back", NULL};
 /* The order is that of enum bt_router_policy, bt_router_forwarding, bt_device. */
 const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
 const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
@@ -36,6 +43,10 @@ const char *const sim_measure_names[] = {"mean",
                                          "creditsLost",
                                          "creditsReclaimed",
                                          "held",
+                                         "droppedShare",
+                                         "ejected",
+                                         "failovers",
+                                         "idWraps",
                                          NULL};
 static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
 
@@ -55,6 +66,9 @@ static const struct sim_field top_fields[] = {
     {"settleMilliseconds", SIM_F_U32, AT(settle_ms), 0, 60000, 0, NULL,
      "idle time before \"nothing may be left\" is checked; 0: not checked"},
     {"probes", SIM_F_U32, AT(probes), 0, 10000, 0, NULL, "requests after the idle time, all of which must succeed"},
+    {"oneSeedIn", SIM_F_U32, AT(one_seed_in), 0, 1000000, 0, NULL,
+     "a sweep deals this file only every so many of its turns, because it is slow; the first file takes the others"},
+    {"clocksDiffer", SIM_F_BOOL, AT(clocks_differ), 0, 0, 0, NULL, "the clock of every node starts somewhere else"},
     {"garbagePerSecond", SIM_F_DOUBLE, AT(garbage_per_second), 0, 1e5, 0, NULL,
      "malformed and forged packets to random nodes"},
     {"checks", SIM_F_BOOL, AT(checks), 0, 0, 0, NULL,
@@ -76,12 +90,18 @@ static const struct sim_field worker_fields[] = {
      "of the service time; trace: column of traceFile"},
     {"meanMicroseconds", SIM_F_DOUBLE, AT(service.mean_ns), 0.1, 1e7, 0, NULL, "of the service time; not with trace"},
     {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
+    {"maxPairs", SIM_F_U32, AT(server_pairs), 0, 65535, 0, NULL, "pair table of a server; 0: ample, here and below"},
+    {"maxAssemblies", SIM_F_U32, AT(server_assemblies), 0, 65535, 0, NULL, "long requests a server receives at once"},
+    {"maxHeld", SIM_F_U32, AT(server_held), 0, 65535, 0, NULL, "packets a server keeps that came before their first"},
+    {"packets", SIM_F_U32, AT(server_packets), 0, 1 << 18, 0, NULL, "packet buffers of a server"},
     {"maxMessageBytes", SIM_F_U32, AT(server_max_message), 64, 1 << 20, 0, NULL, "longest request a server takes"},
 };
 static const struct sim_field router_fields[] = {
     {"count", SIM_F_U32, AT(routers), 1, SIM_ROUTERS_MAX, 0, NULL, "clients are dealt round them"},
     {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names, "how a worker is chosen"},
     {"forwarding", SIM_F_NAME, AT(forwarding), 0, 0, 0, sim_forwarding_names, "as in RpcService"},
+    {"maxPairs", SIM_F_U32, AT(router_pairs), 0, 1 << 20, 0, NULL, "requests a router watches until their FEEDBACK"},
+    {"packets", SIM_F_U32, AT(router_packets), 0, 1 << 18, 0, NULL, "packet buffers; more than centralQueueLimit"},
     {"centralQueueLimit", SIM_F_U32, AT(central_limit), 1, 1048576, 0, NULL, "as in RpcService"},
     {"maxQueueMilliseconds", SIM_F_NS, AT(max_queue_ns), 1, 600000, MS, NULL, "as in RpcService"},
     {"requestTimeoutMilliseconds", SIM_F_NS, AT(request_timeout_ns), 1, 600000, MS, NULL, "as in RpcService"},
@@ -97,6 +117,9 @@ static const struct sim_field client_fields[] = {
     {"arrivals", SIM_F_NAME, AT(arrivals), 0, 0, 0, arrival_names,
      "mmpp: see clients.mmpp; trace: column of traceFile"},
     {"timeoutMilliseconds", SIM_F_NS, AT(timeout_ns), 0.001, 600000, MS, NULL, "of a request at its client"},
+    {"maxPending", SIM_F_U32, AT(client_calls), 0, 65535, 0, NULL, "requests a client has outstanding at most"},
+    {"maxReplies", SIM_F_U32, AT(client_replies), 0, 65535, 0, NULL, "long replies a client receives at once"},
+    {"packets", SIM_F_U32, AT(client_packets), 0, 1 << 18, 0, NULL, "packet buffers of a client"},
     {"withoutExtensions", SIM_F_DOUBLE, AT(plain_share), 0, 1, 0, NULL, "share of clients that do not set X"},
     {"requestBytes", SIM_F_U32, AT(request_bytes), 16, 1400, 0, NULL, "of a short request"},
     {"replyBytes", SIM_F_U32, AT(reply_bytes), 16, 1400, 0, NULL, "of a short reply"},
@@ -118,6 +141,8 @@ static const struct sim_field network_fields[] = {
     {"serverToRouterMicroseconds", SIM_F_NS, AT(delay.server_router_ns), 0, 1e6, US, NULL, ""},
     {"serverToClientMicroseconds", SIM_F_NS, AT(delay.server_client_ns), 0, 1e6, US, NULL, ""},
     {"clientToServerMicroseconds", SIM_F_NS, AT(delay.client_server_ns), 0, 1e6, US, NULL, ""},
+    {"unreachable", SIM_F_DOUBLE, AT(unreachable), 0, 1, 0, NULL,
+     "share of packets to a dead process that its host answers by ICMP"},
     {"jitterMicroseconds", SIM_F_NS, AT(delay.jitter_ns), 0, 1e6, US, NULL,
      "uniform from 0 up, on every link; two nodes keep their order"},
 };
@@ -168,7 +193,7 @@ static const struct sim_field fault_fields[] = {
     {"packets", SIM_F_NAME, AT(packet), 0, 0, 0, sim_packet_names, "which packets"},
     {"kind", SIM_F_NAME, AT(kind), 0, 0, 0, sim_fault_names, "what happens to them"},
     {"probability", SIM_F_DOUBLE, AT(probability), 0, 1, 0, NULL, "to each of them", true},
-    {"microseconds", SIM_F_NS, AT(extra_ns), 0, 1e7, US, NULL, "reorder, delay, duplicate: how late"},
+    {"microseconds", SIM_F_NS, AT(extra_ns), 0, 1e7, US, NULL, "reorder, delay, duplicate, resend: how late"},
     {"fromMilliseconds", SIM_F_NS, AT(from_ns), 0, 1e7, MS, NULL, "after the load starts"},
     {"untilMilliseconds", SIM_F_NS, AT(until_ns), 0, 1e7, MS, NULL, "after the load starts; default: always"},
 };
@@ -179,7 +204,12 @@ static const struct sim_field event_fields[] = {
     {"atMilliseconds", SIM_F_NS, AT(at_ns), 0, 1e7, MS, NULL, "after the load starts"},
     {"forMilliseconds", SIM_F_NS, AT(for_ns), 0, 1e7, MS, NULL, "until it is over"},
     {"target", SIM_F_U32, AT(target), 0, 1023, 0, NULL, "which node, modulo their number"},
-    {"value", SIM_F_U32, AT(value), 0, 64, 0, NULL, "setDepth, reconfigure: n"},
+    {"value", SIM_F_U32, AT(value), 0, 64, 0, NULL,
+     "setDepth, reconfigure: n; slowServer: factor; starve: buffers left; clockDrift: rate 960 + 2 x value of 1024; "
+     "unreachable: worker"},
+    {"role", SIM_F_NAME, AT(role), 0, 0, 0, who_names, "clock..., pause, starve: whose"},
+    {"between", SIM_F_NAME, AT(between), 0, 0, 0, between_names, "cut: target is one of the first, against all others"},
+    {"direction", SIM_F_NAME, AT(direction), 0, 0, 0, direction_names, "cut: which packets are lost"},
 };
 #undef AT
 #define AT(m) offsetof(struct sim_expect, m)

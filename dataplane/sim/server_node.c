@@ -7,8 +7,9 @@
 #include "rpc/server.h"
 #include "world.h"
 
-/* MANY: tables of more workers than this are smaller, so that a thousand fit in memory. */
-enum { RETRY_NS = 100000, HEARD_NS = 1000000000, MANY = 64 };
+/* TRIES: to answer without a packet to do it with. MANY: tables of more workers than this are smaller, so that a
+ * thousand fit in memory. */
+enum { TRIES = 20, RETRY_NS = 100000, HEARD_NS = 1000000000, MANY = 64 };
 
 static struct sim_server *at(const struct sim_world *w, uint32_t i)
 {
@@ -32,6 +33,14 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
     v->queue[(v->q_head + v->q_n++) & (v->q_cap - 1)] = job;
 }
 
+/* The thread has served its request then, in this life. */
+static void done_at(struct sim_server *v, uint32_t thread, uint64_t when_ns)
+{
+    struct sim_event ev = {.node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life};
+    ev.ptr = (void *)(uintptr_t)thread;
+    sim_agenda_push(&v->n.world->agenda, when_ns, ev);
+}
+
 static void begin_next(struct sim_server *v)
 {
     struct sim_world *w = v->n.world;
@@ -46,18 +55,13 @@ static void begin_next(struct sim_server *v)
     v->job[thread] = v->queue[v->q_head];
     v->q_head = (v->q_head + 1) & (v->q_cap - 1);
     v->q_n--;
-    uint64_t until = w->agenda.now + w->request[v->job[thread].request].service_ns;
-    sim_agenda_push(
-        &w->agenda, until,
-        (struct sim_event){
-            .node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life, .ptr = (void *)(uintptr_t)thread});
+    done_at(v, thread, w->agenda.now + w->request[v->job[thread].request].service_ns * v->slow);
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
 {
     struct sim_server *v = arg;
     struct sim_world *w = v->n.world;
-    (void)txq;
     uint64_t service = 0;
     uint32_t len = rq->msg.len, number = sim_body_of(w, &rq->msg, &service);
     sim_checked(&w->ledger.verdict, SIM_INV_CONTENT);
@@ -68,6 +72,11 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
                    v->n.index, len, number);
         return;
     }
+    if (v->refusing) {
+        w->net.seen.refused++;
+        bt_server_drop(v->core, sim_node_now(&v->n), rq->handle, txq);
+        return;
+    }
     sim_check_executed(w, v->n.index, number);
     queue_push(v, (struct sim_job_waiting){rq->handle, number});
     begin_next(v);
@@ -75,9 +84,22 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
 
 static void finish(struct sim_server *v, struct bt_txq *q)
 {
-    if (v->n.world->watching)
+    if (v->n.world->watching) {
         sim_check_server_tx(v->n.world, v->n.index, q);
+        sim_check_server_step(v->n.world, v->n.index);
+    }
     sim_node_after(&v->n, q, bt_server_next(v->core));
+}
+
+static void answered(struct sim_server *v, uint32_t thread)
+{
+    struct sim_world *w = v->n.world;
+    sim_integrate(w);
+    w->in_service--;
+    w->request[v->job[thread].request].answered_ns = sim_node_now(&v->n);
+    v->job[thread].handle = 0;
+    v->running--;
+    v->tries = 0;
 }
 
 void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread)
@@ -85,25 +107,26 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t th
     struct sim_server *v = at(w, i);
     if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0)
         return;
+    if (v->stalled_until > w->agenda.now) {
+        done_at(v, thread, v->stalled_until);
+        return;
+    }
     struct sim_job_waiting job = v->job[thread];
     const struct sim_request *r = &w->request[job.request];
     uint32_t len = (r->flags & SIM_RQ_LONG_REPLY) != 0 ? w->s->long_bytes : w->s->reply_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, job.request, i + 1)};
     struct bt_txq q;
     bt_txq_init(&q);
-    int rc = bt_server_reply(v->core, w->agenda.now, job.handle, &iov, 1, &q);
+    int rc = bt_server_reply(v->core, sim_node_now(&v->n), job.handle, &iov, 1, &q);
+    bool starved = rc == BT_RPC_NO_BUFFER && w->net.holder[v->n.node].limit != UINT32_MAX;
+    if (starved && ++v->tries == TRIES) /* waiting requests may hold every packet: refusing one frees some */
+        rc = bt_server_drop(v->core, sim_node_now(&v->n), job.handle, &q);
     if (rc == 0) {
-        sim_integrate(w);
-        w->in_service--;
-        w->request[job.request].answered_ns = w->agenda.now;
-        v->job[thread].handle = 0;
-        v->running--;
+        answered(v, thread);
     } else {
-        sim_breach(w, SIM_INV_PROGRESS, "worker %u cannot reply to request %u: code %d", i, job.request, rc);
-        sim_agenda_push(
-            &w->agenda, w->agenda.now + RETRY_NS,
-            (struct sim_event){
-                .node = i, .kind = SIM_EVENT_DONE, .arg = (uint16_t)life, .ptr = (void *)(uintptr_t)thread});
+        if (!starved)
+            sim_breach(w, SIM_INV_PROGRESS, "worker %u cannot reply to request %u: code %d", i, job.request, rc);
+        done_at(v, thread, w->agenda.now + RETRY_NS);
     }
     begin_next(v);
     finish(v, &q);
@@ -122,7 +145,7 @@ static void tell_routers(struct sim_server *v)
     }
     struct bt_txq q;
     bt_txq_init(&q);
-    if (bt_server_set_routers(v->core, w->agenda.now, list, (int)w->s->routers, &q) != 0) {
+    if (bt_server_set_routers(v->core, sim_node_now(&v->n), list, (int)w->s->routers, &q) != 0) {
         sim_breach(w, SIM_INV_PROGRESS, "worker %u refused its routers", v->n.index);
     }
     finish(v, &q);
@@ -136,14 +159,17 @@ static void build(struct sim_world *w, struct sim_server *v)
         .mtu = 1500,
         .n = (uint16_t)v->depth,
         .feedback_port = 9000,
-        .max_pending = many    ? 512
-                       : large ? 16384
-                               : 1024,
-        .max_assemblies = 64,
-        .max_done = many ? 1024 : 4096,
-        .max_held = 64,
+        .max_pending = w->s->server_pairs > 0 ? w->s->server_pairs
+                       : many                 ? 512
+                       : large                ? 16384
+                                              : 1024,
+        .max_assemblies = w->s->server_assemblies > 0 ? w->s->server_assemblies : 64,
+        .max_done = many    ? 1024
+                    : large ? 65536
+                            : 4096,
+        .max_held = w->s->server_held > 0 ? w->s->server_held : 64,
         .max_message = w->s->server_max_message,
-        .incarnation = SIM_FIRST_INCARNATION + v->life,
+        .incarnation = v->incarnation,
         .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
         .seed = {bt_rng_next(&w->stream[SIM_STREAM_CHOICE]), bt_rng_next(&w->stream[SIM_STREAM_CHOICE])},
         .pool = sim_node_pool(&v->n),
@@ -155,7 +181,7 @@ static void build(struct sim_world *w, struct sim_server *v)
         v->n.mem_n = bt_server_bytes(&cfg);
         v->n.mem = sim_memory(v->n.mem_n);
     }
-    v->core = bt_server_init(&cfg, v->n.mem, v->n.mem_n, w->agenda.now);
+    v->core = bt_server_init(&cfg, v->n.mem, v->n.mem_n, sim_node_now(&v->n));
     if (v->core == NULL) {
         fprintf(stderr, "bobtail-sim: worker %u could not be built\n", v->n.index);
         abort();
@@ -172,25 +198,38 @@ void sim_server_start(struct sim_world *w, uint32_t i)
         v->job = calloc(w->s->threads, sizeof *v->job);
         if (v->job == NULL)
             abort();
+        v->incarnation = SIM_FIRST_INCARNATION;
+        v->slow = 1;
+        if (w->s->server_packets > 0)
+            w->net.holder[v->n.node].limit = w->s->server_packets;
     }
     v->life++;
+    v->incarnation++;
     v->up = true;
-    v->leaving = false;
+    v->leaving = v->refusing = false;
     v->n.wake_ns = UINT64_MAX;
     build(w, v);
     tell_routers(v);
 }
 
+/* Far enough back that later restarts do not meet an incarnation that was. */
+void sim_server_start_older(struct sim_world *w, uint32_t i)
+{
+    at(w, i)->incarnation -= SIM_FIRST_INCARNATION / 2;
+    sim_server_start(w, i);
+}
+
 void sim_server_run(struct sim_world *w, uint32_t i)
 {
     struct sim_server *v = at(w, i);
+    uint64_t now = sim_node_now(&v->n);
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
     if ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL)
-        bt_server_rx(v->core, w->agenda.now, p, &q);
-    if (bt_server_next(v->core) <= w->agenda.now)
-        bt_server_tick(v->core, w->agenda.now, &q);
+        bt_server_rx(v->core, now, p, &q);
+    if (bt_server_next(v->core) <= now)
+        bt_server_tick(v->core, now, &q);
     finish(v, &q);
 }
 
@@ -201,6 +240,7 @@ void sim_server_stop(struct sim_world *w, uint32_t i)
     if (!v->up)
         return;
     sim_integrate(w);
+    sim_server_harvest(w, i);
     w->in_service -= v->running;
     v->up = false;
     v->running = v->q_n = v->q_head = 0;
@@ -217,9 +257,9 @@ void sim_server_leave(struct sim_world *w, uint32_t i)
     bt_txq_init(&q);
     v->leaving = !v->leaving;
     if (v->leaving) {
-        bt_server_leave(v->core, w->agenda.now, &q);
+        bt_server_leave(v->core, sim_node_now(&v->n), &q);
     } else {
-        bt_server_join(v->core, w->agenda.now, &q);
+        bt_server_join(v->core, sim_node_now(&v->n), &q);
     }
     finish(v, &q);
 }
@@ -230,7 +270,7 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth)
     struct bt_txq q;
     bt_txq_init(&q);
     v->depth = depth;
-    bt_server_set_n(v->core, w->agenda.now, (uint16_t)depth, &q);
+    bt_server_set_n(v->core, sim_node_now(&v->n), (uint16_t)depth, &q);
     finish(v, &q);
 }
 
@@ -248,7 +288,7 @@ bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router)
 {
     struct bt_server_router_state st;
     return bt_server_router_state(at(w, i)->core, (int)router, &st) && st.heard_ns != 0 &&
-           w->agenda.now - st.heard_ns < HEARD_NS;
+           sim_node_now(&at(w, i)->n) - st.heard_ns < HEARD_NS;
 }
 
 uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
@@ -261,4 +301,15 @@ uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
         sum = sum * 0x9e3779b97f4a7c15ULL + received * 31 + served;
     }
     return sum ^ bt_server_next(v->core) ^ (uint64_t)w->net.holder[v->n.node].count << 40;
+}
+
+void sim_server_harvest(struct sim_world *w, uint32_t i)
+{
+    if (!at(w, i)->up)
+        return;
+    const uint64_t *n = bt_server_counters(at(w, i)->core);
+    uint64_t *full = w->net.seen.full;
+    full[SIM_FULL_SERVER_PAIRS] += n[BT_SERVER_DROP_TABLE];
+    full[SIM_FULL_SERVER_HELD] += n[BT_M16];
+    full[SIM_FULL_SERVER_BUFFERS] += n[BT_SERVER_NO_BUFFER];
 }

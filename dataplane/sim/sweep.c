@@ -19,13 +19,16 @@ struct slot {
 struct plan {
     const struct sim_options *o;
     struct sim_template *t[SIM_FILES_MAX];
-    uint64_t *stop; /* shared between processes: a failing seed was found */
+    uint32_t
+        one_in[SIM_FILES_MAX]; /* of the seeds of a file, only every so many are its own; the rest go to the first */
+    uint64_t *stop;            /* shared between processes: a failing seed was found */
 };
 
 /* Seed number → the file it belongs to. */
 static uint32_t file_of(const struct plan *p, uint64_t seed)
 {
-    return (uint32_t)(seed % p->o->files);
+    uint32_t file = (uint32_t)(seed % p->o->files);
+    return p->one_in[file] > 1 && seed / p->o->files % p->one_in[file] != 0 ? 0 : file;
 }
 
 static void one_seed(const void *ctx, uint32_t i, void *out)
@@ -175,8 +178,12 @@ int sim_command_sweep(const struct sim_options *o)
     struct plan p = {.o = o, .stop = sim_shared(sizeof *p.stop)};
     for (uint32_t i = 0; i < o->files; i++) {
         p.t[i] = sim_template_load(o->file[i], err, sizeof err);
-        if (p.t[i] != NULL)
+        if (p.t[i] != NULL) {
+            struct sim_scenario s;
+            sim_template_draw(p.t[i], 1, &s, err, sizeof err);
+            p.one_in[i] = s.one_seed_in;
             continue;
+        }
         fprintf(stderr, "bobtail-sim: %s\n", err);
         return 2;
     }

@@ -29,7 +29,12 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
     w->node[n->node] = n;
     n->due_ns = n->wake_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
-    bt_io_sim_init(&n->io, &w->link, n->node, ports);
+    n->link = (struct bt_io_sim_net){sim_net_send, &w->net, &n->local_ns};
+    bt_io_sim_init(&n->io, &n->link, n->node, ports);
+    if (w->s->clocks_differ) { /* from a fresh boot to weeks of uptime */
+        struct bt_rng *g = &w->stream[SIM_STREAM_EVENT];
+        n->clock.skew = 10000 * MS + (bt_rng_next(g) >> (20 + sim_below(g, 40)));
+    }
 }
 
 struct bt_pool *sim_node_pool(struct sim_node *n)
@@ -43,8 +48,8 @@ void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
     if (q->n > 0)
         bt_io_sim_send(&n->io, q);
     n->due_ns = next_ns;
-    if (next_ns < w->agenda.now)
-        next_ns = w->agenda.now;
+    if (next_ns != UINT64_MAX)
+        next_ns = sim_clock_world(&n->clock, next_ns, w->agenda.now);
     if (next_ns == UINT64_MAX || next_ns >= n->wake_ns)
         return;
     n->wake_ns = next_ns;
@@ -69,6 +74,11 @@ static inline bool is_up(const struct sim_world *w, const struct sim_node *n)
     return n->role == SIM_CLIENT || (n->role == SIM_ROUTER ? w->router[n->index].up : w->server[n->index].up);
 }
 
+struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i)
+{
+    return w->node[sim_node_of(w, role, i)];
+}
+
 static inline void run_node(struct sim_world *w, const struct sim_node *n)
 {
     if (n->role == SIM_CLIENT) {
@@ -78,6 +88,13 @@ static inline void run_node(struct sim_world *w, const struct sim_node *n)
     } else {
         sim_server_run(w, n->index);
     }
+}
+
+void sim_node_run(struct sim_world *w, uint32_t node)
+{
+    const struct sim_node *n = w->node[node];
+    if (is_up(w, n) && n->frozen_until <= w->agenda.now)
+        run_node(w, n);
 }
 
 static uint64_t node_state(struct sim_world *w, uint32_t node)
@@ -100,9 +117,11 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     uint64_t before = node_state(w, n->node);
     sim_buffer_give(p, &w->net.holder[n->node]);
     if (bt_io_sim_arrive(&n->io, p) != 0) {
+        w->net.no_port++;
         bt_pool_put(sim_node_pool(n), p);
         return;
     }
+    w->net.received++;
     w->ledger.bad_packet = true;
     run_node(w, n);
     w->ledger.bad_packet = false;
@@ -122,17 +141,26 @@ static void on_arrive(struct sim_world *w, const struct sim_event *ev)
         sim_check_req0_gone(w, ev->arg, ev->node, p);
     if (!is_up(w, n)) {
         w->net.seen.to_the_dead++;
+        sim_nobody_there(w, p);
         sim_net_bury(&w->net, p);
         return;
     }
+    if (w->net.holder[ev->node].count >= w->net.holder[ev->node].limit) { /* the driver has no buffer for it */
+        w->net.seen.full[SIM_FULL_RECEIVE_BUFFERS]++;
+        sim_net_bury(&w->net, p);
+        return;
+    }
+    n->local_ns = sim_node_now(n);
     uint8_t mark = p->mark;
     sim_net_arrived(&w->net, ev->arg, ev->node, p);
     p->mark = 0;
     if ((mark & (SIM_MARK_GARBAGE | SIM_MARK_CORRUPTED)) != 0) {
         on_bad_packet(w, n, p, (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted");
     } else if (bt_io_sim_arrive(&n->io, p) == 0) {
+        w->net.received++;
         run_node(w, n);
     } else {
+        w->net.no_port++;
         bt_pool_put(sim_node_pool(n), p);
     }
 }
@@ -175,8 +203,26 @@ static void on_garbage(struct sim_world *w)
     sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
 }
 
+/* What happens to a frozen process waits until it runs again, in its order. */
+static bool postponed(struct sim_world *w, const struct sim_event *ev)
+{
+    if (ev->kind > SIM_EVENT_DONE || ev->kind == SIM_EVENT_LOAD)
+        return false;
+    uint32_t node = ev->kind == SIM_EVENT_DONE ? sim_node_of(w, SIM_SERVER, ev->node) : ev->node;
+    struct sim_node *n = w->node[node];
+    if (n->frozen_until <= w->agenda.now || !is_up(w, n))
+        return false;
+    w->net.seen.postponed++;
+    if (ev->kind == SIM_EVENT_WAKE)
+        n->wake_ns = n->wake_ns == ev->t ? n->frozen_until : n->wake_ns;
+    sim_agenda_push(&w->agenda, n->frozen_until, *ev);
+    return true;
+}
+
 static void dispatch(struct sim_world *w, const struct sim_event *ev)
 {
+    if (w->watching && postponed(w, ev))
+        return;
     switch (ev->kind) {
     case SIM_EVENT_ARRIVE:
         on_arrive(w, ev);
@@ -195,6 +241,9 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
         break;
     case SIM_EVENT_BACK:
         sim_come_back(w, &w->s->event[ev->node]);
+        break;
+    case SIM_EVENT_UNREACHABLE:
+        sim_hear_unreachable(w, ev->node, ev->arg);
         break;
     default:
         on_garbage(w);
@@ -248,7 +297,6 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->net.late_ns = w->ledger.t_loss_ns / 4;
     w->net.watch = w->watching ? sim_check_watch : NULL;
     w->net.watch_ctx = w;
-    w->link = (struct bt_io_sim_net){sim_net_send, &w->net, &w->agenda.now};
     for (int i = 0; i < SIM_STREAMS; i++)
         sim_stream_seed(&w->stream[i], s->seed, (enum sim_purpose)i);
     w->keys.key[0].id = 7;
@@ -380,6 +428,12 @@ static void write_trace(const struct sim_world *w, struct sim_trace *t)
 static void collect(struct sim_world *w, struct sim_result *out)
 {
     out->seed = w->s->seed;
+    for (uint32_t i = 0; i < w->s->clients; i++)
+        sim_client_harvest(w, i);
+    for (uint32_t i = 0; i < w->s->workers; i++)
+        sim_server_harvest(w, i);
+    for (uint32_t i = 0; i < w->s->routers; i++)
+        sim_router_harvest(w, i);
     out->packets = w->net.packets;
     out->events = w->events;
     out->virtual_ns = w->agenda.now;

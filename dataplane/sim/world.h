@@ -6,6 +6,7 @@
 #include "base/pkt.h"
 #include "check.h"
 #include "event.h"
+#include "fault_clock.h"
 #include "io/sim.h"
 #include "net.h"
 #include "router/router_stats.h"
@@ -27,7 +28,8 @@ enum sim_kind {
     SIM_EVENT_DONE,
     SIM_EVENT_HAPPENING,
     SIM_EVENT_BACK,
-    SIM_EVENT_GARBAGE
+    SIM_EVENT_GARBAGE,
+    SIM_EVENT_UNREACHABLE
 };
 
 enum { SIM_BODY_MAX = 1 << 16, SIM_FIRST_INCARNATION = 1000 };
@@ -64,8 +66,12 @@ struct sim_node {
     uint32_t node;  /* within the network */
     void *mem;
     size_t mem_n;
-    uint64_t due_ns;  /* when its core wants to run a timer */
+    uint64_t due_ns;  /* when its core wants to run a timer, on its own clock */
     uint64_t wake_ns; /* earliest SIM_EVENT_WAKE that is on the agenda */
+    struct sim_clock clock;
+    uint64_t local_ns;     /* what its clock showed when a packet came last */
+    uint64_t frozen_until; /* the process does not run before (world time) */
+    struct bt_io_sim_net link;
     struct bt_io_sim io;
 };
 
@@ -75,7 +81,9 @@ struct sim_client {
     uint32_t router;  /* which one it uses now */
     uint32_t strikes; /* consecutive timeouts */
     bool extensions;
+    uint32_t open;   /* started and not ended */
     uint32_t *by_id; /* req_id → request index + 1 */
+    uint64_t *freed; /* req_id → when its last request ended, on the client's clock */
 };
 
 struct sim_job_waiting {
@@ -86,9 +94,13 @@ struct sim_job_waiting {
 struct sim_server {
     struct sim_node n;
     struct bt_server *core;
-    uint32_t life; /* counts starts; also the incarnation */
-    uint32_t depth;
-    bool up, legacy, leaving;
+    uint32_t life;          /* counts starts */
+    uint32_t incarnation;   /* follows its wall clock, which may be set back */
+    uint32_t depth, slow;   /* slow: service takes so many times as long */
+    uint64_t stalled_until; /* no service ends before */
+    uint64_t doubted_until; /* its incarnation is older than the one before: routers refuse it that long at most */
+    bool up, legacy, leaving, refusing;
+    uint32_t tries;                /* to answer a request in service, without a packet to do it with */
     struct sim_job_waiting *queue; /* ring: jobs accepted, not in service */
     uint32_t q_head, q_n, q_cap;
     struct sim_job_waiting *job; /* in service, by thread; handle 0: none */
@@ -106,7 +118,6 @@ struct sim_world {
     const struct sim_scenario *s;
     struct sim_agenda agenda;
     struct sim_net net;
-    struct bt_io_sim_net link;
     struct sim_buffers buffers;
     struct bt_keyring keys;
     struct bt_rng stream[SIM_STREAMS];
@@ -160,6 +171,14 @@ void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct s
                   struct sim_extras *extras);
 
 /* --- used between the files of the world ------------------------------------------------------ */
+/* What the node's own clock shows. */
+static inline uint64_t sim_node_now(const struct sim_node *n)
+{
+    return sim_clock_local(&n->clock, n->world->agenda.now);
+}
+struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i);
+/* Lets a node do what is due, after its clock or its process changed. */
+void sim_node_run(struct sim_world *w, uint32_t node);
 struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port);
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i);
 /* Sends what a core produced and asks to be woken when it wants to be. */
@@ -195,6 +214,8 @@ void sim_server_run(struct sim_world *w, uint32_t i);
 /* Thread `thread` has served its request. */
 void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread);
 void sim_server_stop(struct sim_world *w, uint32_t i);
+/* As sim_server_start; its wall clock was set back meanwhile. */
+void sim_server_start_older(struct sim_world *w, uint32_t i);
 void sim_server_leave(struct sim_world *w, uint32_t i);
 void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);
 
@@ -210,6 +231,16 @@ bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router);
 /* What a scenario's events do, and how they end. */
 void sim_happen(struct sim_world *w, const struct sim_happening *h);
 void sim_come_back(struct sim_world *w, const struct sim_happening *h);
+/* fault_icmp.c: a packet reached a host where nobody listens any more, or somebody says so. */
+void sim_nobody_there(struct sim_world *w, const struct bt_pkt *p);
+void sim_say_unreachable(struct sim_world *w, uint32_t whom, uint32_t about, uint64_t at_ns);
+void sim_hear_unreachable(struct sim_world *w, uint32_t whom, uint32_t about);
+void sim_client_unreachable(struct sim_world *w, uint32_t i, uint32_t router);
+void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server);
+/* Adds what the cores counted of full tables to what was seen; a stopped node is asked before it goes. */
+void sim_client_harvest(struct sim_world *w, uint32_t i);
+void sim_server_harvest(struct sim_world *w, uint32_t i);
+void sim_router_harvest(struct sim_world *w, uint32_t i);
 /* One malformed or forged packet to a random node. */
 void sim_garbage(struct sim_world *w);
 bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);

@@ -173,7 +173,10 @@ static const struct command {
     {"sweep",
      sim_command_sweep,
      {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-kernel.yaml", "dataplane/tests/sim/faults.yaml",
-      "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml"},
+      "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml",
+      "dataplane/tests/sim/faults-hosts.yaml", "dataplane/tests/sim/faults-tables.yaml",
+      "dataplane/tests/sim/faults-hosts.yaml", "dataplane/tests/sim/black-hole.yaml",
+      "dataplane/tests/sim/id-wrap.yaml"},
      SIM_FILES_MAX},
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };

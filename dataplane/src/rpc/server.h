@@ -114,7 +114,8 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
 void bt_server_tick(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq);
 uint64_t bt_server_next(const struct bt_server *s);
 
-// Answers. 0; BT_RPC_NO_BUFFER: pool empty, state unchanged, call again later;
+// Answers. 0; BT_RPC_NO_BUFFER: pool empty, state unchanged, call again later
+// (and drop the request when that does not help: those waiting may hold every packet);
 // BT_RPC_TOO_LARGE: the pair stays open; BT_RPC_BAD_ARGUMENT: unknown handle
 // (answered before). FEEDBACK follows the last reply packet in txq.
 int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct iovec *iov, int iovcnt,

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold after every single step of a node, whatever it did: a client's and a worker's books against ours, and
+// one row of a router at a time against the rules its counters obey.
+#include "router/router_config.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "world.h"
+
+void sim_check_client_step(struct sim_world *w, uint32_t client)
+{
+    const struct sim_client *c = &w->client[client];
+    sim_checked(&w->ledger.verdict, SIM_INV_OPEN);
+    if (bt_client_pending(c->core) != c->open) {
+        sim_breach(w, SIM_INV_OPEN, "client %u counts %u requests pending, the application waits for %u", client,
+                   bt_client_pending(c->core), c->open);
+    }
+}
+
+/* a worker owes its routers nothing that it has not at hand. */
+void sim_check_server_step(struct sim_world *w, uint32_t server)
+{
+    const struct sim_server *v = &w->server[server];
+    struct bt_server_router_state st;
+    uint64_t owed = 0;
+    for (int i = 0; bt_server_router_state(v->core, i, &st); i++)
+        owed += st.received - st.served;
+    sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
+    if (owed > bt_server_backlog(v->core) || v->q_n > bt_server_backlog(v->core)) {
+        sim_breach(w, SIM_INV_SERVED, "worker %u received %llu more than it served, and has %u at hand", server,
+                   (unsigned long long)owed, bt_server_backlog(v->core));
+    }
+}
+
+/* R-108: outstanding is what was sent and neither done nor lost. R-112: an incarnation is never followed by an older one,
+ * unless the worker's wall clock was set back and the router waited for T_dead. */
+static void check_row(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_router_member_stats *m)
+{
+    struct sim_credit *c = &w->ledger.credit[(size_t)router * w->s->workers + server];
+    int64_t left = (int64_t)(m->sent - m->done - m->lost - (m->legacy ? m->reclaimed : 0));
+    uint32_t owed = left > 0 ? (uint32_t)left : 0;
+    bool back = c->incarnation != 0 && (int32_t)(m->incarnation - c->incarnation) < 0;
+    sim_checked(&w->ledger.verdict, SIM_INV_ARITHMETIC);
+    if (m->outstanding != owed || m->sent < c->sent) {
+        sim_breach(w, SIM_INV_ARITHMETIC,
+                   "router %u counts %u outstanding at worker %u: sent %llu (%llu before), done %llu, lost %llu", router,
+                   m->outstanding, server, (unsigned long long)m->sent, (unsigned long long)c->sent,
+                   (unsigned long long)m->done, (unsigned long long)m->lost);
+    }
+    if (back && w->server[server].doubted_until == 0) {
+        sim_breach(w, SIM_INV_ARITHMETIC, "router %u knew incarnation %u of worker %u, now %u", router, c->incarnation,
+                   server, m->incarnation);
+    }
+    c->sent = m->sent;
+    c->incarnation = m->incarnation;
+}
+
+/* R-138 by the router's own clock; it looks at its workers every T_dead/8. A busy one may be silent for T_leak, which
+ * follows the observed latency up to T_max. */
+static void check_liveness(struct sim_world *w, uint32_t router, uint32_t server,
+                           const struct bt_router_member_stats *m)
+{
+    const struct sim_credit *c = &w->ledger.credit[(size_t)router * w->s->workers + server];
+    uint64_t dead = w->ledger.t_dead_ns, slack = dead / 4 + 2000000;
+    uint64_t busy = w->s->request_timeout_ns > 100000000 ? w->s->request_timeout_ns : 100000000;
+    uint64_t limit = m->outstanding > 0 && busy > dead ? busy : dead;
+    if (m->legacy || !m->joined || m->feedback_age_ns == UINT64_MAX || w->agenda.now < c->excused_until)
+        return;
+    sim_checked(&w->ledger.verdict, SIM_INV_LIVENESS);
+    if (m->eligible && m->feedback_age_ns > limit + slack) {
+        sim_breach(w, SIM_INV_LIVENESS, "router %u still sends to worker %u, silent for %.3f ms", router, server,
+                   (double)m->feedback_age_ns / 1e6);
+    }
+    if (m->suspect && m->feedback_age_ns < dead && c->told_unreachable == 0) {
+        sim_breach(w, SIM_INV_LIVENESS, "router %u suspects worker %u, heard %.3f ms ago", router, server,
+                   (double)m->feedback_age_ns / 1e6);
+    }
+}
+
+static void check_ejection(struct sim_world *w, uint32_t router)
+{
+    struct bt_router_stats st;
+    sim_router_totals(w, router, &st);
+    sim_checked(&w->ledger.verdict, SIM_INV_EJECTION);
+    if (st.ejected * 2 > w->s->workers) {
+        sim_breach(w, SIM_INV_EJECTION, "router %u has ejected %u of %u workers", router, st.ejected, w->s->workers);
+    }
+}
+
+void sim_check_router_step(struct sim_world *w, uint32_t router)
+{
+    struct bt_router_member_stats m;
+    uint32_t server = w->ledger.turn++ % w->s->workers;
+    if (sim_router_row(w, router, server, &m)) {
+        check_row(w, router, server, &m);
+        check_liveness(w, router, server, &m);
+    }
+    if (server == 0 && w->net.seen.refused > 0)
+        check_ejection(w, router);
+}
