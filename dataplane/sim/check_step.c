@@ -31,8 +31,8 @@ void sim_check_server_step(struct sim_world *w, uint32_t server)
     }
 }
 
-/* R-108: outstanding is what was sent and neither done nor lost. R-112: an incarnation is never followed by an older one,
- * unless the worker's wall clock was set back and the router waited for T_dead. */
+/* R-108: outstanding is what was sent and neither done nor lost. R-112: an incarnation is never followed by an older
+ * one, unless the worker's wall clock was set back and the router waited for T_dead. */
 static void check_row(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_router_member_stats *m)
 {
     struct sim_credit *c = &w->ledger.credit[(size_t)router * w->s->workers + server];
@@ -42,8 +42,8 @@ static void check_row(struct sim_world *w, uint32_t router, uint32_t server, con
     sim_checked(&w->ledger.verdict, SIM_INV_ARITHMETIC);
     if (m->outstanding != owed || m->sent < c->sent) {
         sim_breach(w, SIM_INV_ARITHMETIC,
-                   "router %u counts %u outstanding at worker %u: sent %llu (%llu before), done %llu, lost %llu", router,
-                   m->outstanding, server, (unsigned long long)m->sent, (unsigned long long)c->sent,
+                   "router %u counts %u outstanding at worker %u: sent %llu (%llu before), done %llu, lost %llu",
+                   router, m->outstanding, server, (unsigned long long)m->sent, (unsigned long long)c->sent,
                    (unsigned long long)m->done, (unsigned long long)m->lost);
     }
     if (back && w->server[server].doubted_until == 0) {

@@ -9,15 +9,24 @@ static const char *const full_names[SIM_FULLS] = {
 
 /* By kind of event, as the report names it. */
 static const char *const event_names[SIM_EV_KINDS] = {
-    [SIM_EV_CRASH_SERVER] = "crash_server",     [SIM_EV_CRASH_ROUTER] = "crash_router",
-    [SIM_EV_LEAVE_SERVER] = "leave",            [SIM_EV_SET_DEPTH] = "set_depth",
-    [SIM_EV_PARTITION] = "partition",           [SIM_EV_RECONFIGURE] = "reconfigure",
-    [SIM_EV_SET_BACK_SERVER] = "wall_clock_set_back", [SIM_EV_PAUSE] = "pause",
-    [SIM_EV_SLOW_SERVER] = "slow_server",       [SIM_EV_STALL_SERVER] = "stalled_worker",
-    [SIM_EV_REFUSE_SERVER] = "refusing_server", [SIM_EV_CUT] = "cut",
-    [SIM_EV_CLOCK_LEAP] = "clock_leap",         [SIM_EV_CLOCK_STOP] = "clock_stop",
-    [SIM_EV_CLOCK_DRIFT] = "clock_drift",       [SIM_EV_CLOCK_BACK] = "clock_back",
-    [SIM_EV_UNREACHABLE] = "forged_unreachable", [SIM_EV_STARVE] = "starve",
+    [SIM_EV_CRASH_SERVER] = "crash_server",
+    [SIM_EV_CRASH_ROUTER] = "crash_router",
+    [SIM_EV_LEAVE_SERVER] = "leave",
+    [SIM_EV_SET_DEPTH] = "set_depth",
+    [SIM_EV_PARTITION] = "partition",
+    [SIM_EV_RECONFIGURE] = "reconfigure",
+    [SIM_EV_SET_BACK_SERVER] = "wall_clock_set_back",
+    [SIM_EV_PAUSE] = "pause",
+    [SIM_EV_SLOW_SERVER] = "slow_server",
+    [SIM_EV_STALL_SERVER] = "stalled_worker",
+    [SIM_EV_REFUSE_SERVER] = "refusing_server",
+    [SIM_EV_CUT] = "cut",
+    [SIM_EV_CLOCK_LEAP] = "clock_leap",
+    [SIM_EV_CLOCK_STOP] = "clock_stop",
+    [SIM_EV_CLOCK_DRIFT] = "clock_drift",
+    [SIM_EV_CLOCK_BACK] = "clock_back",
+    [SIM_EV_UNREACHABLE] = "forged_unreachable",
+    [SIM_EV_STARVE] = "starve",
 };
 
 void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)

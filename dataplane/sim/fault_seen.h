@@ -7,36 +7,36 @@
 
 /* Tables and stores that were found full; each has a counter in the core it belongs to. */
 enum sim_full {
-    SIM_FULL_CLIENT_CALLS,     /* in-flight table: bt_client_send refused */
-    SIM_FULL_CLIENT_IDS,       /* every request id tried is pending or in quarantine */
-    SIM_FULL_CLIENT_REPLIES,   /* a multi-packet reply found no assembly (M-24) */
-    SIM_FULL_CLIENT_BUFFERS,   /* no packet buffer to send with */
-    SIM_FULL_SERVER_PAIRS,     /* pair table or assemblies: DROP */
-    SIM_FULL_SERVER_HELD,      /* holding list of packets before their first (M-16) */
-    SIM_FULL_SERVER_BUFFERS,   /* no packet buffer to send with */
-    SIM_FULL_ROUTER_PAIRS,     /* forwarded, not watched */
-    SIM_FULL_ROUTER_QUEUE,     /* central queue: DROP */
-    SIM_FULL_RECEIVE_BUFFERS,  /* a driver had no buffer for a packet that arrived */
+    SIM_FULL_CLIENT_CALLS,    /* in-flight table: bt_client_send refused */
+    SIM_FULL_CLIENT_IDS,      /* every request id tried is pending or in quarantine */
+    SIM_FULL_CLIENT_REPLIES,  /* a multi-packet reply found no assembly (M-24) */
+    SIM_FULL_CLIENT_BUFFERS,  /* no packet buffer to send with */
+    SIM_FULL_SERVER_PAIRS,    /* pair table or assemblies: DROP */
+    SIM_FULL_SERVER_HELD,     /* holding list of packets before their first (M-16) */
+    SIM_FULL_SERVER_BUFFERS,  /* no packet buffer to send with */
+    SIM_FULL_ROUTER_PAIRS,    /* forwarded, not watched */
+    SIM_FULL_ROUTER_QUEUE,    /* central queue: DROP */
+    SIM_FULL_RECEIVE_BUFFERS, /* a driver had no buffer for a packet that arrived */
     SIM_FULLS
 };
 
 /* Counters only: summed by word. */
 struct sim_faults_seen {
     uint64_t lost[SIM_PKTS], duplicated[SIM_PKTS], reordered[SIM_PKTS], delayed[SIM_PKTS], corrupted[SIM_PKTS];
-    uint64_t resent;                     /* REQ0 that came again by way of another router */
-    uint64_t damaged[SIM_FAULTS];        /* corrupted, by rule: one bit, a burst, cut short */
-    uint64_t caught;                     /* corrupted, and the UDP checksum saw it */
-    uint64_t cut_off;                    /* lost in a partition */
-    uint64_t to_the_dead;                /* arrived at a crashed node */
-    uint64_t icmp_router, icmp_client;   /* unreachable events told */
-    uint64_t to_nowhere;                 /* no node has this address */
-    uint64_t refused;                    /* requests the application of a refusing worker dropped */
-    uint64_t postponed;                  /* events that waited for a frozen process */
-    uint64_t failovers;                  /* a client moved on to the next router */
-    uint64_t id_wraps;                   /* a client's request ids came round */
-    uint64_t ejected;                    /* black holes (R-139a) */
-    uint64_t older_refused;              /* FEEDBACK of an incarnation before the known one (M-22) */
-    uint64_t happened[SIM_EV_KINDS];     /* events of the scenario that took effect */
+    uint64_t resent;                   /* REQ0 that came again by way of another router */
+    uint64_t damaged[SIM_FAULTS];      /* corrupted, by rule: one bit, a burst, cut short */
+    uint64_t caught;                   /* corrupted, and the UDP checksum saw it */
+    uint64_t cut_off;                  /* lost in a partition */
+    uint64_t to_the_dead;              /* arrived at a crashed node */
+    uint64_t icmp_router, icmp_client; /* unreachable events told */
+    uint64_t to_nowhere;               /* no node has this address */
+    uint64_t refused;                  /* requests the application of a refusing worker dropped */
+    uint64_t postponed;                /* events that waited for a frozen process */
+    uint64_t failovers;                /* a client moved on to the next router */
+    uint64_t id_wraps;                 /* a client's request ids came round */
+    uint64_t ejected;                  /* black holes (R-139a) */
+    uint64_t older_refused;            /* FEEDBACK of an incarnation before the known one (M-22) */
+    uint64_t happened[SIM_EV_KINDS];   /* events of the scenario that took effect */
     uint64_t restarts, garbage;
     uint64_t full[SIM_FULLS];
 };

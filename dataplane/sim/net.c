@@ -189,6 +189,7 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
     struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
     struct sim_passage way = sim_link_pass(n, from, to, p->len);
     if (way.lost) {
+        n->lost++;
         n->seen.lost[sim_packet_of(p)]++;
         tell(n, from, to, p, UINT64_MAX);
         sim_net_bury(n, p);
