@@ -7,10 +7,24 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Blocks given back, kept for the next run of a sweep: fresh pages cost more than the run's own work. */
+enum { KEPT_MAX = 64 };
+static struct {
+    void *p;
+    size_t bytes;
+} kept[KEPT_MAX];
+
 void *sim_memory(size_t bytes)
 {
-    void *p =
-        mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bytes = bytes > 0 ? bytes : 1;
+    for (int i = 0; i < KEPT_MAX; i++) {
+        void *p = kept[i].p;
+        if (p == NULL || kept[i].bytes != bytes)
+            continue;
+        kept[i].p = NULL;
+        return p;
+    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu bytes\n", bytes);
         abort();
@@ -20,8 +34,16 @@ void *sim_memory(size_t bytes)
 
 void sim_memory_free(void *p, size_t bytes)
 {
-    if (p != NULL)
-        munmap(p, bytes > 0 ? bytes : 1);
+    static unsigned turn;
+    if (p == NULL)
+        return;
+    unsigned at = turn++ % KEPT_MAX;
+    for (unsigned i = 0; i < KEPT_MAX && kept[at].p != NULL; i++)
+        at = turn++ % KEPT_MAX;
+    if (kept[at].p != NULL)
+        munmap(kept[at].p, kept[at].bytes);
+    kept[at].p = p;
+    kept[at].bytes = bytes > 0 ? bytes : 1;
 }
 
 static struct bt_pkt *holder_get(struct bt_pool *pool)

@@ -49,7 +49,8 @@ static inline void sim_buffer_give(struct bt_pkt *p, struct sim_holder *to)
 /* Frees everything a node holds and returns how many that were. */
 uint32_t sim_holder_drop_all(struct sim_holder *h);
 
-/* Zeroed page-aligned memory that costs nothing until touched; aborts when there is none. */
+/* Page-aligned memory that costs nothing until touched, zeroed or used before; aborts when there is none. Freed blocks
+ * are kept for the next run of the process. */
 void *sim_memory(size_t bytes);
 void sim_memory_free(void *p, size_t bytes);
 
