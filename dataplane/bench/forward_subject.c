@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "forward.h"
 #include "io/dpdk.h"
@@ -112,8 +113,12 @@ static bool open_router(struct subject *x)
     for (uint32_t w = 0; w < FORWARD_WORKERS; w++) {
         workers[w] = forward_worker(w);
     }
-    size_t bytes = (bt_router_bytes(&setup) + 63) & ~(size_t)63;
-    x->memory = aligned_alloc(64, bytes);
+    const size_t huge = (size_t)2 << 20;
+    size_t bytes = (bt_router_bytes(&setup) + huge - 1) & ~(huge - 1);
+    x->memory = aligned_alloc(huge, bytes);
+    if (x->memory != NULL) {
+        (void)madvise(x->memory, bytes, MADV_HUGEPAGE); // as bobtail-router does
+    }
     x->router = x->memory != NULL ? bt_router_init(x->memory, bytes, &setup, bt_io_now(x->io)) : NULL;
     return x->router != NULL && bt_router_apply(x->router, bt_io_now(x->io), &c, NULL);
 }

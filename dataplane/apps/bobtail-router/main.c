@@ -12,6 +12,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 // The longest central queue a configuration may ask for, and packets on their way.
 #define BUFFERS (1048576u + 16384u)
@@ -55,6 +56,9 @@ static bool make_router(struct router_app *app, const struct bt_addr local[2])
         .seed = bt_new_seed(), .pool = app->pool, .request_addr = local[0], .feedback_addr = local[1]};
     size_t bytes = bt_router_bytes(&setup);
     app->router_mem = bt_map(bytes);
+    if (app->router_mem != NULL) {
+        (void)madvise(app->router_mem, bytes, MADV_HUGEPAGE); // tables are looked up by hash: each look is another page
+    }
     app->started_ns = bt_io_now(app->io);
     app->router = app->router_mem != NULL ? bt_router_init(app->router_mem, bytes, &setup, app->started_ns) : NULL;
     if (app->router == NULL) {

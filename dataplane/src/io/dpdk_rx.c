@@ -88,6 +88,15 @@ static unsigned from_queue(struct bt_dpdk *d, uint16_t queue, struct bt_pkt **fr
     }
     unsigned got = rte_eth_rx_burst(d->dev->port, queue, m, (uint16_t)max);
     unsigned n = 0;
+    // Another core or a device wrote these lines last: all transfers are asked for before the first one is needed.
+    for (unsigned i = 0; i < got; i++) {
+        rte_prefetch0(m[i]);
+    }
+    for (unsigned i = 0; i < got; i++) {
+        rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+        rte_prefetch0(rte_pktmbuf_mtod_offset(m[i], void *, RTE_CACHE_LINE_SIZE)); // R2P2 begins in the first line
+        rte_prefetch0(bt_dpdk_pkt(m[i]));
+    }
     for (unsigned i = 0; i < got; i++) {
         uint8_t offload = d->dev->rx_sums ? offload_of(m[i]) : 0;
         struct bt_pkt *p = packet_of(d, m[i]);
