@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both ends of an echo over loopback, through libbobtail's public calls and through plain UDP sockets, in a closed
 // loop: WINDOW requests of 64 bytes are always outstanding. The plain side is what one would write by hand: batches
-// of recvmmsg and sendmmsg, a blocking socket, no state.
-//   bench_echo bobtail|udp serve PORT
-//   bench_echo bobtail|udp call PORT WINDOW SECONDS      prints one JSON object
+// of recvmmsg and sendmmsg, a blocking socket, no state; udp-segments sends a batch as one message that the kernel cuts
+// apart, as libbobtail's driver does.
+//   bench_echo bobtail|udp|udp-segments serve PORT
+//   bench_echo bobtail|udp|udp-segments call PORT WINDOW SECONDS      prints one JSON object
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +166,7 @@ _Noreturn static void bobtail_serve(uint16_t port)
 
 struct batch {
     int fd;
+    bool segments; // all datagrams of a batch have one destination here
     struct mmsghdr msgs[BATCH];
     struct iovec iov[BATCH];
     struct sockaddr_in from[BATCH];
@@ -200,10 +203,31 @@ static unsigned take(struct batch *b)
     return n > 0 ? (unsigned)n : 0;
 }
 
+static void send_segments(struct batch *b, unsigned n)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))] = {0};
+    const uint16_t size = BODY;
+    struct msghdr h = b->msgs[0].msg_hdr;
+    h.msg_iov = b->iov;
+    h.msg_iovlen = n;
+    h.msg_control = control;
+    h.msg_controllen = sizeof control;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+    *c = (struct cmsghdr){.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof size)};
+    memcpy(CMSG_DATA(c), &size, sizeof size);
+    if (sendmsg(b->fd, &h, 0) < 0) {
+        fail("sendmsg");
+    }
+}
+
 static void send_back(struct batch *b, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         b->iov[i].iov_len = BODY;
+    }
+    if (b->segments && n > 1) {
+        send_segments(b, n);
+        return;
     }
     for (unsigned at = 0; at < n;) {
         int sent = sendmmsg(b->fd, b->msgs + at, n - at, 0);
@@ -214,9 +238,10 @@ static void send_back(struct batch *b, unsigned n)
     }
 }
 
-_Noreturn static void udp_serve(uint16_t port)
+_Noreturn static void udp_serve(uint16_t port, bool segments)
 {
     static struct batch b;
+    b.segments = segments;
     open_socket(&b, port);
     for (;;) {
         send_back(&b, take(&b));
@@ -238,9 +263,10 @@ static void send_window(struct batch *b, uint16_t port, unsigned window)
     }
 }
 
-static int udp_call(uint16_t port, unsigned window, double seconds)
+static int udp_call(uint16_t port, unsigned window, double seconds, bool segments)
 {
     static struct batch b;
+    b.segments = segments;
     struct run run = {.start_ns = nanoseconds()};
     struct timeval second = {.tv_sec = 1};
     open_socket(&b, 0);
@@ -262,20 +288,22 @@ static int udp_call(uint16_t port, unsigned window, double seconds)
 
 int main(int argc, char **argv)
 {
-    bool bobtail = argc > 1 && strcmp(argv[1], "bobtail") == 0;
+    const char *side = argc > 1 ? argv[1] : "";
+    bool bobtail = strcmp(side, "bobtail") == 0, segments = strcmp(side, "udp-segments") == 0;
+    int port = argc > 3 ? atoi(argv[3]) : 0;
     unsigned window = argc == 6 ? (unsigned)atoi(argv[4]) : 0;
     double seconds = argc == 6 ? atof(argv[5]) : 0;
-    if ((!bobtail && (argc < 2 || strcmp(argv[1], "udp") != 0)) || argc < 4 || atoi(argv[3]) < 1 ||
-        atoi(argv[3]) > 65535) {
+    if ((!bobtail && !segments && strcmp(side, "udp") != 0) || port < 1 || port > 65535) {
         argc = 0;
     }
     if (argc == 4 && strcmp(argv[2], "serve") == 0) {
-        bobtail ? bobtail_serve((uint16_t)atoi(argv[3])) : udp_serve((uint16_t)atoi(argv[3]));
+        bobtail ? bobtail_serve((uint16_t)port) : udp_serve((uint16_t)port, segments);
     }
     if (argc == 6 && strcmp(argv[2], "call") == 0 && window >= 1 && window <= WINDOW_MAX && seconds > 0) {
-        uint16_t port = (uint16_t)atoi(argv[3]);
-        return bobtail ? bobtail_call(port, window, seconds) : udp_call(port, window, seconds);
+        return bobtail ? bobtail_call((uint16_t)port, window, seconds)
+                       : udp_call((uint16_t)port, window, seconds, segments);
     }
-    fprintf(stderr, "usage: bench_echo bobtail|udp serve PORT | call PORT WINDOW 1..%d SECONDS\n", WINDOW_MAX);
+    fprintf(stderr, "usage: bench_echo bobtail|udp|udp-segments serve PORT | call PORT WINDOW 1..%d SECONDS\n",
+            WINDOW_MAX);
     return 2;
 }

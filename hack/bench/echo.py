@@ -16,7 +16,7 @@ import proxy
 import stats
 
 WINDOW = 32
-PORT = {"bobtail": 18300, "udp": 18301, "grpc": 18302}
+PORT = {"bobtail": 18300, "udp": 18301, "udp-segments": 18303, "grpc": 18302}
 SHARE = 0.93  # of the processor's time that the pair must have had
 GRPC = machine.ROOT / "build" / "bin" / "grpc-echo"
 
@@ -65,9 +65,12 @@ def figures(rounds):
         value, interval = stats.summary(rounds, ratio("bobtail", under, "per_cpu"))
         rows.append({"name": f"echo_rps_ratio_vs_{name}_own", "value": value, "interval": interval, "unit": "ratio",
                      "note": "requests per processor second of the two processes: what others used is taken out"})
+    value, interval = stats.summary(rounds, ratio("bobtail", "udp-segments", "rps"))
+    rows.append({"name": "echo_rps_ratio_vs_udp_segments", "value": value, "interval": interval, "unit": "ratio",
+                 "note": "plain UDP that also sends a batch as one message (UDP_SEGMENT)"})
     for variant in PORT:
         value, interval = stats.summary(rounds, lambda rs, v=variant: statistics.median(r[v]["rps"] for r in rs))
-        rows.append({"name": f"echo_rps_{variant}", "value": value, "interval": interval, "unit": "1/s", "note": "absolute, this machine"})
+        rows.append({"name": f"echo_rps_{variant.replace('-', '_')}", "value": value, "interval": interval, "unit": "1/s", "note": "absolute, this machine"})
     return rows
 
 

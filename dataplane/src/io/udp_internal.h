@@ -36,6 +36,14 @@ struct bt_udp_batch {
     union bt_udp_sa names[BT_IO_BATCH];
 };
 
+// Packets of one message, which the kernel cuts apart: equal in destination and length, the last may be shorter.
+struct bt_udp_segments {
+    unsigned n;     // 1: an ordinary message
+    unsigned first; // in iov[]
+    uint32_t bytes;
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))];
+};
+
 struct bt_udp {
     struct bt_io io; // first, so that &u->io is the interface
     struct bt_pool *pool;
@@ -57,7 +65,9 @@ struct bt_udp {
     _Alignas(struct cmsghdr)
         uint8_t control[BT_IO_BATCH][CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(struct timespec))];
 
-    struct bt_udp_batch tx; // of one send at a time
+    struct bt_udp_batch tx; // of one send at a time; iov[] holds a packet each, several of them may be one message
+    struct bt_udp_segments segments[BT_IO_BATCH]; // of message i
+    bool no_segments;                             // the kernel, or a device on the way, does not cut them
 
     struct bt_io_event events[BT_UDP_EVENTS];
     unsigned n_events;

@@ -6,11 +6,15 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
 
 // How long a full send buffer may hold up the loop before packets are dropped.
 enum { FULL_WAIT_MS = 2, FULL_WAITS = 3 };
+
+// Bytes of several packets sent as one message; the largest IP packet holds them with its headers.
+enum { SEGMENTS_BYTES = 65000 };
 
 static void put_back(struct bt_udp *u, struct bt_pkt **pkts, unsigned n)
 {
@@ -57,6 +61,34 @@ static bool try_again(int fd, int error, unsigned tries)
     return tries < 1;
 }
 
+// One message of several packets was refused as a whole: they go one by one, and always from now on unless the reason
+// lay in the packets or their destination.
+static void send_apart(struct bt_udp *u, int fd, unsigned i, int error)
+{
+    const struct bt_udp_segments *s = &u->segments[i];
+    enum bt_udp_counter reason = reason_of(error);
+    u->no_segments |= (reason == BT_UDP_TX_BAD_ADDRESS && error == EINVAL) || reason == BT_UDP_TX_ERRORS;
+    for (unsigned k = 0; k < s->n; k++) {
+        struct msghdr h = {.msg_name = u->tx.msgs[i].msg_hdr.msg_name,
+                           .msg_namelen = u->tx.msgs[i].msg_hdr.msg_namelen,
+                           .msg_iov = &u->tx.iov[s->first + k],
+                           .msg_iovlen = 1};
+        ssize_t sent;
+        unsigned tries = 0;
+        do {
+            sent = sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+        } while (sent < 0 && try_again(fd, errno, tries++));
+        u->counters[sent >= 0 ? BT_UDP_TX_PACKETS : reason_of(errno)]++;
+    }
+}
+
+static void count_sent(struct bt_udp *u, unsigned at, unsigned n)
+{
+    for (unsigned i = at; i < at + n; i++) {
+        u->counters[BT_UDP_TX_PACKETS] += u->segments[i].n;
+    }
+}
+
 // Sends the n prepared messages; refused ones are counted and skipped.
 static void send_batch(struct bt_udp *u, int fd, unsigned n)
 {
@@ -65,53 +97,105 @@ static void send_batch(struct bt_udp *u, int fd, unsigned n)
     while (at < n) {
         int sent = sendmmsg(fd, &u->tx.msgs[at], n - at, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent > 0) {
+            count_sent(u, at, (unsigned)sent);
             at += (unsigned)sent;
-            u->counters[BT_UDP_TX_PACKETS] += (unsigned)sent;
             tries = 0;
             continue;
         }
         int error = errno; // of the send, whatever waiting for room may set
-        if (!try_again(fd, error, tries++)) {
-            u->counters[reason_of(error)]++;
-            at++;
-            tries = 0;
+        if (try_again(fd, error, tries++)) {
+            continue;
         }
+        if (u->segments[at].n > 1 && error != EAGAIN && error != ENOBUFS) {
+            send_apart(u, fd, at, error);
+        } else {
+            u->counters[reason_of(error)] += u->segments[at].n;
+        }
+        at++;
+        tries = 0;
     }
 }
 
-static void prepare(struct bt_udp *u, unsigned i, const struct bt_pkt *p, socklen_t namelen)
+// What is being put together: messages ready so far, packets in them.
+struct draft {
+    unsigned messages, packets;
+    const struct bt_pkt *last;
+};
+
+static void new_message(struct bt_udp *u, struct draft *d, const struct bt_pkt *p, socklen_t namelen)
 {
-    u->tx.iov[i].iov_base = p->data;
-    u->tx.iov[i].iov_len = p->len;
-    u->tx.msgs[i].msg_hdr.msg_namelen = namelen;
+    struct msghdr *h = &u->tx.msgs[d->messages].msg_hdr;
+    struct bt_udp_segments *s = &u->segments[d->messages++];
+    s->n = 1;
+    s->first = d->packets;
+    s->bytes = p->len;
+    u->tx.iov[d->packets++] = (struct iovec){.iov_base = p->data, .iov_len = p->len};
+    h->msg_iov = &u->tx.iov[s->first];
+    h->msg_iovlen = 1;
+    h->msg_namelen = namelen;
+    h->msg_control = NULL;
+    h->msg_controllen = 0;
+    d->last = p;
 }
 
-// Sends a run of packets that leave by one port. Returns how many were taken off q.
+// Makes p one more segment of the message before it, if it goes to the same place and is as long, or shorter and so
+// the last. The path through the kernel is then walked once for all of them.
+static bool join_message(struct bt_udp *u, struct draft *d, const struct bt_pkt *p)
+{
+    struct bt_udp_segments *s = d->messages != 0 ? &u->segments[d->messages - 1] : NULL;
+    if (s == NULL || u->no_segments || p->len == 0 || s->bytes + p->len > SEGMENTS_BYTES ||
+        s->bytes != s->n * u->tx.iov[s->first].iov_len || p->len > u->tx.iov[s->first].iov_len ||
+        !bt_addr_eq(&p->dst, &d->last->dst)) {
+        return false;
+    }
+    struct msghdr *h = &u->tx.msgs[d->messages - 1].msg_hdr;
+    u->tx.iov[d->packets++] = (struct iovec){.iov_base = p->data, .iov_len = p->len};
+    if (s->n == 1) {
+        uint16_t size = (uint16_t)u->tx.iov[s->first].iov_len;
+        h->msg_control = s->control;
+        h->msg_controllen = CMSG_SPACE(sizeof size);
+        struct cmsghdr *c = CMSG_FIRSTHDR(h);
+        c->cmsg_level = SOL_UDP;
+        c->cmsg_type = UDP_SEGMENT;
+        c->cmsg_len = CMSG_LEN(sizeof size);
+        memcpy(CMSG_DATA(c), &size, sizeof size);
+    }
+    s->n++;
+    s->bytes += p->len;
+    h->msg_iovlen = s->n;
+    d->last = p;
+    return true;
+}
+
+// Sends a run of packets that leave by one port.
 static void tx_port_run(struct bt_udp *u, struct bt_txq *q)
 {
     unsigned index = q->head->local;
     const struct bt_udp_port *port = &u->ports[index];
     struct bt_pkt *done[BT_IO_BATCH];
-    unsigned n = 0;
+    struct draft d = {0};
     unsigned taken = 0;
     while (taken < BT_IO_BATCH && q->head != NULL && q->head->local == index && !q->head->tx_as_src) {
         struct bt_pkt *p = bt_txq_pop(q);
         socklen_t len;
         done[taken++] = p;
-        if (bt_udp_to_sockaddr(&p->dst, port->family, &u->tx.names[n], &len) != 0) {
+        if (join_message(u, &d, p)) {
+            continue;
+        }
+        if (bt_udp_to_sockaddr(&p->dst, port->family, &u->tx.names[d.messages], &len) != 0) {
             u->counters[BT_UDP_TX_BAD_ADDRESS]++;
             continue;
         }
-        prepare(u, n++, p, len);
+        new_message(u, &d, p, len);
     }
-    send_batch(u, port->fd, n);
+    send_batch(u, port->fd, d.messages);
     put_back(u, done, taken);
 }
 
 static void tx_raw_run(struct bt_udp *u, struct bt_txq *q)
 {
     struct bt_pkt *done[BT_IO_BATCH];
-    unsigned n = 0;
+    struct draft d = {0};
     unsigned taken = 0;
     while (taken < BT_IO_BATCH && q->head != NULL && q->head->tx_as_src) {
         struct bt_pkt *p = bt_txq_pop(q);
@@ -123,15 +207,15 @@ static void tx_raw_run(struct bt_udp *u, struct bt_txq *q)
             continue;
         }
         if (!bt_udp_raw_header(p, u->raw_id++, head) || bt_pkt_push(p, BT_UDP_RAW_HEAD) == NULL ||
-            bt_udp_to_sockaddr(&p->dst, AF_INET, &u->tx.names[n], &len) != 0) {
+            bt_udp_to_sockaddr(&p->dst, AF_INET, &u->tx.names[d.messages], &len) != 0) {
             u->counters[BT_UDP_TX_BAD_ADDRESS]++;
             continue;
         }
         memcpy(p->data, head, BT_UDP_RAW_HEAD);
-        u->tx.names[n].v4.sin_port = 0; // a raw socket has no ports; other values are reserved
-        prepare(u, n++, p, len);
+        u->tx.names[d.messages].v4.sin_port = 0; // a raw socket has no ports; other values are reserved
+        new_message(u, &d, p, len);
     }
-    send_batch(u, u->raw_fd, n);
+    send_batch(u, u->raw_fd, d.messages);
     put_back(u, done, taken);
 }
 

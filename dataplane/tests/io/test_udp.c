@@ -408,6 +408,38 @@ static void waiting_ends_in_time_or_when_woken(void **state)
     rig_close(&r);
 }
 
+// Packets to one place leave in few messages that the kernel cuts apart; nobody may notice.
+static void runs_of_equal_packets_arrive_one_by_one(void **state)
+{
+    static const uint32_t length[] = {100, 100, 100, 40, 100, 100, 1200, 1200, 0, 7, 7, 8, 8, 8, 1};
+    enum { N = 60 };
+    struct rig r;
+    struct bt_txq q;
+    struct bt_pkt *pkts[2][N];
+    uint8_t bytes[1200];
+    (void)state;
+    rig_open(&r, 512, "127.0.0.1", BT_IDLE_BLOCK);
+    bt_txq_init(&q);
+    for (unsigned i = 0; i < N; i++) {
+        memset(bytes, (int)i, sizeof bytes);
+        queue(&r, &q, 0, local(r.a, i % 16 == 5), bytes, length[i % 15]);
+    }
+    bt_io_tx(r.b, &q);
+    assert_int_equal(counter(r.b, BT_UDP_TX_PACKETS), N);
+    unsigned other = receive(r.a, 1, pkts[1], 4);
+    unsigned got = receive(r.a, 0, pkts[0], N - other);
+    assert_int_equal(got + other, N);
+    unsigned at[2] = {0, 0};
+    for (unsigned i = 0; i < N; i++) { // in order at each port
+        struct bt_pkt *p = pkts[i % 16 == 5][at[i % 16 == 5]++];
+        assert_int_equal(p->len, length[i % 15]);
+        assert_true(p->len == 0 || (p->data[0] == i && p->data[p->len - 1] == i));
+        bt_pool_put(r.pool, p);
+    }
+    assert_int_equal(counter(r.a, BT_UDP_RX_PACKETS), N);
+    rig_close(&r);
+}
+
 static void send_one(struct rig *r, uint32_t to)
 {
     struct bt_txq q;
@@ -517,6 +549,7 @@ int main(void)
         cmocka_unit_test(r4_transparent_packets_keep_the_clients_address),
         cmocka_unit_test(raw_headers_carry_right_checksums),
         cmocka_unit_test(waiting_ends_in_time_or_when_woken),
+        cmocka_unit_test(runs_of_equal_packets_arrive_one_by_one),
         cmocka_unit_test(a_quiet_port_does_not_end_a_wait),
         cmocka_unit_test(a_short_pool_still_receives),
         cmocka_unit_test(a_taken_port_is_named_in_the_error),
