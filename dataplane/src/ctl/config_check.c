@@ -97,16 +97,6 @@ static bool check_service(struct bt_config_service *s, struct bt_ctl_error *e)
     return ok;
 }
 
-static bool unicast(const struct bt_addr *a)
-{
-    static const uint8_t nothing[16];
-    if (bt_addr_is_v4(a)) {
-        bool unspecified = memcmp(a->ip + 12, nothing, 4) == 0;
-        return !unspecified && (a->ip[12] < 224 || a->ip[12] > 239); // 224.0.0.0/4 is multicast
-    }
-    return memcmp(a->ip, nothing, 16) != 0 && a->ip[0] != 0xff;
-}
-
 // A bare IP address, without port or brackets.
 static bool address(struct bt_ctl_error *e, const char *field, const struct bt_config_text *t, struct bt_addr *out)
 {
@@ -117,7 +107,9 @@ static bool address(struct bt_ctl_error *e, const char *field, const struct bt_c
     if (!bare || bt_addr_parse(full, 0, out) != 0) {
         return bt_ctl_refuse(e, INVALID, field, "must be an IP address; got \"%.64s\"", t->text);
     }
-    return unicast(out) || bt_ctl_refuse(e, INVALID, field, "must be a unicast address; got \"%.64s\"", t->text);
+    // What nobody could send from, such as 240.0.0.0/4, nobody can be reached at.
+    return !bt_addr_bad_source(out) ||
+           bt_ctl_refuse(e, INVALID, field, "must be a unicast address; got \"%.64s\"", t->text);
 }
 
 static int same_endpoint(const void *a, const void *b)

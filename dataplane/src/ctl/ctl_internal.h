@@ -19,8 +19,9 @@ struct bt_ctl {
     struct bt_keyring keys;    // in force with it
     bool uncached;             // it could not be written to options.config_cache
     int listen_fd, stop_fd;
+    // Peers that never said a word, in the order of their coming, then the others in that of their last word.
     int conns[BT_CTL_CONNS];
-    unsigned n_conns;
+    unsigned n_conns, n_silent;
     bool started;
     pthread_t thread;
     char *buf;                      // one request

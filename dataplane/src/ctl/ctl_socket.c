@@ -16,7 +16,7 @@
 
 #define BUF_BYTES   (BT_CTL_INLINE_MAX + 4096u)
 #define REPLY_BYTES (1 << 20)
-enum { FDS_MAX = 4 };
+enum { FDS_MAX = 4, NO_DESCRIPTOR_WAIT_MS = 100 };
 
 void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc *descs, const uint64_t *values,
                          size_t n)
@@ -104,56 +104,84 @@ static bool serve_one(struct bt_ctl *c, int fd)
     return sent;
 }
 
-static void accept_one(struct bt_ctl *c)
+// Peers that hold a place and say nothing must not keep others out: when all places are taken, the
+// first of them loses its own; if all have spoken, the one that has been silent for longest. It sees
+// the end of the connection and may connect again.
+static void add_peer(struct bt_ctl *c, int fd)
+{
+    if (c->n_conns == BT_CTL_CONNS) {
+        close(c->conns[0]);
+        c->n_conns--;
+        c->n_silent -= c->n_silent != 0;
+        memmove(&c->conns[0], &c->conns[1], c->n_conns * sizeof c->conns[0]);
+    }
+    memmove(&c->conns[c->n_silent + 1], &c->conns[c->n_silent], (c->n_conns - c->n_silent) * sizeof c->conns[0]);
+    c->conns[c->n_silent++] = fd;
+    c->n_conns++;
+}
+
+// False when there is no descriptor to accept with: the peer stays in the backlog, and looking at
+// the socket again at once would find it there for ever.
+static bool accept_one(struct bt_ctl *c)
 {
     int size = REPLY_BYTES;
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
-        return;
-    }
-    if (c->n_conns == BT_CTL_CONNS) {
-        close(fd); // the peer sees the end of the connection and may try again
-        return;
+        return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     }
-    c->conns[c->n_conns++] = fd;
+    add_peer(c, fd);
+    return true;
 }
 
+// Answers who asked; those who did move behind all others.
 static void serve_ready(struct bt_ctl *c, const struct pollfd *polled, unsigned n)
 {
+    int spoke[BT_CTL_CONNS];
     unsigned kept = 0;
+    unsigned n_spoke = 0;
+    unsigned silent = c->n_silent;
     for (unsigned i = 0; i < n; i++) {
-        if (polled[i].revents != 0 && !serve_one(c, polled[i].fd)) {
-            close(polled[i].fd);
-        } else {
+        if (polled[i].revents == 0) {
             c->conns[kept++] = polled[i].fd;
+            continue;
+        }
+        c->n_silent -= i < silent;
+        if (serve_one(c, polled[i].fd)) {
+            spoke[n_spoke++] = polled[i].fd;
+        } else {
+            close(polled[i].fd);
         }
     }
-    c->n_conns = kept;
+    memcpy(&c->conns[kept], spoke, n_spoke * sizeof spoke[0]);
+    c->n_conns = kept + n_spoke;
 }
 
 static void *serve(void *arg)
 {
     struct bt_ctl *c = arg;
+    bool accepting = true;
     for (;;) {
         struct pollfd p[BT_CTL_CONNS + 2];
         p[0] = (struct pollfd){.fd = c->stop_fd, .events = POLLIN};
-        p[1] = (struct pollfd){.fd = c->listen_fd, .events = POLLIN};
+        p[1] = (struct pollfd){.fd = accepting ? c->listen_fd : -1, .events = POLLIN};
         for (unsigned i = 0; i < c->n_conns; i++) {
             p[i + 2] = (struct pollfd){.fd = c->conns[i], .events = POLLIN};
         }
-        if (poll(p, c->n_conns + 2, -1) < 0 && errno != EINTR) {
-            return NULL;
+        int n = poll(p, c->n_conns + 2, accepting ? -1 : NO_DESCRIPTOR_WAIT_MS);
+        if (n < 0) {
+            if (errno != EINTR) {
+                return NULL;
+            }
+            continue; // revents say nothing
         }
         if (p[0].revents != 0) {
             return NULL;
         }
         serve_ready(c, p + 2, c->n_conns);
-        if (p[1].revents != 0) {
-            accept_one(c);
-        }
+        accepting = p[1].revents == 0 || accept_one(c);
     }
 }
 

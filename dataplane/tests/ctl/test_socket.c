@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static int dial(const struct bed *b)
@@ -150,35 +152,93 @@ static void descriptors_of_peers_are_closed(void **state)
     bed_close(&b);
 }
 
-static void more_peers_than_places_are_turned_away(void **state)
+static bool answered(int fd)
+{
+    char byte;
+    return send(fd, "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20 && recv(fd, &byte, 1, 0) == 1;
+}
+
+static void silent_peers_keep_nobody_out(void **state)
 {
     struct bed b;
-    int fds[20];
-    unsigned served = 0;
+    int silent[40];
     char byte;
     (void)state;
     start(&b);
-    for (int i = 0; i < 20; i++) {
-        fds[i] = dial(&b);
-        assert_true(fds[i] >= 0);
-        if (send(fds[i], "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20) {
-            served += recv(fds[i], &byte, 1, 0) == 1;
-        }
+    int sidecar = dial(&b);
+    assert_true(answered(sidecar));
+    for (int i = 0; i < 40; i++) {
+        silent[i] = dial(&b);
+        assert_true(silent[i] >= 0);
     }
-    assert_int_equal(served, 16);
-    close(fds[0]);
-    assert_true(recv(fds[19], &byte, 1, 0) <= 0);   // told at once, not left hanging
-    for (int i = 0; i < 100 && served == 16; i++) { // a place becomes free when a peer goes
+    int late = dial(&b);
+    assert_true(answered(late));
+    assert_true(answered(sidecar));                 // who has spoken keeps the place
+    assert_true(recv(silent[0], &byte, 1, 0) <= 0); // told at once, not left hanging
+    assert_true(answered(silent[39]));
+    for (int i = 0; i < 15; i++) { // among those who have, the last word counts
         int fd = dial(&b);
-        if (send(fd, "{\"v\":1,\"op\":\"hello\"}", 20, MSG_NOSIGNAL) == 20) {
-            served += recv(fd, &byte, 1, 0) == 1;
-        }
+        assert_true(answered(fd));
+        silent[i] = dup2(fd, silent[i]);
         close(fd);
+        assert_true(answered(late));
     }
-    assert_int_equal(served, 17);
-    for (int i = 1; i < 20; i++) {
-        close(fds[i]);
+    assert_false(answered(sidecar));
+    assert_true(answered(late));
+    for (int i = 0; i < 40; i++) {
+        close(silent[i]);
     }
+    close(late);
+    close(sidecar);
+    bed_close(&b);
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void without_descriptors_it_waits_and_does_not_spin(void **state)
+{
+    struct bed b;
+    struct rlimit before;
+    int peer[4];
+    (void)state;
+    start(&b);
+    int early = dial(&b);
+    assert_true(answered(early));
+    for (int i = 0; i < 4; i++) {
+        peer[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = (rlim_t)peer[3] + 1, .rlim_max = before.rlim_max};
+    for (int fd; (fd = dup(early)) >= 0;) { // the gaps below the limit
+        if (fd > peer[3]) {
+            close(fd);
+            break;
+        }
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s", b.socket);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(connect(peer[i], (struct sockaddr *)(void *)&sa, sizeof sa), 0); // waits in the backlog
+    }
+    uint64_t cpu = cpu_ns();
+    usleep(500000);
+    cpu = cpu_ns() - cpu;
+    assert_true(answered(early));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_true(answered(peer[i])); // as soon as there are descriptors again
+    }
+    assert_true(cpu < 250000000u); // half of what a spinning thread takes if it gets a core
+    for (int i = 0; i < 4; i++) {
+        close(peer[i]);
+    }
+    close(early);
     bed_close(&b);
 }
 
@@ -255,7 +315,8 @@ int main(void)
         cmocka_unit_test(two_peers_ask_in_turns),
         cmocka_unit_test(oversize_is_refused_and_the_connection_stays),
         cmocka_unit_test(descriptors_of_peers_are_closed),
-        cmocka_unit_test(more_peers_than_places_are_turned_away),
+        cmocka_unit_test(silent_peers_keep_nobody_out),
+        cmocka_unit_test(without_descriptors_it_waits_and_does_not_spin),
         cmocka_unit_test(a_dead_socket_is_replaced_a_live_one_is_not),
         cmocka_unit_test(an_empty_packet_leaks_no_descriptor),
         cmocka_unit_test(a_file_that_is_no_socket_stays),

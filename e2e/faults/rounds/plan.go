@@ -89,6 +89,9 @@ func draw(v Variant, theme string, seed uint64) plan {
 		p.add(v, rng, kinds[0])
 		p.add(v, rng, kinds[1])
 		p.apart(v)
+	case string(reconfigure):
+		p.add(v, rng, reconfigure)
+		p.events = append(p.events, event{kind: idlePeers, length: faultSeconds * time.Second})
 	default:
 		p.add(v, rng, eventKind(theme))
 	}

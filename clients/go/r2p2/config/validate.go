@@ -215,7 +215,8 @@ func address(field, v string) (netip.Addr, *FieldError) {
 		return ip, invalid(field, "must be an IP address; got %q", v)
 	}
 	ip = ip.Unmap()
-	if ip.IsUnspecified() || ip.IsMulticast() {
+	reserved := ip.Is4() && ip.As4()[0] >= 240 // 240.0.0.0/4, broadcast among them
+	if ip.IsUnspecified() || ip.IsMulticast() || reserved {
 		return ip, invalid(field, "must be a unicast address; got %q", v)
 	}
 	return ip, nil

@@ -16,6 +16,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
 )
@@ -34,6 +35,9 @@ type Dataplane interface {
 	// Leave starts draining; it must return at once.
 	Leave()
 }
+
+// acceptPause is how long to wait after a failure to accept.
+const acceptPause = 100 * time.Millisecond
 
 // Listener serves a Dataplane on a socket.
 type Listener struct {
@@ -87,8 +91,13 @@ func (s *Listener) accept() {
 	defer s.done.Done()
 	for {
 		c, err := s.listener.AcceptUnix()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil {
+			// No descriptor left, most likely: the peer waits in the backlog.
+			time.Sleep(acceptPause)
+			continue
 		}
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
