@@ -30,14 +30,17 @@ static size_t expand_members(struct router_app *app, const struct bt_config *c)
     return n;
 }
 
-// Transparent forwarding can only carry IPv4 and needs a privilege.
+// Transparent forwarding keeps the client's address, which is of the family of our own sockets, and
+// needs a privilege.
 static bool prepare_transparent(struct router_app *app, const struct bt_config *c, struct bt_ctl_error *e)
 {
     char why[256];
+    struct bt_addr own = app->io->ops->local(app->io, BT_ROUTER_PORT_REQUEST);
+    bool v4 = bt_addr_is_v4(&own);
     for (size_t i = 0; i < c->n_members; i++) {
-        if (!bt_addr_is_v4(&c->members[i].addr)) {
+        if (bt_addr_is_v4(&c->members[i].addr) != v4) {
             return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding",
-                                 "Transparent needs IPv4 members; %s is not, use Encapsulated",
+                                 "Transparent needs members of the router's own family, IPv%d; %s is not", v4 ? 4 : 6,
                                  c->members[i].address.text);
         }
     }

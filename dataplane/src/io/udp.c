@@ -36,6 +36,7 @@ static const struct bt_counter_desc udp_counter_descs[BT_UDP_COUNTERS] = {
     [BT_UDP_TX_NO_SPACE] = {"io_tx_dropped_total", "reason", "no_space"},
     [BT_UDP_TX_BAD_ADDRESS] = {"io_tx_dropped_total", "reason", "bad_address"},
     [BT_UDP_TX_NO_RAW] = {"io_tx_dropped_total", "reason", "no_raw_socket"},
+    [BT_UDP_TX_TTL] = {"io_tx_dropped_total", "reason", "ttl"},
     [BT_UDP_TX_ERRORS] = {"io_tx_dropped_total", "reason", "error"},
     [BT_UDP_UNREACHABLE] = {"io_unreachable_total", NULL, NULL},
     [BT_UDP_WAKEUPS] = {"io_wakeups_total", NULL, NULL},
@@ -127,7 +128,7 @@ static const uint64_t *udp_counters(struct bt_io *io, const struct bt_counter_de
 static void udp_close(struct bt_io *io)
 {
     struct bt_udp *u = (struct bt_udp *)io;
-    int fds[] = {u->epoll_fd, u->timer_fd, u->wake_fd, u->raw_fd};
+    int fds[] = {u->epoll_fd, u->timer_fd, u->wake_fd, u->raw_fd[0], u->raw_fd[1]};
     for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
@@ -281,7 +282,7 @@ struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t err
     u->idle = cfg->idle;
     u->ports = ports;
     u->n_ports = cfg->n_locals;
-    u->epoll_fd = u->timer_fd = u->wake_fd = u->raw_fd = -1;
+    u->epoll_fd = u->timer_fd = u->wake_fd = u->raw_fd[0] = u->raw_fd[1] = -1;
     u->armed_ns = BT_IO_FOREVER;
     bt_udp_batch_init(&u->rx);
     bt_udp_batch_init(&u->tx);
@@ -295,13 +296,13 @@ struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t err
     return &u->io;
 }
 
-int bt_udp_allow_transparent(struct bt_io *io, char *err, size_t errlen)
+// Opens the raw socket of a family, which sends headers as they are given (IPPROTO_RAW).
+static int open_raw(sa_family_t family, int *raw, char *err, size_t errlen)
 {
-    struct bt_udp *u = (struct bt_udp *)io;
-    if (u->raw_fd >= 0) {
+    if (*raw >= 0) {
         return 0;
     }
-    int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW); // implies IP_HDRINCL
+    int fd = socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW);
     if (fd < 0) {
         snprintf(err, errlen, "Transparent forwarding needs a raw socket: %s%s", strerror(errno),
                  errno == EPERM ? "; give the process CAP_NET_RAW or use Encapsulated forwarding" : "");
@@ -309,6 +310,25 @@ int bt_udp_allow_transparent(struct bt_io *io, char *err, size_t errlen)
     }
     int snd = DEFAULT_SNDBUF;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &snd, sizeof snd);
-    u->raw_fd = fd;
+    *raw = fd;
+    return 0;
+}
+
+int bt_udp_allow_transparent(struct bt_io *io, char *err, size_t errlen)
+{
+    struct bt_udp *u = (struct bt_udp *)io;
+    int on = 1;
+    for (unsigned i = 0; i < u->n_ports; i++) {
+        bool v6 = u->ports[i].family == AF_INET6;
+        if (open_raw(u->ports[i].family, &u->raw_fd[v6], err, errlen) != 0) {
+            return -1;
+        }
+        // Refused only by kernels that predate it; then every packet counts as one hop old.
+        if (v6) {
+            (void)setsockopt(u->ports[i].fd, SOL_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof on);
+        } else {
+            (void)setsockopt(u->ports[i].fd, SOL_IP, IP_RECVTTL, &on, sizeof on);
+        }
+    }
     return 0;
 }

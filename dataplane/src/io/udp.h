@@ -42,6 +42,7 @@ enum bt_udp_counter {
     BT_UDP_TX_NO_SPACE,    // send buffer stayed full
     BT_UDP_TX_BAD_ADDRESS, // family of the destination is not the port's; or port unknown
     BT_UDP_TX_NO_RAW,      // Transparent packet but no raw socket
+    BT_UDP_TX_TTL,         // Transparent packet that arrived with TTL 1
     BT_UDP_TX_ERRORS,
     BT_UDP_UNREACHABLE, // ICMP errors heard
     BT_UDP_WAKEUPS,
@@ -52,8 +53,9 @@ enum bt_udp_counter {
 // failed, why, and what to do.
 struct bt_io *bt_udp_open(const struct bt_udp_config *cfg, char *err, size_t errlen);
 
-// Makes packets marked tx_as_src sendable (R-4 Transparent, R-127): opens a raw IPv4 socket, for
-// which the process needs CAP_NET_RAW. Returns 0, or -1 with the reason in err. Idempotent.
+// Makes packets marked tx_as_src sendable (R-4 Transparent, R-127): opens a raw socket of
+// each family its ports have, for which the process needs CAP_NET_RAW, and asks for the TTL of what
+// arrives. Returns 0, or -1 with the reason in err. Idempotent.
 // Call from the thread that owns the io.
 int bt_udp_allow_transparent(struct bt_io *io, char *err, size_t errlen);
 

@@ -44,12 +44,15 @@ struct bt_udp_segments {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))];
 };
 
+// Room for what a datagram may bring along: drops so far, its time of arrival, its hop count.
+#define CONTROL_BYTES (CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(struct timespec)) + CMSG_SPACE(sizeof(int)))
+
 struct bt_udp {
     struct bt_io io; // first, so that &u->io is the interface
     struct bt_pool *pool;
     enum bt_idle idle;
     int epoll_fd, timer_fd, wake_fd;
-    int raw_fd; // -1 until Transparent is allowed
+    int raw_fd[2]; // of IPv4 and IPv6, -1 until Transparent is allowed (and where no port has that family)
     uint16_t raw_id;
     uint64_t armed_ns; // what timer_fd is set to, BT_IO_FOREVER if disarmed
     unsigned n_ports;
@@ -62,8 +65,7 @@ struct bt_udp {
     struct bt_pkt *spare[BT_IO_BATCH];
     unsigned n_spare, n_stale;
     struct bt_udp_batch rx;
-    _Alignas(struct cmsghdr)
-        uint8_t control[BT_IO_BATCH][CMSG_SPACE(sizeof(uint32_t)) + CMSG_SPACE(sizeof(struct timespec))];
+    _Alignas(struct cmsghdr) uint8_t control[BT_IO_BATCH][CONTROL_BYTES];
 
     struct bt_udp_batch tx; // of one send at a time; iov[] holds a packet each, several of them may be one message
     struct bt_udp_segments segments[BT_IO_BATCH]; // of message i
@@ -90,9 +92,9 @@ void bt_udp_read_errors(struct bt_udp *u, unsigned port);
 int bt_udp_to_sockaddr(const struct bt_addr *a, sa_family_t family, union bt_udp_sa *out, socklen_t *len);
 struct bt_addr bt_udp_from_sockaddr(const union bt_udp_sa *sa);
 
-// Writes IPv4 and UDP headers in front of pkt->data into head[28], checksums included. False when
-// an address is not IPv4 or the packet is too long for an IPv4 datagram.
-#define BT_UDP_RAW_HEAD 28u
-bool bt_udp_raw_header(const struct bt_pkt *pkt, uint16_t ip_id, uint8_t head[BT_UDP_RAW_HEAD]);
+// Writes IP and UDP headers of a packet that is sent under its own source address into head, checksums
+// included. Returns their length; 0 when the addresses are of two families or the packet is too long.
+#define BT_UDP_RAW_HEAD 48u
+uint32_t bt_udp_raw_header(const struct bt_pkt *pkt, uint16_t ip_id, uint8_t head[BT_UDP_RAW_HEAD]);
 
 #endif

@@ -77,10 +77,12 @@ static uint64_t arrival(const struct bt_udp_port *port, const struct moment *m, 
     return m->now - (age < longest ? age : longest);
 }
 
-// Reads a packet's control messages; returns when it arrived.
-static uint64_t read_control(struct bt_udp *u, struct bt_udp_port *port, const struct moment *m, struct msghdr *h)
+// Reads a packet's control messages; returns when it arrived. *ttl: what it arrived with, 0 if unknown.
+static uint64_t read_control(struct bt_udp *u, struct bt_udp_port *port, const struct moment *m, struct msghdr *h,
+                             uint8_t *ttl)
 {
     uint64_t at = m->now;
+    *ttl = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c != NULL; c = CMSG_NXTHDR(h, c)) {
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
             uint32_t total;
@@ -90,6 +92,11 @@ static uint64_t read_control(struct bt_udp *u, struct bt_udp_port *port, const s
             struct timespec stamp;
             memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
             at = arrival(port, m, wall_ns(&stamp));
+        } else if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_TTL) ||
+                   (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+            int hops;
+            memcpy(&hops, CMSG_DATA(c), sizeof hops);
+            *ttl = (uint8_t)hops;
         }
     }
     return at;
@@ -132,7 +139,7 @@ static unsigned accept_batch(struct bt_udp *u, unsigned index, unsigned got, str
     unsigned kept = 0;
     for (unsigned i = 0; i < got; i++) {
         struct bt_pkt *p = u->spare[i];
-        uint64_t at = read_control(u, port, &m, &u->rx.msgs[i].msg_hdr);
+        uint64_t at = read_control(u, port, &m, &u->rx.msgs[i].msg_hdr, &p->ttl);
         if (u->rx.msgs[i].msg_hdr.msg_flags & MSG_TRUNC) {
             u->counters[BT_UDP_RX_TRUNCATED]++;
             continue;

@@ -192,30 +192,48 @@ static void tx_port_run(struct bt_udp *u, struct bt_txq *q)
     put_back(u, done, taken);
 }
 
+// Puts headers in front of a packet that is sent under its own source address. False, and counted, if it cannot be.
+static bool make_raw(struct bt_udp *u, struct bt_pkt *p, union bt_udp_sa *name, socklen_t *len)
+{
+    uint8_t head[BT_UDP_RAW_HEAD];
+    bool v6 = !bt_addr_is_v4(&p->dst);
+    if (u->raw_fd[v6] < 0) {
+        u->counters[BT_UDP_TX_NO_RAW]++;
+        return false;
+    }
+    if (p->ttl == 1) {
+        u->counters[BT_UDP_TX_TTL]++; // no hop is left for ours
+        return false;
+    }
+    uint32_t n = bt_udp_raw_header(p, u->raw_id++, head);
+    if (n == 0 || bt_pkt_push(p, n) == NULL || bt_udp_to_sockaddr(&p->dst, v6 ? AF_INET6 : AF_INET, name, len) != 0) {
+        u->counters[BT_UDP_TX_BAD_ADDRESS]++;
+        return false;
+    }
+    memcpy(p->data, head, n);
+    if (v6) {
+        name->v6.sin6_port = 0; // a raw socket has no ports; other values are reserved
+    } else {
+        name->v4.sin_port = 0;
+    }
+    return true;
+}
+
 static void tx_raw_run(struct bt_udp *u, struct bt_txq *q)
 {
     struct bt_pkt *done[BT_IO_BATCH];
     struct draft d = {0};
     unsigned taken = 0;
-    while (taken < BT_IO_BATCH && q->head != NULL && q->head->tx_as_src) {
+    bool v4 = bt_addr_is_v4(&q->head->dst);
+    while (taken < BT_IO_BATCH && q->head != NULL && q->head->tx_as_src && bt_addr_is_v4(&q->head->dst) == v4) {
         struct bt_pkt *p = bt_txq_pop(q);
-        uint8_t head[BT_UDP_RAW_HEAD];
         socklen_t len;
         done[taken++] = p;
-        if (u->raw_fd < 0) {
-            u->counters[BT_UDP_TX_NO_RAW]++;
-            continue;
+        if (make_raw(u, p, &u->tx.names[d.messages], &len)) {
+            new_message(u, &d, p, len);
         }
-        if (!bt_udp_raw_header(p, u->raw_id++, head) || bt_pkt_push(p, BT_UDP_RAW_HEAD) == NULL ||
-            bt_udp_to_sockaddr(&p->dst, AF_INET, &u->tx.names[d.messages], &len) != 0) {
-            u->counters[BT_UDP_TX_BAD_ADDRESS]++;
-            continue;
-        }
-        memcpy(p->data, head, BT_UDP_RAW_HEAD);
-        u->tx.names[d.messages].v4.sin_port = 0; // a raw socket has no ports; other values are reserved
-        new_message(u, &d, p, len);
     }
-    send_batch(u, u->raw_fd, d.messages);
+    send_batch(u, u->raw_fd[!v4], d.messages);
     put_back(u, done, taken);
 }
 

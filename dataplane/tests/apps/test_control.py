@@ -23,6 +23,14 @@ class Control(Bed):
             self.start_router(1) if role == "router" else self.start_server(2)
             self.assertGreater(self.ctl(name).ask("hello")["incarnation"], first)
 
+    def test_r4_transparent_keeps_to_one_family(self):
+        self.start_router(1)
+        document = self.document([2], [1], forwarding="Transparent")
+        document["members"][0]["address"] = "fd00::2"
+        error = self.ctl("router-1").apply(document)["error"]
+        self.assertEqual(error["field"], "service.forwarding", error)
+        self.assertIn("IPv4; fd00::2 is not", error["message"])
+
     def test_everything_configured_over_the_socket(self):
         """As the sidecars do it: bare processes, then one document for all."""
         self.start_server(1)

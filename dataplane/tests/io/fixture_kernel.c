@@ -100,10 +100,13 @@ static void end(void)
     }
 }
 
+static const struct packet_end *kernel_end; // the one with sockets
+
 static void open_kernel_end(struct packet_rig *r)
 {
     struct kernel_rig *k = r->fixture;
     struct packet_end *e = &r->end[KERNEL];
+    kernel_end = e;
     struct bt_addr local[PACKET_PORTS] = {dpdk_address(r->v6, 1, 8000), dpdk_address(r->v6, 1, 8001)};
     struct ifreq ifr = {0};
     char err[256];
@@ -125,7 +128,6 @@ static void open_kernel_end(struct packet_rig *r)
     }
     memcpy(e->port, local, sizeof local);
     e->nobody = dpdk_address(r->v6, 2, 9); // the DPDK host is there, but nobody listens
-    e->lacks = LACKS_TRANSPARENT6;
 }
 
 static void open_ends(struct packet_rig *r)
@@ -165,8 +167,8 @@ static unsigned close_ends(struct packet_rig *r)
 
 static bool transparent(struct packet_end *e, char *why, size_t len)
 {
-    if ((e->lacks & LACKS_TRANSPARENT6) == 0) {
-        return true; // the end of DPDK writes its headers itself
+    if (e != kernel_end) {
+        return true; // it writes its headers itself
     }
     bool allowed = netns_enter(ns[KERNEL]) && bt_udp_allow_transparent(e->io, why, len) == 0;
     return netns_enter(ns[DPDK]) && allowed;

@@ -62,7 +62,7 @@ static void open_ends(struct packet_rig *r)
         assert_non_null(u[i].mem);
         e->pool = bt_pool_fixed_init(&u[i].fixed, u[i].mem, BUFFERS);
         e->buffers = BUFFERS;
-        e->lacks = LACKS_MTU | LACKS_TRANSPARENT6;
+        e->lacks = LACKS_MTU;
         struct bt_udp_config cfg = {
             .locals = local, .n_locals = PACKET_PORTS, .pool = e->pool, .report_unreachable = true};
         e->io = bt_udp_open(&cfg, err, sizeof err);

@@ -20,9 +20,8 @@ enum packet_lack {
     LACKS_MTU = 0x02,         // any packet passes
     LACKS_UNREACHABLE = 0x04, // nobody tells
     LACKS_V6 = 0x08,
-    LACKS_POOL_LIMIT = 0x10, // both ends share one pool, and sending takes no buffer
-    LACKS_BAD_PORT = 0x20,   // an unknown local port is not refused
-    LACKS_TRANSPARENT6 = 0x40,
+    LACKS_POOL_LIMIT = 0x10,  // both ends share one pool, and sending takes no buffer
+    LACKS_BAD_PORT = 0x20,    // an unknown local port is not refused
     LACKS_PORTS_APART = 0x80, // one packet at a time, whatever its port
 };
 

@@ -331,15 +331,13 @@ static void refused_packets_are_counted_by_reason(void **state)
     rig_close(&r);
 }
 
-static void r4_transparent_packets_keep_the_clients_address(void **state)
+static void keep_clients_address(const char *ip, struct bt_addr client)
 {
     struct rig r;
     struct bt_txq q;
     char why[200];
     struct bt_pkt *pkts[4];
-    struct bt_addr client = bt_addr_v4u(0x7f0a0b0c, 12345); // 127.10.11.12
-    (void)state;
-    rig_open(&r, 256, "127.0.0.1", BT_IDLE_BLOCK);
+    rig_open(&r, 256, ip, BT_IDLE_BLOCK);
     if (bt_udp_allow_transparent(r.a, why, sizeof why) != 0) {
         rig_close(&r);
         assert_non_null(strstr(why, "CAP_NET_RAW"));
@@ -347,37 +345,61 @@ static void r4_transparent_packets_keep_the_clients_address(void **state)
         skip();
     }
     assert_int_equal(bt_udp_allow_transparent(r.a, why, sizeof why), 0);
+    assert_int_equal(bt_udp_allow_transparent(r.b, why, sizeof why), 0); // so that it sees the TTL
     bt_txq_init(&q);
-    for (uint32_t len = 0; len < 3; len++) { // odd and even lengths: the checksum's last byte
-        queue(&r, &q, 0, local(r.b, 0), "ab", len);
+    static const uint8_t ttl[4] = {0, 200, 2, 1}; // unknown; two with hops left; one without
+    for (uint32_t i = 0; i < 4; i++) {
+        queue(&r, &q, 0, local(r.b, 0), "ab", i % 3); // odd and even lengths: the checksum's last byte
         q.tail->tx_as_src = 1;
         q.tail->src = client;
+        q.tail->ttl = ttl[i];
     }
     bt_io_tx(r.a, &q);
+    assert_int_equal(counter(r.a, BT_UDP_TX_TTL), 1);
     assert_int_equal(receive(r.b, 0, pkts, 3), 3);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(bt_addr_eq(&pkts[i]->src, &client));
         assert_int_equal(pkts[i]->len, i);
+        assert_int_equal(pkts[i]->ttl, ttl[i] != 0 ? ttl[i] - 1 : 63);
         bt_pool_put(r.pool, pkts[i]);
     }
     rig_close(&r);
 }
 
-// A header whose checksums were computed apart from this code (RFC 1071).
+static void r4_r123_transparent_packets_keep_the_clients_address(void **state)
+{
+    (void)state;
+    keep_clients_address("127.0.0.1", bt_addr_v4u(0x7f0a0b0c, 12345)); // 127.10.11.12
+}
+
+static void r4_r123_the_same_over_ipv6(void **state)
+{
+    (void)state;
+    keep_clients_address("[::1]", (struct bt_addr){.ip = {0xfd, [15] = 9}, .port = 12345});
+}
+
+// Headers whose checksums were computed apart from this code (RFC 1071).
 static void raw_headers_carry_right_checksums(void **state)
 {
     static uint8_t data[3] = {'h', 'i', '!'};
-    static const uint8_t want[BT_UDP_RAW_HEAD] = {0x45, 0x00, 0x00, 0x1f, 0x12, 0x34, 0x40, 0x00, 0x3f, 0x11,
-                                                  0x15, 0x98, 0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02,
-                                                  0x4e, 0x20, 0x1f, 0x40, 0x00, 0x0b, 0xf5, 0x0b};
+    static const uint8_t v4[28] = {0x45, 0x00, 0x00, 0x1f, 0x12, 0x34, 0x40, 0x00, 0x3f, 0x11, 0x15, 0x98, 0x0a, 0x00,
+                                   0x00, 0x01, 0x0a, 0x00, 0x00, 0x02, 0x4e, 0x20, 0x1f, 0x40, 0x00, 0x0b, 0xf5, 0x0b};
+    static const uint8_t v6[48] = {0x60, 0x00, 0x00, 0x00, 0x00, 0x0b, 0x11, 0x06, 0xfd, 0x00, 0x00, 0x00,
+                                   0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x0a,
+                                   0xfd, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                   0x00, 0x00, 0x00, 0x0b, 0x4e, 0x20, 0x1f, 0x40, 0x00, 0x0b, 0x0e, 0xf8};
     struct bt_pkt p = {
         .data = data, .len = 3, .src = bt_addr_v4u(0x0a000001, 20000), .dst = bt_addr_v4u(0x0a000002, 8000)};
     uint8_t head[BT_UDP_RAW_HEAD];
     (void)state;
-    assert_true(bt_udp_raw_header(&p, 0x1234, head));
-    assert_memory_equal(head, want, sizeof want);
-    p.src = (struct bt_addr){.ip = {0xfd}, .port = 1};
-    assert_false(bt_udp_raw_header(&p, 1, head));
+    assert_int_equal(bt_udp_raw_header(&p, 0x1234, head), sizeof v4);
+    assert_memory_equal(head, v4, sizeof v4);
+    p.src = (struct bt_addr){.ip = {0xfd, [15] = 0x0a}, .port = 20000};
+    assert_int_equal(bt_udp_raw_header(&p, 1, head), 0); // two families
+    p.dst = (struct bt_addr){.ip = {0xfd, [15] = 0x0b}, .port = 8000};
+    p.ttl = 7; // one less
+    assert_int_equal(bt_udp_raw_header(&p, 1, head), sizeof v6);
+    assert_memory_equal(head, v6, sizeof v6);
 }
 
 static void *wake_soon(void *arg)
@@ -546,7 +568,8 @@ int main(void)
         cmocka_unit_test(kernel_drops_are_seen),
         cmocka_unit_test(unreachable_peers_are_named),
         cmocka_unit_test(refused_packets_are_counted_by_reason),
-        cmocka_unit_test(r4_transparent_packets_keep_the_clients_address),
+        cmocka_unit_test(r4_r123_transparent_packets_keep_the_clients_address),
+        cmocka_unit_test(r4_r123_the_same_over_ipv6),
         cmocka_unit_test(raw_headers_carry_right_checksums),
         cmocka_unit_test(waiting_ends_in_time_or_when_woken),
         cmocka_unit_test(runs_of_equal_packets_arrive_one_by_one),

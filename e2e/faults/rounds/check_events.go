@@ -60,13 +60,12 @@ func (r *runner) checkNewLife(v *verdict, h *happening, lives map[string]uint64)
 }
 
 // checkSuspicion: R-138, each router that lived suspected the silent worker and
-// took it back. Workers without the long FEEDBACK are silent when idle, so their
-// silence is answered by taking credits back.
+// took it back. Workers without the long FEEDBACK are silent when idle, and never
+// suspected.
 func (r *runner) checkSuspicion(v *verdict, before, after *snapshot) {
 	for i, p := range r.w.routers {
 		if g, ok := survivor(before, after, p); ok {
 			if r.w.v.Legacy {
-				v.hold(g.of("router_credits_reclaimed_total") > 0, "suspected", "router %d took no credit back while a worker was silent (R-110)", i)
 				continue
 			}
 			suspected := g.of("router_worker_events_total", "event", "suspected")

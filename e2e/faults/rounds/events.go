@@ -62,7 +62,7 @@ func (h *happening) run(e event) error {
 		time.Sleep(e.length)
 		return w.startRouter(e.victim)
 	case pauseServer:
-		return h.pause(w.servers[e.victim], e.length)
+		return h.pauseUntilSuspected(e)
 	case pauseRouter, stopFailover:
 		return h.pause(w.routers[e.victim], e.length)
 	case overload:
@@ -96,6 +96,34 @@ func (h *happening) pause(p *bed.Process, length time.Duration) error {
 	}
 	p.Signal(syscall.SIGCONT)
 	return nil
+}
+
+// pauseUntilSuspected stops a server until every router suspects it. A busy
+// worker is given T_leak, which follows from how long requests took, so
+// no fixed time would do.
+func (h *happening) pauseUntilSuspected(e event) error {
+	p := h.w.servers[e.victim]
+	p.Signal(syscall.SIGSTOP)
+	defer p.Signal(syscall.SIGCONT)
+	time.Sleep(e.length)
+	if h.w.v.Legacy {
+		return nil // such a worker is silent when idle and never suspected
+	}
+	_, err := bed.Until(patience, func() error {
+		for i, r := range h.w.routers {
+			st, err := r.State()
+			if err != nil {
+				continue // another event ended this one
+			}
+			for _, m := range st.Members {
+				if m.Address == h.w.v.address(h.w.v.serverHost(e.victim)) && m.Joined && !m.Suspect {
+					return fmt.Errorf("router %d does not suspect %s:%d, silent for %d ms", i, m.Address, m.Port, m.FeedbackAgeMilliseconds)
+				}
+			}
+		}
+		return nil
+	})
+	return err
 }
 
 func (h *happening) cut(e event, on bool) {
@@ -146,7 +174,7 @@ func (h *happening) reconfigure() error {
 		if i == len(policies)-1 {
 			d = h.w.v.document()
 		}
-		for _, p := range h.w.processes() {
+		for _, p := range h.configurable() {
 			if !p.Running() {
 				continue // killed by another event of the round
 			}
@@ -157,6 +185,15 @@ func (h *happening) reconfigure() error {
 		time.Sleep(300 * time.Millisecond)
 	}
 	return nil
+}
+
+// configurable are the programs that take the bed's document; servers without
+// header extensions have their routers from the command line.
+func (h *happening) configurable() []*bed.Process {
+	if h.w.v.Legacy {
+		return h.w.routers
+	}
+	return h.w.processes()
 }
 
 // idlePeers opens more connections to every control socket than it keeps and
