@@ -5,7 +5,7 @@ SHELL := /bin/bash
 SEEDS ?= 2000
 REPORT := hack/report/report.py
 MEASURED := build/measurements
-FAULT_MATRIX := release,keys asan,keys tsan,ipv6,keys asan,transparent release,legacy
+FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys asan,ipv6,transparent tsan,transparent,keys release,legacy
 
 .PHONY: help
 help: ## List the targets
@@ -83,7 +83,7 @@ sim-soak: ## A long seed sweep: make sim-soak SEEDS=100000
 test-faults: ## Kill, pause, cut off and garble the real programs in network namespaces (root)
 	@for b in release asan tsan; do hack/dataplane build $$b >/dev/null || exit 1; done
 	@mkdir -p $(MEASURED) build/bin
-	@go build -o build/bin/ ./e2e/cmd/bobtail-faults
+	@go build -o build/bin/ ./e2e/cmd/bobtail-faults && go build -race -o build/bin/faultpeer ./e2e/faults/peer
 	build/bin/bobtail-faults --variants="$(or $(VARIANTS),$(FAULT_MATRIX))" --themes="$(THEMES)" --seed=$(or $(FAULT_SEED),1) \
 	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
 	  $(REPORT) faults --measurements $(MEASURED)/faults.json && exit $$code

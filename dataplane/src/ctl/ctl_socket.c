@@ -227,7 +227,7 @@ static bool listen_at(struct bt_ctl *c, const char *path, struct bt_ctl_error *e
     mode_t before = umask(0117); // the socket appears with mode 0660, never wider
     bool ok = fd >= 0 && bind(fd, (const struct sockaddr *)(const void *)&sa, sizeof sa) == 0;
     umask(before);
-    if (!ok || listen(fd, 8) != 0) {
+    if (!ok || listen(fd, 64) != 0) {
         bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "control socket %s: %s%s", path, strerror(errno),
                       errno == ENOENT ? "; create its folder or choose another path" : "");
         if (fd >= 0) {

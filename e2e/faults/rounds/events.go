@@ -208,11 +208,17 @@ func (h *happening) idlePeers() error {
 	}()
 	for _, p := range h.w.processes() {
 		for range 20 {
-			c, err := net.Dial("unixpacket", p.Ctl)
+			// A full backlog refuses for a moment.
+			_, err := bed.Until(patience, func() error {
+				c, err := net.Dial("unixpacket", p.Ctl)
+				if err == nil {
+					conns = append(conns, c)
+				}
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			conns = append(conns, c)
 		}
 	}
 	<-h.over

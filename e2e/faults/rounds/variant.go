@@ -68,7 +68,7 @@ func ParseVariant(text string) (Variant, error) {
 		}
 	}
 	if v.Legacy {
-		v.Forwarding, v.Keys = "Transparent", false // such peers take the client from the source address alone
+		v.Forwarding, v.Keys, v.Go = "Transparent", false, false // such peers take the client from the source address alone
 	}
 	return v, nil
 }
