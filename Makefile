@@ -72,10 +72,10 @@ sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	dataplane/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
 	  $(REPORT) sim --measurements $(MEASURED)/sim.json && exit $$code
 
-sim-soak: ## A long seed sweep: make sim-soak SEEDS=100000
+sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
-	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --seeds=$(SEEDS) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
+	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --every-kind --seeds=$(or $(SOAK_SEEDS),100000) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
 	  $(REPORT) sim-soak --measurements $(MEASURED)/sim-soak.json && exit $$code
 
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.

@@ -359,7 +359,6 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     struct sim_credit *c = credit_of(w, router, server);
     bool current = fb.incarnation == w->server[server].incarnation;
     struct bt_router_member_stats m;
-    c->told_unreachable = 0;
     if (current && w->agenda.now < w->server[server].doubted_until) { /* it may be refused as too old */
         bool known = sim_router_row(w, router, server, &m) && m.feedback_age_ns != UINT64_MAX;
         w->net.seen.older_refused += known && (int32_t)(fb.incarnation - m.incarnation) < 0;
@@ -374,7 +373,7 @@ void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request)
     uint16_t life = (uint16_t)w->server[server].life;
     sim_checked(&w->ledger.verdict, SIM_INV_ONE_EXECUTION);
     bool forgotten =
-        r->answered_ns != 0 && sim_node_now(&w->server[server].n) >= r->answered_ns + w->ledger.quarantine_ns;
+        r->answered_ns != 0 && sim_node_core_now(&w->server[server].n) >= r->answered_ns + w->ledger.quarantine_ns;
     if (r->executions > 0 && r->worker == server && r->life == life && !forgotten) {
         sim_breach(w, SIM_INV_ONE_EXECUTION, "worker %u executes request %u a second time", server, request);
     }

@@ -55,7 +55,7 @@ struct sim_credit {
     bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0 */
     uint64_t sent;             /* of the router's row, when it was looked at last */
     uint32_t incarnation;      /* likewise */
-    uint64_t told_unreachable; /* an ICMP named the worker: suspect until its next FEEDBACK */
+    uint64_t told_unreachable; /* when an ICMP named the worker last: suspect until its next fresh FEEDBACK */
 };
 
 struct sim_ledger {

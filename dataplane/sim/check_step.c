@@ -70,7 +70,9 @@ static void check_liveness(struct sim_world *w, uint32_t router, uint32_t server
         sim_breach(w, SIM_INV_LIVENESS, "router %u still sends to worker %u, silent for %.3f ms", router, server,
                    (double)m->feedback_age_ns / 1e6);
     }
-    if (m->suspect && m->feedback_age_ns < dead && c->told_unreachable == 0) {
+    uint64_t told_ago = c->told_unreachable != 0 ? w->agenda.now - c->told_unreachable : UINT64_MAX;
+    bool told = told_ago < m->feedback_age_ns + m->feedback_age_ns / 8 + 1000; /* since it was heard */
+    if (m->suspect && m->feedback_age_ns < dead && !told) {
         sim_breach(w, SIM_INV_LIVENESS, "router %u suspects worker %u, heard %.3f ms ago", router, server,
                    (double)m->feedback_age_ns / 1e6);
     }

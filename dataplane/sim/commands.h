@@ -14,15 +14,17 @@ struct sim_options {
     const char *json;                            /* --json FILE */
     const char *csv, *series, *histogram, *plot; /* grid: where to write */
     const char *measurements;                    /* --measurements FILE */
-    const char *without;                         /* --without NAME,NAME: faults and events left out */
-    const char *only;                            /* --only TEXT: figure cells whose name contains it */
-    uint64_t seed;                               /* 0: the file's */
-    uint64_t requests;                           /* 0: the file's */
+    const char *only_faults; /* --only-faults NAME,NAME: no other faults and events; "none": none at all */
+    const char *without;     /* --without NAME,NAME: faults and events left out */
+    const char *only;        /* --only TEXT: figure cells whose name contains it */
+    uint64_t seed;           /* 0: the file's */
+    uint64_t requests;       /* 0: the file's */
     uint32_t seeds;
     uint64_t first;
     unsigned jobs;
-    bool long_run; /* figures: the cells marked long too */
-    bool stop;     /* sweep: stop at the first failing seed */
+    bool long_run;   /* figures: the cells marked long too */
+    bool every_kind; /* sweep: a kind of fault that never happened fails it */
+    bool stop;       /* sweep: stop at the first failing seed */
     bool quiet;
     bool markdown; /* schema: the reference instead */
 };

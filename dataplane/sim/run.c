@@ -27,6 +27,12 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
+/* Is a fault, an event or the garbage to stay? */
+static bool stays(const struct sim_options *o, const char *name)
+{
+    return (o->only_faults == NULL || listed(o->only_faults, name)) && !listed(o->without, name);
+}
+
 int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint64_t seed, struct sim_scenario *s)
 {
     char err[1000];
@@ -38,7 +44,7 @@ int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint6
         s->requests = o->requests;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->faults_n; i++) {
-        if (!listed(o->without, s->fault[i].name))
+        if (stays(o, s->fault[i].name))
             s->fault[kept++] = s->fault[i];
     }
     s->faults_n = kept;
@@ -46,11 +52,11 @@ int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint6
     for (uint32_t i = 0; i < s->events_n; i++) {
         char name[32];
         snprintf(name, sizeof name, "event%u", s->event[i].number);
-        if (!listed(o->without, name))
+        if (stays(o, name))
             s->event[kept++] = s->event[i];
     }
     s->events_n = kept;
-    if (listed(o->without, "garbage"))
+    if (!stays(o, "garbage"))
         s->garbage_per_second = 0;
     return 0;
 }

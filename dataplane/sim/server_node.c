@@ -96,7 +96,7 @@ static void answered(struct sim_server *v, uint32_t thread)
     struct sim_world *w = v->n.world;
     sim_integrate(w);
     w->in_service--;
-    w->request[v->job[thread].request].answered_ns = sim_node_now(&v->n);
+    w->request[v->job[thread].request].answered_ns = sim_node_core_now(&v->n);
     v->job[thread].handle = 0;
     v->running--;
     v->tries = 0;
@@ -208,6 +208,7 @@ void sim_server_start(struct sim_world *w, uint32_t i)
     v->up = true;
     v->leaving = v->refusing = false;
     v->n.wake_ns = UINT64_MAX;
+    v->n.core_ns = 0;
     build(w, v);
     tell_routers(v);
 }
@@ -226,6 +227,7 @@ void sim_server_run(struct sim_world *w, uint32_t i)
     struct bt_txq q;
     struct bt_pkt *p;
     bt_txq_init(&q);
+    sim_node_core_now(&v->n);
     if ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL)
         bt_server_rx(v->core, now, p, &q);
     if (bt_server_next(v->core) <= now)

@@ -67,46 +67,115 @@ static bool fails(const struct plan *p, const struct sim_options *o, uint64_t se
     return r->verdict.broken[invariant] > 0;
 }
 
-/* Leaves out faults and events one at a time, as long as the seed still fails without them. */
-static void leave_out(const struct plan *p, struct sim_options *o, uint64_t seed, char *without, size_t n,
-                      struct sim_scenario *s, struct sim_result *r, uint32_t invariant)
+enum { NAMES_MAX = SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1, SHRINK_SECONDS = 20 };
+
+/* A failing case that is being made smaller: which of its faults and events are still in it. */
+struct smaller {
+    const struct plan *p;
+    struct sim_options o;
+    struct sim_scenario *s;
+    struct sim_result *r;
+    uint64_t seed;
+    uint32_t invariant;
+    double until;
+    char name[NAMES_MAX][SIM_NAME];
+    bool kept[NAMES_MAX];
+    uint32_t names;
+    char only[NAMES_MAX * SIM_NAME];
+};
+
+static void write_only(struct smaller *m)
 {
-    char names[SIM_FAULTS_MAX + SIM_EVENTS_MAX + 1][SIM_NAME];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < s->faults_n; i++)
-        memcpy(names[count++], s->fault[i].name, SIM_NAME);
-    for (uint32_t i = 0; i < s->events_n; i++)
-        snprintf(names[count++], SIM_NAME, "event%u", s->event[i].number);
-    snprintf(names[count++], SIM_NAME, "garbage");
-    o->without = without;
-    for (uint32_t i = 0; i < count; i++) {
-        size_t used = strlen(without);
-        snprintf(without + used, n - used, "%s%.60s", used > 0 ? "," : "", names[i]);
-        if (!fails(p, o, seed, s, r, invariant))
-            without[used] = '\0';
+    size_t used = 0;
+    m->only[0] = '\0';
+    for (uint32_t i = 0; i < m->names; i++) {
+        if (m->kept[i])
+            used += (size_t)snprintf(m->only + used, sizeof m->only - used, "%s%s", used > 0 ? "," : "", m->name[i]);
+    }
+    if (used == 0)
+        snprintf(m->only, sizeof m->only, "none");
+    m->o.only_faults = m->only;
+}
+
+static bool still_fails(struct smaller *m)
+{
+    write_only(m);
+    return sim_wall_seconds() < m->until && fails(m->p, &m->o, m->seed, m->s, m->r, m->invariant);
+}
+
+/* Without names [from, to), if it fails without them too. */
+static bool leave_out(struct smaller *m, uint32_t from, uint32_t to)
+{
+    bool before[NAMES_MAX], any = false;
+    memcpy(before, m->kept, sizeof before);
+    for (uint32_t i = from; i < to && i < m->names; i++) {
+        any = any || m->kept[i];
+        m->kept[i] = false;
+    }
+    if (any && still_fails(m))
+        return true;
+    memcpy(m->kept, before, sizeof before);
+    return false;
+}
+
+/* Halves, quarters, … single ones, until nothing more can go. */
+static void fewer_faults(struct smaller *m)
+{
+    bool again = true;
+    for (uint32_t size = m->names; size > 0; size = size > 1 ? (size + 1) / 2 : again ? 1 : 0) {
+        again = false;
+        for (uint32_t from = 0; from < m->names; from += size)
+            again = leave_out(m, from, from + size) || again;
     }
 }
 
-/* Finds a smaller case of the same failure and prints how to see it. */
+/* Half the load, then less and less is taken away. */
+static uint64_t fewer_requests(struct smaller *m, uint64_t requests)
+{
+    for (uint64_t step = requests / 2; step > 0; step /= 2) {
+        while (requests > step) {
+            m->o.requests = requests - step;
+            if (!still_fails(m))
+                break;
+            requests -= step;
+        }
+    }
+    return requests;
+}
+
+static void name_all(struct smaller *m)
+{
+    const struct sim_scenario *s = m->s;
+    for (uint32_t i = 0; i < s->faults_n; i++)
+        memcpy(m->name[m->names++], s->fault[i].name, SIM_NAME);
+    for (uint32_t i = 0; i < s->events_n; i++)
+        snprintf(m->name[m->names++], SIM_NAME, "event%u", s->event[i].number);
+    if (s->garbage_per_second > 0)
+        snprintf(m->name[m->names++], SIM_NAME, "garbage");
+    memset(m->kept, true, sizeof m->kept);
+}
+
+/* Finds a smaller case of the same failure, within bounded time, and prints the one command that shows it. */
 static void shrink(const struct plan *p, uint64_t seed, uint32_t invariant)
 {
-    struct sim_options o = *p->o;
-    char without[1400] = "";
+    struct smaller *m = calloc(1, sizeof *m);
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL)
+    if (m == NULL || s == NULL || r == NULL)
         abort();
-    if (fails(p, &o, seed, s, r, invariant)) {
-        uint64_t requests = o.requests > 0 ? o.requests : s->requests;
-        leave_out(p, &o, seed, without, sizeof without, s, r, invariant);
-        for (o.requests = requests / 2; o.requests > 1 && fails(p, &o, seed, s, r, invariant); o.requests /= 2)
-            requests = o.requests;
-        printf("  smallest: bobtail-sim run %s --seed=%llu --requests=%llu%s%s\n", o.file[file_of(p, seed)],
-               (unsigned long long)seed, (unsigned long long)requests, without[0] != '\0' ? " --without=" : "",
-               without);
+    *m = (struct smaller){.p = p, .o = *p->o, .s = s, .r = r, .seed = seed, .invariant = invariant};
+    m->until = sim_wall_seconds() + SHRINK_SECONDS;
+    if (fails(p, &m->o, seed, s, r, invariant)) {
+        name_all(m);
+        fewer_faults(m);
+        uint64_t requests = fewer_requests(m, m->o.requests > 0 ? m->o.requests : s->requests);
+        write_only(m);
+        printf("  smallest: bobtail-sim run %s --seed=%llu --only-faults=%s --requests=%llu\n",
+               m->o.file[file_of(p, seed)], (unsigned long long)seed, m->only, (unsigned long long)requests);
     }
     free(s);
     free(r);
+    free(m);
 }
 
 static void print_failure(const struct plan *p, uint32_t i, const struct slot *slot, int signal_no, bool first)
@@ -120,6 +189,24 @@ static void print_failure(const struct plan *p, uint32_t i, const struct slot *s
     printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file[file_of(p, seed)], (unsigned long long)seed);
     if (first && signal_no == 0 && !p->o->quiet)
         shrink(p, seed, slot->verdict.first_invariant);
+}
+
+/* Measures every kind of fault; returns how many never happened. */
+static uint32_t tell_kinds(const struct plan *p, const struct sim_faults_seen *seen, struct sim_measures *m)
+{
+    struct sim_fault_count kind[SIM_FAULT_COUNTS_MAX];
+    uint32_t n = sim_faults_by_kind(seen, kind), never = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        char name[SIM_NAME];
+        snprintf(name, sizeof name, "sim_faults_realised_%s", kind[i].name);
+        sim_measure(m, name, (double)kind[i].times, "count");
+        never += kind[i].times == 0;
+        if (kind[i].times == 0 && p->o->every_kind)
+            printf("  %s never happened: this sweep proves nothing about it\n", kind[i].name);
+    }
+    sim_measure(m, "sim_fault_kinds", n, "count");
+    sim_measure(m, "sim_fault_kinds_never", never, "count");
+    return never;
 }
 
 static int judge(const struct plan *p, const struct slot *slots, const int *signals, double wall)
@@ -164,12 +251,13 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     sim_measure(&m, "seeds_clean", (double)clean, "count");
     sim_measure(&m, "seeds_failed", (double)failed, "count");
     sim_measure(&m, "sim_faults_realised", (double)faults, "count");
+    uint32_t never = tell_kinds(p, &sum.seen, &m);
     sim_measure(&m, "sim_malformed_packets", (double)sum.seen.garbage, "count");
     sim_measure(&m, "sim_rpcs_swept", (double)rpcs, "count");
     sim_measure(&m, "sim_sweep_seconds", wall, "s");
     if (sim_measures_close(&m) != 0)
         return 2;
-    return failed > 0 || faults == 0;
+    return failed > 0 || faults == 0 || (p->o->every_kind && never > 0);
 }
 
 int sim_command_sweep(const struct sim_options *o)

@@ -70,6 +70,7 @@ struct sim_node {
     uint64_t wake_ns; /* earliest SIM_EVENT_WAKE that is on the agenda */
     struct sim_clock clock;
     uint64_t local_ns;     /* what its clock showed when a packet came last */
+    uint64_t core_ns;      /* latest time its core was told: inside it time never goes back */
     uint64_t frozen_until; /* the process does not run before (world time) */
     struct bt_io_sim_net link;
     struct bt_io_sim io;
@@ -175,6 +176,13 @@ void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct s
 static inline uint64_t sim_node_now(const struct sim_node *n)
 {
     return sim_clock_local(&n->clock, n->world->agenda.now);
+}
+/* What time it is inside its core, which does not follow a clock back. */
+static inline uint64_t sim_node_core_now(struct sim_node *n)
+{
+    uint64_t now = sim_node_now(n);
+    n->core_ns = now > n->core_ns ? now : n->core_ns;
+    return n->core_ns;
 }
 struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i);
 /* Lets a node do what is due, after its clock or its process changed. */

@@ -24,6 +24,7 @@ static const char usage_text[] =
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
     "  --requests=N          this many RPCs instead of the file's\n"
+    "  --only-faults=NAME[,...] no other faults and events than these; none: none at all\n"
     "  --without=NAME[,...]  leave out faults by name, events as event0, event1, ..., or garbage\n"
     "  --json=FILE           run, grid: the result as JSON\n"
     "  --csv=FILE            grid: a line per run\n"
@@ -32,6 +33,7 @@ static const char usage_text[] =
     "  --plot=FILE.png       grid: p99 over throughput (needs python3-matplotlib)\n"
     "  --markdown            schema: the reference as tables\n"
     "  --seeds=N --first=S   sweep: N seeds from S on (default 2000 from 1)\n"
+    "  --every-kind          sweep: fail when a kind of fault never happened\n"
     "  --stop                sweep: stop at the first failing seed\n"
     "  --long                figures: also the cells at load 0.95\n"
     "  --only=TEXT           figures: only cells whose name contains TEXT\n"
@@ -46,6 +48,8 @@ enum {
     O_SEED = 256,
     O_REQUESTS,
     O_WITHOUT,
+    O_ONLY_FAULTS,
+    O_EVERY_KIND,
     O_JSON,
     O_CSV,
     O_SERIES,
@@ -66,6 +70,8 @@ enum {
 static const struct option long_options[] = {
     {"seed", required_argument, NULL, O_SEED},
     {"requests", required_argument, NULL, O_REQUESTS},
+    {"only-faults", required_argument, NULL, O_ONLY_FAULTS},
+    {"every-kind", no_argument, NULL, O_EVERY_KIND},
     {"without", required_argument, NULL, O_WITHOUT},
     {"json", required_argument, NULL, O_JSON},
     {"csv", required_argument, NULL, O_CSV},
@@ -105,9 +111,9 @@ static bool take_text(struct sim_options *o, int c)
     const struct {
         int option;
         const char **to;
-    } texts[] = {{O_WITHOUT, &o->without},      {O_JSON, &o->json}, {O_ONLY, &o->only},
-                 {O_MEASURE, &o->measurements}, {O_CSV, &o->csv},   {O_SERIES, &o->series},
-                 {O_HISTOGRAM, &o->histogram},  {O_PLOT, &o->plot}};
+    } texts[] = {{O_WITHOUT, &o->without}, {O_ONLY_FAULTS, &o->only_faults}, {O_JSON, &o->json},
+                 {O_ONLY, &o->only},       {O_MEASURE, &o->measurements},    {O_CSV, &o->csv},
+                 {O_SERIES, &o->series},   {O_HISTOGRAM, &o->histogram},     {O_PLOT, &o->plot}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].option == c) {
             *texts[i].to = optarg;
@@ -133,6 +139,9 @@ static void take(struct sim_options *o, int c)
         break;
     case O_FIRST:
         o->first = whole("--first", optarg, 1, (uint64_t)9e15);
+        break;
+    case O_EVERY_KIND:
+        o->every_kind = true;
         break;
     case O_STOP:
         o->stop = true;
