@@ -31,7 +31,7 @@ hack/figures/figures --only=fig7 --measurements=fig7.json
 ```
 
 Last made on {date} by `{command}` in {seconds} s ({machine}). Times are virtual: the same seed gives the same digits on any machine.
-{requests:,} requests a point and {seeds} seeds; {wire:,} through wire bytes; the SLO search {slo_requests:,} requests and {slo_seeds} seeds.
+{requests:,} requests a point, {seeds} seed; {wire:,} through wire bytes; the SLO search {slo_requests:,} requests and {slo_seeds} seeds.
 """
 
 METHOD = """## What is modelled
@@ -84,7 +84,7 @@ def table(judged):
     return lines
 
 
-SLO_TEXT = """The issue's figure is the smaller of software and switch, each with its best n: **{fixed:.3f}** for fixed, **{exponential:.3f}** for
+SLO_TEXT = """Reported is the smaller of software and switch, each with its best n: **{fixed:.3f}** for fixed, **{exponential:.3f}** for
 exponential and **{bimodal:.3f}** for bimodal service, of {central_fixed:.3f}, {central_exponential:.3f} and {central_bimodal:.3f}: what M/G/64 itself
 carries within 150 µs. The share is found seed by seed by bisection to 0.0005 of load, on the same arrivals and service times for all rows; ± is the
 95 % interval of their mean. The rest to 1 is the path (16 to 20 µs of the 150), requests that wait behind one another in a worker's queue, and for n

@@ -37,8 +37,8 @@ def limits(axis, panel):
         axis.set_xlim(left=0)
     if panel.get("limit") is not None:
         axis.axhline(panel["limit"], color="#666666", linewidth=0.9, linestyle=(0, (1, 1)))
-        axis.annotate(f"{panel['limit']:g}", (0.99, panel["limit"]), xycoords=("axes fraction", "data"), fontsize=7.5,
-                      color="#444444", va="bottom", ha="right")
+        axis.annotate(f"{panel['limit']:g}", (0.01, panel["limit"]), xycoords=("axes fraction", "data"), fontsize=7.5,
+                      color="#444444", va="bottom")
 
 
 def draw(panels, files):

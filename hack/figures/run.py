@@ -56,7 +56,8 @@ class Runner:
         by_n = panel.get("points", figure.get("points")) == "n"
         if not by_n:
             options = {**options, "load": ",".join(map(repr, self.loads(figure)))}
-        options = {"path": "ideal", **options, "requests": size["requests"], "seeds": size["seeds"], "policy": policy}
+        requests = self.size["wire"] if series.get("likeWire") else size["requests"]  # a quantile of equally many
+        options = {"path": "ideal", **options, "requests": requests, "seeds": size["seeds"], "policy": policy}
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
             self.call(["policy", *(f"--{k}={v}" for k, v in options.items()), "--jobs=1", f"--json={out.name}"])
             rows = json.loads(pathlib.Path(out.name).read_text())["rows"]
