@@ -114,6 +114,11 @@ fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-lo
 	@MEASURED=$(MEASURED)/fuzz-long.json hack/dataplane fuzz-long $(or $(FUZZ_SECONDS),3600); code=$$?; \
 	  $(REPORT) fuzz-long --measurements $(MEASURED)/fuzz-long.json && exit $$code
 
+.PHONY: test-sriov
+test-sriov: ## The router on an SR-IOV virtual function (igb under QEMU, VT-d, vfio-pci); loads 90 MB once
+	@hack/dataplane build release >/dev/null
+	@e2e/sriov/run.py $(SRIOV)
+
 .PHONY: bench
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
 	@hack/dataplane build release

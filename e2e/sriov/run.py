@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The router on an SR-IOV virtual function, in an emulated machine.
+
+QEMU emulates an Intel 82576 (igb) with SR-IOV behind a VT-d IOMMU. A Linux guest makes three
+virtual functions: the first is given to vfio-pci and bobtail-router's DPDK driver, the others stay
+kernel interfaces of a server and a client. Nothing here is a measurement of time: the guest is
+interpreted (TCG), some ten times slower than the machine and more when that is busy.
+
+  run.py [--router-options="..."] [--macs="..."] [--console]
+
+Builds nothing: the programs are those of build/dataplane. Exit status: 0 every check holds, 1 one does
+not, 2 this machine lacks something (the message says what).
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "dataplane"
+MODULES = ["i2c-algo-bit", "dca", "igb", "igbvf", "irqbypass", "vfio", "vfio_iommu_type1", "vfio_virqfd", "vfio-pci-core", "vfio-pci"]
+PROGRAMS = ["router", "serve", "load"]
+RATE, SECONDS = 100, 10
+TIME_LIMIT = 1500  # a busy two-core machine needs some 200 s
+
+
+class Lacking(Exception):
+    """This machine cannot run the suite; the text says what it needs."""
+
+
+def tool(name, package):
+    path = shutil.which(name)
+    if path is None:
+        raise Lacking(f"{name} is missing: install the Debian package {package}")
+    return path
+
+
+def fetched():
+    """The folder with QEMU, kernel and busybox; loads them once."""
+    p = subprocess.run([HERE / "fetch"], capture_output=True, text=True)
+    if p.returncode != 0:
+        raise Lacking(p.stderr.strip() or "e2e/sriov/fetch failed")
+    return pathlib.Path(p.stdout.strip().splitlines()[-1])
+
+
+def libraries(program):
+    """Shared libraries a program needs, by their paths."""
+    out = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+    missing = re.findall(r"^\s*(\S+) => not found", out, re.M)
+    if missing:
+        raise Lacking(f"{program} needs {', '.join(missing)}")
+    return re.findall(r"(/\S+) \(0x", out)
+
+
+class Initramfs:
+    """A root file system of few files, as the kernel unpacks it into memory."""
+
+    def __init__(self, folder):
+        self.root = folder
+        for d in ("bin", "dev", "proc", "sys", "tmp", "run", "modules", "config", "var", "etc", "keys"):
+            (folder / d).mkdir(parents=True)
+
+    def add(self, source, to):
+        target = self.root / to.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+        target.chmod(0o755)
+
+    def add_program(self, source, to):
+        self.add(source, to)
+        for lib in libraries(source):
+            self.add(lib, lib)
+
+    def pack(self, busybox, to):
+        names = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*"))
+        with open(to, "wb") as f:
+            packer = subprocess.Popen([busybox, "gzip", "-1", "-c"], stdin=subprocess.PIPE, stdout=f)
+            subprocess.run([busybox, "cpio", "-o", "-H", "newc"], input="\n".join(names), text=True, cwd=self.root,
+                           stdout=packer.stdin, stderr=subprocess.DEVNULL, check=True)
+            packer.stdin.close()
+            if packer.wait() != 0:
+                raise Lacking("the initramfs could not be packed")
+
+
+def document(forwarding):
+    return {"apiVersion": "dataplane.bobtail.dev/v1",
+            "sources": [{"kind": "RpcService", "namespace": "test", "name": "echo", "uid": "u", "generation": 1}],
+            "service": {"name": "echo", "namespace": "test", "placement": "Software", "policy": "JBSQ", "workerQueueDepth": 3,
+                        "centralQueueLimit": 65536, "maxQueueMilliseconds": 5000, "forwarding": forwarding,
+                        "deviceProfile": "Kernel", "legacyPeers": "Deny", "requestTimeoutMilliseconds": 20000,
+                        "workersPerReplica": 2, "holdBack": {"packets": 0, "microseconds": 0}},
+            "members": [{"address": "10.77.0.2", "firstPort": 8000, "workers": 2, "name": "server"}],
+            "routers": [{"address": "10.77.0.1", "requestPort": 8000, "feedbackPort": 9000, "name": "router"}],
+            "keyIds": [1]}
+
+
+def program(name):
+    path = BUILD / "apps" / f"bobtail-{name}" / f"bobtail-{name}"
+    if not path.exists():
+        raise Lacking(f"{path.relative_to(ROOT)} is missing: run hack/dataplane build release")
+    return path
+
+
+def add_guest_files(ramfs, cache, options):
+    busybox = cache / "root" / "bin" / "busybox"
+    busybox = busybox if busybox.exists() else cache / "root" / "usr" / "bin" / "busybox"
+    ramfs.add(busybox, "/bin/busybox")
+    ramfs.add_program(tool("ip", "iproute2"), "/iproute2/ip")
+    for name in PROGRAMS:
+        ramfs.add_program(program(name), f"/bin/bobtail-{name}")
+    subprocess.run([tool("cc", "gcc"), "-O1", "-static", "-Wall", "-Werror", "-o", ramfs.root / "bin" / "ask", HERE / "ask.c"], check=True)
+    modules = {p.stem.replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko")}
+    wanted = [m for m in MODULES if m.replace("_", "-") in modules]
+    if not {"igb", "igbvf", "vfio-pci"} <= {m.replace("_", "-") for m in wanted}:
+        raise Lacking("the kernel has no igb, igbvf or vfio-pci module: a generic one is needed (linux-image-amd64)")
+    for m in wanted:
+        ramfs.add(modules[m.replace("_", "-")], f"/modules/{m}.ko")
+    ramfs.add(HERE / "guest-init", "/init")
+    ramfs.add(HERE / "story", "/story")
+    for forwarding in ("Encapsulated", "Transparent"):
+        (ramfs.root / "config" / f"{forwarding.lower()}.json").write_text(json.dumps(document(forwarding)))
+    (ramfs.root / "keys" / "1").write_text(bytes(range(16)).hex() + "\n")
+    (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\nHUGEPAGES={options.hugepages}\nMACS="{options.macs}"\nRATE={RATE}\n'
+                                         f'DURATION={SECONDS}s\nROUTER_OPTIONS="{options.router_options}"\n')
+    return busybox
+
+
+def qemu(cache, initrd):
+    root = cache / "root"
+    kernel = sorted((cache / "kernel" / "boot").glob("vmlinuz-*"))[-1]
+    libs = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+    argv = [str(root / "usr/bin/qemu-system-x86_64"), "-L", str(root / "usr/share/qemu"), "-L", str(root / "usr/share/seabios"),
+            "-M", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-m", "2048", "-smp", "2",
+            "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-nodefaults",
+            "-kernel", str(kernel), "-initrd", str(initrd),
+            "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=pt",
+            "-device", "intel-iommu,intremap=on,caching-mode=on",
+            "-netdev", "user,id=n0,restrict=on", "-device", "pcie-root-port,id=rp0,slot=1", "-device", "igb,netdev=n0,bus=rp0,romfile="]
+    env = dict(os.environ, LD_LIBRARY_PATH=libs, QEMU_MODULE_DIR="/nonexistent")
+    return argv, env
+
+
+def boot(argv, env, console):
+    """Runs the machine to its end and returns its console."""
+    lines, started = [], time.monotonic()
+    p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    timer = subprocess.Popen(["sleep", str(TIME_LIMIT)])
+    try:
+        os.set_blocking(p.stdout.fileno(), True)
+        for line in p.stdout:
+            lines.append(line.rstrip())
+            if console:
+                print(lines[-1], flush=True)
+            elif line.startswith("STAGE"):
+                print(f"{time.monotonic() - started:6.0f} s  {line.split(maxsplit=2)[2].rstrip()}", flush=True)
+            if timer.poll() is not None:
+                lines.append(f"RESULT failed the machine did not finish within {TIME_LIMIT} s")
+                break
+    finally:
+        timer.kill()
+        timer.wait()
+        p.kill()
+        p.wait()
+    return lines
+
+
+class Checks:
+    def __init__(self, lines):
+        self.results = dict(m.groups() for m in (re.match(r"RESULT (\S+) ?(.*)", x) for x in lines) if m)
+        self.passed = self.failed = 0
+
+    def hold(self, what, ok, shown=""):
+        self.passed += bool(ok)
+        self.failed += not ok
+        print(f"{'ok    ' if ok else 'FAILED'}  {what}{': ' + str(shown) if shown != '' else ''}")
+
+    def json(self, name):
+        text = self.results.get(name, "")
+        try:
+            return json.loads(text[text.index("{"):])
+        except ValueError:
+            return {}
+
+    def forwarding(self, kind):
+        ping = self.results.get(f"ping-{kind}", "no result")
+        self.hold(f"{kind}: the VF answers ping", "5 packets received" in ping, ping)
+        answered = 0
+        for load in (f"load-{kind}", f"load-{kind}-large"):
+            r = self.json(load)
+            offered, completed = r.get("offered", -1), r.get("completed", -2)
+            answered += max(completed, 0)
+            self.hold(f"{kind}: every request is answered ({load})", offered == completed > 0 and self.results.get(load, "1").startswith("0 "),
+                      f"{completed} of {offered}")
+        self.counters(kind, answered)
+        for who in ("router", "server"):
+            code = self.results.get(f"stop-{who}-{kind}", "no result")
+            self.hold(f"{kind}: the {who} stops cleanly", code == "0", code)
+
+    def counters(self, kind, answered):
+        total = {}
+        for c in self.json(f"counters-{kind}").get("counters", []):
+            total[c["name"]] = total.get(c["name"], 0) + c["value"]
+        self.hold(f"{kind}: the router forwarded each of them", total.get("router_forwarded_total", 0) >= answered > 0, total.get("router_forwarded_total"))
+        for name in ("link_rx_frames_total", "link_tx_frames_total"):
+            self.hold(f"{kind}: {name}", total.get(name, 0) > answered, total.get(name))
+        self.hold(f"{kind}: nothing was refused on its way out", total.get("link_tx_dropped_total") == 0, total.get("link_tx_dropped_total"))
+        members = self.json(f"state-{kind}").get("members", [])
+        self.hold(f"{kind}: all credits are back", members and all(m.get("outstanding") == 0 for m in members), len(members))
+
+
+def judge(lines):
+    c = Checks(lines)
+    ended = any(re.match(r"STAGE \S+ end", x) for x in lines) and "failed" not in c.results
+    if not ended:
+        print("\n".join(lines[-60:]))
+        c.hold("the story ran to its end", False, c.results.get("failed", "the machine stopped before; its last words stand above"))
+    for kind in ("encapsulated", "transparent"):
+        if ended:
+            c.forwarding(kind)
+    print(f"{c.passed} passed, {c.failed} failed")
+    return 1 if c.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--router-options", default="", help="more options for bobtail-router")
+    parser.add_argument("--macs", default="02:00:00:00:07:01 02:00:00:00:07:02 02:00:00:00:07:03",
+                        help="MACs the PF sets for the three VFs, as sriov-cni does; empty: each VF draws its own")
+    parser.add_argument("--hugepages", type=int, default=128, help="2 MiB pages in the guest")
+    parser.add_argument("--console", action="store_true", help="show the guest's console")
+    options = parser.parse_args()
+    try:
+        cache = fetched()
+        with tempfile.TemporaryDirectory(prefix="bobtail-sriov-") as work:
+            ramfs = Initramfs(pathlib.Path(work) / "root")
+            busybox = add_guest_files(ramfs, cache, options)
+            initrd = pathlib.Path(work) / "initrd.gz"
+            ramfs.pack(busybox, initrd)
+            print(f"sriov: initramfs of {initrd.stat().st_size >> 20} MiB; booting", flush=True)
+            return judge(boot(*qemu(cache, initrd), options.console))
+    except Lacking as e:
+        print(f"sriov: {e}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
