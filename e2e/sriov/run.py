@@ -141,7 +141,7 @@ def qemu(cache, initrd):
             "-M", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-m", "2048", "-smp", "2",
             "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-nodefaults",
             "-kernel", str(kernel), "-initrd", str(initrd),
-            "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=pt",
+            "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=pt no_timer_check",
             "-device", "intel-iommu,intremap=on,caching-mode=on",
             "-netdev", "user,id=n0,restrict=on", "-device", "pcie-root-port,id=rp0,slot=1", "-device", "igb,netdev=n0,bus=rp0,romfile="]
     env = dict(os.environ, LD_LIBRARY_PATH=libs, QEMU_MODULE_DIR="/nonexistent")

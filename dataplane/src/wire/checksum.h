@@ -27,9 +27,25 @@ static inline uint64_t bt_csum_bytes(uint64_t sum, const uint8_t *p, size_t n)
         memcpy(&w, p, 8);
         sum = bt_csum_add(sum, w);
     }
-    w = 0;
-    memcpy(&w, p, n);
-    return bt_csum_add(sum, w);
+    if ((n & 4) != 0) { // pieces of fixed size: a copy of n bytes would be a call
+        uint32_t v;
+        memcpy(&v, p, 4);
+        sum = bt_csum_add(sum, v);
+        p += 4;
+    }
+    if ((n & 2) != 0) {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        sum = bt_csum_add(sum, v);
+        p += 2;
+    }
+    if ((n & 1) != 0) {
+        const uint8_t last[2] = {*p, 0};
+        uint16_t v;
+        memcpy(&v, last, 2);
+        sum = bt_csum_add(sum, v);
+    }
+    return sum;
 }
 
 // Adds a 16-bit field given in host order.

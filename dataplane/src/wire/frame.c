@@ -23,10 +23,10 @@ enum bt_frame_error bt_ip4_judge(const uint8_t *p, uint32_t len, bool verify, st
         return BT_FRAME_HEADER;
     if (total < head || total > len)
         return BT_FRAME_TRUNCATED;
-    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, head)))
-        return BT_FRAME_IP_SUM;
     if (head != BT_IP4_HEAD)
-        return BT_FRAME_OPTIONS;
+        return verify && !bt_csum_ok(bt_csum_bytes(0, p, head)) ? BT_FRAME_IP_SUM : BT_FRAME_OPTIONS;
+    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, BT_IP4_HEAD))) // of a constant length: no loop
+        return BT_FRAME_IP_SUM;
     if ((bt_get16(p + 6) & IP4_MORE_OR_OFFSET) != 0)
         return BT_FRAME_FRAGMENT;
     ip->v4 = true;
@@ -94,12 +94,17 @@ enum bt_frame_error bt_ip6_judge(const uint8_t *p, uint32_t len, struct bt_ip *i
 
 uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint32_t len)
 {
-    // The mapped prefix of an IPv4 address would change the sum: ffff is a zero in one's complement, so it does not.
-    uint64_t sum = bt_csum_bytes(0, src->ip, 16);
-    sum = bt_csum_bytes(sum, dst->ip, 16);
-    sum = bt_csum_field(sum, (uint16_t)len);
-    sum = bt_csum_field(sum, (uint16_t)(len >> 16));
-    return bt_csum_field(sum, proto);
+    // Of IPv4 addresses the last four bytes; their mapped prefix would add ffff twice, which is nothing.
+    uint64_t sum = bt_csum_bytes(0, src->ip + 8, 8);
+    sum = bt_csum_bytes(sum, dst->ip + 8, 8);
+    if (!bt_addr_is_v4(src)) {
+        sum = bt_csum_bytes(sum, src->ip, 8);
+        sum = bt_csum_bytes(sum, dst->ip, 8);
+    }
+    uint8_t tail[8]; // length and protocol, as RFC 8200 lays them out
+    bt_put32(tail, len);
+    bt_put32(tail + 4, proto);
+    return bt_csum_bytes(sum, tail, 8);
 }
 
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
