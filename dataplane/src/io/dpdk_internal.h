@@ -28,7 +28,7 @@ enum bt_dpdk_counter {
     BT_DPDK_RX_NO_BUFFER,    // a packet that had to be copied found no buffer
     BT_DPDK_RX_HANDOVER,     // the io it was for did not keep up
     BT_DPDK_RX_DEVICE_FULL,  // of the port: queue overflow (imissed)
-    BT_DPDK_RX_DEVICE_NOBUF, // of the port: no buffer for its queue (rx_nombuf)
+    BT_DPDK_RX_DEVICE_NOBUF, // of the port: attempts to fill its queue without a buffer (rx_nombuf)
     BT_DPDK_RX_DEVICE_ERROR, // of the port: ierrors
     BT_DPDK_TX_NO_SPACE,     // the device's queue stayed full
     BT_DPDK_TX_LINK_DOWN,
