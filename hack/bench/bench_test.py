@@ -56,17 +56,32 @@ def run(busy, own=0.0):
 
 
 class Proxy(unittest.TestCase):
+    @staticmethod
+    def rounds():
+        return [{"r2p2": run(20 + d), "router": run(26 + d), "http": run(30 + d), "nginx": run(60 + d), "haproxy": run(54 + d)}
+                for d in (0, 3, 1, 7)]
+
     def test_share_is_cost_with_minus_without_over_the_same_of_the_other(self):
-        rounds = [{"r2p2": run(20 + d), "router": run(26 + d), "http": run(30 + d), "nginx": run(60 + d), "haproxy": run(54 + d)}
-                  for d in (0, 3, 1, 7)]
-        rows = {r["name"]: r["value"] for r in proxy.figures(rounds)}
+        rows = {r["name"]: r["value"] for r in proxy.figures(self.rounds(), 4)}
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_nginx"], 6 / 30)
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_haproxy"], 6 / 24)
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router"], 6)
 
-    def test_a_run_disturbed_to_the_end_is_told(self):
-        rounds = [{v: {**run(c), "disturbed": True} for v, c in (("r2p2", 1), ("router", 2), ("http", 1), ("nginx", 3), ("haproxy", 4))}]
-        self.assertIn("5 runs stayed disturbed", proxy.figures(rounds)[0]["note"])
+    def test_a_disturbed_round_does_not_count(self):
+        rounds = self.rounds()
+        rounds[0]["router"] = {**run(500), "disturbed": True}
+        row = proxy.figures(rounds, 4)[0]
+        self.assertAlmostEqual(row["value"], 6 / 30)
+        self.assertIn("3 undisturbed rounds of 4", row["note"])
+
+    def test_a_busy_machine_gives_no_figure(self):
+        rounds = self.rounds()
+        for r in rounds[:3]:
+            r["http"]["disturbed"] = True
+        rows = {r["name"]: r for r in proxy.figures(rounds, 4)}
+        self.assertIsNone(rows["proxy_cpu_share_vs_nginx"]["value"])
+        self.assertIn("not quiet", rows["proxy_cpu_share_vs_nginx"]["note"])
+        self.assertIsNotNone(rows["proxy_cpu_us_per_request_nginx_own"]["value"])  # what the processes used is still known
 
 
 class Forward(unittest.TestCase):

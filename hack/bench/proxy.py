@@ -104,10 +104,10 @@ PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "http": ("htt
          "haproxy": ("haproxy", "http")}
 
 
-def one_run(procs, variant, rate, seconds):
+def one_run(procs, variant, rate, seconds, cpus):
     """One generator run; processor seconds per request and what else it says."""
     settle, margin = 0.3, 0.3
-    load = procs.start("load", generator(variant, rate, seconds + settle + margin), stdout=subprocess.PIPE)
+    load = procs.start("load", generator(variant, rate, seconds + settle + margin), stdout=subprocess.PIPE, cpus=cpus)
     time.sleep(settle)
     window = machine.Window([load.pid, *(procs.running[p].pid for p in PARTS[variant])])
     time.sleep(seconds)
@@ -151,35 +151,58 @@ def cost(proxy, direct, key="busy"):
     return lambda r: r[proxy][key] - r[direct][key]
 
 
-def figures(rounds):
-    """Rows of the report from all rounds."""
+def undisturbed(rounds):
+    return [r for r in rounds if not any(v.get("disturbed") for v in r.values())]
+
+
+def figures(rounds, wanted, suffix=""):
+    """Rows of the report. What the whole machine spent counts only from rounds in which others did not disturb."""
+    clean = undisturbed(rounds)
+    enough = len(clean) >= max(2, wanted // 2)
+    note = f"{len(clean)} undisturbed rounds of {len(rounds)}" + ("" if enough else ": the machine was not quiet, no figure")
     rows = []
-    ours = cost("router", "r2p2")
-    disturbed = sum(1 for r in rounds for v in r.values() if v.get("disturbed"))
-    note = f"{len(rounds)} rounds" + (f", {disturbed} runs stayed disturbed" if disturbed else "")
+
+    def add(name, kept, figure, **more):
+        value, interval = stats.summary(kept, figure) if len(kept) >= 2 else (None, None)
+        rows.append({"name": name + suffix, "value": value, "interval": interval, **more})
+
+    quiet = clean if enough else []
     for name in ("nginx", "haproxy"):
-        share, interval = stats.summary(rounds, lambda rs: stats.ratio_of_medians(rs, ours, cost(name, "http")))
-        rows.append({"name": f"proxy_cpu_share_vs_{name}", "value": share, "interval": interval, "note": note})
+        add(f"proxy_cpu_share_vs_{name}", quiet, lambda rs, n=name: stats.ratio_of_medians(rs, cost("router", "r2p2"), cost(n, "http")),
+            note=note, unit="ratio")
     for name, direct in (("router", "r2p2"), ("nginx", "http"), ("haproxy", "http")):
-        for key, suffix in (("busy", ""), ("own", "_own")):
-            one = cost(name, direct, key)
-            value, interval = stats.summary(rounds, lambda rs: statistics.median(one(r) for r in rs))
-            rows.append({"name": f"proxy_cpu_us_per_request_{name}{suffix}", "value": value, "interval": interval, "unit": "us",
-                         "note": "processes only, without interrupts and wake-ups" if suffix else "whole machine"})
+        for kept, key, kind in ((quiet, "busy", ""), (rounds, "own", "_own")):
+            add(f"proxy_cpu_us_per_request_{name}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
+                unit="us", note="processes only, without interrupts and wake-ups" if kind else "whole machine")
     return rows
+
+
+def pin_all(procs, cpus):
+    for process in procs.running.values():
+        subprocess.run(["taskset", "-a", "-p", "-c", cpus, str(process.pid)], check=True, capture_output=True)
+
+
+def all_rounds(ctx, procs, wanted, seconds, cpus):
+    """Rounds until `wanted` of them were undisturbed, half as many again at most."""
+    rounds, repeats = [], Repeats(wanted, ctx.say)
+    while len(undisturbed(rounds)) < wanted and len(rounds) < wanted * 3 // 2:
+        order = list(PARTS) if len(rounds) % 2 == 0 else list(reversed(PARTS))
+        rounds.append({v: repeats.run(v, lambda v=v: one_run(procs, v, RATE, seconds, cpus), trouble) for v in order})
+        ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in PARTS) + " us/request, machine (processes)")
+    return rounds
 
 
 def run(ctx):
     root = installed_proxies()
     env = {"LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu")}
-    rounds_wanted, seconds = (5, 1.5) if ctx.quick else (20, 2.0)
+    wanted, seconds = (5, 1.0) if ctx.quick else (20, 1.5)
     nginx, haproxy = versions(root, env)
-    ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {rounds_wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
-    rounds, repeats = [], Repeats(2 * rounds_wanted, ctx.say)
+    ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
     with tempfile.TemporaryDirectory(prefix="bobtail-bench-") as work, machine.Processes(ctx.logs / "proxy") as procs:
         start_services(procs, pathlib.Path(work), root, env)
-        for i in range(rounds_wanted):
-            order = list(PARTS) if i % 2 == 0 else list(reversed(PARTS))
-            rounds.append({v: repeats.run(v, lambda v=v: one_run(procs, v, RATE, seconds), trouble) for v in order})
-            ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in PARTS) + " us/request, machine (processes)")
-    return figures(rounds)
+        spread = all_rounds(ctx, procs, wanted, seconds, None)
+        ctx.say("  now everything on one processor")
+        cpu = str(machine.CPUS - 1)
+        pin_all(procs, cpu)
+        one_core = all_rounds(ctx, procs, max(3, wanted // 2), seconds, cpu)
+    return figures(spread, wanted) + figures(one_core, max(3, wanted // 2), "_one_core")
