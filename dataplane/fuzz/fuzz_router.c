@@ -252,12 +252,12 @@ static void check_index(const struct story *s)
     for (uint32_t w = 0; w < r->slots; w++) {
         uint32_t n = r->worker[w].n < r->depth ? r->worker[w].n : r->depth;
         n = router_may_receive(r, w) ? n : 0;
-        CHECK(r->load.worker[w].limit == (n == 0 || r->balancer->bounded ? n : BT_LOAD_LEVELS));
+        CHECK(r->load.limit[w] == (n == 0 || r->balancer->bounded ? n : BT_LOAD_TOP));
         uint64_t owed = router_outstanding(r, w); /* beyond 32 bits only by forged counters, where there is no key */
-        CHECK(n == 0 || r->load.worker[w].outstanding == (owed < UINT32_MAX ? owed : UINT32_MAX));
+        CHECK(n == 0 || r->load.outstanding[w] == (owed < UINT32_MAX ? owed : UINT32_MAX));
         free_slot = free_slot || (n > 0 && (!r->balancer->bounded || router_outstanding(r, w) < n));
     }
-    CHECK((r->load.filled != 0) == free_slot);
+    CHECK(bt_load_any_free(&r->load) == free_slot);
     /* no request waits while a worker could take it, hold-back and a pending tick apart */
     CHECK(r->held.n == 0 || !free_slot || r->hold_back_packets != 0 || r->pump_due);
 }

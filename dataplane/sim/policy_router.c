@@ -14,7 +14,6 @@ struct engine {
     struct sim_policy_counts *counts;
     const struct bt_balancer *balancer;
     struct bt_load load;
-    void *load_mem;
     struct sim_notices notices;
     struct worker {
         uint64_t free_at;
@@ -38,9 +37,8 @@ static void start(struct engine *e)
     struct bt_rng choice;
     sim_stream_seed(&choice, m->seed, SIM_STREAM_CHOICE);
     e->balancer = &bt_balancers[m->policy];
-    e->load_mem = memory(bt_load_bytes(m->workers));
     e->worker = memory(m->workers * sizeof *e->worker);
-    bt_load_init(&e->load, e->load_mem, m->workers, bt_rng_next(&choice));
+    bt_load_init(&e->load, bt_rng_next(&choice));
     bt_load_bound(&e->load, e->balancer->bounded);
     for (uint32_t w = 0; w < m->workers; w++)
         bt_load_set(&e->load, w, 0, m->depth);
@@ -50,7 +48,6 @@ static void start(struct engine *e)
 static void stop(struct engine *e)
 {
     sim_notices_free(&e->notices);
-    free(e->load_mem);
     free(e->worker);
 }
 
@@ -66,7 +63,7 @@ static inline void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now
     sim_notices_push(&e->notices, w, worker->free_at + path->feedback_ns);
     if (++worker->outstanding > e->counts->most_outstanding)
         e->counts->most_outstanding = worker->outstanding;
-    bt_load_set(&e->load, w, worker->outstanding, e->m->depth);
+    bt_load_push(&e->load, w);
 }
 
 /* The oldest held job that was not dropped. */
@@ -83,7 +80,7 @@ static inline void heard(struct engine *e)
 {
     uint64_t now = sim_notices_next(&e->notices);
     uint32_t w = sim_notices_pop(&e->notices);
-    bt_load_set(&e->load, w, --e->worker[w].outstanding, e->m->depth);
+    bt_load_move(&e->load, w, --e->worker[w].outstanding);
     while (e->held > 0) {
         uint32_t to = e->balancer->pick(&e->load);
         if (to == BT_NO_WORKER)

@@ -4,30 +4,10 @@
 
 #include <stdio.h>
 
-struct bt_addr bt_addr_v4(const uint8_t ip[4], uint16_t port)
-{
-    struct bt_addr a = {.port = port};
-    a.ip[10] = a.ip[11] = 0xff;
-    memcpy(a.ip + 12, ip, 4);
-    return a;
-}
-
 struct bt_addr bt_addr_v4u(uint32_t ip, uint16_t port)
 {
     uint8_t b[4] = {(uint8_t)(ip >> 24), (uint8_t)(ip >> 16), (uint8_t)(ip >> 8), (uint8_t)ip};
     return bt_addr_v4(b, port);
-}
-
-bool bt_addr_bad_source(const struct bt_addr *a)
-{
-    static const uint8_t zero[16];
-    if (a->port == 0 || memcmp(a->ip, zero, 16) == 0 || a->ip[0] == 0xff)
-        return true;
-    if (!bt_addr_is_v4(a))
-        return false;
-    const uint8_t *v4 = a->ip + 12;
-    bool none = (v4[0] | v4[1] | v4[2] | v4[3]) == 0;
-    return none || v4[0] >= 224; // 224/4 multicast, 240/4 reserved, 255.255.255.255 broadcast
 }
 
 // Decimal of at most five digits up to max; returns the end or NULL.

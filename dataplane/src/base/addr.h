@@ -18,31 +18,50 @@ struct bt_addr {
 // Longest text bt_addr_format writes, terminator included.
 #define BT_ADDR_TEXT 56
 
-static inline bool bt_addr_eq(const struct bt_addr *a, const struct bt_addr *b)
+// Eight bytes of the address, from byte `at`; for comparing and hashing only.
+static inline uint64_t bt_addr_half(const struct bt_addr *a, uint32_t at)
 {
-    return memcmp(a, b, sizeof *a) == 0;
+    uint64_t v;
+    memcpy(&v, a->ip + at, sizeof v);
+    return v;
 }
 
 static inline bool bt_addr_ip_eq(const struct bt_addr *a, const struct bt_addr *b)
 {
-    return memcmp(a->ip, b->ip, sizeof a->ip) == 0;
+    return ((bt_addr_half(a, 0) ^ bt_addr_half(b, 0)) | (bt_addr_half(a, 8) ^ bt_addr_half(b, 8))) == 0;
+}
+
+static inline bool bt_addr_eq(const struct bt_addr *a, const struct bt_addr *b)
+{
+    return bt_addr_ip_eq(a, b) && a->port == b->port;
 }
 
 static inline bool bt_addr_is_v4(const struct bt_addr *a)
 {
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return memcmp(a->ip, mapped, sizeof mapped) == 0;
+    static const uint8_t mapped[4] = {0, 0, 0xff, 0xff};
+    return bt_addr_half(a, 0) == 0 && memcmp(a->ip + 8, mapped, sizeof mapped) == 0;
 }
 
 // From four bytes in network order and a host-order port.
-struct bt_addr bt_addr_v4(const uint8_t ip[4], uint16_t port);
+static inline struct bt_addr bt_addr_v4(const uint8_t ip[4], uint16_t port)
+{
+    struct bt_addr a = {.ip = {[10] = 0xff, [11] = 0xff}, .port = port};
+    memcpy(a.ip + 12, ip, 4);
+    return a;
+}
 
 // From a.b.c.d written as 0xaabbccdd and a host-order port.
 struct bt_addr bt_addr_v4u(uint32_t ip, uint16_t port);
 
 // True for an address no honest unicast peer can send from (M-23): port 0,
 // unspecified, multicast or limited broadcast.
-bool bt_addr_bad_source(const struct bt_addr *a);
+static inline bool bt_addr_bad_source(const struct bt_addr *a)
+{
+    if (!bt_addr_is_v4(a))
+        return a->port == 0 || (bt_addr_half(a, 0) | bt_addr_half(a, 8)) == 0 || a->ip[0] == 0xff;
+    bool none = (a->ip[12] | a->ip[13] | a->ip[14] | a->ip[15]) == 0;
+    return a->port == 0 || none || a->ip[12] >= 224; // 224/4 multicast, 240/4 reserved, broadcast
+}
 
 // "10.0.0.1:8000" or "[fd00::1]:8000"; with default_port > 0 the port may be
 // left out. Returns 0, or -1 when the text is no such address (*out untouched).

@@ -64,6 +64,8 @@ struct bt_hist_slice {
 // allocates it (bt_hist_slices_bytes) and zeroes it.
 struct bt_hist_slices {
     _Atomic uint64_t first_second; // second of the first record + 1; 0: none yet
+    uint64_t current_from;         // the writer's: begin in ns of the slice used last
+    struct bt_hist_slice *current; // and that slice; NULL: none yet
     struct bt_hist_slice slice[BT_HIST_SLICES];
 };
 

@@ -38,17 +38,26 @@ static void reset(struct bt_hist_slice *c, uint64_t stamp)
     atomic_store_explicit(&c->second, stamp, memory_order_release);
 }
 
-static struct bt_hist_slice *slice_at(struct bt_hist_slices *s, uint64_t now_ns)
+__attribute__((noinline)) static struct bt_hist_slice *other_slice(struct bt_hist_slices *s, uint64_t now_ns)
 {
     uint64_t second = now_ns / SECOND;
     struct bt_hist_slice *c = &s->slice[second % BT_HIST_SLICES];
     if (atomic_load_explicit(&c->second, memory_order_relaxed) != second + 1)
         reset(c, second + 1);
+    s->current_from = second * SECOND;
+    s->current = c;
     return c;
+}
+
+// No division while the second lasts.
+static inline struct bt_hist_slice *slice_at(struct bt_hist_slices *s, uint64_t now_ns)
+{
+    return now_ns - s->current_from < SECOND && s->current ? s->current : other_slice(s, now_ns);
 }
 
 void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns)
 {
+    s->current = NULL;
     for (uint32_t i = 0; i < BT_HIST_SLICES; i++)
         atomic_store_explicit(&s->slice[i].second, 0, memory_order_relaxed);
     atomic_store_explicit(&s->first_second, now_ns / SECOND + 1, memory_order_release);
@@ -58,9 +67,12 @@ void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t v
 {
     struct bt_hist_slice *c = slice_at(s, now_ns);
     uint32_t i = bt_hist_index(value_ns);
-    add32(&c->bucket[i], 1);
+    uint32_t before = atomic_load_explicit(&c->bucket[i], memory_order_relaxed);
+    store32(&c->bucket[i], before + 1);
     uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
     atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_release);
+    if (before != 0)
+        return; // in the range already
     if (i < load32(&c->lo))
         store32(&c->lo, i);
     if (i > load32(&c->hi))

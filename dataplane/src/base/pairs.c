@@ -3,22 +3,9 @@
 // no tombstones, so look-ups stay short however long the process runs.
 #include "base/pairs.h"
 
-__extension__ typedef unsigned __int128 wide;
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    wide m = (wide)a * b;
-    return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
-
 static uint32_t hash_of(const struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id)
 {
-    uint64_t lo, hi, tail = ((uint64_t)addr->port << 16) | req_id;
-    memcpy(&lo, addr->ip, 8);
-    memcpy(&hi, addr->ip + 8, 8);
-    uint64_t h = mix(lo ^ t->seed[0], hi ^ t->seed[1]);
-    h = mix(h ^ tail ^ t->seed[1], t->seed[0] ^ 0x9e3779b97f4a7c15u);
-    return (uint32_t)(h ^ (h >> 32));
+    return bt_pairs_hash(t->seed, addr, req_id);
 }
 
 static uint32_t slots_for(uint32_t limit)
@@ -40,8 +27,7 @@ void bt_pairs_init(struct bt_pairs *t, void *mem, uint32_t limit, const uint64_t
     t->mask = slots_for(limit) - 1;
     t->count = 0;
     t->limit = limit;
-    t->seed[0] = seed[0] | 1; // a zero factor would erase the address
-    t->seed[1] = seed[1] ^ 0xd1b54a32d192ed03u;
+    bt_pairs_seed(t->seed, seed);
     memset(mem, 0, bt_pairs_bytes(limit));
 }
 

@@ -13,6 +13,29 @@
 
 #define BT_PAIRS_NONE UINT32_MAX
 
+__extension__ typedef unsigned __int128 bt_wide;
+
+static inline uint64_t bt_pairs_mix(uint64_t a, uint64_t b)
+{
+    bt_wide m = (bt_wide)a * b;
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+// Two random words to a seed fit for bt_pairs_hash.
+static inline void bt_pairs_seed(uint64_t seed[2], const uint64_t from[2])
+{
+    seed[0] = from[0] | 1; // a zero factor would erase the address
+    seed[1] = from[1] ^ 0xd1b54a32d192ed03u;
+}
+
+// Hash of a pair's identity under a secret seed.
+static inline uint32_t bt_pairs_hash(const uint64_t seed[2], const struct bt_addr *addr, uint16_t req_id)
+{
+    uint64_t rest = bt_addr_half(addr, 0) ^ ((uint64_t)addr->port << 16 | req_id);
+    uint64_t h = bt_pairs_mix(rest ^ seed[0], bt_addr_half(addr, 8) ^ seed[1]);
+    return (uint32_t)(h ^ (h >> 32));
+}
+
 struct bt_pairs_slot {
     struct bt_addr addr;
     uint16_t req_id;

@@ -102,6 +102,7 @@ static struct bt_router_timers profile_timers(const struct bt_router_config *c)
 static void take_numbers(struct bt_router *r, const struct bt_router_config *c)
 {
     r->balancer = &bt_balancers[c->policy];
+    r->jbsq = c->policy == BT_ROUTER_JBSQ;
     r->forwarding = c->forwarding;
     r->legacy_peers = c->legacy_peers;
     r->depth = c->depth;
@@ -155,6 +156,7 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
     }
     r->order_n = (uint32_t)c->members_n;
     for (uint32_t w = 0; w < r->used_end; w++) {
+        bt_credit_look_again(&r->credit[w]); /* T_loss may be another one */
         router_legacy_default(r, w);
         router_refresh(r, w);
     }
@@ -172,7 +174,7 @@ bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_c
     bt_load_bound(&r->load, r->balancer->bounded);
     take_members(r, now, config);
     r->counter[BT_RC_CONFIGS_APPLIED]++;
-    r->pump_due = true;
+    router_pump_soon(r);
     r->next_health = now;
     return true;
 }

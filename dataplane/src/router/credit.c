@@ -12,6 +12,12 @@ static inline void settle(struct bt_credit *c, uint64_t settled)
     atomic_store_explicit(&c->settled, settled, memory_order_relaxed);
 }
 
+static inline void settle_reported(struct bt_credit *c, uint64_t lost)
+{
+    c->shift = lost - c->base;
+    settle(c, c->served + c->shift);
+}
+
 /* Serial arithmetic: a is older than b even when the counters wrapped. */
 static inline bool older(uint64_t a, uint64_t b)
 {
@@ -32,7 +38,14 @@ static void start(struct bt_credit *c, const struct bt_credit_report *report, ui
     c->samples = 0;
     c->next_sample_at = now + (loss_ns >> 3);
     c->served = report->served;
-    settle(c, c->served - c->base);
+    settle_reported(c, 0);
+}
+
+/* Until then bt_credit_in_order need not call look_back: neither sample nor history is due. */
+static void look_later(struct bt_credit *c, uint64_t loss_ns)
+{
+    uint64_t oldest = c->samples > 0 ? c->history[c->first].at + loss_ns : UINT64_MAX;
+    c->look_at = oldest < c->next_sample_at ? oldest : c->next_sample_at;
 }
 
 /* Moves past up to the newest sample that is at least loss_ns old, and takes a new sample when one is due. */
@@ -89,6 +102,7 @@ enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_cre
         start(c, report, sent, now, loss_ns);
     }
     look_back(c, sent, now, loss_ns);
+    look_later(c, loss_ns);
     uint64_t lost = bt_credit_lost(c);
     c->received = report->received;
     c->served = report->served;
@@ -96,7 +110,7 @@ enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_cre
         /* It received what we forgot at a restart, or a copy the network made: both will be served, so count them. */
         c->base = report->received - sent;
     }
-    settle(c, c->served + lost - c->base);
+    settle_reported(c, lost);
     return verdict;
 }
 
@@ -123,7 +137,7 @@ void bt_credit_settle(struct bt_credit *c, uint64_t sent)
     int64_t at_most = (int64_t)(sent + c->base - c->received);
     lost = at_least > lost ? at_least : lost;
     lost = lost > at_most ? at_most : lost;
-    settle(c, c->served + (uint64_t)lost - c->base);
+    settle_reported(c, (uint64_t)lost);
 }
 
 void bt_credit_legacy(struct bt_credit *c, uint64_t sent)
@@ -146,4 +160,5 @@ bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent)
 void bt_credit_write_off(struct bt_credit *c, uint64_t sent)
 {
     settle(c, sent);
+    bt_credit_look_again(c);
 }

@@ -5,6 +5,7 @@
 #ifndef BOBTAIL_ROUTER_CREDIT_H
 #define BOBTAIL_ROUTER_CREDIT_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,18 +29,22 @@ enum bt_credit_verdict {
 
 struct bt_credit {
     /* one cache line: all that a FEEDBACK in order touches */
-    _Atomic uint64_t settled;  /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
-    uint64_t received, served; /* as last reported */
-    uint64_t base;             /* sent + base = the router's sends in the worker's own count */
-    uint64_t past;             /* value of sent T_loss ago, or before */
-    uint64_t next_sample_at;
-    uint32_t young;      /* finished requests sent after past: received, but not among the first past ones */
-    uint32_t young_past; /* of these, sent before the oldest sample of the history */
+    alignas(64) _Atomic uint64_t
+        settled;       /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
+    uint64_t received; /* as last reported */
+    uint64_t shift;    /* lost − base: from the worker's count to the router's */
+    uint64_t served;   /* as last reported */
+    uint64_t look_at;  /* when the history has to be looked at again; 0: nothing is known, or it changed */
+    uint64_t base;     /* sent + base = the router's sends in the worker's own count */
+    uint64_t past;     /* value of sent T_loss ago, or before */
+    uint32_t young;    /* finished requests sent after past: received, but not among the first past ones */
     uint32_t incarnation;
+    /* touched once per sample and by faults */
+    uint64_t next_sample_at;
+    uint32_t young_past;    /* of young, those sent before the oldest sample of the history */
     uint8_t first, samples; /* ring of history */
     bool known;             /* an extended FEEDBACK was seen */
-    /* touched once per sample and by faults */
-    uint64_t reclaimed; /* */
+    uint64_t reclaimed;     /* */
     struct {
         uint64_t at, sent;
         uint64_t young; /* finished requests sent between this sample and the next */
@@ -50,8 +55,40 @@ struct bt_credit {
 enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
                                         uint64_t now, uint64_t loss_ns);
 
+/* The same for what nearly every report is, in a few instructions: false, nothing changed, when there is more to look
+ * at than counters that grew within what was sent. When true the worker is settled, too, and *outstanding is known. The
+ * report is as decoded from a packet, so that served ≤ received. */
+static inline bool bt_credit_in_order(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
+                                      uint64_t now, uint64_t *outstanding)
+{
+    uint64_t arriving = sent - c->shift; /* what the worker will have received in the end, in its own count */
+    if (__builtin_expect(now >= c->look_at || report->incarnation != c->incarnation ||
+                             (int64_t)(report->received - c->received) < 0 ||
+                             (int64_t)(report->served - c->served) < 0 || (int64_t)(arriving - report->received) < 0,
+                         0)) {
+        return false;
+    }
+    c->received = report->received;
+    c->served = report->served;
+    atomic_store_explicit(&c->settled, report->served + c->shift, memory_order_relaxed);
+    *outstanding = arriving - report->served;
+    return true;
+}
+
 /* A FEEDBACK named a pair that was the index-th request sent (from 0): it was received. Each pair once. */
 void bt_credit_finished(struct bt_credit *c, uint64_t index);
+
+/* Time or T_loss changed in a way the last look did not foresee. */
+static inline void bt_credit_look_again(struct bt_credit *c)
+{
+    c->look_at = 0;
+}
+
+/* More is known to be lost than was before a pair was finished: settle again. */
+static inline bool bt_credit_unsettled(const struct bt_credit *c)
+{
+    return (int64_t)(c->past + c->young - c->received - c->shift) > 0;
+}
 
 /* how many requests never arrived, and from that settled. */
 void bt_credit_settle(struct bt_credit *c, uint64_t sent);

@@ -165,6 +165,7 @@ static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w, 
         }
         worker->flags = (uint16_t)(worker->flags & ~WORKER_EXTENDED);
         r->credit[w].known = false;
+        bt_credit_look_again(&r->credit[w]);
     }
     r->counter[BT_RC_FEEDBACK]++;
     r->counter[BT_RC_FEEDBACK_LEGACY]++;
@@ -178,11 +179,12 @@ static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w, 
     return BT_M_OK;
 }
 
-void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+/* Any FEEDBACK. */
+__attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                                               struct bt_txq *txq)
 {
     struct bt_feedback fb;
     uint32_t w = NO_SLOT;
-    now = router_clock(r, now);
     enum bt_mcase m = judge(r, pkt, &fb, &w);
     if (m == BT_M_OK) {
         m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb);
@@ -193,4 +195,63 @@ void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
     }
     bt_pool_put(r->pool, pkt);
     router_pump(r, now, txq);
+}
+
+/* A pair that ended, of a steady worker: the pair is news, and may tell of losses. Returns what the worker owes. */
+static uint64_t finish_pair(struct bt_router *r, uint64_t now, uint32_t w, const uint8_t *payload, bool newly_served)
+{
+    bool dropped = (payload[BT_FEEDBACK_FLAGS_AT] & BT_FEEDBACK_DROPPED) != 0;
+    struct bt_credit *credit = &r->credit[w];
+    struct bt_addr client = bt_addr_v4(payload + 4, bt_get16(payload + 2));
+    router_watch_end(r, now, &client, bt_get16(payload), w, dropped);
+    if (__builtin_expect(bt_credit_unsettled(credit), 0)) {
+        bt_credit_settle(credit, router_sent(r, w));
+        count_lost(r, w);
+    }
+    if (newly_served) {
+        router_note_finished(r, now, w, dropped);
+    }
+    return router_outstanding(r, w);
+}
+
+/* What nearly every FEEDBACK is: untagged where there is no key, of an IPv4 pair, of a worker that is in service and
+ * stays so, with the n it had, and counters in order. Read straight from the packet. False, nothing changed: it must
+ * take the long way. */
+static inline bool take_steady(struct bt_router *r, uint64_t now, const struct bt_pkt *pkt, uint32_t w,
+                               uint64_t *outstanding)
+{
+    const uint8_t *payload = pkt->data + BT_R2P2_HEADER;
+    struct worker *worker = &r->worker[w];
+    struct bt_credit *credit = &r->credit[w];
+    const unsigned steady = WORKER_USED | WORKER_ALLOWED | WORKER_JOINED | WORKER_EXTENDED;
+    struct bt_credit_report report = {bt_get64(payload + 16), bt_get64(payload + 24), bt_get32(payload + 12), false};
+    bool newly_served = report.served != credit->served;
+    if (worker->flags != steady || bt_get16(payload + 10) != worker->n ||
+        (payload[BT_FEEDBACK_FLAGS_AT] & (BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE)) != 0 ||
+        report.served > report.received || !bt_credit_in_order(credit, &report, router_sent(r, w), now, outstanding)) {
+        return false;
+    }
+    r->counter[BT_RC_FEEDBACK]++;
+    worker->heard_at = now;
+    worker->busy_at = now;
+    if ((payload[BT_FEEDBACK_FLAGS_AT] & BT_FEEDBACK_PAIR) != 0) {
+        *outstanding = finish_pair(r, now, w, payload, newly_served);
+    }
+    return true;
+}
+
+void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    now = router_clock(r, now);
+    if (pkt->len == BT_R2P2_HEADER + BT_FEEDBACK_V1_SIZE && bt_r2p2_is_plain(pkt->data, pkt->len, BT_FEEDBACK) &&
+        pkt->data[BT_R2P2_HEADER + BT_FEEDBACK_VERSION_AT] == 1 && bt_keyring_empty(&r->keys)) {
+        uint32_t w = router_find(r, &pkt->src);
+        uint64_t outstanding;
+        if (w != NO_SLOT && take_steady(r, now, pkt, w, &outstanding)) {
+            bt_pool_put(r->pool, pkt);
+            router_credit_came(r, now, w, outstanding, txq);
+            return;
+        }
+    }
+    take_any(r, now, pkt, txq);
 }

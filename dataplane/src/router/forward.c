@@ -95,29 +95,73 @@ static bool address_to(struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_h
     return true;
 }
 
-void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                    struct bt_txq *txq)
+/* The same in a few instructions for a plain request, as nearly all are: the header moves to the front of the option
+ * that names this router. False, packet unchanged: it is not that simple. */
+static inline bool address_plain(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker)
 {
-    struct worker *worker = &r->worker[w];
-    struct pair request = {.client = pkt->src,
-                           .req_id = hdr->req_id,
-                           .worker = (uint16_t)w,
-                           .since = pkt->t_rx_ns,
-                           .sent_at = now,
-                           .index = router_sent(r, w)};
-    if (!address_to(r, pkt, hdr, worker)) {
-        router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
-        return;
+    if (r->forwarding != BT_FORWARD_TRANSPARENT || (worker->flags & WORKER_EXTENDED) == 0 ||
+        pkt->room_before < sizeof r->option || pkt->len + sizeof r->option > r->max_payload) {
+        return false;
     }
+    uint8_t *p = pkt->data - sizeof r->option;
+    memcpy(p, pkt->data, BT_R2P2_HEADER);
+    memcpy(p + BT_R2P2_HEADER, r->option, sizeof r->option);
+    p[1] = BT_R2P2_HEADER + sizeof r->option;
+    pkt->data = p;
+    pkt->len += (uint32_t)sizeof r->option;
+    pkt->room_before -= (uint32_t)sizeof r->option;
+    pkt->tx_as_src = 1;
+    pkt->dst = worker->addr;
+    pkt->local = BT_ROUTER_PORT_REQUEST;
+    return true;
+}
+
+/* The packet is addressed to w: counts it and lets it go. */
+static inline void let_go(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, uint32_t w, bool handed_over,
+                          struct bt_txq *txq)
+{
     r->counter[BT_RC_FORWARDED]++;
     if (router_outstanding(r, w) == 0) {
-        worker->busy_at = now;
+        r->worker[w].busy_at = now;
     }
-    atomic_store_explicit(&r->sent[w], request.index + 1u, memory_order_relaxed);
-    router_refresh(r, w);
-    router_watch_start(r, now, &request);
+    if (handed_over) {
+        router_count_handed_over(r, w);
+    } else {
+        router_count_sent(r, w);
+    }
     if (r->hold != NULL) {
         bt_hist_slices_record(r->hold, now, now > pkt->t_rx_ns ? now - pkt->t_rx_ns : 0);
     }
     bt_txq_push(txq, pkt);
+}
+
+/* Any other request, which hdr describes, or NULL for a plain one. False: DROP was sent instead. */
+__attribute__((noinline)) static bool forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                                                  struct bt_r2p2_hdr *hdr, uint32_t w, bool handed_over,
+                                                  struct bt_txq *txq)
+{
+    struct bt_addr client = pkt->src;
+    struct bt_r2p2_hdr plain;
+    if (hdr == NULL) {
+        hdr = &plain;
+        bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr); /* it is valid: bt_r2p2_is_plain said so */
+    }
+    if (!address_to(r, pkt, hdr, &r->worker[w])) {
+        router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
+        return false;
+    }
+    let_go(r, now, pkt, w, handed_over, txq);
+    router_watch_start(r, now, &client, hdr->req_id, w, pkt->t_rx_ns);
+    return true;
+}
+
+bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                    bool handed_over, struct bt_txq *txq)
+{
+    if (hdr != NULL || !address_plain(r, pkt, &r->worker[w])) {
+        return forward_any(r, now, pkt, hdr, w, handed_over, txq);
+    }
+    let_go(r, now, pkt, w, handed_over, txq);
+    router_watch_start(r, now, &pkt->src, bt_get16(pkt->data + 4), w, pkt->t_rx_ns);
+    return true;
 }

@@ -107,7 +107,7 @@ static void readmit(struct bt_router *r, uint32_t w)
 {
     r->worker[w].flags = (uint16_t)(r->worker[w].flags & ~WORKER_EJECTED);
     router_refresh(r, w);
-    r->pump_due = true;
+    router_pump_soon(r);
 }
 
 /* Never more than half the pool is out (R-139a), also when it shrank since: those due back first return at once. */
@@ -182,7 +182,7 @@ static void check_leak(struct bt_router *r, uint32_t w, uint64_t now)
         worker->busy_at = now;
         worker->reclaims = (uint8_t)(worker->reclaims < BACKOFF_MAX ? worker->reclaims + 1u : BACKOFF_MAX);
         router_refresh(r, w);
-        r->pump_due = true;
+        router_pump_soon(r);
     }
 }
 

@@ -4,13 +4,16 @@
 #define BOBTAIL_ROUTER_INTERNAL_H
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/pairs.h"
 #include "base/ring.h"
 #include "router/credit.h"
 #include "router/load.h"
+#include "router/policies/jbsq.h"
 #include "router/policy.h"
 #include "router/router.h"
 #include "wire/feedback.h"
@@ -36,7 +39,7 @@ enum worker_flag {
 
 /* What a decision and a FEEDBACK read of one worker, apart from its credit line. One cache line. */
 struct worker {
-    struct bt_addr addr;
+    alignas(64) struct bt_addr addr;
     uint16_t flags;
     uint16_t n;        /* as granted by the worker; the router uses min(n, depth) */
     uint64_t heard_at; /* last valid FEEDBACK; 0 = never */
@@ -46,7 +49,7 @@ struct worker {
     uint16_t spare;
 };
 static_assert(sizeof(struct worker) <= 64, "hot state of a worker");
-static_assert(offsetof(struct bt_credit, reclaimed) <= 64, "hot credit state of a worker");
+static_assert(offsetof(struct bt_credit, next_sample_at) <= 64, "hot credit state of a worker");
 
 struct worker_cold {
     uint64_t quiet_since; /* when LEAVE, removal or suspicion began: bounds the drain */
@@ -66,8 +69,16 @@ struct pair {
     uint64_t index;        /* it was the worker's index-th request */
 };
 
+struct pair_slot {
+    uint32_t hash;
+    uint32_t at; /* place in slab + 1; 0 = free */
+};
+
+/* Watched pairs by identity (open addressing, linear probing) and by age. */
 struct pair_watch {
-    struct bt_pairs table; /* identity → index of slab */
+    struct pair_slot *slots;
+    uint32_t mask, count;
+    uint64_t seed[2];
     struct pair *slab;
     uint32_t oldest, newest, free;
 };
@@ -77,6 +88,7 @@ struct pair_watch {
 struct bt_router {
     /* configuration in force */
     const struct bt_balancer *balancer;
+    bool jbsq; /* that is the balancer */
     enum bt_router_forwarding forwarding;
     bool legacy_peers, draining;
     uint32_t depth, central_limit, max_payload;
@@ -103,7 +115,8 @@ struct bt_router {
 
     /* central FIFO: held packets, linked by next */
     struct bt_txq held;
-    bool pump_due; /* a configuration or a tick may have freed credit */
+    bool pump_due;         /* a configuration or a tick may have freed credit */
+    bool waits_for_credit; /* what is held waits for nothing else: not for an idle worker nor for a pump */
 
     struct pair_watch pairs;
     struct bt_hist_slices *latency, *hold;
@@ -118,6 +131,7 @@ struct bt_router {
     struct bt_pool *pool;
     struct bt_addr request_addr, feedback_addr;
     uint32_t router_id; /* */
+    uint8_t option[8];  /* option kind 5 with it, as it stands in a packet */
     uint64_t counter[BT_ROUTER_COUNTERS];
     uint64_t malformed[BT_M_COUNT];
 };
@@ -139,8 +153,54 @@ static inline uint64_t router_outstanding(const struct bt_router *r, uint32_t w)
     return bt_credit_outstanding(router_sent(r, w), bt_credit_settled(&r->credit[w]));
 }
 
+/* The policy's choice: a worker or BT_NO_WORKER. The default policy is inlined: its call would cost a third of it. */
+static inline uint32_t router_choose(struct bt_router *r)
+{
+    return __builtin_expect(r->jbsq, 1) ? bt_jbsq(&r->load) : r->balancer->pick(&r->load);
+}
+
+/* Worker w was given one request more. Returns w. */
+static inline uint32_t router_count_sent(struct bt_router *r, uint32_t w)
+{
+    atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
+    return bt_load_push(&r->load, w);
+}
+
+/* Worker w, which owes so many requests now, has credit again while a request is held because no worker had any: then w
+ * is the only choice, and the index, which says that w is full, need not hear in between that it was free. */
+static inline bool router_sole_choice(const struct bt_router *r, uint32_t w, uint64_t outstanding)
+{
+    return r->waits_for_credit && outstanding + 1u == r->load.limit[w] && r->load.rank[w].major == BT_LOAD_FULL;
+}
+
+/* The same when it was the sole choice: it is full again, as the index says. */
+static inline void router_count_handed_over(struct bt_router *r, uint32_t w)
+{
+    atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
+    r->load.outstanding[w] = r->load.limit[w];
+}
+
 /* workers.c */
-uint32_t router_find(const struct bt_router *r, const struct bt_addr *addr); /* slot or NO_SLOT */
+/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy. What differs between
+ * workers stands at the end of the address: brought to the low bits, a multiplication spreads it to the high ones. */
+static inline uint32_t router_map_start(const struct bt_router *r, const struct bt_addr *addr)
+{
+    uint64_t low = be64toh(bt_addr_half(addr, 8)) << 16 | addr->port;
+    uint64_t h = (low ^ bt_addr_half(addr, 0) ^ r->map_seed) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 32) & r->map_mask;
+}
+
+/* Slot or NO_SLOT. */
+static inline uint32_t router_find(const struct bt_router *r, const struct bt_addr *addr)
+{
+    for (uint32_t i = router_map_start(r, addr); r->map[i] != 0; i = (i + 1u) & r->map_mask) {
+        if (bt_addr_eq(&r->worker[r->map[i] - 1u].addr, addr)) {
+            return r->map[i] - 1u;
+        }
+    }
+    return NO_SLOT;
+}
+
 void router_map_add(const struct bt_router *r, uint16_t *map, const struct bt_addr *addr, uint32_t slot);
 bool router_map_claim(const struct bt_router *r, uint16_t *map, const struct bt_addr *all, uint32_t i); /* no twin */
 void router_map_rebuild(struct bt_router *r);
@@ -153,22 +213,31 @@ bool router_master_ready(const struct bt_router *r);    /* sticky requests (R-10
 bool router_legacy_possible(const struct bt_router *r); /* workers without options can be served at all */
 void router_legacy_default(struct bt_router *r, uint32_t w);
 
-/* queue.c: hdr is the packet's header as decoded on arrival */
+/* queue.c: hdr is the packet's header as decoded on arrival, NULL for a plain one (bt_r2p2_is_plain) */
 void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq);
+void router_credit_came(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding, struct bt_txq *txq);
 void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 void router_expire_held(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 uint64_t router_queue_next(const struct bt_router *r);
 
+/* Credit may have come that no FEEDBACK brought. */
+static inline void router_pump_soon(struct bt_router *r)
+{
+    r->pump_due = true;
+    r->waits_for_credit = false;
+}
+
 /* forward.c */
-void router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                    struct bt_txq *txq);
+bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                    bool handed_over, struct bt_txq *txq); /* false: DROP was sent instead */
 void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_router_counter reason,
                  struct bt_txq *txq);
 void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why);
 
 /* watch.c */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
-void router_watch_start(struct bt_router *r, uint64_t now, const struct pair *request);
+void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
+                        uint64_t since);
 void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
                       bool rejected);
 void router_watch_expire(struct bt_router *r, uint64_t now);

@@ -39,9 +39,9 @@ static void route_sticky(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
         router_drop(r, now, pkt, r->order_n == 0 ? BT_RC_DROP_NO_MEMBERS : BT_RC_DROP_NO_MASTER, txq);
         return;
     }
-    uint64_t before = r->counter[BT_RC_FORWARDED];
-    router_forward(r, now, pkt, hdr, r->order[0], txq); /* even without credit */
-    r->counter[BT_RC_FORWARDED_STICKY] += r->counter[BT_RC_FORWARDED] - before;
+    if (router_forward(r, now, pkt, hdr, r->order[0], false, txq)) { /* even without credit */
+        r->counter[BT_RC_FORWARDED_STICKY]++;
+    }
 }
 
 static void note_arrival(struct bt_router *r, uint64_t now, struct bt_pkt *pkt)
@@ -70,10 +70,11 @@ static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const 
     router_drop(r, now, pkt, m == BT_M6 ? BT_RC_DROP_POLICY : BT_RC_DROP_OPTION, txq);
 }
 
-void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+/* Everything but a plain request of an honest source: nearly nothing. */
+__attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                                               struct bt_txq *txq)
 {
     struct bt_r2p2_hdr hdr;
-    now = router_clock(r, now);
     enum bt_mcase m = judge(r, pkt, &hdr);
     if (m != BT_M_OK) {
         refuse(r, now, pkt, &hdr, m, txq);
@@ -91,4 +92,15 @@ void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, st
         router_drop(r, now, pkt, BT_RC_DROP_POLICY, txq); /* replication is another program's */
         break;
     }
+}
+
+void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    now = router_clock(r, now);
+    if (!bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST) || bad_source(r, &pkt->src) || pkt->len > r->max_payload) {
+        take_any(r, now, pkt, txq);
+        return;
+    }
+    note_arrival(r, now, pkt);
+    router_route(r, now, pkt, NULL, txq);
 }

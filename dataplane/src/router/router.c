@@ -26,10 +26,6 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     r->order = bt_mem_take(mem, s->max_members * sizeof *r->order);
     r->map = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map);
     r->map_next = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map_next);
-    void *load = bt_mem_take(mem, bt_load_bytes(s->max_members));
-    if (load != NULL) {
-        bt_load_init(&r->load, load, s->max_members, s->seed);
-    }
     router_watch_init(r, s->max_pairs, mem, s->seed ^ UINT64_C(0x6a09e667f3bcc908));
     if (!s->no_histograms) {
         r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
@@ -55,6 +51,7 @@ size_t bt_router_bytes(const struct bt_router_setup *setup)
 static void default_numbers(struct bt_router *r)
 {
     r->balancer = &bt_balancers[BT_ROUTER_JBSQ];
+    r->jbsq = true;
     r->depth = 1;
     r->central_limit = 1;
     r->max_queue_ns = SECOND;
@@ -79,10 +76,13 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
     if (arena.overflowed) {
         return NULL;
     }
+    bt_load_init(&r->load, s.seed);
     r->pool = s.pool;
     r->request_addr = s.request_addr;
     r->feedback_addr = s.feedback_addr;
     r->router_id = bt_router_id(&s.request_addr);
+    struct bt_options option = {.present = BT_HAS_ROUTER, .router_id = r->router_id};
+    bt_options_encode(r->option, BT_R2P2_HEADER, &option);
     r->map_seed = s.seed * UINT64_C(0xd6e8feb86659fd93) + 1u;
     r->now = now;
     r->last_request_at = now;

@@ -88,7 +88,7 @@ void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_s
     if (r->held.n > 0 && now > r->held.head->t_rx_ns) {
         out->oldest_held_ns = now - r->held.head->t_rx_ns;
     }
-    out->pairs = r->pairs.table.count;
+    out->pairs = r->pairs.count;
     out->router_draining = r->draining;
     count_workers(r, out);
 }

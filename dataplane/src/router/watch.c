@@ -39,15 +39,22 @@ static void free_pair(struct pair_watch *watch, uint32_t i)
     watch->free = i;
 }
 
+static uint32_t slots_for(uint32_t limit)
+{
+    return bt_pow2_at_least(2u * limit); /* never more than half full: probes stay short */
+}
+
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed)
 {
-    void *table = bt_mem_take(mem, bt_pairs_bytes(limit));
+    struct pair_slot *slots = bt_mem_take(mem, slots_for(limit) * sizeof *slots);
     struct pair *slab = bt_mem_take(mem, limit * sizeof *slab);
-    if (table == NULL || slab == NULL) {
+    if (slots == NULL || slab == NULL) {
         return; /* measuring */
     }
-    uint64_t seeds[2] = {seed, seed * UINT64_C(0x9e3779b97f4a7c15) + 1u};
-    bt_pairs_init(&r->pairs.table, table, limit, seeds);
+    bt_pairs_seed(r->pairs.seed, (uint64_t[2]){seed, seed * UINT64_C(0x9e3779b97f4a7c15) + 1u});
+    r->pairs.slots = slots;
+    r->pairs.mask = slots_for(limit) - 1u;
+    r->pairs.count = 0;
     r->pairs.slab = slab;
     r->pairs.oldest = r->pairs.newest = NO_SLOT;
     r->pairs.free = NO_SLOT;
@@ -55,6 +62,35 @@ void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, 
         slab[i].newer = r->pairs.free;
         r->pairs.free = i;
     }
+}
+
+/* Slot of the pair, or the free one where it belongs. */
+static inline uint32_t probe(const struct pair_watch *watch, uint32_t hash, const struct bt_addr *client,
+                             uint16_t req_id)
+{
+    uint32_t i = hash & watch->mask;
+    for (; watch->slots[i].at != 0; i = (i + 1u) & watch->mask) {
+        if (watch->slots[i].hash == hash) {
+            const struct pair *p = &watch->slab[watch->slots[i].at - 1u];
+            if (p->req_id == req_id && bt_addr_eq(&p->client, client)) {
+                break;
+            }
+        }
+    }
+    return i;
+}
+
+/* Empties a slot and closes the gap: every follower whose home is not behind the hole moves back. */
+static void empty(struct pair_watch *watch, uint32_t hole)
+{
+    for (uint32_t i = (hole + 1u) & watch->mask; watch->slots[i].at != 0; i = (i + 1u) & watch->mask) {
+        if (((i - watch->slots[i].hash) & watch->mask) >= ((i - hole) & watch->mask)) {
+            watch->slots[hole] = watch->slots[i];
+            hole = i;
+        }
+    }
+    watch->slots[hole].at = 0;
+    watch->count--;
 }
 
 static void unanswered(struct bt_router *r, uint64_t now)
@@ -65,61 +101,68 @@ static void unanswered(struct bt_router *r, uint64_t now)
     }
 }
 
-static void fill_pair(struct pair *p, const struct pair *request)
+static inline void fill_pair(const struct bt_router *r, uint64_t now, struct pair *p, uint32_t w, uint64_t since)
 {
-    p->client = request->client;
-    p->req_id = request->req_id;
-    p->worker = request->worker;
-    p->since = request->since;
-    p->sent_at = request->sent_at;
-    p->index = request->index;
+    p->worker = (uint16_t)w;
+    p->since = since;
+    p->sent_at = now;
+    p->index = router_sent(r, w) - 1u; /* it is counted */
 }
 
 /* The identity is watched already: a copy made by the network is the same request, anything later is a new one that
  * reuses the id of one that was never answered (R-10). */
-static void start_again(struct bt_router *r, uint64_t now, uint32_t i, const struct pair *request)
+static void start_again(struct bt_router *r, uint64_t now, uint32_t i, uint32_t w, uint64_t since)
 {
     struct pair *p = &r->pairs.slab[i];
-    if (request->since < p->since + r->timers.loss_ns) {
+    if (since < p->since + r->timers.loss_ns) {
         return;
     }
     unanswered(r, now);
     unlink_pair(&r->pairs, i);
-    fill_pair(p, request);
+    fill_pair(r, now, p, w, since);
     append_pair(&r->pairs, i);
 }
 
-void router_watch_start(struct bt_router *r, uint64_t now, const struct pair *request)
+void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
+                        uint64_t since)
 {
-    uint32_t known = bt_pairs_find(&r->pairs.table, &request->client, request->req_id);
-    if (known != BT_PAIRS_NONE) {
-        start_again(r, now, known, request);
+    struct pair_watch *watch = &r->pairs;
+    uint32_t hash = bt_pairs_hash(watch->seed, client, req_id);
+    uint32_t slot = probe(watch, hash, client, req_id);
+    if (__builtin_expect(watch->slots[slot].at != 0, 0)) {
+        start_again(r, now, watch->slots[slot].at - 1u, w, since);
         return;
     }
-    uint32_t i = r->pairs.free;
-    if (i == NO_SLOT || !bt_pairs_put(&r->pairs.table, &request->client, request->req_id, i)) {
+    uint32_t i = watch->free;
+    if (__builtin_expect(i == NO_SLOT, 0)) {
         r->counter[BT_RC_PAIRS_FULL]++;
         return;
     }
-    r->pairs.free = r->pairs.slab[i].newer;
-    fill_pair(&r->pairs.slab[i], request);
-    append_pair(&r->pairs, i);
+    watch->free = watch->slab[i].newer;
+    watch->slots[slot] = (struct pair_slot){hash, i + 1u};
+    watch->count++;
+    watch->slab[i].client = *client;
+    watch->slab[i].req_id = req_id;
+    fill_pair(r, now, &watch->slab[i], w, since);
+    append_pair(watch, i);
 }
 
 void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
                       bool rejected)
 {
-    uint32_t i = bt_pairs_find(&r->pairs.table, client, req_id);
-    if (i == BT_PAIRS_NONE || r->pairs.slab[i].worker != w) {
+    struct pair_watch *watch = &r->pairs;
+    uint32_t slot = probe(watch, bt_pairs_hash(watch->seed, client, req_id), client, req_id);
+    uint32_t i = watch->slots[slot].at - 1u; /* NO_SLOT when free */
+    if (i == NO_SLOT || watch->slab[i].worker != w) {
         r->counter[BT_RC_PAIRS_UNKNOWN]++;
         return;
     }
-    uint64_t since = r->pairs.slab[i].since;
-    uint64_t took = now - r->pairs.slab[i].sent_at;
+    uint64_t since = watch->slab[i].since;
+    uint64_t took = now - watch->slab[i].sent_at;
     r->response[63u - (uint32_t)__builtin_clzll(took | 1u)]++;
-    bt_credit_finished(&r->credit[w], r->pairs.slab[i].index);
-    bt_pairs_del(&r->pairs.table, client, req_id);
-    free_pair(&r->pairs, i);
+    bt_credit_finished(&r->credit[w], watch->slab[i].index);
+    empty(watch, slot);
+    free_pair(watch, i);
     r->counter[rejected ? BT_RC_PAIRS_REJECTED : BT_RC_PAIRS_FINISHED]++;
     if (r->latency == NULL) {
         return;
@@ -139,7 +182,7 @@ void router_watch_expire(struct bt_router *r, uint64_t now)
             return;
         }
         unanswered(r, now);
-        bt_pairs_del(&r->pairs.table, &p->client, p->req_id);
+        empty(&r->pairs, probe(&r->pairs, bt_pairs_hash(r->pairs.seed, &p->client, p->req_id), &p->client, p->req_id));
         free_pair(&r->pairs, r->pairs.oldest);
     }
 }

@@ -4,36 +4,9 @@
 
 #include "router/internal.h"
 
-static uint64_t read64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy. What differs between
- * workers stands at the end of the address: bring it to the low bits, where a multiplication spreads it. */
-static uint32_t map_start(const struct bt_router *r, const struct bt_addr *addr)
-{
-    uint64_t h = (__builtin_bswap64(read64(addr->ip + 8)) << 16 | addr->port) ^ r->map_seed;
-    h = (h ^ read64(addr->ip)) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
-    return (uint32_t)(h >> 32) & r->map_mask;
-}
-
-uint32_t router_find(const struct bt_router *r, const struct bt_addr *addr)
-{
-    for (uint32_t i = map_start(r, addr); r->map[i] != 0; i = (i + 1u) & r->map_mask) {
-        if (bt_addr_eq(&r->worker[r->map[i] - 1u].addr, addr)) {
-            return r->map[i] - 1u;
-        }
-    }
-    return NO_SLOT;
-}
-
 void router_map_add(const struct bt_router *r, uint16_t *map, const struct bt_addr *addr, uint32_t slot)
 {
-    uint32_t i = map_start(r, addr);
+    uint32_t i = router_map_start(r, addr);
     while (map[i] != 0) {
         i = (i + 1u) & r->map_mask;
     }
@@ -43,7 +16,7 @@ void router_map_add(const struct bt_router *r, uint16_t *map, const struct bt_ad
 /* Enters all[i] in a map of indices of all[]; false if an equal address is there. */
 bool router_map_claim(const struct bt_router *r, uint16_t *map, const struct bt_addr *all, uint32_t i)
 {
-    for (uint32_t at = map_start(r, &all[i]); map[at] != 0; at = (at + 1u) & r->map_mask) {
+    for (uint32_t at = router_map_start(r, &all[i]); map[at] != 0; at = (at + 1u) & r->map_mask) {
         if (bt_addr_eq(&all[map[at] - 1u], &all[i])) {
             return false;
         }
@@ -104,12 +77,11 @@ void router_legacy_default(struct bt_router *r, uint32_t w)
 
 void router_refresh(struct bt_router *r, uint32_t w)
 {
-    uint64_t outstanding = router_outstanding(r, w);
     uint32_t n = 0;
     if (router_may_receive(r, w)) {
         n = r->worker[w].n < r->depth ? r->worker[w].n : r->depth;
     }
-    bt_load_set(&r->load, w, outstanding < UINT32_MAX ? (uint32_t)outstanding : UINT32_MAX, n);
+    bt_load_set(&r->load, w, router_outstanding(r, w), n);
 }
 
 void router_forget(struct bt_router *r, uint32_t w, uint64_t now)

@@ -16,6 +16,10 @@
 #define BT_FEEDBACK_V1_SIZE     32u
 #define BT_FEEDBACK_V2_SIZE     44u
 
+/* In a payload of version 1. */
+#define BT_FEEDBACK_VERSION_AT 8u
+#define BT_FEEDBACK_FLAGS_AT   9u
+
 #define BT_FEEDBACK_JOIN     0x01u
 #define BT_FEEDBACK_LEAVE    0x02u
 #define BT_FEEDBACK_PAIR     0x04u // pair identity valid

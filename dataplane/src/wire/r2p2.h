@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/pkt.h"
 #include "wire/mcase.h"
 #include "wire/options.h"
@@ -68,6 +69,16 @@ struct bt_r2p2_hdr {
 // M-7, M-8, M-9 (index 0), M-10 (F|L consistency is M-8) and the OPT cases.
 // A FEEDBACK of exactly 16 bytes is legacy: bytes 1 and 3-7 are ignored.
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out);
+
+// The bytes that nearly every packet starts with: no options, one packet, request id and X as they like. For readers
+// that would otherwise spend most of their time on finding out that nothing is special.
+static inline bool bt_r2p2_is_plain(const uint8_t *p, size_t n, enum bt_type type)
+{
+    const uint64_t any = UINT64_C(0x00000020ffff0000); // X, req_id
+    const uint64_t plain = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)BT_R2P2_HEADER << 48 | (uint64_t)type << 44 |
+                           UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
+    return n >= BT_R2P2_HEADER && (bt_get64(p) & ~any) == plain;
+}
 
 // Header bytes needed for h (8 + options), at most 64; 0 when more.
 size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h);

@@ -4,13 +4,10 @@
 
 uint32_t bt_pick_jsq(struct bt_load *load)
 {
-    if (load->filled == 0) {
-        return BT_NO_WORKER;
-    }
-    uint32_t level = (uint32_t)__builtin_ctzll(load->filled);
-    if (level == BT_LOAD_TOP && !load->bounded) { /* "63 or more": make them distinguishable first */
+    if (bt_load_lowest(load) == BT_LOAD_TOP && !load->bounded) { /* "63 or more": make them distinguishable first */
         bt_load_slide(load);
-        level = (uint32_t)__builtin_ctzll(load->filled);
     }
-    return bt_load_any(load, level);
+    uint32_t least;
+    uint32_t w = bt_load_least(load, &least);
+    return least < BT_LOAD_NOBODY ? w : BT_NO_WORKER;
 }

@@ -15,5 +15,5 @@ uint32_t bt_pick_power_of_two(struct bt_load *load)
     j += j >= i ? 1u : 0u; /* every other worker equally likely */
     uint32_t first = load->dense[i];
     uint32_t second = load->dense[j];
-    return load->worker[second].outstanding < load->worker[first].outstanding ? second : first;
+    return load->outstanding[second] < load->outstanding[first] ? second : first;
 }

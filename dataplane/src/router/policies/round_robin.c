@@ -9,11 +9,11 @@ uint32_t bt_pick_round_robin(struct bt_load *load)
     }
     uint32_t i = load->next >> 6;
     uint64_t here = load->up[i] & (~UINT64_C(0) << (load->next & 63u));
-    for (uint32_t tried = 0; here == 0 && tried <= load->words; tried++) {
-        i = i + 1u < load->words ? i + 1u : 0;
+    while (here == 0) { /* somebody is up */
+        i = i < (load->span - 1u) >> 6 ? i + 1u : 0;
         here = load->up[i];
     }
     uint32_t w = (i << 6) | (uint32_t)__builtin_ctzll(here);
-    load->next = w + 1u < load->words * 64u ? w + 1u : 0;
+    load->next = w + 1u < load->span ? w + 1u : 0;
     return w;
 }

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Count the instructions of the router's hot path under callgrind and print them.
+
+  instructions.py [--measurements=FILE] [--rpcs=N]
+
+Every figure is a mean over one fixed trace (M/M/k at load 0.95, dataplane/bench/trace.h). Only the named functions
+and what they call are counted, so neither the trace nor the making of packets is. A maximum needs a dump per call and is
+taken over the first MAX_RPCS of the trace: the dearest single call of each function, added up. FILE gets a list of
+{"name", "value"} for hack/report/report.py.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "build" / "dataplane" / "bench"
+MAX_RPCS = 4000
+POLICY = ("policy_decide", "policy_feedback")
+ROUTE = ("route_request", "route_feedback")
+
+
+def callgrind(command, functions, per_call):
+    """Instructions inside functions: the total, or one number per call."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None) as folder:
+        out = pathlib.Path(folder) / "callgrind.out"
+        options = [f"--toggle-collect={f}" for f in functions]
+        if per_call:
+            options += ["--combine-dumps=yes"] + [f"--dump-after={f}" for f in functions]
+        run = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *options, *command],
+                             capture_output=True, text=True)
+        if run.returncode:
+            sys.exit(f"instructions: {' '.join(command)}: exit {run.returncode}: {run.stderr[-600:]}")
+        counts = [int(n) for n in re.findall(r"^totals: (\d+)", out.read_text(), re.MULTILINE)]
+    if sum(counts) == 0:
+        sys.exit(f"instructions: {' '.join(command)}: none of {', '.join(functions)} was counted; were they inlined?")
+    return counts if per_call else sum(counts)
+
+
+def mean(command, functions, rpcs):
+    return callgrind([*command, str(rpcs)], functions, False) / rpcs
+
+
+def dearest(command, functions):
+    return sum(max(callgrind([*command, str(MAX_RPCS)], (f,), True)) for f in functions)
+
+
+def policy_rows(rpcs):
+    for workers in (16, 1024):
+        command = [str(BENCH / "bench_policy"), str(workers), "3"]
+        # A pool of 1,024 needs longer to reach its load.
+        yield f"jbsq_instructions_{workers}", mean(command, POLICY, rpcs * (1 if workers == 16 else 5))
+        yield f"jbsq_instructions_{workers}_max", dearest(command, POLICY)
+        command[2] = "1"
+        yield f"jbsq1_instructions_{workers}", mean(command, POLICY, rpcs * (1 if workers == 16 else 5))
+
+
+def router_rows(rpcs):
+    for form, name in (("transparent", "router_instructions_per_rpc"),
+                       ("encapsulated", "router_instructions_per_rpc_tagged")):
+        command = [str(BENCH / "bench_router"), "16", form]
+        yield name, mean(command, ROUTE, rpcs)
+        if form == "transparent":
+            yield f"{name}_max", dearest(command, ROUTE)
+            yield "router_instructions_per_rpc_tick", mean(command, ("route_tick",), rpcs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--measurements", metavar="FILE")
+    parser.add_argument("--rpcs", type=int, default=20000)
+    args = parser.parse_args()
+    rows = []
+    for source in (policy_rows, router_rows):
+        for name, value in source(args.rpcs):
+            rows.append({"name": name, "value": round(value, 1)})
+            print(f"{name:38} {value:10.1f}", flush=True)
+    if args.measurements:
+        pathlib.Path(args.measurements).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prove from the machine code that the router's packet path allocates, locks, logs and divides nothing.
+
+  hotpath.py LIBRARY.a [--plant BUILD_DIR]
+
+Starts at the functions a packet enters by, follows every call and jump through the objects of the release library, and
+refuses whatever is not a function of the library or one of the few named here, every division, every locked
+instruction and every system call. --plant compiles one source once more with each of a malloc, a division, a
+locked instruction, a lock and a log line in it, as BUILD_DIR compiles it, and demands that each is found.
+"""
+import argparse
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ENTRIES = ["bt_router_request", "bt_router_feedback"]
+
+# Called through a pointer, so that no call names them: the policies of the table, and the pool of the tests (that of the
+# programs, apps/shell/pool.c, is the same free list).
+POINTED_AT = ["bt_pick_jbsq", "bt_pick_jsq", "bt_pick_power_of_two", "bt_pick_round_robin", "bt_pick_random",
+              "fixed_put"]
+
+# Outside the library: memory that is copied, and SipHash, both without side effects.
+ALLOWED = {"memcpy", "memmove", "memset", "memcmp", "crypto_shorthash", "sodium_memcmp", "__stack_chk_fail"}
+
+# Run when a worker comes or goes, never because of a request: divisions are allowed there and in what only they call.
+RARE = {"set_span": "spreads ties anew over the workers in use"}
+
+FORBIDDEN = [(re.compile(r"^(i?div|f?i?divr?|divs[sd]|divp[sd])[bwlq]?\b"), "divides"),
+             (re.compile(r"^lock\b|^xchg\s.*\("), "has a locked instruction"),
+             (re.compile(r"^(syscall|sysenter|int\s)"), "makes a system call"),
+             (re.compile(r"^rdtscp?\b"), "reads a clock")]
+
+SECTION = re.compile(r"^Disassembly of section (\S+):")
+OBJECT = re.compile(r"^(\S+):\s+file format")
+FUNCTION = re.compile(r"^([0-9a-f]+) <([^>]+)>:")
+LINE = re.compile(r"^\s+([0-9a-f]+):\t(.*)$")
+RELOCATION = re.compile(r"^\s+[0-9a-f]+: R_X86_64_(PLT32|PC32|GOTPCREL\w*)\s+(\S+?)([+-]0x[0-9a-f]+)?$")
+BRANCH = re.compile(r"^(call|jmp|j[a-z]+)\s+(\*?)(\S+)(?: <([^>+]+)(?:\+0x[0-9a-f]+)?>)?")
+
+
+class Function:
+    def __init__(self, obj, name, section, start):
+        self.obj, self.name, self.section, self.start = obj, name, section, start
+        self.faults, self.targets = [], set()  # targets: ("local", name) or ("at", section, offset) or ("symbol", name)
+
+
+def read(library):
+    """Every function of the library's objects."""
+    text = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", library], capture_output=True, text=True, check=True).stdout
+    functions, obj, section, current, branch = [], "", "", None, None
+    for line in text.splitlines():
+        if m := OBJECT.match(line):
+            obj, current = m[1], None
+        elif m := SECTION.match(line):
+            section = m[1]
+        elif m := FUNCTION.match(line):
+            current = Function(obj, m[2], section, int(m[1], 16))
+            functions.append(current)
+        elif current and (m := RELOCATION.match(line)):
+            if branch:
+                note_relocation(current, m)
+        elif current and (m := LINE.match(line)):
+            branch = note_instruction(current, m[2].strip())
+    return functions
+
+
+def note_instruction(function, text):
+    for pattern, what in FORBIDDEN:
+        if pattern.match(text):
+            function.faults.append(f"{what}: {text}")
+    m = BRANCH.match(text)
+    if not m:
+        return False
+    if not m[2] and m[4] and m[4] != function.name:
+        function.targets.add(("local", m[4]))
+    return True
+
+
+def note_relocation(function, m):
+    symbol, offset = m[2], int(m[3] or "0", 16) + 4
+    if symbol.startswith("."):
+        function.targets.add(("at", symbol, offset))
+    else:
+        function.targets.add(("symbol", symbol))
+        function.targets = {t for t in function.targets if t != ("local", function.name)}
+
+
+class Library:
+    def __init__(self, functions):
+        self.local = {(f.obj, f.name): f for f in functions}
+        self.named = {}
+        for f in functions:
+            self.named.setdefault(f.name, f)
+        self.sections = {}
+        for f in functions:
+            self.sections.setdefault((f.obj, f.section), []).append(f)
+
+    def find(self, source, target):
+        if target[0] == "at":
+            inside = [f for f in self.sections.get((source.obj, target[1]), []) if f.start <= target[2]]
+            return inside[-1] if inside else None
+        return self.local.get((source.obj, target[1])) or self.named.get(target[1])
+
+
+def check(functions):
+    """Faults of everything the entries reach, as lines; and how many functions that is."""
+    library, faults, seen = Library(functions), [], set()
+    todo = []
+    for name in ENTRIES + POINTED_AT:
+        if name not in library.named:
+            return [f"{name}: not in the library; the list of entries is out of date"], 0
+        todo.append((library.named[name], name))
+    while todo:
+        function, path = todo.pop()
+        if (function.obj, function.name) in seen or function.name.split(".")[0] in RARE:
+            continue
+        seen.add((function.obj, function.name))
+        faults += [f"{path}: {fault}" for fault in function.faults]
+        for target in sorted(function.targets, key=str):
+            found = library.find(function, target)
+            if found:
+                todo.append((found, f"{path} > {found.name}"))
+            elif target[0] == "symbol" and target[1] not in ALLOWED:
+                faults.append(f"{path}: calls {target[1]}")
+    return faults, len(seen)
+
+
+PLANTS = [("malloc", "#include <stdlib.h>\n", "r->pool = malloc((size_t)now);"),
+          ("division", "", "r->slots = (uint32_t)(now / (r->slots + 1u));"),
+          ("locked instruction", "", "__atomic_fetch_add(&r->slots, 1u, __ATOMIC_SEQ_CST);"),
+          ("lock", "#include <pthread.h>\n", "pthread_mutex_lock((pthread_mutex_t *)r->pool);"),
+          ("log line", "#include <stdio.h>\n", 'fprintf(stderr, "%u", r->slots);')]
+PLANT_IN = "src/router/forward.c"
+PLANT_AT = "    r->counter[BT_RC_FORWARDED]++;\n"
+
+
+def plant(functions, build):
+    """Names of the plants that were not found."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    command = next(c for c in commands if c["file"].endswith(PLANT_IN) and "bobtail_core.a" in c["output"])
+    source = (pathlib.Path(command["directory"]) / command["file"]).resolve()
+    text, missed = source.read_text(), []
+    if text.count(PLANT_AT) != 1:
+        sys.exit(f"hotpath: {PLANT_IN}: the place to plant in does not occur once")
+    with tempfile.TemporaryDirectory() as folder:
+        planted, obj = pathlib.Path(folder) / "forward.c", pathlib.Path(folder) / "forward.o"
+        for name, include, line in PLANTS:
+            planted.write_text(include + text.replace(PLANT_AT, PLANT_AT + "    " + line + "\n"))
+            arguments = [a for a in shlex.split(command["command"]) if a != command["file"]]
+            arguments[arguments.index("-o") + 1] = str(obj)
+            subprocess.run([*arguments, "-Wno-error", str(planted)], cwd=command["directory"], check=True)
+            rest = [f for f in functions if "router_forward.c" not in f.obj]
+            faults, _ = check(rest + read(obj))
+            print(f"planted {name}: {faults[0] if faults else 'NOT FOUND'}")
+            missed += [] if faults else [name]
+    return missed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("library")
+    parser.add_argument("--plant", type=pathlib.Path, metavar="BUILD_DIR")
+    args = parser.parse_args()
+    functions = read(args.library)
+    faults, reached = check(functions)
+    print(*faults, sep="\n")
+    print(f"{reached} functions reached from {', '.join(ENTRIES)}: {len(faults)} faults")
+    missed = plant(functions, args.plant) if args.plant else []
+    return 1 if faults or missed or reached < 20 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
