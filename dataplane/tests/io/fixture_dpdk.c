@@ -5,9 +5,11 @@
 #include "base/bytes.h"
 #include "io/dpdk_internal.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct bt_addr dpdk_address(bool v6, unsigned n, uint16_t port)
 {
@@ -32,8 +34,6 @@ static void say(const char *line)
 
 #define HUGEPAGES "/proc/sys/vm/nr_hugepages"
 
-static long pages_before = -1;
-
 static long read_pages(void)
 {
     long n = -1;
@@ -53,11 +53,24 @@ static bool write_pages(long n)
     return f != NULL && (fprintf(f, "%ld\n", n) > 0) & (fclose(f) == 0);
 }
 
-static void restore_pages(void)
+// A child that sets the number back when this process is gone, however it ended: the end of a pipe tells.
+static bool leave_keeper(long before)
 {
-    if (pages_before >= 0 && !write_pages(pages_before)) {
-        fprintf(stderr, "cannot set " HUGEPAGES " back to %ld\n", pages_before);
+    int alive[2];
+    char byte;
+    if (pipe2(alive, O_CLOEXEC) != 0) {
+        return false;
     }
+    pid_t child = fork();
+    if (child == 0) {
+        close(alive[1]);
+        (void)setsid(); // not ended by what ends the test
+        while (read(alive[0], &byte, 1) > 0) {
+        }
+        _exit(write_pages(before) ? 0 : 1);
+    }
+    close(alive[0]);
+    return child > 0; // the other end stays open until we end
 }
 
 // Reserves as many more hugepages as the test needs, until it ends; false if they cannot be had.
@@ -66,9 +79,7 @@ static bool reserve_pages(char *why, size_t len)
     enum { PAGE_MIB = 2 };
     long more = bt_dpdk_memory(2 * DPDK_BUFFERS, true) / PAGE_MIB + 1;
     long before = read_pages();
-    bool written = before >= 0 && write_pages(before + more);
-    pages_before = written ? before : -1;
-    if (!written || atexit(restore_pages) != 0 || read_pages() < before + more) {
+    if (before < 0 || !write_pages(before + more) || !leave_keeper(before) || read_pages() < before + more) {
         snprintf(why, len, "%ld hugepages of 2 MiB cannot be reserved here", more);
         return false;
     }
