@@ -71,7 +71,8 @@ void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc 
                          size_t n);
 void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value);
 
-// What a program answers with. All but `slices` run in the packet loop.
+// What a program answers with. All but `slices` run in the packet loop. Every answer, histograms
+// included, knows the packets that had arrived when it was asked for.
 struct bt_ctl_app {
     const char *role;             // "router", "server", "load"
     const char *histogram_source; // "Router", "Server", "Client"

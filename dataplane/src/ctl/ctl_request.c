@@ -195,6 +195,12 @@ static void leave_in_loop(void *arg)
     c->app.leave(c->app.arg);
 }
 
+// Nothing to do but to have been there: see mailbox.h on what the loop has taken by then.
+static void visit_loop(void *arg)
+{
+    (void)arg;
+}
+
 static bool in_loop(struct bt_ctl *c, void (*fn)(void *), struct bt_ctl_error *e)
 {
     return bt_mailbox_call(c->mailbox, fn, c) ||
@@ -254,6 +260,9 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
     if (slices == NULL) {
         return bt_ctl_refuse(e, BT_CTL_UNKNOWN_HISTOGRAM, "name", "must be one of %s; got \"%s\"",
                              c->app.histogram_names, q->name);
+    }
+    if (!in_loop(c, visit_loop, e)) {
+        return false;
     }
     uint64_t now_ns = c->app.now(c->app.arg);
     bt_hist_slices_merge(slices, window_end(q, now_ns), (uint32_t)q->window_seconds, c->hist, &window);

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
-enum { EMPTY, POSTED, RUNNING, DONE, CLOSED };
+enum { EMPTY, POSTED, SEEN, RUNNING, DONE, CLOSED };
 
 enum { PATIENCE_SECONDS = 5 };
 
@@ -31,7 +31,12 @@ void bt_mailbox_destroy(struct bt_mailbox *m)
     pthread_mutex_destroy(&m->senders);
 }
 
-// Waits until the loop is done with the letter; takes it back if the loop never looked at it.
+static bool change(struct bt_mailbox *m, int from, int to)
+{
+    return atomic_compare_exchange_strong(&m->state, &from, to);
+}
+
+// Waits until the loop is done with the letter; takes it back if the loop never opened it.
 static bool await(struct bt_mailbox *m)
 {
     struct timespec until;
@@ -40,11 +45,10 @@ static bool await(struct bt_mailbox *m)
     int state;
     pthread_mutex_lock(&m->lock);
     while ((state = atomic_load(&m->state)) != DONE && state != CLOSED) {
-        int expected = POSTED;
         if (state == RUNNING) {
             pthread_cond_wait(&m->answered, &m->lock);
         } else if (pthread_cond_timedwait(&m->answered, &m->lock, &until) == ETIMEDOUT &&
-                   atomic_compare_exchange_strong(&m->state, &expected, EMPTY)) {
+                   (change(m, POSTED, EMPTY) || change(m, SEEN, EMPTY))) {
             pthread_mutex_unlock(&m->lock);
             return false;
         }
@@ -58,11 +62,10 @@ static bool await(struct bt_mailbox *m)
 
 bool bt_mailbox_call(struct bt_mailbox *m, void (*fn)(void *), void *arg)
 {
-    int expected = EMPTY;
     pthread_mutex_lock(&m->senders);
     m->fn = fn;
     m->arg = arg;
-    bool ok = atomic_compare_exchange_strong(&m->state, &expected, POSTED);
+    bool ok = change(m, EMPTY, POSTED);
     if (ok) {
         m->wake(m->wake_arg);
         ok = await(m);
@@ -71,13 +74,8 @@ bool bt_mailbox_call(struct bt_mailbox *m, void (*fn)(void *), void *arg)
     return ok;
 }
 
-void bt_mailbox_poll(struct bt_mailbox *m)
+static void open_letter(struct bt_mailbox *m)
 {
-    int expected = POSTED;
-    if (atomic_load_explicit(&m->state, memory_order_relaxed) != POSTED ||
-        !atomic_compare_exchange_strong(&m->state, &expected, RUNNING)) {
-        return;
-    }
     m->fn(m->arg);
     pthread_mutex_lock(&m->lock);
     atomic_store(&m->state, DONE);
@@ -85,9 +83,21 @@ void bt_mailbox_poll(struct bt_mailbox *m)
     pthread_mutex_unlock(&m->lock);
 }
 
+void bt_mailbox_poll(struct bt_mailbox *m)
+{
+    int state = atomic_load_explicit(&m->state, memory_order_relaxed);
+    if (state == POSTED && change(m, POSTED, SEEN)) {
+        m->wake(m->wake_arg); // it came in the middle of this turn: the next one is whole
+    } else if (state == SEEN && change(m, SEEN, RUNNING)) {
+        open_letter(m);
+    }
+}
+
 void bt_mailbox_close(struct bt_mailbox *m)
 {
-    bt_mailbox_poll(m);
+    if (change(m, POSTED, RUNNING) || change(m, SEEN, RUNNING)) {
+        open_letter(m);
+    }
     pthread_mutex_lock(&m->lock);
     m->closed = true;
     if (atomic_load(&m->state) != DONE) { // else the sender takes its answer first, then closes

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How other threads get work done in the packet loop, so that the core stays single-threaded: a
-// box for one letter. The sender waits; the loop opens the box once per turn, which costs it one
-// atomic load when the box is empty.
+// box for one letter. The sender waits; the loop looks into the box once per turn, which costs it
+// one atomic load when the box is empty.
+// A letter found is opened a turn later: the loop has then taken every packet that had arrived when
+// the letter was sent, so who asks after an event sees it, also when the loop leaves packets that
+// are not urgent unread for a while (io.h: quiet).
 #ifndef BT_CTL_MAILBOX_H
 #define BT_CTL_MAILBOX_H
 
@@ -28,7 +31,7 @@ void bt_mailbox_destroy(struct bt_mailbox *m);
 // did not take it within five seconds or is closed; fn will then never run.
 bool bt_mailbox_call(struct bt_mailbox *m, void (*fn)(void *), void *arg);
 
-// The loop's side, once per turn.
+// The loop's side, once per turn; may call wake.
 void bt_mailbox_poll(struct bt_mailbox *m);
 
 // The loop ends: every call from now on fails at once.

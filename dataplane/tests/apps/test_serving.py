@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from bed import Bed, ip, main, program
+from bed import Bed, ip, main, program, wait_for
 
 
 def has_ipv6():
@@ -78,9 +78,13 @@ class Serving(Bed):
         self.cluster([1], [2], "--service-time=fixed:20ms", workers=4)
         result = self.load([2], 50, 3)
         self.assert_all_answered(result)
-        router = self.ctl("router-2").ask("histogram", name="latency", windowSeconds=30)
-        server = self.ctl("server-1").ask("histogram", name="latency", windowSeconds=30)
-        service = self.ctl("server-1").ask("histogram", name="service", windowSeconds=30)
+        ask = self.ctl("router-2").ask
+        # FEEDBACK leaves its server behind the reply: a busy machine may let the client hear first.
+        wait_for("the router heard that every request was served", lambda: ask(
+            "histogram", name="latency", windowSeconds=60)["histogram"]["total"] == result["offered"])
+        router = ask("histogram", name="latency", windowSeconds=60)
+        server = self.ctl("server-1").ask("histogram", name="latency", windowSeconds=60)
+        service = self.ctl("server-1").ask("histogram", name="service", windowSeconds=60)
         for h, source in ((router, "Router"), (server, "Server"), (service, "Server")):
             self.assertEqual(h["source"], source)
             self.assertEqual(h["histogram"]["total"], result["offered"])
@@ -89,10 +93,14 @@ class Serving(Bed):
             self.assertGreater(mean, 20e6)
         self.assertEqual(router["requests"], result["offered"])
         self.assertEqual(router["rejected"], 0)
-        mean = [h["histogram"]["sumNanoseconds"] / h["histogram"]["total"] for h in (result, router, server)]
-        self.assertGreater(mean[0], mean[1] * 0.8)
-        self.assertLess(mean[0], mean[1] * 1.25)
+        # Each clock starts within the one before it. The luckiest request met no delay, whatever else the machine
+        # did meanwhile: for it all agree, within 42 of the 128 buckets of a doubling, that is 1.25.
+        mean = [h["histogram"]["sumNanoseconds"] / h["histogram"]["total"] for h in (result, router, server, service)]
+        least = [h["histogram"]["buckets"][0][0] for h in (result, router, server, service)]
+        for inner in (1, 2, 3):
+            self.assertGreater(mean[0], mean[inner] * 0.9)
         self.assertGreater(mean[1], mean[2] * 0.9)
+        self.assertLess(max(least) - min(least), 42, least)
 
     def test_overload_is_refused_by_a_bounded_queue(self):
         """R-105: bounded in number and in time; every request ends as a reply or a DROP."""

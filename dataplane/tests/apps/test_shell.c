@@ -175,6 +175,33 @@ static void *send_one_letter(void *arg)
     return NULL;
 }
 
+static void count_letter(void *arg)
+{
+    atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+/* What arrived before the letter is taken in the turn that begins after it, so that turn opens it. */
+static void a_letter_is_opened_after_one_whole_turn(void **state)
+{
+    struct post p = {.count = 0};
+    atomic_uint woken = 0;
+    pthread_t t;
+    (void)state;
+    bt_mailbox_init(&p.box, count_letter, &woken);
+    assert_int_equal(pthread_create(&t, NULL, send_one_letter, &p), 0);
+    while (atomic_load(&woken) == 0) {
+        sched_yield();
+    }
+    bt_mailbox_poll(&p.box);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(atomic_load(&woken), 2); // or the loop would sleep on
+    bt_mailbox_poll(&p.box);
+    assert_int_equal(p.count, 1);
+    pthread_join(t, NULL);
+    assert_int_equal(atomic_load(&p.answered), 1);
+    bt_mailbox_destroy(&p.box);
+}
+
 /* The loop ends in the very turn that answers a letter: the next call must fail at once, not wait out its patience. */
 static void a_close_behind_an_answer_is_not_lost(void **state)
 {
@@ -293,6 +320,7 @@ int main(void)
         cmocka_unit_test(drawn_times_follow_their_distribution),
         cmocka_unit_test(zero_times_are_known_and_wrong_texts_refused),
         cmocka_unit_test(a_queue_between_threads_loses_nothing),
+        cmocka_unit_test(a_letter_is_opened_after_one_whole_turn),
         cmocka_unit_test(a_close_behind_an_answer_is_not_lost),
         cmocka_unit_test(every_letter_is_answered_once_or_refused),
         cmocka_unit_test(buffers_are_lent_and_taken_back),

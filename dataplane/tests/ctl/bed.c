@@ -84,6 +84,11 @@ static void *loop(void *arg)
 {
     struct bed *b = arg;
     while (!atomic_load(&b->stop)) {
+        for (unsigned n = atomic_exchange(&b->arriving, 0); n > 0; n--) {
+            bt_hist_slices_record(b->slices, b->now, 5000000);
+        }
+        // What arrives while the loop is busy with the rest of its turn is left to the next one.
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         bt_mailbox_poll(&b->mailbox);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }

@@ -301,6 +301,21 @@ static void histograms_cover_their_window(void **state)
     bed_close(&b);
 }
 
+/* Asked right after requests arrived, the loop may be anywhere in its turn and may not have taken them yet. */
+static void a_histogram_holds_what_arrived_before_it_was_asked_for(void **state)
+{
+    struct bed b;
+    (void)state;
+    bed_open(&b, true);
+    for (int i = 1; i <= 200; i++) {
+        atomic_fetch_add(&b.arriving, 1);
+        cJSON *json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":600}");
+        assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "histogram"), "total")->valueint, i);
+        cJSON_Delete(json);
+    }
+    bed_close(&b);
+}
+
 static void a_closed_loop_is_an_error_not_a_hang(void **state)
 {
     struct bed b;
@@ -321,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_configuration_whose_key_is_missing_is_refused),
         cmocka_unit_test(state_counters_and_leave),
         cmocka_unit_test(histograms_cover_their_window),
+        cmocka_unit_test(a_histogram_holds_what_arrived_before_it_was_asked_for),
         cmocka_unit_test(a_closed_loop_is_an_error_not_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
