@@ -11,6 +11,10 @@
 #define DRAIN_LOOK_NS UINT64_C(20000000)
 #define RETRY_NS      UINT64_C(1000000)
 
+// Requests that wait for an answer hold buffers themselves. When all of them do, no reply finds one however long it
+// waits; after so long one request is refused at a time, which gives its buffers back.
+#define STARVED_NS UINT64_C(20000000)
+
 // What to answer with: the request's own bytes or reply_size zeros.
 static int reply_iov(struct serve_app *app, const struct bt_msg *msg)
 {
@@ -60,23 +64,34 @@ void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_t
     sem_post(&w->work);
 }
 
-// Replies of one worker, those that waited for a buffer first. True if some still wait.
+// There is no buffer for the reply to a job: it waits, or is refused when that went on for too long. The client
+// learns it by DROP, the router by FEEDBACK, the operator by both their counters.
+static void wait_or_refuse(struct serve_worker *w, struct serve_job *job)
+{
+    uint64_t now = bt_io_now(w->app->io);
+    if (w->starved_ns == 0) {
+        w->starved_ns = now;
+    }
+    if (now - w->starved_ns < STARVED_NS) {
+        w->waiting = job;
+        return;
+    }
+    bt_server_drop(w->server, now, job->handle, &w->app->txq);
+    give_back(w, job);
+}
+
+// Replies of one worker, that which waited for a buffer first. True if some may still wait: buffers come back when
+// what was made so far is sent.
 static bool take_done(struct serve_worker *w)
 {
     struct serve_job *job;
-    while ((job = w->waiting) != NULL) {
+    while ((job = w->waiting != NULL ? w->waiting : bt_spsc_pop(&w->done)) != NULL) {
+        w->waiting = NULL;
         if (!answer(w, job->handle, &job->msg, &w->app->txq)) {
+            wait_or_refuse(w, job);
             return true;
         }
-        w->waiting = job->next;
-        give_back(w, job);
-    }
-    while ((job = bt_spsc_pop(&w->done)) != NULL) {
-        if (!answer(w, job->handle, &job->msg, &w->app->txq)) {
-            job->next = NULL;
-            w->waiting = job;
-            return true;
-        }
+        w->starved_ns = 0;
         give_back(w, job);
     }
     return false;

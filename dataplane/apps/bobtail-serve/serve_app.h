@@ -63,7 +63,8 @@ struct serve_worker {
     bool running;
     struct bt_rng rng;                  // worker thread only
     struct serve_job *jobs, *free_jobs; // I/O thread only
-    struct serve_job *waiting;          // replies for which there was no buffer, I/O thread only
+    struct serve_job *waiting;          // whose reply found no buffer, I/O thread only; NULL: none
+    uint64_t starved_ns;                // since when no reply found one, 0: the last did
 };
 
 struct serve_app {

@@ -204,6 +204,7 @@ int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct
     s->backlog--;
     if (s->cfg.latency)
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
+    bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer
     bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
     struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .dropped = true, .trace = p->trace};
     f.with_trace = p->echo & BT_HAS_TRACE;
