@@ -61,25 +61,29 @@ static bool try_again(int fd, int error, unsigned tries)
     return tries < 1;
 }
 
-// One message of several packets was refused as a whole: they go one by one, and always from now on unless the reason
-// lay in the packets or their destination.
+// One message of several packets was refused as a whole: they go one by one, and always from now on if that was the
+// reason: every one of them is taken. A packet that is refused alone as well, for its length or its destination, says
+// nothing about others.
 static void send_apart(struct bt_udp *u, int fd, unsigned i, int error)
 {
     const struct bt_udp_segments *s = &u->segments[i];
-    enum bt_udp_counter reason = reason_of(error);
-    u->no_segments |= (reason == BT_UDP_TX_BAD_ADDRESS && error == EINVAL) || reason == BT_UDP_TX_ERRORS;
+    unsigned taken = 0;
     for (unsigned k = 0; k < s->n; k++) {
         struct msghdr h = {.msg_name = u->tx.msgs[i].msg_hdr.msg_name,
                            .msg_namelen = u->tx.msgs[i].msg_hdr.msg_namelen,
                            .msg_iov = &u->tx.iov[s->first + k],
                            .msg_iovlen = 1};
         ssize_t sent;
+        int why;
         unsigned tries = 0;
         do {
             sent = sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
-        } while (sent < 0 && try_again(fd, errno, tries++));
-        u->counters[sent >= 0 ? BT_UDP_TX_PACKETS : reason_of(errno)]++;
+            why = errno; // of the send, whatever waiting for room may set
+        } while (sent < 0 && try_again(fd, why, tries++));
+        u->counters[sent >= 0 ? BT_UDP_TX_PACKETS : reason_of(why)]++;
+        taken += sent >= 0;
     }
+    u->no_segments |= taken == s->n && (error == EINVAL || reason_of(error) == BT_UDP_TX_ERRORS);
 }
 
 static void count_sent(struct bt_udp *u, unsigned at, unsigned n)

@@ -462,6 +462,42 @@ static void runs_of_equal_packets_arrive_one_by_one(void **state)
     rig_close(&r);
 }
 
+static bool sends_segments(const struct bt_io *io)
+{
+    return !((const struct bt_udp *)io)->no_segments;
+}
+
+static void two_to(struct rig *r, struct bt_addr dst)
+{
+    struct bt_txq q;
+    bt_txq_init(&q);
+    queue(r, &q, 0, dst, "equal", 5);
+    queue(r, &q, 0, dst, "equal", 5);
+    bt_io_tx(r->b, &q);
+}
+
+// What one destination does not take says nothing about the others; what the socket does not cut is sent apart.
+static void only_the_kernel_ends_cutting(void **state)
+{
+    struct rig r;
+    struct bt_pkt *pkts[2];
+    int on = 1;
+    (void)state;
+    rig_open(&r, 64, "127.0.0.1", BT_IDLE_BLOCK);
+    two_to(&r, bt_addr_v4u(0x7f000001, 0)); // the kernel says EINVAL
+    assert_int_equal(counter(r.b, BT_UDP_TX_BAD_ADDRESS), 2);
+    assert_true(sends_segments(r.b));
+    // Nor does the kernel cut for a socket that makes no checksums.
+    assert_int_equal(setsockopt(((struct bt_udp *)r.b)->ports[0].fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
+    two_to(&r, local(r.a, 0));
+    assert_false(sends_segments(r.b));
+    assert_int_equal(counter(r.b, BT_UDP_TX_PACKETS), 2);
+    assert_int_equal(receive(r.a, 0, pkts, 2), 2);
+    bt_pool_put(r.pool, pkts[0]);
+    bt_pool_put(r.pool, pkts[1]);
+    rig_close(&r);
+}
+
 static void send_one(struct rig *r, uint32_t to)
 {
     struct bt_txq q;
@@ -573,6 +609,7 @@ int main(void)
         cmocka_unit_test(raw_headers_carry_right_checksums),
         cmocka_unit_test(waiting_ends_in_time_or_when_woken),
         cmocka_unit_test(runs_of_equal_packets_arrive_one_by_one),
+        cmocka_unit_test(only_the_kernel_ends_cutting),
         cmocka_unit_test(a_quiet_port_does_not_end_a_wait),
         cmocka_unit_test(a_short_pool_still_receives),
         cmocka_unit_test(a_taken_port_is_named_in_the_error),
