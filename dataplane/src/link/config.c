@@ -2,6 +2,7 @@
 // Judging a link's configuration: each refusal names the field, the element and what to do.
 #include "link/config.h"
 
+#include "base/bytes.h"
 #include "wire/frame.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -55,6 +56,12 @@ static bool bad_mac(const uint8_t mac[6])
     return bt_mac_is_group(mac) || memcmp(mac, zero, 6) == 0;
 }
 
+// The broadcast address of its own network (E-6): every station would take what is sent to it.
+static bool is_broadcast(const struct bt_link_prefix *p)
+{
+    return bt_addr_is_v4(&p->addr) && p->bits <= 30 && (~bt_get32(p->addr.ip + 12) & UINT32_MAX >> p->bits) == 0;
+}
+
 static bool check_addrs(const struct bt_link_config *c, struct bt_link_error *err)
 {
     if (c->n_addrs == 0 || c->n_addrs > BT_LINK_MAX_ADDRS)
@@ -65,6 +72,8 @@ static bool check_addrs(const struct bt_link_config *c, struct bt_link_error *er
             return no(err, "addrs", i, "is no address a host can have (unspecified, loopback or group)");
         if (p->bits == 0 || p->bits > (bt_addr_is_v4(&p->addr) ? 32 : 128))
             return no(err, "addrs", i, "prefix length is not 1 to 32 (IPv4) or 1 to 128 (IPv6)");
+        if (is_broadcast(p))
+            return no(err, "addrs", i, "is the broadcast address of its network");
         for (unsigned j = 0; j < i; j++) {
             if (bt_addr_ip_eq(&p->addr, &c->addrs[j].addr))
                 return no(err, "addrs", i, "is given twice");
@@ -82,6 +91,20 @@ static bool speaks_v4(const struct bt_link_config *c)
     return false;
 }
 
+// A next hop that can never answer for itself: one of our own addresses, or a network's broadcast address.
+static bool is_no_hop(const struct bt_link_config *c, const struct bt_addr *hop)
+{
+    for (unsigned i = 0; i < c->n_addrs; i++) {
+        struct bt_link_prefix same = {.addr = *hop, .bits = c->addrs[i].bits};
+        if (bt_addr_ip_eq(hop, &c->addrs[i].addr))
+            return true;
+        if (bt_addr_is_v4(&c->addrs[i].addr) && is_broadcast(&same) &&
+            (bt_get32(hop->ip + 12) ^ bt_get32(c->addrs[i].addr.ip + 12)) >> (32 - same.bits) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool check_gateways(const struct bt_link_config *c, struct bt_link_error *err)
 {
     bool has4 = memcmp(c->gateway4.ip, nowhere.ip, 16) != 0, has6 = memcmp(c->gateway6.ip, nowhere.ip, 16) != 0;
@@ -93,6 +116,10 @@ static bool check_gateways(const struct bt_link_config *c, struct bt_link_error 
         return no(err, "gateway4", 0, "is not the IPv4 address of a host");
     if (has6 && (bt_addr_is_v4(&c->gateway6) || !is_host(&c->gateway6)))
         return no(err, "gateway6", 0, "is not the IPv6 address of a host");
+    if (has4 && is_no_hop(c, &c->gateway4))
+        return no(err, "gateway4", 0, "is an address of this port or its network's broadcast address");
+    if (has6 && is_no_hop(c, &c->gateway6))
+        return no(err, "gateway6", 0, "is an address of this port");
     return true;
 }
 

@@ -37,6 +37,10 @@ static void e16_every_field_is_judged(void **state)
     b.addrs[0].bits = 33, refused("addrs", 0);
     b.addrs[1].bits = 0, refused("addrs", 1);
     b.addrs[1] = b.addrs[0], refused("addrs", 1);
+    b.addrs[0].addr = addr("10.0.0.255"), b.c.n_locals = 0, refused("addrs", 0); // its network's broadcast address
+    b.c.gateway4 = addr("10.0.0.2"), refused("gateway4", 0);                     // our own
+    b.c.gateway6 = addr("fd00::2"), refused("gateway6", 0);
+    b.c.gateway4 = addr("10.0.0.255"), refused("gateway4", 0);
     b.c.gateway4 = addr("fd00::1"), refused("gateway4", 0);
     b.c.gateway6 = addr("10.0.0.1"), refused("gateway6", 0);
     b.c.n_addrs = 1, b.c.n_locals = 1, refused("gateway6", 0); // no IPv6 address to reach it from
