@@ -2,6 +2,7 @@
 // Opening and closing an io on a DPDK device: a link of its own, its share of the queues, its UDP ports.
 #include "io/dpdk_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,8 @@ static unsigned events_of(struct bt_io *io, struct bt_io_event *ev, unsigned max
     struct bt_link_event e;
     unsigned n = 0;
     while (n < max && bt_link_events(d->link, &e, 1) == 1) {
-        if (e.mtu != 0) {
-            continue; // "too long" is no news about the peer
+        if (e.error == EMSGSIZE) {
+            continue; // no news about the peer, whatever MTU it names
         }
         d->counters[BT_DPDK_UNREACHABLE]++;
         if (d->report) {
@@ -78,18 +79,18 @@ static const struct bt_io_ops dpdk_ops = {
     .close = io_close,
 };
 
-static int open_link(struct bt_dpdk *d, const struct bt_dpdk_config *cfg, char *err, size_t errlen)
+static int open_link(struct bt_dpdk *d, const struct bt_addr *locals, unsigned n_locals, char *err, size_t errlen)
 {
     struct bt_link_config link = d->dev->link;
     struct bt_link_error why = {.field = "", .problem = "refused"};
-    link.locals = cfg->locals;
-    link.n_locals = cfg->n_locals;
+    link.locals = locals;
+    link.n_locals = n_locals;
     link.secondary = d->index != 0;
     link.seed = d->dev->seed + d->index;
     size_t bytes = (bt_link_bytes(&link) + 63) & ~(size_t)63;
     d->link_mem = bytes != 0 ? aligned_alloc(64, bytes) : NULL;
     if (bytes != 0 && d->link_mem == NULL) {
-        snprintf(err, errlen, "out of memory for %u local ports", cfg->n_locals);
+        snprintf(err, errlen, "out of memory for %u local ports", n_locals);
         return -1;
     }
     d->link = bt_link_init(d->link_mem, bytes, &link, bt_dpdk_now(&d->io), &why);
@@ -132,7 +133,10 @@ static int open_all(struct bt_dpdk *d, const struct bt_dpdk_config *cfg, char *e
         return -1;
     }
     d->n_ports = cfg->n_locals;
-    if (open_link(d, cfg, err, errlen) != 0) {
+    struct bt_addr *locals = bt_dpdk_choose_ports(d, cfg, err, errlen);
+    int failed = locals != NULL ? open_link(d, locals, cfg->n_locals, err, errlen) : -1;
+    free(locals);
+    if (failed != 0) {
         return -1;
     }
     if (bt_dpdk_counters_open(d) != 0) {

@@ -155,6 +155,10 @@ void bt_dpdk_port_close(struct bt_dpdk_device *dev);
 void bt_dpdk_port_reconnect(struct bt_dpdk_device *dev);
 
 // dpdk_steer.c: which io a frame is for.
+// A copy of the local ports, to be freed, in which each 0 is a port that nobody on the device listens to: the link of
+// one io knows only its own. NULL with the reason in err.
+struct bt_addr *bt_dpdk_choose_ports(const struct bt_dpdk *d, const struct bt_dpdk_config *cfg, char *err,
+                                     size_t errlen);
 int bt_dpdk_listen(struct bt_dpdk *d, char *err, size_t errlen);
 void bt_dpdk_unlisten(struct bt_dpdk *d);
 // Hands frames that belong elsewhere over; returns how many of the n stay, in order, at the front of frames[].

@@ -93,10 +93,15 @@ static void choose_mtu(struct bt_dpdk_device *dev, const struct bt_dpdk_device_c
     dev->mtu = (uint16_t)mtu;
 }
 
-static void choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
-                          const struct rte_eth_dev_info *info)
+static int choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
+                         const struct rte_eth_dev_info *info, char *err, size_t errlen)
 {
     unsigned n = cfg->queues;
+    if (n > info->max_rx_queues || n > info->max_tx_queues) {
+        snprintf(err, errlen, "port \"%s\" does not have the %u queues asked for: it has %u to receive and %u to send",
+                 cfg->port, n, info->max_rx_queues, info->max_tx_queues);
+        return -1;
+    }
     if (n == 0) {
         n = dev->pci ? dev->n_ios : 1;
     }
@@ -104,6 +109,7 @@ static void choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_devic
     n = n < info->max_tx_queues ? n : info->max_tx_queues;
     dev->n_queues = (uint16_t)(n < BT_DPDK_MAX_QUEUES ? n : BT_DPDK_MAX_QUEUES);
     dev->tx_shared = dev->n_ios > dev->n_queues;
+    return 0;
 }
 
 static void choose_offloads(struct bt_dpdk_device *dev, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
@@ -222,14 +228,13 @@ static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_confi
         snprintf(err, errlen, "port \"%s\" does not describe itself: %s", cfg->port, strerror(-failed));
         return -1;
     }
-    if (make_buffers(dev, cfg, err, errlen) != 0) {
+    if (choose_queues(dev, cfg, &info, err, errlen) != 0 || make_buffers(dev, cfg, err, errlen) != 0) {
         return -1;
     }
     dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
     dev->client = strcmp(info.driver_name, "net_memif") == 0 && strstr(cfg->port, "role=server") == NULL &&
                   strstr(cfg->port, "role=master") == NULL;
     choose_mtu(dev, cfg, &info);
-    choose_queues(dev, cfg, &info);
     choose_offloads(dev, &info, &conf);
     failed = configure(dev, &conf);
     if (failed == 0) {

@@ -7,7 +7,48 @@
 #include <errno.h>
 #include <rte_errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { FIRST_FREE = 49152, FREE_PORTS = 16384 }; // RFC 6335 §6: nobody has a claim on these
+
+static bool is_wanted(const struct bt_dpdk_config *cfg, uint16_t port)
+{
+    for (unsigned i = 0; i < cfg->n_locals; i++) {
+        if (cfg->locals[i].port == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct bt_addr *bt_dpdk_choose_ports(const struct bt_dpdk *d, const struct bt_dpdk_config *cfg, char *err,
+                                     size_t errlen)
+{
+    struct bt_addr *locals = calloc(cfg->n_locals, sizeof *locals);
+    uint32_t start = (uint32_t)((d->dev->seed + d->index * 2 * BT_LINK_MAX_LOCALS) % FREE_PORTS);
+    uint32_t looked = 0;
+    if (locals == NULL) {
+        snprintf(err, errlen, "out of memory for %u local ports", cfg->n_locals);
+        return NULL;
+    }
+    for (unsigned i = 0; i < cfg->n_locals; i++) {
+        locals[i] = cfg->locals[i];
+        while (locals[i].port == 0 && looked < FREE_PORTS) {
+            uint16_t port = (uint16_t)(FIRST_FREE + (start + looked++) % FREE_PORTS);
+            if (atomic_load(&d->dev->listener[port]) == NULL && !is_wanted(cfg, port)) {
+                locals[i].port = port;
+            }
+        }
+        if (locals[i].port == 0) {
+            snprintf(err, errlen, "no UDP port from %u up is free on this device for local port %u; name one",
+                     (unsigned)FIRST_FREE, i);
+            free(locals);
+            return NULL;
+        }
+    }
+    return locals;
+}
 
 static int claim(struct bt_dpdk *d, uint16_t port, char *err, size_t errlen)
 {

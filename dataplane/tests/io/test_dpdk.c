@@ -4,7 +4,11 @@
 
 #include "fixture_dpdk.h"
 #include "io/dpdk_internal.h"
+#include "wire/checksum.h"
+#include "wire/frame.h"
+#include "wire/frame_icmp.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <rte_eth_ring.h>
 #include <stdatomic.h>
@@ -198,6 +202,75 @@ static void a_port_of_nobody_is_answered_once(void **state)
     close_hosts(&h);
 }
 
+// An IPv4 ICMP error about a datagram of host 1 to `peer`, put on host 2's wire. Code 4 with no MTU is what routers
+// older than RFC 1191 send, and what anybody can forge.
+static void tell_error(struct hosts *h, uint8_t code, struct bt_addr peer)
+{
+    struct bt_addr sender = dpdk_address(false, 1, 7000);
+    uint8_t frame[128] = {0};
+    uint8_t *ip = frame + BT_ETHER_HEAD;
+    uint8_t *icmp = ip + BT_IP4_HEAD;
+    const uint32_t quoted = BT_IP4_HEAD + BT_UDP_HEAD;
+    bt_ether_write(frame, h->dev[0]->mac, h->dev[1]->mac, BT_ETHER_IP4);
+    bt_ip4_write(ip, &peer, &sender, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted, true);
+    bt_ip4_write(icmp + BT_ICMP_HEAD, &sender, &peer, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD, true);
+    bt_udp_write(icmp + BT_ICMP_HEAD + BT_IP4_HEAD, &sender, &peer, 0, true);
+    icmp[0] = BT_ICMP4_UNREACHABLE;
+    icmp[1] = code;
+    bt_csum_store(icmp + 2, bt_csum_bytes(0, icmp, BT_ICMP_HEAD + quoted));
+    assert_true(dpdk_send_raw(h->dev[1], frame, (unsigned)(icmp - frame) + BT_ICMP_HEAD + quoted));
+}
+
+// E-10: "too long" is about a packet; a peer that is told to be gone would be taken out of service.
+static void too_long_is_no_news_about_the_peer(void **state)
+{
+    struct hosts h = open_hosts();
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    struct bt_io_event ev[4];
+    (void)state;
+    tell_error(&h, 4, dpdk_address(false, 2, 21)); // fragmentation needed
+    tell_error(&h, 3, dpdk_address(false, 2, 22)); // port unreachable
+    assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+    assert_int_equal(counter(h.peer, "link_rx_total", "icmp_error"), 2);
+    assert_int_equal(h.peer->ops->events(h.peer, ev, 4), 1);
+    assert_int_equal(ev[0].error, ECONNREFUSED);
+    assert_int_equal(ev[0].peer.port, 22);
+    close_hosts(&h);
+}
+
+// Chosen ports have to be free on the device, not only among those of one thread.
+static void chosen_ports_are_free_on_the_device(void **state)
+{
+    enum { IOS = 8, PORTS = BT_LINK_MAX_LOCALS };
+    static struct bt_addr locals[PORTS];
+    static bool taken[65536];
+    struct bt_dpdk_device *dev = open_device(1, IOS, false);
+    struct bt_dpdk_config cfg = {.locals = locals, .n_locals = PORTS};
+    struct bt_io *io[IOS];
+    char err[400];
+    (void)state;
+    for (unsigned p = 0; p < PORTS; p++) {
+        locals[p] = dpdk_address(false, 1, p == PORTS - 1 ? 60000 : 0);
+    }
+    for (unsigned i = 0; i < IOS; i++) {
+        io[i] = bt_dpdk_open(dev, &cfg, err, sizeof err);
+        if (io[i] == NULL) {
+            fail_msg("io %u: %s", i, err);
+        }
+        locals[PORTS - 1].port = 0;
+        for (unsigned p = 0; p < PORTS; p++) {
+            uint16_t port = io[i]->ops->local(io[i], p).port;
+            assert_true(port >= 49152 && !taken[port]);
+            taken[port] = true;
+        }
+    }
+    assert_true(taken[60000]);
+    for (unsigned i = IOS; i-- > 0;) {
+        io[i]->ops->close(io[i]);
+    }
+    assert_int_equal(bt_dpdk_device_close(dev), 0);
+}
+
 static void a_thread_that_does_not_keep_up_loses_its_own_packets_only(void **state)
 {
     enum { N = 3000 };
@@ -342,6 +415,10 @@ static void settings_are_refused_by_name(void **state)
     assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
     assert_non_null(strstr(err, "addresses"));
     cfg.n_addrs = 1;
+    cfg.queues = 2; // the ring port has one
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "2 queues"));
+    cfg.queues = 0;
     cfg.buffers = 4000000; // more than the memory DPDK was given
     assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
     assert_non_null(strstr(err, "packet buffers"));
@@ -374,6 +451,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packets_reach_the_thread_that_owns_their_port),
         cmocka_unit_test(a_port_of_nobody_is_answered_once),
+        cmocka_unit_test(too_long_is_no_news_about_the_peer),
+        cmocka_unit_test(chosen_ports_are_free_on_the_device),
         cmocka_unit_test(a_thread_that_does_not_keep_up_loses_its_own_packets_only),
         cmocka_unit_test(a_port_belongs_to_one_io),
         cmocka_unit_test(foreign_buffers_are_copied),
