@@ -56,15 +56,39 @@ static bool is_ip(const char *text, bool v4)
     return bt_addr_parse(with_port, 0, &a) == 0 && !bt_addr_bad_source(&a) && bt_addr_is_v4(&a) == v4;
 }
 
+// Linux sockets have no use for any of these, and an option without effect is a mistake somebody should hear of.
+static bool check_udp(const struct bt_cli *p, const struct bt_network_options *o)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } rows[] = {
+        {"dpdk-port", o->port != NULL},
+        {"dpdk-prefix", o->prefix != 0},
+        {"dpdk-gateway", o->gateway != NULL},
+        {"dpdk-queues", o->queues != 0},
+        {"dpdk-buffers", o->buffers != 0},
+        {"dpdk-checksums", o->checksums != 0},
+        {"dpdk-hugepages", o->hugepages != 0},
+        {"dpdk-memory", o->memory_mib != 0},
+        {"dpdk-link-wait", o->link_wait_ns != bt_network_defaults().link_wait_ns},
+        {"dpdk-eal", o->eal != NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].given) {
+            bt_cli_error(p, rows[i].name, "needs --driver=dpdk");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool bt_network_check(const struct bt_cli *p, const struct bt_network_options *o, const struct bt_addr *own)
 {
     static const uint8_t nothing[16];
     bool v4 = bt_addr_is_v4(own);
     if (o->driver == BT_NETWORK_UDP) {
-        if (o->port != NULL) {
-            bt_cli_error(p, "dpdk-port", "needs --driver=dpdk");
-        }
-        return o->port == NULL;
+        return check_udp(p, o);
     }
     if (!bt_network_has_dpdk) {
         bt_cli_error(p, "driver", "this program was built without DPDK (meson -Ddpdk=enabled)");

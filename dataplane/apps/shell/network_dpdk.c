@@ -84,16 +84,34 @@ struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, 
     }
     struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, why, sizeof why);
     if (dev == NULL) {
-        bt_log_error("--dpdk-port: %s", why);
+        bt_log_error("--driver=dpdk: %s", why);
     }
     return dev;
+}
+
+// The option that set the field of the link's configuration a refusal begins with.
+static const char *option_of(const char *why)
+{
+    static const char *const options[][2] = {
+        {"addrs[", "--address and --dpdk-prefix: "}, {"gateway", "--dpdk-gateway: "}, {"mtu[", "--dpdk-port: "}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (strncmp(why, options[i][0], strlen(options[i][0])) == 0) {
+            return options[i][1];
+        }
+    }
+    return "";
 }
 
 struct bt_io *bt_network_dpdk_io(struct bt_dpdk_device *dev, const struct bt_addr *locals, unsigned n_locals,
                                  bool report_unreachable, char *err, size_t errlen)
 {
     struct bt_dpdk_config cfg = {.locals = locals, .n_locals = n_locals, .report_unreachable = report_unreachable};
-    return bt_dpdk_open(dev, &cfg, err, errlen);
+    char why[300];
+    struct bt_io *io = bt_dpdk_open(dev, &cfg, why, sizeof why);
+    if (io == NULL) {
+        snprintf(err, errlen, "%s%s", option_of(why), why);
+    }
+    return io;
 }
 
 struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev)

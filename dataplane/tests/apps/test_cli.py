@@ -68,6 +68,14 @@ class CommandLine(Bed):
                               ("request-bytes", "2000000"), ("port-base", "64000"), ("output", "xml")):
             self.usage_error("bobtail-load", "--" + option, t, "--%s=%s" % (option, value))
 
+    def test_options_of_a_driver_that_was_not_chosen_are_refused(self):
+        for name, needed in PROGRAMS.items():
+            for option, value in (("port", "net_memif0"), ("prefix", "16"), ("gateway", ip(2)), ("queues", "2"),
+                                  ("buffers", "4096"), ("checksums", "none"), ("hugepages", "off"), ("memory", "64"),
+                                  ("link-wait", "5s"), ("eal", "--no-huge")):
+                self.usage_error(name, "--dpdk-%s: needs --driver=dpdk" % option, *needed,
+                                 "--dpdk-%s=%s" % (option, value))
+
     def failure(self, text, name, *options):
         p = run(name, *options)
         self.assertEqual(p.returncode, 1, p.stderr)

@@ -52,6 +52,14 @@ class Memif(Bed):
         d["routers"] = [{"address": ADDRESS % 2, "requestPort": 8000, "feedbackPort": 9000, "name": "router"}]
         return self.write_document(d)
 
+    def test_a_refused_setting_is_named_as_the_option_it_came_by(self):
+        for option, *more in (("--address", "--address=10.98.0.255"),  # its network's broadcast address
+                              ("--dpdk-gateway", "--address=10.98.0.5", "--dpdk-gateway=10.98.0.5")):
+            p = subprocess.run([*self.PREFIX, program("bobtail-router"), *self.dpdk("router", 2), "--dpdk-link-wait=0",
+                                "--ctl=", *more], capture_output=True, text=True, timeout=60)
+            self.assertEqual(p.returncode, 1, p.stderr)
+            self.assertIn(option, p.stderr)
+
     def start_service(self, *serve_options, **service):
         document = self.memif_document(**service)
         common = ["--config=" + document, "--key-dir=" + self.path("keys"), "--drain-quiet=100ms"]
