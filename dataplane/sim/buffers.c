@@ -14,6 +14,20 @@ static struct {
     size_t bytes;
 } kept[KEPT_MAX];
 
+static int fill = -1;
+
+void sim_memory_fill(int byte)
+{
+    fill = byte;
+}
+
+static void *filled(void *p, size_t bytes)
+{
+    if (fill >= 0)
+        memset(p, fill, bytes < SIM_FILLED ? bytes : SIM_FILLED);
+    return p;
+}
+
 void *sim_memory(size_t bytes)
 {
     bytes = bytes > 0 ? bytes : 1;
@@ -22,14 +36,14 @@ void *sim_memory(size_t bytes)
         if (p == NULL || kept[i].bytes != bytes)
             continue;
         kept[i].p = NULL;
-        return p;
+        return filled(p, bytes);
     }
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu bytes\n", bytes);
         abort();
     }
-    return p;
+    return filled(p, bytes);
 }
 
 void sim_memory_free(void *p, size_t bytes)

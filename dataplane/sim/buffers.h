@@ -54,4 +54,9 @@ uint32_t sim_holder_drop_all(struct sim_holder *h);
 void *sim_memory(size_t bytes);
 void sim_memory_free(void *p, size_t bytes);
 
+/* For tests: from now on the first SIM_FILLED bytes of every block are filled with this byte before it is handed out,
+ * so that a run which counts on what a block holds becomes another run. -1: as they come. */
+enum { SIM_FILLED = 16 << 20 };
+void sim_memory_fill(int byte);
+
 #endif

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "buffers.h"
 #include "closed.h"
 #include "extras.h"
 #include "recording.h"
@@ -388,6 +389,52 @@ static void unanswered_requests_stay_in_the_percentiles(void **state)
     free(x);
 }
 
+/* Everything a run of this scenario and seed tells, but how long it took. */
+static void tell(const char *path, uint64_t seed, struct sim_result *r, struct sim_extras *x)
+{
+    static struct sim_scenario s;
+    char err[1000] = "";
+    struct sim_template *t = sim_template_load(path, err, sizeof err);
+    if (t == NULL || sim_template_draw(t, seed, &s, err, sizeof err) != 0)
+        fail_msg("%s", err);
+    sim_template_free(t);
+    if (s.requests > 2000)
+        s.requests = 2000;
+    memset(r, 0, sizeof *r);
+    memset(x, 0, sizeof *x);
+    sim_run_full(&s, r, NULL, x);
+    r->wall_seconds = 0;
+}
+
+/* memory is used again within a process and comes with whatever the run before left in it. */
+static void q60_a_run_depends_neither_on_the_runs_before_nor_on_what_memory_held(void **state)
+{
+    static const char *const paths[] = {"dataplane/tests/sim/faults.yaml", "dataplane/tests/sim/faults-hosts.yaml",
+                                        "dataplane/tests/sim/faults-tables.yaml",
+                                        "dataplane/tests/sim/faults-legacy.yaml", "examples/sim/choose-n.yaml"};
+    static const int bytes[] = {0xa5, 0xff, -1, 1};
+    static struct sim_result first, again;
+    static struct sim_extras first_x, again_x;
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            sim_memory_fill(0);
+            tell(paths[i], seed, &first, &first_x);
+            assert_true(first.packets > 0);
+            for (size_t b = 0; b < sizeof bytes / sizeof bytes[0]; b++) {
+                sim_memory_fill(-1);
+                tell(paths[i], seed + 10, &again, &again_x);
+                assert_memory_not_equal(&first, &again, sizeof first);
+                sim_memory_fill(bytes[b]);
+                tell(paths[i], seed, &again, &again_x);
+                assert_memory_equal(&first, &again, sizeof first);
+                assert_memory_equal(&first_x, &again_x, sizeof first_x);
+            }
+        }
+    }
+    sim_memory_fill(-1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +450,7 @@ int main(void)
         cmocka_unit_test(links_lose_delay_and_serialise),
         cmocka_unit_test(racks_add_their_delay),
         cmocka_unit_test(unanswered_requests_stay_in_the_percentiles),
+        cmocka_unit_test(q60_a_run_depends_neither_on_the_runs_before_nor_on_what_memory_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
