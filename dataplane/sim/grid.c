@@ -96,7 +96,7 @@ static int write_file(const char *option, const char *path, void (*how)(FILE *, 
 /* The drawing is a script's; it reads the same JSON anybody may. */
 static int plot(const char *path, const struct sim_grid_runs *g)
 {
-    static char script[] = "dataplane/sim/plot";
+    static char script[] = BOBTAIL_SIM_PLOT; /* in the tree this was built from */
     char data[] = "/tmp/bobtail-sim-XXXXXX";
     int fd = mkstemp(data), status = -1;
     pid_t pid = 0;
@@ -108,7 +108,7 @@ static int plot(const char *path, const struct sim_grid_runs *g)
     if (rc == 0)
         waitpid(pid, &status, 0);
     if (rc != 0 || status != 0) {
-        fprintf(stderr, "bobtail-sim: --plot=%s: %s failed%s%s; it needs python3-matplotlib and the top of the tree\n",
+        fprintf(stderr, "bobtail-sim: --plot=%s: %s failed%s%s; it needs python3-matplotlib and the tree\n",
                 path, script, rc != 0 ? ": " : "", rc != 0 ? strerror(rc) : "");
     }
     unlink(data);

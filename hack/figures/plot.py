@@ -20,10 +20,13 @@ def colour(value):
     return PALETTE[value] if isinstance(value, int) else value
 
 
-def one_line(axis, line, linear_x):
+def one_line(axis, line, panel):
+    linear_x = panel.get("whole_x")
     style = ":" if line.get("dot") else "--" if line.get("dash") else "-"
     axis.plot(line["x"], line["y"], style, color=colour(line.get("color", "black")), label=line["label"],
               marker="o" if linear_x else None, linewidth=4.5 if line.get("heavy") else None, alpha=0.5 if line.get("heavy") else None)
+    beyond = line.get("beyond", [])
+    axis.plot(beyond, [panel.get("top")] * len(beyond), "^", color=colour(line.get("color", "black")), markersize=8, fillstyle="none", clip_on=False)
 
 
 def limits(axis, panel):
@@ -42,8 +45,8 @@ def limits(axis, panel):
 
 
 def draw(panels, files):
-    """panels: [{title, x, y, log, low, top, limit, whole_x, lines: [{label, x, y, color, dash, dot, heavy}]}];
-    heavy lies under a line it equals. Writes every file."""
+    """panels: [{title, x, y, log, low, top, limit, whole_x, lines: [{label, x, y, color, dash, dot, heavy, beyond}]}];
+    heavy lies under a line it equals; beyond: x of values that no axis holds, open triangles at `top`. Writes every file."""
     names = [[line["label"] for line in panel["lines"]] for panel in panels]
     shared = all(n == names[0] for n in names)
     columns = min(len(names[0]), 5 if len(panels) > 1 else 2) if shared else 2
@@ -64,7 +67,7 @@ def draw(panels, files):
 
 def one_panel(axis, panel, with_y):
     for line in panel["lines"]:
-        one_line(axis, line, panel.get("whole_x"))
+        one_line(axis, line, panel)
     limits(axis, panel)
     axis.set_title(panel["title"])
     axis.set_xlabel(panel["x"])
