@@ -108,8 +108,8 @@ static int plot(const char *path, const struct sim_grid_runs *g)
     if (rc == 0)
         waitpid(pid, &status, 0);
     if (rc != 0 || status != 0) {
-        fprintf(stderr, "bobtail-sim: --plot=%s: %s failed%s%s; it needs python3-matplotlib and the tree\n",
-                path, script, rc != 0 ? ": " : "", rc != 0 ? strerror(rc) : "");
+        fprintf(stderr, "bobtail-sim: --plot=%s: %s failed%s%s; it needs python3-matplotlib and the tree\n", path,
+                script, rc != 0 ? ": " : "", rc != 0 ? strerror(rc) : "");
     }
     unlink(data);
     free(argv[2]);
