@@ -149,6 +149,8 @@ void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
 #define BT_DPDK_HEADROOM (RTE_PKTMBUF_HEADROOM + 64u)
 
 // dpdk_port.c
+// The name a port has in DPDK: what stands before the first comma, a PCI address with its domain in lower case.
+void bt_dpdk_port_name(const char *port, char *name, size_t len);
 int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen);
 void bt_dpdk_port_close(struct bt_dpdk_device *dev);
 // Tries to find the server of a memif client again; one thread only.

@@ -3,6 +3,7 @@
 // cannot be had is named.
 #include "io/dpdk_internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
 #include <rte_alarm.h>
@@ -21,21 +22,24 @@
 #define PATIENCE       20u  // looks at a connection that is being made, before it is made anew
 #define LOOK_AGAIN     20u  // polls between two attempts of a memif client
 
-// The name a port has in DPDK: what stands before the first comma, a PCI address with its domain.
-static void port_name(const char *port, char *name, size_t len)
+void bt_dpdk_port_name(const char *port, char *name, size_t len)
 {
+    bool pci = bt_dpdk_is_pci(port);
     int n = (int)strcspn(port, ",");
     unsigned colons = 0;
     for (int i = 0; i < n; i++) {
         colons += port[i] == ':';
     }
-    snprintf(name, len, "%s%.*s", bt_dpdk_is_pci(port) && colons == 1 ? "0000:" : "", n, port);
+    snprintf(name, len, "%s%.*s", pci && colons == 1 ? "0000:" : "", n, port);
+    for (char *c = name; pci && *c != '\0'; c++) {
+        *c = (char)tolower((unsigned char)*c); // as DPDK writes it, and compares it
+    }
 }
 
 static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t errlen)
 {
     char name[RTE_ETH_NAME_MAX_LEN];
-    port_name(port, name, sizeof name);
+    bt_dpdk_port_name(port, name, sizeof name);
     if (rte_eth_dev_get_port_by_name(name, &dev->port) == 0) {
         return 0; // somebody made it, or EAL did at its start
     }

@@ -422,6 +422,11 @@ static void settings_are_refused_by_name(void **state)
     cfg.buffers = 4000000; // more than the memory DPDK was given
     assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
     assert_non_null(strstr(err, "packet buffers"));
+    char name[RTE_ETH_NAME_MAX_LEN];
+    bt_dpdk_port_name("3B:0A.1,arg=X", name, sizeof name); // DPDK compares letter by letter
+    assert_string_equal(name, "0000:3b:0a.1");
+    bt_dpdk_port_name("net_memif0,socket=/A", name, sizeof name);
+    assert_string_equal(name, "net_memif0");
     assert_true(bt_dpdk_is_pci("0000:05:00.0"));
     assert_true(bt_dpdk_is_pci("05:00.0,arg=1"));
     assert_false(bt_dpdk_is_pci("net_memif0,role=client"));
