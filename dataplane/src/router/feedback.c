@@ -159,10 +159,11 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
 static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
 {
     struct worker *worker = &r->worker[w];
-    if ((worker->flags & WORKER_EXTENDED) != 0) {
-        if ((worker->flags & (WORKER_JOINED | WORKER_SUSPECT)) == WORKER_JOINED) {
-            return BT_M22;
-        }
+    const unsigned alive = WORKER_EXTENDED | WORKER_JOINED;
+    if ((worker->flags & (alive | WORKER_SUSPECT)) == alive) {
+        return BT_M22;
+    }
+    if (r->credit[w].known) { /* a legacy one took its place */
         worker->flags = (uint16_t)(worker->flags & ~WORKER_EXTENDED);
         r->credit[w].known = false;
         bt_credit_look_again(&r->credit[w]);

@@ -84,6 +84,16 @@ void router_refresh(struct bt_router *r, uint32_t w)
     bt_load_set(&r->load, w, router_outstanding(r, w), n);
 }
 
+/* A worker that fell silent without LEAVE may have been replaced, at its address, by one that speaks only after a
+ * request, like a worker never heard of: it gets one, too (R-110). */
+static void probe_as_legacy(struct bt_router *r, uint32_t w)
+{
+    struct worker *worker = &r->worker[w];
+    worker->flags = (uint16_t)(worker->flags & ~WORKER_EXTENDED);
+    router_legacy_default(r, w);
+    worker->n = 1;
+}
+
 void router_forget(struct bt_router *r, uint32_t w, uint64_t now)
 {
     struct worker *worker = &r->worker[w];
@@ -91,9 +101,13 @@ void router_forget(struct bt_router *r, uint32_t w, uint64_t now)
     bt_credit_write_off(&r->credit[w], router_sent(r, w));
     if ((worker->flags & WORKER_ALLOWED) != 0) {
         /* It may join again: its incarnation and counters stay, as a guard against replays. */
+        bool silent = (worker->flags & (WORKER_SUSPECT | WORKER_LEAVING)) == WORKER_SUSPECT;
         worker->flags = (uint16_t)(worker->flags & ~(WORKER_JOINED | WORKER_EJECTED | WORKER_SUSPECT));
         worker->window_total = worker->window_dropped = 0;
         worker->ejections = 0;
+        if (silent && router_legacy_possible(r)) {
+            probe_as_legacy(r, w);
+        }
         router_refresh(r, w);
         return;
     }

@@ -126,6 +126,36 @@ static void legacy_workers_can_grow_up_or_be_shut_out(void **state)
     bed_close(&b);
 }
 
+/* An extended worker that fell silent may have been replaced, at its address, by one that speaks only when it was
+ * asked: after T_max it gets one request, like a worker never heard of. One that said LEAVE gets none. */
+static void r110_silent_worker_may_have_become_a_legacy_one(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 2, 3);
+    bed_join(&b, 0, 3);
+    bed_join(&b, 1, 3);
+    bed_feedback(&b, 1, &(struct bed_report){.n = 3, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+    bed_tick(&b, 2 * SEC);
+    assert_true(bed_row(&b, 0).suspect);
+    for (int t = 0; t < 12; t++) {
+        assert_false(bed_row(&b, 0).eligible && t < 9);
+        bed_tick(&b, SEC);
+    }
+    assert_true(bed_row(&b, 0).eligible && bed_row(&b, 0).legacy);
+    assert_int_equal(bed_row(&b, 0).n, 1);
+    assert_false(bed_row(&b, 1).eligible);
+    bed_send(&b, 2);
+    assert_int_equal(bed_take(&b), 0);
+    bed_legacy(&b, 0, 2);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK_LEGACY), 1);
+    assert_int_equal(bed_row(&b, 0).n, 3);
+    assert_int_equal(bed_row(&b, 0).outstanding, 0);
+    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 2, .flags = BT_FEEDBACK_JOIN}); /* it grew up */
+    assert_true(bed_row(&b, 0).eligible && !bed_row(&b, 0).legacy);
+    bed_close(&b);
+}
+
 /* --- keys -------------------------------------------------------------------------------------------------------- */
 
 static void open_keyed(struct bed *b, bool legacy_peers)
@@ -272,6 +302,7 @@ int main(void)
         cmocka_unit_test(r110_patience_follows_the_observed_latency),
         cmocka_unit_test(r110_legacy_feedback_needs_permission),
         cmocka_unit_test(legacy_workers_can_grow_up_or_be_shut_out),
+        cmocka_unit_test(r110_silent_worker_may_have_become_a_legacy_one),
         cmocka_unit_test(r57_feedback_needs_a_valid_tag),
         cmocka_unit_test(r57_a_tag_holds_for_one_source_only),
         cmocka_unit_test(r57_legacy_allow_spares_the_tag_of_16_bytes_only),
