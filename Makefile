@@ -88,6 +88,13 @@ test-faults: ## Kill, pause, cut off and garble the real programs in network nam
 	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
 	  $(REPORT) faults --measurements $(MEASURED)/faults.json && exit $$code
 
+.PHONY: faults-mutations
+faults-mutations: ## Plant bugs in the programs one at a time; a round of make test-faults must catch each (root, 6 min)
+	@mkdir -p $(MEASURED) build/bin
+	@go build -o build/bin/ ./e2e/cmd/bobtail-faults
+	e2e/faults/mutate --measurements=$(MEASURED)/faults-mutations.json; code=$$?; \
+	  $(REPORT) faults-mutations --measurements $(MEASURED)/faults-mutations.json && exit $$code
+
 figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md (5 min)
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)

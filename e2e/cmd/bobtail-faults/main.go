@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/rounds"
 )
@@ -22,10 +23,12 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the first round of each theme")
 	repeat := flag.Int("repeat", 1, "rounds of each theme, each with the next seed")
 	measurements := flag.String("measurements", "", "write figures for hack/report/report.py here")
+	patience := flag.Duration("patience", time.Minute, "how long to wait for what should become true")
+	root := flag.String("root", ".", "tree whose build/ holds the programs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := rounds.Options{Root: ".", Themes: strings.Fields(*themes), Seed: *seed, Repeat: *repeat, Out: os.Stdout}
+	o := rounds.Options{Root: *root, Themes: strings.Fields(*themes), Seed: *seed, Repeat: *repeat, Out: os.Stdout, Patience: *patience}
 	for text := range strings.FieldsSeq(*variants) {
 		v, err := rounds.ParseVariant(text)
 		if err != nil {

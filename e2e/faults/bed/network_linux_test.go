@@ -124,7 +124,7 @@ func numbers(packets [][]byte) (list []int) {
 }
 
 func rule(k shim.Kind, chance float64) shim.Rule {
-	return shim.Rule{From: shim.Any, To: shim.Any, DelayMax: 20 * time.Millisecond}.With(k, chance)
+	return shim.Rule{From: shim.Any, To: shim.Any, DelayMax: 20 * time.Millisecond, CopyMax: 20 * time.Millisecond}.With(k, chance)
 }
 
 // TestShim: each kind of fault does what it says, on packets that real kernels

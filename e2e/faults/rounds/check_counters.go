@@ -19,6 +19,9 @@ type snapshot struct {
 	shim    shim.Counts
 }
 
+// driverBatch is how many buffers the socket driver keeps ready (BT_IO_BATCH).
+const driverBatch = 64
+
 // freezeMost bounds how long the network stands still for a snapshot: well
 // below T_dead, so that nobody is taken for dead.
 const freezeMost = 400 * time.Millisecond
@@ -105,6 +108,7 @@ func (r *runner) checkCounters(v *verdict, before, after *snapshot, done []execu
 	for i, p := range w.routers {
 		if g, ok := survivor(before, after, p); ok {
 			checkRouter(v, fmt.Sprintf("router %d", i), g, a)
+			w.checkHops(v, i, &after.shim)
 			w.checkHost(v, w.v.routerHost(i), before, after, g)
 		}
 	}
@@ -139,6 +143,7 @@ func checkRouter(v *verdict, name string, g growth, a allowance) {
 	for reason, n := range g.reasons("router_discarded_total", "reason") {
 		v.hold(a.rejected, "explained", "%s discarded %d packets as %s", name, n, reason)
 	}
+	checkBuffers(v, name, "router_buffers_in_use", g.after)
 	checkIO(v, name, g, a)
 }
 
@@ -157,6 +162,7 @@ func checkServer(v *verdict, name string, g growth, executed int64, a allowance)
 		v.hold(a.rejected, "explained", "%s rejected %d packets as %s", name, n, reason)
 	}
 	v.equal(c, name+": requests at work when idle", g.after.Sum("server_backlog"), 0)
+	checkBuffers(v, name, "server_buffers_in_use", g.after)
 	checkIO(v, name, g, a)
 }
 
@@ -168,6 +174,40 @@ func checkIO(v *verdict, name string, g growth, a allowance) {
 	for reason, n := range g.reasons("io_tx_dropped_total", "reason") {
 		v.hold(reason == "unreachable" && a.timeouts, "explained", "%s: driver dropped %d packets to send by %s", name, n, reason)
 	}
+}
+
+// checkHops: R-123, a request that keeps its client's address goes on with one
+// hop less than it came with, else a loop of routers would never end.
+func (w *world) checkHops(v *verdict, router int, c *shim.Counts) {
+	if w.v.Forwarding == "Transparent" {
+		host := w.v.routerHost(router)
+		v.equal("hops", fmt.Sprintf("router %d: requests passed on with fewer hops left, of all", router), int64(c.Passed[host][shim.Req0]), int64(c.Of[host][shim.Req0]))
+	}
+}
+
+// checkBuffers holds that an idle program has given back every packet buffer
+// but those its driver keeps ready to receive into.
+func checkBuffers(v *verdict, name, gauge string, s bed.Samples) {
+	v.hold(s.Sum(gauge) <= driverBatch, "leaks", "%s: %d packet buffers in use when idle, its driver needs %d", name, s.Sum(gauge), driverBatch)
+}
+
+// checkDrops holds, in rounds whose network loses nothing, that each DROP the
+// routers sent ended a request of a client that read it.
+func (w *world) checkDrops(v *verdict, p *plan, before, after *snapshot, loads []*load) {
+	if len(p.rules) > 0 || len(p.events) != 1 || p.events[0].kind != overload || w.v.Go {
+		return
+	}
+	sent, ended := int64(0), int64(0)
+	for _, r := range w.routers {
+		g, _ := survivor(before, after, r)
+		sent += g.of("router_dropped_total")
+	}
+	for _, l := range loads {
+		ended += int64(l.Dropped)
+	}
+	b, a := before.kernel[clientHost], after.kernel[clientHost]
+	unread := int64(a.BufferFull-b.BufferFull) + int64(a.NoPort-b.NoPort)
+	v.hold(ended <= sent && ended >= sent-unread, "ended", "%d requests ended by DROP, routers sent %d, the client's sockets had no room for %d packets (R-30)", ended, sent, unread)
 }
 
 // checkHost holds that each datagram the shim gave a host was read by its

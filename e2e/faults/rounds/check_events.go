@@ -27,7 +27,7 @@ func (r *runner) incarnations() (map[string]uint64, error) {
 func (r *runner) checkEvents(v *verdict, p *plan, h *happening, before, after *snapshot, loads []*load, lives map[string]uint64) {
 	for _, e := range p.events {
 		switch e.kind {
-		case killServer, drainServer:
+		case killServer, drainServer, drainServers:
 			r.checkNewLife(v, h, lives)
 		case pauseServer:
 			r.checkSuspicion(v, before, after)

@@ -53,10 +53,15 @@ func (h *happening) run(e event) error {
 		time.Sleep(e.length)
 		return h.newLife(e.victim)
 	case drainServer:
-		if err := w.servers[e.victim].Stop(patience); err != nil {
-			return err
+		return h.drain(e.victim)
+	case drainServers:
+		for i := range servers {
+			if err := h.drain((e.victim + i) % servers); err != nil {
+				return err
+			}
+			time.Sleep(300 * time.Millisecond) // to join again
 		}
-		return h.newLife(e.victim)
+		return nil
 	case killRouter:
 		w.routers[e.victim].Kill()
 		time.Sleep(e.length)
@@ -78,6 +83,13 @@ func (h *happening) run(e event) error {
 	time.Sleep(e.length)
 	h.cut(e, false)
 	return nil
+}
+
+func (h *happening) drain(server int) error {
+	if err := h.w.servers[server].Stop(patience); err != nil {
+		return err
+	}
+	return h.newLife(server)
 }
 
 func (h *happening) newLife(server int) error {

@@ -20,6 +20,7 @@ const (
 	pauseServer  eventKind = "pause-server" // SIGSTOP for longer than T_dead
 	pauseRouter  eventKind = "pause-router" // SIGSTOP
 	drainServer  eventKind = "drain-server" // SIGTERM, later a new life
+	drainServers eventKind = "drain-all"    // the same to one server after the other
 	cutFeedback  eventKind = "cut-feedback" // server to routers, one way
 	cutRequests  eventKind = "cut-requests" // routers to server, one way
 	cutServer    eventKind = "cut-server"   // routers and server, both ways
@@ -62,6 +63,12 @@ type plan struct {
 	allow  allowance
 }
 
+// copyMax is much longer than a request takes, so that most copies come after
+// their pair has ended. A copy may be copied again behind the router; both waits
+// together stay below the quarantine of eight RTOs for which servers remember a
+// pair, since a later one may rightly run again.
+const copyMax = 300 * time.Millisecond
+
 // Themes are the kinds of rounds, each run in turn.
 var Themes = []string{
 	"loss", string(killServer), "reorder", string(killRouter), string(pauseServer), "cut", string(overload), string(drainServer),
@@ -89,6 +96,8 @@ func draw(v Variant, theme string, seed uint64) plan {
 		p.add(v, rng, kinds[0])
 		p.add(v, rng, kinds[1])
 		p.apart(v)
+	case string(drainServer):
+		p.add(v, rng, drainServers)
 	case string(reconfigure):
 		p.add(v, rng, reconfigure)
 		p.events = append(p.events, event{kind: idlePeers, length: faultSeconds * time.Second})
@@ -159,7 +168,7 @@ func (p *plan) explain(k eventKind) {
 func (p *plan) lose(v Variant, rng *rand.Rand, most float64) {
 	chance := func(share float64) float64 { return rng.Float64() * share * most }
 	for _, c := range []shim.Class{shim.Req0, shim.ReqN, shim.Reply, shim.Feedback, shim.ReqRdy, shim.Drop, shim.Sack} {
-		r := shim.Rule{From: shim.Any, To: shim.Any, Classes: []shim.Class{c}, DelayMax: between(rng, time.Millisecond, 60*time.Millisecond)}
+		r := shim.Rule{From: shim.Any, To: shim.Any, Classes: []shim.Class{c}, CopyMax: copyMax, DelayMax: between(rng, time.Millisecond, 60*time.Millisecond)}
 		r = r.With(shim.Lost, chance(1)).With(shim.Corrupted, chance(0.5)).With(shim.Duplicated, chance(1)).
 			With(shim.Delayed, chance(2)).With(shim.Reordered, chance(2))
 		if c == shim.Feedback && v.Keys {
@@ -173,7 +182,7 @@ func (p *plan) lose(v Variant, rng *rand.Rand, most float64) {
 // disorder draws chances of what loses nothing.
 func (p *plan) disorder(rng *rand.Rand) {
 	chance := func() float64 { return 0.02 + 0.1*rng.Float64() }
-	p.rules = []shim.Rule{shim.Rule{From: shim.Any, To: shim.Any, DelayMax: between(rng, 5*time.Millisecond, 60*time.Millisecond)}.
+	p.rules = []shim.Rule{shim.Rule{From: shim.Any, To: shim.Any, CopyMax: copyMax, DelayMax: between(rng, 5*time.Millisecond, 60*time.Millisecond)}.
 		With(shim.Duplicated, chance()).With(shim.Delayed, chance()).With(shim.Reordered, chance())}
 	p.allow.doubled, p.allow.rejected = true, true
 }

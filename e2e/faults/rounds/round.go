@@ -46,7 +46,7 @@ func (r *runner) calm(v *verdict, seed uint64) []*load {
 		v.fail(err)
 		return nil
 	}
-	burst, err := r.w.runLoad(shape{name: "burst", rate: 2 * capacity, seconds: 0.3, bytes: 64, sockets: 8, timeout: 20 * time.Second, fixed: true}, seed^1)
+	burst, err := r.w.runLoad(shape{name: "burst", rate: 2 * capacity, seconds: 0.2, bytes: 64, sockets: 8, timeout: 20 * time.Second, fixed: true}, seed^1)
 	if err != nil {
 		v.fail(err)
 		return []*load{small}
@@ -92,6 +92,9 @@ func (r *runner) underFaults(v *verdict, p *plan, seed uint64) ([]*load, *happen
 	}
 	if p.has(stopFailover) {
 		shapes = []shape{{name: "paced", rate: 8, seconds: 5.5, bytes: 64, sockets: 4, timeout: 400 * time.Millisecond, fixed: true}}
+	}
+	if p.has(drainServers) {
+		shapes[0].rate = 400 // so that most servers have work when they are told to go
 	}
 	if !p.allow.timeouts {
 		for i := range shapes {
@@ -162,6 +165,7 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	}
 	r.checkExecutions(v, loads, done, p.allow)
 	r.checkCounters(v, before, after, done, p.allow)
+	r.w.checkDrops(v, &p, before, after, loads)
 	r.checkEvents(v, &p, h, before, after, loads, lives)
 	r.realised(&after.shim)
 	r.checkCalm(v, seed)

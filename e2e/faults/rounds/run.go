@@ -23,6 +23,7 @@ type Options struct {
 	Seed     uint64
 	Repeat   int // rounds of each theme
 	Out      io.Writer
+	Patience time.Duration // before something that should become true is given up; 0: a minute
 }
 
 // Run runs every theme in every variant and tells whether all rounds were
@@ -33,6 +34,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if !slices.Contains(Themes, theme) {
 			return res, fmt.Errorf("no theme %q; there are: %s", theme, strings.Join(Themes, ", "))
 		}
+	}
+	if o.Patience > 0 {
+		patience = o.Patience
 	}
 	for _, v := range o.Variants {
 		if err := o.variant(ctx, v, res); err != nil {

@@ -36,6 +36,7 @@ const (
 	protoUDP    = 17
 	protoICMP   = 1
 	protoICMPv6 = 58
+	firstHops   = 64 // what the kernels of the bed begin with
 )
 
 // packet is a frame taken apart as far as faults need it.
@@ -44,6 +45,7 @@ type packet struct {
 	from, to int
 	class    Class
 	udp      int // offset of the UDP header, 0 when there is none
+	hops     int // TTL or hop limit, 0 when not IP
 }
 
 // payload is the UDP payload, nil when the frame has none.
@@ -68,12 +70,12 @@ func classify(p *packet) {
 		if len(f) < etherHeader+20 {
 			return
 		}
-		proto, at = int(f[etherHeader+9]), etherHeader+4*int(f[etherHeader]&15)
+		proto, at, p.hops = int(f[etherHeader+9]), etherHeader+4*int(f[etherHeader]&15), int(f[etherHeader+8])
 	case 0x86DD:
 		if len(f) < etherHeader+ipv6Header {
 			return
 		}
-		proto, at = int(f[etherHeader+6]), etherHeader+ipv6Header
+		proto, at, p.hops = int(f[etherHeader+6]), etherHeader+ipv6Header, int(f[etherHeader+7])
 	}
 	switch {
 	case proto == protoICMP || proto == protoICMPv6:

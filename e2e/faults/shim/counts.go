@@ -14,6 +14,7 @@ type Counts struct {
 	Faults  [kinds][classes]uint64  // packets that met each kind
 	ToHost  map[int][classes]uint64 // Out, by receiving host
 	Of      map[int][classes]uint64 // In, by sending host
+	Passed  map[int][classes]uint64 // those of Of that tell of a hop: fewer are left than hosts begin with
 	NoHost  uint64                  // frames to an address nobody has, broadcasts
 	Waiting int                     // packets delayed or held at this moment
 	// Overrun counts packets the kernel did not queue for the shim or for the

@@ -37,9 +37,8 @@ type Rule struct {
 	From, To int     // host numbers, or Any
 	Classes  []Class // none: every R2P2 class
 	Chance   [kinds]float64
-	// DelayMax bounds delays and how much later a second copy comes; 0 means
-	// that neither waits.
-	DelayMax time.Duration
+	DelayMax time.Duration // bounds delays; 0 means none
+	CopyMax  time.Duration // bounds how much later a second copy comes
 }
 
 func (r *Rule) matches(p *packet) bool {
@@ -99,7 +98,7 @@ func decide(seed uint64, r *Rule, p *packet, number uint64) fate {
 	f.bit = draw(seed, p, number, 100)
 	f.pass = 1 + int(draw(seed, p, number, 101)%4)
 	f.delay = time.Duration(unit(draw(seed, p, number, 102)) * float64(r.DelayMax))
-	f.after = time.Duration(unit(draw(seed, p, number, 103)) * float64(r.DelayMax))
+	f.after = time.Duration(unit(draw(seed, p, number, 103)) * float64(r.CopyMax))
 	return f
 }
 

@@ -10,6 +10,7 @@ package shim
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -104,7 +105,8 @@ func (s *Shim) Reset(seed uint64) {
 	if s.held == nil {
 		s.held = map[way][]*held{}
 	}
-	s.counts = Counts{ToHost: map[int][classes]uint64{}, Of: map[int][classes]uint64{}, Waiting: waiting}
+	s.counts = Counts{Waiting: waiting}
+	s.counts.ToHost, s.counts.Of, s.counts.Passed = map[int][classes]uint64{}, map[int][classes]uint64{}, map[int][classes]uint64{}
 	for _, p := range s.ports {
 		p.lost()
 		p.overrun.Store(0)
@@ -149,13 +151,7 @@ func (s *Shim) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.counts
-	c.ToHost, c.Of = map[int][classes]uint64{}, map[int][classes]uint64{}
-	for k, v := range s.counts.ToHost {
-		c.ToHost[k] = v
-	}
-	for k, v := range s.counts.Of {
-		c.Of[k] = v
-	}
+	c.ToHost, c.Of, c.Passed = maps.Clone(c.ToHost), maps.Clone(c.Of), maps.Clone(c.Passed)
 	for _, p := range s.ports {
 		c.Overrun += p.lost()
 	}
@@ -196,6 +192,11 @@ func (s *Shim) take(from int, frame []byte) {
 	of := s.counts.Of[from]
 	of[p.class]++
 	s.counts.Of[from] = of
+	if p.hops > 0 && p.hops < firstHops {
+		passed := s.counts.Passed[from]
+		passed[p.class]++
+		s.counts.Passed[from] = passed
+	}
 	s.treat(p)
 }
 
