@@ -42,11 +42,25 @@ static inline bool bt_addr_is_v4(const struct bt_addr *a)
     return bt_addr_half(a, 0) == 0 && memcmp(a->ip + 8, mapped, sizeof mapped) == 0;
 }
 
-// From four bytes in network order and a host-order port.
+// Port and pad in one store, because addresses are copied in as large pieces as there are: a load that finds its bytes
+// in two stores still on their way to the cache waits for both.
+static inline void bt_addr_set_port(struct bt_addr *a, uint16_t port)
+{
+    uint32_t both = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? port : (uint32_t)port << 16;
+    memcpy((uint8_t *)a + offsetof(struct bt_addr, port), &both, sizeof both);
+}
+
+// From four bytes in network order and a host-order port. The address is put together in a register for the reason
+// above.
 static inline struct bt_addr bt_addr_v4(const uint8_t ip[4], uint16_t port)
 {
-    struct bt_addr a = {.ip = {[10] = 0xff, [11] = 0xff}, .port = port};
-    memcpy(a.ip + 12, ip, 4);
+    typedef uint32_t words __attribute__((vector_size(16)));
+    uint32_t v;
+    memcpy(&v, ip, sizeof v);
+    words w = {0, 0, __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0xffff0000u : 0x0000ffffu, v};
+    struct bt_addr a;
+    memcpy(a.ip, &w, sizeof w);
+    bt_addr_set_port(&a, port);
     return a;
 }
 

@@ -96,6 +96,7 @@ static unsigned from_queue(struct bt_dpdk *d, uint16_t queue, struct bt_pkt **fr
         rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
         rte_prefetch0(rte_pktmbuf_mtod_offset(m[i], void *, RTE_CACHE_LINE_SIZE)); // R2P2 begins in the first line
         rte_prefetch0(bt_dpdk_pkt(m[i]));
+        rte_prefetch0((char *)bt_dpdk_pkt(m[i]) + RTE_CACHE_LINE_SIZE);
     }
     for (unsigned i = 0; i < got; i++) {
         uint8_t offload = d->dev->rx_sums ? offload_of(m[i]) : 0;

@@ -101,10 +101,7 @@ uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uin
         sum = bt_csum_bytes(sum, src->ip, 8);
         sum = bt_csum_bytes(sum, dst->ip, 8);
     }
-    uint8_t tail[8]; // length and protocol, as RFC 8200 lays them out
-    bt_put32(tail, len);
-    bt_put32(tail + 4, proto);
-    return bt_csum_bytes(sum, tail, 8);
+    return bt_csum_add(bt_csum_add(sum, htobe32(len)), htobe32(proto)); // as RFC 8200 lays them out
 }
 
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
@@ -121,8 +118,8 @@ enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
     } else if (verify && !bt_csum_ok(bt_csum_bytes(bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_UDP, len), p, len))) {
         return BT_FRAME_UDP_SUM;
     }
-    ip->src.port = bt_get16(p);
-    ip->dst.port = bt_get16(p + 2);
+    bt_addr_set_port(&ip->src, bt_get16(p));
+    bt_addr_set_port(&ip->dst, bt_get16(p + 2));
     ip->body = p + BT_UDP_HEAD;
     ip->body_len = len - BT_UDP_HEAD;
     return BT_FRAME_OK;
@@ -138,18 +135,13 @@ void bt_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint
 void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
                   uint32_t len, bool sum)
 {
-    p[0] = 0x45;
-    p[1] = 0;
-    bt_put16(p + 2, (uint16_t)(len + BT_IP4_HEAD));
-    bt_put16(p + 4, 0);
-    bt_put16(p + 6, IP4_DONT_FRAGMENT);
-    p[8] = ttl;
-    p[9] = proto;
-    bt_put16(p + 10, 0);
-    memcpy(p + 12, src->ip + 12, 4);
-    memcpy(p + 16, dst->ip + 12, 4);
-    if (sum)
-        bt_csum_store(p + 10, bt_csum_bytes(0, p, BT_IP4_HEAD));
+    uint32_t word[5] = {htobe32(0x45000000u | (uint16_t)(len + BT_IP4_HEAD)), htobe32(IP4_DONT_FRAGMENT),
+                        htobe32((uint32_t)ttl << 24 | (uint32_t)proto << 16)};
+    memcpy(&word[3], src->ip + 12, 4);
+    memcpy(&word[4], dst->ip + 12, 4);
+    memcpy(p, word, BT_IP4_HEAD);
+    if (sum) // of the words, not of the bytes just written: those are still on their way to the cache
+        bt_csum_store(p + 10, (uint64_t)word[0] + word[1] + word[2] + word[3] + word[4]);
 }
 
 void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
