@@ -28,6 +28,7 @@ struct forward_subject {
     uint8_t mac[6];              // of its port, once it is ready
     atomic_bool ready, over;
     bool failed;
+    bool huge;           // buffers lie in hugepages
     uint64_t busy, idle; // cycles of turns that found packets, and of those that did not
 };
 

@@ -87,7 +87,7 @@ class Proxy(unittest.TestCase):
 class Forward(unittest.TestCase):
     @staticmethod
     def one(router, forwarder, calibration):
-        return {s: {"perSecond": v, "busyShare": 0.5, "calibrations": [calibration] * 2} for s, v in (("router", router), ("l2fwd", forwarder))}
+        return {s: {"perSecond": v, "busyShare": 0.5, "hugepages": s == "router", "calibrations": [calibration] * 2} for s, v in (("router", router), ("l2fwd", forwarder))}
 
     def test_an_rpc_is_two_packets_in(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
@@ -95,6 +95,10 @@ class Forward(unittest.TestCase):
         self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring"], 0.6)
         self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring_in_and_out"], 0.45)
         self.assertAlmostEqual(rows["router_mrps_per_core_ring"], 3)
+
+    def test_the_note_says_how_many_runs_had_hugepages(self):
+        rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
+        self.assertIn("2 of 4 runs in hugepages", l2fwd.rows_of("ring", rounds, rounds)[0]["note"])
 
     def test_rounds_of_the_rare_mode_do_not_count(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(1e6, 9e6, 320), self.one(3e6, 10e6, 110)]

@@ -4,12 +4,34 @@
 A round runs both on one transport, each between two calibrations. Only rounds in which all calibrations are of one
 mode count; see stats.same_mode. The ratio is of packets taken in per second: an RPC is two of them, REQ0 and FEEDBACK.
 """
+import contextlib
 import json
+import pathlib
 import statistics
 
 import machine
 import stages
 import stats
+
+
+PAGES_WANTED = 32  # 64 MiB, as bench_forward asks for
+PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+
+
+@contextlib.contextmanager
+def hugepages(more):
+    """So many more hugepages meanwhile, if the machine lets us; the programs use them when they are there."""
+    try:
+        before = int(PAGES.read_text())
+        PAGES.write_text(str(before + more))
+        got = int(PAGES.read_text()) - before
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        PAGES.write_text(str(int(PAGES.read_text()) - got))  # what others reserved meanwhile stays
 
 
 def one_run(procs, transport, subject, seconds):
@@ -28,6 +50,8 @@ def usable(rounds):
 def rows_of(transport, rounds, all_rounds):
     flat = [c for r in rounds for run in r.values() for c in run["calibrations"]]
     note = f"{len(rounds)} of {len(all_rounds)} rounds of one mode, cache line between processors {min(flat):.0f} .. {max(flat):.0f} ns"
+    huge = sum(run["hugepages"] for r in rounds for run in r.values())
+    note += f"; {huge} of {2 * len(rounds)} runs in hugepages"
 
     def row(name, figure, **more):
         value, interval = stats.summary(rounds, figure)
@@ -52,7 +76,7 @@ def run(ctx):
     if machine.CPUS < 2:
         raise machine.Failed("needs two processors, one for the generator and one for what is measured")
     rounds_wanted, seconds, rows = (4, 0.5, []) if ctx.quick else (15, 1.0, [])
-    with machine.Processes(ctx.logs / "l2fwd") as procs:
+    with hugepages(PAGES_WANTED), machine.Processes(ctx.logs / "l2fwd") as procs:
         for transport in ("ring", "memif"):
             rounds = []
             for i in range(rounds_wanted):
