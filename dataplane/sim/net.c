@@ -35,15 +35,18 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     n->first[SIM_SERVER] = s->clients + s->routers;
     n->first[SIM_ROLES] = s->clients + s->routers + s->workers;
     size_t nodes = n->first[SIM_ROLES];
+    n->role = calloc(nodes, sizeof *n->role);
     n->path = calloc(nodes * nodes, sizeof *n->path);
     n->busy_until = calloc(nodes, sizeof *n->busy_until);
     n->holder = calloc(nodes, sizeof *n->holder);
-    if (n->path == NULL || n->busy_until == NULL || n->holder == NULL) {
+    if (n->role == NULL || n->path == NULL || n->busy_until == NULL || n->holder == NULL) {
         fprintf(stderr, "bobtail-sim: out of memory for %zu nodes\n", nodes);
         abort();
     }
-    for (size_t i = 0; i < nodes; i++)
+    for (size_t i = 0; i < nodes; i++) {
+        n->role[i] = i >= n->first[SIM_SERVER] ? SIM_SERVER : i >= n->first[SIM_ROUTER] ? SIM_ROUTER : SIM_CLIENT;
         sim_holder_init(&n->holder[i], buffers);
+    }
     note_delays(n, &s->delay);
     n->link_of = sim_link_table(n);
     n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0 || s->links_n > 0 || s->checks;
@@ -53,6 +56,7 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
 
 void sim_net_free(struct sim_net *n)
 {
+    free(n->role);
     free(n->path);
     free(n->link_of);
     free(n->busy_until);
@@ -176,7 +180,7 @@ static void tell(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p
 }
 
 /* Faults, delay and order of one packet that has a destination and a way there. */
-static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+__attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     struct fate f = {0};
     if (n->s->faults_n > 0 && !n->calm && p->mark == 0)
@@ -222,20 +226,11 @@ static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt 
         deliver(n, from, peer, again, DUPLICATE_BIT, at + f.resend_ns);
 }
 
-void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+static void send_disturbed(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
-    struct sim_net *n = ctx;
-    uint32_t to = sim_net_node(n, &p->dst);
-    n->packets++;
-    p->mark = 0;
-    sim_buffer_give(p, &n->wire);
     if (to == UINT32_MAX) {
         n->seen.to_nowhere++;
         sim_net_bury(n, p);
-        return;
-    }
-    if (!n->disturbed) { /* nothing can be lost, reordered or cut off */
-        deliver(n, from, to, p, 0, n->agenda->now + sim_link_delay(n, from, to));
         return;
     }
     if (n->cuts.n > 0 && sim_cut_between(&n->cuts, from, to)) {
@@ -245,6 +240,20 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
         return;
     }
     travel(n, from, to, p);
+}
+
+void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+{
+    struct sim_net *n = ctx;
+    uint32_t to = sim_net_node(n, &p->dst);
+    n->packets++;
+    p->mark = 0;
+    sim_buffer_give(p, &n->wire);
+    if (to != UINT32_MAX && !n->disturbed) { /* nothing can be lost, reordered or cut off */
+        deliver(n, from, to, p, 0, n->agenda->now + sim_link_delay(n, from, to));
+    } else {
+        send_disturbed(n, from, to, p);
+    }
 }
 
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)

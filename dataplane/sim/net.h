@@ -37,6 +37,7 @@ struct sim_net {
     struct sim_holder wire;        /* packets in flight */
     struct sim_holder *holder;     /* one per node */
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
+    uint8_t *role;                 /* per node: enum sim_role */
     struct sim_path *path;         /* nodes × nodes */
     struct sim_cuts cuts;          /* partitions in force */
     uint8_t *link_of;              /* nodes × nodes: 1 + rule of sim_scenario.link, 0: none; NULL: no rules */
@@ -67,7 +68,7 @@ static inline uint32_t sim_net_nodes(const struct sim_net *n)
 
 static inline enum sim_role sim_net_role(const struct sim_net *n, uint32_t node)
 {
-    return node >= n->first[SIM_SERVER] ? SIM_SERVER : node >= n->first[SIM_ROUTER] ? SIM_ROUTER : SIM_CLIENT;
+    return (enum sim_role)n->role[node];
 }
 
 /* Address of port `port` (0, or 1 = FEEDBACK port of a router) of a node. */
@@ -75,9 +76,8 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
 /* Node that has this address, UINT32_MAX for none. */
 static inline uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
 {
-    uint64_t high = bt_get64(a->ip), low = bt_get64(a->ip + 8); /* ::ffff:10.role+1.number+1 */
-    uint32_t role = (uint32_t)(low >> 16 & 0xff) - 1, i = (uint32_t)(low & 0xffff) - 1;
-    if (high != 0 || low >> 24 != 0xffff0a || role >= SIM_ROLES)
+    uint32_t low = bt_get32(a->ip + 12), role = (low >> 16) - (10u << 8) - 1, i = (low & 0xffff) - 1;
+    if (role >= SIM_ROLES || !bt_addr_is_v4(a)) /* ::ffff:10.role+1.number+1 */
         return UINT32_MAX;
     return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }

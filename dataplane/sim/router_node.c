@@ -24,6 +24,7 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
         .device = (enum bt_device)s->device,
         .legacy_peers = s->legacy_workers > 0,
         .depth = depth,
+        .max_payload = bt_r2p2_datagram_max(1500, true),
         .central_limit = s->central_limit,
         .max_queue_ns = s->max_queue_ns,
         .request_timeout_ns = s->request_timeout_ns,

@@ -22,10 +22,12 @@ uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i)
 
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i)
 {
+    static const bool always = true;
     n->world = w;
     n->role = role;
     n->index = i;
     n->node = sim_node_of(w, role, i);
+    n->up = role == SIM_CLIENT ? &always : role == SIM_ROUTER ? &w->router[i].up : &w->server[i].up;
     w->node[n->node] = n;
     n->due_ns = n->wake_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
@@ -42,14 +44,10 @@ struct bt_pool *sim_node_pool(struct sim_node *n)
     return &n->world->net.holder[n->node].pool;
 }
 
-void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
+void sim_node_wake(struct sim_node *n, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
-    if (q->n > 0)
-        bt_io_sim_send(&n->io, q);
-    n->due_ns = next_ns;
-    if (next_ns != UINT64_MAX)
-        next_ns = sim_clock_world(&n->clock, next_ns, w->agenda.now);
+    next_ns = sim_clock_world(&n->clock, next_ns, w->agenda.now);
     if (next_ns == UINT64_MAX || next_ns >= n->wake_ns)
         return;
     n->wake_ns = next_ns;
@@ -68,11 +66,6 @@ void sim_integrate(struct sim_world *w)
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
-
-static inline bool is_up(const struct sim_world *w, const struct sim_node *n)
-{
-    return n->role == SIM_CLIENT || (n->role == SIM_ROUTER ? w->router[n->index].up : w->server[n->index].up);
-}
 
 struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i)
 {
@@ -93,7 +86,7 @@ static inline void run_node(struct sim_world *w, const struct sim_node *n)
 void sim_node_run(struct sim_world *w, uint32_t node)
 {
     const struct sim_node *n = w->node[node];
-    if (is_up(w, n) && n->frozen_until <= w->agenda.now)
+    if (*n->up && n->frozen_until <= w->agenda.now)
         run_node(w, n);
 }
 
@@ -133,13 +126,13 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     }
 }
 
-static void on_arrive(struct sim_world *w, const struct sim_event *ev)
+static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
 {
     struct bt_pkt *p = ev->ptr;
     struct sim_node *n = w->node[ev->node];
     if (w->watching)
         sim_check_req0_gone(w, ev->arg, ev->node, p);
-    if (!is_up(w, n)) {
+    if (!*n->up) {
         w->net.seen.to_the_dead++;
         sim_nobody_there(w, p);
         sim_net_bury(&w->net, p);
@@ -168,7 +161,7 @@ static void on_arrive(struct sim_world *w, const struct sim_event *ev)
 static void on_wake(struct sim_world *w, const struct sim_event *ev)
 {
     struct sim_node *n = w->node[ev->node];
-    if (!is_up(w, n) || n->wake_ns != ev->t)
+    if (!*n->up || n->wake_ns != ev->t)
         return; /* an earlier wish was granted since */
     n->wake_ns = UINT64_MAX;
     run_node(w, n);
@@ -210,7 +203,7 @@ static bool postponed(struct sim_world *w, const struct sim_event *ev)
         return false;
     uint32_t node = ev->kind == SIM_EVENT_DONE ? sim_node_of(w, SIM_SERVER, ev->node) : ev->node;
     struct sim_node *n = w->node[node];
-    if (n->frozen_until <= w->agenda.now || !is_up(w, n))
+    if (n->frozen_until <= w->agenda.now || !*n->up)
         return false;
     w->net.seen.postponed++;
     if (ev->kind == SIM_EVENT_WAKE)

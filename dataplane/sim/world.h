@@ -61,6 +61,7 @@ struct sim_request {
 /* What every node has. */
 struct sim_node {
     struct sim_world *world;
+    const bool *up; /* of a client always true */
     enum sim_role role;
     uint32_t index; /* within its role */
     uint32_t node;  /* within the network */
@@ -189,8 +190,20 @@ struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i
 void sim_node_run(struct sim_world *w, uint32_t node);
 struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port);
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i);
+/* Puts a wake-up on the agenda unless an earlier one is there. */
+void sim_node_wake(struct sim_node *n, uint64_t next_ns);
 /* Sends what a core produced and asks to be woken when it wants to be. */
-void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns);
+static inline void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
+{
+    if (q->n > 0)
+        bt_io_sim_send(&n->io, q);
+    n->due_ns = next_ns;
+    if (next_ns == UINT64_MAX)
+        return;
+    uint64_t at = next_ns - n->clock.skew; /* of a clock that runs as the world does */
+    if (n->clock.odd || next_ns < n->clock.skew || at < n->wake_ns)
+        sim_node_wake(n, next_ns);
+}
 /* The packet that arrived, NULL when there is none. */
 static inline struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
 {

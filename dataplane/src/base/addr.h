@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 struct bt_addr {
     uint8_t ip[16];
     uint16_t port; // host order
@@ -73,8 +75,8 @@ static inline bool bt_addr_bad_source(const struct bt_addr *a)
 {
     if (!bt_addr_is_v4(a))
         return a->port == 0 || (bt_addr_half(a, 0) | bt_addr_half(a, 8)) == 0 || a->ip[0] == 0xff;
-    bool none = (a->ip[12] | a->ip[13] | a->ip[14] | a->ip[15]) == 0;
-    return a->port == 0 || none || a->ip[12] >= 224; // 224/4 multicast, 240/4 reserved, broadcast
+    uint32_t ip = bt_get32(a->ip + 12);
+    return a->port == 0 || ip == 0 || ip >= 0xe0000000u; // 224/4 multicast, 240/4 reserved, broadcast
 }
 
 // "10.0.0.1:8000" or "[fd00::1]:8000"; with default_port > 0 the port may be

@@ -95,22 +95,43 @@ static bool address_to(struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_h
     return true;
 }
 
-/* The same in a few instructions for a plain request, as nearly all are: the header moves to the front of the option
- * that names this router. False, packet unchanged: it is not that simple. */
-static inline bool address_plain(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker)
+/* The one option a plain request needs, as it stands in the packet: which router forwarded it, or for whom. False: it
+ * needs more, a tag, or room for an IPv6 address. */
+static inline bool write_option(const struct bt_router *r, uint8_t *p, const struct bt_addr *client)
 {
-    if (r->forwarding != BT_FORWARD_TRANSPARENT || (worker->flags & WORKER_EXTENDED) == 0 ||
-        pkt->room_before < sizeof r->option || pkt->len + sizeof r->option > r->max_payload) {
+    if (r->forwarding == BT_FORWARD_TRANSPARENT) {
+        memcpy(p, r->option, sizeof r->option);
+        return true;
+    }
+    if (!bt_addr_is_v4(client) || bt_keyring_signer(&r->keys) != NULL) {
         return false;
     }
-    uint8_t *p = pkt->data - sizeof r->option;
+    bt_put16(p, BT_OPTION_FORWARDED << 8 | sizeof r->option);
+    bt_put16(p + 2, client->port);
+    memcpy(p + 4, client->ip + 12, 4);
+    return true;
+}
+
+/* The same in a few instructions for a plain request, as nearly all are: the header moves to the front of the option
+ * that names this router or the client. False, packet unchanged: it is not that simple. */
+static inline bool address_plain(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker)
+{
+    uint8_t option[sizeof r->option];
+    if ((worker->flags & WORKER_EXTENDED) == 0 || pkt->room_before < sizeof option ||
+        pkt->len + sizeof option > r->max_payload || !write_option(r, option, &pkt->src)) {
+        return false;
+    }
+    uint8_t *p = pkt->data - sizeof option;
     memcpy(p, pkt->data, BT_R2P2_HEADER);
-    memcpy(p + BT_R2P2_HEADER, r->option, sizeof r->option);
-    p[1] = BT_R2P2_HEADER + sizeof r->option;
+    memcpy(p + BT_R2P2_HEADER, option, sizeof option);
+    p[1] = BT_R2P2_HEADER + sizeof option;
     pkt->data = p;
-    pkt->len += (uint32_t)sizeof r->option;
-    pkt->room_before -= (uint32_t)sizeof r->option;
-    pkt->tx_as_src = 1;
+    pkt->len += (uint32_t)sizeof option;
+    pkt->room_before -= (uint32_t)sizeof option;
+    pkt->tx_as_src = r->forwarding == BT_FORWARD_TRANSPARENT;
+    if (!pkt->tx_as_src) {
+        pkt->src = r->request_addr;
+    }
     pkt->dst = worker->addr;
     pkt->local = BT_ROUTER_PORT_REQUEST;
     return true;
@@ -158,10 +179,11 @@ __attribute__((noinline)) static bool forward_any(struct bt_router *r, uint64_t 
 bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
                     bool handed_over, struct bt_txq *txq)
 {
+    struct bt_addr client = pkt->src;
     if (hdr != NULL || !address_plain(r, pkt, &r->worker[w])) {
         return forward_any(r, now, pkt, hdr, w, handed_over, txq);
     }
     let_go(r, now, pkt, w, handed_over, txq);
-    router_watch_start(r, now, &pkt->src, bt_get16(pkt->data + 4), w, pkt->t_rx_ns);
+    router_watch_start(r, now, &client, bt_get16(pkt->data + 4), w, pkt->t_rx_ns);
     return true;
 }

@@ -203,7 +203,10 @@ static enum bt_mcase dispatch(struct bt_client *c, struct arrival *a)
 
 void bt_client_rx(struct bt_client *c, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)
 {
-    struct arrival a = {.pkt = pkt, .txq = txq};
+    struct arrival a; // h is filled in by dispatch
+    a.pkt = pkt;
+    a.txq = txq;
+    a.kept = false;
     bt_client_clock(c, now_ns);
     c->txq = txq;
     c->counters[dispatch(c, &a)]++;

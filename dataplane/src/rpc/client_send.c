@@ -22,21 +22,20 @@ static int take_id(struct bt_client *c)
     return -1;
 }
 
-static struct bt_r2p2_hdr request_header(const struct bt_client *c, const struct bt_request *rq)
+static inline void request_header(const struct bt_client *c, const struct bt_request *rq, struct bt_r2p2_hdr *h)
 {
-    struct bt_r2p2_hdr h = {.type = BT_REQUEST, .policy = rq->policy, .first = true, .ext = c->cfg.extensions};
+    *h = (struct bt_r2p2_hdr){.type = BT_REQUEST, .policy = rq->policy, .first = true, .ext = c->cfg.extensions};
     if (!c->cfg.extensions)
-        return h;
+        return;
     if (rq->with_class) {
-        h.opt.present |= BT_HAS_CLASS;
-        h.opt.class_id = rq->class_id;
-        h.opt.class_flags = rq->class_flags;
+        h->opt.present |= BT_HAS_CLASS;
+        h->opt.class_id = rq->class_id;
+        h->opt.class_flags = rq->class_flags;
     }
     if (rq->with_trace) {
-        h.opt.present |= BT_HAS_TRACE;
-        h.opt.trace = rq->trace;
+        h->opt.present |= BT_HAS_TRACE;
+        h->opt.trace = rq->trace;
     }
-    return h;
 }
 
 // Everything that can fail, done before anything is changed for good.
@@ -52,7 +51,8 @@ static int draft_packets(struct bt_client *c, const struct bt_request *rq, struc
     uint32_t len = bt_iov_length(rq->iov, rq->iovcnt), full = bt_port_full(&c->port, &rq->dst);
     if (len > c->cfg.max_message)
         return BT_RPC_TOO_LARGE;
-    d->h = request_header(c, rq);
+    request_header(c, rq, &d->h);
+    d->train = NULL;
     uint32_t taken = (uint32_t)bt_options_size(&d->h.opt) + (d->h.ext ? BT_R2P2_RESERVE : 0);
     d->split = bt_split_request(len, full - taken, full);
     if (d->split.count == 0 || d->split.count > c->port.max_packets)
@@ -86,7 +86,7 @@ static struct bt_call *open_call(struct bt_client *c, const struct bt_request *r
 
 int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq)
 {
-    struct draft d = {0};
+    struct draft d;
     if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0)
         return BT_RPC_BAD_ARGUMENT;
     if (c->closed)

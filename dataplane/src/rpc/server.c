@@ -106,7 +106,13 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
         return NULL;
     s->free = p->next_free;
     uint32_t generation = p->generation + 1;
-    *p = (struct bt_pair){.client = a->client, .req_id = a->h.req_id, .policy = a->h.policy, .router = a->router};
+    // The rest is as free_pair left it: no timer, no packets.
+    p->client = a->client;
+    p->req_id = a->h.req_id;
+    p->policy = a->h.policy;
+    p->router = a->router;
+    p->class_id = p->class_flags = 0;
+    p->trace = 0;
     p->generation = generation ? generation : 1;
     p->ext = a->h.ext;
     p->packets = a->h.count_or_index;

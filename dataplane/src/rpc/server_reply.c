@@ -14,16 +14,15 @@ static struct bt_pair *executing(struct bt_server *s, uint64_t handle)
     return p->state == BT_PAIR_EXECUTING && p->generation == handle >> 32 ? p : NULL;
 }
 
-static struct bt_r2p2_hdr reply_header(const struct bt_pair *p)
+static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
 {
-    struct bt_r2p2_hdr h = {.type = BT_REPLY, .policy = p->policy, .first = true, .ext = p->ext, .req_id = p->req_id};
+    *h = (struct bt_r2p2_hdr){.type = BT_REPLY, .policy = p->policy, .first = true, .ext = p->ext, .req_id = p->req_id};
     if (!p->ext)
-        return h; // options only to peers known to understand them (§11)
-    h.opt.present = p->echo;
-    h.opt.class_id = p->class_id;
-    h.opt.class_flags = p->class_flags;
-    h.opt.trace = p->trace;
-    return h;
+        return; // options only to peers known to understand them (§11)
+    h->opt.present = p->echo;
+    h->opt.class_id = p->class_id;
+    h->opt.class_flags = p->class_flags;
+    h->opt.trace = p->trace;
 }
 
 // The last reply packet is in txq: FEEDBACK follows it.
@@ -49,8 +48,9 @@ static void request_done(struct bt_server *s, struct bt_pair *p)
 static bool send_direct(struct bt_server *s, const struct bt_pair *p, const struct bt_split *split, uint32_t len,
                         struct bt_iov_cursor *iov, struct bt_txq *txq)
 {
-    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_r2p2_hdr h;
     struct bt_txq made;
+    reply_header(p, &h);
     bt_txq_init(&made);
     for (uint32_t i = 0; i < split->count; i++) {
         struct bt_pkt *pkt = bt_port_packet(&s->port, &p->client);
@@ -81,6 +81,27 @@ static int reply_directly(struct bt_server *s, struct bt_pair *p, const struct b
 {
     if (!send_direct(s, p, split, len, iov, txq))
         return BT_RPC_NO_BUFFER;
+    request_done(s, p);
+    reply_sent(s, p, txq);
+    bt_server_free_pair(s, p);
+    return 0;
+}
+
+// The common case: one packet, h its header. It replaces the request, whose pair ends here.
+static int reply_single(struct bt_server *s, struct bt_pair *p, struct bt_r2p2_hdr *h, uint32_t len,
+                        struct bt_iov_cursor *iov, struct bt_txq *txq)
+{
+    struct bt_pkt *pkt = bt_port_packet(&s->port, &p->client);
+    if (!pkt) {
+        s->counters[BT_SERVER_NO_BUFFER]++;
+        return BT_RPC_NO_BUFFER;
+    }
+    bt_iov_take(iov, pkt, len);
+    h->last = true;
+    h->count_or_index = 1;
+    bt_r2p2_push_header(pkt, h); // headroom is larger than any header
+    bt_txq_push(txq, pkt);
+    s->counters[BT_SERVER_PACKETS_SENT]++;
     request_done(s, p);
     reply_sent(s, p, txq);
     bt_server_free_pair(s, p);
@@ -123,13 +144,16 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
         return BT_RPC_BAD_ARGUMENT;
     bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
-    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_r2p2_hdr h;
+    reply_header(p, &h);
     struct bt_split split = bt_split_reply(len, full - (uint32_t)bt_options_size(&h.opt), full);
     if (len > s->cfg.max_message || split.count == 0 || split.count > s->port.max_packets)
         return BT_RPC_TOO_LARGE;
     struct bt_iov_cursor at = {.iov = iov, .left = iovcnt};
+    if (split.count == 1)
+        return reply_single(s, p, &h, len, &at, txq);
     bool one_burst = split.count <= s->cfg.timers.burst;
-    if (split.count == 1 || (one_burst && !p->ext))
+    if (one_burst && !p->ext)
         return reply_directly(s, p, &split, len, &at, txq);
     p->out = get_train(s, &at, len, &split);
     if (!p->out) // better unrepairable than unanswered
@@ -142,7 +166,8 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
 
 void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq)
 {
-    struct bt_r2p2_hdr h = reply_header(p);
+    struct bt_r2p2_hdr h;
+    reply_header(p, &h);
     struct bt_burst b = bt_train_burst(p->out, &s->port, &p->client, &h, s->cfg.timers.burst, txq);
     s->counters[BT_SERVER_PACKETS_SENT] += b.sent;
     s->counters[BT_SERVER_RESENT] += b.resent;

@@ -154,50 +154,50 @@ void bt_server_received(struct bt_server *s, uint8_t router)
     s->router[router].st.heard_ns = s->now ? s->now : 1;
 }
 
-static struct bt_r2p2_hdr feedback_header(const struct bt_server *s, const struct bt_finished *f)
+static inline void feedback_header(const struct bt_server *s, const struct bt_finished *f, struct bt_r2p2_hdr *h)
 {
-    struct bt_r2p2_hdr h = {.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
+    *h = (struct bt_r2p2_hdr){.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
     const struct bt_key *key = bt_keyring_signer(&s->cfg.keys);
-    h.req_id = f ? f->req_id : 0;
+    h->req_id = f ? f->req_id : 0;
     if (key) {
-        h.opt.present |= BT_HAS_TAG;
-        h.opt.key_id = key->id;
+        h->opt.present |= BT_HAS_TAG;
+        h->opt.key_id = key->id;
     }
     if (f && f->with_trace) {
-        h.opt.present |= BT_HAS_TRACE;
-        h.opt.trace = f->trace;
+        h->opt.present |= BT_HAS_TRACE;
+        h->opt.trace = f->trace;
     }
-    return h;
 }
 
-static struct bt_feedback body_of(struct bt_server *s, struct bt_router_slot *r, uint8_t flags,
-                                  const struct bt_finished *f)
+static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, uint8_t flags,
+                                 const struct bt_finished *f, struct bt_feedback *fb)
 {
-    struct bt_feedback fb = {.version = 1, .flags = flags, .incarnation = r->incarnation};
-    fb.received = r->st.received;
-    fb.served = r->st.served;
-    fb.n = r->st.granted = grant(s, r);
+    *fb = (struct bt_feedback){.version = 1, .flags = flags, .incarnation = r->incarnation};
+    fb->received = r->st.received;
+    fb->served = r->st.served;
+    fb->n = r->st.granted = grant(s, r);
     if (s->leaving)
-        fb.flags |= BT_FEEDBACK_LEAVE;
+        fb->flags |= BT_FEEDBACK_LEAVE;
     else if (r->join_left) {
-        fb.flags |= BT_FEEDBACK_JOIN;
+        fb->flags |= BT_FEEDBACK_JOIN;
         r->join_left--;
     }
     if (f) {
-        fb.flags = (uint8_t)(fb.flags | BT_FEEDBACK_PAIR | (f->dropped ? BT_FEEDBACK_DROPPED : 0));
-        fb.client = *f->client;
-        fb.req_id = f->req_id;
-        fb.version = bt_addr_is_v4(f->client) ? 1 : 2;
+        fb->flags = (uint8_t)(fb->flags | BT_FEEDBACK_PAIR | (f->dropped ? BT_FEEDBACK_DROPPED : 0));
+        fb->client = *f->client;
+        fb->req_id = f->req_id;
+        fb->version = bt_addr_is_v4(f->client) ? 1 : 2;
     }
-    return fb;
 }
 
 static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t flags, const struct bt_finished *f,
                           struct bt_txq *txq)
 {
     uint8_t body[BT_FEEDBACK_V2_SIZE];
-    struct bt_r2p2_hdr h = feedback_header(s, f);
-    struct bt_feedback fb = body_of(s, r, flags, f);
+    struct bt_r2p2_hdr h;
+    struct bt_feedback fb;
+    feedback_header(s, f, &h);
+    feedback_body(s, r, flags, f, &fb);
     if (r->st.router.legacy) {
         if (!f || fb.version == 2)
             return; // it knows finished IPv4 pairs and nothing else

@@ -117,7 +117,10 @@ static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
 
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)
 {
-    struct bt_arrival a = {.pkt = pkt, .txq = txq};
+    struct bt_arrival a; // h and what follows from it are filled in by dispatch
+    a.pkt = pkt;
+    a.txq = txq;
+    a.kept = false;
     bt_server_clock(s, now_ns);
     s->txq = txq;
     s->counters[dispatch(s, &a)]++;

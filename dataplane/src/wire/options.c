@@ -78,10 +78,8 @@ enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset
     return result;
 }
 
-size_t bt_options_size(const struct bt_options *o)
+size_t bt_options_sum(const struct bt_options *o)
 {
-    if (!o->present)
-        return 0;
     size_t n = 0;
     if (o->present & BT_HAS_FORWARDED)
         n += bt_addr_is_v4(&o->forwarded) ? 8 : 20;

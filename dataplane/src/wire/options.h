@@ -47,7 +47,11 @@ struct bt_options {
 enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset, struct bt_options *out);
 
 // Bytes the options need, padding to a multiple of 4 included.
-size_t bt_options_size(const struct bt_options *o);
+size_t bt_options_sum(const struct bt_options *o);
+static inline size_t bt_options_size(const struct bt_options *o)
+{
+    return o->present ? bt_options_sum(o) : 0; // nearly every packet has none
+}
 
 // Writes them to p in order of kind, which must have bt_options_size(o) bytes;
 // returns that size. Tag bytes are written as given (zero before signing), and

@@ -40,6 +40,8 @@ static enum bt_mcase check_type(uint8_t type, enum bt_role role)
 
 static enum bt_mcase check_shape(const struct bt_r2p2_hdr *h)
 {
+    if (h->first && h->last && h->count_or_index == 1)
+        return BT_M_OK; // fits every type
     bool whole = h->type != BT_REQUEST && h->type != BT_REPLY && !(BIT(h->type) & RAFT_TYPES);
     if (whole && !(h->first && h->last))
         return BT_M7;
@@ -52,15 +54,17 @@ static enum bt_mcase check_shape(const struct bt_r2p2_hdr *h)
 
 static void read_fixed(const uint8_t *p, struct bt_r2p2_hdr *h)
 {
-    h->type = p[2] >> 4;
-    h->policy = p[2] & 15;
-    h->first = p[3] & FLAG_F;
-    h->last = p[3] & FLAG_L;
-    h->ext = p[3] & FLAG_X;
+    uint64_t v = bt_get64(p);
+    uint32_t flags = (uint32_t)(v >> 32);
+    h->type = (uint8_t)(v >> 44) & 15;
+    h->policy = (uint8_t)(v >> 40) & 15;
+    h->first = flags & FLAG_F;
+    h->last = flags & FLAG_L;
+    h->ext = flags & FLAG_X;
     h->legacy = false;
-    h->req_id = bt_get16(p + 4);
-    h->count_or_index = bt_get16(p + 6);
-    h->hdr_size = p[1];
+    h->req_id = (uint16_t)(v >> 16);
+    h->count_or_index = (uint16_t)v;
+    h->hdr_size = (uint8_t)(v >> 48);
     h->opt.present = 0;
     h->payload = NULL;
     h->payload_len = 0;
@@ -77,6 +81,24 @@ static void read_legacy_feedback(const uint8_t *p, struct bt_r2p2_hdr *h)
     h->req_id = bt_get16(p + 8);
     h->payload = p + 8;
     h->payload_len = 8;
+}
+
+// Last, so that whom to answer with DROP is known by now.
+static enum bt_mcase check_policy(const struct bt_r2p2_hdr *h)
+{
+    return h->policy > BT_POLICY_REPLICATED_READ ? BT_M6 : BT_M_OK;
+}
+
+// Apart from decode, lest the packets without options pay for the call within.
+__attribute__((noinline)) static enum bt_mcase read_options(const uint8_t *p, size_t size, struct bt_r2p2_hdr *h)
+{
+    if ((size & 3) || size > BT_R2P2_HEADER_MAX)
+        return BT_M_OPT_SIZE;
+    enum bt_mcase m = bt_options_decode(p + BT_R2P2_HEADER, size - BT_R2P2_HEADER, BT_R2P2_HEADER, &h->opt);
+    if (m && m != BT_M_OPT_CRITICAL)
+        return m;
+    enum bt_mcase flaw = check_policy(h);
+    return flaw ? flaw : m;
 }
 
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out)
@@ -99,17 +121,9 @@ enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, stru
     m = check_shape(out);
     if (m)
         return m;
-    if (size > BT_R2P2_HEADER) {
-        if ((size & 3) || size > BT_R2P2_HEADER_MAX)
-            return BT_M_OPT_SIZE;
-        m = bt_options_decode(p + BT_R2P2_HEADER, size - BT_R2P2_HEADER, BT_R2P2_HEADER, &out->opt);
-        if (m && m != BT_M_OPT_CRITICAL)
-            return m;
-    }
     out->payload = p + size;
     out->payload_len = n - size;
-    // Last, so that whom to answer with DROP is known by now.
-    return out->policy > BT_POLICY_REPLICATED_READ ? BT_M6 : m;
+    return size > BT_R2P2_HEADER ? read_options(p, size, out) : check_policy(out);
 }
 
 size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h)
@@ -118,20 +132,23 @@ size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h)
     return n <= BT_R2P2_HEADER_MAX ? n : 0;
 }
 
+// Header of n bytes, options included. The fixed part is one big-endian word.
+static inline void write_header(uint8_t *p, size_t n, struct bt_r2p2_hdr *h)
+{
+    uint32_t high = BT_R2P2_MAGIC << 24 | (uint32_t)n << 16 | (uint32_t)h->type << 12 | (h->policy & 15u) << 8 |
+                    h->first * FLAG_F | h->last * FLAG_L | h->ext * FLAG_X;
+    bt_put64(p, (uint64_t)high << 32 | (uint32_t)h->req_id << 16 | h->count_or_index);
+    h->hdr_size = (uint16_t)n;
+    if (h->opt.present)
+        bt_options_encode(p + BT_R2P2_HEADER, BT_R2P2_HEADER, &h->opt);
+}
+
 size_t bt_r2p2_encode(uint8_t *p, size_t room, struct bt_r2p2_hdr *h)
 {
     size_t n = bt_r2p2_header_size(h);
     if (n == 0 || n > room)
         return 0;
-    h->hdr_size = (uint16_t)n;
-    p[0] = BT_R2P2_MAGIC;
-    p[1] = (uint8_t)n;
-    p[2] = (uint8_t)((h->type << 4) | (h->policy & 15));
-    p[3] = (uint8_t)((h->first ? FLAG_F : 0) | (h->last ? FLAG_L : 0) | (h->ext ? FLAG_X : 0));
-    bt_put16(p + 4, h->req_id);
-    bt_put16(p + 6, h->count_or_index);
-    if (h->opt.present)
-        bt_options_encode(p + BT_R2P2_HEADER, BT_R2P2_HEADER, &h->opt);
+    write_header(p, n, h);
     return n;
 }
 
@@ -140,7 +157,7 @@ bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
     size_t n = bt_r2p2_header_size(h);
     if (n == 0 || !bt_pkt_push(pkt, (uint32_t)n))
         return false;
-    bt_r2p2_encode(pkt->data, n, h);
+    write_header(pkt->data, n, h);
     h->payload = pkt->data + n;
     h->payload_len = pkt->len - n;
     return true;
