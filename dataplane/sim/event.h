@@ -56,11 +56,14 @@ static inline struct sim_event *sim_agenda_fifo_slot(struct sim_agenda *a)
 /* Schedules ev.kind at time t; a time in the past means now. Sets t of the stored copy. */
 static inline void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
 {
-    ev.t = t > a->now ? t : a->now;
-    if (t > a->now)
+    if (t > a->now) {
+        ev.t = t;
         sim_agenda_later(a, &ev);
-    else
-        *sim_agenda_fifo_slot(a) = ev;
+        return;
+    }
+    struct sim_event *slot = sim_agenda_fifo_slot(a);
+    *slot = ev;
+    slot->t = a->now;
 }
 
 /* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none. */
