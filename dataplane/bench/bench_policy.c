@@ -23,8 +23,18 @@ KEPT uint32_t policy_decide(struct bt_router *r)
     return w != BT_NO_WORKER ? router_count_sent(r, w) : w;
 }
 
-__attribute__((noinline)) static uint32_t look_back(struct bt_router *r, size_t i,
-                                                    const struct bt_credit_report *report, uint64_t now)
+/* A request is held. */
+__attribute__((noinline)) static uint32_t hand_over(struct bt_router *r, size_t w, uint64_t outstanding)
+{
+    if (router_sole_choice(r, w, outstanding)) {
+        router_count_handed_over(r, w);
+        return BT_NO_WORKER;
+    }
+    return bt_load_move(&r->load, w, outstanding);
+}
+
+__attribute__((noinline, cold)) static uint32_t look_back(struct bt_router *r, size_t i,
+                                                          const struct bt_credit_report *report, uint64_t now)
 {
     uint32_t w = (uint32_t)i;
     bt_credit_report(&r->credit[w], report, router_sent(r, w), now, r->timers.loss_ns);
@@ -40,11 +50,7 @@ KEPT uint32_t policy_feedback(struct bt_router *r, size_t w, const struct bt_cre
     if (!bt_credit_in_order(&r->credit[w], report, router_sent(r, (uint32_t)w), now, &outstanding)) {
         return look_back(r, w, report, now);
     }
-    if (r->held.n > 0 && router_sole_choice(r, (uint32_t)w, outstanding)) {
-        router_count_handed_over(r, (uint32_t)w);
-        return BT_NO_WORKER;
-    }
-    return bt_load_move(&r->load, (uint32_t)w, outstanding);
+    return r->held.n > 0 ? hand_over(r, w, outstanding) : bt_load_move(&r->load, w, outstanding);
 }
 
 static bool decide(struct bench *b)
@@ -92,12 +98,13 @@ int main(int argc, char **argv)
     run(&b, rpcs);
     uint64_t outstanding = 0;
     for (uint32_t w = 0; w < workers; w++) {
-        if (b.bed.router->load.outstanding[w] != b.trace.queued[w] || b.bed.router->load.outstanding[w] > n) {
+        if (bt_load_outstanding(&b.bed.router->load, w) != b.trace.queued[w] ||
+            bt_load_outstanding(&b.bed.router->load, w) > n) {
             fprintf(stderr, "bench_policy: worker %u has %u requests, the index says %u, n is %u\n", w,
-                    b.trace.queued[w], b.bed.router->load.outstanding[w], n);
+                    b.trace.queued[w], bt_load_outstanding(&b.bed.router->load, w), n);
             return 1;
         }
-        outstanding += b.bed.router->load.outstanding[w];
+        outstanding += bt_load_outstanding(&b.bed.router->load, w);
     }
     printf("{\"workers\": %u, \"n\": %u, \"rpcs\": %u, \"held\": %llu, \"outstanding\": %llu}\n", workers, n, rpcs,
            (unsigned long long)b.was_held, (unsigned long long)outstanding);

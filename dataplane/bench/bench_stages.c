@@ -234,9 +234,10 @@ static void time_decisions(struct bench *b, uint64_t *spent)
     }
     uint64_t start = cycles();
     for (unsigned i = 0; i < BATCH; i++) {
-        bt_load_set(&b->r->load, done[i], --b->outstanding[done[i]], DEPTH);
-        uint32_t w = bt_pick_jbsq(&b->r->load);
-        bt_load_set(&b->r->load, w, ++b->outstanding[w], DEPTH);
+        bt_load_move(&b->r->load, done[i], --b->outstanding[done[i]]);
+        uint32_t w = bt_jbsq(&b->r->load);
+        bt_load_push(&b->r->load, w);
+        b->outstanding[w]++;
         done[i] = w;
     }
     *spent = cycles() - start;

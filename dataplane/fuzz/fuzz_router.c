@@ -254,7 +254,7 @@ static void check_index(const struct story *s)
         n = router_may_receive(r, w) ? n : 0;
         CHECK(r->load.limit[w] == (n == 0 || r->balancer->bounded ? n : BT_LOAD_TOP));
         uint64_t owed = router_outstanding(r, w); /* beyond 32 bits only by forged counters, where there is no key */
-        CHECK(n == 0 || r->load.outstanding[w] == (owed < UINT32_MAX ? owed : UINT32_MAX));
+        CHECK(n == 0 || bt_load_outstanding(&r->load, w) == (owed < UINT32_MAX ? owed : UINT32_MAX));
         free_slot = free_slot || (n > 0 && (!r->balancer->bounded || router_outstanding(r, w) < n));
     }
     CHECK(bt_load_any_free(&r->load) == free_slot);

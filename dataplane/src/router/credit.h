@@ -61,17 +61,18 @@ enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_cre
 static inline bool bt_credit_in_order(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
                                       uint64_t now, uint64_t *outstanding)
 {
-    uint64_t arriving = sent - c->shift; /* what the worker will have received in the end, in its own count */
     if (__builtin_expect(now >= c->look_at || report->incarnation != c->incarnation ||
                              (int64_t)(report->received - c->received) < 0 ||
-                             (int64_t)(report->served - c->served) < 0 || (int64_t)(arriving - report->received) < 0,
+                             (int64_t)(sent - c->shift - report->received) < 0 ||
+                             (int64_t)(report->served - c->served) < 0,
                          0)) {
         return false;
     }
     c->received = report->received;
     c->served = report->served;
-    atomic_store_explicit(&c->settled, report->served + c->shift, memory_order_relaxed);
-    *outstanding = arriving - report->served;
+    uint64_t settled = report->served + c->shift;
+    atomic_store_explicit(&c->settled, settled, memory_order_relaxed);
+    *outstanding = sent - settled;
     return true;
 }
 

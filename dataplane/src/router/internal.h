@@ -143,7 +143,7 @@ static inline uint64_t router_clock(struct bt_router *r, uint64_t now)
     return r->now;
 }
 
-static inline uint64_t router_sent(const struct bt_router *r, uint32_t w)
+static inline uint64_t router_sent(const struct bt_router *r, size_t w)
 {
     return atomic_load_explicit(&r->sent[w], memory_order_relaxed);
 }
@@ -160,7 +160,7 @@ static inline uint32_t router_choose(struct bt_router *r)
 }
 
 /* Worker w was given one request more. Returns w. */
-static inline uint32_t router_count_sent(struct bt_router *r, uint32_t w)
+static inline uint32_t router_count_sent(struct bt_router *r, size_t w)
 {
     atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
     return bt_load_push(&r->load, w);
@@ -168,13 +168,13 @@ static inline uint32_t router_count_sent(struct bt_router *r, uint32_t w)
 
 /* Worker w, which owes so many requests now, has credit again while a request is held because no worker had any: then w
  * is the only choice, and the index, which says that w is full, need not hear in between that it was free. */
-static inline bool router_sole_choice(const struct bt_router *r, uint32_t w, uint64_t outstanding)
+static inline bool router_sole_choice(const struct bt_router *r, size_t w, uint64_t outstanding)
 {
     return r->waits_for_credit && outstanding + 1u == r->load.limit[w] && r->load.rank[w].major == BT_LOAD_FULL;
 }
 
 /* The same when it was the sole choice: it is full again, as the index says. */
-static inline void router_count_handed_over(struct bt_router *r, uint32_t w)
+static inline void router_count_handed_over(struct bt_router *r, size_t w)
 {
     atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
     r->load.outstanding[w] = r->load.limit[w];

@@ -5,10 +5,12 @@
 #include <assert.h>
 #include <string.h>
 
-#define BLOCKS     (BT_LOAD_WORKERS_MAX / BT_LOAD_BLOCK)
+#define ROWS       (BT_LOAD_WORKERS_MAX / BT_LOAD_ROW)
+#define GROUPS     (BT_LOAD_WORKERS_MAX / BT_LOAD_GROUP)
 #define SLIDE_ROOM 16u /* levels left free below the minimum when the window moves: it shall not move back soon */
 
-static_assert(BLOCKS == BT_LOAD_BLOCK, "one search does for workers and for blocks");
+static_assert(ROWS == BT_LOAD_FEW, "one search does for few workers and for rows");
+static_assert(BT_LOAD_GROUP == BT_LEAST_STEP && BT_LOAD_ROW == BT_LOAD_GROUP * BT_LEAST_STEP, "a step is one search");
 
 void bt_load_init(struct bt_load *l, uint64_t seed)
 {
@@ -17,40 +19,71 @@ void bt_load_init(struct bt_load *l, uint64_t seed)
     for (uint32_t w = 0; w < BT_LOAD_WORKERS_MAX; w++) {
         l->rank[w].major = BT_LOAD_OFF;
     }
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        l->block[b].major = BT_LOAD_OFF;
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        l->group[g].major = BT_LOAD_OFF;
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        l->row[r].major = BT_LOAD_OFF;
     }
     bt_rng_seed(&l->rng, seed);
     l->turn = (uint32_t)bt_rng_next(&l->rng);
 }
 
-/* The workers in use changed: ties are spread over the new ones, and blocks come into use at the 33rd. */
+/* Tie byte of what begins at place `at` of n on the circle. */
+static uint8_t tie(uint32_t at, uint32_t n)
+{
+    return (uint8_t)(at < n ? 0u - (at << 8) / n : 0u);
+}
+
+static uint32_t at_most(uint32_t n, uint32_t most)
+{
+    return n < most ? n : most;
+}
+
+/* What bt_load_move and bt_load_push may do to w alone. */
+static void set_plain(struct bt_load *l, uint32_t w)
+{
+    l->outstanding[w] = bt_load_outstanding(l, w);
+    l->plain[w] = l->bounded && l->span <= BT_LOAD_FEW ? l->limit[w] : 0;
+}
+
+/* The workers in use changed: ties are spread over the new ones, and groups come into use at the 17th. */
 __attribute__((noinline)) static void set_span(struct bt_load *l, uint32_t span)
 {
+    const bool few = span <= BT_LOAD_FEW;
+    const uint32_t unit = few ? 1u : BT_LOAD_ROW;
     l->span = span;
-    for (uint32_t turn = 0; turn < 256u; turn++) {
-        l->few[turn] = (uint8_t)bt_load_untie(0, turn, span);
+    memset(l->untie, 0, sizeof l->untie);
+    for (uint32_t at = 0, i = 0; at < span; at += unit, i++) {
+        uint32_t from = (at << 8) / span;
+        memset(l->untie + from, (int)i, 256u - from);
+        l->row[i].minor = tie(at, span);
     }
     for (uint32_t w = 0; w < span; w++) {
-        uint32_t first = w & ~(BT_LOAD_BLOCK - 1u);
-        uint32_t n = span - first < BT_LOAD_BLOCK ? span - first : BT_LOAD_BLOCK;
-        l->rank[w].minor = (uint8_t)(0u - ((w - first) << 8) / n);
+        uint32_t group = w - w % BT_LOAD_GROUP, row = w - w % BT_LOAD_ROW;
+        l->rank[w].minor = few ? tie(w, span) : tie(w - group, at_most(span - group, BT_LOAD_GROUP));
+        l->group[w / BT_LOAD_GROUP].minor = tie(group - row, at_most(span - row, BT_LOAD_ROW));
+        set_plain(l, w);
     }
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        l->block[b].major = (uint8_t)bt_least16_major(&l->rank[b * BT_LOAD_BLOCK], BT_LOAD_BLOCK);
-        l->block[b].minor = (uint8_t)(b * BT_LOAD_BLOCK < span ? 0u - (b << 13) / span : 0u);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        l->group[g].major = (uint8_t)bt_least16_major(&l->rank[g * BT_LOAD_GROUP], BT_LEAST_STEP);
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        l->row[r].major = (uint8_t)bt_least16_major(&l->group[r * BT_LEAST_STEP], BT_LEAST_STEP);
     }
 }
 
-uint32_t bt_load_place_in_block(struct bt_load *l, uint32_t w, uint32_t to)
+/* Takes w to another level, and with it its group and row where there are such. Returns w. */
+static inline uint32_t place(struct bt_load *l, uint32_t w, uint32_t to)
 {
-    struct bt_rank *block = &l->block[w / BT_LOAD_BLOCK];
-    uint32_t from = l->rank[w].major;
     l->rank[w].major = (uint8_t)to;
-    if (to < block->major) {
-        block->major = (uint8_t)to;
-    } else if (from == block->major) {
-        block->major = (uint8_t)bt_least16_major(&l->rank[w & ~(BT_LOAD_BLOCK - 1u)], BT_LOAD_BLOCK);
+    if (l->span > BT_LOAD_FEW) {
+        uint32_t group = w / BT_LOAD_GROUP, row = w / BT_LOAD_ROW;
+        uint32_t least = bt_least16_major(&l->rank[group * BT_LOAD_GROUP], BT_LEAST_STEP);
+        if (least != l->group[group].major) {
+            l->group[group].major = (uint8_t)least;
+            l->row[row].major = (uint8_t)bt_least16_major(&l->group[row * BT_LEAST_STEP], BT_LEAST_STEP);
+        }
     }
     return w;
 }
@@ -76,7 +109,7 @@ static void set_up(struct bt_load *l, uint32_t w, bool up)
         span--;
     }
     if (span != l->span) {
-        bt_load_place(l, w, BT_LOAD_OFF);
+        place(l, w, BT_LOAD_OFF);
         set_span(l, span);
     }
 }
@@ -111,22 +144,47 @@ void bt_load_bound(struct bt_load *l, bool bounded)
         return;
     }
     l->bounded = bounded;
+    for (uint32_t w = 0; w < l->span; w++) {
+        set_plain(l, w);
+    }
     if (bounded) {
         rebuild(l, 0); /* queues are numbered from 0 again */
     }
 }
 
-uint32_t bt_load_beyond(struct bt_load *l, uint32_t w, uint64_t outstanding)
+/* A queue that fits no level of its own. */
+__attribute__((noinline, cold)) static uint32_t beyond(struct bt_load *l, uint32_t w, uint64_t outstanding)
 {
     l->outstanding[w] = outstanding < UINT32_MAX ? (uint32_t)outstanding : UINT32_MAX;
     if (l->limit[w] == 0) {
-        bt_load_place(l, w, BT_LOAD_OFF);
+        place(l, w, BT_LOAD_OFF);
     } else if (outstanding < l->base) {
         bt_load_slide(l); /* it fell below the window */
     } else {
-        bt_load_place(l, w, l->bounded ? BT_LOAD_FULL : BT_LOAD_TOP);
+        place(l, w, l->bounded ? BT_LOAD_FULL : BT_LOAD_TOP);
     }
     return w;
+}
+
+uint32_t bt_load_move_any(struct bt_load *l, size_t at, uint64_t outstanding)
+{
+    uint32_t w = (uint32_t)at;
+    uint64_t to = outstanding - l->base;
+    if (__builtin_expect(to >= l->limit[w], 0)) {
+        return beyond(l, w, outstanding);
+    }
+    l->outstanding[w] = (uint32_t)outstanding;
+    return place(l, w, (uint32_t)to);
+}
+
+uint32_t bt_load_push_any(struct bt_load *l, size_t at)
+{
+    uint32_t w = (uint32_t)at, to = l->rank[w].major + 1u, limit = l->limit[w];
+    if (__builtin_expect(to > limit || (to == limit && !l->bounded), 0)) {
+        return beyond(l, w, (uint64_t)l->outstanding[w] + 1u);
+    }
+    l->outstanding[w] = l->base + to;
+    return place(l, w, to < limit ? to : BT_LOAD_FULL);
 }
 
 void bt_load_set(struct bt_load *l, uint32_t w, uint64_t outstanding, uint32_t n)
@@ -134,6 +192,7 @@ void bt_load_set(struct bt_load *l, uint32_t w, uint64_t outstanding, uint32_t n
     uint32_t limit = l->bounded || n == 0 ? n : BT_LOAD_TOP;
     bool was_up = l->limit[w] != 0;
     l->limit[w] = (uint8_t)limit;
+    set_plain(l, w);
     if (was_up != (limit != 0)) {
         set_up(l, w, limit != 0);
     }
