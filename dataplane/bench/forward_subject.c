@@ -138,9 +138,7 @@ static bool turn(struct subject *x)
         found += n;
     } while (n == BT_IO_BATCH && found < 8 * BT_IO_BATCH);
     n = bt_io_rx(x->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
-    for (unsigned i = 0; i < n; i++) {
-        bt_router_request(x->router, pkts[i]->t_rx_ns, pkts[i], &x->out);
-    }
+    bt_router_requests(x->router, pkts, n, &x->out);
     bt_router_tick(x->router, bt_io_now(x->io), &x->out);
     bt_io_tx(x->io, &x->out);
     return found + n != 0;

@@ -30,9 +30,7 @@ static void take_requests(struct router_app *app)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
-    for (unsigned i = 0; i < n; i++) {
-        bt_router_request(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
-    }
+    bt_router_requests(app->router, pkts, n, &app->txq);
 }
 
 static void take_events(struct router_app *app)

@@ -236,6 +236,7 @@ void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why);
 
 /* watch.c */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
+void router_watch_expect(const struct bt_router *r, const struct bt_addr *client, uint16_t req_id); /* soon started */
 void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
                         uint64_t since);
 void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request port: what may be routed, what is answered with DROP, what is discarded (r2p2.md §9).
+#include "base/bytes.h"
 #include "router/internal.h"
 
 /* M-23: nobody honest sends from there, and an answer would go astray or come back to us. */
@@ -103,4 +104,16 @@ void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, st
     }
     note_arrival(r, now, pkt);
     router_route(r, now, pkt, NULL, txq);
+}
+
+void bt_router_requests(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (pkts[i]->len >= BT_R2P2_HEADER) {
+            router_watch_expect(r, &pkts[i]->src, bt_get16(pkts[i]->data + 4));
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        bt_router_request(r, pkts[i]->t_rx_ns, pkts[i], txq);
+    }
 }

@@ -39,6 +39,10 @@ bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_c
 /* A packet from the request port. Forwarded, held, answered with DROP or discarded and counted. */
 void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq);
 
+/* A burst from the request port, each packet at its own t_rx_ns. The same as one by one, but the memory each will need
+ * is asked for before the first is handled. */
+void bt_router_requests(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq);
+
 /* A packet from the feedback port; frees credits, so held requests may leave in txq. */
 void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq);
 

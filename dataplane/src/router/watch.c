@@ -191,3 +191,9 @@ uint64_t router_watch_next(const struct bt_router *r)
 {
     return r->pairs.oldest == NO_SLOT ? UINT64_MAX : r->pairs.slab[r->pairs.oldest].since + r->request_timeout_ns;
 }
+
+void router_watch_expect(const struct bt_router *r, const struct bt_addr *client, uint16_t req_id)
+{
+    const struct pair_watch *watch = &r->pairs;
+    __builtin_prefetch(&watch->slots[bt_pairs_hash(watch->seed, client, req_id) & watch->mask], 1);
+}

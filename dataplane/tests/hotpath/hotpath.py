@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-ENTRIES = ["bt_router_request", "bt_router_feedback"]
+ENTRIES = ["bt_router_requests", "bt_router_feedback"]
 
 # Called through a pointer, so that no call names them: the policies of the table, and the pool of the tests (that of the
 # programs, apps/shell/pool.c, is the same free list).
