@@ -74,28 +74,30 @@ static bool may_stop(struct router_app *app, struct drain *d)
 
 // A FEEDBACK frees a credit. While no request waits for one, nobody is served by waking for it: it is
 // taken before the next request is, or so much later, well before anything its worker did not
-// do looks late.
-static uint64_t wake_for_feedback(struct router_app *app, uint64_t until)
+// do looks late. `now` may be as old as the last turn.
+static uint64_t wake_for_feedback(struct router_app *app, uint64_t now, uint64_t until)
 {
     bool wanted = bt_router_holds(app->router);
     bt_io_quiet(app->io, BT_ROUTER_PORT_FEEDBACK, !wanted);
-    uint64_t latest = bt_io_now(app->io) + FEEDBACK_LATEST_NS;
+    uint64_t latest = now + FEEDBACK_LATEST_NS;
     return wanted || until < latest ? until : latest;
 }
 
 void router_loop(struct router_app *app)
 {
     struct drain drain = {0};
+    uint64_t now = bt_io_now(app->io);
     while (!may_stop(app, &drain)) {
         uint64_t until = bt_router_next(app->router);
         if (drain.asked) {
-            uint64_t look = bt_io_now(app->io) + DRAIN_LOOK_NS;
+            uint64_t look = now + DRAIN_LOOK_NS;
             until = until < look ? until : look;
         }
-        bt_io_wait(app->io, wake_for_feedback(app, until));
+        bt_io_wait(app->io, wake_for_feedback(app, now, until));
         take_feedback(app);
         take_requests(app);
-        bt_router_tick(app->router, bt_io_now(app->io), &app->txq);
+        now = bt_io_now(app->io);
+        bt_router_tick(app->router, now, &app->txq);
         bt_io_tx(app->io, &app->txq);
         take_events(app);
         bt_mailbox_poll(&app->mailbox);

@@ -50,12 +50,8 @@ uint64_t bt_udp_now(struct bt_io *io)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void arm(struct bt_udp *u, uint64_t until_ns, uint64_t now_ns)
+static void arm(struct bt_udp *u, uint64_t until_ns)
 {
-    // A timer that fires too early only costs one empty turn; setting it costs a system call.
-    if (until_ns == BT_IO_FOREVER || (u->armed_ns > now_ns && u->armed_ns <= until_ns)) {
-        return;
-    }
     struct itimerspec t = {
         .it_value = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)}};
     timerfd_settime(u->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
@@ -72,17 +68,28 @@ static bool anything_ready(const struct bt_udp *u)
     return false;
 }
 
+// Sees to it that a sleep ends at until_ns at the latest; false if it is not worth while.
+static bool may_sleep(struct bt_udp *u, uint64_t until_ns)
+{
+    // A timer that fires too early only costs one empty turn; reading the clock and setting it cost more.
+    if (u->armed_ns <= until_ns) {
+        return true;
+    }
+    uint64_t now = bt_udp_now(&u->io);
+    if (until_ns <= now || until_ns - now <= MIN_SLEEP_NS) {
+        return false;
+    }
+    arm(u, until_ns);
+    return true;
+}
+
 static void udp_wait(struct bt_io *io, uint64_t until_ns)
 {
     struct bt_udp *u = (struct bt_udp *)io;
     struct epoll_event ev[BT_IO_BATCH];
     int timeout = 0;
     if (u->idle == BT_IDLE_BLOCK && !anything_ready(u)) {
-        uint64_t now = bt_udp_now(io);
-        if (until_ns > now && until_ns - now > MIN_SLEEP_NS) {
-            arm(u, until_ns, now);
-            timeout = -1;
-        }
+        timeout = may_sleep(u, until_ns) ? -1 : 0;
     }
     int n = epoll_wait(u->epoll_fd, ev, BT_IO_BATCH, timeout);
     u->counters[BT_UDP_WAKEUPS]++;
@@ -93,6 +100,8 @@ static void udp_wait(struct bt_io *io, uint64_t until_ns)
             if (ev[i].events & EPOLLERR) {
                 bt_udp_read_errors(u, tag); // at once: an unread error queue would end every sleep
             }
+        } else if (tag == TAG_TIMER) {
+            u->armed_ns = BT_IO_FOREVER; // it has fired
         }
     }
     for (unsigned i = 0; u->n_quiet != 0 && i < u->n_ports; i++) {
