@@ -58,7 +58,8 @@ def run(busy, own=0.0):
 class Proxy(unittest.TestCase):
     @staticmethod
     def rounds():
-        return [{"r2p2": run(20 + d), "router": run(26 + d), "http": run(30 + d), "nginx": run(60 + d), "haproxy": run(54 + d)}
+        return [{"r2p2": run(20 + d), "router": run(26 + d), "http": run(30 + d), "nginx": run(60 + d), "haproxy": run(54 + d),
+                 "udp": run(10 + d), "hop": run(15 + d)}
                 for d in (0, 3, 1, 7)]
 
     def test_share_is_cost_with_minus_without_over_the_same_of_the_other(self):
@@ -66,6 +67,7 @@ class Proxy(unittest.TestCase):
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_nginx"], 6 / 30)
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_haproxy"], 6 / 24)
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router"], 6)
+        self.assertAlmostEqual(rows["hop_cpu_share_vs_nginx"], 5 / 30)
 
     def test_a_disturbed_round_does_not_count(self):
         rounds = self.rounds()

@@ -2,8 +2,9 @@
 """What a request costs to pass through the router, and through NGINX and HAProxy, on sockets.
 
 Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
-open-loop rate. A round is five runs, one after the other: R2P2 direct, R2P2 through the router, HTTP direct, HTTP
-through NGINX, HTTP through HAProxy. The services are equal in kind: one echo process, 64-byte bodies, loopback.
+open-loop rate. A round is seven runs, one after the other: R2P2 direct, R2P2 through the router, HTTP direct, HTTP
+through NGINX, HTTP through HAProxy, and the floor: bare UDP direct, bare UDP through a forwarder that does nothing else
+(bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
 """
 import json
 import os
@@ -97,11 +98,19 @@ def generator(variant, rate, seconds):
         target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT['router']}"
         return [machine.app("bobtail-load"), f"--target={target}", f"--rate={rate}", f"--duration={seconds}s", "--warmup=0",
                 f"--connections={SOCKETS}", "--request-bytes=64", "--output=json", "--ctl="]
+    if variant in ("udp", "hop"):
+        return [machine.bench("bench_hop"), rate, seconds, *(("direct",) if variant == "udp" else ("epoll", "feedback"))]
     return [machine.bench("bench_http"), "load", PORT[variant], rate, CONNECTIONS, seconds]
 
 
 PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "http": ("http",), "nginx": ("nginx", "http"),
-         "haproxy": ("haproxy", "http")}
+         "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
+HOPS = (("router", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
+
+
+def children(pid):
+    """Processes started by this one: the floor's service and forwarder."""
+    return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def one_run(procs, variant, rate, seconds, cpus):
@@ -109,7 +118,7 @@ def one_run(procs, variant, rate, seconds, cpus):
     settle, margin = 0.3, 0.3
     load = procs.start("load", generator(variant, rate, seconds + settle + margin), stdout=subprocess.PIPE, cpus=cpus)
     time.sleep(settle)
-    window = machine.Window([load.pid, *(procs.running[p].pid for p in PARTS[variant])])
+    window = machine.Window([load.pid, *children(load.pid), *(procs.running[p].pid for p in PARTS[variant])])
     time.sleep(seconds)
     spent = window.close()
     said = json.loads(procs.finish("load", load, 30))
@@ -151,6 +160,11 @@ def cost(proxy, direct, key="busy"):
     return lambda r: r[proxy][key] - r[direct][key]
 
 
+def share(ours, direct, theirs, key):
+    """Figure of rounds: what one thing in between costs over what another one does."""
+    return lambda rs: stats.ratio_of_medians(rs, cost(ours, direct, key), cost(theirs, "http", key))
+
+
 def undisturbed(rounds):
     return [r for r in rounds if not any(v.get("disturbed") for v in r.values())]
 
@@ -168,9 +182,11 @@ def figures(rounds, wanted, suffix=""):
 
     quiet = clean if enough else []
     for name in ("nginx", "haproxy"):
-        add(f"proxy_cpu_share_vs_{name}", quiet, lambda rs, n=name: stats.ratio_of_medians(rs, cost("router", "r2p2"), cost(n, "http")),
-            note=note, unit="ratio")
-    for name, direct in (("router", "r2p2"), ("nginx", "http"), ("haproxy", "http")):
+        for kept, key, kind, said in ((quiet, "busy", "", note), (rounds, "own", "_own", "processes only")):
+            add(f"proxy_cpu_share_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=said, unit="ratio")
+            add(f"hop_cpu_share_vs_{name}{kind}", kept, share("hop", "udp", name, key), unit="ratio",
+                note="a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets" + ("; processes only" if kind else ""))
+    for name, direct in HOPS:
         for kept, key, kind in ((quiet, "busy", ""), (rounds, "own", "_own")):
             add(f"proxy_cpu_us_per_request_{name}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
                 unit="us", note="processes only, without interrupts and wake-ups" if kind else "whole machine")
