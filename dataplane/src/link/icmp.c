@@ -4,6 +4,7 @@
 #include "link/internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "wire/checksum.h"
@@ -29,10 +30,11 @@ static void echo(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
         bt_ip4_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP4, BT_TTL, ip->body_len, true);
     else
         bt_ip6_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP6, BT_TTL, ip->body_len);
-    uint16_t asked = bt_get16(body);
     body[0] = ip->v4 ? BT_ICMP4_ECHO_REPLY : BT_ICMP6_ECHO_REPLY;
-    bt_csum_replace(body + 2, asked, bt_get16(body));
-    pkt->offload = 0; // the ICMPv6 pseudo-header's addresses changed places: its sum is the same
+    memset(body + 2, 0, 2); // summed anew: a difference cannot tell an answer of zeroes from its complement
+    uint64_t sum = ip->v4 ? 0 : bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_ICMP6, ip->body_len);
+    bt_csum_store(body + 2, bt_csum_bytes(sum, body, ip->body_len)); // turned round, the addresses sum up to the same
+    pkt->offload = 0;
     l->counters[BT_LINK_RX_ECHO]++;
     link_push(l, out, pkt);
 }

@@ -96,13 +96,4 @@ static inline void bt_csum_store_partial(uint8_t at[2], uint64_t sum)
     memcpy(at, &v, 2);
 }
 
-// Follows the change of one 16-bit field, both values in host order (RFC 1624, equation 3).
-static inline void bt_csum_replace(uint8_t at[2], uint16_t from, uint16_t to)
-{
-    uint32_t sum = (uint32_t)(uint16_t)~bt_get16(at) + (uint16_t)~from + to;
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    bt_put16(at, (uint16_t)~sum);
-}
-
 #endif

@@ -30,9 +30,6 @@ static void e17_published_vectors(void **state)
     assert_int_equal(fast(rfc1071, sizeof rfc1071), (uint16_t)~0xddf2);
     const uint8_t ip4[] = {0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7};
     assert_int_equal(fast(ip4, sizeof ip4), 0xb861);
-    uint8_t rfc1624[2] = {0xdd, 0x2f}; // §4: a field goes from 5555 to 3285 and the checksum becomes 0, not ffff
-    bt_csum_replace(rfc1624, 0x5555, 0x3285);
-    assert_int_equal(bt_get16(rfc1624), 0);
 }
 
 static void e17_every_length_and_alignment(void **state)
@@ -63,16 +60,9 @@ static void e17_pieces_add_up(void **state)
         size_t cut = 2 * bt_rng_below(&rng, 100), n = cut + bt_rng_below(&rng, 50);
         uint64_t sum = bt_csum_bytes(0, buf + cut, n - cut); // the odd end may come first: addition commutes
         sum = bt_csum_bytes(sum, buf, cut);
-        uint16_t from = bt_get16(buf + 4), to = (uint16_t)bt_rng_next(&rng);
         uint8_t at[2];
         bt_csum_store(at, sum);
         assert_int_equal(bt_get16(at), slow(buf, n));
-        if (n >= 6) {
-            bt_put16(buf + 4, to);
-            bt_csum_replace(at, from, to);
-            uint16_t want = slow(buf, n);
-            assert_true(bt_get16(at) == want || (uint16_t)(bt_get16(at) ^ want) == 0xffff); // ffff and 0 are one number
-        }
         if (n >= 2 && n % 2 == 0) { // a sum over its own checksum
             bt_put16(buf, 0);
             bt_put16(buf, slow(buf, n));
