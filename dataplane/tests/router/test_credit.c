@@ -51,6 +51,32 @@ static void r109_feedback_sets_never_increments(void **state)
     assert_int_equal(out(&c, 7), 0);
 }
 
+/* The short path takes what grew in order and leaves everything else, untouched, to the long one. */
+static void r109_short_path_takes_only_what_is_in_order(void **state)
+{
+    (void)state;
+    struct bt_credit c = started(0, 0);
+    uint64_t outstanding = 0;
+    say(&c, 9, 9, 6, 2);
+    const struct bt_credit_report odd[] = {
+        {.received = 8, .served = 7, .incarnation = 10},  /* received less than before: M-22 */
+        {.received = 9, .served = 5, .incarnation = 10},  /* stale */
+        {.received = 10, .served = 7, .incarnation = 10}, /* more than was sent */
+        {.received = 9, .served = 7, .incarnation = 11},  /* another life */
+        {.received = 9, .served = 7, .incarnation = 9},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        struct bt_credit before = c;
+        assert_false(bt_credit_in_order(&c, &odd[i], 9, 3, &outstanding));
+        assert_memory_equal(&before, &c, sizeof c);
+    }
+    struct bt_credit_report next = {.received = 9, .served = 7, .incarnation = 10};
+    assert_false(bt_credit_in_order(&c, &next, 9, 2 + LOSS, &outstanding)); /* history is due */
+    assert_true(bt_credit_in_order(&c, &next, 9, 3, &outstanding));
+    assert_int_equal(outstanding, 2);
+    assert_int_equal(out(&c, 9), 2);
+}
+
 static void r109_older_served_is_ignored(void **state)
 {
     (void)state;
@@ -407,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r109_feedback_sets_never_increments),
+        cmocka_unit_test(r109_short_path_takes_only_what_is_in_order),
         cmocka_unit_test(r109_older_served_is_ignored),
         cmocka_unit_test(r109_counters_wrap),
         cmocka_unit_test(m22_contradictions_change_nothing),
