@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets per second through a subject on one processor, a generator on another, over a transport in memory:
-//   bench_forward ring|memif l2fwd|router SECONDS      prints one JSON object
+//   bench_forward ring|memif l2fwd|router SECONDS          prints one JSON object
+//   bench_forward ring|memif l2fwd|router apart|together   cycles for an RPC or packet in lock step (forward.h), both
+//                                                          sides on processors of their own or on the same one
 // The subject is the whole router over its DPDK driver, or a bare forwarder that swaps MAC addresses. Same ports, same
 // batch, same generator, same 114-byte frames. An RPC is two packets into the router (REQ0, FEEDBACK) and one out of
 // it; a forwarded packet is one in and one out.
@@ -21,7 +23,7 @@
 
 // Buffers: what is in flight, what the caches of two threads hold, and as much again. More would only be a larger
 // memory to go through, because a pool hands out first what was given back longest ago.
-enum { BUFFERS = 2048, SUBJECT_CPU = 1, MEMORY_MIB = 64, ORDINARY_MIB = 256 };
+enum { BUFFERS = 2048, SUBJECT_CPU = 1, MEMORY_MIB = 64, ORDINARY_MIB = 256, ROUNDS = 4000 };
 
 _Noreturn static void fail(const char *what)
 {
@@ -107,26 +109,96 @@ static void await_link(uint16_t port)
     }
 }
 
-static int measure(uint16_t port, struct rte_mempool *buffers, struct forward_subject *s, bool router, double seconds)
+static uint64_t account(struct forward_subject *s, uint64_t since, bool busy)
 {
-    struct forward_result r;
-    if (rte_eal_remote_launch(router ? forward_router : forward_l2fwd, s, SUBJECT_CPU) != 0) {
+    uint64_t now = rte_rdtsc();
+    *(busy ? &s->busy : &s->idle) += now - since;
+    return now;
+}
+
+// The subject's processor.
+static int run_subject(void *arg)
+{
+    struct forward_subject *s = arg;
+    s->failed = !forward_subject_open(s);
+    atomic_store(&s->ready, true);
+    uint64_t at = rte_rdtsc();
+    while (!s->failed && !atomic_load_explicit(&s->over, memory_order_relaxed)) {
+        if (s->lockstep != NULL) {
+            forward_lockstep_subject(s);
+        } else {
+            at = account(s, at, forward_subject_turn(s));
+        }
+    }
+    return 0;
+}
+
+// RPCs or packets per second.
+static double run_freely(struct forward_generator *g, double seconds)
+{
+    const uint64_t hz = rte_get_tsc_hz();
+    uint64_t start = rte_rdtsc() + (uint64_t)(seconds / 5 * (double)hz); // a fifth of it more to warm up
+    while (rte_rdtsc() < start) {
+        forward_generator_turn(g);
+    }
+    uint64_t before = forward_generator_count(g);
+    start = rte_rdtsc();
+    uint64_t end = start + (uint64_t)(seconds * (double)hz);
+    while (rte_rdtsc() < end) {
+        forward_generator_turn(g);
+    }
+    double took = (double)(rte_rdtsc() - start) / (double)hz;
+    return (double)(forward_generator_count(g) - before) / took;
+}
+
+static void print(const struct forward_subject *s, double result)
+{
+    const char *huge = s->huge ? "true" : "false";
+    if (s->lockstep != NULL) {
+        printf("{\"cycles\": %.1f, \"hugepages\": %s}\n", result, huge);
+        return;
+    }
+    printf("{\"perSecond\": %.0f, \"packetsInPerSecond\": %.0f, \"busyShare\": %.3f, \"hugepages\": %s}\n", result,
+           result * (s->router ? 2 : 1), (double)s->busy / (double)(s->busy + s->idle), huge);
+}
+
+static void start_subject(struct forward_subject *s, bool together)
+{
+    if (together) {
+        s->failed = !forward_subject_open(s);
+        return;
+    }
+    if (rte_eal_remote_launch(run_subject, s, SUBJECT_CPU) != 0) {
         fail("launch");
     }
     while (!atomic_load(&s->ready)) {
         rte_delay_us_sleep(1000);
     }
-    await_link(port);
-    int result = s->failed ? -1 : forward_generate(port, buffers, s, router, seconds, &r);
+}
+
+// `how`: seconds, or the kind of lock step. Returns the exit status.
+static int measure(uint16_t port, struct forward_subject *s, const char *how)
+{
+    bool together = strcmp(how, "together") == 0;
+    double result = 0;
+    start_subject(s, together);
+    if (!s->failed) {
+        await_link(port);
+        await_link(port_of(s->port));
+        if (s->lockstep != NULL) {
+            forward_lockstep_turn(s, together); // memif: the client makes room for the server when it first looks
+        }
+        struct forward_generator *g = forward_generator_begin(port, s->buffers, s->mac, s->router);
+        result = s->lockstep != NULL ? forward_lockstep_run(s, g, ROUNDS, together) : run_freely(g, atof(how));
+    }
     atomic_store(&s->over, true);
     rte_eal_wait_lcore(SUBJECT_CPU);
-    if (result != 0) {
+    if (result <= 0) {
         fprintf(stderr, "bench_forward: nothing came back\n");
         return 1;
     }
-    printf("{\"perSecond\": %.0f, \"packetsInPerSecond\": %.0f, \"busyShare\": %.3f, \"hugepages\": %s}\n",
-           (double)r.count / r.seconds, (double)r.count / r.seconds * (router ? 2 : 1),
-           (double)s->busy / (double)(s->busy + s->idle), s->huge ? "true" : "false");
+    print(s, result);
+    forward_subject_explain(s);
     return 0;
 }
 
@@ -135,11 +207,15 @@ int main(int argc, char **argv)
     static struct forward_subject s;
     char folder[] = "/tmp/bobtail-forward-XXXXXX";
     char server[128], client[128], path[64];
-    double seconds = argc == 4 ? atof(argv[3]) : 0;
+    static struct forward_lockstep lockstep;
+    const char *how = argc == 4 ? argv[3] : "";
+    bool steps = strcmp(how, "apart") == 0 || strcmp(how, "together") == 0;
     bool memif = argc > 1 && strcmp(argv[1], "memif") == 0;
-    bool router = argc > 2 && strcmp(argv[2], "router") == 0;
-    if (seconds <= 0 || (!memif && strcmp(argv[1], "ring") != 0) || (!router && strcmp(argv[2], "l2fwd") != 0)) {
-        fprintf(stderr, "usage: bench_forward ring|memif l2fwd|router SECONDS\n");
+    s.router = argc > 2 && strcmp(argv[2], "router") == 0;
+    s.lockstep = steps ? &lockstep : NULL;
+    if ((!steps && atof(how) <= 0) || (!memif && strcmp(argv[1], "ring") != 0) ||
+        (!s.router && strcmp(argv[2], "l2fwd") != 0)) {
+        fprintf(stderr, "usage: bench_forward ring|memif l2fwd|router SECONDS|apart|together\n");
         return 2;
     }
     s.huge = start_eal();
@@ -160,10 +236,10 @@ int main(int argc, char **argv)
     s.port = memif ? "net_memif1" : "net_ring_subject";
     s.buffers = buffers;
     start_port(port, buffers);
-    if (!router) {
+    if (!s.router) {
         start_port(port_of(s.port), buffers);
     }
-    int result = measure(port, buffers, &s, router, seconds);
+    int result = measure(port, &s, how);
     unlink(path);
     rmdir(folder);
     return result;

@@ -20,14 +20,19 @@ struct bench {
 KEPT uint32_t policy_decide(struct bt_router *r)
 {
     uint32_t w = bt_jbsq(&r->load);
-    return w != BT_NO_WORKER ? router_count_sent(r, w) : w;
+    if (w == BT_NO_WORKER) {
+        return w;
+    }
+    router_count_sent(r, w);
+    return bt_load_push(&r->load, w);
 }
 
-/* A request is held. */
+/* A request is held: as router_credit_held, apart from the packet. */
 __attribute__((noinline)) static uint32_t hand_over(struct bt_router *r, size_t w, uint64_t outstanding)
 {
     if (router_sole_choice(r, w, outstanding)) {
-        router_count_handed_over(r, w);
+        router_count_sent(r, w);
+        router_hand_over(r, w);
         return BT_NO_WORKER;
     }
     return bt_load_move(&r->load, w, outstanding);
@@ -43,11 +48,12 @@ __attribute__((noinline, cold)) static uint32_t look_back(struct bt_router *r, s
     return w;
 }
 
-/* counters in, credit out, the index told. */
+/* R-109, R-111: counters in, credit out, the index told. That the incarnation is the known one is read from the packet
+ * together with all else that must be as it was (take_steady in router/feedback.c), so it is none of the policy's. */
 KEPT uint32_t policy_feedback(struct bt_router *r, size_t w, const struct bt_credit_report *report, uint64_t now)
 {
     uint64_t outstanding;
-    if (!bt_credit_in_order(&r->credit[w], report, router_sent(r, (uint32_t)w), now, &outstanding)) {
+    if (!bt_credit_in_order(&r->credit[w], report->received, report->served, router_sent(r, w), now, &outstanding)) {
         return look_back(r, w, report, now);
     }
     return r->held.n > 0 ? hand_over(r, w, outstanding) : bt_load_move(&r->load, w, outstanding);

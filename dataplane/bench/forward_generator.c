@@ -3,7 +3,6 @@
 // FEEDBACK and the next request go back in. Towards the plain forwarder it does as much for every packet: it reads
 // where the frame went and writes a new one, so that the subject finds each packet's bytes where a device would have
 // put them, outside its own cache.
-#include <rte_cycles.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -46,15 +45,16 @@ struct worker {
     uint64_t served;
 };
 
-struct generator {
+struct forward_generator {
     uint16_t port;
     struct rte_mempool *buffers;
     struct frame request;
     struct worker worker[FORWARD_WORKERS];
     struct rte_mbuf *out[2 * FORWARD_BATCH];
     unsigned out_n;
+    bool rpcs;
     uint16_t req_id;
-    uint64_t count, in_flight;
+    uint64_t count;
 };
 
 static void write_heads(struct frame *f, const uint8_t to[6], struct bt_addr src, struct bt_addr dst, uint32_t payload)
@@ -62,12 +62,11 @@ static void write_heads(struct frame *f, const uint8_t to[6], struct bt_addr src
     uint8_t *ip = f->bytes + BT_ETHER_HEAD;
     bt_ether_write(f->bytes, to, forward_generator_mac, BT_ETHER_IP4);
     bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + payload, true);
-    bt_udp_write(ip + BT_IP4_HEAD, &src, &dst, payload, false);
-    bt_put16(ip + BT_IP4_HEAD + 6, 0); // no checksum: what is sent from memory to memory has none to check
+    bt_udp_write(ip + BT_IP4_HEAD, &src, &dst, payload, BT_UDP_SUM_NONE); // from memory to memory
     f->len = HEADS + payload;
 }
 
-static void make_request(struct generator *g, const uint8_t to[6])
+static void make_request(struct forward_generator *g, const uint8_t to[6])
 {
     struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .count_or_index = 1};
     size_t head = bt_r2p2_encode(g->request.bytes + HEADS, FRAME_MAX - HEADS, &h);
@@ -87,7 +86,7 @@ static void write_feedback(struct worker *w, uint8_t flags, uint16_t req_id)
     bt_feedback_encode(w->feedback.bytes + HEADS + BT_R2P2_HEADER, BT_FEEDBACK_V1_SIZE, &fb);
 }
 
-static void make_feedback(struct generator *g, uint32_t w, const uint8_t to[6])
+static void make_feedback(struct forward_generator *g, uint32_t w, const uint8_t to[6])
 {
     struct bt_r2p2_hdr h = {.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
     struct frame *f = &g->worker[w].feedback;
@@ -96,7 +95,7 @@ static void make_feedback(struct generator *g, uint32_t w, const uint8_t to[6])
     write_feedback(&g->worker[w], BT_FEEDBACK_JOIN, 0);
 }
 
-static void flush(struct generator *g)
+static void flush(struct forward_generator *g)
 {
     for (unsigned at = 0, tries = 0; at < g->out_n && tries < 1000000; tries++) {
         at += rte_eth_tx_burst(g->port, 0, g->out + at, (uint16_t)(g->out_n - at));
@@ -104,7 +103,7 @@ static void flush(struct generator *g)
     g->out_n = 0;
 }
 
-static void queue(struct generator *g, struct rte_mbuf *m)
+static void queue(struct forward_generator *g, struct rte_mbuf *m)
 {
     g->out[g->out_n++] = m;
     if (g->out_n == FORWARD_BATCH) {
@@ -113,7 +112,7 @@ static void queue(struct generator *g, struct rte_mbuf *m)
 }
 
 // Puts a frame into a buffer, a new one when none is given.
-static void put(struct generator *g, struct rte_mbuf *m, const struct frame *f)
+static void put(struct forward_generator *g, struct rte_mbuf *m, const struct frame *f)
 {
     if (m == NULL && (m = rte_pktmbuf_alloc(g->buffers)) == NULL) {
         return;
@@ -125,7 +124,7 @@ static void put(struct generator *g, struct rte_mbuf *m, const struct frame *f)
     queue(g, m);
 }
 
-static void next_request(struct generator *g, struct rte_mbuf *m)
+static void next_request(struct forward_generator *g, struct rte_mbuf *m)
 {
     bt_put16(g->request.bytes + HEADS + 4, g->req_id++);
     put(g, m, &g->request);
@@ -137,7 +136,7 @@ static bool is_request(const struct rte_mbuf *m)
     return m->data_len > HEADS + BT_R2P2_HEADER && bt_get16(p + 12) == BT_ETHER_IP4;
 }
 
-static void send_again(struct generator *g, struct rte_mbuf *m)
+static void send_again(struct forward_generator *g, struct rte_mbuf *m)
 {
     if (!is_request(m)) {
         rte_pktmbuf_free(m);
@@ -148,7 +147,7 @@ static void send_again(struct generator *g, struct rte_mbuf *m)
 }
 
 // A request that the router gave to a worker: served at once. Anything else the router's port says is let go.
-static void serve(struct generator *g, struct rte_mbuf *m)
+static void serve(struct forward_generator *g, struct rte_mbuf *m)
 {
     const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
     uint32_t w = FORWARD_WORKERS;
@@ -166,55 +165,39 @@ static void serve(struct generator *g, struct rte_mbuf *m)
     next_request(g, NULL);
 }
 
-static void turn(struct generator *g, bool rpcs)
+unsigned forward_generator_turn(struct forward_generator *g)
 {
     struct rte_mbuf *in[FORWARD_BATCH];
     unsigned n = rte_eth_rx_burst(g->port, 0, in, FORWARD_BATCH);
     for (unsigned i = 0; i < n; i++) {
-        if (rpcs) {
+        if (g->rpcs) {
             serve(g, in[i]);
         } else {
             send_again(g, in[i]);
         }
     }
     flush(g);
+    return n;
 }
 
-static void begin(struct generator *g, const uint8_t to[6], bool rpcs)
+struct forward_generator *forward_generator_begin(uint16_t port, struct rte_mempool *buffers, const uint8_t to[6],
+                                                  bool rpcs)
 {
-    make_request(g, to);
+    static struct forward_generator g;
+    g = (struct forward_generator){.port = port, .buffers = buffers, .rpcs = rpcs};
+    make_request(&g, to);
     for (uint32_t w = 0; rpcs && w < FORWARD_WORKERS; w++) {
-        make_feedback(g, w, to);
-        put(g, NULL, &g->worker[w].feedback);
+        make_feedback(&g, w, to);
+        put(&g, NULL, &g.worker[w].feedback);
     }
-    flush(g);
-    rte_delay_us_block(20000); // they have joined when the first request comes
-    g->in_flight = rpcs ? FORWARD_PACKETS / 2 : FORWARD_PACKETS;
-    for (unsigned i = 0; i < g->in_flight; i++) {
-        next_request(g, NULL);
+    for (unsigned i = 0; i < (rpcs ? FORWARD_PACKETS / 2 : FORWARD_PACKETS); i++) {
+        next_request(&g, NULL);
     }
-    flush(g);
+    flush(&g);
+    return &g;
 }
 
-int forward_generate(uint16_t port, struct rte_mempool *buffers, const struct forward_subject *to, bool rpcs,
-                     double seconds, struct forward_result *out)
+uint64_t forward_generator_count(const struct forward_generator *g)
 {
-    static struct generator g;
-    g.port = port;
-    g.buffers = buffers;
-    begin(&g, to->mac, rpcs);
-    const uint64_t hz = rte_get_tsc_hz();
-    uint64_t start = rte_rdtsc() + (uint64_t)(seconds / 5 * (double)hz), before = 0;
-    while (rte_rdtsc() < start) {
-        turn(&g, rpcs);
-    }
-    before = g.count;
-    start = rte_rdtsc();
-    uint64_t end = start + (uint64_t)(seconds * (double)hz);
-    while (rte_rdtsc() < end) {
-        turn(&g, rpcs);
-    }
-    out->seconds = (double)(rte_rdtsc() - start) / (double)hz;
-    out->count = g.count - before;
-    return out->count != 0 ? 0 : -1;
+    return g->count;
 }

@@ -11,48 +11,33 @@
 #include "forward.h"
 #include "io/dpdk.h"
 #include "router/router.h"
+#include "wire/r2p2.h"
 
-static uint64_t account(struct forward_subject *s, uint64_t since, bool busy)
+static bool forward_packets(uint16_t port)
 {
-    uint64_t now = rte_rdtsc();
-    *(busy ? &s->busy : &s->idle) += now - since;
-    return now;
+    struct rte_mbuf *m[FORWARD_BATCH];
+    unsigned n = rte_eth_rx_burst(port, 0, m, FORWARD_BATCH);
+    for (unsigned i = 0; i < n; i++) {
+        struct rte_ether_hdr *h = rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
+        struct rte_ether_addr to = h->src_addr;
+        h->src_addr = h->dst_addr;
+        h->dst_addr = to;
+    }
+    unsigned sent = n != 0 ? rte_eth_tx_burst(port, 0, m, (uint16_t)n) : 0;
+    if (sent < n) {
+        rte_pktmbuf_free_bulk(m + sent, n - sent);
+    }
+    return n != 0;
 }
 
-int forward_l2fwd(void *arg)
-{
-    struct forward_subject *s = arg;
-    uint16_t port;
-    if (rte_eth_dev_get_port_by_name(s->port, &port) != 0) {
-        s->failed = true;
-    }
-    atomic_store(&s->ready, true);
-    uint64_t at = rte_rdtsc();
-    while (!s->failed && !atomic_load_explicit(&s->over, memory_order_relaxed)) {
-        struct rte_mbuf *m[FORWARD_BATCH];
-        unsigned n = rte_eth_rx_burst(port, 0, m, FORWARD_BATCH);
-        for (unsigned i = 0; i < n; i++) {
-            struct rte_ether_hdr *h = rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
-            struct rte_ether_addr to = h->src_addr;
-            h->src_addr = h->dst_addr;
-            h->dst_addr = to;
-        }
-        unsigned sent = n != 0 ? rte_eth_tx_burst(port, 0, m, (uint16_t)n) : 0;
-        if (sent < n) {
-            rte_pktmbuf_free_bulk(m + sent, n - sent);
-        }
-        at = account(s, at, n != 0);
-    }
-    return 0;
-}
-
-struct subject {
+static struct subject {
+    uint16_t port; // of the bare forwarder
     struct bt_dpdk_device *dev;
     struct bt_io *io;
     struct bt_router *router;
     void *memory;
     struct bt_txq out;
-};
+} subject;
 
 static void say(const char *line)
 {
@@ -106,6 +91,7 @@ static bool open_router(struct subject *x)
                                  .device = BT_DEVICE_KERNEL, // the generator may be descheduled for long
                                  .depth = FORWARD_DEPTH,
                                  .central_limit = 1024,
+                                 .max_payload = bt_r2p2_datagram_max(1500, true), // as bobtail-router says
                                  .max_queue_ns = UINT64_C(10000000000),
                                  .request_timeout_ns = UINT64_C(10000000000),
                                  .members = workers,
@@ -124,7 +110,7 @@ static bool open_router(struct subject *x)
 }
 
 // One turn of bobtail-router's loop; true if it found packets.
-static bool turn(struct subject *x)
+static bool route_packets(struct subject *x)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned found = 0;
@@ -144,47 +130,49 @@ static bool turn(struct subject *x)
     return found + n != 0;
 }
 
-static void explain(struct subject *x)
+void forward_subject_explain(struct forward_subject *s)
 {
+    const struct subject *x = &subject;
+    if (!s->router) {
+        return;
+    }
     const struct bt_counter_desc *d;
     unsigned n;
     const uint64_t *v = x->io->ops->counters(x->io, &d, &n);
-    struct bt_router_stats s;
-    bt_router_stats(x->router, bt_io_now(x->io), &s);
+    struct bt_router_stats stats;
+    bt_router_stats(x->router, bt_io_now(x->io), &stats);
     for (unsigned i = 0; i < n; i++) {
         if (v[i] != 0) {
             fprintf(stderr, "%s %s %lu\n", d[i].name, d[i].value != NULL ? d[i].value : "", (unsigned long)v[i]);
         }
     }
     for (unsigned i = 0; i < BT_ROUTER_COUNTERS; i++) {
-        if (s.counter[i] != 0) {
+        if (stats.counter[i] != 0) {
             fprintf(stderr, "%s %s %lu\n", bt_router_counter_descs[i].name,
                     bt_router_counter_descs[i].value != NULL ? bt_router_counter_descs[i].value : "",
-                    (unsigned long)s.counter[i]);
+                    (unsigned long)stats.counter[i]);
         }
     }
 }
 
-int forward_router(void *arg)
+static bool open_router_port(struct forward_subject *s)
 {
-    struct forward_subject *s = arg;
-    static struct subject x;
     char why[400] = "out of memory";
-    bt_txq_init(&x.out);
-    s->failed = !open_io(&x, s, why, sizeof why) || !open_router(&x);
-    if (s->failed) {
+    bt_txq_init(&subject.out);
+    if (!open_io(&subject, s, why, sizeof why) || !open_router(&subject)) {
         fprintf(stderr, "bench_forward: %s\n", why);
-    } else {
-        bt_dpdk_mac(x.dev, s->mac);
+        return false;
     }
-    atomic_store(&s->ready, true);
-    uint64_t at = rte_rdtsc();
-    while (!s->failed && !atomic_load_explicit(&s->over, memory_order_relaxed)) {
-        bool found = turn(&x);
-        at = account(s, at, found);
-    }
-    if (!s->failed) {
-        explain(&x);
-    }
-    return 0;
+    bt_dpdk_mac(subject.dev, s->mac);
+    return true;
+}
+
+bool forward_subject_open(struct forward_subject *s)
+{
+    return s->router ? open_router_port(s) : rte_eth_dev_get_port_by_name(s->port, &subject.port) == 0;
+}
+
+__attribute__((noinline)) bool forward_subject_turn(struct forward_subject *s)
+{
+    return s->router ? route_packets(&subject) : forward_packets(subject.port);
 }

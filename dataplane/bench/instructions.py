@@ -21,6 +21,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "build" / "dataplane" / "b
 MAX_RPCS = 4000
 POLICY = ("policy_decide", "policy_feedback")
 ROUTE = ("route_request", "route_feedback")
+HALVES = ("split_request", "split_feedback")
 
 
 def callgrind(command, functions, per_call):
@@ -66,6 +67,10 @@ def router_rows(rpcs):
         if form == "transparent":
             yield f"{name}_max", dearest(command, ROUTE)
             yield "router_instructions_per_rpc_tick", mean(command, ("route_tick",), rpcs)
+    command = [str(BENCH / "bench_router"), "16", "split"]
+    for half in HALVES:
+        yield f"router_instructions_per_rpc_{half}", mean(command, (half,), rpcs)
+    yield "router_instructions_per_rpc_split", mean(command, HALVES, rpcs)
 
 
 def main():

@@ -91,12 +91,12 @@ static void configure(struct router_bed *b, uint32_t k, uint64_t now)
                                  .keys = &b->keys,
                                  .members = b->workers,
                                  .members_n = k};
-    if (!bt_router_apply(b->router, now, &c, NULL)) {
+    if (!(b->split != NULL ? bt_split_apply(b->split, now, &c, NULL) : bt_router_apply(b->router, now, &c, NULL))) {
         stop("the configuration was refused");
     }
 }
 
-void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now)
+static void prepare(struct router_bed *b, uint32_t k, uint32_t n, bool keyed)
 {
     memset(b, 0, sizeof *b);
     b->n = (uint16_t)n;
@@ -104,20 +104,49 @@ void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, u
     b->feedback = bt_addr_v4u(0x0a000001, 9000);
     b->keys.key[0].id = keyed ? 1 : 0;
     b->pool = bt_pool_fixed_init(&b->fixed, need(bt_pool_fixed_bytes(BED_PACKETS)), BED_PACKETS);
-    struct bt_router_setup setup = {
+    for (uint32_t w = 0; w < k; w++) {
+        b->workers[w] = bt_addr_v4u(WORKER_NET + w / 4u, (uint16_t)(8000 + w % 4u));
+    }
+}
+
+static struct bt_router_setup setup_of(const struct router_bed *b)
+{
+    return (struct bt_router_setup){
         .pool = b->pool, .seed = 1, .request_addr = b->requests, .feedback_addr = b->feedback};
+}
+
+void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now)
+{
+    prepare(b, k, n, keyed);
+    struct bt_router_setup setup = setup_of(b);
     size_t bytes = bt_router_bytes(&setup);
     b->router = bt_router_init(need(bytes), bytes, &setup, now);
     if (b->router == NULL) {
         stop("the router was not built");
-    }
-    for (uint32_t w = 0; w < k; w++) {
-        b->workers[w] = bt_addr_v4u(WORKER_NET + w / 4u, (uint16_t)(8000 + w % 4u));
     }
     configure(b, k, now);
     struct bt_txq out;
     bt_txq_init(&out);
     for (uint32_t w = 0; w < k; w++) {
         bt_router_feedback(b->router, now, router_bed_feedback(b, w, BT_FEEDBACK_JOIN, NULL, 0, now), &out);
+    }
+}
+
+void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now)
+{
+    prepare(b, k, n, false);
+    struct bt_split_setup setup = {.router = setup_of(b), .feedback_pool = b->pool};
+    size_t bytes = bt_split_bytes(&setup);
+    b->split = bt_split_init(need(bytes), bytes, &setup, now);
+    if (b->split == NULL) {
+        stop("the router of two halves was not built");
+    }
+    configure(b, k, now);
+    struct bt_txq out;
+    bt_txq_init(&out);
+    for (uint32_t w = 0; w < k; w++) {
+        struct bt_pkt *pkt = router_bed_feedback(b, w, BT_FEEDBACK_JOIN, NULL, 0, now);
+        bt_split_feedback(b->split, &pkt, 1);
+        bt_split_requests(b->split, NULL, 0, &out);
     }
 }

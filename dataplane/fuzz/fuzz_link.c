@@ -140,7 +140,7 @@ static struct bt_pkt *datagram(struct story *s)
         bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 64, BT_UDP_HEAD + len, true);
     else
         bt_ip6_write(ip, &src, &dst, BT_PROTO_UDP, 64, BT_UDP_HEAD + len);
-    bt_udp_write(ip + head, &src, &dst, len, odd != 7);
+    bt_udp_write(ip + head, &src, &dst, len, odd != 7 ? BT_UDP_SUM_FULL : BT_UDP_SUM_PARTIAL);
     if (odd > 128) // one wrong byte in the headers
         ip[odd % (head + BT_UDP_HEAD)] ^= (uint8_t)(1u << (odd & 7u));
     if (v4 && odd > 192) {

@@ -22,7 +22,41 @@ def built(kind, policy, flags, index, fill, length, source, ident, extra=b""):
     return bytes([5, source | ident << 2, kind << 4 | policy, flags, index, fill, length]) + extra
 
 
+REPLIES = {  # by enum bt_reply_protocol
+    0: [b"x" * 10],
+    1: [bytes(8)],
+    2: [(10).to_bytes(8, "little") + b"v" * 10],
+    3: [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nT: v\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 404 No\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"],
+    4: [b"VALUE k 0 5\r\nhello\r\nEND\r\n", b"END\r\n", b"STORED\r\n", b"SERVER_ERROR out of memory\r\n"],
+    5: [bytes([0x81, op, 0, 0, 0, 0, 0, status, 0, 0, 0, 3]) + bytes(12) + b"abc" for op, status in ((0, 0), (1, 0), (0, 1))],
+    6: [b"+OK\r\n", b"-ERR no\r\n", b":12\r\n", b"$5\r\nhello\r\n", b"$-1\r\n", b"*2\r\n*1\r\n:1\r\n$1\r\na\r\n"],
+}
+CONFIGURE = [
+    {"protocol": "redis", "targets": ["127.0.0.1:6379"], "mix": "ycsb-e", "keys": 1000, "keyOrder": "zipf:0.99", "preload": True},
+    {"protocol": "memcached-binary", "targets": ["a:1", "[::1]:2"], "keyBytes": "fb-key", "valueBytes": "fb-value", "readRatio": 0.9},
+    {"protocol": "http", "targets": ["h:80"], "path": "/a?b", "host": "h", "role": "latency", "polling": "busy"},
+    {"protocol": "stss", "targets": ["h:80"], "serviceTime": "gamma:2:5000", "requestBytes": "bimodal:24:900:0.1",
+     "replyBytes": "lognorm:3:1", "threads": 2, "connections": 5, "outstanding": 7, "seed": 3},
+    {"protocol": "echo", "targets": ["h:80"], "arrivals": "trace", "traceNanoseconds": [1, 2, 30], "timestamps": "hardware",
+     "device": "eth0", "timeoutNanoseconds": 1000000},
+]
+
+
+def lancet():
+    """Replies of the measured protocols, alone and one behind the other; lines a coordinator sends."""
+    for protocol, replies in REPLIES.items():
+        for asked in (9, 8):
+            for reply in (*replies, b"".join(replies), replies[0] * 3):
+                put("lancet", bytes([protocol, asked, 3]) + reply)
+    for fields in CONFIGURE:
+        put("agent", json.dumps({"op": "configure", **fields}).encode())
+
+
 def main():
+    lancet()
     doc = json.loads((HERE.parent / "tests/vectors/r2p2.json").read_text(encoding="utf-8"))
     for v in doc["packets"]:
         raw = bytes.fromhex(v["hex"])[:200]

@@ -16,9 +16,10 @@
 #define MS 1000000ULL
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once", "content",   "one-execution", "served",     "share",    "reply-first", "own-bound", "true-bound",
-    "fifo",         "hold-time", "membership",    "unchanged",  "credits",  "capacity",    "service",   "buffers",
-    "progress",     "id-reuse",  "open",          "arithmetic", "liveness", "ejection",    "conserved", "expected",
+    "exactly-once", "content", "one-execution", "served",      "share",     "reply-first", "own-bound",
+    "true-bound",   "fifo",    "hold-time",     "membership",  "unchanged", "credits",     "capacity",
+    "service",      "buffers", "progress",      "id-reuse",    "open",      "arithmetic",  "liveness",
+    "ejection",     "refused", "admitted",      "second-copy", "conserved", "expected",
 };
 
 void sim_ledger_init(struct sim_world *w)
@@ -27,7 +28,8 @@ void sim_ledger_init(struct sim_world *w)
     memset(l, 0, sizeof *l);
     l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
-    if (l->credit == NULL || l->last_arrival == NULL)
+    l->promise = calloc(w->s->routers, sizeof *l->promise);
+    if (l->credit == NULL || l->last_arrival == NULL || l->promise == NULL)
         abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
@@ -40,6 +42,7 @@ void sim_ledger_free(struct sim_world *w)
 {
     free(w->ledger.credit);
     free(w->ledger.last_arrival);
+    free(w->ledger.promise);
 }
 
 void sim_breach(struct sim_world *w, enum sim_invariant inv, const char *fmt, ...)
@@ -132,7 +135,8 @@ static struct sim_request *forwarded_request(struct sim_world *w, const struct b
 static bool is_copy(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p)
 {
     const struct sim_request *r = forwarded_request(w, p);
-    return r != NULL && r->router == router + 1 && r->at == server;
+    return r != NULL &&
+           ((r->router == router + 1 && r->at == server) || (r->router2 == router + 1 && r->at2 == server));
 }
 
 static void note_forward(struct sim_world *w, uint32_t router, uint32_t server, struct bt_pkt *p, uint64_t arrives_ns)
@@ -154,6 +158,8 @@ static void note_forward(struct sim_world *w, uint32_t router, uint32_t server, 
     c->in_flight++;
     if (r == NULL)
         return;
+    r->router2 = r->router;
+    r->at2 = r->at;
     r->router = (uint16_t)(router + 1);
     r->at = (uint16_t)server;
     r->arrives_ns = arrives_ns;
@@ -222,7 +228,18 @@ static void check_order(struct sim_world *w, uint32_t router, const struct bt_pk
     }
 }
 
-static void check_forward(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p, uint32_t more)
+static void note_handed(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p)
+{
+    struct sim_request *r = forwarded_request(w, p);
+    if (r == NULL)
+        return;
+    r->handed = r->handed < UINT8_MAX ? r->handed + 1 : UINT8_MAX;
+    r->handed_by = (uint16_t)(router + 1);
+    r->handed_to = (uint16_t)server;
+}
+
+static void check_forward(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p, uint32_t more,
+                          bool second)
 {
     struct bt_router_member_stats m;
     if (!sim_router_row(w, router, server, &m)) {
@@ -237,7 +254,12 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
     }
     if (sticky || w->s->policy != BT_ROUTER_JBSQ)
         return;
-    check_order(w, router, p);
+    if (!second) {
+        note_handed(w, router, server, p);
+        check_order(w, router, p);
+    } else {
+        sim_check_second_copy(w, router, p);
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
     if (m.outstanding > m.n) {
         sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router, m.outstanding,
@@ -251,7 +273,8 @@ void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_t
 {
     if (!w->watching)
         return;
-    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
+    unsigned place = 0;
+    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next, place++) {
         uint32_t node = sim_net_node(&w->net, &p->dst);
         if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX)
             continue;
@@ -262,7 +285,8 @@ void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_t
         uint32_t more = 1;
         for (const struct bt_pkt *x = q->head; x != p; x = x->next)
             more += bt_addr_eq(&x->dst, &p->dst);
-        check_forward(w, router, node - w->net.first[SIM_SERVER], p, more);
+        bool second = place + w->ledger.promise[router].new_copies >= q->n;
+        check_forward(w, router, node - w->net.first[SIM_SERVER], p, more, second);
     }
 }
 
@@ -344,6 +368,13 @@ void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_t
     }
 }
 
+/* R-113: what a worker said before its LEAVE and comes soon after it changes nothing, unless it is a JOIN. The router
+ * waits for T_loss by its own clock; half of that holds whatever its clock does. */
+static bool is_straggler(const struct sim_world *w, const struct sim_credit *c)
+{
+    return w->agenda.now - c->left_at < w->ledger.t_loss_ns / 2 && w->agenda.now >= c->excused_until;
+}
+
 void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
 {
     struct bt_r2p2_hdr h;
@@ -364,7 +395,14 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
         w->net.seen.older_refused += known && (int32_t)(fb.incarnation - m.incarnation) < 0;
         return;
     }
-    c->left = current && w->server[server].leaving && ((fb.flags & BT_FEEDBACK_LEAVE) != 0 || fb.n == 0);
+    if (!current || !w->server[server].leaving) {
+        c->left = false;
+    } else if ((fb.flags & BT_FEEDBACK_LEAVE) != 0 || fb.n == 0) {
+        c->left_at = c->left ? c->left_at : w->agenda.now;
+        c->left = true;
+    } else {
+        c->left = c->left && (fb.flags & BT_FEEDBACK_JOIN) == 0 && is_straggler(w, c);
+    }
 }
 
 void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request)
@@ -428,6 +466,7 @@ void sim_check_idle(struct sim_world *w)
         if (st.held != 0) {
             sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u holds %llu requests", r, (unsigned long long)st.held);
         }
+        sim_check_admitted(w, r);
         for (uint32_t k = 0; k < w->s->workers; k++)
             check_idle_worker(w, r, k);
     }
@@ -449,7 +488,9 @@ void sim_check_probes(struct sim_world *w)
 {
     for (uint64_t i = w->requests_main; i < w->requests_made; i++) {
         sim_checked(&w->ledger.verdict, SIM_INV_SERVICE);
-        if (w->request[i].outcome == SIM_SUCCESS)
+        bool plain = !w->client[w->request[i].client].extensions; /* cannot say that it must not be refused */
+        bool refused = w->request[i].outcome == SIM_DROPPED && w->s->admission_mode == BT_ADMISSION_REJECT;
+        if (w->request[i].outcome == SIM_SUCCESS || (refused && plain))
             continue;
         sim_breach(w, SIM_INV_SERVICE, "the faults are over, yet probe %llu ended with outcome %u",
                    (unsigned long long)(i - w->requests_main), w->request[i].outcome);

@@ -33,6 +33,9 @@ enum sim_invariant {
     SIM_INV_ARITHMETIC,    /* a router's row follows from what it sent and was told */
     SIM_INV_LIVENESS,      /* silent for T_dead means suspect, heard means not */
     SIM_INV_EJECTION,      /* R-139a: never more than half the pool is out */
+    SIM_INV_REFUSED,       /* one DROP for each refusal counted, of requests that may be refused */
+    SIM_INV_ADMITTED,      /* idle => admission knows what became of every request, once */
+    SIM_INV_SECOND_COPY,   /* one copy at most, to an idle worker, within gate and budget */
     SIM_INV_CONSERVED,     /* every packet is accounted for */
     SIM_INV_EXPECTED,      /* a scenario's own expectation */
     SIM_INVARIANTS
@@ -52,7 +55,8 @@ struct sim_credit {
     uint64_t in_flight;        /* REQ0 on the way */
     uint64_t excused_until;    /* truth may exceed n before this time: late REQ0, restart */
     uint64_t received, served; /* highest seen in FEEDBACK the worker emitted in this life */
-    bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0 */
+    bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0, or was sent before that */
+    uint64_t left_at;          /* when it was first heard to */
     uint64_t sent;             /* of the router's row, when it was looked at last */
     uint32_t incarnation;      /* likewise */
     uint64_t told_unreachable; /* when an ICMP named the worker last: suspect until its next fresh FEEDBACK */
@@ -60,11 +64,19 @@ struct sim_credit {
 
 struct sim_ledger {
     struct sim_verdict verdict;
-    struct sim_credit *credit; /* routers × workers */
-    uint64_t *last_arrival;    /* per router: t_rx of the last held or forwarded request */
-    bool bad_packet;           /* what a node reads now is corrupted or malformed and says nothing */
+    struct sim_credit *credit;   /* routers × workers */
+    uint64_t *last_arrival;      /* per router: t_rx of the last held or forwarded request */
+    bool bad_packet;             /* what a node reads now is corrupted or malformed and says nothing */
+    struct sim_promise *promise; /* per router */
     uint64_t t_loss_ns, t_dead_ns, margin_ns, quarantine_ns;
     uint32_t turn; /* rows of a router are looked at in turn */
+};
+
+/* What a router's counters were when it sent last. */
+struct sim_promise {
+    uint32_t life;
+    uint64_t dropped, refused, copies;
+    uint32_t new_copies; /* the last packets of what it sends now */
 };
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
@@ -79,7 +91,10 @@ static inline void sim_checked(struct sim_verdict *v, enum sim_invariant inv)
     v->checked[inv]++;
 }
 
-/* Called with what a node is about to send, before the driver takes it. */
+/* Called with what a node is about to send, before the driver takes it; check_promises.c first. */
+void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_txq *q);
+void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
+void sim_check_admitted(struct sim_world *w, uint32_t router); /* when idle */
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q);
 void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q);
 /* sim_net.watch; ctx is the world. */

@@ -139,6 +139,8 @@ static uint8_t shape(struct sim_world *w)
         flags |= SIM_RQ_STICKY;
     if (sim_chance(g, s->direct))
         flags |= SIM_RQ_DIRECT;
+    if (s->spared > 0 && sim_chance(g, s->spared))
+        flags |= SIM_RQ_SPARED;
     return flags;
 }
 
@@ -146,7 +148,9 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
 {
     struct sim_request *r = &w->request[number];
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
-    r->flags = probe ? SIM_RQ_PROBE : shape(w);
+    r->flags = probe ? SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0) : shape(w);
+    if (!probe && w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised))
+        r->asked = (uint8_t)(4 + number % 4);
     r->service_ns = sim_service_ns(w, number);
     if (probe)
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
@@ -161,6 +165,9 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
         .timeout_ns = probe ? w->s->timeout_ns + 1000000000 : w->s->timeout_ns,
         .cookie = number,
         .policy = (r->flags & SIM_RQ_STICKY) != 0,
+        .with_class = r->asked != 0 || (r->flags & SIM_RQ_SPARED) != 0,
+        .class_id = r->asked,
+        .class_flags = (r->flags & SIM_RQ_SPARED) != 0 ? BT_CLASS_NON_DROPPABLE : 0,
     };
     struct bt_txq q;
     bt_txq_init(&q);

@@ -90,16 +90,17 @@ static inline void place(struct sim_agenda *a, uint32_t i)
     *last = i;
 }
 
-void sim_agenda_later(struct sim_agenda *a, const struct sim_event *ev)
+struct sim_event *sim_agenda_later(struct sim_agenda *a, uint64_t t)
 {
     uint32_t i = new_node(a);
-    a->node[i].ev = *ev;
+    a->node[i].ev.t = t;
     a->future_n++;
     place(a, i);
+    return &a->node[i].ev;
 }
 
 /* Moves `now` to the earliest of the slot. What is due then goes to the FIFO, the rest down to lower levels. */
-static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
+__attribute__((noinline)) static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
 {
     uint32_t first = a->node[last].next, i = first, next;
     uint64_t soonest = UINT64_MAX;
@@ -110,6 +111,7 @@ static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
     if (soonest > until)
         return false;
     a->now = soonest;
+    a->at_once = 0;
     unsigned level = (unsigned)__builtin_ctz(a->levels);
     a->occupied[level] &= a->occupied[level] - 1;
     if (a->occupied[level] == 0)
@@ -143,6 +145,7 @@ bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *
         return false;
     *out = a->node[i].ev;
     a->now = out->t;
+    a->at_once = 0;
     a->occupied[level] &= a->occupied[level] - 1;
     if (a->occupied[level] == 0)
         a->levels &= a->levels - 1;

@@ -34,6 +34,7 @@ struct sim_agenda {
     uint32_t levels;                         /* bit per level that has anything */
     uint32_t nodes_n, nodes_cap, nodes_free; /* used ever, allocated, first of the free list */
     size_t future_n;                         /* events in the slots */
+    uint64_t at_once;                        /* the taker's: events it took since time moved */
     struct sim_agenda_node *node;
     uint64_t occupied[SIM_AGENDA_LEVELS];               /* bit per slot */
     uint32_t last[SIM_AGENDA_LEVELS][SIM_AGENDA_SLOTS]; /* newest node of a slot's ring; its next is the oldest */
@@ -43,8 +44,8 @@ void sim_agenda_init(struct sim_agenda *a);
 void sim_agenda_free(struct sim_agenda *a);
 /* The part of sim_agenda_take and sim_agenda_push that concerns the future. */
 bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *out);
-void sim_agenda_later(struct sim_agenda *a, const struct sim_event *ev);
-void sim_agenda_fifo_grow(struct sim_agenda *a);
+struct sim_event *sim_agenda_later(struct sim_agenda *a, uint64_t t);
+void sim_agenda_fifo_grow(struct sim_agenda *a) __attribute__((noinline, cold));
 
 static inline struct sim_event *sim_agenda_fifo_slot(struct sim_agenda *a)
 {
@@ -56,14 +57,13 @@ static inline struct sim_event *sim_agenda_fifo_slot(struct sim_agenda *a)
 /* Schedules ev.kind at time t; a time in the past means now. Sets t of the stored copy. */
 static inline void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
 {
-    if (t > a->now) {
-        ev.t = t;
-        sim_agenda_later(a, &ev);
-        return;
-    }
-    struct sim_event *slot = sim_agenda_fifo_slot(a);
-    *slot = ev;
-    slot->t = a->now;
+    t = t > a->now ? t : a->now;
+    struct sim_event *slot = t > a->now ? sim_agenda_later(a, t) : sim_agenda_fifo_slot(a);
+    slot->t = t; /* field by field, so that ev need not exist in memory */
+    slot->ptr = ev.ptr;
+    slot->node = ev.node;
+    slot->kind = ev.kind;
+    slot->arg = ev.arg;
 }
 
 /* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none. */

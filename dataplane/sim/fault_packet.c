@@ -26,7 +26,7 @@ static void send_stub(struct sim_net *n, const struct bt_pkt *p, uint32_t to)
     if (stub == NULL)
         return;
     stub->len = sim_below(&n->fault, HEADER);
-    stub->mark = SIM_MARK_CORRUPTED;
+    stub->mark |= SIM_MARK_CORRUPTED;
     stub->t_rx_ns = 0;
     sim_agenda_push(n->agenda, n->agenda->now + n->s->delay.client_router_ns,
                     (struct sim_event){.ptr = stub, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
@@ -65,6 +65,6 @@ struct bt_pkt *sim_resent(struct sim_net *n, const struct bt_pkt *p, uint32_t *t
         return NULL;
     *to = n->first[SIM_ROUTER] + router;
     again->dst = sim_net_addr(n, *to, 0);
-    again->mark = SIM_MARK_RESENT;
+    again->mark |= SIM_MARK_RESENT;
     return again;
 }

@@ -83,6 +83,10 @@ uint32_t sim_faults_by_kind(const struct sim_faults_seen *f, struct sim_fault_co
         {"ejected", f->ejected},
         {"older_incarnation_refused", f->older_refused},
         {"garbage", f->garbage},
+        {"second_copy", f->copies},
+        {"second_copy_won", f->copies_won},
+        {"admission_refused", f->admission_refused},
+        {"degraded", f->degraded},
     };
     uint32_t n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)

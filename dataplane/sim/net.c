@@ -21,6 +21,18 @@ static void note_delays(struct sim_net *n, const struct sim_delays *d)
     }
 }
 
+/* Whether packets may go straight from node to node, and how long they take. */
+static void note_direct(struct sim_net *n)
+{
+    const struct sim_scenario *s = n->s;
+    bool limited = s->client_packets > 0 || s->router_packets > 0 || s->server_packets > 0;
+    n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 && s->racks <= 1;
+    for (int a = 0; a < SIM_ROLES; a++) {
+        for (int b = 0; b < SIM_ROLES; b++)
+            n->direct_ns[a][b] = n->delay_ns[a][b] + s->same_rack_ns;
+    }
+}
+
 void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
                   struct sim_buffers *buffers, uint16_t arrive_kind)
 {
@@ -50,6 +62,7 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     note_delays(n, &s->delay);
     n->link_of = sim_link_table(n);
     n->disturbed = s->faults_n > 0 || s->events_n > 0 || s->delay.jitter_ns > 0 || s->links_n > 0 || s->checks;
+    note_direct(n);
     sim_stream_seed(&n->fault, s->seed, SIM_STREAM_FAULT);
     sim_stream_seed(&n->jitter, s->seed, SIM_STREAM_JITTER);
 }
@@ -112,6 +125,7 @@ struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
     c->dst = p->dst;
     c->local = p->local;
     c->tx_as_src = p->tx_as_src;
+    c->mark = p->mark & SIM_MARK_CORRUPTED; /* bytes nobody may believe are none to believe in the copy */
     n->made++;
     return c;
 }
@@ -216,7 +230,7 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
     tell(n, from, to, p, at);
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
-        twin->mark = SIM_MARK_DUPLICATE;
+        twin->mark |= SIM_MARK_DUPLICATE;
         if (at + f.twin_ns - n->agenda->now >= n->late_ns)
             twin->mark |= SIM_MARK_LATE;
         tell(n, from, to, twin, at + f.twin_ns);
@@ -242,11 +256,8 @@ static void send_disturbed(struct sim_net *n, uint32_t from, uint32_t to, struct
     travel(n, from, to, p);
 }
 
-void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+void sim_net_enter(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
-    struct sim_net *n = ctx;
-    uint32_t to = sim_net_node(n, &p->dst);
-    n->packets++;
     p->mark = 0;
     sim_buffer_give(p, &n->wire);
     if (to != UINT32_MAX && !n->disturbed) { /* nothing can be lost, reordered or cut off */
@@ -254,6 +265,11 @@ void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
     } else {
         send_disturbed(n, from, to, p);
     }
+}
+
+void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p)
+{
+    sim_net_pass(ctx, from, p);
 }
 
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)

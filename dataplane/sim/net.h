@@ -46,6 +46,8 @@ struct sim_net {
     uint64_t delay_ns[SIM_ROLES][SIM_ROLES]; /* without jitter */
     bool calm;                               /* faults are over */
     bool disturbed;                          /* the scenario has faults, events, jitter, link rules or checks */
+    bool direct; /* nor does anybody look at who holds how many packets: one in flight stays its sender's */
+    uint64_t direct_ns[SIM_ROLES][SIM_ROLES]; /* then: delay from one role to another */
     uint64_t load_start_ns;
     uint16_t arrive_kind; /* event kind of an arrival */
     uint64_t late_ns;     /* packets slower than this carry SIM_MARK_LATE */
@@ -82,8 +84,23 @@ static inline uint32_t sim_net_node(const struct sim_net *n, const struct bt_add
     return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }
 enum sim_packet sim_packet_of(const struct bt_pkt *p);
+/* A packet starts on its way to node `to` (UINT32_MAX: none has its address), disturbed or not. */
+void sim_net_enter(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
 /* bt_io_sim_net.send: takes the packet over; it arrives, or dies here. ctx is the sim_net. */
 void sim_net_send(void *ctx, uint32_t from, struct bt_pkt *p);
+/* The same, to be inlined. */
+static inline void sim_net_pass(void *ctx, uint32_t from, struct bt_pkt *p)
+{
+    struct sim_net *n = ctx;
+    uint32_t to = sim_net_node(n, &p->dst);
+    n->packets++;
+    if (to == UINT32_MAX || !n->direct) {
+        sim_net_enter(n, from, to, p);
+        return;
+    }
+    sim_agenda_push(n->agenda, n->agenda->now + n->direct_ns[sim_net_role(n, from)][sim_net_role(n, to)],
+                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = (uint16_t)from});
+}
 /* A packet from nowhere, marked as garbage, arrives at once. */
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p);
 void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);
@@ -92,10 +109,10 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
 static inline void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     sim_buffer_give(p, &n->holder[to]);
-    if (from != UINT16_MAX && n->disturbed)
+    if (n->disturbed && from != UINT16_MAX)
         sim_net_note_arrival(n, from, to, p);
 }
-/* A copy of the same bytes and addresses, in flight; NULL when no buffer is left. */
+/* A copy of the same bytes and addresses, in flight, corrupted when p is; NULL when no buffer is left. */
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);
 /* A packet in flight dies. */
 void sim_net_bury(struct sim_net *n, struct bt_pkt *p);

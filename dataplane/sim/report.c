@@ -129,6 +129,8 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
             r->mean_ns, r->p50_ns, r->p99_ns, r->p999_ns);
     fprintf(f, " \"throughput\": %.6f, \"littleError\": %.6f, \"packets\": %llu, \"virtualSeconds\": %.6f,\n",
             r->throughput, r->little_error, (unsigned long long)r->packets, (double)r->virtual_ns / 1e9);
+    fprintf(f, " \"copies\": %llu, \"copiesWon\": %llu,\n", (unsigned long long)r->seen.copies,
+            (unsigned long long)r->seen.copies_won);
     fputs(" \"faults\": {", f);
     for (int k = 0; k < SIM_PKT_ANY; k++) {
         fprintf(f,
@@ -168,6 +170,9 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"ejected", (double)r->seen.ejected},
         {"failovers", (double)r->seen.failovers},
         {"idWraps", (double)r->seen.id_wraps},
+        {"copies", (double)r->seen.copies},
+        {"copiesWon", (double)r->seen.copies_won},
+        {"admissionRefused", (double)r->seen.admission_refused},
         {"errors", (double)r->outcome[SIM_ERROR]},
         {"faults", (double)sim_faults_total(&r->seen)},
         {"restarts", (double)r->seen.restarts},

@@ -30,6 +30,16 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
         .request_timeout_ns = s->request_timeout_ns,
         .hold_back_packets = s->hold_back_packets,
         .hold_back_ns = s->hold_back_ns,
+        .admission = {.mode = (enum bt_admission_mode)s->admission_mode,
+                      .controller = (enum bt_admission_controller)s->admission_controller,
+                      .slo_ns = s->admission_slo_ns,
+                      .per_100k = (uint32_t)(s->admission_percentile * 1000 + 0.5),
+                      .droppable = BT_ADMISSION_DROPPABLE_DEFAULT},
+        .hedging = {.mode = (enum bt_hedging_mode)s->hedging_mode,
+                    .busy_percent = s->hedging_busy,
+                    .budget_percent = s->hedging_budget,
+                    .per_100k = (uint32_t)(s->hedging_percentile * 1000 + 0.5),
+                    .probe_per_million = s->hedging_probes},
         .members = members,
         .members_n = s->workers,
         .keys = s->tagged ? &w->keys : NULL,
@@ -53,11 +63,15 @@ void sim_router_start(struct sim_world *w, uint32_t i)
         if (w->s->router_packets > 0)
             w->net.holder[r->n.node].limit = w->s->router_packets;
     }
+    const struct sim_scenario *s = w->s;
     struct bt_router_setup setup = {
         .max_members = w->s->workers,
         .max_pairs = w->s->router_pairs > 0       ? w->s->router_pairs
                      : w->requests_wanted > 20000 ? 65536
                                                   : 4096,
+        .max_hedges = s->hedging_mode == 0  ? 1
+                      : s->router_pairs > 0 ? s->router_pairs
+                                            : 1024,
         .no_histograms = true,
         .seed = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]),
         .pool = sim_node_pool(&r->n),
@@ -70,7 +84,7 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     }
     r->life++;
     r->up = true;
-    r->n.wake_ns = UINT64_MAX;
+    r->n.wake_ns = r->n.asked_ns = UINT64_MAX;
     r->core = bt_router_init(r->n.mem, r->n.mem_n, &setup, sim_node_now(&r->n));
     if (r->core == NULL) {
         fprintf(stderr, "bobtail-sim: router %u could not be built\n", i);
@@ -84,6 +98,7 @@ static void finish(struct sim_router *r, struct bt_txq *q)
 {
     struct sim_world *w = r->n.world;
     if (w->watching) {
+        sim_check_promises(w, r->n.index, q);
         sim_check_router_tx(w, r->n.index, q);
         sim_check_router_step(w, r->n.index);
     }
@@ -181,4 +196,8 @@ void sim_router_harvest(struct sim_world *w, uint32_t i)
     w->net.seen.full[SIM_FULL_ROUTER_PAIRS] += st.counter[BT_RC_PAIRS_FULL];
     w->net.seen.full[SIM_FULL_ROUTER_QUEUE] += st.counter[BT_RC_DROP_QUEUE_FULL];
     w->net.seen.ejected += st.counter[BT_RC_EJECTED];
+    w->net.seen.copies += st.counter[BT_RC_HEDGES_SENT];
+    w->net.seen.copies_won += st.counter[BT_RC_HEDGES_WON];
+    w->net.seen.admission_refused += st.counter[BT_RC_DROP_ADMISSION];
+    w->net.seen.degraded += st.counter[BT_RC_DEGRADED];
 }

@@ -26,6 +26,10 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->workers = 16;
     s->threads = 1;
     s->depth = 2;
+    s->admission_slo_ns = (uint64_t)10e6;
+    s->admission_percentile = 99;
+    s->hedging_busy = s->hedging_budget = 100;
+    s->hedging_percentile = 95;
     s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
     s->server_max_message = 1 << 16;
     s->routers = 1;
@@ -136,6 +140,16 @@ static void check_workers(struct sim_yaml *y, yaml_node_t *root, const struct si
     }
 }
 
+static void check_hedging(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
+{
+    if (s->hedging_mode != 0 && s->policy != BT_ROUTER_JBSQ) {
+        sim_yaml_complain(y, root, "hedging.mode", "needs routers.policy: JBSQ");
+    }
+    if (s->admission_mode == BT_ADMISSION_DEGRADE && s->legacy_workers > 0) {
+        sim_yaml_complain(y, root, "admission.mode", "Degrade needs workers that read options; set workers.legacy: 0");
+    }
+}
+
 /* A key that would not be listened to is an error, not a surprise. */
 static void only_with(struct sim_yaml *y, yaml_node_t *root, const char *section, const char *key, bool allowed,
                       const char *why)
@@ -229,6 +243,7 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
     y.draw = &draw;
     read_sections(&y, root, out);
     check_workers(&y, root, out);
+    check_hedging(&y, root, out);
     check_arrivals(&y, root, out);
     apply_recording(&y, root, &t->recording, out);
     settle_load(out);

@@ -168,10 +168,19 @@ struct sim_scenario {
 
     uint32_t workers, threads, depth, legacy_workers;
     struct sim_dist service;
+    double hiccups;     /* share of executions, not of requests, that last longer */
+    uint64_t hiccup_ns; /* by so much */
     uint32_t server_max_message;
 
     uint32_t routers, policy, forwarding, central_limit, hold_back_packets;
     uint64_t max_queue_ns, request_timeout_ns, hold_back_ns;
+
+    /* routers: admission control and second copies; modes as in src/router, 0: off */
+    uint32_t admission_mode, admission_controller;
+    uint64_t admission_slo_ns;
+    double admission_percentile;
+    uint32_t hedging_mode, hedging_busy, hedging_budget, hedging_probes;
+    double hedging_percentile;
 
     uint32_t clients;
     double load;       /* of workers × threads ÷ mean service time */
@@ -184,6 +193,7 @@ struct sim_scenario {
     double plain_share; /* clients that do not set X */
     uint32_t request_bytes, reply_bytes, long_bytes;
     double long_requests, long_replies, sticky, direct;
+    double prioritised, spared; /* share of requests that ask for a class above 3, and for not to be dropped */
 
     struct sim_delays delay;
     uint32_t racks; /* node i of every role stands in rack i modulo this */

@@ -20,6 +20,9 @@ static const char *const direction_names[] = {"both", "forth", "back", NULL};
 const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
 const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
 const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
+static const char *const admission_names[] = {"Observe", "Reject", "Degrade", NULL};
+static const char *const controller_names[] = {"Track", "AIAD", NULL};
+static const char *const hedging_names[] = {"Off", "LoadAware", "Delayed", "Probe", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
 static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
                                          "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
@@ -47,6 +50,9 @@ const char *const sim_measure_names[] = {"mean",
                                          "ejected",
                                          "failovers",
                                          "idWraps",
+                                         "copies",
+                                         "copiesWon",
+                                         "admissionRefused",
                                          NULL};
 static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
 
@@ -89,6 +95,8 @@ static const struct sim_field worker_fields[] = {
     {"distribution", SIM_F_NAME, AT(service.kind), 0, 0, 0, dist_names,
      "of the service time; trace: column of traceFile"},
     {"meanMicroseconds", SIM_F_DOUBLE, AT(service.mean_ns), 0.1, 1e7, 0, NULL, "of the service time; not with trace"},
+    {"hiccups", SIM_F_DOUBLE, AT(hiccups), 0, 1, 0, NULL, "share of executions that last longer; two copies differ"},
+    {"hiccupMicroseconds", SIM_F_NS, AT(hiccup_ns), 0, 1e7, US, NULL, "by how much"},
     {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
     {"maxPairs", SIM_F_U32, AT(server_pairs), 0, 65535, 0, NULL, "pair table of a server; 0: ample, here and below"},
     {"maxAssemblies", SIM_F_U32, AT(server_assemblies), 0, 65535, 0, NULL, "long requests a server receives at once"},
@@ -107,6 +115,22 @@ static const struct sim_field router_fields[] = {
     {"requestTimeoutMilliseconds", SIM_F_NS, AT(request_timeout_ns), 1, 600000, MS, NULL, "as in RpcService"},
     {"holdBackPackets", SIM_F_U32, AT(hold_back_packets), 0, 64, 0, NULL, "R-122; off in conformance runs"},
     {"holdBackMicroseconds", SIM_F_NS, AT(hold_back_ns), 0, 1000, US, NULL, "R-122"},
+};
+static const struct sim_field admission_fields[] = {
+    {"mode", SIM_F_NAME, AT(admission_mode), 0, 0, 0, admission_names, "Observe: off"},
+    {"controller", SIM_F_NAME, AT(admission_controller), 0, 0, 0, controller_names, "as in ServiceLevelObjective"},
+    {"latencyMicroseconds", SIM_F_NS, AT(admission_slo_ns), 1, 1e8, US, NULL, "the objective"},
+    {"percentile", SIM_F_DOUBLE, AT(admission_percentile), 50, 99.99, 0, NULL, "of it"},
+};
+static const struct sim_field hedging_fields[] = {
+    {"mode", SIM_F_NAME, AT(hedging_mode), 0, 0, 0, hedging_names, "as in RpcService (needs policy JBSQ)"},
+    {"busyPercent", SIM_F_U32, AT(hedging_busy), 1, 100, 0, NULL,
+     "copies begin while at most so many workers are busy"},
+    {"budgetPercent", SIM_F_U32, AT(hedging_budget), 1, 100, 0, NULL, "copies, of requests"},
+    {"percentile", SIM_F_DOUBLE, AT(hedging_percentile), 50, 99.99, 0, NULL,
+     "Delayed: of the response time, waited for"},
+    {"probePerMillion", SIM_F_U32, AT(hedging_probes), 0, 1000000, 0, NULL,
+     "requests copied at once to measure jitter"},
 };
 static const struct sim_field client_fields[] = {
     {"count", SIM_F_U32, AT(clients), 1, SIM_CLIENTS_MAX, 0, NULL, "each request starts at a random one"},
@@ -127,6 +151,8 @@ static const struct sim_field client_fields[] = {
     {"longRequests", SIM_F_DOUBLE, AT(long_requests), 0, 1, 0, NULL, "share"},
     {"longReplies", SIM_F_DOUBLE, AT(long_replies), 0, 1, 0, NULL, "share"},
     {"sticky", SIM_F_DOUBLE, AT(sticky), 0, 1, 0, NULL, "share of requests with policy Sticky"},
+    {"prioritised", SIM_F_DOUBLE, AT(prioritised), 0, 1, 0, NULL, "share that asks for a class from 4 to 7 (R-214)"},
+    {"notDroppable", SIM_F_DOUBLE, AT(spared), 0, 1, 0, NULL, "share that admission must not refuse (R-58)"},
     {"direct", SIM_F_DOUBLE, AT(direct), 0, 1, 0, NULL, "share of requests sent to a random worker, past the router"},
 };
 static const struct sim_field mmpp_fields[] = {
@@ -270,6 +296,8 @@ const struct sim_section sim_sections[] = {
     MAP("", top_fields, "The whole run."),
     MAP("workers", worker_fields, "Servers and what a request costs them."),
     MAP("routers", router_fields, "Routers and how they choose."),
+    MAP("admission", admission_fields, "Admission control in the routers (SVEN)."),
+    MAP("hedging", hedging_fields, "Second copies of requests, sent by the routers (R-249)."),
     MAP("clients", client_fields, "Clients, arrivals and sizes."),
     MAP("clients.mmpp", mmpp_fields, "Bursts: Poisson arrivals whose rate switches between two states."),
     LIST("clients.phases", phase_fields, "Load steps, one after the other.", phase, phases_n, NULL, NULL),

@@ -55,7 +55,10 @@ static void begin_next(struct sim_server *v)
     v->job[thread] = v->queue[v->q_head];
     v->q_head = (v->q_head + 1) & (v->q_cap - 1);
     v->q_n--;
-    done_at(v, thread, w->agenda.now + w->request[v->job[thread].request].service_ns * v->slow);
+    uint64_t service = w->request[v->job[thread].request].service_ns * v->slow;
+    if (w->s->hiccups > 0 && sim_chance(&w->stream[SIM_STREAM_HICCUP], w->s->hiccups))
+        service += w->s->hiccup_ns;
+    done_at(v, thread, w->agenda.now + service);
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
@@ -207,7 +210,7 @@ void sim_server_start(struct sim_world *w, uint32_t i)
     v->incarnation++;
     v->up = true;
     v->leaving = v->refusing = false;
-    v->n.wake_ns = UINT64_MAX;
+    v->n.wake_ns = v->n.asked_ns = UINT64_MAX;
     v->n.core_ns = 0;
     build(w, v);
     tell_routers(v);

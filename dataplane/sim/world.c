@@ -29,7 +29,7 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
     n->node = sim_node_of(w, role, i);
     n->up = role == SIM_CLIENT ? &always : role == SIM_ROUTER ? &w->router[i].up : &w->server[i].up;
     w->node[n->node] = n;
-    n->due_ns = n->wake_ns = UINT64_MAX;
+    n->due_ns = n->wake_ns = n->asked_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
     n->link = (struct bt_io_sim_net){sim_net_send, &w->net, &n->local_ns};
     bt_io_sim_init(&n->io, &n->link, n->node, ports);
@@ -42,6 +42,11 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
 struct bt_pool *sim_node_pool(struct sim_node *n)
 {
     return &n->world->net.holder[n->node].pool;
+}
+
+void sim_node_send(struct sim_node *n, struct bt_txq *q)
+{
+    bt_io_sim_send_by(&n->io, q, sim_net_pass);
 }
 
 void sim_node_wake(struct sim_node *n, uint64_t next_ns)
@@ -85,7 +90,8 @@ static inline void run_node(struct sim_world *w, const struct sim_node *n)
 
 void sim_node_run(struct sim_world *w, uint32_t node)
 {
-    const struct sim_node *n = w->node[node];
+    struct sim_node *n = w->node[node];
+    n->asked_ns = UINT64_MAX;
     if (*n->up && n->frozen_until <= w->agenda.now)
         run_node(w, n);
 }
@@ -138,7 +144,8 @@ static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
         sim_net_bury(&w->net, p);
         return;
     }
-    if (w->net.holder[ev->node].count >= w->net.holder[ev->node].limit) { /* the driver has no buffer for it */
+    const struct sim_holder *holder = &w->net.holder[ev->node];
+    if (holder->count >= holder->limit) { /* the driver has no buffer for it */
         w->net.seen.full[SIM_FULL_RECEIVE_BUFFERS]++;
         sim_net_bury(&w->net, p);
         return;
@@ -163,7 +170,7 @@ static void on_wake(struct sim_world *w, const struct sim_event *ev)
     struct sim_node *n = w->node[ev->node];
     if (!*n->up || n->wake_ns != ev->t)
         return; /* an earlier wish was granted since */
-    n->wake_ns = UINT64_MAX;
+    n->wake_ns = n->asked_ns = UINT64_MAX;
     run_node(w, n);
 }
 
@@ -250,11 +257,7 @@ static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
     struct sim_event ev;
     while (!w->stuck && w->requests_ended < enough && sim_agenda_take(&w->agenda, until_ns, &ev)) {
         w->events++;
-        if (ev.t != w->instant_ns) {
-            w->instant_ns = ev.t;
-            w->instant_events = 0;
-        }
-        if (++w->instant_events > INSTANT_LIMIT) {
+        if (++w->agenda.at_once > INSTANT_LIMIT) {
             sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind,
                        ev.node);
             w->stuck = true;

@@ -43,7 +43,8 @@ enum {
     SIM_RQ_DIRECT = 8,
     SIM_RQ_PROBE = 16,
     SIM_RQ_REPLIED = 32,
-    SIM_RQ_MEASURED = 64
+    SIM_RQ_MEASURED = 64,
+    SIM_RQ_SPARED = 128 /* asked not to be dropped */
 };
 
 /* Everything known about one RPC; its index is the number in the request's body. */
@@ -54,6 +55,10 @@ struct sim_request {
     uint8_t outcome, endings, flags;
     uint8_t executions;
     uint16_t router, at;   /* last router that forwarded it, +1, and the worker it chose */
+    uint16_t router2, at2; /* the same of the time before */
+    uint8_t asked;         /* class of its option; 0: it has none */
+    uint8_t handed;        /* times a router sent it, second copies apart, and who last did, +1, and to whom */
+    uint16_t handed_by, handed_to;
     uint64_t arrives_ns;   /* there */
     uint16_t worker, life; /* last worker that executed it, and in which of its lives */
 };
@@ -67,8 +72,9 @@ struct sim_node {
     uint32_t node;  /* within the network */
     void *mem;
     size_t mem_n;
-    uint64_t due_ns;  /* when its core wants to run a timer, on its own clock */
-    uint64_t wake_ns; /* earliest SIM_EVENT_WAKE that is on the agenda */
+    uint64_t due_ns;   /* when its core wants to run a timer, on its own clock */
+    uint64_t wake_ns;  /* earliest SIM_EVENT_WAKE that is on the agenda */
+    uint64_t asked_ns; /* due_ns for which one is; UINT64_MAX: the clock or the agenda changed since */
     struct sim_clock clock;
     uint64_t local_ns;     /* what its clock showed when a packet came last */
     uint64_t core_ns;      /* latest time its core was told: inside it time never goes back */
@@ -141,7 +147,6 @@ struct sim_world {
     uint64_t integral_at_ns, in_system, in_service;
     double area, idle_while_waiting_ns;
     uint64_t window_from_ns, window_to_ns, window_arrivals, window_done;
-    uint64_t instant_ns, instant_events; /* events at one instant: a timer that spins never leaves it */
     uint64_t events;
 };
 
@@ -192,14 +197,17 @@ struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uin
 void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i);
 /* Puts a wake-up on the agenda unless an earlier one is there. */
 void sim_node_wake(struct sim_node *n, uint64_t next_ns);
+/* Hands packets to the network. */
+void sim_node_send(struct sim_node *n, struct bt_txq *q);
 /* Sends what a core produced and asks to be woken when it wants to be. */
 static inline void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
     if (q->n > 0)
-        bt_io_sim_send(&n->io, q);
+        sim_node_send(n, q);
     n->due_ns = next_ns;
-    if (next_ns == UINT64_MAX)
+    if (next_ns == n->asked_ns || next_ns == UINT64_MAX)
         return;
+    n->asked_ns = next_ns;
     uint64_t at = next_ns - n->clock.skew; /* of a clock that runs as the world does */
     if (n->clock.odd || next_ns < n->clock.skew || at < n->wake_ns)
         sim_node_wake(n, next_ns);

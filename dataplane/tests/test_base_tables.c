@@ -10,6 +10,7 @@
 #include "base/pkt.h"
 #include "base/ring.h"
 #include "base/rng.h"
+#include "base/trace.h"
 
 #define LIMIT 100
 
@@ -184,6 +185,31 @@ static void rng_is_even_and_repeatable(void **state)
     assert_true(u >= 0 && u < 1);
 }
 
+// the newest are kept, each is read once, and what was overwritten is counted.
+static void r59_traces_are_read_once_and_losses_counted(void **state)
+{
+    static struct bt_trace_ring ring;
+    struct bt_trace out[BT_TRACES];
+    uint64_t next, lost;
+    (void)state;
+    assert_int_equal(bt_trace_read(&ring, 0, out, 4, &next, &lost), 0);
+    assert_int_equal(next | lost, 0);
+    for (uint64_t id = 1; id <= BT_TRACES + 6; id++) {
+        bt_trace_note(&ring, &(struct bt_trace){.id = id});
+    }
+    bt_trace_note(NULL, &(struct bt_trace){.id = 1}); // nobody wants to know
+    assert_int_equal(bt_trace_read(&ring, 2, out, 4, &next, &lost), 4);
+    assert_int_equal(lost, 4); // 3 to 6
+    assert_int_equal(out[0].id, 7);
+    assert_int_equal(next, 10);
+    assert_int_equal(bt_trace_read(&ring, next, out, BT_TRACES, &next, &lost), BT_TRACES - 4);
+    assert_int_equal(out[BT_TRACES - 5].id, BT_TRACES + 6);
+    assert_int_equal(lost, 0);
+    assert_int_equal(bt_trace_read(&ring, next, out, 4, &next, &lost), 0);
+    assert_int_equal(bt_trace_read(&ring, BT_TRACES + 7, out, 1, &next, &lost), 1); // of another life
+    assert_int_equal(out[0].id, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +220,7 @@ int main(void)
         cmocka_unit_test(txq_keeps_order),
         cmocka_unit_test(arena_measures_and_refuses_overflow),
         cmocka_unit_test(rng_is_even_and_repeatable),
+        cmocka_unit_test(r59_traces_are_read_once_and_losses_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,49 @@ static void r45_no_input_is_trusted(void **state)
     }
 }
 
+/* R-55: what is usual is read in a shorter way, with the same result and the same verdict. Every byte of the header is
+ * tried with every value; what the options say is compared with bt_options_decode, which knows no short way. */
+static void r55_the_usual_header_is_read_as_any_other(void **state)
+{
+    (void)state;
+    const uint8_t usual[2][24] = {{0xcc, 8, 0x10, 0xc0, 0x12, 0x34, 0, 1, 'h', 'i'},
+                                  {0xcc, 16, 0x00, 0xe0, 0x12, 0x34, 0, 1, 1, 8, 0x80, 0xe8, 10, 1, 2, 3, 'h', 'i'}};
+    uint32_t good = 0;
+    for (int form = 0; form < 2; form++) {
+        const size_t head = usual[form][1], n = head + 2;
+        for (size_t at = 1; at < head; at++) {
+            for (unsigned value = 0; value < 256; value++) {
+                uint8_t p[24];
+                memcpy(p, usual[form], sizeof p);
+                p[at] = (uint8_t)value;
+                struct bt_r2p2_hdr h;
+                struct bt_options want = {0};
+                enum bt_mcase m = bt_r2p2_decode(p, n, BT_ROLE_ANY, &h);
+                bool fits = p[1] >= 8 && p[1] <= n && p[1] % 4 == 0;
+                enum bt_mcase options = fits ? bt_options_decode(p + 8, p[1] - 8u, 8, &want) : BT_M_OK;
+                if (m != BT_M_OK || !fits) {
+                    assert_true(m != BT_M_OK && (m == options || options == BT_M_OK));
+                    continue;
+                }
+                good++;
+                assert_int_equal(options, BT_M_OK);
+                assert_true(h.opt.present == want.present && h.hdr_size == p[1] && h.payload == p + p[1]);
+                assert_true(h.payload_len == n - p[1] && h.type == p[2] >> 4 && h.policy == (p[2] & 15) && !h.legacy);
+                assert_true(h.first == p[3] >> 7 && h.last == (p[3] >> 6 & 1) && h.ext == (p[3] >> 5 & 1));
+                assert_true(h.req_id == (p[4] << 8 | p[5]) && h.count_or_index == (p[6] << 8 | p[7]));
+                assert_true(want.present == 0 || bt_addr_eq(&h.opt.forwarded, &want.forwarded));
+            }
+        }
+    }
+    assert_true(good > 2 * 256 + 6 * 256); /* request ids; port and address */
+    const uint8_t *reply = usual[0];
+    struct bt_r2p2_hdr h;
+    assert_int_equal(bt_r2p2_decode(reply, 10, BT_ROLE_CLIENT, &h), BT_M_OK);
+    assert_int_equal(bt_r2p2_decode(reply, 10, BT_ROLE_SERVER, &h), BT_M5);
+    assert_int_equal(bt_r2p2_decode(reply, 7, BT_ROLE_CLIENT, &h), BT_M1);
+    assert_int_equal(bt_r2p2_decode(usual[1], 15, BT_ROLE_SERVER, &h), BT_M3);
+}
+
 static void mcase_names_are_distinct(void **state)
 {
     (void)state;
@@ -128,6 +171,7 @@ int main(void)
         cmocka_unit_test(r55_options_never_grow_beyond_64_bytes_or_headroom),
         cmocka_unit_test(r13_datagram_sizes),
         cmocka_unit_test(r45_no_input_is_trusted),
+        cmocka_unit_test(r55_the_usual_header_is_read_as_any_other),
         cmocka_unit_test(mcase_names_are_distinct),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,6 +6,7 @@
 #include "shell/log.h"
 #include "shell/pool.h"
 #include "shell/start.h"
+#include "wire/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,7 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     app->corrupt += !good;
     if (r->measured && good) {
         app->tally.completed++;
+        app->tally.degraded += (info->class_flags & BT_CLASS_DEGRADED) != 0;
         bt_hist_record(&app->hist, ns);
     } else if (r->measured) {
         app->tally.errors++;
@@ -216,7 +218,9 @@ void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns)
                             .dst = c->router,
                             .timeout_ns = app->opt.timeout_ns,
                             .cookie = cookie,
-                            .policy = (uint8_t)app->opt.policy};
+                            .policy = (uint8_t)app->opt.policy,
+                            .with_class = app->opt.priority != 0,
+                            .class_id = (uint8_t)app->opt.priority};
     int id = bt_client_send(c->client, now_ns, &rq, &app->txq);
     if (id < 0) {
         count_refused(app, measured, id);
@@ -261,16 +265,20 @@ static bool open_ports(struct load_app *app)
 
 // All routers are asked for: the sockets move between them. Those that come later are taken to be on
 // the same network.
-static void choose_mtu(struct load_app *app)
+static bool choose_mtu(struct load_app *app)
 {
     struct bt_addr local = app->io->ops->local(app->io, 0);
-    uint16_t device = bt_network_mtu(app->network);
-    app->mtu = app->opt.mtu != 0 ? (uint16_t)app->opt.mtu : device != 0 ? device : BT_MTU_MAX;
-    for (unsigned i = 0; app->opt.mtu == 0 && device == 0 && i < app->list.n; i++) {
+    if (!bt_network_mtu(app->network, app->opt.mtu, &app->mtu)) {
+        return false;
+    }
+    bool by_route = app->mtu == 0;
+    app->mtu = by_route ? BT_MTU_MAX : app->mtu;
+    for (unsigned i = 0; by_route && i < app->list.n; i++) {
         uint16_t one = bt_mtu_toward(&local, &app->list.addr[i]);
         app->mtu = one < app->mtu ? one : app->mtu;
     }
     bt_log_info("MTU %u%s", app->mtu, app->opt.mtu == 0 ? " (auto)" : "");
+    return true;
 }
 
 uint64_t load_connections_too_long(const struct load_app *app)
@@ -327,11 +335,7 @@ static bool make_clients(struct load_app *app)
 
 bool load_connections_open(struct load_app *app)
 {
-    if (!open_ports(app)) {
-        return false;
-    }
-    choose_mtu(app);
-    if (!make_clients(app)) {
+    if (!open_ports(app) || !choose_mtu(app) || !make_clients(app)) {
         return false;
     }
     for (uint32_t i = 0; i < app->n_records; i++) {

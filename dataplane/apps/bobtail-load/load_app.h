@@ -24,10 +24,14 @@ enum load_output { OUTPUT_TABLE, OUTPUT_JSON };
 
 struct load_options {
     const char *target, *address, *slice_output, *outcome_log, *ctl;
+    const char *agent, *agent_token_file; // agent: the rest is for a generator on its own
+    bool agent_once;
+    uint32_t agent_lease_s, agent_wait_s;
     double rate;
     uint64_t duration_ns, warmup_ns, timeout_ns, resolve_interval_ns, resolve_patience_ns, progress_ns;
     uint32_t request_bytes, connections, port_base, pending, max_message;
-    uint32_t mtu; // 0: auto
+    uint32_t priority; // 4…7; 0: none
+    uint32_t mtu;      // 0: auto
     struct bt_network_options network;
     int arrivals, output, policy, log;
     bool verify, legacy;
@@ -68,6 +72,7 @@ bool load_resolver_take(struct load_resolver *r, unsigned *version, struct load_
 // What became of requests.
 struct load_tally {
     uint64_t offered, sent, completed, dropped, timeouts, errors;
+    uint64_t degraded; // of the completed, those marked on their way
 };
 
 struct load_router_tally {

@@ -51,9 +51,8 @@ static bool take_replies(struct load_app *app)
 }
 
 // Runs timers that are due and returns when to look again.
-static uint64_t tick(struct load_app *app)
+static uint64_t tick(struct load_app *app, uint64_t now)
 {
-    uint64_t now = bt_io_now(app->io);
     uint64_t next = app->stopping ? UINT64_MAX : app->due_ns;
     for (unsigned i = 0; i < app->opt.connections; i++) {
         struct bt_client *c = app->conn[i].client;
@@ -91,14 +90,17 @@ void load_loop(struct load_app *app)
     app->end_ns = app->measure_ns + app->opt.duration_ns;
     app->due_ns = now + gap(app);
     uint64_t until = app->due_ns;
-    unsigned full_turns = 0;
+    unsigned packet_turns = 0; // in a row, that left packets behind
     while (!(app->stopping && app->outstanding == 0) && bt_stop_count() < 2) {
         uint64_t second = app->second_ns + SECOND;
         bt_io_wait(app->io, until < second ? until : second);
-        full_turns = take_replies(app) ? full_turns + 1 : 0;
+        uint64_t looked = bt_io_now(app->io);
+        bool more = take_replies(app);
         send_due(app);
         // After a pause of ours, replies that are here already must not time out.
-        until = full_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app);
+        now = bt_io_now(app->io);
+        packet_turns = more || now - looked > BT_IO_PAUSE_NS ? packet_turns + 1 : 0;
+        until = packet_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app, now);
         bt_io_tx(app->io, &app->txq);
         look_around(app);
     }

@@ -2,6 +2,8 @@
 // bobtail-load: from the command line to the report.
 #include "load_app.h"
 
+#include "agent/agent.h"
+
 #include "shell/log.h"
 #include "shell/pool.h"
 #include "shell/start.h"
@@ -127,11 +129,15 @@ int main(int argc, char **argv)
     bt_log_init("bobtail-load", (enum bt_log_format)app.opt.log);
     bt_rng_seed(&app.rng, app.opt.seed);
     bt_stop_install(NULL);
-    warn_of_ephemeral_ports(app.opt.port_base);
     if (sodium_init() < 0) {
         bt_log_error("libsodium does not start");
         return 1;
     }
+    if (app.opt.agent != NULL) {
+        return agent_serve(&(struct agent_listen_options){app.opt.agent, app.opt.agent_token_file, app.opt.agent_once,
+                                                          app.opt.agent_lease_s, app.opt.agent_wait_s});
+    }
+    warn_of_ephemeral_ports(app.opt.port_base);
     if (!open_network(&app) || !open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
         return 1;
     }

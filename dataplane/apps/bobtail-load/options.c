@@ -4,6 +4,7 @@
 
 #include "io/mtu.h"
 #include "shell/start.h"
+#include "wire/r2p2.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,13 +18,14 @@ static const char epilogue[] =
     "lost = offered - completed - dropped. Percentiles count unanswered requests as infinite.\n"
     "Exit status: 0 finished, 1 failed or nothing was ever answered, 2 bad command line.";
 
-#define OPTION_COUNT 46
+#define OPTION_COUNT 50
 
 static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_COUNT])
 {
     const struct bt_cli_option where[] = {
         {.kind = BT_CLI_HEADING, .help = "Where"},
-        {"target", BT_CLI_TEXT, &o->target, 0, 0, "HOST:PORT,...", "routers or servers, names or addresses; required"},
+        {"target", BT_CLI_TEXT, &o->target, 0, 0, "HOST:PORT,...",
+         "routers or servers, names or addresses; required without --agent"},
         {"resolve-interval", BT_CLI_DURATION, &o->resolve_interval_ns, 1e8, 3600e9, NULL, "resolve names this often"},
         {"resolve-patience", BT_CLI_DURATION, &o->resolve_patience_ns, 0, 3600e9, NULL, "keep trying so long at start"},
         {"connections", BT_CLI_U32, &o->connections, 1, LOAD_CONNECTIONS_MAX, "SOCKETS", "sockets to spread over"},
@@ -40,12 +42,20 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"arrivals", BT_CLI_CHOICE, &o->arrivals, 0, 0, "poisson|fixed", "gaps between requests"},
         {"request-bytes", BT_CLI_U32, &o->request_bytes, 0, 16777216, NULL, "size of a request"},
         {"policy", BT_CLI_CHOICE, &o->policy, 0, 0, "unrestricted|sticky", "routing policy asked for"},
+        {"priority", BT_CLI_U32, &o->priority, 0, 7, "4..7", "class asked for, refused after lower ones; 0: none"},
         {"timeout", BT_CLI_DURATION, &o->timeout_ns, 1e6, 600e9, NULL, "a request unanswered for so long is lost"},
         {"pending", BT_CLI_U32, &o->pending, 1, 60000, NULL, "requests in flight per socket at most"},
         {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
         {"verify", BT_CLI_FLAG, &o->verify, 0, 0, NULL, "replies must equal their requests (echo servers)"},
         {"legacy", BT_CLI_FLAG, &o->legacy, 0, 0, NULL, "send no header extensions"},
         {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the arrivals; 0 takes a random one"},
+        {.kind = BT_CLI_HEADING, .help = "As an agent of lancet (docs/lancet-agent.md)"},
+        {"agent", BT_CLI_TEXT, &o->agent, 0, 0, "unix:PATH|IP:PORT", "obey the coordinator that connects here"},
+        {"agent-token-file", BT_CLI_TEXT, &o->agent_token_file, 0, 0, "FILE", "shared secret, needed for IP:PORT"},
+        {"agent-once", BT_CLI_FLAG, &o->agent_once, 0, 0, NULL, "end with the first coordinator"},
+        {"agent-lease", BT_CLI_U32, &o->agent_lease_s, 1, 3600, "SECONDS", "a coordinator silent for so long is dead"},
+        {"agent-wait", BT_CLI_U32, &o->agent_wait_s, 0, 86400, "SECONDS",
+         "end when no coordinator came for so long; 0 never"},
         {.kind = BT_CLI_HEADING, .help = "Output"},
         {"output", BT_CLI_CHOICE, &o->output, 0, 0, "table|json", "final report on stdout"},
         {"slice-output", BT_CLI_TEXT, &o->slice_output, 0, 0, "FILE", "one JSON line per second here"},
@@ -74,16 +84,40 @@ bool load_own_address(const struct load_options *o, uint16_t port, struct bt_add
     return true;
 }
 
+static bool check_agent(const struct bt_cli *p, const struct load_options *o)
+{
+    bool local = strncmp(o->agent, "unix:", 5) == 0;
+    if (o->target != NULL) {
+        bt_cli_error(p, "target", "an agent is told its targets by the coordinator; leave it out");
+        return false;
+    }
+    if (local != (o->agent_token_file == NULL)) {
+        bt_cli_error(p, "agent-token-file",
+                     local ? "a Unix socket is guarded by its mode; leave it out"
+                           : "is needed for an agent that others can reach");
+        return false;
+    }
+    return true;
+}
+
 static bool check(const struct bt_cli *p, const struct load_options *o)
 {
     char bad[128];
     struct bt_addr own;
+    if (o->agent != NULL) {
+        return check_agent(p, o);
+    }
     if (!load_own_address(o, 0, &own)) {
         bt_cli_error(p, "address", "must be an IP address; got \"%s\"", o->address);
         return false;
     }
     if (o->target == NULL || !load_target_check(o->target, bad, sizeof bad)) {
         bt_cli_error(p, "target", "must be HOST:PORT,...; got \"%s\"", o->target != NULL ? bad : "");
+        return false;
+    }
+    if (o->priority != 0 && (o->priority < 4 || o->legacy || o->policy != BT_POLICY_UNRESTRICTED)) {
+        bt_cli_error(p, "priority", "must be 4..7, and is for unrestricted requests with extensions; got %u",
+                     o->priority);
         return false;
     }
     if (o->request_bytes > o->max_message) {
@@ -110,6 +144,7 @@ enum bt_cli_result load_options_read(int argc, char **argv, struct load_options 
         .timeout_ns = UINT64_C(2000000000),
         .resolve_interval_ns = UINT64_C(2000000000),
         .resolve_patience_ns = UINT64_C(30000000000),
+        .agent_lease_s = 30,
         .progress_ns = isatty(STDERR_FILENO) ? UINT64_C(1000000000) : 0,
         .request_bytes = 64,
         .connections = 1,

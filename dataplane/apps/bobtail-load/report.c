@@ -123,6 +123,7 @@ static void print_json(const struct load_app *app)
     bt_json_out_u64(&o, "sent", t->sent);
     bt_json_out_u64(&o, "completed", t->completed);
     bt_json_out_u64(&o, "dropped", t->dropped);
+    bt_json_out_u64(&o, "degraded", t->degraded);
     bt_json_out_u64(&o, "timeouts", t->timeouts);
     bt_json_out_u64(&o, "errors", t->errors);
     bt_json_out_u64(&o, "lost", lost(t));
@@ -162,6 +163,9 @@ static void print_table(const struct load_app *app)
     printf("offered    %12" PRIu64 "   (%.1f/s for %.1f s)\n", t->offered, app->opt.rate, window_seconds(app));
     printf("sent       %12" PRIu64 "\n", t->sent);
     printf("completed  %12" PRIu64 "   (%.1f/s)\n", t->completed, achieved(app));
+    if (t->degraded != 0) {
+        printf("degraded   %12" PRIu64 "   of the completed: marked on their way\n", t->degraded);
+    }
     printf("dropped    %12" PRIu64 "   refused by router or server, not executed\n", t->dropped);
     printf("timeouts   %12" PRIu64 "\n", t->timeouts);
     printf("errors     %12" PRIu64 "\n", t->errors);

@@ -16,6 +16,8 @@ static const enum bt_router_policy policies[] = {
     [BT_POLICY_P2C] = BT_ROUTER_POWER_OF_TWO, [BT_POLICY_RR] = BT_ROUTER_ROUND_ROBIN,
     [BT_POLICY_RANDOM] = BT_ROUTER_RANDOM,
 };
+static const char *const hedging_names[BT_HEDGING_MODES] = {"Off", "LoadAware", "Delayed", "Probe"};
+
 // One address per worker, in the document's order; returns how many.
 static size_t expand_members(struct router_app *app, const struct bt_config *c)
 {
@@ -59,6 +61,60 @@ static bool refusal(const struct router_app *app, struct bt_ctl_error *e, const 
     return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, why->field, "%s", why->reason);
 }
 
+static struct bt_admission_config admission_of(const struct bt_config_admission *a)
+{
+    struct bt_admission_config out = {.mode = BT_ADMISSION_OBSERVE};
+    if (a->given == 0) {
+        return out;
+    }
+    out.mode = a->how == BT_ADMIT_DEGRADE ? BT_ADMISSION_DEGRADE : BT_ADMISSION_REJECT;
+    out.controller = a->by == BT_CTRL_AIAD ? BT_CONTROL_AIAD : BT_CONTROL_TRACK;
+    out.slo_ns = (uint64_t)a->latency_us * 1000;
+    out.per_100k = (uint32_t)a->per_100k;
+    for (size_t i = 0; i < a->n_droppable; i++) {
+        out.droppable = (uint8_t)(out.droppable | 1u << a->droppable[i]);
+    }
+    return out;
+}
+
+static struct bt_hedging_config hedging_of(const struct bt_config_hedging *h)
+{
+    static const enum bt_hedging_mode modes[] = {[BT_HEDGE_COPY_LOAD_AWARE] = BT_HEDGING_LOAD_AWARE,
+                                                 [BT_HEDGE_COPY_DELAYED] = BT_HEDGING_DELAYED,
+                                                 [BT_HEDGE_COPY_PROBE] = BT_HEDGING_PROBE};
+    if (h->given == 0) {
+        return (struct bt_hedging_config){.mode = BT_HEDGING_OFF};
+    }
+    return (struct bt_hedging_config){.mode = modes[h->how],
+                                      .busy_percent = (uint32_t)h->busy_percent,
+                                      .budget_percent = (uint32_t)h->budget_percent,
+                                      .per_100k = (uint32_t)h->per_100k,
+                                      .probe_per_million = (uint32_t)h->probe_per_million};
+}
+
+static bool apply(struct router_app *app, const struct bt_router_config *config, struct bt_router_refusal *why)
+{
+    uint64_t now = bt_io_now(app->io);
+    return app->two.split != NULL ? bt_split_apply(app->two.split, now, config, why)
+                                  : bt_router_apply(app->router, now, config, why);
+}
+
+static void read_stats(const struct router_app *app, struct bt_router_stats *out)
+{
+    uint64_t now = bt_io_now(app->io);
+    if (app->two.split != NULL) {
+        bt_split_stats(app->two.split, now, out);
+    } else {
+        bt_router_stats(app->router, now, out);
+    }
+}
+
+// The one that knows workers and latencies.
+static const struct bt_router *feedback_side(const struct router_app *app)
+{
+    return app->two.split != NULL ? bt_split_feedback_half(app->two.split) : app->router;
+}
+
 static bool router_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
 {
     struct router_app *app = arg;
@@ -78,12 +134,14 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
         .request_timeout_ns = (uint64_t)s->request_timeout_ms * MS,
         .hold_back_packets = (uint32_t)s->hold_back_packets,
         .hold_back_ns = (uint64_t)s->hold_back_us * 1000,
+        .admission = admission_of(&s->admission),
+        .hedging = hedging_of(&s->hedging),
         .max_payload = app->datagram,
         .members = app->members,
         .members_n = expand_members(app, c),
         .keys = keys,
     };
-    if (!bt_router_apply(app->router, bt_io_now(app->io), &config, &why)) {
+    if (!apply(app, &config, &why)) {
         return refusal(app, e, &why);
     }
     bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace.text, s->name.text,
@@ -97,13 +155,21 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     uint64_t now = bt_io_now(app->io);
     struct bt_router_stats stats;
     struct bt_router_member_stats m;
-    bt_router_stats(app->router, now, &stats);
+    read_stats(app, &stats);
     out->is_router = true;
     out->draining = stats.router_draining;
     out->uptime_ns = now - app->started_ns;
     out->held = stats.held;
     out->held_limit = stats.held_limit;
-    for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(app->router, now, i, &m); i++) {
+    out->hedging = (struct bt_ctl_hedging){.mode = hedging_names[stats.hedging_mode],
+                                           .copies = stats.counter[BT_RC_HEDGES_SENT],
+                                           .won = stats.counter[BT_RC_HEDGES_WON],
+                                           .delay_ns = stats.hedging_delay_ns,
+                                           .compared = stats.jitter_compared,
+                                           .hiccup_ppm = stats.jitter_hiccups_ppm,
+                                           .hiccup_ns = stats.hiccup_ns,
+                                           .service_ns = stats.service_ns};
+    for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(feedback_side(app), now, i, &m); i++) {
         out->members[out->n_members++] = (struct bt_ctl_member){
             .addr = m.addr,
             .joined = m.joined,
@@ -130,17 +196,77 @@ static void add_malformed(struct bt_ctl_samples *out, const uint64_t counts[BT_M
     }
 }
 
+// shares in millionths, since every value of the protocol is an integer.
+static void add_class(struct bt_ctl_samples *out, const char *class, const struct bt_admission_class_stats *c)
+{
+    const struct bt_counter_desc descs[] = {{"router_admission_arrived_total", "class", class},
+                                            {"router_admission_refused_total", "class", class},
+                                            {"router_admission_within_total", "class", class},
+                                            {"router_admission_exceeded_total", "class", class}};
+    const uint64_t values[] = {c->arrived, c->refused, c->within, c->exceeded};
+    bt_ctl_add_counters(out, descs, values, sizeof values / sizeof *values);
+    const struct bt_counter_desc share = {"router_admission_refused_millionths", "class", class};
+    bt_ctl_add_labelled_gauge(out, &share, (uint64_t)c->share * 1000000u / BT_ADMISSION_ONE);
+}
+
+static void add_admission(struct bt_ctl_samples *out, const struct bt_router_stats *s)
+{
+    static const char *const classes[BT_ADMISSION_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    const struct bt_counter_desc descs[] = {{"router_admission_unknown_total", NULL, NULL},
+                                            {"router_admission_periods_total", "result", "decided"},
+                                            {"router_admission_periods_total", "result", "extended"},
+                                            {"router_admission_periods_total", "result", "stalled"}};
+    const uint64_t values[] = {s->admission_unknown, s->admission_decisions, s->admission_extensions,
+                               s->admission_stalls};
+    bt_ctl_add_counters(out, descs, values, sizeof values / sizeof *values);
+    bt_ctl_add_gauge(out, "router_admission_enforcing", s->admission_mode != BT_ADMISSION_OBSERVE);
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
+        if (s->admission_class[c].arrived > 0) {
+            add_class(out, classes[c], &s->admission_class[c]);
+        }
+    }
+}
+
+static void add_hedging(struct bt_ctl_samples *out, const struct bt_router_stats *s)
+{
+    bt_ctl_add_gauge(out, "router_hedging", s->hedging_mode != BT_HEDGING_OFF);
+    if (s->hedging_mode == BT_HEDGING_OFF) {
+        return;
+    }
+    bt_ctl_add_gauge(out, "router_hedging_kept", s->hedging_kept);
+    bt_ctl_add_gauge(out, "router_hedging_delay_nanoseconds", s->hedging_delay_ns);
+    bt_ctl_add_gauge(out, "router_jitter_compared", s->jitter_compared);
+    bt_ctl_add_gauge(out, "router_jitter_hiccup_millionths", s->jitter_hiccups_ppm);
+    bt_ctl_add_gauge(out, "router_jitter_hiccup_nanoseconds", s->hiccup_ns);
+    bt_ctl_add_gauge(out, "router_jitter_service_nanoseconds", s->service_ns);
+}
+
+// Those of both ios together: they are of one driver, so their counters are the same ones.
+static void add_io_counters(struct bt_ctl_samples *out, const struct router_app *app)
+{
+    const struct bt_counter_desc *descs;
+    unsigned n;
+    const uint64_t *other = NULL;
+    if (app->two.split != NULL) {
+        other = app->two.feedback_io->ops->counters(app->two.feedback_io, &descs, &n);
+    }
+    const uint64_t *own = app->io->ops->counters(app->io, &descs, &n);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t sum = own[i] + (other != NULL ? other[i] : 0);
+        bt_ctl_add_counters(out, &descs[i], &sum, 1);
+    }
+}
+
 static void router_counters(void *arg, struct bt_ctl_samples *out)
 {
     struct router_app *app = arg;
     struct bt_router_stats s;
-    const struct bt_counter_desc *descs;
-    unsigned n;
-    bt_router_stats(app->router, bt_io_now(app->io), &s);
-    const uint64_t *io = app->io->ops->counters(app->io, &descs, &n);
+    read_stats(app, &s);
     bt_ctl_add_counters(out, bt_router_counter_descs, s.counter, BT_ROUTER_COUNTERS);
     add_malformed(out, s.malformed);
-    bt_ctl_add_counters(out, descs, io, n);
+    add_io_counters(out, app);
+    add_admission(out, &s);
+    add_hedging(out, &s);
     bt_ctl_add_gauge(out, "router_held", s.held);
     bt_ctl_add_gauge(out, "router_held_limit", s.held_limit);
     bt_ctl_add_gauge(out, "router_oldest_held_nanoseconds", s.oldest_held_ns);
@@ -166,9 +292,15 @@ static const struct bt_hist_slices *router_slices(void *arg, const char *name)
 {
     const struct router_app *app = arg;
     if (strcmp(name, "latency") == 0) {
-        return bt_router_latency(app->router);
+        return bt_router_latency(feedback_side(app));
     }
     return strcmp(name, "hold") == 0 ? bt_router_hold(app->router) : NULL;
+}
+
+static const struct bt_trace_ring *router_traces(void *arg)
+{
+    const struct router_app *app = arg;
+    return &app->traces;
 }
 
 static uint64_t router_now(void *arg)
@@ -186,5 +318,6 @@ const struct bt_ctl_app router_ctl_app = {
     .leave = router_leave,
     .slices = router_slices,
     .histogram_names = "latency, hold",
+    .traces = router_traces,
     .now = router_now,
 };

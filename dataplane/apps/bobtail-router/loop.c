@@ -28,6 +28,10 @@ static void take_feedback(struct router_app *app)
 
 static void take_requests(struct router_app *app)
 {
+    if (app->two.split != NULL) {
+        router_threads_requests(&app->two, &app->txq);
+        return;
+    }
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
     bt_router_requests(app->router, pkts, n, &app->txq);
@@ -38,7 +42,34 @@ static void take_events(struct router_app *app)
     struct bt_io_event ev[EVENTS];
     unsigned n = app->io->ops->events(app->io, ev, EVENTS);
     for (unsigned i = 0; i < n; i++) {
-        bt_router_unreachable(app->router, bt_io_now(app->io), &ev[i].peer);
+        uint64_t now = bt_io_now(app->io);
+        if (app->two.split != NULL) {
+            bt_split_unreachable(app->two.split, now, &ev[i].peer);
+        } else {
+            bt_router_unreachable(app->router, now, &ev[i].peer);
+        }
+    }
+}
+
+static void tick(struct router_app *app, uint64_t now)
+{
+    if (app->two.split != NULL) {
+        bt_split_request_tick(app->two.split, now, &app->txq);
+    } else {
+        bt_router_tick(app->router, now, &app->txq);
+    }
+}
+
+// What the control thread wants needs both halves of a router on two threads.
+static void take_letter(struct router_app *app)
+{
+    bool stop = bt_mailbox_due(&app->mailbox);
+    if (stop) {
+        router_threads_pause(&app->two);
+    }
+    bt_mailbox_poll(&app->mailbox);
+    if (stop) {
+        router_threads_resume(&app->two);
     }
 }
 
@@ -83,6 +114,16 @@ static uint64_t wake_for_feedback(struct router_app *app, uint64_t now, uint64_t
     return wanted || until < latest ? until : latest;
 }
 
+static void wait_for_work(struct router_app *app, uint64_t now, uint64_t until)
+{
+    if (app->two.split != NULL) {
+        router_threads_wait(&app->two, until);
+    } else {
+        bt_io_wait(app->io, wake_for_feedback(app, now, until));
+        take_feedback(app);
+    }
+}
+
 void router_loop(struct router_app *app)
 {
     struct drain drain = {0};
@@ -93,13 +134,12 @@ void router_loop(struct router_app *app)
             uint64_t look = now + DRAIN_LOOK_NS;
             until = until < look ? until : look;
         }
-        bt_io_wait(app->io, wake_for_feedback(app, now, until));
-        take_feedback(app);
+        wait_for_work(app, now, until);
         take_requests(app);
         now = bt_io_now(app->io);
-        bt_router_tick(app->router, now, &app->txq);
+        tick(app, now);
         bt_io_tx(app->io, &app->txq);
         take_events(app);
-        bt_mailbox_poll(&app->mailbox);
+        take_letter(app);
     }
 }

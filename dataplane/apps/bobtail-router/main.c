@@ -12,6 +12,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 // The longest central queue a configuration may ask for, and packets on their way.
@@ -30,41 +31,80 @@ static void warn(const char *text)
 static bool open_network(struct router_app *app, const struct bt_addr local[2])
 {
     char why[256];
-    app->network = bt_network_open(&app->opt.network, &local[0], 1, BUFFERS);
+    app->network = bt_network_open(&app->opt.network, &local[0], app->opt.threads, BUFFERS);
     if (app->network == NULL) {
         return false;
     }
     app->pool = bt_network_pool(app->network, 0);
-    app->io = bt_network_io(app->network, 0, local, 2, true, why, sizeof why);
-    if (app->io == NULL) {
+    bool two = app->opt.threads == 2; // each thread has the port it serves
+    app->io = bt_network_io(app->network, 0, local, two ? 1 : 2, true, why, sizeof why);
+    app->two.request_io = app->io;
+    if (two && app->io != NULL) {
+        app->two.feedback_io = bt_network_io(app->network, 1, &local[1], 1, false, why, sizeof why);
+    }
+    if (app->io == NULL || (two && app->two.feedback_io == NULL)) {
         bt_log_error("%s", why);
         return false;
     }
-    app->mtu = bt_network_mtu(app->network);
-    if (app->opt.mtu != 0) {
-        app->mtu = (uint16_t)app->opt.mtu;
-    } else if (app->mtu == 0) {
+    if (!bt_network_mtu(app->network, app->opt.mtu, &app->mtu)) {
+        return false;
+    }
+    if (app->mtu == 0) {
         app->mtu = bt_mtu_of(&local[0]);
     }
     app->datagram = bt_r2p2_datagram_max(app->mtu, bt_addr_is_v4(&local[0]));
     return true;
 }
 
-static bool make_router(struct router_app *app, const struct bt_addr local[2])
+static void *map_router(struct router_app *app, size_t bytes)
 {
-    struct bt_router_setup setup = {
-        .seed = bt_new_seed(), .pool = app->pool, .request_addr = local[0], .feedback_addr = local[1]};
-    size_t bytes = bt_router_bytes(&setup);
     app->router_mem = bt_map(bytes);
     if (app->router_mem != NULL) {
         (void)madvise(app->router_mem, bytes, MADV_HUGEPAGE); // tables are looked up by hash: each look is another page
     }
+    return app->router_mem;
+}
+
+static bool make_router(struct router_app *app, const struct bt_addr local[2])
+{
+    struct bt_split_setup setup = {.router = {.seed = bt_new_seed(),
+                                              .pool = app->pool,
+                                              .request_addr = local[0],
+                                              .feedback_addr = local[1],
+                                              .traces = &app->traces}};
     app->started_ns = bt_io_now(app->io);
-    app->router = app->router_mem != NULL ? bt_router_init(app->router_mem, bytes, &setup, app->started_ns) : NULL;
+    size_t bytes;
+    if (app->opt.threads == 2) {
+        setup.feedback_pool = bt_network_pool(app->network, 1);
+        bytes = bt_split_bytes(&setup);
+        app->two.split = bt_split_init(map_router(app, bytes), bytes, &setup, app->started_ns);
+        app->router = app->two.split != NULL ? bt_split_request_half(app->two.split) : NULL;
+    } else {
+        bytes = bt_router_bytes(&setup.router);
+        app->router = bt_router_init(map_router(app, bytes), bytes, &setup.router, app->started_ns);
+    }
     if (app->router == NULL) {
         bt_log_error("cannot allocate %zu bytes for the router", bytes);
     }
     return app->router != NULL;
+}
+
+static bool start_threads(struct router_app *app)
+{
+    int error = app->two.split != NULL ? router_threads_start(&app->two) : 0;
+    if (error != 0) {
+        bt_log_error("cannot start the FEEDBACK thread: %s", strerror(error));
+    }
+    return error == 0;
+}
+
+static void close_network(struct router_app *app)
+{
+    app->io->ops->close(app->io);
+    if (app->two.feedback_io != NULL) {
+        app->two.feedback_io->ops->close(app->two.feedback_io);
+    }
+    bt_network_close(app->network);
 }
 
 static bool start_control(struct router_app *app)
@@ -112,17 +152,17 @@ int main(int argc, char **argv)
         return 1;
     }
     bt_stop_install(app.io);
-    if (!start_control(&app)) {
+    if (!start_control(&app) || !start_threads(&app)) {
         return 1;
     }
     bt_log_info("version %s, requests on %s, FEEDBACK on port %u, MTU %u%s", BOBTAIL_VERSION,
                 bt_addr_format(&local[0], text), local[1].port, app.mtu, app.opt.mtu == 0 ? " (auto)" : "");
     router_loop(&app);
+    router_threads_stop(&app.two);
     bt_mailbox_close(&app.mailbox);
     bt_ctl_stop(app.ctl);
     bt_router_discard_held(app.router);
     bt_stop_install(NULL); // a late signal must not wake what is closed
-    app.io->ops->close(app.io);
-    bt_network_close(app.network);
+    close_network(&app);
     return 0;
 }

@@ -22,7 +22,7 @@ static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
            !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
 }
 
-#define OPTION_COUNT 34
+#define OPTION_COUNT 35
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTION_COUNT])
@@ -36,6 +36,7 @@ static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTI
          "IP MTU, the same on all nodes; auto reads it"},
     };
     const struct bt_cli_option rest[] = {
+        {"threads", BT_CLI_U32, &opt->threads, 1, 2, NULL, "2: FEEDBACK has a thread of its own"},
         {.kind = BT_CLI_HEADING, .help = "Configuration"},
         {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document to start with"},
         {"config-cache", BT_CLI_TEXT, &opt->config_cache, 0, 0, "FILE", "keep the last good configuration here"},
@@ -62,6 +63,7 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
                                    .feedback_port = 9000,
                                    .ctl = BT_CTL_DEFAULT_SOCKET,
                                    .network = bt_network_defaults(),
+                                   .threads = 1,
                                    .drain_seconds = 20,
                                    .drain_quiet_ns = UINT64_C(2000000000)};
     struct bt_cli_option table[OPTION_COUNT];

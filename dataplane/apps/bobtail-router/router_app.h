@@ -8,6 +8,7 @@
 #include "router/router.h"
 #include "shell/cli.h"
 #include "shell/network.h"
+#include "threads.h"
 
 struct router_options {
     const char *address;
@@ -16,6 +17,7 @@ struct router_options {
     const char *ctl, *config, *config_cache, *key_dir;
     struct bt_network_options network;
     int log; // enum bt_log_format
+    uint32_t threads;
     uint32_t drain_seconds;
     uint64_t drain_quiet_ns;
 };
@@ -25,11 +27,13 @@ struct router_app {
     struct bt_network *network;
     struct bt_pool *pool;
     struct bt_io *io;
-    struct bt_router *router;
+    struct bt_router *router;  // on two threads: its REQ0 half
+    struct router_threads two; // two.split is NULL on one thread
     void *router_mem;
     struct bt_txq txq;
     struct bt_mailbox mailbox;
     struct bt_ctl *ctl;
+    struct bt_trace_ring traces; // written by the thread that takes FEEDBACK
     uint64_t started_ns;
     uint16_t mtu;                                  // in use
     uint32_t datagram;                             // largest UDP payload of it

@@ -104,6 +104,12 @@ static const struct bt_hist_slices *serve_slices(void *arg, const char *name)
     return strcmp(name, "service") == 0 ? app->service : NULL;
 }
 
+static const struct bt_trace_ring *serve_traces(void *arg)
+{
+    const struct serve_app *app = arg;
+    return &app->traces;
+}
+
 static uint64_t serve_now(void *arg)
 {
     (void)arg;
@@ -119,5 +125,6 @@ const struct bt_ctl_app serve_ctl_app = {
     .leave = leave,
     .slices = serve_slices,
     .histogram_names = "latency, service",
+    .traces = serve_traces,
     .now = serve_now,
 };

@@ -5,6 +5,7 @@
 #include "rpc/client.h" // enum bt_rpc_error
 #include "shell/log.h"
 #include "shell/stop.h"
+#include "wire/options.h"
 
 #include <string.h>
 
@@ -54,12 +55,15 @@ void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_t
     }
     serve_executions_add(w, rq);
     // Nothing to spend: the thread would only add two context switches.
-    if (service_time_is_zero(&w->app->opt.service) && answer(w, rq->handle, &rq->msg, txq)) {
+    bool degraded = (rq->class_flags & BT_CLASS_DEGRADED) != 0;
+    const struct service_time *takes = degraded ? &w->app->opt.degraded : &w->app->opt.service;
+    if (service_time_is_zero(takes) && answer(w, rq->handle, &rq->msg, txq)) {
         return;
     }
     w->free_jobs = job->next;
     job->handle = rq->handle;
     job->msg = rq->msg;
+    job->degraded = degraded;
     bt_spsc_push(&w->todo, job); // as long as the list of jobs, so never full
     sem_post(&w->work);
 }
@@ -109,10 +113,9 @@ static bool take_packets(struct serve_app *app)
 }
 
 // Runs what is due and returns when to look again.
-static uint64_t tick(struct serve_app *app)
+static uint64_t tick(struct serve_app *app, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
-    uint64_t now = bt_io_now(app->io);
     for (unsigned i = 0; i < app->opt.workers; i++) {
         struct bt_server *s = app->worker[i].server;
         if (bt_server_next(s) <= now) {
@@ -194,19 +197,22 @@ void serve_loop(struct serve_app *app)
 {
     struct drain drain = {0};
     uint64_t until = 0;
-    unsigned full_turns = 0;
+    unsigned packet_turns = 0; // in a row, that left packets behind
     while (!may_stop(app, &drain)) {
         bt_io_wait(app->io, until);
         bool short_of_buffers = false;
-        full_turns = take_packets(app) ? full_turns + 1 : 0;
+        uint64_t looked = bt_io_now(app->io);
+        bool more = take_packets(app);
         for (unsigned i = 0; i < app->opt.workers; i++) {
             short_of_buffers |= take_done(&app->worker[i]);
         }
         bt_mailbox_poll(&app->mailbox);
         // After a pause the socket holds what the timers wait for: it goes first, within reason.
-        until = full_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app);
-        bt_io_tx(app->io, &app->txq);
         uint64_t now = bt_io_now(app->io);
+        packet_turns = more || now - looked > BT_IO_PAUSE_NS ? packet_turns + 1 : 0;
+        until = packet_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app, now);
+        bt_io_tx(app->io, &app->txq);
+        now = bt_io_now(app->io);
         if (short_of_buffers && until > now + RETRY_NS) {
             until = now + RETRY_NS;
         }

@@ -43,10 +43,10 @@ static bool open_network(struct serve_app *app)
         bt_log_error("%s", why);
         return false;
     }
-    app->mtu = bt_network_mtu(app->network);
-    if (app->opt.mtu != 0) {
-        app->mtu = (uint16_t)app->opt.mtu;
-    } else if (app->mtu == 0) {
+    if (!bt_network_mtu(app->network, app->opt.mtu, &app->mtu)) {
+        return false;
+    }
+    if (app->mtu == 0) {
         app->mtu = bt_mtu_of(&app->opt.first);
     }
     return true;
@@ -74,6 +74,7 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
         .ops = {.on_request = serve_on_request, .arg = &app->worker[i]},
         .latency = app->latency,
         .service = app->service,
+        .traces = &app->traces,
     };
 }
 

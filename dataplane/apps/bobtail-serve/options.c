@@ -29,6 +29,8 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
     const struct bt_cli_option rest[] = {
         {.kind = BT_CLI_HEADING, .help = "Work"},
         {"service-time", BT_CLI_TEXT, &o->service_time, 0, 0, "DIST", "how long a request takes"},
+        {"degraded-service-time", BT_CLI_TEXT, &o->degraded_service_time, 0, 0, "DIST",
+         "how long one takes that a router marked as degraded; without it the same"},
         {"occupy", BT_CLI_CHOICE, &o->occupy, 0, 0, "sleep|spin", "how a worker spends that time"},
         {"reply-bytes", BT_CLI_TEXT, &o->reply_bytes, 0, 0, "N|echo", "size of a reply; echo sends the request back"},
         {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
@@ -141,6 +143,11 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
     }
     if (!service_time_parse(o->service_time, &o->service)) {
         bt_cli_error(&program, "service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", o->service_time);
+        return BT_CLI_EXIT_USAGE;
+    }
+    const char *degraded = o->degraded_service_time != NULL ? o->degraded_service_time : o->service_time;
+    if (!service_time_parse(degraded, &o->degraded)) {
+        bt_cli_error(&program, "degraded-service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", degraded);
         return BT_CLI_EXIT_USAGE;
     }
     if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o) ||

@@ -23,9 +23,9 @@ enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
 struct serve_options {
     const char *address;
     uint32_t port, workers;
-    uint32_t mtu; // 0: auto
-    const char *service_time;
-    int occupy; // enum serve_occupy
+    uint32_t mtu;                                     // 0: auto
+    const char *service_time, *degraded_service_time; // NULL: the same
+    int occupy;                                       // enum serve_occupy
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers, *execution_log;
     uint32_t feedback_port, queue_depth, max_message;
@@ -37,7 +37,7 @@ struct serve_options {
     uint64_t drain_quiet_ns;
     uint64_t seed;
     // Derived.
-    struct service_time service;
+    struct service_time service, degraded;
     uint32_t reply_size; // or SERVE_ECHO
     struct bt_addr first;
     struct bt_server_router static_routers[BT_SERVER_ROUTERS];
@@ -46,11 +46,12 @@ struct serve_options {
 
 struct serve_app;
 
-// A request on its way through a worker thread. The thread reads nothing but `next`.
+// A request on its way through a worker thread. The thread reads nothing but `next` and `degraded`.
 struct serve_job {
     struct serve_job *next; // free list, I/O thread only
     uint64_t handle;
     struct bt_msg msg;
+    bool degraded; // the router marked it
 };
 
 struct serve_worker {
@@ -76,6 +77,7 @@ struct serve_app {
     struct serve_worker worker[SERVE_WORKERS_MAX];
     void *server_mem;
     struct bt_hist_slices *latency, *service;
+    struct bt_trace_ring traces;
     struct bt_mailbox mailbox;
     struct bt_ctl *ctl;
     struct iovec *iov; // scratch of one reply

@@ -60,7 +60,7 @@ static void *work(void *arg)
             }
             continue;
         }
-        spend(app, service_time_draw(&app->opt.service, &w->rng));
+        spend(app, service_time_draw(job->degraded ? &app->opt.degraded : &app->opt.service, &w->rng));
         bt_spsc_push(&w->done, job); // as long as `todo`, so never full
         bt_io_wake(app->io);
     }

@@ -20,6 +20,9 @@ static const char usage_text[] =
     "  sweep [FILE ...]      many seeds, dealt round the scenarios given\n"
     "  figures [FILE]        the queueing figures, judged against theory\n"
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
+    "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
+    "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "\n"
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
@@ -185,7 +188,8 @@ static const struct command {
       "dataplane/tests/sim/faults-legacy.yaml", "dataplane/tests/sim/repair.yaml",
       "dataplane/tests/sim/faults-hosts.yaml", "dataplane/tests/sim/faults-tables.yaml",
       "dataplane/tests/sim/faults-hosts.yaml", "dataplane/tests/sim/black-hole.yaml",
-      "dataplane/tests/sim/id-wrap.yaml"},
+      "dataplane/tests/sim/id-wrap.yaml", "dataplane/tests/sim/leave.yaml", "dataplane/tests/sim/faults-admission.yaml",
+      "dataplane/tests/sim/faults-hedging.yaml"},
      SIM_FILES_MAX},
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
@@ -215,6 +219,12 @@ int main(int argc, char **argv)
     int c;
     if (argc > 1 && strcmp(argv[1], "policy") == 0)
         return sim_command_policy(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "admission") == 0)
+        return sim_command_admission(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "crab") == 0)
+        return sim_command_crab(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "hedge") == 0)
+        return sim_command_hedge(argc - 1, argv + 1);
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1)
         take(&o, c);
     const char *name = optind < argc ? argv[optind] : "";

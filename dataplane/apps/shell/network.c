@@ -168,10 +168,17 @@ int bt_network_allow_transparent(struct bt_network *n, struct bt_io *io, char *e
     return n->driver == BT_NETWORK_DPDK ? 0 : bt_udp_allow_transparent(io, err, errlen);
 }
 
-uint16_t bt_network_mtu(const struct bt_network *n)
+bool bt_network_mtu(const struct bt_network *n, uint32_t asked, uint16_t *mtu)
 {
-    uint16_t mtu = n->driver == BT_NETWORK_DPDK ? bt_network_dpdk_mtu(n->dev) : 0;
-    return mtu < BT_MTU_MAX ? mtu : BT_MTU_MAX;
+    uint32_t device = n->driver == BT_NETWORK_DPDK ? bt_network_dpdk_mtu(n->dev) : 0;
+    if (device != 0 && asked > device) {
+        bt_log_error(
+            "--mtu=%u: the DPDK port sends at most %u bytes; ask for no more, or give its interface a larger MTU",
+            asked, device);
+        return false;
+    }
+    *mtu = (uint16_t)(asked != 0 ? asked : device < BT_MTU_MAX ? device : BT_MTU_MAX);
+    return true;
 }
 
 uint32_t bt_network_in_use(const struct bt_network *n)

@@ -51,8 +51,9 @@ struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_ad
 // Makes an io send under foreign addresses (R-4 Transparent); -1 with the reason in err.
 int bt_network_allow_transparent(struct bt_network *n, struct bt_io *io, char *err, size_t errlen);
 
-// The MTU of the device, or 0 if only the kernel's routes know (io/mtu.h).
-uint16_t bt_network_mtu(const struct bt_network *n);
+// The IP MTU to use: `asked`, or, when that is 0, the device's; 0 if only the kernel's routes know (io/mtu.h). False,
+// logged: the device does not take what was asked for.
+bool bt_network_mtu(const struct bt_network *n, uint32_t asked, uint16_t *mtu);
 
 // Packets in use in all threads.
 uint32_t bt_network_in_use(const struct bt_network *n);

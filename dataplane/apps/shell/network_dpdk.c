@@ -45,11 +45,11 @@ static struct bt_addr gateway_of(const char *text)
     return a;
 }
 
-struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, const struct bt_addr *own,
-                                            unsigned threads)
+static struct bt_dpdk_device *open_device(const struct bt_network_options *o, const struct bt_addr *own,
+                                          unsigned threads, const struct bt_addr *extra, unsigned n, bool takes_tcp)
 {
     char why[500];
-    struct bt_link_prefix prefix = {.addr = *own};
+    struct bt_link_prefix addrs[BT_LINK_MAX_ADDRS] = {{.addr = *own}};
     struct bt_addr gateway = gateway_of(o->gateway);
     bool v4 = bt_addr_is_v4(own);
     struct bt_dpdk_eal eal = {
@@ -62,8 +62,9 @@ struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, 
     };
     struct bt_dpdk_device_config cfg = {
         .port = o->port,
-        .addrs = &prefix,
-        .n_addrs = 1,
+        .addrs = addrs,
+        .n_addrs = 1 + n,
+        .takes_tcp = takes_tcp,
         .ios = threads,
         .queues = o->queues,
         .buffers = o->buffers,
@@ -73,8 +74,11 @@ struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, 
         .seed = bt_new_seed(),
         .log = say,
     };
-    prefix.addr.port = 0;
-    prefix.bits = (uint8_t)(o->prefix != 0 ? o->prefix : v4 ? BITS_V4 : BITS_V6);
+    addrs[0].addr.port = 0;
+    addrs[0].bits = (uint8_t)(o->prefix != 0 ? o->prefix : v4 ? BITS_V4 : BITS_V6);
+    for (unsigned i = 0; i < n; i++) {
+        addrs[1 + i] = (struct bt_link_prefix){.addr = extra[i], .bits = 32};
+    }
     if (o->gateway != NULL) {
         *(v4 ? &cfg.gateway4 : &cfg.gateway6) = gateway;
     }
@@ -87,6 +91,18 @@ struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, 
         bt_log_error("--driver=dpdk: %s", why);
     }
     return dev;
+}
+
+struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, const struct bt_addr *own,
+                                            unsigned threads)
+{
+    return open_device(o, own, threads, NULL, 0, false);
+}
+
+struct bt_dpdk_device *bt_network_dpdk_open_tcp(const struct bt_network_options *o, const struct bt_addr *own,
+                                                const struct bt_addr *extra, unsigned n)
+{
+    return open_device(o, own, 1, extra, n, true);
 }
 
 // The option that set the field of the link's configuration a refusal begins with.

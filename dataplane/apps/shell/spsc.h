@@ -4,28 +4,21 @@
 #ifndef BT_APPS_SPSC_H
 #define BT_APPS_SPSC_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/ring.h"
+#include "base/spsc.h"
+
 #include <stdlib.h>
 
 struct bt_spsc {
-    _Alignas(64) _Atomic uint32_t head; // next to take; written by the consumer
-    _Alignas(64) _Atomic uint32_t tail; // next to fill; written by the producer
-    _Alignas(64) void **slot;
-    uint32_t mask;
+    struct bt_spsc_ends ends;
+    void **slot;
 };
 
 // capacity is rounded up to a power of two.
 static inline bool bt_spsc_open(struct bt_spsc *q, uint32_t capacity)
 {
-    uint32_t n = 1;
-    while (n < capacity) {
-        n <<= 1;
-    }
-    atomic_init(&q->head, 0);
-    atomic_init(&q->tail, 0);
-    q->mask = n - 1;
+    uint32_t n = bt_pow2_at_least(capacity);
+    bt_spsc_ends_init(&q->ends, n);
     q->slot = calloc(n, sizeof *q->slot);
     return q->slot != NULL;
 }
@@ -39,24 +32,24 @@ static inline void bt_spsc_close(struct bt_spsc *q)
 // False when full.
 static inline bool bt_spsc_push(struct bt_spsc *q, void *item)
 {
-    uint32_t tail = atomic_load_explicit(&q->tail, memory_order_relaxed);
-    if (tail - atomic_load_explicit(&q->head, memory_order_acquire) > q->mask) {
+    uint32_t at;
+    if (!bt_spsc_room(&q->ends, &at)) {
         return false;
     }
-    q->slot[tail & q->mask] = item;
-    atomic_store_explicit(&q->tail, tail + 1, memory_order_release);
+    q->slot[at] = item;
+    bt_spsc_filled(&q->ends);
     return true;
 }
 
 // NULL when empty.
 static inline void *bt_spsc_pop(struct bt_spsc *q)
 {
-    uint32_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
-    if (head == atomic_load_explicit(&q->tail, memory_order_acquire)) {
+    uint32_t at;
+    if (bt_spsc_waiting(&q->ends, &at) == 0) {
         return NULL;
     }
-    void *item = q->slot[head & q->mask];
-    atomic_store_explicit(&q->head, head + 1, memory_order_release);
+    void *item = q->slot[at];
+    bt_spsc_taken(&q->ends, 1);
     return item;
 }
 

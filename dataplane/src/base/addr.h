@@ -28,6 +28,15 @@ static inline uint64_t bt_addr_half(const struct bt_addr *a, uint32_t at)
     return v;
 }
 
+// The second half of an IPv4 address given in network order; the first is 0.
+static inline uint64_t bt_addr_v4_half(const uint8_t ip[4])
+{
+    const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    uint32_t v;
+    memcpy(&v, ip, sizeof v);
+    return little ? (uint64_t)v << 32 | 0xffff0000u : UINT64_C(0xffff) << 32 | v;
+}
+
 static inline bool bt_addr_ip_eq(const struct bt_addr *a, const struct bt_addr *b)
 {
     return ((bt_addr_half(a, 0) ^ bt_addr_half(b, 0)) | (bt_addr_half(a, 8) ^ bt_addr_half(b, 8))) == 0;
@@ -35,7 +44,7 @@ static inline bool bt_addr_ip_eq(const struct bt_addr *a, const struct bt_addr *
 
 static inline bool bt_addr_eq(const struct bt_addr *a, const struct bt_addr *b)
 {
-    return bt_addr_ip_eq(a, b) && a->port == b->port;
+    return a->port == b->port && bt_addr_ip_eq(a, b); // strangers differ in the port already, mostly
 }
 
 static inline bool bt_addr_is_v4(const struct bt_addr *a)

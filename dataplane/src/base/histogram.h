@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BT_HIST_BUCKETS  3458u
 #define BT_HIST_OVERFLOW 3457u      // index of values of 2^37 ns and above
@@ -22,15 +23,17 @@ struct bt_hist {
     uint64_t bucket[BT_HIST_BUCKETS];
 };
 
-// Bucket of a value in ns.
+// Bucket of a value in ns. A double (IEEE 754) is such an encoding itself: exponent and the first seven bits of the
+// fraction stand side by side, and below 2^53 nothing is rounded.
 static inline uint32_t bt_hist_index(uint64_t ns)
 {
     if (ns < 1024)
         return 0;
-    uint32_t e = 63u - (uint32_t)__builtin_clzll(ns);
-    if (e >= 37)
-        return BT_HIST_OVERFLOW;
-    return 1 + (e - 10) * 128 + ((uint32_t)(ns >> (e - 7)) & 127u);
+    const double value = (double)(int64_t)ns;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t index = (bits >> 45) - ((1023u + 10u) * 128u - 1u);
+    return __builtin_expect(index < BT_HIST_OVERFLOW, 1) ? (uint32_t)index : BT_HIST_OVERFLOW;
 }
 
 // Reported value of a bucket in ns: its inclusive upper edge. The overflow
@@ -49,7 +52,8 @@ uint64_t bt_hist_percentile(const struct bt_hist *h, uint32_t per_100k);
 
 // --- one-second slices --------------------------------------------------------
 
-#define BT_HIST_SLICES 600u // seconds kept
+#define BT_HIST_SLICES   600u          // seconds kept
+#define BT_HIST_SLICE_NS 1000000000ull // length of one
 
 struct bt_hist_slice {
     _Atomic uint64_t second; // which second since epoch of the caller's clock, + 1; 0: being reset or never used
@@ -65,7 +69,7 @@ struct bt_hist_slice {
 struct bt_hist_slices {
     _Atomic uint64_t first_second; // second of the first record + 1; 0: none yet
     uint64_t current_from;         // the writer's: begin in ns of the slice used last
-    struct bt_hist_slice *current; // and that slice; NULL: none yet
+    struct bt_hist_slice *current; // and that slice
     struct bt_hist_slice slice[BT_HIST_SLICES];
 };
 
@@ -81,10 +85,51 @@ static inline size_t bt_hist_slices_bytes(void)
 }
 
 void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns);
-void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t value_ns);
-void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n);
-void bt_hist_slices_arrived(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n);
-void bt_hist_slices_rejected(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n);
+
+// The slice of a time outside the current second, which it makes current.
+struct bt_hist_slice *bt_hist_slices_other(struct bt_hist_slices *s, uint64_t now_ns);
+
+// The bucket of this value came into use.
+void bt_hist_slice_widen(struct bt_hist_slice *c, uint64_t value_ns);
+
+// No division while the second lasts.
+static inline struct bt_hist_slice *bt_hist_slice_at(struct bt_hist_slices *s, uint64_t now_ns)
+{
+    return __builtin_expect(now_ns - s->current_from < BT_HIST_SLICE_NS, 1) ? s->current
+                                                                            : bt_hist_slices_other(s, now_ns);
+}
+
+// Single writer: a load and a store, no locked instruction. Returns what was there.
+static inline uint32_t bt_hist_slice_add(_Atomic uint32_t *v, uint32_t n)
+{
+    uint32_t before = atomic_load_explicit(v, memory_order_relaxed);
+    atomic_store_explicit(v, before + n, memory_order_release);
+    return before;
+}
+
+static inline void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t value_ns)
+{
+    struct bt_hist_slice *c = bt_hist_slice_at(s, now_ns);
+    uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
+    atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_release);
+    if (__builtin_expect(bt_hist_slice_add(&c->bucket[bt_hist_index(value_ns)], 1) == 0, 0))
+        bt_hist_slice_widen(c, value_ns);
+}
+
+static inline void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    bt_hist_slice_add(&bt_hist_slice_at(s, now_ns)->inf, n);
+}
+
+static inline void bt_hist_slices_arrived(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    bt_hist_slice_add(&bt_hist_slice_at(s, now_ns)->arrived, n);
+}
+
+static inline void bt_hist_slices_rejected(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+{
+    bt_hist_slice_add(&bt_hist_slice_at(s, now_ns)->rejected, n);
+}
 
 // Merges the last window_s whole and current seconds (1..600) into *out, which
 // is cleared first. Safe against the writer: a slice reset meanwhile is left out.

@@ -5,8 +5,6 @@
 // of the new second also sees that the stamp has changed.
 #include "base/histogram.h"
 
-#define SECOND 1000000000ull
-
 static uint32_t load32(const _Atomic uint32_t *v)
 {
     return atomic_load_explicit(v, memory_order_acquire);
@@ -15,12 +13,6 @@ static uint32_t load32(const _Atomic uint32_t *v)
 static void store32(_Atomic uint32_t *v, uint32_t n)
 {
     atomic_store_explicit(v, n, memory_order_release);
-}
-
-// Single writer: a load and a store, no locked instruction.
-static void add32(_Atomic uint32_t *v, uint32_t n)
-{
-    store32(v, atomic_load_explicit(v, memory_order_relaxed) + n);
 }
 
 static void reset(struct bt_hist_slice *c, uint64_t stamp)
@@ -38,60 +30,32 @@ static void reset(struct bt_hist_slice *c, uint64_t stamp)
     atomic_store_explicit(&c->second, stamp, memory_order_release);
 }
 
-__attribute__((noinline)) static struct bt_hist_slice *other_slice(struct bt_hist_slices *s, uint64_t now_ns)
+struct bt_hist_slice *bt_hist_slices_other(struct bt_hist_slices *s, uint64_t now_ns)
 {
-    uint64_t second = now_ns / SECOND;
+    uint64_t second = now_ns / BT_HIST_SLICE_NS;
     struct bt_hist_slice *c = &s->slice[second % BT_HIST_SLICES];
     if (atomic_load_explicit(&c->second, memory_order_relaxed) != second + 1)
         reset(c, second + 1);
-    s->current_from = second * SECOND;
+    s->current_from = second * BT_HIST_SLICE_NS;
     s->current = c;
     return c;
 }
 
-// No division while the second lasts.
-static inline struct bt_hist_slice *slice_at(struct bt_hist_slices *s, uint64_t now_ns)
+void bt_hist_slice_widen(struct bt_hist_slice *c, uint64_t value_ns)
 {
-    return now_ns - s->current_from < SECOND && s->current ? s->current : other_slice(s, now_ns);
-}
-
-void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns)
-{
-    s->current = NULL;
-    for (uint32_t i = 0; i < BT_HIST_SLICES; i++)
-        atomic_store_explicit(&s->slice[i].second, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->first_second, now_ns / SECOND + 1, memory_order_release);
-}
-
-void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_ns, uint64_t value_ns)
-{
-    struct bt_hist_slice *c = slice_at(s, now_ns);
     uint32_t i = bt_hist_index(value_ns);
-    uint32_t before = atomic_load_explicit(&c->bucket[i], memory_order_relaxed);
-    store32(&c->bucket[i], before + 1);
-    uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
-    atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_release);
-    if (before != 0)
-        return; // in the range already
     if (i < load32(&c->lo))
         store32(&c->lo, i);
     if (i > load32(&c->hi))
         store32(&c->hi, i);
 }
 
-void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
+void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns)
 {
-    add32(&slice_at(s, now_ns)->inf, n);
-}
-
-void bt_hist_slices_arrived(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
-{
-    add32(&slice_at(s, now_ns)->arrived, n);
-}
-
-void bt_hist_slices_rejected(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)
-{
-    add32(&slice_at(s, now_ns)->rejected, n);
+    for (uint32_t i = 0; i < BT_HIST_SLICES; i++)
+        atomic_store_explicit(&s->slice[i].second, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->first_second, now_ns / BT_HIST_SLICE_NS + 1, memory_order_release);
+    bt_hist_slices_other(s, now_ns);
 }
 
 // One slice as read between two looks at its stamp.
@@ -134,7 +98,7 @@ void bt_hist_slices_merge(const struct bt_hist_slices *s, uint64_t now_ns, uint3
 {
     bt_hist_clear(out);
     *window = (struct bt_hist_window){0};
-    uint64_t second = now_ns / SECOND, first = atomic_load_explicit(&s->first_second, memory_order_acquire);
+    uint64_t second = now_ns / BT_HIST_SLICE_NS, first = atomic_load_explicit(&s->first_second, memory_order_acquire);
     if (first == 0 || window_s == 0)
         return;
     if (window_s > BT_HIST_SLICES)

@@ -28,12 +28,22 @@ static inline void bt_pairs_seed(uint64_t seed[2], const uint64_t from[2])
     seed[1] = from[1] ^ 0xd1b54a32d192ed03u;
 }
 
-// Hash of a pair's identity under a secret seed.
+// Hash of a pair's identity under a secret seed: of the halves of the address, and of port and request id in one number
+// (bt_pairs_id). The low half of the folded product
+// depends on every bit of both factors.
+static inline uint32_t bt_pairs_hash_words(const uint64_t seed[2], uint64_t half0, uint64_t half8, uint32_t id)
+{
+    return (uint32_t)bt_pairs_mix(half0 ^ id ^ seed[0], half8 ^ seed[1]);
+}
+
+static inline uint32_t bt_pairs_id(uint16_t port, uint16_t req_id)
+{
+    return (uint32_t)port << 16 | req_id;
+}
+
 static inline uint32_t bt_pairs_hash(const uint64_t seed[2], const struct bt_addr *addr, uint16_t req_id)
 {
-    uint64_t rest = bt_addr_half(addr, 0) ^ ((uint64_t)addr->port << 16 | req_id);
-    uint64_t h = bt_pairs_mix(rest ^ seed[0], bt_addr_half(addr, 8) ^ seed[1]);
-    return (uint32_t)(h ^ (h >> 32));
+    return bt_pairs_hash_words(seed, bt_addr_half(addr, 0), bt_addr_half(addr, 8), bt_pairs_id(addr->port, req_id));
 }
 
 struct bt_pairs_slot {

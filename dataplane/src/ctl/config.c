@@ -41,6 +41,7 @@ void bt_config_free(struct bt_config *c)
         free(c->members);
         free(c->routers);
         free(c->key_ids);
+        free(c->service.admission.droppable);
         free(c);
     }
 }

@@ -25,6 +25,10 @@
 enum bt_config_placement { BT_PLACE_SOFTWARE, BT_PLACE_NONE };
 enum bt_config_policy { BT_POLICY_JBSQ, BT_POLICY_JSQ, BT_POLICY_P2C, BT_POLICY_RR, BT_POLICY_RANDOM };
 enum bt_config_forwarding { BT_FWD_ENCAPSULATED, BT_FWD_TRANSPARENT };
+enum bt_config_admission_mode { BT_ADMIT_REJECT, BT_ADMIT_DEGRADE };
+enum bt_config_controller { BT_CTRL_TRACK, BT_CTRL_AIAD };
+
+enum bt_config_hedging_mode { BT_HEDGE_COPY_LOAD_AWARE, BT_HEDGE_COPY_DELAYED, BT_HEDGE_COPY_PROBE };
 
 struct bt_config_text {
     size_t len; // as written; above BT_CONFIG_TEXT_MAX only while decoding
@@ -36,6 +40,30 @@ struct bt_config_source {
     int64_t generation;
 };
 
+// Admission control of a service; absent: none. Mode Observe is never written.
+struct bt_config_admission {
+    size_t given; // 1 when the document has it
+    struct bt_config_text mode, controller;
+    int64_t latency_us; // 1..100000000
+    int64_t per_100k;   // 50000..99990: percentile × 1,000
+    int64_t *droppable; // classes 0..7 that may be refused
+    size_t n_droppable;
+    // Once checked.
+    enum bt_config_admission_mode how;
+    enum bt_config_controller by;
+};
+
+// Second copies of requests; absent: none. Mode Off is never written.
+struct bt_config_hedging {
+    size_t given; // 1 when the document has it
+    struct bt_config_text mode;
+    int64_t busy_percent, budget_percent; // 1..100
+    int64_t per_100k;                     // 50000..99990
+    int64_t probe_per_million;            // 0..1000000
+    // Once checked.
+    enum bt_config_hedging_mode how;
+};
+
 struct bt_config_service {
     struct bt_config_text name, namespace, placement, policy, forwarding, device_profile, legacy_peers;
     int64_t worker_queue_depth;  // 1..64
@@ -45,6 +73,8 @@ struct bt_config_service {
     int64_t workers_per_replica; // 1..64
     int64_t hold_back_packets;   // 0..1024
     int64_t hold_back_us;        // 0..1000000
+    struct bt_config_admission admission;
+    struct bt_config_hedging hedging;
     // The enumerations above, once checked.
     enum bt_config_placement place;
     enum bt_config_policy balance;

@@ -71,6 +71,56 @@ static bool check_sources(const struct bt_config *c, struct bt_ctl_error *e)
     return true;
 }
 
+static bool check_classes(const struct bt_config_admission *a, struct bt_ctl_error *e)
+{
+    for (size_t i = 0; i < a->n_droppable; i++) {
+        char at[64];
+        snprintf(at, sizeof at, "service.admission.droppableClasses[%zu]", i);
+        if (!within(e, at, a->droppable[i], 0, 7)) {
+            return false;
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (a->droppable[k] == a->droppable[i]) {
+                return bt_ctl_refuse(e, INVALID, at, "class %" PRId64 " occurs twice; keep one", a->droppable[i]);
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_admission(struct bt_config_admission *a, struct bt_ctl_error *e)
+{
+    int mode = 0, controller = 0;
+    if (a->given == 0) {
+        return true;
+    }
+    bool ok = one_of(e, "service.admission.mode", &a->mode, "Reject, Degrade", &mode) &&
+              one_of(e, "service.admission.controller", &a->controller, "Track, AIAD", &controller) &&
+              within(e, "service.admission.latencyMicroseconds", a->latency_us, 1, 100000000) &&
+              within(e, "service.admission.percentilePer100000", a->per_100k, 50000, 99990) && check_classes(a, e);
+    a->how = (enum bt_config_admission_mode)mode;
+    a->by = (enum bt_config_controller)controller;
+    return ok;
+}
+
+static bool check_hedging(struct bt_config_service *s, struct bt_ctl_error *e)
+{
+    struct bt_config_hedging *h = &s->hedging;
+    int mode = 0;
+    if (h->given == 0) {
+        return true;
+    }
+    bool ok = one_of(e, "service.hedging.mode", &h->mode, "LoadAware, Delayed, Probe", &mode) &&
+              within(e, "service.hedging.busyPercent", h->busy_percent, 1, 100) &&
+              within(e, "service.hedging.budgetPercent", h->budget_percent, 1, 100) &&
+              within(e, "service.hedging.percentilePer100000", h->per_100k, 50000, 99990) &&
+              within(e, "service.hedging.probePerMillion", h->probe_per_million, 0, 1000000);
+    h->how = (enum bt_config_hedging_mode)mode;
+    return ok &&
+           (strcmp(s->policy.text, "JBSQ") == 0 ||
+            bt_ctl_refuse(e, INVALID, "service.hedging.mode", "needs policy JBSQ; got \"%.64s\"", s->policy.text));
+}
+
 static bool check_service(struct bt_config_service *s, struct bt_ctl_error *e)
 {
     int place = 0, policy = 0, forward = 0, device = 0, legacy = 0; // set by one_of; gcc -O3 cannot tell
@@ -86,7 +136,8 @@ static bool check_service(struct bt_config_service *s, struct bt_ctl_error *e)
               within(e, "service.requestTimeoutMilliseconds", s->request_timeout_ms, 1, 600000) &&
               within(e, "service.workersPerReplica", s->workers_per_replica, 1, 64) &&
               within(e, "service.holdBack.packets", s->hold_back_packets, 0, 1024) &&
-              within(e, "service.holdBack.microseconds", s->hold_back_us, 0, 1000000);
+              within(e, "service.holdBack.microseconds", s->hold_back_us, 0, 1000000) &&
+              check_admission(&s->admission, e) && check_hedging(s, e);
     if (ok) {
         s->place = (enum bt_config_placement)place;
         s->balance = (enum bt_config_policy)policy;

@@ -15,9 +15,10 @@ struct shape;
 struct field {
     const char *name;
     enum field_kind kind;
-    size_t offset;             // of the value (TEXT, INTEGER), or of the pointer to items (LIST)
-    size_t count_offset;       // LIST: of the number of items
+    size_t offset;       // of the value (TEXT, INTEGER), or of the pointer to items (LIST)
+    size_t count_offset; // LIST: of the number of items; OBJECT that may be missing: of what is 1 when it is there
     const struct shape *shape; // OBJECT: what is in it, at the same base; LIST: the items, NULL = integers
+    bool optional;             // OBJECT: may be missing
 };
 
 struct shape {
@@ -45,8 +46,24 @@ static const struct shape hold_back_shape = {
     .fields = {{"packets", INTEGER, SVC(hold_back_packets), 0, NULL},
                {"microseconds", INTEGER, SVC(hold_back_us), 0, NULL}},
 };
+static const struct shape admission_shape = {
+    .n = 5,
+    .fields = {{"mode", TEXT, SVC(admission.mode), 0, NULL},
+               {"controller", TEXT, SVC(admission.controller), 0, NULL},
+               {"latencyMicroseconds", INTEGER, SVC(admission.latency_us), 0, NULL},
+               {"percentilePer100000", INTEGER, SVC(admission.per_100k), 0, NULL},
+               {"droppableClasses", LIST, SVC(admission.droppable), SVC(admission.n_droppable), NULL}},
+};
+static const struct shape hedging_shape = {
+    .n = 5,
+    .fields = {{"mode", TEXT, SVC(hedging.mode), 0, NULL},
+               {"busyPercent", INTEGER, SVC(hedging.busy_percent), 0, NULL},
+               {"budgetPercent", INTEGER, SVC(hedging.budget_percent), 0, NULL},
+               {"percentilePer100000", INTEGER, SVC(hedging.per_100k), 0, NULL},
+               {"probePerMillion", INTEGER, SVC(hedging.probe_per_million), 0, NULL}},
+};
 static const struct shape service_shape = {
-    .n = 13,
+    .n = 15,
     .fields = {{"name", TEXT, SVC(name), 0, NULL},
                {"namespace", TEXT, SVC(namespace), 0, NULL},
                {"placement", TEXT, SVC(placement), 0, NULL},
@@ -59,7 +76,9 @@ static const struct shape service_shape = {
                {"legacyPeers", TEXT, SVC(legacy_peers), 0, NULL},
                {"requestTimeoutMilliseconds", INTEGER, SVC(request_timeout_ms), 0, NULL},
                {"workersPerReplica", INTEGER, SVC(workers_per_replica), 0, NULL},
-               {"holdBack", OBJECT, 0, 0, &hold_back_shape}},
+               {"holdBack", OBJECT, 0, 0, &hold_back_shape},
+               {"admission", OBJECT, 0, SVC(admission.given), &admission_shape, true},
+               {"hedging", OBJECT, 0, SVC(hedging.given), &hedging_shape, true}},
 };
 static const struct shape member_shape = {
     .size = sizeof(struct bt_config_member),
@@ -208,6 +227,9 @@ static bool decode_field(struct decoder *d, const struct field *f, char *base)
     case INTEGER:
         return decode_integer(d, (int64_t *)(void *)(base + f->offset));
     case OBJECT:
+        if (f->optional) {
+            *(size_t *)(void *)(base + f->count_offset) = 1;
+        }
         return decode_object(d, f->shape, base);
     case LIST:
         return decode_list(d, f->shape, (char **)(void *)(base + f->offset),
@@ -263,7 +285,7 @@ static bool decode_object(struct decoder *d, const struct shape *shape, char *ba
         return syntax(d);
     }
     for (unsigned i = 0; i < shape->n; i++) {
-        if (!(seen & (1u << i))) {
+        if (!(seen & (1u << i)) && !shape->fields[i].optional) {
             go_to(d, stem, shape->fields[i].name);
             return refuse(d, "is required", "");
         }

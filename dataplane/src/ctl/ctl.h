@@ -8,6 +8,7 @@
 #include "base/addr.h"
 #include "base/counters.h"
 #include "base/histogram.h"
+#include "base/trace.h"
 #include "ctl/config.h"
 #include "ctl/keys.h"
 #include "ctl/mailbox.h"
@@ -39,6 +40,12 @@ struct bt_ctl_worker {
     uint32_t backlog;
 };
 
+// What a router that sends second copies knows of them, and of how executions differ.
+struct bt_ctl_hedging {
+    const char *mode; // NULL: nothing to say
+    uint64_t copies, won, delay_ns, compared, hiccup_ppm, hiccup_ns, service_ns;
+};
+
 // Answer of "state". Arrays have room for BT_CONFIG_WORKERS_MAX members, 2 * BT_CONFIG_ROUTERS_MAX
 // routers and BT_CTL_SERVED_MAX workers.
 struct bt_ctl_state {
@@ -48,6 +55,7 @@ struct bt_ctl_state {
     struct bt_ctl_member *members;
     size_t n_members;
     uint64_t held, held_limit;
+    struct bt_ctl_hedging hedging;
     struct bt_ctl_router *routers;
     size_t n_routers;
     struct bt_ctl_worker *workers;
@@ -70,6 +78,7 @@ struct bt_ctl_samples {
 void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc *descs, const uint64_t *values,
                          size_t n);
 void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value);
+void bt_ctl_add_labelled_gauge(struct bt_ctl_samples *s, const struct bt_counter_desc *desc, uint64_t value);
 
 // What a program answers with. All but `slices` run in the packet loop. Every answer, histograms
 // included, knows the packets that had arrived when it was asked for.
@@ -87,7 +96,9 @@ struct bt_ctl_app {
     // The histogram called `name`, or NULL. Runs in the control thread.
     const struct bt_hist_slices *(*slices)(void *arg, const char *name);
     const char *histogram_names; // "latency, hold", for the error message
-    uint64_t (*now)(void *arg);  // the clock the slices were recorded with; any thread
+    // Where traced pairs are, written in the packet loop; NULL, or NULL from it: nowhere.
+    const struct bt_trace_ring *(*traces)(void *arg);
+    uint64_t (*now)(void *arg); // the clock the slices were recorded with; any thread
 };
 
 struct bt_ctl_options {

@@ -11,6 +11,14 @@
 
 #define BT_CTL_CONNS 16u
 
+#define BT_CTL_TRACES_MAX 128u // in an answer: some 250 bytes each
+
+struct bt_ctl_traces {
+    uint64_t after, next, lost, now_ns;
+    size_t count;
+    struct bt_trace trace[BT_CTL_TRACES_MAX];
+};
+
 struct bt_ctl {
     struct bt_ctl_app app;
     struct bt_ctl_options options;
@@ -28,6 +36,7 @@ struct bt_ctl {
     struct bt_ctl_samples *samples; // scratch of "counters"
     struct bt_ctl_state state;      // scratch of "state", arrays allocated once
     struct bt_hist *hist;           // scratch of "histogram"
+    struct bt_ctl_traces traces;    // scratch of "traces"
 };
 
 // Parses, loads keys, puts in force and remembers. *unchanged: it was in force already. direct:
@@ -39,6 +48,7 @@ void bt_ctl_reply_begin(struct bt_json_out *o, bool ok);
 void bt_ctl_reply_error(struct bt_json_out *o, const struct bt_ctl_error *e);
 void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s);
 void bt_ctl_reply_samples(struct bt_json_out *o, const struct bt_ctl_samples *s);
+void bt_ctl_reply_traces(struct bt_json_out *o, const struct bt_ctl_traces *t);
 void bt_ctl_reply_histogram(struct bt_json_out *o, const char *key, const struct bt_hist *h);
 
 #endif

@@ -2,6 +2,8 @@
 // The texts of answers. Field names are the contract with the sidecar (clients/go/r2p2/ctl).
 #include "ctl/ctl_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 void bt_ctl_reply_begin(struct bt_json_out *o, bool ok)
@@ -42,6 +44,23 @@ static void member(struct bt_json_out *o, const struct bt_ctl_member *m)
     bt_json_out_close(o, '}');
 }
 
+static void hedging_part(struct bt_json_out *o, const struct bt_ctl_hedging *h)
+{
+    if (h->mode == NULL) {
+        return;
+    }
+    bt_json_out_open(o, "hedging", '{');
+    bt_json_out_string(o, "mode", h->mode);
+    bt_json_out_u64(o, "copies", h->copies);
+    bt_json_out_u64(o, "won", h->won);
+    bt_json_out_u64(o, "delayNanoseconds", h->delay_ns);
+    bt_json_out_u64(o, "compared", h->compared);
+    bt_json_out_u64(o, "hiccupMillionths", h->hiccup_ppm);
+    bt_json_out_u64(o, "hiccupNanoseconds", h->hiccup_ns);
+    bt_json_out_u64(o, "serviceNanoseconds", h->service_ns);
+    bt_json_out_close(o, '}');
+}
+
 static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
 {
     bt_json_out_open(o, "members", '[');
@@ -53,6 +72,7 @@ static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     bt_json_out_u64(o, "held", s->held);
     bt_json_out_u64(o, "limit", s->held_limit);
     bt_json_out_close(o, '}');
+    hedging_part(o, &s->hedging);
 }
 
 static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
@@ -133,5 +153,37 @@ void bt_ctl_reply_histogram(struct bt_json_out *o, const char *key, const struct
         }
     }
     bt_json_out_close(o, ']');
+    bt_json_out_close(o, '}');
+}
+
+static void trace(struct bt_json_out *o, const struct bt_trace *t)
+{
+    char text[BT_ADDR_TEXT];
+    char id[17];
+    snprintf(id, sizeof id, "%016" PRIx64, t->id);
+    bt_json_out_open(o, NULL, '{');
+    bt_json_out_string(o, "id", id);
+    bt_json_out_u64(o, "startNanoseconds", t->start_ns);
+    bt_json_out_u64(o, "middleNanoseconds", t->middle_ns);
+    bt_json_out_u64(o, "endNanoseconds", t->end_ns);
+    bt_json_out_string(o, "client", bt_addr_format(&t->client, text));
+    bt_json_out_string(o, "worker", bt_addr_format(&t->worker, text));
+    bt_json_out_u64(o, "request", t->req_id);
+    bt_json_out_bool(o, "routed", t->routed);
+    bt_json_out_bool(o, "dropped", t->dropped);
+    bt_json_out_close(o, '}');
+}
+
+void bt_ctl_reply_traces(struct bt_json_out *o, const struct bt_ctl_traces *t)
+{
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_open(o, "traces", '[');
+    for (size_t i = 0; i < t->count; i++) {
+        trace(o, &t->trace[i]);
+    }
+    bt_json_out_close(o, ']');
+    bt_json_out_u64(o, "next", t->next);
+    bt_json_out_u64(o, "lost", t->lost);
+    bt_json_out_u64(o, "nowNanoseconds", t->now_ns);
     bt_json_out_close(o, '}');
 }

@@ -24,13 +24,14 @@ struct request {
     char name[32];
     int64_t window_seconds;
     int64_t end_second; // last second of the window, on the dataplane's clock; 0: the present one
+    int64_t after;      // traced pairs the reader has had
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, FIELDS };
+enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, AFTER, FIELDS };
 
-static const char *const field_names[FIELDS] = {"v",    "op",   "hash",          "config",   "memfd",
-                                                "size", "name", "windowSeconds", "endSecond"};
+static const char *const field_names[FIELDS] = {"v",    "op",   "hash",          "config",    "memfd",
+                                                "size", "name", "windowSeconds", "endSecond", "after"};
 
 static int field_of(const char *key)
 {
@@ -76,6 +77,8 @@ static bool read_field(struct bt_json *j, enum field f, struct request *q)
         return read_int(j, &q->window_seconds);
     case END:
         return read_int(j, &q->end_second);
+    case AFTER:
+        return read_int(j, &q->after);
     case FIELDS:
         break;
     }
@@ -279,6 +282,33 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
     return true;
 }
 
+static void traces_in_loop(void *arg)
+{
+    struct bt_ctl *c = arg;
+    struct bt_ctl_traces *t = &c->traces;
+    const struct bt_trace_ring *ring = c->app.traces(c->app.arg);
+    t->count = ring != NULL ? bt_trace_read(ring, t->after, t->trace, BT_CTL_TRACES_MAX, &t->next, &t->lost) : 0;
+    t->now_ns = c->app.now(c->app.arg);
+}
+
+static bool answer_traces(struct bt_ctl *c, const struct request *q, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct bt_ctl_traces *t = &c->traces;
+    if (c->app.traces == NULL) {
+        return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op", "a %s keeps no traces", c->app.role);
+    }
+    if (q->after < 0) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "after", "must be 0 or more; got %" PRId64, q->after);
+    }
+    t->after = (uint64_t)q->after;
+    t->next = t->lost = 0;
+    if (!in_loop(c, traces_in_loop, e)) {
+        return false;
+    }
+    bt_ctl_reply_traces(o, t);
+    return true;
+}
+
 static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds, struct bt_json_out *o,
                      struct bt_ctl_error *e)
 {
@@ -303,8 +333,11 @@ static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, 
     if (strcmp(q->op, "leave") == 0) {
         return answer_leave(c, o, e);
     }
+    if (strcmp(q->op, "traces") == 0) {
+        return answer_traces(c, q, o, e);
+    }
     return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op",
-                         "must be one of hello, apply, state, counters, histogram, leave; got \"%s\"", q->op);
+                         "must be one of hello, apply, state, counters, histogram, leave, traces; got \"%s\"", q->op);
 }
 
 char *bt_ctl_answer(struct bt_ctl *c, const char *text, size_t len, const int *fds, size_t n_fds)

@@ -28,11 +28,16 @@ void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc 
     }
 }
 
-void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value)
+void bt_ctl_add_labelled_gauge(struct bt_ctl_samples *s, const struct bt_counter_desc *desc, uint64_t value)
 {
     if (s->n_gauges < BT_CTL_SAMPLES_MAX) {
-        s->gauges[s->n_gauges++] = (struct bt_ctl_sample){{name, NULL, NULL}, value};
+        s->gauges[s->n_gauges++] = (struct bt_ctl_sample){*desc, value};
     }
+}
+
+void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value)
+{
+    bt_ctl_add_labelled_gauge(s, &(struct bt_counter_desc){name, NULL, NULL}, value);
 }
 
 struct bt_ctl *bt_ctl_new(const struct bt_ctl_app *app, const struct bt_ctl_options *options,

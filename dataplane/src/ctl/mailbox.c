@@ -83,6 +83,11 @@ static void open_letter(struct bt_mailbox *m)
     pthread_mutex_unlock(&m->lock);
 }
 
+bool bt_mailbox_due(struct bt_mailbox *m)
+{
+    return atomic_load_explicit(&m->state, memory_order_relaxed) == SEEN;
+}
+
 void bt_mailbox_poll(struct bt_mailbox *m)
 {
     int state = atomic_load_explicit(&m->state, memory_order_relaxed);

@@ -31,6 +31,9 @@ void bt_mailbox_destroy(struct bt_mailbox *m);
 // did not take it within five seconds or is closed; fn will then never run.
 bool bt_mailbox_call(struct bt_mailbox *m, void (*fn)(void *), void *arg);
 
+// The loop's side: the next poll runs a function.
+bool bt_mailbox_due(struct bt_mailbox *m);
+
 // The loop's side, once per turn; may call wake.
 void bt_mailbox_poll(struct bt_mailbox *m);
 

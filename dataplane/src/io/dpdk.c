@@ -127,7 +127,7 @@ static int free_index(const struct bt_dpdk_device *dev, unsigned *index)
 
 static int open_all(struct bt_dpdk *d, const struct bt_dpdk_config *cfg, char *err, size_t errlen)
 {
-    d->ports = calloc(cfg->n_locals, sizeof *d->ports);
+    d->ports = calloc(cfg->n_locals + 1, sizeof *d->ports); // the last one: TCP, see takes_tcp in link.h
     if (d->ports == NULL || bt_dpdk_bell_open(&d->bell) != 0) {
         snprintf(err, errlen, "out of memory or file descriptors for %u local ports", cfg->n_locals);
         return -1;

@@ -47,8 +47,10 @@ static int describe_link(struct bt_dpdk_device *dev, const struct bt_dpdk_device
         .statics = dev->statics,
         .n_statics = cfg->n_statics,
         .tx_ip_sum = dev->tx_ip_sum,
-        .tx_udp_sum = dev->tx_udp_sum || cfg->no_checksums,
+        .tx_udp_sum = dev->tx_udp_sum,
+        .tx_no_udp_sum = cfg->no_checksums,
         .rx_trusted = cfg->no_checksums,
+        .takes_tcp = cfg->takes_tcp,
         .retry_ns = cfg->neighbour_retry_ns,
         .pool = &dev->pool,
     };

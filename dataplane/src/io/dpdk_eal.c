@@ -21,6 +21,7 @@
 struct args {
     char *v[MAX_ARGS];
     int n;
+    char refused[80]; // the first that had no place
 };
 
 static bool eal_started;
@@ -102,23 +103,31 @@ static void add(struct args *a, const char *format, ...)
     va_list args;
     char *text = NULL;
     va_start(args, format);
-    if (a->n < MAX_ARGS - 1 && vasprintf(&text, format, args) >= 0) {
-        a->v[a->n++] = text;
+    if (vasprintf(&text, format, args) < 0) {
+        text = NULL;
     }
     va_end(args);
+    if (text != NULL && a->n < MAX_ARGS - 1) {
+        a->v[a->n++] = text;
+        return;
+    }
+    if (a->refused[0] == '\0') {
+        snprintf(a->refused, sizeof a->refused, "%s", text != NULL ? text : format);
+    }
+    free(text);
 }
 
 // One lcore that floats over the CPUs this thread may use: DPDK would pin it to one of its own choice.
 static void add_lcore(struct args *a)
 {
-    char list[2048] = "";
+    char list[6 * CPU_SETSIZE] = ""; // all of them with their commas
     size_t n = 0;
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
         return;
     }
-    for (unsigned c = 0; c < CPU_SETSIZE && n < sizeof list - 8; c++) {
+    for (unsigned c = 0; c < CPU_SETSIZE; c++) {
         if (CPU_ISSET(c, &set)) {
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n != 0 ? "," : "", c);
         }
@@ -195,7 +204,15 @@ int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
         free_args(&a);
         return -1;
     }
+    int needed = a.n - 1; // the first is the program's name
     add_extra(&a, cfg->extra);
+    if (a.refused[0] != '\0') {
+        snprintf(err, errlen,
+                 "argument \"%s\" for DPDK is one too many: it is given at most %d, and %d are needed here", a.refused,
+                 MAX_ARGS - 2, needed);
+        free_args(&a);
+        return -1;
+    }
     given = a; // rte_eal_init moves its arguments about
     int result = rte_eal_init(a.n, a.v);
     free_args(&given);

@@ -83,18 +83,25 @@ static uint32_t interface_mtu(const char *port)
     return mtu;
 }
 
-static void choose_mtu(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
-                       const struct rte_eth_dev_info *info)
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
-    uint32_t mtu = cfg->mtu;
+    return a < b ? a : b;
+}
+
+static int choose_mtu(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
+                      const struct rte_eth_dev_info *info, char *err, size_t errlen)
+{
+    uint32_t most = BT_PKT_BUFFER - RTE_ETHER_HDR_LEN; // a frame is one buffer
     uint32_t below = interface_mtu(cfg->port);
-    if (mtu == 0) {
-        mtu = below != 0 && below < DEFAULT_MTU ? below : DEFAULT_MTU;
+    most = below != 0 ? smaller(most, below) : most;
+    most = info->max_mtu != 0 ? smaller(most, info->max_mtu) : most;
+    if (cfg->mtu > most) {
+        snprintf(err, errlen, "port \"%s\" takes an MTU of %u at most; got %u%s", cfg->port, most, cfg->mtu,
+                 below == most ? ": give its interface a larger one, or ask for less" : "");
+        return -1;
     }
-    if (info->max_mtu != 0 && mtu > info->max_mtu) {
-        mtu = info->max_mtu;
-    }
-    dev->mtu = (uint16_t)mtu;
+    dev->mtu = (uint16_t)(cfg->mtu != 0 ? cfg->mtu : smaller(most, DEFAULT_MTU));
+    return 0;
 }
 
 static int choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
@@ -232,13 +239,13 @@ static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_confi
         snprintf(err, errlen, "port \"%s\" does not describe itself: %s", cfg->port, strerror(-failed));
         return -1;
     }
-    if (choose_queues(dev, cfg, &info, err, errlen) != 0 || make_buffers(dev, cfg, err, errlen) != 0) {
+    if (choose_mtu(dev, cfg, &info, err, errlen) != 0 || choose_queues(dev, cfg, &info, err, errlen) != 0 ||
+        make_buffers(dev, cfg, err, errlen) != 0) {
         return -1;
     }
     dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
     dev->client = strcmp(info.driver_name, "net_memif") == 0 && strstr(cfg->port, "role=server") == NULL &&
                   strstr(cfg->port, "role=master") == NULL;
-    choose_mtu(dev, cfg, &info);
     choose_offloads(dev, &info, &conf);
     failed = configure(dev, &conf);
     if (failed == 0) {

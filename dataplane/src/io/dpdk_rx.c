@@ -37,17 +37,20 @@ static inline bool ours(const struct bt_dpdk *d, struct rte_mbuf *m)
            (m->pool == d->dev->buffers || rte_pktmbuf_priv_size(m->pool) >= sizeof(struct bt_pkt));
 }
 
+// A frame in its buffer. Of what the link will fill in for a UDP payload nothing is cleared before.
 static inline struct bt_pkt *packet_of(struct bt_dpdk *d, struct rte_mbuf *m)
 {
     if (!ours(d, m)) {
         return foreign(d, m);
     }
     struct bt_pkt *p = bt_dpdk_pkt(m);
-    memset(p, 0, sizeof *p);
     p->data = rte_pktmbuf_mtod(m, uint8_t *);
     p->len = m->data_len;
     p->room_before = m->data_off;
     p->room_after = (uint32_t)m->buf_len - m->data_off - m->data_len;
+    p->tx_as_src = p->mark = p->ttl = p->offload = 0;
+    p->local = p->index = 0;
+    p->next = NULL;
     p->owner = &d->dev->pool;
     return p;
 }
@@ -144,15 +147,9 @@ static void look_at_carrier(struct bt_dpdk *d)
 // Looks once; returns how many packets it wrote to pkts[].
 static unsigned take(struct bt_dpdk *d, struct bt_pkt **pkts, unsigned max)
 {
-    struct bt_pkt *frames[BT_IO_BATCH];
-    unsigned n = 0;
     d->now_ns = bt_dpdk_now(&d->io);
-    unsigned got = frames_of(d, frames, max);
-    for (unsigned i = 0; i < got; i++) {
-        if (bt_link_rx(d->link, frames[i]->t_rx_ns, frames[i], &d->out) == BT_LINK_UDP) {
-            pkts[n++] = frames[i];
-        }
-    }
+    unsigned got = frames_of(d, pkts, max);
+    unsigned n = bt_link_rx_burst(d->link, pkts, got, &d->out);
     if (d->now_ns >= d->look_ns) {
         look_at_carrier(d);
     }
@@ -217,13 +214,20 @@ bool bt_dpdk_look(struct bt_dpdk *d)
 static unsigned from_inbox(struct bt_dpdk *d, uint32_t local, struct bt_pkt **pkts, unsigned max)
 {
     struct bt_txq *inbox = &d->ports[local].inbox;
+    struct bt_pkt *p = inbox->head;
     unsigned n = 0;
-    if (inbox->n == 0) {
+    if (p == NULL) {
         return 0;
     }
-    while (n < max && inbox->n != 0) {
-        pkts[n++] = bt_txq_pop(inbox);
+    while (n < max && p != NULL) {
+        struct bt_pkt *next = p->next;
+        p->next = NULL;
+        pkts[n++] = p;
+        p = next;
     }
+    inbox->head = p;
+    inbox->tail = p != NULL ? inbox->tail : NULL;
+    inbox->n -= n;
     d->pending -= n;
     if (inbox->n == 0) {
         unready(d, local);
@@ -237,7 +241,7 @@ unsigned bt_dpdk_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsi
     unsigned n = 0;
     max = max < BT_IO_BATCH ? max : BT_IO_BATCH;
     if (local != BT_IO_ANY) {
-        if (local >= d->n_ports) {
+        if (local > d->n_ports) {
             return 0;
         }
         if (d->ports[local].inbox.n == 0 && d->pending < BT_DPDK_INBOX) {

@@ -3,38 +3,18 @@
 // little time, as a socket would; what it still refuses is counted and given back.
 #include "io/dpdk_internal.h"
 
-#include <rte_ip.h>
 #include <rte_pause.h>
-#include <rte_udp.h>
 #include <sched.h>
 
 // How long a full queue may hold up the loop before packets are dropped. The peer of a memory transport may wait for
 // its share of the CPU meanwhile, so the thread that does not spin gives its own away.
 #define FULL_NS UINT64_C(1000000)
 
-enum { ETH_HEAD = 14, IP4_HEAD = 20, IP6_HEAD = 40, UDP_SUM_AT = 6, TYPE_HIGH = 12, IP6_TYPE_HIGH = 0x86 };
+enum { ETH_HEAD = 14, IP4_HEAD = 20, IP6_HEAD = 40, TYPE_HIGH = 12, IP6_TYPE_HIGH = 0x86 };
 
-// Fills in a UDP checksum that no device will: none over IPv4, where zero says so, and a computed one over IPv6.
-static void settle_udp_sum(struct bt_pkt *p)
-{
-    if (p->data[TYPE_HIGH] != IP6_TYPE_HIGH) {
-        uint8_t *sum = p->data + ETH_HEAD + IP4_HEAD + UDP_SUM_AT;
-        sum[0] = sum[1] = 0;
-        return;
-    }
-    struct rte_ipv6_hdr *ip = (struct rte_ipv6_hdr *)(void *)(p->data + ETH_HEAD);
-    struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(void *)(p->data + ETH_HEAD + IP6_HEAD);
-    udp->dgram_cksum = 0;
-    udp->dgram_cksum = rte_ipv6_udptcp_cksum(ip, udp);
-}
-
-static struct rte_mbuf *frame_of(const struct bt_dpdk_device *dev, struct bt_pkt *p)
+static inline struct rte_mbuf *frame_of(struct bt_pkt *p)
 {
     struct rte_mbuf *m = bt_dpdk_mbuf(p);
-    if ((p->offload & BT_PKT_TX_UDP_SUM) != 0 && !dev->tx_udp_sum) {
-        settle_udp_sum(p);
-        p->offload = (uint8_t)(p->offload & ~BT_PKT_TX_UDP_SUM);
-    }
     m->data_off = (uint16_t)(p->data - (uint8_t *)m->buf_addr);
     m->data_len = (uint16_t)p->len;
     m->pkt_len = p->len;
@@ -125,7 +105,7 @@ void bt_dpdk_flush(struct bt_dpdk *d)
     while (d->out.n != 0) {
         unsigned n = 0;
         while (n < BT_IO_BATCH && d->out.n != 0) {
-            m[n++] = frame_of(d->dev, bt_txq_pop(&d->out));
+            m[n++] = frame_of(bt_txq_pop(&d->out));
         }
         transmit(d, m, n);
     }
@@ -134,10 +114,6 @@ void bt_dpdk_flush(struct bt_dpdk *d)
 void bt_dpdk_tx(struct bt_io *io, struct bt_txq *q)
 {
     struct bt_dpdk *d = bt_dpdk_of(io);
-    uint64_t now = bt_dpdk_now(io);
-    struct bt_pkt *p;
-    while ((p = bt_txq_pop(q)) != NULL) {
-        bt_link_tx(d->link, now, p, &d->out);
-    }
+    bt_link_tx_burst(d->link, bt_dpdk_now(io), q, &d->out);
     bt_dpdk_flush(d);
 }

@@ -28,6 +28,10 @@ struct bt_io;
 // timers, because the packets in them are what the timers wait for.
 #define BT_IO_TURNS_BEFORE_TIMERS 16u
 
+// A turn that took longer may have been interrupted after it had looked for packets: what arrived meanwhile goes
+// before timers, too.
+#define BT_IO_PAUSE_NS UINT64_C(1000000)
+
 // wait() argument: no timer is pending.
 #define BT_IO_FOREVER UINT64_MAX
 

@@ -97,7 +97,7 @@ void bt_io_sim_init(struct bt_io_sim *s, const struct bt_io_sim_net *net, uint32
 
 int bt_io_sim_arrive(struct bt_io_sim *s, struct bt_pkt *pkt)
 {
-    uint16_t p = s->port[1].port != 0 && pkt->dst.port == s->port[1].port;
+    uint16_t p = pkt->dst.port != s->port[0].port; /* an endpoint without port 1 has an address there that none has */
     if (s->arrived != NULL || !bt_addr_eq(&s->port[p], &pkt->dst)) {
         return -1;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the link share: link.c sets up, rx.c takes frames apart, arp.c, ndp.c and icmp.c answer, tx.c
-// routes and writes, neigh.c keeps the neighbours, announce.c tells the network about us.
+// routes and writes, plain.c does both for what is plain, neigh.c keeps the neighbours, announce.c tells the network
+// about us.
 #ifndef BT_LINK_INTERNAL_H
 #define BT_LINK_INTERNAL_H
 
@@ -51,8 +52,9 @@ struct own_addr {
 
 struct local_port {
     struct bt_addr addr;
-    bool any;      // every own address of the family
-    uint16_t next; // in its bucket, plus 1
+    bool any;                      // every own address of the family
+    bool takes_plain, sends_plain; // for and from our one IPv4 address, see plain.c
+    uint16_t next;                 // in its bucket, plus 1
 };
 
 // At most `burst` at once and one every cost_ns in the long run.
@@ -60,11 +62,32 @@ struct bucket {
     uint64_t cost_ns, most_ns, credit_ns, since_ns;
 };
 
+// What was found out about an IPv4 destination: it may be sent to, by that neighbour. Good as long as no neighbour is
+// forgotten, since all else follows from the configuration.
+struct link_route {
+    uint32_t dst, neigh;
+    uint64_t epoch;
+};
+
+#define LINK_ROUTE_BITS 8u
+
+struct link_plain {
+    bool on; // there is one IPv4 address
+    struct bt_addr own;
+    uint32_t broadcast;        // of its network, 0 if it has none
+    uint64_t want[3], mask[3]; // of the first bytes of a plain frame
+    uint64_t mac_mask;         // of a MAC in eight bytes
+    uint64_t epoch;
+    uint8_t head[10]; // of what we send: own MAC, EtherType, IP version, header length and service
+    struct link_route routes[1u << LINK_ROUTE_BITS];
+};
+
 struct bt_link {
     // Settings.
     uint8_t mac[6];
     uint16_t mtu;
-    bool tx_ip_sum, tx_udp_sum, rx_trusted, secondary;
+    bool tx_ip_sum, tx_udp_sum, tx_no_udp_sum, rx_trusted, takes_tcp, secondary;
+    uint8_t tx_offload4; // enum bt_pkt_offload of an IPv4 packet we send
     unsigned n_own;
     struct own_addr own[BT_LINK_MAX_ADDRS + 1];
     struct bt_addr gateway4, gateway6;
@@ -77,6 +100,8 @@ struct bt_link {
     unsigned n_locals;
     uint16_t *port_buckets; // by the low bits of the port: index of the first local port plus 1
     uint32_t port_mask;
+
+    struct link_plain plain;
 
     // Neighbours.
     struct neigh *neigh;
@@ -128,6 +153,24 @@ void link_ndp_announce(struct bt_link *l, const struct bt_addr *own, struct bt_t
 void link_icmp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out);
 // Turns a UDP packet nobody listens for into a port unreachable.
 void link_refuse_port(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out);
+
+// --- tx.c
+
+// The TTL of a Transparent packet that came with `ttl`, 0 if unknown; 0: it may not be forwarded.
+static inline uint8_t link_ttl_after_hop(uint8_t ttl)
+{
+    return (uint8_t)(ttl != 0 ? ttl - 1 : BT_TTL - 1);
+}
+
+// --- plain.c: false, nothing touched: it must go the long way.
+
+void link_plain_init(struct bt_link *l);
+bool link_plain_rx(struct bt_link *l, struct bt_pkt *pkt);
+bool link_plain_tx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out);
+// The long way found that dst may be sent to and n leads there.
+void link_plain_remember(struct bt_link *l, const struct bt_addr *dst, const struct neigh *n);
+// A neighbour is no more what it was.
+void link_plain_forget(struct bt_link *l);
 
 // --- neigh.c
 

@@ -21,6 +21,7 @@
 static const struct bt_counter_desc counter_descs[BT_LINK_COUNTERS] = {
     [BT_LINK_RX_FRAMES] = {"link_rx_frames_total", NULL, NULL},
     [BT_LINK_RX_UDP] = {"link_rx_total", "kind", "udp"},
+    [BT_LINK_RX_TCP] = {"link_rx_total", "kind", "tcp"},
     [BT_LINK_RX_ARP] = {"link_rx_total", "kind", "arp"},
     [BT_LINK_RX_NDP] = {"link_rx_total", "kind", "ndp"},
     [BT_LINK_RX_ECHO] = {"link_rx_total", "kind", "echo"},
@@ -47,6 +48,7 @@ static const struct bt_counter_desc counter_descs[BT_LINK_COUNTERS] = {
     [BT_LINK_DROP_RATE] = DROPPED("rate"),
     [BT_LINK_TX_FRAMES] = {"link_tx_frames_total", NULL, NULL},
     [BT_LINK_TX_UDP] = {"link_tx_total", "kind", "udp"},
+    [BT_LINK_TX_TCP] = {"link_tx_total", "kind", "tcp"},
     [BT_LINK_TX_ARP] = {"link_tx_total", "kind", "arp"},
     [BT_LINK_TX_NDP] = {"link_tx_total", "kind", "ndp"},
     [BT_LINK_TX_ICMP_ERROR] = {"link_tx_total", "kind", "icmp_error"},
@@ -291,7 +293,10 @@ static void copy_settings(struct bt_link *l, const struct bt_link_config *c)
     l->mtu = c->mtu;
     l->tx_ip_sum = c->tx_ip_sum;
     l->tx_udp_sum = c->tx_udp_sum;
+    l->tx_no_udp_sum = c->tx_no_udp_sum && !c->tx_udp_sum;
+    l->tx_offload4 = (uint8_t)((c->tx_udp_sum ? BT_PKT_TX_UDP_SUM : 0) | (c->tx_ip_sum ? BT_PKT_TX_IP_SUM : 0));
     l->rx_trusted = c->rx_trusted;
+    l->takes_tcp = c->takes_tcp;
     l->secondary = c->secondary;
     l->gateway4 = c->gateway4;
     l->gateway6 = c->gateway6;
@@ -326,6 +331,7 @@ struct bt_link *bt_link_init(void *mem, size_t bytes, const struct bt_link_confi
     add_addrs(l, &c);
     if (!add_locals(l, &c, err))
         return NULL;
+    link_plain_init(l);
     bt_wheel_init(&l->wheel, now);
     bucket_init(&l->errors, c.icmp_errors_per_s, 32, now);
     bucket_init(&l->echoes, c.icmp_echo_per_s, 256, now);

@@ -53,6 +53,11 @@ struct bt_link_config {
     // A device may complete outgoing checksums (then bt_pkt.offload says so per packet). rx_trusted takes
     // incoming ones for right unless the device said BAD: memory transports that never compute them.
     bool tx_ip_sum, tx_udp_sum, rx_trusted;
+    bool tx_no_udp_sum; // send none over IPv4, unless tx_udp_sum; over IPv6 there must be one
+
+    // IPv4 TCP packets for own addresses are handed up whole, as packets of local port n_locals (E-22): for a
+    // balancer, which reads and changes the IP header itself.
+    bool takes_tcp;
 
     // One of several links of one port, fed by queues: it learns from ARP, discovery and ICMP errors but does
     // not answer; the one link that is not secondary does.
@@ -90,6 +95,7 @@ struct bt_link_event {
 enum bt_link_counter {
     BT_LINK_RX_FRAMES,
     BT_LINK_RX_UDP, // handed up
+    BT_LINK_RX_TCP, // handed up
     BT_LINK_RX_ARP,
     BT_LINK_RX_NDP,
     BT_LINK_RX_ECHO,       // answered
@@ -106,7 +112,7 @@ enum bt_link_counter {
     BT_LINK_DROP_ADDRESS,  // unicast address that is not ours
     BT_LINK_DROP_GROUP,    // broadcast or multicast where only unicast is served
     BT_LINK_DROP_MARTIAN,  // a source no honest peer has: ours, loopback, group, unspecified, port 0
-    BT_LINK_DROP_PROTOCOL, // neither UDP nor ICMP
+    BT_LINK_DROP_PROTOCOL, // neither UDP nor ICMP, nor TCP where that is wanted
     BT_LINK_DROP_UDP_LENGTH,
     BT_LINK_DROP_UDP_SUM,
     BT_LINK_DROP_UDP_PORT,     // nobody listens
@@ -118,6 +124,7 @@ enum bt_link_counter {
     // Sent.
     BT_LINK_TX_FRAMES, // all of them
     BT_LINK_TX_UDP,
+    BT_LINK_TX_TCP,
     BT_LINK_TX_ARP,
     BT_LINK_TX_NDP,
     BT_LINK_TX_ICMP_ERROR,
@@ -145,7 +152,8 @@ enum bt_link_counter {
 };
 
 enum bt_link_verdict {
-    BT_LINK_UDP,   // the packet is a UDP payload for us and the caller's: src, dst, local and ttl are set
+    BT_LINK_UDP,   // the packet is a UDP payload for us (or a TCP packet, takes_tcp) and the caller's: src, dst,
+                   // local and ttl are set
     BT_LINK_TAKEN, // the link has it: answered, kept or given back to the pool
 };
 
@@ -163,10 +171,18 @@ void bt_link_close(struct bt_link *l);
 // Takes one received frame. Frames to send in answer, and those that waited for what it said, are pushed to `out`.
 enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now_ns, struct bt_pkt *frame, struct bt_txq *out);
 
+// The same for a burst in order of arrival, each frame at its own t_rx_ns. Those that became UDP payloads for us move
+// to the front of frames[]; returns how many they are.
+unsigned bt_link_rx_burst(struct bt_link *l, struct bt_pkt **frames, unsigned n, struct bt_txq *out);
+
+// A packet of local port n_locals is an IPv4 packet as it shall be sent, to next hop dst (E-22); all others are UDP.
 // Takes one UDP payload for dst. The source is that of pkt->local, or src as given when tx_as_src is set (R-4
 // Transparent). Pushes the finished frame to `out`; or keeps the packet until the neighbour is known, then rx()
 // or tick() pushes it; or counts, reports and gives it back.
 void bt_link_tx(struct bt_link *l, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *out);
+
+// The same for all of `q` in order; it is empty afterwards.
+void bt_link_tx_burst(struct bt_link *l, uint64_t now_ns, struct bt_txq *q, struct bt_txq *out);
 
 // Runs what is due. Call when bt_link_next() has come; frames to send are pushed to `out`.
 void bt_link_tick(struct bt_link *l, uint64_t now_ns, struct bt_txq *out);

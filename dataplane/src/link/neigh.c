@@ -46,6 +46,7 @@ static void forget(struct bt_link *l, struct neigh *n)
     set_state(l, n, NEIGH_FREE);
     set_stranger(l, n, false);
     bt_pairs_del(&l->neigh_table, &n->ip, 0);
+    link_plain_forget(l);
     n->next_free = l->neigh_free;
     l->neigh_free = (uint32_t)(n - l->neigh);
 }
@@ -180,7 +181,7 @@ void link_neigh_send(struct bt_link *l, uint64_t now, struct neigh *n, struct bt
         break;
     }
     memcpy(frame->data, n->mac, 6);
-    l->counters[BT_LINK_TX_UDP]++;
+    l->counters[l->takes_tcp && frame->local == l->n_locals ? BT_LINK_TX_TCP : BT_LINK_TX_UDP]++;
     link_push(l, out, frame);
 }
 

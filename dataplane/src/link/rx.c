@@ -83,6 +83,22 @@ static enum bt_link_verdict take_udp(struct bt_link *l, uint64_t now, struct bt_
     return BT_LINK_UDP;
 }
 
+// Whole, padding cut off: what to do with it stands in headers that the balancer reads and changes (E-22).
+static enum bt_link_verdict take_tcp(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip *ip)
+{
+    bt_pkt_pull(pkt, BT_ETHER_HEAD);
+    link_resize(pkt, (uint32_t)(ip->body - ip->head) + ip->body_len);
+    pkt->src = ip->src;
+    pkt->dst = ip->dst;
+    pkt->local = (uint16_t)l->n_locals;
+    pkt->ttl = ip->ttl;
+    pkt->offload = 0;
+    pkt->tx_as_src = 0;
+    pkt->next = NULL;
+    l->counters[BT_LINK_RX_TCP]++;
+    return BT_LINK_UDP;
+}
+
 static enum bt_link_verdict take_ip4(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, bool group_frame,
                                      struct bt_txq *out)
 {
@@ -98,6 +114,8 @@ static enum bt_link_verdict take_ip4(struct bt_link *l, uint64_t now, struct bt_
         return dropped(l, pkt, why);
     if (ip.proto == BT_PROTO_UDP)
         return take_udp(l, now, pkt, &ip, out);
+    if (ip.proto == BT_PROTO_TCP && l->takes_tcp)
+        return take_tcp(l, pkt, &ip);
     if (ip.proto != BT_PROTO_ICMP4)
         return dropped(l, pkt, BT_LINK_DROP_PROTOCOL);
     link_icmp_rx(l, now, pkt, &ip, out);
@@ -140,9 +158,9 @@ static enum bt_link_verdict take_ip6(struct bt_link *l, uint64_t now, struct bt_
     return BT_LINK_TAKEN;
 }
 
-enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out)
+__attribute__((noinline)) static enum bt_link_verdict take_any(struct bt_link *l, uint64_t now, struct bt_pkt *pkt,
+                                                               struct bt_txq *out)
 {
-    l->counters[BT_LINK_RX_FRAMES]++;
     if (pkt->len < BT_ETHER_HEAD)
         return dropped(l, pkt, BT_LINK_DROP_TRUNCATED);
     const uint8_t *to = pkt->data, *from = pkt->data + 6;
@@ -163,6 +181,24 @@ enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now, struct bt_pkt *
     default:
         return dropped(l, pkt, BT_LINK_DROP_ETHERTYPE);
     }
+}
+
+unsigned bt_link_rx_burst(struct bt_link *l, struct bt_pkt **frames, unsigned n, struct bt_txq *out)
+{
+    unsigned kept = 0;
+    l->counters[BT_LINK_RX_FRAMES] += n;
+    for (unsigned i = 0; i < n; i++) {
+        struct bt_pkt *pkt = frames[i];
+        if (link_plain_rx(l, pkt) || take_any(l, pkt->t_rx_ns, pkt, out) == BT_LINK_UDP)
+            frames[kept++] = pkt;
+    }
+    return kept;
+}
+
+enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out)
+{
+    pkt->t_rx_ns = now;
+    return bt_link_rx_burst(l, &pkt, 1, out) == 1 ? BT_LINK_UDP : BT_LINK_TAKEN;
 }
 
 enum bt_link_steer bt_link_steer(const uint8_t *frame, uint32_t len, uint16_t *udp_port)

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 
-enum { TTL_AFTER_ONE_HOP = BT_TTL - 1 };
-
 // Somebody a datagram can be sent to. `on`: the own prefix that covers dst, or NULL.
 static bool is_peer(const struct bt_link *l, const struct bt_addr *dst, const struct own_addr *on)
 {
@@ -66,16 +64,17 @@ static bool put_headers(const struct bt_link *l, struct bt_pkt *pkt, const struc
     uint8_t *p = bt_pkt_push(pkt, BT_ETHER_HEAD + head + BT_UDP_HEAD);
     if (p == NULL)
         return false;
-    pkt->offload = l->tx_udp_sum ? BT_PKT_TX_UDP_SUM : 0;
     bt_ether_write(p, later, l->mac, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
     p += BT_ETHER_HEAD;
     if (v4) {
-        pkt->offload |= l->tx_ip_sum ? BT_PKT_TX_IP_SUM : 0;
+        pkt->offload = l->tx_offload4;
         bt_ip4_write(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD, !l->tx_ip_sum);
     } else {
+        pkt->offload = l->tx_udp_sum ? BT_PKT_TX_UDP_SUM : 0;
         bt_ip6_write(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD);
     }
-    bt_udp_write(p + head, src, &pkt->dst, len, !l->tx_udp_sum);
+    enum bt_udp_sum none = l->tx_no_udp_sum && v4 ? BT_UDP_SUM_NONE : BT_UDP_SUM_FULL;
+    bt_udp_write(p + head, src, &pkt->dst, len, l->tx_udp_sum ? BT_UDP_SUM_PARTIAL : none);
     return true;
 }
 
@@ -85,11 +84,11 @@ static void refuse(struct bt_link *l, struct bt_pkt *pkt, enum bt_link_counter w
     link_drop(l, pkt, why);
 }
 
-void bt_link_tx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out)
+__attribute__((noinline)) static void send_any(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out)
 {
     struct bt_addr hop, src;
     const struct own_addr *on = link_on_link(l, &pkt->dst);
-    uint8_t ttl = pkt->tx_as_src ? (uint8_t)(pkt->ttl != 0 ? pkt->ttl - 1 : TTL_AFTER_ONE_HOP) : BT_TTL;
+    uint8_t ttl = pkt->tx_as_src ? link_ttl_after_hop(pkt->ttl) : BT_TTL;
     uint32_t heads = (bt_addr_is_v4(&pkt->dst) ? BT_IP4_HEAD : BT_IP6_HEAD) + BT_UDP_HEAD;
     if ((!pkt->tx_as_src && pkt->local >= l->n_locals) || !is_peer(l, &pkt->dst, on)) {
         link_drop(l, pkt, BT_LINK_TXDROP_BAD_ADDRESS);
@@ -105,9 +104,62 @@ void bt_link_tx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_t
         link_drop(l, pkt, BT_LINK_TXDROP_NO_ROOM);
     } else {
         struct neigh *n = link_neigh_want(l, now, &hop);
+        if (n != NULL) {
+            link_plain_remember(l, &pkt->dst, n);
+            link_neigh_send(l, now, n, pkt, out);
+        } else {
+            link_drop(l, pkt, BT_LINK_TXDROP_TABLE_FULL);
+        }
+    }
+}
+
+// A finished IPv4 packet to next hop pkt->dst. One whose own destination is another address than the hop's must find
+// the hop on this network: a gateway would send it straight back (E-22).
+__attribute__((noinline)) static void send_whole(struct bt_link *l, uint64_t now, struct bt_pkt *pkt,
+                                                 struct bt_txq *out)
+{
+    static const uint8_t later[6];
+    struct bt_addr hop;
+    const struct own_addr *on = link_on_link(l, &pkt->dst);
+    bool named = pkt->len >= BT_IP4_HEAD && memcmp(pkt->data + 16, pkt->dst.ip + 12, 4) == 0;
+    pkt->dst.port = 1; // is_peer() looks at it
+    if (!bt_addr_is_v4(&pkt->dst) || pkt->len < BT_IP4_HEAD || !is_peer(l, &pkt->dst, on)) {
+        link_drop(l, pkt, BT_LINK_TXDROP_BAD_ADDRESS);
+    } else if ((!named && on == NULL) || !next_hop(l, &pkt->dst, on != NULL, &hop)) {
+        refuse(l, pkt, BT_LINK_TXDROP_NO_ROUTE, ENETUNREACH, 0);
+    } else if (pkt->len > l->mtu) {
+        refuse(l, pkt, BT_LINK_TXDROP_TOO_LONG, EMSGSIZE, l->mtu);
+    } else if (bt_pkt_push(pkt, BT_ETHER_HEAD) == NULL) {
+        link_drop(l, pkt, BT_LINK_TXDROP_NO_ROOM);
+    } else {
+        bt_ether_write(pkt->data, later, l->mac, BT_ETHER_IP4);
+        pkt->offload = 0;
+        struct neigh *n = link_neigh_want(l, now, &hop);
         if (n != NULL)
             link_neigh_send(l, now, n, pkt, out);
         else
             link_drop(l, pkt, BT_LINK_TXDROP_TABLE_FULL);
     }
+}
+
+void bt_link_tx_burst(struct bt_link *l, uint64_t now, struct bt_txq *q, struct bt_txq *out)
+{
+    struct bt_pkt *next;
+    for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
+        next = pkt->next;
+        pkt->next = NULL;
+        if (l->takes_tcp && pkt->local == l->n_locals)
+            send_whole(l, now, pkt, out);
+        else if (!link_plain_tx(l, now, pkt, out))
+            send_any(l, now, pkt, out);
+    }
+    bt_txq_init(q);
+}
+
+void bt_link_tx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct bt_txq *out)
+{
+    struct bt_txq one;
+    bt_txq_init(&one);
+    bt_txq_push(&one, pkt);
+    bt_link_tx_burst(l, now, &one, out);
 }

@@ -52,6 +52,28 @@ static bool judge_numbers(const struct bt_router_config *c, struct bt_router_ref
     return true;
 }
 
+static bool judge_admission(const struct bt_router_config *c, struct bt_router_refusal *why)
+{
+    static const char *const fields[] = {"service.admission.mode", "service.admission.controller",
+                                         "service.admission.latencyMicroseconds",
+                                         "service.admission.percentilePer100000"};
+    unsigned field = 0;
+    const char *reason = bt_admission_judge(&c->admission, &field);
+    if (reason != NULL) {
+        return refused(why, fields[field], reason);
+    }
+    if (c->admission.mode == BT_ADMISSION_DEGRADE && c->legacy_peers) {
+        return refused(why, fields[0], "Degrade needs legacyPeers Deny: workers without options cannot read the mark");
+    }
+    return true;
+}
+
+static bool judge_hedging(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
+{
+    const char *field = "", *reason = router_hedging_judge(r, c, &field);
+    return reason == NULL || refused(why, field, reason);
+}
+
 static bool judge_timers(const struct bt_router_config *c, struct bt_router_refusal *why)
 {
     const uint64_t most = 3600 * SECOND; /* keeps sums of times far from overflow */
@@ -99,7 +121,7 @@ static struct bt_router_timers profile_timers(const struct bt_router_config *c)
     return t;
 }
 
-static void take_numbers(struct bt_router *r, const struct bt_router_config *c)
+void router_take_numbers(struct bt_router *r, const struct bt_router_config *c)
 {
     r->balancer = &bt_balancers[c->policy];
     r->jbsq = c->policy == BT_ROUTER_JBSQ;
@@ -142,6 +164,7 @@ static void mark_members(struct bt_router *r, uint64_t now, const struct bt_rout
 
 static void take_members(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
 {
+    r->hedging = c->hedging.mode != BT_HEDGING_OFF ? r->hedging_room : r->hedging; /* as the workers' rows say */
     mark_members(r, now, c);
     uint32_t from = 0;
     for (size_t i = 0; i < c->members_n; i++) {
@@ -165,14 +188,17 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
 bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
                      struct bt_router_refusal *why)
 {
-    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_members(r, config, why)) {
+    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_admission(config, why) ||
+        !judge_hedging(r, config, why) || !judge_members(r, config, why)) {
         r->counter[BT_RC_CONFIGS_REFUSED]++;
         return false;
     }
     now = router_clock(r, now);
-    take_numbers(r, config);
+    router_take_numbers(r, config);
     bt_load_bound(&r->load, r->balancer->bounded);
     take_members(r, now, config);
+    router_admission_apply(r, now, &config->admission);
+    router_hedging_apply(r, now, &config->hedging);
     r->counter[BT_RC_CONFIGS_APPLIED]++;
     router_pump_soon(r);
     r->next_health = now;

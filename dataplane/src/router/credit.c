@@ -7,15 +7,9 @@
 // without that, one lost request would hide again behind every later one that arrives, and its credit with it.
 #include "router/credit.h"
 
-static inline void settle(struct bt_credit *c, uint64_t settled)
-{
-    atomic_store_explicit(&c->settled, settled, memory_order_relaxed);
-}
-
 static inline void settle_reported(struct bt_credit *c, uint64_t lost)
 {
     c->shift = lost - c->base;
-    settle(c, c->served + c->shift);
 }
 
 /* Serial arithmetic: a is older than b even when the counters wrapped. */
@@ -32,7 +26,9 @@ static void start(struct bt_credit *c, const struct bt_credit_report *report, ui
     c->incarnation = report->incarnation;
     c->base = report->received - sent;
     c->past = sent;
+    c->recent = sent;
     c->young = 0;
+    c->young_before = 0;
     c->young_past = 0;
     c->first = 0;
     c->samples = 0;
@@ -48,24 +44,38 @@ static void look_later(struct bt_credit *c, uint64_t loss_ns)
     c->look_at = oldest < c->next_sample_at ? oldest : c->next_sample_at;
 }
 
+/* A new sample is the newest from now on; what was finished since the last one is written down. */
+static void begin_sample(struct bt_credit *c, uint64_t sent, uint64_t now)
+{
+    uint32_t ended = c->young - c->young_before;
+    if (c->samples > 0) {
+        c->history[(c->first + c->samples - 1u) % BT_CREDIT_SAMPLES].young = ended;
+    } else {
+        c->young_past = ended;
+    }
+    c->young_before = c->young;
+    c->recent = sent;
+    uint32_t at = (c->first + c->samples) % BT_CREDIT_SAMPLES;
+    c->history[at].at = now;
+    c->history[at].sent = sent;
+    c->samples++;
+}
+
 /* Moves past up to the newest sample that is at least loss_ns old, and takes a new sample when one is due. */
 static void look_back(struct bt_credit *c, uint64_t sent, uint64_t now, uint64_t loss_ns)
 {
     while (c->samples > 0 && c->history[c->first].at + loss_ns <= now) {
         c->past = c->history[c->first].sent;
         c->young -= c->young_past;
-        c->young_past = (uint32_t)c->history[c->first].young;
+        c->young_before -= c->young_past;
+        c->young_past = c->samples > 1 ? (uint32_t)c->history[c->first].young : 0;
         c->first = (uint8_t)((c->first + 1u) % BT_CREDIT_SAMPLES);
         c->samples--;
     }
     if (now < c->next_sample_at || c->samples == BT_CREDIT_SAMPLES) {
         return;
     }
-    uint8_t at = (uint8_t)((c->first + c->samples) % BT_CREDIT_SAMPLES);
-    c->history[at].at = now;
-    c->history[at].sent = sent;
-    c->history[at].young = 0;
-    c->samples++;
+    begin_sample(c, sent, now);
     c->next_sample_at = now + (loss_ns >> 3);
 }
 
@@ -114,14 +124,15 @@ enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_cre
     return verdict;
 }
 
-void bt_credit_finished(struct bt_credit *c, uint64_t index)
+void bt_credit_finished_before(struct bt_credit *c, uint64_t index)
 {
     if (older(index, c->past)) {
         return;
     }
     c->young++;
-    for (uint32_t i = c->samples; i-- > 0;) {
-        uint32_t at = (c->first + i) % BT_CREDIT_SAMPLES;
+    c->young_before++;
+    for (uint32_t i = c->samples; i-- > 1;) {
+        uint32_t at = (c->first + i - 1u) % BT_CREDIT_SAMPLES;
         if (!older(index, c->history[at].sent)) {
             c->history[at].young++;
             return;
@@ -143,7 +154,7 @@ void bt_credit_settle(struct bt_credit *c, uint64_t sent)
 void bt_credit_legacy(struct bt_credit *c, uint64_t sent)
 {
     if (bt_credit_outstanding(sent, bt_credit_settled(c)) != 0) {
-        settle(c, bt_credit_settled(c) + 1u);
+        c->shift++;
     }
 }
 
@@ -152,13 +163,13 @@ bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent)
     if (bt_credit_outstanding(sent, bt_credit_settled(c)) == 0) {
         return false;
     }
-    settle(c, bt_credit_settled(c) + 1u);
+    c->shift++;
     c->reclaimed++;
     return true;
 }
 
 void bt_credit_write_off(struct bt_credit *c, uint64_t sent)
 {
-    settle(c, sent);
+    bt_credit_put_settled(c, sent);
     bt_credit_look_again(c);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credit accounting of one worker (spec/jbsq-router.md §2): from what the router sent and what the worker reports to
-// one number, settled, such that outstanding = sent − settled. Everything is bounded by absolute values each time, so
-// lost, duplicated and reordered FEEDBACK change nothing in the end. Written by the FEEDBACK side only.
+// one number, settled, such that outstanding = sent − settled; it is kept as served + shift. Everything is bounded by
+// absolute values each time, so lost, duplicated and reordered FEEDBACK change nothing in the end. Written by
+// the FEEDBACK side only.
 #ifndef BOBTAIL_ROUTER_CREDIT_H
 #define BOBTAIL_ROUTER_CREDIT_H
 
 #include <stdalign.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,25 +29,25 @@ enum bt_credit_verdict {
 
 struct bt_credit {
     /* one cache line: all that a FEEDBACK in order touches */
-    alignas(64) _Atomic uint64_t
-        settled;       /* served + lost − base; legacy: completions + reclaimed. Read by the request side. */
-    uint64_t received; /* as last reported */
-    uint64_t shift;    /* lost − base: from the worker's count to the router's */
-    uint64_t served;   /* as last reported */
-    uint64_t look_at;  /* when the history has to be looked at again; 0: nothing is known, or it changed */
-    uint64_t base;     /* sent + base = the router's sends in the worker's own count */
-    uint64_t past;     /* value of sent T_loss ago, or before */
-    uint32_t young;    /* finished requests sent after past: received, but not among the first past ones */
+    alignas(64) uint64_t received; /* as last reported */
+    uint64_t shift;   /* settled − served: lost − base; legacy: whatever is done or reclaimed besides */
+    uint64_t served;  /* as last reported */
+    uint64_t look_at; /* when the history has to be looked at again; 0: nothing is known, or it changed */
+    uint64_t past;    /* value of sent T_loss ago, or before */
+    uint64_t recent;  /* value of sent at the newest sample; past if there is none */
+    uint32_t young;   /* finished requests sent after past: received, but not among the first past ones */
     uint32_t incarnation;
     /* touched once per sample and by faults */
     uint64_t next_sample_at;
-    uint32_t young_past;    /* of young, those sent before the oldest sample of the history */
+    uint64_t base;          /* sent + base = the router's sends in the worker's own count */
+    uint32_t young_before;  /* of young, those sent before recent */
+    uint32_t young_past;    /* of these, those sent before the oldest sample of the history */
     uint8_t first, samples; /* ring of history */
     bool known;             /* an extended FEEDBACK was seen */
     uint64_t reclaimed;     /* */
     struct {
         uint64_t at, sent;
-        uint64_t young; /* finished requests sent between this sample and the next */
+        uint64_t young; /* finished requests sent between this sample and the next; of the newest: not written yet */
     } history[BT_CREDIT_SAMPLES];
 };
 
@@ -55,29 +55,36 @@ struct bt_credit {
 enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
                                         uint64_t now, uint64_t loss_ns);
 
-/* The same for what nearly every report is, in a few instructions: false, nothing changed, when there is more to look
- * at than counters that grew within what was sent. When true the worker is settled, too, and *outstanding is known. The
- * report is as decoded from a packet, so that served ≤ received. */
-static inline bool bt_credit_in_order(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
+/* The same for what nearly every report of the incarnation that is known says, in a few instructions: false, nothing
+ * changed, when there is more to look at than that more was served, within what was sent. When true the worker is
+ * settled, too, and *outstanding is known. The counters are as decoded from a packet, so that served ≤ received. */
+static inline bool bt_credit_in_order(struct bt_credit *c, uint64_t received, uint64_t served, uint64_t sent,
                                       uint64_t now, uint64_t *outstanding)
 {
-    if (__builtin_expect(now >= c->look_at || report->incarnation != c->incarnation ||
-                             (int64_t)(report->received - c->received) < 0 ||
-                             (int64_t)(sent - c->shift - report->received) < 0 ||
-                             (int64_t)(report->served - c->served) < 0,
+    uint64_t in_its_count = sent - c->shift;
+    if (__builtin_expect(now >= c->look_at || (int64_t)(received - c->received) < 0 ||
+                             (int64_t)(c->served - served) >= 0 || (int64_t)(in_its_count - received) < 0,
                          0)) {
         return false;
     }
-    c->received = report->received;
-    c->served = report->served;
-    uint64_t settled = report->served + c->shift;
-    atomic_store_explicit(&c->settled, settled, memory_order_relaxed);
-    *outstanding = sent - settled;
+    c->received = received;
+    c->served = served;
+    *outstanding = in_its_count - served;
     return true;
 }
 
+/* The same for a request that was sent before the newest sample. */
+void bt_credit_finished_before(struct bt_credit *c, uint64_t index);
+
 /* A FEEDBACK named a pair that was the index-th request sent (from 0): it was received. Each pair once. */
-void bt_credit_finished(struct bt_credit *c, uint64_t index);
+static inline void bt_credit_finished(struct bt_credit *c, uint64_t index)
+{
+    if (__builtin_expect((int64_t)(index - c->recent) < 0, 0)) {
+        bt_credit_finished_before(c, index);
+        return;
+    }
+    c->young++;
+}
 
 /* Time or T_loss changed in a way the last look did not foresee. */
 static inline void bt_credit_look_again(struct bt_credit *c)
@@ -112,13 +119,19 @@ static inline uint64_t bt_credit_outstanding(uint64_t sent, uint64_t settled)
 
 static inline uint64_t bt_credit_settled(const struct bt_credit *c)
 {
-    return atomic_load_explicit(&c->settled, memory_order_relaxed);
+    return c->served + c->shift;
+}
+
+/* Settled by what is known apart from reports. */
+static inline void bt_credit_put_settled(struct bt_credit *c, uint64_t settled)
+{
+    c->shift = settled - c->served;
 }
 
 /* Requests held to be lost on the way to a worker that reports (known), since its incarnation began. */
 static inline uint64_t bt_credit_lost(const struct bt_credit *c)
 {
-    return bt_credit_settled(c) - c->served + c->base;
+    return c->shift + c->base;
 }
 
 #endif

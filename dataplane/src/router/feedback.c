@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The feedback port: who may speak, what it changes (R-109…R-115), and the credit it frees.
 #include "router/internal.h"
+#include "base/trace.h"
+#include "router/watch.h"
+#include "wire/tag_short.h"
 
 /* R-57: with a key, FEEDBACK carries a valid tag; under legacyPeers Allow the 16-byte form need not, since those who
  * send it predate tags. Who sends the long form does not: else a tag could be taken off to be rid of the check. */
@@ -20,7 +23,8 @@ static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const
     }
 }
 
-static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb, uint32_t *w)
+static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb, uint32_t *w,
+                           uint64_t *trace)
 {
     struct bt_r2p2_hdr hdr;
     enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &hdr);
@@ -31,6 +35,7 @@ static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, 
     if (m != BT_M_OK) {
         return m;
     }
+    *trace = (hdr.opt.present & BT_HAS_TRACE) != 0 ? hdr.opt.trace : 0;
     *w = router_find(r, &pkt->src);
     if (*w == NO_SLOT) {
         return BT_M21; /* */
@@ -115,28 +120,61 @@ static void apply_flags(struct bt_router *r, uint64_t now, uint32_t w, const str
     worker->flags |= WORKER_EXTENDED;
 }
 
-static void end_pair(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
+/* FEEDBACK with a trace id is never short, so that what is not traced pays nothing for this. */
+__attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint64_t now, uint32_t w,
+                                                       const struct bt_feedback *fb, uint64_t id)
 {
-    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
-        router_watch_end(r, now, &fb->client, fb->req_id, w, (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+    struct pair_key key = watch_key(&fb->client, fb->req_id, w);
+    const uint32_t *link = router_watch_search(&r->pairs, watch_slot(&r->pairs, &key), key);
+    if (link != NULL) {
+        const struct pair_sent *sent = &r->pairs.slab[*link].sent;
+        bt_trace_note(r->traces, &(struct bt_trace){.id = id,
+                                                    .start_ns = sent->since,
+                                                    .middle_ns = sent->at,
+                                                    .end_ns = now,
+                                                    .client = fb->client,
+                                                    .worker = r->worker[w].addr,
+                                                    .req_id = fb->req_id,
+                                                    .dropped = (fb->flags & BT_FEEDBACK_DROPPED) != 0});
     }
 }
 
-static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
+__attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
+                                               const struct bt_feedback *fb, uint64_t trace)
+{
+    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
+        if (trace != 0) {
+            note_trace(r, now, w, fb, trace);
+        }
+        router_watch_end(r, now, watch_key(&fb->client, fb->req_id, w), &r->credit[w],
+                         (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+    }
+}
+
+static inline enum bt_credit_verdict take_report(struct bt_router *r, uint64_t now, uint32_t w,
+                                                 const struct bt_credit_report *report)
+{
+    return __builtin_expect(r->publish == NULL, 1)
+               ? bt_credit_report(&r->credit[w], report, router_sent(r, w), now, r->timers.loss_ns)
+               : split_take_report(r, now, w, report);
+}
+
+static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb,
+                                   uint64_t trace)
 {
     struct bt_credit *credit = &r->credit[w];
     struct bt_credit_report report = {fb->received, fb->served, fb->incarnation, false};
     bool known = credit->known;
     uint64_t served = credit->served;
-    enum bt_credit_verdict verdict = bt_credit_report(credit, &report, router_sent(r, w), now, r->timers.loss_ns);
+    enum bt_credit_verdict verdict = take_report(r, now, w, &report);
     if (verdict == BT_CREDIT_BACKWARDS && now - r->worker[w].heard_at >= r->timers.dead_ns) {
         report.silent = true;
-        verdict = bt_credit_report(credit, &report, router_sent(r, w), now, r->timers.loss_ns);
+        verdict = take_report(r, now, w, &report);
     }
     if (verdict == BT_CREDIT_BACKWARDS) {
         return BT_M22;
     }
-    end_pair(r, now, w, fb); /* news even when the counters are old */
+    end_pair(r, now, w, fb, trace); /* news even when the counters are old */
     bt_credit_settle(credit, router_sent(r, w));
     if (verdict == BT_CREDIT_STALE) {
         r->counter[BT_RC_FEEDBACK_STALE]++;
@@ -173,7 +211,7 @@ static enum bt_mcase take_legacy(struct bt_router *r, uint64_t now, uint32_t w, 
     r->counter[BT_RC_JOINED] += worker->heard_at == 0 ? 1u : 0u;
     note_heard(r, now, worker);
     worker->reclaims = 0;
-    end_pair(r, now, w, fb);
+    end_pair(r, now, w, fb, 0);
     bt_credit_legacy(&r->credit[w], router_sent(r, w));
     router_legacy_default(r, w);
     router_refresh(r, w);
@@ -186,9 +224,10 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
 {
     struct bt_feedback fb;
     uint32_t w = NO_SLOT;
-    enum bt_mcase m = judge(r, pkt, &fb, &w);
+    uint64_t trace = 0;
+    enum bt_mcase m = judge(r, pkt, &fb, &w, &trace);
     if (m == BT_M_OK) {
-        m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb);
+        m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb, trace);
     }
     if (m != BT_M_OK) {
         router_reject(r, pkt, m);
@@ -196,63 +235,114 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
     }
     bt_pool_put(r->pool, pkt);
     router_pump(r, now, txq);
+    if (r->hedging != NULL) {
+        router_hedge(r, now, txq);
+    }
 }
 
-/* A pair that ended, of a steady worker: the pair is news, and may tell of losses. Returns what the worker owes. */
-static uint64_t finish_pair(struct bt_router *r, uint64_t now, uint32_t w, const uint8_t *payload, bool newly_served)
+/* More is known to be lost since a pair was finished. Returns what the worker owes. */
+__attribute__((noinline, cold)) static uint64_t settle_again(struct bt_router *r, uint32_t w)
 {
-    bool dropped = (payload[BT_FEEDBACK_FLAGS_AT] & BT_FEEDBACK_DROPPED) != 0;
-    struct bt_credit *credit = &r->credit[w];
-    struct bt_addr client = bt_addr_v4(payload + 4, bt_get16(payload + 2));
-    router_watch_end(r, now, &client, bt_get16(payload), w, dropped);
-    if (__builtin_expect(bt_credit_unsettled(credit), 0)) {
-        bt_credit_settle(credit, router_sent(r, w));
-        count_lost(r, w);
-    }
-    if (newly_served) {
-        router_note_finished(r, now, w, dropped);
-    }
+    bt_credit_settle(&r->credit[w], router_sent(r, w));
+    count_lost(r, w);
     return router_outstanding(r, w);
 }
 
-/* What nearly every FEEDBACK is: untagged where there is no key, of an IPv4 pair, of a worker that is in service and
- * stays so, with the n it had, and counters in order. Read straight from the packet. False, nothing changed: it must
- * take the long way. */
-static inline bool take_steady(struct bt_router *r, uint64_t now, const struct bt_pkt *pkt, uint32_t w,
-                               uint64_t *outstanding)
+/* The FEEDBACK at payload is what the worker says as long as nothing happens to it. form: 0, or STEADY_TAGGED. */
+EVERY_PACKET bool says_as_ever(const struct worker *worker, const uint8_t *payload, uint64_t form)
 {
-    const uint8_t *payload = pkt->data + BT_R2P2_HEADER;
+    return (router_steady(payload) | form) == worker->steady;
+}
+
+/* What nearly every FEEDBACK is: a steady worker has served an IPv4 pair, and its counters are in order. Read straight
+ * from the packet. False, nothing changed: it must take the long way. */
+EVERY_PACKET bool take_steady(struct bt_router *r, uint64_t now, const uint8_t *payload, uint32_t w,
+                              uint64_t *outstanding)
+{
     struct worker *worker = &r->worker[w];
     struct bt_credit *credit = &r->credit[w];
-    const unsigned steady = WORKER_USED | WORKER_ALLOWED | WORKER_JOINED | WORKER_EXTENDED;
-    struct bt_credit_report report = {bt_get64(payload + 16), bt_get64(payload + 24), bt_get32(payload + 12), false};
-    bool newly_served = report.served != credit->served;
-    if (worker->flags != steady || bt_get16(payload + 10) != worker->n ||
-        (payload[BT_FEEDBACK_FLAGS_AT] & (BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE)) != 0 ||
-        report.served > report.received || !bt_credit_in_order(credit, &report, router_sent(r, w), now, outstanding)) {
+    uint64_t received = bt_get64(payload + BT_FEEDBACK_RECEIVED_AT), served = bt_get64(payload + BT_FEEDBACK_SERVED_AT);
+    if (bt_feedback_contradicts(received, served) ||
+        !bt_credit_in_order(credit, received, served, router_sent(r, w), now, outstanding)) {
         return false;
     }
     r->counter[BT_RC_FEEDBACK]++;
     worker->heard_at = now;
-    worker->busy_at = now;
-    if ((payload[BT_FEEDBACK_FLAGS_AT] & BT_FEEDBACK_PAIR) != 0) {
-        *outstanding = finish_pair(r, now, w, payload, newly_served);
+    if (!router_note_served(worker)) {
+        router_note_finished(r, now, w, false);
+    }
+    uint32_t id = bt_pairs_id(bt_get16(payload + BT_FEEDBACK_PORT_AT), bt_get16(payload + BT_FEEDBACK_REQ_ID_AT));
+    struct pair_key key = {{0, bt_addr_v4_half(payload + BT_FEEDBACK_IP_AT)}, (uint64_t)w << 32 | id};
+    router_watch_end(r, now, key, credit, false);
+    if (__builtin_expect(bt_credit_unsettled(credit), 0)) {
+        *outstanding = settle_again(r, w);
     }
     return true;
 }
 
+#define TAGGED_HEADER (BT_R2P2_HEADER + BT_TAG_OPTION)
+
+/* R-57, of a packet that carries a tag and no other option. */
+static inline bool tag_holds(const struct bt_router *r, const struct bt_pkt *pkt)
+{
+    const uint8_t *option = pkt->data + BT_R2P2_HEADER;
+    const struct bt_key *key = bt_keyring_find(&r->keys, option[2]);
+    uint64_t tag;
+    if (bt_get16(option) != (BT_OPTION_TAG << 8 | BT_TAG_OPTION) || key == NULL) {
+        return false;
+    }
+    memcpy(&tag, option + 4, sizeof tag); /* compared at once, which takes the same time whatever differs */
+    return tag == bt_tag_short(pkt->data, TAGGED_HEADER + BT_FEEDBACK_V1_SIZE, TAGGED_HEADER - sizeof tag, key,
+                               &pkt->src, &pkt->dst);
+}
+
+/* The same where the service has a key. What the tag would be is computed last: strangers cost no more than before. */
+__attribute__((noinline)) static bool take_tagged(struct bt_router *r, uint64_t now, const struct bt_pkt *pkt,
+                                                  uint32_t *w, uint64_t *outstanding)
+{
+    const uint8_t *payload = pkt->data + TAGGED_HEADER;
+    if (!bt_r2p2_is_single(pkt->data, pkt->len, BT_FEEDBACK, TAGGED_HEADER)) {
+        return false;
+    }
+    *w = router_find(r, &pkt->src);
+    return *w != NO_SLOT && says_as_ever(&r->worker[*w], payload, STEADY_TAGGED) && tag_holds(r, pkt) &&
+           take_steady(r, now, payload, *w, outstanding);
+}
+
+/* True: it was one of those, of worker *w. */
+EVERY_PACKET bool take_short(struct bt_router *r, uint64_t now, const struct bt_pkt *pkt, uint32_t *w,
+                             uint64_t *outstanding)
+{
+    if (pkt->len != BT_R2P2_HEADER + BT_FEEDBACK_V1_SIZE || !bt_r2p2_is_plain(pkt->data, pkt->len, BT_FEEDBACK)) {
+        return pkt->len == TAGGED_HEADER + BT_FEEDBACK_V1_SIZE && take_tagged(r, now, pkt, w, outstanding);
+    }
+    const uint8_t *payload = pkt->data + BT_R2P2_HEADER;
+    *w = router_find(r, &pkt->src);
+    return *w != NO_SLOT && says_as_ever(&r->worker[*w], payload, 0) && take_steady(r, now, payload, *w, outstanding);
+}
+
 void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
 {
+    uint32_t w;
+    uint64_t outstanding;
     now = router_clock(r, now);
-    if (pkt->len == BT_R2P2_HEADER + BT_FEEDBACK_V1_SIZE && bt_r2p2_is_plain(pkt->data, pkt->len, BT_FEEDBACK) &&
-        pkt->data[BT_R2P2_HEADER + BT_FEEDBACK_VERSION_AT] == 1 && bt_keyring_empty(&r->keys)) {
-        uint32_t w = router_find(r, &pkt->src);
-        uint64_t outstanding;
-        if (w != NO_SLOT && take_steady(r, now, pkt, w, &outstanding)) {
-            bt_pool_put(r->pool, pkt);
-            router_credit_came(r, now, w, outstanding, txq);
-            return;
-        }
+    if (take_short(r, now, pkt, &w, &outstanding)) {
+        router_credit_came(r, now, w, outstanding, txq);
+        bt_pool_put(r->pool, pkt);
+        return;
+    }
+    take_any(r, now, pkt, txq);
+}
+
+void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    uint32_t w;
+    uint64_t outstanding;
+    now = router_clock(r, now);
+    if (take_short(r, now, pkt, &w, &outstanding)) {
+        split_publish(r, w);
+        bt_pool_put(r->pool, pkt);
+        return;
     }
     take_any(r, now, pkt, txq);
 }

@@ -3,7 +3,8 @@
 // made in the buffer the request came in, so neither can fail for want of memory.
 #include <string.h>
 
-#include "router/internal.h"
+#include "router/forward.h"
+#include "wire/tag_short.h"
 
 static const char drop_payload[4] = {'D', 'R', 'O', 'P'};
 #define DROP_BYTES (BT_R2P2_HEADER + (uint32_t)sizeof drop_payload)
@@ -95,95 +96,85 @@ static bool address_to(struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_h
     return true;
 }
 
-/* The one option a plain request needs, as it stands in the packet: which router forwarded it, or for whom. False: it
- * needs more, a tag, or room for an IPv6 address. */
-static inline bool write_option(const struct bt_router *r, uint8_t *p, const struct bt_addr *client)
-{
-    if (r->forwarding == BT_FORWARD_TRANSPARENT) {
-        memcpy(p, r->option, sizeof r->option);
-        return true;
-    }
-    if (!bt_addr_is_v4(client) || bt_keyring_signer(&r->keys) != NULL) {
-        return false;
-    }
-    bt_put16(p, BT_OPTION_FORWARDED << 8 | sizeof r->option);
-    bt_put16(p + 2, client->port);
-    memcpy(p + 4, client->ip + 12, 4);
-    return true;
-}
+#define TAGGED_OPTIONS (PLAIN_OPTION + BT_TAG_OPTION)
+#define TAGGED_REQUEST (BT_R2P2_HEADER + TAGGED_OPTIONS)
 
-/* The same in a few instructions for a plain request, as nearly all are: the header moves to the front of the option
- * that names this router or the client. False, packet unchanged: it is not that simple. */
-static inline bool address_plain(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker)
+/* Moves the header to the front of two options: for whom the request is forwarded, and the tag. */
+static void address_tagged(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker,
+                           const struct bt_key *key)
 {
-    uint8_t option[sizeof r->option];
-    if ((worker->flags & WORKER_EXTENDED) == 0 || pkt->room_before < sizeof option ||
-        pkt->len + sizeof option > r->max_payload || !write_option(r, option, &pkt->src)) {
-        return false;
-    }
-    uint8_t *p = pkt->data - sizeof option;
+    uint8_t *p = pkt->data - TAGGED_OPTIONS, *option = p + BT_R2P2_HEADER;
     memcpy(p, pkt->data, BT_R2P2_HEADER);
-    memcpy(p + BT_R2P2_HEADER, option, sizeof option);
-    p[1] = BT_R2P2_HEADER + sizeof option;
+    p[1] = (uint8_t)TAGGED_REQUEST;
+    put_forwarded(option, &pkt->src);
+    bt_put32(option + PLAIN_OPTION, (uint32_t)BT_OPTION_TAG << 24 | BT_TAG_OPTION << 16 | (uint32_t)key->id << 8);
     pkt->data = p;
-    pkt->len += (uint32_t)sizeof option;
-    pkt->room_before -= (uint32_t)sizeof option;
-    pkt->tx_as_src = r->forwarding == BT_FORWARD_TRANSPARENT;
-    if (!pkt->tx_as_src) {
-        pkt->src = r->request_addr;
-    }
+    pkt->len += TAGGED_OPTIONS;
+    pkt->room_before -= TAGGED_OPTIONS;
+    pkt->tx_as_src = 0;
+    pkt->src = r->request_addr;
     pkt->dst = worker->addr;
     pkt->local = BT_ROUTER_PORT_REQUEST;
+    uint64_t tag = bt_tag_short(p, TAGGED_REQUEST, TAGGED_REQUEST - sizeof tag, key, &pkt->src, &pkt->dst);
+    memcpy(p + TAGGED_REQUEST - sizeof tag, &tag, sizeof tag);
+}
+
+/* A plain request of an IPv4 client where the service has a key. False, nothing changed: it is not that simple. */
+static bool forward_tagged(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, uint32_t w, bool handed_over,
+                           struct bt_txq *txq)
+{
+    const struct worker *worker = &r->worker[w];
+    const struct bt_key *key = bt_keyring_signer(&r->keys);
+    if (key == NULL || r->forwarding == BT_FORWARD_TRANSPARENT || (worker->flags & WORKER_EXTENDED) == 0 ||
+        !bt_addr_is_v4(&pkt->src) || pkt->room_before < TAGGED_OPTIONS || pkt->len + TAGGED_OPTIONS > r->max_payload) {
+        return false;
+    }
+    count_forwarded(r, now, pkt, watch_key(&pkt->src, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT), w), w, 0, handed_over);
+    address_tagged(r, pkt, worker, key);
+    bt_txq_push(txq, pkt);
     return true;
 }
 
-/* The packet is addressed to w: counts it and lets it go. */
-static inline void let_go(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, uint32_t w, bool handed_over,
-                          struct bt_txq *txq)
+bool router_forward_try(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                        bool handed_over, struct bt_txq *txq)
 {
-    r->counter[BT_RC_FORWARDED]++;
-    if (router_outstanding(r, w) == 0) {
-        r->worker[w].busy_at = now;
-    }
-    if (handed_over) {
-        router_count_handed_over(r, w);
-    } else {
-        router_count_sent(r, w);
-    }
-    if (r->hold != NULL) {
-        bt_hist_slices_record(r->hold, now, now > pkt->t_rx_ns ? now - pkt->t_rx_ns : 0);
-    }
-    bt_txq_push(txq, pkt);
-}
-
-/* Any other request, which hdr describes, or NULL for a plain one. False: DROP was sent instead. */
-__attribute__((noinline)) static bool forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
-                                                  struct bt_r2p2_hdr *hdr, uint32_t w, bool handed_over,
-                                                  struct bt_txq *txq)
-{
-    struct bt_addr client = pkt->src;
     struct bt_r2p2_hdr plain;
     if (hdr == NULL) {
+        if (forward_tagged(r, now, pkt, w, handed_over, txq)) {
+            return true;
+        }
         hdr = &plain;
         bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr); /* it is valid: bt_r2p2_is_plain said so */
     }
+    struct pair_key key = watch_key(&pkt->src, hdr->req_id, w);
     if (!address_to(r, pkt, hdr, &r->worker[w])) {
+        return false;
+    }
+    if (router_outstanding(r, w) == 0) {
+        r->worker[w].busy_at = now;
+    }
+    count_forwarded(r, now, pkt, key, w, router_label(hdr), handed_over);
+    bt_txq_push(txq, pkt);
+    return true;
+}
+
+/* Any other request, which hdr describes, or NULL for a plain one. False: DROP was sent instead. */
+bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                        bool handed_over, struct bt_txq *txq)
+{
+    if (!router_forward_try(r, now, pkt, hdr, w, handed_over, txq)) {
         router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
         return false;
     }
-    let_go(r, now, pkt, w, handed_over, txq);
-    router_watch_start(r, now, &client, hdr->req_id, w, pkt->t_rx_ns);
     return true;
 }
 
 bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
                     bool handed_over, struct bt_txq *txq)
 {
-    struct bt_addr client = pkt->src;
-    if (hdr != NULL || !address_plain(r, pkt, &r->worker[w])) {
-        return forward_any(r, now, pkt, hdr, w, handed_over, txq);
+    if (__builtin_expect(r->hedging != NULL, 0)) {
+        return router_forward_kept(r, now, pkt, hdr, w, handed_over, txq);
     }
-    let_go(r, now, pkt, w, handed_over, txq);
-    router_watch_start(r, now, &client, bt_get16(pkt->data + 4), w, pkt->t_rx_ns);
-    return true;
+    return (hdr == NULL && router_forward_plain(r, now, pkt, w, handed_over, txq)) ||
+           router_forward_any(r, now, pkt, hdr, w, handed_over, txq);
 }

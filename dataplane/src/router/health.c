@@ -5,8 +5,7 @@
 
 #include "router/internal.h"
 
-#define WINDOW_MIN  20u  /* pairs before a dropped share means anything */
-#define WINDOW_MAX  256u /* then both counts are halved, so that old success cannot hide new failure */
+#define WINDOW_MIN  20u /* pairs before a dropped share means anything */
 #define EJECT_FIRST SECOND
 #define BACKOFF_MAX 8u /* doublings: 256 s, 256 × T_leak */
 #define SOON        MILLISECOND
@@ -34,7 +33,7 @@ void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dr
 {
     struct worker *worker = &r->worker[w];
     worker->window_total++;
-    if (worker->window_total == WINDOW_MAX) {
+    if (worker->window_total == ROUTER_WINDOW_MAX) {
         worker->window_total /= 2u;
         worker->window_dropped /= 2u;
     }

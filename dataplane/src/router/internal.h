@@ -11,7 +11,9 @@
 #include "base/mem.h"
 #include "base/pairs.h"
 #include "base/ring.h"
+#include "router/admission.h"
 #include "router/credit.h"
+#include "router/hedging.h"
 #include "router/load.h"
 #include "router/policies/jbsq.h"
 #include "router/policy.h"
@@ -23,6 +25,11 @@
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      UINT64_C(1000000000)
 #define NO_SLOT     UINT32_MAX
+
+#define NEVER_STEADY UINT64_MAX
+
+/* What every packet does is never called: the compiler would weigh its size. */
+#define EVERY_PACKET static inline __attribute__((always_inline))
 
 /* --- workers ------------------------------------------------------------------------------------------------ */
 
@@ -43,7 +50,8 @@ struct worker {
     uint16_t flags;
     uint16_t n;        /* as granted by the worker; the router uses min(n, depth) */
     uint64_t heard_at; /* last valid FEEDBACK; 0 = never */
-    uint64_t busy_at;  /* since when it owes an answer: last FEEDBACK or first send after being idle */
+    uint64_t busy_at;  /* legacy: since when it owes an answer: last FEEDBACK or first send after being idle */
+    uint64_t steady;   /* what an uneventful FEEDBACK of it says (router_steady), or NEVER_STEADY */
     uint32_t window_total, window_dropped; /* finished and dropped pairs (R-139a) */
     uint8_t ejections, reclaims;           /* exponents of the two back-offs */
     uint16_t spare;
@@ -55,35 +63,56 @@ struct worker_cold {
     uint64_t quiet_since; /* when LEAVE, removal or suspicion began: bounds the drain */
     uint64_t eject_until;
     uint64_t lost_seen; /* highest lost counted in BT_RC_CREDITS_LOST */
+    uint64_t given_up;  /* settled when it was last forgotten */
 };
 
 /* --- latency pairs -------------------------------------------------------------------------------------------- */
 
+/* What a pair is known by. */
+struct pair_key {
+    uint64_t ip[2]; /* the client's, in halves (bt_addr_half) */
+    uint64_t who;   /* worker << 32 | bt_pairs_id */
+};
+
+/* How its request left the router. */
+struct pair_sent {
+    uint64_t since; /* arrived at the router */
+    uint64_t at;    /* left it */
+    uint64_t index; /* it was the worker's index-th request */
+};
+
+/* One cache line. The worker is part of the key: nobody else may end a pair. */
 struct pair {
-    struct bt_addr client;
-    uint16_t req_id;
-    uint16_t worker;
-    uint32_t older, newer; /* list by age; NO_SLOT ends it. newer also links the free ones */
-    uint64_t since;        /* arrived at the router */
-    uint64_t sent_at;      /* left it */
-    uint64_t index;        /* it was the worker's index-th request */
+    alignas(64) struct pair_key key;
+    uint32_t next;         /* in its slot, or of the free ones */
+    uint32_t older, newer; /* list by age */
+    uint8_t label;         /* enum pair_label; kept only while requests are noted, as is */
+    uint16_t hedge;        /* slot of the request that is kept (hedging.h); 0: none */
+    struct pair_sent sent;
+};
+static_assert(sizeof(struct pair) == 64, "a watched pair");
+
+/* What admission and hedging want to know of a pair. */
+enum pair_label {
+    PAIR_CLASS = 0x07,  /* of the request */
+    PAIR_MARKED = 0x08, /* it was marked as degraded */
+    PAIR_COPY = 0x20,   /* the second copy of a request */
+    PAIR_JUDGED = 0x10, /* found to be overdue or unknown: what comes now is no sample */
 };
 
-struct pair_slot {
-    uint32_t hash;
-    uint32_t at; /* place in slab + 1; 0 = free */
-};
-
-/* Watched pairs by identity (open addressing, linear probing) and by age. */
+/* Watched pairs by identity (hashing with chains) and by age. Places are indices of slab. The one at 0 is no pair: it
+ * ends every list, and stands in the circle of ages between the newest and the oldest. */
 struct pair_watch {
-    struct pair_slot *slots;
+    uint32_t *slots; /* first pair of each hash */
     uint32_t mask, count;
     uint64_t seed[2];
     struct pair *slab;
-    uint32_t oldest, newest, free;
+    uint32_t free;
 };
 
 /* --- the router ------------------------------------------------------------------------------------------------ */
+
+struct split_channel; /* split_channel.h */
 
 struct bt_router {
     /* configuration in force */
@@ -111,7 +140,8 @@ struct bt_router {
     uint16_t *map;      /* address → slot + 1, open addressing */
     uint16_t *map_next; /* built while a configuration is being judged */
     uint32_t map_mask;
-    uint64_t map_seed;
+    uint32_t map_shift; /* 64 − its bits */
+    uint64_t map_factor;
 
     /* central FIFO: held packets, linked by next */
     struct bt_txq held;
@@ -119,6 +149,13 @@ struct bt_router {
     bool waits_for_credit; /* what is held waits for nothing else: not for an idle worker nor for a pump */
 
     struct pair_watch pairs;
+    bool noted;                          /* admission or hedging is on: what happens to each request matters */
+    struct bt_admission *admission;      /* NULL: off. The REQ0 half uses that of the other one (split.h) */
+    struct bt_admission *admission_room; /* where it is when on */
+    struct bt_hist *class_latency;       /* [BT_ADMISSION_CLASSES + 1] or NULL */
+    struct router_hedging *hedging;      /* NULL: off */
+    struct router_hedging *hedging_room; /* where it is when on */
+    uint32_t unjudged;                   /* oldest pair that is not PAIR_JUDGED; 0: none */
     struct bt_hist_slices *latency, *hold;
     uint32_t response[64]; /* time from forwarding to FEEDBACK, by power of two ns: T_leak follows it */
 
@@ -127,6 +164,12 @@ struct bt_router {
     uint64_t next_health; /* next look at silent and failing workers */
     uint64_t next_learn, next_decay;
     uint64_t last_request_at, drain_since;
+
+    /* NULL unless this is a half of a router on two threads (split.h) */
+    struct split_channel *publish; /* the FEEDBACK half: where it says what workers owe and may get */
+    struct split_channel *notes;   /* the REQ0 half: where it says what it sent */
+
+    struct bt_trace_ring *traces; /* NULL: not kept. Written where FEEDBACK is taken */
 
     struct bt_pool *pool;
     struct bt_addr request_addr, feedback_addr;
@@ -159,11 +202,13 @@ static inline uint32_t router_choose(struct bt_router *r)
     return __builtin_expect(r->jbsq, 1) ? bt_jbsq(&r->load) : r->balancer->pick(&r->load);
 }
 
-/* Worker w was given one request more. Returns w. */
-static inline uint32_t router_count_sent(struct bt_router *r, size_t w)
+/* Worker w was given one request more. Returns which one of its requests that is, from 0. The index is to be told by
+ * bt_load_push, unless the worker was the sole choice. */
+static inline uint64_t router_count_sent(struct bt_router *r, size_t w)
 {
-    atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
-    return bt_load_push(&r->load, w);
+    uint64_t index = router_sent(r, w);
+    atomic_store_explicit(&r->sent[w], index + 1u, memory_order_release); /* split_take_report */
+    return index;
 }
 
 /* Worker w, which owes so many requests now, has credit again while a request is held because no worker had any: then w
@@ -173,21 +218,36 @@ static inline bool router_sole_choice(const struct bt_router *r, size_t w, uint6
     return r->waits_for_credit && outstanding + 1u == r->load.limit[w] && r->load.rank[w].major == BT_LOAD_FULL;
 }
 
-/* The same when it was the sole choice: it is full again, as the index says. */
-static inline void router_count_handed_over(struct bt_router *r, size_t w)
+/* The sole choice got a request: it is full again, as the index says. */
+static inline void router_hand_over(struct bt_router *r, size_t w)
 {
-    atomic_store_explicit(&r->sent[w], router_sent(r, w) + 1u, memory_order_relaxed);
     r->load.outstanding[w] = r->load.limit[w];
 }
 
+/* Version, flags, n and incarnation of a FEEDBACK as they stand in the packet, less the flags that do not matter. Never
+ * NEVER_STEADY. */
+static inline uint64_t router_steady(const uint8_t *payload)
+{
+    const uint8_t no_matter =
+        (uint8_t) ~(BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE | BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED);
+    uint64_t word;
+    memcpy(&word, payload + BT_FEEDBACK_VERSION_AT, sizeof word);
+    return word & htobe64(~((uint64_t)no_matter << 48)); /* flags are the second byte */
+}
+
+/* Beside router_steady in the word of a worker whose FEEDBACK must carry a tag: one of the flags that do not matter, so
+ * that no packet without tag compares as steady. */
+#define STEADY_TAGGED htobe64(UINT64_C(0x80) << 48)
+static_assert((0x80 & (BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE | BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED)) == 0,
+              "the mark of tags is none of the flags that matter");
+
 /* workers.c */
-/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy. What differs between
- * workers stands at the end of the address: brought to the low bits, a multiplication spreads it to the high ones. */
+/* Only addresses of the configuration are ever inserted, so the hash needs spread, not secrecy: the high bits of a
+ * product with a random odd number. */
 static inline uint32_t router_map_start(const struct bt_router *r, const struct bt_addr *addr)
 {
-    uint64_t low = be64toh(bt_addr_half(addr, 8)) << 16 | addr->port;
-    uint64_t h = (low ^ bt_addr_half(addr, 0) ^ r->map_seed) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(h >> 32) & r->map_mask;
+    uint64_t word = bt_addr_half(addr, 8) ^ bt_addr_half(addr, 0) ^ addr->port;
+    return (uint32_t)(word * r->map_factor >> r->map_shift);
 }
 
 /* Slot or NO_SLOT. */
@@ -205,7 +265,7 @@ void router_map_add(const struct bt_router *r, uint16_t *map, const struct bt_ad
 bool router_map_claim(const struct bt_router *r, uint16_t *map, const struct bt_addr *all, uint32_t i); /* no twin */
 void router_map_rebuild(struct bt_router *r);
 bool router_may_receive(const struct bt_router *r, uint32_t w); /* policy-0 requests, credit apart */
-void router_refresh(struct bt_router *r, uint32_t w);           /* tells the load index after any change of w */
+void router_refresh(struct bt_router *r, uint32_t w);           /* to be called after any change of w */
 void router_forget(struct bt_router *r, uint32_t w, uint64_t now);
 uint32_t router_take_slot(struct bt_router *r, uint64_t now, uint32_t *from);
 
@@ -215,10 +275,22 @@ void router_legacy_default(struct bt_router *r, uint32_t w);
 
 /* queue.c: hdr is the packet's header as decoded on arrival, NULL for a plain one (bt_r2p2_is_plain) */
 void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq);
-void router_credit_came(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding, struct bt_txq *txq);
+void router_hold(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, bool held_back, struct bt_txq *txq);
+void router_credit_held(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding, struct bt_txq *txq);
 void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 void router_expire_held(struct bt_router *r, uint64_t now, struct bt_txq *txq);
 uint64_t router_queue_next(const struct bt_router *r);
+
+/* Worker w, which owes so many requests now, may take another one. */
+static inline void router_credit_came(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding,
+                                      struct bt_txq *txq)
+{
+    if (__builtin_expect(r->held.n > 0, 0)) {
+        router_credit_held(r, now, w, outstanding, txq);
+    } else {
+        bt_load_move(&r->load, w, outstanding);
+    }
+}
 
 /* Credit may have come that no FEEDBACK brought. */
 static inline void router_pump_soon(struct bt_router *r)
@@ -227,26 +299,87 @@ static inline void router_pump_soon(struct bt_router *r)
     r->waits_for_credit = false;
 }
 
-/* forward.c */
+/* forward.c; what nearly every request does stands in forward.h */
+bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                        bool handed_over, struct bt_txq *txq);
 bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
                     bool handed_over, struct bt_txq *txq); /* false: DROP was sent instead */
+bool router_forward_try(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                        bool handed_over, struct bt_txq *txq); /* false: nothing happened, it does not fit */
 void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_router_counter reason,
                  struct bt_txq *txq);
 void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why);
 
-/* watch.c */
+/* admit.c: what admission has to do with packets and pairs. Those of pairs while requests are noted, the tick and
+ * router_admit only while it is on. */
+bool router_admit(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr **hdr,
+                  struct bt_r2p2_hdr *room, struct bt_txq *txq); /* false: DROP was sent */
+void router_pair_began(struct bt_router *r, uint32_t i, uint8_t label);
+bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected); /* false: of the later copy */
+bool router_pair_gone(struct bt_router *r, uint32_t i, bool reused); /* without FEEDBACK; false: not its last copy */
+void router_admission_tick(struct bt_router *r, uint64_t now);
+uint8_t router_label(const struct bt_r2p2_hdr *hdr);
+void router_admission_apply(struct bt_router *r, uint64_t now, const struct bt_admission_config *config);
+
+/* hedging.c and hedge_pairs.c; only while it is on, the first three apart */
+void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem, uint64_t seed);
+const char *router_hedging_judge(const struct bt_router *r, const struct bt_router_config *c, const char **field);
+void router_hedging_apply(struct bt_router *r, uint64_t now, const struct bt_hedging_config *config);
+bool router_forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
+                         bool handed_over, struct bt_txq *txq); /* as router_forward */
+void router_hedge_arrival(struct bt_router *r);
+void router_hedge(struct bt_router *r, uint64_t now, struct bt_txq *txq); /* sends the copies that are due */
+uint64_t router_hedge_next(const struct bt_router *r);
+void hedge_release(struct router_hedging *h, uint32_t s);
+void hedge_unlist(struct router_hedging *h, uint32_t s);
+void hedge_pair_began(struct bt_router *r, uint32_t i);
+uint32_t hedge_twin(const struct bt_router *r, uint32_t i); /* the pair of the other copy, or 0 */
+bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected); /* false: of the later copy */
+bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused);                  /* false: not its last copy */
+void hedge_forget_pairs(struct bt_router *r);
+void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out); /* on or off */
+void hedge_learn_delay(struct router_hedging *h, uint64_t now);
+
+/* watch.c; what every packet does stands in watch.h */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
-void router_watch_expect(const struct bt_router *r, const struct bt_addr *client, uint16_t req_id); /* soon started */
-void router_watch_start(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
-                        uint64_t since);
-void router_watch_end(struct bt_router *r, uint64_t now, const struct bt_addr *client, uint16_t req_id, uint32_t w,
-                      bool rejected);
 void router_watch_expire(struct bt_router *r, uint64_t now);
+void router_watch_forget(struct bt_router *r, uint32_t i); /* pair i is watched no more, and counts nowhere */
 uint64_t router_watch_next(const struct bt_router *r);
+
+/* config.c */
+void router_take_numbers(struct bt_router *r, const struct bt_router_config *c); /* judged, workers apart */
+
+/* feedback.c */
+void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq); /* split.h */
+
+/* split_feedback.c, split_request.c: what a half does instead of what needs the other half */
+void split_publish(struct bt_router *f, size_t w);
+enum bt_credit_verdict split_take_report(struct bt_router *f, uint64_t now, uint32_t w,
+                                         const struct bt_credit_report *report);
+void split_note_sent(struct bt_router *q, const struct pair *pair);
+
+/* The admission loop is run by whoever sees how long requests take. */
+static inline bool router_steers(const struct bt_router *r)
+{
+    return r->admission != NULL && r->notes == NULL;
+}
 
 /* health.c */
 void router_health(struct bt_router *r, uint64_t now);
 void router_health_soon(struct bt_router *r, uint64_t now);
 void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dropped);
+
+#define ROUTER_WINDOW_MAX 256u /* pairs; then both counts are halved, so that old success cannot hide new failure */
+
+/* The same for a pair that was served, when nothing but a count comes of it (R-139a); otherwise false and not done. */
+static inline bool router_note_served(struct worker *worker)
+{
+    uint32_t total = worker->window_total + 1u;
+    if (__builtin_expect(worker->ejections != 0 || total == ROUTER_WINDOW_MAX, 0)) {
+        return false;
+    }
+    worker->window_total = total;
+    return true;
+}
 
 #endif

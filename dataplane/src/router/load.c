@@ -44,7 +44,9 @@ static uint32_t at_most(uint32_t n, uint32_t most)
 static void set_plain(struct bt_load *l, uint32_t w)
 {
     l->outstanding[w] = bt_load_outstanding(l, w);
-    l->plain[w] = l->bounded && l->span <= BT_LOAD_FEW ? l->limit[w] : 0;
+    uint8_t limit = l->bounded ? l->limit[w] : 0;
+    l->plain[w] = l->span <= BT_LOAD_FEW ? limit : 0;
+    l->many[w] = l->span <= BT_LOAD_FEW ? 0 : limit;
 }
 
 /* The workers in use changed: ties are spread over the new ones, and groups come into use at the 17th. */
@@ -77,15 +79,7 @@ __attribute__((noinline)) static void set_span(struct bt_load *l, uint32_t span)
 static inline uint32_t place(struct bt_load *l, uint32_t w, uint32_t to)
 {
     l->rank[w].major = (uint8_t)to;
-    if (l->span > BT_LOAD_FEW) {
-        uint32_t group = w / BT_LOAD_GROUP, row = w / BT_LOAD_ROW;
-        uint32_t least = bt_least16_major(&l->rank[group * BT_LOAD_GROUP], BT_LEAST_STEP);
-        if (least != l->group[group].major) {
-            l->group[group].major = (uint8_t)least;
-            l->row[row].major = (uint8_t)bt_least16_major(&l->group[row * BT_LEAST_STEP], BT_LEAST_STEP);
-        }
-    }
-    return w;
+    return l->span > BT_LOAD_FEW ? bt_load_regroup(l, w) : w;
 }
 
 /* Worker w becomes available or stops being so: rare, by JOIN, LEAVE, silence, configuration. */
@@ -134,7 +128,7 @@ static uint32_t minimum(const struct bt_load *l)
 
 void bt_load_slide(struct bt_load *l)
 {
-    uint32_t least = minimum(l);
+    uint32_t least = at_most(minimum(l), UINT32_MAX - BT_LOAD_LEVELS); /* no level is beyond 32 bits */
     rebuild(l, least > SLIDE_ROOM && !l->bounded ? least - SLIDE_ROOM : 0);
 }
 

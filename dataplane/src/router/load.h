@@ -42,8 +42,10 @@ struct bt_load {
     struct bt_rank rank[BT_LOAD_WORKERS_MAX];
     uint8_t plain[BT_LOAD_WORKERS_MAX]; /* queues shorter than it are levels, and nothing but the rank knows them:
                                            limit, but 0 in an index with groups or without bound */
+    uint8_t many[BT_LOAD_WORKERS_MAX];  /* the same in an index with groups: there limit, else 0 */
     uint8_t limit[BT_LOAD_WORKERS_MAX]; /* levels below it are the worker's own: n, or without bound all but the top */
-    uint32_t outstanding[BT_LOAD_WORKERS_MAX]; /* of those whose level is not below plain: see bt_load_outstanding */
+    uint32_t outstanding[BT_LOAD_WORKERS_MAX]; /* of those whose level is not below plain nor many: see
+                                                  bt_load_outstanding */
     uint64_t up[BT_LOAD_WORKERS_MAX / 64];     /* bit w: limit > 0 */
     uint16_t dense[BT_LOAD_WORKERS_MAX];       /* the workers that are up, in no order: uniform choice in O(1) */
     uint16_t where[BT_LOAD_WORKERS_MAX];       /* place in dense */
@@ -62,18 +64,42 @@ void bt_load_slide(struct bt_load *l);
 /* Tells the index about worker w: outstanding requests and credits n (0 = give it nothing, at most 64). */
 void bt_load_set(struct bt_load *l, uint32_t w, uint64_t outstanding, uint32_t n);
 
-/* bt_load_move and bt_load_push for every other queue and index. They return w, so that who ends with such a call can
- * jump there and needs no stack frame for the other times. */
+/* bt_load_move and bt_load_push for every other queue and index. They return w,
+ * so that who ends with such a call can jump there and needs no stack frame for the other times. */
 uint32_t bt_load_move_any(struct bt_load *l, size_t w, uint64_t outstanding);
 uint32_t bt_load_push_any(struct bt_load *l, size_t w);
 
-/* The same worker with the same credits, but another queue: what every FEEDBACK does. Returns w. */
+/* The level of w changed in an index with groups: its group and row follow. Returns w. */
+static inline uint32_t bt_load_regroup(struct bt_load *l, size_t w)
+{
+    size_t group = w / BT_LOAD_GROUP, row = w / BT_LOAD_ROW;
+    uint32_t least = bt_least16_major(&l->rank[group * BT_LOAD_GROUP], BT_LEAST_STEP);
+    if (least != l->group[group].major) {
+        l->group[group].major = (uint8_t)least;
+        l->row[row].major = (uint8_t)bt_least16_major(&l->group[row * BT_LEAST_STEP], BT_LEAST_STEP);
+    }
+    return (uint32_t)w;
+}
+
+/* The same worker with the same credits, but another queue: what every FEEDBACK does. Returns w. A level that is not
+ * above its last needs no search among the others. */
 static inline uint32_t bt_load_move(struct bt_load *l, size_t w, uint64_t outstanding)
 {
-    if (__builtin_expect(outstanding >= l->plain[w], 0)) {
+    if (__builtin_expect(outstanding < l->plain[w], 1)) {
+        l->rank[w].major = (uint8_t)outstanding;
+        return (uint32_t)w;
+    }
+    if (__builtin_expect(outstanding >= l->many[w] || outstanding > l->rank[w].major, 0)) {
         return bt_load_move_any(l, w, outstanding);
     }
-    l->rank[w].major = (uint8_t)outstanding;
+    uint8_t to = (uint8_t)outstanding;
+    l->rank[w].major = to;
+    if (to < l->group[w / BT_LOAD_GROUP].major) {
+        l->group[w / BT_LOAD_GROUP].major = to;
+        if (to < l->row[w / BT_LOAD_ROW].major) {
+            l->row[w / BT_LOAD_ROW].major = to;
+        }
+    }
     return (uint32_t)w;
 }
 
@@ -90,13 +116,17 @@ static inline uint32_t bt_load_push(struct bt_load *l, size_t w)
         l->rank[w].major = BT_LOAD_FULL;
         return (uint32_t)w;
     }
+    if (__builtin_expect(to < l->many[w], 1)) {
+        l->rank[w].major = to;
+        return bt_load_regroup(l, w);
+    }
     return bt_load_push_any(l, w);
 }
 
 /* Queue of w as the index knows it. */
 static inline uint32_t bt_load_outstanding(const struct bt_load *l, uint32_t w)
 {
-    return l->rank[w].major < l->plain[w] ? l->rank[w].major : l->outstanding[w];
+    return l->rank[w].major < l->plain[w] + l->many[w] ? l->rank[w].major : l->outstanding[w];
 }
 
 /* Worker i of n stands at 256 i / n of a circle, which a turn moves on; the least tie byte belongs to the last worker

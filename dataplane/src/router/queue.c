@@ -44,9 +44,9 @@ void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq)
     }
 }
 
-void router_credit_came(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding, struct bt_txq *txq)
+void router_credit_held(struct bt_router *r, uint64_t now, uint32_t w, uint64_t outstanding, struct bt_txq *txq)
 {
-    if (r->held.n > 0 && router_sole_choice(r, w, outstanding) && age(r->held.head, now) < r->max_queue_ns) {
+    if (router_sole_choice(r, w, outstanding) && age(r->held.head, now) < r->max_queue_ns) {
         uint64_t sent = router_sent(r, w);
         release(r, now, w, true, txq);
         if (router_sent(r, w) != sent) {
@@ -54,9 +54,7 @@ void router_credit_came(struct bt_router *r, uint64_t now, uint32_t w, uint64_t 
         }
     }
     bt_load_move(&r->load, w, outstanding);
-    if (r->held.n > 0) {
-        router_pump(r, now, txq);
-    }
+    router_pump(r, now, txq);
 }
 
 /* The request goes to whom the policy says, if anybody. */
@@ -69,6 +67,23 @@ static inline bool route_at_once(struct bt_router *r, uint64_t now, struct bt_pk
     }
     router_forward(r, now, pkt, hdr, w, false, txq);
     return true;
+}
+
+void router_hold(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, bool held_back, struct bt_txq *txq)
+{
+    if (r->order_n == 0) {
+        router_drop(r, now, pkt, BT_RC_DROP_NO_MEMBERS, txq);
+        return;
+    }
+    if (r->held.n >= r->central_limit) {
+        router_drop(r, now, pkt, BT_RC_DROP_QUEUE_FULL, txq);
+        return;
+    }
+    r->counter[held_back ? BT_RC_HELD_BACK : BT_RC_HELD]++;
+    bt_txq_push(&r->held, pkt);
+    if (!r->waits_for_credit || r->held.n == 1) {
+        router_pump(r, now, txq); /* one more may be more than hold-back allows */
+    }
 }
 
 void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq)
@@ -84,19 +99,7 @@ void router_route(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct 
     if (r->held.n == 0 && !waits && route_at_once(r, now, pkt, hdr, txq)) {
         return;
     }
-    if (r->order_n == 0) {
-        router_drop(r, now, pkt, BT_RC_DROP_NO_MEMBERS, txq);
-        return;
-    }
-    if (r->held.n >= r->central_limit) {
-        router_drop(r, now, pkt, BT_RC_DROP_QUEUE_FULL, txq);
-        return;
-    }
-    r->counter[waits ? BT_RC_HELD_BACK : BT_RC_HELD]++;
-    bt_txq_push(&r->held, pkt);
-    if (!r->waits_for_credit || r->held.n == 1) {
-        router_pump(r, now, txq); /* one more may be more than hold-back allows */
-    }
+    router_hold(r, now, pkt, waits, txq);
 }
 
 void router_expire_held(struct bt_router *r, uint64_t now, struct bt_txq *txq)

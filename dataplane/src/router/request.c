@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request port: what may be routed, what is answered with DROP, what is discarded (r2p2.md §9).
 #include "base/bytes.h"
-#include "router/internal.h"
+#include "router/forward.h"
 
 /* M-23: nobody honest sends from there, and an answer would go astray or come back to us. */
-static bool bad_source(const struct bt_router *r, const struct bt_addr *src)
+EVERY_PACKET bool bad_source(const struct bt_router *r, const struct bt_addr *src)
 {
     return bt_addr_bad_source(src) || bt_addr_eq(src, &r->request_addr) || bt_addr_eq(src, &r->feedback_addr);
 }
@@ -71,6 +71,22 @@ static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const 
     router_drop(r, now, pkt, m == BT_M6 ? BT_RC_DROP_POLICY : BT_RC_DROP_OPTION, txq);
 }
 
+static void choose_policy(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                          struct bt_txq *txq)
+{
+    switch (hdr->policy) {
+    case BT_POLICY_UNRESTRICTED:
+        router_route(r, now, pkt, hdr, txq);
+        break;
+    case BT_POLICY_STICKY:
+        route_sticky(r, now, pkt, hdr, txq);
+        break;
+    default:
+        router_drop(r, now, pkt, BT_RC_DROP_POLICY, txq); /* replication is another program's */
+        break;
+    }
+}
+
 /* Everything but a plain request of an honest source: nearly nothing. */
 __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
                                                struct bt_txq *txq)
@@ -82,16 +98,43 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
         return;
     }
     note_arrival(r, now, pkt);
-    switch (hdr.policy) {
-    case BT_POLICY_UNRESTRICTED:
-        router_route(r, now, pkt, &hdr, txq);
-        break;
-    case BT_POLICY_STICKY:
-        route_sticky(r, now, pkt, &hdr, txq);
-        break;
-    default:
-        router_drop(r, now, pkt, BT_RC_DROP_POLICY, txq); /* replication is another program's */
-        break;
+    if (r->hedging != NULL) {
+        router_hedge_arrival(r);
+    }
+    struct bt_r2p2_hdr *told = &hdr;
+    if (r->admission != NULL && hdr.policy <= BT_POLICY_STICKY && !router_admit(r, now, pkt, &told, NULL, txq)) {
+        return;
+    }
+    choose_policy(r, now, pkt, &hdr, txq);
+    if (r->hedging != NULL) {
+        router_hedge(r, now, txq);
+    }
+}
+
+/* A plain request while admission (R-202: before the policy) or hedging is on. The mark makes it another. */
+__attribute__((noinline)) static void take_chosen(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                                                  struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr room, *hdr = NULL;
+    if (r->hedging != NULL) {
+        router_hedge_arrival(r);
+    }
+    if (r->admission == NULL || router_admit(r, now, pkt, &hdr, &room, txq)) {
+        router_route(r, now, pkt, hdr, txq);
+    }
+    if (r->hedging != NULL) {
+        router_hedge(r, now, txq);
+    }
+}
+
+/* A plain request while nothing waits nor is to wait for an idle worker; all others go through router_route. */
+EVERY_PACKET void route_at_once(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    uint32_t w = router_choose(r);
+    if (__builtin_expect(w == BT_NO_WORKER, 0)) {
+        router_hold(r, now, pkt, false, txq);
+    } else if (!router_forward_plain(r, now, pkt, w, false, txq)) {
+        router_forward_any(r, now, pkt, NULL, w, false, txq);
     }
 }
 
@@ -103,7 +146,13 @@ void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, st
         return;
     }
     note_arrival(r, now, pkt);
-    router_route(r, now, pkt, NULL, txq);
+    if (__builtin_expect(r->noted, 0)) {
+        take_chosen(r, now, pkt, txq);
+    } else if (__builtin_expect((r->held.n | r->hold_back_packets) != 0, 0)) {
+        router_route(r, now, pkt, NULL, txq);
+    } else {
+        route_at_once(r, now, pkt, txq);
+    }
 }
 
 void bt_router_requests(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)

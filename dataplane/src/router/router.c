@@ -4,14 +4,17 @@
 
 #include <string.h>
 
-#define PAIRS_DEFAULT 65536u
-#define PAIRS_MAX     (1u << 20)
+#define PAIRS_DEFAULT  65536u
+#define PAIRS_MAX      (1u << 20)
+#define HEDGES_DEFAULT 1024u
+#define HEDGES_MAX     UINT16_MAX
 
 static bool fill_setup(struct bt_router_setup *s)
 {
     s->max_members = s->max_members != 0 ? s->max_members : BT_ROUTER_MEMBERS_MAX;
     s->max_pairs = s->max_pairs != 0 ? s->max_pairs : PAIRS_DEFAULT;
-    return s->max_members <= BT_ROUTER_MEMBERS_MAX && s->max_pairs <= PAIRS_MAX;
+    s->max_hedges = s->max_hedges != 0 ? s->max_hedges : HEDGES_DEFAULT;
+    return s->max_members <= BT_ROUTER_MEMBERS_MAX && s->max_pairs <= PAIRS_MAX && s->max_hedges <= HEDGES_MAX;
 }
 
 /* Takes all tables from mem, or only measures when mem has no memory. */
@@ -19,6 +22,7 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
 {
     r->slots = s->max_members;
     r->map_mask = bt_pow2_at_least(4u * s->max_members) - 1u;
+    r->map_shift = 64u - (uint32_t)__builtin_popcount(r->map_mask);
     r->sent = bt_mem_take(mem, s->max_members * sizeof *r->sent);
     r->credit = bt_mem_take(mem, s->max_members * sizeof *r->credit);
     r->worker = bt_mem_take(mem, s->max_members * sizeof *r->worker);
@@ -27,8 +31,13 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     r->map = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map);
     r->map_next = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map_next);
     router_watch_init(r, s->max_pairs, mem, s->seed ^ UINT64_C(0x6a09e667f3bcc908));
-    if (!s->no_histograms) {
+    r->admission_room = bt_mem_take(mem, sizeof *r->admission_room);
+    router_hedging_init(r, s->max_hedges, mem, s->seed ^ UINT64_C(0x3c6ef372fe94f82b));
+    if (!s->no_histograms && !s->no_latency) {
+        r->class_latency = bt_mem_take(mem, (BT_ADMISSION_CLASSES + 1u) * sizeof *r->class_latency);
         r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
+    }
+    if (!s->no_histograms && !s->no_hold) {
         r->hold = bt_mem_take(mem, bt_hist_slices_bytes());
     }
 }
@@ -77,19 +86,23 @@ struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router
         return NULL;
     }
     bt_load_init(&r->load, s.seed);
+    bt_admission_init(r->admission_room, s.seed ^ UINT64_C(0xbb67ae8584caa73b), r->class_latency);
     r->pool = s.pool;
+    r->traces = s.traces;
     r->request_addr = s.request_addr;
     r->feedback_addr = s.feedback_addr;
     r->router_id = bt_router_id(&s.request_addr);
     struct bt_options option = {.present = BT_HAS_ROUTER, .router_id = r->router_id};
     bt_options_encode(r->option, BT_R2P2_HEADER, &option);
-    r->map_seed = s.seed * UINT64_C(0xd6e8feb86659fd93) + 1u;
+    r->map_factor = s.seed * UINT64_C(0xd6e8feb86659fd93) | 1u;
     r->now = now;
     r->last_request_at = now;
     r->next_health = r->next_learn = r->next_decay = now;
     bt_txq_init(&r->held);
     if (r->latency != NULL) {
         bt_hist_slices_init(r->latency, now);
+    }
+    if (r->hold != NULL) {
         bt_hist_slices_init(r->hold, now);
     }
     default_numbers(r);
@@ -102,6 +115,12 @@ void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
     router_health(r, now);
     router_expire_held(r, now, txq);
     router_pump(r, now, txq);
+    if (router_steers(r)) {
+        router_admission_tick(r, now);
+    }
+    if (r->hedging != NULL) {
+        router_hedge(r, now, txq);
+    }
     router_watch_expire(r, now); /* last: what was held for T_max may just have left */
 }
 
@@ -113,6 +132,8 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 uint64_t bt_router_next(const struct bt_router *r)
 {
     uint64_t next = sooner(router_queue_next(r), router_watch_next(r));
+    next = r->hedging != NULL ? sooner(next, router_hedge_next(r)) : next;
+    next = router_steers(r) ? sooner(next, bt_admission_next(r->admission)) : next;
     return r->used_end > 0 ? sooner(next, r->next_health) : next;
 }
 
@@ -136,6 +157,11 @@ void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_ad
 bool bt_router_holds(const struct bt_router *r)
 {
     return r->held.n != 0;
+}
+
+bool bt_router_notes_requests(const struct bt_router *r)
+{
+    return r->noted;
 }
 
 void bt_router_drain(struct bt_router *r, uint64_t now)
@@ -168,6 +194,11 @@ void bt_router_discard_held(struct bt_router *r)
 const struct bt_hist_slices *bt_router_latency(const struct bt_router *r)
 {
     return r->latency;
+}
+
+const struct bt_hist *bt_router_class_latency(const struct bt_router *r, unsigned class)
+{
+    return r->class_latency != NULL && class <= BT_ADMISSION_CLASSES ? &r->class_latency[class] : NULL;
 }
 
 const struct bt_hist_slices *bt_router_hold(const struct bt_router *r)

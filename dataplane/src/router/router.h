@@ -57,6 +57,10 @@ uint64_t bt_router_next(const struct bt_router *r);
 /* True while a request waits in the central queue: then a FEEDBACK is urgent. */
 bool bt_router_holds(const struct bt_router *r);
 
+/* Admission or hedging is on: every request and every FEEDBACK has to come here, and nothing in front of the router may
+ * handle them in its place. */
+bool bt_router_notes_requests(const struct bt_router *r);
+
 /* Starts draining: requests are still forwarded. bt_router_drained is true once nothing is held and no request came
  * for quiet_ns since. */
 void bt_router_drain(struct bt_router *r, uint64_t now);
@@ -78,5 +82,9 @@ bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struc
  * and the workers'), and time between arrival and forwarding. NULL when the setup asked for no histograms. */
 const struct bt_hist_slices *bt_router_latency(const struct bt_router *r);
 const struct bt_hist_slices *bt_router_hold(const struct bt_router *r);
+
+/* Since the start, while admission was on: REQ0 in → FEEDBACK of one class, or, with class BT_ADMISSION_CLASSES, of the
+ * requests marked as degraded (R-212, R-225). NULL without histograms. Not to be read while the router runs. */
+const struct bt_hist *bt_router_class_latency(const struct bt_router *r, unsigned class);
 
 #endif

@@ -11,8 +11,11 @@
 #include "base/device.h"
 #include "base/addr.h"
 #include "base/pkt.h"
+#include "router/admission_config.h"
+#include "router/hedging_config.h"
 
-struct bt_keyring; /* wire/tag.h */
+struct bt_keyring;    /* wire/tag.h */
+struct bt_trace_ring; /* base/trace.h */
 
 #define BT_ROUTER_MEMBERS_MAX 1024u /* workers of one service */
 #define BT_ROUTER_DEPTH_MAX   64u   /* cap of n */
@@ -53,6 +56,8 @@ struct bt_router_config {
     uint32_t hold_back_packets;  /* 0 = off; refused with policies other than JBSQ */
     uint64_t hold_back_ns;       /* 0 = off */
     struct bt_router_timers timers;
+    struct bt_admission_config admission; /* zeroes: off */
+    struct bt_hedging_config hedging;     /* likewise; needs policy JBSQ and a router on one thread */
     uint32_t max_payload; /* largest UDP payload of a request, in and out; 0 = that of a 1500 B MTU */
 
     /* Allowed workers, at most 1024, sorted by (name, port) by the caller: members[0] is the sticky master. */
@@ -64,12 +69,15 @@ struct bt_router_config {
 
 /* Fixed at start: sizes the memory, names the router's own addresses. */
 struct bt_router_setup {
-    uint32_t max_members;        /* 1..1024 worker slots; 0 = 1024 */
-    uint32_t max_pairs;          /* REQ0→FEEDBACK pairs watched for latency, 1..1<<20; 0 = 65536 */
-    bool no_histograms;          /* spare their 17 MB (simulator, fuzzers) */
-    uint64_t seed;               /* policies' random numbers and hash seeds */
-    struct bt_pool *pool;        /* where consumed packets go back */
-    struct bt_addr request_addr; /* own source in Encapsulated mode and of DROP; names the router in kind 5 */
+    uint32_t max_members;         /* 1..1024 worker slots; 0 = 1024 */
+    uint32_t max_pairs;           /* REQ0→FEEDBACK pairs watched for latency, 1..1<<20; 0 = 65536 */
+    uint32_t max_hedges;          /* requests kept to be sent again, 1..65535; 0 = 1024 */
+    bool no_histograms;           /* spare their 17 MB (simulator, fuzzers) */
+    bool no_latency, no_hold;     /* or one of the two */
+    uint64_t seed;                /* policies' random numbers and hash seeds */
+    struct bt_trace_ring *traces; /* of pairs with a trace id; NULL: not kept */
+    struct bt_pool *pool;         /* where consumed packets go back */
+    struct bt_addr request_addr;  /* own source in Encapsulated mode and of DROP; names the router in kind 5 */
     struct bt_addr feedback_addr;
 };
 

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "router/admission.h"
+#include "router/hedging_config.h"
 #include "wire/mcase.h"
 
 enum bt_router_counter {
@@ -26,27 +28,45 @@ enum bt_router_counter {
     BT_RC_DROP_POLICY,        /* policy not implemented here, or unknown (M-6, also in malformed) */
     BT_RC_DROP_NO_ROOM,       /* options do not fit */
     BT_RC_DROP_OPTION,        /* unknown option marked critical (R-55, also in malformed) */
+    BT_RC_DROP_ADMISSION,     /* refused to keep the objective */
+    BT_RC_DEGRADED,           /* marked instead */
+    BT_RC_DEGRADE_NO_ROOM,    /* should have been marked, but the mark does not fit */
     /* FEEDBACK */
     BT_RC_FEEDBACK,        /* applied */
     BT_RC_FEEDBACK_STALE,  /* late or duplicated: counters ignored */
     BT_RC_FEEDBACK_LEGACY, /* of the applied ones, 16-byte form */
     BT_RC_JOINED,
     BT_RC_LEFT,
-    BT_RC_RESTARTED,         /* */
-    BT_RC_FORGOTTEN,         /* left or removed workers whose state was dropped */
-    BT_RC_SUSPECTED,         /* */
-    BT_RC_READMITTED,        /* suspect workers heard again */
-    BT_RC_UNREACHABLE,       /* ICMP errors for a worker */
-    BT_RC_EJECTED,           /* R-139a */
-    BT_RC_EJECTION_SPARED,   /* black holes kept because half the pool is out already */
-    BT_RC_CREDITS_RECLAIMED, /* legacy credits taken back after T_leak */
-    BT_RC_CREDITS_LOST,      /* growth of lost[w] */
+    BT_RC_RESTARTED,          /* */
+    BT_RC_FORGOTTEN,          /* left or removed workers whose state was dropped */
+    BT_RC_SUSPECTED,          /* */
+    BT_RC_READMITTED,         /* suspect workers heard again */
+    BT_RC_UNREACHABLE,        /* ICMP errors for a worker */
+    BT_RC_UNREACHABLE_BEHIND, /* not looked at: the FEEDBACK thread did not keep up */
+    BT_RC_EJECTED,            /* R-139a */
+    BT_RC_EJECTION_SPARED,    /* black holes kept because half the pool is out already */
+    BT_RC_CREDITS_RECLAIMED,  /* legacy credits taken back after T_leak */
+    BT_RC_CREDITS_LOST,       /* growth of lost[w] */
+    BT_RC_CREDIT_RESCANS,     /* the REQ0 thread did not keep up with credit and looks at every worker */
     /* latency pairs */
     BT_RC_PAIRS_FINISHED,   /* REQ0→FEEDBACK latency measured */
     BT_RC_PAIRS_REJECTED,   /* worker said dropped, not served */
     BT_RC_PAIRS_UNANSWERED, /* counted as +inf after T_max */
     BT_RC_PAIRS_FULL,       /* forwarded but not measured: pair table full */
     BT_RC_PAIRS_UNKNOWN,    /* FEEDBACK for a pair that is not watched */
+    BT_RC_PAIRS_OVERDUE,    /* admission on: not finished by its worker within T_max, a violation */
+    BT_RC_PAIRS_UNSEEN,     /* admission on: finished by its worker, FEEDBACK lost, no sample */
+    BT_RC_PAIRS_BEHIND,     /* forwarded but not measured: the FEEDBACK thread did not keep up */
+    /* hedging: copies, and what became of requests that should have had one */
+    BT_RC_HEDGES_SENT,      /* second copies */
+    BT_RC_HEDGES_NO_IDLE,   /* answered before another worker was idle */
+    BT_RC_HEDGES_BUSY,      /* too many workers were busy */
+    BT_RC_HEDGES_BUDGET,    /* too many copies already */
+    BT_RC_HEDGES_NO_BUFFER, /* no packet or no pair for the copy */
+    BT_RC_HEDGES_NO_ROOM,   /* not kept: too many requests are on their way */
+    BT_RC_HEDGES_UNSUITED,  /* not kept: sticky, of several packets, or too long */
+    BT_RC_HEDGES_WON,       /* the copy was answered first */
+    BT_RC_HEDGES_LATE,      /* the later of two completions */
     BT_RC_CONFIGS_APPLIED,
     BT_RC_CONFIGS_REFUSED,
     BT_ROUTER_COUNTERS
@@ -63,6 +83,18 @@ struct bt_router_stats {
     uint64_t pairs;                                                 /* pairs being watched */
     uint32_t members, joined, eligible, suspect, ejected, draining; /* draining: removed from the config, backlog > 0 */
     bool router_draining;
+    /* admission control */
+    enum bt_admission_mode admission_mode; /* Observe: the rest is what was before */
+    enum bt_admission_controller admission_controller;
+    uint64_t admission_unknown, admission_decisions, admission_extensions, admission_stalls;
+    uint64_t admission_dropped; /* admitted and then dropped by a worker: no sample */
+    struct bt_admission_class_stats admission_class[BT_ADMISSION_CLASSES];
+    /* hedging */
+    enum bt_hedging_mode hedging_mode;
+    uint64_t hedging_kept;                              /* requests on their way that are kept */
+    uint64_t hedging_delay_ns;                          /* Delayed: what is waited before a copy; 0: not known yet */
+    uint64_t jitter_compared;                           /* pairs of executions, and what follows from them */
+    uint64_t jitter_hiccups_ppm, hiccup_ns, service_ns; /* probability and mean of a hiccup; mean without */
 };
 
 /* One configured worker, in configuration order. */

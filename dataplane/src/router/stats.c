@@ -16,6 +16,10 @@
     {                                                                                                                  \
         "router_worker_events_total", "event", what                                                                    \
     }
+#define HEDGES(what)                                                                                                   \
+    {                                                                                                                  \
+        "router_hedges_total", "result", what                                                                          \
+    }
 #define FEEDBACK(what)                                                                                                 \
     {                                                                                                                  \
         "router_feedback_total", "kind", what                                                                          \
@@ -35,6 +39,9 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_DROP_POLICY] = DROPPED("policy"),
     [BT_RC_DROP_NO_ROOM] = DROPPED("no_room"),
     [BT_RC_DROP_OPTION] = DROPPED("critical_option"),
+    [BT_RC_DROP_ADMISSION] = DROPPED("admission"),
+    [BT_RC_DEGRADED] = {"router_degraded_total", "result", "marked"},
+    [BT_RC_DEGRADE_NO_ROOM] = {"router_degraded_total", "result", "no_room"},
     [BT_RC_FEEDBACK] = FEEDBACK("applied"),
     [BT_RC_FEEDBACK_STALE] = FEEDBACK("stale"),
     [BT_RC_FEEDBACK_LEGACY] = {"router_feedback_legacy_total", NULL, NULL},
@@ -45,15 +52,29 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_SUSPECTED] = WORKERS("suspected"),
     [BT_RC_READMITTED] = WORKERS("readmitted"),
     [BT_RC_UNREACHABLE] = WORKERS("unreachable"),
+    [BT_RC_UNREACHABLE_BEHIND] = WORKERS("unreachable_not_seen"),
     [BT_RC_EJECTED] = WORKERS("ejected"),
     [BT_RC_EJECTION_SPARED] = WORKERS("ejection_spared"),
     [BT_RC_CREDITS_RECLAIMED] = {"router_credits_reclaimed_total", NULL, NULL},
     [BT_RC_CREDITS_LOST] = {"router_requests_lost_total", NULL, NULL},
+    [BT_RC_CREDIT_RESCANS] = {"router_credit_rescans_total", NULL, NULL},
     [BT_RC_PAIRS_FINISHED] = PAIRS("finished"),
     [BT_RC_PAIRS_REJECTED] = PAIRS("rejected"),
     [BT_RC_PAIRS_UNANSWERED] = PAIRS("unanswered"),
     [BT_RC_PAIRS_FULL] = PAIRS("not_watched"),
     [BT_RC_PAIRS_UNKNOWN] = PAIRS("unknown"),
+    [BT_RC_PAIRS_OVERDUE] = PAIRS("overdue"),
+    [BT_RC_PAIRS_UNSEEN] = PAIRS("unseen"),
+    [BT_RC_PAIRS_BEHIND] = PAIRS("thread_behind"),
+    [BT_RC_HEDGES_SENT] = HEDGES("sent"),
+    [BT_RC_HEDGES_NO_IDLE] = HEDGES("no_idle_worker"),
+    [BT_RC_HEDGES_BUSY] = HEDGES("busy"),
+    [BT_RC_HEDGES_BUDGET] = HEDGES("budget"),
+    [BT_RC_HEDGES_NO_BUFFER] = HEDGES("no_buffer"),
+    [BT_RC_HEDGES_NO_ROOM] = HEDGES("no_room"),
+    [BT_RC_HEDGES_UNSUITED] = HEDGES("unsuited"),
+    [BT_RC_HEDGES_WON] = {"router_hedge_completions_total", "result", "won"},
+    [BT_RC_HEDGES_LATE] = {"router_hedge_completions_total", "result", "late"},
     [BT_RC_CONFIGS_APPLIED] = {"router_configs_total", "result", "applied"},
     [BT_RC_CONFIGS_REFUSED] = {"router_configs_total", "result", "refused"},
 };
@@ -78,6 +99,21 @@ static void count_workers(const struct bt_router *r, struct bt_router_stats *out
     }
 }
 
+static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+{
+    const struct bt_admission *a = r->admission_room;
+    out->admission_mode = a->config.mode;
+    out->admission_controller = a->config.controller;
+    out->admission_unknown = a->unknown;
+    out->admission_decisions = a->decisions;
+    out->admission_extensions = a->extensions;
+    out->admission_stalls = a->stalls;
+    out->admission_dropped = a->dropped;
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
+        bt_admission_class_stats(a, now, c, &out->admission_class[c]);
+    }
+}
+
 void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     memset(out, 0, sizeof *out);
@@ -91,6 +127,8 @@ void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_s
     out->pairs = r->pairs.count;
     out->router_draining = r->draining;
     count_workers(r, out);
+    tell_admission(r, now, out);
+    router_hedging_stats(r, out);
 }
 
 bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)

@@ -75,8 +75,30 @@ void router_legacy_default(struct bt_router *r, uint32_t w)
     worker->n = worker->heard_at == 0 ? 1u : (uint16_t)r->depth;
 }
 
+/* Steady is a worker in service that speaks the long form: a FEEDBACK that a pair was served, with the same n and
+ * incarnation and neither JOIN nor LEAVE, and with a valid tag where there is a key, then changes nothing but counters.
+ * With hedging it may make room for a copy, and nobody is steady. */
+static uint64_t steady(const struct bt_router *r, uint32_t w)
+{
+    const unsigned in_service = WORKER_USED | WORKER_ALLOWED | WORKER_JOINED | WORKER_EXTENDED;
+    if (r->worker[w].flags != in_service || r->hedging != NULL) {
+        return NEVER_STEADY;
+    }
+    uint8_t payload[BT_FEEDBACK_V1_SIZE] = {0};
+    payload[BT_FEEDBACK_VERSION_AT] = 1;
+    payload[BT_FEEDBACK_FLAGS_AT] = BT_FEEDBACK_PAIR;
+    bt_put16(payload + BT_FEEDBACK_N_AT, r->worker[w].n);
+    bt_put32(payload + BT_FEEDBACK_INCARNATION_AT, r->credit[w].incarnation);
+    return router_steady(payload) | (bt_keyring_empty(&r->keys) ? 0 : STEADY_TAGGED);
+}
+
 void router_refresh(struct bt_router *r, uint32_t w)
 {
+    r->worker[w].steady = steady(r, w);
+    if (r->publish != NULL) {
+        split_publish(r, w);
+        return;
+    }
     uint32_t n = 0;
     if (router_may_receive(r, w)) {
         n = r->worker[w].n < r->depth ? r->worker[w].n : r->depth;
@@ -99,6 +121,7 @@ void router_forget(struct bt_router *r, uint32_t w, uint64_t now)
     struct worker *worker = &r->worker[w];
     r->counter[BT_RC_FORGOTTEN]++;
     bt_credit_write_off(&r->credit[w], router_sent(r, w));
+    r->cold[w].given_up = bt_credit_settled(&r->credit[w]);
     if ((worker->flags & WORKER_ALLOWED) != 0) {
         /* It may join again: its incarnation and counters stay, as a guard against replays. */
         bool silent = (worker->flags & (WORKER_SUSPECT | WORKER_LEAVING)) == WORKER_SUSPECT;
@@ -122,7 +145,7 @@ static void clear_slot(struct bt_router *r, uint32_t w)
 {
     atomic_store_explicit(&r->sent[w], 0, memory_order_relaxed);
     memset(&r->credit[w], 0, sizeof r->credit[w]);
-    memset(&r->worker[w], 0, sizeof r->worker[w]);
+    r->worker[w] = (struct worker){.steady = NEVER_STEADY};
     memset(&r->cold[w], 0, sizeof r->cold[w]);
 }
 

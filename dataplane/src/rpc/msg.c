@@ -46,7 +46,7 @@ uint32_t bt_iov_length(const struct iovec *iov, int n)
     return (uint32_t)sum;
 }
 
-void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n)
+void bt_iov_take_pieces(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n)
 {
     while (n > 0 && c->left > 0) {
         size_t have = c->iov->iov_len - c->off;

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/pkt.h"
@@ -37,8 +38,21 @@ struct bt_iov_cursor {
 // Bytes in an iovec list; UINT32_MAX when it is longer than that.
 uint32_t bt_iov_length(const struct iovec *iov, int n);
 
+// The part of bt_iov_take that takes pieces of iovecs, or several.
+void bt_iov_take_pieces(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n);
+
 // Appends the next n bytes to pkt; the caller knows they are there and fit.
-void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n);
+static inline void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n)
+{
+    if (c->left != 1 || n == 0 || n != c->iov->iov_len - c->off) {
+        bt_iov_take_pieces(c, pkt, n);
+        return;
+    }
+    uint8_t *to = bt_pkt_append(pkt, n); // what is left is one piece, as nearly always
+    if (to)
+        memcpy(to, (const uint8_t *)c->iov->iov_base + c->off, n);
+    c->left = 0;
+}
 
 #define BT_SPLIT_FIRST 14u // request bytes in REQ0 of a multi-packet request: a 64-byte frame
 

@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "base/histogram.h"
 #include "base/pkt.h"
+#include "base/trace.h"
 #include "rpc/error.h"
 #include "rpc/msg.h"
 #include "rpc/profile.h"
@@ -71,6 +72,7 @@ struct bt_server_cfg {
     struct bt_server_ops ops;
     struct bt_hist_slices *latency; // first packet in → last packet out; NULL: not kept
     struct bt_hist_slices *service; // hand-off → reply; NULL: not kept
+    struct bt_trace_ring *traces;   // of requests with a trace id; NULL: not kept
 };
 
 enum bt_server_counter {

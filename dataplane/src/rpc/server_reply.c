@@ -25,6 +25,22 @@ static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
     h->opt.trace = p->trace;
 }
 
+// the sampled ones. The application has given its answer, the network has it.
+static void note_trace(struct bt_server *s, const struct bt_pair *p, bool dropped)
+{
+    if (p->trace != 0) {
+        bt_trace_note(s->cfg.traces, &(struct bt_trace){.id = p->trace,
+                                                        .start_ns = p->t_first_ns,
+                                                        .middle_ns = p->t_handed_ns,
+                                                        .end_ns = s->now,
+                                                        .client = p->client,
+                                                        .worker = s->cfg.local,
+                                                        .req_id = p->req_id,
+                                                        .routed = p->router != BT_NO_ROUTER,
+                                                        .dropped = dropped});
+    }
+}
+
 // The last reply packet is in txq: FEEDBACK follows it.
 static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq)
 {
@@ -32,6 +48,7 @@ static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *tx
     f.with_trace = p->echo & BT_HAS_TRACE;
     s->counters[BT_SERVER_REPLIES]++;
     s->backlog--;
+    note_trace(s, p, false);
     if (s->cfg.latency)
         bt_hist_slices_record(s->cfg.latency, s->now, s->now > p->t_first_ns ? s->now - p->t_first_ns : 0);
     bt_server_served(s, p->router, &f, txq);
@@ -227,6 +244,7 @@ int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct
     bt_server_clock(s, now_ns);
     s->counters[BT_SERVER_DROP_APP]++;
     s->backlog--;
+    note_trace(s, p, true);
     if (s->cfg.latency)
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
     bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer

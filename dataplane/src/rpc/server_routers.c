@@ -193,7 +193,6 @@ static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, 
 static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t flags, const struct bt_finished *f,
                           struct bt_txq *txq)
 {
-    uint8_t body[BT_FEEDBACK_V2_SIZE];
     struct bt_r2p2_hdr h;
     struct bt_feedback fb;
     feedback_header(s, f, &h);
@@ -205,12 +204,14 @@ static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t
         h.opt.present = 0;
         h.ext = false;
     }
-    size_t n = bt_feedback_encode(body, sizeof body, &fb);
-    if (!bt_port_send(&s->port, &r->st.router.feedback, &h, body, (uint32_t)n, txq)) {
+    struct bt_pkt *pkt = bt_port_packet(&s->port, &r->st.router.feedback);
+    if (!pkt) {
         s->counters[BT_SERVER_NO_BUFFER]++; // the next one repairs it: values are absolute
         return;
     }
-    struct bt_pkt *pkt = txq->tail;
+    bt_pkt_append(pkt, (uint32_t)bt_feedback_encode(pkt->data, pkt->room_after, &fb));
+    bt_r2p2_push_header(pkt, &h); // headroom is larger than any header
+    bt_txq_push(txq, pkt);
     if (h.opt.present & BT_HAS_TAG)
         bt_tag_sign(pkt->data, pkt->len, &h, bt_keyring_signer(&s->cfg.keys), &pkt->src, &pkt->dst);
     r->st.feedback_ns = s->now;

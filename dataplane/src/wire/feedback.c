@@ -38,7 +38,7 @@ enum bt_mcase bt_feedback_decode(const uint8_t *p, size_t n, struct bt_feedback 
         if (out->version == 1 && n > BT_FEEDBACK_V1_SIZE)
             return BT_M25;
     }
-    return out->served > out->received ? BT_M22 : BT_M_OK;
+    return bt_feedback_contradicts(out->received, out->served) ? BT_M22 : BT_M_OK;
 }
 
 static void write_tail(uint8_t *p, const struct bt_feedback *fb)

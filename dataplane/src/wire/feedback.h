@@ -6,6 +6,7 @@
 #ifndef BT_WIRE_FEEDBACK_H
 #define BT_WIRE_FEEDBACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +18,15 @@
 #define BT_FEEDBACK_V2_SIZE     44u
 
 /* In a payload of version 1. */
-#define BT_FEEDBACK_VERSION_AT 8u
-#define BT_FEEDBACK_FLAGS_AT   9u
+#define BT_FEEDBACK_REQ_ID_AT      0u
+#define BT_FEEDBACK_PORT_AT        2u
+#define BT_FEEDBACK_IP_AT          4u
+#define BT_FEEDBACK_VERSION_AT     8u
+#define BT_FEEDBACK_FLAGS_AT       9u
+#define BT_FEEDBACK_N_AT           10u
+#define BT_FEEDBACK_INCARNATION_AT 12u
+#define BT_FEEDBACK_RECEIVED_AT    16u
+#define BT_FEEDBACK_SERVED_AT      24u
 
 #define BT_FEEDBACK_JOIN     0x01u
 #define BT_FEEDBACK_LEAVE    0x02u
@@ -35,6 +43,12 @@ struct bt_feedback {
     uint32_t incarnation;
     uint64_t received, served;
 };
+
+// More served than was received. Both counters wrap, so they are compared by serial arithmetic.
+static inline bool bt_feedback_contradicts(uint64_t received, uint64_t served)
+{
+    return (int64_t)(received - served) < 0;
+}
 
 // M-21 impossible length, M-25 trailing bytes, M-22 served above received.
 enum bt_mcase bt_feedback_decode(const uint8_t *p, size_t n, struct bt_feedback *out);

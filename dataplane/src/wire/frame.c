@@ -5,7 +5,7 @@
 
 #include "wire/checksum.h"
 
-enum { IP4_MORE_OR_OFFSET = 0x3fff, IP4_DONT_FRAGMENT = 0x4000 };
+enum { IP4_MORE_OR_OFFSET = 0x3fff };
 
 static struct bt_addr addr6(const uint8_t *p)
 {
@@ -135,7 +135,7 @@ void bt_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint
 void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
                   uint32_t len, bool sum)
 {
-    uint32_t word[5] = {htobe32(0x45000000u | (uint16_t)(len + BT_IP4_HEAD)), htobe32(IP4_DONT_FRAGMENT),
+    uint32_t word[5] = {htobe32(0x45000000u | (uint16_t)(len + BT_IP4_HEAD)), htobe32(BT_IP4_DONT_FRAGMENT),
                         htobe32((uint32_t)ttl << 24 | (uint32_t)proto << 16)};
     memcpy(&word[3], src->ip + 12, 4);
     memcpy(&word[4], dst->ip + 12, 4);
@@ -155,15 +155,17 @@ void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *d
     memcpy(p + 24, dst->ip, 16);
 }
 
-void bt_udp_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint32_t len, bool sum)
+void bt_udp_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint32_t len, enum bt_udp_sum sum)
 {
     len += BT_UDP_HEAD;
     bt_put16(p, src->port);
     bt_put16(p + 2, dst->port);
     bt_put16(p + 4, (uint16_t)len);
     bt_put16(p + 6, 0);
+    if (sum == BT_UDP_SUM_NONE)
+        return;
     uint64_t pseudo = bt_pseudo_sum(src, dst, BT_PROTO_UDP, len);
-    if (sum)
+    if (sum == BT_UDP_SUM_FULL)
         bt_csum_store_udp(p + 6, bt_csum_bytes(pseudo, p, len));
     else
         bt_csum_store_partial(p + 6, pseudo);

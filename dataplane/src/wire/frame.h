@@ -21,10 +21,12 @@ enum {
     BT_ETHER_QINQ = 0x88a8,
     BT_PROTO_HOP_BY_HOP = 0,
     BT_PROTO_ICMP4 = 1,
+    BT_PROTO_TCP = 6,
     BT_PROTO_UDP = 17,
     BT_PROTO_FRAGMENT = 44,
     BT_PROTO_ICMP6 = 58,
     BT_TTL = 64,
+    BT_IP4_DONT_FRAGMENT = 0x4000,
     BT_ND_TTL = 255, // hop limit of neighbour discovery: no router can have passed it on
 };
 
@@ -75,9 +77,13 @@ void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *d
                   uint32_t len, bool sum);
 void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
                   uint32_t len);
-// The payload of `len` bytes stands behind the header already. sum: the checksum is computed, otherwise the field
-// holds the folded pseudo-header sum.
-void bt_udp_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint32_t len, bool sum);
+enum bt_udp_sum {
+    BT_UDP_SUM_FULL,
+    BT_UDP_SUM_PARTIAL, // the field holds the folded pseudo-header sum: a device completes it
+    BT_UDP_SUM_NONE,    // 0: not computed, legal over IPv4 (RFC 768)
+};
+// The payload of `len` bytes stands behind the header already.
+void bt_udp_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint32_t len, enum bt_udp_sum sum);
 
 // Where a multicast group of IPv6 is sent to on Ethernet (RFC 2464), and the solicited-node group of an address.
 void bt_ip6_group_mac(const struct bt_addr *group, uint8_t mac[6]);

@@ -145,6 +145,16 @@ size_t bt_options_encode(uint8_t *start, size_t header_offset, struct bt_options
     return size;
 }
 
+void bt_options_set_class_flags(uint8_t *p, size_t n, uint8_t flags)
+{
+    for (size_t at = 0; at + 1 < n; at += p[at] == BT_OPTION_PAD ? 1 : p[at + 1]) {
+        if (p[at] == BT_OPTION_CLASS) {
+            p[at + 3] = flags;
+            return;
+        }
+    }
+}
+
 uint32_t bt_router_id(const struct bt_addr *request_addr)
 {
     uint8_t b[18];

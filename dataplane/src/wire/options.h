@@ -58,6 +58,10 @@ static inline size_t bt_options_size(const struct bt_options *o)
 // o->tag_offset is set to header_offset + their place.
 size_t bt_options_encode(uint8_t *p, size_t header_offset, struct bt_options *o);
 
+// Overwrites the flags of the class option among p[0..n), options that bt_options_decode has accepted; nothing when
+// there is none.
+void bt_options_set_class_flags(uint8_t *p, size_t n, uint8_t flags);
+
 // The u32 a Transparent router writes in kind 5: FNV-1a over the 16 address
 // bytes and the big-endian port of its *request* address. Servers compute it
 // for each router they are configured with and compare.

@@ -16,6 +16,7 @@
 #define BT_R2P2_MAGIC      0xCCu
 #define BT_R2P2_HEADER     8u
 #define BT_R2P2_HEADER_MAX 64u
+#define BT_R2P2_REQ_ID_AT  4u
 #define BT_R2P2_RESERVE    32u // left free by X clients for a router's options
 
 enum bt_type {
@@ -70,14 +71,25 @@ struct bt_r2p2_hdr {
 // A FEEDBACK of exactly 16 bytes is legacy: bytes 1 and 3-7 are ignored.
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out);
 
-// The bytes that nearly every packet starts with: no options, one packet, request id and X as they like. For readers
-// that would otherwise spend most of their time on finding out that nothing is special.
-static inline bool bt_r2p2_is_plain(const uint8_t *p, size_t n, enum bt_type type)
+// A packet that is a message of its own, with a header of `size` bytes, options included; request id and X as they
+// like. size: a constant, 8 to 64.
+static inline bool bt_r2p2_is_single(const uint8_t *p, size_t n, enum bt_type type, uint8_t size)
 {
     const uint64_t any = UINT64_C(0x00000020ffff0000); // X, req_id
-    const uint64_t plain = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)BT_R2P2_HEADER << 48 | (uint64_t)type << 44 |
-                           UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
-    return n >= BT_R2P2_HEADER && (bt_get64(p) & ~any) == plain;
+    const uint64_t single = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)size << 48 | (uint64_t)type << 44 |
+                            UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
+    uint64_t word; // compared as it stands in the packet: the constants are swapped, once and for all
+    if (n < size)
+        return false;
+    memcpy(&word, p, sizeof word);
+    return (word & htobe64(~any)) == htobe64(single);
+}
+
+// The bytes that nearly every packet starts with: the same without options. For readers that would otherwise spend most
+// of their time on finding out that nothing is special.
+static inline bool bt_r2p2_is_plain(const uint8_t *p, size_t n, enum bt_type type)
+{
+    return bt_r2p2_is_single(p, n, type, BT_R2P2_HEADER);
 }
 
 // Header bytes needed for h (8 + options), at most 64; 0 when more.
@@ -87,9 +99,31 @@ size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h);
 // 0 when they do not fit in room or in 64 bytes.
 size_t bt_r2p2_encode(uint8_t *p, size_t room, struct bt_r2p2_hdr *h);
 
+// The fixed part of a header of n bytes, options included, as one big-endian number.
+static inline uint64_t bt_r2p2_fixed(const struct bt_r2p2_hdr *h, size_t n)
+{
+    uint32_t high = BT_R2P2_MAGIC << 24 | (uint32_t)n << 16 | (uint32_t)h->type << 12 | (h->policy & 15u) << 8 |
+                    (uint32_t)h->first << 7 | (uint32_t)h->last << 6 | (uint32_t)h->ext << 5;
+    return (uint64_t)high << 32 | (uint32_t)h->req_id << 16 | h->count_or_index;
+}
+
+// The part of bt_r2p2_push_header that concerns options.
+bool bt_r2p2_push_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
+
 // Puts header h in front of a packet whose data is the payload. False when the
 // headroom is too small (packet unchanged).
-bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
+static inline bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
+{
+    if (h->opt.present)
+        return bt_r2p2_push_options(pkt, h);
+    if (!bt_pkt_push(pkt, BT_R2P2_HEADER))
+        return false;
+    h->hdr_size = BT_R2P2_HEADER;
+    h->payload = pkt->data + BT_R2P2_HEADER;
+    h->payload_len = pkt->len - BT_R2P2_HEADER;
+    bt_put64(pkt->data, bt_r2p2_fixed(h, BT_R2P2_HEADER));
+    return true;
+}
 
 // Adds options behind those the packet already carries (which are kept byte by
 // byte, unknown ones too) by growing into the headroom. h: as decoded from

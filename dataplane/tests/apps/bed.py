@@ -15,7 +15,10 @@ import tempfile
 import time
 import unittest
 
+import starved
+
 BUILD = os.environ.get("BOBTAIL_BUILD", "build/dataplane")
+LOSSES = ("_dropped_total", "_rejected_total", "_discarded_total", "_resent_total", "_sacks_sent_total", "_expired_total")
 KEY = "000102030405060708090a0b0c0d0e0f"
 OTHER_KEY = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
 PREFIX = "127.%d.%d." % (16 + os.getpid() // 250 % 200, 1 + os.getpid() % 250)
@@ -29,7 +32,7 @@ def ip(n):
     return PREFIX + str(n)
 
 
-def wait_for(what, condition, seconds=15.0):
+def wait_for(what, condition, seconds=60.0):
     """Waits until condition() is true and returns its value; never asserts on how long it took."""
     deadline = time.monotonic() + seconds
     while True:
@@ -46,7 +49,7 @@ class Ctl:
 
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         try:
             self.sock.connect(path)
         except OSError:
@@ -100,12 +103,15 @@ class Bed(unittest.TestCase):
         self.dir = self.tmp.name
         self.processes = {}
         self.controls = []
+        self.loads_waited = 0.0
         self.write_key(KEY)
 
     def tearDown(self):
         failed = any(e for _, e in getattr(self._outcome, "errors", [])) or (
             hasattr(self._outcome, "result") and any(t is self for t, _ in
                                                      self._outcome.result.failures + self._outcome.result.errors))
+        if failed:
+            self.show_losses()
         for c in self.controls:
             c.close()
         for p in self.processes.values():
@@ -125,6 +131,21 @@ class Bed(unittest.TestCase):
                     self.assertNotIn(bad, text, name)
         self.tmp.cleanup()
 
+    def show_losses(self):
+        """What the programs that still answer say of packets and requests that came to nothing."""
+        for name, p in self.processes.items():
+            if p.poll() is not None or not os.path.exists(self.path(name + ".sock")):
+                continue
+            try:
+                c = Ctl(self.path(name + ".sock"))
+                c.sock.settimeout(2)
+                lost = {"%s %s" % (x["name"], " ".join(x["labels"].values())): x["value"] for x in c.ask("counters")["counters"]
+                        if x["value"] and x["name"].endswith(LOSSES)}
+                c.close()
+            except OSError as e:
+                lost = e
+            print("--- %s lost: %s" % (name, lost))
+
     def path(self, name):
         return os.path.join(self.dir, name)
 
@@ -137,7 +158,7 @@ class Bed(unittest.TestCase):
     def document(self, servers, routers, workers=2, keys=(1,), **service):
         """The configuration of servers and routers at ip(n) for the numbers given."""
         s = {"name": "echo", "namespace": "test", "placement": "Software", "policy": "JBSQ", "workerQueueDepth": 3,
-             "centralQueueLimit": 65536, "maxQueueMilliseconds": 1000, "forwarding": "Encapsulated",
+             "centralQueueLimit": 65536, "maxQueueMilliseconds": 20000, "forwarding": "Encapsulated",
              "deviceProfile": "Kernel", "legacyPeers": "Deny", "requestTimeoutMilliseconds": 10000,
              "workersPerReplica": workers, "holdBack": {"packets": 0, "microseconds": 0}}
         s.update(service)
@@ -168,16 +189,15 @@ class Bed(unittest.TestCase):
 
     def start_router(self, n, *options, keys="keys", prefix=(), name=None):
         name = name or "router-%d" % n
-        return self.start(name, [program("bobtail-router"), "--address=" + ip(n),
+        threads = ["--threads=" + os.environ["BOBTAIL_ROUTER_THREADS"]] if "BOBTAIL_ROUTER_THREADS" in os.environ else []
+        return self.start(name, [program("bobtail-router"), "--address=" + ip(n), *threads,
                                  "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path(keys), *options], prefix)
 
     def ctl(self, name):
-        path = self.path(name + ".sock")
-
         def dial():
             self.assertIsNone(self.processes[name].poll(), name + " ended")
             try:
-                return Ctl(path)
+                return Ctl(self.path(name + ".sock"))
             except (FileNotFoundError, ConnectionRefusedError):
                 return None
 
@@ -204,16 +224,40 @@ class Bed(unittest.TestCase):
         return document
 
     def load_command(self, targets, rate, seconds, *options):
+        if not any(o.startswith("--timeout=") for o in options):
+            options = ("--timeout=20s", *options)  # late is not lost: the machine may be busy
         return [program("bobtail-load"), "--target=" + ",".join(ip(n) + ":8000" for n in targets), "--rate=%g" % rate,
                 "--duration=%gs" % seconds, "--warmup=0", "--output=json", *options]
 
     def load(self, targets, rate, seconds, *options, code=0):
         """Runs the generator to its end and returns its result."""
-        p = subprocess.run(self.load_command(targets, rate, seconds, *options), capture_output=True, text=True,
-                           timeout=seconds + 60)
+        return self.run_load(self.load_command(targets, rate, seconds, *options), seconds + 60, code)
+
+    def run_load(self, command, timeout, code=0):
+        """Runs a generator to its end and returns its result."""
+        p = starved.Finished(command, timeout)
+        self.loads_waited += p.waited
         self.assertEqual(p.returncode, code, p.stderr)
         self.assertNotIn("Sanitizer", p.stderr)
         return json.loads(p.stdout)
+
+    def waited(self):
+        """Seconds that the bed's programs waited for a processor so far."""
+        return self.loads_waited + sum(starved.waited(p.pid) for p in self.processes.values() if p.poll() is None)
+
+    def answered(self, load, *args, **fields):
+        """The result of load(*args, **fields), every request of which was answered (see starved.py)."""
+        end = time.monotonic() + starved.PATIENCE
+        while True:
+            before = self.waited()
+            result = load(*args, **fields)
+            waited = self.waited() - before
+            self.assertEqual((result["corrupt"], result["endedTwice"], result["unended"]), (0, 0, 0), result)
+            if starved.complete(result) or waited < starved.GIVES_UP or time.monotonic() > end:
+                self.assert_all_answered(result)
+                return result
+            print("disturbed: %d of %d requests lost while programs waited %.1f s for a processor; once more" % (
+                result["offered"] - result["completed"], result["offered"], waited), flush=True)
 
     def start_process(self, name, command):
         """A process whose output finish_load reads."""
@@ -224,13 +268,24 @@ class Bed(unittest.TestCase):
     def start_load(self, targets, rate, seconds, *options):
         return self.start_process("load-%d" % len(self.processes), self.load_command(targets, rate, seconds, *options))
 
+    def start_lasting_load(self, targets, rate, *options):
+        """A load that goes on until end_load: however long what happens meanwhile takes."""
+        return self.start_process("load", self.load_command(targets, rate, 600, "--ctl=" + self.path("load.sock"), *options))
+
+    def end_load(self):
+        """Ends the lasting load and returns its result."""
+        p = self.processes["load"]
+        self.assertIsNone(p.poll(), "the load ended before it was told to")
+        self.assertTrue(self.ctl("load").ask("leave")["ok"])
+        return self.finish_load(p)
+
     def finish_load(self, p, seconds=90, code=0):
         out, err = p.communicate(timeout=seconds)
         self.assertEqual(p.returncode, code, err)
         self.assertNotIn("Sanitizer", err)
         return json.loads(out)
 
-    def terminate(self, name, seconds=30, code=0):
+    def terminate(self, name, seconds=60, code=0):
         """SIGTERM and a clean end."""
         p = self.processes[name]
         p.send_signal(signal.SIGTERM)

@@ -2,7 +2,6 @@
 """The control protocol against running programs: configurations apply whole or not at all, the
 last good one survives, servers join and leave by it."""
 import json
-import os
 import subprocess
 import threading
 
@@ -46,7 +45,7 @@ class Control(Bed):
             self.assertEqual(c.state()["hash"], r["hash"])
             self.assertTrue(c.apply(document)["unchanged"])
         self.wait_joined("router-2", 2)
-        self.assert_all_answered(self.load([2], 200, 0.5, "--verify"))
+        self.answered(self.load, [2], 200, 0.5, "--verify")
         heard = self.ctl("server-1").state()["routers"]
         self.assertEqual([r["address"] for r in heard], [ip(2) + ":8000"])
         self.assertGreaterEqual(heard[0]["heardMillisecondsAgo"], 0)
@@ -101,7 +100,7 @@ class Control(Bed):
         self.start_server(1, cache[1])
         self.start_router(2, cache[2])
         self.wait_joined("router-2", 2)
-        self.assert_all_answered(self.load([2], 200, 0.5, "--verify"))
+        self.answered(self.load, [2], 200, 0.5, "--verify")
         self.kill("router-2")
         with open(self.path("cache-2.json"), "w") as f:
             f.write('{"apiVersion":')  # a broken cache is said and passed over, not fatal
@@ -156,16 +155,13 @@ class Control(Bed):
     def test_the_generator_answers_too(self):
         self.start_server(1)
         self.ctl("server-1")
-        p = self.start_load([1], 200, 30, "--ctl=" + self.path("load.sock"))
-        c = wait_for("the generator listens", lambda: os.path.exists(self.path("load.sock")) and Ctl(self.path("load.sock")))
-        self.controls.append(c)
+        self.start_lasting_load([1], 200)
+        c = self.ctl("load")
         self.assertEqual(c.ask("hello")["role"], "load")
         wait_for("it counts", lambda: c.counter("client_requests_ended_total", result="success") > 50)
         self.assertGreater(c.ask("histogram", name="latency", windowSeconds=60)["histogram"]["total"], 50)
         self.assertEqual(c.apply({})["error"]["code"], "InvalidRequest")
-        self.assertTrue(c.ask("leave")["ok"])
-        result = self.finish_load(p)
-        self.assert_all_answered(result)
+        self.assert_all_answered(self.end_load())
 
     def test_many_askers_at_once_do_not_disturb_serving(self):
         """The control thread and the packet loop share nothing but the mailbox (run under TSan)."""

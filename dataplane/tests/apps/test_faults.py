@@ -14,7 +14,7 @@ from bed import Bed, OTHER_KEY, ip, main, wait_for
 class Faults(Bed):
     def test_r138_a_killed_server_costs_at_most_its_credits(self):
         document = self.cluster([1, 2, 3], [4], "--service-time=fixed:2ms")
-        p = self.start_load([4], 400, 6, "--connections=2", "--timeout=1s")
+        p = self.start_load([4], 400, 6, "--connections=2", "--timeout=5s")
         time.sleep(1.5)
         self.kill("server-1")
         time.sleep(2)
@@ -24,20 +24,20 @@ class Faults(Bed):
         self.assertLessEqual(result["lost"], 12, result)
         self.assertEqual(result["dropped"], 0)
         self.wait_joined("router-4", 6)
-        self.assert_all_answered(self.load([4], 400, 1))
+        self.answered(self.load, [4], 400, 1)
         self.assert_credits_return("router-4")
 
     def test_rolling_restart_of_servers_loses_nothing(self):
         document = self.cluster([1, 2, 3], [4, 5], "--service-time=exp:4ms")
-        p = self.start_load([4, 5], 300, 12, "--connections=4", "--timeout=5s", "--verify")
+        self.start_lasting_load([4, 5], 300, "--connections=4", "--verify")
+        self.ctl("load")
         time.sleep(1)
         for n in (1, 2, 3):
             self.terminate("server-%d" % n)
             self.start_server(n, "--config=" + document, "--service-time=exp:4ms")
             for router in ("router-4", "router-5"):
                 self.wait_joined(router, 6)
-        self.assertIsNone(p.poll(), "the load ended before the restarts did")
-        self.assert_all_answered(self.finish_load(p))
+        self.assert_all_answered(self.end_load())
         self.assert_credits_return("router-4", "router-5")
 
     def test_drain_seconds_bound_the_end_whatever_the_service_time(self):
@@ -54,17 +54,18 @@ class Faults(Bed):
 
     def test_killed_router_makes_clients_move_on(self):
         self.cluster([1, 2], [3, 4], "--service-time=fixed:2ms")
-        p = self.start_load([3, 4], 300, 5, "--connections=4", "--timeout=500ms")
+        p = self.start_load([3, 4], 300, 5, "--connections=4", "--timeout=3s")
         time.sleep(1.5)
         self.kill("router-3")
         result = self.finish_load(p)
-        self.assertLess(result["lost"], 40, result)
+        # Half of them would be, were the router not left; a busy generator sends many before it hears of its end.
+        self.assertLess(result["lost"], result["offered"] / 5, result)
         self.assertGreaterEqual(result["routerMoves"], 1)
         self.assertEqual(result["completed"] + result["lost"], result["offered"])
         # R-61: alone, the other router gets every credit.
         c = self.ctl("router-4")
         wait_for("n is no longer shared", lambda: all(m["n"] == 3 for m in c.state()["members"]))
-        self.assert_all_answered(self.load([4], 300, 1))
+        self.answered(self.load, [4], 300, 1)
 
     def test_silent_router_is_left_after_three_timeouts(self):
         """A stopped process answers nothing and gives no ICMP error: only timeouts tell."""
@@ -81,15 +82,15 @@ class Faults(Bed):
     def test_restarted_router_rebuilds_its_state_from_feedback(self):
         """R-136, R-112: a new router knows nothing and is told everything within an idle period."""
         document = self.cluster([1, 2], [3], "--service-time=fixed:50ms")
-        p = self.start_load([3], 40, 4, "--timeout=1s")
+        p = self.start_load([3], 40, 6, "--timeout=5s")
         time.sleep(1)
         self.kill("router-3")
         self.start_router(3, "--config=" + document)
         result = self.finish_load(p)
-        self.assertLess(result["lost"], 40, result)
+        self.assertLess(result["lost"], result["offered"] / 2, result)
         self.wait_joined("router-3", 4)
         self.assert_credits_return("router-3")
-        self.assert_all_answered(self.load([3], 40, 1))
+        self.answered(self.load, [3], 40, 1)
 
     def test_router_drains_on_sigterm(self):
         self.cluster([1], [2], "--service-time=fixed:5ms")
@@ -112,11 +113,12 @@ class Faults(Bed):
                 f.writelines("%s echo.test.example\n" % ip(n) for n in numbers)
 
         list_routers(3, 4)
-        command = self.load_command([], 200, 14, "--connections=4", "--timeout=5s", "--verify",
-                                    "--resolve-interval=500ms")
+        command = self.load_command([], 200, 600, "--connections=4", "--verify", "--resolve-interval=500ms",
+                                    "--ctl=" + self.path("load.sock"))
         command[1] = "--target=echo.test.example:8000"
-        p = self.start_process("load", ["unshare", "--mount", "sh", "-c",
-                                        'mount --bind "$0" /etc/hosts && exec "$@"', hosts, *command])
+        self.start_process("load", ["unshare", "--mount", "sh", "-c",
+                                    'mount --bind "$0" /etc/hosts && exec "$@"', hosts, *command])
+        self.ctl("load")
         time.sleep(1.5)
         for leaving, staying in ((3, 4), (4, 3)):
             list_routers(staying)
@@ -124,8 +126,7 @@ class Faults(Bed):
             self.start_router(leaving, "--config=" + document)
             self.wait_joined("router-%d" % leaving, 4)
             list_routers(3, 4)
-        self.assertIsNone(p.poll(), "the load ended before the restarts did")
-        result = self.finish_load(p)
+        result = self.end_load()
         self.assert_all_answered(result)
         self.assertGreaterEqual(result["routerMoves"], 4)
         self.assertEqual(len(result["routers"]), 2)
@@ -152,7 +153,7 @@ class Faults(Bed):
         wait_for("bad tags are counted", lambda: c.counter("router_discarded_total", reason="TAG") > 3)
         joined = {m["address"] for m in c.state()["members"] if m["joined"]}
         self.assertEqual(joined, {ip(1)})
-        self.assert_all_answered(self.load([3], 200, 1))
+        self.answered(self.load, [3], 200, 1)
 
     def test_r114_feedback_of_strangers_is_rejected(self):
         document = self.write_document(self.document([1], [3]))
@@ -166,7 +167,7 @@ class Faults(Bed):
 
     def test_r54_hostile_packets_are_counted_and_change_nothing(self):
         self.cluster([1], [2], "--service-time=fixed:1ms")
-        p = self.start_load([2], 200, 4, "--timeout=5s", "--verify")
+        p = self.start_load([2], 200, 4, "--verify")
         rng = random.Random(1)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.bind((ip(9), 0))

@@ -33,8 +33,8 @@ class Overlay(NamespaceBed):
     def serves_every_size(self, *load_options, **service):
         self.start_service(**service)
         for n in SIZES:
-            result = self.load_inside(0.3, "--verify", "--arrivals=fixed", "--request-bytes=%d" % n, *load_options, rate=50)
-            self.assert_all_answered(result)
+            result = self.answered(self.load_inside, 0.2, "--verify", "--arrivals=fixed", "--request-bytes=%d" % n,
+                                   *load_options, rate=50)
             self.assertEqual((result["mtu"], result["packetsTooLong"]), (1400, 0))
         for name in ("router", "server"):
             self.assertIn("MTU 1400 (auto)", self.log(name))
@@ -60,7 +60,7 @@ class Overlay(NamespaceBed):
             result = self.lost("--mtu=1500", "--request-bytes=%d" % n)
             self.assertGreaterEqual(result["packetsTooLong"], result["offered"])
         # What fits needs no luck.
-        self.assert_all_answered(self.load_inside(0.3, "--mtu=1500", "--arrivals=fixed", "--request-bytes=1000", rate=50))
+        self.answered(self.load_inside, 0.3, "--mtu=1500", "--arrivals=fixed", "--request-bytes=1000", rate=50)
 
     def test_a_server_that_is_told_too_much_counts_what_does_not_leave(self):
         self.start_service("--mtu=1500", "--reply-bytes=65536")
@@ -110,8 +110,8 @@ class Differing(Bed):
             self.start_server(n, "--mtu=%d" % mtu)
             self.ctl("server-%d" % n)
             for size in (0, 500, 1000, 1400, 65536, 500000):
-                self.assert_all_answered(self.load([n], 50, 0.2, "--verify", "--arrivals=fixed",
-                                                   "--mtu=%d" % mtu, "--request-bytes=%d" % size))
+                self.answered(self.load, [n], 50, 0.1, "--verify", "--arrivals=fixed", "--mtu=%d" % mtu,
+                              "--request-bytes=%d" % size)
 
 
 if __name__ == "__main__":

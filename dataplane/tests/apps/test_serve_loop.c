@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's I/O loop when requests hold every packet buffer: under a clock and a network of the
-// test's own, whose pool is so small that it can be emptied.
+// The server's I/O loop when requests hold every packet buffer, and when it loses its processor: under a clock and a
+// network of the test's own, whose pool is so small that it can be emptied.
 #include "unit.h"
 
 #include "bobtail-serve/serve_app.h"
@@ -11,6 +11,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -25,6 +27,7 @@ struct bed {
     unsigned turns, sent, wanted; // requests that arrived, requests to arrive
     bool work;                    // the worker thread's part is done
     unsigned replies, drops, answered[BUFFERS + LATER];
+    unsigned looks; // rx calls of the message in two parts
 };
 
 static struct bed bed;
@@ -207,9 +210,83 @@ static void r38_requests_that_hold_every_buffer_end_and_are_counted(void **state
     close_bed();
 }
 
+static struct bt_pkt *part_of_message(unsigned index)
+{
+    struct bt_pkt *p = bt_pool_get(&bed.pool.pool);
+    struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = index == 0, .last = index == 1, .ext = true};
+    assert_non_null(p);
+    h.count_or_index = index == 0 ? 2 : 1;
+    *bt_pkt_append(p, 1) = 'x';
+    assert_true(bt_r2p2_push_header(p, &h));
+    p->src = bt_addr_v4u(0x7f000001, 40000);
+    p->dst = bed.local;
+    p->t_rx_ns = bed.now;
+    return p;
+}
+
+// The first part; then the thread is away for longer than the server waits for the second one, which arrives
+// meanwhile, right after the socket was found empty.
+static unsigned paused_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max)
+{
+    (void)io;
+    (void)local;
+    (void)max;
+    switch (bed.looks++) {
+    case 0:
+        pkts[0] = part_of_message(0);
+        return 1;
+    case 1:
+        bed.now += 2 * bt_rpc_timers_for(BT_DEVICE_KERNEL).gc_ns;
+        return 0;
+    case 2:
+        pkts[0] = part_of_message(1);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void paused_wait(struct bt_io *io, uint64_t until_ns)
+{
+    (void)io;
+    bed.now += until_ns > bed.now + MS ? MS : until_ns > bed.now ? until_ns - bed.now : 1;
+    if (bed.looks == 8) {
+        raise(SIGTERM);
+        raise(SIGTERM);
+    }
+}
+
+// What came of it: 0 as it should. In a process of its own, since a program is told to stop but once.
+static int pause_story(void)
+{
+    static const struct bt_io_ops paused_ops = {
+        .rx = paused_rx, .tx = bed_tx, .wait = paused_wait, .now = bed_now, .wake = bed_wake};
+    open_bed();
+    bed.io.ops = &paused_ops;
+    bed.app.opt.service = (struct service_time){0};
+    serve_loop(&bed.app);
+    uint64_t given_up = bt_server_counters(bed.app.worker[0].server)[BT_SERVER_COLLECTED];
+    return given_up != 0 ? 1 : bed.replies != 1 ? 2 : 0;
+}
+
+/* a message is given up for want of packets, not because its reader was away. */
+static void r20_a_pause_of_the_servers_own_gives_nothing_up(void **state)
+{
+    int status = -1;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(pause_story());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r20_a_pause_of_the_servers_own_gives_nothing_up),
         cmocka_unit_test(r38_requests_that_hold_every_buffer_end_and_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

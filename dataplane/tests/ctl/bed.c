@@ -69,6 +69,13 @@ static const struct bt_hist_slices *bed_slices(void *arg, const char *name)
     return strcmp(name, "latency") == 0 ? b->slices : NULL;
 }
 
+static const struct bt_trace_ring *bed_traces(void *arg)
+{
+    struct bed *b = arg;
+    b->loop_id = pthread_self();
+    return &b->traces;
+}
+
 static uint64_t bed_now(void *arg)
 {
     const struct bed *b = arg;
@@ -115,6 +122,7 @@ void bed_open(struct bed *b, bool with_loop)
                              .leave = bed_leave,
                              .slices = bed_slices,
                              .histogram_names = "latency",
+                             .traces = bed_traces,
                              .now = bed_now};
     struct bt_ctl_options options = {.socket = b->socket, .key_dir = b->dir, .config_cache = b->cache};
     bt_mailbox_init(&b->mailbox, no_wake, NULL);

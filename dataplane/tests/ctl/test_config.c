@@ -130,6 +130,31 @@ static void values_arrive_where_they_belong(void **state)
     free(text);
 }
 
+// absent is off; what is there arrives.
+static void admission_arrives_where_it_belongs(void **state)
+{
+    size_t len, less;
+    struct bt_ctl_error e;
+    char *text = read_vector("good-admission.json", &len), *without = read_vector("good-minimal.json", &less);
+    struct bt_config *c = bt_config_parse(text, len, &e), *none = bt_config_parse(without, less, &e);
+    (void)state;
+    assert_non_null(c);
+    assert_non_null(none);
+    const struct bt_config_admission *a = &c->service.admission;
+    assert_int_equal(a->given, 1);
+    assert_int_equal(a->how, BT_ADMIT_REJECT);
+    assert_int_equal(a->by, BT_CTRL_TRACK);
+    assert_int_equal(a->latency_us, 300);
+    assert_int_equal(a->per_100k, 99000);
+    assert_int_equal(a->n_droppable, 6);
+    assert_int_equal(a->droppable[5], 7);
+    assert_int_equal(none->service.admission.given, 0);
+    bt_config_free(c);
+    bt_config_free(none);
+    free(text);
+    free(without);
+}
+
 static void write_key(const char *dir, const char *name, const char *text)
 {
     char path[1024];
@@ -190,6 +215,7 @@ int main(void)
         cmocka_unit_test(shared_vectors_are_accepted_or_refused_at_their_field),
         cmocka_unit_test(every_prefix_is_refused),
         cmocka_unit_test(values_arrive_where_they_belong),
+        cmocka_unit_test(admission_arrives_where_it_belongs),
         cmocka_unit_test(r57_keys_are_read_in_the_documents_order),
         cmocka_unit_test(the_hash_is_sha256_of_the_exact_bytes),
     };

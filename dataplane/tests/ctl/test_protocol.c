@@ -84,6 +84,8 @@ static void wrong_requests_are_refused_with_their_field(void **state)
          "windowSeconds"},
         {"{\"v\":1,\"op\":\"histogram\",\"name\":\"size\",\"windowSeconds\":5}", "UnknownHistogram", "name"},
         {"{\"v\":1,\"op\":\"histogram\",\"windowSeconds\":1.5}", "InvalidRequest", "windowSeconds"},
+        {"{\"v\":1,\"op\":\"traces\",\"after\":-1}", "InvalidRequest", "after"},
+        {"{\"v\":1,\"op\":\"traces\",\"after\":\"0\"}", "InvalidRequest", "after"},
     };
     struct bed b;
     (void)state;
@@ -316,6 +318,52 @@ static void a_histogram_holds_what_arrived_before_it_was_asked_for(void **state)
     bed_close(&b);
 }
 
+/* an answer holds a bounded number of traces and says where the next one goes on. */
+static void traces_come_in_portions(void **state)
+{
+    struct bed b;
+    char request[80];
+    int after = 0;
+    (void)state;
+    bed_open(&b, true);
+    for (uint64_t id = 1; id <= 200; id++) {
+        bt_trace_note(&b.traces, &(struct bt_trace){.id = id << 56 | 0xab,
+                                                    .start_ns = 10 * id,
+                                                    .middle_ns = 10 * id + 1,
+                                                    .end_ns = 10 * id + 2,
+                                                    .client = bt_addr_v4u(0x0a000001, 7000),
+                                                    .worker = bt_addr_v4u(0x0a000002, 8000),
+                                                    .req_id = (uint16_t)id,
+                                                    .routed = true,
+                                                    .dropped = id == 2});
+    }
+    for (int portion = 0; portion < 3; portion++) {
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"traces\",\"after\":%d}", after);
+        cJSON *json = ask(&b, request);
+        const cJSON *all = cJSON_GetObjectItem(json, "traces");
+        const int want[] = {128, 72, 0};
+        assert_int_equal(cJSON_GetArraySize(all), want[portion]);
+        assert_int_equal(cJSON_GetObjectItem(json, "lost")->valueint, 0);
+        if (portion == 0) {
+            const cJSON *second = cJSON_GetArrayItem(all, 1);
+            assert_string_equal(text_of(second, "id"), "02000000000000ab");
+            assert_string_equal(text_of(second, "client"), "10.0.0.1:7000");
+            assert_string_equal(text_of(second, "worker"), "10.0.0.2:8000");
+            assert_int_equal(cJSON_GetObjectItem(second, "startNanoseconds")->valueint, 20);
+            assert_int_equal(cJSON_GetObjectItem(second, "middleNanoseconds")->valueint, 21);
+            assert_int_equal(cJSON_GetObjectItem(second, "endNanoseconds")->valueint, 22);
+            assert_int_equal(cJSON_GetObjectItem(second, "request")->valueint, 2);
+            assert_true(cJSON_IsTrue(cJSON_GetObjectItem(second, "routed")));
+            assert_true(cJSON_IsTrue(cJSON_GetObjectItem(second, "dropped")));
+            assert_int_equal(cJSON_GetObjectItem(json, "nowNanoseconds")->valuedouble, (double)b.now);
+            assert_true(pthread_equal(b.loop_id, b.loop)); // the ring is the packet loop's
+        }
+        after = cJSON_GetObjectItem(json, "next")->valueint;
+        cJSON_Delete(json);
+    }
+    bed_close(&b);
+}
+
 static void a_closed_loop_is_an_error_not_a_hang(void **state)
 {
     struct bed b;
@@ -337,6 +385,7 @@ int main(void)
         cmocka_unit_test(state_counters_and_leave),
         cmocka_unit_test(histograms_cover_their_window),
         cmocka_unit_test(a_histogram_holds_what_arrived_before_it_was_asked_for),
+        cmocka_unit_test(traces_come_in_portions),
         cmocka_unit_test(a_closed_loop_is_an_error_not_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

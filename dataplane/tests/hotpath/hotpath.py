@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-ENTRIES = ["bt_router_requests", "bt_router_feedback"]
+ENTRIES = ["bt_router_requests", "bt_router_feedback",  # on one thread; on two:
+           "bt_split_requests", "bt_split_feedback"]
 
 # Called through a pointer, so that no call names them: the policies of the table, and the pool of the tests (that of the
 # programs, apps/shell/pool.c, is the same free list).
@@ -137,7 +138,7 @@ PLANTS = [("malloc", "#include <stdlib.h>\n", "r->pool = malloc((size_t)now);"),
           ("lock", "#include <pthread.h>\n", "pthread_mutex_lock((pthread_mutex_t *)r->pool);"),
           ("log line", "#include <stdio.h>\n", 'fprintf(stderr, "%u", r->slots);')]
 PLANT_IN = "src/router/forward.c"
-PLANT_AT = "    r->counter[BT_RC_FORWARDED]++;\n"
+PLANT_AT = "    count_forwarded(r, now, pkt, key, w, router_label(hdr), handed_over);\n"
 
 
 def plant(functions, build):

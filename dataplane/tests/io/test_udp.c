@@ -90,11 +90,11 @@ static void queue(struct rig *r, struct bt_txq *q, uint16_t from, struct bt_addr
     bt_txq_push(q, p);
 }
 
-// Receives until `want` packets are there or 2 s have passed.
+// Receives until `want` packets are there or a minute has passed.
 static unsigned receive(struct bt_io *io, uint32_t port, struct bt_pkt **pkts, unsigned want)
 {
     unsigned got = 0;
-    uint64_t until = bt_io_now(io) + 2000 * MS;
+    uint64_t until = bt_io_now(io) + 60000 * MS;
     while (got < want && bt_io_now(io) < until) {
         bt_io_wait(io, until);
         got += bt_io_rx(io, port, pkts + got, want - got);

@@ -143,7 +143,7 @@ struct bt_pkt *bed_udp(struct bed *b, const char *from, const char *to, uint32_t
         bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len, true);
     else
         bt_ip6_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len);
-    bt_udp_write(ip + head, &src, &dst, len, true);
+    bt_udp_write(ip + head, &src, &dst, len, BT_UDP_SUM_FULL);
     return pkt;
 }
 

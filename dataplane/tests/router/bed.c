@@ -25,6 +25,8 @@ void bed_defaults(struct bed *b, uint32_t k, uint32_t n)
         .central_limit = 128,
         .max_queue_ns = SEC,
         .request_timeout_ns = 10 * SEC,
+        .max_payload =
+            bt_r2p2_datagram_max(1500, true), /* as bobtail-router: without it no request goes the short way */
         .members = b->members,
         .members_n = k,
     };
@@ -159,19 +161,20 @@ void bed_request_bytes(struct bed *b, const struct bt_addr *from, const uint8_t 
     bt_router_request(b->r, b->now, packet(b, from, &b->requests, bytes, len), &b->out);
 }
 
-void bed_request(struct bed *b, uint16_t req_id, uint8_t policy, uint32_t body)
+void bed_request_as(struct bed *b, struct bt_r2p2_hdr hdr, uint32_t body)
 {
     uint8_t bytes[1600];
-    struct bt_r2p2_hdr hdr = {.type = BT_REQUEST,
-                              .policy = policy,
-                              .first = true,
-                              .last = true,
-                              .ext = true,
-                              .req_id = req_id,
-                              .count_or_index = 1};
+    hdr.type = BT_REQUEST;
+    hdr.first = hdr.last = hdr.ext = true;
+    hdr.count_or_index = 1;
     size_t head = bt_r2p2_encode(bytes, sizeof bytes, &hdr);
     memset(bytes + head, 0x5a, body);
     bed_request_bytes(b, &b->client, bytes, head + body);
+}
+
+void bed_request(struct bed *b, uint16_t req_id, uint8_t policy, uint32_t body)
+{
+    bed_request_as(b, (struct bt_r2p2_hdr){.policy = policy, .req_id = req_id}, body);
 }
 
 void bed_send(struct bed *b, uint16_t req_id)
@@ -253,6 +256,13 @@ uint64_t bed_held(const struct bed *b)
     struct bt_router_stats stats;
     bt_router_stats(b->r, b->now, &stats);
     return stats.held;
+}
+
+uint64_t bed_pairs(const struct bed *b)
+{
+    struct bt_router_stats stats;
+    bt_router_stats(b->r, b->now, &stats);
+    return stats.pairs;
 }
 
 struct bt_router_member_stats bed_row(const struct bed *b, uint32_t w)

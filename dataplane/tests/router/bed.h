@@ -55,7 +55,8 @@ void bed_feedback_bytes(struct bed *b, const struct bt_addr *from, const uint8_t
 void bed_legacy(struct bed *b, uint32_t w, uint16_t req_id);
 size_t bed_feedback_make(struct bed *b, uint32_t w, const struct bed_report *report, uint8_t *bytes);
 
-/* A single-packet request of the given policy and size of body. */
+/* A single-packet request: policy, id and options are the header's, the body so many bytes. */
+void bed_request_as(struct bed *b, struct bt_r2p2_hdr hdr, uint32_t body);
 void bed_request(struct bed *b, uint16_t req_id, uint8_t policy, uint32_t body);
 void bed_send(struct bed *b, uint16_t req_id); /* policy 0, 8 bytes */
 void bed_request_bytes(struct bed *b, const struct bt_addr *from, const uint8_t *bytes, size_t len);
@@ -72,5 +73,6 @@ uint64_t bed_malformed(const struct bed *b, enum bt_mcase m);
 struct bt_router_member_stats bed_row(const struct bed *b, uint32_t w);
 uint32_t bed_outstanding(const struct bed *b, uint32_t w);
 uint64_t bed_held(const struct bed *b);
+uint64_t bed_pairs(const struct bed *b); /* being watched */
 
 #endif

@@ -234,9 +234,12 @@ static void setups_out_of_bounds_are_refused(void **state)
     s.max_pairs = (1u << 20) + 1u;
     assert_int_equal(bt_router_bytes(&s), 0);
     s.max_pairs = 1;
+    s.max_hedges = UINT16_MAX + 1u;
+    assert_int_equal(bt_router_bytes(&s), 0);
+    s.max_hedges = 1;
     s.no_histograms = true;
     size_t bytes = bt_router_bytes(&s);
-    assert_true(bytes > 0 && bytes < 100000);
+    assert_true(bytes > 0 && bytes < 200000);
     void *mem = aligned_alloc(64, bytes);
     assert_non_null(mem);
     assert_null(bt_router_init(mem, bytes - 64, &s, 0));

@@ -58,21 +58,21 @@ static void r109_short_path_takes_only_what_is_in_order(void **state)
     struct bt_credit c = started(0, 0);
     uint64_t outstanding = 0;
     say(&c, 9, 9, 6, 2);
-    const struct bt_credit_report odd[] = {
-        {.received = 8, .served = 7, .incarnation = 10},  /* received less than before: M-22 */
-        {.received = 9, .served = 5, .incarnation = 10},  /* stale */
-        {.received = 10, .served = 7, .incarnation = 10}, /* more than was sent */
-        {.received = 9, .served = 7, .incarnation = 11},  /* another life */
-        {.received = 9, .served = 7, .incarnation = 9},
+    const struct {
+        uint64_t received, served;
+    } odd[] = {
+        {8, 7},  /* received less than before: M-22 */
+        {9, 5},  /* stale */
+        {9, 6},  /* the same again */
+        {10, 7}, /* more than was sent */
     };
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         struct bt_credit before = c;
-        assert_false(bt_credit_in_order(&c, &odd[i], 9, 3, &outstanding));
+        assert_false(bt_credit_in_order(&c, odd[i].received, odd[i].served, 9, 3, &outstanding));
         assert_memory_equal(&before, &c, sizeof c);
     }
-    struct bt_credit_report next = {.received = 9, .served = 7, .incarnation = 10};
-    assert_false(bt_credit_in_order(&c, &next, 9, 2 + LOSS, &outstanding)); /* history is due */
-    assert_true(bt_credit_in_order(&c, &next, 9, 3, &outstanding));
+    assert_false(bt_credit_in_order(&c, 9, 7, 9, 2 + LOSS, &outstanding)); /* history is due */
+    assert_true(bt_credit_in_order(&c, 9, 7, 9, 3, &outstanding));
     assert_int_equal(outstanding, 2);
     assert_int_equal(out(&c, 9), 2);
 }
@@ -315,7 +315,8 @@ static void check_short_path(const struct model *m, const struct bt_credit_repor
 {
     struct bt_credit brief = m->c, full = m->c;
     uint64_t outstanding;
-    bool in_order = bt_credit_in_order(&brief, report, m->sent, m->now, &outstanding);
+    bool in_order = report->incarnation == m->c.incarnation &&
+                    bt_credit_in_order(&brief, report->received, report->served, m->sent, m->now, &outstanding);
     if (in_order) {
         assert_int_equal(bt_credit_report(&full, report, m->sent, m->now, 10000), BT_CREDIT_FRESH);
         bt_credit_settle(&full, m->sent);
@@ -357,6 +358,16 @@ static void model_deliver(struct model *m)
     }
 }
 
+/* young counts the finished requests after past, however the history moved under them. */
+static void check_young(const struct model *m)
+{
+    uint32_t young = 0;
+    for (uint64_t i = m->c.past; i < m->sent; i++) {
+        young += m->finished[i] ? 1 : 0;
+    }
+    assert_int_equal(m->c.young, young);
+}
+
 static void model_step(struct model *m, bool restarts)
 {
     m->now += 1 + bt_rng_below(&m->rng, 200);
@@ -371,6 +382,9 @@ static void model_step(struct model *m, bool restarts)
     }
     if (restarts && bt_rng_below(&m->rng, 1500) == 0) {
         model_restart(m);
+    }
+    if (m->sent % 16 == 0) {
+        check_young(m);
     }
     /* nothing travels longer than T_loss here, so without restarts the worker never has more than n. */
     assert_true(restarts || m->backlog + m->flying_n <= m->n);
@@ -411,22 +425,24 @@ static void r137_worker_never_has_more_than_n(void **state)
 {
     (void)state;
     uint64_t sent = 0;
-    for (uint64_t seed = first_seed(); seed < first_seed() + 200; seed++) {
+    for (uint64_t seed = first_seed(); seed < first_seed() + SEEDS(200); seed++) {
         model_run(seed, false, &sent);
     }
-    print_message("seeds %llu..+199, %llu requests\n", (unsigned long long)first_seed(), (unsigned long long)sent);
-    assert_true(sent > 100000); /* and the credits did circulate */
-    assert_true(short_paths > sent / 4);
+    print_message("seeds %llu..+%d, %llu requests\n", (unsigned long long)first_seed(), SEEDS(200) - 1,
+                  (unsigned long long)sent);
+    assert_true(sent > SEEDS(100000)); /* and the credits did circulate */
+    assert_true(short_paths > sent / 5);
 }
 
 static void r108_no_credit_leaks_over_restarts(void **state)
 {
     (void)state;
     uint64_t sent = 0;
-    for (uint64_t seed = first_seed(); seed < first_seed() + 200; seed++) {
+    for (uint64_t seed = first_seed(); seed < first_seed() + SEEDS(200); seed++) {
         model_run(seed, true, &sent);
     }
-    print_message("seeds %llu..+199, %llu requests\n", (unsigned long long)first_seed(), (unsigned long long)sent);
+    print_message("seeds %llu..+%d, %llu requests\n", (unsigned long long)first_seed(), SEEDS(200) - 1,
+                  (unsigned long long)sent);
 }
 
 int main(void)

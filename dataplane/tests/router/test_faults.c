@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "unit.h"
 
-#define STORIES 3000
+#define STORIES SEEDS(3000)
 #define BYTES   2048
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -143,6 +143,36 @@ static void m22_n_above_the_cap_is_rejected(void **state)
     bed_close(&b);
 }
 
+/* Also where the counters wrap, and also of a worker in steady service, whose FEEDBACK goes the short way. */
+static void m22_served_never_passes_received_at_the_wrap(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 3);
+    const uint64_t before = UINT64_MAX - 2u;
+    bed_feedback(&b, 0,
+                 &(struct bed_report){
+                     .received = before, .served = before, .n = 3, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
+    for (uint16_t i = 0; i < 3; i++) {
+        bed_send(&b, i);
+    }
+    struct bed_report said = {
+        .received = UINT64_MAX, .served = UINT64_MAX - 1u, .n = 3, .incarnation = 1, .flags = BT_FEEDBACK_PAIR};
+    bed_feedback(&b, 0, &said);
+    assert_int_equal(bed_outstanding(&b, 0), 2);
+    said.served = 0; /* three were sent, two received, three served */
+    said.req_id = 1;
+    bed_feedback(&b, 0, &said);
+    assert_int_equal(bed_malformed(&b, BT_M22), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 2);
+    said.received = 0;
+    said.served = UINT64_MAX;
+    bed_feedback(&b, 0, &said);
+    assert_int_equal(bed_malformed(&b, BT_M22), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    bed_close(&b);
+}
+
 static void r112_restart_returns_all_credit(void **state)
 {
     (void)state;
@@ -444,6 +474,7 @@ int main(void)
         cmocka_unit_test(r115_n_follows_the_worker_below_the_configured_depth),
         cmocka_unit_test(r137_share_of_n_is_what_the_worker_grants),
         cmocka_unit_test(m22_n_above_the_cap_is_rejected),
+        cmocka_unit_test(m22_served_never_passes_received_at_the_wrap),
         cmocka_unit_test(r112_restart_returns_all_credit),
         cmocka_unit_test(r112_an_older_incarnation_is_believed_after_silence),
         cmocka_unit_test(r111_credit_of_a_lost_request_returns),

@@ -147,6 +147,38 @@ static void r4_transparent_keeps_the_source_and_names_the_router(void **state)
     bed_close(&b);
 }
 
+/* R-56, R-57: a plain request of an IPv4 client is rewritten and tagged straight from its bytes, and is then what the
+ * general functions make of it, with every size that may be and with either of two live keys. */
+static void r57_the_short_way_tags_as_the_long_one(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 64);
+    bed_use_keys(&b);
+    b.keys.key[0].id = 0xfe;
+    bed_build(&b);
+    bed_join_all(&b, 64);
+    for (uint32_t body = 0; body < 1472 - 8 - 20; body += 1 + body / 4) {
+        bed_request(&b, (uint16_t)(0xff00 + body), BT_POLICY_UNRESTRICTED, body);
+        struct bt_pkt *pkt = bed_packet(&b), *want = bt_pool_get(b.pool);
+        assert_true(pkt != NULL && want != NULL);
+        struct bt_r2p2_hdr hdr = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .count_or_index = 1};
+        hdr.req_id = (uint16_t)(0xff00 + body);
+        struct bt_options add = {.present = BT_HAS_FORWARDED | BT_HAS_TAG, .forwarded = b.client, .key_id = 0xfe};
+        assert_int_equal(bt_r2p2_encode(bt_pkt_append(want, 8), 8, &hdr), 8);
+        memset(bt_pkt_append(want, body), 0x5a, body);
+        assert_true(bt_r2p2_add_options(want, &hdr, &add));
+        assert_true(bt_tag_sign(want->data, want->len, &hdr, &b.keys.key[0], &b.requests, &b.members[0]));
+        assert_int_equal(pkt->len, want->len);
+        assert_memory_equal(pkt->data, want->data, want->len);
+        assert_true(bt_addr_eq(&pkt->src, &b.requests) && bt_addr_eq(&pkt->dst, &b.members[0]) && pkt->tx_as_src == 0);
+        assert_int_equal(pkt->room_before, want->room_before);
+        bt_pool_put(b.pool, pkt);
+        bt_pool_put(b.pool, want);
+    }
+    bed_close(&b);
+}
+
 /* the option must fit the packet. 1472 B of UDP payload; with tag 20 B of options are added. */
 static void r4_no_room_for_the_options_gets_drop(void **state)
 {
@@ -188,6 +220,7 @@ int main(void)
         cmocka_unit_test(r55_critical_unknown_option_gets_drop),
         cmocka_unit_test(m23_sources_nobody_honest_has),
         cmocka_unit_test(r56_encapsulated_carries_client_and_tag),
+        cmocka_unit_test(r57_the_short_way_tags_as_the_long_one),
         cmocka_unit_test(r4_transparent_keeps_the_source_and_names_the_router),
         cmocka_unit_test(r4_no_room_for_the_options_gets_drop),
         cmocka_unit_test(r4_header_above_64_bytes_gets_drop),

@@ -261,6 +261,96 @@ static void r57_replays_change_nothing(void **state)
     bed_close(&b);
 }
 
+/* A worker in steady service: every request is answered by a FEEDBACK that only raises its counters. */
+static struct bed_report steady_report(struct bed *b, uint16_t req_id)
+{
+    bed_send(b, req_id);
+    bed_discard(b);
+    return (struct bed_report){
+        .received = req_id, .served = req_id, .n = 2, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .req_id = req_id};
+}
+
+/* Nothing but the tag tells such a FEEDBACK from a forged one: each changed byte, a missing tag and an unknown key are
+ * found, and both live keys are good. */
+static void r57_steady_feedback_needs_its_tag_too(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 2);
+    bed_use_keys(&b);
+    bed_build(&b);
+    bed_join_all(&b, 2);
+    uint8_t bytes[128];
+    struct bed_report report = steady_report(&b, 1);
+    size_t len = bed_feedback_make(&b, 0, &report, bytes);
+    assert_int_equal(len, 52);
+    uint64_t taken = bed_counter(&b, BT_RC_FEEDBACK);
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] ^= 1;
+        bed_feedback_bytes(&b, &b.members[0], bytes, len);
+        bytes[i] ^= 1;
+    }
+    assert_true(bed_malformed(&b, BT_M_TAG) > len / 2); /* others are malformed besides */
+    struct bt_key unknown = {.id = 9, .bytes = {9}}, none = {.id = 0};
+    const struct bt_key *bad[] = {&unknown, &none};
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t before = bed_malformed(&b, BT_M_TAG);
+        report.key = bad[i];
+        bed_feedback(&b, 0, &report);
+        assert_int_equal(bed_malformed(&b, BT_M_TAG), before + 1);
+    }
+    report.untagged = true;
+    bed_feedback(&b, 0, &report);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK), taken);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    bed_feedback_bytes(&b, &b.members[0], bytes, len);
+    report = steady_report(&b, 2);
+    report.key = &b.keys.key[1];
+    bed_feedback(&b, 0, &report);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK), taken + 2);
+    assert_int_equal(bed_outstanding(&b, 0), 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_FINISHED), 2);
+    bed_close(&b);
+}
+
+/* Where one key is live, the empty place of the other one is no key that anybody could sign with. */
+static void r57_no_key_signs_nothing(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 2);
+    bed_use_keys(&b);
+    b.keys.key[1] = (struct bt_key){.id = 0};
+    bed_build(&b);
+    bed_join_all(&b, 2);
+    struct bt_key none = {.id = 0};
+    struct bed_report report = steady_report(&b, 1);
+    report.key = &none;
+    bed_feedback(&b, 0, &report);
+    assert_int_equal(bed_malformed(&b, BT_M_TAG), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    bed_close(&b);
+}
+
+/* A tag is an option like any other where the service has no key. */
+static void r57_without_a_key_tags_mean_nothing(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 2);
+    bed_join_all(&b, 2);
+    struct bed_report report = steady_report(&b, 1);
+    uint8_t bytes[128];
+    b.config.keys = &b.keys; /* of the worker only */
+    b.keys.key[0].id = 3;
+    size_t len = bed_feedback_make(&b, 0, &report, bytes);
+    assert_int_equal(len, 52);
+    bed_feedback_bytes(&b, &b.members[0], bytes, len);
+    assert_int_equal(bed_outstanding(&b, 0), 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_FINISHED), 1);
+    bed_close(&b);
+}
+
 /* --- malformed FEEDBACK ------------------------------------------------------------------------------------------ */
 
 static void r54_malformed_feedback_is_counted_and_discarded(void **state)
@@ -294,6 +384,28 @@ static void r54_malformed_feedback_is_counted_and_discarded(void **state)
     bed_close(&b);
 }
 
+/* version 0 has no long form, and a worker that is not in service has no FEEDBACK that may take the short way. */
+static void r54_zeroes_are_no_steady_feedback(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 2);
+    bed_join_all(&b, 2);
+    bed_send(&b, 1);
+    bed_discard(&b);
+    bed_feedback(&b, 0, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+    uint64_t taken = bed_counter(&b, BT_RC_FEEDBACK);
+    uint8_t bytes[128];
+    size_t len = bed_feedback_make(
+        &b, 0, &(struct bed_report){.received = 1, .served = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 1}, bytes);
+    memset(bytes + BT_R2P2_HEADER + BT_FEEDBACK_VERSION_AT, 0, 8);
+    bed_feedback_bytes(&b, &b.members[0], bytes, len);
+    assert_int_equal(bed_malformed(&b, BT_M21), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK), taken);
+    assert_int_equal(bed_outstanding(&b, 0), 1);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,9 +417,13 @@ int main(void)
         cmocka_unit_test(r110_silent_worker_may_have_become_a_legacy_one),
         cmocka_unit_test(r57_feedback_needs_a_valid_tag),
         cmocka_unit_test(r57_a_tag_holds_for_one_source_only),
+        cmocka_unit_test(r57_steady_feedback_needs_its_tag_too),
+        cmocka_unit_test(r57_no_key_signs_nothing),
+        cmocka_unit_test(r57_without_a_key_tags_mean_nothing),
         cmocka_unit_test(r57_legacy_allow_spares_the_tag_of_16_bytes_only),
         cmocka_unit_test(r57_replays_change_nothing),
         cmocka_unit_test(r54_malformed_feedback_is_counted_and_discarded),
+        cmocka_unit_test(r54_zeroes_are_no_steady_feedback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

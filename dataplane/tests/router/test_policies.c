@@ -365,6 +365,31 @@ static void least_of_ranks_equals_the_plain_search(void **state)
     }
 }
 
+/* Where there is no key counters can be forged: a queue that cannot be counted stays the longest, it does not become
+ * the shortest. */
+static void q30_a_queue_beyond_all_counting_stays_the_longest(void **state)
+{
+    (void)state;
+    for (uint32_t k = 1; k <= 20; k += 19) {
+        struct pair_of p;
+        open_pair(&p, k, false, 1);
+        for (uint32_t w = 0; w < k; w++) {
+            bt_load_set(&p.load, w, UINT64_MAX / 2, 1);
+        }
+        for (int i = 0; i < 2000; i++) {
+            bt_load_push(&p.load, bt_pick_jsq(&p.load));
+        }
+        for (uint32_t w = 0; w < k; w++) {
+            assert_true(bt_load_outstanding(&p.load, w) > UINT32_MAX - 1024u);
+        }
+        bt_load_move(&p.load, 0, 500);
+        for (int i = 0; i < 2000; i++) {
+            assert_int_equal(bt_pick_jsq(&p.load), 0);
+            bt_load_push(&p.load, 0);
+        }
+    }
+}
+
 static void no_policy_chooses_from_an_empty_pool(void **state)
 {
     (void)state;
@@ -397,6 +422,7 @@ int main(void)
         cmocka_unit_test(random_is_uniform_over_the_workers_that_are_up),
         cmocka_unit_test(round_robin_visits_every_worker_in_turn),
         cmocka_unit_test(least_of_ranks_equals_the_plain_search),
+        cmocka_unit_test(q30_a_queue_beyond_all_counting_stays_the_longest),
         cmocka_unit_test(no_policy_chooses_from_an_empty_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,29 @@ static void faults_are_counted_when_they_happen(void **state)
     assert_int_equal(sim_faults_total(&r.seen), 0);
 }
 
+/* the copy of a corrupted FEEDBACK is as corrupted: the ledger must not take the worker's word from it. */
+static void copies_of_corrupted_packets_are_corrupted(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(5);
+    struct sim_result r;
+    s.requests = 500;
+    s.tagged = true;
+    s.faults_n = 2;
+    s.fault[0] = (struct sim_fault){"a", SIM_PKT_FEEDBACK, SIM_FAULT_DUPLICATE, 1, 1000, 0, UINT64_MAX};
+    s.fault[1] = (struct sim_fault){"b", SIM_PKT_FEEDBACK, SIM_FAULT_CORRUPT, 1, 0, 0, UINT64_MAX};
+    sim_run(&s, &r, NULL);
+    uint64_t copies = 0, corrupted = 0;
+    for (int kind = 0; kind < SIM_PKTS; kind++) { /* a flipped bit makes some look like another kind */
+        copies += r.seen.duplicated[kind];
+        corrupted += r.seen.corrupted[kind];
+    }
+    assert_true(copies > 10);
+    assert_int_equal(corrupted, 2 * copies);
+    assert_int_equal(r.verdict.checked[SIM_INV_UNCHANGED], corrupted);
+    assert_int_equal(r.router_counter[BT_RC_FEEDBACK], 0);
+}
+
 /* A number of the expectation list that does not hold must break the run. */
 static void expectations_can_fail(void **state)
 {
@@ -223,6 +246,7 @@ int main(void)
         cmocka_unit_test(jbsq2_differs_from_the_central_queue),
         cmocka_unit_test(r146_delay_limits_throughput_to_n_over_the_cycle),
         cmocka_unit_test(faults_are_counted_when_they_happen),
+        cmocka_unit_test(copies_of_corrupted_packets_are_corrupted),
         cmocka_unit_test(expectations_can_fail),
         cmocka_unit_test(bad_scenarios_name_line_and_field),
         cmocka_unit_test(a_crashing_item_loses_itself_only),

@@ -231,7 +231,9 @@ def feedbacks():
         no("version 2 at 32 bytes", "M-21", v1[:8] + b"\2" + v1[9:]),
         no("version 1 with a trailing byte", "M-25", v1 + b"\0"),
         no("version 2 with a trailing byte", "M-21", v2 + b"\0"),
+        ok("received wrapped, served has not yet", fb(1, received=0, served=MASK)),
         no("served above received", "M-22", feedback_payload(fb(1, received=5, served=6))),
+        no("served wrapped above received", "M-22", feedback_payload(fb(1, received=MASK, served=0))),
     ]
 
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The balancer's answers to the control protocol: counters and state; it takes its configuration from a file.
+#include "lb_app.h"
+
+#include "shell/start.h"
+
+static void lb_state(void *arg, struct bt_ctl_state *out)
+{
+    const struct lb_app *app = arg;
+    out->uptime_ns = bt_io_now(app->io) - app->started_ns;
+}
+
+static void add_health(const struct bt_crab_prober *p, struct bt_ctl_samples *out)
+{
+    static const char *const names[] = {"down", "up", "capable"};
+    uint64_t n[3] = {0};
+    for (uint32_t i = 0; i < p->n; i++)
+        n[p->probed[i].health]++;
+    for (unsigned h = 0; h < 3; h++) {
+        struct bt_counter_desc desc = {"crab_servers", "health", names[h]};
+        bt_ctl_add_labelled_gauge(out, &desc, n[h]);
+    }
+}
+
+static void lb_counters(void *arg, struct bt_ctl_samples *out)
+{
+    static const struct bt_counter_desc own_descs[LB_COUNTERS] = {
+        [LB_REPORTS] = {"crab_reports_total", NULL, NULL},
+        [LB_REPORT_MALFORMED] = {"crab_reports_dropped_total", "reason", "malformed"},
+        [LB_REPORT_STRANGER] = {"crab_reports_dropped_total", "reason", "stranger"},
+    };
+    static const struct bt_counter_desc probe_descs[] = {{"crab_probes_total", NULL, NULL},
+                                                         {"crab_probe_answers_total", "kind", "accepted"},
+                                                         {"crab_probe_answers_total", "kind", "refused"},
+                                                         {"crab_probe_answers_total", "kind", "silent"},
+                                                         {"crab_probe_answers_total", "kind", "unasked"}};
+    struct lb_app *app = arg;
+    const struct bt_crab_prober *p = &app->prober;
+    const uint64_t probes[] = {p->sent, p->answered, p->refused, p->silent, p->unasked};
+    const struct bt_counter_desc *descs;
+    unsigned n;
+    const uint64_t *values = bt_crab_counters(app->crab, &descs, &n);
+    bt_ctl_add_counters(out, descs, values, n);
+    bt_ctl_add_counters(out, own_descs, app->counters, LB_COUNTERS);
+    bt_ctl_add_counters(out, probe_descs, probes, sizeof probes / sizeof *probes);
+    values = app->io->ops->counters(app->io, &descs, &n);
+    bt_ctl_add_counters(out, descs, values, n);
+    add_health(p, out);
+}
+
+static void lb_leave(void *arg)
+{
+    (void)arg; // nothing to drain: it holds no connection
+}
+
+static const struct bt_hist_slices *lb_slices(void *arg, const char *name)
+{
+    (void)arg;
+    (void)name;
+    return NULL;
+}
+
+static uint64_t lb_now(void *arg)
+{
+    (void)arg;
+    return bt_monotonic_ns();
+}
+
+const struct bt_ctl_app lb_ctl_app = {
+    .role = "crab-lb",
+    .histogram_source = "none",
+    .state = lb_state,
+    .counters = lb_counters,
+    .leave = lb_leave,
+    .slices = lb_slices,
+    .histogram_names = "none",
+    .now = lb_now,
+};

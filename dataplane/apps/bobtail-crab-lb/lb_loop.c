@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packet loop: SYNs out to servers, probes out and in, reports in.
+#include "lb_app.h"
+
+#include "shell/stop.h"
+#include "tcp/crab_report.h"
+
+#define PROBE_LOOK_NS UINT64_C(1000000)
+
+enum { REPORT_PORT, TCP }; // local ports of the io
+
+static void send_to(struct lb_app *app, struct bt_pkt *pkt, uint32_t hop)
+{
+    pkt->dst = bt_addr_v4u(hop, 0);
+    pkt->local = TCP;
+    pkt->tx_as_src = 0;
+    bt_txq_push(&app->txq, pkt);
+}
+
+static void send_probe(struct lb_app *app, const uint8_t *bytes, uint32_t n, uint32_t hop)
+{
+    struct bt_pkt *pkt = bt_pool_get(app->pool);
+    uint8_t *to = pkt != NULL ? bt_pkt_append(pkt, n) : NULL;
+    if (to != NULL) {
+        memcpy(to, bytes, n);
+        send_to(app, pkt, hop);
+    } else if (pkt != NULL) {
+        bt_pool_put(app->pool, pkt);
+    }
+}
+
+static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
+{
+    uint32_t hop, len;
+    if (bt_addr_ip_eq(&pkt->dst, &app->local)) {
+        uint8_t answer[BT_CRAB_PROBE_MOST];
+        len = bt_crab_prober_take(&app->prober, now, pkt->data, pkt->len, answer, &hop);
+        bt_pool_put(app->pool, pkt);
+        if (len != 0)
+            send_probe(app, answer, len, hop);
+        return;
+    }
+    if (!bt_crab_take(app->crab, now, pkt->data, pkt->len, pkt->room_after, &hop, &len)) {
+        bt_pool_put(app->pool, pkt);
+        return;
+    }
+    uint32_t space = pkt->len + pkt->room_after;
+    pkt->len = len;
+    pkt->room_after = space - len;
+    send_to(app, pkt, hop);
+}
+
+static void take_report(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
+{
+    struct bt_crab_load load;
+    bool known = false;
+    if (!bt_crab_report_read(pkt->data, pkt->len, &load)) {
+        app->counters[LB_REPORT_MALFORMED]++;
+    } else {
+        for (uint32_t v = 0; v < app->n_vips && bt_addr_is_v4(&pkt->src); v++) {
+            if (app->pools[v] != NULL && app->vip_ports[v] == load.port)
+                known |= bt_crab_pool_report(app->pools[v], bt_get32(pkt->src.ip + 12), load.open, now);
+        }
+        app->counters[known ? LB_REPORTS : LB_REPORT_STRANGER]++;
+    }
+    bt_pool_put(app->pool, pkt);
+}
+
+static void take_packets(struct lb_app *app)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    unsigned n, turns = 0;
+    do {
+        n = bt_io_rx(app->io, BT_IO_ANY, pkts, BT_IO_BATCH);
+        uint64_t now = n != 0 ? bt_io_now(app->io) : 0;
+        for (unsigned i = 0; i < n; i++) {
+            if (pkts[i]->local == TCP)
+                take_tcp(app, now, pkts[i]);
+            else
+                take_report(app, now, pkts[i]);
+        }
+        bt_io_tx(app->io, &app->txq);
+    } while (n == BT_IO_BATCH && ++turns < BT_IO_TURNS_BEFORE_TIMERS);
+}
+
+static void probe(struct lb_app *app, uint64_t now)
+{
+    uint8_t bytes[BT_CRAB_PROBE_MOST];
+    uint32_t hop, n;
+    if (now < app->probe_look_ns)
+        return;
+    app->probe_look_ns = now + PROBE_LOOK_NS;
+    while ((n = bt_crab_prober_send(&app->prober, now, bytes, &hop)) != 0)
+        send_probe(app, bytes, n, hop);
+    bt_io_tx(app->io, &app->txq);
+}
+
+void lb_loop(struct lb_app *app)
+{
+    struct bt_io_event events[16];
+    while (bt_stop_count() == 0) {
+        bt_io_wait(app->io, app->probe_look_ns);
+        take_packets(app);
+        probe(app, bt_io_now(app->io));
+        while (app->io->ops->events(app->io, events, 16) == 16)
+            continue; // unreachable servers show in the probes
+        bt_mailbox_poll(&app->mailbox);
+    }
+}

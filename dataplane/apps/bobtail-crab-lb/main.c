@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail-crab-lb: CRAB's load balancer on a DPDK port (docs/crab-lb.md).
+#include "lb_app.h"
+
+#include "shell/log.h"
+#include "shell/network_dpdk.h"
+#include "shell/start.h"
+#include "shell/stop.h"
+
+#include <stdio.h>
+
+static void wake(void *arg)
+{
+    bt_io_wake(arg);
+}
+
+static void warn(const char *text)
+{
+    bt_log_warn("%s", text);
+}
+
+static bool open_network(struct lb_app *app)
+{
+    char why[300];
+    struct bt_addr extra[LB_MAX_VIP_ADDRS];
+    for (uint32_t i = 0; i < app->config.n_addrs; i++)
+        extra[i] = bt_addr_v4u(app->config.addrs[i], 0);
+    app->dev = bt_network_dpdk_open_tcp(&app->opt.network, &app->local, extra, app->config.n_addrs);
+    if (app->dev == NULL)
+        return false;
+    app->pool = bt_network_dpdk_pool(app->dev);
+    app->io = bt_network_dpdk_io(app->dev, &app->local, 1, false, why, sizeof why);
+    if (app->io == NULL)
+        bt_log_error("%s", why);
+    return app->io != NULL;
+}
+
+static bool start_control(struct lb_app *app)
+{
+    struct bt_ctl_error e;
+    struct bt_ctl_app answers = lb_ctl_app;
+    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL, .warn = warn};
+    answers.arg = app;
+    answers.incarnation = bt_new_incarnation();
+    bt_mailbox_init(&app->mailbox, wake, app->io);
+    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
+    if (app->ctl == NULL) {
+        bt_log_error("out of memory");
+        return false;
+    }
+    if (!bt_ctl_start(app->ctl, &e)) {
+        bt_log_error("%s", e.message);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct lb_app app;
+    struct bt_ctl_error e;
+    char text[BT_ADDR_TEXT];
+    enum bt_cli_result result = lb_options_read(argc, argv, &app.opt, &app.local);
+    if (result != BT_CLI_RUN)
+        return result == BT_CLI_EXIT_OK ? 0 : 2;
+    bt_log_init("bobtail-crab-lb", (enum bt_log_format)app.opt.log);
+    if (!lb_config_read(app.opt.config, &app.config, &e)) {
+        bt_log_error("%s: %s%s%s", app.opt.config, e.field, e.field[0] != '\0' ? " " : "", e.message);
+        return 2;
+    }
+    app.seed = bt_new_seed();
+    if (!open_network(&app) || !lb_pools_start(&app))
+        return 1;
+    app.started_ns = bt_io_now(app.io);
+    bt_stop_install(app.io);
+    if (!start_control(&app) || !lb_keeper_start(&app))
+        return 1;
+    bt_log_info("version %s, %u VIPs, %u servers, own address %s", BOBTAIL_VERSION, app.config.n_vips,
+                app.config.n_servers, bt_addr_format(&app.local, text));
+    lb_loop(&app);
+    bt_mailbox_close(&app.mailbox);
+    lb_keeper_stop(&app);
+    bt_ctl_stop(app.ctl);
+    bt_stop_install(NULL);
+    app.io->ops->close(app.io);
+    lb_pools_free(&app);
+    bt_network_dpdk_close(app.dev);
+    return 0;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The balancer in tc: everything crab_lb (XDP) leaves alone, and all of it where
+ * there is no XDP. On an uplink's ingress it serves the network, on its egress
+ * the clients of this very host, whose packets to the VIP nobody else would answer.
+ *
+ * SYNs with a placeholder are redirected by policy; all other packets to the VIP
+ * go to a server chosen by consistent hash, which then answers from the VIP (C-40..C-43).
+ */
+#include "crab_route.h"
+#include "crab_pool.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* A router's duty (C-23); without it a VIP that is announced by mistake would make packets circle. */
+static __always_inline int age(struct __sk_buff *skb)
+{
+    __be16 old, fresh;
+
+    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &old, 2) || (bpf_ntohs(old) >> 8) <= 1)
+        return -1;
+    fresh = bpf_htons(bpf_ntohs(old) - 0x0100);
+    return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old, fresh, 2) ||
+           bpf_skb_store_bytes(skb, CRAB_IP_TTL, &fresh, 2, 0);
+}
+
+static __always_inline int deliver(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, __u32 reason, int forwards)
+{
+    int verdict = CRAB_NEXT;
+
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
+        return TC_ACT_SHOT;
+    p->daddr = dip;
+    switch (crab_route(skb, p, &verdict)) {
+    case CRAB_ROUTE_REDIRECTED:
+        if (forwards && age(skb))
+            break;
+        crab_count(reason);
+        return verdict;
+    case CRAB_ROUTE_LOCAL: /* up the stack with it, when there is a stack above us */
+        if (!forwards)
+            break;
+        crab_count(reason);
+        crab_count(CRAB_LB_SYN_TO_STACK);
+        return CRAB_NEXT;
+    }
+    crab_count(CRAB_LB_NO_ROUTE);
+    return TC_ACT_SHOT;
+}
+
+/* A SYN of a client that knows nothing of CRAB: tell the server's host to answer from the VIP. */
+static __always_inline int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+{
+    __u8 room[CRAB_OPTION_ROOM];
+
+    crab_room(room, CRAB_FORM_FALLBACK, p->daddr);
+    if (o->form == CRAB_FORM_FALLBACK) { /* not ours: nobody in front of us may say so */
+        crab_count(CRAB_LB_FOREIGN_REDIRECT);
+        return crab_replace_option(skb, p, o, room);
+    }
+    switch (crab_insert_option(skb, p, room)) {
+    case CRAB_INSERTED:
+        return 0;
+    default:
+        crab_count(CRAB_LB_FALLBACK_NO_SPACE);
+        return -1;
+    }
+}
+
+/* By consistent hash: o is the option area of a SYN, NULL for every other packet. */
+static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
+                                   struct crab_pool *pool, struct crab_tuple *t, struct crab_options *o, int forwards)
+{
+    struct crab_choice c;
+
+    if (vip->flags & CRAB_VIP_STACK_FALLBACK) {
+        crab_count(CRAB_LB_FALLBACK_TO_STACK);
+        return CRAB_NEXT;
+    }
+    if (!crab_choose_by_hash(pool, t, &c)) {
+        crab_count(CRAB_LB_NO_BACKEND);
+        return TC_ACT_SHOT;
+    }
+    if (c.state == CRAB_BACKEND_UP_PLAIN) {
+        crab_count(CRAB_LB_FALLBACK_TO_STACK);
+        return CRAB_NEXT;
+    }
+    if (o && mark_fallback(skb, p, o))
+        return TC_ACT_SHOT;
+    return deliver(skb, p, c.dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
+}
+
+/*
+ * A SYN whose client takes redirects. One that was redirected already keeps its
+ * first VIP behind a trusted tier and gets ours otherwise (C-28).
+ */
+static __always_inline int by_policy(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
+                                     struct crab_options *o, struct crab_choice *c, int forwards)
+{
+    __u8 room[CRAB_OPTION_ROOM];
+    int foreign = o->form == CRAB_FORM_REDIRECT;
+
+    if (foreign && !(vip->flags & CRAB_VIP_TRUSTED_TIER))
+        crab_count(CRAB_LB_FOREIGN_REDIRECT);
+    if (!foreign || !(vip->flags & CRAB_VIP_TRUSTED_TIER)) {
+        crab_room(room, CRAB_FORM_REDIRECT, p->daddr);
+        if (crab_replace_option(skb, p, o, room))
+            return TC_ACT_SHOT;
+    }
+    return deliver(skb, p, c->dip, c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED, forwards);
+}
+
+static __always_inline int balance_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
+                                       struct crab_pool *pool, struct crab_tuple *t, int forwards)
+{
+    struct crab_options o;
+    struct crab_choice c = {};
+
+    if (crab_read_options(skb, p, &o))
+        return TC_ACT_SHOT;
+    if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, t, p->seq, &c))
+        return by_policy(skb, p, vip, &o, &c, forwards);
+    return by_hash(skb, p, vip, pool, t, &o, forwards);
+}
+
+static __always_inline int balance(struct __sk_buff *skb, int forwards)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p) != CRAB_TCP4)
+        return CRAB_NEXT;
+    struct crab_vip *vip = crab_vip_of(p.daddr, p.dport);
+    if (!vip || !(vip->flags & CRAB_VIP_BALANCE))
+        return CRAB_NEXT;
+    struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
+    struct crab_pool *pool = crab_pool_of(vip);
+    if (!pool) {
+        crab_count(CRAB_LB_NO_BACKEND);
+        return TC_ACT_SHOT;
+    }
+    if ((p.flags & CRAB_STATE) == CRAB_SYN)
+        return balance_syn(skb, &p, vip, pool, &t, forwards);
+    return by_hash(skb, &p, vip, pool, &t, NULL, forwards);
+}
+
+SEC("tc")
+int crab_balance_in(struct __sk_buff *skb)
+{
+    return balance(skb, 1);
+}
+
+SEC("tc")
+int crab_balance_out(struct __sk_buff *skb)
+{
+    return balance(skb, 0);
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The client's host: applications and their kernels know only the VIP (C-70).
+ *
+ * crab_client_out sees what clients send, crab_client_in what they receive. On
+ * the uplink that is tc egress and ingress, so conntrack in between sees client
+ * and VIP (C-82); on a pod's veth it is the other way round.
+ */
+#include "crab_route.h"
+#include "crab_flow.h"
+#include "crab_refuse.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Unanswered SYNs with a placeholder before one goes without (C-105). */
+#define CRAB_MARKED_SYNS 2
+
+/* Put an option into a SYN; the verdict says whether it may leave. */
+static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p, __u8 form, __be32 addr, int *inserted)
+{
+    __u8 room[CRAB_OPTION_ROOM];
+
+    crab_room(room, form, addr);
+    *inserted = crab_insert_option(skb, p, room);
+    if (*inserted == CRAB_REFUSED) {
+        crab_count(CRAB_CLIENT_SYN_REWRITE_FAILED);
+        return TC_ACT_SHOT; /* half rewritten; the client sends another */
+    }
+    return CRAB_NEXT;
+}
+
+/* Translate VIP to DIP and, outside of the stack, find the way to it. */
+static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, int routed)
+{
+    int verdict = CRAB_NEXT;
+
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
+        return TC_ACT_SHOT;
+    p->daddr = dip;
+    crab_count(CRAB_CLIENT_TO_SERVER);
+    if (!routed)
+        return CRAB_NEXT;
+    if (crab_route(skb, p, &verdict) != CRAB_ROUTE_REDIRECTED) {
+        crab_count(CRAB_CLIENT_NO_ROUTE);
+        return TC_ACT_SHOT;
+    }
+    return verdict;
+}
+
+/* How often this SYN was sent, this time included; a new ISS is a new connection. */
+static __always_inline __u16 pending_count(struct crab_tuple *out, __u32 iss, struct crab_pending *next)
+{
+    struct crab_pending *old = bpf_map_lookup_elem(&crab_pending, out);
+    __u64 now = bpf_ktime_get_ns();
+
+    next->first_ns = now;
+    next->last_ns = now;
+    next->iss = iss;
+    next->syns = 1;
+    if (old && old->iss == iss) {
+        next->first_ns = old->first_ns;
+        next->marked = old->marked;
+        next->syns = old->syns < 0xffff ? old->syns + 1 : old->syns;
+    }
+    return next->syns;
+}
+
+/*
+ * The SYN of a connection whose redirect was accepted already comes again: the
+ * client did not see the answer. Ask the same server again, as the balancer would.
+ */
+static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, int routed)
+{
+    int inserted, verdict = mark_syn(skb, p, CRAB_FORM_REDIRECT, p->daddr, &inserted);
+
+    if (verdict != CRAB_NEXT)
+        return verdict;
+    return to_server(skb, p, dip, routed);
+}
+
+static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out, int routed)
+{
+    struct crab_options o;
+    struct crab_pending pending = {};
+    struct crab_flow *flow;
+    int inserted, verdict;
+
+    crab_flow_drop_stale(out);
+    struct crab_vip *vip = crab_vip_of(p->daddr, p->dport);
+    if (!vip || !(vip->flags & CRAB_VIP_CLIENT) || crab_read_options(skb, p, &o))
+        return CRAB_NEXT;
+    if (o.form != CRAB_FORM_NONE) {
+        crab_count(CRAB_CLIENT_SYN_FOREIGN_OPTION);
+        return CRAB_NEXT;
+    }
+    flow = bpf_map_lookup_elem(&crab_flows_out, out);
+    if (flow && flow->iss == p->seq)
+        return syn_again(skb, p, flow->dip, routed);
+    if (flow)
+        crab_flow_remove(out, flow->dip);
+    if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
+        crab_count(CRAB_CLIENT_SYN_UNMARKED_RETRY);
+        bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+        return CRAB_NEXT;
+    }
+    verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, 0, &inserted);
+    if (inserted == CRAB_INSERTED) {
+        pending.marked = 1;
+        bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+        crab_count(CRAB_CLIENT_SYN_MARKED);
+    } else if (inserted == CRAB_NO_SPACE) {
+        bpf_map_delete_elem(&crab_pending, out);
+        crab_count(CRAB_CLIENT_SYN_NO_SPACE);
+    }
+    return verdict;
+}
+
+/* The client goes on: it has not believed a RST, or it answers a FIN. */
+static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
+{
+    __u8 ended = flow->ended;
+
+    flow->last_ns = bpf_ktime_get_ns();
+    if (flags & CRAB_RST)
+        ended |= CRAB_ENDED_RST;
+    else
+        ended &= ~CRAB_ENDED_RST;
+    if (flags & CRAB_FIN)
+        ended |= CRAB_ENDED_CLIENT_FIN;
+    if (ended != flow->ended)
+        flow->ended = ended;
+}
+
+static __always_inline int client_out(struct __sk_buff *skb, int routed)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p) != CRAB_TCP4)
+        return CRAB_NEXT;
+    struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
+    if ((p.flags & CRAB_STATE) == CRAB_SYN)
+        return client_syn(skb, &p, &out, routed);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
+    if (!flow)
+        return CRAB_NEXT;
+    client_touches(flow, p.flags);
+    return to_server(skb, &p, flow->dip, routed);
+}
+
+static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, __be32 vip)
+{
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
+        return TC_ACT_SHOT;
+    crab_count(CRAB_CLIENT_FROM_SERVER);
+    return CRAB_NEXT;
+}
+
+/* A SYN-ACK without redirect: of the VIP itself (fall-back), of a direct connection, or of none of ours. */
+static __always_inline int plain_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in)
+{
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
+    struct crab_pending *pending;
+
+    if (r) /* the server sent it again after its host had forgotten the echo */
+        return to_client(skb, p, r->vip);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, in);
+    if (flow && flow->iss + 1 == p->ack) {
+        crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
+        return TC_ACT_SHOT;
+    }
+    pending = bpf_map_lookup_elem(&crab_pending, in);
+    if (pending && pending->iss + 1 == p->ack) {
+        bpf_map_delete_elem(&crab_pending, in);
+        crab_count(CRAB_CLIENT_FALLBACK_SYNACK);
+    }
+    return CRAB_NEXT;
+}
+
+/* The reason a redirect is not believed; CRAB_NOT_COUNTED when it is (C-90..C-95, C-101). */
+static __always_inline __u32 redirect_refused(struct crab_packet *p, struct crab_tuple *out, __u32 vip_id)
+{
+    struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
+
+    if (!pending || !pending->marked)
+        return CRAB_CLIENT_FORGED_NO_PENDING;
+    if (p->ack != pending->iss + 1)
+        return CRAB_CLIENT_FORGED_ACK;
+    if (!crab_prefix_allows(vip_id, p->saddr))
+        return CRAB_CLIENT_FORGED_DIP;
+    return CRAB_NOT_COUNTED;
+}
+
+static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o,
+                                             struct crab_tuple *in, __u32 vip_id, int all)
+{
+    struct crab_tuple out = crab_with_server(*in, o->addr);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
+
+    if (flow && flow->iss + 1 == p->ack) {
+        if (flow->dip != p->saddr) {
+            crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
+            return crab_refuse(skb, p);
+        }
+        crab_count(CRAB_CLIENT_SYNACK_REPEATED);
+    } else {
+        __u32 reason = redirect_refused(p, &out, vip_id);
+        if (reason == CRAB_CLIENT_FORGED_NO_PENDING && !all)
+            return CRAB_NEXT;
+        if (reason != CRAB_NOT_COUNTED) {
+            crab_count(reason);
+            return TC_ACT_SHOT;
+        }
+        if (crab_flow_create(&out, p->saddr, p->ack - 1)) {
+            crab_count(CRAB_CLIENT_FLOW_MAP_FULL);
+            return TC_ACT_SHOT;
+        }
+        bpf_map_delete_elem(&crab_pending, &out);
+        crab_count(CRAB_CLIENT_SYNACK_ACCEPTED);
+    }
+    if (crab_blank_option(skb, p, o))
+        return TC_ACT_SHOT;
+    return to_client(skb, p, o->addr);
+}
+
+static __always_inline int client_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
+{
+    struct crab_options o;
+
+    if (crab_read_options(skb, p, &o))
+        return CRAB_NEXT;
+    if (o.form != CRAB_FORM_REDIRECT)
+        return plain_synack(skb, p, in);
+    struct crab_vip *vip = crab_vip_of(o.addr, p->sport);
+    if (!vip || !(vip->flags & CRAB_VIP_CLIENT))
+        return plain_synack(skb, p, in); /* no VIP of ours: as if absent (C-3) */
+    return redirected_synack(skb, p, &o, in, vip->id, all);
+}
+
+static __always_inline void server_ends(struct crab_tuple *in, __be32 vip, __u8 flags)
+{
+    struct crab_tuple out = crab_with_server(*in, vip);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
+
+    if (flow)
+        flow->ended |= flags & CRAB_RST ? CRAB_ENDED_RST : CRAB_ENDED_SERVER_FIN;
+}
+
+/* all: every client this packet can be for is this host's. */
+static __always_inline int client_in(struct __sk_buff *skb, int all)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p) != CRAB_TCP4)
+        return CRAB_NEXT;
+    struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
+    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+        return client_synack(skb, &p, &in, all);
+    if (p.flags & CRAB_SYN) { /* the server opens a connection of its own: ours is over */
+        if ((p.flags & CRAB_STATE) == CRAB_SYN)
+            crab_flow_drop_stale(&in);
+        return CRAB_NEXT;
+    }
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, &in);
+    if (!r)
+        return CRAB_NEXT;
+    if (p.flags & (CRAB_FIN | CRAB_RST))
+        server_ends(&in, r->vip, p.flags);
+    return to_client(skb, &p, r->vip);
+}
+
+/* Below the stack: the route was chosen for the VIP and must be chosen again. */
+SEC("tc")
+int crab_client_out(struct __sk_buff *skb)
+{
+    return client_out(skb, 1);
+}
+
+/* Above the stack (a pod's veth): the host routes what we leave behind. */
+SEC("tc")
+int crab_client_out_pod(struct __sk_buff *skb)
+{
+    return client_out(skb, 0);
+}
+
+SEC("tc")
+int crab_client_in(struct __sk_buff *skb)
+{
+    return client_in(skb, 1);
+}
+
+/*
+ * What this host's own servers send (a pod's veth, beside the uplink): clients
+ * of this host are answered here, those of others by their own hosts.
+ */
+SEC("tc")
+int crab_client_in_near(struct __sk_buff *skb)
+{
+    return client_in(skb, 0);
+}

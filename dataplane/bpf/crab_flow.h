@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* A client host's connections: SYNs that wait, and translations of those that were redirected. */
+#ifndef CRAB_FLOW_H
+#define CRAB_FLOW_H
+
+#include "crab_maps.h"
+
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_pending, struct crab_tuple, struct crab_pending, 65536);
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_flows_out, struct crab_tuple, struct crab_flow, 262144);
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_flows_in, struct crab_tuple, struct crab_reverse, 262144);
+
+/* The servers each VIP may be redirected to (C-91, C-95). */
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __type(key, struct crab_prefix_key);
+    __type(value, __u32);
+    __uint(max_entries, 65536);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+} crab_prefixes SEC(".maps");
+
+static __always_inline int crab_prefix_allows(__u32 vip_id, __be32 dip)
+{
+    struct crab_prefix_key key = {.prefixlen = 64, .vip_id = __builtin_bswap32(vip_id), .addr = dip};
+    return bpf_map_lookup_elem(&crab_prefixes, &key) != NULL;
+}
+
+/* The same connection as the server's side names it. */
+static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, __be32 server)
+{
+    t.server = server;
+    return t;
+}
+
+/* Forget the translation from out (towards the VIP) to dip. */
+static __always_inline void crab_flow_remove(struct crab_tuple *out, __be32 dip)
+{
+    struct crab_tuple in = crab_with_server(*out, dip);
+    bpf_map_delete_elem(&crab_flows_in, &in);
+    if (!bpf_map_delete_elem(&crab_flows_out, out))
+        crab_count(CRAB_CLIENT_FLOW_REMOVED);
+}
+
+/*
+ * A new connection begins between these addresses and ports without us: what a
+ * former redirected one left behind would translate its packets.
+ */
+static __always_inline void crab_flow_drop_stale(struct crab_tuple *in)
+{
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
+    if (!r)
+        return;
+    struct crab_tuple out = crab_with_server(*in, r->vip);
+    crab_flow_remove(&out, in->server);
+    crab_count(CRAB_CLIENT_STALE_REMOVED);
+}
+
+static __always_inline int crab_flow_create(struct crab_tuple *out, __be32 dip, __u32 iss)
+{
+    __u64 now = bpf_ktime_get_ns();
+    struct crab_tuple in = crab_with_server(*out, dip);
+    struct crab_reverse back = {.vip = out->server};
+    struct crab_flow flow = {.created_ns = now, .last_ns = now, .dip = dip, .iss = iss};
+
+    crab_flow_drop_stale(&in);
+    if (bpf_map_update_elem(&crab_flows_in, &in, &back, BPF_ANY))
+        return -1;
+    if (bpf_map_update_elem(&crab_flows_out, out, &flow, BPF_ANY)) {
+        bpf_map_delete_elem(&crab_flows_in, &in);
+        return -1;
+    }
+    crab_count(CRAB_CLIENT_FLOW_CREATED);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What lies in the pinned maps: the contract between the programs and the Go
+ * package operator/internal/redirect. Addresses and ports are in network order
+ * everywhere, times are CLOCK_MONOTONIC nanoseconds. No implicit padding: a
+ * hash key is compared byte by byte. A change of anything here raises
+ * CRAB_LAYOUT_VERSION; dataplane/tests/vectors/crab_layout.txt holds the bytes.
+ */
+#ifndef CRAB_LAYOUT_H
+#define CRAB_LAYOUT_H
+
+#include <linux/types.h>
+
+#define CRAB_LAYOUT_VERSION 1
+#define CRAB_LAYOUT_MAGIC   0x43524142 /* "CRAB" */
+
+#define CRAB_MAX_VIPS       1024
+#define CRAB_MAX_BACKENDS   4096
+#define CRAB_MAX_LOADS      16384
+#define CRAB_SCHEDULE_SLOTS 8192
+#define CRAB_MAGLEV_SLOTS   65537
+#define CRAB_NO_BACKEND     0xffff
+#define CRAB_COUNTERS       128 /* room for reasons to come: the map keeps its size */
+
+/* How the balancer chooses (C-60..C-63). */
+enum crab_policy {
+    CRAB_POLICY_ROUND_ROBIN = 0, /* one shared counter; weights by the order of the schedule */
+    CRAB_POLICY_ROUND_ROBIN_PER_CPU = 1,
+    CRAB_POLICY_RANDOM = 2,
+    CRAB_POLICY_HASH = 3,
+    CRAB_POLICY_POWER_OF_TWO = 4,
+    CRAB_POLICY_LEAST = 5,
+};
+
+enum crab_vip_flag {
+    CRAB_VIP_CLIENT = 1 << 0,         /* SYNs of this host's clients get a placeholder */
+    CRAB_VIP_BALANCE = 1 << 1,        /* this host balances the VIP */
+    CRAB_VIP_STACK_FALLBACK = 1 << 2, /* what is no CRAB SYN goes to the kernel (NodePort) */
+    CRAB_VIP_TRUSTED_TIER = 1 << 3,   /* SYNs with a redirect are accepted: a tier before us (C-28) */
+};
+
+enum crab_backend_state {
+    CRAB_BACKEND_DOWN = 0,
+    CRAB_BACKEND_UP_PLAIN = 1, /* answers, but does not echo */
+    CRAB_BACKEND_UP_CRAB = 2,
+    CRAB_BACKEND_DRAINING = 3, /* finishes what it has on the hash path, gets nothing new */
+};
+
+enum crab_reason {
+#define CRAB_REASON(name, text, doc) CRAB_##name,
+#include "crab_reasons.h"
+#undef CRAB_REASON
+    CRAB_REASONS,
+};
+
+/* crab_meta[0] */
+struct crab_meta {
+    __u32 magic;
+    __u32 layout;
+    __u64 dsr_seen_ns; /* last fall-back SYN of this host; 0: no reply needs a look-up */
+    __u16 exid;        /* only with kind 253 or 254 (C-7), host order */
+    __u8 kind;         /* 42 unless configured */
+    __u8 pad[5];
+};
+
+/* crab_vips: what is dialled */
+struct crab_vip_key {
+    __be32 addr;
+    __be16 port;
+    __u16 pad;
+};
+
+struct crab_vip {
+    __u32 id; /* index in crab_pools, crab_rr; name in crab_prefixes */
+    __u8 policy;
+    __u8 flags;
+    __u16 pad;
+    __u64 report_life_ns; /* an older report counts as none (C-62) */
+};
+
+/* One server of a pool. Its place is kept while it is a member (C-25). */
+struct crab_backend {
+    __be32 addr;
+    __u16 load; /* index in crab_loads */
+    __u16 weight;
+    __u8 state;
+    __u8 pad[3];
+};
+
+/*
+ * One pool, immutable once it hangs in crab_pools: a change is a new map put in
+ * the place of the old one (C-63).
+ */
+struct crab_pool {
+    __u32 generation;
+    __u32 backends;  /* used places of backend[] */
+    __u32 scheduled; /* used places of schedule[]; 0: nobody takes redirects (C-43) */
+    __u32 hashed;    /* 0: nobody is up, else CRAB_MAGLEV_SLOTS */
+    struct crab_backend backend[CRAB_MAX_BACKENDS];
+    __u16 schedule[CRAB_SCHEDULE_SLOTS]; /* places of up-crab servers, as often as they weigh, evenly mixed */
+    __u16 maglev[CRAB_MAGLEV_SLOTS + 1]; /* places of all servers that are up; the last one pads */
+    __u32 pad;
+};
+
+/* crab_loads: reports of servers */
+struct crab_load {
+    __u32 open;        /* connections the server told of */
+    __u32 assigned;    /* SYNs sent there since */
+    __u64 reported_ns; /* 0: never */
+};
+
+/* crab_prefixes (LPM): servers a VIP may be redirected to (C-91, C-95) */
+struct crab_prefix_key {
+    __u32 prefixlen; /* 32 + length of the prefix */
+    __be32 vip_id;   /* network order, because LPM compares from the first byte */
+    __be32 addr;
+};
+
+/* crab_pending, crab_flows_out, crab_flows_in, crab_echo, crab_dsr */
+struct crab_tuple {
+    __be32 client;
+    __be32 server; /* VIP in pending and flows_out, DIP in the others */
+    __be16 client_port;
+    __be16 server_port;
+};
+
+struct crab_pending {
+    __u64 first_ns;
+    __u64 last_ns;
+    __u32 iss;
+    __u16 syns;  /* sent with this ISS */
+    __u8 marked; /* one of them had the placeholder (C-101) */
+    __u8 pad;
+};
+
+/* Bits of crab_flow.ended. */
+enum crab_ended {
+    CRAB_ENDED_CLIENT_FIN = 1 << 0,
+    CRAB_ENDED_SERVER_FIN = 1 << 1,
+    CRAB_ENDED_RST = 1 << 2, /* taken back when the client goes on: it did not believe the RST */
+};
+
+/* crab_flows_out: VIP to DIP */
+struct crab_flow {
+    __u64 created_ns;
+    __u64 last_ns;
+    __be32 dip;
+    __u32 iss;
+    __u8 ended;
+    __u8 pad[7];
+};
+
+/* crab_flows_in: DIP to VIP */
+struct crab_reverse {
+    __be32 vip;
+    __u32 pad;
+};
+
+/* crab_echo, crab_dsr: server host */
+struct crab_echo {
+    __u64 last_ns;
+    __be32 vip;
+    __u32 iss;
+};
+
+/* crab_syns: a SYN the balancer has seen (C-25) */
+struct crab_syn_key {
+    struct crab_tuple tuple;
+    __u32 iss;
+};
+
+struct crab_syn {
+    __u64 seen_ns;
+    __be32 dip;
+    __u16 place;
+    __u8 undelivered; /* XDP chose, tc has still to send */
+    __u8 pad;
+};
+
+#endif

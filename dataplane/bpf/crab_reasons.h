@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* clang-format off */
+/*
+ * Why a program did what it did: one counter each (map crab_counters, per CPU).
+ * CRAB_REASON(NAME, "name in Go and in metrics", "what it counts [rule]").
+ * Only ever append: the place in this list is the index in a pinned map.
+ */
+CRAB_REASON(NOT_COUNTED, "not_counted", "never used: index 0 means a program forgot to say why")
+/* client host */
+CRAB_REASON(CLIENT_SYN_MARKED, "client_syn_marked", "SYN to a VIP left with a placeholder [C-10]")
+CRAB_REASON(CLIENT_SYN_NO_SPACE, "client_syn_no_space", "SYN had less than 8 bytes of options free [C-8]")
+CRAB_REASON(CLIENT_SYN_UNMARKED_RETRY, "client_syn_unmarked_retry", "SYN after two unanswered ones left without placeholder [C-105]")
+CRAB_REASON(CLIENT_SYN_FOREIGN_OPTION, "client_syn_foreign_option", "SYN carried the option already and was left alone [C-93]")
+CRAB_REASON(CLIENT_SYN_REWRITE_FAILED, "client_syn_rewrite_failed", "the kernel refused to enlarge the SYN; it left without placeholder")
+CRAB_REASON(CLIENT_SYNACK_ACCEPTED, "client_synack_accepted", "redirect accepted, translation installed [C-100]")
+CRAB_REASON(CLIENT_SYNACK_REPEATED, "client_synack_repeated", "SYN-ACK of the accepted server came again [C-104]")
+CRAB_REASON(CLIENT_SYNACK_OTHER_SERVER, "client_synack_other_server", "SYN-ACK of a second server dropped [C-104]")
+CRAB_REASON(CLIENT_FORGED_NO_PENDING, "client_forged_no_pending", "redirect without a SYN waiting for it dropped [C-101, C-92]")
+CRAB_REASON(CLIENT_FORGED_ACK, "client_forged_ack", "redirect whose ack is not ISS+1 dropped [C-90]")
+CRAB_REASON(CLIENT_FORGED_DIP, "client_forged_dip", "redirect from outside the VIP's prefixes dropped [C-91, C-95]")
+CRAB_REASON(CLIENT_FALLBACK_SYNACK, "client_fallback_synack", "the VIP itself answered: ordinary connection [C-40]")
+CRAB_REASON(CLIENT_TO_SERVER, "client_to_server", "packets translated VIP to DIP [C-70]")
+CRAB_REASON(CLIENT_FROM_SERVER, "client_from_server", "packets translated DIP to VIP [C-70]")
+CRAB_REASON(CLIENT_STALE_REMOVED, "client_stale_removed", "translation removed because a new SYN reuses its addresses and ports")
+CRAB_REASON(CLIENT_FLOW_CREATED, "client_flow_created", "translations installed")
+CRAB_REASON(CLIENT_FLOW_REMOVED, "client_flow_removed", "translations removed by a program")
+CRAB_REASON(CLIENT_FLOW_EXPIRED, "client_flow_expired", "translations whose life was over, removed by the agent [C-72]")
+CRAB_REASON(CLIENT_FLOW_MAP_FULL, "client_flow_map_full", "translation could not be installed; SYN-ACK dropped")
+CRAB_REASON(CLIENT_NO_ROUTE, "client_no_route", "no route to the chosen server; packet dropped [C-103]")
+/* server host */
+CRAB_REASON(SERVER_SYN_SEEN, "server_syn_seen", "SYN with an allowed redirect remembered [C-30]")
+CRAB_REASON(SERVER_SYN_NOT_ALLOWED, "server_syn_not_allowed", "redirect of a VIP that is not allowed here ignored [C-34]")
+CRAB_REASON(SERVER_ECHO, "server_echo", "SYN-ACK left with the echo [C-30]")
+CRAB_REASON(SERVER_ECHO_NO_TIMESTAMPS, "server_echo_no_timestamps", "timestamps gave way to the echo [C-33]")
+CRAB_REASON(SERVER_ECHO_FAILED, "server_echo_failed", "no room for the echo even so; SYN-ACK dropped [C-33]")
+CRAB_REASON(SERVER_RULE_DONE, "server_rule_done", "echo rule removed on the client's ACK [C-73]")
+CRAB_REASON(SERVER_DSR_SEEN, "server_dsr_seen", "fall-back SYN: replies will carry the VIP [C-42]")
+CRAB_REASON(SERVER_DSR_REPLY, "server_dsr_reply", "packets translated DIP to VIP on the fall-back path [C-42]")
+/* balancer */
+CRAB_REASON(LB_SYN_REDIRECTED, "lb_syn_redirected", "SYN sent to the chosen server [C-21]")
+CRAB_REASON(LB_SYN_REPEATED, "lb_syn_repeated", "the same SYN again, same server [C-25]")
+CRAB_REASON(LB_SYN_TO_STACK, "lb_syn_to_stack", "SYN rewritten and left to the kernel to deliver")
+CRAB_REASON(LB_NO_BACKEND, "lb_no_backend", "no server is up; SYN dropped")
+CRAB_REASON(LB_FOREIGN_REDIRECT, "lb_foreign_redirect", "non-zero redirect from an untrusted source zeroed [C-28]")
+CRAB_REASON(LB_BAD_CHECKSUM, "lb_bad_checksum", "SYN with a wrong checksum dropped")
+CRAB_REASON(LB_NO_ROUTE, "lb_no_route", "no route to the chosen server; packet dropped")
+CRAB_REASON(LB_FALLBACK_SYN, "lb_fallback_syn", "SYN without placeholder sent by consistent hash [C-40]")
+CRAB_REASON(LB_FALLBACK_OTHER, "lb_fallback_other", "other packet to the VIP sent by consistent hash [C-41]")
+CRAB_REASON(LB_FALLBACK_TO_STACK, "lb_fallback_to_stack", "packet to the VIP left to the node's own DNAT [C-42, C-43]")
+CRAB_REASON(LB_FALLBACK_NO_SPACE, "lb_fallback_no_space", "SYN without room for the fall-back mark dropped [C-8]")
+CRAB_REASON(LB_STALE_REPORT, "lb_stale_report", "a choice by load fell back to random: report too old [C-62]")
+/* every program */
+CRAB_REASON(OPTION_MALFORMED, "option_malformed", "option list with a length below 2 or beyond the header; parsing ended there [C-4]")
+CRAB_REASON(OPTION_DUPLICATE, "option_duplicate", "option repeated; the first valid one counts [C-3]")
+CRAB_REASON(OPTION_IGNORED, "option_ignored", "option of the wrong length [C-3]")
+CRAB_REASON(HEADER_MALFORMED, "header_malformed", "IP or TCP header shorter than it says; passed on untouched")
+CRAB_REASON(FRAGMENT, "fragment", "IP fragment passed on untouched")

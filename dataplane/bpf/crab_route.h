@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Deliver a packet whose destination has just been changed (C-21, C-103). */
+#ifndef CRAB_ROUTE_H
+#define CRAB_ROUTE_H
+
+#include "crab_skb.h"
+
+#ifndef AF_INET
+#define AF_INET 2
+#endif
+
+enum crab_routed {
+    CRAB_ROUTE_REDIRECTED = 0, /* verdict holds what the program returns */
+    CRAB_ROUTE_LOCAL = 1,      /* the address is this host's own */
+    CRAB_ROUTE_NONE = 2,
+};
+
+static __always_inline int crab_fib(struct __sk_buff *skb, struct crab_packet *p, struct bpf_fib_lookup *fib)
+{
+    fib->family = AF_INET;
+    fib->l4_protocol = IPPROTO_TCP;
+    fib->tos = p->tos;
+    fib->ipv4_src = p->saddr;
+    fib->ipv4_dst = p->daddr;
+    fib->sport = p->sport;
+    fib->dport = p->dport;
+    fib->ifindex = skb->ifindex;
+    return bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
+}
+
+/*
+ * Send skb where the host's routes say p->daddr is. bpf_redirect_neigh resolves the
+ * neighbour when need be, so that the first packet to a server is not lost. On
+ * a host that does not forward, the device the packet is on will do.
+ */
+static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet *p, int *verdict)
+{
+    struct bpf_fib_lookup fib = {};
+    struct bpf_redir_neigh hop = {};
+    int ret = crab_fib(skb, p, &fib);
+
+    switch (ret) {
+    case BPF_FIB_LKUP_RET_SUCCESS:
+    case BPF_FIB_LKUP_RET_NO_NEIGH:
+        hop.nh_family = AF_INET;
+        hop.ipv4_nh = fib.ipv4_dst;
+        *verdict = bpf_redirect_neigh(fib.ifindex, &hop, sizeof(hop), 0);
+        return CRAB_ROUTE_REDIRECTED;
+    case BPF_FIB_LKUP_RET_NOT_FWDED:
+        return CRAB_ROUTE_LOCAL;
+    case BPF_FIB_LKUP_RET_FWD_DISABLED:
+        *verdict = bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
+        return CRAB_ROUTE_REDIRECTED;
+    default:
+        return CRAB_ROUTE_NONE;
+    }
+}
+
+#endif

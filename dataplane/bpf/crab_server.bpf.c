@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The server's host: SYN-ACKs echo the redirect of their SYN (C-30, C-73), and
+ * connections of clients that know nothing of CRAB are answered from the VIP (C-42).
+ *
+ * crab_server_in sees what servers receive, crab_server_out what they send; on
+ * the uplink that is tc ingress and egress. A pod's veth has the echo only, for
+ * clients on the same node; replies change their source on the uplink, behind conntrack.
+ */
+#include "crab_skb.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+#define KIND_TIMESTAMPS 8
+
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_echoes, struct crab_tuple, struct crab_echo, 65536);
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_dsr, struct crab_tuple, struct crab_echo, 65536);
+
+/* VIPs and probers' addresses a server of this host may echo (C-34). */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, __be32);
+    __type(value, __u32);
+    __uint(max_entries, 4096);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+} crab_allowed SEC(".maps");
+
+static __always_inline void remember_fallback(struct crab_tuple *t, struct crab_echo *e)
+{
+    __u32 zero = 0;
+    struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
+
+    bpf_map_update_elem(&crab_dsr, t, e, BPF_ANY);
+    if (meta)
+        meta->dsr_seen_ns = e->last_ns;
+    crab_count(CRAB_SERVER_DSR_SEEN);
+}
+
+/* A SYN without redirect: nothing is left of a former connection with the same addresses (C-31). */
+static __always_inline void forget(struct crab_tuple *t)
+{
+    bpf_map_delete_elem(&crab_echoes, t);
+    bpf_map_delete_elem(&crab_dsr, t);
+}
+
+static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
+{
+    struct crab_options o;
+    struct crab_echo e = {.last_ns = bpf_ktime_get_ns(), .iss = p->seq};
+
+    if (crab_read_options(skb, p, &o))
+        return CRAB_NEXT;
+    if (o.form != CRAB_FORM_REDIRECT && o.form != CRAB_FORM_FALLBACK) {
+        forget(t);
+        return CRAB_NEXT;
+    }
+    e.vip = o.addr;
+    if (!bpf_map_lookup_elem(&crab_allowed, &e.vip)) {
+        forget(t);
+        crab_count(CRAB_SERVER_SYN_NOT_ALLOWED);
+        return CRAB_NEXT;
+    }
+    if (o.form == CRAB_FORM_REDIRECT) {
+        bpf_map_update_elem(&crab_echoes, t, &e, BPF_ANY);
+        bpf_map_delete_elem(&crab_dsr, t);
+        crab_count(CRAB_SERVER_SYN_SEEN);
+        return CRAB_NEXT;
+    }
+    bpf_map_delete_elem(&crab_echoes, t);
+    remember_fallback(t, &e);
+    return CRAB_NEXT;
+}
+
+/* The client's first ACK, or one of a later handshake with nothing to remove (C-73). */
+static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *t)
+{
+    struct crab_echo *e = bpf_map_lookup_elem(&crab_echoes, t);
+
+    if (e && p->seq == e->iss + 1 && !bpf_map_delete_elem(&crab_echoes, t))
+        crab_count(CRAB_SERVER_RULE_DONE);
+}
+
+SEC("tc")
+int crab_server_in(struct __sk_buff *skb)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p) != CRAB_TCP4)
+        return CRAB_NEXT;
+    struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
+    if ((p.flags & CRAB_STATE) == CRAB_SYN)
+        return server_syn(skb, &p, &t);
+    /* Data and window updates pass without a look-up: only a bare ACK ends a handshake. */
+    if (p.flags == CRAB_ACK && p.length == p.l4 - ETH_HLEN + p.doff)
+        first_ack(&p, &t);
+    return CRAB_NEXT;
+}
+
+/* Remember in at and size where the timestamps stand; a loop the verifier looks at once. */
+static long timestamps_turn(__u32 turn, struct crab_options *o)
+{
+    __u32 at = o->cursor;
+
+    (void)turn;
+    if (at + 10 > o->len || at >= CRAB_OPTIONS_MAX)
+        return 1;
+    __u8 kind = o->bytes[at & 63], size = o->bytes[(at + 1) & 63];
+    if (kind == KIND_TIMESTAMPS && size == 10) {
+        o->at = at;
+        o->size = size;
+        return 1;
+    }
+    if (kind == 0 || (kind != 1 && size < 2))
+        return 1;
+    o->cursor = at + (kind == 1 ? 1 : size);
+    return 0;
+}
+
+/* No 8 bytes are free: the echo and two NOPs take the place of the timestamps (C-33). */
+static __always_inline int echo_for_timestamps(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o,
+                                               __u8 *room)
+{
+    o->cursor = 0;
+    o->size = 0;
+    bpf_loop(CRAB_OPTIONS_MAX, timestamps_turn, o, 0);
+    return o->size == 10 ? crab_replace_option(skb, p, o, room) : -1;
+}
+
+static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p, __be32 vip)
+{
+    struct crab_options o;
+    __u8 room[CRAB_OPTION_ROOM];
+
+    if (crab_read_options(skb, p, &o) || o.form == CRAB_FORM_REDIRECT)
+        return CRAB_NEXT; /* written already, on the pod's veth */
+    crab_room(room, CRAB_FORM_REDIRECT, vip);
+    int inserted = crab_insert_option(skb, p, room);
+    if (inserted == CRAB_NO_SPACE && !echo_for_timestamps(skb, p, &o, room)) {
+        crab_count(CRAB_SERVER_ECHO_NO_TIMESTAMPS);
+        inserted = CRAB_INSERTED;
+    }
+    if (inserted != CRAB_INSERTED) { /* without echo the client would refuse it anyway */
+        crab_count(CRAB_SERVER_ECHO_FAILED);
+        return TC_ACT_SHOT;
+    }
+    crab_count(CRAB_SERVER_ECHO);
+    return CRAB_NEXT;
+}
+
+static __always_inline int fallback_in_use(void)
+{
+    __u32 zero = 0;
+    struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
+    return meta && meta->dsr_seen_ns;
+}
+
+/* A reply on the fall-back path: it comes from the VIP. */
+static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
+{
+    struct crab_echo *e;
+
+    if (!fallback_in_use())
+        return CRAB_NEXT;
+    e = bpf_map_lookup_elem(&crab_dsr, t);
+    if (!e)
+        return CRAB_NEXT;
+    e->last_ns = bpf_ktime_get_ns();
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, e->vip))
+        return TC_ACT_SHOT;
+    crab_count(CRAB_SERVER_DSR_REPLY);
+    return CRAB_NEXT;
+}
+
+static __always_inline int server_out(struct __sk_buff *skb, int uplink)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p) != CRAB_TCP4)
+        return CRAB_NEXT;
+    struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
+    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
+        struct crab_echo *e = bpf_map_lookup_elem(&crab_echoes, &t);
+        if (e && e->iss + 1 == p.ack)
+            return add_echo(skb, &p, e->vip);
+    }
+    return uplink ? fallback_reply(skb, &p, &t) : CRAB_NEXT;
+}
+
+SEC("tc")
+int crab_server_out(struct __sk_buff *skb)
+{
+    return server_out(skb, 1);
+}
+
+SEC("tc")
+int crab_server_out_pod(struct __sk_buff *skb)
+{
+    return server_out(skb, 0);
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// `bobtail-sim crab`: p99 over load for every way CRAB may choose a server, beside the published order.
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "crab_model.h"
+#include "parallel.h"
+#include "report.h"
+
+static const char usage_text[] =
+    "usage: bobtail-sim crab [options]\n"
+    "\n"
+    "Connections of one request each, balanced by CRAB's policies over FCFS servers, without packets. Unit: the mean\n"
+    "service time.\n"
+    "\n"
+    "  --clients=N --servers=N   (default 16, 16)\n"
+    "  --loads=LIST              of a server (default 0.5,0.7,0.8,0.9,0.95)\n"
+    "  --service=fixed|exp       (default fixed)\n"
+    "  --report-every=T          between two reports of a server, for PowerOfTwo and Least (default 1)\n"
+    "  --requests=N              per point (default 3000000); the first tenth is left out\n"
+    "  --seed=N --jobs=N         (default 1, 2)\n"
+    "  --json=FILE --measurements=FILE\n";
+
+enum { LOADS_MAX = 32 };
+
+struct ask {
+    struct sim_crab_model m;
+    double load[LOADS_MAX];
+    uint32_t loads;
+    unsigned jobs;
+    const char *json, *measurements;
+};
+
+struct cell {
+    struct sim_crab_point point;
+    bool ran;
+};
+
+static const struct option long_options[] = {
+    {"clients", required_argument, NULL, 'c'},
+    {"servers", required_argument, NULL, 'n'},
+    {"loads", required_argument, NULL, 'l'},
+    {"service", required_argument, NULL, 'v'},
+    {"report-every", required_argument, NULL, 'e'},
+    {"requests", required_argument, NULL, 'r'},
+    {"seed", required_argument, NULL, 's'},
+    {"jobs", required_argument, NULL, 'J'},
+    {"json", required_argument, NULL, 'j'},
+    {"measurements", required_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static double number(const char *name, const char *text, double least, double most)
+{
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0' || !(v >= least && v <= most)) {
+        fprintf(stderr, "bobtail-sim: --%s must be %g..%g; got %s\n", name, least, most, text);
+        exit(2);
+    }
+    return v;
+}
+
+static void take_loads(struct ask *a, char *text)
+{
+    a->loads = 0;
+    for (char *save, *item = strtok_r(text, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
+        if (a->loads == LOADS_MAX) {
+            fprintf(stderr, "bobtail-sim: --loads takes at most %d numbers\n", LOADS_MAX);
+            exit(2);
+        }
+        a->load[a->loads++] = number("loads", item, 0.001, 0.999);
+    }
+}
+
+static void take_service(struct ask *a, const char *text)
+{
+    a->m.exponential = strcmp(text, "exp") == 0;
+    if (!a->m.exponential && strcmp(text, "fixed") != 0) {
+        fprintf(stderr, "bobtail-sim: --service must be fixed or exp; got %s\n", text);
+        exit(2);
+    }
+}
+
+static void take(struct ask *a, int c)
+{
+    switch (c) {
+    case 'c':
+        a->m.clients = (uint32_t)number("clients", optarg, 1, SIM_CRAB_MOST);
+        break;
+    case 'n':
+        a->m.servers = (uint32_t)number("servers", optarg, 1, SIM_CRAB_MOST);
+        break;
+    case 'l':
+        take_loads(a, optarg);
+        break;
+    case 'v':
+        take_service(a, optarg);
+        break;
+    case 'e':
+        a->m.report_every = number("report-every", optarg, 0.001, 1e6);
+        break;
+    case 'r':
+        a->m.requests = (uint64_t)number("requests", optarg, 1000, 1e9);
+        break;
+    case 's':
+        a->m.seed = (uint64_t)number("seed", optarg, 1, 9e12);
+        break;
+    case 'J':
+        a->jobs = (unsigned)number("jobs", optarg, 1, 64);
+        break;
+    case 'j':
+        a->json = optarg;
+        break;
+    case 'm':
+        a->measurements = optarg;
+        break;
+    }
+}
+
+static void run_cell(const void *ctx, uint32_t i, void *result)
+{
+    const struct ask *a = ctx;
+    struct sim_crab_model m = a->m;
+    struct cell *cell = result;
+    m.load = a->load[i / SIM_CRAB_VARIANTS];
+    cell->ran = sim_crab_run(&m, (enum sim_crab_variant)(i % SIM_CRAB_VARIANTS), &cell->point) == 0;
+}
+
+static void print_table(const struct ask *a, const struct cell *cells)
+{
+    printf("p99 of the sojourn, in mean service times; %u clients, %u servers, %s service\n%6s", a->m.clients,
+           a->m.servers, a->m.exponential ? "exponential" : "fixed", "load");
+    for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++)
+        printf(" %10s", sim_crab_variant_name((enum sim_crab_variant)v));
+    for (uint32_t l = 0; l < a->loads; l++) {
+        printf("\n%6.2f", a->load[l]);
+        for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++)
+            printf(" %10.2f", cells[l * SIM_CRAB_VARIANTS + v].point.p99);
+    }
+    puts("");
+}
+
+/* C-RR below D-RR below random at every load. Counts where that is not so. */
+static uint32_t out_of_order(const struct ask *a, const struct cell *cells)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < a->loads; l++) {
+        const struct cell *row = &cells[l * SIM_CRAB_VARIANTS];
+        n += !(row[SIM_CRAB_CENTRAL].point.p99 < row[SIM_CRAB_DISTRIBUTED].point.p99 &&
+               row[SIM_CRAB_DISTRIBUTED].point.p99 < row[SIM_CRAB_RANDOM].point.p99);
+    }
+    return n;
+}
+
+static int write_json(const struct ask *a, const struct cell *cells)
+{
+    FILE *f = fopen(a->json, "w");
+    if (f == NULL) {
+        fprintf(stderr, "bobtail-sim: cannot write %s: %s\n", a->json, strerror(errno));
+        return 2;
+    }
+    for (uint32_t l = 0; l < a->loads; l++) {
+        fprintf(f, "%s{\"load\": %.9g", l == 0 ? "[" : ",\n ", a->load[l]);
+        for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++) {
+            const struct sim_crab_point *p = &cells[l * SIM_CRAB_VARIANTS + v].point;
+            fprintf(f, ", \"%s\": {\"p50\": %.9g, \"p99\": %.9g, \"imbalance\": %.9g}",
+                    sim_crab_variant_name((enum sim_crab_variant)v), p->p50, p->p99, p->imbalance);
+        }
+        fputs("}", f);
+    }
+    fputs("]\n", f);
+    return fclose(f) == 0 ? 0 : 2;
+}
+
+static int command(const struct ask *a)
+{
+    static struct cell cells[LOADS_MAX * SIM_CRAB_VARIANTS];
+    struct sim_measures measures;
+    uint32_t n = a->loads * SIM_CRAB_VARIANTS;
+    if (sim_measures_open(&measures, a->measurements) != 0)
+        return 2;
+    int lost = sim_parallel(a->jobs, n, sizeof *cells, run_cell, a, cells, NULL);
+    for (uint32_t i = 0; i < n && lost == 0; i++)
+        lost = !cells[i].ran;
+    if (lost != 0) {
+        fprintf(stderr, "bobtail-sim: crab: points could not be run; is there memory?\n");
+        return 1;
+    }
+    print_table(a, cells);
+    uint32_t wrong = out_of_order(a, cells);
+    printf("loads at which C-RR < D-RR < random does not hold: %u\n", wrong);
+    sim_measure(&measures, "crab_sim_loads_out_of_order", wrong, "count");
+    int code = a->json != NULL ? write_json(a, cells) : 0;
+    return sim_measures_close(&measures) != 0 ? 2 : code != 0 ? code : wrong != 0;
+}
+
+int sim_command_crab(int argc, char **argv)
+{
+    struct ask a = {.m = {.clients = 16, .servers = 16, .report_every = 1, .requests = 3000000, .seed = 1}, .jobs = 2};
+    char defaults[] = "0.5,0.7,0.8,0.9,0.95";
+    take_loads(&a, defaults);
+    optind = 1;
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        if (c == 'h') {
+            fputs(usage_text, stdout);
+            return 0;
+        }
+        if (c == '?')
+            return 2;
+        take(&a, c);
+    }
+    if (optind < argc) {
+        fprintf(stderr, "bobtail-sim: crab takes options only; got %s\n", argv[optind]);
+        return 2;
+    }
+    return command(&a);
+}

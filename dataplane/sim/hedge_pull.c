@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shard behind the compiled policy (src/router/hedge.c): it says what to start and what to cancel, here it happens.
+#include <stdlib.h>
+
+#include "hedge_shard.h"
+#include "router/hedge.h"
+
+struct pull {
+    struct sim_hedge_shard *s;
+    struct bt_hedge h;
+    uint64_t began[BT_HEDGE_REPLICAS_MAX], ends[BT_HEDGE_REPLICAS_MAX];
+};
+
+static enum bt_hedge_mode mode_of(enum sim_hedge_policy policy)
+{
+    switch (policy) {
+    case SIM_HEDGE_LAEDGE:
+        return BT_HEDGE_LOAD_AWARE;
+    case SIM_HEDGE_LAEDGE_CC:
+        return BT_HEDGE_CLEANUP;
+    case SIM_HEDGE_LAEDGE_CC_PC:
+        return BT_HEDGE_PREEMPTIVE;
+    case SIM_HEDGE_IDEALIZED:
+        return BT_HEDGE_IDEALIZED;
+    default:
+        return BT_HEDGE_OFF;
+    }
+}
+
+static void take_steps(struct pull *e, const struct bt_hedge_steps *steps, uint64_t now)
+{
+    for (uint32_t i = 0; i < steps->n; i++) {
+        uint32_t at = steps->step[i].replica;
+        if (steps->step[i].cancel) {
+            sim_hedge_was_busy(e->s, e->began[at], now);
+            e->ends[at] = SIM_HEDGE_NEVER;
+            continue;
+        }
+        e->began[at] = now;
+        e->ends[at] = now + sim_hedge_execution(e->s, (uint32_t)steps->step[i].request);
+        bt_hedge_foresee(&e->h, at, e->ends[at]);
+    }
+}
+
+/* The replica that ends first. */
+static uint32_t first_end(const struct pull *e)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < e->h.replicas; i++)
+        best = e->ends[i] < e->ends[best] ? i : best;
+    return best;
+}
+
+/* Replies until `until`, in order. */
+static void advance(struct pull *e, uint64_t until)
+{
+    struct bt_hedge_steps steps;
+    for (;;) {
+        uint32_t at = first_end(e);
+        uint64_t now = e->ends[at];
+        if (now > until || now == SIM_HEDGE_NEVER)
+            return;
+        uint64_t request = e->h.replica[at].request;
+        e->ends[at] = SIM_HEDGE_NEVER;
+        sim_hedge_was_busy(e->s, e->began[at], now);
+        if (bt_hedge_respond(&e->h, at, request, now, &steps) == BT_HEDGE_FIRST)
+            sim_hedge_answered(e->s, (uint32_t)request, now);
+        take_steps(e, &steps, now);
+    }
+}
+
+void sim_hedge_pull(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
+{
+    struct pull e = {.s = s};
+    struct bt_hedge_steps steps;
+    bt_hedge_init(&e.h, mode_of(policy), s->m->replicas, s->queue, s->capacity, bt_rng_next(&s->choice));
+    for (uint32_t i = 0; i < s->m->replicas; i++)
+        e.ends[i] = SIM_HEDGE_NEVER;
+    for (uint32_t i = 0; i < s->m->requests; i++) {
+        advance(&e, s->at[i]);
+        if (!bt_hedge_arrive(&e.h, i, s->at[i], &steps))
+            abort(); /* the queue holds all requests there are */
+        take_steps(&e, &steps, s->at[i]);
+    }
+    advance(&e, SIM_HEDGE_NEVER);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Second copies of requests that may be stuck: which requests the router keeps, when it sends
+// one again and to whom, and what it makes of two completions. The choice is that of load-aware hedging (hedge.h), made
+// for workers that hold n requests each, come and go, and lose packets: credit and membership stay what they are, since
+// a copy is a request like any other to its worker. Nothing outside src/router includes this.
+#ifndef BOBTAIL_ROUTER_HEDGING_H
+#define BOBTAIL_ROUTER_HEDGING_H
+
+#include "base/addr.h"
+#include "base/histogram.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "router/hedging_config.h"
+
+#define HEDGE_BYTES 1472u /* longest request that is kept: a datagram of a 1,500 B MTU */
+
+/* A request on its way, kept to be sent again. */
+struct hedge_slot {
+    uint64_t since, at; /* arrived at the router; left it first */
+    uint64_t took;      /* how long its first completion took, if the two can be compared; 0: they cannot */
+    struct bt_addr client;
+    uint32_t pair[2];      /* places of its copies in the pair table; 0: not sent, or over */
+    uint32_t older, newer; /* list of those with one copy, by `at`; newer also links the free ones */
+    uint16_t len;
+    uint8_t blocked; /* why a copy that was due was not sent: counter − BT_RC_HEDGES_SENT; 0: none was due */
+    bool listed, answered, probe, together; /* together: both left at once, each to an idle worker */
+};
+
+struct router_hedging {
+    struct bt_hedging_config config;
+    struct hedge_slot *slot; /* [slots + 1]; the one at 0 is none: it ends the list by age, at both ends */
+    uint8_t *bytes;          /* [slots + 1][HEDGE_BYTES] */
+    uint32_t slots, free, used;
+    uint32_t keeping, copying; /* of the request that is being forwarded: for the first time, or again; 0: neither */
+    uint32_t turn;             /* where the search for an idle worker starts */
+    uint64_t budget;           /* hundredths of a copy */
+    uint32_t copies;           /* second copies on their way */
+    uint64_t busy, up;         /* workers busy with first copies, and all of them, as arrivals find them: smoothed */
+    uint64_t delay_ns, next_delay; /* Delayed: what is waited; 0: not known yet */
+    uint64_t looked_at;
+    struct bt_rng rng;
+    struct bt_hist response;        /* of first copies, since next_delay − 1 s */
+    struct bt_hist differs, lesser; /* of two executions that began together: how they differ; the shorter one */
+};
+
+#endif

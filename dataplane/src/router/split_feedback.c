@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The FEEDBACK half (see split.h): reads what was sent, accounts for what is done, and publishes what that leaves.
+#include "router/split.h"
+
+#include "router/split_channel.h"
+#include "router/watch.h"
+
+#define NOTES_AHEAD 4u /* so many notes early is the place of a pair asked for */
+
+/* The word first, then who it is about: who takes the name out of the queue sees that word or a later one. */
+void split_publish(struct bt_router *f, size_t w)
+{
+    struct split_channel *c = f->publish;
+    uint64_t word = split_word(f, w);
+    uint32_t at;
+    if (word == atomic_load_explicit(&c->word[w], memory_order_relaxed)) {
+        return;
+    }
+    atomic_store_explicit(&c->word[w], word, memory_order_relaxed);
+    atomic_store_explicit(&c->feedback_clock, f->now, memory_order_relaxed);
+    if (bt_spsc_room(&c->credits, &at)) {
+        c->credit_of[at] = (uint16_t)w;
+        bt_spsc_filled(&c->credits);
+        return;
+    }
+    uint64_t rescans = atomic_load_explicit(&c->rescans, memory_order_relaxed);
+    atomic_store_explicit(&c->rescans, rescans + 1u, memory_order_release);
+    f->counter[BT_RC_CREDIT_RESCANS]++;
+}
+
+/* R-111 remembers when so many were sent. The other thread may be ahead of the time stamp of a FEEDBACK, but no request
+ * that `sent` counts is later than its clock, read after it. */
+enum bt_credit_verdict split_take_report(struct bt_router *f, uint64_t now, uint32_t w,
+                                         const struct bt_credit_report *report)
+{
+    uint64_t sent = atomic_load_explicit(&f->sent[w], memory_order_acquire);
+    uint64_t clock = atomic_load_explicit(&f->publish->request_clock, memory_order_relaxed);
+    return bt_credit_report(&f->credit[w], report, sent, router_clock(f, clock > now ? clock : now), f->timers.loss_ns);
+}
+
+static void take_sent(struct bt_router *f, const struct split_note *note)
+{
+    uint64_t now = router_clock(f, note->sent.at), w = note->key.who >> 32;
+    if ((int64_t)(note->sent.index - bt_credit_settled(&f->credit[w])) <= 0) { /* it owed nothing */
+        f->worker[w].busy_at = now;
+    }
+    router_watch_start(f, note->key, note->sent, note->label);
+}
+
+/* Admission must not wait for what no note told of. */
+static void take_unwatched(struct bt_split *s)
+{
+    uint64_t unwatched = atomic_load_explicit(&s->channel->unwatched, memory_order_relaxed);
+    for (; s->unwatched_seen != unwatched; s->unwatched_seen++) {
+        if (s->feedback->admission != NULL) {
+            bt_admission_unknown(s->feedback->admission);
+        }
+    }
+}
+
+/* What the other half counted since the last time goes into the present second. */
+static void take_totals(struct bt_split *s)
+{
+    struct bt_router *f = s->feedback;
+    uint64_t arrived = atomic_load_explicit(&s->channel->arrived, memory_order_relaxed);
+    uint64_t dropped = atomic_load_explicit(&s->channel->dropped, memory_order_relaxed);
+    if (f->latency != NULL && arrived != s->arrived_seen) {
+        bt_hist_slices_arrived(f->latency, f->now, (uint32_t)(arrived - s->arrived_seen));
+    }
+    if (f->latency != NULL && dropped != s->dropped_seen) {
+        bt_hist_slices_rejected(f->latency, f->now, (uint32_t)(dropped - s->dropped_seen));
+    }
+    s->arrived_seen = arrived;
+    s->dropped_seen = dropped;
+    take_unwatched(s);
+}
+
+void split_take_notes(struct bt_split *s)
+{
+    struct split_channel *c = s->channel;
+    struct bt_router *f = s->feedback;
+    uint32_t at;
+    uint32_t n = bt_spsc_waiting(&c->notes, &at);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct split_note *note = &c->note[(at + i) & c->notes.mask];
+        if (i + NOTES_AHEAD < n) {
+            __builtin_prefetch(watch_slot(&f->pairs, &c->note[(at + i + NOTES_AHEAD) & c->notes.mask].key), 1);
+        }
+        if (note->kind == NOTE_SENT) {
+            take_sent(f, note);
+        } else {
+            bt_router_unreachable(f, note->sent.at, &note->worker);
+        }
+    }
+    bt_spsc_taken(&c->notes, n);
+    take_totals(s);
+}
+
+void bt_split_feedback(struct bt_split *s, struct bt_pkt *const *pkts, unsigned n)
+{
+    split_take_notes(s);
+    for (unsigned i = 0; i < n; i++) {
+        router_feedback_half(s->feedback, pkts[i]->t_rx_ns, pkts[i], &s->nothing);
+    }
+}
+
+/* What one thread knows at once and two learn a little later. A worker that owes nothing owes no answer since when
+ * (R-110), even if the note of its next request should find no room. And one that was given up while a request was on
+ * its way to it does not owe that one for ever. */
+static void look_again(struct bt_router *f, uint64_t now)
+{
+    for (uint32_t w = 0; w < f->used_end; w++) {
+        const unsigned gone = WORKER_USED | WORKER_JOINED;
+        if (router_outstanding(f, w) == 0) {
+            f->worker[w].busy_at = now;
+        } else if ((f->worker[w].flags & gone) == WORKER_USED &&
+                   bt_credit_settled(&f->credit[w]) == f->cold[w].given_up) {
+            bt_credit_write_off(&f->credit[w], router_sent(f, w));
+            f->cold[w].given_up = bt_credit_settled(&f->credit[w]);
+            router_refresh(f, w);
+        }
+    }
+}
+
+void bt_split_feedback_tick(struct bt_split *s, uint64_t now)
+{
+    struct bt_router *f = s->feedback;
+    split_take_notes(s);
+    now = router_clock(f, now);
+    if (now >= f->next_health) {
+        look_again(f, now);
+    }
+    bt_router_tick(f, now, &s->nothing);
+}
+
+struct bt_router *bt_split_feedback_half(struct bt_split *s)
+{
+    return s->feedback;
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Admission control (spec/sven.md): the dice, the classes, the loop and its controllers. What the router makes of it is
+// in test_admit.c.
+#include <stdlib.h>
+#include <string.h>
+
+#include "router/bed.h"
+#include "router/objective.h"
+
+#define MOST_SHARE ((double)BT_ADMISSION_MOST / BT_ADMISSION_ONE)
+
+static void begin(struct bt_admission *a, const struct bt_admission_config *config)
+{
+    bt_admission_init(a, 1, NULL);
+    bt_admission_apply(a, config, 0);
+    bt_admission_tick(a, 0); /* begins the first window */
+}
+
+/* The objective by one of the controllers, in force at time 0. */
+static struct bt_admission_config begin_by(struct bt_admission *a, unsigned controller, uint64_t *now)
+{
+    struct bt_admission_config config = objective((enum bt_admission_controller)controller);
+    *now = 0;
+    begin(a, &config);
+    return config;
+}
+
+/* One period in which so many samples took so long. */
+static void period(struct bt_admission *a, uint64_t *now, unsigned samples, uint64_t latency_ns)
+{
+    for (unsigned i = 0; i < samples; i++) {
+        if (!bt_admission_refuse(a, *now, 0, false)) {
+            bt_admission_served(a, 0, false, latency_ns);
+        }
+    }
+    *now += 20 * MS;
+    bt_admission_tick(a, *now);
+}
+
+static double share(const struct bt_admission *a, uint64_t now, unsigned class)
+{
+    struct bt_admission_class_stats s;
+    bt_admission_class_stats(a, now, class, &s);
+    return (double)s.share / BT_ADMISSION_ONE;
+}
+
+/* the published word alone decides. */
+static void r216_the_dice_follow_the_level(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_AIAD);
+    const double wanted[] = {0, 0.01, 0.25, 0.5, 0.99};
+    begin(&a, &config);
+    for (unsigned k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        unsigned refused = 0;
+        atomic_store(&a.level, (uint32_t)(wanted[k] * BT_ADMISSION_ONE));
+        for (unsigned i = 0; i < 1000000; i++) {
+            refused += bt_admission_refuse(&a, 0, 0, false);
+        }
+        assert_true(refused / 1e6 >= wanted[k] - 0.002 && refused / 1e6 <= wanted[k] + 0.002);
+        assert_false(bt_admission_refuse(&a, 0, 0, true)); /* spared */
+    }
+}
+
+/* the lowest class up to 0.99, then the next; some never. */
+static void r222_lower_classes_first(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_AIAD);
+    config.droppable = 1u << 0 | 1u << 4 | 1u << 7;
+    begin(&a, &config);
+    atomic_store(&a.level, BT_ADMISSION_MOST / 2);
+    assert_true(share(&a, 0, 0) > 0.49 && share(&a, 0, 4) == 0 && share(&a, 0, 7) == 0);
+    atomic_store(&a.level, BT_ADMISSION_MOST + BT_ADMISSION_MOST / 4);
+    assert_true(share(&a, 0, 0) == MOST_SHARE && share(&a, 0, 4) > 0.24 && share(&a, 0, 7) == 0);
+    atomic_store(&a.level, a.top);
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
+        bool droppable = ((unsigned)config.droppable >> c & 1u) != 0;
+        assert_true(share(&a, 0, c) == (droppable ? MOST_SHARE : 0));
+    }
+}
+
+static void r222_the_level_for_a_number_of_requests(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    begin(&a, &config);
+    struct bt_admission_report report = {.arrived = {[0] = 100, [1] = 500, [4] = 200}, .arrivals = 800};
+    double left;
+    assert_int_equal(bt_admission_level_for(&a, &report, 0, &left), 0);
+    assert_int_equal(bt_admission_level_for(&a, &report, 50, &left), BT_ADMISSION_ONE / 2);
+    uint32_t level = bt_admission_level_for(&a, &report, 99 + 100, &left); /* class 3 had no requests to refuse */
+    assert_true(left == 0 && bt_admission_share(&a, level, 0) == BT_ADMISSION_MOST);
+    assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 2 - 64, BT_ADMISSION_ONE / 2 + 64);
+    assert_int_equal(bt_admission_level_for(&a, &report, 800, &left), a.top);
+    assert_true(left > 500 && left < 504); /* class 1 is spared */
+}
+
+/* R-222: the classes below one that has to be refused are refused with it, but not for longer, had they requests or
+ * not. */
+static void r222_a_rare_class_is_not_left_refused(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    uint64_t now = 0;
+    begin(&a, &config);
+    for (unsigned k = 0; k < 400; k++) { /* requests of class 4 only, first too slow */
+        for (unsigned i = 0; i < 4000; i++) {
+            if (!bt_admission_refuse(&a, now, 4, false)) {
+                bt_admission_served(&a, 4, false, k < 5 ? 900 * US : 60 * US);
+            }
+        }
+        now += 20 * MS;
+        bt_admission_tick(&a, now);
+        assert_true(k != 4 || share(&a, now, 0) == MOST_SHARE);
+    }
+    assert_true(share(&a, now, 4) == 0 && share(&a, now, 0) == 0);
+}
+
+/* the other thread counts on while the loop reads. It may see a refusal and not yet the request. */
+static void r218_more_refused_than_arrived_is_nothing_admitted(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    begin(&a, &config);
+    a.state.admit = 0.5;
+    atomic_store(&a.level, BT_ADMISSION_ONE / 2);
+    for (unsigned i = 0; i < 4000; i++) {
+        bt_admission_served(&a, 0, false, 255 * US);
+    }
+    atomic_store(&a.arrived[0], 1000);
+    atomic_store(&a.refused[0], 1001);
+    bt_admission_tick(&a, 20 * MS);
+    assert_int_equal(a.decisions, 1);
+    assert_true(share(&a, 20 * MS, 0) > 0.49 && share(&a, 20 * MS, 0) < 0.51); /* on target: it holds */
+}
+
+/* Listing 11.1: ±0.01 every 20 ms, on the smoothed share. */
+static void r221_aiad_is_the_published_loop(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_AIAD);
+    uint64_t now = 0;
+    begin(&a, &config);
+    for (unsigned k = 1; k <= 50; k++) { /* 0 → 0.5 takes 1 s */
+        period(&a, &now, 4000, 400 * US);
+        assert_true(share(&a, now, 0) > k * 0.01 - 1e-6 && share(&a, now, 0) < k * 0.01 + 1e-6);
+    }
+    assert_int_equal(now, SEC);
+    double before = share(&a, now, 0);
+    period(&a, &now, 4000, 100 * US); /* share 0.3 of the way: still a violation */
+    assert_true(share(&a, now, 0) > before);
+    for (unsigned k = 0; k < 200; k++) {
+        period(&a, &now, 4000, 100 * US);
+    }
+    assert_true(share(&a, now, 0) == 0);
+    for (unsigned k = 0; k < 200; k++) {
+        period(&a, &now, 200000, 400 * US);
+    }
+    assert_true(share(&a, now, 0) == MOST_SHARE); /* never above 0.99 in one class */
+}
+
+static void r221_track_holds_still_in_its_band(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    uint64_t now = 0;
+    begin(&a, &config);
+    for (unsigned k = 0; k < 20; k++) {
+        period(&a, &now, 4000, 200 * US);
+        assert_true(share(&a, now, 0) == 0); /* met: nothing to do */
+    }
+    period(&a, &now, 4000, 900 * US);
+    double after_attack = share(&a, now, 0);
+    assert_true(after_attack > 0.05 && after_attack < 0.35);
+    for (unsigned k = 0; k < 200; k++) {
+        period(&a, &now, 4000, 255 * US); /* on target: first the debt of the attack is paid, then it holds */
+    }
+    double held = share(&a, now, 0);
+    for (unsigned k = 0; k < 20; k++) {
+        period(&a, &now, 4000, 255 * US);
+    }
+    assert_true(share(&a, now, 0) > held - 0.02 && share(&a, now, 0) < held + 0.02);
+}
+
+/* Faster attack than release. */
+static void r221_track_attacks_faster_than_it_releases(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    uint64_t now = 0;
+    unsigned attack = 0, release = 0;
+    begin(&a, &config);
+    for (; share(&a, now, 0) < 0.5; attack++) {
+        period(&a, &now, 20000, 1500 * US);
+    }
+    for (; share(&a, now, 0) > 0.01; release++) {
+        period(&a, &now, 20000, 60 * US);
+        assert_true(release < 400);
+    }
+    assert_true(attack < 10 && release > 2 * attack);
+}
+
+/* Completions against admissions say what the workers can take: one period finds it at any overload. */
+static void r221_track_finds_the_capacity_in_one_period(void **state)
+{
+    (void)state;
+    for (unsigned overload = 2; overload <= 4; overload++) {
+        static struct bt_admission a;
+        struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+        begin(&a, &config);
+        for (unsigned i = 0; i < 4000 * overload; i++) {
+            assert_false(bt_admission_refuse(&a, 0, 0, false));
+            if (i % overload == 0) {
+                bt_admission_served(&a, 0, false, 310 * US);
+            }
+        }
+        bt_admission_tick(&a, 20 * MS);
+        double wanted = 1 - (overload > 2 ? 0.5 : 1.0 / overload); /* a ratio below one half is taken as one half */
+        assert_true(share(&a, 20 * MS, 0) > wanted - 0.01 && share(&a, 20 * MS, 0) < wanted + 0.03);
+    }
+}
+
+/* fewer than 1,000 samples extend the window, for p99; 10,000 for p99.9. */
+static void r219_few_samples_extend_the_window(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    for (unsigned k = 0; k < BT_CONTROLLERS; k++) {
+        uint64_t now;
+        struct bt_admission_config config = begin_by(&a, k, &now);
+        for (unsigned i = 0; i < 9; i++) {
+            period(&a, &now, 110, 900 * US);
+            assert_int_equal(a.decisions, 0);
+            assert_true(share(&a, now, 0) == 0);
+        }
+        assert_int_equal(a.extensions, 9);
+        period(&a, &now, 110, 900 * US);
+        assert_int_equal(a.decisions, 1);
+        assert_true(share(&a, now, 0) > 0);
+        config.per_100k = 99900;
+        begin(&a, &config);
+        now = 0;
+        period(&a, &now, 9999, 900 * US);
+        assert_int_equal(a.decisions, 0);
+        period(&a, &now, 1, 900 * US);
+        assert_int_equal(a.decisions, 1);
+    }
+}
+
+/* A window is not extended for ever: a share of 99 % must come down again when the load has gone. */
+static void r219_a_refused_service_opens_again(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    for (unsigned k = 0; k < BT_CONTROLLERS; k++) {
+        uint64_t now;
+        begin_by(&a, k, &now);
+        for (unsigned i = 0; i < 1000; i++) {
+            period(&a, &now, 2000, 5 * MS);
+        }
+        assert_true(share(&a, now, 0) > 0.9);
+        uint64_t from = now;
+        while (share(&a, now, 0) > 0.5) {
+            period(&a, &now, 4, 50 * US); /* 200 requests a second */
+            assert_true(now - from < 200 * SEC);
+        }
+    }
+}
+
+/* frozen for 1 s, then down to 0 within another; then a new start from there, counted. */
+static void r223_a_stalled_loop_fails_open(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    uint64_t now = 0;
+    begin(&a, &config);
+    for (unsigned i = 0; i < 20; i++) {
+        period(&a, &now, 4000, 900 * US);
+    }
+    double before = share(&a, now, 0);
+    assert_true(before > 0.3);
+    assert_true(share(&a, now + 1200 * MS - 1, 0) == before);
+    double half = share(&a, now + 1700 * MS, 0);
+    assert_true(half > before * 0.45 && half < before * 0.55);
+    assert_true(share(&a, now + 2200 * MS, 0) == 0);
+    assert_false(bt_admission_refuse(&a, now + 3 * SEC, 0, false));
+    uint64_t decisions = a.decisions;
+    bt_admission_tick(&a, now + 3 * SEC);
+    assert_int_equal(a.stalls, 1);
+    assert_int_equal(a.decisions, decisions); /* what was counted meanwhile says nothing */
+    assert_true(share(&a, now + 3 * SEC, 0) == 0);
+}
+
+static void a_configuration_is_judged(void **state)
+{
+    (void)state;
+    unsigned field;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    assert_null(bt_admission_judge(&config, &field));
+    config.mode = (enum bt_admission_mode)3;
+    assert_non_null(bt_admission_judge(&config, &field));
+    assert_int_equal(field, 0);
+    config = objective((enum bt_admission_controller)7);
+    assert_non_null(bt_admission_judge(&config, &field));
+    assert_int_equal(field, 1);
+    config = objective(BT_CONTROL_AIAD);
+    config.slo_ns = 999;
+    assert_non_null(bt_admission_judge(&config, &field));
+    assert_int_equal(field, 2);
+    config = objective(BT_CONTROL_AIAD);
+    config.per_100k = 99991;
+    assert_non_null(bt_admission_judge(&config, &field));
+    assert_int_equal(field, 3);
+    config.mode = BT_ADMISSION_OBSERVE;
+    assert_null(bt_admission_judge(&config, &field));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r216_the_dice_follow_the_level),
+        cmocka_unit_test(r222_lower_classes_first),
+        cmocka_unit_test(r222_the_level_for_a_number_of_requests),
+        cmocka_unit_test(r222_a_rare_class_is_not_left_refused),
+        cmocka_unit_test(r218_more_refused_than_arrived_is_nothing_admitted),
+        cmocka_unit_test(r221_aiad_is_the_published_loop),
+        cmocka_unit_test(r221_track_holds_still_in_its_band),
+        cmocka_unit_test(r221_track_attacks_faster_than_it_releases),
+        cmocka_unit_test(r221_track_finds_the_capacity_in_one_period),
+        cmocka_unit_test(r219_few_samples_extend_the_window),
+        cmocka_unit_test(r219_a_refused_service_opens_again),
+        cmocka_unit_test(r223_a_stalled_loop_fails_open),
+        cmocka_unit_test(a_configuration_is_judged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

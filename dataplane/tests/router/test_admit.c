@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Admission control in the router (spec/sven.md): what it makes of packets, pairs and silence. The loop alone is in
+// test_admission.c.
+#include <stdlib.h>
+#include <string.h>
+
+#include "router/bed.h"
+#include "router/objective.h"
+
+static void open_with(struct bed *b, uint32_t workers, uint32_t n, enum bt_admission_mode mode)
+{
+    bed_defaults(b, workers, n);
+    b->config.admission = objective(BT_CONTROL_TRACK);
+    b->config.admission.mode = mode;
+    bed_build(b);
+    bed_join_all(b, n);
+}
+
+/* Worker w has served request req_id, the served-th of its own. */
+static void finish_at(struct bed *b, uint32_t w, uint16_t req_id, uint64_t served, uint32_t n, bool dropped)
+{
+    bed_feedback(b, w,
+                 &(struct bed_report){.received = served,
+                                      .served = served,
+                                      .n = n,
+                                      .incarnation = 1,
+                                      .req_id = req_id,
+                                      .flags = (uint8_t)(BT_FEEDBACK_PAIR | (dropped ? BT_FEEDBACK_DROPPED : 0))});
+}
+
+static void finish(struct bed *b, uint16_t req_id, uint64_t served, uint32_t n, bool dropped)
+{
+    finish_at(b, 0, req_id, served, n, dropped);
+}
+
+static struct bt_router_stats stats_of(const struct bed *b)
+{
+    struct bt_router_stats s;
+    bt_router_stats(b->r, b->now, &s);
+    return s;
+}
+
+/* Sends `total` requests through a router of one fast worker, each answered after latency_ns; returns how many DROPs
+ * came back. Every DROP must carry its own request's id. */
+static unsigned drive(struct bed *b, unsigned total, uint64_t latency_ns, uint64_t gap_ns, uint64_t *served)
+{
+    unsigned drops = 0;
+    for (unsigned i = 0; i < total; i++) {
+        uint16_t id = (uint16_t)i;
+        bed_send(b, id);
+        if (b->out.n == 1 && b->out.head->data[2] >> 4 == BT_DROP) {
+            assert_true(bed_take_drop(b, id));
+            drops++;
+        } else {
+            assert_int_equal(bed_take(b), 0);
+            b->now += latency_ns;
+            finish(b, id, ++*served, 1, false);
+        }
+        bed_tick(b, gap_ns);
+    }
+    return drops;
+}
+
+/* with nothing to refuse, admission control changes no byte of what is forwarded. */
+static void r227_dr_0_is_transparent(void **state)
+{
+    (void)state;
+    static struct bed off, on;
+    open_with(&off, 4, 2, BT_ADMISSION_OBSERVE);
+    open_with(&on, 4, 2, BT_ADMISSION_REJECT);
+    for (uint16_t i = 0; i < 2000; i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            struct bed *b = k == 0 ? &off : &on;
+            bed_request(b, i, i % 7 == 0 ? BT_POLICY_STICKY : BT_POLICY_UNRESTRICTED, i % 50);
+        }
+        struct bt_pkt *x = bed_packet(&off), *y = bed_packet(&on);
+        assert_true((x == NULL) == (y == NULL));
+        if (x != NULL) {
+            assert_int_equal(x->len, y->len);
+            assert_memory_equal(x->data, y->data, x->len);
+            assert_true(bt_addr_eq(&x->dst, &y->dst) && bt_addr_eq(&x->src, &y->src));
+            bt_pool_put(off.pool, x);
+            bt_pool_put(on.pool, y);
+        }
+        if (i % 5 == 4) {
+            uint32_t w = i / 5 % 4;
+            struct bed_report report = {.n = 2, .incarnation = 1, .served = bed_row(&off, w).sent};
+            report.received = report.served;
+            bed_feedback(&off, w, &report);
+            bed_feedback(&on, w, &report);
+        }
+        bed_tick(&off, US);
+        bed_tick(&on, US);
+        bed_discard(&off);
+        bed_discard(&on);
+    }
+    assert_int_equal(bed_counter(&on, BT_RC_DROP_ADMISSION), 0);
+    assert_int_equal(bed_counter(&on, BT_RC_FORWARDED), bed_counter(&off, BT_RC_FORWARDED));
+    bed_close(&off);
+    bed_close(&on);
+}
+
+/* dr = 0.99 over 10⁶ requests: 99 ± 0.5 % DROPs, each to its client, and no request is forgotten. */
+static void r227_dr_99_drops_what_it_should(void **state)
+{
+    (void)state;
+    static struct bed b;
+    uint64_t served = 0;
+    open_with(&b, 1, 1, BT_ADMISSION_REJECT);
+    for (unsigned i = 0; stats_of(&b).admission_class[0].share < BT_ADMISSION_MOST; i++) { /* overload */
+        drive(&b, 300, 5 * MS, 10 * US, &served);
+        assert_true(i < 3000);
+    }
+    uint64_t before = bed_counter(&b, BT_RC_DROP_ADMISSION);
+    unsigned drops = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        drops += drive(&b, 1000, 5 * MS, 1 * US, &served);
+    }
+    assert_in_range(drops, 985000, 995000);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_ADMISSION) - before, drops);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNANSWERED), 0);
+    bed_close(&b);
+}
+
+/* a worker dies under load. No slow FEEDBACK is seen, yet the share within the objective falls. */
+static void r228_a_dead_worker_raises_the_share(void **state)
+{
+    (void)state;
+    static struct bed b;
+    uint64_t served[20] = {0};
+    uint32_t highest = 0;
+    bed_defaults(&b, 20, 64);
+    b.config.admission = objective(BT_CONTROL_TRACK);
+    b.config.policy = BT_ROUTER_ROUND_ROBIN;
+    bed_build(&b);
+    bed_join_all(&b, 64);
+    for (unsigned i = 0; i < 3000; i++) { /* worker 7 answers nothing, and never will */
+        bed_send(&b, (uint16_t)i);
+        int w = bed_take(&b);
+        if (w >= 0 && w != 7) {
+            finish_at(&b, (uint32_t)w, (uint16_t)i, ++served[w], 64, false);
+        }
+        bed_discard(&b);
+        bed_tick(&b, 20 * US);
+        uint32_t share_now = stats_of(&b).admission_class[0].share;
+        highest = share_now > highest ? share_now : highest;
+    }
+    assert_true(bed_counter(&b, BT_RC_PAIRS_OVERDUE) > 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNSEEN), 0);
+    assert_true(highest > BT_ADMISSION_ONE / 10);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, bed_counter(&b, BT_RC_PAIRS_OVERDUE));
+    bed_close(&b);
+}
+
+/* a lost FEEDBACK is no sample, and its pair does not stay. */
+static void r229_lost_feedback_is_no_violation(void **state)
+{
+    (void)state;
+    static struct bed b;
+    uint64_t served = 0;
+    unsigned lost = 0;
+    open_with(&b, 1, 8, BT_ADMISSION_REJECT);
+    for (unsigned i = 0; i < 20000; i++) {
+        uint16_t id = (uint16_t)i;
+        bed_send(&b, id);
+        assert_int_equal(bed_take(&b), 0);
+        b.now += 100 * US;
+        served++;
+        if (i % 100 == 50) {
+            lost++;
+        } else {
+            finish(&b, id, served, 8, false);
+        }
+        bed_tick(&b, 0);
+    }
+    bed_tick(&b, 10 * MS);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_OVERDUE), 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNSEEN), lost);
+    assert_int_equal(stats_of(&b).admission_unknown, lost);
+    assert_int_equal(stats_of(&b).admission_class[0].within, 20000 - lost);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 0);
+    assert_int_equal(stats_of(&b).admission_class[0].share, 0);
+    const struct bt_hist *h = bt_router_class_latency(b.r, 0);
+    assert_int_equal(h->total, 20000 - lost);
+    assert_int_equal(bt_hist_percentile(h, 99000), bt_hist_value(bt_hist_index(100 * US))); /* bias: no bucket */
+    bed_tick(&b, 11 * SEC);
+    assert_int_equal(stats_of(&b).pairs, 0);
+    bed_close(&b);
+}
+
+/* what is judged is judged once; a FEEDBACK that comes after all changes nothing. */
+static void r210_the_late_are_counted_once(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_with(&b, 1, 1, BT_ADMISSION_REJECT);
+    bed_send(&b, 7);
+    assert_int_equal(bed_take(&b), 0);
+    bed_tick(&b, 3 * MS - 1);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_OVERDUE), 0);
+    bed_tick(&b, 1);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_OVERDUE), 1);
+    finish(&b, 7, 1, 1, false);
+    struct bt_router_stats s = stats_of(&b);
+    assert_int_equal(s.admission_class[0].exceeded, 1);
+    assert_int_equal(s.admission_class[0].within, 0);
+    assert_int_equal(s.counter[BT_RC_PAIRS_FINISHED], 1); /* the histogram of all has its latency */
+    bed_send(&b, 8);
+    assert_int_equal(bed_take(&b), 0);
+    finish(&b, 8, 2, 1, true); /* dropped by the worker: no sample */
+    s = stats_of(&b);
+    assert_int_equal(s.admission_class[0].exceeded + s.admission_class[0].within, 1);
+    bed_send(&b, 9);
+    assert_int_equal(bed_take(&b), 0);
+    bed_tick(&b, 2 * SEC); /* the id is used again before any FEEDBACK: unknown, not fast */
+    bed_send(&b, 9);
+    bed_discard(&b);
+    assert_int_equal(stats_of(&b).admission_class[0].within, 0);
+    bed_close(&b);
+}
+
+/* a copy made by the network is admitted like any request, but only one of the two is watched. */
+static void r209_a_copy_is_unknown(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_with(&b, 1, 8, BT_ADMISSION_REJECT);
+    for (unsigned i = 0; i < 2; i++) {
+        bed_send(&b, 7);
+        assert_int_equal(bed_take(&b), 0);
+        assert_int_equal(stats_of(&b).admission_unknown, i);
+    }
+    finish(&b, 7, 1, 8, false);
+    finish(&b, 7, 2, 8, false);
+    struct bt_router_stats s = stats_of(&b);
+    assert_int_equal(s.counter[BT_RC_PAIRS_UNKNOWN], 1);
+    assert_int_equal(s.admission_class[0].arrived, s.admission_class[0].within + s.admission_unknown);
+    bed_close(&b);
+}
+
+static void send_class(struct bed *b, uint16_t req_id, uint8_t policy, uint8_t class, uint8_t flags)
+{
+    struct bt_options opt = {.present = BT_HAS_CLASS, .class_id = class, .class_flags = flags};
+    bed_request_as(b, (struct bt_r2p2_hdr){.policy = policy, .req_id = req_id, .opt = opt}, 8);
+}
+
+/* header policies, and priorities by option kind 3. A write stays a write whatever it asks for. */
+static void r214_the_class_of_a_request(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_with(&b, 1, 64, BT_ADMISSION_REJECT);
+    const struct {
+        uint8_t policy, asked, class;
+    } cases[] = {{0, 0, 0}, {0, 3, 0}, {0, 4, 4}, {0, 7, 7}, {0, 200, 7}, {1, 0, 1}, {1, 6, 1}};
+    for (uint16_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t before = stats_of(&b).admission_class[cases[i].class].arrived;
+        send_class(&b, i, cases[i].policy, cases[i].asked, 0);
+        assert_int_equal(stats_of(&b).admission_class[cases[i].class].arrived, before + 1);
+        bed_discard(&b);
+        finish(&b, i, i + 1u, 64, false);
+        assert_int_equal(stats_of(&b).admission_class[cases[i].class].within, before + 1);
+    }
+    bed_close(&b);
+}
+
+/* marked instead of dropped, in the option the client wrote or in a new one; measured apart. */
+static void r225_degrade_marks_instead_of_dropping(void **state)
+{
+    (void)state;
+    static struct bed b;
+    uint64_t served = 0;
+    unsigned marked = 0, spared = 0;
+    open_with(&b, 1, 1, BT_ADMISSION_DEGRADE);
+    for (unsigned i = 0; i < 30000; i++) {
+        uint16_t id = (uint16_t)i;
+        if (i % 3 == 0) {
+            bed_send(&b, id);
+        } else {
+            send_class(&b, id, 0, 0, i % 3 == 1 ? BT_CLASS_NON_DROPPABLE : 0);
+        }
+        struct bt_pkt *pkt = bed_packet(&b);
+        struct bt_r2p2_hdr hdr;
+        assert_non_null(pkt);
+        assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &hdr), BT_M_OK);
+        bool has = (hdr.opt.present & BT_HAS_CLASS) != 0 && (hdr.opt.class_flags & BT_CLASS_DEGRADED) != 0;
+        assert_int_equal(hdr.payload_len, 8);
+        assert_int_equal(hdr.payload[0], 0x5a);
+        assert_true((hdr.opt.present & BT_HAS_FORWARDED) != 0 && bt_addr_eq(&hdr.opt.forwarded, &b.client));
+        spared += i % 3 == 1 && has;
+        marked += has;
+        bt_pool_put(b.pool, pkt);
+        b.now += 2 * MS;
+        finish(&b, id, ++served, 1, false);
+        bed_tick(&b, 10 * US);
+    }
+    assert_int_equal(spared, 0); /* non-droppable */
+    assert_true(marked > 5000);
+    assert_int_equal(bed_counter(&b, BT_RC_DEGRADED), marked);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_ADMISSION), 0);
+    assert_int_equal(bt_router_class_latency(b.r, BT_ADMISSION_CLASSES)->total, marked);
+    assert_int_equal(bt_router_class_latency(b.r, 0)->total, 30000 - marked);
+    bed_close(&b);
+}
+
+static void r225_degrade_needs_workers_that_read_options(void **state)
+{
+    (void)state;
+    static struct bed b;
+    struct bt_router_refusal why = {0};
+    open_with(&b, 1, 1, BT_ADMISSION_REJECT);
+    b.config.admission.mode = BT_ADMISSION_DEGRADE;
+    b.config.legacy_peers = true;
+    assert_false(bt_router_apply(b.r, b.now, &b.config, &why));
+    assert_string_equal(why.field, "service.admission.mode");
+    b.config.legacy_peers = false;
+    b.config.admission.slo_ns = 1;
+    assert_false(bt_router_apply(b.r, b.now, &b.config, &why));
+    assert_string_equal(why.field, "service.admission.latencyMicroseconds");
+    bed_close(&b);
+}
+
+/* Requests on their way when it is switched on or off are neither lost nor misjudged. */
+static void it_may_be_switched_under_load(void **state)
+{
+    (void)state;
+    static struct bed b;
+    uint64_t served = 0;
+    open_with(&b, 1, 64, BT_ADMISSION_OBSERVE);
+    for (unsigned round = 0; round < 200; round++) {
+        for (uint16_t i = 0; i < 20; i++) {
+            send_class(&b, (uint16_t)(round * 20 + i), 0, (uint8_t)(i % 8), 0);
+        }
+        bed_discard(&b);
+        b.config.admission.mode = round % 2 == 0 ? BT_ADMISSION_REJECT : BT_ADMISSION_OBSERVE;
+        bed_apply(&b);
+        for (uint16_t i = 0; i < 20; i++) {
+            if (round % 4 != 3 || i % 2 == 0) {
+                finish(&b, (uint16_t)(round * 20 + i), ++served, 64, false);
+            } else {
+                served++;
+            }
+        }
+        bed_tick(&b, 4 * MS);
+    }
+    bed_tick(&b, 11 * SEC);
+    assert_int_equal(stats_of(&b).pairs, 0);
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r227_dr_0_is_transparent),
+        cmocka_unit_test(r227_dr_99_drops_what_it_should),
+        cmocka_unit_test(r228_a_dead_worker_raises_the_share),
+        cmocka_unit_test(r229_lost_feedback_is_no_violation),
+        cmocka_unit_test(r210_the_late_are_counted_once),
+        cmocka_unit_test(r209_a_copy_is_unknown),
+        cmocka_unit_test(r214_the_class_of_a_request),
+        cmocka_unit_test(r225_degrade_marks_instead_of_dropping),
+        cmocka_unit_test(r225_degrade_needs_workers_that_read_options),
+        cmocka_unit_test(it_may_be_switched_under_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

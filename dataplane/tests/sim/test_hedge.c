@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hedged reads in the simulator: the model against closed forms and a known queue, the policies against each other
+// the gate.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "hedge_cells.h"
+#include "hedge_model.h"
+
+#define ALL ((1u << SIM_HEDGE_POLICIES) - 1)
+
+static struct sim_hedge_point point[SIM_HEDGE_POLICIES];
+
+static struct sim_hedge_model running_example(double load, uint32_t requests)
+{
+    struct sim_hedge_model m;
+    sim_hedge_defaults(&m);
+    m.load = load;
+    m.requests = requests;
+    assert_null(sim_hedge_refuse(&m));
+    return m;
+}
+
+static void assert_near(double value, double expected, double share)
+{
+    if (fabs(value - expected) > share * expected)
+        fail_msg("%g is not within %g %% of %g", value, share * 100, expected);
+}
+
+/* Without load p99 solves (1-p) e^-x + p min(1, e^-(x-D)) = 1 - 0.99^(1/N); a hedged service has p². */
+static double unloaded_p99(double p, double d, double shards)
+{
+    double q = 1 - pow(0.99, 1 / shards), low = 0, high = 100;
+    while (high - low > 1e-6) {
+        double x = (low + high) / 2;
+        double beyond = (1 - p) * exp(-x) + p * fmin(1, exp(-(x - d)));
+        *(beyond > q ? &low : &high) = x;
+    }
+    return low;
+}
+
+/* P is drawn once per request and shard and shared by the copies: anything else misses both values. */
+static void r247_unloaded_tails_are_those_of_the_closed_form(void **state)
+{
+    (void)state;
+    struct sim_hedge_model m = running_example(0.001, 20000);
+    sim_hedge_run(&m, ALL, point);
+    assert_near(point[SIM_HEDGE_PSQ].p99, unloaded_p99(m.p, m.d, m.shards), 0.03);
+    for (uint32_t i = SIM_HEDGE_NAIVE; i < SIM_HEDGE_POLICIES; i++) {
+        if (i != SIM_HEDGE_DELAYED) /* it adds the delay */
+            assert_near(point[i].p99, unloaded_p99(m.p * m.p, m.d, m.shards), 0.04);
+    }
+}
+
+/* M/M/1: sojourn is exponential with mean 1/(1-load). */
+static void r247_one_replica_is_a_known_queue_for_all(void **state)
+{
+    (void)state;
+    struct sim_hedge_model m = running_example(0.5, 150000);
+    m.shards = m.replicas = 1;
+    m.p = 0;
+    sim_hedge_run(&m, ALL, point);
+    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
+        assert_near(point[i].p99, log(100) * 2, 0.05);
+        assert_near(point[i].p50, log(2) * 2, 0.03);
+        assert_near(point[i].busy, 0.5, 0.02);
+        assert_near(point[i].copies, 1, 1e-9);
+    }
+}
+
+/* The order at 20 % load, and values of an independent simulator of the same model. */
+static void r247_the_running_example_at_20_percent(void **state)
+{
+    (void)state;
+    const double p99[SIM_HEDGE_POLICIES] = {18.3, 17.0, 16.7, 14.1, 10.9, 10.3, 10.2, 9.2, 8.7};
+    struct sim_hedge_model m = running_example(0.2, 30000);
+    sim_hedge_run(&m, ALL, point);
+    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++)
+        assert_near(point[i].p99, p99[i], 0.04);
+    assert_near(point[SIM_HEDGE_LAEDGE].copies, 1.85, 0.01);
+    assert_near(point[SIM_HEDGE_NAIVE].copies, 2, 1e-9);
+    assert_near(point[SIM_HEDGE_PSQ].p50, 4.47, 0.02);
+    assert_near(point[SIM_HEDGE_LAEDGE].p50, 5.29, 0.02);
+}
+
+/* Where everything is busy, load-aware hedging is PSQ's FIFO again; without a hiccup a copy can only cost. */
+static void r243_copies_vanish_under_load(void **state)
+{
+    (void)state;
+    struct sim_hedge_model m = running_example(0.95, 20000);
+    m.shards = 5;
+    sim_hedge_run(&m, ALL, point);
+    assert_true(point[SIM_HEDGE_LAEDGE].copies < 1.06);
+    assert_near(point[SIM_HEDGE_LAEDGE].p99, point[SIM_HEDGE_PSQ].p99, 0.25);
+    assert_true(point[SIM_HEDGE_NAIVE].p99 > 20 * point[SIM_HEDGE_PSQ].p99);
+    m = running_example(0.2, 20000);
+    m.p = 0;
+    sim_hedge_run(&m, 1u << SIM_HEDGE_PSQ | 1u << SIM_HEDGE_LAEDGE | 1u << SIM_HEDGE_LAEDGE_CC_PC, point);
+    assert_true(point[SIM_HEDGE_LAEDGE].p99 > 1.1 * point[SIM_HEDGE_PSQ].p99);
+    assert_true(point[SIM_HEDGE_LAEDGE_CC_PC].p99 < 1.05 * point[SIM_HEDGE_PSQ].p99);
+}
+
+static void r247_more_replicas_and_the_same_seed(void **state)
+{
+    (void)state;
+    struct sim_hedge_point again[SIM_HEDGE_POLICIES];
+    struct sim_hedge_model m = running_example(0.6, 8000);
+    m.replicas = 6;
+    memset(point, 0, sizeof point);
+    memset(again, 0, sizeof again);
+    sim_hedge_run(&m, ALL, point);
+    assert_near(point[SIM_HEDGE_LAEDGE].p99, 9.9, 0.06); /* stays near the unloaded 8.5 */
+    sim_hedge_run(&m, ALL, again);
+    assert_memory_equal(point, again, sizeof point);
+    memset(again, 0, sizeof again);
+    sim_hedge_run(&m, 1u << SIM_HEDGE_LAEDGE, again); /* alone it sees the same draws */
+    assert_memory_equal(&point[SIM_HEDGE_LAEDGE], &again[SIM_HEDGE_LAEDGE], sizeof *again);
+    assert_true(again[SIM_HEDGE_PSQ].copies == 0);
+    m.seed = 2;
+    sim_hedge_run(&m, ALL, again);
+    assert_memory_not_equal(point, again, sizeof point);
+}
+
+static void r248_the_gate_says_why(void **state)
+{
+    (void)state;
+    const struct sim_hedge_point psq = {.p50 = 5, .p99 = 16, .busy = 0.3};
+    struct sim_hedge_point full = psq, it = {.p50 = 5, .p99 = 12};
+    full.busy = 0.99;
+    assert_int_equal(sim_hedge_gate(&psq, &it), SIM_HEDGE_PAYS);
+    assert_false(sim_hedge_harms(&psq, &it));
+    assert_int_equal(sim_hedge_gate(&full, &it), SIM_HEDGE_OVERLOADED);
+    it.p99 = 15;
+    assert_int_equal(sim_hedge_gate(&psq, &it), SIM_HEDGE_TAIL);
+    assert_false(sim_hedge_harms(&psq, &it));
+    it.p99 = 17;
+    assert_true(sim_hedge_harms(&psq, &it));
+    it = (struct sim_hedge_point){.p50 = 5.3, .p99 = 8};
+    assert_int_equal(sim_hedge_gate(&psq, &it), SIM_HEDGE_MEDIAN);
+    assert_true(sim_hedge_harms(&psq, &it));
+}
+
+/* Three cells of the grid, small: the policy hurts in two of them, the gate keeps it from both. */
+static void r248_the_gate_keeps_harm_away(void **state)
+{
+    (void)state;
+    struct sim_hedge_model m = running_example(0.2, 4000);
+    struct sim_hedge_cell cells[3] = {{.p = 1e-5, .load = 0.2}, {.p = 1e-3, .load = 0.4}, {.p = 1e-3, .load = 0.02}};
+    struct sim_hedge_tally t;
+    assert_int_equal(sim_hedge_cells_run(&m, 1, cells, 3), 0);
+    sim_hedge_cells_tally(cells, 3, SIM_HEDGE_LAEDGE, &t);
+    assert_int_equal(t.harm, 2);
+    assert_int_equal(t.on, 1);
+    assert_int_equal(t.on_harm, 0);
+    assert_int_equal(cells[2].verdict[0], SIM_HEDGE_PAYS);
+    assert_int_equal(t.gain[2], 1);
+}
+
+static void r247_the_grid_is_as_published(void **state)
+{
+    (void)state;
+    static struct sim_hedge_cell cells[SIM_HEDGE_CELLS_MAX];
+    assert_int_equal(sim_hedge_cells_lay(cells), 176);
+    assert_near(cells[0].p, 0.1, 1e-9);
+    assert_near(cells[175].p, 1e-5, 1e-9);
+    assert_near(cells[175].load, 0.8, 1e-9);
+}
+
+static void r247_bad_values_are_named(void **state)
+{
+    (void)state;
+    struct sim_hedge_model m = running_example(0.2, 1000);
+    m.replicas = 17;
+    assert_non_null(strstr(sim_hedge_refuse(&m), "replicas"));
+    m = running_example(0.2, 1000);
+    m.p = NAN;
+    assert_non_null(strstr(sim_hedge_refuse(&m), "p must be 0..1"));
+    m = running_example(0.2, 1000);
+    m.requests = 10;
+    assert_non_null(strstr(sim_hedge_refuse(&m), "requests"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r247_unloaded_tails_are_those_of_the_closed_form),
+        cmocka_unit_test(r247_one_replica_is_a_known_queue_for_all),
+        cmocka_unit_test(r247_the_running_example_at_20_percent),
+        cmocka_unit_test(r243_copies_vanish_under_load),
+        cmocka_unit_test(r247_more_replicas_and_the_same_seed),
+        cmocka_unit_test(r248_the_gate_says_why),
+        cmocka_unit_test(r248_the_gate_keeps_harm_away),
+        cmocka_unit_test(r247_the_grid_is_as_published),
+        cmocka_unit_test(r247_bad_values_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of a server: C-26, C-43, C-60 to C-63.
+#include "unit.h"
+
+#include "tcp/crab_pool.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 64 };
+
+#define SECOND UINT64_C(1000000000)
+
+struct bed {
+    struct bt_crab_backend servers[MOST];
+    struct bt_crab_pool *pool;
+    void *mem;
+    struct bt_crab_chooser chooser;
+    _Atomic uint64_t cursor;
+};
+
+static void build(struct bed *b, uint32_t n)
+{
+    size_t bytes = (bt_crab_pool_bytes(n) + 63) & ~(size_t)63;
+    free(b->mem);
+    b->mem = aligned_alloc(64, bytes);
+    assert_non_null(b->mem);
+    b->pool = bt_crab_pool_build(b->mem, b->servers, n, 1);
+    b->chooser.cursor = &b->cursor;
+    b->chooser.stale_ns = 3 * SECOND;
+    bt_rng_seed(&b->chooser.rng, 3);
+}
+
+static void open_bed(struct bed *b, uint32_t n)
+{
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < n; i++)
+        b->servers[i] = (struct bt_crab_backend){.ip = 0x0a010000 + i, .weight = 1, .capable = true, .up = true};
+    build(b, n);
+}
+
+static void choose_many(struct bed *b, enum bt_crab_policy policy, uint32_t times, uint64_t now, uint32_t *of)
+{
+    memset(of, 0, MOST * sizeof *of);
+    for (uint32_t i = 0; i < times; i++) {
+        uint32_t k = bt_crab_pool_choose(b->pool, policy, &b->chooser, bt_maglev_mix(i, 99), now);
+        assert_true(k < b->pool->n);
+        assert_true(b->servers[k].up && b->servers[k].capable);
+        of[k]++;
+    }
+}
+
+static void c26_c43_only_servers_that_are_up_and_capable_are_chosen(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 8);
+    b.servers[2].up = b.servers[5].capable = false;
+    build(&b, 8);
+    for (int policy = 0; policy < BT_CRAB_POLICIES; policy++) {
+        choose_many(&b, (enum bt_crab_policy)policy, 6000, SECOND, of);
+        for (uint32_t i = 0; i < 8; i++)
+            assert_int_equal(of[i] > 0, i != 2 && i != 5);
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        b.servers[i].capable = false;
+    build(&b, 8);
+    assert_int_equal(bt_crab_pool_choose(b.pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 1, 1), BT_CRAB_NOBODY);
+    assert_true(bt_maglev_find(&b.pool->by_hash, UINT64_C(123) << 40) != BT_MAGLEV_NOBODY); // C-43: still by hash
+    free(b.mem);
+}
+
+static void c60_round_robin_takes_turns_also_across_balancers(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_bed(&b, 5);
+    struct bt_crab_chooser other = b.chooser; // shares the cursor (C-61)
+    for (uint32_t i = 0; i < 100; i++) {
+        struct bt_crab_chooser *c = i % 3 == 0 ? &other : &b.chooser;
+        assert_int_equal(bt_crab_pool_choose(b.pool, BT_CRAB_ROUND_ROBIN, c, 0, 0), i % 5);
+    }
+    free(b.mem);
+}
+
+// Not only the shares are right, but those of any stretch: never more than two away from the weight's.
+static void c62_weights_are_kept_in_every_stretch(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST] = {0};
+    const uint16_t weights[] = {1, 2, 3, 10, 256};
+    open_bed(&b, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        b.servers[i].weight = weights[i];
+    build(&b, 5);
+    for (uint32_t t = 1; t <= 50000; t++) {
+        of[bt_crab_pool_choose(b.pool, BT_CRAB_WEIGHTED, &b.chooser, 0, 0)]++;
+        for (uint32_t i = 0; i < 5; i++)
+            assert_true(fabs((double)of[i] - (double)t * weights[i] / 272) < 3.0);
+    }
+    free(b.mem);
+}
+
+static void c60_random_is_even(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 16);
+    choose_many(&b, BT_CRAB_RANDOM, 160000, 0, of);
+    double chi = 0;
+    for (uint32_t i = 0; i < 16; i++)
+        chi += (of[i] - 10000.0) * (of[i] - 10000.0) / 10000.0;
+    assert_true(chi < 37.7); // 99.9 % of chi-squared with 15 degrees of freedom; the seed is fixed
+    free(b.mem);
+}
+
+static void c60_hash_sends_the_same_connection_to_the_same_server(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_bed(&b, 16);
+    uint32_t before[1000], moved = 0;
+    for (uint32_t i = 0; i < 1000; i++)
+        before[i] = bt_crab_pool_choose(b.pool, BT_CRAB_HASH, &b.chooser, bt_maglev_mix(i, 5), 0);
+    b.servers[3].capable = false;
+    build(&b, 16);
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t now = bt_crab_pool_choose(b.pool, BT_CRAB_HASH, &b.chooser, bt_maglev_mix(i, 5), 0);
+        assert_true(now != 3);
+        moved += before[i] != 3 && before[i] != now;
+    }
+    assert_int_equal(moved, 0);
+    free(b.mem);
+}
+
+static void c62_least_follows_reports_and_what_it_chose_since(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(bt_crab_pool_report(b.pool, b.servers[i].ip, i == 2 ? 0 : 100, SECOND));
+    choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
+    assert_int_equal(of[2], 100);
+    choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(of[i], 100); // all stand at the same number: they take turns
+    assert_false(bt_crab_pool_report(b.pool, 0x01020304, 1, SECOND));
+    free(b.mem);
+}
+
+static void c62_old_reports_are_not_believed(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        bt_crab_pool_report(b.pool, b.servers[i].ip, i == 1 ? 0 : 1000000, SECOND);
+    choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, SECOND, of);
+    assert_in_range(of[1], 1500, 2000); // drawn first or second: 7/16
+    choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, 5 * SECOND, of);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_in_range(of[i], 850, 1150);
+    choose_many(&b, BT_CRAB_LEAST, 4000, 5 * SECOND, of);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_in_range(of[i], 850, 1150);
+    free(b.mem);
+}
+
+static void c63_a_pool_of_4096(void **state)
+{
+    (void)state;
+    const uint32_t n = BT_CRAB_MAX_BACKENDS;
+    struct bt_crab_backend *servers = calloc(n, sizeof *servers);
+    size_t bytes = (bt_crab_pool_bytes(n) + 63) & ~(size_t)63;
+    void *mem = aligned_alloc(64, bytes);
+    struct bed b = {.cursor = 0};
+    assert_true(servers != NULL && mem != NULL);
+    for (uint32_t i = 0; i < n; i++)
+        servers[i] = (struct bt_crab_backend){.ip = i + 1, .weight = 1, .capable = true, .up = true};
+    struct bt_crab_pool *pool = bt_crab_pool_build(mem, servers, n, 1);
+    b.chooser.cursor = &b.cursor;
+    for (uint32_t i = 0; i < 2 * n; i++)
+        assert_int_equal(bt_crab_pool_choose(pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 0, 0), i % n);
+    assert_int_equal(bt_crab_pool_find_ready(pool, n), n - 1);
+    assert_int_equal(bt_crab_pool_find_ready(pool, n + 1), BT_CRAB_NOBODY);
+    free(mem);
+    free(servers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(c26_c43_only_servers_that_are_up_and_capable_are_chosen),
+        cmocka_unit_test(c60_round_robin_takes_turns_also_across_balancers),
+        cmocka_unit_test(c62_weights_are_kept_in_every_stretch),
+        cmocka_unit_test(c60_random_is_even),
+        cmocka_unit_test(c60_hash_sends_the_same_connection_to_the_same_server),
+        cmocka_unit_test(c62_least_follows_reports_and_what_it_chose_since),
+        cmocka_unit_test(c62_old_reports_are_not_believed),
+        cmocka_unit_test(c63_a_pool_of_4096),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

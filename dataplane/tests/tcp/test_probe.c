@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asking servers whether they are up and echo the option: C-51, C-52.
+#include "syn.h"
+#include "unit.h"
+
+#include "base/bytes.h"
+#include "tcp/crab_probe.h"
+
+#define MILLISECOND UINT64_C(1000000)
+#define SECOND      UINT64_C(1000000000)
+
+enum { OWN = 0x0a000002, VIP = 0x0a090909, DIP = 0x0a010001, SERVERS = 3 };
+
+struct bed {
+    struct bt_crab_prober p;
+    struct bt_crab_probed mem[SERVERS];
+    uint8_t probe[BT_CRAB_PROBE_MOST], rst[BT_CRAB_PROBE_MOST], answer[SYN_MOST];
+    uint32_t hop;
+    uint64_t now;
+};
+
+static void start(struct bed *b, uint32_t servers)
+{
+    struct bt_crab_probe_target targets[SERVERS];
+    const struct bt_crab_probe_config cfg = {.own = OWN, .seed = 4};
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < servers; i++)
+        targets[i] = (struct bt_crab_probe_target){.dip = DIP + i, .vip = VIP, .port = 80};
+    b->now = 10 * SECOND;
+    bt_crab_prober_init(&b->p, b->mem, targets, servers, &cfg, b->now);
+}
+
+// Lets time pass until a probe leaves.
+static void until_probe(struct bed *b)
+{
+    for (uint32_t ms = 0; ms < 5000; ms++) {
+        if (bt_crab_prober_send(&b->p, b->now, b->probe, &b->hop) != 0) {
+            assert_true(syn_sums_right(b->probe));
+            return;
+        }
+        b->now += MILLISECOND;
+    }
+    fail_msg("no probe for 5 s");
+}
+
+// What the server says to the last probe; echo 0: no option. Returns the length of what goes back.
+static uint32_t answer(struct bed *b, uint8_t flags, uint32_t echo, uint32_t ack_off)
+{
+    struct syn s = syn_plain();
+    uint8_t option[6] = {42, 6};
+    bt_put32(option + 2, echo);
+    s.src = b->hop;
+    s.dst = OWN;
+    s.sport = 80;
+    s.dport = bt_get16(b->probe + 20);
+    s.flags = flags;
+    s.options = option;
+    s.options_len = echo != 0 ? 6 : 0;
+    uint32_t n = syn_write(&s, b->answer);
+    bt_put32(b->answer + 28, bt_get32(b->probe + 24) + 1 + ack_off);
+    return bt_crab_prober_take(&b->p, b->now, b->answer, n, b->rst, &b->hop);
+}
+
+static void c51_a_probe_is_a_syn_with_the_vip_in_it(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct bt_crab_segment s;
+    start(&b, 1);
+    until_probe(&b);
+    assert_int_equal(
+        bt_crab_segment_parse(b.probe, sizeof b.probe, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s),
+        BT_CRAB_SEGMENT_OK);
+    assert_true(bt_crab_is_syn(&s));
+    assert_int_equal(s.src, OWN);
+    assert_int_equal(s.dst, DIP);
+    assert_int_equal(s.dport, 80);
+    assert_int_equal(s.address, VIP);
+}
+
+static void c51_the_answer_tells_up_capable_up_plain_or_down(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct bt_crab_segment s;
+    start(&b, 1);
+    until_probe(&b);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 40);
+    assert_int_equal(b.mem[0].health, BT_CRAB_UP_CAPABLE);
+    assert_true(syn_sums_right(b.rst)); // the half-open connection is ended
+    bt_crab_segment_parse(b.rst, 40, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
+    assert_int_equal(s.flags, BT_TCP_RST);
+    assert_int_equal(s.seq, bt_get32(b.probe + 24) + 1);
+    until_probe(&b); // C-52: a change of capability counts at once
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, 0, 0);
+    assert_int_equal(b.mem[0].health, BT_CRAB_UP_PLAIN);
+    until_probe(&b);
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP + 1, 0); // not an exact echo
+    assert_int_equal(b.mem[0].health, BT_CRAB_UP_PLAIN);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(b.mem[0].health, BT_CRAB_UP_PLAIN);
+        until_probe(&b);
+        assert_int_equal(answer(&b, BT_TCP_RST | BT_TCP_ACK, 0, 0), 0);
+    }
+    assert_int_equal(b.mem[0].health, BT_CRAB_DOWN);
+    assert_int_equal(b.p.changes, 3);
+}
+
+static void c52_three_silences_are_down_and_two_answers_up(void **state)
+{
+    (void)state;
+    struct bed b;
+    start(&b, 1);
+    until_probe(&b);
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+    until_probe(&b);
+    until_probe(&b);
+    until_probe(&b);
+    assert_int_equal(b.mem[0].health, BT_CRAB_UP_CAPABLE); // the third one is still under way
+    until_probe(&b);
+    assert_int_equal(b.mem[0].health, BT_CRAB_DOWN);
+    assert_int_equal(b.p.silent, 3);
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+    assert_int_equal(b.mem[0].health, BT_CRAB_DOWN);
+    until_probe(&b);
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+    assert_int_equal(b.mem[0].health, BT_CRAB_UP_CAPABLE);
+}
+
+static void c52_probes_keep_their_rhythm(void **state)
+{
+    (void)state;
+    struct bed b;
+    start(&b, 1);
+    until_probe(&b);
+    uint64_t first = b.now;
+    for (uint64_t i = 1; i < 10; i++) {
+        if (i % 2 == 0)
+            answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+        until_probe(&b);
+        assert_int_equal(b.now, first + i * SECOND);
+    }
+}
+
+static void what_was_not_asked_for_changes_nothing(void **state)
+{
+    (void)state;
+    struct bed b;
+    start(&b, 2);
+    until_probe(&b);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 1), 0); // another number
+    b.hop++;
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // another server
+    b.hop--;
+    assert_int_equal(answer(&b, BT_TCP_ACK, VIP, 0), 0);
+    assert_int_equal(answer(&b, BT_TCP_RST, 0, 0), 0);
+    assert_int_equal(b.p.unasked, 4);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 40);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // once only
+    assert_int_equal(b.p.unasked, 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(c51_a_probe_is_a_syn_with_the_vip_in_it),
+        cmocka_unit_test(c51_the_answer_tells_up_capable_up_plain_or_down),
+        cmocka_unit_test(c52_three_silences_are_down_and_two_answers_up),
+        cmocka_unit_test(c52_probes_keep_their_rhythm),
+        cmocka_unit_test(what_was_not_asked_for_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies in CRAB's maps, byte by byte: the same vectors are read by
+// operator/internal/redirect (Go). A difference means a new CRAB_LAYOUT_VERSION.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "unit.h"
+#include "../bpf/crab_layout.h"
+
+static char text[8192];
+
+static void line(const char *name, const void *bytes, size_t size)
+{
+    size_t at = strlen(text);
+    at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", name);
+    for (size_t i = 0; i < size; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", ((const unsigned char *)bytes)[i]);
+    snprintf(text + at, sizeof(text) - at, "\n");
+}
+
+static void number(const char *name, size_t value)
+{
+    size_t at = strlen(text);
+    snprintf(text + at, sizeof(text) - at, "%s %zu\n", name, value);
+}
+
+#define LINE(name, type, ...)                                                                                          \
+    do {                                                                                                               \
+        struct type sample = {__VA_ARGS__};                                                                            \
+        line(name, &sample, sizeof(sample));                                                                           \
+    } while (0)
+
+static void samples(void)
+{
+    const struct crab_tuple tuple = {
+        .client = 0x01020304, .server = 0x05060708, .client_port = 0x090a, .server_port = 0x0b0c};
+
+    LINE("meta", crab_meta, .magic = CRAB_LAYOUT_MAGIC, .layout = CRAB_LAYOUT_VERSION,
+         .dsr_seen_ns = 0x1112131415161718, .exid = 0x191a, .kind = 0x1b);
+    LINE("vip_key", crab_vip_key, .addr = 0x01020304, .port = 0x0506);
+    LINE("vip", crab_vip, .id = 0x01020304, .policy = 5, .flags = 6, .report_life_ns = 0x1112131415161718);
+    LINE("backend", crab_backend, .addr = 0x04030201, .load = 0x0506, .weight = 0x0708, .state = 9);
+    LINE("load", crab_load, .open = 0x01020304, .assigned = 0x05060708, .reported_ns = 0x1112131415161718);
+    LINE("prefix_key", crab_prefix_key, .prefixlen = 0x01020304, .vip_id = 0x05060708, .addr = 0x090a0b0c);
+    line("tuple", &tuple, sizeof(tuple));
+    LINE("pending", crab_pending, .first_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .iss = 0x191a1b1c,
+         .syns = 0x1d1e, .marked = 0x1f);
+    LINE("flow", crab_flow, .created_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .dip = 0x191a1b1c,
+         .iss = 0x1d1e1f20, .ended = 0x21);
+    LINE("reverse", crab_reverse, .vip = 0x01020304);
+    LINE("echo", crab_echo, .last_ns = 0x0102030405060708, .vip = 0x11121314, .iss = 0x15161718);
+    LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);
+    LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = 0x11121314, .place = 0x1516, .undelivered = 0x17);
+    number("pool.size", sizeof(struct crab_pool));
+    number("pool.backend", offsetof(struct crab_pool, backend));
+    number("pool.schedule", offsetof(struct crab_pool, schedule));
+    number("pool.maglev", offsetof(struct crab_pool, maglev));
+}
+
+static void test_layout_is_the_one_of_the_vectors(void **state)
+{
+    char want[sizeof(text)] = "";
+    FILE *f = fopen(BT_VECTORS "/crab_layout.txt", "r");
+
+    (void)state;
+    assert_non_null(f);
+    want[fread(want, 1, sizeof(want) - 1, f)] = 0;
+    fclose(f);
+    samples();
+    char *body = strstr(want, "meta ");
+    assert_non_null(body);
+    assert_string_equal(text, body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_is_the_one_of_the_vectors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
