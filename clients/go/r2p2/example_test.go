@@ -65,7 +65,7 @@ func ExampleClient_Go() {
 
 	var futures []*r2p2.Future
 	for _, word := range []string{"one", "two", "three"} {
-		futures = append(futures, client.Go(ctx, &r2p2.Request{Payload: []byte(word), Timeout: time.Second}))
+		futures = append(futures, client.Go(ctx, &r2p2.Request{Payload: []byte(word), Timeout: 20 * time.Second}))
 	}
 	for _, f := range futures {
 		reply, err := f.Wait()

@@ -89,7 +89,7 @@ func TestM14EndsWithDifferentMTUs(t *testing.T) {
 	}
 	under := dial(t, ClientConfig{MTU: 1300}, s.Addrs()...)
 	for _, c := range []*Client{over, under} {
-		if _, err := c.Call(t.Context(), make([]byte, 1000)); err != nil {
+		if _, err := c.Do(t.Context(), &Request{Payload: make([]byte, 1000), Timeout: time.Minute}); err != nil {
 			t.Errorf("MTU %d, one packet: %v", c.MTU(), err)
 		}
 	}

@@ -136,6 +136,7 @@ type Server struct {
 	stats       serverStats
 	latency     *ll7.Window // first packet in → last packet out
 	service     *ll7.Window // hand-off → reply
+	traces      traceRing
 
 	ctx     context.Context // of the handlers
 	stop    context.CancelFunc

@@ -193,12 +193,14 @@ func (w *worker) execute(p *serverPair) {
 	switch {
 	case errors.Is(err, ErrDrop):
 		s.stats.dropApp.Add(1)
+		s.noteTrace(p, w.sock.local, handed, true) // before the answer: who has it may ask for the trace
 		w.refuse(p, true)
 	case err != nil:
 		s.stats.failed.Add(1)
+		s.noteTrace(p, w.sock.local, handed, true)
 		w.refuse(p, false)
 	default:
-		w.reply(p, reply)
+		w.reply(p, reply, handed)
 	}
 }
 
@@ -243,7 +245,7 @@ func (w *worker) forget(p *serverPair) {
 
 // reply sends a reply, keeps its packets when they can be asked for again, and
 // sends FEEDBACK behind the last of them.
-func (w *worker) reply(p *serverPair, message []byte) {
+func (w *worker) reply(p *serverPair, message []byte, handed time.Time) {
 	s := w.server
 	if len(message) > s.cfg.MaxMessage {
 		s.stats.failed.Add(1)
@@ -255,6 +257,9 @@ func (w *worker) reply(p *serverPair, message []byte) {
 	for i, b := range packets {
 		if i > 0 && i%t.Burst == 0 {
 			time.Sleep(t.BurstGap)
+		}
+		if i == len(packets)-1 {
+			s.noteTrace(p, w.sock.local, handed, false)
 		}
 		w.send(b, p.key.client)
 	}

@@ -61,6 +61,24 @@ func TestCanonicalIgnoresOrder(t *testing.T) {
 	}
 }
 
+// Admission is left out when there is none, so that dataplanes that predate it
+// take every document that does not need it.
+func TestAdmissionIsOptional(t *testing.T) {
+	d, _ := Parse([]byte(good))
+	if d.Service.Admission != nil {
+		t.Fatal("admission out of nothing")
+	}
+	d.Service.Admission = &Admission{"Reject", "Track", 300, 99000, []int{4, 0}}
+	text, err := d.Canonical()
+	if err != nil || !strings.Contains(string(text), `"droppableClasses":[0,4]`) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	again, err := Parse(text)
+	if err != nil || again.Service.Admission.LatencyMicroseconds != 300 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+}
+
 func TestParseNamesTheFieldAtFault(t *testing.T) {
 	for _, c := range []struct{ old, new, field, says string }{
 		{`"workerQueueDepth":3`, `"workerQueueDepth":0`, "service.workerQueueDepth", "must be 1..64; got 0"},

@@ -48,6 +48,10 @@ func asFieldError(err error) *FieldError {
 type strict struct{ *json.Decoder }
 
 func (s strict) value(v reflect.Value, path string) error {
+	if v.Kind() == reflect.Pointer { // a part that may be missing, and is there
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
 	t, err := s.Token()
 	if err != nil {
 		return err
@@ -110,7 +114,7 @@ func (s strict) object(t json.Token, v reflect.Value, path string) error {
 		return err
 	}
 	for i := range v.NumField() {
-		if name := jsonName(v.Type().Field(i)); !seen[name] {
+		if name := jsonName(v.Type().Field(i)); !seen[name] && v.Field(i).Kind() != reflect.Pointer {
 			return invalid(join(path, name), "is required")
 		}
 	}

@@ -33,6 +33,11 @@ const (
 	MaxKeyIDs               = 2 // two keys are live during a rotation (R-57)
 	MaxHoldBackPackets      = 1024
 	MaxHoldBackMicroseconds = 1000000
+	MaxAdmissionMicros      = 100000000
+	MinAdmissionPercentile  = 50000
+	MaxAdmissionPercentile  = 99990
+	MaxClass                = 7
+	MaxProbePerMillion      = 1000000
 )
 
 // Document is the whole configuration of one RpcService.
@@ -72,6 +77,38 @@ type Service struct {
 	RequestTimeoutMilliseconds int      `json:"requestTimeoutMilliseconds"`
 	WorkersPerReplica          int      `json:"workersPerReplica"`
 	HoldBack                   HoldBack `json:"holdBack"`
+	// Admission is admission control at the routers; nil: none.
+	Admission *Admission `json:"admission,omitempty"`
+	// Hedging is second copies of requests, sent by the routers; nil: none.
+	Hedging *Hedging `json:"hedging,omitempty"`
+}
+
+// Hedging says when a router sends a request a second time (R-249…R-252). It
+// needs policy JBSQ.
+type Hedging struct {
+	Mode string `json:"mode"`
+	// BusyPercent of the workers may be busy when a copy begins.
+	BusyPercent int `json:"busyPercent"`
+	// BudgetPercent is the most copies, of requests.
+	BudgetPercent int `json:"budgetPercent"`
+	// PercentilePer100000 of the response time is what mode Delayed waits
+	// before a copy (95000: p95).
+	PercentilePer100000 int `json:"percentilePer100000"`
+	// ProbePerMillion requests are copied at once to measure jitter.
+	ProbePerMillion int `json:"probePerMillion"`
+}
+
+// Admission is the objective that routers enforce, and how (R-205…R-225).
+type Admission struct {
+	Mode       string `json:"mode"`
+	Controller string `json:"controller"`
+	// LatencyMicroseconds is the objective, of the percentile
+	// PercentilePer100000 (99000: p99).
+	LatencyMicroseconds int `json:"latencyMicroseconds"`
+	PercentilePer100000 int `json:"percentilePer100000"`
+	// DroppableClasses may be refused, the lowest ones first: 0…3 are the
+	// policies of the header, 4…7 priorities (R-214).
+	DroppableClasses []int `json:"droppableClasses"`
 }
 
 // HoldBack bounds how many packets wait for an idle worker, and for how long
@@ -105,6 +142,9 @@ var (
 	Forwardings    = []string{"Encapsulated", "Transparent"}
 	DeviceProfiles = []string{"Kernel", "AFXDP", "SRIOV"}
 	LegacyPeers    = []string{"Deny", "Allow"}
+	AdmissionModes = []string{"Reject", "Degrade"}
+	Controllers    = []string{"Track", "AIAD"}
+	HedgingModes   = []string{"LoadAware", "Delayed", "Probe"}
 )
 
 // FieldError is a rejection: the field at fault by its path ("members[2].address",
@@ -143,6 +183,11 @@ func (d *Document) Canonical() ([]byte, error) {
 	c.Routers = sorted(d.Routers, func(a, b Router) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
 	})
+	if a := d.Service.Admission; a != nil {
+		own := *a
+		own.DroppableClasses = sorted(a.DroppableClasses, cmp.Compare[int])
+		c.Service.Admission = &own
+	}
 	c.KeyIDs = append(make([]int, 0, len(d.KeyIDs)), d.KeyIDs...)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -64,7 +64,52 @@ func (s *Service) validate() *FieldError {
 		within("service.workersPerReplica", s.WorkersPerReplica, 1, MaxWorkersPerReplica),
 		within("service.holdBack.packets", s.HoldBack.Packets, 0, MaxHoldBackPackets),
 		within("service.holdBack.microseconds", s.HoldBack.Microseconds, 0, MaxHoldBackMicroseconds),
+		s.Admission.validate(),
+		s.Hedging.validate(s.Policy),
 	)
+}
+
+func (h *Hedging) validate(policy string) *FieldError {
+	if h == nil {
+		return nil
+	}
+	if err := first(
+		oneOf("service.hedging.mode", h.Mode, HedgingModes),
+		within("service.hedging.busyPercent", h.BusyPercent, 1, 100),
+		within("service.hedging.budgetPercent", h.BudgetPercent, 1, 100),
+		within("service.hedging.percentilePer100000", h.PercentilePer100000, MinAdmissionPercentile, MaxAdmissionPercentile),
+		within("service.hedging.probePerMillion", h.ProbePerMillion, 0, MaxProbePerMillion),
+	); err != nil {
+		return err
+	}
+	if policy != "JBSQ" {
+		return invalid("service.hedging.mode", "needs policy JBSQ; got %q", policy)
+	}
+	return nil
+}
+
+func (a *Admission) validate() *FieldError {
+	if a == nil {
+		return nil
+	}
+	if err := first(
+		oneOf("service.admission.mode", a.Mode, AdmissionModes),
+		oneOf("service.admission.controller", a.Controller, Controllers),
+		within("service.admission.latencyMicroseconds", a.LatencyMicroseconds, 1, MaxAdmissionMicros),
+		within("service.admission.percentilePer100000", a.PercentilePer100000, MinAdmissionPercentile, MaxAdmissionPercentile),
+	); err != nil {
+		return err
+	}
+	for i, class := range a.DroppableClasses {
+		at := fmt.Sprintf("service.admission.droppableClasses[%d]", i)
+		if err := within(at, class, 0, MaxClass); err != nil {
+			return err
+		}
+		if slices.Index(a.DroppableClasses, class) < i {
+			return invalid(at, "class %d occurs twice; keep one", class)
+		}
+	}
+	return nil
 }
 
 func validateMembers(members []Member) *FieldError {

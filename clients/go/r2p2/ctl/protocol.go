@@ -34,6 +34,7 @@ const (
 	OpCounters  = "counters"
 	OpHistogram = "histogram"
 	OpLeave     = "leave"
+	OpTraces    = "traces"
 )
 
 // Error codes; InvalidConfig is config.CodeInvalid.
@@ -61,6 +62,8 @@ type Request struct {
 	// included; 0 means the present one. A reader that adds windows up asks for
 	// seconds that are over, each exactly once.
 	EndSecond uint64 `json:"endSecond,omitempty"`
+	// After is how many traces the reader has had: "next" of the last answer.
+	After uint64 `json:"after,omitempty"`
 }
 
 // Error is a refusal. Field is the path in the configuration or the name of
@@ -118,8 +121,22 @@ type State struct {
 	Routers       []RouterHeard  `json:"routers,omitempty"` // server only
 	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
 	Queue         *QueueState    `json:"queue,omitempty"`
+	Hedging       *HedgingState  `json:"hedging,omitempty"` // router only
 	Backlog       *int           `json:"backlog,omitempty"` // server only: requests accepted and not finished
 	Workers       []ServedWorker `json:"workers,omitempty"` // server only
+}
+
+// HedgingState is what a router knows of the second copies it sends (R-249),
+// and of how two executions of one request differ (R-252).
+type HedgingState struct {
+	Mode               string `json:"mode"`
+	Copies             uint64 `json:"copies"`
+	Won                uint64 `json:"won"`
+	DelayNanoseconds   uint64 `json:"delayNanoseconds"`
+	Compared           uint64 `json:"compared"`
+	HiccupMillionths   uint64 `json:"hiccupMillionths"`
+	HiccupNanoseconds  uint64 `json:"hiccupNanoseconds"`
+	ServiceNanoseconds uint64 `json:"serviceNanoseconds"`
 }
 
 // RouterHeard is a router as a server sees it; HeardMillisecondsAgo is -1 when
@@ -170,6 +187,35 @@ type Counters struct {
 	Reply
 	Counters []Sample `json:"counters"`
 	Gauges   []Sample `json:"gauges"`
+}
+
+// MaxTraces is how many traces an answer holds at most.
+const MaxTraces = 128
+
+// Trace is one request that carried a trace id (R-59), in nanoseconds of the
+// dataplane's clock. A router's: it arrived, it was forwarded, its FEEDBACK came. A
+// server's: its first packet arrived, it was handed to the application, the last
+// packet of the answer left.
+type Trace struct {
+	ID                string `json:"id"` // 16 hexadecimal digits
+	StartNanoseconds  uint64 `json:"startNanoseconds"`
+	MiddleNanoseconds uint64 `json:"middleNanoseconds"`
+	EndNanoseconds    uint64 `json:"endNanoseconds"`
+	Client            string `json:"client"`
+	Worker            string `json:"worker"`
+	Request           uint16 `json:"request"`
+	Routed            bool   `json:"routed"`  // a server's: it came through a router
+	Dropped           bool   `json:"dropped"` // it was not executed
+}
+
+// Traces are those behind the first After of the request. Next is the After of the
+// next one; Lost is how many were overwritten before anybody asked.
+type Traces struct {
+	Reply
+	Traces         []Trace `json:"traces"`
+	Next           uint64  `json:"next"`
+	Lost           uint64  `json:"lost"`
+	NowNanoseconds uint64  `json:"nowNanoseconds"`
 }
 
 // Histogram names and sources.

@@ -245,3 +245,16 @@ func (d *service) Histogram(name string, windowSeconds int, endSecond uint64) (H
 }
 
 func (d *service) Leave() { d.server.Leave() }
+
+// Traces are the server's traced requests.
+func (d *service) Traces(after uint64) Traces {
+	traces, next, lost := d.server.Traces(after, MaxTraces)
+	out := Traces{Traces: []Trace{}, Next: next, Lost: lost, NowNanoseconds: uint64(d.server.Uptime())}
+	for _, t := range traces {
+		out.Traces = append(out.Traces, Trace{
+			ID: fmt.Sprintf("%016x", t.ID), StartNanoseconds: uint64(t.Start), MiddleNanoseconds: uint64(t.Handed), EndNanoseconds: uint64(t.End),
+			Client: t.Client.String(), Worker: t.Worker.String(), Request: t.Request, Routed: t.Routed, Dropped: t.Dropped,
+		})
+	}
+	return out
+}

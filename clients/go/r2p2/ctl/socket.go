@@ -39,6 +39,11 @@ type Dataplane interface {
 // acceptPause is how long to wait after a failure to accept.
 const acceptPause = 100 * time.Millisecond
 
+// TraceKeeper is a Dataplane that keeps traces.
+type TraceKeeper interface {
+	Traces(after uint64) Traces
+}
+
 // Listener serves a Dataplane on a socket.
 type Listener struct {
 	dataplane Dataplane
@@ -195,11 +200,17 @@ func (s *Listener) answer(text []byte, files []*os.File) any {
 		return c
 	case OpHistogram:
 		return s.histogram(&q)
+	case OpTraces:
+		if keeper, ok := s.dataplane.(TraceKeeper); ok {
+			t := keeper.Traces(q.After)
+			t.Reply = success()
+			return t
+		}
 	case OpLeave:
 		s.dataplane.Leave()
 		return Draining{success(), true}
 	}
-	return failure(&Error{CodeUnknownOperation, "op", fmt.Sprintf("must be one of hello, apply, state, counters, histogram, leave; got %q", q.Op)})
+	return failure(&Error{CodeUnknownOperation, "op", fmt.Sprintf("must be one of hello, apply, state, counters, histogram, leave, traces; got %q", q.Op)})
 }
 
 func (s *Listener) apply(q *Request, files []*os.File) any {

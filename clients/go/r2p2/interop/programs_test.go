@@ -22,6 +22,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/internal/starved"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -157,7 +158,7 @@ func (r *crouter) addr() netip.AddrPort { return netip.AddrPortFrom(loopback, ui
 // ask sends one control message and decodes the answer.
 func ask(t *testing.T, c net.Conn, text string, out any) {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte(text)); err != nil {
@@ -201,7 +202,7 @@ func document(depth int, keyIDs []int, routers []*crouter, members ...config.Mem
 		APIVersion: config.APIVersion,
 		Service: config.Service{
 			Name: "echo", Namespace: "demo", Placement: "Software", Policy: "JBSQ", WorkerQueueDepth: depth, CentralQueueLimit: 65536,
-			MaxQueueMilliseconds: 5000, Forwarding: "Encapsulated", DeviceProfile: "Kernel", LegacyPeers: "Deny",
+			MaxQueueMilliseconds: 20000, Forwarding: "Encapsulated", DeviceProfile: "Kernel", LegacyPeers: "Deny",
 			RequestTimeoutMilliseconds: 10000, WorkersPerReplica: 1,
 		},
 		Members: members, KeyIDs: keyIDs,
@@ -223,12 +224,12 @@ func keyDir(t *testing.T) string {
 
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if cond() {
 			return
 		}
 	}
-	t.Fatalf("not within 10 s: %s", what)
+	t.Fatalf("not within a minute: %s", what)
 }
 
 // load is what bobtail-load reports.
@@ -250,6 +251,19 @@ func runLoad(t *testing.T, args ...string) load {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	return l
+}
+
+// answeredLoad is a load of messages of several packets, every one answered; it
+// tells whether a starved machine lost some before.
+func answeredLoad(t *testing.T, args ...string) (l load, disturbed bool) {
+	t.Helper()
+	disturbed = starved.Answered(t, func() error {
+		if l = runLoad(t, args...); l.Offered == 0 || l.Completed != l.Offered {
+			return fmt.Errorf("%+v, want every request answered", l)
+		}
+		return nil
+	})
+	return l, disturbed
 }
 
 // lossless fails the test unless every offered request was answered.

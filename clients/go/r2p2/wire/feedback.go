@@ -61,7 +61,7 @@ func (f *FeedbackMsg) Decode(p []byte) Case {
 			return M25
 		}
 	}
-	if f.Served > f.Received {
+	if int64(f.Received-f.Served) < 0 { // serial arithmetic: both counters wrap
 		return M22
 	}
 	return OK

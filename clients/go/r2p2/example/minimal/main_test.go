@@ -34,7 +34,7 @@ func TestServeAndCall(t *testing.T) {
 	}()
 	var out bytes.Buffer
 	var err error
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if err = ask(t.Context(), []string{"--target=127.0.0.1:" + port, "--timeout=200ms", "hello", "world"}, &out); err == nil {
 			break
 		}
