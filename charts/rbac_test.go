@@ -16,6 +16,9 @@ import (
 // compromised operator can do: it needs a reason in the commit message.
 var clusterRights = []string{
 	"apps/deployments: create get list patch watch",
+	"batch/jobs: create get list patch watch",
+	"bobtail.dev/latencyexperiments/status: patch",
+	"bobtail.dev/latencyexperiments: get list watch",
 	"bobtail.dev/rpcservices/status: patch",
 	"bobtail.dev/rpcservices: get list watch",
 	"bobtail.dev/servicelevelobjectives/status: patch",

@@ -99,7 +99,7 @@ func TestSchema(t *testing.T) {
 	for _, c := range []struct{ set, names string }{
 		{"replicas=0", "replicas"}, {"replicas=two", "replicas"}, {"replica=2", "replica"}, {"image.registry=", "registry"},
 		{"image.registry=HTTP://x", "registry"}, {"image.pullPolicy=Sometimes", "pullPolicy"}, {"image.tag=1", "tag"},
-		{"crds.install=maybe", "install"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
+		{"crds.install=maybe", "install"}, {"monitoring.dashboard.enabled=2", "enabled"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
 	} {
 		_, err := run(t, "bobtail", "--set", c.set)
 		if err == nil {
@@ -135,9 +135,9 @@ func documents[T any](t *testing.T, rendered, kind string) []T {
 
 // CRDs are upgraded with the chart and kept when it goes.
 func TestCRDs(t *testing.T) {
-	for _, chart := range []string{"bobtail", "baseline/bobtail-0.1.0.tgz"} {
+	for chart, want := range map[string]int{"bobtail": 3, "baseline/bobtail-0.1.0.tgz": 2} {
 		crds := documents[apiextensionsv1.CustomResourceDefinition](t, template(t, chart), "CustomResourceDefinition")
-		if len(crds) != 2 {
+		if len(crds) != want {
 			t.Fatalf("%s: %d CRDs", chart, len(crds))
 		}
 		for _, crd := range crds {
@@ -159,10 +159,17 @@ func TestUpgradeFromBaseline(t *testing.T) {
 	if old.Name != now.Name || old.Spec.Selector.String() != now.Spec.Selector.String() {
 		t.Errorf("the Deployment changes its name or its selector: %s %v, %s %v", old.Name, old.Spec.Selector, now.Name, now.Spec.Selector)
 	}
-	for i, crd := range documents[apiextensionsv1.CustomResourceDefinition](t, before, "CustomResourceDefinition") {
-		newer := documents[apiextensionsv1.CustomResourceDefinition](t, after, "CustomResourceDefinition")[i]
-		missing := lost("", crd.Spec.Versions[0].Schema.OpenAPIV3Schema, newer.Spec.Versions[0].Schema.OpenAPIV3Schema)
-		if crd.Name != newer.Name || len(missing) > 0 {
+	newer := map[string]apiextensionsv1.CustomResourceDefinition{}
+	for _, crd := range documents[apiextensionsv1.CustomResourceDefinition](t, after, "CustomResourceDefinition") {
+		newer[crd.Name] = crd
+	}
+	for _, crd := range documents[apiextensionsv1.CustomResourceDefinition](t, before, "CustomResourceDefinition") {
+		is, ok := newer[crd.Name]
+		if !ok {
+			t.Errorf("%s is gone", crd.Name)
+			continue
+		}
+		if missing := lost("", crd.Spec.Versions[0].Schema.OpenAPIV3Schema, is.Spec.Versions[0].Schema.OpenAPIV3Schema); len(missing) > 0 {
 			t.Errorf("%s: fields of the baseline are gone: %v", crd.Name, missing)
 		}
 	}

@@ -6,7 +6,8 @@
 package v1alpha1
 
 // Condition types. Accepted, Programmed and Ready stand on every kind, from the
-// first time the operator sees an object; Met stands on ServiceLevelObjective.
+// first time the operator sees an object; Met stands on ServiceLevelObjective,
+// Conclusive on LatencyExperiment.
 const (
 	// ConditionAccepted says whether the specification can be acted on. While
 	// it is False the last accepted configuration keeps serving.
@@ -24,6 +25,14 @@ const (
 	// ConditionMet says whether the latency objective was met over the last
 	// window. Unknown means that it was not measured, and why.
 	ConditionMet = "Met"
+
+	// ConditionCapacityKnown says whether the capacity under the objective
+	// could be estimated.
+	ConditionCapacityKnown = "CapacityKnown"
+
+	// ConditionConclusive says whether every load of an experiment was measured
+	// and may be trusted. Unknown means that it is not over.
+	ConditionConclusive = "Conclusive"
 )
 
 // Reasons of ConditionAccepted.
@@ -42,6 +51,14 @@ const (
 	// ReasonObjectiveBeyondTimeout: the objective lies above the request
 	// timeout of the target, past which every request counts as unanswered.
 	ReasonObjectiveBeyondTimeout = "ObjectiveBeyondTimeout"
+
+	// ReasonNothingEnforces: the objective asks for enforcement and the target
+	// has nothing that could: no router, or peers that cannot read the mark.
+	ReasonNothingEnforces = "NothingEnforces"
+
+	// ReasonConflict: another, older objective is enforced on the same target;
+	// the message names it. This one observes until that one is gone.
+	ReasonConflict = "Conflict"
 
 	// ReasonInvalidConfiguration: the configuration made from the specification
 	// and the pods breaks a bound of the dataplane; the message names the field.
@@ -115,7 +132,13 @@ const (
 	// ReasonObjectiveMet: the observed percentile is at or below the objective.
 	ReasonObjectiveMet = "ObjectiveMet"
 
-	// ReasonObjectiveMissed: the observed percentile is above the objective.
+	// ReasonObjectiveInInterval: the observed percentile is above the objective,
+	// but so little that its 95 % confidence interval holds the objective: a miss
+	// is not shown.
+	ReasonObjectiveInInterval = "ObjectiveInInterval"
+
+	// ReasonObjectiveMissed: the whole 95 % confidence interval of the percentile
+	// is above the objective.
 	ReasonObjectiveMissed = "ObjectiveMissed"
 
 	// ReasonTooFewSamples: the window holds too few requests to speak of that
@@ -129,6 +152,40 @@ const (
 	// ReasonMeasurementIncomplete: a running router or server could not be
 	// read, so part of the requests are missing from the picture.
 	ReasonMeasurementIncomplete = "MeasurementIncomplete"
+)
+
+// Reasons of ConditionCapacityKnown, besides WorkersNotReady, TooFewSamples and
+// MeasurementIncomplete.
+const (
+	// ReasonEstimated: the capacity was estimated; the message says what it is.
+	ReasonEstimated = "Estimated"
+
+	// ReasonServiceAboveObjective: the service time alone takes longer than the
+	// objective allows, so no load meets it.
+	ReasonServiceAboveObjective = "ServiceAboveObjective"
+)
+
+// Reasons of LatencyExperiment.
+const (
+	// ReasonInvalidExperiment: the experiment cannot be run as it is specified;
+	// the message names the field.
+	ReasonInvalidExperiment = "InvalidExperiment"
+
+	// ReasonRunning: agents and coordinator are at work.
+	ReasonRunning = "Running"
+
+	// ReasonFinished: the result stands in the status.
+	ReasonFinished = "Finished"
+
+	// ReasonFailed: no measurement could be made; the message says why.
+	ReasonFailed = "Failed"
+
+	// ReasonConclusive: every load may be trusted.
+	ReasonConclusive = "Conclusive"
+
+	// ReasonInconclusive: some load may not be trusted; the message says which
+	// check failed, with its statistic.
+	ReasonInconclusive = "Inconclusive"
 )
 
 // Events that tell of something else than a change of a condition.
@@ -159,6 +216,16 @@ const (
 const (
 	// LabelService carries the name of the RpcService on everything made for it.
 	LabelService = "bobtail.dev/service"
+
+	// LabelExperiment carries the name of the LatencyExperiment on everything
+	// made for it.
+	LabelExperiment = "bobtail.dev/experiment"
+
+	// ComponentAgent labels the pods that offer the load of an experiment.
+	ComponentAgent = "agent"
+
+	// ComponentCoordinator labels the pod that judges it.
+	ComponentCoordinator = "coordinator"
 
 	// LabelComponent is ComponentServer or ComponentRouter on pods.
 	LabelComponent = "bobtail.dev/component"

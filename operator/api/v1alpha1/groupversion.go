@@ -25,6 +25,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&RpcService{}, &RpcServiceList{},
 		&ServiceLevelObjective{}, &ServiceLevelObjectiveList{},
+		&LatencyExperiment{}, &LatencyExperimentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -59,6 +59,7 @@ type RpcServiceList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(self.replicas + 1) * self.workersPerReplica <= 1024",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 1024, the most workers one router set handles: during a rollout there is one replica more"
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
+// +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -93,6 +94,11 @@ type RpcServiceSpec struct {
 	// +optional
 	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto}
 	Router RpcServiceRouter `json:"router,omitempty,omitzero"`
+
+	// hedging lets routers send a request a second time when it may be stuck.
+	// Choose it only for a service whose requests may be executed twice.
+	// +optional
+	Hedging *RpcServiceHedging `json:"hedging,omitempty"`
 
 	// requestTimeoutMilliseconds is the time after which a request that has
 	// seen no completion counts as unanswered: its latency enters the
@@ -440,6 +446,11 @@ type RpcServiceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Forwarding string `json:"forwarding,omitempty"`
+
+	// jitter is what the probes of `spec.hedging` measured; absent while there
+	// are none.
+	// +optional
+	Jitter *JitterStatus `json:"jitter,omitempty"`
 
 	// configHash is the SHA-256 of the configuration that routers and servers
 	// should be running.

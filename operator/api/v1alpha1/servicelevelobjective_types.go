@@ -23,6 +23,9 @@ import (
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="Met")].status`
 // +kubebuilder:printcolumn:name="Samples",type=integer,priority=1,JSONPath=`.status.samples`
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.status.source`
+// +kubebuilder:printcolumn:name="Budget",type=string,priority=1,JSONPath=`.status.errorBudgets[-1:].remaining`
+// +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity.range`
+// +kubebuilder:printcolumn:name="Changed",type=date,priority=1,JSONPath=`.status.lastChangeTime`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Met")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ServiceLevelObjective struct {
@@ -80,6 +83,13 @@ type ServiceLevelObjectiveSpec struct {
 	// +kubebuilder:validation:Minimum=5
 	// +kubebuilder:validation:Maximum=600
 	WindowSeconds int32 `json:"windowSeconds,omitempty"`
+
+	// enforcement says what is done when not every request can meet the
+	// objective. Of several objectives that enforce on one service the oldest
+	// does; p99 and p99.9 side by side are no conflict while one observes.
+	// +optional
+	// +kubebuilder:default={mode: Observe}
+	Enforcement Enforcement `json:"enforcement,omitempty,omitzero"`
 }
 
 // TargetReference names an object in the same namespace.
@@ -104,7 +114,7 @@ type ServiceLevelObjectiveStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Accepted, Programmed, Ready and Met.
+	// conditions are Accepted, Programmed, Ready, Met and CapacityKnown.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -184,6 +194,200 @@ type ServiceLevelObjectiveStatus struct {
 	// lastChangeTime is when the answer to "is it met?" last changed.
 	// +optional
 	LastChangeTime *metav1.Time `json:"lastChangeTime,omitempty"`
+
+	// errorBudgets say how much of the error budget is left, over the last hour
+	// and over the last day. They are absent while a router (or server) cannot
+	// be read.
+	// +optional
+	// +listType=map
+	// +listMapKey=windowSeconds
+	// +kubebuilder:validation:MaxItems=4
+	ErrorBudgets []ErrorBudget `json:"errorBudgets,omitempty"`
+
+	// historySince is from when on the record behind errorBudgets is whole. A
+	// window that reaches further back is covered only in part.
+	// +optional
+	HistorySince *metav1.Time `json:"historySince,omitempty"`
+
+	// errorRecord is what was counted so far. It outlives routers, sidecars and
+	// operators; what a router saw in its last 15 seconds may be missing. It is
+	// absent, and errorBudgets end with the pods, when more than 64 pods measure.
+	// +optional
+	ErrorRecord *ErrorRecord `json:"errorRecord,omitempty"`
+
+	// measuredBy is the number of routers (or servers) that keep that record.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MeasuredBy int32 `json:"measuredBy,omitempty"`
+
+	// capacity is how many requests a second the workers that are ready can
+	// take within the objective. It is absent when it is not known; the
+	// condition CapacityKnown says why.
+	// +optional
+	Capacity *CapacityEstimate `json:"capacity,omitempty"`
+}
+
+// ErrorBudget compares the requests that missed the objective with those that
+// may: one in a hundred for percentile "99".
+type ErrorBudget struct {
+	// windowSeconds is the length of the window: 3600 or 86400. It may reach up
+	// to five minutes further back.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	WindowSeconds int32 `json:"windowSeconds,omitempty"`
+
+	// requests that were measured: answered, or never answered.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Requests int64 `json:"requests"`
+
+	// violations are those of them that took longer than the objective or were
+	// never answered.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Violations int64 `json:"violations"`
+
+	// rejected requests are not among requests: the client was told at once.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Rejected int64 `json:"rejected"`
+
+	// remaining is the share of the budget that is left, as in "87.3%"; it is
+	// below zero when more requests missed the objective than may.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Remaining string `json:"remaining,omitempty"`
+}
+
+// ErrorRecord is the last day of an objective in numbers: an hour in slices of
+// five minutes, the time before in slices of an hour.
+type ErrorRecord struct {
+	// latencyMicroseconds is the objective that violations were counted by. A
+	// record by another one is thrown away.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	LatencyMicroseconds int32 `json:"latencyMicroseconds,omitempty"`
+
+	// beginTime is when counting began.
+	// +required
+	BeginTime metav1.Time `json:"beginTime,omitempty,omitzero"`
+
+	// slices, the oldest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Slices []ErrorSlice `json:"slices,omitempty"`
+
+	// marks say how far each pod's own record has been counted.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=64
+	Marks []ErrorMark `json:"marks,omitempty"`
+}
+
+// ErrorSlice is what happened between two times.
+type ErrorSlice struct {
+	// beginTime is its beginning.
+	// +required
+	BeginTime metav1.Time `json:"beginTime,omitempty,omitzero"`
+
+	// endTime is the time of the last count in it.
+	// +required
+	EndTime metav1.Time `json:"endTime,omitempty,omitzero"`
+
+	ErrorCounts `json:",inline"`
+}
+
+// ErrorMark is how far the record of one pod has been counted.
+type ErrorMark struct {
+	// pod is its name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod,omitempty"`
+
+	// startTime is when the pod's record began; a sidecar that was restarted
+	// begins another one.
+	// +required
+	StartTime metav1.MicroTime `json:"startTime,omitempty,omitzero"`
+
+	ErrorCounts `json:",inline"`
+}
+
+// ErrorCounts are numbers of requests.
+type ErrorCounts struct {
+	// requests that were measured: answered, or never answered.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Requests int64 `json:"requests"`
+
+	// violations are those of them that missed the objective.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Violations int64 `json:"violations"`
+
+	// rejected requests are not among requests.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Rejected int64 `json:"rejected"`
+}
+
+// CapacityEstimate comes from the service times that the servers measured over
+// the last ten minutes and a queueing model of the service's policy.
+type CapacityEstimate struct {
+	// requestsPerSecond is the middle of what the two models say between which
+	// the policy lies.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RequestsPerSecond int64 `json:"requestsPerSecond"`
+
+	// lowRequestsPerSecond is the lower end of the estimate: the worse model,
+	// and the lower end of the 95 % confidence interval that the sample of
+	// service times allows.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	LowRequestsPerSecond int64 `json:"lowRequestsPerSecond"`
+
+	// highRequestsPerSecond is its upper end: the better model, and the upper
+	// end of the confidence interval.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	HighRequestsPerSecond int64 `json:"highRequestsPerSecond"`
+
+	// range is both ends for people: "9100-9700".
+	// +optional
+	// +kubebuilder:validation:MaxLength=48
+	Range string `json:"range,omitempty"`
+
+	// workers that were ready.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Workers int32 `json:"workers,omitempty"`
+
+	// serviceSamples is the number of service times the estimate rests on.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ServiceSamples int64 `json:"serviceSamples,omitempty"`
+
+	// meanServiceMicroseconds is their mean.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MeanServiceMicroseconds int64 `json:"meanServiceMicroseconds,omitempty"`
+
+	// serviceVariation is their squared coefficient of variation: "0.00" when
+	// all are equal, "1.00" when they are exponential, more when a few are
+	// much longer.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	ServiceVariation string `json:"serviceVariation,omitempty"`
+
+	// overheadMicroseconds is what a request takes besides waiting and service,
+	// last measured at a load of at most 70 %. It is absent before; it then
+	// counts as nothing.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OverheadMicroseconds *int64 `json:"overheadMicroseconds,omitempty"`
 }
 
 // MeasurementSource says who measured.

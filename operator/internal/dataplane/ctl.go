@@ -73,6 +73,11 @@ func (s *Socket) HistogramUntil(ctx context.Context, name string, windowSeconds 
 	})
 }
 
+// Traces asks for the traced requests behind the first `after` (R-59).
+func (s *Socket) Traces(ctx context.Context, after uint64) (*ctl.Traces, error) {
+	return call[ctl.Traces](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpTraces, After: after})
+}
+
 // Leave starts draining.
 func (s *Socket) Leave(ctx context.Context) error {
 	_, err := call[ctl.Draining](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpLeave})

@@ -240,7 +240,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := s.State(ctx); err == nil || time.Since(start) > 3*time.Second {
+	if _, err := s.State(ctx); err == nil || time.Since(start) > time.Minute {
 		t.Errorf("error %v after %v", err, time.Since(start))
 	}
 }

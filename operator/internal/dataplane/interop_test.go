@@ -58,7 +58,7 @@ func freePort(t *testing.T) int {
 
 func dialC(t *testing.T, socket string) *Socket {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		s, err := DialSocket(t.Context(), socket)
 		if err == nil {
 			t.Cleanup(func() { s.Close() })

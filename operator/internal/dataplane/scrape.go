@@ -44,6 +44,8 @@ type Reader interface {
 	State(ctx context.Context, t Target) (*SidecarState, error)
 	// Histogram reads the named histogram over the last windowSeconds (1..600).
 	Histogram(ctx context.Context, t Target, name string, windowSeconds int) (*HistogramReply, error)
+	// History reads the record of up to a day.
+	History(ctx context.Context, t Target) (*History, error)
 	Counters(ctx context.Context, t Target) (*Counters, error)
 }
 

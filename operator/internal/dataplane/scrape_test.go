@@ -14,7 +14,7 @@ import (
 )
 
 // sidecarThat answers every request with one status and text.
-func sidecarThat(t *testing.T, h http.HandlerFunc) (*Client, Target) {
+func sidecarThat(t *testing.T, patience time.Duration, h http.HandlerFunc) (*Client, Target) {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
@@ -22,7 +22,7 @@ func sidecarThat(t *testing.T, h http.HandlerFunc) (*Client, Target) {
 	roots.AddCert(s.Certificate())
 	c := NewClient(func() (Credentials, error) {
 		return Credentials{Certificate: s.TLS.Certificates[0], Roots: roots}, nil
-	}, 300*time.Millisecond)
+	}, patience)
 	t.Cleanup(c.CloseIdle)
 	return c, Target{Address: s.Listener.Addr().String(), ServerName: "example.com"}
 }
@@ -61,7 +61,11 @@ func TestReadErrorsAreTyped(t *testing.T) {
 		}, Unreachable, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client, target := sidecarThat(t, c.handler)
+			patience := time.Minute
+			if c.kind == Unreachable {
+				patience = 300 * time.Millisecond
+			}
+			client, target := sidecarThat(t, patience, c.handler)
 			_, err := client.Histogram(t.Context(), target, "latency", 30)
 			var e *ReadError
 			if !errors.As(err, &e) || e.Kind != c.kind || e.Target != target {
@@ -75,7 +79,7 @@ func TestReadErrorsAreTyped(t *testing.T) {
 }
 
 func TestReadTrusts(t *testing.T) {
-	client, target := sidecarThat(t, text(200, `{"role":"router","appliedHash":"x","lastError":null,"dataplane":null}`))
+	client, target := sidecarThat(t, time.Minute, text(200, `{"role":"router","appliedHash":"x","lastError":null,"dataplane":null}`))
 	st, err := client.State(t.Context(), target)
 	if err != nil || st.Role != "router" || st.AppliedHash != "x" {
 		t.Errorf("%+v %v", st, err)

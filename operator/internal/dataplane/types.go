@@ -20,6 +20,8 @@ type (
 	Source     = config.Source
 	Service    = config.Service
 	HoldBack   = config.HoldBack
+	Admission  = config.Admission
+	Hedging    = config.Hedging
 	Member     = config.Member
 	Router     = config.Router
 	FieldError = config.FieldError
@@ -33,6 +35,10 @@ const (
 	ConfigMapKeyConfig = "config.json"
 	ConfigMapKeyHash   = "hash"
 )
+
+// AnnotationSameGeneration on that ConfigMap lists the hashes of earlier
+// documents made from the same sources, newest first, with commas between them.
+const AnnotationSameGeneration = "bobtail.dev/same-generation"
 
 // Ports of a sidecar.
 const (
@@ -49,6 +55,7 @@ type (
 	State          = ctl.State
 	WorkerState    = ctl.WorkerState
 	RouterHeard    = ctl.RouterHeard
+	HedgingState   = ctl.HedgingState
 	Hello          = ctl.Hello
 	Counters       = ctl.Counters
 	Sample         = ctl.Sample

@@ -27,9 +27,11 @@ func Run(ctx context.Context, e Experiment, agents []Agent, clock Clock) (Result
 	if len(agents) == 0 {
 		return Result{}, errors.New("agents: at least one is needed")
 	}
+	if err := e.checkSplit(len(agents)); err != nil {
+		return Result{}, err
+	}
 	start := clock.Now()
-	share := e.Load / float64(len(agents))
-	if err := all(agents, func(_ int, a Agent) error { return a.Load(ctx, share) }); err != nil {
+	if err := offer(ctx, e.orders(len(agents), e.Samples, e.firstRate()), agents); err != nil {
 		return Result{}, fmt.Errorf("start load: %w", err)
 	}
 	result, err := converge(ctx, e, agents, clock, start)
@@ -40,12 +42,12 @@ func Run(ctx context.Context, e Experiment, agents []Agent, clock Clock) (Result
 // converge orders rounds until one is conclusive or nothing is left to try (L-27).
 func converge(ctx context.Context, e Experiment, agents []Agent, clock Clock, start time.Time) (Result, error) {
 	var result Result
-	samples, rate := e.Samples, e.SamplingRate
+	samples, rate := e.Samples, e.firstRate()
 	if err := clock.Sleep(ctx, e.Settle); err != nil {
 		return result, err
 	}
 	for try := 1; ; try++ {
-		round, err := measure(ctx, agents, samples, rate)
+		round, err := measure(ctx, e.orders(len(agents), samples, rate), agents)
 		if err != nil {
 			return result, err
 		}
@@ -61,6 +63,11 @@ func converge(ctx context.Context, e Experiment, agents []Agent, clock Clock, st
 		if action.LowerRateBy > 0 {
 			rate /= action.LowerRateBy
 		}
+		if action.LowerRateBy > 0 && e.LatencyAgents > 0 {
+			if err := offer(ctx, e.orders(len(agents), samples, rate), agents); err != nil {
+				return result, fmt.Errorf("change load: %w", err)
+			}
+		}
 		if end := exhausted(e, try, samples, rate, result.Elapsed); end != "" {
 			result.Reasons = []string{end, reason(findings)}
 			return result, nil
@@ -68,13 +75,18 @@ func converge(ctx context.Context, e Experiment, agents []Agent, clock Clock, st
 	}
 }
 
+// orders are those of a round of a steady load.
+func (e Experiment) orders(agents, samples int, rate float64) []order {
+	return e.split(agents, samples, rate, seconds(e.roundSeconds(samples, rate)), e.patience(samples, rate))
+}
+
 // exhausted says why no further round is made, "" when there may be one. A round
 // that could not end within the limit is not begun.
 func exhausted(e Experiment, try, samples int, rate float64, elapsed time.Duration) string {
 	next := e.roundSeconds(samples, rate)
 	switch {
-	case rate < e.MinSamplingRate:
-		return fmt.Sprintf("samples are not independent even at a sampling rate of %v", e.MinSamplingRate)
+	case rate < e.lowestRate():
+		return fmt.Sprintf("samples are not independent even at a sampling rate of %v", e.lowestRate())
 	case try >= e.Tries:
 		return fmt.Sprintf("not conclusive in %d rounds", try)
 	case elapsed.Seconds()+next > e.Limit.Seconds():
@@ -82,27 +94,6 @@ func exhausted(e Experiment, try, samples int, rate float64, elapsed time.Durati
 			elapsed.Round(time.Second), samples, rate, next, e.Limit)
 	}
 	return ""
-}
-
-// measure orders one round; each agent takes its part of the samples.
-func measure(ctx context.Context, agents []Agent, samples int, rate float64) ([]Measurement, error) {
-	round := make([]Measurement, len(agents))
-	part := (samples + len(agents) - 1) / len(agents)
-	err := all(agents, func(i int, a Agent) error {
-		m, err := a.Measure(ctx, part, rate)
-		if err != nil {
-			return err
-		}
-		if m.Elapsed <= 0 || len(m.Samples) == 0 {
-			return fmt.Errorf("measurement holds %d samples in %v", len(m.Samples), m.Elapsed)
-		}
-		round[i] = m
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("measure: %w", err)
-	}
-	return round, nil
 }
 
 // all calls every agent at the same time and waits for the last.

@@ -21,6 +21,8 @@ type Arrivals string
 const (
 	Poisson Arrivals = "Poisson"
 	Fixed   Arrivals = "Fixed"
+	// Trace replays given gaps; of these only the rate can be judged.
+	Trace Arrivals = "Trace"
 )
 
 // Experiment is what the user asks for and the method's constants. Zero constants
@@ -42,6 +44,9 @@ type Experiment struct {
 	JitterTolerance float64       // of fixed arrivals, share of the gap; default 0.1 (L-44)
 	Level           float64       // of the tests of arrivals and independence; default 0.01 (L-44)
 	UnitRootLevel   float64       // of the test of stationarity; default 0.05 (L-44)
+	LatencyAgents   int           // the first so many agents measure and make no load, the others the reverse; 0: all do both (L-1, L-2)
+	LatencyRate     float64       // requests per second of each of these at most; default 4,000
+	ArrivalGaps     int           // gaps that the test of arrivals looks at; default 500 (L-44)
 }
 
 // WithDefaults fills in what was left out.
@@ -59,6 +64,8 @@ func (e Experiment) WithDefaults() Experiment {
 	or(&e.JitterTolerance, 0.1)
 	or(&e.Level, 0.01)
 	or(&e.UnitRootLevel, 0.05)
+	or(&e.ArrivalGaps, 500)
+	or(&e.LatencyRate, 4000)
 	return e
 }
 
@@ -79,7 +86,7 @@ func (e Experiment) Validate() error {
 	}
 	share := func(v float64) bool { return v > 0 && v < 1 }
 	check(e.Load > 0 && e.Load <= 1e9, "load", e.Load, "requests per second, above 0 and at most 1e9")
-	check(e.Arrivals == Poisson || e.Arrivals == Fixed, "arrivals", e.Arrivals, "Poisson or Fixed")
+	check(e.Arrivals == Poisson || e.Arrivals == Fixed || e.Arrivals == Trace, "arrivals", e.Arrivals, "Poisson, Fixed or Trace")
 	check(share(e.Percentile), "percentile", e.Percentile, "a share of one, such as 0.99")
 	check(share(e.Confidence), "confidence", e.Confidence, "a share of one, such as 0.95")
 	check(e.Width > 0, "width", e.Width, "longer than 0")
@@ -87,19 +94,30 @@ func (e Experiment) Validate() error {
 	check(e.SamplingRate > 0 && e.SamplingRate <= 1, "samplingRate", e.SamplingRate, "above 0 and at most 1")
 	check(e.MinSamplingRate > 0 && e.MinSamplingRate <= e.SamplingRate, "minSamplingRate", e.MinSamplingRate,
 		"above 0 and at most samplingRate")
+	check(e.LatencyAgents >= 0 && e.LatencyAgents <= 1024, "latencyAgents", e.LatencyAgents, "between 0 and 1024")
+	check(e.LatencyAgents == 0 || e.SamplingRate < 1, "samplingRate", e.SamplingRate, "below 1 with latencyAgents: they send the sampled requests, the others the rest")
+	check(e.LatencyRate > 0, "latencyRequestsPerSecond", e.LatencyRate, "above 0")
 	check(e.Tries >= 1 && e.Tries <= 100, "tries", e.Tries, "between 1 and 100")
 	check(e.Limit > 0, "limit", e.Limit, "longer than 0")
-	check(e.Settle.Seconds()+e.roundSeconds(e.Samples, e.SamplingRate) <= e.Limit.Seconds(), "limit", e.Limit,
-		fmt.Sprintf("long enough for one round of %d samples, %.0f s", e.Samples, e.roundSeconds(e.Samples, e.SamplingRate)))
+	round := e.roundSeconds(e.Samples, e.firstRate())
+	check(e.Settle.Seconds()+round <= e.Limit.Seconds(), "limit", e.Limit,
+		fmt.Sprintf("long enough for one round of %d samples, %.0f s", e.Samples, round))
 	check(e.Settle >= 0, "settle", e.Settle, "0 or longer")
 	check(share(e.LoadTolerance), "loadTolerance", e.LoadTolerance, "a share of one")
 	check(share(e.JitterTolerance), "jitterTolerance", e.JitterTolerance, "a share of one")
 	check(share(e.Level), "level", e.Level, "a share of one")
 	check(share(e.UnitRootLevel), "unitRootLevel", e.UnitRootLevel, "a share of one")
+	check(e.ArrivalGaps >= 50 && e.ArrivalGaps <= 100_000, "arrivalGaps", e.ArrivalGaps, "between 50 and 100,000")
 	return errors.Join(all...)
 }
 
 // roundSeconds is how long a round takes.
 func (e Experiment) roundSeconds(samples int, rate float64) float64 {
 	return float64(samples) / (rate * e.Load)
+}
+
+// patience is how long agents may take for a round: where the load is not reached
+// the check of it says so, not an endless wait.
+func (e Experiment) patience(samples int, rate float64) time.Duration {
+	return time.Duration((2*e.roundSeconds(samples, rate) + 5) * float64(time.Second))
 }

@@ -20,9 +20,9 @@ type Check string
 const (
 	CheckLoad         Check = "Load"         // achieved rate (L-21)
 	CheckArrivals     Check = "Arrivals"     // gaps between transmissions (L-22)
-	CheckIndependence Check = "Independence" // rank autocorrelation (L-24)
-	CheckStationarity Check = "Stationarity" // unit root (L-25)
 	CheckErrors       Check = "Errors"       // unanswered requests reach into the percentile (L-32)
+	CheckIndependence Check = "Independence" // rank autocorrelation, runs of slow samples (L-24)
+	CheckStationarity Check = "Stationarity" // unit root (L-25)
 	CheckInterval     Check = "Interval"     // width of the confidence interval (L-26)
 )
 
@@ -47,7 +47,7 @@ type Action struct {
 func judge(e Experiment, round []Measurement) ([]Finding, Action) {
 	var findings []Finding
 	for _, step := range []func(Experiment, []Measurement) ([]Finding, Action){
-		judgeLoad, judgeArrivals, judgeIndependence, judgeStationarity, judgeErrors, judgeInterval,
+		judgeLoad, judgeArrivals, judgeErrors, judgeIndependence, judgeStationarity, judgeInterval,
 	} {
 		found, action := step(e, round)
 		findings = append(findings, found...)
@@ -60,10 +60,21 @@ func judge(e Experiment, round []Measurement) ([]Finding, Action) {
 
 // every runs a check for each agent; all must pass (L-30).
 func every(check Check, round []Measurement, one func(m Measurement) (bool, string)) []Finding {
+	return those(check, round, func(Measurement) bool { return true }, one)
+}
+
+// measuring runs it for those whose latencies count.
+func measuring(check Check, round []Measurement, one func(m Measurement) (bool, string)) []Finding {
+	return those(check, round, func(m Measurement) bool { return !m.LoadOnly }, one)
+}
+
+func those(check Check, round []Measurement, which func(Measurement) bool, one func(m Measurement) (bool, string)) []Finding {
 	var findings []Finding
 	for i, m := range round {
-		passed, detail := one(m)
-		findings = append(findings, Finding{check, i, passed, detail})
+		if which(m) {
+			passed, detail := one(m)
+			findings = append(findings, Finding{check, i, passed, detail})
+		}
 	}
 	return findings
 }
@@ -73,9 +84,8 @@ func failed(findings []Finding) bool {
 }
 
 func judgeLoad(e Experiment, round []Measurement) ([]Finding, Action) {
-	wanted := e.Load / float64(len(round))
 	findings := every(CheckLoad, round, func(m Measurement) (bool, string) {
-		achieved := float64(m.Sent) / m.Elapsed.Seconds()
+		wanted, achieved := m.Offered, float64(m.Sent)/m.Elapsed.Seconds()
 		off := math.Abs(achieved-wanted) / wanted
 		return off <= e.LoadTolerance, fmt.Sprintf("%.1f of %.1f requests/s, off by %.1f %% (at most %.0f %%)",
 			achieved, wanted, 100*off, 100*e.LoadTolerance)
@@ -91,18 +101,18 @@ func judgeLoad(e Experiment, round []Measurement) ([]Finding, Action) {
 const halfTick = 0.5e-9
 
 func judgeArrivals(e Experiment, round []Measurement) ([]Finding, Action) {
-	gap := float64(len(round)) / e.Load
 	findings := every(CheckArrivals, round, func(m Measurement) (bool, string) {
-		gaps := make([]float64, len(m.Gaps))
-		for i, g := range m.Gaps {
-			gaps[i] = g.Seconds() + halfTick
-		}
-		if e.Arrivals == Fixed {
-			jitter := stats.MaxJitter(gaps, gap)
+		mean := float64(max(m.Streams, 1)) / m.Offered
+		gaps := someGaps(m.Gaps, e.ArrivalGaps)
+		switch e.Arrivals {
+		case Trace:
+			return true, "a trace is judged by its rate alone"
+		case Fixed:
+			jitter := stats.MaxJitter(gaps, mean)
 			return jitter <= e.JitterTolerance, fmt.Sprintf("largest jitter %.1f %% of the gap (at most %.0f %%)",
 				100*jitter, 100*e.JitterTolerance)
 		}
-		a2, p := stats.AndersonDarling(gaps, stats.Exponential{Mean: gap})
+		a2, p := stats.AndersonDarling(gaps, stats.Exponential{Mean: mean})
 		return p >= e.Level, fmt.Sprintf("Anderson-Darling A² %.3f, p %.4f of %d gaps (at least %v)", a2, p, len(gaps), e.Level)
 	})
 	if failed(findings) {
@@ -111,26 +121,47 @@ func judgeArrivals(e Experiment, round []Measurement) ([]Finding, Action) {
 	return findings, Action{}
 }
 
+// someGaps spreads so many over all of them, in seconds: with more, deviations too
+// small to matter would be significant, and no real sender would pass.
+func someGaps(all []time.Duration, most int) []float64 {
+	out := make([]float64, min(len(all), most))
+	for i := range out {
+		out[i] = all[i*len(all)/len(out)].Seconds() + halfTick
+	}
+	return out
+}
+
+// judgeIndependence looks at every agent's samples and at all of them together:
+// the interval stands on the merged ones, which lie closer than any agent's own.
 func judgeIndependence(e Experiment, round []Measurement) ([]Finding, Action) {
 	worst := 1
-	findings := every(CheckIndependence, round, func(m Measurement) (bool, string) {
-		series := inOrderOfTime(m.Samples)
-		rho, p := stats.RankAutocorrelation(series, 1)
-		lag, ok := stats.IndependentLag(series, e.Level)
+	one := func(samples []Sample) (bool, string) {
+		series := inOrderOfTime(samples)
+		lag, ok := stats.IndependentLag(series, e.Percentile, e.Level)
 		if !ok {
 			lag = stats.MaxLag
 		}
 		worst = max(worst, lag)
-		return ok && lag == 1, fmt.Sprintf("rank autocorrelation %.4f, p %.4f (at least %v); independent at lag %d", rho, p, e.Level, lag)
-	})
+		return ok && lag == 1, describe(stats.TestIndependence(series, e.Percentile, 1), e.Level, lag)
+	}
+	findings := measuring(CheckIndependence, round, func(m Measurement) (bool, string) { return one(m.Samples) })
+	if len(findings) > 1 {
+		passed, detail := one(together(round))
+		findings = append(findings, Finding{CheckIndependence, -1, passed, detail})
+	}
 	if failed(findings) {
 		return findings, Action{LowerRateBy: float64(max(worst, 2)), Failed: CheckIndependence}
 	}
 	return findings, Action{}
 }
 
+func describe(t stats.Independence, level float64, lag int) string {
+	return fmt.Sprintf("rank autocorrelation %.4f, p %.4f; %d samples above %v in %d runs, p %.4f (at least %v); independent at lag %d",
+		t.Rho, t.RankP, t.Slow.Slow, duration(t.Slow.Level), t.Slow.Runs, t.Slow.P, level, lag)
+}
+
 func judgeStationarity(e Experiment, round []Measurement) ([]Finding, Action) {
-	findings := every(CheckStationarity, round, func(m Measurement) (bool, string) {
+	findings := measuring(CheckStationarity, round, func(m Measurement) (bool, string) {
 		series := slices.DeleteFunc(inOrderOfTime(m.Samples), func(v float64) bool { return math.IsInf(v, 1) })
 		test, err := stats.AugmentedDickeyFuller(series)
 		if err != nil {
@@ -177,11 +208,11 @@ func judgeInterval(e Experiment, round []Measurement) ([]Finding, Action) {
 	return []Finding{finding}, action
 }
 
-// inOrderOfTime is one agent's latencies in the order the requests were sent.
+// inOrderOfTime is latencies in the order the requests were sent.
 func inOrderOfTime(samples []Sample) []float64 {
-	sorted := slices.SortedFunc(slices.Values(samples), func(a, b Sample) int { return cmp.Compare(a.Sent, b.Sent) })
-	out := make([]float64, len(sorted))
-	for i, s := range sorted {
+	ordered := slices.SortedFunc(slices.Values(samples), func(a, b Sample) int { return cmp.Compare(a.Sent, b.Sent) })
+	out := make([]float64, len(ordered))
+	for i, s := range ordered {
 		out[i] = s.seconds()
 	}
 	return out
@@ -190,13 +221,28 @@ func inOrderOfTime(samples []Sample) []float64 {
 // merged is every sample of the round, sorted by latency: percentiles are taken
 // of all agents' samples together, never averaged (L-29).
 func merged(round []Measurement) []float64 {
-	var all []float64
-	for _, m := range round {
-		for _, s := range m.Samples {
-			all = append(all, s.seconds())
-		}
+	return sorted(together(round), func(s Sample) time.Duration { return s.Latency })
+}
+
+func mergedOther(round []Measurement) []float64 {
+	return sorted(together(round), func(s Sample) time.Duration { return s.Other })
+}
+
+func sorted(samples []Sample, latency func(Sample) time.Duration) []float64 {
+	all := make([]float64, len(samples))
+	for i, s := range samples {
+		s.Latency = latency(s)
+		all[i] = s.seconds()
 	}
 	slices.Sort(all)
+	return all
+}
+
+func together(round []Measurement) []Sample {
+	var all []Sample
+	for _, m := range round {
+		all = append(all, m.Samples...)
+	}
 	return all
 }
 

@@ -5,7 +5,6 @@ package lancet
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 )
@@ -19,19 +18,23 @@ type queue struct {
 	fail    func(now float64, r *rand.Rand) bool
 	rate    []float64 // of each agent, requests per second
 	now     float64
-	free    []float64 // when each worker is free
-	last    []float64 // last transmission of each agent
+	// measuring is how many agents have the role latency; 0: all are symmetric.
+	measuring int
+	free      []float64 // when each worker is free
+	last      []float64 // last transmission of each agent
 
 	mutex   sync.Mutex
 	asked   int
-	orders  []order
+	orders  []asked
+	loads   [][]float64 // of each agent, in the order they were told
 	results []Measurement
 	ready   chan struct{}
 }
 
-type order struct {
+type asked struct {
 	samples int
 	rate    float64
+	limit   time.Duration
 }
 
 func newQueue(seed uint64, workers, agents int) *queue {
@@ -40,7 +43,7 @@ func newQueue(seed uint64, workers, agents int) *queue {
 		gap:    func(r *rand.Rand) float64 { return r.ExpFloat64() },
 		fail:   func(float64, *rand.Rand) bool { return false },
 		rate:   make([]float64, agents), free: make([]float64, workers), last: make([]float64, agents),
-		orders: make([]order, agents), ready: make(chan struct{}),
+		orders: make([]asked, agents), loads: make([][]float64, agents), ready: make(chan struct{}),
 	}
 	return q
 }
@@ -70,6 +73,7 @@ func (a queueAgent) Load(_ context.Context, perSecond float64) error {
 	a.q.mutex.Lock()
 	defer a.q.mutex.Unlock()
 	a.q.rate[a.i] = perSecond
+	a.q.loads[a.i] = append(a.q.loads[a.i], perSecond)
 	a.q.last[a.i] = a.q.now
 	return nil
 }
@@ -77,10 +81,10 @@ func (a queueAgent) Load(_ context.Context, perSecond float64) error {
 func (a queueAgent) Stop(context.Context) error { return nil }
 
 // Measure waits until every agent has its order: they share the queue.
-func (a queueAgent) Measure(_ context.Context, samples int, rate float64) (Measurement, error) {
+func (a queueAgent) Measure(_ context.Context, samples int, rate float64, limit time.Duration) (Measurement, error) {
 	q := a.q
 	q.mutex.Lock()
-	q.orders[a.i] = order{samples, rate}
+	q.orders[a.i] = asked{samples, rate, limit}
 	q.asked++
 	ready := q.ready
 	if q.asked == len(q.orders) {
@@ -97,7 +101,7 @@ func (a queueAgent) Measure(_ context.Context, samples int, rate float64) (Measu
 // run serves requests until a time, or until every agent has its samples.
 func (q *queue) run(until float64, out []Measurement) {
 	from := q.now
-	for out == nil && q.now < until || out != nil && !q.done(out) {
+	for out == nil && q.now < until || out != nil && !q.done(out, from) {
 		agent := q.next()
 		sent := q.now
 		lost := q.fail(sent, q.random)
@@ -145,16 +149,20 @@ func (q *queue) serve(now float64) float64 {
 	return end - now
 }
 
-func (q *queue) done(out []Measurement) bool {
+// loadOnly: agents of the role throughput, which come behind those that measure.
+func (q *queue) loadOnly(agent int) bool { return q.measuring > 0 && agent >= q.measuring }
+
+func (q *queue) done(out []Measurement, from float64) bool {
 	for i, o := range q.orders {
-		if len(out[i].Samples) < o.samples {
+		over := q.now-from >= o.limit.Seconds()
+		if q.loadOnly(i) && !over || !q.loadOnly(i) && len(out[i].Samples) < o.samples && !over {
 			return false
 		}
 	}
 	return true
 }
 
-func (q *queue) record(m *Measurement, o order, agent int, sent, latency float64, lost bool) {
+func (q *queue) record(m *Measurement, o asked, agent int, sent, latency float64, lost bool) {
 	m.Sent++
 	if lost {
 		if m.Failed == nil {
@@ -162,37 +170,18 @@ func (q *queue) record(m *Measurement, o order, agent int, sent, latency float64
 		}
 		m.Failed["timeout"]++
 	}
+	if q.loadOnly(agent) {
+		if len(m.Gaps) < o.samples && q.random.Float64() < o.rate {
+			m.Gaps = append(m.Gaps, time.Duration((sent-q.last[agent])*1e9))
+		}
+		return
+	}
 	if len(m.Gaps) < 2000 {
 		m.Gaps = append(m.Gaps, time.Duration((sent-q.last[agent])*1e9))
 	}
 	if len(m.Samples) < o.samples && q.random.Float64() < o.rate {
 		m.Samples = append(m.Samples, Sample{Sent: time.Duration(sent * 1e9), Latency: duration(latency), Failed: lost})
 	}
-}
-
-// covered runs experiments against queues whose percentile is known. It returns
-// how many were conclusive, and how many of those hold the truth.
-func covered(e Experiment, truth time.Duration, experiments int, make func(seed uint64) *queue) (conclusive, hold int) {
-	type outcome struct{ conclusive, hold bool }
-	outcomes := parallel(experiments, func(i int) outcome {
-		q := make(uint64(i))
-		result, err := Run(context.Background(), e, q.agents(), q)
-		if err != nil || !result.Conclusive {
-			return outcome{}
-		}
-		at := slices.IndexFunc(result.Percentiles, func(p Percentile) bool { return p.Percentile == e.Percentile })
-		got := result.Percentiles[at]
-		return outcome{true, got.Low <= truth && truth <= got.High}
-	})
-	for _, o := range outcomes {
-		if o.conclusive {
-			conclusive++
-		}
-		if o.hold {
-			hold++
-		}
-	}
-	return conclusive, hold
 }
 
 func parallel[T any](n int, one func(i int) T) []T {

@@ -5,6 +5,7 @@ package lancet
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type Result struct {
 	Failed      map[string]uint64
 	Percentiles []Percentile
 	Mean        time.Duration // of answered requests
+	Other       []Percentile  // the same percentiles of the latency the experiment is not about (L-56)
 }
 
 // reported are the percentiles every result shows (L-27).
@@ -60,15 +62,11 @@ func percentile(sorted []float64, p, confidence float64) Percentile {
 
 // summarise fills in the figures of the last round.
 func (r *Result) summarise(e Experiment, round []Measurement) {
-	sorted := merged(round)
-	r.Percentiles = nil
-	wanted := false
-	for _, p := range reported {
+	sorted, other := merged(round), mergedOther(round)
+	r.Percentiles, r.Other = nil, nil
+	for _, p := range shown(e.Percentile) {
 		r.Percentiles = append(r.Percentiles, percentile(sorted, p, e.Confidence))
-		wanted = wanted || p == e.Percentile
-	}
-	if !wanted {
-		r.Percentiles = append(r.Percentiles, percentile(sorted, e.Percentile, e.Confidence))
+		r.Other = append(r.Other, percentile(other, p, e.Confidence))
 	}
 	r.Throughput, r.Failed = 0, map[string]uint64{}
 	for _, m := range round {
@@ -79,6 +77,28 @@ func (r *Result) summarise(e Experiment, round []Measurement) {
 	}
 	r.Mean = mean(sorted)
 	r.Warnings = imbalance(e, round)
+	for _, m := range round {
+		r.Warnings = append(r.Warnings, m.Warnings...)
+	}
+}
+
+// shown are the percentiles of a result, in order.
+func shown(wanted float64) []float64 {
+	all := slices.Clone(reported)
+	if !slices.Contains(all, wanted) {
+		all = append(all, wanted)
+		slices.Sort(all)
+	}
+	return all
+}
+
+// At is the percentile that was asked for; false when there is none.
+func (r Result) At(p float64) (Percentile, bool) {
+	i := slices.IndexFunc(r.Percentiles, func(have Percentile) bool { return have.Percentile == p })
+	if i < 0 {
+		return Percentile{}, false
+	}
+	return r.Percentiles[i], true
 }
 
 func mean(sorted []float64) time.Duration {
@@ -105,6 +125,9 @@ func imbalance(e Experiment, round []Measurement) []string {
 	}
 	for i := range parts {
 		for j := range parts[:i] {
+			if round[i].LoadOnly || round[j].LoadOnly {
+				continue
+			}
 			if parts[i].Low > parts[j].High || parts[j].Low > parts[i].High {
 				warnings = append(warnings, fmt.Sprintf("agents %d and %d disagree: %v…%v and %v…%v",
 					j, i, parts[j].Low, parts[j].High, parts[i].Low, parts[i].High))

@@ -25,6 +25,14 @@ type Peers struct {
 	Routers []*corev1.Pod
 	// KeyIDs are the keys that must be present.
 	KeyIDs []int
+	// Objective is enforced by the routers; nil: none.
+	Objective *Objective
+}
+
+// Objective is what a configuration says of the objective it enforces.
+type Objective struct {
+	Source    dataplane.Source
+	Admission *dataplane.Admission
 }
 
 // Config is the document for a service.
@@ -48,6 +56,11 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 	}
 	if h := r.HoldBack; h != nil {
 		doc.Service.HoldBack = dataplane.HoldBack{Packets: int(h.Packets), Microseconds: int(h.Microseconds)}
+	}
+	doc.Service.Hedging = hedging(s.Spec.Hedging)
+	if o := peers.Objective; o != nil {
+		doc.Service.Admission = o.Admission
+		doc.Sources = append(doc.Sources, o.Source)
 	}
 	for _, p := range peers.Servers {
 		doc.Members = append(doc.Members, dataplane.Member{

@@ -205,6 +205,9 @@ func sidecarContainer(in Input) corev1.Container {
 		Resources:       resources("10m", "32Mi", "128Mi"),
 		SecurityContext: restricted(),
 	}
+	if in.OTLPEndpoint != "" {
+		c.Args = append(c.Args, "--otlp-endpoint="+in.OTLPEndpoint)
+	}
 	return c
 }
 

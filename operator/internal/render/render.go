@@ -33,6 +33,9 @@ type Input struct {
 	// the sidecars.
 	OperatorNamespace string
 
+	// OTLPEndpoint is where sidecars send the spans of traced requests; "" is nowhere.
+	OTLPEndpoint string
+
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
 	LiveWorkers int32

@@ -13,31 +13,39 @@ import (
 )
 
 // accumulator turns the dataplane's one-second slices into the ever-growing
-// histogram Prometheus wants: it adds up seconds that are over, each exactly
-// once. A gap (sidecar down, dataplane restarted) loses its seconds, which
-// Prometheus reads as no traffic.
+// histogram Prometheus wants, and into the history of a day: it adds up seconds
+// that are over, each exactly once. A gap (sidecar down, dataplane restarted)
+// loses its seconds, which Prometheus reads as no traffic.
 type accumulator struct {
 	link  *link
 	every time.Duration
+	now   func() time.Time
 
 	mu     sync.Mutex
-	sum    *ll7.Histogram
+	past   history
 	source string
-	last   uint64 // newest second that is in sum; 0 before the first look
+	last   uint64 // newest second that is in past; 0 before the first look
 }
 
 func newAccumulator(l *link) *accumulator {
-	return &accumulator{link: l, every: 5 * time.Second}
+	return &accumulator{link: l, every: 5 * time.Second, now: time.Now}
 }
 
 // total returns a copy of the sum, nil before the dataplane answered once.
 func (a *accumulator) total() (*ll7.Histogram, string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sum == nil {
+	if a.past.started.IsZero() {
 		return nil, ""
 	}
-	return a.sum.Clone(), a.source
+	return a.past.all.latency.Clone(), a.source
+}
+
+// history returns the long record.
+func (a *accumulator) history() *dataplane.History {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.past.read(a.now())
 }
 
 func (a *accumulator) run(ctx context.Context) {
@@ -69,7 +77,7 @@ func (a *accumulator) step(ctx context.Context) {
 		last = until // first look, or the clock started anew
 	}
 	if until <= last {
-		a.add(nil, now.Source, last)
+		a.add(&dataplane.HistogramReply{Source: now.Source}, last)
 		return
 	}
 	window := min(until-last, ctl.MaxWindowSeconds-3)
@@ -77,18 +85,15 @@ func (a *accumulator) step(ctx context.Context) {
 		return s.HistogramUntil(ctx, ctl.HistogramLatency, int(window), until)
 	})
 	if err == nil {
-		a.add(h.Histogram, h.Source, until)
+		a.add(h, until)
 	}
 }
 
-func (a *accumulator) add(h *ll7.Histogram, source string, last uint64) {
+func (a *accumulator) add(h *dataplane.HistogramReply, last uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.sum == nil {
-		a.sum = &ll7.Histogram{}
-	}
-	a.sum.Merge(h)
-	a.source, a.last = source, last
+	a.past.add(a.now(), h.Histogram, h.Requests, h.Rejected)
+	a.source, a.last = h.Source, last
 }
 
 func histogramOf(name string, window int) func(*dataplane.Socket, context.Context) (*dataplane.HistogramReply, error) {

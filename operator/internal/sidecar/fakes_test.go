@@ -288,5 +288,5 @@ func (a *authority) client(t *testing.T, cn string) *dataplane.Client {
 	roots.AddCert(a.cert)
 	return dataplane.NewClient(func() (dataplane.Credentials, error) {
 		return dataplane.Credentials{Certificate: cert, Roots: roots}, nil
-	}, 5*time.Second)
+	}, time.Minute)
 }

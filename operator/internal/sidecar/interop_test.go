@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
@@ -47,6 +48,8 @@ func TestSidecarConfiguresTheCRouter(t *testing.T) {
 		return true
 	})
 	kill()
+	// An incarnation is a tick of 2^26 ns: no kubelet restarts a container within one.
+	time.Sleep(1 << 26)
 	defer router()()
 	eventually(t, "the new life is configured", func() bool {
 		st, err := operator.State(t.Context(), r.read)

@@ -15,11 +15,16 @@ import (
 )
 
 func (s *service) metricsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+	figures, mux := http.NewServeMux(), http.NewServeMux()
+	figures.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(s.collect(r.Context()))
 	})
+	// People with the right to a pod's proxy read what is no secret beside the
+	// metrics; the operator alone must be sure who answers. Whoever reaches the port
+	// may ask, so the record of a day, costly to add up, is not among it.
+	s.figures(figures)
+	mux.Handle("/", fewAtOnce(figures))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	return mux
@@ -84,6 +89,13 @@ func (s *service) collectSelf(e *exposition) {
 	}
 	e.add("counter", "bobtail_dataplane_restarts_total", "New lives of the dataplane this sidecar saw.", nil, float64(v.restarts))
 	e.add("counter", "bobtail_config_watch_failures_total", "Rounds in which the ConfigMap could not be read.", nil, float64(s.watchFailures.Load()))
+	if s.tracer != nil {
+		const name, help = "bobtail_traces_lost_total", "What of traced requests no receiver saw, by reason."
+		e.add("counter", name, help, map[string]string{"reason": "not_taken"}, float64(s.tracer.exporter.Lost()))
+		e.add("counter", "bobtail_traces_sent_total", "Traced requests handed to the exporter of spans.", nil, float64(s.tracer.sent.Load()))
+		e.add("counter", name, help, map[string]string{"reason": "overwritten"}, float64(s.tracer.lost.Load()))
+		e.add("counter", name, help, map[string]string{"reason": "unreadable"}, float64(s.tracer.bad.Load()))
+	}
 }
 
 // collectSamples passes on what the dataplane keeps; times become seconds, the

@@ -2,7 +2,7 @@
 
 package sidecar
 
-// The read for the operator: GET /v1/state, /v1/histogram, /v1/counters.
+// The read for the operator: GET /v1/state, /v1/histogram, /v1/history, /v1/counters.
 
 import (
 	"encoding/json"
@@ -17,15 +17,21 @@ import (
 
 const codeUnreachable = "DataplaneUnreachable"
 
-func (s *service) readHandler() http.Handler {
-	mux := http.NewServeMux()
+// figures are the reads that people share with the operator.
+func (s *service) figures(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/state", s.serveState)
 	mux.HandleFunc("GET /v1/histogram", s.serveHistogram)
 	mux.HandleFunc("GET /v1/counters", s.serveCounters)
+}
+
+func (s *service) readHandler() http.Handler {
+	mux := http.NewServeMux()
+	s.figures(mux)
+	mux.HandleFunc("GET /v1/history", s.serveHistory)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, &ctl.Error{
 			Code: ctl.CodeUnknownOperation, Field: "path",
-			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram or /v1/counters; got %s %s", r.Method, r.URL.Path),
+			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram, /v1/history or /v1/counters; got %s %s", r.Method, r.URL.Path),
 		})
 	})
 	return mux
@@ -66,6 +72,12 @@ func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := ask(r.Context(), s.link, histogramOf(name, window))
 	answer(w, out, err)
+}
+
+// serveHistory answers from the sidecar's own memory, also while the dataplane
+// is down.
+func (s *service) serveHistory(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.latency.history())
 }
 
 func (s *service) serveCounters(w http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/clients/go/spans"
 )
 
 // version is set by the linker (-X); see Version.
@@ -45,6 +48,7 @@ type Options struct {
 	TLSDir        string // tls.crt, tls.key, ca.crt
 	Listen        string // mutual TLS read
 	MetricsListen string // metrics and health
+	OTLPEndpoint  string // where spans of traced requests go; "" is nowhere
 	Cluster       Cluster
 	Log           *slog.Logger
 
@@ -67,7 +71,8 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	f.StringVar(&target, "configmap", "", "the ConfigMap to follow, as namespace/name (required)")
 	f.StringVar(&o.TLSDir, "tls-dir", "/etc/bobtail/tls", "directory with tls.crt, tls.key and ca.crt")
 	f.StringVar(&o.Listen, "listen", ":9443", "address of the read for the operator (mutual TLS)")
-	f.StringVar(&o.MetricsListen, "metrics-listen", ":9464", "address of /metrics, /healthz and /readyz (plain HTTP)")
+	f.StringVar(&o.MetricsListen, "metrics-listen", ":9464", "address of /metrics, /healthz, /readyz and, for kubectl bobtail, /v1/ (plain HTTP)")
+	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver for the spans of traced requests, http://collector:4318; none are sent without")
 	f.BoolVar(&showVersion, "version", false, "print the version and exit")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -122,7 +127,9 @@ type service struct {
 	link          *link
 	applier       *applier
 	latency       *accumulator
+	callers       *callers // of the metrics port
 	watchFailures atomic.Uint64
+	tracer        *tracer // nil: off
 	log           *slog.Logger
 }
 
@@ -139,14 +146,23 @@ func Run(ctx context.Context, o Options) error {
 	}
 	l := &link{path: o.Socket}
 	defer l.close()
-	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), log: o.Log}
+	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log}
 	read := &http.Server{Handler: s.readHandler(), TLSConfig: tlsConfig}
-	metrics := &http.Server{Handler: s.metricsHandler()}
+	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
 	w := &watcher{
 		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },
 		minWait: time.Second, maxWait: 10 * time.Second,
 	}
-	return s.serve(ctx, o, read, metrics, w.run, s.applier.run, s.latency.run)
+	loops := []func(context.Context){w.run, s.applier.run, s.latency.run}
+	if o.OTLPEndpoint != "" {
+		exporter, err := spans.NewExporter(ctx, o.OTLPEndpoint, strings.TrimSuffix(o.Name, "-dataplane"), attribute.String("service.namespace", o.Namespace))
+		if err != nil {
+			return fmt.Errorf("%w: --otlp-endpoint: %w", ErrUsage, err)
+		}
+		s.tracer = &tracer{link: l, exporter: exporter, log: o.Log}
+		loops = append(loops, s.tracer.run)
+	}
+	return s.serve(ctx, o, read, metrics, loops...)
 }
 
 // shutdownTime is what requests in progress get to finish.
@@ -175,7 +191,7 @@ func (s *service) serve(ctx context.Context, o Options, read, metrics *http.Serv
 		srv.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	}
 	running.Go(func() { cancel(read.ServeTLS(readOn, "", "")) })
-	running.Go(func() { cancel(metrics.Serve(metricsOn)) })
+	running.Go(func() { cancel(metrics.Serve(limited{metricsOn, s.callers})) })
 	if o.Ready != nil {
 		o.Ready(readOn.Addr(), metricsOn.Addr())
 	}

@@ -54,6 +54,11 @@ func start(t *testing.T) *rig {
 // startAt runs a sidecar in front of whatever listens at socket.
 func startAt(t *testing.T, socket string) *rig {
 	t.Helper()
+	return startWith(t, socket, func(*Options) {})
+}
+
+func startWith(t *testing.T, socket string, change func(*Options)) *rig {
+	t.Helper()
 	r := &rig{ca: newAuthority(t), tlsDir: t.TempDir(), socket: socket}
 	var cluster Cluster
 	r.api, cluster = newAPIServer(t)
@@ -70,6 +75,7 @@ func startAt(t *testing.T, socket string) *rig {
 			close(ready)
 		},
 	}
+	change(&o)
 	go func() { ended <- Run(ctx, o) }()
 	select {
 	case <-ready:
@@ -107,15 +113,15 @@ func content(t *testing.T, depth int) (map[string]string, string) {
 	return map[string]string{"config.json": string(text), "hash": hash}, hash
 }
 
-// eventually fails the test when cond stays false for ten seconds.
+// eventually fails the test when cond stays false for a minute.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if cond() {
 			return
 		}
 	}
-	t.Fatalf("not within 10 s: %s", what)
+	t.Fatalf("not within a minute: %s", what)
 }
 
 func (r *rig) runs(hash string) func() bool {
@@ -340,6 +346,7 @@ func TestAccumulatorCountsEachSecondOnce(t *testing.T) {
 
 func (r *rig) scrape(t *testing.T) string {
 	t.Helper()
+	time.Sleep(time.Second / requestsEach) // within the port's pace
 	resp, err := http.Get(r.metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -384,6 +391,32 @@ func TestMetricsAreDocumented(t *testing.T) {
 			t.Errorf("docs/metrics.md does not name %s", name)
 		}
 	}
+}
+
+// The record for the error budgets, read as the operator reads it; it outlives
+// the dataplane.
+func TestHistoryIsRead(t *testing.T) {
+	r := start(t)
+	one, hash := content(t, 3)
+	r.api.set(one)
+	eventually(t, "configuration", r.runs(hash))
+	operator := r.ca.client(t, dataplane.OperatorCommonName)
+	r.plane.set(func(p *plane) { p.second = 100 })
+	eventually(t, "the record begins", func() bool {
+		h, err := operator.History(t.Context(), r.read)
+		return err == nil && !h.Started.IsZero()
+	})
+	// Anybody may ask beside the metrics: what the plugin needs, and no more.
+	for path, want := range map[string]int{"state": http.StatusOK, "counters": http.StatusOK, "histogram?windowSeconds=10": http.StatusOK, "history": http.StatusNotFound} {
+		if code := status(t, r.metrics+"/v1/"+path); code != want {
+			t.Errorf("%s beside the metrics: status %d, want %d", path, code, want)
+		}
+	}
+	r.plane.set(func(p *plane) { p.second, p.slices = 110, map[uint64]int{105: 30, 107: 12} })
+	eventually(t, "the record grows", func() bool {
+		h, err := operator.History(t.Context(), r.read)
+		return err == nil && h.All.Latency.Total() == 42 && len(h.Windows) == 2 && h.Windows[0].Latency.Total() == 42
+	})
 }
 
 // The text must be what Prometheus' own parser takes, R-128's figures included.

@@ -71,6 +71,19 @@ var serviceAdmission = []admission{
 	{"hold-back", `{spec: {router: {holdBack: {packets: 32, microseconds: 5}}}}`, ""},
 	{"hold-back with depth 1", `{spec: {router: {workerQueueDepth: 1, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
 	{"hold-back with JSQ", `{spec: {router: {policy: JSQ, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
+	// CEL: hedging.
+	{"hedging", `{spec: {hedging: {mode: LoadAware}}}`, ""},
+	{"hedging with a delay", `{spec: {hedging: {mode: Delayed, delayPercentile: 90}}}`, ""},
+	{"a delay nobody waits", `{spec: {hedging: {mode: LoadAware, delayPercentile: 90}}}`, "`delayPercentile` may be specified only when"},
+	{"hedging with JSQ", `{spec: {hedging: {mode: Probe}, router: {policy: JSQ}}}`, "`hedging` needs"},
+	{"hedging without a router", `{spec: {hedging: {mode: Delayed}, router: {placement: None}}}`, "`hedging` needs"},
+	{"hedging off with JSQ", `{spec: {hedging: {mode: "Off"}, router: {policy: JSQ}}}`, ""},
+	{"hedging without a mode", `{spec: {hedging: {busyPercent: 10}}}`, "spec.hedging.mode"},
+	{"busy 0", `{spec: {hedging: {mode: LoadAware, busyPercent: 0}}}`, "spec.hedging.busyPercent"},
+	{"budget 101", `{spec: {hedging: {mode: LoadAware, budgetPercent: 101}}}`, "spec.hedging.budgetPercent"},
+	{"delay percentile 100", `{spec: {hedging: {mode: Delayed, delayPercentile: 100}}}`, "spec.hedging.delayPercentile"},
+	{"no probes", `{spec: {hedging: {mode: LoadAware, probePerMillion: 0}}}`, ""},
+	{"too many probes", `{spec: {hedging: {mode: Probe, probePerMillion: 1000001}}}`, "spec.hedging.probePerMillion"},
 	// CEL: environment.
 	{"env", `{spec: {server: {env: [{name: LOG, value: x}]}}}`, ""},
 	{"env POD_IP", `{spec: {server: {env: [{name: POD_IP, value: x}]}}}`, "`name` must not be POD_IP"},
@@ -121,13 +134,25 @@ var objectiveAdmission = []admission{
 	{"window 601", `{spec: {windowSeconds: 601}}`, "spec.windowSeconds"},
 	{"other kind", `{spec: {targetRef: {kind: Deployment}}}`, "spec.targetRef.kind"},
 	{"no target", `{spec: {targetRef: {name: ""}}}`, "spec.targetRef.name"},
+	// CEL: what an observing objective may say.
+	{"reject", `{spec: {enforcement: {mode: Reject}}}`, ""},
+	{"reject by the published loop", `{spec: {enforcement: {mode: Reject, controller: AIAD}}}`, ""},
+	{"degrade, with classes", `{spec: {enforcement: {mode: Degrade, classes: [{policy: Sticky, droppable: Allow}, {policy: Priority7, droppable: Deny}]}}}`, ""},
+	{"observe with a controller", `{spec: {enforcement: {controller: Track}}}`, "`controller` and `classes` may not be specified when `mode` is Observe"},
+	{"observe with classes", `{spec: {enforcement: {mode: Observe, classes: [{policy: Sticky, droppable: Allow}]}}}`, "`controller` and `classes` may not be specified"},
+	{"unknown mode", `{spec: {enforcement: {mode: Drop}}}`, "spec.enforcement.mode"},
+	{"unknown controller", `{spec: {enforcement: {mode: Reject, controller: PID}}}`, "spec.enforcement.controller"},
+	{"unknown class", `{spec: {enforcement: {mode: Reject, classes: [{policy: Priority3, droppable: Allow}]}}}`, "spec.enforcement.classes[0].policy"},
+	{"class without a word", `{spec: {enforcement: {mode: Reject, classes: [{policy: Sticky}]}}}`, "spec.enforcement.classes[0].droppable"},
+	{"class twice", `{spec: {enforcement: {mode: Reject, classes: [{policy: Sticky, droppable: Allow}, {policy: Sticky, droppable: Deny}]}}}`, "spec.enforcement.classes[1]"},
 }
 
 func TestAdmission(t *testing.T) {
 	for kind, c := range map[string]struct {
 		base string
 		rows []admission
-	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission}} {
+	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission},
+		"LatencyExperiment": {baseExperiment, experimentAdmission}} {
 		ns := namespace(t)
 		for _, row := range c.rows {
 			t.Run(kind+"/"+row.name, func(t *testing.T) {

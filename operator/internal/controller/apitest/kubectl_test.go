@@ -90,7 +90,7 @@ func TestNamesForKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo"}
+	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp"}
 	for _, r := range list.APIResources {
 		want, ok := short[r.Name]
 		if !ok {

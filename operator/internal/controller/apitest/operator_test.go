@@ -132,7 +132,7 @@ func TestCheckSeesTheOperatorAct(t *testing.T) {
 	}
 	start := time.Now()
 	err = manager.Check(context.Background(), config, []string{"--namespace=default", "--timeout=1s"})
-	if err == nil || time.Since(start) > 10*time.Second {
+	if err == nil || time.Since(start) > time.Minute {
 		t.Errorf("a namespace without a lease passed the check: %v", err)
 	}
 }

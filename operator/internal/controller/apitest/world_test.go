@@ -40,6 +40,8 @@ type sidecar struct {
 	refusal  *dataplane.ApplyError
 	unjoined bool
 	measured *dataplane.HistogramReply
+	service  *dataplane.HistogramReply
+	history  *dataplane.History
 }
 
 // world is one service with its pods.
@@ -134,10 +136,19 @@ func (s *sidecar) listen() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/state", func(w http.ResponseWriter, _ *http.Request) { respond(w, s.state()) })
-	mux.HandleFunc("GET /v1/histogram", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/histogram", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if r.URL.Query().Get("name") == "service" {
+			respond(w, s.service)
+			return
+		}
 		respond(w, s.measured)
+	})
+	mux.HandleFunc("GET /v1/history", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		respond(w, s.history)
 	})
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, GetConfigForClient: s.handshake,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -25,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/latencyexperiment"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
@@ -71,6 +73,10 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("select the operator's own objects: %w", err)
 	}
+	experiments, err := labels.NewRequirement(v1alpha1.LabelExperiment, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select the operator's own Jobs: %w", err)
+	}
 	// A new service is a dozen objects at once; server-side fairness does the
 	// rest.
 	config = rest.CopyConfig(config)
@@ -83,7 +89,7 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 		LeaderElectionID:              LeaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cacheOptions(labels.NewSelector().Add(*ours)),
+		Cache:                         cacheOptions(labels.NewSelector().Add(*ours), labels.NewSelector().Add(*experiments)),
 		// Secrets are read one by one: caching them would need the right to
 		// list all Secrets of the cluster.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
@@ -101,8 +107,8 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 }
 
 // cacheOptions keeps only what carries our label, and nobody's managed fields.
-func cacheOptions(ours labels.Selector) cache.Options {
-	by := map[client.Object]cache.ByObject{}
+func cacheOptions(ours, experiments labels.Selector) cache.Options {
+	by := map[client.Object]cache.ByObject{&batchv1.Job{}: {Label: experiments}}
 	for _, o := range []client.Object{
 		&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &appsv1.Deployment{},
 		&networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
@@ -134,7 +140,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	services := &rpcservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
-		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace,
+		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
 	}
 	if err := services.SetupWithManager(mgr); err != nil {
 		return err
@@ -143,5 +149,15 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Sidecars: sidecars, Events: mgr.GetEventRecorder("bobtail-operator"),
 		Observe: objectives.observe, Now: time.Now,
 	}
-	return slos.SetupWithManager(mgr)
+	if err := slos.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	experiments := &latencyexperiment.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+		Registry: o.ImageRegistry, Version: o.ImageVersion,
+	}
+	return mgr.Add(&whenServed{
+		mapper: mgr.GetRESTMapper(), kind: v1alpha1.GroupVersion.WithKind("LatencyExperiment"), every: servedEvery,
+		setup: func() error { return experiments.SetupWithManager(mgr) },
+	})
 }

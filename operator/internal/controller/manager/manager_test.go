@@ -7,6 +7,9 @@ import (
 	"errors"
 	"flag"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	objective "github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -27,8 +31,8 @@ func TestParseOptions(t *testing.T) {
 	if err != nil || o != (Options{ImageRegistry: "localhost", ImageVersion: "1.2.3", LeaderElect: true, MetricsAddress: ":8080", ProbeAddress: ":8081", Namespace: "sys"}) {
 		t.Errorf("defaults %+v, %v", o, err)
 	}
-	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0"}, "")
-	if err != nil || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" {
+	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0", "--otlp-endpoint=http://c:4318"}, "")
+	if err != nil || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" || o.OTLPEndpoint != "http://c:4318" {
 		t.Errorf("given %+v, %v", o, err)
 	}
 	for _, c := range []struct {
@@ -36,6 +40,7 @@ func TestParseOptions(t *testing.T) {
 		want string
 	}{
 		{[]string{"--image-version="}, "--image-version must not be empty"},
+		{[]string{"--otlp-endpoint=collector:4318"}, "--otlp-endpoint=collector:4318: must be a URL"},
 		{[]string{"--image-registry="}, "--image-registry must not be empty"},
 		{[]string{"--namespace="}, "--namespace must not be empty"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
@@ -111,7 +116,7 @@ func TestObjectivesAreShown(t *testing.T) {
 		return m.GetGauge().GetValue()
 	}
 	micro := int64(1500)
-	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{LatencyMicroseconds: 2000}}
+	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{LatencyMicroseconds: 2000, Percentile: "99"}}
 	for _, c := range []struct {
 		status   metav1.ConditionStatus
 		micro    *int64
@@ -124,14 +129,54 @@ func TestObjectivesAreShown(t *testing.T) {
 	} {
 		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionMet, Status: c.status}}
 		slo.Status.ObservedMicroseconds, slo.Status.Observed = c.micro, c.text
-		o.observe(key, slo)
+		o.observe(key, slo, objective.Counted{Requests: 10, Violations: 3, Rejected: 2})
 		if met, obs := value(o.met), value(o.observed); !same(met, c.met) || !same(obs, c.obs) || value(o.objective) != 0.002 {
 			t.Errorf("%s: met %v, observed %v, objective %v", c.status, met, obs, value(o.objective))
 		}
 	}
-	o.observe(key, nil)
-	if o.met.DeleteLabelValues(key.Namespace, key.Name) {
+	if got := value(o.allowed); !same(got, 0.01) {
+		t.Errorf("allowed share %v", got)
+	}
+	if low := value(o.capacityLow); !same(low, math.NaN()) {
+		t.Errorf("a capacity that is not known is shown as %v", low)
+	}
+	slo.Status.Capacity = &v1alpha1.CapacityEstimate{LowRequestsPerSecond: 5, HighRequestsPerSecond: 9}
+	o.observe(key, slo, objective.Counted{})
+	if low, high := value(o.capacityLow), value(o.capacityHigh); low != 5 || high != 9 {
+		t.Errorf("capacity %v..%v", low, high)
+	}
+	for c, want := range map[*prometheus.CounterVec]float64{o.requests: 30, o.violations: 9, o.rejectedOnes: 6} {
+		m := &dto.Metric{}
+		if err := c.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil || m.GetCounter().GetValue() != want {
+			t.Errorf("counted %v, want %v (%v)", m.GetCounter().GetValue(), want, err)
+		}
+	}
+	o.observe(key, nil, objective.Counted{})
+	if o.met.DeleteLabelValues(key.Namespace, key.Name) || o.violations.DeleteLabelValues(key.Namespace, key.Name) {
 		t.Error("an objective that is gone is still shown")
+	}
+}
+
+// Every metric of the operator's own stands in the page about them.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.FromSlash("../../../../docs/metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newObjectives()
+	all := make(chan *prometheus.Desc, 100)
+	for _, g := range o.gauges() {
+		g.Describe(all)
+	}
+	for _, c := range o.counters() {
+		c.Describe(all)
+	}
+	close(all)
+	named := regexp.MustCompile(`fqName: "([a-z_]+)"`)
+	for d := range all {
+		if name := named.FindStringSubmatch(d.String())[1]; !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not name %s", name)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -30,7 +32,17 @@ type reader struct {
 
 // objectives shows ServiceLevelObjectives.
 type objectives struct {
-	met, observed, objective *prometheus.GaugeVec
+	met, observed, objective, allowed  *prometheus.GaugeVec
+	capacityLow, capacityHigh          *prometheus.GaugeVec
+	requests, violations, rejectedOnes *prometheus.CounterVec
+}
+
+func (o *objectives) gauges() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{o.met, o.observed, o.objective, o.allowed, o.capacityLow, o.capacityHigh}
+}
+
+func (o *objectives) counters() []*prometheus.CounterVec {
+	return []*prometheus.CounterVec{o.requests, o.violations, o.rejectedOnes}
 }
 
 // instrument registers the metrics.
@@ -45,21 +57,42 @@ func instrument(next dataplane.Reader) (*reader, *objectives, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}, []string{"operation"}),
 	}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace", "name"})
+	o := newObjectives()
+	collectors := []prometheus.Collector{r.reads, r.took}
+	for _, g := range o.gauges() {
+		collectors = append(collectors, g)
 	}
-	o := &objectives{
-		met:       gauge("bobtail_slo_met", "1 when the objective is met, 0 when it is missed, NaN when it is not known."),
-		observed:  gauge("bobtail_slo_observed_seconds", "Measured percentile; +Inf when it falls on unanswered requests, NaN when it is not known."),
-		objective: gauge("bobtail_slo_objective_seconds", "The objective."),
+	for _, c := range o.counters() {
+		collectors = append(collectors, c)
 	}
-	for _, c := range []prometheus.Collector{r.reads, r.took, o.met, o.observed, o.objective} {
+	for _, c := range collectors {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(c); err != nil && !errors.As(err, &already) {
 			return nil, nil, fmt.Errorf("register the operator's metrics: %w", err)
 		}
 	}
 	return r, o, nil
+}
+
+func newObjectives() *objectives {
+	labels := []string{"namespace", "name"}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &objectives{
+		met:          gauge("bobtail_slo_met", "1 when the objective is met, 0 when it is missed, NaN when it is not known."),
+		observed:     gauge("bobtail_slo_observed_seconds", "Measured percentile; +Inf when it falls on unanswered requests, NaN when it is not known."),
+		objective:    gauge("bobtail_slo_objective_seconds", "The objective."),
+		allowed:      gauge("bobtail_slo_allowed_share", "Share of requests that may miss the objective: 0.01 for p99."),
+		capacityLow:  gauge("bobtail_slo_capacity_low", "Lower end of the estimated capacity, requests a second; NaN when it is not known."),
+		capacityHigh: gauge("bobtail_slo_capacity_high", "Upper end of the estimated capacity, requests a second; NaN when it is not known."),
+		requests:     counter("bobtail_slo_requests_total", "Requests measured against the objective."),
+		violations:   counter("bobtail_slo_violations_total", "Requests that missed the objective, the unanswered ones included."),
+		rejectedOnes: counter("bobtail_slo_rejected_total", "Requests rejected; they are not among the measured ones."),
+	}
 }
 
 // State reads what a dataplane runs.
@@ -75,6 +108,14 @@ func (r *reader) Histogram(ctx context.Context, t dataplane.Target, name string,
 	defer r.time("histogram")()
 	h, err := r.next.Histogram(ctx, t, name, windowSeconds)
 	r.count("histogram", err)
+	return h, err
+}
+
+// History reads the record of a day.
+func (r *reader) History(ctx context.Context, t dataplane.Target) (*dataplane.History, error) {
+	defer r.time("history")()
+	h, err := r.next.History(ctx, t)
+	r.count("history", err)
 	return h, err
 }
 
@@ -95,16 +136,39 @@ func (r *reader) count(operation string, err error) {
 }
 
 // observe shows one objective; nil means that it is gone.
-func (o *objectives) observe(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective) {
-	if slo == nil {
-		for _, g := range []*prometheus.GaugeVec{o.met, o.observed, o.objective} {
+func (o *objectives) observe(key types.NamespacedName, objective *v1alpha1.ServiceLevelObjective, counted slo.Counted) {
+	if objective == nil {
+		for _, g := range o.gauges() {
 			g.DeleteLabelValues(key.Namespace, key.Name)
+		}
+		for _, c := range o.counters() {
+			c.DeleteLabelValues(key.Namespace, key.Name)
 		}
 		return
 	}
-	o.objective.WithLabelValues(key.Namespace, key.Name).Set(float64(slo.Spec.LatencyMicroseconds) / 1e6)
-	o.met.WithLabelValues(key.Namespace, key.Name).Set(metValue(slo))
-	o.observed.WithLabelValues(key.Namespace, key.Name).Set(observedValue(slo))
+	set := func(g *prometheus.GaugeVec, v float64) { g.WithLabelValues(key.Namespace, key.Name).Set(v) }
+	add := func(c *prometheus.CounterVec, n uint64) { c.WithLabelValues(key.Namespace, key.Name).Add(float64(n)) }
+	set(o.objective, float64(objective.Spec.LatencyMicroseconds)/1e6)
+	set(o.allowed, allowedShare(objective))
+	set(o.met, metValue(objective))
+	set(o.observed, observedValue(objective))
+	low, high := math.NaN(), math.NaN()
+	if c := objective.Status.Capacity; c != nil {
+		low, high = float64(c.LowRequestsPerSecond), float64(c.HighRequestsPerSecond)
+	}
+	set(o.capacityLow, low)
+	set(o.capacityHigh, high)
+	add(o.requests, counted.Requests)
+	add(o.violations, counted.Violations)
+	add(o.rejectedOnes, counted.Rejected)
+}
+
+func allowedShare(slo *v1alpha1.ServiceLevelObjective) float64 {
+	p, err := strconv.ParseFloat(slo.Spec.Percentile, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return (100 - p) / 100
 }
 
 func metValue(slo *v1alpha1.ServiceLevelObjective) float64 {

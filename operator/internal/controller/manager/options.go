@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	LeaderElect bool
 	// MetricsAddress and ProbeAddress are where to listen; "0" is nowhere.
 	MetricsAddress, ProbeAddress string
+	// OTLPEndpoint is where sidecars send the spans of traced requests; "" is nowhere.
+	OTLPEndpoint string
 	// Namespace is the operator's own.
 	Namespace string
 }
@@ -36,6 +39,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "act only while holding the lease bobtail-operator")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where to serve /metrics; 0 turns it off")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
+	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver to which sidecars send the spans of traced requests, http://collector:4318; none are sent without")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
@@ -55,6 +59,9 @@ func (o Options) validate() error {
 	var errs []error
 	if o.Namespace == "" {
 		errs = append(errs, errors.New("--namespace must not be empty: give the namespace the operator runs in, or set POD_NAMESPACE"))
+	}
+	if u, err := url.Parse(o.OTLPEndpoint); o.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		errs = append(errs, fmt.Errorf("--otlp-endpoint=%s: must be a URL such as http://collector:4318", o.OTLPEndpoint))
 	}
 	if o.ImageRegistry == "" {
 		errs = append(errs, errors.New("--image-registry must not be empty"))

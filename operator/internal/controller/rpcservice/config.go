@@ -11,12 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
-
-// annotationSameGeneration on the ConfigMap lists the hashes of earlier
-// documents made from the same generation, newest first.
-const annotationSameGeneration = "bobtail.dev/same-generation"
 
 // maxHistory bounds that list. A peer that lags behind further than this is
 // rightly called not programmed.
@@ -39,7 +36,7 @@ func readLive(cm *corev1.ConfigMap) liveConfig {
 		return liveConfig{}
 	}
 	l := liveConfig{doc: doc, hash: dataplane.HashConfig(text)}
-	if h := cm.Annotations[annotationSameGeneration]; h != "" {
+	if h := cm.Annotations[dataplane.AnnotationSameGeneration]; h != "" {
 		l.history = strings.Split(h, ",")
 	}
 	return l
@@ -59,6 +56,10 @@ func (l liveConfig) keyIDs() []int {
 // owner's latest wish cannot be fulfilled.
 func decideConfig(s *snapshot, accepted bool, keyIDs []int) (desired, error) {
 	peers := choosePeers(s.servers, s.routers, keyIDs)
+	var err error
+	if peers.Objective, err = chooseObjective(s); err != nil {
+		return desired{}, err
+	}
 	doc := render.Config(s.service, peers)
 	was := readLive(s.configMap)
 	if !accepted {
@@ -74,6 +75,19 @@ func decideConfig(s *snapshot, accepted bool, keyIDs []int) (desired, error) {
 		return desired{}, fmt.Errorf("render the dataplane configuration: %w", err)
 	}
 	return desired{text: text, hash: hash, sameGeneration: history(was, doc, hash)}, nil
+}
+
+// chooseObjective is what the routers enforce; nil: nothing.
+func chooseObjective(s *snapshot) (*render.Objective, error) {
+	slo := enforce.Choose(s.service, s.objectives)
+	if slo == nil {
+		return nil, nil
+	}
+	admission, err := enforce.Admission(slo)
+	if err != nil {
+		return nil, err
+	}
+	return &render.Objective{Source: enforce.Source(slo), Admission: admission}, nil
 }
 
 // history carries the list of hashes on.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -17,7 +18,7 @@ func stored(t *testing.T, s *snapshot, d desired) *corev1.ConfigMap {
 	t.Helper()
 	cm := render.ConfigMap(render.Input{Service: s.service}, d.text, d.hash)
 	if len(d.sameGeneration) > 0 {
-		cm.Annotations = map[string]string{annotationSameGeneration: join(d.sameGeneration)}
+		cm.Annotations = map[string]string{dataplane.AnnotationSameGeneration: join(d.sameGeneration)}
 	}
 	return cm
 }
@@ -129,5 +130,28 @@ func TestUnusableDocument(t *testing.T) {
 	_, err := decideConfig(s, true, []int{1})
 	if refusal(err) != "InvalidConfiguration" {
 		t.Errorf("two pods on one address: %v", err)
+	}
+}
+
+// An objective that enforces is in the document and among its sources; the same
+// service without one has the document it always had.
+func TestTheDocumentCarriesTheEnforcedObjective(t *testing.T) {
+	s := &snapshot{service: aService(), servers: pods("r")}
+	without := decide(t, s, true, nil)
+	slo := v1alpha1.ServiceLevelObjective{}
+	slo.Name, slo.Namespace, slo.UID, slo.Generation = "p99", s.service.Namespace, "u", 4
+	slo.Spec = v1alpha1.ServiceLevelObjectiveSpec{
+		TargetRef: v1alpha1.TargetReference{Name: s.service.Name}, Percentile: "99", LatencyMicroseconds: 300,
+		Enforcement: v1alpha1.Enforcement{Mode: v1alpha1.EnforcementReject},
+	}
+	s.objectives = []v1alpha1.ServiceLevelObjective{slo}
+	d := decide(t, s, true, nil)
+	doc, err := dataplane.ParseConfig(d.text)
+	if err != nil || doc.Service.Admission == nil || doc.Service.Admission.LatencyMicroseconds != 300 || len(doc.Sources) != 2 || doc.Sources[1].Generation != 4 {
+		t.Fatalf("%s %v", d.text, err)
+	}
+	s.objectives[0].Spec.Enforcement.Mode = v1alpha1.EnforcementObserve
+	if again := decide(t, s, true, nil); again.hash != without.hash {
+		t.Errorf("an observing objective changes the document: %s", again.text)
 	}
 }

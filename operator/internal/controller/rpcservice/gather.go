@@ -54,6 +54,9 @@ type snapshot struct {
 	configMap *corev1.ConfigMap
 	keys, tls *corev1.Secret
 
+	// objectives are those of the namespace, whatever they are about.
+	objectives []v1alpha1.ServiceLevelObjective
+
 	authority *pki.Authority
 
 	// rollingOut says which Deployment does not run the present specification
@@ -75,6 +78,9 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, w
 		return nil, err
 	}
 	if err := r.gatherPods(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.objectives, err = r.objectives(ctx, service.Namespace); err != nil {
 		return nil, err
 	}
 	for _, o := range wanted {
@@ -116,6 +122,14 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 		}
 	}
 	return nil
+}
+
+func (r *Reconciler) objectives(ctx context.Context, namespace string) ([]v1alpha1.ServiceLevelObjective, error) {
+	list := &v1alpha1.ServiceLevelObjectiveList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list the objectives of the namespace: %w", err)
+	}
+	return list.Items, nil
 }
 
 func (r *Reconciler) gatherPods(ctx context.Context, s *snapshot) error {

@@ -60,7 +60,7 @@ type Reconciler struct {
 	// Events tells users what happened.
 	Events events.EventRecorder
 	// Registry, Version and OperatorNamespace go into what is rendered.
-	Registry, Version, OperatorNamespace string
+	Registry, Version, OperatorNamespace, OTLPEndpoint string
 	// Now is the clock.
 	Now func() time.Time
 
@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace}
+	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace, OTLPEndpoint: r.OTLPEndpoint}
 	s, err := r.gather(ctx, service, append(render.Objects(in), render.ConfigMap(in, nil, "")))
 	if err != nil {
 		return ctrl.Result{}, err
@@ -260,7 +260,7 @@ func newKey() []byte {
 func (r *Reconciler) applyConfig(ctx context.Context, in render.Input, d desired) error {
 	cm := render.ConfigMap(in, d.text, d.hash)
 	if len(d.sameGeneration) > 0 {
-		cm.Annotations = map[string]string{annotationSameGeneration: join(d.sameGeneration)}
+		cm.Annotations = map[string]string{dataplane.AnnotationSameGeneration: join(d.sameGeneration)}
 	}
 	return r.applied.apply(ctx, cm, true)
 }

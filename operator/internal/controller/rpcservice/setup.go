@@ -35,6 +35,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
 		For(&v1alpha1.RpcService{}, spec).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
+		Watches(&v1alpha1.ServiceLevelObjective{}, handler.EnqueueRequestsFromMapFunc(targetOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent})
 	for _, o := range []client.Object{
 		&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{},
@@ -46,6 +48,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("set up the RpcService controller: %w", err)
 	}
 	return nil
+}
+
+// targetOf finds the service of an objective: its routers may have to enforce
+// it, or to stop.
+func targetOf(_ context.Context, o client.Object) []reconcile.Request {
+	slo, ok := o.(*v1alpha1.ServiceLevelObjective)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slo.Namespace, Name: slo.Spec.TargetRef.Name}}}
 }
 
 // serviceOf finds the service of a pod by its label.

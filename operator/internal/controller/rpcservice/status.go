@@ -61,6 +61,7 @@ func writeStatus(s *snapshot, out *outcome) {
 		st.Policy, st.Forwarding = string(service.Spec.Router.Policy), string(render.Forwarding(service))
 	}
 	st.Routers = routerStatus(s, out.desired)
+	st.Jitter = jitterStatus(s)
 	if out.desired.hash != "" {
 		st.ConfigHash = out.desired.hash
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 )
 
 // verdict is the answer for one condition.
@@ -34,7 +35,9 @@ type measurement struct {
 	requests   uint64
 	rejected   uint64
 	perSecond  float64
-	covered    int
+	// meanSeconds of the requests that completed; NaN when none did.
+	meanSeconds float64
+	covered     int
 }
 
 // tail is how many samples must lie beyond a percentile before one speaks of
@@ -79,6 +82,7 @@ func measure(s *snapshot) (measurement, error) {
 		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
 	}
 	m.samples, m.unanswered = all.Total(), all.Inf()
+	m.meanSeconds = float64(all.SumNanoseconds()) / 1e9 / float64(all.Total()-all.Inf())
 	var err error
 	if m.value, err = all.Percentile(s.slo.Spec.Percentile); err != nil {
 		return m, err
@@ -107,10 +111,19 @@ func decideAccepted(s *snapshot) verdict {
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
 			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds)}
 	}
+	if enforce.Wanted(s.slo) {
+		if reason, message := enforce.Refusal(s.target, s.slo); reason != "" {
+			return verdict{metav1.ConditionFalse, reason, message}
+		}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured and enforced"}
+	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
 }
 
-// decideMet compares. What was not measured is Unknown, never a guess.
+// decideMet compares. What was not measured is Unknown, never a guess. False is
+// said of what is shown: that the whole confidence interval lies above the
+// objective. An interval with the objective inside shows nothing of the kind, and
+// an answer that followed its noise would change with every window.
 func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
 	unknown := func(reason, format string, args ...any) verdict {
 		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
@@ -124,11 +137,22 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 		return unknown(v1alpha1.ReasonTooFewSamples, "%d requests in the last %d s; p%s needs %d",
 			m.samples, slo.Spec.WindowSeconds, slo.Spec.Percentile, required)
 	}
-	text := fmt.Sprintf("p%s is %s, the objective %s", slo.Spec.Percentile, written(m.value), duration(uint64(slo.Spec.LatencyMicroseconds)*1000))
-	if m.value.Bound == ll7.Finite && m.value.Nanoseconds <= uint64(slo.Spec.LatencyMicroseconds)*1000 {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+	objective := uint64(slo.Spec.LatencyMicroseconds) * 1000
+	text := fmt.Sprintf("p%s is %s, 95 %% interval %s to %s, the objective %s", slo.Spec.Percentile, written(m.value),
+		written(m.low), written(m.high), duration(objective))
+	switch {
+	case !within(m.low, objective):
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
+	case !within(m.value, objective):
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
 	}
-	return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+}
+
+// within says whether a value is at or below the objective for sure: the doubt of
+// a bucket that reaches above it goes against the service.
+func within(v dataplane.Value, objective uint64) bool {
+	return v.Bound == ll7.Finite && v.Nanoseconds <= objective
 }
 
 // written is a percentile for people.

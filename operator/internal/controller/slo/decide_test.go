@@ -101,7 +101,8 @@ func TestDecideMet(t *testing.T) {
 		{"one too few", "99", []part{{required: true, reply: measured(999, 900, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "999 requests in the last 30 s; p99 needs 1000"},
 		{"nothing at all", "99", []part{{required: true, reply: measured(0, 0, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "0 requests"},
 		{"unanswered beyond the percentile", "99", []part{{required: true, reply: measured(990, 900, 10, 30)}}, "True", v1alpha1.ReasonObjectiveMet, ""},
-		{"the percentile is unanswered", "99", []part{{required: true, reply: measured(989, 900, 11, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "+Inf"},
+		{"the percentile is unanswered, by one request", "99", []part{{required: true, reply: measured(989, 900, 11, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, "+Inf"},
+		{"the whole interval is unanswered", "99", []part{{required: true, reply: measured(980, 900, 20, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "+Inf"},
 		{"beyond the histogram", "50", []part{{required: true, reply: measured(100, 200_000_000, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, ">=137s"},
 		{"a router is silent", "99", []part{{pod: "a", required: true, reply: measured(5000, 900, 0, 30)}, {pod: "b", required: true, err: dead}},
 			"Unknown", v1alpha1.ReasonMeasurementIncomplete, "no histogram from b"},
@@ -124,6 +125,33 @@ func TestDecideMet(t *testing.T) {
 				t.Errorf("got %s %s: %q; want %s %s: %q", v.status, v.reason, v.message, c.want, c.reason, c.message)
 			}
 		})
+	}
+}
+
+// L-43: of 100,000 requests the 95 % interval of p99 ends at the ranks 98,938
+// and 99,062. What lies inside is noise, what lies outside is not, whichever side
+// the percentile itself falls on.
+func TestMetIsAQuestionOfTheInterval(t *testing.T) {
+	for slow, want := range map[int]struct {
+		status metav1.ConditionStatus
+		reason string
+	}{
+		900:  {metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet},
+		1000: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet},
+		1010: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
+		1055: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
+		1070: {metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed},
+	} {
+		reply := measured(100_000-slow, 900, 0, 30)
+		reply.Histogram.Merge(measured(slow, 1030, 0, 30).Histogram)
+		s := &snapshot{slo: anObjective("99", 1000), target: aTarget(), parts: []part{{required: true, reply: reply}}}
+		m, err := measure(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := decideMet(s.slo, m, 1000); v.status != want.status || v.reason != want.reason {
+			t.Errorf("%d of 100000 slow: %s %s: %q; want %s %s", slow, v.status, v.reason, v.message, want.status, want.reason)
+		}
 	}
 }
 
@@ -209,7 +237,7 @@ func TestWriteStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeStatus(slo, accepted, decideMet(slo, m, 1000), m, 1000, start)
+		writeStatus(slo, accepted, decideProgrammed(s, accepted), decideMet(slo, m, 1000), m, 1000, start)
 		return &slo.Status
 	}
 	st := write(part{required: true, reply: measured(1000, 900, 0, 10)})

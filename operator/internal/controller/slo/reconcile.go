@@ -46,23 +46,31 @@ type Reconciler struct {
 	// Events tells users when the answer changes.
 	Events events.EventRecorder
 	// Observe, when set, is told every measurement for the operator's own
-	// metrics, and when an objective is gone.
-	Observe func(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective)
+	// metrics, what happened since the one before, and when an objective is
+	// gone (slo is nil).
+	Observe func(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective, counted Counted)
 	// Now is the clock.
 	Now func() time.Time
+
+	ledgers ledgers
 }
+
+// slowly is how often error budgets and capacity are worked out: they move over
+// minutes, and a record of a day is longer to read than a window.
+const slowly = 15 * time.Second
 
 // Reconcile measures one objective once.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	slo := &v1alpha1.ServiceLevelObjective{}
 	if err := r.Client.Get(ctx, req.NamespacedName, slo); err != nil {
-		r.observe(req.NamespacedName, nil)
+		r.ledgers.forget(req.NamespacedName)
+		r.observe(req.NamespacedName, nil, Counted{})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if slo.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	s, err := r.gather(ctx, slo)
+	s, err := r.gather(ctx, slo, r.ledgers.due(req.NamespacedName, slo.Generation, r.Now(), slowly))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -81,11 +89,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		m = measurement{source: v1alpha1.SourceNone}
 		met = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNoMeasurementSource, accepted.message}
 	}
-	writeStatus(slo, accepted, met, m, required, r.Now())
+	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, required, r.Now())
+	var counted Counted
+	if s.slow {
+		var led *ledger
+		counted, led = r.ledgers.count(req.NamespacedName, slo, s.records, r.Now())
+		writeSlow(slo, s, led, m, required, r.Now())
+	}
 	if err := r.patchStatus(ctx, before, slo); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.observe(req.NamespacedName, slo)
+	r.observe(req.NamespacedName, slo, counted)
 	return ctrl.Result{RequeueAfter: interval(slo)}, nil
 }
 
@@ -94,9 +108,9 @@ func interval(slo *v1alpha1.ServiceLevelObjective) time.Duration {
 	return min(longest, time.Duration(slo.Spec.WindowSeconds)*time.Second/3)
 }
 
-func (r *Reconciler) observe(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective) {
+func (r *Reconciler) observe(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective, counted Counted) {
 	if r.Observe != nil {
-		r.Observe(key, slo)
+		r.Observe(key, slo, counted)
 	}
 }
 

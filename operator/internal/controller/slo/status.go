@@ -18,35 +18,57 @@ import (
 )
 
 // writeStatus fills in the status from the verdicts and the measurement.
-func writeStatus(slo *v1alpha1.ServiceLevelObjective, accepted, met verdict, m measurement, required int64, now time.Time) {
+func writeStatus(slo *v1alpha1.ServiceLevelObjective, accepted, programmed, met verdict, m measurement, required int64, now time.Time) {
 	st := &slo.Status
 	st.ObservedGeneration = slo.Generation
 	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != met.status {
 		st.LastChangeTime = &metav1.Time{Time: now}
 	}
 	for kind, v := range map[string]verdict{
-		v1alpha1.ConditionAccepted: accepted,
-		v1alpha1.ConditionProgrammed: {metav1.ConditionTrue, v1alpha1.ReasonNothingToProgram,
-			"the objective observes; routers and servers measure without being told"},
-		v1alpha1.ConditionReady: decideReady(accepted, met),
-		v1alpha1.ConditionMet:   met,
+		v1alpha1.ConditionAccepted:   accepted,
+		v1alpha1.ConditionProgrammed: programmed,
+		v1alpha1.ConditionReady:      decideReady(accepted, programmed, met),
+		v1alpha1.ConditionMet:        met,
 	} {
 		setCondition(&st.Conditions, kind, v, slo.Generation, now)
 	}
-	slices.SortFunc(st.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	sortConditions(st.Conditions)
 	st.Objective = duration(uint64(slo.Spec.LatencyMicroseconds) * 1000)
 	st.SamplesRequired = required
 	writeMeasurement(st, met, m)
 }
 
+// writeSlow fills in what was read only now and then: error budgets and the
+// estimated capacity.
+func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m measurement, required int64, now time.Time) {
+	st := &slo.Status
+	if s.target == nil {
+		st.ErrorBudgets, st.Capacity = nil, nil
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown)
+		return
+	}
+	writeBudgets(st, slo, s.records, led, now)
+	known, capacity := decideCapacity(s, m, required)
+	st.Capacity = capacity
+	setCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown, known, slo.Generation, now)
+	sortConditions(st.Conditions)
+}
+
+func sortConditions(conditions []metav1.Condition) {
+	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}
+
 // decideReady: an objective is ready while it is being measured, whatever the
-// result.
-func decideReady(accepted, met verdict) verdict {
+// result, and enforced if it asks for that.
+func decideReady(accepted, programmed, met verdict) verdict {
 	switch {
 	case accepted.status != metav1.ConditionTrue:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
 	case met.reason == v1alpha1.ReasonNoMeasurementSource, met.reason == v1alpha1.ReasonMeasurementIncomplete:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotMeasuring, met.message}
+	}
+	if programmed.status != metav1.ConditionTrue {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotProgrammed, programmed.message}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonMeasuring, met.message}
 }

@@ -15,12 +15,6 @@ import (
 // small to matter for an interval would be significant (L-44).
 const independencePairs = 20_000
 
-// lags are the steps by which a sampling rate may be reduced (L-41).
-var lags = []int{1, 2, 5, 10, 25, 50, 100, 200, 500, 1000}
-
-// MaxLag is the largest of them.
-const MaxLag = 1000
-
 // RankAutocorrelation compares a series, in order of transmission, with itself
 // shifted by lag (L-41): Spearman's coefficient and the two-sided probability of
 // one so far from zero if the samples are independent. NaN, NaN when fewer than
@@ -38,18 +32,6 @@ func RankAutocorrelation(series []float64, lag int) (rho, p float64) {
 	freedom := float64(pairs - 2)
 	t := math.Abs(rho) * math.Sqrt(freedom/((1-rho)*(1+rho)))
 	return rho, 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Survival(t)
-}
-
-// IndependentLag is the smallest lag of the list at which the samples are
-// independent at level alpha: 1 means that they are, k > 1 that one in k of them
-// would be. False when there is none, or too few samples to tell.
-func IndependentLag(series []float64, alpha float64) (lag int, ok bool) {
-	for _, lag := range lags {
-		if _, p := RankAutocorrelation(series, lag); p > alpha {
-			return lag, true
-		}
-	}
-	return 0, false
 }
 
 // ranks gives every sample its place in the sorted series, 1-based; equal ones

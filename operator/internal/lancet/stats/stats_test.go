@@ -26,6 +26,12 @@ type vectors struct {
 		Statistic, P       float64
 		Lags, Observations int
 	}
+	Runs []struct {
+		Series          []float64
+		Percentile      float64
+		Lag, Slow, Runs int
+		Mean, P         float64
+	}
 	Ranks []struct {
 		N         uint64
 		P, Gamma  float64
@@ -43,7 +49,7 @@ func read(t *testing.T) vectors {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
 	}
-	if len(v.Anderson) == 0 || len(v.Spearman) == 0 || len(v.Fuller) == 0 || len(v.Ranks) == 0 {
+	if len(v.Anderson) == 0 || len(v.Spearman) == 0 || len(v.Fuller) == 0 || len(v.Ranks) == 0 || len(v.Runs) == 0 {
 		t.Fatal("vectors.json lacks a section")
 	}
 	return v
@@ -138,17 +144,17 @@ func TestIndependentLag(t *testing.T) {
 			bound[i] += 0.8 * bound[i-1]
 		}
 	}
-	if lag, ok := IndependentLag(free, 0.01); !ok || lag != 1 {
+	if lag, ok := IndependentLag(free, 0.99, 0.01); !ok || lag != 1 {
 		t.Errorf("independent samples: lag %d, %v (seed %d)", lag, ok, seed)
 	}
-	if lag, ok := IndependentLag(bound, 0.01); !ok || lag < 10 || lag > 50 {
+	if lag, ok := IndependentLag(bound, 0.99, 0.01); !ok || lag < 10 || lag > 50 {
 		t.Errorf("correlation 0.8^lag: lag %d, %v (seed %d)", lag, ok, seed)
 	}
 	ramp := make([]float64, 5000)
 	for i := range ramp {
 		ramp[i] = float64(i)
 	}
-	if lag, ok := IndependentLag(ramp, 0.01); ok {
+	if lag, ok := IndependentLag(ramp, 0.99, 0.01); ok {
 		t.Errorf("a ramp is independent at lag %d", lag)
 	}
 	if rho, p := RankAutocorrelation([]float64{1, 2, 3}, 1); !math.IsNaN(rho) || !math.IsNaN(p) {

@@ -34,6 +34,16 @@ def fuller(series):
             "observations": int(n)}
 
 
+def runs(series, p, lag):
+    """Runs of samples above percentile p in the lag series laid end to end: hypergeometric when independent."""
+    laid = np.concatenate([series[i::lag] for i in range(lag)])
+    slow = laid > np.sort(series)[int(np.ceil(p * len(series))) - 1]
+    k, r = int(slow.sum()), int((slow & ~np.concatenate([[False], slow[:-1]])).sum())
+    law = stats.hypergeom(len(series), len(series) - k + 1, k)
+    return {"series": series.tolist(), "percentile": p, "lag": lag, "slow": k, "runs": r, "mean": float(law.mean()) if k else 0.0,
+            "p": float(law.cdf(r)) if k else 1.0}
+
+
 def autoregressive(n, phi):
     out = np.zeros(n)
     for i in range(1, n):
@@ -71,6 +81,13 @@ vectors = {
                "high": int(np.ceil(n * p + stats.norm.ppf((1 + g) / 2) * np.sqrt(n * p * (1 - p)))) + 1}
               for n, p, g in [(10000, .99, .95), (563, .99, .95), (562, .99, .95), (10000, .999, .95), (1000, .5, .99),
                               (100, .9, .9)]],
+    "runs": [
+        runs(rounded(random.exponential(1, 400)), 0.9, 1),
+        runs(rounded(autoregressive(400, 0.8)), 0.9, 1),
+        runs(rounded(autoregressive(400, 0.8)), 0.95, 7),
+        runs(np.floor(random.exponential(3, 300)), 0.5, 2),
+        runs(np.ones(50), 0.9, 1),
+    ],
 }
 path = pathlib.Path(__file__).with_name("vectors.json")
 path.write_text(json.dumps(vectors) + "\n")

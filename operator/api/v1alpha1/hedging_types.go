@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Hedging: second copies of requests that may be stuck.
+package v1alpha1
+
+// RpcServiceHedging says when a router sends a request a second time, to
+// another worker. The client takes the first answer. Only requests that any
+// worker may execute and that fit in one packet are sent twice; with a mode
+// other than Off, all of these are declared to be safe to execute twice.
+//
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Delayed' || !has(self.delayPercentile)",message="`delayPercentile` may be specified only when `mode` is Delayed: the other modes do not wait"
+type RpcServiceHedging struct {
+	// mode says when a second copy is sent. LoadAware: at once, where another
+	// worker is idle. Delayed: after a percentile of the measured response
+	// time. Probe: only for the few requests that measure how much executions
+	// of the same request differ.
+	// +required
+	Mode HedgingMode `json:"mode,omitempty"`
+
+	// busyPercent is the share of workers that may be busy when a copy is
+	// sent. It bounds what copies cost the requests that come after them.
+	// +optional
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	BusyPercent int32 `json:"busyPercent,omitempty"`
+
+	// budgetPercent is the most copies, as a share of requests.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	BudgetPercent int32 `json:"budgetPercent,omitempty"`
+
+	// delayPercentile is the percentile of the response time after which mode
+	// Delayed sends a copy; 95 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=99
+	DelayPercentile *int32 `json:"delayPercentile,omitempty"`
+
+	// probePerMillion requests of a million are copied at once, where another
+	// worker is idle, to compare the two executions: status.jitter says what
+	// comes of it. 0 turns probes off.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	ProbePerMillion *int32 `json:"probePerMillion,omitempty"`
+}
+
+// HedgingMode says when a second copy is sent.
+// +kubebuilder:validation:Enum=Off;LoadAware;Delayed;Probe
+type HedgingMode string
+
+const (
+	// HedgingOff sends every request once.
+	HedgingOff HedgingMode = "Off"
+	// HedgingLoadAware sends a copy where another worker is idle.
+	HedgingLoadAware HedgingMode = "LoadAware"
+	// HedgingDelayed sends a copy after a percentile of the response time.
+	HedgingDelayed HedgingMode = "Delayed"
+	// HedgingProbe sends only what measures jitter.
+	HedgingProbe HedgingMode = "Probe"
+)
+
+// JitterStatus is how much executions of the same request differ, measured by
+// the routers from requests that two idle workers began together. Numbers have
+// two significant digits.
+type JitterStatus struct {
+	// compared is the number of requests executed twice at the same time.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Compared int64 `json:"compared,omitempty"`
+
+	// hiccupsPerMillion executions of a million last longer than others of the
+	// same request by more than four mean service times.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	HiccupsPerMillion int64 `json:"hiccupsPerMillion"`
+
+	// hiccupMicroseconds is how much longer these last, in the mean.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	HiccupMicroseconds int64 `json:"hiccupMicroseconds"`
+
+	// serviceMicroseconds is the mean time of the faster execution, from the
+	// router and back.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	ServiceMicroseconds int64 `json:"serviceMicroseconds"`
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// LatencyExperiment is the kind that measures a latency percentile once, under
+// an offered load, and says how far it may be trusted.
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LatencyExperiment is one measurement of a latency percentile under open-loop
+// load, made by Lancet agents in pods. It is run once; its result stays.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=latencyexperiments,singular=latencyexperiment,shortName=lexp,categories=bobtail
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="`metadata.name` must be no longer than 40 characters: the names of the objects made for it are longer"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="`metadata.name` must be a DNS label that starts with a letter: a Service of that name is made"
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.status.target`
+// +kubebuilder:printcolumn:name="P",type=string,JSONPath=`.spec.percentile`
+// +kubebuilder:printcolumn:name="Observed",type=string,JSONPath=`.status.observed`
+// +kubebuilder:printcolumn:name="Loads",type=integer,JSONPath=`.status.loads`
+// +kubebuilder:printcolumn:name="Conclusive",type=string,JSONPath=`.status.conditions[?(@.type=="Conclusive")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Conclusive")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type LatencyExperiment struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what is measured.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="`spec` cannot be changed: an experiment is run once; create another one"
+	// +kubebuilder:validation:XValidation:rule="!has(self.latencyAgents) || self.latencyAgents < self.agents",message="`latencyAgents` must be fewer than `agents`: the others make the load"
+	// +kubebuilder:validation:XValidation:rule="!has(self.target.targetRef) || self.workload.protocol == 'R2P2'",message="`workload.protocol` must be R2P2 when `target.targetRef` is given: that is what an RpcService speaks"
+	Spec LatencyExperimentSpec `json:"spec,omitzero"`
+
+	// status says what was found. The operator writes it.
+	// +optional
+	Status LatencyExperimentStatus `json:"status,omitempty,omitzero"`
+}
+
+// LatencyExperimentList is a list of LatencyExperiment.
+//
+// +kubebuilder:object:root=true
+type LatencyExperimentList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the experiments.
+	Items []LatencyExperiment `json:"items"`
+}
+
+// LatencyExperimentSpec says what is measured.
+type LatencyExperimentSpec struct {
+	// target is the service that is loaded.
+	// +required
+	Target ExperimentTarget `json:"target,omitzero"`
+
+	// workload says what is sent.
+	// +optional
+	// +kubebuilder:default={}
+	Workload ExperimentWorkload `json:"workload,omitzero"`
+
+	// load says how much of it.
+	// +required
+	Load ExperimentLoad `json:"load,omitzero"`
+
+	// agents is the number of pods that share the load.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Agents int32 `json:"agents,omitempty"`
+
+	// latencyAgents is how many of the agents only measure, with few requests of
+	// their own, while the others only make the load. Left out, every agent does both.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=15
+	LatencyAgents int32 `json:"latencyAgents,omitempty"`
+
+	// measure says which latency is meant: Response, from when a request was
+	// due, or Service, from its transmission.
+	// +optional
+	// +kubebuilder:default=Response
+	// +kubebuilder:validation:Enum=Response;Service
+	Measure ExperimentLatency `json:"measure,omitempty"`
+
+	// percentile of the latency distribution, from "50" to "99.99".
+	// +optional
+	// +kubebuilder:default="99"
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^[5-9][0-9](\.[0-9]{1,2})?$`
+	Percentile string `json:"percentile,omitempty"`
+
+	// widthMicroseconds is the widest acceptable 95 % confidence interval.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	WidthMicroseconds int32 `json:"widthMicroseconds,omitempty"`
+
+	// limitSeconds is the longest each load is measured.
+	// +optional
+	// +kubebuilder:default=900
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	LimitSeconds int32 `json:"limitSeconds,omitempty"`
+}
+
+// ExperimentTarget is the service that is loaded.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.targetRef) != has(self.addresses)",message="`targetRef` and `addresses` exclude each other: give exactly one"
+type ExperimentTarget struct {
+	// targetRef names an RpcService in the same namespace.
+	// +optional
+	TargetRef *TargetReference `json:"targetRef,omitempty"`
+
+	// addresses are HOST:PORT of any service; connections are spread over them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=3
+	// +kubebuilder:validation:items:MaxLength=300
+	// +kubebuilder:validation:items:Pattern=`^(\[[0-9a-fA-F:.]+\]|[^:\s]+):[0-9]{1,5}$`
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// ExperimentWorkload says what is sent. Distributions are written as in
+// docs/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
+type ExperimentWorkload struct {
+	// protocol is what the target speaks.
+	// +optional
+	// +kubebuilder:default=R2P2
+	// +kubebuilder:validation:Enum=R2P2;Echo;Synthetic;Stss;HTTP;MemcachedASCII;MemcachedBinary;Redis
+	Protocol string `json:"protocol,omitempty"`
+
+	// interarrival is the distribution of the gaps between requests.
+	// +optional
+	// +kubebuilder:default=Poisson
+	// +kubebuilder:validation:Enum=Poisson;Fixed
+	Interarrival string `json:"interarrival,omitempty"`
+
+	// connectionsPerAgent is how many connections (of R2P2: sockets) an agent
+	// has. With too few of them the load is no longer open.
+	// +optional
+	// +kubebuilder:default=16
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16384
+	ConnectionsPerAgent int32 `json:"connectionsPerAgent,omitempty"`
+
+	// outstandingPerConnection is how many requests a connection carries at a time.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	OutstandingPerConnection int32 `json:"outstandingPerConnection,omitempty"`
+
+	// timeoutMilliseconds is the time after which a request counts as unanswered.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600000
+	TimeoutMilliseconds int32 `json:"timeoutMilliseconds,omitempty"`
+
+	// requestBytes is the distribution of the sizes of request bodies of R2P2,
+	// Echo and Stss.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	RequestBytes string `json:"requestBytes,omitempty"`
+
+	// path of HTTP requests.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path,omitempty"`
+
+	// keys is how many keys the key-value protocols use.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	Keys int32 `json:"keys,omitempty"`
+
+	// valueBytes is the distribution of the sizes of their values.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ValueBytes string `json:"valueBytes,omitempty"`
+
+	// preload says whether all keys are stored before the load begins.
+	// +optional
+	// +kubebuilder:default=None
+	// +kubebuilder:validation:Enum=None;AllKeys
+	Preload string `json:"preload,omitempty"`
+}
+
+// ExperimentLoad is one load, or several.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.requestsPerSecond) != has(self.sweep)",message="`requestsPerSecond` and `sweep` exclude each other: give exactly one"
+type ExperimentLoad struct {
+	// requestsPerSecond over all agents.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	RequestsPerSecond int32 `json:"requestsPerSecond,omitempty"`
+
+	// sweep measures evenly spaced loads, one after the other.
+	// +optional
+	Sweep *ExperimentSweep `json:"sweep,omitempty"`
+}
+
+// ExperimentSweep is evenly spaced loads.
+//
+// +kubebuilder:validation:XValidation:rule="self.toRequestsPerSecond > self.fromRequestsPerSecond",message="`toRequestsPerSecond` must be above `fromRequestsPerSecond`: the loads rise"
+type ExperimentSweep struct {
+	// fromRequestsPerSecond is the first load.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	FromRequestsPerSecond int32 `json:"fromRequestsPerSecond,omitempty"`
+
+	// toRequestsPerSecond is the last.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	ToRequestsPerSecond int32 `json:"toRequestsPerSecond,omitempty"`
+
+	// points is the number of loads.
+	// +required
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=12
+	Points int32 `json:"points,omitempty"`
+}
+
+// ExperimentLatency says between which two moments a latency lies.
+type ExperimentLatency string
+
+const (
+	// MeasureResponse is from when the request was due until its reply.
+	MeasureResponse ExperimentLatency = "Response"
+	// MeasureService is from its transmission.
+	MeasureService ExperimentLatency = "Service"
+)
+
+// LatencyExperimentStatus says what was found.
+type LatencyExperimentStatus struct {
+	// observedGeneration is the generation this status speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Accepted, Programmed, Ready and Conclusive.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// target is what is loaded, written for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Target string `json:"target,omitempty"`
+
+	// observed is the percentile with its interval at the highest conclusive
+	// load, written for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Observed string `json:"observed,omitempty"`
+
+	// loads is how many loads were measured.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Loads int32 `json:"loads,omitempty"`
+
+	// results are the loads in the order in which they were measured.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=12
+	Results []ExperimentResult `json:"results,omitempty"`
+}
+
+// ExperimentVerdict says whether a result may be trusted.
+type ExperimentVerdict string
+
+const (
+	// VerdictConclusive: every check passed and the interval is as narrow as wanted.
+	VerdictConclusive ExperimentVerdict = "Conclusive"
+	// VerdictInconclusive: the reason says which check failed, with its statistic.
+	VerdictInconclusive ExperimentVerdict = "Inconclusive"
+)
+
+// ExperimentResult is one load.
+type ExperimentResult struct {
+	// offeredRequestsPerSecond is what was asked for.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OfferedRequestsPerSecond int64 `json:"offeredRequestsPerSecond,omitempty"`
+
+	// achievedRequestsPerSecond is what was sent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AchievedRequestsPerSecond int64 `json:"achievedRequestsPerSecond,omitempty"`
+
+	// observedMicroseconds is the percentile. It is absent when it falls on
+	// requests that were never answered.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedMicroseconds *int64 `json:"observedMicroseconds,omitempty"`
+
+	// observedLowMicroseconds is the lower end of its 95 % confidence interval.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedLowMicroseconds *int64 `json:"observedLowMicroseconds,omitempty"`
+
+	// observedHighMicroseconds is its upper end.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedHighMicroseconds *int64 `json:"observedHighMicroseconds,omitempty"`
+
+	// verdict says whether the result may be trusted.
+	// +optional
+	// +kubebuilder:validation:Enum=Conclusive;Inconclusive
+	Verdict ExperimentVerdict `json:"verdict,omitempty"`
+
+	// reason says why it may not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Reason string `json:"reason,omitempty"`
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+const baseExperiment = `
+apiVersion: bobtail.dev/v1alpha1
+kind: LatencyExperiment
+metadata: {name: sweep}
+spec:
+  target: {addresses: ["redis.default.svc:6379"]}
+  workload: {protocol: Redis}
+  load: {requestsPerSecond: 2000}
+  widthMicroseconds: 100
+`
+
+// Every CEL rule of LatencyExperiment on both sides, and bounds.
+var experimentAdmission = []admission{
+	{"the least", `{}`, ""},
+	{"name of 40", `{metadata: {name: ` + strings.Repeat("a", 40) + `}}`, ""},
+	{"name of 41", `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, "`metadata.name` must be no longer than 40"},
+	{"name with a dot", `{metadata: {name: a.b}}`, "`metadata.name` must be a DNS label"},
+	{"two targets", `{spec: {target: {targetRef: {name: echo}}}}`, "`targetRef` and `addresses` exclude each other"},
+	{"an RpcService", `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
+	{"an RpcService by HTTP", `{spec: {workload: {protocol: HTTP}, target: {addresses: null, targetRef: {name: echo}}}}`, "`workload.protocol` must be R2P2"},
+	{"two loads", `{spec: {load: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, "`requestsPerSecond` and `sweep` exclude"},
+	{"a sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, ""},
+	{"a falling sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 2, toRequestsPerSecond: 2, points: 2}}}}`, "`toRequestsPerSecond` must be above"},
+	{"13 points", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 13}}}}`, "points"},
+	{"address without a port", `{spec: {target: {addresses: ["redis"]}}}`, "spec.target.addresses"},
+	{"IPv6", `{spec: {target: {addresses: ["[::1]:80"]}}}`, ""},
+	{"agents that measure", `{spec: {agents: 3, latencyAgents: 2}}`, ""},
+	{"nobody to make the load", `{spec: {agents: 2, latencyAgents: 2}}`, "`latencyAgents` must be fewer than `agents`"},
+	{"17 agents", `{spec: {agents: 17}}`, "spec.agents"},
+	{"unknown protocol", `{spec: {workload: {protocol: SMTP}}}`, "spec.workload.protocol"},
+	{"no width", `{spec: {widthMicroseconds: 0}}`, "spec.widthMicroseconds"},
+}
+
+func TestExperimentCannotBeChanged(t *testing.T) {
+	o := parse(t, baseExperiment)
+	o.SetNamespace(namespace(t))
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	merge(o.Object, parse(t, `{spec: {agents: 3}}`).Object)
+	judge(t, direct.Update(context.Background(), o), "`spec` cannot be changed: an experiment is run once")
+}
+
+// experiment creates one with a change to the base and returns its namespace.
+func experiment(t *testing.T, change string) string {
+	t.Helper()
+	operator(t)
+	o := parse(t, baseExperiment)
+	merge(o.Object, parse(t, change).Object)
+	o.SetNamespace(namespace(t))
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	return o.GetNamespace()
+}
+
+func waitExperiment(t *testing.T, ns, condition string, status metav1.ConditionStatus, reason string) *v1alpha1.LatencyExperiment {
+	t.Helper()
+	e := &v1alpha1.LatencyExperiment{}
+	eventually(t, fmt.Sprintf("%s=%s (%s)", condition, status, reason), func() (bool, string) {
+		if err := direct.Get(context.Background(), types.NamespacedName{Namespace: ns, Name: "sweep"}, e); err != nil {
+			return false, err.Error()
+		}
+		c := meta.FindStatusCondition(e.Status.Conditions, condition)
+		if c == nil {
+			return false, "absent"
+		}
+		return c.Status == status && c.Reason == reason, fmt.Sprintf("%s (%s: %s)", c.Status, c.Reason, c.Message)
+	})
+	return e
+}
+
+// ends does what kubelet and Job controller do when a coordinator ends.
+func ends(t *testing.T, ns string, exit int32, message string) {
+	t.Helper()
+	ctx := context.Background()
+	job := &batchv1.Job{}
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-coordinator"}, job); err != nil {
+		t.Fatal(err)
+	}
+	lastWords(t, ns, "a-stranger", nil, 0, `{"loads":[{"o":1,"a":1,"v":1,"l":1,"h":1,"c":true}]}`)
+	lastWords(t, ns, "sweep-coordinator-x", []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}, exit, message)
+	now := metav1.Now()
+	job.Status.StartTime, job.Status.Failed = &now, 1
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+			Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", LastTransitionTime: now,
+		})
+	}
+	if err := direct.Status().Update(ctx, job); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lastWords is a pod with the coordinator's labels that ended with a message.
+func lastWords(t *testing.T, ns, name string, owners []metav1.OwnerReference, exit int32, message string) {
+	t.Helper()
+	ctx := context.Background()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ns, Name: name, OwnerReferences: owners, Labels: render.ExperimentSelector("sweep", v1alpha1.ComponentCoordinator),
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "coordinator", Image: "none"}}},
+	}
+	if err := direct.Create(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "coordinator", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: message}},
+	}}}
+	if err := direct.Status().Update(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The whole way: objects, the coordinator's last words, the status; and nothing is
+// done again afterwards.
+func TestExperimentIsRunOnce(t *testing.T) {
+	t.Parallel()
+	ns := experiment(t, `{spec: {agents: 2}}`)
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRunning)
+	waitExperiment(t, ns, v1alpha1.ConditionConclusive, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	ctx, secret, document := context.Background(), &corev1.Secret{}, &corev1.ConfigMap{}
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-token"}, secret); err != nil || len(secret.Data["token"]) != 64 {
+		t.Errorf("token of %d bytes, %v", len(secret.Data["token"]), err)
+	}
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-definition"}, document); err != nil {
+		t.Fatal(err)
+	}
+	d, err := definition.Parse([]byte(document.Data["definition.yaml"]))
+	if err != nil || d.Validate() != nil || d.Protocol != "redis" || d.Load.RequestsPerSecond != 2000 || d.Measurement.WidthMicroseconds != 100 {
+		t.Errorf("definition %+v, %v, %v", d, err, d.Validate())
+	}
+	ends(t, ns, 3, `{"loads":[{"o":1000,"a":999,"v":120,"l":110,"h":131,"c":true},{"o":2000,"a":1500,"v":900,"r":"Load, agent 0: off by 25 %"}]}`)
+	e := waitExperiment(t, ns, v1alpha1.ConditionConclusive, metav1.ConditionFalse, v1alpha1.ReasonInconclusive)
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFinished)
+	if e.Status.Observed != "120us (110-131us) at 1000/s" || e.Status.Loads != 2 || e.Status.Results[1].Reason != "Load, agent 0: off by 25 %" {
+		t.Errorf("status %+v", e.Status)
+	}
+	header, row := shown(t, table(t, ns, "latencyexperiments", "sweep"))
+	if header != "NAME TARGET P OBSERVED LOADS CONCLUSIVE REASON AGE" || !strings.HasPrefix(row, "sweep redis.default.svc:6379 99 120us (110-131us) at 1000/s 2 False Inconclusive ") {
+		t.Errorf("columns %q, row %q", header, row)
+	}
+	if err := direct.Delete(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sweep-coordinator"}}, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFinished)
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-coordinator"}, &batchv1.Job{}); err == nil {
+		t.Error("a finished experiment is run again")
+	}
+}
+
+// What cannot be run says why, before a pod is made.
+func TestExperimentThatCannotBeRun(t *testing.T) {
+	t.Parallel()
+	ns := experiment(t, `{spec: {load: {requestsPerSecond: 1}}}`)
+	e := waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalidExperiment)
+	if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "limit: 15m0s") {
+		t.Errorf("message %q does not name the limit", c.Message)
+	}
+	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: ns, Name: "sweep-agents"}, &batchv1.Job{}); err == nil {
+		t.Error("agents were made")
+	}
+	ns = experiment(t, `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: nobody}}}}`)
+	waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound)
+}
+
+// A coordinator that could not measure, or said nothing, is a failure with its reason.
+func TestExperimentFailed(t *testing.T) {
+	t.Parallel()
+	ns := experiment(t, `{}`)
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRunning)
+	ends(t, ns, 1, `{"error":"agent x: configure: targets: connection refused (TargetFailed)"}`)
+	e := waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFailed)
+	if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionReady); !strings.Contains(c.Message, "TargetFailed") {
+		t.Errorf("message %q", c.Message)
+	}
+	ns = experiment(t, `{}`)
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRunning)
+	ends(t, ns, 137, "")
+	e = waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonFailed)
+	if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionReady); !strings.Contains(c.Message, "status 137") {
+		t.Errorf("message %q", c.Message)
+	}
+}
+
+// An object of the same name that belongs to somebody else is left alone.
+func TestExperimentNameConflict(t *testing.T) {
+	t.Parallel()
+	operator(t)
+	ns := namespace(t)
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sweep-definition"}, Data: map[string]string{"a": "b"}}
+	if err := direct.Create(context.Background(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	o := parse(t, baseExperiment)
+	o.SetNamespace(ns)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+	if err := direct.Get(context.Background(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data["a"] != "b" {
+		t.Errorf("their ConfigMap: %v, %v", theirs.Data, err)
+	}
+}

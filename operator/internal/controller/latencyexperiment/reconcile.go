@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package latencyexperiment runs LatencyExperiments: it makes a Job of agents and
+// one of a coordinator, waits for the latter, and writes what it said into the
+// status. An experiment is run once.
+package latencyexperiment
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+// +kubebuilder:rbac:groups=bobtail.dev,resources=latencyexperiments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bobtail.dev,resources=latencyexperiments/status,verbs=patch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch
+
+// fieldManager is the one owner of all fields this controller writes.
+const fieldManager = "bobtail-latencyexperiment"
+
+// Reconciler runs LatencyExperiments.
+type Reconciler struct {
+	// Client reads from the cache and writes; Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	// Events tells users when an experiment is over.
+	Events events.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+	// Registry and Version name the images of agent and coordinator.
+	Registry, Version string
+}
+
+// Reconcile brings one experiment one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	e := &v1alpha1.LatencyExperiment{}
+	if err := r.Client.Get(ctx, req.NamespacedName, e); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if e.DeletionTimestamp != nil || over(e) {
+		return ctrl.Result{}, nil
+	}
+	target, err := r.target(ctx, e)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := e.DeepCopy()
+	d, accepted := decideAccepted(e, target)
+	programmed := verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
+	var o outcome
+	if accepted.status == metav1.ConditionTrue {
+		var foreign foreignObject
+		switch err := r.run(ctx, e, d); {
+		case errors.As(err, &foreign):
+			accepted = verdict{metav1.ConditionFalse, v1alpha1.ReasonNameConflict, foreign.Error()}
+			programmed = verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, foreign.Error()}
+		case err != nil:
+			return ctrl.Result{}, err
+		default:
+			programmed = verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "the Jobs of agents and coordinator are there"}
+			if o, err = r.outcome(ctx, e); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	writeStatus(e, accepted, programmed, o, addresses(e, target), r.Now())
+	return ctrl.Result{RequeueAfter: again(accepted)}, r.patchStatus(ctx, before, e)
+}
+
+// again: an object in the way may be removed, and nobody tells.
+func again(accepted verdict) time.Duration {
+	if accepted.reason == v1alpha1.ReasonNameConflict {
+		return 30 * time.Second
+	}
+	return 0
+}
+
+// foreignObject is an object in the way that is not of this experiment.
+type foreignObject struct{ kind, name string }
+
+func (f foreignObject) Error() string {
+	return fmt.Sprintf("%s %s exists and is not of this experiment: remove it, or name the experiment otherwise", f.kind, f.name)
+}
+
+// over says that the result stands there: nothing is done twice, even when the
+// Jobs have been cleared away.
+func over(e *v1alpha1.LatencyExperiment) bool {
+	c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionReady)
+	return c != nil && (c.Reason == v1alpha1.ReasonFinished || c.Reason == v1alpha1.ReasonFailed)
+}
+
+// run makes the objects. Once the coordinator's Job exists they are left alone: a
+// new operator must not change an experiment under way.
+func (r *Reconciler) run(ctx context.Context, e *v1alpha1.LatencyExperiment, d definition.Definition) error {
+	job := &batchv1.Job{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: render.CoordinatorName(e)}, job)
+	if err == nil && metav1.IsControlledBy(job, e) {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read the coordinator's Job: %w", err)
+	}
+	text, err := yaml.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("write the load definition: %w", err)
+	}
+	in := render.ExperimentInput{Experiment: e, Registry: r.Registry, Version: r.Version, Definition: text, Loads: len(d.Experiments())}
+	if err := r.token(ctx, in); err != nil {
+		return err
+	}
+	for _, o := range render.ExperimentObjects(in) {
+		if err := r.apply(ctx, e, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token makes the secret that agents and coordinator share, once.
+func (r *Reconciler) token(ctx context.Context, in render.ExperimentInput) error {
+	raw := make([]byte, 32)
+	if _, err := rand.Read(raw); err != nil {
+		return fmt.Errorf("make a token: %w", err)
+	}
+	secret := render.ExperimentToken(in, []byte(hex.EncodeToString(raw)))
+	err := r.Client.Create(ctx, secret, client.FieldOwner(fieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return r.ours(ctx, in.Experiment, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("create the token: %w", err)
+	}
+	return nil
+}
+
+// apply writes an object unless somebody else has one of that name.
+func (r *Reconciler) apply(ctx context.Context, e *v1alpha1.LatencyExperiment, o render.Object) error {
+	if err := r.ours(ctx, e, o); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", o.GetName(), err)
+	}
+	delete(fields, "status")
+	u := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
+	if err := r.Client.Apply(ctx, u, client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+	}
+	return nil
+}
+
+// ours fails when an object of that name exists and is not this experiment's.
+func (r *Reconciler) ours(ctx context.Context, e *v1alpha1.LatencyExperiment, o render.Object) error {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetName()}, found); err != nil {
+		return fmt.Errorf("read %s: %w", o.GetName(), err)
+	}
+	if !metav1.IsControlledBy(found, e) {
+		return foreignObject{found.Kind, found.Name}
+	}
+	return nil
+}
+
+func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.LatencyExperiment) error {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)
+	if c := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady); c != nil && (old == nil || old.Reason != c.Reason) {
+		level := corev1.EventTypeNormal
+		if c.Reason == v1alpha1.ReasonFailed || c.Reason == v1alpha1.ReasonNotAccepted {
+			level = corev1.EventTypeWarning
+		}
+		r.Events.Eventf(after, nil, level, c.Reason, v1alpha1.ConditionReady, "%s", bounded(c.Message, 1000))
+	}
+	return nil
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("latencyexperiment").
+		For(&v1alpha1.LatencyExperiment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&batchv1.Job{}).
+		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.experimentsOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the LatencyExperiment controller: %w", err)
+	}
+	return nil
+}
+
+// experimentsOf finds the experiments on a service.
+func (r *Reconciler) experimentsOf(ctx context.Context, o client.Object) []reconcile.Request {
+	list := &v1alpha1.LatencyExperimentList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.Target.TargetRef; ref != nil && ref.Name == o.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The status of an experiment, computed in one place.
+package latencyexperiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
+)
+
+// Bounds of the schema.
+const (
+	maxMessage = 4096
+	maxReason  = 512
+	maxTarget  = 1024
+	maxResults = 12
+)
+
+func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o outcome, targets []string, now time.Time) {
+	st := &e.Status
+	st.ObservedGeneration = e.Generation
+	st.Target = bounded(strings.Join(targets, " "), maxTarget)
+	if o.over {
+		st.Results = results(o.summary)
+		st.Loads, st.Observed = int32(len(st.Results)), observed(st.Results) // at most maxResults
+	}
+	ready := decideReady(accepted, o)
+	for kind, v := range map[string]verdict{
+		v1alpha1.ConditionAccepted: accepted, v1alpha1.ConditionProgrammed: programmed,
+		v1alpha1.ConditionReady: ready, v1alpha1.ConditionConclusive: decideConclusive(ready, st.Results),
+	} {
+		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
+			Type: kind, Status: v.status, Reason: v.reason, Message: bounded(v.message, maxMessage),
+			ObservedGeneration: e.Generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	slices.SortFunc(st.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}
+
+func results(s report.Summary) []v1alpha1.ExperimentResult {
+	var out []v1alpha1.ExperimentResult
+	for _, l := range s.Loads[:min(len(s.Loads), maxResults)] {
+		r := v1alpha1.ExperimentResult{
+			OfferedRequestsPerSecond: max(l.Offered, 0), AchievedRequestsPerSecond: max(l.Achieved, 0),
+			ObservedMicroseconds: l.Value, ObservedLowMicroseconds: l.Low, ObservedHighMicroseconds: l.High,
+			Verdict: v1alpha1.VerdictInconclusive, Reason: bounded(l.Reason, maxReason),
+		}
+		if l.Conclusive {
+			r.Verdict = v1alpha1.VerdictConclusive
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// observed speaks of the highest load that may be trusted; of none when there is none.
+func observed(all []v1alpha1.ExperimentResult) string {
+	for _, r := range slices.Backward(all) {
+		if r.Verdict == v1alpha1.VerdictConclusive && r.ObservedMicroseconds != nil && r.ObservedLowMicroseconds != nil && r.ObservedHighMicroseconds != nil {
+			return fmt.Sprintf("%dus (%d-%dus) at %d/s", *r.ObservedMicroseconds, *r.ObservedLowMicroseconds, *r.ObservedHighMicroseconds, r.OfferedRequestsPerSecond)
+		}
+	}
+	return ""
+}
+
+func bounded(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}

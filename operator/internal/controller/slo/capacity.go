@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How many requests a second the service can take within its objective, from
+// the service times that servers measure and a queueing model.
+package slo
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
+)
+
+// trustedLoad is up to which load of the workers the difference between what is
+// measured and what the model says is taken for overhead; above it, the model's
+// own error in waiting times would be.
+const trustedLoad = 0.7
+
+// decideCapacity estimates. What cannot be estimated has a reason instead of a
+// number.
+func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alpha1.CapacityEstimate) {
+	unknown := func(reason, format string, args ...any) (verdict, *v1alpha1.CapacityEstimate) {
+		return verdict{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}, nil
+	}
+	times := &dataplane.Histogram{}
+	for _, p := range s.services {
+		if p.err == nil && p.reply != nil {
+			times.Merge(p.reply.Histogram)
+		}
+	}
+	silent := unread(s.services)
+	switch workers := s.target.Status.ReadyWorkers; {
+	case workers == 0:
+		return unknown(v1alpha1.ReasonWorkersNotReady, "no worker of %s is ready", s.target.Name)
+	case len(silent) > 0:
+		return unknown(v1alpha1.ReasonMeasurementIncomplete, "no service times from %s", strings.Join(silent, ", "))
+	case times.Total() < uint64(max(required, 0)):
+		return unknown(v1alpha1.ReasonTooFewSamples, "%d service times in the last %d s; p%s needs %d",
+			times.Total(), serviceWindow, s.slo.Spec.Percentile, required)
+	}
+	return estimate(s, m, times)
+}
+
+func estimate(s *snapshot, m measurement, times *dataplane.Histogram) (verdict, *v1alpha1.CapacityEstimate) {
+	q := question(s, times)
+	overhead := overheadOf(q, s, m)
+	if overhead != nil {
+		q.Overhead = float64(*overhead) / 1e6
+	}
+	e := queueing.Capacity(q)
+	rate := func(v float64) int64 { return int64(math.Floor(v)) }
+	out := &v1alpha1.CapacityEstimate{
+		RequestsPerSecond: rate(e.Middle), LowRequestsPerSecond: rate(e.Low), HighRequestsPerSecond: rate(e.High),
+		Range:   fmt.Sprintf("%d-%d", rate(e.Low), rate(e.High)),
+		Workers: s.target.Status.ReadyWorkers, ServiceSamples: *integer(times.Total()),
+		MeanServiceMicroseconds: int64(math.Ceil(q.Service.Mean() * 1e6)),
+		ServiceVariation:        fmt.Sprintf("%.2f", q.Service.SquaredVariation()),
+		OverheadMicroseconds:    overhead,
+	}
+	objective := duration(uint64(s.slo.Spec.LatencyMicroseconds) * 1000)
+	if e.High < 1 {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonServiceAboveObjective, fmt.Sprintf(
+			"p%s of the service time alone is %s and %s of overhead come on top: no load meets the objective of %s; raise `spec.latencyMicroseconds` above the sum",
+			s.slo.Spec.Percentile, floor(s, times), duration(uint64(math.Round(q.Overhead*1e9))), objective)}, out
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, fmt.Sprintf(
+		"%s requests/s keep p%s within %s on %d workers", out.Range, s.slo.Spec.Percentile, objective, out.Workers)}, out
+}
+
+// floor is the percentile of the service time alone, for people.
+func floor(s *snapshot, times *dataplane.Histogram) string {
+	v, err := times.Percentile(s.slo.Spec.Percentile)
+	if err != nil {
+		return "unknown"
+	}
+	return written(v)
+}
+
+func question(s *snapshot, times *dataplane.Histogram) queueing.Question {
+	p, _ := new(big.Rat).SetString(s.slo.Spec.Percentile)
+	share, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
+	policy, depth := queueing.OfRouter(s.target.Spec.Router)
+	return queueing.Question{
+		Service: queueing.FromHistogram(times), Policy: policy, Depth: depth,
+		Workers: int(s.target.Status.ReadyWorkers), P: share, Limit: float64(s.slo.Spec.LatencyMicroseconds) / 1e6,
+	}
+}
+
+// overheadOf is what requests take beyond waiting and service, as measured while
+// the load was low enough to tell; above that load the last answer stays. Nil
+// when it was never known.
+func overheadOf(q queueing.Question, s *snapshot, m measurement) *int64 {
+	load := m.perSecond * q.Service.Mean() / float64(q.Workers)
+	if m.samples > m.unanswered && load <= trustedLoad {
+		us := int64(math.Ceil(q.OverheadAt(m.perSecond, m.meanSeconds) * 1e6))
+		return &us
+	}
+	if old := s.slo.Status.Capacity; old != nil {
+		return old.OverheadMicroseconds
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slo
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// serving is a service of 16 workers with exponential service times of 1 ms in
+// two servers, and an objective of 8 ms.
+func serving(samples int) *snapshot {
+	target := aTarget()
+	target.Name = "echo"
+	target.Spec.Router.Policy, target.Spec.Router.WorkerQueueDepth = v1alpha1.PolicyJBSQ, 1
+	target.Status.ReadyWorkers = 16
+	random := rand.New(rand.NewPCG(5, 5))
+	s := &snapshot{slo: anObjective("99", 8000), target: target, slow: true}
+	for _, pod := range []string{"a", "b"} {
+		h := &dataplane.Histogram{}
+		for range samples / 2 {
+			h.Record(uint64(random.ExpFloat64() * 1e6))
+		}
+		s.services = append(s.services, part{pod: pod, required: true, reply: &dataplane.HistogramReply{Histogram: h}})
+	}
+	return s
+}
+
+// M/M/16 keeps p99 within 8 mean service times up to 95.7 % load.
+func TestCapacityOfExponentialService(t *testing.T) {
+	s := serving(40_000)
+	v, c := decideCapacity(s, measurement{}, 1000)
+	if v.status != metav1.ConditionTrue || v.reason != v1alpha1.ReasonEstimated {
+		t.Fatalf("%+v", v)
+	}
+	if c.LowRequestsPerSecond > 15_320 || c.HighRequestsPerSecond < 15_320 || c.HighRequestsPerSecond > 16_000 {
+		t.Errorf("%+v", c)
+	}
+	if c.Workers != 16 || c.ServiceSamples != 40_000 || c.MeanServiceMicroseconds < 980 || c.MeanServiceMicroseconds > 1020 ||
+		!strings.HasPrefix(c.ServiceVariation, "1.0") && !strings.HasPrefix(c.ServiceVariation, "0.9") || c.OverheadMicroseconds != nil {
+		t.Errorf("%+v", c)
+	}
+	if !strings.Contains(v.message, c.Range+" requests/s keep p99 within 8ms on 16 workers") {
+		t.Error(v.message)
+	}
+}
+
+// A queue that knows less about its workers has less capacity and a wider doubt.
+func TestCapacityFollowsThePolicy(t *testing.T) {
+	width := func(change func(*v1alpha1.RpcServiceRouter)) (low, high int64) {
+		s := serving(20_000)
+		change(&s.target.Spec.Router)
+		_, c := decideCapacity(s, measurement{}, 1000)
+		return c.LowRequestsPerSecond, c.HighRequestsPerSecond
+	}
+	low1, high1 := width(func(*v1alpha1.RpcServiceRouter) {})
+	low3, high3 := width(func(r *v1alpha1.RpcServiceRouter) { r.WorkerQueueDepth = 3 })
+	lowP2, _ := width(func(r *v1alpha1.RpcServiceRouter) { r.Policy = v1alpha1.PolicyPowerOfTwo })
+	lowNone, highNone := width(func(r *v1alpha1.RpcServiceRouter) { r.Placement = v1alpha1.PlacementNone })
+	lowR, highR := width(func(r *v1alpha1.RpcServiceRouter) { r.Policy = v1alpha1.PolicyRandom })
+	lowJ, _ := width(func(r *v1alpha1.RpcServiceRouter) { r.Policy = v1alpha1.PolicyJSQ })
+	if !(low3 < low1 && high3 == high1 && lowP2 < low3 && highR < low3 && lowNone == lowR && highNone == high1 && lowJ == low3) {
+		t.Errorf("JBSQ(1) %d-%d, JBSQ(3) %d-%d, two choices %d-, none %d-%d, random %d-%d, JSQ %d-", low1, high1, low3, high3, lowP2, lowNone, highNone, lowR, highR, lowJ)
+	}
+}
+
+func TestCapacityThatIsNotKnown(t *testing.T) {
+	for _, c := range []struct {
+		name, reason, message string
+		change                func(*snapshot)
+	}{
+		{"too few", v1alpha1.ReasonTooFewSamples, "998 service times in the last 600 s; p99 needs 1000", func(*snapshot) {}},
+		{"a server is silent", v1alpha1.ReasonMeasurementIncomplete, "no service times from a", func(s *snapshot) {
+			s.services[0] = part{pod: "a", required: true, err: errors.New("refused")}
+		}},
+		{"no worker", v1alpha1.ReasonWorkersNotReady, "no worker of echo is ready", func(s *snapshot) { s.target.Status.ReadyWorkers = 0 }},
+	} {
+		s := serving(998)
+		c.change(s)
+		if v, e := decideCapacity(s, measurement{}, 1000); v.status != metav1.ConditionFalse || v.reason != c.reason || v.message != c.message || e != nil {
+			t.Errorf("%s: %+v, %+v", c.name, v, e)
+		}
+	}
+}
+
+func TestServiceAloneIsTooLong(t *testing.T) {
+	s := serving(10_000)
+	s.slo.Spec.LatencyMicroseconds = 4000 // p99 of the service time is 4.6 ms
+	v, c := decideCapacity(s, measurement{}, 1000)
+	if v.status != metav1.ConditionTrue || v.reason != v1alpha1.ReasonServiceAboveObjective || c.HighRequestsPerSecond != 0 || c.Range != "0-0" {
+		t.Errorf("%+v, %+v", v, c)
+	}
+	if !strings.Contains(v.message, "service time alone is 4.") || !strings.Contains(v.message, "latencyMicroseconds") {
+		t.Errorf("the floor is not named: %s", v.message)
+	}
+}
+
+// Overhead is measured while the queues are short, kept while they are long, and
+// taken off the objective.
+func TestOverheadIsRemembered(t *testing.T) {
+	s := serving(40_000)
+	_, without := decideCapacity(s, measurement{}, 1000)
+	light := measurement{samples: 1000, perSecond: 1600, meanSeconds: 0.0025}
+	_, with := decideCapacity(s, light, 1000)
+	if with.OverheadMicroseconds == nil || *with.OverheadMicroseconds < 1450 || *with.OverheadMicroseconds > 1550 {
+		t.Fatalf("overhead %v, want 1500 us", with.OverheadMicroseconds)
+	}
+	if with.HighRequestsPerSecond >= without.HighRequestsPerSecond {
+		t.Errorf("overhead costs nothing: %+v, %+v", without, with)
+	}
+	s.slo.Status.Capacity = with
+	_, later := decideCapacity(s, measurement{samples: 1000, perSecond: 15_000, meanSeconds: 0.05}, 1000)
+	if *later.OverheadMicroseconds != *with.OverheadMicroseconds {
+		t.Errorf("queueing was taken for overhead: %d", *later.OverheadMicroseconds)
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agentlink_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/agentlink"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/agentlink/agenttest"
+)
+
+const secret = "0123456789abcdef"
+
+// says fails unless the error names everything a user needs.
+func says(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not say %q", err, part)
+		}
+	}
+}
+
+func dial(t *testing.T, a *agenttest.Agent, token string) (*agentlink.Link, error) {
+	t.Helper()
+	l, err := agentlink.Dial(context.Background(), a.Start(t), []byte(token))
+	if err == nil {
+		t.Cleanup(func() { _ = l.Close() })
+	}
+	return l, err
+}
+
+var redis = agentlink.Configuration{Protocol: "redis", Targets: []string{"127.0.0.1:6379"}}
+
+// L-11, L-56: what an agent measured arrives as the statistics take it.
+func TestMeasure(t *testing.T) {
+	for _, latency := range []lancet.Latency{lancet.Response, lancet.Service} {
+		a := &agenttest.Agent{Token: secret, Mean: 100_000, Lose: 0.1, Unstamped: 200}
+		l, err := dial(t, a, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if err := l.Configure(ctx, redis, latency); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Load(ctx, 1000); err != nil {
+			t.Fatal(err)
+		}
+		m, err := l.Measure(ctx, 2000, 0.5, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Samples) != 2000 || m.Streams != 2 || len(m.Gaps) != 2000 || m.Failed["timeout"] == 0 || len(m.Warnings) != 1 {
+			t.Fatalf("%d samples, %d streams, %d gaps, failed %v, warnings %v", len(m.Samples), m.Streams, len(m.Gaps), m.Failed, m.Warnings)
+		}
+		lost := 0
+		for _, s := range m.Samples {
+			apart := s.Latency - s.Other
+			if latency == lancet.Service {
+				apart = -apart
+			}
+			if s.Failed {
+				lost++
+			} else if apart != 25*time.Microsecond {
+				t.Fatalf("response − service time is %v, want 20 µs of lateness and 5 µs outside the stamps", apart)
+			}
+		}
+		if lost < 150 || lost > 250 {
+			t.Errorf("%d of 2000 samples failed, want about 200", lost)
+		}
+		if err := l.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// L-1, L-22: of an agent that makes the load it is known when its requests left,
+// over the whole window, and nothing else.
+func TestThroughputAgent(t *testing.T) {
+	l, err := dial(t, &agenttest.Agent{Mean: 1000, Lose: 0.1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	c := redis
+	c.Role = agentlink.RoleThroughput
+	if err := l.Configure(ctx, c, lancet.Response); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Load(ctx, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	m, err := l.Measure(ctx, 300, 0.5, 2*time.Second)
+	if err != nil || len(m.Samples) != 0 || len(m.Gaps) != 300 || m.Sent < 15_000 || m.Failed["timeout"] == 0 || len(m.Warnings) != 0 {
+		t.Errorf("%d samples, %d gaps, %d sent, failed %v, %v, %v", len(m.Samples), len(m.Gaps), m.Sent, m.Failed, m.Warnings, err)
+	}
+}
+
+// A coordinator that waits says now and then that it lives.
+func TestSignsOfLife(t *testing.T) {
+	a := &agenttest.Agent{Lease: 1}
+	if _, err := dial(t, a, ""); err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(time.Minute)
+	for len(a.Requests()) < 3 && time.Now().Before(end) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got := a.Requests(); len(got) < 3 || got[0]["op"] != "alive" {
+		t.Errorf("asked %v", got)
+	}
+}
+
+// L-21: a window that the load does not fill ends by its limit.
+func TestMeasureEndsAtItsLimit(t *testing.T) {
+	l, err := dial(t, &agenttest.Agent{Mean: 1000}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := l.Configure(ctx, redis, lancet.Response); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Load(ctx, 100); err != nil {
+		t.Fatal(err)
+	}
+	m, err := l.Measure(ctx, 10_000, 0.5, 2*time.Second)
+	if err != nil || m.Elapsed > 30*time.Second || len(m.Samples) > 2000 {
+		t.Errorf("%d samples in %v, %v", len(m.Samples), m.Elapsed, err)
+	}
+}
+
+// Both sides prove the secret, and neither sends it.
+func TestAuthentication(t *testing.T) {
+	_, err := dial(t, &agenttest.Agent{Token: secret}, "another secret of theirs")
+	says(t, err, "proof", "Unauthorized")
+	_, err = dial(t, &agenttest.Agent{Token: secret}, "")
+	says(t, err, "--agent-token-file")
+	_, err = dial(t, &agenttest.Agent{Token: secret, Proof: "x"}, secret)
+	says(t, err, "does not know the token")
+	_, err = dial(t, &agenttest.Agent{Token: secret, Open: true}, secret)
+	says(t, err, "asks for no token", "another program")
+	a := &agenttest.Agent{Token: secret}
+	if _, err := dial(t, a, secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range a.Requests() {
+		for key, value := range q {
+			if text, ok := value.(string); ok && strings.Contains(text, secret) {
+				t.Errorf("the secret travels in %s", key)
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	_, err := agentlink.Dial(context.Background(), "unix:/nonexistent/agent.sock", nil)
+	says(t, err, "/nonexistent/agent.sock", "bobtail-load --agent=")
+	_, err = dial(t, &agenttest.Agent{Contract: 9}, "")
+	says(t, err, "contract 9")
+	l, err := dial(t, &agenttest.Agent{Mean: 1000, Announce: 2_000_000}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	err = l.Configure(ctx, agentlink.Configuration{Protocol: "http", Targets: []string{"127.0.0.1:1"}}, lancet.Response)
+	says(t, err, "targets: connection refused", "TargetFailed")
+	if err := l.Configure(ctx, redis, lancet.Response); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Load(ctx, 1000); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Measure(ctx, 100, 1, time.Second)
+	says(t, err, "samples:", "announced")
+}
+
+// An interrupted coordinator does not wait for an agent that stores its keys.
+func TestInterrupted(t *testing.T) {
+	l, err := dial(t, &agenttest.Agent{Hang: true}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Configure(ctx, redis, lancet.Response) }()
+	time.Sleep(20 * time.Millisecond)
+	interrupt()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("still waiting for the agent")
+	}
+}
+
+func TestStartSaysWhyAnAgentDoesNotRun(t *testing.T) {
+	_, err := agentlink.Start(context.Background(), "/nonexistent/bobtail-load")
+	says(t, err, "/nonexistent/bobtail-load", "--agent-program")
+	_, err = agentlink.Start(context.Background(), "/bin/false")
+	says(t, err, "ended at once")
+}
+
+// An agent that does not end when it is told to does not hold the program up: it
+// is killed, and whoever started it learns why it was of no use.
+func TestStartEndsAnAgentThatIgnoresSIGTERM(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "agent")
+	// Listens to nothing, says nothing, and ignores the signal, as its children do.
+	script := "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 0.1; done\n"
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	failure := make(chan error, 1)
+	go func() {
+		_, err := agentlink.Start(ctx, program)
+		failure <- err
+	}()
+	time.Sleep(300 * time.Millisecond) // the shell has set its trap; if not, the test proves less, not wrong
+	interrupt()
+	select {
+	case err := <-failure:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("still waiting for an agent that ignores SIGTERM")
+	}
+}

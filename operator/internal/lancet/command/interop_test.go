@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/spans/otlptest"
+)
+
+// The real agent, started by the program, over TCP against an echo. What a loaded
+// machine makes of the arrivals is not asked: conclusive or not, nothing may fail.
+func TestRealAgent(t *testing.T) {
+	program := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
+	if !executable(program) {
+		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", program)
+	}
+	target := echo(t)
+	path := file(t, "measurement: {samples: 200, rounds: 2, widthMicroseconds: 1e6, percentile: 90}\nrequests: {requestBytes: \"uni:8:64\"}\n")
+	code, out, problems := withAgent(t, path, "--target="+target, "--rate=1000", program)
+	if code != ExitConclusive && code != ExitInconclusive {
+		t.Fatalf("exit %d\n%s%s", code, out, problems)
+	}
+	d := decoded(t, out)
+	q, ok := d.Wanted(d.Points[0])
+	if !ok || q.Samples != 200 || q.Value == nil || *q.Value <= 0 || d.Timestamps[0] != "kernel" {
+		t.Errorf("p90 %+v of %v stamps", q, d.Timestamps)
+	}
+	if n := len(d.Points[0].Failed); n > 0 {
+		t.Errorf("requests failed: %v", d.Points[0].Failed)
+	}
+	path = file(t, "load: {steps: [{requestsPerSecond: 200, seconds: 1}, {requestsPerSecond: 1000, seconds: 1}]}\n")
+	code, out, problems = withAgent(t, path, "--target="+target, "--quiet", program)
+	if code != ExitConclusive {
+		t.Fatalf("steps: exit %d\n%s%s", code, out, problems)
+	}
+	if d = decoded(t, out); len(d.Points) != 2 || d.Points[1].Achieved < 2*d.Points[0].Achieved {
+		t.Errorf("steps: %+v", d.Points)
+	}
+	code, _, problems = withAgent(t, path, "--target=127.0.0.1:1", "--quiet", program)
+	if code != ExitFailed {
+		t.Errorf("a closed port: exit %d", code)
+	}
+	contains(t, problems, "configure", "TargetFailed")
+}
+
+// L-1, L-2: one real agent measures, two make the load; the service saw all of it.
+func TestRealAgentsOfTwoKinds(t *testing.T) {
+	agent := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
+	if !executable(agent) {
+		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
+	}
+	path := file(t, "measurement: {samples: 200, rounds: 1, widthMicroseconds: 1e6, percentile: 90, samplingRate: 0.1}\nrequests: {requestBytes: \"fixed:64\"}\n")
+	code, out, problems := program(path, "--target="+echo(t), "--rate=1000", "--protocol=echo", "--output=json", "--agent-program="+agent,
+		"--local=3", "--latency-agents=1", "--polling=wait")
+	if code != ExitConclusive && code != ExitInconclusive {
+		t.Fatalf("exit %d\n%s%s", code, out, problems)
+	}
+	d := decoded(t, out)
+	q, ok := d.Wanted(d.Points[0])
+	if !ok || q.Samples != 200 || q.Value == nil || d.LatencyAgents != 1 || d.Timestamps[0] != "kernel" || d.Timestamps[1] != "software" {
+		t.Errorf("p90 %+v of %v stamps, %d agents measure", q, d.Timestamps, d.LatencyAgents)
+	}
+	if got := d.Points[0].Achieved; got < 300 { // 100 of the 1000 are the measuring agent's
+		t.Errorf("%.0f requests/s: the others made no load", got)
+	}
+}
+
+// the real agent measures the real server; a share of the samples has spans.
+func TestRealAgentTraces(t *testing.T) {
+	build := os.Getenv("BOBTAIL_BUILD")
+	agent, server := filepath.Join(build, "apps/bobtail-load/bobtail-load"), filepath.Join(build, "apps/bobtail-serve/bobtail-serve")
+	if !executable(agent) || !executable(server) {
+		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
+	}
+	free, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := free.LocalAddr().String()
+	_, port, _ := net.SplitHostPort(target)
+	_ = free.Close()
+	serve := exec.Command(server, "--address=127.0.0.1", "--port="+port, "--workers=1", "--ctl=")
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = serve.Process.Kill()
+		_ = serve.Wait()
+	}()
+	receiver := otlptest.Start(t)
+	path := file(t, "measurement: {samples: 200, rounds: 1, widthMicroseconds: 1e6, percentile: 90}\nconnections: {timeoutMicroseconds: 30000000}\n")
+	code, out, problems := program(path, "--target="+target, "--rate=500", "--protocol=r2p2", "--output=json", "--agent-program="+agent,
+		"--trace-share=0.5", "--otlp-endpoint="+receiver.URL)
+	if code != ExitConclusive && code != ExitInconclusive {
+		t.Fatalf("exit %d\n%s%s", code, out, problems)
+	}
+	got := receiver.Spans()["r2p2 request"]
+	if len(got) < 50 || len(got) > 150 { // 100 expected, σ 7
+		t.Errorf("%d spans of 200 samples, want some 100; %s", len(got), problems)
+	}
+	for _, s := range got {
+		if s.EndTimeUnixNano < s.StartTimeUnixNano || time.Since(time.Unix(0, int64(s.StartTimeUnixNano))) > time.Hour {
+			t.Fatalf("span from %d to %d", s.StartTimeUnixNano, s.EndTimeUnixNano)
+		}
+	}
+}
+
+func withAgent(t *testing.T, path, target, flag, agent string) (code int, out, problems string) {
+	t.Helper()
+	return program(path, target, flag, "--protocol=echo", "--output=json", "--agent-program="+agent)
+}
+
+// echo is a server that says what it hears.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c) }()
+		}
+	}()
+	return listener.Addr().String()
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
+)
+
+func document(points int, reason string) Document {
+	d := Document{Protocol: "redis", Targets: []string{"h:1"}, Timestamps: []string{"kernel"}, Agents: []string{"a"}, Latency: "Response", Percentile: 99, Confidence: 95}
+	for i := range points {
+		p := NewPoint(float64(1000*(i+1)), lancet.Result{
+			Conclusive: reason == "", Reasons: []string{reason}, Throughput: 999,
+			Percentiles: []lancet.Percentile{
+				{Percentile: 0.5, Value: 10 * time.Microsecond, Low: 9 * time.Microsecond, High: 11 * time.Microsecond, Defined: true, Samples: 100},
+				{Percentile: 0.99, Value: 100 * time.Microsecond, Low: 90 * time.Microsecond, High: lancet.Never, Defined: true, Samples: 100},
+			},
+			Other: make([]lancet.Percentile, 2),
+		})
+		d.Points = append(d.Points, p)
+	}
+	return d
+}
+
+// The summary fits into a termination message, whatever the reasons, and comes back.
+func TestSummaryFits(t *testing.T) {
+	for points, reason := range map[int]string{1: "short", 12: strings.Repeat("ü\"", 3000), 100: strings.Repeat("x", 500)} {
+		raw := Summarise(document(points, reason), errors.New(strings.Repeat("e", 9000)))
+		s, err := ParseSummary(string(raw))
+		if err != nil {
+			t.Fatalf("%d points: %v in %s", points, err, raw)
+		}
+		if points <= 12 && (len(raw) > SummaryBytes || len(s.Loads) != points || s.Loads[0].Reason == "" || s.Error == "") {
+			t.Errorf("%d points: %d bytes, %d loads", points, len(raw), len(s.Loads))
+		}
+		if s.Loads[0].High != nil || *s.Loads[0].Value != 100 {
+			t.Errorf("load %+v: an infinite bound is absent", s.Loads[0])
+		}
+	}
+	for _, bad := range []string{"", "{}", "panic: x", `{"loads":[{"o":1,"a":1,"v":-5}]}`} {
+		if _, err := ParseSummary(bad); err == nil {
+			t.Errorf("%q is taken for a summary", bad)
+		}
+	}
+}
+
+func FuzzParseSummary(f *testing.F) {
+	f.Add(string(Summarise(document(2, "why"), nil)))
+	f.Fuzz(func(t *testing.T, raw string) {
+		if s, err := ParseSummary(raw); err == nil && s.Error == "" && len(s.Loads) == 0 {
+			t.Fatal("an empty summary")
+		}
+	})
+}
+
+// L-27, L-32: infinite latencies and too few samples are said, not shown as numbers.
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := Table(&out, document(1, "Load: too slow")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"p99", "90.0µs … +Inf", "inconclusive, because Load: too slow"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+	d := document(2, "")
+	d.Points[0].Percentiles[1].Defined = false
+	out.Reset()
+	if err := Table(&out, d); err != nil || !strings.Contains(out.String(), "undefined: 100 samples") || !strings.Contains(out.String(), "yes") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+func TestPlotRefuses(t *testing.T) {
+	if err := Plot(t.TempDir()+"/x.gif", document(1, "")); err == nil || !strings.Contains(err.Error(), ".svg") {
+		t.Errorf("a GIF: %v", err)
+	}
+	if err := Plot(t.TempDir()+"/x.svg", document(1, "")); err == nil || !strings.Contains(err.Error(), "finite") {
+		t.Errorf("nothing but infinite intervals: %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// load is what bench asks of bobtail-load.
+type load struct {
+	rate          float64
+	duration      time.Duration
+	timeout       time.Duration
+	connections   int
+	requestBytes  int
+	image, output string
+	keep          bool
+}
+
+func benchCommand(s streams, connect connector) *cobra.Command {
+	l := load{duration: 10 * time.Second, timeout: time.Second, connections: 16, requestBytes: 64, output: "table"}
+	cmd := &cobra.Command{
+		Use: "bench rpcsvc/NAME --rate=RPS", Short: "Offer load to a service from inside the cluster and print what it measured", Args: cobra.ExactArgs(1),
+		Long: "Runs the load image as a Job beside the service: open loop, Poisson arrivals, latency counted\nfrom the times the arrivals should have left. The Job is deleted afterwards.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind, name, _ := strings.Cut(args[0], "/")
+			if name == "" || kind != "rpcsvc" && kind != "rpcservice" && kind != "rpcservices" {
+				return fmt.Errorf("must be rpcsvc/NAME; got %q", args[0])
+			}
+			if err := l.check(); err != nil {
+				return err
+			}
+			c, err := connect()
+			if err != nil {
+				return err
+			}
+			return bench(cmd.Context(), s, c, name, l)
+		},
+	}
+	f := cmd.Flags()
+	f.Float64Var(&l.rate, "rate", 0, "requests a second offered (required)")
+	f.DurationVar(&l.duration, "duration", l.duration, "measured time")
+	f.DurationVar(&l.timeout, "timeout", l.timeout, "a request unanswered for so long is lost")
+	f.IntVar(&l.connections, "connections", l.connections, "sockets to spread over")
+	f.IntVar(&l.requestBytes, "request-bytes", l.requestBytes, "size of a request")
+	f.StringVar(&l.image, "image", "", "load image; default: from the registry and of the version of the service's routers")
+	f.StringVar(&l.output, "report", l.output, "table or json")
+	f.BoolVar(&l.keep, "keep", false, "leave the Job behind")
+	return cmd
+}
+
+func (l load) check() error {
+	switch {
+	case !(l.rate > 0):
+		return errors.New("--rate: must be above 0 requests a second")
+	case l.duration < time.Second || l.duration > time.Hour:
+		return fmt.Errorf("--duration: must be 1s to 1h; got %s", l.duration)
+	case l.timeout < time.Millisecond:
+		return fmt.Errorf("--timeout: must be at least 1ms; got %s", l.timeout)
+	case l.output != "table" && l.output != "json":
+		return fmt.Errorf("--report: must be table or json; got %q", l.output)
+	}
+	return nil
+}
+
+func bench(ctx context.Context, s streams, c *cluster, name string, l load) error {
+	service, err := c.service(ctx, name)
+	if err != nil {
+		return err
+	}
+	if service.Status.Address == "" {
+		return fmt.Errorf("RpcService %s has no address yet: kubectl describe rpcsvc %s", name, name)
+	}
+	if l.image == "" {
+		if l.image, err = c.loadImage(ctx, service); err != nil {
+			return err
+		}
+	}
+	job := l.job(service)
+	if err := c.Create(ctx, job); err != nil {
+		return fmt.Errorf("create the load Job: %w", err)
+	}
+	if !l.keep {
+		defer c.remove(job, s)
+	}
+	fmt.Fprintf(s.errs, "Job %s: %.0f requests/s for %s to %s\n", job.Name, l.rate, l.duration, service.Status.Address)
+	pod, err := c.finished(ctx, job, l.duration+l.timeout+2*time.Minute)
+	if err != nil {
+		return err
+	}
+	logs, err := c.set.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
+	}
+	defer logs.Close()
+	if _, err := io.Copy(s.out, logs); err != nil {
+		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return errors.New("the load failed; its log stands above")
+	}
+	return nil
+}
+
+// loadImage is the load image of the release the service's routers (or sidecars)
+// run.
+func (c *cluster) loadImage(ctx context.Context, service *v1alpha1.RpcService) (string, error) {
+	for _, component := range []string{v1alpha1.ComponentRouter, v1alpha1.ComponentServer} {
+		pods, err := c.pods(ctx, service, component)
+		if err != nil {
+			return "", err
+		}
+		for _, p := range pods {
+			for _, container := range append(p.Spec.InitContainers, p.Spec.Containers...) {
+				if at := strings.LastIndex(container.Image, "/bobtail/sidecar:"); at >= 0 {
+					return strings.Replace(container.Image, "/bobtail/sidecar:", "/bobtail/load:", 1), nil
+				}
+			}
+		}
+	}
+	return "", errors.New("--image: must be given: no running pod of the service shows which registry and version to take")
+}
+
+// job runs under the restricted pod security standard.
+func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
+	yes, no, user, never, ttl := true, false, int64(65532), int32(0), int32(600)
+	seconds := int64((l.duration + l.timeout + time.Minute) / time.Second)
+	labels := map[string]string{"app.kubernetes.io/name": "bobtail-load", "app.kubernetes.io/managed-by": "kubectl-bobtail"}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: service.Name + "-bench-", Namespace: service.Namespace, Labels: labels},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: &never, TTLSecondsAfterFinished: &ttl, ActiveDeadlineSeconds: &seconds,
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+					Containers: []corev1.Container{{
+						Name: "load", Image: l.image, ImagePullPolicy: corev1.PullIfNotPresent,
+						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+						Args: []string{
+							"--target=" + service.Status.Address, fmt.Sprintf("--rate=%g", l.rate), "--duration=" + l.duration.String(), "--timeout=" + l.timeout.String(),
+							fmt.Sprintf("--connections=%d", l.connections), fmt.Sprintf("--request-bytes=%d", l.requestBytes), "--progress=0s", "--output=" + l.output,
+						},
+					}},
+				},
+			},
+		},
+	}
+}
+
+// finished waits for the end of the Job's only pod.
+func (c *cluster) finished(ctx context.Context, job *batchv1.Job, limit time.Duration) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := wait.PollUntilContextTimeout(ctx, time.Second, limit, true, func(ctx context.Context) (bool, error) {
+		list := &corev1.PodList{}
+		if err := c.List(ctx, list, client.InNamespace(job.Namespace), client.MatchingLabels{"job-name": job.Name}); err != nil {
+			return false, err
+		}
+		if len(list.Items) == 0 {
+			return false, nil
+		}
+		pod = &list.Items[0]
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for Job %s (its pod is %q): %w; with --keep it stays, for kubectl describe job", job.Name, pod.Status.Phase, err)
+	}
+	return pod, nil
+}
+
+// remove works also after the command was interrupted.
+func (c *cluster) remove(job *batchv1.Job, s streams) {
+	ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
+	defer done()
+	if err := c.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		fmt.Fprintf(s.errs, "Job %s was left behind: %v\n", job.Name, err)
+	}
+}

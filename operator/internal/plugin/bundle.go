@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+func bundleCommand(s streams, connect connector) *cobra.Command {
+	path, system := "bobtail-support.tar.gz", "bobtail-system"
+	cmd := &cobra.Command{
+		Use: "support-bundle", Short: "Collect objects, status, counters and logs; secrets are left out", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := connect()
+			if err != nil {
+				return err
+			}
+			return writeBundle(cmd.Context(), s, c, path, system)
+		},
+	}
+	cmd.Flags().StringVar(&path, "file", path, "where to write the archive")
+	cmd.Flags().StringVar(&system, "operator-namespace", system, "namespace of the operator")
+	return cmd
+}
+
+// bundle writes files into an archive. What could not be read becomes a line in
+// errors.txt: a bundle of half a cluster is still worth sending.
+type bundle struct {
+	tar    *tar.Writer
+	now    time.Time
+	errors []byte
+	files  int
+}
+
+func writeBundle(ctx context.Context, s streams, c *cluster, path, system string) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
+	b, err := collect(ctx, c, f, system, time.Now())
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(path) // half an archive is of no use, and in the way of the next
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	fmt.Fprintf(s.out, "%s: %d files; Secrets were not read; annotations, arguments and values of environment variables are hidden\n", path, b.files)
+	fmt.Fprintln(s.out, "Logs are as the programs wrote them: look through those of your own servers before you send it.")
+	if len(b.errors) > 0 {
+		fmt.Fprintf(s.errs, "Not everything could be read; errors.txt in the archive:\n%s", b.errors)
+	}
+	return nil
+}
+
+func collect(ctx context.Context, c *cluster, out io.Writer, system string, now time.Time) (*bundle, error) {
+	z := gzip.NewWriter(out)
+	b := &bundle{tar: tar.NewWriter(z), now: now}
+	steps := []func(context.Context, *cluster) error{b.objects, b.measurements}
+	for _, namespace := range []string{c.namespace, system} {
+		steps = append(steps, func(ctx context.Context, c *cluster) error { return b.logs(ctx, c, namespace) })
+	}
+	steps = append(steps, func(ctx context.Context, c *cluster) error { return b.system(ctx, c, system) })
+	for _, step := range steps {
+		if err := ctx.Err(); err != nil { // interrupted: every error from here on would only say so
+			return b, err
+		}
+		if err := step(ctx, c); err != nil {
+			return b, err
+		}
+	}
+	if len(b.errors) > 0 {
+		if err := b.add("errors.txt", b.errors); err != nil {
+			return b, err
+		}
+	}
+	if err := b.tar.Close(); err != nil {
+		return b, err
+	}
+	return b, z.Close()
+}
+
+func (b *bundle) add(name string, text []byte) error {
+	b.files++
+	h := &tar.Header{Name: "bobtail-support/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: b.now}
+	if err := b.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := b.tar.Write(text)
+	return err
+}
+
+func (b *bundle) failed(what string, err error) {
+	b.errors = fmt.Appendf(b.errors, "%s: %v\n", what, err)
+}
+
+// list adds every object of a kind, each redacted.
+func (b *bundle) list(ctx context.Context, c *cluster, name string, l client.ObjectList, options ...client.ListOption) error {
+	if err := c.List(ctx, l, options...); err != nil {
+		b.failed(name, err)
+		return nil
+	}
+	if err := redact(l); err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return b.add(name, text)
+}
+
+func (b *bundle) objects(ctx context.Context, c *cluster) error {
+	here, ours := client.InNamespace(c.namespace), client.HasLabels{v1alpha1.LabelService}
+	for _, kind := range []struct {
+		name string
+		list client.ObjectList
+		opts []client.ListOption
+	}{
+		{"rpcservices", &v1alpha1.RpcServiceList{}, []client.ListOption{here}},
+		{"servicelevelobjectives", &v1alpha1.ServiceLevelObjectiveList{}, []client.ListOption{here}},
+		{"deployments", &appsv1.DeploymentList{}, []client.ListOption{here, ours}},
+		{"pods", &corev1.PodList{}, []client.ListOption{here, ours}},
+		{"services", &corev1.ServiceList{}, []client.ListOption{here, ours}},
+		{"configmaps", &corev1.ConfigMapList{}, []client.ListOption{here, ours}},
+		{"networkpolicies", &networkingv1.NetworkPolicyList{}, []client.ListOption{here}},
+		{"events", &corev1.EventList{}, []client.ListOption{here}},
+	} {
+		if err := b.list(ctx, c, "objects/"+kind.name+".yaml", kind.list, kind.opts...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bundle) system(ctx context.Context, c *cluster, namespace string) error {
+	here := client.InNamespace(namespace)
+	if err := b.list(ctx, c, "operator/deployments.yaml", &appsv1.DeploymentList{}, here); err != nil {
+		return err
+	}
+	if err := b.list(ctx, c, "operator/pods.yaml", &corev1.PodList{}, here); err != nil {
+		return err
+	}
+	return b.list(ctx, c, "operator/leases.yaml", &coordinationv1.LeaseList{}, here)
+}
+
+// measurements are what every dataplane answers.
+func (b *bundle) measurements(ctx context.Context, c *cluster) error {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(c.namespace), client.HasLabels{v1alpha1.LabelService}); err != nil {
+		b.failed("measurements", err)
+		return nil
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		for _, what := range []string{"v1/state", "v1/counters", "v1/histogram", "metrics"} {
+			text, err := c.sidecars.get(ctx, p, what, nil)
+			if err != nil {
+				b.failed(p.Name+" "+what, err)
+				continue
+			}
+			if err := b.add("measurements/"+p.Name+"/"+what, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lines of each container's log: enough for hours of a program that writes when
+// something happens. Lines may be long, so bytes are bounded, too.
+const lines, logBytes = 5000, 16 << 20
+
+func (b *bundle) logs(ctx context.Context, c *cluster, namespace string) error {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		b.failed("logs of "+namespace, err)
+		return nil
+	}
+	for _, p := range pods.Items {
+		if p.Labels[v1alpha1.LabelService] == "" && p.Labels["app.kubernetes.io/part-of"] != "bobtail" {
+			continue
+		}
+		for _, container := range append(p.Spec.InitContainers, p.Spec.Containers...) {
+			options := &corev1.PodLogOptions{Container: container.Name, TailLines: new(int64(lines)), LimitBytes: new(int64(logBytes))}
+			text, err := c.set.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).DoRaw(ctx)
+			if err != nil {
+				b.failed("log of "+p.Name+" "+container.Name, err)
+				continue
+			}
+			if err := b.add("logs/"+p.Namespace+"/"+p.Name+"."+container.Name+".log", text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// finding is one cause, with what shows it and what helps.
+type finding struct {
+	cause, evidence, advice string
+}
+
+// Causes, the telling ones first.
+const (
+	causeWorkers   = "TooFewWorkers"
+	causeService   = "ServiceTime"
+	causeQueueing  = "Queueing"
+	causeWorkerQ   = "WorkerQueueOrNetwork"
+	causeDrops     = "Drops"
+	causeLost      = "Unanswered"
+	causeClients   = "ClientIngressRule"
+	causeUnread    = "MeasurementIncomplete"
+	causeNotServed = "NotReady"
+)
+
+// busy is the load of the workers above which queues explain themselves: M/M/16
+// keeps p99 within 10 service times up to 0.97, one queue each up to 0.54.
+const busy = 0.85
+
+// large is the share of the objective above which a part of the latency is
+// worth naming.
+const large = 0.3
+
+// diagnose says why the objective is not met, or what comes nearest to it.
+func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService, o *observation, blocked []finding) []finding {
+	var out []finding
+	add := func(f *finding) {
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	objective := time.Duration(slo.Spec.LatencyMicroseconds) * time.Microsecond
+	p := slo.Spec.Percentile
+	add(ofReadiness(service, o))
+	tooSlow := ofServiceTime(o, p, objective)
+	add(tooSlow)
+	add(ofLoad(service, slo, o))
+	add(ofQueueing(o, p, objective))
+	if tooSlow == nil {
+		add(ofRest(o, p, objective))
+	}
+	add(ofLost(o, p))
+	add(ofDrops(o))
+	out = append(out, blocked...)
+	if len(o.unread) > 0 {
+		out = append(out, finding{causeUnread, strings.Join(o.unread, "; "), "the picture above lacks these pods"})
+	}
+	return out
+}
+
+func ofReadiness(service *v1alpha1.RpcService, o *observation) *finding {
+	missing := service.Status.DesiredWorkers - service.Status.ReadyWorkers
+	if missing <= 0 && o.suspect == 0 && o.ejected == 0 {
+		return nil
+	}
+	return &finding{causeNotServed,
+		fmt.Sprintf("%s workers ready; %d suspect (FEEDBACK overdue), %d ejected (take requests, finish none)", service.Status.Workers, o.suspect, o.ejected),
+		"kubectl describe rpcsvc " + service.Name + "; kubectl get pods -l " + v1alpha1.LabelService + "=" + service.Name}
+}
+
+func ofServiceTime(o *observation, p string, objective time.Duration) *finding {
+	v := value(&o.service, p)
+	if v <= objective {
+		return nil
+	}
+	return &finding{causeService,
+		fmt.Sprintf("p%s of the service time alone is %s, the objective %s (%d service times)", p, short(v), short(objective), o.service.Total()),
+		"no number of workers helps: make the service faster, or allow it more time"}
+}
+
+// ofLoad compares the work that arrives with the workers there are.
+func ofLoad(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective, o *observation) *finding {
+	workers := float64(service.Status.ReadyWorkers)
+	finished := o.service.Total() - o.service.Inf()
+	if workers == 0 || finished == 0 {
+		return nil
+	}
+	mean := float64(o.service.SumNanoseconds()) / float64(finished) / 1e9
+	load := o.perSecond * mean / workers
+	text := fmt.Sprintf("%.0f requests/s of %s on average keep %.0f workers %.0f%% busy", o.perSecond, short(time.Duration(mean*1e9)), workers, 100*load)
+	over := false
+	if c := slo.Status.Capacity; c != nil {
+		text += "; estimated capacity under the objective " + c.Range + " requests/s"
+		over = o.perSecond > float64(c.HighRequestsPerSecond)
+	}
+	if load < busy && !over {
+		return nil
+	}
+	return &finding{causeWorkers, text, fmt.Sprintf("kubectl bobtail plan slo/%s --rate=%.0f", slo.Name, o.offered())}
+}
+
+func ofQueueing(o *observation, p string, objective time.Duration) *finding {
+	v := value(&o.hold, p)
+	if float64(v) < large*float64(objective) {
+		return nil
+	}
+	return &finding{causeQueueing,
+		fmt.Sprintf("p%s of the wait in the routers is %s, %.0f%% of the objective; %.0f requests wait now", p, short(v), 100*float64(v)/float64(objective), o.held),
+		"more workers, or enforcement (`spec.enforcement`) so that some are rejected at once; at low load: bursts"}
+}
+
+// ofRest is what neither the router's queue nor the service explains. The
+// difference of percentiles is no percentile: it says where to look.
+func ofRest(o *observation, p string, objective time.Duration) *finding {
+	all, hold, service := value(&o.latency, p), value(&o.hold, p), value(&o.service, p)
+	rest := all - hold - service
+	if all == 0 || o.service.Total() == 0 || float64(rest) < large*float64(objective) {
+		return nil
+	}
+	return &finding{causeWorkerQ,
+		fmt.Sprintf("p%s is %s, of which the routers' queue explains %s and the service time %s", p, short(all), short(hold), short(service)),
+		"queues at the workers (a smaller `spec.router.workerQueueDepth`), CPU limits, or the network between router and servers"}
+}
+
+func ofLost(o *observation, p string) *finding {
+	lost, total := o.latency.Inf(), o.latency.Total()
+	if lost == 0 {
+		return nil
+	}
+	advice := "lost packets (bobtail_io_rx_dropped_total), servers that died, or client timeouts below the service time"
+	if v, err := o.latency.Percentile(p); err == nil && v.Bound == ll7.Infinite {
+		advice = "this alone misses the objective: " + advice
+	}
+	return &finding{causeLost, fmt.Sprintf("%d of %d requests were never answered", lost, total), advice}
+}
+
+func ofDrops(o *observation) *finding {
+	var parts []string
+	for _, reason := range sorted(o.drops) {
+		if o.drops[reason] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %.0f", reason, o.drops[reason]))
+		}
+	}
+	if o.rejected == 0 || len(parts) == 0 {
+		return nil
+	}
+	return &finding{causeDrops,
+		fmt.Sprintf("%d of %d requests were rejected (%s); by reason since the routers began: %s", o.rejected, o.requests, share(o.rejected, o.requests), strings.Join(parts, ", ")),
+		"rejected requests are not in the percentile; docs/metrics.md lists the reasons"}
+}
+
+func sorted(m map[string]float64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// value of a percentile; 0 of nothing. What is infinite has a finding of its
+// own.
+func value(h *ll7.Histogram, p string) time.Duration {
+	v, err := h.Percentile(p)
+	if err != nil || v.Bound == ll7.NoValue || v.Bound == ll7.Infinite {
+		return 0
+	}
+	return time.Duration(v.Nanoseconds)
+}
+
+// quantile turns "99.9" into 0.999.
+func quantile(p string) (float64, error) {
+	r, ok := new(big.Rat).SetString(p)
+	if !ok || r.Sign() <= 0 || r.Cmp(big.NewRat(100, 1)) >= 0 {
+		return 0, fmt.Errorf("percentile must be a decimal above 0 and below 100, such as 99.9; got %q", p)
+	}
+	q, _ := r.Quo(r, big.NewRat(100, 1)).Float64()
+	return q, nil
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+func explainCommand(s streams, connect connector) *cobra.Command {
+	var clients []string
+	cmd := &cobra.Command{
+		Use: "explain slo/NAME", Short: "Why an objective is not met: each cause with its evidence", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := objectName(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := connect()
+			if err != nil {
+				return err
+			}
+			return explain(cmd.Context(), s, c, name, clients)
+		},
+	}
+	cmd.Flags().StringSliceVar(&clients, "client-namespace", nil, "namespaces of clients, besides the service's own: is the way of the replies open?")
+	return cmd
+}
+
+// objectName takes "slo/x" and its longer forms.
+func objectName(arg string) (string, error) {
+	kind, name, ok := strings.Cut(arg, "/")
+	if !ok || name == "" || !slices.Contains([]string{"slo", "servicelevelobjective", "servicelevelobjectives"}, kind) {
+		return "", fmt.Errorf("must be slo/NAME; got %q", arg)
+	}
+	return name, nil
+}
+
+func (c *cluster) objective(ctx context.Context, name string) (*v1alpha1.ServiceLevelObjective, *v1alpha1.RpcService, error) {
+	slo := &v1alpha1.ServiceLevelObjective{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, slo); err != nil {
+		return nil, nil, fmt.Errorf("read ServiceLevelObjective %s in namespace %s: %w", name, c.namespace, err)
+	}
+	service, err := c.service(ctx, slo.Spec.TargetRef.Name)
+	return slo, service, err
+}
+
+func explain(ctx context.Context, s streams, c *cluster, name string, clients []string) error {
+	slo, service, err := c.objective(ctx, name)
+	if err != nil {
+		return err
+	}
+	o, err := c.observe(ctx, service, int(slo.Spec.WindowSeconds))
+	if err != nil {
+		return err
+	}
+	var closed []finding
+	for _, namespace := range append([]string{service.Namespace}, clients...) {
+		found, err := c.blockedClients(ctx, service, namespace)
+		if err != nil {
+			return err
+		}
+		closed = append(closed, found...)
+	}
+	printHead(s, slo, o)
+	findings := diagnose(slo, service, o, closed)
+	if len(findings) == 0 {
+		fmt.Fprintln(s.out, "\nNothing stands out.")
+	}
+	for _, f := range findings {
+		fmt.Fprintf(s.out, "\n%s\n  evidence: %s\n  next:     %s\n", f.cause, f.evidence, f.advice)
+	}
+	return nil
+}
+
+func printHead(s streams, slo *v1alpha1.ServiceLevelObjective, o *observation) {
+	met := "Unknown"
+	if c := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); c != nil {
+		met = fmt.Sprintf("%s (%s)", c.Status, c.Reason)
+	}
+	p := slo.Spec.Percentile
+	fmt.Fprintf(s.out, "%s/%s on %s: Met=%s\n", slo.Namespace, slo.Name, slo.Spec.TargetRef.Name, met)
+	fmt.Fprintf(s.out, "  p%s      %s, objective %s, last %d s, %d requests\n", p, percentile(&o.latency, p),
+		short(time.Duration(slo.Spec.LatencyMicroseconds)*time.Microsecond), slo.Spec.WindowSeconds, o.latency.Total())
+	fmt.Fprintf(s.out, "  p%s parts waiting in the routers %s, service %s\n", p, percentile(&o.hold, p), percentile(&o.service, p))
+	fmt.Fprintf(s.out, "  rate     %.0f requests/s, rejected %s\n", o.perSecond, share(o.rejected, o.requests))
+	for _, b := range slo.Status.ErrorBudgets {
+		fmt.Fprintf(s.out, "  budget   %s left over %d h (%d of %d missed it)\n", b.Remaining, b.WindowSeconds/3600, b.Violations, b.Requests)
+	}
+}

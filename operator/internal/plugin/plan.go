@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
+)
+
+// planOptions are the flags of plan.
+type planOptions struct {
+	rate                   float64
+	latency                time.Duration
+	percentile             string
+	service                string
+	roundTrip              time.Duration
+	perReplica             int
+	simulator              string
+	router                 v1alpha1.RpcServiceRouter
+	overhead               time.Duration
+	distribution, meanText string
+}
+
+const planHelp = `Replicas, workers, cores and queue depth for a rate within an objective.
+
+With slo/NAME the objective, the policy, the workers of a replica and the service
+times that its servers measured over ten minutes are taken; flags override them.
+Without it, --latency and --service say all there is to know.
+
+The answer is two numbers of workers: "at least", below which even the best model
+misses the objective, and "surely", at which the worst one meets it. Arrivals are
+taken as Poisson and workers as having a core each; keep some room for bursts.`
+
+func planCommand(s streams, connect connector) *cobra.Command {
+	o := planOptions{percentile: "99", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
+	cmd := &cobra.Command{
+		Use: "plan [slo/NAME] --rate=RPS", Short: "Replicas, queue depth and cores for a target", Long: planHelp, Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := question(cmd, o, args, connect)
+			if err != nil {
+				return err
+			}
+			return plan(cmd.Context(), s, q)
+		},
+	}
+	f := cmd.Flags()
+	f.Float64Var(&o.rate, "rate", 0, "requests a second (required)")
+	f.DurationVar(&o.latency, "latency", 0, "the objective, such as 300us")
+	f.StringVar(&o.percentile, "percentile", o.percentile, "percentile of the objective")
+	f.StringVar(&o.service, "service", "", "service times as NAME:MEAN, such as exponential:10us; deterministic, exponential, bimodal1")
+	f.DurationVar(&o.roundTrip, "round-trip", 0, "router to worker and back, such as 15us: for the queue depth n")
+	f.IntVar(&o.perReplica, "workers-per-replica", o.perReplica, "workers of one server pod")
+	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), "JBSQ, JSQ, PowerOfTwo, RoundRobin or Random")
+	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, to simulate the policy as well (with --service)")
+	return cmd
+}
+
+// planned is a question with everything resolved.
+type planned struct {
+	planOptions
+	queueing.Question
+	from string // where the service times come from
+}
+
+// question takes what the objective says and lets flags override it.
+func question(cmd *cobra.Command, o planOptions, args []string, connect connector) (*planned, error) {
+	out := &planned{planOptions: o}
+	if len(args) == 1 {
+		if err := out.fromObjective(cmd, args[0], connect); err != nil {
+			return nil, err
+		}
+	}
+	if o.service != "" {
+		var err error
+		if out.Service, err = out.named(o.service); err != nil {
+			return nil, err
+		}
+		out.from = o.service
+	}
+	if err := out.check(); err != nil {
+		return nil, err
+	}
+	out.Policy, out.Depth = queueing.OfRouter(out.router)
+	var err error
+	out.P, err = quantile(out.percentile)
+	out.Limit, out.Overhead = out.latency.Seconds(), out.overhead.Seconds()
+	return out, err
+}
+
+func (p *planned) check() error {
+	switch {
+	case !(p.rate > 0) || math.IsInf(p.rate, 1):
+		return errors.New("--rate: must be above 0 requests a second, and finite")
+	case p.latency <= 0:
+		return errors.New("--latency: must be given, such as 300us, or an objective as slo/NAME")
+	case len(p.Service.Seconds) == 0:
+		return errors.New("--service: must be given, such as exponential:10us: no service time was measured")
+	case p.perReplica < 1 || p.perReplica > 64:
+		return fmt.Errorf("--workers-per-replica: must be 1 to 64; got %d", p.perReplica)
+	}
+	for _, known := range []v1alpha1.RouterPolicy{v1alpha1.PolicyJBSQ, v1alpha1.PolicyJSQ, v1alpha1.PolicyPowerOfTwo, v1alpha1.PolicyRoundRobin, v1alpha1.PolicyRandom} {
+		if p.router.Policy == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("--policy: must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random; got %q", p.router.Policy)
+}
+
+func (p *planned) fromObjective(cmd *cobra.Command, arg string, connect connector) error {
+	name, err := objectName(arg)
+	if err != nil {
+		return err
+	}
+	c, err := connect()
+	if err != nil {
+		return err
+	}
+	slo, service, err := c.objective(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	o, err := c.observe(cmd.Context(), service, 600)
+	if err != nil {
+		return err
+	}
+	for _, u := range o.unread {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Service times are incomplete:", u)
+	}
+	given := cmd.Flags().Changed
+	if !given("latency") {
+		p.latency = time.Duration(slo.Spec.LatencyMicroseconds) * time.Microsecond
+	}
+	if !given("percentile") {
+		p.percentile = slo.Spec.Percentile
+	}
+	if !given("workers-per-replica") {
+		p.perReplica = int(service.Spec.WorkersPerReplica)
+	}
+	policy := p.router.Policy
+	p.router = service.Spec.Router
+	if given("policy") {
+		p.router.Policy = policy
+	}
+	if e := slo.Status.Capacity; e != nil && e.OverheadMicroseconds != nil {
+		p.overhead = time.Duration(*e.OverheadMicroseconds) * time.Microsecond
+	}
+	p.Service = queueing.FromHistogram(&o.service)
+	p.from = fmt.Sprintf("%d measured by the servers of %s", o.service.Total(), service.Name)
+	return nil
+}
+
+// named makes one of the published distributions, as a sample large enough to
+// leave no doubt about itself.
+func (p *planned) named(text string) (queueing.Service, error) {
+	name, mean, ok := strings.Cut(text, ":")
+	d, err := time.ParseDuration(mean)
+	if !ok || err != nil || d <= 0 {
+		return queueing.Service{}, fmt.Errorf("--service: must be NAME:MEAN, such as exponential:10us; got %q", text)
+	}
+	p.distribution, p.meanText = name, fmt.Sprintf("%g", d.Seconds()*1e6)
+	s := d.Seconds()
+	switch name {
+	case "deterministic":
+		return queueing.Service{Seconds: []float64{s}, Weights: []float64{1e9}}, nil
+	case "bimodal1":
+		return queueing.Service{Seconds: []float64{0.5 * s, 5.5 * s}, Weights: []float64{9e8, 1e8}}, nil
+	case "exponential":
+		const steps = 400
+		var out queueing.Service
+		for i := range steps {
+			out.Seconds = append(out.Seconds, -s*math.Log1p(-(float64(i)+0.5)/steps))
+			out.Weights = append(out.Weights, 1e9/steps)
+		}
+		return out, nil
+	}
+	return queueing.Service{}, fmt.Errorf("--service: must be deterministic, exponential or bimodal1; got %q", name)
+}
+
+// mostWorkers is the bound of one router set.
+const mostWorkers = 1024
+
+// fewest workers, from a number below which there is no use in asking, for which
+// enough holds; 0 when not even the most do.
+func fewest(from int, enough func(workers int) bool) int {
+	low, high := max(1, from), max(1, from)
+	for high > mostWorkers || !enough(high) {
+		if high >= mostWorkers {
+			return 0
+		}
+		low, high = high+1, min(2*high, mostWorkers)
+	}
+	for low < high {
+		if middle := (low + high) / 2; enough(middle) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
+
+func plan(ctx context.Context, s streams, p *planned) error {
+	estimate := func(workers int) queueing.Estimate {
+		q := p.Question
+		q.Workers = workers
+		return queueing.Capacity(q)
+	}
+	busy := int(min(p.rate*p.Service.Mean(), mostWorkers+1)) // workers that never rest
+	least := fewest(busy, func(k int) bool { return estimate(k).High >= p.rate })
+	surely := fewest(least, func(k int) bool { return estimate(k).Low >= p.rate })
+	mean := time.Duration(p.Service.Mean() * 1e9)
+	fmt.Fprintf(s.out, "service times: %s; mean %s, c² %.2f, p%s %s\n", p.from, short(mean), p.Service.SquaredVariation(), p.percentile, short(serviceQuantile(p)))
+	fmt.Fprintf(s.out, "asked for:     %.0f requests/s with p%s within %s, policy %s", p.rate, p.percentile, short(p.latency), p.router.Policy)
+	if p.overhead > 0 {
+		fmt.Fprintf(s.out, ", overhead %s", short(p.overhead))
+	}
+	fmt.Fprint(s.out, "\n\n")
+	if least == 0 {
+		return fmt.Errorf("no number of workers up to %d does it: %.0f of them would never rest, and p%s of the service time alone is %s",
+			mostWorkers, math.Ceil(p.rate*p.Service.Mean()), p.percentile, short(serviceQuantile(p)))
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "\tWORKERS\tREPLICAS\tCORES\tBUSY\tCAPACITY")
+	for _, row := range []struct {
+		name string
+		k    int
+	}{{"at least", least}, {"surely", surely}} {
+		if row.k == 0 {
+			fmt.Fprintf(w, "%s\t>%d\t\t\t\t\n", row.name, mostWorkers)
+			continue
+		}
+		e := estimate(row.k)
+		replicas := (row.k + p.perReplica - 1) / p.perReplica
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f%%\t%.0f-%.0f requests/s\n", row.name, row.k, replicas, row.k, 100*p.rate*p.Service.Mean()/float64(row.k), e.Low, e.High)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	printDepth(s, p, mean)
+	return p.simulate(ctx, s)
+}
+
+// printDepth: n in flight must hide the round trip (Q-34).
+func printDepth(s streams, p *planned, mean time.Duration) {
+	if p.router.Policy != v1alpha1.PolicyJBSQ {
+		return
+	}
+	if p.roundTrip <= 0 {
+		fmt.Fprintln(s.out, "\nn: give --round-trip (router to worker and back) for the queue depth")
+		return
+	}
+	n := math.Ceil((p.roundTrip + mean).Seconds() / mean.Seconds())
+	fmt.Fprintf(s.out, "\nn: %.0f hides a round trip of %s behind service times of %s; more for very variable ones\n", n, short(p.roundTrip), short(mean))
+}
+
+func serviceQuantile(p *planned) time.Duration {
+	for i, x := range p.Service.Seconds {
+		if p.Service.Beyond(x) <= 1-p.P {
+			return time.Duration(p.Service.Seconds[i] * 1e9)
+		}
+	}
+	return 0
+}
+
+// simulate has the simulator answer the same question with the policy itself.
+func (p *planned) simulate(ctx context.Context, s streams) error {
+	if p.simulator == "" {
+		return nil
+	}
+	if p.distribution == "" {
+		return errors.New("--simulator: needs --service: it simulates the published distributions, not measured ones")
+	}
+	policy := string(p.router.Policy)
+	if p.router.Policy == v1alpha1.PolicyJBSQ {
+		policy = fmt.Sprintf("JBSQ:%d", p.router.WorkerQueueDepth)
+	}
+	args := []string{"policy", "--policy=" + policy, "--distribution=" + p.distribution, "--mean=" + p.meanText,
+		fmt.Sprintf("--slo=%g", p.latency.Seconds()*1e6), fmt.Sprintf("--rate=%g", p.rate), "--percentile=" + p.percentile}
+	fmt.Fprintf(s.out, "\nsimulated: %s %s\n", p.simulator, strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, p.simulator, args...)
+	cmd.Stdout, cmd.Stderr = s.out, s.errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("--simulator: %w", err)
+	}
+	return nil
+}

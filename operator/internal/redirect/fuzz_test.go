@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+)
+
+// every program that reads options.
+var readers = []string{"crab_client_out", "crab_client_in", "crab_server_in", "crab_server_out", "crab_lb_native", "crab_lb_generic", "crab_balance_in", "crab_balance_out"}
+
+// C-4: option lists that would make a careless parser loop or run over the end.
+func TestMalformedOptions(t *testing.T) {
+	n := everything(t)
+	for _, options := range [][]byte{
+		{42, 0, 0, 0}, {42, 1, 1, 1}, {2, 0, 0, 0}, {8, 0, 42, 6}, {42, 41, 0, 0}, {42, 255, 1, 2}, {1, 1, 1, 42}, {2, 4, 5, 0xb4, 3, 255, 42, 6}, {1, 1, 1, 3},
+	} {
+		before, _ := n.Counters()
+		for _, program := range readers {
+			p := lbSYN(1, options)
+			run(t, n, program, p)
+			p.flags = syn | ack
+			p.src, p.dst, p.sport, p.dport = testDIP, testClient, 80, 1
+			run(t, n, program, p)
+		}
+		if after, _ := n.Counters(); after["option_malformed"] == before["option_malformed"] {
+			t.Errorf("%x was not counted", options)
+		}
+	}
+	counted(t, n, map[string]uint64{"client_synack_accepted": 0, "server_syn_seen": 0, "lb_syn_redirected": 0})
+}
+
+// everything is a node with all roles.
+func everything(t *testing.T) *Node {
+	n := balancerNode(t, 3, func(v *VIP) { v.Roles |= RoleClient })
+	if err := n.AllowEcho([]netip.Addr{testVIP}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// C-4: random damage to whole packets: every program ends, with a verdict it has,
+// and no redirect is believed for a SYN that never left.
+func TestDamagedPackets(t *testing.T) {
+	n := everything(t)
+	rng := rand.New(rand.NewPCG(42, 6))
+	legal := map[uint32]bool{next: true, 0: true, 1: true, shot: true, 3: true, 7: true}
+	for range 4000 {
+		p := lbSYN(uint16(rng.IntN(4)), [][]byte{placeholder, redirected, linuxSYN, {42, 8, 192, 0, 2, 1, 0, 1}, marked()}[rng.IntN(5)])
+		p.flags = [...]byte{syn, syn | ack, ack, rst, fin | ack, 0xff}[rng.IntN(6)]
+		if rng.IntN(2) == 0 {
+			p.src, p.dst, p.sport, p.dport = testDIP, testClient, 80, p.sport
+		}
+		if rng.IntN(3) == 0 {
+			p.data = make([]byte, rng.IntN(1400))
+		}
+		frame := p.bytes()
+		for range rng.IntN(6) { // IP and TCP headers, where the parsers look
+			at := 14 + rng.IntN(min(len(frame)-14, 90))
+			frame[at] = byte(rng.IntN(256))
+		}
+		if rng.IntN(4) == 0 {
+			frame = frame[:max(34, len(frame)-rng.IntN(40))]
+		}
+		program := readers[rng.IntN(len(readers))]
+		if verdict, _ := runBytes(t, n, program, frame); !legal[verdict] {
+			t.Fatalf("%s: verdict %d for %x", program, int32(verdict), frame)
+		}
+	}
+	c, err := n.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c["option_malformed"] < 10 || c["header_malformed"] < 10 || c["fragment"] < 10 {
+		t.Errorf("too little damage met a parser: %v", c)
+	}
+}

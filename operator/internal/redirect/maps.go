@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+// resized are the maps whose bound is a matter of configuration.
+func resized(s Sizes) map[string]uint32 {
+	return map[string]uint32{
+		"crab_flows_out": s.Flows, "crab_flows_in": s.Flows, "crab_pending": s.Pending,
+		"crab_echoes": s.Echoes, "crab_syns": s.SYNs, "crab_dsr": s.DSR,
+	}
+}
+
+// mapSpecs are the maps of all programs; a map several of them share is one.
+func mapSpecs(specs map[string]*ebpf.CollectionSpec, sizes Sizes) map[string]*ebpf.MapSpec {
+	all := map[string]*ebpf.MapSpec{}
+	for _, spec := range specs {
+		for name, m := range spec.Maps {
+			if m.Pinning == ebpf.PinByName {
+				all[name] = m
+			}
+		}
+	}
+	for name, size := range resized(sizes) {
+		if size != 0 {
+			all[name].MaxEntries = size
+		}
+	}
+	return all
+}
+
+// openMaps finds the pinned maps below root, and makes those that are missing.
+func openMaps(specs map[string]*ebpf.CollectionSpec, root string, sizes Sizes) (map[string]*ebpf.Map, error) {
+	maps := map[string]*ebpf.Map{}
+	for name, spec := range mapSpecs(specs, sizes) {
+		m, err := openMap(spec, filepath.Join(root, name), root)
+		if err != nil {
+			closeMaps(maps)
+			return nil, fmt.Errorf("map %s: %w", name, err)
+		}
+		maps[name] = m
+	}
+	return maps, nil
+}
+
+func openMap(spec *ebpf.MapSpec, pin, root string) (*ebpf.Map, error) {
+	old, err := ebpf.LoadPinnedMap(pin, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ebpf.NewMapWithOptions(spec, ebpf.MapOptions{PinPath: root})
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec.MaxEntries = old.MaxEntries() // state keeps the bound it was made with
+	if err := spec.Compatible(old); err != nil {
+		old.Close()
+		return nil, fmt.Errorf("pinned state does not fit this program: %w", err)
+	}
+	return old, nil
+}
+
+func closeMaps(maps map[string]*ebpf.Map) {
+	for _, m := range maps {
+		m.Close()
+	}
+}
+
+// checkLayout refuses a folder that another version of the programs wrote.
+func checkLayout(root string) error {
+	m, err := ebpf.LoadPinnedMap(filepath.Join(root, "crab_meta"), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s/crab_meta: %w", root, err)
+	}
+	defer m.Close()
+	raw, err := m.LookupBytes(uint32(0))
+	if err != nil || len(raw) < 8 {
+		return &LayoutError{Root: root, Found: 0, Want: programs.LayoutVersion}
+	}
+	magic, layout := binary.NativeEndian.Uint32(raw), binary.NativeEndian.Uint32(raw[4:])
+	if magic == 0 && layout == 0 { // made, but never written: a process was killed in between
+		return nil
+	}
+	if magic != programs.LayoutMagic || layout != programs.LayoutVersion {
+		return &LayoutError{Root: root, Found: layout, Want: programs.LayoutVersion}
+	}
+	return nil
+}
+
+// Remove takes the whole state of a folder away: programs are detached and
+// redirected connections are reset.
+func Remove(root string) error {
+	links, err := os.ReadDir(filepath.Join(root, linkFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, l := range links { // attached programs go before the maps they use
+		if err := os.Remove(filepath.Join(root, linkFolder, l.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(root)
+}
+
+// In maps addresses and ports lie in network order; Go reads them as machine words.
+
+func wireAddr(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.NativeEndian.Uint32(b[:])
+}
+
+func wirePort(port uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
+}
+
+func goAddr(addr uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, addr)))
+}
+
+func goPort(port uint16) uint16 {
+	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, port))
+}

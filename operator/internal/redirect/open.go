@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+const linkFolder = "links"
+
+// Node is the Plane made of kernel maps and programs.
+type Node struct {
+	root  string
+	specs map[string]*ebpf.CollectionSpec
+	maps  map[string]*ebpf.Map
+
+	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
+	loaded map[string]*ebpf.Program
+	closed bool
+}
+
+var _ Plane = (*Node)(nil)
+
+// Open finds the state below o.Root, or makes it. Programs are verified by the
+// kernel when the first one is attached. Needs CAP_BPF and CAP_NET_ADMIN.
+func Open(o Options) (*Node, error) {
+	wire, err := o.Wire.normal()
+	if err != nil {
+		return nil, err
+	}
+	if o.ReadOnly {
+		_, err = os.Stat(filepath.Join(o.Root, "crab_meta"))
+	} else {
+		err = prepareRoot(o.Root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLayout(o.Root); err != nil {
+		return nil, err
+	}
+	specs, err := programs.Specs()
+	if err != nil {
+		return nil, fmt.Errorf("embedded programs: %w", err)
+	}
+	maps, err := openMaps(specs, o.Root, o.Sizes)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{root: o.Root, specs: specs, maps: maps, loaded: map[string]*ebpf.Program{}}
+	if o.ReadOnly {
+		return n, nil
+	}
+	if err := n.writeMeta(wire); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// normal fills in the default and refuses what cannot be written (C-7).
+func (w Wire) normal() (Wire, error) {
+	switch {
+	case w.Kind == 0:
+		w.Kind = 42
+	case w.Kind < 42 && w.Kind != 42, w.Kind == 255:
+		return w, &FieldError{"wire.kind", fmt.Sprintf("%d belongs to another TCP option; use 42, 253 or 254", w.Kind)}
+	}
+	if w.Kind != 253 && w.Kind != 254 && w.ExID != 0 {
+		return w, &FieldError{"wire.exid", "is for kinds 253 and 254 only"}
+	}
+	if (w.Kind == 253 || w.Kind == 254) && (w.ExID == 0 || w.ExID == 0xffff) {
+		return w, &FieldError{"wire.exid", "must be 1…65534 with an experimental kind"}
+	}
+	return w, nil
+}
+
+// prepareRoot makes the folder, which must lie on a bpffs.
+func prepareRoot(root string) error {
+	if !filepath.IsAbs(root) {
+		return &FieldError{"root", fmt.Sprintf("%q is no absolute path", root)}
+	}
+	if err := os.MkdirAll(filepath.Join(root, linkFolder), 0o700); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return err
+	}
+	if st.Type != unix.BPF_FS_MAGIC {
+		return &FieldError{"root", root + " is not on a bpffs (mount -t bpf bpf DIR)"}
+	}
+	return nil
+}
+
+// writeMeta leaves when the last fall-back SYN came: the programs write it.
+func (n *Node) writeMeta(w Wire) error {
+	var meta programs.Meta
+	if err := n.maps["crab_meta"].Lookup(uint32(0), &meta); err != nil {
+		return fmt.Errorf("crab_meta: %w", err)
+	}
+	meta.Magic, meta.Layout = programs.LayoutMagic, programs.LayoutVersion
+	meta.Kind, meta.Exid = w.Kind, w.ExID
+	return n.maps["crab_meta"].Put(uint32(0), meta)
+}
+
+// program has the kernel verify and load one program, once.
+func (n *Node) program(name string) (*ebpf.Program, error) {
+	if p := n.loaded[name]; p != nil {
+		return p, nil
+	}
+	for object, spec := range n.specs {
+		if spec.Programs[name] == nil {
+			continue
+		}
+		one := spec.Copy()
+		one.Programs = map[string]*ebpf.ProgramSpec{name: one.Programs[name]}
+		for m := range n.used(spec) { // the state's bounds, not the ones compiled in
+			one.Maps[m].MaxEntries = n.maps[m].MaxEntries()
+		}
+		c, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: n.used(spec)})
+		if err != nil {
+			return nil, fmt.Errorf("load %s of %s: %w", name, object, err)
+		}
+		defer c.Close()
+		n.loaded[name] = c.DetachProgram(name)
+		return n.loaded[name], nil
+	}
+	return nil, fmt.Errorf("no program %s", name)
+}
+
+// used are the open maps that one object refers to.
+func (n *Node) used(spec *ebpf.CollectionSpec) map[string]*ebpf.Map {
+	used := map[string]*ebpf.Map{}
+	for name := range spec.Maps {
+		if m := n.maps[name]; m != nil {
+			used[name] = m
+		}
+	}
+	return used
+}
+
+// Close lets go of the state and leaves all of it pinned and at work.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	n.closed = true
+	for _, p := range n.loaded {
+		p.Close()
+	}
+	closeMaps(n.maps)
+	return nil
+}

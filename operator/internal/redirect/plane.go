@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Plane is the node's redirect state, as the agent uses it. Open gives the one
+// made of kernel maps; tests of callers bring their own. Methods may be called
+// from several goroutines.
+type Plane interface {
+	// SetVIP puts or replaces one entry of the VIP table. A *FieldError names
+	// what is wrong with it, and then nothing has changed.
+	SetVIP(VIP) error
+	// DeleteVIP forgets an entry; live connections keep their translation.
+	DeleteVIP(VIPKey) error
+	// VIPs lists the table, as it was set by this or a former process.
+	VIPs() ([]VIP, error)
+
+	// AllowEcho replaces the addresses a server of this node may echo (C-34):
+	// VIPs whose servers run here, and the addresses probers use.
+	AllowEcho([]netip.Addr) error
+
+	// Report tells of a server's load; it is forgotten after the VIP's ReportLife.
+	Report(VIPKey, netip.Addr, Report) error
+
+	// Attach puts a part on a device and pins it there. Attaching again
+	// exchanges the program in place, without a gap; AttachBalancer tells the
+	// mode it ended in.
+	AttachClient(ifindex int, at Placement) error
+	AttachServer(ifindex int, at Placement) error
+	AttachBalancer(ifindex int, want XDPMode) (Attachment, error)
+	// Detach removes one part; Attachments lists what is pinned.
+	Detach(ifindex int, duty Duty) error
+	Attachments() ([]Attachment, error)
+
+	// Counters are the sums over CPUs since the state was made, by reason
+	// (dataplane/bpf/crab_reasons.h); every reason is present.
+	Counters() (map[string]uint64, error)
+	// Flows calls each with every redirected connection until it returns false.
+	Flows(each func(Flow) bool) error
+	// Expire removes what has outlived its life (C-72, C-73). Call it every
+	// few seconds; nothing else frees state except the bounds of the maps.
+	Expire(Lives) (Expired, error)
+
+	// Close lets go of the state and leaves all of it pinned and at work.
+	Close() error
+}
+
+// Options of Open.
+type Options struct {
+	// Root is a folder on a bpffs; it is made when missing. One folder belongs
+	// to one network namespace.
+	Root  string
+	Wire  Wire
+	Sizes Sizes // of new state; pinned state keeps its own
+	// ReadOnly looks at state that is there: nothing is made, Wire and Sizes are
+	// not looked at, and changes are the caller's own fault.
+	ReadOnly bool
+}
+
+// FieldError names the field of a VIP or option that cannot be used, and why.
+type FieldError struct {
+	Field  string
+	Reason string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// LayoutError says that the folder holds state of another version: the agent
+// that wrote it, or Remove, must go first.
+type LayoutError struct {
+	Root        string
+	Found, Want uint32
+}
+
+func (e *LayoutError) Error() string {
+	return fmt.Sprintf("%s holds redirect state of layout %d; this program knows %d: "+
+		"drain the node and remove the folder, which resets its redirected connections", e.Root, e.Found, e.Want)
+}
+
+// Defaults of Lives.
+const (
+	DefaultIdle    = 2 * time.Hour
+	DefaultEnded   = 60 * time.Second
+	DefaultPending = 130 * time.Second
+	DefaultEcho    = 65 * time.Second
+)

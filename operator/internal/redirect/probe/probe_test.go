@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// C-52: three losses make down, two answers make up, capability changes at once.
+func TestHealth(t *testing.T) {
+	const d, p, c = redirect.Down, redirect.UpPlain, redirect.UpCRAB
+	for _, run := range []struct{ probes, states []redirect.State }{
+		{[]redirect.State{c, c, c}, []redirect.State{d, c, c}},
+		{[]redirect.State{c, d, c, c}, []redirect.State{d, d, d, c}},
+		{[]redirect.State{c, c, p, c}, []redirect.State{d, c, p, c}},
+		{[]redirect.State{c, c, d, d, c, d, d, d}, []redirect.State{d, c, c, c, c, c, c, d}},
+		{[]redirect.State{p, c, d, d, d, p, p}, []redirect.State{d, c, c, c, d, d, p}},
+	} {
+		var h Health
+		for i, probe := range run.probes {
+			if got := h.Observe(probe); got != run.states[i] || got != h.State() {
+				t.Errorf("after %v: %v, want %v", run.probes[:i+1], got, run.states[i])
+			}
+		}
+	}
+}
+
+var (
+	from = netip.MustParseAddrPort("10.0.0.1:4000")
+	to   = netip.MustParseAddrPort("10.0.0.2:80")
+	wire = redirect.Wire{Kind: 42}
+)
+
+func reply(flags byte, ack uint32, options []byte) []byte {
+	b := make([]byte, 40)
+	b[0] = 0x45
+	binary.BigEndian.PutUint16(b[20:], to.Port())
+	binary.BigEndian.PutUint16(b[22:], from.Port())
+	binary.BigEndian.PutUint32(b[28:], ack)
+	b[32], b[33] = byte(20+len(options))/4<<4, flags
+	return append(b, options...)
+}
+
+// C-51: what each answer means; C-4: garbage means nothing.
+func TestAnswer(t *testing.T) {
+	exid := redirect.Wire{Kind: 253, ExID: 0x1234}
+	for name, c := range map[string]struct {
+		packet []byte
+		wire   redirect.Wire
+		state  redirect.State
+		ok     bool
+	}{
+		"echo":               {reply(flagSYN|flagACK, 8, option(wire, from.Addr())), wire, redirect.UpCRAB, true},
+		"echo behind others": {reply(flagSYN|flagACK, 8, append([]byte{2, 4, 5, 0xb4}, option(wire, from.Addr())...)), wire, redirect.UpCRAB, true},
+		"experimental kind":  {reply(flagSYN|flagACK, 8, option(exid, from.Addr())), exid, redirect.UpCRAB, true},
+		"another address":    {reply(flagSYN|flagACK, 8, option(wire, to.Addr())), wire, redirect.UpPlain, true},
+		"no echo":            {reply(flagSYN|flagACK, 8, nil), wire, redirect.UpPlain, true},
+		"length 0":           {reply(flagSYN|flagACK, 8, []byte{42, 0, 0, 0}), wire, redirect.UpPlain, true},
+		"length beyond":      {reply(flagSYN|flagACK, 8, []byte{1, 1, 42, 6}), wire, redirect.UpPlain, true},
+		"refused":            {reply(flagRST|flagACK, 8, nil), wire, redirect.Down, true},
+		"another probe's":    {reply(flagSYN|flagACK, 9, nil), wire, 0, false},
+		"data":               {reply(flagACK, 8, nil), wire, 0, false},
+		"short":              {reply(flagACK, 8, nil)[:30], wire, 0, false},
+		"empty":              {nil, wire, 0, false},
+	} {
+		if state, ok := answer(c.packet, from, to, 7, c.wire); state != c.state || ok != c.ok {
+			t.Errorf("%s: %v, %v; want %v, %v", name, state, ok, c.state, c.ok)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 20000 { // no garbage makes a reader run over the end
+		b := reply(flagSYN|flagACK, 8, make([]byte, rng.IntN(11)*4))
+		for range 8 {
+			b[rng.IntN(len(b))] = byte(rng.IntN(256))
+		}
+		answer(b[:rng.IntN(len(b)+1)], from, to, 7, wire)
+	}
+}
+
+// C-51 against this kernel: a listener without agent is up-plain, a closed port is down.
+func TestProbeKernel(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: raw sockets")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := l.Addr().(*net.TCPAddr).AddrPort()
+	ask := func() redirect.State {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		state, err := Probe(ctx, open.Addr(), open, redirect.Wire{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if state := ask(); state != redirect.UpPlain {
+		t.Errorf("a listener is %v", state)
+	}
+	l.Close()
+	if state := ask(); state != redirect.Down {
+		t.Errorf("a closed port is %v", state)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if state, err := Probe(ctx, open.Addr(), netip.MustParseAddrPort("127.0.0.1:1"), redirect.Wire{}); err != nil || state != redirect.Down {
+		t.Errorf("%v, %v", state, err)
+	}
+}

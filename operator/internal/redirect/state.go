@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+// Counters are the sums over CPUs, by reason.
+func (n *Node) Counters() (map[string]uint64, error) {
+	all := make(map[string]uint64, len(Reasons))
+	for i, name := range Reasons {
+		var cpus []uint64
+		if err := n.maps["crab_counters"].Lookup(uint32(i), &cpus); err != nil {
+			return nil, fmt.Errorf("crab_counters[%d]: %w", i, err)
+		}
+		for _, c := range cpus {
+			all[name] += c
+		}
+	}
+	return all, nil
+}
+
+// Flows calls each with every redirected connection until it returns false. The
+// map changes meanwhile: a connection may be missing, or seen twice.
+func (n *Node) Flows(each func(Flow) bool) error {
+	var key programs.Tuple
+	var flow programs.Flow
+	now := monotonic()
+	it := n.maps["crab_flows_out"].Iterate()
+	for it.Next(&key, &flow) {
+		f := Flow{
+			Client: netip.AddrPortFrom(goAddr(key.Client), goPort(key.ClientPort)),
+			VIP:    netip.AddrPortFrom(goAddr(key.Server), goPort(key.ServerPort)),
+			DIP:    goAddr(flow.Dip),
+			Age:    since(now, flow.CreatedNs), Idle: since(now, flow.LastNs), Ended: FlowEnded(flow.Ended),
+		}
+		if !each(f) {
+			return nil
+		}
+	}
+	return aborted(it.Err())
+}
+
+// aborted forgives that the programs changed the map under an iteration.
+func aborted(err error) error {
+	if errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil
+	}
+	return err
+}
+
+// since is never negative: a program may have run after now was read.
+func since(now, then uint64) time.Duration {
+	if then > now {
+		return 0
+	}
+	return time.Duration(now - then)
+}
+
+// Expire removes what has outlived its life (C-72, C-73).
+func (n *Node) Expire(l Lives) (Expired, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l = Lives{
+		Idle: cmp.Or(l.Idle, DefaultIdle), Ended: cmp.Or(l.Ended, DefaultEnded),
+		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho),
+	}
+	var e Expired
+	err := n.expireFlows(l, &e)
+	if err != nil {
+		return e, fmt.Errorf("flows: %w", err)
+	}
+	e.Pending, err = expireOld(n.maps["crab_pending"], l.Pending, func(p programs.Pending) uint64 { return p.LastNs })
+	if err != nil {
+		return e, fmt.Errorf("pending: %w", err)
+	}
+	last := func(p programs.Echo) uint64 { return p.LastNs }
+	if e.Echoes, err = expireOld(n.maps["crab_echoes"], l.Echo, last); err != nil {
+		return e, fmt.Errorf("echoes: %w", err)
+	}
+	if _, err = expireOld(n.maps["crab_dsr"], l.Idle, last); err != nil {
+		return e, fmt.Errorf("fall-back: %w", err)
+	}
+	return e, n.countEvictions(&e)
+}
+
+// expireOld removes entries not touched for a life.
+func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64) (int, error) {
+	var key programs.Tuple
+	var value V
+	var old []programs.Tuple
+	now := monotonic()
+	it := m.Iterate()
+	for it.Next(&key, &value) {
+		if since(now, last(value)) > life {
+			old = append(old, key)
+		}
+	}
+	removed := 0
+	for _, k := range old {
+		if m.Lookup(k, &value) == nil && since(now, last(value)) > life && m.Delete(k) == nil {
+			removed++
+		}
+	}
+	return removed, aborted(it.Err())
+}
+
+// over says whether a translation's life is over, and whether by an end of the connection.
+func over(f programs.Flow, now uint64, l Lives) (gone, ended bool) {
+	idle := since(now, f.LastNs)
+	closed := FlowEnded(f.Ended)
+	both := ClientFIN | ServerFIN
+	if closed&Reset != 0 || closed&both == both {
+		return idle > l.Ended, true
+	}
+	return idle > l.Idle, false
+}
+
+func (n *Node) expireFlows(l Lives, e *Expired) error {
+	var key programs.Tuple
+	var flow programs.Flow
+	var old []programs.Tuple
+	now := monotonic()
+	it := n.maps["crab_flows_out"].Iterate()
+	for it.Next(&key, &flow) {
+		e.Flows++
+		if gone, _ := over(flow, now, l); gone {
+			old = append(old, key)
+		}
+	}
+	for _, k := range old {
+		if n.maps["crab_flows_out"].Lookup(k, &flow) != nil {
+			continue
+		}
+		gone, ended := over(flow, now, l) // a packet may have passed since
+		if !gone || n.maps["crab_flows_out"].Delete(k) != nil {
+			continue
+		}
+		back := k
+		back.Server = flow.Dip
+		if err := n.maps["crab_flows_in"].Delete(back); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+		e.Flows--
+		if ended {
+			e.Ended++
+		} else {
+			e.Idle++
+		}
+	}
+	if err := n.addCounter("client_flow_expired", uint64(e.Ended+e.Idle)); err != nil {
+		return err
+	}
+	return aborted(it.Err())
+}
+
+// addCounter is for reasons that no program counts: nobody else writes them.
+func (n *Node) addCounter(reason string, by uint64) error {
+	for i, name := range Reasons {
+		if name != reason || by == 0 {
+			continue
+		}
+		var cpus []uint64
+		if err := n.maps["crab_counters"].Lookup(uint32(i), &cpus); err != nil {
+			return err
+		}
+		cpus[0] += by
+		return n.maps["crab_counters"].Put(uint32(i), cpus)
+	}
+	return nil
+}
+
+// countEvictions compares what was made with what is left: an LRU map does not
+// tell whom it pushed out.
+func (n *Node) countEvictions(e *Expired) error {
+	c, err := n.Counters()
+	if err != nil {
+		return err
+	}
+	accounted := c["client_flow_removed"] + c["client_flow_expired"] + uint64(e.Flows)
+	if c["client_flow_created"] > accounted {
+		e.Evicted = c["client_flow_created"] - accounted
+	}
+	return nil
+}

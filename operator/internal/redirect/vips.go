@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+const defaultReportLife = 3 * time.Second
+
+func (k VIPKey) wire() programs.VIPKey {
+	return programs.VIPKey{Addr: wireAddr(k.Addr), Port: wirePort(k.Port)}
+}
+
+// SetVIP puts or replaces one entry of the VIP table.
+func (n *Node) SetVIP(v VIP) error {
+	if err := v.Validate(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	entry, err := n.entry(v.VIPKey)
+	if err != nil {
+		return err
+	}
+	entry.Policy, entry.Flags = uint8(v.Policy), uint8(v.Roles)
+	entry.ReportLifeNs = uint64(defaultReportLife)
+	if v.ReportLife != 0 {
+		entry.ReportLifeNs = uint64(v.ReportLife)
+	}
+	// What may be answered is widened before anybody is sent there and narrowed
+	// after; the pool is in place before the entry that points at it.
+	if err := n.addPrefixes(entry.Id, v.Prefixes); err != nil {
+		return err
+	}
+	if err := n.setPool(entry.Id, v); err != nil {
+		return err
+	}
+	if err := n.maps["crab_vips"].Put(v.VIPKey.wire(), entry); err != nil {
+		return fmt.Errorf("crab_vips: %w", err)
+	}
+	return n.keepPrefixes(entry.Id, v.Prefixes)
+}
+
+// entry finds the entry of a VIP, or one with an id that is free.
+func (n *Node) entry(key VIPKey) (programs.VIP, error) {
+	var entry programs.VIP
+	err := n.maps["crab_vips"].Lookup(key.wire(), &entry)
+	if !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return entry, err
+	}
+	taken := make([]bool, programs.MaxVIPs)
+	if err := n.eachVIP(func(_ programs.VIPKey, e programs.VIP) error { taken[e.Id] = true; return nil }); err != nil {
+		return entry, err
+	}
+	for id, t := range taken {
+		if !t {
+			return programs.VIP{Id: uint32(id)}, n.maps["crab_rr"].Put(uint32(id), uint64(0))
+		}
+	}
+	return entry, &FieldError{"addr", fmt.Sprintf("the table is full: %d VIPs", programs.MaxVIPs)}
+}
+
+func (n *Node) eachVIP(each func(programs.VIPKey, programs.VIP) error) error {
+	var key programs.VIPKey
+	var entry programs.VIP
+	for it := n.maps["crab_vips"].Iterate(); ; {
+		if !it.Next(&key, &entry) {
+			return it.Err()
+		}
+		if err := each(key, entry); err != nil {
+			return err
+		}
+	}
+}
+
+// pool reads the pool of a VIP; an empty one when it has none.
+func (n *Node) pool(id uint32) (*programs.Pool, error) {
+	p := &programs.Pool{}
+	var inner *ebpf.Map
+	err := n.maps["crab_pools"].Lookup(id, &inner)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crab_pools[%d]: %w", id, err)
+	}
+	defer inner.Close()
+	raw, err := inner.LookupBytes(uint32(0))
+	if err != nil {
+		return nil, fmt.Errorf("pool %d: %w", id, err)
+	}
+	copy(p.Bytes(), raw)
+	return p, nil
+}
+
+// setPool hangs a new map into the place of the old one (C-63).
+func (n *Node) setPool(id uint32, v VIP) error {
+	if v.Roles&RoleBalance == 0 {
+		return n.dropPool(id)
+	}
+	old, err := n.pool(id)
+	if err != nil {
+		return err
+	}
+	next, err := newPool(old, v.Backends, n.loadTaker())
+	if err != nil {
+		return err
+	}
+	inner, err := ebpf.NewMap(n.specs["crab_balance"].Maps["crab_pools"].InnerMap.Copy())
+	if err != nil {
+		return fmt.Errorf("new pool: %w", err)
+	}
+	defer inner.Close()
+	if err := inner.Put(uint32(0), next.Bytes()); err != nil {
+		return fmt.Errorf("new pool: %w", err)
+	}
+	if err := n.maps["crab_pools"].Put(id, inner); err != nil {
+		return fmt.Errorf("crab_pools[%d]: %w", id, err)
+	}
+	return nil
+}
+
+func (n *Node) dropPool(id uint32) error {
+	if err := n.maps["crab_pools"].Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("crab_pools[%d]: %w", id, err)
+	}
+	return nil
+}
+
+// loadTaker looks up which load counters are in use when the first one is taken.
+func (n *Node) loadTaker() func() (uint16, bool) {
+	var taken []bool
+	next := 0
+	return func() (uint16, bool) {
+		if taken == nil {
+			taken = make([]bool, programs.MaxLoads)
+			if n.eachVIP(func(_ programs.VIPKey, e programs.VIP) error { return n.markLoads(e.Id, taken) }) != nil {
+				return 0, false
+			}
+		}
+		for ; next < len(taken); next++ {
+			if !taken[next] {
+				taken[next] = true
+				return uint16(next), n.maps["crab_loads"].Put(uint32(next), programs.Load{}) == nil
+			}
+		}
+		return 0, false
+	}
+}
+
+func (n *Node) markLoads(id uint32, taken []bool) error {
+	p, err := n.pool(id)
+	if err != nil {
+		return err
+	}
+	for i := range p.Backends {
+		if p.Backend[i].Weight != 0 { // an empty place weighs nothing
+			taken[p.Backend[i].Load] = true
+		}
+	}
+	return nil
+}
+
+// DeleteVIP forgets an entry; live connections keep their translation.
+func (n *Node) DeleteVIP(key VIPKey) error {
+	if err := usableAddr("addr", key.Addr); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var entry programs.VIP
+	err := n.maps["crab_vips"].Lookup(key.wire(), &entry)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.maps["crab_vips"].Delete(key.wire()); err != nil {
+		return err
+	}
+	if err := n.dropPool(entry.Id); err != nil {
+		return err
+	}
+	return n.keepPrefixes(entry.Id, nil)
+}
+
+// VIPs lists the table.
+func (n *Node) VIPs() ([]VIP, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	prefixes, err := n.prefixes()
+	if err != nil {
+		return nil, err
+	}
+	var all []VIP
+	err = n.eachVIP(func(key programs.VIPKey, e programs.VIP) error {
+		p, err := n.pool(e.Id)
+		if err != nil {
+			return err
+		}
+		v := VIP{
+			VIPKey: VIPKey{goAddr(key.Addr), goPort(key.Port)}, Roles: Role(e.Flags), Policy: Policy(e.Policy),
+			Prefixes: prefixes[e.Id], ReportLife: time.Duration(e.ReportLifeNs),
+		}
+		for i := range p.Backends {
+			if b := p.Backend[i]; b.Weight != 0 {
+				v.Backends = append(v.Backends, Backend{netip.AddrFrom4(b.Addr), b.Weight, State(b.State)})
+			}
+		}
+		all = append(all, v)
+		return nil
+	})
+	return all, err
+}
+
+// Report tells of a server's load.
+func (n *Node) Report(key VIPKey, server netip.Addr, r Report) error {
+	if err := usableAddr("addr", key.Addr); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var entry programs.VIP
+	if err := n.maps["crab_vips"].Lookup(key.wire(), &entry); err != nil {
+		return fmt.Errorf("report for %s:%d: %w", key.Addr, key.Port, err)
+	}
+	p, err := n.pool(entry.Id)
+	if err != nil {
+		return err
+	}
+	for i := range p.Backends {
+		if b := p.Backend[i]; b.Weight != 0 && netip.AddrFrom4(b.Addr) == server {
+			return n.maps["crab_loads"].Put(uint32(b.Load), programs.Load{Open: r.OpenConnections, ReportedNs: monotonic()})
+		}
+	}
+	return &FieldError{"backend", fmt.Sprintf("%s is no server of %s:%d", server, key.Addr, key.Port)}
+}
+
+// monotonic is the programs' clock.
+func monotonic() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}

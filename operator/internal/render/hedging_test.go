@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"testing"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// what the specification says arrives in the document, Off and absence
+// leave it out.
+func TestR249HedgingIsRendered(t *testing.T) {
+	probes, percentile := int32(2000), int32(90)
+	full := v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingDelayed, BusyPercent: 40, BudgetPercent: 5, DelayPercentile: &percentile, ProbePerMillion: &probes}
+	least := v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingLoadAware, BusyPercent: 50, BudgetPercent: 100}
+	off := full
+	off.Mode = v1alpha1.HedgingOff
+	for _, c := range []struct {
+		name string
+		in   *v1alpha1.RpcServiceHedging
+		want *dataplane.Hedging
+	}{
+		{"absent", nil, nil},
+		{"off", &off, nil},
+		{"least", &least, &dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
+		{"full", &full, &dataplane.Hedging{Mode: "Delayed", BusyPercent: 40, BudgetPercent: 5, PercentilePer100000: 90000, ProbePerMillion: 2000}},
+	} {
+		s := &v1alpha1.RpcService{}
+		s.Spec.Hedging = c.in
+		got := Config(s, Peers{}).Service.Hedging
+		if (got == nil) != (c.want == nil) || (got != nil && *got != *c.want) {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
