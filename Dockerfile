@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every image of Bobtail, one target per component:
-#   operator sidecar router serve load example
+#   operator sidecar lancet router serve load example
 # `make images` builds them all; with Docker: docker build --target router .
 #
 # Go programs are static and stand alone; C programs are linked against the
@@ -36,6 +36,9 @@ FROM operator-source AS sidecar-build
 RUN go build -trimpath -buildvcs=false -o /out/sidecar \
       -ldflags="-s -w -X github.com/bobtail-dev/bobtail/operator/internal/sidecar.version=$(cat VERSION)" ./operator/cmd/sidecar
 
+FROM operator-source AS lancet-build
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/lancet ./operator/cmd/lancet
+
 FROM go-source AS example-build
 RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/minimal ./clients/go/r2p2/example/minimal
 
@@ -48,6 +51,11 @@ FROM scratch AS sidecar
 COPY --from=sidecar-build /out/sidecar /sidecar
 USER 65532:65532
 ENTRYPOINT ["/sidecar"]
+
+FROM scratch AS lancet
+COPY --from=lancet-build /out/lancet /lancet
+USER 65532:65532
+ENTRYPOINT ["/lancet"]
 
 FROM scratch AS example
 COPY --from=example-build /out/minimal /minimal

@@ -5,7 +5,7 @@ SHELL := /bin/bash
 SEEDS ?= 2000
 REPORT := hack/report/report.py
 MEASURED := build/measurements
-FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys asan,ipv6,transparent tsan,transparent,keys release,legacy
+FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split
 
 .PHONY: help
 help: ## List the targets
@@ -19,7 +19,7 @@ deps: ## Install and build everything a fresh machine lacks (idempotent; root fo
 build: deps-dev ## Build the dataplane (C) and the Go programs into build/
 	@hack/dataplane build release
 	@mkdir -p build/bin
-	CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/... ./e2e/cluster/cmd/... ./e2e/cmd/... ./clients/go/r2p2/example/...
+	CGO_ENABLED=0 go build -trimpath -ldflags="-X main.version=$(file <VERSION)" -o build/bin/ ./operator/cmd/... ./e2e/cluster/cmd/... ./e2e/cmd/... ./clients/go/r2p2/example/...
 
 .PHONY: deps-dev
 deps-dev:
@@ -31,8 +31,9 @@ test: deps ## Run every test: unit, sanitizers, simulator, fuzzing, API server, 
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
 
-generate: ## Regenerate deepcopy, CRDs, RBAC and chart copies
+generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF programs
 	@hack/generate
+	@hack/generate-bpf
 
 format: ## Format Go and C sources
 	@gofmt -w operator clients e2e
@@ -42,7 +43,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-lab e2e-slo
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -63,6 +64,19 @@ cluster-down: ## Stop the embedded cluster
 
 e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
 	@e2e/run e2e-main
+
+e2e-lab: ## LatencyExperiment, kubectl bobtail, classes and Degrade on the embedded cluster (4 min)
+	@e2e/run e2e-lab
+
+e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min)
+	@e2e/run e2e-slo $(SLO)
+
+.PHONY: e2e-crab
+e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 6 min)
+	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/e2e-crab.json
+	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
+	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m ./e2e/crab; code=$$?; \
+	  $(REPORT) e2e-crab --measurements $(MEASURED)/e2e-crab.json && exit $$code
 
 ##@ The dataplane
 .PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-long
@@ -95,11 +109,15 @@ faults-mutations: ## Plant bugs in the programs one at a time; a round of make t
 	e2e/faults/mutate --measurements=$(MEASURED)/faults-mutations.json; code=$$?; \
 	  $(REPORT) faults-mutations --measurements $(MEASURED)/faults-mutations.json && exit $$code
 
-figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md (5 min)
+figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md, hedging (25 min)
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	hack/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
-	  $(REPORT) figures --measurements $(MEASURED)/figures.json && exit $$code
+	  sim=build/dataplane/apps/bobtail-sim/bobtail-sim; \
+	  $$sim hedge --measurements=$(MEASURED)/hedge.json || code=1; \
+	  $$sim hedge --cells --measurements=$(MEASURED)/hedge-cells.json || code=1; \
+	  $$sim crab --measurements=$(MEASURED)/crab.json || code=1; \
+	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/crab.json && exit $$code
 
 figures-quick: ## The same with fewer points and wider bounds, and planted mistakes
 	@hack/dataplane build release
@@ -107,11 +125,26 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	hack/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
 
+.PHONY: lancet-coverage
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues (an hour)
+	@mkdir -p $(MEASURED)
+	@rm -f $(MEASURED)/lancet-coverage.json
+	LANCET_EXPERIMENTS=$(or $(EXPERIMENTS),500) LANCET_MEASUREMENTS=$(abspath $(MEASURED))/lancet-coverage.json \
+	  go test ./operator/internal/lancet -run TestCoverage -count=1 -timeout=6h -v; code=$$?; \
+	  $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json && exit $$code
+
 packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	hack/test/packet_tests.py --measurements $(MEASURED)/packet-tests.json; code=$$?; \
 	  $(REPORT) packet-tests --measurements $(MEASURED)/packet-tests.json && exit $$code
+
+.PHONY: lancet-agent
+lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian (30 s)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED)
+	hack/lancet/servers.py --measurements=$(MEASURED)/lancet-agent.json; code=$$?; \
+	  $(REPORT) lancet-agent --measurements $(MEASURED)/lancet-agent.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

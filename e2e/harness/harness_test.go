@@ -44,7 +44,7 @@ func TestUntilTellsTheLastReason(t *testing.T) {
 		t.Fatalf("error %v lacks the reason", err)
 	}
 	calls := 0
-	err = Until(context.Background(), time.Second, time.Millisecond, func(context.Context) (bool, string, error) {
+	err = Until(context.Background(), time.Minute, time.Millisecond, func(context.Context) (bool, string, error) {
 		calls++
 		if calls < 3 {
 			return false, "", errors.New("connection refused")

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 )
 
 // Load is one open-loop load Job, run by bobtail-load inside the cluster.
@@ -25,6 +27,8 @@ type Load struct {
 	Timeout time.Duration
 	// Sockets the client uses; each stays on one router.
 	Sockets int
+	// Priority is the class asked for, 4 to 7; 0: none (R-214).
+	Priority int
 }
 
 // LoadResult is what bobtail-load measured, independently of the router.
@@ -33,12 +37,18 @@ type LoadResult struct {
 	Sent        int64   `json:"sent"`
 	Completed   int64   `json:"completed"`
 	Dropped     int64   `json:"dropped"`
+	Degraded    int64   `json:"degraded"` // of the completed
 	Timeouts    int64   `json:"timeouts"`
 	Errors      int64   `json:"errors"`
 	Lost        int64   `json:"lost"`
 	AchievedRPS float64 `json:"achievedRps"`
 	// Percentiles in microseconds; null when the percentile is a request that was never answered.
 	Percentiles map[string]*float64 `json:"percentilesMicroseconds"`
+	// Histogram of the latencies the percentiles are taken from: intended send
+	// to reply in nanoseconds; refused requests are not in it, lost ones are infinite.
+	Histogram *ll7.Histogram `json:"histogram"`
+	// WindowSeconds is the measured time.
+	WindowSeconds float64 `json:"windowSeconds"`
 }
 
 // Percentile in microseconds; +infinity when it is a request that was never
@@ -61,6 +71,7 @@ func (l Load) args() []string {
 		fmt.Sprintf("--warmup=%ds", int(l.Warmup.Seconds())),
 		fmt.Sprintf("--timeout=%dms", l.Timeout.Milliseconds()),
 		fmt.Sprintf("--connections=%d", l.Sockets),
+		fmt.Sprintf("--priority=%d", l.Priority),
 		"--output=json",
 	}
 }

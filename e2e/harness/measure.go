@@ -5,6 +5,7 @@ package harness
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,6 +27,14 @@ func (m *Measurements) Set(name string, value any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows = append(m.rows, measurement{name, value})
+}
+
+// SetFinite records a figure rounded to four digits. One that is infinite or no
+// number is left out, and the report calls it missing.
+func (m *Measurements) SetFinite(name string, value float64) {
+	if !math.IsNaN(value) && !math.IsInf(value, 0) {
+		m.Set(name, math.Round(value*10000)/10000)
+	}
 }
 
 // Write puts build/measurements/<target>.json in place.

@@ -12,7 +12,7 @@ import (
 const SystemNamespace = "bobtail-system"
 
 // Components are the images that the demo loads into the nodes.
-var Components = []string{"operator", "sidecar", "router", "serve", "load"}
+var Components = []string{"operator", "sidecar", "lancet", "router", "serve", "load"}
 
 // LoadImages imports the locally built image archives into every node.
 func (e *Env) LoadImages(ctx context.Context) error {
@@ -29,6 +29,28 @@ func (e *Env) Install(ctx context.Context) error {
 	_, err := e.Helm(ctx, "upgrade", "--install", "bobtail", filepath.Join(e.Root, "charts", "bobtail"),
 		"--namespace", SystemNamespace, "--create-namespace", "--wait", "--timeout", "180s")
 	return err
+}
+
+// Prepare brings the images and the chart into the cluster and removes what an
+// earlier run left of a service, each as a step of its own.
+func (e *Env) Prepare(ctx context.Context, steps *Steps, namespace, service string) error {
+	for _, one := range []struct {
+		step Step
+		do   func(context.Context) error
+	}{
+		{Step{Name: "import the images into both nodes", Cost: "15 s", Cause: "`make images` did not finish"}, e.LoadImages},
+		{Step{Name: "helm upgrade --install bobtail charts/bobtail", Cost: "20 s",
+			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, e.Install},
+		{Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
+			Cause: "pods of namespace " + namespace + " do not end"}, func(ctx context.Context) error {
+			return e.RemoveService(ctx, namespace, service)
+		}},
+	} {
+		if err := steps.Do(ctx, one.step, one.do); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Uninstall removes the chart; CRDs are kept by policy.

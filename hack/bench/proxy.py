@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import machine
+import packages
 import stats
 
 RATE = 10000
@@ -25,22 +26,6 @@ PORT = {"serve": 18100, "direct": 18120, "router": 18000, "feedback": 19000, "ht
 NOISE = 0.10  # share of the machine that others may use in a run before it is repeated
 PROXIES = machine.ROOT / "e2e" / "bench" / "proxies"
 PACKAGES = ("nginx", "haproxy", "liblua5.3-0", "libopentracing1", "libopentracing-c-wrapper0")
-
-
-def installed_proxies():
-    """Folder with NGINX and HAProxy, unpacked from Debian's packages but not installed: no daemon is started."""
-    cache = pathlib.Path(os.environ.get("BOBTAIL_CACHE", pathlib.Path.home() / ".cache" / "bobtail"))
-    root = cache / "bench-proxies"
-    if not (root / "complete").exists():
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as debs:
-            got = subprocess.run(["apt-get", "download", *PACKAGES], cwd=debs, capture_output=True, text=True)
-            if got.returncode:
-                raise machine.Failed(f"apt-get download {' '.join(PACKAGES)}: {got.stderr.strip()[-300:]}; run apt-get update")
-            for deb in sorted(pathlib.Path(debs).glob("*.deb")):
-                subprocess.run(["dpkg-deb", "-x", deb, root], check=True)
-        (root / "complete").touch()
-    return root
 
 
 def versions(root, env):
@@ -209,8 +194,7 @@ def all_rounds(ctx, procs, wanted, seconds, cpus):
 
 
 def run(ctx):
-    root = installed_proxies()
-    env = {"LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu")}
+    root, env = packages.unpacked("bench-proxies", PACKAGES)
     wanted, seconds = (5, 1.0) if ctx.quick else (20, 1.5)
     nginx, haproxy = versions(root, env)
     ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")

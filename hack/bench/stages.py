@@ -7,7 +7,7 @@ import time
 import machine
 import stats
 
-STAGES = ("parse", "decide", "rewrite", "forward", "feedback")
+STAGES = ("request", "feedback", "decide")
 
 
 def calibration(procs):

@@ -15,7 +15,7 @@ class Judge:
         self.quick = quick_factor > 1
 
     def all(self):
-        return [self.one(check) for check in self.figure["checks"]]
+        return [self.one(check) for check in self.figure["checks"] if not (self.quick and check.get("full"))]
 
     def one(self, check):
         try:
@@ -69,10 +69,10 @@ class Judge:
         low, high = self.widen(c["low"], c["high"])
         return all(low <= g <= high for g in got), ", ".join(f"{g:.2f} ×" for g in got), f"{low:.3g} to {high:.3g} ×"
 
-    def along(self, c):
-        points = [p for p in self.series(c, c["series"]) if c["from"] <= p["x"] <= c["to"]]
-        if len(points) < 2:
-            raise Missing(f"{c['series']} from {c['from']} to {c['to']}")
+    def along(self, c, least=2):
+        points = [p for p in self.series(c, c["series"]) if c.get("from", -math.inf) <= p["x"] <= c.get("to", math.inf)]
+        if len(points) < least:
+            raise Missing(f"{c['series']} from {c.get('from')} to {c.get('to')}")
         return [p[c["metric"]] for p in points]
 
     def check_rises(self, c):
@@ -82,6 +82,12 @@ class Judge:
     def check_flat(self, c):
         v, tolerance = self.along(c), c["tolerance"] * self.factor
         return max(v) - min(v) <= tolerance * max(v), " ".join(map(number, v)), f"within {100 * tolerance:g} %"
+
+    def check_within(self, c):
+        v, room = self.along(c, least=1), 1 + 0.1 * (self.factor - 1)
+        low, high = c.get("low", -math.inf) / room, c.get("high", math.inf) * room
+        want = " and ".join(f"{sign} {number(c[end])}" for sign, end in (("≥", "low"), ("≤", "high")) if end in c)
+        return all(low <= x <= high for x in v), f"{number(min(v))} to {number(max(v))}" if len(v) > 1 else number(v[0]), want
 
     def check_best(self, c):
         rows = [p for p in self.series(c, c["series"]) if not self.quick or p["x"] == c["quickAt"]]

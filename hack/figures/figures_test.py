@@ -1,15 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The judge of the figures: every kind of check holds, and fails, where it must. Run: hack/figures/figures_test.py"""
+import json
 import pathlib
 import sys
+import tempfile
 import unittest
+import warnings
 
 import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import admission  # noqa: E402
 import checks  # noqa: E402
+import plot  # noqa: E402
 import run  # noqa: E402
 
 
@@ -51,6 +56,20 @@ class Checks(unittest.TestCase):
         self.assertTrue(judged(flat, a=[(1, 1), (2, 0.96), (3, 1)])["ok"])
         self.assertFalse(judged(flat, a=[(1, 1), (2, 0.9), (3, 1)])["ok"])
 
+    def test_within(self):
+        check = {"what": "within", "series": "a", "metric": "p99", "low": 1, "high": 2}
+        self.assertTrue(judged(check, a=[(1, 1), (2, 2)])["ok"])
+        self.assertFalse(judged(check, a=[(1, 1), (2, 2.01)])["ok"])
+        self.assertFalse(judged(check, a=[(1, 0.99), (2, 2)])["ok"])
+        self.assertTrue(judged({**check, "from": 1, "to": 1}, a=[(1, 1), (2, 5)])["ok"])
+        self.assertFalse(judged({**check, "from": 3, "to": 4}, a=[(1, 1)])["ok"], "no point is no proof")
+
+    def test_full_runs_only(self):
+        figure = {"id": "f", "axes": {"metric": "p99"}, "checks": [{"panel": "p", "what": "within", "series": "a", "metric": "p99", "high": 1, "full": True}]}
+        points = {("f", "p", "a"): [{"x": 1, "p99": 2}]}
+        self.assertFalse(checks.Judge(figure, points).all()[0]["ok"])
+        self.assertEqual(checks.Judge(figure, points, 2.0).all(), [])
+
     def test_crossing_is_interpolated(self):
         check = {"what": "crossing", "a": "a", "b": "b", "limit": 100, "low": 1.49, "high": 1.51}
         a, b = [(0.1, 10), (0.2, 1000)], [(0.05, 10), (0.1, 100), (0.2, 1e9)]
@@ -66,6 +85,79 @@ class Checks(unittest.TestCase):
         row = judged({"what": "value", "series": "b", "at": 1, "want": 1, "tolerance": 1}, a=[(1, 1)])
         self.assertFalse(row["ok"])
         self.assertIn("not measured", row["got"])
+
+
+class FakeSimulator:
+    """Answers like `bobtail-sim admission` of a service that carries 1.3 M requests/s within its objective."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, arguments):
+        self.calls.append(arguments)
+        options = dict(a[2:].split("=", 1) for a in arguments[1:])
+        rates = [float(r) for r in options["rates"].split(",")]
+        over = max(rates) > 1.3e6
+        part = {"p_over_slo": 3.0 if over and options["controller"] == "Off" else 0.9, "good_rps": 1.17e6, "refused_share": 0.2, "refused_by_class": [0.4, 0, 0]}
+        series = [{"at": i * 0.5, "answered_rps": 1e6, "p_us": 250.0 + i, "refused_share": 0.1 * i} for i in range(4)]
+        pathlib.Path(options["json"]).write_text(json.dumps({"all": part, "oscillation_share": 0.05, "series": series}))
+
+
+class Admission(unittest.TestCase):
+    """R-226, R-230: capacity is searched without admission control; what is beyond it is measured against it."""
+    SIZE = {"seeds": [11, 12], "seconds": 1, "settle": 0.1, "window": 0.5, "searchSeconds": 0.2}
+
+    def setUp(self):
+        self.simulator = FakeSimulator()
+        self.runs = admission.Admission(self.simulator, self.SIZE)
+        self.figure = {"options": {"slo": 300, "rates": "1e6,1.8e6", "mix": "1"}}
+
+    def points(self, kind, **options):
+        return self.runs.points(self.figure, {}, {"admission": kind, "options": {"controller": "Track", **options}})
+
+    def test_capacity_is_found_and_never_exceeded(self):
+        rows = self.points("capacity")
+        self.assertEqual([r["x"] for r in rows], [11, 12])
+        for row in rows:
+            self.assertTrue(1.297e6 < row["capacity"] <= 1.3e6, row)
+        self.assertTrue(all("--controller=Off" in c and "--mix=1" not in c for c in self.simulator.calls))
+
+    def test_goodput_is_a_share_of_the_capacity_of_the_same_seed(self):
+        rows = self.points("beyond")
+        for row in rows:
+            self.assertAlmostEqual(row["goodput_share"], 0.9, delta=0.003)
+        above = [a for c in self.simulator.calls for a in c if a.startswith("--above=")]
+        self.assertEqual({round(float(a[8:]), -4) for a in above}, {1.3e6})
+
+    def test_time_is_in_steps_and_the_same_run_is_shared(self):
+        self.points("beyond")
+        before = len(self.simulator.calls)
+        rows = self.points("time")
+        self.assertEqual(len(self.simulator.calls), before)
+        self.assertEqual([r["x"] for r in rows], [0, 0.5, 1, 1.5])
+
+    def test_a_failed_run_fails_everybody_who_waits_for_it(self):
+        def broken(_):
+            raise SystemExit("figures: exited 2")
+        runs = admission.Admission(broken, self.SIZE)
+        for _ in range(2):
+            with self.assertRaises(SystemExit):
+                runs.run({"seed": 1})
+
+    def test_report_takes_the_worst_seed(self):
+        rows = [{"x": s, "p_over_slo": 0.9 + s / 100, "goodput_share": 1 - s / 100, "refused": 0.2, "oscillation": s / 100} for s in (1, 2)]
+        points = {("sven", service, series): rows for service in admission.SERVICES for series in ("track", "aiad")}
+        got = {r["name"]: r["value"] for r in admission.measurements(points)}
+        self.assertEqual((got["sven_p99_over_slo_fixed"], got["sven_goodput_share_bimodal"], got["sven_oscillation_share"]), (0.92, 0.98, 0.02))
+        self.assertEqual(admission.measurements({}), [])
+
+
+class Drawing(unittest.TestCase):
+    def test_panels_beside_one_another_fit(self):
+        panel = {"title": "t", "x": "x", "y": "y", "log": True, "low": 10, "top": 100, "limit": 30, "lines": [{"label": "a", "x": [1, 2], "y": [20, 30]}]}
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")  # "Tight layout not applied"
+            plot.draw([panel] * 3, [pathlib.Path(folder) / "a.svg"])
 
 
 class Table(unittest.TestCase):

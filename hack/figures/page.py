@@ -12,6 +12,7 @@ import sys
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import admission  # noqa: E402
 import checks  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,7 +31,7 @@ make figures-quick    # the stage of make test
 hack/figures/figures --only=fig7 --measurements=fig7.json
 ```
 
-Last made on {date} by `{command}` in {seconds} s ({machine}). Times are virtual: the same seed gives the same digits on any machine.
+Last made on {date} by `{command}` in {seconds} s ({machine}).{since} Times are virtual: the same seed gives the same digits on any machine.
 {requests:,} requests a point, {seeds} seed; {wire:,} through wire bytes; the SLO search {slo_requests:,} requests and {slo_seeds} seeds.
 """
 
@@ -41,6 +42,9 @@ model of the switch pipeline (rules R-129 to R-133, R-135); figure 8 runs the wh
 have constant delays and no bandwidth, workers serve in order of arrival and cost nothing besides the service time. So the curves are what
 the *policy* can reach; the published ones contain NICs, caches, interrupts and drivers. The paper prints plots, few numbers: a check
 holds what its text says, and where it gives a number, the number.
+
+The capacity under an SLO and admission control beyond it run the shipped loop, its controllers and a random choice (`bobtail-sim admission`);
+latency there is the router's, from a request's arrival to its FEEDBACK, as the loop sees it.
 
 NGINX, the baseline of the published figures 4 and 6, is not modelled; its cost beside ours is measured on sockets ([performance.md](performance.md)).
 
@@ -73,13 +77,14 @@ def subject(c):
 
 def table(judged):
     published = [j for j in judged if "published" in j["check"]]
-    lines = ["| published | compared | ours | must be | holds | difference |", "|---|---|---|---|---|---|"]
+    lines = ["| published | compared | ours | must be | holds | difference |", "|---|---|---|---|---|---|"] if published else []
     for j in published:
         c = j["check"]
         lines.append(f"| {c['published']} | {subject(c)} | {j['got']} | {j['want']} | {verdict(j['ok'])} | {c.get('note', '')} |")
     others = [j for j in judged if "published" not in j["check"]]
     if others:
-        lines += ["", "Checked besides:", "", "| rule | compared | ours | must be | holds |", "|---|---|---|---|---|"]
+        lines += ["", "Checked besides:", ""] if published else []
+        lines += ["| rule | compared | ours | must be | holds |", "|---|---|---|---|---|"]
         lines += [f"| {j['check'].get('rule', '')} | {subject(j['check'])} | {j['got']} | {j['want']} | {verdict(j['ok'])} |" for j in others]
     return lines
 
@@ -96,13 +101,15 @@ def write(results, spec):
     about = results["about"]
     inputs = "\n".join(f"| {i['name']} | {i['value']} | {i['from']} | {i['used']} |" for i in spec["inputs"])
     size = spec["full"]
-    out = [HEAD.format(**about, requests=size["requests"], seeds=size["seeds"], wire=size["wire"], slo_requests=size["slo"]["requests"],
+    since = "".join(f" {', '.join(s['only'])}: by themselves on {s['date']}." for s in about.get("since", []))
+    out = [HEAD.format(**{**about, "since": since}, requests=size["requests"], seeds=size["seeds"], wire=size["wire"], slo_requests=size["slo"]["requests"],
                        slo_seeds=size["slo"]["seeds"]), METHOD.format(inputs=inputs)]
     for figure in spec["figures"]:
         judged = checks.Judge(figure, points).all()
         out += [f"## {figure['title']}", "", f"{figure['spec']}.", "", picture(figure), ""]
         if figure["id"] == "slo":
             out += [slo_text(points), "", *slo_table(figure, points), ""]
+        out += admission.tables(figure, points)
         out += [*table(judged), ""]
     out += ["## Planted mistakes", "", "Each is made on purpose in `make figures-quick`; at least one check of its figure must fail.", "",
             "| mistake | figure | series |", "|---|---|---|"]

@@ -26,7 +26,8 @@ def one_line(axis, line, panel):
     axis.plot(line["x"], line["y"], style, color=colour(line.get("color", "black")), label=line["label"],
               marker="o" if linear_x else None, linewidth=4.5 if line.get("heavy") else None, alpha=0.5 if line.get("heavy") else None)
     beyond = line.get("beyond", [])
-    axis.plot(beyond, [panel.get("top")] * len(beyond), "^", color=colour(line.get("color", "black")), markersize=8, fillstyle="none", clip_on=False)
+    if beyond:  # an empty line that is not clipped stands at the picture's corner, and no layout fits around it
+        axis.plot(beyond, [panel.get("top")] * len(beyond), "^", color=colour(line.get("color", "black")), markersize=8, fillstyle="none", clip_on=False)
 
 
 def limits(axis, panel):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the series of expected.yaml: one call of bobtail-sim policy each, or one of bobtail-sim run per point."""
+"""Runs the series of expected.yaml: one call of bobtail-sim policy each, or one of bobtail-sim run per point, or
+bobtail-sim admission (admission.py)."""
 import collections
 import concurrent.futures
 import json
@@ -8,6 +9,8 @@ import pathlib
 import re
 import subprocess
 import tempfile
+
+import admission
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEP = {"p99_us": "p99", "p50_us": "p50", "mean_us": "mean", "p99_error_us": "error", "achieved_rps": "achieved",
@@ -26,6 +29,7 @@ class Runner:
         self.spec, self.binary, self.jobs = spec, str(binary), jobs
         self.mode = "quick" if quick else "full"
         self.size = spec[self.mode]
+        self.admission = admission.Admission(self.call, self.size["admission"])
 
     def tasks(self, only=None):
         return [Task(figure, panel, series) for figure in self.spec["figures"] if not only or figure["id"] in only
@@ -39,6 +43,8 @@ class Runner:
             return {(t.figure["id"], t.panel["name"], t.series["name"]): points for t, points in zip(order, done)}
 
     def one(self, task):
+        if "admission" in task.series:
+            return self.admission.points(*task)
         return self.packets(task) if "wire" in task.series else self.policies(task)
 
     def loads(self, figure):

@@ -35,6 +35,8 @@ STAGES = [
     Stage("faults", "the real programs under loss, kills, pauses and cuts in network namespaces, under ASan and TSan",
           "make --no-print-directory test-faults VARIANTS='asan,keys tsan,ipv6,keys' THEMES='loss kill-server failover'",
           ("root",), "the broken promise stands behind FAILED, with the command that plays the round again", "1 min"),
+    Stage("lancet-agent", "the measuring agent against Redis, memcached and NGINX from Debian: nothing fails, both sides count alike",
+          "make --no-print-directory lancet-agent", (), "a server's log stands in build/lancet-logs; without package lists run apt-get update", "1 min"),
     Stage("images", "the Dockerfile builds every component",
           "make --no-print-directory images", ("root",), "the failing build step stands at the end of the log", "2 min"),
     Stage("cluster", "the main job on a real two-node cluster: outages, rolling updates, clean removal",

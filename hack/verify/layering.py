@@ -23,6 +23,7 @@ C_MAY = {
     "rpc": {"rpc", "wire", "base"},
     "router": {"router", "wire", "base"},
     "link": {"link", "wire", "base"},
+    "lancet": {"lancet", "base"},
     "sched": {"sched", "wire", "base"},
     "tcp": {"tcp", "wire", "base"},
     "ctl": {"ctl", "wire", "base", "router"},
@@ -32,7 +33,7 @@ C_MAY = {
 }
 # Headers that read a clock, do I/O, allocate or take locks: not for the pure core.
 IMPURE = re.compile(r"^(sys/(socket|epoll|timerfd|mman|time|types|ioctl|un|eventfd)|time|unistd|pthread|netdb|fcntl|poll|arpa/inet|netinet/.*|rte_.*|threads|stdio)\.h$")
-PURE = {"base", "wire", "rpc", "router", "link", "sched", "replica"}
+PURE = {"base", "wire", "rpc", "router", "link", "tcp", "lancet", "sched", "replica"}
 # base/ files that exist to be used outside the hot path may format text.
 IMPURE_ALLOWED = {("base", "stdio.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)

@@ -48,7 +48,7 @@ func TestStartIsRememberedAndStopped(t *testing.T) {
 	if err != nil || back != r || !back.Alive() {
 		t.Fatalf("read back %+v (alive %v), %v; started %+v", back, back.Alive(), err, r)
 	}
-	if err := back.Stop(5 * time.Second); err != nil || back.Alive() {
+	if err := back.Stop(time.Minute); err != nil || back.Alive() {
 		t.Errorf("stop: %v, alive %v", err, back.Alive())
 	}
 	if err := back.Stop(0); err != nil {
@@ -58,7 +58,7 @@ func TestStartIsRememberedAndStopped(t *testing.T) {
 
 func TestStopKillsWhatIgnoresTheRequest(t *testing.T) {
 	r, s := start(t, "sh", "-c", "trap '' TERM; echo armed; while :; do sleep 0.05; done")
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if b, _ := os.ReadFile(s.Log); len(b) > 0 {
 			break
 		}

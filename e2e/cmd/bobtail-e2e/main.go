@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bobtail-e2e plays the demo against the embedded cluster. The
-// Makefile starts it through e2e/run, which builds what it needs first.
+// Command bobtail-e2e plays the demo, or the overload with enforcement, against
+// the embedded cluster. The Makefile starts it through e2e/run, which builds
+// what it needs first.
 package main
 
 import (
@@ -15,33 +16,64 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
+	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
+	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
 )
 
+// options of the command line.
+type options struct {
+	root, play string
+	started    time.Time
+	setup      slo.Setup
+}
+
 func main() {
-	root := flag.String("root", ".", "top of the repository")
+	o := options{}
+	flag.StringVar(&o.root, "root", ".", "top of the repository")
+	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab or e2e-slo")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
+	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
+	flag.IntVar(&o.setup.Workers, "workers", 16, "e2e-slo: workers in each of them")
+	flag.DurationVar(&o.setup.Service, "service", 5*time.Millisecond, "e2e-slo: mean time a worker sleeps for a request; the objective is 10 times that")
 	flag.Parse()
+	o.started = time.Unix(*started, 0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *root, time.Unix(*started, 0)); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", o.play, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root string, started time.Time) error {
-	steps, err := harness.NewSteps(root, "demo", os.Stdout)
+func run(ctx context.Context, o options) error {
+	if o.play != "demo" && o.play != "e2e-lab" && o.play != "e2e-slo" {
+		return fmt.Errorf("--play must be demo, e2e-lab or e2e-slo; got %q", o.play)
+	}
+	if err := o.setup.Judge(); err != nil {
+		return err
+	}
+	steps, err := harness.NewSteps(o.root, o.play, os.Stdout)
 	if err != nil {
 		return err
 	}
-	env, err := harness.NewEnv(ctx, root, steps.Log())
+	env, err := harness.NewEnv(ctx, o.root, steps.Log())
 	if err != nil {
 		return err
 	}
-	d := &demo.Demo{Env: env, Steps: steps, Got: &harness.Measurements{}}
-	failed := d.Run(ctx)
-	d.Got.Set("demo_wall_seconds", time.Since(started).Round(time.Second).Seconds())
-	if err := d.Got.Write(root, "demo"); err != nil {
+	got := &harness.Measurements{}
+	var failed error
+	switch o.play {
+	case "demo":
+		failed = (&demo.Demo{Env: env, Steps: steps, Got: got}).Run(ctx)
+		got.Set("demo_wall_seconds", time.Since(o.started).Round(time.Second).Seconds())
+	case "e2e-lab":
+		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service); failed == nil {
+			failed = (&lab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
+		}
+	default:
+		failed = (&slo.Suite{Env: env, Steps: steps, Got: got, Setup: o.setup}).Run(ctx)
+	}
+	if err := got.Write(o.root, o.play); err != nil {
 		return err
 	}
 	return failed

@@ -79,7 +79,7 @@ func (p *pipe) send(n int) (got [][]byte) {
 			p.t.Fatal(err)
 		}
 	}
-	_, err = Until(20*time.Second, func() error {
+	_, err = Until(time.Minute, func() error {
 		if c := p.Shim.Counts(); c.Waiting != 0 || int(c.Of[0][shim.Reply]) < n {
 			return fmt.Errorf("%d of %d sent packets reached the shim, %d wait there", c.Of[0][shim.Reply], n, c.Waiting)
 		}
@@ -293,7 +293,7 @@ func TestSweep(t *testing.T) {
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Until(10*time.Second, func() error {
+	if _, err := Until(time.Minute, func() error {
 		if out, _ := exec.Command("ip", "netns", "pids", dead).Output(); len(out) == 0 {
 			return fmt.Errorf("nothing runs in %s", dead)
 		}

@@ -100,7 +100,7 @@ func TestDrawIsAFunctionOfTheSeed(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
-	for _, text := range []string{"release,ipv4,encapsulated,keys", "tsan,ipv6,transparent", "asan,ipv4,transparent,legacy", "asan,ipv6,encapsulated,keys,go"} {
+	for _, text := range []string{"release,ipv4,encapsulated,keys", "tsan,ipv6,transparent", "asan,ipv4,transparent,legacy", "asan,ipv6,encapsulated,keys,go", "tsan,ipv4,encapsulated,keys,split"} {
 		v, err := ParseVariant(text)
 		if err != nil || v.String() != text {
 			t.Errorf("%q: %q, %v", text, v, err)

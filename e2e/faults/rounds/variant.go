@@ -22,6 +22,7 @@ type Variant struct {
 	Keys       bool
 	Legacy     bool // peers that know no header extension, one router
 	Go         bool // one server and one client are Go programs
+	Split      bool // the routers run on two threads
 }
 
 // String is also what ParseVariant reads.
@@ -33,7 +34,7 @@ func (v Variant) String() string {
 	for _, w := range []struct {
 		on   bool
 		name string
-	}{{v.Keys, "keys"}, {v.Legacy, "legacy"}, {v.Go, "go"}} {
+	}{{v.Keys, "keys"}, {v.Legacy, "legacy"}, {v.Go, "go"}, {v.Split, "split"}} {
 		if w.on {
 			words = append(words, w.name)
 		}
@@ -63,8 +64,10 @@ func ParseVariant(text string) (Variant, error) {
 			v.Legacy = true
 		case "go":
 			v.Go = true
+		case "split":
+			v.Split = true
 		default:
-			return v, fmt.Errorf("variant %q: %q is none of release, asan, tsan, ipv4, ipv6, encapsulated, transparent, keys, legacy, go", text, word)
+			return v, fmt.Errorf("variant %q: %q is none of release, asan, tsan, ipv4, ipv6, encapsulated, transparent, keys, legacy, go, split", text, word)
 		}
 	}
 	if v.Legacy {
@@ -91,6 +94,13 @@ func (v Variant) routers() int {
 		return 1 // 16-byte FEEDBACK goes to one router (R-61 needs the long form)
 	}
 	return 2
+}
+
+func (v Variant) routerThreads() int64 {
+	if v.Split {
+		return 2
+	}
+	return 1
 }
 
 func (v Variant) routerHost(i int) int { return firstRouter + i }

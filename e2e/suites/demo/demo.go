@@ -54,21 +54,7 @@ func (d *Demo) Run(ctx context.Context) error {
 }
 
 func (d *Demo) install(ctx context.Context) error {
-	err := d.Steps.Do(ctx, harness.Step{Name: "import the images into both nodes", Cost: "15 s", Cause: "`make images` did not finish"},
-		d.Env.LoadImages)
-	if err != nil {
-		return err
-	}
-	err = d.Steps.Do(ctx, harness.Step{Name: "helm upgrade --install bobtail charts/bobtail", Cost: "20 s",
-		Cause: "the operator pods do not become ready: kubectl -n " + harness.SystemNamespace + " get pods,events"}, d.Env.Install)
-	if err != nil {
-		return err
-	}
-	err = d.Steps.Do(ctx, harness.Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
-		Cause: "pods of namespace " + Namespace + " do not end"}, func(ctx context.Context) error {
-		return d.Env.RemoveService(ctx, Namespace, Service)
-	})
-	if err != nil {
+	if err := d.Env.Prepare(ctx, d.Steps, Namespace, Service); err != nil {
 		return err
 	}
 	return d.Steps.Do(ctx, harness.Step{Name: "kubectl apply -f examples/demo.yaml (RpcService " + Service + ", SLO " + SLO + ")", Cost: "10 s",

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crab
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// patience is for a slow, busy machine; nothing is judged by it.
+const patience = 60 * time.Second
+
+// Start the host's agent and wait until it has applied its file.
+func (h *Host) Start() {
+	h.bed.t.Helper()
+	h.writeConfig()
+	h.Restart()
+}
+
+// Restart starts the agent on what is pinned.
+func (h *Host) Restart() {
+	h.bed.t.Helper()
+	log, err := os.OpenFile(h.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	h.bed.must(err)
+	defer log.Close()
+	h.agent = h.Command(h.bed.tool, "run", "--root", h.root(), "--config", h.configFile())
+	h.agent.Stdout, h.agent.Stderr = log, log
+	h.bed.must(h.agent.Start())
+	h.await("ready", 1)
+}
+
+// Kill -9 the agent.
+func (h *Host) Kill() {
+	if h.agent != nil {
+		_ = h.agent.Process.Kill()
+		_ = h.agent.Wait()
+		h.agent = nil
+	}
+}
+
+// Apply gives the running agent a new file.
+func (h *Host) Apply(change func(*Config)) {
+	h.bed.t.Helper()
+	before := strings.Count(h.Log(), "applied\n")
+	change(&h.config)
+	h.writeConfig()
+	h.await("applied", before+1)
+}
+
+// Log is what the agent printed.
+func (h *Host) Log() string {
+	raw, _ := os.ReadFile(h.log)
+	return string(raw)
+}
+
+func (h *Host) await(line string, times int) {
+	h.bed.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if strings.Count("\n"+h.Log(), "\n"+line+"\n") >= times {
+			return
+		}
+		if exited(h.agent) {
+			break
+		}
+	}
+	h.bed.t.Fatalf("%s: the agent did not say %q: %s", h.Name, line, h.Log())
+}
+
+func exited(c *exec.Cmd) bool {
+	raw, err := os.ReadFile("/proc/" + itoa(c.Process.Pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	return strings.HasPrefix(rest, "Z")
+}
+
+// device of one host's uplink.
+func uplink(duties ...string) []map[string]any {
+	return []map[string]any{{"name": "eth0", "placement": "Uplink", "duties": duties}}
+}
+
+// StartAll gives every host the usual part: the client's sends to the VIP, the
+// balancer has the servers, they echo. change edits the balancer's VIP.
+func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
+	b.t.Helper()
+	vip := map[string]any{"addr": VIP, "port": port, "roles": "Balance", "policy": "RoundRobin", "backends": b.Backends("UpCRAB")}
+	if change != nil {
+		change(vip)
+	}
+	for _, h := range b.all {
+		switch {
+		case h.Name == "client":
+			h.config = Config{Devices: uplink("client"), VIPs: []map[string]any{
+				{"addr": VIP, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{network + "0/24"}}}}
+		case h.Name == "lb":
+			h.config = Config{Devices: uplink("balancer"), VIPs: []map[string]any{vip}}
+		default:
+			h.config = Config{Devices: uplink("server"), AllowEcho: []string{VIP}}
+		}
+		h.Start()
+	}
+}
+
+// Backends are all servers in one state.
+func (b *Bed) Backends(state string) []map[string]any {
+	var all []map[string]any
+	for _, h := range b.Servers() {
+		all = append(all, map[string]any{"addr": h.Addr, "state": state})
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crab
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Servers are s1, s2, ….
+func (b *Bed) Servers() []*Host {
+	var all []*Host
+	for i := 1; b.all[fmt.Sprintf("s%d", i)] != nil; i++ {
+		all = append(all, b.all[fmt.Sprintf("s%d", i)])
+	}
+	return all
+}
+
+// Echo starts a server of its own process that answers each connection with the
+// host's name and then with what it reads. The returned function kills it.
+func (h *Host) Echo(port int) func() {
+	h.bed.t.Helper()
+	self, err := os.Executable()
+	h.bed.must(err)
+	c := h.Command(self)
+	c.Env = append(os.Environ(), peerVariable+"="+net.JoinHostPort(h.Addr, itoa(port)), "CRAB_NAME="+h.Name)
+	out, err := c.StdoutPipe()
+	h.bed.must(err)
+	h.bed.must(c.Start())
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		h.bed.t.Fatalf("%s: the echo server did not start: %v", h.Name, err)
+	}
+	kill := func() { _ = c.Process.Kill(); _ = c.Wait() }
+	h.bed.t.Cleanup(kill)
+	return kill
+}
+
+// peerVariable makes the test's program an echo server on the address it holds.
+const peerVariable = "CRAB_PEER"
+
+// Peer serves until it is killed.
+func Peer(addr, name string) error {
+	l, err := net.Listen("tcp4", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go echo(c, name)
+	}
+}
+
+func echo(c net.Conn, name string) {
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "%s\n", name); err != nil {
+		return
+	}
+	buf := make([]byte, 4096)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}

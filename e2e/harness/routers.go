@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+)
+
+// Seen is what the routers of a service measured in one window, all of them
+// together: histograms are merged, never percentiles.
+type Seen struct {
+	Latency            *ll7.Histogram // REQ0 to FEEDBACK, of what was admitted
+	Requests, Rejected uint64
+}
+
+// routerReply is what a router's sidecar answers on /v1/histogram.
+type routerReply struct {
+	CoveredSeconds int            `json:"coveredSeconds"`
+	Histogram      *ll7.Histogram `json:"histogram"`
+	Requests       uint64         `json:"requests"`
+	Rejected       uint64         `json:"rejected"`
+}
+
+// Routers asks every router of a service for its last seconds.
+func (e *Env) Routers(ctx context.Context, namespace, service string, window time.Duration) (Seen, error) {
+	names, err := e.Kubectl(ctx, "-n", namespace, "get", "pods", "--field-selector=status.phase=Running",
+		"-l", "bobtail.dev/component=router,bobtail.dev/service="+service, "-o", "jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		return Seen{}, err
+	}
+	var texts []string
+	for _, pod := range strings.Fields(names) {
+		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/http:%s:9464/proxy/v1/histogram?name=latency&windowSeconds=%d",
+			namespace, pod, int(window.Seconds()))
+		text, err := e.Kubectl(ctx, "get", "--raw", path)
+		if err != nil {
+			return Seen{}, fmt.Errorf("read the histogram of router %s: %w", pod, err)
+		}
+		texts = append(texts, text)
+	}
+	return mergeRouters(texts, window)
+}
+
+// mergeRouters adds up the answers of all routers to one question.
+func mergeRouters(texts []string, window time.Duration) (Seen, error) {
+	if len(texts) == 0 {
+		return Seen{}, errors.New("no router runs")
+	}
+	all := Seen{Latency: &ll7.Histogram{}}
+	for i, text := range texts {
+		var r routerReply
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			return Seen{}, fmt.Errorf("router %d: decode its histogram: %w", i, err)
+		}
+		if r.Histogram == nil || r.CoveredSeconds < int(window.Seconds()) {
+			return Seen{}, fmt.Errorf("router %d covers %d s of the %s asked for", i, r.CoveredSeconds, window)
+		}
+		all.Latency.Merge(r.Histogram)
+		all.Requests += r.Requests
+		all.Rejected += r.Rejected
+	}
+	return all, nil
+}
+
+// Microseconds of a percentile; +Inf when it falls on unanswered requests, NaN of
+// nothing.
+func Microseconds(h *ll7.Histogram, percentile string) float64 {
+	if h == nil {
+		h = &ll7.Histogram{}
+	}
+	v, err := h.Percentile(percentile)
+	if err != nil {
+		panic(err) // the percentile is written in the tests
+	}
+	return v.Microseconds()
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+)
+
+const (
+	experimentName = "work-p99"
+	experimentRate = 1500
+	// widest interval asked for; that of 10,000 samples is about 4 ms.
+	experimentWidth = 20 * time.Millisecond
+	experimentLimit = 60 * time.Second
+	// The p99 of an exponential of mean 10 ms is 46 ms; nothing can be faster.
+	// Waiting at 47 % load adds next to nothing, a busy machine some.
+	leastP99 = 44 * time.Millisecond
+)
+
+// lexp is what is read of a LatencyExperiment.
+type lexp struct {
+	Status struct {
+		Observed   string              `json:"observed"`
+		Results    []result            `json:"results"`
+		Conditions []harness.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// result is one load of the table.
+type result struct {
+	Offered  int64  `json:"offeredRequestsPerSecond"`
+	Achieved int64  `json:"achievedRequestsPerSecond"`
+	Observed *int64 `json:"observedMicroseconds"`
+	Low      *int64 `json:"observedLowMicroseconds"`
+	High     *int64 `json:"observedHighMicroseconds"`
+	Verdict  string `json:"verdict"`
+	Reason   string `json:"reason"`
+}
+
+func (l lexp) condition(kind string) harness.Condition {
+	for _, c := range l.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return harness.Condition{Type: kind, Status: "Unknown", Reason: "Absent"}
+}
+
+// experiment runs a LatencyExperiment to its end, and three that cannot be run.
+func (s *Suite) experiment(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("LatencyExperiment: p99 at %d requests/s, two agents", experimentRate), Cost: "60 s",
+		Cause: "agents or coordinator do not start: kubectl -n " + Namespace + " get lexp,jobs,pods"},
+		func(ctx context.Context) error {
+			if err := s.refused(ctx); err != nil {
+				return err
+			}
+			if err := s.Env.Apply(ctx, experimentManifest(experimentName, Service, "")); err != nil {
+				return err
+			}
+			l, err := s.finished(ctx, experimentName)
+			if err != nil {
+				return err
+			}
+			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "lexp", experimentName)
+			s.Steps.Say("\n$ kubectl -n %s get lexp %s\n%s", Namespace, experimentName, out)
+			return errors.Join(err, s.record(l), s.removed(ctx, experimentName))
+		})
+}
+
+func experimentManifest(name, target, workload string) string {
+	return fmt.Sprintf(`apiVersion: bobtail.dev/v1alpha1
+kind: LatencyExperiment
+metadata: {name: %s, namespace: %s}
+spec:
+  target: {targetRef: {name: %s}}
+  workload: {%s}
+  load: {requestsPerSecond: %d}
+  agents: 2
+  percentile: "99"
+  widthMicroseconds: %d
+  limitSeconds: %d
+`, name, Namespace, target, workload, experimentRate, experimentWidth.Microseconds(), int(experimentLimit.Seconds()))
+}
+
+// refused asserts that what cannot be run is told before any pod is made.
+func (s *Suite) refused(ctx context.Context) error {
+	for _, c := range []struct{ name, target, workload, reason, word string }{
+		{"bad-size", Service, `requestBytes: "enormous"`, "InvalidExperiment", "enormous"},
+		{"bad-target", "nobody", "", "TargetNotFound", "nobody"},
+	} {
+		if err := s.Env.Apply(ctx, experimentManifest(c.name, c.target, c.workload)); err != nil {
+			return err
+		}
+		err := harness.Until(ctx, 30*time.Second, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+			var l lexp
+			err := s.Env.Get(ctx, &l, "-n", Namespace, "lexp", c.name)
+			a := l.condition("Accepted")
+			ok := a.Status == "False" && a.Reason == c.reason && strings.Contains(a.Message, c.word)
+			return ok, fmt.Sprintf("lexp %s: Accepted=%s (%s: %s)", c.name, a.Status, a.Reason, a.Message), err
+		})
+		if err != nil {
+			return err
+		}
+		if jobs, err := s.made(ctx, c.name); err != nil || jobs != "" {
+			return errors.Join(err, fmt.Errorf("experiment %s was refused, yet these were made for it: %q", c.name, jobs))
+		}
+		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "lexp", c.name); err != nil {
+			return err
+		}
+	}
+	err := s.Env.Apply(ctx, strings.Replace(experimentManifest("bad-percentile", Service, ""), `"99"`, `"100"`, 1))
+	if err == nil || !strings.Contains(err.Error(), "percentile") {
+		return fmt.Errorf("an experiment about percentile 100 must be refused by the API server, naming the field; got %w", err)
+	}
+	return nil
+}
+
+func (s *Suite) finished(ctx context.Context, name string) (lexp, error) {
+	var l lexp
+	err := harness.Until(ctx, experimentLimit+2*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+		err := s.Env.Get(ctx, &l, "-n", Namespace, "lexp", name)
+		c := l.condition("Ready")
+		return c.Status == "True", fmt.Sprintf("lexp %s: Ready=%s (%s: %s)", name, c.Status, c.Reason, c.Message), err
+	})
+	return l, err
+}
+
+func (s *Suite) record(l lexp) error {
+	if err := judge(l); err != nil {
+		return err
+	}
+	r := l.Status.Results[0]
+	s.Steps.Say("     %s; Conclusive=%s %s", r.Verdict, l.condition("Conclusive").Status, r.Reason)
+	s.Got.Set("lexp_conclusive", r.Verdict == "Conclusive")
+	s.Got.Set("lexp_achieved_share", float64(r.Achieved)/experimentRate)
+	if r.Observed != nil {
+		s.Got.Set("lexp_p99_ms", float64(*r.Observed)/1000)
+	}
+	return nil
+}
+
+// statistic is a number with a decimal point, as every check that failed quotes.
+var statistic = regexp.MustCompile(`\d+\.\d+|\d+ of \d+|limit`)
+
+// judge holds the table to what is known of the service, and the verdict to its
+// own reasons: neighbours may make an experiment inconclusive, never silent.
+func judge(l lexp) error {
+	if len(l.Status.Results) != 1 {
+		return fmt.Errorf("the status holds %d results; want 1", len(l.Status.Results))
+	}
+	r, c := l.Status.Results[0], l.condition("Conclusive")
+	if r.Offered != experimentRate || r.Observed == nil || r.Low == nil || *r.Low > *r.Observed || r.High != nil && *r.High < *r.Observed {
+		return fmt.Errorf("the table's only line makes no sense: %+v", r)
+	}
+	if *r.Observed < leastP99.Microseconds() {
+		return fmt.Errorf("p99 is %d us; the service alone takes %s", *r.Observed, leastP99)
+	}
+	switch r.Verdict {
+	case "Conclusive":
+		if c.Status != "True" || r.High == nil || *r.High-*r.Low > experimentWidth.Microseconds() || l.Status.Observed == "" {
+			return fmt.Errorf("said to be conclusive, but Conclusive=%s, observed %q, %+v", c.Status, l.Status.Observed, r)
+		}
+	case "Inconclusive":
+		if c.Status != "False" || !statistic.MatchString(r.Reason) || l.Status.Observed != "" {
+			return fmt.Errorf("inconclusive, but Conclusive=%s, observed %q, and why is no statistic: %q", c.Status, l.Status.Observed, r.Reason)
+		}
+	default:
+		return fmt.Errorf("verdict %q", r.Verdict)
+	}
+	return nil
+}
+
+// made lists what carries an experiment's label.
+func (s *Suite) made(ctx context.Context, name string) (string, error) {
+	out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "jobs,pods,services,secrets,configmaps,networkpolicies", "-l", "bobtail.dev/experiment="+name, "-o", "name")
+	return strings.Join(strings.Fields(out), " "), err
+}
+
+// removed deletes the experiment and counts what stays.
+func (s *Suite) removed(ctx context.Context, name string) error {
+	before, err := s.made(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(strings.Fields(before)) < 5 {
+		return fmt.Errorf("only %q carries the label of experiment %s: the search must be wrong", before, name)
+	}
+	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "lexp", name, "--wait=true"); err != nil {
+		return err
+	}
+	var left string
+	err = harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+		var err error
+		left, err = s.made(ctx, name)
+		return left == "", left, err
+	})
+	s.Got.Set("objects_left_after_experiment", len(strings.Fields(left)))
+	return err
+}
