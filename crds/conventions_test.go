@@ -142,7 +142,10 @@ func lint(crd apiextensions.CustomResourceDefinition) []string {
 		l := &linter{kind: crd.Spec.Names.Kind + " " + v.Name}
 		l.shape(crd, v)
 		for _, top := range []string{"spec", "status"} {
-			schema := v.Schema.OpenAPIV3Schema.Properties[top]
+			schema, there := v.Schema.OpenAPIV3Schema.Properties[top]
+			if !there && top == "spec" {
+				continue // a kind that only reports
+			}
 			if top == "status" {
 				delete(schema.Properties, "conditions") // metav1.Condition is not ours to bound
 			}

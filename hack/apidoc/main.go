@@ -58,6 +58,9 @@ func writeKind(w io.Writer, crd apiextensions.CustomResourceDefinition) {
 			fmt.Fprintf(w, "\nRule: %s\n", oneLine(rule.Message))
 		}
 		for _, top := range []string{"spec", "status"} {
+			if _, there := root.Properties[top]; !there {
+				continue // NodeDataplane only reports
+			}
 			fmt.Fprintf(w, "\n### %s.%s\n\n| field | type | default | meaning |\n|---|---|---|---|\n", crd.Spec.Names.Kind, top)
 			writeFields(w, top, root.Properties[top])
 		}

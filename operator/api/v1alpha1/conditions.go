@@ -188,6 +188,81 @@ const (
 	ReasonInconclusive = "Inconclusive"
 )
 
+// Conditions on Services that CRAB serves. They are qualified, because the kind
+// is not ours.
+const (
+	// ServiceConditionAccepted says whether CRAB serves the Service. Without it
+	// the Service works as any other one of its type.
+	ServiceConditionAccepted = "bobtail.dev/Accepted"
+
+	// ServiceConditionProgrammed says whether the agents of all nodes have
+	// acknowledged the Service's addresses, ports and policy.
+	ServiceConditionProgrammed = "bobtail.dev/Programmed"
+)
+
+// Reasons of bobtail.dev/Accepted, besides Accepted. All but EndpointsExcluded
+// mean that CRAB does not serve the Service.
+const (
+	// ReasonEndpointsExcluded: some endpoints listen on another port than the
+	// Service's and get no connections (C-6).
+	ReasonEndpointsExcluded = "EndpointsExcluded"
+
+	// ReasonPortTranslation: port and targetPort differ (C-6).
+	ReasonPortTranslation = "PortTranslation"
+
+	// ReasonProtocolNotTCP: a port of the Service is UDP or SCTP (C-20).
+	ReasonProtocolNotTCP = "ProtocolNotTCP"
+
+	// ReasonNoIPv4: the Service has no IPv4 address family (C-9).
+	ReasonNoIPv4 = "NoIPv4"
+
+	// ReasonSessionAffinity: no policy sends all connections of a client to one
+	// server.
+	ReasonSessionAffinity = "SessionAffinity"
+
+	// ReasonSourceRanges: CRAB does not see all packets and cannot filter clients.
+	ReasonSourceRanges = "SourceRanges"
+
+	// ReasonNoNodePort: redirection was asked for, and the Service has no node port.
+	ReasonNoNodePort = "NoNodePort"
+
+	// ReasonExternalTrafficPolicy: redirected node ports need
+	// externalTrafficPolicy Local, or the chosen node would relay the connection.
+	ReasonExternalTrafficPolicy = "ExternalTrafficPolicy"
+
+	// ReasonInvalidAnnotation: an annotation cannot be read; the message names it.
+	ReasonInvalidAnnotation = "InvalidAnnotation"
+
+	// ReasonTableFull: the nodes' VIP tables have no room for this Service.
+	ReasonTableFull = "TableFull"
+
+	// ReasonPoolExhausted: every address of the pool is taken.
+	ReasonPoolExhausted = "PoolExhausted"
+
+	// ReasonOutsidePool: the address is not in the pool.
+	ReasonOutsidePool = "OutsidePool"
+
+	// ReasonAddressTaken: the address belongs to another Service.
+	ReasonAddressTaken = "AddressTaken"
+)
+
+// Reasons of bobtail.dev/Programmed and of NodeDataplane, besides those above.
+const (
+	// ReasonNoAgents: no node has an agent.
+	ReasonNoAgents = "NoAgents"
+
+	// ReasonPrerequisiteMissing: the node lacks something the programs need; the
+	// message names it.
+	ReasonPrerequisiteMissing = "PrerequisiteMissing"
+
+	// ReasonLayoutMismatch: the kernel holds state of another version.
+	ReasonLayoutMismatch = "LayoutMismatch"
+
+	// ReasonAttachFailed: a program could not be attached; the message names the
+	// device.
+	ReasonAttachFailed = "AttachFailed"
+)
+
 // Events that tell of something else than a change of a condition.
 const (
 	// EventKeyRotation: the packet keys of a service changed, or a rotation
@@ -235,6 +310,25 @@ const (
 
 	// ComponentRouter labels the pods that place requests.
 	ComponentRouter = "router"
+
+	// LoadBalancerClass in spec.loadBalancerClass asks for an address balanced by
+	// CRAB.
+	LoadBalancerClass = "bobtail.dev/crab"
+
+	// AnnotationVIP on a Service of that class names the address it wants.
+	AnnotationVIP = "bobtail.dev/vip"
+
+	// AnnotationRedirect on a Service with node ports, with the value "enabled",
+	// lets nodes without a pod redirect connections to nodes that have one.
+	AnnotationRedirect = "bobtail.dev/redirect"
+
+	// AnnotationPolicy on a Service chooses how connections are spread:
+	// RoundRobin, RoundRobinPerCPU, Random, Hash, PowerOfTwo or Least.
+	AnnotationPolicy = "bobtail.dev/policy"
+
+	// AnnotationNodeWeights on a Service gives the servers of some nodes more
+	// connections than others: "node-a=3,node-b=1"; 1 where nothing is said.
+	AnnotationNodeWeights = "bobtail.dev/node-weights"
 
 	// AnnotationRotateKeys on an RpcService starts a rotation of its packet
 	// keys whenever its value changes, for instance to the current date.

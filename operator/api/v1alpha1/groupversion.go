@@ -26,6 +26,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&RpcService{}, &RpcServiceList{},
 		&ServiceLevelObjective{}, &ServiceLevelObjectiveList{},
 		&LatencyExperiment{}, &LatencyExperimentList{},
+		&NodeDataplane{}, &NodeDataplaneList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -90,14 +90,14 @@ func TestNamesForKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp"}
+	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp", "nodedataplanes": "ndp"}
 	for _, r := range list.APIResources {
 		want, ok := short[r.Name]
 		if !ok {
 			continue
 		}
 		delete(short, r.Name)
-		if len(r.ShortNames) != 1 || r.ShortNames[0] != want || len(r.Categories) != 1 || r.Categories[0] != "bobtail" || !r.Namespaced {
+		if len(r.ShortNames) != 1 || r.ShortNames[0] != want || len(r.Categories) != 1 || r.Categories[0] != "bobtail" || r.Namespaced == (r.Name == "nodedataplanes") {
 			t.Errorf("%s: short names %v, categories %v", r.Name, r.ShortNames, r.Categories)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func schemas(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob("../../../../crds/*.yaml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		t.Fatalf("CRDs: %v %v", files, err)
 	}
 	var out []apiextensionsv1.CustomResourceDefinition
