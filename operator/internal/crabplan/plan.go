@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crabplan says what CRAB should do for a cluster: which addresses are
+// balanced, onto which servers, and which Services it cannot serve and why. It
+// is pure; operator and agents call it with what they have seen, and come to the
+// same answer.
+package crabplan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+// Bounds of a node's tables (dataplane/bpf/crab_layout.h).
+const (
+	MaxVIPs     = v1alpha1.MaxNodeVIPs
+	MaxBackends = 4096
+)
+
+// Input is what the plan is made from. Services that CRAB has nothing to do
+// with, and slices of other Services, do no harm.
+type Input struct {
+	Services []corev1.Service
+	Slices   []discoveryv1.EndpointSlice
+	Nodes    []corev1.Node
+	// Pool holds the addresses Services may get. One outside of it is refused
+	// even if it stands in a status: whoever may write that could otherwise
+	// have the nodes announce any address.
+	Pool Pool
+}
+
+// Plan is in order of address and port, and of Service; the same input gives
+// the same plan.
+type Plan struct {
+	VIPs     []VIP
+	Refusals []Refusal
+}
+
+// Kind says whose address a VIP is.
+type Kind string
+
+const (
+	// LoadBalancer is an address of the pool, announced by one of the nodes.
+	LoadBalancer Kind = "LoadBalancer"
+	// NodePort is an address of a node. Whoever does not know redirects is
+	// served by kube-proxy there.
+	NodePort Kind = "NodePort"
+)
+
+// VIP is one address and port that clients dial.
+type VIP struct {
+	Addr    netip.Addr
+	Port    uint16
+	Kind    Kind
+	Service types.NamespacedName
+	// Revision changes with the Service, not with its pods; agents acknowledge it.
+	Revision string
+	// Policy is one of Policies.
+	Policy string
+	// Backends are all servers, by address. They listen on Port.
+	Backends []Backend
+	// Node has the address; of a NodePort only.
+	Node string
+	// Local says that Node has a ready pod itself: it redirects nobody.
+	Local bool
+	// Excluded counts endpoints that listen on another port (C-6); Cut those for
+	// which the pool has no place.
+	Excluded, Cut int
+}
+
+// State is what the API server says of a server.
+type State string
+
+const (
+	// Ready servers take connections, if probes agree.
+	Ready State = "Ready"
+	// Draining servers get no new connection.
+	Draining State = "Draining"
+	// NotReady servers get none either. They are in the plan so that redirects
+	// from them are believed on every node before one node sends the first there.
+	NotReady State = "NotReady"
+)
+
+// Backend is one server: a pod, or for a NodePort a node with pods.
+type Backend struct {
+	Addr   netip.Addr
+	Node   string
+	Weight uint16
+	State  State
+}
+
+// Prefixes are the sources from which redirects of this VIP may come (C-91).
+func (v VIP) Prefixes() []netip.Prefix {
+	out := make([]netip.Prefix, len(v.Backends))
+	for i, b := range v.Backends {
+		out[i] = netip.PrefixFrom(b.Addr, 32)
+	}
+	return out
+}
+
+// Refusal says that CRAB does not serve a Service, or not in one respect.
+type Refusal struct {
+	Service types.NamespacedName
+	// Rule is the reason of the condition bobtail.dev/Accepted.
+	Rule string
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// Make makes the plan. Of Services that exclude each other the older one wins.
+func Make(in Input) Plan {
+	services := slices.DeleteFunc(slices.Clone(in.Services), func(s corev1.Service) bool { return !Concerns(&s) })
+	slices.SortFunc(services, func(a, b corev1.Service) int { return Older(&a, &b) })
+	nodes, endpoints := nodeAddresses(in.Nodes), byService(in.Slices)
+	var p Plan
+	taken := map[netip.Addr]string{}
+	for name, addr := range nodes {
+		taken[addr] = "node " + name
+	}
+	for i := range services {
+		s := &services[i]
+		vips, refused := planService(s, endpoints[Name(s)], in.Pool, nodes, taken)
+		if len(p.VIPs)+len(vips) > MaxVIPs {
+			refused = append(refused, refuse(s, v1alpha1.ReasonTableFull, fmt.Sprintf(
+				"the nodes' tables hold %d addresses with their ports, older Services take %d, this one needs %d more: use fewer ports, or fewer redirected node ports",
+				MaxVIPs, len(p.VIPs), len(vips))))
+			vips = nil
+		}
+		p.VIPs, p.Refusals = append(p.VIPs, vips...), append(p.Refusals, refused...)
+	}
+	slices.SortFunc(p.VIPs, func(a, b VIP) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
+	slices.SortStableFunc(p.Refusals, func(a, b Refusal) int { return cmp.Compare(a.Service.String(), b.Service.String()) })
+	return p
+}
+
+// planService plans for one Service and marks the addresses it takes.
+func planService(s *corev1.Service, of []discoveryv1.EndpointSlice, pool Pool, nodes map[string]netip.Addr, taken map[netip.Addr]string) ([]VIP, []Refusal) {
+	options, refused := readOptions(s)
+	if len(refused) > 0 {
+		return nil, refused
+	}
+	var vips []VIP
+	if WantsVIP(s) {
+		add, no := loadBalancer(s, of, options, pool, taken)
+		vips, refused = append(vips, add...), append(refused, no...)
+	}
+	if WantsRedirect(s) {
+		add, no := nodePorts(s, of, options, nodes)
+		vips, refused = append(vips, add...), append(refused, no...)
+	}
+	revision := Revision(s)
+	for i := range vips {
+		vips[i].Service, vips[i].Policy, vips[i].Revision = Name(s), options.policy, revision
+	}
+	return vips, refused
+}
+
+// Older orders Services by age, and by name those of one second.
+func Older(a, b *corev1.Service) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(Name(a).String(), Name(b).String()))
+}
+
+// Name is the name of a Service.
+func Name(s *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+}
+
+func refuse(s *corev1.Service, rule, message string) Refusal {
+	return Refusal{Service: Name(s), Rule: rule, Message: message}
+}
+
+// nodeAddresses are the first IPv4 InternalIP of each node.
+func nodeAddresses(nodes []corev1.Node) map[string]netip.Addr {
+	out := map[string]netip.Addr{}
+	for _, n := range nodes {
+		for _, a := range n.Status.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			if _, have := out[n.Name]; !have && a.Type == corev1.NodeInternalIP && err == nil && addr.Is4() {
+				out[n.Name] = addr
+			}
+		}
+	}
+	return out
+}
