@@ -163,3 +163,10 @@ test-sriov: ## The router on an SR-IOV virtual function (igb under QEMU, VT-d, v
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
 	@hack/dataplane build release
 	@hack/bench/run.py $(BENCH)
+
+.PHONY: bench-crab
+bench-crab: deps-dev ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 15 min)
+	@hack/dataplane build release
+	@mkdir -p build/bin
+	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
+	@hack/bench/run.py --suite=bench-crab $(BENCH)

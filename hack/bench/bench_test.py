@@ -7,6 +7,9 @@ import statistics
 import tempfile
 import unittest
 
+import crab_connect
+import crab_cpu
+import crab_rr
 import l2fwd
 import machine
 import proxy
@@ -86,6 +89,36 @@ class Proxy(unittest.TestCase):
         self.assertIsNotNone(rows["proxy_cpu_us_per_request_nginx_own"]["value"])  # what the processes used is still known
 
 
+class Crab(unittest.TestCase):
+    def test_the_judged_throughput_is_the_lower_bound(self):
+        rounds = [{**{v: 100.0 for v in crab_rr.VARIANTS}, "crab": c} for c in (90.0, 100.0, 100.0, 100.0, 110.0)]
+        rows = {r["name"]: r for r in crab_rr.figures(rounds)}
+        judged = rows["crab_rr_ratio_vs_direct"]
+        self.assertEqual(judged["value"], judged["interval"][0])
+        self.assertLess(judged["value"], 1)
+        self.assertAlmostEqual(rows["crab_rr_ratio_vs_kubeproxy_nftables"]["value"], 1)
+
+    @staticmethod
+    def costs(**busy):
+        return [{v: run(busy[v] + d) for v in crab_cpu.VARIANTS} for d in (0, 3, 1, 7)]
+
+    def test_share_is_what_crab_adds_over_what_a_proxy_adds(self):
+        rows = {r["name"]: r["value"] for r in crab_cpu.figures(self.costs(direct=20, crab=21, haproxy=40, nginx_stream=45), 4)}
+        self.assertAlmostEqual(rows["crab_cpu_share_vs_haproxy"], 1 / 20)
+        self.assertAlmostEqual(rows["crab_cpu_share_vs_nginx_stream"], 1 / 25)
+
+    def test_a_proxy_that_costs_nothing_gives_no_share(self):
+        rows = {r["name"]: r["value"] for r in crab_cpu.figures(self.costs(direct=20, crab=21, haproxy=20, nginx_stream=45), 4)}
+        self.assertIsNone(rows["crab_cpu_share_vs_haproxy"])
+
+    def test_packets_are_counted_over_all_rounds(self):
+        said = {"p50Microseconds": 50.0, "packets": 0, "completed": 100}
+        rounds = [{**{v: said for v in crab_connect.VARIANTS}, "crab": {**said, "p50Microseconds": 53.0, "packets": p}} for p in (100, 101)]
+        rows = {r["name"]: r["value"] for r in crab_connect.figures(rounds)}
+        self.assertAlmostEqual(rows["crab_lb_packets_per_connection"], 201 / 200)
+        self.assertAlmostEqual(rows["crab_crr_added_us_vs_direct"], 3)
+
+
 class Forward(unittest.TestCase):
     @staticmethod
     def one(router, forwarder, calibration):
@@ -121,10 +154,11 @@ class Table(unittest.TestCase):
     def test_only_the_table_of_the_page_changes(self):
         with tempfile.TemporaryDirectory() as d:
             page = pathlib.Path(d) / "p.md"
-            page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+            other = f"{table.begin('other')}\nkept\n{table.END}\n"
+            page.write_text(f"before\n{table.begin('bench')}\nold\n{table.END}\nafter\n{other}")
             table.write_page(page, self.JUDGED, self.ROWS)
             text = page.read_text()
-            self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text)
+            self.assertTrue(text.startswith("before\n") and text.endswith(f"\nafter\n{other}") and "old" not in text)
 
 
 class Machine(unittest.TestCase):

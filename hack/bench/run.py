@@ -6,10 +6,11 @@
   run.py --quick             fewer and shorter runs (at most 5 minutes); intervals are wide
   run.py --only=proxy,echo   some of them; figures of the others keep their last values
   run.py --no-docs           leave docs/performance.md alone
+  run.py --suite=bench-crab  CRAB's benchmarks instead, which need root (at most 15 minutes, --quick 3)
 
 Every benchmark is a module here with run(ctx) -> rows {name, value, interval, unit, note}. What a
-benchmark measured stays in build/measurements/bench/<benchmark>.json, with the date and
-the state of the machine. The table in the docs is only written by a run that was not --quick.
+benchmark measured stays in build/measurements/<suite>/<benchmark>.json, with the date and the
+state of the machine. The suite's table in the docs is only written by a run that was not --quick.
 Exit 0 when every required figure meets its goal, 1 when one does not or a benchmark failed.
 """
 import argparse
@@ -23,14 +24,19 @@ import time
 import machine
 import table
 
-BENCHMARKS = {
+SUITES = {"bench": {
     "instructions": "instructions per decision, per RPC through the router, per simulated RPC (callgrind)",
     "stages": "cycles per RPC by stage of the router",
     "l2fwd": "the router's packets per second against a bare forwarder's on ring and memif",
     "proxy": "processor time per request of the router, NGINX and HAProxy on sockets",
     "echo": "one-core echo: libbobtail against plain UDP and gRPC-Go",
-}
-MEASURED = machine.ROOT / "build" / "measurements" / "bench"
+}, "bench-crab": {
+    "crab_syn": "a SYN through the XDP balancer and through a DNAT program",
+    "crab_rr": "requests per second over long connections: CRAB, direct, kube-proxy's DNAT",
+    "crab_cpu": "processor time per request of CRAB, HAProxy in TCP mode and NGINX's stream module",
+    "crab_connect": "connect, request, close: latency, and what the balancer sees of it",
+}}
+MEASURED = machine.ROOT / "build" / "measurements"
 
 
 class Context:
@@ -45,11 +51,11 @@ class Context:
         print(text, flush=True)
 
 
-def run_one(name, ctx):
+def run_one(suite, name, ctx):
     """Runs a benchmark and keeps its rows; True when it came to an end."""
     started = time.monotonic()
-    ctx.say(f"== {name}: {BENCHMARKS[name]}")
-    kept = MEASURED / f"{name}.json"
+    ctx.say(f"== {name}: {SUITES[suite][name]}")
+    kept = MEASURED / suite / f"{name}.json"
     try:
         rows = importlib.import_module(name).run(ctx)
     except (machine.Failed, subprocess.SubprocessError, OSError) as err:
@@ -62,39 +68,51 @@ def run_one(name, ctx):
     return True
 
 
-def measurements():
-    """All rows kept so far, in the order of BENCHMARKS."""
+def measurements(suite):
+    """All rows kept so far, in the order of SUITES."""
     rows = []
-    for name in BENCHMARKS:
-        path = MEASURED / f"{name}.json"
+    for name in SUITES[suite]:
+        path = MEASURED / suite / f"{name}.json"
         if path.exists():
             kept = json.loads(path.read_text())
             rows += [{**row, "date": kept["date"], "quick": kept["quick"]} for row in kept["rows"]]
     return rows
 
 
-def main(argv):
+def judged(suite, rows):
+    """(the report's rows, whether every required figure meets its goal)"""
+    flat = MEASURED / f"{suite}.json"
+    flat.write_text(json.dumps(rows, indent=1) + "\n")
+    report = subprocess.run([sys.executable, machine.ROOT / "hack/report/report.py", suite, "--measurements", flat], stdout=subprocess.DEVNULL)
+    return json.loads((machine.ROOT / f"build/report/{suite}.json").read_text()), report.returncode == 0
+
+
+def options(argv):
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--only", default="", metavar="A,B", help="of " + ", ".join(BENCHMARKS))
+    ap.add_argument("--suite", default="bench", choices=list(SUITES))
+    ap.add_argument("--only", default="", metavar="A,B", help="; ".join(f"{s}: {', '.join(names)}" for s, names in SUITES.items()))
     ap.add_argument("--quick", action="store_true")
     ap.add_argument("--no-docs", action="store_true")
     args = ap.parse_args(argv)
-    wanted = [n for n in args.only.split(",") if n] or list(BENCHMARKS)
-    unknown = [n for n in wanted if n not in BENCHMARKS]
+    known = SUITES[args.suite]
+    args.wanted = [n for n in args.only.split(",") if n] or list(known)
+    unknown = [n for n in args.wanted if n not in known]
     if unknown:
-        ap.error(f"--only={args.only}: no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
-    MEASURED.mkdir(parents=True, exist_ok=True)
+        ap.error(f"--only={args.only}: no benchmark {unknown[0]} in {args.suite}; there are {', '.join(known)}")
+    return args
+
+
+def main(argv):
+    args = options(argv)
+    (MEASURED / args.suite).mkdir(parents=True, exist_ok=True)
     ctx = Context(args.quick)
-    finished = [run_one(name, ctx) for name in BENCHMARKS if name in wanted]
-    rows = measurements()
-    flat = MEASURED.parent / "bench.json"
-    flat.write_text(json.dumps(rows, indent=1) + "\n")
-    report = subprocess.run([sys.executable, machine.ROOT / "hack/report/report.py", "bench", "--measurements", flat], stdout=subprocess.DEVNULL)
-    judged = json.loads((machine.ROOT / "build/report/bench.json").read_text())
-    print(table.plain(table.lines(judged, rows)))
+    finished = [run_one(args.suite, name, ctx) for name in SUITES[args.suite] if name in args.wanted]
+    rows = measurements(args.suite)
+    verdicts, good = judged(args.suite, rows)
+    print(table.plain(table.lines(verdicts, rows)))
     if not args.quick and not args.no_docs and all(finished):
-        table.write_page(machine.ROOT / "docs" / "performance.md", judged, rows)
-    return 0 if report.returncode == 0 and all(finished) else 1
+        table.write_page(machine.ROOT / "docs" / "performance.md", verdicts, rows, args.suite)
+    return 0 if good and all(finished) else 1
 
 
 if __name__ == "__main__":

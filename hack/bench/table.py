@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of `make bench`: on the terminal and in docs/performance.md."""
+"""The table of a suite (`make bench`, `make bench-crab`): on the terminal and in docs/performance.md."""
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
 import report  # noqa: E402
 
-BEGIN, END = "<!-- table: written by make bench -->", "<!-- end of table -->"
+END = "<!-- end of table -->"
 HEAD = ("figure", "value", "95 % interval", "goal", "verdict", "date", "how and remarks")
+
+
+def begin(suite):
+    return f"<!-- table: written by make {suite} -->"
 
 
 def lines(judged, rows):
@@ -39,9 +43,9 @@ def markdown(rows):
     return "\n".join(body + ["| `" + cell(r[0]) + "` | " + " | ".join(cell(c) for c in r[1:]) + " |" for r in rows])
 
 
-def write_page(path, judged, rows):
+def write_page(path, judged, rows, suite="bench"):
     """Replaces what stands between the two marks of the page."""
     text = path.read_text()
-    before, rest = text.split(BEGIN, 1)
+    before, rest = text.split(begin(suite), 1)
     after = rest.split(END, 1)[1]
-    path.write_text(before + BEGIN + "\n" + markdown(lines(judged, rows)) + "\n" + END + after)
+    path.write_text(before + begin(suite) + "\n" + markdown(lines(judged, rows)) + "\n" + END + after)
