@@ -42,6 +42,30 @@ var namespaceRights = []string{
 	"core/secrets[bobtail-ca]: get update",
 }
 
+// What it gets besides where CRAB is wanted: to look at all Services, and to write
+// their status.
+var crabRights = []string{
+	"bobtail.dev/nodedataplanes: list watch",
+	"core/nodes: list watch",
+	"core/services/status: patch",
+	"core/services: list watch",
+	"discovery.k8s.io/endpointslices: list watch",
+	"events.k8s.io/events: create patch",
+}
+
+func TestRightsForCRABArePinned(t *testing.T) {
+	rendered := template(t, "bobtail", "--set", "crab.enabled=true")
+	for _, role := range documents[rbacv1.ClusterRole](t, rendered, "ClusterRole") {
+		if role.Name == "bobtail-operator-crab" {
+			if got := rights(role.Rules); !slices.Equal(got, crabRights) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(crabRights, "\n  "))
+			}
+			return
+		}
+	}
+	t.Error("the role is missing")
+}
+
 func TestRightsArePinned(t *testing.T) {
 	rendered := template(t, "bobtail")
 	cluster := documents[rbacv1.ClusterRole](t, rendered, "ClusterRole")

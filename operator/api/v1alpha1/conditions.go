@@ -201,7 +201,8 @@ const (
 )
 
 // Reasons of bobtail.dev/Accepted, besides Accepted. All but EndpointsExcluded
-// mean that CRAB does not serve the Service.
+// mean that CRAB does not serve the Service, or not its node ports if those are
+// what the message is about.
 const (
 	// ReasonEndpointsExcluded: some endpoints listen on another port than the
 	// Service's and get no connections (C-6).
@@ -248,6 +249,10 @@ const (
 
 // Reasons of bobtail.dev/Programmed and of NodeDataplane, besides those above.
 const (
+	// ReasonFallingBack: all nodes acknowledge, but somewhere connections do not
+	// leave the balancer, or find no server; the message says where and why.
+	ReasonFallingBack = "FallingBack"
+
 	// ReasonNoAgents: no node has an agent.
 	ReasonNoAgents = "NoAgents"
 
@@ -268,6 +273,9 @@ const (
 	// EventKeyRotation: the packet keys of a service changed, or a rotation
 	// entered its next stage.
 	EventKeyRotation = "KeyRotation"
+
+	// EventAddressGiven: a Service got an address of CRAB's pool.
+	EventAddressGiven = "AddressGiven"
 
 	// EventCertificateRenewed: the certificate of the sidecars was issued anew.
 	EventCertificateRenewed = "CertificateRenewed"

@@ -116,69 +116,72 @@ func written(v VIP) string {
 	return out
 }
 
+// The plan of one Service on two nodes.
+var planCases = []struct {
+	name    string
+	service corev1.Service
+	slices  []discoveryv1.EndpointSlice
+	want    []string // entries, or "Rule: part of the message"
+}{
+	{"plain", service(nil), []discoveryv1.EndpointSlice{slice(80, "10.0.0.2@node-b", "10.0.0.1@node-a")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 10.0.0.2@node-b*1"}},
+	{"no endpoints yet", service(nil), nil, []string{"192.0.2.1:80 RoundRobin"}},
+	{"no address yet", service(func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a")}, nil},
+	{"an address that kube-proxy takes for its own", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IPMode = nil }), nil, nil},
+	{"only new connections stay away from pods that are not ready or go", service(nil), []discoveryv1.EndpointSlice{
+		slice(80, "10.0.0.1@node-a", "10.0.0.2@node-b draining", "10.0.0.3@node-b unready")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 10.0.0.2@node-b*1Draining 10.0.0.3@node-b*1NotReady"}},
+	{"the last ones serve while they go", service(nil), []discoveryv1.EndpointSlice{slice(80, "10.0.0.2@node-b draining", "10.0.0.3@node-b unready")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.2@node-b*1 10.0.0.3@node-b*1NotReady"}},
+	{"in two slices for a moment", service(nil), []discoveryv1.EndpointSlice{
+		slice(80, "10.0.0.1@node-a unready"), slice(80, "10.0.0.1@node-a"), slice(80, "10.0.0.1@node-a draining")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1"}},
+	{"slices of others", service(nil), []discoveryv1.EndpointSlice{
+		func() discoveryv1.EndpointSlice {
+			s := slice(80, "10.0.0.1@node-a")
+			s.Labels[discoveryv1.LabelServiceName] = "other"
+			return s
+		}(),
+		func() discoveryv1.EndpointSlice {
+			s := slice(80, "fd00::1@node-a")
+			s.AddressType = discoveryv1.AddressTypeIPv6
+			return s
+		}()},
+		[]string{"192.0.2.1:80 RoundRobin"}},
+	{"policy and weights", service(func(s *corev1.Service) {
+		s.Annotations[v1alpha1.AnnotationPolicy] = "Least"
+		s.Annotations[v1alpha1.AnnotationNodeWeights] = "node-a=3, node-x=2"
+	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a", "10.0.0.2@node-b")},
+		[]string{"192.0.2.1:80 Least 10.0.0.1@node-a*3 10.0.0.2@node-b*1"}},
+	{"a named port that some pods resolve otherwise", service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") }),
+		[]discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a"), slice(8080, "10.0.0.2@node-b", "10.0.0.3@node-b")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 excluded 2 cut 0"}},
+	{"a named port that all pods resolve otherwise", service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") }),
+		[]discoveryv1.EndpointSlice{slice(8080, "10.0.0.2@node-b")},
+		[]string{"PortTranslation: port 80: all 1 endpoints listen on another port, 8080"}},
+	{"no selector: slices count, not targetPort", service(func(s *corev1.Service) {
+		s.Spec.Selector, s.Spec.Ports[0].TargetPort = nil, intstr.FromInt32(8080)
+	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a")}, []string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1"}},
+	{"outside of the pool", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("192.0.3.1") }), nil,
+		[]string{"OutsidePool: 192.0.3.1 is not in the pool 192.0.2.0/24,10.1.0.0/24"}},
+	{"the address of a node", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("10.1.0.2") }), nil,
+		[]string{"AddressTaken: address 10.1.0.2 belongs to node node-b"}},
+	{"node ports", nodePortService(nil), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b", "10.0.0.2@node-b", "10.0.0.3@node-b unready")},
+		[]string{"10.1.0.1:30080 RoundRobin on node-a 10.1.0.2@node-b*2", "10.1.0.2:30080 RoundRobin on node-b local"}},
+	{"node ports, nobody ready on one node", nodePortService(nil), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b", "10.0.0.3@node-a unready")},
+		[]string{"10.1.0.1:30080 RoundRobin on node-a 10.1.0.2@node-b*1", "10.1.0.2:30080 RoundRobin on node-b local 10.1.0.1@node-a*1NotReady"}},
+	{"address and node ports", service(func(s *corev1.Service) {
+		s.Annotations[v1alpha1.AnnotationRedirect] = "enabled"
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	}), nil, []string{"10.1.0.1:30080 RoundRobin on node-a", "10.1.0.2:30080 RoundRobin on node-b", "192.0.2.1:80 RoundRobin"}},
+	{"the address stays when its node ports are refused", service(func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationRedirect] = "enabled" }), nil,
+		[]string{"192.0.2.1:80 RoundRobin", "ExternalTrafficPolicy: need externalTrafficPolicy: Local"}},
+	{"nothing to do with CRAB", service(func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr("other") }), nil, nil},
+}
+
 func TestPlan(t *testing.T) {
 	nodes := []corev1.Node{node("node-a", "10.1.0.1"), node("node-b", "10.1.0.2")}
-	for _, c := range []struct {
-		name    string
-		service corev1.Service
-		slices  []discoveryv1.EndpointSlice
-		want    []string // entries, or "Rule: part of the message"
-	}{
-		{"plain", service(nil), []discoveryv1.EndpointSlice{slice(80, "10.0.0.2@node-b", "10.0.0.1@node-a")},
-			[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 10.0.0.2@node-b*1"}},
-		{"no endpoints yet", service(nil), nil, []string{"192.0.2.1:80 RoundRobin"}},
-		{"no address yet", service(func(s *corev1.Service) { s.Status = corev1.ServiceStatus{} }), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a")}, nil},
-		{"an address that kube-proxy takes for its own", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress[0].IPMode = nil }), nil, nil},
-		{"only new connections stay away from pods that are not ready or go", service(nil), []discoveryv1.EndpointSlice{
-			slice(80, "10.0.0.1@node-a", "10.0.0.2@node-b draining", "10.0.0.3@node-b unready")},
-			[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 10.0.0.2@node-b*1Draining 10.0.0.3@node-b*1NotReady"}},
-		{"the last ones serve while they go", service(nil), []discoveryv1.EndpointSlice{slice(80, "10.0.0.2@node-b draining", "10.0.0.3@node-b unready")},
-			[]string{"192.0.2.1:80 RoundRobin 10.0.0.2@node-b*1 10.0.0.3@node-b*1NotReady"}},
-		{"in two slices for a moment", service(nil), []discoveryv1.EndpointSlice{
-			slice(80, "10.0.0.1@node-a unready"), slice(80, "10.0.0.1@node-a"), slice(80, "10.0.0.1@node-a draining")},
-			[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1"}},
-		{"slices of others", service(nil), []discoveryv1.EndpointSlice{
-			func() discoveryv1.EndpointSlice {
-				s := slice(80, "10.0.0.1@node-a")
-				s.Labels[discoveryv1.LabelServiceName] = "other"
-				return s
-			}(),
-			func() discoveryv1.EndpointSlice {
-				s := slice(80, "fd00::1@node-a")
-				s.AddressType = discoveryv1.AddressTypeIPv6
-				return s
-			}()},
-			[]string{"192.0.2.1:80 RoundRobin"}},
-		{"policy and weights", service(func(s *corev1.Service) {
-			s.Annotations[v1alpha1.AnnotationPolicy] = "Least"
-			s.Annotations[v1alpha1.AnnotationNodeWeights] = "node-a=3, node-x=2"
-		}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a", "10.0.0.2@node-b")},
-			[]string{"192.0.2.1:80 Least 10.0.0.1@node-a*3 10.0.0.2@node-b*1"}},
-		{"a named port that some pods resolve otherwise", service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") }),
-			[]discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a"), slice(8080, "10.0.0.2@node-b", "10.0.0.3@node-b")},
-			[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1 excluded 2 cut 0"}},
-		{"a named port that all pods resolve otherwise", service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") }),
-			[]discoveryv1.EndpointSlice{slice(8080, "10.0.0.2@node-b")},
-			[]string{"PortTranslation: port 80: all 1 endpoints listen on another port, 8080"}},
-		{"no selector: slices count, not targetPort", service(func(s *corev1.Service) {
-			s.Spec.Selector, s.Spec.Ports[0].TargetPort = nil, intstr.FromInt32(8080)
-		}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a")}, []string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1"}},
-		{"outside of the pool", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("192.0.3.1") }), nil,
-			[]string{"OutsidePool: 192.0.3.1 is not in the pool 192.0.2.0/24,10.1.0.0/24"}},
-		{"the address of a node", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("10.1.0.2") }), nil,
-			[]string{"AddressTaken: address 10.1.0.2 belongs to node node-b"}},
-		{"node ports", nodePortService(nil), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b", "10.0.0.2@node-b", "10.0.0.3@node-b unready")},
-			[]string{"10.1.0.1:30080 RoundRobin on node-a 10.1.0.2@node-b*2", "10.1.0.2:30080 RoundRobin on node-b local"}},
-		{"node ports, nobody ready on one node", nodePortService(nil), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b", "10.0.0.3@node-a unready")},
-			[]string{"10.1.0.1:30080 RoundRobin on node-a 10.1.0.2@node-b*1", "10.1.0.2:30080 RoundRobin on node-b local 10.1.0.1@node-a*1NotReady"}},
-		{"address and node ports", service(func(s *corev1.Service) {
-			s.Annotations[v1alpha1.AnnotationRedirect] = "enabled"
-			s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-		}), nil, []string{"10.1.0.1:30080 RoundRobin on node-a", "10.1.0.2:30080 RoundRobin on node-b", "192.0.2.1:80 RoundRobin"}},
-		{"the address stays when its node ports are refused", service(func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationRedirect] = "enabled" }), nil,
-			[]string{"192.0.2.1:80 RoundRobin", "ExternalTrafficPolicy: need externalTrafficPolicy: Local"}},
-		{"nothing to do with CRAB", service(func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr("other") }), nil, nil},
-	} {
+	for _, c := range planCases {
 		t.Run(c.name, func(t *testing.T) {
 			p := Make(Input{Services: []corev1.Service{c.service}, Slices: c.slices, Nodes: nodes, Pool: mustPool(t, "192.0.2.0/24,10.1.0.0/24")})
 			check(t, p, c.want)

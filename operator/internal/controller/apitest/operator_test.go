@@ -50,6 +50,7 @@ func operator(t *testing.T) {
 		install(t)
 		options, err := manager.ParseOptions([]string{
 			"--namespace=" + operatorNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+			"--crab", "--crab-vip-pool=" + vipPool,
 		}, "9.9.9")
 		if err != nil {
 			t.Fatal(err)
@@ -103,6 +104,7 @@ func install(t *testing.T) {
 		return rules
 	}
 	named := metav1.ObjectMeta{Name: "bobtail-operator"}
+	crab := metav1.ObjectMeta{Name: "bobtail-operator-crab"}
 	local := metav1.ObjectMeta{Name: "bobtail-operator", Namespace: operatorNamespace}
 	user := []rbacv1.Subject{{Kind: "User", Name: "bobtail-operator", APIGroup: rbacv1.GroupName}}
 	ctx := context.Background()
@@ -111,6 +113,9 @@ func install(t *testing.T) {
 		direct.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: named, Rules: rules("../../../../charts/bobtail/files/clusterrole-rules.yaml")}),
 		direct.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: named, Subjects: user,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: named.Name}}),
+		direct.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: crab, Rules: rules("../../../../charts/bobtail/files/crab-operator-rules.yaml")}),
+		direct.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: crab, Subjects: user,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: crab.Name}}),
 		direct.Create(ctx, &rbacv1.Role{ObjectMeta: local, Rules: rules("../../../../charts/bobtail/files/role-rules.yaml")}),
 		direct.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: local, Subjects: user,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: local.Name}}),

@@ -28,8 +28,10 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/latencyexperiment"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -156,8 +158,15 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion,
 	}
-	return mgr.Add(&whenServed{
-		mapper: mgr.GetRESTMapper(), kind: v1alpha1.GroupVersion.WithKind("LatencyExperiment"), every: servedEvery,
-		setup: func() error { return experiments.SetupWithManager(mgr) },
-	})
+	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil || !o.CRAB {
+		return err
+	}
+	pool, err := crabplan.ParsePool(o.VIPPool)
+	if err != nil {
+		return fmt.Errorf("--crab-vip-pool: %w", err)
+	}
+	redirected := &redirection.Reconciler{
+		Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+	}
+	return whenKindServed(mgr, "NodeDataplane", redirected.SetupWithManager)
 }

@@ -31,8 +31,9 @@ func TestParseOptions(t *testing.T) {
 	if err != nil || o != (Options{ImageRegistry: "localhost", ImageVersion: "1.2.3", LeaderElect: true, MetricsAddress: ":8080", ProbeAddress: ":8081", Namespace: "sys"}) {
 		t.Errorf("defaults %+v, %v", o, err)
 	}
-	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0", "--otlp-endpoint=http://c:4318"}, "")
-	if err != nil || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" || o.OTLPEndpoint != "http://c:4318" {
+	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0", "--otlp-endpoint=http://c:4318",
+		"--crab", "--crab-vip-pool=192.0.2.0/28"}, "")
+	if err != nil || !o.CRAB || o.VIPPool != "192.0.2.0/28" || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" || o.OTLPEndpoint != "http://c:4318" {
 		t.Errorf("given %+v, %v", o, err)
 	}
 	for _, c := range []struct {
@@ -41,6 +42,7 @@ func TestParseOptions(t *testing.T) {
 	}{
 		{[]string{"--image-version="}, "--image-version must not be empty"},
 		{[]string{"--otlp-endpoint=collector:4318"}, "--otlp-endpoint=collector:4318: must be a URL"},
+		{[]string{"--crab-vip-pool=192.0.2.9/28"}, `--crab-vip-pool: "192.0.2.9/28" has bits beyond its length`},
 		{[]string{"--image-registry="}, "--image-registry must not be empty"},
 		{[]string{"--namespace="}, "--namespace must not be empty"},
 		{[]string{"extra"}, `unexpected argument "extra"`},

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
 // ErrUsage marks a wrong command line.
@@ -25,6 +27,11 @@ type Options struct {
 	MetricsAddress, ProbeAddress string
 	// OTLPEndpoint is where sidecars send the spans of traced requests; "" is nowhere.
 	OTLPEndpoint string
+	// CRAB lets the operator serve Services of class bobtail.dev/crab and redirected
+	// node ports.
+	CRAB bool
+	// VIPPool holds the addresses of the former, as crabplan.ParsePool reads them.
+	VIPPool string
 	// Namespace is the operator's own.
 	Namespace string
 }
@@ -40,6 +47,8 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where to serve /metrics; 0 turns it off")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
 	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver to which sidecars send the spans of traced requests, http://collector:4318; none are sent without")
+	f.BoolVar(&o.CRAB, "crab", false, "serve Services of class bobtail.dev/crab and redirected node ports")
+	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
@@ -62,6 +71,9 @@ func (o Options) validate() error {
 	}
 	if u, err := url.Parse(o.OTLPEndpoint); o.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("--otlp-endpoint=%s: must be a URL such as http://collector:4318", o.OTLPEndpoint))
+	}
+	if _, err := crabplan.ParsePool(o.VIPPool); err != nil {
+		errs = append(errs, fmt.Errorf("--crab-vip-pool: %w", err))
 	}
 	if o.ImageRegistry == "" {
 		errs = append(errs, errors.New("--image-registry must not be empty"))

@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
 // servedEvery is how often a missing kind is looked for.
@@ -25,6 +28,14 @@ type whenServed struct {
 	kind   schema.GroupVersionKind
 	every  time.Duration
 	setup  func() error
+}
+
+// whenKindServed lets a controller wait for one of our kinds.
+func whenKindServed(mgr ctrl.Manager, kind string, setup func(ctrl.Manager) error) error {
+	return mgr.Add(&whenServed{
+		mapper: mgr.GetRESTMapper(), kind: v1alpha1.GroupVersion.WithKind(kind), every: servedEvery,
+		setup: func() error { return setup(mgr) },
+	})
 }
 
 // NeedLeaderElection is false: an operator in waiting prepares itself, too.

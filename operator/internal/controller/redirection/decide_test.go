@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirection
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// service is one of CRAB's class, made at that second, with an address or "".
+func service(name string, second int64, address string, change func(*corev1.Service)) corev1.Service {
+	s := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.Unix(second, 0), Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: ptr(v1alpha1.LoadBalancerClass), Selector: map[string]string{"a": "b"},
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30080}},
+		},
+	}
+	if address != "" {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address, IPMode: ptr(corev1.LoadBalancerIPModeProxy)}}
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func wish(address string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationVIP] = address }
+}
+
+func pool(t *testing.T, text string) crabplan.Pool {
+	t.Helper()
+	p, err := crabplan.ParsePool(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func addressOf(s *corev1.Service) string {
+	a, ok := crabplan.Address(s)
+	if !ok {
+		return "none"
+	}
+	return a.String()
+}
+
+// Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		services []corev1.Service
+		want     string // name=address, with the reason when it is not accepted
+	}{
+		{"kept over restarts", []corev1.Service{service("a", 1, "192.0.2.2", nil), service("b", 2, "192.0.2.1", nil)}, "a=192.0.2.2 b=192.0.2.1"},
+		{"a younger one keeps its own against an older one without", []corev1.Service{service("a", 1, "", nil), service("b", 2, "192.0.2.1", nil)},
+			"a=192.0.2.2 b=192.0.2.1"},
+		{"asked for", []corev1.Service{service("a", 1, "", wish("192.0.2.2"))}, "a=192.0.2.2"},
+		{"asked for by the field", []corev1.Service{service("a", 1, "", func(s *corev1.Service) {
+			s.Spec.LoadBalancerIP = "192.0.2.2"
+		})}, "a=192.0.2.2"},
+		{"moves to the one asked for", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2"))}, "a=192.0.2.2"},
+		{"asked for and taken", []corev1.Service{service("a", 1, "", wish("192.0.2.2")), service("b", 2, "192.0.2.2", nil)}, "a=none(AddressTaken) b=192.0.2.2"},
+		{"asked for and taken keeps what it has", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2")), service("b", 2, "192.0.2.2", nil)},
+			"a=192.0.2.1(AddressTaken) b=192.0.2.2"},
+		{"both ask for one", []corev1.Service{service("b", 2, "", wish("192.0.2.2")), service("a", 1, "", wish("192.0.2.2"))}, "b=none(AddressTaken) a=192.0.2.2"},
+		{"a move makes room", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2")), service("b", 2, "", wish("192.0.2.1"))}, "a=192.0.2.2 b=192.0.2.1"},
+		{"outside of the pool", []corev1.Service{service("a", 1, "", wish("192.0.2.3"))}, "a=none(OutsidePool)"},
+		{"no address", []corev1.Service{service("a", 1, "", wish("web"))}, "a=none(InvalidAnnotation)"},
+		{"IPv6", []corev1.Service{service("a", 1, "", wish("fd00::1"))}, "a=none(InvalidAnnotation)"},
+		{"a node's", []corev1.Service{service("a", 1, "", wish("192.0.2.9"))}, "a=none(AddressTaken)"},
+		{"exhausted", []corev1.Service{service("a", 1, "192.0.2.1", nil), service("b", 2, "192.0.2.2", nil), service("c", 3, "", nil)},
+			"a=192.0.2.1 b=192.0.2.2 c=none(PoolExhausted)"},
+		{"the pool has changed", []corev1.Service{service("a", 1, "203.0.113.1", nil), service("b", 2, "192.0.2.1", nil)}, "a=192.0.2.2 b=192.0.2.1"},
+		{"two have one by somebody's hand", []corev1.Service{service("b", 2, "192.0.2.1", nil), service("a", 1, "192.0.2.1", nil)}, "b=192.0.2.2 a=192.0.2.1"},
+		{"a refused Service has none, and frees it", []corev1.Service{
+			service("a", 1, "192.0.2.1", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(8080) }), service("b", 2, "192.0.2.2", nil), service("c", 3, "", nil)},
+			"a=none(PortTranslation) b=192.0.2.2 c=192.0.2.1"},
+		{"refused node ports leave the address", []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationRedirect] = "enabled" })},
+			"a=192.0.2.1(ExternalTrafficPolicy)"},
+	} {
+		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
+			ObjectMeta: metav1.ObjectMeta{Name: "n"},
+			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
+		}}})
+		var got []string
+		changed := false
+		for i, d := range out {
+			text := d.service.Name + "=" + addressOf(d.service)
+			if d.accepted.reason != v1alpha1.ReasonAccepted {
+				text += "(" + d.accepted.reason + ")"
+			}
+			got = append(got, text)
+			is := addressOf(d.service)
+			changed = changed || is != "none" && is != addressOf(&c.services[i])
+		}
+		if strings.Join(got, " ") != c.want || given != changed {
+			t.Errorf("%s: %s (given %v), want %s", c.name, got, given, c.want)
+		}
+	}
+}
+
+func TestPoolMessagesSayWhatToDo(t *testing.T) {
+	out, _ := decide(snapshot{services: []corev1.Service{service("a", 1, "", nil)}})
+	if a := out[0].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "all 0 addresses of the pool (empty)") || !strings.Contains(a.message, "crab.vipPool") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Whatever happens, no address is given twice, and who has one that he may have keeps it.
+func TestNoAddressTwice(t *testing.T) {
+	const size, rounds = 8, 400
+	r := rand.New(rand.NewPCG(7, 9))
+	p := pool(t, "192.0.2.1-192.0.2.8")
+	var services []corev1.Service
+	for round := range rounds {
+		switch {
+		case len(services) > 0 && r.IntN(3) == 0:
+			i := r.IntN(len(services))
+			services = append(services[:i], services[i+1:]...)
+		case len(services) > 0 && r.IntN(4) == 0:
+			services[r.IntN(len(services))].Annotations[v1alpha1.AnnotationVIP] = fmt.Sprintf("192.0.2.%d", r.IntN(size)+1)
+		default:
+			services = append(services, service(fmt.Sprint("s", round), int64(r.IntN(5)), "", nil))
+		}
+		r.Shuffle(len(services), func(i, j int) { services[i], services[j] = services[j], services[i] })
+		out, _ := decide(snapshot{services: services, pool: p})
+		owner, refused := map[string]string{}, 0
+		for i, d := range out {
+			is, was := addressOf(d.service), addressOf(&services[i])
+			if is != "none" && owner[is] != "" {
+				t.Fatalf("round %d: %s belongs to %s and %s", round, is, owner[is], d.service.Name)
+			}
+			if was != "none" && is != was && is != d.service.Annotations[v1alpha1.AnnotationVIP] {
+				t.Fatalf("round %d: %s loses %s for %s", round, d.service.Name, was, is)
+			}
+			if is == "none" {
+				refused++
+			} else {
+				owner[is] = d.service.Name
+			}
+			services[i].Status = d.service.Status
+		}
+		if len(services) <= size && refused > 0 && !anyWish(services) {
+			t.Fatalf("round %d: %d of %d Services have no address", round, refused, len(services))
+		}
+	}
+}
+
+func anyWish(services []corev1.Service) bool {
+	for _, s := range services {
+		if s.Annotations[v1alpha1.AnnotationVIP] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// agent acknowledges these revisions for port 80 of shop/a.
+func agent(name string, revisions ...string) v1alpha1.NodeDataplane {
+	n := v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for i, r := range revisions {
+		n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{Address: fmt.Sprintf("192.0.2.%d", i+1), Port: 80, Namespace: "shop", Service: "a", Revision: r})
+	}
+	return n
+}
+
+func TestProgrammed(t *testing.T) {
+	s := service("a", 1, "192.0.2.1", nil)
+	now := crabplan.Revision(&s)
+	refusing := agent("refusing")
+	refusing.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRejected, Message: "port: is 0"}}
+	falling := agent("falling", now)
+	falling.Status.VIPs[0].FallBack = "no server takes redirects"
+	other := agent("other", now)
+	other.Status.VIPs[0].Service = "b"
+	var many []v1alpha1.NodeDataplane
+	for i := range 9 {
+		many = append(many, agent(fmt.Sprint("n", i)))
+	}
+	ok := verdict{status: metav1.ConditionTrue}
+	for _, c := range []struct {
+		name     string
+		accepted verdict
+		agents   []v1alpha1.NodeDataplane
+		want     verdict
+	}{
+		{"all", ok, []v1alpha1.NodeDataplane{agent("x", now), agent("y", now)}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "2 nodes"}},
+		{"not accepted", verdict{metav1.ConditionFalse, "X", "because"}, []v1alpha1.NodeDataplane{agent("x", now)}, verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, "because"}},
+		{"nobody", ok, nil, verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "bobtail-agent"}},
+		{"an old revision", ok, []v1alpha1.NodeDataplane{agent("x", "old"), agent("y", now)}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "1 of 2 nodes have yet to acknowledge: x"}},
+		{"an old address beside the new one", ok, []v1alpha1.NodeDataplane{agent("x", now, "old")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "x"}},
+		{"somebody else's", ok, []v1alpha1.NodeDataplane{other}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "other"}},
+		{"a node that cannot", ok, []v1alpha1.NodeDataplane{agent("x"), refusing}, verdict{metav1.ConditionFalse, v1alpha1.ReasonRejected, "refusing: port: is 0"}},
+		{"fall-back", ok, []v1alpha1.NodeDataplane{falling}, verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, "192.0.2.1:80 on falling: no server takes redirects"}},
+		{"many", ok, many, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "n0, n1, n2, n3, n4 and 4 more"}},
+	} {
+		got := decideProgrammed(&s, c.accepted, c.agents)
+		if got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAcceptedTellsOfExcludedEndpoints(t *testing.T) {
+	s := service("a", 1, "192.0.2.1", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") })
+	in := func(port int32, addresses ...string) discoveryv1.EndpointSlice {
+		e := discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "a"}},
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+		}
+		for _, a := range addresses {
+			e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+		}
+		return e
+	}
+	for _, c := range []struct {
+		slices []discoveryv1.EndpointSlice
+		want   verdict
+	}{
+		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}},
+		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1"), in(81, "10.0.0.2", "10.0.0.3")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonEndpointsExcluded, "2 endpoints"}},
+		{[]discoveryv1.EndpointSlice{in(81, "10.0.0.2")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonPortTranslation, "listen on 80"}},
+	} {
+		out, _ := decide(snapshot{services: []corev1.Service{s}, slices: c.slices, pool: pool(t, "192.0.2.0/24")})
+		if got := out[0].accepted; got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+		if addressOf(out[0].service) != "192.0.2.1" {
+			t.Error("the address went with the endpoints")
+		}
+	}
+}
+
+// What was written is not written again a second later.
+func TestStatusSettles(t *testing.T) {
+	s := service("a", 1, "", nil)
+	for round, at := range []int64{10, 20} {
+		before := s.DeepCopy()
+		out, _ := decide(snapshot{services: []corev1.Service{s}, pool: pool(t, "192.0.2.0/24"), agents: []v1alpha1.NodeDataplane{agent("x")}})
+		writeStatus(&s, out[0], time.Unix(at, 0))
+		if same := equality.Semantic.DeepEqual(before.Status, s.Status); same != (round == 1) {
+			t.Errorf("round %d: the same is %v: %+v", round, same, s.Status)
+		}
+	}
+	s.Spec.LoadBalancerClass = ptr("other")
+	out, _ := decide(snapshot{services: []corev1.Service{s}, pool: pool(t, "192.0.2.0/24")})
+	writeStatus(&s, out[0], time.Unix(30, 0))
+	if marked(&s) || relevant(&s) || addressOf(&s) == "none" {
+		t.Errorf("released: %+v", s.Status)
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The status of a Service, as far as it is CRAB's.
+package redirection
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+)
+
+// maxMessage bounds a condition's message.
+const maxMessage = 4096
+
+// conditionTypes are ours among the conditions of a Service.
+var conditionTypes = []string{v1alpha1.ServiceConditionAccepted, v1alpha1.ServiceConditionProgrammed}
+
+// marked says that a Service has a condition of ours.
+func marked(s *corev1.Service) bool {
+	return slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return slices.Contains(conditionTypes, c.Type) })
+}
+
+// writeStatus gives a Service the status it should have. Its address belongs to us
+// if its class is ours, and to nobody if it has no class and had ours.
+func writeStatus(s *corev1.Service, d decision, now time.Time) {
+	if d.released {
+		for _, kind := range conditionTypes {
+			meta.RemoveStatusCondition(&s.Status.Conditions, kind)
+		}
+		return
+	}
+	if crabplan.WantsVIP(s) {
+		s.Status.LoadBalancer.Ingress = d.service.Status.LoadBalancer.Ingress
+	}
+	for kind, v := range map[string]verdict{v1alpha1.ServiceConditionAccepted: d.accepted, v1alpha1.ServiceConditionProgrammed: d.programmed} {
+		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
+			Type: kind, Status: v.status, Reason: v.reason, Message: bounded(v.message, maxMessage),
+			ObservedGeneration: s.Generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+}
+
+func bounded(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// Reasons whose events are warnings although CRAB serves the Service, and those
+// that are none although it does not yet.
+var (
+	warned = map[string]bool{v1alpha1.ReasonEndpointsExcluded: true, v1alpha1.ReasonFallingBack: true}
+	quiet  = map[string]bool{v1alpha1.ReasonReconciling: true, v1alpha1.ReasonNotAccepted: true}
+)
