@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package share works out one node's share of the cluster's plan: what its VIP
+// table holds, whom its servers may answer, which servers it asks whether they
+// are up, and what its NodeDataplane says of all that. It is pure.
+package share
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// Input is what a node knows.
+type Input struct {
+	Plan crabplan.Plan
+	// Node is this one's name.
+	Node string
+	// Balances says for which addresses of the pool this node chooses servers:
+	// those it announces, and those it gave away a moment ago.
+	Balances func(netip.Addr) bool
+	// Probers are the addresses from which nodes ask servers (C-51).
+	Probers []netip.Addr
+	// HasAgent says whether servers on a node echo, as far as is known. It counts
+	// until the first probe is answered: a node that takes an address over must
+	// not send everybody away until it has asked all servers twice.
+	HasAgent func(node string) bool
+	// Health is what probes say of a server; false when they say nothing yet.
+	Health func(netip.AddrPort) (redirect.State, bool)
+}
+
+// Share is this node's part.
+type Share struct {
+	VIPs      []redirect.VIP
+	AllowEcho []netip.Addr
+	// Probe are the servers to ask, in order.
+	Probe []netip.AddrPort
+	// Status are the entries of NodeDataplane.
+	Status []v1alpha1.NodeVIP
+}
+
+// Make makes the share.
+func Make(in Input) (Share, error) {
+	var out Share
+	echo, probe := map[netip.Addr]bool{}, map[netip.AddrPort]bool{}
+	for _, a := range in.Probers {
+		echo[a] = true
+	}
+	for i := range in.Plan.VIPs {
+		v := &in.Plan.VIPs[i]
+		entry, err := in.entry(v)
+		if err != nil {
+			return Share{}, fmt.Errorf("%s:%d of Service %s: %w", v.Addr, v.Port, v.Service, err)
+		}
+		out.VIPs = append(out.VIPs, entry)
+		out.Status = append(out.Status, in.status(v, &entry))
+		for _, b := range v.Backends {
+			if b.Node == in.Node {
+				echo[v.Addr] = true
+			}
+			if entry.Roles&redirect.RoleBalance != 0 && b.State == crabplan.Ready {
+				probe[netip.AddrPortFrom(b.Addr, v.Port)] = true
+			}
+		}
+	}
+	for a := range echo {
+		out.AllowEcho = append(out.AllowEcho, a)
+	}
+	slices.SortFunc(out.AllowEcho, netip.Addr.Compare)
+	for p := range probe {
+		out.Probe = append(out.Probe, p)
+	}
+	slices.SortFunc(out.Probe, netip.AddrPort.Compare)
+	return out, nil
+}
+
+// entry is what the VIP table holds.
+func (in *Input) entry(v *crabplan.VIP) (redirect.VIP, error) {
+	entry := redirect.VIP{
+		VIPKey: redirect.VIPKey{Addr: v.Addr, Port: v.Port}, Roles: in.roles(v), Prefixes: v.Prefixes(),
+	}
+	if err := entry.Policy.UnmarshalText([]byte(v.Policy)); err != nil {
+		return entry, err
+	}
+	if entry.Roles&redirect.RoleBalance == 0 {
+		return entry, nil
+	}
+	for _, b := range v.Backends {
+		entry.Backends = append(entry.Backends, redirect.Backend{Addr: b.Addr, Weight: b.Weight, State: in.state(v, b)})
+	}
+	return entry, nil
+}
+
+// roles: clients are everywhere. A node's own address is balanced there, unless
+// the node has a pod itself; who does not know redirects is kube-proxy's business.
+func (in *Input) roles(v *crabplan.VIP) redirect.Role {
+	switch {
+	case v.Kind == crabplan.LoadBalancer && in.Balances(v.Addr):
+		return redirect.RoleClient | redirect.RoleBalance
+	case v.Kind == crabplan.NodePort && v.Node == in.Node && !v.Local:
+		return redirect.RoleClient | redirect.RoleBalance | redirect.RoleStackFallback
+	}
+	return redirect.RoleClient
+}
+
+func (in *Input) state(v *crabplan.VIP, b crabplan.Backend) redirect.State {
+	switch b.State {
+	case crabplan.Ready:
+		if s, known := in.Health(netip.AddrPortFrom(b.Addr, v.Port)); known {
+			return s
+		}
+		if in.HasAgent(b.Node) {
+			return redirect.UpCRAB
+		}
+		return redirect.UpPlain
+	case crabplan.Draining:
+		return redirect.Draining
+	}
+	return redirect.Down
+}
+
+func (in *Input) status(v *crabplan.VIP, entry *redirect.VIP) v1alpha1.NodeVIP {
+	out := v1alpha1.NodeVIP{
+		Address: v.Addr.String(), Port: int32(v.Port), Namespace: v.Service.Namespace, Service: v.Service.Name,
+		Revision: v.Revision, Role: v1alpha1.VIPRoleClient,
+	}
+	if entry.Roles&redirect.RoleBalance == 0 {
+		return out
+	}
+	out.Role = v1alpha1.VIPRoleBalancer
+	for _, b := range entry.Backends {
+		switch b.State {
+		case redirect.UpCRAB:
+			out.UpCRAB++
+		case redirect.UpPlain:
+			out.UpPlain++
+		case redirect.Draining:
+			out.Draining++
+		default:
+			out.Down++
+		}
+	}
+	out.FallBack = fallBack(v, &out)
+	return out
+}
+
+// fallBack says why connections stay with the balancer, or end there.
+func fallBack(v *crabplan.VIP, n *v1alpha1.NodeVIP) string {
+	var silent []string
+	switch {
+	case n.UpCRAB > 0 && n.UpPlain == 0:
+		return ""
+	case n.UpCRAB+n.UpPlain == 0 && len(v.Backends) == 0:
+		return "the Service has no endpoints"
+	case n.UpCRAB+n.UpPlain == 0:
+		return fmt.Sprintf("none of %d servers takes connections: they are not ready, or answer no probe", len(v.Backends))
+	}
+	for _, b := range v.Backends {
+		if b.State == crabplan.Ready && !slices.Contains(silent, b.Node) {
+			silent = append(silent, b.Node)
+		}
+	}
+	if n.UpCRAB == 0 {
+		return fmt.Sprintf("none of %d servers knows redirects: is the agent running on %s?", n.UpPlain, names(silent))
+	}
+	return fmt.Sprintf("%d of %d servers do not know redirects and get no redirected connection: is the agent running on all of %s?", n.UpPlain, n.UpPlain+n.UpCRAB, names(silent))
+}
+
+func names(nodes []string) string {
+	const most = 5
+	slices.Sort(nodes)
+	if len(nodes) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(nodes[:most], ", "), len(nodes)-most)
+	}
+	return strings.Join(nodes, ", ")
+}
