@@ -255,7 +255,7 @@ func (w *world) settle() {
 	}
 	w.cut, w.loss, w.fault = map[[2]int]bool{}, 0, w.now
 	for i, n := range w.nodes {
-		if n.m == nil {
+		if n.m == nil || n.gone != 0 {
 			w.start(i)
 		}
 	}
