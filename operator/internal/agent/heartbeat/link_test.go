@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
+)
+
+func listen(t *testing.T, name string, keys ...[]byte) (*Link, chan ownership.Message) {
+	t.Helper()
+	l, err := Listen(Options{Name: name, Keys: keys, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Life: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard, ended := make(chan ownership.Message, 100), make(chan struct{})
+	go func() { defer close(ended); _ = l.Receive(func(m ownership.Message) { heard <- m }) }()
+	t.Cleanup(func() { l.Close(); <-ended })
+	return l, heard
+}
+
+func await(t *testing.T, l *Link, counter string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); l.Counters()[counter] == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s stays 0: %v", counter, l.Counters())
+		}
+	}
+}
+
+// Two agents meet within one heartbeat of each, with keys that are being exchanged.
+func TestLinks(t *testing.T) {
+	next := []byte("the next key....")
+	a, heardA := listen(t, "a", key, next)
+	b, heardB := listen(t, "b", next, key)
+	a.SetPeers([]Peer{{"b", b.Addr()}})
+	b.SetPeers([]Peer{{"a", a.Addr()}})
+	b.Say(ownership.Message{From: "b", Able: true})
+	await(t, a, "hello")
+	a.Say(ownership.Message{From: "a", Able: true, VIPs: vips(MaxVIPs)})
+	await(t, b, "accepted")
+	b.Say(ownership.Message{From: "b", Able: true}) // as it does every 250 ms
+	for _, heard := range []chan ownership.Message{heardA, heardB} {
+		select {
+		case m := <-heard:
+			if !m.Able {
+				t.Errorf("heard %+v", m)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("nothing is heard: %v, %v", a.Counters(), b.Counters())
+		}
+	}
+}
+
+func TestStrangersAreCounted(t *testing.T) {
+	a, heard := listen(t, "a", key)
+	stranger, _ := listen(t, "b", []byte("not the same key"))
+	stranger.SetPeers([]Peer{{"a", a.Addr()}})
+	stranger.Say(ownership.Message{From: "b", Able: true})
+	await(t, a, "bad_tag")
+	c, err := net.Dial("udp4", a.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, a, "too_short")
+	if len(heard) != 0 {
+		t.Errorf("heard %+v", <-heard)
+	}
+}
+
+func TestKeysAreChecked(t *testing.T) {
+	for _, keys := range [][][]byte{nil, {[]byte("short")}, {key, nil}} {
+		if l, err := Listen(Options{Name: "a", Keys: keys, Listen: netip.MustParseAddrPort("127.0.0.1:0")}); err == nil {
+			l.Close()
+			t.Errorf("%q were taken", keys)
+		}
+	}
+}
