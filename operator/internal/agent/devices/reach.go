@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Entries of this package are known by these: a route's protocol, which no
+// routing daemon uses, and a neighbour's address, which no device has.
+const routeProtocol = 0xcb
+
+var neighbour = net.HardwareAddr{0x02, 'c', 'r', 'a', 'b', 0x01}
+
+// Reach lets clients of this node dial the VIPs: their SYNs must get as far as
+// the uplink, where the programs are. Every VIP is reached directly, without a
+// router; one that is owned here is answered for by nobody on the wire, so its
+// neighbour entry is written. What is not asked for any more is taken away.
+func Reach(uplink int, vips, owned []netip.Addr) error {
+	return errors.Join(setRoutes(uplink, vips), setNeighbours(uplink, owned))
+}
+
+func setRoutes(uplink int, vips []netip.Addr) error {
+	have, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return fmt.Errorf("routes: %w", err)
+	}
+	wanted, old := set(vips), map[netip.Addr]bool{}
+	var failed []error
+	for _, r := range have {
+		addr, ok := prefixAddr(r.Dst)
+		if !ok || !wanted[addr] || r.LinkIndex != uplink {
+			failed = append(failed, netlink.RouteDel(&r))
+			continue
+		}
+		old[addr] = true
+	}
+	for _, vip := range vips {
+		if old[vip] || direct(uplink, vip) {
+			continue
+		}
+		r := &netlink.Route{LinkIndex: uplink, Dst: host(vip), Scope: netlink.SCOPE_LINK, Protocol: routeProtocol}
+		if err := netlink.RouteAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
+			failed = append(failed, fmt.Errorf("route to %s: %w", vip, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// direct tells whether packets to an address leave by the uplink without a router.
+func direct(uplink int, addr netip.Addr) bool {
+	routes, err := netlink.RouteGet(addr.AsSlice())
+	return err == nil && len(routes) > 0 && routes[0].LinkIndex == uplink && routes[0].Gw == nil
+}
+
+func setNeighbours(uplink int, owned []netip.Addr) error {
+	have, err := netlink.NeighList(uplink, netlink.FAMILY_V4)
+	if err != nil {
+		return fmt.Errorf("neighbours: %w", err)
+	}
+	wanted := set(owned)
+	var failed []error
+	for _, n := range have {
+		addr, ok := netip.AddrFromSlice(n.IP.To4())
+		if ok && !wanted[addr] && n.State&netlink.NUD_PERMANENT != 0 && n.HardwareAddr.String() == neighbour.String() {
+			failed = append(failed, netlink.NeighDel(&n))
+		}
+	}
+	for _, vip := range owned {
+		n := &netlink.Neigh{LinkIndex: uplink, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT, IP: vip.AsSlice(), HardwareAddr: neighbour}
+		if err := netlink.NeighSet(n); err != nil {
+			failed = append(failed, fmt.Errorf("neighbour %s: %w", vip, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func set(addrs []netip.Addr) map[netip.Addr]bool {
+	s := make(map[netip.Addr]bool, len(addrs))
+	for _, a := range addrs {
+		s[a] = true
+	}
+	return s
+}
+
+func host(a netip.Addr) *net.IPNet { return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)} }
+
+func prefixAddr(n *net.IPNet) (netip.Addr, bool) {
+	if n == nil {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFromSlice(n.IP.To4())
+}
