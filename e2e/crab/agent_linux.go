@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -40,10 +41,23 @@ func (h *Host) Kill() {
 	}
 }
 
+// Stop asks the agent to end, and waits until it has.
+func (h *Host) Stop() {
+	h.bed.t.Helper()
+	h.bed.must(h.agent.Process.Signal(syscall.SIGTERM))
+	for end := time.Now().Add(patience / 4); !exited(h.agent); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.bed.t.Fatalf("%s: the agent does not end: %s", h.Name, h.Log())
+		}
+	}
+	_ = h.agent.Wait()
+	h.agent = nil
+}
+
 // Apply gives the running agent a new file.
 func (h *Host) Apply(change func(*Config)) {
 	h.bed.t.Helper()
-	before := strings.Count(h.Log(), "applied\n")
+	before := h.said("applied")
 	change(&h.config)
 	h.writeConfig()
 	h.await("applied", before+1)
@@ -55,10 +69,20 @@ func (h *Host) Log() string {
 	return string(raw)
 }
 
+// said counts the lines of the log that are this one.
+func (h *Host) said(line string) (times int) {
+	for l := range strings.SplitSeq(h.Log(), "\n") {
+		if l == line {
+			times++
+		}
+	}
+	return times
+}
+
 func (h *Host) await(line string, times int) {
 	h.bed.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if strings.Count("\n"+h.Log(), "\n"+line+"\n") >= times {
+		if h.said(line) >= times {
 			return
 		}
 		if exited(h.agent) {

@@ -22,10 +22,12 @@ type session struct {
 	server string
 }
 
-func (h *Host) dial(to string) (*session, error) {
+func (h *Host) dial(to string) (*session, error) { return h.dialWithin(to, patience) }
+
+func (h *Host) dialWithin(to string, timeout time.Duration) (*session, error) {
 	s := &session{}
 	err := h.Inside(func() (err error) {
-		s.Conn, err = net.DialTimeout("tcp4", to, patience)
+		s.Conn, err = net.DialTimeout("tcp4", to, timeout)
 		return err
 	})
 	if err != nil {

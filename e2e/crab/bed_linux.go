@@ -48,6 +48,7 @@ type Config struct {
 	AllowEcho []string         `json:"allowEcho,omitempty"`
 	Lives     map[string]int64 `json:"lives,omitempty"`
 	Wire      map[string]int   `json:"wire,omitempty"`
+	Announce  map[string]any   `json:"announce,omitempty"`
 }
 
 const (
@@ -97,6 +98,12 @@ func (b *Bed) run(name string, args ...string) string {
 		b.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// inHub runs a command where the bridge is.
+func (b *Bed) inHub(line string) {
+	b.t.Helper()
+	b.run("nsenter", append([]string{"--net=/var/run/netns/" + b.ns("hub"), "--"}, strings.Fields(line)...)...)
 }
 
 func (b *Bed) ns(name string) string { return b.tag + name }

@@ -5,12 +5,12 @@ package announce
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mdlayher/packet"
@@ -28,6 +28,7 @@ const defendEvery = 10 * time.Second
 type Announcer struct {
 	device *net.Interface
 	conn   *packet.Conn
+	closed atomic.Bool
 
 	mu       sync.Mutex
 	owned    map[netip.Addr]*announced
@@ -126,7 +127,7 @@ func (a *Announcer) Run() {
 	buf := make([]byte, 256)
 	for {
 		n, _, err := a.conn.ReadFrom(buf)
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil && a.closed.Load() {
 			return
 		}
 		if err != nil { // the device is down: it may come back
@@ -196,5 +197,6 @@ func (a *Announcer) Close() error {
 	}
 	clear(a.owned)
 	a.mu.Unlock()
+	a.closed.Store(true)
 	return a.conn.Close()
 }

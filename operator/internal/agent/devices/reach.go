@@ -81,6 +81,11 @@ func setNeighbours(uplink int, owned []netip.Addr) error {
 	return errors.Join(failed...)
 }
 
+// Forget takes all entries away, on every device.
+func Forget() error {
+	return errors.Join(setRoutes(0, nil), setNeighbours(0, nil))
+}
+
 func set(addrs []netip.Addr) map[netip.Addr]bool {
 	s := make(map[netip.Addr]bool, len(addrs))
 	for _, a := range addrs {

@@ -5,22 +5,15 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
+	"errors"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
-)
-
-const (
-	lookEvery   = 200 * time.Millisecond // at the configuration file
-	expireEvery = 2 * time.Second
 )
 
 // New is the command with its subcommands.
@@ -51,62 +44,12 @@ func runCommand(root *string) *cobra.Command {
 	return c
 }
 
-func run(ctx context.Context, root, path string, out io.Writer) error {
-	seen := modified(path)
-	c, err := readConfig(path)
-	if err != nil {
-		return err
-	}
-	p, err := redirect.Open(redirect.Options{Root: root, Wire: c.Wire, Sizes: c.Sizes})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if err := apply(p, c); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "ready")
-	return follow(ctx, p, c, path, seen, out)
-}
-
-// follow applies changes of the file; one that cannot be used is told of, and
-// the state stays as it was up to the entry at fault.
-func follow(ctx context.Context, p redirect.Plane, c Config, path string, seen time.Time, out io.Writer) error {
-	look, expire := time.NewTicker(lookEvery), time.NewTicker(expireEvery)
-	defer look.Stop()
-	defer expire.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-expire.C:
-			if _, err := p.Expire(c.Lives); err != nil {
-				return err
-			}
-		case <-look.C:
-			now := modified(path)
-			if now.Equal(seen) || now.IsZero() {
-				continue
-			}
-			seen = now
-			next, err := readConfig(path)
-			if err == nil {
-				c = next
-				err = apply(p, next)
-			}
-			if err != nil {
-				fmt.Fprintln(out, "not applied:", err)
-				continue
-			}
-			fmt.Fprintln(out, "applied")
-		}
-	}
-}
-
 func removeCommand(root *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove", Short: "Detach everything and forget all state; redirected connections are reset", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return redirect.Remove(*root) },
+		RunE: func(*cobra.Command, []string) error {
+			return errors.Join(devices.Forget(), redirect.Remove(*root))
+		},
 	}
 }
 

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package desired makes a redirect plane hold what somebody wants it to hold, and
+// nothing else: a file of bobtail-redirect, or the plan of a cluster.
+package desired
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// State is all a plane should hold.
+type State struct {
+	Devices   []Device
+	VIPs      []redirect.VIP
+	AllowEcho []netip.Addr
+}
+
+// Device says which parts run on a device.
+type Device struct {
+	Name      string
+	Index     int
+	Placement redirect.Placement
+	Duties    []redirect.Duty
+	XDP       redirect.XDPMode // of a balancer; Auto when empty
+}
+
+// Applier applies states to one plane. What did not change since the last time is
+// not touched, except by the first one: an agent that starts exchanges all
+// programs and writes all entries.
+type Applier struct {
+	plane    redirect.Plane
+	vips     map[redirect.VIPKey]redirect.VIP // as they were set
+	present  map[redirect.VIPKey]bool         // what the plane holds; nil: not looked yet
+	echo     []netip.Addr
+	echoSet  bool
+	attached map[part]attachment
+}
+
+type part struct {
+	index int
+	duty  redirect.Duty
+}
+
+type attachment struct {
+	at  redirect.Placement
+	xdp redirect.XDPMode // asked for
+	got redirect.Attachment
+}
+
+// New makes an Applier; the plane's state may be of a former process.
+func New(p redirect.Plane) *Applier {
+	return &Applier{plane: p, vips: map[redirect.VIPKey]redirect.VIP{}, attached: map[part]attachment{}}
+}
+
+// Result tells what Apply did not achieve; everything else is in place.
+type Result struct {
+	VIPs    map[redirect.VIPKey]error
+	Devices map[string]error // by name
+	Other   error
+}
+
+// Err is everything that went wrong.
+func (r Result) Err() error {
+	var all []error
+	for key, err := range r.VIPs {
+		all = append(all, fmt.Errorf("VIP %s:%d: %w", key.Addr, key.Port, err))
+	}
+	for name, err := range r.Devices {
+		all = append(all, fmt.Errorf("device %s: %w", name, err))
+	}
+	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(append(all, r.Other)...)
+}
+
+// Apply makes the plane hold a state as far as it can: one entry that is at fault
+// keeps its former content and hinders no other.
+func (a *Applier) Apply(s State) Result {
+	r := Result{VIPs: map[redirect.VIPKey]error{}, Devices: map[string]error{}}
+	wanted := map[redirect.VIPKey]bool{}
+	for _, v := range s.VIPs {
+		wanted[v.VIPKey] = true
+		if err := a.setVIP(v); err != nil {
+			r.VIPs[v.VIPKey] = err
+		}
+	}
+	if !a.echoSet || !slices.Equal(a.echo, s.AllowEcho) {
+		if err := a.plane.AllowEcho(s.AllowEcho); err != nil {
+			r.Other = errors.Join(r.Other, err)
+		} else {
+			a.echo, a.echoSet = slices.Clone(s.AllowEcho), true
+		}
+	}
+	r.Other = errors.Join(r.Other, a.attach(s.Devices, r.Devices), a.deleteVIPs(wanted))
+	return r
+}
+
+func (a *Applier) setVIP(v redirect.VIP) error {
+	if old, set := a.vips[v.VIPKey]; set && reflect.DeepEqual(old, v) {
+		return nil
+	}
+	delete(a.vips, v.VIPKey)
+	if err := a.plane.SetVIP(v); err != nil {
+		return err
+	}
+	v.Backends, v.Prefixes = slices.Clone(v.Backends), slices.Clone(v.Prefixes)
+	a.vips[v.VIPKey] = v
+	return nil
+}
+
+func (a *Applier) deleteVIPs(wanted map[redirect.VIPKey]bool) error {
+	if a.present == nil {
+		have, err := a.plane.VIPs()
+		if err != nil {
+			return err
+		}
+		a.present = map[redirect.VIPKey]bool{}
+		for _, v := range have {
+			a.present[v.VIPKey] = true
+		}
+	}
+	for key := range wanted {
+		a.present[key] = true
+	}
+	for key := range a.present {
+		if wanted[key] {
+			continue
+		}
+		if err := a.plane.DeleteVIP(key); err != nil {
+			return fmt.Errorf("remove VIP %s:%d: %w", key.Addr, key.Port, err)
+		}
+		delete(a.present, key)
+		delete(a.vips, key)
+	}
+	return nil
+}
+
+// attach puts the wanted parts in place and takes away all others.
+func (a *Applier) attach(devices []Device, failed map[string]error) error {
+	have, err := a.plane.Attachments()
+	if err != nil {
+		return err
+	}
+	for _, h := range have {
+		if h.Lost {
+			delete(a.attached, part{h.Index, h.Duty})
+		}
+	}
+	wanted := map[part]bool{}
+	for _, d := range devices {
+		for _, duty := range d.Duties {
+			wanted[part{d.Index, duty}] = true
+			if err := a.attachOne(d, duty); err != nil {
+				failed[d.Name] = errors.Join(failed[d.Name], err)
+			}
+		}
+	}
+	for _, h := range have {
+		if !wanted[part{h.Index, h.Duty}] {
+			delete(a.attached, part{h.Index, h.Duty})
+			if err := a.plane.Detach(h.Index, h.Duty); err != nil {
+				return fmt.Errorf("detach %s from device %d: %w", h.Duty, h.Index, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
+	if d.XDP == "" {
+		d.XDP = redirect.XDPAuto
+	}
+	key := part{d.Index, duty}
+	if old, there := a.attached[key]; there && old.at == d.Placement && old.xdp == d.XDP {
+		return nil
+	}
+	var got redirect.Attachment
+	var err error
+	switch duty {
+	case redirect.DutyClient:
+		err = a.plane.AttachClient(d.Index, d.Placement)
+	case redirect.DutyServer:
+		err = a.plane.AttachServer(d.Index, d.Placement)
+	case redirect.DutyBalancer:
+		got, err = a.plane.AttachBalancer(d.Index, d.XDP)
+	default:
+		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer", duty)}
+	}
+	if err == nil {
+		a.attached[key] = attachment{d.Placement, d.XDP, got}
+	}
+	return err
+}
+
+// Balancer tells how SYNs are balanced on a device; false when they are not.
+func (a *Applier) Balancer(index int) (redirect.Attachment, bool) {
+	b, there := a.attached[part{index, redirect.DutyBalancer}]
+	return b.got, there
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// fakePlane writes down what is done to it.
+type fakePlane struct {
+	redirect.Plane
+	vips     []redirect.VIP
+	attached []redirect.Attachment
+	done     []string
+	refuse   string // what fails
+}
+
+func (f *fakePlane) do(format string, args ...any) error {
+	line := fmt.Sprintf(format, args...)
+	if f.refuse != "" && strings.HasPrefix(line, f.refuse) {
+		return errors.New("refused")
+	}
+	f.done = append(f.done, line)
+	return nil
+}
+
+func (f *fakePlane) SetVIP(v redirect.VIP) error {
+	return f.do("set %s:%d %s", v.Addr, v.Port, v.Roles)
+}
+func (f *fakePlane) DeleteVIP(k redirect.VIPKey) error { return f.do("delete %s:%d", k.Addr, k.Port) }
+func (f *fakePlane) VIPs() ([]redirect.VIP, error)     { return f.vips, nil }
+func (f *fakePlane) AllowEcho(a []netip.Addr) error    { return f.do("echo %v", a) }
+func (f *fakePlane) AttachClient(i int, at redirect.Placement) error {
+	return f.do("client %d %s", i, at)
+}
+func (f *fakePlane) AttachServer(i int, at redirect.Placement) error {
+	return f.do("server %d %s", i, at)
+}
+func (f *fakePlane) AttachBalancer(i int, x redirect.XDPMode) (redirect.Attachment, error) {
+	return redirect.Attachment{Index: i, XDP: redirect.XDPGeneric}, f.do("balancer %d %s", i, x)
+}
+func (f *fakePlane) Detach(i int, d redirect.Duty) error { return f.do("detach %d %s", i, d) }
+func (f *fakePlane) Attachments() ([]redirect.Attachment, error) {
+	return f.attached, nil
+}
+
+func (f *fakePlane) took(t *testing.T, what string, want ...string) {
+	t.Helper()
+	slices.Sort(f.done)
+	slices.Sort(want)
+	if !slices.Equal(f.done, want) {
+		t.Errorf("%s: did %q, want %q", what, f.done, want)
+	}
+	f.done = nil
+}
+
+func vip(addr string, roles redirect.Role) redirect.VIP {
+	return redirect.VIP{VIPKey: redirect.VIPKey{Addr: netip.MustParseAddr(addr), Port: 80}, Roles: roles}
+}
+
+func TestApply(t *testing.T) {
+	f := &fakePlane{vips: []redirect.VIP{vip("192.0.2.9", redirect.RoleClient)}, attached: []redirect.Attachment{{Index: 9, Duty: redirect.DutyServer}}}
+	a := New(f)
+	s := State{
+		Devices: []Device{{Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyClient, redirect.DutyBalancer}}, {Name: "pod", Index: 2, Placement: redirect.Pod, Duties: []redirect.Duty{redirect.DutyServer}}},
+		VIPs:    []redirect.VIP{vip("192.0.2.1", redirect.RoleClient), vip("192.0.2.2", redirect.RoleClient)},
+	}
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "first", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []",
+		"client 1 Uplink", "balancer 1 Auto", "server 2 Pod", "detach 9 server")
+	if b, on := a.Balancer(1); !on || b.XDP != redirect.XDPGeneric {
+		t.Errorf("balancer %+v, %v", b, on)
+	}
+	f.attached = []redirect.Attachment{{Index: 1, Duty: redirect.DutyClient}, {Index: 1, Duty: redirect.DutyBalancer}, {Index: 2, Duty: redirect.DutyServer, Lost: true}}
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "again, one device lost", "server 2 Pod")
+
+	s.VIPs = []redirect.VIP{vip("192.0.2.2", redirect.RoleClient|redirect.RoleBalance)}
+	s.AllowEcho = []netip.Addr{netip.MustParseAddr("192.0.2.2")}
+	s.Devices = s.Devices[:1]
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "detach 2 server")
+}
+
+// One entry at fault hinders no other, and is tried again.
+func TestApplyGoesOn(t *testing.T) {
+	f := &fakePlane{refuse: "set 192.0.2.1"}
+	a := New(f)
+	s := State{VIPs: []redirect.VIP{vip("192.0.2.1", redirect.RoleClient), vip("192.0.2.2", redirect.RoleClient)},
+		Devices: []Device{{Name: "odd", Index: 3, Duties: []redirect.Duty{"none"}}, {Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyClient}}}}
+	r := a.Apply(s)
+	if len(r.VIPs) != 1 || len(r.Devices) != 1 || r.Other != nil || !strings.Contains(r.Err().Error(), "192.0.2.1:80") {
+		t.Errorf("result %+v", r)
+	}
+	f.took(t, "first", "set 192.0.2.2:80 Client", "echo []", "client 1 Uplink")
+	f.refuse = ""
+	if r := a.Apply(s); len(r.VIPs) != 0 {
+		t.Errorf("result %+v", r)
+	}
+	f.took(t, "second", "set 192.0.2.1:80 Client")
+}
