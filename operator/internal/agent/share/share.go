@@ -145,7 +145,11 @@ func (in *Input) status(v *crabplan.VIP, entry *redirect.VIP) v1alpha1.NodeVIP {
 			out.Down++
 		}
 	}
-	out.FallBack = fallBack(v, &out)
+	if text := []rune(fallBack(v, &out)); len(text) > v1alpha1.MaxNodeMessage {
+		out.FallBack = string(text[:v1alpha1.MaxNodeMessage])
+	} else {
+		out.FallBack = string(text)
+	}
 	return out
 }
 

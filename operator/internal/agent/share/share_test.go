@@ -44,7 +44,9 @@ func input(vips ...crabplan.VIP) Input {
 }
 
 func nodePort(node string, local bool) crabplan.VIP {
-	return vip(func(v *crabplan.VIP) { v.Kind, v.Node, v.Local, v.Addr, v.Port = crabplan.NodePort, node, local, ip("10.1.0.1"), 30080 })
+	return vip(func(v *crabplan.VIP) {
+		v.Kind, v.Node, v.Local, v.Addr, v.Port = crabplan.NodePort, node, local, ip("10.1.0.1"), 30080
+	})
 }
 
 func TestRoles(t *testing.T) {
@@ -132,6 +134,12 @@ func TestNoEndpoints(t *testing.T) {
 	in := input(vip(func(v *crabplan.VIP) { v.Backends = nil }))
 	in.Balances = func(netip.Addr) bool { return true }
 	if s, err := Make(in); err != nil || s.Status[0].FallBack != "the Service has no endpoints" || s.VIPs[0].Validate() != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	in = input(vip(func(v *crabplan.VIP) { v.Backends[0].Node = strings.Repeat("n", 253) }), vip(nil))
+	in.Plan.VIPs[0].Backends[1].Node = strings.Repeat("m", 253)
+	in.Balances, in.HasAgent = func(netip.Addr) bool { return true }, func(string) bool { return false }
+	if s, err := Make(in); err != nil || len(s.Status[0].FallBack) != v1alpha1.MaxNodeMessage {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := Make(input(vip(func(v *crabplan.VIP) { v.Policy = "Fair" }))); err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 of Service shop/web") {
