@@ -27,11 +27,12 @@ static __always_inline int age(struct __sk_buff *skb)
 static __always_inline int deliver(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, __u32 reason, int forwards)
 {
     int verdict = CRAB_NEXT;
+    __u8 mac[ETH_ALEN];
 
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
         return TC_ACT_SHOT;
     p->daddr = dip;
-    switch (crab_route(skb, p, &verdict)) {
+    switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
         if (forwards && age(skb))
             break;

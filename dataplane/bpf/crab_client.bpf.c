@@ -29,10 +29,34 @@ static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p
     return CRAB_NEXT;
 }
 
-/* Translate VIP to DIP and, outside of the stack, find the way to it. */
-static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, int routed)
+/* The present as crab_flow.hop_seen has it: no more than half a second has the same number. */
+static __always_inline __u8 hop_time(struct crab_flow *flow)
 {
+    return (__u8)(flow->last_ns >> CRAB_HOP_SHIFT) | 1;
+}
+
+/*
+ * Find the way to the DIP, whose address the packet has already. The kernel sends the
+ * packet, and so keeps the neighbour alive; the next ones go the same way without it.
+ */
+static __always_inline int find_way(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow)
+{
+    __u8 mac[ETH_ALEN] = {};
     int verdict = CRAB_NEXT;
+
+    if (crab_route(skb, p, &verdict, mac) != CRAB_ROUTE_REDIRECTED) {
+        crab_count(CRAB_CLIENT_NO_ROUTE);
+        return TC_ACT_SHOT;
+    }
+    __builtin_memcpy(flow->hop, mac, ETH_ALEN);
+    flow->hop_seen = mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5] ? hop_time(flow) : 0;
+    return verdict;
+}
+
+/* Translate VIP to DIP and, outside of the stack, see to the way there (C-103). */
+static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow, int routed)
+{
+    __be32 dip = flow->dip;
 
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
         return TC_ACT_SHOT;
@@ -40,11 +64,9 @@ static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *
     crab_count(CRAB_CLIENT_TO_SERVER);
     if (!routed)
         return CRAB_NEXT;
-    if (crab_route(skb, p, &verdict) != CRAB_ROUTE_REDIRECTED) {
-        crab_count(CRAB_CLIENT_NO_ROUTE);
-        return TC_ACT_SHOT;
-    }
-    return verdict;
+    if (flow->hop_seen != hop_time(flow))
+        return find_way(skb, p, flow);
+    return bpf_skb_store_bytes(skb, 0, flow->hop, ETH_ALEN, 0) ? TC_ACT_SHOT : CRAB_NEXT;
 }
 
 /* How often this SYN was sent, this time included; a new ISS is a new connection. */
@@ -69,13 +91,14 @@ static __always_inline __u16 pending_count(struct crab_tuple *out, __u32 iss, st
  * The SYN of a connection whose redirect was accepted already comes again: the
  * client did not see the answer. Ask the same server again, as the balancer would.
  */
-static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, int routed)
+static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow, int routed)
 {
     int inserted, verdict = mark_syn(skb, p, CRAB_FORM_REDIRECT, p->daddr, &inserted);
 
     if (verdict != CRAB_NEXT)
         return verdict;
-    return to_server(skb, p, dip, routed);
+    flow->last_ns = bpf_ktime_get_ns();
+    return to_server(skb, p, flow, routed);
 }
 
 static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out, int routed)
@@ -95,7 +118,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
     }
     flow = bpf_map_lookup_elem(&crab_flows_out, out);
     if (flow && flow->iss == p->seq)
-        return syn_again(skb, p, flow->dip, routed);
+        return syn_again(skb, p, flow, routed);
     if (flow)
         crab_flow_remove(out, flow->dip);
     if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
@@ -144,7 +167,7 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed)
     if (!flow)
         return CRAB_NEXT;
     client_touches(flow, p.flags);
-    return to_server(skb, &p, flow->dip, routed);
+    return to_server(skb, &p, flow, routed);
 }
 
 static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, __be32 vip)

@@ -140,6 +140,8 @@ enum crab_ended {
     CRAB_ENDED_RST = 1 << 2, /* taken back when the client goes on: it did not believe the RST */
 };
 
+#define CRAB_HOP_SHIFT 28 /* crab_flow.hop_seen counts in 2^28 ns, a quarter of a second */
+
 /* crab_flows_out: VIP to DIP */
 struct crab_flow {
     __u64 created_ns;
@@ -147,7 +149,8 @@ struct crab_flow {
     __be32 dip;
     __u32 iss;
     __u8 ended;
-    __u8 pad[7];
+    __u8 hop_seen; /* when hop was looked up, CRAB_HOP_SHIFT; 0: never (C-103) */
+    __u8 hop[6];   /* MAC address of the next hop to the DIP, on the device packets to the VIP leave by */
 };
 
 /* crab_flows_in: DIP to VIP */

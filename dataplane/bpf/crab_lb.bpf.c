@@ -72,6 +72,23 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
     return vip && vip->flags & CRAB_VIP_BALANCE ? vip : NULL;
 }
 
+/* Our clients put it first; what follows does not matter, for the first one counts (C-3). */
+static __always_inline int placeholder_first(struct crab_options *o)
+{
+    __u8 room[CRAB_OPTION_ROOM];
+    __u64 want, have;
+
+    crab_option_write(room, o->kind, o->exid, CRAB_FORM_PLACEHOLDER, 0);
+    __builtin_memcpy(&want, room, sizeof(want));
+    __builtin_memcpy(&have, o->bytes, sizeof(have));
+    if (have != want)
+        return 0;
+    o->form = CRAB_FORM_PLACEHOLDER;
+    o->at = 0;
+    o->size = o->kind >= CRAB_KIND_EXPERIMENT1 ? 8 : 6;
+    return 1;
+}
+
 /* Copy the TCP header and look for a placeholder; 0 when there is none. */
 static __always_inline int has_placeholder(struct xdp_md *xdp, struct syn *s)
 {
@@ -87,6 +104,8 @@ static __always_inline int has_placeholder(struct xdp_md *xdp, struct syn *s)
     s->o.kind = meta && meta->kind ? meta->kind : CRAB_KIND;
     s->o.exid = meta ? meta->exid : 0;
     __builtin_memcpy(s->o.bytes, s->header + sizeof(struct tcphdr), CRAB_OPTIONS_MAX);
+    if (placeholder_first(&s->o))
+        return 1;
     crab_option_find(&s->o);
     return s->o.form == CRAB_FORM_PLACEHOLDER;
 }

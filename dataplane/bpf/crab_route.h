@@ -31,9 +31,10 @@ static __always_inline int crab_fib(struct __sk_buff *skb, struct crab_packet *p
 /*
  * Send skb where the host's routes say p->daddr is. bpf_redirect_neigh resolves the
  * neighbour when need be, so that the first packet to a server is not lost. On
- * a host that does not forward, the device the packet is on will do.
+ * a host that does not forward, the device the packet is on will do. If the way is known
+ * and leads out of that device, mac is the next hop's address; else it stays as it was.
  */
-static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet *p, int *verdict)
+static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet *p, int *verdict, __u8 *mac)
 {
     struct bpf_fib_lookup fib = {};
     struct bpf_redir_neigh hop = {};
@@ -41,6 +42,9 @@ static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet 
 
     switch (ret) {
     case BPF_FIB_LKUP_RET_SUCCESS:
+        if (fib.ifindex == skb->ifindex)
+            __builtin_memcpy(mac, fib.dmac, ETH_ALEN);
+        /* fall through */
     case BPF_FIB_LKUP_RET_NO_NEIGH:
         hop.nh_family = AF_INET;
         hop.ipv4_nh = fib.ipv4_dst;

@@ -132,15 +132,38 @@ static __always_inline int crab_read_options(struct __sk_buff *skb, struct crab_
     return 0;
 }
 
-/* Put addr in the place of from, which stands at offset at of the IP header; TCP's pseudo header follows. */
+/* The IP header's checksum after an address in it has changed. */
+static __always_inline __u16 crab_ip_sum(__u16 check, __be32 from, __be32 to)
+{
+    __u32 sum = (__u16)~check;
+
+    sum += (__u16)~from + (__u16) ~(from >> 16) + (to & 0xffff) + (to >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return (__u16) ~((sum & 0xffff) + (sum >> 16));
+}
+
+/*
+ * Put to in the place of from, which stands at offset at; TCP's pseudo header follows. Checksum and addresses
+ * of IP lie together: every packet of a connection comes by here, and one write costs half of two.
+ */
 static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_packet *p, __u32 at, __be32 from, __be32 to)
 {
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct iphdr *ip = data + ETH_HLEN;
+    struct {
+        __u16 check;
+        __be32 saddr, daddr;
+    } __attribute__((packed)) fresh;
+
+    if ((void *)(ip + 1) > end)
+        return -1;
+    fresh.check = crab_ip_sum(ip->check, from, to);
+    fresh.saddr = at == CRAB_IP_SADDR ? to : ip->saddr;
+    fresh.daddr = at == CRAB_IP_DADDR ? to : ip->daddr;
     if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), from, to,
                             BPF_F_PSEUDO_HDR | sizeof(to)))
         return -1;
-    if (bpf_l3_csum_replace(skb, CRAB_IP_CHECK, from, to, sizeof(to)))
-        return -1;
-    return bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+    return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, sizeof(fresh), 0);
 }
 
 /* Overwrite bytes of the TCP option area; len is even and known when compiled, at even. */

@@ -47,7 +47,7 @@ static void samples(void)
     LINE("pending", crab_pending, .first_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .iss = 0x191a1b1c,
          .syns = 0x1d1e, .marked = 0x1f);
     LINE("flow", crab_flow, .created_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .dip = 0x191a1b1c,
-         .iss = 0x1d1e1f20, .ended = 0x21);
+         .iss = 0x1d1e1f20, .ended = 0x21, .hop_seen = 0x22, .hop = {0x23, 0x24, 0x25, 0x26, 0x27, 0x28});
     LINE("reverse", crab_reverse, .vip = 0x01020304);
     LINE("echo", crab_echo, .last_ns = 0x0102030405060708, .vip = 0x11121314, .iss = 0x15161718);
     LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);

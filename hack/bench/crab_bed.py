@@ -22,7 +22,7 @@ import proxy
 PORT = 7777
 NET = "10.96.98."
 HOSTS = {"client": 1, "plain": 3, "lb": 2, "nft": 4, "ipt": 5, "proxy": 6, "server": 11, "service": 12}
-FORWARD = ("lb", "nft", "ipt")
+FORWARD = ("client", "lb", "nft", "ipt")
 VIPS = {"lb": "10.96.99.1", "nft": "10.96.99.2", "ipt": "10.96.99.3"}
 TOOL = machine.ROOT / "build" / "bin" / "bobtail-redirect"
 PEERS = machine.ROOT / "e2e" / "bench" / "crab"

@@ -46,8 +46,9 @@ def timed(ctx, program, settings):
             crab_bed.run("ip", "-n", ns, *words.split())
         crab_bed.run(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         with tempfile.NamedTemporaryFile(suffix=".json") as out, machine.Processes(ctx.logs / "crab_syn") as procs:
-            procs.run("syncost", [*inside, program, "-test.run=TestSYNCost", "-test.v"], 300, cpus=str(machine.CPUS - 1),
-                      env={"CRAB_SYN_COST": json.dumps({"peers": str(BUILD), "device": "eth0", "out": out.name, **settings})})
+            said = {"CRAB_SYN_COST": json.dumps({"peers": str(BUILD), "device": "eth0", "out": out.name, **settings})}
+            # Its log is what a failure shows.
+            procs.finish("syncost", procs.start("syncost", [*inside, program, "-test.run=TestSYNCost", "-test.v"], env=said, cpus=str(machine.CPUS - 1)), 300)
             return json.load(open(out.name))
     finally:
         subprocess.run(["ip", "netns", "del", ns], capture_output=True)

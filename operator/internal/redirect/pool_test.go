@@ -174,7 +174,7 @@ func layoutSamples() map[string][]byte {
 		"prefix_key": bytesOf(programs.PrefixKey{Prefixlen: 0x01020304, VipId: 0x05060708, Addr: 0x090a0b0c}),
 		"tuple":      bytesOf(tuple),
 		"pending":    bytesOf(programs.Pending{FirstNs: 0x0102030405060708, LastNs: 0x1112131415161718, Iss: 0x191a1b1c, Syns: 0x1d1e, Marked: 0x1f}),
-		"flow":       bytesOf(programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, Dip: 0x191a1b1c, Iss: 0x1d1e1f20, Ended: 0x21}),
+		"flow":       bytesOf(programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, Dip: 0x191a1b1c, Iss: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22, Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}}),
 		"reverse":    bytesOf(programs.Reverse{Vip: 0x01020304}),
 		"echo":       bytesOf(programs.Echo{LastNs: 0x0102030405060708, Vip: 0x11121314, Iss: 0x15161718}),
 		"syn_key":    bytesOf(syn),

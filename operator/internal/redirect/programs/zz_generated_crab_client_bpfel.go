@@ -20,7 +20,8 @@ type clientCrabFlow struct {
 	Dip       uint32
 	Iss       uint32
 	Ended     uint8
-	Pad       [7]uint8
+	HopSeen   uint8
+	Hop       [6]uint8
 }
 
 type clientCrabMeta struct {
