@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 
+import kube_proxy
 import machine
 import packages
 import proxy
@@ -127,6 +128,10 @@ class Bed:
         """The words that make a command run in the host's network."""
         return ["nsenter", f"--net=/var/run/netns/{self.tag}{host}", "--"]
 
+    @staticmethod
+    def address(host):
+        return address(host)
+
     def start(self, name, host, argv, **kwargs):
         return self.procs.start(name, [*self.inside(host), *argv], **kwargs)
 
@@ -138,7 +143,7 @@ class Bed:
 
     def reachable(self, client, target, port=PORT):
         """Waits until a connection comes about and is served."""
-        for _ in range(100):
+        for _ in range(400):
             once = subprocess.run([*self.inside(client), machine.bench("bench_tcp"), "connect", target, str(port), "1"],
                                   capture_output=True, text=True, timeout=60)
             if once.returncode == 0:
@@ -184,9 +189,9 @@ class Bed:
         return self.dir / name
 
     def kube_proxies(self):
-        """The rules of kube-proxy in both modes, on a host between and for clients of that host itself."""
-        run(*self.inside("nft"), "nft", "-f", self.filled("kube-proxy.nft", "nft"))
-        run(*self.inside("ipt"), "iptables-restore", self.filled("kube-proxy.iptables", "ipt"))
+        """kube-proxy in both modes, each on a host between, and for clients of that host itself."""
+        for host, mode in (("nft", "nftables"), ("ipt", "iptables")):
+            kube_proxy.start(self, host, mode, VIPS[host], address("service"), PORT)
         for host in ("nft", "ipt"):
             # A host's own packets need a way to the address before DNAT gives them another one.
             run("ip", "-n", self.tag + host, "route", "add", VIPS[host], "dev", "eth0")
