@@ -29,7 +29,10 @@ static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p
     return CRAB_NEXT;
 }
 
-/* The present as crab_flow.hop_seen has it: no more than half a second has the same number. */
+/*
+ * The present as crab_flow.hop_seen has it: half a second has the same number, and another one
+ * 69 s later, by when a connection that was idle has forgotten its hop.
+ */
 static __always_inline __u8 hop_time(struct crab_flow *flow)
 {
     return (__u8)(flow->last_ns >> CRAB_HOP_SHIFT) | 1;
@@ -98,6 +101,7 @@ static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *
     if (verdict != CRAB_NEXT)
         return verdict;
     flow->last_ns = bpf_ktime_get_ns();
+    flow->hop_seen = 0;
     return to_server(skb, p, flow, routed);
 }
 
@@ -142,8 +146,11 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
 static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
 {
     __u8 ended = flow->ended;
+    __u64 now = bpf_ktime_get_ns();
 
-    flow->last_ns = bpf_ktime_get_ns();
+    if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT)
+        flow->hop_seen = 0;
+    flow->last_ns = now;
     if (flags & CRAB_RST)
         ended |= CRAB_ENDED_RST;
     else
