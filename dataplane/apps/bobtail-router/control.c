@@ -165,6 +165,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
                                            .copies = stats.counter[BT_RC_HEDGES_SENT],
                                            .won = stats.counter[BT_RC_HEDGES_WON],
                                            .delay_ns = stats.hedging_delay_ns,
+                                           .busy_ppm = stats.hedging_busy_ppm,
                                            .compared = stats.jitter_compared,
                                            .hiccup_ppm = stats.jitter_hiccups_ppm,
                                            .hiccup_ns = stats.hiccup_ns,
@@ -235,6 +236,7 @@ static void add_hedging(struct bt_ctl_samples *out, const struct bt_router_stats
     }
     bt_ctl_add_gauge(out, "router_hedging_kept", s->hedging_kept);
     bt_ctl_add_gauge(out, "router_hedging_delay_nanoseconds", s->hedging_delay_ns);
+    bt_ctl_add_gauge(out, "router_hedging_busy_millionths", s->hedging_busy_ppm);
     bt_ctl_add_gauge(out, "router_jitter_compared", s->jitter_compared);
     bt_ctl_add_gauge(out, "router_jitter_hiccup_millionths", s->jitter_hiccups_ppm);
     bt_ctl_add_gauge(out, "router_jitter_hiccup_nanoseconds", s->hiccup_ns);
@@ -297,6 +299,20 @@ static const struct bt_hist_slices *router_slices(void *arg, const char *name)
     return strcmp(name, "hold") == 0 ? bt_router_hold(app->router) : NULL;
 }
 
+// "class0" to "class7", and "marked": requests that mode Degrade marked.
+static const struct bt_hist *router_totals(void *arg, const char *name)
+{
+    const struct router_app *app = arg;
+    unsigned class = BT_ADMISSION_CLASSES;
+    if (strncmp(name, "class", 5) == 0 && name[5] >= '0' && name[5] < '0' + (int)BT_ADMISSION_CLASSES &&
+        name[6] == '\0') {
+        class = (unsigned)(name[5] - '0');
+    } else if (strcmp(name, "marked") != 0) {
+        return NULL;
+    }
+    return bt_router_class_latency(feedback_side(app), class);
+}
+
 static const struct bt_trace_ring *router_traces(void *arg)
 {
     const struct router_app *app = arg;
@@ -317,7 +333,8 @@ const struct bt_ctl_app router_ctl_app = {
     .counters = router_counters,
     .leave = router_leave,
     .slices = router_slices,
-    .histogram_names = "latency, hold",
+    .histogram_names = "latency, hold, class0 to class7, marked",
+    .totals = router_totals,
     .traces = router_traces,
     .now = router_now,
 };

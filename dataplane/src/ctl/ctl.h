@@ -43,7 +43,7 @@ struct bt_ctl_worker {
 // What a router that sends second copies knows of them, and of how executions differ.
 struct bt_ctl_hedging {
     const char *mode; // NULL: nothing to say
-    uint64_t copies, won, delay_ns, compared, hiccup_ppm, hiccup_ns, service_ns;
+    uint64_t copies, won, delay_ns, busy_ppm, compared, hiccup_ppm, hiccup_ns, service_ns;
 };
 
 // Answer of "state". Arrays have room for BT_CONFIG_WORKERS_MAX members, 2 * BT_CONFIG_ROUTERS_MAX
@@ -96,6 +96,8 @@ struct bt_ctl_app {
     // The histogram called `name`, or NULL. Runs in the control thread.
     const struct bt_hist_slices *(*slices)(void *arg, const char *name);
     const char *histogram_names; // "latency, hold", for the error message
+    // The histogram called `name` that covers the program's whole life, or NULL; NULL: it keeps none.
+    const struct bt_hist *(*totals)(void *arg, const char *name);
     // Where traced pairs are, written in the packet loop; NULL, or NULL from it: nowhere.
     const struct bt_trace_ring *(*traces)(void *arg);
     uint64_t (*now)(void *arg); // the clock the slices were recorded with; any thread

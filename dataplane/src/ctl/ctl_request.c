@@ -252,9 +252,40 @@ static uint64_t window_end(const struct request *q, uint64_t now_ns)
     return q->end_second > 0 && second < now_ns / SECOND ? (second + 1) * SECOND - 1 : now_ns;
 }
 
+static void total_in_loop(void *arg)
+{
+    struct bt_ctl *c = arg;
+    const struct bt_hist *h = c->app.totals(c->app.arg, c->total_name);
+    c->total_known = h != NULL;
+    if (h != NULL) {
+        *c->hist = *h;
+    }
+}
+
+// Of a program's whole life: there is no window to ask for.
+static void reply_total(struct bt_ctl *c, const struct request *q, struct bt_json_out *o)
+{
+    bt_ctl_reply_begin(o, true);
+    bt_json_out_string(o, "name", q->name);
+    bt_json_out_string(o, "source", c->app.histogram_source);
+    bt_ctl_reply_histogram(o, "histogram", c->hist);
+    bt_json_out_u64(o, "requests", c->hist->total);
+    bt_json_out_u64(o, "rejected", 0);
+    bt_json_out_close(o, '}');
+}
+
 static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct bt_json_out *o, struct bt_ctl_error *e)
 {
     struct bt_hist_window window;
+    c->total_name = q->name;
+    c->total_known = false;
+    if (c->app.totals != NULL && !in_loop(c, total_in_loop, e)) {
+        return false;
+    }
+    if (c->total_known) {
+        reply_total(c, q, o);
+        return true;
+    }
     if (q->window_seconds < 1 || q->window_seconds > WINDOW_MAX) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "windowSeconds", "must be 1..%d; got %" PRId64, WINDOW_MAX,
                              q->window_seconds);

@@ -174,5 +174,6 @@ void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out
     out->hedging_mode = h->config.mode;
     out->hedging_kept = h->used;
     out->hedging_delay_ns = h->delay_ns;
+    out->hedging_busy_ppm = h->up > 0 ? h->busy * 1000000u / h->up : 0;
     tell_jitter(h, out);
 }

@@ -93,6 +93,7 @@ struct bt_router_stats {
     enum bt_hedging_mode hedging_mode;
     uint64_t hedging_kept;                              /* requests on their way that are kept */
     uint64_t hedging_delay_ns;                          /* Delayed: what is waited before a copy; 0: not known yet */
+    uint64_t hedging_busy_ppm;                          /* workers busy with first copies, mean over arrivals */
     uint64_t jitter_compared;                           /* pairs of executions, and what follows from them */
     uint64_t jitter_hiccups_ppm, hiccup_ns, service_ns; /* probability and mean of a hiccup; mean without */
 };

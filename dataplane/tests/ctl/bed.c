@@ -102,6 +102,12 @@ static void *loop(void *arg)
     return NULL;
 }
 
+static const struct bt_hist *bed_totals(void *arg, const char *name)
+{
+    const struct bed *b = arg;
+    return strcmp(name, "class3") == 0 ? &b->total : NULL;
+}
+
 void bed_open(struct bed *b, bool with_loop)
 {
     memset(b, 0, sizeof *b);
@@ -122,6 +128,7 @@ void bed_open(struct bed *b, bool with_loop)
                              .leave = bed_leave,
                              .slices = bed_slices,
                              .histogram_names = "latency",
+                             .totals = bed_totals,
                              .traces = bed_traces,
                              .now = bed_now};
     struct bt_ctl_options options = {.socket = b->socket, .key_dir = b->dir, .config_cache = b->cache};

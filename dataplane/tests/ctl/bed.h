@@ -16,6 +16,7 @@ struct bed {
     pthread_t loop_id; // who answered last
     atomic_bool stop;
     struct bt_hist_slices *slices;
+    struct bt_hist total;
     struct bt_trace_ring traces;
     atomic_uint arriving; // requests on their way to the loop, which records them as it takes them
     uint64_t now;

@@ -303,6 +303,24 @@ static void histograms_cover_their_window(void **state)
     bed_close(&b);
 }
 
+/* the histogram of a class covers all there was; nobody need say how long. */
+static void a_histogram_of_the_whole_life_needs_no_window(void **state)
+{
+    struct bed b;
+    (void)state;
+    bed_open(&b, true);
+    bt_hist_record(&b.total, 5000000);
+    bt_hist_record_inf(&b.total, 2);
+    cJSON *json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"class3\"}");
+    const cJSON *h = cJSON_GetObjectItem(json, "histogram");
+    assert_int_equal(cJSON_GetObjectItem(h, "total")->valueint, 3);
+    assert_int_equal(cJSON_GetObjectItem(h, "inf")->valueint, 2);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(h, "buckets")), 1);
+    assert_string_equal(cJSON_GetObjectItem(json, "name")->valuestring, "class3");
+    cJSON_Delete(json);
+    bed_close(&b);
+}
+
 /* Asked right after requests arrived, the loop may be anywhere in its turn and may not have taken them yet. */
 static void a_histogram_holds_what_arrived_before_it_was_asked_for(void **state)
 {
@@ -384,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_configuration_whose_key_is_missing_is_refused),
         cmocka_unit_test(state_counters_and_leave),
         cmocka_unit_test(histograms_cover_their_window),
+        cmocka_unit_test(a_histogram_of_the_whole_life_needs_no_window),
         cmocka_unit_test(a_histogram_holds_what_arrived_before_it_was_asked_for),
         cmocka_unit_test(traces_come_in_portions),
         cmocka_unit_test(a_closed_loop_is_an_error_not_a_hang),

@@ -171,6 +171,35 @@ static void r251_gate_and_budget(void **state)
     bed_close(&h.b);
 }
 
+/* how busy first copies keep the workers, for who decides whether second ones pay. */
+static void r254_busy_is_what_arrivals_see(void **state)
+{
+    (void)state;
+    int to[2];
+    hedging_open(&h, 4, 1, BT_HEDGING_PROBE);
+    assert_int_equal(hedging_stats(&h).hedging_busy_ppm, 0);
+    hedging_send(&h, 1, to); /* stays */
+    for (uint16_t id = 2; id <= 3000; id++) {
+        assert_int_equal(hedging_send(&h, id, to), 1);
+        hedging_finish(&h, to[0], id, false);
+    }
+    assert_in_range(hedging_stats(&h).hedging_busy_ppm, 245000, 251000);
+    bed_close(&h.b);
+
+    hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
+    for (uint16_t id = 1; id <= 3000; id += 2) { /* its copy is busy, too, and does not count */
+        int second[2];
+        assert_int_equal(hedging_send(&h, id, to), 2);
+        assert_int_equal(hedging_send(&h, id + 1u, second), 2);
+        hedging_finish(&h, to[0], id, false);
+        hedging_finish(&h, to[1], id, false);
+        hedging_finish(&h, second[0], id + 1u, false);
+        hedging_finish(&h, second[1], id + 1u, false);
+    }
+    assert_in_range(hedging_stats(&h).hedging_busy_ppm, 120000, 130000);
+    bed_close(&h.b);
+}
+
 /* each request that should have had a copy counts one reason, when it ends. */
 static void r253_every_missing_copy_has_its_reason(void **state)
 {
@@ -247,6 +276,7 @@ int main(void)
         cmocka_unit_test(r249_only_what_may_run_twice),
         cmocka_unit_test(r250_delayed_waits_for_the_percentile),
         cmocka_unit_test(r251_gate_and_budget),
+        cmocka_unit_test(r254_busy_is_what_arrivals_see),
         cmocka_unit_test(r253_every_missing_copy_has_its_reason),
         cmocka_unit_test(a_configuration_is_judged),
     };

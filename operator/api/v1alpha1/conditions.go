@@ -30,6 +30,11 @@ const (
 	// could be estimated.
 	ConditionCapacityKnown = "CapacityKnown"
 
+	// ConditionAttainable says whether any load meets the objective. False is a
+	// warning: the service time alone is longer, by the floor that the message
+	// names. Unknown means that it was not measured, and why.
+	ConditionAttainable = "Attainable"
+
 	// ConditionConclusive says whether every load of an experiment was measured
 	// and may be trusted. Unknown means that it is not over.
 	ConditionConclusive = "Conclusive"

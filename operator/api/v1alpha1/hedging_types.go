@@ -3,17 +3,22 @@
 // Hedging: second copies of requests that may be stuck.
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // RpcServiceHedging says when a router sends a request a second time, to
 // another worker. The client takes the first answer. Only requests that any
 // worker may execute and that fit in one packet are sent twice; with a mode
 // other than Off, all of these are declared to be safe to execute twice.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Delayed' || !has(self.delayPercentile)",message="`delayPercentile` may be specified only when `mode` is Delayed: the other modes do not wait"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Auto' || !has(self.probePerMillion) || self.probePerMillion > 0",message="`probePerMillion` must be above 0 when `mode` is Auto: it decides from what probes measure"
 type RpcServiceHedging struct {
 	// mode says when a second copy is sent. LoadAware: at once, where another
 	// worker is idle. Delayed: after a percentile of the measured response
 	// time. Probe: only for the few requests that measure how much executions
-	// of the same request differ.
+	// of the same request differ. Auto: as LoadAware, while both what probes
+	// measure and a model of the service say that it pays, else as Probe;
+	// status.hedging says which, and why.
 	// +required
 	Mode HedgingMode `json:"mode,omitempty"`
 
@@ -50,7 +55,7 @@ type RpcServiceHedging struct {
 }
 
 // HedgingMode says when a second copy is sent.
-// +kubebuilder:validation:Enum=Off;LoadAware;Delayed;Probe
+// +kubebuilder:validation:Enum=Off;LoadAware;Delayed;Probe;Auto
 type HedgingMode string
 
 const (
@@ -62,7 +67,57 @@ const (
 	HedgingDelayed HedgingMode = "Delayed"
 	// HedgingProbe sends only what measures jitter.
 	HedgingProbe HedgingMode = "Probe"
+	// HedgingAuto is LoadAware while it pays, else Probe.
+	HedgingAuto HedgingMode = "Auto"
 )
+
+// HedgingReason is why second copies are sent or not.
+// +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;Overloaded;MedianWouldRise;TailTooLittle
+type HedgingReason string
+
+const (
+	// HedgingAsSpecified: the specification names the mode.
+	HedgingAsSpecified HedgingReason = "AsSpecified"
+	// HedgingPays: the model, with the jitter and the load that were measured,
+	// says that the tail gets shorter and the median stays.
+	HedgingPays HedgingReason = "Pays"
+	// HedgingTooFewProbes: probes have not measured enough yet.
+	HedgingTooFewProbes HedgingReason = "TooFewProbes"
+	// HedgingNoHiccups: executions of the same request take about the same
+	// time, so that a second one gains nothing.
+	HedgingNoHiccups HedgingReason = "NoHiccups"
+	// HedgingOverloaded: workers are busy all the time without any copy.
+	HedgingOverloaded HedgingReason = "Overloaded"
+	// HedgingMedianRises: typical requests would wait behind copies.
+	HedgingMedianRises HedgingReason = "MedianWouldRise"
+	// HedgingTailTooLittle: the tail would not get shorter by a tenth.
+	HedgingTailTooLittle HedgingReason = "TailTooLittle"
+)
+
+// HedgingStatus is what routers do about second copies, and why.
+type HedgingStatus struct {
+	// mode in effect. Of mode Auto it is LoadAware or Probe.
+	// +required
+	Mode HedgingMode `json:"mode,omitempty"`
+
+	// reason for that mode.
+	// +required
+	Reason HedgingReason `json:"reason,omitempty"`
+
+	// message says it with the numbers it rests on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// decidedTime is when mode Auto last asked.
+	// +optional
+	DecidedTime *metav1.Time `json:"decidedTime,omitempty"`
+
+	// loadPercent of the workers was taken up by first copies then.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	LoadPercent *int32 `json:"loadPercent,omitempty"`
+}
 
 // JitterStatus is how much executions of the same request differ, measured by
 // the routers from requests that two idle workers began together. Numbers have

@@ -34,6 +34,7 @@ type LatencyExperiment struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="`spec` cannot be changed: an experiment is run once; create another one"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyAgents) || self.latencyAgents < self.agents",message="`latencyAgents` must be fewer than `agents`: the others make the load"
 	// +kubebuilder:validation:XValidation:rule="!has(self.target.targetRef) || self.workload.protocol == 'R2P2'",message="`workload.protocol` must be R2P2 when `target.targetRef` is given: that is what an RpcService speaks"
+	// +kubebuilder:validation:XValidation:rule="!has(self.latencyRequestsPerSecond) || has(self.latencyAgents)",message="`latencyRequestsPerSecond` may be specified only with `latencyAgents`: it bounds their rate"
 	Spec LatencyExperimentSpec `json:"spec,omitzero"`
 
 	// status says what was found. The operator writes it.
@@ -82,6 +83,22 @@ type LatencyExperimentSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=15
 	LatencyAgents int32 `json:"latencyAgents,omitempty"`
+
+	// latencyRequestsPerSecond is the most requests that each of the
+	// latencyAgents sends: so few that it is never busy itself.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	LatencyRequestsPerSecond int32 `json:"latencyRequestsPerSecond,omitempty"`
+
+	// arrivalGaps is how many gaps between requests of each agent are compared
+	// with the distribution asked for; 500 when absent. More of them find
+	// smaller faults of the agents: some 2,000 suit agents with processors of
+	// their own.
+	// +optional
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=100000
+	ArrivalGaps int32 `json:"arrivalGaps,omitempty"`
 
 	// measure says which latency is meant: Response, from when a request was
 	// due, or Service, from its transmission.

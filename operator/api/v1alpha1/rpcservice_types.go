@@ -452,6 +452,11 @@ type RpcServiceStatus struct {
 	// +optional
 	Jitter *JitterStatus `json:"jitter,omitempty"`
 
+	// hedging is what routers do about second copies, and why; absent while
+	// `spec.hedging` is.
+	// +optional
+	Hedging *HedgingStatus `json:"hedging,omitempty"`
+
 	// configHash is the SHA-256 of the configuration that routers and servers
 	// should be running.
 	// +optional

@@ -57,7 +57,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 	if h := r.HoldBack; h != nil {
 		doc.Service.HoldBack = dataplane.HoldBack{Packets: int(h.Packets), Microseconds: int(h.Microseconds)}
 	}
-	doc.Service.Hedging = hedging(s.Spec.Hedging)
+	doc.Service.Hedging = hedging(s)
 	if o := peers.Objective; o != nil {
 		doc.Service.Admission = o.Admission
 		doc.Sources = append(doc.Sources, o.Source)

@@ -10,9 +10,24 @@ import (
 // delayPercentile of a Delayed service that names none.
 const delayPercentile = 95
 
+// HedgingMode is the mode that routers are told: routers know no Auto.
+func HedgingMode(s *v1alpha1.RpcService) v1alpha1.HedgingMode {
+	decided := s.Status.Hedging
+	switch h := s.Spec.Hedging; {
+	case h == nil:
+		return v1alpha1.HedgingOff
+	case h.Mode != v1alpha1.HedgingAuto:
+		return h.Mode
+	case decided != nil && decided.Mode == v1alpha1.HedgingLoadAware && decided.Reason == v1alpha1.HedgingPays:
+		return v1alpha1.HedgingLoadAware
+	}
+	return v1alpha1.HedgingProbe
+}
+
 // hedging is what a configuration says of second copies; nil: there are none.
-func hedging(h *v1alpha1.RpcServiceHedging) *dataplane.Hedging {
-	if h == nil || h.Mode == v1alpha1.HedgingOff {
+func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
+	h, mode := s.Spec.Hedging, HedgingMode(s)
+	if mode == v1alpha1.HedgingOff {
 		return nil
 	}
 	percentile := int32(delayPercentile)
@@ -20,7 +35,7 @@ func hedging(h *v1alpha1.RpcServiceHedging) *dataplane.Hedging {
 		percentile = *h.DelayPercentile
 	}
 	out := &dataplane.Hedging{
-		Mode: string(h.Mode), BusyPercent: int(h.BusyPercent), BudgetPercent: int(h.BudgetPercent),
+		Mode: string(mode), BusyPercent: int(h.BusyPercent), BudgetPercent: int(h.BudgetPercent),
 		PercentilePer100000: int(percentile) * 1000,
 	}
 	if h.ProbePerMillion != nil {

@@ -17,18 +17,26 @@ func TestR249HedgingIsRendered(t *testing.T) {
 	least := v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingLoadAware, BusyPercent: 50, BudgetPercent: 100}
 	off := full
 	off.Mode = v1alpha1.HedgingOff
+	auto := least
+	auto.Mode = v1alpha1.HedgingAuto
 	for _, c := range []struct {
-		name string
-		in   *v1alpha1.RpcServiceHedging
-		want *dataplane.Hedging
+		name    string
+		in      *v1alpha1.RpcServiceHedging
+		decided *v1alpha1.HedgingStatus
+		want    *dataplane.Hedging
 	}{
-		{"absent", nil, nil},
-		{"off", &off, nil},
-		{"least", &least, &dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
-		{"full", &full, &dataplane.Hedging{Mode: "Delayed", BusyPercent: 40, BudgetPercent: 5, PercentilePer100000: 90000, ProbePerMillion: 2000}},
+		{"absent", nil, nil, nil},
+		{"off", &off, nil, nil},
+		{"least", &least, nil, &dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
+		{"full", &full, nil, &dataplane.Hedging{Mode: "Delayed", BusyPercent: 40, BudgetPercent: 5, PercentilePer100000: 90000, ProbePerMillion: 2000}},
+		{"auto, undecided", &auto, nil, &dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
+		{"auto, pays", &auto, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays},
+			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
+		{"auto, from a service that was LoadAware", &auto, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingAsSpecified},
+			&dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 	} {
 		s := &v1alpha1.RpcService{}
-		s.Spec.Hedging = c.in
+		s.Spec.Hedging, s.Status.Hedging = c.in, c.decided
 		got := Config(s, Peers{}).Service.Hedging
 		if (got == nil) != (c.want == nil) || (got != nil && *got != *c.want) {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)

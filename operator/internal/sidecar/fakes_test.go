@@ -190,14 +190,21 @@ func (p *plane) State() ctl.State {
 
 func (p *plane) Counters() ctl.Counters {
 	return ctl.Counters{
-		Counters: []ctl.Sample{{Name: "router_dropped_total", Labels: map[string]string{"reason": `queue"full`}, Value: 3}},
-		Gauges:   []ctl.Sample{{Name: "router.pairs", Value: 7}, {Name: "router_oldest_held_nanoseconds", Value: 1.5e9}},
+		Counters: []ctl.Sample{{Name: "router_dropped_total", Labels: map[string]string{"reason": `queue"full`}, Value: 3},
+			{Name: "router_admission_arrived_total", Labels: map[string]string{"class": "4"}, Value: 1},
+			{Name: "router_admission_arrived_total", Labels: map[string]string{"class": "5"}, Value: 1}},
+		Gauges: []ctl.Sample{{Name: "router.pairs", Value: 7}, {Name: "router_oldest_held_nanoseconds", Value: 1.5e9}},
 	}
 }
 
 func (p *plane) Histogram(name string, window int, end uint64) (ctl.Histogram, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if name == "class5" {
+		h := &ll7.Histogram{}
+		h.Record(3_000_000)
+		return ctl.Histogram{Name: name, Source: ctl.SourceRouter, Histogram: h}, nil
+	}
 	if name != ctl.HistogramLatency {
 		return ctl.Histogram{}, &ctl.Error{Code: ctl.CodeUnknownHistogram, Field: "name", Message: "must be latency"}
 	}

@@ -5,8 +5,10 @@ package sidecar
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +59,7 @@ func (s *service) collect(ctx context.Context) []byte {
 		up = 1
 		collectSamples(e, "counter", c.Counters)
 		collectSamples(e, "gauge", c.Gauges)
+		s.collectClasses(ctx, e, c.Counters)
 	}
 	if state, err := ask(ctx, s.link, (*dataplane.Socket).State); err == nil {
 		collectState(e, state)
@@ -132,6 +135,29 @@ func collectState(e *exposition, s *dataplane.State) {
 		e.add("gauge", "bobtail_worker_lost", "Requests that never reached the worker in its present life.", l, float64(m.Lost))
 		if m.FeedbackAgeMilliseconds >= 0 {
 			e.add("gauge", "bobtail_worker_feedback_age_seconds", "Time since the last FEEDBACK.", l, float64(m.FeedbackAgeMilliseconds)/1000)
+		}
+	}
+}
+
+// collectClasses exposes the latency of every class that admission control has
+// seen, and of the requests it marked. A dataplane that keeps no
+// such histograms has said so; that is no failure.
+func (s *service) collectClasses(ctx context.Context, e *exposition, counters []dataplane.Sample) {
+	names := map[string]string{}
+	for _, c := range counters {
+		class := c.Labels["class"]
+		switch {
+		case c.Name == "router_admission_arrived_total" && class != "":
+			names["class"+class] = class
+		case c.Name == "router_degraded_total" && c.Labels["result"] == "marked" && c.Value > 0:
+			names["marked"] = "marked"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if h, err := ask(ctx, s.link, histogramOf(name, 1)); err == nil && h.Histogram != nil && h.Histogram.Total() > 0 {
+			collectHistogram(e, "bobtail_router_class_latency_seconds",
+				"Request in to FEEDBACK by class of admission control, while an objective is enforced; marked: requests that mode Degrade marked.",
+				map[string]string{"class": names[name]}, h.Histogram)
 		}
 	}
 }

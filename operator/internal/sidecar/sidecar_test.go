@@ -450,6 +450,11 @@ func TestMetrics(t *testing.T) {
 	if h := families["bobtail_latency_seconds"]; h == nil || h.GetMetric()[0].GetHistogram() == nil {
 		t.Errorf("no latency histogram in\n%s", text)
 	}
+	// Class 5 has a histogram, class 4 none yet.
+	classes := families["bobtail_router_class_latency_seconds"]
+	if m := classes.GetMetric(); len(m) != 1 || m[0].GetLabel()[0].GetValue() != "5" || m[0].GetHistogram().GetSampleCount() != 1 {
+		t.Errorf("latency by class: %v", classes)
+	}
 	if code := status(t, r.metrics+"/healthz"); code != http.StatusOK {
 		t.Errorf("healthz: %d", code)
 	}

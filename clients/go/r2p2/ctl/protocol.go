@@ -129,10 +129,13 @@ type State struct {
 // HedgingState is what a router knows of the second copies it sends (R-249),
 // and of how two executions of one request differ (R-252).
 type HedgingState struct {
-	Mode               string `json:"mode"`
-	Copies             uint64 `json:"copies"`
-	Won                uint64 `json:"won"`
-	DelayNanoseconds   uint64 `json:"delayNanoseconds"`
+	Mode             string `json:"mode"`
+	Copies           uint64 `json:"copies"`
+	Won              uint64 `json:"won"`
+	DelayNanoseconds uint64 `json:"delayNanoseconds"`
+	// BusyMillionths of the workers were busy with first copies of this router's,
+	// in the mean over its last 256 arrivals or so.
+	BusyMillionths     uint64 `json:"busyMillionths"`
 	Compared           uint64 `json:"compared"`
 	HiccupMillionths   uint64 `json:"hiccupMillionths"`
 	HiccupNanoseconds  uint64 `json:"hiccupNanoseconds"`

@@ -83,6 +83,8 @@ var serviceAdmission = []admission{
 	{"budget 101", `{spec: {hedging: {mode: LoadAware, budgetPercent: 101}}}`, "spec.hedging.budgetPercent"},
 	{"delay percentile 100", `{spec: {hedging: {mode: Delayed, delayPercentile: 100}}}`, "spec.hedging.delayPercentile"},
 	{"no probes", `{spec: {hedging: {mode: LoadAware, probePerMillion: 0}}}`, ""},
+	{"hedging that decides", `{spec: {hedging: {mode: Auto}}}`, ""},
+	{"hedging that decides from nothing", `{spec: {hedging: {mode: Auto, probePerMillion: 0}}}`, "`probePerMillion` must be above 0"},
 	{"too many probes", `{spec: {hedging: {mode: Probe, probePerMillion: 1000001}}}`, "spec.hedging.probePerMillion"},
 	// CEL: environment.
 	{"env", `{spec: {server: {env: [{name: LOG, value: x}]}}}`, ""},

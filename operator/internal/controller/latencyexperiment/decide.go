@@ -50,7 +50,8 @@ func define(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definit
 		},
 		Measurement: definition.Measurement{
 			Percentile: percentile, WidthMicroseconds: float64(spec.WidthMicroseconds), LimitSeconds: float64(spec.LimitSeconds),
-			LatencyAgents: int(spec.LatencyAgents),
+			LatencyAgents: int(spec.LatencyAgents), LatencyRequestsPerSecond: float64(spec.LatencyRequestsPerSecond),
+			ArrivalGaps: int(spec.ArrivalGaps),
 		},
 	}
 	if spec.Measure == v1alpha1.MeasureService {

@@ -31,6 +31,7 @@ func experiment(change func(*v1alpha1.LatencyExperimentSpec)) *v1alpha1.LatencyE
 func TestDefine(t *testing.T) {
 	e := experiment(func(s *v1alpha1.LatencyExperimentSpec) {
 		s.Measure, s.Workload.Interarrival, s.LatencyAgents = v1alpha1.MeasureService, "Fixed", 1
+		s.LatencyRequestsPerSecond, s.ArrivalGaps = 300, 2000
 	})
 	d, accepted := decideAccepted(e, nil)
 	if accepted.status != metav1.ConditionTrue {
@@ -45,6 +46,9 @@ func TestDefine(t *testing.T) {
 	}
 	if first := d.Configuration(0); first.Role != "latency" || c.Role != "throughput" || all[0].LatencyAgents != 1 {
 		t.Errorf("roles %q and %q of %d", first.Role, c.Role, all[0].LatencyAgents)
+	}
+	if all[0].LatencyRate != 300 || all[0].ArrivalGaps != 2000 {
+		t.Errorf("rate %v of the agents that measure, %d gaps", all[0].LatencyRate, all[0].ArrivalGaps)
 	}
 	if d.LatencyMeant() != "Service" {
 		t.Errorf("latency %s", d.LatencyMeant())

@@ -98,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 
 	before := service.DeepCopy()
+	service.Status.Hedging = decideHedging(s)
 	out := outcome{accepted: decideAccepted(s)}
 	defer func() {
 		writeStatus(s, &out)

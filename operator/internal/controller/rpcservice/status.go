@@ -153,6 +153,9 @@ func (r *Reconciler) announce(before, after *v1alpha1.RpcService) {
 		}
 		r.Events.Eventf(after, nil, kind, c.Reason, c.Type, "%s is %s: %s", c.Type, c.Status, c.Message)
 	}
+	if h, old := after.Status.Hedging, before.Status.Hedging; h != nil && h.DecidedTime != nil && (old == nil || h.Mode != old.Mode) {
+		r.Events.Eventf(after, nil, corev1.EventTypeNormal, string(h.Reason), "Hedging", "second copies are %s: %s", h.Mode, h.Message)
+	}
 }
 
 // warns says whether somebody has to do something about a condition.

@@ -47,6 +47,17 @@ func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alp
 	return estimate(s, m, times)
 }
 
+// decideAttainable warns of an objective below what the service itself takes.
+func decideAttainable(capacity verdict) verdict {
+	switch {
+	case capacity.status != metav1.ConditionTrue:
+		return verdict{metav1.ConditionUnknown, capacity.reason, capacity.message}
+	case capacity.reason == v1alpha1.ReasonServiceAboveObjective:
+		return verdict{metav1.ConditionFalse, capacity.reason, capacity.message}
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, "some load meets the objective; status.capacity says which"}
+}
+
 func estimate(s *snapshot, m measurement, times *dataplane.Histogram) (verdict, *v1alpha1.CapacityEstimate) {
 	q := question(s, times)
 	overhead := overheadOf(q, s, m)

@@ -100,6 +100,20 @@ func TestServiceAloneIsTooLong(t *testing.T) {
 	if !strings.Contains(v.message, "service time alone is 4.") || !strings.Contains(v.message, "latencyMicroseconds") {
 		t.Errorf("the floor is not named: %s", v.message)
 	}
+	if warning := decideAttainable(v); warning.status != metav1.ConditionFalse || warning.reason != v.reason || warning.message != v.message {
+		t.Errorf("no warning: %+v", warning)
+	}
+	if accepted := decideAccepted(s); accepted.status != metav1.ConditionTrue {
+		t.Errorf("it can be measured all the same: %+v", accepted)
+	}
+	s.slo.Spec.LatencyMicroseconds = 9000
+	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).status != metav1.ConditionTrue {
+		t.Errorf("above the floor: %+v", decideAttainable(v))
+	}
+	s.target.Status.ReadyWorkers = 0
+	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).status != metav1.ConditionUnknown {
+		t.Errorf("nothing is known: %+v", decideAttainable(v))
+	}
 }
 
 // Overhead is measured while the queues are short, kept while they are long, and

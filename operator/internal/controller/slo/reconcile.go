@@ -125,11 +125,15 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.Se
 	return nil
 }
 
-// announce makes an event when the answer to Accepted or Met changes.
+// announce makes an event when the answer to Accepted or Met changes, and when the
+// objective turns out to be below what the service itself takes.
 func (r *Reconciler) announce(before, after *v1alpha1.ServiceLevelObjective) {
-	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionMet} {
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionMet, v1alpha1.ConditionAttainable} {
 		c := meta.FindStatusCondition(after.Status.Conditions, kind)
 		old := meta.FindStatusCondition(before.Status.Conditions, kind)
+		if kind == v1alpha1.ConditionAttainable && (c == nil || c.Status != metav1.ConditionFalse) {
+			continue
+		}
 		if c == nil || old != nil && old.Status == c.Status && old.Reason == c.Reason {
 			continue
 		}

@@ -45,12 +45,14 @@ func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m 
 	if s.target == nil {
 		st.ErrorBudgets, st.Capacity = nil, nil
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown)
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionAttainable)
 		return
 	}
 	writeBudgets(st, slo, s.records, led, now)
 	known, capacity := decideCapacity(s, m, required)
 	st.Capacity = capacity
 	setCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown, known, slo.Generation, now)
+	setCondition(&st.Conditions, v1alpha1.ConditionAttainable, decideAttainable(known), slo.Generation, now)
 	sortConditions(st.Conditions)
 }
 

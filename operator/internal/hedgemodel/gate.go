@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hedgemodel
+
+// Verdict of the gate.
+type Verdict string
+
+// Verdicts.
+const (
+	Pays          Verdict = "Pays"
+	Overloaded    Verdict = "Overloaded"
+	MedianRises   Verdict = "MedianWouldRise"
+	TailTooLittle Verdict = "TailTooLittle"
+)
+
+// The simulator's gate has the same numbers (dataplane/sim/hedge_cells.c).
+const (
+	mostMedian = 1.02
+	mostTail   = 0.90
+	mostBusy   = 0.98
+)
+
+// Answer is a verdict with what it rests on: a run without copies, one with them.
+type Answer struct {
+	Verdict       Verdict
+	Asked         Service
+	Without, With Outcome
+}
+
+// Ask runs a service without and with copies.
+func Ask(s Service) Answer {
+	plain := s
+	plain.BusyShare = 0
+	a := Answer{Asked: s, Without: Run(plain), With: Run(s)}
+	switch {
+	case a.Without.Busy > mostBusy:
+		a.Verdict = Overloaded
+	case a.With.Median > mostMedian*a.Without.Median:
+		a.Verdict = MedianRises
+	case a.With.Tail > mostTail*a.Without.Tail:
+		a.Verdict = TailTooLittle
+	default:
+		a.Verdict = Pays
+	}
+	return a
+}
+
+// AskAll wants all services to profit: the answer is that of the first one that
+// does not, or else of the first one.
+func AskAll(services ...Service) Answer {
+	var first Answer
+	for i, s := range services {
+		a := Ask(s)
+		if a.Verdict != Pays {
+			return a
+		}
+		if i == 0 {
+			first = a
+		}
+	}
+	return first
+}
