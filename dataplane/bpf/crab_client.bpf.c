@@ -146,7 +146,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
 static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
 {
     __u8 ended = flow->ended;
-    __u64 now = bpf_ktime_get_ns();
+    __u64 now = bpf_ktime_get_coarse_ns(); /* a tick's error does not matter, and it costs a tenth */
 
     if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT)
         flow->hop_seen = 0;
