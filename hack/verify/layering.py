@@ -30,6 +30,7 @@ C_MAY = {
     "replica": {"replica", "router", "rpc", "sched", "tcp", "ctl", "wire", "base"},
     "io": {"io", "link", "wire", "base"},
     "api": {"api", "rpc", "wire", "base", "io"},
+    "fast": {"fast", "router", "wire", "base"},
 }
 # Headers that read a clock, do I/O, allocate or take locks: not for the pure core.
 IMPURE = re.compile(r"^(sys/(socket|epoll|timerfd|mman|time|types|ioctl|un|eventfd)|time|unistd|pthread|netdb|fcntl|poll|arpa/inet|netinet/.*|rte_.*|threads|stdio)\.h$")

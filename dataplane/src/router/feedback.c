@@ -334,6 +334,29 @@ void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
     take_any(r, now, pkt, txq);
 }
 
+void router_feedback_again(struct bt_router *r, uint64_t now, uint32_t w, const uint8_t *payload, struct bt_txq *txq)
+{
+    uint64_t outstanding;
+    if (take_steady(r, now, payload, w, &outstanding)) {
+        router_credit_came(r, now, w, outstanding, txq);
+        return;
+    }
+    uint8_t ip[4];
+    memcpy(ip, payload + BT_FEEDBACK_IP_AT, sizeof ip);
+    struct bt_feedback fb = {.version = 1,
+                             .flags = BT_FEEDBACK_PAIR,
+                             .req_id = bt_get16(payload + BT_FEEDBACK_REQ_ID_AT),
+                             .client = bt_addr_v4(ip, bt_get16(payload + BT_FEEDBACK_PORT_AT)),
+                             .n = r->worker[w].n,
+                             .incarnation = r->credit[w].incarnation,
+                             .received = bt_get64(payload + BT_FEEDBACK_RECEIVED_AT),
+                             .served = bt_get64(payload + BT_FEEDBACK_SERVED_AT)};
+    if (take_extended(r, now, w, &fb, 0) != BT_M_OK) {
+        r->malformed[BT_M22]++;
+    }
+    router_pump(r, now, txq);
+}
+
 void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
 {
     uint32_t w;

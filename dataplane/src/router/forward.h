@@ -10,6 +10,19 @@
 /* Bytes of the one option a plain request gets. */
 #define PLAIN_OPTION ((uint32_t)sizeof((struct bt_router *)0)->option)
 
+/* A well-formed request came. */
+EVERY_PACKET void router_note_arrival(struct bt_router *r, uint64_t now, struct bt_pkt *pkt)
+{
+    if (pkt->t_rx_ns == 0 || pkt->t_rx_ns > now) {
+        pkt->t_rx_ns = now;
+    }
+    r->last_request_at = now;
+    r->counter[BT_RC_REQUESTS]++;
+    if (r->latency != NULL) {
+        bt_hist_slices_arrived(r->latency, now, 1);
+    }
+}
+
 /* The worker reads options, there is room, and one option is enough: no tag, no IPv6 address. */
 EVERY_PACKET bool plain_fits(const struct bt_router *r, const struct bt_pkt *pkt, const struct worker *worker)
 {

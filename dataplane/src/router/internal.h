@@ -351,6 +351,8 @@ void router_take_numbers(struct bt_router *r, const struct bt_router_config *c);
 
 /* feedback.c */
 void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq); /* split.h */
+void router_feedback_again(struct bt_router *r, uint64_t now, uint32_t w, const uint8_t *payload,
+                           struct bt_txq *txq); /* delegation.h: of a pair that w, which says nothing new, served */
 
 /* split_feedback.c, split_request.c: what a half does instead of what needs the other half */
 void split_publish(struct bt_router *f, size_t w);

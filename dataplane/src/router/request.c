@@ -45,18 +45,6 @@ static void route_sticky(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     }
 }
 
-static void note_arrival(struct bt_router *r, uint64_t now, struct bt_pkt *pkt)
-{
-    if (pkt->t_rx_ns == 0 || pkt->t_rx_ns > now) {
-        pkt->t_rx_ns = now;
-    }
-    r->last_request_at = now;
-    r->counter[BT_RC_REQUESTS]++;
-    if (r->latency != NULL) {
-        bt_hist_slices_arrived(r->latency, now, 1);
-    }
-}
-
 /* DROP is owed to a request that asks for what we do not understand (M-6, R-55); everything else malformed gets
  * silence. */
 static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr,
@@ -66,7 +54,7 @@ static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const 
         router_reject(r, pkt, m);
         return;
     }
-    note_arrival(r, now, pkt);
+    router_note_arrival(r, now, pkt);
     r->malformed[m]++;
     router_drop(r, now, pkt, m == BT_M6 ? BT_RC_DROP_POLICY : BT_RC_DROP_OPTION, txq);
 }
@@ -97,7 +85,7 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
         refuse(r, now, pkt, &hdr, m, txq);
         return;
     }
-    note_arrival(r, now, pkt);
+    router_note_arrival(r, now, pkt);
     if (r->hedging != NULL) {
         router_hedge_arrival(r);
     }
@@ -145,7 +133,7 @@ void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, st
         take_any(r, now, pkt, txq);
         return;
     }
-    note_arrival(r, now, pkt);
+    router_note_arrival(r, now, pkt);
     if (__builtin_expect(r->noted, 0)) {
         take_chosen(r, now, pkt, txq);
     } else if (__builtin_expect((r->held.n | r->hold_back_packets) != 0, 0)) {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lending decisions, and doing again what was decided (see delegation.h).
+#include "router/delegation.h"
+
+#include <string.h>
+
+#include "router/forward.h"
+
+static_assert(BT_DELEGATION_WORKERS == BT_LOAD_FEW, "a loan is an index without groups");
+static_assert(BT_DELEGATION_LEVELS == BT_LOAD_FULL, "levels mean the same on both sides");
+static_assert(BT_DELEGATION_KEYS == BT_KEYS_LIVE, "every key is lent");
+static_assert(sizeof(struct bt_rank) == sizeof(__u16), "a rank is one number");
+
+/* Why this configuration, or this moment, leaves nothing to lend. */
+static const char *unsuited(const struct bt_router *r)
+{
+    if (!r->jbsq || r->hold_back_packets != 0) {
+        return "only JBSQ without holdBack";
+    }
+    if (r->noted) {
+        return "admission control or hedging looks at every request";
+    }
+    if (r->forwarding != BT_FORWARD_ENCAPSULATED) {
+        return "only Encapsulated forwarding";
+    }
+    if (r->publish != NULL || r->notes != NULL) {
+        return "the router runs on two threads";
+    }
+    if (r->load.span > BT_DELEGATION_WORKERS) {
+        return "more than 16 workers";
+    }
+    if (r->draining) {
+        return "the router drains";
+    }
+    if (r->load.span == 0) {
+        return "no worker has joined";
+    }
+    return r->held.n != 0 ? "requests are held" : NULL;
+}
+
+/* Slot w, whose level is not that of a worker that is off. False: its requests need another form. */
+static bool lend_worker(const struct bt_router *r, uint32_t w, struct bt_delegation_worker *out)
+{
+    const struct worker *worker = &r->worker[w];
+    const struct bt_credit *credit = &r->credit[w];
+    if ((worker->flags & WORKER_EXTENDED) == 0 || !bt_addr_is_v4(&worker->addr)) {
+        return false;
+    }
+    out->given = router_sent(r, w) - credit->shift;
+    out->shift = credit->shift;
+    out->received = credit->received;
+    out->served = credit->served;
+    out->steady = worker->steady;
+    memcpy(&out->ip, worker->addr.ip + 12, sizeof out->ip);
+    out->port = htobe16(worker->addr.port);
+    out->limit = r->load.limit[w];
+    return true;
+}
+
+static void lend_keys(const struct bt_router *r, struct bt_delegation *d)
+{
+    for (uint32_t i = 0; i < BT_DELEGATION_KEYS; i++) {
+        const struct bt_key *key = &r->keys.key[i];
+        d->key[i].id = key->id;
+        memcpy(d->key[i].half, key->bytes, sizeof d->key[i].half);
+        d->signer = key == bt_keyring_signer(&r->keys) ? i : d->signer;
+    }
+}
+
+const char *bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
+{
+    const char *why = unsuited(r);
+    if (why != NULL) {
+        return why;
+    }
+    memset(d, 0, sizeof *d);
+    d->turn = r->load.turn;
+    d->max_payload = r->max_payload;
+    lend_keys(r, d);
+    memcpy(d->untie, r->load.untie, sizeof d->untie);
+    for (uint32_t w = 0; w < BT_DELEGATION_WORKERS; w++) {
+        d->rank[w] = (uint16_t)(r->load.rank[w].major << 8 | r->load.rank[w].minor);
+        if (w < r->load.span && r->load.limit[w] != 0 && !lend_worker(r, w, &d->worker[w])) {
+            return "a worker without options, or with an IPv6 address";
+        }
+    }
+    return NULL;
+}
+
+bool bt_router_loan_holds(const struct bt_router *r, const struct bt_delegation *d)
+{
+    struct bt_delegation now;
+    if (bt_router_lend(r, &now) != NULL || now.max_payload != d->max_payload ||
+        memcmp(now.key, d->key, sizeof now.key) != 0) {
+        return false;
+    }
+    for (uint32_t w = 0; w < BT_DELEGATION_WORKERS; w++) {
+        const struct bt_delegation_worker *was = &d->worker[w], *is = &now.worker[w];
+        if (was->limit != is->limit || was->steady != is->steady || was->ip != is->ip || was->port != is->port ||
+            was->shift != is->shift) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct bt_addr client_of(const struct bt_delegation_note *note)
+{
+    uint8_t ip[4];
+    memcpy(ip, &note->ip, sizeof ip);
+    return bt_addr_v4(ip, be16toh(note->port));
+}
+
+/* As bt_router_request does with a plain request that finds credit. */
+static bool replay_request(struct bt_router *r, uint64_t now, const struct bt_delegation_note *note)
+{
+    struct bt_addr client = client_of(note);
+    struct bt_pkt pkt = {.src = client, .t_rx_ns = note->at};
+    router_note_arrival(r, now, &pkt);
+    uint32_t chosen = router_choose(r);
+    struct pair_key key = watch_key(&client, be16toh(note->req_id), note->worker);
+    count_forwarded(r, now, &pkt, key, note->worker, 0, false);
+    return chosen == note->worker;
+}
+
+bool bt_router_replay(struct bt_router *r, const struct bt_delegation_note *note, struct bt_txq *txq)
+{
+    uint64_t now = router_clock(r, note->at);
+    if (note->worker >= BT_DELEGATION_WORKERS || (r->worker[note->worker].flags & WORKER_USED) == 0) {
+        return false;
+    }
+    if (note->kind == BT_NOTE_REQUEST) {
+        return replay_request(r, now, note);
+    }
+    uint8_t payload[BT_FEEDBACK_V1_SIZE] = {0};
+    memcpy(payload + BT_FEEDBACK_REQ_ID_AT, &note->req_id, sizeof note->req_id);
+    memcpy(payload + BT_FEEDBACK_PORT_AT, &note->port, sizeof note->port);
+    memcpy(payload + BT_FEEDBACK_IP_AT, &note->ip, sizeof note->ip);
+    bt_put64(payload + BT_FEEDBACK_RECEIVED_AT, note->received);
+    bt_put64(payload + BT_FEEDBACK_SERVED_AT, note->served);
+    router_feedback_again(r, now, note->worker, payload, txq);
+    return true;
+}

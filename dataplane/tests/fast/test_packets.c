@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program makes of packets that are damaged, cut short, odd or not for it, and how a loan ends. A packet it
+// does not deal with leaves it as it came, and nothing is counted as sent or served.
+#include "fast/twins.h"
+
+#include <bpf/bpf.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "wire/checksum.h"
+
+#define REQUEST_BODY 24u
+
+static struct twins twins;
+
+static int open_shape(bool keys)
+{
+    if (twins_open(&twins, 4, 3, false, keys)) {
+        twins_turn(&twins);
+        assert_true(bt_fast_lent(twins.fast));
+        return 0;
+    }
+    twins.fast = NULL;
+    return 0;
+}
+
+static int open_twins(void **state)
+{
+    (void)state;
+    return open_shape(false);
+}
+
+static int open_keyed(void **state)
+{
+    (void)state;
+    return open_shape(true);
+}
+
+static int close_twins(void **state)
+{
+    (void)state;
+    if (twins.fast != NULL) {
+        twins_close(&twins);
+    }
+    return 0;
+}
+
+#define NEEDS_PROGRAM()                                                                                                \
+    (void)state;                                                                                                       \
+    if (twins.fast == NULL)                                                                                            \
+    skip()
+
+static uint32_t request_payload(uint8_t *bytes, uint16_t req_id)
+{
+    struct bt_r2p2_hdr hdr = {
+        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = req_id, .count_or_index = 1};
+    size_t head = bt_r2p2_encode(bytes, 64, &hdr);
+    for (uint32_t i = 0; i < REQUEST_BODY; i++) {
+        bytes[head + i] = (uint8_t)(i * 37u + 5u);
+    }
+    return (uint32_t)head + REQUEST_BODY;
+}
+
+static uint32_t request_frame(uint8_t *frame, enum bt_udp_sum sum)
+{
+    uint8_t bytes[128];
+    uint32_t len = request_payload(bytes, 7);
+    return twins_frame(frame, &twins.whole.client, &twins.whole.requests, bytes, len, sum);
+}
+
+/* Worker w served a request. */
+static uint32_t feedback_payload(uint8_t *bytes, uint32_t w, uint64_t received, uint64_t served)
+{
+    return (uint32_t)bed_feedback_make(
+        &twins.whole, w,
+        &(struct bed_report){
+            .received = received, .served = served, .n = 3, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 7},
+        bytes);
+}
+
+static uint32_t feedback_frame(uint8_t *frame, uint32_t w, uint64_t received, uint64_t served, enum bt_udp_sum sum)
+{
+    uint8_t bytes[128];
+    uint32_t len = feedback_payload(bytes, w, received, served);
+    return twins_frame(frame, &twins.whole.members[w], &twins.whole.feedback, bytes, len, sum);
+}
+
+/* The loan as it was first given, whatever was done with it since; the routers do not hear of that. */
+static void lend_again(void)
+{
+    const uint32_t zero = 0;
+    struct bt_fast *f = twins.fast;
+    f->log->open = 0;
+    assert_int_equal(bpf_map_update_elem(f->state_fd, &zero, &f->terms, BPF_F_LOCK), 0);
+    f->log->tail = f->tail = f->log->head;
+    f->log->lease = UINT64_MAX;
+    f->log->open = 1;
+}
+
+static enum twin_fate run_frame(const uint8_t *frame, uint32_t len)
+{
+    uint8_t out[FRAME_MAX];
+    uint32_t out_len;
+    return twins_run(&twins, frame, len, out, &out_len);
+}
+
+static uint64_t passed(enum bt_delegation_pass why)
+{
+    return twins.fast->log->counters.passed[why];
+}
+
+/* The frame is passed for this reason, which ends the loan or does not. */
+static void passes(const uint8_t *frame, uint32_t len, enum bt_delegation_pass why)
+{
+    uint64_t before = passed(why);
+    assert_int_equal(run_frame(frame, len), TWIN_PASSED);
+    assert_int_equal(passed(why), before + 1u);
+    assert_int_equal(twins.fast->log->open, why < BT_PASS_ALONE ? 0 : 1);
+}
+
+/* The frame is none of the program's business: no reason, no change. */
+static void ignored(const uint8_t *frame, uint32_t len)
+{
+    const struct bt_delegation_counters before = twins.fast->log->counters;
+    assert_int_equal(run_frame(frame, len), TWIN_PASSED);
+    assert_memory_equal(&before, &twins.fast->log->counters, sizeof before);
+    assert_int_equal(twins.fast->log->open, 1);
+}
+
+/* A socket would get it: it is for us, and both checksums hold. */
+static bool deliverable(const uint8_t *frame, uint32_t len)
+{
+    static const uint8_t here[6] = {0};
+    struct bt_ip ip;
+    return memcmp(frame, here, 6) == 0 && frame[12] == 8 && frame[13] == 0 &&
+           bt_ip4_judge(frame + BT_ETHER_HEAD, len - BT_ETHER_HEAD, true, &ip) == BT_FRAME_OK &&
+           ip.proto == BT_PROTO_UDP && bt_udp_judge(&ip, true) == BT_FRAME_OK;
+}
+
+/* Every bit turned, one at a time: what no socket would get does not touch the loan. Returns how many were dealt with.
+ */
+static uint32_t turn_bits(uint8_t *frame, uint32_t len)
+{
+    uint32_t dealt_with = 0;
+    for (uint32_t bit = 0; bit < 8u * len; bit++) {
+        lend_again();
+        frame[bit / 8u] ^= (uint8_t)(1u << bit % 8u);
+        enum twin_fate fate = run_frame(frame, len);
+        assert_int_not_equal(fate, TWIN_DROPPED);
+        if (!deliverable(frame, len) && (fate != TWIN_PASSED || twins.fast->log->open == 0)) {
+            fail_msg("byte %u bit %u: fate %u, open %u", bit / 8u, bit % 8u, fate, twins.fast->log->open);
+        }
+        dealt_with += fate != TWIN_PASSED ? 1u : 0u;
+        frame[bit / 8u] ^= (uint8_t)(1u << bit % 8u);
+    }
+    return dealt_with;
+}
+
+#define MAC_BITS (8u * 6u) /* the sender's, which nobody reads */
+
+static void damaged_requests(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    assert_int_equal(turn_bits(frame, len), MAC_BITS);
+    assert_true(passed(BT_PASS_DAMAGED) > 8u * REQUEST_BODY);
+    len = request_frame(frame, BT_UDP_SUM_NONE);
+    assert_true(turn_bits(frame, len) >= MAC_BITS + 8u * REQUEST_BODY);
+}
+
+/* Worker 0 has one request, which it served. */
+static void lend_busy(void)
+{
+    twins.fast->terms.d.worker[0].given = 1;
+    twins.fast->terms.d.rank[0] = (uint16_t)(1u << 8 | (twins.fast->terms.d.rank[0] & 0xffu));
+    lend_again();
+}
+
+static void damaged_feedback(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    lend_busy();
+    uint32_t len = feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_FULL);
+    assert_int_equal(turn_bits(frame, len), MAC_BITS);
+    lend_again();
+    assert_int_equal(run_frame(frame, len), TWIN_TAKEN);
+}
+
+/* nothing under the tag may change, nor the tag, whether a checksum sees it or not. */
+static void damaged_tags(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    lend_busy();
+    uint32_t len = feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_NONE);
+    assert_int_equal(turn_bits(frame, len), MAC_BITS);
+    lend_again();
+    assert_int_equal(run_frame(frame, len), TWIN_TAKEN);
+    lend_busy();
+    frame[BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD + BT_R2P2_HEADER + 5] ^= 1;
+    passes(frame, len, BT_PASS_TAG);
+    lend_again();
+    uint8_t bytes[128];
+    uint32_t n = (uint32_t)bed_feedback_make(
+        &twins.whole, 0,
+        &(struct bed_report){
+            .received = 1, .served = 1, .n = 3, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .untagged = true},
+        bytes);
+    len = twins_frame(frame, &twins.whole.members[0], &twins.whole.feedback, bytes, n, BT_UDP_SUM_FULL);
+    passes(frame, len, BT_PASS_WORKER); /* no steady word is without its tag */
+}
+
+static void cut_short(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    uint32_t whole = request_frame(frame, BT_UDP_SUM_FULL);
+    for (uint32_t len = BT_ETHER_HEAD + BT_IP4_HEAD; len < whole; len++) {
+        ignored(frame, len);
+    }
+    lend_busy();
+    whole = feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_FULL);
+    for (uint32_t len = BT_ETHER_HEAD + BT_IP4_HEAD; len < whole; len++) {
+        ignored(frame, len);
+    }
+}
+
+/* Bytes behind the datagram, as Ethernet pads short frames, do not travel on. */
+static void padding_goes(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX] = {0}, out[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL), out_len;
+    assert_int_equal(twins_run(&twins, frame, len + 11u, out, &out_len), TWIN_FORWARDED);
+    assert_int_equal(out_len, len + 8u);
+}
+
+static void mend_ip_sum(uint8_t *frame)
+{
+    uint8_t *ip = frame + BT_ETHER_HEAD;
+    memset(ip + 10, 0, 2);
+    uint16_t sum = bt_csum_fold(bt_csum_bytes(0, ip, BT_IP4_HEAD));
+    sum = (uint16_t)~sum;
+    memcpy(ip + 10, &sum, sizeof sum);
+}
+
+/* Valid packets that are not for the program. */
+static void not_ours(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t bytes[128], frame[FRAME_MAX];
+    uint32_t n = request_payload(bytes, 7);
+    struct bt_addr other = twins.whole.requests;
+    other.port++;
+    ignored(frame, twins_frame(frame, &twins.whole.client, &other, bytes, n, BT_UDP_SUM_FULL));
+    other = bt_addr_v4u(0x0a000002, twins.whole.requests.port);
+    ignored(frame, twins_frame(frame, &twins.whole.client, &other, bytes, n, BT_UDP_SUM_FULL));
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    frame[BT_ETHER_HEAD + 6] = 0x20; /* first of several fragments */
+    mend_ip_sum(frame);
+    ignored(frame, len);
+    len = request_frame(frame, BT_UDP_SUM_FULL);
+    frame[BT_ETHER_HEAD + 9] = BT_PROTO_TCP;
+    mend_ip_sum(frame);
+    ignored(frame, len);
+    len = request_frame(frame, BT_UDP_SUM_FULL);
+    frame[0] = 2; /* another host's, overheard */
+    ignored(frame, len);
+}
+
+/* Several requests that their sender gave to the kernel at once travel as one frame as far as they can. */
+static void batches(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_PARTIAL);
+    twins.segment = 16;
+    passes(frame, len, BT_PASS_BATCH);
+    twins.segment = 0;
+    lend_again();
+    assert_int_equal(run_frame(frame, len), TWIN_FORWARDED);
+}
+
+static void odd_sources(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t bytes[128], frame[FRAME_MAX];
+    uint32_t n = request_payload(bytes, 7);
+    const struct bt_addr odd[] = {bt_addr_v4u(0xe0000001, 5), bt_addr_v4u(0x0a000063, 0), bt_addr_v4u(0, 5),
+                                  twins.whole.requests, twins.whole.feedback};
+    for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
+        lend_again();
+        passes(frame, twins_frame(frame, &odd[i], &twins.whole.requests, bytes, n, BT_UDP_SUM_FULL), BT_PASS_SOURCE);
+    }
+}
+
+static void strange_feedback(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t bytes[128], frame[FRAME_MAX];
+    const struct bt_addr stranger = bt_addr_v4u(0x0a020000, 8000);
+    lend_busy();
+    uint32_t n = feedback_payload(bytes, 0, 1, 1);
+    passes(frame, twins_frame(frame, &stranger, &twins.whole.feedback, bytes, n, BT_UDP_SUM_FULL), BT_PASS_WORKER);
+    lend_again();
+    passes(frame, feedback_frame(frame, 0, 2, 1, BT_UDP_SUM_FULL), BT_PASS_ORDER); /* more than it was given */
+    lend_again();
+    passes(frame, feedback_frame(frame, 0, 0, 1, BT_UDP_SUM_FULL), BT_PASS_ORDER); /* contradicts itself */
+    lend_again();
+    passes(frame, feedback_frame(frame, 0, 0, 0, BT_UDP_SUM_FULL), BT_PASS_ORDER); /* nothing new */
+    lend_again();
+    assert_int_equal(run_frame(frame, feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_FULL)), TWIN_TAKEN);
+    passes(frame, feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_FULL), BT_PASS_ORDER); /* twice */
+}
+
+/* never more than n to a worker, and nobody in between. */
+static void bound_holds(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL), got[BT_DELEGATION_WORKERS] = {0};
+    for (unsigned i = 0; i < 4 * 3; i++) {
+        assert_int_equal(run_frame(frame, len), TWIN_FORWARDED);
+        got[twins.fast->log->note[(twins.fast->log->head - 1u) % BT_DELEGATION_NOTES].worker]++;
+    }
+    for (unsigned w = 0; w < 4; w++) {
+        assert_int_equal(got[w], 3);
+    }
+    passes(frame, len, BT_PASS_FULL);
+    assert_int_equal(run_frame(frame, len), TWIN_PASSED); /* the router's, until it lends again */
+}
+
+static void loan_lapses(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    twins.fast->log->lease = twins_clock();
+    passes(frame, len, BT_PASS_LAPSED);
+    lend_again();
+    twins.fast->log->lease = UINT64_MAX;
+    twins.fast->log->tail = twins.fast->log->head - BT_DELEGATION_NOTES; /* as if none was read */
+    passes(frame, len, BT_PASS_NOTES);
+}
+
+/* Programs on one processor against loans given and taken back on another: when a loan is back, what the kernel knows
+ * is what the router knows, note by note. */
+static atomic_bool stop;
+
+static void *pester(void *arg)
+{
+    (void)arg;
+    uint8_t frame[FRAME_MAX];
+    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    while (!stop) {
+        uint8_t out[FRAME_MAX];
+        LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame, .data_size_in = len, .data_out = out,
+                    .data_size_out = FRAME_MAX, .repeat = 1);
+        (void)bpf_prog_test_run_opts(bt_fast_program(twins.fast), &run);
+    }
+    return NULL;
+}
+
+/* All requests given so far are served. */
+static void serve_all(uint64_t served[4])
+{
+    struct bed *b = &twins.lending;
+    for (uint32_t w = 0; w < 4; w++) {
+        uint64_t sent = bed_row(b, w).sent;
+        if (sent != served[w]) {
+            served[w] = sent;
+            bed_feedback(b, w,
+                         &(struct bed_report){.received = sent, .served = sent, .n = 3, .incarnation = 1, .flags = 0});
+        }
+    }
+}
+
+/* Until the other thread got so many decided, or has had the time. */
+static void await_requests(uint64_t n)
+{
+    uint64_t until = twins_clock() + 20u * MS;
+    while (twins.fast->log->head - twins.fast->tail < n && twins_clock() < until) {
+        sched_yield();
+    }
+}
+
+static void loans_race(void **state)
+{
+    NEEDS_PROGRAM();
+    pthread_t thread;
+    uint64_t served[4] = {0}, most = 0;
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, pester, NULL), 0);
+    for (unsigned i = 0; i < SEEDS(1000u); i++) {
+        twins.lending.now = twins_clock();
+        bt_fast_turn(twins.fast, twins.lending.r, twins.lending.now, &twins.lending.out);
+        await_requests(1u + i % 8u);
+        twins.lending.now = twins_clock();
+        bt_fast_take_back(twins.fast, twins.lending.r, twins.lending.now, &twins.lending.out);
+        for (uint32_t w = 0; w < 4; w++) {
+            struct bt_router_member_stats row = bed_row(&twins.lending, w);
+            most = row.outstanding > most ? row.outstanding : most;
+            if (twins.fast->cut_short) {
+                assert_int_equal(twins.fast->seen.d.worker[w].given - twins.fast->seen.d.worker[w].served,
+                                 row.outstanding);
+            }
+        }
+        serve_all(served);
+        bed_discard(&twins.lending);
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(twins.fast->disagreed, 0);
+    assert_int_equal(bed_counter(&twins.lending, BT_RC_FORWARDED), twins.fast->log->counters.requests);
+    print_message("%llu requests in %llu loans\n", (unsigned long long)twins.fast->log->counters.requests,
+                  (unsigned long long)twins.fast->loans);
+    assert_in_range(most, 1, 3);
+}
+
+int main(void)
+{
+#define EACH(name)  cmocka_unit_test_setup_teardown(name, open_twins, close_twins)
+#define KEYED(name) cmocka_unit_test_setup_teardown(name, open_keyed, close_twins)
+    const struct CMUnitTest tests[] = {
+        EACH(damaged_requests), EACH(damaged_feedback), KEYED(damaged_tags), EACH(cut_short),
+        EACH(padding_goes),     EACH(not_ours),         EACH(odd_sources),   EACH(strange_feedback),
+        EACH(batches),          EACH(bound_holds),      EACH(loan_lapses),   EACH(loans_race),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
