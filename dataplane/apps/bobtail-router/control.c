@@ -269,6 +269,7 @@ static void router_counters(void *arg, struct bt_ctl_samples *out)
     add_io_counters(out, app);
     add_admission(out, &s);
     add_hedging(out, &s);
+    fast_path_counters(app, out);
     bt_ctl_add_gauge(out, "router_held", s.held);
     bt_ctl_add_gauge(out, "router_held_limit", s.held_limit);
     bt_ctl_add_gauge(out, "router_oldest_held_nanoseconds", s.oldest_held_ns);

@@ -17,6 +17,7 @@ static void take_feedback(struct router_app *app)
     struct bt_pkt *pkts[BT_IO_BATCH];
     for (unsigned round = 0; round < FEEDBACK_ROUNDS; round++) {
         unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_FEEDBACK, pkts, BT_IO_BATCH);
+        fast_path_take_back(app, n);
         for (unsigned i = 0; i < n; i++) {
             bt_router_feedback(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
         }
@@ -34,6 +35,7 @@ static void take_requests(struct router_app *app)
     }
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
+    fast_path_take_back(app, n);
     bt_router_requests(app->router, pkts, n, &app->txq);
 }
 
@@ -65,6 +67,7 @@ static void take_letter(struct router_app *app)
 {
     bool stop = bt_mailbox_due(&app->mailbox);
     if (stop) {
+        fast_path_take_back(app, 1);
         router_threads_pause(&app->two);
     }
     bt_mailbox_poll(&app->mailbox);
@@ -134,12 +137,14 @@ void router_loop(struct router_app *app)
             uint64_t look = now + DRAIN_LOOK_NS;
             until = until < look ? until : look;
         }
-        wait_for_work(app, now, until);
+        wait_for_work(app, now, fast_path_next(app, now, until));
         take_requests(app);
         now = bt_io_now(app->io);
+        fast_path_read(app);
         tick(app, now);
         bt_io_tx(app->io, &app->txq);
         take_events(app);
         take_letter(app);
+        fast_path_turn(app, now);
     }
 }

@@ -152,12 +152,13 @@ int main(int argc, char **argv)
         return 1;
     }
     bt_stop_install(app.io);
-    if (!start_control(&app) || !start_threads(&app)) {
+    if (!fast_path_open(&app, local) || !start_control(&app) || !start_threads(&app)) {
         return 1;
     }
     bt_log_info("version %s, requests on %s, FEEDBACK on port %u, MTU %u%s", BOBTAIL_VERSION,
                 bt_addr_format(&local[0], text), local[1].port, app.mtu, app.opt.mtu == 0 ? " (auto)" : "");
     router_loop(&app);
+    fast_path_close(&app);
     router_threads_stop(&app.two);
     bt_mailbox_close(&app.mailbox);
     bt_ctl_stop(app.ctl);

@@ -22,7 +22,7 @@ static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
            !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
 }
 
-#define OPTION_COUNT 35
+#define OPTION_COUNT 36
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTION_COUNT])
@@ -37,6 +37,8 @@ static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTI
     };
     const struct bt_cli_option rest[] = {
         {"threads", BT_CLI_U32, &opt->threads, 1, 2, NULL, "2: FEEDBACK has a thread of its own"},
+        {"fast-path", BT_CLI_CHOICE, &opt->fast_path, 0, 0, "off|auto|require",
+         "the kernel takes the plainest packets; auto: if it can"},
         {.kind = BT_CLI_HEADING, .help = "Configuration"},
         {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document to start with"},
         {"config-cache", BT_CLI_TEXT, &opt->config_cache, 0, 0, "FILE", "keep the last good configuration here"},

@@ -5,6 +5,7 @@
 #define BT_APPS_ROUTER_APP_H
 
 #include "ctl/ctl.h"
+#include "fast_path.h"
 #include "router/router.h"
 #include "shell/cli.h"
 #include "shell/network.h"
@@ -18,6 +19,7 @@ struct router_options {
     struct bt_network_options network;
     int log; // enum bt_log_format
     uint32_t threads;
+    int fast_path; // enum fast_path_mode
     uint32_t drain_seconds;
     uint64_t drain_quiet_ns;
 };
@@ -29,6 +31,9 @@ struct router_app {
     struct bt_io *io;
     struct bt_router *router;  // on two threads: its REQ0 half
     struct router_threads two; // two.split is NULL on one thread
+    struct bt_fast *fast;      // NULL: every packet goes through the sockets
+    const char *fast_said;
+    uint64_t fast_said_ns;
     void *router_mem;
     struct bt_txq txq;
     struct bt_mailbox mailbox;

@@ -190,7 +190,8 @@ class Bed(unittest.TestCase):
     def start_router(self, n, *options, keys="keys", prefix=(), name=None):
         name = name or "router-%d" % n
         threads = ["--threads=" + os.environ["BOBTAIL_ROUTER_THREADS"]] if "BOBTAIL_ROUTER_THREADS" in os.environ else []
-        return self.start(name, [program("bobtail-router"), "--address=" + ip(n), *threads,
+        fast = ["--fast-path=" + os.environ["BOBTAIL_ROUTER_FAST_PATH"]] if "BOBTAIL_ROUTER_FAST_PATH" in os.environ else []
+        return self.start(name, [program("bobtail-router"), "--address=" + ip(n), *threads, *fast,
                                  "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path(keys), *options], prefix)
 
     def ctl(self, name):

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// See fast_path.h.
+#include "router_app.h"
+
+#include "fast/fast.h"
+#include "shell/log.h"
+
+// Reasons come and go with the load; the log hears of them so often at most.
+#define SAY_NS UINT64_C(10000000000)
+
+static bool unwanted(const struct router_app *app, const char *why)
+{
+    if (app->opt.fast_path == FAST_PATH_REQUIRE) {
+        bt_log_error("--fast-path=require: %s", why);
+        return false;
+    }
+    bt_log_warn("no fast path, every packet goes through the sockets: %s", why);
+    return true;
+}
+
+bool fast_path_open(struct router_app *app, const struct bt_addr local[2])
+{
+    char why[256];
+    if (app->opt.fast_path == FAST_PATH_OFF) {
+        return true;
+    }
+    if (app->two.split != NULL) {
+        return unwanted(app, "it goes with --threads=1 only");
+    }
+    if (app->opt.network.driver != BT_NETWORK_UDP) {
+        return unwanted(app, "it goes with --driver=udp only");
+    }
+    const struct bt_fast_setup setup = {.request = local[0], .feedback = local[1]};
+    app->fast = bt_fast_new(&setup, why, sizeof why);
+    if (app->fast == NULL) {
+        return unwanted(app, why);
+    }
+    bt_log_info("fast path: program attached to %s", bt_fast_device(app->fast));
+    return true;
+}
+
+void fast_path_close(struct router_app *app)
+{
+    bt_fast_free(app->fast);
+    app->fast = NULL;
+}
+
+void fast_path_take_back(struct router_app *app, unsigned n)
+{
+    if (app->fast != NULL && n > 0 && bt_fast_lent(app->fast)) {
+        bt_fast_take_back(app->fast, app->router, bt_io_now(app->io), &app->txq);
+    }
+}
+
+void fast_path_read(struct router_app *app)
+{
+    if (app->fast != NULL) {
+        bt_fast_read(app->fast, app->router, &app->txq);
+    }
+}
+
+static void say(struct router_app *app, uint64_t now)
+{
+    const char *why = bt_fast_lent(app->fast) ? "on" : bt_fast_why_not(app->fast);
+    if (why != NULL && why != app->fast_said && now >= app->fast_said_ns + SAY_NS) {
+        bt_log_info("fast path: %s", why);
+        app->fast_said = why;
+        app->fast_said_ns = now;
+    }
+}
+
+void fast_path_turn(struct router_app *app, uint64_t now)
+{
+    if (app->fast != NULL) {
+        bt_fast_turn(app->fast, app->router, now, &app->txq);
+        say(app, now);
+    }
+}
+
+uint64_t fast_path_next(const struct router_app *app, uint64_t now, uint64_t until)
+{
+    if (app->fast == NULL) {
+        return until;
+    }
+    uint64_t turn = bt_fast_next(app->fast, now);
+    return turn < until ? turn : until;
+}
+
+void fast_path_counters(const struct router_app *app, struct bt_ctl_samples *out)
+{
+    bt_ctl_add_gauge(out, "router_fast_path", app->fast != NULL);
+    if (app->fast == NULL) {
+        return;
+    }
+    uint64_t values[BT_FAST_COUNTERS];
+    bt_fast_counters(app->fast, values);
+    bt_ctl_add_counters(out, bt_fast_counter_descs, values, BT_FAST_COUNTERS);
+}
