@@ -5,7 +5,7 @@ SHELL := /bin/bash
 SEEDS ?= 2000
 REPORT := hack/report/report.py
 MEASURED := build/measurements
-FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split
+FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split release,keys,fastpath
 
 .PHONY: help
 help: ## List the targets

@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	variants := flag.String("variants", "release,keys", "variants, separated by spaces: release|asan|tsan, ipv4|ipv6, encapsulated|transparent, keys, legacy, go, split")
+	variants := flag.String("variants", "release,keys", "variants, separated by spaces: release|asan|tsan, ipv4|ipv6, encapsulated|transparent, keys, legacy, go, split, fastpath")
 	themes := flag.String("themes", "", "themes, separated by spaces; all: "+strings.Join(rounds.Themes, " "))
 	seed := flag.Uint64("seed", 1, "seed of the first round of each theme")
 	repeat := flag.Int("repeat", 1, "rounds of each theme, each with the next seed")

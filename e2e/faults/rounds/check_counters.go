@@ -79,6 +79,10 @@ func (g growth) of(name string, labels ...string) int64 {
 	return g.after.Sum(name, labels...) - g.before.Sum(name, labels...)
 }
 
+// fast is how many packets a router's program in the kernel dealt with, which
+// no socket saw.
+func (g growth) fast() int64 { return g.of("router_fast_path_total") }
+
 // reasons lists the values of a label whose counter of that name grew.
 func (g growth) reasons(name, label string) map[string]int64 {
 	grown := map[string]int64{}
@@ -108,6 +112,7 @@ func (r *runner) checkCounters(v *verdict, before, after *snapshot, done []execu
 	for i, p := range w.routers {
 		if g, ok := survivor(before, after, p); ok {
 			checkRouter(v, fmt.Sprintf("router %d", i), g, a)
+			v.hold(!w.v.FastPath || g.fast() > 0, "fast path", "router %d: its program dealt with no packet", i)
 			checkBuffers(v, fmt.Sprintf("router %d", i), "router_buffers_in_use", g.after, w.v.routerThreads())
 			w.checkHops(v, i, &after.shim)
 			w.checkHost(v, w.v.routerHost(i), before, after, g)
@@ -136,8 +141,10 @@ func checkRouter(v *verdict, name string, g growth, a allowance) {
 	v.equal(c, name+": requests forwarded, dropped or held, of those taken", g.of("router_forwarded_total")+dropped+g.of("router_held"), g.of("router_requests_total"))
 	v.equal(c, name+": requests, FEEDBACK and discards, of packets received",
 		g.of("router_requests_total")+g.of("router_feedback_total")+g.of("router_discarded_total")+g.of("io_rx_dropped_total", "reason", "no_buffer")+g.of("io_rx_dropped_total", "reason", "too_long"),
-		g.of("io_rx_packets_total"))
-	v.equal(c, name+": packets sent or refused, of those forwarded and dropped", g.of("io_tx_packets_total")+g.of("io_tx_dropped_total"), g.of("router_forwarded_total")+dropped)
+		g.of("io_rx_packets_total")+g.fast())
+	v.equal(c, name+": packets sent or refused, of those forwarded and dropped",
+		g.of("io_tx_packets_total")+g.of("io_tx_dropped_total")+g.of("router_fast_path_total", "kind", "request"), g.of("router_forwarded_total")+dropped)
+	v.equal(c, name+": requests the program in the kernel had no memory for", g.of("router_fast_path_unsent_total"), 0)
 	for reason, n := range g.reasons("router_dropped_total", "reason") {
 		v.hold(reason == "queue_timeout" && a.queue || reason == "queue_full" && a.full, "explained", "%s dropped %d requests by %s", name, n, reason)
 	}
@@ -225,7 +232,7 @@ func (w *world) checkHost(v *verdict, host int, before, after *snapshot, g growt
 	read := int64(a.Received - b.Received)
 	name := strings.TrimPrefix(w.net.Namespace(host), "btf")
 	v.equal("conserved", name+": datagrams read, without port, without room or corrupt, of those delivered",
-		read+int64(a.NoPort-b.NoPort)+int64(a.BufferFull-b.BufferFull)+int64(a.BadChecksum-b.BadChecksum), given)
+		read+g.fast()+int64(a.NoPort-b.NoPort)+int64(a.BufferFull-b.BufferFull)+int64(a.BadChecksum-b.BadChecksum), given)
 	v.equal("conserved", name+": datagrams the program read, of those the kernel handed over", g.of("io_rx_packets_total"), read)
 	// Kernels differ in whether a wrong checksum is a drop of the socket's.
 	full, corrupt := int64(a.BufferFull-b.BufferFull), int64(a.BadChecksum-b.BadChecksum)

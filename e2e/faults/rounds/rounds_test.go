@@ -100,7 +100,7 @@ func TestDrawIsAFunctionOfTheSeed(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
-	for _, text := range []string{"release,ipv4,encapsulated,keys", "tsan,ipv6,transparent", "asan,ipv4,transparent,legacy", "asan,ipv6,encapsulated,keys,go", "tsan,ipv4,encapsulated,keys,split"} {
+	for _, text := range []string{"release,ipv4,encapsulated,keys", "tsan,ipv6,transparent", "asan,ipv4,transparent,legacy", "asan,ipv6,encapsulated,keys,go", "tsan,ipv4,encapsulated,keys,split", "release,ipv4,encapsulated,keys,fastpath"} {
 		v, err := ParseVariant(text)
 		if err != nil || v.String() != text {
 			t.Errorf("%q: %q, %v", text, v, err)
@@ -108,5 +108,10 @@ func TestVariants(t *testing.T) {
 	}
 	if _, err := ParseVariant("release,ipx"); err == nil {
 		t.Error("ipx is no variant")
+	}
+	for _, text := range []string{"release,ipv6,fastpath", "release,fastpath,split", "release,legacy,fastpath", "release,transparent,fastpath"} {
+		if _, err := ParseVariant(text); err == nil {
+			t.Errorf("%q: no router can do that", text)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type Variant struct {
 	Legacy     bool // peers that know no header extension, one router
 	Go         bool // one server and one client are Go programs
 	Split      bool // the routers run on two threads
+	FastPath   bool // the routers' programs in the kernel take what they can
 }
 
 // String is also what ParseVariant reads.
@@ -34,7 +35,7 @@ func (v Variant) String() string {
 	for _, w := range []struct {
 		on   bool
 		name string
-	}{{v.Keys, "keys"}, {v.Legacy, "legacy"}, {v.Go, "go"}, {v.Split, "split"}} {
+	}{{v.Keys, "keys"}, {v.Legacy, "legacy"}, {v.Go, "go"}, {v.Split, "split"}, {v.FastPath, "fastpath"}} {
 		if w.on {
 			words = append(words, w.name)
 		}
@@ -66,9 +67,14 @@ func ParseVariant(text string) (Variant, error) {
 			v.Go = true
 		case "split":
 			v.Split = true
+		case "fastpath":
+			v.FastPath = true
 		default:
-			return v, fmt.Errorf("variant %q: %q is none of release, asan, tsan, ipv4, ipv6, encapsulated, transparent, keys, legacy, go, split", text, word)
+			return v, fmt.Errorf("variant %q: %q is none of release, asan, tsan, ipv4, ipv6, encapsulated, transparent, keys, legacy, go, split, fastpath", text, word)
 		}
+	}
+	if v.FastPath && (v.V6 || v.Legacy || v.Split || v.Forwarding != "Encapsulated") {
+		return v, fmt.Errorf("variant %q: fastpath goes with ipv4 and encapsulated, without legacy and split", text)
 	}
 	if v.Legacy {
 		v.Forwarding, v.Keys, v.Go = "Transparent", false, false // such peers take the client from the source address alone
@@ -101,6 +107,14 @@ func (v Variant) routerThreads() int64 {
 		return 2
 	}
 	return 1
+}
+
+// fastPath is the routers' option.
+func (v Variant) fastPath() string {
+	if v.FastPath {
+		return "--fast-path=require"
+	}
+	return "--fast-path=off"
 }
 
 func (v Variant) routerHost(i int) int { return firstRouter + i }

@@ -101,7 +101,7 @@ func (w *world) start(name string, host int, ctl bool, argv ...string) (*bed.Pro
 func (w *world) startRouter(i int) error {
 	p, err := w.start(fmt.Sprintf("router-%d", i), w.v.routerHost(i), true, w.program("bobtail-router"),
 		fmt.Sprintf("--threads=%d", w.v.routerThreads()), "--address="+w.v.address(w.v.routerHost(i)), "--config="+w.path("config.json"), "--key-dir="+w.path("keys"),
-		"--drain-seconds=5", "--drain-quiet=500ms")
+		"--drain-seconds=5", "--drain-quiet=500ms", w.v.fastPath())
 	w.routers[i] = p
 	return err
 }
