@@ -191,6 +191,17 @@ type ExperimentWorkload struct {
 	// +kubebuilder:validation:MaxLength=256
 	RequestBytes string `json:"requestBytes,omitempty"`
 
+	// replyBytes is the distribution of the sizes of replies that Stss asks for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ReplyBytes string `json:"replyBytes,omitempty"`
+
+	// serviceTimeNanoseconds is the distribution of the service times that
+	// Synthetic and Stss ask for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ServiceTimeNanoseconds string `json:"serviceTimeNanoseconds,omitempty"`
+
 	// path of HTTP requests.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -201,6 +212,35 @@ type ExperimentWorkload struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000000
 	Keys int32 `json:"keys,omitempty"`
+
+	// keyOrder says how keys are chosen: "uni", "rr", or "zipf:THETA"; "uni" when absent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^(uni|rr|zipf:0?\.[0-9]{1,6})$`
+	KeyOrder string `json:"keyOrder,omitempty"`
+
+	// keyBytes is the distribution of the sizes of keys.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KeyBytes string `json:"keyBytes,omitempty"`
+
+	// mix of operations: GetSet, or of Redis YCSBE, which is scans and inserts on
+	// one sorted set.
+	// +optional
+	// +kubebuilder:validation:Enum=GetSet;YCSBE
+	Mix string `json:"mix,omitempty"`
+
+	// readPercent is the share of gets of GetSet and of scans of YCSBE; 100 and 95
+	// when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	ReadPercent *int32 `json:"readPercent,omitempty"`
+
+	// scanLength is the distribution of the lengths of scans.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ScanLength string `json:"scanLength,omitempty"`
 
 	// valueBytes is the distribution of the sizes of their values.
 	// +optional

@@ -45,9 +45,7 @@ func define(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definit
 		Connections: definition.Connections{
 			Count: int(w.ConnectionsPerAgent), Outstanding: int(w.OutstandingPerConnection), TimeoutMicroseconds: int64(w.TimeoutMilliseconds) * 1000,
 		},
-		Requests: definition.Requests{
-			RequestBytes: w.RequestBytes, Path: w.Path, Keys: int(w.Keys), ValueBytes: w.ValueBytes, Preload: w.Preload == "AllKeys",
-		},
+		Requests: requests(w),
 		Measurement: definition.Measurement{
 			Percentile: percentile, WidthMicroseconds: float64(spec.WidthMicroseconds), LimitSeconds: float64(spec.LimitSeconds),
 			LatencyAgents: int(spec.LatencyAgents), LatencyRequestsPerSecond: float64(spec.LatencyRequestsPerSecond),
@@ -68,6 +66,19 @@ func define(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definit
 		d.Targets = append(d.Targets, t)
 	}
 	return d, nil
+}
+
+func requests(w v1alpha1.ExperimentWorkload) definition.Requests {
+	r := definition.Requests{
+		RequestBytes: w.RequestBytes, ReplyBytes: w.ReplyBytes, ServiceTime: w.ServiceTimeNanoseconds, Path: w.Path,
+		Keys: int(w.Keys), KeyOrder: w.KeyOrder, KeyBytes: w.KeyBytes, ValueBytes: w.ValueBytes, ScanLength: w.ScanLength,
+		Mix: map[string]string{"GetSet": "get-set", "YCSBE": "ycsb-e"}[w.Mix], Preload: w.Preload == "AllKeys",
+	}
+	if w.ReadPercent != nil {
+		share := float64(*w.ReadPercent) / 100
+		r.ReadRatio = &share
+	}
+	return r
 }
 
 func addresses(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) []string {

@@ -55,6 +55,34 @@ func TestDefine(t *testing.T) {
 	}
 }
 
+// The workload reaches the agents whole.
+func TestWorkload(t *testing.T) {
+	reads := int32(90)
+	e := experiment(func(s *v1alpha1.LatencyExperimentSpec) {
+		s.Workload = v1alpha1.ExperimentWorkload{
+			Protocol: "Redis", Interarrival: "Poisson", ConnectionsPerAgent: 8, OutstandingPerConnection: 1, TimeoutMilliseconds: 500,
+			Keys: 1000, KeyOrder: "zipf:0.99", KeyBytes: "fb-key", ValueBytes: "fb-value", Mix: "YCSBE", ReadPercent: &reads, ScanLength: "fixed:10",
+		}
+	})
+	d, accepted := decideAccepted(e, nil)
+	if accepted.status != metav1.ConditionTrue {
+		t.Fatal(accepted.message)
+	}
+	c := d.Configuration(0)
+	if c.KeyOrder != "zipf:0.99" || c.KeyBytes != "fb-key" || c.ValueBytes != "fb-value" || c.Mix != "ycsb-e" || c.ScanLength != "fixed:10" ||
+		c.ReadRatio == nil || *c.ReadRatio != 0.9 {
+		t.Errorf("configuration %+v", c)
+	}
+	e.Spec.Workload = v1alpha1.ExperimentWorkload{Protocol: "Stss", Interarrival: "Poisson", ConnectionsPerAgent: 8, OutstandingPerConnection: 1,
+		TimeoutMilliseconds: 500, RequestBytes: "fixed:64", ReplyBytes: "fixed:128", ServiceTimeNanoseconds: "exp:10000"}
+	if d, accepted = decideAccepted(e, nil); accepted.status != metav1.ConditionTrue {
+		t.Fatal(accepted.message)
+	}
+	if c = d.Configuration(0); c.ReplyBytes != "fixed:128" || c.ServiceTime != "exp:10000" {
+		t.Errorf("configuration %+v", c)
+	}
+}
+
 // Every protocol of the API is one of the agent's.
 func TestProtocols(t *testing.T) {
 	for name := range protocols {

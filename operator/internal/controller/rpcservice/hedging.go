@@ -35,7 +35,7 @@ func decideHedging(s *snapshot) *v1alpha1.HedgingStatus {
 		return nil
 	case spec.Mode != v1alpha1.HedgingAuto:
 		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified}
-	case was != nil && was.DecidedTime != nil && s.now.Sub(was.DecidedTime.Time) < decideEvery:
+	case was != nil && was.DecidedTime != nil && s.now.Sub(was.DecidedTime.Time) < standsFor(was):
 		return was
 	}
 	j, p := measuredJitter(s), judgedPercentile(s)
@@ -50,6 +50,15 @@ func decideHedging(s *snapshot) *v1alpha1.HedgingStatus {
 		out.Mode = v1alpha1.HedgingLoadAware
 	}
 	return out
+}
+
+// standsFor is how long a decision stands: what only waits for probes is asked
+// again soon, because it costs nothing.
+func standsFor(was *v1alpha1.HedgingStatus) time.Duration {
+	if was.Reason == v1alpha1.HedgingTooFewProbes {
+		return decideEvery / 6
+	}
+	return decideEvery
 }
 
 // judgedPercentile is the one that matters to the service: the highest of its
