@@ -6,7 +6,8 @@
 
 #include "router/watch.h"
 
-#define HICCUP_FACTOR 4u /* a difference beyond so many mean service times is a hiccup */
+#define REMEMBERED    20000u /* so many pairs, and up to as many before them, are what is told */
+#define HICCUP_FACTOR 4u     /* a difference beyond so many mean service times is a hiccup */
 
 void hedge_pair_began(struct bt_router *r, uint32_t i)
 {
@@ -49,12 +50,23 @@ static void end_request(struct bt_router *r, uint32_t s, bool over)
     }
 }
 
+static void remember_pair(struct router_hedging *h, uint64_t differ, uint64_t lesser)
+{
+    if (h->differs[0].total == REMEMBERED) {
+        h->differs[1] = h->differs[0];
+        h->lesser[1] = h->lesser[0];
+        bt_hist_clear(&h->differs[0]);
+        bt_hist_clear(&h->lesser[0]);
+    }
+    bt_hist_record(&h->differs[0], differ);
+    bt_hist_record(&h->lesser[0], lesser);
+}
+
 /* The later of two executions that began at the same time, each alone on its worker. */
 static void compare(struct router_hedging *h, const struct hedge_slot *slot, uint64_t took)
 {
     if (slot->together && slot->took != 0) {
-        bt_hist_record(&h->differs, took - slot->took);
-        bt_hist_record(&h->lesser, slot->took);
+        remember_pair(h, took - slot->took, slot->took);
     }
 }
 
@@ -147,19 +159,20 @@ void hedge_learn_delay(struct router_hedging *h, uint64_t now)
 /* two executions differ by a hiccup when one of them had one: 2p(1 − p) of them. */
 static void tell_jitter(const struct router_hedging *h, struct bt_router_stats *out)
 {
-    const struct bt_hist *d = &h->differs;
-    out->jitter_compared = d->total;
-    if (d->total == 0) {
+    const struct bt_hist *d = h->differs, *l = h->lesser;
+    uint64_t total = d[0].total + d[1].total, hiccups = 0;
+    out->jitter_compared = total;
+    if (total == 0) {
         return;
     }
-    out->service_ns = h->lesser.sum_ns / h->lesser.total;
-    uint64_t hiccups = 0;
+    out->service_ns = (l[0].sum_ns + l[1].sum_ns) / total;
     double sum = 0;
     for (uint32_t i = bt_hist_index(HICCUP_FACTOR * out->service_ns) + 1u; i < BT_HIST_BUCKETS; i++) {
-        hiccups += d->bucket[i];
-        sum += (double)d->bucket[i] * (double)bt_hist_value(i);
+        uint64_t n = d[0].bucket[i] + d[1].bucket[i];
+        hiccups += n;
+        sum += (double)n * (double)bt_hist_value(i);
     }
-    double share = (double)hiccups / (double)d->total;
+    double share = (double)hiccups / (double)total;
     share = share < 0.5 ? share : 0.5;
     out->jitter_hiccups_ppm = (uint64_t)((1 - sqrt(1 - 2 * share)) / 2 * 1e6 + 0.5);
     out->hiccup_ns = hiccups > 0 ? (uint64_t)(sum / (double)hiccups) : 0;

@@ -76,8 +76,10 @@ static void start_anew(struct router_hedging *h, uint64_t now)
     h->delay_ns = 0;
     h->next_delay = now + SECOND;
     bt_hist_clear(&h->response);
-    bt_hist_clear(&h->differs);
-    bt_hist_clear(&h->lesser);
+    for (unsigned i = 0; i < 2; i++) {
+        bt_hist_clear(&h->differs[i]);
+        bt_hist_clear(&h->lesser[i]);
+    }
 }
 
 void router_hedging_apply(struct bt_router *r, uint64_t now, const struct bt_hedging_config *config)

@@ -39,8 +39,10 @@ struct router_hedging {
     uint64_t delay_ns, next_delay; /* Delayed: what is waited; 0: not known yet */
     uint64_t looked_at;
     struct bt_rng rng;
-    struct bt_hist response;        /* of first copies, since next_delay − 1 s */
-    struct bt_hist differs, lesser; /* of two executions that began together: how they differ; the shorter one */
+    struct bt_hist response; /* of first copies, since next_delay − 1 s */
+    /* Of two executions that began together: how they differ; the shorter one. Those under way, and the ones before,
+     * so that what was long ago is forgotten. */
+    struct bt_hist differs[2], lesser[2];
 };
 
 #endif

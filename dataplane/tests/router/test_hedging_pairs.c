@@ -137,32 +137,59 @@ static void r210_admission_hears_of_it_once(void **state)
     }
 }
 
+/* Pairs of executions, of which one had a hiccup in so many of a hundred. */
+static void probe(struct bt_rng *g, unsigned pairs, unsigned hiccups)
+{
+    int to[2];
+    for (unsigned i = 0; i < pairs; i++) {
+        uint16_t id = (uint16_t)i;
+        assert_int_equal(hedging_send(&h, id, to), 2);
+        h.b.now += 50 * US + bt_rng_below(g, 100000);
+        hedging_finish(&h, to[0], id, false);
+        h.b.now += bt_rng_below(g, 100) < hiccups ? 1500 * US : 1;
+        hedging_finish(&h, to[1], id, false);
+        h.b.now += 10 * US;
+    }
+}
+
+static void open_probing(struct bt_rng *g)
+{
+    hedging_open(&h, 4, 1, BT_HEDGING_PROBE);
+    h.b.config.hedging.probe_per_million = 1000000;
+    bed_apply(&h.b);
+    bt_rng_seed(g, 11);
+}
+
 /* two executions that began together differ by the jitter alone, whatever the request costs. */
 static void r252_probes_find_the_hiccups(void **state)
 {
     (void)state;
-    int to[2];
-    hedging_open(&h, 4, 1, BT_HEDGING_PROBE);
-    h.b.config.hedging.probe_per_million = 1000000;
-    bed_apply(&h.b);
     struct bt_rng g;
-    bt_rng_seed(&g, 11);
-    for (unsigned i = 0; i < 20000; i++) {
-        uint16_t id = (uint16_t)i;
-        assert_int_equal(hedging_send(&h, id, to), 2);
-        uint64_t p = 50 * US + bt_rng_below(&g, 100000);
-        bool hiccup = bt_rng_below(&g, 100) < 2; /* of one of the two: p = 1 % */
-        h.b.now += p;
-        hedging_finish(&h, to[0], id, false);
-        h.b.now += hiccup ? 1500 * US : 1;
-        hedging_finish(&h, to[1], id, false);
-        h.b.now += 10 * US;
-    }
+    open_probing(&g);
+    probe(&g, 20000, 2); /* of one of the two: p = 1 % */
     struct bt_router_stats s = hedging_stats(&h);
     assert_int_equal(s.jitter_compared, 20000);
     assert_true(s.service_ns > 95 * US && s.service_ns < 105 * US);
     assert_true(s.jitter_hiccups_ppm > 8500 && s.jitter_hiccups_ppm < 11500);
     assert_true(s.hiccup_ns > 1480 * US && s.hiccup_ns < 1520 * US);
+    bed_close(&h.b);
+}
+
+/* what was once is forgotten, by 20,000 pairs at a time. */
+static void r252_hiccups_that_ended_are_forgotten(void **state)
+{
+    (void)state;
+    struct bt_rng g;
+    open_probing(&g);
+    probe(&g, 20000, 10);
+    probe(&g, 20000, 0);
+    struct bt_router_stats s = hedging_stats(&h);
+    assert_int_equal(s.jitter_compared, 40000);
+    assert_true(s.jitter_hiccups_ppm > 20000);
+    probe(&g, 1, 0);
+    s = hedging_stats(&h);
+    assert_int_equal(s.jitter_compared, 20001);
+    assert_int_equal(s.jitter_hiccups_ppm, 0);
     bed_close(&h.b);
 }
 
@@ -204,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_reused_id_gives_up_both),
         cmocka_unit_test(r210_admission_hears_of_it_once),
         cmocka_unit_test(r252_probes_find_the_hiccups),
+        cmocka_unit_test(r252_hiccups_that_ended_are_forgotten),
         cmocka_unit_test(it_may_be_switched_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
