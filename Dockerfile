@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every image of Bobtail, one target per component:
-#   operator sidecar lancet router serve load example
+#   operator agent sidecar lancet router serve load example
 # `make images` builds them all; with Docker: docker build --target router .
 #
 # Go programs are static and stand alone; C programs are linked against the
 # few shared libraries of the distribution, so that its security updates reach
 # them by rebuilding. DPDK alone is inside them: of its hundreds of drivers they
-# carry the ones docs/dpdk.md lists. Nothing runs as root.
+# carry the ones docs/dpdk.md lists. Nothing runs as root but the agent, whose
+# state in the kernel belongs to root.
 ARG GO_VERSION=1.26
 
 # ---------------------------------------------------------------- Go programs
@@ -32,6 +33,10 @@ FROM operator-source AS operator-build
 RUN go build -trimpath -buildvcs=false -o /out/operator \
       -ldflags="-s -w -X main.version=$(cat VERSION)" ./operator/cmd/operator
 
+FROM operator-source AS agent-build
+RUN go build -trimpath -buildvcs=false -o /out/agent \
+      -ldflags="-s -w -X main.version=$(cat VERSION)" ./operator/cmd/agent
+
 FROM operator-source AS sidecar-build
 RUN go build -trimpath -buildvcs=false -o /out/sidecar \
       -ldflags="-s -w -X github.com/bobtail-dev/bobtail/operator/internal/sidecar.version=$(cat VERSION)" ./operator/cmd/sidecar
@@ -46,6 +51,11 @@ FROM scratch AS operator
 COPY --from=operator-build /out/operator /operator
 USER 65532:65532
 ENTRYPOINT ["/operator"]
+
+FROM scratch AS agent
+COPY --from=agent-build /out/agent /agent
+USER 0:0
+ENTRYPOINT ["/agent"]
 
 FROM scratch AS sidecar
 COPY --from=sidecar-build /out/sidecar /sidecar

@@ -119,7 +119,7 @@ type Refusal struct {
 func Make(in Input) Plan {
 	services := slices.DeleteFunc(slices.Clone(in.Services), func(s corev1.Service) bool { return !Concerns(&s) })
 	slices.SortFunc(services, func(a, b corev1.Service) int { return Older(&a, &b) })
-	nodes, endpoints := nodeAddresses(in.Nodes), byService(in.Slices)
+	nodes, endpoints := NodeAddresses(in.Nodes), byService(in.Slices)
 	var p Plan
 	taken := map[netip.Addr]string{}
 	for name, addr := range nodes {
@@ -177,8 +177,8 @@ func refuse(s *corev1.Service, rule, message string) Refusal {
 	return Refusal{Service: Name(s), Rule: rule, Message: message}
 }
 
-// nodeAddresses are the first IPv4 InternalIP of each node.
-func nodeAddresses(nodes []corev1.Node) map[string]netip.Addr {
+// NodeAddresses are the first IPv4 InternalIP of each node.
+func NodeAddresses(nodes []corev1.Node) map[string]netip.Addr {
 	out := map[string]netip.Addr{}
 	for _, n := range nodes {
 		for _, a := range n.Status.Addresses {

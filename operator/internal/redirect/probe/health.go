@@ -14,7 +14,7 @@ import (
 const (
 	DefaultInterval = time.Second
 	DefaultTimeout  = 500 * time.Millisecond
-	failuresToDown  = 3
+	FailuresToDown  = 3
 	answersToUp     = 2
 )
 
@@ -33,7 +33,7 @@ func (h *Health) State() redirect.State { return h.state }
 func (h *Health) Observe(result redirect.State) redirect.State {
 	if result == redirect.Down {
 		h.answers = 0
-		if h.losses++; h.losses >= failuresToDown {
+		if h.losses++; h.losses >= FailuresToDown {
 			h.state = redirect.Down
 		}
 		return h.state

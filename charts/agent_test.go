@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package charts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// The agent's rights, every one of them: on each node of the cluster somebody may
+// come to have them.
+var (
+	agentRights = []string{
+		"bobtail.dev/nodedataplanes/status: patch",
+		"bobtail.dev/nodedataplanes: create list patch watch",
+		"core/nodes: list watch",
+		"core/services: list watch",
+		"discovery.k8s.io/endpointslices: list watch",
+		"events.k8s.io/events: create patch",
+	}
+	agentNamespaceRights = []string{"core/secrets[bobtail-heartbeat]: get update"}
+	// e2e/crab tries that the agent works with these and with no fewer.
+	agentCapabilities = []corev1.Capability{"BPF", "NET_ADMIN", "NET_RAW", "PERFMON"}
+)
+
+func TestAgentRightsArePinned(t *testing.T) {
+	rendered := template(t, "bobtail", "--set", "crab.enabled=true")
+	found := 0
+	for _, role := range documents[rbacv1.ClusterRole](t, rendered, "ClusterRole") {
+		if role.Name == "bobtail-agent" {
+			found++
+			if got := rights(role.Rules); !slices.Equal(got, agentRights) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(agentRights, "\n  "))
+			}
+		}
+	}
+	for _, role := range documents[rbacv1.Role](t, rendered, "Role") {
+		if role.Name == "bobtail-agent" {
+			found++
+			if got := rights(role.Rules); !slices.Equal(got, agentNamespaceRights) {
+				t.Errorf("got %q, want %q", got, agentNamespaceRights)
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d roles of the agent", found)
+	}
+}
+
+// Least privilege on the node: no more than the programs need.
+func TestAgentPodIsPinned(t *testing.T) {
+	sets := documents[appsv1.DaemonSet](t, template(t, "bobtail", "--set", "crab.enabled=true"), "DaemonSet")
+	if len(sets) != 1 {
+		t.Fatalf("%d DaemonSets", len(sets))
+	}
+	pod := sets[0].Spec.Template.Spec
+	if !pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+		t.Errorf("the pod has more of the host than its network, or other containers")
+	}
+	c := pod.Containers[0].SecurityContext
+	if c.Privileged != nil && *c.Privileged || *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem {
+		t.Errorf("security context %+v", c)
+	}
+	if !slices.Equal(c.Capabilities.Add, agentCapabilities) || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("capabilities %v, drop %v", c.Capabilities.Add, c.Capabilities.Drop)
+	}
+	if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("seccomp %v", pod.SecurityContext.SeccompProfile)
+	}
+	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath == nil || pod.Volumes[0].HostPath.Path != "/sys/fs/bpf" {
+		t.Errorf("volumes %+v", pod.Volumes)
+	}
+}
+
+// Nothing of it is there unless it is asked for.
+func TestNoAgentByDefault(t *testing.T) {
+	if rendered := template(t, "bobtail"); strings.Contains(rendered, "bobtail-agent") || strings.Contains(rendered, "bobtail-heartbeat") {
+		t.Error("the default chart has parts of the agent")
+	}
+}

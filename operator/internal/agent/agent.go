@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
+)
+
+const (
+	expireEvery = 2 * time.Second
+	rescanEvery = 10 * time.Second // of devices, besides their events
+	// settle is how long changes of the cluster are gathered; a change of
+	// ownership is not made to wait.
+	settle = 50 * time.Millisecond
+)
+
+// agent is one node's.
+type agent struct {
+	options Options
+	cluster *cluster
+	plane   redirect.Plane
+	applier *desired.Applier
+	keeper  *keeper.Keeper
+	prober  *prober
+	uplink  devices.Device
+	report  *reporter
+}
+
+// loop applies what changes until ctx ends.
+func (a *agent) loop(ctx context.Context) error {
+	links, err := devices.Watch(ctx.Done())
+	if err != nil {
+		return err
+	}
+	expire, rescan := time.NewTicker(expireEvery), time.NewTicker(rescanEvery)
+	defer expire.Stop()
+	defer rescan.Stop()
+	later := time.NewTimer(0)
+	defer later.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-expire.C:
+			if _, err := a.plane.Expire(redirect.Lives{}); err != nil {
+				return err
+			}
+		case <-a.cluster.changed:
+			later.Reset(settle)
+		case <-links:
+			later.Reset(settle)
+		case <-a.prober.changed:
+			later.Reset(settle)
+		case <-a.keeper.Changed():
+			if err := a.apply(ctx); err != nil {
+				return err
+			}
+		case <-rescan.C:
+			later.Reset(0)
+		case <-later.C:
+			if err := a.apply(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// apply makes the node hold its share. An error ends the agent; whatever only
+// concerns one entry or one device goes into the report.
+func (a *agent) apply(ctx context.Context) error {
+	if now, err := devices.Uplink(a.options.Uplink); err == nil && now.Index != a.uplink.Index {
+		return fmt.Errorf("the uplink is %s now and was %s: starting again", now.Name, a.uplink.Name)
+	}
+	seen, err := a.cluster.look(ctx, a.options.Node)
+	if err != nil {
+		return err
+	}
+	balanced := a.keeper.Balanced()
+	mine, err := a.share(seen, balanced)
+	if err != nil {
+		return err
+	}
+	state, err := a.state(mine)
+	if err != nil {
+		return err
+	}
+	result := a.applier.Apply(state)
+	a.prober.set(mine.Probe)
+	result.Other = errors.Join(result.Other, a.announce(seen, balanced, result))
+	if err := result.Err(); err != nil {
+		slog.Error("not everything is in place", "error", err)
+	}
+	a.report.tell(a.observe(seen, mine, state, result))
+	return nil
+}
+
+func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share, error) {
+	alive := map[string]bool{a.options.Node: true}
+	for _, name := range a.keeper.Alive() {
+		alive[name] = true
+	}
+	return share.Make(share.Input{
+		Plan: seen.plan, Node: a.options.Node,
+		Balances: func(vip netip.Addr) bool { return balanced[vip] },
+		Probers:  slices.Collect(maps.Values(seen.nodes)),
+		HasAgent: func(node string) bool { return alive[node] },
+		Health:   a.prober.health,
+	})
+}
+
+// state adds the devices: every node may have to balance, and has pods that are
+// clients and servers.
+func (a *agent) state(mine share.Share) (desired.State, error) {
+	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho}
+	both := []redirect.Duty{redirect.DutyClient, redirect.DutyServer}
+	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Placement: redirect.Uplink,
+		Duties: append([]redirect.Duty{redirect.DutyBalancer}, both...), XDP: a.options.XDP})
+	pods, err := devices.Pods(a.uplink.Index)
+	if err != nil {
+		return s, err
+	}
+	for _, p := range pods {
+		s.Devices = append(s.Devices, desired.Device{Name: p.Name, Index: p.Index, Placement: redirect.Pod, Duties: both})
+	}
+	return s, nil
+}
+
+// announce takes part in owning VIPs, if this node can balance at all.
+func (a *agent) announce(seen snapshot, balanced map[netip.Addr]bool, result desired.Result) error {
+	var vips []netip.Addr
+	if result.Devices[a.uplink.Name] == nil {
+		vips = announceable(seen.plan)
+	}
+	var peers []heartbeat.Peer
+	for name, addr := range seen.nodes {
+		if name != a.options.Node {
+			peers = append(peers, heartbeat.Peer{Name: name, Addr: netip.AddrPortFrom(addr, a.options.Heartbeat)})
+		}
+	}
+	slices.SortFunc(peers, func(x, y heartbeat.Peer) int { return x.Addr.Compare(y.Addr) })
+	a.keeper.SetPeers(peers)
+	err := a.keeper.SetVIPs(vips)
+	err = errors.Join(err, devices.Reach(a.uplink.Index, announceable(seen.plan), a.keeper.Owned()))
+	var ready []netip.Addr
+	for vip := range balanced {
+		if !refused(vip, result) {
+			ready = append(ready, vip)
+		}
+	}
+	a.keeper.Announce(ready)
+	return err
+}
+
+// announceable are the addresses of the plan that belong to no node.
+func announceable(p crabplan.Plan) []netip.Addr {
+	var all []netip.Addr
+	for _, v := range p.VIPs {
+		if v.Kind == crabplan.LoadBalancer {
+			all = append(all, v.Addr)
+		}
+	}
+	return slices.Compact(all) // the plan is in order of addresses
+}
+
+// refused tells whether an entry of an address could not be written.
+func refused(vip netip.Addr, r desired.Result) bool {
+	for key := range r.VIPs {
+		if key.Addr == vip {
+			return true
+		}
+	}
+	return false
+}

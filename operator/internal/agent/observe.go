@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+// observed is what the NodeDataplane should say.
+type observed struct {
+	uid    string // of the Node
+	status v1alpha1.NodeDataplaneStatus
+}
+
+// observe writes down what is in place. Entries that could not be written are
+// left out: what stands in the status is acknowledged.
+func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, result desired.Result) observed {
+	st := v1alpha1.NodeDataplaneStatus{
+		AgentVersion: a.options.Version, LayoutVersion: programs.LayoutVersion, OwnedVIPs: int32(len(a.keeper.Owned())),
+	}
+	for i, v := range mine.Status {
+		if _, failed := result.VIPs[mine.VIPs[i].VIPKey]; !failed && len(st.VIPs) < v1alpha1.MaxNodeVIPs {
+			v.FallBack = short(v.FallBack)
+			st.VIPs = append(st.VIPs, v)
+		}
+	}
+	st.Devices = a.devices(state.Devices, result)
+	alive := map[string]bool{}
+	for _, name := range a.keeper.Alive() {
+		alive[name] = true
+	}
+	for name := range seen.nodes {
+		if name == a.options.Node || len(st.Peers) == v1alpha1.MaxNodePeers {
+			continue
+		}
+		p := v1alpha1.NodePeer{Node: name, State: v1alpha1.PeerSilent}
+		if alive[name] {
+			p.State = v1alpha1.PeerAlive
+		}
+		st.Peers = append(st.Peers, p)
+	}
+	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
+	st.Conditions = conditions(a.uplink.Name, result, missing())
+	return observed{seen.uid, st}
+}
+
+// devices: the uplink comes first, then those that failed.
+func (a *agent) devices(all []desired.Device, result desired.Result) []v1alpha1.NodeDevice {
+	var out []v1alpha1.NodeDevice
+	for _, d := range all {
+		n := v1alpha1.NodeDevice{Name: d.Name, Placement: v1alpha1.PlacementPod, Mode: v1alpha1.DeviceModeNone}
+		if d.Index == a.uplink.Index {
+			n.Placement = v1alpha1.PlacementUplink
+			if b, on := a.applier.Balancer(d.Index); on {
+				n.Mode, n.Reason = mode(b.XDP), b.XDPReason
+			}
+		}
+		if err := result.Devices[d.Name]; err != nil {
+			n.Reason = err.Error()
+		}
+		n.Reason = short(n.Reason)
+		out = append(out, n)
+	}
+	rank := func(n v1alpha1.NodeDevice) int {
+		switch {
+		case n.Placement == v1alpha1.PlacementUplink:
+			return 0
+		case n.Reason != "":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(out, func(x, y v1alpha1.NodeDevice) int { return cmp.Compare(rank(x), rank(y)) })
+	return out[:min(len(out), v1alpha1.MaxNodeDevices)]
+}
+
+func mode(x redirect.XDPMode) v1alpha1.DeviceMode {
+	switch x {
+	case redirect.XDPNative:
+		return v1alpha1.DeviceModeNative
+	case redirect.XDPGeneric:
+		return v1alpha1.DeviceModeGeneric
+	}
+	return v1alpha1.DeviceModeTC
+}
+
+// missing names what the node lacks for balancing; empty when it is all there.
+func missing() string {
+	raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
+	if err == nil && strings.TrimSpace(string(raw)) == "0" {
+		return "net.ipv4.ip_forward is 0: this node forwards nothing, so it cannot balance; set it to 1"
+	}
+	return ""
+}
+
+// conditions are Programmed and Ready.
+func conditions(uplink string, result desired.Result, missing string) []metav1.Condition {
+	programmed := condition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "the node's maps hold its share of the plan")
+	if len(result.VIPs) > 0 || result.Other != nil {
+		r := desired.Result{VIPs: result.VIPs, Other: result.Other}
+		programmed = condition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, r.Err().Error())
+	}
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "all programs are where they must be")
+	switch {
+	case result.Devices[uplink] != nil:
+		ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonAttachFailed, fmt.Sprintf("device %s: %v", uplink, result.Devices[uplink]))
+	case missing != "":
+		ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPrerequisiteMissing, missing)
+	case programmed.Status != metav1.ConditionTrue:
+		ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNotProgrammed, programmed.Message)
+	case len(result.Devices) > 0:
+		ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonAttachFailed, result.Err().Error())
+	}
+	return []metav1.Condition{programmed, ready}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: short(message)}
+}
+
+// short bounds a text for people.
+func short(s string) string {
+	if r := []rune(s); len(r) > v1alpha1.MaxNodeMessage {
+		return string(r[:v1alpha1.MaxNodeMessage-1]) + "…"
+	}
+	return s
+}

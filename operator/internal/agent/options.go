@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is CRAB on one node of a cluster: it makes the node's redirect
+// plane hold the node's share of the cluster's plan, announces VIPs together with
+// the other nodes' agents, and tells in the node's NodeDataplane what it does.
+//
+// What it made stays at work without it: neither its end nor an API server that
+// is away touches a connection.
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// ErrUsage marks a wrong command line.
+var ErrUsage = errors.New("wrong usage")
+
+const defaultRoot = "/sys/fs/bpf/bobtail"
+
+// Options are the command line.
+type Options struct {
+	Node      string
+	NodeIP    netip.Addr
+	Namespace string // of the Secret with the heartbeats' key
+	Root      string // on a bpffs
+	Uplink    string // empty: the device of the default route
+	XDP       redirect.XDPMode
+	Heartbeat uint16 // port
+	Metrics   string // address; "0" is nowhere
+	Pool      crabplan.Pool
+	Version   string
+}
+
+// ParseOptions reads the command line of `agent [run]`.
+func ParseOptions(args []string, version string) (Options, error) {
+	o := Options{Version: version}
+	var ip, pool, xdp string
+	var port uint
+	f := flag.NewFlagSet("agent", flag.ContinueOnError)
+	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
+	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "IPv4 address of this node, for heartbeats and probes (default $NODE_IP)")
+	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the Secret bobtail-heartbeat (default $POD_NAMESPACE)")
+	f.StringVar(&o.Root, "root", defaultRoot, "folder on a bpffs that holds the state")
+	f.StringVar(&o.Uplink, "uplink", "", "device through which packets leave the node (default: that of the default route)")
+	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")
+	f.UintVar(&port, "heartbeat-port", 9440, "UDP port of the agents among each other")
+	f.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "where to serve /metrics and /readyz; 0 turns it off")
+	f.StringVar(&pool, "vip-pool", "", "IPv4 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return o, err
+	} else if err != nil {
+		return o, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
+	}
+	o.XDP, o.Heartbeat = redirect.XDPMode(xdp), uint16(port)
+	if err := o.complete(ip, pool, port); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	return o, nil
+}
+
+func (o *Options) complete(ip, pool string, port uint) error {
+	var errs []error
+	var err error
+	if o.Node == "" {
+		errs = append(errs, errors.New("--node must not be empty: give the node's name, or set NODE_NAME"))
+	}
+	if o.Namespace == "" {
+		errs = append(errs, errors.New("--namespace must not be empty: give the agent's namespace, or set POD_NAMESPACE"))
+	}
+	if o.NodeIP, err = netip.ParseAddr(ip); err != nil || !o.NodeIP.Is4() {
+		errs = append(errs, fmt.Errorf("--node-ip=%q must be an IPv4 address of this node (C-9)", ip))
+	}
+	if o.Pool, err = crabplan.ParsePool(pool); err != nil {
+		errs = append(errs, fmt.Errorf("--vip-pool: %w", err))
+	}
+	switch o.XDP {
+	case redirect.XDPAuto, redirect.XDPNative, redirect.XDPGeneric, redirect.XDPNone:
+	default:
+		errs = append(errs, fmt.Errorf("--xdp=%s is none of Auto, Native, Generic, None", o.XDP))
+	}
+	if port == 0 || port > 65535 {
+		errs = append(errs, fmt.Errorf("--heartbeat-port=%d must be 1 to 65535", port))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/probe"
+)
+
+// atOnce bounds the probes under way: each has a socket of its own.
+const atOnce = 128
+
+// prober asks servers once a second (C-52), from this node's address.
+type prober struct {
+	ask     func(context.Context, netip.AddrPort) (redirect.State, error)
+	changed chan struct{}
+
+	mu      sync.Mutex
+	targets map[netip.AddrPort]*target
+	failed  uint64 // the prober's own troubles
+}
+
+type target struct {
+	health probe.Health
+	asked  int
+}
+
+func newProber(from netip.Addr) *prober {
+	return &prober{
+		changed: make(chan struct{}, 1), targets: map[netip.AddrPort]*target{},
+		ask: func(ctx context.Context, to netip.AddrPort) (redirect.State, error) {
+			return probe.Probe(ctx, from, to, redirect.Wire{})
+		},
+	}
+}
+
+// set replaces the servers to ask; one that stays keeps what is known of it.
+func (p *prober) set(servers []netip.AddrPort) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := make(map[netip.AddrPort]*target, len(servers))
+	for _, s := range servers {
+		if next[s] = p.targets[s]; next[s] == nil {
+			next[s] = &target{}
+		}
+	}
+	p.targets = next
+}
+
+// health is what the probes of a server say; false until there were enough of
+// them to say that it is down.
+func (p *prober) health(server netip.AddrPort) (redirect.State, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.targets[server]
+	if t == nil || t.asked == 0 {
+		return redirect.Down, false
+	}
+	state := t.health.State()
+	return state, state != redirect.Down || t.asked >= probe.FailuresToDown
+}
+
+// run asks until ctx ends.
+func (p *prober) run(ctx context.Context) {
+	tick := time.NewTicker(probe.DefaultInterval)
+	defer tick.Stop()
+	for {
+		p.round(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// round asks every server once.
+func (p *prober) round(ctx context.Context) {
+	p.mu.Lock()
+	servers := make([]netip.AddrPort, 0, len(p.targets))
+	for s := range p.targets {
+		servers = append(servers, s)
+	}
+	p.mu.Unlock()
+	var asking sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for _, s := range servers {
+		places <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-places }()
+			ctx, cancel := context.WithTimeout(ctx, probe.DefaultTimeout)
+			defer cancel()
+			state, err := p.ask(ctx, s)
+			p.observe(s, state, err)
+		})
+	}
+	asking.Wait()
+}
+
+// observe takes one answer. An error says nothing of the server.
+func (p *prober) observe(server netip.AddrPort, state redirect.State, err error) {
+	before, known := p.health(server)
+	p.mu.Lock()
+	if err != nil {
+		p.failed++
+	} else if t := p.targets[server]; t != nil {
+		t.health.Observe(state)
+		t.asked++
+	}
+	p.mu.Unlock()
+	if after, now := p.health(server); after != before || known != now {
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// failures are the probes that could not be sent.
+func (p *prober) failures() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
