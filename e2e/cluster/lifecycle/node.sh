@@ -35,6 +35,8 @@ else
   mount --bind /sys/fs/cgroup "$tree"
 fi
 mount -t sysfs sysfs /sys
+# A file system of its own for pinned eBPF objects: nodes share the kernel, not these.
+mount -t bpf bpf /sys/fs/bpf
 mount --rbind "$tree" /sys/fs/cgroup
 
 # cpuset folders start empty and refuse processes until they name CPUs and memory.

@@ -90,6 +90,7 @@ func (a *agent) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.keeper.SetPeers(a.peers(seen))
 	balanced := a.keeper.Balanced()
 	mine, err := a.share(seen, balanced)
 	if err != nil {
@@ -146,14 +147,6 @@ func (a *agent) announce(seen snapshot, balanced map[netip.Addr]bool, result des
 	if result.Devices[a.uplink.Name] == nil {
 		vips = announceable(seen.plan)
 	}
-	var peers []heartbeat.Peer
-	for name, addr := range seen.nodes {
-		if name != a.options.Node {
-			peers = append(peers, heartbeat.Peer{Name: name, Addr: netip.AddrPortFrom(addr, a.options.Heartbeat)})
-		}
-	}
-	slices.SortFunc(peers, func(x, y heartbeat.Peer) int { return x.Addr.Compare(y.Addr) })
-	a.keeper.SetPeers(peers)
 	err := a.keeper.SetVIPs(vips)
 	err = errors.Join(err, devices.Reach(a.uplink.Index, announceable(seen.plan), a.keeper.Owned()))
 	var ready []netip.Addr
@@ -164,6 +157,18 @@ func (a *agent) announce(seen snapshot, balanced map[netip.Addr]bool, result des
 	}
 	a.keeper.Announce(ready)
 	return err
+}
+
+// peers are the agents of other nodes. They are known before this one listens.
+func (a *agent) peers(seen snapshot) []heartbeat.Peer {
+	var peers []heartbeat.Peer
+	for name, addr := range seen.nodes {
+		if name != a.options.Node {
+			peers = append(peers, heartbeat.Peer{Name: name, Addr: netip.AddrPortFrom(addr, a.options.Heartbeat)})
+		}
+	}
+	slices.SortFunc(peers, func(x, y heartbeat.Peer) int { return x.Addr.Compare(y.Addr) })
+	return peers
 }
 
 // announceable are the addresses of the plan that belong to no node.

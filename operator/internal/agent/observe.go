@@ -52,7 +52,7 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 		st.Peers = append(st.Peers, p)
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
-	st.Conditions = conditions(a.uplink.Name, result, missing())
+	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, sysctl))
 	return observed{seen.uid, st}
 }
 
@@ -97,12 +97,25 @@ func mode(x redirect.XDPMode) v1alpha1.DeviceMode {
 }
 
 // missing names what the node lacks for balancing; empty when it is all there.
-func missing() string {
-	raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
-	if err == nil && strings.TrimSpace(string(raw)) == "0" {
+func missing(uplink string, read func(path string) string) string {
+	const conf = "/proc/sys/net/ipv4/conf/"
+	if read("/proc/sys/net/ipv4/ip_forward") == "0" {
 		return "net.ipv4.ip_forward is 0: this node forwards nothing, so it cannot balance; set it to 1"
 	}
+	all, own := read(conf+"all/rp_filter"), read(conf+uplink+"/rp_filter")
+	if own != "2" && all != "2" && (own == "1" || all == "1") {
+		return fmt.Sprintf("net.ipv4.conf.%s.rp_filter is 1: a SYN that comes back from a balancer to a server on its client's own node is dropped; set 2", uplink)
+	}
 	return ""
+}
+
+// sysctl reads a setting of the kernel; empty when it is not to be had.
+func sysctl(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
 }
 
 // conditions are Programmed and Ready.

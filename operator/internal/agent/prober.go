@@ -22,7 +22,8 @@ type prober struct {
 
 	mu      sync.Mutex
 	targets map[netip.AddrPort]*target
-	failed  uint64 // the prober's own troubles
+	before  map[netip.AddrPort]redirect.State // what a former process knew
+	failed  uint64                            // the prober's own troubles
 }
 
 type target struct {
@@ -39,6 +40,20 @@ func newProber(from netip.Addr) *prober {
 	}
 }
 
+// inherit takes over what the pools of a former process say.
+func (p *prober) inherit(vips []redirect.VIP) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before = map[netip.AddrPort]redirect.State{}
+	for _, v := range vips {
+		for _, b := range v.Backends {
+			if b.State == redirect.UpCRAB || b.State == redirect.UpPlain {
+				p.before[netip.AddrPortFrom(b.Addr, v.Port)] = b.State
+			}
+		}
+	}
+}
+
 // set replaces the servers to ask; one that stays keeps what is known of it.
 func (p *prober) set(servers []netip.AddrPort) {
 	p.mu.Lock()
@@ -47,6 +62,10 @@ func (p *prober) set(servers []netip.AddrPort) {
 	for _, s := range servers {
 		if next[s] = p.targets[s]; next[s] == nil {
 			next[s] = &target{}
+			if state, known := p.before[s]; known {
+				next[s] = &target{health: probe.Presume(state), asked: 1}
+				delete(p.before, s)
+			}
 		}
 	}
 	p.targets = next

@@ -81,6 +81,14 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
+// exist makes the NodeDataplane: by it the other agents know where to send
+// heartbeats.
+func (r *reporter) exist(ctx context.Context, uid string) error {
+	object := r.object(observed{uid: uid})
+	object.Status = v1alpha1.NodeDataplaneStatus{}
+	return r.patch(ctx, object, false)
+}
+
 func (r *reporter) write(ctx context.Context, o observed) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -63,8 +63,20 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if a.cluster, err = watchCluster(ctx, config, s, o.Pool); err != nil {
 		return err
 	}
+	seen, err := a.cluster.look(ctx, o.Node)
+	if err != nil {
+		return err
+	}
+	// Before this node listens for heartbeats, so that all who own something are heard.
+	if err := a.report.exist(ctx, seen.uid); err != nil {
+		return err
+	}
+	inherited, err := a.inherit()
+	if err != nil {
+		return err
+	}
 	a.keeper, err = keeper.New(keeper.Options{
-		Name: o.Node, Uplink: a.uplink.Index, Keys: keys, Listen: netip.AddrPortFrom(o.NodeIP, o.Heartbeat),
+		Balanced: inherited, Name: o.Node, Uplink: a.uplink.Index, Keys: keys, Listen: netip.AddrPortFrom(o.NodeIP, o.Heartbeat),
 		Event: func(c ownership.Change) {
 			slog.Info("ownership", "vip", c.VIP.String(), "action", [...]string{"take", "yield", "renew"}[c.Action], "why", c.Why)
 		},
@@ -72,6 +84,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	a.keeper.SetPeers(a.peers(seen))
 	return a.work(ctx, cancel)
 }
 
@@ -88,6 +101,23 @@ func (a *agent) open() error {
 	return nil
 }
 
+// inherit finds what a former process balanced here: it goes on while the agents
+// find out who owns what.
+func (a *agent) inherit() ([]netip.Addr, error) {
+	vips, err := a.plane.VIPs()
+	if err != nil {
+		return nil, err
+	}
+	a.prober.inherit(vips)
+	var balanced []netip.Addr
+	for _, v := range vips {
+		if v.Roles&redirect.RoleBalance != 0 {
+			balanced = append(balanced, v.Addr)
+		}
+	}
+	return balanced, nil
+}
+
 // work runs all parts until the first one ends, and waits for the others.
 func (a *agent) work(ctx context.Context, cancel func()) error {
 	var parts sync.WaitGroup
@@ -99,10 +129,13 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 		slog.Info("at work", "node", a.options.Node, "uplink", a.uplink.Name, "version", a.options.Version)
 		err = a.loop(ctx)
 	}
+	others := len(a.keeper.Alive()) > 0
 	cancel()
 	parts.Wait()
-	// Another node owns the VIPs now; clients of this one must ask for it.
-	return errors.Join(err, devices.Reach(a.uplink.Index, a.routed(), nil))
+	if others { // one of them owns the VIPs now; clients of this node must ask for it
+		err = errors.Join(err, devices.Reach(a.uplink.Index, a.routed(), nil))
+	}
+	return err
 }
 
 // routed are the VIPs that stay reachable from this node when the agent has ended.

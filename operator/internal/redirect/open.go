@@ -14,7 +14,11 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
-const linkFolder = "links"
+const (
+	linkFolder = "links"
+	poolFolder = "pools"
+	nextPin    = "-next"
+)
 
 // Node is the Plane made of kernel maps and programs.
 type Node struct {
@@ -88,8 +92,10 @@ func prepareRoot(root string) error {
 	if !filepath.IsAbs(root) {
 		return &FieldError{"root", fmt.Sprintf("%q is no absolute path", root)}
 	}
-	if err := os.MkdirAll(filepath.Join(root, linkFolder), 0o700); err != nil {
-		return err
+	for _, folder := range []string{linkFolder, poolFolder} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
+			return err
+		}
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(root, &st); err != nil {

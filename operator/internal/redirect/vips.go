@@ -5,7 +5,11 @@ package redirect
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -85,8 +89,7 @@ func (n *Node) eachVIP(each func(programs.VIPKey, programs.VIP) error) error {
 // pool reads the pool of a VIP; an empty one when it has none.
 func (n *Node) pool(id uint32) (*programs.Pool, error) {
 	p := &programs.Pool{}
-	var inner *ebpf.Map
-	err := n.maps["crab_pools"].Lookup(id, &inner)
+	inner, err := n.innerPool(id)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return p, nil
 	}
@@ -100,6 +103,25 @@ func (n *Node) pool(id uint32) (*programs.Pool, error) {
 	}
 	copy(p.Bytes(), raw)
 	return p, nil
+}
+
+// innerPool opens the map in a place of crab_pools. Each is pinned as well:
+// opening a map by what lies in another one takes CAP_SYS_ADMIN, which an agent
+// does not have.
+func (n *Node) innerPool(id uint32) (*ebpf.Map, error) {
+	inner, err := ebpf.LoadPinnedMap(n.poolPin(id), nil)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return inner, err
+	}
+	err = n.maps["crab_pools"].Lookup(id, &inner)
+	if errors.Is(err, unix.EPERM) { // made before pools were pinned: as if it were new
+		err = ebpf.ErrKeyNotExist
+	}
+	return inner, err
+}
+
+func (n *Node) poolPin(id uint32) string {
+	return filepath.Join(n.root, poolFolder, strconv.FormatUint(uint64(id), 10))
 }
 
 // setPool hangs a new map into the place of the old one (C-63).
@@ -123,15 +145,23 @@ func (n *Node) setPool(id uint32, v VIP) error {
 	if err := inner.Put(uint32(0), next.Bytes()); err != nil {
 		return fmt.Errorf("new pool: %w", err)
 	}
+	pin := n.poolPin(id)
+	_ = os.Remove(pin + nextPin) // of a process that was killed here
+	if err := inner.Pin(pin + nextPin); err != nil {
+		return fmt.Errorf("pin pool %d: %w", id, err)
+	}
 	if err := n.maps["crab_pools"].Put(id, inner); err != nil {
 		return fmt.Errorf("crab_pools[%d]: %w", id, err)
 	}
-	return nil
+	return os.Rename(pin+nextPin, pin)
 }
 
 func (n *Node) dropPool(id uint32) error {
 	if err := n.maps["crab_pools"].Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("crab_pools[%d]: %w", id, err)
+	}
+	if err := os.Remove(n.poolPin(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

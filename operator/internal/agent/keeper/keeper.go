@@ -35,6 +35,9 @@ type Options struct {
 	Keys   [][]byte
 	Listen netip.AddrPort
 	Hold   time.Duration // 0: ownership.DefaultHold
+	// Balanced are VIPs a former process balanced here: they are treated as given
+	// away just now.
+	Balanced []netip.Addr
 	// Event is told what changes and why; it must not block.
 	Event func(ownership.Change)
 }
@@ -56,6 +59,7 @@ type Keeper struct {
 	next      time.Duration // when the next message is due
 	received  uint64        // packets on the uplink, at the last look
 	asked     time.Duration
+	alive     []string
 }
 
 // New opens the sockets.
@@ -68,10 +72,14 @@ func New(o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, arp.Close())
 	}
+	given := map[netip.Addr]time.Duration{}
+	for _, vip := range o.Balanced {
+		given[vip] = link.Now()
+	}
 	return &Keeper{
 		options: o, link: link, arp: arp, changed: make(chan struct{}, 1),
 		machine:   ownership.New(ownership.Config{Self: o.Name, Hold: o.Hold}, link.Now()),
-		announced: map[netip.Addr]bool{}, given: map[netip.Addr]time.Duration{}, renew: map[netip.Addr]bool{},
+		announced: map[netip.Addr]bool{}, given: given, renew: map[netip.Addr]bool{},
 	}, nil
 }
 
@@ -116,6 +124,10 @@ func (k *Keeper) step() {
 	now := k.link.Now()
 	k.mu.Lock()
 	changes := k.machine.Step(now)
+	if alive := k.machine.Alive(); !slices.Equal(alive, k.alive) {
+		k.alive = alive
+		k.wake()
+	}
 	for _, c := range changes {
 		k.change(now, c)
 	}
@@ -242,8 +254,8 @@ func (k *Keeper) SetPeers(peers []heartbeat.Peer) {
 	k.machine.Expect(len(peers) > 0)
 }
 
-// Changed tells that what is owned or balanced here has changed. After it, make
-// the node balance what Balanced says, and call Announce.
+// Changed tells that what is owned or balanced here has changed, or who is alive.
+// After it, make the node balance what Balanced says, and call Announce.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
 // Owned are the VIPs this node announces.

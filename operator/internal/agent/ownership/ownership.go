@@ -78,16 +78,17 @@ type peer struct {
 
 // Machine is one agent's view. Times are since any fixed moment.
 type Machine struct {
-	config Config
-	vips   map[netip.Addr]*vip
-	peers  map[string]*peer
-	expect bool // others are configured
-	link   bool
-	left   bool
-	wire   time.Duration // when something on the wire was last heard
-	able   bool
-	free   time.Duration // may take from then on: the others know by then that it is able
-	since  time.Duration // listening since: not able before since + DeadAfter
+	config  Config
+	vips    map[netip.Addr]*vip
+	peers   map[string]*peer
+	expect  bool // others are configured
+	link    bool
+	left    bool
+	wire    time.Duration // when something on the wire was last heard
+	able    bool
+	stepped time.Duration // when Step ran last
+	free    time.Duration // may take from then on: the others know by then that it is able
+	since   time.Duration // listening since: not able before since + DeadAfter
 }
 
 type vip struct {
@@ -196,6 +197,7 @@ func (m *Machine) cut(now time.Duration) string {
 // Step forgets the dead and decides. Call it a few times per interval and after
 // every message. Changes are in the order of addresses.
 func (m *Machine) Step(now time.Duration) []Change {
+	m.pause(now)
 	for name, p := range m.peers {
 		if !m.alive(p, now) {
 			delete(m.peers, name)
@@ -213,6 +215,18 @@ func (m *Machine) Step(now time.Duration) []Change {
 		}
 	}
 	return changes
+}
+
+// pause forgives the others that they were not heard while this agent itself did
+// not run: their messages wait in the socket.
+func (m *Machine) pause(now time.Duration) {
+	if gap := now - m.stepped; m.stepped != 0 && gap > m.config.DeadAfter/2 {
+		for _, p := range m.peers {
+			p.heard += gap
+		}
+		m.wire += gap
+	}
+	m.stepped = now
 }
 
 func (m *Machine) addrs() []netip.Addr {

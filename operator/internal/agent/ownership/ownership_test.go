@@ -233,6 +233,31 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// An agent that did not run for a while must not conclude that the others died.
+func TestPause(t *testing.T) {
+	m := New(Config{Self: "slow"}, 0)
+	m.Expect(true)
+	v := netip.MustParseAddr("192.0.2.1")
+	m.SetVIPs([]netip.Addr{v})
+	owner := Message{From: "other", Able: true, VIPs: []Claim{{v, true}}}
+	now := time.Duration(0)
+	for ; now < 3*time.Second; now += 50 * time.Millisecond {
+		m.Hear(now, owner)
+		m.Step(now)
+	}
+	now += 5 * time.Second
+	if c := m.Step(now); len(c) != 0 || len(m.Alive()) != 1 {
+		t.Errorf("after a pause: changes %v, alive %v", c, m.Alive())
+	}
+	for end := now + 2*time.Second; now < end; now += 50 * time.Millisecond {
+		m.Wire(now)
+		m.Step(now)
+	}
+	if m.Owner(v) != "slow" {
+		t.Errorf("the other is silent, and %q owns the VIP", m.Owner(v))
+	}
+}
+
 // The order of agents is part of the protocol: versions of the agent side by
 // side must agree.
 func TestRankIsFixed(t *testing.T) {

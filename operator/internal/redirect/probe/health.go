@@ -25,6 +25,9 @@ type Health struct {
 	answers, losses int
 }
 
+// Presume starts with what somebody else knew of a server.
+func Presume(s redirect.State) Health { return Health{state: s} }
+
 // State is what the balancer should be told.
 func (h *Health) State() redirect.State { return h.state }
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
+)
+
+func fakeClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeDataplane{}).Build()
+}
+
+func TestOptions(t *testing.T) {
+	good := []string{"--node=node-a", "--node-ip=192.0.2.1", "--namespace=bobtail-system", "--vip-pool=192.0.2.8/29"}
+	o, err := ParseOptions(good, "1")
+	if err != nil || o.Heartbeat != 9440 || o.XDP != redirect.XDPAuto || o.Pool.Size() != 6 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, bad := range []string{"--node=", "--node-ip=::1", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--nonsense", "word"} {
+		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// The first agent writes the key, all others take it; two keys while it is exchanged.
+func TestHeartbeatKeys(t *testing.T) {
+	ctx, name := context.Background(), types.NamespacedName{Namespace: "n", Name: secretName}
+	c := fakeClient(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: secretName}})
+	first, err := heartbeatKeys(ctx, c, "n")
+	if err != nil || len(first) != 1 || len(first[0]) != 32 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	second, err := heartbeatKeys(ctx, c, "n")
+	if err != nil || !bytes.Equal(first[0], second[0]) {
+		t.Errorf("the second agent has another key: %v", err)
+	}
+	s := &corev1.Secret{}
+	if err := c.Get(ctx, name, s); err != nil {
+		t.Fatal(err)
+	}
+	s.Data[keyPrevious], s.Data[keyCurrent] = s.Data[keyCurrent], bytes.Repeat([]byte("k"), 32)
+	if err := c.Update(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if both, err := heartbeatKeys(ctx, c, "n"); err != nil || len(both) != 2 || !bytes.Equal(both[1], first[0]) {
+		t.Errorf("during the exchange: %v, %v", both, err)
+	}
+	s.Data[keyCurrent] = []byte("short")
+	if err := c.Update(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := heartbeatKeys(ctx, c, "n"); err == nil || !strings.Contains(err.Error(), "16") {
+		t.Errorf("a short key: %v", err)
+	}
+	if _, err := heartbeatKeys(ctx, fakeClient(t), "n"); err == nil {
+		t.Error("no Secret, and no error")
+	}
+}
+
+// C-52: a server is not called down before enough probes failed, and a prober's
+// own trouble says nothing.
+func TestProber(t *testing.T) {
+	p := newProber(netip.MustParseAddr("192.0.2.1"))
+	server, old := netip.MustParseAddrPort("192.0.2.2:80"), netip.MustParseAddrPort("192.0.2.3:80")
+	p.inherit([]redirect.VIP{{VIPKey: redirect.VIPKey{Port: 80}, Backends: []redirect.Backend{{Addr: old.Addr(), State: redirect.UpCRAB}}}})
+	p.set([]netip.AddrPort{server, old})
+	if _, known := p.health(server); known {
+		t.Error("a server nobody has asked is known")
+	}
+	if s, known := p.health(old); !known || s != redirect.UpCRAB {
+		t.Errorf("of a former process: %v, %v", s, known)
+	}
+	result, trouble := redirect.Down, error(nil)
+	p.ask = func(context.Context, netip.AddrPort) (redirect.State, error) { return result, trouble }
+	trouble = errors.New("no socket")
+	p.round(context.Background())
+	if n := p.failures(); n != 2 {
+		t.Errorf("%d failures", n)
+	}
+	trouble = nil
+	for i := range 3 {
+		if _, known := p.health(server); known {
+			t.Errorf("known after %d probes", i)
+		}
+		p.round(context.Background())
+	}
+	for _, a := range []netip.AddrPort{server, old} {
+		if s, known := p.health(a); !known || s != redirect.Down {
+			t.Errorf("%s after three failures: %v, %v", a, s, known)
+		}
+	}
+	result = redirect.UpPlain
+	p.round(context.Background())
+	p.round(context.Background())
+	if s, _ := p.health(server); s != redirect.UpPlain {
+		t.Errorf("after two answers: %v", s)
+	}
+	select {
+	case <-p.changed:
+	default:
+		t.Error("nobody was told")
+	}
+}
+
+func TestMissing(t *testing.T) {
+	const conf = "/proc/sys/net/ipv4/conf/"
+	for _, c := range []struct {
+		forward, all, own string
+		want              string
+	}{
+		{"1", "0", "0", ""}, {"0", "0", "0", "ip_forward"}, {"1", "0", "1", "rp_filter"}, {"1", "1", "0", "rp_filter"},
+		{"1", "1", "2", ""}, {"1", "2", "1", ""}, {"", "", "", ""},
+	} {
+		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": c.forward, conf + "all/rp_filter": c.all, conf + "eth0/rp_filter": c.own}
+		if got := missing("eth0", func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	key := redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.1"), Port: 80}
+	bad := errors.New("refused")
+	for name, c := range map[string]struct {
+		result            desired.Result
+		missing           string
+		programmed, ready string
+	}{
+		"well":         {programmed: v1alpha1.ReasonProgrammed, ready: v1alpha1.ReasonReady},
+		"an entry":     {result: desired.Result{VIPs: map[redirect.VIPKey]error{key: bad}}, programmed: v1alpha1.ReasonApplyFailed, ready: v1alpha1.ReasonNotProgrammed},
+		"the uplink":   {result: desired.Result{Devices: map[string]error{"eth0": bad}}, programmed: v1alpha1.ReasonProgrammed, ready: v1alpha1.ReasonAttachFailed},
+		"a pod":        {result: desired.Result{Devices: map[string]error{"veth1": bad}}, programmed: v1alpha1.ReasonProgrammed, ready: v1alpha1.ReasonAttachFailed},
+		"a setting":    {missing: "ip_forward", programmed: v1alpha1.ReasonProgrammed, ready: v1alpha1.ReasonPrerequisiteMissing},
+		"something of": {result: desired.Result{Other: bad}, programmed: v1alpha1.ReasonApplyFailed, ready: v1alpha1.ReasonNotProgrammed},
+	} {
+		got := conditions("eth0", c.result, c.missing)
+		if got[0].Reason != c.programmed || got[1].Reason != c.ready {
+			t.Errorf("%s: %s and %s", name, got[0].Reason, got[1].Reason)
+		}
+		for _, condition := range got {
+			if (condition.Status == metav1.ConditionTrue) != (condition.Reason == condition.Type) || condition.Message == "" {
+				t.Errorf("%s: %+v", name, condition)
+			}
+		}
+	}
+}
+
+func TestAnnounceable(t *testing.T) {
+	vip, node := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.9")
+	p := crabplan.Plan{VIPs: []crabplan.VIP{{Addr: vip, Port: 80, Kind: crabplan.LoadBalancer}, {Addr: vip, Port: 81, Kind: crabplan.LoadBalancer}, {Addr: node, Port: 30080, Kind: crabplan.NodePort}}}
+	if got := announceable(p); !slices.Equal(got, []netip.Addr{vip}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// The NodeDataplane is made with its Node as owner, and says what was observed;
+// what changed for the worse is an event, once.
+func TestReport(t *testing.T) {
+	c, recorder := fakeClient(t), events.NewFakeRecorder(10)
+	r := newReporter("node-a", c, recorder, func() (map[string]uint64, error) { return map[string]uint64{"b": 2, "a": 1, "none": 0}, nil })
+	if err := r.exist(context.Background(), "uid"); err != nil {
+		t.Fatal(err)
+	}
+	o := observed{uid: "uid", status: v1alpha1.NodeDataplaneStatus{OwnedVIPs: 1, Conditions: conditions("eth0", desired.Result{}, "ip_forward is 0"),
+		Devices: []v1alpha1.NodeDevice{{Name: "eth0", Placement: v1alpha1.PlacementUplink, Mode: v1alpha1.DeviceModeGeneric, Reason: "veth"}}}}
+	for range 2 {
+		if err := r.write(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &v1alpha1.NodeDataplane{}
+	if err := c.Get(context.Background(), types.NamespacedName{Name: "node-a"}, n); err != nil {
+		t.Fatal(err)
+	}
+	if len(n.OwnerReferences) != 1 || n.OwnerReferences[0].UID != "uid" || n.Status.OwnedVIPs != 1 || len(n.Status.Conditions) != 2 {
+		t.Errorf("%+v", n)
+	}
+	if len(n.Status.Counters) != 2 || n.Status.Counters[0].Name != "a" {
+		t.Errorf("counters %+v", n.Status.Counters)
+	}
+	var said []string
+	for len(recorder.Events) > 0 {
+		said = append(said, <-recorder.Events)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "Generic") || !strings.Contains(said[1], "ip_forward") {
+		t.Errorf("events %q", said)
+	}
+}
+
+// What the API server does not answer holds up nothing: only the last is kept.
+func TestTellNeverBlocks(t *testing.T) {
+	r := newReporter("node-a", nil, nil, nil)
+	done := make(chan struct{})
+	go func() {
+		for i := range 100 {
+			r.tell(observed{uid: string(rune('a' + i%26))})
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("tell blocks")
+	}
+	if o := <-r.next; o.uid != string(rune('a'+99%26)) {
+		t.Errorf("kept %q", o.uid)
+	}
+}
