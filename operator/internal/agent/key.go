@@ -38,7 +38,7 @@ func heartbeatKeys(ctx context.Context, c client.Client, namespace string) ([][]
 			}
 			return keys, nil
 		} else if len(key) > 0 {
-			return nil, fmt.Errorf("Secret %s/%s: %s has %d bytes, at least %d are needed", namespace, secretName, keyCurrent, len(key), heartbeat.MinKey)
+			return nil, fmt.Errorf("the key of heartbeats: Secret %s/%s: %s has %d bytes, at least %d are needed", namespace, secretName, keyCurrent, len(key), heartbeat.MinKey)
 		}
 		key := make([]byte, 32)
 		_, _ = rand.Read(key) // never fails
