@@ -5,6 +5,7 @@ package crab
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,10 +27,15 @@ func (h *Host) Restart() {
 	log, err := os.OpenFile(h.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	h.bed.must(err)
 	defer log.Close()
-	h.agent = h.Command(h.bed.tool, "run", "--root", h.root(), "--config", h.configFile())
+	h.agent = h.agentCommand()
 	h.agent.Stdout, h.agent.Stderr = log, log
 	h.bed.must(h.agent.Start())
 	h.await("ready", 1)
+}
+
+func (h *Host) agentCommand() *exec.Cmd {
+	line := append(slices.Clone(h.under), h.bed.tool, "run", "--root", h.root(), "--config", h.configFile())
+	return h.Command(line[0], line[1:]...)
 }
 
 // Kill -9 the agent.

@@ -38,6 +38,7 @@ type Host struct {
 	Addr   string
 	config Config
 	agent  *exec.Cmd
+	under  []string // the command the agent is started by
 	log    string
 }
 
