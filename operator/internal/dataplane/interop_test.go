@@ -101,6 +101,34 @@ func TestCRouterTakesWhatTheOperatorRenders(t *testing.T) {
 	}
 }
 
+// What operator and sidecar read besides: the histogram of each class, which has
+// no window, and how busy a router that hedges sees its workers.
+func TestCRouterTellsClassesAndHedging(t *testing.T) {
+	s := dialC(t, cRouter(t))
+	doc := document(3)
+	doc.Service.Hedging = &Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000, ProbePerMillion: 1000}
+	text, hash, err := RenderConfig(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(t.Context(), text, hash); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.State(t.Context())
+	if err != nil || st.Hedging == nil || st.Hedging.Mode != "Probe" || st.Hedging.BusyMillionths != 0 {
+		t.Errorf("hedging %+v %v", st, err)
+	}
+	for _, name := range []string{"class0", "class7", "marked"} {
+		if h, err := s.Histogram(t.Context(), name, 1); err != nil || h.Name != name || h.Histogram == nil || h.Histogram.Total() != 0 {
+			t.Errorf("%s: %+v %v", name, h, err)
+		}
+	}
+	var refused *CtlError
+	if _, err := s.Histogram(t.Context(), "class8", 1); !errors.As(err, &refused) || refused.Code != ctl.CodeUnknownHistogram {
+		t.Errorf("class8: %v", err)
+	}
+}
+
 // Both parsers name the same field at fault, and the last good one stays.
 func TestCRouterNamesTheSameField(t *testing.T) {
 	s := dialC(t, cRouter(t))
