@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/probe"
 )
 
 const (
@@ -118,7 +118,7 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 	return share.Make(share.Input{
 		Plan: seen.plan, Node: a.options.Node,
 		Balances: func(vip netip.Addr) bool { return balanced[vip] },
-		Probers:  slices.Collect(maps.Values(seen.nodes)),
+		Probers:  []netip.Addr{probe.Mark},
 		HasAgent: func(node string) bool { return alive[node] },
 		Health:   a.prober.health,
 	})

@@ -35,7 +35,7 @@ func newProber(from netip.Addr) *prober {
 	return &prober{
 		changed: make(chan struct{}, 1), targets: map[netip.AddrPort]*target{},
 		ask: func(ctx context.Context, to netip.AddrPort) (redirect.State, error) {
-			return probe.Probe(ctx, from, to, redirect.Wire{})
+			return probe.Probe(ctx, from, probe.Mark, to, redirect.Wire{})
 		},
 	}
 }

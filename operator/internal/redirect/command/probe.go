@@ -30,7 +30,7 @@ func probeCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			state, err := probe.Probe(ctx, local, server, redirect.Wire{})
+			state, err := probe.Probe(ctx, local, local, server, redirect.Wire{})
 			if err == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), state)
 			}

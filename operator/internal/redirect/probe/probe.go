@@ -15,13 +15,19 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
+// Mark is the address that agents of a cluster name in their probes: the IPv4 dummy
+// address (RFC 7600), which is nobody's.
+var Mark = netip.AddrFrom4([4]byte{192, 0, 0, 8})
+
 // Probe asks one server (C-51): UpCRAB when it echoes, UpPlain when it answers
 // without echo, Down when it refuses or stays silent until ctx ends. An error is the
 // prober's own trouble and says nothing of the server. It needs CAP_NET_RAW; the
 // kernel, which knows nothing of the SYN, ends the half-open connection by RST.
-// The address local must be allowed to be echoed on the server's node (C-34).
-func Probe(ctx context.Context, local netip.Addr, server netip.AddrPort, w redirect.Wire) (redirect.State, error) {
-	if !local.Is4() || !server.Addr().Is4() {
+// The redirect names the address mark, which must be allowed to be echoed on the
+// server's node (C-34) and be no VIP with the server's port: this host's own client
+// programs would take the answer for a forged one.
+func Probe(ctx context.Context, local, mark netip.Addr, server netip.AddrPort, w redirect.Wire) (redirect.State, error) {
+	if !local.Is4() || !mark.Is4() || !server.Addr().Is4() {
 		return redirect.Down, &redirect.FieldError{Field: "server", Reason: "probes are IPv4 (C-9)"}
 	}
 	if w.Kind == 0 {
@@ -38,13 +44,13 @@ func Probe(ctx context.Context, local netip.Addr, server netip.AddrPort, w redir
 	}
 	defer unix.Close(fd)
 	from, seq := netip.AddrPortFrom(local, port), rand.Uint32()
-	if err := unix.Send(fd, syn(from, server, seq, w), 0); err != nil {
+	if err := unix.Send(fd, syn(from, server, mark, seq, w), 0); err != nil {
 		if errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EPERM) {
 			return redirect.Down, nil // nobody there is an answer
 		}
 		return redirect.Down, fmt.Errorf("send: %w", err)
 	}
-	return wait(ctx, fd, from, server, seq, w)
+	return wait(ctx, fd, from, server, mark, seq, w)
 }
 
 // reserve keeps a port from other users of this host while the probe is under way.
@@ -85,7 +91,7 @@ func open(local, server netip.Addr) (int, error) {
 	return fd, nil
 }
 
-func wait(ctx context.Context, fd int, from, server netip.AddrPort, seq uint32, w redirect.Wire) (redirect.State, error) {
+func wait(ctx context.Context, fd int, from, server netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) (redirect.State, error) {
 	deadline, has := ctx.Deadline()
 	if !has {
 		deadline = time.Now().Add(DefaultTimeout)
@@ -96,7 +102,7 @@ func wait(ctx context.Context, fd int, from, server netip.AddrPort, seq uint32, 
 		if err != nil {
 			continue // the time is up again, or an ICMP error: the server is silent
 		}
-		if state, ok := answer(buf[:n], from, server, seq, w); ok {
+		if state, ok := answer(buf[:n], from, server, mark, seq, w); ok {
 			return state, nil
 		}
 	}

@@ -59,10 +59,11 @@ func TestAnswer(t *testing.T) {
 		state  redirect.State
 		ok     bool
 	}{
-		"echo":               {reply(flagSYN|flagACK, 8, option(wire, from.Addr())), wire, redirect.UpCRAB, true},
-		"echo behind others": {reply(flagSYN|flagACK, 8, append([]byte{2, 4, 5, 0xb4}, option(wire, from.Addr())...)), wire, redirect.UpCRAB, true},
-		"experimental kind":  {reply(flagSYN|flagACK, 8, option(exid, from.Addr())), exid, redirect.UpCRAB, true},
+		"echo":               {reply(flagSYN|flagACK, 8, option(wire, Mark)), wire, redirect.UpCRAB, true},
+		"echo behind others": {reply(flagSYN|flagACK, 8, append([]byte{2, 4, 5, 0xb4}, option(wire, Mark)...)), wire, redirect.UpCRAB, true},
+		"experimental kind":  {reply(flagSYN|flagACK, 8, option(exid, Mark)), exid, redirect.UpCRAB, true},
 		"another address":    {reply(flagSYN|flagACK, 8, option(wire, to.Addr())), wire, redirect.UpPlain, true},
+		"the prober's own":   {reply(flagSYN|flagACK, 8, option(wire, from.Addr())), wire, redirect.UpPlain, true},
 		"no echo":            {reply(flagSYN|flagACK, 8, nil), wire, redirect.UpPlain, true},
 		"length 0":           {reply(flagSYN|flagACK, 8, []byte{42, 0, 0, 0}), wire, redirect.UpPlain, true},
 		"length beyond":      {reply(flagSYN|flagACK, 8, []byte{1, 1, 42, 6}), wire, redirect.UpPlain, true},
@@ -72,7 +73,7 @@ func TestAnswer(t *testing.T) {
 		"short":              {reply(flagACK, 8, nil)[:30], wire, 0, false},
 		"empty":              {nil, wire, 0, false},
 	} {
-		if state, ok := answer(c.packet, from, to, 7, c.wire); state != c.state || ok != c.ok {
+		if state, ok := answer(c.packet, from, to, Mark, 7, c.wire); state != c.state || ok != c.ok {
 			t.Errorf("%s: %v, %v; want %v, %v", name, state, ok, c.state, c.ok)
 		}
 	}
@@ -82,7 +83,7 @@ func TestAnswer(t *testing.T) {
 		for range 8 {
 			b[rng.IntN(len(b))] = byte(rng.IntN(256))
 		}
-		answer(b[:rng.IntN(len(b)+1)], from, to, 7, wire)
+		answer(b[:rng.IntN(len(b)+1)], from, to, Mark, 7, wire)
 	}
 }
 
@@ -99,7 +100,7 @@ func TestProbeKernel(t *testing.T) {
 	ask := func() redirect.State {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		state, err := Probe(ctx, open.Addr(), open, redirect.Wire{})
+		state, err := Probe(ctx, open.Addr(), Mark, open, redirect.Wire{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,7 @@ func TestProbeKernel(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if state, err := Probe(ctx, open.Addr(), netip.MustParseAddrPort("127.0.0.1:1"), redirect.Wire{}); err != nil || state != redirect.Down {
+	if state, err := Probe(ctx, open.Addr(), Mark, netip.MustParseAddrPort("127.0.0.1:1"), redirect.Wire{}); err != nil || state != redirect.Down {
 		t.Errorf("%v, %v", state, err)
 	}
 }

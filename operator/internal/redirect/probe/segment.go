@@ -27,8 +27,8 @@ func option(w redirect.Wire, addr netip.Addr) []byte {
 	return append(append([]byte{w.Kind, 6}, a[:]...), 1, 1)
 }
 
-// syn is the probe: a SYN with the prober's own address as redirect (C-51).
-func syn(from, to netip.AddrPort, seq uint32, w redirect.Wire) []byte {
+// syn is the probe: a SYN with the prober's mark as redirect (C-51).
+func syn(from, to netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) []byte {
 	b := make([]byte, headerSize, headerSize+4+optionSize)
 	binary.BigEndian.PutUint16(b, from.Port())
 	binary.BigEndian.PutUint16(b[2:], to.Port())
@@ -36,7 +36,7 @@ func syn(from, to netip.AddrPort, seq uint32, w redirect.Wire) []byte {
 	b[13] = flagSYN
 	binary.BigEndian.PutUint16(b[14:], 0xffff)
 	b = append(b, 2, 4, 0x05, 0xb4) // a maximum segment size, as every SYN has
-	b = append(b, option(w, from.Addr())...)
+	b = append(b, option(w, mark)...)
 	b[12] = byte(len(b)) / 4 << 4
 	binary.BigEndian.PutUint16(b[16:], checksum(from.Addr(), to.Addr(), b))
 	return b
@@ -58,7 +58,7 @@ func checksum(from, to netip.Addr, tcp []byte) uint16 {
 
 // answer reads an IPv4 packet; ok when it answers the probe with this sequence
 // number, one way or the other.
-func answer(packet []byte, from, to netip.AddrPort, seq uint32, w redirect.Wire) (state redirect.State, ok bool) {
+func answer(packet []byte, from, to netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) (state redirect.State, ok bool) {
 	if len(packet) < headerSize || packet[0]>>4 != 4 {
 		return 0, false
 	}
@@ -74,7 +74,7 @@ func answer(packet []byte, from, to netip.AddrPort, seq uint32, w redirect.Wire)
 	case flagRST, flagRST | flagACK:
 		return redirect.Down, true
 	case flagSYN | flagACK:
-		if end := int(tcp[12]>>4) * 4; end <= len(tcp) && end >= headerSize && echoes(tcp[headerSize:end], option(w, from.Addr())) {
+		if end := int(tcp[12]>>4) * 4; end <= len(tcp) && end >= headerSize && echoes(tcp[headerSize:end], option(w, mark)) {
 			return redirect.UpCRAB, true
 		}
 		return redirect.UpPlain, true
