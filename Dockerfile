@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every image of Bobtail, one target per component:
-#   operator agent sidecar lancet router serve load example
+#   operator agent sidecar lancet router serve load crab-lb example
 # `make images` builds them all; with Docker: docker build --target router .
 #
 # Go programs are static and stand alone; C programs are linked against the
@@ -86,7 +86,8 @@ RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ni
       --buildtype=release -Dtests=false -Ddpdk=enabled -Ddpdk_link=static \
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
- && for p in router serve load; do \
+      apps/bobtail-crab-lb/bobtail-crab-lb \
+ && for p in router serve load crab-lb; do \
       install -D -s /build/dataplane/apps/bobtail-$p/bobtail-$p /out/bobtail-$p || exit 1; \
     done
 
@@ -107,3 +108,7 @@ ENTRYPOINT ["/usr/bin/bobtail-serve"]
 FROM c-runtime AS load
 COPY --from=c-build /out/bobtail-load /usr/bin/bobtail-load
 ENTRYPOINT ["/usr/bin/bobtail-load"]
+
+FROM c-runtime AS crab-lb
+COPY --from=c-build /out/bobtail-crab-lb /usr/bin/bobtail-crab-lb
+ENTRYPOINT ["/usr/bin/bobtail-crab-lb"]
