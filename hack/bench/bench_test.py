@@ -72,6 +72,14 @@ class Proxy(unittest.TestCase):
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router"], 6)
         self.assertAlmostEqual(rows["hop_cpu_share_vs_nginx"], 5 / 30)
 
+    def test_the_fast_path_has_rows_only_where_it_ran(self):
+        self.assertFalse(any("fast" in r["name"] for r in proxy.figures(self.rounds(), 4)))
+        rounds = [{**r, "fast": run(r["r2p2"]["busy"] + 3)} for r in self.rounds()]
+        rows = {r["name"]: r["value"] for r in proxy.figures(rounds, 4)}
+        self.assertAlmostEqual(rows["fast_cpu_share_vs_nginx"], 3 / 30)
+        self.assertAlmostEqual(rows["fast_cpu_share_vs_haproxy"], 3 / 24)
+        self.assertAlmostEqual(rows["proxy_cpu_us_per_request_fast"], 3)
+
     def test_a_disturbed_round_does_not_count(self):
         rounds = self.rounds()
         rounds[0]["router"] = {**run(500), "disturbed": True}

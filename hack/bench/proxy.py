@@ -2,9 +2,9 @@
 """What a request costs to pass through the router, and through NGINX and HAProxy, on sockets.
 
 Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
-open-loop rate. A round is seven runs, one after the other: R2P2 direct, R2P2 through the router, HTTP direct, HTTP
-through NGINX, HTTP through HAProxy, and the floor: bare UDP direct, bare UDP through a forwarder that does nothing else
-(bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
+open-loop rate. A round is eight runs, one after the other: R2P2 direct, R2P2 through the router, the same with
+--fast-path (where it may be loaded), HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
+direct, bare UDP through a forwarder that does nothing else (bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
 """
 import json
 import os
@@ -22,7 +22,7 @@ RATE = 10000
 SOCKETS = 4  # of the R2P2 generator, which has many requests in flight on each
 CONNECTIONS = 64  # of the HTTP generator, which has one
 WORKERS = 4
-PORT = {"serve": 18100, "direct": 18120, "router": 18000, "feedback": 19000, "http": 18200, "nginx": 18201, "haproxy": 18202}
+PORT = {"serve": 18100, "serve-fast": 18110, "direct": 18120, "router": 18000, "feedback": 19000, "fast": 18001, "feedback-fast": 19001, "http": 18200, "nginx": 18201, "haproxy": 18202}
 NOISE = 0.10  # share of the machine that others may use in a run before it is repeated
 PROXIES = machine.ROOT / "e2e" / "bench" / "proxies"
 PACKAGES = ("nginx", "haproxy", "liblua5.3-0", "libopentracing1", "libopentracing-c-wrapper0")
@@ -34,16 +34,16 @@ def versions(root, env):
     return nginx.stderr.strip().split("/")[-1], haproxy.stdout.split()[2]
 
 
-def router_document(path):
-    """The configuration a sidecar would hand over, for one echo server on loopback."""
+def router_document(path, fast=""):
+    """The configuration a sidecar would hand over, for one echo server on loopback; fast: "-fast" for that of the fast path."""
     document = {
         "apiVersion": "dataplane.bobtail.dev/v1", "sources": [],
         "service": {"name": "echo", "namespace": "bench", "placement": "Software", "policy": "JBSQ",
                     "workerQueueDepth": 3, "centralQueueLimit": 4096, "maxQueueMilliseconds": 1000,
                     "requestTimeoutMilliseconds": 5000, "workersPerReplica": WORKERS, "forwarding": "Encapsulated",
                     "deviceProfile": "Kernel", "holdBack": {"packets": 0, "microseconds": 0}, "legacyPeers": "Allow"},
-        "members": [{"address": "127.0.0.1", "name": "s0", "firstPort": PORT["serve"], "workers": WORKERS}],
-        "routers": [{"address": "127.0.0.1", "name": "r0", "requestPort": PORT["router"], "feedbackPort": PORT["feedback"]}],
+        "members": [{"address": "127.0.0.1", "name": "s0", "firstPort": PORT["serve" + fast], "workers": WORKERS}],
+        "routers": [{"address": "127.0.0.1", "name": "r0", "requestPort": PORT["fast" if fast else "router"], "feedbackPort": PORT["feedback" + fast]}],
         "keyIds": []}
     path.write_text(json.dumps(document))
 
@@ -55,16 +55,34 @@ def proxy_config(source, target, port):
     target.write_text(text)
 
 
+def start_router(procs, work, fast="", cpus=None):
+    """A router and its echo service. The program of the fast path sees every packet of its device, so that router lives for its
+    own runs only: the others shall not pay for it."""
+    request, feedback = PORT["fast" if fast else "router"], PORT["feedback" + fast]
+    router_document(work / f"router{fast}.json", fast)
+    local = ["--address=127.0.0.1", "--ctl="]
+    procs.start("router" + fast, [machine.app("bobtail-router"), *local, f"--request-port={request}", f"--feedback-port={feedback}",
+                                  f"--config={work / f'router{fast}.json'}", "--fast-path=" + ("require" if fast else "off")], cpus=cpus)
+    procs.start("serve" + fast, [machine.app("bobtail-serve"), *local, f"--port={PORT['serve' + fast]}", f"--workers={WORKERS}",
+                                 f"--routers=127.0.0.1:{request}", f"--feedback-port={feedback}"], cpus=cpus)
+
+
+def fast_path_possible(procs, work):
+    """Whether this user may load the program: says why not otherwise."""
+    start_router(procs, work, "-fast")
+    time.sleep(0.5)
+    running = procs.running["router-fast"].poll() is None
+    procs.stop("serve-fast")
+    procs.stop("router-fast")
+    return running
+
+
 def start_services(procs, work, root, env):
     """Everything but the generators; idle, they cost next to nothing, so they stay for all rounds."""
-    router_document(work / "router.json")
     proxy_config(PROXIES / "nginx.conf", work / "nginx.conf", PORT["nginx"])
     proxy_config(PROXIES / "haproxy.cfg", work / "haproxy.cfg", PORT["haproxy"])
     local = ["--address=127.0.0.1", "--ctl="]
-    procs.start("router", [machine.app("bobtail-router"), *local, f"--request-port={PORT['router']}",
-                           f"--feedback-port={PORT['feedback']}", f"--config={work / 'router.json'}"])
-    procs.start("serve", [machine.app("bobtail-serve"), *local, f"--port={PORT['serve']}", f"--workers={WORKERS}",
-                          f"--routers=127.0.0.1:{PORT['router']}", f"--feedback-port={PORT['feedback']}"])
+    start_router(procs, work)
     procs.start("serve-direct", [machine.app("bobtail-serve"), *local, f"--port={PORT['direct']}", f"--workers={WORKERS}"])
     procs.start("http", [machine.bench("bench_http"), "serve", PORT["http"]])
     time.sleep(0.3)
@@ -79,8 +97,8 @@ def targets(first):
 
 
 def generator(variant, rate, seconds):
-    if variant in ("r2p2", "router"):
-        target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT['router']}"
+    if variant in ("r2p2", "router", "fast"):
+        target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT[variant]}"
         return [machine.app("bobtail-load"), f"--target={target}", f"--rate={rate}", f"--duration={seconds}s", "--warmup=0",
                 f"--connections={SOCKETS}", "--request-bytes=64", "--output=json", "--ctl="]
     if variant in ("udp", "hop"):
@@ -88,9 +106,19 @@ def generator(variant, rate, seconds):
     return [machine.bench("bench_http"), "load", PORT[variant], rate, CONNECTIONS, seconds]
 
 
-PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "http": ("http",), "nginx": ("nginx", "http"),
+PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("router-fast", "serve-fast"), "http": ("http",), "nginx": ("nginx", "http"),
          "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
-HOPS = (("router", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
+HOPS = (("router", "r2p2"), ("fast", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
+
+
+def one_fast_run(procs, work, rate, seconds, cpus):
+    start_router(procs, work, "-fast", cpus)
+    time.sleep(0.7)  # every worker has joined by then
+    try:
+        return one_run(procs, "fast", rate, seconds, cpus)
+    finally:
+        procs.stop("serve-fast")
+        procs.stop("router-fast")
 
 
 def children(pid):
@@ -169,9 +197,14 @@ def figures(rounds, wanted, suffix=""):
     for name in ("nginx", "haproxy"):
         for kept, key, kind, said in ((quiet, "busy", "", note), (rounds, "own", "_own", "processes only")):
             add(f"proxy_cpu_share_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=said, unit="ratio")
+            if all("fast" in r for r in rounds):
+                add(f"fast_cpu_share_vs_{name}{kind}", kept, share("fast", "r2p2", name, key), unit="ratio",
+                    note="the router with --fast-path" + ("; processes only" if kind else ""))
             add(f"hop_cpu_share_vs_{name}{kind}", kept, share("hop", "udp", name, key), unit="ratio",
                 note="a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets" + ("; processes only" if kind else ""))
     for name, direct in HOPS:
+        if not all(name in r for r in rounds):
+            continue
         for kept, key, kind in ((quiet, "busy", ""), (rounds, "own", "_own")):
             add(f"proxy_cpu_us_per_request_{name}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
                 unit="us", note="processes only, without interrupts and wake-ups" if kind else "whole machine")
@@ -183,13 +216,14 @@ def pin_all(procs, cpus):
         subprocess.run(["taskset", "-a", "-p", "-c", cpus, str(process.pid)], check=True, capture_output=True)
 
 
-def all_rounds(ctx, procs, wanted, seconds, cpus):
+def all_rounds(ctx, procs, wanted, seconds, cpus, work, variants):
     """Rounds until `wanted` of them were undisturbed, half as many again at most."""
     rounds, repeats = [], Repeats(wanted, ctx.say)
     while len(undisturbed(rounds)) < wanted and len(rounds) < wanted * 3 // 2:
-        order = list(PARTS) if len(rounds) % 2 == 0 else list(reversed(PARTS))
-        rounds.append({v: repeats.run(v, lambda v=v: one_run(procs, v, RATE, seconds, cpus), trouble) for v in order})
-        ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in PARTS) + " us/request, machine (processes)")
+        order = variants if len(rounds) % 2 == 0 else variants[::-1]
+        rounds.append({v: repeats.run(v, lambda v=v: one_fast_run(procs, work, RATE, seconds, cpus) if v == "fast" else one_run(procs, v, RATE, seconds, cpus), trouble)
+                       for v in order})
+        ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in variants) + " us/request, machine (processes)")
     return rounds
 
 
@@ -199,10 +233,15 @@ def run(ctx):
     nginx, haproxy = versions(root, env)
     ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
     with tempfile.TemporaryDirectory(prefix="bobtail-bench-") as work, machine.Processes(ctx.logs / "proxy") as procs:
-        start_services(procs, pathlib.Path(work), root, env)
-        spread = all_rounds(ctx, procs, wanted, seconds, None)
+        work = pathlib.Path(work)
+        possible = fast_path_possible(procs, work)
+        if not possible:
+            ctx.say("  no figures of the fast path: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
+        variants = [v for v in PARTS if v != "fast" or possible]
+        start_services(procs, work, root, env)
+        spread = all_rounds(ctx, procs, wanted, seconds, None, work, variants)
         ctx.say("  now everything on one processor")
         cpu = str(machine.CPUS - 1)
         pin_all(procs, cpu)
-        one_core = all_rounds(ctx, procs, max(3, wanted // 2), seconds, cpu)
+        one_core = all_rounds(ctx, procs, max(3, wanted // 2), seconds, cpu, work, variants)
     return figures(spread, wanted) + figures(one_core, max(3, wanted // 2), "_one_core")
