@@ -33,7 +33,7 @@ struct jbsq_way {
 };
 
 /* So many bytes are put in. */
-static __always_inline __u32 jbsq_more(const struct jbsq_way *way)
+static __always_inline __u64 jbsq_more(const struct jbsq_way *way)
 {
     return way->key.id ? JBSQ_OPTION + JBSQ_TAG : JBSQ_OPTION;
 }
@@ -112,7 +112,7 @@ static __always_inline int jbsq_rewrite(struct __sk_buff *skb, const struct jbsq
                                         const struct jbsq_way *way, struct jbsq_room *room)
 {
     struct jbsq_front f;
-    __u32 body = p->l4 - sizeof(struct udphdr) - JBSQ_HEADER, more = jbsq_more(way);
+    __u64 body = p->l4 - sizeof(struct udphdr) - JBSQ_HEADER, more = jbsq_more(way);
     jbsq_fill(&f, p, way);
     __builtin_memcpy(f.r2p2, r2p2, JBSQ_HEADER);
     f.r2p2[1] = JBSQ_HEADER + more;

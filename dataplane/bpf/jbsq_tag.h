@@ -45,20 +45,36 @@ static __always_inline void jbsq_sip_word(struct jbsq_sip *s, __u64 word)
     s->v0 ^= word;
 }
 
-/* Of `words` whole words, a constant; as little-endian numbers, which is how they lie in memory here. */
+#define JBSQ_SIP_WORDS_MOST 11
+
+/*
+ * Of 8 or 11 whole words, a constant; as little-endian numbers, which is how they lie in memory here. Without a loop:
+ * the stack may not be indexed by a loader without CAP_PERFMON.
+ */
 static __always_inline __u64 jbsq_siphash(const __u64 *at, int words, const struct bt_delegation_key *key)
 {
     __u64 k0 = key->half[0], k1 = key->half[1];
     struct jbsq_sip s = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261,
                          k1 ^ 0x7465646279746573};
-#pragma unroll
-    for (int i = 0; i < words; i++)
-        jbsq_sip_word(&s, at[i]);
+    jbsq_sip_word(&s, at[0]);
+    jbsq_sip_word(&s, at[1]);
+    jbsq_sip_word(&s, at[2]);
+    jbsq_sip_word(&s, at[3]);
+    jbsq_sip_word(&s, at[4]);
+    jbsq_sip_word(&s, at[5]);
+    jbsq_sip_word(&s, at[6]);
+    jbsq_sip_word(&s, at[7]);
+    if (words == JBSQ_SIP_WORDS_MOST) {
+        jbsq_sip_word(&s, at[8]);
+        jbsq_sip_word(&s, at[9]);
+        jbsq_sip_word(&s, at[10]);
+    }
     jbsq_sip_word(&s, (__u64)words * 8 << 56);
     s.v2 ^= 0xff;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        jbsq_sip_round(&s);
+    jbsq_sip_round(&s);
+    jbsq_sip_round(&s);
+    jbsq_sip_round(&s);
+    jbsq_sip_round(&s);
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 

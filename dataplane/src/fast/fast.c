@@ -12,14 +12,13 @@
 #define READ_NS UINT64_C(10000000)
 
 const struct bt_counter_desc bt_fast_counter_descs[BT_FAST_COUNTERS] = {
-    {"router_fast_path_total", "kind", "request"},          {"router_fast_path_total", "kind", "feedback"},
-    {"router_fast_path_unsent_total", NULL, NULL},          {"router_fast_path_loans_total", NULL, NULL},
-    {"router_fast_path_disagreed_total", NULL, NULL},       {"router_fast_path_passed_total", "reason", "form"},
-    {"router_fast_path_passed_total", "reason", "batch"},   {"router_fast_path_passed_total", "reason", "source"},
-    {"router_fast_path_passed_total", "reason", "room"},    {"router_fast_path_passed_total", "reason", "full"},
-    {"router_fast_path_passed_total", "reason", "worker"},  {"router_fast_path_passed_total", "reason", "order"},
-    {"router_fast_path_passed_total", "reason", "notes"},   {"router_fast_path_passed_total", "reason", "lapsed"},
-    {"router_fast_path_passed_total", "reason", "damaged"},
+    {"router_fast_path_total", "kind", "request"},         {"router_fast_path_total", "kind", "feedback"},
+    {"router_fast_path_unsent_total", NULL, NULL},         {"router_fast_path_loans_total", NULL, NULL},
+    {"router_fast_path_disagreed_total", NULL, NULL},      {"router_fast_path_passed_total", "reason", "form"},
+    {"router_fast_path_passed_total", "reason", "batch"},  {"router_fast_path_passed_total", "reason", "source"},
+    {"router_fast_path_passed_total", "reason", "room"},   {"router_fast_path_passed_total", "reason", "full"},
+    {"router_fast_path_passed_total", "reason", "worker"}, {"router_fast_path_passed_total", "reason", "order"},
+    {"router_fast_path_passed_total", "reason", "notes"},  {"router_fast_path_passed_total", "reason", "lapsed"},
 };
 
 void bt_fast_counters(const struct bt_fast *f, uint64_t out[BT_FAST_COUNTERS])
@@ -30,9 +29,8 @@ void bt_fast_counters(const struct bt_fast *f, uint64_t out[BT_FAST_COUNTERS])
     out[2] = c->unsent;
     out[3] = f->loans;
     out[4] = f->disagreed;
-    for (unsigned i = 0; i < BT_PASS_REASONS; i++) {
-        out[5u + i] = c->passed[i];
-    }
+    out[5] = c->damaged;
+    memcpy(out + 6, f->passed, sizeof f->passed);
 }
 
 void bt_fast_read(struct bt_fast *f, struct bt_router *r, struct bt_txq *txq)
@@ -53,6 +51,8 @@ static void end_loan(struct bt_fast *f)
     f->cut_short = __atomic_exchange_n(&f->log->open, 0, __ATOMIC_SEQ_CST) != 0;
     if (f->cut_short) {
         (void)bpf_map_lookup_elem_flags(f->state_fd, &zero, &f->seen, BPF_F_LOCK);
+    } else if (f->log->why < BT_PASS_REASONS) {
+        f->passed[f->log->why]++;
     }
     f->lent = false;
 }

@@ -45,7 +45,7 @@ const char *bt_fast_why_not(const struct bt_fast *f); /* NULL: lent, or about to
 const char *bt_fast_device(const struct bt_fast *f);
 int bt_fast_program(const struct bt_fast *f); /* file descriptor */
 
-#define BT_FAST_COUNTERS (5u + BT_PASS_REASONS)
+#define BT_FAST_COUNTERS (6u + BT_PASS_REASONS)
 extern const struct bt_counter_desc bt_fast_counter_descs[BT_FAST_COUNTERS];
 void bt_fast_counters(const struct bt_fast *f, uint64_t out[BT_FAST_COUNTERS]);
 

@@ -28,7 +28,7 @@ struct bt_fast {
     struct lent seen;  // and what the kernel had then
     uint64_t rest_ns, rests_until;
     const char *why_not;
-    uint64_t loans, disagreed;
+    uint64_t loans, disagreed, passed[BT_PASS_REASONS];
 };
 
 #endif

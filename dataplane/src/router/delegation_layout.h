@@ -34,8 +34,7 @@ struct bt_delegation_worker {
 /* 16 bytes as two little-endian numbers; id 0: no key. */
 struct bt_delegation_key {
     __u64 half[2];
-    __u32 id;
-    __u32 spare;
+    __u64 id;
 };
 
 #define BT_DELEGATION_KEYS 2 /* BT_KEYS_LIVE */
@@ -65,8 +64,8 @@ struct bt_delegation_note {
     __u32 spare2;
 };
 
-/* Why a packet went to the socket. Those up to BT_PASS_ALONE also end the loan, because the router must see the packet
- * with all that happened before it. */
+/* Why a loan ended: the packet it ended with went to the socket, because the router must see it with all that happened
+ * before. */
 enum bt_delegation_pass {
     BT_PASS_FORM = 0, /* not a plain request nor FEEDBACK of a served pair */
     BT_PASS_BATCH,    /* several datagrams that a device, or the receiver, is to cut apart */
@@ -78,25 +77,25 @@ enum bt_delegation_pass {
     BT_PASS_ORDER,    /* FEEDBACK whose counters need judging */
     BT_PASS_NOTES,    /* the router has not read what was written down */
     BT_PASS_LAPSED,   /* nor shown itself at all */
-    BT_PASS_ALONE,
-    BT_PASS_DAMAGED = BT_PASS_ALONE, /* a wrong checksum: the kernel behind us drops it */
     BT_PASS_REASONS
 };
 
 struct bt_delegation_counters {
     __u64 requests, feedback; /* dealt with */
     __u64 unsent;             /* requests decided, then dropped: no memory for the longer packet */
-    __u64 passed[BT_PASS_REASONS];
+    __u64 damaged;            /* left to the kernel, which drops them: a wrong checksum */
 };
 
 /* Mapped into the router. Who writes what stands beside it. */
 struct bt_delegation_log {
-    __u32 open; /* the program may decide: set by the router, cleared by either */
-    __u32 spare;
+    __u32 open;  /* the program may decide: set by the router, cleared by either */
+    __u32 why;   /* program: enum bt_delegation_pass, when it cleared it */
     __u64 lease; /* router: not from this time on */
     __u64 tail;  /* router: notes read */
-    __u64 spare2[5];
-    __u64 head;                             /* program: notes written */
+    __u64 spare[5];
+    __u64 head;  /* program: notes written */
+    __u32 found; /* program: the worker of the packet at hand */
+    __u32 spare2;
     struct bt_delegation_counters counters; /* program */
     struct bt_delegation_note note[BT_DELEGATION_NOTES];
 };
