@@ -100,6 +100,9 @@ func (r *reporter) write(ctx context.Context, o observed) error {
 		return err
 	}
 	object.Status.ObservedGeneration = owned.Generation
+	for i := range object.Status.Conditions {
+		object.Status.Conditions[i].ObservedGeneration = owned.Generation
+	}
 	if err := r.patch(ctx, object, true); err != nil {
 		return err
 	}

@@ -98,12 +98,14 @@ func (in *Input) entry(v *crabplan.VIP) (redirect.VIP, error) {
 
 // roles: clients are everywhere. A node's own address is balanced there, unless
 // the node has a pod itself; who does not know redirects is kube-proxy's business.
+// The node is no client of such an address: its probes of the port bear that very
+// address, and their answers would be taken for forged redirects.
 func (in *Input) roles(v *crabplan.VIP) redirect.Role {
 	switch {
 	case v.Kind == crabplan.LoadBalancer && in.Balances(v.Addr):
 		return redirect.RoleClient | redirect.RoleBalance
 	case v.Kind == crabplan.NodePort && v.Node == in.Node && !v.Local:
-		return redirect.RoleClient | redirect.RoleBalance | redirect.RoleStackFallback
+		return redirect.RoleBalance | redirect.RoleStackFallback
 	}
 	return redirect.RoleClient
 }

@@ -50,7 +50,7 @@ func nodePort(node string, local bool) crabplan.VIP {
 }
 
 func TestRoles(t *testing.T) {
-	const balances, both = redirect.RoleClient | redirect.RoleBalance, redirect.RoleClient | redirect.RoleBalance | redirect.RoleStackFallback
+	const balances, ours = redirect.RoleClient | redirect.RoleBalance, redirect.RoleBalance | redirect.RoleStackFallback
 	for _, c := range []struct {
 		name string
 		vip  crabplan.VIP
@@ -59,7 +59,7 @@ func TestRoles(t *testing.T) {
 	}{
 		{"somebody else's", vip(nil), false, redirect.RoleClient},
 		{"ours", vip(nil), true, balances},
-		{"our node port", nodePort("a", false), false, both},
+		{"our node port", nodePort("a", false), false, ours},
 		{"our node port, pod here", nodePort("a", true), false, redirect.RoleClient},
 		{"another node's", nodePort("b", false), true, redirect.RoleClient},
 	} {
