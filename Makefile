@@ -43,7 +43,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-lab e2e-slo
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-lab e2e-slo e2e-crab-cluster
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -70,6 +70,9 @@ e2e-lab: ## LatencyExperiment, kubectl bobtail, classes and Degrade on the embed
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min)
 	@e2e/run e2e-slo $(SLO)
+
+e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, agents replaced, servers that go (4 min)
+	@e2e/run e2e-crab-cluster
 
 .PHONY: e2e-crab
 e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 6 min)

@@ -24,10 +24,11 @@ func (e *Env) LoadImages(ctx context.Context) error {
 	return err
 }
 
-// Install installs or upgrades the chart and waits until the operator is ready.
-func (e *Env) Install(ctx context.Context) error {
-	_, err := e.Helm(ctx, "upgrade", "--install", "bobtail", filepath.Join(e.Root, "charts", "bobtail"),
-		"--namespace", SystemNamespace, "--create-namespace", "--wait", "--timeout", "180s")
+// Install installs or upgrades the chart, with its default values but for those
+// given, and waits until the operator is ready.
+func (e *Env) Install(ctx context.Context, values ...string) error {
+	_, err := e.Helm(ctx, append([]string{"upgrade", "--install", "bobtail", filepath.Join(e.Root, "charts", "bobtail"),
+		"--namespace", SystemNamespace, "--create-namespace", "--wait", "--timeout", "180s"}, values...)...)
 	return err
 }
 
@@ -40,7 +41,7 @@ func (e *Env) Prepare(ctx context.Context, steps *Steps, namespace, service stri
 	}{
 		{Step{Name: "import the images into both nodes", Cost: "15 s", Cause: "`make images` did not finish"}, e.LoadImages},
 		{Step{Name: "helm upgrade --install bobtail charts/bobtail", Cost: "20 s",
-			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, e.Install},
+			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, func(ctx context.Context) error { return e.Install(ctx) }},
 		{Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
 			Cause: "pods of namespace " + namespace + " do not end"}, func(ctx context.Context) error {
 			return e.RemoveService(ctx, namespace, service)

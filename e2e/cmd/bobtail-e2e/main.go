@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/suites/crab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
@@ -30,7 +32,7 @@ type options struct {
 func main() {
 	o := options{}
 	flag.StringVar(&o.root, "root", ".", "top of the repository")
-	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab or e2e-slo")
+	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab, e2e-slo or e2e-crab-cluster")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
 	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
 	flag.IntVar(&o.setup.Workers, "workers", 16, "e2e-slo: workers in each of them")
@@ -46,8 +48,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.play != "demo" && o.play != "e2e-lab" && o.play != "e2e-slo" {
-		return fmt.Errorf("--play must be demo, e2e-lab or e2e-slo; got %q", o.play)
+	if !slices.Contains([]string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster"}, o.play) {
+		return fmt.Errorf("--play must be demo, e2e-lab, e2e-slo or e2e-crab-cluster; got %q", o.play)
 	}
 	if err := o.setup.Judge(); err != nil {
 		return err
@@ -70,6 +72,8 @@ func run(ctx context.Context, o options) error {
 		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service); failed == nil {
 			failed = (&lab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 		}
+	case "e2e-crab-cluster":
+		failed = (&crab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 	default:
 		failed = (&slo.Suite{Env: env, Steps: steps, Got: got, Setup: o.setup}).Run(ctx)
 	}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crab proves on a cluster of three nodes what CRAB does for Services: an
+// address whose balancer sees one packet of each connection, node ports that lead
+// past nodes without a pod, agents that may be restarted and servers that may go
+// without any other connection noticing, and Services that are refused by name.
+package crab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+)
+
+const (
+	Namespace = "bobtail-crab"
+	// Pool lies in the network of the embedded cluster's nodes, above them all.
+	Pool = "10.99.0.200-10.99.0.210"
+
+	port    = 7080
+	servers = 3
+	asked   = 60  // connections from every node, one after the other
+	held    = 100 // connections from every node at once
+)
+
+var nodes = []string{"node-a", "node-b", "node-c"}
+
+// Suite is one run on a cluster of at least three nodes.
+type Suite struct {
+	Env   *harness.Env
+	Steps *harness.Steps
+	Got   *harness.Measurements
+
+	clients map[string]string // pod by node
+	vip     string
+}
+
+// answer is what crabpeer prints.
+type answer struct {
+	Connected           int            `json:"connected"`
+	Failed              int            `json:"failed"`
+	Servers             map[string]int `json:"servers"`
+	Broken              map[string]int `json:"broken"`
+	Remote              string         `json:"remote"`
+	Error               string         `json:"error"`
+	SlowestMilliseconds int64          `json:"slowestMilliseconds"`
+}
+
+// Run plays every part, one after the other; one that fails hides none of the others.
+func (s *Suite) Run(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	err := errors.Join(s.connect(ctx), s.nodePort(ctx), s.refused(ctx), s.restartAgents(ctx), s.removeServer(ctx))
+	return errors.Join(err, s.clear(ctx))
+}
+
+func (s *Suite) prepare(ctx context.Context) error {
+	agents := "no agent runs, or one lacks something: kubectl get ndp -o yaml; kubectl -n " + harness.SystemNamespace + " logs ds/bobtail-agent"
+	for _, step := range []struct {
+		harness.Step
+		do func(context.Context) error
+	}{
+		{harness.Step{Name: "images of operator and agent into all nodes, and a small TCP peer", Cost: "15 s", Cause: "`make images` did not finish"}, s.images},
+		{harness.Step{Name: "helm upgrade --install bobtail --set crab.enabled=true, pool " + Pool, Cost: "20 s", Cause: agents}, func(ctx context.Context) error {
+			return s.Env.Install(ctx, "--set", "crab.enabled=true", "--set", "crab.vipPool={"+Pool+"}")
+		}},
+		{harness.Step{Name: "every node tells what it does for CRAB", Cost: "5 s", Cause: agents}, s.nodesReady},
+		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, three Services", Cost: "10 s", Cause: agents}, s.apply},
+	} {
+		if err := s.Steps.Do(ctx, step.Step, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Suite) images(ctx context.Context) error {
+	archive := filepath.Join(s.Env.Root, "build", "crabpeer.tar")
+	peer := ociimage.Image{
+		Name: image, Entrypoint: []string{"/crabpeer"}, Files: map[string]string{"/crabpeer": filepath.Join(s.Env.Root, "build", "bin", "crabpeer")},
+	}
+	if err := peer.Write(archive); err != nil {
+		return err
+	}
+	built := filepath.Join(s.Env.Root, "build", "images")
+	_, err := s.Env.Cluster(ctx, "load-image", archive, filepath.Join(built, "operator.tar"), filepath.Join(built, "agent.tar"))
+	return err
+}
+
+func (s *Suite) nodesReady(ctx context.Context) error {
+	for _, node := range nodes {
+		if err := s.Env.WaitCondition(ctx, time.Minute, "", "nodedataplanes.bobtail.dev", node, "Ready", "True"); err != nil {
+			return fmt.Errorf("%w (the suite needs three nodes: bobtail-cluster up --nodes=3)", err)
+		}
+	}
+	out, err := s.Env.Kubectl(ctx, "get", "ndp")
+	s.Steps.Say("\n$ kubectl get ndp\n%s", out)
+	return err
+}
+
+func (s *Suite) apply(ctx context.Context) error {
+	if err := s.Env.Apply(ctx, manifest()); err != nil {
+		return err
+	}
+	for _, what := range []string{"deployment/web", "deployment/corner", "daemonset/client"} {
+		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "rollout", "status", what, "--timeout=60s"); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"web", "corner"} {
+		if err := s.waitService(ctx, name, "bobtail.dev/Programmed", "Programmed"); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.vip, err = s.Env.Kubectl(ctx, "-n", Namespace, "get", "service", "web", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}"); err != nil {
+		return err
+	}
+	s.clients = map[string]string{}
+	pods, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "app=client", "-o", `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.name}{"\n"}{end}`)
+	for line := range strings.Lines(pods) {
+		if f := strings.Fields(line); len(f) == 2 {
+			s.clients[f[0]] = f[1]
+		}
+	}
+	return err
+}
+
+// waitService waits for a reason of a condition; Services have no generation.
+func (s *Suite) waitService(ctx context.Context, name, kind, reason string) error {
+	return harness.Until(ctx, time.Minute, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		o, err := s.Env.Object(ctx, Namespace, "service", name)
+		c := o.Condition(kind)
+		return c.Reason == reason, fmt.Sprintf("Service %s: %s=%s (%s: %s)", name, kind, c.Status, c.Reason, c.Message), err
+	})
+}
+
+// peer runs crabpeer in the client pod of a node.
+func (s *Suite) peer(ctx context.Context, node string, args ...string) (answer, error) {
+	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", s.clients[node], "--", "/crabpeer"}, args...)...)
+	var a answer
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &a)
+	}
+	if err != nil {
+		return a, fmt.Errorf("client on %s: %w", node, err)
+	}
+	return a, nil
+}
+
+func (s *Suite) clear(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "everything is deleted; the chart without CRAB", Cost: "20 s", Cause: "pods of namespace " + Namespace + " do not end"},
+		func(ctx context.Context) error {
+			if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=60s"); err != nil {
+				return err
+			}
+			return s.Env.Install(ctx)
+		})
+}

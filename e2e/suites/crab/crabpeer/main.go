@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crabpeer is both ends of the connections of the CRAB suite: servers that
+// say who they are, and clients that count who answered.
+//
+//	crabpeer serve :PORT                   answers every line with its host name
+//	crabpeer ask ADDR COUNT                COUNT connections with one line each, one after the other
+//	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, a line on each every 100 ms
+//
+// Clients print one JSON object.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience is longer than the two SYNs a stripped option may cost (C-105), and
+// shorter than a third repetition.
+const patience = 5 * time.Second
+
+// report is what a client found.
+type report struct {
+	Connected int            `json:"connected"`
+	Failed    int            `json:"failed"`
+	Servers   map[string]int `json:"servers"` // connections by who answered the first line
+	Broken    map[string]int `json:"broken"`  // of those, the ones that stopped answering
+	// Remote is who the client's socket says it talks to.
+	Remote string `json:"remote"`
+	Error  string `json:"error,omitempty"`
+	// SlowestMilliseconds is the longest time a connection took to its first answer.
+	SlowestMilliseconds int64 `json:"slowestMilliseconds"`
+
+	mu sync.Mutex
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "crabpeer:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "serve":
+		return serve(args[1])
+	case len(args) == 3 && args[0] == "ask":
+		return client(args[1], args[2], func(r *report, addr string, n int) {
+			for i := 0; i < n && r.Failed < 3; i++ { // each failure takes seconds
+				if c := r.open(addr); c != nil {
+					c.Close()
+				}
+			}
+		})
+	case len(args) == 4 && args[0] == "hold":
+		d, err := time.ParseDuration(args[3])
+		if err != nil {
+			return err
+		}
+		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
+	}
+	return errors.New("usage: crabpeer serve :PORT | ask ADDR COUNT | hold ADDR COUNT DURATION")
+}
+
+func serve(addr string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", addr)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			for lines := bufio.NewScanner(c); lines.Scan(); {
+				if _, err := fmt.Fprintf(c, "%s\n", name); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+func client(addr, count string, do func(r *report, addr string, n int)) error {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	r := &report{Servers: map[string]int{}, Broken: map[string]int{}}
+	do(r, addr, n)
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// open makes one connection and learns who is at its other end; nil if that fails.
+func (r *report) open(addr string) *connection {
+	start := time.Now()
+	c, err := net.DialTimeout("tcp4", addr, patience)
+	if err != nil {
+		r.fail(err)
+		return nil
+	}
+	conn := &connection{Conn: c, lines: bufio.NewReader(c)}
+	conn.server, err = conn.ask()
+	if err != nil {
+		c.Close()
+		r.fail(err)
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Connected++
+	r.Servers[conn.server]++
+	r.Remote = c.RemoteAddr().String()
+	r.SlowestMilliseconds = max(r.SlowestMilliseconds, time.Since(start).Milliseconds())
+	return conn
+}
+
+func (r *report) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Failed++
+	r.Error = err.Error()
+}
+
+type connection struct {
+	net.Conn
+	lines  *bufio.Reader
+	server string
+}
+
+func (c *connection) ask() (string, error) {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintln(c, "who"); err != nil {
+		return "", err
+	}
+	answer, err := c.lines.ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+// hold keeps connections busy and counts those that end before their time.
+func (r *report) hold(addr string, n int, d time.Duration) {
+	var all sync.WaitGroup
+	end := time.Now().Add(d)
+	for range n {
+		c := r.open(addr)
+		if c == nil {
+			continue
+		}
+		all.Go(func() {
+			defer c.Close()
+			for time.Now().Before(end) {
+				time.Sleep(100 * time.Millisecond)
+				answer, err := c.ask()
+				if err == nil && answer == c.server {
+					continue
+				}
+				r.mu.Lock()
+				r.Broken[c.server]++
+				r.Error = fmt.Sprint(c.server, " answered ", answer, err)
+				r.mu.Unlock()
+				return
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crab
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// The manifest reads as it is meant: the servers listen on the port of the Service,
+// and the redirected Service keeps kube-proxy from relaying.
+func TestManifest(t *testing.T) {
+	kinds := map[string]int{}
+	for _, part := range strings.Split(manifest(), "\n---\n") {
+		var o struct {
+			Kind string
+			Spec struct {
+				Ports                 []struct{ Port, TargetPort int }
+				ExternalTrafficPolicy string
+				LoadBalancerClass     string
+			}
+			Metadata struct{ Name string }
+		}
+		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+			t.Fatalf("%v in\n%s", err, part)
+		}
+		kinds[o.Kind]++
+		switch o.Metadata.Name + o.Kind {
+		case "webService":
+			if o.Spec.Ports[0].Port != port || o.Spec.LoadBalancerClass != "bobtail.dev/crab" {
+				t.Errorf("%+v", o)
+			}
+		case "cornerService":
+			if o.Spec.ExternalTrafficPolicy != "Local" || o.Spec.Ports[0].TargetPort != port {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+	if kinds["Service"] != 3 || kinds["Deployment"] != 2 || kinds["DaemonSet"] != 1 {
+		t.Errorf("kinds %v", kinds)
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crab
+
+import "fmt"
+
+const image = "localhost/bobtail-test/crabpeer:e2e"
+
+// manifest: three servers on the nodes b and c, a client on every node, and three
+// Services: one with an address, one with redirected node ports for the server
+// that runs on c alone, and one that CRAB cannot serve.
+func manifest() string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: %[1]s}
+spec:
+  replicas: %[4]d
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-b, node-c]}]}]
+      topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}]
+      containers: [%[3]s]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: corner, namespace: %[1]s}
+spec:
+  selector: {matchLabels: {app: corner}}
+  template:
+    metadata: {labels: {app: corner}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      nodeSelector: {kubernetes.io/hostname: node-c}
+      containers: [%[3]s]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: client, namespace: %[1]s}
+spec:
+  selector: {matchLabels: {app: client}}
+  template:
+    metadata: {labels: {app: client}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [%[3]s]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  selector: {app: web}
+  ports: [{port: %[2]d}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: corner, namespace: %[1]s, annotations: {bobtail.dev/redirect: enabled}}
+spec:
+  type: NodePort
+  externalTrafficPolicy: Local
+  selector: {app: corner}
+  ports: [{port: 80, targetPort: %[2]d}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: translated, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  selector: {app: web}
+  ports: [{port: 80, targetPort: %[2]d}]
+`, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
+		image, port, port), servers)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+)
+
+// connect: clients of every node reach all servers, and the balancer saw a SYN of
+// each connection and nothing else.
+func (s *Suite) connect(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to %s from each node", asked, s.vip), Cost: "40 s",
+		Cause: "SYNs are not balanced, or redirects not believed: kubectl get ndp -o yaml shows the counters of each node"},
+		func(ctx context.Context) error {
+			before, err := s.counters(ctx)
+			if err != nil {
+				return err
+			}
+			failed, slowest := 0, int64(0)
+			for _, node := range nodes {
+				a, err := s.peer(ctx, node, "ask", fmt.Sprintf("%s:%d", s.vip, port), fmt.Sprint(asked))
+				if err != nil {
+					return err
+				}
+				s.Steps.Say("     %s: %d answered, %d failed, by %v, slowest %d ms, the socket's peer is %s %s", node, a.Connected, a.Failed, a.Servers, a.SlowestMilliseconds, a.Remote, a.Error)
+				failed, slowest = failed+a.Failed, max(slowest, a.SlowestMilliseconds)
+				if want := fmt.Sprintf("%s:%d", s.vip, port); a.Failed == 0 && (len(a.Servers) != servers || a.Remote != want) {
+					return fmt.Errorf("%s: answered by %v, peer %s: want %d servers, peer %s", node, a.Servers, a.Remote, servers, want)
+				}
+			}
+			s.Got.Set("crab_cluster_connections_failed", failed)
+			s.Got.Set("crab_cluster_slowest_connection_ms", slowest)
+			if failed > 0 {
+				return fmt.Errorf("%d connections failed", failed)
+			}
+			return s.packets(ctx, before)
+		})
+}
+
+// packets waits until the nodes have told of all SYNs, and counts what else their
+// balancers saw.
+func (s *Suite) packets(ctx context.Context, before map[string]int64) error {
+	connections := int64(asked * len(nodes))
+	var seen int64
+	err := harness.Until(ctx, 90*time.Second, time.Second, func(ctx context.Context) (bool, string, error) {
+		now, err := s.counters(ctx)
+		seen = 0
+		for name, n := range now {
+			if strings.HasPrefix(name, "lb_") {
+				seen += n - before[name]
+			}
+		}
+		redirected := now["lb_syn_redirected"] - before["lb_syn_redirected"]
+		return redirected >= connections, fmt.Sprintf("%d of %d SYNs redirected, %d packets seen", redirected, connections, seen), err
+	})
+	if err != nil {
+		return err
+	}
+	s.Steps.Say("     the balancers saw %d packets of %d connections", seen, connections)
+	s.Got.SetFinite("crab_cluster_lb_packets_per_connection", float64(seen)/float64(connections))
+	return nil
+}
+
+// counters are the sums over all nodes.
+func (s *Suite) counters(ctx context.Context) (map[string]int64, error) {
+	var list struct {
+		Items []struct {
+			Status struct {
+				Counters []struct {
+					Name  string `json:"name"`
+					Count int64  `json:"count"`
+				} `json:"counters"`
+			} `json:"status"`
+		} `json:"items"`
+	}
+	sum := map[string]int64{}
+	err := s.Env.Get(ctx, &list, "nodedataplanes.bobtail.dev")
+	for _, n := range list.Items {
+		for _, c := range n.Status.Counters {
+			sum[c.Name] += c.Count
+		}
+	}
+	return sum, err
+}
+
+// nodePort: the server is on node-c, the client on node-b, and the node dialled is
+// node-a, which has no pod. With externalTrafficPolicy Local kube-proxy drops what
+// comes there, so that an answer can only come by a redirect.
+func (s *Suite) nodePort(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to a node port of node-a, whose pod is on node-c, from node-b", asked), Cost: "5 s",
+		Cause: "node-a does not redirect: kubectl get ndp node-a -o yaml"},
+		func(ctx context.Context) error {
+			nodePort, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "service", "corner", "-o", "jsonpath={.spec.ports[0].nodePort}")
+			if err != nil {
+				return err
+			}
+			ip, err := s.Env.Kubectl(ctx, "get", "node", "node-a", "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
+			if err != nil {
+				return err
+			}
+			a, err := s.peer(ctx, "node-b", "ask", ip+":"+nodePort, fmt.Sprint(asked))
+			if err != nil {
+				return err
+			}
+			s.Steps.Say("     %d answered, %d failed, by %v %s", a.Connected, a.Failed, a.Servers, a.Error)
+			s.Got.Set("crab_cluster_nodeport_failed", a.Failed)
+			if a.Failed > 0 {
+				return fmt.Errorf("%d connections failed: %s", a.Failed, a.Error)
+			}
+			return nil
+		})
+}
+
+// refused: a Service whose ports differ is told so, and works by its ClusterIP.
+func (s *Suite) refused(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "a Service with port 80 and targetPort " + fmt.Sprint(port) + " is refused by name, and works by its ClusterIP", Cost: "2 s",
+		Cause: "kubectl -n " + Namespace + " describe service translated"},
+		func(ctx context.Context) error {
+			if err := s.waitService(ctx, "translated", "bobtail.dev/Accepted", "PortTranslation"); err != nil {
+				return err
+			}
+			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "service", "translated", "-o", "jsonpath={.spec.clusterIP} {.status.loadBalancer.ingress}")
+			if err != nil {
+				return err
+			}
+			f := strings.Fields(out)
+			if len(f) != 1 {
+				return fmt.Errorf("the Service has ClusterIP and address %q, want no address", out)
+			}
+			a, err := s.peer(ctx, "node-a", "ask", f[0]+":80", "10")
+			if err == nil && a.Failed > 0 {
+				err = fmt.Errorf("%d of 10 connections to the ClusterIP failed: %s", a.Failed, a.Error)
+			}
+			return err
+		})
+}
+
+// holding keeps connections from every node while something is done, and returns
+// how many were open and how many broke, by server.
+func (s *Suite) holding(ctx context.Context, d time.Duration, do func(context.Context) error) (int, map[string]int, error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	open, broken := 0, map[string]int{}
+	for _, node := range nodes {
+		all.Go(func() {
+			a, err := s.peer(ctx, node, "hold", fmt.Sprintf("%s:%d", s.vip, port), fmt.Sprint(held), d.String())
+			if err == nil && a.Failed > 0 {
+				err = fmt.Errorf("%s: %d connections could not be made: %s", node, a.Failed, a.Error)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			failed, open = errors.Join(failed, err), open+a.Connected
+			for server, n := range a.Broken {
+				broken[server] += n
+			}
+		})
+	}
+	time.Sleep(4 * time.Second) // until all are there
+	err := do(ctx)
+	all.Wait()
+	return open, broken, errors.Join(failed, err)
+}
+
+func (s *Suite) restartAgents(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("all agents are replaced under %d connections", held*len(nodes)), Cost: "50 s",
+		Cause: "an agent takes its programs or maps away when it ends"},
+		func(ctx context.Context) error {
+			open, broken, err := s.holding(ctx, 40*time.Second, func(ctx context.Context) error {
+				if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "rollout", "restart", "daemonset/bobtail-agent"); err != nil {
+					return err
+				}
+				_, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "rollout", "status", "daemonset/bobtail-agent", "--timeout=60s")
+				return err
+			})
+			return errors.Join(err, s.judge("crab_cluster_broken_agent_restart", open, broken))
+		})
+}
+
+// removeServer: of all connections only those of the server that goes break.
+func (s *Suite) removeServer(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("one of %d servers goes, and another one comes, under %d connections", servers, held*len(nodes)), Cost: "25 s",
+		Cause: "a change of the pool touches live connections"},
+		func(ctx context.Context) error {
+			var gone string
+			open, broken, err := s.holding(ctx, 20*time.Second, func(ctx context.Context) error {
+				var err error
+				gone, err = s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}")
+				if err != nil {
+					return err
+				}
+				_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pod", gone)
+				return err
+			})
+			s.Steps.Say("     the connections of %s broke, %d of %d", gone, broken[gone], open)
+			if broken[gone] == 0 {
+				err = errors.Join(err, fmt.Errorf("no connection of %s broke: it had none, and nothing was tested", gone))
+			}
+			delete(broken, gone)
+			return errors.Join(err, s.judge("crab_cluster_broken_pool_change", open, broken))
+		})
+}
+
+func (s *Suite) judge(name string, open int, broken map[string]int) error {
+	n := 0
+	for _, b := range broken {
+		n += b
+	}
+	s.Got.Set(name, n)
+	if n > 0 || open < held*len(nodes) {
+		return fmt.Errorf("of %d connections %d broke (%v)", open, n, broken)
+	}
+	s.Steps.Say("     none of %d other connections broke", open)
+	return nil
+}
