@@ -6,11 +6,10 @@ import "fmt"
 
 const image = "localhost/bobtail-test/crabpeer:e2e"
 
-// manifest: three servers on the nodes b and c, a client on every node, and three
+// template: three servers on the nodes b and c, a client on every node, and three
 // Services: one with an address, one with redirected node ports for the server
 // that runs on c alone, and one that CRAB cannot serve.
-func manifest() string {
-	return fmt.Sprintf(`apiVersion: v1
+const template = `apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s}
 ---
@@ -80,6 +79,9 @@ spec:
   loadBalancerClass: bobtail.dev/crab
   selector: {app: web}
   ports: [{port: 80, targetPort: %[2]d}]
-`, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
+`
+
+func manifest() string {
+	return fmt.Sprintf(template, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
 		image, port, port), servers)
 }
