@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
@@ -39,6 +40,7 @@ type agent struct {
 	prober  *prober
 	uplink  devices.Device
 	report  *reporter
+	applied atomic.Bool // once: from then on this node can own VIPs
 }
 
 // loop applies what changes until ctx ends.
@@ -107,6 +109,7 @@ func (a *agent) apply(ctx context.Context) error {
 		slog.Error("not everything is in place", "error", err)
 	}
 	a.report.tell(a.observe(seen, mine, state, result))
+	a.applied.Store(true)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -229,5 +231,18 @@ func TestTellNeverBlocks(t *testing.T) {
 	}
 	if o := <-r.next; o.uid != string(rune('a'+99%26)) {
 		t.Errorf("kept %q", o.uid)
+	}
+}
+
+// A rolling update goes on to the next node only when this one can own VIPs again.
+func TestReady(t *testing.T) {
+	a := &agent{}
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		w := httptest.NewRecorder()
+		a.ready(w, nil)
+		if w.Code != want {
+			t.Errorf("applied %v: %d, want %d", a.applied.Load(), w.Code, want)
+		}
+		a.applied.Store(true)
 	}
 }

@@ -55,7 +55,7 @@ func (a *agent) serve(ctx context.Context) error {
 	registry.MustRegister(a)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("/readyz", a.ready)
 	listener, err := net.Listen("tcp", a.options.Metrics)
 	if err != nil {
 		return err
@@ -68,4 +68,14 @@ func (a *agent) serve(ctx context.Context) error {
 	}()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	return nil
+}
+
+// ready tells that this node can own VIPs: before, the agent of the next node must
+// not be replaced, or nobody owns them for as long as programs take to load.
+func (a *agent) ready(w http.ResponseWriter, _ *http.Request) {
+	if !a.applied.Load() {
+		http.Error(w, "the programs are being loaded", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
 }
