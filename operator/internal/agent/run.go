@@ -132,19 +132,20 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 	others := len(a.keeper.Alive()) > 0
 	cancel()
 	parts.Wait()
-	if others { // one of them owns the VIPs now; clients of this node must ask for it
-		err = errors.Join(err, devices.Reach(a.uplink.Index, a.routed(), nil))
+	if others {
+		err = errors.Join(err, a.giveUp())
 	}
 	return err
 }
 
-// routed are the VIPs that stay reachable from this node when the agent has ended.
-func (a *agent) routed() []netip.Addr {
+// giveUp leaves the VIPs to the others, one of which owns them now: clients of
+// this node must find it, and the VIPs stay reachable from here.
+func (a *agent) giveUp() error {
 	seen, err := a.cluster.look(context.Background(), a.options.Node)
 	if err != nil {
-		return nil
+		return nil // what cannot be told apart stays
 	}
-	return announceable(seen.plan)
+	return devices.Reach(a.uplink.Index, announceable(seen.plan), nil)
 }
 
 // tellWhy writes into the NodeDataplane why the agent cannot start.

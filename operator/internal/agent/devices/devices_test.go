@@ -161,9 +161,34 @@ func TestReach(t *testing.T) {
 	if !direct(up, foreign) {
 		t.Error("the foreign VIP is not reached directly")
 	}
-	must(t, Reach(up, []netip.Addr{near}, []netip.Addr{}))
-	check("given away", 0, 0)
+	must(t, Reach(up, []netip.Addr{near, foreign}, nil))
+	check("given away: live connections go on", 1, 1)
+	if n := entry(t, up, near); n.State != netlink.NUD_STALE {
+		t.Errorf("a VIP that was given away has a neighbour entry in state %#x", n.State)
+	}
+	must(t, Reach(up, []netip.Addr{near}, []netip.Addr{near}))
+	check("taken back", 0, 1)
+	if n := entry(t, up, near); n.State != netlink.NUD_PERMANENT {
+		t.Errorf("a VIP that was taken back has a neighbour entry in state %#x", n.State)
+	}
+	must(t, Reach(up, []netip.Addr{near}, nil))
+	must(t, Reach(up, nil, nil))
+	check("no VIP any more", 0, 0)
 	must(t, Reach(up, []netip.Addr{foreign}, []netip.Addr{foreign}))
 	must(t, Forget())
 	check("forgotten", 0, 0)
+}
+
+// entry of a neighbour.
+func entry(t *testing.T, up int, addr netip.Addr) netlink.Neigh {
+	t.Helper()
+	all, err := netlink.NeighList(up, netlink.FAMILY_V4)
+	must(t, err)
+	for _, n := range all {
+		if a, ok := netip.AddrFromSlice(n.IP.To4()); ok && a == addr {
+			return n
+		}
+	}
+	t.Fatalf("no neighbour entry for %s", addr)
+	return netlink.Neigh{}
 }

@@ -21,9 +21,13 @@ var neighbour = net.HardwareAddr{0x02, 'c', 'r', 'a', 'b', 0x01}
 // Reach lets clients of this node dial the VIPs: their SYNs must get as far as
 // the uplink, where the programs are. Every VIP is reached directly, without a
 // router; one that is owned here is answered for by nobody on the wire, so its
-// neighbour entry is written. What is not asked for any more is taken away.
+// neighbour entry is written. One that is owned no more keeps an entry that has
+// gone stale: packets of live connections, which the programs address
+// themselves, go on at once, the next owner's announcement overwrites it, and
+// without one the kernel asks again after some seconds. What is not asked for
+// any more is taken away.
 func Reach(uplink int, vips, owned []netip.Addr) error {
-	return errors.Join(setRoutes(uplink, vips), setNeighbours(uplink, owned))
+	return errors.Join(setRoutes(uplink, vips), setNeighbours(uplink, vips, owned))
 }
 
 func setRoutes(uplink int, vips []netip.Addr) error {
@@ -59,31 +63,41 @@ func direct(uplink int, addr netip.Addr) bool {
 	return err == nil && len(routes) > 0 && routes[0].LinkIndex == uplink && routes[0].Gw == nil
 }
 
-func setNeighbours(uplink int, owned []netip.Addr) error {
+func setNeighbours(uplink int, vips, owned []netip.Addr) error {
 	have, err := netlink.NeighList(uplink, netlink.FAMILY_V4)
 	if err != nil {
 		return fmt.Errorf("neighbours: %w", err)
 	}
-	wanted := set(owned)
+	known, wanted := set(vips), set(owned)
 	var failed []error
 	for _, n := range have {
 		addr, ok := netip.AddrFromSlice(n.IP.To4())
-		if ok && !wanted[addr] && n.State&netlink.NUD_PERMANENT != 0 && n.HardwareAddr.String() == neighbour.String() {
+		if !ok || wanted[addr] || n.HardwareAddr.String() != neighbour.String() {
+			continue
+		}
+		if !known[addr] {
 			failed = append(failed, netlink.NeighDel(&n))
+		} else if n.State&netlink.NUD_PERMANENT != 0 {
+			failed = append(failed, setNeighbour(uplink, addr, netlink.NUD_STALE))
 		}
 	}
 	for _, vip := range owned {
-		n := &netlink.Neigh{LinkIndex: uplink, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT, IP: vip.AsSlice(), HardwareAddr: neighbour}
-		if err := netlink.NeighSet(n); err != nil {
-			failed = append(failed, fmt.Errorf("neighbour %s: %w", vip, err))
-		}
+		failed = append(failed, setNeighbour(uplink, vip, netlink.NUD_PERMANENT))
 	}
 	return errors.Join(failed...)
 }
 
+func setNeighbour(uplink int, vip netip.Addr, state int) error {
+	n := &netlink.Neigh{LinkIndex: uplink, Family: netlink.FAMILY_V4, State: state, IP: vip.AsSlice(), HardwareAddr: neighbour}
+	if err := netlink.NeighSet(n); err != nil {
+		return fmt.Errorf("neighbour %s: %w", vip, err)
+	}
+	return nil
+}
+
 // Forget takes all entries away, on every device.
 func Forget() error {
-	return errors.Join(setRoutes(0, nil), setNeighbours(0, nil))
+	return errors.Join(setRoutes(0, nil), setNeighbours(0, nil, nil))
 }
 
 func set(addrs []netip.Addr) map[netip.Addr]bool {
