@@ -188,8 +188,10 @@ class Serving(Bed):
         self.assert_all_answered(r)
         self.assertGreater(r["degraded"], r["offered"] / 4)
         service = self.ctl("server-1").ask("histogram", name="service", windowSeconds=60)["histogram"]
-        # All in full would take 20 ms each, on average; half of them marked take 11.
-        self.assertLess(service["sumNanoseconds"] / service["total"], 18e6)
+        # Bucket 1793 begins at 2^24 ns, 16.8 ms: only a marked one can be done before, and most are, however busy the machine.
+        quick = sum(count for bucket, count in service["buckets"] if bucket < 1793)
+        self.assertGreater(quick, r["degraded"] / 2)
+        self.assertLessEqual(quick, r["degraded"])
 
     def test_a_service_without_workers_refuses(self):
         self.start_router(1, "--config=" + self.write_document(self.document([], [1])))
