@@ -34,6 +34,7 @@ class Control(Bed):
         """As the sidecars do it: bare processes, then one document for all."""
         self.start_server(1)
         self.start_router(2)
+        self.ctl("router-2")  # it listens
         result = self.load([2], 50, 0.3)
         self.assertEqual(result["dropped"], result["offered"])
         document = self.document([1], [2])

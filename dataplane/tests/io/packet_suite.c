@@ -455,7 +455,8 @@ static void beyond_the_pool(struct packet_rig *r, unsigned from)
     }
     give_back(b, held, n);
     free(held);
-    for (int turn = 0; turn < 200; turn++) {
+    // Seconds, when the neighbour had just been forgotten: the first question was lost for want of a buffer, too.
+    for (int turn = 0; turn < 1200; turn++) {
         if (got + lost_between(a, b) - before >= N) {
             break;
         }
