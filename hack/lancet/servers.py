@@ -24,6 +24,7 @@ import packages  # noqa: E402
 PACKAGES = ("nginx", "redis-server", "redis-tools", "memcached", "libatomic1", "libjemalloc2", "liblua5.1-0", "liblzf1",
             "libhiredis0.14", "libevent-2.1-7", "libsasl2-2", "libsystemd0", "lua-cjson", "lua-bitop")
 RATE, SAMPLES, SAMPLING = 1000, 1000, 0.5
+STAMPED, ATTEMPTS = 0.95, 4  # answers that wait for a processor arrive together, and one packet has one stamp
 PATIENCE_NS = 30_000_000_000  # what fails must not be this machine's want of a processor
 KEYS = {"keys": 1000, "keyBytes": "fb-key", "valueBytes": "fb-value", "preload": True}
 
@@ -119,6 +120,16 @@ def one_run(agent, target, count, fields):
     return poll, samples, abs(count(target) - before - ours)
 
 
+def steady_run(agent, target, count, fields):
+    """The same, once more when the machine kept the server from answering one by one; what failed stays failed."""
+    for _ in range(ATTEMPTS):
+        poll, samples, off = one_run(agent, target, count, fields)
+        window = poll["window"]
+        if off or any(window["failed"].values()) or window["misses"] or window["stamped"] >= STAMPED * len(samples):
+            break
+    return poll, samples, off
+
+
 def share(values, p):
     return sorted(values)[min(len(values) - 1, int(p * len(values)))]
 
@@ -154,7 +165,7 @@ def measure(procs, work):
     stamped, every = 1.0, []
     print(f"{'':20} {'sent':>6} {'/s':>8} {'p50 us':>9} {'p99 us':>9} {'by kernel':>9} {'p99 us':>9} {'stamped':>8}")
     for name, server, count, fields in RUNS:
-        poll, samples, off = one_run(agent, address[server], count, fields)
+        poll, samples, off = steady_run(agent, address[server], count, fields)
         wrong, failed, part = judge(name, poll, samples, off)
         passed += not wrong
         failed_requests += failed

@@ -46,22 +46,42 @@ func (r *runner) calm(v *verdict, seed uint64) []*load {
 		v.fail(err)
 		return nil
 	}
-	burst, err := r.w.runLoad(shape{name: "burst", rate: 2 * capacity, seconds: 0.2, bytes: 64, sockets: 8, timeout: 20 * time.Second, fixed: true}, seed^1)
-	if err != nil {
-		v.fail(err)
-		return []*load{small}
-	}
-	for _, l := range []*load{small, burst} {
+	loads, err := r.bursts(seed ^ 1)
+	v.fail(err)
+	loads = append([]*load{small}, loads...)
+	for _, l := range loads {
 		v.equal("whole again", l.name+": requests answered, of those offered", int64(l.Completed), int64(l.Offered))
 	}
+	return loads
+}
+
+// bursts are as many as it takes, three at most, until one is served within twice
+// the time of the last round's: what a machine that had no processor for them
+// cannot be told from missing capacity by a single one.
+func (r *runner) bursts(seed uint64) (loads []*load, err error) {
+	s := shape{name: "burst", rate: 2 * capacity, seconds: 0.2, bytes: 64, sockets: 8, timeout: 20 * time.Second, fixed: true}
+	var best time.Duration
+	for i := range uint64(3) {
+		l, err := r.w.runLoad(s, seed+i<<32)
+		if err != nil {
+			return loads, err
+		}
+		loads = append(loads, l)
+		if best == 0 || l.span() < best {
+			best = l.span()
+		}
+		if best <= 2*r.burst || r.burst == 0 {
+			break
+		}
+	}
 	if r.burst != 0 {
-		ratio := float64(r.burst) / float64(burst.span())
+		ratio := float64(r.burst) / float64(best)
 		if r.total.capacityRatio == 0 || ratio < r.total.capacityRatio {
 			r.total.capacityRatio = ratio
 		}
 	}
-	r.burst = burst.span()
-	return []*load{small, burst}
+	r.burst = best
+	return loads, nil
 }
 
 // checkShares holds that in a burst every worker did at least half of an equal
@@ -183,7 +203,7 @@ func (r *runner) checkCalm(v *verdict, seed uint64) {
 		r.checkLoad(v, l, allowance{})
 	}
 	r.checkExecutions(v, loads, done, allowance{})
-	if len(loads) == 2 {
+	if len(loads) >= 2 {
 		r.checkShares(v, loads[1], done)
 	}
 }
