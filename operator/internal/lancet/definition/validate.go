@@ -36,6 +36,7 @@ func (d Definition) Validate() error {
 	check((d.Interarrival.Kind == "table") == (gaps > 0), "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps),
 		"given with kind table, and only with it")
 	check(gaps <= 65_536, "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps), "at most 65,536")
+	d.Requests.check(check)
 	d.Measurement.check(check)
 	t := d.Traces
 	check(t.Share >= 0 && t.Share <= 1, "traces.share", t.Share, "between 0 and 1")
