@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -37,8 +38,32 @@ func (s *Suite) classes(ctx context.Context) error {
 				s.Got.Set(fmt.Sprintf("e2e_class_%d_refused_share", mix[i].class), refused)
 			}
 			s.over("e2e_classes_p99_over_slo", seen)
-			return nil
+			return s.classMetrics(ctx)
 		})
+}
+
+// classMetrics asserts that some router shows the latency of each class.
+func (s *Suite) classMetrics(ctx context.Context) error {
+	names, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "bobtail.dev/component=router,bobtail.dev/service="+Service,
+		"-o", "jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		return err
+	}
+	var all strings.Builder
+	for _, pod := range strings.Fields(names) {
+		text, err := s.Env.Kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+Namespace+"/pods/http:"+pod+":9464/proxy/metrics")
+		if err != nil {
+			return err
+		}
+		all.WriteString(text)
+	}
+	var errs []error
+	for _, m := range mix {
+		if series := fmt.Sprintf(`bobtail_router_class_latency_seconds_count{class="%d"}`, m.class); !strings.Contains(all.String(), series) {
+			errs = append(errs, fmt.Errorf("no router has %s", series))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // degrade marks instead of refusing: everything is answered, some of it at lower

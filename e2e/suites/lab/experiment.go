@@ -74,6 +74,28 @@ func (s *Suite) experiment(ctx context.Context) error {
 		})
 }
 
+// split runs one whose first agent only measures, at a rate of its own, while the
+// other one makes the load.
+func (s *Suite) split(ctx context.Context) error {
+	const name = "quiet-p99"
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("LatencyExperiment: p99 at %d requests/s, one agent loads, one measures", experimentRate), Cost: "60 s",
+		Cause: "agents or coordinator do not start: kubectl -n " + Namespace + " get lexp,jobs,pods"},
+		func(ctx context.Context) error {
+			manifest := experimentManifest(name, Service, "") + "  latencyAgents: 1\n  latencyRequestsPerSecond: 400\n  arrivalGaps: 300\n"
+			if err := s.Env.Apply(ctx, manifest); err != nil {
+				return err
+			}
+			l, err := s.finished(ctx, name)
+			if err != nil {
+				return err
+			}
+			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "lexp", name)
+			s.Steps.Say("\n$ kubectl -n %s get lexp %s\n%s", Namespace, name, out)
+			_, gone := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "lexp", name, "--wait=true")
+			return errors.Join(err, judge(l), gone)
+		})
+}
+
 func experimentManifest(name, target, workload string) string {
 	return fmt.Sprintf(`apiVersion: bobtail.dev/v1alpha1
 kind: LatencyExperiment
