@@ -51,7 +51,7 @@ func (s *Suite) hedging(ctx context.Context) error {
 // auto returns the p99 without copies and with those that Auto sends, in
 // microseconds, by the routers.
 func (s *Suite) auto(ctx context.Context) (before, after float64, err error) {
-	before, after = math.NaN(), math.NaN()
+	after = math.NaN()
 	if before, err = s.p99After(ctx, settling+hedgedWindow+time.Second); err != nil {
 		return before, after, err
 	}
