@@ -45,7 +45,7 @@ func (m *Measurements) Write(root, target string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the measurements folder: %w", err)
 	}
-	raw, err := json.MarshalIndent(m.rows, "", " ")
+	raw, err := json.MarshalIndent(append([]measurement{}, m.rows...), "", " ") // a list, however short
 	if err != nil {
 		return fmt.Errorf("encode the measurements of %s: %w", target, err)
 	}

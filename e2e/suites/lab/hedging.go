@@ -43,7 +43,7 @@ func (s *Suite) hedging(ctx context.Context) error {
 			}
 			before, after, err := s.auto(ctx)
 			err = errors.Join(err, s.hedge(ctx, "null"), s.Env.StopLoad(ctx, job))
-			s.Got.Set("e2e_hedging_auto_p99_share", after/before)
+			s.Got.SetFinite("e2e_hedging_auto_p99_share", after/before)
 			return err
 		})
 }
