@@ -171,12 +171,15 @@ _Noreturn static void serve_for_ever(const struct bed *bed, bool feedback)
 
 static pid_t child(void)
 {
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0) {
         fail("fork");
     }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1); // it had gone before we asked
+        }
     }
     return pid;
 }

@@ -12,7 +12,8 @@ typedef void sim_item_fn(const void *ctx, uint32_t i, void *result);
 /*
  * Runs items 0…n−1 with up to `jobs` processes and collects fixed-size results in `results`
  * (n·size bytes). signals[i] (may be NULL) is 0 or the signal that killed item i; -1: not run.
- * Returns the number of items that crashed, or -1 when no process could be started.
+ * Returns the number of items that crashed or were not run, or -1 when no process could be started.
+ * The processes end with the caller's, however that ends.
  */
 int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx, void *results, int *signals);
 

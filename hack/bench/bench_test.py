@@ -5,6 +5,7 @@ import pathlib
 import random
 import statistics
 import tempfile
+import time
 import unittest
 
 import crab_connect
@@ -179,6 +180,34 @@ class Machine(unittest.TestCase):
         spent = window.close()
         self.assertGreater(spent["own"], 0)
         self.assertGreaterEqual(spent["wall"] * machine.CPUS, spent["own"])
+
+    def test_what_a_program_started_ends_with_it(self):
+        with tempfile.TemporaryDirectory() as logs, machine.Processes(logs) as procs:
+            procs.start("parent", ["sh", "-c", "sleep 60 & echo $! >&2; wait"])
+            log = pathlib.Path(logs) / "parent.log"
+            self.assertTrue(soon(lambda: log.read_text().endswith("\n")))
+            child = pathlib.Path("/proc") / log.read_text().strip() / "stat"
+            self.assertNotIn(state(child), GONE)
+            procs.stop("parent")
+            self.assertTrue(soon(lambda: state(child) in GONE))
+
+
+GONE = ("Z", None)
+
+
+def soon(holds):
+    end = time.monotonic() + 20
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
+
+
+def state(stat):
+    """Of a process; None if it is gone."""
+    try:
+        return stat.read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return None
 
 
 if __name__ == "__main__":

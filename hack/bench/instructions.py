@@ -4,12 +4,12 @@
 A script takes --measurements=FILE and writes rows {name, value} there; its own table goes to the log.
 """
 import json
-import subprocess
 import tempfile
 
 import machine
 
 SCRIPTS = ("dataplane/bench/instructions.py", "dataplane/sim/wire-bench", "dataplane/sim/policy-bench")
+MOST_SECONDS = 900
 
 
 def run_script(ctx, script):
@@ -17,11 +17,9 @@ def run_script(ctx, script):
     if not path.exists():
         ctx.say(f"  {script}: not in this tree; its figures are missing")
         return []
-    with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        done = subprocess.run([path, f"--measurements={out.name}"], cwd=machine.ROOT, capture_output=True, text=True, timeout=900)
-        ctx.say("  " + done.stdout.strip().replace("\n", "\n  "))
-        if done.returncode:
-            raise machine.Failed(f"{script} exited with {done.returncode}: {done.stderr[-800:]}")
+    with tempfile.NamedTemporaryFile(suffix=".json") as out, machine.Processes(ctx.logs / "instructions") as procs:
+        said = procs.run(path.name, [path, f"--measurements={out.name}"], MOST_SECONDS)
+        ctx.say("  " + said.strip().replace("\n", "\n  "))
         return [{"note": "callgrind", **row} for row in json.load(open(out.name))]
 
 

@@ -5,6 +5,7 @@ Processor time comes from /proc/stat for the whole machine (interrupts and the k
 network path are in it, wherever they ran) and from /proc/<pid>/task/*/schedstat for the
 benchmark's own processes. The difference is what others used: the noise of a run.
 """
+import contextlib
 import os
 import pathlib
 import signal
@@ -126,6 +127,8 @@ class Processes:
                     process.wait(patience)
                 except subprocess.TimeoutExpired:
                     pass
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it started: its group is its own (weigh_more)
 
     def __exit__(self, *exc):
         for name in list(self.running):

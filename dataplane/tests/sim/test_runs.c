@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "parallel.h"
 #include "report.h"
 #include "router/router_config.h"
 
@@ -215,29 +214,6 @@ static void bad_scenarios_name_line_and_field(void **state)
     complains("", "empty");
 }
 
-static void crash_on_item_3(const void *ctx, uint32_t i, void *result)
-{
-    (void)ctx;
-    if (i == 3) {
-        abort();
-    }
-    *(uint32_t *)result = i * i;
-}
-
-static void a_crashing_item_loses_itself_only(void **state)
-{
-    (void)state;
-    uint32_t out[8];
-    int signals[8];
-    assert_int_equal(sim_parallel(2, 8, sizeof out[0], crash_on_item_3, NULL, out, signals), 1);
-    for (uint32_t i = 0; i < 8; i++) {
-        assert_int_equal(signals[i] != 0, i == 3);
-        if (i != 3) {
-            assert_int_equal(out[i], i * i);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,7 +225,6 @@ int main(void)
         cmocka_unit_test(copies_of_corrupted_packets_are_corrupted),
         cmocka_unit_test(expectations_can_fail),
         cmocka_unit_test(bad_scenarios_name_line_and_field),
-        cmocka_unit_test(a_crashing_item_loses_itself_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
