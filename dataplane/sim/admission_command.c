@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim admission`: one load step pattern through admission control, printed and as JSON.
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 
 #include "admission_model.h"
 #include "commands.h"
+#include "option.h"
 #include "router/policy.h"
 
 static const char usage_text[] =
@@ -58,42 +58,6 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static double number(const char *text, double least, double most)
-{
-    char *end;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0' || !(v >= least && v <= most)) {
-        fprintf(stderr, "bobtail-sim: must be %g..%g; got %s\n", least, most, text);
-        exit(2);
-    }
-    return v;
-}
-
-/* Numbers with commas between them; returns how many. */
-static uint32_t list(char *text, double *out, uint32_t most)
-{
-    uint32_t n = 0;
-    for (char *save, *item = strtok_r(text, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
-        if (n == most) {
-            fprintf(stderr, "bobtail-sim: at most %u numbers\n", most);
-            exit(2);
-        }
-        out[n++] = number(item, 0, 1e9);
-    }
-    return n;
-}
-
-static uint32_t named(const char *what, const char *name, const char *(*name_of)(uint32_t), uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(name_of(i), name) == 0)
-            return i;
-    }
-    fprintf(stderr, "bobtail-sim: unknown %s %s; see bobtail-sim admission --help\n", what, name);
-    exit(2);
-}
-
 static const char *controller_name(uint32_t i)
 {
     static const char *const names[] = {"Track", "AIAD", "Off"};
@@ -105,23 +69,18 @@ static const char *policy_name(uint32_t i)
     return bt_balancers[i].name;
 }
 
-static const char *dist_name(uint32_t i)
-{
-    return sim_dist_name((enum sim_dist_kind)i);
-}
-
 static void take_controller(struct sim_admission_model *m, const char *name)
 {
-    uint32_t i = named("controller", name, controller_name, BT_CONTROLLERS + 1);
+    uint32_t i = sim_option_named("--controller", name, controller_name, BT_CONTROLLERS + 1);
     m->admission.mode = i == BT_CONTROLLERS ? BT_ADMISSION_OBSERVE : BT_ADMISSION_REJECT;
     m->admission.controller = i == BT_CONTROLLERS ? BT_CONTROL_TRACK : (enum bt_admission_controller)i;
 }
 
-static void take_mix(struct sim_admission_model *m, char *text)
+static void take_mix(struct sim_admission_model *m, const char *text)
 {
     double sum = 0;
     memset(m->mix, 0, sizeof m->mix);
-    list(text, m->mix, BT_ADMISSION_CLASSES);
+    sim_option_list("--mix", text, 0, 1, m->mix, BT_ADMISSION_CLASSES);
     for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++)
         sum += m->mix[c];
     if (fabs(sum - 1) > 1e-6) {
@@ -130,15 +89,9 @@ static void take_mix(struct sim_admission_model *m, char *text)
     }
 }
 
-static void take_time(struct sim_admission_model *m, int c, const char *text)
+static uint64_t seconds(const char *option, const char *text)
 {
-    uint64_t ns = (uint64_t)(number(text, 0, 3600) * 1e9);
-    if (c == 't')
-        m->step_ns = ns;
-    else if (c == 'e')
-        m->settle_ns = ns;
-    else
-        m->window_ns = ns;
+    return (uint64_t)(sim_option_number(option, text, 0, 3600) * 1e9);
 }
 
 static bool take(struct ask *a, int c)
@@ -149,42 +102,47 @@ static bool take(struct ask *a, int c)
         take_controller(m, optarg);
         return true;
     case 'p':
-        m->policy = named("policy", optarg, policy_name, BT_ROUTER_POLICIES);
+        m->policy = sim_option_named("--policy", optarg, policy_name, BT_ROUTER_POLICIES);
         return true;
     case 'n':
-        m->depth = (uint32_t)number(optarg, 1, 64);
+        m->depth = (uint32_t)sim_option_whole("--n", optarg, 1, 64);
         return true;
     case 'k':
-        m->workers = (uint32_t)number(optarg, 1, 1024);
+        m->workers = (uint32_t)sim_option_whole("--workers", optarg, 1, 1024);
         return true;
     case 'd':
-        m->service.kind = (enum sim_dist_kind)named("distribution", optarg, dist_name, SIM_DIST_TRACE);
+        m->service.kind =
+            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_TRACE);
         return true;
     case 'm':
-        m->service.mean_ns = number(optarg, 0.01, 1e7) * 1e3;
+        m->service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;
         return true;
     case 'o':
-        m->admission.slo_ns = (uint64_t)(number(optarg, 1, 1e8) * 1e3);
+        m->admission.slo_ns = (uint64_t)(sim_option_number("--slo", optarg, 1, 1e8) * 1e3);
         return true;
     case 'q':
-        m->admission.per_100k = (uint32_t)lround(number(optarg, 50, 99.99) * 1000);
+        m->admission.per_100k = (uint32_t)lround(sim_option_number("--percentile", optarg, 50, 99.99) * 1000);
         return true;
     case 'r':
-        m->steps = list(optarg, m->rate, SIM_ADMISSION_STEPS_MAX);
+        m->steps = sim_option_list("--rates", optarg, 1, 1e9, m->rate, SIM_ADMISSION_STEPS_MAX);
         return true;
     case 'x':
         take_mix(m, optarg);
         return true;
     case 't':
+        m->step_ns = seconds("--seconds", optarg);
+        return true;
     case 'e':
+        m->settle_ns = seconds("--settle", optarg);
+        return true;
     case 'w':
-        take_time(m, c, optarg);
+        m->window_ns = seconds("--window", optarg);
         return true;
     case 'a':
-        a->above = number(optarg, 0, 1e9);
+        a->above = sim_option_number("--above", optarg, 0, 1e9);
         return true;
     case 's':
-        m->seed = (uint64_t)number(optarg, 1, 9e15);
+        m->seed = sim_option_whole("--seed", optarg, 1, 9e15);
         return true;
     case 'j':
         a->json = optarg;
@@ -230,11 +188,7 @@ static void json_part(FILE *f, const struct sim_admission_model *m, const struct
 static int write_json(const struct ask *a, const struct sim_admission_result *r, const struct sim_admission_part *all,
                       double oscillation)
 {
-    FILE *f = fopen(a->json, "w");
-    if (f == NULL) {
-        fprintf(stderr, "bobtail-sim: cannot write %s: %s\n", a->json, strerror(errno));
-        return 2;
-    }
+    FILE *f = sim_option_open("--json", a->json);
     fprintf(f, "{\"requests\": %llu, \"decisions\": %llu, \"oscillation_share\": %.9g,\n \"all\": ",
             (unsigned long long)r->requests, (unsigned long long)r->decisions, oscillation);
     json_part(f, &a->m, all);
@@ -252,7 +206,7 @@ static int write_json(const struct ask *a, const struct sim_admission_result *r,
             i > 0 ? ",\n  " : "\n  ", w->at, w->offered, w->answered, w->p_ns / 1e3, w->refused_share);
     }
     fputs("]}\n", f);
-    return fclose(f) == 0 ? 0 : 2;
+    return sim_option_close("--json", a->json, f);
 }
 
 static void print_all(const struct ask *a, const struct sim_admission_result *r, const struct sim_admission_part *all,
@@ -282,7 +236,11 @@ int sim_command_admission(int argc, char **argv)
             return c == 'h' ? 0 : 2;
         }
     }
-    const char *why = optind < argc ? "takes options only" : sim_admission_refuse(&a.m);
+    if (optind < argc) {
+        fprintf(stderr, "bobtail-sim: admission takes options only; got %s\n", argv[optind]);
+        return 2;
+    }
+    const char *why = sim_admission_refuse(&a.m);
     if (why != NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", why);
         return 2;

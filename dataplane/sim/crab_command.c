@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim crab`: p99 over load for every way CRAB may choose a server, beside the published order.
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "commands.h"
 #include "crab_model.h"
+#include "option.h"
 #include "parallel.h"
 #include "report.h"
 
@@ -55,65 +53,37 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static double number(const char *name, const char *text, double least, double most)
+static const char *service_name(uint32_t i)
 {
-    char *end;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0' || !(v >= least && v <= most)) {
-        fprintf(stderr, "bobtail-sim: --%s must be %g..%g; got %s\n", name, least, most, text);
-        exit(2);
-    }
-    return v;
-}
-
-static void take_loads(struct ask *a, char *text)
-{
-    a->loads = 0;
-    for (char *save, *item = strtok_r(text, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
-        if (a->loads == LOADS_MAX) {
-            fprintf(stderr, "bobtail-sim: --loads takes at most %d numbers\n", LOADS_MAX);
-            exit(2);
-        }
-        a->load[a->loads++] = number("loads", item, 0.001, 0.999);
-    }
-}
-
-static void take_service(struct ask *a, const char *text)
-{
-    a->m.exponential = strcmp(text, "exp") == 0;
-    if (!a->m.exponential && strcmp(text, "fixed") != 0) {
-        fprintf(stderr, "bobtail-sim: --service must be fixed or exp; got %s\n", text);
-        exit(2);
-    }
+    return i == 0 ? "fixed" : "exp";
 }
 
 static void take(struct ask *a, int c)
 {
     switch (c) {
     case 'c':
-        a->m.clients = (uint32_t)number("clients", optarg, 1, SIM_CRAB_MOST);
+        a->m.clients = (uint32_t)sim_option_whole("--clients", optarg, 1, SIM_CRAB_MOST);
         break;
     case 'n':
-        a->m.servers = (uint32_t)number("servers", optarg, 1, SIM_CRAB_MOST);
+        a->m.servers = (uint32_t)sim_option_whole("--servers", optarg, 1, SIM_CRAB_MOST);
         break;
     case 'l':
-        take_loads(a, optarg);
+        a->loads = sim_option_list("--loads", optarg, 0.001, 0.999, a->load, LOADS_MAX);
         break;
     case 'v':
-        take_service(a, optarg);
+        a->m.exponential = sim_option_named("--service", optarg, service_name, 2) == 1;
         break;
     case 'e':
-        a->m.report_every = number("report-every", optarg, 0.001, 1e6);
+        a->m.report_every = sim_option_number("--report-every", optarg, 0.001, 1e6);
         break;
     case 'r':
-        a->m.requests = (uint64_t)number("requests", optarg, 1000, 1e9);
+        a->m.requests = sim_option_whole("--requests", optarg, 1000, 1e9);
         break;
     case 's':
-        a->m.seed = (uint64_t)number("seed", optarg, 1, 9e12);
+        a->m.seed = sim_option_whole("--seed", optarg, 1, 9e12);
         break;
     case 'J':
-        a->jobs = (unsigned)number("jobs", optarg, 1, 64);
+        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
         break;
     case 'j':
         a->json = optarg;
@@ -161,11 +131,7 @@ static uint32_t out_of_order(const struct ask *a, const struct cell *cells)
 
 static int write_json(const struct ask *a, const struct cell *cells)
 {
-    FILE *f = fopen(a->json, "w");
-    if (f == NULL) {
-        fprintf(stderr, "bobtail-sim: cannot write %s: %s\n", a->json, strerror(errno));
-        return 2;
-    }
+    FILE *f = sim_option_open("--json", a->json);
     for (uint32_t l = 0; l < a->loads; l++) {
         fprintf(f, "%s{\"load\": %.9g", l == 0 ? "[" : ",\n ", a->load[l]);
         for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++) {
@@ -176,7 +142,7 @@ static int write_json(const struct ask *a, const struct cell *cells)
         fputs("}", f);
     }
     fputs("]\n", f);
-    return fclose(f) == 0 ? 0 : 2;
+    return sim_option_close("--json", a->json, f);
 }
 
 static int command(const struct ask *a)
@@ -203,9 +169,10 @@ static int command(const struct ask *a)
 
 int sim_command_crab(int argc, char **argv)
 {
-    struct ask a = {.m = {.clients = 16, .servers = 16, .report_every = 1, .requests = 3000000, .seed = 1}, .jobs = 2};
-    char defaults[] = "0.5,0.7,0.8,0.9,0.95";
-    take_loads(&a, defaults);
+    struct ask a = {.m = {.clients = 16, .servers = 16, .report_every = 1, .requests = 3000000, .seed = 1},
+                    .load = {0.5, 0.7, 0.8, 0.9, 0.95},
+                    .loads = 5,
+                    .jobs = 2};
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         if (c == 'h') {

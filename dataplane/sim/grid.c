@@ -2,7 +2,6 @@
 // `bobtail-sim grid`: every point of a scenario's grid, several at a time; the result does not depend on how many.
 #include "grid.h"
 
-#include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "option.h"
 #include "parallel.h"
 #include "report.h"
 
@@ -83,14 +83,9 @@ static int write_file(const char *option, const char *path, void (*how)(FILE *, 
 {
     if (path == NULL)
         return 0;
-    FILE *f = fopen(path, "w");
-    if (f != NULL) {
-        how(f, g);
-        if (ferror(f) == 0 && fclose(f) == 0)
-            return 0;
-    }
-    fprintf(stderr, "bobtail-sim: --%s=%s: %s\n", option, path, strerror(errno));
-    return -1;
+    FILE *f = sim_option_open(option, path);
+    how(f, g);
+    return sim_option_close(option, path, f);
 }
 
 /* The drawing is a script's; it reads the same JSON anybody may. */
@@ -100,7 +95,7 @@ static int plot(const char *path, const struct sim_grid_runs *g)
     char data[] = "/tmp/bobtail-sim-XXXXXX";
     int fd = mkstemp(data), status = -1;
     pid_t pid = 0;
-    if (fd < 0 || write_file("plot", data, sim_grid_json, g) != 0)
+    if (fd < 0 || write_file("--plot", data, sim_grid_json, g) != 0)
         return -1;
     close(fd);
     char *argv[] = {script, data, strdup(path), NULL};
@@ -128,10 +123,10 @@ static int tell(const struct sim_options *o, const struct sim_grid_runs *g)
         broken++;
         printf("seed %llu: %s\n", (unsigned long long)g->run[i].seed, g->signals[i] != 0 ? "crashed" : v->first);
     }
-    bad |= write_file("csv", o->csv, sim_grid_csv, g);
-    bad |= write_file("json", o->json, sim_grid_json, g);
-    bad |= write_file("series", o->series, sim_grid_series, g);
-    bad |= write_file("histogram", o->histogram, sim_grid_histograms, g);
+    bad |= write_file("--csv", o->csv, sim_grid_csv, g);
+    bad |= write_file("--json", o->json, sim_grid_json, g);
+    bad |= write_file("--series", o->series, sim_grid_series, g);
+    bad |= write_file("--histogram", o->histogram, sim_grid_histograms, g);
     if (o->plot != NULL)
         bad |= plot(o->plot, g);
     return bad != 0 ? 2 : broken > 0;

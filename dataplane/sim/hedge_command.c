@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim hedge`: the policies over loads, and with --cells where hedging pays, where it hurts, what a gate does.
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "commands.h"
 #include "hedge_cells.h"
+#include "option.h"
 #include "parallel.h"
 #include "report.h"
 
@@ -52,51 +52,27 @@ static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
-static double number(const char *name, const char *text, double least, double most)
-{
-    char *end;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0' || !(v >= least && v <= most)) {
-        fprintf(stderr, "bobtail-sim: --%s must be %g..%g; got %s\n", name, least, most, text);
-        exit(2);
-    }
-    return v;
-}
-
-static void take_loads(struct ask *a, char *text)
-{
-    a->loads = 0;
-    for (char *save, *item = strtok_r(text, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
-        if (a->loads == LOADS_MAX) {
-            fprintf(stderr, "bobtail-sim: --loads takes at most %d numbers\n", LOADS_MAX);
-            exit(2);
-        }
-        a->load[a->loads++] = number("loads", item, 0.001, 2);
-    }
-}
-
 /* Options that are one number; false for any other. */
 static bool take_number(struct sim_hedge_model *m, int c)
 {
     switch (c) {
     case 'n':
-        m->shards = (uint32_t)number("shards", optarg, 1, 1000);
+        m->shards = (uint32_t)sim_option_whole("--shards", optarg, 1, 1000);
         return true;
     case 'k':
-        m->replicas = (uint32_t)number("replicas", optarg, 1, 16);
+        m->replicas = (uint32_t)sim_option_whole("--replicas", optarg, 1, 16);
         return true;
     case 'p':
-        m->p = number("p", optarg, 0, 1);
+        m->p = sim_option_number("--p", optarg, 0, 1);
         return true;
     case 'd':
-        m->d = number("d", optarg, 0, 10000);
+        m->d = sim_option_number("--d", optarg, 0, 10000);
         return true;
     case 'y':
-        m->delay = number("delay", optarg, 0, 10000);
+        m->delay = sim_option_number("--delay", optarg, 0, 10000);
         return true;
     case 's':
-        m->seed = (uint64_t)number("seed", optarg, 1, 9e12);
+        m->seed = sim_option_whole("--seed", optarg, 1, 9e12);
         return true;
     default:
         return false;
@@ -107,17 +83,17 @@ static bool take(struct ask *a, int c)
 {
     switch (c) {
     case 'l':
-        take_loads(a, optarg);
+        a->loads = sim_option_list("--loads", optarg, 0.001, 2, a->load, LOADS_MAX);
         return true;
     case 'r':
-        a->m.requests = (uint32_t)number("requests", optarg, 1000, 1e7);
+        a->m.requests = (uint32_t)sim_option_whole("--requests", optarg, 1000, 1e7);
         a->requests = true;
         return true;
     case 'c':
         a->cells = true;
         return true;
     case 'J':
-        a->jobs = (unsigned)number("jobs", optarg, 1, 64);
+        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
         return true;
     case 'j':
         a->json = optarg;
@@ -128,16 +104,6 @@ static bool take(struct ask *a, int c)
     default:
         return take_number(&a->m, c);
     }
-}
-
-static FILE *writable(const char *path)
-{
-    FILE *f = fopen(path, "w");
-    if (f == NULL) {
-        fprintf(stderr, "bobtail-sim: cannot write %s: %s\n", path, strerror(errno));
-        exit(2);
-    }
-    return f;
 }
 
 static void json_points(FILE *f, const struct sim_hedge_point *point)
@@ -214,14 +180,14 @@ static int command_loads(const struct ask *a, struct sim_measures *measures)
     sim_measure(measures, "laedge_p99_gap_mean", mean, "meanP");
     if (a->json == NULL)
         return 0;
-    FILE *f = writable(a->json);
+    FILE *f = sim_option_open("--json", a->json);
     for (uint32_t r = 0; r < a->loads; r++) {
         fprintf(f, "%s{\"load\": %.9g,", r == 0 ? "[" : ",\n ", a->load[r]);
         json_points(f, rows[r].point);
         fputs("}", f);
     }
     fputs("]\n", f);
-    return fclose(f) == 0 ? 0 : 2;
+    return sim_option_close("--json", a->json, f);
 }
 
 /* --- cells ------------------------------------------------------------------------------------------------------- */
@@ -241,7 +207,7 @@ static void print_tally(enum sim_hedge_policy policy, const struct sim_hedge_tal
 
 static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint32_t n)
 {
-    FILE *f = writable(path);
+    FILE *f = sim_option_open("--json", path);
     for (uint32_t i = 0; i < n; i++) {
         fprintf(f, "%s{\"p\": %.9g, \"load\": %.9g, \"gate\": {", i == 0 ? "[" : ",\n ", cells[i].p, cells[i].load);
         for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++)
@@ -252,7 +218,7 @@ static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint
         fputs("}", f);
     }
     fputs("]\n", f);
-    return fclose(f) == 0 ? 0 : 2;
+    return sim_option_close("--json", path, f);
 }
 
 static int command_cells(const struct ask *a, struct sim_measures *measures)
@@ -305,7 +271,11 @@ int sim_command_hedge(int argc, char **argv)
     }
     if (a.cells && !a.requests)
         a.m.requests = 15000;
-    const char *why = optind < argc ? "hedge takes options only" : sim_hedge_refuse(&a.m);
+    if (optind < argc) {
+        fprintf(stderr, "bobtail-sim: hedge takes options only; got %s\n", argv[optind]);
+        return 2;
+    }
+    const char *why = sim_hedge_refuse(&a.m);
     if (why != NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", why);
         return 2;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of `bobtail-sim policy`.
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "option.h"
 #include "policy_command.h"
 #include "router/policy.h"
 
@@ -119,57 +118,10 @@ static const struct {
      {.client_router_ns = 6000, .dispatch_ns = 2500, .feedback_ns = 2500, .reply_ns = 7500, .client_server_ns = 7500}},
 };
 
-static bool number(const char *option, const char *text, size_t len, double least, double most, double *out)
-{
-    char copy[40], *end = copy;
-    if (len > 0 && len < sizeof copy) {
-        memcpy(copy, text, len);
-        copy[len] = '\0';
-        errno = 0;
-        *out = strtod(copy, &end);
-        if (errno == 0 && *end == '\0' && end != copy && *out >= least && *out <= most)
-            return true;
-    }
-    fprintf(stderr, "bobtail-sim: %s must be %g..%g; got %.*s\n", option, least, most, (int)len, text);
-    return false;
-}
-
-static bool numbers(const char *option, const char *text, double least, double most, double *out, uint32_t *n)
-{
-    for (*n = 0; *text != '\0';) {
-        size_t len = strcspn(text, ",");
-        if (*n == SIM_POLICY_LIST_MAX) {
-            fprintf(stderr, "bobtail-sim: %s takes at most %d values\n", option, SIM_POLICY_LIST_MAX);
-            return false;
-        }
-        if (!number(option, text, len, least, most, &out[(*n)++]))
-            return false;
-        text += len + (text[len] == ',');
-    }
-    return *n > 0 || number(option, text, 0, least, most, out);
-}
-
-static bool whole(const char *option, const char *text, double least, double most, uint64_t *out)
-{
-    double v;
-    if (!number(option, text, strlen(text), least, most, &v))
-        return false;
-    if (v != floor(v)) {
-        fprintf(stderr, "bobtail-sim: %s must be a whole number; got %s\n", option, text);
-        return false;
-    }
-    *out = (uint64_t)v;
-    return true;
-}
-
 /* A time in µs as whole ns. */
-static bool micros(const char *option, const char *text, uint64_t *ns)
+static uint64_t micros(const char *option, const char *text)
 {
-    double v;
-    if (!number(option, text, strlen(text), 0, 1e6, &v))
-        return false;
-    *ns = (uint64_t)(v * 1e3 + 0.5);
-    return true;
+    return (uint64_t)(sim_option_number(option, text, 0, 1e6) * 1e3 + 0.5);
 }
 
 static bool kind_of(const char *name, size_t len, struct sim_policy_choice *c)
@@ -201,146 +153,141 @@ static bool bounded(const struct sim_policy_choice *c)
     return c->kind == SIM_POLICY_SWITCH || (c->kind == SIM_POLICY_ROUTER && bt_balancers[c->policy].bounded);
 }
 
+/* n or n-m, to the end of the element. */
+static void depths(const char *text, size_t len, uint32_t *from, uint32_t *to)
+{
+    char copy[40], *dash;
+    snprintf(copy, sizeof copy, "%.*s", (int)len, text);
+    dash = strchr(copy, '-');
+    if (dash != NULL)
+        *dash++ = '\0';
+    *from = *to = (uint32_t)sim_option_whole("--policy's n", copy, 1, 64);
+    if (dash != NULL)
+        *to = (uint32_t)sim_option_whole("--policy's n", dash, *from, 64);
+}
+
 /* One element of the list: NAME, NAME:n or NAME:n-m. */
-static bool choice(struct sim_policy_ask *a, const char *text, size_t len)
+static void choice(struct sim_policy_ask *a, const char *text, size_t len)
 {
     struct sim_policy_choice c;
+    uint32_t from = 1, to = 1;
     size_t name = strcspn(text, ":,");
     if (!kind_of(text, name, &c)) {
         fprintf(stderr, "bobtail-sim: --policy: %.*s is no policy; see bobtail-sim policy --help\n", (int)len, text);
-        return false;
+        exit(2);
     }
-    double from = 1, to = 1;
     if (bounded(&c) != (text[name] == ':')) {
         fprintf(stderr, "bobtail-sim: --policy: %.*s %s\n", (int)len, text,
                 bounded(&c) ? "needs its n, as in JBSQ:3" : "has no n");
-        return false;
+        exit(2);
     }
-    if (text[name] == ':') {
-        const char *first = text + name + 1, *rest = text + len;
-        const char *dash = memchr(first, '-', (size_t)(rest - first));
-        if (!number("n in --policy", first, (size_t)((dash != NULL ? dash : rest) - first), 1, 64, &from))
-            return false;
-        to = from;
-        if (dash != NULL && !number("n in --policy", dash + 1, (size_t)(rest - dash - 1), from, 64, &to))
-            return false;
-        if (from != floor(from) || to != floor(to)) {
-            fprintf(stderr, "bobtail-sim: n in --policy must be a whole number; got %.*s\n", (int)len, text);
-            return false;
-        }
-    }
-    for (c.depth = (uint32_t)from; c.depth <= (uint32_t)to; c.depth++) {
+    if (text[name] == ':')
+        depths(text + name + 1, len - name - 1, &from, &to);
+    for (c.depth = from; c.depth <= to; c.depth++) {
         if (a->choices == SIM_POLICY_LIST_MAX) {
             fprintf(stderr, "bobtail-sim: --policy: at most %d rows\n", SIM_POLICY_LIST_MAX);
-            return false;
+            exit(2);
         }
         a->choice[a->choices++] = c;
     }
-    return true;
 }
 
-static bool policies(struct sim_policy_ask *a, const char *text)
+static void policies(struct sim_policy_ask *a, const char *text)
 {
     a->choices = 0;
     do {
         size_t len = strcspn(text, ",");
-        if (!choice(a, text, len))
-            return false;
+        choice(a, text, len);
         text += len + (text[len] == ',');
     } while (*text != '\0');
-    return true;
 }
 
-static bool path(struct sim_policy_ask *a, const char *name)
+static const char *path_name(uint32_t i)
 {
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        if (strcmp(paths[i].name, name) == 0) {
-            a->base.path = paths[i].path;
-            a->path_name = paths[i].name;
-            return true;
-        }
-    }
-    fprintf(stderr, "bobtail-sim: --path must be ideal, software or switch; got %s\n", name);
-    return false;
+    return paths[i].name;
 }
 
-static bool distribution(struct sim_policy_ask *a, const char *name)
+static void take_path(struct sim_policy_ask *a, const char *name)
 {
-    for (int k = 0; k < SIM_DIST_KINDS; k++) {
-        if (strcmp(sim_dist_name((enum sim_dist_kind)k), name) == 0) {
-            a->base.service.kind = (enum sim_dist_kind)k;
-            return true;
-        }
-    }
-    fprintf(stderr, "bobtail-sim: --distribution: %s is none; see bobtail-sim policy --help\n", name);
-    return false;
+    uint32_t i = sim_option_named("--path", name, path_name, sizeof paths / sizeof paths[0]);
+    a->base.path = paths[i].path;
+    a->path_name = paths[i].name;
 }
 
-/* Options that are one time of the path or the pipeline; *known says whether c is one. */
-static bool take_time(struct sim_policy_ask *a, int c, bool *known)
+/* Options that are one time of the path or the pipeline; false for any other. */
+static bool take_time(struct sim_policy_ask *a, int c)
 {
     struct sim_policy_path *p = &a->base.path;
     switch (c) {
     case O_OVERHEAD:
-        return micros("--overhead", optarg, &a->base.overhead_ns);
-    case O_CLIENT_ROUTER:
-        return micros("--client-router", optarg, &p->client_router_ns);
-    case O_DISPATCH:
-        return micros("--dispatch", optarg, &p->dispatch_ns);
-    case O_FEEDBACK:
-        return micros("--feedback", optarg, &p->feedback_ns);
-    case O_REPLY:
-        return micros("--reply", optarg, &p->reply_ns);
-    case O_CLIENT_SERVER:
-        return micros("--client-server", optarg, &p->client_server_ns);
-    case O_CONFIRM:
-        return micros("--confirm", optarg, &p->confirm_ns);
-    case O_ROUTER_COST:
-        return whole("--router-cost", optarg, 0, 1e9, &p->router_ns);
-    case O_PASS:
-        return whole("--pass", optarg, 1, 1e9, &a->base.pipeline.pass_ns);
-    case O_GAP:
-        return whole("--gap", optarg, 0, 1e9, &a->base.pipeline.gap_ns);
-    default:
-        *known = false;
+        a->base.overhead_ns = micros("--overhead", optarg);
         return true;
+    case O_CLIENT_ROUTER:
+        p->client_router_ns = micros("--client-router", optarg);
+        return true;
+    case O_DISPATCH:
+        p->dispatch_ns = micros("--dispatch", optarg);
+        return true;
+    case O_FEEDBACK:
+        p->feedback_ns = micros("--feedback", optarg);
+        return true;
+    case O_REPLY:
+        p->reply_ns = micros("--reply", optarg);
+        return true;
+    case O_CLIENT_SERVER:
+        p->client_server_ns = micros("--client-server", optarg);
+        return true;
+    case O_CONFIRM:
+        p->confirm_ns = micros("--confirm", optarg);
+        return true;
+    case O_ROUTER_COST:
+        p->router_ns = sim_option_whole("--router-cost", optarg, 0, 1e9);
+        return true;
+    case O_PASS:
+        a->base.pipeline.pass_ns = sim_option_whole("--pass", optarg, 1, 1e9);
+        return true;
+    case O_GAP:
+        a->base.pipeline.gap_ns = sim_option_whole("--gap", optarg, 0, 1e9);
+        return true;
+    default:
+        return false;
     }
-}
-
-static bool small(const char *option, double least, double most, uint32_t *out)
-{
-    uint64_t v;
-    bool ok = whole(option, optarg, least, most, &v);
-    if (ok)
-        *out = (uint32_t)v;
-    return ok;
 }
 
 static bool take(struct sim_policy_ask *a, int c)
 {
     switch (c) {
     case O_POLICY:
-        return policies(a, optarg);
+        policies(a, optarg);
+        return true;
     case O_WORKERS:
-        return small("--workers", 1, SIM_POLICY_WORKERS_MAX, &a->base.workers);
+        a->base.workers = (uint32_t)sim_option_whole("--workers", optarg, 1, SIM_POLICY_WORKERS_MAX);
+        return true;
     case O_DISTRIBUTION:
-        return distribution(a, optarg);
+        a->base.service.kind =
+            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_TRACE);
+        return true;
     case O_MEAN:
-        return number("--mean", optarg, strlen(optarg), 0.01, 1e7, &a->base.service.mean_ns) &&
-               (a->base.service.mean_ns *= 1e3, true);
+        a->base.service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;
+        return true;
     case O_GROUP:
-        return small("--group", 1, SIM_POLICY_WORKERS_MAX, &a->base.pipeline.group);
+        a->base.pipeline.group = (uint32_t)sim_option_whole("--group", optarg, 1, SIM_POLICY_WORKERS_MAX);
+        return true;
     case O_NO_INTERRUPTS:
         a->base.interrupts = false;
         return true;
     case O_QUEUE:
-        return small("--queue", 0, 1e9, &a->base.central_limit);
+        a->base.central_limit = (uint32_t)sim_option_whole("--queue", optarg, 0, 1e9);
+        return true;
     case O_REQUESTS:
-        return whole("--requests", optarg, 1000, 1e8, &a->base.requests);
+        a->base.requests = sim_option_whole("--requests", optarg, 1000, 1e8);
+        return true;
     case O_SEED:
-        return whole("--seed", optarg, 1, 9e15, &a->base.seed);
+        a->base.seed = sim_option_whole("--seed", optarg, 1, 9e15);
+        return true;
     case O_SEEDS:
-        return small("--seeds", 1, SIM_POLICY_SEEDS_MAX, &a->seeds);
+        a->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, SIM_POLICY_SEEDS_MAX);
+        return true;
     case O_JSON:
         a->json = optarg;
         return true;
@@ -348,18 +295,22 @@ static bool take(struct sim_policy_ask *a, int c)
         a->csv = optarg;
         return true;
     case O_LOAD:
-        return numbers("--load", optarg, 0.001, 10, a->load, &a->loads);
+        a->loads = sim_option_list("--load", optarg, 0.001, 10, a->load, SIM_POLICY_LIST_MAX);
+        return true;
     case O_SLO:
-        return number("--slo", optarg, strlen(optarg), 0.001, 1e9, &a->slo_us);
+        a->slo_us = sim_option_number("--slo", optarg, 0.001, 1e9);
+        return true;
     case O_RATE:
-        return numbers("--rate", optarg, 1, 1e12, a->rate, &a->rates);
+        a->rates = sim_option_list("--rate", optarg, 1, 1e12, a->rate, SIM_POLICY_LIST_MAX);
+        return true;
     case O_PERCENTILE:
-        return number("--percentile", optarg, strlen(optarg), 50, 99.99, &a->percentile);
+        a->percentile = sim_option_number("--percentile", optarg, 50, 99.99);
+        return true;
     case 'j':
-        return small("--jobs", 1, 64, &a->jobs);
+        a->jobs = (uint32_t)sim_option_whole("--jobs", optarg, 1, 64);
+        return true;
     default:
-        fputs("bobtail-sim: see bobtail-sim policy --help\n", stderr);
-        return false;
+        return take_time(a, c);
     }
 }
 
@@ -370,8 +321,8 @@ static int check(struct sim_policy_ask *a)
         return 2;
     }
     a->question = a->rates > 0 ? SIM_POLICY_PLAN : a->slo_us > 0 ? SIM_POLICY_SLO : SIM_POLICY_TABLE;
-    if (a->choices == 0 && !policies(a, "JBSQ:1-5"))
-        return 2;
+    if (a->choices == 0)
+        policies(a, "JBSQ:1-5");
     if (a->loads == 0) {
         for (int i = 1; i <= 9; i++)
             a->load[a->loads++] = i / 10.0;
@@ -395,24 +346,26 @@ int sim_policy_options(int argc, char **argv, struct sim_policy_ask *out, bool *
     *done = true;
     int c;
     optind = 1;
+    opterr = 0;                                                             /* the second reading complains */
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) { /* a preset comes before what changes it */
-        if (c == O_PATH && !path(out, optarg))
-            return 2;
+        if (c == O_PATH)
+            take_path(out, optarg);
     }
-    optind = 1;
+    optind = opterr = 1;
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
-        bool known = true;
         if (c == O_HELP) {
             fputs(usage_text, stdout);
             return 0;
         }
         if (c == O_PATH)
             continue;
-        if (!take_time(out, c, &known) || (!known && !take(out, c)))
+        if (!take(out, c)) {
+            fputs("bobtail-sim: see bobtail-sim policy --help\n", stderr);
             return 2;
+        }
     }
     if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: policy takes no file; got %s\n", argv[optind]);
+        fprintf(stderr, "bobtail-sim: policy takes options only; got %s\n", argv[optind]);
         return 2;
     }
     int code = check(out);

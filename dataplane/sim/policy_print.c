@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answers of `bobtail-sim policy` as a table, JSON and CSV.
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "option.h"
 #include "policy_command.h"
 
 enum { NAME = 24 };
@@ -166,15 +166,9 @@ static int write_file(const char *option, const char *path, writer *put, const s
 {
     if (path == NULL)
         return 0;
-    FILE *f = fopen(path, "w");
-    int bad = f == NULL;
-    if (f != NULL) {
-        put(f, a, row, n);
-        bad = ferror(f) | fclose(f);
-    }
-    if (bad)
-        fprintf(stderr, "bobtail-sim: %s=%s: %s\n", option, path, strerror(errno));
-    return bad ? -1 : 0;
+    FILE *f = sim_option_open(option, path);
+    put(f, a, row, n);
+    return sim_option_close(option, path, f);
 }
 
 int sim_policy_write(const struct sim_policy_ask *a, const struct sim_policy_row *row, uint32_t n)

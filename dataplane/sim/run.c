@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim run`: one scenario, one seed, everything printed.
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "commands.h"
+#include "option.h"
 #include "report.h"
 
 double sim_wall_seconds(void)
@@ -63,13 +63,9 @@ int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint6
 
 static int write_json(const char *path, const struct sim_scenario *s, const struct sim_result *r)
 {
-    FILE *f = fopen(path, "w");
-    if (f == NULL) {
-        fprintf(stderr, "bobtail-sim: --json=%s: %s\n", path, strerror(errno));
-        return -1;
-    }
+    FILE *f = sim_option_open("--json", path);
     sim_json_run(f, s, r);
-    return fclose(f);
+    return sim_option_close("--json", path, f);
 }
 
 int sim_command_run(const struct sim_options *o)

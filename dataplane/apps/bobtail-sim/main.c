@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // bobtail-sim: options in, one of the simulator's commands out.
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "option.h"
 
 static const char usage_text[] =
     "usage: bobtail-sim COMMAND [FILE.yaml] [options]\n"
@@ -95,19 +95,6 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static uint64_t whole(const char *name, const char *text, uint64_t least, uint64_t most)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || *text == '-' || v < least || v > most) {
-        fprintf(stderr, "bobtail-sim: %s must be %llu..%llu; got %s\n", name, (unsigned long long)least,
-                (unsigned long long)most, text);
-        exit(2);
-    }
-    return v;
-}
-
 /* Options that are one text; false for any other. */
 static bool take_text(struct sim_options *o, int c)
 {
@@ -132,16 +119,16 @@ static void take(struct sim_options *o, int c)
         return;
     switch (c) {
     case O_SEED:
-        o->seed = whole("--seed", optarg, 1, (uint64_t)9e15);
+        o->seed = sim_option_whole("--seed", optarg, 1, 9e15);
         break;
     case O_REQUESTS:
-        o->requests = whole("--requests", optarg, 1, 100000000);
+        o->requests = sim_option_whole("--requests", optarg, 1, 1e8);
         break;
     case O_SEEDS:
-        o->seeds = (uint32_t)whole("--seeds", optarg, 1, 100000000);
+        o->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, 1e8);
         break;
     case O_FIRST:
-        o->first = whole("--first", optarg, 1, (uint64_t)9e15);
+        o->first = sim_option_whole("--first", optarg, 1, 9e15);
         break;
     case O_EVERY_KIND:
         o->every_kind = true;
@@ -159,7 +146,7 @@ static void take(struct sim_options *o, int c)
         o->quiet = true;
         break;
     case 'j':
-        o->jobs = (unsigned)whole("--jobs", optarg, 1, 64);
+        o->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
         break;
     case O_HELP:
         fputs(usage_text, stdout);
