@@ -60,12 +60,6 @@ static const struct bt_hist_slices *lb_slices(void *arg, const char *name)
     return NULL;
 }
 
-static uint64_t lb_now(void *arg)
-{
-    (void)arg;
-    return bt_monotonic_ns();
-}
-
 const struct bt_ctl_app lb_ctl_app = {
     .role = "crab-lb",
     .histogram_source = "none",
@@ -74,5 +68,5 @@ const struct bt_ctl_app lb_ctl_app = {
     .leave = lb_leave,
     .slices = lb_slices,
     .histogram_names = "none",
-    .now = lb_now,
+    .now = bt_control_now,
 };

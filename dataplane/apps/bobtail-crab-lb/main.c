@@ -9,16 +9,6 @@
 
 #include <stdio.h>
 
-static void wake(void *arg)
-{
-    bt_io_wake(arg);
-}
-
-static void warn(const char *text)
-{
-    bt_log_warn("%s", text);
-}
-
 static bool open_network(struct lb_app *app)
 {
     char why[300];
@@ -37,22 +27,13 @@ static bool open_network(struct lb_app *app)
 
 static bool start_control(struct lb_app *app)
 {
-    struct bt_ctl_error e;
-    struct bt_ctl_app answers = lb_ctl_app;
-    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL, .warn = warn};
-    answers.arg = app;
-    answers.incarnation = bt_new_incarnation();
-    bt_mailbox_init(&app->mailbox, wake, app->io);
-    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
-    if (app->ctl == NULL) {
-        bt_log_error("out of memory");
-        return false;
-    }
-    if (!bt_ctl_start(app->ctl, &e)) {
-        bt_log_error("%s", e.message);
-        return false;
-    }
-    return true;
+    app->ctl = bt_control_start(&(struct bt_control_start){.answers = &lb_ctl_app,
+                                                           .arg = app,
+                                                           .incarnation = bt_new_incarnation(),
+                                                           .socket = app->opt.ctl,
+                                                           .io = app->io},
+                                &app->mailbox);
+    return app->ctl != NULL;
 }
 
 int main(int argc, char **argv)

@@ -50,12 +50,6 @@ static const struct bt_hist_slices *load_slices(void *arg, const char *name)
     return strcmp(name, "latency") == 0 ? app->slices : NULL;
 }
 
-static uint64_t load_now(void *arg)
-{
-    (void)arg;
-    return bt_monotonic_ns();
-}
-
 const struct bt_ctl_app load_ctl_app = {
     .role = "load",
     .histogram_source = "Client",
@@ -64,5 +58,5 @@ const struct bt_ctl_app load_ctl_app = {
     .leave = load_leave,
     .slices = load_slices,
     .histogram_names = "latency",
-    .now = load_now,
+    .now = bt_control_now,
 };

@@ -85,27 +85,21 @@ static bool open_outputs(struct load_app *app)
 
 static bool start_control(struct load_app *app)
 {
-    struct bt_ctl_error e;
-    struct bt_ctl_app answers = load_ctl_app;
-    struct bt_ctl_options options = {.socket = app->opt.ctl};
-    bt_mailbox_init(&app->mailbox, wake, app->io);
-    if (app->opt.ctl == NULL) {
-        return true;
+    if (app->opt.ctl != NULL) {
+        app->slices = bt_map(bt_hist_slices_bytes());
+        if (app->slices == NULL) {
+            bt_log_error("out of memory");
+            return false;
+        }
+        bt_hist_slices_init(app->slices, bt_io_now(app->io));
     }
-    app->slices = bt_map(bt_hist_slices_bytes());
-    answers.arg = app;
-    answers.incarnation = bt_new_incarnation();
-    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
-    if (app->slices == NULL || app->ctl == NULL) {
-        bt_log_error("out of memory");
-        return false;
-    }
-    bt_hist_slices_init(app->slices, bt_io_now(app->io));
-    if (!bt_ctl_start(app->ctl, &e)) {
-        bt_log_error("%s", e.message);
-        return false;
-    }
-    return true;
+    app->ctl = bt_control_start(&(struct bt_control_start){.answers = &load_ctl_app,
+                                                           .arg = app,
+                                                           .incarnation = bt_new_incarnation(),
+                                                           .socket = app->opt.ctl,
+                                                           .io = app->io},
+                                &app->mailbox);
+    return app->ctl != NULL;
 }
 
 static bool start_resolver(struct load_app *app)

@@ -320,12 +320,6 @@ static const struct bt_trace_ring *router_traces(void *arg)
     return &app->traces;
 }
 
-static uint64_t router_now(void *arg)
-{
-    (void)arg;
-    return bt_monotonic_ns();
-}
-
 const struct bt_ctl_app router_ctl_app = {
     .role = "router",
     .histogram_source = "Router",
@@ -337,5 +331,5 @@ const struct bt_ctl_app router_ctl_app = {
     .histogram_names = "latency, hold, class0 to class7, marked",
     .totals = router_totals,
     .traces = router_traces,
-    .now = router_now,
+    .now = bt_control_now,
 };

@@ -18,16 +18,6 @@
 // The longest central queue a configuration may ask for, and packets on their way.
 #define BUFFERS (1048576u + 16384u)
 
-static void wake(void *arg)
-{
-    bt_io_wake(arg);
-}
-
-static void warn(const char *text)
-{
-    bt_log_warn("%s", text);
-}
-
 static bool open_network(struct router_app *app, const struct bt_addr local[2])
 {
     char why[256];
@@ -109,29 +99,16 @@ static void close_network(struct router_app *app)
 
 static bool start_control(struct router_app *app)
 {
-    struct bt_ctl_error e;
-    struct bt_ctl_app answers = router_ctl_app;
-    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL,
-                                     .key_dir = app->opt.key_dir,
-                                     .config_cache = app->opt.config_cache,
-                                     .warn = warn};
-    struct bt_first_config first = {app->opt.config, app->opt.config_cache};
-    answers.arg = app;
-    answers.incarnation = bt_new_incarnation();
-    bt_mailbox_init(&app->mailbox, wake, app->io);
-    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
-    if (app->ctl == NULL) {
-        bt_log_error("out of memory");
-        return false;
-    }
-    if (!bt_apply_first_config(app->ctl, &first)) {
-        return false;
-    }
-    if (!bt_ctl_start(app->ctl, &e)) {
-        bt_log_error("%s", e.message);
-        return false;
-    }
-    return true;
+    app->ctl = bt_control_start(&(struct bt_control_start){.answers = &router_ctl_app,
+                                                           .arg = app,
+                                                           .incarnation = bt_new_incarnation(),
+                                                           .socket = app->opt.ctl,
+                                                           .key_dir = app->opt.key_dir,
+                                                           .config = app->opt.config,
+                                                           .config_cache = app->opt.config_cache,
+                                                           .io = app->io},
+                                &app->mailbox);
+    return app->ctl != NULL;
 }
 
 int main(int argc, char **argv)

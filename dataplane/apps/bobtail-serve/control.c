@@ -110,12 +110,6 @@ static const struct bt_trace_ring *serve_traces(void *arg)
     return &app->traces;
 }
 
-static uint64_t serve_now(void *arg)
-{
-    (void)arg;
-    return bt_monotonic_ns();
-}
-
 const struct bt_ctl_app serve_ctl_app = {
     .role = "server",
     .histogram_source = "Server",
@@ -126,5 +120,5 @@ const struct bt_ctl_app serve_ctl_app = {
     .slices = serve_slices,
     .histogram_names = "latency, service",
     .traces = serve_traces,
-    .now = serve_now,
+    .now = bt_control_now,
 };

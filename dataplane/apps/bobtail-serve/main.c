@@ -15,16 +15,6 @@
 // Address space only; see shell/pool.h.
 #define BUFFERS 262144u
 
-static void wake(void *arg)
-{
-    bt_io_wake(arg);
-}
-
-static void warn(const char *text)
-{
-    bt_log_warn("%s", text);
-}
-
 static bool open_network(struct serve_app *app)
 {
     char why[256];
@@ -115,29 +105,16 @@ static bool make_servers(struct serve_app *app, uint32_t incarnation)
 
 static bool start_control(struct serve_app *app, uint32_t incarnation)
 {
-    struct bt_ctl_error e;
-    struct bt_ctl_app answers = serve_ctl_app;
-    struct bt_ctl_options options = {.socket = app->opt.ctl[0] != '\0' ? app->opt.ctl : NULL,
-                                     .key_dir = app->opt.key_dir,
-                                     .config_cache = app->opt.config_cache,
-                                     .warn = warn};
-    struct bt_first_config first = {app->opt.config, app->opt.config_cache};
-    answers.arg = app;
-    answers.incarnation = incarnation;
-    bt_mailbox_init(&app->mailbox, wake, app->io);
-    app->ctl = bt_ctl_new(&answers, &options, &app->mailbox);
-    if (app->ctl == NULL) {
-        bt_log_error("out of memory");
-        return false;
-    }
-    if (!bt_apply_first_config(app->ctl, &first)) {
-        return false;
-    }
-    if (!bt_ctl_start(app->ctl, &e)) {
-        bt_log_error("%s", e.message);
-        return false;
-    }
-    return true;
+    app->ctl = bt_control_start(&(struct bt_control_start){.answers = &serve_ctl_app,
+                                                           .arg = app,
+                                                           .incarnation = incarnation,
+                                                           .socket = app->opt.ctl,
+                                                           .key_dir = app->opt.key_dir,
+                                                           .config = app->opt.config,
+                                                           .config_cache = app->opt.config_cache,
+                                                           .io = app->io},
+                                &app->mailbox);
+    return app->ctl != NULL;
 }
 
 static void stop_control(struct serve_app *app)

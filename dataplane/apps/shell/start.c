@@ -41,19 +41,61 @@ static bool load(struct bt_ctl *ctl, const char *path, struct bt_ctl_error *e)
     return true;
 }
 
-bool bt_apply_first_config(struct bt_ctl *ctl, const struct bt_first_config *from)
+static bool apply_first(struct bt_ctl *ctl, const struct bt_control_start *s)
 {
     struct bt_ctl_error e;
-    if (from->config_cache != NULL && access(from->config_cache, F_OK) == 0) {
-        if (load(ctl, from->config_cache, &e)) {
+    if (s->config_cache != NULL && access(s->config_cache, F_OK) == 0) {
+        if (load(ctl, s->config_cache, &e)) {
             return true;
         }
-        bt_log_warn("cached configuration %s is not used: %s%s%s", from->config_cache, e.field,
+        bt_log_warn("cached configuration %s is not used: %s%s%s", s->config_cache, e.field,
                     e.field[0] != '\0' ? ": " : "", e.message);
     }
-    if (from->config == NULL || load(ctl, from->config, &e)) {
+    if (s->config == NULL || load(ctl, s->config, &e)) {
         return true;
     }
-    bt_log_error("--config=%s: %s%s%s", from->config, e.field, e.field[0] != '\0' ? ": " : "", e.message);
+    bt_log_error("--config=%s: %s%s%s", s->config, e.field, e.field[0] != '\0' ? ": " : "", e.message);
     return false;
+}
+
+static void wake(void *io)
+{
+    bt_io_wake(io);
+}
+
+static void warn(const char *text)
+{
+    bt_log_warn("%s", text);
+}
+
+struct bt_ctl *bt_control_start(const struct bt_control_start *s, struct bt_mailbox *mailbox)
+{
+    struct bt_ctl_error e;
+    struct bt_ctl_app answers = *s->answers;
+    struct bt_ctl_options options = {.socket = s->socket != NULL && s->socket[0] != '\0' ? s->socket : NULL,
+                                     .key_dir = s->key_dir,
+                                     .config_cache = s->config_cache,
+                                     .warn = warn};
+    answers.arg = s->arg;
+    answers.incarnation = s->incarnation;
+    bt_mailbox_init(mailbox, wake, s->io);
+    struct bt_ctl *ctl = bt_ctl_new(&answers, &options, mailbox);
+    if (ctl == NULL) {
+        bt_log_error("out of memory");
+        return NULL;
+    }
+    if (!apply_first(ctl, s)) {
+        return NULL;
+    }
+    if (!bt_ctl_start(ctl, &e)) {
+        bt_log_error("%s", e.message);
+        return NULL;
+    }
+    return ctl;
+}
+
+uint64_t bt_control_now(void *arg)
+{
+    (void)arg;
+    return bt_monotonic_ns();
 }
