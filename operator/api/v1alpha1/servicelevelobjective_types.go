@@ -383,7 +383,8 @@ type CapacityEstimate struct {
 	ServiceVariation string `json:"serviceVariation,omitempty"`
 
 	// overheadMicroseconds is what a request takes besides waiting and service,
-	// last measured at a load of at most 70 %. It is absent before; it then
+	// last measured over a window of steady load of at most 70 % with nothing
+	// rejected and short queues in the routers. It is absent before; it then
 	// counts as nothing.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,12 +67,16 @@ func benchCommand(s streams, connect connector) *cobra.Command {
 
 func (l load) check() error {
 	switch {
-	case !(l.rate > 0):
-		return errors.New("--rate: must be above 0 requests a second")
+	case !(l.rate > 0) || math.IsInf(l.rate, 1):
+		return errors.New("--rate: must be above 0 requests a second, and finite")
 	case l.duration < time.Second || l.duration > time.Hour:
 		return fmt.Errorf("--duration: must be 1s to 1h; got %s", l.duration)
-	case l.timeout < time.Millisecond:
-		return fmt.Errorf("--timeout: must be at least 1ms; got %s", l.timeout)
+	case l.timeout < time.Millisecond || l.timeout > 10*time.Minute:
+		return fmt.Errorf("--timeout: must be 1ms to 10m; got %s", l.timeout)
+	case l.connections < 1 || l.connections > 16384:
+		return fmt.Errorf("--connections: must be 1 to 16384; got %d", l.connections)
+	case l.requestBytes < 0:
+		return fmt.Errorf("--request-bytes: must not be below 0; got %d", l.requestBytes)
 	case l.output != "table" && l.output != "json":
 		return fmt.Errorf("--report: must be table or json; got %q", l.output)
 	}
@@ -91,6 +97,9 @@ func bench(ctx context.Context, s streams, c *cluster, name string, l load) erro
 		}
 	}
 	job := l.job(service)
+	if err := c.warnOfIsolation(ctx, s, service, job); err != nil {
+		return err
+	}
 	if err := c.Create(ctx, job); err != nil {
 		return fmt.Errorf("create the load Job: %w", err)
 	}
@@ -175,12 +184,51 @@ func (c *cluster) finished(ctx context.Context, job *batchv1.Job, limit time.Dur
 			return false, nil
 		}
 		pod = &list.Items[0]
+		if why := stuck(pod); why != "" {
+			return false, errors.New(why)
+		}
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wait for Job %s (its pod is %q): %w; with --keep it stays, for kubectl describe job", job.Name, pod.Status.Phase, err)
+		return nil, fmt.Errorf("wait for Job %s (%s): %w; with --keep it stays, for kubectl describe job", job.Name, standing(pod), err)
 	}
 	return pod, nil
+}
+
+// standing is how far the pod has come, for people.
+func standing(pod *corev1.Pod) string {
+	if pod.Name == "" {
+		return "no pod was made: a quota or an admission policy?"
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("its pod is not scheduled: %s", c.Message)
+		}
+	}
+	return fmt.Sprintf("its pod is %q", pod.Status.Phase)
+}
+
+// hopeless are the reasons of a waiting container that time does not mend.
+var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError"}
+
+func stuck(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if w := s.State.Waiting; w != nil && slices.Contains(hopeless, w.Reason) {
+			return fmt.Sprintf("%s of image %s: %s", w.Reason, pod.Spec.Containers[0].Image, w.Message)
+		}
+	}
+	return ""
+}
+
+// warnOfIsolation: where a policy isolates the load's pod, every reply is lost, and
+// the service would look dead.
+func (c *cluster) warnOfIsolation(ctx context.Context, s streams, service *v1alpha1.RpcService, job *batchv1.Job) error {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.GenerateName, Labels: job.Spec.Template.Labels}}
+	found, err := c.blockedPods(ctx, service, job.Namespace, []corev1.Pod{pod})
+	for _, f := range found {
+		fmt.Fprintf(s.errs, "Careful: %s; %s\n", f.evidence, f.advice)
+	}
+	return err
 }
 
 // remove works also after the command was interrupted.

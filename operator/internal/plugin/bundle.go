@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -116,6 +120,11 @@ func (b *bundle) list(ctx context.Context, c *cluster, name string, l client.Obj
 		b.failed(name, err)
 		return nil
 	}
+	return b.write(name, l)
+}
+
+// write adds a list, redacted.
+func (b *bundle) write(name string, l client.ObjectList) error {
 	if err := redact(l); err != nil {
 		return err
 	}
@@ -123,11 +132,11 @@ func (b *bundle) list(ctx context.Context, c *cluster, name string, l client.Obj
 	if err != nil {
 		return err
 	}
-	return b.add(name, text)
+	return b.add(name+".yaml", text)
 }
 
 func (b *bundle) objects(ctx context.Context, c *cluster) error {
-	here, ours := client.InNamespace(c.namespace), client.HasLabels{v1alpha1.LabelService}
+	here, ours, experiments := client.InNamespace(c.namespace), client.HasLabels{v1alpha1.LabelService}, client.HasLabels{v1alpha1.LabelExperiment}
 	for _, kind := range []struct {
 		name string
 		list client.ObjectList
@@ -135,6 +144,10 @@ func (b *bundle) objects(ctx context.Context, c *cluster) error {
 	}{
 		{"rpcservices", &v1alpha1.RpcServiceList{}, []client.ListOption{here}},
 		{"servicelevelobjectives", &v1alpha1.ServiceLevelObjectiveList{}, []client.ListOption{here}},
+		{"latencyexperiments", &v1alpha1.LatencyExperimentList{}, []client.ListOption{here}},
+		{"experiments/jobs", &batchv1.JobList{}, []client.ListOption{here, experiments}},
+		{"experiments/pods", &corev1.PodList{}, []client.ListOption{here, experiments}},
+		{"nodedataplanes", &v1alpha1.NodeDataplaneList{}, nil},
 		{"deployments", &appsv1.DeploymentList{}, []client.ListOption{here, ours}},
 		{"pods", &corev1.PodList{}, []client.ListOption{here, ours}},
 		{"services", &corev1.ServiceList{}, []client.ListOption{here, ours}},
@@ -142,22 +155,68 @@ func (b *bundle) objects(ctx context.Context, c *cluster) error {
 		{"networkpolicies", &networkingv1.NetworkPolicyList{}, []client.ListOption{here}},
 		{"events", &corev1.EventList{}, []client.ListOption{here}},
 	} {
-		if err := b.list(ctx, c, "objects/"+kind.name+".yaml", kind.list, kind.opts...); err != nil {
+		if err := b.list(ctx, c, "objects/"+kind.name, kind.list, kind.opts...); err != nil {
+			return err
+		}
+	}
+	return b.crab(ctx, c)
+}
+
+// crab is the Services that CRAB serves and what is behind them: users made them,
+// and no label says so. Their events are among those of the namespace.
+func (b *bundle) crab(ctx context.Context, c *cluster) error {
+	services, behind := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}
+	if err := c.List(ctx, services, client.InNamespace(c.namespace)); err != nil {
+		b.failed("crab/services", err)
+		return nil
+	}
+	if err := c.List(ctx, behind, client.InNamespace(c.namespace)); err != nil {
+		b.failed("crab/endpointslices", err)
+	}
+	served := map[string]bool{}
+	services.Items = only(services.Items, func(s *corev1.Service) bool {
+		class := s.Spec.LoadBalancerClass
+		served[s.Name] = class != nil && *class == v1alpha1.LoadBalancerClass || s.Annotations[v1alpha1.AnnotationRedirect] != ""
+		return served[s.Name]
+	})
+	behind.Items = only(behind.Items, func(e *discoveryv1.EndpointSlice) bool { return served[e.Labels[discoveryv1.LabelServiceName]] })
+	if err := b.write("objects/crab/services", services); err != nil {
+		return err
+	}
+	return b.write("objects/crab/endpointslices", behind)
+}
+
+func only[T any](all []T, wanted func(*T) bool) (out []T) {
+	for i := range all {
+		if wanted(&all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// system is the operator and the node agents, with the events of their namespace
+// and those of cluster-wide objects, which are kept in the namespace "default".
+func (b *bundle) system(ctx context.Context, c *cluster, namespace string) error {
+	here := client.InNamespace(namespace)
+	for _, kind := range []struct {
+		name string
+		list client.ObjectList
+		opts []client.ListOption
+	}{
+		{"deployments", &appsv1.DeploymentList{}, []client.ListOption{here}},
+		{"daemonsets", &appsv1.DaemonSetList{}, []client.ListOption{here}},
+		{"pods", &corev1.PodList{}, []client.ListOption{here}},
+		{"leases", &coordinationv1.LeaseList{}, []client.ListOption{here}},
+		{"events", &corev1.EventList{}, []client.ListOption{here}},
+		{"events-nodedataplanes", &corev1.EventList{}, []client.ListOption{client.InNamespace(metav1.NamespaceDefault),
+			client.MatchingFields{"involvedObject.kind": "NodeDataplane"}}},
+	} {
+		if err := b.list(ctx, c, "operator/"+kind.name, kind.list, kind.opts...); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (b *bundle) system(ctx context.Context, c *cluster, namespace string) error {
-	here := client.InNamespace(namespace)
-	if err := b.list(ctx, c, "operator/deployments.yaml", &appsv1.DeploymentList{}, here); err != nil {
-		return err
-	}
-	if err := b.list(ctx, c, "operator/pods.yaml", &corev1.PodList{}, here); err != nil {
-		return err
-	}
-	return b.list(ctx, c, "operator/leases.yaml", &coordinationv1.LeaseList{}, here)
 }
 
 // measurements are what every dataplane answers.
@@ -194,20 +253,46 @@ func (b *bundle) logs(ctx context.Context, c *cluster, namespace string) error {
 		return nil
 	}
 	for _, p := range pods.Items {
-		if p.Labels[v1alpha1.LabelService] == "" && p.Labels["app.kubernetes.io/part-of"] != "bobtail" {
+		if p.Labels[v1alpha1.LabelService] == "" && p.Labels[v1alpha1.LabelExperiment] == "" && p.Labels["app.kubernetes.io/part-of"] != "bobtail" {
 			continue
 		}
 		for _, container := range append(p.Spec.InitContainers, p.Spec.Containers...) {
-			options := &corev1.PodLogOptions{Container: container.Name, TailLines: new(int64(lines)), LimitBytes: new(int64(logBytes))}
-			text, err := c.set.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).DoRaw(ctx)
-			if err != nil {
-				b.failed("log of "+p.Name+" "+container.Name, err)
-				continue
-			}
-			if err := b.add("logs/"+p.Namespace+"/"+p.Name+"."+container.Name+".log", text); err != nil {
+			if err := b.log(ctx, c, &p, container.Name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// log is what a container wrote, and where it was restarted, what it wrote last.
+func (b *bundle) log(ctx context.Context, c *cluster, p *corev1.Pod, container string) error {
+	for _, previous := range []bool{false, true} {
+		if previous && !restarted(p, container) {
+			continue
+		}
+		name := p.Namespace + "/" + p.Name + "." + container
+		if previous {
+			name += ".previous"
+		}
+		options := &corev1.PodLogOptions{Container: container, Previous: previous, TailLines: new(int64(lines)), LimitBytes: new(int64(logBytes))}
+		text, err := c.set.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).DoRaw(ctx)
+		if err != nil {
+			b.failed("log of "+name, err)
+			continue
+		}
+		if err := b.add("logs/"+name+".log", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func restarted(p *corev1.Pod, container string) bool {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if s.Name == container && s.RestartCount > 0 {
+			return true
+		}
+	}
+	return false
 }

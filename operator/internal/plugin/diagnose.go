@@ -50,7 +50,7 @@ func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService,
 	objective := time.Duration(slo.Spec.LatencyMicroseconds) * time.Microsecond
 	p := slo.Spec.Percentile
 	add(ofReadiness(service, o))
-	tooSlow := ofServiceTime(o, p, objective)
+	tooSlow := ofServiceTime(slo, o, p, objective)
 	add(tooSlow)
 	add(ofLoad(service, slo, o))
 	add(ofQueueing(o, p, objective))
@@ -76,14 +76,22 @@ func ofReadiness(service *v1alpha1.RpcService, o *observation) *finding {
 		"kubectl describe rpcsvc " + service.Name + "; kubectl get pods -l " + v1alpha1.LabelService + "=" + service.Name}
 }
 
-func ofServiceTime(o *observation, p string, objective time.Duration) *finding {
-	v := value(&o.service, p)
-	if v <= objective {
-		return nil
+// ofServiceTime is what no worker more takes away: the service time, and what the
+// operator measured on top of it while nothing was queued.
+func ofServiceTime(slo *v1alpha1.ServiceLevelObjective, o *observation, p string, objective time.Duration) *finding {
+	v, overhead := value(&o.service, p), time.Duration(0)
+	if c := slo.Status.Capacity; c != nil && c.OverheadMicroseconds != nil {
+		overhead = time.Duration(*c.OverheadMicroseconds) * time.Microsecond
 	}
-	return &finding{causeService,
-		fmt.Sprintf("p%s of the service time alone is %s, the objective %s (%d service times)", p, short(v), short(objective), o.service.Total()),
-		"no number of workers helps: make the service faster, or allow it more time"}
+	text := fmt.Sprintf("p%s of the service time alone is %s, the objective %s (%d service times)", p, short(v), short(objective), o.service.Total())
+	switch {
+	case v > objective:
+		return &finding{causeService, text, "no number of workers helps: make the service faster, or allow it more time"}
+	case v > 0 && v+overhead > objective:
+		return &finding{causeService, text + fmt.Sprintf("; %s of overhead come on top, measured at low load", short(overhead)),
+			"no number of workers helps: look at the network and the processors of routers and servers, or allow more time"}
+	}
+	return nil
 }
 
 // ofLoad compares the work that arrives with the workers there are.
@@ -99,7 +107,7 @@ func ofLoad(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective, o
 	over := false
 	if c := slo.Status.Capacity; c != nil {
 		text += "; estimated capacity under the objective " + c.Range + " requests/s"
-		over = o.perSecond > float64(c.HighRequestsPerSecond)
+		over = c.HighRequestsPerSecond > 0 && o.perSecond > float64(c.HighRequestsPerSecond) // 0: no load meets it, workers or not
 	}
 	if load < busy && !over {
 		return nil

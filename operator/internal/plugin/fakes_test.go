@@ -153,7 +153,8 @@ func aCluster(t *testing.T, overloaded bool, more ...client.Object) (*cluster, a
 		}
 		all[pod+" v1/state"] = &dataplane.SidecarState{Role: "router", Dataplane: &dataplane.State{Members: []dataplane.WorkerState{{Joined: true}}}}
 	}
-	return &cluster{Client: crfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), sidecars: all,
+	return &cluster{Client: crfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).Build(), sidecars: all,
 		set: fake.NewClientset(), namespace: ns}, all
 }
 

@@ -20,10 +20,16 @@ import (
 // come: replies leave from an address the client never sent to, so a pod that
 // any policy isolates needs a rule for the servers.
 func (c *cluster) blockedClients(ctx context.Context, service *v1alpha1.RpcService, namespace string) ([]finding, error) {
-	pods, policies := &corev1.PodList{}, &networkingv1.NetworkPolicyList{}
+	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", namespace, err)
 	}
+	return c.blockedPods(ctx, service, namespace, pods.Items)
+}
+
+// blockedPods is the same for these pods of the namespace.
+func (c *cluster) blockedPods(ctx context.Context, service *v1alpha1.RpcService, namespace string, pods []corev1.Pod) ([]finding, error) {
+	policies := &networkingv1.NetworkPolicyList{}
 	if err := c.List(ctx, policies, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list the network policies of %s: %w", namespace, err)
 	}
@@ -35,7 +41,7 @@ func (c *cluster) blockedClients(ctx context.Context, service *v1alpha1.RpcServi
 	if err := c.Get(ctx, client.ObjectKey{Name: service.Namespace}, from); err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", service.Namespace, err)
 	}
-	return blocked(service, pods.Items, policies.Items, servers, from.Labels)
+	return blocked(service, pods, policies.Items, servers, from.Labels)
 }
 
 // blocked is one finding for each policy that cuts pods off from the servers.
@@ -47,7 +53,7 @@ func blocked(service *v1alpha1.RpcService, pods []corev1.Pod, policies []network
 	named := map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Labels[v1alpha1.LabelService] != "" || pod.Spec.HostNetwork {
+		if pod.Labels[v1alpha1.LabelService] != "" || pod.Spec.HostNetwork || ended(pod) {
 			continue
 		}
 		isolating, admitted, err := judge(pod, policies, &servers[0], serverNamespace)
@@ -65,6 +71,11 @@ func blocked(service *v1alpha1.RpcService, pods []corev1.Pod, policies []network
 				v1alpha1.LabelService, service.Name, v1alpha1.LabelComponent, v1alpha1.ComponentServer)})
 	}
 	return out, nil
+}
+
+// ended says that the pod has ended: nobody waits for a reply in it.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // judge names a policy that isolates the pod, and says whether any policy on it

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,6 @@ type observation struct {
 	perSecond              float64 // completed
 	held                   float64 // requests waiting in the routers now
 	drops                  map[string]float64
-	discards               map[string]float64
 	suspect, ejected       int
 	unread                 []string // what could not be read, and why
 }
@@ -39,7 +39,7 @@ func (o *observation) offered() float64 {
 
 // observe reads the last `window` seconds, and counters since the routers began.
 func (c *cluster) observe(ctx context.Context, s *v1alpha1.RpcService, window int) (*observation, error) {
-	o := &observation{drops: map[string]float64{}, discards: map[string]float64{}}
+	o := &observation{drops: map[string]float64{}}
 	measuring := v1alpha1.ComponentRouter
 	if s.Spec.Router.Placement == v1alpha1.PlacementNone {
 		measuring = v1alpha1.ComponentServer
@@ -49,13 +49,50 @@ func (c *cluster) observe(ctx context.Context, s *v1alpha1.RpcService, window in
 		if err != nil {
 			return nil, err
 		}
-		for i := range pods {
-			if err := c.observePod(ctx, o, &pods[i], component, component == measuring, window); err != nil {
-				o.unread = append(o.unread, err.Error())
-			}
+		for _, one := range c.observeAll(ctx, pods, component, component == measuring, window) {
+			o.merge(one)
 		}
 	}
 	return o, nil
+}
+
+// reads bounds how many pods are read at a time: the way leads through the API server.
+const reads = 16
+
+// observeAll reads the pods at the same time, so that one whose node is gone holds
+// up nobody, and answers in their order.
+func (c *cluster) observeAll(ctx context.Context, pods []corev1.Pod, component string, measures bool, window int) []*observation {
+	out, slots := make([]*observation, len(pods)), make(chan struct{}, reads)
+	var wait sync.WaitGroup
+	for i := range pods {
+		out[i] = &observation{drops: map[string]float64{}}
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := c.observePod(ctx, out[i], &pods[i], component, measures, window); err != nil {
+				out[i].unread = append(out[i].unread, err.Error())
+			}
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+// merge adds what one pod says.
+func (o *observation) merge(one *observation) {
+	o.latency.Merge(&one.latency)
+	o.hold.Merge(&one.hold)
+	o.service.Merge(&one.service)
+	o.requests += one.requests
+	o.rejected += one.rejected
+	o.perSecond += one.perSecond
+	o.held += one.held
+	for reason, n := range one.drops {
+		o.drops[reason] += n
+	}
+	// Every router judges the same workers: the worst judgement counts.
+	o.suspect, o.ejected = max(o.suspect, one.suspect), max(o.ejected, one.ejected)
+	o.unread = append(o.unread, one.unread...)
 }
 
 func (c *cluster) observePod(ctx context.Context, o *observation, pod *corev1.Pod, component string, measures bool, window int) error {
@@ -95,11 +132,8 @@ func (c *cluster) observeRouter(ctx context.Context, o *observation, pod *corev1
 		return err
 	}
 	for _, s := range counters.Counters {
-		switch s.Name {
-		case "router_dropped_total":
+		if s.Name == "router_dropped_total" {
 			o.drops[s.Labels["reason"]] += s.Value
-		case "router_discarded_total":
-			o.discards[s.Labels["reason"]] += s.Value
 		}
 	}
 	for _, g := range counters.Gauges {
@@ -111,17 +145,14 @@ func (c *cluster) observeRouter(ctx context.Context, o *observation, pod *corev1
 	if err != nil || state.Dataplane == nil {
 		return err
 	}
-	suspect, ejected := 0, 0
 	for _, m := range state.Dataplane.Members {
 		if m.Suspect {
-			suspect++
+			o.suspect++
 		}
 		if m.Ejected {
-			ejected++
+			o.ejected++
 		}
 	}
-	// Every router judges the same workers: the worst judgement counts.
-	o.suspect, o.ejected = max(o.suspect, suspect), max(o.ejected, ejected)
 	return nil
 }
 

@@ -29,6 +29,8 @@ type planOptions struct {
 	simulator              string
 	router                 v1alpha1.RpcServiceRouter
 	overhead               time.Duration
+	overheadFrom           string // who says so
+	samples                uint64 // service times that were measured
 	distribution, meanText string
 }
 
@@ -43,7 +45,7 @@ misses the objective, and "surely", at which the worst one meets it. Arrivals ar
 taken as Poisson and workers as having a core each; keep some room for bursts.`
 
 func planCommand(s streams, connect connector) *cobra.Command {
-	o := planOptions{percentile: "99", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
+	o := planOptions{percentile: "99", overheadFrom: "--overhead", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
 	cmd := &cobra.Command{
 		Use: "plan [slo/NAME] --rate=RPS", Short: "Replicas, queue depth and cores for a target", Long: planHelp, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +62,7 @@ func planCommand(s streams, connect connector) *cobra.Command {
 	f.StringVar(&o.percentile, "percentile", o.percentile, "percentile of the objective")
 	f.StringVar(&o.service, "service", "", "service times as NAME:MEAN, such as exponential:10us; deterministic, exponential, bimodal1")
 	f.DurationVar(&o.roundTrip, "round-trip", 0, "router to worker and back, such as 15us: for the queue depth n")
+	f.DurationVar(&o.overhead, "overhead", 0, "what a request takes besides waiting and service, such as the network; default: as measured for the objective")
 	f.IntVar(&o.perReplica, "workers-per-replica", o.perReplica, "workers of one server pod")
 	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), "JBSQ, JSQ, PowerOfTwo, RoundRobin or Random")
 	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, to simulate the policy as well (with --service)")
@@ -86,7 +89,7 @@ func question(cmd *cobra.Command, o planOptions, args []string, connect connecto
 		if out.Service, err = out.named(o.service); err != nil {
 			return nil, err
 		}
-		out.from = o.service
+		out.from, out.samples = o.service, 0
 	}
 	if err := out.check(); err != nil {
 		return nil, err
@@ -106,6 +109,8 @@ func (p *planned) check() error {
 		return errors.New("--latency: must be given, such as 300us, or an objective as slo/NAME")
 	case len(p.Service.Seconds) == 0:
 		return errors.New("--service: must be given, such as exponential:10us: no service time was measured")
+	case p.overhead < 0 || p.roundTrip < 0:
+		return errors.New("--overhead, --round-trip: must not be below 0")
 	case p.perReplica < 1 || p.perReplica > 64:
 		return fmt.Errorf("--workers-per-replica: must be 1 to 64; got %d", p.perReplica)
 	}
@@ -149,13 +154,14 @@ func (p *planned) fromObjective(cmd *cobra.Command, arg string, connect connecto
 	}
 	policy := p.router.Policy
 	p.router = service.Spec.Router
-	if given("policy") {
-		p.router.Policy = policy
+	if given("policy") { // which needs a router
+		p.router.Policy, p.router.Placement = policy, v1alpha1.PlacementSoftware
 	}
-	if e := slo.Status.Capacity; e != nil && e.OverheadMicroseconds != nil {
+	if e := slo.Status.Capacity; e != nil && e.OverheadMicroseconds != nil && !given("overhead") {
 		p.overhead = time.Duration(*e.OverheadMicroseconds) * time.Microsecond
+		p.overheadFrom = "status.capacity.overheadMicroseconds of " + slo.Name
 	}
-	p.Service = queueing.FromHistogram(&o.service)
+	p.Service, p.samples = queueing.FromHistogram(&o.service), o.service.Total()
 	p.from = fmt.Sprintf("%d measured by the servers of %s", o.service.Total(), service.Name)
 	return nil
 }
@@ -176,29 +182,40 @@ func (p *planned) named(text string) (queueing.Service, error) {
 	case "bimodal1":
 		return queueing.Service{Seconds: []float64{0.5 * s, 5.5 * s}, Weights: []float64{9e8, 1e8}}, nil
 	case "exponential":
-		const steps = 400
-		var out queueing.Service
-		for i := range steps {
-			out.Seconds = append(out.Seconds, -s*math.Log1p(-(float64(i)+0.5)/steps))
-			out.Weights = append(out.Weights, 1e9/steps)
-		}
-		return out, nil
+		return exponentialTimes(s), nil
 	}
 	return queueing.Service{}, fmt.Errorf("--service: must be deterministic, exponential or bimodal1; got %q", name)
 }
 
-// mostWorkers is the bound of one router set.
-const mostWorkers = 1024
+// exponentialTimes is cut into cells of equal width up to 1e-10 of the requests,
+// each at the mean of its own: the mean stays exact, and p99.99 has cells beyond it.
+func exponentialTimes(mean float64) (out queueing.Service) {
+	const cells, width = 23 * 16, 1.0 / 16
+	within := 1 - width/math.Expm1(width) // mean of a cell, from its lower end
+	for i := range cells {
+		from := float64(i) * width
+		out.Seconds = append(out.Seconds, mean*(from+within))
+		out.Weights = append(out.Weights, 1e10*math.Exp(-from)*-math.Expm1(-width))
+	}
+	return out
+}
+
+// Bounds of an RpcService: replicas, and workers of its router set, of which a
+// rollout needs one replica's.
+const mostReplicas, setWorkers = 256, 1024
+
+// most is how many workers a service of such replicas may have.
+func (p *planned) most() int { return min(mostReplicas, setWorkers/p.perReplica-1) * p.perReplica }
 
 // fewest workers, from a number below which there is no use in asking, for which
 // enough holds; 0 when not even the most do.
-func fewest(from int, enough func(workers int) bool) int {
+func fewest(from, most int, enough func(workers int) bool) int {
 	low, high := max(1, from), max(1, from)
-	for high > mostWorkers || !enough(high) {
-		if high >= mostWorkers {
+	for high > most || !enough(high) {
+		if high >= most {
 			return 0
 		}
-		low, high = high+1, min(2*high, mostWorkers)
+		low, high = high+1, min(2*high, most)
 	}
 	for low < high {
 		if middle := (low + high) / 2; enough(middle) {
@@ -216,19 +233,25 @@ func plan(ctx context.Context, s streams, p *planned) error {
 		q.Workers = workers
 		return queueing.Capacity(q)
 	}
-	busy := int(min(p.rate*p.Service.Mean(), mostWorkers+1)) // workers that never rest
-	least := fewest(busy, func(k int) bool { return estimate(k).High >= p.rate })
-	surely := fewest(least, func(k int) bool { return estimate(k).Low >= p.rate })
+	busy := int(min(p.rate*p.Service.Mean(), setWorkers)) // workers that never rest
+	least := fewest(busy, p.most(), func(k int) bool { return estimate(k).High >= p.rate })
+	surely := 0
+	if least > 0 {
+		surely = fewest(least, p.most(), func(k int) bool { return estimate(k).Low >= p.rate })
+	}
 	mean := time.Duration(p.Service.Mean() * 1e9)
 	fmt.Fprintf(s.out, "service times: %s; mean %s, c² %.2f, p%s %s\n", p.from, short(mean), p.Service.SquaredVariation(), p.percentile, short(serviceQuantile(p)))
-	fmt.Fprintf(s.out, "asked for:     %.0f requests/s with p%s within %s, policy %s", p.rate, p.percentile, short(p.latency), p.router.Policy)
+	fmt.Fprintf(s.out, "asked for:     %.0f requests/s with p%s within %s, %s", p.rate, p.percentile, short(p.latency), p.placing())
 	if p.overhead > 0 {
 		fmt.Fprintf(s.out, ", overhead %s", short(p.overhead))
 	}
-	fmt.Fprint(s.out, "\n\n")
+	fmt.Fprint(s.out, "\n")
+	if doubt := p.unsure(); doubt != "" {
+		fmt.Fprintln(s.out, "careful:      ", doubt)
+	}
+	fmt.Fprintln(s.out)
 	if least == 0 {
-		return fmt.Errorf("no number of workers up to %d does it: %.0f of them would never rest, and p%s of the service time alone is %s",
-			mostWorkers, math.Ceil(p.rate*p.Service.Mean()), p.percentile, short(serviceQuantile(p)))
+		return p.refusal(estimate)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "\tWORKERS\tREPLICAS\tCORES\tBUSY\tCAPACITY")
@@ -237,7 +260,7 @@ func plan(ctx context.Context, s streams, p *planned) error {
 		k    int
 	}{{"at least", least}, {"surely", surely}} {
 		if row.k == 0 {
-			fmt.Fprintf(w, "%s\t>%d\t\t\t\t\n", row.name, mostWorkers)
+			fmt.Fprintf(w, "%s\t-\t\t\t\t\n", row.name)
 			continue
 		}
 		e := estimate(row.k)
@@ -247,13 +270,24 @@ func plan(ctx context.Context, s streams, p *planned) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if surely == 0 {
+		fmt.Fprintln(s.out, "\n"+p.doubt(estimate(p.most())))
+	}
 	printDepth(s, p, mean)
 	return p.simulate(ctx, s)
 }
 
+// placing is how requests find their worker, for people.
+func (p *planned) placing() string {
+	if p.router.Placement == v1alpha1.PlacementNone {
+		return "no router"
+	}
+	return "policy " + string(p.router.Policy)
+}
+
 // printDepth: n in flight must hide the round trip (Q-34).
 func printDepth(s streams, p *planned, mean time.Duration) {
-	if p.router.Policy != v1alpha1.PolicyJBSQ {
+	if p.router.Policy != v1alpha1.PolicyJBSQ || p.router.Placement == v1alpha1.PlacementNone {
 		return
 	}
 	if p.roundTrip <= 0 {

@@ -3,7 +3,10 @@
 package plugin
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +21,8 @@ const hidden = "(hidden)"
 
 // redact takes out what may be a secret. Secrets themselves are never read. The
 // values of all environment variables, arguments and commands go: no list of
-// suspicious names would be complete. Annotations of every kind go as well, as
-// the applied manifest is in one of them, and what a program said when it ended,
+// suspicious names would be complete. Annotations but Bobtail's own go as well,
+// as the applied manifest is in one of them, and what a program said when it ended,
 // which may be the end of its log.
 func redact(list client.ObjectList) error {
 	return meta.EachListItem(list, func(o runtime.Object) error {
@@ -34,6 +37,16 @@ func redact(list client.ObjectList) error {
 		case *appsv1.Deployment:
 			redactMeta(&o.Spec.Template.ObjectMeta)
 			redactPod(&o.Spec.Template.Spec)
+		case *appsv1.DaemonSet:
+			redactMeta(&o.Spec.Template.ObjectMeta)
+			redactPod(&o.Spec.Template.Spec)
+		case *batchv1.Job:
+			redactMeta(&o.Spec.Template.ObjectMeta)
+			redactPod(&o.Spec.Template.Spec)
+		case *v1alpha1.LatencyExperiment: // a path may carry a key
+			if o.Spec.Workload.Path != "" {
+				o.Spec.Workload.Path = hidden
+			}
 		case *corev1.Pod:
 			redactPod(&o.Spec)
 			redactLastWords(&o.Status)
@@ -42,10 +55,15 @@ func redact(list client.ObjectList) error {
 	})
 }
 
+// ours is how Bobtail's own annotations begin: what they say is configuration.
+const ours = "bobtail.dev/"
+
 func redactMeta(m metav1.Object) {
 	m.SetManagedFields(nil)
 	for k := range m.GetAnnotations() {
-		m.GetAnnotations()[k] = hidden
+		if !strings.HasPrefix(k, ours) {
+			m.GetAnnotations()[k] = hidden
+		}
 	}
 }
 

@@ -100,10 +100,20 @@ func (q Question) rate(m Model, s Service) float64 {
 // at the observed rate (requests a second); 0 when the model knows no answer
 // because the rate is above what the workers can do.
 func (q Question) OverheadAt(rate, meanSojourn float64) float64 {
-	load := rate * q.Service.Mean() / float64(q.Workers)
-	if !(load < highestLoad) || math.IsNaN(meanSojourn) {
+	wait := q.WaitAt(rate)
+	if math.IsInf(wait, 1) || math.IsNaN(meanSojourn) {
 		return 0
 	}
+	return math.Max(0, meanSojourn-q.Service.Mean()-wait)
+}
+
+// WaitAt is how long, in seconds, the best model has requests wait on average at
+// a rate (requests a second); infinite above what the workers can do.
+func (q Question) WaitAt(rate float64) float64 {
+	load := rate * q.Service.Mean() / float64(q.Workers)
+	if !(load < highestLoad) {
+		return math.Inf(1)
+	}
 	best, _ := q.bounds()
-	return math.Max(0, meanSojourn-best.MeanSojourn(q.Service, load))
+	return best.MeanWait(q.Service, load)
 }

@@ -60,9 +60,7 @@ func (m Model) MaxLoad(s Service, p, limit float64) float64 {
 	return low
 }
 
-// MeanSojourn is E[sojourn] in seconds at load rho.
-func (m Model) MeanSojourn(s Service, rho float64) float64 {
-	mean := s.Mean()
-	wait := ErlangC(m.Servers, rho) * (1 + s.SquaredVariation()) / 2 * mean / (float64(m.Servers) * (1 - rho))
-	return mean + wait
+// MeanWait is E[wait] in seconds at load rho.
+func (m Model) MeanWait(s Service, rho float64) float64 {
+	return ErlangC(m.Servers, rho) * (1 + s.SquaredVariation()) / 2 * s.Mean() / (float64(m.Servers) * (1 - rho))
 }

@@ -44,7 +44,7 @@ func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alp
 		return unknown(v1alpha1.ReasonTooFewSamples, "%d service times in the last %d s; p%s needs %d",
 			times.Total(), serviceWindow, s.slo.Spec.Percentile, required)
 	}
-	return estimate(s, m, times)
+	return estimate(s, m, times, required)
 }
 
 // decideAttainable warns of an objective below what the service itself takes.
@@ -58,9 +58,9 @@ func decideAttainable(capacity verdict) verdict {
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, "some load meets the objective; status.capacity says which"}
 }
 
-func estimate(s *snapshot, m measurement, times *dataplane.Histogram) (verdict, *v1alpha1.CapacityEstimate) {
+func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required int64) (verdict, *v1alpha1.CapacityEstimate) {
 	q := question(s, times)
-	overhead := overheadOf(q, s, m)
+	overhead := overheadOf(q, s, m, required)
 	if overhead != nil {
 		q.Overhead = float64(*overhead) / 1e6
 	}
@@ -104,11 +104,10 @@ func question(s *snapshot, times *dataplane.Histogram) queueing.Question {
 }
 
 // overheadOf is what requests take beyond waiting and service, as measured while
-// the load was low enough to tell; above that load the last answer stays. Nil
-// when it was never known.
-func overheadOf(q queueing.Question, s *snapshot, m measurement) *int64 {
-	load := m.perSecond * q.Service.Mean() / float64(q.Workers)
-	if m.samples > m.unanswered && load <= trustedLoad {
+// nothing but that was in the way; at other times the last answer stays. Nil when
+// it was never known.
+func overheadOf(q queueing.Question, s *snapshot, m measurement, required int64) *int64 {
+	if m.samples >= uint64(max(required, 1)) && settled(q, s, m) {
 		us := int64(math.Ceil(q.OverheadAt(m.perSecond, m.meanSeconds) * 1e6))
 		return &us
 	}
@@ -116,4 +115,33 @@ func overheadOf(q queueing.Question, s *snapshot, m measurement) *int64 {
 		return old.OverheadMicroseconds
 	}
 	return nil
+}
+
+// changedShare is by how much of the completed requests those in flight may have
+// become more or fewer in a window that counts as steady.
+const changedShare = 50
+
+// longHold is the share of a service time that requests may have waited in the
+// routers, on average, beyond what the model expects.
+const longHold = 0.1
+
+// settled says whether the whole window was steady and its queues short. A low
+// average is not enough: an overload that began or ended in the window leaves one
+// too, and all that its requests waited would pass for overhead.
+func settled(q queueing.Question, s *snapshot, m measurement) bool {
+	load := m.perSecond * q.Service.Mean() / float64(q.Workers)
+	if load > trustedLoad || m.rejected > 0 || m.unanswered > m.samples/changedShare {
+		return false
+	}
+	change := max(m.requests, m.samples) - min(m.requests, m.samples)
+	if change > max(uint64(q.Workers), m.samples/changedShare) || len(unread(s.holds)) > 0 {
+		return false
+	}
+	held := 0.0
+	for _, p := range s.holds {
+		if p.err == nil && p.reply != nil && p.reply.Histogram != nil {
+			held += float64(p.reply.Histogram.SumNanoseconds()) / 1e9
+		}
+	}
+	return held/float64(m.samples) <= q.WaitAt(m.perSecond)+longHold*q.Service.Mean()
 }

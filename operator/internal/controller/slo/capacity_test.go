@@ -121,7 +121,7 @@ func TestServiceAloneIsTooLong(t *testing.T) {
 func TestOverheadIsRemembered(t *testing.T) {
 	s := serving(40_000)
 	_, without := decideCapacity(s, measurement{}, 1000)
-	light := measurement{samples: 1000, perSecond: 1600, meanSeconds: 0.0025}
+	light := measurement{samples: 1000, requests: 1000, perSecond: 1600, meanSeconds: 0.0025}
 	_, with := decideCapacity(s, light, 1000)
 	if with.OverheadMicroseconds == nil || *with.OverheadMicroseconds < 1450 || *with.OverheadMicroseconds > 1550 {
 		t.Fatalf("overhead %v, want 1500 us", with.OverheadMicroseconds)
@@ -130,8 +130,52 @@ func TestOverheadIsRemembered(t *testing.T) {
 		t.Errorf("overhead costs nothing: %+v, %+v", without, with)
 	}
 	s.slo.Status.Capacity = with
-	_, later := decideCapacity(s, measurement{samples: 1000, perSecond: 15_000, meanSeconds: 0.05}, 1000)
+	_, later := decideCapacity(s, measurement{samples: 1000, requests: 1000, perSecond: 15_000, meanSeconds: 0.05}, 1000)
 	if *later.OverheadMicroseconds != *with.OverheadMicroseconds {
 		t.Errorf("queueing was taken for overhead: %d", *later.OverheadMicroseconds)
+	}
+}
+
+// A load that is low on average may have been an overload that began or ended
+// within the window: what its requests waited is no overhead, and the last answer
+// stays. With the 411 ms that such a window once said, no number of workers met
+// an objective of 100 ms.
+func TestQueueingIsNoOverhead(t *testing.T) {
+	held := func(mean uint64) func(*snapshot, *measurement) {
+		return func(s *snapshot, m *measurement) {
+			h := &dataplane.Histogram{}
+			for range m.samples {
+				h.Record(mean)
+			}
+			s.holds = []part{{pod: "r", required: true, reply: &dataplane.HistogramReply{Histogram: h}}}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		trusted bool
+		change  func(*snapshot, *measurement)
+	}{
+		{"steady", true, func(*snapshot, *measurement) {}},
+		{"nobody waited long", true, held(50_000)},
+		{"a burst waited in the routers", false, held(400_000_000)},
+		{"a router is silent", false, func(s *snapshot, _ *measurement) {
+			s.holds = []part{{pod: "r", required: true, err: errors.New("refused")}}
+		}},
+		{"more arrived than ended", false, func(_ *snapshot, m *measurement) { m.requests = 40_000 }},
+		{"more ended than arrived", false, func(_ *snapshot, m *measurement) { m.requests = 10_000 }},
+		{"some were rejected", false, func(_ *snapshot, m *measurement) { m.rejected, m.requests = 10, m.requests+10 }},
+		{"many were never answered", false, func(_ *snapshot, m *measurement) { m.unanswered = 500 }},
+		{"one was never answered", true, func(_ *snapshot, m *measurement) { m.unanswered = 1 }},
+		{"too few to tell", false, func(_ *snapshot, m *measurement) { m.samples, m.requests = 900, 900 }},
+	} {
+		s := serving(40_000)
+		last := int64(300)
+		s.slo.Status.Capacity = &v1alpha1.CapacityEstimate{OverheadMicroseconds: &last}
+		m := measurement{samples: 24_000, requests: 24_000, perSecond: 1600, meanSeconds: 0.412}
+		c.change(s, &m)
+		_, got := decideCapacity(s, m, 1000)
+		if trusted := *got.OverheadMicroseconds != last; trusted != c.trusted {
+			t.Errorf("%s: overhead %d us, before %d", c.name, *got.OverheadMicroseconds, last)
+		}
 	}
 }

@@ -28,6 +28,7 @@ type Sidecars interface {
 const (
 	latency = "latency"
 	service = "service"
+	hold    = "hold" // waiting in a router
 )
 
 // serviceWindow is over how many seconds service times are collected: all that
@@ -50,6 +51,7 @@ type snapshot struct {
 	slow     bool
 	records  []record
 	services []part
+	holds    []part // of routers, over the window; none where there are none
 
 	enforcement enforcement
 }
@@ -79,6 +81,11 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 		return s, nil
 	}
 	s.records = readAll(ctx, target, pods, r.Sidecars.History)
+	if measuringComponent(target) == v1alpha1.ComponentRouter {
+		s.holds = readAll(ctx, target, pods, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+			return r.Sidecars.Histogram(ctx, t, hold, int(slo.Spec.WindowSeconds))
+		})
+	}
 	if pods, err = r.pods(ctx, target, v1alpha1.ComponentServer); err != nil {
 		return nil, err
 	}
