@@ -83,7 +83,7 @@ COPY VERSION ./
 COPY dataplane dataplane
 # /build may be a volume that outlives this build: then only what changed is compiled.
 RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ninja || echo --reconfigure) \
-      --buildtype=release -Dtests=false -Ddpdk=enabled -Ddpdk_link=static \
+      --buildtype=release -Dtests=false -Ddpdk=enabled -Ddpdk_link=static -Dfast_path=enabled \
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
       apps/bobtail-crab-lb/bobtail-crab-lb \

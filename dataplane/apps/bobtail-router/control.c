@@ -170,6 +170,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
                                            .hiccup_ppm = stats.jitter_hiccups_ppm,
                                            .hiccup_ns = stats.hiccup_ns,
                                            .service_ns = stats.service_ns};
+    out->fast_path = fast_path_state(app);
     for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(feedback_side(app), now, i, &m); i++) {
         out->members[out->n_members++] = (struct bt_ctl_member){
             .addr = m.addr,

@@ -5,11 +5,17 @@
 #include "fast/fast.h"
 #include "shell/log.h"
 
+#include <stdio.h>
+
 // Reasons come and go with the load; the log hears of them so often at most.
 #define SAY_NS UINT64_C(10000000000)
 
-static bool unwanted(const struct router_app *app, const char *why)
+// What state and metrics say where there is no program.
+#define NOT_LOADED "NotLoaded"
+
+static bool unwanted(struct router_app *app, const char *why)
 {
+    snprintf(app->fast_missing, sizeof app->fast_missing, "%s", why);
     if (app->opt.fast_path == FAST_PATH_REQUIRE) {
         bt_log_error("--fast-path=require: %s", why);
         return false;
@@ -36,6 +42,7 @@ bool fast_path_open(struct router_app *app, const struct bt_addr local[2])
         return unwanted(app, why);
     }
     bt_log_info("fast path: program attached to %s", bt_fast_device(app->fast));
+    app->fast_said = BT_LEND_REASONS; // nothing yet
     return true;
 }
 
@@ -45,10 +52,18 @@ void fast_path_close(struct router_app *app)
     app->fast = NULL;
 }
 
-void fast_path_take_back(struct router_app *app, unsigned n)
+void fast_path_take_back(struct router_app *app)
 {
-    if (app->fast != NULL && n > 0 && bt_fast_lent(app->fast)) {
+    if (app->fast != NULL && bt_fast_lent(app->fast)) {
         bt_fast_take_back(app->fast, app->router, bt_io_now(app->io), &app->txq);
+    }
+}
+
+void fast_path_packets(struct router_app *app, unsigned n)
+{
+    if (app->fast != NULL && n > 0) {
+        app->fast_sockets[bt_fast_why_not(app->fast)] += n;
+        fast_path_take_back(app);
     }
 }
 
@@ -61,9 +76,10 @@ void fast_path_read(struct router_app *app)
 
 static void say(struct router_app *app, uint64_t now)
 {
-    const char *why = bt_fast_lent(app->fast) ? "on" : bt_fast_why_not(app->fast);
-    if (why != NULL && why != app->fast_said && now >= app->fast_said_ns + SAY_NS) {
-        bt_log_info("fast path: %s", why);
+    enum bt_lend why = bt_fast_why_not(app->fast);
+    bool known = bt_fast_lent(app->fast) || why != BT_LEND_YES;
+    if (known && why != app->fast_said && now >= app->fast_said_ns + SAY_NS) {
+        bt_log_info("fast path: %s", bt_lend_reasons[why].text);
         app->fast_said = why;
         app->fast_said_ns = now;
     }
@@ -92,7 +108,29 @@ void fast_path_counters(const struct router_app *app, struct bt_ctl_samples *out
     if (app->fast == NULL) {
         return;
     }
+    bt_ctl_add_gauge(out, "router_fast_path_active", fast_path_state(app).active);
     uint64_t values[BT_FAST_COUNTERS];
     bt_fast_counters(app->fast, values);
     bt_ctl_add_counters(out, bt_fast_counter_descs, values, BT_FAST_COUNTERS);
+    for (unsigned i = 0; i < BT_LEND_REASONS; i++) {
+        // A loan had just ended, by this packet or one shortly before it.
+        const char *why = i == BT_LEND_YES ? "Between" : bt_lend_reasons[i].word;
+        const struct bt_counter_desc desc = {"router_fast_path_sockets_total", "reason", why};
+        bt_ctl_add_counters(out, &desc, &app->fast_sockets[i], 1);
+    }
+}
+
+struct bt_ctl_fast_path fast_path_state(const struct router_app *app)
+{
+    if (app->opt.fast_path == FAST_PATH_OFF) {
+        return (struct bt_ctl_fast_path){.reason = NULL};
+    }
+    if (app->fast == NULL) {
+        return (struct bt_ctl_fast_path){.reason = NOT_LOADED, .message = app->fast_missing};
+    }
+    enum bt_lend why = bt_fast_judge(app->fast, app->router);
+    // Held requests are of the moment: the counters tell of them.
+    why = why == BT_LEND_HELD ? BT_LEND_YES : why;
+    return (struct bt_ctl_fast_path){
+        .active = why == BT_LEND_YES, .reason = bt_lend_reasons[why].word, .message = bt_lend_reasons[why].text};
 }

@@ -17,7 +17,7 @@ static void take_feedback(struct router_app *app)
     struct bt_pkt *pkts[BT_IO_BATCH];
     for (unsigned round = 0; round < FEEDBACK_ROUNDS; round++) {
         unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_FEEDBACK, pkts, BT_IO_BATCH);
-        fast_path_take_back(app, n);
+        fast_path_packets(app, n);
         for (unsigned i = 0; i < n; i++) {
             bt_router_feedback(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
         }
@@ -35,7 +35,7 @@ static void take_requests(struct router_app *app)
     }
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
-    fast_path_take_back(app, n);
+    fast_path_packets(app, n);
     bt_router_requests(app->router, pkts, n, &app->txq);
 }
 
@@ -67,7 +67,7 @@ static void take_letter(struct router_app *app)
 {
     bool stop = bt_mailbox_due(&app->mailbox);
     if (stop) {
-        fast_path_take_back(app, 1);
+        fast_path_take_back(app);
         router_threads_pause(&app->two);
     }
     bt_mailbox_poll(&app->mailbox);

@@ -6,6 +6,7 @@
 
 #include "ctl/ctl.h"
 #include "fast_path.h"
+#include "router/delegation.h"
 #include "router/router.h"
 #include "shell/cli.h"
 #include "shell/network.h"
@@ -32,8 +33,9 @@ struct router_app {
     struct bt_router *router;  // on two threads: its REQ0 half
     struct router_threads two; // two.split is NULL on one thread
     struct bt_fast *fast;      // NULL: every packet goes through the sockets
-    const char *fast_said;
-    uint64_t fast_said_ns;
+    char fast_missing[256];    // why, where it was asked for
+    enum bt_lend fast_said;
+    uint64_t fast_said_ns, fast_sockets[BT_LEND_REASONS]; // packets the router took itself, by why
     void *router_mem;
     struct bt_txq txq;
     struct bt_mailbox mailbox;

@@ -46,6 +46,12 @@ struct bt_ctl_hedging {
     uint64_t copies, won, delay_ns, busy_ppm, compared, hiccup_ppm, hiccup_ns, service_ns;
 };
 
+// What a router that was asked for a program in the kernel says of it (docs/decisions/0011).
+struct bt_ctl_fast_path {
+    bool active;                  // it decides requests, or will as soon as none waits
+    const char *reason, *message; // NULL: nobody asked for one
+};
+
 // Answer of "state". Arrays have room for BT_CONFIG_WORKERS_MAX members, 2 * BT_CONFIG_ROUTERS_MAX
 // routers and BT_CTL_SERVED_MAX workers.
 struct bt_ctl_state {
@@ -56,6 +62,7 @@ struct bt_ctl_state {
     size_t n_members;
     uint64_t held, held_limit;
     struct bt_ctl_hedging hedging;
+    struct bt_ctl_fast_path fast_path;
     struct bt_ctl_router *routers;
     size_t n_routers;
     struct bt_ctl_worker *workers;

@@ -62,6 +62,18 @@ static void hedging_part(struct bt_json_out *o, const struct bt_ctl_hedging *h)
     bt_json_out_close(o, '}');
 }
 
+static void fast_path_part(struct bt_json_out *o, const struct bt_ctl_fast_path *f)
+{
+    if (f->reason == NULL) {
+        return;
+    }
+    bt_json_out_open(o, "fastPath", '{');
+    bt_json_out_bool(o, "active", f->active);
+    bt_json_out_string(o, "reason", f->reason);
+    bt_json_out_string(o, "message", f->message);
+    bt_json_out_close(o, '}');
+}
+
 static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
 {
     bt_json_out_open(o, "members", '[');
@@ -74,6 +86,7 @@ static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     bt_json_out_u64(o, "limit", s->held_limit);
     bt_json_out_close(o, '}');
     hedging_part(o, &s->hedging);
+    fast_path_part(o, &s->fast_path);
 }
 
 static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)

@@ -67,27 +67,38 @@ void bt_fast_take_back(struct bt_fast *f, struct bt_router *r, uint64_t now, str
 }
 
 // Packets to our own address do not leave by the device.
-static const char *own_worker(const struct bt_fast *f)
+static bool own_worker(const struct bt_fast *f, const struct bt_delegation *d)
 {
     for (unsigned w = 0; w < BT_DELEGATION_WORKERS; w++) {
-        if (f->place.out != 0 && f->terms.d.worker[w].limit != 0 && f->terms.d.worker[w].ip == f->place.ip) {
-            return "a worker has the router's own address";
+        if (f->place.out != 0 && d->worker[w].limit != 0 && d->worker[w].ip == f->place.ip) {
+            return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+static enum bt_lend draw_up(const struct bt_fast *f, const struct bt_router *r, struct bt_delegation *d)
+{
+    enum bt_lend why = bt_router_lend(r, d);
+    return why == BT_LEND_YES && own_worker(f, d) ? BT_LEND_OWN_ADDRESS : why;
+}
+
+enum bt_lend bt_fast_judge(const struct bt_fast *f, const struct bt_router *r)
+{
+    struct bt_delegation d;
+    return f->why_not == BT_LEND_KERNEL ? f->why_not : draw_up(f, r, &d);
 }
 
 static void lend(struct bt_fast *f, const struct bt_router *r, uint64_t now)
 {
     const uint32_t zero = 0;
-    f->why_not = bt_router_lend(r, &f->terms.d);
-    f->why_not = f->why_not == NULL ? own_worker(f) : f->why_not;
-    if (f->why_not != NULL) {
+    f->why_not = draw_up(f, r, &f->terms.d);
+    if (f->why_not != BT_LEND_YES) {
         return;
     }
     f->terms.d.loan = (uint32_t)++f->loans | UINT32_C(1) << 31;
     if (bpf_map_update_elem(f->state_fd, &zero, &f->terms, BPF_F_LOCK) != 0) {
-        f->why_not = "the kernel refused the loan";
+        f->why_not = BT_LEND_KERNEL;
         return;
     }
     f->lent = true;
@@ -113,7 +124,7 @@ void bt_fast_turn(struct bt_fast *f, struct bt_router *r, uint64_t now, struct b
 
 uint64_t bt_fast_next(const struct bt_fast *f, uint64_t now)
 {
-    if (!f->lent && f->why_not == NULL) {
+    if (!f->lent && f->why_not == BT_LEND_YES) {
         return f->rests_until;
     }
     return now + READ_NS;
@@ -124,7 +135,7 @@ bool bt_fast_lent(const struct bt_fast *f)
     return f->lent;
 }
 
-const char *bt_fast_why_not(const struct bt_fast *f)
+enum bt_lend bt_fast_why_not(const struct bt_fast *f)
 {
     return f->why_not;
 }

@@ -41,7 +41,9 @@ void bt_fast_turn(struct bt_fast *f, struct bt_router *r, uint64_t now, struct b
 uint64_t bt_fast_next(const struct bt_fast *f, uint64_t now);
 
 bool bt_fast_lent(const struct bt_fast *f);
-const char *bt_fast_why_not(const struct bt_fast *f); /* NULL: lent, or about to be */
+enum bt_lend bt_fast_why_not(const struct bt_fast *f); /* BT_LEND_YES: lent, or about to be */
+/* The same asked anew, for who wants to know how things stand. */
+enum bt_lend bt_fast_judge(const struct bt_fast *f, const struct bt_router *r);
 const char *bt_fast_device(const struct bt_fast *f);
 int bt_fast_program(const struct bt_fast *f); /* file descriptor */
 

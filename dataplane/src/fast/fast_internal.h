@@ -27,7 +27,7 @@ struct bt_fast {
     bool cut_short;    // the last loan was ended by the router
     struct lent seen;  // and what the kernel had then
     uint64_t rest_ns, rests_until;
-    const char *why_not;
+    enum bt_lend why_not;
     uint64_t loans, disagreed, passed[BT_PASS_REASONS];
 };
 

@@ -45,10 +45,16 @@ bool bt_fast_lent(const struct bt_fast *f)
     return false;
 }
 
-const char *bt_fast_why_not(const struct bt_fast *f)
+enum bt_lend bt_fast_why_not(const struct bt_fast *f)
 {
     (void)f;
-    return NULL;
+    return BT_LEND_KERNEL;
+}
+
+enum bt_lend bt_fast_judge(const struct bt_fast *f, const struct bt_router *r)
+{
+    (void)f, (void)r;
+    return BT_LEND_KERNEL;
 }
 
 const char *bt_fast_device(const struct bt_fast *f)

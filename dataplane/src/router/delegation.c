@@ -11,40 +11,63 @@ static_assert(BT_DELEGATION_LEVELS == BT_LOAD_FULL, "levels mean the same on bot
 static_assert(BT_DELEGATION_KEYS == BT_KEYS_LIVE, "every key is lent");
 static_assert(sizeof(struct bt_rank) == sizeof(__u16), "a rank is one number");
 
-/* Why this configuration, or this moment, leaves nothing to lend. */
-static const char *unsuited(const struct bt_router *r)
+const struct bt_lend_reason bt_lend_reasons[BT_LEND_REASONS] = {
+    [BT_LEND_YES] = {"Active", "requests are decided in the kernel"},
+    [BT_LEND_POLICY] = {"Policy", "only JBSQ without holdBack is decided in the kernel"},
+    [BT_LEND_ADMISSION] = {"AdmissionControl", "admission control looks at every request"},
+    [BT_LEND_HEDGING] = {"Hedging", "hedging looks at every request"},
+    [BT_LEND_FORWARDING] = {"Forwarding", "only Encapsulated forwarding is done in the kernel"},
+    [BT_LEND_THREADS] = {"Threads", "the router runs on two threads"},
+    [BT_LEND_WORKERS] = {"TooManyWorkers", "there are more than 16 workers"},
+    [BT_LEND_LEGACY] = {"LegacyWorker", "a worker takes requests without options only"},
+    [BT_LEND_IPV6] = {"IPv6Worker", "a worker has an IPv6 address"},
+    [BT_LEND_NOBODY] = {"NoWorkers", "no worker has joined"},
+    [BT_LEND_DRAINING] = {"Draining", "the router drains"},
+    [BT_LEND_HELD] = {"RequestsHeld", "requests are held"},
+    [BT_LEND_OWN_ADDRESS] = {"OwnAddress", "a worker has the router's own address"},
+    [BT_LEND_KERNEL] = {"Kernel", "the kernel refused the loan"},
+};
+
+/* Why this configuration leaves nothing to lend. */
+static enum bt_lend unsuited(const struct bt_router *r)
 {
     if (!r->jbsq || r->hold_back_packets != 0) {
-        return "only JBSQ without holdBack";
+        return BT_LEND_POLICY;
     }
     if (r->noted) {
-        return "admission control or hedging looks at every request";
+        return r->admission != NULL ? BT_LEND_ADMISSION : BT_LEND_HEDGING;
     }
     if (r->forwarding != BT_FORWARD_ENCAPSULATED) {
-        return "only Encapsulated forwarding";
+        return BT_LEND_FORWARDING;
     }
     if (r->publish != NULL || r->notes != NULL) {
-        return "the router runs on two threads";
+        return BT_LEND_THREADS;
     }
-    if (r->load.span > BT_DELEGATION_WORKERS) {
-        return "more than 16 workers";
-    }
-    if (r->draining) {
-        return "the router drains";
-    }
-    if (r->load.span == 0) {
-        return "no worker has joined";
-    }
-    return r->held.n != 0 ? "requests are held" : NULL;
+    return r->load.span > BT_DELEGATION_WORKERS ? BT_LEND_WORKERS : BT_LEND_YES;
 }
 
-/* Slot w, whose level is not that of a worker that is off. False: its requests need another form. */
-static bool lend_worker(const struct bt_router *r, uint32_t w, struct bt_delegation_worker *out)
+/* Why this moment does. */
+static enum bt_lend untimely(const struct bt_router *r)
+{
+    if (r->draining) {
+        return BT_LEND_DRAINING;
+    }
+    if (r->load.span == 0) {
+        return BT_LEND_NOBODY;
+    }
+    return r->held.n != 0 ? BT_LEND_HELD : BT_LEND_YES;
+}
+
+/* Slot w, whose level is not that of a worker that is off. */
+static enum bt_lend lend_worker(const struct bt_router *r, uint32_t w, struct bt_delegation_worker *out)
 {
     const struct worker *worker = &r->worker[w];
     const struct bt_credit *credit = &r->credit[w];
-    if ((worker->flags & WORKER_EXTENDED) == 0 || !bt_addr_is_v4(&worker->addr)) {
-        return false;
+    if ((worker->flags & WORKER_EXTENDED) == 0) {
+        return BT_LEND_LEGACY;
+    }
+    if (!bt_addr_is_v4(&worker->addr)) {
+        return BT_LEND_IPV6;
     }
     out->given = router_sent(r, w) - credit->shift;
     out->shift = credit->shift;
@@ -54,7 +77,7 @@ static bool lend_worker(const struct bt_router *r, uint32_t w, struct bt_delegat
     memcpy(&out->ip, worker->addr.ip + 12, sizeof out->ip);
     out->port = htobe16(worker->addr.port);
     out->limit = r->load.limit[w];
-    return true;
+    return BT_LEND_YES;
 }
 
 static void lend_keys(const struct bt_router *r, struct bt_delegation *d)
@@ -67,10 +90,11 @@ static void lend_keys(const struct bt_router *r, struct bt_delegation *d)
     }
 }
 
-const char *bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
+enum bt_lend bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
 {
-    const char *why = unsuited(r);
-    if (why != NULL) {
+    enum bt_lend why = unsuited(r);
+    why = why == BT_LEND_YES ? untimely(r) : why;
+    if (why != BT_LEND_YES) {
         return why;
     }
     memset(d, 0, sizeof *d);
@@ -78,19 +102,19 @@ const char *bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
     d->max_payload = r->max_payload;
     lend_keys(r, d);
     memcpy(d->untie, r->load.untie, sizeof d->untie);
-    for (uint32_t w = 0; w < BT_DELEGATION_WORKERS; w++) {
+    for (uint32_t w = 0; w < BT_DELEGATION_WORKERS && why == BT_LEND_YES; w++) {
         d->rank[w] = (uint16_t)(r->load.rank[w].major << 8 | r->load.rank[w].minor);
-        if (w < r->load.span && r->load.limit[w] != 0 && !lend_worker(r, w, &d->worker[w])) {
-            return "a worker without options, or with an IPv6 address";
+        if (w < r->load.span && r->load.limit[w] != 0) {
+            why = lend_worker(r, w, &d->worker[w]);
         }
     }
-    return NULL;
+    return why;
 }
 
 bool bt_router_loan_holds(const struct bt_router *r, const struct bt_delegation *d)
 {
     struct bt_delegation now;
-    if (bt_router_lend(r, &now) != NULL || now.max_payload != d->max_payload ||
+    if (bt_router_lend(r, &now) != BT_LEND_YES || now.max_payload != d->max_payload ||
         memcmp(now.key, d->key, sizeof now.key) != 0) {
         return false;
     }

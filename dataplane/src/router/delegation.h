@@ -10,8 +10,33 @@
 #include "router/delegation_layout.h"
 #include "router/router.h"
 
-/* Fills d. NULL, or why the router has to take every packet itself now (static storage). */
-const char *bt_router_lend(const struct bt_router *r, struct bt_delegation *d);
+/* Why every packet has to go through the router itself. The last two are found by who lends on its behalf. */
+enum bt_lend {
+    BT_LEND_YES, /* it has not */
+    BT_LEND_POLICY,
+    BT_LEND_ADMISSION,
+    BT_LEND_HEDGING,
+    BT_LEND_FORWARDING,
+    BT_LEND_THREADS,
+    BT_LEND_WORKERS,
+    BT_LEND_LEGACY,
+    BT_LEND_IPV6,
+    BT_LEND_NOBODY,
+    BT_LEND_DRAINING,
+    BT_LEND_HELD, /* for the moment */
+    BT_LEND_OWN_ADDRESS,
+    BT_LEND_KERNEL,
+    BT_LEND_REASONS
+};
+
+/* The word that status and metrics have for it, and what it says to people. */
+struct bt_lend_reason {
+    const char *word, *text;
+};
+extern const struct bt_lend_reason bt_lend_reasons[BT_LEND_REASONS];
+
+/* Fills d when the answer is BT_LEND_YES. */
+enum bt_lend bt_router_lend(const struct bt_router *r, struct bt_delegation *d);
 
 /* Since d was lent, only what the notes that were replayed say has happened. */
 bool bt_router_loan_holds(const struct bt_router *r, const struct bt_delegation *d);
