@@ -2,9 +2,13 @@
 """What a request costs to pass through the router, and through NGINX and HAProxy, on sockets.
 
 Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
-open-loop rate. A round is eight runs, one after the other: R2P2 direct, R2P2 through the router, the same with
---fast-path (where it may be loaded), HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
+open-loop rate. A round is eight runs, one after the other: R2P2 direct, R2P2 through the router on plain sockets, the same with
+its program in the kernel, HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
 direct, bare UDP through a forwarder that does nothing else (bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
+
+The judged share is that of the router with its program, which a service asks for by spec.router.fastPath; the share on plain
+sockets, which is what runs by default, stands beside it under its own name. Where the program may not be loaded there is no judged
+share, and that is a failure: the other one does not stand in for it.
 """
 import json
 import os
@@ -108,6 +112,7 @@ def generator(variant, rate, seconds):
 
 PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("router-fast", "serve-fast"), "http": ("http",), "nginx": ("nginx", "http"),
          "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
+CALLED = {"router": "router_sockets", "fast": "router_fast_path"}  # in the names of rows
 HOPS = (("router", "r2p2"), ("fast", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
 
 
@@ -196,17 +201,17 @@ def figures(rounds, wanted, suffix=""):
     quiet = clean if enough else []
     for name in ("nginx", "haproxy"):
         for kept, key, kind, said in ((quiet, "busy", "", note), (rounds, "own", "_own", "processes only")):
-            add(f"proxy_cpu_share_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=said, unit="ratio")
             if all("fast" in r for r in rounds):
-                add(f"fast_cpu_share_vs_{name}{kind}", kept, share("fast", "r2p2", name, key), unit="ratio",
-                    note="the router with --fast-path" + ("; processes only" if kind else ""))
+                add(f"proxy_cpu_share_vs_{name}{kind}", kept, share("fast", "r2p2", name, key), note=f"fastPath Auto; {said}", unit="ratio")
+            add(f"proxy_cpu_share_sockets_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=f"fastPath Off, the default; {said}",
+                unit="ratio")
             add(f"hop_cpu_share_vs_{name}{kind}", kept, share("hop", "udp", name, key), unit="ratio",
                 note="a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets" + ("; processes only" if kind else ""))
     for name, direct in HOPS:
         if not all(name in r for r in rounds):
             continue
         for kept, key, kind in ((quiet, "busy", ""), (rounds, "own", "_own")):
-            add(f"proxy_cpu_us_per_request_{name}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
+            add(f"proxy_cpu_us_per_request_{CALLED.get(name, name)}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
                 unit="us", note="processes only, without interrupts and wake-ups" if kind else "whole machine")
     return rows
 
@@ -236,7 +241,7 @@ def run(ctx):
         work = pathlib.Path(work)
         possible = fast_path_possible(procs, work)
         if not possible:
-            ctx.say("  no figures of the fast path: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
+            ctx.say("  no figures of the fast path, and so no judged share: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
         variants = [v for v in PARTS if v != "fast" or possible]
         start_services(procs, work, root, env)
         spread = all_rounds(ctx, procs, wanted, seconds, None, work, variants)
