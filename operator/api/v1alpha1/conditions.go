@@ -279,6 +279,9 @@ const (
 	// entered its next stage.
 	EventKeyRotation = "KeyRotation"
 
+	// EventFastPath: requests began or ceased to be decided in the kernel.
+	EventFastPath = "FastPath"
+
 	// EventAddressGiven: a Service got an address of CRAB's pool.
 	EventAddressGiven = "AddressGiven"
 

@@ -60,6 +60,7 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="(self.replicas + 1) * self.workersPerReplica <= 1024",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 1024, the most workers one router set handles: during a rollout there is one replica more"
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
+// +kubebuilder:validation:XValidation:rule="self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -92,7 +93,7 @@ type RpcServiceSpec struct {
 
 	// router says how requests are placed on workers.
 	// +optional
-	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto}
+	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto, fastPath: "Off"}
 	Router RpcServiceRouter `json:"router,omitempty,omitzero"`
 
 	// hedging lets routers send a request a second time when it may be stuck.
@@ -251,135 +252,6 @@ type Resources struct {
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
-// RpcServiceRouter says how requests are placed on workers.
-//
-// +kubebuilder:validation:XValidation:rule="self.placement == oldSelf.placement",message="`placement` cannot be changed: clients reach a service with and without a router in different ways; create another RpcService"
-// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.policy == 'JBSQ' && self.workerQueueDepth == 3)",message="`policy` and `workerQueueDepth` may not be specified when `placement` is None: there is no router"
-// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.replicas == 2 && !has(self.resources) && self.forwarding == 'Auto')",message="`replicas`, `resources` and `forwarding` may not be specified when `placement` is None: there is no router"
-// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
-// +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
-// +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
-type RpcServiceRouter struct {
-	// placement says where the router runs: Software in pods, or None, when
-	// clients address workers themselves.
-	// +optional
-	// +kubebuilder:default=Software
-	Placement RouterPlacement `json:"placement,omitempty"`
-
-	// replicas is the number of router pods. All of them are active, each
-	// with its own share of every worker's queue. A worker set knows 16
-	// routers, one of which is the extra one of a rollout.
-	// +optional
-	// +kubebuilder:default=2
-	// +kubebuilder:validation:Minimum=2
-	// +kubebuilder:validation:Maximum=15
-	Replicas int32 `json:"replicas,omitempty"`
-
-	// policy chooses the worker of a request.
-	// +optional
-	// +kubebuilder:default=JBSQ
-	Policy RouterPolicy `json:"policy,omitempty"`
-
-	// workerQueueDepth is n of JBSQ(n): the most requests a worker holds, the
-	// one being executed included. All other requests wait in the router,
-	// where any worker can take them.
-	// +optional
-	// +kubebuilder:default=3
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=64
-	WorkerQueueDepth int32 `json:"workerQueueDepth,omitempty"`
-
-	// centralQueueLimit is the most requests a router holds; more are
-	// rejected at once.
-	// +optional
-	// +kubebuilder:default=65536
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1048576
-	CentralQueueLimit int32 `json:"centralQueueLimit,omitempty"`
-
-	// maxQueueMilliseconds is the longest a router holds a request before it
-	// rejects it.
-	// +optional
-	// +kubebuilder:default=1000
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=600000
-	MaxQueueMilliseconds int32 `json:"maxQueueMilliseconds,omitempty"`
-
-	// forwarding says how a server learns the address of the client.
-	// Transparent keeps the client's source address on the packet, which most
-	// pod networks drop; Encapsulated carries it inside. Auto chooses, and
-	// status.forwarding says what.
-	// +optional
-	// +kubebuilder:default=Auto
-	Forwarding ForwardingMode `json:"forwarding,omitempty"`
-
-	// holdBack lets a router keep requests for a moment in the hope of an
-	// idle worker, before it fills the queue of a busy one.
-	// +optional
-	HoldBack *RouterHoldBack `json:"holdBack,omitempty"`
-
-	// resources are the requests and limits of the router container.
-	// +optional
-	Resources *Resources `json:"resources,omitempty"`
-}
-
-// RouterHoldBack bounds the hold-back in number and time.
-type RouterHoldBack struct {
-	// packets is the most requests kept back at a time.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=64
-	Packets int32 `json:"packets,omitempty"`
-
-	// microseconds is the longest a request is kept back.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000
-	Microseconds int32 `json:"microseconds,omitempty"`
-}
-
-// RouterPlacement says where the router runs.
-// +kubebuilder:validation:Enum=Software;None
-type RouterPlacement string
-
-const (
-	// PlacementSoftware runs routers in pods.
-	PlacementSoftware RouterPlacement = "Software"
-	// PlacementNone runs no router.
-	PlacementNone RouterPlacement = "None"
-)
-
-// RouterPolicy chooses the worker of a request.
-// +kubebuilder:validation:Enum=JBSQ;JSQ;PowerOfTwo;RoundRobin;Random
-type RouterPolicy string
-
-const (
-	// PolicyJBSQ joins the shortest queue among those below the bound n and
-	// holds the request when there is none.
-	PolicyJBSQ RouterPolicy = "JBSQ"
-	// PolicyJSQ joins the shortest queue, without a bound.
-	PolicyJSQ RouterPolicy = "JSQ"
-	// PolicyPowerOfTwo joins the shorter of two random queues.
-	PolicyPowerOfTwo RouterPolicy = "PowerOfTwo"
-	// PolicyRoundRobin takes workers in turn.
-	PolicyRoundRobin RouterPolicy = "RoundRobin"
-	// PolicyRandom takes any worker.
-	PolicyRandom RouterPolicy = "Random"
-)
-
-// ForwardingMode says how a server learns the address of the client.
-// +kubebuilder:validation:Enum=Auto;Transparent;Encapsulated
-type ForwardingMode string
-
-const (
-	// ForwardingAuto lets the operator choose.
-	ForwardingAuto ForwardingMode = "Auto"
-	// ForwardingTransparent keeps the client's source address.
-	ForwardingTransparent ForwardingMode = "Transparent"
-	// ForwardingEncapsulated carries the client's address in a header option.
-	ForwardingEncapsulated ForwardingMode = "Encapsulated"
-)
-
 // RpcServiceStatus says what is running.
 type RpcServiceStatus struct {
 	// observedGeneration is the generation this status speaks of.
@@ -447,6 +319,11 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Forwarding string `json:"forwarding,omitempty"`
 
+	// fastPath says whether requests are decided in the kernel; absent while
+	// `spec.router.fastPath` is Off.
+	// +optional
+	FastPath *FastPathStatus `json:"fastPath,omitempty"`
+
 	// jitter is what the probes of `spec.hedging` measured; absent while there
 	// are none.
 	// +optional
@@ -463,36 +340,3 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ConfigHash string `json:"configHash,omitempty"`
 }
-
-// RouterStatus is one live router.
-type RouterStatus struct {
-	// name of the pod.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-
-	// address is the ip:port that takes requests.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Address string `json:"address,omitempty"`
-
-	// state is Ready, Starting, Draining or Unreachable.
-	// +optional
-	// +kubebuilder:validation:Enum=Ready;Starting;Draining;Unreachable
-	State RouterState `json:"state,omitempty"`
-}
-
-// RouterState says what a router is doing.
-type RouterState string
-
-const (
-	// RouterReady takes requests and runs the current configuration.
-	RouterReady RouterState = "Ready"
-	// RouterStarting has no current configuration or is not ready yet.
-	RouterStarting RouterState = "Starting"
-	// RouterDraining is shutting down and finishes what it has.
-	RouterDraining RouterState = "Draining"
-	// RouterUnreachable runs, but its sidecar does not answer.
-	RouterUnreachable RouterState = "Unreachable"
-)

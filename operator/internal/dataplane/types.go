@@ -56,6 +56,7 @@ type (
 	WorkerState    = ctl.WorkerState
 	RouterHeard    = ctl.RouterHeard
 	HedgingState   = ctl.HedgingState
+	FastPathState  = ctl.FastPathState
 	Hello          = ctl.Hello
 	Counters       = ctl.Counters
 	Sample         = ctl.Sample

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,27 @@ func TestRenderIsStable(t *testing.T) {
 	}
 }
 
+// With and without the fast path the router pods differ in its argument and
+// the rights of that container, and the rest is the same object for object.
+func TestFastPathChangesTheRouterAlone(t *testing.T) {
+	on := load(t, "testdata/fastpath.in.yaml")
+	off := Input{Service: on.Service.DeepCopy(), Registry: on.Registry, Version: on.Version, OperatorNamespace: on.OperatorNamespace}
+	off.Service.Spec.Router.FastPath = v1alpha1.FastPathOff
+	with, without := strings.Split(string(text(t, on)), "\n"), strings.Split(string(text(t, off)), "\n")
+	var more []string
+	for _, line := range with {
+		if len(without) > 0 && line == without[0] {
+			without = without[1:]
+			continue
+		}
+		more = append(more, strings.TrimSpace(line))
+	}
+	want := []string{"- --fast-path=auto", "add:", "- BPF", "- NET_ADMIN", "runAsNonRoot: false", "runAsUser: 0"}
+	if len(without) != 0 || !slices.Equal(more, want) {
+		t.Errorf("the fast path adds %q, and leaves out %q; want %q", more, without, want)
+	}
+}
+
 // A rollout mixes pods of two templates: each keeps the number of workers it
 // was started with.
 func TestMembersKeepTheirOwnWorkers(t *testing.T) {
@@ -125,13 +147,18 @@ func TestMembersKeepTheirOwnWorkers(t *testing.T) {
 	}
 }
 
-// Nothing but the container that needs a raw socket leaves the restricted pod
-// security standard.
+// Nothing but the router that needs capabilities leaves the restricted pod
+// security standard, and it gets these and no others.
 func TestRestrictedPodSecurity(t *testing.T) {
 	for _, c := range []struct {
-		file string
-		root int
-	}{{"minimal", 0}, {"full", 0}, {"no-router", 0}, {"transparent", 1}} {
+		file    string
+		root    int
+		granted []corev1.Capability
+	}{
+		{"minimal", 0, nil}, {"full", 0, nil}, {"no-router", 0, nil},
+		{"transparent", 1, []corev1.Capability{"NET_RAW"}},
+		{"fastpath", 1, []corev1.Capability{"BPF", "NET_ADMIN"}},
+	} {
 		in := load(t, "testdata/"+c.file+".in.yaml")
 		root := 0
 		pods := []corev1.PodSpec{serverDeployment(in).Spec.Template.Spec, routerDeployment(in).Spec.Template.Spec}
@@ -140,8 +167,13 @@ func TestRestrictedPodSecurity(t *testing.T) {
 				pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken {
 				t.Errorf("%s: pod security %+v", c.file, pod.SecurityContext)
 			}
+			for _, v := range pod.Volumes {
+				if v.HostPath != nil {
+					t.Errorf("%s: volume %s is a folder of the node", c.file, v.Name)
+				}
+			}
 			for _, container := range append(pod.InitContainers, pod.Containers...) {
-				root += checkContainer(t, c.file, container)
+				root += checkContainer(t, c.file, container, c.granted)
 			}
 		}
 		if root != c.root {
@@ -150,7 +182,7 @@ func TestRestrictedPodSecurity(t *testing.T) {
 	}
 }
 
-func checkContainer(t *testing.T, file string, c corev1.Container) (root int) {
+func checkContainer(t *testing.T, file string, c corev1.Container, granted []corev1.Capability) (root int) {
 	t.Helper()
 	s := c.SecurityContext
 	if *s.AllowPrivilegeEscalation || s.Privileged != nil || len(s.Capabilities.Drop) != 1 || s.Capabilities.Drop[0] != "ALL" {
@@ -158,8 +190,8 @@ func checkContainer(t *testing.T, file string, c corev1.Container) (root int) {
 	}
 	if s.RunAsUser != nil && *s.RunAsUser == 0 {
 		root++
-		if len(s.Capabilities.Add) != 1 || s.Capabilities.Add[0] != "NET_RAW" {
-			t.Errorf("%s: container %s runs as root with %v", file, c.Name, s.Capabilities.Add)
+		if c.Name != v1alpha1.ComponentRouter || !slices.Equal(s.Capabilities.Add, granted) {
+			t.Errorf("%s: container %s runs as root with %v, want %v", file, c.Name, s.Capabilities.Add, granted)
 		}
 	} else if len(s.Capabilities.Add) > 0 {
 		t.Errorf("%s: container %s adds %v", file, c.Name, s.Capabilities.Add)

@@ -147,13 +147,23 @@ func routerContainer(in Input) corev1.Container {
 		c.Resources = requirements(*r)
 	}
 	if Forwarding(in.Service) == v1alpha1.ForwardingTransparent {
-		// Sending with the client's address needs a raw socket, and container
-		// runtimes grant capabilities to root only.
-		c.SecurityContext.RunAsNonRoot = ptr(false)
-		c.SecurityContext.RunAsUser = ptr[int64](0)
-		c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_RAW"}
+		// Sending with the client's address needs a raw socket.
+		grant(&c, "NET_RAW")
+	}
+	if FastPath(in.Service) {
+		// Loading the program, and attaching it to the pod's own device. It is
+		// pinned nowhere, so there is no file system to mount.
+		c.Args = append(c.Args, "--fast-path=auto")
+		grant(&c, "BPF", "NET_ADMIN")
 	}
 	return c
+}
+
+// grant gives a container capabilities, which container runtimes give to root only.
+func grant(c *corev1.Container, capabilities ...corev1.Capability) {
+	c.SecurityContext.RunAsNonRoot = ptr(false)
+	c.SecurityContext.RunAsUser = ptr[int64](0)
+	c.SecurityContext.Capabilities.Add = append(c.SecurityContext.Capabilities.Add, capabilities...)
 }
 
 // dataplaneContainer is what router and server containers share.

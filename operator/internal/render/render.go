@@ -101,6 +101,11 @@ func Forwarding(s *v1alpha1.RpcService) v1alpha1.ForwardingMode {
 	return v1alpha1.ForwardingEncapsulated
 }
 
+// FastPath says whether routers may let the kernel decide requests.
+func FastPath(s *v1alpha1.RpcService) bool {
+	return HasRouter(s) && s.Spec.Router.FastPath == v1alpha1.FastPathAuto
+}
+
 // Replicas is spec.replicas with its default.
 func Replicas(s *v1alpha1.RpcService) int32 {
 	if s.Spec.Replicas == nil {

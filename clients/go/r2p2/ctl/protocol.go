@@ -121,9 +121,10 @@ type State struct {
 	Routers       []RouterHeard  `json:"routers,omitempty"` // server only
 	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
 	Queue         *QueueState    `json:"queue,omitempty"`
-	Hedging       *HedgingState  `json:"hedging,omitempty"` // router only
-	Backlog       *int           `json:"backlog,omitempty"` // server only: requests accepted and not finished
-	Workers       []ServedWorker `json:"workers,omitempty"` // server only
+	Hedging       *HedgingState  `json:"hedging,omitempty"`  // router only
+	FastPath      *FastPathState `json:"fastPath,omitempty"` // router only, absent when nobody asked for it
+	Backlog       *int           `json:"backlog,omitempty"`  // server only: requests accepted and not finished
+	Workers       []ServedWorker `json:"workers,omitempty"`  // server only
 }
 
 // HedgingState is what a router knows of the second copies it sends (R-249),
@@ -140,6 +141,14 @@ type HedgingState struct {
 	HiccupMillionths   uint64 `json:"hiccupMillionths"`
 	HiccupNanoseconds  uint64 `json:"hiccupNanoseconds"`
 	ServiceNanoseconds uint64 `json:"serviceNanoseconds"`
+}
+
+// FastPathState says whether a program in the kernel decides requests for a
+// router. Reason is one word, Active or what stands against it.
+type FastPathState struct {
+	Active  bool   `json:"active"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 // RouterHeard is a router as a server sees it; HeardMillisecondsAgo is -1 when

@@ -41,9 +41,10 @@ type bench struct {
 	refuse error // what applying a Deployment answers
 	events *events.FakeRecorder
 
-	mu     sync.Mutex
-	lagged bool // peers run nothing new
-	last   string
+	mu       sync.Mutex
+	lagged   bool // peers run nothing new
+	last     string
+	fastPath *dataplane.FastPathState // what every peer says of it
 }
 
 var key = types.NamespacedName{Namespace: "demo", Name: "echo"}
@@ -114,6 +115,7 @@ func (b *bench) State(ctx context.Context, _ dataplane.Target) (*dataplane.Sidec
 		b.last = cm.Data[dataplane.ConfigMapKeyHash]
 	}
 	a := runs(b.last, "10.0.0.1")
+	a.state.Dataplane.FastPath = b.fastPath
 	return a.state, nil
 }
 

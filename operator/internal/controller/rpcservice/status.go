@@ -61,6 +61,7 @@ func writeStatus(s *snapshot, out *outcome) {
 		st.Policy, st.Forwarding = string(service.Spec.Router.Policy), string(render.Forwarding(service))
 	}
 	st.Routers = routerStatus(s, out.desired)
+	st.FastPath = fastPathStatus(s)
 	st.Jitter = jitterStatus(s)
 	if out.desired.hash != "" {
 		st.ConfigHash = out.desired.hash
@@ -156,6 +157,22 @@ func (r *Reconciler) announce(before, after *v1alpha1.RpcService) {
 	if h, old := after.Status.Hedging, before.Status.Hedging; h != nil && h.DecidedTime != nil && (old == nil || h.Mode != old.Mode) {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, string(h.Reason), "Hedging", "second copies are %s: %s", h.Mode, h.Message)
 	}
+	r.announceFastPath(before, after)
+}
+
+// announceFastPath makes an event when requests begin or cease to be decided in
+// the kernel. What is on its way is not worth one.
+func (r *Reconciler) announceFastPath(before, after *v1alpha1.RpcService) {
+	f, old := after.Status.FastPath, before.Status.FastPath
+	if f == nil || (old != nil && f.State == old.State && f.Reason == old.Reason) ||
+		f.Reason == v1alpha1.FastPathReasonRollingOut || f.Reason == v1alpha1.FastPathReasonNoAnswer {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if f.State != v1alpha1.FastPathActive {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Eventf(after, nil, kind, v1alpha1.EventFastPath, "FastPath", "%s (%s): %s", f.State, f.Reason, f.Message)
 }
 
 // warns says whether somebody has to do something about a condition.

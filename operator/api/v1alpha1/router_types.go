@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The router of an RpcService: what is asked of it, and what each one does.
+package v1alpha1
+
+// RpcServiceRouter says how requests are placed on workers.
+//
+// +kubebuilder:validation:XValidation:rule="self.placement == oldSelf.placement",message="`placement` cannot be changed: clients reach a service with and without a router in different ways; create another RpcService"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.policy == 'JBSQ' && self.workerQueueDepth == 3)",message="`policy` and `workerQueueDepth` may not be specified when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.replicas == 2 && !has(self.resources) && self.forwarding == 'Auto')",message="`replicas`, `resources` and `forwarding` may not be specified when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
+// +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
+// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || self.placement == 'Software'",message="`fastPath` may not be Auto when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || self.forwarding != 'Transparent'",message="`fastPath` Auto needs `forwarding` Auto or Encapsulated: the program in the kernel does not send with the client's address"
+// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || (self.policy == 'JBSQ' && !has(self.holdBack))",message="`fastPath` Auto needs `policy` JBSQ and no `holdBack`: the program in the kernel knows no other way to choose a worker"
+type RpcServiceRouter struct {
+	// placement says where the router runs: Software in pods, or None, when
+	// clients address workers themselves.
+	// +optional
+	// +kubebuilder:default=Software
+	Placement RouterPlacement `json:"placement,omitempty"`
+
+	// replicas is the number of router pods. All of them are active, each
+	// with its own share of every worker's queue. A worker set knows 16
+	// routers, one of which is the extra one of a rollout.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=15
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// policy chooses the worker of a request.
+	// +optional
+	// +kubebuilder:default=JBSQ
+	Policy RouterPolicy `json:"policy,omitempty"`
+
+	// workerQueueDepth is n of JBSQ(n): the most requests a worker holds, the
+	// one being executed included. All other requests wait in the router,
+	// where any worker can take them.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	WorkerQueueDepth int32 `json:"workerQueueDepth,omitempty"`
+
+	// centralQueueLimit is the most requests a router holds; more are
+	// rejected at once.
+	// +optional
+	// +kubebuilder:default=65536
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1048576
+	CentralQueueLimit int32 `json:"centralQueueLimit,omitempty"`
+
+	// maxQueueMilliseconds is the longest a router holds a request before it
+	// rejects it.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=600000
+	MaxQueueMilliseconds int32 `json:"maxQueueMilliseconds,omitempty"`
+
+	// forwarding says how a server learns the address of the client.
+	// Transparent keeps the client's source address on the packet, which most
+	// pod networks drop; Encapsulated carries it inside. Auto chooses, and
+	// status.forwarding says what.
+	// +optional
+	// +kubebuilder:default=Auto
+	Forwarding ForwardingMode `json:"forwarding,omitempty"`
+
+	// fastPath says whether a program in the kernel of the router's node may
+	// decide the plainest requests before any process is woken, which costs a
+	// fraction of the processor time. With Auto the router container runs as
+	// root with the capabilities BPF and NET_ADMIN and nothing else, and needs
+	// Linux 6.6 and at most 16 workers with IPv4 addresses; where something is
+	// missing it serves as with Off, and status.fastPath says what.
+	// +optional
+	// +kubebuilder:default=Off
+	FastPath FastPathMode `json:"fastPath,omitempty"`
+
+	// holdBack lets a router keep requests for a moment in the hope of an
+	// idle worker, before it fills the queue of a busy one.
+	// +optional
+	HoldBack *RouterHoldBack `json:"holdBack,omitempty"`
+
+	// resources are the requests and limits of the router container.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+}
+
+// RouterHoldBack bounds the hold-back in number and time.
+type RouterHoldBack struct {
+	// packets is the most requests kept back at a time.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	Packets int32 `json:"packets,omitempty"`
+
+	// microseconds is the longest a request is kept back.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Microseconds int32 `json:"microseconds,omitempty"`
+}
+
+// RouterPlacement says where the router runs.
+// +kubebuilder:validation:Enum=Software;None
+type RouterPlacement string
+
+const (
+	// PlacementSoftware runs routers in pods.
+	PlacementSoftware RouterPlacement = "Software"
+	// PlacementNone runs no router.
+	PlacementNone RouterPlacement = "None"
+)
+
+// RouterPolicy chooses the worker of a request.
+// +kubebuilder:validation:Enum=JBSQ;JSQ;PowerOfTwo;RoundRobin;Random
+type RouterPolicy string
+
+const (
+	// PolicyJBSQ joins the shortest queue among those below the bound n and
+	// holds the request when there is none.
+	PolicyJBSQ RouterPolicy = "JBSQ"
+	// PolicyJSQ joins the shortest queue, without a bound.
+	PolicyJSQ RouterPolicy = "JSQ"
+	// PolicyPowerOfTwo joins the shorter of two random queues.
+	PolicyPowerOfTwo RouterPolicy = "PowerOfTwo"
+	// PolicyRoundRobin takes workers in turn.
+	PolicyRoundRobin RouterPolicy = "RoundRobin"
+	// PolicyRandom takes any worker.
+	PolicyRandom RouterPolicy = "Random"
+)
+
+// ForwardingMode says how a server learns the address of the client.
+// +kubebuilder:validation:Enum=Auto;Transparent;Encapsulated
+type ForwardingMode string
+
+const (
+	// ForwardingAuto lets the operator choose.
+	ForwardingAuto ForwardingMode = "Auto"
+	// ForwardingTransparent keeps the client's source address.
+	ForwardingTransparent ForwardingMode = "Transparent"
+	// ForwardingEncapsulated carries the client's address in a header option.
+	ForwardingEncapsulated ForwardingMode = "Encapsulated"
+)
+
+// RouterStatus is one live router.
+type RouterStatus struct {
+	// name of the pod.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// address is the ip:port that takes requests.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Address string `json:"address,omitempty"`
+
+	// state is Ready, Starting, Draining or Unreachable.
+	// +optional
+	// +kubebuilder:validation:Enum=Ready;Starting;Draining;Unreachable
+	State RouterState `json:"state,omitempty"`
+}
+
+// RouterState says what a router is doing.
+type RouterState string
+
+const (
+	// RouterReady takes requests and runs the current configuration.
+	RouterReady RouterState = "Ready"
+	// RouterStarting has no current configuration or is not ready yet.
+	RouterStarting RouterState = "Starting"
+	// RouterDraining is shutting down and finishes what it has.
+	RouterDraining RouterState = "Draining"
+	// RouterUnreachable runs, but its sidecar does not answer.
+	RouterUnreachable RouterState = "Unreachable"
+)
