@@ -110,16 +110,62 @@ static __always_inline void written(struct bt_delegation_log *log)
         &first_[i];                                                                                                    \
     })
 
-/* The least rank, and where it stands: bt_load_least of few workers. */
-static __always_inline __u32 least_rank(const struct bt_delegation *d, __u32 turn)
+/* The least of n ranks: bt_least16. */
+static __always_inline __u32 least_rank(const __u16 *rank, int n, __u32 turn)
 {
     __u32 least = 0xffffffff;
 #pragma unroll
-    for (int i = 0; i < BT_DELEGATION_WORKERS; i++) {
-        __u32 here = (d->rank[i] & 0xff00u) | ((d->rank[i] + turn) & 0xffu);
+    for (int i = 0; i < n; i++) {
+        __u32 here = (rank[i] & 0xff00u) | ((rank[i] + turn) & 0xffu);
         least = here < least ? here : least;
     }
     return least;
+}
+
+/* The least of a group's ranks, and behind it its place, the first of equals: bt_least16_place. */
+static __always_inline __u32 least_place(const __u16 *rank, __u32 turn)
+{
+    __u32 least = 0xffffffff;
+#pragma unroll
+    for (int i = 0; i < BT_DELEGATION_GROUP; i++) {
+        __u32 here = ((rank[i] & 0xff00u) | ((rank[i] + turn) & 0xffu)) << 8 | i;
+        least = here < least ? here : least;
+    }
+    return least;
+}
+
+/* The first rank of the group of worker w. */
+#define GROUP_OF(d, w) AT((d)->rank, (w) & (BT_DELEGATION_WORKERS - BT_DELEGATION_GROUP))
+
+/* What comes from memory is one number to the verifier, not one for each way to it. */
+static __always_inline __u32 forget(struct bt_delegation_log *log, __u32 number)
+{
+    log->found = number;
+    return *(volatile __u32 *)&log->found;
+}
+
+/* As bt_load_least: the worker, and behind it its level. */
+static __always_inline __u32 least_loaded(const struct bt_delegation *d, struct bt_delegation_log *log, __u32 turn)
+{
+    if (d->span <= BT_DELEGATION_FEW) {
+        __u32 least = least_rank(d->rank, BT_DELEGATION_FEW, turn);
+        return (__u32)*AT(d->untie, (turn - least) & 0xff) << 8 | least >> 8;
+    }
+    __u32 first = (forget(log, least_place(d->group, turn >> 8)) & (BT_DELEGATION_GROUP - 1)) * BT_DELEGATION_GROUP;
+    __u32 least = forget(log, least_place(GROUP_OF(d, first), turn >> 16));
+    return (first + (least & (BT_DELEGATION_GROUP - 1))) << 8 | least >> 16;
+}
+
+/* The level of a group is that of its least worker: bt_load_regroup. */
+static __always_inline void regroup(struct bt_delegation *d, __u32 w)
+{
+    const __u16 *rank = GROUP_OF(d, w);
+    __u16 *group = AT(d->group, w / BT_DELEGATION_GROUP & (BT_DELEGATION_GROUP - 1));
+    __u32 least = 0xffff;
+#pragma unroll
+    for (int i = 0; i < BT_DELEGATION_GROUP; i++)
+        least = rank[i] < least ? rank[i] : least;
+    *group = (__u16)((least & 0xff00u) | (*group & 0xffu));
 }
 
 static __always_inline void set_level(struct bt_delegation *d, __u32 w, __u64 level)
@@ -127,6 +173,8 @@ static __always_inline void set_level(struct bt_delegation *d, __u32 w, __u64 le
     __u32 to = level < AT(d->worker, w)->limit ? (__u32)level : BT_DELEGATION_LEVELS;
     __u16 *rank = AT(d->rank, w);
     *rank = (__u16)(to << 8 | (*rank & 0xffu));
+    if (d->span > BT_DELEGATION_FEW)
+        regroup(d, w);
 }
 
 /* A worker for the request; with the lock held. False: the packet goes up. */
@@ -141,16 +189,16 @@ static __always_inline int choose(struct state *s, struct bt_delegation_log *log
         return 0;
     }
     __u32 turn = d->turn + 0xd1ab9f; /* BT_LOAD_TURN */
-    __u32 least = least_rank(d, turn);
-    if (least >> 8 >= BT_DELEGATION_LEVELS) {
+    __u32 least = least_loaded(d, log, turn), level = least & 0xff;
+    if (level >= BT_DELEGATION_LEVELS) {
         end_loan(log, BT_PASS_FULL);
         return 0;
     }
-    __u32 w = *AT(d->untie, (turn - least) & 0xff) & (BT_DELEGATION_WORKERS - 1);
+    __u32 w = least >> 8 & (BT_DELEGATION_WORKERS - 1);
     struct bt_delegation_worker *worker = AT(d->worker, w);
     d->turn = turn;
     worker->given++;
-    set_level(d, w, (least >> 8) + 1);
+    set_level(d, w, level + 1);
     seen->worker = w;
     seen->way.to = worker->ip;
     seen->way.to_port = worker->port;
@@ -237,12 +285,19 @@ struct feedback {
 /* The slot that has this address, or BT_DELEGATION_WORKERS. */
 static __always_inline __u32 find(const struct bt_delegation *d, struct bt_delegation_log *log, __be32 ip, __be16 port)
 {
+    const __u64 who = bt_delegation_who(ip, port);
     log->found = BT_DELEGATION_WORKERS;
 #pragma unroll
-    for (__u32 w = 0; w < BT_DELEGATION_WORKERS; w++)
-        if (d->worker[w].ip == ip && d->worker[w].port == port && d->worker[w].limit != 0)
+    for (__u32 w = 0; w < BT_DELEGATION_FEW; w++)
+        if (d->who[w] == who)
             log->found = w;
-    return *(volatile __u32 *)&log->found; /* what comes from memory is one number to the verifier, not one of 16 */
+    if (d->span > BT_DELEGATION_FEW) {
+#pragma unroll
+        for (__u32 w = BT_DELEGATION_FEW; w < BT_DELEGATION_WORKERS; w++)
+            if (d->who[w] == who)
+                log->found = w;
+    }
+    return *(volatile __u32 *)&log->found;
 }
 
 /* bt_credit_in_order, apart from its look at the time: the router looks when it does the same again. */
@@ -283,7 +338,7 @@ static __always_inline __u32 speaker(const struct bt_delegation *d, struct bt_de
         return BT_DELEGATION_WORKERS;
     }
     __u32 w = find(d, log, seen->p.ip.saddr, seen->p.udp.source);
-    if (w >= BT_DELEGATION_WORKERS || steady_word(fb) != AT(d->worker, w)->steady) {
+    if (w >= BT_DELEGATION_WORKERS || AT(d->worker, w)->limit == 0 || steady_word(fb) != AT(d->worker, w)->steady) {
         end_loan(log, BT_PASS_WORKER);
         return BT_DELEGATION_WORKERS;
     }

@@ -69,7 +69,7 @@ void bt_fast_take_back(struct bt_fast *f, struct bt_router *r, uint64_t now, str
 // Packets to our own address do not leave by the device.
 static bool own_worker(const struct bt_fast *f, const struct bt_delegation *d)
 {
-    for (unsigned w = 0; w < BT_DELEGATION_WORKERS; w++) {
+    for (unsigned w = 0; w < d->span; w++) {
         if (f->place.out != 0 && d->worker[w].limit != 0 && d->worker[w].ip == f->place.ip) {
             return true;
         }

@@ -6,7 +6,8 @@
 
 #include "router/forward.h"
 
-static_assert(BT_DELEGATION_WORKERS == BT_LOAD_FEW, "a loan is an index without groups");
+static_assert(BT_DELEGATION_WORKERS == BT_LOAD_ROW, "a loan is an index of one row");
+static_assert(BT_DELEGATION_FEW == BT_LOAD_FEW && BT_DELEGATION_GROUP == BT_LOAD_GROUP, "groups are the same");
 static_assert(BT_DELEGATION_LEVELS == BT_LOAD_FULL, "levels mean the same on both sides");
 static_assert(BT_DELEGATION_KEYS == BT_KEYS_LIVE, "every key is lent");
 static_assert(sizeof(struct bt_rank) == sizeof(__u16), "a rank is one number");
@@ -18,7 +19,7 @@ const struct bt_lend_reason bt_lend_reasons[BT_LEND_REASONS] = {
     [BT_LEND_HEDGING] = {"Hedging", "hedging looks at every request"},
     [BT_LEND_FORWARDING] = {"Forwarding", "only Encapsulated forwarding is done in the kernel"},
     [BT_LEND_THREADS] = {"Threads", "the router runs on two threads"},
-    [BT_LEND_WORKERS] = {"TooManyWorkers", "there are more than 16 workers"},
+    [BT_LEND_WORKERS] = {"TooManyWorkers", "there are more than 64 workers"},
     [BT_LEND_LEGACY] = {"LegacyWorker", "a worker takes requests without options only"},
     [BT_LEND_IPV6] = {"IPv6Worker", "a worker has an IPv6 address"},
     [BT_LEND_NOBODY] = {"NoWorkers", "no worker has joined"},
@@ -80,6 +81,19 @@ static enum bt_lend lend_worker(const struct bt_router *r, uint32_t w, struct bt
     return BT_LEND_YES;
 }
 
+static uint16_t rank_of(struct bt_rank rank)
+{
+    return (uint16_t)(rank.major << 8 | rank.minor);
+}
+
+/* An index of few workers keeps no account of groups. */
+static void lend_groups(const struct bt_router *r, struct bt_delegation *d)
+{
+    for (uint32_t g = 0; g < BT_DELEGATION_GROUP && d->span > BT_DELEGATION_FEW; g++) {
+        d->group[g] = rank_of(r->load.group[g]);
+    }
+}
+
 static void lend_keys(const struct bt_router *r, struct bt_delegation *d)
 {
     for (uint32_t i = 0; i < BT_DELEGATION_KEYS; i++) {
@@ -102,10 +116,13 @@ enum bt_lend bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
     d->max_payload = r->max_payload;
     lend_keys(r, d);
     memcpy(d->untie, r->load.untie, sizeof d->untie);
+    d->span = r->load.span;
+    lend_groups(r, d);
     for (uint32_t w = 0; w < BT_DELEGATION_WORKERS && why == BT_LEND_YES; w++) {
-        d->rank[w] = (uint16_t)(r->load.rank[w].major << 8 | r->load.rank[w].minor);
-        if (w < r->load.span && r->load.limit[w] != 0) {
+        d->rank[w] = rank_of(r->load.rank[w]);
+        if (w < d->span && r->load.limit[w] != 0) {
             why = lend_worker(r, w, &d->worker[w]);
+            d->who[w] = bt_delegation_who(d->worker[w].ip, d->worker[w].port);
         }
     }
     return why;
@@ -114,11 +131,11 @@ enum bt_lend bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
 bool bt_router_loan_holds(const struct bt_router *r, const struct bt_delegation *d)
 {
     struct bt_delegation now;
-    if (bt_router_lend(r, &now) != BT_LEND_YES || now.max_payload != d->max_payload ||
+    if (bt_router_lend(r, &now) != BT_LEND_YES || now.max_payload != d->max_payload || now.span != d->span ||
         memcmp(now.key, d->key, sizeof now.key) != 0) {
         return false;
     }
-    for (uint32_t w = 0; w < BT_DELEGATION_WORKERS; w++) {
+    for (uint32_t w = 0; w < now.span; w++) {
         const struct bt_delegation_worker *was = &d->worker[w], *is = &now.worker[w];
         if (was->limit != is->limit || was->steady != is->steady || was->ip != is->ip || was->port != is->port ||
             was->shift != is->shift) {

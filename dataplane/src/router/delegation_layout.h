@@ -8,7 +8,9 @@
 
 #include <linux/types.h>
 
-#define BT_DELEGATION_WORKERS 16     /* an index without groups: BT_LOAD_FEW */
+#define BT_DELEGATION_WORKERS 64     /* an index of one row: BT_LOAD_ROW */
+#define BT_DELEGATION_FEW     16     /* so many need no groups: BT_LOAD_FEW */
+#define BT_DELEGATION_GROUP   8      /* workers of a group, and groups of a row: BT_LOAD_GROUP */
 #define BT_DELEGATION_NOTES   32768u /* a power of two: what is written down before the router has to read it */
 #define BT_DELEGATION_LEVELS  64u    /* BT_LOAD_FULL: the level of a worker that may get nothing */
 
@@ -39,15 +41,26 @@ struct bt_delegation_key {
 
 #define BT_DELEGATION_KEYS 2 /* BT_KEYS_LIVE */
 
+/* Under which a worker stands in who. */
+static inline __u64 bt_delegation_who(__be32 ip, __be16 port)
+{
+    return (__u64)port << 32 | ip;
+}
+
 /* What the decisions need. The program alone changes it while it is lent. */
 struct bt_delegation {
     __u32 turn; /* as in struct bt_load, and so are rank and untie */
     __u32 max_payload;
     __u16 rank[BT_DELEGATION_WORKERS]; /* level << 8 | tie byte */
-    __u32 loan;                        /* which one it is; never 0 */
-    __u32 signer;                      /* the key that signs; without one at its place nothing is tagged */
+    __u16 group[BT_DELEGATION_GROUP];  /* the same of the groups, the level being that of the least worker; of use when
+                                          there are more than BT_DELEGATION_FEW workers */
+    __u32 span;                        /* workers are below it */
+    __u32 spare;
+    __u32 loan;   /* which one it is; never 0 */
+    __u32 signer; /* the key that signs; without one at its place nothing is tagged */
     struct bt_delegation_key key[BT_DELEGATION_KEYS];
     __u8 untie[256];
+    __u64 who[BT_DELEGATION_WORKERS]; /* port << 32 | address of each, as they stand in memory; 0: nobody */
     struct bt_delegation_worker worker[BT_DELEGATION_WORKERS];
 };
 

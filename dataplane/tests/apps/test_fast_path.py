@@ -16,12 +16,13 @@ def admitted():
 
 class FastPath(Bed):
     def router(self, n, *options, **service):
-        """A router with its program, one server with three workers, and one document for both."""
-        workers = service.pop("workers", 3)
-        document = self.write_document(self.document([1], [n], workers, **service), "config-%d.json" % n)
-        self.start_server(1, "--config=" + document, workers=workers, name="server-for-%d" % n)
+        """A router with its program, servers with three workers each, and one document for all."""
+        workers, servers = service.pop("workers", 3), service.pop("servers", [1])
+        document = self.write_document(self.document(servers, [n], workers, **service))
+        for server in servers:
+            self.start_server(server, "--config=" + document, workers=workers)
         self.start_router(n, "--config=" + document, *options)
-        return self.wait_joined("router-%d" % n, workers)
+        return self.wait_joined("router-%d" % n, workers * len(servers))
 
     def says(self, c, reason):
         wait_for("the router says " + reason, lambda: c.state()["fastPath"]["reason"] == reason)
@@ -53,9 +54,15 @@ class FastPath(Bed):
         self.answered(self.load, [2], 200, 0.3, "--verify")
 
     def test_active_and_every_packet_accounted_for(self):
+        self.active(3)
+
+    def test_more_workers_than_need_no_groups(self):
+        self.active(25)
+
+    def active(self, workers):
         if not admitted():
             self.skipTest("this kernel or this user may not load the program")
-        c = self.router(2, "--fast-path=auto")
+        c = self.router(2, "--fast-path=auto", workers=workers)
         self.says(c, "Active")
         self.answered(self.load, [2], 400, 1, "--verify")
         self.assertGreater(c.counter("router_fast_path_total", kind="request"), c.counter("router_forwarded_total") // 2)
@@ -85,7 +92,7 @@ class FastPath(Bed):
     def test_too_many_workers(self):
         if not admitted():
             self.skipTest("this kernel or this user may not load the program")
-        c = self.router(2, "--fast-path=auto", workers=17)
+        c = self.router(2, "--fast-path=auto", workers=33, servers=[1, 3])
         self.says(c, "TooManyWorkers")
 
 

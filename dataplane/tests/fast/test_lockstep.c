@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKERS 16u
+#define WORKERS BT_DELEGATION_WORKERS
 #define WAITING 64u
 #define EVENTS  40000u
 
@@ -284,10 +284,15 @@ SHAPE(light_load, 1, 4, 3, 48, BT_UDP_SUM_FULL, false, false)
 SHAPE(many_workers, 2, 16, 2, 50, BT_UDP_SUM_PARTIAL, true, false)
 SHAPE(held_requests, 3, 5, 2, 55, BT_UDP_SUM_NONE, false, false)
 SHAPE(with_keys, 4, 4, 3, 48, BT_UDP_SUM_FULL, false, true)
+SHAPE(two_groups_and_one, 5, 17, 3, 50, BT_UDP_SUM_FULL, true, false) /* now and then the last one leaves: 16 */
+SHAPE(a_group_not_full, 6, 43, 2, 50, BT_UDP_SUM_PARTIAL, true, true)
+SHAPE(a_whole_row, 7, 64, 1, 50, BT_UDP_SUM_NONE, false, false)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(light_load), cmocka_unit_test(many_workers),
-                                       cmocka_unit_test(held_requests), cmocka_unit_test(with_keys)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(light_load),         cmocka_unit_test(many_workers),
+                                       cmocka_unit_test(held_requests),      cmocka_unit_test(with_keys),
+                                       cmocka_unit_test(two_groups_and_one), cmocka_unit_test(a_group_not_full),
+                                       cmocka_unit_test(a_whole_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,18 @@ static void damaged_tags(void **state)
     passes(frame, len, BT_PASS_WORKER); /* no steady word is without its tag */
 }
 
+/* An empty slot stands under no address; 0.0.0.0, port 0, is none either. */
+static void feedback_of_nobody(void **state)
+{
+    NEEDS_PROGRAM();
+    uint8_t frame[FRAME_MAX], bytes[128];
+    const struct bt_addr nobody = bt_addr_v4u(0, 0);
+    const struct bed_report report = {.received = 1, .served = 1, .n = 3, .incarnation = 1, .untagged = true};
+    uint32_t n = (uint32_t)bed_feedback_make(&twins.whole, 0, &report, bytes);
+    memset(bytes + BT_R2P2_HEADER, 0, n - BT_R2P2_HEADER);
+    passes(frame, twins_frame(frame, &nobody, &twins.whole.feedback, bytes, n, BT_UDP_SUM_NONE), BT_PASS_WORKER);
+}
+
 static void cut_short(void **state)
 {
     NEEDS_PROGRAM();
@@ -460,9 +472,9 @@ int main(void)
 #define EACH(name)  cmocka_unit_test_setup_teardown(name, open_twins, close_twins)
 #define KEYED(name) cmocka_unit_test_setup_teardown(name, open_keyed, close_twins)
     const struct CMUnitTest tests[] = {
-        EACH(damaged_requests), EACH(damaged_feedback), KEYED(damaged_tags),    EACH(cut_short), EACH(padding_goes),
-        EACH(not_ours),         EACH(odd_sources),      EACH(strange_feedback), EACH(batches),   EACH(two_capabilities),
-        EACH(bound_holds),      EACH(loan_lapses),      EACH(loans_race),
+        EACH(damaged_requests), EACH(damaged_feedback), KEYED(damaged_tags), EACH(feedback_of_nobody), EACH(cut_short),
+        EACH(padding_goes),     EACH(not_ours),         EACH(odd_sources),   EACH(strange_feedback),   EACH(batches),
+        EACH(two_capabilities), EACH(bound_holds),      EACH(loan_lapses),   EACH(loans_race),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ type RpcServiceRouter struct {
 	// decide the plainest requests before any process is woken, which costs a
 	// fraction of the processor time. With Auto the router container runs as
 	// root with the capabilities BPF and NET_ADMIN and nothing else, and needs
-	// Linux 6.6 and at most 16 workers with IPv4 addresses; where something is
+	// Linux 6.6 and at most 64 workers with IPv4 addresses; where something is
 	// missing it serves as with Off, and status.fastPath says what.
 	// +optional
 	// +kubebuilder:default=Off

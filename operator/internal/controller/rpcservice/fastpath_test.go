@@ -25,7 +25,7 @@ func says(active bool, reason, message string) answer {
 
 func TestFastPathStatus(t *testing.T) {
 	on := says(true, "Active", "requests are decided in the kernel")
-	many := says(false, "TooManyWorkers", "there are more than 16 workers")
+	many := says(false, "TooManyWorkers", "there are more than 64 workers")
 	refused := says(false, "NotLoaded", "it needs CAP_BPF")
 	for _, c := range []struct {
 		name, routers string
@@ -36,7 +36,7 @@ func TestFastPathStatus(t *testing.T) {
 		message       string
 	}{
 		{"everywhere", "rR rR", []answer{on, on}, v1alpha1.FastPathActive, 2, "Active", "2 of 2 routers decide requests in the kernel"},
-		{"nowhere", "rR rR", []answer{many, many}, v1alpha1.FastPathInactive, 0, "TooManyWorkers", "0 of 2 routers decide requests in the kernel; p0: there are more than 16 workers"},
+		{"nowhere", "rR rR", []answer{many, many}, v1alpha1.FastPathInactive, 0, "TooManyWorkers", "0 of 2 routers decide requests in the kernel; p0: there are more than 64 workers"},
 		{"on one of two nodes", "rR rR", []answer{on, refused}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 2 routers decide requests in the kernel; p1: it needs CAP_BPF"},
 		{"the oldest tells why", "rR rR rR", []answer{refused, many, on}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 3 routers decide requests in the kernel; p0: it needs CAP_BPF"},
 		{"an old template", "rR rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathPartial, 1, "RollingOut", "1 of 2 routers decide requests in the kernel; p0: it was started without `router.fastPath`"},
