@@ -55,3 +55,5 @@ CRAB_REASON(OPTION_DUPLICATE, "option_duplicate", "option repeated; the first va
 CRAB_REASON(OPTION_IGNORED, "option_ignored", "option of the wrong length [C-3]")
 CRAB_REASON(HEADER_MALFORMED, "header_malformed", "IP or TCP header shorter than it says; passed on untouched")
 CRAB_REASON(FRAGMENT, "fragment", "IP fragment passed on untouched")
+/* server host, again */
+CRAB_REASON(SERVER_WATCH_FULL, "server_watch_full", "no room to count a connection; its server looks less loaded than it is [C-62]")

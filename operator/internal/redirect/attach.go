@@ -45,14 +45,20 @@ var parts = map[Duty]map[Placement][]part{
 		Uplink: {{ingress, "crab_server_in"}, {egress, "crab_server_out"}},
 		Pod:    {{egress, "crab_server_in"}, {ingress, "crab_server_out_pod"}},
 	},
+	DutyWatch: {
+		Uplink: {{ingress, "crab_watch_in"}, {egress, "crab_watch_out"}},
+		Pod:    {{egress, "crab_watch_in"}, {ingress, "crab_watch_out"}},
+	},
 	DutyBalancer: {
 		Uplink: {{ingress, "crab_balance_in"}, {egress, "crab_balance_out"}},
 	},
 }
 
-// order of our own programs on one hook: a SYN gets its placeholder before it is
-// balanced, and an echo is written before the answer is read.
+// order of our own programs on one hook: connections are counted before anybody
+// sends their packets elsewhere, a SYN gets its placeholder before it is balanced,
+// and an echo is written before the answer is read.
 var order = map[string]int{
+	"crab_watch_in": -1, "crab_watch_out": -1,
 	"crab_client_out": 0, "crab_balance_in": 0, "crab_balance_out": 1,
 	"crab_server_in": 2, "crab_server_out": 2, "crab_server_out_pod": 2, "crab_client_in": 3,
 	"crab_client_in_near": 3, "crab_client_out_pod": 4,
@@ -104,6 +110,11 @@ func (n *Node) AttachClient(ifindex int, at Placement) error {
 // AttachServer makes a device carry connections to this node's servers.
 func (n *Node) AttachServer(ifindex int, at Placement) error {
 	return n.attach(ifindex, DutyServer, at)
+}
+
+// AttachWatch makes a device count the connections of this node's servers.
+func (n *Node) AttachWatch(ifindex int, at Placement) error {
+	return n.attach(ifindex, DutyWatch, at)
 }
 
 func (n *Node) attach(ifindex int, d Duty, at Placement) error {

@@ -45,6 +45,10 @@ func everything(t *testing.T) *Node {
 // and no redirect is believed for a SYN that never left.
 func TestDamagedPackets(t *testing.T) {
 	n := everything(t)
+	if err := n.Watch([]netip.AddrPort{netip.AddrPortFrom(testVIP, 80), testServer}); err != nil {
+		t.Fatal(err)
+	}
+	all := append([]string{"crab_watch_in", "crab_watch_out"}, readers...)
 	rng := rand.New(rand.NewPCG(42, 6))
 	legal := map[uint32]bool{next: true, 0: true, 1: true, shot: true, 3: true, 7: true}
 	for range 4000 {
@@ -64,7 +68,7 @@ func TestDamagedPackets(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			frame = frame[:max(34, len(frame)-rng.IntN(40))]
 		}
-		program := readers[rng.IntN(len(readers))]
+		program := all[rng.IntN(len(all))]
 		if verdict, _ := runBytes(t, n, program, frame); !legal[verdict] {
 			t.Fatalf("%s: verdict %d for %x", program, int32(verdict), frame)
 		}

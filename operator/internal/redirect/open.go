@@ -4,6 +4,7 @@ package redirect
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,6 +29,7 @@ type Node struct {
 
 	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
 	loaded map[string]*ebpf.Program
+	loads  map[uint32]map[netip.Addr]uint16 // load counters by VIP's id and server, of pools that are reported on
 	closed bool
 }
 
@@ -59,7 +61,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{root: o.Root, specs: specs, maps: maps, loaded: map[string]*ebpf.Program{}}
+	n := &Node{root: o.Root, specs: specs, maps: maps, loaded: map[string]*ebpf.Program{}, loads: map[uint32]map[netip.Addr]uint16{}}
 	if o.ReadOnly {
 		return n, nil
 	}

@@ -26,12 +26,17 @@ type Plane interface {
 
 	// Report tells of a server's load; it is forgotten after the VIP's ReportLife.
 	Report(VIPKey, netip.Addr, Report) error
+	// Watch replaces the servers of this node whose connections are counted where
+	// AttachWatch was called; Connections counts them, each server that is watched.
+	Watch([]netip.AddrPort) error
+	Connections() (map[netip.AddrPort]uint32, error)
 
 	// Attach puts a part on a device and pins it there. Attaching again
 	// exchanges the program in place, without a gap; AttachBalancer tells the
 	// mode it ended in.
 	AttachClient(ifindex int, at Placement) error
 	AttachServer(ifindex int, at Placement) error
+	AttachWatch(ifindex int, at Placement) error
 	AttachBalancer(ifindex int, want XDPMode) (Attachment, error)
 	// Detach removes one part; Attachments lists what is pinned.
 	Detach(ifindex int, duty Duty) error

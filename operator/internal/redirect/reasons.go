@@ -51,4 +51,5 @@ var Reasons = []string{
 	"option_ignored",
 	"header_malformed",
 	"fragment",
+	"server_watch_full",
 }

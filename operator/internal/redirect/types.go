@@ -130,13 +130,15 @@ const (
 	XDPAuto XDPMode = "Auto"
 )
 
-// Duty is one of the three parts that are attached to a device.
+// Duty is one of the parts that are attached to a device.
 type Duty string
 
 const (
 	DutyClient   Duty = "client"
 	DutyServer   Duty = "server"
 	DutyBalancer Duty = "balancer"
+	// DutyWatch counts the connections of servers, for policies by load (C-62).
+	DutyWatch Duty = "watch"
 )
 
 // Attachment tells of a part that is in place.

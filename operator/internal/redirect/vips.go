@@ -142,6 +142,7 @@ func (n *Node) setPool(id uint32, v VIP) error {
 		return fmt.Errorf("new pool: %w", err)
 	}
 	defer inner.Close()
+	delete(n.loads, id)
 	if err := inner.Put(uint32(0), next.Bytes()); err != nil {
 		return fmt.Errorf("new pool: %w", err)
 	}
@@ -157,6 +158,7 @@ func (n *Node) setPool(id uint32, v VIP) error {
 }
 
 func (n *Node) dropPool(id uint32) error {
+	delete(n.loads, id)
 	if err := n.maps["crab_pools"].Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("crab_pools[%d]: %w", id, err)
 	}
@@ -251,29 +253,6 @@ func (n *Node) VIPs() ([]VIP, error) {
 		return nil
 	})
 	return all, err
-}
-
-// Report tells of a server's load.
-func (n *Node) Report(key VIPKey, server netip.Addr, r Report) error {
-	if err := usableAddr("addr", key.Addr); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var entry programs.VIP
-	if err := n.maps["crab_vips"].Lookup(key.wire(), &entry); err != nil {
-		return fmt.Errorf("report for %s:%d: %w", key.Addr, key.Port, err)
-	}
-	p, err := n.pool(entry.Id)
-	if err != nil {
-		return err
-	}
-	for i := range p.Backends {
-		if b := p.Backend[i]; b.Weight != 0 && netip.AddrFrom4(b.Addr) == server {
-			return n.maps["crab_loads"].Put(uint32(b.Load), programs.Load{Open: r.OpenConnections, ReportedNs: monotonic()})
-		}
-	}
-	return &FieldError{"backend", fmt.Sprintf("%s is no server of %s:%d", server, key.Addr, key.Port)}
 }
 
 // monotonic is the programs' clock.

@@ -20,6 +20,8 @@ type State struct {
 	Devices   []Device
 	VIPs      []redirect.VIP
 	AllowEcho []netip.Addr
+	// Watch are servers of this node whose connections are counted; in order.
+	Watch []netip.AddrPort
 }
 
 // Device says which parts run on a device.
@@ -40,6 +42,8 @@ type Applier struct {
 	present  map[redirect.VIPKey]bool         // what the plane holds; nil: not looked yet
 	echo     []netip.Addr
 	echoSet  bool
+	watch    []netip.AddrPort
+	watchSet bool
 	attached map[part]attachment
 }
 
@@ -95,6 +99,13 @@ func (a *Applier) Apply(s State) Result {
 			r.Other = errors.Join(r.Other, err)
 		} else {
 			a.echo, a.echoSet = slices.Clone(s.AllowEcho), true
+		}
+	}
+	if !a.watchSet || !slices.Equal(a.watch, s.Watch) {
+		if err := a.plane.Watch(s.Watch); err != nil {
+			r.Other = errors.Join(r.Other, err)
+		} else {
+			a.watch, a.watchSet = slices.Clone(s.Watch), true
 		}
 	}
 	r.Other = errors.Join(r.Other, a.attach(s.Devices, r.Devices), a.deleteVIPs(wanted))
@@ -187,10 +198,12 @@ func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
 		err = a.plane.AttachClient(d.Index, d.Placement)
 	case redirect.DutyServer:
 		err = a.plane.AttachServer(d.Index, d.Placement)
+	case redirect.DutyWatch:
+		err = a.plane.AttachWatch(d.Index, d.Placement)
 	case redirect.DutyBalancer:
 		got, err = a.plane.AttachBalancer(d.Index, d.XDP)
 	default:
-		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer", duty)}
+		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer, watch", duty)}
 	}
 	if err == nil {
 		a.attached[key] = attachment{d.Placement, d.XDP, got}

@@ -43,6 +43,10 @@ func (f *fakePlane) AttachClient(i int, at redirect.Placement) error {
 func (f *fakePlane) AttachServer(i int, at redirect.Placement) error {
 	return f.do("server %d %s", i, at)
 }
+func (f *fakePlane) AttachWatch(i int, at redirect.Placement) error {
+	return f.do("watch %d %s", i, at)
+}
+func (f *fakePlane) Watch(s []netip.AddrPort) error { return f.do("watch %v", s) }
 func (f *fakePlane) AttachBalancer(i int, x redirect.XDPMode) (redirect.Attachment, error) {
 	return redirect.Attachment{Index: i, XDP: redirect.XDPGeneric}, f.do("balancer %d %s", i, x)
 }
@@ -75,7 +79,7 @@ func TestApply(t *testing.T) {
 	if err := a.Apply(s).Err(); err != nil {
 		t.Fatal(err)
 	}
-	f.took(t, "first", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []",
+	f.took(t, "first", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []", "watch []",
 		"client 1 Uplink", "balancer 1 Auto", "server 2 Pod", "detach 9 server")
 	if b, on := a.Balancer(1); !on || b.XDP != redirect.XDPGeneric {
 		t.Errorf("balancer %+v, %v", b, on)
@@ -88,11 +92,13 @@ func TestApply(t *testing.T) {
 
 	s.VIPs = []redirect.VIP{vip("192.0.2.2", redirect.RoleClient|redirect.RoleBalance)}
 	s.AllowEcho = []netip.Addr{netip.MustParseAddr("192.0.2.2")}
+	s.Watch = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}
 	s.Devices = s.Devices[:1]
+	s.Devices[0].Duties = append(s.Devices[0].Duties, redirect.DutyWatch)
 	if err := a.Apply(s).Err(); err != nil {
 		t.Fatal(err)
 	}
-	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "detach 2 server")
+	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "watch [10.0.0.1:80]", "watch 1 Uplink", "detach 2 server")
 }
 
 // One entry at fault hinders no other, and is tried again.
@@ -105,7 +111,7 @@ func TestApplyGoesOn(t *testing.T) {
 	if len(r.VIPs) != 1 || len(r.Devices) != 1 || r.Other != nil || !strings.Contains(r.Err().Error(), "192.0.2.1:80") {
 		t.Errorf("result %+v", r)
 	}
-	f.took(t, "first", "set 192.0.2.2:80 Client", "echo []", "client 1 Uplink")
+	f.took(t, "first", "set 192.0.2.2:80 Client", "echo []", "watch []", "client 1 Uplink")
 	f.refuse = ""
 	if r := a.Apply(s); len(r.VIPs) != 0 {
 		t.Errorf("result %+v", r)

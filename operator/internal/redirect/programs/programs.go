@@ -6,7 +6,7 @@ package programs
 
 import "github.com/cilium/ebpf"
 
-// Specs are the four objects by file name, parsed anew at each call.
+// Specs are the objects by file name, parsed anew at each call.
 func Specs() (map[string]*ebpf.CollectionSpec, error) {
 	specs := map[string]*ebpf.CollectionSpec{}
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
@@ -14,6 +14,7 @@ func Specs() (map[string]*ebpf.CollectionSpec, error) {
 		"crab_server":  loadServer,
 		"crab_lb":      loadLb,
 		"crab_balance": loadBalance,
+		"crab_watch":   loadWatch,
 	} {
 		spec, err := load()
 		if err != nil {
@@ -38,4 +39,5 @@ type (
 	Echo      = serverCrabEcho
 	SYNKey    = balanceCrabSynKey
 	SYN       = balanceCrabSyn
+	Conn      = watchCrabConn
 )

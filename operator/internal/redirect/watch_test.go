@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+var testServer = netip.AddrPortFrom(testDIP, 80)
+
+// watchNode watches testDIP:80.
+func watchNode(t *testing.T) *Node {
+	n := openTest(t, Options{})
+	if err := n.Watch([]netip.AddrPort{testServer}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// say is one packet of a connection with the given client port: ">" of the client.
+func say(t *testing.T, n *Node, who byte, port uint16, flags byte, data string) {
+	t.Helper()
+	p := packet{src: testClient, dst: testDIP, sport: port, dport: 80, flags: flags, seq: 100, ack: 200, data: []byte(data)}
+	program := "crab_watch_in"
+	if who == '<' {
+		program = "crab_watch_out"
+		p.src, p.dst, p.sport, p.dport = p.dst, p.src, p.dport, p.sport
+	}
+	if verdict, _ := run(t, n, program, p); verdict != next {
+		t.Fatalf("%s ended the chain: %d", program, int32(verdict))
+	}
+}
+
+func open(t *testing.T, n *Node, want uint32, when string) {
+	t.Helper()
+	all, err := n.Connections()
+	if got, there := all[testServer]; err != nil || !there || got != want {
+		t.Errorf("C-62: %s %d connections are open, want %d (%v, %v)", when, got, want, all, err)
+	}
+}
+
+func shake(t *testing.T, n *Node, port uint16) {
+	say(t, n, '>', port, syn, "")
+	say(t, n, '<', port, syn|ack, "")
+	say(t, n, '>', port, ack, "")
+}
+
+// C-62: a connection counts from the client's ACK to the server's FIN or anybody's RST.
+func TestConnectionsAreCounted(t *testing.T) {
+	n := watchNode(t)
+	open(t, n, 0, "before any packet")
+	say(t, n, '>', 1, syn, "")
+	open(t, n, 0, "after the SYN")
+	say(t, n, '<', 1, syn|ack, "")
+	open(t, n, 0, "without the client's ACK")
+	say(t, n, '>', 1, ack, "")
+	open(t, n, 1, "after the handshake")
+	for port := uint16(2); port <= 4; port++ {
+		shake(t, n, port)
+	}
+	open(t, n, 4, "after three more")
+	say(t, n, '>', 1, fin|ack, "bye")
+	open(t, n, 4, "while the server has not closed")
+	say(t, n, '<', 1, fin|ack, "")
+	say(t, n, '>', 1, ack, "")
+	open(t, n, 3, "after both FINs and the last ACK")
+	say(t, n, '>', 2, rst, "")
+	say(t, n, '<', 3, rst|ack, "")
+	open(t, n, 1, "after two resets")
+	shake(t, n, 4)
+	open(t, n, 1, "after a new handshake with the same addresses")
+}
+
+// A connection that was there before the programs counts from its data on; the
+// last packets of one that has ended do not bring it back.
+func TestOlderConnectionsAreFound(t *testing.T) {
+	n := watchNode(t)
+	say(t, n, '>', 1, ack, "")
+	say(t, n, '>', 2, fin|ack, "x")
+	say(t, n, '>', 3, rst, "")
+	say(t, n, '<', 4, fin|ack, "x")
+	open(t, n, 0, "after bare ACKs and ends of unknown connections")
+	say(t, n, '>', 1, ack, "GET")
+	open(t, n, 1, "after data")
+}
+
+// Nobody asks for other servers, ports and directions: they take no room.
+func TestOnlyWatchedServersAreCounted(t *testing.T) {
+	n := watchNode(t)
+	for _, p := range []packet{
+		{src: testClient, dst: testDIP, sport: 5, dport: 81, flags: ack, data: []byte("x")},
+		{src: testClient, dst: testVIP, sport: 5, dport: 80, flags: ack, data: []byte("x")},
+		{src: testDIP, dst: testClient, sport: 80, dport: 5, flags: ack, data: []byte("x")},
+	} {
+		run(t, n, "crab_watch_in", p)
+	}
+	run(t, n, "crab_watch_out", packet{src: testClient, dst: testDIP, sport: 5, dport: 80, flags: syn | ack})
+	held := 0
+	if err := n.eachConn(func(programs.Tuple, programs.Conn) { held++ }); err != nil || held != 0 {
+		t.Errorf("%d connections are held, %v", held, err)
+	}
+	shake(t, n, 6)
+	other := netip.MustParseAddrPort("10.2.0.9:81")
+	if err := n.Watch([]netip.AddrPort{other}); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := n.Connections(); err != nil || len(all) != 1 || all[other] != 0 {
+		t.Errorf("watched now: %v, %v", all, err)
+	}
+	if err := n.eachConn(func(programs.Tuple, programs.Conn) { held++ }); err != nil || held != 0 {
+		t.Errorf("a server that is watched no more keeps %d connections, %v", held, err)
+	}
+	if err := n.Watch([]netip.AddrPort{netip.MustParseAddrPort("[fd00::1]:80")}); err == nil {
+		t.Error("IPv6 was taken")
+	}
+}
+
+// What ends without a word is forgotten in the end: half-open after 65 s, open after two hours.
+func TestSilentConnectionsAreForgotten(t *testing.T) {
+	n := watchNode(t)
+	set := func(port uint16, isOpen uint8, age time.Duration) {
+		key := programs.Tuple{Client: wireAddr(testClient), Server: wireAddr(testDIP), ClientPort: wirePort(port), ServerPort: wirePort(80)}
+		if err := n.maps["crab_conns"].Put(key, programs.Conn{SeenNs: monotonic() - uint64(age), Open: isOpen}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	minute := time.Minute
+	set(1, 0, minute)
+	set(2, 1, 119*minute)
+	if time.Duration(monotonic()) > 121*minute {
+		set(3, 0, 2*minute)
+		set(4, 1, 121*minute)
+	}
+	open(t, n, 1, "of open ones")
+	held := map[uint16]bool{}
+	if err := n.eachConn(func(c programs.Tuple, _ programs.Conn) { held[goPort(c.ClientPort)] = true }); err != nil || len(held) != 2 || !held[1] || !held[2] {
+		t.Errorf("held %v, %v, want 1 and 2", held, err)
+	}
+}
+
+// The table has an end; a connection too many is counted as such, and no packet lost.
+func TestMoreConnectionsThanRoom(t *testing.T) {
+	n := watchNode(t)
+	const room = 65536
+	keys, values := make([]programs.Tuple, room), make([]programs.Conn, room)
+	for i := range keys {
+		client := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(0x0b000000+i))))
+		keys[i] = programs.Tuple{Client: wireAddr(client), Server: wireAddr(testDIP), ClientPort: wirePort(9), ServerPort: wirePort(80)}
+		values[i] = programs.Conn{SeenNs: monotonic(), Open: 1}
+	}
+	if _, err := n.maps["crab_conns"].BatchUpdate(keys, values, nil); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	open(t, n, room, "with a full table")
+	t.Logf("%d connections are counted in %v", room, time.Since(start))
+	shake(t, n, 7)
+	open(t, n, room, "with one too many")
+	counted(t, n, map[string]uint64{"server_watch_full": 1})
+}
