@@ -7,11 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
 )
 
@@ -19,7 +21,7 @@ import (
 type Options struct {
 	// Name of this node.
 	Name string
-	// Keys: the first one signs, all are accepted, so that a key can be exchanged.
+	// Keys, newest first; all are accepted, so that a key can be exchanged.
 	Keys [][]byte
 	// Listen is the address other agents send to.
 	Listen netip.AddrPort
@@ -33,42 +35,41 @@ type Peer struct {
 	Addr netip.AddrPort
 }
 
-// Link sends and receives heartbeats. Methods may be called from several goroutines.
+// Link sends and receives heartbeats and reports. Methods may be called from
+// several goroutines.
 type Link struct {
-	options Options
-	conn    *net.UDPConn
-	start   time.Time
+	conn  *net.UDPConn
+	start time.Time
 
 	mu       sync.Mutex
-	sessions *sessions
+	exchange *exchange
 	peers    []Peer
-	sequence uint64
 	last     ownership.Message
-	counters map[string]uint64
 }
 
 // Listen opens the socket.
 func Listen(o Options) (*Link, error) {
-	if len(o.Keys) == 0 {
-		return nil, errors.New("heartbeat key: none is given")
-	}
-	for i, k := range o.Keys {
-		if len(k) < MinKey {
-			return nil, fmt.Errorf("heartbeat key %d has %d bytes, at least %d are needed", i+1, len(k), MinKey)
-		}
+	if err := CheckKeys(o.Keys); err != nil {
+		return nil, err
 	}
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Listen))
 	if err != nil {
 		return nil, fmt.Errorf("heartbeats: %w", err)
 	}
-	l := &Link{options: o, conn: conn, start: time.Now(), sessions: newSessions(o.Name, o.Life, randomNonce), counters: map[string]uint64{}}
-	for _, r := range reasons {
-		l.counters[string(r)] = 0
+	return &Link{conn: conn, start: time.Now(), exchange: newExchange(o.Name, o.Keys, o.Life, randomNonce)}, nil
+}
+
+// CheckKeys says what is wrong with keys.
+func CheckKeys(keys [][]byte) error {
+	if len(keys) == 0 {
+		return errors.New("heartbeat key: none is given")
 	}
-	for _, name := range []string{"accepted", "sent", "send_failed"} {
-		l.counters[name] = 0
+	for i, k := range keys {
+		if len(k) < MinKey {
+			return fmt.Errorf("heartbeat key %d has %d bytes, at least %d are needed", i+1, len(k), MinKey)
+		}
 	}
-	return l, nil
+	return nil
 }
 
 func randomNonce() uint64 {
@@ -92,7 +93,20 @@ func (l *Link) SetPeers(peers []Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.peers = peers
-	l.sessions.keep(names)
+	l.exchange.keep(names)
+}
+
+// SetKeys exchanges the keys, newest first. No heartbeat is lost by it, whatever
+// the order in which agents learn of a new key; one that is not among them any
+// more is accepted for KeyLinger.
+func (l *Link) SetKeys(keys [][]byte) error {
+	if err := CheckKeys(keys); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.exchange.ring.set(l.Now(), keys)
+	return nil
 }
 
 // Say sends a message to every peer.
@@ -105,24 +119,50 @@ func (l *Link) Say(m ownership.Message) {
 	}
 }
 
-// send writes the last message to one peer; the lock is held. A datagram that
-// cannot be sent is counted and lost, as on the wire.
+// send writes the last message to one peer; the lock is held.
 func (l *Link) send(to Peer) {
-	nonce, echo := l.sessions.address(l.Now(), to.Name)
-	l.sequence++
-	b, err := seal(l.options.Keys[0], Packet{Nonce: nonce, Echo: echo, Sequence: l.sequence, Message: l.last})
+	b, err := l.exchange.heartbeat(l.Now(), to.Name, l.last)
+	l.write(to, b, err, sent)
+}
+
+// write sends a datagram; the lock is held. One that cannot be sent is counted
+// and lost, as on the wire.
+func (l *Link) write(to Peer, b []byte, err error, counter string) {
 	if err == nil {
 		_, err = l.conn.WriteToUDPAddrPort(b, to.Addr)
 	}
 	if err != nil {
-		l.counters["send_failed"]++
-		return
+		counter = sendFailed
 	}
-	l.counters["sent"]++
+	l.exchange.counters[counter]++
 }
 
-// Receive gives every sign of life to hear until the link is closed.
-func (l *Link) Receive(hear func(ownership.Message)) error {
+// Report tells a peer of loads; nothing is sent to one that is not heard.
+func (l *Link) Report(to string, all []loads.Load) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		if p.Name != to {
+			continue
+		}
+		datagrams, err := l.exchange.reports(l.Now(), to, all)
+		if err != nil {
+			l.write(p, nil, err, reportsSent)
+		}
+		for _, b := range datagrams {
+			l.write(p, b, nil, reportsSent)
+		}
+	}
+}
+
+// Ears hear what comes in; Loads may be nil.
+type Ears struct {
+	Heartbeat func(ownership.Message)
+	Loads     func(from string, all []loads.Load)
+}
+
+// Receive gives what comes in to the ears until the link is closed.
+func (l *Link) Receive(e Ears) error {
 	buf := make([]byte, maxSize+1)
 	for {
 		n, _, err := l.conn.ReadFromUDPAddrPort(buf)
@@ -132,43 +172,33 @@ func (l *Link) Receive(hear func(ownership.Message)) error {
 		if err != nil {
 			continue // an ICMP error of something sent before
 		}
-		if m, ok := l.take(buf[:n]); ok {
-			hear(m)
+		switch got := l.take(buf[:n]); {
+		case got == nil:
+		case got.message != nil:
+			e.Heartbeat(*got.message)
+		case e.Loads != nil:
+			e.Loads(got.from, got.loads)
 		}
 	}
 }
 
-func (l *Link) take(b []byte) (ownership.Message, bool) {
-	p, reason := unseal(l.options.Keys, b)
+func (l *Link) take(b []byte) *heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if reason == "" {
-		reason = l.sessions.accept(l.Now(), p)
-	}
-	if reason == "" {
-		l.counters["accepted"]++
-		return p.Message, true
-	}
-	l.counters[string(reason)]++
-	if reason == Hello { // it should not wait for our next heartbeat
-		for _, to := range l.peers {
-			if to.Name == p.Message.From && l.last.From != "" {
-				l.send(to)
-			}
+	got, hello := l.exchange.take(l.Now(), b)
+	for _, to := range l.peers {
+		if to.Name == hello && l.last.From != "" { // it should not wait for our next heartbeat
+			l.send(to)
 		}
 	}
-	return ownership.Message{}, false
+	return got
 }
 
 // Counters by reason.
 func (l *Link) Counters() map[string]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make(map[string]uint64, len(l.counters))
-	for k, v := range l.counters {
-		all[k] = v
-	}
-	return all
+	return maps.Clone(l.exchange.counters)
 }
 
 // Close ends Receive.

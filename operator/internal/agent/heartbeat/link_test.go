@@ -18,7 +18,7 @@ func listen(t *testing.T, name string, keys ...[]byte) (*Link, chan ownership.Me
 		t.Fatal(err)
 	}
 	heard, ended := make(chan ownership.Message, 100), make(chan struct{})
-	go func() { defer close(ended); _ = l.Receive(func(m ownership.Message) { heard <- m }) }()
+	go func() { defer close(ended); _ = l.Receive(Ears{Heartbeat: func(m ownership.Message) { heard <- m }}) }()
 	t.Cleanup(func() { l.Close(); <-ended })
 	return l, heard
 }

@@ -19,7 +19,8 @@ import (
 //
 //	0   4  magic
 //	4   1  version
-//	5   1  flags: 1 the sender is able to announce
+//	5   1  flags: 1 the sender is able to announce, 2 it takes reports of loads,
+//	       4 it holds a newer key than the one that made the tag; others mean nothing
 //	6   2  number of VIPs
 //	8   8  the sender's nonce for this receiver
 //	16  8  the receiver's nonce as the sender heard it, 0 for none
@@ -29,14 +30,16 @@ import (
 //	…   5  per VIP: address; 1 when the sender owns it
 //	…   32 HMAC-SHA256 of all before
 const (
-	magic      = 0x42544842 // BTHB
-	version    = 1
-	headSize   = 33
-	claimSize  = 5
-	tagSize    = sha256.Size
-	maxName    = 253
-	flagAble   = 1
-	claimOwned = 1
+	magic        = 0x42544842 // BTHB
+	version      = 1
+	headSize     = 33
+	claimSize    = 5
+	tagSize      = sha256.Size
+	maxName      = 253
+	flagAble     = 1
+	flagReports  = 2
+	flagNewerKey = 4
+	claimOwned   = 1
 	// MaxVIPs bounds a message. More than 270 fill a second IP fragment.
 	MaxVIPs = 1024
 	maxSize = headSize + maxName + MaxVIPs*claimSize + tagSize
@@ -44,33 +47,75 @@ const (
 	MinKey = 16
 )
 
-// Packet is a datagram without its tag.
+// Packet is a heartbeat without its tag.
 type Packet struct {
 	Nonce, Echo, Sequence uint64
+	TakesReports          bool
+	NewerKey              bool
 	Message               ownership.Message
+}
+
+// head is what all datagrams begin with.
+type head struct {
+	magic                 uint32
+	version, flags        byte
+	count                 int
+	nonce, echo, sequence uint64
+	from                  string
+}
+
+func (h head) append(b []byte) ([]byte, error) {
+	if len(h.from) == 0 || len(h.from) > maxName {
+		return nil, fmt.Errorf("name %q: 1 to %d bytes", h.from, maxName)
+	}
+	b = binary.BigEndian.AppendUint32(b, h.magic)
+	b = append(b, h.version, h.flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(h.count))
+	b = binary.BigEndian.AppendUint64(b, h.nonce)
+	b = binary.BigEndian.AppendUint64(b, h.echo)
+	b = binary.BigEndian.AppendUint64(b, h.sequence)
+	b = append(b, byte(len(h.from)))
+	return append(b, h.from...), nil
+}
+
+// parseHead reads it; behind it stand at most most entries of a size, and nothing else.
+func parseHead(b []byte, magic uint32, version byte, most, size int) (head, []byte, Reason) {
+	switch {
+	case len(b) < headSize+1:
+		return head{}, nil, TooShort
+	case binary.BigEndian.Uint32(b) != magic:
+		return head{}, nil, Malformed
+	case b[4] != version:
+		return head{}, nil, OtherVersion
+	}
+	h := head{
+		magic: magic, version: version, flags: b[5], count: int(binary.BigEndian.Uint16(b[6:])),
+		nonce: binary.BigEndian.Uint64(b[8:]), echo: binary.BigEndian.Uint64(b[16:]), sequence: binary.BigEndian.Uint64(b[24:]),
+	}
+	name := int(b[32])
+	if name == 0 || name > maxName || h.count > most || len(b) != headSize+name+h.count*size || h.nonce == 0 {
+		return head{}, nil, Malformed
+	}
+	h.from = string(b[headSize : headSize+name])
+	return h, b[headSize+name:], ""
 }
 
 // seal writes a datagram.
 func seal(key []byte, p Packet) ([]byte, error) {
 	m := p.Message
-	if len(m.From) == 0 || len(m.From) > maxName {
-		return nil, fmt.Errorf("name %q: 1 to %d bytes", m.From, maxName)
-	}
 	if len(m.VIPs) > MaxVIPs {
 		return nil, fmt.Errorf("%d VIPs, at most %d", len(m.VIPs), MaxVIPs)
 	}
-	b := make([]byte, headSize, headSize+len(m.From)+len(m.VIPs)*claimSize+tagSize)
-	binary.BigEndian.PutUint32(b, magic)
-	b[4] = version
-	if m.Able {
-		b[5] = flagAble
+	h := head{magic: magic, version: version, count: len(m.VIPs), nonce: p.Nonce, echo: p.Echo, sequence: p.Sequence, from: m.From}
+	for flag, set := range map[byte]bool{flagAble: m.Able, flagReports: p.TakesReports, flagNewerKey: p.NewerKey} {
+		if set {
+			h.flags |= flag
+		}
 	}
-	binary.BigEndian.PutUint16(b[6:], uint16(len(m.VIPs)))
-	binary.BigEndian.PutUint64(b[8:], p.Nonce)
-	binary.BigEndian.PutUint64(b[16:], p.Echo)
-	binary.BigEndian.PutUint64(b[24:], p.Sequence)
-	b[32] = byte(len(m.From))
-	b = append(b, m.From...)
+	b, err := h.append(make([]byte, 0, headSize+len(m.From)+len(m.VIPs)*claimSize+tagSize))
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range m.VIPs {
 		a := c.VIP.As4()
 		b = append(b, a[:]...)
@@ -92,49 +137,32 @@ func tag(key, b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// unseal checks the tag and reads a datagram; the reason is empty when it is good.
-func unseal(keys [][]byte, b []byte) (Packet, Reason) {
+// split gives what is signed, and the tag.
+func split(b []byte) (body, sum []byte, reason Reason) {
 	if len(b) < headSize+1+tagSize {
-		return Packet{}, TooShort
+		return nil, nil, TooShort
 	}
-	body, sum := b[:len(b)-tagSize], b[len(b)-tagSize:]
-	for _, key := range keys {
-		if hmac.Equal(tag(key, body), sum) {
-			return parse(body)
-		}
-	}
-	return Packet{}, BadTag
+	return b[:len(b)-tagSize], b[len(b)-tagSize:], ""
 }
 
 // parse reads what stands before the tag.
 func parse(b []byte) (Packet, Reason) {
-	switch {
-	case len(b) < headSize+1:
-		return Packet{}, TooShort
-	case binary.BigEndian.Uint32(b) != magic:
-		return Packet{}, Malformed
-	case b[4] != version:
-		return Packet{}, OtherVersion
-	}
-	name, vips := int(b[32]), int(binary.BigEndian.Uint16(b[6:]))
-	if name == 0 || name > maxName || vips > MaxVIPs || len(b) != headSize+name+vips*claimSize {
-		return Packet{}, Malformed
+	h, rest, reason := parseHead(b, magic, version, MaxVIPs, claimSize)
+	if reason != "" {
+		return Packet{}, reason
 	}
 	p := Packet{
-		Nonce: binary.BigEndian.Uint64(b[8:]), Echo: binary.BigEndian.Uint64(b[16:]), Sequence: binary.BigEndian.Uint64(b[24:]),
-		Message: ownership.Message{From: string(b[headSize : headSize+name]), Able: b[5]&flagAble != 0},
-	}
-	if p.Nonce == 0 {
-		return Packet{}, Malformed
+		Nonce: h.nonce, Echo: h.echo, Sequence: h.sequence, TakesReports: h.flags&flagReports != 0, NewerKey: h.flags&flagNewerKey != 0,
+		Message: ownership.Message{From: h.from, Able: h.flags&flagAble != 0},
 	}
 	var last netip.Addr
-	for b = b[headSize+name:]; len(b) > 0; b = b[claimSize:] {
-		addr := netip.AddrFrom4([4]byte(b[:4]))
+	for ; len(rest) > 0; rest = rest[claimSize:] {
+		addr := netip.AddrFrom4([4]byte(rest[:4]))
 		if last.IsValid() && !last.Less(addr) { // each once, in order
 			return Packet{}, Malformed
 		}
 		last = addr
-		p.Message.VIPs = append(p.Message.VIPs, ownership.Claim{VIP: addr, Owned: b[4]&claimOwned != 0})
+		p.Message.VIPs = append(p.Message.VIPs, ownership.Claim{VIP: addr, Owned: rest[4]&claimOwned != 0})
 	}
 	return p, ""
 }

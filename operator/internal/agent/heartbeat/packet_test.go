@@ -15,6 +15,18 @@ import (
 
 var key = []byte("0123456789abcdef")
 
+// unseal checks the tag and reads a heartbeat.
+func unseal(keys [][]byte, b []byte) (Packet, Reason) {
+	body, sum, reason := split(b)
+	if reason != "" {
+		return Packet{}, reason
+	}
+	if newKeyring(keys).opens(0, body, sum) < 0 {
+		return Packet{}, BadTag
+	}
+	return parse(body)
+}
+
 func vips(n int) []ownership.Claim {
 	var all []ownership.Claim
 	for i := range n {
@@ -25,7 +37,7 @@ func vips(n int) []ownership.Claim {
 
 func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, MaxVIPs} {
-		want := Packet{Nonce: 1, Echo: 2, Sequence: 3, Message: ownership.Message{From: strings.Repeat("n", maxName), Able: n > 0, VIPs: vips(n)}}
+		want := Packet{Nonce: 1, Echo: 2, Sequence: 3, TakesReports: n > 0, NewerKey: n > 1, Message: ownership.Message{From: strings.Repeat("n", maxName), Able: n > 0, VIPs: vips(n)}}
 		b, err := seal(key, want)
 		if err != nil {
 			t.Fatal(err)

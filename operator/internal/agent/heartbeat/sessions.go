@@ -16,10 +16,13 @@ const (
 	Replayed     Reason = "replayed"
 	OtherSession Reason = "other_session" // of a sender that is alive: it was started again, or an old datagram
 	Hello        Reason = "hello"         // the sender has not heard us yet
+
+	ReportWithoutSession Reason = "report_without_session" // of an agent whose heartbeats are not heard just now
+	ReportReplayed       Reason = "report_replayed"        // or overtaken by a later one
 )
 
 // reasons are all of them, for counters that are there from the start.
-var reasons = []Reason{TooShort, BadTag, Malformed, OtherVersion, OwnName, Replayed, OtherSession, Hello}
+var reasons = []Reason{TooShort, BadTag, Malformed, OtherVersion, OwnName, Replayed, OtherSession, Hello, ReportWithoutSession, ReportReplayed}
 
 // sessions tell fresh datagrams from old ones. Each side makes a nonce for the
 // other; a datagram that names ours was made after we made it. Ours changes when
@@ -34,7 +37,9 @@ type sessions struct {
 type session struct {
 	mine, theirs uint64
 	sequence     uint64
+	reports      uint64 // sequence number of the last report
 	confirmed    bool
+	takesReports bool
 	heard        time.Duration
 }
 
@@ -71,11 +76,46 @@ func (s *sessions) accept(now time.Duration, d Packet) Reason {
 	case same && d.Sequence <= p.sequence:
 		return Replayed
 	}
-	p.theirs, p.sequence = d.Nonce, d.Sequence
+	if !same {
+		p.reports = 0
+	}
+	p.theirs, p.sequence, p.takesReports = d.Nonce, d.Sequence, d.TakesReports
 	if d.Echo != p.mine {
 		return Hello
 	}
 	p.confirmed, p.heard = true, now
+	return ""
+}
+
+// live is the session with a peer that is heard just now; nil when there is none.
+func (s *sessions) live(now time.Duration, peer string) *session {
+	if p := s.peers[peer]; p != nil && p.confirmed && now-p.heard < s.life {
+		return p
+	}
+	return nil
+}
+
+// report gives the nonces for a report to a peer, and whether it takes any now.
+func (s *sessions) report(now time.Duration, peer string) (nonce, echo uint64, takes bool) {
+	p := s.live(now, peer)
+	if p == nil || !p.takesReports {
+		return 0, 0, false
+	}
+	return p.mine, p.theirs, true
+}
+
+// acceptReport judges a report whose tag is good. It is no sign of life.
+func (s *sessions) acceptReport(now time.Duration, r Report) Reason {
+	p := s.live(now, r.From)
+	switch {
+	case r.From == s.self:
+		return OwnName
+	case p == nil || r.Nonce != p.theirs || r.Echo != p.mine:
+		return ReportWithoutSession
+	case r.Sequence <= p.reports:
+		return ReportReplayed
+	}
+	p.reports = r.Sequence
 	return ""
 }
 

@@ -18,6 +18,8 @@ type side struct {
 	sequence uint64
 }
 
+func said(name string) ownership.Message { return ownership.Message{From: name, Able: true} }
+
 var nonces uint64
 
 func newSide(name string) *side {
@@ -27,7 +29,7 @@ func newSide(name string) *side {
 func (s *side) to(now time.Duration, other *side) Packet {
 	nonce, echo := s.address(now, other.name)
 	s.sequence++
-	return Packet{Nonce: nonce, Echo: echo, Sequence: s.sequence, Message: ownership.Message{From: s.name}}
+	return Packet{Nonce: nonce, Echo: echo, Sequence: s.sequence, TakesReports: true, Message: said(s.name)}
 }
 
 func want(t *testing.T, what string, got, want Reason) {

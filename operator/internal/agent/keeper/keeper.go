@@ -17,6 +17,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/announce"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
 )
 
@@ -38,6 +39,8 @@ type Options struct {
 	// Balanced are VIPs a former process balanced here: they are treated as given
 	// away just now.
 	Balanced []netip.Addr
+	// Loads is told what other nodes report of their servers (C-62); it may be nil.
+	Loads func(node string, all []loads.Load)
 	// Event is told what changes and why; it must not block.
 	Event func(ownership.Change)
 }
@@ -87,7 +90,7 @@ func New(o Options) (*Keeper, error) {
 func (k *Keeper) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { k.arp.Run() })
-	running.Go(func() { _ = k.link.Receive(k.hear) })
+	running.Go(func() { _ = k.link.Receive(heartbeat.Ears{Heartbeat: k.hear, Loads: k.options.Loads}) })
 	thinking, looking := time.NewTicker(think), time.NewTicker(look)
 	defer thinking.Stop()
 	defer looking.Stop()
@@ -307,6 +310,12 @@ func (k *Keeper) Owner(vip netip.Addr) string {
 	defer k.mu.Unlock()
 	return k.machine.Owner(vip)
 }
+
+// Tell another node of this one's loads; nothing is sent to one that is not heard.
+func (k *Keeper) Tell(node string, all []loads.Load) { k.link.Report(node, all) }
+
+// SetKeys exchanges the heartbeats' keys, newest first.
+func (k *Keeper) SetKeys(keys [][]byte) error { return k.link.SetKeys(keys) }
 
 // Counters of heartbeats and of ARP.
 func (k *Keeper) Counters() (heartbeats, arp map[string]uint64) {
