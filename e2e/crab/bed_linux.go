@@ -50,6 +50,7 @@ type Config struct {
 	Lives     map[string]int64 `json:"lives,omitempty"`
 	Wire      map[string]int   `json:"wire,omitempty"`
 	Announce  map[string]any   `json:"announce,omitempty"`
+	Watch     []string         `json:"watch,omitempty"`
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/reports"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
@@ -40,6 +41,7 @@ type agent struct {
 	prober  *prober
 	uplink  devices.Device
 	report  *reporter
+	loads   *reports.Reporter
 	applied atomic.Bool // once: from then on this node can own VIPs
 }
 
@@ -67,6 +69,8 @@ func (a *agent) loop(ctx context.Context) error {
 		case <-links:
 			later.Reset(settle)
 		case <-a.prober.changed:
+			later.Reset(settle)
+		case <-a.loads.Changed():
 			later.Reset(settle)
 		case <-a.keeper.Changed():
 			if err := a.apply(ctx); err != nil {
@@ -98,7 +102,9 @@ func (a *agent) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := a.state(mine)
+	served := servedHere(seen.plan, a.options.Node)
+	a.loads.Set(served, balancedHere(seen.plan, mine))
+	state, err := a.state(mine, watched(a.options.Node, served))
 	if err != nil {
 		return err
 	}
@@ -128,10 +134,13 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 }
 
 // state adds the devices: every node may have to balance, and has pods that are
-// clients and servers.
-func (a *agent) state(mine share.Share) (desired.State, error) {
-	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho}
+// clients and servers. Connections are counted where somebody needs to know.
+func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, error) {
+	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho, Watch: watch}
 	both := []redirect.Duty{redirect.DutyClient, redirect.DutyServer}
+	if len(watch) > 0 {
+		both = append(both, redirect.DutyWatch)
+	}
 	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Placement: redirect.Uplink,
 		Duties: append([]redirect.Duty{redirect.DutyBalancer}, both...), XDP: a.options.XDP})
 	pods, err := devices.Pods(a.uplink.Index)

@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -30,17 +31,23 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 	st := v1alpha1.NodeDataplaneStatus{
 		AgentVersion: a.options.Version, LayoutVersion: programs.LayoutVersion, OwnedVIPs: int32(len(a.keeper.Owned())),
 	}
-	for i, v := range mine.Status {
-		if _, failed := result.VIPs[mine.VIPs[i].VIPKey]; !failed && len(st.VIPs) < v1alpha1.MaxNodeVIPs {
-			v.FallBack = short(v.FallBack)
-			st.VIPs = append(st.VIPs, v)
-		}
-	}
-	st.Devices = a.devices(state.Devices, result)
-	alive := map[string]bool{}
+	alive := map[string]bool{a.options.Node: true}
 	for _, name := range a.keeper.Alive() {
 		alive[name] = true
 	}
+	silence := a.loads.Silence()
+	for i, v := range mine.Status {
+		key := mine.VIPs[i].VIPKey
+		if _, failed := result.VIPs[key]; failed || len(st.VIPs) == v1alpha1.MaxNodeVIPs {
+			continue
+		}
+		if s, silent := silence[netip.AddrPortFrom(key.Addr, key.Port)]; silent && v.FallBack == "" {
+			v.FallBack = withoutLoads(s, alive)
+		}
+		v.FallBack = short(v.FallBack)
+		st.VIPs = append(st.VIPs, v)
+	}
+	st.Devices = a.devices(state.Devices, result)
 	for name := range seen.nodes {
 		if name == a.options.Node || len(st.Peers) == v1alpha1.MaxNodePeers {
 			continue

@@ -75,7 +75,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	a.loads = a.newReporter()
 	a.keeper, err = keeper.New(keeper.Options{
+		Loads:    a.loads.Hear,
 		Balanced: inherited, Name: o.Node, Uplink: a.uplink.Index, Keys: keys, Listen: netip.AddrPortFrom(o.NodeIP, o.Heartbeat),
 		Event: func(c ownership.Change) {
 			slog.Info("ownership", "vip", c.VIP.String(), "action", [...]string{"take", "yield", "renew"}[c.Action], "why", c.Why)
@@ -124,6 +126,7 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 	parts.Go(func() { a.keeper.Run(ctx) })
 	parts.Go(func() { a.prober.run(ctx) })
 	parts.Go(func() { a.report.run(ctx) })
+	parts.Go(func() { a.loads.Run(ctx) })
 	err := a.serve(ctx)
 	if err == nil {
 		slog.Info("at work", "node", a.options.Node, "uplink", a.uplink.Name, "version", a.options.Version)
@@ -192,4 +195,10 @@ func Remove(args []string) error {
 		return fmt.Errorf("remove CRAB from this node: %w", err)
 	}
 	return nil
+}
+
+// sinceStart is a clock that is never set.
+func sinceStart() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
 }

@@ -97,6 +97,9 @@ type Backend struct {
 	State  State
 }
 
+// ByLoad says that the policy needs to know how many connections servers have (C-62).
+func (v VIP) ByLoad() bool { return v.Policy == "PowerOfTwo" || v.Policy == "Least" }
+
 // Prefixes are the sources from which redirects of this VIP may come (C-91).
 func (v VIP) Prefixes() []netip.Prefix {
 	out := make([]netip.Prefix, len(v.Backends))

@@ -172,12 +172,13 @@ func fallBack(v *crabplan.VIP, n *v1alpha1.NodeVIP) string {
 		}
 	}
 	if n.UpCRAB == 0 {
-		return fmt.Sprintf("none of %d servers knows redirects: is the agent running on %s?", n.UpPlain, names(silent))
+		return fmt.Sprintf("none of %d servers knows redirects: is the agent running on %s?", n.UpPlain, Names(silent))
 	}
-	return fmt.Sprintf("%d of %d servers do not know redirects and get no redirected connection: is the agent running on all of %s?", n.UpPlain, n.UpPlain+n.UpCRAB, names(silent))
+	return fmt.Sprintf("%d of %d servers do not know redirects and get no redirected connection: is the agent running on all of %s?", n.UpPlain, n.UpPlain+n.UpCRAB, Names(silent))
 }
 
-func names(nodes []string) string {
+// Names lists nodes for people, a few of them by name.
+func Names(nodes []string) string {
 	const most = 5
 	slices.Sort(nodes)
 	if len(nodes) > most {

@@ -25,6 +25,9 @@ type Config struct {
 	Lives     redirect.Lives `json:"lives,omitzero"`
 	// Announce shares the VIPs with other hosts: one of them owns each.
 	Announce *Announce `json:"announce,omitempty"`
+	// Watch are servers of this host whose connections are counted, on the devices
+	// with the duty watch, and told to the peers of Announce (C-62).
+	Watch []netip.AddrPort `json:"watch,omitempty"`
 }
 
 // Device says which parts run on a device.
@@ -46,12 +49,15 @@ func readConfig(path string) (Config, error) {
 	if err := d.Decode(&c); err != nil {
 		return c, fmt.Errorf("%s: %w", path, err)
 	}
+	if len(c.Watch) > 0 && c.Announce == nil {
+		return c, &redirect.FieldError{Field: "watch", Reason: "loads are told to the peers of announce, which is missing"}
+	}
 	return c, nil
 }
 
 // state is what the plane should hold; only looks at devices can fail.
 func (c Config) state() (desired.State, error) {
-	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho}
+	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Watch: inOrder(c.Watch)}
 	for _, d := range c.Devices {
 		device, err := net.InterfaceByName(d.Name)
 		if err != nil {

@@ -42,7 +42,7 @@ func run(ctx context.Context, root, path string, out io.Writer) error {
 	defer p.Close()
 	h := &host{config: c, plane: p, applier: desired.New(p), told: map[string]string{}, out: out}
 	if c.Announce != nil {
-		if h.share, err = newShare(*c.Announce, out); err != nil {
+		if h.share, err = newShare(*c.Announce, p, out); err != nil {
 			return err
 		}
 		defer h.share.start(ctx)()
@@ -67,6 +67,7 @@ func (h *host) apply() error {
 		}
 		balanced = h.share.keeper.Balanced()
 		s.VIPs = only(s.VIPs, balanced)
+		h.share.report(h.config, s.VIPs)
 	}
 	err = h.applier.Apply(s).Err()
 	h.tell(s.Devices)

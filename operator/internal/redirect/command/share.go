@@ -15,6 +15,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/reports"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
@@ -28,10 +29,12 @@ type Announce struct {
 	Peers   []AnnouncePeer `json:"peers,omitempty"`
 }
 
-// AnnouncePeer is another host that announces the same VIPs.
+// AnnouncePeer is another host that announces the same VIPs, or has servers of them.
 type AnnouncePeer struct {
 	Name string         `json:"name"`
 	Addr netip.AddrPort `json:"addr"`
+	// Servers are those that run there: of them its reports of load are believed.
+	Servers []netip.Addr `json:"servers,omitempty"`
 }
 
 // share is this host's part in announcing VIPs.
@@ -39,9 +42,11 @@ type share struct {
 	config Announce
 	uplink int
 	keeper *keeper.Keeper
+	// reports of load go out and come in with the heartbeats.
+	reports *reports.Reporter
 }
 
-func newShare(a Announce, out io.Writer) (*share, error) {
+func newShare(a Announce, plane redirect.Plane, out io.Writer) (*share, error) {
 	if a.Name == "" || !a.Listen.IsValid() {
 		return nil, &redirect.FieldError{Field: "announce", Reason: "name, listen and device are needed"}
 	}
@@ -53,8 +58,11 @@ func newShare(a Announce, out io.Writer) (*share, error) {
 	if err != nil {
 		return nil, fmt.Errorf("announce.keyFile: %w", err)
 	}
-	k, err := keeper.New(keeper.Options{
-		Name: a.Name, Uplink: uplink.Index, Keys: [][]byte{bytes.TrimSpace(key)}, Listen: a.Listen,
+	s := &share{config: a, uplink: uplink.Index}
+	s.reports = s.newReporter(plane)
+	s.keeper, err = keeper.New(keeper.Options{
+		Loads: s.reports.Hear,
+		Name:  a.Name, Uplink: uplink.Index, Keys: [][]byte{bytes.TrimSpace(key)}, Listen: a.Listen,
 		Event: func(c ownership.Change) {
 			fmt.Fprintf(out, "%s %s: %s\n", [...]string{"take", "yield", "renew"}[c.Action], c.VIP, c.Why)
 		},
@@ -62,13 +70,14 @@ func newShare(a Announce, out io.Writer) (*share, error) {
 	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
-	return &share{config: a, uplink: uplink.Index, keeper: k}, nil
+	return s, nil
 }
 
 // start returns what ends it.
 func (s *share) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
+	go s.reports.Run(ctx)
 	go func() { defer close(ended); s.keeper.Run(ctx) }()
 	return func() {
 		cancel()
