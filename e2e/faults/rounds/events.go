@@ -3,6 +3,7 @@
 package rounds
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -55,13 +56,7 @@ func (h *happening) run(e event) error {
 	case drainServer:
 		return h.drain(e.victim)
 	case drainServers:
-		for i := range servers {
-			if err := h.drain((e.victim + i) % servers); err != nil {
-				return err
-			}
-			time.Sleep(300 * time.Millisecond) // to join again
-		}
-		return nil
+		return h.drainAll(e.victim)
 	case killRouter:
 		w.routers[e.victim].Kill()
 		time.Sleep(e.length)
@@ -85,6 +80,27 @@ func (h *happening) run(e event) error {
 	return nil
 }
 
+// drainAll drains one server after the other. The first of them that is a C
+// program has a slow life between two drains.
+func (h *happening) drainAll(first int) error {
+	slow := first
+	if h.w.goServer(slow) {
+		slow = (first + 1) % servers
+	}
+	for i := range servers {
+		server := (first + i) % servers
+		var err error
+		if server == slow && !h.w.v.Legacy { // of a legacy worker so slow the router takes credits for lost
+			err = h.drainBusy(server)
+		}
+		if err = errors.Join(err, h.drain(server)); err != nil {
+			return err
+		}
+		time.Sleep(300 * time.Millisecond) // to join again
+	}
+	return nil
+}
+
 func (h *happening) drain(server int) error {
 	if err := h.w.servers[server].Stop(patience); err != nil {
 		return err
@@ -92,11 +108,33 @@ func (h *happening) drain(server int) error {
 	return h.newLife(server)
 }
 
-func (h *happening) newLife(server int) error {
+// drainBusy gives a server a life in which a request takes longer than a drain
+// is quiet, and returns when it is at work on one: what does not wait for that
+// request ends without an answer to it.
+func (h *happening) drainBusy(server int) error {
+	if err := h.w.servers[server].Stop(patience); err != nil {
+		return err
+	}
+	if err := h.live(server, slowService); err != nil {
+		return err
+	}
+	_, err := bed.Until(patience, func() error {
+		st, err := h.w.servers[server].State()
+		if err == nil && (st.Backlog == nil || *st.Backlog == 0) {
+			err = fmt.Errorf("server %d gets no request", server)
+		}
+		return err
+	})
+	return err
+}
+
+func (h *happening) newLife(server int) error { return h.live(server, fastService) }
+
+func (h *happening) live(server int, service time.Duration) error {
 	h.mu.Lock()
 	h.restarted[server] = true
 	h.mu.Unlock()
-	return h.w.startServer(server)
+	return h.w.startServer(server, service)
 }
 
 // pause stops a process for a time, or until the load is over.
@@ -160,9 +198,12 @@ func (h *happening) cut(e event, on bool) {
 	}
 }
 
+// overloadTimeout is much longer than a request waits for its DROP.
+const overloadTimeout = 10 * time.Second
+
 // overload offers three times what the workers can do for a second.
 func (h *happening) overload() error {
-	l, err := h.w.startLoad(shape{name: "overload", rate: 3 * capacity, seconds: 1, bytes: 1200, sockets: 8, timeout: 10 * time.Second}, h.seed^3)
+	l, err := h.w.startLoad(shape{name: "overload", rate: 3 * capacity, seconds: 1, bytes: 1200, sockets: 8, timeout: overloadTimeout}, h.seed^3)
 	if err != nil {
 		return err
 	}

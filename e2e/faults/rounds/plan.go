@@ -78,6 +78,9 @@ var Themes = []string{
 // faultSeconds is how long load runs under faults.
 const faultSeconds = 4.0
 
+// drainSeconds is how long it takes to drain all servers, one of them twice.
+const drainSeconds = 5.0
+
 // draw makes the plan of a round. It depends on variant, theme and seed alone.
 func draw(v Variant, theme string, seed uint64) plan {
 	rng := rand.New(rand.NewPCG(seed, 0xb0b7a11))

@@ -12,7 +12,7 @@ import (
 )
 
 // capacity is what all workers do per second, going by their service time.
-const capacity = 1000.0 / serviceMilliseconds * servers * workers
+const capacity = float64(time.Second/fastService) * servers * workers
 
 // totals of a run.
 type totals struct {
@@ -115,10 +115,14 @@ func (r *runner) underFaults(v *verdict, p *plan, seed uint64) ([]*load, *happen
 	}
 	if p.has(drainServers) {
 		shapes[0].rate = 400 // so that most servers have work when they are told to go
+		shapes[0].seconds = drainSeconds
 	}
-	if !p.allow.timeouts {
-		for i := range shapes {
+	for i := range shapes {
+		switch {
+		case !p.allow.timeouts:
 			shapes[i].timeout = 20 * time.Second // nothing is lost, so the machine may take its time
+		case p.theme == string(overload):
+			shapes[i].timeout = overloadTimeout // each DROP is to end a request, also one that a busy machine sends late
 		}
 	}
 	var loads []*load
@@ -145,10 +149,10 @@ func (r *runner) underFaults(v *verdict, p *plan, seed uint64) ([]*load, *happen
 	return append(loads, h.loads...), h
 }
 
-// settle waits for the quiet second of R-141 and then for what must be true
-// after it. How much longer it took is reported, since a busy machine runs
-// timers late; that it becomes true is required.
-func (r *runner) settle(v *verdict) *snapshot {
+// settle waits for a quiet time and then for what must be true after it. How
+// much longer it took is reported, since a busy machine runs timers late; that it
+// becomes true is required.
+func (r *runner) settle(v *verdict, quiet time.Duration) *snapshot {
 	_, err := bed.Until(patience, func() error {
 		if n := r.w.net.Shim.Counts().Waiting; n != 0 {
 			return fmt.Errorf("%d packets wait in the shim", n)
@@ -156,9 +160,9 @@ func (r *runner) settle(v *verdict) *snapshot {
 		return nil
 	})
 	v.fail(err)
-	time.Sleep(time.Second)
+	time.Sleep(quiet)
 	took, err := bed.Until(patience, r.w.whole)
-	v.hold(err == nil, "whole again", "after a quiet second and %v more: %v", took, err)
+	v.hold(err == nil, "whole again", "after %v of quiet and %v more: %v", quiet, took, err)
 	r.total.creditsBack = max(r.total.creditsBack, took)
 	s, err := r.w.snapshot()
 	v.fail(err)
@@ -170,11 +174,11 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	v := &verdict{}
 	p := draw(r.w.v, theme, seed)
 	r.w.net.Shim.Reset(seed)
-	before := r.settle(v)
+	before := r.settle(v, 0) // calm load came before
 	lives, err := r.incarnations()
 	v.fail(err)
 	loads, h := r.underFaults(v, &p, seed)
-	after := r.settle(v)
+	after := r.settle(v, time.Second)
 	if before == nil || after == nil {
 		return v
 	}

@@ -9,6 +9,7 @@ package rounds
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
@@ -90,9 +91,16 @@ const (
 	workers     = 2 // of each server
 	depth       = 4 // n of each worker, shared by the routers
 
-	serviceMilliseconds = 5
-	maxQueue            = 1000 // ms in the central queue
-	centralLimit        = 1024
+	maxQueue     = 1000 // ms in the central queue
+	centralLimit = 1024
+)
+
+// How long servers take for a request, how long they are quiet before a drain
+// is over, and how long a request takes that outlasts this.
+const (
+	fastService = 5 * time.Millisecond
+	drainQuiet  = 500 * time.Millisecond
+	slowService = 900 * time.Millisecond
 )
 
 func (v Variant) routers() int {

@@ -46,7 +46,7 @@ func newWorld(v Variant, root, dir string) (*world, error) {
 	}
 	w.routers, w.servers = make([]*bed.Process, v.routers()), make([]*bed.Process, servers)
 	for i := range servers {
-		err = errors.Join(err, w.startServer(i))
+		err = errors.Join(err, w.startServer(i, fastService))
 	}
 	for i := range v.routers() {
 		err = errors.Join(err, w.startRouter(i))
@@ -109,18 +109,18 @@ func (w *world) startRouter(i int) error {
 // goServer tells whether server i is the Go one.
 func (w *world) goServer(i int) bool { return w.v.Go && i == servers-1 }
 
-func (w *world) startServer(i int) error {
+func (w *world) startServer(i int, service time.Duration) error {
 	w.lives[i]++
 	host := w.v.serverHost(i)
 	argv := []string{
 		w.program("bobtail-serve"), "--address=" + w.v.address(host), "--workers=" + strconv.Itoa(workers),
-		fmt.Sprintf("--service-time=fixed:%dms", serviceMilliseconds), "--execution-log=" + w.executionLog(i),
-		"--drain-seconds=10", "--drain-quiet=500ms", "--queue-depth=" + strconv.Itoa(depth), "--key-dir=" + w.path("keys"),
+		fmt.Sprintf("--service-time=fixed:%dms", service.Milliseconds()), "--execution-log=" + w.executionLog(i),
+		"--drain-seconds=10", fmt.Sprintf("--drain-quiet=%dms", drainQuiet.Milliseconds()), "--queue-depth=" + strconv.Itoa(depth), "--key-dir=" + w.path("keys"),
 	}
 	if w.goServer(i) {
 		argv = []string{
 			filepath.Join(w.root, "build", "bin", "faultpeer"), "serve", "--address=" + w.v.address(host), "--workers=" + strconv.Itoa(workers),
-			fmt.Sprintf("--service-time=%dms", serviceMilliseconds), "--execution-log=" + w.executionLog(i), "--key-dir=" + w.path("keys"),
+			fmt.Sprintf("--service-time=%dms", service.Milliseconds()), "--execution-log=" + w.executionLog(i), "--key-dir=" + w.path("keys"),
 		}
 	}
 	if w.v.Legacy {
