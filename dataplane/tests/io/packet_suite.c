@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See packet_suite.h. Every case runs in both directions, so that a driver is tested as sender and as receiver even
 // where its peer is the kernel. No case asserts how long something took.
-#include "packet_suite.h"
+#include "packet_ends.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -40,148 +40,6 @@ static void leave_out(const char *why)
     left_out++;
 }
 
-static uint8_t byte_at(uint32_t seed, uint32_t i)
-{
-    return (uint8_t)(seed * 31 + i * 7 + (i >> 8));
-}
-
-// A payload of `len` bytes that starts with `seed`, as far as there is room for it.
-static void queue(struct packet_end *e, struct bt_txq *q, unsigned from, struct bt_addr to, uint32_t seed, uint32_t len)
-{
-    struct bt_pkt *p = bt_pool_get(e->pool);
-    assert_non_null(p);
-    uint8_t *at = bt_pkt_append(p, len);
-    assert_non_null(at);
-    for (uint32_t i = 0; i < len; i++) {
-        at[i] = byte_at(seed, i);
-    }
-    if (len >= sizeof seed) {
-        memcpy(at, &seed, sizeof seed);
-    }
-    p->local = (uint16_t)from;
-    p->dst = to;
-    bt_txq_push(q, p);
-}
-
-static uint32_t seed_of(const struct bt_pkt *p)
-{
-    uint32_t seed;
-    assert_true(p->len >= sizeof seed);
-    memcpy(&seed, p->data, sizeof seed);
-    return seed;
-}
-
-static void check_payload(const struct bt_pkt *p, uint32_t seed, uint32_t len)
-{
-    assert_int_equal(p->len, len);
-    for (uint32_t i = len >= sizeof seed ? (uint32_t)sizeof seed : 0; i < len; i++) {
-        assert_int_equal(p->data[i], byte_at(seed, i));
-    }
-}
-
-static void send_all(struct packet_end *e, struct bt_txq *q)
-{
-    bt_io_tx(e->io, q);
-    assert_int_equal(q->n, 0);
-}
-
-// One turn of the loop of an end that has nothing to receive: its link may have to answer or ask.
-static void serve(struct packet_end *e)
-{
-    struct bt_pkt *p[BT_IO_BATCH];
-    unsigned n = bt_io_rx(e->io, BT_IO_ANY, p, BT_IO_BATCH);
-    for (unsigned i = 0; i < n; i++) {
-        char from[BT_ADDR_TEXT];
-        print_message("nobody sent this: %u bytes from %s to port %u\n", p[i]->len, bt_addr_format(&p[i]->src, from),
-                      p[i]->local);
-    }
-    assert_int_equal(n, 0);
-}
-
-// What became of the packets that are missing.
-static void tell(const struct packet_rig *r)
-{
-    for (unsigned i = 0; i < PACKET_ENDS; i++) {
-        const struct bt_counter_desc *d;
-        unsigned n;
-        const uint64_t *v = r->end[i].io->ops->counters(r->end[i].io, &d, &n);
-        for (unsigned k = 0; k < n; k++) {
-            if (v[k] != 0) {
-                print_message("end %u: %s %s = %u\n", i, d[k].name, d[k].value != NULL ? d[k].value : "",
-                              (unsigned)v[k]);
-            }
-        }
-    }
-}
-
-// Receives until `want` packets are there or 5 s have passed, while the other end goes on living.
-static unsigned receive(struct packet_rig *r, unsigned at, uint32_t port, struct bt_pkt **pkts, unsigned want)
-{
-    struct packet_end *e = &r->end[at];
-    unsigned got = 0;
-    unsigned turns = 0;
-    uint64_t until = bt_io_now(e->io) + 5 * SECOND;
-    while (got < want && bt_io_now(e->io) < until && turns++ < 1000000) {
-        bt_io_wait(e->io, bt_io_now(e->io) + MS);
-        unsigned n = bt_io_rx(e->io, port, pkts + got, want - got);
-        got += n;
-        if (got < want) {
-            serve(&r->end[1 - at]);
-        }
-        if (n == 0 && (e->lacks & LACKS_WAITING) != 0) {
-            break;
-        }
-    }
-    if (got < want) {
-        tell(r);
-    }
-    return got;
-}
-
-static void give_back(struct packet_end *e, struct bt_pkt **pkts, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        bt_pool_put(e->pool, pkts[i]);
-    }
-}
-
-// Sum of the counters whose name ends in `name`, with that label value if one is given.
-static uint64_t counted(struct packet_end *e, const char *name, const char *value)
-{
-    const struct bt_counter_desc *d;
-    unsigned n;
-    uint64_t sum = 0;
-    const uint64_t *v = e->io->ops->counters(e->io, &d, &n);
-    for (unsigned i = 0; i < n; i++) {
-        size_t len = strlen(d[i].name);
-        size_t tail = strlen(name);
-        if (len >= tail && strcmp(d[i].name + len - tail, name) == 0 &&
-            (value == NULL || (d[i].value != NULL && strcmp(d[i].value, value) == 0))) {
-            sum += v[i];
-        }
-    }
-    return sum;
-}
-
-static uint32_t largest(const struct packet_rig *r)
-{
-    return r->mtu - (r->v6 ? 48u : 28u);
-}
-
-// Both ends know each other: what is tested is not whether a first packet waits for a neighbour.
-static void acquaint(struct packet_rig *r)
-{
-    struct bt_pkt *p[1];
-    for (unsigned from = 0; from < PACKET_ENDS; from++) {
-        struct bt_txq q;
-        bt_txq_init(&q);
-        queue(&r->end[from], &q, 0, r->end[1 - from].port[0], 0, 4);
-        send_all(&r->end[from], &q);
-        assert_int_equal(receive(r, 1 - from, BT_IO_ANY, p, 1), 1);
-        give_back(&r->end[1 - from], p, 1);
-    }
-}
-
 // --- the cases, in one direction each
 
 static void exchange(struct packet_rig *r, unsigned from)
@@ -193,11 +51,11 @@ static void exchange(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     bt_txq_init(&q);
     for (uint32_t i = 0; i < N; i++) { // several batches, ports alternating
-        queue(a, &q, i & 1, b->port[0], i, 4 + i);
+        packet_queue(a, &q, i & 1, b->port[0], i, 4 + i);
     }
-    queue(a, &q, 1, b->port[0], 0, 0); // header-only datagrams are legal UDP
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, BT_IO_ANY, pkts, N + 1), N + 1);
+    packet_queue(a, &q, 1, b->port[0], 0, 0); // header-only datagrams are legal UDP
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, BT_IO_ANY, pkts, N + 1), N + 1);
     uint32_t next[2] = {0, 1};
     for (uint32_t i = 0; i < N + 1; i++) {
         struct bt_pkt *p = pkts[i];
@@ -205,10 +63,10 @@ static void exchange(struct packet_rig *r, unsigned from)
             assert_int_equal(i, N); // behind everything of its port, which is everything
             continue;
         }
-        uint32_t v = seed_of(p);
+        uint32_t v = packet_seed(p);
         assert_int_equal(v, next[v & 1]); // order is kept within a flow
         next[v & 1] += 2;
-        check_payload(p, v, 4 + v);
+        packet_check(p, v, 4 + v);
         assert_true(bt_addr_eq(&p->src, &a->port[v & 1]));
         assert_true(bt_addr_eq(&p->dst, &b->port[0]));
         assert_int_equal(p->local, 0);
@@ -216,7 +74,7 @@ static void exchange(struct packet_rig *r, unsigned from)
         assert_true(p->t_rx_ns <= bt_io_now(b->io));
         assert_true(p->room_before >= 64);
     }
-    give_back(b, pkts, N + 1);
+    packet_give_back(b, pkts, N + 1);
 }
 
 static void stream(struct packet_rig *r, unsigned from)
@@ -229,15 +87,15 @@ static void stream(struct packet_rig *r, unsigned from)
         struct bt_txq q;
         bt_txq_init(&q);
         for (uint32_t i = 0; i < BT_IO_BATCH; i++) {
-            queue(a, &q, 0, b->port[1], round * BT_IO_BATCH + i, 64);
+            packet_queue(a, &q, 0, b->port[1], round * BT_IO_BATCH + i, 64);
         }
-        send_all(a, &q);
-        assert_int_equal(receive(r, 1 - from, BT_IO_ANY, pkts, BT_IO_BATCH), BT_IO_BATCH);
+        packet_send(a, &q);
+        assert_int_equal(packet_receive(r, 1 - from, BT_IO_ANY, pkts, BT_IO_BATCH), BT_IO_BATCH);
         for (uint32_t i = 0; i < BT_IO_BATCH; i++) {
-            assert_int_equal(seed_of(pkts[i]), round * BT_IO_BATCH + i);
+            assert_int_equal(packet_seed(pkts[i]), round * BT_IO_BATCH + i);
             assert_int_equal(pkts[i]->local, 1);
         }
-        give_back(b, pkts, BT_IO_BATCH);
+        packet_give_back(b, pkts, BT_IO_BATCH);
     }
 }
 
@@ -252,48 +110,48 @@ static void port_by_port(struct packet_rig *r, unsigned from)
         return;
     }
     bt_txq_init(&q);
-    queue(a, &q, 0, b->port[0], 7, 7);
-    queue(a, &q, 0, b->port[1], 8, 8);
-    queue(a, &q, 0, b->port[1], 9, 9);
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 1, pkts, 2), 2); // one port is read and the other left alone
+    packet_queue(a, &q, 0, b->port[0], 7, 7);
+    packet_queue(a, &q, 0, b->port[1], 8, 8);
+    packet_queue(a, &q, 0, b->port[1], 9, 9);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 1, pkts, 2), 2); // one port is read and the other left alone
     assert_int_equal(pkts[0]->local, 1);
-    assert_int_equal(seed_of(pkts[0]), 8);
-    assert_int_equal(seed_of(pkts[1]), 9);
-    give_back(b, pkts, 2);
+    assert_int_equal(packet_seed(pkts[0]), 8);
+    assert_int_equal(packet_seed(pkts[1]), 9);
+    packet_give_back(b, pkts, 2);
     assert_int_equal(bt_io_rx(b->io, 1, pkts, BT_IO_BATCH), 0);
-    assert_int_equal(receive(r, 1 - from, 0, pkts, 1), 1);
+    assert_int_equal(packet_receive(r, 1 - from, 0, pkts, 1), 1);
     assert_int_equal(pkts[0]->local, 0);
-    give_back(b, pkts, 1);
+    packet_give_back(b, pkts, 1);
 }
 
 static void sizes(struct packet_rig *r, unsigned from)
 {
     struct packet_end *a = &r->end[from];
     struct packet_end *b = &r->end[1 - from];
-    const uint32_t max = largest(r);
+    const uint32_t max = packet_largest(r);
     const uint32_t size[] = {0, 1, 17, 18, 19, 512, max - 1, max};
     struct bt_pkt *p[1];
     struct bt_txq q;
     bt_txq_init(&q);
     for (unsigned i = 0; i < sizeof size / sizeof size[0]; i++) {
-        queue(a, &q, 0, b->port[0], i, size[i]);
-        send_all(a, &q);
-        assert_int_equal(receive(r, 1 - from, 0, p, 1), 1);
-        check_payload(p[0], i, size[i]); // padding of short frames is not payload
-        give_back(b, p, 1);
+        packet_queue(a, &q, 0, b->port[0], i, size[i]);
+        packet_send(a, &q);
+        assert_int_equal(packet_receive(r, 1 - from, 0, p, 1), 1);
+        packet_check(p[0], i, size[i]); // padding of short frames is not payload
+        packet_give_back(b, p, 1);
     }
     if ((a->lacks & LACKS_MTU) != 0) {
         return;
     }
-    uint64_t before = counted(a, "tx_dropped_total", "too_long");
-    queue(a, &q, 0, b->port[0], 0, max + 1); // refused, not cut into fragments
-    queue(a, &q, 0, b->port[0], 77, 20);
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 0, p, 1), 1);
-    assert_int_equal(seed_of(p[0]), 77);
-    give_back(b, p, 1);
-    assert_int_equal(counted(a, "tx_dropped_total", "too_long"), before + 1);
+    uint64_t before = packet_counted(a, "tx_dropped_total", "too_long");
+    packet_queue(a, &q, 0, b->port[0], 0, max + 1); // refused, not cut into fragments
+    packet_queue(a, &q, 0, b->port[0], 77, 20);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 0, p, 1), 1);
+    assert_int_equal(packet_seed(p[0]), 77);
+    packet_give_back(b, p, 1);
+    assert_int_equal(packet_counted(a, "tx_dropped_total", "too_long"), before + 1);
 }
 
 static void unreachable(struct packet_rig *r, unsigned from)
@@ -309,26 +167,26 @@ static void unreachable(struct packet_rig *r, unsigned from)
         return;
     }
     bt_txq_init(&q);
-    queue(a, &q, 1, a->nobody, 5, 7);
-    send_all(a, &q);
+    packet_queue(a, &q, 1, a->nobody, 5, 7);
+    packet_send(a, &q);
     uint64_t until = bt_io_now(a->io) + 10 * SECOND;
     while (n == 0 && bt_io_now(a->io) < until) {
         bt_io_wait(a->io, bt_io_now(a->io) + 5 * MS);
-        serve(a);
-        serve(b);
+        packet_serve(a);
+        packet_serve(b);
         n = a->io->ops->events(a->io, ev, 8);
     }
     assert_int_equal(n, 1);
     assert_true(bt_addr_eq(&ev[0].peer, &a->nobody));
     assert_int_equal(ev[0].local, 1);
     assert_true(ev[0].error != 0);
-    assert_true(counted(a, "io_unreachable_total", NULL) >= 1);
+    assert_true(packet_counted(a, "io_unreachable_total", NULL) >= 1);
     // What befell one datagram must not hold up the next, which goes elsewhere.
-    queue(a, &q, 1, b->port[0], 6, 7);
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 0, p, 1), 1);
-    assert_int_equal(seed_of(p[0]), 6);
-    give_back(b, p, 1);
+    packet_queue(a, &q, 1, b->port[0], 6, 7);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 0, p, 1), 1);
+    assert_int_equal(packet_seed(p[0]), 6);
+    packet_give_back(b, p, 1);
 }
 
 static void transparent(struct packet_rig *r, unsigned from)
@@ -348,17 +206,17 @@ static void transparent(struct packet_rig *r, unsigned from)
     }
     bt_txq_init(&q);
     for (uint32_t len = 4; len < 7; len++) { // odd and even lengths: the checksum's last byte
-        queue(a, &q, 0, b->port[0], len, len);
+        packet_queue(a, &q, 0, b->port[0], len, len);
         q.tail->tx_as_src = 1;
         q.tail->src = client;
     }
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 0, pkts, 3), 3);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 0, pkts, 3), 3);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(bt_addr_eq(&pkts[i]->src, &client)); // the client's address is kept
-        check_payload(pkts[i], i + 4, i + 4);
+        packet_check(pkts[i], i + 4, i + 4);
     }
-    give_back(b, pkts, 3);
+    packet_give_back(b, pkts, 3);
 }
 
 // A packet is turned round in its own buffer with more in front, as the router does.
@@ -370,10 +228,10 @@ static void turned_round(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     bt_txq_init(&q);
     for (uint32_t i = 0; i < 20; i++) {
-        queue(a, &q, 0, b->port[1], i, 100);
+        packet_queue(a, &q, 0, b->port[1], i, 100);
     }
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, BT_IO_ANY, pkts, 20), 20);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, BT_IO_ANY, pkts, 20), 20);
     for (uint32_t i = 0; i < 20; i++) {
         uint8_t *more = bt_pkt_push(pkts[i], 24);
         assert_non_null(more);
@@ -381,20 +239,20 @@ static void turned_round(struct packet_rig *r, unsigned from)
         pkts[i]->dst = pkts[i]->src;
         bt_txq_push(&q, pkts[i]);
     }
-    send_all(b, &q);
-    assert_int_equal(receive(r, from, BT_IO_ANY, pkts, 20), 20);
+    packet_send(b, &q);
+    assert_int_equal(packet_receive(r, from, BT_IO_ANY, pkts, 20), 20);
     for (uint32_t i = 0; i < 20; i++) {
         assert_int_equal(pkts[i]->data[23], 0xbb);
         assert_non_null(bt_pkt_pull(pkts[i], 24));
-        check_payload(pkts[i], i, 100);
+        packet_check(pkts[i], i, 100);
         assert_true(bt_addr_eq(&pkts[i]->src, &b->port[1]));
     }
-    give_back(a, pkts, 20);
+    packet_give_back(a, pkts, 20);
 }
 
 static uint64_t counted_broken(struct packet_end *e)
 {
-    return counted(e, "rx_dropped_total", "truncated") + counted(e, "rx_dropped_total", "too_long");
+    return packet_counted(e, "rx_dropped_total", "truncated") + packet_counted(e, "rx_dropped_total", "too_long");
 }
 
 static void broken_ones_are_counted(struct packet_rig *r, unsigned from)
@@ -409,19 +267,19 @@ static void broken_ones_are_counted(struct packet_rig *r, unsigned from)
         return;
     }
     bt_txq_init(&q);
-    queue(a, &q, 0, b->port[0], 3, 30);
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 0, p, 1), 1); // only the whole one
-    check_payload(p[0], 3, 30);
-    give_back(b, p, 1);
+    packet_queue(a, &q, 0, b->port[0], 3, 30);
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 0, p, 1), 1); // only the whole one
+    packet_check(p[0], 3, 30);
+    packet_give_back(b, p, 1);
     assert_int_equal(counted_broken(b), before + 1);
 }
 
 // What either side counted as dropped, without frames that were for somebody else in the first place.
 static uint64_t lost_between(struct packet_end *from, struct packet_end *to)
 {
-    return counted(to, "rx_dropped_total", NULL) - counted(to, "rx_dropped_total", "group") +
-           counted(from, "tx_dropped_total", NULL);
+    return packet_counted(to, "rx_dropped_total", NULL) - packet_counted(to, "rx_dropped_total", "group") +
+           packet_counted(from, "tx_dropped_total", NULL);
 }
 
 // M-24: with no buffer left nothing is lost without being counted, and nothing stays broken afterwards.
@@ -442,18 +300,18 @@ static void beyond_the_pool(struct packet_rig *r, unsigned from)
     uint64_t before = lost_between(a, b);
     bt_txq_init(&q);
     for (uint32_t i = 0; i < N; i++) {
-        queue(a, &q, 0, b->port[0], i, 32);
+        packet_queue(a, &q, 0, b->port[0], i, 32);
     }
     while (n < b->buffers && (held[n] = bt_pool_get(b->pool)) != NULL) {
         n++;
     }
-    send_all(a, &q);
+    packet_send(a, &q);
     unsigned got = 0;
     for (int turn = 0; turn < 20; turn++) {
         bt_io_wait(b->io, bt_io_now(b->io) + MS);
         got += bt_io_rx(b->io, 0, pkts + got, N - got);
     }
-    give_back(b, held, n);
+    packet_give_back(b, held, n);
     free(held);
     // Seconds, when the neighbour had just been forgotten: the first question was lost for want of a buffer, too.
     for (int turn = 0; turn < 1200; turn++) {
@@ -466,12 +324,12 @@ static void beyond_the_pool(struct packet_rig *r, unsigned from)
     uint64_t dropped = lost_between(a, b) - before;
     print_message("%u of %d arrived, %u were counted as lost\n", got, N, (unsigned)dropped);
     assert_int_equal(got + dropped, N);
-    give_back(b, pkts, got);
-    queue(a, &q, 0, b->port[0], 1000, 32); // and all is well afterwards
-    send_all(a, &q);
-    assert_int_equal(receive(r, 1 - from, 0, pkts, 1), 1);
-    assert_int_equal(seed_of(pkts[0]), 1000);
-    give_back(b, pkts, 1);
+    packet_give_back(b, pkts, got);
+    packet_queue(a, &q, 0, b->port[0], 1000, 32); // and all is well afterwards
+    packet_send(a, &q);
+    assert_int_equal(packet_receive(r, 1 - from, 0, pkts, 1), 1);
+    assert_int_equal(packet_seed(pkts[0]), 1000);
+    packet_give_back(b, pkts, 1);
 }
 
 static void refused_ones_are_counted(struct packet_rig *r, unsigned from)
@@ -486,12 +344,12 @@ static void refused_ones_are_counted(struct packet_rig *r, unsigned from)
     if (r->v6) {
         other = bt_addr_v4u(0xc0000201, 9);
     }
-    uint64_t before = counted(a, "tx_dropped_total", NULL);
+    uint64_t before = packet_counted(a, "tx_dropped_total", NULL);
     bt_txq_init(&q);
-    queue(a, &q, 7, r->end[1 - from].port[0], 1, 1); // no such local port
-    queue(a, &q, 0, other, 1, 1);                    // the other family
-    send_all(a, &q);
-    assert_int_equal(counted(a, "tx_dropped_total", NULL), before + 2);
+    packet_queue(a, &q, 7, r->end[1 - from].port[0], 1, 1); // no such local port
+    packet_queue(a, &q, 0, other, 1, 1);                    // the other family
+    packet_send(a, &q);
+    assert_int_equal(packet_counted(a, "tx_dropped_total", NULL), before + 2);
 }
 
 static void *wake_soon(void *arg)
@@ -532,10 +390,10 @@ static void closing_frees(struct packet_rig *r, unsigned from)
     struct bt_txq q;
     bt_txq_init(&q);
     for (uint32_t i = 0; i < 50; i++) {
-        queue(a, &q, i & 1, b->port[i & 1], i, 40);
+        packet_queue(a, &q, i & 1, b->port[i & 1], i, 40);
     }
-    queue(a, &q, 0, a->nobody, 1, 40);
-    send_all(a, &q);
+    packet_queue(a, &q, 0, a->nobody, 1, 40);
+    packet_send(a, &q);
     bt_io_wait(b->io, bt_io_now(b->io) + 5 * MS); // some may be in an inbox now
 }
 
@@ -543,7 +401,7 @@ static void both_ways(void (*one)(struct packet_rig *r, unsigned from), bool v6)
 {
     struct packet_rig *r = rig_open(v6);
     left_out = 0;
-    acquaint(r);
+    packet_acquaint(r);
     one(r, 0);
     one(r, 1);
     rig_close(r);

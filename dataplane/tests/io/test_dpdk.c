@@ -2,7 +2,7 @@
 // What the DPDK driver does beyond the packet suite: several threads on one device, buffers of others, settings.
 #include "unit.h"
 
-#include "fixture_dpdk.h"
+#include "dpdk_hosts.h"
 #include "io/dpdk_internal.h"
 #include "wire/checksum.h"
 #include "wire/frame.h"
@@ -10,155 +10,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <rte_eth_ring.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
-
-enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000 };
-
-static struct rte_ring *wire[2];
-
-// --- Receive interrupts, which no driver that runs everywhere has: the linker puts these in front of DPDK's calls
-// (--wrap), and while they are on every queue has an eventfd for one.
-
-static struct {
-    bool on;
-    int fd;
-    atomic_uint enabled, disabled;
-    void (*at_enable)(void); // once, before it is switched on
-} interrupts;
-
-int __real_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue);
-int __real_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue);
-int __real_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue);
-int __wrap_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue);
-int __wrap_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue);
-int __wrap_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue);
-
-int __wrap_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue)
-{
-    if (!interrupts.on) {
-        return __real_rte_eth_dev_rx_intr_enable(port, queue);
-    }
-    if (interrupts.at_enable != NULL) {
-        void (*once)(void) = interrupts.at_enable;
-        interrupts.at_enable = NULL;
-        once();
-    }
-    atomic_fetch_add(&interrupts.enabled, 1);
-    return 0;
-}
-
-int __wrap_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue)
-{
-    if (!interrupts.on) {
-        return __real_rte_eth_dev_rx_intr_disable(port, queue);
-    }
-    atomic_fetch_add(&interrupts.disabled, 1);
-    return 0;
-}
-
-int __wrap_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue)
-{
-    return interrupts.on ? interrupts.fd : __real_rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
-}
-
-// Host 1 has one io, host 2 two on one queue.
-struct hosts {
-    struct bt_dpdk_device *dev[2];
-    struct bt_io *peer, *request, *feedback;
-};
-
-static struct bt_dpdk_device *open_device(unsigned n, unsigned ios, bool no_checksums)
-{
-    struct bt_link_prefix own[2];
-    char err[400];
-    dpdk_addresses(n, own);
-    struct bt_dpdk_device_config cfg = {.port = n == 1 ? "net_ring_a" : "net_ring_b",
-                                        .addrs = own,
-                                        .n_addrs = 2,
-                                        .ios = ios,
-                                        .buffers = DPDK_BUFFERS,
-                                        .neighbour_retry_ns = 50 * MS,
-                                        .no_checksums = no_checksums,
-                                        .seed = n};
-    struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, err, sizeof err);
-    if (dev == NULL) {
-        fail_msg("%s", err);
-    }
-    return dev;
-}
-
-static struct bt_io *open_io(struct bt_dpdk_device *dev, bool v6, unsigned n, uint16_t port)
-{
-    struct bt_addr local = dpdk_address(v6, n, port);
-    struct bt_dpdk_config cfg = {.locals = &local, .n_locals = 1, .report_unreachable = true};
-    char err[400];
-    struct bt_io *io = bt_dpdk_open(dev, &cfg, err, sizeof err);
-    if (io == NULL) {
-        fail_msg("%s", err);
-    }
-    return io;
-}
-
-static struct hosts open_hosts(void)
-{
-    struct hosts h = {.dev = {open_device(1, 1, false), open_device(2, 2, false)}};
-    h.peer = open_io(h.dev[0], false, 1, 7000);
-    h.request = open_io(h.dev[1], false, 2, REQUEST_PORT);
-    h.feedback = open_io(h.dev[1], false, 2, FEEDBACK_PORT);
-    return h;
-}
-
-static void close_hosts(struct hosts *h)
-{
-    void *m;
-    h->peer->ops->close(h->peer);
-    if (h->feedback != NULL) {
-        h->feedback->ops->close(h->feedback);
-    }
-    h->request->ops->close(h->request);
-    for (unsigned i = 0; i < 2; i++) {
-        while (rte_ring_dequeue(wire[i], &m) == 0) {
-            rte_pktmbuf_free(m);
-        }
-    }
-    assert_int_equal(bt_dpdk_device_close(h->dev[0]), 0);
-    assert_int_equal(bt_dpdk_device_close(h->dev[1]), 0);
-}
-
-static uint64_t counter(struct bt_io *io, const char *name, const char *value)
-{
-    const struct bt_counter_desc *d;
-    unsigned n;
-    const uint64_t *v = io->ops->counters(io, &d, &n);
-    for (unsigned i = 0; i < n; i++) {
-        if (strcmp(d[i].name, name) == 0 && (value == NULL || (d[i].value != NULL && strcmp(d[i].value, value) == 0))) {
-            return v[i];
-        }
-    }
-    fail_msg("no counter %s %s", name, value != NULL ? value : "");
-    return 0;
-}
-
-static void send_to(struct bt_dpdk_device *dev, struct bt_io *io, struct bt_addr to, uint32_t value)
-{
-    struct bt_txq q;
-    struct bt_pkt *p = bt_pool_get(bt_dpdk_pool(dev));
-    assert_non_null(p);
-    memcpy(bt_pkt_append(p, sizeof value), &value, sizeof value);
-    p->dst = to;
-    bt_txq_init(&q);
-    bt_txq_push(&q, p);
-    bt_io_tx(io, &q);
-}
 
 struct echo {
     struct bt_dpdk_device *dev;
@@ -191,7 +49,7 @@ static void *echo_loop(void *arg)
 static void packets_reach_the_thread_that_owns_their_port(void **state)
 {
     enum { N = 500 };
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct echo e = {.dev = h.dev[1], .io = h.feedback};
     struct bt_pkt *pkts[BT_IO_BATCH];
     pthread_t t;
@@ -200,7 +58,7 @@ static void packets_reach_the_thread_that_owns_their_port(void **state)
     (void)state;
     assert_int_equal(pthread_create(&t, NULL, echo_loop, &e), 0);
     for (uint32_t i = 0; i < 2 * N; i++) {
-        send_to(h.dev[0], h.peer, dpdk_address(false, 2, i & 1 ? FEEDBACK_PORT : REQUEST_PORT), i);
+        hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, i & 1 ? FEEDBACK_PORT : REQUEST_PORT), i);
         uint64_t until = bt_io_now(h.peer) + 60000 * MS;
         while (requests + answers <= i && bt_io_now(h.peer) < until) { // one at a time: each finds a sleeper
             bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
@@ -224,20 +82,20 @@ static void packets_reach_the_thread_that_owns_their_port(void **state)
     assert_int_equal(requests, N);
     assert_int_equal(answers, N);
     assert_int_equal(atomic_load(&e.answered), N);
-    assert_true(counter(h.request, "io_rx_handed_over_total", NULL) >= N);
-    assert_int_equal(counter(h.request, "io_rx_dropped_total", "handover_full"), 0);
-    close_hosts(&h);
+    assert_true(hosts_counter(h.request, "io_rx_handed_over_total", NULL) >= N);
+    assert_int_equal(hosts_counter(h.request, "io_rx_dropped_total", "handover_full"), 0);
+    hosts_close(&h);
 }
 
 // A port of nobody is refused by the link that answers, whoever polls.
 static void a_port_of_nobody_is_answered_once(void **state)
 {
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_io_event ev[4];
     unsigned n = 0;
     (void)state;
-    send_to(h.dev[0], h.peer, dpdk_address(false, 2, 12), 1);
+    hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, 12), 1);
     for (unsigned turn = 0; turn < 1000 && n == 0; turn++) {
         bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
         assert_int_equal(bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
@@ -247,9 +105,9 @@ static void a_port_of_nobody_is_answered_once(void **state)
     }
     assert_int_equal(n, 1);
     assert_int_equal(ev[0].peer.port, 12);
-    assert_int_equal(counter(h.request, "link_rx_dropped_total", "udp_port"), 1);
-    assert_int_equal(counter(h.feedback, "link_rx_dropped_total", "udp_port"), 0);
-    close_hosts(&h);
+    assert_int_equal(hosts_counter(h.request, "link_rx_dropped_total", "udp_port"), 1);
+    assert_int_equal(hosts_counter(h.feedback, "link_rx_dropped_total", "udp_port"), 0);
+    hosts_close(&h);
 }
 
 // An IPv4 ICMP error about a datagram of host 1 to `peer`, put on host 2's wire. Code 4 with no MTU is what routers
@@ -274,18 +132,18 @@ static void tell_error(struct hosts *h, uint8_t code, struct bt_addr peer)
 // E-10: "too long" is about a packet; a peer that is told to be gone would be taken out of service.
 static void too_long_is_no_news_about_the_peer(void **state)
 {
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_io_event ev[4];
     (void)state;
     tell_error(&h, 4, dpdk_address(false, 2, 21)); // fragmentation needed
     tell_error(&h, 3, dpdk_address(false, 2, 22)); // port unreachable
     assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
-    assert_int_equal(counter(h.peer, "link_rx_total", "icmp_error"), 2);
+    assert_int_equal(hosts_counter(h.peer, "link_rx_total", "icmp_error"), 2);
     assert_int_equal(h.peer->ops->events(h.peer, ev, 4), 1);
     assert_int_equal(ev[0].error, ECONNREFUSED);
     assert_int_equal(ev[0].peer.port, 22);
-    close_hosts(&h);
+    hosts_close(&h);
 }
 
 // Chosen ports have to be free on the device, not only among those of one thread.
@@ -294,7 +152,7 @@ static void chosen_ports_are_free_on_the_device(void **state)
     enum { IOS = 8, PORTS = BT_LINK_MAX_LOCALS };
     static struct bt_addr locals[PORTS];
     static bool taken[65536];
-    struct bt_dpdk_device *dev = open_device(1, IOS, false);
+    struct bt_dpdk_device *dev = hosts_device(1, IOS, false);
     struct bt_dpdk_config cfg = {.locals = locals, .n_locals = PORTS};
     struct bt_io *io[IOS];
     char err[400];
@@ -324,14 +182,14 @@ static void chosen_ports_are_free_on_the_device(void **state)
 static void a_thread_that_does_not_keep_up_loses_its_own_packets_only(void **state)
 {
     enum { N = 3000 };
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned requests = 0;
     unsigned feedback = 0;
     (void)state;
     for (uint32_t i = 0; i < N; i++) {
-        send_to(h.dev[0], h.peer, dpdk_address(false, 2, FEEDBACK_PORT), i);
-        send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), i);
+        hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, FEEDBACK_PORT), i);
+        hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), i);
         unsigned n;
         do {
             n = bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH);
@@ -342,7 +200,7 @@ static void a_thread_that_does_not_keep_up_loses_its_own_packets_only(void **sta
         } while (n != 0);
         assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
     }
-    uint64_t dropped = counter(h.request, "io_rx_dropped_total", "handover_full");
+    uint64_t dropped = hosts_counter(h.request, "io_rx_dropped_total", "handover_full");
     for (unsigned n = 1; n != 0; feedback += n) {
         n = bt_io_rx(h.feedback, BT_IO_ANY, pkts, BT_IO_BATCH);
         for (unsigned k = 0; k < n; k++) {
@@ -353,12 +211,12 @@ static void a_thread_that_does_not_keep_up_loses_its_own_packets_only(void **sta
     assert_int_equal(requests, N);
     assert_true(dropped > 0);
     assert_int_equal(feedback + dropped, N);
-    close_hosts(&h);
+    hosts_close(&h);
 }
 
 static void a_port_belongs_to_one_io(void **state)
 {
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct bt_addr local = dpdk_address(false, 2, REQUEST_PORT);
     struct bt_dpdk_config cfg = {.locals = &local, .n_locals = 1};
     char err[400];
@@ -368,23 +226,23 @@ static void a_port_belongs_to_one_io(void **state)
     h.feedback->ops->close(h.feedback);
     assert_null(bt_dpdk_open(h.dev[1], &cfg, err, sizeof err));
     assert_non_null(strstr(err, "UDP port 8000 is taken"));
-    h.feedback = open_io(h.dev[1], false, 2, FEEDBACK_PORT); // the refusal left nothing behind
+    h.feedback = hosts_io(h.dev[1], false, 2, FEEDBACK_PORT); // the refusal left nothing behind
     cfg.n_locals = 0;
     assert_null(bt_dpdk_open(h.dev[0], &cfg, err, sizeof err));
     assert_non_null(strstr(err, "local ports"));
-    close_hosts(&h);
+    hosts_close(&h);
 }
 
 // Frames in buffers of a pool that has no room for our state are copied, not trusted.
 static void foreign_buffers_are_copied(void **state)
 {
-    struct hosts h = open_hosts();
+    struct hosts h = hosts_open();
     struct rte_mempool *foreign =
         rte_pktmbuf_pool_create("foreign", 127, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     struct bt_pkt *pkts[BT_IO_BATCH];
     (void)state;
     assert_non_null(foreign);
-    send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 1); // so that they know each other
+    hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 1); // so that they know each other
     for (unsigned turn = 0; turn < 100; turn++) {
         bt_io_wait(h.request, bt_io_now(h.request) + MS / 10);
         unsigned n = bt_io_rx(h.request, BT_IO_ANY, pkts, BT_IO_BATCH);
@@ -393,7 +251,7 @@ static void foreign_buffers_are_copied(void **state)
         }
         assert_int_equal(bt_io_rx(h.peer, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
     }
-    send_to(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 77);
+    hosts_send(h.dev[0], h.peer, dpdk_address(false, 2, REQUEST_PORT), 77);
     void *m = NULL; // the frame is taken off the wire and put back in two pieces of another pool
     assert_int_equal(rte_ring_dequeue(wire[0], &m), 0);
     struct rte_mbuf *head = rte_pktmbuf_copy(m, foreign, 0, 30);
@@ -407,9 +265,9 @@ static void foreign_buffers_are_copied(void **state)
     uint32_t value;
     memcpy(&value, pkts[0]->data, sizeof value);
     assert_int_equal(value, 77);
-    assert_int_equal(counter(h.request, "io_rx_copied_total", NULL), 1);
+    assert_int_equal(hosts_counter(h.request, "io_rx_copied_total", NULL), 1);
     bt_pool_put(bt_dpdk_pool(h.dev[1]), pkts[0]);
-    close_hosts(&h);
+    hosts_close(&h);
     assert_int_equal(rte_mempool_in_use_count(foreign), 0);
     rte_mempool_free(foreign);
 }
@@ -420,12 +278,12 @@ static void checksums_can_be_left_out(void **state)
 {
     (void)state;
     for (unsigned v6 = 0; v6 < 2; v6++) {
-        struct bt_dpdk_device *dev[2] = {open_device(1, 1, true), open_device(2, 1, false)};
-        struct bt_io *from = open_io(dev[0], v6, 1, 7000);
-        struct bt_io *to = open_io(dev[1], v6, 2, 8000);
+        struct bt_dpdk_device *dev[2] = {hosts_device(1, 1, true), hosts_device(2, 1, false)};
+        struct bt_io *from = hosts_io(dev[0], v6, 1, 7000);
+        struct bt_io *to = hosts_io(dev[1], v6, 2, 8000);
         struct bt_pkt *pkts[BT_IO_BATCH];
         unsigned got = 0;
-        send_to(dev[0], from, dpdk_address(v6, 2, 8000), 5);
+        hosts_send(dev[0], from, dpdk_address(v6, 2, 8000), 5);
         for (unsigned turn = 0; turn < 1000 && got == 0; turn++) {
             bt_io_wait(to, bt_io_now(to) + MS / 10);
             got = bt_io_rx(to, BT_IO_ANY, pkts, BT_IO_BATCH);
@@ -446,114 +304,6 @@ static void checksums_can_be_left_out(void **state)
         assert_int_equal(bt_dpdk_device_close(dev[0]), 0);
         assert_int_equal(bt_dpdk_device_close(dev[1]), 0);
     }
-}
-
-// Two hosts that know each other's MAC, the second with interrupts.
-static struct {
-    struct bt_dpdk_device *dev[2];
-    struct bt_io *from, *to;
-    atomic_uint got;
-} pair;
-
-static void send_one(void)
-{
-    send_to(pair.dev[0], pair.from, dpdk_address(false, 2, REQUEST_PORT), 7);
-}
-
-// Takes what is there; returns how many packets that was.
-static unsigned take_all(struct bt_dpdk_device *dev, struct bt_io *io)
-{
-    struct bt_pkt *pkts[BT_IO_BATCH];
-    unsigned n = bt_io_rx(io, BT_IO_ANY, pkts, BT_IO_BATCH);
-    for (unsigned i = 0; i < n; i++) {
-        bt_pool_put(bt_dpdk_pool(dev), pkts[i]);
-    }
-    return n;
-}
-
-static void open_pair(void)
-{
-    interrupts.on = true;
-    interrupts.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    for (unsigned i = 0; i < 2; i++) {
-        pair.dev[i] = open_device(i + 1, 1, false);
-    }
-    pair.from = open_io(pair.dev[0], false, 1, 7000);
-    pair.to = open_io(pair.dev[1], false, 2, REQUEST_PORT);
-    atomic_store(&pair.got, 0);
-    send_one();
-    for (unsigned turn = 0; turn < 1000 && take_all(pair.dev[1], pair.to) == 0; turn++) {
-        bt_io_wait(pair.to, bt_io_now(pair.to) + MS / 10);
-        (void)take_all(pair.dev[0], pair.from);
-    }
-}
-
-static void close_pair(void)
-{
-    struct hosts h = {.dev = {pair.dev[0], pair.dev[1]}, .peer = pair.from, .request = pair.to};
-    close_hosts(&h);
-    close(interrupts.fd);
-    interrupts.on = false;
-}
-
-static void *wait_for_packet(void *arg)
-{
-    (void)arg;
-    while (atomic_load(&pair.got) == 0) {
-        bt_io_wait(pair.to, BT_IO_FOREVER);
-        atomic_fetch_add(&pair.got, take_all(pair.dev[1], pair.to));
-    }
-    return NULL;
-}
-
-// Sends a packet and its interrupt to a thread that has slept for a while; true if the thread took the interrupt. It
-// need not: the packet may come just when it looks by itself.
-static bool interrupt_ends_a_sleep(void)
-{
-    const struct timespec some = {.tv_nsec = 250 * (long)MS};
-    uint64_t one = 1;
-    pthread_t t;
-    atomic_store(&pair.got, 0);
-    assert_int_equal(pthread_create(&t, NULL, wait_for_packet, NULL), 0);
-    nanosleep(&some, NULL);
-    send_one();
-    assert_int_equal(write(interrupts.fd, &one, sizeof one), sizeof one);
-    pthread_join(t, NULL);
-    assert_int_equal(atomic_load(&pair.got), 1);
-    return read(interrupts.fd, &one, sizeof one) < 0; // taken already
-}
-
-// A thread that waits for an interrupt sleeps long, not 50 us at a time, and the interrupt ends its sleep.
-static void an_interrupt_ends_a_sleep(void **state)
-{
-    const uint64_t longest = 100 * MS;
-    unsigned tries = 0;
-    (void)state;
-    open_pair();
-    unsigned armed = atomic_load(&interrupts.enabled);
-    uint64_t sleeps = counter(pair.to, "io_wakeups_total", NULL), start = bt_io_now(pair.to);
-    while (!interrupt_ends_a_sleep()) {
-        assert_true(++tries < 5);
-    }
-    sleeps = counter(pair.to, "io_wakeups_total", NULL) - sleeps;
-    assert_true(atomic_load(&interrupts.enabled) > armed);
-    assert_int_equal(atomic_load(&interrupts.enabled), atomic_load(&interrupts.disabled)); // off while it works
-    assert_true(sleeps <= (bt_io_now(pair.to) - start) / longest + 2 * (tries + 1));
-    close_pair();
-}
-
-// A packet that came before its interrupt was switched on makes none: it is looked for before the sleep.
-static void a_packet_before_its_interrupt_is_found(void **state)
-{
-    (void)state;
-    open_pair();
-    uint64_t sleeps = counter(pair.to, "io_wakeups_total", NULL);
-    interrupts.at_enable = send_one;
-    bt_io_wait(pair.to, BT_IO_FOREVER);
-    assert_null(interrupts.at_enable);
-    assert_int_equal(take_all(pair.dev[1], pair.to), 1);
-    assert_int_equal(counter(pair.to, "io_wakeups_total", NULL), sleeps);
-    close_pair();
 }
 
 static void settings_are_refused_by_name(void **state)
@@ -596,23 +346,6 @@ static void settings_are_refused_by_name(void **state)
     assert_false(bt_dpdk_is_pci(""));
 }
 
-static int start(void **state)
-{
-    char why[400];
-    (void)state;
-    if (!dpdk_begin("net_ring", why, sizeof why)) {
-        print_message("%s\n", why);
-        return -1;
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        wire[i] = rte_ring_create(i == 0 ? "test-0" : "test-1", 1024, SOCKET_ID_ANY, 0);
-    }
-    return wire[0] != NULL && wire[1] != NULL && rte_eth_from_rings("a", &wire[1], 1, &wire[0], 1, 0) >= 0 &&
-                   rte_eth_from_rings("b", &wire[0], 1, &wire[1], 1, 0) >= 0
-               ? 0
-               : -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -624,9 +357,7 @@ int main(void)
         cmocka_unit_test(a_port_belongs_to_one_io),
         cmocka_unit_test(foreign_buffers_are_copied),
         cmocka_unit_test(checksums_can_be_left_out),
-        cmocka_unit_test(an_interrupt_ends_a_sleep),
-        cmocka_unit_test(a_packet_before_its_interrupt_is_found),
         cmocka_unit_test(settings_are_refused_by_name),
     };
-    return cmocka_run_group_tests(tests, start, NULL);
+    return cmocka_run_group_tests(tests, hosts_start, NULL);
 }
