@@ -11,26 +11,37 @@
 // So often the router looks at what was written down.
 #define READ_NS UINT64_C(10000000)
 
+#define PASSED(why, value) [BT_FAST_PASSED + (why)] = {"router_fast_path_passed_total", "reason", value}
+
 const struct bt_counter_desc bt_fast_counter_descs[BT_FAST_COUNTERS] = {
-    {"router_fast_path_total", "kind", "request"},         {"router_fast_path_total", "kind", "feedback"},
-    {"router_fast_path_unsent_total", NULL, NULL},         {"router_fast_path_loans_total", NULL, NULL},
-    {"router_fast_path_disagreed_total", NULL, NULL},      {"router_fast_path_passed_total", "reason", "form"},
-    {"router_fast_path_passed_total", "reason", "batch"},  {"router_fast_path_passed_total", "reason", "source"},
-    {"router_fast_path_passed_total", "reason", "room"},   {"router_fast_path_passed_total", "reason", "full"},
-    {"router_fast_path_passed_total", "reason", "worker"}, {"router_fast_path_passed_total", "reason", "order"},
-    {"router_fast_path_passed_total", "reason", "notes"},  {"router_fast_path_passed_total", "reason", "lapsed"},
+    [BT_FAST_REQUEST] = {"router_fast_path_total", "kind", "request"},
+    [BT_FAST_FEEDBACK] = {"router_fast_path_total", "kind", "feedback"},
+    [BT_FAST_UNSENT] = {"router_fast_path_unsent_total", NULL, NULL},
+    [BT_FAST_LOANS] = {"router_fast_path_loans_total", NULL, NULL},
+    [BT_FAST_DISAGREED] = {"router_fast_path_disagreed_total", NULL, NULL},
+    [BT_FAST_DAMAGED] = {"router_fast_path_damaged_total", NULL, NULL},
+    PASSED(BT_PASS_FORM, "form"),
+    PASSED(BT_PASS_BATCH, "batch"),
+    PASSED(BT_PASS_SOURCE, "source"),
+    PASSED(BT_PASS_ROOM, "room"),
+    PASSED(BT_PASS_FULL, "full"),
+    PASSED(BT_PASS_TAG, "tag"),
+    PASSED(BT_PASS_WORKER, "worker"),
+    PASSED(BT_PASS_ORDER, "order"),
+    PASSED(BT_PASS_NOTES, "notes"),
+    PASSED(BT_PASS_LAPSED, "lapsed"),
 };
 
 void bt_fast_counters(const struct bt_fast *f, uint64_t out[BT_FAST_COUNTERS])
 {
     const struct bt_delegation_counters *c = &f->log->counters;
-    out[0] = c->requests;
-    out[1] = c->feedback;
-    out[2] = c->unsent;
-    out[3] = f->loans;
-    out[4] = f->disagreed;
-    out[5] = c->damaged;
-    memcpy(out + 6, f->passed, sizeof f->passed);
+    out[BT_FAST_REQUEST] = c->requests;
+    out[BT_FAST_FEEDBACK] = c->feedback;
+    out[BT_FAST_UNSENT] = c->unsent;
+    out[BT_FAST_LOANS] = f->loans;
+    out[BT_FAST_DISAGREED] = f->disagreed;
+    out[BT_FAST_DAMAGED] = c->damaged;
+    memcpy(out + BT_FAST_PASSED, f->passed, sizeof f->passed);
 }
 
 void bt_fast_read(struct bt_fast *f, struct bt_router *r, struct bt_txq *txq)

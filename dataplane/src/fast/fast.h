@@ -47,7 +47,16 @@ enum bt_lend bt_fast_judge(const struct bt_fast *f, const struct bt_router *r);
 const char *bt_fast_device(const struct bt_fast *f);
 int bt_fast_program(const struct bt_fast *f); /* file descriptor */
 
-#define BT_FAST_COUNTERS (6u + BT_PASS_REASONS)
+enum bt_fast_counter {
+    BT_FAST_REQUEST,
+    BT_FAST_FEEDBACK,
+    BT_FAST_UNSENT,
+    BT_FAST_LOANS,
+    BT_FAST_DISAGREED,
+    BT_FAST_DAMAGED,
+    BT_FAST_PASSED, /* and as many as there are reasons */
+    BT_FAST_COUNTERS = BT_FAST_PASSED + BT_PASS_REASONS
+};
 extern const struct bt_counter_desc bt_fast_counter_descs[BT_FAST_COUNTERS];
 void bt_fast_counters(const struct bt_fast *f, uint64_t out[BT_FAST_COUNTERS]);
 

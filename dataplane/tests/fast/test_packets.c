@@ -178,15 +178,22 @@ static void lend_busy(void)
     lend_again();
 }
 
+/* FEEDBACK of worker 0: whole it is taken, with any bit turned it is not. Returns its length. */
+static uint32_t nothing_may_change(uint8_t *frame, enum bt_udp_sum sum)
+{
+    lend_busy();
+    uint32_t len = feedback_frame(frame, 0, 1, 1, sum);
+    assert_int_equal(turn_bits(frame, len), MAC_BITS);
+    lend_again();
+    assert_int_equal(run_frame(frame, len), TWIN_TAKEN);
+    return len;
+}
+
 static void damaged_feedback(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    lend_busy();
-    uint32_t len = feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_FULL);
-    assert_int_equal(turn_bits(frame, len), MAC_BITS);
-    lend_again();
-    assert_int_equal(run_frame(frame, len), TWIN_TAKEN);
+    (void)nothing_may_change(frame, BT_UDP_SUM_FULL);
 }
 
 /* nothing under the tag may change, nor the tag, whether a checksum sees it or not. */
@@ -194,11 +201,7 @@ static void damaged_tags(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    lend_busy();
-    uint32_t len = feedback_frame(frame, 0, 1, 1, BT_UDP_SUM_NONE);
-    assert_int_equal(turn_bits(frame, len), MAC_BITS);
-    lend_again();
-    assert_int_equal(run_frame(frame, len), TWIN_TAKEN);
+    uint32_t len = nothing_may_change(frame, BT_UDP_SUM_NONE);
     lend_busy();
     frame[BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD + BT_R2P2_HEADER + 5] ^= 1;
     passes(frame, len, BT_PASS_TAG);
@@ -467,14 +470,69 @@ static void two_capabilities(void **state)
     assert_false(loads_with(net));
 }
 
+/* What docs/metrics.md calls each of them. */
+static uint64_t counted(const struct bt_fast *f, const char *name, const char *value)
+{
+    uint64_t values[BT_FAST_COUNTERS], found = UINT64_MAX;
+    bt_fast_counters(f, values);
+    for (unsigned i = 0; i < BT_FAST_COUNTERS; i++) {
+        const struct bt_counter_desc *d = &bt_fast_counter_descs[i];
+        assert_non_null(d->name);
+        if (strcmp(d->name, name) == 0 && (value == NULL) == (d->value == NULL) &&
+            (value == NULL || strcmp(d->value, value) == 0)) {
+            assert_int_equal(found, UINT64_MAX); /* twice */
+            found = values[i];
+        }
+    }
+    return found;
+}
+
+static void counters_stand_under_their_names(void **state)
+{
+    static struct bt_delegation_log log = {
+        .counters = {.requests = 1, .feedback = 2, .unsent = 3, .damaged = 6},
+    };
+    static const char *const reason[BT_PASS_REASONS] = {
+        [BT_PASS_FORM] = "form",   [BT_PASS_BATCH] = "batch",   [BT_PASS_SOURCE] = "source", [BT_PASS_ROOM] = "room",
+        [BT_PASS_FULL] = "full",   [BT_PASS_TAG] = "tag",       [BT_PASS_WORKER] = "worker", [BT_PASS_ORDER] = "order",
+        [BT_PASS_NOTES] = "notes", [BT_PASS_LAPSED] = "lapsed",
+    };
+    struct bt_fast f = {.log = &log, .loans = 4, .disagreed = 5};
+    (void)state;
+    for (unsigned i = 0; i < BT_PASS_REASONS; i++) {
+        f.passed[i] = 100 + i;
+    }
+    assert_int_equal(counted(&f, "router_fast_path_total", "request"), 1);
+    assert_int_equal(counted(&f, "router_fast_path_total", "feedback"), 2);
+    assert_int_equal(counted(&f, "router_fast_path_unsent_total", NULL), 3);
+    assert_int_equal(counted(&f, "router_fast_path_loans_total", NULL), 4);
+    assert_int_equal(counted(&f, "router_fast_path_disagreed_total", NULL), 5);
+    assert_int_equal(counted(&f, "router_fast_path_damaged_total", NULL), 6);
+    for (unsigned i = 0; i < BT_PASS_REASONS; i++) {
+        assert_int_equal(counted(&f, "router_fast_path_passed_total", reason[i]), 100 + i);
+    }
+}
+
 int main(void)
 {
 #define EACH(name)  cmocka_unit_test_setup_teardown(name, open_twins, close_twins)
 #define KEYED(name) cmocka_unit_test_setup_teardown(name, open_keyed, close_twins)
     const struct CMUnitTest tests[] = {
-        EACH(damaged_requests), EACH(damaged_feedback), KEYED(damaged_tags), EACH(feedback_of_nobody), EACH(cut_short),
-        EACH(padding_goes),     EACH(not_ours),         EACH(odd_sources),   EACH(strange_feedback),   EACH(batches),
-        EACH(two_capabilities), EACH(bound_holds),      EACH(loan_lapses),   EACH(loans_race),
+        cmocka_unit_test(counters_stand_under_their_names),
+        EACH(damaged_requests),
+        EACH(damaged_feedback),
+        KEYED(damaged_tags),
+        EACH(feedback_of_nobody),
+        EACH(cut_short),
+        EACH(padding_goes),
+        EACH(not_ours),
+        EACH(odd_sources),
+        EACH(strange_feedback),
+        EACH(batches),
+        EACH(two_capabilities),
+        EACH(bound_holds),
+        EACH(loan_lapses),
+        EACH(loans_race),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
