@@ -71,6 +71,7 @@ func TestMainJob(t *testing.T) {
 		{"apiserver down", false, apiserverDown},
 		{"rolling update", false, rollingUpdate},
 		{"router killed", false, routerKilled},
+		{"fast path", false, fastPath},
 		{"service in Go", false, goService},
 		{"documentation", false, documentation},
 		{"helm test", false, helmTest},

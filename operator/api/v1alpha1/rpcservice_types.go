@@ -23,6 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.status.policy`
 // +kubebuilder:printcolumn:name="Device",type=string,JSONPath=`.status.device`
 // +kubebuilder:printcolumn:name="Forwarding",type=string,priority=1,JSONPath=`.status.forwarding`
+// +kubebuilder:printcolumn:name="FastPath",type=string,priority=1,JSONPath=`.status.fastPath.state`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="`metadata.name` must be no longer than 40 characters: the names of the objects made for it are longer"
