@@ -176,6 +176,13 @@ const (
 	// the message names the field.
 	ReasonInvalidExperiment = "InvalidExperiment"
 
+	// ReasonGapsNotFound: the ConfigMap with the gaps of a trace, or its key,
+	// does not exist.
+	ReasonGapsNotFound = "GapsNotFound"
+
+	// ReasonFollowed: the load was meant to change; nothing is qualified.
+	ReasonFollowed = "Followed"
+
 	// ReasonRunning: agents and coordinator are at work.
 	ReasonRunning = "Running"
 

@@ -34,6 +34,9 @@ type LatencyExperiment struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="`spec` cannot be changed: an experiment is run once; create another one"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyAgents) || self.latencyAgents < self.agents",message="`latencyAgents` must be fewer than `agents`: the others make the load"
 	// +kubebuilder:validation:XValidation:rule="!has(self.target.targetRef) || self.workload.protocol == 'R2P2'",message="`workload.protocol` must be R2P2 when `target.targetRef` is given: that is what an RpcService speaks"
+	// +kubebuilder:validation:XValidation:rule="has(self.widthMicroseconds) != (has(self.load.steps) || has(self.load.sine))",message="`widthMicroseconds` must be given with `load.requestsPerSecond` and `load.sweep`, and only with them: a load that changes is not qualified"
+	// +kubebuilder:validation:XValidation:rule="!has(self.arrivalGaps) || !(has(self.load.steps) || has(self.load.sine))",message="`arrivalGaps` may not be specified with `load.steps` or `load.sine`: arrivals of a load that changes are not compared"
+	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2, which carries trace ids"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyRequestsPerSecond) || has(self.latencyAgents)",message="`latencyRequestsPerSecond` may be specified only with `latencyAgents`: it bounds their rate"
 	Spec LatencyExperimentSpec `json:"spec,omitzero"`
 
@@ -115,18 +118,42 @@ type LatencyExperimentSpec struct {
 	// +kubebuilder:validation:Pattern=`^[5-9][0-9](\.[0-9]{1,2})?$`
 	Percentile string `json:"percentile,omitempty"`
 
-	// widthMicroseconds is the widest acceptable 95 % confidence interval.
-	// +required
+	// widthMicroseconds is the widest acceptable 95 % confidence interval of a
+	// steady load. It is left out with one that changes.
+	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000000
 	WidthMicroseconds int32 `json:"widthMicroseconds,omitempty"`
 
-	// limitSeconds is the longest each load is measured.
+	// limitSeconds is the longest each steady load is measured.
 	// +optional
 	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	LimitSeconds int32 `json:"limitSeconds,omitempty"`
+
+	// traces sends OpenTelemetry spans of some of the samples.
+	// +optional
+	Traces *ExperimentTraces `json:"traces,omitempty"`
+}
+
+// ExperimentTraces says which samples carry a trace id, and where their spans go.
+type ExperimentTraces struct {
+	// samplePercent is the share of the samples that carry a trace id, such as
+	// "1" or "0.05".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=6
+	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9])$`
+	SamplePercent string `json:"samplePercent,omitempty"`
+
+	// otlpEndpoint is the URL of an OTLP receiver, http://collector:4318. It
+	// defaults to where the operator's sidecars send theirs.
+	// +optional
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'http' && url(self).getHostname() != ''",message="`otlpEndpoint` must be a URL such as http://collector:4318; https is not possible, as the coordinator has no certificates"
+	OTLPEndpoint string `json:"otlpEndpoint,omitempty"`
 }
 
 // ExperimentTarget is the service that is loaded.
@@ -150,6 +177,8 @@ type ExperimentTarget struct {
 
 // ExperimentWorkload says what is sent. Distributions are written as in
 // docs/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.interarrival) && self.interarrival == 'Trace') == has(self.gapsFrom)",message="`gapsFrom` must be given with `interarrival` Trace, and only with it"
 type ExperimentWorkload struct {
 	// protocol is what the target speaks.
 	// +optional
@@ -157,11 +186,17 @@ type ExperimentWorkload struct {
 	// +kubebuilder:validation:Enum=R2P2;Echo;Synthetic;Stss;HTTP;MemcachedASCII;MemcachedBinary;Redis
 	Protocol string `json:"protocol,omitempty"`
 
-	// interarrival is the distribution of the gaps between requests.
+	// interarrival is the distribution of the gaps between requests. Trace
+	// replays the gaps of gapsFrom, scaled to the load.
 	// +optional
 	// +kubebuilder:default=Poisson
-	// +kubebuilder:validation:Enum=Poisson;Fixed
+	// +kubebuilder:validation:Enum=Poisson;Fixed;Trace
 	Interarrival string `json:"interarrival,omitempty"`
+
+	// gapsFrom is where the gaps of Trace come from. They are read once, before
+	// the experiment begins.
+	// +optional
+	GapsFrom *ExperimentGapsSource `json:"gapsFrom,omitempty"`
 
 	// connectionsPerAgent is how many connections (of R2P2: sockets) an agent
 	// has. With too few of them the load is no longer open.
@@ -254,9 +289,34 @@ type ExperimentWorkload struct {
 	Preload string `json:"preload,omitempty"`
 }
 
+// ExperimentGapsSource is where recorded gaps between requests come from.
+type ExperimentGapsSource struct {
+	// configMapKeyRef names a key of a ConfigMap in the same namespace: 1 to
+	// 65,536 gaps in whole nanoseconds, separated by white space. They are used
+	// in turn, and again from the first.
+	// +required
+	ConfigMapKeyRef ExperimentKeyReference `json:"configMapKeyRef,omitzero"`
+}
+
+// ExperimentKeyReference names a key of a ConfigMap.
+type ExperimentKeyReference struct {
+	// name of the ConfigMap.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// key in its data.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
 // ExperimentLoad is one load, or several.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.requestsPerSecond) != has(self.sweep)",message="`requestsPerSecond` and `sweep` exclude each other: give exactly one"
+// +kubebuilder:validation:XValidation:rule="[has(self.requestsPerSecond), has(self.sweep), has(self.steps), has(self.sine)].filter(x, x).size() == 1",message="`requestsPerSecond`, `sweep`, `steps` and `sine` exclude each other: give exactly one"
 type ExperimentLoad struct {
 	// requestsPerSecond over all agents.
 	// +optional
@@ -267,6 +327,71 @@ type ExperimentLoad struct {
 	// sweep measures evenly spaced loads, one after the other.
 	// +optional
 	Sweep *ExperimentSweep `json:"sweep,omitempty"`
+
+	// steps follows a load that changes, one step after the other without a
+	// pause. What is seen during each is reported, not qualified.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=40
+	Steps []ExperimentStep `json:"steps,omitempty"`
+
+	// sine follows a load that swings, in steps.
+	// +optional
+	Sine *ExperimentSine `json:"sine,omitempty"`
+}
+
+// ExperimentStep is one stretch of a load that changes.
+type ExperimentStep struct {
+	// requestsPerSecond over all agents.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000000
+	RequestsPerSecond int32 `json:"requestsPerSecond,omitempty"`
+
+	// seconds is how long it lasts.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2160
+	Seconds int32 `json:"seconds,omitempty"`
+}
+
+// ExperimentSine is a load that swings about a mean.
+//
+// +kubebuilder:validation:XValidation:rule="self.amplitudeRequestsPerSecond < self.meanRequestsPerSecond",message="`amplitudeRequestsPerSecond` must be below `meanRequestsPerSecond`: a load cannot be negative"
+// +kubebuilder:validation:XValidation:rule="self.periodSeconds >= 4 * self.stepSeconds",message="`periodSeconds` must be at least four times `stepSeconds`: fewer steps are no wave"
+// +kubebuilder:validation:XValidation:rule="self.seconds <= 40 * self.stepSeconds",message="`seconds` must be at most 40 times `stepSeconds`: the status has room for 40 steps"
+type ExperimentSine struct {
+	// meanRequestsPerSecond over all agents.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50000000
+	MeanRequestsPerSecond int32 `json:"meanRequestsPerSecond,omitempty"`
+
+	// amplitudeRequestsPerSecond is how far the load swings above and below it.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50000000
+	AmplitudeRequestsPerSecond int32 `json:"amplitudeRequestsPerSecond,omitempty"`
+
+	// periodSeconds is how long one wave takes.
+	// +required
+	// +kubebuilder:validation:Minimum=4
+	// +kubebuilder:validation:Maximum=86400
+	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
+
+	// seconds is how long it lasts in all.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	Seconds int32 `json:"seconds,omitempty"`
+
+	// stepSeconds is how long the load stays the same.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=21600
+	StepSeconds int32 `json:"stepSeconds,omitempty"`
 }
 
 // ExperimentSweep is evenly spaced loads.
@@ -322,7 +447,7 @@ type LatencyExperimentStatus struct {
 	Target string `json:"target,omitempty"`
 
 	// observed is the percentile with its interval at the highest conclusive
-	// load, written for people.
+	// load, or the highest percentile of a load that changes, written for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Observed string `json:"observed,omitempty"`
@@ -335,7 +460,7 @@ type LatencyExperimentStatus struct {
 	// results are the loads in the order in which they were measured.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=40
 	Results []ExperimentResult `json:"results,omitempty"`
 }
 
@@ -347,10 +472,18 @@ const (
 	VerdictConclusive ExperimentVerdict = "Conclusive"
 	// VerdictInconclusive: the reason says which check failed, with its statistic.
 	VerdictInconclusive ExperimentVerdict = "Inconclusive"
+	// VerdictFollowed: the load was meant to change, so there is no steady state
+	// to qualify; the interval takes the samples as independent.
+	VerdictFollowed ExperimentVerdict = "Followed"
 )
 
 // ExperimentResult is one load.
 type ExperimentResult struct {
+	// startSeconds is when it began, since the first, where the load changes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	StartSeconds *int64 `json:"startSeconds,omitempty"`
+
 	// offeredRequestsPerSecond is what was asked for.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -379,7 +512,7 @@ type ExperimentResult struct {
 
 	// verdict says whether the result may be trusted.
 	// +optional
-	// +kubebuilder:validation:Enum=Conclusive;Inconclusive
+	// +kubebuilder:validation:Enum=Conclusive;Inconclusive;Followed
 	Verdict ExperimentVerdict `json:"verdict,omitempty"`
 
 	// reason says why it may not.

@@ -22,7 +22,7 @@ type ExperimentInput struct {
 	Experiment        *v1alpha1.LatencyExperiment
 	Registry, Version string
 	Definition        []byte // the load definition, YAML
-	Loads             int    // how many loads it has
+	Seconds           int64  // how long its loads may be measured in all
 }
 
 const (
@@ -178,7 +178,7 @@ func coordinatorJob(in ExperimentInput) *batchv1.Job {
 // reported.
 func experimentJob(in ExperimentInput, name, component string, c corev1.Container) *batchv1.Job {
 	m := experimentMeta(in, name, component)
-	limit := int64(in.Loads)*int64(in.Experiment.Spec.LimitSeconds) + experimentSlackSeconds
+	limit := in.Seconds + experimentSlackSeconds
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: m,

@@ -26,7 +26,7 @@ func experimentInput(t *testing.T, file string) ExperimentInput {
 	if err := yaml.UnmarshalStrict(raw, e); err != nil {
 		t.Fatal(err)
 	}
-	return ExperimentInput{Experiment: e, Registry: "registry.example", Version: "1.2.3", Definition: []byte("protocol: redis\n"), Loads: 4}
+	return ExperimentInput{Experiment: e, Registry: "registry.example", Version: "1.2.3", Definition: []byte("protocol: redis\n"), Seconds: 4 * int64(e.Spec.LimitSeconds)}
 }
 
 // TestExperimentGolden: as TestGolden, for LatencyExperiments.

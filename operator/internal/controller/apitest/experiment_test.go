@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
@@ -40,10 +42,35 @@ var experimentAdmission = []admission{
 	{"two targets", `{spec: {target: {targetRef: {name: echo}}}}`, "`targetRef` and `addresses` exclude each other"},
 	{"an RpcService", `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
 	{"an RpcService by HTTP", `{spec: {workload: {protocol: HTTP}, target: {addresses: null, targetRef: {name: echo}}}}`, "`workload.protocol` must be R2P2"},
-	{"two loads", `{spec: {load: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, "`requestsPerSecond` and `sweep` exclude"},
+	{"two loads", `{spec: {load: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, "`requestsPerSecond`, `sweep`, `steps` and `sine` exclude each other"},
 	{"a sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, ""},
 	{"a falling sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 2, toRequestsPerSecond: 2, points: 2}}}}`, "`toRequestsPerSecond` must be above"},
 	{"13 points", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 13}}}}`, "points"},
+	{"no load", `{spec: {load: {requestsPerSecond: null}}}`, "give exactly one"},
+	{"steps", `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, steps: [{requestsPerSecond: 5, seconds: 3}]}}}`, ""},
+	{"steps and a load", `{spec: {widthMicroseconds: null, load: {steps: [{requestsPerSecond: 5, seconds: 3}]}}}`, "give exactly one"},
+	{"steps with a width", `{spec: {load: {requestsPerSecond: null, steps: [{requestsPerSecond: 5, seconds: 3}]}}}`, "`widthMicroseconds` must be given with"},
+	{"a load without a width", `{spec: {widthMicroseconds: null}}`, "`widthMicroseconds` must be given with"},
+	{"steps with gaps compared", `{spec: {arrivalGaps: 500, widthMicroseconds: null, load: {requestsPerSecond: null, steps: [{requestsPerSecond: 5, seconds: 3}]}}}`, "`arrivalGaps` may not be specified"},
+	{"no steps", `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, steps: []}}}`, "spec.load.steps"},
+	{"a step of no time", `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, steps: [{requestsPerSecond: 5, seconds: 0}]}}}`, "spec.load.steps[0].seconds"},
+	{"41 steps", `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, steps: [` + strings.Repeat("{requestsPerSecond: 5, seconds: 3},", 41) + `]}}}`, "spec.load.steps"},
+	{"a sine", sine(`{}`), ""},
+	{"a sine below 0", sine(`{amplitudeRequestsPerSecond: 1000}`), "`amplitudeRequestsPerSecond` must be below"},
+	{"a sine of three steps", sine(`{periodSeconds: 7, stepSeconds: 2}`), "`periodSeconds` must be at least four times"},
+	{"a sine of 41 steps", sine(`{seconds: 41}`), "`seconds` must be at most 40 times `stepSeconds`"},
+	{"a trace", `{spec: {workload: {interarrival: Trace, gapsFrom: {configMapKeyRef: {name: recorded, key: gaps.txt}}}}}`, ""},
+	{"a trace of nothing", `{spec: {workload: {interarrival: Trace}}}`, "`gapsFrom` must be given with `interarrival` Trace, and only with it"},
+	{"gaps that nobody replays", `{spec: {workload: {gapsFrom: {configMapKeyRef: {name: recorded, key: gaps.txt}}}}}`, "`gapsFrom` must be given with `interarrival` Trace, and only with it"},
+	{"a key of no ConfigMap", `{spec: {workload: {interarrival: Trace, gapsFrom: {configMapKeyRef: {name: recorded, key: "a/b"}}}}}`, "spec.workload.gapsFrom.configMapKeyRef.key"},
+	{"traces", traces(`{samplePercent: "0.05", otlpEndpoint: "http://collector:4318"}`), ""},
+	{"traces to the operator's receiver", traces(`{samplePercent: "100"}`), ""},
+	{"traces of Redis", `{spec: {traces: {samplePercent: "1"}}}`, "`traces` needs `workload.protocol` R2P2"},
+	{"traces of none", traces(`{samplePercent: "0"}`), "spec.traces.samplePercent"},
+	{"traces of 0.000 %", traces(`{samplePercent: "0.000"}`), "spec.traces.samplePercent"},
+	{"traces of 101 %", traces(`{samplePercent: "101"}`), "spec.traces.samplePercent"},
+	{"traces by https", traces(`{samplePercent: "1", otlpEndpoint: "https://collector:4318"}`), "`otlpEndpoint` must be a URL such as http://collector:4318"},
+	{"traces to a host", traces(`{samplePercent: "1", otlpEndpoint: "collector:4318"}`), "`otlpEndpoint` must be a URL such as http://collector:4318"},
 	{"address without a port", `{spec: {target: {addresses: ["redis"]}}}`, "spec.target.addresses"},
 	{"IPv6", `{spec: {target: {addresses: ["[::1]:80"]}}}`, ""},
 	{"agents that measure", `{spec: {agents: 3, latencyAgents: 2}}`, ""},
@@ -59,6 +86,23 @@ var experimentAdmission = []admission{
 	{"17 agents", `{spec: {agents: 17}}`, "spec.agents"},
 	{"unknown protocol", `{spec: {workload: {protocol: SMTP}}}`, "spec.workload.protocol"},
 	{"no width", `{spec: {widthMicroseconds: 0}}`, "spec.widthMicroseconds"},
+}
+
+// sine is an experiment with one, changed.
+func sine(change string) string {
+	o := map[string]any{"meanRequestsPerSecond": 1000, "amplitudeRequestsPerSecond": 999, "periodSeconds": 20, "seconds": 40}
+	if err := yaml.Unmarshal([]byte(change), &o); err != nil {
+		panic(err)
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, sine: ` + string(raw) + `}}}`
+}
+
+func traces(t string) string {
+	return `{spec: {workload: {protocol: R2P2}, traces: ` + t + `}}`
 }
 
 func TestExperimentCannotBeChanged(t *testing.T) {
@@ -193,6 +237,47 @@ func TestExperimentThatCannotBeRun(t *testing.T) {
 	}
 	ns = experiment(t, `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: nobody}}}}`)
 	waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound)
+}
+
+// Recorded gaps are waited for, copied once, and not missed afterwards: an experiment
+// under way is told nothing by what becomes of its ConfigMap.
+func TestExperimentReplaysATrace(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	ns := experiment(t, `{spec: {widthMicroseconds: null, load: {requestsPerSecond: null, steps: [{requestsPerSecond: 50, seconds: 5}, {requestsPerSecond: 90, seconds: 5}]},
+		workload: {interarrival: Trace, gapsFrom: {configMapKeyRef: {name: recorded, key: gaps}}}}}`)
+	e := waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonGapsNotFound)
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-agents"}, &batchv1.Job{}); err == nil {
+		t.Error("agents were made")
+	}
+	recorded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "recorded"}, Data: map[string]string{"gaps": "100\n300\n"}}
+	if err := direct.Create(ctx, recorded); err != nil {
+		t.Fatal(err)
+	}
+	again := e.DeepCopy() // sooner than the operator would look again
+	again.ResourceVersion, again.UID, again.Status = "", "", v1alpha1.LatencyExperimentStatus{}
+	if err := direct.Delete(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another one", func() (bool, string) { err := direct.Create(ctx, again.DeepCopy()); return err == nil, fmt.Sprint(err) })
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRunning)
+	document := &corev1.ConfigMap{}
+	if err := direct.Get(ctx, types.NamespacedName{Namespace: ns, Name: "sweep-definition"}, document); err != nil {
+		t.Fatal(err)
+	}
+	d, err := definition.Parse([]byte(document.Data["definition.yaml"]))
+	if err != nil || d.Validate() != nil || len(d.Interarrival.GapsNanoseconds) != 2 || len(d.Phases()) != 2 {
+		t.Errorf("definition %+v, %v, %v", d, err, d.Validate())
+	}
+	if err := direct.Delete(ctx, recorded); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, ns, 0, `{"changing":true,"loads":[{"o":50,"a":50,"v":120,"l":110,"h":131},{"o":90,"a":90,"v":900,"l":800,"h":990,"s":5}]}`)
+	waitExperiment(t, ns, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFinished)
+	e = waitExperiment(t, ns, v1alpha1.ConditionConclusive, metav1.ConditionUnknown, v1alpha1.ReasonFollowed)
+	if e.Status.Observed != "up to 900us at 90/s" || *e.Status.Results[1].StartSeconds != 5 || e.Status.Target != "redis.default.svc:6379" {
+		t.Errorf("status %+v", e.Status)
+	}
 }
 
 // A coordinator that could not measure, or said nothing, is a failure with its reason.

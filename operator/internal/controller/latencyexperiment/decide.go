@@ -5,8 +5,10 @@
 package latencyexperiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,21 +33,27 @@ var protocols = map[string]string{
 	"MemcachedASCII": "memcached-ascii", "MemcachedBinary": "memcached-binary", "Redis": "redis",
 }
 
+// surroundings is what an experiment refers to, as far as it is there.
+type surroundings struct {
+	target *v1alpha1.RpcService // nil: none is named, or there is none
+	gaps   *string              // nil: likewise
+	otlp   string               // where the operator's sidecars send spans
+}
+
 // define translates the specification into a load definition.
-func define(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definition.Definition, error) {
-	spec, w := e.Spec, e.Spec.Workload
+func define(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, error) {
+	spec := e.Spec
 	percentile, err := strconv.ParseFloat(spec.Percentile, 64)
 	if err != nil {
 		return definition.Definition{}, fmt.Errorf("`spec.percentile` %q is no number", spec.Percentile)
 	}
 	d := definition.Definition{
-		Protocol:     protocols[w.Protocol],
-		Load:         definition.Load{RequestsPerSecond: float64(spec.Load.RequestsPerSecond)},
-		Interarrival: definition.Interarrival{Kind: map[string]string{"Fixed": "fixed"}[w.Interarrival]},
+		Protocol: protocols[spec.Workload.Protocol], Load: load(spec.Load),
 		Connections: definition.Connections{
-			Count: int(w.ConnectionsPerAgent), Outstanding: int(w.OutstandingPerConnection), TimeoutMicroseconds: int64(w.TimeoutMilliseconds) * 1000,
+			Count: int(spec.Workload.ConnectionsPerAgent), Outstanding: int(spec.Workload.OutstandingPerConnection),
+			TimeoutMicroseconds: int64(spec.Workload.TimeoutMilliseconds) * 1000,
 		},
-		Requests: requests(w),
+		Requests: requests(spec.Workload),
 		Measurement: definition.Measurement{
 			Percentile: percentile, WidthMicroseconds: float64(spec.WidthMicroseconds), LimitSeconds: float64(spec.LimitSeconds),
 			LatencyAgents: int(spec.LatencyAgents), LatencyRequestsPerSecond: float64(spec.LatencyRequestsPerSecond),
@@ -55,17 +63,73 @@ func define(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definit
 	if spec.Measure == v1alpha1.MeasureService {
 		d.Measurement.Latency = "service"
 	}
-	if s := spec.Load.Sweep; s != nil {
-		d.Load.Sweep = &definition.Sweep{From: float64(s.FromRequestsPerSecond), To: float64(s.ToRequestsPerSecond), Points: int(s.Points)}
-	}
-	for _, address := range addresses(e, target) {
+	var wrong [3]error
+	d.Interarrival, wrong[0] = interarrival(spec.Workload, w.gaps)
+	d.Traces, wrong[1] = traces(spec.Traces, w.otlp)
+	d.Targets, wrong[2] = targets(addresses(e, w.target))
+	return d, errors.Join(wrong[:]...)
+}
+
+func targets(addresses []string) (out []definition.Target, err error) {
+	for _, address := range addresses {
 		t, err := definition.ParseTarget(address)
 		if err != nil {
-			return d, fmt.Errorf("`spec.target.addresses`: %w", err)
+			return nil, fmt.Errorf("`spec.target.addresses`: %w", err)
 		}
-		d.Targets = append(d.Targets, t)
+		out = append(out, t)
 	}
-	return d, nil
+	return out, nil
+}
+
+func load(l v1alpha1.ExperimentLoad) definition.Load {
+	out := definition.Load{RequestsPerSecond: float64(l.RequestsPerSecond)}
+	if s := l.Sweep; s != nil {
+		out.Sweep = &definition.Sweep{From: float64(s.FromRequestsPerSecond), To: float64(s.ToRequestsPerSecond), Points: int(s.Points)}
+	}
+	for _, s := range l.Steps {
+		out.Steps = append(out.Steps, definition.Step{RequestsPerSecond: float64(s.RequestsPerSecond), Seconds: float64(s.Seconds)})
+	}
+	if s := l.Sine; s != nil {
+		out.Sine = &definition.Sine{Mean: float64(s.MeanRequestsPerSecond), Amplitude: float64(s.AmplitudeRequestsPerSecond),
+			Period: float64(s.PeriodSeconds), Seconds: float64(s.Seconds), Step: float64(s.StepSeconds)}
+	}
+	return out
+}
+
+// maxGapsBytes leaves room beside them in a ConfigMap, which holds 1 MiB.
+const maxGapsBytes = 1_000_000
+
+func interarrival(w v1alpha1.ExperimentWorkload, gaps *string) (definition.Interarrival, error) {
+	switch {
+	case w.Interarrival == "Fixed":
+		return definition.Interarrival{Kind: "fixed"}, nil
+	case w.Interarrival != "Trace" || gaps == nil:
+		return definition.Interarrival{}, nil
+	}
+	all, err := definition.ParseGaps(*gaps)
+	if err == nil && len(*gaps) > maxGapsBytes {
+		err = fmt.Errorf("%d bytes: must be at most %d, as they are copied into the load definition", len(*gaps), maxGapsBytes)
+	}
+	if err != nil {
+		ref := w.GapsFrom.ConfigMapKeyRef
+		err = fmt.Errorf("`spec.workload.gapsFrom`: ConfigMap %s, key %s: %w", ref.Name, ref.Key, err)
+	}
+	return definition.Interarrival{Kind: "table", GapsNanoseconds: all}, err
+}
+
+func traces(t *v1alpha1.ExperimentTraces, otlp string) (definition.Traces, error) {
+	if t == nil {
+		return definition.Traces{}, nil
+	}
+	percent, err := strconv.ParseFloat(t.SamplePercent, 64)
+	if err != nil {
+		return definition.Traces{}, fmt.Errorf("`spec.traces.samplePercent` %q is no number", t.SamplePercent)
+	}
+	out := definition.Traces{Share: percent / 100, OTLPEndpoint: cmp.Or(t.OTLPEndpoint, otlp)}
+	if out.OTLPEndpoint == "" {
+		return out, errors.New("`spec.traces.otlpEndpoint` must be given: the operator was told of no receiver of spans (its --otlp-endpoint)")
+	}
+	return out, nil
 }
 
 func requests(w v1alpha1.ExperimentWorkload) definition.Requests {
@@ -89,12 +153,18 @@ func addresses(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) []str
 }
 
 // decideAccepted says whether the experiment can be run, before any pod is made.
-func decideAccepted(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) (definition.Definition, verdict) {
-	if ref := e.Spec.Target.TargetRef; ref != nil && target == nil {
-		return definition.Definition{}, verdict{metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound,
-			fmt.Sprintf("there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)}
+func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, verdict) {
+	refuse := func(reason, format string, args ...any) (definition.Definition, verdict) {
+		return definition.Definition{}, verdict{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
-	d, err := define(e, target)
+	if ref := e.Spec.Target.TargetRef; ref != nil && w.target == nil {
+		return refuse(v1alpha1.ReasonTargetNotFound, "there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)
+	}
+	if from := e.Spec.Workload.GapsFrom; from != nil && w.gaps == nil {
+		return refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
+			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
+	}
+	d, err := define(e, w)
 	if err == nil {
 		err = d.Validate()
 	}
@@ -106,9 +176,18 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) 
 		}
 	}
 	if err != nil {
-		return d, verdict{metav1.ConditionFalse, v1alpha1.ReasonInvalidExperiment, err.Error()}
+		return refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
 	}
 	return d, verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the experiment can be run"}
+}
+
+// measuredSeconds is how long the loads may be measured in all.
+func measuredSeconds(e *v1alpha1.LatencyExperiment, d definition.Definition) int64 {
+	seconds := float64(len(d.Experiments())) * float64(e.Spec.LimitSeconds)
+	for _, p := range d.Phases() {
+		seconds += p.Duration.Seconds()
+	}
+	return int64(math.Ceil(seconds))
 }
 
 // outcome is what became of the coordinator.
@@ -176,6 +255,10 @@ func decideConclusive(ready verdict, results []v1alpha1.ExperimentResult) verdic
 	}
 	bad, first := 0, ""
 	for _, r := range results {
+		if r.Verdict == v1alpha1.VerdictFollowed {
+			return verdict{metav1.ConditionUnknown, v1alpha1.ReasonFollowed, fmt.Sprintf(
+				"%d phases were followed; a load that changes has no steady state to qualify", len(results))}
+		}
 		if r.Verdict == v1alpha1.VerdictInconclusive {
 			bad++
 			if first == "" {

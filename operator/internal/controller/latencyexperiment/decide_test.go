@@ -33,7 +33,7 @@ func TestDefine(t *testing.T) {
 		s.Measure, s.Workload.Interarrival, s.LatencyAgents = v1alpha1.MeasureService, "Fixed", 1
 		s.LatencyRequestsPerSecond, s.ArrivalGaps = 300, 2000
 	})
-	d, accepted := decideAccepted(e, nil)
+	d, accepted := decideAccepted(e, surroundings{})
 	if accepted.status != metav1.ConditionTrue {
 		t.Fatal(accepted.message)
 	}
@@ -64,7 +64,7 @@ func TestWorkload(t *testing.T) {
 			Keys: 1000, KeyOrder: "zipf:0.99", KeyBytes: "fb-key", ValueBytes: "fb-value", Mix: "YCSBE", ReadPercent: &reads, ScanLength: "fixed:10",
 		}
 	})
-	d, accepted := decideAccepted(e, nil)
+	d, accepted := decideAccepted(e, surroundings{})
 	if accepted.status != metav1.ConditionTrue {
 		t.Fatal(accepted.message)
 	}
@@ -75,7 +75,7 @@ func TestWorkload(t *testing.T) {
 	}
 	e.Spec.Workload = v1alpha1.ExperimentWorkload{Protocol: "Stss", Interarrival: "Poisson", ConnectionsPerAgent: 8, OutstandingPerConnection: 1,
 		TimeoutMilliseconds: 500, RequestBytes: "fixed:64", ReplyBytes: "fixed:128", ServiceTimeNanoseconds: "exp:10000"}
-	if d, accepted = decideAccepted(e, nil); accepted.status != metav1.ConditionTrue {
+	if d, accepted = decideAccepted(e, surroundings{}); accepted.status != metav1.ConditionTrue {
 		t.Fatal(accepted.message)
 	}
 	if c = d.Configuration(0); c.ReplyBytes != "fixed:128" || c.ServiceTime != "exp:10000" {
@@ -87,7 +87,7 @@ func TestWorkload(t *testing.T) {
 func TestProtocols(t *testing.T) {
 	for name := range protocols {
 		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) { s.Workload.Protocol = name })
-		if _, accepted := decideAccepted(e, nil); accepted.status != metav1.ConditionTrue {
+		if _, accepted := decideAccepted(e, surroundings{}); accepted.status != metav1.ConditionTrue {
 			t.Errorf("%s: %s", name, accepted.message)
 		}
 	}
@@ -105,7 +105,7 @@ func TestDecideAccepted(t *testing.T) {
 		"a slow load":   {func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 10 }, nil, v1alpha1.ReasonInvalidExperiment, "limit"},
 		"a port beyond": {func(s *v1alpha1.LatencyExperimentSpec) { s.Target.Addresses = []string{"a:70000"} }, nil, v1alpha1.ReasonInvalidExperiment, "targets[0].port"},
 	} {
-		_, got := decideAccepted(experiment(c.change), c.target)
+		_, got := decideAccepted(experiment(c.change), surroundings{target: c.target})
 		if got.reason != c.reason || !strings.Contains(got.message, c.says) {
 			t.Errorf("%s: %s: %s; want %s saying %s", name, got.reason, got.message, c.reason, c.says)
 		}
@@ -117,13 +117,14 @@ var ref = v1alpha1.ExperimentTarget{TargetRef: &v1alpha1.TargetReference{Kind: "
 // What a coordinator says is bytes from outside: nothing of it breaks the schema.
 func TestOutcomeKeepsTheBoundsOfTheSchema(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
-	loads := strings.Repeat(`{"o":-5,"a":1,"v":3,"c":true,"r":"`+long+`"},`, 30)
+	loads := strings.Repeat(`{"o":-5,"a":1,"v":3,"c":true,"r":"`+long+`"},`, 50)
 	job := finished("Failed")
 	pod := said(job, v1alpha1.ComponentCoordinator, `{"loads":[`+strings.TrimSuffix(loads, ",")+`]}`)
 	e := experiment(func(*v1alpha1.LatencyExperimentSpec) {})
 	o := decideOutcome([]corev1.Pod{pod}, job)
 	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, long}
-	writeStatus(e, accepted, accepted, o, []string{long}, time.Now())
+	e.Status.Target = bounded(long, maxTarget)
+	writeStatus(e, accepted, accepted, o, time.Now())
 	st := e.Status
 	if len(st.Results) != maxResults || st.Results[0].OfferedRequestsPerSecond != 0 || len([]rune(st.Results[0].Reason)) != maxReason || len([]rune(st.Target)) != maxTarget {
 		t.Errorf("%d results, reason of %d, target of %d", len(st.Results), len([]rune(st.Results[0].Reason)), len([]rune(st.Target)))

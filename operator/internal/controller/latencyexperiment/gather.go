@@ -35,6 +35,38 @@ func (r *Reconciler) target(ctx context.Context, e *v1alpha1.LatencyExperiment) 
 	return s, nil
 }
 
+// gaps is the recorded arrivals of the experiment, nil when there are none. Any
+// ConfigMap may be named and one is read once, so it is not cached.
+func (r *Reconciler) gaps(ctx context.Context, e *v1alpha1.LatencyExperiment) (*string, error) {
+	from := e.Spec.Workload.GapsFrom
+	if from == nil {
+		return nil, nil
+	}
+	m := &corev1.ConfigMap{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: from.ConfigMapKeyRef.Name}, m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the gaps: %w", err)
+	}
+	if text, there := m.Data[from.ConfigMapKeyRef.Key]; there {
+		return &text, nil
+	}
+	return nil, nil
+}
+
+// started says that the coordinator's Job is there: from then on the experiment is
+// under way, whatever becomes of what it was made from.
+func (r *Reconciler) started(ctx context.Context, e *v1alpha1.LatencyExperiment) (bool, error) {
+	job := &batchv1.Job{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: render.CoordinatorName(e)}, job)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the coordinator's Job: %w", err)
+	}
+	return err == nil && metav1.IsControlledBy(job, e), nil
+}
+
 // outcome looks at the coordinator's Job and, once that is over, at its pod. Pods
 // of experiments are few and asked for once, so they are not cached.
 func (r *Reconciler) outcome(ctx context.Context, e *v1alpha1.LatencyExperiment) (outcome, error) {

@@ -9,8 +9,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -53,6 +55,8 @@ type Reconciler struct {
 	Now func() time.Time
 	// Registry and Version name the images of agent and coordinator.
 	Registry, Version string
+	// OTLPEndpoint is where spans go when an experiment says nothing else; "" is nowhere.
+	OTLPEndpoint string
 }
 
 // Reconcile brings one experiment one step further.
@@ -64,36 +68,55 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if e.DeletionTimestamp != nil || over(e) {
 		return ctrl.Result{}, nil
 	}
-	target, err := r.target(ctx, e)
+	before := e.DeepCopy()
+	begun, err := r.started(ctx, e)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	before := e.DeepCopy()
-	d, accepted := decideAccepted(e, target)
+	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the experiment can be run"}
+	if !begun {
+		if accepted, err = r.begin(ctx, e); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	programmed := verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
 	var o outcome
 	if accepted.status == metav1.ConditionTrue {
-		var foreign foreignObject
-		switch err := r.run(ctx, e, d); {
-		case errors.As(err, &foreign):
-			accepted = verdict{metav1.ConditionFalse, v1alpha1.ReasonNameConflict, foreign.Error()}
-			programmed = verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, foreign.Error()}
-		case err != nil:
+		programmed = verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "the Jobs of agents and coordinator are there"}
+		if o, err = r.outcome(ctx, e); err != nil {
 			return ctrl.Result{}, err
-		default:
-			programmed = verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "the Jobs of agents and coordinator are there"}
-			if o, err = r.outcome(ctx, e); err != nil {
-				return ctrl.Result{}, err
-			}
 		}
 	}
-	writeStatus(e, accepted, programmed, o, addresses(e, target), r.Now())
+	writeStatus(e, accepted, programmed, o, r.Now())
 	return ctrl.Result{RequeueAfter: again(accepted)}, r.patchStatus(ctx, before, e)
 }
 
-// again: an object in the way may be removed, and nobody tells.
+// begin makes the objects of an experiment that can be run.
+func (r *Reconciler) begin(ctx context.Context, e *v1alpha1.LatencyExperiment) (verdict, error) {
+	w := surroundings{otlp: r.OTLPEndpoint}
+	var err error
+	if w.target, err = r.target(ctx, e); err != nil {
+		return verdict{}, err
+	}
+	if w.gaps, err = r.gaps(ctx, e); err != nil {
+		return verdict{}, err
+	}
+	e.Status.Target = bounded(strings.Join(addresses(e, w.target), " "), maxTarget)
+	d, accepted := decideAccepted(e, w)
+	if accepted.status != metav1.ConditionTrue {
+		return accepted, nil
+	}
+	err = r.run(ctx, e, d)
+	var foreign foreignObject
+	if errors.As(err, &foreign) {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNameConflict, foreign.Error()}, nil
+	}
+	return accepted, err
+}
+
+// again: an object in the way may be removed, or gaps be written, and nobody tells.
 func again(accepted verdict) time.Duration {
-	if accepted.reason == v1alpha1.ReasonNameConflict {
+	if accepted.reason == v1alpha1.ReasonNameConflict || accepted.reason == v1alpha1.ReasonGapsNotFound {
 		return 30 * time.Second
 	}
 	return 0
@@ -113,22 +136,14 @@ func over(e *v1alpha1.LatencyExperiment) bool {
 	return c != nil && (c.Reason == v1alpha1.ReasonFinished || c.Reason == v1alpha1.ReasonFailed)
 }
 
-// run makes the objects. Once the coordinator's Job exists they are left alone: a
-// new operator must not change an experiment under way.
+// run makes the objects. Once the coordinator's Job, the last of them, exists they
+// are left alone: a new operator must not change an experiment under way.
 func (r *Reconciler) run(ctx context.Context, e *v1alpha1.LatencyExperiment, d definition.Definition) error {
-	job := &batchv1.Job{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: render.CoordinatorName(e)}, job)
-	if err == nil && metav1.IsControlledBy(job, e) {
-		return nil
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read the coordinator's Job: %w", err)
-	}
-	text, err := yaml.Marshal(d)
+	text, err := written(d)
 	if err != nil {
 		return fmt.Errorf("write the load definition: %w", err)
 	}
-	in := render.ExperimentInput{Experiment: e, Registry: r.Registry, Version: r.Version, Definition: text, Loads: len(d.Experiments())}
+	in := render.ExperimentInput{Experiment: e, Registry: r.Registry, Version: r.Version, Definition: text, Seconds: measuredSeconds(e, d)}
 	if err := r.token(ctx, in); err != nil {
 		return err
 	}
@@ -138,6 +153,15 @@ func (r *Reconciler) run(ctx context.Context, e *v1alpha1.LatencyExperiment, d d
 		}
 	}
 	return nil
+}
+
+// written is the definition for people, or, with recorded gaps, without a line for
+// each, which would not fit into a ConfigMap.
+func written(d definition.Definition) ([]byte, error) {
+	if len(d.Interarrival.GapsNanoseconds) > 0 {
+		return json.Marshal(d)
+	}
+	return yaml.Marshal(d)
 }
 
 // token makes the secret that agents and coordinator share, once.

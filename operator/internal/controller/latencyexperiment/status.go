@@ -22,13 +22,12 @@ const (
 	maxMessage = 4096
 	maxReason  = 512
 	maxTarget  = 1024
-	maxResults = 12
+	maxResults = 40
 )
 
-func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o outcome, targets []string, now time.Time) {
+func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o outcome, now time.Time) {
 	st := &e.Status
 	st.ObservedGeneration = e.Generation
-	st.Target = bounded(strings.Join(targets, " "), maxTarget)
 	if o.over {
 		st.Results = results(o.summary)
 		st.Loads, st.Observed = int32(len(st.Results)), observed(st.Results) // at most maxResults
@@ -54,7 +53,11 @@ func results(s report.Summary) []v1alpha1.ExperimentResult {
 			ObservedMicroseconds: l.Value, ObservedLowMicroseconds: l.Low, ObservedHighMicroseconds: l.High,
 			Verdict: v1alpha1.VerdictInconclusive, Reason: bounded(l.Reason, maxReason),
 		}
-		if l.Conclusive {
+		switch {
+		case s.Changing:
+			start := max(l.Start, 0)
+			r.Verdict, r.StartSeconds = v1alpha1.VerdictFollowed, &start
+		case l.Conclusive:
 			r.Verdict = v1alpha1.VerdictConclusive
 		}
 		out = append(out, r)
@@ -62,14 +65,33 @@ func results(s report.Summary) []v1alpha1.ExperimentResult {
 	return out
 }
 
-// observed speaks of the highest load that may be trusted; of none when there is none.
+// observed speaks of the highest load that may be trusted, of none when there is
+// none; of a load that changes it names the worst phase.
 func observed(all []v1alpha1.ExperimentResult) string {
+	if worst := worstPhase(all); worst != nil {
+		return fmt.Sprintf("up to %dus at %d/s", *worst.ObservedMicroseconds, worst.OfferedRequestsPerSecond)
+	}
 	for _, r := range slices.Backward(all) {
 		if r.Verdict == v1alpha1.VerdictConclusive && r.ObservedMicroseconds != nil && r.ObservedLowMicroseconds != nil && r.ObservedHighMicroseconds != nil {
 			return fmt.Sprintf("%dus (%d-%dus) at %d/s", *r.ObservedMicroseconds, *r.ObservedLowMicroseconds, *r.ObservedHighMicroseconds, r.OfferedRequestsPerSecond)
 		}
 	}
 	return ""
+}
+
+// worstPhase is the followed phase with the highest percentile; nil when there is
+// none, or the percentile of one is infinite.
+func worstPhase(all []v1alpha1.ExperimentResult) (worst *v1alpha1.ExperimentResult) {
+	for i := range all {
+		r := &all[i]
+		if r.Verdict != v1alpha1.VerdictFollowed || r.ObservedMicroseconds == nil {
+			return nil
+		}
+		if worst == nil || *r.ObservedMicroseconds > *worst.ObservedMicroseconds {
+			worst = r
+		}
+	}
+	return worst
 }
 
 func bounded(text string, most int) string {

@@ -156,7 +156,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	}
 	experiments := &latencyexperiment.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
-		Registry: o.ImageRegistry, Version: o.ImageVersion,
+		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
 	}
 	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil || !o.CRAB {
 		return err

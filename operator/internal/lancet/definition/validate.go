@@ -35,7 +35,7 @@ func (d Definition) Validate() error {
 	gaps := len(d.Interarrival.GapsNanoseconds)
 	check((d.Interarrival.Kind == "table") == (gaps > 0), "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps),
 		"given with kind table, and only with it")
-	check(gaps <= 65_536, "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps), "at most 65,536")
+	check(gaps <= maxGaps, "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps), "at most 65,536")
 	d.Requests.check(check)
 	d.Measurement.check(check)
 	t := d.Traces

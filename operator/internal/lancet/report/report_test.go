@@ -50,6 +50,25 @@ func TestSummaryFits(t *testing.T) {
 	}
 }
 
+// As many phases as the status has room for fit at the largest numbers there are;
+// they come back with their beginnings.
+func TestSummaryOfPhases(t *testing.T) {
+	const room, longest, highest = 40, 86_400 * time.Second / 40, 100_000_000
+	d := document(0, "")
+	d.Changing = true
+	for i := range room {
+		p := NewPoint(highest, lancet.Result{Reasons: []string{"the load changes"}, Throughput: highest, Percentiles: []lancet.Percentile{
+			{Percentile: 0.99, Value: 600 * time.Second, Low: 600 * time.Second, High: 600 * time.Second, Defined: true, Samples: 100}}, Other: make([]lancet.Percentile, 1)})
+		p.StartSeconds = (time.Duration(i) * longest).Seconds()
+		d.Points = append(d.Points, p)
+	}
+	raw := Summarise(d, nil)
+	s, err := ParseSummary(string(raw))
+	if err != nil || len(raw) > SummaryBytes || len(s.Loads) != room || !s.Changing || s.Loads[39].Start != 39*2160 || *s.Loads[39].High != 600_000_000 {
+		t.Errorf("%d bytes, %d loads, %v: %.300s", len(raw), len(s.Loads), err, raw)
+	}
+}
+
 func FuzzParseSummary(f *testing.F) {
 	f.Add(string(Summarise(document(2, "why"), nil)))
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -14,8 +14,9 @@ const SummaryBytes = 4096
 
 // Summary is a document small enough for that: the wanted percentile of each load.
 type Summary struct {
-	Error string        `json:"error,omitempty"` // no measurement could be made
-	Loads []SummaryLoad `json:"loads,omitempty"`
+	Error    string        `json:"error,omitempty"`    // no measurement could be made
+	Changing bool          `json:"changing,omitempty"` // the load was meant to change: the loads are its phases
+	Loads    []SummaryLoad `json:"loads,omitempty"`
 }
 
 // SummaryLoad is one load; latencies in microseconds, absent when infinite.
@@ -27,23 +28,27 @@ type SummaryLoad struct {
 	High       *int64 `json:"h,omitempty"`
 	Conclusive bool   `json:"c,omitempty"`
 	Reason     string `json:"r,omitempty"`
+	Start      int64  `json:"s,omitempty"` // seconds since the first phase
 }
 
 // Summarise encodes a document, and what went wrong if something did. Reasons are
 // cut as far as the bound asks for.
 func Summarise(d Document, failure error) []byte {
 	for room := 480; ; room /= 2 {
-		s := Summary{}
+		s := Summary{Changing: d.Changing}
 		if failure != nil {
 			s.Error = cut(failure.Error(), 4*room)
 		}
 		for _, p := range d.Points {
 			q, _ := d.Wanted(p)
-			l := SummaryLoad{Offered: int64(math.Round(p.Offered)), Achieved: int64(math.Round(p.Achieved)), Value: whole(q.Value), Conclusive: p.Conclusive}
+			l := SummaryLoad{Offered: int64(math.Round(p.Offered)), Achieved: int64(math.Round(p.Achieved)), Value: whole(q.Value), Conclusive: p.Conclusive,
+				Start: int64(math.Round(p.StartSeconds))}
 			if q.Defined {
 				l.Low, l.High = whole(q.Low), whole(q.High)
 			}
-			l.Reason = cut(strings.Join(p.Reasons, "; "), room)
+			if !d.Changing { // of which each has the same
+				l.Reason = cut(strings.Join(p.Reasons, "; "), room)
+			}
 			s.Loads = append(s.Loads, l)
 		}
 		raw, err := json.Marshal(s)
