@@ -72,8 +72,12 @@ func TestAgentPodIsPinned(t *testing.T) {
 	if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("seccomp %v", pod.SecurityContext.SeccompProfile)
 	}
-	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath == nil || pod.Volumes[0].HostPath.Path != "/sys/fs/bpf" {
+	if len(pod.Volumes) != 2 || pod.Volumes[1].HostPath == nil || pod.Volumes[1].HostPath.Path != "/sys/fs/bpf" ||
+		pod.Volumes[0].Secret == nil || pod.Volumes[0].Secret.SecretName != "bobtail-heartbeat" || *pod.Volumes[0].Secret.DefaultMode != 0o400 {
 		t.Errorf("volumes %+v", pod.Volumes)
+	}
+	if m := pod.Containers[0].VolumeMounts; len(m) != 2 || !m[1].ReadOnly || m[1].MountPath != "/etc/bobtail/heartbeat" {
+		t.Errorf("mounts %+v", m)
 	}
 }
 

@@ -219,6 +219,14 @@ func TestOtherAlerts(t *testing.T) {
 		{"DataplaneDown", of("bobtail_dataplane_up", `{instance="x"}`, "0x30"), of("bobtail_dataplane_up", `{instance="x"}`, "1x30")},
 		{"ConfigRefused", of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "0x20 1x10"), of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "1x30")},
 		{"WorkerEjected", of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "1x30"), of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "0x30")},
+		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
+			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},
+		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{instance="a"}`, "1x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30"),
+			of("bobtail_crab_unowned_vips", `{instance="a"}`, "0x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30")},
+		{"CrabAddressWithoutOwner", of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30"),
+			of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "9x30")},
+		{"CrabAddressWithoutOwner", of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30"),
+			of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30") + of("bobtail_crab_unowned_vips", `{instance="a"}`, "0x30")},
 	} {
 		expr := all["Bobtail"+c.alert].Expr
 		if got := fires(t, c.yes, expr, 30*time.Minute); len(got) != 1 {

@@ -42,7 +42,11 @@ type agent struct {
 	uplink  devices.Device
 	report  *reporter
 	loads   *reports.Reporter
-	applied atomic.Bool // once: from then on this node can own VIPs
+	keys    *keyring
+	known   atomic.Pointer[[]netip.Addr] // the addresses somebody must announce
+	flows   atomic.Int64                 // translations of the last sweep
+	evicted atomic.Uint64                // those the full map has pushed out
+	applied atomic.Bool                  // once: from then on this node can own VIPs
 }
 
 // loop applies what changes until ctx ends.
@@ -61,9 +65,12 @@ func (a *agent) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-expire.C:
-			if _, err := a.plane.Expire(redirect.Lives{}); err != nil {
+			e, err := a.plane.Expire(redirect.Lives{})
+			if err != nil {
 				return err
 			}
+			a.flows.Store(int64(e.Flows))
+			a.evicted.Store(e.Evicted)
 		case <-a.cluster.changed:
 			later.Reset(settle)
 		case <-links:
@@ -96,6 +103,8 @@ func (a *agent) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	known := announceable(seen.plan)
+	a.known.Store(&known)
 	a.keeper.SetPeers(a.peers(seen))
 	balanced := a.keeper.Balanced()
 	mine, err := a.share(seen, balanced)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
@@ -82,6 +85,50 @@ func TestHeartbeatKeys(t *testing.T) {
 	if _, err := heartbeatKeys(ctx, fakeClient(t), "n"); err == nil {
 		t.Error("no Secret, and no error")
 	}
+}
+
+// A key that is exchanged in the mounted Secret is taken over; one that cannot be
+// used changes nothing, and neither does what was mounted all the time.
+func TestKeysAreReadAnew(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	write(keyCurrent, first)
+	var got []string
+	k := newKeyring(dir, func(keys [][]byte) error {
+		got = nil
+		for _, key := range keys {
+			got = append(got, string(key))
+		}
+		return nil
+	})
+	check := func(when string, loaded, refused uint64, want ...string) {
+		t.Helper()
+		k.look()
+		if !slices.Equal(got, want) || k.loaded.Load() != loaded || k.refused.Load() != refused {
+			t.Errorf("%s: keys %q, %d loaded, %d refused; want %q", when, got, k.loaded.Load(), k.refused.Load(), want)
+		}
+	}
+	check("at first", 0, 0)
+	write(keyPrevious, first)
+	write(keyCurrent, second)
+	check("exchanged", 1, 0, second, first)
+	check("again", 1, 0, second, first)
+	write(keyCurrent, "short")
+	check("a short one", 1, 1, second, first)
+	check("still short", 1, 1, second, first)
+	write(keyCurrent, "")
+	check("none", 1, 2, second, first)
+	write(keyCurrent, second)
+	write(keyPrevious, "")
+	check("without the old one", 2, 2, second)
+	missing := newKeyring(filepath.Join(dir, "absent"), func([][]byte) error { t.Error("keys out of nothing"); return nil })
+	missing.look()
 }
 
 // C-52: a server is not called down before enough probes failed, and a prober's
@@ -244,5 +291,25 @@ func TestReady(t *testing.T) {
 			t.Errorf("applied %v: %d, want %d", a.applied.Load(), w.Code, want)
 		}
 		a.applied.Store(true)
+	}
+}
+
+// Each metric stands in docs/metrics.md, and so does each result of heartbeats.
+func TestMetricsAreDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	for _, d := range descs {
+		name := strings.Split(d.String(), `"`)[1]
+		if !strings.HasPrefix(name, "bobtail_crab_") || !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not name %s", name)
+		}
+	}
+	for _, result := range heartbeat.Results() {
+		if !strings.Contains(page, "`"+result+"`") {
+			t.Errorf("docs/metrics.md does not name the result %s of heartbeats", result)
+		}
 	}
 }

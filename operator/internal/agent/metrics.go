@@ -13,37 +13,84 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("bobtail_crab_"+name, help, labels, nil)
+}
+
 var (
-	packetsDesc    = prometheus.NewDesc("bobtail_crab_packets_total", "Packets and pieces of state the node's programs counted, by reason (dataplane/bpf/crab_reasons.h).", []string{"reason"}, nil)
-	heartbeatsDesc = prometheus.NewDesc("bobtail_crab_heartbeats_total", "Heartbeats of agents, by what became of them.", []string{"result"}, nil)
-	arpDesc        = prometheus.NewDesc("bobtail_crab_arp_total", "ARP messages for announced VIPs, by what became of them.", []string{"result"}, nil)
-	ownedDesc      = prometheus.NewDesc("bobtail_crab_owned_vips", "VIPs this node announces.", nil, nil)
-	aliveDesc      = prometheus.NewDesc("bobtail_crab_live_agents", "Other agents whose heartbeats arrive.", nil, nil)
-	probesDesc     = prometheus.NewDesc("bobtail_crab_probe_failures_total", "Probes that could not be sent; they say nothing of the server.", nil, nil)
+	packetsDesc    = desc("packets_total", "Packets and pieces of state the node's programs counted, by reason (dataplane/bpf/crab_reasons.h).", "reason")
+	heartbeatsDesc = desc("heartbeats_total", "Heartbeats and reports of agents, by what became of them.", "result")
+	arpDesc        = desc("arp_total", "ARP messages for announced VIPs, by what became of them.", "result")
+	probesDesc     = desc("probe_failures_total", "Probes that could not be sent; they say nothing of the server.")
+	loadsDesc      = desc("loads_total", "Loads of servers that other agents and this one told, by what became of them.", "result")
+	keysDesc       = desc("key_changes_total", "Changes of the heartbeats' key in the mounted Secret, by what became of them.", "result")
+	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each was reset.")
+
+	ownedDesc   = desc("owned_vips", "VIPs this node announces.")
+	unownedDesc = desc("unowned_vips", "VIPs for which this agent hears of no owner.")
+	aliveDesc   = desc("live_agents", "Other agents whose heartbeats arrive.")
+	silentDesc  = desc("silent_agents", "Other agents that should be heard and are not.")
+	staleDesc   = desc("stale_reports", "Servers of VIPs balanced here by load whose last report is too old to count.")
+	flowsDesc   = desc("flows", "Redirected connections of clients on this node, as of the last sweep.")
 )
+
+// descs are all of them; docs/metrics.md says what they mean.
+var descs = []*prometheus.Desc{
+	packetsDesc, heartbeatsDesc, arpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc,
+	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc,
+}
 
 // Describe makes the agent a collector.
 func (a *agent) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{packetsDesc, heartbeatsDesc, arpDesc, ownedDesc, aliveDesc, probesDesc} {
+	for _, d := range descs {
 		out <- d
 	}
 }
 
 // Collect reads everything anew.
 func (a *agent) Collect(out chan<- prometheus.Metric) {
-	counters, err := a.plane.Counters()
+	packets, err := a.plane.Counters()
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(packetsDesc, err)
 	}
 	heartbeats, arp := a.keeper.Counters()
-	for desc, values := range map[*prometheus.Desc]map[string]uint64{packetsDesc: counters, heartbeatsDesc: heartbeats, arpDesc: arp} {
+	loads := a.loads.Counters()
+	for desc, values := range map[*prometheus.Desc]map[string]uint64{
+		packetsDesc: packets, heartbeatsDesc: heartbeats, arpDesc: arp,
+		loadsDesc: {
+			"taken": loads.Taken, "not_on_that_node": loads.Foreign, "not_balanced_here": loads.Unasked,
+			"not_written": loads.WriteFailed, "not_counted": loads.CountFailed,
+		},
+		keysDesc: {"taken": a.keys.loaded.Load(), "refused": a.keys.refused.Load()},
+	} {
 		for name, n := range values {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), name)
 		}
 	}
-	out <- prometheus.MustNewConstMetric(probesDesc, prometheus.CounterValue, float64(a.prober.failures()))
-	out <- prometheus.MustNewConstMetric(ownedDesc, prometheus.GaugeValue, float64(len(a.keeper.Owned())))
-	out <- prometheus.MustNewConstMetric(aliveDesc, prometheus.GaugeValue, float64(len(a.keeper.Alive())))
+	for desc, n := range map[*prometheus.Desc]uint64{probesDesc: a.prober.failures(), evictedDesc: a.evicted.Load()} {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+	}
+	alive, expected := len(a.keeper.Alive()), a.keeper.Expected()
+	for desc, n := range map[*prometheus.Desc]int{
+		ownedDesc: len(a.keeper.Owned()), unownedDesc: a.unowned(), aliveDesc: alive, silentDesc: max(0, expected-alive),
+		staleDesc: a.loads.Stale(), flowsDesc: int(a.flows.Load()),
+	} {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n))
+	}
+}
+
+// unowned counts the addresses nobody announces as far as is known here, also
+// those that this node could not announce itself.
+func (a *agent) unowned() int {
+	n := 0
+	if known := a.known.Load(); known != nil {
+		for _, vip := range *known {
+			if a.keeper.Owner(vip) == "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // serve gives metrics, and tells that the agent is at work.

@@ -29,6 +29,7 @@ type Options struct {
 	Node      string
 	NodeIP    netip.Addr
 	Namespace string // of the Secret with the heartbeats' key
+	KeyDir    string // where that Secret is mounted
 	Root      string // on a bpffs
 	Uplink    string // empty: the device of the default route
 	XDP       redirect.XDPMode
@@ -47,6 +48,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
 	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "IPv4 address of this node, for heartbeats and probes (default $NODE_IP)")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the Secret bobtail-heartbeat (default $POD_NAMESPACE)")
+	f.StringVar(&o.KeyDir, "key-dir", "/etc/bobtail/heartbeat", "folder where that Secret is mounted; a change there is taken over without a restart")
 	f.StringVar(&o.Root, "root", defaultRoot, "folder on a bpffs that holds the state")
 	f.StringVar(&o.Uplink, "uplink", "", "device through which packets leave the node (default: that of the default route)")
 	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")

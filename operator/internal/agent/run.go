@@ -86,6 +86,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	a.keys = newKeyring(o.KeyDir, a.keeper.SetKeys)
 	a.keeper.SetPeers(a.peers(seen))
 	return a.work(ctx, cancel)
 }
@@ -127,6 +128,7 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 	parts.Go(func() { a.prober.run(ctx) })
 	parts.Go(func() { a.report.run(ctx) })
 	parts.Go(func() { a.loads.Run(ctx) })
+	parts.Go(func() { a.keys.run(ctx) })
 	err := a.serve(ctx)
 	if err == nil {
 		slog.Info("at work", "node", a.options.Node, "uplink", a.uplink.Name, "version", a.options.Version)

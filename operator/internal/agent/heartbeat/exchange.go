@@ -23,13 +23,19 @@ type exchange struct {
 
 func newExchange(self string, keys [][]byte, life time.Duration, nonce func() uint64) *exchange {
 	e := &exchange{self: self, sessions: newSessions(self, life, nonce), ring: newKeyring(keys), counters: map[string]uint64{}}
-	for _, r := range reasons {
-		e.counters[string(r)] = 0
-	}
-	for _, name := range []string{accepted, sent, sendFailed, reportsAccepted, reportsSent} {
+	for _, name := range Results() {
 		e.counters[name] = 0
 	}
 	return e
+}
+
+// Results are the names of all counters, which are there from the start.
+func Results() []string {
+	all := []string{accepted, sent, sendFailed, reportsAccepted, reportsSent}
+	for _, r := range reasons {
+		all = append(all, string(r))
+	}
+	return all
 }
 
 // Counters that are no Reason.

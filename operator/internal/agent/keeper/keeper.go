@@ -311,6 +311,13 @@ func (k *Keeper) Owner(vip netip.Addr) string {
 	return k.machine.Owner(vip)
 }
 
+// Expected is how many other agents should be heard.
+func (k *Keeper) Expected() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.peers)
+}
+
 // Tell another node of this one's loads; nothing is sent to one that is not heard.
 func (k *Keeper) Tell(node string, all []loads.Load) { k.link.Report(node, all) }
 

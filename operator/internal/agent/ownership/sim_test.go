@@ -277,5 +277,10 @@ func (w *world) settle() {
 		if owners != 1 {
 			w.fail("%s came to rest with %d owners", v, owners)
 		}
+		for _, n := range w.nodes {
+			if got := n.m.Owner(v); got != best {
+				w.fail("%s takes %q for the owner of %s, which is %s", n.name, got, v, best)
+			}
+		}
 	}
 }

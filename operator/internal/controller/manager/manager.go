@@ -165,8 +165,13 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("--crab-vip-pool: %w", err)
 	}
+	observe, err := instrumentPool()
+	if err != nil {
+		return err
+	}
 	redirected := &redirection.Reconciler{
-		Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+		Observe: observe,
+		Writer:  mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 	}
 	return whenKindServed(mgr, "NodeDataplane", redirected.SetupWithManager)
 }

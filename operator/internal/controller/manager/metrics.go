@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
@@ -72,6 +73,27 @@ func instrument(next dataplane.Reader) (*reader, *objectives, error) {
 		}
 	}
 	return r, o, nil
+}
+
+// instrumentPool registers the metrics of CRAB's pool of addresses.
+func instrumentPool() (func(redirection.PoolUse), error) {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "bobtail_crab_pool_" + name, Help: help})
+	}
+	size := gauge("size", "Addresses in CRAB's pool.")
+	free := gauge("free", "Addresses of the pool that belong to no Service and no node.")
+	exhausted := gauge("exhausted", "Services without an address because the pool had none left.")
+	for _, c := range []prometheus.Collector{size, free, exhausted} {
+		var already prometheus.AlreadyRegisteredError
+		if err := metrics.Registry.Register(c); err != nil && !errors.As(err, &already) {
+			return nil, fmt.Errorf("register the metrics of CRAB's pool: %w", err)
+		}
+	}
+	return func(u redirection.PoolUse) {
+		size.Set(float64(u.Size))
+		free.Set(float64(u.Free))
+		exhausted.Set(float64(u.Waiting))
+	}, nil
 }
 
 func newObjectives() *objectives {

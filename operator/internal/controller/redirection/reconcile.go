@@ -43,6 +43,8 @@ type Reconciler struct {
 	Writer client.Client
 	// Pool holds the addresses.
 	Pool crabplan.Pool
+	// Observe is told how much of the pool is in use; it may be nil.
+	Observe func(PoolUse)
 	// Events tells users what becomes of their Services.
 	Events events.EventRecorder
 	// Now is the clock.
@@ -63,6 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			return ctrl.Result{}, err
 		}
 		decisions, _ = decide(s)
+	}
+	if r.Observe != nil {
+		r.Observe(poolUse(s, decisions))
 	}
 	before := map[client.ObjectKey]*corev1.Service{}
 	for i := range s.services {
