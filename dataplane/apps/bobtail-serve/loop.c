@@ -65,7 +65,11 @@ void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_t
     job->msg = rq->msg;
     job->degraded = degraded;
     bt_spsc_push(&w->todo, job); // as long as the list of jobs, so never full
-    sem_post(&w->work);
+    if (w->app->opt.occupy == OCCUPY_SLEEP) {
+        serve_sleeper_begin(w, bt_io_now(w->app->io));
+    } else {
+        sem_post(&w->work);
+    }
 }
 
 // There is no buffer for the reply to a job: it waits, or is refused when that went on for too long. The client
@@ -203,6 +207,7 @@ void serve_loop(struct serve_app *app)
         bool short_of_buffers = false;
         uint64_t looked = bt_io_now(app->io);
         bool more = take_packets(app);
+        uint64_t wake = serve_sleepers_run(app, bt_io_now(app->io));
         for (unsigned i = 0; i < app->opt.workers; i++) {
             short_of_buffers |= take_done(&app->worker[i]);
         }
@@ -211,6 +216,7 @@ void serve_loop(struct serve_app *app)
         uint64_t now = bt_io_now(app->io);
         packet_turns = more || now - looked > BT_IO_PAUSE_NS ? packet_turns + 1 : 0;
         until = packet_turns % BT_IO_TURNS_BEFORE_TIMERS != 0 ? 0 : tick(app, now);
+        until = wake < until ? wake : until;
         bt_io_tx(app->io, &app->txq);
         now = bt_io_now(app->io);
         if (short_of_buffers && until > now + RETRY_NS) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The synthetic server: one I/O thread owns every worker's socket and protocol state, so that
-// `received` in FEEDBACK stays prompt while a worker is busy; worker threads only spend the drawn
-// service time (the paper's asymmetric model, R-48, with one port per worker).
+// `received` in FEEDBACK stays prompt while a worker is busy (the paper's asymmetric model, R-48, with one port per
+// worker). A worker that spins is a thread. One that sleeps is a timer of the I/O thread, as an asynchronous handler
+// that waits for a disk or another service would be: 64 of them cost no context switches of their own.
 #ifndef BT_APPS_SERVE_APP_H
 #define BT_APPS_SERVE_APP_H
 
@@ -46,7 +47,7 @@ struct serve_options {
 
 struct serve_app;
 
-// A request on its way through a worker thread. The thread reads nothing but `next` and `degraded`.
+// A request on its way through a worker. A thread reads nothing but `next` and `degraded`.
 struct serve_job {
     struct serve_job *next; // free list, I/O thread only
     uint64_t handle;
@@ -62,7 +63,9 @@ struct serve_worker {
     sem_t work;
     pthread_t thread;
     bool running;
-    struct bt_rng rng;                  // worker thread only
+    struct serve_job *asleep;           // --occupy=sleep: what it sleeps for, I/O thread only; NULL: idle
+    uint64_t until_ns;                  // when that is over
+    struct bt_rng rng;                  // of the thread, or of the I/O thread without one
     struct serve_job *jobs, *free_jobs; // I/O thread only
     struct serve_job *waiting;          // whose reply found no buffer, I/O thread only; NULL: none
     uint64_t starved_ns;                // since when no reply found one, 0: the last did
@@ -90,13 +93,23 @@ struct serve_app {
     atomic_bool stop; // worker threads end
 };
 
+// What a job takes, drawn, in ns.
+static inline uint64_t serve_time_of(struct serve_worker *w, const struct serve_job *job)
+{
+    return service_time_draw(job->degraded ? &w->app->opt.degraded : &w->app->opt.service, &w->rng);
+}
+
 enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_options *opt);
 
 extern const struct bt_ctl_app serve_ctl_app;
 
-// workers.c: threads that spend service time.
+// workers.c: queues of all workers, threads of those that spin.
 bool serve_workers_start(struct serve_app *app);
 void serve_workers_stop(struct serve_app *app);
+
+// sleepers.c: workers that sleep.
+void serve_sleeper_begin(struct serve_worker *w, uint64_t now);   // there is a job in `todo`
+uint64_t serve_sleepers_run(struct serve_app *app, uint64_t now); // returns when the next sleep ends
 
 // executions.c: one line per request handed to the application (--execution-log).
 bool serve_executions_open(struct serve_app *app);

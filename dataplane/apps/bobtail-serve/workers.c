@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker threads: each takes jobs in order, spends the drawn time on them and hands them back.
+// Worker threads of --occupy=spin: each takes jobs in order, spends the drawn time on them and hands them back. The
+// queues are those of all workers.
 #include "serve_app.h"
 
 #include "shell/log.h"
@@ -7,18 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
-
-// How long a sleeping worker may hold up the end of the program.
-#define STOP_LOOK_NS UINT64_C(100000000)
-
-static void sleep_until(uint64_t ns)
-{
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
-    }
-}
 
 // Leaves the core's other hardware thread some room while we spin.
 static void relax(void)
@@ -33,15 +22,9 @@ static void relax(void)
 // Until the time is over or the program ends: nobody waits for the answer then.
 static void spend(struct serve_app *app, uint64_t ns)
 {
-    uint64_t now = bt_monotonic_ns();
-    uint64_t until = now + ns;
-    while (now < until && !atomic_load_explicit(&app->stop, memory_order_relaxed)) {
-        if (app->opt.occupy == OCCUPY_SPIN) {
-            relax();
-        } else {
-            sleep_until(until - now < STOP_LOOK_NS ? until : now + STOP_LOOK_NS);
-        }
-        now = bt_monotonic_ns();
+    uint64_t until = bt_monotonic_ns() + ns;
+    while (bt_monotonic_ns() < until && !atomic_load_explicit(&app->stop, memory_order_relaxed)) {
+        relax();
     }
 }
 
@@ -49,7 +32,6 @@ static void *work(void *arg)
 {
     struct serve_worker *w = arg;
     struct serve_app *app = w->app;
-    prctl(PR_SET_TIMERSLACK, 1UL); // the default would add 50 us to every sleep
     for (;;) {
         while (sem_wait(&w->work) != 0) {
         }
@@ -60,13 +42,13 @@ static void *work(void *arg)
             }
             continue;
         }
-        spend(app, service_time_draw(job->degraded ? &app->opt.degraded : &app->opt.service, &w->rng));
+        spend(app, serve_time_of(w, job));
         bt_spsc_push(&w->done, job); // as long as `todo`, so never full
         bt_io_wake(app->io);
     }
 }
 
-static bool start_one(struct serve_app *app, unsigned i)
+static bool open_one(struct serve_app *app, unsigned i)
 {
     struct serve_worker *w = &app->worker[i];
     w->jobs = calloc(SERVE_PENDING, sizeof *w->jobs);
@@ -80,9 +62,14 @@ static bool start_one(struct serve_app *app, unsigned i)
         w->free_jobs = &w->jobs[k];
     }
     bt_rng_seed(&w->rng, app->opt.seed + i);
+    return true;
+}
+
+static bool start_thread(struct serve_worker *w)
+{
     int failed = pthread_create(&w->thread, NULL, work, w);
     if (failed != 0) {
-        bt_log_error("cannot start worker thread %u: %s", i, strerror(failed));
+        bt_log_error("cannot start worker thread %u: %s", w->index, strerror(failed));
         return false;
     }
     w->running = true;
@@ -92,7 +79,7 @@ static bool start_one(struct serve_app *app, unsigned i)
 bool serve_workers_start(struct serve_app *app)
 {
     for (unsigned i = 0; i < app->opt.workers; i++) {
-        if (!start_one(app, i)) {
+        if (!open_one(app, i) || (app->opt.occupy == OCCUPY_SPIN && !start_thread(&app->worker[i]))) {
             return false;
         }
     }

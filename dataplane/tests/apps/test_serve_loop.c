@@ -156,6 +156,7 @@ static void open_bed(void)
     app->io = &bed.io;
     app->pool = &bed.pool.pool;
     app->opt.workers = 1;
+    app->opt.occupy = OCCUPY_SPIN; // the thread's part is the bed's
     app->opt.reply_size = 8;
     assert_true(service_time_parse("fixed:1ms", &app->opt.service));
     app->iov_max = 1;
@@ -283,9 +284,35 @@ static void r20_a_pause_of_the_servers_own_gives_nothing_up(void **state)
     assert_int_equal(status, 0);
 }
 
+/* a worker that sleeps does one job at a time, in order, and none before its time. */
+static void r48_a_sleeping_worker_takes_its_jobs_one_after_the_other(void **state)
+{
+    (void)state;
+    open_bed();
+    struct serve_worker *w = &bed.app.worker[0];
+    struct serve_job *job = w->jobs;
+    uint64_t now = bed.now;
+    assert_true(service_time_parse("fixed:3ms", &bed.app.opt.degraded));
+    job[1].degraded = true;
+    assert_int_equal(serve_sleepers_run(&bed.app, now), UINT64_MAX); // nothing to do
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(bt_spsc_push(&w->todo, &job[i]));
+        serve_sleeper_begin(w, now);
+    }
+    assert_int_equal(serve_sleepers_run(&bed.app, now + MS - 1), now + MS);
+    assert_null(bt_spsc_pop(&w->done));
+    assert_int_equal(serve_sleepers_run(&bed.app, now + 2 * MS), now + 5 * MS); // late by 1 ms; the next begins now
+    assert_ptr_equal(bt_spsc_pop(&w->done), &job[0]);
+    assert_null(bt_spsc_pop(&w->done));
+    assert_int_equal(serve_sleepers_run(&bed.app, now + 5 * MS), UINT64_MAX);
+    assert_ptr_equal(bt_spsc_pop(&w->done), &job[1]);
+    close_bed();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r48_a_sleeping_worker_takes_its_jobs_one_after_the_other),
         cmocka_unit_test(r20_a_pause_of_the_servers_own_gives_nothing_up),
         cmocka_unit_test(r38_requests_that_hold_every_buffer_end_and_are_counted),
     };
