@@ -26,6 +26,7 @@ type Env struct {
 	Log io.Writer
 
 	vars []string
+	api  api
 }
 
 // NewEnv finds the repository's top and asks bobtail-cluster how to reach the
@@ -64,18 +65,22 @@ func parseExports(out string) []string {
 
 // lookPath finds a program in the environment's own PATH, the last one set.
 func (e *Env) lookPath(name string) string {
-	for i := len(e.vars) - 1; i >= 0; i-- {
-		path, ok := strings.CutPrefix(e.vars[i], "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(path) {
-			if full := filepath.Join(dir, name); executable(full) {
-				return full
-			}
+	for _, dir := range filepath.SplitList(e.value("PATH")) {
+		if full := filepath.Join(dir, name); executable(full) {
+			return full
 		}
 	}
 	return name
+}
+
+// value of a variable of the environment, the last one set.
+func (e *Env) value(name string) string {
+	for i := len(e.vars) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(e.vars[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func executable(path string) bool {

@@ -115,10 +115,23 @@ func (e *Env) StartLoad(ctx context.Context, l Load) error {
 	if err := e.Apply(ctx, l.manifest(e.Version)); err != nil {
 		return err
 	}
-	return Until(ctx, 90*time.Second, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
-		phase, err := e.Kubectl(ctx, "-n", l.Namespace, "get", "pod", "-l", "job-name="+l.Name, "-o", "jsonpath={.items[*].status.phase}")
+	return Until(ctx, 90*time.Second, 200*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		phase, err := e.loadPhase(ctx, l)
 		return phase == "Running" || phase == "Succeeded", "pod of Job " + l.Name + " is " + phase, err
 	})
+}
+
+// loadPhase is the phase of the Job's pod, or how many there are: the pod of a
+// Job that was replaced may still be going.
+func (e *Env) loadPhase(ctx context.Context, l Load) (string, error) {
+	pods, err := e.pods(ctx, l.Namespace, "job-name="+l.Name)
+	if err != nil {
+		return "", err
+	}
+	if len(pods) != 1 {
+		return fmt.Sprintf("one of %d", len(pods)), nil
+	}
+	return pods[0].Status.Phase, nil
 }
 
 // StopLoad ends a Job before its time; its result is not wanted.
@@ -131,7 +144,7 @@ func (e *Env) StopLoad(ctx context.Context, l Load) error {
 func (e *Env) FinishLoad(ctx context.Context, l Load) (LoadResult, error) {
 	limit := l.Duration + l.Warmup + l.Timeout + 90*time.Second
 	err := Until(ctx, limit, time.Second, func(ctx context.Context) (bool, string, error) {
-		phase, err := e.Kubectl(ctx, "-n", l.Namespace, "get", "pod", "-l", "job-name="+l.Name, "-o", "jsonpath={.items[*].status.phase}")
+		phase, err := e.loadPhase(ctx, l)
 		if phase == "Failed" {
 			return true, "", nil
 		}

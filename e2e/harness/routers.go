@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
@@ -30,18 +29,19 @@ type routerReply struct {
 
 // Routers asks every router of a service for its last seconds.
 func (e *Env) Routers(ctx context.Context, namespace, service string, window time.Duration) (Seen, error) {
-	names, err := e.Kubectl(ctx, "-n", namespace, "get", "pods", "--field-selector=status.phase=Running",
-		"-l", "bobtail.dev/component=router,bobtail.dev/service="+service, "-o", "jsonpath={.items[*].metadata.name}")
+	pods, err := e.pods(ctx, namespace, "bobtail.dev/component=router,bobtail.dev/service="+service)
 	if err != nil {
 		return Seen{}, err
 	}
-	var texts []string
-	for _, pod := range strings.Fields(names) {
-		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/http:%s:9464/proxy/v1/histogram?name=latency&windowSeconds=%d",
-			namespace, pod, int(window.Seconds()))
-		text, err := e.Kubectl(ctx, "get", "--raw", path)
+	var texts [][]byte
+	for _, pod := range pods {
+		if pod.Status.Phase != "Running" {
+			continue
+		}
+		text, err := e.ask(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods/http:%s:9464/proxy/v1/histogram?name=latency&windowSeconds=%d",
+			namespace, pod.Metadata.Name, int(window.Seconds())))
 		if err != nil {
-			return Seen{}, fmt.Errorf("read the histogram of router %s: %w", pod, err)
+			return Seen{}, fmt.Errorf("read the histogram of router %s: %w", pod.Metadata.Name, err)
 		}
 		texts = append(texts, text)
 	}
@@ -49,14 +49,14 @@ func (e *Env) Routers(ctx context.Context, namespace, service string, window tim
 }
 
 // mergeRouters adds up the answers of all routers to one question.
-func mergeRouters(texts []string, window time.Duration) (Seen, error) {
+func mergeRouters(texts [][]byte, window time.Duration) (Seen, error) {
 	if len(texts) == 0 {
 		return Seen{}, errors.New("no router runs")
 	}
 	all := Seen{Latency: &ll7.Histogram{}}
 	for i, text := range texts {
 		var r routerReply
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
+		if err := json.Unmarshal(text, &r); err != nil {
 			return Seen{}, fmt.Errorf("router %d: decode its histogram: %w", i, err)
 		}
 		if r.Histogram == nil || r.CoveredSeconds < int(window.Seconds()) {

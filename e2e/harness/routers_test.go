@@ -19,13 +19,13 @@ func histogramOf(latencies ...time.Duration) *ll7.Histogram {
 	return h
 }
 
-func answer(t *testing.T, covered int, latencies ...time.Duration) string {
+func answer(t *testing.T, covered int, latencies ...time.Duration) []byte {
 	t.Helper()
 	text, err := json.Marshal(routerReply{CoveredSeconds: covered, Histogram: histogramOf(latencies...), Requests: 10, Rejected: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return text
 }
 
 func TestMergeAddsHistogramsNotPercentiles(t *testing.T) {
@@ -35,7 +35,7 @@ func TestMergeAddsHistogramsNotPercentiles(t *testing.T) {
 	for i := range fast {
 		fast[i] = 10 * time.Millisecond
 	}
-	got, err := mergeRouters([]string{answer(t, 5, fast...), answer(t, 5, time.Second)}, 5*time.Second)
+	got, err := mergeRouters([][]byte{answer(t, 5, fast...), answer(t, 5, time.Second)}, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestMergeAddsHistogramsNotPercentiles(t *testing.T) {
 }
 
 func TestMergeRefusesWhatIsNotWhole(t *testing.T) {
-	for name, texts := range map[string][]string{"no router runs": nil, "covers 4 s": {answer(t, 4)}, "decode": {"{"}} {
+	for name, texts := range map[string][][]byte{"no router runs": nil, "covers 4 s": {answer(t, 4)}, "decode": {[]byte("{")}} {
 		if _, err := mergeRouters(texts, 5*time.Second); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error with %q; got %v", name, err)
 		}
