@@ -101,6 +101,8 @@ spec:
       containers:
         - name: load
           image: localhost/bobtail/load:%[3]s
+          # Without a request it would come last on a busy machine, and measure its own lateness.
+          resources: {requests: {cpu: 200m, memory: 64Mi}}
           imagePullPolicy: IfNotPresent
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
           args:

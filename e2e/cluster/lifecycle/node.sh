@@ -47,6 +47,11 @@ if [ "$CGROUP_V1" = 1 ]; then
       parent=$dir
       dir=$dir/$part
       mkdir -p "$dir"
+      # On a machine of its own all pods together weigh about as much as all daemons. Here the daemons of every node are
+      # single processes at the top of version 1 hierarchies, each of which would weigh as much as the pods of all nodes.
+      if [ -f "$dir/cpu.shares" ]; then
+        echo 8192 >"$dir/cpu.shares"
+      fi
       if [ -f "$dir/cpuset.cpus" ]; then
         [ -n "$(cat "$dir/cpuset.cpus")" ] || cat "$parent/cpuset.cpus" >"$dir/cpuset.cpus"
         [ -n "$(cat "$dir/cpuset.mems")" ] || cat "$parent/cpuset.mems" >"$dir/cpuset.mems"

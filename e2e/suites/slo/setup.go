@@ -57,8 +57,8 @@ spec:
   server:
     image: localhost/bobtail/serve:%[7]s
     args: ["--service-time=exp:%[6]dus", --occupy=sleep]
-    resources: {requests: {cpu: 50m, memory: 64Mi}}
-  router: {replicas: 2, policy: JBSQ, workerQueueDepth: 2}
+    resources: {requests: {cpu: 100m, memory: 64Mi}}
+  router: {replicas: 2, policy: JBSQ, workerQueueDepth: 2, resources: {requests: {cpu: 200m, memory: 64Mi}}}
 ---
 apiVersion: bobtail.dev/v1alpha1
 kind: ServiceLevelObjective
