@@ -28,6 +28,8 @@ static const char usage_text[] =
     "  --mix=LIST            shares of the classes 0, 1, 2, ... (default 1: all of class 0)\n"
     "  --seconds=S           of a step (default 10); --settle=S: left out at its beginning (default 2)\n"
     "  --window=S            of the series (default 1)\n"
+    "  --pause=MS            all workers stand still for so long (default 0: never), every\n"
+    "  --pause-every=S       on average (default 2)\n"
     "  --above=RATE          the summary is over steps above it (default 0: all)\n"
     "  --seed=N --json=FILE\n";
 
@@ -52,6 +54,8 @@ static const struct option long_options[] = {
     {"settle", required_argument, NULL, 'e'},
     {"window", required_argument, NULL, 'w'},
     {"above", required_argument, NULL, 'a'},
+    {"pause", required_argument, NULL, 'P'},
+    {"pause-every", required_argument, NULL, 'E'},
     {"seed", required_argument, NULL, 's'},
     {"json", required_argument, NULL, 'j'},
     {"help", no_argument, NULL, 'h'},
@@ -141,6 +145,12 @@ static bool take(struct ask *a, int c)
     case 'a':
         a->above = sim_option_number("--above", optarg, 0, 1e9);
         return true;
+    case 'P':
+        m->pause_ns = (uint64_t)(sim_option_number("--pause", optarg, 0, 1e6) * 1e6);
+        return true;
+    case 'E':
+        m->pause_every_ns = (uint64_t)(sim_option_number("--pause-every", optarg, 1e-3, 3600) * 1e9);
+        return true;
     case 's':
         m->seed = sim_option_whole("--seed", optarg, 1, 9e15);
         return true;
@@ -229,6 +239,7 @@ int sim_command_admission(int argc, char **argv)
 {
     struct ask a = {.above = 0};
     sim_admission_defaults(&a.m);
+    a.m.pause_every_ns = 2000000000u; // as the usage says
     int c;
     while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         if (!take(&a, c)) {
@@ -240,6 +251,7 @@ int sim_command_admission(int argc, char **argv)
         fprintf(stderr, "bobtail-sim: admission takes options only; got %s\n", argv[optind]);
         return 2;
     }
+    a.m.pause_every_ns = a.m.pause_ns == 0 ? 0 : a.m.pause_every_ns;
     const char *why = sim_admission_refuse(&a.m);
     if (why != NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", why);

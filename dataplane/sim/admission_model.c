@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See admission_model.h. A worker is a recursion on the time it is free again; what waits in front of it, and in the
-// central queue, stands in rings.
+// central queue, stands in rings. Workers have a clock of their own, which stands still while they pause: what they
+// have begun then ends later without being touched.
 #include "admission_model.h"
 
 #include <stdlib.h>
@@ -30,7 +31,10 @@ struct engine {
     struct ring central;
     uint64_t *free_at;
     uint32_t *outstanding;
-    struct bt_rng arrival, service, choice;
+    struct bt_rng arrival, service, choice, hiccup;
+    uint64_t pause_at; /* the next one; UINT64_MAX: none */
+    uint64_t lost;     /* by all pauses so far: how far the workers' clock is behind */
+    uint64_t stood_at; /* what it shows during the last one */
     /* the window being filled */
     uint64_t window_end, answered, arrived, refused;
     struct bt_hist hist;
@@ -76,6 +80,8 @@ const char *sim_admission_refuse(const struct sim_admission_model *m)
         if (!(m->rate[i] >= 1 && m->rate[i] <= 1e9))
             return "each rate must be 1 to 1e9 requests per second";
     }
+    if (m->pause_every_ns != 0 && m->pause_ns >= m->pause_every_ns)
+        return "a pause must be shorter than the mean distance between two";
     if (m->settle_ns >= m->step_ns)
         return "settle must be shorter than a step";
     if (m->window_ns < 1000000 || m->steps * m->step_ns / m->window_ns > SIM_ADMISSION_WINDOWS_MAX)
@@ -112,12 +118,35 @@ static struct request pop(struct ring *q)
     return r;
 }
 
+static uint64_t workers_time(const struct engine *e, uint64_t now)
+{
+    uint64_t at = now > e->lost ? now - e->lost : 0;
+    return at > e->stood_at ? at : e->stood_at;
+}
+
+static uint64_t pause_after(struct engine *e, uint64_t now)
+{
+    const struct sim_dist gap = {SIM_DIST_EXPONENTIAL, (double)e->m->pause_every_ns, 0};
+    return e->m->pause_every_ns == 0 ? UINT64_MAX : now + sim_dist_draw(&gap, &e->hiccup);
+}
+
+/* The workers stand still; a pause within a pause makes it longer. */
+static void pause_workers(struct engine *e)
+{
+    uint64_t now = e->pause_at;
+    e->stood_at = workers_time(e, now);
+    e->lost += e->m->pause_ns;
+    e->pause_at = pause_after(e, now);
+}
+
 static void start(struct engine *e)
 {
     const struct sim_admission_model *m = e->m;
     sim_stream_seed(&e->arrival, m->seed, SIM_STREAM_ARRIVAL);
     sim_stream_seed(&e->service, m->seed, SIM_STREAM_SERVICE);
     sim_stream_seed(&e->choice, m->seed, SIM_STREAM_CHOICE);
+    sim_stream_seed(&e->hiccup, m->seed, SIM_STREAM_HICCUP);
+    e->pause_at = pause_after(e, 0);
     e->balancer = &bt_balancers[m->policy];
     e->queue = memory(m->workers, sizeof *e->queue);
     e->free_at = memory(m->workers, sizeof *e->free_at);
@@ -175,7 +204,8 @@ static void close_window(struct engine *e)
 
 static void dispatch(struct engine *e, struct request r, uint32_t w, uint64_t now)
 {
-    e->free_at[w] = (now > e->free_at[w] ? now : e->free_at[w]) + r.service;
+    uint64_t begins = workers_time(e, now);
+    e->free_at[w] = (begins > e->free_at[w] ? begins : e->free_at[w]) + r.service;
     sim_notices_push(&e->notices, w, e->free_at[w]);
     push(&e->queue[w], r);
     e->outstanding[w]++;
@@ -197,10 +227,17 @@ static void note_answer(struct engine *e, const struct request *r, uint64_t now)
         bt_admission_served(e->admission, r->class, false, took);
 }
 
+/* On everybody's clock. */
+static uint64_t next_notice(const struct engine *e)
+{
+    uint64_t at = sim_notices_next(&e->notices);
+    return at == UINT64_MAX ? at : at + e->lost;
+}
+
 /* A FEEDBACK came: its worker has a credit more, and what is held may leave. */
 static void heard(struct engine *e)
 {
-    uint64_t now = sim_notices_next(&e->notices);
+    uint64_t now = next_notice(e);
     uint32_t w = sim_notices_pop(&e->notices);
     struct request r = pop(&e->queue[w]);
     bt_load_move(&e->load, w, --e->outstanding[w]);
@@ -217,12 +254,15 @@ static void heard(struct engine *e)
 static void advance(struct engine *e, uint64_t until)
 {
     for (;;) {
-        uint64_t notice = sim_notices_next(&e->notices), tick = bt_admission_next(e->admission);
+        uint64_t notice = next_notice(e), tick = bt_admission_next(e->admission);
         uint64_t next = notice < tick ? notice : tick;
         next = next < e->window_end ? next : e->window_end;
+        next = next < e->pause_at ? next : e->pause_at;
         if (next > until)
             return;
-        if (next == notice)
+        if (next == e->pause_at)
+            pause_workers(e);
+        else if (next == notice)
             heard(e);
         else if (next == tick)
             bt_admission_tick(e->admission, next);
@@ -249,7 +289,9 @@ static void arrive(struct engine *e, uint64_t now)
     struct request r = {now, sim_dist_draw(&e->m->service, &e->service), draw_class(e)};
     bool settled;
     struct sim_admission_part *part = part_at(e, now, &settled);
-    bool refused = bt_admission_on(e->admission) && bt_admission_refuse(e->admission, now, r.class, false);
+    bool spared =
+        bt_admission_keeps_busy(e->admission) && e->balancer->least && e->central.n == 0 && bt_load_has_idle(&e->load);
+    bool refused = bt_admission_on(e->admission) && bt_admission_refuse(e->admission, now, r.class, spared);
     e->arrived++;
     e->refused += refused;
     if (part != NULL && settled) {

@@ -24,6 +24,8 @@ struct sim_admission_model {
     uint64_t step_ns, settle_ns;      /* length of a step; what is left out at its beginning */
     uint64_t window_ns;               /* of the series */
     double mix[BT_ADMISSION_CLASSES]; /* shares of the classes; add up to 1 */
+    /* All workers stand still together at random moments, as on a machine whose host takes its processors away. */
+    uint64_t pause_every_ns, pause_ns; /* mean distance, 0: never; length */
     uint64_t seed;
 };
 

@@ -30,6 +30,7 @@ struct bt_admission_report {
     uint64_t samples, within;                         /* measured or overdue; of them, within the objective */
     uint64_t percentile_ns;                           /* of the samples; BT_HIST_INF: an overdue one; 0: none */
     uint64_t enough;                                  /* samples that allow to speak of the percentile */
+    uint64_t span_ns;                                 /* its length */
 };
 
 /* Counts since the start, by class. */
@@ -41,9 +42,10 @@ struct bt_admission_class_stats {
 
 /* What the controllers keep. */
 struct bt_admission_state {
-    double admit; /* track: share of all arrivals to admit, 0.01…1 */
-    double debt;  /* track: requests beyond the budget, by which the target is lowered: |log| */
-    double share; /* aiad: smoothed share of samples within the objective; < 0: none yet */
+    double admit;       /* track: share of all arrivals to admit, 0.01…1 */
+    double debt;        /* track: requests beyond the budget, by which the target is lowered: |log| */
+    double share;       /* aiad: smoothed share of samples within the objective; < 0: none yet */
+    uint64_t strain_ns; /* track: how long refusing all it may refuse has not been enough */
 };
 
 struct bt_admission {
@@ -54,6 +56,7 @@ struct bt_admission {
     /* published by the FEEDBACK side */
     _Atomic uint32_t level;
     _Atomic uint64_t steered_at; /* when the loop last looked */
+    _Atomic bool keeps_busy;     /* requests that find an idle worker are spared */
 
     /* request side */
     struct bt_rng rng;
@@ -85,7 +88,14 @@ static inline bool bt_admission_on(const struct bt_admission *a)
     return a->config.mode != BT_ADMISSION_OBSERVE;
 }
 
-/* R-205, request side: a request of the class arrived; true: refuse or mark it. spared: this one must not be. */
+/* R-260, request side: whoever finds an idle worker is to be spared. */
+static inline bool bt_admission_keeps_busy(const struct bt_admission *a)
+{
+    return atomic_load_explicit(&a->keeps_busy, memory_order_relaxed);
+}
+
+/* R-205, request side: a request of the class arrived; true: refuse or mark it. spared: this one must not be (R-58,
+ * R-260). */
 bool bt_admission_refuse(struct bt_admission *a, uint64_t now, unsigned class, bool spared);
 
 /* Share of the class refused at a level, in units of 2^-28. */

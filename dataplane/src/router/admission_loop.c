@@ -31,9 +31,10 @@ static uint64_t samples_within(const struct bt_admission *a)
     return n;
 }
 
-static void sum_up(const struct bt_admission *a, struct bt_admission_report *out)
+static void sum_up(const struct bt_admission *a, uint64_t now, struct bt_admission_report *out)
 {
     memset(out, 0, sizeof *out);
+    out->span_ns = now - a->began;
     uint64_t refused = 0;
     for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
         out->arrived[c] = atomic_load_explicit(&a->arrived[c], memory_order_relaxed) - a->arrived_before[c];
@@ -96,7 +97,7 @@ void bt_admission_tick(struct bt_admission *a, uint64_t now)
         return;
     }
     struct bt_admission_report report;
-    sum_up(a, &report);
+    sum_up(a, now, &report);
     if (window_open(a, &report, now)) {
         a->extensions++;
         return;

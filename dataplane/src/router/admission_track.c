@@ -25,7 +25,10 @@
 #define ADMIT_LEAST  0.01
 #define DEBT_GAIN    0.01 /* per budget spent in one window */
 #define OVERRUN_MOST 10.0 /* budgets one window can cost: a single backlog is no reason to stay away for long */
-#define DEBT_MOST    0.4  /* |log|: the target is at least two thirds of the first one */
+#define EASE         0.3  /* of all requests refused: above it opening is as slow as where nobody is spared */
+#define EASE_MOST    10.0
+#define STRAIN_NS    3000000000u /* */
+#define DEBT_MOST    0.4         /* |log|: the target is at least two thirds of the first one */
 
 static double clamp(double v, double least, double most)
 {
@@ -75,6 +78,34 @@ static double step_of(double error)
     return error < -BAND ? RELEASE * clamp(error, -1, 0) : 0;
 }
 
+static double refused_share(const struct bt_admission_report *report)
+{
+    return 1 - (double)report->admitted / (double)report->arrivals;
+}
+
+/* where most requests are spared, opening by one part in a hundred lets in less than one in a hundred more. */
+static double eased(const struct bt_admission *a, const struct bt_admission_report *report, double step)
+{
+    return step < 0 && bt_admission_keeps_busy(a) ? step * clamp(EASE / fmax(refused_share(report), 1e-3), 1, EASE_MOST)
+                                                  : step;
+}
+
+/* R-260. As much is refused as may be, and it is not enough. Going on from what is really admitted, with the idle
+ * workers as well. */
+static void settle_strain(struct bt_admission *a, const struct bt_admission_report *report, double error, bool all)
+{
+    uint64_t *strain = &a->state.strain_ns;
+    if (error > BAND && all) {
+        *strain += report->span_ns;
+    } else {
+        *strain -= *strain < report->span_ns ? *strain : report->span_ns;
+    }
+    if (*strain > STRAIN_NS && bt_admission_keeps_busy(a)) {
+        atomic_store_explicit(&a->keeps_busy, false, memory_order_relaxed);
+        a->state.admit = 1 - refused_share(report);
+    }
+}
+
 uint32_t bt_control_track(struct bt_admission *a, const struct bt_admission_report *report, uint32_t level)
 {
     if (report->arrivals == 0) {
@@ -84,13 +115,16 @@ uint32_t bt_control_track(struct bt_admission *a, const struct bt_admission_repo
     double error = report->samples >= report->enough ? error_of(a, report) : error_of_few(a, report);
     if (level == 0 && error <= BAND) {
         a->state.admit = 1;
+        a->state.strain_ns = 0;
+        atomic_store_explicit(&a->keeps_busy, true, memory_order_relaxed);
         return 0;
     }
     double ratio = report->admitted > 0 ? (double)report->completed / (double)report->admitted : 1;
-    a->state.admit *= clamp(ratio, RATIO_LEAST, RATIO_MOST) * (1 - step_of(error));
+    a->state.admit *= clamp(ratio, RATIO_LEAST, RATIO_MOST) * (1 - eased(a, report, step_of(error)));
     a->state.admit = clamp(a->state.admit, ADMIT_LEAST, 1);
     double left, arrivals = (double)report->arrivals;
     uint32_t next = bt_admission_level_for(a, report, (1 - a->state.admit) * arrivals, &left);
+    settle_strain(a, report, error, left > 0 || a->state.admit <= ADMIT_LEAST);
     a->state.admit += left / arrivals; /* more cannot be refused: do not wind up */
     return next;
 }

@@ -31,13 +31,21 @@ static bool mark(const struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_h
     return pkt->len + bt_options_size(&add) <= most && bt_r2p2_add_options(pkt, hdr, &add);
 }
 
+/* its client says so. R-260: it would find an idle worker. */
+static bool is_spared(const struct bt_router *r, const struct bt_r2p2_hdr *hdr)
+{
+    if (hdr != NULL && (hdr->opt.present & BT_HAS_CLASS) != 0 && (hdr->opt.class_flags & BT_CLASS_NON_DROPPABLE) != 0) {
+        return true;
+    }
+    return bt_admission_keeps_busy(r->admission) && r->balancer->least && r->held.n == 0 &&
+           (hdr == NULL || hdr->policy != BT_POLICY_STICKY) && bt_load_has_idle(&r->load);
+}
+
 bool router_admit(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr **hdr,
                   struct bt_r2p2_hdr *room, struct bt_txq *txq)
 {
     unsigned class = *hdr != NULL ? router_label(*hdr) & PAIR_CLASS : BT_POLICY_UNRESTRICTED;
-    bool spared = *hdr != NULL && ((*hdr)->opt.present & BT_HAS_CLASS) != 0 &&
-                  ((*hdr)->opt.class_flags & BT_CLASS_NON_DROPPABLE) != 0;
-    if (!bt_admission_refuse(r->admission, now, class, spared)) {
+    if (!bt_admission_refuse(r->admission, now, class, is_spared(r, *hdr))) {
         return true;
     }
     if (r->admission->config.mode == BT_ADMISSION_REJECT) {

@@ -14,6 +14,7 @@
 struct bt_balancer {
     const char *name; /* as in the configuration document */
     bool bounded;     /* waits for a worker with outstanding < n; otherwise pushes to any worker that is up */
+    bool least;       /* takes a least loaded worker: an idle one if there is any */
     uint32_t (*pick)(struct bt_load *load); /* a worker, or BT_NO_WORKER. Does not change queue sizes. */
 };
 
