@@ -25,6 +25,7 @@
 /* What a control period saw: differences of counters. */
 struct bt_admission_report {
     uint64_t arrived[BT_ADMISSION_CLASSES], arrivals; /* requests, by class and together */
+    uint64_t refused[BT_ADMISSION_CLASSES];           /* of them, refused or marked */
     uint64_t admitted;                                /* of them, not refused; marked ones are admitted */
     uint64_t completed;                               /* served, dropped, or unknown what became of it */
     uint64_t samples, within;                         /* measured or overdue; of them, within the objective */

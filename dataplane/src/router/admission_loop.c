@@ -38,8 +38,9 @@ static void sum_up(const struct bt_admission *a, uint64_t now, struct bt_admissi
     uint64_t refused = 0;
     for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
         out->arrived[c] = atomic_load_explicit(&a->arrived[c], memory_order_relaxed) - a->arrived_before[c];
+        out->refused[c] = atomic_load_explicit(&a->refused[c], memory_order_relaxed) - a->refused_before[c];
         out->arrivals += out->arrived[c];
-        refused += atomic_load_explicit(&a->refused[c], memory_order_relaxed) - a->refused_before[c];
+        refused += out->refused[c];
     }
     /* The request side counts on meanwhile: a refusal may be seen before its request. */
     refused = a->config.mode != BT_ADMISSION_REJECT ? 0 : refused < out->arrivals ? refused : out->arrivals;

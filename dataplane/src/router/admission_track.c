@@ -92,10 +92,10 @@ static double eased(const struct bt_admission *a, const struct bt_admission_repo
 
 /* R-260. As much is refused as may be, and it is not enough. Going on from what is really admitted, with the idle
  * workers as well. */
-static void settle_strain(struct bt_admission *a, const struct bt_admission_report *report, double error, bool all)
+static void settle_strain(struct bt_admission *a, const struct bt_admission_report *report, bool all)
 {
     uint64_t *strain = &a->state.strain_ns;
-    if (error > BAND && all) {
+    if (all && report->percentile_ns > a->config.slo_ns) {
         *strain += report->span_ns;
     } else {
         *strain -= *strain < report->span_ns ? *strain : report->span_ns;
@@ -124,7 +124,7 @@ uint32_t bt_control_track(struct bt_admission *a, const struct bt_admission_repo
     a->state.admit = clamp(a->state.admit, ADMIT_LEAST, 1);
     double left, arrivals = (double)report->arrivals;
     uint32_t next = bt_admission_level_for(a, report, (1 - a->state.admit) * arrivals, &left);
-    settle_strain(a, report, error, left > 0 || a->state.admit <= ADMIT_LEAST);
+    settle_strain(a, report, left > 0 || a->state.admit <= ADMIT_LEAST);
     a->state.admit += left / arrivals; /* more cannot be refused: do not wind up */
     return next;
 }

@@ -88,7 +88,8 @@ static void r222_the_level_for_a_number_of_requests(void **state)
     static struct bt_admission a;
     struct bt_admission_config config = objective(BT_CONTROL_TRACK);
     begin(&a, &config);
-    struct bt_admission_report report = {.arrived = {[0] = 100, [1] = 500, [4] = 200}, .arrivals = 800};
+    struct bt_admission_report report = {
+        .arrived = {[0] = 100, [1] = 500, [4] = 200}, .refused = {[0] = 95, [4] = 195}, .arrivals = 800};
     double left;
     assert_int_equal(bt_admission_level_for(&a, &report, 0, &left), 0);
     assert_int_equal(bt_admission_level_for(&a, &report, 50, &left), BT_ADMISSION_ONE / 2);
@@ -97,6 +98,13 @@ static void r222_the_level_for_a_number_of_requests(void **state)
     assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 2 - 64, BT_ADMISSION_ONE / 2 + 64);
     assert_int_equal(bt_admission_level_for(&a, &report, 800, &left), a.top);
     assert_true(left > 500 && left < 504); /* class 1 is spared */
+    report.refused[0] =
+        80; /* of the others half found idle workers, so half of class 4 may be refused at most */
+    level = bt_admission_level_for(&a, &report, 800, &left);
+    assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 2 - 64, BT_ADMISSION_ONE / 2 + 64);
+    report.refused[0] = 70;
+    level = bt_admission_level_for(&a, &report, 800, &left);
+    assert_true(bt_admission_share(&a, level, 0) == BT_ADMISSION_MOST && bt_admission_share(&a, level, 4) == 0);
 }
 
 /* R-222: the classes below one that has to be refused are refused with it, but not for longer, had they requests or
@@ -229,6 +237,84 @@ static void r221_track_finds_the_capacity_in_one_period(void **state)
     }
 }
 
+/* One period in which every other request finds an idle worker. */
+static void half_spared(struct bt_admission *a, uint64_t *now, uint64_t latency_ns)
+{
+    for (unsigned i = 0; i < 4000; i++) {
+        if (!bt_admission_refuse(a, *now, 0, i % 2 == 0)) {
+            bt_admission_served(a, 0, false, latency_ns);
+        }
+    }
+    *now += 20 * MS;
+    bt_admission_tick(a, *now);
+}
+
+/* R-260: idle workers are kept busy, until that alone has been too much for 3 s; and again once the overload is over.
+ */
+static void r260_idle_workers_are_kept_busy_unless_that_is_too_much(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_AIAD);
+    uint64_t now = 0;
+    begin(&a, &config);
+    assert_false(bt_admission_keeps_busy(&a)); /* the published loop knows of no workers */
+    begin_by(&a, BT_CONTROL_TRACK, &now);
+    assert_true(bt_admission_keeps_busy(&a));
+    uint64_t top_since = 0;
+    while (bt_admission_keeps_busy(&a)) {
+        half_spared(&a, &now, 900 * US);
+        top_since = top_since == 0 && share(&a, now, 0) >= MOST_SHARE - 1e-6 ? now : top_since;
+        assert_true(now < 10 * SEC);
+    }
+    assert_true(top_since != 0 && now - top_since >= 3 * SEC - 20 * MS);
+    assert_true(a.state.admit > 0.45 && a.state.admit < 0.55); /* goes on from what it let in */
+    for (unsigned k = 0; share(&a, now, 0) > 0; k++) {
+        period(&a, &now, 4000, 60 * US);
+        assert_true(k < 1000);
+    }
+    period(&a, &now, 4000, 60 * US);
+    assert_true(bt_admission_keeps_busy(&a));
+}
+
+/* seconds of pauses between better seconds are no reason to give them up. */
+static void r260_pauses_do_not_add_up(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    uint64_t now;
+    begin_by(&a, BT_CONTROL_TRACK, &now);
+    for (unsigned k = 0; k < 2000; k++) {
+        half_spared(&a, &now, k % 4 == 0 ? 900 * US : 255 * US);
+        assert_true(bt_admission_keeps_busy(&a));
+    }
+}
+
+/* where nearly nobody is refused although the share is high, it falls at once. */
+static void r260_a_share_that_meets_nobody_falls_faster(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    unsigned periods[2];
+    for (unsigned spared = 0; spared < 2; spared++) {
+        uint64_t now;
+        begin_by(&a, BT_CONTROL_TRACK, &now);
+        while (share(&a, now, 0) < 0.9) {
+            period(&a, &now, 40000, 5 * MS);
+        }
+        for (periods[spared] = 0; share(&a, now, 0) > 0.1; periods[spared]++) {
+            for (unsigned i = 0; i < 40000; i++) {
+                if (!bt_admission_refuse(&a, now, 0, spared == 1 && i % 100 != 0)) {
+                    bt_admission_served(&a, 0, false, 60 * US);
+                }
+            }
+            now += 20 * MS;
+            bt_admission_tick(&a, now);
+        }
+    }
+    assert_true(periods[1] < 30 && periods[0] > 3 * periods[1]);
+}
+
 /* fewer than 1,000 samples extend the window, for p99; 10,000 for p99.9. */
 static void r219_few_samples_extend_the_window(void **state)
 {
@@ -337,6 +423,9 @@ int main(void)
         cmocka_unit_test(r221_track_holds_still_in_its_band),
         cmocka_unit_test(r221_track_attacks_faster_than_it_releases),
         cmocka_unit_test(r221_track_finds_the_capacity_in_one_period),
+        cmocka_unit_test(r260_idle_workers_are_kept_busy_unless_that_is_too_much),
+        cmocka_unit_test(r260_pauses_do_not_add_up),
+        cmocka_unit_test(r260_a_share_that_meets_nobody_falls_faster),
         cmocka_unit_test(r219_few_samples_extend_the_window),
         cmocka_unit_test(r219_a_refused_service_opens_again),
         cmocka_unit_test(r223_a_stalled_loop_fails_open),

@@ -122,6 +122,70 @@ static void r227_dr_99_drops_what_it_should(void **state)
     bed_close(&b);
 }
 
+/* Of `total` requests of a policy, one after the other to a router whose level refuses 99 %: how many were refused. */
+static unsigned refused_of(struct bed *b, unsigned total, uint8_t policy)
+{
+    uint64_t before = bed_counter(b, BT_RC_DROP_ADMISSION);
+    for (unsigned i = 0; i < total; i++) {
+        bed_request(b, (uint16_t)(100 + i), policy, 10);
+        bed_discard(b);
+    }
+    return (unsigned)(bed_counter(b, BT_RC_DROP_ADMISSION) - before);
+}
+
+/* Four workers that answer too late until 99 % are to be refused; then all are idle. */
+static void open_refusing(struct bed *b, enum bt_router_policy policy, enum bt_admission_controller controller,
+                          uint8_t asked)
+{
+    uint64_t served[4] = {0};
+    bed_defaults(b, 4, 2);
+    b->config.admission = objective(controller);
+    b->config.admission.droppable |= 1u << BT_POLICY_STICKY;
+    b->config.policy = policy;
+    bed_build(b);
+    bed_join_all(b, 2);
+    for (unsigned i = 0; stats_of(b).admission_class[asked].share < BT_ADMISSION_MOST; i++) {
+        bed_request(b, (uint16_t)i, asked, 10);
+        int w = bed_take(b);
+        b->now += 400 * US;
+        if (w >= 0) {
+            finish_at(b, (uint32_t)w, (uint16_t)i, ++served[w], 2, false);
+        }
+        bed_tick(b, US);
+        assert_true(i < 4000000);
+    }
+}
+
+/* a request that finds an idle worker is let in whatever the share; a worker with one request is not idle. */
+static void r260_who_finds_an_idle_worker_is_let_in(void **state)
+{
+    (void)state;
+    static struct bed b;
+    const enum bt_router_policy least[] = {BT_ROUTER_JBSQ, BT_ROUTER_JSQ};
+    for (unsigned k = 0; k < 2; k++) {
+        open_refusing(&b, least[k], BT_CONTROL_TRACK, BT_POLICY_UNRESTRICTED);
+        assert_int_equal(refused_of(&b, 4, BT_POLICY_UNRESTRICTED), 0);
+        assert_in_range(refused_of(&b, 100, BT_POLICY_UNRESTRICTED), 90, 100);
+        bed_close(&b);
+    }
+}
+
+/* ... but not where the policy does not look for one, to a sticky master, or by the published controller. */
+static void r260_only_where_the_worker_would_be_idle(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_refusing(&b, BT_ROUTER_RANDOM, BT_CONTROL_TRACK, BT_POLICY_UNRESTRICTED);
+    assert_in_range(refused_of(&b, 100, BT_POLICY_UNRESTRICTED), 90, 100);
+    bed_close(&b);
+    open_refusing(&b, BT_ROUTER_JBSQ, BT_CONTROL_TRACK, BT_POLICY_STICKY);
+    assert_in_range(refused_of(&b, 100, BT_POLICY_STICKY), 90, 100);
+    bed_close(&b);
+    open_refusing(&b, BT_ROUTER_JBSQ, BT_CONTROL_AIAD, BT_POLICY_UNRESTRICTED);
+    assert_in_range(refused_of(&b, 100, BT_POLICY_UNRESTRICTED), 90, 100);
+    bed_close(&b);
+}
+
 /* a worker dies under load. No slow FEEDBACK is seen, yet the share within the objective falls. */
 static void r228_a_dead_worker_raises_the_share(void **state)
 {
@@ -353,6 +417,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r227_dr_0_is_transparent),
         cmocka_unit_test(r227_dr_99_drops_what_it_should),
+        cmocka_unit_test(r260_who_finds_an_idle_worker_is_let_in),
+        cmocka_unit_test(r260_only_where_the_worker_would_be_idle),
         cmocka_unit_test(r228_a_dead_worker_raises_the_share),
         cmocka_unit_test(r229_lost_feedback_is_no_violation),
         cmocka_unit_test(r210_the_late_are_counted_once),
