@@ -98,6 +98,29 @@ static uint64_t seconds(const char *option, const char *text)
     return (uint64_t)(sim_option_number(option, text, 0, 3600) * 1e9);
 }
 
+static bool take_time(struct sim_admission_model *m, int c)
+{
+    switch (c) {
+    case 't':
+        m->step_ns = seconds("--seconds", optarg);
+        return true;
+    case 'e':
+        m->settle_ns = seconds("--settle", optarg);
+        return true;
+    case 'w':
+        m->window_ns = seconds("--window", optarg);
+        return true;
+    case 'P':
+        m->pause_ns = (uint64_t)(sim_option_number("--pause", optarg, 0, 1e6) * 1e6);
+        return true;
+    case 'E':
+        m->pause_every_ns = (uint64_t)(sim_option_number("--pause-every", optarg, 1e-3, 3600) * 1e9);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool take(struct ask *a, int c)
 {
     struct sim_admission_model *m = &a->m;
@@ -133,23 +156,8 @@ static bool take(struct ask *a, int c)
     case 'x':
         take_mix(m, optarg);
         return true;
-    case 't':
-        m->step_ns = seconds("--seconds", optarg);
-        return true;
-    case 'e':
-        m->settle_ns = seconds("--settle", optarg);
-        return true;
-    case 'w':
-        m->window_ns = seconds("--window", optarg);
-        return true;
     case 'a':
         a->above = sim_option_number("--above", optarg, 0, 1e9);
-        return true;
-    case 'P':
-        m->pause_ns = (uint64_t)(sim_option_number("--pause", optarg, 0, 1e6) * 1e6);
-        return true;
-    case 'E':
-        m->pause_every_ns = (uint64_t)(sim_option_number("--pause-every", optarg, 1e-3, 3600) * 1e9);
         return true;
     case 's':
         m->seed = sim_option_whole("--seed", optarg, 1, 9e15);
@@ -158,7 +166,7 @@ static bool take(struct ask *a, int c)
         a->json = optarg;
         return true;
     default:
-        return false;
+        return take_time(m, c);
     }
 }
 
