@@ -7,6 +7,7 @@ side. Integers that may exceed 2^53 are decimal strings. Run it in this folder.
 """
 import ipaddress
 import json
+import math
 import struct
 
 MASK = (1 << 64) - 1
@@ -351,10 +352,56 @@ def histogram():
     }
 
 
+def taken(text, mean=None, deviation=None):
+    """A distribution both readers take; of a heavy tail neither moment is of use."""
+    return {"text": text} if mean is None else {"text": text, "mean": mean, "deviation": deviation}
+
+
+def etc_keys():
+    """Mean and deviation of the generalised extreme values of ETC's key sizes."""
+    location, scale, shape = 30.7984, 8.20449, 0.078688
+    g1, g2 = math.gamma(1 - shape), math.gamma(1 - 2 * shape)
+    return location + scale * (g1 - 1) / shape, scale * math.sqrt(g2 - g1 * g1) / shape
+
+
+def distributions():
+    """What src/lancet/dist.c and keys.c take and operator/internal/lancet/definition must know."""
+    accepted = [
+        taken("fixed:64", 64, 0), taken("fixed:0", 0, 0), taken("fixed:-0", 0, 0), taken("fixed:1e3", 1000, 0), taken("fixed:1.", 1, 0),
+        taken("fixed:.5", 0.5, 0), taken("fixed:+5", 5, 0), taken("fixed:1e15", 1e15, 0), taken("rr:1:2:6", 3, math.sqrt(14 / 3)),
+        taken("rr:1" + ":1" * 63, 1, 0), taken("uni:8:8", 8, 0), taken("uni:1:100", 50.5, math.sqrt((100 * 100 - 1) / 12)),
+        taken("exp:0.5", 0.5, 0.5), taken("exp:100", 100, 100), taken("pareto:10:3", 15, math.sqrt(75)), taken("pareto:1:1"),
+        taken("gpareto:-1:2:0", 1, 2), taken("gpareto:5:8:0.25", 5 + 8 / 0.75, 8 / 0.75 / math.sqrt(0.5)), taken("gpareto:0:1:2"),
+        taken("gev:30:8:0", 30 + 8 * 0.5772156649015329, 8 * math.pi / math.sqrt(6)), taken("gev:30.7984:8.20449:0.078688", *etc_keys()),
+        taken("bimodal:10:1000:0.1", 109, 990 * 0.3), taken("bimodal:1:2:0", 1, 0), taken("bimodal:1:2:1", 2, 0),
+        taken("lognorm:3:0.5", math.exp(3.125), math.exp(3.125) * math.sqrt(math.expm1(0.25))), taken("lognorm:-3:0", math.exp(-3), 0),
+        taken("gamma:2.5:4", 10, 4 * math.sqrt(2.5)), taken("gamma:0.5:4", 2, 4 * math.sqrt(0.5)),
+        taken("fb-key", *etc_keys()), taken("fb-value"), taken("usr-key", 19, 5 * math.sqrt(0.24)), taken("usr-value", 2, 0),
+    ]
+    forms = {  # each family's own words, which every refusal of it must say
+        "fixed:V": ["fixed", "fixed:", "fixed:-1", "fixed:1:2", "fixed:0x10", "fixed:inf", "fixed:nan", "fixed: 1", "fixed:1 ", "fixed:1x", "fixed:.",
+                    "fixed:1e", "fixed:1e16", "fixed:1e99", "fixed:1e400", "fixed:1_000", "fixed:1,5", "fixed::1"],
+        "rr:V1:V2": ["rr", "rr:", "rr:1:-2", "rr:1" + ":1" * 64], "uni:LOW:HIGH": ["uni", "uni:1", "uni:5:1", "uni:-1:5", "uni:1:2:3"],
+        "exp:MEAN": ["exp", "exp:0", "exp:-1", "exp:1:2"], "pareto:SCALE:SHAPE": ["pareto:1", "pareto:1:0", "pareto:0:1"],
+        "gpareto:LOCATION:SCALE:SHAPE": ["gpareto:1:2", "gpareto:1:0:1"], "gev:LOCATION:SCALE:SHAPE": ["gev:1:2", "gev:1:0:1", "gev:1:-1:1"],
+        "bimodal:V1:V2:SHARE": ["bimodal:1:2", "bimodal:1:2:1.5", "bimodal:1:2:-0.1", "bimodal:-1:2:0.5"],
+        "lognorm:MU:SIGMA": ["lognorm:1", "lognorm:1:-1"], "gamma:SHAPE:SCALE": ["gamma:1", "gamma:0:1", "gamma:1:1:1"],
+        "fb-key": ["fb-key:1", "fb-key:"], "fb-value": ["fb-value:1"], "usr-key": ["usr-key:1"], "usr-value": ["usr-value:"],
+        "gpareto, gev, bimodal": ["", "64", "enormous", "FIXED:1", "normal:1:2", ":1", "fixed ", " fixed:1", "fb-keys"],
+    }
+    orders = ["uni", "rr", "zipf:0.99", "zipf:.5", "zipf:0.000001", "zipf:0.999999"]
+    wrong = ["", "random", "UNI", "uni:1", "zipf", "zipf:", "zipf:0", "zipf:1", "zipf:1.5", "zipf:-0.5", "zipf:+0.5", "zipf:9e-1", "zipf:0.5x", "zipf: 0.5", "zipf:.",
+             "zipf:0.5:2"]
+    return {
+        "accepted": accepted, "refused": [{"text": t, "says": says} for says, texts in forms.items() for t in texts],
+        "orders": {"accepted": orders, "refused": [{"text": t, "says": "zipf:THETA"} for t in wrong]},
+    }
+
+
 def main():
     doc = {"packets": packets(), "feedback": feedbacks(), "sack": sacks(), "keys": KEYS, "tags": tags(),
            "routerIds": [{"address": a, "id": router_id(a)} for a in ("10.0.0.1:8000", "10.0.0.1:8001", "[fd00::1]:8000")]}
-    for name, d in (("r2p2.json", doc), ("histogram.json", histogram())):
+    for name, d in (("r2p2.json", doc), ("histogram.json", histogram()), ("distributions.json", distributions())):
         with open(name, "w", encoding="utf-8") as f:
             json.dump(d, f, indent=1, ensure_ascii=False)
             f.write("\n")

@@ -96,7 +96,7 @@ func keyOrder(text string) bool {
 		return text == "uni" || text == "rr"
 	}
 	v, err := number(theta)
-	return err == nil && v > 0 && v < 1
+	return err == nil && strings.Trim(theta, ".0123456789") == "" && v > 0 && v < 1 // digits alone, as the agent reads them
 }
 
 func (r Requests) check(check checker) {

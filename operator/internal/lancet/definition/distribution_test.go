@@ -3,30 +3,69 @@
 package definition
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
 
+// vectors is what the agent's test in C reads, too: both take and refuse the same.
+type vectors struct {
+	Accepted []struct{ Text string }
+	Refused  []refusal
+	Orders   struct {
+		Accepted []string
+		Refused  []refusal
+	}
+}
+
+type refusal struct{ Text, Says string }
+
+func readVectors(t *testing.T) (v vectors) {
+	t.Helper()
+	raw, err := os.ReadFile("../../../../dataplane/tests/vectors/distributions.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
+	if err != nil || len(v.Accepted) < 30 || len(v.Refused) < 60 || len(v.Orders.Accepted) < 6 || len(v.Orders.Refused) < 16 {
+		t.Fatalf("%v, %d and %d distributions", err, len(v.Accepted), len(v.Refused))
+	}
+	return v
+}
+
 func TestDistributionsTheAgentTakes(t *testing.T) {
-	for _, text := range []string{
-		"fixed:64", "fixed:0", "fixed:1e3", "rr:1:2:3", "rr:1" + strings.Repeat(":1", 63), "uni:8:8", "uni:1:100", "exp:0.5", "pareto:1:2", "gpareto:-1:2:0",
-		"gev:30.7984:8.20449:0.078688", "bimodal:1:10:0.1", "lognorm:-3:0", "gamma:2:3", "fb-key", "fb-value", "usr-key", "usr-value",
-	} {
-		if want := checkDistribution(text); want != "" {
-			t.Errorf("%s is refused: %s", text, want)
+	seen := map[string]bool{}
+	for _, c := range readVectors(t).Accepted {
+		if want := checkDistribution(c.Text); want != "" {
+			t.Errorf("%s is refused: %s", c.Text, want)
 		}
+		family, _, _ := strings.Cut(c.Text, ":")
+		seen[family] = true
+	}
+	if len(seen) != len(families) {
+		t.Errorf("vectors of %d families, there are %d", len(seen), len(families))
 	}
 }
 
 func TestDistributionsTheAgentRefuses(t *testing.T) {
-	for text, want := range map[string]string{
-		"enormous": "a distribution: ", "": "a distribution: ", "64": "a distribution: ", "fixed": "fixed:V", "fixed:": "fixed:V", "fixed:-1": "fixed:V", "fixed:1:2": "fixed:V",
-		"fixed:0x10": "fixed:V", "fixed:inf": "fixed:V", "fixed: 1": "fixed:V", "fixed:1e16": "fixed:V", "rr": "rr:", "rr:1" + strings.Repeat(":1", 64): "rr:",
-		"uni:2:1": "uni:", "exp:0": "exp:", "pareto:1:0": "pareto:", "gpareto:1:0:1": "gpareto:", "bimodal:1:2:1.5": "bimodal:", "lognorm:1:-1": "lognorm:",
-		"gamma:1": "gamma:", "fb-key:1": "fb-key,",
-	} {
-		if got := checkDistribution(text); !strings.HasPrefix(got, want) {
-			t.Errorf("%q: %q, want %q…", text, got, want)
+	for _, c := range readVectors(t).Refused {
+		if got := checkDistribution(c.Text); got == "" || !strings.Contains(got, c.Says) {
+			t.Errorf("%q: %q, want %q in it", c.Text, got, c.Says)
+		}
+	}
+}
+
+func TestOrdersOfKeys(t *testing.T) {
+	orders := readVectors(t).Orders
+	for _, text := range orders.Accepted {
+		if err := (Definition{Requests: Requests{KeyOrder: text}}).Validate(); strings.Contains(err.Error(), "keyOrder") {
+			t.Errorf("%s is refused: %v", text, err)
+		}
+	}
+	for _, c := range orders.Refused {
+		err := (Definition{Requests: Requests{KeyOrder: c.Text}}).Validate()
+		if c.Text != "" && !strings.Contains(err.Error(), c.Says) { // left out, the agent's default stands
+			t.Errorf("%q: %v, want %q in it", c.Text, err, c.Says)
 		}
 	}
 }
