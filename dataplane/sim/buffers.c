@@ -60,6 +60,14 @@ void sim_memory_free(void *p, size_t bytes)
     kept[at].bytes = bytes > 0 ? bytes : 1;
 }
 
+void *sim_zeroed(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
 static struct bt_pkt *holder_get(struct bt_pool *pool)
 {
     struct sim_holder *h = (struct sim_holder *)(void *)pool;

@@ -53,6 +53,8 @@ uint32_t sim_holder_drop_all(struct sim_holder *h);
  * are kept for the next run of the process. */
 void *sim_memory(size_t bytes);
 void sim_memory_free(void *p, size_t bytes);
+/* Of the heap and zeroed; no simulation goes on without. */
+void *sim_zeroed(size_t bytes);
 
 /* For tests: from now on the first SIM_FILLED bytes of every block are filled with this byte before it is handed out,
  * so that a run which counts on what a block holds becomes another run. -1: as they come. */

@@ -3,6 +3,7 @@
 // that is a recursion on the time it is free again.
 #include <stdlib.h>
 
+#include "buffers.h"
 #include "policy_model.h"
 #include "policy_notices.h"
 #include "router/policy.h"
@@ -23,21 +24,13 @@ struct engine {
     size_t held_first, held; /* the FIFO: held jobs from held_first on, dropped ones between them not counted */
 };
 
-static void *memory(size_t bytes)
-{
-    void *p = calloc(1, bytes);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
 static void start(struct engine *e)
 {
     const struct sim_policy_model *m = e->m;
     struct bt_rng choice;
     sim_stream_seed(&choice, m->seed, SIM_STREAM_CHOICE);
     e->balancer = &bt_balancers[m->policy];
-    e->worker = memory(m->workers * sizeof *e->worker);
+    e->worker = sim_zeroed(m->workers * sizeof *e->worker);
     bt_load_init(&e->load, bt_rng_next(&choice));
     bt_load_bound(&e->load, e->balancer->bounded);
     for (uint32_t w = 0; w < m->workers; w++)

@@ -5,6 +5,7 @@
 // With interrupts an idle core gets what waits in a NIC queue at once. The overhead per request is the model's.
 #include <stdlib.h>
 
+#include "buffers.h"
 #include "policy_model.h"
 #include "policy_notices.h"
 
@@ -26,25 +27,17 @@ struct engine {
     struct bt_rng choice;
 };
 
-static void *memory(size_t bytes)
-{
-    void *p = calloc(1, bytes);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
 static void start(struct engine *e)
 {
     uint32_t k = e->m->workers;
     sim_notices_init(&e->running, k);
     sim_stream_seed(&e->choice, e->m->seed, SIM_STREAM_CHOICE);
-    e->core = memory(k * sizeof *e->core);
-    e->idle = memory(k * sizeof *e->idle);
-    e->place = memory(k * sizeof *e->place);
+    e->core = sim_zeroed(k * sizeof *e->core);
+    e->idle = sim_zeroed(k * sizeof *e->idle);
+    e->place = sim_zeroed(k * sizeof *e->place);
     for (uint32_t c = 0; c < k; c++) {
         e->core[c].cap = 64;
-        e->core[c].queue = memory(64 * sizeof(uint32_t));
+        e->core[c].queue = sim_zeroed(64 * sizeof(uint32_t));
         e->idle[e->idle_n++] = (uint16_t)c;
         e->place[c] = (uint16_t)c;
     }
@@ -81,7 +74,7 @@ static void sleep_core(struct engine *e, uint32_t c)
 static void enqueue(struct core *c, uint32_t job)
 {
     if (c->n == c->cap) {
-        uint32_t *bigger = memory((size_t)c->cap * 2 * sizeof *bigger);
+        uint32_t *bigger = sim_zeroed((size_t)c->cap * 2 * sizeof *bigger);
         for (uint32_t i = 0; i < c->n; i++)
             bigger[i] = c->queue[(c->head + i) & (c->cap - 1u)];
         free(c->queue);

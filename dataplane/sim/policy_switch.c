@@ -5,6 +5,7 @@
 // any FEEDBACK lets the next request begin at round 0 again.
 #include <stdlib.h>
 
+#include "buffers.h"
 #include "policy_model.h"
 #include "policy_notices.h"
 
@@ -34,28 +35,20 @@ struct engine {
     uint64_t port_free; /* the recirculation port takes the next packet */
 };
 
-static void *memory(size_t bytes)
-{
-    void *p = calloc(1, bytes);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
 static void start(struct engine *e)
 {
     const struct sim_policy_model *m = e->m;
     sim_notices_init(&e->notices, m->workers);
-    e->free_at = memory(m->workers * sizeof *e->free_at);
-    e->outstanding = memory(m->workers);
-    e->room = memory(m->depth * sizeof *e->room);
+    e->free_at = sim_zeroed(m->workers * sizeof *e->free_at);
+    e->outstanding = sim_zeroed(m->workers);
+    e->room = sim_zeroed(m->depth * sizeof *e->room);
     for (uint32_t i = 0; i < m->depth; i++) {
         for (uint32_t w = 0; w < m->workers; w++)
             e->room[i][w >> 6] |= UINT64_C(1) << (w & 63u);
     }
     e->groups = (m->workers + m->pipeline.group - 1) / m->pipeline.group;
     e->cap = 64;
-    e->ring = memory(e->cap * sizeof *e->ring);
+    e->ring = sim_zeroed(e->cap * sizeof *e->ring);
 }
 
 static void stop(struct engine *e)
@@ -110,7 +103,7 @@ static void heard(struct engine *e)
 static void recirculate(struct engine *e, struct loop p)
 {
     if (e->n == e->cap) {
-        struct loop *bigger = memory(e->cap * 2 * sizeof *bigger);
+        struct loop *bigger = sim_zeroed(e->cap * 2 * sizeof *bigger);
         for (size_t i = 0; i < e->n; i++)
             bigger[i] = e->ring[(e->head + i) & (e->cap - 1)];
         free(e->ring);

@@ -169,13 +169,12 @@ static void follow_probes(struct lb_app *app)
         return;
     app->changes = l.changes;
     struct bt_crab_pool **pools = build_all(app, &app->config, app->health);
-    if (pools == NULL) {
+    if (pools == NULL)
         bt_log_error("out of memory: the servers stay as they were");
-        app->changes--; // tried again at the next look
-        return;
-    }
-    if (put_in_place(app, pools, NULL))
+    if (pools != NULL && put_in_place(app, pools, NULL))
         bt_log_info("servers changed; probes have seen %llu changes", (unsigned long long)app->changes);
+    else
+        app->changes--; // tried again at the next look
 }
 
 // What was found out about a server holds for it in the new configuration too.
@@ -206,6 +205,8 @@ static bool take_config(struct lb_app *app, struct lb_config *new)
     carry_over(app, new, health, &prober);
     prober.changes = app->changes;
     struct bt_crab_pool **pools = build_all(app, new, health);
+    if (pools == NULL)
+        free(prober.probed);
     if (pools == NULL || !put_in_place(app, pools, &prober)) {
         free(health);
         return false;

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { TEXT_BYTES = 800, LINE_BYTES = 6 * TEXT_BYTES + 256 }; // JSON writes a control character in six
+
 static const char *log_program = "bobtail";
 static enum bt_log_format log_format;
 
@@ -20,7 +22,7 @@ void bt_log_init(const char *program, enum bt_log_format format)
 
 static void write_line(const char *level, const char *text)
 {
-    char line[1024];
+    char line[LINE_BYTES];
     char stamp[40];
     struct timespec now;
     struct tm tm;
@@ -48,7 +50,7 @@ static void write_line(const char *level, const char *text)
 #define LEVEL(name, level)                                                                                             \
     void name(const char *format, ...)                                                                                 \
     {                                                                                                                  \
-        char text[800];                                                                                                \
+        char text[TEXT_BYTES];                                                                                         \
         va_list args;                                                                                                  \
         va_start(args, format);                                                                                        \
         vsnprintf(text, sizeof text, format, args);                                                                    \

@@ -16,11 +16,7 @@ void bt_ctl_reply_begin(struct bt_json_out *o, bool ok)
 void bt_ctl_reply_error(struct bt_json_out *o, const struct bt_ctl_error *e)
 {
     bt_ctl_reply_begin(o, false);
-    bt_json_out_open(o, "error", '{');
-    bt_json_out_string(o, "code", e->code);
-    bt_json_out_string(o, "field", e->field);
-    bt_json_out_string(o, "message", e->message);
-    bt_json_out_close(o, '}');
+    bt_ctl_put_error(o, e);
     bt_json_out_close(o, '}');
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+struct bt_json_out;
+
 struct bt_ctl_error {
     const char *code; // one of BT_CTL_*; static storage
     char field[160];  // "members[2].address"; empty when no field is at fault
@@ -22,5 +24,8 @@ struct bt_ctl_error {
 // Fills in e and returns false, so that a check can end with it. field may be NULL.
 bool bt_ctl_refuse(struct bt_ctl_error *e, const char *code, const char *field, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+// The member "error" of an answer.
+void bt_ctl_put_error(struct bt_json_out *o, const struct bt_ctl_error *e);
 
 #endif

@@ -6,6 +6,7 @@
 #include "bobtail-serve/service_time.h"
 #include "ctl/mailbox.h"
 #include "shell/cli.h"
+#include "shell/log.h"
 #include "shell/pool.h"
 #include "shell/spsc.h"
 #include "shell/start.h"
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void durations_have_units(void **state)
 {
@@ -313,6 +315,32 @@ static void a_signal_wakes_the_loop_but_not_a_closed_one(void **state)
     assert_int_equal(bt_stop_count(), 2);
 }
 
+/* What is logged is what peers and files said: a line stays one line, and JSON, whatever stands in it. */
+static void a_line_of_json_is_whole_whatever_it_says(void **state)
+{
+    char said[900], line[8192] = "";
+    int out[2], before = dup(2);
+    (void)state;
+    memset(said, '\1', sizeof said - 1);
+    said[sizeof said - 1] = '\0';
+    assert_int_equal(pipe(out), 0);
+    assert_int_equal(dup2(out[1], 2), 2);
+    bt_log_init("test", BT_LOG_JSON);
+    bt_log_warn("%s", said);
+    bt_log_init("test", BT_LOG_TEXT);
+    assert_int_equal(dup2(before, 2), 2);
+    ssize_t n = read(out[0], line, sizeof line - 1);
+    close(out[0]);
+    close(out[1]);
+    close(before);
+    assert_true(n > 2 && strcmp(line + n - 2, "}\n") == 0);
+    unsigned escaped = 0;
+    for (const char *at = line; (at = strstr(at, "\\u0001")) != NULL; at++) {
+        escaped++;
+    }
+    assert_int_equal(escaped, 799); // what a line has room for
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +353,7 @@ int main(void)
         cmocka_unit_test(every_letter_is_answered_once_or_refused),
         cmocka_unit_test(buffers_are_lent_and_taken_back),
         cmocka_unit_test(incarnations_grow),
+        cmocka_unit_test(a_line_of_json_is_whole_whatever_it_says),
         cmocka_unit_test(a_signal_wakes_the_loop_but_not_a_closed_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

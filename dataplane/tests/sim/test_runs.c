@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole runs: repeatability, identities with the pure models, realised faults, and
-// scenario files that are wrong in one place each.
+// Whole runs: repeatability, identities with the pure models and realised faults.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -175,45 +173,6 @@ static void expectations_can_fail(void **state)
     assert_non_null(strstr(r.verdict.first, "line 7"));
 }
 
-static void complains(const char *text, const char *want)
-{
-    char path[] = "/tmp/bobtail-scenario-XXXXXX", err[400] = "";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_true(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    close(fd);
-    struct sim_template *t = sim_template_load(path, err, sizeof err);
-    unlink(path);
-    if (t != NULL) {
-        sim_template_free(t);
-        fail_msg("accepted: %s", text);
-    }
-    if (strstr(err, want) == NULL) {
-        fail_msg("said \"%s\", want \"%s\"", err, want);
-    }
-}
-
-static void bad_scenarios_name_line_and_field(void **state)
-{
-    (void)state;
-    complains("workers: {count: 0}\n", ":1:18: workers.count: must be 1..1000; got 0");
-    complains("name: x\nworkers:\n  cuont: 3\n",
-              ":3:3: workers.cuont: unknown field; known here: count, threads, queueDepth");
-    complains("requests: many\n", ":1:11: requests: must be a number; got many");
-    complains("requests: 1.5\n", ":1:11: requests: must be a whole number; got 1.5");
-    complains("routers: {policy: FIFO}\n", ":1:19: routers.policy: must be one of JBSQ, JSQ");
-    complains("clients: {load: [2, 1]}\n", ":1:17: clients.load: low bound 2 is above high bound 1");
-    complains("clients: {load: [1, 2, 3]}\n", ":1:17: clients.load: an open number is written [low, high]");
-    complains("faults:\n  - {packets: REQ0, kind: loss}\n", ":2:5: faults[0]: probability is missing");
-    complains("faults:\n  - {packets: REQ9, kind: loss, probability: 0}\n",
-              ":2:15: faults[0].packets: must be one of REQ0");
-    complains("faults: 3\n", ":1:9: faults: must be a list");
-    complains("seed: 1\nseed: 2\n", ":2:1: seed: given twice");
-    complains("workers: {count: 2, legacy: 1}\n", "workers.legacy: legacy peers skip no options");
-    complains("a: [\n", ":2:");
-    complains("", "empty");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,7 +183,6 @@ int main(void)
         cmocka_unit_test(faults_are_counted_when_they_happen),
         cmocka_unit_test(copies_of_corrupted_packets_are_corrupted),
         cmocka_unit_test(expectations_can_fail),
-        cmocka_unit_test(bad_scenarios_name_line_and_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

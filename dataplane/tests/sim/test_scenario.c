@@ -48,6 +48,27 @@ static void complains(const char *text, const char *want)
         fail_msg("said \"%s\", want \"%s\"", err, want);
 }
 
+static void bad_scenarios_name_line_and_field(void **state)
+{
+    (void)state;
+    complains("workers: {count: 0}\n", "bad.yaml:1:18: workers.count: must be 1..1000; got 0");
+    complains("name: x\nworkers:\n  cuont: 3\n",
+              "bad.yaml:3:3: workers.cuont: unknown field; known here: count, threads, queueDepth");
+    complains("requests: many\n", "bad.yaml:1:11: requests: must be a number; got many");
+    complains("requests: 1.5\n", "bad.yaml:1:11: requests: must be a whole number; got 1.5");
+    complains("routers: {policy: FIFO}\n", "bad.yaml:1:19: routers.policy: must be one of JBSQ, JSQ");
+    complains("clients: {load: [2, 1]}\n", "bad.yaml:1:17: clients.load: low bound 2 is above high bound 1");
+    complains("clients: {load: [1, 2, 3]}\n", "bad.yaml:1:17: clients.load: an open number is written [low, high]");
+    complains("faults:\n  - {packets: REQ0, kind: loss}\n", "bad.yaml:2:5: faults[0]: probability is missing");
+    complains("faults:\n  - {packets: REQ9, kind: loss, probability: 0}\n",
+              "bad.yaml:2:15: faults[0].packets: must be one of REQ0");
+    complains("faults: 3\n", "bad.yaml:1:9: faults: must be a list");
+    complains("seed: 1\nseed: 2\n", "bad.yaml:2:1: seed: given twice");
+    complains("workers: {count: 2, legacy: 1}\n", "workers.legacy: legacy peers skip no options");
+    complains("a: [\n", "bad.yaml:2:");
+    complains("", "bad.yaml: empty");
+}
+
 static void wrong_keys_values_and_contradictions_are_named(void **state)
 {
     (void)state;
@@ -438,6 +459,7 @@ static void q60_a_run_depends_neither_on_the_runs_before_nor_on_what_memory_held
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_scenarios_name_line_and_field),
         cmocka_unit_test(wrong_keys_values_and_contradictions_are_named),
         cmocka_unit_test(other_words_mean_the_same),
         cmocka_unit_test(every_key_of_the_schema_is_read),

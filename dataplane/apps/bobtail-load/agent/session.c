@@ -44,11 +44,7 @@ void session_put_error(struct bt_json_out *o, const struct bt_ctl_error *e)
 {
     bt_json_out_open(o, NULL, '{');
     bt_json_out_bool(o, "ok", false);
-    bt_json_out_open(o, "error", '{');
-    bt_json_out_string(o, "code", e->code);
-    bt_json_out_string(o, "field", e->field);
-    bt_json_out_string(o, "message", e->message);
-    bt_json_out_close(o, '}');
+    bt_ctl_put_error(o, e);
     bt_json_out_close(o, '}');
 }
 

@@ -12,6 +12,7 @@
 #include <linux/ethtool.h>
 #include <linux/net_tstamp.h>
 #include <linux/sockios.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -44,7 +45,9 @@ static bool route_device(const struct bt_addr *target, char name[IFNAMSIZ])
                 memcpy(&one, i->ifa_addr, family == AF_INET ? sizeof one.v4 : sizeof one.v6);
                 struct bt_addr a = bt_udp_from_sockaddr(&one);
                 found = bt_addr_ip_eq(&a, &local);
-                memcpy(name, i->ifa_name, strnlen(i->ifa_name, IFNAMSIZ - 1) + 1);
+                if (found) {
+                    snprintf(name, IFNAMSIZ, "%s", i->ifa_name);
+                }
             }
         }
         freeifaddrs(list);
