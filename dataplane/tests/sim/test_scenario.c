@@ -64,9 +64,9 @@ static void bad_scenarios_name_line_and_field(void **state)
               "bad.yaml:2:15: faults[0].packets: must be one of REQ0");
     complains("faults: 3\n", "bad.yaml:1:9: faults: must be a list");
     complains("seed: 1\nseed: 2\n", "bad.yaml:2:1: seed: given twice");
-    complains("workers: {count: 2, legacy: 1}\n", "workers.legacy: legacy peers skip no options");
+    complains("workers: {count: 2, legacy: 1}\n", "bad.yaml:1:1: workers.legacy: legacy peers skip no options");
     complains("a: [\n", "bad.yaml:2:");
-    complains("", "bad.yaml: empty");
+    complains("", "bad.yaml:1:1: empty file");
 }
 
 static void wrong_keys_values_and_contradictions_are_named(void **state)
