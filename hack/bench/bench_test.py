@@ -76,12 +76,14 @@ class Proxy(unittest.TestCase):
     def test_sockets_never_stand_in_for_the_fast_path_that_is_judged(self):
         without = [r["name"] for r in proxy.figures(self.rounds(), 4)]
         self.assertFalse([n for n in without if "fast" in n or n.startswith("proxy_cpu_share_vs_")])
-        rounds = [{**r, "fast": run(r["r2p2"]["busy"] + 3)} for r in self.rounds()]
+        rounds = [{**r, "fast": run(r["r2p2"]["busy"] + 3), "keyed": run(r["r2p2"]["busy"] + 4)} for r in self.rounds()]
         rows = {r["name"]: r["value"] for r in proxy.figures(rounds, 4)}
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_nginx"], 3 / 30)
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_haproxy"], 3 / 24)
         self.assertAlmostEqual(rows["proxy_cpu_share_sockets_vs_nginx"], 6 / 30)
+        self.assertAlmostEqual(rows["proxy_cpu_share_keys_vs_nginx"], 4 / 30)
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router_fast_path"], 3)
+        self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router_fast_path_keys"], 4)
 
     def test_a_disturbed_round_does_not_count(self):
         rounds = self.rounds()

@@ -2,8 +2,8 @@
 """What a request costs to pass through the router, and through NGINX and HAProxy, on sockets.
 
 Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
-open-loop rate. A round is eight runs, one after the other: R2P2 direct, R2P2 through the router on plain sockets, the same with
-its program in the kernel, HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
+open-loop rate. A round is nine runs, one after the other: R2P2 direct, R2P2 through the router on plain sockets, the same with
+its program in the kernel, and that where the service has keys (a tag to make and one to check for each request), HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
 direct, bare UDP through a forwarder that does nothing else (bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
 
 The judged share is that of the router with its program, which a service asks for by spec.router.fastPath; the share on plain
@@ -38,17 +38,17 @@ def versions(root, env):
     return nginx.stderr.strip().split("/")[-1], haproxy.stdout.split()[2]
 
 
-def router_document(path, fast=""):
+def router_document(path, fast="", keys=()):
     """The configuration a sidecar would hand over, for one echo server on loopback; fast: "-fast" for that of the fast path."""
     document = {
         "apiVersion": "dataplane.bobtail.dev/v1", "sources": [],
         "service": {"name": "echo", "namespace": "bench", "placement": "Software", "policy": "JBSQ",
                     "workerQueueDepth": 3, "centralQueueLimit": 4096, "maxQueueMilliseconds": 1000,
                     "requestTimeoutMilliseconds": 5000, "workersPerReplica": WORKERS, "forwarding": "Encapsulated",
-                    "deviceProfile": "Kernel", "holdBack": {"packets": 0, "microseconds": 0}, "legacyPeers": "Allow"},
+                    "deviceProfile": "Kernel", "holdBack": {"packets": 0, "microseconds": 0}, "legacyPeers": "Deny" if keys else "Allow"},
         "members": [{"address": "127.0.0.1", "name": "s0", "firstPort": PORT["serve" + fast], "workers": WORKERS}],
         "routers": [{"address": "127.0.0.1", "name": "r0", "requestPort": PORT["fast" if fast else "router"], "feedbackPort": PORT["feedback" + fast]}],
-        "keyIds": []}
+        "keyIds": list(keys)}
     path.write_text(json.dumps(document))
 
 
@@ -59,16 +59,21 @@ def proxy_config(source, target, port):
     target.write_text(text)
 
 
-def start_router(procs, work, fast="", cpus=None):
+def start_router(procs, work, fast="", cpus=None, keys=()):
     """A router and its echo service. The program of the fast path sees every packet of its device, so that router lives for its
     own runs only: the others shall not pay for it."""
     request, feedback = PORT["fast" if fast else "router"], PORT["feedback" + fast]
-    router_document(work / f"router{fast}.json", fast)
-    local = ["--address=127.0.0.1", "--ctl="]
+    document = work / f"router{fast}.json"
+    router_document(document, fast, keys)
+    folder = work / "keys"
+    folder.mkdir(exist_ok=True)
+    for key in keys:
+        (folder / str(key)).write_text("000102030405060708090a0b0c0d0e0f\n")
+    local = ["--address=127.0.0.1", "--ctl=", f"--key-dir={folder}"]
     procs.start("router" + fast, [machine.app("bobtail-router"), *local, f"--request-port={request}", f"--feedback-port={feedback}",
-                                  f"--config={work / f'router{fast}.json'}", "--fast-path=" + ("require" if fast else "off")], cpus=cpus)
-    procs.start("serve" + fast, [machine.app("bobtail-serve"), *local, f"--port={PORT['serve' + fast]}", f"--workers={WORKERS}",
-                                 f"--routers=127.0.0.1:{request}", f"--feedback-port={feedback}"], cpus=cpus)
+                                  f"--config={document}", "--fast-path=" + ("require" if fast else "off")], cpus=cpus)
+    told = [f"--config={document}"] if keys else [f"--routers=127.0.0.1:{request}", f"--feedback-port={feedback}"]
+    procs.start("serve" + fast, [machine.app("bobtail-serve"), *local, f"--port={PORT['serve' + fast]}", f"--workers={WORKERS}", *told], cpus=cpus)
 
 
 def fast_path_possible(procs, work):
@@ -101,8 +106,8 @@ def targets(first):
 
 
 def generator(variant, rate, seconds):
-    if variant in ("r2p2", "router", "fast"):
-        target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT[variant]}"
+    if variant in ("r2p2", "router", *FAST):
+        target = targets(PORT["direct"]) if variant == "r2p2" else f"127.0.0.1:{PORT['fast' if variant in FAST else variant]}"
         return [machine.app("bobtail-load"), f"--target={target}", f"--rate={rate}", f"--duration={seconds}s", "--warmup=0",
                 f"--connections={SOCKETS}", "--request-bytes=64", "--output=json", "--ctl="]
     if variant in ("udp", "hop"):
@@ -110,17 +115,18 @@ def generator(variant, rate, seconds):
     return [machine.bench("bench_http"), "load", PORT[variant], rate, CONNECTIONS, seconds]
 
 
-PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("router-fast", "serve-fast"), "http": ("http",), "nginx": ("nginx", "http"),
+PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("router-fast", "serve-fast"), "keyed": ("router-fast", "serve-fast"), "http": ("http",), "nginx": ("nginx", "http"),
          "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
-CALLED = {"router": "router_sockets", "fast": "router_fast_path"}  # in the names of rows
-HOPS = (("router", "r2p2"), ("fast", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
+CALLED = {"router": "router_sockets", "fast": "router_fast_path", "keyed": "router_fast_path_keys"}  # in the names of rows
+FAST = {"fast": (), "keyed": (1,)}  # the variants with the program, and their keys
+HOPS = (("router", "r2p2"), ("fast", "r2p2"), ("keyed", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
 
 
-def one_fast_run(procs, work, rate, seconds, cpus):
-    start_router(procs, work, "-fast", cpus)
+def one_fast_run(procs, variant, work, rate, seconds, cpus):
+    start_router(procs, work, "-fast", cpus, FAST[variant])
     time.sleep(0.7)  # every worker has joined by then
     try:
-        return one_run(procs, "fast", rate, seconds, cpus)
+        return one_run(procs, variant, rate, seconds, cpus)
     finally:
         procs.stop("serve-fast")
         procs.stop("router-fast")
@@ -201,8 +207,9 @@ def figures(rounds, wanted, suffix=""):
     quiet = clean if enough else []
     for name in ("nginx", "haproxy"):
         for kept, key, kind, said in ((quiet, "busy", "", note), (rounds, "own", "_own", "processes only")):
-            if all("fast" in r for r in rounds):
-                add(f"proxy_cpu_share_vs_{name}{kind}", kept, share("fast", "r2p2", name, key), note=f"fastPath Auto; {said}", unit="ratio")
+            for variant, called, what in (("fast", "vs", ""), ("keyed", "keys_vs", ", with keys")):
+                if all(variant in r for r in rounds):
+                    add(f"proxy_cpu_share_{called}_{name}{kind}", kept, share(variant, "r2p2", name, key), note=f"fastPath Auto{what}; {said}", unit="ratio")
             add(f"proxy_cpu_share_sockets_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=f"fastPath Off, the default; {said}",
                 unit="ratio")
             add(f"hop_cpu_share_vs_{name}{kind}", kept, share("hop", "udp", name, key), unit="ratio",
@@ -226,7 +233,7 @@ def all_rounds(ctx, procs, wanted, seconds, cpus, work, variants):
     rounds, repeats = [], Repeats(wanted, ctx.say)
     while len(undisturbed(rounds)) < wanted and len(rounds) < wanted * 3 // 2:
         order = variants if len(rounds) % 2 == 0 else variants[::-1]
-        rounds.append({v: repeats.run(v, lambda v=v: one_fast_run(procs, work, RATE, seconds, cpus) if v == "fast" else one_run(procs, v, RATE, seconds, cpus), trouble)
+        rounds.append({v: repeats.run(v, lambda v=v: one_fast_run(procs, v, work, RATE, seconds, cpus) if v in FAST else one_run(procs, v, RATE, seconds, cpus), trouble)
                        for v in order})
         ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in variants) + " us/request, machine (processes)")
     return rounds
@@ -242,7 +249,7 @@ def run(ctx):
         possible = fast_path_possible(procs, work)
         if not possible:
             ctx.say("  no figures of the fast path, and so no judged share: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
-        variants = [v for v in PARTS if v != "fast" or possible]
+        variants = [v for v in PARTS if v not in FAST or possible]
         start_services(procs, work, root, env)
         spread = all_rounds(ctx, procs, wanted, seconds, None, work, variants)
         ctx.say("  now everything on one processor")
