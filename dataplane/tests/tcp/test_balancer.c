@@ -148,6 +148,29 @@ static void c25_a_repeated_syn_goes_where_the_first_one_went(void **state)
     close_bed(&b);
 }
 
+/* C-25: where all places are taken, the SYN that came first makes room. */
+static void c25_the_oldest_syn_is_forgotten_first(void **state)
+{
+    enum { PLACES = 4 };
+    (void)state;
+    struct bed b;
+    struct syn syn = capable();
+    open_bed(&b);
+    b.cfg.recent_sets = 1;
+    start(&b);
+    for (uint32_t i = 0; i <= PLACES; i++, syn.seq++)
+        assert_true(give(&b, SECOND + i, &syn));
+    for (uint32_t i = 1; i <= PLACES; i++) {
+        syn.seq--;
+        assert_true(give(&b, SECOND + PLACES + i, &syn));
+        assert_int_equal(counted(&b, BT_CRAB_REPEATED), i);
+    }
+    syn.seq--;
+    assert_true(give(&b, 2 * SECOND, &syn));
+    assert_int_equal(counted(&b, BT_CRAB_REPEATED), PLACES);
+    close_bed(&b);
+}
+
 static void c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged(void **state)
 {
     (void)state;
@@ -231,6 +254,15 @@ static void c22_clients_of_the_prototype_get_the_option_inserted(void **state)
     n = syn_write(&(struct syn){.src = 1, .dst = VIP, .sport = 9, .dport = 80, .flags = BT_TCP_SYN, .ttl = 9}, b.p);
     assert_true(bt_crab_take(b.crab, 1, b.p, n, 7, &b.hop, &b.len)); // the buffer ends
     assert_int_equal(counted(&b, BT_CRAB_FALLBACK_NO_SPACE), 2);
+    assert_int_equal(counted(&b, BT_CRAB_INSERTED), 1);
+    n = syn_write(&(struct syn){.src = 1, .dst = VIP, .sport = 9, .dport = 80, .flags = BT_TCP_SYN, .ttl = 9}, b.p);
+    assert_true(bt_crab_take(b.crab, 1, b.p, n + 8, 0, &b.hop, &b.len)); // room enough in the frame's padding
+    assert_int_equal(b.len, n + 8);
+    assert_int_equal(counted(&b, BT_CRAB_INSERTED), 2);
+    syn.options = (const uint8_t[]){9, 0, 1, 1}; // what cannot be read is not made longer
+    syn.options_len = 4;
+    assert_true(give(&b, 1, &syn));
+    assert_int_equal(counted(&b, BT_CRAB_FALLBACK_NO_SPACE), 3);
     close_bed(&b);
 }
 
@@ -289,6 +321,7 @@ int main(void)
         cmocka_unit_test(c10_c21_a_placeholder_becomes_the_vip_and_the_syn_goes_to_a_server),
         cmocka_unit_test(c20_a_syn_of_ecn_is_a_syn),
         cmocka_unit_test(c25_a_repeated_syn_goes_where_the_first_one_went),
+        cmocka_unit_test(c25_the_oldest_syn_is_forgotten_first),
         cmocka_unit_test(c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged),
         cmocka_unit_test(c42_a_vip_without_the_hash_path_drops_and_says_so),
         cmocka_unit_test(c43_no_capable_server_means_the_hash),

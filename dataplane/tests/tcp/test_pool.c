@@ -150,6 +150,9 @@ static void c62_least_follows_reports_and_what_it_chose_since(void **state)
     choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(of[i], 100); // all stand at the same number: they take turns
+    assert_true(bt_crab_pool_report(b.pool, b.servers[2].ip, 0, 2 * SECOND)); // a new report has them in it
+    choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
+    assert_int_equal(of[2], 100);
     assert_false(bt_crab_pool_report(b.pool, 0x01020304, 1, SECOND));
     free(b.mem);
 }
@@ -170,6 +173,39 @@ static void c62_old_reports_are_not_believed(void **state)
     choose_many(&b, BT_CRAB_LEAST, 4000, 5 * SECOND, of);
     for (uint32_t i = 0; i < 4; i++)
         assert_in_range(of[i], 850, 1150);
+    free(b.mem);
+}
+
+static void c62_who_said_nothing_is_not_preferred(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 2);
+    bt_crab_pool_report(b.pool, b.servers[0].ip, 1000000, SECOND);
+    choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, SECOND, of);
+    assert_in_range(of[1], 1850, 2150);
+    free(b.mem);
+}
+
+/* A change of servers is a new pool: it knows what those that stay have said. */
+static void c63_a_new_pool_knows_what_the_old_one_was_told(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        bt_crab_pool_report(b.pool, b.servers[i].ip, i == 2 ? 0 : 1000, SECOND);
+    struct bt_crab_pool *old = b.pool;
+    void *old_mem = b.mem;
+    b.mem = NULL;
+    b.servers[0] = b.servers[2]; // one went, and another stands in its place
+    build(&b, 2);
+    bt_crab_pool_inherit(b.pool, old);
+    free(old_mem);
+    choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
+    assert_int_equal(of[0], 100);
     free(b.mem);
 }
 
@@ -204,6 +240,8 @@ int main(void)
         cmocka_unit_test(c60_hash_sends_the_same_connection_to_the_same_server),
         cmocka_unit_test(c62_least_follows_reports_and_what_it_chose_since),
         cmocka_unit_test(c62_old_reports_are_not_believed),
+        cmocka_unit_test(c62_who_said_nothing_is_not_preferred),
+        cmocka_unit_test(c63_a_new_pool_knows_what_the_old_one_was_told),
         cmocka_unit_test(c63_a_pool_of_4096),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

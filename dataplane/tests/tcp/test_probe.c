@@ -15,7 +15,8 @@ struct bed {
     struct bt_crab_prober p;
     struct bt_crab_probed mem[SERVERS];
     uint8_t probe[BT_CRAB_PROBE_MOST], rst[BT_CRAB_PROBE_MOST], answer[SYN_MOST];
-    uint32_t hop;
+    uint32_t hop, to; // who is asked; where the answer goes
+    uint16_t from;    // the answer's port
     uint64_t now;
 };
 
@@ -27,6 +28,8 @@ static void start(struct bed *b, uint32_t servers)
     for (uint32_t i = 0; i < servers; i++)
         targets[i] = (struct bt_crab_probe_target){.dip = DIP + i, .vip = VIP, .port = 80};
     b->now = 10 * SECOND;
+    b->to = OWN;
+    b->from = 80;
     bt_crab_prober_init(&b->p, b->mem, targets, servers, &cfg, b->now);
 }
 
@@ -50,8 +53,8 @@ static uint32_t answer(struct bed *b, uint8_t flags, uint32_t echo, uint32_t ack
     uint8_t option[6] = {42, 6};
     bt_put32(option + 2, echo);
     s.src = b->hop;
-    s.dst = OWN;
-    s.sport = 80;
+    s.dst = b->to;
+    s.sport = b->from;
     s.dport = bt_get16(b->probe + 20);
     s.flags = flags;
     s.options = option;
@@ -121,6 +124,9 @@ static void c52_three_silences_are_down_and_two_answers_up(void **state)
     assert_int_equal(b.mem[0].health, BT_CRAB_DOWN);
     assert_int_equal(b.p.silent, 3);
     answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+    until_probe(&b);
+    until_probe(&b); // silence in between: they count in a row
+    answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
     assert_int_equal(b.mem[0].health, BT_CRAB_DOWN);
     until_probe(&b);
     answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
@@ -142,6 +148,20 @@ static void c52_probes_keep_their_rhythm(void **state)
     }
 }
 
+static void c52_nobody_is_waited_for_longer_than_the_interval(void **state)
+{
+    (void)state;
+    struct bed b = {.now = SECOND};
+    const struct bt_crab_probe_target target = {.dip = DIP, .vip = VIP, .port = 80};
+    const struct bt_crab_probe_config cfg = {.own = OWN, .interval_ns = SECOND / 10, .timeout_ns = 5 * SECOND};
+    bt_crab_prober_init(&b.p, b.mem, &target, 1, &cfg, b.now);
+    until_probe(&b);
+    uint64_t first = b.now;
+    until_probe(&b);
+    assert_int_equal(b.now, first + SECOND / 10);
+    assert_int_equal(b.p.silent, 1);
+}
+
 static void what_was_not_asked_for_changes_nothing(void **state)
 {
     (void)state;
@@ -152,12 +172,18 @@ static void what_was_not_asked_for_changes_nothing(void **state)
     b.hop++;
     assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // another server
     b.hop--;
+    b.to++;
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // to another address
+    b.to--;
+    b.from++;
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // of another port
+    b.from--;
     assert_int_equal(answer(&b, BT_TCP_ACK, VIP, 0), 0);
     assert_int_equal(answer(&b, BT_TCP_RST, 0, 0), 0);
-    assert_int_equal(b.p.unasked, 4);
+    assert_int_equal(b.p.unasked, 6);
     assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 40);
     assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // once only
-    assert_int_equal(b.p.unasked, 5);
+    assert_int_equal(b.p.unasked, 7);
 }
 
 int main(void)
@@ -167,6 +193,7 @@ int main(void)
         cmocka_unit_test(c51_the_answer_tells_up_capable_up_plain_or_down),
         cmocka_unit_test(c52_three_silences_are_down_and_two_answers_up),
         cmocka_unit_test(c52_probes_keep_their_rhythm),
+        cmocka_unit_test(c52_nobody_is_waited_for_longer_than_the_interval),
         cmocka_unit_test(what_was_not_asked_for_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,10 @@ static void c4_garbage_ends_the_options_and_what_stood_before_it_holds(void **st
     assert_true(with_options(zero, sizeof zero).malformed);
     assert_int_equal(with_options(zero, sizeof zero).option, 0);
     assert_true(with_options(one, sizeof one).malformed);
+    const uint8_t one_more[] = {8, 9, 0, 0, 0, 0, 0, 0}, one_byte[] = {9, 1, 42, 6, 10, 0, 0, 1};
+    assert_true(with_options(one_more, sizeof one_more).malformed);
+    assert_true(with_options(one_byte, sizeof one_byte).malformed);
+    assert_int_equal(with_options(one_byte, sizeof one_byte).option, 0);
     assert_true(with_options(beyond, sizeof beyond).malformed);
     assert_int_equal(with_options(beyond, sizeof beyond).option, 22);
     const uint8_t cut[] = {1, 1, 1, 42}, end[] = {0, 42, 6, 1, 1, 1, 1, 1};
@@ -100,6 +104,15 @@ static void lengths_that_lie_are_refused(void **state)
     uint32_t n = syn_write(&syn, p);
     for (uint32_t len = 0; len < n; len++)
         assert_int_equal(bt_crab_segment_parse(p, len, true, &kind42, &s), BT_CRAB_SEGMENT_TRUNCATED);
+    p[32] = 0x60; // four bytes more than there are
+    assert_int_equal(bt_crab_segment_parse(p, n, false, &kind42, &s), BT_CRAB_SEGMENT_TRUNCATED);
+    p[32] = 0x50;
+    for (uint16_t total = 0; total < n; total++) { // the frame is long enough, the packet is not
+        bt_put16(p + 2, total);
+        assert_int_equal(bt_crab_segment_parse(p, n, false, &kind42, &s), BT_CRAB_SEGMENT_TRUNCATED);
+    }
+    bt_put16(p + 2, (uint16_t)n);
+    assert_int_equal(bt_crab_segment_parse(p, n, false, &kind42, &s), BT_CRAB_SEGMENT_OK);
     p[32] = 0x40;
     assert_int_equal(bt_crab_segment_parse(p, n, false, &kind42, &s), BT_CRAB_SEGMENT_HEADER);
     p[32] = 0xf0;
@@ -167,6 +180,36 @@ static void c21_c22_checksums_stay_right_whatever_is_changed(void **state)
     }
 }
 
+static void what_was_changed_is_described(void **state)
+{
+    (void)state;
+    uint8_t p[SYN_MOST];
+    struct syn syn = syn_plain();
+    struct bt_crab_segment s, now;
+    uint32_t n = syn_write(&syn, p);
+    assert_int_equal(bt_crab_segment_parse(p, n, true, &kind42, &s), BT_CRAB_SEGMENT_OK);
+    bt_crab_insert(p, &s, &kind42, 0x0a090909);
+    bt_crab_redirect(p, &s, 0x0a010002);
+    assert_int_equal(bt_crab_segment_parse(p, n + 8, true, &kind42, &now), BT_CRAB_SEGMENT_OK);
+    assert_int_equal(s.address, now.address);
+    assert_int_equal(s.option, now.option);
+    assert_int_equal(s.dst, now.dst);
+    assert_int_equal(s.total, now.total);
+    assert_int_equal(s.tcp_head, now.tcp_head);
+    assert_int_equal(s.ttl, now.ttl);
+}
+
+static void c8_no_option_in_the_longest_packet(void **state)
+{
+    (void)state;
+    struct syn syn = syn_plain();
+    struct bt_crab_segment s = parsed(&syn, &kind42);
+    s.total = UINT16_MAX - 8;
+    assert_int_equal(bt_crab_insert_bytes(&s), 8);
+    s.total++;
+    assert_int_equal(bt_crab_insert_bytes(&s), 0);
+}
+
 static void c8_no_option_where_there_is_no_space(void **state)
 {
     (void)state;
@@ -206,6 +249,8 @@ int main(void)
         cmocka_unit_test(c7_the_experimental_kind_needs_its_number),
         cmocka_unit_test(lengths_that_lie_are_refused),
         cmocka_unit_test(c21_c22_checksums_stay_right_whatever_is_changed),
+        cmocka_unit_test(what_was_changed_is_described),
+        cmocka_unit_test(c8_no_option_in_the_longest_packet),
         cmocka_unit_test(c8_no_option_where_there_is_no_space),
         cmocka_unit_test(c23_a_damaged_segment_stays_damaged),
     };
