@@ -4,6 +4,7 @@
 
 #include "unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // Feeds text in pieces of `step` bytes; the state it ends in and how many bytes were used.
@@ -182,6 +183,59 @@ static void endless_lines_are_bounded(void **state)
     assert_int_equal(s, BT_REPLY_BAD);
 }
 
+static enum bt_reply_state ends(enum bt_reply_protocol protocol, const char *text)
+{
+    struct bt_reply r;
+    size_t used;
+    return feed(&r, protocol, &(struct bt_expect){0}, text, strlen(text), strlen(text), &used);
+}
+
+// n times `piece` between `before` and `behind`; to be freed.
+static char *repeated(const char *before, const char *piece, size_t n, const char *behind)
+{
+    size_t one = strlen(piece), begin = strlen(before);
+    char *text = malloc(begin + n * one + strlen(behind) + 1);
+    assert_non_null(text);
+    memcpy(text, before, begin);
+    for (size_t i = 0; i < n; i++)
+        memcpy(text + begin + i * one, piece, one);
+    strcpy(text + begin + n * one, behind); // NOLINT: it has the room
+    return text;
+}
+
+static void bounds_are_held_to_the_last_one(void **state)
+{
+    static const char chunked[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const struct {
+        enum bt_reply_protocol protocol;
+        enum bt_reply_state state;
+        const char *before, *piece;
+        size_t n;
+        const char *behind;
+    } bounds[] = {
+        {BT_REPLY_HTTP, BT_REPLY_DONE, chunked, "1\r\nx\r\n", 300, "0\r\n\r\n"}, // chunks are not header lines
+        {BT_REPLY_HTTP, BT_REPLY_MORE, chunked, "0", 1, "8000000\r\n"},
+        {BT_REPLY_HTTP, BT_REPLY_BAD, chunked, "0", 1, "8000001\r\n"},
+        {BT_REPLY_HTTP, BT_REPLY_BAD, chunked, "0", 8, "1\r\n"},                                  // nine digits
+        {BT_REPLY_HTTP, BT_REPLY_BAD, "HTTP/1.1 200 OK\r\nConnection: ", "x,", 152, "close\r\n"}, // a byte too many
+        {BT_REPLY_HTTP, BT_REPLY_MORE, "HTTP/1.1 200 OK\r\nConnection: ", "x,", 151, "close\r\n"},
+        {BT_REPLY_HTTP, BT_REPLY_BAD, "HTTP/1.1 200 ", "\x7f", 1, "\r\n"},
+        {BT_REPLY_MEMCACHED_TEXT, BT_REPLY_MORE, "VALUE ", "k", 250, " 0 1\r\n"},
+        {BT_REPLY_MEMCACHED_TEXT, BT_REPLY_MORE, "VALUE ", "k", 250, " 4294967295 100000000 18446744073709551615\r\n"},
+        {BT_REPLY_MEMCACHED_TEXT, BT_REPLY_BAD, "VALUE ", "k", 251, " 0 1\r\n"},
+        {BT_REPLY_REDIS, BT_REPLY_MORE, "*2\r\n*1048576\r\n", ":1\r\n", BT_RESP_ITEMS - 2, ""},
+        {BT_REPLY_REDIS, BT_REPLY_BAD, "*2\r\n*1048576\r\n", ":1\r\n", BT_RESP_ITEMS - 1, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+        char *text = repeated(bounds[i].before, bounds[i].piece, bounds[i].n, bounds[i].behind);
+        if (ends(bounds[i].protocol, text) != bounds[i].state) {
+            fail_msg("case %zu", i);
+        }
+        free(text);
+    }
+}
+
 static void binary_header(uint8_t h[24], uint8_t magic, uint8_t opcode, uint16_t status, uint32_t body, uint32_t opaque)
 {
     memset(h, 0, 24);
@@ -256,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies),
         cmocka_unit_test(endless_lines_are_bounded),
+        cmocka_unit_test(bounds_are_held_to_the_last_one),
         cmocka_unit_test(memcached_binary),
         cmocka_unit_test(plain),
     };

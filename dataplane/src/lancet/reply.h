@@ -38,7 +38,7 @@ struct bt_expect {
     uint8_t opcode; // MEMCACHED_BINARY: of the request; MEMCACHED_TEXT: 0 get, 1 set
 };
 
-#define BT_LINE_KEPT  256u      // bytes of a line that are kept, more than any line we must understand
+#define BT_LINE_KEPT  320u      // bytes of a line that are kept: a VALUE line with a key of 250 and a cas has 299
 #define BT_RESP_DEPTH 8u        // arrays within arrays
 #define BT_RESP_ITEMS 1048576u  // values in one reply
 #define BT_RESP_BULK  536870912 // bytes of one string (the server's own limit)

@@ -113,7 +113,7 @@ static enum bt_reply_state field_line(struct bt_reply *r)
         return BT_REPLY_MORE;
     }
     if (!bt_reply_line_kept(r)) {
-        return bt_reply_refuse(r, "a Content-Length, Transfer-Encoding or Connection of more than 255 bytes");
+        return bt_reply_refuse(r, "a Content-Length, Transfer-Encoding or Connection of more than 319 bytes");
     }
     const char *value = colon + 1 + strspn(colon + 1, " \t");
     size_t n = strlen(value);
