@@ -12,29 +12,17 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* A router's duty (C-23); without it a VIP that is announced by mistake would make packets circle. */
-static __always_inline int age(struct __sk_buff *skb)
-{
-    __be16 old, fresh;
-
-    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &old, 2) || (bpf_ntohs(old) >> 8) <= 1)
-        return -1;
-    fresh = bpf_htons(bpf_ntohs(old) - 0x0100);
-    return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old, fresh, 2) ||
-           bpf_skb_store_bytes(skb, CRAB_IP_TTL, &fresh, 2, 0);
-}
-
-static __always_inline int deliver(struct __sk_buff *skb, struct crab_packet *p, __be32 dip, __u32 reason, int forwards)
+CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *dip, __u32 reason, int forwards)
 {
     int verdict = CRAB_NEXT;
     __u8 mac[ETH_ALEN];
 
-    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip))
         return TC_ACT_SHOT;
-    p->daddr = dip;
+    p->daddr = *dip;
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
-        if (forwards && age(skb))
+        if (forwards && crab_age(skb))
             break;
         crab_count(reason);
         return verdict;
@@ -50,16 +38,16 @@ static __always_inline int deliver(struct __sk_buff *skb, struct crab_packet *p,
 }
 
 /* A SYN of a client that knows nothing of CRAB: tell the server's host to answer from the VIP. */
-static __always_inline int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
 {
-    __u8 room[CRAB_OPTION_ROOM];
+    __u8 room[CRAB_ROOM_STORAGE];
 
     crab_room(room, CRAB_FORM_FALLBACK, p->daddr);
     if (o->form == CRAB_FORM_FALLBACK) { /* not ours: nobody in front of us may say so */
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
         return crab_replace_option(skb, p, o, room);
     }
-    switch (crab_insert_option(skb, p, room)) {
+    switch (crab_insert_option(skb, p, room, CRAB_FALLBACK_ROOM)) {
     case CRAB_INSERTED:
         return 0;
     default:
@@ -88,7 +76,16 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
     }
     if (o && mark_fallback(skb, p, o))
         return TC_ACT_SHOT;
-    return deliver(skb, p, c.dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
+    return deliver(skb, p, &c.dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
+}
+
+/* Write the VIP that was dialled into the option. */
+CRAB_PART int name_vip(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+{
+    __u8 room[CRAB_ROOM_STORAGE];
+
+    crab_room(room, CRAB_FORM_REDIRECT, p->daddr);
+    return crab_replace_option(skb, p, o, room);
 }
 
 /*
@@ -98,17 +95,13 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
 static __always_inline int by_policy(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
                                      struct crab_options *o, struct crab_choice *c, int forwards)
 {
-    __u8 room[CRAB_OPTION_ROOM];
-    int foreign = o->form == CRAB_FORM_REDIRECT;
+    int foreign = o->form == CRAB_FORM_REDIRECT, trusted = vip->flags & CRAB_VIP_TRUSTED_TIER;
 
-    if (foreign && !(vip->flags & CRAB_VIP_TRUSTED_TIER))
+    if (foreign && !trusted)
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
-    if (!foreign || !(vip->flags & CRAB_VIP_TRUSTED_TIER)) {
-        crab_room(room, CRAB_FORM_REDIRECT, p->daddr);
-        if (crab_replace_option(skb, p, o, room))
-            return TC_ACT_SHOT;
-    }
-    return deliver(skb, p, c->dip, c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED, forwards);
+    if ((!foreign || !trusted) && name_vip(skb, p, o))
+        return TC_ACT_SHOT;
+    return deliver(skb, p, &c->dip, c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED, forwards);
 }
 
 static __always_inline int balance_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
@@ -124,11 +117,11 @@ static __always_inline int balance_syn(struct __sk_buff *skb, struct crab_packet
     return by_hash(skb, p, vip, pool, t, &o, forwards);
 }
 
-static __always_inline int balance(struct __sk_buff *skb, int forwards)
+static __always_inline int balance(struct __sk_buff *skb, int forwards, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p) != CRAB_TCP4)
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_vip *vip = crab_vip_of(p.daddr, p.dport);
     if (!vip || !(vip->flags & CRAB_VIP_BALANCE))
@@ -145,13 +138,13 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards)
 }
 
 SEC("tc")
-int crab_balance_in(struct __sk_buff *skb)
+int CRAB_NAME(crab_balance_in)(struct __sk_buff *skb)
 {
-    return balance(skb, 1);
+    return balance(skb, 1, CRAB_SIX_BALANCE_IN);
 }
 
 SEC("tc")
-int crab_balance_out(struct __sk_buff *skb)
+int CRAB_NAME(crab_balance_out)(struct __sk_buff *skb)
 {
-    return balance(skb, 0);
+    return balance(skb, 0, CRAB_SIX_BALANCE_OUT);
 }

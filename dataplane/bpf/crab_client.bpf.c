@@ -16,12 +16,13 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define CRAB_MARKED_SYNS 2
 
 /* Put an option into a SYN; the verdict says whether it may leave. */
-static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p, __u8 form, __be32 addr, int *inserted)
+static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p, __u8 form, crab_addr addr,
+                                    int *inserted)
 {
-    __u8 room[CRAB_OPTION_ROOM];
+    __u8 room[CRAB_ROOM_STORAGE];
 
     crab_room(room, form, addr);
-    *inserted = crab_insert_option(skb, p, room);
+    *inserted = crab_insert_option(skb, p, room, CRAB_OPTION_ROOM);
     if (*inserted == CRAB_REFUSED) {
         crab_count(CRAB_CLIENT_SYN_REWRITE_FAILED);
         return TC_ACT_SHOT; /* half rewritten; the client sends another */
@@ -59,7 +60,7 @@ static __always_inline int find_way(struct __sk_buff *skb, struct crab_packet *p
 /* Translate VIP to DIP and, outside of the stack, see to the way there (C-103). */
 static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow, int routed)
 {
-    __be32 dip = flow->dip;
+    crab_addr dip = flow->dip;
 
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
         return TC_ACT_SHOT;
@@ -130,7 +131,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
         return CRAB_NEXT;
     }
-    verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, 0, &inserted);
+    verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, (crab_addr){0}, &inserted);
     if (inserted == CRAB_INSERTED) {
         pending.marked = 1;
         bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
@@ -161,11 +162,11 @@ static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
         flow->ended = ended;
 }
 
-static __always_inline int client_out(struct __sk_buff *skb, int routed)
+static __always_inline int client_out(struct __sk_buff *skb, int routed, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p) != CRAB_TCP4)
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     if ((p.flags & CRAB_STATE) == CRAB_SYN)
@@ -177,7 +178,7 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed)
     return to_server(skb, &p, flow, routed);
 }
 
-static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, __be32 vip)
+static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
     if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
         return TC_ACT_SHOT;
@@ -223,11 +224,11 @@ static __always_inline __u32 redirect_refused(struct crab_packet *p, struct crab
 static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o,
                                              struct crab_tuple *in, __u32 vip_id, int all)
 {
-    struct crab_tuple out = crab_with_server(*in, o->addr);
+    struct crab_tuple out = crab_with_server(*in, crab_option_addr(o));
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
 
     if (flow && flow->iss + 1 == p->ack) {
-        if (flow->dip != p->saddr) {
+        if (!crab_addr_same(flow->dip, p->saddr)) {
             crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
             return crab_refuse(skb, p);
         }
@@ -240,7 +241,8 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
             crab_count(reason);
             return TC_ACT_SHOT;
         }
-        if (crab_flow_create(&out, p->saddr, p->ack - 1)) {
+        crab_flow_drop_stale(in);
+        if (crab_flow_create(&out, &p->saddr, p->ack - 1)) {
             crab_count(CRAB_CLIENT_FLOW_MAP_FULL);
             return TC_ACT_SHOT;
         }
@@ -249,7 +251,7 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
     }
     if (crab_blank_option(skb, p, o))
         return TC_ACT_SHOT;
-    return to_client(skb, p, o->addr);
+    return to_client(skb, p, crab_option_addr(o));
 }
 
 static __always_inline int client_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
@@ -260,13 +262,13 @@ static __always_inline int client_synack(struct __sk_buff *skb, struct crab_pack
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_REDIRECT)
         return plain_synack(skb, p, in);
-    struct crab_vip *vip = crab_vip_of(o.addr, p->sport);
+    struct crab_vip *vip = crab_vip_of(crab_option_addr(&o), p->sport);
     if (!vip || !(vip->flags & CRAB_VIP_CLIENT))
         return plain_synack(skb, p, in); /* no VIP of ours: as if absent (C-3) */
     return redirected_synack(skb, p, &o, in, vip->id, all);
 }
 
-static __always_inline void server_ends(struct crab_tuple *in, __be32 vip, __u8 flags)
+static __always_inline void server_ends(struct crab_tuple *in, crab_addr vip, __u8 flags)
 {
     struct crab_tuple out = crab_with_server(*in, vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
@@ -276,11 +278,11 @@ static __always_inline void server_ends(struct crab_tuple *in, __be32 vip, __u8 
 }
 
 /* all: every client this packet can be for is this host's. */
-static __always_inline int client_in(struct __sk_buff *skb, int all)
+static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p) != CRAB_TCP4)
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
     if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
@@ -300,22 +302,22 @@ static __always_inline int client_in(struct __sk_buff *skb, int all)
 
 /* Below the stack: the route was chosen for the VIP and must be chosen again. */
 SEC("tc")
-int crab_client_out(struct __sk_buff *skb)
+int CRAB_NAME(crab_client_out)(struct __sk_buff *skb)
 {
-    return client_out(skb, 1);
+    return client_out(skb, 1, CRAB_SIX_CLIENT_OUT);
 }
 
 /* Above the stack (a pod's veth): the host routes what we leave behind. */
 SEC("tc")
-int crab_client_out_pod(struct __sk_buff *skb)
+int CRAB_NAME(crab_client_out_pod)(struct __sk_buff *skb)
 {
-    return client_out(skb, 0);
+    return client_out(skb, 0, CRAB_SIX_CLIENT_OUT_POD);
 }
 
 SEC("tc")
-int crab_client_in(struct __sk_buff *skb)
+int CRAB_NAME(crab_client_in)(struct __sk_buff *skb)
 {
-    return client_in(skb, 1);
+    return client_in(skb, 1, CRAB_SIX_CLIENT_IN);
 }
 
 /*
@@ -323,7 +325,7 @@ int crab_client_in(struct __sk_buff *skb)
  * of this host are answered here, those of others by their own hosts.
  */
 SEC("tc")
-int crab_client_in_near(struct __sk_buff *skb)
+int CRAB_NAME(crab_client_in_near)(struct __sk_buff *skb)
 {
-    return client_in(skb, 0);
+    return client_in(skb, 0, CRAB_SIX_CLIENT_IN_NEAR);
 }

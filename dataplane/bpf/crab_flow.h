@@ -19,21 +19,21 @@ struct {
     __uint(pinning, LIBBPF_PIN_BY_NAME);
 } crab_prefixes SEC(".maps");
 
-static __always_inline int crab_prefix_allows(__u32 vip_id, __be32 dip)
+static __always_inline int crab_prefix_allows(__u32 vip_id, crab_addr dip)
 {
-    struct crab_prefix_key key = {.prefixlen = 64, .vip_id = __builtin_bswap32(vip_id), .addr = dip};
+    struct crab_prefix_key key = {.prefixlen = 32 + 8 * sizeof(dip), .vip_id = __builtin_bswap32(vip_id), .addr = dip};
     return bpf_map_lookup_elem(&crab_prefixes, &key) != NULL;
 }
 
 /* The same connection as the server's side names it. */
-static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, __be32 server)
+static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, crab_addr server)
 {
     t.server = server;
     return t;
 }
 
 /* Forget the translation from out (towards the VIP) to dip. */
-static __always_inline void crab_flow_remove(struct crab_tuple *out, __be32 dip)
+static __always_inline void crab_flow_remove(struct crab_tuple *out, crab_addr dip)
 {
     struct crab_tuple in = crab_with_server(*out, dip);
     bpf_map_delete_elem(&crab_flows_in, &in);
@@ -45,24 +45,27 @@ static __always_inline void crab_flow_remove(struct crab_tuple *out, __be32 dip)
  * A new connection begins between these addresses and ports without us: what a
  * former redirected one left behind would translate its packets.
  */
-static __always_inline void crab_flow_drop_stale(struct crab_tuple *in)
+CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
 {
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
     if (!r)
         return;
     struct crab_tuple out = crab_with_server(*in, r->vip);
-    crab_flow_remove(&out, in->server);
+    bpf_map_delete_elem(&crab_flows_in, in);
+    if (!bpf_map_delete_elem(&crab_flows_out, &out))
+        crab_count(CRAB_CLIENT_FLOW_REMOVED);
     crab_count(CRAB_CLIENT_STALE_REMOVED);
 }
 
-static __always_inline int crab_flow_create(struct crab_tuple *out, __be32 dip, __u32 iss)
+/* What a former connection left behind has been dropped. */
+CRAB_PART int crab_flow_create(struct crab_tuple *out, crab_addr *to, __u32 iss)
 {
     __u64 now = bpf_ktime_get_ns();
+    crab_addr dip = *to;
     struct crab_tuple in = crab_with_server(*out, dip);
     struct crab_reverse back = {.vip = out->server};
     struct crab_flow flow = {.created_ns = now, .last_ns = now, .dip = dip, .iss = iss};
 
-    crab_flow_drop_stale(&in);
     if (bpf_map_update_elem(&crab_flows_in, &in, &back, BPF_ANY))
         return -1;
     if (bpf_map_update_elem(&crab_flows_out, out, &flow, BPF_ANY)) {

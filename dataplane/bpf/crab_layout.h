@@ -4,12 +4,13 @@
  * package operator/internal/redirect. Addresses and ports are in network order
  * everywhere, times are CLOCK_MONOTONIC nanoseconds. No implicit padding: a
  * hash key is compared byte by byte. A change of anything here raises
- * CRAB_LAYOUT_VERSION; dataplane/tests/vectors/crab_layout.txt holds the bytes.
+ * CRAB_LAYOUT_VERSION; dataplane/tests/vectors/crab_layout.txt holds the bytes,
+ * crab_layout6.txt those of the IPv6 maps.
  */
 #ifndef CRAB_LAYOUT_H
 #define CRAB_LAYOUT_H
 
-#include <linux/types.h>
+#include "crab_family.h"
 
 #define CRAB_LAYOUT_VERSION 1
 #define CRAB_LAYOUT_MAGIC   0x43524142 /* "CRAB" */
@@ -65,7 +66,7 @@ struct crab_meta {
 
 /* crab_vips: what is dialled */
 struct crab_vip_key {
-    __be32 addr;
+    crab_addr addr;
     __be16 port;
     __u16 pad;
 };
@@ -80,7 +81,7 @@ struct crab_vip {
 
 /* One server of a pool. Its place is kept while it is a member (C-25). */
 struct crab_backend {
-    __be32 addr;
+    crab_addr addr;
     __u16 load; /* index in crab_loads */
     __u16 weight;
     __u8 state;
@@ -113,13 +114,13 @@ struct crab_load {
 struct crab_prefix_key {
     __u32 prefixlen; /* 32 + length of the prefix */
     __be32 vip_id;   /* network order, because LPM compares from the first byte */
-    __be32 addr;
+    crab_addr addr;
 };
 
 /* crab_pending, crab_flows_out, crab_flows_in, crab_echo, crab_dsr */
 struct crab_tuple {
-    __be32 client;
-    __be32 server; /* VIP in pending and flows_out, DIP in the others */
+    crab_addr client;
+    crab_addr server; /* VIP in pending and flows_out, DIP in the others */
     __be16 client_port;
     __be16 server_port;
 };
@@ -146,24 +147,30 @@ enum crab_ended {
 struct crab_flow {
     __u64 created_ns;
     __u64 last_ns;
-    __be32 dip;
+    crab_addr dip;
     __u32 iss;
     __u8 ended;
     __u8 hop_seen; /* when hop was looked up, CRAB_HOP_SHIFT; 0: never (C-103) */
     __u8 hop[6];   /* MAC address of the next hop to the DIP, on the device packets to the VIP leave by */
+#ifdef CRAB_SIX
+    __u32 pad;
+#endif
 };
 
 /* crab_flows_in: DIP to VIP */
 struct crab_reverse {
-    __be32 vip;
+    crab_addr vip;
     __u32 pad;
 };
 
 /* crab_echo, crab_dsr: server host */
 struct crab_echo {
     __u64 last_ns;
-    __be32 vip;
+    crab_addr vip;
     __u32 iss;
+#ifdef CRAB_SIX
+    __u32 pad;
+#endif
 };
 
 /* crab_syns: a SYN the balancer has seen (C-25) */
@@ -174,10 +181,13 @@ struct crab_syn_key {
 
 struct crab_syn {
     __u64 seen_ns;
-    __be32 dip;
+    crab_addr dip;
     __u16 place;
     __u8 undelivered; /* XDP chose, tc has still to send */
     __u8 pad;
+#ifdef CRAB_SIX
+    __u32 pad2;
+#endif
 };
 
 #endif

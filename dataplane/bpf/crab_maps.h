@@ -31,7 +31,7 @@ static __always_inline void crab_count(__u32 reason)
         *n += 1; /* per CPU; tc and XDP of one CPU do not interrupt each other */
 }
 
-static __always_inline struct crab_vip *crab_vip_of(__be32 addr, __be16 port)
+static __always_inline struct crab_vip *crab_vip_of(crab_addr addr, __be16 port)
 {
     struct crab_vip_key key = {.addr = addr, .port = port};
     return bpf_map_lookup_elem(&crab_vips, &key);

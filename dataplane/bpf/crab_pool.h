@@ -29,27 +29,18 @@ struct {
 #define CRAB_LEAST_LOOKED 64
 
 struct crab_choice {
-    __be32 dip;
+    crab_addr dip;
     __u32 place;
     __u8 state;
     __u8 repeated; /* the same SYN was sent there before */
     __u8 known;    /* the choice is an old one */
 };
 
-static __always_inline __u32 crab_mix(__u32 h, __u32 v)
-{
-    h ^= v;
-    h *= 0x85ebca6b;
-    h ^= h >> 13;
-    h *= 0xc2b2ae35;
-    return h ^ h >> 16;
-}
-
 /* The same on every balancer of a VIP, so that a change of its owner breaks no hashed connection. */
 static __always_inline __u32 crab_tuple_hash(struct crab_tuple *t)
 {
-    __u32 h = crab_mix(0x9e3779b9, t->client);
-    h = crab_mix(h, t->server);
+    __u32 h = crab_mix_addr(0x9e3779b9, t->client);
+    h = crab_mix_addr(h, t->server);
     return crab_mix(h, (__u32)t->client_port << 16 | t->server_port);
 }
 
@@ -176,7 +167,7 @@ static __always_inline int crab_seen_before(struct crab_pool *pool, struct crab_
     if (!seen || now - seen->seen_ns > CRAB_SYN_LIFE_NS)
         return 0;
     b = crab_backend_at(pool, seen->place);
-    if (!b || b->addr != seen->dip || b->state != CRAB_BACKEND_UP_CRAB)
+    if (!b || !crab_addr_same(b->addr, seen->dip) || b->state != CRAB_BACKEND_UP_CRAB)
         return 0;
     c->dip = seen->dip;
     c->place = seen->place;
@@ -186,8 +177,7 @@ static __always_inline int crab_seen_before(struct crab_pool *pool, struct crab_
     return 1;
 }
 
-static __always_inline void crab_remember(struct crab_pool *pool, struct crab_syn_key *key, struct crab_choice *c,
-                                          __u64 now)
+CRAB_PART void crab_remember(struct crab_pool *pool, struct crab_syn_key *key, struct crab_choice *c, __u64 now)
 {
     struct crab_syn syn = {.seen_ns = now, .dip = c->dip, .place = c->place};
     struct crab_load *load = crab_load_of(pool, c->place);
@@ -198,8 +188,8 @@ static __always_inline void crab_remember(struct crab_pool *pool, struct crab_sy
 }
 
 /* Choose for a SYN of a client that knows redirects; 0: nobody takes them (C-43). */
-static __always_inline int crab_choose(struct crab_pool *pool, struct crab_vip *vip, struct crab_tuple *t, __u32 iss,
-                                       struct crab_choice *c)
+CRAB_PART int crab_choose(struct crab_pool *pool, struct crab_vip *vip, struct crab_tuple *t, __u32 iss,
+                          struct crab_choice *c)
 {
     struct crab_syn_key key = {.tuple = *t, .iss = iss};
     __u64 now = bpf_ktime_get_ns();

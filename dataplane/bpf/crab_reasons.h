@@ -8,7 +8,7 @@
 CRAB_REASON(NOT_COUNTED, "not_counted", "never used: index 0 means a program forgot to say why")
 /* client host */
 CRAB_REASON(CLIENT_SYN_MARKED, "client_syn_marked", "SYN to a VIP left with a placeholder [C-10]")
-CRAB_REASON(CLIENT_SYN_NO_SPACE, "client_syn_no_space", "SYN had less than 8 bytes of options free [C-8]")
+CRAB_REASON(CLIENT_SYN_NO_SPACE, "client_syn_no_space", "SYN had too few bytes of options free: 8, IPv6 20 [C-8, C-9]")
 CRAB_REASON(CLIENT_SYN_UNMARKED_RETRY, "client_syn_unmarked_retry", "SYN after two unanswered ones left without placeholder [C-105]")
 CRAB_REASON(CLIENT_SYN_FOREIGN_OPTION, "client_syn_foreign_option", "SYN carried the option already and was left alone [C-93]")
 CRAB_REASON(CLIENT_SYN_REWRITE_FAILED, "client_syn_rewrite_failed", "the kernel refused to enlarge the SYN; it left without placeholder")
@@ -31,7 +31,7 @@ CRAB_REASON(CLIENT_NO_ROUTE, "client_no_route", "no route to the chosen server; 
 CRAB_REASON(SERVER_SYN_SEEN, "server_syn_seen", "SYN with an allowed redirect remembered [C-30]")
 CRAB_REASON(SERVER_SYN_NOT_ALLOWED, "server_syn_not_allowed", "redirect of a VIP that is not allowed here ignored [C-34]")
 CRAB_REASON(SERVER_ECHO, "server_echo", "SYN-ACK left with the echo [C-30]")
-CRAB_REASON(SERVER_ECHO_NO_TIMESTAMPS, "server_echo_no_timestamps", "timestamps gave way to the echo [C-33]")
+CRAB_REASON(SERVER_ECHO_NO_TIMESTAMPS, "server_echo_no_timestamps", "timestamps gave way to the echo; not with IPv6 [C-33]")
 CRAB_REASON(SERVER_ECHO_FAILED, "server_echo_failed", "no room for the echo even so; SYN-ACK dropped [C-33]")
 CRAB_REASON(SERVER_RULE_DONE, "server_rule_done", "echo rule removed on the client's ACK [C-73]")
 CRAB_REASON(SERVER_DSR_SEEN, "server_dsr_seen", "fall-back SYN: replies will carry the VIP [C-42]")
@@ -57,3 +57,5 @@ CRAB_REASON(HEADER_MALFORMED, "header_malformed", "IP or TCP header shorter than
 CRAB_REASON(FRAGMENT, "fragment", "IP fragment passed on untouched")
 /* server host, again */
 CRAB_REASON(SERVER_WATCH_FULL, "server_watch_full", "no room to count a connection; its server looks less loaded than it is [C-62]")
+/* every program, again */
+CRAB_REASON(EXTENSION_HEADER, "extension_header", "IPv6 extension header between IP and what follows; passed on untouched [C-9]")

@@ -5,11 +5,22 @@
 
 #include "crab_skb.h"
 
+/* Two bytes in front, and IP and TCP lie as the sum helper wants them. */
+#ifdef CRAB_SIX
 struct crab_reset {
+    __u8 align[2];
+    struct ethhdr eth;
+    struct ipv6hdr ip;
+    struct tcphdr tcp;
+} __attribute__((packed, aligned(4)));
+#else
+struct crab_reset {
+    __u8 align[2];
     struct ethhdr eth;
     struct iphdr ip;
     struct tcphdr tcp;
-} __attribute__((packed));
+} __attribute__((packed, aligned(4)));
+#endif
 
 static __always_inline __u16 crab_fold(__s64 sum)
 {
@@ -21,49 +32,60 @@ static __always_inline __u16 crab_fold(__s64 sum)
     return (__u16)~s;
 }
 
-static __always_inline void crab_reset_sums(struct crab_reset *r)
+#ifdef CRAB_SIX
+/* The IP header of the answer to p. */
+static __always_inline void crab_reset_ip(struct crab_reset *r, struct crab_packet *p)
 {
-    struct {
-        __be32 src, dst;
-        __u8 zero, protocol;
-        __be16 len;
-    } pseudo = {r->ip.saddr, r->ip.daddr, 0, IPPROTO_TCP, bpf_htons(sizeof(r->tcp))};
-    struct iphdr ip;
-    struct tcphdr tcp;
+    r->eth.h_proto = bpf_htons(ETH_P_IPV6);
+    r->ip.version = 6;
+    r->ip.payload_len = bpf_htons(sizeof(r->tcp));
+    r->ip.nexthdr = IPPROTO_TCP;
+    r->ip.hop_limit = 64;
+    __builtin_memcpy(&r->ip.saddr, &p->daddr, sizeof(p->daddr));
+    __builtin_memcpy(&r->ip.daddr, &p->saddr, sizeof(p->saddr));
+}
+#else
+/* The IP header of the answer to p. */
+static __always_inline void crab_reset_ip(struct crab_reset *r, struct crab_packet *p)
+{
+    r->eth.h_proto = bpf_htons(ETH_P_IP);
+    r->ip.version = 4;
+    r->ip.ihl = 5;
+    r->ip.tot_len = bpf_htons(sizeof(r->ip) + sizeof(r->tcp));
+    r->ip.frag_off = bpf_htons(0x4000);
+    r->ip.ttl = 64;
+    r->ip.protocol = IPPROTO_TCP;
+    r->ip.saddr = p->daddr;
+    r->ip.daddr = p->saddr;
+    r->ip.check = crab_fold(bpf_csum_diff(0, 0, (void *)&r->ip, sizeof(r->ip), 0));
+}
+#endif
 
-    __builtin_memcpy(&ip, &r->ip, sizeof(ip));
-    __builtin_memcpy(&tcp, &r->tcp, sizeof(tcp));
-    r->ip.check = crab_fold(bpf_csum_diff(0, 0, (__be32 *)&ip, sizeof(ip), 0));
-    __s64 sum = bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
-    r->tcp.check = crab_fold(bpf_csum_diff(0, 0, (__be32 *)&tcp, sizeof(tcp), (__u32)sum));
+/* Both addresses are the pseudo header's, too; its length and protocol are what the sum begins with. */
+static __always_inline void crab_reset_sum(struct crab_reset *r)
+{
+    __s64 sum =
+        bpf_csum_diff(0, 0, (void *)&r->ip.saddr, 2 * sizeof(crab_addr), bpf_htons(sizeof(r->tcp) + IPPROTO_TCP));
+    r->tcp.check = crab_fold(bpf_csum_diff(0, 0, (void *)&r->tcp, sizeof(r->tcp), (__u32)sum));
 }
 
 /* Turn the SYN-ACK into a RST and send it back the way it came; TC_ACT_SHOT when that fails. */
-static __always_inline int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
+CRAB_PART int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
 {
     struct crab_reset r = {};
-    struct ethhdr eth;
+    const __u32 size = sizeof(r) - sizeof(r.align);
 
-    if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || bpf_skb_change_tail(skb, sizeof(r), 0))
+    if (bpf_skb_load_bytes(skb, ETH_ALEN, r.eth.h_dest, ETH_ALEN) ||
+        bpf_skb_load_bytes(skb, 0, r.eth.h_source, ETH_ALEN) || bpf_skb_change_tail(skb, size, 0))
         return TC_ACT_SHOT;
-    __builtin_memcpy(r.eth.h_dest, eth.h_source, ETH_ALEN);
-    __builtin_memcpy(r.eth.h_source, eth.h_dest, ETH_ALEN);
-    r.eth.h_proto = bpf_htons(ETH_P_IP);
-    r.ip.version = 4;
-    r.ip.ihl = 5;
-    r.ip.tot_len = bpf_htons(sizeof(r.ip) + sizeof(r.tcp));
-    r.ip.frag_off = bpf_htons(0x4000);
-    r.ip.ttl = 64;
-    r.ip.protocol = IPPROTO_TCP;
-    r.ip.saddr = p->daddr;
-    r.ip.daddr = p->saddr;
+    crab_reset_ip(&r, p);
     r.tcp.source = p->dport;
     r.tcp.dest = p->sport;
     r.tcp.seq = bpf_htonl(p->ack);
     r.tcp.doff = sizeof(r.tcp) / 4;
     r.tcp.rst = 1;
-    crab_reset_sums(&r);
-    if (bpf_skb_store_bytes(skb, 0, &r, sizeof(r), BPF_F_INVALIDATE_HASH))
+    crab_reset_sum(&r);
+    if (bpf_skb_store_bytes(skb, 0, &r.eth, size, BPF_F_INVALIDATE_HASH))
         return TC_ACT_SHOT;
     return bpf_redirect(skb->ifindex, 0);
 }

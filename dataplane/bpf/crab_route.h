@@ -8,6 +8,9 @@
 #ifndef AF_INET
 #define AF_INET 2
 #endif
+#ifndef AF_INET6
+#define AF_INET6 10
+#endif
 
 enum crab_routed {
     CRAB_ROUTE_REDIRECTED = 0, /* verdict holds what the program returns */
@@ -17,11 +20,18 @@ enum crab_routed {
 
 static __always_inline int crab_fib(struct __sk_buff *skb, struct crab_packet *p, struct bpf_fib_lookup *fib)
 {
+#ifdef CRAB_SIX
+    fib->family = AF_INET6;
+    fib->flowinfo = bpf_htonl((__u32)p->tos << 20);
+    __builtin_memcpy(fib->ipv6_src, &p->saddr, sizeof(fib->ipv6_src));
+    __builtin_memcpy(fib->ipv6_dst, &p->daddr, sizeof(fib->ipv6_dst));
+#else
     fib->family = AF_INET;
-    fib->l4_protocol = IPPROTO_TCP;
     fib->tos = p->tos;
     fib->ipv4_src = p->saddr;
     fib->ipv4_dst = p->daddr;
+#endif
+    fib->l4_protocol = IPPROTO_TCP;
     fib->sport = p->sport;
     fib->dport = p->dport;
     fib->ifindex = skb->ifindex;
@@ -46,11 +56,16 @@ static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet 
             __builtin_memcpy(mac, fib.dmac, ETH_ALEN);
         /* fall through */
     case BPF_FIB_LKUP_RET_NO_NEIGH:
+#ifdef CRAB_SIX
+        hop.nh_family = AF_INET6;
+        __builtin_memcpy(hop.ipv6_nh, fib.ipv6_dst, sizeof(hop.ipv6_nh));
+#else
         hop.nh_family = AF_INET;
         hop.ipv4_nh = fib.ipv4_dst;
+#endif
         *verdict = bpf_redirect_neigh(fib.ifindex, &hop, sizeof(hop), 0);
         return CRAB_ROUTE_REDIRECTED;
-    case BPF_FIB_LKUP_RET_NOT_FWDED:
+    case BPF_FIB_LKUP_RET_NOT_FWDED: /* IPv6 says so of an address without a route as well: the stack will see */
         return CRAB_ROUTE_LOCAL;
     case BPF_FIB_LKUP_RET_FWD_DISABLED:
         *verdict = bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);

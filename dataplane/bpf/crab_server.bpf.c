@@ -19,11 +19,37 @@ CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_dsr, struct crab_tuple, struct crab_echo, 6
 /* VIPs and probers' addresses a server of this host may echo (C-34). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __type(key, __be32);
+    __type(key, crab_addr);
     __type(value, __u32);
     __uint(max_entries, 4096);
     __uint(pinning, LIBBPF_PIN_BY_NAME);
 } crab_allowed SEC(".maps");
+
+#ifdef CRAB_SIX
+/* The same, by the name they have in the mark of a fall-back. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, __be32);
+    __type(value, crab_addr);
+    __uint(max_entries, 4096);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+} crab_digests6 SEC(".maps");
+#endif
+
+/* The address an option names, if it may be named here (C-34). */
+static __always_inline int allowed(struct crab_options *o, crab_addr *addr)
+{
+#ifdef CRAB_SIX
+    if (o->form == CRAB_FORM_FALLBACK) {
+        crab_addr *named = bpf_map_lookup_elem(&crab_digests6, &o->addr);
+        if (named)
+            *addr = *named;
+        return named != NULL;
+    }
+#endif
+    *addr = crab_option_addr(o);
+    return bpf_map_lookup_elem(&crab_allowed, addr) != NULL;
+}
 
 static __always_inline void remember_fallback(struct crab_tuple *t, struct crab_echo *e)
 {
@@ -54,8 +80,7 @@ static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet 
         forget(t);
         return CRAB_NEXT;
     }
-    e.vip = o.addr;
-    if (!bpf_map_lookup_elem(&crab_allowed, &e.vip)) {
+    if (!allowed(&o, &e.vip)) {
         forget(t);
         crab_count(CRAB_SERVER_SYN_NOT_ALLOWED);
         return CRAB_NEXT;
@@ -80,12 +105,11 @@ static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *
         crab_count(CRAB_SERVER_RULE_DONE);
 }
 
-SEC("tc")
-int crab_server_in(struct __sk_buff *skb)
+static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p) != CRAB_TCP4)
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     if ((p.flags & CRAB_STATE) == CRAB_SYN)
@@ -96,6 +120,21 @@ int crab_server_in(struct __sk_buff *skb)
     return CRAB_NEXT;
 }
 
+SEC("tc")
+int CRAB_NAME(crab_server_in)(struct __sk_buff *skb)
+{
+    return server_in(skb, CRAB_SIX_SERVER_IN);
+}
+
+#ifdef CRAB_SIX
+/* 20 bytes are more than timestamps leave: this client's third SYN goes without placeholder (C-105). */
+static __always_inline int echo_for_timestamps(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o,
+                                               __u8 *room)
+{
+    (void)skb, (void)p, (void)o, (void)room;
+    return -1;
+}
+#else
 /* Remember in at and size where the timestamps stand; a loop the verifier looks at once. */
 static long timestamps_turn(__u32 turn, struct crab_options *o)
 {
@@ -125,16 +164,17 @@ static __always_inline int echo_for_timestamps(struct __sk_buff *skb, struct cra
     bpf_loop(CRAB_OPTIONS_MAX, timestamps_turn, o, 0);
     return o->size == 10 ? crab_replace_option(skb, p, o, room) : -1;
 }
+#endif
 
-static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p, __be32 vip)
+static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
     struct crab_options o;
-    __u8 room[CRAB_OPTION_ROOM];
+    __u8 room[CRAB_ROOM_STORAGE];
 
     if (crab_read_options(skb, p, &o) || o.form == CRAB_FORM_REDIRECT)
         return CRAB_NEXT; /* written already, on the pod's veth */
     crab_room(room, CRAB_FORM_REDIRECT, vip);
-    int inserted = crab_insert_option(skb, p, room);
+    int inserted = crab_insert_option(skb, p, room, CRAB_OPTION_ROOM);
     if (inserted == CRAB_NO_SPACE && !echo_for_timestamps(skb, p, &o, room)) {
         crab_count(CRAB_SERVER_ECHO_NO_TIMESTAMPS);
         inserted = CRAB_INSERTED;
@@ -171,11 +211,11 @@ static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_pac
     return CRAB_NEXT;
 }
 
-static __always_inline int server_out(struct __sk_buff *skb, int uplink)
+static __always_inline int server_out(struct __sk_buff *skb, int uplink, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p) != CRAB_TCP4)
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
     if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
@@ -187,13 +227,13 @@ static __always_inline int server_out(struct __sk_buff *skb, int uplink)
 }
 
 SEC("tc")
-int crab_server_out(struct __sk_buff *skb)
+int CRAB_NAME(crab_server_out)(struct __sk_buff *skb)
 {
-    return server_out(skb, 1);
+    return server_out(skb, 1, CRAB_SIX_SERVER_OUT);
 }
 
 SEC("tc")
-int crab_server_out_pod(struct __sk_buff *skb)
+int CRAB_NAME(crab_server_out_pod)(struct __sk_buff *skb)
 {
-    return server_out(skb, 0);
+    return server_out(skb, 0, CRAB_SIX_SERVER_OUT_POD);
 }

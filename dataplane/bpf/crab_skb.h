@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * TCP over IPv4 in tc programs: read, rewrite, enlarge. Checksums go through the
- * helpers that know whether the kernel has still to finish them (partial).
+ * TCP in tc programs: read, rewrite, enlarge. Checksums go through the helpers
+ * that know whether the kernel has still to finish them (partial). What differs
+ * between the families: crab_ip4.h, crab_ip6.h.
  */
 #ifndef CRAB_SKB_H
 #define CRAB_SKB_H
 
 #include <linux/if_ether.h>
 #include <linux/in.h>
-#include <linux/ip.h>
 #include <linux/pkt_cls.h>
 #include <linux/tcp.h>
 #include <bpf/bpf_endian.h>
@@ -26,12 +26,6 @@
 #define CRAB_ACK   0x10
 #define CRAB_STATE (CRAB_FIN | CRAB_SYN | CRAB_RST | CRAB_ACK) /* ECE and CWR do not matter (C-20) */
 
-#define CRAB_IP_LEN   (ETH_HLEN + 2)
-#define CRAB_IP_TTL   (ETH_HLEN + 8)
-#define CRAB_IP_CHECK (ETH_HLEN + 10)
-#define CRAB_IP_SADDR (ETH_HLEN + 12)
-#define CRAB_IP_DADDR (ETH_HLEN + 16)
-
 #define CRAB_SHIFT_STEP  32
 #define CRAB_SHIFT_STEPS 64 /* a SYN carries at most 2 KiB of data that we move */
 
@@ -39,54 +33,20 @@ struct crab_packet {
     __u32 l4;     /* where the TCP header begins */
     __u32 doff;   /* its length */
     __u32 length; /* of the IP packet */
-    __be32 saddr, daddr;
+    crab_addr saddr, daddr;
     __be16 sport, dport;
     __u32 seq, ack; /* host order */
     __u8 flags;
     __u8 tos;
 };
 
-enum crab_parsed { CRAB_OTHER = 0, CRAB_TCP4 = 1 };
+enum crab_parsed { CRAB_OTHER = 0, CRAB_TCP = 1 };
 
-/* Fill p from a TCP/IPv4 packet with its first byte in front of us; anything else is left alone. */
-static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet *p)
-{
-    if (skb->protocol != bpf_htons(ETH_P_IP))
-        return CRAB_OTHER;
-    if ((void *)(long)skb->data + ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr) >
-            (void *)(long)skb->data_end &&
-        bpf_skb_pull_data(skb, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr)))
-        return CRAB_OTHER;
-
-    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-    struct iphdr *ip = data + ETH_HLEN;
-    if ((void *)(ip + 1) > end || ip->protocol != IPPROTO_TCP)
-        return CRAB_OTHER;
-    if (ip->frag_off & bpf_htons(0x3fff)) {
-        crab_count(CRAB_FRAGMENT);
-        return CRAB_OTHER;
-    }
-    p->l4 = ETH_HLEN + ip->ihl * 4;
-    p->saddr = ip->saddr;
-    p->daddr = ip->daddr;
-    p->tos = ip->tos;
-    p->length = bpf_ntohs(ip->tot_len);
-    if (ip->ihl > 5)
-        bpf_skb_pull_data(skb, p->l4 + sizeof(struct tcphdr));
-    data = (void *)(long)skb->data, end = (void *)(long)skb->data_end;
-    struct tcphdr *tcp = data + (p->l4 & 0x7f);
-    if (p->l4 < ETH_HLEN + sizeof(struct iphdr) || (void *)(tcp + 1) > end) {
-        crab_count(CRAB_HEADER_MALFORMED);
-        return CRAB_OTHER;
-    }
-    p->doff = tcp->doff * 4;
-    p->sport = tcp->source;
-    p->dport = tcp->dest;
-    p->seq = bpf_ntohl(tcp->seq);
-    p->ack = bpf_ntohl(tcp->ack_seq);
-    p->flags = ((__u8 *)tcp)[13];
-    return CRAB_TCP4;
-}
+#ifdef CRAB_SIX
+#include "crab_ip6.h"
+#else
+#include "crab_ip4.h"
+#endif
 
 /* The lengths of a SYN or SYN-ACK agree with each other and with the frame. */
 static __always_inline int crab_lengths_agree(struct __sk_buff *skb, struct crab_packet *p)
@@ -116,7 +76,7 @@ static __always_inline void crab_option_kind(struct crab_options *o)
 }
 
 /* Read the option area of p and find ours in it; -1 when the packet is cut short. */
-static __always_inline int crab_read_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+CRAB_PART int crab_read_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
 {
     __builtin_memset(o, 0, sizeof(*o));
     crab_option_kind(o);
@@ -132,40 +92,6 @@ static __always_inline int crab_read_options(struct __sk_buff *skb, struct crab_
     return 0;
 }
 
-/* The IP header's checksum after an address in it has changed. */
-static __always_inline __u16 crab_ip_sum(__u16 check, __be32 from, __be32 to)
-{
-    __u32 sum = (__u16)~check;
-
-    sum += (__u16)~from + (__u16) ~(from >> 16) + (to & 0xffff) + (to >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (__u16) ~((sum & 0xffff) + (sum >> 16));
-}
-
-/*
- * Put to in the place of from, which stands at offset at; TCP's pseudo header follows. Checksum and addresses
- * of IP lie together: every packet of a connection comes by here, and one write costs half of two.
- */
-static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_packet *p, __u32 at, __be32 from, __be32 to)
-{
-    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-    struct iphdr *ip = data + ETH_HLEN;
-    struct {
-        __u16 check;
-        __be32 saddr, daddr;
-    } __attribute__((packed)) fresh;
-
-    if ((void *)(ip + 1) > end)
-        return -1;
-    fresh.check = crab_ip_sum(ip->check, from, to);
-    fresh.saddr = at == CRAB_IP_SADDR ? to : ip->saddr;
-    fresh.daddr = at == CRAB_IP_DADDR ? to : ip->daddr;
-    if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), from, to,
-                            BPF_F_PSEUDO_HDR | sizeof(to)))
-        return -1;
-    return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, sizeof(fresh), 0);
-}
-
 /* Overwrite bytes of the TCP option area; len is even and known when compiled, at even. */
 static __always_inline int crab_put_options(struct __sk_buff *skb, struct crab_packet *p, __u32 at, __u8 *old,
                                             __u8 *fresh, const __u32 len)
@@ -178,34 +104,39 @@ static __always_inline int crab_put_options(struct __sk_buff *skb, struct crab_p
 }
 
 /*
- * Overwrite the option found at o->at in place: room[8], then NOPs. An odd offset
+ * Overwrite the option found at o->at in place: room, then NOPs. An odd offset
  * would swap the bytes of the sum, so the whole words that cover it are
- * exchanged: at most 16 bytes from the last multiple of 4.
+ * exchanged: at most CRAB_OPTION_SPAN bytes from the last multiple of 4.
  */
-static __always_inline int crab_replace_option(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o,
-                                               __u8 *room)
+CRAB_PART int crab_replace_option(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o, __u8 *room)
 {
-    __u8 old[16], fresh[16];
+    __u8 old[CRAB_OPTION_SPAN], fresh[CRAB_OPTION_SPAN];
     __u32 from = o->at & 0x3c, inside = o->at & 3, size = o->size;
 
     CRAB_OPAQUE(room);
 #pragma unroll
-    for (__u32 i = 0; i < 16; i++) {
+    for (__u32 i = 0; i < CRAB_OPTION_SPAN; i++) {
         old[i] = o->bytes[(from + i) & 63];
         __u32 j = i - inside;
-        fresh[i] = i < inside || j >= size ? old[i] : j < CRAB_OPTION_ROOM ? room[j & 7] : 1;
+        fresh[i] = i < inside || j >= size ? old[i] : j < CRAB_OPTION_ROOM ? room[j & (CRAB_ROOM_STORAGE - 1)] : 1;
     }
     if (inside + size <= 8)
         return crab_put_options(skb, p, from, old, fresh, 8);
     if (inside + size <= 12)
         return crab_put_options(skb, p, from, old, fresh, 12);
-    return crab_put_options(skb, p, from, old, fresh, 16);
+#ifdef CRAB_SIX
+    if (inside + size <= 20)
+        return crab_put_options(skb, p, from, old, fresh, 20);
+#endif
+    return crab_put_options(skb, p, from, old, fresh, CRAB_OPTION_SPAN);
 }
 
 /* Make the option found do nothing: NOPs in its place (C-71). */
-static __always_inline int crab_blank_option(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+CRAB_PART int crab_blank_option(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
 {
-    __u8 nops[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    __u8 nops[CRAB_ROOM_STORAGE];
+
+    __builtin_memset(nops, 1, sizeof(nops));
     return crab_replace_option(skb, p, o, nops);
 }
 
@@ -215,80 +146,97 @@ struct crab_shift {
     int failed;
 };
 
-/* Move the last bytes; a loop the verifier looks at once. */
-static long crab_shift_step(__u32 turn, struct crab_shift *s)
+/* Move the last bytes. */
+static __always_inline long crab_shift_part(struct crab_shift *s, const __u32 by)
 {
     __u8 step[CRAB_SHIFT_STEP] = {};
     __u32 n = s->len < CRAB_SHIFT_STEP ? s->len : CRAB_SHIFT_STEP;
 
-    (void)turn;
     if (n == 0)
         return 1;
     s->len -= n;
     if (bpf_skb_load_bytes(s->skb, s->from + s->len, step, n) ||
-        bpf_skb_store_bytes(s->skb, s->from + s->len + CRAB_OPTION_ROOM, step, n, 0)) {
+        bpf_skb_store_bytes(s->skb, s->from + s->len + by, step, n, 0)) {
         s->failed = 1;
         return 1;
     }
     return 0;
 }
 
-/* Move len bytes at offset from by CRAB_OPTION_ROOM towards the end, last ones first. */
-static __always_inline int crab_shift(struct __sk_buff *skb, __u32 from, __u32 len)
+/* Loops the verifier looks at once. */
+static long crab_shift_fallback(__u32 turn, struct crab_shift *s)
+{
+    (void)turn;
+    return crab_shift_part(s, CRAB_FALLBACK_ROOM);
+}
+
+#if CRAB_OPTION_ROOM != CRAB_FALLBACK_ROOM
+static long crab_shift_option(__u32 turn, struct crab_shift *s)
+{
+    (void)turn;
+    return crab_shift_part(s, CRAB_OPTION_ROOM);
+}
+#else
+#define crab_shift_option crab_shift_fallback
+#endif
+
+/* Move len bytes at offset from by the size of an option towards the end, last ones first. */
+static __always_inline int crab_shift(struct __sk_buff *skb, __u32 from, __u32 len, const __u32 by)
 {
     struct crab_shift s = {.skb = skb, .from = from, .len = len};
 
-    bpf_loop(CRAB_SHIFT_STEPS, crab_shift_step, &s, 0);
+    if (by == CRAB_FALLBACK_ROOM)
+        bpf_loop(CRAB_SHIFT_STEPS, crab_shift_fallback, &s, 0);
+    else
+        bpf_loop(CRAB_SHIFT_STEPS, crab_shift_option, &s, 0);
     return s.failed || s.len ? -1 : 0;
 }
 
-/* Account for CRAB_OPTION_ROOM bytes more: IP total length, data offset, pseudo header (C-22). */
-static __always_inline int crab_grow_lengths(struct __sk_buff *skb, struct crab_packet *p)
+/* Account for more bytes of options: length of the packet, data offset, pseudo header (C-22). */
+static __always_inline int crab_grow_lengths(struct __sk_buff *skb, struct crab_packet *p, const __u32 more)
 {
-    __be16 old_len = bpf_htons(p->length), new_len = bpf_htons(p->length + CRAB_OPTION_ROOM);
     __u32 tcp_len = p->length - (p->l4 - ETH_HLEN);
-    __be16 old_tcp = bpf_htons(tcp_len), new_tcp = bpf_htons(tcp_len + CRAB_OPTION_ROOM);
+    __be16 old_tcp = bpf_htons(tcp_len), new_tcp = bpf_htons(tcp_len + more);
     __u32 check = p->l4 + __builtin_offsetof(struct tcphdr, check);
     __be16 old_off, new_off;
 
     if (bpf_skb_load_bytes(skb, p->l4 + 12, &old_off, 2))
         return -1;
-    new_off = old_off + bpf_htons((CRAB_OPTION_ROOM / 4) << 12);
-    if (bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old_len, new_len, 2) ||
-        bpf_skb_store_bytes(skb, CRAB_IP_LEN, &new_len, 2, 0) ||
-        bpf_l4_csum_replace(skb, check, old_tcp, new_tcp, BPF_F_PSEUDO_HDR | 2) ||
+    new_off = old_off + bpf_htons((more / 4) << 12);
+    if (crab_grow_ip(skb, p, more) || bpf_l4_csum_replace(skb, check, old_tcp, new_tcp, BPF_F_PSEUDO_HDR | 2) ||
         bpf_l4_csum_replace(skb, check, old_off, new_off, 2) || bpf_skb_store_bytes(skb, p->l4 + 12, &new_off, 2, 0))
         return -1;
-    p->length += CRAB_OPTION_ROOM;
-    p->doff += CRAB_OPTION_ROOM;
+    p->length += more;
+    p->doff += more;
     return 0;
 }
 
 enum crab_inserted { CRAB_INSERTED = 0, CRAB_NO_SPACE = 1, CRAB_REFUSED = 2 };
 
 /*
- * Put room[8] right behind the fixed TCP header, where no end-of-list can stand
+ * Put size bytes of room right behind the fixed TCP header, where no end-of-list can stand
  * before it. CRAB_REFUSED may come with a packet that is enlarged but not
  * consistent: the caller drops it then; CRAB_NO_SPACE leaves it untouched (C-8).
  */
-static __always_inline int crab_insert_option(struct __sk_buff *skb, struct crab_packet *p, __u8 *room)
+static __always_inline int crab_insert_option(struct __sk_buff *skb, struct crab_packet *p, __u8 *room,
+                                              const __u32 size)
 {
     __u32 first = p->l4 + sizeof(struct tcphdr), end = ETH_HLEN + p->length;
     __u32 move = end - first, check = p->l4 + __builtin_offsetof(struct tcphdr, check);
-    __s64 sum = bpf_csum_diff(0, 0, (__be32 *)room, CRAB_OPTION_ROOM, 0);
+    __s64 sum = bpf_csum_diff(0, 0, (__be32 *)room, size, 0);
 
-    if (p->doff > sizeof(struct tcphdr) + CRAB_OPTIONS_MAX - CRAB_OPTION_ROOM ||
-        move > CRAB_SHIFT_STEP * CRAB_SHIFT_STEPS || end < first)
+    if (p->doff > sizeof(struct tcphdr) + CRAB_OPTIONS_MAX - size || move > CRAB_SHIFT_STEP * CRAB_SHIFT_STEPS ||
+        end < first)
         return CRAB_NO_SPACE;
-    if (bpf_skb_change_tail(skb, end + CRAB_OPTION_ROOM, 0))
+    if (bpf_skb_change_tail(skb, end + size, 0))
         return CRAB_NO_SPACE;
-    if (crab_shift(skb, first, move) || bpf_skb_store_bytes(skb, first, room, CRAB_OPTION_ROOM, 0) ||
-        bpf_l4_csum_replace(skb, check, 0, (__u64)sum, 0) || crab_grow_lengths(skb, p))
+    if (crab_shift(skb, first, move, size) || bpf_skb_store_bytes(skb, first, room, size, 0) ||
+        bpf_l4_csum_replace(skb, check, 0, (__u64)sum, 0) || crab_grow_lengths(skb, p, size))
         return CRAB_REFUSED;
     return CRAB_INSERTED;
 }
 
-static __always_inline void crab_room(__u8 *room, __u8 form, __be32 addr)
+static __always_inline void crab_room(__u8 *room, __u8 form, crab_addr addr)
 {
     struct crab_options o;
     crab_option_kind(&o);

@@ -141,6 +141,9 @@ func (n *Node) attachTCX(ifindex int, d Duty, at Placement, p part) error {
 	if err != nil {
 		return err
 	}
+	if err := n.enterSix(p.program); err != nil {
+		return err
+	}
 	path := filepath.Join(n.root, linkFolder, pinName(ifindex, d, at, p))
 	if done, err := update(path, prog); done || err != nil {
 		return err

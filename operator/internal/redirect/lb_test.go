@@ -9,11 +9,16 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
 // balancerNode balances testVIP:80 over servers 10.2.0.1…n.
 func balancerNode(t *testing.T, n int, change func(*VIP)) *Node {
-	node := openTest(t, Options{})
+	return balancing(t, sharedNode(t), n, change)
+}
+
+func balancing(t *testing.T, node *Node, n int, change func(*VIP)) *Node {
 	v := VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleBalance, Backends: servers(n)}
 	if change != nil {
 		change(&v)
@@ -27,7 +32,7 @@ func balancerNode(t *testing.T, n int, change func(*VIP)) *Node {
 func servers(n int) []Backend {
 	all := make([]Backend, n)
 	for i := range all {
-		all[i] = Backend{Addr: netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i) + 1}), State: UpCRAB}
+		all[i] = Backend{Addr: at(fmt.Sprintf("10.2.%d.%d", i>>8, byte(i)+1)), State: UpCRAB}
 	}
 	return all
 }
@@ -42,16 +47,11 @@ func chosen(t *testing.T, n *Node, p packet) netip.Addr {
 	t.Helper()
 	run(t, n, "crab_lb_generic", p)
 	key := synKey(p)
-	var value struct {
-		Seen   uint64
-		Dip    uint32
-		Place  uint16
-		Passed uint16
-	}
-	if err := n.maps["crab_syns"].Lookup(key, &value); err != nil {
+	var value programs.SYN
+	if err := n.m(familyOf(p.src), "crab_syns").Lookup(key, &value); err != nil {
 		return netip.Addr{}
 	}
-	return goAddr(value.Dip)
+	return value.DIP
 }
 
 func synKey(p packet) []byte {
@@ -73,7 +73,9 @@ func distribution(t *testing.T, node *Node, n int) map[netip.Addr]int {
 }
 
 // C-60…C-62: what each policy does over 4 servers.
-func TestPolicies(t *testing.T) {
+func TestPolicies(t *testing.T) { bothFamilies(t, testPolicies) }
+
+func testPolicies(t *testing.T) {
 	for _, policy := range []Policy{RoundRobin, RoundRobinPerCPU, Random, Hash, PowerOfTwo, Least} {
 		t.Run(policy.String(), func(t *testing.T) {
 			n := balancerNode(t, 4, func(v *VIP) { v.Policy = policy })
@@ -92,7 +94,9 @@ func TestPolicies(t *testing.T) {
 }
 
 // C-62: weights are honoured, loads avoided, old reports not believed.
-func TestWeightsAndReports(t *testing.T) {
+func TestWeightsAndReports(t *testing.T) { bothFamilies(t, testWeightsAndReports) }
+
+func testWeightsAndReports(t *testing.T) {
 	n := balancerNode(t, 2, func(v *VIP) { v.Backends[1].Weight = 3 })
 	if seen := distribution(t, n, 80); seen[servers(2)[0].Addr] != 20 {
 		t.Errorf("weights 1 and 3: %v", seen)
@@ -124,7 +128,9 @@ func TestWeightsAndReports(t *testing.T) {
 }
 
 // C-20, C-24: what is no SYN with placeholder to the VIP passes XDP untouched.
-func TestXDPTakesOnlyItsOwn(t *testing.T) {
+func TestXDPTakesOnlyItsOwn(t *testing.T) { bothFamilies(t, testXDPTakesOnlyItsOwn) }
+
+func testXDPTakesOnlyItsOwn(t *testing.T) {
 	n := balancerNode(t, 2, nil)
 	for name, p := range map[string]packet{
 		"no placeholder": lbSYN(1, linuxSYN),
@@ -141,7 +147,7 @@ func TestXDPTakesOnlyItsOwn(t *testing.T) {
 		if verdict != 2 || !bytes.Equal(out, frame) {
 			t.Errorf("%s: verdict %d", name, verdict)
 		}
-		if n.maps["crab_syns"].Lookup(synKey(p), new([16]byte)) == nil {
+		if n.m(familyOf(p.src), "crab_syns").Lookup(synKey(p), new(programs.SYN)) == nil {
 			t.Errorf("%s: a server was chosen", name)
 		}
 	}
@@ -151,16 +157,18 @@ func TestXDPTakesOnlyItsOwn(t *testing.T) {
 }
 
 // C-23: a damaged SYN is dropped; one whose checksum is left to the hardware is not.
-func TestXDPChecksums(t *testing.T) {
+func TestXDPChecksums(t *testing.T) { bothFamilies(t, testXDPChecksums) }
+
+func testXDPChecksums(t *testing.T) {
 	n := balancerNode(t, 2, nil)
 	bad := lbSYN(1, marked()).bytes()
-	bad[14+20+16] ^= 0x55
+	bad[len(bad)-len(marked())-4] ^= 0x55
 	if verdict, _ := runBytes(t, n, "crab_lb_native", bad); verdict != 1 {
 		t.Errorf("a damaged SYN: verdict %d", verdict)
 	}
 	partial := lbSYN(2, marked()).bytes()
-	tcp := partial[34:]
-	binary.BigEndian.PutUint16(tcp[16:], sum(pseudo(partial[14:34], len(tcp))))
+	tcp := partial[len(partial)-len(marked())-20:]
+	binary.BigEndian.PutUint16(tcp[16:], sum(pseudo(partial[14:], len(tcp))))
 	if verdict, _ := runBytes(t, n, "crab_lb_native", partial); verdict == 1 {
 		t.Error("a SYN with an unfinished checksum was dropped")
 	}
@@ -168,7 +176,9 @@ func TestXDPChecksums(t *testing.T) {
 }
 
 // C-25: the same SYN goes to the same server; another ISS, or that server's end, is a new choice.
-func TestRepeatedSYN(t *testing.T) {
+func TestRepeatedSYN(t *testing.T) { bothFamilies(t, testRepeatedSYN) }
+
+func testRepeatedSYN(t *testing.T) {
 	n := balancerNode(t, 3, nil)
 	first := chosen(t, n, lbSYN(1, marked()))
 	for range 5 {
@@ -204,7 +214,9 @@ func TestLargestPool(t *testing.T) {
 }
 
 // C-43, C-40: pools nobody takes redirects in, and empty ones.
-func TestPoolsWithoutCRAB(t *testing.T) {
+func TestPoolsWithoutCRAB(t *testing.T) { bothFamilies(t, testPoolsWithoutCRAB) }
+
+func testPoolsWithoutCRAB(t *testing.T) {
 	for _, state := range []State{Down, UpPlain, Draining} {
 		n := balancerNode(t, 2, func(v *VIP) { v.Backends[0].State, v.Backends[1].State = state, state })
 		if got := chosen(t, n, lbSYN(1, marked())); got.IsValid() {
@@ -226,7 +238,9 @@ func TestPoolsWithoutCRAB(t *testing.T) {
 }
 
 // NodePort (C-24): what is no SYN with placeholder is kube-proxy's.
-func TestStackFallback(t *testing.T) {
+func TestStackFallback(t *testing.T) { bothFamilies(t, testStackFallback) }
+
+func testStackFallback(t *testing.T) {
 	n := balancerNode(t, 2, func(v *VIP) { v.Roles |= RoleStackFallback })
 	for _, p := range []packet{lbSYN(1, linuxSYN), {src: testClient, dst: testVIP, sport: 2, dport: 80, flags: ack}} {
 		frame := p.bytes()
@@ -241,8 +255,10 @@ func TestStackFallback(t *testing.T) {
 }
 
 // VIPs come back as they were set, after the process has gone, too.
-func TestReopen(t *testing.T) {
-	n := balancerNode(t, 3, func(v *VIP) { v.Backends[1].Weight = 5; v.Policy = Least; v.ReportLife = time.Minute })
+func TestReopen(t *testing.T) { bothFamilies(t, testReopen) }
+
+func testReopen(t *testing.T) {
+	n := balancing(t, openTest(t, Options{}), 3, func(v *VIP) { v.Backends[1].Weight = 5; v.Policy = Least; v.ReportLife = time.Minute })
 	want, err := n.VIPs()
 	if err != nil || len(want) != 1 || len(want[0].Backends) != 3 || want[0].Backends[1].Weight != 5 {
 		t.Fatalf("%+v, %v", want, err)

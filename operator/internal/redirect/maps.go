@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -16,12 +15,14 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
-// resized are the maps whose bound is a matter of configuration.
+// resized are the maps whose bound is a matter of configuration; each family has its own.
 func resized(s Sizes) map[string]uint32 {
-	return map[string]uint32{
-		"crab_flows_out": s.Flows, "crab_flows_in": s.Flows, "crab_pending": s.Pending,
-		"crab_echoes": s.Echoes, "crab_syns": s.SYNs, "crab_dsr": s.DSR,
+	all := map[string]uint32{}
+	for _, f := range families {
+		all[f.of("crab_flows_out")], all[f.of("crab_flows_in")], all[f.of("crab_pending")] = s.Flows, s.Flows, s.Pending
+		all[f.of("crab_echoes")], all[f.of("crab_syns")], all[f.of("crab_dsr")] = s.Echoes, s.SYNs, s.DSR
 	}
+	return all
 }
 
 // mapSpecs are the maps of all programs; a map several of them share is one.
@@ -35,17 +36,20 @@ func mapSpecs(specs map[string]*ebpf.CollectionSpec, sizes Sizes) map[string]*eb
 		}
 	}
 	for name, size := range resized(sizes) {
-		if size != 0 {
+		if size != 0 && all[name] != nil {
 			all[name].MaxEntries = size
 		}
 	}
 	return all
 }
 
-// openMaps finds the pinned maps below root, and makes those that are missing.
-func openMaps(specs map[string]*ebpf.CollectionSpec, root string, sizes Sizes) (map[string]*ebpf.Map, error) {
+// openMaps finds the pinned maps below root, and makes those that are missing; not those that are open already.
+func openMaps(specs map[string]*ebpf.CollectionSpec, root string, sizes Sizes, open map[string]*ebpf.Map) (map[string]*ebpf.Map, error) {
 	maps := map[string]*ebpf.Map{}
 	for name, spec := range mapSpecs(specs, sizes) {
+		if open[name] != nil {
+			continue
+		}
 		m, err := openMap(spec, filepath.Join(root, name), root)
 		if err != nil {
 			closeMaps(maps)
@@ -115,23 +119,4 @@ func Remove(root string) error {
 		}
 	}
 	return os.RemoveAll(root)
-}
-
-// In maps addresses and ports lie in network order; Go reads them as machine words.
-
-func wireAddr(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.NativeEndian.Uint32(b[:])
-}
-
-func wirePort(port uint16) uint16 {
-	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
-}
-
-func goAddr(addr uint32) netip.Addr {
-	return netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, addr)))
-}
-
-func goPort(port uint16) uint16 {
-	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, port))
 }

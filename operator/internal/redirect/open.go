@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -24,12 +26,14 @@ const (
 // Node is the Plane made of kernel maps and programs.
 type Node struct {
 	root  string
+	sizes Sizes
 	specs map[string]*ebpf.CollectionSpec
-	maps  map[string]*ebpf.Map
+	maps  map[string]*ebpf.Map                 // of IPv4, and those both families share
+	six   atomic.Pointer[map[string]*ebpf.Map] // of IPv6; nil until they are needed
 
 	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
 	loaded map[string]*ebpf.Program
-	loads  map[uint32]map[netip.Addr]uint16 // load counters by VIP's id and server, of pools that are reported on
+	loads  map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
 	closed bool
 }
 
@@ -57,11 +61,10 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded programs: %w", err)
 	}
-	maps, err := openMaps(specs, o.Root, o.Sizes)
-	if err != nil {
+	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}}
+	if err := n.openAll(); err != nil {
 		return nil, err
 	}
-	n := &Node{root: o.Root, specs: specs, maps: maps, loaded: map[string]*ebpf.Program{}, loads: map[uint32]map[netip.Addr]uint16{}}
 	if o.ReadOnly {
 		return n, nil
 	}
@@ -70,6 +73,28 @@ func Open(o Options) (*Node, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// openAll opens what is there, and makes what every node needs.
+func (n *Node) openAll() error {
+	four := map[string]*ebpf.CollectionSpec{}
+	for name, spec := range n.specs {
+		if !strings.HasSuffix(name, six.suffix) {
+			four[name] = spec
+		}
+	}
+	var err error
+	if n.maps, err = openMaps(four, n.root, n.sizes, nil); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(n.root, six.of("crab_vips"))); err != nil {
+		return nil // nobody has needed IPv6 here
+	}
+	if err := n.openSix(); err != nil {
+		n.Close()
+		return err
+	}
+	return nil
 }
 
 // normal fills in the default and refuses what cannot be written (C-7).
@@ -132,7 +157,7 @@ func (n *Node) program(name string) (*ebpf.Program, error) {
 		one := spec.Copy()
 		one.Programs = map[string]*ebpf.ProgramSpec{name: one.Programs[name]}
 		for m := range n.used(spec) { // the state's bounds, not the ones compiled in
-			one.Maps[m].MaxEntries = n.maps[m].MaxEntries()
+			one.Maps[m].MaxEntries = n.open(m).MaxEntries()
 		}
 		c, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: n.used(spec)})
 		if err != nil {
@@ -145,11 +170,22 @@ func (n *Node) program(name string) (*ebpf.Program, error) {
 	return nil, fmt.Errorf("no program %s", name)
 }
 
+// open is the map of a name, of either family.
+func (n *Node) open(name string) *ebpf.Map {
+	if m := n.maps[name]; m != nil {
+		return m
+	}
+	if maps := n.six.Load(); maps != nil {
+		return (*maps)[name]
+	}
+	return nil
+}
+
 // used are the open maps that one object refers to.
 func (n *Node) used(spec *ebpf.CollectionSpec) map[string]*ebpf.Map {
 	used := map[string]*ebpf.Map{}
 	for name := range spec.Maps {
-		if m := n.maps[name]; m != nil {
+		if m := n.open(name); m != nil {
 			used[name] = m
 		}
 	}
@@ -168,5 +204,8 @@ func (n *Node) Close() error {
 		p.Close()
 	}
 	closeMaps(n.maps)
+	if maps := n.six.Load(); maps != nil {
+		closeMaps(*maps)
+	}
 	return nil
 }

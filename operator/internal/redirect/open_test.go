@@ -13,13 +13,18 @@ import (
 )
 
 // C-7: the experimental kind, from the client's SYN to the accepted answer.
-func TestExperimentalKind(t *testing.T) {
+func TestExperimentalKind(t *testing.T) { bothFamilies(t, testExperimentalKind) }
+
+func testExperimentalKind(t *testing.T) {
 	n := openTest(t, Options{Wire: Wire{Kind: 253, ExID: 0x1234}})
-	v := VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleClient | RoleBalance, Backends: servers(1), Prefixes: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}}
+	v := VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleClient | RoleBalance, Backends: servers(1), Prefixes: []netip.Prefix{within("10.2.0.0/16")}}
 	if err := errors.Join(n.SetVIP(v), n.AllowEcho([]netip.Addr{testVIP})); err != nil {
 		t.Fatal(err)
 	}
-	hollow, full := []byte{253, 8, 0x12, 0x34, 0, 0, 0, 0}, []byte{253, 8, 0x12, 0x34, 192, 0, 2, 1}
+	hollow, full := experimental(0x1234, netip.IPv4Unspecified()), experimental(0x1234, testVIP)
+	if testFamily == six {
+		hollow = experimental(0x1234, netip.IPv6Unspecified())
+	}
 	_, got := run(t, n, "crab_client_out", clientSYN(100))
 	if !bytes.Equal(got.options, append(append([]byte{}, hollow...), linuxSYN...)) || !got.sums {
 		t.Fatalf("placeholder: %x", got.options)
@@ -27,7 +32,7 @@ func TestExperimentalKind(t *testing.T) {
 	if server := chosen(t, n, lbSYN(7, got.options)); server != servers(1)[0].Addr {
 		t.Errorf("the balancer chose %v", server)
 	}
-	foreign := lbSYN(8, append([]byte{253, 8, 0x43, 0x21, 0, 0, 0, 0}, linuxSYN...))
+	foreign := lbSYN(8, append(experimental(0x4321, netip.IPv4Unspecified()), linuxSYN...))
 	if server := chosen(t, n, foreign); server.IsValid() {
 		t.Errorf("another experiment's option was taken for ours: %v", server)
 	}

@@ -3,7 +3,6 @@
 package redirect
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
 
@@ -20,7 +19,7 @@ func newPool(old *programs.Pool, servers []Backend, takeLoad func() (uint16, boo
 	places, free := keepPlaces(old, servers)
 	for i, s := range servers {
 		place, kept := places[s.Addr]
-		b := programs.Backend{Addr: s.Addr.As4(), Weight: max(s.Weight, 1), State: uint8(s.State)}
+		b := programs.Backend{Addr: s.Addr, Weight: max(s.Weight, 1), State: uint8(s.State)}
 		if kept {
 			b.Load = old.Backend[place].Load
 		} else {
@@ -48,8 +47,7 @@ func keepPlaces(old *programs.Pool, servers []Backend) (map[netip.Addr]uint16, [
 	}
 	places, taken := map[netip.Addr]uint16{}, make([]bool, programs.MaxBackends)
 	for i := range old.Backends {
-		addr := netip.AddrFrom4(old.Backend[i].Addr)
-		if wanted[addr] {
+		if addr := old.Backend[i].Addr; wanted[addr] {
 			places[addr], taken[i] = uint16(i), true
 		}
 	}
@@ -144,7 +142,7 @@ func fillMaglev(p *programs.Pool) {
 	if len(members) == 0 {
 		return
 	}
-	slices.SortFunc(members, func(a, b uint16) int { return bytes.Compare(p.Backend[a].Addr[:], p.Backend[b].Addr[:]) })
+	slices.SortFunc(members, func(a, b uint16) int { return p.Backend[a].Addr.Compare(p.Backend[b].Addr) })
 	permute(p, members)
 	p.Hashed = programs.MaglevSlots
 }
@@ -160,7 +158,7 @@ func permute(p *programs.Pool, members []uint16) {
 	pickers := make([]picker, len(members))
 	heaviest := 1
 	for i, m := range members {
-		h := fnv64(p.Backend[m].Addr)
+		h := fnv64(p.Backend[m].Addr.AsSlice())
 		pickers[i] = picker{at: uint32(h % slots), step: uint32(h>>32%(slots-1)) + 1}
 		heaviest = max(heaviest, int(p.Backend[m].Weight))
 	}
@@ -182,7 +180,7 @@ func permute(p *programs.Pool, members []uint16) {
 	}
 }
 
-func fnv64(addr [4]byte) uint64 {
+func fnv64(addr []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range addr {
 		h = (h ^ uint64(b)) * 1099511628211

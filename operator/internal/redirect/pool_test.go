@@ -4,11 +4,17 @@ package redirect
 
 import (
 	"bufio"
+	"bytes"
+	"encoding"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -71,8 +77,8 @@ func TestSchedule(t *testing.T) {
 func TestMaglev(t *testing.T) {
 	s := servers(50)
 	p := pool(t, &programs.Pool{}, s)
-	share := func(p *programs.Pool) map[[4]byte]int {
-		n := map[[4]byte]int{}
+	share := func(p *programs.Pool) map[netip.Addr]int {
+		n := map[netip.Addr]int{}
 		for _, place := range p.Maglev[:programs.MaglevSlots] {
 			n[p.Backend[place].Addr]++
 		}
@@ -98,7 +104,7 @@ func TestMaglev(t *testing.T) {
 	smaller := pool(t, other, append(append([]Backend{}, s[:7]...), s[8:]...))
 	for i := range programs.MaglevSlots {
 		was := other.Backend[other.Maglev[i]].Addr
-		if was != gone.Addr.As4() && smaller.Backend[smaller.Maglev[i]].Addr != was {
+		if was != gone.Addr && smaller.Backend[smaller.Maglev[i]].Addr != was {
 			moved++
 		}
 	}
@@ -125,34 +131,83 @@ func TestReasonsAreTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// The bytes in the maps, shared with dataplane/tests/test_crab_layout.c.
+// The bytes in the maps, shared with dataplane/tests/test_crab_layout.c; what is written is read back the same.
 func TestLayoutVectors(t *testing.T) {
-	f, err := os.Open("../../../dataplane/tests/vectors/crab_layout.txt")
+	for file, samples := range map[string]map[string]record{
+		"crab_layout.txt": layoutSamples(func(v uint32) netip.Addr { return wordAddr(v) }),
+		"crab_layout6.txt": layoutSamples(func(v uint32) netip.Addr {
+			return wordAddr(v, ^v, v^0x0f0f0f0f, v^0xf0f0f0f0)
+		}),
+	} {
+		want := vectorsOf(t, file)
+		for name, sample := range samples {
+			got, err := sample.MarshalBinary()
+			if err != nil || hex.EncodeToString(got) != want[name] {
+				t.Errorf("%s: %s\n is %x\nwant %s, %v", file, name, got, want[name], err)
+			}
+			back := reflect.New(reflect.TypeOf(sample))
+			if err := back.Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(got); err != nil || !reflect.DeepEqual(back.Elem().Interface(), sample) {
+				t.Errorf("%s: %s is read as %+v, want %+v, %v", file, name, back.Elem(), sample, err)
+			}
+			delete(want, name)
+		}
+		checkPool(t, file, want)
+		for name, value := range plainSamples() {
+			if hex.EncodeToString(value) != want[name] {
+				t.Errorf("%s: %s\n is %x\nwant %s", file, name, value, want[name])
+			}
+			delete(want, name)
+		}
+		if len(want) != 0 {
+			t.Errorf("%s: vectors nobody reads: %v", file, want)
+		}
+	}
+}
+
+type record interface{ MarshalBinary() ([]byte, error) }
+
+func vectorsOf(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open("../../../dataplane/tests/vectors/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	want := map[string]string{}
+	all := map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if name, value, ok := strings.Cut(lines.Text(), " "); ok && !strings.HasPrefix(name, "#") {
-			want[name] = value
+			all[name] = value
 		}
 	}
-	for name, got := range layoutSamples() {
-		if hex.EncodeToString(got) != want[name] {
-			t.Errorf("%s\n is %x\nwant %s", name, got, want[name])
-		}
-		delete(want, name)
+	return all
+}
+
+// checkPool finds a pool's parts where the vectors say they are, and reads back what it wrote.
+func checkPool(t *testing.T, file string, want map[string]string) {
+	t.Helper()
+	server, err := hex.DecodeString(want["backend"])
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, size := range map[string]uintptr{"pool.size": unsafe.Sizeof(programs.Pool{}), "pool.schedule": unsafe.Offsetof(programs.Pool{}.Schedule),
-		"pool.maglev": unsafe.Offsetof(programs.Pool{}.Maglev), "pool.backend": unsafe.Offsetof(programs.Pool{}.Backend)} {
-		if fmt.Sprint(size) != want[name] {
-			t.Errorf("%s is %d, want %s", name, size, want[name])
-		}
-		delete(want, name)
+	size := len(server) - 8
+	addr, _ := netip.AddrFromSlice(server[:size])
+	p := &programs.Pool{Generation: 1, Backends: 2, Scheduled: 3, Hashed: 4}
+	p.Backend[1] = programs.Backend{Addr: addr, Load: 0x0506, Weight: 0x0708, State: 9}
+	p.Schedule[0], p.Maglev[0] = 0x1112, 0x2122
+	b := p.Bytes(size)
+	at := func(name string) int { n, _ := strconv.Atoi(want[name]); return n }
+	if len(b) != at("pool.size") || !bytes.Equal(b[at("pool.backend")+len(server):][:len(server)], server) ||
+		binary.NativeEndian.Uint16(b[at("pool.schedule"):]) != 0x1112 || binary.NativeEndian.Uint16(b[at("pool.maglev"):]) != 0x2122 {
+		t.Errorf("%s: a pool of %d bytes has its parts elsewhere", file, len(b))
 	}
-	if len(want) != 0 {
-		t.Errorf("vectors nobody reads: %v", want)
+	var back programs.Pool
+	if err := back.Read(b, size); err != nil || back != *p {
+		t.Errorf("%s: a pool is read otherwise than it was written: %v", file, err)
+	}
+	for name := range want {
+		if name == "backend" || strings.HasPrefix(name, "pool.") {
+			delete(want, name)
+		}
 	}
 }
 
@@ -160,24 +215,39 @@ func bytesOf[T any](v T) []byte {
 	return append([]byte{}, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v))...)
 }
 
+// wordAddr is the address whose words a little-endian program holds as these numbers.
+func wordAddr(words ...uint32) netip.Addr {
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
 // layoutSamples fill every field with a value of its own.
-func layoutSamples() map[string][]byte {
-	tuple := programs.Tuple{Client: 0x01020304, Server: 0x05060708, ClientPort: 0x090a, ServerPort: 0x0b0c}
-	syn := programs.SYNKey{Iss: 0x0d0e0f10}
-	syn.Tuple.Client, syn.Tuple.Server, syn.Tuple.ClientPort, syn.Tuple.ServerPort = 0x01020304, 0x05060708, 0x090a, 0x0b0c
+func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
+	tuple := programs.Tuple{Client: netip.AddrPortFrom(addr(0x01020304), 0x0a09), Server: netip.AddrPortFrom(addr(0x05060708), 0x0c0b)}
+	prefix := netip.PrefixFrom(addr(0x090a0b0c), addr(0).BitLen())
+	return map[string]record{
+		"vip_key":    programs.VIPKey{Addr: addr(0x01020304), Port: 0x0605},
+		"prefix_key": programs.PrefixKey{VIP: 0x08070605, Prefix: prefix},
+		"tuple":      tuple,
+		"flow": programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, DIP: addr(0x191a1b1c), ISS: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22,
+			Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}},
+		"reverse": programs.Reverse{VIP: addr(0x01020304)},
+		"echo":    programs.Echo{LastNs: 0x0102030405060708, VIP: addr(0x11121314), ISS: 0x15161718},
+		"syn_key": programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
+		"syn":     programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
+	}
+}
+
+// plainSamples are those without an address, whose Go form is generated.
+func plainSamples() map[string][]byte {
 	return map[string][]byte{
-		"meta":       bytesOf(programs.Meta{Magic: programs.LayoutMagic, Layout: programs.LayoutVersion, DsrSeenNs: 0x1112131415161718, Exid: 0x191a, Kind: 0x1b}),
-		"vip_key":    bytesOf(programs.VIPKey{Addr: 0x01020304, Port: 0x0506}),
-		"vip":        bytesOf(programs.VIP{Id: 0x01020304, Policy: 5, Flags: 6, ReportLifeNs: 0x1112131415161718}),
-		"backend":    bytesOf(programs.Backend{Addr: [4]byte{1, 2, 3, 4}, Load: 0x0506, Weight: 0x0708, State: 9}),
-		"load":       bytesOf(programs.Load{Open: 0x01020304, Assigned: 0x05060708, ReportedNs: 0x1112131415161718}),
-		"prefix_key": bytesOf(programs.PrefixKey{Prefixlen: 0x01020304, VipId: 0x05060708, Addr: 0x090a0b0c}),
-		"tuple":      bytesOf(tuple),
-		"pending":    bytesOf(programs.Pending{FirstNs: 0x0102030405060708, LastNs: 0x1112131415161718, Iss: 0x191a1b1c, Syns: 0x1d1e, Marked: 0x1f}),
-		"flow":       bytesOf(programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, Dip: 0x191a1b1c, Iss: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22, Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}}),
-		"reverse":    bytesOf(programs.Reverse{Vip: 0x01020304}),
-		"echo":       bytesOf(programs.Echo{LastNs: 0x0102030405060708, Vip: 0x11121314, Iss: 0x15161718}),
-		"syn_key":    bytesOf(syn),
-		"syn":        bytesOf(programs.SYN{SeenNs: 0x0102030405060708, Dip: 0x11121314, Place: 0x1516, Undelivered: 0x17}),
+		"meta":    bytesOf(programs.Meta{Magic: programs.LayoutMagic, Layout: programs.LayoutVersion, DsrSeenNs: 0x1112131415161718, Exid: 0x191a, Kind: 0x1b}),
+		"vip":     bytesOf(programs.VIP{Id: 0x01020304, Policy: 5, Flags: 6, ReportLifeNs: 0x1112131415161718}),
+		"load":    bytesOf(programs.Load{Open: 0x01020304, Assigned: 0x05060708, ReportedNs: 0x1112131415161718}),
+		"pending": bytesOf(programs.Pending{FirstNs: 0x0102030405060708, LastNs: 0x1112131415161718, Iss: 0x191a1b1c, Syns: 0x1d1e, Marked: 0x1f}),
 	}
 }

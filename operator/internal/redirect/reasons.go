@@ -52,4 +52,5 @@ var Reasons = []string{
 	"header_malformed",
 	"fragment",
 	"server_watch_full",
+	"extension_header",
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func serverNode(t *testing.T) *Node {
-	n := openTest(t, Options{})
+	n := sharedNode(t)
 	if err := n.AllowEcho([]netip.Addr{testVIP}); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,9 @@ func serverSYNACK(options []byte) packet {
 }
 
 // C-30, C-31, C-73: each SYN-ACK of a SYN with redirect has the echo, until the client's ACK.
-func TestEcho(t *testing.T) {
+func TestEcho(t *testing.T) { bothFamilies(t, testEcho) }
+
+func testEcho(t *testing.T) {
 	n := serverNode(t)
 	if _, got := run(t, n, "crab_server_out", serverSYNACK(linuxSYN)); !bytes.Equal(got.options, linuxSYN) {
 		t.Errorf("C-31: without redirect the SYN-ACK has %x", got.options)
@@ -49,7 +51,9 @@ func TestEcho(t *testing.T) {
 }
 
 // C-31: a later SYN of the same 4-tuple without redirect gets no echo of the former one.
-func TestEchoIsForgottenByPlainSYN(t *testing.T) {
+func TestEchoIsForgottenByPlainSYN(t *testing.T) { bothFamilies(t, testEchoIsForgottenByPlainSYN) }
+
+func testEchoIsForgottenByPlainSYN(t *testing.T) {
 	n := serverNode(t)
 	run(t, n, "crab_server_in", serverSYN(redirected))
 	run(t, n, "crab_server_in", serverSYN(linuxSYN))
@@ -59,9 +63,11 @@ func TestEchoIsForgottenByPlainSYN(t *testing.T) {
 }
 
 // C-34: only allowed addresses; C-3: a placeholder is none.
-func TestEchoOnlyWhatIsAllowed(t *testing.T) {
+func TestEchoOnlyWhatIsAllowed(t *testing.T) { bothFamilies(t, testEchoOnlyWhatIsAllowed) }
+
+func testEchoOnlyWhatIsAllowed(t *testing.T) {
 	n := serverNode(t)
-	for _, options := range [][]byte{{42, 6, 192, 0, 2, 99, 1, 1}, placeholder, {42, 5, 192, 0, 2, 1, 1, 1}} {
+	for _, options := range [][]byte{foreign, placeholder, {42, 5, 192, 0, 2, 1, 1, 1}} {
 		run(t, n, "crab_server_in", serverSYN(options))
 		if _, got := run(t, n, "crab_server_out", serverSYNACK(linuxSYN)); !bytes.Equal(got.options, linuxSYN) {
 			t.Errorf("after %x the SYN-ACK has %x", options, got.options)
@@ -88,14 +94,31 @@ func TestEchoWithoutRoom(t *testing.T) {
 	counted(t, n, map[string]uint64{"server_echo_no_timestamps": 1, "server_echo_failed": 1, "server_echo": 1})
 }
 
+// C-9, C-33: an IPv6 echo does not fit beside anything but what Linux writes; the client will try without.
+func TestEchoWithoutRoom6(t *testing.T) {
+	speak(six)
+	defer speak(four)
+	n := serverNode(t)
+	run(t, n, "crab_server_in", serverSYN(redirected))
+	if verdict, _ := run(t, n, "crab_server_out", serverSYNACK(append(append([]byte{}, linuxSYN...), 34, 2, 1, 1))); verdict != shot {
+		t.Errorf("verdict %d", int32(verdict))
+	}
+	if verdict, got := run(t, n, "crab_server_out", serverSYNACK(linuxSYN)); verdict != next || len(got.options) != 40 || !got.sums {
+		t.Errorf("verdict %d, options %x, sums %v", int32(verdict), got.options, got.sums)
+	}
+	counted(t, n, map[string]uint64{"server_echo_failed": 1, "server_echo": 1})
+}
+
 // C-42: a fall-back SYN makes every reply come from the VIP, on the uplink only.
-func TestFallbackReplies(t *testing.T) {
+func TestFallbackReplies(t *testing.T) { bothFamilies(t, testFallbackReplies) }
+
+func testFallbackReplies(t *testing.T) {
 	n := serverNode(t)
 	data := packet{src: testDIP, dst: testClient, sport: 80, dport: 5000, flags: ack, data: []byte("page")}
 	if _, got := run(t, n, "crab_server_out", data); got.src != testDIP {
 		t.Errorf("without a fall-back SYN a reply comes from %s", got.src)
 	}
-	run(t, n, "crab_server_in", serverSYN([]byte{42, 8, 192, 0, 2, 1, 0, 1}))
+	run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
 	for _, p := range []packet{serverSYNACK(linuxSYN), data} {
 		if verdict, got := run(t, n, "crab_server_out", p); verdict != next || got.src != testVIP || !got.sums || !bytes.Equal(got.options, p.options) {
 			t.Errorf("verdict %d, from %s, options %x, sums %v", int32(verdict), got.src, got.options, got.sums)
@@ -108,7 +131,9 @@ func TestFallbackReplies(t *testing.T) {
 }
 
 // C-73, C-72: lives are kept, and only what outlived them goes.
-func TestExpire(t *testing.T) {
+func TestExpire(t *testing.T) { bothFamilies(t, testExpire) }
+
+func testExpire(t *testing.T) {
 	n := serverNode(t)
 	run(t, n, "crab_server_in", serverSYN(redirected))
 	e, err := n.Expire(Lives{})

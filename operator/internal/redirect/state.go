@@ -32,22 +32,30 @@ func (n *Node) Counters() (map[string]uint64, error) {
 // Flows calls each with every redirected connection until it returns false. The
 // map changes meanwhile: a connection may be missing, or seen twice.
 func (n *Node) Flows(each func(Flow) bool) error {
+	for _, f := range n.known() {
+		if more, err := n.flows(f, each); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// flows is Flows of one family; false when each wants no more.
+func (n *Node) flows(f family, each func(Flow) bool) (bool, error) {
 	var key programs.Tuple
 	var flow programs.Flow
 	now := monotonic()
-	it := n.maps["crab_flows_out"].Iterate()
+	it := n.m(f, "crab_flows_out").Iterate()
 	for it.Next(&key, &flow) {
 		f := Flow{
-			Client: netip.AddrPortFrom(goAddr(key.Client), goPort(key.ClientPort)),
-			VIP:    netip.AddrPortFrom(goAddr(key.Server), goPort(key.ServerPort)),
-			DIP:    goAddr(flow.Dip),
-			Age:    since(now, flow.CreatedNs), Idle: since(now, flow.LastNs), Ended: FlowEnded(flow.Ended),
+			Client: key.Client, VIP: key.Server, DIP: flow.DIP,
+			Age: since(now, flow.CreatedNs), Idle: since(now, flow.LastNs), Ended: FlowEnded(flow.Ended),
 		}
 		if !each(f) {
-			return nil
+			return false, nil
 		}
 	}
-	return aborted(it.Err())
+	return true, aborted(it.Err())
 }
 
 // aborted forgives that the programs changed the map under an iteration.
@@ -75,22 +83,36 @@ func (n *Node) Expire(l Lives) (Expired, error) {
 		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho),
 	}
 	var e Expired
-	err := n.expireFlows(l, &e)
-	if err != nil {
+	for _, f := range n.known() {
+		if err := n.expire(f, l, &e); err != nil {
+			return e, err
+		}
+	}
+	if err := n.addCounter("client_flow_expired", uint64(e.Ended+e.Idle)); err != nil {
 		return e, fmt.Errorf("flows: %w", err)
 	}
-	e.Pending, err = expireOld(n.maps["crab_pending"], l.Pending, func(p programs.Pending) uint64 { return p.LastNs })
+	return e, n.countEvictions(&e)
+}
+
+// expire is Expire of one family.
+func (n *Node) expire(f family, l Lives, e *Expired) error {
+	if err := n.expireFlows(f, l, e); err != nil {
+		return fmt.Errorf("flows: %w", err)
+	}
+	pending, err := expireOld(n.m(f, "crab_pending"), l.Pending, func(p programs.Pending) uint64 { return p.LastNs })
 	if err != nil {
-		return e, fmt.Errorf("pending: %w", err)
+		return fmt.Errorf("pending: %w", err)
 	}
 	last := func(p programs.Echo) uint64 { return p.LastNs }
-	if e.Echoes, err = expireOld(n.maps["crab_echoes"], l.Echo, last); err != nil {
-		return e, fmt.Errorf("echoes: %w", err)
+	echoes, err := expireOld(n.m(f, "crab_echoes"), l.Echo, last)
+	if err != nil {
+		return fmt.Errorf("echoes: %w", err)
 	}
-	if _, err = expireOld(n.maps["crab_dsr"], l.Idle, last); err != nil {
-		return e, fmt.Errorf("fall-back: %w", err)
+	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+echoes
+	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last); err != nil {
+		return fmt.Errorf("fall-back: %w", err)
 	}
-	return e, n.countEvictions(&e)
+	return nil
 }
 
 // expireOld removes entries not touched for a life.
@@ -125,12 +147,13 @@ func over(f programs.Flow, now uint64, l Lives) (gone, ended bool) {
 	return idle > l.Idle, false
 }
 
-func (n *Node) expireFlows(l Lives, e *Expired) error {
+func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 	var key programs.Tuple
 	var flow programs.Flow
 	var old []programs.Tuple
 	now := monotonic()
-	it := n.maps["crab_flows_out"].Iterate()
+	flows := n.m(fam, "crab_flows_out")
+	it := flows.Iterate()
 	for it.Next(&key, &flow) {
 		e.Flows++
 		if gone, _ := over(flow, now, l); gone {
@@ -138,16 +161,15 @@ func (n *Node) expireFlows(l Lives, e *Expired) error {
 		}
 	}
 	for _, k := range old {
-		if n.maps["crab_flows_out"].Lookup(k, &flow) != nil {
+		if flows.Lookup(k, &flow) != nil {
 			continue
 		}
 		gone, ended := over(flow, now, l) // a packet may have passed since
-		if !gone || n.maps["crab_flows_out"].Delete(k) != nil {
+		if !gone || flows.Delete(k) != nil {
 			continue
 		}
-		back := k
-		back.Server = flow.Dip
-		if err := n.maps["crab_flows_in"].Delete(back); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		back := programs.Tuple{Client: k.Client, Server: netip.AddrPortFrom(flow.DIP, k.Server.Port())}
+		if err := remove(n.m(fam, "crab_flows_in"), back); err != nil {
 			return err
 		}
 		e.Flows--
@@ -156,9 +178,6 @@ func (n *Node) expireFlows(l Lives, e *Expired) error {
 		} else {
 			e.Idle++
 		}
-	}
-	if err := n.addCounter("client_flow_expired", uint64(e.Ended+e.Idle)); err != nil {
-		return err
 	}
 	return aborted(it.Err())
 }

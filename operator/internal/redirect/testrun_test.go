@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var testSizes = Sizes{Flows: 1024, Pending: 1024, Echoes: 1024, SYNs: 1024, DSR: 1024}
+
 // openTest gives a node on a bpffs of its own; it skips where that cannot be.
 func openTest(t *testing.T, o Options) *Node {
 	t.Helper()
@@ -24,7 +26,7 @@ func openTest(t *testing.T, o Options) *Node {
 	}
 	o.Root = filepath.Join(dir, "node")
 	if o.Sizes == (Sizes{}) {
-		o.Sizes = Sizes{Flows: 1024, Pending: 1024, Echoes: 1024, SYNs: 1024, DSR: 1024}
+		o.Sizes = testSizes
 	}
 	n, err := Open(o)
 	t.Cleanup(func() {
@@ -40,12 +42,6 @@ func openTest(t *testing.T, o Options) *Node {
 	return n
 }
 
-var (
-	testVIP    = netip.MustParseAddr("192.0.2.1")
-	testClient = netip.MustParseAddr("10.1.0.1")
-	testDIP    = netip.MustParseAddr("10.2.0.1")
-)
-
 const (
 	fin = 0x01
 	syn = 0x02
@@ -53,7 +49,7 @@ const (
 	ack = 0x10
 )
 
-// packet is an Ethernet frame with TCP over IPv4, as a test wants it.
+// packet is an Ethernet frame with TCP over the IP of its addresses, as a test wants it.
 type packet struct {
 	src, dst     netip.Addr
 	sport, dport uint16
@@ -61,8 +57,8 @@ type packet struct {
 	seq, ack     uint32
 	options      []byte // padded with NOPs to a multiple of 4
 	data         []byte
-	ipOptions    []byte
-	fragment     uint16
+	ipOptions    []byte // IPv6: an extension header
+	fragment     uint16 // IPv6: not 0 makes a fragment header
 	proto        byte
 }
 
@@ -78,24 +74,55 @@ func (p packet) bytes() []byte {
 	binary.BigEndian.PutUint32(tcp[8:], p.ack)
 	tcp[12], tcp[13] = byte(20+len(options))/4<<4, p.flags
 	tcp = append(append(tcp, options...), p.data...)
+	ip, ethertype := p.ip4(len(tcp)), []byte{8, 0}
+	if p.src.Is6() {
+		ip, ethertype = p.ip6(len(tcp)), []byte{0x86, 0xdd}
+	}
+	binary.BigEndian.PutUint16(tcp[16:], ^sum(append(pseudo(ip, len(tcp)), tcp...)))
+	frame := append(append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}, ethertype...), ip...)
+	return append(frame, tcp...)
+}
+
+func (p packet) ip4(tcp int) []byte {
 	ip := make([]byte, 20+len(p.ipOptions))
 	ip[0], ip[8], ip[9] = 0x40|byte(len(ip)/4), 64, 6
 	if p.proto != 0 {
 		ip[9] = p.proto
 	}
-	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)+len(tcp)))
+	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)+tcp))
 	binary.BigEndian.PutUint16(ip[6:], p.fragment)
 	copy(ip[12:], p.src.AsSlice())
 	copy(ip[16:], p.dst.AsSlice())
 	copy(ip[20:], p.ipOptions)
 	binary.BigEndian.PutUint16(ip[10:], ^sum(ip))
-	binary.BigEndian.PutUint16(tcp[16:], ^sum(append(pseudo(ip, len(tcp)), tcp...)))
-	frame := append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0}, ip...)
-	return append(frame, tcp...)
+	return ip
+}
+
+func (p packet) ip6(tcp int) []byte {
+	ip := make([]byte, 40)
+	ip[0], ip[6], ip[7] = 0x60, 6, 64
+	if p.proto != 0 {
+		ip[6] = p.proto
+	}
+	copy(ip[8:], p.src.AsSlice())
+	copy(ip[24:], p.dst.AsSlice())
+	if p.fragment != 0 {
+		ip[6] = 44
+		ip = append(ip, 6, 0, byte(p.fragment>>8), byte(p.fragment), 0, 0, 0, 1)
+	} else if p.ipOptions != nil {
+		ip[6] = 60
+		ip = append(ip, 6, 0, 1, 4, 0, 0, 0, 0) // destination options: padding
+	}
+	binary.BigEndian.PutUint16(ip[4:], uint16(len(ip)-40+tcp))
+	return ip
 }
 
 func pseudo(ip []byte, tcpLen int) []byte {
-	return append(append([]byte{}, ip[12:20]...), 0, 6, byte(tcpLen>>8), byte(tcpLen))
+	addrs := ip[12:20]
+	if ip[0]>>4 == 6 {
+		addrs = ip[8:40]
+	}
+	return append(append([]byte{}, addrs...), 0, 6, byte(tcpLen>>8), byte(tcpLen))
 }
 
 func sum(b []byte) uint16 {
@@ -117,6 +144,7 @@ type parsed struct {
 	src, dst netip.Addr
 	options  []byte
 	data     []byte
+	flags    byte
 	ttl      byte
 	sums     bool
 	lengths  bool // IP total length is the frame's
@@ -125,17 +153,23 @@ type parsed struct {
 func parse(t *testing.T, frame []byte) parsed {
 	t.Helper()
 	ip := frame[14:]
-	head := int(ip[0]&15) * 4
-	total := int(binary.BigEndian.Uint16(ip[2:]))
+	head, total, at, size, sums := int(ip[0]&15)*4, int(binary.BigEndian.Uint16(ip[2:])), 12, 4, true
+	ttl := ip[8]
+	if ip[0]>>4 == 6 {
+		head, total, at, size, ttl = 40, 40+int(binary.BigEndian.Uint16(ip[4:])), 8, 16, ip[7]
+	} else {
+		sums = sum(ip[:head]) == 0xffff
+	}
 	if total > len(ip) || total < head+20 {
 		t.Fatalf("IP total length %d in a frame of %d", total, len(frame))
 	}
+	src, _ := netip.AddrFromSlice(ip[at : at+size])
+	dst, _ := netip.AddrFromSlice(ip[at+size : at+2*size])
 	tcp := ip[head:total]
 	doff := int(tcp[12]>>4) * 4
 	return parsed{
-		src: netip.AddrFrom4([4]byte(ip[12:16])), dst: netip.AddrFrom4([4]byte(ip[16:20])),
-		options: tcp[20:doff], data: tcp[doff:], ttl: ip[8], lengths: total == len(ip),
-		sums: sum(ip[:head]) == 0xffff && sum(append(pseudo(ip, len(tcp)), tcp...)) == 0xffff,
+		src: src, dst: dst, options: tcp[20:doff], data: tcp[doff:], flags: tcp[13], ttl: ttl, lengths: total == len(ip),
+		sums: sums && sum(append(pseudo(ip, len(tcp)), tcp...)) == 0xffff,
 	}
 }
 
@@ -149,6 +183,9 @@ func run(t *testing.T, n *Node, program string, p packet) (uint32, parsed) {
 func runBytes(t *testing.T, n *Node, program string, frame []byte) (uint32, []byte) {
 	t.Helper()
 	prog, err := n.program(program)
+	if err == nil {
+		err = n.enterSix(program) // as attaching it would
+	}
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}
@@ -183,8 +220,8 @@ func counted(t *testing.T, n *Node, want map[string]uint64) {
 var linuxSYN = []byte{2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7}
 
 func clientNode(t *testing.T) *Node {
-	n := openTest(t, Options{})
-	err := n.SetVIP(VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleClient, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}})
+	n := sharedNode(t)
+	err := n.SetVIP(VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleClient, Prefixes: []netip.Prefix{within("10.2.0.0/16")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@
 //
 // A Plane outlives the process that made it. Open finds the pinned state again
 // and changes the programs in place, so neither kill -9 nor an upgrade of the
-// agent touches a live connection. Addresses are IPv4: IPv6 fits the option
-// only by filling the whole option area of a SYN (C-9), and is refused.
+// agent touches a live connection. Both families are served, each with maps of
+// its own; those of IPv6 are made when its first address comes (C-9).
 package redirect
 
 import (

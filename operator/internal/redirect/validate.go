@@ -36,8 +36,13 @@ func (v VIP) Validate() error {
 		return err
 	}
 	for i, p := range v.Prefixes {
-		if !p.IsValid() || !p.Addr().Is4() {
-			return &FieldError{fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s is no IPv4 prefix (C-9)", p)}
+		if !p.IsValid() || p.Addr().BitLen() != v.Addr.BitLen() || p.Addr().Is4In6() {
+			return &FieldError{fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s is no prefix of the VIP's family (C-9)", p)}
+		}
+	}
+	for i, b := range v.Backends {
+		if b.Addr.BitLen() != v.Addr.BitLen() {
+			return &FieldError{fmt.Sprintf("backends[%d].addr", i), fmt.Sprintf("%s is not of the VIP's family: no program translates between IPv4 and IPv6 (C-9)", b.Addr)}
 		}
 	}
 	return nil
@@ -61,13 +66,15 @@ func validateBackends(backends []Backend) error {
 	return nil
 }
 
-// usableAddr refuses what no TCP server can have, and IPv6 (C-9).
+// usableAddr refuses what no TCP server can have, and what the option cannot name.
 func usableAddr(field string, a netip.Addr) error {
 	switch {
 	case !a.IsValid():
 		return &FieldError{field, "is missing"}
-	case !a.Is4():
-		return &FieldError{field, fmt.Sprintf("%s is IPv6, whose option leaves no room in a SYN (C-9)", a)}
+	case a.Is4In6():
+		return &FieldError{field, fmt.Sprintf("%s is an IPv4 address in IPv6 form: write %s", a, a.Unmap())}
+	case a.Zone() != "" || a.IsLinkLocalUnicast() && !a.Is4():
+		return &FieldError{field, fmt.Sprintf("%s means something on one link only: take an address that can be routed", a)}
 	case a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return &FieldError{field, fmt.Sprintf("%s is no address of a server", a)}
 	}

@@ -3,6 +3,7 @@
 package redirect
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -32,6 +33,9 @@ func (n *Node) Watch(servers []netip.AddrPort) error {
 	for i, s := range servers {
 		if err := usableAddr(fmt.Sprintf("servers[%d]", i), s.Addr()); err != nil {
 			return err
+		}
+		if !s.Addr().Is4() {
+			return &FieldError{fmt.Sprintf("servers[%d]", i), fmt.Sprintf("%s: connections of IPv6 servers are not counted (C-9, C-62)", s)}
 		}
 		wanted[serverKey(s)] = true
 	}
@@ -86,18 +90,19 @@ func (n *Node) Connections() (map[netip.AddrPort]uint32, error) {
 	}
 	open, now := make(map[netip.AddrPort]uint32, len(watched)), monotonic()
 	for key := range watched {
-		open[netip.AddrPortFrom(goAddr(key.Addr), goPort(key.Port))] = 0
+		open[netip.AddrPortFrom(key.Addr, key.Port)] = 0
 	}
-	var gone []programs.Tuple
-	err = n.eachConn(func(t programs.Tuple, c programs.Conn) {
+	var gone []programs.Conn4
+	err = n.eachConn(func(t programs.Conn4, c programs.Conn) {
+		server := netip.AddrPortFrom(goAddr(t.Server), goPort(t.ServerPort))
 		life := DefaultEcho
 		if c.Open != 0 {
 			life = DefaultIdle
 		}
-		if !watched[programs.VIPKey{Addr: t.Server, Port: t.ServerPort}] || since(now, c.SeenNs) > life {
+		if !watched[serverKey(server)] || since(now, c.SeenNs) > life {
 			gone = append(gone, t)
 		} else if c.Open != 0 {
-			open[netip.AddrPortFrom(goAddr(t.Server), goPort(t.ServerPort))]++
+			open[server]++
 		}
 	})
 	for _, t := range gone { // one that comes to life meanwhile counts again with its next data
@@ -108,8 +113,8 @@ func (n *Node) Connections() (map[netip.AddrPort]uint32, error) {
 	return open, err
 }
 
-func (n *Node) eachConn(each func(programs.Tuple, programs.Conn)) error {
-	keys, values := make([]programs.Tuple, batch), make([]programs.Conn, batch)
+func (n *Node) eachConn(each func(programs.Conn4, programs.Conn)) error {
+	keys, values := make([]programs.Conn4, batch), make([]programs.Conn, batch)
 	var at ebpf.MapBatchCursor
 	for {
 		count, err := n.maps["crab_conns"].BatchLookup(&at, keys, values, nil)
@@ -123,4 +128,15 @@ func (n *Node) eachConn(each func(programs.Tuple, programs.Conn)) error {
 			return fmt.Errorf("crab_conns: %w", err)
 		}
 	}
+}
+
+// In crab_conns addresses and ports lie in network order; Go reads them as machine
+// words, because connections are read many at a time.
+
+func goAddr(addr uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, addr)))
+}
+
+func goPort(port uint16) uint16 {
+	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, port))
 }

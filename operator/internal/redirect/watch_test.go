@@ -11,11 +11,11 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
-var testServer = netip.AddrPortFrom(testDIP, 80)
+var testServer = netip.MustParseAddrPort("10.2.0.1:80")
 
 // watchNode watches testDIP:80.
 func watchNode(t *testing.T) *Node {
-	n := openTest(t, Options{})
+	n := sharedNode(t)
 	if err := n.Watch([]netip.AddrPort{testServer}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestOnlyWatchedServersAreCounted(t *testing.T) {
 	}
 	run(t, n, "crab_watch_out", packet{src: testClient, dst: testDIP, sport: 5, dport: 80, flags: syn | ack})
 	held := 0
-	if err := n.eachConn(func(programs.Tuple, programs.Conn) { held++ }); err != nil || held != 0 {
+	if err := n.eachConn(func(programs.Conn4, programs.Conn) { held++ }); err != nil || held != 0 {
 		t.Errorf("%d connections are held, %v", held, err)
 	}
 	shake(t, n, 6)
@@ -112,7 +112,7 @@ func TestOnlyWatchedServersAreCounted(t *testing.T) {
 	if all, err := n.Connections(); err != nil || len(all) != 1 || all[other] != 0 {
 		t.Errorf("watched now: %v, %v", all, err)
 	}
-	if err := n.eachConn(func(programs.Tuple, programs.Conn) { held++ }); err != nil || held != 0 {
+	if err := n.eachConn(func(programs.Conn4, programs.Conn) { held++ }); err != nil || held != 0 {
 		t.Errorf("a server that is watched no more keeps %d connections, %v", held, err)
 	}
 	if err := n.Watch([]netip.AddrPort{netip.MustParseAddrPort("[fd00::1]:80")}); err == nil {
@@ -124,7 +124,7 @@ func TestOnlyWatchedServersAreCounted(t *testing.T) {
 func TestSilentConnectionsAreForgotten(t *testing.T) {
 	n := watchNode(t)
 	set := func(port uint16, isOpen uint8, age time.Duration) {
-		key := programs.Tuple{Client: wireAddr(testClient), Server: wireAddr(testDIP), ClientPort: wirePort(port), ServerPort: wirePort(80)}
+		key := programs.Conn4{Client: wireAddr(testClient), Server: wireAddr(testDIP), ClientPort: wirePort(port), ServerPort: wirePort(80)}
 		if err := n.maps["crab_conns"].Put(key, programs.Conn{SeenNs: monotonic() - uint64(age), Open: isOpen}); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestSilentConnectionsAreForgotten(t *testing.T) {
 	}
 	open(t, n, 1, "of open ones")
 	held := map[uint16]bool{}
-	if err := n.eachConn(func(c programs.Tuple, _ programs.Conn) { held[goPort(c.ClientPort)] = true }); err != nil || len(held) != 2 || !held[1] || !held[2] {
+	if err := n.eachConn(func(c programs.Conn4, _ programs.Conn) { held[goPort(c.ClientPort)] = true }); err != nil || len(held) != 2 || !held[1] || !held[2] {
 		t.Errorf("held %v, %v, want 1 and 2", held, err)
 	}
 }
@@ -147,10 +147,10 @@ func TestSilentConnectionsAreForgotten(t *testing.T) {
 func TestMoreConnectionsThanRoom(t *testing.T) {
 	n := watchNode(t)
 	const room = 65536
-	keys, values := make([]programs.Tuple, room), make([]programs.Conn, room)
+	keys, values := make([]programs.Conn4, room), make([]programs.Conn, room)
 	for i := range keys {
 		client := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(0x0b000000+i))))
-		keys[i] = programs.Tuple{Client: wireAddr(client), Server: wireAddr(testDIP), ClientPort: wirePort(9), ServerPort: wirePort(80)}
+		keys[i] = programs.Conn4{Client: wireAddr(client), Server: wireAddr(testDIP), ClientPort: wirePort(9), ServerPort: wirePort(80)}
 		values[i] = programs.Conn{SeenNs: monotonic(), Open: 1}
 	}
 	if _, err := n.maps["crab_conns"].BatchUpdate(keys, values, nil); err != nil {
@@ -162,4 +162,13 @@ func TestMoreConnectionsThanRoom(t *testing.T) {
 	shake(t, n, 7)
 	open(t, n, room, "with one too many")
 	counted(t, n, map[string]uint64{"server_watch_full": 1})
+}
+
+func wireAddr(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.NativeEndian.Uint32(b[:])
+}
+
+func wirePort(port uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
 }

@@ -91,6 +91,9 @@ func (n *Node) attachXDP(ifindex int, try xdpTry) error {
 	if err != nil {
 		return err
 	}
+	if err := n.enterSix(try.program); err != nil {
+		return err
+	}
 	path := filepath.Join(n.root, linkFolder, pinName(ifindex, DutyBalancer, Uplink, part{xdpHook, try.program}))
 	if done, err := update(path, prog); done || err != nil {
 		return err

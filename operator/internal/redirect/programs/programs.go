@@ -15,6 +15,11 @@ func Specs() (map[string]*ebpf.CollectionSpec, error) {
 		"crab_lb":      loadLb,
 		"crab_balance": loadBalance,
 		"crab_watch":   loadWatch,
+
+		"crab_client6":  loadClient6,
+		"crab_server6":  loadServer6,
+		"crab_lb6":      loadLb6,
+		"crab_balance6": loadBalance6,
 	} {
 		spec, err := load()
 		if err != nil {
@@ -25,19 +30,31 @@ func Specs() (map[string]*ebpf.CollectionSpec, error) {
 	return specs, nil
 }
 
-// What lies in the maps (dataplane/bpf/crab_layout.h).
+// What lies in the maps and has no address in it (dataplane/bpf/crab_layout.h).
 type (
-	Meta      = balanceCrabMeta
-	VIPKey    = balanceCrabVipKey
-	VIP       = balanceCrabVip
-	Load      = balanceCrabLoad
-	Tuple     = clientCrabTuple
-	Pending   = clientCrabPending
-	Flow      = clientCrabFlow
-	Reverse   = clientCrabReverse
-	PrefixKey = clientCrabPrefixKey
-	Echo      = serverCrabEcho
-	SYNKey    = balanceCrabSynKey
-	SYN       = balanceCrabSyn
-	Conn      = watchCrabConn
+	Meta    = balanceCrabMeta
+	VIP     = balanceCrabVip
+	Load    = balanceCrabLoad
+	Pending = clientCrabPending
+	Conn    = watchCrabConn
+	Conn4   = watchCrabTuple // key of crab_conns: servers of IPv6 are not watched
 )
+
+// SixEntries are the places of the IPv6 programs in crab_six and, those for XDP,
+// in crab_six_xdp (dataplane/bpf/crab_six.h), by the IPv4 program that goes there.
+var SixEntries = map[string]struct {
+	Map   string
+	Entry uint32
+}{
+	"crab_client_out":     {"crab_six", 0},
+	"crab_client_out_pod": {"crab_six", 1},
+	"crab_client_in":      {"crab_six", 2},
+	"crab_client_in_near": {"crab_six", 3},
+	"crab_server_in":      {"crab_six", 4},
+	"crab_server_out":     {"crab_six", 5},
+	"crab_server_out_pod": {"crab_six", 6},
+	"crab_balance_in":     {"crab_six", 7},
+	"crab_balance_out":    {"crab_six", 8},
+	"crab_lb_native":      {"crab_six_xdp", 9},
+	"crab_lb_generic":     {"crab_six_xdp", 10},
+}

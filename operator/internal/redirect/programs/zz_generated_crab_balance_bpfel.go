@@ -77,6 +77,7 @@ const (
 	balanceMapCrabPools       = "crab_pools"
 	balanceMapCrabRr          = "crab_rr"
 	balanceMapCrabRrCpu       = "crab_rr_cpu"
+	balanceMapCrabSix         = "crab_six"
 	balanceMapCrabSyns        = "crab_syns"
 	balanceMapCrabVips        = "crab_vips"
 	balanceProgCrabBalanceIn  = "crab_balance_in"
@@ -139,6 +140,7 @@ type balanceMapSpecs struct {
 	CrabPools    *ebpf.MapSpec `ebpf:"crab_pools"`
 	CrabRr       *ebpf.MapSpec `ebpf:"crab_rr"`
 	CrabRrCpu    *ebpf.MapSpec `ebpf:"crab_rr_cpu"`
+	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabSyns     *ebpf.MapSpec `ebpf:"crab_syns"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
@@ -175,6 +177,7 @@ type balanceMaps struct {
 	CrabPools    *ebpf.Map `ebpf:"crab_pools"`
 	CrabRr       *ebpf.Map `ebpf:"crab_rr"`
 	CrabRrCpu    *ebpf.Map `ebpf:"crab_rr_cpu"`
+	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabSyns     *ebpf.Map `ebpf:"crab_syns"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
@@ -187,6 +190,7 @@ func (m *balanceMaps) Close() error {
 		m.CrabPools,
 		m.CrabRr,
 		m.CrabRrCpu,
+		m.CrabSix,
 		m.CrabSyns,
 		m.CrabVips,
 	)

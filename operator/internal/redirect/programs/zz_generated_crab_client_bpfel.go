@@ -91,6 +91,7 @@ const (
 	clientMapCrabMeta          = "crab_meta"
 	clientMapCrabPending       = "crab_pending"
 	clientMapCrabPrefixes      = "crab_prefixes"
+	clientMapCrabSix           = "crab_six"
 	clientMapCrabVips          = "crab_vips"
 	clientProgCrabClientIn     = "crab_client_in"
 	clientProgCrabClientInNear = "crab_client_in_near"
@@ -156,6 +157,7 @@ type clientMapSpecs struct {
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabPending  *ebpf.MapSpec `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.MapSpec `ebpf:"crab_prefixes"`
+	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
 
@@ -191,6 +193,7 @@ type clientMaps struct {
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabPending  *ebpf.Map `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.Map `ebpf:"crab_prefixes"`
+	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
 
@@ -202,6 +205,7 @@ func (m *clientMaps) Close() error {
 		m.CrabMeta,
 		m.CrabPending,
 		m.CrabPrefixes,
+		m.CrabSix,
 		m.CrabVips,
 	)
 }

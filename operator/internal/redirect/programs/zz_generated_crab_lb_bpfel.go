@@ -77,6 +77,7 @@ const (
 	lbMapCrabPools      = "crab_pools"
 	lbMapCrabRr         = "crab_rr"
 	lbMapCrabRrCpu      = "crab_rr_cpu"
+	lbMapCrabSixXdp     = "crab_six_xdp"
 	lbMapCrabSyns       = "crab_syns"
 	lbMapCrabVips       = "crab_vips"
 	lbProgCrabLbGeneric = "crab_lb_generic"
@@ -139,6 +140,7 @@ type lbMapSpecs struct {
 	CrabPools    *ebpf.MapSpec `ebpf:"crab_pools"`
 	CrabRr       *ebpf.MapSpec `ebpf:"crab_rr"`
 	CrabRrCpu    *ebpf.MapSpec `ebpf:"crab_rr_cpu"`
+	CrabSixXdp   *ebpf.MapSpec `ebpf:"crab_six_xdp"`
 	CrabSyns     *ebpf.MapSpec `ebpf:"crab_syns"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
@@ -175,6 +177,7 @@ type lbMaps struct {
 	CrabPools    *ebpf.Map `ebpf:"crab_pools"`
 	CrabRr       *ebpf.Map `ebpf:"crab_rr"`
 	CrabRrCpu    *ebpf.Map `ebpf:"crab_rr_cpu"`
+	CrabSixXdp   *ebpf.Map `ebpf:"crab_six_xdp"`
 	CrabSyns     *ebpf.Map `ebpf:"crab_syns"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
@@ -187,6 +190,7 @@ func (m *lbMaps) Close() error {
 		m.CrabPools,
 		m.CrabRr,
 		m.CrabRrCpu,
+		m.CrabSixXdp,
 		m.CrabSyns,
 		m.CrabVips,
 	)

@@ -63,6 +63,7 @@ const (
 	serverMapCrabDsr           = "crab_dsr"
 	serverMapCrabEchoes        = "crab_echoes"
 	serverMapCrabMeta          = "crab_meta"
+	serverMapCrabSix           = "crab_six"
 	serverMapCrabVips          = "crab_vips"
 	serverProgCrabServerIn     = "crab_server_in"
 	serverProgCrabServerOut    = "crab_server_out"
@@ -125,6 +126,7 @@ type serverMapSpecs struct {
 	CrabDsr      *ebpf.MapSpec `ebpf:"crab_dsr"`
 	CrabEchoes   *ebpf.MapSpec `ebpf:"crab_echoes"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
 
@@ -159,6 +161,7 @@ type serverMaps struct {
 	CrabDsr      *ebpf.Map `ebpf:"crab_dsr"`
 	CrabEchoes   *ebpf.Map `ebpf:"crab_echoes"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
+	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
 
@@ -169,6 +172,7 @@ func (m *serverMaps) Close() error {
 		m.CrabDsr,
 		m.CrabEchoes,
 		m.CrabMeta,
+		m.CrabSix,
 		m.CrabVips,
 	)
 }

@@ -61,6 +61,7 @@ const (
 	watchMapCrabConns     = "crab_conns"
 	watchMapCrabCounters  = "crab_counters"
 	watchMapCrabMeta      = "crab_meta"
+	watchMapCrabSix       = "crab_six"
 	watchMapCrabVips      = "crab_vips"
 	watchMapCrabWatched   = "crab_watched"
 	watchProgCrabWatchIn  = "crab_watch_in"
@@ -120,6 +121,7 @@ type watchMapSpecs struct {
 	CrabConns    *ebpf.MapSpec `ebpf:"crab_conns"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 	CrabWatched  *ebpf.MapSpec `ebpf:"crab_watched"`
 }
@@ -153,6 +155,7 @@ type watchMaps struct {
 	CrabConns    *ebpf.Map `ebpf:"crab_conns"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
+	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 	CrabWatched  *ebpf.Map `ebpf:"crab_watched"`
 }
@@ -162,6 +165,7 @@ func (m *watchMaps) Close() error {
 		m.CrabConns,
 		m.CrabCounters,
 		m.CrabMeta,
+		m.CrabSix,
 		m.CrabVips,
 		m.CrabWatched,
 	)

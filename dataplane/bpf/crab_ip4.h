@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* TCP over IPv4 in tc programs; part of crab_skb.h. */
+#include <linux/ip.h>
+
+#include "crab_six.h"
+
+#define CRAB_IP_LEN   (ETH_HLEN + 2)
+#define CRAB_IP_TTL   (ETH_HLEN + 8)
+#define CRAB_IP_CHECK (ETH_HLEN + 10)
+#define CRAB_IP_SADDR (ETH_HLEN + 12)
+#define CRAB_IP_DADDR (ETH_HLEN + 16)
+
+CRAB_MAP(BPF_MAP_TYPE_PROG_ARRAY, crab_six, __u32, __u32, CRAB_SIX_ENTRIES);
+
+/* Fill p from a TCP/IPv4 packet with its first byte in front of us; IPv6 goes to its own program, the rest is left
+ * alone. */
+static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet *p, enum crab_six_entry six)
+{
+    if (skb->protocol != bpf_htons(ETH_P_IP)) {
+        if (six != CRAB_SIX_NONE && skb->protocol == bpf_htons(ETH_P_IPV6))
+            bpf_tail_call(skb, &crab_six, six);
+        return CRAB_OTHER;
+    }
+    if ((void *)(long)skb->data + ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr) >
+            (void *)(long)skb->data_end &&
+        bpf_skb_pull_data(skb, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr)))
+        return CRAB_OTHER;
+
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct iphdr *ip = data + ETH_HLEN;
+    if ((void *)(ip + 1) > end || ip->protocol != IPPROTO_TCP)
+        return CRAB_OTHER;
+    if (ip->frag_off & bpf_htons(0x3fff)) {
+        crab_count(CRAB_FRAGMENT);
+        return CRAB_OTHER;
+    }
+    p->l4 = ETH_HLEN + ip->ihl * 4;
+    p->saddr = ip->saddr;
+    p->daddr = ip->daddr;
+    p->tos = ip->tos;
+    p->length = bpf_ntohs(ip->tot_len);
+    if (ip->ihl > 5)
+        bpf_skb_pull_data(skb, p->l4 + sizeof(struct tcphdr));
+    data = (void *)(long)skb->data, end = (void *)(long)skb->data_end;
+    struct tcphdr *tcp = data + (p->l4 & 0x7f);
+    if (p->l4 < ETH_HLEN + sizeof(struct iphdr) || (void *)(tcp + 1) > end) {
+        crab_count(CRAB_HEADER_MALFORMED);
+        return CRAB_OTHER;
+    }
+    p->doff = tcp->doff * 4;
+    p->sport = tcp->source;
+    p->dport = tcp->dest;
+    p->seq = bpf_ntohl(tcp->seq);
+    p->ack = bpf_ntohl(tcp->ack_seq);
+    p->flags = ((__u8 *)tcp)[13];
+    return CRAB_TCP;
+}
+
+/* The IP header's checksum after an address in it has changed. */
+static __always_inline __u16 crab_ip_sum(__u16 check, __be32 from, __be32 to)
+{
+    __u32 sum = (__u16)~check;
+
+    sum += (__u16)~from + (__u16) ~(from >> 16) + (to & 0xffff) + (to >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return (__u16) ~((sum & 0xffff) + (sum >> 16));
+}
+
+/*
+ * Put to in the place of from, which stands at offset at; TCP's pseudo header follows. Checksum and addresses
+ * of IP lie together: every packet of a connection comes by here, and one write costs half of two.
+ */
+static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_packet *p, __u32 at, __be32 from, __be32 to)
+{
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct iphdr *ip = data + ETH_HLEN;
+    struct {
+        __u16 check;
+        __be32 saddr, daddr;
+    } __attribute__((packed)) fresh;
+
+    if ((void *)(ip + 1) > end)
+        return -1;
+    fresh.check = crab_ip_sum(ip->check, from, to);
+    fresh.saddr = at == CRAB_IP_SADDR ? to : ip->saddr;
+    fresh.daddr = at == CRAB_IP_DADDR ? to : ip->daddr;
+    if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), from, to,
+                            BPF_F_PSEUDO_HDR | sizeof(to)))
+        return -1;
+    return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, sizeof(fresh), 0);
+}
+
+/* Account for more bytes behind the IP header. */
+static __always_inline int crab_grow_ip(struct __sk_buff *skb, struct crab_packet *p, const __u32 more)
+{
+    __be16 old_len = bpf_htons(p->length), new_len = bpf_htons(p->length + more);
+
+    return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old_len, new_len, 2) ||
+           bpf_skb_store_bytes(skb, CRAB_IP_LEN, &new_len, 2, 0);
+}
+
+/* A router's duty (C-23); without it a VIP that is announced by mistake would make packets circle. */
+static __always_inline int crab_age(struct __sk_buff *skb)
+{
+    __be16 old, fresh;
+
+    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &old, 2) || (bpf_ntohs(old) >> 8) <= 1)
+        return -1;
+    fresh = bpf_htons(bpf_ntohs(old) - 0x0100);
+    return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old, fresh, 2) ||
+           bpf_skb_store_bytes(skb, CRAB_IP_TTL, &fresh, 2, 0);
+}
