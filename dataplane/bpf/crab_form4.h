@@ -24,7 +24,7 @@ CRAB_INLINE void crab_option_write(__u8 *to, __u8 kind, __u16 exid, __u8 form, _
 {
     to[0] = kind;
     if (kind >= CRAB_KIND_EXPERIMENT1) {
-        __u16 id = exid + (form == CRAB_FORM_FALLBACK);
+        __u16 id = (__u16)(exid + (form == CRAB_FORM_FALLBACK));
         to[1] = 8;
         to[2] = (__u8)(id >> 8);
         to[3] = (__u8)id;

@@ -35,7 +35,7 @@ CRAB_INLINE __be32 crab_addr_digest(crab_addr a)
 CRAB_INLINE void crab_option_write(__u8 *to, __u8 kind, __u16 exid, __u8 form, crab_addr addr)
 {
     int experiment = kind >= CRAB_KIND_EXPERIMENT1, fallback = form == CRAB_FORM_FALLBACK;
-    __u16 id = exid + fallback;
+    __u16 id = (__u16)(exid + fallback);
     __be32 digest = crab_addr_digest(addr);
 
     to[0] = kind;

@@ -14,7 +14,7 @@
 #define ADDRESS(at)                                                                                                    \
     {                                                                                                                  \
         {                                                                                                              \
-            at, ~at, at ^ 0x0f0f0f0f, at ^ 0xf0f0f0f0                                                                  \
+            at##u, ~at##u, at##u ^ 0x0f0f0f0fu, at##u ^ 0xf0f0f0f0u                                                    \
         }                                                                                                              \
     }
 #else
@@ -56,7 +56,8 @@ static void samples(void)
     LINE("vip", crab_vip, .id = 0x01020304, .policy = 5, .flags = 6, .report_life_ns = 0x1112131415161718);
     LINE("backend", crab_backend, .addr = ADDRESS(0x04030201), .load = 0x0506, .weight = 0x0708, .state = 9);
     LINE("load", crab_load, .open = 0x01020304, .assigned = 0x05060708, .reported_ns = 0x1112131415161718);
-    LINE("prefix_key", crab_prefix_key, .prefixlen = 32 + 8 * sizeof(crab_addr), .vip_id = 0x05060708, .addr = ADDRESS(0x090a0b0c));
+    LINE("prefix_key", crab_prefix_key, .prefixlen = 32 + 8 * sizeof(crab_addr), .vip_id = 0x05060708,
+         .addr = ADDRESS(0x090a0b0c));
     line("tuple", &tuple, sizeof(tuple));
     LINE("pending", crab_pending, .first_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .iss = 0x191a1b1c,
          .syns = 0x1d1e, .marked = 0x1f);

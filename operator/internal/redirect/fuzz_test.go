@@ -71,6 +71,9 @@ func testDamagedPackets(t *testing.T) {
 		frame := p.bytes()
 		for range rng.IntN(6) { // IP and TCP headers, where the parsers look
 			at := 14 + rng.IntN(min(len(frame)-14, 90))
+			if testFamily == six && rng.IntN(2) == 0 { // most of its longer header is addresses
+				at = 54 + rng.IntN(min(len(frame)-54, 60))
+			}
 			frame[at] = byte(rng.IntN(256))
 		}
 		if rng.IntN(4) == 0 {
