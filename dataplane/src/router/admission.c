@@ -67,7 +67,7 @@ void bt_admission_apply(struct bt_admission *a, const struct bt_admission_config
     order_classes(a);
     a->state = (struct bt_admission_state){.admit = 1, .share = -1};
     atomic_store_explicit(&a->level, 0, memory_order_relaxed);
-    atomic_store_explicit(&a->keeps_busy, config->controller == BT_CONTROL_TRACK, memory_order_relaxed);
+    atomic_store_explicit(&a->keeps_busy, bt_admission_may_spare(a), memory_order_relaxed);
     atomic_store_explicit(&a->steered_at, now, memory_order_relaxed);
     a->next = now; /* the first look begins a window */
     a->began = UINT64_MAX;

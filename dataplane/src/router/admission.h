@@ -89,6 +89,12 @@ static inline bool bt_admission_on(const struct bt_admission *a)
     return a->config.mode != BT_ADMISSION_OBSERVE;
 }
 
+/* in mode Degrade nobody goes away, and whoever comes next waits for whom an idle worker was left to. */
+static inline bool bt_admission_may_spare(const struct bt_admission *a)
+{
+    return a->config.mode == BT_ADMISSION_REJECT && a->config.controller == BT_CONTROL_TRACK;
+}
+
 /* R-260, request side: whoever finds an idle worker is to be spared. */
 static inline bool bt_admission_keeps_busy(const struct bt_admission *a)
 {

@@ -116,7 +116,7 @@ uint32_t bt_control_track(struct bt_admission *a, const struct bt_admission_repo
     if (level == 0 && error <= BAND) {
         a->state.admit = 1;
         a->state.strain_ns = 0;
-        atomic_store_explicit(&a->keeps_busy, true, memory_order_relaxed);
+        atomic_store_explicit(&a->keeps_busy, bt_admission_may_spare(a), memory_order_relaxed);
         return 0;
     }
     double ratio = report->admitted > 0 ? (double)report->completed / (double)report->admitted : 1;

@@ -259,6 +259,12 @@ static void r260_idle_workers_are_kept_busy_unless_that_is_too_much(void **state
     uint64_t now = 0;
     begin(&a, &config);
     assert_false(bt_admission_keeps_busy(&a)); /* the published loop knows of no workers */
+    config = objective(BT_CONTROL_TRACK);
+    config.mode = BT_ADMISSION_DEGRADE;
+    begin(&a, &config);
+    period(&a, &now, 2000, 60 * US);
+    assert_int_equal(a.decisions, 1);
+    assert_false(bt_admission_keeps_busy(&a)); /* who is marked still waits, and others for it */
     begin_by(&a, BT_CONTROL_TRACK, &now);
     assert_true(bt_admission_keeps_busy(&a));
     uint64_t top_since = 0;
