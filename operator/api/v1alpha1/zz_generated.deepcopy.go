@@ -487,6 +487,11 @@ func (in *LatencyExperimentSpec) DeepCopyInto(out *LatencyExperimentSpec) {
 	in.Target.DeepCopyInto(&out.Target)
 	in.Workload.DeepCopyInto(&out.Workload)
 	in.Load.DeepCopyInto(&out.Load)
+	if in.AgentResources != nil {
+		in, out := &in.AgentResources, &out.AgentResources
+		*out = new(Resources)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Traces != nil {
 		in, out := &in.Traces, &out.Traces
 		*out = new(ExperimentTraces)

@@ -147,6 +147,10 @@ func agentsJob(in ExperimentInput) *batchv1.Job {
 	c := experimentContainer(in, v1alpha1.ComponentAgent, "load")
 	c.Args = []string{fmt.Sprintf("--agent=0.0.0.0:%d", agentPort), "--agent-token-file=" + lancetDir + "/token/token", "--agent-once", fmt.Sprintf("--agent-wait=%d", coordinatorWaitSeconds)}
 	c.Ports = []corev1.ContainerPort{{Name: "control", ContainerPort: agentPort, Protocol: corev1.ProtocolTCP}}
+	c.Resources = resources("250m", "64Mi", "")
+	if r := in.Experiment.Spec.AgentResources; r != nil {
+		c.Resources = requirements(*r)
+	}
 	job := experimentJob(in, AgentsName(in.Experiment), v1alpha1.ComponentAgent, c)
 	job.Spec.Parallelism, job.Spec.Completions = ptr(in.Experiment.Spec.Agents), ptr(in.Experiment.Spec.Agents)
 	job.Spec.CompletionMode = ptr(batchv1.IndexedCompletion)
@@ -156,6 +160,7 @@ func agentsJob(in ExperimentInput) *batchv1.Job {
 
 func coordinatorJob(in ExperimentInput) *batchv1.Job {
 	c := experimentContainer(in, v1alpha1.ComponentCoordinator, "lancet")
+	c.Resources = resources("50m", "64Mi", "")
 	c.Args = []string{
 		lancetDir + "/definition/definition.yaml", "--agent-token-file=" + lancetDir + "/token/token",
 		fmt.Sprintf("--agent-wait=%d", agentWaitSeconds), "--summary=" + corev1.TerminationMessagePathDefault,
