@@ -79,6 +79,26 @@ static void ll7_merging_is_adding(void **state)
     free(h);
 }
 
+/* The first second of a clock that begins at 0, and neighbouring buckets of one slice. */
+static void slices_hold_all_from_the_first_second_on(void **state)
+{
+    (void)state;
+    struct bt_hist_slices *s = calloc(1, bt_hist_slices_bytes());
+    struct bt_hist *h = malloc(sizeof *h);
+    struct bt_hist_window w;
+    assert_true(s != NULL && h != NULL);
+    bt_hist_slices_init(s, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        bt_hist_slices_record(s, 1, bt_hist_value(100 + i));
+    for (uint32_t i = 1; i < 4; i++)
+        bt_hist_slices_record(s, 1, bt_hist_value(100 - i));
+    bt_hist_slices_merge(s, 2, 1, h, &w);
+    assert_int_equal(h->total, 7);
+    assert_int_equal(bt_hist_percentile(h, 100000), bt_hist_value(103));
+    free(h);
+    free(s);
+}
+
 static void slices_forget_after_the_window(void **state)
 {
     (void)state;
@@ -153,6 +173,7 @@ int main(void)
         cmocka_unit_test(ll7_percentiles_match_vectors),
         cmocka_unit_test(ll7_every_bucket_is_narrow_and_reports_its_upper_edge),
         cmocka_unit_test(ll7_merging_is_adding),
+        cmocka_unit_test(slices_hold_all_from_the_first_second_on),
         cmocka_unit_test(slices_forget_after_the_window),
         cmocka_unit_test(slices_are_torn_free_for_a_reader),
     };

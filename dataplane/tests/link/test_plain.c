@@ -303,6 +303,23 @@ static void e13_known_neighbours_take_the_short_way(void **state)
     }
 }
 
+/* Destinations whose routes are kept in the same place. */
+static void e13_who_shares_a_place_does_not_share_a_neighbour(void **state)
+{
+    (void)state;
+    open_both();
+    for (unsigned i = 0; i < 2; i++) {
+        struct bed *b = i == 0 ? &with : &without;
+        bed_know(b, "10.0.0.9", their_mac);
+        bed_know(b, "10.0.0.153", other_mac);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        send_both(AT_V4, "10.0.0.9:5", 7, NULL, 0);
+        send_both(AT_V4, "10.0.0.9:5", 7, NULL, 0);
+        send_both(AT_V4, "10.0.0.153:5", 7, NULL, 0);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -317,6 +334,7 @@ int main(void)
         TEST(e17_without_udp_checksums),
         TEST(e17_no_udp_checksum_is_for_ipv4),
         TEST(e13_known_neighbours_take_the_short_way),
+        TEST(e13_who_shares_a_place_does_not_share_a_neighbour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

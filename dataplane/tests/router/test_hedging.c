@@ -123,6 +123,11 @@ static void r250_delayed_waits_for_the_percentile(void **state)
         assert_int_equal(hedging_send(&h, id, to), 1);
         h.b.now += id % 25 == 0 ? 3 * MS : MS;
         hedging_finish(&h, to[0], id, false);
+        if (id == 150) { /* a second has gone by, but not ten samples beyond the percentile: 200 are needed */
+            h.b.now += SEC;
+            hedging_report(&h);
+            assert_int_equal(hedging_stats(&h).hedging_delay_ns, 0);
+        }
     }
     h.b.now += SEC;
     hedging_report(&h);
