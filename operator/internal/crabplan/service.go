@@ -121,7 +121,7 @@ func judgeCommon(s *corev1.Service) []Refusal {
 		out = append(out, refuse(s, rule, fmt.Sprintf(format, args...)))
 	}
 	if len(s.Spec.IPFamilies) > 0 && !slices.Contains(s.Spec.IPFamilies, corev1.IPv4Protocol) {
-		add(v1alpha1.ReasonNoIPv4, "the Service is IPv6 only, and an IPv6 address does not fit the option (C-9): add IPv4 to ipFamilies")
+		add(v1alpha1.ReasonNoIPv4, "the Service is IPv6 only, and Services are balanced over IPv4 only (C-9): add IPv4 to ipFamilies")
 	}
 	for _, p := range s.Spec.Ports {
 		if p.Protocol != "" && p.Protocol != corev1.ProtocolTCP {

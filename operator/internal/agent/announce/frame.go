@@ -3,7 +3,7 @@
 // Package announce makes a VIP lead to this node: it answers ARP requests for
 // the VIPs owned here, and tells the network when a VIP has moved. The VIP is on
 // no device: the kernel must not take the packets before the programs see them.
-// CRAB is IPv4 (C-9), so there is no neighbour discovery here.
+// Announced VIPs are IPv4 (C-9), so there is no neighbour discovery here.
 package announce
 
 import (

@@ -231,6 +231,9 @@ func (k *Keeper) SetVIPs(vips []netip.Addr) error {
 	if len(vips) > heartbeat.MaxVIPs {
 		return fmt.Errorf("%d VIPs to announce, at most %d", len(vips), heartbeat.MaxVIPs)
 	}
+	if err := announceable(vips); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.machine.SetVIPs(vips)
