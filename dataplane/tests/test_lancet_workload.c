@@ -227,12 +227,9 @@ static void requests_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions),
-        cmocka_unit_test(draws_are_held_within_bounds),
-        cmocka_unit_test(zipf),
-        cmocka_unit_test(key_names),
-        cmocka_unit_test(requests),
-        cmocka_unit_test(requests_fit),
+        cmocka_unit_test(distributions), cmocka_unit_test(draws_are_held_within_bounds),
+        cmocka_unit_test(zipf),          cmocka_unit_test(key_names),
+        cmocka_unit_test(requests),      cmocka_unit_test(requests_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
