@@ -24,6 +24,17 @@ func TestMeasurementsAreAList(t *testing.T) {
 			t.Errorf("%s, %v, want a list with %s", raw, err, want)
 		}
 		m.SetFinite("even", 1.5)
-		m.SetFinite("odd", math.NaN())
+		for _, none := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			m.SetFinite("odd", none)
+		}
+	}
+}
+
+// Figures have four digits behind the point.
+func TestMeasurementsAreRounded(t *testing.T) {
+	var m Measurements
+	m.SetFinite("share", 0.123456)
+	if got := m.rows[0].Value; got != 0.1235 {
+		t.Errorf("%v", got)
 	}
 }

@@ -32,17 +32,20 @@ func Ask(s Service) Answer {
 	plain := s
 	plain.BusyShare = 0
 	a := Answer{Asked: s, Without: Run(plain), With: Run(s)}
-	switch {
-	case a.Without.Busy > mostBusy:
-		a.Verdict = Overloaded
-	case a.With.Median > mostMedian*a.Without.Median:
-		a.Verdict = MedianRises
-	case a.With.Tail > mostTail*a.Without.Tail:
-		a.Verdict = TailTooLittle
-	default:
-		a.Verdict = Pays
-	}
+	a.Verdict = judge(a.Without, a.With)
 	return a
+}
+
+func judge(without, with Outcome) Verdict {
+	switch {
+	case without.Busy > mostBusy:
+		return Overloaded
+	case with.Median > mostMedian*without.Median:
+		return MedianRises
+	case with.Tail > mostTail*without.Tail:
+		return TailTooLittle
+	}
+	return Pays
 }
 
 // AskAll wants all services to profit: the answer is that of the first one that

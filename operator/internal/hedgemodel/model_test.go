@@ -75,6 +75,23 @@ func TestR248Gate(t *testing.T) {
 	}
 }
 
+// its numbers are those of the simulator's gate, on either side of each.
+func TestR248GateAtItsEdges(t *testing.T) {
+	plain := Outcome{Busy: 0.97, Median: 1, Tail: 10}
+	for _, c := range []struct {
+		busy, median, tail float64
+		want               Verdict
+	}{
+		{0.97, 1.019, 8.99, Pays}, {0.97, 1.021, 8.99, MedianRises}, {0.97, 1.019, 9.01, TailTooLittle}, {0.979, 1, 1, Pays}, {0.981, 1, 1, Overloaded},
+		{0.981, 2, 20, Overloaded}, {0.97, 2, 20, MedianRises},
+	} {
+		plain.Busy = c.busy
+		if got := judge(plain, Outcome{Busy: 1, Median: c.median, Tail: c.tail}); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
 // Without copies and jitter it is M/M/4, whose p99 at load 0.8 is known.
 func TestModelWithoutCopiesIsAQueue(t *testing.T) {
 	s := aService()

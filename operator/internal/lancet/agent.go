@@ -39,6 +39,7 @@ type Measurement struct {
 	Failed   map[string]uint64 // of these, by cause: timeout, refused, dropped …
 	Gaps     []time.Duration   // between consecutive transmissions of one stream, a random part of them
 	Streams  int               // arrival processes the agent's load is dealt out over; 0 counts as 1
+	Slots    int               // requests the agent can have under way: connections times those on each; 0: not known
 	Offered  float64           // requests per second it was told to send; the coordinator fills it in
 	LoadOnly bool              // a throughput agent's (L-1): no samples; the coordinator fills it in
 	Samples  []Sample

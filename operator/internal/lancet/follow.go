@@ -27,13 +27,34 @@ type Interval struct {
 // windowSamples is how many samples of a phase are kept at most.
 const windowSamples = 1_000_000
 
+// fewestInPhase is how many requests each agent that measures must send during a
+// phase, on average: with fewer there may be none at all to speak of.
+const fewestInPhase = 100
+
+// CheckPhases names the phases that are too short for their load.
+func CheckPhases(e Experiment, phases []Phase, agents int) error {
+	var all []error
+	for i, p := range phases {
+		e.Load = p.Load
+		perAgent := p.Load * p.Duration.Seconds() / float64(agents)
+		if e.LatencyAgents > 0 {
+			perAgent = p.Load * e.firstRate() * p.Duration.Seconds() / float64(e.LatencyAgents)
+		}
+		if perAgent < fewestInPhase {
+			all = append(all, fmt.Errorf("load: phase %d: %.4g requests/s for %v are %.0f for each agent that measures: must be at least %d",
+				i, p.Load, p.Duration, perAgent, fewestInPhase))
+		}
+	}
+	return errors.Join(all...)
+}
+
 // Follow offers one phase after the other without a pause and reports each.
 func Follow(ctx context.Context, e Experiment, phases []Phase, agents []Agent) ([]Interval, error) {
 	if len(agents) == 0 || len(phases) == 0 {
 		return nil, errors.New("a pattern needs at least one agent and one phase")
 	}
 	e = e.WithDefaults()
-	if err := e.checkSplit(len(agents)); err != nil {
+	if err := errors.Join(e.checkSplit(len(agents)), CheckPhases(e, phases, len(agents))); err != nil {
 		return nil, err
 	}
 	var out []Interval

@@ -101,6 +101,7 @@ func judgeLoad(e Experiment, round []Measurement) ([]Finding, Action) {
 const halfTick = 0.5e-9
 
 func judgeArrivals(e Experiment, round []Measurement) ([]Finding, Action) {
+	took := meanTime(round)
 	findings := every(CheckArrivals, round, func(m Measurement) (bool, string) {
 		mean := float64(max(m.Streams, 1)) / m.Offered
 		gaps := someGaps(m.Gaps, e.ArrivalGaps)
@@ -109,16 +110,40 @@ func judgeArrivals(e Experiment, round []Measurement) ([]Finding, Action) {
 			return true, "a trace is judged by its rate alone"
 		case Fixed:
 			jitter := stats.MaxJitter(gaps, mean)
-			return jitter <= e.JitterTolerance, fmt.Sprintf("largest jitter %.1f %% of the gap (at most %.0f %%)",
-				100*jitter, 100*e.JitterTolerance)
+			return jitter <= e.JitterTolerance, fmt.Sprintf("largest jitter %.1f %% of the gap (at most %.0f %%)%s",
+				100*jitter, 100*e.JitterTolerance, crowded(m, took))
 		}
 		a2, p := stats.AndersonDarling(gaps, stats.Exponential{Mean: mean})
-		return p >= e.Level, fmt.Sprintf("Anderson-Darling A² %.3f, p %.4f of %d gaps (at least %v)", a2, p, len(gaps), e.Level)
+		return p >= e.Level, fmt.Sprintf("Anderson-Darling A² %.3f, p %.4f of %d gaps (at least %v)%s", a2, p, len(gaps), e.Level, crowded(m, took))
 	})
 	if failed(findings) {
 		return findings, Action{Failed: CheckArrivals}
 	}
 	return findings, Action{}
+}
+
+// meanTime is how long, in seconds, an answered request was under way.
+func meanTime(round []Measurement) float64 {
+	sum, n := 0.0, 0
+	for _, s := range together(round) {
+		if !s.Failed {
+			sum, n = sum+min(s.Latency, s.Other).Seconds(), n+1
+		}
+	}
+	return sum / float64(max(n, 1))
+}
+
+// crowdedShare of the connections under way on average, Poisson arrivals find them
+// all taken now and then, and leave late: the load is open no longer (spec §1).
+const crowdedShare = 0.5
+
+// crowded names the usual reason of late requests: too few connections.
+func crowded(m Measurement, took float64) string {
+	under := took * float64(m.Sent) / m.Elapsed.Seconds()
+	if m.Slots == 0 || under < crowdedShare*float64(m.Slots) {
+		return ""
+	}
+	return fmt.Sprintf("; %.1f requests under way on average, and room for %d on its connections: give it more", under, m.Slots)
 }
 
 // someGaps spreads so many over all of them, in seconds: with more, deviations too

@@ -111,6 +111,44 @@ func TestSplitFollows(t *testing.T) {
 	}
 }
 
+// A phase of a handful of requests may hold none: that is said before any load.
+func TestPhasesHoldRequests(t *testing.T) {
+	both, apart := Experiment{Percentile: 0.99}.WithDefaults(), Experiment{Percentile: 0.99, LatencyAgents: 1, LatencyRate: 50}.WithDefaults()
+	for _, c := range []struct {
+		e    Experiment
+		load float64
+		ok   bool
+	}{{both, 100, true}, {both, 99, false}, {apart, 1e5, true}, {apart, 240, false}} { // a fifth of 240 is 48
+		err := CheckPhases(c.e, []Phase{{Load: c.load, Duration: 2 * time.Second}}, 2)
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "load: phase 0: ") {
+			t.Errorf("%v requests/s: %v", c.load, err)
+		}
+	}
+	q := split.queue(5)
+	if _, err := Follow(context.Background(), apart, []Phase{{Load: 10, Duration: time.Second}}, q.agents()); err == nil || len(q.loads) != 0 && len(q.loads[0]) != 0 {
+		t.Errorf("%v; loads %v", err, q.loads)
+	}
+}
+
+// §1 of the method: with too few connections the load is open no longer, and the
+// check that finds it out says so. A machine that sends late for other reasons is
+// not told to take more connections.
+func TestTooFewConnectionsAreNamed(t *testing.T) {
+	m := Measurement{Elapsed: time.Second, Sent: 750, Offered: 750, Gaps: make([]time.Duration, 600)}
+	for range 500 {
+		m.Samples = append(m.Samples, Sample{Latency: 40 * time.Millisecond, Other: 16 * time.Millisecond}, Sample{Failed: true})
+	}
+	for slots, hint := range map[int]bool{0: false, 16: true, 24: true, 25: false, 128: false} { // 12 are under way
+		m.Slots = slots
+		for _, arrivals := range []Arrivals{Poisson, Fixed} {
+			found, action := judgeArrivals(Experiment{Percentile: 0.99, Arrivals: arrivals}.WithDefaults(), []Measurement{m})
+			if action.Failed != CheckArrivals || strings.Contains(found[0].Detail, "12.0 requests under way on average, and room for") != hint {
+				t.Errorf("%s, %d slots: %+v", arrivals, slots, found)
+			}
+		}
+	}
+}
+
 // Somebody has to make the load.
 func TestSplitNeedsBothKinds(t *testing.T) {
 	e, q := split.experiment(), split.queue(1)

@@ -210,7 +210,7 @@ static void wait_for_events(struct agent_worker *w)
     uint64_t ns = pause_ns(w, agent_now(w->agent));
     struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     int n = epoll_pwait2(w->epoll_fd, ev, EVENTS, &pause, NULL);
-    if (n < 0 && errno == ENOSYS) { // Linux before 5.11
+    if (n < 0 && (errno == ENOSYS || errno == EPERM)) { // Linux before 5.11, or a sandbox that does not know it
         n = epoll_wait(w->epoll_fd, ev, EVENTS, (int)(ns / 1000000u));
     }
     for (int i = 0; i < n; i++) {

@@ -179,6 +179,35 @@ func TestReach(t *testing.T) {
 	check("forgotten", 0, 0)
 }
 
+// A VIP is reached by the uplink and without a router, whatever other devices and
+// routers there are; another uplink takes the way over.
+func TestReachGoesByTheUplinkAlone(t *testing.T) {
+	node(t)
+	veth(t, "far", "far2", 0)
+	must(t, netlink.LinkSetUp(link(t, "far")))
+	must(t, netlink.LinkSetUp(link(t, "far2")))
+	theirs, err := netlink.ParseAddr("198.51.100.1/24")
+	must(t, err)
+	must(t, netlink.AddrAdd(link(t, "far"), theirs))
+	up, far := index(t, "eth0"), index(t, "far")
+	must(t, netlink.RouteAdd(&netlink.Route{LinkIndex: up, Gw: net.ParseIP("192.0.2.254")}))
+	routed, elsewhere := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("198.51.100.9")
+	by := func(step string, uplink, want int) {
+		t.Helper()
+		all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+		must(t, err)
+		if len(all) != want || slices.ContainsFunc(all, func(r netlink.Route) bool { return r.LinkIndex != uplink || r.Gw != nil }) {
+			t.Errorf("%s: %v, want %d by device %d", step, all, want, uplink)
+		}
+	}
+	must(t, Reach(up, []netip.Addr{routed, elsewhere}, nil))
+	by("behind a router, and in the network of another device", up, 2)
+	must(t, Reach(far, []netip.Addr{routed, elsewhere}, nil))
+	by("another uplink, which has one of them in its own network", far, 1)
+	must(t, Forget())
+	by("forgotten", 0, 0)
+}
+
 // entry of a neighbour.
 func entry(t *testing.T, up int, addr netip.Addr) netlink.Neigh {
 	t.Helper()

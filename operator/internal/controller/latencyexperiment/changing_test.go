@@ -41,6 +41,11 @@ func TestLoadsThatChange(t *testing.T) {
 	if len(p) != 8 || math.Round(p[0].Load) != 1354 || math.Round(p[2].Load) != 646 || p[0].Duration != 2*time.Second || measuredSeconds(e, d) != 16 {
 		t.Errorf("%+v, %d s", p, measuredSeconds(e, d))
 	}
+	e.Spec.Load = v1alpha1.ExperimentLoad{Steps: []v1alpha1.ExperimentStep{{RequestsPerSecond: 900, Seconds: 2}, {RequestsPerSecond: 99, Seconds: 2}}}
+	if _, accepted = decideAccepted(e, surroundings{}); accepted.reason != v1alpha1.ReasonInvalidExperiment ||
+		accepted.message != "load: phase 1: 99 requests/s for 2s are 99 for each agent that measures: must be at least 100" {
+		t.Errorf("%+v", accepted)
+	}
 	e = experiment(func(*v1alpha1.LatencyExperimentSpec) {})
 	if d, _ = decideAccepted(e, surroundings{}); measuredSeconds(e, d) != 900 {
 		t.Errorf("%d s of one steady load", measuredSeconds(e, d))

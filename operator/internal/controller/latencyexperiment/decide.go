@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -169,6 +170,7 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.D
 		err = d.Validate()
 	}
 	if err == nil {
+		err = lancet.CheckPhases(d.Template(), d.Phases(), int(e.Spec.Agents))
 		for _, load := range d.Experiments() {
 			if bad := load.Validate(); bad != nil {
 				err = errors.Join(err, fmt.Errorf("at %.0f requests/s: %w", load.Load, bad))

@@ -3,6 +3,8 @@
 package rpcservice
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +93,91 @@ func TestR254ObjectivesChooseThePercentile(t *testing.T) {
 	s.objectives = []v1alpha1.ServiceLevelObjective{slo}
 	if got := decideHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "p99.9") {
 		t.Errorf("p99.9: %+v", got)
+	}
+}
+
+// the service's own objectives choose, those that are there, up to p99.9.
+func TestR254JudgedPercentile(t *testing.T) {
+	of := func(target, percentile string, gone bool) v1alpha1.ServiceLevelObjective {
+		slo := v1alpha1.ServiceLevelObjective{}
+		slo.Spec.TargetRef.Name, slo.Spec.Percentile = target, percentile
+		if gone {
+			slo.DeletionTimestamp = &metav1.Time{}
+		}
+		return slo
+	}
+	for _, c := range []struct {
+		name string
+		all  []v1alpha1.ServiceLevelObjective
+		want float64
+	}{
+		{"none", nil, 0.99}, {"lower", []v1alpha1.ServiceLevelObjective{of("echo", "50", false)}, 0.99},
+		{"beyond what probes reach", []v1alpha1.ServiceLevelObjective{of("echo", "99.99", false), of("echo", "99.5", false)}, 0.999},
+		{"of another service", []v1alpha1.ServiceLevelObjective{of("other", "99.9", false)}, 0.99},
+		{"being deleted", []v1alpha1.ServiceLevelObjective{of("echo", "99.9", true)}, 0.99},
+	} {
+		s := anAutoService(jittery())
+		s.objectives = c.all
+		if got := judgedPercentile(s); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// what has to profit: either kind of service times; before copies are
+// switched on also a busier service and one with fewer hiccups.
+func TestR254Services(t *testing.T) {
+	s := anAutoService(jittery())
+	s.service.Spec.Router.WorkerQueueDepth, s.service.Spec.Hedging.BudgetPercent = 5, 30
+	j := jitter{compared: 10_000, share: 0.02, hiccup: 0.015, service: 0.001, load: 0.2}
+	all := services(s, j, 0.99)
+	if len(all) != 8 {
+		t.Fatalf("%d services", len(all))
+	}
+	seen := map[string]int{}
+	fewest := 0.02 * (1 - 1.96/math.Sqrt(10_000*2*0.02*0.98))
+	for _, a := range all {
+		if a.Workers != 16 || a.Routers != 2 || a.Depth != 2 || math.Abs(a.HiccupLength-15) > 1e-9 || a.BusyShare != 0.5 || a.BudgetShare != 0.3 || a.Percentile != 0.99 {
+			t.Errorf("%+v", a)
+		}
+		seen[fmt.Sprintf("%v %.3f %.5f", a.Fixed, a.Load, a.HiccupShare)]++
+	}
+	for _, want := range []float64{0.02, fewest} {
+		for _, load := range []float64{0.2, 0.26} {
+			for _, fixed := range []bool{false, true} {
+				if seen[fmt.Sprintf("%v %.3f %.5f", fixed, load, want)] != 1 {
+					t.Errorf("fixed %v, load %v, share %v: %v", fixed, load, want, seen)
+				}
+			}
+		}
+	}
+	s.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays}
+	if all = services(s, j, 0.99); len(all) != 2 || all[0].Load != 0.2 || all[1].HiccupShare != 0.02 {
+		t.Errorf("to stay on: %+v", all)
+	}
+	j.compared, j.load = 3, 0 // of almost nothing: no share below 0, no service without load
+	for _, a := range services(anAutoService(jittery()), j, 0.99) {
+		if a.HiccupShare < 0 || a.Load < leastLoad {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// pairs differ where one of the two had a hiccup; a decision that waits for
+// probes is made again soon.
+func TestR254Probes(t *testing.T) {
+	if got := hiccupsSeen(jitter{compared: 1000, share: 0.1}); math.Abs(got-180) > 1e-9 {
+		t.Errorf("%v of 1000 pairs differ", got)
+	}
+	if r, _ := measuredEnough(jitter{compared: 1e6, share: 0.1}, 0.99); r != v1alpha1.HedgingTooFewProbes {
+		t.Errorf("%q without a service time", r)
+	}
+	if r, _ := measuredEnough(jitter{compared: 100, share: 0.1, service: 1}, 0.99); r != "" {
+		t.Errorf("%q: 18 hiccups in 100 pairs are enough", r)
+	}
+	soon := standsFor(&v1alpha1.HedgingStatus{Reason: v1alpha1.HedgingTooFewProbes})
+	if usual := standsFor(&v1alpha1.HedgingStatus{Reason: v1alpha1.HedgingPays}); usual != time.Minute || soon != 10*time.Second {
+		t.Errorf("%v and %v", soon, usual)
 	}
 }
 

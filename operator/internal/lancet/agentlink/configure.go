@@ -75,6 +75,7 @@ func (l *Link) Configure(ctx context.Context, c Configuration, latency lancet.La
 		return fmt.Errorf("agent %s: configure: answer has %d streams", l.Name, l.ready.Streams)
 	}
 	l.latest, l.loadOnly = latency, c.Role == RoleThroughput
+	l.slots = l.ready.Connections * max(c.Outstanding, 1)
 	return nil
 }
 

@@ -46,6 +46,7 @@ type Link struct {
 	latest lancet.Latency
 	// loadOnly: samples tell when requests left, not when they were answered (L-1).
 	loadOnly bool
+	slots    int           // requests it can have under way
 	lease    time.Duration // the agent takes us for dead when it hears nothing for so long
 	quit     context.CancelFunc
 	beating  sync.WaitGroup

@@ -26,12 +26,13 @@ func TestDecodeSamples(t *testing.T) {
 	raw := encoded(1000, 1500, 4000, absent, absent, 0, 0)
 	raw = append(raw, encoded(2000, 2100, 9000, 6000, 1000, 0, 1)...)
 	raw = append(raw, encoded(3000, 3100, absent, absent, 1000, 1, 0)...)
+	raw = append(raw, encoded(3200, absent, absent, absent, absent, 6, 0)...) // never sent: it stands where it was due, not behind all others
 	samples, gaps, err := decodeSamples(raw, lancet.Service)
-	if err != nil || len(samples) != 3 || len(gaps) != 2 {
+	if err != nil || len(samples) != 4 || len(gaps) != 2 {
 		t.Fatalf("%v, %v, %v", samples, gaps, err)
 	}
 	want := []lancet.Sample{
-		{Sent: 1500, Latency: 2500, Other: 3000}, {Sent: 2100, Latency: 6000, Other: 7000}, {Sent: 3100, Failed: true},
+		{Sent: 1500, Latency: 2500, Other: 3000}, {Sent: 2100, Latency: 6000, Other: 7000}, {Sent: 3100, Failed: true}, {Sent: 3200, Failed: true},
 	}
 	for i := range want {
 		if samples[i] != want[i] {

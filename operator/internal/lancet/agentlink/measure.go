@@ -81,7 +81,7 @@ func (l *Link) measure(ctx context.Context, samples int, rate float64, limit tim
 	if err != nil {
 		return lancet.Measurement{}, err
 	}
-	m := lancet.Measurement{Elapsed: time.Duration(w.ElapsedNanoseconds), Sent: w.Sent, Failed: map[string]uint64{}, Streams: l.ready.Streams}
+	m := lancet.Measurement{Elapsed: time.Duration(w.ElapsedNanoseconds), Sent: w.Sent, Failed: map[string]uint64{}, Streams: l.ready.Streams, Slots: l.slots}
 	for cause, n := range w.Failed {
 		if n > 0 {
 			m.Failed[cause] = n

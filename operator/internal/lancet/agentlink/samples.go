@@ -32,7 +32,7 @@ func decodeRecord(b []byte) record {
 // sample turns a record into what the statistics take (L-56): the time from the
 // intended transmission, and from the actual one by the best stamps there are.
 func (r record) sample(latency lancet.Latency) (lancet.Sample, error) {
-	out := lancet.Sample{Sent: span(r.actual), Failed: r.outcome != 0}
+	out := lancet.Sample{Sent: span(r.left()), Failed: r.outcome != 0}
 	if out.Failed {
 		return out, nil
 	}
@@ -48,6 +48,15 @@ func (r record) sample(latency lancet.Latency) (lancet.Sample, error) {
 		out.Latency, out.Other = service, response
 	}
 	return out, nil
+}
+
+// left is when the request was sent, or where it never was, should have been: its
+// place among the others.
+func (r record) left() uint64 {
+	if r.actual == absent {
+		return r.intended
+	}
+	return r.actual
 }
 
 func span(ns uint64) time.Duration { return time.Duration(min(ns, math.MaxInt64)) }

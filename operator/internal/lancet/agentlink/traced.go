@@ -23,11 +23,8 @@ func decodeTraced(raw []byte, zero time.Time) []Traced {
 		if r.trace == 0 {
 			continue
 		}
-		sent := r.actual
-		if sent == absent {
-			sent = r.intended
-		}
-		t := Traced{ID: r.trace, Start: zero.Add(span(sent)), End: zero.Add(span(sent))}
+		sent := zero.Add(span(r.left()))
+		t := Traced{ID: r.trace, Start: sent, End: sent}
 		switch {
 		case r.outcome == 0 && r.received != absent:
 			t.End = zero.Add(span(r.received))

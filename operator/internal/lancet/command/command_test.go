@@ -176,7 +176,9 @@ func TestBadInput(t *testing.T) {
 		"traces of http": {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--trace-share=0.1"}, []string{"traces.share: 0.1", "r2p2", "traces.otlpEndpoint"}},
 		"only measured":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--local=2", "--latency-agents=2"}, []string{"--latency-agents=2: must be fewer than the agents, 2"}},
 		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"limit: 15m0s", "10000 samples"}},
-		"unknown field":  {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
+		"short phase": {[]string{file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 10, seconds: 9}]}\n"), "--local=2"},
+			[]string{"load: phase 1: 10 requests/s for 9s are 45 for each agent"}},
+		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
 		"fields": {[]string{file(t, `
 targets: [{host: h, port: 70000}]
 protocol: http

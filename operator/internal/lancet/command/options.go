@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 )
 
@@ -220,5 +221,5 @@ func (o *options) checkExperiments() error {
 			return fmt.Errorf("at %.6g requests/s: %w", e.Load, err)
 		}
 	}
-	return nil
+	return lancet.CheckPhases(o.definition.Template(), o.definition.Phases(), o.local+len(o.agents))
 }

@@ -71,9 +71,11 @@ func TestOrdersOfKeys(t *testing.T) {
 }
 
 func TestRequestsNameTheirField(t *testing.T) {
-	d := Definition{Requests: Requests{ServiceTime: "slow", KeyOrder: "zipf:1"}}
-	err := d.Validate()
-	for _, want := range []string{"requests.serviceTimeNanoseconds: slow: must be a distribution", "requests.keyOrder: zipf:1: must be uni, rr or zipf:THETA"} {
+	err := Definition{Requests: Requests{RequestBytes: "a", ReplyBytes: "b", ServiceTime: "slow", KeyBytes: "c", ValueBytes: "d", ScanLength: "e", KeyOrder: "zipf:1"}}.Validate()
+	for _, want := range []string{
+		"requests.requestBytes: a: must be a distribution", "requests.replyBytes: b: must be", "requests.serviceTimeNanoseconds: slow: must be", "requests.keyBytes: c: must be",
+		"requests.valueBytes: d: must be", "requests.scanLength: e: must be", "requests.keyOrder: zipf:1: must be uni, rr or zipf:THETA",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
