@@ -116,7 +116,7 @@ func uplink(duties ...string) []map[string]any {
 // balancer has the servers, they echo. change edits the balancer's VIP.
 func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
 	b.t.Helper()
-	vip := map[string]any{"addr": VIP, "port": port, "roles": "Balance", "policy": "RoundRobin", "backends": b.Backends("UpCRAB")}
+	vip := map[string]any{"addr": b.vip, "port": port, "roles": "Balance", "policy": "RoundRobin", "backends": b.Backends("UpCRAB")}
 	if change != nil {
 		change(vip)
 	}
@@ -124,11 +124,11 @@ func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
 		switch {
 		case h.Name == "client":
 			h.config = Config{Devices: uplink("client"), VIPs: []map[string]any{
-				{"addr": VIP, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{network + "0/24"}}}}
+				{"addr": b.vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}}
 		case h.Name == "lb":
 			h.config = Config{Devices: uplink("balancer"), VIPs: []map[string]any{vip}}
 		default:
-			h.config = Config{Devices: uplink("server"), AllowEcho: []string{VIP}}
+			h.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
 		}
 		h.Start()
 	}

@@ -27,7 +27,7 @@ func (h *Host) dial(to string) (*session, error) { return h.dialWithin(to, patie
 func (h *Host) dialWithin(to string, timeout time.Duration) (*session, error) {
 	s := &session{}
 	err := h.Inside(func() (err error) {
-		s.Conn, err = net.DialTimeout("tcp4", to, timeout)
+		s.Conn, err = net.DialTimeout("tcp", to, timeout)
 		return err
 	})
 	if err != nil {

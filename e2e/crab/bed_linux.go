@@ -26,6 +26,8 @@ type Bed struct {
 	tag  string
 	all  map[string]*Host
 	tool string // bobtail-redirect
+	vip  string // and the network of the hosts: of one family
+	nets string
 }
 
 var beds atomic.Int64
@@ -70,7 +72,7 @@ func New(t testing.TB, servers int) *Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bed{t: t, dir: t.TempDir(), tag: fmt.Sprintf("bcrab%dx%d", os.Getpid(), beds.Add(1)), all: map[string]*Host{}, tool: filepath.Join(root, "build/bin/bobtail-redirect")}
+	b := &Bed{t: t, dir: t.TempDir(), tag: fmt.Sprintf("bcrab%dx%d", os.Getpid(), beds.Add(1)), vip: VIP, nets: network + "0/24", all: map[string]*Host{}, tool: filepath.Join(root, "build/bin/bobtail-redirect")}
 	b.bpf = filepath.Join(b.dir, "bpf")
 	b.must(os.Mkdir(b.bpf, 0o700))
 	b.run("mount", "-t", "bpf", "bpf", b.bpf)

@@ -39,7 +39,7 @@ func (h *Host) serve(t *testing.T, port int, name string, args ...string) {
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); log.Close() })
 	eventually(t, name+" on "+h.Name, func() bool {
 		return h.Inside(func() error {
-			conn, err := net.DialTimeout("tcp4", net.JoinHostPort(h.Addr, itoa(port)), time.Second)
+			conn, err := net.DialTimeout("tcp", net.JoinHostPort(h.Addr, itoa(port)), time.Second)
 			if err == nil {
 				conn.Close()
 			}

@@ -23,7 +23,7 @@ func (h *Host) dialMany(to string, n int) ([]*session, error) {
 	all := make([]*session, 0, n)
 	err := h.Inside(func() error {
 		for i := range n {
-			c, err := net.DialTimeout("tcp4", to, patience)
+			c, err := net.DialTimeout("tcp", to, patience)
 			if err != nil {
 				return fmt.Errorf("connection %d: %w", i, err)
 			}

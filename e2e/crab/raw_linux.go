@@ -18,7 +18,7 @@ type Segment struct {
 	Data     []byte
 }
 
-// Bytes is the IPv4 packet with right checksums.
+// Bytes is the IP packet with right checksums.
 func (s Segment) Bytes() []byte {
 	tcp := make([]byte, 20, 60+len(s.Data))
 	binary.BigEndian.PutUint16(tcp, s.Src.Port())
@@ -29,15 +29,19 @@ func (s Segment) Bytes() []byte {
 	tcp[13] = s.Flags
 	tcp[14] = 0xff
 	tcp = append(append(tcp, s.Options...), s.Data...)
-	src, dst := s.Src.Addr().As4(), s.Dst.Addr().As4()
-	pseudo := append(append(append([]byte{}, src[:]...), dst[:]...), 0, 6, byte(len(tcp)>>8), byte(len(tcp)))
+	src, dst := s.Src.Addr().AsSlice(), s.Dst.Addr().AsSlice()
+	addrs := append(append([]byte{}, src...), dst...)
+	pseudo := append(append([]byte{}, addrs...), 0, 6, byte(len(tcp)>>8), byte(len(tcp)))
 	binary.BigEndian.PutUint16(tcp[16:], checksum(append(pseudo, tcp...)))
+	if s.Src.Addr().Is6() {
+		ip := []byte{0x60, 0, 0, 0, byte(len(tcp) >> 8), byte(len(tcp)), 6, 64}
+		return append(append(ip, addrs...), tcp...)
+	}
 
 	ip := make([]byte, 20, 20+len(tcp))
 	ip[0], ip[8], ip[9] = 0x45, 64, 6
 	binary.BigEndian.PutUint16(ip[2:], uint16(20+len(tcp)))
-	copy(ip[12:], src[:])
-	copy(ip[16:], dst[:])
+	copy(ip[12:], addrs)
 	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
 	return append(ip, tcp...)
 }
@@ -60,13 +64,23 @@ func checksum(b []byte) uint16 {
 // Inject sends segments from the host, whatever source they name.
 func (h *Host) Inject(segments ...Segment) error {
 	return h.Inside(func() error {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		domain := unix.AF_INET
+		if len(segments) > 0 && segments[0].Dst.Addr().Is6() {
+			domain = unix.AF_INET6
+		}
+		fd, err := unix.Socket(domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
 		for _, s := range segments {
-			if err := unix.Sendto(fd, s.Bytes(), 0, &unix.SockaddrInet4{Addr: s.Dst.Addr().As4()}); err != nil {
+			var to unix.Sockaddr
+			if s.Dst.Addr().Is6() {
+				to = &unix.SockaddrInet6{Addr: s.Dst.Addr().As16()}
+			} else {
+				to = &unix.SockaddrInet4{Addr: s.Dst.Addr().As4()}
+			}
+			if err := unix.Sendto(fd, s.Bytes(), 0, to); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,7 @@ const peerVariable = "CRAB_PEER"
 
 // Peer serves until it is killed.
 func Peer(addr, name string) error {
-	l, err := net.Listen("tcp4", addr)
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}

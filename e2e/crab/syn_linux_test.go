@@ -69,7 +69,7 @@ func (h *Host) talk(prepare func(int) error, multipath bool) error {
 			return err
 		}}
 		d.SetMultipathTCP(multipath)
-		c, err := d.DialContext(context.Background(), "tcp4", VIP+":"+itoa(port))
+		c, err := d.DialContext(context.Background(), "tcp", net.JoinHostPort(h.bed.vip, itoa(port)))
 		if err != nil {
 			return err
 		}

@@ -89,19 +89,27 @@ func (w *Watch) read(stop chan struct{}) {
 }
 
 func parseFrame(raw []byte) (Frame, bool) {
-	if len(raw) < 54 || raw[12] != 8 || raw[13] != 0 || raw[23] != 6 {
+	if len(raw) < 54 {
 		return Frame{}, false
 	}
-	tcp := raw[14+int(raw[14]&15)*4:]
+	src, size, tcp := 26, 4, raw[14+int(raw[14]&15)*4:]
+	switch {
+	case raw[12] == 8 && raw[13] == 0 && raw[23] == 6:
+	case raw[12] == 0x86 && raw[13] == 0xdd && raw[20] == 6 && len(raw) >= 74:
+		src, size, tcp = 22, 16, raw[54:]
+	default:
+		return Frame{}, false
+	}
 	head := int(tcp[12]>>4) * 4
 	if len(tcp) < head || head < 20 {
 		return Frame{}, false
 	}
 	addr := func(at int, port []byte) netip.AddrPort {
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(raw[at:at+4])), binary.BigEndian.Uint16(port))
+		a, _ := netip.AddrFromSlice(raw[at : at+size])
+		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(port))
 	}
 	return Frame{
-		At: time.Now(), Src: addr(26, tcp), Dst: addr(30, tcp[2:]), Flags: tcp[13],
+		At: time.Now(), Src: addr(src, tcp), Dst: addr(src+size, tcp[2:]), Flags: tcp[13],
 		Seq: binary.BigEndian.Uint32(tcp[4:]), Ack: binary.BigEndian.Uint32(tcp[8:]),
 		Options: append([]byte(nil), tcp[20:head]...), Data: len(tcp) - head,
 	}, true
