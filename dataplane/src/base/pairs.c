@@ -67,10 +67,17 @@ bool bt_pairs_put(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_i
 
 uint32_t bt_pairs_del(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id)
 {
-    uint32_t hole = probe(t, addr, req_id, hash_of(t, addr, req_id));
-    if (!t->slots[hole].used)
+    struct bt_pairs_slot *s = &t->slots[probe(t, addr, req_id, hash_of(t, addr, req_id))];
+    if (!s->used)
         return BT_PAIRS_NONE;
-    uint32_t value = t->slots[hole].value;
+    uint32_t value = s->value;
+    bt_pairs_remove(t, s);
+    return value;
+}
+
+void bt_pairs_remove(struct bt_pairs *t, struct bt_pairs_slot *entry)
+{
+    uint32_t hole = (uint32_t)(entry - t->slots);
     // Close the gap: pull back every follower whose home is not behind the hole.
     for (uint32_t i = (hole + 1) & t->mask; t->slots[i].used; i = (i + 1) & t->mask) {
         uint32_t home = t->slots[i].hash & t->mask;
@@ -81,5 +88,4 @@ uint32_t bt_pairs_del(struct bt_pairs *t, const struct bt_addr *addr, uint16_t r
     }
     memset(&t->slots[hole], 0, sizeof t->slots[hole]);
     t->count--;
-    return value;
 }

@@ -76,4 +76,45 @@ bool bt_pairs_put(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_i
 // Removes and returns the value, or BT_PAIRS_NONE when the pair is unknown.
 uint32_t bt_pairs_del(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id);
 
+// For an owner that keeps the hash of each pair (bt_pairs_hash with the table's seed), and whose values name one pair
+// each: nothing is hashed twice, and an entry is found again without its address.
+
+static inline uint32_t bt_pairs_look(const struct bt_pairs *t, uint32_t hash, const struct bt_addr *addr,
+                                     uint16_t req_id)
+{
+    for (uint32_t i = hash & t->mask;; i = (i + 1) & t->mask) {
+        const struct bt_pairs_slot *s = &t->slots[i];
+        if (!s->used)
+            return BT_PAIRS_NONE;
+        if (s->hash == hash && s->req_id == req_id && bt_addr_eq(&s->addr, addr))
+            return s->value;
+    }
+}
+
+// Inserts a pair that is not there. False when full.
+static inline bool bt_pairs_add(struct bt_pairs *t, uint32_t hash, const struct bt_addr *addr, uint16_t req_id,
+                                uint32_t value)
+{
+    if (t->count >= t->limit)
+        return false;
+    uint32_t i = hash & t->mask;
+    while (t->slots[i].used)
+        i = (i + 1) & t->mask;
+    t->slots[i] = (struct bt_pairs_slot){.addr = *addr, .req_id = req_id, .used = 1, .hash = hash, .value = value};
+    t->count++;
+    return true;
+}
+
+// The entry with this value, NULL when there is none.
+static inline struct bt_pairs_slot *bt_pairs_entry(const struct bt_pairs *t, uint32_t hash, uint32_t value)
+{
+    for (uint32_t i = hash & t->mask; t->slots[i].used; i = (i + 1) & t->mask)
+        if (t->slots[i].value == value)
+            return &t->slots[i];
+    return NULL;
+}
+
+// Removes an entry that bt_pairs_entry found.
+void bt_pairs_remove(struct bt_pairs *t, struct bt_pairs_slot *entry);
+
 #endif

@@ -185,7 +185,9 @@ static enum bt_mcase on_sack(struct bt_client *c, struct arrival *a)
 static enum bt_mcase dispatch(struct bt_client *c, struct arrival *a)
 {
     enum bt_mcase m = bt_port_check(&c->port, a->pkt);
-    if (!m)
+    if (m)
+        return m;
+    if (!bt_r2p2_read_usual(a->pkt->data, a->pkt->len, BT_REPLY, &a->h))
         m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_CLIENT, &a->h);
     if (m)
         return m;

@@ -24,7 +24,7 @@ static int take_id(struct bt_client *c)
 
 static inline void request_header(const struct bt_client *c, const struct bt_request *rq, struct bt_r2p2_hdr *h)
 {
-    *h = (struct bt_r2p2_hdr){.type = BT_REQUEST, .policy = rq->policy, .first = true, .ext = c->cfg.extensions};
+    bt_r2p2_start(h, BT_REQUEST, rq->policy, c->cfg.extensions);
     if (!c->cfg.extensions)
         return;
     if (rq->with_class) {
@@ -75,7 +75,14 @@ static struct bt_call *open_call(struct bt_client *c, const struct bt_request *r
 {
     struct bt_call *call = c->free;
     c->free = call->next_free;
-    *call = (struct bt_call){.cookie = rq->cookie, .req_id = id, .policy = rq->policy, .train = d->train};
+    // The rest is as bt_client_finish left it: no timer, no reply.
+    call->cookie = rq->cookie;
+    call->req_id = id;
+    call->policy = rq->policy;
+    call->peer_known = call->peer_ext = false;
+    call->class_id = call->class_flags = 0;
+    call->trace = 0;
+    call->train = d->train;
     call->repair.kind = 1;
     call->multi = d->split.count > 1;
     call->state = call->multi ? BT_CALL_OFFERED : BT_CALL_SENT;
@@ -110,10 +117,14 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
         return BT_RPC_NO_ID;
     }
     struct bt_call *call = open_call(c, rq, &d, (uint16_t)id);
-    d.h.last = !call->multi;
-    d.h.req_id = call->req_id;
-    d.h.count_or_index = (uint16_t)d.split.count;
-    bt_r2p2_push_header(d.first, &d.h); // headroom is larger than any header
+    if (d.h.opt.present == 0 && !call->multi) { // headroom is larger than any header
+        bt_r2p2_push_single(d.first, BT_REQUEST, rq->policy, c->cfg.extensions, (uint16_t)id);
+    } else {
+        d.h.last = !call->multi;
+        d.h.req_id = call->req_id;
+        d.h.count_or_index = (uint16_t)d.split.count;
+        bt_r2p2_push_header(d.first, &d.h);
+    }
     bt_txq_push(txq, d.first);
     uint64_t end = c->now + rq->timeout_ns;
     bt_wheel_add(&c->wheel, &call->deadline, end < c->now ? UINT64_MAX : end);

@@ -41,6 +41,20 @@ uint32_t bt_iov_length(const struct iovec *iov, int n);
 // The part of bt_iov_take that takes pieces of iovecs, or several.
 void bt_iov_take_pieces(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n);
 
+// A copy that is mostly short: of 8 to 16 bytes it is two words, which may overlap.
+static inline void bt_copy_short(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+    uint64_t head, tail;
+    if (n < sizeof head || n > 2 * sizeof head) {
+        memcpy(to, from, n);
+        return;
+    }
+    memcpy(&head, from, sizeof head);
+    memcpy(&tail, from + n - sizeof tail, sizeof tail);
+    memcpy(to, &head, sizeof head);
+    memcpy(to + n - sizeof tail, &tail, sizeof tail);
+}
+
 // Appends the next n bytes to pkt; the caller knows they are there and fit.
 static inline void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n)
 {
@@ -50,7 +64,7 @@ static inline void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint
     }
     uint8_t *to = bt_pkt_append(pkt, n); // what is left is one piece, as nearly always
     if (to)
-        memcpy(to, (const uint8_t *)c->iov->iov_base + c->off, n);
+        bt_copy_short(to, (const uint8_t *)c->iov->iov_base + c->off, n);
     c->left = 0;
 }
 

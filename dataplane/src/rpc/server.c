@@ -72,8 +72,9 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 
 static void forget_oldest(struct bt_server *s)
 {
-    struct bt_done *d = &s->done[s->done_head];
-    bt_pairs_del(&s->pairs, &d->client, d->req_id);
+    struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, s->done[s->done_head].hash, BT_PAIR_DONE | s->done_head);
+    if (entry)
+        bt_pairs_remove(&s->pairs, entry);
     s->done_head = s->done_head + 1 == s->cfg.max_done ? 0 : s->done_head + 1;
     s->done_count--;
 }
@@ -84,19 +85,38 @@ void bt_server_forget_old(struct bt_server *s)
         forget_oldest(s);
 }
 
-void bt_server_remember(struct bt_server *s, const struct bt_addr *client, uint16_t req_id)
+// Where the next finished pair is to be remembered; the oldest one gives way.
+static inline uint32_t place_for_done(struct bt_server *s)
 {
     if (s->done_count == s->cfg.max_done)
         forget_oldest(s);
     uint32_t at = s->done_head + s->done_count;
-    at = at >= s->cfg.max_done ? at - s->cfg.max_done : at;
-    // The table has room: an active pair's entry is replaced, or max_done was
-    // reserved for this one.
-    if (!bt_pairs_put(&s->pairs, client, req_id, BT_PAIR_DONE | at))
-        return;
-    s->done[at] =
-        (struct bt_done){.client = *client, .req_id = req_id, .until_ns = s->now + s->cfg.timers.quarantine_ns};
+    return at >= s->cfg.max_done ? at - s->cfg.max_done : at;
+}
+
+static inline void remember_at(struct bt_server *s, uint32_t at, uint32_t hash)
+{
+    s->done[at] = (struct bt_done){.hash = hash, .until_ns = s->now + s->cfg.timers.quarantine_ns};
     s->done_count++;
+}
+
+// A pair ends: its entry stays, under another value.
+static inline void remember(struct bt_server *s, const struct bt_pair *p)
+{
+    uint32_t at = place_for_done(s); // first: forgetting moves entries
+    struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, p->hash, (uint32_t)(p - s->pair));
+    if (!entry)
+        return;
+    entry->value = BT_PAIR_DONE | at;
+    remember_at(s, at, p->hash);
+}
+
+// A request that never became a pair. The table has room: max_done was reserved for these.
+void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a)
+{
+    uint32_t at = place_for_done(s);
+    if (bt_pairs_add(&s->pairs, a->hash, &a->client, a->h.req_id, BT_PAIR_DONE | at))
+        remember_at(s, at, a->hash);
 }
 
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a)
@@ -124,7 +144,8 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     if (p->echo & BT_HAS_TRACE)
         p->trace = a->h.opt.trace;
     p->t_first_ns = a->pkt->t_rx_ns ? a->pkt->t_rx_ns : s->now;
-    bt_pairs_put(&s->pairs, &p->client, p->req_id, (uint32_t)(p - s->pair));
+    p->hash = a->hash;
+    bt_pairs_add(&s->pairs, p->hash, &p->client, p->req_id, (uint32_t)(p - s->pair));
     s->backlog++;
     if (s->cfg.latency)
         bt_hist_slices_arrived(s->cfg.latency, s->now, 1);
@@ -165,7 +186,7 @@ void bt_server_free_pair(struct bt_server *s, struct bt_pair *p)
     p->state = BT_PAIR_FREE;
     p->next_free = s->free;
     s->free = p;
-    bt_server_remember(s, &p->client, p->req_id);
+    remember(s, p);
 }
 
 static void on_timer(void *arg, struct bt_timer *t)

@@ -31,6 +31,7 @@ struct bt_pair {
     uint8_t echo;   // BT_HAS_CLASS | BT_HAS_TRACE to be echoed
     uint8_t class_id, class_flags;
     uint32_t generation; // upper half of the handle
+    uint32_t hash;       // of client and req_id in the pair table
     uint32_t packets;    // of the request
     uint64_t trace;
     uint64_t t_first_ns, t_handed_ns;
@@ -46,8 +47,7 @@ struct bt_pair {
 #define BT_PAIR_DONE 0x80000000u
 
 struct bt_done {
-    struct bt_addr client;
-    uint16_t req_id;
+    uint32_t hash; // where its entry is to be looked for
     uint64_t until_ns;
 };
 
@@ -101,6 +101,7 @@ struct bt_arrival {
     struct bt_r2p2_hdr h;
     struct bt_txq *txq;
     struct bt_addr client; // identity of the pair
+    uint32_t hash;         // of the pair, once client is known
     uint8_t router;
     bool kept;
 };
@@ -118,7 +119,7 @@ void bt_server_expire_held(struct bt_server *s);
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
 void bt_server_free_pair(struct bt_server *s, struct bt_pair *p); // leaves it as done
-void bt_server_remember(struct bt_server *s, const struct bt_addr *client, uint16_t req_id);
+void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_forget_old(struct bt_server *s);
 
 // server_reply.c

@@ -16,7 +16,8 @@ static struct bt_pair *executing(struct bt_server *s, uint64_t handle)
 
 static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
 {
-    *h = (struct bt_r2p2_hdr){.type = BT_REPLY, .policy = p->policy, .first = true, .ext = p->ext, .req_id = p->req_id};
+    bt_r2p2_start(h, BT_REPLY, p->policy, p->ext);
+    h->req_id = p->req_id;
     if (!p->ext)
         return; // options only to peers known to understand them (§11)
     h->opt.present = p->echo;
@@ -104,7 +105,8 @@ static int reply_directly(struct bt_server *s, struct bt_pair *p, const struct b
     return 0;
 }
 
-// The common case: one packet, h its header. It replaces the request, whose pair ends here.
+// The common case: one packet, h its header, NULL for one without options. It replaces the request, whose pair ends
+// here.
 static int reply_single(struct bt_server *s, struct bt_pair *p, struct bt_r2p2_hdr *h, uint32_t len,
                         struct bt_iov_cursor *iov, struct bt_txq *txq)
 {
@@ -114,9 +116,13 @@ static int reply_single(struct bt_server *s, struct bt_pair *p, struct bt_r2p2_h
         return BT_RPC_NO_BUFFER;
     }
     bt_iov_take(iov, pkt, len);
-    h->last = true;
-    h->count_or_index = 1;
-    bt_r2p2_push_header(pkt, h); // headroom is larger than any header
+    if (h == NULL) { // headroom is larger than any header
+        bt_r2p2_push_single(pkt, BT_REPLY, p->policy, p->ext, p->req_id);
+    } else {
+        h->last = true;
+        h->count_or_index = 1;
+        bt_r2p2_push_header(pkt, h);
+    }
     bt_txq_push(txq, pkt);
     s->counters[BT_SERVER_PACKETS_SENT]++;
     request_done(s, p);
@@ -161,14 +167,21 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
         return BT_RPC_BAD_ARGUMENT;
     bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
+    uint32_t first = full;
+    bool options = p->ext && p->echo;
     struct bt_r2p2_hdr h;
-    reply_header(p, &h);
-    struct bt_split split = bt_split_reply(len, full - (uint32_t)bt_options_size(&h.opt), full);
-    if (len > s->cfg.max_message || split.count == 0 || split.count > s->port.max_packets)
-        return BT_RPC_TOO_LARGE;
+    if (options) {
+        reply_header(p, &h);
+        first -= (uint32_t)bt_options_size(&h.opt);
+    }
     struct bt_iov_cursor at = {.iov = iov, .left = iovcnt};
-    if (split.count == 1)
-        return reply_single(s, p, &h, len, &at, txq);
+    if (len > s->cfg.max_message)
+        return BT_RPC_TOO_LARGE;
+    if (len <= first)
+        return reply_single(s, p, options ? &h : NULL, len, &at, txq);
+    struct bt_split split = bt_split_reply(len, first, full);
+    if (split.count == 0 || split.count > s->port.max_packets)
+        return BT_RPC_TOO_LARGE;
     bool one_burst = split.count <= s->cfg.timers.burst;
     if (one_burst && !p->ext)
         return reply_directly(s, p, &split, len, &at, txq);

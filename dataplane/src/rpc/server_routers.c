@@ -156,8 +156,10 @@ void bt_server_received(struct bt_server *s, uint8_t router)
 
 static inline void feedback_header(const struct bt_server *s, const struct bt_finished *f, struct bt_r2p2_hdr *h)
 {
-    *h = (struct bt_r2p2_hdr){.type = BT_FEEDBACK, .first = true, .last = true, .ext = true, .count_or_index = 1};
     const struct bt_key *key = bt_keyring_signer(&s->cfg.keys);
+    bt_r2p2_start(h, BT_FEEDBACK, BT_POLICY_UNRESTRICTED, true);
+    h->last = true;
+    h->count_or_index = 1;
     h->req_id = f ? f->req_id : 0;
     if (key) {
         h->opt.present |= BT_HAS_TAG;
@@ -190,19 +192,26 @@ static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, 
     }
 }
 
+// The header of a FEEDBACK that carries a tag, a trace or both.
+static void push_options(struct bt_server *s, const struct bt_finished *f, struct bt_pkt *pkt)
+{
+    struct bt_r2p2_hdr h;
+    feedback_header(s, f, &h);
+    bt_r2p2_push_header(pkt, &h);
+    if (h.opt.present & BT_HAS_TAG)
+        bt_tag_sign(pkt->data, pkt->len, &h, bt_keyring_signer(&s->cfg.keys), &pkt->src, &pkt->dst);
+}
+
 static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t flags, const struct bt_finished *f,
                           struct bt_txq *txq)
 {
-    struct bt_r2p2_hdr h;
     struct bt_feedback fb;
-    feedback_header(s, f, &h);
     feedback_body(s, r, flags, f, &fb);
-    if (r->st.router.legacy) {
+    bool legacy = r->st.router.legacy;
+    if (legacy) {
         if (!f || fb.version == 2)
             return; // it knows finished IPv4 pairs and nothing else
         fb.version = 0;
-        h.opt.present = 0;
-        h.ext = false;
     }
     struct bt_pkt *pkt = bt_port_packet(&s->port, &r->st.router.feedback);
     if (!pkt) {
@@ -210,10 +219,11 @@ static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t
         return;
     }
     bt_pkt_append(pkt, (uint32_t)bt_feedback_encode(pkt->data, pkt->room_after, &fb));
-    bt_r2p2_push_header(pkt, &h); // headroom is larger than any header
+    if (legacy || (bt_keyring_empty(&s->cfg.keys) && !(f && f->with_trace))) // headroom is larger than any header
+        bt_r2p2_push_single(pkt, BT_FEEDBACK, BT_POLICY_UNRESTRICTED, !legacy, f ? f->req_id : 0);
+    else
+        push_options(s, f, pkt);
     bt_txq_push(txq, pkt);
-    if (h.opt.present & BT_HAS_TAG)
-        bt_tag_sign(pkt->data, pkt->len, &h, bt_keyring_signer(&s->cfg.keys), &pkt->src, &pkt->dst);
     r->st.feedback_ns = s->now;
     s->counters[BT_SERVER_FEEDBACK_SENT]++;
     s->counters[BT_SERVER_PACKETS_SENT]++;

@@ -13,7 +13,7 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
     bt_server_send_drop(s, &a->client, a->h.req_id, a->h.ext, a->txq);
     // A malformed one that came directly would be refused again: no trace.
     if (why != BT_SERVER_DROP_MALFORMED || a->router != BT_NO_ROUTER)
-        bt_server_remember(s, &a->client, a->h.req_id);
+        bt_server_remember_refused(s, a);
     if (s->cfg.latency) {
         bt_hist_slices_arrived(s->cfg.latency, s->now, 1);
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
@@ -61,10 +61,11 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
 
 static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
 {
-    uint32_t known = bt_pairs_find(&s->pairs, &a->client, a->h.req_id);
+    a->hash = bt_pairs_hash(s->pairs.seed, &a->client, a->h.req_id);
+    uint32_t known = bt_pairs_look(&s->pairs, a->hash, &a->client, a->h.req_id);
     if (known != BT_PAIRS_NONE && (known & BT_PAIR_DONE)) {
         bt_server_forget_old(s);
-        known = bt_pairs_find(&s->pairs, &a->client, a->h.req_id);
+        known = bt_pairs_look(&s->pairs, a->hash, &a->client, a->h.req_id);
     }
     if (known != BT_PAIRS_NONE) // a refused packet is not answered twice either
         return flaw ? flaw : repeated_first(s, a, known);
@@ -109,7 +110,8 @@ static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
     enum bt_mcase m = bt_port_check(&s->port, a->pkt);
     if (m)
         return m;
-    m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
+    if (!bt_r2p2_read_usual(a->pkt->data, a->pkt->len, BT_REQUEST, &a->h))
+        m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
     if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST))
         return m;
     return a->h.type == BT_REQUEST ? on_request(s, a, m) : bt_server_on_sack(s, a);

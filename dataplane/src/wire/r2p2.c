@@ -101,38 +101,8 @@ __attribute__((noinline)) static enum bt_mcase read_options(const uint8_t *p, si
     return flaw ? flaw : m;
 }
 
-// What nearly every client and server reads: a REQUEST or REPLY of one packet, policy 0, with no option, or with
-// nothing but the IPv4 client a router forwarded it for. False, *out untouched: it must be looked at in full.
-static inline bool read_usual(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out)
-{
-    const uint64_t any = UINT64_C(0x00001020ffff0000); // REQUEST or REPLY, X, req_id
-    const uint64_t usual = (uint64_t)BT_R2P2_MAGIC << 56 | UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
-    const uint32_t forwarded = BT_OPTION_FORWARDED << 8 | 8u;
-    uint64_t v = n >= BT_R2P2_HEADER ? bt_get64(p) : 0, size = v >> 48 & 0xffu;
-    bool plain = size == BT_R2P2_HEADER;
-    if ((v & ~any & ~(UINT64_C(0xff) << 48)) != usual || (legal_types[role] & BIT(v >> 44 & 15u)) == 0 ||
-        (!plain && (size != 16u || n < size || bt_get16(p + BT_R2P2_HEADER) != forwarded)))
-        return false;
-    out->type = (uint8_t)(v >> 44) & 15;
-    out->policy = BT_POLICY_UNRESTRICTED;
-    out->first = out->last = true;
-    out->ext = v >> 32 & FLAG_X;
-    out->legacy = false;
-    out->req_id = (uint16_t)(v >> 16);
-    out->count_or_index = 1;
-    out->hdr_size = (uint16_t)size;
-    out->opt.present = plain ? 0 : BT_HAS_FORWARDED;
-    if (!plain)
-        out->opt.forwarded = bt_addr_v4(p + BT_R2P2_HEADER + 4, bt_get16(p + BT_R2P2_HEADER + 2));
-    out->payload = p + size;
-    out->payload_len = n - size;
-    return true;
-}
-
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out)
 {
-    if (read_usual(p, n, role, out))
-        return BT_M_OK;
     if (n < BT_R2P2_HEADER)
         return BT_M1;
     if (p[0] != BT_R2P2_MAGIC)

@@ -92,6 +92,47 @@ static inline bool bt_r2p2_is_plain(const uint8_t *p, size_t n, enum bt_type typ
     return bt_r2p2_is_single(p, n, type, BT_R2P2_HEADER);
 }
 
+// Begins the header of a message's first packet: no options, and what is said of them by others without meaning.
+static inline void bt_r2p2_start(struct bt_r2p2_hdr *h, enum bt_type type, uint8_t policy, bool ext)
+{
+    h->type = (uint8_t)type;
+    h->policy = policy;
+    h->first = true;
+    h->last = h->legacy = false;
+    h->ext = ext;
+    h->req_id = h->count_or_index = 0;
+    h->opt.present = 0;
+}
+
+// What nearly every client and server reads: a message of one packet, policy 0, with no option, or, if it is a request,
+// with nothing but the IPv4 client a router forwarded it for. It reads as bt_r2p2_decode does. False, *out untouched:
+// it must be looked at in full. type: a constant.
+static inline __attribute__((always_inline)) bool bt_r2p2_read_usual(const uint8_t *p, size_t n, enum bt_type type,
+                                                                     struct bt_r2p2_hdr *out)
+{
+    const uint32_t forwarded = BT_OPTION_FORWARDED << 8 | 8u;
+    if (type == BT_REQUEST && bt_r2p2_is_single(p, n, type, 16) && bt_get16(p + BT_R2P2_HEADER) == forwarded) {
+        out->hdr_size = 16;
+        out->opt.present = BT_HAS_FORWARDED;
+        out->opt.forwarded = bt_addr_v4(p + BT_R2P2_HEADER + 4, bt_get16(p + BT_R2P2_HEADER + 2));
+    } else if (bt_r2p2_is_plain(p, n, type)) {
+        out->hdr_size = BT_R2P2_HEADER;
+        out->opt.present = 0;
+    } else {
+        return false;
+    }
+    out->type = (uint8_t)type;
+    out->policy = BT_POLICY_UNRESTRICTED;
+    out->first = out->last = true;
+    out->ext = (p[3] & 0x20u) != 0;
+    out->legacy = false;
+    out->req_id = bt_get16(p + BT_R2P2_REQ_ID_AT);
+    out->count_or_index = 1;
+    out->payload = p + out->hdr_size;
+    out->payload_len = n - out->hdr_size;
+    return true;
+}
+
 // Header bytes needed for h (8 + options), at most 64; 0 when more.
 size_t bt_r2p2_header_size(const struct bt_r2p2_hdr *h);
 
@@ -122,6 +163,17 @@ static inline bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h
     h->payload = pkt->data + BT_R2P2_HEADER;
     h->payload_len = pkt->len - BT_R2P2_HEADER;
     bt_put64(pkt->data, bt_r2p2_fixed(h, BT_R2P2_HEADER));
+    return true;
+}
+
+// The same header for a message of one packet without options, from its fields.
+static inline bool bt_r2p2_push_single(struct bt_pkt *pkt, enum bt_type type, uint8_t policy, bool ext, uint16_t req_id)
+{
+    if (!bt_pkt_push(pkt, BT_R2P2_HEADER))
+        return false;
+    uint64_t fixed = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)BT_R2P2_HEADER << 48 | (uint64_t)type << 44 |
+                     UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
+    bt_put64(pkt->data, fixed | (uint64_t)(policy & 15u) << 40 | (uint64_t)ext << 37 | (uint32_t)req_id << 16);
     return true;
 }
 
