@@ -109,20 +109,21 @@ void sim_client_start(struct sim_world *w, uint32_t i)
     }
 }
 
-void sim_client_run(struct sim_world *w, uint32_t i)
+void sim_client_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 {
-    struct sim_client *c = at(w, i);
-    uint64_t now = sim_node_now(&c->n);
+    struct sim_client *c = (struct sim_client *)(void *)n;
     struct bt_txq q;
-    struct bt_pkt *p;
     bt_txq_init(&q);
-    if ((p = sim_node_rx(&c->n, BT_IO_ANY)) != NULL)
+    if (p != NULL)
         bt_client_rx(c->core, now, p, &q);
-    if (bt_client_next(c->core) <= now)
+    uint64_t next = bt_client_next(c->core);
+    if (next <= now) {
         bt_client_tick(c->core, now, &q);
-    if (w->watching)
-        sim_check_client_step(w, i);
-    sim_node_after(&c->n, &q, bt_client_next(c->core));
+        next = bt_client_next(c->core);
+    }
+    if (n->world->watching)
+        sim_check_client_step(n->world, n->index);
+    sim_node_after(n, &q, next);
 }
 
 /* Shape and size of the next request, from streams no policy touches. */
@@ -148,7 +149,10 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
 {
     struct sim_request *r = &w->request[number];
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
-    r->flags = probe ? SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0) : shape(w);
+    if (probe)
+        r->flags = (uint8_t)(SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0));
+    else if (!w->unshaped)
+        r->flags = shape(w);
     if (!probe && w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised))
         r->asked = (uint8_t)(4 + number % 4);
     r->service_ns = sim_service_ns(w, number);
@@ -156,12 +160,11 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
-    uint32_t direct = sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
+    uint32_t direct = w->unshaped ? 0 : sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
     struct bt_request rq = {
         .iov = &iov,
         .iovcnt = 1,
-        .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? sim_addr(w, SIM_SERVER, direct, 0)
-                                               : sim_addr(w, SIM_ROUTER, c->router, 0),
+        .dst = (r->flags & SIM_RQ_DIRECT) != 0 ? w->server[direct].n.io.port[0] : w->router[c->router].n.io.port[0],
         .timeout_ns = probe ? w->s->timeout_ns + 1000000000 : w->s->timeout_ns,
         .cookie = number,
         .policy = (r->flags & SIM_RQ_STICKY) != 0,

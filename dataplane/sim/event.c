@@ -9,6 +9,7 @@
 enum { FIRST_CAP = 1024, SLOT_MASK = SIM_AGENDA_SLOTS - 1 };
 
 struct sim_agenda_node {
+    uint64_t t;
     struct sim_event ev;
     uint32_t next; /* ring of its slot, or the free list */
 };
@@ -26,9 +27,11 @@ static void *grow(void *p, size_t n, size_t size)
 void sim_agenda_init(struct sim_agenda *a)
 {
     memset(a, 0, sizeof *a);
-    a->fifo_cap = a->nodes_cap = FIRST_CAP;
+    a->nodes_cap = FIRST_CAP;
+    a->mask = FIRST_CAP - 1;
     a->nodes_free = UINT32_MAX;
-    a->fifo = grow(NULL, a->fifo_cap, sizeof *a->fifo);
+    a->still_at = SIM_AGENDA_INSTANT_LIMIT;
+    a->fifo = grow(NULL, FIRST_CAP, sizeof *a->fifo);
     a->node = grow(NULL, a->nodes_cap, sizeof *a->node);
 }
 
@@ -41,18 +44,17 @@ void sim_agenda_free(struct sim_agenda *a)
 
 void sim_agenda_fifo_grow(struct sim_agenda *a)
 {
-    size_t cap = a->fifo_cap * 2;
-    struct sim_event *ring = grow(NULL, cap, sizeof *ring);
-    for (size_t i = 0; i < a->fifo_n; i++) {
-        ring[i] = a->fifo[(a->fifo_head + i) & (a->fifo_cap - 1)];
+    uint32_t mask = a->mask * 2 + 1;
+    struct sim_event *ring = grow(NULL, (size_t)mask + 1, sizeof *ring);
+    for (uint64_t i = a->head; i != a->tail; i++) {
+        ring[i & mask] = a->fifo[i & a->mask];
     }
     free(a->fifo);
     a->fifo = ring;
-    a->fifo_cap = cap;
-    a->fifo_head = 0;
+    a->mask = mask;
 }
 
-static uint32_t new_node(struct sim_agenda *a)
+static inline uint32_t new_node(struct sim_agenda *a)
 {
     uint32_t i = a->nodes_free;
     if (i != UINT32_MAX) {
@@ -73,18 +75,21 @@ static inline void free_node(struct sim_agenda *a, uint32_t i)
 }
 
 /* Behind everything of its slot. Precondition: the event is later than now. */
-static inline void place(struct sim_agenda *a, uint32_t i)
+static inline void place(struct sim_agenda *a, struct sim_agenda_node *n, uint32_t i)
 {
-    struct sim_agenda_node *n = &a->node[i];
-    unsigned level = (63u - (unsigned)__builtin_clzll(n->ev.t ^ a->now)) / SIM_AGENDA_BITS;
-    unsigned slot = (unsigned)(n->ev.t >> (level * SIM_AGENDA_BITS)) & SLOT_MASK;
+    static const uint8_t level_of[64] = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2,  2,  3,  3, 3, 3,
+                                         3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 6,  6,  6,  6, 7, 7,
+                                         7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 9, 9, 10, 10, 10, 10};
+    uint32_t level = level_of[63 - __builtin_clzll(n->t ^ a->now)];
+    uint32_t slot = (uint32_t)(n->t >> (level * SIM_AGENDA_BITS)) & SLOT_MASK;
     uint32_t *last = &a->last[level][slot];
-    if ((a->occupied[level] >> slot & 1) != 0) {
+    uint64_t before = a->occupied[level], bit = UINT64_C(1) << slot;
+    if ((before & bit) != 0) {
         n->next = a->node[*last].next;
         a->node[*last].next = i;
     } else {
         n->next = i;
-        a->occupied[level] |= 1ULL << slot;
+        a->occupied[level] = before | bit;
         a->levels |= 1u << level;
     }
     *last = i;
@@ -93,68 +98,69 @@ static inline void place(struct sim_agenda *a, uint32_t i)
 struct sim_event *sim_agenda_later(struct sim_agenda *a, uint64_t t)
 {
     uint32_t i = new_node(a);
-    a->node[i].ev.t = t;
-    a->future_n++;
-    place(a, i);
-    return &a->node[i].ev;
+    struct sim_agenda_node *n = &a->node[i];
+    n->t = t;
+    place(a, n, i);
+    return &n->ev;
+}
+
+static inline void move_to(struct sim_agenda *a, uint64_t t)
+{
+    a->now = t;
+    a->still_at = a->head + SIM_AGENDA_INSTANT_LIMIT;
+}
+
+/* The first slot of the lowest level has nothing any more. */
+static inline void close_slot(struct sim_agenda *a, uint32_t level)
+{
+    a->occupied[level] &= a->occupied[level] - 1;
+    if (a->occupied[level] == 0)
+        a->levels &= a->levels - 1;
 }
 
 /* Moves `now` to the earliest of the slot. What is due then goes to the FIFO, the rest down to lower levels. */
-__attribute__((noinline)) static bool spread(struct sim_agenda *a, uint32_t last, uint64_t until)
+__attribute__((noinline)) static const struct sim_event *spread(struct sim_agenda *a, uint32_t last, uint64_t until)
 {
-    uint32_t first = a->node[last].next, i = first, next;
+    struct sim_agenda_node *node = a->node;
+    uint32_t first = node[last].next, i = first, next;
     uint64_t soonest = UINT64_MAX;
     do {
-        soonest = a->node[i].ev.t < soonest ? a->node[i].ev.t : soonest;
-        i = a->node[i].next;
+        soonest = node[i].t < soonest ? node[i].t : soonest;
+        i = node[i].next;
     } while (i != first);
     if (soonest > until)
-        return false;
-    a->now = soonest;
-    a->at_once = 0;
-    unsigned level = (unsigned)__builtin_ctz(a->levels);
-    a->occupied[level] &= a->occupied[level] - 1;
-    if (a->occupied[level] == 0)
-        a->levels &= a->levels - 1;
+        return NULL;
+    move_to(a, soonest);
+    close_slot(a, (uint32_t)__builtin_ctz(a->levels));
     bool more = true;
     for (i = first; more; i = next) {
         more = i != last;
-        next = a->node[i].next;
-        if (a->node[i].ev.t > soonest) {
-            place(a, i);
+        next = node[i].next;
+        if (node[i].t > soonest) {
+            place(a, &node[i], i);
             continue;
         }
-        *sim_agenda_fifo_slot(a) = a->node[i].ev;
+        *sim_agenda_at_once(a) = node[i].ev;
         free_node(a, i);
-        a->future_n--;
     }
-    return true;
+    return &a->fifo[a->head++ & a->mask];
 }
 
-bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *out)
+const struct sim_event *sim_agenda_forward(struct sim_agenda *a, uint64_t until)
 {
     if (a->levels == 0)
-        return false;
-    unsigned level = (unsigned)__builtin_ctz(a->levels);
-    unsigned slot = (unsigned)__builtin_ctzll(a->occupied[level]);
+        return NULL;
+    uint32_t level = (uint32_t)__builtin_ctz(a->levels);
+    uint32_t slot = (uint32_t)__builtin_ctzll(a->occupied[level]);
     uint32_t i = a->last[level][slot];
-    if (a->node[i].next != i) {
-        return spread(a, i, until) && sim_agenda_take(a, until, out);
-    }
-    if (a->node[i].ev.t > until)
-        return false;
-    *out = a->node[i].ev;
-    a->now = out->t;
-    a->at_once = 0;
-    a->occupied[level] &= a->occupied[level] - 1;
-    if (a->occupied[level] == 0)
-        a->levels &= a->levels - 1;
+    struct sim_agenda_node *n = &a->node[i];
+    if (n->next != i)
+        return spread(a, i, until);
+    if (n->t > until)
+        return NULL;
+    move_to(a, n->t);
+    close_slot(a, level);
     free_node(a, i);
-    a->future_n--;
-    return true;
-}
-
-size_t sim_agenda_count(const struct sim_agenda *a)
-{
-    return a->future_n + a->fifo_n;
+    a->alone++;
+    return &n->ev;
 }

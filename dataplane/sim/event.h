@@ -9,7 +9,6 @@
 
 /* One thing that will happen. Held by value: pushing allocates nothing once the arrays have grown. */
 struct sim_event {
-    uint64_t t;    /* virtual ns */
     void *ptr;     /* e.g. the packet that arrives */
     uint32_t node; /* index of the actor it happens to */
     uint16_t kind; /* meaning is the world's */
@@ -17,6 +16,7 @@ struct sim_event {
 };
 
 enum { SIM_AGENDA_BITS = 6, SIM_AGENDA_SLOTS = 1 << SIM_AGENDA_BITS, SIM_AGENDA_LEVELS = 11 };
+enum { SIM_AGENDA_INSTANT_LIMIT = 300000 }; /* events at one instant: more, and time stands still */
 
 struct sim_agenda_node; /* an event of the future, in a list of its slot */
 
@@ -25,16 +25,18 @@ struct sim_agenda_node; /* an event of the future, in a list of its slot */
  * 6-bit group in which its time differs from `now`, in the slot that group names, so that all of a lower level come
  * before any of a higher one. Lists keep the order of pushing, also when a slot is spread over lower levels, so equal
  * times are served in the order of pushing (Q-60) without comparing anything. Cost does not grow with the number of
- * events; zero-delay links put most packets into the FIFO.
+ * events; zero-delay links put most packets into the FIFO, which therefore carries no times: they are all `now`.
  */
 struct sim_agenda {
     uint64_t now;
-    struct sim_event *fifo; /* ring, capacity a power of two */
-    size_t fifo_head, fifo_n, fifo_cap;
-    uint32_t levels;                         /* bit per level that has anything */
-    uint32_t nodes_n, nodes_cap, nodes_free; /* used ever, allocated, first of the free list */
-    size_t future_n;                         /* events in the slots */
-    uint64_t at_once;                        /* the taker's: events it took since time moved */
+    struct sim_event *fifo;      /* ring, its size a power of two */
+    uint64_t head, tail;         /* taken from and put into it ever; where that is, the mask says */
+    uint32_t mask;               /* its size - 1 */
+    uint32_t levels;             /* bit per level that has anything */
+    uint64_t still_at;           /* head from which on this instant is too long a one */
+    uint64_t alone;              /* events ever that had an instant for themselves when they were taken */
+    uint32_t nodes_n, nodes_cap; /* used ever, allocated */
+    uint32_t nodes_free;         /* first of the free list */
     struct sim_agenda_node *node;
     uint64_t occupied[SIM_AGENDA_LEVELS];               /* bit per slot */
     uint32_t last[SIM_AGENDA_LEVELS][SIM_AGENDA_SLOTS]; /* newest node of a slot's ring; its next is the oldest */
@@ -42,42 +44,63 @@ struct sim_agenda {
 
 void sim_agenda_init(struct sim_agenda *a);
 void sim_agenda_free(struct sim_agenda *a);
-/* The part of sim_agenda_take and sim_agenda_push that concerns the future. */
-bool sim_agenda_forward(struct sim_agenda *a, uint64_t until, struct sim_event *out);
+/* The parts of sim_agenda_next and sim_agenda_push that concern the future; what forward returns, the next push may
+ * overwrite. */
+const struct sim_event *sim_agenda_forward(struct sim_agenda *a, uint64_t until);
 struct sim_event *sim_agenda_later(struct sim_agenda *a, uint64_t t);
 void sim_agenda_fifo_grow(struct sim_agenda *a) __attribute__((noinline, cold));
 
-static inline struct sim_event *sim_agenda_fifo_slot(struct sim_agenda *a)
+/* Where the next event of this instant is to be put. */
+static inline struct sim_event *sim_agenda_at_once(struct sim_agenda *a)
 {
-    if (a->fifo_n == a->fifo_cap)
+    if (__builtin_expect(a->tail - a->head > a->mask, 0))
         sim_agenda_fifo_grow(a);
-    return &a->fifo[(a->fifo_head + a->fifo_n++) & (a->fifo_cap - 1)];
+    return &a->fifo[a->tail++ & a->mask];
 }
 
-/* Schedules ev.kind at time t; a time in the past means now. Sets t of the stored copy. */
+/* Schedules ev at time t; a time in the past means now. */
 static inline void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_event ev)
 {
-    t = t > a->now ? t : a->now;
-    struct sim_event *slot = t > a->now ? sim_agenda_later(a, t) : sim_agenda_fifo_slot(a);
-    slot->t = t; /* field by field, so that ev need not exist in memory */
-    slot->ptr = ev.ptr;
-    slot->node = ev.node;
-    slot->kind = ev.kind;
-    slot->arg = ev.arg;
+    *(t > a->now ? sim_agenda_later(a, t) : sim_agenda_at_once(a)) = ev;
 }
 
-/* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none. */
-static inline bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out)
+/* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none.
+ * Precondition: it is not later than `until` already. */
+static inline bool sim_agenda_next(struct sim_agenda *a, uint64_t until, struct sim_event *out)
 {
-    if (a->fifo_n == 0)
-        return sim_agenda_forward(a, until, out);
-    if (a->now > until)
-        return false;
-    *out = a->fifo[a->fifo_head];
-    a->fifo_head = (a->fifo_head + 1) & (a->fifo_cap - 1);
-    a->fifo_n--;
+    const struct sim_event *ev;
+    if (a->head != a->tail) {
+        ev = &a->fifo[a->head++ & a->mask];
+    } else {
+        ev = sim_agenda_forward(a, until);
+        if (ev == NULL)
+            return false;
+    }
+    *out = *ev;
     return true;
 }
-size_t sim_agenda_count(const struct sim_agenda *a);
+
+/* The same at any time. */
+static inline bool sim_agenda_take(struct sim_agenda *a, uint64_t until, struct sim_event *out)
+{
+    return a->now <= until && sim_agenda_next(a, until, out);
+}
+
+static inline bool sim_agenda_empty(const struct sim_agenda *a)
+{
+    return a->head == a->tail && a->levels == 0;
+}
+
+/* Events went by, and time did not. */
+static inline bool sim_agenda_stands_still(const struct sim_agenda *a)
+{
+    return a->head > a->still_at;
+}
+
+/* Events taken ever. */
+static inline uint64_t sim_agenda_taken(const struct sim_agenda *a)
+{
+    return a->head + a->alone;
+}
 
 #endif

@@ -102,7 +102,7 @@ static bool begin_router(struct sim_world *w, const struct sim_happening *h, uin
         if (h->value == 0)
             return false;
         sim_router_configure(w, i, h->value);
-        sim_router_run(w, i);
+        sim_router_run(&w->router[i].n, sim_node_now(&w->router[i].n), NULL);
         return true;
     }
 }

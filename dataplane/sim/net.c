@@ -27,9 +27,12 @@ static void note_direct(struct sim_net *n)
     const struct sim_scenario *s = n->s;
     bool limited = s->client_packets > 0 || s->router_packets > 0 || s->server_packets > 0;
     n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 && s->racks <= 1;
+    n->instant = n->direct;
     for (int a = 0; a < SIM_ROLES; a++) {
-        for (int b = 0; b < SIM_ROLES; b++)
+        for (int b = 0; b < SIM_ROLES; b++) {
             n->direct_ns[a][b] = n->delay_ns[a][b] + s->same_rack_ns;
+            n->instant = n->instant && n->direct_ns[a][b] == 0;
+        }
     }
 }
 

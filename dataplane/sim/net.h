@@ -46,7 +46,8 @@ struct sim_net {
     uint64_t delay_ns[SIM_ROLES][SIM_ROLES]; /* without jitter */
     bool calm;                               /* faults are over */
     bool disturbed;                          /* the scenario has faults, events, jitter, link rules or checks */
-    bool direct; /* nor does anybody look at who holds how many packets: one in flight stays its sender's */
+    bool direct;  /* nor does anybody look at who holds how many packets: each stays its first holder's */
+    bool instant; /* nor does any of them take time */
     uint64_t direct_ns[SIM_ROLES][SIM_ROLES]; /* then: delay from one role to another */
     uint64_t load_start_ns;
     uint16_t arrive_kind; /* event kind of an arrival */
@@ -93,13 +94,17 @@ static inline void sim_net_pass(void *ctx, uint32_t from, struct bt_pkt *p)
 {
     struct sim_net *n = ctx;
     uint32_t to = sim_net_node(n, &p->dst);
+    struct sim_event ev = {.ptr = p, .node = to, .kind = n->arrive_kind, .arg = (uint16_t)from};
     n->packets++;
-    if (to == UINT32_MAX || !n->direct) {
+    if (n->instant && to != UINT32_MAX) {
+        *sim_agenda_at_once(n->agenda) = ev;
+        return;
+    }
+    if (!n->direct || to == UINT32_MAX) {
         sim_net_enter(n, from, to, p);
         return;
     }
-    sim_agenda_push(n->agenda, n->agenda->now + n->direct_ns[sim_net_role(n, from)][sim_net_role(n, to)],
-                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = (uint16_t)from});
+    sim_agenda_push(n->agenda, n->agenda->now + n->direct_ns[sim_net_role(n, from)][sim_net_role(n, to)], ev);
 }
 /* A packet from nowhere, marked as garbage, arrives at once. */
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p);

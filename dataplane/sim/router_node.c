@@ -91,13 +91,13 @@ void sim_router_start(struct sim_world *w, uint32_t i)
         abort();
     }
     sim_router_configure(w, i, r->depth);
-    sim_router_run(w, i);
+    sim_router_run(&r->n, sim_node_now(&r->n), NULL);
 }
 
-static void finish(struct sim_router *r, struct bt_txq *q)
+static inline __attribute__((always_inline)) void finish(struct sim_router *r, struct bt_txq *q)
 {
     struct sim_world *w = r->n.world;
-    if (w->watching) {
+    if (__builtin_expect(w->watching, 0)) {
         sim_check_promises(w, r->n.index, q);
         sim_check_router_tx(w, r->n.index, q);
         sim_check_router_step(w, r->n.index);
@@ -105,23 +105,29 @@ static void finish(struct sim_router *r, struct bt_txq *q)
     sim_node_after(&r->n, q, bt_router_next(r->core));
 }
 
-/* FEEDBACK first, and what it frees leaves before the next request is looked at. */
-void sim_router_run(struct sim_world *w, uint32_t i)
+__attribute__((noinline)) static void tick(struct sim_router *r, uint64_t now, struct bt_txq *q)
 {
-    struct sim_router *r = at(w, i);
-    uint64_t now = sim_node_now(&r->n);
+    bt_router_tick(r->core, now, q);
+    finish(r, q);
+}
+
+/* FEEDBACK first, and what it frees leaves before the next request is looked at. */
+void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
+{
+    struct sim_router *r = (struct sim_router *)(void *)n;
     struct bt_txq q;
-    struct bt_pkt *p;
     bt_txq_init(&q);
-    if (r->n.due_ns <= now) {
-        bt_router_tick(r->core, now, &q);
+    if (n->due_ns <= now)
+        tick(r, now, &q);
+    if (p == NULL) {
         finish(r, &q);
+        return;
     }
-    if ((p = sim_node_rx(&r->n, 1)) != NULL) {
-        if (w->watching)
-            sim_check_feedback_in(w, i, p);
+    if (p->local == 1) {
+        if (n->world->watching)
+            sim_check_feedback_in(n->world, n->index, p);
         bt_router_feedback(r->core, now, p, &q);
-    } else if ((p = sim_node_rx(&r->n, 0)) != NULL) {
+    } else {
         bt_router_request(r->core, now, p, &q);
     }
     finish(r, &q);
@@ -184,7 +190,7 @@ void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
     w->net.seen.icmp_router++;
     w->ledger.credit[(size_t)i * w->s->workers + server].told_unreachable = w->agenda.now;
     bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
-    sim_router_run(w, i);
+    sim_router_run(&r->n, sim_node_now(&r->n), NULL);
 }
 
 void sim_router_harvest(struct sim_world *w, uint32_t i)

@@ -41,24 +41,30 @@ static void done_at(struct sim_server *v, uint32_t thread, uint64_t when_ns)
     sim_agenda_push(&v->n.world->agenda, when_ns, ev);
 }
 
-static void begin_next(struct sim_server *v)
+static void serve(struct sim_server *v, struct sim_job_waiting job)
 {
     struct sim_world *w = v->n.world;
-    if (v->q_n == 0 || v->running == w->s->threads)
-        return;
     uint32_t thread = 0;
     while (v->job[thread].handle != 0)
         thread++;
     sim_integrate(w);
     v->running++;
     w->in_service++;
-    v->job[thread] = v->queue[v->q_head];
-    v->q_head = (v->q_head + 1) & (v->q_cap - 1);
-    v->q_n--;
-    uint64_t service = w->request[v->job[thread].request].service_ns * v->slow;
+    v->job[thread] = job;
+    uint64_t service = w->request[job.request].service_ns * v->slow;
     if (w->s->hiccups > 0 && sim_chance(&w->stream[SIM_STREAM_HICCUP], w->s->hiccups))
         service += w->s->hiccup_ns;
     done_at(v, thread, w->agenda.now + service);
+}
+
+static inline void begin_next(struct sim_server *v)
+{
+    if (v->q_n == 0 || v->running == v->n.world->s->threads)
+        return;
+    struct sim_job_waiting job = v->queue[v->q_head];
+    v->q_head = (v->q_head + 1) & (v->q_cap - 1);
+    v->q_n--;
+    serve(v, job);
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
@@ -81,17 +87,27 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
         return;
     }
     sim_check_executed(w, v->n.index, number);
-    queue_push(v, (struct sim_job_waiting){rq->handle, number});
+    struct sim_job_waiting job = {rq->handle, number};
+    if (v->q_n == 0 && v->running < w->s->threads) {
+        serve(v, job);
+        return;
+    }
+    queue_push(v, job);
     begin_next(v);
+}
+
+static inline __attribute__((always_inline)) void finish_at(struct sim_server *v, struct bt_txq *q, uint64_t next)
+{
+    if (__builtin_expect(v->n.world->watching, 0)) {
+        sim_check_server_tx(v->n.world, v->n.index, q);
+        sim_check_server_step(v->n.world, v->n.index);
+    }
+    sim_node_after(&v->n, q, next);
 }
 
 static void finish(struct sim_server *v, struct bt_txq *q)
 {
-    if (v->n.world->watching) {
-        sim_check_server_tx(v->n.world, v->n.index, q);
-        sim_check_server_step(v->n.world, v->n.index);
-    }
-    sim_node_after(&v->n, q, bt_server_next(v->core));
+    finish_at(v, q, bt_server_next(v->core));
 }
 
 static void answered(struct sim_server *v, uint32_t thread)
@@ -132,7 +148,7 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t th
         done_at(v, thread, w->agenda.now + RETRY_NS);
     }
     begin_next(v);
-    finish(v, &q);
+    finish_at(v, &q, bt_server_next(v->core));
 }
 
 static void tell_routers(struct sim_server *v)
@@ -223,19 +239,20 @@ void sim_server_start_older(struct sim_world *w, uint32_t i)
     sim_server_start(w, i);
 }
 
-void sim_server_run(struct sim_world *w, uint32_t i)
+void sim_server_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 {
-    struct sim_server *v = at(w, i);
-    uint64_t now = sim_node_now(&v->n);
+    struct sim_server *v = (struct sim_server *)(void *)n;
     struct bt_txq q;
-    struct bt_pkt *p;
     bt_txq_init(&q);
-    sim_node_core_now(&v->n);
-    if ((p = sim_node_rx(&v->n, BT_IO_ANY)) != NULL)
+    sim_node_core_at(n, now);
+    if (p != NULL)
         bt_server_rx(v->core, now, p, &q);
-    if (bt_server_next(v->core) <= now)
+    uint64_t next = bt_server_next(v->core);
+    if (next <= now) {
         bt_server_tick(v->core, now, &q);
-    finish(v, &q);
+        next = bt_server_next(v->core);
+    }
+    finish_at(v, &q, next);
 }
 
 /* kill -9: nothing is said, everything held is gone. */

@@ -64,13 +64,23 @@ static double draw_normal(struct bt_rng *g)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
+/* At least 1 and below 2⁶³, so that a signed conversion, which is one instruction, will do. */
+static inline uint64_t whole_ns(double ns)
+{
+    return ns + 0.5 < 1 ? 1 : (uint64_t)(int64_t)(ns + 0.5);
+}
+
+uint64_t sim_exponential(double mean_ns, struct bt_rng *g)
+{
+    return whole_ns(-log(sim_uniform(g)) * mean_ns);
+}
+
 uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
 {
     double x = 1;
     switch (d->kind) {
     case SIM_DIST_EXPONENTIAL:
-        x = -log(sim_uniform(g));
-        break;
+        return sim_exponential(d->mean_ns, g);
     case SIM_DIST_BIMODAL1:
         x = sim_uniform(g) < 0.9 ? 0.5 : 5.5;
         break;
@@ -86,6 +96,5 @@ uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
     default:
         break;
     }
-    double ns = x * d->mean_ns + 0.5;
-    return ns < 1 ? 1 : (uint64_t)ns;
+    return whole_ns(x * d->mean_ns);
 }

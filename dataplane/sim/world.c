@@ -8,7 +8,7 @@
 
 #define MS 1000000ULL
 
-enum { START_MS = 1, LOAD_MS = 20, INSTANT_LIMIT = 300000 };
+enum { START_MS = 1, LOAD_MS = 20 };
 
 struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port)
 {
@@ -44,11 +44,6 @@ struct bt_pool *sim_node_pool(struct sim_node *n)
     return &n->world->net.holder[n->node].pool;
 }
 
-void sim_node_send(struct sim_node *n, struct bt_txq *q)
-{
-    bt_io_sim_send_by(&n->io, q, sim_net_pass);
-}
-
 void sim_node_wake(struct sim_node *n, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
@@ -59,17 +54,6 @@ void sim_node_wake(struct sim_node *n, uint64_t next_ns)
     sim_agenda_push(&w->agenda, next_ns, (struct sim_event){.node = n->node, .kind = SIM_EVENT_WAKE});
 }
 
-void sim_integrate(struct sim_world *w)
-{
-    uint64_t now = w->agenda.now, dt = now - w->integral_at_ns;
-    w->integral_at_ns = now;
-    if (dt == 0 || w->window_from_ns == 0 || w->window_to_ns != 0)
-        return;
-    w->area += (double)w->in_system * (double)dt;
-    if (w->in_system > w->in_service && w->in_service < (uint64_t)w->s->workers * w->s->threads)
-        w->idle_while_waiting_ns += (double)dt;
-}
-
 /* --- events ------------------------------------------------------------------------------------ */
 
 struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i)
@@ -77,14 +61,14 @@ struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i
     return w->node[sim_node_of(w, role, i)];
 }
 
-static inline void run_node(struct sim_world *w, const struct sim_node *n)
+static inline void run_node(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 {
-    if (n->role == SIM_CLIENT) {
-        sim_client_run(w, n->index);
-    } else if (n->role == SIM_ROUTER) {
-        sim_router_run(w, n->index);
+    if (n->role == SIM_ROUTER) {
+        sim_router_run(n, now, p);
+    } else if (n->role == SIM_CLIENT) {
+        sim_client_run(n, now, p);
     } else {
-        sim_server_run(w, n->index);
+        sim_server_run(n, now, p);
     }
 }
 
@@ -93,7 +77,7 @@ void sim_node_run(struct sim_world *w, uint32_t node)
     struct sim_node *n = w->node[node];
     n->asked_ns = UINT64_MAX;
     if (*n->up && n->frozen_until <= w->agenda.now)
-        run_node(w, n);
+        run_node(n, sim_node_now(n), NULL);
 }
 
 static uint64_t node_state(struct sim_world *w, uint32_t node)
@@ -105,6 +89,12 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
                                 : sim_server_state(w, i);
 }
 
+static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
+{
+    w->net.no_port++;
+    bt_pool_put(sim_node_pool(n), p);
+}
+
 /* what must be rejected must change nothing but a counter. */
 static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, const char *what)
 {
@@ -112,17 +102,16 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     for (uint32_t i = 0; i < p->len && i < 12; i++)
         snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
     sim_buffer_give(p, &w->net.wire); /* not counted among what the node holds */
-    run_node(w, n);                   /* whatever is due anyway */
+    run_node(n, n->local_ns, NULL);   /* whatever is due anyway */
     uint64_t before = node_state(w, n->node);
     sim_buffer_give(p, &w->net.holder[n->node]);
-    if (bt_io_sim_arrive(&n->io, p) != 0) {
-        w->net.no_port++;
-        bt_pool_put(sim_node_pool(n), p);
+    if (!bt_io_sim_receive(&n->io, p, n->local_ns)) {
+        no_port(w, n, p);
         return;
     }
     w->net.received++;
     w->ledger.bad_packet = true;
-    run_node(w, n);
+    run_node(n, n->local_ns, p);
     w->ledger.bad_packet = false;
     sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
     if (node_state(w, n->node) != before) {
@@ -132,7 +121,20 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     }
 }
 
-static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
+/* The node's core gets the packet. */
+static inline void hand_in(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
+{
+    p->mark = 0;
+    if (__builtin_expect(!bt_io_sim_receive(&n->io, p, n->local_ns), 0)) {
+        no_port(w, n, p);
+        return;
+    }
+    w->net.received++;
+    run_node(n, n->local_ns, p);
+}
+
+/* Where something may have happened to the packet or the node. */
+static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
 {
     struct bt_pkt *p = ev->ptr;
     struct sim_node *n = w->node[ev->node];
@@ -153,40 +155,44 @@ static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
     n->local_ns = sim_node_now(n);
     uint8_t mark = p->mark;
     sim_net_arrived(&w->net, ev->arg, ev->node, p);
-    p->mark = 0;
     if ((mark & (SIM_MARK_GARBAGE | SIM_MARK_CORRUPTED)) != 0) {
+        p->mark = 0;
         on_bad_packet(w, n, p, (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted");
-    } else if (bt_io_sim_arrive(&n->io, p) == 0) {
-        w->net.received++;
-        run_node(w, n);
     } else {
-        w->net.no_port++;
-        bt_pool_put(sim_node_pool(n), p);
+        hand_in(w, n, p);
     }
+}
+
+static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
+{
+    struct sim_node *n = w->node[ev->node];
+    n->local_ns = sim_node_now(n);
+    hand_in(w, n, ev->ptr);
 }
 
 static void on_wake(struct sim_world *w, const struct sim_event *ev)
 {
     struct sim_node *n = w->node[ev->node];
-    if (!*n->up || n->wake_ns != ev->t)
+    if (!*n->up || n->wake_ns != w->agenda.now)
         return; /* an earlier wish was granted since */
     n->wake_ns = n->asked_ns = UINT64_MAX;
-    run_node(w, n);
+    run_node(n, sim_node_now(n), NULL);
 }
 
 static void on_load(struct sim_world *w)
 {
-    uint64_t measured_from = (uint64_t)((double)w->requests_main * w->s->warmup);
-    if (w->requests_made == measured_from) {
+    if (w->requests_made == w->requests_warm) {
         sim_integrate(w);
         w->window_from_ns = w->agenda.now;
+        w->measuring = true;
     }
-    if (w->requests_made >= measured_from && w->requests_made < w->requests_main)
+    if (w->requests_made >= w->requests_warm && w->requests_made < w->requests_main)
         w->window_arrivals++;
     sim_client_load(w);
     if (w->requests_made == w->requests_main) {
         sim_integrate(w);
         w->window_to_ns = w->load_end_ns = w->agenda.now;
+        w->measuring = false;
     }
     if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted)
         return;
@@ -214,18 +220,22 @@ static bool postponed(struct sim_world *w, const struct sim_event *ev)
         return false;
     w->net.seen.postponed++;
     if (ev->kind == SIM_EVENT_WAKE)
-        n->wake_ns = n->wake_ns == ev->t ? n->frozen_until : n->wake_ns;
+        n->wake_ns = n->wake_ns == w->agenda.now ? n->frozen_until : n->wake_ns;
     sim_agenda_push(&w->agenda, n->frozen_until, *ev);
     return true;
 }
 
-static void dispatch(struct sim_world *w, const struct sim_event *ev)
+static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
 {
+    if (ev->kind == SIM_EVENT_ARRIVE && w->net.direct) {
+        on_arrive(w, ev);
+        return;
+    }
     if (w->watching && postponed(w, ev))
         return;
     switch (ev->kind) {
     case SIM_EVENT_ARRIVE:
-        on_arrive(w, ev);
+        on_arrive_disturbed(w, ev);
         break;
     case SIM_EVENT_WAKE:
         on_wake(w, ev);
@@ -251,17 +261,21 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
     }
 }
 
+__attribute__((noinline, cold)) static void stand_still(struct sim_world *w, const struct sim_event ev)
+{
+    sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind, ev.node);
+    w->stuck = true;
+    w->requests_enough = 0;
+}
+
 /* Runs until `until`, or until `enough` requests have ended; false when something is stuck. */
-static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
+__attribute__((noinline)) static bool advance(struct sim_world *w, uint64_t until_ns, uint64_t enough)
 {
     struct sim_event ev;
-    while (!w->stuck && w->requests_ended < enough && sim_agenda_take(&w->agenda, until_ns, &ev)) {
-        w->events++;
-        if (++w->agenda.at_once > INSTANT_LIMIT) {
-            sim_breach(w, SIM_INV_PROGRESS, "time stands still: event kind %u at node %u again and again", ev.kind,
-                       ev.node);
-            w->stuck = true;
-        }
+    w->requests_enough = w->stuck || w->agenda.now > until_ns ? 0 : enough;
+    while (w->requests_ended < w->requests_enough && sim_agenda_next(&w->agenda, until_ns, &ev)) {
+        if (__builtin_expect(sim_agenda_stands_still(&w->agenda), 0))
+            stand_still(w, ev);
         dispatch(w, &ev);
     }
     return !w->stuck;
@@ -284,6 +298,10 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->s = s;
     w->requests_main = s->requests;
     w->requests_wanted = s->requests + s->probes;
+    w->threads_all = (uint64_t)s->workers * s->threads;
+    w->unshaped = s->long_requests <= 0 && s->long_replies <= 0 && s->sticky <= 0 && s->direct <= 0 && s->spared <= 0 &&
+                  s->prioritised <= 0;
+    w->requests_warm = (uint64_t)((double)s->requests * s->warmup);
     sim_agenda_init(&w->agenda);
     w->agenda.now = START_MS * MS;
     sim_buffers_init(&w->buffers, 1 << 18);
@@ -390,7 +408,8 @@ static void run_calm(struct sim_world *w)
 static void summarise(struct sim_world *w, struct sim_result *out)
 {
     struct sim_samples v;
-    uint64_t from = (uint64_t)((double)w->requests_main * w->s->warmup);
+    static const double p[] = {50, 99, 99.9};
+    uint64_t from = w->requests_warm, ns[3];
     sim_samples_init(&v, w->requests_main - from);
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
@@ -399,9 +418,10 @@ static void summarise(struct sim_world *w, struct sim_result *out)
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
     }
     out->mean_ns = sim_samples_mean(&v);
-    out->p50_ns = (double)sim_samples_percentile(&v, 50);
-    out->p99_ns = (double)sim_samples_percentile(&v, 99);
-    out->p999_ns = (double)sim_samples_percentile(&v, 99.9);
+    sim_samples_percentiles(&v, p, 3, ns);
+    out->p50_ns = (double)ns[0];
+    out->p99_ns = (double)ns[1];
+    out->p999_ns = (double)ns[2];
     double span = (double)(w->window_to_ns - w->window_from_ns);
     out->throughput =
         span > 0 ? (double)w->window_done * w->s->service.mean_ns / span / w->s->workers / w->s->threads : 0;
@@ -431,7 +451,7 @@ static void collect(struct sim_world *w, struct sim_result *out)
     for (uint32_t i = 0; i < w->s->routers; i++)
         sim_router_harvest(w, i);
     out->packets = w->net.packets;
-    out->events = w->events;
+    out->events = sim_agenda_taken(&w->agenda);
     out->virtual_ns = w->agenda.now;
     out->seen = w->net.seen;
     for (uint32_t r = 0; r < w->s->routers; r++) {

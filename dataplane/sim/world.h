@@ -135,6 +135,8 @@ struct sim_world {
     struct sim_server *server;
     struct sim_request *request;
     uint64_t requests_made, requests_wanted, requests_ended, requests_main;
+    uint64_t requests_warm;   /* measured from this one on */
+    uint64_t requests_enough; /* run until so many have ended */
     uint64_t load_start_ns, load_end_ns, last_event_ns;
     double gap_ns;           /* mean time between arrivals; with load steps that of the lowest */
     bool bursting;           /* mmpp: which state */
@@ -147,7 +149,9 @@ struct sim_world {
     uint64_t integral_at_ns, in_system, in_service;
     double area, idle_while_waiting_ns;
     uint64_t window_from_ns, window_to_ns, window_arrivals, window_done;
-    uint64_t events;
+    bool measuring;       /* between the two */
+    bool unshaped;        /* all requests of the load are alike, so nothing is drawn for their shape */
+    uint64_t threads_all; /* of all workers */
 };
 
 /* A figure run wants the samples back; the sweep wants only the verdict. */
@@ -183,12 +187,15 @@ static inline uint64_t sim_node_now(const struct sim_node *n)
 {
     return sim_clock_local(&n->clock, n->world->agenda.now);
 }
-/* What time it is inside its core, which does not follow a clock back. */
-static inline uint64_t sim_node_core_now(struct sim_node *n)
+/* What time it is inside its core, which does not follow a clock back, when its clock shows `now`. */
+static inline uint64_t sim_node_core_at(struct sim_node *n, uint64_t now)
 {
-    uint64_t now = sim_node_now(n);
     n->core_ns = now > n->core_ns ? now : n->core_ns;
     return n->core_ns;
+}
+static inline uint64_t sim_node_core_now(struct sim_node *n)
+{
+    return sim_node_core_at(n, sim_node_now(n));
 }
 struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i);
 /* Lets a node do what is due, after its clock or its process changed. */
@@ -198,7 +205,10 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
 /* Puts a wake-up on the agenda unless an earlier one is there. */
 void sim_node_wake(struct sim_node *n, uint64_t next_ns);
 /* Hands packets to the network. */
-void sim_node_send(struct sim_node *n, struct bt_txq *q);
+static inline void sim_node_send(struct sim_node *n, struct bt_txq *q)
+{
+    bt_io_sim_send_by(&n->io, q, sim_net_pass);
+}
 /* Sends what a core produced and asks to be woken when it wants to be. */
 static inline void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
@@ -212,13 +222,16 @@ static inline void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t
     if (n->clock.odd || next_ns < n->clock.skew || at < n->wake_ns)
         sim_node_wake(n, next_ns);
 }
-/* The packet that arrived, NULL when there is none. */
-static inline struct bt_pkt *sim_node_rx(struct sim_node *n, uint32_t local)
-{
-    return bt_io_sim_take(&n->io, local);
-}
 struct bt_pool *sim_node_pool(struct sim_node *n);
-void sim_integrate(struct sim_world *w);
+/* Time went by since: adds it to the integrals. */
+void sim_integrate_over(struct sim_world *w, uint64_t dt);
+/* To be called before in_system or in_service changes. */
+static inline void sim_integrate(struct sim_world *w)
+{
+    uint64_t dt = w->agenda.now - w->integral_at_ns;
+    if (dt != 0)
+        sim_integrate_over(w, dt);
+}
 uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i);
 /* Request index of (client node address, req_id), UINT32_MAX when unknown. */
 uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id);
@@ -230,7 +243,8 @@ uint64_t sim_next_arrival(struct sim_world *w);
 uint64_t sim_service_ns(struct sim_world *w, uint64_t number);
 
 void sim_client_start(struct sim_world *w, uint32_t i);
-void sim_client_run(struct sim_world *w, uint32_t i);
+/* A node does what is due at `now` on its own clock; p arrived, or is NULL. */
+void sim_client_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 void sim_client_load(struct sim_world *w);
 void sim_client_stop(struct sim_world *w, uint32_t i);
 /* Everything a node can be seen to know; two equal sums before and after a packet mean "unchanged". */
@@ -239,7 +253,7 @@ uint64_t sim_server_state(const struct sim_world *w, uint32_t i);
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i);
 
 void sim_server_start(struct sim_world *w, uint32_t i);
-void sim_server_run(struct sim_world *w, uint32_t i);
+void sim_server_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 /* Thread `thread` has served its request. */
 void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread);
 void sim_server_stop(struct sim_world *w, uint32_t i);
@@ -249,7 +263,7 @@ void sim_server_leave(struct sim_world *w, uint32_t i);
 void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);
 
 void sim_router_start(struct sim_world *w, uint32_t i);
-void sim_router_run(struct sim_world *w, uint32_t i);
+void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 void sim_router_stop(struct sim_world *w, uint32_t i);
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out);
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);

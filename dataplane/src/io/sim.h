@@ -37,6 +37,20 @@ void bt_io_sim_init(struct bt_io_sim *s, const struct bt_io_sim_net *net, uint32
 // or the one before was not read (the packet stays the caller's).
 int bt_io_sim_arrive(struct bt_io_sim *s, struct bt_pkt *pkt);
 
+// The same and rx at once, for a network that finds an endpoint by the IP address, so that only the port is left to be
+// judged. `now`: what *net->now is. False: no local port has that number (the packet stays the caller's).
+static inline bool bt_io_sim_receive(struct bt_io_sim *s, struct bt_pkt *pkt, uint64_t now)
+{
+    uint16_t p = pkt->dst.port != s->port[0].port;
+    if (p != 0 && (pkt->dst.port != s->port[1].port || pkt->dst.port == 0))
+        return false;
+    pkt->local = p;
+    pkt->t_rx_ns = now;
+    pkt->tx_as_src = 0;
+    s->counter[BT_IO_SIM_RX_PACKETS]++;
+    return true;
+}
+
 // What rx does, without the table of functions: the packet that arrived at port `local` (or BT_IO_ANY), NULL for none.
 static inline struct bt_pkt *bt_io_sim_take(struct bt_io_sim *s, uint32_t local)
 {
@@ -54,14 +68,16 @@ static inline __attribute__((always_inline)) void
 bt_io_sim_send_by(struct bt_io_sim *s, struct bt_txq *q, void (*send)(void *ctx, uint32_t endpoint, struct bt_pkt *pkt))
 {
     struct bt_pkt *next;
+    void *ctx = s->net->ctx;
+    uint32_t endpoint = s->endpoint;
     s->counter[BT_IO_SIM_TX_PACKETS] += q->n;
     for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
         next = pkt->next;
         if (!pkt->tx_as_src) {
-            pkt->src = s->port[pkt->local < BT_IO_SIM_PORTS ? pkt->local : 0];
+            pkt->src = s->port[pkt->local % BT_IO_SIM_PORTS];
         }
         s->counter[BT_IO_SIM_TX_BYTES] += pkt->len;
-        send(s->net->ctx, s->endpoint, pkt);
+        send(ctx, endpoint, pkt);
     }
     bt_txq_init(q);
 }
