@@ -229,6 +229,9 @@ const (
 	// ReasonNoIPv4: the Service has no IPv4 address family (C-9).
 	ReasonNoIPv4 = "NoIPv4"
 
+	// ReasonIPv4Only: CRAB serves a dual-stack Service by IPv4 only (C-9).
+	ReasonIPv4Only = "IPv4Only"
+
 	// ReasonSessionAffinity: no policy sends all connections of a client to one
 	// server.
 	ReasonSessionAffinity = "SessionAffinity"

@@ -71,14 +71,14 @@ func decide(s snapshot) (out []decision, given bool) {
 	for i := range in.Services {
 		service := &in.Services[i]
 		name := crabplan.Name(service)
-		d := decision{service: service, accepted: decideAccepted(refused[name], excluded[name])}
+		d := decision{service: service, accepted: decideAccepted(service, refused[name], excluded[name])}
 		d.programmed = decideProgrammed(service, d.accepted, s.agents)
 		out = append(out, d)
 	}
 	return append(out, gone...), given
 }
 
-func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP) verdict {
+func decideAccepted(service *corev1.Service, refused []crabplan.Refusal, excluded []crabplan.VIP) verdict {
 	if len(refused) > 0 {
 		var messages []string
 		for _, r := range refused {
@@ -95,6 +95,10 @@ func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP) verdict
 			message = fmt.Sprintf("port %d: a pool holds %d servers, %d more get no connections; use a second Service", v.Port, crabplan.MaxBackends, v.Cut)
 		}
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonEndpointsExcluded, message}
+	}
+	if slices.Contains(service.Spec.IPFamilies, corev1.IPv6Protocol) {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonIPv4Only,
+			"the Service is dual-stack and gets an IPv4 address only, because one of IPv6 does not fit the option (C-9); IPv6 clients reach it by its ClusterIP: set ipFamilyPolicy SingleStack if none should"}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "CRAB serves this Service"}
 }

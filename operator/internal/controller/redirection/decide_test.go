@@ -93,6 +93,9 @@ func TestAddresses(t *testing.T) {
 			"a=none(PortTranslation) b=192.0.2.2 c=192.0.2.1"},
 		{"refused node ports leave the address", []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationRedirect] = "enabled" })},
 			"a=192.0.2.1(ExternalTrafficPolicy)"},
+		{"dual-stack", []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) {
+			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+		})}, "a=192.0.2.1(IPv4Only)"},
 	} {
 		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
 			ObjectMeta: metav1.ObjectMeta{Name: "n"},
@@ -112,6 +115,20 @@ func TestAddresses(t *testing.T) {
 		if strings.Join(got, " ") != c.want || given != changed {
 			t.Errorf("%s: %s (given %v), want %s", c.name, got, given, c.want)
 		}
+	}
+}
+
+// C-9: half of a dual-stack Service is not served, and a warning says which.
+func TestDualStackIsWarnedOf(t *testing.T) {
+	out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) {
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+	})}})
+	a := out[0].accepted
+	if a.status != metav1.ConditionTrue || !strings.Contains(a.message, "(C-9)") || !strings.Contains(a.message, "IPv4 address only") {
+		t.Errorf("%+v", a)
+	}
+	if got := level(&metav1.Condition{Status: a.status, Reason: a.reason}); got != corev1.EventTypeWarning {
+		t.Errorf("the event is %s", got)
 	}
 }
 
