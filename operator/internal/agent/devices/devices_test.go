@@ -208,6 +208,40 @@ func TestReachGoesByTheUplinkAlone(t *testing.T) {
 	by("forgotten", 0, 0)
 }
 
+// The uplink is another device than before: nothing is left on the old one, where
+// a permanent entry would send packets nowhere should it become the way again.
+func TestReachByAnotherUplink(t *testing.T) {
+	node(t)
+	veth(t, "far", "far2", 0)
+	veth(t, "next", "next2", 0)
+	for _, name := range []string{"far2", "next", "next2"} {
+		must(t, netlink.LinkSetUp(link(t, name)))
+	}
+	vips := []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8")}
+	must(t, Reach(index(t, "eth0"), vips, vips))
+	now := index(t, "next")
+	must(t, Reach(now, vips, vips[:1]))
+	all, err := netlink.NeighList(0, netlink.FAMILY_V4)
+	must(t, err)
+	ours := 0
+	for _, n := range all {
+		if n.HardwareAddr.String() == neighbour.String() {
+			ours++
+			if n.LinkIndex != now {
+				t.Errorf("device %d still has an entry of %s", n.LinkIndex, n.IP)
+			}
+		}
+	}
+	if n := entry(t, now, vips[0]); ours != 1 || n.State != netlink.NUD_PERMANENT {
+		t.Errorf("%d entries, that of the owned VIP in state %#x", ours, n.State)
+	}
+	for _, vip := range vips {
+		if !direct(now, vip) {
+			t.Errorf("%s is not reached by the new uplink", vip)
+		}
+	}
+}
+
 // entry of a neighbour.
 func entry(t *testing.T, up int, addr netip.Addr) netlink.Neigh {
 	t.Helper()

@@ -64,7 +64,7 @@ func direct(uplink int, addr netip.Addr) bool {
 }
 
 func setNeighbours(uplink int, vips, owned []netip.Addr) error {
-	have, err := netlink.NeighList(uplink, netlink.FAMILY_V4)
+	have, err := netlink.NeighList(0, netlink.FAMILY_V4)
 	if err != nil {
 		return fmt.Errorf("neighbours: %w", err)
 	}
@@ -72,10 +72,11 @@ func setNeighbours(uplink int, vips, owned []netip.Addr) error {
 	var failed []error
 	for _, n := range have {
 		addr, ok := netip.AddrFromSlice(n.IP.To4())
-		if !ok || wanted[addr] || n.HardwareAddr.String() != neighbour.String() {
+		here := n.LinkIndex == uplink
+		if !ok || n.HardwareAddr.String() != neighbour.String() || here && wanted[addr] {
 			continue
 		}
-		if !known[addr] {
+		if !here || !known[addr] { // another device was the uplink before
 			failed = append(failed, netlink.NeighDel(&n))
 		} else if n.State&netlink.NUD_PERMANENT != 0 {
 			failed = append(failed, setNeighbour(uplink, addr, netlink.NUD_STALE))
