@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// reporting starts a balancer by a policy and servers that tell it their loads.
+// reporting starts a balancer by a policy and servers that tell it their loads, all
+// with the rights the chart gives to agents.
 func reporting(t *testing.T, b *Bed, policy string) {
 	t.Helper()
 	key := filepath.Join(b.dir, "key")
@@ -33,6 +34,7 @@ func reporting(t *testing.T, b *Bed, policy string) {
 	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{
 		{"addr": VIP, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{network + "0/24"}}}}
 	for _, h := range b.all {
+		h.under = limited(rights)
 		h.Start()
 	}
 }

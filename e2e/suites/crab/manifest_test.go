@@ -38,7 +38,7 @@ func TestManifest(t *testing.T) {
 			}
 		}
 	}
-	if kinds["Service"] != 3 || kinds["Deployment"] != 2 || kinds["DaemonSet"] != 1 {
+	if kinds["Service"] != 4 || kinds["Deployment"] != 2 || kinds["DaemonSet"] != 1 {
 		t.Errorf("kinds %v", kinds)
 	}
 }

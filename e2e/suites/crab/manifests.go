@@ -64,6 +64,15 @@ spec:
 ---
 apiVersion: v1
 kind: Service
+metadata: {name: least, namespace: %[1]s, annotations: {bobtail.dev/policy: Least}}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  selector: {app: web}
+  ports: [{port: %[2]d}]
+---
+apiVersion: v1
+kind: Service
 metadata: {name: corner, namespace: %[1]s, annotations: {bobtail.dev/redirect: enabled}}
 spec:
   type: NodePort
