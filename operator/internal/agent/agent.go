@@ -112,7 +112,7 @@ func (a *agent) apply(ctx context.Context) error {
 		return err
 	}
 	served := servedHere(seen.plan, a.options.Node)
-	a.loads.Set(served, balancedHere(seen.plan, mine))
+	a.loads.Set(served, balancedHere(seen.plan, mine, a.keeper.Owned()))
 	state, err := a.state(mine, watched(a.options.Node, served))
 	if err != nil {
 		return err

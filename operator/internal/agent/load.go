@@ -56,15 +56,16 @@ func server(v *crabplan.VIP, b crabplan.Backend) loads.Server {
 }
 
 // balancedHere are the VIPs by load among a node's share, with the servers that
-// may be chosen; a share is in the order of its plan.
-func balancedHere(p crabplan.Plan, mine share.Share) []loads.Pool {
+// may be chosen; a share is in the order of its plan. An address that is owned no
+// more is balanced for a while.
+func balancedHere(p crabplan.Plan, mine share.Share, owned []netip.Addr) []loads.Pool {
 	var out []loads.Pool
 	for i := range p.VIPs {
 		v, entry := &p.VIPs[i], &mine.VIPs[i]
 		if !v.ByLoad() || entry.Roles&redirect.RoleBalance == 0 {
 			continue
 		}
-		pool := loads.Pool{VIP: netip.AddrPortFrom(v.Addr, v.Port)}
+		pool := loads.Pool{VIP: netip.AddrPortFrom(v.Addr, v.Port), Leaving: v.Kind == crabplan.LoadBalancer && !slices.Contains(owned, v.Addr)}
 		for j, b := range entry.Backends {
 			if b.State == redirect.UpCRAB {
 				pool.Servers = append(pool.Servers, server(v, v.Backends[j]))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
@@ -64,8 +65,15 @@ func TestBalancedHere(t *testing.T) {
 		{VIP: netip.MustParseAddrPort("10.1.0.2:30080"), Servers: []loads.Server{{Addr: netip.MustParseAddrPort("10.1.0.1:30080"), Node: "a", Weight: 1}}},
 		{VIP: netip.MustParseAddrPort("192.0.2.1:80"), Servers: []loads.Server{{Addr: netip.MustParseAddrPort("10.0.0.1:80"), Node: "a", Weight: 1}}},
 	}
-	if got := balancedHere(plan, mine); !reflect.DeepEqual(got, want) {
+	if got := balancedHere(plan, mine, []netip.Addr{plan.VIPs[2].Addr}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	want[1].Leaving = true
+	if got := balancedHere(plan, mine, nil); !reflect.DeepEqual(got, want) {
+		t.Errorf("given away: got %+v, want %+v", got, want)
+	}
+	if loads.Linger < keeper.Grace {
+		t.Errorf("who gave a VIP away balances for %v and is told for %v", keeper.Grace, loads.Linger)
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 	// who takes a VIP over has none at first, and a new pod is seen by its own
 	// node and by the balancer at different times.
 	Patience = 5 * Interval
+	// Linger is how long who owned a VIP is told: it balances on for clients that
+	// do not know yet, and for those on its own node (keeper.Grace).
+	Linger = time.Minute
 )
 
 // Load is one server's: it and its port are as they stand in the pools.
@@ -42,6 +45,8 @@ type Server struct {
 type Pool struct {
 	VIP     netip.AddrPort
 	Servers []Server // those that may get connections
+	// Leaving: the VIP has another owner already, which alone is owed reports.
+	Leaving bool
 }
 
 // Update is one load for the programs.
@@ -68,9 +73,10 @@ type heard struct {
 }
 
 type place struct {
-	vip    netip.AddrPort
-	node   string
-	weight uint16
+	vip     netip.AddrPort
+	node    string
+	weight  uint16
+	leaving bool
 }
 
 // Table is a balancer's view.
@@ -90,7 +96,7 @@ func (t *Table) Set(now time.Duration, pools []Pool) {
 	places := map[netip.AddrPort][]place{}
 	for _, p := range pools {
 		for _, s := range p.Servers {
-			places[s.Addr] = append(places[s.Addr], place{p.VIP, s.Node, max(s.Weight, 1)})
+			places[s.Addr] = append(places[s.Addr], place{p.VIP, s.Node, max(s.Weight, 1), p.Leaving})
 		}
 	}
 	for s := range places {
@@ -144,7 +150,7 @@ func (t *Table) Silence(now time.Duration) map[netip.AddrPort]Silent {
 		silent := now-t.heard[server].at > Patience
 		for _, p := range places {
 			of[p.vip]++
-			if !silent {
+			if !silent || p.leaving {
 				continue
 			}
 			s := out[p.vip]
@@ -166,8 +172,9 @@ func (t *Table) Silence(now time.Duration) map[netip.AddrPort]Silent {
 // Stale counts the servers without a report that still counts.
 func (t *Table) Stale(now time.Duration) int {
 	n := 0
-	for _, h := range t.heard {
-		if !h.ever || now-h.at > Life {
+	for server, h := range t.heard {
+		owed := slices.ContainsFunc(t.places[server], func(p place) bool { return !p.leaving })
+		if owed && (!h.ever || now-h.at > Life) {
 			n++
 		}
 	}

@@ -73,6 +73,15 @@ func TestAge(t *testing.T) {
 	if s := table.Silence(now); len(s) != 1 {
 		t.Errorf("a new plan made old servers new: %v", s)
 	}
+	leaving := pools()
+	leaving[0].Leaving = true
+	table.Set(now, leaving)
+	if s, n := table.Silence(now), table.Stale(now); len(s) != 1 || s[also].Servers != 1 || n != 1 {
+		t.Errorf("one VIP was given away: %v, %d stale", s, n)
+	}
+	if got := table.Hear(now, "b", []Load{{two, 3}}); len(got) != 1 {
+		t.Errorf("who gave a VIP away balances on, by the loads it hears: %v", got)
+	}
 	table.Set(now, nil)
 	table.Set(now, pools())
 	if s := table.Silence(now + time.Second); len(s) != 0 {

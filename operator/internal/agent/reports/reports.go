@@ -50,22 +50,26 @@ type Reporter struct {
 	mu       sync.Mutex
 	table    *loads.Table
 	served   []loads.Served
-	silence  map[netip.AddrPort]loads.Silent // as it was told last
+	owners   map[netip.Addr]map[string]time.Duration // when a node was last known to own a VIP
+	silence  map[netip.AddrPort]loads.Silent         // as it was told last
 	counters Counters
 	failing  bool // the last count failed, and that is in the log
 }
 
 // New makes one that has nothing to do yet.
 func New(o Options) *Reporter {
-	return &Reporter{options: o, changed: make(chan struct{}, 1), table: loads.NewTable()}
+	return &Reporter{options: o, changed: make(chan struct{}, 1), table: loads.NewTable(), owners: map[netip.Addr]map[string]time.Duration{}}
 }
 
 // Set says which VIPs by load have servers on this node, and which are balanced
-// here. A served VIP without balancers is told to its owner.
+// here. A served VIP without balancers is told to its owner, and to its last one.
 func (r *Reporter) Set(served []loads.Served, balanced []loads.Pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.served = served
+	maps.DeleteFunc(r.owners, func(vip netip.Addr, _ map[string]time.Duration) bool {
+		return !slices.ContainsFunc(served, func(s loads.Served) bool { return s.VIP.Addr() == vip })
+	})
 	r.table.Set(r.options.Now(), balanced)
 }
 
@@ -88,11 +92,8 @@ func (r *Reporter) round() {
 	served := slices.Clone(r.served)
 	r.mu.Unlock()
 	for i := range served {
-		if len(served[i].Balancers) > 0 {
-			continue
-		}
-		if owner := r.options.Owner(served[i].VIP.Addr()); owner != "" {
-			served[i].Balancers = []string{owner}
+		if len(served[i].Balancers) == 0 {
+			served[i].Balancers = r.ownersOf(served[i].VIP.Addr())
 		}
 	}
 	if len(served) > 0 {
@@ -105,6 +106,21 @@ func (r *Reporter) round() {
 		}
 	}
 	r.look()
+}
+
+// ownersOf are the node that owns a VIP and those that did a moment ago.
+func (r *Reporter) ownersOf(vip netip.Addr) []string {
+	owner, now := r.options.Owner(vip), r.options.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners[vip] == nil {
+		r.owners[vip] = map[string]time.Duration{}
+	}
+	if owner != "" {
+		r.owners[vip][owner] = now
+	}
+	maps.DeleteFunc(r.owners[vip], func(_ string, seen time.Duration) bool { return now-seen > loads.Linger })
+	return slices.Sorted(maps.Keys(r.owners[vip]))
 }
 
 func (r *Reporter) count() map[netip.AddrPort]uint32 {

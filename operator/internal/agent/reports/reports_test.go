@@ -4,8 +4,10 @@ package reports
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +70,22 @@ func TestTellsWhoBalances(t *testing.T) {
 	b.round()
 	if want := map[string][]loads.Load{"b": load, "c": load}; !reflect.DeepEqual(b.told, want) {
 		t.Errorf("%v, want %v", b.told, want)
+	}
+	b.owner = "d"
+	for _, c := range []struct {
+		at   time.Duration
+		want []string
+	}{{loads.Linger, []string{"b", "c", "d"}}, {loads.Linger + 1, []string{"c", "d"}}} {
+		b.now = c.at
+		clear(b.told)
+		b.round()
+		if got := slices.Sorted(maps.Keys(b.told)); !slices.Equal(got, c.want) {
+			t.Errorf("%v after b gave it away %v are told, want %v", c.at, got, c.want)
+		}
+	}
+	b.Set(nil, nil)
+	if len(b.owners) != 0 {
+		t.Errorf("owners of VIPs without servers here: %v", b.owners)
 	}
 }
 

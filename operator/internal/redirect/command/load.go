@@ -38,10 +38,13 @@ func (s *share) report(c Config, vips []redirect.VIP) {
 		nodes[w.Addr()] = self
 		here.Servers = append(here.Servers, loads.Server{Addr: w, Node: self, Weight: 1})
 	}
+	owned := s.keeper.Owned()
 	var balanced []loads.Pool
 	for _, v := range vips {
 		if v.Roles&redirect.RoleBalance != 0 && (v.Policy == redirect.PowerOfTwo || v.Policy == redirect.Least) {
-			balanced = append(balanced, poolOf(v, nodes))
+			pool := poolOf(v, nodes)
+			pool.Leaving = shared(v) && !slices.Contains(owned, v.Addr)
+			balanced = append(balanced, pool)
 		}
 	}
 	var served []loads.Served
