@@ -98,7 +98,7 @@ func decideAccepted(service *corev1.Service, refused []crabplan.Refusal, exclude
 	}
 	if slices.Contains(service.Spec.IPFamilies, corev1.IPv6Protocol) {
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonIPv4Only,
-			"the Service is dual-stack and gets an IPv4 address only, because one of IPv6 does not fit the option (C-9); IPv6 clients reach it by its ClusterIP: set ipFamilyPolicy SingleStack if none should"}
+			"the Service is dual-stack and gets an IPv4 address only, because CRAB serves Services by IPv4 (C-9); IPv6 clients reach it by its ClusterIP: set ipFamilyPolicy SingleStack if none should"}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "CRAB serves this Service"}
 }
