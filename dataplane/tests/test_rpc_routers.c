@@ -491,6 +491,34 @@ static void r53_histograms_hold_latency_and_service(void **state)
     free(lab.scfg.latency);
 }
 
+/* the second of two requests that a worker holds waits for the first; that is no execution. */
+static void r53_service_leaves_out_the_wait_for_the_request_before(void **state)
+{
+    (void)state;
+    lab_init(&lab, 11);
+    lab.scfg.latency = calloc(2, bt_hist_slices_bytes());
+    assert_non_null(lab.scfg.latency);
+    lab.scfg.service = (struct bt_hist_slices *)((char *)lab.scfg.latency + bt_hist_slices_bytes());
+    bt_hist_slices_init(lab.scfg.latency, lab.now);
+    bt_hist_slices_init(lab.scfg.service, lab.now);
+    lab.hold = true;
+    lab_start(&lab);
+    lab_call(&lab, 8, 8, SEC);
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, lab.now + 5 * MS);
+    lab_answer_all(&lab); /* as if the second took no time */
+    lab_run(&lab, 0);
+    struct bt_hist *h = calloc(1, sizeof *h);
+    struct bt_hist_window w;
+    bt_hist_slices_merge(lab.scfg.service, lab.now, 10, h, &w);
+    assert_int_equal(h->total, 2);
+    assert_in_range(bt_hist_percentile(h, 100000), 4 * MS, 6 * MS);
+    assert_in_range(bt_hist_percentile(h, 50000), 0, 2000);
+    free(h);
+    free(lab.scfg.latency);
+    lab_end(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +541,7 @@ int main(void)
         cmocka_unit_test(r12_replicated_policies_are_dropped),
         cmocka_unit_test(r38_application_drop_returns_the_credit),
         cmocka_unit_test(r53_histograms_hold_latency_and_service),
+        cmocka_unit_test(r53_service_leaves_out_the_wait_for_the_request_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ struct bt_server_cfg {
     struct bt_pool *pool;
     struct bt_server_ops ops;
     struct bt_hist_slices *latency; // first packet in → last packet out; NULL: not kept
-    struct bt_hist_slices *service; // hand-off → reply; NULL: not kept
+    struct bt_hist_slices *service; // execution: hand-off, or the end of the one before, → reply; NULL: not kept
     struct bt_trace_ring *traces;   // of requests with a trace id; NULL: not kept
 };
 

@@ -72,6 +72,7 @@ struct bt_server {
     struct bt_pair *free;
     struct bt_pair *kept_head, *kept_tail; // KEPT pairs, oldest first
     uint32_t backlog;
+    uint64_t free_ns;     // when the last execution ended
     struct bt_done *done; // ring, oldest at done_head
     uint32_t done_head, done_count;
     struct bt_assembly_pool assemblies;
