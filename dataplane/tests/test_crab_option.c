@@ -106,7 +106,7 @@ static void test_garbage_ends(void **state)
         struct crab_options o = {.kind = turn & 1 ? CRAB_KIND : CRAB_KIND_EXPERIMENT1, .exid = 0x1234};
         o.len = (__u32)(rand() % 11 * 4);
         for (__u32 i = 0; i < o.len; i++)
-            o.bytes[i] = rand() % 2 ? (__u8)(rand() % 22) : rand() % 4 ? o.kind : (__u8)rand();
+            o.bytes[i] = (__u8)(rand() % 2 ? rand() % 22 : rand() % 4 ? o.kind : rand());
         if (o.len >= 4 && turn & 4) { /* a good beginning, so that forms are met, too */
             const __u8 good[] = {o.kind, (__u8)(turn & 8 ? CRAB_OPTION_ROOM : CRAB_OPTION_ROOM - 2), 0x12, 0x34};
             memcpy(o.bytes, good, sizeof(good));
