@@ -36,7 +36,7 @@ type LatencyExperiment struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.target.targetRef) || self.workload.protocol == 'R2P2'",message="`workload.protocol` must be R2P2 when `target.targetRef` is given: that is what an RpcService speaks"
 	// +kubebuilder:validation:XValidation:rule="has(self.widthMicroseconds) != (has(self.load.steps) || has(self.load.sine))",message="`widthMicroseconds` must be given with `load.requestsPerSecond` and `load.sweep`, and only with them: a load that changes is not qualified"
 	// +kubebuilder:validation:XValidation:rule="!has(self.arrivalGaps) || !(has(self.load.steps) || has(self.load.sine))",message="`arrivalGaps` may not be specified with `load.steps` or `load.sine`: arrivals of a load that changes are not compared"
-	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2, which carries trace ids"
+	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2: no other one carries trace ids"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyRequestsPerSecond) || has(self.latencyAgents)",message="`latencyRequestsPerSecond` may be specified only with `latencyAgents`: it bounds their rate"
 	Spec LatencyExperimentSpec `json:"spec,omitzero"`
 
@@ -158,7 +158,7 @@ type ExperimentTraces struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'http' && url(self).getHostname() != ''",message="`otlpEndpoint` must be a URL such as http://collector:4318; https is not possible, as the coordinator has no certificates"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'http' && url(self).getHostname() != ''",message="`otlpEndpoint` must be a URL such as http://collector:4318, and not https: the coordinator has no certificates"
 	OTLPEndpoint string `json:"otlpEndpoint,omitempty"`
 }
 
@@ -184,7 +184,7 @@ type ExperimentTarget struct {
 // ExperimentWorkload says what is sent. Distributions are written as in
 // docs/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.interarrival) && self.interarrival == 'Trace') == has(self.gapsFrom)",message="`gapsFrom` must be given with `interarrival` Trace, and only with it"
+// +kubebuilder:validation:XValidation:rule="(has(self.interarrival) && self.interarrival == 'Trace') == has(self.gapsFrom)",message="`gapsFrom` must be given with `interarrival` Trace, and only with it: no other arrivals are read from a file"
 type ExperimentWorkload struct {
 	// protocol is what the target speaks.
 	// +optional
