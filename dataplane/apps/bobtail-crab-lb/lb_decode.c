@@ -117,7 +117,7 @@ static bool read_ip(struct decoder *d, const struct field *f)
     snprintf(with_port, sizeof with_port, "%s:1", text);
     if (strchr(text, ':') != NULL || bt_addr_parse(with_port, 0, &a) != 0 || bt_addr_bad_source(&a) ||
         a.ip[12] == 127) {
-        return refuse(d, "must be the IPv4 address of a host; the option has no room for IPv6");
+        return refuse(d, "must be the IPv4 address of a host; this balancer does not forward IPv6");
     }
     *(uint32_t *)f->to = bt_get32(a.ip + 12);
     return true;

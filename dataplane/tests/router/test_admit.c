@@ -133,6 +133,14 @@ static unsigned refused_of(struct bed *b, unsigned total, uint8_t policy)
     return (unsigned)(bed_counter(b, BT_RC_DROP_ADMISSION) - before);
 }
 
+/* Everybody says that it is there: a worker of which nothing is heard for long is not idle but gone. */
+static void all_speak(struct bed *b, const uint64_t *served)
+{
+    for (uint32_t w = 0; w < 4; w++) {
+        bed_feedback(b, w, &(struct bed_report){.received = served[w], .served = served[w], .n = 2, .incarnation = 1});
+    }
+}
+
 /* Four workers that answer too late until 99 % are to be refused; then all are idle. */
 static void open_refusing(struct bed *b, enum bt_router_policy policy, enum bt_admission_controller controller,
                           uint8_t asked)
@@ -150,6 +158,9 @@ static void open_refusing(struct bed *b, enum bt_router_policy policy, enum bt_a
         b->now += 400 * US;
         if (w >= 0) {
             finish_at(b, (uint32_t)w, (uint16_t)i, ++served[w], 2, false);
+        }
+        if (i % 10 == 0) {
+            all_speak(b, served);
         }
         bed_tick(b, US);
         assert_true(i < 4000000);
