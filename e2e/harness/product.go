@@ -32,16 +32,16 @@ func (e *Env) Install(ctx context.Context, values ...string) error {
 	return err
 }
 
-// Prepare brings the images and the chart into the cluster and removes what an
-// earlier run left of a service, each as a step of its own.
-func (e *Env) Prepare(ctx context.Context, steps *Steps, namespace, service string) error {
+// Prepare brings the images and the chart with those values into the cluster and
+// removes what an earlier run left of a service, each as a step of its own.
+func (e *Env) Prepare(ctx context.Context, steps *Steps, namespace, service string, values ...string) error {
 	for _, one := range []struct {
 		step Step
 		do   func(context.Context) error
 	}{
 		{Step{Name: "import the images into both nodes", Cost: "15 s", Cause: "`make images` did not finish"}, e.LoadImages},
 		{Step{Name: "helm upgrade --install bobtail charts/bobtail", Cost: "20 s",
-			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, func(ctx context.Context) error { return e.Install(ctx) }},
+			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, func(ctx context.Context) error { return e.Install(ctx, values...) }},
 		{Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
 			Cause: "pods of namespace " + namespace + " do not end"}, func(ctx context.Context) error {
 			return e.RemoveService(ctx, namespace, service)

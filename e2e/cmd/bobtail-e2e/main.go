@@ -69,7 +69,7 @@ func run(ctx context.Context, o options) error {
 		failed = (&demo.Demo{Env: env, Steps: steps, Got: got}).Run(ctx)
 		got.Set("demo_wall_seconds", time.Since(o.started).Round(time.Second).Seconds())
 	case "e2e-lab":
-		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service); failed == nil {
+		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service, lab.Tracing); failed == nil {
 			failed = (&lab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 		}
 	case "e2e-crab-cluster":

@@ -38,6 +38,7 @@ type lexp struct {
 
 // result is one load of the table.
 type result struct {
+	Start    *int64 `json:"startSeconds"`
 	Offered  int64  `json:"offeredRequestsPerSecond"`
 	Achieved int64  `json:"achievedRequestsPerSecond"`
 	Observed *int64 `json:"observedMicroseconds"`

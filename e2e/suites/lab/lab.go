@@ -46,7 +46,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.apply(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.experiment(ctx), s.split(ctx), s.plugin(ctx), s.hedging(ctx), s.classes(ctx), s.degrade(ctx), s.clear(ctx))
+	return errors.Join(s.experiment(ctx), s.split(ctx), s.changing(ctx), s.traced(ctx), s.plugin(ctx), s.hedging(ctx), s.classes(ctx), s.degrade(ctx), s.clear(ctx))
 }
 
 func (s *Suite) apply(ctx context.Context) error {

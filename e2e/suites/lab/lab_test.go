@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/suites/lab/spantree"
 )
 
 func us(v int64) *int64 { return &v }
@@ -43,6 +44,91 @@ func TestJudgeExperiment(t *testing.T) {
 	}
 	if judge(lexp{}) == nil {
 		t.Error("no table is no result")
+	}
+}
+
+// patternOf is the table that a service without fault shows of a pattern.
+func patternOf(p pattern, observed ...int64) lexp {
+	var l lexp
+	for i, w := range p.want {
+		l.Status.Results = append(l.Status.Results, result{Start: us(w.start), Offered: w.offered, Achieved: w.offered + 3, Observed: us(observed[i]), Verdict: "Followed"})
+	}
+	l.Status.Observed = "up to 1us at 1/s"
+	l.Status.Conditions = []harness.Condition{{Type: "Conclusive", Status: "Unknown", Reason: "Followed"}}
+	return l
+}
+
+func TestJudgePattern(t *testing.T) {
+	all := patterns()
+	steps, sine, recorded := all[0], all[1], all[2]
+	if w := sine.want; len(w) != 9 || w[1] != (phase{2, 1800}) || w[4] != (phase{8, 200}) {
+		t.Errorf("the wave is %v", w)
+	}
+	good := func() lexp { return patternOf(steps, 47_000, 620_000, 560_000, 47_000) }
+	for name, c := range map[string]struct {
+		change func(*lexp)
+		ok     bool
+	}{
+		"good":                   {func(*lexp) {}, true},
+		"lost in the overload":   {func(l *lexp) { l.Status.Results[1].Observed, l.Status.Observed = nil, "" }, true},
+		"lost, yet a worst":      {func(l *lexp) { l.Status.Results[1].Observed = nil }, false},
+		"no worst phase":         {func(l *lexp) { l.Status.Observed = "" }, false},
+		"overload unseen":        {func(l *lexp) { l.Status.Results[1].Observed = us(60_000) }, false},
+		"overload never over":    {func(l *lexp) { l.Status.Results[3].Observed = us(560_000) }, false},
+		"faster than the sleeps": {func(l *lexp) { l.Status.Results[0].Observed = us(20_000) }, false},
+		"begins late":            {func(l *lexp) { l.Status.Results[2].Start = us(12) }, false},
+		"another load":           {func(l *lexp) { l.Status.Results[2].Offered = 1100 }, false},
+		"a step is missing":      {func(l *lexp) { l.Status.Results = l.Status.Results[:3] }, false},
+		"load not made":          {func(l *lexp) { l.Status.Results[3].Achieved = 700 }, false},
+		"said to be conclusive":  {func(l *lexp) { l.Status.Conditions[0].Status = "True" }, false},
+		"a line is":              {func(l *lexp) { l.Status.Results[0].Verdict = "Conclusive" }, false},
+	} {
+		l := good()
+		c.change(&l)
+		if err := judgePattern(l, steps); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := judgePattern(patternOf(recorded, 31_000, 33_000), recorded); err != nil {
+		t.Error(err)
+	}
+	if judgePattern(patternOf(recorded, 31_000, 7_000), recorded) == nil {
+		t.Error("arrivals one by one must not pass for bursts")
+	}
+	if n := strings.Count(gapsManifest(), " 1000"); n != burst-1 {
+		t.Errorf("%d gaps in a burst of %d", n, burst)
+	}
+}
+
+func TestJudgeTrees(t *testing.T) {
+	good := func() spantree.Trees {
+		return spantree.Trees{Whole: 190, Names: map[string]int{"r2p2 request": 190, "r2p2 router": 190, "r2p2 server": 190, "r2p2 handler": 190},
+			From: map[string][]string{"r2p2 request": {"lancet"}, "r2p2 router": {Service}, "r2p2 server": {Service}, "r2p2 handler": {Service}}}
+	}
+	for name, c := range map[string]struct {
+		change func(*spantree.Trees)
+		ok     bool
+	}{
+		"good":            {func(*spantree.Trees) {}, true},
+		"nothing came":    {func(t *spantree.Trees) { *t = spantree.Trees{} }, false},
+		"a router's lost": {func(t *spantree.Trees) { t.Names["r2p2 router"]--; t.Orphans, t.Whole = 1, 189 }, false},
+		"an orphan":       {func(t *spantree.Trees) { t.Orphans = 1 }, false},
+		"not in one tree": {func(t *spantree.Trees) { t.Whole = 100 }, false},
+		"another kind":    {func(t *spantree.Trees) { t.Names["x"] = 1 }, false},
+		"everything": {func(t *spantree.Trees) {
+			t.Whole *= 20
+			for name := range t.Names {
+				t.Names[name] *= 20
+			}
+		}, false},
+		"of another name":  {func(t *spantree.Trees) { t.From["r2p2 server"] = []string{"work-dataplane"} }, false},
+		"of two, too many": {func(t *spantree.Trees) { t.From["r2p2 request"] = []string{"lancet", Service} }, false},
+	} {
+		trees := good()
+		c.change(&trees)
+		if err := judgeTrees(trees); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -17,6 +17,10 @@ type Agent interface {
 	// (L-46), until it has so many or the limit is over, and returns when all of
 	// them have ended.
 	Measure(ctx context.Context, samples int, rate float64, limit time.Duration) (Measurement, error)
+	// Follow offers one phase after the other, each at its time whatever is still
+	// under way, samples requests of all of them with probability rate, and returns
+	// a measurement of each: of the requests that were due in it.
+	Follow(ctx context.Context, phases []Phase, rate float64) ([]Measurement, error)
 	// Stop ends the load.
 	Stop(ctx context.Context) error
 }

@@ -24,28 +24,53 @@ type Interval struct {
 	Result Result        // never Conclusive; its Reasons say that the load was meant to change
 }
 
-// windowSamples is how many samples of a phase are kept at most.
-const windowSamples = 1_000_000
+// windowSamples is how many samples of a pattern are kept, of all agents.
+const windowSamples = 500_000
 
-// fewestInPhase is how many requests each agent that measures must send during a
+// fewestInPhase is how many requests each agent that measures must sample during a
 // phase, on average: with fewer there may be none at all to speak of.
 const fewestInPhase = 100
 
 // CheckPhases names the phases that are too short for their load.
 func CheckPhases(e Experiment, phases []Phase, agents int) error {
 	var all []error
-	for i, p := range phases {
-		e.Load = p.Load
-		perAgent := p.Load * p.Duration.Seconds() / float64(agents)
-		if e.LatencyAgents > 0 {
-			perAgent = p.Load * e.firstRate() * p.Duration.Seconds() / float64(e.LatencyAgents)
+	for _, t := range e.timetables(phases, agents) {
+		for i, p := range t.phases {
+			if n := p.Load * p.Duration.Seconds() * t.rate; t.measures && n < fewestInPhase {
+				all = append(all, fmt.Errorf("load: phase %d: %.4g requests/s for %v are %.0f samples for each agent that measures: must be at least %d",
+					i, phases[i].Load, p.Duration, n, fewestInPhase))
+			}
 		}
-		if perAgent < fewestInPhase {
-			all = append(all, fmt.Errorf("load: phase %d: %.4g requests/s for %v are %.0f for each agent that measures: must be at least %d",
-				i, p.Load, p.Duration, perAgent, fewestInPhase))
+		if len(all) > 0 {
+			break // agents that measure are alike, and come first
 		}
 	}
 	return errors.Join(all...)
+}
+
+// timetable is what one agent does in a pattern.
+type timetable struct {
+	phases   []Phase // its own part of them
+	rate     float64 // share of its requests that are sampled, in all phases the same
+	measures bool
+}
+
+// timetables deals out the phases as orders does a steady load.
+func (e Experiment) timetables(phases []Phase, agents int) []timetable {
+	out := make([]timetable, agents)
+	requests := map[bool]float64{}
+	for _, p := range phases {
+		e.Load = p.Load
+		for i, o := range e.split(agents, 1, e.firstRate(), p.Duration, p.Duration) {
+			out[i].phases = append(out[i].phases, Phase{o.load, p.Duration})
+			out[i].measures = o.measures
+			requests[o.measures] += o.load * p.Duration.Seconds()
+		}
+	}
+	for i := range out {
+		out[i].rate = min(1, windowSamples/requests[out[i].measures])
+	}
+	return out
 }
 
 // Follow offers one phase after the other without a pause and reports each.
@@ -57,35 +82,50 @@ func Follow(ctx context.Context, e Experiment, phases []Phase, agents []Agent) (
 	if err := errors.Join(e.checkSplit(len(agents)), CheckPhases(e, phases, len(agents))); err != nil {
 		return nil, err
 	}
+	rounds, err := follow(ctx, e.timetables(phases, len(agents)), agents)
+	stop := all(agents, func(_ int, a Agent) error { return a.Stop(context.WithoutCancel(ctx)) })
+	if err = errors.Join(err, stop); err != nil {
+		return nil, err
+	}
 	var out []Interval
 	start := time.Duration(0)
 	for i, phase := range phases {
-		got, err := follow(ctx, e, phase, agents)
-		if err != nil {
-			stop := all(agents, func(_ int, a Agent) error { return a.Stop(context.WithoutCancel(ctx)) })
-			return out, errors.Join(fmt.Errorf("phase %d: %w", i, err), stop)
-		}
-		out = append(out, Interval{phase, start, got})
+		e.Load = phase.Load
+		result := Result{Reasons: []string{"the load changes: there is no steady state to qualify"}, Elapsed: phase.Duration}
+		result.summarise(e, rounds[i])
+		out = append(out, Interval{phase, start, result})
 		start += phase.Duration
 	}
-	return out, all(agents, func(_ int, a Agent) error { return a.Stop(context.WithoutCancel(ctx)) })
+	return out, nil
 }
 
-func follow(ctx context.Context, e Experiment, phase Phase, agents []Agent) (Result, error) {
-	e.Load = phase.Load
-	rate := min(1, windowSamples/2/(phase.Load*phase.Duration.Seconds()))
-	if e.LatencyAgents > 0 {
-		rate = min(rate, e.firstRate())
+// follow has every agent keep its timetable, and returns the measurements of each
+// phase.
+func follow(ctx context.Context, tables []timetable, agents []Agent) ([][]Measurement, error) {
+	rounds := make([][]Measurement, len(tables[0].phases))
+	for i := range rounds {
+		rounds[i] = make([]Measurement, len(agents))
 	}
-	orders := e.split(len(agents), windowSamples*len(agents), rate, phase.Duration, phase.Duration)
-	if err := offer(ctx, orders, agents); err != nil {
-		return Result{}, fmt.Errorf("load: %w", err)
-	}
-	round, err := measure(ctx, orders, agents)
+	err := all(agents, func(i int, a Agent) error {
+		t := tables[i]
+		seen, err := a.Follow(ctx, t.phases, t.rate)
+		if err != nil {
+			return err
+		}
+		for k, m := range seen {
+			if m.Elapsed <= 0 || t.measures && len(m.Samples) == 0 {
+				return fmt.Errorf("phase %d: measurement holds %d samples in %v", k, len(m.Samples), m.Elapsed)
+			}
+			m.Offered, m.LoadOnly = t.phases[k].Load, !t.measures
+			if m.LoadOnly {
+				m.Samples = nil // L-1
+			}
+			rounds[k][i] = m
+		}
+		return nil
+	})
 	if err != nil {
-		return Result{}, err
+		return nil, fmt.Errorf("follow: %w", err)
 	}
-	result := Result{Reasons: []string{"the load changes: there is no steady state to qualify"}, Elapsed: phase.Duration}
-	result.summarise(e, round)
-	return result, nil
+	return rounds, nil
 }

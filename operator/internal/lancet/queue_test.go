@@ -78,6 +78,22 @@ func (a queueAgent) Load(_ context.Context, perSecond float64) error {
 	return nil
 }
 
+// Follow: in virtual time nothing is late, so phases are measured one by one.
+func (a queueAgent) Follow(ctx context.Context, phases []Phase, rate float64) ([]Measurement, error) {
+	var out []Measurement
+	for _, p := range phases {
+		if err := a.Load(ctx, p.Load); err != nil {
+			return nil, err
+		}
+		m, err := a.Measure(ctx, windowSamples, rate, p.Duration)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
 func (a queueAgent) Stop(context.Context) error { return nil }
 
 // Measure waits until every agent has its order: they share the queue.

@@ -43,7 +43,7 @@ func TestLoadsThatChange(t *testing.T) {
 	}
 	e.Spec.Load = v1alpha1.ExperimentLoad{Steps: []v1alpha1.ExperimentStep{{RequestsPerSecond: 900, Seconds: 2}, {RequestsPerSecond: 99, Seconds: 2}}}
 	if _, accepted = decideAccepted(e, surroundings{}); accepted.reason != v1alpha1.ReasonInvalidExperiment ||
-		accepted.message != "load: phase 1: 99 requests/s for 2s are 99 for each agent that measures: must be at least 100" {
+		accepted.message != "load: phase 1: 99 requests/s for 2s are 99 samples for each agent that measures: must be at least 100" {
 		t.Errorf("%+v", accepted)
 	}
 	e = experiment(func(*v1alpha1.LatencyExperimentSpec) {})

@@ -82,6 +82,42 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// A load that changes changes on time, in one window; every phase has what was due
+// in it, and a coordinator that waits for the next says that it lives.
+func TestFollow(t *testing.T) {
+	a := &agenttest.Agent{Mean: 100_000, Lose: 0.1, Real: true, Lease: 1}
+	l, err := dial(t, a, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := l.Configure(ctx, redis, lancet.Response); err != nil {
+		t.Fatal(err)
+	}
+	phases := []lancet.Phase{{Load: 1000, Duration: 600 * time.Millisecond}, {Load: 4000, Duration: 300 * time.Millisecond}, {Load: 1000, Duration: 600 * time.Millisecond}}
+	got, err := l.Follow(ctx, phases, 0.5)
+	if err != nil || len(got) != len(phases) {
+		t.Fatalf("%d phases, %v", len(got), err)
+	}
+	for i, m := range got {
+		per := float64(m.Sent) / m.Elapsed.Seconds()
+		failed, samples := float64(m.Failed["timeout"])/float64(m.Sent), float64(len(m.Samples))/float64(m.Sent)
+		if per < 0.7*phases[i].Load || per > 1.3*phases[i].Load || failed < 0.03 || failed > 0.2 || samples < 0.35 || samples > 0.65 {
+			t.Errorf("phase %d: %.0f requests/s of %.0f, failed %.3f, sampled %.3f; %d sent in %v", i, per, phases[i].Load, failed, samples, m.Sent, m.Elapsed)
+		}
+		if m.Streams != 2 || m.Slots != 16 || len(m.Warnings) != 0 {
+			t.Errorf("phase %d: %d streams, %d slots, warnings %v", i, m.Streams, m.Slots, m.Warnings)
+		}
+	}
+	count := map[any]int{}
+	for _, q := range a.Requests() {
+		count[q["op"]]++
+	}
+	if count["measure"] != 1 || count["load"] != 3 || count["alive"] < 3 {
+		t.Errorf("asked %v", count)
+	}
+}
+
 // L-1, L-22: of an agent that makes the load it is known when its requests left,
 // over the whole window, and nothing else.
 func TestThroughputAgent(t *testing.T) {

@@ -47,6 +47,27 @@ func TestDecodeSamples(t *testing.T) {
 	}
 }
 
+// A request belongs to the phase it was due in, however late it left.
+func TestDivide(t *testing.T) {
+	marks := []mark{{100, 0}, {200, 10}, {300, 20}}
+	var raw []byte
+	for _, due := range []uint64{90, 100, 199, 200, 299, 300, 305} {
+		raw = append(raw, encoded(due, due+150, due+200, absent, absent, 0, 1)...)
+	}
+	raw = append(raw, encoded(150, absent, absent, absent, absent, 6, 0)...)
+	raw = append(raw, encoded(160, 170, 180, absent, absent, 0, 0)...)
+	got := divide(raw, marks)
+	if len(got) != 2 || len(got[0]) != 5*recordBytes || len(got[1]) != 4*recordBytes {
+		t.Fatalf("%d phases: %d and %d bytes", len(got), len(got[0]), len(got[1]))
+	}
+	if f := failures(got[0], 0.25); len(f) != 1 || f["notSent"] != 4 || len(failures(got[1], 0.25)) != 0 {
+		t.Errorf("one of four sampled was never sent: %v, %v", f, failures(got[1], 0.25))
+	}
+	if unstamped(got[0]) != 1 || unstamped(got[1]) != 0 {
+		t.Errorf("%d and %d without a stamp; one that failed has none to lack", unstamped(got[0]), unstamped(got[1]))
+	}
+}
+
 // traced requests on the wall's clock; those without an answer say why, those
 // that never left say when they should have.
 func TestDecodeTraced(t *testing.T) {

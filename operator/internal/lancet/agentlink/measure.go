@@ -87,21 +87,31 @@ func (l *Link) measure(ctx context.Context, samples int, rate float64, limit tim
 			m.Failed[cause] = n
 		}
 	}
-	if l.OnTraced != nil {
-		for _, t := range decodeTraced(raw, w.zero) {
-			l.OnTraced(t)
-		}
-	}
+	l.tellTraced(raw, w)
+	return m, l.decode(raw, &m, w.Unstamped, w.Sampled)
+}
+
+// decode reads the records of a measurement, unstamped of which lack a stamp.
+func (l *Link) decode(raw []byte, m *lancet.Measurement, unstamped, sampled int) (err error) {
 	if l.loadOnly {
 		m.Gaps, err = decodeGaps(raw)
-		return m, err
+		return err
 	}
 	m.Samples, m.Gaps, err = decodeSamples(raw, l.latest)
-	if share := float64(w.Unstamped) / float64(max(w.Sampled, 1)); l.ready.Timestamps != "software" && share > unstampedShare {
+	if share := float64(unstamped) / float64(max(sampled, 1)); l.ready.Timestamps != "software" && share > unstampedShare {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("agent %s: %.1f %% of the samples have no %s stamp: bursts may look faster than they are (L-54)",
 			l.Name, 100*share, l.ready.Timestamps))
 	}
-	return m, err
+	return err
+}
+
+func (l *Link) tellTraced(raw []byte, w window) {
+	if l.OnTraced == nil {
+		return
+	}
+	for _, t := range decodeTraced(raw, w.zero) {
+		l.OnTraced(t)
+	}
 }
 
 // complete waits until every request of the window has ended.

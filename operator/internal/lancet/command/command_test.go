@@ -144,21 +144,21 @@ seed: 7
 
 // A load that changes is followed, not qualified.
 func TestSineAndSteps(t *testing.T) {
-	a := &agenttest.Agent{Mean: 50_000}
+	a := &agenttest.Agent{Mean: 50_000, Real: true}
 	path := file(t, `
 targets: [{host: h, port: 80}]
 protocol: http
-load: {sine: {meanRequestsPerSecond: 1000, amplitudeRequestsPerSecond: 500, periodSeconds: 8, seconds: 8, stepSeconds: 2}}
+load: {sine: {meanRequestsPerSecond: 1000, amplitudeRequestsPerSecond: 500, periodSeconds: 1.6, seconds: 1.6, stepSeconds: 0.4}}
 `)
 	code, out, problems := program(path, "--agent="+a.Start(t), "--plot="+t.TempDir()+"/x.png")
 	if code != ExitConclusive {
 		t.Fatalf("exit %d\n%s%s", code, out, problems)
 	}
-	contains(t, out, "0.0s", "6.0s", "1354/s", "646/s", "no steady state")
-	path = file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 100, seconds: 3}, {requestsPerSecond: 900, seconds: 2}]}\n")
-	_, out, _ = program(path, "--agent="+(&agenttest.Agent{Mean: 50_000}).Start(t), "--output=json")
+	contains(t, out, "0.0s", "1.2s", "1354/s", "646/s", "no steady state")
+	path = file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 900, seconds: 1}]}\n")
+	_, out, _ = program(path, "--agent="+(&agenttest.Agent{Mean: 50_000, Real: true}).Start(t), "--output=json")
 	d := decoded(t, out)
-	if len(d.Points) != 2 || d.Points[1].StartSeconds != 3 || d.Points[1].Achieved < 750 || !d.Changing {
+	if len(d.Points) != 2 || d.Points[1].StartSeconds != 1 || d.Points[1].Achieved < 750 || !d.Changing {
 		t.Errorf("%+v", d.Points)
 	}
 }
@@ -177,7 +177,7 @@ func TestBadInput(t *testing.T) {
 		"only measured":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--local=2", "--latency-agents=2"}, []string{"--latency-agents=2: must be fewer than the agents, 2"}},
 		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"limit: 15m0s", "10000 samples"}},
 		"short phase": {[]string{file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 10, seconds: 9}]}\n"), "--local=2"},
-			[]string{"load: phase 1: 10 requests/s for 9s are 45 for each agent"}},
+			[]string{"load: phase 1: 10 requests/s for 9s are 45 samples for each agent"}},
 		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
 		"fields": {[]string{file(t, `
 targets: [{host: h, port: 70000}]

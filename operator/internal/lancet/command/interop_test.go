@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,47 @@ func TestRealAgent(t *testing.T) {
 		t.Errorf("a closed port: exit %d", code)
 	}
 	contains(t, problems, "configure", "TargetFailed")
+}
+
+// The load changes on time, whatever is still under way: answers take longer than
+// the phases, and the service sees each load as long as was asked.
+func TestRealAgentKeepsTime(t *testing.T) {
+	agent := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
+	if !executable(agent) {
+		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
+	}
+	const held = 1500 * time.Millisecond
+	target, arrived := slowEcho(t, held)
+	path := file(t, "load: {steps: [{requestsPerSecond: 200, seconds: 1}, {requestsPerSecond: 800, seconds: 0.5}, {requestsPerSecond: 200, seconds: 1}]}\n"+
+		"requests: {requestBytes: \"fixed:64\"}\nconnections: {count: 1600, timeoutMicroseconds: 20000000}\n")
+	code, out, problems := withAgent(t, path, "--target="+target, "--quiet", agent)
+	if code != ExitConclusive {
+		t.Fatalf("exit %d\n%s%s", code, out, problems)
+	}
+	var seen [3]int
+	all := arrived()
+	for _, at := range all {
+		switch since := at.Sub(all[0]); {
+		case since < time.Second:
+			seen[0]++
+		case since < 1500*time.Millisecond:
+			seen[1]++
+		case since < 2500*time.Millisecond:
+			seen[2]++
+		}
+	}
+	for i, want := range []int{200, 400, 200} { // late by 1.5 s each, the first would go on and on: 200, 100, 200
+		if seen[i] < want*6/10 || seen[i] > want*15/10 {
+			t.Errorf("the service saw %v requests in the phases, want some 200, 400, 200", seen)
+			break
+		}
+	}
+	d := decoded(t, out)
+	for i, p := range d.Points {
+		if q, ok := d.Wanted(p); !ok || q.Value == nil || *q.Value < 1.5e6 || p.Achieved < 0.6*p.Offered || p.Achieved > 1.5*p.Offered {
+			t.Errorf("phase %d: %.0f of %.0f requests/s, p99 %+v", i, p.Achieved, p.Offered, q)
+		}
+	}
 }
 
 // L-1, L-2: one real agent measures, two make the load; the service saw all of it.
@@ -115,6 +157,47 @@ func TestRealAgentTraces(t *testing.T) {
 func withAgent(t *testing.T, path, target, flag, agent string) (code int, out, problems string) {
 	t.Helper()
 	return program(path, target, flag, "--protocol=echo", "--output=json", "--agent-program="+agent)
+}
+
+// slowEcho says what it heard, later; arrived is when it heard each.
+func slowEcho(t *testing.T, held time.Duration) (address string, arrived func() []time.Time) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	var mutex sync.Mutex
+	var all []time.Time
+	serve := func(c net.Conn) {
+		for buffer := make([]byte, 4096); ; {
+			n, err := c.Read(buffer)
+			if err != nil {
+				return
+			}
+			mutex.Lock()
+			all = append(all, time.Now())
+			mutex.Unlock()
+			time.Sleep(held)
+			if _, err := c.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return listener.Addr().String(), func() []time.Time {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return all
+	}
 }
 
 // echo is a server that says what it hears.

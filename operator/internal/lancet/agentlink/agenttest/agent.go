@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Agent is one listening agent. Its fields are set before it is dialled.
@@ -34,6 +35,7 @@ type Agent struct {
 	Open      bool // asks for no token, whatever Token says
 	Hang      bool // never answers "configure"
 	Lease     int  // seconds; 0 is 30
+	Real      bool // a window takes the time it says, and its load may change meanwhile
 
 	listener net.Listener
 	mutex    sync.Mutex
@@ -47,6 +49,18 @@ type state struct {
 	raw       []byte
 	loadOnly  bool
 	window    map[string]any
+	sent      int
+
+	// of a window in real time
+	open    bool
+	opened  time.Time
+	from    float64
+	samples int
+	share   float64
+	seconds float64
+	taken   int
+	inside  int // sent in the window
+	lost    int
 }
 
 // Start listens on a Unix socket, or on TCP when there is a token, and returns
@@ -120,6 +134,9 @@ func (a *Agent) serve(c net.Conn) {
 
 func (a *Agent) answer(c net.Conn, q map[string]any, nonce string) bool {
 	s := &a.state
+	if s.open {
+		a.catchUp()
+	}
 	switch q["op"] {
 	case "hello":
 		mine := fmt.Sprint(q["nonce"])
@@ -150,7 +167,7 @@ func (a *Agent) answer(c net.Conn, q map[string]any, nonce string) bool {
 		a.measure(q["samples"].(float64), q["samplingRate"].(float64), q["seconds"].(float64))
 		say(c, map[string]any{"ok": true})
 	case "poll":
-		say(c, map[string]any{"ok": true, "window": s.window})
+		say(c, map[string]any{"ok": true, "window": s.window, "nowNanoseconds": int64(s.now), "since": map[string]int{"sent": s.sent}})
 	case "samples":
 		count := len(s.raw)/56 + a.Announce
 		say(c, map[string]any{"ok": true, "count": count, "recordBytes": 56, "bytes": count * 56})
@@ -167,23 +184,46 @@ func (a *Agent) answer(c net.Conn, q map[string]any, nonce string) bool {
 // the service time. Gaps are those of one of two streams.
 func (a *Agent) measure(samples, share, seconds float64) {
 	s := &a.state
-	s.raw = nil
-	from, sent, lost, taken := s.now, 0, 0, 0
-	for (taken < int(samples) || s.loadOnly) && s.now-from < seconds*1e9 {
+	s.raw, s.samples, s.share, s.seconds = nil, int(samples), share, seconds
+	s.from, s.inside, s.lost, s.taken = s.now, 0, 0, 0
+	s.opened, s.open = time.Now(), a.Real
+	if !a.Real {
+		a.fill(seconds)
+	}
+	a.tell(!a.Real)
+}
+
+// catchUp sends what was due since the last look.
+func (a *Agent) catchUp() {
+	s := &a.state
+	s.open = time.Since(s.opened).Seconds() < s.seconds
+	a.fill(min(time.Since(s.opened).Seconds(), s.seconds))
+	s.now = s.from + 1e9*time.Since(s.opened).Seconds()
+	a.tell(!s.open)
+}
+
+// fill sends requests until so many seconds of the window are over.
+func (a *Agent) fill(seconds float64) {
+	s := &a.state
+	for (s.taken < s.samples || s.loadOnly) && s.now-s.from < seconds*1e9 {
 		s.now += s.random.ExpFloat64() / (s.rate * (1 - a.Slower)) * 1e9
-		sent++
+		s.sent, s.inside = s.sent+1, s.inside+1
 		gone := s.random.Float64() < a.Lose
 		if gone {
-			lost++
+			s.lost++
 		}
-		if taken < int(samples) && s.random.Float64() < share {
-			taken++
+		if s.taken < s.samples && s.random.Float64() < s.share {
+			s.taken++
 			s.raw = append(s.raw, a.record(gone)...)
 		}
 	}
+}
+
+func (a *Agent) tell(complete bool) {
+	s := &a.state
 	s.window = map[string]any{
-		"complete": true, "elapsedNanoseconds": int64(s.now - from), "sent": sent, "failed": map[string]int{"timeout": lost},
-		"sampled": taken, "unstamped": a.Unstamped,
+		"complete": complete, "elapsedNanoseconds": max(int64(s.now-s.from), 1), "sent": s.inside, "failed": map[string]int{"timeout": s.lost},
+		"sampled": s.taken, "unstamped": a.Unstamped,
 	}
 }
 
