@@ -13,9 +13,10 @@ const (
 	// it is False the last accepted configuration keeps serving.
 	ConditionAccepted = "Accepted"
 
-	// ConditionProgrammed says whether every live router and server has
-	// acknowledged the configuration made from this generation. It is never
-	// True on the strength of something merely having been sent.
+	// ConditionProgrammed says whether every live router and server (of an
+	// RpcService of protocol TCP: every node's agent) has acknowledged the
+	// configuration made from this generation. It is never True on the strength
+	// of something merely having been sent.
 	ConditionProgrammed = "Programmed"
 
 	// ConditionReady is the summary: True when the object does what it asks
@@ -97,6 +98,10 @@ const (
 	// generation is being served.
 	ReasonNotAccepted = "NotAccepted"
 
+	// ReasonCRABDisabled: the service speaks TCP, and this installation has no CRAB
+	// (`crab.enabled` of the chart). It is reached by its ClusterIP.
+	ReasonCRABDisabled = "CRABDisabled"
+
 	// ReasonNothingToProgram: the object only observes; no router or server
 	// takes configuration from it.
 	ReasonNothingToProgram = "NothingToProgram"
@@ -151,7 +156,7 @@ const (
 	ReasonTooFewSamples = "TooFewSamples"
 
 	// ReasonNoMeasurementSource: no router or server that could have measured
-	// is running.
+	// is running, or the target speaks TCP and none could.
 	ReasonNoMeasurementSource = "NoMeasurementSource"
 
 	// ReasonMeasurementIncomplete: a running router or server could not be
@@ -159,8 +164,8 @@ const (
 	ReasonMeasurementIncomplete = "MeasurementIncomplete"
 )
 
-// Reasons of ConditionCapacityKnown, besides WorkersNotReady, TooFewSamples and
-// MeasurementIncomplete.
+// Reasons of ConditionCapacityKnown, besides WorkersNotReady, TooFewSamples,
+// NoMeasurementSource and MeasurementIncomplete.
 const (
 	// ReasonEstimated: the capacity was estimated; the message says what it is.
 	ReasonEstimated = "Estimated"

@@ -33,7 +33,6 @@ type LatencyExperiment struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="`spec` cannot be changed: an experiment is run once; create another one"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyAgents) || self.latencyAgents < self.agents",message="`latencyAgents` must be fewer than `agents`: the others make the load"
-	// +kubebuilder:validation:XValidation:rule="!has(self.target.targetRef) || self.workload.protocol == 'R2P2'",message="`workload.protocol` must be R2P2 when `target.targetRef` is given: that is what an RpcService speaks"
 	// +kubebuilder:validation:XValidation:rule="has(self.widthMicroseconds) != (has(self.load.steps) || has(self.load.sine))",message="`widthMicroseconds` must be given with `load.requestsPerSecond` and `load.sweep`, and only with them: a load that changes is not qualified"
 	// +kubebuilder:validation:XValidation:rule="!has(self.arrivalGaps) || !(has(self.load.steps) || has(self.load.sine))",message="`arrivalGaps` may not be specified with `load.steps` or `load.sine`: arrivals of a load that changes are not compared"
 	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2: no other one carries trace ids"

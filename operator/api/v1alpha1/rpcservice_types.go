@@ -9,9 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RpcService is a replicated RPC server behind a request router.
+// RpcService is a replicated RPC server behind a request router, or a replicated
+// TCP server behind a balancer of connections.
 //
-// Clients find it under its own name: `<name>.<namespace>.svc`, port 8000.
+// Clients find it under its own name: `<name>.<namespace>.svc`, port 8000 with
+// protocol R2P2. With TCP they are best given `status.address`.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Workers",type=string,JSONPath=`.status.workers`,description="Workers ready, of those asked for"
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.status.policy`
 // +kubebuilder:printcolumn:name="Device",type=string,JSONPath=`.status.device`
+// +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.status.address`
 // +kubebuilder:printcolumn:name="Forwarding",type=string,priority=1,JSONPath=`.status.forwarding`
 // +kubebuilder:printcolumn:name="FastPath",type=string,priority=1,JSONPath=`.status.fastPath.state`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
@@ -62,6 +65,11 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
 // +kubebuilder:validation:XValidation:rule="self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
+// +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: clients of the two cannot talk to the same pods; create another RpcService"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.router.placement == 'None'",message="`router.placement` must be None when `protocol` is TCP: CRAB balances connections by their SYN, and no router sees their requests"
+// +kubebuilder:validation:XValidation:rule="(self.protocol == 'TCP') == has(self.tcp)",message="`tcp` must be given when `protocol` is TCP, and only then: it names the port that servers listen on"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (self.workersPerReplica == 1 && !has(self.hedging))",message="`workersPerReplica` and `hedging` may not be specified when `protocol` is TCP: nobody but the server sees its requests"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (self.requestTimeoutMilliseconds == 10000 && self.legacyPeers == 'Deny')",message="`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP: they are about messages of R2P2"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -78,10 +86,17 @@ type RpcServiceSpec struct {
 	// +kubebuilder:validation:Maximum=64
 	WorkersPerReplica int32 `json:"workersPerReplica,omitempty"`
 
-	// protocol is what clients speak.
+	// protocol is what clients speak. R2P2 has routers that see every request.
+	// With TCP the servers are any program that listens on a port, and CRAB
+	// balances the connections (docs/crab.md).
 	// +optional
 	// +kubebuilder:default=R2P2
 	Protocol Protocol `json:"protocol,omitempty"`
+
+	// tcp says how connections reach the servers; with protocol TCP, and only
+	// with it.
+	// +optional
+	TCP *RpcServiceTCP `json:"tcp,omitempty"`
 
 	// device says through which network device packets travel.
 	// +optional
@@ -128,11 +143,15 @@ type RpcServiceSpec struct {
 }
 
 // Protocol is what clients speak.
-// +kubebuilder:validation:Enum=R2P2
+// +kubebuilder:validation:Enum=R2P2;TCP
 type Protocol string
 
-// ProtocolR2P2 is the Request-Response Pair Protocol over UDP.
-const ProtocolR2P2 Protocol = "R2P2"
+const (
+	// ProtocolR2P2 is the Request-Response Pair Protocol over UDP.
+	ProtocolR2P2 Protocol = "R2P2"
+	// ProtocolTCP is whatever the servers speak over TCP.
+	ProtocolTCP Protocol = "TCP"
+)
 
 // RpcServiceDevice says through which network device packets travel.
 type RpcServiceDevice struct {
@@ -165,7 +184,8 @@ const (
 //
 // The container finds its surroundings in the environment: POD_IP,
 // BOBTAIL_PORT, BOBTAIL_WORKERS, BOBTAIL_CTL, BOBTAIL_KEY_DIR and
-// BOBTAIL_CONFIG_CACHE. It runs as user 65532 without privileges.
+// BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone.
+// It runs as user 65532 without privileges.
 type RpcServiceServer struct {
 	// image is the container image of the server.
 	// +required
@@ -182,8 +202,8 @@ type RpcServiceServer struct {
 	// command replaces the entrypoint of the image. When it is empty, the
 	// options every Bobtail server understands (--address, --port, --workers,
 	// --ctl, --key-dir, --config-cache) are passed before `args`; when it is
-	// set, nothing is added, and `args` may refer to the environment as
-	// $(POD_IP).
+	// set, or with protocol TCP, nothing is added, and `args` may refer to the
+	// environment as $(POD_IP).
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -292,10 +312,19 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	DesiredWorkers int32 `json:"desiredWorkers"`
 
-	// address is what clients are given as the target.
+	// address is what clients are given as the target: with protocol TCP the
+	// first of `addresses`, and the name of the Service while there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=300
 	Address string `json:"address,omitempty"`
+
+	// addresses are those of the load balancer, as HOST:PORT; with protocol TCP
+	// only.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=64
+	Addresses []string `json:"addresses,omitempty"`
 
 	// routers are the live router pods.
 	// +optional
@@ -304,7 +333,7 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Routers []RouterStatus `json:"routers,omitempty"`
 
-	// policy in effect; None when there is no router.
+	// policy in effect; None when nobody places requests or connections.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Policy string `json:"policy,omitempty"`

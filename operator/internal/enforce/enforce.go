@@ -30,6 +30,9 @@ func Refusal(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective) 
 	mode := slo.Spec.Enforcement.Mode
 	timeout := int64(service.Spec.RequestTimeoutMilliseconds) * 1000
 	switch {
+	case service.Spec.Protocol == v1alpha1.ProtocolTCP:
+		return v1alpha1.ReasonNothingEnforces, fmt.Sprintf(
+			"`spec.enforcement.mode` %s needs a router, and `spec.protocol` of RpcService %s is TCP: its requests go straight to the servers, and nobody can reject one; set the mode to Observe", mode, service.Name)
 	case service.Spec.Router.Placement == v1alpha1.PlacementNone:
 		return v1alpha1.ReasonNothingEnforces, fmt.Sprintf(
 			"`spec.enforcement.mode` %s needs a router, and `spec.router.placement` of RpcService %s is None; set the mode to Observe", mode, service.Name)

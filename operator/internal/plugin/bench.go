@@ -89,6 +89,9 @@ func bench(ctx context.Context, s streams, c *cluster, name string, l load) erro
 	if err != nil {
 		return err
 	}
+	if overTCP(service) {
+		return fmt.Errorf("RpcService %s speaks TCP, and bench R2P2: make a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else its servers speak", name, name)
+	}
 	if service.Status.Address == "" {
 		return fmt.Errorf("RpcService %s has no address yet: kubectl describe rpcsvc %s", name, name)
 	}

@@ -226,8 +226,19 @@ func (b *bundle) measurements(ctx context.Context, c *cluster) error {
 		b.failed("measurements", err)
 		return nil
 	}
+	services := &v1alpha1.RpcServiceList{}
+	if err := c.List(ctx, services, client.InNamespace(c.namespace)); err != nil {
+		b.failed("measurements", err)
+	}
+	silent := map[string]bool{} // services whose pods hold nothing of ours
+	for i := range services.Items {
+		silent[services.Items[i].Name] = overTCP(&services.Items[i])
+	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
+		if silent[p.Labels[v1alpha1.LabelService]] {
+			continue
+		}
 		for _, what := range []string{"v1/state", "v1/counters", "v1/histogram", "metrics"} {
 			text, err := c.sidecars.get(ctx, p, what, nil)
 			if err != nil {

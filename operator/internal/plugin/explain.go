@@ -59,6 +59,10 @@ func explain(ctx context.Context, s streams, c *cluster, name string, clients []
 	if err != nil {
 		return err
 	}
+	if overTCP(service) {
+		explainTCP(s, slo, service)
+		return nil
+	}
 	o, err := c.observe(ctx, service, int(slo.Spec.WindowSeconds))
 	if err != nil {
 		return err
@@ -72,23 +76,30 @@ func explain(ctx context.Context, s streams, c *cluster, name string, clients []
 		closed = append(closed, found...)
 	}
 	printHead(s, slo, o)
-	findings := diagnose(slo, service, o, closed)
+	printFindings(s, diagnose(slo, service, o, closed))
+	return nil
+}
+
+func printFindings(s streams, findings []finding) {
 	if len(findings) == 0 {
 		fmt.Fprintln(s.out, "\nNothing stands out.")
 	}
 	for _, f := range findings {
 		fmt.Fprintf(s.out, "\n%s\n  evidence: %s\n  next:     %s\n", f.cause, f.evidence, f.advice)
 	}
-	return nil
 }
 
-func printHead(s streams, slo *v1alpha1.ServiceLevelObjective, o *observation) {
+func printMet(s streams, slo *v1alpha1.ServiceLevelObjective) {
 	met := "Unknown"
 	if c := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); c != nil {
 		met = fmt.Sprintf("%s (%s)", c.Status, c.Reason)
 	}
-	p := slo.Spec.Percentile
 	fmt.Fprintf(s.out, "%s/%s on %s: Met=%s\n", slo.Namespace, slo.Name, slo.Spec.TargetRef.Name, met)
+}
+
+func printHead(s streams, slo *v1alpha1.ServiceLevelObjective, o *observation) {
+	printMet(s, slo)
+	p := slo.Spec.Percentile
 	fmt.Fprintf(s.out, "  p%s      %s, objective %s, last %d s, %d requests\n", p, percentile(&o.latency, p),
 		short(time.Duration(slo.Spec.LatencyMicroseconds)*time.Microsecond), slo.Spec.WindowSeconds, o.latency.Total())
 	fmt.Fprintf(s.out, "  p%s parts waiting in the routers %s, service %s\n", p, percentile(&o.hold, p), percentile(&o.service, p))

@@ -40,6 +40,9 @@ func (o *observation) offered() float64 {
 // observe reads the last `window` seconds, and counters since the routers began.
 func (c *cluster) observe(ctx context.Context, s *v1alpha1.RpcService, window int) (*observation, error) {
 	o := &observation{drops: map[string]float64{}}
+	if overTCP(s) {
+		return o, nil
+	}
 	measuring := v1alpha1.ComponentRouter
 	if s.Spec.Router.Placement == v1alpha1.PlacementNone {
 		measuring = v1alpha1.ComponentServer

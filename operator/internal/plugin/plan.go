@@ -135,6 +135,9 @@ func (p *planned) fromObjective(cmd *cobra.Command, arg string, connect connecto
 	if err != nil {
 		return err
 	}
+	if overTCP(service) {
+		return fmt.Errorf("RpcService %s speaks TCP, and nobody measures its service times: leave out slo/%s, and give --latency and --service", service.Name, name)
+	}
 	o, err := c.observe(cmd.Context(), service, 600)
 	if err != nil {
 		return err

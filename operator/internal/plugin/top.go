@@ -49,6 +49,10 @@ func top(ctx context.Context, s streams, c *cluster, window int) error {
 	fmt.Fprintln(w, "NAMESPACE\tNAME\tWORKERS\tRPS\tP50\tP99\tSERVICE P99\tQUEUE\tREJECTED\tUNANSWERED")
 	for i := range list.Items {
 		service := &list.Items[i]
+		if overTCP(service) { // nothing of ours sees its requests
+			fmt.Fprintf(w, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", service.Namespace, service.Name, service.Status.Workers)
+			continue
+		}
 		o, err := c.observe(ctx, service, window)
 		if err != nil {
 			return err

@@ -104,8 +104,8 @@ func agentsService(in ExperimentInput) *corev1.Service {
 	}
 }
 
-// agentsPolicy lets in the coordinator, and the replies of an RpcService: they
-// come from servers the agent never sent to.
+// agentsPolicy lets in the coordinator, and the replies of R2P2: they come from
+// servers the agent never sent to.
 func agentsPolicy(in ExperimentInput) *networkingv1.NetworkPolicy {
 	from := func(labels map[string]string) []networkingv1.NetworkPolicyPeer {
 		return []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}}
@@ -114,12 +114,13 @@ func agentsPolicy(in ExperimentInput) *networkingv1.NetworkPolicy {
 		From:  from(ExperimentSelector(in.Experiment.Name, v1alpha1.ComponentCoordinator)),
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(agentPort))}},
 	}}
-	if ref := in.Experiment.Spec.Target.TargetRef; ref != nil {
+	ref, r2p2 := in.Experiment.Spec.Target.TargetRef, in.Experiment.Spec.Workload.Protocol == "R2P2"
+	if r2p2 && ref != nil {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{
 			From:  from(map[string]string{v1alpha1.LabelService: ref.Name}),
 			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr(corev1.ProtocolUDP)}},
 		})
-	} else if in.Experiment.Spec.Workload.Protocol == "R2P2" { // the servers are unknown
+	} else if r2p2 { // the servers are unknown
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr(corev1.ProtocolUDP)}}})
 	}
 	return experimentPolicy(in, AgentsName(in.Experiment), v1alpha1.ComponentAgent, rules)

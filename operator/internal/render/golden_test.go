@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -67,12 +68,15 @@ func TestGolden(t *testing.T) {
 func text(t *testing.T, in Input) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	doc := Config(in.Service, peers())
-	config, hash, err := dataplane.RenderConfig(doc)
-	if err != nil {
-		t.Fatal(err)
+	objects := Objects(in)
+	if !TCP(in.Service) {
+		config, hash, err := dataplane.RenderConfig(Config(in.Service, peers()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, ConfigMap(in, config, hash), Secret(in, KeysName(in.Service), nil, nil))
 	}
-	for _, o := range append(Objects(in), ConfigMap(in, config, hash), Secret(in, KeysName(in.Service), nil, nil)) {
+	for _, o := range objects {
 		raw, err := yaml.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
@@ -158,10 +162,19 @@ func TestRestrictedPodSecurity(t *testing.T) {
 		{"minimal", 0, nil}, {"full", 0, nil}, {"no-router", 0, nil},
 		{"transparent", 1, []corev1.Capability{"NET_RAW"}},
 		{"fastpath", 1, []corev1.Capability{"BPF", "NET_ADMIN"}},
+		{"tcp", 0, nil}, {"tcp-full", 0, nil},
 	} {
 		in := load(t, "testdata/"+c.file+".in.yaml")
 		root := 0
-		pods := []corev1.PodSpec{serverDeployment(in).Spec.Template.Spec, routerDeployment(in).Spec.Template.Spec}
+		var pods []corev1.PodSpec
+		for _, o := range Objects(in) {
+			if d, ok := o.(*appsv1.Deployment); ok {
+				pods = append(pods, d.Spec.Template.Spec)
+			}
+		}
+		if len(pods) == 0 {
+			t.Fatalf("%s: no Deployment", c.file)
+		}
 		for _, pod := range pods {
 			if !*pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
 				pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken {

@@ -35,7 +35,7 @@ func serversService(in Input) *corev1.Service {
 
 func headless(in Input, name, component, port string, number int32) *corev1.Service {
 	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		TypeMeta:   serviceType(),
 		ObjectMeta: meta(in, name, component),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone,
@@ -46,6 +46,8 @@ func headless(in Input, name, component, port string, number int32) *corev1.Serv
 		},
 	}
 }
+
+func serviceType() metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: "Service"} }
 
 // serverPolicy lets requests in from anywhere: the first packet comes from a
 // router, the others come straight from the client, who may be in any pod.
@@ -79,13 +81,17 @@ func policy(in Input, name, component string, rules ...networkingv1.NetworkPolic
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.OperatorNamespace}},
 		PodSelector:       &metav1.LabelSelector{MatchLabels: OperatorLabels},
 	}
-	rules = append(rules,
+	return ingressPolicy(in, name, component, append(rules,
 		networkingv1.NetworkPolicyIngressRule{
 			From:  []networkingv1.NetworkPolicyPeer{operator},
 			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, SidecarPort)},
 		},
 		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, MetricsPort)}},
-	)
+	))
+}
+
+// ingressPolicy lets into one component what the rules say, and nothing else.
+func ingressPolicy(in Input, name, component string, rules []networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: meta(in, name, component),
@@ -101,14 +107,18 @@ func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr(intstr.FromInt32(number))}
 }
 
-// routerBudget keeps node drains from taking two routers at a time.
 func routerBudget(in Input) *policyv1.PodDisruptionBudget {
+	return budget(in, RouterName(in.Service), v1alpha1.ComponentRouter)
+}
+
+// budget keeps node drains from taking two pods of a component at a time.
+func budget(in Input, name, component string) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
-		ObjectMeta: meta(in, RouterName(in.Service), v1alpha1.ComponentRouter),
+		ObjectMeta: meta(in, name, component),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr(intstr.FromInt32(1)),
-			Selector:       &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, v1alpha1.ComponentRouter)},
+			Selector:       &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
 		},
 	}
 }

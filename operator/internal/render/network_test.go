@@ -155,6 +155,7 @@ func TestNoPolicySelectsClients(t *testing.T) {
 		in := load(t, "testdata/"+file+".in.yaml")
 		policies = append(policies, serverPolicy(in), routerPolicy(in))
 	}
+	policies = append(policies, tcpPolicy(load(t, "testdata/tcp.in.yaml")))
 	for _, p := range policies {
 		for _, l := range []map[string]string{nil, {"app": "web"}, {"app.kubernetes.io/name": "bobtail-load"}, OperatorLabels} {
 			if matches(t, &p.Spec.PodSelector, l) {

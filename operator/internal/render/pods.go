@@ -41,12 +41,17 @@ func routerDeployment(in Input) *appsv1.Deployment {
 	// Clients look the name up every 2 s: an old router may go only when all
 	// of them have had the time to find the new one.
 	d.Spec.MinReadySeconds = 5
-	d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+	d.Spec.Template.Spec.TopologySpreadConstraints = spread(s, v1alpha1.ComponentRouter)
+	return d
+}
+
+// spread puts the pods of a component on different nodes where it can.
+func spread(s *v1alpha1.RpcService, component string) []corev1.TopologySpreadConstraint {
+	return []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
-		LabelSelector:  &metav1.LabelSelector{MatchLabels: Selector(s.Name, v1alpha1.ComponentRouter)},
+		LabelSelector:  &metav1.LabelSelector{MatchLabels: Selector(s.Name, component)},
 		MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 	}}
-	return d
 }
 
 func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
@@ -77,14 +82,22 @@ func deployment(in Input, name, component string, replicas int32, pod corev1.Pod
 }
 
 func podSpec(in Input, main corev1.Container) corev1.PodSpec {
+	pod := barePod(in, main)
+	pod.ServiceAccountName = sidecarName(in.Service)
+	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
+	pod.Volumes = volumes(in)
+	return pod
+}
+
+// barePod is a pod without a sidecar.
+func barePod(in Input, main corev1.Container) corev1.PodSpec {
 	var pull []corev1.LocalObjectReference
 	for _, r := range in.Service.Spec.ImagePullSecrets {
 		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
 	}
 	return corev1.PodSpec{
-		ServiceAccountName: sidecarName(in.Service),
-		// The token is mounted into the sidecar alone: what executes the
-		// user's code has no business with the API server.
+		// A token is mounted into a sidecar alone: what executes the user's code
+		// has no business with the API server.
 		AutomountServiceAccountToken:  ptr(false),
 		EnableServiceLinks:            ptr(false),
 		TerminationGracePeriodSeconds: ptr[int64](graceSeconds),
@@ -94,9 +107,7 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 			FSGroup:        ptr[int64](userID),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-		InitContainers: []corev1.Container{sidecarContainer(in)},
-		Containers:     []corev1.Container{main},
-		Volumes:        volumes(in),
+		Containers: []corev1.Container{main},
 	}
 }
 
@@ -171,7 +182,7 @@ func dataplaneContainer(name, image string) corev1.Container {
 	return corev1.Container{
 		Name: name, Image: image,
 		Env: []corev1.EnvVar{
-			{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}},
+			podIP(),
 			{Name: "BOBTAIL_CTL", Value: ctlPath},
 			{Name: "BOBTAIL_KEY_DIR", Value: keyDir},
 			{Name: "BOBTAIL_CONFIG_CACHE", Value: cacheFn},
@@ -190,6 +201,10 @@ func dataplaneContainer(name, image string) corev1.Container {
 		},
 		SecurityContext: restricted(),
 	}
+}
+
+func podIP() corev1.EnvVar {
+	return corev1.EnvVar{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"}}}
 }
 
 // sidecarContainer is a native sidecar: it starts first and ends last, so that

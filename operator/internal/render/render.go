@@ -77,6 +77,9 @@ const AnnotationWorkers = "bobtail.dev/workers"
 // Objects returns everything made for a service but its configuration and its
 // Secrets, in the order in which it should be applied.
 func Objects(in Input) []Object {
+	if TCP(in.Service) {
+		return tcpObjects(in)
+	}
 	objects := []Object{
 		serviceAccount(in), role(in), roleBinding(in),
 		serverPolicy(in), clientService(in), serversService(in), serverDeployment(in),
@@ -132,9 +135,22 @@ func TLSName(s *v1alpha1.RpcService) string { return s.Name + "-tls" }
 // sidecarName is the name of the sidecars' account, role and binding.
 func sidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
 
-// Address is what clients are given as the target.
+// Address is what clients are given as the target. Over TCP a name leads through
+// kube-proxy, so an address of the load balancer is better.
 func Address(s *v1alpha1.RpcService) string {
-	return fmt.Sprintf("%s.%s.svc:%d", s.Name, s.Namespace, RequestPort)
+	if TCP(s) && len(s.Status.Addresses) > 0 {
+		return s.Status.Addresses[0]
+	}
+	return NamedAddress(s)
+}
+
+// NamedAddress is the address by the name of the service.
+func NamedAddress(s *v1alpha1.RpcService) string {
+	number := int32(RequestPort)
+	if TCP(s) {
+		number = s.Spec.TCP.Port
+	}
+	return fmt.Sprintf("%s.%s.svc:%d", s.Name, s.Namespace, number)
 }
 
 // Selector matches the pods of one component of a service.

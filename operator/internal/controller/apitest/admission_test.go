@@ -99,6 +99,27 @@ var serviceAdmission = []admission{
 	{"fast path with hedging", `{spec: {hedging: {mode: Probe}, router: {fastPath: Auto}}}`, "`router.fastPath` Auto needs `hedging.mode` Off"},
 	{"fast path with hedging off", `{spec: {hedging: {mode: "Off"}, router: {fastPath: Auto}}}`, ""},
 	{"unknown fast path", `{spec: {router: {fastPath: Require}}}`, "spec.router.fastPath"},
+	// CEL: protocol TCP, and what it leaves nothing to do for.
+	{"TCP", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}}}`, ""},
+	{"TCP with a router", `{spec: {protocol: TCP, tcp: {port: 8080}}}`, "`router.placement` must be None when `protocol` is TCP"},
+	{"TCP without a port", `{spec: {protocol: TCP, router: {placement: None}}}`, "`tcp` must be given when `protocol` is TCP, and only then"},
+	{"a TCP port without TCP", `{spec: {tcp: {port: 8080}}}`, "`tcp` must be given when `protocol` is TCP, and only then"},
+	{"TCP with more than one worker", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, workersPerReplica: 2}}`, "`workersPerReplica` and `hedging` may not be specified when `protocol` is TCP"},
+	{"TCP with hedging off", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, hedging: {mode: "Off"}}}`, "`workersPerReplica` and `hedging` may not be specified when `protocol` is TCP"},
+	{"TCP with a timeout", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, requestTimeoutMilliseconds: 1000}}`, "`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP"},
+	{"TCP with legacy peers", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, legacyPeers: Allow}}`, "`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP"},
+	{"TCP with a queue depth", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, workerQueueDepth: 2}}}`, "may not be specified when `placement` is None"},
+	{"TCP with a router's policy", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, policy: JSQ}}}`, "may not be specified when `placement` is None"},
+	{"TCP with the fast path", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, fastPath: Auto}}}`, "`fastPath` may not be Auto when `placement` is None"},
+	{"TCP with a policy, a probe over HTTP and no drain", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 65535, policy: JSQ, readiness: {httpPath: /ready}, drainSeconds: 0}}}`, ""},
+	{"TCP with a probe by command", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 1, policy: PowerOfTwo, readiness: {command: [redis-cli, ping]}, drainSeconds: 3600}}}`, ""},
+	{"TCP with two probes", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, readiness: {httpPath: /, command: [x]}}}}`, "`httpPath` and `command` exclude each other"},
+	{"TCP with no probe in the probe", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, readiness: {periodSeconds: 5}}}}`, "`httpPath` and `command` exclude each other"},
+	{"TCP with a probe that is no path", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, readiness: {httpPath: ready}}}}`, "spec.tcp.readiness.httpPath"},
+	{"TCP with an endless drain", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, drainSeconds: 3601}}}`, "spec.tcp.drainSeconds"},
+	{"TCP port 0", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 0}}}`, "spec.tcp.port"},
+	{"TCP port 65536", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 65536}}}`, "spec.tcp.port"},
+	{"TCP with a policy of requests", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, policy: JBSQ}}}`, "spec.tcp.policy"},
 	// CEL: environment.
 	{"env", `{spec: {server: {env: [{name: LOG, value: x}]}}}`, ""},
 	{"env POD_IP", `{spec: {server: {env: [{name: POD_IP, value: x}]}}}`, "`name` must not be POD_IP"},
@@ -125,7 +146,7 @@ var serviceAdmission = []admission{
 	{"unknown policy", `{spec: {router: {policy: Fastest}}}`, "spec.router.policy"},
 	{"unknown placement", `{spec: {router: {placement: Switch}}}`, "spec.router.placement"},
 	{"unknown device", `{spec: {device: {type: SRIOV}}}`, "spec.device.type"},
-	{"unknown protocol", `{spec: {protocol: TCP}}`, "spec.protocol"},
+	{"unknown protocol", `{spec: {protocol: QUIC}}`, "spec.protocol"},
 	{"unknown legacy policy", `{spec: {legacyPeers: Maybe}}`, "spec.legacyPeers"},
 	{"hold-back without time", `{spec: {router: {holdBack: {packets: 1}}}}`, "spec.router.holdBack.microseconds"},
 	{"too many arguments", `{spec: {server: {args: [` + strings.Repeat("a,", 128) + `a]}}}`, "spec.server.args"},
@@ -208,6 +229,37 @@ func TestAdmissionOfChanges(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			changed := o.DeepCopy()
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
+}
+
+// Nor may a protocol, and the port of one that has it.
+func TestAdmissionOfTCPChanges(t *testing.T) {
+	ns := namespace(t)
+	plain, tcp := parse(t, baseService), parse(t, baseService)
+	merge(tcp.Object, parse(t, `{metadata: {name: web}, spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}}}`).Object)
+	for _, o := range []*unstructured.Unstructured{plain, tcp} {
+		o.SetNamespace(ns)
+		if err := direct.Create(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantField(t, tcp, "tcp.policy", "RoundRobin")
+	wantField(t, tcp, "tcp.drainSeconds", int64(5))
+	for _, row := range []struct {
+		of *unstructured.Unstructured
+		admission
+	}{
+		{tcp, admission{"policy", `{spec: {tcp: {policy: JSQ}}}`, ""}},
+		{tcp, admission{"replicas", `{spec: {replicas: 5}}`, ""}},
+		{tcp, admission{"port", `{spec: {tcp: {port: 8081}}}`, "`port` cannot be changed"}},
+		{tcp, admission{"to R2P2", `{spec: {protocol: R2P2, tcp: null}}`, "`protocol` cannot be changed"}},
+		{plain, admission{"to TCP", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}}}`, "`protocol` cannot be changed"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := row.of.DeepCopy()
 			merge(changed.Object, parse(t, row.change).Object)
 			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
 		})

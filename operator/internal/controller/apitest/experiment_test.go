@@ -41,7 +41,7 @@ var experimentAdmission = []admission{
 	{"name with a dot", `{metadata: {name: a.b}}`, "`metadata.name` must be a DNS label"},
 	{"two targets", `{spec: {target: {targetRef: {name: echo}}}}`, "`targetRef` and `addresses` exclude each other"},
 	{"an RpcService", `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
-	{"an RpcService by HTTP", `{spec: {workload: {protocol: HTTP}, target: {addresses: null, targetRef: {name: echo}}}}`, "`workload.protocol` must be R2P2"},
+	{"an RpcService by HTTP", `{spec: {workload: {protocol: HTTP}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
 	{"two loads", `{spec: {load: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, "`requestsPerSecond`, `sweep`, `steps` and `sine` exclude each other"},
 	{"a sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, ""},
 	{"a falling sweep", `{spec: {load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 2, toRequestsPerSecond: 2, points: 2}}}}`, "`toRequestsPerSecond` must be above"},

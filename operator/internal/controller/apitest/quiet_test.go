@@ -52,6 +52,7 @@ func writes(t *testing.T) int {
 // parallel, so that no other test writes meanwhile.
 func TestSettledServiceIsLeftAlone(t *testing.T) {
 	serving(t, "still", `{}`)
+	servingTCP(t, "still-tcp")
 	if writes(t) == 0 {
 		t.Fatal("no write was ever counted: the metric has another name")
 	}

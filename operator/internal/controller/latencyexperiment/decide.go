@@ -165,6 +165,9 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.D
 		return refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
 			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
 	}
+	if why := mismatch(e.Spec.Workload.Protocol, w.target); why != "" {
+		return refuse(v1alpha1.ReasonInvalidExperiment, "%s", why)
+	}
 	d, err := define(e, w)
 	if err == nil {
 		err = d.Validate()
@@ -181,6 +184,17 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.D
 		return refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
 	}
 	return d, verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the experiment can be run"}
+}
+
+// mismatch says why an RpcService does not understand a workload; "" when it may.
+func mismatch(protocol string, target *v1alpha1.RpcService) string {
+	switch {
+	case target == nil, (protocol == "R2P2") != render.TCP(target):
+		return ""
+	case render.TCP(target):
+		return fmt.Sprintf("`spec.workload.protocol` must not be R2P2: `spec.protocol` of RpcService %s is TCP; say what its servers speak over it", target.Name)
+	}
+	return fmt.Sprintf("`spec.workload.protocol` must be R2P2: that is what RpcService %s speaks", target.Name)
 }
 
 // measuredSeconds is how long the loads may be measured in all.

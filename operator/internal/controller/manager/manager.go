@@ -139,8 +139,10 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	crab := &standing{}
 	services := &rpcservice.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
+		Redirection: crab.of(o),
+		Client:      mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
 	}
@@ -173,5 +175,11 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Observe: observe,
 		Writer:  mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 	}
-	return whenKindServed(mgr, "NodeDataplane", redirected.SetupWithManager)
+	return whenKindServed(mgr, "NodeDataplane", func(mgr ctrl.Manager) error {
+		if err := redirected.SetupWithManager(mgr); err != nil {
+			return err
+		}
+		crab.by.Store(redirected)
+		return nil
+	})
 }

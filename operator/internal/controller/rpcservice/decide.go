@@ -123,6 +123,9 @@ func decideReady(s *snapshot, accepted, programmed verdict) verdict {
 	want := render.Replicas(s.service)
 	readyWorkers, wantWorkers := countReadyWorkers(s), int(want*s.service.Spec.WorkersPerReplica)
 	serving := fmt.Sprintf("%d of %d workers and %d routers ready", readyWorkers, wantWorkers, countReady(s.routers))
+	if render.TCP(s.service) {
+		serving = fmt.Sprintf("%d of %d servers ready", readyWorkers, wantWorkers)
+	}
 	switch {
 	case !accepted.ok:
 		return verdict{reason: v1alpha1.ReasonNotAccepted, message: "the last accepted configuration keeps serving: " + serving}

@@ -40,6 +40,11 @@ type snapshot struct {
 	// serverDeployment and routerDeployment are nil until they exist.
 	serverDeployment, routerDeployment *appsv1.Deployment
 
+	// front is the Service that clients dial, nil until it exists; standing is
+	// what CRAB's agents say of it, with protocol TCP.
+	front    *corev1.Service
+	standing standing
+
 	// states holds what the sidecar of each running pod answered, by pod name.
 	states map[string]answer
 
@@ -70,40 +75,52 @@ type answer struct {
 	err   error
 }
 
-// gather reads the world. `wanted` are the objects that would be made.
-func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, wanted []render.Object) (*snapshot, error) {
+// gather reads the world.
+func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, in render.Input) (*snapshot, error) {
 	s := &snapshot{now: r.Now(), service: service}
-	var err error
-	if s.authority, err = r.Authority(ctx); err != nil {
-		return nil, err
-	}
 	if err := r.gatherPods(ctx, s); err != nil {
 		return nil, err
 	}
-	if s.objectives, err = r.objectives(ctx, service.Namespace); err != nil {
-		return nil, err
+	wanted := render.Objects(in)
+	if !render.TCP(service) {
+		wanted = append(wanted, render.ConfigMap(in, nil, ""))
 	}
 	for _, o := range wanted {
 		if err := r.gatherConflict(ctx, s, o); err != nil {
 			return nil, err
 		}
 	}
-	if s.keys, err = r.secret(ctx, s, render.KeysName(service)); err != nil {
-		return nil, err
-	}
-	if s.tls, err = r.secret(ctx, s, render.TLSName(service)); err != nil {
-		return nil, err
-	}
 	if err := r.gatherOwned(ctx, s); err != nil {
 		return nil, err
 	}
+	if render.TCP(service) {
+		return s, r.gatherStanding(ctx, s)
+	}
+	return s, r.gatherDataplane(ctx, s)
+}
+
+// gatherDataplane reads what routers and servers of R2P2 need, and what they say.
+func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
+	var err error
+	if s.authority, err = r.Authority(ctx); err != nil {
+		return err
+	}
+	if s.objectives, err = r.objectives(ctx, s.service.Namespace); err != nil {
+		return err
+	}
+	if s.keys, err = r.secret(ctx, s, render.KeysName(s.service)); err != nil {
+		return err
+	}
+	if s.tls, err = r.secret(ctx, s, render.TLSName(s.service)); err != nil {
+		return err
+	}
 	r.poll(ctx, s)
-	return s, nil
+	return nil
 }
 
 // gatherOwned reads the objects of the service whose state matters.
 func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
-	cm, server, router := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}
+	cm, server, router, front := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}, &corev1.Service{}
 	for _, o := range []struct {
 		name string
 		into client.Object
@@ -112,6 +129,7 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 		{render.ConfigMapName(s.service), cm, func() { s.configMap = cm }},
 		{render.ServerName(s.service), server, func() { s.serverDeployment = server }},
 		{render.RouterName(s.service), router, func() { s.routerDeployment = router }},
+		{s.service.Name, front, func() { s.front = front }},
 	} {
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: o.name}, o.into)
 		if client.IgnoreNotFound(err) != nil {

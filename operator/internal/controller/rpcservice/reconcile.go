@@ -57,6 +57,8 @@ type Reconciler struct {
 	Sidecars Sidecars
 	// Authority returns the operator's certificate authority.
 	Authority func(context.Context) (*pki.Authority, error)
+	// Redirection says what CRAB makes of a Service; nil: there is no CRAB.
+	Redirection Redirection
 	// Events tells users what happened.
 	Events events.EventRecorder
 	// Registry, Version and OperatorNamespace go into what is rendered.
@@ -92,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, nil
 	}
 	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace, OTLPEndpoint: r.OTLPEndpoint}
-	s, err := r.gather(ctx, service, append(render.Objects(in), render.ConfigMap(in, nil, "")))
+	s, err := r.gather(ctx, service, in)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -106,6 +108,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 			result.RequeueAfter = interval(s, out)
 		}
 	}()
+	if render.TCP(service) {
+		return ctrl.Result{}, r.actTCP(ctx, s, in, &out)
+	}
 	return ctrl.Result{}, r.act(ctx, s, in, &out)
 }
 
@@ -123,12 +128,7 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, out 
 		a.note(err)
 	}
 	in.LiveWorkers = mostWorkers(s.servers)
-	wanted := render.Objects(in)
-	for _, o := range wanted {
-		if !out.accepted.ok || !a.note(r.applied.apply(ctx, o, true)) {
-			break
-		}
-	}
+	wanted := r.applyObjects(ctx, in, &a)
 	if secrets {
 		r.writeConfig(ctx, s, in, keys.named(), &a)
 	}
@@ -140,6 +140,18 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, in render.Input, out 
 	out.joined = decideJoined(s, out.desired)
 	a.note(r.patchJoined(ctx, s, out.joined))
 	return a.failed
+}
+
+// applyObjects writes what a specification that was accepted renders to, up to the
+// first object that is refused.
+func (r *Reconciler) applyObjects(ctx context.Context, in render.Input, a *attempt) []render.Object {
+	wanted := render.Objects(in)
+	for _, o := range wanted {
+		if !a.out.accepted.ok || !a.note(r.applied.apply(ctx, o, true)) {
+			break
+		}
+	}
+	return wanted
 }
 
 // writeSecrets writes keys and certificate, which pods need first, and says

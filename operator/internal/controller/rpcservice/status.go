@@ -54,18 +54,29 @@ func writeStatus(s *snapshot, out *outcome) {
 	st.ReadyWorkers = int32(countReadyWorkers(s)) // bounded by maxWorkers plus a rollout
 	st.DesiredWorkers = render.Replicas(service) * service.Spec.WorkersPerReplica
 	st.Workers = fmt.Sprintf("%d/%d", st.ReadyWorkers, st.DesiredWorkers)
+	if render.TCP(service) {
+		st.Addresses = frontAddresses(s)
+	}
 	st.Address = render.Address(service)
 	st.Device = string(service.Spec.Device.Type)
-	st.Policy, st.Forwarding = string(v1alpha1.PlacementNone), string(v1alpha1.PlacementNone)
-	if render.HasRouter(service) {
-		st.Policy, st.Forwarding = string(service.Spec.Router.Policy), string(render.Forwarding(service))
-	}
+	st.Policy, st.Forwarding = inEffect(service)
 	st.Routers = routerStatus(s, out.desired)
 	st.FastPath = fastPathStatus(s)
 	st.Jitter = jitterStatus(s)
 	if out.desired.hash != "" {
 		st.ConfigHash = out.desired.hash
 	}
+}
+
+// inEffect is who gets what, and with which address.
+func inEffect(s *v1alpha1.RpcService) (policy, forwarding string) {
+	switch none := string(v1alpha1.PlacementNone); {
+	case render.TCP(s):
+		return string(s.Spec.TCP.Policy), none
+	case !render.HasRouter(s):
+		return none, none
+	}
+	return string(s.Spec.Router.Policy), string(render.Forwarding(s))
 }
 
 func setCondition(conditions *[]metav1.Condition, kind string, v verdict, generation int64, now time.Time) {
@@ -177,8 +188,19 @@ func (r *Reconciler) announceFastPath(before, after *v1alpha1.RpcService) {
 
 // warns says whether somebody has to do something about a condition.
 func warns(c metav1.Condition) bool {
-	return c.Status == metav1.ConditionFalse &&
-		(c.Type == v1alpha1.ConditionAccepted || c.Reason == v1alpha1.ReasonRejected)
+	switch {
+	case c.Reason == v1alpha1.ReasonFallingBack:
+		return true
+	case c.Status != metav1.ConditionFalse:
+		return false
+	}
+	return c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionProgrammed && !passes[c.Reason]
+}
+
+// passes are reasons for not being programmed that pass by themselves. All others
+// are somebody's to mend: a dataplane or CRAB refuses, or is not there.
+var passes = map[string]bool{
+	v1alpha1.ReasonReconciling: true, v1alpha1.ReasonUnreachable: true, v1alpha1.ReasonNoPods: true, v1alpha1.ReasonNotAccepted: true,
 }
 
 // patchJoined writes the readiness gate of server pods where it has changed.

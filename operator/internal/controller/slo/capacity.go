@@ -15,6 +15,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // trustedLoad is up to which load of the workers the difference between what is
@@ -36,6 +37,8 @@ func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alp
 	}
 	silent := unread(s.services)
 	switch workers := s.target.Status.ReadyWorkers; {
+	case render.TCP(s.target):
+		return unknown(v1alpha1.ReasonNoMeasurementSource, "%s", unseen(s.target))
 	case workers == 0:
 		return unknown(v1alpha1.ReasonWorkersNotReady, "no worker of %s is ready", s.target.Name)
 	case len(silent) > 0:

@@ -4,6 +4,7 @@
 package slo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // verdict is the answer for one condition.
@@ -27,6 +29,7 @@ type verdict struct {
 // measurement is what the histograms say together.
 type measurement struct {
 	source     v1alpha1.MeasurementSource
+	why        string   // there is no source, where that is no matter of pods
 	incomplete []string // pods in rotation that could not be read
 	value      dataplane.Value
 	low, high  dataplane.Value // 95 % confidence interval of value
@@ -63,6 +66,9 @@ func samplesRequired(percentile string) (int64, error) {
 // the counts are added, then the percentile is taken.
 func measure(s *snapshot) (measurement, error) {
 	m := measurement{source: v1alpha1.SourceNone}
+	if s.target != nil && render.TCP(s.target) {
+		m.why = unseen(s.target)
+	}
 	var all dataplane.Histogram
 	for _, p := range s.parts {
 		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
@@ -106,7 +112,7 @@ func decideAccepted(s *snapshot) verdict {
 			fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace)}
 	}
 	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
-	if int64(spec.LatencyMicroseconds) > timeout {
+	if !render.TCP(s.target) && int64(spec.LatencyMicroseconds) > timeout {
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
 			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds)}
@@ -116,6 +122,9 @@ func decideAccepted(s *snapshot) verdict {
 			return verdict{metav1.ConditionFalse, reason, message}
 		}
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured and enforced"}
+	}
+	if render.TCP(s.target) {
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective is valid; see Met for who could measure it"}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
 }
@@ -132,7 +141,7 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 	case len(m.incomplete) > 0:
 		return unknown(v1alpha1.ReasonMeasurementIncomplete, "no histogram from %s", strings.Join(m.incomplete, ", "))
 	case m.source == v1alpha1.SourceNone:
-		return unknown(v1alpha1.ReasonNoMeasurementSource, "no pod that measures is running")
+		return unknown(v1alpha1.ReasonNoMeasurementSource, "%s", cmp.Or(m.why, "no pod that measures is running"))
 	case m.samples < uint64(max(required, 0)):
 		return unknown(v1alpha1.ReasonTooFewSamples, "%d requests in the last %d s; p%s needs %d",
 			m.samples, slo.Spec.WindowSeconds, slo.Spec.Percentile, required)

@@ -46,6 +46,9 @@ func TestDecideProgrammed(t *testing.T) {
 		{"written, not acknowledged", func(s *snapshot) { s.target.Status.ConfigHash = "another" }, "False", v1alpha1.ReasonReconciling, "acknowledged"},
 		{"refused", func(s *snapshot) { s.target.Status.Conditions[0].Status = "False" }, "False", v1alpha1.ReasonReconciling, "acknowledged"},
 		{"no router", func(s *snapshot) { s.target.Spec.Router.Placement = v1alpha1.PlacementNone }, "False", v1alpha1.ReasonNotAccepted, "needs a router"},
+		{"no request to reject", func(s *snapshot) {
+			s.target.Spec.Protocol, s.target.Spec.TCP = v1alpha1.ProtocolTCP, &v1alpha1.RpcServiceTCP{Port: 80}
+		}, "False", v1alpha1.ReasonNotAccepted, "is TCP: its requests go straight to the servers"},
 		{"peers that cannot read marks", func(s *snapshot) {
 			s.slo.Spec.Enforcement.Mode, s.target.Spec.LegacyPeers = v1alpha1.EnforcementDegrade, v1alpha1.LegacyPeersAllow
 		}, "False", v1alpha1.ReasonNotAccepted, "legacyPeers"},

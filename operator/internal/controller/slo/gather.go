@@ -15,6 +15,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // Sidecars reads what dataplanes have measured.
@@ -69,6 +70,9 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 	s.target = target
 	if err := r.gatherEnforcement(ctx, s); err != nil {
 		return nil, err
+	}
+	if render.TCP(target) {
+		return s, nil // nobody measures
 	}
 	pods, err := r.pods(ctx, target, measuringComponent(target))
 	if err != nil {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
+)
+
+// standing asks CRAB's controller, once there is one: it begins when the API server
+// serves its kind, which may be later than the services ask.
+type standing struct {
+	by atomic.Pointer[redirection.Reconciler]
+}
+
+// of is nil where the operator is told of no CRAB.
+func (s *standing) of(o Options) rpcservice.Redirection {
+	if !o.CRAB {
+		return nil
+	}
+	return s
+}
+
+// Standing is what the agents of all nodes say of a Service.
+func (s *standing) Standing(ctx context.Context, service *corev1.Service) (bool, string, string, error) {
+	by := s.by.Load()
+	if by == nil {
+		return false, v1alpha1.ReasonNoAgents, "kind NodeDataplane is not served: install the chart's CRDs (crds.install=true)", nil
+	}
+	ok, reason, message, err := by.Standing(ctx, service)
+	var early *cache.ErrCacheNotStarted
+	if errors.As(err, &early) {
+		return false, v1alpha1.ReasonReconciling, "the operator has just started", nil
+	}
+	return ok, reason, message, err
+}

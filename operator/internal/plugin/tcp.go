@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Services of protocol TCP: nothing of ours is in their pods, and no router in
+// front of them.
+package plugin
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
+
+func overTCP(s *v1alpha1.RpcService) bool { return s.Spec.Protocol == v1alpha1.ProtocolTCP }
+
+const (
+	causeUnmeasured = "NoMeasurementSource"
+	causeRedirected = "NotProgrammed"
+)
+
+// explainTCP says what is known without a router: whether the servers are ready,
+// and whether connections take the way they should.
+func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService) {
+	printMet(s, slo)
+	var findings []finding
+	if f := ofReadiness(service, &observation{}); f != nil {
+		f.evidence = service.Status.Workers + " servers ready"
+		findings = append(findings, *f)
+	}
+	c := meta.FindStatusCondition(service.Status.Conditions, v1alpha1.ConditionProgrammed)
+	if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonProgrammed) {
+		findings = append(findings, finding{causeRedirected, fmt.Sprintf("%s: %s", c.Reason, c.Message),
+			fmt.Sprintf("kubectl describe service %s; kubectl get ndp (docs/crab.md)", service.Name)})
+	}
+	findings = append(findings, finding{causeUnmeasured,
+		fmt.Sprintf("RpcService %s speaks TCP: connections leave the balancer with their SYN, and nobody in between sees requests", service.Name),
+		fmt.Sprintf("a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else the servers speak", service.Name)})
+	printFindings(s, findings)
+}
