@@ -78,6 +78,7 @@ e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: ad
 e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 6 min)
 	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/e2e-crab.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
+	@hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb
 	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m ./e2e/crab; code=$$?; \
 	  $(REPORT) e2e-crab --measurements $(MEASURED)/e2e-crab.json && exit $$code
 

@@ -60,7 +60,8 @@ static void report(struct bed *b, double now)
         while (b->next_report[s] + b->m->report_every <= now)
             b->next_report[s] += b->m->report_every;
         retire(b, s, b->next_report[s]);
-        bt_crab_pool_report(b->pool, s + 1, b->open[s], (uint64_t)(b->next_report[s] * UNIT_NS) + 1);
+        const struct bt_addr server = bt_addr_v4u(s + 1, 0);
+        bt_crab_pool_report(b->pool, &server, b->open[s], (uint64_t)(b->next_report[s] * UNIT_NS) + 1);
         b->next_report[s] += b->m->report_every;
     }
 }
@@ -124,7 +125,8 @@ static bool make_pool(struct bed *b)
     struct bt_crab_backend *servers = calloc(n, sizeof *servers);
     if (mem != NULL && servers != NULL) {
         for (uint32_t s = 0; s < n; s++)
-            servers[s] = (struct bt_crab_backend){.ip = s + 1, .weight = 1, .capable = true, .up = true};
+            servers[s] =
+                (struct bt_crab_backend){.ip = bt_addr_v4u(s + 1, 0), .weight = 1, .capable = true, .up = true};
         b->pool = bt_crab_pool_build(mem, servers, n, 1);
     } else {
         free(mem);

@@ -15,10 +15,15 @@
 struct bt_dpdk_device;
 
 struct lb_options {
-    const char *address, *config, *ctl;
+    const char *address, *address6, *gateway6, *config, *ctl;
     uint32_t report_port;
     int log;
     struct bt_network_options network;
+    // What the first three say.
+    struct bt_addr own[2]; // --address and --address6 with the report port
+    unsigned n_own;        // and the local port TCP comes from (link.h)
+    uint8_t bits6;         // of --address6's network
+    struct bt_addr next6;  // zeroed: no gateway
 };
 
 // Of the loop, beside the balancer's and the io's.
@@ -31,7 +36,6 @@ enum lb_counter {
 
 struct lb_app {
     struct lb_options opt;
-    struct bt_addr local; // own address, report port
     uint64_t seed, started_ns;
     struct bt_dpdk_device *dev;
     struct bt_io *io;
@@ -59,7 +63,7 @@ struct lb_app {
     struct bt_ctl *ctl;
 };
 
-enum bt_cli_result lb_options_read(int argc, char **argv, struct lb_options *opt, struct bt_addr *local);
+enum bt_cli_result lb_options_read(int argc, char **argv, struct lb_options *opt);
 
 // main.c's parts.
 extern const struct bt_ctl_app lb_ctl_app;

@@ -14,7 +14,7 @@
 #define LB_MAX_VIP_ADDRS 15u // one of a port's addresses is its own
 
 struct lb_server {
-    uint32_t ip; // host order
+    struct bt_addr ip; // port 0
     uint16_t weight;
 };
 
@@ -27,10 +27,10 @@ struct lb_vip {
 
 struct lb_config {
     struct bt_crab_encoding encoding;
-    struct bt_crab_probe_config probe; // without own address and seed
+    struct bt_crab_probe_config probe; // without own addresses and seed
     struct lb_vip *vips;
     uint32_t n_vips, n_servers;
-    uint32_t addrs[LB_MAX_VIP_ADDRS]; // of the VIPs, each once
+    struct bt_addr addrs[LB_MAX_VIP_ADDRS]; // of the VIPs, each once, ports 0
     uint32_t n_addrs;
 };
 
@@ -39,6 +39,9 @@ bool lb_config_parse(const char *text, size_t len, struct lb_config *c, struct b
 
 // The same of a file.
 bool lb_config_read(const char *path, struct lb_config *c, struct bt_ctl_error *e);
+
+// Whether a port with these own addresses can serve its VIPs: one of each family they need, and room for them all.
+bool lb_config_fits(const struct lb_config *c, const struct bt_addr *own, unsigned n_own, struct bt_ctl_error *e);
 
 // What a running balancer cannot change: VIPs and how they are served. False: *e says which field differs.
 bool lb_config_may_follow(const struct lb_config *old, const struct lb_config *new, struct bt_ctl_error *e);

@@ -107,6 +107,16 @@ static bool read_choice(struct decoder *d, const struct field *f)
     return refuse(d, must);
 }
 
+// Loopback and link-local addresses mean another host, or none, wherever they are read.
+static bool is_of_link(const struct bt_addr *a)
+{
+    static const uint8_t loopback[16] = {[15] = 1};
+    if (bt_addr_is_v4(a)) {
+        return a->ip[12] == 127 || (a->ip[12] == 169 && a->ip[13] == 254);
+    }
+    return memcmp(a->ip, loopback, sizeof loopback) == 0 || (a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80);
+}
+
 static bool read_ip(struct decoder *d, const struct field *f)
 {
     char text[48], with_port[60];
@@ -114,12 +124,13 @@ static bool read_ip(struct decoder *d, const struct field *f)
     if (!read_text(d, text, sizeof text)) {
         return false;
     }
-    snprintf(with_port, sizeof with_port, "%s:1", text);
-    if (strchr(text, ':') != NULL || bt_addr_parse(with_port, 0, &a) != 0 || bt_addr_bad_source(&a) ||
-        a.ip[12] == 127) {
-        return refuse(d, "must be the IPv4 address of a host; this balancer does not forward IPv6");
+    bool v4 = strchr(text, ':') == NULL;
+    snprintf(with_port, sizeof with_port, v4 ? "%s:1" : "[%s]:1", text);
+    if (bt_addr_parse(with_port, 0, &a) != 0 || bt_addr_is_v4(&a) != v4 || bt_addr_bad_source(&a) || is_of_link(&a)) {
+        return refuse(d, "must be the IPv4 or IPv6 address of a host, not link-local");
     }
-    *(uint32_t *)f->to = bt_get32(a.ip + 12);
+    a.port = 0;
+    *(struct bt_addr *)f->to = a;
     return true;
 }
 
@@ -241,7 +252,7 @@ static bool read_vip(struct decoder *d, void *item)
     uint64_t port = 0;
     int policy = BT_CRAB_ROUND_ROBIN, fallback = BT_CRAB_FALLBACK_DIRECT_RETURN, clients = 0;
     struct field fields[] = {
-        {.name = "address", .read = read_ip, .to = &v->crab.ip, .required = true},
+        {.name = "address", .read = read_ip, .to = &v->crab.addr, .required = true},
         {.name = "port", .read = read_u64, .to = &port, .min = 1, .max = 65535, .required = true},
         {.name = "policy",
          .read = read_choice,
@@ -253,7 +264,7 @@ static bool read_vip(struct decoder *d, void *item)
     if (!read_object(d, fields, sizeof fields / sizeof *fields)) {
         return false;
     }
-    v->crab.port = (uint16_t)port;
+    bt_addr_set_port(&v->crab.addr, (uint16_t)port);
     v->crab.policy = (enum bt_crab_policy)policy;
     v->crab.fallback = (enum bt_crab_fallback)fallback;
     v->crab.assume_capable = clients == 1;

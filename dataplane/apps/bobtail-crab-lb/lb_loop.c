@@ -7,17 +7,15 @@
 
 #define PROBE_LOOK_NS UINT64_C(1000000)
 
-enum { REPORT_PORT, TCP }; // local ports of the io
-
-static void send_to(struct lb_app *app, struct bt_pkt *pkt, uint32_t hop)
+static void send_to(struct lb_app *app, struct bt_pkt *pkt, const struct bt_addr *hop)
 {
-    pkt->dst = bt_addr_v4u(hop, 0);
-    pkt->local = TCP;
+    pkt->dst = *hop;
+    pkt->local = (uint16_t)app->opt.n_own;
     pkt->tx_as_src = 0;
     bt_txq_push(&app->txq, pkt);
 }
 
-static void send_probe(struct lb_app *app, const uint8_t *bytes, uint32_t n, uint32_t hop)
+static void send_probe(struct lb_app *app, const uint8_t *bytes, uint32_t n, const struct bt_addr *hop)
 {
     struct bt_pkt *pkt = bt_pool_get(app->pool);
     uint8_t *to = pkt != NULL ? bt_pkt_append(pkt, n) : NULL;
@@ -29,15 +27,21 @@ static void send_probe(struct lb_app *app, const uint8_t *bytes, uint32_t n, uin
     }
 }
 
+static bool is_own(const struct lb_app *app, const struct bt_addr *a)
+{
+    return bt_addr_ip_eq(a, &app->opt.own[0]) || (app->opt.n_own > 1 && bt_addr_ip_eq(a, &app->opt.own[1]));
+}
+
 static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
 {
-    uint32_t hop, len;
-    if (bt_addr_ip_eq(&pkt->dst, &app->local)) {
+    struct bt_addr hop;
+    uint32_t len;
+    if (is_own(app, &pkt->dst)) {
         uint8_t answer[BT_CRAB_PROBE_MOST];
         len = bt_crab_prober_take(&app->prober, now, pkt->data, pkt->len, answer, &hop);
         bt_pool_put(app->pool, pkt);
         if (len != 0)
-            send_probe(app, answer, len, hop);
+            send_probe(app, answer, len, &hop);
         return;
     }
     if (!bt_crab_take(app->crab, now, pkt->data, pkt->len, pkt->room_after, &hop, &len)) {
@@ -47,7 +51,7 @@ static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
     uint32_t space = pkt->len + pkt->room_after;
     pkt->len = len;
     pkt->room_after = space - len;
-    send_to(app, pkt, hop);
+    send_to(app, pkt, &hop);
 }
 
 static void take_report(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
@@ -57,9 +61,9 @@ static void take_report(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
     if (!bt_crab_report_read(pkt->data, pkt->len, &load)) {
         app->counters[LB_REPORT_MALFORMED]++;
     } else {
-        for (uint32_t v = 0; v < app->n_vips && bt_addr_is_v4(&pkt->src); v++) {
+        for (uint32_t v = 0; v < app->n_vips; v++) {
             if (app->pools[v] != NULL && app->vip_ports[v] == load.port)
-                known |= bt_crab_pool_report(app->pools[v], bt_get32(pkt->src.ip + 12), load.open, now);
+                known |= bt_crab_pool_report(app->pools[v], &pkt->src, load.open, now);
         }
         app->counters[known ? LB_REPORTS : LB_REPORT_STRANGER]++;
     }
@@ -74,7 +78,7 @@ static void take_packets(struct lb_app *app)
         n = bt_io_rx(app->io, BT_IO_ANY, pkts, BT_IO_BATCH);
         uint64_t now = n != 0 ? bt_io_now(app->io) : 0;
         for (unsigned i = 0; i < n; i++) {
-            if (pkts[i]->local == TCP)
+            if (pkts[i]->local == app->opt.n_own)
                 take_tcp(app, now, pkts[i]);
             else
                 take_report(app, now, pkts[i]);
@@ -86,12 +90,13 @@ static void take_packets(struct lb_app *app)
 static void probe(struct lb_app *app, uint64_t now)
 {
     uint8_t bytes[BT_CRAB_PROBE_MOST];
-    uint32_t hop, n;
+    struct bt_addr hop;
+    uint32_t n;
     if (now < app->probe_look_ns)
         return;
     app->probe_look_ns = now + PROBE_LOOK_NS;
     while ((n = bt_crab_prober_send(&app->prober, now, bytes, &hop)) != 0)
-        send_probe(app, bytes, n, hop);
+        send_probe(app, bytes, n, &hop);
     bt_io_tx(app->io, &app->txq);
 }
 

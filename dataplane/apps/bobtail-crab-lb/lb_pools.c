@@ -78,7 +78,7 @@ static struct bt_crab_pool **build_all(const struct lb_app *app, const struct lb
 
 static struct bt_crab_probe_target target_of(const struct lb_vip *v, uint32_t i)
 {
-    return (struct bt_crab_probe_target){.dip = v->servers[i].ip, .vip = v->crab.ip, .port = v->crab.port};
+    return (struct bt_crab_probe_target){.dip = v->servers[i].ip, .vip = v->crab.addr, .port = v->crab.addr.port};
 }
 
 // A prober of every server of `c`. False: no memory.
@@ -87,7 +87,8 @@ static bool make_prober(const struct lb_app *app, const struct lb_config *c, str
     struct bt_crab_probe_config cfg = c->probe;
     struct bt_crab_probed *mem = calloc(c->n_servers + 1, sizeof *mem);
     struct bt_crab_probe_target *targets = calloc(c->n_servers + 1, sizeof *targets);
-    cfg.own = bt_get32(app->local.ip + 12);
+    for (unsigned i = 0; i < app->opt.n_own; i++)
+        *(bt_addr_is_v4(&app->opt.own[i]) ? &cfg.own4 : &cfg.own6) = app->opt.own[i];
     cfg.encoding = c->encoding;
     cfg.seed = bt_new_seed();
     for (uint32_t v = 0; targets != NULL && v < c->n_vips; v++) {
@@ -184,7 +185,7 @@ static void carry_over(const struct lb_app *app, const struct lb_config *new, ui
         const struct lb_vip *now = &new->vips[v], *was = &app->config.vips[v];
         for (uint32_t i = 0; i < now->n_servers; i++) {
             for (uint32_t k = 0; k < was->n_servers; k++) {
-                if (was->servers[k].ip != now->servers[i].ip)
+                if (!bt_addr_ip_eq(&was->servers[k].ip, &now->servers[i].ip))
                     continue;
                 struct bt_crab_probed *t = &p->probed[now->first + i];
                 t->health = health[now->first + i] = app->health[was->first + k];
@@ -277,7 +278,7 @@ bool lb_pools_start(struct lb_app *app)
     app->health = calloc(c->n_servers + 1, 1);
     app->n_vips = c->n_vips;
     for (uint32_t v = 0; app->vip_ports != NULL && v < c->n_vips; v++)
-        app->vip_ports[v] = c->vips[v].crab.port;
+        app->vip_ports[v] = c->vips[v].crab.addr.port;
     if (app->crab == NULL || app->pools == NULL || app->vip_ports == NULL || app->health == NULL ||
         !make_prober(app, c, &app->prober)) {
         bt_log_error("out of memory for %u VIPs and %u servers", c->n_vips, c->n_servers);

@@ -12,14 +12,22 @@
 static bool open_network(struct lb_app *app)
 {
     char why[300];
-    struct bt_addr extra[LB_MAX_VIP_ADDRS];
-    for (uint32_t i = 0; i < app->config.n_addrs; i++)
-        extra[i] = bt_addr_v4u(app->config.addrs[i], 0);
-    app->dev = bt_network_dpdk_open_tcp(&app->opt.network, &app->local, extra, app->config.n_addrs);
+    const struct lb_options *opt = &app->opt;
+    struct bt_link_prefix addrs[LB_MAX_VIP_ADDRS + 1];
+    struct bt_network_more more = {.addrs = addrs, .gateway6 = opt->next6};
+    if (opt->n_own > 1) {
+        addrs[more.n_addrs] = (struct bt_link_prefix){.addr = opt->own[1], .bits = opt->bits6};
+        addrs[more.n_addrs++].addr.port = 0;
+    }
+    for (uint32_t i = 0; i < app->config.n_addrs; i++) {
+        const struct bt_addr *vip = &app->config.addrs[i];
+        addrs[more.n_addrs++] = (struct bt_link_prefix){.addr = *vip, .bits = bt_addr_is_v4(vip) ? 32 : 128};
+    }
+    app->dev = bt_network_dpdk_open_tcp(&opt->network, &opt->own[0], &more);
     if (app->dev == NULL)
         return false;
     app->pool = bt_network_dpdk_pool(app->dev);
-    app->io = bt_network_dpdk_io(app->dev, &app->local, 1, false, why, sizeof why);
+    app->io = bt_network_dpdk_io(app->dev, opt->own, opt->n_own, false, why, sizeof why);
     if (app->io == NULL)
         bt_log_error("%s", why);
     return app->io != NULL;
@@ -41,11 +49,12 @@ int main(int argc, char **argv)
     static struct lb_app app;
     struct bt_ctl_error e;
     char text[BT_ADDR_TEXT];
-    enum bt_cli_result result = lb_options_read(argc, argv, &app.opt, &app.local);
+    enum bt_cli_result result = lb_options_read(argc, argv, &app.opt);
     if (result != BT_CLI_RUN)
         return result == BT_CLI_EXIT_OK ? 0 : 2;
     bt_log_init("bobtail-crab-lb", (enum bt_log_format)app.opt.log);
-    if (!lb_config_read(app.opt.config, &app.config, &e)) {
+    if (!lb_config_read(app.opt.config, &app.config, &e) ||
+        !lb_config_fits(&app.config, app.opt.own, app.opt.n_own, &e)) {
         bt_log_error("%s: %s%s%s", app.opt.config, e.field, e.field[0] != '\0' ? " " : "", e.message);
         return 2;
     }
@@ -57,7 +66,7 @@ int main(int argc, char **argv)
     if (!start_control(&app) || !lb_keeper_start(&app))
         return 1;
     bt_log_info("version %s, %u VIPs, %u servers, own address %s", BOBTAIL_VERSION, app.config.n_vips,
-                app.config.n_servers, bt_addr_format(&app.local, text));
+                app.config.n_servers, bt_addr_format_ip(&app.opt.own[0], text));
     lb_loop(&app);
     bt_mailbox_close(&app.mailbox);
     lb_keeper_stop(&app);

@@ -46,7 +46,7 @@ static struct bt_addr gateway_of(const char *text)
 }
 
 static struct bt_dpdk_device *open_device(const struct bt_network_options *o, const struct bt_addr *own,
-                                          unsigned threads, const struct bt_addr *extra, unsigned n, bool takes_tcp)
+                                          unsigned threads, const struct bt_network_more *more)
 {
     char why[500];
     struct bt_link_prefix addrs[BT_LINK_MAX_ADDRS] = {{.addr = *own}};
@@ -63,8 +63,8 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
     struct bt_dpdk_device_config cfg = {
         .port = o->port,
         .addrs = addrs,
-        .n_addrs = 1 + n,
-        .takes_tcp = takes_tcp,
+        .n_addrs = 1 + (more != NULL ? more->n_addrs : 0),
+        .takes_tcp = more != NULL,
         .ios = threads,
         .queues = o->queues,
         .buffers = o->buffers,
@@ -76,8 +76,11 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
     };
     addrs[0].addr.port = 0;
     addrs[0].bits = (uint8_t)(o->prefix != 0 ? o->prefix : v4 ? BITS_V4 : BITS_V6);
-    for (unsigned i = 0; i < n; i++) {
-        addrs[1 + i] = (struct bt_link_prefix){.addr = extra[i], .bits = 32};
+    for (unsigned i = 1; i < cfg.n_addrs; i++) {
+        addrs[i] = more->addrs[i - 1];
+    }
+    if (more != NULL) {
+        cfg.gateway6 = more->gateway6;
     }
     if (o->gateway != NULL) {
         *(v4 ? &cfg.gateway4 : &cfg.gateway6) = gateway;
@@ -96,13 +99,13 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
 struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, const struct bt_addr *own,
                                             unsigned threads)
 {
-    return open_device(o, own, threads, NULL, 0, false);
+    return open_device(o, own, threads, NULL);
 }
 
 struct bt_dpdk_device *bt_network_dpdk_open_tcp(const struct bt_network_options *o, const struct bt_addr *own,
-                                                const struct bt_addr *extra, unsigned n)
+                                                const struct bt_network_more *more)
 {
-    return open_device(o, own, 1, extra, n, true);
+    return open_device(o, own, 1, more);
 }
 
 // The option that set the field of the link's configuration a refusal begins with.

@@ -3,6 +3,7 @@
 #ifndef BT_APPS_NETWORK_DPDK_H
 #define BT_APPS_NETWORK_DPDK_H
 
+#include "link/link.h"
 #include "shell/network.h"
 
 struct bt_dpdk_device;
@@ -12,9 +13,16 @@ extern const bool bt_network_has_dpdk;
 
 struct bt_dpdk_device *bt_network_dpdk_open(const struct bt_network_options *o, const struct bt_addr *own,
                                             unsigned threads);
-// For one thread of a program that also answers for the IPv4 addresses extra[0..n) and takes TCP whole (link.h).
+
+// What a port has beside its options' address and gateway.
+struct bt_network_more {
+    const struct bt_link_prefix *addrs; // 0..BT_LINK_MAX_ADDRS - 1, each with its own network
+    unsigned n_addrs;
+    struct bt_addr gateway6; // with an IPv4 address in the options; zeroed: none
+};
+// For one thread of a program that also answers for these addresses and takes TCP whole (link.h).
 struct bt_dpdk_device *bt_network_dpdk_open_tcp(const struct bt_network_options *o, const struct bt_addr *own,
-                                                const struct bt_addr *extra, unsigned n);
+                                                const struct bt_network_more *more);
 struct bt_io *bt_network_dpdk_io(struct bt_dpdk_device *dev, const struct bt_addr *locals, unsigned n_locals,
                                  bool report_unreachable, char *err, size_t errlen);
 struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev);

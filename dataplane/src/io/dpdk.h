@@ -82,7 +82,7 @@ struct bt_dpdk_device_config {
     // Take arriving UDP checksums for right and send none over IPv4: for memory transports, which do not damage
     // bits, and for peers that leave them to a device that is not there.
     bool no_checksums;
-    bool takes_tcp;        // IPv4 TCP for own addresses comes whole, at local port n_locals of the first io (link.h)
+    bool takes_tcp;        // TCP for own addresses comes whole, at local port n_locals of the first io (link.h)
     uint32_t link_wait_ms; // how long opening waits for the carrier; 0: not at all
     enum bt_dpdk_idle idle;
     uint64_t neighbour_retry_ns; // between two requests for a neighbour's MAC; 0: 1 s, 3 tries

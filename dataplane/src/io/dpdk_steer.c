@@ -50,14 +50,14 @@ struct bt_addr *bt_dpdk_choose_ports(const struct bt_dpdk *d, const struct bt_dp
     return locals;
 }
 
+// A port is one io's, whatever the address: the io's link tells its own addresses apart.
 static int claim(struct bt_dpdk *d, uint16_t port, char *err, size_t errlen)
 {
-    struct bt_dpdk *nobody = NULL;
-    if (atomic_compare_exchange_strong(&d->dev->listener[port], &nobody, d)) {
+    struct bt_dpdk *owner = NULL;
+    if (atomic_compare_exchange_strong(&d->dev->listener[port], &owner, d) || owner == d) {
         return 0;
     }
-    snprintf(err, errlen, "UDP port %u is taken: %s on this device has it, choose another one", port,
-             nobody == d ? "another address of this thread" : "another thread");
+    snprintf(err, errlen, "UDP port %u is taken: another thread on this device has it, choose another one", port);
     return -1;
 }
 

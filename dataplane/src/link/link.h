@@ -55,8 +55,8 @@ struct bt_link_config {
     bool tx_ip_sum, tx_udp_sum, rx_trusted;
     bool tx_no_udp_sum; // send none over IPv4, unless tx_udp_sum; over IPv6 there must be one
 
-    // IPv4 TCP packets for own addresses are handed up whole, as packets of local port n_locals (E-22): for a
-    // balancer, which reads and changes the IP header itself.
+    // TCP packets for own addresses are handed up whole, as packets of local port n_locals (E-22): for a balancer,
+    // which reads and changes the IP header itself.
     bool takes_tcp;
 
     // One of several links of one port, fed by queues: it learns from ARP, discovery and ICMP errors but does
@@ -175,7 +175,7 @@ enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now_ns, struct bt_pk
 // to the front of frames[]; returns how many they are.
 unsigned bt_link_rx_burst(struct bt_link *l, struct bt_pkt **frames, unsigned n, struct bt_txq *out);
 
-// A packet of local port n_locals is an IPv4 packet as it shall be sent, to next hop dst (E-22); all others are UDP.
+// A packet of local port n_locals is an IP packet as it shall be sent, to next hop dst (E-22); all others are UDP.
 // Takes one UDP payload for dst. The source is that of pkt->local, or src as given when tx_as_src is set (R-4
 // Transparent). Pushes the finished frame to `out`; or keeps the packet until the neighbour is known, then rx()
 // or tick() pushes it; or counts, reports and gives it back.

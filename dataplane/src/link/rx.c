@@ -152,6 +152,8 @@ static enum bt_link_verdict take_ip6(struct bt_link *l, uint64_t now, struct bt_
         return dropped(l, pkt, BT_LINK_DROP_IP_OPTIONS);
     if (ip.proto == BT_PROTO_UDP)
         return take_udp(l, now, pkt, &ip, out);
+    if (ip.proto == BT_PROTO_TCP && l->takes_tcp)
+        return take_tcp(l, pkt, &ip);
     if (ip.proto != BT_PROTO_ICMP6)
         return dropped(l, pkt, BT_LINK_DROP_PROTOCOL);
     link_icmp_rx(l, now, pkt, &ip, out);

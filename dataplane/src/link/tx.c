@@ -113,17 +113,28 @@ __attribute__((noinline)) static void send_any(struct bt_link *l, uint64_t now, 
     }
 }
 
-// A finished IPv4 packet to next hop pkt->dst. One whose own destination is another address than the hop's must find
-// the hop on this network: a gateway would send it straight back (E-22).
+// Whether pkt is a packet of its next hop's family, and whether its own destination is that hop.
+static bool is_whole(const struct bt_pkt *pkt, bool *named)
+{
+    bool v4 = bt_addr_is_v4(&pkt->dst);
+    uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD;
+    if (pkt->len < head || pkt->data[0] >> 4 != (v4 ? 4 : 6))
+        return false;
+    *named = v4 ? memcmp(pkt->data + 16, pkt->dst.ip + 12, 4) == 0 : memcmp(pkt->data + 24, pkt->dst.ip, 16) == 0;
+    return true;
+}
+
+// A finished packet to next hop pkt->dst. One whose own destination is another address than the hop's must find the hop
+// on this network: a gateway would send it straight back (E-22).
 __attribute__((noinline)) static void send_whole(struct bt_link *l, uint64_t now, struct bt_pkt *pkt,
                                                  struct bt_txq *out)
 {
     static const uint8_t later[6];
     struct bt_addr hop;
     const struct own_addr *on = link_on_link(l, &pkt->dst);
-    bool named = pkt->len >= BT_IP4_HEAD && memcmp(pkt->data + 16, pkt->dst.ip + 12, 4) == 0;
+    bool named;
     pkt->dst.port = 1; // is_peer() looks at it
-    if (!bt_addr_is_v4(&pkt->dst) || pkt->len < BT_IP4_HEAD || !is_peer(l, &pkt->dst, on)) {
+    if (!is_whole(pkt, &named) || !is_peer(l, &pkt->dst, on)) {
         link_drop(l, pkt, BT_LINK_TXDROP_BAD_ADDRESS);
     } else if ((!named && on == NULL) || !next_hop(l, &pkt->dst, on != NULL, &hop)) {
         refuse(l, pkt, BT_LINK_TXDROP_NO_ROUTE, ENETUNREACH, 0);
@@ -132,7 +143,7 @@ __attribute__((noinline)) static void send_whole(struct bt_link *l, uint64_t now
     } else if (bt_pkt_push(pkt, BT_ETHER_HEAD) == NULL) {
         link_drop(l, pkt, BT_LINK_TXDROP_NO_ROOM);
     } else {
-        bt_ether_write(pkt->data, later, l->mac, BT_ETHER_IP4);
+        bt_ether_write(pkt->data, later, l->mac, bt_addr_is_v4(&pkt->dst) ? BT_ETHER_IP4 : BT_ETHER_IP6);
         pkt->offload = 0;
         struct neigh *n = link_neigh_want(l, now, &hop);
         if (n != NULL)

@@ -2,6 +2,7 @@
 #include "tcp/crab.h"
 
 #include "base/mem.h"
+#include "tcp/crab_hash.h"
 #include "tcp/crab_recent.h"
 
 enum { BUCKETS = 2 * BT_CRAB_MAX_VIPS, DEFAULT_SETS = 16384 };
@@ -48,6 +49,7 @@ static const struct bt_counter_desc counter_descs[BT_CRAB_COUNTERS] = {
     [BT_CRAB_DROP_HEADER] = DROPPED("header"),
     [BT_CRAB_DROP_IP_SUM] = DROPPED("ip_checksum"),
     [BT_CRAB_DROP_FRAGMENT] = DROPPED("fragment"),
+    [BT_CRAB_DROP_EXTENSION] = DROPPED("extension_header"),
     [BT_CRAB_DROP_TTL] = DROPPED("ttl"),
     [BT_CRAB_DROP_NOT_A_VIP] = DROPPED("not_a_vip"),
     [BT_CRAB_DROP_NO_SERVER] = DROPPED("no_server"),
@@ -55,10 +57,9 @@ static const struct bt_counter_desc counter_descs[BT_CRAB_COUNTERS] = {
 };
 
 static const enum bt_crab_counter reason_of[] = {
-    [BT_CRAB_SEGMENT_TRUNCATED] = BT_CRAB_DROP_TRUNCATED,
-    [BT_CRAB_SEGMENT_HEADER] = BT_CRAB_DROP_HEADER,
-    [BT_CRAB_SEGMENT_IP_SUM] = BT_CRAB_DROP_IP_SUM,
-    [BT_CRAB_SEGMENT_FRAGMENT] = BT_CRAB_DROP_FRAGMENT,
+    [BT_CRAB_SEGMENT_TRUNCATED] = BT_CRAB_DROP_TRUNCATED, [BT_CRAB_SEGMENT_HEADER] = BT_CRAB_DROP_HEADER,
+    [BT_CRAB_SEGMENT_IP_SUM] = BT_CRAB_DROP_IP_SUM,       [BT_CRAB_SEGMENT_FRAGMENT] = BT_CRAB_DROP_FRAGMENT,
+    [BT_CRAB_SEGMENT_EXTENSION] = BT_CRAB_DROP_EXTENSION,
 };
 
 // --- setting up
@@ -84,14 +85,14 @@ size_t bt_crab_bytes(const struct bt_crab_config *cfg)
     return m.used;
 }
 
-static uint32_t bucket_of(uint32_t ip, uint16_t port)
+static uint32_t bucket_of(const struct bt_addr *addr)
 {
-    return (uint32_t)(bt_maglev_mix(ip, port) % BUCKETS);
+    return (uint32_t)(bt_maglev_mix(bt_crab_hash_addr(addr), addr->port) % BUCKETS);
 }
 
 static void file_vip(struct bt_crab *c, unsigned i)
 {
-    uint32_t at = bucket_of(c->vips[i].cfg.ip, c->vips[i].cfg.port);
+    uint32_t at = bucket_of(&c->vips[i].cfg.addr);
     while (c->buckets[at] != 0)
         at = at + 1 == BUCKETS ? 0 : at + 1;
     c->buckets[at] = (uint16_t)(i + 1);
@@ -127,11 +128,11 @@ struct bt_crab_pool *bt_crab_swap(struct bt_crab *c, unsigned vip, struct bt_cra
 
 // --- a segment
 
-static struct vip *find_vip(struct bt_crab *c, uint32_t ip, uint16_t port)
+static struct vip *find_vip(struct bt_crab *c, const struct bt_addr *addr)
 {
-    for (uint32_t at = bucket_of(ip, port); c->buckets[at] != 0; at = at + 1 == BUCKETS ? 0 : at + 1) {
+    for (uint32_t at = bucket_of(addr); c->buckets[at] != 0; at = at + 1 == BUCKETS ? 0 : at + 1) {
         struct vip *v = &c->vips[c->buckets[at] - 1];
-        if (v->cfg.ip == ip && v->cfg.port == port)
+        if (bt_addr_eq(&v->cfg.addr, addr))
             return v;
     }
     return NULL;
@@ -145,7 +146,7 @@ static bool drop(struct bt_crab *c, enum bt_crab_counter why)
 
 // C-41: by the hash of the connection, which needs no memory; addresses stay as they are (C-42).
 static bool fall_back(struct bt_crab *c, struct vip *v, uint8_t *p, struct bt_crab_segment *s, uint64_t hash,
-                      enum bt_crab_counter why, uint32_t *hop)
+                      enum bt_crab_counter why, struct bt_addr *hop)
 {
     uint16_t i = v->pool != NULL ? bt_maglev_find(&v->pool->by_hash, hash) : BT_MAGLEV_NOBODY;
     if (i == BT_MAGLEV_NOBODY)
@@ -158,35 +159,36 @@ static bool fall_back(struct bt_crab *c, struct vip *v, uint8_t *p, struct bt_cr
     return true;
 }
 
-// The server of a new connection, 0 if there is none that echoes the option.
-static uint32_t server_for(struct bt_crab *c, struct vip *v, const struct bt_crab_segment *s, uint64_t hash,
-                           uint64_t now)
+// The server of a new connection, NULL if there is none that echoes the option.
+static const struct bt_addr *server_for(struct bt_crab *c, struct vip *v, const struct bt_crab_segment *s,
+                                        uint64_t hash, uint64_t now)
 {
+    uint16_t vip = (uint16_t)(v - c->vips);
     if (v->pool == NULL)
-        return 0;
-    uint32_t dip = bt_crab_recent_find(&c->recent, s, hash, now);
-    if (dip != 0 && bt_crab_pool_find_ready(v->pool, dip) != BT_CRAB_NOBODY) {
+        return NULL;
+    const struct bt_addr *dip = bt_crab_recent_find(&c->recent, s, vip, hash, now);
+    if (dip != NULL && bt_crab_pool_find_ready(v->pool, dip) != BT_CRAB_NOBODY) {
         c->counters[BT_CRAB_REPEATED]++;
         return dip;
     }
     c->chooser.cursor = v->cfg.cursor;
     uint32_t i = bt_crab_pool_choose(v->pool, v->cfg.policy, &c->chooser, hash, now);
     if (i == BT_CRAB_NOBODY)
-        return 0;
-    dip = v->pool->backends[i].ip;
-    bt_crab_recent_keep(&c->recent, s, hash, dip, now);
+        return NULL;
+    dip = &v->pool->backends[i].ip;
+    bt_crab_recent_keep(&c->recent, s, vip, hash, dip, now);
     return dip;
 }
 
 static void note_options(struct bt_crab *c, const struct bt_crab_segment *s)
 {
-    c->counters[BT_CRAB_FOREIGN_ADDRESS] += s->option != 0 && s->address != 0;
+    c->counters[BT_CRAB_FOREIGN_ADDRESS] += s->option != 0 && s->named;
     c->counters[BT_CRAB_DUPLICATE_OPTIONS] += s->duplicates != 0;
     c->counters[BT_CRAB_MALFORMED_OPTIONS] += s->malformed;
 }
 
 static bool take_syn(struct bt_crab *c, struct vip *v, uint64_t now, uint8_t *p, struct bt_crab_segment *s,
-                     uint32_t room, uint64_t hash, uint32_t *hop)
+                     uint32_t room, uint64_t hash, struct bt_addr *hop)
 {
     note_options(c, s);
     uint32_t more = s->option == 0 ? bt_crab_insert_bytes(s) : 0;
@@ -194,22 +196,22 @@ static bool take_syn(struct bt_crab *c, struct vip *v, uint64_t now, uint8_t *p,
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_SYN, hop);
     if (s->option == 0 && (more == 0 || more > room || s->malformed))
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_SPACE, hop);
-    uint32_t dip = server_for(c, v, s, hash, now), vip = s->dst;
-    if (dip == 0)
+    const struct bt_addr *dip = server_for(c, v, s, hash, now);
+    if (dip == NULL)
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_CAPABLE, hop);
     if (s->option != 0) {
-        bt_crab_write_address(p, s, vip);
+        bt_crab_write_address(p, s, &v->cfg.addr);
     } else {
-        bt_crab_insert(p, s, &c->encoding, vip);
+        bt_crab_insert(p, s, &c->encoding, &v->cfg.addr);
         c->counters[BT_CRAB_INSERTED]++;
     }
     bt_crab_redirect(p, s, dip);
     c->counters[BT_CRAB_REDIRECTED]++;
-    *hop = dip;
+    *hop = *dip;
     return true;
 }
 
-bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uint32_t room, uint32_t *hop,
+bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uint32_t room, struct bt_addr *hop,
                   uint32_t *out_len)
 {
     struct bt_crab_segment s;
@@ -217,12 +219,12 @@ bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uin
     enum bt_crab_segment_error e = bt_crab_segment_parse(p, len, true, &c->encoding, &s);
     if (e != BT_CRAB_SEGMENT_OK)
         return drop(c, reason_of[e]);
-    struct vip *v = find_vip(c, s.dst, s.dport);
+    struct vip *v = find_vip(c, &s.dst);
     if (v == NULL)
         return drop(c, BT_CRAB_DROP_NOT_A_VIP);
     if (s.ttl <= 1)
         return drop(c, BT_CRAB_DROP_TTL);
-    uint64_t hash = bt_maglev_mix((uint64_t)s.src << 32 | s.dst, (uint64_t)s.sport << 16 | s.dport);
+    uint64_t hash = bt_crab_hash_flow(&s.src, &s.dst);
     room += len - s.total; // Ethernet padding
     bool send = bt_crab_is_syn(&s) ? take_syn(c, v, now, p, &s, room, hash, hop)
                                    : fall_back(c, v, p, &s, hash, BT_CRAB_FALLBACK_OTHER, hop);

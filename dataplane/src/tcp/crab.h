@@ -2,7 +2,7 @@
 // CRAB's load balancer (Kogias' thesis, chapter 7): of each connection it sees the SYN, names the server in it and
 // forgets it; client and server go on without it. What cannot be redirected takes a consistent hash to a server on the
 // same network, its addresses untouched (C-40 to C-43). Pure: no I/O, no clock, no allocation after init; one thread
-// owns a balancer, several may share the cursor of a VIP. IPv4 only: the option holds nothing longer (C-1).
+// owns a balancer, several may share the cursor of a VIP. A VIP and its servers are of one family, IPv4 or IPv6 (C-9).
 #ifndef BT_TCP_CRAB_H
 #define BT_TCP_CRAB_H
 
@@ -24,8 +24,7 @@ enum bt_crab_fallback {
 };
 
 struct bt_crab_vip_config {
-    uint32_t ip; // host order
-    uint16_t port;
+    struct bt_addr addr; // with its port
     enum bt_crab_policy policy;
     enum bt_crab_fallback fallback;
     bool assume_capable;      // clients of the published prototype send no placeholder: the option is inserted (C-22)
@@ -35,7 +34,7 @@ struct bt_crab_vip_config {
 struct bt_crab_config {
     struct bt_crab_encoding encoding; // kind 0: BT_CRAB_KIND
     const struct bt_crab_vip_config *vips;
-    unsigned n_vips;          // 1..BT_CRAB_MAX_VIPS, no (ip, port) twice
+    unsigned n_vips;          // 1..BT_CRAB_MAX_VIPS, no address and port twice
     uint32_t recent_sets;     // power of two; 0: 16,384, which is 65,536 SYNs of the last 3 s
     uint64_t report_stale_ns; // 0: 3 s (three intervals, C-62)
     uint64_t seed;            // of choices; hashes do not depend on it
@@ -57,6 +56,7 @@ enum bt_crab_counter {
     BT_CRAB_DROP_HEADER,
     BT_CRAB_DROP_IP_SUM,
     BT_CRAB_DROP_FRAGMENT,
+    BT_CRAB_DROP_EXTENSION, // an IPv6 extension header (C-9)
     BT_CRAB_DROP_TTL,
     BT_CRAB_DROP_NOT_A_VIP,
     BT_CRAB_DROP_NO_SERVER, // none is up
@@ -75,9 +75,9 @@ struct bt_crab *bt_crab_init(void *mem, size_t bytes, const struct bt_crab_confi
 // the balancer calls it, between two segments.
 struct bt_crab_pool *bt_crab_swap(struct bt_crab *c, unsigned vip, struct bt_crab_pool *pool);
 
-// Takes the TCP segment of an IPv4 packet at p, `len` bytes with `room` free bytes behind. True: it has been changed,
-// is *out_len bytes long and goes to next hop *hop (host order). False: drop it, the reason is counted.
-bool bt_crab_take(struct bt_crab *c, uint64_t now_ns, uint8_t *p, uint32_t len, uint32_t room, uint32_t *hop,
+// Takes the TCP segment of an IP packet at p, `len` bytes with `room` free bytes behind. True: it has been changed, is
+// *out_len bytes long and goes to next hop *hop (port 0). False: drop it, the reason is counted.
+bool bt_crab_take(struct bt_crab *c, uint64_t now_ns, uint8_t *p, uint32_t len, uint32_t room, struct bt_addr *hop,
                   uint32_t *out_len);
 
 // New connections given to each server of `vip` since its pool was put in place are in the pool's own counts; these are

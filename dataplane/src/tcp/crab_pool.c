@@ -2,6 +2,7 @@
 #include "tcp/crab_pool.h"
 
 #include "base/mem.h"
+#include "tcp/crab_hash.h"
 
 #include <string.h>
 
@@ -59,7 +60,7 @@ struct bt_crab_pool *bt_crab_pool_build(void *mem, const struct bt_crab_backend 
     for (uint32_t i = 0; i < n; i++) {
         const struct bt_crab_backend *b = &backends[i];
         a.backends[i] = *b;
-        a.entries[i] = (struct bt_maglev_entry){.name = b->ip, .weight = b->up ? b->weight : 0};
+        a.entries[i] = (struct bt_maglev_entry){.name = bt_crab_hash_addr(&b->ip), .weight = b->up ? b->weight : 0};
         if (!b->up || !b->capable)
             continue;
         sum += b->weight;
@@ -177,19 +178,19 @@ uint32_t bt_crab_pool_choose(struct bt_crab_pool *pool, enum bt_crab_policy poli
     return i;
 }
 
-uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, uint32_t ip)
+uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, const struct bt_addr *ip)
 {
     for (uint32_t k = 0; k < pool->n_ready; k++) {
-        if (pool->backends[pool->ready[k]].ip == ip)
+        if (bt_addr_ip_eq(&pool->backends[pool->ready[k]].ip, ip))
             return pool->ready[k];
     }
     return BT_CRAB_NOBODY;
 }
 
-bool bt_crab_pool_report(struct bt_crab_pool *pool, uint32_t ip, uint32_t open, uint64_t now_ns)
+bool bt_crab_pool_report(struct bt_crab_pool *pool, const struct bt_addr *ip, uint32_t open, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < pool->n; i++) {
-        if (pool->backends[i].ip != ip)
+        if (!bt_addr_ip_eq(&pool->backends[i].ip, ip))
             continue;
         atomic_store_explicit(&pool->reports[i].open, open, memory_order_relaxed);
         atomic_store_explicit(&pool->reports[i].at_ns, now_ns, memory_order_release);
@@ -204,6 +205,6 @@ void bt_crab_pool_inherit(struct bt_crab_pool *pool, const struct bt_crab_pool *
         uint64_t at = atomic_load_explicit(&old->reports[i].at_ns, memory_order_acquire);
         uint32_t open = atomic_load_explicit(&old->reports[i].open, memory_order_relaxed);
         if (at != 0)
-            bt_crab_pool_report(pool, old->backends[i].ip, open, at);
+            bt_crab_pool_report(pool, &old->backends[i].ip, open, at);
     }
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/addr.h"
 #include "base/rng.h"
 #include "tcp/maglev.h"
 
@@ -28,9 +29,9 @@ enum bt_crab_policy {
 };
 
 struct bt_crab_backend {
-    uint32_t ip;     // DIP, host order
-    uint16_t weight; // 1..BT_CRAB_MAX_WEIGHT
-    bool capable;    // echoes the redirect option (up-crab, C-51)
+    struct bt_addr ip; // DIP, of the VIP's family; port 0
+    uint16_t weight;   // 1..BT_CRAB_MAX_WEIGHT
+    bool capable;      // echoes the redirect option (up-crab, C-51)
     bool up;
 };
 
@@ -69,10 +70,10 @@ uint32_t bt_crab_pool_choose(struct bt_crab_pool *pool, enum bt_crab_policy poli
                              uint64_t hash, uint64_t now_ns);
 
 // The server with this address if it is up and capable, else BT_CRAB_NOBODY.
-uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, uint32_t ip);
+uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, const struct bt_addr *ip);
 
 // Says that `ip` has so many connections open. False: no such server. Any one thread.
-bool bt_crab_pool_report(struct bt_crab_pool *pool, uint32_t ip, uint32_t open, uint64_t now_ns);
+bool bt_crab_pool_report(struct bt_crab_pool *pool, const struct bt_addr *ip, uint32_t open, uint64_t now_ns);
 
 // Copies what the servers of `old` said last to the same servers of `pool`, which nobody chooses from yet.
 void bt_crab_pool_inherit(struct bt_crab_pool *pool, const struct bt_crab_pool *old);

@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-enum { LOOKS = 256, WINDOW = 1024, SYN_HEAD = BT_TCP_HEAD + BT_CRAB_PADDED };
+enum { LOOKS = 256, WINDOW = 1024 };
+
+_Static_assert(BT_CRAB_PROBE_MOST == BT_IP6_HEAD + BT_TCP_HEAD + BT_CRAB_PADDED6, "the longest probe must fit");
 
 static struct bt_crab_probe_config filled_in(const struct bt_crab_probe_config *cfg)
 {
@@ -70,14 +72,21 @@ static void over(struct bt_crab_prober *p, struct bt_crab_probed *t, uint64_t no
 
 // --- writing
 
-static void write_head(const struct bt_crab_prober *p, const struct bt_crab_probed *t, uint8_t *out, uint32_t tcp_head,
-                       uint32_t seq, uint8_t flags)
+static const struct bt_addr *own_for(const struct bt_crab_prober *p, const struct bt_crab_probed *t)
 {
-    uint8_t from[4], to[4], *tcp = out + BT_IP4_HEAD;
-    bt_put32(from, p->cfg.own);
-    bt_put32(to, t->target.dip);
-    struct bt_addr src = bt_addr_v4(from, 0), dst = bt_addr_v4(to, 0);
-    bt_ip4_write(out, &src, &dst, BT_PROTO_TCP, BT_TTL, tcp_head, true);
+    return bt_addr_is_v4(&t->target.dip) ? &p->cfg.own4 : &p->cfg.own6;
+}
+
+// Writes what stands in front of a segment's options and returns where they begin.
+static uint8_t *write_head(const struct bt_crab_prober *p, const struct bt_crab_probed *t, uint8_t *out,
+                           uint32_t tcp_head, uint32_t seq, uint8_t flags)
+{
+    const struct bt_addr *src = own_for(p, t), *dst = &t->target.dip;
+    uint8_t *tcp = out + (bt_addr_is_v4(dst) ? BT_IP4_HEAD : BT_IP6_HEAD);
+    if (bt_addr_is_v4(dst))
+        bt_ip4_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head, true);
+    else
+        bt_ip6_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head);
     memset(tcp, 0, BT_TCP_HEAD);
     bt_put16(tcp, (uint16_t)(BT_CRAB_PROBE_PORT + (uint32_t)(t - p->probed)));
     bt_put16(tcp + 2, t->target.port);
@@ -85,31 +94,34 @@ static void write_head(const struct bt_crab_prober *p, const struct bt_crab_prob
     tcp[12] = (uint8_t)(tcp_head / 4 << 4);
     tcp[13] = flags;
     bt_put16(tcp + 14, WINDOW);
+    return tcp + BT_TCP_HEAD;
 }
 
-static uint32_t sealed(uint8_t *out, uint32_t tcp_head)
+static uint32_t sealed(const struct bt_crab_prober *p, const struct bt_crab_probed *t, uint8_t *out, uint8_t *options,
+                       uint32_t tcp_head)
 {
-    uint8_t *tcp = out + BT_IP4_HEAD;
-    uint64_t sum = bt_csum_field(bt_csum_field(bt_csum_bytes(0, out + 12, 8), BT_PROTO_TCP), (uint16_t)tcp_head);
+    uint8_t *tcp = options - BT_TCP_HEAD;
+    uint64_t sum = bt_pseudo_sum(own_for(p, t), &t->target.dip, BT_PROTO_TCP, tcp_head);
     bt_csum_store(tcp + 16, bt_csum_bytes(sum, tcp, tcp_head));
-    return BT_IP4_HEAD + tcp_head;
+    return (uint32_t)(tcp - out) + tcp_head;
 }
 
 static uint32_t write_syn(const struct bt_crab_prober *p, const struct bt_crab_probed *t, uint8_t *out)
 {
-    uint8_t *o = out + BT_IP4_HEAD + BT_TCP_HEAD;
-    write_head(p, t, out, SYN_HEAD, t->seq, BT_TCP_SYN);
-    bt_crab_write_option(o, &p->cfg.encoding, t->target.vip);
-    return sealed(out, SYN_HEAD);
+    uint32_t head = BT_TCP_HEAD + (bt_addr_is_v4(&t->target.vip) ? BT_CRAB_PADDED : BT_CRAB_PADDED6);
+    uint8_t *options = write_head(p, t, out, head, t->seq, BT_TCP_SYN);
+    bt_crab_write_option(options, &p->cfg.encoding, &t->target.vip);
+    return sealed(p, t, out, options, head);
 }
 
 static uint32_t write_rst(const struct bt_crab_prober *p, const struct bt_crab_probed *t, uint8_t *out)
 {
-    write_head(p, t, out, BT_TCP_HEAD, t->seq + 1, BT_TCP_RST);
-    return sealed(out, BT_TCP_HEAD);
+    uint8_t *options = write_head(p, t, out, BT_TCP_HEAD, t->seq + 1, BT_TCP_RST);
+    return sealed(p, t, out, options, BT_TCP_HEAD);
 }
 
-uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now, uint8_t out[BT_CRAB_PROBE_MOST], uint32_t *hop)
+uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now, uint8_t out[BT_CRAB_PROBE_MOST],
+                             struct bt_addr *hop)
 {
     for (uint32_t looks = 0; looks < LOOKS && looks < p->n; looks++) {
         struct bt_crab_probed *t = &p->probed[p->at];
@@ -137,16 +149,17 @@ uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now, uint8_t out
 
 static struct bt_crab_probed *asked(struct bt_crab_prober *p, const struct bt_crab_segment *s, uint32_t ack)
 {
-    uint32_t i = (uint32_t)s->dport - BT_CRAB_PROBE_PORT;
-    if (s->dport < BT_CRAB_PROBE_PORT || i >= p->n || s->dst != p->cfg.own)
+    uint32_t i = (uint32_t)s->dst.port - BT_CRAB_PROBE_PORT;
+    if (s->dst.port < BT_CRAB_PROBE_PORT || i >= p->n)
         return NULL;
     struct bt_crab_probed *t = &p->probed[i];
-    bool mine = t->waiting && s->src == t->target.dip && s->sport == t->target.port && ack == t->seq + 1;
+    bool mine = t->waiting && bt_addr_ip_eq(&s->src, &t->target.dip) && s->src.port == t->target.port &&
+                bt_addr_ip_eq(&s->dst, own_for(p, t)) && ack == t->seq + 1;
     return mine ? t : NULL;
 }
 
 uint32_t bt_crab_prober_take(struct bt_crab_prober *p, uint64_t now, const uint8_t *packet, uint32_t len,
-                             uint8_t out[BT_CRAB_PROBE_MOST], uint32_t *hop)
+                             uint8_t out[BT_CRAB_PROBE_MOST], struct bt_addr *hop)
 {
     struct bt_crab_segment s;
     if (bt_crab_segment_parse(packet, len, true, &p->cfg.encoding, &s) != BT_CRAB_SEGMENT_OK)
@@ -164,7 +177,7 @@ uint32_t bt_crab_prober_take(struct bt_crab_prober *p, uint64_t now, const uint8
         failed(p, t);
         return 0;
     }
-    answered(p, t, s.option != 0 && s.address == t->target.vip);
+    answered(p, t, s.option != 0 && bt_addr_ip_eq(&s.address, &t->target.vip));
     *hop = t->target.dip;
     return write_rst(p, t, out);
 }

@@ -9,23 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/addr.h"
 #include "base/rng.h"
 #include "tcp/crab_segment.h"
 
 #define BT_CRAB_MAX_PROBED 16384u
 // A probe of a target leaves from its own port, so that its answer names it.
 #define BT_CRAB_PROBE_PORT 40000u
-#define BT_CRAB_PROBE_MOST 64u // bytes of a packet it writes
+#define BT_CRAB_PROBE_MOST 80u // bytes of a packet it writes
 
 enum bt_crab_health { BT_CRAB_DOWN, BT_CRAB_UP_PLAIN, BT_CRAB_UP_CAPABLE };
 
 struct bt_crab_probe_target {
-    uint32_t dip, vip; // host order
+    struct bt_addr dip, vip; // of one family, ports 0
     uint16_t port;
 };
 
 struct bt_crab_probe_config {
-    uint32_t own; // the address probes come from, host order
+    struct bt_addr own4, own6; // the addresses probes come from, ports 0; that of a family without targets may be zero
     struct bt_crab_encoding encoding;
     uint64_t interval_ns; // 0: 1 s
     uint64_t timeout_ns;  // 0: 500 ms; at most the interval
@@ -60,10 +61,11 @@ void bt_crab_prober_init(struct bt_crab_prober *p, struct bt_crab_probed *mem,
 
 // Writes the next probe that is due and returns its length, 0 if none is; it goes to *hop. Looks at no more than 256
 // targets a call; call it again when it returned something, and every millisecond or so.
-uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now_ns, uint8_t out[BT_CRAB_PROBE_MOST], uint32_t *hop);
+uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now_ns, uint8_t out[BT_CRAB_PROBE_MOST],
+                             struct bt_addr *hop);
 
-// Takes the TCP segment of an IPv4 packet to the own address. Returns the length of an answer (RST) to *hop, else 0.
+// Takes the TCP segment of an IP packet to an own address. Returns the length of an answer (RST) to *hop, else 0.
 uint32_t bt_crab_prober_take(struct bt_crab_prober *p, uint64_t now_ns, const uint8_t *packet, uint32_t len,
-                             uint8_t out[BT_CRAB_PROBE_MOST], uint32_t *hop);
+                             uint8_t out[BT_CRAB_PROBE_MOST], struct bt_addr *hop);
 
 #endif

@@ -14,37 +14,33 @@ void bt_crab_recent_init(struct bt_crab_recent *r, void *mem, uint32_t sets)
     r->mask = sets - 1;
 }
 
-static uint64_t ports_seq(const struct bt_crab_segment *s)
+static bool is_of(const struct bt_crab_recent_entry *e, const struct bt_crab_segment *s, uint16_t vip)
 {
-    return (uint64_t)s->sport << 48 | (uint64_t)s->dport << 32 | s->seq;
+    return e->seq == s->seq && e->vip == vip && bt_addr_eq(&e->client, &s->src);
 }
 
-static uint64_t addresses(const struct bt_crab_segment *s)
+const struct bt_addr *bt_crab_recent_find(const struct bt_crab_recent *r, const struct bt_crab_segment *s, uint16_t vip,
+                                          uint64_t hash, uint64_t now)
 {
-    return (uint64_t)s->src << 32 | s->dst;
-}
-
-uint32_t bt_crab_recent_find(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint64_t hash, uint64_t now)
-{
-    struct bt_crab_recent_entry *set = &r->entries[(hash & r->mask) * WAYS];
+    const struct bt_crab_recent_entry *set = &r->entries[(hash & r->mask) * WAYS];
     for (unsigned i = 0; i < WAYS; i++) {
-        struct bt_crab_recent_entry *e = &set[i];
-        if (e->at_ns != 0 && e->ports_seq == ports_seq(s) && e->addresses == addresses(s))
-            return now - e->at_ns <= BT_CRAB_RECENT_NS ? e->dip : 0;
+        if (set[i].at_ns != 0 && is_of(&set[i], s, vip))
+            return now - set[i].at_ns <= BT_CRAB_RECENT_NS ? &set[i].dip : NULL;
     }
-    return 0;
+    return NULL;
 }
 
-void bt_crab_recent_keep(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint64_t hash, uint32_t dip,
-                         uint64_t now)
+void bt_crab_recent_keep(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint16_t vip, uint64_t hash,
+                         const struct bt_addr *dip, uint64_t now)
 {
     struct bt_crab_recent_entry *set = &r->entries[(hash & r->mask) * WAYS], *place = &set[0];
     for (unsigned i = 0; i < WAYS; i++) {
-        if (set[i].ports_seq == ports_seq(s) && set[i].addresses == addresses(s)) {
+        if (is_of(&set[i], s, vip)) {
             place = &set[i];
             break;
         }
         place = set[i].at_ns < place->at_ns ? &set[i] : place;
     }
-    *place = (struct bt_crab_recent_entry){ports_seq(s), addresses(s), now != 0 ? now : 1, dip};
+    *place = (struct bt_crab_recent_entry){
+        .client = s->src, .seq = s->seq, .at_ns = now != 0 ? now : 1, .dip = *dip, .vip = vip};
 }

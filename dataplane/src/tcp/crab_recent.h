@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which server a SYN was sent to not long ago, so that its retransmission goes there too (C-25): a second server would
-// be left with half a connection. Best effort, of fixed size: four places per hash, the oldest gives way.
+// be left with half a connection. Best effort, of fixed size: four places per hash, the oldest gives way. A place is
+// less than a cache line, with addresses of either family.
 #ifndef BT_TCP_CRAB_RECENT_H
 #define BT_TCP_CRAB_RECENT_H
 
@@ -12,10 +13,11 @@
 #define BT_CRAB_RECENT_NS UINT64_C(3000000000)
 
 struct bt_crab_recent_entry {
-    uint64_t ports_seq; // source port, destination port, ISN
-    uint64_t addresses; // client, VIP
-    uint64_t at_ns;     // 0: free
-    uint32_t dip;
+    struct bt_addr client; // with its port
+    uint32_t seq;          // ISN
+    uint64_t at_ns;        // 0: free
+    struct bt_addr dip;
+    uint16_t vip; // index: address and port
 };
 
 struct bt_crab_recent {
@@ -27,9 +29,11 @@ struct bt_crab_recent {
 size_t bt_crab_recent_bytes(uint32_t sets);
 void bt_crab_recent_init(struct bt_crab_recent *r, void *mem, uint32_t sets);
 
-// hash: of the connection (the same at both calls). find: the server, 0 if it is not known any more.
-uint32_t bt_crab_recent_find(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint64_t hash, uint64_t now_ns);
-void bt_crab_recent_keep(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint64_t hash, uint32_t dip,
-                         uint64_t now_ns);
+// hash: of the connection; vip: the index of the one it goes to (both the same at both calls). find: the server, NULL
+// if it is not known any more; good until the next call.
+const struct bt_addr *bt_crab_recent_find(const struct bt_crab_recent *r, const struct bt_crab_segment *s, uint16_t vip,
+                                          uint64_t hash, uint64_t now_ns);
+void bt_crab_recent_keep(struct bt_crab_recent *r, const struct bt_crab_segment *s, uint16_t vip, uint64_t hash,
+                         const struct bt_addr *dip, uint64_t now_ns);
 
 #endif

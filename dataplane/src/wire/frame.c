@@ -82,6 +82,7 @@ enum bt_frame_error bt_ip6_judge(const uint8_t *p, uint32_t len, struct bt_ip *i
     case BT_PROTO_FRAGMENT:
         return BT_FRAME_FRAGMENT;
     case 43:  // routing
+    case 51:  // authentication
     case 60:  // destination options
     case 135: // mobility
     case 139: // host identity

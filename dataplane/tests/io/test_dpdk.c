@@ -226,6 +226,14 @@ static void a_port_belongs_to_one_io(void **state)
     h.feedback->ops->close(h.feedback);
     assert_null(bt_dpdk_open(h.dev[1], &cfg, err, sizeof err));
     assert_non_null(strstr(err, "UDP port 8000 is taken"));
+    // One io may have it at several addresses: a balancer's reports come by both families.
+    struct bt_addr both[] = {dpdk_address(false, 2, FEEDBACK_PORT), dpdk_address(true, 2, FEEDBACK_PORT)};
+    h.feedback = bt_dpdk_open(h.dev[1], &(struct bt_dpdk_config){.locals = both, .n_locals = 2}, err, sizeof err);
+    assert_non_null(h.feedback);
+    h.feedback->ops->close(h.feedback);
+    both[1] = both[0];
+    assert_null(bt_dpdk_open(h.dev[1], &(struct bt_dpdk_config){.locals = both, .n_locals = 2}, err, sizeof err));
+    assert_non_null(strstr(err, "given twice"));
     h.feedback = hosts_io(h.dev[1], false, 2, FEEDBACK_PORT); // the refusal left nothing behind
     cfg.n_locals = 0;
     assert_null(bt_dpdk_open(h.dev[0], &cfg, err, sizeof err));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP handed through whole, for a balancer: E-22.
+// TCP handed through whole, for a balancer: E-22; each with IPv4 and with IPv6.
 #include "bed.h"
 
 #include "base/bytes.h"
@@ -8,6 +8,30 @@
 enum { TCP_PORT = 4, TCP_BYTES = 60 }; // behind the bed's four UDP ports
 
 static struct bed b;
+
+// The hosts of the bed in both families; which one a test is about, its group says.
+struct hosts {
+    const char *us, *server, *peer, *gateway, *not_ours, *martian, *far, *vip;
+};
+static const struct hosts four = {"10.0.0.2",  "10.0.0.8",   "10.0.0.9",  "10.0.0.1",
+                                  "10.0.0.77", "10.0.0.255", "192.0.2.9", "203.0.113.5"},
+                          six = {"fd00::2",  "fd00::8", "fd00::9",     "fe80::1",
+                                 "fd00::77", "::1",     "2001:db8::9", "2001:db8:1::5"};
+static const struct hosts *on;
+
+static int four_group(void **state)
+{
+    (void)state;
+    on = &four;
+    return 0;
+}
+
+static int six_group(void **state)
+{
+    (void)state;
+    on = &six;
+    return 0;
+}
 
 static int setup(void **state)
 {
@@ -24,15 +48,19 @@ static int teardown(void **state)
     return 0;
 }
 
-// An IPv4 packet of protocol 6 with `pad` bytes of Ethernet padding behind.
+// A packet of protocol 6 with `pad` bytes of Ethernet padding behind.
 static struct bt_pkt *segment(const char *from, const char *to, uint32_t pad)
 {
     struct bt_addr src = addr(from), dst = addr(to);
+    bool v4 = bt_addr_is_v4(&dst);
     struct bt_pkt *pkt = bt_pool_get(b.pool);
     uint8_t *p = bt_pkt_append(pkt, BT_ETHER_HEAD + TCP_BYTES + pad);
     memset(p, 0xee, BT_ETHER_HEAD + TCP_BYTES + pad);
-    bt_ether_write(p, our_mac, their_mac, BT_ETHER_IP4);
-    bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP4_HEAD, true);
+    bt_ether_write(p, our_mac, their_mac, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
+    if (v4)
+        bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP4_HEAD, true);
+    else
+        bt_ip6_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP6_HEAD);
     return pkt;
 }
 
@@ -40,16 +68,16 @@ static void e22_a_packet_for_an_own_address_comes_whole(void **state)
 {
     (void)state;
     bed_open(&b);
-    struct bt_pkt *pkt = segment("10.0.0.9", "10.0.0.2", 7);
+    struct bt_pkt *pkt = segment(on->peer, on->us, 7);
     assert_int_equal(bed_rx(&b, pkt), BT_LINK_UDP);
     assert_int_equal(pkt->local, TCP_PORT);
     assert_int_equal(pkt->len, TCP_BYTES); // without padding
-    assert_int_equal(pkt->data[0], 0x45);
+    assert_int_equal(pkt->data[0], on == &four ? 0x45 : 0x60);
     assert_int_equal(pkt->ttl, 61);
     bed_put(&b, pkt);
     assert_int_equal(bed_count(&b, BT_LINK_RX_TCP), 1);
-    bed_drops(&b, segment("10.0.0.9", "10.0.0.77", 0), BT_LINK_DROP_ADDRESS);
-    bed_drops(&b, segment("10.0.0.255", "10.0.0.2", 0), BT_LINK_DROP_MARTIAN);
+    bed_drops(&b, segment(on->peer, on->not_ours, 0), BT_LINK_DROP_ADDRESS);
+    bed_drops(&b, segment(on->martian, on->us, 0), BT_LINK_DROP_MARTIAN);
 }
 
 static void e22_a_link_that_was_not_asked_to_drops_it(void **state)
@@ -57,13 +85,13 @@ static void e22_a_link_that_was_not_asked_to_drops_it(void **state)
     (void)state;
     b.c.takes_tcp = false;
     bed_open(&b);
-    bed_drops(&b, segment("10.0.0.9", "10.0.0.2", 0), BT_LINK_DROP_PROTOCOL);
+    bed_drops(&b, segment(on->peer, on->us, 0), BT_LINK_DROP_PROTOCOL);
 }
 
 // Sends the packet as it is to that next hop.
 static void send_on(const char *to, const char *hop)
 {
-    struct bt_pkt *pkt = segment("10.0.0.9", to, 0);
+    struct bt_pkt *pkt = segment(on->peer, to, 0);
     bt_pkt_pull(pkt, BT_ETHER_HEAD);
     pkt->dst = addr(hop);
     pkt->local = TCP_PORT;
@@ -74,18 +102,20 @@ static void e22_it_leaves_unchanged_to_the_next_hop_it_was_given(void **state)
 {
     (void)state;
     bed_open(&b);
-    bed_know(&b, "10.0.0.8", other_mac);
-    bed_know(&b, "10.0.0.1", their_mac);
-    send_on("10.0.0.8", "10.0.0.8");
-    send_on("203.0.113.5", "10.0.0.8"); // direct return: another destination than the hop's
-    send_on("192.0.2.9", "192.0.2.9");  // by the gateway
+    bed_know(&b, on->server, other_mac);
+    bed_know(&b, on->gateway, their_mac);
+    send_on(on->server, on->server);
+    send_on(on->vip, on->server); // direct return: another destination than the hop's
+    send_on(on->far, on->far);    // by the gateway
     for (int i = 0; i < 3; i++) {
         struct bt_pkt *pkt = bed_sent(&b);
         assert_memory_equal(pkt->data, i < 2 ? other_mac : their_mac, 6);
         assert_memory_equal(pkt->data + 6, our_mac, 6);
         assert_int_equal(pkt->len, BT_ETHER_HEAD + TCP_BYTES);
-        assert_int_equal(pkt->data[BT_ETHER_HEAD + 8], 61); // the TTL is the balancer's affair
-        assert_true(bt_csum_ok(bt_csum_bytes(0, pkt->data + BT_ETHER_HEAD, BT_IP4_HEAD)));
+        const uint8_t *ip = pkt->data + BT_ETHER_HEAD;
+        assert_int_equal(bt_get16(ip - 2), on == &four ? BT_ETHER_IP4 : BT_ETHER_IP6);
+        assert_int_equal(ip[on == &four ? 8 : 7], 61); // the TTL is the balancer's affair
+        assert_true(on == &six || bt_csum_ok(bt_csum_bytes(0, ip, BT_IP4_HEAD)));
         bed_put(&b, pkt);
     }
     assert_int_equal(bed_count(&b, BT_LINK_TX_TCP), 3);
@@ -95,29 +125,57 @@ static void e22_direct_return_by_a_gateway_would_come_straight_back(void **state
 {
     (void)state;
     bed_open(&b);
-    bed_know(&b, "10.0.0.1", their_mac);
-    send_on("203.0.113.5", "192.0.2.9");
+    bed_know(&b, on->gateway, their_mac);
+    send_on(on->vip, on->far);
     bed_sends_nothing(&b);
     assert_int_equal(bed_count(&b, BT_LINK_TXDROP_NO_ROUTE), 1);
-    send_on("10.0.0.2", "10.0.0.2"); // ourselves
+    send_on(on->us, on->us); // ourselves
     assert_int_equal(bed_count(&b, BT_LINK_TXDROP_BAD_ADDRESS), 1);
+    send_on(on->server, on == &four ? six.server : four.server); // a hop of the other family
+    assert_int_equal(bed_count(&b, BT_LINK_TXDROP_BAD_ADDRESS), 2);
 }
 
 static void e22_it_waits_for_an_unknown_neighbour_like_any_packet(void **state)
 {
     (void)state;
     bed_open(&b);
-    send_on("10.0.0.8", "10.0.0.8");
+    send_on(on->server, on->server);
     struct bt_pkt *asks = bed_sent(&b);
-    assert_int_equal(bt_get16(asks->data + 12), BT_ETHER_ARP);
+    if (on == &four)
+        assert_int_equal(bt_get16(asks->data + 12), BT_ETHER_ARP);
+    else
+        assert_int_equal(asks->data[BT_ETHER_HEAD + BT_IP6_HEAD], BT_ICMP6_NEIGHBOUR_SOLICITATION);
     bed_put(&b, asks);
     bed_sends_nothing(&b);
-    bed_rx(&b, bed_arp(&b, true, "10.0.0.8", other_mac, "10.0.0.2"));
+    if (on == &four)
+        bed_rx(&b, bed_arp(&b, true, on->server, other_mac, on->us));
+    else
+        bed_rx(&b, bed_nd(&b, true, on->server, on->us, on->server, other_mac, 3));
     struct bt_pkt *pkt = bed_sent(&b);
     assert_memory_equal(pkt->data, other_mac, 6);
-    assert_int_equal(pkt->data[BT_ETHER_HEAD + 9], BT_PROTO_TCP);
+    assert_int_equal(pkt->data[BT_ETHER_HEAD + (on == &four ? 9 : 6)], BT_PROTO_TCP);
     bed_put(&b, pkt);
     assert_int_equal(bed_count(&b, BT_LINK_TX_TCP), 1);
+}
+
+// E-4, C-9: what a balancer would have to look behind is counted here, whatever header it is.
+static void e4_tcp_behind_extension_headers_is_dropped(void **state)
+{
+    (void)state;
+    const uint8_t chain[] = {0, 43, 51, 60, 135, 139, 140};
+    bed_open(&b);
+    for (unsigned i = 0; i < sizeof chain; i++) {
+        struct bt_pkt *pkt = segment(six.peer, six.us, 0);
+        uint8_t *ip = pkt->data + BT_ETHER_HEAD;
+        ip[6] = chain[i];
+        ip[BT_IP6_HEAD] = BT_PROTO_TCP;
+        ip[BT_IP6_HEAD + 1] = 0;
+        assert_int_equal(bed_rx(&b, pkt), BT_LINK_TAKEN);
+        assert_int_equal(bed_count(&b, BT_LINK_DROP_IP_OPTIONS), i + 1);
+    }
+    struct bt_pkt *pkt = segment(six.peer, six.us, 0);
+    pkt->data[BT_ETHER_HEAD + 6] = BT_PROTO_FRAGMENT;
+    bed_drops(&b, pkt, BT_LINK_DROP_FRAGMENT);
 }
 
 int main(void)
@@ -128,6 +186,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(e22_it_leaves_unchanged_to_the_next_hop_it_was_given, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_direct_return_by_a_gateway_would_come_straight_back, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_it_waits_for_an_unknown_neighbour_like_any_packet, setup, teardown),
+        cmocka_unit_test_setup_teardown(e4_tcp_behind_extension_headers_is_dropped, setup, teardown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("IPv4", tests, four_group, NULL);
+    return failed + cmocka_run_group_tests_name("IPv6", tests, six_group, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The balancer as a whole: C-3, C-4, C-8, C-10, C-20 to C-28, C-40 to C-43.
+// The balancer as a whole: C-3, C-4, C-8 to C-10, C-20 to C-28, C-40 to C-43; each with IPv4 and with IPv6.
 #include "syn.h"
 #include "unit.h"
 
@@ -19,7 +19,8 @@ struct bed {
     struct bt_crab_vip_config vips[2];
     struct bt_crab_config cfg;
     uint8_t p[SYN_MOST];
-    uint32_t hop, len;
+    struct bt_addr to;
+    uint32_t hop, len; // hop: the number of `to`
 };
 
 static void *take(size_t bytes)
@@ -50,9 +51,11 @@ static void open_bed(struct bed *b)
 {
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < SERVERS; i++)
-        b->servers[i] = (struct bt_crab_backend){.ip = 0x0a010000 + i, .weight = 1, .capable = true, .up = true};
-    b->vips[0] = (struct bt_crab_vip_config){.ip = VIP, .port = 80};
-    b->vips[1] = (struct bt_crab_vip_config){.ip = VIP, .port = 443};
+        b->servers[i] =
+            (struct bt_crab_backend){.ip = syn_ip(0x0a010000 + i), .weight = 1, .capable = true, .up = true};
+    b->vips[0] = b->vips[1] = (struct bt_crab_vip_config){.addr = syn_ip(VIP)};
+    b->vips[0].addr.port = 80;
+    b->vips[1].addr.port = 443;
     b->cfg = (struct bt_crab_config){.n_vips = 2, .recent_sets = 64};
 }
 
@@ -62,10 +65,28 @@ static void close_bed(struct bed *b)
     free(b->pool_mem);
 }
 
+// Gives the balancer b->p[0..n) with so much room behind.
+static bool give_bytes(struct bed *b, uint64_t now, uint32_t n, uint32_t room)
+{
+    bool goes_on = bt_crab_take(b->crab, now, b->p, n, room, &b->to, &b->len);
+    if (goes_on)
+        b->hop = syn_number(&b->to);
+    return goes_on;
+}
+
 static bool give(struct bed *b, uint64_t now, const struct syn *syn)
 {
     uint32_t n = syn_write(syn, b->p);
-    return bt_crab_take(b->crab, now, b->p, n, SYN_MOST - n, &b->hop, &b->len);
+    return give_bytes(b, now, n, SYN_MOST - n);
+}
+
+static struct bt_crab_segment sent(const struct bed *b)
+{
+    struct bt_crab_segment s;
+    const struct bt_crab_encoding enc = {.kind = BT_CRAB_KIND};
+    assert_int_equal(bt_crab_segment_parse(b->p, b->len, true, &enc, &s), BT_CRAB_SEGMENT_OK);
+    assert_true(syn_sums_right(b->p));
+    return s;
 }
 
 static uint64_t counted(const struct bed *b, enum bt_crab_counter which)
@@ -81,8 +102,7 @@ static uint64_t counted(const struct bed *b, enum bt_crab_counter which)
 static struct syn capable(void)
 {
     struct syn s = syn_plain();
-    s.options = syn_linux_options;
-    s.options_len = sizeof syn_linux_options;
+    syn_mark(&s);
     return s;
 }
 
@@ -90,7 +110,6 @@ static void c10_c21_a_placeholder_becomes_the_vip_and_the_syn_goes_to_a_server(v
 {
     (void)state;
     struct bed b;
-    struct bt_crab_segment s;
     struct syn syn = capable();
     open_bed(&b);
     start(&b);
@@ -98,10 +117,9 @@ static void c10_c21_a_placeholder_becomes_the_vip_and_the_syn_goes_to_a_server(v
         syn.seq = i;
         assert_true(give(&b, SECOND, &syn));
         assert_int_equal(b.hop, 0x0a010000 + i % SERVERS);
-        assert_true(syn_sums_right(b.p));
-        bt_crab_segment_parse(b.p, b.len, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
-        assert_int_equal(s.address, VIP);
-        assert_int_equal(s.dst, b.hop);
+        struct bt_crab_segment s = sent(&b);
+        assert_int_equal(syn_number(&s.address), VIP);
+        assert_int_equal(syn_number(&s.dst), b.hop);
     }
     assert_int_equal(counted(&b, BT_CRAB_REDIRECTED), 8);
     assert_int_equal(counted(&b, BT_CRAB_INSERTED), 0);
@@ -175,7 +193,6 @@ static void c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged(void **st
 {
     (void)state;
     struct bed b;
-    struct bt_crab_segment s;
     struct syn syn = syn_plain();
     open_bed(&b);
     start(&b);
@@ -186,10 +203,9 @@ static void c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged(void **st
         syn.seq += 100;
         assert_true(give(&b, i, &syn));
         assert_int_equal(b.hop, server);
-        bt_crab_segment_parse(b.p, b.len, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
-        assert_int_equal(s.dst, VIP); // C-42
+        struct bt_crab_segment s = sent(&b);
+        assert_int_equal(syn_number(&s.dst), VIP); // C-42
         assert_int_equal(s.ttl, 63);
-        assert_true(syn_sums_right(b.p));
     }
     assert_int_equal(counted(&b, BT_CRAB_FALLBACK_SYN), 1);
     assert_int_equal(counted(&b, BT_CRAB_FALLBACK_OTHER), 10);
@@ -231,33 +247,34 @@ static void c43_no_capable_server_means_the_hash(void **state)
     close_bed(&b);
 }
 
-static void c22_clients_of_the_prototype_get_the_option_inserted(void **state)
+static void c9_c22_clients_of_the_prototype_get_the_option_inserted(void **state)
 {
     (void)state;
     struct bed b;
-    struct bt_crab_segment s;
-    struct syn syn = syn_plain();
+    struct syn syn = syn_plain(), other = syn_plain();
     uint8_t nops[36];
+    const uint32_t more = syn_six ? 20 : 8;
     memset(nops, 1, sizeof nops);
+    other.sport = 9;
     open_bed(&b);
     b.vips[0].assume_capable = true;
     start(&b);
     uint32_t n = syn_write(&syn, b.p);
-    assert_true(bt_crab_take(b.crab, 1, b.p, n, SYN_MOST - n, &b.hop, &b.len));
-    assert_int_equal(b.len, n + 8);
-    bt_crab_segment_parse(b.p, b.len, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
-    assert_int_equal(s.address, VIP);
+    assert_true(give_bytes(&b, 1, n, SYN_MOST - n));
+    assert_int_equal(b.len, n + more);
+    struct bt_crab_segment s = sent(&b);
+    assert_int_equal(syn_number(&s.address), VIP);
     assert_int_equal(counted(&b, BT_CRAB_INSERTED), 1);
     syn.options = nops; // C-8
     syn.options_len = sizeof nops;
     assert_true(give(&b, 1, &syn));
-    n = syn_write(&(struct syn){.src = 1, .dst = VIP, .sport = 9, .dport = 80, .flags = BT_TCP_SYN, .ttl = 9}, b.p);
-    assert_true(bt_crab_take(b.crab, 1, b.p, n, 7, &b.hop, &b.len)); // the buffer ends
+    n = syn_write(&other, b.p);
+    assert_true(give_bytes(&b, 1, n, more - 1)); // the buffer ends
     assert_int_equal(counted(&b, BT_CRAB_FALLBACK_NO_SPACE), 2);
     assert_int_equal(counted(&b, BT_CRAB_INSERTED), 1);
-    n = syn_write(&(struct syn){.src = 1, .dst = VIP, .sport = 9, .dport = 80, .flags = BT_TCP_SYN, .ttl = 9}, b.p);
-    assert_true(bt_crab_take(b.crab, 1, b.p, n + 8, 0, &b.hop, &b.len)); // room enough in the frame's padding
-    assert_int_equal(b.len, n + 8);
+    n = syn_write(&other, b.p);
+    assert_true(give_bytes(&b, 1, n + more, 0)); // room enough in the frame's padding
+    assert_int_equal(b.len, n + more);
     assert_int_equal(counted(&b, BT_CRAB_INSERTED), 2);
     syn.options = (const uint8_t[]){9, 0, 1, 1}; // what cannot be read is not made longer
     syn.options_len = 4;
@@ -270,22 +287,71 @@ static void c28_an_address_that_came_with_the_syn_is_overwritten(void **state)
 {
     (void)state;
     struct bed b;
-    struct bt_crab_segment s;
+    uint8_t o[40];
     struct syn syn = syn_plain();
     open_bed(&b);
     start(&b);
-    syn.options = (const uint8_t[]){42, 6, 6, 6, 6, 6, 42, 6, 7, 7, 7, 7};
-    syn.options_len = 12;
+    syn.options = o;
+    syn.options_len = syn_option(o, 0x06060606);
+    syn.options_len += syn_option(o + syn.options_len, 0x07070707);
     assert_true(give(&b, 1, &syn));
-    bt_crab_segment_parse(b.p, b.len, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
-    assert_int_equal(s.address, VIP);
+    struct bt_crab_segment s = sent(&b);
+    assert_int_equal(syn_number(&s.address), VIP);
     assert_int_equal(counted(&b, BT_CRAB_FOREIGN_ADDRESS), 1);
     assert_int_equal(counted(&b, BT_CRAB_DUPLICATE_OPTIONS), 1);
-    syn.options = (const uint8_t[]){42, 6, 0, 0, 0, 0, 5, 0};
-    syn.options_len = 8;
+    syn.options_len = syn_option(o, 0);
+    o[syn.options_len++] = 5; // of no length
+    o[syn.options_len++] = 0;
     assert_true(give(&b, 1, &syn));
     assert_int_equal(counted(&b, BT_CRAB_MALFORMED_OPTIONS), 1);
+    assert_int_equal(counted(&b, BT_CRAB_FOREIGN_ADDRESS), 1);
     close_bed(&b);
+}
+
+// C-9: the other family's option is not the option, and its VIPs are others.
+static void c9_the_families_do_not_mix(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct syn syn = syn_plain();
+    open_bed(&b);
+    start(&b);
+    syn.options = syn_six ? (const uint8_t[]){42, 6, 0, 0, 0, 0, 1, 1}
+                          : (const uint8_t[]){42, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
+    syn.options_len = syn_six ? 8 : 20;
+    assert_true(give(&b, 1, &syn));
+    assert_int_equal(counted(&b, BT_CRAB_FALLBACK_SYN), 1);
+    syn.six = !syn.six;
+    syn.net = 0; // ::10.9.9.9
+    assert_false(give(&b, 1, &syn));
+    assert_int_equal(counted(&b, BT_CRAB_DROP_NOT_A_VIP), 1);
+    close_bed(&b);
+}
+
+static void drops_of_ip4(struct bed *b)
+{
+    struct syn syn = capable();
+    uint32_t n = syn_write(&syn, b->p);
+    b->p[10] ^= 1;
+    assert_false(give_bytes(b, 1, n, 0));
+    assert_int_equal(counted(b, BT_CRAB_DROP_IP_SUM), 1);
+}
+
+// C-9: what the programs of the node count and let pass is dropped here, since nobody else has the address.
+static void drops_of_ip6(struct bed *b)
+{
+    const uint8_t chain[] = {0, 43, 51, 60, 135, 139, 140}, tcp[8] = {6};
+    struct syn syn = capable();
+    syn.ip_options = tcp;
+    syn.ip_options_len = sizeof tcp;
+    for (unsigned i = 0; i < sizeof chain; i++) {
+        syn.extension = chain[i];
+        assert_false(give(b, 1, &syn));
+        assert_int_equal(counted(b, BT_CRAB_DROP_EXTENSION), i + 1);
+    }
+    syn.extension = 44;
+    assert_false(give(b, 1, &syn));
+    assert_int_equal(counted(b, BT_CRAB_DROP_FRAGMENT), 1);
 }
 
 static void every_drop_has_its_reason(void **state)
@@ -303,11 +369,12 @@ static void every_drop_has_its_reason(void **state)
     assert_false(give(&b, 1, &syn));
     assert_int_equal(counted(&b, BT_CRAB_DROP_TTL), 1);
     uint32_t n = syn_write(&syn, b.p);
-    assert_false(bt_crab_take(b.crab, 1, b.p, n - 1, 0, &b.hop, &b.len));
+    assert_false(give_bytes(&b, 1, n - 1, 0));
     assert_int_equal(counted(&b, BT_CRAB_DROP_TRUNCATED), 1);
-    b.p[10] ^= 1;
-    assert_false(bt_crab_take(b.crab, 1, b.p, n, 0, &b.hop, &b.len));
-    assert_int_equal(counted(&b, BT_CRAB_DROP_IP_SUM), 1);
+    b.p[0] ^= 0xf0;
+    assert_false(give_bytes(&b, 1, n, 0));
+    assert_int_equal(counted(&b, BT_CRAB_DROP_HEADER), 1);
+    syn_six ? drops_of_ip6(&b) : drops_of_ip4(&b);
     uint64_t sum = 0;
     for (int i = 1; i < BT_CRAB_COUNTERS; i++)
         sum += counted(&b, (enum bt_crab_counter)i);
@@ -325,9 +392,11 @@ int main(void)
         cmocka_unit_test(c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged),
         cmocka_unit_test(c42_a_vip_without_the_hash_path_drops_and_says_so),
         cmocka_unit_test(c43_no_capable_server_means_the_hash),
-        cmocka_unit_test(c22_clients_of_the_prototype_get_the_option_inserted),
+        cmocka_unit_test(c9_c22_clients_of_the_prototype_get_the_option_inserted),
         cmocka_unit_test(c28_an_address_that_came_with_the_syn_is_overwritten),
+        cmocka_unit_test(c9_the_families_do_not_mix),
         cmocka_unit_test(every_drop_has_its_reason),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int four = cmocka_run_group_tests_name("IPv4", tests, syn_four_group, NULL);
+    return four + cmocka_run_group_tests_name("IPv6", tests, syn_six_group, NULL);
 }

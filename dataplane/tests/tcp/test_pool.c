@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice of a server: C-26, C-43, C-60 to C-63.
+// The choice of a server: C-26, C-41, C-43, C-60 to C-63; each with servers of IPv4 and of IPv6.
+#include "syn.h"
 #include "unit.h"
 
+#include "tcp/crab_hash.h"
 #include "tcp/crab_pool.h"
 
 #include <math.h>
@@ -36,7 +38,8 @@ static void open_bed(struct bed *b, uint32_t n)
 {
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < n; i++)
-        b->servers[i] = (struct bt_crab_backend){.ip = 0x0a010000 + i, .weight = 1, .capable = true, .up = true};
+        b->servers[i] =
+            (struct bt_crab_backend){.ip = syn_ip(0x0a010000 + i), .weight = 1, .capable = true, .up = true};
     build(b, n);
 }
 
@@ -144,16 +147,17 @@ static void c62_least_follows_reports_and_what_it_chose_since(void **state)
     uint32_t of[MOST];
     open_bed(&b, 4);
     for (uint32_t i = 0; i < 4; i++)
-        assert_true(bt_crab_pool_report(b.pool, b.servers[i].ip, i == 2 ? 0 : 100, SECOND));
+        assert_true(bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 2 ? 0 : 100, SECOND));
     choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
     assert_int_equal(of[2], 100);
     choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(of[i], 100); // all stand at the same number: they take turns
-    assert_true(bt_crab_pool_report(b.pool, b.servers[2].ip, 0, 2 * SECOND)); // a new report has them in it
+    assert_true(bt_crab_pool_report(b.pool, &b.servers[2].ip, 0, 2 * SECOND)); // a new report has them in it
     choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
     assert_int_equal(of[2], 100);
-    assert_false(bt_crab_pool_report(b.pool, 0x01020304, 1, SECOND));
+    struct bt_addr stranger = syn_ip(0x01020304);
+    assert_false(bt_crab_pool_report(b.pool, &stranger, 1, SECOND));
     free(b.mem);
 }
 
@@ -164,7 +168,7 @@ static void c62_old_reports_are_not_believed(void **state)
     uint32_t of[MOST];
     open_bed(&b, 4);
     for (uint32_t i = 0; i < 4; i++)
-        bt_crab_pool_report(b.pool, b.servers[i].ip, i == 1 ? 0 : 1000000, SECOND);
+        bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 1 ? 0 : 1000000, SECOND);
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, SECOND, of);
     assert_in_range(of[1], 1500, 2000); // drawn first or second: 7/16
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, 5 * SECOND, of);
@@ -182,7 +186,7 @@ static void c62_who_said_nothing_is_not_preferred(void **state)
     struct bed b;
     uint32_t of[MOST];
     open_bed(&b, 2);
-    bt_crab_pool_report(b.pool, b.servers[0].ip, 1000000, SECOND);
+    bt_crab_pool_report(b.pool, &b.servers[0].ip, 1000000, SECOND);
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, SECOND, of);
     assert_in_range(of[1], 1850, 2150);
     free(b.mem);
@@ -196,7 +200,7 @@ static void c63_a_new_pool_knows_what_the_old_one_was_told(void **state)
     uint32_t of[MOST];
     open_bed(&b, 4);
     for (uint32_t i = 0; i < 4; i++)
-        bt_crab_pool_report(b.pool, b.servers[i].ip, i == 2 ? 0 : 1000, SECOND);
+        bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 2 ? 0 : 1000, SECOND);
     struct bt_crab_pool *old = b.pool;
     void *old_mem = b.mem;
     b.mem = NULL;
@@ -219,15 +223,28 @@ static void c63_a_pool_of_4096(void **state)
     struct bed b = {.cursor = 0};
     assert_true(servers != NULL && mem != NULL);
     for (uint32_t i = 0; i < n; i++)
-        servers[i] = (struct bt_crab_backend){.ip = i + 1, .weight = 1, .capable = true, .up = true};
+        servers[i] = (struct bt_crab_backend){.ip = syn_ip(i + 1), .weight = 1, .capable = true, .up = true};
     struct bt_crab_pool *pool = bt_crab_pool_build(mem, servers, n, 1);
     b.chooser.cursor = &b.cursor;
     for (uint32_t i = 0; i < 2 * n; i++)
         assert_int_equal(bt_crab_pool_choose(pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 0, 0), i % n);
-    assert_int_equal(bt_crab_pool_find_ready(pool, n), n - 1);
-    assert_int_equal(bt_crab_pool_find_ready(pool, n + 1), BT_CRAB_NOBODY);
+    struct bt_addr last = syn_ip(n), nobody = syn_ip(n + 1);
+    assert_int_equal(bt_crab_pool_find_ready(pool, &last), n - 1);
+    assert_int_equal(bt_crab_pool_find_ready(pool, &nobody), BT_CRAB_NOBODY);
     free(mem);
     free(servers);
+}
+
+// C-41: balancers of one VIP may be of different builds and machines. IPv4's numbers are those of the first release.
+static void c41_every_balancer_hashes_alike(void **state)
+{
+    (void)state;
+    struct bt_addr server = syn_ip(0x0a010203), client = syn_ip(0x0a000001);
+    client.port = 40000;
+    server.port = 80;
+    assert_int_equal(bt_crab_hash_addr(&server), syn_six ? UINT64_C(0x3e09d3236851309e) : UINT64_C(0x0a010203));
+    assert_int_equal(bt_crab_hash_flow(&client, &server),
+                     syn_six ? UINT64_C(0x43382c90e218f5c2) : UINT64_C(0xa945edb6a0833b42));
 }
 
 int main(void)
@@ -243,6 +260,8 @@ int main(void)
         cmocka_unit_test(c62_who_said_nothing_is_not_preferred),
         cmocka_unit_test(c63_a_new_pool_knows_what_the_old_one_was_told),
         cmocka_unit_test(c63_a_pool_of_4096),
+        cmocka_unit_test(c41_every_balancer_hashes_alike),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int four = cmocka_run_group_tests_name("IPv4", tests, syn_four_group, NULL);
+    return four + cmocka_run_group_tests_name("IPv6", tests, syn_six_group, NULL);
 }

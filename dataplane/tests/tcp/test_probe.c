@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking servers whether they are up and echo the option: C-51, C-52.
+// Asking servers whether they are up and echo the option: C-51, C-52; each with IPv4 and with IPv6.
 #include "syn.h"
 #include "unit.h"
 
@@ -8,6 +8,8 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      UINT64_C(1000000000)
+#define IP_HEAD     (syn_six ? 40u : 20u)
+#define RST_BYTES   (IP_HEAD + 20u)
 
 enum { OWN = 0x0a000002, VIP = 0x0a090909, DIP = 0x0a010001, SERVERS = 3 };
 
@@ -15,18 +17,27 @@ struct bed {
     struct bt_crab_prober p;
     struct bt_crab_probed mem[SERVERS];
     uint8_t probe[BT_CRAB_PROBE_MOST], rst[BT_CRAB_PROBE_MOST], answer[SYN_MOST];
-    uint32_t hop, to; // who is asked; where the answer goes
+    uint32_t hop, to; // the numbers of who is asked, and where the answer goes
     uint16_t from;    // the answer's port
     uint64_t now;
 };
 
+static const struct bt_crab_encoding kind42 = {.kind = BT_CRAB_KIND};
+
+static struct bt_crab_probe_config config(void)
+{
+    struct bt_crab_probe_config cfg = {.seed = 4};
+    *(syn_six ? &cfg.own6 : &cfg.own4) = syn_ip(OWN);
+    return cfg;
+}
+
 static void start(struct bed *b, uint32_t servers)
 {
     struct bt_crab_probe_target targets[SERVERS];
-    const struct bt_crab_probe_config cfg = {.own = OWN, .seed = 4};
+    const struct bt_crab_probe_config cfg = config();
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < servers; i++)
-        targets[i] = (struct bt_crab_probe_target){.dip = DIP + i, .vip = VIP, .port = 80};
+        targets[i] = (struct bt_crab_probe_target){.dip = syn_ip(DIP + i), .vip = syn_ip(VIP), .port = 80};
     b->now = 10 * SECOND;
     b->to = OWN;
     b->from = 80;
@@ -36,9 +47,11 @@ static void start(struct bed *b, uint32_t servers)
 // Lets time pass until a probe leaves.
 static void until_probe(struct bed *b)
 {
+    struct bt_addr hop;
     for (uint32_t ms = 0; ms < 5000; ms++) {
-        if (bt_crab_prober_send(&b->p, b->now, b->probe, &b->hop) != 0) {
+        if (bt_crab_prober_send(&b->p, b->now, b->probe, &hop) != 0) {
             assert_true(syn_sums_right(b->probe));
+            b->hop = syn_number(&hop);
             return;
         }
         b->now += MILLISECOND;
@@ -50,18 +63,21 @@ static void until_probe(struct bed *b)
 static uint32_t answer(struct bed *b, uint8_t flags, uint32_t echo, uint32_t ack_off)
 {
     struct syn s = syn_plain();
-    uint8_t option[6] = {42, 6};
-    bt_put32(option + 2, echo);
+    struct bt_addr hop = syn_ip(b->hop);
+    uint8_t option[20];
+    const uint8_t *asked = b->probe + IP_HEAD;
     s.src = b->hop;
     s.dst = b->to;
     s.sport = b->from;
-    s.dport = bt_get16(b->probe + 20);
+    s.dport = bt_get16(asked);
     s.flags = flags;
     s.options = option;
-    s.options_len = echo != 0 ? 6 : 0;
+    s.options_len = echo != 0 ? syn_option(option, echo) : 0;
     uint32_t n = syn_write(&s, b->answer);
-    bt_put32(b->answer + 28, bt_get32(b->probe + 24) + 1 + ack_off);
-    return bt_crab_prober_take(&b->p, b->now, b->answer, n, b->rst, &b->hop);
+    bt_put32(b->answer + IP_HEAD + 8, bt_get32(asked + 4) + 1 + ack_off);
+    n = bt_crab_prober_take(&b->p, b->now, b->answer, n, b->rst, &hop);
+    b->hop = syn_number(&hop);
+    return n;
 }
 
 static void c51_a_probe_is_a_syn_with_the_vip_in_it(void **state)
@@ -71,14 +87,13 @@ static void c51_a_probe_is_a_syn_with_the_vip_in_it(void **state)
     struct bt_crab_segment s;
     start(&b, 1);
     until_probe(&b);
-    assert_int_equal(
-        bt_crab_segment_parse(b.probe, sizeof b.probe, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s),
-        BT_CRAB_SEGMENT_OK);
+    assert_int_equal(bt_crab_segment_parse(b.probe, sizeof b.probe, true, &kind42, &s), BT_CRAB_SEGMENT_OK);
     assert_true(bt_crab_is_syn(&s));
-    assert_int_equal(s.src, OWN);
-    assert_int_equal(s.dst, DIP);
-    assert_int_equal(s.dport, 80);
-    assert_int_equal(s.address, VIP);
+    assert_int_equal(syn_number(&s.src), OWN);
+    assert_int_equal(syn_number(&s.dst), DIP);
+    assert_int_equal(s.dst.port, 80);
+    assert_int_equal(syn_number(&s.address), VIP);
+    assert_int_equal(s.total, RST_BYTES + (syn_six ? 20 : 8)); // C-9
 }
 
 static void c51_the_answer_tells_up_capable_up_plain_or_down(void **state)
@@ -88,12 +103,12 @@ static void c51_the_answer_tells_up_capable_up_plain_or_down(void **state)
     struct bt_crab_segment s;
     start(&b, 1);
     until_probe(&b);
-    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 40);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), RST_BYTES);
     assert_int_equal(b.mem[0].health, BT_CRAB_UP_CAPABLE);
     assert_true(syn_sums_right(b.rst)); // the half-open connection is ended
-    bt_crab_segment_parse(b.rst, 40, true, &(struct bt_crab_encoding){.kind = BT_CRAB_KIND}, &s);
+    assert_int_equal(bt_crab_segment_parse(b.rst, RST_BYTES, true, &kind42, &s), BT_CRAB_SEGMENT_OK);
     assert_int_equal(s.flags, BT_TCP_RST);
-    assert_int_equal(s.seq, bt_get32(b.probe + 24) + 1);
+    assert_int_equal(s.seq, bt_get32(b.probe + IP_HEAD + 4) + 1);
     until_probe(&b); // C-52: a change of capability counts at once
     answer(&b, BT_TCP_SYN | BT_TCP_ACK, 0, 0);
     assert_int_equal(b.mem[0].health, BT_CRAB_UP_PLAIN);
@@ -152,8 +167,10 @@ static void c52_nobody_is_waited_for_longer_than_the_interval(void **state)
 {
     (void)state;
     struct bed b = {.now = SECOND};
-    const struct bt_crab_probe_target target = {.dip = DIP, .vip = VIP, .port = 80};
-    const struct bt_crab_probe_config cfg = {.own = OWN, .interval_ns = SECOND / 10, .timeout_ns = 5 * SECOND};
+    const struct bt_crab_probe_target target = {.dip = syn_ip(DIP), .vip = syn_ip(VIP), .port = 80};
+    struct bt_crab_probe_config cfg = config();
+    cfg.interval_ns = SECOND / 10;
+    cfg.timeout_ns = 5 * SECOND;
     bt_crab_prober_init(&b.p, b.mem, &target, 1, &cfg, b.now);
     until_probe(&b);
     uint64_t first = b.now;
@@ -181,9 +198,31 @@ static void what_was_not_asked_for_changes_nothing(void **state)
     assert_int_equal(answer(&b, BT_TCP_ACK, VIP, 0), 0);
     assert_int_equal(answer(&b, BT_TCP_RST, 0, 0), 0);
     assert_int_equal(b.p.unasked, 6);
-    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 40);
+    assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), RST_BYTES);
     assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), 0); // once only
     assert_int_equal(b.p.unasked, 7);
+}
+
+static void c51_one_prober_asks_servers_of_both_families(void **state)
+{
+    (void)state;
+    struct bed b = {.now = SECOND};
+    const bool first = syn_six;
+    struct bt_crab_probe_target targets[2];
+    struct bt_crab_probe_config cfg = {.own4 = bt_addr_v4u(OWN, 0)};
+    for (unsigned i = 0; i < 2; i++, syn_six = !syn_six) {
+        *(syn_six ? &cfg.own6 : &cfg.own4) = syn_ip(OWN);
+        targets[i] = (struct bt_crab_probe_target){.dip = syn_ip(DIP), .vip = syn_ip(VIP), .port = 80};
+    }
+    bt_crab_prober_init(&b.p, b.mem, targets, 2, &cfg, b.now);
+    b.to = OWN;
+    b.from = 80;
+    for (unsigned i = 0; i < 2; i++, syn_six = !syn_six) {
+        until_probe(&b);
+        assert_int_equal(answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0), RST_BYTES);
+        assert_int_equal(b.mem[i].health, BT_CRAB_UP_CAPABLE);
+    }
+    assert_int_equal(syn_six, first);
 }
 
 int main(void)
@@ -195,6 +234,8 @@ int main(void)
         cmocka_unit_test(c52_probes_keep_their_rhythm),
         cmocka_unit_test(c52_nobody_is_waited_for_longer_than_the_interval),
         cmocka_unit_test(what_was_not_asked_for_changes_nothing),
+        cmocka_unit_test(c51_one_prober_asks_servers_of_both_families),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int four = cmocka_run_group_tests_name("IPv4", tests, syn_four_group, NULL);
+    return four + cmocka_run_group_tests_name("IPv6", tests, syn_six_group, NULL);
 }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build crab
+
+package crab
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// lbProgram is bobtail-crab-lb, the balancer on a DPDK port, as hack/dataplane builds it.
+const lbProgram = "../../build/dataplane/apps/bobtail-crab-lb/bobtail-crab-lb"
+
+const webPort = 8080
+
+// userspace is a bed whose balancer is bobtail-crab-lb behind af_packet instead of the node's programs.
+type userspace struct {
+	*Bed
+	control string
+}
+
+// startUserspace starts agents on client and servers, a web server that says its host's name on each server, and the balancer.
+func startUserspace(t *testing.T, b *Bed) *userspace {
+	t.Helper()
+	program, err := filepath.Abs(lbProgram)
+	must(t, err)
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no balancer with DPDK: hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb: %v", err)
+	}
+	u := &userspace{Bed: b, control: filepath.Join(b.dir, "lb.sock")}
+	for _, h := range b.all {
+		h.completeChecksums()
+	}
+	b.Host("client").become(Config{Devices: uplink("client"), VIPs: []map[string]any{
+		{"addr": b.vip, "port": webPort, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}})
+	var servers []map[string]string
+	for _, s := range b.Servers() {
+		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
+		s.serveName(t)
+		servers = append(servers, map[string]string{"address": s.Addr})
+	}
+	u.startBalancer(t, program, servers)
+	return u
+}
+
+// DPDK sees the checksums that a veth leaves to the hardware (docs/dpdk.md).
+func (h *Host) completeChecksums() { h.Run("ethtool", "-K", "eth0", "tx", "off") }
+
+func (h *Host) become(c Config) {
+	h.config = c
+	h.Start()
+}
+
+func (h *Host) serveName(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(h.bed.dir, "web-"+h.Name)
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "name"), []byte(h.Name), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "file"), make([]byte, 3<<20), 0o644))
+	h.serve(t, webPort, "python3", "-m", "http.server", itoa(webPort), "--bind", "::", "--directory", dir)
+}
+
+// startBalancer gives it the host's address: the kernel there keeps none.
+func (u *userspace) startBalancer(t *testing.T, program string, servers []map[string]string) {
+	t.Helper()
+	lb := u.Host("lb")
+	lb.Run("ip", "addr", "flush", "dev", "eth0")
+	lb.Run("sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
+	raw, err := json.Marshal(map[string]any{
+		"probe": map[string]int{"intervalMilliseconds": 200, "timeoutMilliseconds": 200},
+		"vips":  []map[string]any{{"address": u.vip, "port": webPort, "servers": servers}},
+	})
+	must(t, err)
+	must(t, os.WriteFile(lb.configFile(), raw, 0o600))
+	c := lb.Command(program, "--address="+lb.Addr, "--config="+lb.configFile(), "--ctl="+u.control,
+		"--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--dpdk-hugepages=off")
+	log, err := os.Create(lb.log)
+	must(t, err)
+	c.Stdout, c.Stderr = log, log
+	must(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); log.Close() })
+	eventually(t, "the servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == len(servers) })
+}
+
+// counter of the balancer with this label's value, or -1 while it does not answer.
+func (u *userspace) counter(name, label string) int {
+	c, err := net.Dial("unixpacket", u.control)
+	if err != nil {
+		return -1
+	}
+	defer c.Close()
+	type sample struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels"`
+		Value  int               `json:"value"`
+	}
+	var reply struct{ Counters, Gauges []sample }
+	buf := make([]byte, 1<<20)
+	if _, err := c.Write([]byte(`{"v":1,"op":"counters"}`)); err != nil {
+		return -1
+	}
+	n, err := c.Read(buf)
+	if err != nil || json.Unmarshal(buf[:n], &reply) != nil {
+		return -1
+	}
+	sum := 0
+	for _, s := range append(reply.Counters, reply.Gauges...) {
+		if s.Name != name {
+			continue
+		}
+		for _, value := range s.Labels {
+			if value == label {
+				sum += s.Value
+			}
+		}
+		if len(s.Labels) == 0 && label == "" {
+			sum += s.Value
+		}
+	}
+	return sum
+}
+
+// curl loads a page of the VIP on this host.
+func (u *userspace) curl(h *Host, page string, more ...string) string {
+	family := "-4"
+	if strings.Contains(u.vip, ":") {
+		family = "-6"
+	}
+	url := "http://" + net.JoinHostPort(u.vip, itoa(webPort)) + "/" + page
+	return h.Run("curl", append(append([]string{family, "-sS", "--fail", "--max-time", "60"}, more...), url)...)
+}
+
+// The balancer on a DPDK port between kernels that know no redirects and the node's programs that do: IPv4 and IPv6 (C-9).
+func TestUserspaceBalancer(t *testing.T) {
+	run := func(u *userspace, t *testing.T) {
+		u.redirects(t)
+		u.hashes(t)
+		u.losesAnAgent(t)
+	}
+	t.Run("IPv4", func(t *testing.T) { run(startUserspace(t, New(t, 2)), t) })
+	t.Run("IPv6", func(t *testing.T) { run(startUserspace(t, New6(t, 2)), t) })
+}
+
+// C-21, C-60, C-70: of each connection the balancer gets and sends one SYN, and servers take turns.
+func (u *userspace) redirects(t *testing.T) {
+	t.Helper()
+	const n = 10
+	w := u.Watch("lb")
+	seen := map[string]int{}
+	for range n {
+		seen[u.curl(u.Host("client"), "name")]++
+	}
+	if seen["s1"] != n/2 || seen["s2"] != n/2 {
+		t.Errorf("round robin gave %v", seen)
+	}
+	if size := u.curl(u.Host("client"), "file", "-o", "/dev/null", "-w", "%{size_download}"); size != itoa(3<<20) {
+		t.Errorf("curl loaded %s bytes of %d", size, 3<<20)
+	}
+	in := w.Frames(func(f Frame) bool { return f.ToHost && f.Dst.Addr().String() == u.vip })
+	if len(in) != n+1 {
+		t.Errorf("the balancer got %d packets for %d connections", len(in), n+1)
+	}
+	if got := u.counter("crab_redirected_total", ""); got != n+1 {
+		t.Errorf("%d SYNs redirected, want %d", got, n+1)
+	}
+}
+
+// C-40 to C-42: a client without agent takes the hash; servers have the VIP themselves.
+func (u *userspace) hashes(t *testing.T) {
+	t.Helper()
+	for _, s := range u.Servers() {
+		s.Run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
+		s.Run("ip", "addr", "add", u.vip, "dev", "lo")
+	}
+	plain := u.add("plain", network+"9")
+	if strings.Contains(u.vip, ":") {
+		plain.speakSix()
+	}
+	plain.completeChecksums()
+	seen := map[string]bool{}
+	for range 12 {
+		seen[u.curl(plain, "name")] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("C-41: 12 connections met %v", seen)
+	}
+	if got := u.counter("crab_fallback_total", "client"); got < 12 {
+		t.Errorf("C-40: %d SYNs were hashed, want 12", got)
+	}
+}
+
+// C-43, C-52: a server whose agent goes gets no redirected connection.
+func (u *userspace) losesAnAgent(t *testing.T) {
+	t.Helper()
+	s1 := u.Host("s1")
+	s1.Kill()
+	s1.Run(u.tool, "remove", "--root", s1.root())
+	eventually(t, "s1 echoes no more", func() bool { return u.counter("crab_servers", "capable") == 1 && u.counter("crab_servers", "up") == 1 })
+	for range 4 {
+		if got := u.curl(u.Host("client"), "name"); got != "s2" {
+			t.Errorf("C-43: a redirected connection met %s", got)
+		}
+	}
+}
