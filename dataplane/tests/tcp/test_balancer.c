@@ -189,6 +189,55 @@ static void c25_the_oldest_syn_is_forgotten_first(void **state)
     close_bed(&b);
 }
 
+// C-25: only the same SYN is a repetition: of another port, client or VIP it is another connection.
+static void c25_other_connections_with_the_same_number_are_no_repetitions(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct syn syn = capable(), port = capable(), client = capable(), vip = capable();
+    port.sport++;
+    client.src++;
+    vip.dport = 443;
+    open_bed(&b);
+    b.cfg.recent_sets = 1; // all in one place
+    start(&b);
+    struct bt_crab_pool *pool = bt_crab_swap(b.crab, 0, NULL);
+    bt_crab_swap(b.crab, 0, pool);
+    bt_crab_swap(b.crab, 1, pool);
+    assert_true(give(&b, SECOND, &syn));
+    assert_true(give(&b, SECOND, &port));
+    assert_true(give(&b, SECOND, &client));
+    assert_true(give(&b, SECOND, &vip));
+    assert_int_equal(counted(&b, BT_CRAB_REPEATED), 0);
+    assert_true(give(&b, SECOND, &syn));
+    assert_int_equal(counted(&b, BT_CRAB_REPEATED), 1);
+    close_bed(&b);
+}
+
+// C-6, C-20: a VIP is an address and a port, however many share the address.
+static void c20_every_port_of_an_address_is_a_vip_of_its_own(void **state)
+{
+    (void)state;
+    static struct bt_crab_vip_config vips[BT_CRAB_MAX_VIPS];
+    struct bed b = {.cfg = {.vips = vips, .n_vips = BT_CRAB_MAX_VIPS, .recent_sets = 1}};
+    struct syn syn = capable();
+    for (unsigned i = 0; i < BT_CRAB_MAX_VIPS; i++) {
+        vips[i] = (struct bt_crab_vip_config){.addr = syn_ip(VIP)};
+        vips[i].addr.port = (uint16_t)(1000 + 2 * i);
+    }
+    b.mem = take(bt_crab_bytes(&b.cfg));
+    b.crab = bt_crab_init(b.mem, bt_crab_bytes(&b.cfg), &b.cfg);
+    for (unsigned i = 0; i < BT_CRAB_MAX_VIPS; i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            syn.dport = (uint16_t)(1000 + 2 * i + k);
+            assert_false(give(&b, SECOND, &syn));
+        }
+        assert_int_equal(counted(&b, BT_CRAB_DROP_NO_SERVER), i + 1); // known, and without servers
+        assert_int_equal(counted(&b, BT_CRAB_DROP_NOT_A_VIP), i + 1);
+    }
+    close_bed(&b);
+}
+
 static void c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged(void **state)
 {
     (void)state;
@@ -389,6 +438,8 @@ int main(void)
         cmocka_unit_test(c20_a_syn_of_ecn_is_a_syn),
         cmocka_unit_test(c25_a_repeated_syn_goes_where_the_first_one_went),
         cmocka_unit_test(c25_the_oldest_syn_is_forgotten_first),
+        cmocka_unit_test(c25_other_connections_with_the_same_number_are_no_repetitions),
+        cmocka_unit_test(c20_every_port_of_an_address_is_a_vip_of_its_own),
         cmocka_unit_test(c40_c41_what_cannot_be_redirected_takes_the_hash_unchanged),
         cmocka_unit_test(c42_a_vip_without_the_hash_path_drops_and_says_so),
         cmocka_unit_test(c43_no_capable_server_means_the_hash),
