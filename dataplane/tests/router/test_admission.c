@@ -148,6 +148,51 @@ static void r218_more_refused_than_arrived_is_nothing_admitted(void **state)
     assert_true(share(&a, 20 * MS, 0) > 0.49 && share(&a, 20 * MS, 0) < 0.51); /* on target: it holds */
 }
 
+/* who is marked is served like everybody, so all that arrived was let in, and all of it completes. */
+static void r225_marked_requests_count_as_admitted(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    struct bt_admission_config config = objective(BT_CONTROL_TRACK);
+    unsigned marks = 0;
+    config.mode = BT_ADMISSION_DEGRADE;
+    begin(&a, &config);
+    a.state.admit = 0.5;
+    atomic_store(&a.level, BT_ADMISSION_ONE / 2);
+    for (unsigned i = 0; i < 4000; i++) {
+        bool marked = bt_admission_refuse(&a, 0, 0, false);
+        bt_admission_served(&a, 0, marked, 255 * US);
+        marks += marked;
+    }
+    assert_true(marks > 1800);
+    bt_admission_tick(&a, 20 * MS);
+    assert_int_equal(a.decisions, 1);
+    assert_true(share(&a, 20 * MS, 0) > 0.49 && share(&a, 20 * MS, 0) < 0.51); /* on target: it holds */
+}
+
+/* R-222: above the level at which everything droppable is refused there is none, whatever a controller makes of it: it
+ * would take as long to come down from. */
+static void r222_no_level_above_the_top(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    for (unsigned k = 0; k < BT_CONTROLLERS; k++) {
+        uint64_t now;
+        begin_by(&a, k, &now);
+        atomic_store(&a.level, a.top + BT_ADMISSION_ONE / 4);
+        for (unsigned i = 0; i < 2000 && k == BT_CONTROL_AIAD; i++) {
+            bt_admission_served(&a, 0, false, 900 * US);
+        }
+        while (a.decisions ==
+               0) { /* by Track for want of samples, and nothing having arrived it leaves all as it was */
+            now += 20 * MS;
+            assert_true(now <= SEC);
+            bt_admission_tick(&a, now);
+        }
+        assert_int_equal(atomic_load(&a.level), a.top);
+    }
+}
+
 /* Listing 11.1: ±0.01 every 20 ms, on the smoothed share. */
 static void r221_aiad_is_the_published_loop(void **state)
 {
@@ -425,6 +470,8 @@ int main(void)
         cmocka_unit_test(r222_the_level_for_a_number_of_requests),
         cmocka_unit_test(r222_a_rare_class_is_not_left_refused),
         cmocka_unit_test(r218_more_refused_than_arrived_is_nothing_admitted),
+        cmocka_unit_test(r225_marked_requests_count_as_admitted),
+        cmocka_unit_test(r222_no_level_above_the_top),
         cmocka_unit_test(r221_aiad_is_the_published_loop),
         cmocka_unit_test(r221_track_holds_still_in_its_band),
         cmocka_unit_test(r221_track_attacks_faster_than_it_releases),
