@@ -261,3 +261,36 @@ struct bt_ip ip_of(const struct bt_pkt *frame)
     assert_int_equal(v4 ? bt_ip4_judge(p, len, true, &ip) : bt_ip6_judge(p, len, &ip), BT_FRAME_OK);
     return ip;
 }
+
+void bed_asks(struct bed *b, const char *target, const uint8_t *to)
+{
+    static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    struct bt_pkt *pkt = bed_sent(b);
+    struct bt_addr want = addr(target);
+    if (bt_addr_is_v4(&want)) {
+        struct bt_arp arp;
+        struct bt_addr us = addr("10.0.0.2");
+        assert_true(bt_arp_judge(pkt->data + BT_ETHER_HEAD, pkt->len - BT_ETHER_HEAD, &arp));
+        assert_false(arp.reply);
+        assert_true(bt_addr_ip_eq(&arp.target, &want) && bt_addr_ip_eq(&arp.sender, &us));
+        assert_memory_equal(pkt->data, to != NULL ? to : everybody, 6);
+    } else {
+        struct bt_nd nd;
+        struct bt_ip ip = ip_of(pkt);
+        uint8_t group[6] = {0x33, 0x33, 0xff, want.ip[13], want.ip[14], want.ip[15]};
+        assert_true(bt_icmp_judge(&ip) && bt_nd_judge(&ip, &nd));
+        assert_true(!nd.advertisement && bt_addr_ip_eq(&nd.target, &want));
+        assert_memory_equal(nd.mac, our_mac, 6);
+        assert_memory_equal(pkt->data, to != NULL ? to : group, 6);
+    }
+    bed_put(b, pkt);
+}
+
+void bed_sends_udp_to(struct bed *b, const uint8_t mac[6])
+{
+    struct bt_pkt *pkt = bed_sent(b);
+    struct bt_ip ip = ip_of(pkt);
+    assert_int_equal(ip.proto, BT_PROTO_UDP);
+    assert_memory_equal(pkt->data, mac, 6);
+    bed_put(b, pkt);
+}

@@ -58,6 +58,11 @@ struct bt_pkt *bed_icmp(struct bed *b, const char *from, const char *to, uint8_t
 // Repairs the IPv4 header or ICMPv6 checksum after a change.
 void bed_seal(struct bt_pkt *frame);
 
+// The next frame out asks for the MAC of `target`; by unicast to `to`, or NULL: everybody.
+void bed_asks(struct bed *b, const char *target, const uint8_t *to);
+// The next frame out is a datagram to that station.
+void bed_sends_udp_to(struct bed *b, const uint8_t mac[6]);
+
 // Sends `len` bytes from a local port.
 void bed_tx(struct bed *b, uint16_t local, const char *to, uint32_t len);
 // Makes `ip` a reachable neighbour at `mac`.
