@@ -35,6 +35,8 @@ typedef struct crab_in6 crab_addr;
 #define crab_echoes     crab_echoes6
 #define crab_dsr        crab_dsr6
 #define crab_allowed    crab_allowed6
+#define crab_watched    crab_watched6
+#define crab_conns      crab_conns6
 
 CRAB_INLINE int crab_addr_same(crab_addr a, crab_addr b)
 {

@@ -17,7 +17,7 @@ CRAB_MAP(BPF_MAP_TYPE_PROG_ARRAY, crab_six, __u32, __u32, CRAB_SIX_ENTRIES);
 static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet *p, enum crab_six_entry six)
 {
     if (skb->protocol != bpf_htons(ETH_P_IP)) {
-        if (six != CRAB_SIX_NONE && skb->protocol == bpf_htons(ETH_P_IPV6))
+        if (skb->protocol == bpf_htons(ETH_P_IPV6))
             bpf_tail_call(skb, &crab_six, six);
         return CRAB_OTHER;
     }

@@ -20,7 +20,8 @@ enum crab_six_entry {
     CRAB_SIX_BALANCE_OUT = 8,
     CRAB_SIX_LB_NATIVE = 9, /* of crab_six_xdp */
     CRAB_SIX_LB_GENERIC = 10,
-    CRAB_SIX_NONE = 15,    /* of a program for IPv4 only */
+    CRAB_SIX_WATCH_IN = 11,
+    CRAB_SIX_WATCH_OUT = 12,
     CRAB_SIX_ENTRIES = 16, /* room for more */
 };
 

@@ -50,11 +50,11 @@ static __always_inline int has_data(struct crab_packet *p)
 }
 
 SEC("tc")
-int crab_watch_in(struct __sk_buff *skb)
+int CRAB_NAME(crab_watch_in)(struct __sk_buff *skb)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p, CRAB_SIX_NONE) != CRAB_TCP || !(p.flags & (CRAB_ACK | CRAB_RST)))
+    if (crab_parse(skb, &p, CRAB_SIX_WATCH_IN) != CRAB_TCP || !(p.flags & (CRAB_ACK | CRAB_RST)))
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     struct crab_conn *conn = bpf_map_lookup_elem(&crab_conns, &t);
@@ -70,11 +70,11 @@ int crab_watch_in(struct __sk_buff *skb)
 }
 
 SEC("tc")
-int crab_watch_out(struct __sk_buff *skb)
+int CRAB_NAME(crab_watch_out)(struct __sk_buff *skb)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p, CRAB_SIX_NONE) != CRAB_TCP || !(p.flags & (CRAB_SYN | CRAB_FIN | CRAB_RST)))
+    if (crab_parse(skb, &p, CRAB_SIX_WATCH_OUT) != CRAB_TCP || !(p.flags & (CRAB_SYN | CRAB_FIN | CRAB_RST)))
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
     if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))

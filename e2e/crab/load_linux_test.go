@@ -5,6 +5,7 @@
 package crab
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,20 +20,20 @@ func reporting(t *testing.T, b *Bed, policy string) {
 	key := filepath.Join(b.dir, "key")
 	must(t, os.WriteFile(key, []byte(strings.Repeat("k", 32)+"\n"), 0o600))
 	announce := func(h *Host, peers []map[string]any) map[string]any {
-		return map[string]any{"name": h.Name, "device": "eth0", "listen": h.Addr + ":9440", "keyFile": key, "peers": peers}
+		return map[string]any{"name": h.Name, "device": "eth0", "listen": net.JoinHostPort(h.Addr, "9440"), "keyFile": key, "peers": peers}
 	}
 	lb := b.Host("lb")
 	var peers []map[string]any
 	for _, s := range b.Servers() {
-		s.config = Config{Devices: uplink("server", "watch"), AllowEcho: []string{VIP}, Watch: []string{s.Addr + ":" + itoa(port)},
-			Announce: announce(s, []map[string]any{{"name": "lb", "addr": lb.Addr + ":9440"}})}
-		peers = append(peers, map[string]any{"name": s.Name, "addr": s.Addr + ":9440", "servers": []string{s.Addr}})
+		s.config = Config{Devices: uplink("server", "watch"), AllowEcho: []string{b.vip}, Watch: []string{net.JoinHostPort(s.Addr, itoa(port))},
+			Announce: announce(s, []map[string]any{{"name": "lb", "addr": net.JoinHostPort(lb.Addr, "9440")}})}
+		peers = append(peers, map[string]any{"name": s.Name, "addr": net.JoinHostPort(s.Addr, "9440"), "servers": []string{s.Addr}})
 		s.Echo(port)
 	}
 	lb.config = Config{Devices: uplink("balancer"), Announce: announce(lb, peers),
-		VIPs: []map[string]any{{"addr": VIP, "port": port, "roles": "Balance", "policy": policy, "backends": b.Backends("UpCRAB")}}}
+		VIPs: []map[string]any{{"addr": b.vip, "port": port, "roles": "Balance", "policy": policy, "backends": b.Backends("UpCRAB")}}}
 	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{
-		{"addr": VIP, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{network + "0/24"}}}}
+		{"addr": b.vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}}
 	for _, h := range b.all {
 		h.under = limited(rights)
 		h.Start()
@@ -73,12 +74,16 @@ func (b *Bed) reported(t *testing.T) {
 // C-62: new connections go where the fewest are, those that never saw the
 // balancer included; when they end, their server gets the next ones; and without
 // reports everybody is served all the same, and it is counted.
-func TestLeastConnections(t *testing.T) {
-	b := New(t, 3)
+func TestLeastConnections(t *testing.T) { leastConnections(t, New(t, 3)) }
+
+// C-9: the same with servers, reports and agents of IPv6.
+func TestLeastConnections6(t *testing.T) { leastConnections(t, New6(t, 3)) }
+
+func leastConnections(t *testing.T, b *Bed) {
 	reporting(t, b, "Least")
-	client, lb, vip := b.Host("client"), b.Host("lb"), VIP+":"+itoa(port)
+	client, lb, vip := b.Host("client"), b.Host("lb"), b.target()
 	client.untilServed(t)
-	direct, _ := client.open(t, b.Host("s1").Addr+":"+itoa(port), 30)
+	direct, _ := client.open(t, net.JoinHostPort(b.Host("s1").Addr, itoa(port)), 30)
 	b.reported(t)
 	stale := lb.Counter("lb_stale_report")
 	_, by := client.open(t, vip, 20)

@@ -41,6 +41,9 @@ func (h *Host) speakSix() {
 	h.Run("ip", "route", "add", "fd97:100::/64", "via", network6+"2")
 }
 
+// target is what clients dial.
+func (b *Bed) target() string { return net.JoinHostPort(b.vip, itoa(port)) }
+
 func target6() string { return net.JoinHostPort(vip6, itoa(port)) }
 
 // talk6 makes connections that must work, and says which servers they met.
@@ -162,11 +165,10 @@ func TestForgedRedirects6(t *testing.T) {
 	must(t, c.ask("the live connection goes on"))
 }
 
-// C-106 with IPv6: curl checks a certificate against the address it dialled; Redis where it is unpacked.
-func TestClients6(t *testing.T) {
-	b := New6(t, 2)
-	b.StartAll(8443, nil)
-	key, cert := filepath.Join(b.dir, "key"), filepath.Join(b.dir, "cert")
+// https6 starts a server at port 8443 of each host, with a certificate for the VIP.
+func (b *Bed) https6(t *testing.T) (cert string) {
+	t.Helper()
+	key, cert := filepath.Join(b.dir, "tls-key"), filepath.Join(b.dir, "tls-cert")
 	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
 		"-subj", "/CN=vip", "-addext", "subjectAltName=IP:"+vip6, "-keyout", key, "-out", cert).CombinedOutput()
 	if err != nil {
@@ -175,12 +177,25 @@ func TestClients6(t *testing.T) {
 	for _, s := range b.Servers() {
 		s.serve(t, 8443, "openssl", "s_server", "-accept", net.JoinHostPort(s.Addr, "8443"), "-key", key, "-cert", cert, "-www", "-quiet")
 	}
+	return cert
+}
+
+// curl6 asks the VIP four times.
+func (b *Bed) curl6(t *testing.T, cert string) {
+	t.Helper()
 	for range 4 {
 		page := b.client(t, "curl", "-6", "-sS", "--fail", "--max-time", "60", "--cacert", cert, "https://["+vip6+"]:8443/")
 		if !strings.Contains(page, "TLSv1.3") {
 			t.Errorf("curl: %s", page)
 		}
 	}
+}
+
+// C-106 with IPv6: curl checks a certificate against the address it dialled; Redis where it is unpacked.
+func TestClients6(t *testing.T) {
+	b := New6(t, 2)
+	b.StartAll(8443, nil)
+	b.curl6(t, b.https6(t))
 	if n := b.Host("lb").Counter("lb_syn_redirected"); n < 4 {
 		t.Errorf("%d SYNs redirected", n)
 	}

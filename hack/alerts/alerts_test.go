@@ -223,8 +223,11 @@ func TestOtherAlerts(t *testing.T) {
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},
 		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{instance="a"}`, "1x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30"),
 			of("bobtail_crab_unowned_vips", `{instance="a"}`, "0x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30")},
-		{"CrabAddressWithoutOwner", of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30"),
-			of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "9x30")},
+		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{family="IPv6"}`, "1x30") + of("bobtail_crab_unowned_vips", `{family="IPv4"}`, "0x30"),
+			of("bobtail_crab_unowned_vips", `{family="IPv6"}`, "0x30") + of("bobtail_crab_unowned_vips", `{family="IPv4"}`, "0x30")},
+		{"CrabAddressWithoutOwner", of("bobtail_crab_pool_size", `{family="IPv4"}`, "9x30") + of("bobtail_crab_pool_free", `{family="IPv4"}`, "7x30") +
+			of("bobtail_crab_pool_size", `{family="IPv6"}`, "99x30") + of("bobtail_crab_pool_free", `{family="IPv6"}`, "99x30"),
+			of("bobtail_crab_pool_size", `{family="IPv4"}`, "9x30") + of("bobtail_crab_pool_free", `{family="IPv4"}`, "9x30")},
 		{"CrabAddressWithoutOwner", of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30"),
 			of("bobtail_crab_pool_size", `{}`, "9x30") + of("bobtail_crab_pool_free", `{}`, "7x30") + of("bobtail_crab_unowned_vips", `{instance="a"}`, "0x30")},
 	} {

@@ -218,8 +218,8 @@ const (
 )
 
 // Reasons of bobtail.dev/Accepted, besides Accepted. All but EndpointsExcluded
-// mean that CRAB does not serve the Service, or not its node ports if those are
-// what the message is about.
+// and FamilyMissing mean that CRAB does not serve the Service, or not its node
+// ports if those are what the message is about.
 const (
 	// ReasonEndpointsExcluded: some endpoints listen on another port than the
 	// Service's and get no connections (C-6).
@@ -231,11 +231,13 @@ const (
 	// ReasonProtocolNotTCP: a port of the Service is UDP or SCTP (C-20).
 	ReasonProtocolNotTCP = "ProtocolNotTCP"
 
-	// ReasonNoIPv4: the Service has no IPv4 address family (C-9).
-	ReasonNoIPv4 = "NoIPv4"
+	// ReasonFamilyMissing: a dual-stack Service that only prefers both families
+	// is served by one of them, because the pool has no address of the other.
+	ReasonFamilyMissing = "FamilyMissing"
 
-	// ReasonIPv4Only: CRAB serves a dual-stack Service by IPv4 only (C-9).
-	ReasonIPv4Only = "IPv4Only"
+	// ReasonNoNodeAddress: no node has an address of the family whose node ports
+	// are to be redirected.
+	ReasonNoNodeAddress = "NoNodeAddress"
 
 	// ReasonSessionAffinity: no policy sends all connections of a client to one
 	// server.
@@ -257,7 +259,8 @@ const (
 	// ReasonTableFull: the nodes' VIP tables have no room for this Service.
 	ReasonTableFull = "TableFull"
 
-	// ReasonPoolExhausted: every address of the pool is taken.
+	// ReasonPoolExhausted: every address of the pool, of the family the message
+	// names, is taken.
 	ReasonPoolExhausted = "PoolExhausted"
 
 	// ReasonOutsidePool: the address is not in the pool.
@@ -296,6 +299,10 @@ const (
 
 	// EventFastPath: requests began or ceased to be decided in the kernel.
 	EventFastPath = "FastPath"
+
+	// EventOutsideUplink: a node announces an address that is in no network of its
+	// uplink, so that hosts without that network do not look for it there.
+	EventOutsideUplink = "OutsideUplink"
 
 	// EventAddressGiven: a Service got an address of CRAB's pool.
 	EventAddressGiven = "AddressGiven"

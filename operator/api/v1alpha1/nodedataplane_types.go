@@ -176,10 +176,10 @@ const (
 
 // NodeVIP is one entry of the node's VIP table.
 type NodeVIP struct {
-	// address that clients dial.
+	// address that clients dial, of IPv4 or IPv6.
 	// +required
-	// +kubebuilder:validation:MinLength=7
-	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=39
 	Address string `json:"address,omitempty"`
 
 	// port that clients dial.

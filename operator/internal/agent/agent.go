@@ -136,7 +136,7 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 	return share.Make(share.Input{
 		Plan: seen.plan, Node: a.options.Node,
 		Balances: func(vip netip.Addr) bool { return balanced[vip] },
-		Probers:  []netip.Addr{probe.Mark},
+		Probers:  []netip.Addr{probe.Mark, probe.MarkSix},
 		HasAgent: func(node string) bool { return alive[node] },
 		Health:   a.prober.health,
 	})
@@ -146,6 +146,7 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 // clients and servers. Connections are counted where somebody needs to know.
 func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, error) {
 	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho, Watch: watch}
+	s.IPv6 = slices.ContainsFunc(mine.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	both := []redirect.Duty{redirect.DutyClient, redirect.DutyServer}
 	if len(watch) > 0 {
 		both = append(both, redirect.DutyWatch)
@@ -165,11 +166,12 @@ func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, 
 // announce takes part in owning VIPs, if this node can balance at all.
 func (a *agent) announce(seen snapshot, balanced map[netip.Addr]bool, result desired.Result) error {
 	var vips []netip.Addr
+	reachable := a.reachable(seen.plan)
 	if result.Devices[a.uplink.Name] == nil {
-		vips = announceable(seen.plan)
+		vips = reachable
 	}
 	err := a.keeper.SetVIPs(vips)
-	err = errors.Join(err, devices.Reach(a.uplink.Index, announceable(seen.plan), a.keeper.Owned()))
+	err = errors.Join(err, devices.Reach(a.uplink.Index, reachable, a.keeper.Owned()))
 	var ready []netip.Addr
 	for vip := range balanced {
 		if !refused(vip, result) {
@@ -190,6 +192,16 @@ func (a *agent) peers(seen snapshot) []heartbeat.Peer {
 	}
 	slices.SortFunc(peers, func(x, y heartbeat.Peer) int { return x.Addr.Compare(y.Addr) })
 	return peers
+}
+
+// reachable are the announceable addresses of the families that the uplink has:
+// without IPv6 it leads to no IPv6 address, and can announce none.
+func (a *agent) reachable(p crabplan.Plan) []netip.Addr {
+	all := announceable(p)
+	if _, err := devices.Address(a.uplink.Index, true); err != nil {
+		all = slices.DeleteFunc(all, func(vip netip.Addr) bool { return vip.Is6() })
+	}
+	return all
 }
 
 // announceable are the addresses of the plan that belong to no node.

@@ -42,10 +42,10 @@ func fakeClient(t *testing.T, objects ...client.Object) client.Client {
 func TestOptions(t *testing.T) {
 	good := []string{"--node=node-a", "--node-ip=192.0.2.1", "--namespace=bobtail-system", "--vip-pool=192.0.2.8/29"}
 	o, err := ParseOptions(good, "1")
-	if err != nil || o.Heartbeat != 9440 || o.XDP != redirect.XDPAuto || o.Pool.Size() != 6 {
+	if err != nil || o.Heartbeat != 9440 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"--node=", "--node-ip=::1", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--nonsense", "word"} {
+	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--nonsense", "word"} {
 		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -186,9 +186,61 @@ func TestMissing(t *testing.T) {
 		{"1", "1", "2", ""}, {"1", "2", "1", ""}, {"", "", "", ""},
 	} {
 		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": c.forward, conf + "all/rp_filter": c.all, conf + "eth0/rp_filter": c.own}
-		if got := missing("eth0", func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := missing("eth0", false, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%+v: %q", c, got)
 		}
+	}
+}
+
+// C-9: what IPv6 takes is asked for only where an IPv6 address is balanced.
+func TestMissingSix(t *testing.T) {
+	const forwarding = "/proc/sys/net/ipv6/conf/eth0/forwarding"
+	for _, c := range []struct {
+		six   bool
+		value string
+		want  string
+	}{{false, "0", ""}, {true, "1", ""}, {true, "0", "net.ipv6.conf.eth0.forwarding is 0"}, {true, "", "has no IPv6"}} {
+		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": "1", forwarding: c.value}
+		if got := missing("eth0", c.six, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// An address that no host of the wire looks for there is told of, once, by its owner.
+func TestOutside(t *testing.T) {
+	networks := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("fd00:1::/64")}
+	name := types.NamespacedName{Namespace: "shop", Name: "web"}
+	var p crabplan.Plan
+	var owned []netip.Addr
+	for _, text := range []string{"192.0.2.1", "198.51.100.1", "fd00:1::1", "fd00:2::1"} {
+		owned = append(owned, netip.MustParseAddr(text))
+		for _, port := range []uint16{80, 81} {
+			p.VIPs = append(p.VIPs, crabplan.VIP{Addr: netip.MustParseAddr(text), Port: port, Kind: crabplan.LoadBalancer, Service: name})
+		}
+	}
+	p.VIPs = append(p.VIPs, crabplan.VIP{Addr: netip.MustParseAddr("203.0.113.1"), Port: 80, Kind: crabplan.LoadBalancer, Service: name}) // another node's
+	seen := snapshot{plan: p, services: map[types.NamespacedName]types.UID{name: "uid"}}
+	got := outside(seen, owned, "eth0", networks)
+	if len(got) != 2 || got[0].addr != owned[1] || got[1].addr != owned[3] || got[0].uid != "uid" {
+		t.Fatalf("%+v", got)
+	}
+	recorder := events.NewFakeRecorder(10)
+	r := newReporter("node-a", fakeClient(t), recorder, func() (map[string]uint64, error) { return nil, nil })
+	for range 2 {
+		if err := r.write(context.Background(), observed{outside: got}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said []string
+	for len(recorder.Events) > 0 {
+		said = append(said, <-recorder.Events)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], v1alpha1.EventOutsideUplink) || !strings.Contains(said[1], "fd00:2::1 is in none of its networks (192.0.2.0/24, fd00:1::/64)") {
+		t.Errorf("events %q", said)
+	}
+	if told := outside(seen, owned, "eth0", nil); len(told) != 4 {
+		t.Errorf("an uplink without networks: %+v", told)
 	}
 }
 

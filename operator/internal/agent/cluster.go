@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,13 +26,17 @@ type cluster struct {
 	cache   cache.Cache
 	changed chan struct{}
 	pool    crabplan.Pool
+	family  corev1.IPFamily // of the agents among each other
 }
 
 // snapshot is all of it at one moment.
 type snapshot struct {
 	plan crabplan.Plan
-	// nodes are the IPv4 addresses of the nodes that have an agent.
+	// nodes are the addresses of the nodes that have an agent, as agents use them
+	// among each other.
 	nodes map[string]netip.Addr
+	// services are the UIDs of those of the plan.
+	services map[types.NamespacedName]types.UID
 	// node is this node's UID; empty when the cluster does not know it.
 	uid string
 }
@@ -45,12 +50,12 @@ func scheme() (*runtime.Scheme, error) {
 }
 
 // watchCluster returns when the cache has been filled once.
-func watchCluster(ctx context.Context, config *rest.Config, s *runtime.Scheme, pool crabplan.Pool) (*cluster, error) {
+func watchCluster(ctx context.Context, config *rest.Config, s *runtime.Scheme, o Options) (*cluster, error) {
 	all, err := cache.New(config, cache.Options{Scheme: s, DefaultTransform: slim})
 	if err != nil {
 		return nil, fmt.Errorf("create the cache: %w", err)
 	}
-	c := &cluster{cache: all, changed: make(chan struct{}, 1), pool: pool}
+	c := &cluster{cache: all, changed: make(chan struct{}, 1), pool: o.Pool, family: crabplan.FamilyOf(o.NodeIP)}
 	wake := func() {
 		select {
 		case c.changed <- struct{}{}:
@@ -114,9 +119,14 @@ func (c *cluster) look(ctx context.Context, self string) (snapshot, error) {
 			return snapshot{}, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	s := snapshot{nodes: map[string]netip.Addr{}}
+	s := snapshot{nodes: map[string]netip.Addr{}, services: map[types.NamespacedName]types.UID{}}
 	s.plan = crabplan.Make(crabplan.Input{Services: services.Items, Slices: slices.Items, Nodes: nodes.Items, Pool: c.pool})
-	addresses := crabplan.NodeAddresses(nodes.Items)
+	for i := range services.Items {
+		if crabplan.Concerns(&services.Items[i]) {
+			s.services[crabplan.Name(&services.Items[i])] = services.Items[i].UID
+		}
+	}
+	addresses := crabplan.NodeAddresses(nodes.Items).Of(c.family)
 	for _, a := range agents.Items {
 		if addr, there := addresses[a.Name]; there {
 			s.nodes[a.Name] = addr

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -20,14 +24,15 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	packetsDesc    = desc("packets_total", "Packets and pieces of state the node's programs counted, by reason (dataplane/bpf/crab_reasons.h).", "reason")
 	heartbeatsDesc = desc("heartbeats_total", "Heartbeats and reports of agents, by what became of them.", "result")
-	arpDesc        = desc("arp_total", "ARP messages for announced VIPs, by what became of them.", "result")
+	arpDesc        = desc("arp_total", "ARP messages for announced IPv4 VIPs, by what became of them.", "result")
+	ndpDesc        = desc("ndp_total", "Neighbour discovery messages for announced IPv6 VIPs, by what became of them.", "result")
 	probesDesc     = desc("probe_failures_total", "Probes that could not be sent; they say nothing of the server.")
 	loadsDesc      = desc("loads_total", "Loads of servers that other agents and this one told, by what became of them.", "result")
 	keysDesc       = desc("key_changes_total", "Changes of the heartbeats' key in the mounted Secret, by what became of them.", "result")
 	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each was reset.")
 
-	ownedDesc   = desc("owned_vips", "VIPs this node announces.")
-	unownedDesc = desc("unowned_vips", "VIPs for which this agent hears of no owner.")
+	ownedDesc   = desc("owned_vips", "VIPs this node announces, by family.", "family")
+	unownedDesc = desc("unowned_vips", "VIPs for which this agent hears of no owner, by family.", "family")
 	aliveDesc   = desc("live_agents", "Other agents whose heartbeats arrive.")
 	silentDesc  = desc("silent_agents", "Other agents that should be heard and are not.")
 	staleDesc   = desc("stale_reports", "Servers of VIPs balanced here by load whose last report is too old to count.")
@@ -36,7 +41,7 @@ var (
 
 // descs are all of them; docs/metrics.md says what they mean.
 var descs = []*prometheus.Desc{
-	packetsDesc, heartbeatsDesc, arpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc,
+	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc,
 	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc,
 }
 
@@ -53,10 +58,10 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(packetsDesc, err)
 	}
-	heartbeats, arp := a.keeper.Counters()
+	heartbeats, arp, ndp := a.keeper.Counters()
 	loads := a.loads.Counters()
 	for desc, values := range map[*prometheus.Desc]map[string]uint64{
-		packetsDesc: packets, heartbeatsDesc: heartbeats, arpDesc: arp,
+		packetsDesc: packets, heartbeatsDesc: heartbeats, arpDesc: arp, ndpDesc: ndp,
 		loadsDesc: {
 			"taken": loads.Taken, "not_on_that_node": loads.Foreign, "not_balanced_here": loads.Unasked,
 			"not_written": loads.WriteFailed, "not_counted": loads.CountFailed,
@@ -72,25 +77,34 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 	}
 	alive, expected := len(a.keeper.Alive()), a.keeper.Expected()
 	for desc, n := range map[*prometheus.Desc]int{
-		ownedDesc: len(a.keeper.Owned()), unownedDesc: a.unowned(), aliveDesc: alive, silentDesc: max(0, expected-alive),
+		aliveDesc: alive, silentDesc: max(0, expected-alive),
 		staleDesc: a.loads.Stale(), flowsDesc: int(a.flows.Load()),
 	} {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n))
 	}
+	for desc, vips := range map[*prometheus.Desc][]netip.Addr{ownedDesc: a.keeper.Owned(), unownedDesc: a.unowned()} {
+		n := map[corev1.IPFamily]int{corev1.IPv4Protocol: 0, corev1.IPv6Protocol: 0}
+		for _, vip := range vips {
+			n[crabplan.FamilyOf(vip)]++
+		}
+		for family, count := range n {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(count), string(family))
+		}
+	}
 }
 
-// unowned counts the addresses nobody announces as far as is known here, also
-// those that this node could not announce itself.
-func (a *agent) unowned() int {
-	n := 0
+// unowned are the addresses nobody announces as far as is known here, also those
+// that this node could not announce itself.
+func (a *agent) unowned() []netip.Addr {
+	var all []netip.Addr
 	if known := a.known.Load(); known != nil {
 		for _, vip := range *known {
 			if a.keeper.Owner(vip) == "" {
-				n++
+				all = append(all, vip)
 			}
 		}
 	}
-	return n
+	return all
 }
 
 // serve gives metrics, and tells that the agent is at work.

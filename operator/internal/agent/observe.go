@@ -23,6 +23,8 @@ import (
 type observed struct {
 	uid    string // of the Node
 	status v1alpha1.NodeDataplaneStatus
+	// outside are VIPs announced here that no host of the wire may look for.
+	outside []outsideVIP
 }
 
 // observe writes down what is in place. Entries that could not be written are
@@ -59,8 +61,9 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 		st.Peers = append(st.Peers, p)
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
-	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, sysctl))
-	return observed{seen.uid, st}
+	six := slices.ContainsFunc(announceable(seen.plan), netip.Addr.Is6)
+	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, six, sysctl))
+	return observed{seen.uid, st, a.outside(seen)}
 }
 
 // devices: the uplink comes first, then those that failed.
@@ -103,8 +106,22 @@ func mode(x redirect.XDPMode) v1alpha1.DeviceMode {
 	return v1alpha1.DeviceModeTC
 }
 
-// missing names what the node lacks for balancing; empty when it is all there.
-func missing(uplink string, read func(path string) string) string {
+// missing names what the node lacks for balancing, six that of IPv6 too; empty when
+// it is all there.
+func missing(uplink string, six bool, read func(path string) string) string {
+	if why := missingFour(uplink, read); why != "" || !six {
+		return why
+	}
+	switch read("/proc/sys/net/ipv6/conf/" + uplink + "/forwarding") {
+	case "0":
+		return fmt.Sprintf("net.ipv6.conf.%s.forwarding is 0: this node forwards no IPv6, so it cannot balance it; set net.ipv6.conf.all.forwarding=1, and accept_ra=2 if its routes come from router advertisements", uplink)
+	case "":
+		return fmt.Sprintf("the uplink %s has no IPv6, which Services with an IPv6 address need: this node neither reaches nor announces them", uplink)
+	}
+	return ""
+}
+
+func missingFour(uplink string, read func(path string) string) string {
 	const conf = "/proc/sys/net/ipv4/conf/"
 	if read("/proc/sys/net/ipv4/ip_forward") == "0" {
 		return "net.ipv4.ip_forward is 0: this node forwards nothing, so it cannot balance; set it to 1"

@@ -46,7 +46,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	var port uint
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
-	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "IPv4 address of this node, for heartbeats and probes (default $NODE_IP)")
+	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "address of this node, for heartbeats and probes; all nodes use the same family (default $NODE_IP)")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the Secret bobtail-heartbeat (default $POD_NAMESPACE)")
 	f.StringVar(&o.KeyDir, "key-dir", "/etc/bobtail/heartbeat", "folder where that Secret is mounted; a change there is taken over without a restart")
 	f.StringVar(&o.Root, "root", defaultRoot, "folder on a bpffs that holds the state")
@@ -54,7 +54,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")
 	f.UintVar(&port, "heartbeat-port", 9440, "UDP port of the agents among each other")
 	f.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "where to serve /metrics and /readyz; 0 turns it off")
-	f.StringVar(&pool, "vip-pool", "", "IPv4 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
+	f.StringVar(&pool, "vip-pool", "", "IPv4 and IPv6 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {
@@ -79,8 +79,8 @@ func (o *Options) complete(ip, pool string, port uint) error {
 	if o.Namespace == "" {
 		errs = append(errs, errors.New("--namespace must not be empty: give the agent's namespace, or set POD_NAMESPACE"))
 	}
-	if o.NodeIP, err = netip.ParseAddr(ip); err != nil || !o.NodeIP.Is4() {
-		errs = append(errs, fmt.Errorf("--node-ip=%q must be an IPv4 address of this node (C-9)", ip))
+	if o.NodeIP, err = netip.ParseAddr(ip); err != nil || o.NodeIP.Zone() != "" || o.NodeIP.Is4In6() {
+		errs = append(errs, fmt.Errorf("--node-ip=%q must be an IPv4 or IPv6 address of this node", ip))
 	}
 	if o.Pool, err = crabplan.ParsePool(pool); err != nil {
 		errs = append(errs, fmt.Errorf("--vip-pool: %w", err))

@@ -15,7 +15,7 @@ import (
 // atOnce bounds the probes under way: each has a socket of its own.
 const atOnce = 128
 
-// prober asks servers once a second (C-52), from this node's address.
+// prober asks servers once a second (C-52), from this node's address of their family.
 type prober struct {
 	ask     func(context.Context, netip.AddrPort) (redirect.State, error)
 	changed chan struct{}
@@ -35,7 +35,14 @@ func newProber(from netip.Addr) *prober {
 	return &prober{
 		changed: make(chan struct{}, 1), targets: map[netip.AddrPort]*target{},
 		ask: func(ctx context.Context, to netip.AddrPort) (redirect.State, error) {
-			return probe.Probe(ctx, from, probe.Mark, to, redirect.Wire{})
+			local, mark := from, probe.Mark
+			if to.Addr().Is6() {
+				mark = probe.MarkSix
+			}
+			if to.Addr().Is6() != from.Is6() {
+				local = netip.Addr{} // the one the route gives
+			}
+			return probe.Probe(ctx, local, mark, to, redirect.Wire{})
 		},
 	}
 }

@@ -165,6 +165,7 @@ func (r *reporter) announce(o observed, n *v1alpha1.NodeDataplane) {
 		}
 		r.events.Eventf(n, nil, corev1.EventTypeWarning, v1alpha1.ReasonFallingBack, "Attach", "device %s balances by %s: %s", d.Name, d.Mode, d.Reason)
 	}
+	r.tellOutside(o.outside)
 	for _, c := range o.status.Conditions {
 		old := meta.FindStatusCondition(r.written.status.Conditions, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason || old == nil && c.Status == metav1.ConditionTrue {

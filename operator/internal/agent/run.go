@@ -60,7 +60,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	if a.cluster, err = watchCluster(ctx, config, s, o.Pool); err != nil {
+	if a.cluster, err = watchCluster(ctx, config, s, o); err != nil {
 		return err
 	}
 	seen, err := a.cluster.look(ctx, o.Node)
@@ -150,7 +150,7 @@ func (a *agent) giveUp() error {
 	if err != nil {
 		return nil // what cannot be told apart stays
 	}
-	return devices.Reach(a.uplink.Index, announceable(seen.plan), nil)
+	return devices.Reach(a.uplink.Index, a.reachable(seen.plan), nil)
 }
 
 // tellWhy writes into the NodeDataplane why the agent cannot start.

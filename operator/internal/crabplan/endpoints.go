@@ -11,13 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// byService sorts the IPv4 slices by the Service they belong to.
+// byService sorts the slices by the Service they belong to.
 func byService(all []discoveryv1.EndpointSlice) map[types.NamespacedName][]discoveryv1.EndpointSlice {
 	out := map[types.NamespacedName][]discoveryv1.EndpointSlice{}
 	for _, e := range all {
-		if name := e.Labels[discoveryv1.LabelServiceName]; name != "" && e.AddressType == discoveryv1.AddressTypeIPv4 {
+		if name := e.Labels[discoveryv1.LabelServiceName]; name != "" {
 			key := types.NamespacedName{Namespace: e.Namespace, Name: name}
 			out[key] = append(out[key], e)
+		}
+	}
+	return out
+}
+
+// ofFamily are the slices of one family: of a dual-stack Service each pod stands
+// in one of either.
+func ofFamily(all []discoveryv1.EndpointSlice, family corev1.IPFamily) []discoveryv1.EndpointSlice {
+	var out []discoveryv1.EndpointSlice
+	for _, e := range all {
+		if string(e.AddressType) == string(family) {
+			out = append(out, e)
 		}
 	}
 	return out
@@ -97,7 +109,7 @@ func backendsOf(e *discoveryv1.EndpointSlice, o options) []Backend {
 			continue
 		}
 		addr, err := netip.ParseAddr(p.Addresses[0]) // the API server wants one address per endpoint
-		if err != nil || !addr.Is4() {
+		if err != nil || string(FamilyOf(addr)) != string(e.AddressType) {
 			continue
 		}
 		b := Backend{Addr: addr, State: stateOf(p.Conditions)}

@@ -104,7 +104,7 @@ func (v VIP) ByLoad() bool { return v.Policy == "PowerOfTwo" || v.Policy == "Lea
 func (v VIP) Prefixes() []netip.Prefix {
 	out := make([]netip.Prefix, len(v.Backends))
 	for i, b := range v.Backends {
-		out[i] = netip.PrefixFrom(b.Addr, 32)
+		out[i] = netip.PrefixFrom(b.Addr, b.Addr.BitLen())
 	}
 	return out
 }
@@ -125,8 +125,10 @@ func Make(in Input) Plan {
 	nodes, endpoints := NodeAddresses(in.Nodes), byService(in.Slices)
 	var p Plan
 	taken := map[netip.Addr]string{}
-	for name, addr := range nodes {
-		taken[addr] = "node " + name
+	for name, addrs := range nodes {
+		for _, addr := range addrs {
+			taken[addr] = "node " + name
+		}
 	}
 	for i := range services {
 		s := &services[i]
@@ -145,7 +147,7 @@ func Make(in Input) Plan {
 }
 
 // planService plans for one Service and marks the addresses it takes.
-func planService(s *corev1.Service, of []discoveryv1.EndpointSlice, pool Pool, nodes map[string]netip.Addr, taken map[netip.Addr]string) ([]VIP, []Refusal) {
+func planService(s *corev1.Service, of []discoveryv1.EndpointSlice, pool Pool, nodes Nodes, taken map[netip.Addr]string) ([]VIP, []Refusal) {
 	options, refused := readOptions(s)
 	if len(refused) > 0 {
 		return nil, refused
@@ -180,15 +182,35 @@ func refuse(s *corev1.Service, rule, message string) Refusal {
 	return Refusal{Service: Name(s), Rule: rule, Message: message}
 }
 
-// NodeAddresses are the first IPv4 InternalIP of each node.
-func NodeAddresses(nodes []corev1.Node) map[string]netip.Addr {
-	out := map[string]netip.Addr{}
+// Nodes are the addresses of each node by its name, one of each family it has.
+type Nodes map[string]map[corev1.IPFamily]netip.Addr
+
+// NodeAddresses are the first InternalIP of each family of each node.
+func NodeAddresses(nodes []corev1.Node) Nodes {
+	out := Nodes{}
 	for _, n := range nodes {
 		for _, a := range n.Status.Addresses {
 			addr, err := netip.ParseAddr(a.Address)
-			if _, have := out[n.Name]; !have && a.Type == corev1.NodeInternalIP && err == nil && addr.Is4() {
-				out[n.Name] = addr
+			if a.Type != corev1.NodeInternalIP || err != nil || addr.Is4In6() {
+				continue
 			}
+			if out[n.Name] == nil {
+				out[n.Name] = map[corev1.IPFamily]netip.Addr{}
+			}
+			if _, have := out[n.Name][FamilyOf(addr)]; !have {
+				out[n.Name][FamilyOf(addr)] = addr
+			}
+		}
+	}
+	return out
+}
+
+// Of are the addresses of one family, by node.
+func (n Nodes) Of(family corev1.IPFamily) map[string]netip.Addr {
+	out := map[string]netip.Addr{}
+	for name, addrs := range n {
+		if addr, have := addrs[family]; have {
+			out[name] = addr
 		}
 	}
 	return out

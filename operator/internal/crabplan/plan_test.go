@@ -5,6 +5,7 @@ package crabplan
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,8 +52,17 @@ func nodePortService(change func(*corev1.Service)) corev1.Service {
 	})
 }
 
-func ingress(ip string) []corev1.LoadBalancerIngress {
-	return []corev1.LoadBalancerIngress{{IP: ip, IPMode: ptr(corev1.LoadBalancerIPModeProxy)}}
+func ingress(ips ...string) []corev1.LoadBalancerIngress {
+	var out []corev1.LoadBalancerIngress
+	for _, ip := range ips {
+		out = append(out, corev1.LoadBalancerIngress{IP: ip, IPMode: ptr(corev1.LoadBalancerIPModeProxy)})
+	}
+	return out
+}
+
+// of gives a Service families.
+func of(families ...corev1.IPFamily) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.IPFamilies = families }
 }
 
 // endpoint is "10.0.0.1@node-a" with a state: "" ready, "draining", "unready".
@@ -77,14 +87,24 @@ func slice(port int32, endpoints ...string) discoveryv1.EndpointSlice {
 	}
 	for _, e := range endpoints {
 		s.Endpoints = append(s.Endpoints, endpoint(e))
+		if strings.Contains(e, ":") {
+			s.AddressType = discoveryv1.AddressTypeIPv6
+		}
 	}
 	return s
 }
 
 func node(name, ip string) corev1.Node {
 	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-		{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}, {Type: corev1.NodeInternalIP, Address: ip},
+		{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeExternalIP, Address: "fd00::1"}, {Type: corev1.NodeInternalIP, Address: ip},
 	}}}
+}
+
+// dualNode has an address of either family.
+func dualNode(name, ip, ip6 string) corev1.Node {
+	n := node(name, ip)
+	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip6}, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00:9::9"})
+	return n
 }
 
 func mustPool(t *testing.T, text string) Pool {
@@ -97,7 +117,7 @@ func mustPool(t *testing.T, text string) Pool {
 }
 
 func written(v VIP) string {
-	out := fmt.Sprintf("%s:%d %s", v.Addr, v.Port, v.Policy)
+	out := fmt.Sprintf("%s %s", netip.AddrPortFrom(v.Addr, v.Port), v.Policy)
 	if v.Node != "" {
 		out += " on " + v.Node
 	}
@@ -142,12 +162,30 @@ var planCases = []struct {
 			s.Labels[discoveryv1.LabelServiceName] = "other"
 			return s
 		}(),
-		func() discoveryv1.EndpointSlice {
-			s := slice(80, "fd00::1@node-a")
-			s.AddressType = discoveryv1.AddressTypeIPv6
-			return s
-		}()},
+		slice(80, "fd00::1@node-a")},
 		[]string{"192.0.2.1:80 RoundRobin"}},
+	{"C-9: IPv6 alone", service(func(s *corev1.Service) {
+		of(corev1.IPv6Protocol)(s)
+		s.Status.LoadBalancer.Ingress = ingress("192.0.2.1", "fd00:1::1")
+	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a"), slice(80, "fd00::2@node-b", "fd00::1@node-a")},
+		[]string{"[fd00:1::1]:80 RoundRobin fd00::1@node-a*1 fd00::2@node-b*1"}},
+	{"C-9: both families, each with its own servers", service(func(s *corev1.Service) {
+		of(corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+		s.Status.LoadBalancer.Ingress = ingress("192.0.2.1", "fd00:1::1")
+	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a"), slice(80, "fd00::1@node-a unready")},
+		[]string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1", "[fd00:1::1]:80 RoundRobin fd00::1@node-a*1NotReady"}},
+	{"one address outside of the pool, the other one serves", service(func(s *corev1.Service) {
+		of(corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+		s.Status.LoadBalancer.Ingress = ingress("192.0.2.1", "fd00:2::1")
+	}), nil, []string{"192.0.2.1:80 RoundRobin", "OutsidePool: address fd00:2::1 is not in the pool"}},
+	{"the IPv6 address of a node", service(func(s *corev1.Service) {
+		of(corev1.IPv6Protocol)(s)
+		s.Status.LoadBalancer.Ingress = ingress("fd00:1::b")
+	}), nil, []string{"AddressTaken: address fd00:1::b belongs to node node-b"}},
+	{"node ports of both families", nodePortService(of(corev1.IPv6Protocol, corev1.IPv4Protocol)), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b"), slice(8080, "fd00::1@node-b")},
+		[]string{"10.1.0.1:30080 RoundRobin on node-a 10.1.0.2@node-b*1", "10.1.0.2:30080 RoundRobin on node-b local", "[fd00:1::b]:30080 RoundRobin on node-b local"}},
+	{"node ports of IPv6", nodePortService(of(corev1.IPv6Protocol)), []discoveryv1.EndpointSlice{slice(8080, "fd00::1@node-a")},
+		[]string{"[fd00:1::b]:30080 RoundRobin on node-b"}},
 	{"policy and weights", service(func(s *corev1.Service) {
 		s.Annotations[v1alpha1.AnnotationPolicy] = "Least"
 		s.Annotations[v1alpha1.AnnotationNodeWeights] = "node-a=3, node-x=2"
@@ -163,7 +201,7 @@ var planCases = []struct {
 		s.Spec.Selector, s.Spec.Ports[0].TargetPort = nil, intstr.FromInt32(8080)
 	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a")}, []string{"192.0.2.1:80 RoundRobin 10.0.0.1@node-a*1"}},
 	{"outside of the pool", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("192.0.3.1") }), nil,
-		[]string{"OutsidePool: 192.0.3.1 is not in the pool 192.0.2.0/24,10.1.0.0/24"}},
+		[]string{"OutsidePool: 192.0.3.1 is not in the pool 192.0.2.0/24,10.1.0.0/24,fd00:1::/120"}},
 	{"the address of a node", service(func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("10.1.0.2") }), nil,
 		[]string{"AddressTaken: address 10.1.0.2 belongs to node node-b"}},
 	{"node ports", nodePortService(nil), []discoveryv1.EndpointSlice{slice(8080, "10.0.0.1@node-b", "10.0.0.2@node-b", "10.0.0.3@node-b unready")},
@@ -180,12 +218,17 @@ var planCases = []struct {
 }
 
 func TestPlan(t *testing.T) {
-	nodes := []corev1.Node{node("node-a", "10.1.0.1"), node("node-b", "10.1.0.2")}
+	nodes := []corev1.Node{node("node-a", "10.1.0.1"), dualNode("node-b", "10.1.0.2", "fd00:1::b")}
 	for _, c := range planCases {
 		t.Run(c.name, func(t *testing.T) {
-			p := Make(Input{Services: []corev1.Service{c.service}, Slices: c.slices, Nodes: nodes, Pool: mustPool(t, "192.0.2.0/24,10.1.0.0/24")})
+			p := Make(Input{Services: []corev1.Service{c.service}, Slices: c.slices, Nodes: nodes, Pool: mustPool(t, "192.0.2.0/24,10.1.0.0/24,fd00:1::/120")})
 			check(t, p, c.want)
 			for _, v := range p.VIPs {
+				for i, p := range v.Prefixes() {
+					if !p.IsSingleIP() || p.Addr() != v.Backends[i].Addr {
+						t.Errorf("C-91: %s is believed for %s", p, v.Backends[i].Addr)
+					}
+				}
 				if v.Revision != Revision(&c.service) || v.Service != Name(&c.service) || len(v.Prefixes()) != len(v.Backends) {
 					t.Errorf("%+v", v)
 				}
@@ -225,9 +268,9 @@ func TestJudge(t *testing.T) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP})
 		})},
 		{v1alpha1.ReasonProtocolNotTCP, "is SCTP", nodePortService(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolSCTP })},
-		{v1alpha1.ReasonNoIPv4, "add IPv4", service(func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} })},
 		{v1alpha1.ReasonSessionAffinity, "set None", service(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })},
 		{v1alpha1.ReasonSourceRanges, "NetworkPolicy", service(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })},
+		{v1alpha1.ReasonNoNodeAddress, "the Service is IPv6, and no node", nodePortService(of(corev1.IPv6Protocol))},
 		{v1alpha1.ReasonNoNodePort, "type ClusterIP", nodePortService(func(s *corev1.Service) {
 			s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
 		})},
@@ -246,6 +289,9 @@ func TestJudge(t *testing.T) {
 		{v1alpha1.ReasonInvalidAnnotation, `"a"`, service(func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationNodeWeights] = "a" })},
 	} {
 		got := Judge(&c.service)
+		if c.rule == v1alpha1.ReasonNoNodeAddress { // a rule about the nodes
+			got = Make(Input{Services: []corev1.Service{c.service}, Nodes: []corev1.Node{node("n", "10.1.0.1")}}).Refusals
+		}
 		if len(got) != 1 || got[0].Rule != c.rule || !strings.Contains(got[0].Message, c.part) {
 			t.Errorf("%s, %s: %+v", c.rule, c.part, got)
 		}
@@ -338,6 +384,10 @@ func TestRevisionFollowsTheService(t *testing.T) {
 	base := service(nil)
 	for what, change := range map[string]func(*corev1.Service){
 		"address": func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = ingress("192.0.2.9") },
+		"family": func(s *corev1.Service) {
+			of(corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+			s.Status.LoadBalancer.Ingress = ingress("192.0.2.1", "fd00::1")
+		},
 		"port":    func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 },
 		"policy":  func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationPolicy] = "Random" },
 		"weights": func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationNodeWeights] = "a=2" },
@@ -350,6 +400,9 @@ func TestRevisionFollowsTheService(t *testing.T) {
 		if Revision(&base) == Revision(&other) {
 			t.Errorf("another %s, the same revision", what)
 		}
+	}
+	if got := Revision(&base); got != "a79939a72403e2e7" { // or all nodes acknowledge all Services anew
+		t.Errorf("the revision of a Service of IPv4 is %s, and was another one before IPv6", got)
 	}
 	same := service(func(s *corev1.Service) { s.Annotations["other"] = "x"; s.Labels = map[string]string{"a": "b"} })
 	if Revision(&base) != Revision(&same) {

@@ -120,9 +120,6 @@ func judgeCommon(s *corev1.Service) []Refusal {
 	add := func(rule, format string, args ...any) {
 		out = append(out, refuse(s, rule, fmt.Sprintf(format, args...)))
 	}
-	if len(s.Spec.IPFamilies) > 0 && !slices.Contains(s.Spec.IPFamilies, corev1.IPv4Protocol) {
-		add(v1alpha1.ReasonNoIPv4, "the Service is IPv6 only, and Services are balanced over IPv4 only (C-9): add IPv4 to ipFamilies")
-	}
 	for _, p := range s.Spec.Ports {
 		if p.Protocol != "" && p.Protocol != corev1.ProtocolTCP {
 			add(v1alpha1.ReasonProtocolNotTCP, "port %s is %s, and redirection is an option of TCP (C-20): put it into a Service of its own", portName(p), p.Protocol)
@@ -151,34 +148,63 @@ func typeOf(s *corev1.Service) corev1.ServiceType {
 	return s.Spec.Type
 }
 
-// Address is the address that a Service's status publishes, if it is one that
-// kube-proxy leaves alone (C-44).
-func Address(s *corev1.Service) (netip.Addr, bool) {
+// Families are those a Service has, the first one first; the API server leaves
+// none out, and who does means IPv4.
+func Families(s *corev1.Service) []corev1.IPFamily {
+	if len(s.Spec.IPFamilies) == 0 {
+		return []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return s.Spec.IPFamilies
+}
+
+// Address is the address of a family that a Service's status publishes, if it is
+// one that kube-proxy leaves alone (C-44).
+func Address(s *corev1.Service, family corev1.IPFamily) (netip.Addr, bool) {
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		addr, err := netip.ParseAddr(i.IP)
-		if err == nil && addr.Is4() && i.IPMode != nil && *i.IPMode == corev1.LoadBalancerIPModeProxy {
+		if err == nil && FamilyOf(addr) == family && i.IPMode != nil && *i.IPMode == corev1.LoadBalancerIPModeProxy {
 			return addr, true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-// loadBalancer plans the entries of the Service's address: none before it has one.
+// Addresses are those of all its families, in their order.
+func Addresses(s *corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, family := range Families(s) {
+		if addr, have := Address(s, family); have {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+// loadBalancer plans the entries of the Service's addresses: none before it has one.
 func loadBalancer(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, pool Pool, taken map[netip.Addr]string) ([]VIP, []Refusal) {
 	if refused := judgeVIP(s); len(refused) > 0 {
 		return nil, refused
 	}
-	addr, have := Address(s)
-	if !have {
-		return nil, nil
+	var out []VIP
+	var refused []Refusal
+	for _, addr := range Addresses(s) {
+		if !pool.Contains(addr) {
+			refused = append(refused, refuse(s, v1alpha1.ReasonOutsidePool, fmt.Sprintf("address %s is not in the pool %s", addr, pool)))
+			continue
+		}
+		if by, no := taken[addr]; no {
+			refused = append(refused, refuse(s, v1alpha1.ReasonAddressTaken, fmt.Sprintf("address %s belongs to %s", addr, by)))
+			continue
+		}
+		taken[addr] = "Service " + Name(s).String()
+		add, no := portsOf(s, ofFamily(of, FamilyOf(addr)), o, addr)
+		out, refused = append(out, add...), append(refused, no...)
 	}
-	if !pool.Contains(addr) {
-		return nil, []Refusal{refuse(s, v1alpha1.ReasonOutsidePool, fmt.Sprintf("address %s is not in the pool %s", addr, pool))}
-	}
-	if by, no := taken[addr]; no {
-		return nil, []Refusal{refuse(s, v1alpha1.ReasonAddressTaken, fmt.Sprintf("address %s belongs to %s", addr, by))}
-	}
-	taken[addr] = "Service " + Name(s).String()
+	return out, refused
+}
+
+// portsOf plans the entries of one address.
+func portsOf(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, addr netip.Addr) ([]VIP, []Refusal) {
 	var out []VIP
 	for _, p := range s.Spec.Ports {
 		servers := podsOf(of, p, o)
@@ -194,12 +220,24 @@ func loadBalancer(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, 
 	return out, nil
 }
 
-// nodePorts plans one entry for each node and port. Every node is an address that
-// clients dial; those with pods are the servers, on the same port (C-6).
-func nodePorts(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, nodes map[string]netip.Addr) ([]VIP, []Refusal) {
+// nodePorts plans one entry for each node, family and port. Every node is an
+// address that clients dial; those with pods are the servers, on the same port (C-6).
+func nodePorts(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, nodes Nodes) ([]VIP, []Refusal) {
 	if refused := judgeRedirect(s); len(refused) > 0 {
 		return nil, refused
 	}
+	var out []VIP
+	for _, family := range Families(s) {
+		out = append(out, nodePortsOf(s, ofFamily(of, family), o, nodes.Of(family))...)
+	}
+	if len(out) == 0 && len(nodes) > 0 {
+		return nil, []Refusal{refuse(s, v1alpha1.ReasonNoNodeAddress, fmt.Sprintf(
+			"the Service is %s, and no node has an InternalIP of that family to redirect: give nodes one, or add a family to ipFamilies", Families(s)[0]))}
+	}
+	return out, nil
+}
+
+func nodePortsOf(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, nodes map[string]netip.Addr) []VIP {
 	var out []VIP
 	for _, p := range s.Spec.Ports {
 		if p.NodePort == 0 {
@@ -218,7 +256,7 @@ func nodePorts(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, nod
 			out = append(out, v)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Ports are those that the nodes' tables should have for a Service.
@@ -235,12 +273,31 @@ func Ports(s *corev1.Service) []int32 {
 	return out
 }
 
-// Revision names what a Service asks of the nodes: address, ports and options,
+// Missing says whether a node's table lacks a port of the Service: one of its
+// addresses with it, or a node port of any node's address.
+func Missing(s *corev1.Service, held map[netip.AddrPort]bool) bool {
+	ports := map[uint16]bool{}
+	for at := range held {
+		ports[at.Port()] = true
+	}
+	for _, p := range s.Spec.Ports {
+		if WantsRedirect(s) && p.NodePort != 0 && !ports[uint16(p.NodePort)] || WantsVIP(s) && !ports[uint16(p.Port)] {
+			return true
+		}
+		for _, addr := range Addresses(s) {
+			if WantsVIP(s) && !held[netip.AddrPortFrom(addr, uint16(p.Port))] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Revision names what a Service asks of the nodes: addresses, ports and options,
 // but not its pods. Those come and go without anybody waiting for all nodes.
 func Revision(s *corev1.Service) string {
-	addr, _ := Address(s)
 	text, err := json.Marshal([]any{
-		s.UID, addr.String(), Ports(s),
+		s.UID, joined(Addresses(s)), Ports(s),
 		s.Annotations[v1alpha1.AnnotationPolicy], s.Annotations[v1alpha1.AnnotationNodeWeights], WantsRedirect(s),
 	})
 	if err != nil {
@@ -248,4 +305,17 @@ func Revision(s *corev1.Service) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
+}
+
+// joined is what a revision is made of: for one address, and for none, what
+// versions before IPv6 wrote, so that nothing has to be acknowledged anew.
+func joined(addrs []netip.Addr) string {
+	if len(addrs) == 0 {
+		return netip.Addr{}.String()
+	}
+	var out []string
+	for _, a := range addrs {
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ",")
 }

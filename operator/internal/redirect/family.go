@@ -59,6 +59,16 @@ func (n *Node) known() []family {
 	return families
 }
 
+// UseIPv6 is useSix for who knows that IPv6 will be needed.
+func (n *Node) UseIPv6() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.useSix(); err != nil {
+		return fmt.Errorf("IPv6: %w", err)
+	}
+	return nil
+}
+
 // useSix makes what IPv6 needs when it is needed first, so that a node without it
 // pays neither memory nor time: maps, and programs that those of IPv4 go to.
 func (n *Node) useSix() error {

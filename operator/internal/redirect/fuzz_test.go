@@ -49,7 +49,7 @@ func TestDamagedPackets(t *testing.T) { bothFamilies(t, testDamagedPackets) }
 
 func testDamagedPackets(t *testing.T) {
 	n := everything(t)
-	if err := n.Watch([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:80"), testServer}); err != nil { // IPv4: the other family passes
+	if err := n.Watch([]netip.AddrPort{netip.AddrPortFrom(testVIP, 80), testServer()}); err != nil {
 		t.Fatal(err)
 	}
 	all := append([]string{"crab_watch_in", "crab_watch_out"}, readers...)

@@ -20,6 +20,10 @@ type Plane interface {
 	// VIPs lists the table, as it was set by this or a former process.
 	VIPs() ([]VIP, error)
 
+	// UseIPv6 makes the maps and programs of IPv6 before the first address needs
+	// them: the kernel takes seconds to verify the programs.
+	UseIPv6() error
+
 	// AllowEcho replaces the addresses a server of this node may echo (C-34):
 	// VIPs whose servers run here, and the addresses probers use.
 	AllowEcho([]netip.Addr) error

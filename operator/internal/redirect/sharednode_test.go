@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -80,7 +81,7 @@ func (n *Node) forget() error {
 	}
 	for _, maps := range all {
 		for name, m := range maps {
-			if m.Type() == ebpf.LRUHash || name == "crab_watched" || name == "crab_conns" {
+			if m.Type() == ebpf.LRUHash || strings.HasPrefix(name, "crab_watched") || strings.HasPrefix(name, "crab_conns") {
 				if err := empty(m); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}

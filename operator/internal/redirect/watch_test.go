@@ -11,12 +11,12 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
-var testServer = netip.MustParseAddrPort("10.2.0.1:80")
+func testServer() netip.AddrPort { return netip.AddrPortFrom(testDIP, 80) }
 
 // watchNode watches testDIP:80.
 func watchNode(t *testing.T) *Node {
 	n := sharedNode(t)
-	if err := n.Watch([]netip.AddrPort{testServer}); err != nil {
+	if err := n.Watch([]netip.AddrPort{testServer()}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -39,7 +39,7 @@ func say(t *testing.T, n *Node, who byte, port uint16, flags byte, data string) 
 func open(t *testing.T, n *Node, want uint32, when string) {
 	t.Helper()
 	all, err := n.Connections()
-	if got, there := all[testServer]; err != nil || !there || got != want {
+	if got, there := all[testServer()]; err != nil || !there || got != want {
 		t.Errorf("C-62: %s %d connections are open, want %d (%v, %v)", when, got, want, all, err)
 	}
 }
@@ -51,7 +51,9 @@ func shake(t *testing.T, n *Node, port uint16) {
 }
 
 // C-62: a connection counts from the client's ACK to the server's FIN or anybody's RST.
-func TestConnectionsAreCounted(t *testing.T) {
+func TestConnectionsAreCounted(t *testing.T) { bothFamilies(t, connectionsAreCounted) }
+
+func connectionsAreCounted(t *testing.T) {
 	n := watchNode(t)
 	open(t, n, 0, "before any packet")
 	say(t, n, '>', 1, syn, "")
@@ -78,7 +80,9 @@ func TestConnectionsAreCounted(t *testing.T) {
 
 // A connection that was there before the programs counts from its data on; the
 // last packets of one that has ended do not bring it back.
-func TestOlderConnectionsAreFound(t *testing.T) {
+func TestOlderConnectionsAreFound(t *testing.T) { bothFamilies(t, olderConnectionsAreFound) }
+
+func olderConnectionsAreFound(t *testing.T) {
 	n := watchNode(t)
 	say(t, n, '>', 1, ack, "")
 	say(t, n, '>', 2, fin|ack, "x")
@@ -90,7 +94,9 @@ func TestOlderConnectionsAreFound(t *testing.T) {
 }
 
 // Nobody asks for other servers, ports and directions: they take no room.
-func TestOnlyWatchedServersAreCounted(t *testing.T) {
+func TestOnlyWatchedServersAreCounted(t *testing.T) { bothFamilies(t, onlyWatchedServersAreCounted) }
+
+func onlyWatchedServersAreCounted(t *testing.T) {
 	n := watchNode(t)
 	for _, p := range []packet{
 		{src: testClient, dst: testDIP, sport: 5, dport: 81, flags: ack, data: []byte("x")},
@@ -100,32 +106,86 @@ func TestOnlyWatchedServersAreCounted(t *testing.T) {
 		run(t, n, "crab_watch_in", p)
 	}
 	run(t, n, "crab_watch_out", packet{src: testClient, dst: testDIP, sport: 5, dport: 80, flags: syn | ack})
-	held := 0
-	if err := n.eachConn(func(programs.Conn4, programs.Conn) { held++ }); err != nil || held != 0 {
-		t.Errorf("%d connections are held, %v", held, err)
+	if held := len(held(t, n)); held != 0 {
+		t.Errorf("%d connections are held", held)
 	}
 	shake(t, n, 6)
-	other := netip.MustParseAddrPort("10.2.0.9:81")
+	other := netip.AddrPortFrom(at("10.2.0.9"), 81)
 	if err := n.Watch([]netip.AddrPort{other}); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := n.Connections(); err != nil || len(all) != 1 || all[other] != 0 {
 		t.Errorf("watched now: %v, %v", all, err)
 	}
-	if err := n.eachConn(func(programs.Conn4, programs.Conn) { held++ }); err != nil || held != 0 {
-		t.Errorf("a server that is watched no more keeps %d connections, %v", held, err)
-	}
-	if err := n.Watch([]netip.AddrPort{netip.MustParseAddrPort("[fd00::1]:80")}); err == nil {
-		t.Error("IPv6 was taken")
+	if held := len(held(t, n)); held != 0 {
+		t.Errorf("a server that is watched no more keeps %d connections", held)
 	}
 }
 
+// Servers of both families are counted beside each other.
+func TestBothFamiliesAreCounted(t *testing.T) {
+	n := sharedNode(t)
+	var servers []netip.AddrPort
+	for _, f := range families {
+		speak(f)
+		servers = append(servers, testServer())
+	}
+	defer speak(four)
+	if err := n.Watch(servers); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range families {
+		speak(f)
+		for port := range uint16(i + 1) {
+			shake(t, n, port+1)
+		}
+	}
+	if all, err := n.Connections(); err != nil || len(all) != 2 || all[servers[0]] != 1 || all[servers[1]] != 2 {
+		t.Errorf("C-62: %v, %v", all, err)
+	}
+	if err := n.Watch(servers[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := n.Connections(); err != nil || len(all) != 1 || all[servers[0]] != 1 {
+		t.Errorf("C-62: without the IPv6 server %v, %v", all, err)
+	}
+}
+
+// conn is a key of crab_conns of the family that is spoken.
+func conn(client netip.Addr, port uint16) any {
+	if testFamily == four {
+		return programs.Conn4{Client: words(client)[0], Server: words(testDIP)[0], ClientPort: wirePort(port), ServerPort: wirePort(80)}
+	}
+	c := programs.Conn6{ClientPort: wirePort(port), ServerPort: wirePort(80)}
+	copy(c.Client.Word[:], words(client))
+	copy(c.Server.Word[:], words(testDIP))
+	return c
+}
+
+// held are the client ports of all connections of that family.
+func held(t *testing.T, n *Node) map[uint16]bool {
+	t.Helper()
+	all := map[uint16]bool{}
+	m := n.m(testFamily, "crab_conns")
+	var err error
+	if testFamily == four {
+		err = eachConn(m, func(c programs.Conn4, _ programs.Conn) { all[goPort(c.ClientPort)] = true })
+	} else {
+		err = eachConn(m, func(c programs.Conn6, _ programs.Conn) { all[goPort(c.ClientPort)] = true })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // What ends without a word is forgotten in the end: half-open after 65 s, open after two hours.
-func TestSilentConnectionsAreForgotten(t *testing.T) {
+func TestSilentConnectionsAreForgotten(t *testing.T) { bothFamilies(t, silentConnectionsAreForgotten) }
+
+func silentConnectionsAreForgotten(t *testing.T) {
 	n := watchNode(t)
 	set := func(port uint16, isOpen uint8, age time.Duration) {
-		key := programs.Conn4{Client: wireAddr(testClient), Server: wireAddr(testDIP), ClientPort: wirePort(port), ServerPort: wirePort(80)}
-		if err := n.maps["crab_conns"].Put(key, programs.Conn{SeenNs: monotonic() - uint64(age), Open: isOpen}); err != nil {
+		if err := n.m(testFamily, "crab_conns").Put(conn(testClient, port), programs.Conn{SeenNs: monotonic() - uint64(age), Open: isOpen}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,25 +197,18 @@ func TestSilentConnectionsAreForgotten(t *testing.T) {
 		set(4, 1, 121*minute)
 	}
 	open(t, n, 1, "of open ones")
-	held := map[uint16]bool{}
-	if err := n.eachConn(func(c programs.Conn4, _ programs.Conn) { held[goPort(c.ClientPort)] = true }); err != nil || len(held) != 2 || !held[1] || !held[2] {
-		t.Errorf("held %v, %v, want 1 and 2", held, err)
+	if held := held(t, n); len(held) != 2 || !held[1] || !held[2] {
+		t.Errorf("held %v, want 1 and 2", held)
 	}
 }
 
 // The table has an end; a connection too many is counted as such, and no packet lost.
-func TestMoreConnectionsThanRoom(t *testing.T) {
+func TestMoreConnectionsThanRoom(t *testing.T) { bothFamilies(t, moreConnectionsThanRoom) }
+
+func moreConnectionsThanRoom(t *testing.T) {
 	n := watchNode(t)
 	const room = 65536
-	keys, values := make([]programs.Conn4, room), make([]programs.Conn, room)
-	for i := range keys {
-		client := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(0x0b000000+i))))
-		keys[i] = programs.Conn4{Client: wireAddr(client), Server: wireAddr(testDIP), ClientPort: wirePort(9), ServerPort: wirePort(80)}
-		values[i] = programs.Conn{SeenNs: monotonic(), Open: 1}
-	}
-	if _, err := n.maps["crab_conns"].BatchUpdate(keys, values, nil); err != nil {
-		t.Fatal(err)
-	}
+	fill(t, n, room)
 	start := time.Now()
 	open(t, n, room, "with a full table")
 	t.Logf("%d connections are counted in %v", room, time.Since(start))
@@ -164,9 +217,36 @@ func TestMoreConnectionsThanRoom(t *testing.T) {
 	counted(t, n, map[string]uint64{"server_watch_full": 1})
 }
 
-func wireAddr(a netip.Addr) uint32 {
-	b := a.As4()
-	return binary.NativeEndian.Uint32(b[:])
+// fill the table with open connections of the test's server.
+func fill(t *testing.T, n *Node, room int) {
+	t.Helper()
+	four, six, values := make([]programs.Conn4, room), make([]programs.Conn6, room), make([]programs.Conn, room)
+	for i := range room {
+		client := at(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(0x0b000000+i)))).String())
+		switch c := conn(client, 9).(type) {
+		case programs.Conn4:
+			four[i] = c
+		case programs.Conn6:
+			six[i] = c
+		}
+		values[i] = programs.Conn{SeenNs: monotonic(), Open: 1}
+	}
+	var keys any = four
+	if testFamily.addrSize == 16 {
+		keys = six
+	}
+	if _, err := n.m(testFamily, "crab_conns").BatchUpdate(keys, values, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// words of an address as they lie in memory.
+func words(a netip.Addr) []uint32 {
+	var out []uint32
+	for b := a.AsSlice(); len(b) > 0; b = b[4:] {
+		out = append(out, binary.NativeEndian.Uint32(b))
+	}
+	return out
 }
 
 func wirePort(port uint16) uint16 {

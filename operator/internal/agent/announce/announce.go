@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package announce makes a VIP lead to this node: it answers ARP requests and
+// neighbour solicitations for the VIPs owned here, and tells the network when a
+// VIP has moved. The VIP is on no device: the kernel must not take the packets
+// before the programs see them.
 package announce
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -14,7 +19,6 @@ import (
 	"time"
 
 	"github.com/mdlayher/packet"
-	"golang.org/x/sys/unix"
 )
 
 // An announcement is repeated: frames are lost, and a host may refuse to change
@@ -24,24 +28,40 @@ var repeats = []time.Duration{0, 100 * time.Millisecond, 600 * time.Millisecond,
 // defendEvery bounds how often another host's claim is answered (RFC 5227).
 const defendEvery = 10 * time.Second
 
-// Announcer speaks ARP on one device. Methods may be called from several goroutines.
+// Protocol by which a family of addresses is announced.
+type Protocol string
+
+const (
+	ARP Protocol = "arp" // IPv4
+	NDP Protocol = "ndp" // IPv6
+)
+
+func protocolOf(a netip.Addr) Protocol {
+	if a.Is4() {
+		return ARP
+	}
+	return NDP
+}
+
+// Announcer speaks ARP and NDP on one device. Methods may be called from several goroutines.
 type Announcer struct {
 	device *net.Interface
-	conn   *packet.Conn
+	conns  map[Protocol]*packet.Conn
 	closed atomic.Bool
 
 	mu       sync.Mutex
 	owned    map[netip.Addr]*announced
-	counters map[string]uint64
+	counters map[Protocol]map[string]uint64
 }
 
 type announced struct {
 	stop     func() // ends its repeats
+	leave    func() // the group in which it is asked for
 	defended time.Time
 }
 
 // counterNames are there from the start.
-var counterNames = []string{"answered", "announced", "asked", "conflict", "not_ours", "malformed", "send_failed", "receive_failed"}
+var counterNames = []string{"answered", "announced", "asked", "conflict", "not_ours", "malformed", "send_failed", "receive_failed", "join_failed"}
 
 // Open takes a device. Needs CAP_NET_RAW.
 func Open(index int) (*Announcer, error) {
@@ -50,15 +70,18 @@ func Open(index int) (*Announcer, error) {
 		return nil, err
 	}
 	if len(device.HardwareAddr) != macSize {
-		return nil, fmt.Errorf("device %s: VIPs are announced by ARP, which needs an Ethernet device", device.Name)
+		return nil, fmt.Errorf("device %s: VIPs are announced by ARP and NDP, which needs an Ethernet device", device.Name)
 	}
-	conn, err := packet.Listen(device, packet.Datagram, unix.ETH_P_ARP, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ARP on %s: %w", device.Name, err)
-	}
-	a := &Announcer{device: device, conn: conn, owned: map[netip.Addr]*announced{}, counters: map[string]uint64{}}
-	for _, n := range counterNames {
-		a.counters[n] = 0
+	a := &Announcer{device: device, conns: map[Protocol]*packet.Conn{}, owned: map[netip.Addr]*announced{}, counters: map[Protocol]map[string]uint64{}}
+	for _, p := range []Protocol{ARP, NDP} {
+		conn, err := listen(device, p)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s on %s: %w", p, device.Name, err), a.Close())
+		}
+		a.conns[p], a.counters[p] = conn, map[string]uint64{}
+		for _, n := range counterNames {
+			a.counters[p][n] = 0
+		}
 	}
 	return a, nil
 }
@@ -67,10 +90,14 @@ func Open(index int) (*Announcer, error) {
 func (a *Announcer) Announce(vip netip.Addr) {
 	ctx, stop := context.WithCancel(context.Background())
 	a.mu.Lock()
+	next := &announced{stop: stop, leave: func() {}}
 	if old := a.owned[vip]; old != nil {
 		old.stop()
+		next.leave = old.leave
+	} else if protocolOf(vip) == NDP {
+		next.leave = a.join(vip)
 	}
-	a.owned[vip] = &announced{stop: stop}
+	a.owned[vip] = next
 	a.mu.Unlock()
 	a.tell(vip) // at once: who comes back from here may rely on it
 	go func() {
@@ -92,57 +119,78 @@ func (a *Announcer) Withdraw(vip netip.Addr) {
 	defer a.mu.Unlock()
 	if old := a.owned[vip]; old != nil {
 		old.stop()
+		old.leave()
 		delete(a.owned, vip)
 	}
 }
 
 func (a *Announcer) tell(vip netip.Addr) {
+	if protocolOf(vip) == NDP {
+		a.send(NDP, unsolicited(vip, a.device.HardwareAddr).bytes(), groupMAC(allNodes), "announced")
+		return
+	}
 	for _, f := range gratuitous(vip, a.device.HardwareAddr) {
-		a.send(f, broadcast, "announced")
+		a.send(ARP, f.bytes(), broadcast, "announced")
 	}
 }
 
-// Ask looks whether anybody is on the wire: who is there answers.
+// Ask looks whether anybody is on the wire: who is there answers. From and targets
+// are of one family.
 func (a *Announcer) Ask(from netip.Addr, targets []netip.Addr) {
 	for _, target := range targets {
-		a.send(frame{op: opRequest, senderMAC: a.device.HardwareAddr, sender: from, targetMAC: noMAC, target: target}, broadcast, "asked")
+		if protocolOf(target) == NDP {
+			m := solicit(from, target, a.device.HardwareAddr)
+			a.send(NDP, m.bytes(), groupMAC(m.dst), "asked")
+			continue
+		}
+		f := frame{op: opRequest, senderMAC: a.device.HardwareAddr, sender: from, targetMAC: noMAC, target: target}
+		a.send(ARP, f.bytes(), broadcast, "asked")
 	}
 }
 
-func (a *Announcer) send(f frame, to net.HardwareAddr, counter string) {
-	if _, err := a.conn.WriteTo(f.bytes(), &packet.Addr{HardwareAddr: to}); err != nil {
+func (a *Announcer) send(p Protocol, b []byte, to net.HardwareAddr, counter string) {
+	if _, err := a.conns[p].WriteTo(b, &packet.Addr{HardwareAddr: to}); err != nil {
 		counter = "send_failed"
 	}
-	a.count(counter)
+	a.count(p, counter)
 }
 
-func (a *Announcer) count(counter string) {
+func (a *Announcer) count(p Protocol, counter string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.counters[counter]++
+	a.counters[p][counter]++
 }
 
 // Run answers until the announcer is closed.
 func (a *Announcer) Run() {
-	buf := make([]byte, 256)
+	var running sync.WaitGroup
+	running.Go(func() { a.receive(ARP, a.takeARP) })
+	running.Go(func() { a.receive(NDP, a.takeNDP) })
+	running.Wait()
+}
+
+func (a *Announcer) receive(p Protocol, take func(b []byte, from net.HardwareAddr, now time.Time)) {
+	buf := make([]byte, 2048)
 	for {
-		n, _, err := a.conn.ReadFrom(buf)
+		n, from, err := a.conns[p].ReadFrom(buf)
 		if err != nil && a.closed.Load() {
 			return
 		}
 		if err != nil { // the device is down: it may come back
-			a.count("receive_failed")
+			a.count(p, "receive_failed")
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		a.take(buf[:n], time.Now())
+		if sender, ok := from.(*packet.Addr); ok {
+			take(buf[:n], sender.HardwareAddr, time.Now())
+		}
 	}
 }
 
-func (a *Announcer) take(b []byte, now time.Time) {
-	f, ok := parse(b)
+func (a *Announcer) takeARP(b []byte, _ net.HardwareAddr, now time.Time) {
+	f, ok := parseARP(b)
 	if !ok {
-		a.count("malformed")
+		a.count(ARP, "malformed")
 		return
 	}
 	if bytes.Equal(f.senderMAC, a.device.HardwareAddr) {
@@ -155,26 +203,53 @@ func (a *Announcer) take(b []byte, now time.Time) {
 	if f.op != opRequest {
 		return
 	}
-	a.mu.Lock()
-	ours := a.owned[f.target] != nil
-	a.mu.Unlock()
-	if !ours {
-		a.count("not_ours")
+	if !a.owns(f.target) {
+		a.count(ARP, "not_ours")
 		return
 	}
-	a.send(answer(f, a.device.HardwareAddr), f.senderMAC, "answered")
+	a.send(ARP, answer(f, a.device.HardwareAddr).bytes(), f.senderMAC, "answered")
+}
+
+func (a *Announcer) takeNDP(b []byte, from net.HardwareAddr, now time.Time) {
+	m, ok := parseNDP(b)
+	if !ok {
+		a.count(NDP, "malformed")
+		return
+	}
+	if bytes.Equal(from, a.device.HardwareAddr) {
+		return
+	}
+	switch {
+	case m.kind == advert:
+		if !bytes.Equal(m.mac, a.device.HardwareAddr) && a.conflict(m.target, now) {
+			a.tell(m.target)
+		}
+	case !a.owns(m.target):
+		a.count(NDP, "not_ours")
+	case m.src == nobody: // it wants the address for itself, and must hear each time that it cannot have it
+		a.conflict(m.target, now)
+		a.send(NDP, answerNDP(m, a.device.HardwareAddr).bytes(), groupMAC(allNodes), "answered")
+	default:
+		a.send(NDP, answerNDP(m, a.device.HardwareAddr).bytes(), from, "answered")
+	}
+}
+
+func (a *Announcer) owns(vip netip.Addr) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.owned[vip] != nil
 }
 
 // conflict counts another host that speaks for a VIP of ours; true when it is
 // time to say that it is ours.
-func (a *Announcer) conflict(sender netip.Addr, now time.Time) bool {
+func (a *Announcer) conflict(vip netip.Addr, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	v := a.owned[sender]
+	v := a.owned[vip]
 	if v == nil {
 		return false
 	}
-	a.counters["conflict"]++
+	a.counters[protocolOf(vip)]["conflict"]++
 	if now.Sub(v.defended) < defendEvery {
 		return false
 	}
@@ -182,11 +257,11 @@ func (a *Announcer) conflict(sender netip.Addr, now time.Time) bool {
 	return true
 }
 
-// Counters of what was done and why not.
-func (a *Announcer) Counters() map[string]uint64 {
+// Counters of what was done by one protocol and why not.
+func (a *Announcer) Counters(p Protocol) map[string]uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return maps.Clone(a.counters)
+	return maps.Clone(a.counters[p])
 }
 
 // Close stops answering and ends Run.
@@ -194,9 +269,14 @@ func (a *Announcer) Close() error {
 	a.mu.Lock()
 	for _, v := range a.owned {
 		v.stop()
+		v.leave()
 	}
 	clear(a.owned)
 	a.mu.Unlock()
 	a.closed.Store(true)
-	return a.conn.Close()
+	var errs []error
+	for _, c := range a.conns {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }

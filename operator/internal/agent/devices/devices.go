@@ -28,7 +28,7 @@ type Link struct {
 }
 
 // Uplink finds the device by its name, or, when name is empty, the one of the
-// IPv4 default route with the lowest metric.
+// default route with the lowest metric: of IPv4, or of IPv6 when there is none.
 func Uplink(name string) (Device, error) {
 	if name != "" {
 		l, err := netlink.LinkByName(name)
@@ -37,9 +37,28 @@ func Uplink(name string) (Device, error) {
 		}
 		return Device{name, l.Attrs().Index}, nil
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	index, err := defaultDevice(netlink.FAMILY_V4)
+	if index == 0 && err == nil {
+		index, err = defaultDevice(netlink.FAMILY_V6)
+	}
 	if err != nil {
-		return Device{}, fmt.Errorf("routes: %w", err)
+		return Device{}, err
+	}
+	if index == 0 {
+		return Device{}, fmt.Errorf("this node has no default route to find its uplink by: name the device (chart value crab.uplink)")
+	}
+	l, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return Device{}, fmt.Errorf("device of the default route: %w", err)
+	}
+	return Device{l.Attrs().Name, l.Attrs().Index}, nil
+}
+
+// defaultDevice of a family; 0 when it has no default route.
+func defaultDevice(family int) (int, error) {
+	routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return 0, fmt.Errorf("routes: %w", err)
 	}
 	best := -1
 	for i, r := range routes {
@@ -48,13 +67,9 @@ func Uplink(name string) (Device, error) {
 		}
 	}
 	if best < 0 {
-		return Device{}, fmt.Errorf("this node has no IPv4 default route to find its uplink by: name the device (chart value crab.uplink)")
+		return 0, nil
 	}
-	l, err := netlink.LinkByIndex(routes[best].LinkIndex)
-	if err != nil {
-		return Device{}, fmt.Errorf("device of the default route: %w", err)
-	}
-	return Device{l.Attrs().Name, l.Attrs().Index}, nil
+	return routes[best].LinkIndex, nil
 }
 
 func isDefault(dst *net.IPNet) bool {
@@ -97,33 +112,76 @@ func State(index int) (Link, error) {
 	return s, nil
 }
 
-// Address is the device's first IPv4 address.
-func Address(index int) (netip.Addr, error) {
+// Networks are those that a device reaches without a router; of IPv6 the
+// link-local one is left out, because no VIP can be of it.
+func Networks(index int) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, family := range families {
+		filter := &netlink.Route{LinkIndex: index, Table: unix.RT_TABLE_MAIN}
+		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return nil, fmt.Errorf("routes: %w", err)
+		}
+		for _, r := range routes {
+			if r.Gw != nil || r.Via != nil || isDefault(r.Dst) || r.Protocol == routeProtocol {
+				continue
+			}
+			ones, _ := r.Dst.Mask.Size()
+			if addr, ok := netip.AddrFromSlice(r.Dst.IP); ok && !addr.Unmap().IsLinkLocalUnicast() {
+				all = append(all, netip.PrefixFrom(addr.Unmap(), ones))
+			}
+		}
+	}
+	return all, nil
+}
+
+// Address is the device's first address of a family, of IPv6 its link-local one
+// if it has no other.
+func Address(index int, six bool) (netip.Addr, error) {
 	l, err := netlink.LinkByIndex(index)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	addrs, err := netlink.AddrList(l, netlink.FAMILY_V4)
+	addrs, err := netlink.AddrList(l, familyOf(six))
 	if err != nil {
 		return netip.Addr{}, err
 	}
+	var local netip.Addr
 	for _, a := range addrs {
-		if addr, ok := netip.AddrFromSlice(a.IP.To4()); ok {
+		addr, ok := netip.AddrFromSlice(a.IP)
+		if addr = addr.Unmap(); !ok || a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 {
+			continue
+		}
+		if !six || !addr.IsLinkLocalUnicast() {
 			return addr, nil
 		}
+		local = addr
 	}
-	return netip.Addr{}, fmt.Errorf("device %s has no IPv4 address", l.Attrs().Name)
+	if !local.IsValid() {
+		return netip.Addr{}, fmt.Errorf("device %s has no %s address", l.Attrs().Name, map[bool]string{false: "IPv4", true: "IPv6"}[six])
+	}
+	return local, nil
 }
 
-// Gateway is the next hop of the device's default route; invalid when there is none.
-func Gateway(index int) netip.Addr {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{LinkIndex: index}, netlink.RT_FILTER_OIF)
+var families = []int{netlink.FAMILY_V4, netlink.FAMILY_V6}
+
+func familyOf(six bool) int {
+	if six {
+		return netlink.FAMILY_V6
+	}
+	return netlink.FAMILY_V4
+}
+
+// Gateway is the next hop of the device's default route of a family; invalid when
+// there is none.
+func Gateway(index int, six bool) netip.Addr {
+	routes, err := netlink.RouteListFiltered(familyOf(six), &netlink.Route{LinkIndex: index}, netlink.RT_FILTER_OIF)
 	if err != nil {
 		return netip.Addr{}
 	}
 	for _, r := range routes {
-		if addr, ok := netip.AddrFromSlice(r.Gw.To4()); ok && isDefault(r.Dst) {
-			return addr
+		if addr, ok := netip.AddrFromSlice(r.Gw); ok && isDefault(r.Dst) {
+			return addr.Unmap()
 		}
 	}
 	return netip.Addr{}

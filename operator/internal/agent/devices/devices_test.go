@@ -80,7 +80,7 @@ func TestUplink(t *testing.T) {
 	if d, err := Uplink(""); err != nil || d.Name != "eth0" || d.Index != index(t, "eth0") {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if gw := Gateway(index(t, "eth0")); gw != netip.MustParseAddr("192.0.2.254") {
+	if gw := Gateway(index(t, "eth0"), false); gw != netip.MustParseAddr("192.0.2.254") {
 		t.Errorf("gateway %v", gw)
 	}
 	addr, err := netlink.ParseAddr("198.51.100.1/24")
@@ -245,10 +245,10 @@ func TestReachByAnotherUplink(t *testing.T) {
 // entry of a neighbour.
 func entry(t *testing.T, up int, addr netip.Addr) netlink.Neigh {
 	t.Helper()
-	all, err := netlink.NeighList(up, netlink.FAMILY_V4)
+	all, err := netlink.NeighList(up, map[bool]int{false: netlink.FAMILY_V6, true: netlink.FAMILY_V4}[addr.Is4()])
 	must(t, err)
 	for _, n := range all {
-		if a, ok := netip.AddrFromSlice(n.IP.To4()); ok && a == addr {
+		if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap() == addr {
 			return n
 		}
 	}

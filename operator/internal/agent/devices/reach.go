@@ -27,11 +27,35 @@ var neighbour = net.HardwareAddr{0x02, 'c', 'r', 'a', 'b', 0x01}
 // without one the kernel asks again after some seconds. What is not asked for
 // any more is taken away.
 func Reach(uplink int, vips, owned []netip.Addr) error {
-	return errors.Join(setRoutes(uplink, vips), setNeighbours(uplink, vips, owned))
+	return errors.Join(reach(netlink.FAMILY_V4, uplink, vips, owned), reach(netlink.FAMILY_V6, uplink, vips, owned))
 }
 
-func setRoutes(uplink int, vips []netip.Addr) error {
-	have, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+func reach(family, uplink int, vips, owned []netip.Addr) error {
+	vips, owned = only(family, vips), only(family, owned)
+	if _, err := netlink.RuleList(family); err != nil && len(vips)+len(owned) == 0 {
+		return nil // a kernel without IPv6
+	}
+	err := setRoutes(family, uplink, vips)
+	ours, failed := setNeighbours(family, uplink, vips, owned)
+	if family == netlink.FAMILY_V6 {
+		failed = errors.Join(failed, setRefusals(uplink, ours))
+	}
+	return errors.Join(err, failed)
+}
+
+// only the addresses of one family.
+func only(family int, all []netip.Addr) []netip.Addr {
+	var out []netip.Addr
+	for _, a := range all {
+		if a.Is4() == (family == netlink.FAMILY_V4) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func setRoutes(family, uplink int, vips []netip.Addr) error {
+	have, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		return fmt.Errorf("routes: %w", err)
 	}
@@ -63,33 +87,38 @@ func direct(uplink int, addr netip.Addr) bool {
 	return err == nil && len(routes) > 0 && routes[0].LinkIndex == uplink && routes[0].Gw == nil
 }
 
-func setNeighbours(uplink int, vips, owned []netip.Addr) error {
-	have, err := netlink.NeighList(0, netlink.FAMILY_V4)
+// setNeighbours also tells which VIPs have an entry of ours now.
+func setNeighbours(family, uplink int, vips, owned []netip.Addr) (ours []netip.Addr, err error) {
+	have, err := netlink.NeighList(0, family)
 	if err != nil {
-		return fmt.Errorf("neighbours: %w", err)
+		return nil, fmt.Errorf("neighbours: %w", err)
 	}
 	known, wanted := set(vips), set(owned)
 	var failed []error
 	for _, n := range have {
-		addr, ok := netip.AddrFromSlice(n.IP.To4())
+		addr, ok := netip.AddrFromSlice(n.IP)
+		addr = addr.Unmap()
 		here := n.LinkIndex == uplink
 		if !ok || n.HardwareAddr.String() != neighbour.String() || here && wanted[addr] {
 			continue
 		}
 		if !here || !known[addr] { // another device was the uplink before
 			failed = append(failed, netlink.NeighDel(&n))
-		} else if n.State&netlink.NUD_PERMANENT != 0 {
-			failed = append(failed, setNeighbour(uplink, addr, netlink.NUD_STALE))
+			continue
 		}
+		if n.State&netlink.NUD_PERMANENT != 0 {
+			failed = append(failed, setNeighbour(family, uplink, addr, netlink.NUD_STALE))
+		}
+		ours = append(ours, addr)
 	}
 	for _, vip := range owned {
-		failed = append(failed, setNeighbour(uplink, vip, netlink.NUD_PERMANENT))
+		failed = append(failed, setNeighbour(family, uplink, vip, netlink.NUD_PERMANENT))
 	}
-	return errors.Join(failed...)
+	return append(ours, owned...), errors.Join(failed...)
 }
 
-func setNeighbour(uplink int, vip netip.Addr, state int) error {
-	n := &netlink.Neigh{LinkIndex: uplink, Family: netlink.FAMILY_V4, State: state, IP: vip.AsSlice(), HardwareAddr: neighbour}
+func setNeighbour(family, uplink int, vip netip.Addr, state int) error {
+	n := &netlink.Neigh{LinkIndex: uplink, Family: family, State: state, IP: vip.AsSlice(), HardwareAddr: neighbour}
 	if err := netlink.NeighSet(n); err != nil {
 		return fmt.Errorf("neighbour %s: %w", vip, err)
 	}
@@ -97,9 +126,7 @@ func setNeighbour(uplink int, vip netip.Addr, state int) error {
 }
 
 // Forget takes all entries away, on every device.
-func Forget() error {
-	return errors.Join(setRoutes(0, nil), setNeighbours(0, nil, nil))
-}
+func Forget() error { return Reach(0, nil, nil) }
 
 func set(addrs []netip.Addr) map[netip.Addr]bool {
 	s := make(map[netip.Addr]bool, len(addrs))
@@ -109,11 +136,14 @@ func set(addrs []netip.Addr) map[netip.Addr]bool {
 	return s
 }
 
-func host(a netip.Addr) *net.IPNet { return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)} }
+func host(a netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
+}
 
 func prefixAddr(n *net.IPNet) (netip.Addr, bool) {
 	if n == nil {
 		return netip.Addr{}, false
 	}
-	return netip.AddrFromSlice(n.IP.To4())
+	addr, ok := netip.AddrFromSlice(n.IP)
+	return addr.Unmap(), ok
 }

@@ -58,19 +58,30 @@ func (e *exchange) heartbeat(now time.Duration, to string, m ownership.Message) 
 	nonce, echo := e.sessions.address(now, to)
 	key, newer := e.ring.sign(to)
 	e.sequence++
-	return seal(key, Packet{Nonce: nonce, Echo: echo, Sequence: e.sequence, TakesReports: true, NewerKey: newer, Message: m})
+	if !e.sessions.readsSix(to) {
+		m.VIPs, _ = byFamily(m.VIPs)
+	}
+	return seal(key, Packet{Nonce: nonce, Echo: echo, Sequence: e.sequence, TakesReports: true, ReadsSix: true, NewerKey: newer, Message: m})
 }
 
-// reports writes loads for one peer, as many datagrams as it takes; none when the
-// peer has not been heard, or is of a version that knows no reports.
+// reports writes loads for one peer, in order, as many datagrams as it takes; none
+// when the peer has not been heard, or is of a version that knows no reports.
 func (e *exchange) reports(now time.Duration, to string, all []loads.Load) ([][]byte, error) {
 	nonce, echo, takes := e.sessions.report(now, to)
 	if !takes {
 		return nil, nil
 	}
 	key, newer := e.ring.sign(to)
+	at := slices.IndexFunc(all, func(l loads.Load) bool { return l.Server.Addr().Is6() })
+	if at < 0 {
+		at = len(all)
+	}
+	chunks := slices.Collect(slices.Chunk(all[:at], MaxLoads))
+	if e.sessions.readsSix(to) {
+		chunks = slices.AppendSeq(chunks, slices.Chunk(all[at:], MaxLoadsSix))
+	}
 	var out [][]byte
-	for some := range slices.Chunk(all, MaxLoads) {
+	for _, some := range chunks {
 		e.sequence++
 		b, err := sealReport(key, Report{Nonce: nonce, Echo: echo, Sequence: e.sequence, From: e.self, NewerKey: newer, Loads: some})
 		if err != nil {

@@ -52,7 +52,11 @@ func Listen(o Options) (*Link, error) {
 	if err := CheckKeys(o.Keys); err != nil {
 		return nil, err
 	}
-	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(o.Listen))
+	network := "udp4"
+	if o.Listen.Addr().Is6() {
+		network = "udp6"
+	}
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(o.Listen))
 	if err != nil {
 		return nil, fmt.Errorf("heartbeats: %w", err)
 	}

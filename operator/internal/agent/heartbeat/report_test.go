@@ -20,6 +20,16 @@ func someLoads(n int) []loads.Load {
 	return all
 }
 
+func someSixLoads(n int) []loads.Load {
+	all := someLoads(n)
+	for i, l := range all {
+		b := [16]byte{0: 0xfd}
+		copy(b[12:], l.Server.Addr().AsSlice())
+		all[i].Server = netip.AddrPortFrom(netip.AddrFrom16(b), l.Server.Port())
+	}
+	return all
+}
+
 func reportBody(t testing.TB, r Report) []byte {
 	t.Helper()
 	b, err := sealReport(key, r)
@@ -35,10 +45,11 @@ func reportBody(t testing.TB, r Report) []byte {
 
 // C-62: what is told arrives; a report with as many loads as it may have fits one frame.
 func TestReportRoundTrip(t *testing.T) {
-	for _, n := range []int{0, 1, MaxLoads} {
-		want := Report{Nonce: 1, Echo: 2, Sequence: 3, From: strings.Repeat("n", maxName), NewerKey: n == 1, Loads: someLoads(n)}
+	for _, all := range [][]loads.Load{nil, someLoads(1), someLoads(MaxLoads), someSixLoads(1), someSixLoads(MaxLoadsSix)} {
+		n := len(all)
+		want := Report{Nonce: 1, Echo: 2, Sequence: 3, From: strings.Repeat("n", maxName), NewerKey: n == 1, Loads: all}
 		body := reportBody(t, want)
-		if size := len(body) + tagSize; size > 1500-28 {
+		if size := len(body) + tagSize; size > 1500-48 {
 			t.Errorf("%d loads are %d bytes, more than a frame carries", n, size)
 		}
 		if got, reason := parseReport(body); reason != "" || !reflect.DeepEqual(got, want) {
@@ -47,6 +58,12 @@ func TestReportRoundTrip(t *testing.T) {
 	}
 	if _, err := sealReport(key, Report{From: "a", Loads: someLoads(MaxLoads + 1)}); err == nil {
 		t.Error("a report with too many loads was written")
+	}
+	if _, err := sealReport(key, Report{From: "a", Loads: someSixLoads(MaxLoadsSix + 1)}); err == nil {
+		t.Error("a report with too many loads of IPv6 was written")
+	}
+	if _, err := sealReport(key, Report{From: "a", Loads: append(someLoads(1), someSixLoads(1)...)}); err == nil {
+		t.Error("a report of both families was written")
 	}
 	if _, err := sealReport(key, Report{}); err == nil {
 		t.Error("a report without name was written")
@@ -59,12 +76,23 @@ func TestReportRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const loadSize = 10
 	for name, c := range map[string]struct {
 		change func(b []byte) []byte
 		want   Reason
 	}{
-		"a heartbeat":    {func([]byte) []byte { return heartbeat[:len(heartbeat)-tagSize] }, Malformed},
-		"version":        {func(b []byte) []byte { b[4]++; return b }, OtherVersion},
+		"a heartbeat": {func([]byte) []byte { return heartbeat[:len(heartbeat)-tagSize] }, Malformed},
+		"version":     {func(b []byte) []byte { b[4] = 3; return b }, OtherVersion},
+		"version 2":   {func(b []byte) []byte { b[4] = versionBoth; return b }, Malformed},
+		"none of IPv6": {func([]byte) []byte {
+			b := reportBody(t, Report{Nonce: 1, From: "node-a"})
+			b[4] = versionBoth
+			return b
+		}, Malformed},
+		"IPv4 in IPv6": {func([]byte) []byte {
+			l := loads.Load{Server: netip.MustParseAddrPort("[::ffff:10.0.0.1]:80")}
+			return reportBody(t, Report{Nonce: 1, From: "node-a", Loads: []loads.Load{l}})
+		}, Malformed},
 		"more loads":     {func(b []byte) []byte { b[7]++; return b }, Malformed},
 		"too many loads": {func(b []byte) []byte { b[7] = MaxLoads + 1; return append(b, make([]byte, (MaxLoads-1)*loadSize)...) }, Malformed},
 		"longer name":    {func(b []byte) []byte { b[32]++; return b }, Malformed},
@@ -86,6 +114,7 @@ func FuzzParseReport(f *testing.F) {
 	for _, n := range []int{0, 2} {
 		f.Add(reportBody(f, Report{Nonce: 1, Echo: 2, Sequence: 3, From: "node", NewerKey: true, Loads: someLoads(n)}))
 	}
+	f.Add(reportBody(f, Report{Nonce: 1, Echo: 2, Sequence: 3, From: "node", Loads: someSixLoads(2)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, reason := parseReport(b)
 		if reason != "" {

@@ -40,6 +40,7 @@ type session struct {
 	reports      uint64 // sequence number of the last report
 	confirmed    bool
 	takesReports bool
+	readsSix     bool
 	heard        time.Duration
 }
 
@@ -63,6 +64,12 @@ func (s *sessions) address(now time.Duration, peer string) (nonce, echo uint64) 
 	return p.mine, p.theirs
 }
 
+// readsSix says whether a peer reads version 2, as far as it has said.
+func (s *sessions) readsSix(peer string) bool {
+	p := s.peers[peer]
+	return p != nil && p.readsSix
+}
+
 // accept judges a datagram whose tag is good; empty when it is a sign of life.
 func (s *sessions) accept(now time.Duration, d Packet) Reason {
 	if d.Message.From == s.self {
@@ -79,7 +86,7 @@ func (s *sessions) accept(now time.Duration, d Packet) Reason {
 	if !same {
 		p.reports = 0
 	}
-	p.theirs, p.sequence, p.takesReports = d.Nonce, d.Sequence, d.TakesReports
+	p.theirs, p.sequence, p.takesReports, p.readsSix = d.Nonce, d.Sequence, d.TakesReports, d.ReadsSix
 	if d.Echo != p.mine {
 		return Hello
 	}

@@ -49,7 +49,7 @@ type Options struct {
 type Keeper struct {
 	options Options
 	link    *heartbeat.Link
-	arp     *announce.Announcer
+	wire    *announce.Announcer
 	changed chan struct{}
 
 	mu        sync.Mutex
@@ -67,20 +67,20 @@ type Keeper struct {
 
 // New opens the sockets.
 func New(o Options) (*Keeper, error) {
-	arp, err := announce.Open(o.Uplink)
+	wire, err := announce.Open(o.Uplink)
 	if err != nil {
 		return nil, err
 	}
 	link, err := heartbeat.Listen(heartbeat.Options{Name: o.Name, Keys: o.Keys, Listen: o.Listen, Life: ownership.DefaultDeadAfter})
 	if err != nil {
-		return nil, errors.Join(err, arp.Close())
+		return nil, errors.Join(err, wire.Close())
 	}
 	given := map[netip.Addr]time.Duration{}
 	for _, vip := range o.Balanced {
 		given[vip] = link.Now()
 	}
 	return &Keeper{
-		options: o, link: link, arp: arp, changed: make(chan struct{}, 1),
+		options: o, link: link, wire: wire, changed: make(chan struct{}, 1),
 		machine:   ownership.New(ownership.Config{Self: o.Name, Hold: o.Hold}, link.Now()),
 		announced: map[netip.Addr]bool{}, given: given, renew: map[netip.Addr]bool{},
 	}, nil
@@ -89,7 +89,7 @@ func New(o Options) (*Keeper, error) {
 // Run keeps until ctx ends, and tells the others then that this node leaves.
 func (k *Keeper) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { k.arp.Run() })
+	running.Go(func() { k.wire.Run() })
 	running.Go(func() { _ = k.link.Receive(heartbeat.Ears{Heartbeat: k.hear, Loads: k.options.Loads}) })
 	thinking, looking := time.NewTicker(think), time.NewTicker(look)
 	defer thinking.Stop()
@@ -111,7 +111,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.say()
 	}
 	k.link.Close()
-	k.arp.Close()
+	k.wire.Close()
 	running.Wait()
 }
 
@@ -155,7 +155,7 @@ func (k *Keeper) step() {
 func (k *Keeper) change(now time.Duration, c ownership.Change) {
 	switch c.Action {
 	case ownership.Yield:
-		k.arp.Withdraw(c.VIP)
+		k.wire.Withdraw(c.VIP)
 		delete(k.announced, c.VIP)
 		k.given[c.VIP] = now
 	case ownership.Take:
@@ -212,18 +212,19 @@ func (k *Keeper) look() {
 
 // ask the router and the other nodes: a host without agent answers too.
 func (k *Keeper) ask(peers []heartbeat.Peer) {
-	from, err := devices.Address(k.options.Uplink)
+	six := k.options.Listen.Addr().Is6() // as all the agents' addresses are
+	from, err := devices.Address(k.options.Uplink, six)
 	if err != nil {
 		return
 	}
 	var targets []netip.Addr
-	if router := devices.Gateway(k.options.Uplink); router.IsValid() {
+	if router := devices.Gateway(k.options.Uplink, six); router.IsValid() {
 		targets = append(targets, router)
 	}
 	for _, p := range peers[:min(len(peers), 8)] {
 		targets = append(targets, p.Addr.Addr())
 	}
-	k.arp.Ask(from, targets)
+	k.wire.Ask(from, targets)
 }
 
 // SetVIPs replaces the VIPs that may be owned here.
@@ -231,15 +232,12 @@ func (k *Keeper) SetVIPs(vips []netip.Addr) error {
 	if len(vips) > heartbeat.MaxVIPs {
 		return fmt.Errorf("%d VIPs to announce, at most %d", len(vips), heartbeat.MaxVIPs)
 	}
-	if err := announceable(vips); err != nil {
-		return err
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.machine.SetVIPs(vips)
 	for vip := range k.announced {
 		if !slices.Contains(vips, vip) {
-			k.arp.Withdraw(vip)
+			k.wire.Withdraw(vip)
 			delete(k.announced, vip)
 		}
 	}
@@ -295,7 +293,7 @@ func (k *Keeper) Announce(vips []netip.Addr) {
 		if slices.Contains(owned, vip) && (!k.announced[vip] || k.renew[vip]) {
 			k.announced[vip] = true
 			delete(k.renew, vip)
-			k.arp.Announce(vip)
+			k.wire.Announce(vip)
 		}
 	}
 }
@@ -327,7 +325,7 @@ func (k *Keeper) Tell(node string, all []loads.Load) { k.link.Report(node, all) 
 // SetKeys exchanges the heartbeats' keys, newest first.
 func (k *Keeper) SetKeys(keys [][]byte) error { return k.link.SetKeys(keys) }
 
-// Counters of heartbeats and of ARP.
-func (k *Keeper) Counters() (heartbeats, arp map[string]uint64) {
-	return k.link.Counters(), k.arp.Counters()
+// Counters of heartbeats, of ARP and of NDP.
+func (k *Keeper) Counters() (heartbeats, arp, ndp map[string]uint64) {
+	return k.link.Counters(), k.wire.Counters(announce.ARP), k.wire.Counters(announce.NDP)
 }

@@ -174,7 +174,7 @@ func (m *Machine) Hear(now time.Duration, msg Message) {
 func (m *Machine) alive(p *peer, now time.Duration) bool { return now-p.heard < m.config.DeadAfter }
 
 // Ask tells that nobody has been heard for so long that the caller should ask
-// the wire (ARP) whether somebody is there, and report answers by Wire.
+// the wire (ARP, NDP) whether somebody is there, and report answers by Wire.
 func (m *Machine) Ask(now time.Duration) bool {
 	return m.expect && now-m.wire >= m.config.DeadAfter/2
 }

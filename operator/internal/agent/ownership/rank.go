@@ -15,8 +15,7 @@ const rankKey0, rankKey1 = 0x626f627461696c2e, 0x637261622e766970
 // score is an agent's weight for one VIP. Highest random weight: when an agent
 // dies its VIPs spread over all others, and nobody else's VIP moves.
 func score(vip netip.Addr, agent string) uint64 {
-	b := vip.As4()
-	return siphash.Hash(rankKey0, rankKey1, append(b[:], agent...))
+	return siphash.Hash(rankKey0, rankKey1, append(vip.AsSlice(), agent...))
 }
 
 // before tells whether agent a comes before agent b for a VIP.

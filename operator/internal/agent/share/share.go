@@ -49,13 +49,16 @@ func Make(in Input) (Share, error) {
 	var out Share
 	echo, probe := map[netip.Addr]bool{}, map[netip.AddrPort]bool{}
 	for _, a := range in.Probers {
-		echo[a] = true
+		// Where nothing is IPv6 the node should not pay for it.
+		if a.Is4() || slices.ContainsFunc(in.Plan.VIPs, func(v crabplan.VIP) bool { return v.Addr.Is6() }) {
+			echo[a] = true
+		}
 	}
 	for i := range in.Plan.VIPs {
 		v := &in.Plan.VIPs[i]
 		entry, err := in.entry(v)
 		if err != nil {
-			return Share{}, fmt.Errorf("%s:%d of Service %s: %w", v.Addr, v.Port, v.Service, err)
+			return Share{}, fmt.Errorf("%s of Service %s: %w", netip.AddrPortFrom(v.Addr, v.Port), v.Service, err)
 		}
 		out.VIPs = append(out.VIPs, entry)
 		out.Status = append(out.Status, in.status(v, &entry))

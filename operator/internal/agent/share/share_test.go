@@ -146,3 +146,28 @@ func TestNoEndpoints(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// C-9: probes over IPv6 are echoed where a VIP is IPv6; elsewhere nothing of it is made.
+func TestIPv6ProbesAreEchoedWhereThereIsIPv6(t *testing.T) {
+	six := vip(func(v *crabplan.VIP) {
+		v.Addr, v.Backends = ip("fd00::1"), []crabplan.Backend{{Addr: ip("fd00:1::1"), Node: "b", Weight: 1, State: crabplan.Ready}}
+	})
+	for _, c := range []struct {
+		vips []crabplan.VIP
+		want string
+	}{{[]crabplan.VIP{vip(nil)}, "[10.1.0.1 10.1.0.2 192.0.2.1]"}, {[]crabplan.VIP{vip(nil), six}, "[10.1.0.1 10.1.0.2 192.0.2.1 100::8]"}} {
+		in := input(c.vips...)
+		in.Probers = append(in.Probers, ip("100::8"))
+		got, err := Make(in)
+		if err != nil || fmt.Sprint(got.AllowEcho) != c.want {
+			t.Errorf("%v, %v, want %s", got.AllowEcho, err, c.want)
+		}
+		for _, v := range got.VIPs {
+			for _, p := range v.Prefixes {
+				if p.Addr().BitLen() != p.Bits() {
+					t.Errorf("C-91: %s is believed", p)
+				}
+			}
+		}
+	}
+}

@@ -60,6 +60,7 @@ func start() (*envtest.Environment, error) {
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{"../../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: assets,
 	}
+	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00:10::/112") // Services may be dual-stack
 	var err error
 	if config, err = env.Start(); err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)

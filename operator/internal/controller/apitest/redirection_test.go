@@ -24,6 +24,9 @@ import (
 // vipPool is small, so that one test can exhaust it.
 const vipPool = "192.0.2.1-192.0.2.4"
 
+// vipPool6 is the rest of it.
+const vipPool6 = "2001:db8::1-2001:db8::2"
+
 // vipService makes a Service of CRAB's class in a namespace of its own.
 func vipService(t *testing.T, change func(*corev1.Service)) *corev1.Service {
 	t.Helper()
@@ -86,12 +89,13 @@ func acknowledge(t *testing.T, node string, services ...*corev1.Service) {
 	before := n.DeepCopy()
 	n.Status.VIPs = nil
 	for _, s := range services {
-		address, _ := crabplan.Address(s)
-		for _, p := range crabplan.Ports(s) {
-			n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{
-				Address: address.String(), Port: p, Namespace: s.Namespace, Service: s.Name,
-				Revision: crabplan.Revision(s), Role: v1alpha1.VIPRoleBalancer,
-			})
+		for _, address := range crabplan.Addresses(s) {
+			for _, p := range crabplan.Ports(s) {
+				n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{
+					Address: address.String(), Port: p, Namespace: s.Namespace, Service: s.Name,
+					Revision: crabplan.Revision(s), Role: v1alpha1.VIPRoleBalancer,
+				})
+			}
 		}
 	}
 	if err := direct.Status().Patch(context.Background(), n, client.MergeFrom(before)); err != nil {
@@ -105,7 +109,7 @@ func acknowledge(t *testing.T, node string, services ...*corev1.Service) {
 func TestServiceGetsAnAddress(t *testing.T) {
 	s := vipService(t, nil)
 	s = waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonNoAgents)
-	address, ok := crabplan.Address(s)
+	address, ok := crabplan.Address(s, corev1.IPv4Protocol)
 	if !ok || !strings.HasPrefix(address.String(), "192.0.2.") {
 		t.Fatalf("status %+v", s.Status)
 	}
@@ -117,7 +121,7 @@ func TestServiceGetsAnAddress(t *testing.T) {
 	s = waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonReconciling)
 	acknowledge(t, "node-a", s)
 	s = waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
-	if again, _ := crabplan.Address(s); again != address {
+	if again, _ := crabplan.Address(s, corev1.IPv4Protocol); again != address {
 		t.Errorf("the address changed from %s to %s", address, again)
 	}
 	acknowledge(t, "node-b")
@@ -165,7 +169,7 @@ func TestServiceIsRefusedByName(t *testing.T) {
 	}
 	modify(t, s, func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(80) })
 	s = waitService(t, s, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
-	if _, ok := crabplan.Address(s); !ok {
+	if len(crabplan.Addresses(s)) != 1 {
 		t.Errorf("mended, and has no address: %+v", s.Status)
 	}
 	modify(t, s, func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
@@ -211,7 +215,7 @@ func TestPoolIsShared(t *testing.T) {
 				return false, err.Error()
 			}
 			c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ServiceConditionAccepted)
-			if address, ok := crabplan.Address(s); ok && c != nil && c.Status == metav1.ConditionTrue {
+			if address, ok := crabplan.Address(s, corev1.IPv4Protocol); ok && c != nil && c.Status == metav1.ConditionTrue {
 				if other := owners[address.String()]; other != nil {
 					t.Fatalf("%s belongs to %s and %s", address, crabplan.Name(other), crabplan.Name(s))
 				}
@@ -234,7 +238,7 @@ func TestPoolIsShared(t *testing.T) {
 			if err := direct.Get(context.Background(), client.ObjectKeyFromObject(s), s); err != nil {
 				return false, err.Error()
 			}
-			if _, ok := crabplan.Address(s); ok {
+			if len(crabplan.Addresses(s)) > 0 {
 				n++
 			}
 		}
@@ -271,4 +275,60 @@ func TestRedirectedNodePorts(t *testing.T) {
 		}
 		return len(s.Status.Conditions) == 0, fmt.Sprintf("%+v", s.Status)
 	})
+}
+
+// C-9: one address of each family, both left alone by kube-proxy; a family that is
+// required and cannot be had is named.
+func TestDualStackService(t *testing.T) {
+	families := func(policy corev1.IPFamilyPolicy, all ...corev1.IPFamily) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &policy, all }
+	}
+	s := vipService(t, families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv6Protocol, corev1.IPv4Protocol))
+	s = waitService(t, s, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+	in := s.Status.LoadBalancer.Ingress
+	if len(in) != 2 || !strings.HasPrefix(in[0].IP, "2001:db8::") || !strings.HasPrefix(in[1].IP, "192.0.2.") || *in[0].IPMode != corev1.LoadBalancerIPModeProxy || *in[1].IPMode != corev1.LoadBalancerIPModeProxy {
+		t.Fatalf("status %+v", in)
+	}
+	acknowledge(t, "node-a", s)
+	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
+	other := vipService(t, families(corev1.IPFamilyPolicySingleStack, corev1.IPv6Protocol))
+	other = waitService(t, other, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+	if got := crabplan.Addresses(other); len(got) != 1 || !got[0].Is6() {
+		t.Errorf("a Service of IPv6 alone has %v", got)
+	}
+	// Both addresses of IPv6 are taken now.
+	required := vipService(t, families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol))
+	required = waitService(t, required, v1alpha1.ServiceConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonPoolExhausted)
+	if c := meta.FindStatusCondition(required.Status.Conditions, v1alpha1.ServiceConditionAccepted); len(required.Status.LoadBalancer.Ingress) != 0 || !strings.Contains(c.Message, "all 2 IPv6 addresses") {
+		t.Errorf("%s, %+v", c.Message, required.Status.LoadBalancer)
+	}
+	preferred := vipService(t, families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol))
+	preferred = waitService(t, preferred, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonFamilyMissing)
+	if got := crabplan.Addresses(preferred); len(got) != 1 || !got[0].Is4() {
+		t.Errorf("a Service that prefers both families has %v", got)
+	}
+	modify(t, s, func(s *corev1.Service) {
+		single := corev1.IPFamilyPolicySingleStack
+		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPv6Protocol}
+	})
+	eventually(t, "the address of the family that went is free", func() (bool, string) {
+		err := direct.Get(context.Background(), client.ObjectKeyFromObject(s), s)
+		return err == nil && len(s.Status.LoadBalancer.Ingress) == 1 && s.Status.LoadBalancer.Ingress[0].IP == in[0].IP, fmt.Sprintf("%+v", s.Status.LoadBalancer)
+	})
+}
+
+// An agent can write the longest address into its NodeDataplane.
+func TestNodeDataplaneTakesIPv6(t *testing.T) {
+	s := vipService(t, nil)
+	acknowledge(t, "node-six", s)
+	n := &v1alpha1.NodeDataplane{}
+	if err := direct.Get(context.Background(), types.NamespacedName{Name: "node-six"}, n); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"2001:db8:1111:2222:3333:4444:5555:6666", "::1"} {
+		n.Status.VIPs = []v1alpha1.NodeVIP{{Address: address, Port: 80, Namespace: "n", Service: "s", Role: v1alpha1.VIPRoleClient}}
+		if err := direct.Status().Update(context.Background(), n); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 }

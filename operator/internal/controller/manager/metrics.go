@@ -77,12 +77,12 @@ func instrument(next dataplane.Reader) (*reader, *objectives, error) {
 
 // instrumentPool registers the metrics of CRAB's pool of addresses.
 func instrumentPool() (func(redirection.PoolUse), error) {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "bobtail_crab_pool_" + name, Help: help})
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bobtail_crab_pool_" + name, Help: help}, []string{"family"})
 	}
-	size := gauge("size", "Addresses in CRAB's pool.")
-	free := gauge("free", "Addresses of the pool that belong to no Service and no node.")
-	exhausted := gauge("exhausted", "Services without an address because the pool had none left.")
+	size := gauge("size", "Addresses in CRAB's pool, by family.")
+	free := gauge("free", "Addresses of the pool that belong to no Service and no node, by family.")
+	exhausted := gauge("exhausted", "Services without an address of a family because the pool had none left.")
 	for _, c := range []prometheus.Collector{size, free, exhausted} {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(c); err != nil && !errors.As(err, &already) {
@@ -90,9 +90,11 @@ func instrumentPool() (func(redirection.PoolUse), error) {
 		}
 	}
 	return func(u redirection.PoolUse) {
-		size.Set(float64(u.Size))
-		free.Set(float64(u.Free))
-		exhausted.Set(float64(u.Waiting))
+		for family, of := range u {
+			size.WithLabelValues(string(family)).Set(float64(of.Size))
+			free.WithLabelValues(string(family)).Set(float64(of.Free))
+			exhausted.WithLabelValues(string(family)).Set(float64(of.Waiting))
+		}
 	}, nil
 }
 

@@ -48,7 +48,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
 	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver to which sidecars send the spans of traced requests, http://collector:4318; none are sent without")
 	f.BoolVar(&o.CRAB, "crab", false, "serve Services of class bobtail.dev/crab and redirected node ports")
-	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
+	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 and IPv6 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err

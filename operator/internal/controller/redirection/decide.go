@@ -6,10 +6,11 @@
 package redirection
 
 import (
-	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func decide(s snapshot) (out []decision, given bool) {
 			gone = append(gone, decision{service: service, released: true})
 		}
 	}
-	refused, given := allocate(in.Services, s.nodes, s.pool)
+	refused, lacking, given := allocate(in.Services, s.nodes, s.pool)
 	plan := crabplan.Make(in)
 	for _, r := range plan.Refusals {
 		refused[r.Service] = append(refused[r.Service], r)
@@ -71,14 +72,14 @@ func decide(s snapshot) (out []decision, given bool) {
 	for i := range in.Services {
 		service := &in.Services[i]
 		name := crabplan.Name(service)
-		d := decision{service: service, accepted: decideAccepted(service, refused[name], excluded[name])}
+		d := decision{service: service, accepted: decideAccepted(refused[name], excluded[name], lacking[name])}
 		d.programmed = decideProgrammed(service, d.accepted, s.agents)
 		out = append(out, d)
 	}
 	return append(out, gone...), given
 }
 
-func decideAccepted(service *corev1.Service, refused []crabplan.Refusal, excluded []crabplan.VIP) verdict {
+func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking []crabplan.Refusal) verdict {
 	if len(refused) > 0 {
 		var messages []string
 		for _, r := range refused {
@@ -96,9 +97,8 @@ func decideAccepted(service *corev1.Service, refused []crabplan.Refusal, exclude
 		}
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonEndpointsExcluded, message}
 	}
-	if slices.Contains(service.Spec.IPFamilies, corev1.IPv6Protocol) {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonIPv4Only,
-			"the Service is dual-stack and gets an IPv4 address only, because CRAB serves Services by IPv4 (C-9); IPv6 clients reach it by its ClusterIP: set ipFamilyPolicy SingleStack if none should"}
+	if len(lacking) > 0 {
+		return verdict{metav1.ConditionTrue, lacking[0].Rule, lacking[0].Message}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "CRAB serves this Service"}
 }
@@ -150,14 +150,15 @@ func list(texts []string) string {
 // acknowledges says that the maps of a node hold every port of the Service as it
 // is now, and none as it was.
 func acknowledges(service *corev1.Service, a *v1alpha1.NodeDataplane) bool {
-	revision, held := crabplan.Revision(service), map[int32]bool{}
+	revision, held := crabplan.Revision(service), map[netip.AddrPort]bool{}
 	for _, v := range entriesOf(service, a) {
-		if v.Revision != revision {
+		addr, err := netip.ParseAddr(v.Address)
+		if v.Revision != revision || err != nil {
 			return false
 		}
-		held[v.Port] = true
+		held[netip.AddrPortFrom(addr, uint16(v.Port))] = true
 	}
-	return !slices.ContainsFunc(crabplan.Ports(service), func(p int32) bool { return !held[p] })
+	return !crabplan.Missing(service, held)
 }
 
 func entriesOf(service *corev1.Service, a *v1alpha1.NodeDataplane) []v1alpha1.NodeVIP {
@@ -184,110 +185,9 @@ func fallBacksOf(service *corev1.Service, a *v1alpha1.NodeDataplane) []string {
 	var out []string
 	for _, v := range entriesOf(service, a) {
 		if v.FallBack != "" {
-			out = append(out, fmt.Sprintf("%s:%d on %s: %s", v.Address, v.Port, a.Name, v.FallBack))
+			at := net.JoinHostPort(v.Address, strconv.Itoa(int(v.Port)))
+			out = append(out, fmt.Sprintf("%s on %s: %s", at, a.Name, v.FallBack))
 		}
 	}
 	return out
-}
-
-// allocate gives every Service that may have an address one, in place, and says
-// what stood against it. An address that a Service has is kept; nobody else gets it.
-func allocate(services []corev1.Service, nodes []corev1.Node, pool crabplan.Pool) (map[types.NamespacedName][]crabplan.Refusal, bool) {
-	refused, given := map[types.NamespacedName][]crabplan.Refusal{}, false
-	var wanting []*corev1.Service
-	for i := range services {
-		if s := &services[i]; !crabplan.WantsVIP(s) {
-			continue
-		} else if len(judgeAddress(s)) == 0 {
-			wanting = append(wanting, s)
-		} else {
-			s.Status.LoadBalancer.Ingress = nil // what nobody serves is not published
-		}
-	}
-	slices.SortFunc(wanting, func(a, b *corev1.Service) int { return crabplan.Older(a, b) })
-	taken := takenBy(wanting, nodes, pool)
-	for _, s := range wanting {
-		had, have := crabplan.Address(s)
-		if have && taken[had] != crabplan.Name(s).String() {
-			have = false
-		}
-		addr, refusal := choose(s, had, have, pool, taken)
-		if refusal != nil {
-			refused[refusal.Service] = append(refused[refusal.Service], *refusal)
-		}
-		if have && addr != had {
-			delete(taken, had)
-		}
-		if !addr.IsValid() {
-			s.Status.LoadBalancer.Ingress = nil
-			continue
-		}
-		taken[addr] = crabplan.Name(s).String()
-		given = given || !have || addr != had
-		mode := corev1.LoadBalancerIPModeProxy // or kube-proxy answers for it on every node (C-44)
-		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: addr.String(), IPMode: &mode}}
-	}
-	return refused, given
-}
-
-// judgeAddress is what stands against the Service's address whoever has which.
-func judgeAddress(s *corev1.Service) []crabplan.Refusal {
-	alone := s.DeepCopy()
-	delete(alone.Annotations, v1alpha1.AnnotationRedirect) // refused node ports take nobody's address
-	return crabplan.Judge(alone)
-}
-
-// takenBy says who has which address: nodes, then Services, the older one first.
-func takenBy(services []*corev1.Service, nodes []corev1.Node, pool crabplan.Pool) map[netip.Addr]string {
-	taken := map[netip.Addr]string{}
-	for _, n := range nodes {
-		for _, a := range n.Status.Addresses {
-			if addr, err := netip.ParseAddr(a.Address); err == nil {
-				taken[addr] = "node " + n.Name
-			}
-		}
-	}
-	for _, s := range services {
-		addr, have := crabplan.Address(s)
-		if _, other := taken[addr]; have && !other && pool.Contains(addr) {
-			taken[addr] = crabplan.Name(s).String()
-		}
-	}
-	return taken
-}
-
-// choose says which address a Service should have: the one it asks for, the one it
-// has, or a free one.
-func choose(s *corev1.Service, had netip.Addr, have bool, pool crabplan.Pool, taken map[netip.Addr]string) (netip.Addr, *crabplan.Refusal) {
-	keep := netip.Addr{}
-	if have {
-		keep = had
-	}
-	no := func(rule, format string, args ...any) (netip.Addr, *crabplan.Refusal) {
-		r := crabplan.Refusal{Service: crabplan.Name(s), Rule: rule, Message: fmt.Sprintf(format, args...)}
-		if have {
-			r.Message += fmt.Sprintf("; the Service keeps %s", had)
-		}
-		return keep, &r
-	}
-	wish := cmp.Or(s.Annotations[v1alpha1.AnnotationVIP], s.Spec.LoadBalancerIP)
-	if wish == "" {
-		if have {
-			return had, nil
-		}
-		if addr, ok := pool.Choose(crabplan.Name(s).String(), func(a netip.Addr) bool { return taken[a] != "" }); ok {
-			return addr, nil
-		}
-		return no(v1alpha1.ReasonPoolExhausted, "all %d addresses of the pool %s are taken: enlarge crab.vipPool of the chart, or delete a Service of class %s", pool.Size(), pool, v1alpha1.LoadBalancerClass)
-	}
-	addr, err := netip.ParseAddr(wish)
-	switch by := taken[addr]; {
-	case err != nil || !addr.Is4():
-		return no(v1alpha1.ReasonInvalidAnnotation, "the address %q asked for (annotation %s, or spec.loadBalancerIP) is no IPv4 address", wish, v1alpha1.AnnotationVIP)
-	case !pool.Contains(addr):
-		return no(v1alpha1.ReasonOutsidePool, "the address %s asked for is not in the pool %s: ask for one of it, or change crab.vipPool of the chart", addr, pool)
-	case by != "" && by != crabplan.Name(s).String():
-		return no(v1alpha1.ReasonAddressTaken, "the address %s asked for belongs to %s: ask for another one, or for none", addr, by)
-	}
-	return addr, nil
 }

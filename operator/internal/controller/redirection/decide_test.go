@@ -53,12 +53,31 @@ func pool(t *testing.T, text string) crabplan.Pool {
 }
 
 func addressOf(s *corev1.Service) string {
-	a, ok := crabplan.Address(s)
-	if !ok {
+	var out []string
+	for _, a := range crabplan.Addresses(s) {
+		out = append(out, a.String())
+	}
+	if len(out) == 0 {
 		return "none"
 	}
-	return a.String()
+	return strings.Join(out, "+")
 }
+
+// stacks gives a Service families, by "4", "6", "46" or "64", and a policy.
+func stacks(families string, policy corev1.IPFamilyPolicy) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		for _, f := range families {
+			s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPFamily("IPv"+string(f)))
+		}
+		s.Spec.IPFamilyPolicy = &policy
+	}
+}
+
+const (
+	single   = corev1.IPFamilyPolicySingleStack
+	prefer   = corev1.IPFamilyPolicyPreferDualStack
+	required = corev1.IPFamilyPolicyRequireDualStack
+)
 
 // Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
 func TestAddresses(t *testing.T) {
@@ -82,7 +101,8 @@ func TestAddresses(t *testing.T) {
 		{"a move makes room", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2")), service("b", 2, "", wish("192.0.2.1"))}, "a=192.0.2.2 b=192.0.2.1"},
 		{"outside of the pool", []corev1.Service{service("a", 1, "", wish("192.0.2.3"))}, "a=none(OutsidePool)"},
 		{"no address", []corev1.Service{service("a", 1, "", wish("web"))}, "a=none(InvalidAnnotation)"},
-		{"IPv6", []corev1.Service{service("a", 1, "", wish("fd00::1"))}, "a=none(InvalidAnnotation)"},
+		{"of a family it does not have", []corev1.Service{service("a", 1, "192.0.2.1", wish("fd00::1"))}, "a=192.0.2.1(InvalidAnnotation)"},
+		{"two of one family", []corev1.Service{service("a", 1, "", wish("192.0.2.1, 192.0.2.2"))}, "a=none(InvalidAnnotation)"},
 		{"a node's", []corev1.Service{service("a", 1, "", wish("192.0.2.9"))}, "a=none(AddressTaken)"},
 		{"exhausted", []corev1.Service{service("a", 1, "192.0.2.1", nil), service("b", 2, "192.0.2.2", nil), service("c", 3, "", nil)},
 			"a=192.0.2.1 b=192.0.2.2 c=none(PoolExhausted)"},
@@ -93,9 +113,12 @@ func TestAddresses(t *testing.T) {
 			"a=none(PortTranslation) b=192.0.2.2 c=192.0.2.1"},
 		{"refused node ports leave the address", []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationRedirect] = "enabled" })},
 			"a=192.0.2.1(ExternalTrafficPolicy)"},
-		{"dual-stack", []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) {
-			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-		})}, "a=192.0.2.1(IPv4Only)"},
+		{"dual-stack is preferred, and the pool has one family", []corev1.Service{service("a", 1, "192.0.2.1", stacks("46", prefer))}, "a=192.0.2.1(FamilyMissing)"},
+		{"dual-stack is preferred, and there is nothing at all", []corev1.Service{service("a", 1, "192.0.2.1", nil), service("b", 2, "192.0.2.2", nil),
+			service("c", 3, "", stacks("64", prefer))}, "a=192.0.2.1 b=192.0.2.2 c=none(PoolExhausted)"},
+		{"dual-stack is required, and the pool has one family", []corev1.Service{service("a", 1, "", stacks("46", required))}, "a=none(PoolExhausted)"},
+		{"dual-stack is required later", []corev1.Service{service("a", 1, "192.0.2.1", stacks("46", required))}, "a=192.0.2.1(PoolExhausted)"},
+		{"IPv6 alone, and the pool has none", []corev1.Service{service("a", 1, "192.0.2.1", stacks("6", single))}, "a=none(PoolExhausted)"},
 	} {
 		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
 			ObjectMeta: metav1.ObjectMeta{Name: "n"},
@@ -118,13 +141,64 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// C-9: half of a dual-stack Service is not served, and a warning says which.
-func TestDualStackIsWarnedOf(t *testing.T) {
-	out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{service("a", 1, "192.0.2.1", func(s *corev1.Service) {
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-	})}})
+// C-9: one address of each family, in the order of the Service's families. The pool
+// has 192.0.2.1 and fd00::1, fd00::2.
+func TestAddressesOfBothFamilies(t *testing.T) {
+	both := func(address string, families string, policy corev1.IPFamilyPolicy, wish string) corev1.Service {
+		return service("a", 1, address, func(s *corev1.Service) {
+			stacks(families, policy)(s)
+			s.Annotations[v1alpha1.AnnotationVIP] = wish
+		})
+	}
+	also := func(s corev1.Service, address string) corev1.Service {
+		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: address, IPMode: ptr(corev1.LoadBalancerIPModeProxy)})
+		return s
+	}
+	for _, c := range []struct {
+		name    string
+		service corev1.Service
+		want    string // what it gets, and the reason when that is not Accepted
+	}{
+		{"IPv6 alone", both("", "6", single, "fd00::2"), "fd00::2"},
+		{"preferred", both("", "46", prefer, "fd00::2"), "192.0.2.1+fd00::2"},
+		{"required, IPv6 first", both("", "64", required, "192.0.2.1,fd00::1"), "fd00::1+192.0.2.1"},
+		{"one more than before", both("192.0.2.1", "46", prefer, "fd00::1"), "192.0.2.1+fd00::1"},
+		{"kept", also(both("192.0.2.1", "46", required, ""), "fd00::2"), "192.0.2.1+fd00::2"},
+		{"one is moved", also(both("192.0.2.1", "46", required, "fd00::1"), "fd00::2"), "192.0.2.1+fd00::1"},
+		{"one may not be had, and none is given", both("", "46", required, "fd00::9"), "none OutsidePool"},
+		{"one may not be had", both("", "46", prefer, "fd00::9"), "192.0.2.1 OutsidePool"},
+		{"one may not be had, and the other one stays", both("192.0.2.1", "46", required, "fd00::9"), "192.0.2.1 OutsidePool"},
+		{"a family less", also(both("192.0.2.1", "6", single, ""), "fd00::2"), "fd00::2"},
+		{"kube-proxy's", func() corev1.Service {
+			s := also(both("192.0.2.1", "46", required, "fd00::1"), "fd00::2")
+			s.Status.LoadBalancer.Ingress[1].IPMode = ptr(corev1.LoadBalancerIPModeVIP)
+			return s
+		}(), "192.0.2.1+fd00::1"},
+	} {
+		out, given := decide(snapshot{services: []corev1.Service{c.service}, pool: pool(t, "192.0.2.1/32,fd00::1-fd00::2")})
+		got := addressOf(out[0].service)
+		if given != (got != addressOf(&c.service) && c.name != "a family less") {
+			t.Errorf("%s: given %v", c.name, given)
+		}
+		if out[0].accepted.reason != v1alpha1.ReasonAccepted {
+			got += " " + out[0].accepted.reason
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s (%s)", c.name, got, c.want, out[0].accepted.message)
+		}
+		for _, i := range out[0].service.Status.LoadBalancer.Ingress {
+			if i.IPMode == nil || *i.IPMode != corev1.LoadBalancerIPModeProxy {
+				t.Errorf("%s: C-44: %s has mode %v", c.name, i.IP, i.IPMode)
+			}
+		}
+	}
+}
+
+// C-9: a family that is only preferred and cannot be had is warned of by name.
+func TestMissingFamilyIsWarnedOf(t *testing.T) {
+	out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{service("a", 1, "192.0.2.1", stacks("64", prefer))}})
 	a := out[0].accepted
-	if a.status != metav1.ConditionTrue || !strings.Contains(a.message, "(C-9)") || !strings.Contains(a.message, "IPv4 address only") {
+	if a.status != metav1.ConditionTrue || a.reason != v1alpha1.ReasonFamilyMissing || !strings.Contains(a.message, "has no IPv6 addresses") {
 		t.Errorf("%+v", a)
 	}
 	if got := level(&metav1.Condition{Status: a.status, Reason: a.reason}); got != corev1.EventTypeWarning {
@@ -134,7 +208,7 @@ func TestDualStackIsWarnedOf(t *testing.T) {
 
 func TestPoolMessagesSayWhatToDo(t *testing.T) {
 	out, _ := decide(snapshot{services: []corev1.Service{service("a", 1, "", nil)}})
-	if a := out[0].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "all 0 addresses of the pool (empty)") || !strings.Contains(a.message, "crab.vipPool") {
+	if a := out[0].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "the pool (empty) has no IPv4 addresses") || !strings.Contains(a.message, "crab.vipPool") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -188,6 +262,15 @@ func anyWish(services []corev1.Service) bool {
 	return false
 }
 
+// An exhausted pool says of which family.
+func TestExhaustedFamily(t *testing.T) {
+	services := []corev1.Service{service("a", 1, "fd00::1", stacks("6", single)), service("b", 2, "", stacks("6", single))}
+	out, _ := decide(snapshot{pool: pool(t, "192.0.2.0/24,fd00::1/128"), services: services})
+	if a := out[1].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "all 1 IPv6 addresses of the pool") {
+		t.Errorf("%+v", a)
+	}
+}
+
 // agent acknowledges these revisions for port 80 of shop/a.
 func agent(name string, revisions ...string) v1alpha1.NodeDataplane {
 	n := v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -204,6 +287,17 @@ func TestProgrammed(t *testing.T) {
 	refusing.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRejected, Message: "port: is 0"}}
 	falling := agent("falling", now)
 	falling.Status.VIPs[0].FallBack = "no server takes redirects"
+	six := service("a", 1, "192.0.2.1", stacks("46", prefer))
+	six.Status.LoadBalancer.Ingress = append(six.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: "fd00::1", IPMode: ptr(corev1.LoadBalancerIPModeProxy)})
+	for _, addresses := range [][]string{{"192.0.2.1"}, {"192.0.2.1", "fd00::1"}} {
+		n := agent("half")
+		for _, a := range addresses {
+			n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{Address: a, Port: 80, Namespace: "shop", Service: "a", Revision: crabplan.Revision(&six)})
+		}
+		if got := decideProgrammed(&six, verdict{status: metav1.ConditionTrue}, []v1alpha1.NodeDataplane{n}); (got.status == metav1.ConditionTrue) != (len(addresses) == 2) {
+			t.Errorf("a node that holds %v: %+v", addresses, got)
+		}
+	}
 	other := agent("other", now)
 	other.Status.VIPs[0].Service = "b"
 	var many []v1alpha1.NodeDataplane

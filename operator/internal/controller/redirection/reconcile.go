@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,9 +108,14 @@ func (r *Reconciler) announce(before, after *corev1.Service) {
 		}
 		r.Events.Eventf(after, nil, level(c), c.Reason, kind, "%s", bounded(c.Message, 1000))
 	}
-	was, had := crabplan.Address(before)
-	if is, has := crabplan.Address(after); crabplan.WantsVIP(after) && has && (!had || was != is) {
-		r.Events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventAddressGiven, "Allocate", "the Service has the address %s of the pool %s", is, r.Pool)
+	if !crabplan.WantsVIP(after) {
+		return
+	}
+	had := crabplan.Addresses(before)
+	for _, is := range crabplan.Addresses(after) {
+		if !slices.Contains(had, is) {
+			r.Events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventAddressGiven, "Allocate", "the Service has the address %s of the pool %s", is, r.Pool)
+		}
 	}
 }
 

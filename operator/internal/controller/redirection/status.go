@@ -57,6 +57,6 @@ func bounded(text string, most int) string {
 // Reasons whose events are warnings although CRAB serves the Service, and those
 // that are none although it does not yet.
 var (
-	warned = map[string]bool{v1alpha1.ReasonEndpointsExcluded: true, v1alpha1.ReasonIPv4Only: true, v1alpha1.ReasonFallingBack: true}
+	warned = map[string]bool{v1alpha1.ReasonEndpointsExcluded: true, v1alpha1.ReasonFamilyMissing: true, v1alpha1.ReasonFallingBack: true}
 	quiet  = map[string]bool{v1alpha1.ReasonReconciling: true, v1alpha1.ReasonNotAccepted: true}
 )

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
@@ -58,6 +59,7 @@ func readConfig(path string) (Config, error) {
 // state is what the plane should hold; only looks at devices can fail.
 func (c Config) state() (desired.State, error) {
 	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Watch: inOrder(c.Watch)}
+	s.IPv6 = slices.ContainsFunc(c.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	for _, d := range c.Devices {
 		device, err := net.InterfaceByName(d.Name)
 		if err != nil {

@@ -22,6 +22,9 @@ type State struct {
 	AllowEcho []netip.Addr
 	// Watch are servers of this node whose connections are counted; in order.
 	Watch []netip.AddrPort
+	// IPv6 has the programs for it made at once, although no address here may be
+	// of IPv6 yet: who takes over a VIP must not wait for them.
+	IPv6 bool
 }
 
 // Device says which parts run on a device.
@@ -74,7 +77,7 @@ type Result struct {
 func (r Result) Err() error {
 	var all []error
 	for key, err := range r.VIPs {
-		all = append(all, fmt.Errorf("VIP %s:%d: %w", key.Addr, key.Port, err))
+		all = append(all, fmt.Errorf("VIP %s: %w", netip.AddrPortFrom(key.Addr, key.Port), err))
 	}
 	for name, err := range r.Devices {
 		all = append(all, fmt.Errorf("device %s: %w", name, err))
@@ -88,6 +91,9 @@ func (r Result) Err() error {
 func (a *Applier) Apply(s State) Result {
 	r := Result{VIPs: map[redirect.VIPKey]error{}, Devices: map[string]error{}}
 	wanted := map[redirect.VIPKey]bool{}
+	if s.IPv6 {
+		r.Other = a.plane.UseIPv6()
+	}
 	for _, v := range s.VIPs {
 		wanted[v.VIPKey] = true
 		if err := a.setVIP(v); err != nil {
@@ -144,7 +150,7 @@ func (a *Applier) deleteVIPs(wanted map[redirect.VIPKey]bool) error {
 			continue
 		}
 		if err := a.plane.DeleteVIP(key); err != nil {
-			return fmt.Errorf("remove VIP %s:%d: %w", key.Addr, key.Port, err)
+			return fmt.Errorf("remove VIP %s: %w", netip.AddrPortFrom(key.Addr, key.Port), err)
 		}
 		delete(a.present, key)
 		delete(a.vips, key)

@@ -36,6 +36,7 @@ func (f *fakePlane) SetVIP(v redirect.VIP) error {
 }
 func (f *fakePlane) DeleteVIP(k redirect.VIPKey) error { return f.do("delete %s:%d", k.Addr, k.Port) }
 func (f *fakePlane) VIPs() ([]redirect.VIP, error)     { return f.vips, nil }
+func (f *fakePlane) UseIPv6() error                    { return f.do("ipv6") }
 func (f *fakePlane) AllowEcho(a []netip.Addr) error    { return f.do("echo %v", a) }
 func (f *fakePlane) AttachClient(i int, at redirect.Placement) error {
 	return f.do("client %d %s", i, at)
@@ -117,4 +118,22 @@ func TestApplyGoesOn(t *testing.T) {
 		t.Errorf("result %+v", r)
 	}
 	f.took(t, "second", "set 192.0.2.1:80 Client")
+}
+
+// What IPv6 takes is there before anything of it is: who takes over a VIP must not
+// wait until the kernel has verified the programs.
+func TestIPv6IsPrepared(t *testing.T) {
+	for _, six := range []bool{false, true} {
+		f := &fakePlane{}
+		if err := New(f).Apply(State{IPv6: six}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if prepared := len(f.done) > 0 && f.done[0] == "ipv6"; prepared != six {
+			t.Errorf("IPv6 %v: %q", six, f.done)
+		}
+	}
+	f := &fakePlane{refuse: "ipv6"}
+	if err := New(f).Apply(State{IPv6: true}).Err(); err == nil {
+		t.Error("a refusal is not told of")
+	}
 }

@@ -92,17 +92,30 @@ func TestProbeKernel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: raw sockets")
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	for _, local := range []string{"127.0.0.1", "::1"} {
+		t.Run(local, func(t *testing.T) { probeKernel(t, netip.MustParseAddr(local)) })
+	}
+}
+
+func probeKernel(t *testing.T, local netip.Addr) {
+	mark := Mark
+	if local.Is6() {
+		mark = MarkSix
+	}
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0)))
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("%s: %v", local, err)
 	}
 	open := l.Addr().(*net.TCPAddr).AddrPort()
 	ask := func() redirect.State {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		state, err := Probe(ctx, open.Addr(), Mark, open, redirect.Wire{})
+		state, err := Probe(ctx, open.Addr(), mark, open, redirect.Wire{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if same, err := Probe(ctx, netip.Addr{}, mark, open, redirect.Wire{}); err != nil || same != state {
+			t.Errorf("from the route's own address: %v, %v", same, err)
 		}
 		return state
 	}
@@ -115,7 +128,29 @@ func TestProbeKernel(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if state, err := Probe(ctx, open.Addr(), Mark, netip.MustParseAddrPort("127.0.0.1:1"), redirect.Wire{}); err != nil || state != redirect.Down {
+	if state, err := Probe(ctx, local, mark, netip.AddrPortFrom(local, 1), redirect.Wire{}); err != nil || state != redirect.Down {
 		t.Errorf("%v, %v", state, err)
+	}
+	for _, other := range []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")} {
+		if _, err := Probe(ctx, other, mark, open, redirect.Wire{}); other.Is4() != local.Is4() && err == nil {
+			t.Errorf("C-9: %s was asked from %s", open, other)
+		}
+	}
+}
+
+// C-9: the option of an IPv6 probe fills 20 bytes, and what a raw socket gives has no IPv6 header.
+func TestAnswerSix(t *testing.T) {
+	from, to := netip.MustParseAddrPort("[fd00::1]:4000"), netip.MustParseAddrPort("[fd00::2]:80")
+	packet := syn(from, to, MarkSix, 7, wire)
+	if len(packet) != headerSize+4+20 || checksum(from.Addr(), to.Addr(), packet) != 0 {
+		t.Errorf("a probe of %d bytes: %x", len(packet), packet)
+	}
+	for _, c := range []struct {
+		options []byte
+		want    redirect.State
+	}{{option(wire, MarkSix), redirect.UpCRAB}, {option(redirect.Wire{Kind: 253, ExID: 1}, MarkSix), redirect.UpPlain}, {option(wire, Mark), redirect.UpPlain}, {nil, redirect.UpPlain}} {
+		if state, ok := answer(reply(flagSYN|flagACK, 8, c.options)[headerSize:], from, to, MarkSix, 7, wire); !ok || state != c.want {
+			t.Errorf("options %x: %v, %v", c.options, state, ok)
+		}
 	}
 }

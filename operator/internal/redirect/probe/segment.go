@@ -15,16 +15,16 @@ const (
 	flagACK = 0x10
 
 	headerSize = 20
-	optionSize = 8
+	optionSize = 20 // at most
 )
 
-// option is the redirect of one address, padded to 8 bytes (C-1, C-7).
+// option is the redirect of one address, padded to 8 bytes, or 20 of IPv6 (C-1, C-7, C-9).
 func option(w redirect.Wire, addr netip.Addr) []byte {
-	a := addr.As4()
+	a := addr.AsSlice()
 	if w.Kind == 253 || w.Kind == 254 {
-		return append([]byte{w.Kind, 8, byte(w.ExID >> 8), byte(w.ExID)}, a[:]...)
+		return append([]byte{w.Kind, byte(4 + len(a)), byte(w.ExID >> 8), byte(w.ExID)}, a...)
 	}
-	return append(append([]byte{w.Kind, 6}, a[:]...), 1, 1)
+	return append(append([]byte{w.Kind, byte(2 + len(a))}, a...), 1, 1)
 }
 
 // syn is the probe: a SYN with the prober's mark as redirect (C-51).
@@ -43,8 +43,8 @@ func syn(from, to netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) 
 }
 
 func checksum(from, to netip.Addr, tcp []byte) uint16 {
-	src, dst := from.As4(), to.As4()
-	b := append(append(append([]byte{}, src[:]...), dst[:]...), 0, 6, byte(len(tcp)>>8), byte(len(tcp)))
+	// The pseudo headers of both families have the same sum: the same numbers, and zeros.
+	b := append(append(append([]byte{}, from.AsSlice()...), to.AsSlice()...), 0, 6, byte(len(tcp)>>8), byte(len(tcp)))
 	b = append(b, tcp...)
 	var sum uint32
 	for i := 0; i < len(b); i += 2 { // the segment's length is even
@@ -56,13 +56,16 @@ func checksum(from, to netip.Addr, tcp []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// answer reads an IPv4 packet; ok when it answers the probe with this sequence
-// number, one way or the other.
+// answer reads what a raw socket gives: an IPv4 packet, or what follows an IPv6
+// header; ok when it answers the probe with this sequence number, one way or the other.
 func answer(packet []byte, from, to netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) (state redirect.State, ok bool) {
-	if len(packet) < headerSize || packet[0]>>4 != 4 {
-		return 0, false
+	head := 0
+	if to.Addr().Is4() {
+		if len(packet) < headerSize || packet[0]>>4 != 4 {
+			return 0, false
+		}
+		head = int(packet[0]&15) * 4
 	}
-	head := int(packet[0]&15) * 4
 	if len(packet) < head+headerSize {
 		return 0, false
 	}

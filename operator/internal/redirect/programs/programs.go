@@ -20,6 +20,7 @@ func Specs() (map[string]*ebpf.CollectionSpec, error) {
 		"crab_server6":  loadServer6,
 		"crab_lb6":      loadLb6,
 		"crab_balance6": loadBalance6,
+		"crab_watch6":   loadWatch6,
 	} {
 		spec, err := load()
 		if err != nil {
@@ -37,7 +38,8 @@ type (
 	Load    = balanceCrabLoad
 	Pending = clientCrabPending
 	Conn    = watchCrabConn
-	Conn4   = watchCrabTuple // key of crab_conns: servers of IPv6 are not watched
+	Conn4   = watchCrabTuple  // key of crab_conns
+	Conn6   = watch6CrabTuple // and of crab_conns6
 )
 
 // SixEntries are the places of the IPv6 programs in crab_six and, those for XDP,
@@ -55,6 +57,8 @@ var SixEntries = map[string]struct {
 	"crab_server_out_pod": {"crab_six", 6},
 	"crab_balance_in":     {"crab_six", 7},
 	"crab_balance_out":    {"crab_six", 8},
+	"crab_watch_in":       {"crab_six", 11},
+	"crab_watch_out":      {"crab_six", 12},
 	"crab_lb_native":      {"crab_six_xdp", 9},
 	"crab_lb_generic":     {"crab_six_xdp", 10},
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce makes a VIP lead to this node: it answers ARP requests for
-// the VIPs owned here, and tells the network when a VIP has moved. The VIP is on
-// no device: the kernel must not take the packets before the programs see them.
-// Announced VIPs are IPv4 (C-9), so there is no neighbour discovery here.
 package announce
 
 import (
@@ -28,9 +24,9 @@ type frame struct {
 	sender, target       netip.Addr
 }
 
-// parse reads what follows the Ethernet header; false when it is no ARP of IPv4
+// parseARP reads what follows the Ethernet header; false when it is no ARP of IPv4
 // on Ethernet. Padding behind is ignored.
-func parse(b []byte) (frame, bool) {
+func parseARP(b []byte) (frame, bool) {
 	if len(b) < frameSize || binary.BigEndian.Uint16(b) != hardEthernet || binary.BigEndian.Uint16(b[2:]) != protoIPv4 ||
 		b[4] != macSize || b[5] != 4 {
 		return frame{}, false

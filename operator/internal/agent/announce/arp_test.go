@@ -17,7 +17,7 @@ var (
 
 func TestAnswer(t *testing.T) {
 	request := frame{op: opRequest, senderMAC: his, sender: netip.MustParseAddr("192.0.2.9"), targetMAC: noMAC, target: vip}
-	got, ok := parse(append(request.bytes(), make([]byte, 18)...)) // as padded by the device
+	got, ok := parseARP(append(request.bytes(), make([]byte, 18)...)) // as padded by the device
 	if !ok {
 		t.Fatal("a request was not read")
 	}
@@ -35,27 +35,27 @@ func TestGratuitous(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseARPRefuses(t *testing.T) {
 	good := answer(frame{op: opRequest, senderMAC: his, sender: vip, target: vip}, mine).bytes()
 	for i := range 6 { // kinds and sizes
 		b := bytes.Clone(good)
 		b[i]++
-		if _, ok := parse(b); ok {
+		if _, ok := parseARP(b); ok {
 			t.Errorf("byte %d changed: still read", i)
 		}
 	}
 	for i := range good {
-		if _, ok := parse(good[:i]); ok {
+		if _, ok := parseARP(good[:i]); ok {
 			t.Errorf("%d bytes were read", i)
 		}
 	}
 }
 
 // FuzzParse: what is read writes itself again.
-func FuzzParse(f *testing.F) {
+func FuzzParseARP(f *testing.F) {
 	f.Add(answer(frame{op: opRequest, senderMAC: his, sender: vip, target: vip}, mine).bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, ok := parse(b); ok && !bytes.Equal(got.bytes(), b[:frameSize]) {
+		if got, ok := parseARP(b); ok && !bytes.Equal(got.bytes(), b[:frameSize]) {
 			t.Fatalf("%x became %x", b, got.bytes())
 		}
 	})

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package announce
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// twoHosts makes an announcer in one network namespace and a kernel in another one
+// at the other end of its veth; the test runs where the kernel is.
+func twoHosts(t *testing.T) (a *Announcer, announce func(netip.Addr), client netlink.Link) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	home, err := netns.New()
+	must(t, err)
+	v := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "client"}
+	v.Name = "owner"
+	away, err := netns.New()
+	must(t, err)
+	t.Cleanup(func() { home.Close(); away.Close() })
+	must(t, netns.Set(home))
+	v.PeerNamespace = netlink.NsFd(away)
+	must(t, netlink.LinkAdd(v))
+	owner, err := netlink.LinkByName("owner")
+	must(t, err)
+	must(t, netlink.LinkSetUp(owner))
+	a, err = Open(owner.Attrs().Index)
+	must(t, err)
+	ran := make(chan struct{})
+	go func() { defer close(ran); a.Run() }()
+	t.Cleanup(func() { _ = a.Close(); <-ran })
+	announce = func(vip netip.Addr) { // where the announcer is, because it joins a group
+		t.Helper()
+		must(t, netns.Set(home))
+		a.Announce(vip)
+		must(t, netns.Set(away))
+	}
+	must(t, netns.Set(away))
+	client, err = netlink.LinkByName("client")
+	must(t, err)
+	for _, text := range []string{"192.0.2.9/24", "2001:db8::9/64"} {
+		addr, err := netlink.ParseAddr(text)
+		must(t, err)
+		if addr.IP.To4() == nil {
+			addr.Flags = unix.IFA_F_NODAD
+		}
+		must(t, netlink.AddrAdd(client, addr))
+	}
+	must(t, netlink.LinkSetUp(client))
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if l, err := netlink.LinkByName("client"); err == nil && l.Attrs().OperState == netlink.OperUp {
+			break
+		}
+	}
+	return a, announce, client
+}
+
+// knows waits until the kernel has a neighbour entry with the announcer's address.
+func knows(t *testing.T, a *Announcer, client netlink.Link, addr netip.Addr, want bool) {
+	t.Helper()
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		all, err := netlink.NeighList(client.Attrs().Index, 0)
+		must(t, err)
+		for _, n := range all {
+			at, ok := netip.AddrFromSlice(n.IP)
+			if ok && at.Unmap() == addr && n.State&(netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_DELAY|netlink.NUD_PROBE) != 0 && bytes.Equal(n.HardwareAddr, a.device.HardwareAddr) {
+				if !want {
+					t.Errorf("%s was answered for", addr)
+				}
+				return
+			}
+			if ok && at.Unmap() == addr && n.State&netlink.NUD_FAILED != 0 && !want {
+				return
+			}
+		}
+	}
+	if want {
+		t.Errorf("nobody answers for %s: arp %v, ndp %v", addr, a.Counters(ARP), a.Counters(NDP))
+	}
+}
+
+// ask makes the kernel look for an address.
+func ask(t *testing.T, addr netip.Addr) {
+	t.Helper()
+	c, err := net.Dial("udp", netip.AddrPortFrom(addr, 9).String())
+	must(t, err)
+	defer c.Close()
+	_, _ = c.Write([]byte("x"))
+}
+
+// A kernel asks for VIPs of both families, and is answered for owned ones only.
+func TestKernelFindsTheOwner(t *testing.T) {
+	a, announce, client := twoHosts(t)
+	owned := []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")}
+	others := []netip.Addr{netip.MustParseAddr("192.0.2.6"), netip.MustParseAddr("2001:db8::6")}
+	for _, other := range others { // the kernel gives up after three seconds
+		ask(t, other)
+	}
+	for _, vip := range owned {
+		announce(vip)
+		ask(t, vip)
+		knows(t, a, client, vip, true)
+	}
+	for _, other := range others {
+		knows(t, a, client, other, false)
+	}
+	for _, p := range []Protocol{ARP, NDP} {
+		if c := a.Counters(p); c["answered"] == 0 || c["announced"] == 0 || c["malformed"] != 0 || c["conflict"] != 0 || c["join_failed"] != 0 {
+			t.Errorf("%s: %v", p, c)
+		}
+	}
+	six := netip.MustParseAddr("2001:db8::5")
+	entry := &netlink.Neigh{LinkIndex: client.Attrs().Index, Family: netlink.FAMILY_V6, State: netlink.NUD_PROBE, IP: six.AsSlice(), HardwareAddr: a.device.HardwareAddr}
+	before := a.Counters(NDP)["answered"]
+	must(t, netlink.NeighSet(entry)) // the kernel asks the address itself, to see whether it is still there
+	for end := time.Now().Add(8 * time.Second); a.Counters(NDP)["answered"] == before; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("a solicitation sent to the VIP itself was not answered: %v", a.Counters(NDP))
+		}
+	}
+	a.Withdraw(six)
+	must(t, netlink.NeighDel(entry))
+	ask(t, six)
+	knows(t, a, client, six, false)
+}
+
+// A host that has the VIP in its neighbour table elsewhere is led here by the announcement.
+func TestAnnouncementMovesTheVIP(t *testing.T) {
+	a, announce, client := twoHosts(t)
+	for _, text := range []string{"192.0.2.5", "2001:db8::5"} {
+		vip := netip.MustParseAddr(text)
+		family := map[bool]int{false: netlink.FAMILY_V6, true: netlink.FAMILY_V4}[vip.Is4()]
+		must(t, netlink.NeighSet(&netlink.Neigh{LinkIndex: client.Attrs().Index, Family: family, State: netlink.NUD_REACHABLE, IP: vip.AsSlice(), HardwareAddr: his}))
+		announce(vip)
+		knows(t, a, client, vip, true)
+	}
+}
+
+// A host that wants to have a VIP for itself finds by duplicate address detection
+// that it cannot, each time it looks.
+func TestHostCannotTakeAVIP(t *testing.T) {
+	a, announce, client := twoHosts(t)
+	vip := netip.MustParseAddr("2001:db8::5")
+	announce(vip)
+	for end := time.Now().Add(8 * time.Second); a.Counters(NDP)["announced"] < uint64(len(repeats)) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		// an announcement by itself would tell the host, too
+	}
+	for round := range 2 {
+		addr, err := netlink.ParseAddr("2001:db8::5/64")
+		must(t, err)
+		must(t, netlink.AddrAdd(client, addr))
+		failed := false
+		for end := time.Now().Add(8 * time.Second); !failed && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			all, err := netlink.AddrList(client, netlink.FAMILY_V6)
+			must(t, err)
+			for _, one := range all {
+				failed = failed || one.IP.Equal(addr.IP) && one.Flags&unix.IFA_F_DADFAILED != 0
+			}
+		}
+		if c := a.Counters(NDP); !failed || c["conflict"] == 0 {
+			t.Errorf("round %d: the host keeps the VIP: %v", round, c)
+		}
+		must(t, netlink.AddrDel(client, addr))
+	}
+}
