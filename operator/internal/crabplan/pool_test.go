@@ -40,6 +40,9 @@ func TestParsePool(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestParsePoolRefuses(t *testing.T) {
 	for text, part := range map[string]string{
 		"192.0.2.1/24":                  "write 192.0.2.0/24",
 		"192.0.2.1":                     "neither a network",

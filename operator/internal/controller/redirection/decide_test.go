@@ -188,7 +188,7 @@ func TestAddressesOfBothFamilies(t *testing.T) {
 		}
 		for _, i := range out[0].service.Status.LoadBalancer.Ingress {
 			if i.IPMode == nil || *i.IPMode != corev1.LoadBalancerIPModeProxy {
-				t.Errorf("%s: C-44: %s has mode %v", c.name, i.IP, i.IPMode)
+				t.Errorf("%s: %s has mode %v", c.name, i.IP, i.IPMode)
 			}
 		}
 	}
