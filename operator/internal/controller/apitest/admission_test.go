@@ -245,6 +245,7 @@ func TestAdmissionOfTCPChanges(t *testing.T) {
 		if err := direct.Create(context.Background(), o); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = direct.Delete(context.Background(), o) }) // or its Service takes an address of the pool
 	}
 	wantField(t, tcp, "tcp.policy", "RoundRobin")
 	wantField(t, tcp, "tcp.drainSeconds", int64(5))
