@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the Ethernet port: the input is a story of frames (raw, well-formed, or nearly), of payloads to send
-// and of time, told by stations that lie. After every sentence nothing may be lost, unbounded or malformed.
-// tests/link/test_garbage.c tells random stories.
+// and of time, told by stations that lie. After every sentence nothing may be lost, unbounded or malformed. Some
+// stories are of a balancer's port, which takes TCP whole and sends it on (E-22). tests/link/test_garbage.c tells
+// random stories.
 #include "base/bytes.h"
 #include "input.h"
 #include "link/internal.h"
@@ -11,6 +12,8 @@
 #define NEIGHBOURS  16u
 #define QUEUE       3u
 #define MILLISECOND UINT64_C(1000000)
+
+enum { LOCALS = 3 }; // and the local port of whole packets
 
 struct story {
     struct input in;
@@ -136,10 +139,11 @@ static struct bt_pkt *datagram(struct story *s)
     src.port = in8(&s->in);
     dst.port = (uint16_t)(7998 + in8(&s->in) % 8u);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD, odd = in8(&s->in);
+    uint8_t proto = odd % 16u == 11 ? BT_PROTO_TCP : BT_PROTO_UDP;
     if (v4)
-        bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 64, BT_UDP_HEAD + len, true);
+        bt_ip4_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len, true);
     else
-        bt_ip6_write(ip, &src, &dst, BT_PROTO_UDP, 64, BT_UDP_HEAD + len);
+        bt_ip6_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len);
     bt_udp_write(ip + head, &src, &dst, len, odd != 7 ? BT_UDP_SUM_FULL : BT_UDP_SUM_PARTIAL);
     if (odd > 128) // one wrong byte in the headers
         ip[odd % (head + BT_UDP_HEAD)] ^= (uint8_t)(1u << (odd & 7u));
@@ -147,6 +151,8 @@ static struct bt_pkt *datagram(struct story *s)
         bt_put16(ip + 10, 0);
         bt_csum_store(ip + 10, bt_csum_bytes(0, ip, BT_IP4_HEAD));
     }
+    if (proto == BT_PROTO_TCP)
+        memset(bt_pkt_append(pkt, odd / 16u), 0xee, odd / 16u); // Ethernet padding
     pkt->offload = odd == 9 ? in8(&s->in) & 15u : 0;
     return pkt;
 }
@@ -239,7 +245,9 @@ static void check_frame(struct story *s, const uint8_t *p, uint32_t len)
     CHECK((type == BT_ETHER_IP4 ? bt_ip4_judge(p + BT_ETHER_HEAD, len - BT_ETHER_HEAD, true, &ip)
                                 : bt_ip6_judge(p + BT_ETHER_HEAD, len - BT_ETHER_HEAD, &ip)) == BT_FRAME_OK);
     CHECK(ip.body + ip.body_len == p + len); // E-17: no stray bytes behind
-    if (ip.proto == BT_PROTO_UDP) {
+    if (ip.proto == BT_PROTO_TCP) {
+        CHECK(s->l->takes_tcp && !bt_mac_is_group(p) && len <= 1500u + BT_ETHER_HEAD); // E-18, E-22
+    } else if (ip.proto == BT_PROTO_UDP) {
         CHECK(bt_udp_judge(&ip, true) == BT_FRAME_OK && !bt_mac_is_group(p) && len <= 1500u + BT_ETHER_HEAD);
     } else {
         check_icmp(s, &ip, p, len);
@@ -271,7 +279,7 @@ static void check_neighbours(const struct story *s, uint32_t *waiting)
 static void check_all(const struct story *s)
 {
     const uint64_t *c = s->l->counters;
-    uint64_t rx = 0, tx = c[BT_LINK_TX_UDP];
+    uint64_t rx = 0, tx = c[BT_LINK_TX_UDP] + c[BT_LINK_TX_TCP];
     uint32_t waiting = 0;
     check_neighbours(s, &waiting);
     for (int i = BT_LINK_RX_UDP; i <= BT_LINK_DROP_RATE; i++)
@@ -286,6 +294,28 @@ static void check_all(const struct story *s)
 
 // --- the story
 
+// Sends a finished packet to some next hop.
+static void send_whole(struct story *s, struct bt_pkt *pkt, struct bt_txq *out)
+{
+    uint8_t how = in8(&s->in);
+    pkt->local = LOCALS;
+    pkt->tx_as_src = 0;
+    pkt->dst = how & 1 ? some_v4(in8(&s->in)) : some_v6(in8(&s->in));
+    s->payloads++;
+    bt_link_tx(s->l, s->now, pkt, out);
+}
+
+// E-22: as it came, from its IP header to the end its lengths name.
+static void check_whole(const struct story *s, const struct bt_pkt *pkt, enum bt_link_steer steer)
+{
+    struct bt_ip ip;
+    bool v4 = bt_addr_is_v4(&pkt->dst);
+    CHECK(s->l->takes_tcp && steer == BT_LINK_STEER_FIRST);
+    CHECK((v4 ? bt_ip4_judge(pkt->data, pkt->len, true, &ip) : bt_ip6_judge(pkt->data, pkt->len, &ip)) == BT_FRAME_OK);
+    CHECK(ip.proto == BT_PROTO_TCP && ip.body + ip.body_len == pkt->data + pkt->len && ip.ttl == pkt->ttl);
+    CHECK(bt_addr_ip_eq(&ip.src, &pkt->src) && bt_addr_ip_eq(&ip.dst, &pkt->dst));
+}
+
 static void take(struct story *s, struct bt_pkt *pkt, struct bt_txq *out)
 {
     const uint8_t *from = pkt->data, *to = pkt->data + pkt->len;
@@ -295,8 +325,15 @@ static void take(struct story *s, struct bt_pkt *pkt, struct bt_txq *out)
     if (bt_link_rx(s->l, s->now, pkt, out) != BT_LINK_UDP)
         return;
     CHECK(pkt->data > from && pkt->data + pkt->len <= to);
-    CHECK(link_own(s->l, &pkt->dst) != NULL && !bt_addr_bad_source(&pkt->src)); // E-5, E-6
-    CHECK(pkt->local < 3 && bt_link_local(s->l, pkt->local).port == pkt->dst.port);
+    struct bt_addr src = pkt->src;
+    src.port = pkt->local == LOCALS ? 1 : src.port;                        // not looked at yet
+    CHECK(link_own(s->l, &pkt->dst) != NULL && !bt_addr_bad_source(&src)); // E-5, E-6
+    if (pkt->local == LOCALS) {
+        check_whole(s, pkt, steer);
+        send_whole(s, pkt, out);
+        return;
+    }
+    CHECK(pkt->local < LOCALS && bt_link_local(s->l, pkt->local).port == pkt->dst.port);
     CHECK(steer == BT_LINK_STEER_PORT && port == pkt->dst.port); // E-21
     bt_pool_put(s->pool, pkt);
 }
@@ -309,6 +346,8 @@ static void send_payload(struct story *s, struct bt_txq *out)
     uint32_t len = in_length(&s->in);
     memset(bt_pkt_append(pkt, len), how, len);
     pkt->local = how & 3u;
+    if (pkt->local == LOCALS && s->l->takes_tcp)
+        pkt->local = 0; // whole packets are those that came: see take()
     pkt->tx_as_src = how > 192;
     pkt->ttl = how > 224 ? how & 7u : 0;
     pkt->dst = how & 4 ? some_v4(in8(&s->in)) : some_v6(in8(&s->in));
@@ -363,11 +402,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct bt_link_static statics[] = {{.ip = {.ip = {[10] = 0xff, 0xff, 10, 0, 0, 7}}, .mac = {2, 7}}};
     struct bt_link_prefix addrs[2] = {{.addr = bt_addr_v4u(0x0a000002, 0), .bits = 24},
                                       {.addr = {.ip = {0xfd, [15] = 2}}, .bits = 64}};
-    struct bt_addr locals[3] = {bt_addr_v4u(0x0a000002, 8000), {.port = 8001}, bt_addr_v4u(0, 8002)};
+    struct bt_addr locals[LOCALS] = {bt_addr_v4u(0x0a000002, 8000), {.port = 8001}, bt_addr_v4u(0, 8002)};
     struct bt_link_config c = {.addrs = addrs,
                                .n_addrs = 2,
                                .locals = locals,
-                               .n_locals = 3,
+                               .n_locals = LOCALS,
                                .statics = statics,
                                .n_statics = 1,
                                .gateway4 = bt_addr_v4u(0x0a000001, 0),
@@ -378,7 +417,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .icmp_echo_per_s = 10};
     struct story s = {.in = {data, size}, .now = 1000 * MILLISECOND};
     memcpy(c.mac, our_mac, 6);
-    c.secondary = in8(&s.in) == 1;
+    uint8_t kind = in8(&s.in);
+    c.secondary = kind == 1;
+    c.takes_tcp = kind == 2 || kind == 3;
     void *slab = malloc(bt_pool_fixed_bytes(PACKETS)), *mem = aligned_alloc(64, (bt_link_bytes(&c) + 63) / 64 * 64);
     CHECK(slab != NULL && mem != NULL);
     c.pool = s.pool = bt_pool_fixed_init(&s.fixed, slab, PACKETS);

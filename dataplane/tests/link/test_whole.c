@@ -2,6 +2,8 @@
 // TCP handed through whole, for a balancer: E-22; each with IPv4 and with IPv6.
 #include "bed.h"
 
+#include <errno.h>
+
 #include "base/bytes.h"
 #include "wire/checksum.h"
 
@@ -88,14 +90,19 @@ static void e22_a_link_that_was_not_asked_to_drops_it(void **state)
     bed_drops(&b, segment(on->peer, on->us, 0), BT_LINK_DROP_PROTOCOL);
 }
 
-// Sends the packet as it is to that next hop.
-static void send_on(const char *to, const char *hop)
+// Sends the packet as it is to that next hop, with so many bytes more than usual.
+static void send_longer(const char *to, const char *hop, uint32_t more)
 {
-    struct bt_pkt *pkt = segment(on->peer, to, 0);
+    struct bt_pkt *pkt = segment(on->peer, to, more);
     bt_pkt_pull(pkt, BT_ETHER_HEAD);
     pkt->dst = addr(hop);
     pkt->local = TCP_PORT;
     bt_link_tx(b.l, b.now, pkt, &b.out);
+}
+
+static void send_on(const char *to, const char *hop)
+{
+    send_longer(to, hop, 0);
 }
 
 static void e22_it_leaves_unchanged_to_the_next_hop_it_was_given(void **state)
@@ -133,6 +140,19 @@ static void e22_direct_return_by_a_gateway_would_come_straight_back(void **state
     assert_int_equal(bed_count(&b, BT_LINK_TXDROP_BAD_ADDRESS), 1);
     send_on(on->server, on == &four ? six.server : four.server); // a hop of the other family
     assert_int_equal(bed_count(&b, BT_LINK_TXDROP_BAD_ADDRESS), 2);
+}
+
+static void e18_e22_what_is_longer_than_the_mtu_does_not_leave(void **state)
+{
+    (void)state;
+    bed_open(&b);
+    bed_know(&b, on->server, other_mac);
+    send_longer(on->server, on->server, 1500 - TCP_BYTES);
+    bed_put(&b, bed_sent(&b));
+    send_longer(on->server, on->server, 1501 - TCP_BYTES);
+    bed_sends_nothing(&b);
+    assert_int_equal(bed_count(&b, BT_LINK_TXDROP_TOO_LONG), 1);
+    assert_true(bed_event(&b, on == &four ? "10.0.0.8:1" : "[fd00::8]:1", EMSGSIZE));
 }
 
 static void e22_it_waits_for_an_unknown_neighbour_like_any_packet(void **state)
@@ -185,6 +205,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(e22_a_link_that_was_not_asked_to_drops_it, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_it_leaves_unchanged_to_the_next_hop_it_was_given, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_direct_return_by_a_gateway_would_come_straight_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(e18_e22_what_is_longer_than_the_mtu_does_not_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_it_waits_for_an_unknown_neighbour_like_any_packet, setup, teardown),
         cmocka_unit_test_setup_teardown(e4_tcp_behind_extension_headers_is_dropped, setup, teardown),
     };
