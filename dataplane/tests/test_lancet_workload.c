@@ -66,6 +66,22 @@ static void distributions(void **state)
     check_dist("fb-value", (1 - 0.44155) * (15 + 214.476 / (1 - 0.348238)) + 2.29836, NAN, 0.03);
 }
 
+// To the nearest whole number: cut off, sizes and times would be half a unit short on average.
+static void draws_are_rounded(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t want;
+    } cases[] = {{"fixed:2.4", 2}, {"fixed:2.5", 3}, {"fixed:2.7", 3}, {"fixed:249.9", 250}, {"fixed:0.4", 0}};
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bt_dist d;
+        uint64_t turn = 0;
+        assert_null(bt_dist_parse(cases[i].text, &d));
+        assert_int_equal(bt_dist_draw(&d, NULL, &turn, 0, 250), cases[i].want);
+    }
+}
+
 static void draws_are_held_within_bounds(void **state)
 {
     (void)state;
@@ -227,9 +243,13 @@ static void requests_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions), cmocka_unit_test(draws_are_held_within_bounds),
-        cmocka_unit_test(zipf),          cmocka_unit_test(key_names),
-        cmocka_unit_test(requests),      cmocka_unit_test(requests_fit),
+        cmocka_unit_test(distributions),
+        cmocka_unit_test(draws_are_rounded),
+        cmocka_unit_test(draws_are_held_within_bounds),
+        cmocka_unit_test(zipf),
+        cmocka_unit_test(key_names),
+        cmocka_unit_test(requests),
+        cmocka_unit_test(requests_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,8 @@ type phase struct{ start, offered int64 }
 
 // patterns follow each other: each alone on the service. The load of the second
 // step is an eighth more than the workers can do, so a queue grows that the third
-// step still sees and the fourth does not. Of the recorded arrivals, requests of
-// each agent come in bursts of 150, whatever the load, so that half of them wait.
+// step still sees and the fourth does not. Recorded arrivals
+// come in bursts of 150, whatever the load, of which each agent sends half.
 func patterns() []pattern {
 	return []pattern{
 		{name: "steps", step: "load in steps, the second above the capacity", percentile: "99",

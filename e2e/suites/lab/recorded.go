@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A burst of one agent. 32 workers take 10 ms a request: the last of 150 waits some
+// A burst of all agents. 32 workers take 10 ms a request: the last of 150 waits some
 // 40 ms, half of them more than 20.
 const (
 	burst            = 150

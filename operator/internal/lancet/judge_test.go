@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 )
 
 // gapsOf draws exponential gaps of a mean.
@@ -133,6 +135,76 @@ func TestNextRoundHasTheLowerRate(t *testing.T) {
 		fell := r.Rounds[i].SamplingRate / round.SamplingRate
 		if want := max(lag, 2); failed(r.Rounds[i].Findings) && lag > 1 && (fell < 0.999*want || fell > 1.001*want) {
 			t.Errorf("round %d: the rate fell by %v, want %v", i+1, fell, want)
+		}
+	}
+}
+
+// L-22: the gaps that are looked at lie all over the round: an agent that sent well
+// at first and late afterwards did not send well.
+func TestGapsOfTheWholeRoundAreJudged(t *testing.T) {
+	e := Experiment{Percentile: 0.99}.WithDefaults()
+	m := Measurement{Elapsed: time.Second, Sent: 2000, Offered: 1000, Gaps: gapsOf(2, 500, time.Millisecond)}
+	for range 1500 {
+		m.Gaps = append(m.Gaps, time.Millisecond)
+	}
+	if found, _ := judgeArrivals(e, []Measurement{m}); found[0].Passed {
+		t.Errorf("even gaps behind the first 500: %+v", found)
+	}
+}
+
+// L-25: what drifts is given more samples, as many again, at the same rate.
+func TestDriftAsksForMoreSamples(t *testing.T) {
+	e := Experiment{Percentile: 0.99}.WithDefaults()
+	steady, drifting := Measurement{Samples: samplesOf(3, 2000, 1, 0)}, Measurement{Samples: samplesOf(3, 2000, 1, 0)}
+	sum := time.Duration(0)
+	for i := range drifting.Samples {
+		sum += drifting.Samples[i].Latency - time.Millisecond
+		drifting.Samples[i].Latency = time.Second + sum // a random walk
+	}
+	found, action := judgeStationarity(e, []Measurement{steady, drifting})
+	if want := (Action{AddSamples: e.Samples, Failed: CheckStationarity}); action != want || !found[0].Passed || found[1].Passed {
+		t.Errorf("%+v, want %+v; %+v", action, want, found)
+	}
+	steady.Samples[7].Failed = true // endless, and no reason to call the rest unsteady
+	if found, action = judgeStationarity(e, []Measurement{steady}); failed(found) || action != (Action{}) {
+		t.Errorf("%+v, %+v", found, action)
+	}
+}
+
+// L-45: as many samples more as the tail lacks, and never fewer than a round's.
+func TestTailAsksForWhatItLacks(t *testing.T) {
+	e := Experiment{Percentile: 0.9999, Samples: 1000}.WithDefaults()
+	round := []Measurement{{Samples: samplesOf(5, 5000, 1, 0)}}
+	needed := int(stats.SamplesNeeded(0.9999, 0.95))
+	for samples, want := range map[int]int{1000: needed - 5000, 60_000: 60_000} {
+		e.Samples = samples
+		if _, action := judgeInterval(e, round); action.AddSamples != want || action.Failed != CheckInterval {
+			t.Errorf("rounds of %d: %+v, want %d more", samples, action, want)
+		}
+	}
+}
+
+// L-2, L-23: agents that measure send so much each, whatever there are of them, and
+// no sample is lost in dealing them out.
+func TestDealingOut(t *testing.T) {
+	e := Experiment{Load: 100_000, Percentile: 0.99, LatencyAgents: 2}.WithDefaults()
+	if got := e.firstRate(); got != 0.08 {
+		t.Errorf("two agents of 4000 requests/s each of 100,000: a share of %v", got)
+	}
+	if parts(10, 3) != 4 || parts(9, 3) != 3 || parts(1, 3) != 1 {
+		t.Errorf("10, 9 and 1 samples of three agents: %d, %d, %d each", parts(10, 3), parts(9, 3), parts(1, 3))
+	}
+}
+
+// L-43: the percentile is the smallest sample that so many are at or below.
+func TestRankOfAPercentile(t *testing.T) {
+	all := make([]float64, 150)
+	for i := range all {
+		all[i] = float64(i+1) * 1e-9
+	}
+	for p, want := range map[float64]time.Duration{0.5: 75, 0.99: 149, 0.999: 150, 0.001: 1, 0.006: 1, 0.007: 2} {
+		if got := percentile(all, p, 0.95).Value; got != want {
+			t.Errorf("p%v of 1…150 is %d, want %d", 100*p, got, want)
 		}
 	}
 }

@@ -200,8 +200,11 @@ func TestMergedNotAveraged(t *testing.T) {
 	if got := r.Percentiles[0]; got.Value != 1999 || got.Samples != 2000 {
 		t.Errorf("median of both: %+v; the mean of medians would be 5499 ns", got)
 	}
-	if len(r.Warnings) != 1 {
-		t.Errorf("warnings: %v", r.Warnings)
+	for _, round := range [][]Measurement{{quick, slow}, {slow, quick}} {
+		r.summarise(Experiment{Percentile: 0.5, Confidence: 0.95}, round)
+		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "agents 0 and 1 disagree") {
+			t.Errorf("warnings: %v", r.Warnings)
+		}
 	}
 }
 

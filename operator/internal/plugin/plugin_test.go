@@ -68,6 +68,11 @@ func TestDiagnose(t *testing.T) {
 			us := int64(9500)
 			slo.Status.Capacity = &v1alpha1.CapacityEstimate{OverheadMicroseconds: &us, Range: "0-0"}
 		}},
+		{"overhead explains the rest", causeService, "9.5ms of overhead", func(o *observation, _ *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective) {
+			us := int64(9500)
+			slo.Status.Capacity = &v1alpha1.CapacityEstimate{OverheadMicroseconds: &us, Range: "0-0"}
+			o.latency = *steps(map[time.Duration]int{9900 * time.Microsecond: 100})
+		}},
 		{"load", causeWorkers, "95% busy", func(o *observation, _ *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) { o.perSecond = 15_200 }},
 		{"above the capacity", causeWorkers, "estimated capacity under the objective 1-5 requests/s", func(_ *observation, _ *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective) {
 			slo.Status.Capacity = &v1alpha1.CapacityEstimate{HighRequestsPerSecond: 5, Range: "1-5"}
@@ -102,6 +107,23 @@ func TestDiagnose(t *testing.T) {
 		if len(found) != 1 || found[0].cause != c.cause || !strings.Contains(found[0].evidence, c.evidence) {
 			t.Errorf("%s: %+v", c.name, found)
 		}
+	}
+}
+
+// Of a service whose servers measured nothing yet, overhead alone blames nobody; and
+// every router judges the same workers, so that two who suspect one suspect one.
+func TestNothingMeasuredAndJudgedTwice(t *testing.T) {
+	service, slo, us := aService(), anSLO(), int64(20_000)
+	slo.Status.Capacity = &v1alpha1.CapacityEstimate{OverheadMicroseconds: &us, Range: "0-0"}
+	if found := diagnose(slo, service, &observation{}, nil); len(found) != 0 {
+		t.Errorf("nothing was measured, and yet %+v", found)
+	}
+	o := &observation{drops: map[string]float64{}}
+	for _, one := range []observation{{suspect: 1, held: 3}, {suspect: 2, ejected: 1, held: 4}} {
+		o.merge(&one)
+	}
+	if o.suspect != 2 || o.ejected != 1 || o.held != 7 {
+		t.Errorf("%d suspect, %d ejected, %v waiting; want 2, 1, 7", o.suspect, o.ejected, o.held)
 	}
 }
 

@@ -169,6 +169,39 @@ func TestCapacityByPolicy(t *testing.T) {
 	near(t, "one worker has no policy", one.Middle, 539.5, 8)
 }
 
+// the mean wait of one worker is Pollaczek and Khinchine's, for service times
+// of any shape; that of many grows with their spread alike.
+func TestMeanWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    Service
+		want float64 // ms, of one worker at load 0.8
+	}{"D": {deterministic, 2}, "B1": {bimodal1, 6.5}, "M": {exponential(400_000), 4}} {
+		near(t, name, 1e3*Model{Servers: 1}.MeanWait(c.s, 0.8), c.want, 0.02*c.want)
+		half := Model{Servers: 16}.MeanWait(deterministic, 0.8)
+		near(t, name+" of 16", Model{Servers: 16}.MeanWait(c.s, 0.8)/half, c.want/2, 0.02*c.want)
+	}
+}
+
+// A router that sees n behind a worker puts nobody behind more than n - 1, and never
+// behind more than two.
+func TestBoundsByDepth(t *testing.T) {
+	for depth, extra := range map[int]int{1: 0, 2: 1, 3: 2, 64: 2} {
+		best, worst := Question{Service: bimodal1, Policy: Bounded, Depth: depth, Workers: 16}.bounds()
+		if best != (Model{Servers: 16}) || worst != (Model{Servers: 16, ExtraServices: extra}) {
+			t.Errorf("JBSQ(%d): %+v to %+v, want %d further service times", depth, best, worst, extra)
+		}
+	}
+}
+
+// The grid moves no value by more than its cell is wide.
+func TestGridIsFine(t *testing.T) {
+	s := Service{Seconds: []float64{1.00e-3, 1.15e-3, 1.30e-3, 1.305e-3}, Weights: []float64{1, 1, 1, 1}}.coarsened()
+	if len(s.Seconds) != 3 || s.Seconds[1] != 1.15e-3 || s.Weights[2] != 2 {
+		t.Errorf("%+v", s)
+	}
+	near(t, "mean of what one cell holds", s.Seconds[2], 1.3025e-3, 1e-9)
+}
+
 func TestOverhead(t *testing.T) {
 	q := Question{Service: exponential(100_000), Policy: Bounded, Depth: 1, Workers: 16, P: 0.99, Limit: 10e-3}
 	near(t, "overhead", q.OverheadAt(0.5*16e3, 1.5e-3), 0.5e-3, 0.02e-3)

@@ -59,6 +59,14 @@ func TestBudgets(t *testing.T) {
 	if !st.HistorySince.Time.Equal(second) {
 		t.Errorf("since %s, want %s: the younger router's start", st.HistorySince, second)
 	}
+	// One that is starting adds what it has, and takes nothing away.
+	starting := recorded("c", start.Add(-time.Second), 10, 0)
+	starting.required = false
+	fresh := anObjective("99", 1000)
+	look(&ledgers{}, fresh, start, recorded("a", first, 9990, 10), starting)
+	if !fresh.Status.HistorySince.Time.Equal(first) || fresh.Status.MeasuredBy != 2 {
+		t.Errorf("since %s by %d, want %s by 2: the starting router counts for nothing yet", fresh.Status.HistorySince, fresh.Status.MeasuredBy, first)
+	}
 }
 
 // A budget outlives the pods that measured it: a rollout replaces both routers, a

@@ -163,6 +163,8 @@ func TestQueueingIsNoOverhead(t *testing.T) {
 		}},
 		{"more arrived than ended", false, func(_ *snapshot, m *measurement) { m.requests = 40_000 }},
 		{"more ended than arrived", false, func(_ *snapshot, m *measurement) { m.requests = 10_000 }},
+		{"a fiftieth more arrived than ended", true, func(_ *snapshot, m *measurement) { m.requests = 24_480 }},
+		{"one more than a fiftieth", false, func(_ *snapshot, m *measurement) { m.requests = 24_481 }},
 		{"some were rejected", false, func(_ *snapshot, m *measurement) { m.rejected, m.requests = 10, m.requests+10 }},
 		{"many were never answered", false, func(_ *snapshot, m *measurement) { m.unanswered = 500 }},
 		{"one was never answered", true, func(_ *snapshot, m *measurement) { m.unanswered = 1 }},

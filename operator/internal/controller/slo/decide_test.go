@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -241,7 +242,7 @@ func TestWriteStatus(t *testing.T) {
 		return &slo.Status
 	}
 	st := write(part{required: true, reply: measured(1000, 900, 0, 10)})
-	if st.Observed != "901us" || st.ObservedMicroseconds == nil || *st.Samples != 1000 ||
+	if st.Observed != "901us" || *st.ObservedMicroseconds != 902 || *st.ObservedHighMicroseconds != 902 || *st.Samples != 1000 ||
 		*st.RequestsPerSecond != 100 || st.RejectedShare != "0.0%" || st.Objective != "1ms" || st.WindowSeconds != 10 {
 		t.Errorf("measured: %+v", st)
 	}
@@ -266,6 +267,25 @@ func TestWriteStatus(t *testing.T) {
 	}
 	if meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady) {
 		t.Error("nothing measures, yet Ready")
+	}
+}
+
+// The time of the last change is that of the answer, not of the words for it.
+func TestLastChange(t *testing.T) {
+	slo := anObjective("99", 1000)
+	yes := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}
+	for i, c := range []struct {
+		met  verdict
+		want int // minute of the last change
+	}{
+		{verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, ""}, 0}, {verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, ""}, 0},
+		{verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, ""}, 2}, {verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, "by more"}, 2},
+		{verdict{metav1.ConditionUnknown, v1alpha1.ReasonTooFewSamples, ""}, 4}, {verdict{metav1.ConditionUnknown, v1alpha1.ReasonMeasurementIncomplete, ""}, 4},
+	} {
+		writeStatus(slo, yes, yes, c.met, measurement{}, 1000, start.Add(time.Duration(i)*time.Minute))
+		if at := slo.Status.LastChangeTime; !at.Time.Equal(start.Add(time.Duration(c.want) * time.Minute)) {
+			t.Errorf("step %d, %s: changed at %s, want minute %d", i, c.met.reason, at, c.want)
+		}
 	}
 }
 

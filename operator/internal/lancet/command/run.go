@@ -54,7 +54,9 @@ func run(ctx context.Context, o options, log io.Writer) (report.Document, error)
 	document := o.document()
 	agents := make([]lancet.Agent, len(links))
 	for i, l := range links {
-		if err := l.Configure(ctx, o.definition.Configuration(i), o.definition.LatencyMeant()); err != nil {
+		c := o.definition.Configuration(i)
+		c.TraceNanoseconds = o.definition.GapsOf(i, len(links))
+		if err := l.Configure(ctx, c, o.definition.LatencyMeant()); err != nil {
 			return document, err
 		}
 		agents[i] = l

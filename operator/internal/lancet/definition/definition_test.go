@@ -3,8 +3,10 @@
 package definition
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,4 +123,41 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Recorded arrivals are dealt out: put together again, what the agents send is what
+// was recorded, once.
+func TestGapsAreDealtOut(t *testing.T) {
+	recorded := []int64{5, 0, 7, 11, 1, 3}
+	for n := 1; n <= 7; n++ {
+		var d Definition
+		d.Interarrival.GapsNanoseconds = recorded
+		const cycles = 420 // a multiple of what any n needs
+		want, got := map[int64]int{}, map[int64]int{}
+		sum := int64(0)
+		for i := range cycles * len(recorded) {
+			sum += recorded[i%len(recorded)]
+			want[sum]++
+		}
+		for i := range n {
+			gaps, at := d.GapsOf(i, n), int64(0)
+			for k := range i + 1 { // where its first arrival stands
+				at += recorded[k%len(recorded)]
+			}
+			if n == 7 && len(gaps) != 6 || n == 6 && len(gaps) != 1 {
+				t.Errorf("agent %d of %d has %d gaps", i, n, len(gaps))
+			}
+			for k := 0; k < cycles*len(recorded)/n; k++ {
+				got[at]++
+				at += gaps[(k+1)%len(gaps)]
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%d agents send at %d moments, recorded were %d", n, len(got), len(want))
+		}
+	}
+	d := Definition{Measurement: Measurement{LatencyAgents: 1}, Interarrival: Interarrival{GapsNanoseconds: recorded}}
+	if got := d.GapsOf(1, 3); !slices.Equal(got, recorded) {
+		t.Errorf("with agents that only measure: %v", got)
+	}
 }

@@ -30,3 +30,31 @@ func ParseGaps(text string) ([]int64, error) {
 	}
 	return out, nil
 }
+
+// GapsOf is the part of the recorded arrivals that agent i of n sends: every n-th,
+// from the i-th on, so that all together send what was recorded and no rhythm is
+// there n times. Where some agents only measure, their parts of the load differ, and
+// each replays all gaps at its own.
+func (d Definition) GapsOf(i, n int) []int64 {
+	gaps := d.Interarrival.GapsNanoseconds
+	if len(gaps) == 0 || d.Measurement.LatencyAgents > 0 {
+		return gaps
+	}
+	rounds := n / gcd(n, len(gaps)) // of the record, until an agent is back at its first arrival
+	var out []int64
+	for k := i; k < i+rounds*len(gaps); k += n {
+		sum := int64(0)
+		for back := range n {
+			sum += gaps[((k-back)%len(gaps)+len(gaps))%len(gaps)]
+		}
+		out = append(out, min(sum, maxGap))
+	}
+	return out
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
