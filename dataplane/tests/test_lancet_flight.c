@@ -129,6 +129,13 @@ static void a_stamp_that_comes_after_the_reply_is_nobodys(void **state)
     receive(&f, "+2\r\n", 2000, &seen);
     assert_int_equal(seen.tx[0], BT_NO_STAMP);
     assert_int_equal(seen.tx[1], BT_NO_STAMP);
+    // And the next request's own stamp is still taken.
+    send_some(&f, 2);
+    receive(&f, "+3\r\n", 3000, &seen);
+    bt_flight_tx_stamp(&f, 79, 300);
+    receive(&f, "+4\r\n", 4000, &seen);
+    assert_int_equal(seen.tx[2], BT_NO_STAMP);
+    assert_int_equal(seen.tx[3], 300);
 }
 
 static void given_up_requests_keep_their_place(void **state)

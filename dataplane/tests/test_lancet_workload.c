@@ -219,6 +219,52 @@ static void requests(void **state)
     CHECK(BT_REPLY_STSS, false, 1, "\x0c\0\0\0\0\0\0\0\x1a\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0vv");
 }
 
+// An insert is of a key beyond those there are, another one each time, with its value in the member.
+static void inserts(void **state)
+{
+    (void)state;
+    static const char before[] = "*4\r\n$4\r\nZADD\r\n$14\r\nbobtail-ycsb-e\r\n$1\r\n0\r\n$13\r\n";
+    struct bt_workload w = {.protocol = BT_REPLY_REDIS, .scans = true, .read_ratio = 0};
+    struct bt_request_stream s = {.workload = &w};
+    unsigned long last = 0;
+    w.keys = make_keys(1000000, "uni", "fixed:9");
+    assert_null(bt_dist_parse("fixed:3", &w.value_bytes));
+    bt_rng_seed(&s.rng, 1);
+    for (unsigned i = 0; i < 100; i++) {
+        char out[512] = {0};
+        struct bt_expect expect;
+        enum bt_operation op;
+        size_t n = bt_request_next(&s, (uint8_t *)out, &expect, &op);
+        assert_int_equal(n, sizeof before - 1 + 13 + 2);
+        assert_int_equal(op, BT_OP_INSERT);
+        assert_memory_equal(out, before, sizeof before - 1);
+        assert_string_equal(out + sizeof before - 1 + 8, "k:vvv\r\n");
+        unsigned long key = strtoul(out + sizeof before - 1, NULL, 16);
+        assert_true(key >= 1000000 && key != last);
+        last = key;
+    }
+}
+
+// A body holds its own head at least: 24 bytes of stss, one of echo.
+static void smallest_bodies(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t protocol, bytes;
+    } cases[] = {{BT_REPLY_STSS, 24}, {BT_REPLY_ECHO, 1}};
+    for (unsigned i = 0; i < 2; i++) {
+        uint8_t out[64];
+        struct bt_workload w = {.protocol = cases[i].protocol};
+        struct bt_request_stream s = {.workload = &w};
+        struct bt_expect expect;
+        enum bt_operation op;
+        assert_null(bt_dist_parse("fixed:0", &w.request_bytes));
+        assert_null(bt_dist_parse("fixed:0", &w.reply_bytes));
+        assert_null(bt_dist_parse("fixed:0", &w.service_ns));
+        assert_int_equal(bt_request_next(&s, out, &expect, &op), cases[i].bytes);
+    }
+}
+
 // No draw may outgrow what the buffers were made for.
 static void requests_fit(void **state)
 {
@@ -249,6 +295,8 @@ int main(void)
         cmocka_unit_test(zipf),
         cmocka_unit_test(key_names),
         cmocka_unit_test(requests),
+        cmocka_unit_test(inserts),
+        cmocka_unit_test(smallest_bodies),
         cmocka_unit_test(requests_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
