@@ -30,7 +30,8 @@ func TestRealAgent(t *testing.T) {
 	}
 	d := decoded(t, out)
 	q, ok := d.Wanted(d.Points[0])
-	if !ok || q.Samples != 200 || q.Value == nil || *q.Value <= 0 || d.Timestamps[0] != "kernel" {
+	// A busy machine may be in no steady state; then the second round has as many samples again (L-25).
+	if !ok || q.Samples != 200 && q.Samples != 400 || q.Value == nil || *q.Value <= 0 || d.Timestamps[0] != "kernel" {
 		t.Errorf("p90 %+v of %v stamps", q, d.Timestamps)
 	}
 	if n := len(d.Points[0].Failed); n > 0 {
