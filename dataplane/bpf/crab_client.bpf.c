@@ -8,6 +8,7 @@
  */
 #include "crab_route.h"
 #include "crab_flow.h"
+#include "crab_connect.h"
 #include "crab_refuse.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -201,7 +202,7 @@ static __always_inline int plain_synack(struct __sk_buff *skb, struct crab_packe
     }
     pending = bpf_map_lookup_elem(&crab_pending, in);
     if (pending && pending->iss + 1 == p->ack) {
-        bpf_map_delete_elem(&crab_pending, in);
+        crab_connected(in);
         crab_count(CRAB_CLIENT_FALLBACK_SYNACK);
     }
     return CRAB_NEXT;
@@ -246,7 +247,7 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
             crab_count(CRAB_CLIENT_FLOW_MAP_FULL);
             return TC_ACT_SHOT;
         }
-        bpf_map_delete_elem(&crab_pending, &out);
+        crab_connected(&out);
         crab_count(CRAB_CLIENT_SYNACK_ACCEPTED);
     }
     if (crab_blank_option(skb, p, o))

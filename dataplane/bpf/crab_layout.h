@@ -3,9 +3,9 @@
  * What lies in the pinned maps: the contract between the programs and the Go
  * package operator/internal/redirect. Addresses and ports are in network order
  * everywhere, times are CLOCK_MONOTONIC nanoseconds. No implicit padding: a
- * hash key is compared byte by byte. A change of anything here raises
- * CRAB_LAYOUT_VERSION; dataplane/tests/vectors/crab_layout.txt holds the bytes,
- * crab_layout6.txt those of the IPv6 maps.
+ * hash key is compared byte by byte. A change of anything that is here raises
+ * CRAB_LAYOUT_VERSION (one map more does not: who does not know it leaves it alone);
+ * dataplane/tests/vectors/crab_layout.txt holds the bytes, crab_layout6.txt those of the IPv6 maps.
  */
 #ifndef CRAB_LAYOUT_H
 #define CRAB_LAYOUT_H
@@ -132,6 +132,19 @@ struct crab_pending {
     __u16 syns;  /* sent with this ISS */
     __u8 marked; /* one of them had the placeholder (C-101) */
     __u8 pad;
+};
+
+/* crab_connects: how often a client waited so long for a connection (ll7) */
+struct crab_connect_key {
+    crab_addr addr;
+    __be16 port;
+    __u16 bucket;
+};
+
+enum crab_connect_bucket {
+    CRAB_CONNECT_OVERFLOW = 3457,
+    CRAB_CONNECT_NEVER = 0xfffe, /* SYNs that were not answered, written by the agent */
+    CRAB_CONNECT_SUM = 0xffff,   /* nanoseconds of all that were */
 };
 
 /* Bits of crab_flow.ended. */

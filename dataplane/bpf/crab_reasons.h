@@ -59,3 +59,5 @@ CRAB_REASON(FRAGMENT, "fragment", "IP fragment passed on untouched")
 CRAB_REASON(SERVER_WATCH_FULL, "server_watch_full", "no room to count a connection; its server looks less loaded than it is [C-62]")
 /* every program, again */
 CRAB_REASON(EXTENSION_HEADER, "extension_header", "IPv6 extension header between IP and what follows; passed on untouched [C-9]")
+/* client host, again */
+CRAB_REASON(CLIENT_CONNECT_FULL, "client_connect_full", "no room to count how long a connection took; the connection is not touched")

@@ -3,11 +3,28 @@
 package crab
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 )
+
+// The RpcService listens where its clients dial.
+func TestTCPService(t *testing.T) {
+	var o struct {
+		Spec struct {
+			Server struct{ Args []string }
+			TCP    struct{ Port int }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(tcpService()), &o); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Spec.Server.Args) != 2 || o.Spec.Server.Args[1] != fmt.Sprintf(":%d", o.Spec.TCP.Port) || o.Spec.TCP.Port != httpPort {
+		t.Errorf("%+v", o.Spec)
+	}
+}
 
 // The manifest reads as it is meant: the servers listen on the port of the Service,
 // and the redirected Service keeps kube-proxy from relaying.

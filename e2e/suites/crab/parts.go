@@ -40,14 +40,14 @@ func (s *Suite) connect(ctx context.Context) error {
 			if failed > 0 {
 				return fmt.Errorf("%d connections failed", failed)
 			}
-			return s.packets(ctx, before)
+			return s.packets(ctx, before, asked*len(nodes), "crab_cluster_lb_packets_per_connection")
 		})
 }
 
 // packets waits until the nodes have told of all SYNs, and counts what else their
 // balancers saw.
-func (s *Suite) packets(ctx context.Context, before map[string]int64) error {
-	connections := int64(asked * len(nodes))
+func (s *Suite) packets(ctx context.Context, before map[string]int64, made int, name string) error {
+	connections := int64(made)
 	var seen int64
 	err := harness.Until(ctx, 90*time.Second, time.Second, func(ctx context.Context) (bool, string, error) {
 		now, err := s.counters(ctx)
@@ -64,7 +64,7 @@ func (s *Suite) packets(ctx context.Context, before map[string]int64) error {
 		return err
 	}
 	s.Steps.Say("     the balancers saw %d packets of %d connections", seen, connections)
-	s.Got.SetFinite("crab_cluster_lb_packets_per_connection", float64(seen)/float64(connections))
+	s.Got.SetFinite(name, float64(seen)/float64(connections))
 	return nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
@@ -44,9 +46,10 @@ type agent struct {
 	loads   *reports.Reporter
 	keys    *keyring
 	known   atomic.Pointer[[]netip.Addr] // the addresses somebody must announce
-	flows   atomic.Int64                 // translations of the last sweep
-	evicted atomic.Uint64                // those the full map has pushed out
-	applied atomic.Bool                  // once: from then on this node can own VIPs
+	named   atomic.Pointer[map[redirect.VIPKey]types.NamespacedName]
+	flows   atomic.Int64  // translations of the last sweep
+	evicted atomic.Uint64 // those the full map has pushed out
+	applied atomic.Bool   // once: from then on this node can own VIPs
 }
 
 // loop applies what changes until ctx ends.
@@ -105,6 +108,7 @@ func (a *agent) apply(ctx context.Context) error {
 	}
 	known := announceable(seen.plan)
 	a.known.Store(&known)
+	a.named.Store(named(seen.plan))
 	a.keeper.SetPeers(a.peers(seen))
 	balanced := a.keeper.Balanced()
 	mine, err := a.share(seen, balanced)

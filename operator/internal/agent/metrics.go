@@ -36,13 +36,14 @@ var (
 	aliveDesc   = desc("live_agents", "Other agents whose heartbeats arrive.")
 	silentDesc  = desc("silent_agents", "Other agents that should be heard and are not.")
 	staleDesc   = desc("stale_reports", "Servers of VIPs balanced here by load whose last report is too old to count.")
+	connectDesc = desc("connect_seconds", "How long clients of this node waited for a connection, from the first SYN to its answer; those that never got one count in +Inf and in no sum.", "namespace", "service", "address")
 	flowsDesc   = desc("flows", "Redirected connections of clients on this node, as of the last sweep.")
 )
 
 // descs are all of them; docs/metrics.md says what they mean.
 var descs = []*prometheus.Desc{
 	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc,
-	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc,
+	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc, connectDesc,
 }
 
 // Describe makes the agent a collector.
@@ -58,6 +59,7 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(packetsDesc, err)
 	}
+	a.collectConnects(out)
 	heartbeats, arp, ndp := a.keeper.Counters()
 	loads := a.loads.Counters()
 	for desc, values := range map[*prometheus.Desc]map[string]uint64{

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 )
 
 // Plane is the node's redirect state, as the agent uses it. Open gives the one
@@ -49,6 +51,9 @@ type Plane interface {
 	// Counters are the sums over CPUs since the state was made, by reason
 	// (dataplane/bpf/crab_reasons.h); every reason is present.
 	Counters() (map[string]uint64, error)
+	// Connects are how long clients of this host waited for connections since the
+	// state was made, by what they dialled.
+	Connects() (map[VIPKey]*ll7.Histogram, error)
 	// Flows calls each with every redirected connection until it returns false.
 	Flows(each func(Flow) bool) error
 	// Expire removes what has outlived its life (C-72, C-73). Call it every

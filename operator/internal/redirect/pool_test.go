@@ -230,9 +230,10 @@ func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
 	tuple := programs.Tuple{Client: netip.AddrPortFrom(addr(0x01020304), 0x0a09), Server: netip.AddrPortFrom(addr(0x05060708), 0x0c0b)}
 	prefix := netip.PrefixFrom(addr(0x090a0b0c), addr(0).BitLen())
 	return map[string]record{
-		"vip_key":    programs.VIPKey{Addr: addr(0x01020304), Port: 0x0605},
-		"prefix_key": programs.PrefixKey{VIP: 0x08070605, Prefix: prefix},
-		"tuple":      tuple,
+		"vip_key":     programs.VIPKey{Addr: addr(0x01020304), Port: 0x0605},
+		"prefix_key":  programs.PrefixKey{VIP: 0x08070605, Prefix: prefix},
+		"tuple":       tuple,
+		"connect_key": programs.ConnectKey{VIPKey: programs.VIPKey{Addr: addr(0x01020304), Port: 0x0605}, Bucket: 0x0708},
 		"flow": programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, DIP: addr(0x191a1b1c), ISS: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22,
 			Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}},
 		"reverse": programs.Reverse{VIP: addr(0x01020304)},

@@ -53,4 +53,5 @@ var Reasons = []string{
 	"fragment",
 	"server_watch_full",
 	"extension_header",
+	"client_connect_full",
 }

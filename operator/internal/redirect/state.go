@@ -99,24 +99,27 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err := n.expireFlows(f, l, e); err != nil {
 		return fmt.Errorf("flows: %w", err)
 	}
-	pending, err := expireOld(n.m(f, "crab_pending"), l.Pending, func(p programs.Pending) uint64 { return p.LastNs })
+	never := func(t programs.Tuple) error {
+		return n.neverConnected(f, VIPKey{Addr: t.Server.Addr(), Port: t.Server.Port()})
+	}
+	pending, err := expireOld(n.m(f, "crab_pending"), l.Pending, func(p programs.Pending) uint64 { return p.LastNs }, never)
 	if err != nil {
 		return fmt.Errorf("pending: %w", err)
 	}
 	last := func(p programs.Echo) uint64 { return p.LastNs }
-	echoes, err := expireOld(n.m(f, "crab_echoes"), l.Echo, last)
+	echoes, err := expireOld(n.m(f, "crab_echoes"), l.Echo, last, nil)
 	if err != nil {
 		return fmt.Errorf("echoes: %w", err)
 	}
 	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+echoes
-	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last); err != nil {
+	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last, nil); err != nil {
 		return fmt.Errorf("fall-back: %w", err)
 	}
 	return nil
 }
 
-// expireOld removes entries not touched for a life.
-func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64) (int, error) {
+// expireOld removes entries not touched for a life, and tells of each if asked to.
+func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64, tell func(programs.Tuple) error) (int, error) {
 	var key programs.Tuple
 	var value V
 	var old []programs.Tuple
@@ -129,8 +132,15 @@ func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64) (int
 	}
 	removed := 0
 	for _, k := range old {
-		if m.Lookup(k, &value) == nil && since(now, last(value)) > life && m.Delete(k) == nil {
-			removed++
+		if m.Lookup(k, &value) != nil || since(now, last(value)) <= life || m.Delete(k) != nil {
+			continue
+		}
+		removed++
+		if tell == nil {
+			continue
+		}
+		if err := tell(k); err != nil {
+			return removed, err
 		}
 	}
 	return removed, aborted(it.Err())

@@ -237,6 +237,9 @@ func (n *Node) DeleteVIP(key VIPKey) error {
 	if err := vips.Delete(key.wire()); err != nil {
 		return err
 	}
+	if err := n.forgetConnects(f, key); err != nil {
+		return err
+	}
 	if err := n.dropPool(f, entry.Id); err != nil {
 		return err
 	}

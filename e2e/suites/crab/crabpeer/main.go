@@ -4,6 +4,7 @@
 // say who they are, and clients that count who answered.
 //
 //	crabpeer serve :PORT                   answers every line with its host name
+//	crabpeer http :PORT                    answers every GET with it
 //	crabpeer ask ADDR COUNT                COUNT connections with one line each, one after the other
 //	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, a line on each every 100 ms
 //
@@ -16,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -53,6 +55,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve":
 		return serve(args[1])
+	case len(args) == 2 && args[0] == "http":
+		return serveHTTP(args[1])
 	case len(args) == 3 && args[0] == "ask":
 		return client(args[1], args[2], func(r *report, addr string, n int) {
 			for i := 0; i < n && r.Failed < 3; i++ { // each failure takes seconds
@@ -68,7 +72,7 @@ func run(args []string) error {
 		}
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
 	}
-	return errors.New("usage: crabpeer serve :PORT | ask ADDR COUNT | hold ADDR COUNT DURATION")
+	return errors.New("usage: crabpeer serve :PORT | http :PORT | ask ADDR COUNT | hold ADDR COUNT DURATION")
 }
 
 func serve(addr string) error {
@@ -94,6 +98,15 @@ func serve(addr string) error {
 			}
 		}()
 	}
+}
+
+func serveHTTP(addr string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, name) })
+	return (&http.Server{Addr: addr, Handler: answer, ReadHeaderTimeout: patience}).ListenAndServe()
 }
 
 func client(addr, count string, do func(r *report, addr string, n int)) error {

@@ -7,6 +7,12 @@ import (
 	"net/netip"
 )
 
+// Buckets of crab_connects that are none of ll7's (crab_connect_bucket).
+const (
+	ConnectNever = 0xfffe
+	ConnectSum   = 0xffff
+)
+
 // Bounds and marks of dataplane/bpf/crab_layout.h.
 const (
 	LayoutVersion = 1

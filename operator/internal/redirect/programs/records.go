@@ -22,6 +22,11 @@ type (
 		VIP    uint32
 		Prefix netip.Prefix
 	}
+	// ConnectKey is struct crab_connect_key.
+	ConnectKey struct {
+		VIPKey
+		Bucket uint16
+	}
 	// Tuple is struct crab_tuple.
 	Tuple struct {
 		Client, Server netip.AddrPort
@@ -82,6 +87,17 @@ func (k *PrefixKey) UnmarshalBinary(b []byte) error {
 	length := r.u32()
 	k.VIP = binary.BigEndian.Uint32(r.take(4))
 	k.Prefix = netip.PrefixFrom(r.addr(), int(length)-idBits)
+	return r.end(0)
+}
+
+func (k ConnectKey) MarshalBinary() ([]byte, error) {
+	return native.AppendUint16(binary.BigEndian.AppendUint16(k.Addr.AsSlice(), k.Port), k.Bucket), nil
+}
+
+func (k *ConnectKey) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, fixed: 4}
+	k.Addr, k.Port = r.addr(), r.port()
+	k.Bucket = native.Uint16(r.take(2))
 	return r.end(0)
 }
 

@@ -13,6 +13,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type client6CrabConnectKey struct {
+	_    structs.HostLayout
+	Addr struct {
+		_    structs.HostLayout
+		Word [4]uint32
+	}
+	Port   uint16
+	Bucket uint16
+}
+
 type client6CrabFlow struct {
 	_         structs.HostLayout
 	CreatedNs uint64
@@ -104,6 +114,7 @@ type client6CrabVipKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	client6MapCrabConnects6      = "crab_connects6"
 	client6MapCrabCounters       = "crab_counters"
 	client6MapCrabFlowsIn6       = "crab_flows_in6"
 	client6MapCrabFlowsOut6      = "crab_flows_out6"
@@ -169,6 +180,7 @@ type client6ProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type client6MapSpecs struct {
+	CrabConnects6 *ebpf.MapSpec `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabFlowsIn6  *ebpf.MapSpec `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.MapSpec `ebpf:"crab_flows_out6"`
@@ -204,6 +216,7 @@ func (o *client6Objects) Close() error {
 //
 // It can be passed to loadClient6Objects or ebpf.CollectionSpec.LoadAndAssign.
 type client6Maps struct {
+	CrabConnects6 *ebpf.Map `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.Map `ebpf:"crab_counters"`
 	CrabFlowsIn6  *ebpf.Map `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.Map `ebpf:"crab_flows_out6"`
@@ -215,6 +228,7 @@ type client6Maps struct {
 
 func (m *client6Maps) Close() error {
 	return _Client6Close(
+		m.CrabConnects6,
 		m.CrabCounters,
 		m.CrabFlowsIn6,
 		m.CrabFlowsOut6,

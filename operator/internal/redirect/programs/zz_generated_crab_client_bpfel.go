@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type clientCrabConnectKey struct {
+	_      structs.HostLayout
+	Addr   uint32
+	Port   uint16
+	Bucket uint16
+}
+
 type clientCrabFlow struct {
 	_         structs.HostLayout
 	CreatedNs uint64
@@ -85,6 +92,7 @@ type clientCrabVipKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	clientMapCrabConnects      = "crab_connects"
 	clientMapCrabCounters      = "crab_counters"
 	clientMapCrabFlowsIn       = "crab_flows_in"
 	clientMapCrabFlowsOut      = "crab_flows_out"
@@ -151,6 +159,7 @@ type clientProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type clientMapSpecs struct {
+	CrabConnects *ebpf.MapSpec `ebpf:"crab_connects"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabFlowsIn  *ebpf.MapSpec `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.MapSpec `ebpf:"crab_flows_out"`
@@ -187,6 +196,7 @@ func (o *clientObjects) Close() error {
 //
 // It can be passed to loadClientObjects or ebpf.CollectionSpec.LoadAndAssign.
 type clientMaps struct {
+	CrabConnects *ebpf.Map `ebpf:"crab_connects"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabFlowsIn  *ebpf.Map `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.Map `ebpf:"crab_flows_out"`
@@ -199,6 +209,7 @@ type clientMaps struct {
 
 func (m *clientMaps) Close() error {
 	return _ClientClose(
+		m.CrabConnects,
 		m.CrabCounters,
 		m.CrabFlowsIn,
 		m.CrabFlowsOut,

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+// waiting is a plane of which nothing but the waits is asked.
+type waiting struct {
+	redirect.Plane
+	all map[redirect.VIPKey]*ll7.Histogram
+	err error
+}
+
+func (w waiting) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) { return w.all, w.err }
+
+// Waits are told by Service; those of a VIP that is in no plan, by nobody.
+func TestConnectsByService(t *testing.T) {
+	h := &ll7.Histogram{}
+	for range 99 {
+		h.Record(uint64(100 * time.Microsecond))
+	}
+	h.RecordInf()
+	ours, gone := redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.1"), Port: 80}, redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.2"), Port: 80}
+	a := &agent{plane: waiting{all: map[redirect.VIPKey]*ll7.Histogram{ours: h, gone: h}}}
+	a.named.Store(named(crabplan.Plan{VIPs: []crabplan.VIP{{Addr: ours.Addr, Port: ours.Port, Service: types.NamespacedName{Namespace: "shop", Name: "web"}}}}))
+	out := make(chan prometheus.Metric, 10)
+	a.collectConnects(out)
+	if len(out) != 1 {
+		t.Fatalf("%d metrics", len(out))
+	}
+	var m dto.Metric
+	if err := (<-out).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, l := range m.Label {
+		got[l.GetName()] = l.GetValue()
+	}
+	if got["namespace"] != "shop" || got["service"] != "web" || got["address"] != "192.0.2.1:80" {
+		t.Errorf("labels %v", got)
+	}
+	if c := m.GetHistogram(); c.GetSampleCount() != 100 || c.GetSampleSum() < 0.0098 || c.GetSampleSum() > 0.01 {
+		t.Errorf("%d waits, %g s in all", c.GetSampleCount(), c.GetSampleSum())
+	}
+	for _, b := range m.GetHistogram().Bucket {
+		want := uint64(0)
+		if b.GetUpperBound() > 110e-6 {
+			want = 99 // and one in +Inf alone
+		}
+		if b.GetCumulativeCount() != want && (b.GetUpperBound() < 90e-6 || b.GetUpperBound() > 110e-6) {
+			t.Errorf("%d waits up to %g s, want %d", b.GetCumulativeCount(), b.GetUpperBound(), want)
+		}
+	}
+	a.plane = waiting{err: errors.New("the map is gone")}
+	a.collectConnects(out)
+	if err := (<-out).Write(&m); err == nil {
+		t.Error("what could not be read is told as nothing")
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+// Connects are how long clients of this host waited for connections since the state
+// was made, by what they dialled: from the first SYN to the SYN-ACK they believed.
+// SYNs that nobody answered until they expired, or that were refused, count as
+// never answered. A SYN without room for the option is not measured.
+func (n *Node) Connects() (map[VIPKey]*ll7.Histogram, error) {
+	all := map[VIPKey]*ll7.Histogram{}
+	for _, f := range n.known() {
+		counts, err := n.connectsOf(f)
+		if err != nil {
+			return nil, err
+		}
+		for key, c := range counts {
+			h, err := ll7.FromCounts(c.buckets, c.sum, c.never)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.of("crab_connects"), err)
+			}
+			all[key] = h
+		}
+	}
+	return all, nil
+}
+
+// connectCounts is what the map holds of one VIP.
+type connectCounts struct {
+	buckets    map[int]uint64
+	sum, never uint64
+}
+
+func (n *Node) connectsOf(f family) (map[VIPKey]connectCounts, error) {
+	out := map[VIPKey]connectCounts{}
+	var key programs.ConnectKey
+	var count uint64
+	it := n.m(f, "crab_connects").Iterate()
+	for it.Next(&key, &count) {
+		vip := VIPKey{Addr: key.Addr, Port: key.Port}
+		c := out[vip]
+		if c.buckets == nil {
+			c.buckets = map[int]uint64{}
+		}
+		switch key.Bucket {
+		case programs.ConnectSum:
+			c.sum = count
+		case programs.ConnectNever:
+			c.never = count
+		default:
+			c.buckets[int(key.Bucket)] = count
+		}
+		out[vip] = c
+	}
+	return out, aborted(it.Err())
+}
+
+// neverConnected counts a SYN that waited in vain. Nobody else writes that bucket.
+func (n *Node) neverConnected(f family, vip VIPKey) error {
+	m, key := n.m(f, "crab_connects"), programs.ConnectKey{VIPKey: vip.wire(), Bucket: programs.ConnectNever}
+	var count uint64
+	if err := m.Lookup(key, &count); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
+	return m.Put(key, count+1)
+}
+
+// forgetConnects takes the counts of a VIP away, that another Service may get.
+func (n *Node) forgetConnects(f family, vip VIPKey) error {
+	counts, err := n.connectsOf(f)
+	if err != nil {
+		return err
+	}
+	c := counts[vip]
+	buckets := []uint16{programs.ConnectSum, programs.ConnectNever}
+	for b := range c.buckets {
+		buckets = append(buckets, uint16(b)) // as it was read
+	}
+	for _, b := range buckets {
+		err := n.m(f, "crab_connects").Delete(programs.ConnectKey{VIPKey: vip.wire(), Bucket: b})
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+	}
+	return nil
+}

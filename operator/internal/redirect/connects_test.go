@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
+)
+
+// waited is the histogram of the one VIP.
+func waited(t *testing.T, n *Node) *ll7.Histogram {
+	t.Helper()
+	all, err := n.Connects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := all[VIPKey{Addr: testVIP, Port: 80}]
+	if h == nil {
+		h = &ll7.Histogram{}
+	}
+	if len(all) > 1 {
+		t.Errorf("also of others: %v", all)
+	}
+	return h
+}
+
+// A redirect, and the VIP's own answer, end the wait; each goes into the bucket of
+// ll7 that its length has.
+func TestConnectsAreMeasured(t *testing.T) { bothFamilies(t, testConnectsAreMeasured) }
+
+func testConnectsAreMeasured(t *testing.T) {
+	key := VIPKey{Addr: testVIP, Port: 80}
+	for _, wait := range []time.Duration{0, 3 * time.Microsecond, 77 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second, 100 * time.Second, 300 * time.Second} {
+		for _, fallBack := range []bool{false, true} {
+			n := clientNode(t)
+			run(t, n, "crab_client_out", clientSYN(100))
+			pending := n.m(testFamily, "crab_pending")
+			var tuple programs.Tuple
+			var p programs.Pending
+			if it := pending.Iterate(); !it.Next(&tuple, &p) {
+				t.Fatal("no SYN waits")
+			}
+			p.FirstNs -= uint64(wait)
+			if err := pending.Put(tuple, p); err != nil {
+				t.Fatal(err)
+			}
+			answer := redirectedSYNACK(101, append(append([]byte{}, redirected...), linuxSYN...))
+			if fallBack {
+				answer = packet{src: testVIP, dst: testClient, sport: 80, dport: 5000, flags: syn | ack, seq: 9, ack: 101, options: linuxSYN}
+			}
+			run(t, n, "crab_client_in", answer)
+			run(t, n, "crab_client_in", answer) // once more: not a second connection
+			h := waited(t, n)
+			took := time.Duration(h.SumNanoseconds())
+			if h.Total() != 1 || h.Inf() != 0 || took < wait || took > wait+time.Minute || h.Count(ll7.Index(uint64(took))) != 1 {
+				t.Errorf("%s, fall-back %v: %d connections, %s in all, bucket %d holds %d", wait, fallBack, h.Total(), took, ll7.Index(uint64(took)), h.Count(ll7.Index(uint64(took))))
+			}
+			if err := n.DeleteVIP(key); err != nil {
+				t.Fatal(err)
+			}
+			if h := waited(t, n); h.Total() != 0 {
+				t.Errorf("%d connections of a VIP that is gone", h.Total())
+			}
+		}
+	}
+}
+
+// A forged answer ends nothing; a SYN that expires was never answered.
+func TestConnectsThatNeverWere(t *testing.T) { bothFamilies(t, testConnectsThatNeverWere) }
+
+func testConnectsThatNeverWere(t *testing.T) {
+	n := clientNode(t)
+	run(t, n, "crab_client_out", clientSYN(100))
+	run(t, n, "crab_client_in", redirectedSYNACK(200, append(append([]byte{}, redirected...), linuxSYN...)))
+	if h := waited(t, n); h.Total() != 0 {
+		t.Errorf("%d connections by a forged answer", h.Total())
+	}
+	time.Sleep(2 * time.Millisecond)
+	if _, err := n.Expire(Lives{Pending: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if h := waited(t, n); h.Total() != 1 || h.Inf() != 1 {
+		t.Errorf("%d connections, %d never answered: want 1 and 1", h.Total(), h.Inf())
+	}
+}
