@@ -107,12 +107,12 @@ static bool read_choice(struct decoder *d, const struct field *f)
     return refuse(d, must);
 }
 
-// Loopback and link-local addresses mean another host, or none, wherever they are read.
-static bool is_of_link(const struct bt_addr *a)
+// Loopback addresses, and those of IPv6 that mean nothing without the link they are of.
+static bool is_of_nobody(const struct bt_addr *a)
 {
     static const uint8_t loopback[16] = {[15] = 1};
     if (bt_addr_is_v4(a)) {
-        return a->ip[12] == 127 || (a->ip[12] == 169 && a->ip[13] == 254);
+        return a->ip[12] == 127;
     }
     return memcmp(a->ip, loopback, sizeof loopback) == 0 || (a->ip[0] == 0xfe && (a->ip[1] & 0xc0) == 0x80);
 }
@@ -126,8 +126,8 @@ static bool read_ip(struct decoder *d, const struct field *f)
     }
     bool v4 = strchr(text, ':') == NULL;
     snprintf(with_port, sizeof with_port, v4 ? "%s:1" : "[%s]:1", text);
-    if (bt_addr_parse(with_port, 0, &a) != 0 || bt_addr_is_v4(&a) != v4 || bt_addr_bad_source(&a) || is_of_link(&a)) {
-        return refuse(d, "must be the IPv4 or IPv6 address of a host, not link-local");
+    if (bt_addr_parse(with_port, 0, &a) != 0 || bt_addr_is_v4(&a) != v4 || bt_addr_bad_source(&a) || is_of_nobody(&a)) {
+        return refuse(d, "must be the IPv4 or IPv6 address of a host, and with IPv6 not link-local");
     }
     a.port = 0;
     *(struct bt_addr *)f->to = a;

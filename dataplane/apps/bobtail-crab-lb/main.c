@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 {
     static struct lb_app app;
     struct bt_ctl_error e;
-    char text[BT_ADDR_TEXT];
+    char text[BT_ADDR_TEXT], text6[BT_ADDR_TEXT];
     enum bt_cli_result result = lb_options_read(argc, argv, &app.opt);
     if (result != BT_CLI_RUN)
         return result == BT_CLI_EXIT_OK ? 0 : 2;
@@ -65,8 +65,10 @@ int main(int argc, char **argv)
     bt_stop_install(app.io);
     if (!start_control(&app) || !lb_keeper_start(&app))
         return 1;
-    bt_log_info("version %s, %u VIPs, %u servers, own address %s", BOBTAIL_VERSION, app.config.n_vips,
-                app.config.n_servers, bt_addr_format_ip(&app.opt.own[0], text));
+    bool two = app.opt.n_own > 1;
+    bt_log_info("version %s, %u VIPs, %u servers, own address %s%s%s", BOBTAIL_VERSION, app.config.n_vips,
+                app.config.n_servers, bt_addr_format_ip(&app.opt.own[0], text), two ? " and " : "",
+                two ? bt_addr_format_ip(&app.opt.own[1], text6) : "");
     lb_loop(&app);
     bt_mailbox_close(&app.mailbox);
     lb_keeper_stop(&app);

@@ -26,7 +26,7 @@ struct bt_crab_probe_target {
 };
 
 struct bt_crab_probe_config {
-    struct bt_addr own4, own6; // the addresses probes come from, ports 0; that of a family without targets may be zero
+    struct bt_addr own4, own6; // the addresses probes come from; that of a family without targets may be zero
     struct bt_crab_encoding encoding;
     uint64_t interval_ns; // 0: 1 s
     uint64_t timeout_ns;  // 0: 500 ms; at most the interval

@@ -72,6 +72,8 @@ class Refusals(Bed):
          "vips[0].servers[0].address is the address of a VIP"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[]},{"address":"10.0.0.9","port":80,"servers":[]}]}',
          "vips[1] has address and port of an earlier one"),
+        ('{"vips":[{"address":"169.254.0.9","port":80,"servers":[{"address":"127.0.0.1"}]}]}',
+         "vips[0].servers[0].address must be the IPv4 or IPv6 address"),
         ('{"option":{"kind":253},"vips":[{"address":"10.0.0.9","port":80,"servers":[]}]}', "option needs experiment"),
         ('{"probe":{"intervalMilliseconds":100,"timeoutMilliseconds":200},"vips":[]}', "probe needs a timeout"),
         ('{"vips":7}', "vips must be a list; got a number"),
