@@ -9,6 +9,7 @@
 #include "base/pkt.h"
 
 struct sim_world;
+struct bt_router_stats;
 
 enum sim_invariant {
     SIM_INV_EXACTLY_ONCE,  /* every started request ends exactly once */
@@ -36,6 +37,9 @@ enum sim_invariant {
     SIM_INV_REFUSED,       /* one DROP for each refusal counted, of requests that may be refused */
     SIM_INV_ADMITTED,      /* idle => admission knows what became of every request, once */
     SIM_INV_SECOND_COPY,   /* one copy at most, to an idle worker, within gate and budget */
+    SIM_INV_LIVE_COPIES,   /* no more than two copies of a request are at workers */
+    SIM_INV_CLEANED_UP,    /* an answered request has no live copy after a while */
+    SIM_INV_PREEMPTED,     /* nothing waits at a router that has two live copies of a request */
     SIM_INV_CONSERVED,     /* every packet is accounted for */
     SIM_INV_EXPECTED,      /* a scenario's own expectation */
     SIM_INVARIANTS
@@ -116,6 +120,9 @@ void sim_check_client_step(struct sim_world *w, uint32_t client);
 void sim_check_server_step(struct sim_world *w, uint32_t server);
 void sim_check_router_step(struct sim_world *w, uint32_t router);
 void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request);
+void sim_check_answered(struct sim_world *w, uint32_t server, uint32_t request); /* its reply leaves */
+void sim_check_preempted(struct sim_world *w, uint32_t router, const struct bt_router_stats *st);
+void sim_check_let_go(struct sim_world *w, uint32_t server, uint32_t request); /* a CANCEL ended it there */
 /* At the end of the load, at the end of the idle time, at the very end. */
 void sim_check_ended(struct sim_world *w);
 void sim_check_idle(struct sim_world *w);

@@ -108,7 +108,9 @@ static void check_gate(struct sim_world *w, uint32_t router, uint64_t copies, co
         sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent %llu second copies while %llu requests waited", router,
                    (unsigned long long)copies, (unsigned long long)st->held);
     }
-    if (st->counter[BT_RC_HEDGES_SENT] * 100 > w->s->hedging_budget * st->counter[BT_RC_FORWARDED]) {
+    /* What made room for a newcomer is none. */
+    uint64_t spent = st->counter[BT_RC_HEDGES_SENT] - st->counter[BT_RC_PREEMPTIONS];
+    if (spent * 100 > w->s->hedging_budget * st->counter[BT_RC_FORWARDED]) {
         sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent %llu second copies of %llu requests, %u %% are allowed",
                    router, (unsigned long long)st->counter[BT_RC_HEDGES_SENT],
                    (unsigned long long)st->counter[BT_RC_FORWARDED], w->s->hedging_budget);
@@ -170,6 +172,7 @@ void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_tx
     check_drops(w, router, q, &st);
     check_classes(w, router, &st);
     check_copies(w, router, q, &st);
+    sim_check_preempted(w, router, &st);
     promise->dropped = all_drops(&st);
     promise->refused = st.counter[BT_RC_DROP_ADMISSION];
     promise->copies = st.counter[BT_RC_HEDGES_SENT];

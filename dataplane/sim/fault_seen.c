@@ -85,6 +85,9 @@ uint32_t sim_faults_by_kind(const struct sim_faults_seen *f, struct sim_fault_co
         {"garbage", f->garbage},
         {"second_copy", f->copies},
         {"second_copy_won", f->copies_won},
+        {"second_copy_cancelled", f->cancelled},
+        {"preempted", f->preempted},
+        {"cancel_ignored", f->cancels_ignored},
         {"admission_refused", f->admission_refused},
         {"degraded", f->degraded},
     };

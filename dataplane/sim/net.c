@@ -108,6 +108,8 @@ enum sim_packet sim_packet_of(const struct bt_pkt *p)
         return SIM_PKT_DROP;
     case 8:
         return SIM_PKT_SACK;
+    case 9:
+        return SIM_PKT_CANCEL;
     default:
         return SIM_PKT_ANY;
     }

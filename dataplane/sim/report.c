@@ -129,8 +129,9 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
             r->mean_ns, r->p50_ns, r->p99_ns, r->p999_ns);
     fprintf(f, " \"throughput\": %.6f, \"littleError\": %.6f, \"packets\": %llu, \"virtualSeconds\": %.6f,\n",
             r->throughput, r->little_error, (unsigned long long)r->packets, (double)r->virtual_ns / 1e9);
-    fprintf(f, " \"copies\": %llu, \"copiesWon\": %llu,\n", (unsigned long long)r->seen.copies,
-            (unsigned long long)r->seen.copies_won);
+    fprintf(f, " \"copies\": %llu, \"copiesWon\": %llu, \"copiesCancelled\": %llu, \"preemptions\": %llu,\n",
+            (unsigned long long)r->seen.copies, (unsigned long long)r->seen.copies_won,
+            (unsigned long long)r->seen.cancelled, (unsigned long long)r->seen.preempted);
     fputs(" \"faults\": {", f);
     for (int k = 0; k < SIM_PKT_ANY; k++) {
         fprintf(f,
@@ -172,6 +173,8 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"idWraps", (double)r->seen.id_wraps},
         {"copies", (double)r->seen.copies},
         {"copiesWon", (double)r->seen.copies_won},
+        {"copiesCancelled", (double)r->seen.cancelled},
+        {"preemptions", (double)r->seen.preempted},
         {"admissionRefused", (double)r->seen.admission_refused},
         {"errors", (double)r->outcome[SIM_ERROR]},
         {"faults", (double)sim_faults_total(&r->seen)},

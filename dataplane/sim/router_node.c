@@ -39,7 +39,8 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
                     .busy_percent = s->hedging_busy,
                     .budget_percent = s->hedging_budget,
                     .per_100k = (uint32_t)(s->hedging_percentile * 1000 + 0.5),
-                    .probe_per_million = s->hedging_probes},
+                    .probe_per_million = s->hedging_probes,
+                    .cancellation = (enum bt_hedging_cancellation)s->hedging_cancellation},
         .members = members,
         .members_n = s->workers,
         .keys = s->tagged ? &w->keys : NULL,
@@ -204,6 +205,8 @@ void sim_router_harvest(struct sim_world *w, uint32_t i)
     w->net.seen.ejected += st.counter[BT_RC_EJECTED];
     w->net.seen.copies += st.counter[BT_RC_HEDGES_SENT];
     w->net.seen.copies_won += st.counter[BT_RC_HEDGES_WON];
+    w->net.seen.cancelled += st.counter[BT_RC_CANCELS_HONOURED];
+    w->net.seen.preempted += st.counter[BT_RC_PREEMPTIONS];
     w->net.seen.admission_refused += st.counter[BT_RC_DROP_ADMISSION];
     w->net.seen.degraded += st.counter[BT_RC_DEGRADED];
 }

@@ -9,11 +9,11 @@
 
 #include "stream.h"
 
-enum { SIM_FAULTS_MAX = 24, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
+enum { SIM_FAULTS_MAX = 28, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
 enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256, SIM_THREADS_MAX = 64 };
 enum { SIM_LINKS_MAX = 16, SIM_PHASES_MAX = 16, SIM_GRID_MAX = 32, SIM_PATH = 256 };
 
-/* Packet kinds a fault may aim at. The first nine follow the header's message types. */
+/* Packet kinds a fault may aim at. The first eight follow the header's message types. */
 enum sim_packet {
     SIM_PKT_REQ0,
     SIM_PKT_REPLY,
@@ -22,6 +22,7 @@ enum sim_packet {
     SIM_PKT_DROP,
     SIM_PKT_SACK,
     SIM_PKT_REQN,
+    SIM_PKT_CANCEL,
     SIM_PKT_ANY,
     SIM_PKTS
 };
@@ -181,6 +182,9 @@ struct sim_scenario {
     double admission_percentile;
     uint32_t hedging_mode, hedging_busy, hedging_budget, hedging_probes;
     double hedging_percentile;
+    uint32_t hedging_cancellation;
+    uint64_t hedging_cancel_ns; /* a copy of an answered request must have ended after so long; 0: not checked */
+    double ignored_cancels;     /* share of CANCELs that applications do not heed */
 
     uint32_t clients;
     double load;       /* of workers × threads ÷ mean service time */

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "DROP", "SACK", "REQN", "ANY", NULL};
+const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "DROP",
+                                        "SACK", "REQN",  "CANCEL",   "ANY",    NULL};
 const char *const sim_fault_names[] = {"loss",         "duplicate", "reorder", "delay", "corrupt",
                                        "corruptBurst", "truncate",  "resend",  NULL};
 const char *const sim_event_names[] = {"crashServer",  "crashRouter",   "leaveServer", "setDepth",   "partition",
@@ -23,6 +24,7 @@ const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
 static const char *const admission_names[] = {"Observe", "Reject", "Degrade", NULL};
 static const char *const controller_names[] = {"Track", "AIAD", NULL};
 static const char *const hedging_names[] = {"Off", "LoadAware", "Delayed", "Probe", NULL};
+static const char *const cancellation_names[] = {"None", "Answered", "Preemptive", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
 static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
                                          "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
@@ -52,6 +54,8 @@ const char *const sim_measure_names[] = {"mean",
                                          "idWraps",
                                          "copies",
                                          "copiesWon",
+                                         "copiesCancelled",
+                                         "preemptions",
                                          "admissionRefused",
                                          NULL};
 static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
@@ -97,6 +101,8 @@ static const struct sim_field worker_fields[] = {
     {"meanMicroseconds", SIM_F_DOUBLE, AT(service.mean_ns), 0.1, 1e7, 0, NULL, "of the service time; not with trace"},
     {"hiccups", SIM_F_DOUBLE, AT(hiccups), 0, 1, 0, NULL, "share of executions that last longer; two copies differ"},
     {"hiccupMicroseconds", SIM_F_NS, AT(hiccup_ns), 0, 1e7, US, NULL, "by how much"},
+    {"ignoredCancels", SIM_F_DOUBLE, AT(ignored_cancels), 0, 1, 0, NULL,
+     "share of CANCELs that the application does not heed"},
     {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
     {"maxPairs", SIM_F_U32, AT(server_pairs), 0, 65535, 0, NULL, "pair table of a server; 0: ample, here and below"},
     {"maxAssemblies", SIM_F_U32, AT(server_assemblies), 0, 65535, 0, NULL, "long requests a server receives at once"},
@@ -131,6 +137,9 @@ static const struct sim_field hedging_fields[] = {
      "Delayed: of the response time, waited for"},
     {"probePerMillion", SIM_F_U32, AT(hedging_probes), 0, 1000000, 0, NULL,
      "requests copied at once to measure jitter"},
+    {"cancellation", SIM_F_NAME, AT(hedging_cancellation), 0, 0, 0, cancellation_names, "as in RpcService"},
+    {"cancelWithinMicroseconds", SIM_F_NS, AT(hedging_cancel_ns), 0, 1e6, US, NULL,
+     "copies of answered requests must have ended by then; 0: not checked"},
 };
 static const struct sim_field client_fields[] = {
     {"count", SIM_F_U32, AT(clients), 1, SIM_CLIENTS_MAX, 0, NULL, "each request starts at a random one"},

@@ -37,7 +37,7 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
 static void done_at(struct sim_server *v, uint32_t thread, uint64_t when_ns)
 {
     struct sim_event ev = {.node = v->n.index, .kind = SIM_EVENT_DONE, .arg = (uint16_t)v->life};
-    ev.ptr = (void *)(uintptr_t)thread;
+    ev.ptr = (void *)((uintptr_t)v->job[thread].turn << 32 | thread);
     sim_agenda_push(&v->n.world->agenda, when_ns, ev);
 }
 
@@ -50,6 +50,7 @@ static void serve(struct sim_server *v, struct sim_job_waiting job)
     sim_integrate(w);
     v->running++;
     w->in_service++;
+    job.turn = v->job[thread].turn + 1;
     v->job[thread] = job;
     uint64_t service = w->request[job.request].service_ns * v->slow;
     if (w->s->hiccups > 0 && sim_chance(&w->stream[SIM_STREAM_HICCUP], w->s->hiccups))
@@ -65,6 +66,48 @@ static inline void begin_next(struct sim_server *v)
     v->q_head = (v->q_head + 1) & (v->q_cap - 1);
     v->q_n--;
     serve(v, job);
+}
+
+/* The application lets go of the request that is `handle`, if it has it. */
+static enum bt_server_cancel let_go(struct sim_server *v, uint64_t handle, uint32_t *request)
+{
+    struct sim_world *w = v->n.world;
+    for (uint32_t k = 0; k < v->q_n; k++) {
+        struct sim_job_waiting *job = &v->queue[(v->q_head + k) & (v->q_cap - 1)];
+        if (job->handle != handle)
+            continue;
+        *request = job->request;
+        for (v->q_n--; k < v->q_n; k++)
+            v->queue[(v->q_head + k) & (v->q_cap - 1)] = v->queue[(v->q_head + k + 1) & (v->q_cap - 1)];
+        return BT_CANCEL_REMOVED;
+    }
+    for (uint32_t thread = 0; thread < w->s->threads; thread++) {
+        if (v->job[thread].handle != handle)
+            continue;
+        sim_integrate(w);
+        w->in_service--;
+        v->running--;
+        v->job[thread].handle = 0;
+        *request = v->job[thread].request;
+        return BT_CANCEL_STOPPED;
+    }
+    return BT_CANCEL_KEPT;
+}
+
+static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
+{
+    struct sim_server *v = arg;
+    struct sim_world *w = v->n.world;
+    uint32_t request = 0;
+    if (w->s->ignored_cancels > 0 && sim_chance(&w->stream[SIM_STREAM_CHOICE], w->s->ignored_cancels)) {
+        w->net.seen.cancels_ignored++;
+        return BT_CANCEL_KEPT;
+    }
+    enum bt_server_cancel how = let_go(v, handle, &request);
+    if (how != BT_CANCEL_KEPT)
+        sim_check_let_go(w, v->n.index, request);
+    begin_next(v);
+    return how;
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
@@ -87,7 +130,7 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
         return;
     }
     sim_check_executed(w, v->n.index, number);
-    struct sim_job_waiting job = {rq->handle, number};
+    struct sim_job_waiting job = {rq->handle, number, 0};
     if (v->q_n == 0 && v->running < w->s->threads) {
         serve(v, job);
         return;
@@ -115,16 +158,18 @@ static void answered(struct sim_server *v, uint32_t thread)
     struct sim_world *w = v->n.world;
     sim_integrate(w);
     w->in_service--;
-    w->request[v->job[thread].request].answered_ns = sim_node_core_now(&v->n);
+    sim_check_answered(w, v->n.index, v->job[thread].request);
     v->job[thread].handle = 0;
     v->running--;
     v->tries = 0;
 }
 
-void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread)
+/* which: thread, and its turn << 32 */
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint64_t which)
 {
     struct sim_server *v = at(w, i);
-    if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0)
+    uint32_t thread = (uint32_t)which;
+    if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0 || v->job[thread].turn != which >> 32)
         return;
     if (v->stalled_until > w->agenda.now) {
         done_at(v, thread, v->stalled_until);
@@ -192,7 +237,7 @@ static void build(struct sim_world *w, struct sim_server *v)
         .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
         .seed = {bt_rng_next(&w->stream[SIM_STREAM_CHOICE]), bt_rng_next(&w->stream[SIM_STREAM_CHOICE])},
         .pool = sim_node_pool(&v->n),
-        .ops = {.on_request = on_request, .arg = v},
+        .ops = {.on_request = on_request, .arg = v, .on_cancel = on_cancel},
     };
     if (w->s->tagged)
         cfg.keys = w->keys;
@@ -264,6 +309,11 @@ void sim_server_stop(struct sim_world *w, uint32_t i)
     sim_integrate(w);
     sim_server_harvest(w, i);
     w->in_service -= v->running;
+    for (uint32_t k = 0; k < v->q_n; k++)
+        w->request[v->queue[(v->q_head + k) & (v->q_cap - 1)].request].live--;
+    for (uint32_t k = 0; k < w->s->threads; k++)
+        if (v->job[k].handle != 0)
+            w->request[v->job[k].request].live--;
     v->up = false;
     v->running = v->q_n = v->q_head = 0;
     memset(v->job, 0, w->s->threads * sizeof *v->job);

@@ -244,7 +244,7 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         on_load(w);
         break;
     case SIM_EVENT_DONE:
-        sim_server_done(w, ev->node, ev->arg, (uint32_t)(uintptr_t)ev->ptr);
+        sim_server_done(w, ev->node, ev->arg, (uintptr_t)ev->ptr);
         break;
     case SIM_EVENT_HAPPENING:
         sim_happen(w, &w->s->event[ev->node]);

@@ -50,14 +50,15 @@ enum {
 /* Everything known about one RPC; its index is the number in the request's body. */
 struct sim_request {
     uint64_t sent_ns, ended_ns, service_ns;
+    uint64_t replied_ns;  /* when a worker replied first; 0: none has */
     uint64_t answered_ns; /* when the worker named below replied; 0: it has not */
     uint16_t client, id;
     uint8_t outcome, endings, flags;
-    uint8_t executions;
-    uint16_t router, at;   /* last router that forwarded it, +1, and the worker it chose */
-    uint16_t router2, at2; /* the same of the time before */
-    uint8_t asked;         /* class of its option; 0: it has none */
-    uint8_t handed;        /* times a router sent it, second copies apart, and who last did, +1, and to whom */
+    uint8_t executions, live; /* begun, and going on or waiting at workers */
+    uint16_t router, at;      /* last router that forwarded it, +1, and the worker it chose */
+    uint16_t router2, at2;    /* the same of the time before */
+    uint8_t asked;            /* class of its option; 0: it has none */
+    uint8_t handed;           /* times a router sent it, second copies apart, and who last did, +1, and to whom */
     uint16_t handed_by, handed_to;
     uint64_t arrives_ns;   /* there */
     uint16_t worker, life; /* last worker that executed it, and in which of its lives */
@@ -97,6 +98,7 @@ struct sim_client {
 struct sim_job_waiting {
     uint64_t handle;
     uint32_t request;
+    uint32_t turn; /* counts what the thread that serves it was given: an execution that was stopped does not end */
 };
 
 struct sim_server {
@@ -255,7 +257,7 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i);
 void sim_server_start(struct sim_world *w, uint32_t i);
 void sim_server_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 /* Thread `thread` has served its request. */
-void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint32_t thread);
+void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint64_t which);
 void sim_server_stop(struct sim_world *w, uint32_t i);
 /* As sim_server_start; its wall clock was set back meanwhile. */
 void sim_server_start_older(struct sim_world *w, uint32_t i);

@@ -170,7 +170,7 @@ void lab_start(struct lab *l)
     l->ccfg.ops = (struct bt_client_ops){on_success, on_timeout, on_error, l};
     l->scfg.local = l->saddr;
     l->scfg.pool = pool;
-    l->scfg.ops = (struct bt_server_ops){on_request, on_admit, l};
+    l->scfg.ops = (struct bt_server_ops){on_request, on_admit, l, l->on_cancel};
     l->client_bytes = bt_client_bytes(&l->ccfg);
     l->server_bytes = bt_server_bytes(&l->scfg);
     l->client_mem = aligned_alloc(64, l->client_bytes);

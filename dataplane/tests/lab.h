@@ -86,6 +86,7 @@ struct lab {
     int lost, duplicated, delayed;
     uint32_t sent[LAB_KINDS];
     uint32_t largest_burst;
+    enum bt_server_cancel (*on_cancel)(void *arg, uint64_t handle); // of the server application
     void (*spy)(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h);
 };
 

@@ -23,8 +23,8 @@ static enum bt_role role_of(const char *name)
 
 static unsigned type_of(const char *name)
 {
-    static const char *const names[] = {"REQUEST", "REPLY", "FEEDBACK", "REQRDY", "DROP", "", "", "", "SACK"};
-    for (unsigned i = 0; i < 9; i++)
+    static const char *const names[] = {"REQUEST", "REPLY", "FEEDBACK", "REQRDY", "DROP", "", "", "", "SACK", "CANCEL"};
+    for (unsigned i = 0; i < 10; i++)
         if (strcmp(name, names[i]) == 0)
             return i;
     fail_msg("unknown type %s", name);
@@ -70,6 +70,9 @@ static void check_options(const cJSON *d, const struct bt_options *o)
     assert_int_equal(cJSON_HasObjectItem(d, "routerId"), !!(o->present & BT_HAS_ROUTER));
     if (o->present & BT_HAS_ROUTER)
         assert_int_equal(o->router_id, vector_uint(d, "routerId"));
+    assert_int_equal(cJSON_HasObjectItem(d, "copy"), !!(o->present & BT_HAS_COPY));
+    if (o->present & BT_HAS_COPY)
+        assert_int_equal(o->copy, vector_uint(d, "copy"));
 }
 
 static void check_decoded(const cJSON *v, const struct bt_r2p2_hdr *h)

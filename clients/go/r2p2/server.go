@@ -34,6 +34,9 @@ type ServerRequest struct {
 // A non-nil error sends no reply. ErrDrop sends DROP, which promises the client
 // that nothing was executed; after any other error the client runs into its
 // timeout, so put errors of the application into the reply.
+//
+// The context ends when the server closes, and when the request's router takes
+// it back (ErrTakenBack): a hedged request that another server has answered.
 type Handler interface {
 	ServeR2P2(ctx context.Context, r *ServerRequest) (reply []byte, err error)
 }

@@ -3,6 +3,7 @@
 package r2p2
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -42,6 +43,10 @@ type serverPair struct {
 	timer   *time.Timer
 	moved   time.Time // newest progress of a message being received
 	replies [][]byte  // packets kept for repair
+
+	copy      uint32                  // which of its router's copies it is; 0: it has no number
+	takenBack bool                    // by its router
+	stop      context.CancelCauseFunc // of its handler, while that runs and copy is not 0
 }
 
 // worker is one UDP port: what it receives, executes and owes its routers.
@@ -54,7 +59,7 @@ type worker struct {
 	mu      sync.Mutex
 	pairs   map[pairKey]*serverPair
 	busy    int // pairs receiving or executing
-	done    map[pairKey]struct{}
+	done    map[pairKey]doneKnown
 	expiry  []doneKey // in order of time
 	routers []*routerState
 	keys    Keyring
@@ -77,7 +82,7 @@ func newWorker(s *Server, index int, at netip.AddrPort) (*worker, error) {
 	sock.tune(false)
 	w := &worker{
 		server: s, index: index, sock: sock, queue: make(chan *serverPair, s.cfg.MaxPending),
-		pairs: map[pairKey]*serverPair{}, done: map[pairKey]struct{}{}, keys: s.cfg.Keys, depth: s.cfg.QueueDepth,
+		pairs: map[pairKey]*serverPair{}, done: map[pairKey]doneKnown{}, keys: s.cfg.Keys, depth: s.cfg.QueueDepth,
 	}
 	for _, r := range s.cfg.Routers {
 		w.addRouter(r, true)
@@ -114,11 +119,14 @@ func (w *worker) backlog() int {
 func (w *worker) remember(key pairKey) {
 	now := time.Now()
 	for len(w.expiry) > 0 && (len(w.expiry) >= maxDone || !w.expiry[0].until.After(now)) {
-		delete(w.done, w.expiry[0].key)
+		if oldest := w.expiry[0]; w.done[oldest.key].until.Equal(oldest.until) {
+			delete(w.done, oldest.key) // else it came again since
+		}
 		w.expiry = w.expiry[1:]
 	}
-	w.done[key] = struct{}{}
-	w.expiry = append(w.expiry, doneKey{key, now.Add(w.server.timing().GC)})
+	until := now.Add(w.server.timing().GC)
+	w.done[key] = doneKnown{until: until}
+	w.expiry = append(w.expiry, doneKey{key, until})
 }
 
 func (w *worker) known(key pairKey) bool {
@@ -173,6 +181,11 @@ func (w *worker) executeLoop() {
 
 func (w *worker) execute(p *serverPair) {
 	s := w.server
+	ctx, stop, ok := w.begin(p)
+	if !ok {
+		return
+	}
+	defer stop()
 	w.mu.Lock()
 	payload := p.message.message()
 	p.message = nil // the handler owns the bytes now
@@ -185,12 +198,13 @@ func (w *worker) execute(p *serverPair) {
 		r.Router = p.router.Request
 	}
 	handed := time.Now()
-	reply, err := s.call(r)
+	reply, err := s.call(ctx, r)
 	if s.ctx.Err() != nil {
 		return // closed: nobody is owed anything any more
 	}
 	s.service.Record(time.Since(handed))
 	switch {
+	case err != nil && w.gaveUp(p):
 	case errors.Is(err, ErrDrop):
 		s.stats.dropApp.Add(1)
 		s.noteTrace(p, w.sock.local, handed, true) // before the answer: who has it may ask for the trace
@@ -200,6 +214,7 @@ func (w *worker) execute(p *serverPair) {
 		s.noteTrace(p, w.sock.local, handed, true)
 		w.refuse(p, false)
 	default:
+		w.wentOn(p)
 		w.reply(p, reply, handed)
 	}
 }
@@ -208,14 +223,14 @@ var errPanic = errors.New("r2p2: handler panicked")
 
 // call runs the handler. A panic costs its own request only: the client times
 // out, because whether the request had an effect is unknown.
-func (s *Server) call(r *ServerRequest) (reply []byte, err error) {
+func (s *Server) call(ctx context.Context, r *ServerRequest) (reply []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.cfg.Log.Error("r2p2: handler panicked", "panic", v, "client", r.Client, "stack", string(debug.Stack()))
 			reply, err = nil, errPanic
 		}
 	}()
-	return s.cfg.Handler.ServeR2P2(s.ctx, r)
+	return s.cfg.Handler.ServeR2P2(ctx, r)
 }
 
 // refuse ends a pair without a reply. tell: with a DROP, which promises that

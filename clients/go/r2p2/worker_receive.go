@@ -39,6 +39,8 @@ func (w *worker) dispatch(packet []byte, from netip.AddrPort) wire.Case {
 	switch {
 	case h.Type == wire.Sack:
 		return w.onSack(&h, from)
+	case h.Type == wire.Cancel:
+		return w.onCancel(&h, packet, from)
 	case !h.First && m != wire.OK:
 		return m
 	case !h.First:
@@ -54,7 +56,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 		return m
 	}
 	key := pairKey{client, h.ReqID}
-	if w.known(key) {
+	if w.known(key) && !w.comesAgain(key, &h.Options) {
 		if flaw != wire.OK {
 			return flaw
 		}
@@ -97,6 +99,9 @@ func (w *worker) newPair(key pairKey, router *routerState, h *wire.Header) *serv
 		message: &assembly{limit: w.server.cfg.MaxMessage}, echo: h.Options,
 	}
 	p.echo.Present &= wire.HasClass | wire.HasTrace
+	if h.Options.Present&wire.HasCopy != 0 {
+		p.copy = h.Options.Copy
+	}
 	if p.echo.Present&wire.HasTrace != 0 {
 		p.trace = h.Options.Trace
 	}
@@ -223,6 +228,7 @@ type serverStats struct {
 	requests, replies, failed, collected                                 atomic.Uint64
 	dropMalformed, dropPolicy, dropAdmit, dropTable, dropApp             atomic.Uint64
 	duplicate, feedback, reqrdy, sackSent, sackReceived, resent, packets atomic.Uint64
+	cancelsRemoved, cancelsStopped, cancelsKept, cancelsUnmatched        atomic.Uint64
 	unsent                                                               unsent
 	rejected                                                             cases
 }
@@ -241,6 +247,10 @@ func (s *Server) Counters() []Counter {
 		{"server_dropped_total", "reason", "policy_not_implemented", t.dropPolicy.Load()},
 		{"server_dropped_total", "reason", "malformed", t.dropMalformed.Load()},
 		{"server_dropped_total", "reason", "incomplete", t.collected.Load()},
+		{"server_cancels_total", "outcome", "removed", t.cancelsRemoved.Load()},
+		{"server_cancels_total", "outcome", "stopped", t.cancelsStopped.Load()},
+		{"server_cancels_total", "outcome", "kept", t.cancelsKept.Load()},
+		{"server_cancels_total", "outcome", "unmatched", t.cancelsUnmatched.Load()},
 		{"server_duplicate_packets_total", "", "", t.duplicate.Load()},
 		{"server_feedback_sent_total", "", "", t.feedback.Load()},
 		{"server_reqrdy_sent_total", "", "", t.reqrdy.Load()},

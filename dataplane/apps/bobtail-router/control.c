@@ -77,6 +77,13 @@ static struct bt_admission_config admission_of(const struct bt_config_admission 
     return out;
 }
 
+static enum bt_hedging_cancellation cancellation_of(const struct bt_config_hedging *h)
+{
+    static const enum bt_hedging_cancellation kinds[] = {[BT_CANCEL_COPY_ANSWERED] = BT_HEDGING_CANCEL_ANSWERED,
+                                                         [BT_CANCEL_COPY_PREEMPTIVE] = BT_HEDGING_CANCEL_PREEMPTIVE};
+    return h->cancellation.len == 0 ? BT_HEDGING_CANCEL_NONE : kinds[h->taken_back];
+}
+
 static struct bt_hedging_config hedging_of(const struct bt_config_hedging *h)
 {
     static const enum bt_hedging_mode modes[] = {[BT_HEDGE_COPY_LOAD_AWARE] = BT_HEDGING_LOAD_AWARE,
@@ -89,7 +96,8 @@ static struct bt_hedging_config hedging_of(const struct bt_config_hedging *h)
                                       .busy_percent = (uint32_t)h->busy_percent,
                                       .budget_percent = (uint32_t)h->budget_percent,
                                       .per_100k = (uint32_t)h->per_100k,
-                                      .probe_per_million = (uint32_t)h->probe_per_million};
+                                      .probe_per_million = (uint32_t)h->probe_per_million,
+                                      .cancellation = cancellation_of(h)};
 }
 
 static bool apply(struct router_app *app, const struct bt_router_config *config, struct bt_router_refusal *why)
@@ -164,6 +172,8 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     out->hedging = (struct bt_ctl_hedging){.mode = hedging_names[stats.hedging_mode],
                                            .copies = stats.counter[BT_RC_HEDGES_SENT],
                                            .won = stats.counter[BT_RC_HEDGES_WON],
+                                           .cancelled = stats.counter[BT_RC_CANCELS_HONOURED],
+                                           .preempted = stats.counter[BT_RC_PREEMPTIONS],
                                            .delay_ns = stats.hedging_delay_ns,
                                            .busy_ppm = stats.hedging_busy_ppm,
                                            .compared = stats.jitter_compared,

@@ -64,12 +64,28 @@ void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_t
     job->handle = rq->handle;
     job->msg = rq->msg;
     job->degraded = degraded;
+    atomic_store(&job->begun, false);
+    atomic_store(&job->cancelled, false);
+    w->job_of[(uint32_t)rq->handle] = job;
     bt_spsc_push(&w->todo, job); // as long as the list of jobs, so never full
     if (w->app->opt.occupy == OCCUPY_SLEEP) {
         serve_sleeper_begin(w, bt_io_now(w->app->io));
     } else {
         sem_post(&w->work);
     }
+}
+
+// The request's bytes are gone with this, and the job comes back through `done` as if it had been served. A thread
+// looks at the flag while it spins; a sleep ends when the I/O thread comes to it next, which is at once.
+enum bt_server_cancel serve_on_cancel(void *arg, uint64_t handle)
+{
+    struct serve_worker *w = arg;
+    struct serve_job *job = w->job_of[(uint32_t)handle];
+    atomic_store(&job->cancelled, true);
+    if (job == w->asleep) {
+        w->until_ns = 0;
+    }
+    return atomic_load(&job->begun) ? BT_CANCEL_STOPPED : BT_CANCEL_REMOVED;
 }
 
 // There is no buffer for the reply to a job: it waits, or is refused when that went on for too long. The client
@@ -95,6 +111,10 @@ static bool take_done(struct serve_worker *w)
     struct serve_job *job;
     while ((job = w->waiting != NULL ? w->waiting : bt_spsc_pop(&w->done)) != NULL) {
         w->waiting = NULL;
+        if (atomic_load(&job->cancelled)) {
+            give_back(w, job);
+            continue;
+        }
         if (!answer(w, job->handle, &job->msg, &w->app->txq)) {
             wait_or_refuse(w, job);
             return true;

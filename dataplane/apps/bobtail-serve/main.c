@@ -61,7 +61,7 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
         .timers = bt_rpc_timers_for((enum bt_device)app->opt.device),
         .seed = {bt_new_seed(), bt_new_seed()},
         .pool = app->pool,
-        .ops = {.on_request = serve_on_request, .arg = &app->worker[i]},
+        .ops = {.on_request = serve_on_request, .arg = &app->worker[i], .on_cancel = serve_on_cancel},
         .latency = app->latency,
         .service = app->service,
         .traces = &app->traces,

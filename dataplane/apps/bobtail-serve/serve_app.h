@@ -47,12 +47,18 @@ struct serve_options {
 
 struct serve_app;
 
-// A request on its way through a worker. A thread reads nothing but `next` and `degraded`.
+// Jobs a worker can hold: more than any router may leave there, so that only direct clients can
+// fill it.
+#define SERVE_PENDING 2048u
+
+// A request on its way through a worker. A thread reads nothing but `next`, `degraded` and `cancelled`.
 struct serve_job {
     struct serve_job *next; // free list, I/O thread only
     uint64_t handle;
     struct bt_msg msg;
-    bool degraded; // the router marked it
+    bool degraded;         // the router marked it
+    atomic_bool begun;     // it is being executed, or was
+    atomic_bool cancelled; // its router took it back: the request is gone, nobody waits for the answer
 };
 
 struct serve_worker {
@@ -63,12 +69,13 @@ struct serve_worker {
     sem_t work;
     pthread_t thread;
     bool running;
-    struct serve_job *asleep;           // --occupy=sleep: what it sleeps for, I/O thread only; NULL: idle
-    uint64_t until_ns;                  // when that is over
-    struct bt_rng rng;                  // of the thread, or of the I/O thread without one
-    struct serve_job *jobs, *free_jobs; // I/O thread only
-    struct serve_job *waiting;          // whose reply found no buffer, I/O thread only; NULL: none
-    uint64_t starved_ns;                // since when no reply found one, 0: the last did
+    struct serve_job *asleep;                // --occupy=sleep: what it sleeps for, I/O thread only; NULL: idle
+    uint64_t until_ns;                       // when that is over
+    struct bt_rng rng;                       // of the thread, or of the I/O thread without one
+    struct serve_job *jobs, *free_jobs;      // I/O thread only
+    struct serve_job *job_of[SERVE_PENDING]; // by the place of the request in the server's table, I/O thread only
+    struct serve_job *waiting;               // whose reply found no buffer, I/O thread only; NULL: none
+    uint64_t starved_ns;                     // since when no reply found one, 0: the last did
 };
 
 struct serve_app {
@@ -119,10 +126,7 @@ void serve_executions_add(const struct serve_worker *w, const struct bt_server_r
 void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq); // arg: serve_worker
 void serve_leave(struct serve_app *app);
 uint32_t serve_backlog(const struct serve_app *app);
+enum bt_server_cancel serve_on_cancel(void *arg, uint64_t handle); // likewise
 void serve_loop(struct serve_app *app);
-
-// Jobs a worker can hold: more than any router may leave there, so that only direct clients can
-// fill it.
-#define SERVE_PENDING 2048u
 
 #endif

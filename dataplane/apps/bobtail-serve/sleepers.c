@@ -5,7 +5,12 @@
 
 static void next_job(struct serve_worker *w, uint64_t now)
 {
-    w->asleep = bt_spsc_pop(&w->todo);
+    while ((w->asleep = bt_spsc_pop(&w->todo)) != NULL && atomic_load(&w->asleep->cancelled)) {
+        bt_spsc_push(&w->done, w->asleep); // as long as `todo`, so never full
+    }
+    if (w->asleep != NULL) {
+        atomic_store(&w->asleep->begun, true);
+    }
     w->until_ns = w->asleep != NULL ? now + serve_time_of(w, w->asleep) : UINT64_MAX;
 }
 

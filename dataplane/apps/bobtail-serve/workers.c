@@ -19,11 +19,12 @@ static void relax(void)
 #endif
 }
 
-// Until the time is over or the program ends: nobody waits for the answer then.
-static void spend(struct serve_app *app, uint64_t ns)
+// Until the time is over, or nobody waits for the answer any more: the program ends, or the request was taken back.
+static void spend(struct serve_app *app, const struct serve_job *job, uint64_t ns)
 {
     uint64_t until = bt_monotonic_ns() + ns;
-    while (bt_monotonic_ns() < until && !atomic_load_explicit(&app->stop, memory_order_relaxed)) {
+    while (bt_monotonic_ns() < until && !atomic_load_explicit(&app->stop, memory_order_relaxed) &&
+           !atomic_load_explicit(&job->cancelled, memory_order_relaxed)) {
         relax();
     }
 }
@@ -42,7 +43,8 @@ static void *work(void *arg)
             }
             continue;
         }
-        spend(app, serve_time_of(w, job));
+        atomic_store(&job->begun, true);
+        spend(app, job, serve_time_of(w, job));
         bt_spsc_push(&w->done, job); // as long as `todo`, so never full
         bt_io_wake(app->io);
     }

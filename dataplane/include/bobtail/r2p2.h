@@ -117,6 +117,14 @@ R2P2_API void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us);
 R2P2_API int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx);
 // iov is copied; the request's bytes are gone afterwards. 0 or an enum r2p2_error.
 R2P2_API int r2p2_endpoint_send_response(struct r2p2_endpoint *ep, r2p2_handle_t handle, struct iovec *iov, int iovcnt);
+// 1: the request's router has taken it back, because another server answered it or a newer request is to have this
+// worker; nobody waits for the response. Ask before executing what waited, and now and then in what takes long (it is
+// learned in r2p2_endpoint_poll). One that is executed all the same does no harm. 0: it has not, or the handle is
+// unknown.
+R2P2_API int r2p2_endpoint_cancelled(struct r2p2_endpoint *ep, r2p2_handle_t handle);
+// Ends a request that was taken back, without a response: its bytes are gone, its router learns that the worker is
+// free. 0, or R2P2_ERR_BAD_ARGUMENT when it was not taken back.
+R2P2_API int r2p2_endpoint_abandon(struct r2p2_endpoint *ep, r2p2_handle_t handle);
 R2P2_API int r2p2_endpoint_recv_resp_done(struct r2p2_endpoint *ep, r2p2_handle_t handle);
 
 // --- the paper's calls ------------------------------------------------------------
@@ -134,6 +142,8 @@ R2P2_API void r2p2_exit_per_core(void);
 R2P2_API int r2p2_poll(void);
 R2P2_API int r2p2_send_req(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx);
 R2P2_API int r2p2_send_response(r2p2_handle_t handle, struct iovec *iov, int iovcnt);
+R2P2_API int r2p2_cancelled(r2p2_handle_t handle);
+R2P2_API int r2p2_abandon(r2p2_handle_t handle);
 R2P2_API int r2p2_recv_resp_done(r2p2_handle_t handle);
 // Both before the threads start.
 R2P2_API void r2p2_set_recv_cb(r2p2_recv_fn fn);

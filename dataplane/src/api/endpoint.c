@@ -74,6 +74,20 @@ int r2p2_endpoint_send_response(struct r2p2_endpoint *ep, r2p2_handle_t handle, 
     return err;
 }
 
+int r2p2_endpoint_cancelled(struct r2p2_endpoint *ep, r2p2_handle_t handle)
+{
+    return ep->server && bt_server_cancelled(ep->server, handle);
+}
+
+int r2p2_endpoint_abandon(struct r2p2_endpoint *ep, r2p2_handle_t handle)
+{
+    if (!ep->server)
+        return R2P2_ERR_NOT_READY;
+    int err = bt_server_abandon(ep->server, bt_io_now(ep->io), handle, &ep->txq);
+    flush(ep);
+    return err;
+}
+
 int r2p2_endpoint_recv_resp_done(struct r2p2_endpoint *ep, r2p2_handle_t handle)
 {
     if (handle == 0 || handle > ep->max_pending || !ep->reply[handle - 1].packets)

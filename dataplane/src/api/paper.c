@@ -86,6 +86,16 @@ int r2p2_send_response(r2p2_handle_t handle, struct iovec *iov, int iovcnt)
     return mine ? r2p2_endpoint_send_response(mine, handle, iov, iovcnt) : R2P2_ERR_NOT_READY;
 }
 
+int r2p2_cancelled(r2p2_handle_t handle)
+{
+    return mine && r2p2_endpoint_cancelled(mine, handle);
+}
+
+int r2p2_abandon(r2p2_handle_t handle)
+{
+    return mine ? r2p2_endpoint_abandon(mine, handle) : R2P2_ERR_NOT_READY;
+}
+
 int r2p2_recv_resp_done(r2p2_handle_t handle)
 {
     return mine ? r2p2_endpoint_recv_resp_done(mine, handle) : R2P2_ERR_NOT_READY;

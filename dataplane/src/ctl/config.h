@@ -29,6 +29,7 @@ enum bt_config_admission_mode { BT_ADMIT_REJECT, BT_ADMIT_DEGRADE };
 enum bt_config_controller { BT_CTRL_TRACK, BT_CTRL_AIAD };
 
 enum bt_config_hedging_mode { BT_HEDGE_COPY_LOAD_AWARE, BT_HEDGE_COPY_DELAYED, BT_HEDGE_COPY_PROBE };
+enum bt_config_cancellation { BT_CANCEL_COPY_ANSWERED, BT_CANCEL_COPY_PREEMPTIVE };
 
 struct bt_config_text {
     size_t len; // as written; above BT_CONFIG_TEXT_MAX only while decoding
@@ -55,13 +56,14 @@ struct bt_config_admission {
 
 // Second copies of requests; absent: none. Mode Off is never written.
 struct bt_config_hedging {
-    size_t given; // 1 when the document has it
-    struct bt_config_text mode;
-    int64_t busy_percent, budget_percent; // 1..100
-    int64_t per_100k;                     // 50000..99990
-    int64_t probe_per_million;            // 0..1000000
+    size_t given;                             // 1 when the document has it
+    struct bt_config_text mode, cancellation; // the latter empty: both copies run to their end
+    int64_t busy_percent, budget_percent;     // 1..100
+    int64_t per_100k;                         // 50000..99990
+    int64_t probe_per_million;                // 0..1000000
     // Once checked.
     enum bt_config_hedging_mode how;
+    enum bt_config_cancellation taken_back; // unless cancellation is empty
 };
 
 struct bt_config_service {

@@ -106,7 +106,7 @@ static bool check_admission(struct bt_config_admission *a, struct bt_ctl_error *
 static bool check_hedging(struct bt_config_service *s, struct bt_ctl_error *e)
 {
     struct bt_config_hedging *h = &s->hedging;
-    int mode = 0;
+    int mode = 0, taken_back = 0;
     if (h->given == 0) {
         return true;
     }
@@ -114,7 +114,10 @@ static bool check_hedging(struct bt_config_service *s, struct bt_ctl_error *e)
               within(e, "service.hedging.busyPercent", h->busy_percent, 1, 100) &&
               within(e, "service.hedging.budgetPercent", h->budget_percent, 1, 100) &&
               within(e, "service.hedging.percentilePer100000", h->per_100k, 50000, 99990) &&
-              within(e, "service.hedging.probePerMillion", h->probe_per_million, 0, 1000000);
+              within(e, "service.hedging.probePerMillion", h->probe_per_million, 0, 1000000) &&
+              (h->cancellation.len == 0 ||
+               one_of(e, "service.hedging.cancellation", &h->cancellation, "Answered, Preemptive", &taken_back));
+    h->taken_back = (enum bt_config_cancellation)taken_back;
     h->how = (enum bt_config_hedging_mode)mode;
     return ok &&
            (strcmp(s->policy.text, "JBSQ") == 0 ||

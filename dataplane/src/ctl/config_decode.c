@@ -18,7 +18,7 @@ struct field {
     size_t offset;       // of the value (TEXT, INTEGER), or of the pointer to items (LIST)
     size_t count_offset; // LIST: of the number of items; OBJECT that may be missing: of what is 1 when it is there
     const struct shape *shape; // OBJECT: what is in it, at the same base; LIST: the items, NULL = integers
-    bool optional;             // OBJECT: may be missing
+    bool optional;             // OBJECT, TEXT: may be missing
 };
 
 struct shape {
@@ -55,12 +55,13 @@ static const struct shape admission_shape = {
                {"droppableClasses", LIST, SVC(admission.droppable), SVC(admission.n_droppable), NULL}},
 };
 static const struct shape hedging_shape = {
-    .n = 5,
+    .n = 6,
     .fields = {{"mode", TEXT, SVC(hedging.mode), 0, NULL},
                {"busyPercent", INTEGER, SVC(hedging.busy_percent), 0, NULL},
                {"budgetPercent", INTEGER, SVC(hedging.budget_percent), 0, NULL},
                {"percentilePer100000", INTEGER, SVC(hedging.per_100k), 0, NULL},
-               {"probePerMillion", INTEGER, SVC(hedging.probe_per_million), 0, NULL}},
+               {"probePerMillion", INTEGER, SVC(hedging.probe_per_million), 0, NULL},
+               {"cancellation", TEXT, SVC(hedging.cancellation), 0, NULL, true}},
 };
 static const struct shape service_shape = {
     .n = 15,

@@ -43,7 +43,7 @@ struct bt_ctl_worker {
 // What a router that sends second copies knows of them, and of how executions differ.
 struct bt_ctl_hedging {
     const char *mode; // NULL: nothing to say
-    uint64_t copies, won, delay_ns, busy_ppm, compared, hiccup_ppm, hiccup_ns, service_ns;
+    uint64_t copies, won, cancelled, preempted, delay_ns, busy_ppm, compared, hiccup_ppm, hiccup_ns, service_ns;
 };
 
 // What a router that was asked for a program in the kernel says of it (docs/decisions/0011).

@@ -49,6 +49,8 @@ static void hedging_part(struct bt_json_out *o, const struct bt_ctl_hedging *h)
     bt_json_out_string(o, "mode", h->mode);
     bt_json_out_u64(o, "copies", h->copies);
     bt_json_out_u64(o, "won", h->won);
+    bt_json_out_u64(o, "cancelled", h->cancelled);
+    bt_json_out_u64(o, "preempted", h->preempted);
     bt_json_out_u64(o, "delayNanoseconds", h->delay_ns);
     bt_json_out_u64(o, "busyMillionths", h->busy_ppm);
     bt_json_out_u64(o, "compared", h->compared);

@@ -142,7 +142,10 @@ __attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint
 __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
                                                const struct bt_feedback *fb, uint64_t trace)
 {
-    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
+    const uint8_t cancelled = BT_FEEDBACK_PAIR | BT_FEEDBACK_CANCELLED;
+    if ((fb->flags & cancelled) == cancelled) {
+        router_pair_cancelled(r, now, w, fb);
+    } else if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
         if (trace != 0) {
             note_trace(r, now, w, fb, trace);
         }
@@ -186,7 +189,7 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
     r->counter[BT_RC_RESTARTED] += restarted && known ? 1u : 0u;
     apply_flags(r, now, w, fb, restarted);
     count_lost(r, w);
-    if ((fb->flags & BT_FEEDBACK_PAIR) != 0 && credit->served != served) {
+    if ((fb->flags & (BT_FEEDBACK_PAIR | BT_FEEDBACK_CANCELLED)) == BT_FEEDBACK_PAIR && credit->served != served) {
         router_note_finished(r, now, w, (fb->flags & BT_FEEDBACK_DROPPED) != 0);
     }
     router_refresh(r, w);

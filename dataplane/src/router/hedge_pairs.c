@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a request with two copies: the first completion is its end, the later one is counted, and both
 // together say how much executions of the same request differ. A lost copy costs what any lost request
-// costs: its worker's credit comes back by R-111, its pair goes at T_max.
+// costs: its worker's credit comes back by R-111, its pair goes at T_max. Copies that are taken back: hedge_cancel.c.
 #include <math.h>
 
 #include "router/watch.h"
@@ -33,6 +33,14 @@ uint32_t hedge_twin(const struct bt_router *r, uint32_t i)
 {
     uint32_t s = r->pairs.slab[i].hedge;
     return s == 0 ? 0 : r->hedging->slot[s].pair[!which(r, i)];
+}
+
+/* Copy k of the request is not watched any more. */
+void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k)
+{
+    slot->pair[k] = 0;
+    h->copies -= k != 0 && !slot->preempted;
+    slot->preempted = slot->preempted && k == 0;
 }
 
 /* The request is answered, or given up; `over` says that none of its copies is watched any more. */
@@ -87,12 +95,12 @@ bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool reject
     if (k == 0 && !rejected) {
         bt_hist_record(&h->response, took);
     }
+    r->counter[BT_RC_CANCELS_TOO_LATE] += (p->label & PAIR_CANCELLED) != 0;
     if (s == 0) {
         return true;
     }
     struct hedge_slot *slot = &h->slot[s];
-    slot->pair[k] = 0;
-    h->copies -= k;
+    hedge_copy_over(h, slot, k);
     slot->together = slot->together && comparable(r, p, rejected);
     if (slot->answered) {
         r->counter[BT_RC_HEDGES_LATE]++;
@@ -102,6 +110,7 @@ bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool reject
     }
     slot->took = took > 0 ? took : 1;
     r->counter[BT_RC_HEDGES_WON] += k;
+    h->answered_slot = slot->pair[!k] != 0 ? s : 0;
     end_request(r, s, slot->pair[!k] == 0);
     return true;
 }
@@ -115,8 +124,8 @@ bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused)
     }
     struct hedge_slot *slot = &h->slot[s];
     bool answered = slot->answered, alone = slot->pair[!k] == 0;
-    slot->pair[k] = 0;
-    h->copies -= k;
+    r->counter[BT_RC_CANCELS_UNHEARD] += (r->pairs.slab[i].label & PAIR_CANCELLED) != 0;
+    hedge_copy_over(h, slot, k);
     slot->together = false;
     if (alone) {
         end_request(r, s, true);
@@ -186,6 +195,7 @@ void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out
     }
     out->hedging_mode = h->config.mode;
     out->hedging_kept = h->used;
+    out->hedging_pairs = hedge_pairs_live(r);
     out->hedging_delay_ns = h->delay_ns;
     out->hedging_busy_ppm = h->up > 0 ? h->busy * 1000000u / h->up : 0;
     tell_jitter(h, out);

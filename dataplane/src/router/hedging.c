@@ -18,7 +18,7 @@
 void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem, uint64_t seed)
 {
     struct router_hedging *h = bt_mem_take(mem, sizeof *h);
-    struct hedge_slot *slot = bt_mem_take(mem, (slots + 1u) * sizeof *slot);
+    struct hedge_slot *slot = bt_mem_take(mem, (slots + 2u) * sizeof *slot);
     uint8_t *bytes = bt_mem_take(mem, (size_t)(slots + 1u) * HEDGE_BYTES);
     if (h == NULL || slot == NULL || bytes == NULL) {
         return; /* measuring */
@@ -27,6 +27,7 @@ void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem
     h->bytes = bytes;
     h->slots = slots;
     bt_rng_seed(&h->rng, seed);
+    h->copy_number = (uint32_t)bt_rng_next(&h->rng);
     r->hedging_room = h;
 }
 
@@ -37,9 +38,14 @@ const char *router_hedging_judge(const struct bt_router *r, const struct bt_rout
     if ((unsigned)h->mode >= BT_HEDGING_MODES) {
         return "must be LoadAware, Delayed or Probe";
     }
+    *field = "service.hedging.cancellation";
+    if ((unsigned)h->cancellation >= BT_HEDGING_CANCELLATIONS) {
+        return "must be None, Answered or Preemptive";
+    }
     if (h->mode == BT_HEDGING_OFF) {
         return NULL;
     }
+    *field = "service.hedging.mode";
     if (r->publish != NULL) {
         return "needs a router on one thread; start it with --threads=1";
     }
@@ -65,6 +71,8 @@ const char *router_hedging_judge(const struct bt_router *r, const struct bt_rout
 static void start_anew(struct router_hedging *h, uint64_t now)
 {
     h->slot[0] = (struct hedge_slot){.newer = 0};
+    h->slot[h->slots + 1u] = (struct hedge_slot){.newer = h->slots + 1u, .older = h->slots + 1u};
+    h->answered_slot = 0;
     h->free = 0;
     for (uint32_t s = h->slots; s > 0; s--) {
         h->slot[s] = (struct hedge_slot){.newer = h->free};
@@ -156,13 +164,13 @@ void hedge_unlist(struct router_hedging *h, uint32_t s)
     }
 }
 
-static void list_youngest(struct router_hedging *h, uint32_t s)
+void hedge_list_behind(struct router_hedging *h, uint32_t s, uint32_t before)
 {
-    uint32_t youngest = h->slot[0].older;
-    h->slot[s].older = youngest;
-    h->slot[s].newer = 0;
-    h->slot[youngest].newer = s;
-    h->slot[0].older = s;
+    uint32_t after = h->slot[before].newer;
+    h->slot[s].older = before;
+    h->slot[s].newer = after;
+    h->slot[before].newer = s;
+    h->slot[after].older = s;
     h->slot[s].listed = true;
 }
 
@@ -220,6 +228,8 @@ bool router_forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     struct router_hedging *h = r->hedging;
     uint32_t s = keep(r, now, pkt, hdr);
     h->slot[s].together = router_outstanding(r, w) == 0;
+    struct bt_r2p2_hdr room;
+    hdr = hedge_number(r, s, 0, pkt, hdr, &room, w);
     h->keeping = s;
     bool sent = (hdr == NULL && router_forward_plain(r, now, pkt, w, handed_over, txq)) ||
                 router_forward_any(r, now, pkt, hdr, w, handed_over, txq);
@@ -227,13 +237,19 @@ bool router_forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     if (s != 0 && h->slot[s].pair[0] == 0) {
         hedge_release(h, s); /* nobody would learn of its end */
     } else if (s != 0) {
-        list_youngest(h, s);
+        hedge_list_behind(h, s, h->slot[0].older);
     }
     if (sent) {
         h->budget += h->config.budget_percent;
         h->budget = h->budget < BURST ? h->budget : BURST;
     }
     return sent;
+}
+
+/* A copy that was taken back to make room is none that the budget is for. */
+void hedge_refund(struct router_hedging *h)
+{
+    h->budget = h->budget + HUNDRED < BURST ? h->budget + HUNDRED : BURST;
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -287,6 +303,7 @@ static bool forward_copy(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     } else if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &hdr) != BT_M_OK) {
         return false;
     }
+    told = hedge_number(r, s, 1, pkt, told, &hdr, w);
     h->copying = s;
     r->hold = NULL; /* it waited for nobody */
     bool sent = (told == NULL && router_forward_plain(r, now, pkt, w, false, txq)) ||
@@ -309,7 +326,9 @@ static bool send_copy(struct bt_router *r, uint64_t now, uint32_t s, uint32_t w,
         return false;
     }
     hedge_unlist(h, s);
-    h->slot[s].together = h->slot[s].together && h->slot[s].at == now;
+    hedge_list_behind(h, s, h->slot[h->slots + 1u].older);
+    h->slot[s].measures = h->slot[s].probe;
+    h->slot[s].together = h->slot[s].together && h->slot[s].at == now && hedge_compares(h, s);
     h->slot[s].blocked = 0;
     h->budget -= HUNDRED;
     h->copies++;
@@ -364,6 +383,8 @@ void router_hedge(struct bt_router *r, uint64_t now, struct bt_txq *txq)
     if (h->config.mode == BT_HEDGING_DELAYED) {
         hedge_learn_delay(h, now);
     }
+    hedge_clean_up(r, txq);
+    hedge_preempt_for_held(r, now, txq);
     if (r->held.n != 0) { /* */
         return;
     }

@@ -19,17 +19,23 @@ struct hedge_slot {
     uint64_t since, at; /* arrived at the router; left it first */
     uint64_t took;      /* how long its first completion took, if the two can be compared; 0: they cannot */
     struct bt_addr client;
-    uint32_t pair[2];      /* places of its copies in the pair table; 0: not sent, or over */
-    uint32_t older, newer; /* list of those with one copy, by `at`; newer also links the free ones */
+    uint32_t pair[2]; /* places of its copies in the pair table; 0: not sent, or over */
+    uint32_t copy[2]; /* what a CANCEL calls them; 0: they cannot be taken back */
+    /* Lists of those with one copy, by `at`, and of those with two that run, by the start of the second; newer also
+     * links the free ones. */
+    uint32_t older, newer;
     uint16_t len;
     uint8_t blocked; /* why a copy that was due was not sent: counter − BT_RC_HEDGES_SENT; 0: none was due */
     bool listed, answered, probe, together; /* together: both left at once, each to an idle worker */
+    bool measures;                          /* a probe with two copies: neither is taken back */
+    bool preempted;                         /* the second copy was taken back, and its end is not known yet */
 };
 
 struct router_hedging {
     struct bt_hedging_config config;
-    struct hedge_slot *slot; /* [slots + 1]; the one at 0 is none: it ends the list by age, at both ends */
-    uint8_t *bytes;          /* [slots + 1][HEDGE_BYTES] */
+    /* [slots + 2]; the first is none: it ends the list of single ones, at both ends; the last that of the others. */
+    struct hedge_slot *slot;
+    uint8_t *bytes; /* [slots + 1][HEDGE_BYTES] */
     uint32_t slots, free, used;
     uint32_t keeping, copying; /* of the request that is being forwarded: for the first time, or again; 0: neither */
     uint32_t turn;             /* where the search for an idle worker starts */
@@ -38,6 +44,8 @@ struct router_hedging {
     uint64_t busy, up;         /* workers busy with first copies, and all of them, as arrivals find them: smoothed */
     uint64_t delay_ns, next_delay; /* Delayed: what is waited; 0: not known yet */
     uint64_t looked_at;
+    uint32_t copy_number;   /* given last */
+    uint32_t answered_slot; /* of a request that has just been answered, and whose other copy runs on; 0: none */
     struct bt_rng rng;
     struct bt_hist response; /* of first copies, since next_delay − 1 s */
     /* Of two executions that began together: how they differ; the shorter one. Those under way, and the ones before,

@@ -94,10 +94,11 @@ static_assert(sizeof(struct pair) == 64, "a watched pair");
 
 /* What admission and hedging want to know of a pair. */
 enum pair_label {
-    PAIR_CLASS = 0x07,  /* of the request */
-    PAIR_MARKED = 0x08, /* it was marked as degraded */
-    PAIR_COPY = 0x20,   /* the second copy of a request */
-    PAIR_JUDGED = 0x10, /* found to be overdue or unknown: what comes now is no sample */
+    PAIR_CLASS = 0x07,     /* of the request */
+    PAIR_MARKED = 0x08,    /* it was marked as degraded */
+    PAIR_COPY = 0x20,      /* the second copy of a request */
+    PAIR_CANCELLED = 0x40, /* a CANCEL for it was sent */
+    PAIR_JUDGED = 0x10,    /* found to be overdue or unknown: what comes now is no sample */
 };
 
 /* Watched pairs by identity (hashing with chains) and by age. Places are indices of slab. The one at 0 is no pair: it
@@ -339,6 +340,20 @@ bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused);             
 void hedge_forget_pairs(struct bt_router *r);
 void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out); /* on or off */
 void hedge_learn_delay(struct router_hedging *h, uint64_t now);
+void hedge_list_behind(struct router_hedging *h, uint32_t s, uint32_t before);
+void hedge_refund(struct router_hedging *h);
+void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k);
+
+/* hedge_cancel.c: copies that are taken back; only while hedging is on, the last apart */
+struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, struct bt_pkt *pkt,
+                                 struct bt_r2p2_hdr *hdr, struct bt_r2p2_hdr *room, uint32_t w);
+bool hedge_compares(const struct router_hedging *h, uint32_t s); /* */
+uint64_t hedge_pairs_live(const struct bt_router *r);            /* with two copies that may be taken back */
+void hedge_clean_up(struct bt_router *r, struct bt_txq *txq);
+bool router_hedge_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                          struct bt_txq *txq); /* true: the newcomer was sent in place of a copy */
+void hedge_preempt_for_held(struct bt_router *r, uint64_t now, struct bt_txq *txq);
+void router_pair_cancelled(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb);
 
 /* watch.c; what every packet does stands in watch.h */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);

@@ -27,7 +27,7 @@ static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, 
     if (r->max_payload != 0 && pkt->len > r->max_payload) {
         return BT_M14;
     }
-    if ((hdr->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG | BT_HAS_ROUTER)) != 0) {
+    if ((hdr->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG | BT_HAS_ROUTER | BT_HAS_COPY)) != 0) {
         return BT_M_FORWARDER; /* only routers write these, and no router is in front of us */
     }
     return BT_M_OK;
@@ -93,7 +93,10 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
     if (r->admission != NULL && hdr.policy <= BT_POLICY_STICKY && !router_admit(r, now, pkt, &told, NULL, txq)) {
         return;
     }
-    choose_policy(r, now, pkt, &hdr, txq);
+    bool any = r->hedging != NULL && hdr.policy == BT_POLICY_UNRESTRICTED;
+    if (!any || !router_hedge_preempt(r, now, pkt, &hdr, txq)) {
+        choose_policy(r, now, pkt, &hdr, txq);
+    }
     if (r->hedging != NULL) {
         router_hedge(r, now, txq);
     }
@@ -107,7 +110,8 @@ __attribute__((noinline)) static void take_chosen(struct bt_router *r, uint64_t 
     if (r->hedging != NULL) {
         router_hedge_arrival(r);
     }
-    if (r->admission == NULL || router_admit(r, now, pkt, &hdr, &room, txq)) {
+    bool admitted = r->admission == NULL || router_admit(r, now, pkt, &hdr, &room, txq);
+    if (admitted && (r->hedging == NULL || !router_hedge_preempt(r, now, pkt, hdr, txq))) {
         router_route(r, now, pkt, hdr, txq);
     }
     if (r->hedging != NULL) {

@@ -67,6 +67,13 @@ enum bt_router_counter {
     BT_RC_HEDGES_UNSUITED,  /* not kept: sticky, of several packets, or too long */
     BT_RC_HEDGES_WON,       /* the copy was answered first */
     BT_RC_HEDGES_LATE,      /* the later of two completions */
+    /* copies taken back: sent is honoured + too late + unheard + those open */
+    BT_RC_CANCELS_SENT,
+    BT_RC_CANCELS_HONOURED,  /* the worker says that it ended the copy */
+    BT_RC_CANCELS_TOO_LATE,  /* it had been served, or dropped, or its application goes on */
+    BT_RC_CANCELS_UNHEARD,   /* nothing was heard of the copy within T_max, or its id was used again */
+    BT_RC_CANCELS_NO_BUFFER, /* not sent: no packet for it */
+    BT_RC_PREEMPTIONS,       /* of those sent, to make room for a newcomer */
     BT_RC_CONFIGS_APPLIED,
     BT_RC_CONFIGS_REFUSED,
     BT_ROUTER_COUNTERS
@@ -92,6 +99,7 @@ struct bt_router_stats {
     /* hedging */
     enum bt_hedging_mode hedging_mode;
     uint64_t hedging_kept;                              /* requests on their way that are kept */
+    uint64_t hedging_pairs;                             /* of these, with two copies that may be taken back */
     uint64_t hedging_delay_ns;                          /* Delayed: what is waited before a copy; 0: not known yet */
     uint64_t hedging_busy_ppm;                          /* workers busy with first copies, mean over arrivals */
     uint64_t jitter_compared;                           /* pairs of executions, and what follows from them */

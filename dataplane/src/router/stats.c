@@ -75,6 +75,12 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_HEDGES_UNSUITED] = HEDGES("unsuited"),
     [BT_RC_HEDGES_WON] = {"router_hedge_completions_total", "result", "won"},
     [BT_RC_HEDGES_LATE] = {"router_hedge_completions_total", "result", "late"},
+    [BT_RC_CANCELS_SENT] = {"router_cancels_total", "result", "sent"},
+    [BT_RC_CANCELS_HONOURED] = {"router_cancels_total", "result", "honoured"},
+    [BT_RC_CANCELS_TOO_LATE] = {"router_cancels_total", "result", "too_late"},
+    [BT_RC_CANCELS_UNHEARD] = {"router_cancels_total", "result", "unheard"},
+    [BT_RC_CANCELS_NO_BUFFER] = {"router_cancels_total", "result", "no_buffer"},
+    [BT_RC_PREEMPTIONS] = {"router_preemptions_total", NULL, NULL},
     [BT_RC_CONFIGS_APPLIED] = {"router_configs_total", "result", "applied"},
     [BT_RC_CONFIGS_REFUSED] = {"router_configs_total", "result", "refused"},
 };

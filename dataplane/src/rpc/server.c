@@ -119,6 +119,20 @@ void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a)
         remember_at(s, at, a->hash);
 }
 
+static void take_options(struct bt_pair *p, const struct bt_options *o)
+{
+    if (p->echo & BT_HAS_CLASS) {
+        p->class_id = o->class_id;
+        p->class_flags = o->class_flags;
+    }
+    if (p->echo & BT_HAS_TRACE)
+        p->trace = o->trace;
+    if (p->echo & BT_HAS_COPY)
+        p->copy = o->copy;
+    if ((p->echo & BT_HAS_COPY) && o->copy == 0)
+        p->echo &= (uint8_t)~BT_HAS_COPY; // no router writes that
+}
+
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a)
 {
     struct bt_pair *p = s->free;
@@ -136,13 +150,9 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->generation = generation ? generation : 1;
     p->ext = a->h.ext;
     p->packets = a->h.count_or_index;
-    p->echo = (uint8_t)(a->h.opt.present & (BT_HAS_CLASS | BT_HAS_TRACE));
-    if (p->echo & BT_HAS_CLASS) {
-        p->class_id = a->h.opt.class_id;
-        p->class_flags = a->h.opt.class_flags;
-    }
-    if (p->echo & BT_HAS_TRACE)
-        p->trace = a->h.opt.trace;
+    p->echo = (uint8_t)(a->h.opt.present & (BT_ECHOED | BT_HAS_COPY));
+    if (p->echo)
+        take_options(p, &a->h.opt);
     p->t_first_ns = a->pkt->t_rx_ns ? a->pkt->t_rx_ns : s->now;
     p->hash = a->hash;
     bt_pairs_add(&s->pairs, p->hash, &p->client, p->req_id, (uint32_t)(p - s->pair));

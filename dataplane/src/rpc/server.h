@@ -36,6 +36,14 @@ struct bt_server_request {
     uint64_t t_first_ns;           // arrival of its first packet
 };
 
+// What the application makes of a CANCEL. After REMOVED and STOPPED the request is gone: its bytes are freed, its
+// handle means nothing, and nobody gets a reply. KEPT: it is answered as ever, or given up later (bt_server_abandon).
+enum bt_server_cancel {
+    BT_CANCEL_KEPT,
+    BT_CANCEL_REMOVED, // it waited, and never runs
+    BT_CANCEL_STOPPED, // it was being executed
+};
+
 struct bt_server_ops {
     // A whole request is present. May call bt_server_reply or bt_server_drop
     // at once with the same txq, or later.
@@ -44,6 +52,8 @@ struct bt_server_ops {
     // NULL: always true.
     bool (*admit)(void *arg);
     void *arg;
+    // Its router does not need the request that was handed over as `handle` any more. NULL: always KEPT.
+    enum bt_server_cancel (*on_cancel)(void *arg, uint64_t handle);
 };
 
 // A router this worker gives credit to.
@@ -91,8 +101,12 @@ enum bt_server_counter {
     BT_SERVER_SACK_RECEIVED,
     BT_SERVER_RESENT,
     BT_SERVER_PACKETS_SENT,
-    BT_SERVER_NO_BUFFER, // a packet could not be sent: pool empty
-    BT_SERVER_HELD,      // packets that waited in the holding list
+    BT_SERVER_NO_BUFFER,         // a packet could not be sent: pool empty
+    BT_SERVER_HELD,              // packets that waited in the holding list
+    BT_SERVER_CANCELS_REMOVED,   // CANCEL: the request waited, and is gone
+    BT_SERVER_CANCELS_STOPPED,   // its execution ended without a reply
+    BT_SERVER_CANCELS_KEPT,      // the application goes on
+    BT_SERVER_CANCELS_UNMATCHED, // no such copy here: it came too late, too early, twice or from another router
     BT_SERVER_COUNTERS
 };
 extern const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS];
@@ -125,6 +139,11 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
 
 // Refuses a request that was handed over but not executed. 0 or BT_RPC_BAD_ARGUMENT.
 int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq);
+
+// Its router took the request back. False for an unknown handle.
+bool bt_server_cancelled(const struct bt_server *s, uint64_t handle);
+// Ends a request that was taken back: no reply, and its router learns it. 0; BT_RPC_BAD_ARGUMENT: it was not.
+int bt_server_abandon(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq);
 
 // Replaces the list of routers (at most BT_SERVER_ROUTERS). Counters of those
 // that stay are kept; new ones get a JOIN. 0 or BT_RPC_BAD_ARGUMENT.

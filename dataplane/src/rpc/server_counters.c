@@ -23,4 +23,8 @@ const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS] = {
     [BT_SERVER_PACKETS_SENT] = {"server_packets_sent_total", NULL, NULL},
     [BT_SERVER_NO_BUFFER] = {"server_no_buffer_total", NULL, NULL},
     [BT_SERVER_HELD] = {"server_held_packets_total", NULL, NULL},
+    [BT_SERVER_CANCELS_REMOVED] = {"server_cancels_total", "outcome", "removed"},
+    [BT_SERVER_CANCELS_STOPPED] = {"server_cancels_total", "outcome", "stopped"},
+    [BT_SERVER_CANCELS_KEPT] = {"server_cancels_total", "outcome", "kept"},
+    [BT_SERVER_CANCELS_UNMATCHED] = {"server_cancels_total", "outcome", "unmatched"},
 };

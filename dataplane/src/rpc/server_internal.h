@@ -9,6 +9,7 @@
 #include "rpc/port.h"
 #include "rpc/server.h"
 #include "rpc/train.h"
+#include "wire/feedback.h"
 
 enum bt_pair_state {
     BT_PAIR_FREE,
@@ -28,11 +29,13 @@ struct bt_pair {
     uint8_t policy;
     uint8_t router; // index or BT_NO_ROUTER
     bool ext;       // client set X
-    uint8_t echo;   // BT_HAS_CLASS | BT_HAS_TRACE to be echoed
+    uint8_t echo;   // of BT_ECHOED and BT_HAS_COPY, what the request had
     uint8_t class_id, class_flags;
     uint32_t generation; // upper half of the handle
     uint32_t hash;       // of client and req_id in the pair table
     uint32_t packets;    // of the request
+    uint32_t copy;       // with BT_HAS_COPY: which of its router's copies it is; 0: taken back
+    uint32_t taken_back; // what copy was then
     uint64_t trace;
     uint64_t t_first_ns, t_handed_ns;
     struct bt_assembly *in;
@@ -42,12 +45,15 @@ struct bt_pair {
     struct bt_pair *kept_prev, *kept_next; // while KEPT
 };
 
+#define BT_ECHOED (BT_HAS_CLASS | BT_HAS_TRACE) // options that a reply repeats
+
 // A finished pair, remembered so that a late duplicate of its REQ0 does not run
 // again. In the pair table its value carries BT_PAIR_DONE.
 #define BT_PAIR_DONE 0x80000000u
 
 struct bt_done {
     uint32_t hash; // where its entry is to be looked for
+    uint32_t copy; // that was taken back; 0: it was not, and its request never runs again
     uint64_t until_ns;
 };
 
@@ -130,14 +136,20 @@ void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq 
 void bt_server_unkeep(struct bt_server *s, struct bt_pair *p);
 enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
 
+// server_cancel.c
+enum bt_mcase bt_server_on_cancel(struct bt_server *s, struct bt_arrival *a);
+uint32_t bt_server_after_cancel(struct bt_server *s, const struct bt_arrival *a, uint32_t known);
+
 // server_routers.c
 struct bt_finished {
     const struct bt_addr *client;
     uint64_t trace;
     uint16_t req_id;
-    bool with_trace, dropped;
+    uint8_t fate; // 0: served; BT_FEEDBACK_DROPPED, BT_FEEDBACK_CANCELLED
+    bool with_trace;
 };
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why);
+enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *a, uint8_t *router);
 void bt_server_received(struct bt_server *s, uint8_t router); // one more accepted from it
 void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq);
 void bt_server_periodic(struct bt_server *s);

@@ -160,7 +160,8 @@ void bt_server_repair(struct bt_server *s, struct bt_pair *p)
     case BT_REPAIR_WAIT:
         break;
     case BT_REPAIR_FAIL: { // the router's credit goes back
-        struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .dropped = true, .trace = p->trace};
+        struct bt_finished f = {
+            .client = &p->client, .req_id = p->req_id, .fate = BT_FEEDBACK_DROPPED, .trace = p->trace};
         f.with_trace = p->echo & BT_HAS_TRACE;
         s->counters[BT_SERVER_COLLECTED]++;
         s->backlog--;

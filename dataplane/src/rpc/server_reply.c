@@ -20,7 +20,7 @@ static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
     h->req_id = p->req_id;
     if (!p->ext)
         return; // options only to peers known to understand them (§11)
-    h->opt.present = p->echo;
+    h->opt.present = p->echo & BT_ECHOED;
     h->opt.class_id = p->class_id;
     h->opt.class_flags = p->class_flags;
     h->opt.trace = p->trace;
@@ -172,7 +172,7 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
     bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
     uint32_t first = full;
-    bool options = p->ext && p->echo;
+    bool options = p->ext && (p->echo & BT_ECHOED);
     struct bt_r2p2_hdr h;
     if (options) {
         reply_header(p, &h);
@@ -266,7 +266,7 @@ int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
     bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer
     bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
-    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .dropped = true, .trace = p->trace};
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = BT_FEEDBACK_DROPPED, .trace = p->trace};
     f.with_trace = p->echo & BT_HAS_TRACE;
     bt_server_served(s, p->router, &f, txq);
     bt_server_free_pair(s, p);

@@ -137,6 +137,21 @@ static uint8_t forwarder(struct bt_server *s, const struct bt_arrival *a, enum b
     return (uint8_t)(r - s->router);
 }
 
+// who sent a CANCEL: a configured router, or, where there is a key, one with a valid tag through which requests
+// came.
+enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *a, uint8_t *router)
+{
+    const struct bt_pkt *pkt = a->pkt;
+    const struct bt_router_slot *r = slot_with_address(s, &pkt->src);
+    bool keyed = !bt_keyring_empty(&s->cfg.keys);
+    if (keyed && bt_tag_verify(pkt->data, pkt->len, &a->h, &s->cfg.keys, &pkt->src, &pkt->dst) != BT_TAG_VALID)
+        return BT_M_TAG;
+    if (!r || (!keyed && !r->st.configured))
+        return BT_M_FORWARDER;
+    *router = (uint8_t)(r - s->router);
+    return BT_M_OK;
+}
+
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why)
 {
     const struct bt_options *o = &a->h.opt;
@@ -185,7 +200,7 @@ static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, 
         r->join_left--;
     }
     if (f) {
-        fb->flags = (uint8_t)(fb->flags | BT_FEEDBACK_PAIR | (f->dropped ? BT_FEEDBACK_DROPPED : 0));
+        fb->flags = (uint8_t)(fb->flags | BT_FEEDBACK_PAIR | f->fate);
         fb->client = *f->client;
         fb->req_id = f->req_id;
         fb->version = bt_addr_is_v4(f->client) ? 1 : 2;

@@ -19,7 +19,7 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
     }
     bt_server_received(s, a->router);
-    struct bt_finished f = {.client = &a->client, .req_id = a->h.req_id, .dropped = true};
+    struct bt_finished f = {.client = &a->client, .req_id = a->h.req_id, .fate = BT_FEEDBACK_DROPPED};
     f.with_trace = a->h.opt.present & BT_HAS_TRACE;
     f.trace = f.with_trace ? a->h.opt.trace : 0;
     bt_server_served(s, a->router, &f, a->txq);
@@ -66,6 +66,8 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
     if (known != BT_PAIRS_NONE && (known & BT_PAIR_DONE)) {
         bt_server_forget_old(s);
         known = bt_pairs_look(&s->pairs, a->hash, &a->client, a->h.req_id);
+        if (a->h.opt.present & BT_HAS_COPY)
+            known = bt_server_after_cancel(s, a, known);
     }
     if (known != BT_PAIRS_NONE) // a refused packet is not answered twice either
         return flaw ? flaw : repeated_first(s, a, known);
@@ -114,7 +116,9 @@ static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
         m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
     if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST))
         return m;
-    return a->h.type == BT_REQUEST ? on_request(s, a, m) : bt_server_on_sack(s, a);
+    if (a->h.type == BT_REQUEST)
+        return on_request(s, a, m);
+    return a->h.type == BT_SACK ? bt_server_on_sack(s, a) : bt_server_on_cancel(s, a);
 }
 
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)

@@ -34,6 +34,7 @@ enum bt_mcase {
     BT_M24 = 24,        // tables or buffers full
     BT_M25 = 25,        // trailing bytes after a fixed-size payload
     BT_M26 = 26,        // Raft type outside a replication group
+    BT_M27 = 27,        // CANCEL that names no copy
     BT_M_OPT_SIZE,      // header size not a multiple of 4, or above 64
     BT_M_OPT_TRUNCATED, // option runs over the header's end
     BT_M_OPT_LENGTH,    // known option with an impossible length
@@ -53,7 +54,7 @@ enum bt_mcase {
     X(BT_M13, "M-13") X(BT_M14, "M-14") X(BT_M15, "M-15") X(BT_M16, "M-16") \
     X(BT_M17, "M-17") X(BT_M18, "M-18") X(BT_M19, "M-19") X(BT_M20, "M-20") \
     X(BT_M21, "M-21") X(BT_M22, "M-22") X(BT_M23, "M-23") X(BT_M24, "M-24") \
-    X(BT_M25, "M-25") X(BT_M26, "M-26") X(BT_M_OPT_SIZE, "OPT-SIZE") X(BT_M_OPT_TRUNCATED, "OPT-TRUNCATED") \
+    X(BT_M25, "M-25") X(BT_M26, "M-26") X(BT_M27, "M-27") X(BT_M_OPT_SIZE, "OPT-SIZE") X(BT_M_OPT_TRUNCATED, "OPT-TRUNCATED") \
     X(BT_M_OPT_LENGTH, "OPT-LENGTH") X(BT_M_OPT_DUPLICATE, "OPT-DUPLICATE") X(BT_M_OPT_CRITICAL, "OPT-CRITICAL") X(BT_M_FORWARDER, "FORWARDER") \
     X(BT_M_TAG, "TAG")
 // clang-format on

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-static const uint8_t known_max = BT_OPTION_ROUTER;
+static const uint8_t known_max = BT_OPTION_COPY;
 
 static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_options *o)
 {
@@ -24,7 +24,7 @@ static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_opti
 // v: value, len: whole option.
 static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size_t offset, struct bt_options *o)
 {
-    static const uint8_t size[] = {0, 0, 12, 4, 10, 6};
+    static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6};
     if (kind == BT_OPTION_FORWARDED)
         return read_forwarded(v, len, o);
     if (len != size[kind])
@@ -42,6 +42,9 @@ static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size
         break;
     case BT_OPTION_TRACE:
         o->trace = bt_get64(v);
+        break;
+    case BT_OPTION_COPY:
+        o->copy = bt_get32(v);
         break;
     default:
         o->router_id = bt_get32(v);
@@ -91,6 +94,8 @@ size_t bt_options_sum(const struct bt_options *o)
         n += 10;
     if (o->present & BT_HAS_ROUTER)
         n += 6;
+    if (o->present & BT_HAS_COPY)
+        n += 6;
     return (n + 3) & ~(size_t)3;
 }
 
@@ -139,6 +144,11 @@ size_t bt_options_encode(uint8_t *start, size_t header_offset, struct bt_options
     if (o->present & BT_HAS_ROUTER) {
         p = begin(p, BT_OPTION_ROUTER, 6);
         bt_put32(p, o->router_id);
+        p += 4;
+    }
+    if (o->present & BT_HAS_COPY) {
+        p = begin(p, BT_OPTION_COPY, 6);
+        bt_put32(p, o->copy);
         p += 4;
     }
     memset(p, BT_OPTION_PAD, size - (size_t)(p - start));

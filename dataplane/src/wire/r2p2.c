@@ -24,11 +24,11 @@ const char *bt_mcase_name(enum bt_mcase m)
 
 static const uint32_t legal_types[] = {
     [BT_ROLE_CLIENT] = BIT(BT_REPLY) | BIT(BT_REQRDY) | BIT(BT_DROP) | BIT(BT_SACK),
-    [BT_ROLE_SERVER] = BIT(BT_REQUEST) | BIT(BT_SACK),
+    [BT_ROLE_SERVER] = BIT(BT_REQUEST) | BIT(BT_SACK) | BIT(BT_CANCEL),
     [BT_ROLE_ROUTER] = BIT(BT_REQUEST) | BIT(BT_FEEDBACK),
     [BT_ROLE_ROUTER_REQUESTS] = BIT(BT_REQUEST),
     [BT_ROLE_ROUTER_FEEDBACK] = BIT(BT_FEEDBACK),
-    [BT_ROLE_ANY] = 0x1ffu,
+    [BT_ROLE_ANY] = 0x3ffu,
 };
 
 static enum bt_mcase check_type(uint8_t type, enum bt_role role)
@@ -180,6 +180,8 @@ static void merge_options(struct bt_options *into, const struct bt_options *add)
         into->trace = add->trace;
     if (add->present & BT_HAS_ROUTER)
         into->router_id = add->router_id;
+    if (add->present & BT_HAS_COPY)
+        into->copy = add->copy;
 }
 
 bool bt_r2p2_add_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h, const struct bt_options *add)

@@ -29,6 +29,7 @@ enum bt_type {
     BT_RAFT_REPLY = 6,
     BT_RAFT_MESSAGE = 7,
     BT_SACK = 8,
+    BT_CANCEL = 9, // router to server: take a copy of a request back
 };
 
 enum bt_policy {
@@ -41,7 +42,7 @@ enum bt_policy {
 // Who is reading: decides which types are legal (M-5).
 enum bt_role {
     BT_ROLE_CLIENT,          // REPLY REQRDY DROP SACK
-    BT_ROLE_SERVER,          // REQUEST SACK
+    BT_ROLE_SERVER,          // REQUEST SACK CANCEL
     BT_ROLE_ROUTER,          // REQUEST FEEDBACK
     BT_ROLE_ROUTER_REQUESTS, // REQUEST only (the request port)
     BT_ROLE_ROUTER_FEEDBACK, // FEEDBACK only (the feedback port)

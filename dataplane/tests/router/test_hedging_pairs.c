@@ -175,6 +175,37 @@ static void r252_probes_find_the_hiccups(void **state)
     bed_close(&h.b);
 }
 
+/* where more than half of the pairs differ, every other execution has a hiccup, not none and not all. */
+static void r252_as_many_hiccups_as_there_can_be(void **state)
+{
+    (void)state;
+    struct bt_rng g;
+    open_probing(&g);
+    probe(&g, 200, 100);
+    assert_int_equal(hedging_stats(&h).jitter_hiccups_ppm, 500000);
+    bed_close(&h.b);
+}
+
+/* Admission comes on and hedging goes off while the other copy of an answered request runs: nothing is heard of it. */
+static void r210_a_copy_that_is_forgotten_is_not_judged(void **state)
+{
+    (void)state;
+    int to[2];
+    hedging_open(&h, 2, 1, BT_HEDGING_LOAD_AWARE);
+    hedging_send(&h, 9, to);
+    hedging_finish(&h, to[0], 9, false);
+    h.b.config.admission = objective(BT_CONTROL_TRACK);
+    h.b.config.admission.slo_ns = 10 * MS;
+    h.b.config.hedging.mode = BT_HEDGING_OFF;
+    bed_apply(&h.b);
+    bed_tick(&h.b, 200 * MS); /* T_max of admission is 100 ms */
+    bed_tick(&h.b, 20 * SEC);
+    struct bt_router_stats s = hedging_stats(&h);
+    assert_int_equal(s.admission_unknown + s.admission_class[0].within + s.admission_class[0].exceeded, 0);
+    assert_int_equal(bed_pairs(&h.b), 0);
+    bed_close(&h.b);
+}
+
 /* what was once is forgotten, by 20,000 pairs at a time. */
 static void r252_hiccups_that_ended_are_forgotten(void **state)
 {
@@ -231,6 +262,8 @@ int main(void)
         cmocka_unit_test(a_reused_id_gives_up_both),
         cmocka_unit_test(r210_admission_hears_of_it_once),
         cmocka_unit_test(r252_probes_find_the_hiccups),
+        cmocka_unit_test(r252_as_many_hiccups_as_there_can_be),
+        cmocka_unit_test(r210_a_copy_that_is_forgotten_is_not_judged),
         cmocka_unit_test(r252_hiccups_that_ended_are_forgotten),
         cmocka_unit_test(it_may_be_switched_under_load),
     };

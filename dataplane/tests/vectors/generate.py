@@ -50,7 +50,7 @@ def endpoint(addr):
     return ip16(ip) + struct.pack(">H", port)
 
 
-TYPES = {"REQUEST": 0, "REPLY": 1, "FEEDBACK": 2, "REQRDY": 3, "DROP": 4, "SACK": 8}
+TYPES = {"REQUEST": 0, "REPLY": 1, "FEEDBACK": 2, "REQRDY": 3, "DROP": 4, "SACK": 8, "CANCEL": 9}
 
 
 def options(d):
@@ -66,6 +66,8 @@ def options(d):
         out += bytes([4, 10]) + struct.pack(">Q", int(d["trace"]))
     if "routerId" in d:
         out += bytes([5, 6]) + struct.pack(">I", d["routerId"])
+    if "copy" in d:
+        out += bytes([6, 6]) + struct.pack(">I", d["copy"])
     return out + b"\0" * (-len(out) % 4)
 
 
@@ -121,7 +123,13 @@ def packets():
         good("class", "server", hdr("REQUEST", payload=text, **{"class": {"id": 7, "flags": 1}})),
         good("trace", "client", hdr("REPLY", payload=text, trace=str(0x1122334455667788))),
         good("router id", "server", hdr("REQUEST", payload=text, routerId=0xDEADBEEF)),
-        good("every option, 64-byte header", "server",
+        good("copy (R-270)", "server", hdr("REQUEST", payload=text, copy=0x01020304)),
+        good("CANCEL (R-270)", "server", hdr("CANCEL", forwarded="10.1.2.3:40000", copy=0xFFFFFFFF)),
+        good("CANCEL, IPv6, tagged", "server", hdr("CANCEL", forwarded="[fd00::1:2]:40001", tag=tag, copy=7)),
+        good("every option but the router's, 64-byte header", "server",
+             hdr("REQUEST", payload=text, forwarded="[2001:db8::ff]:65535", tag=tag, trace=str(MASK), copy=1,
+                 **{"class": {"id": 255, "flags": 3}})),
+        good("every option but the copy, 60-byte header", "server",
              hdr("REQUEST", payload=text, forwarded="[2001:db8::ff]:65535", tag=tag, trace=str(MASK), routerId=1,
                  **{"class": {"id": 255, "flags": 3}})),
     ]
@@ -156,7 +164,9 @@ def bad_packets(text):
         bad("REPLY at a server", "server", "M-5", packet(hdr("REPLY", payload=text))),
         bad("REQUEST at a client", "client", "M-5", packet(hdr("REQUEST", payload=text))),
         bad("SACK at a router", "router", "M-5", packet(hdr("SACK", payload="000000010003e0"))),
-        bad("type 9", "any", "M-5", "cc0890c012340001"),
+        bad("CANCEL at a client", "client", "M-5", "cc0890c012340001"),
+        bad("CANCEL at a router", "router", "M-5", "cc0890c012340001"),
+        bad("type 10", "any", "M-5", "cc08a0c012340001"),
         bad("type 15", "any", "M-5", "cc08f0c012340001"),
         bad("Raft request outside a group", "server", "M-26", "cc0850c012340001"),
         bad("Raft reply outside a group", "server", "M-26", "cc0860c012340001"),
@@ -167,6 +177,7 @@ def bad_packets(text):
         bad("F|L with count 0", "server", "M-7", "cc0800c012340000"),
         bad("REQRDY without L", "client", "M-7", "cc08318012340001"),
         bad("DROP without F", "client", "M-7", "cc08414012340001"),
+        bad("CANCEL without L", "server", "M-7", "cc08908012340001"),
         bad("SACK without flags", "server", "M-7", "cc08800012340001" + "000000010001" + "80"),
         bad("FEEDBACK without flags, not legacy size", "router", "M-7", "cc08200012340001" + FEEDBACK_V1),
         bad("F|L with count 2", "server", "M-8", "cc0800c012340002"),
@@ -179,6 +190,7 @@ def bad_packets(text):
         bad("option of length 1", "server", "OPT-TRUNCATED", "cc0c00c012340001" + "03010000"),
         bad("option kind without length", "server", "OPT-TRUNCATED", "cc0c00c012340001" + "00000003"),
         bad("class of 3 bytes", "server", "OPT-LENGTH", "cc0c00c012340001" + "03030000"),
+        bad("copy of 5 bytes", "server", "OPT-LENGTH", "cc1000c012340001" + "0605000000000000"),
         bad("forwarded-for of 9 bytes", "server", "OPT-LENGTH", "cc1400c012340001" + "010900000000000000000000"),
         bad("tag twice", "server", "OPT-DUPLICATE", "cc2000c012340001" + two_tags),
         bad("critical option", "server", "OPT-CRITICAL", "cc0c00c012340001" + "80040000"),
@@ -219,6 +231,7 @@ def feedbacks():
         ok("version 1", fb(1)),
         ok("version 1, dropped pair, trace of limits", fb(1, flags=0x0C, received=MASK, served=MASK, n=65535, inc=0xFFFFFFFF)),
         ok("JOIN without pair", fb(1, client="0.0.0.0:0", flags=1, req_id=0, received=0, served=0)),
+        ok("version 1, cancelled pair", fb(1, flags=0x24)),
         ok("LEAVE, n 0", fb(1, client="0.0.0.0:0", flags=2, req_id=0, n=0)),
         ok("periodic", fb(1, client="0.0.0.0:0", flags=0x10, req_id=0)),
         ok("version 2, IPv6", fb(2, client="[fd00::1]:40000")),
@@ -281,6 +294,7 @@ def tags():
         return {"name": name, "hex": raw.hex(), "src": src, "dst": dst, "result": result}
 
     feedback, request = hdr("FEEDBACK", payload=FEEDBACK_V1), hdr("REQUEST", payload=b"body".hex(), forwarded="10.9.9.9:1")
+    cancel = hdr("CANCEL", forwarded="10.9.9.9:1", copy=5)
     worker, router = "10.0.0.2:8000", "10.0.0.1:9000"
     out = [
         signed("FEEDBACK, first key", feedback, worker, router, KEYS[0]),
@@ -290,6 +304,9 @@ def tags():
         signed("REQUEST, body changed on the way: still valid", request, router, worker, KEYS[0], tamper=len(packet(request)) + 12 - 1),
         signed("FEEDBACK payload changed", feedback, worker, router, KEYS[0], "wrong", tamper=8 + 12 + 10),
         signed("header changed", feedback, worker, router, KEYS[0], "wrong", tamper=5),
+        signed("CANCEL", cancel, router, worker, KEYS[0]),
+        signed("CANCEL of another copy", cancel, router, worker, KEYS[0], "wrong", tamper=8 + 8 + 12 + 5),
+        signed("CANCEL of another request", cancel, router, worker, KEYS[0], "wrong", tamper=4),
         signed("unknown key", feedback, worker, router, {"id": 77, "hex": "00" * 16}, "unknown-key"),
         {"name": "no tag", "hex": packet(feedback).hex(), "src": worker, "dst": router, "result": "absent"},
     ]

@@ -114,7 +114,7 @@ func (s strict) object(t json.Token, v reflect.Value, path string) error {
 		return err
 	}
 	for i := range v.NumField() {
-		if name := jsonName(v.Type().Field(i)); !seen[name] && v.Field(i).Kind() != reflect.Pointer {
+		if name := jsonName(v.Type().Field(i)); !seen[name] && !mayBeMissing(v.Type().Field(i)) {
 			return invalid(join(path, name), "is required")
 		}
 	}
@@ -154,6 +154,10 @@ func fieldByName(v reflect.Value, key string) (reflect.Value, bool) {
 		}
 	}
 	return reflect.Value{}, false
+}
+
+func mayBeMissing(f reflect.StructField) bool {
+	return f.Type.Kind() == reflect.Pointer || strings.HasSuffix(f.Tag.Get("json"), ",omitempty")
 }
 
 func jsonName(f reflect.StructField) string {

@@ -96,6 +96,9 @@ type Hedging struct {
 	PercentilePer100000 int `json:"percentilePer100000"`
 	// ProbePerMillion requests are copied at once to measure jitter.
 	ProbePerMillion int `json:"probePerMillion"`
+	// Cancellation says when the other copy is taken back (R-245, R-246);
+	// empty: never.
+	Cancellation string `json:"cancellation,omitempty"`
 }
 
 // Admission is the objective that routers enforce, and how (R-205…R-225).
@@ -145,6 +148,7 @@ var (
 	AdmissionModes = []string{"Reject", "Degrade"}
 	Controllers    = []string{"Track", "AIAD"}
 	HedgingModes   = []string{"LoadAware", "Delayed", "Probe"}
+	Cancellations  = []string{"Answered", "Preemptive"} // absent: none
 )
 
 // FieldError is a rejection: the field at fault by its path ("members[2].address",

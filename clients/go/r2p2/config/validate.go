@@ -82,6 +82,11 @@ func (h *Hedging) validate(policy string) *FieldError {
 	); err != nil {
 		return err
 	}
+	if h.Cancellation != "" {
+		if err := oneOf("service.hedging.cancellation", h.Cancellation, Cancellations); err != nil {
+			return err
+		}
+	}
 	if policy != "JBSQ" {
 		return invalid("service.hedging.mode", "needs policy JBSQ; got %q", policy)
 	}

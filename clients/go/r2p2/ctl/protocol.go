@@ -130,9 +130,13 @@ type State struct {
 // HedgingState is what a router knows of the second copies it sends (R-249),
 // and of how two executions of one request differ (R-252).
 type HedgingState struct {
-	Mode             string `json:"mode"`
-	Copies           uint64 `json:"copies"`
-	Won              uint64 `json:"won"`
+	Mode   string `json:"mode"`
+	Copies uint64 `json:"copies"`
+	Won    uint64 `json:"won"`
+	// Cancelled copies were taken back; Preempted were asked for to make room
+	// for a newcomer.
+	Cancelled        uint64 `json:"cancelled"`
+	Preempted        uint64 `json:"preempted"`
 	DelayNanoseconds uint64 `json:"delayNanoseconds"`
 	// BusyMillionths of the workers were busy with first copies of this router's,
 	// in the mean over its last 256 arrivals or so.

@@ -9,11 +9,12 @@ import (
 
 // Flags of a FEEDBACK (§7).
 const (
-	FeedbackJoin     = 0x01
-	FeedbackLeave    = 0x02
-	FeedbackPair     = 0x04 // the pair identity is valid
-	FeedbackDropped  = 0x08 // that pair was dropped, not served
-	FeedbackPeriodic = 0x10
+	FeedbackJoin      = 0x01
+	FeedbackLeave     = 0x02
+	FeedbackPair      = 0x04 // the pair identity is valid
+	FeedbackDropped   = 0x08 // that pair was dropped, not served
+	FeedbackPeriodic  = 0x10
+	FeedbackCancelled = 0x20 // that pair was taken back by a CANCEL: neither served nor dropped
 )
 
 const (

@@ -33,6 +33,7 @@ const (
 	RaftReply   Type = 6
 	RaftMessage Type = 7
 	Sack        Type = 8
+	Cancel      Type = 9 // router to server: take a copy of a request back
 )
 
 // Policy tells a router which workers may get a request (§3.1).
@@ -52,7 +53,7 @@ type Role uint8
 // Roles.
 const (
 	RoleClient Role = iota // REPLY REQRDY DROP SACK
-	RoleServer             // REQUEST SACK
+	RoleServer             // REQUEST SACK CANCEL
 	RoleRouter             // REQUEST FEEDBACK
 	RoleRouterRequests
 	RoleRouterFeedback
@@ -86,11 +87,11 @@ const (
 
 var legalTypes = [...]uint16{
 	RoleClient:         1<<Reply | 1<<ReqRdy | 1<<Drop | 1<<Sack,
-	RoleServer:         1<<Request | 1<<Sack,
+	RoleServer:         1<<Request | 1<<Sack | 1<<Cancel,
 	RoleRouter:         1<<Request | 1<<Feedback,
 	RoleRouterRequests: 1 << Request,
 	RoleRouterFeedback: 1 << Feedback,
-	RoleAny:            0x1ff,
+	RoleAny:            0x3ff,
 }
 
 // Decode reads the UDP payload p as role would. For every case but M1 and M2

@@ -6,7 +6,7 @@ package wire
 // and those of the header options. Each one has a counter.
 type Case uint8
 
-// The cases; OK is no rejection. M1 … M26 are numbered as the rules are.
+// The cases; OK is no rejection. M1 … M27 are numbered as the rules are.
 const (
 	OK  Case = 0
 	M1  Case = 1  // fewer than 8 bytes
@@ -34,21 +34,22 @@ const (
 	M24 Case = 24 // tables or buffers full
 	M25 Case = 25 // trailing bytes after a fixed-size payload
 	M26 Case = 26 // Raft type outside a replication group
+	M27 Case = 27 // CANCEL that names no copy
 
-	OptionSize      Case = 27 // header size not a multiple of 4, or above 64
-	OptionTruncated Case = 28 // option runs over the header's end
-	OptionLength    Case = 29 // known option with an impossible length
-	OptionDuplicate Case = 30 // known option twice
-	OptionCritical  Case = 31 // unknown option that must be understood
-	Forwarder       Case = 32 // forwarded-for by a stranger
-	BadTag          Case = 33 // tag missing where mandatory, of an unknown key, or wrong
-	Cases           Case = 34 // number of cases, not a case
+	OptionSize      Case = 28 // header size not a multiple of 4, or above 64
+	OptionTruncated Case = 29 // option runs over the header's end
+	OptionLength    Case = 30 // known option with an impossible length
+	OptionDuplicate Case = 31 // known option twice
+	OptionCritical  Case = 32 // unknown option that must be understood
+	Forwarder       Case = 33 // forwarded-for by a stranger
+	BadTag          Case = 34 // tag missing where mandatory, of an unknown key, or wrong
+	Cases           Case = 35 // number of cases, not a case
 )
 
 var caseNames = [Cases]string{
 	"OK", "M-1", "M-2", "M-3", "M-4", "M-5", "M-6", "M-7", "M-8", "M-9", "M-10", "M-11", "M-12", "M-13",
 	"M-14", "M-15", "M-16", "M-17", "M-18", "M-19", "M-20", "M-21", "M-22", "M-23", "M-24", "M-25", "M-26",
-	"OPT-SIZE", "OPT-TRUNCATED", "OPT-LENGTH", "OPT-DUPLICATE", "OPT-CRITICAL", "FORWARDER", "TAG",
+	"M-27", "OPT-SIZE", "OPT-TRUNCATED", "OPT-LENGTH", "OPT-DUPLICATE", "OPT-CRITICAL", "FORWARDER", "TAG",
 }
 
 // String returns the name used in rules, counters and logs, such as "M-13".

@@ -11,13 +11,14 @@ import (
 // Has is a set of known option kinds, one bit per kind.
 type Has uint8
 
-// Known options.
+// Known options.
 const (
 	HasForwarded Has = 1 << 1 // the client as the router saw it
 	HasTag       Has = 1 << 2
 	HasClass     Has = 1 << 3
 	HasTrace     Has = 1 << 4
 	HasRouterID  Has = 1 << 5
+	HasCopy      Has = 1 << 6
 )
 
 const (
@@ -27,7 +28,8 @@ const (
 	kindClass     = 3
 	kindTrace     = 4
 	kindRouterID  = 5
-	kindKnownMax  = kindRouterID
+	kindCopy      = 6
+	kindKnownMax  = kindCopy
 	kindCritical  = 0x80 // an unknown kind with this bit must be understood
 
 	lenForwarded4 = 8
@@ -35,7 +37,7 @@ const (
 )
 
 // lengths of whole options by kind; forwarded-for has two.
-var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6}
+var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6, kindCopy: 6}
 
 // Class flags.
 const (
@@ -49,6 +51,7 @@ type Options struct {
 	Forwarded  netip.AddrPort
 	Trace      uint64
 	RouterID   uint32
+	Copy       uint32 // which of its router's copies a REQUEST is, or a CANCEL names; never 0
 	Class      uint8
 	ClassFlags uint8
 	KeyID      uint8
@@ -105,6 +108,8 @@ func (o *Options) read(kind byte, v []byte, length, offset int) Case {
 		o.Class, o.ClassFlags = v[0], v[1]
 	case kindTrace:
 		o.Trace = binary.BigEndian.Uint64(v)
+	case kindCopy:
+		o.Copy = binary.BigEndian.Uint32(v)
 	default:
 		o.RouterID = binary.BigEndian.Uint32(v)
 	}
@@ -153,6 +158,10 @@ func (o *Options) append(b []byte, offset int) []byte {
 	if o.Present&HasRouterID != 0 {
 		b = append(b, kindRouterID, byte(lengths[kindRouterID]))
 		b = binary.BigEndian.AppendUint32(b, o.RouterID)
+	}
+	if o.Present&HasCopy != 0 {
+		b = append(b, kindCopy, byte(lengths[kindCopy]))
+		b = binary.BigEndian.AppendUint32(b, o.Copy)
 	}
 	for (len(b)-start)%4 != 0 {
 		b = append(b, kindPad)

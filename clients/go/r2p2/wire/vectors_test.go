@@ -20,14 +20,14 @@ type vectors struct {
 	Packets []struct {
 		Name, Role, Hex, Case string
 		Decoded               *struct {
-			Type                        string
-			Policy                      Policy
-			First, Last, Ext, Legacy    bool
-			ReqID, CountOrIndex         uint16
-			Payload                     string
-			HeaderSize                  int
-			Forwarded                   *string
-			Tag, Class, Trace, RouterID json.RawMessage
+			Type                              string
+			Policy                            Policy
+			First, Last, Ext, Legacy          bool
+			ReqID, CountOrIndex               uint16
+			Payload                           string
+			HeaderSize                        int
+			Forwarded                         *string
+			Tag, Class, Trace, RouterID, Copy json.RawMessage
 		}
 		Canonical bool
 	}
@@ -93,7 +93,7 @@ var roles = map[string]Role{
 }
 
 var typeNames = map[string]Type{
-	"REQUEST": Request, "REPLY": Reply, "FEEDBACK": Feedback, "REQRDY": ReqRdy, "DROP": Drop, "SACK": Sack,
+	"REQUEST": Request, "REPLY": Reply, "FEEDBACK": Feedback, "REQRDY": ReqRdy, "DROP": Drop, "SACK": Sack, "CANCEL": Cancel,
 	"RAFT_REQUEST": RaftRequest, "RAFT_REPLY": RaftReply, "RAFT_MESSAGE": RaftMessage,
 }
 
@@ -120,7 +120,7 @@ func TestPacketVectors(t *testing.T) {
 				t.Errorf("decoded %s, want %s", got, want)
 			}
 			o := h.Options
-			for bit, raw := range map[Has]json.RawMessage{HasTag: d.Tag, HasClass: d.Class, HasTrace: d.Trace, HasRouterID: d.RouterID} {
+			for bit, raw := range map[Has]json.RawMessage{HasTag: d.Tag, HasClass: d.Class, HasTrace: d.Trace, HasRouterID: d.RouterID, HasCopy: d.Copy} {
 				if (o.Present&bit != 0) != (raw != nil) {
 					t.Errorf("option bit %#x present %v, want %v", bit, o.Present&bit != 0, raw != nil)
 				}
