@@ -19,6 +19,7 @@ struct story {
     struct bt_addr worker[WORKERS], client, requests, feedback;
     struct bt_keyring keys;
     bool keyed;
+    bool preempts;      /* or did, in an earlier setting */
     bool clean;         /* the last sentence had to leave the workers' state alone */
     uint64_t limit;     /* largest centralQueueLimit so far */
     uint8_t last[1600]; /* the last packet it was given, to be changed and given again */
@@ -45,6 +46,7 @@ static void setting(struct story *s)
         members[i] = s->worker[(i + bits / 7u) % WORKERS];
     }
     bool hold_back = (bits & 0x100u) != 0 && bits >> 13 == BT_ROUTER_JBSQ;
+    uint32_t hedging = bits >> 13 == BT_ROUTER_JBSQ ? bits >> 10 & 3u : 0; /* off, or one more than the cancellation */
     struct bt_router_config c = {
         .policy = (enum bt_router_policy)(bits >> 13),
         .forwarding = (enum bt_router_forwarding)(bits >> 4 & 1u),
@@ -56,12 +58,19 @@ static void setting(struct story *s)
         .request_timeout_ns = (1u + take(s, 1)) * 4u * MILLISECOND,
         .hold_back_packets = hold_back ? 2 : 0,
         .hold_back_ns = hold_back ? 5000 : 0,
+        .hedging = {.mode = hedging == 0 ? BT_HEDGING_OFF : BT_HEDGING_LOAD_AWARE,
+                    .cancellation =
+                        hedging == 0 ? BT_HEDGING_CANCEL_NONE : (enum bt_hedging_cancellation)(hedging - 1u),
+                    .busy_percent = 100,
+                    .budget_percent = 100,
+                    .per_100k = 95000},
         .members = members,
         .members_n = members_n,
         .keys = (bits >> 9 & 1u) != 0 ? &s->keys : NULL,
     };
     if (bt_router_apply(s->r, s->now, &c, NULL)) {
         s->keyed = c.keys != NULL;
+        s->preempts = s->preempts || hedging == BT_HEDGING_CANCEL_PREEMPTIVE + 1u;
         s->limit = c.central_limit > s->limit ? c.central_limit : s->limit;
     } else {
         CHECK(bits >> 13 >= BT_ROUTER_POLICIES);
@@ -169,7 +178,7 @@ static void worker_speaks(struct story *s, struct bt_txq *out)
     s->incarnation[w] += bits % 37u == 0 ? 1u : 0u;
     uint32_t odd = bits % 23u == 0 ? take(s, 2) : 0; /* stale, contradicting or absurd */
     struct bt_feedback fb = {.version = 1,
-                             .flags = (uint8_t)(bits >> 8 & 31u),
+                             .flags = (uint8_t)(bits >> 8 & 63u),
                              .req_id = (uint16_t)(bits >> 8),
                              .client = s->client,
                              .n = (uint16_t)(1u + bits % 5u + (odd >> 10)),
@@ -230,6 +239,11 @@ static void check_sent(struct story *s, struct bt_txq *out)
         CHECK(pkt->local == BT_ROUTER_PORT_REQUEST);
         if (hdr.type == BT_DROP) {
             CHECK(bt_addr_eq(&pkt->dst, &s->client) && bt_addr_eq(&pkt->src, &s->requests) && hdr.payload_len == 4);
+        } else if (hdr.type == BT_CANCEL) { /* */
+            CHECK(bt_addr_eq(&pkt->src, &s->requests) && !pkt->tx_as_src && hdr.payload_len == 0);
+            CHECK((hdr.opt.present & BT_HAS_FORWARDED) != 0 && bt_addr_eq(&hdr.opt.forwarded, &s->client));
+            CHECK((hdr.opt.present & BT_HAS_COPY) != 0 && hdr.opt.copy != 0);
+            CHECK(((hdr.opt.present & BT_HAS_TAG) != 0) == s->keyed);
         } else {
             uint32_t w = slot_of(s, &pkt->dst);
             CHECK(hdr.type == BT_REQUEST && hdr.first);
@@ -237,9 +251,10 @@ static void check_sent(struct story *s, struct bt_txq *out)
             bool options = (s->r->worker[w].flags & WORKER_EXTENDED) != 0;
             CHECK(options == ((hdr.opt.present & (BT_HAS_FORWARDED | BT_HAS_ROUTER)) != 0));
             CHECK(pkt->tx_as_src ? bt_addr_eq(&pkt->src, &s->client) : bt_addr_eq(&pkt->src, &s->requests));
-            /* over n only by sticky requests */
+            /* over n only by sticky requests, and by one that takes a copy's place */
             uint64_t n = s->r->worker[w].n < s->r->depth ? s->r->worker[w].n : s->r->depth;
-            CHECK(!s->r->balancer->bounded || hdr.policy == BT_POLICY_STICKY || router_outstanding(s->r, w) <= n);
+            CHECK(!s->r->balancer->bounded || hdr.policy == BT_POLICY_STICKY ||
+                  router_outstanding(s->r, w) <= n + s->preempts);
         }
         bt_pool_put(s->pool, pkt);
     }
@@ -275,7 +290,10 @@ static void check_counters(const struct story *s)
     CHECK(t.held + s->fixed.left == PACKETS);
     CHECK(t.counter[BT_RC_PAIRS_FINISHED] + t.counter[BT_RC_PAIRS_REJECTED] + t.counter[BT_RC_PAIRS_UNANSWERED] +
               t.pairs <=
-          t.counter[BT_RC_FORWARDED]);
+          t.counter[BT_RC_FORWARDED] + t.counter[BT_RC_HEDGES_SENT]);
+    CHECK(t.counter[BT_RC_CANCELS_HONOURED] + t.counter[BT_RC_CANCELS_TOO_LATE] + t.counter[BT_RC_CANCELS_UNHEARD] <=
+          t.counter[BT_RC_CANCELS_SENT]);
+    CHECK(t.hedging_pairs * 2u <= t.pairs && t.hedging_kept <= t.pairs);
     CHECK(t.ejected * 2u <= t.joined + 1u || t.ejected == 0 || t.joined < 2 || t.ejected <= WORKERS / 2u);
     CHECK(t.eligible <= t.joined && t.joined <= t.members);
 }

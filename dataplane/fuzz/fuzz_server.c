@@ -18,6 +18,7 @@ struct world {
     uint64_t waiting[WAITING];
     unsigned waitings;
     uint8_t admit;
+    uint8_t heed;         // what becomes of a CANCEL: enum bt_server_cancel
     struct bt_pkt *hoard; // packets taken away to starve the server
     uint64_t served[4];   // last told, by router
     uint8_t last[1600];   // the last packet it was given, to be changed and given again
@@ -45,6 +46,20 @@ static bool on_admit(void *arg)
 {
     (void)arg;
     return w.admit != 1;
+}
+
+// The application has what it was handed, and is asked about nothing else.
+static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
+{
+    (void)arg;
+    unsigned i = 0;
+    while (i < w.waitings && w.waiting[i] != handle)
+        i++;
+    CHECK(i < w.waitings);
+    CHECK(bt_server_cancelled(w.server, handle));
+    if (w.heed != BT_CANCEL_KEPT)
+        w.waiting[i] = w.waiting[--w.waitings];
+    return (enum bt_server_cancel)w.heed;
 }
 
 static void feedback_is_monotonic(const struct bt_pkt *p, const struct bt_r2p2_hdr *h)
@@ -76,6 +91,10 @@ static void answer(struct input *in, int drop)
     if (w.waitings == 0)
         return;
     unsigned i = in8(in) % w.waitings;
+    if (drop && bt_server_abandon(w.server, w.now, w.waiting[i], &w.txq) == 0) { // it was taken back
+        w.waiting[i] = w.waiting[--w.waitings];
+        return;
+    }
     uint32_t len = in_length(in) * (in8(in) & 15 ? 1u : 80u);
     struct iovec iov = {body, len < sizeof body ? len : sizeof body};
     int err = drop ? bt_server_drop(w.server, w.now, w.waiting[i], &w.txq)
@@ -126,12 +145,14 @@ static void forwarded(struct input *in)
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
     if (!p)
         return;
-    uint8_t pick = in8(in), count = in8(in) & 3;
+    uint8_t pick = in8(in), how = in8(in), count = how & 3;
     struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = count < 2, .ext = true, .req_id = pick >> 3};
     h.count_or_index = count < 2 ? 1 : count;
     h.opt.present = BT_HAS_FORWARDED | BT_HAS_ROUTER;
     h.opt.forwarded = bt_addr_v4u(0x0a000005, (uint16_t)(9000 + (pick & 1)));
     h.opt.router_id = 7;
+    h.opt.copy = how >> 3;
+    h.opt.present |= how & 4 ? BT_HAS_COPY : 0;
     p->src = bt_addr_v4u(0x0a000001u + (pick >> 1 & 3u) % 3u, 8000);
     p->dst = bt_addr_v4u(0x0a000009, 8000);
     memset(bt_pkt_append(p, 14), pick, 14);
@@ -139,6 +160,28 @@ static void forwarded(struct input *in)
     w.last_n = p->len;
     w.last_from = 2 + (pick >> 1 & 1);
     memcpy(w.last, p->data, w.last_n);
+    bt_server_rx(w.server, w.now, p, &w.txq);
+}
+
+// A CANCEL of one of these, by one of the routers, tagged or not.
+static void cancel(struct input *in)
+{
+    struct bt_pkt *p = bt_pool_get(&w.pool.pool);
+    if (!p)
+        return;
+    uint8_t pick = in8(in), how = in8(in);
+    struct bt_r2p2_hdr h = {.type = BT_CANCEL, .first = true, .last = true, .ext = true, .req_id = pick >> 3};
+    const struct bt_key key = {1, {1}};
+    h.count_or_index = 1;
+    h.opt.present = BT_HAS_FORWARDED | BT_HAS_COPY | (how & 4 ? 0 : BT_HAS_TAG);
+    h.opt.forwarded = bt_addr_v4u(0x0a000005, (uint16_t)(9000 + (pick & 1)));
+    h.opt.copy = how >> 3;
+    h.opt.key_id = 1;
+    p->src = bt_addr_v4u(0x0a000001u + (pick >> 1 & 3u) % 3u, 8000);
+    p->dst = bt_addr_v4u(0x0a000009, 8000);
+    w.heed = (how & 3) % 3;
+    CHECK(bt_r2p2_push_header(p, &h));
+    bt_tag_sign(p->data, p->len, &h, &key, &p->src, &p->dst);
     bt_server_rx(w.server, w.now, p, &w.txq);
 }
 
@@ -215,7 +258,7 @@ static void start(void)
     w.now = 1000000 * US;
     bt_txq_init(&w.txq);
     cfg.pool = bt_pool_fixed_init(&w.pool, pool_mem, PACKETS);
-    cfg.ops = (struct bt_server_ops){on_request, on_admit, NULL};
+    cfg.ops = (struct bt_server_ops){on_request, on_admit, NULL, on_cancel};
     size_t bytes = bt_server_bytes(&cfg);
     if (!server_mem)
         server_mem = aligned_alloc(64, bytes);
@@ -261,7 +304,7 @@ static void step(struct input *in)
         answer(in, in8(in) & 1);
         break;
     case 5:
-        (verb & 8) != 0 ? forwarded(in) : receive_changed(in);
+        (verb & 0x18) == 0x18 ? cancel(in) : (verb & 8) != 0 ? forwarded(in) : receive_changed(in);
         break;
     default:
         receive(in, 0);

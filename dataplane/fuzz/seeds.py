@@ -77,6 +77,12 @@ def main():
         + built(0, 0, 0x40 | ext, 2, 0, full, 0, 2) + bytes([2, 0, full, 0]) + time
         + built(8, 0, fl | ext, 1, 7, 4 + 0x80 - 0x80, 0, 2, bytes([1, 0, 0, 0, 0, 1, 0x80])) + time * 5)
     put("server", built(0, 0, first | ext, 9, 0, 5, 0, 3) + time * 9)
+    copy = lambda who, number: bytes([0x0D, who, 4 | number << 3])      # a numbered copy by way of a router
+    cancel = lambda who, number, heed: bytes([0x1D, who, heed | number << 3])
+    routers = bytes([3, 2])
+    for heed in range(3):
+        put("server", routers + copy(8, 1) + cancel(8, 1, heed) + copy(8, 1) + copy(8, 2) + cancel(8, 1, heed)
+            + cancel(8, 2, heed) + bytes([4, 1, 0]) + time)
     send = bytes([2, full, 1, 0, 200])
     put("client", b"\1" + send + built(1, 0, fl, 1, 0, 5, 0, 0))
     big = bytes([2, 15, 1, 0, 200])

@@ -106,7 +106,7 @@ static void r272_what_is_taken_back_is_told_once(void **state)
         settle();
         const struct bt_feedback *fb = last();
         assert_non_null(fb);
-        assert_int_equal(fb->flags & ~BT_FEEDBACK_JOIN, BT_FEEDBACK_PAIR | BT_FEEDBACK_CANCELLED);
+        assert_int_equal(fb->flags & ~BT_FEEDBACK_JOIN, BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED);
         assert_int_equal(fb->req_id, 7);
         assert_int_equal(fb->received, 1);
         assert_int_equal(fb->served, 1);

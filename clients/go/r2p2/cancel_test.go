@@ -99,7 +99,7 @@ func TestR272TakenBack(t *testing.T) {
 	r.forward(worker, at(c), 3, nil)
 	r.cancel(worker, at(c), 2, 11, nil)
 	f, _, _ := r.next(ofPair(2))
-	if f.Flags&^wire.FeedbackJoin != wire.FeedbackPair|wire.FeedbackCancelled || f.Served != 1 {
+	if f.Flags&^wire.FeedbackJoin != wire.FeedbackPair|wire.FeedbackDropped|wire.FeedbackCancelled || f.Served != 1 {
 		t.Errorf("FEEDBACK of what waited: %+v", f)
 	}
 	r.cancel(worker, at(c), 1, 10, nil)

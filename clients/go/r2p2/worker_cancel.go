@@ -70,7 +70,7 @@ func (w *worker) letGo(p *serverPair) {
 		d.copy = p.copy
 		w.done[p.key] = d
 	}
-	w.served(p, wire.FeedbackCancelled)
+	w.served(p, wire.FeedbackDropped|wire.FeedbackCancelled)
 }
 
 // begin takes a pair from the queue: the context of its handler, and false when

@@ -89,18 +89,21 @@ static bool speak_of(struct bt_router *r, uint32_t i)
     return first;
 }
 
-bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected)
+bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved)
 {
     const struct pair *p = &r->pairs.slab[i];
+    if (r->hedging != NULL && hedge_pair_taken_back(r, i, unserved)) {
+        return false;
+    }
     if (r->admission != NULL && speak_of(r, i)) {
-        if (rejected) {
+        if (unserved) {
             bt_admission_dropped(r->admission);
         } else {
             bt_admission_served(r->admission, p->label & PAIR_CLASS, (p->label & PAIR_MARKED) != 0,
                                 now - p->sent.since);
         }
     }
-    return r->hedging == NULL || hedge_pair_ended(r, now, i, rejected);
+    return r->hedging == NULL || hedge_pair_ended(r, now, i, unserved);
 }
 
 /* R-210: overdue only if the worker's counters show it unfinished; workers serve in order of arrival. Else its FEEDBACK

@@ -5,6 +5,8 @@
 #include "router/watch.h"
 #include "wire/tag_short.h"
 
+#define UNSERVED (BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED)
+
 /* R-57: with a key, FEEDBACK carries a valid tag; under legacyPeers Allow the 16-byte form need not, since those who
  * send it predate tags. Who sends the long form does not: else a tag could be taken off to be rid of the check. */
 static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr,
@@ -142,15 +144,11 @@ __attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint
 __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
                                                const struct bt_feedback *fb, uint64_t trace)
 {
-    const uint8_t cancelled = BT_FEEDBACK_PAIR | BT_FEEDBACK_CANCELLED;
-    if ((fb->flags & cancelled) == cancelled) {
-        router_pair_cancelled(r, now, w, fb);
-    } else if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
+    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
         if (trace != 0) {
             note_trace(r, now, w, fb, trace);
         }
-        router_watch_end(r, now, watch_key(&fb->client, fb->req_id, w), &r->credit[w],
-                         (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+        router_watch_end(r, now, watch_key(&fb->client, fb->req_id, w), &r->credit[w], fb->flags & UNSERVED);
     }
 }
 
@@ -189,8 +187,8 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
     r->counter[BT_RC_RESTARTED] += restarted && known ? 1u : 0u;
     apply_flags(r, now, w, fb, restarted);
     count_lost(r, w);
-    if ((fb->flags & (BT_FEEDBACK_PAIR | BT_FEEDBACK_CANCELLED)) == BT_FEEDBACK_PAIR && credit->served != served) {
-        router_note_finished(r, now, w, (fb->flags & BT_FEEDBACK_DROPPED) != 0);
+    if ((fb->flags & BT_FEEDBACK_PAIR) != 0 && credit->served != served) {
+        router_note_finished(r, now, w, fb->flags & UNSERVED);
     }
     router_refresh(r, w);
     return BT_M_OK;
@@ -272,11 +270,11 @@ EVERY_PACKET bool take_steady(struct bt_router *r, uint64_t now, const uint8_t *
     r->counter[BT_RC_FEEDBACK]++;
     worker->heard_at = now;
     if (!router_note_served(worker)) {
-        router_note_finished(r, now, w, false);
+        router_note_finished(r, now, w, 0);
     }
     uint32_t id = bt_pairs_id(bt_get16(payload + BT_FEEDBACK_PORT_AT), bt_get16(payload + BT_FEEDBACK_REQ_ID_AT));
     struct pair_key key = {{0, bt_addr_v4_half(payload + BT_FEEDBACK_IP_AT)}, (uint64_t)w << 32 | id};
-    router_watch_end(r, now, key, credit, false);
+    router_watch_end(r, now, key, credit, 0);
     if (__builtin_expect(bt_credit_unsettled(credit), 0)) {
         *outstanding = settle_again(r, w);
     }

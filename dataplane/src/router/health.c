@@ -29,7 +29,7 @@ static bool failing(const struct worker *worker)
     return worker->window_total >= WINDOW_MIN && worker->window_dropped * 2u > worker->window_total;
 }
 
-void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dropped)
+void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, uint8_t unserved)
 {
     struct worker *worker = &r->worker[w];
     worker->window_total++;
@@ -37,7 +37,9 @@ void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dr
         worker->window_total /= 2u;
         worker->window_dropped /= 2u;
     }
-    if (dropped) {
+    if ((unserved & BT_FEEDBACK_CANCELLED) != 0) {
+        worker->window_total--; /* neither its success nor its failure */
+    } else if (unserved) {
         worker->window_dropped++;
         if (failing(worker)) {
             router_health_soon(r, now);

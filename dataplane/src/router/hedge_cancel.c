@@ -235,38 +235,24 @@ static void alone_again(struct bt_router *r, uint32_t s)
     hedge_list_behind(h, s, before);
 }
 
-static void copy_ended(struct bt_router *r, uint32_t i, uint32_t s)
+/* The worker says that it let go of a copy which was taken back (R-272). Its request is not answered by that: admission
+ * hears of it by the other copy. */
+bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved)
 {
+    const struct pair *p = &r->pairs.slab[i];
+    if ((unserved & BT_FEEDBACK_CANCELLED) == 0 || (p->label & PAIR_CANCELLED) == 0) {
+        return false;
+    }
+    uint32_t s = p->hedge;
     struct hedge_slot *slot = &r->hedging->slot[s];
-    unsigned k = (r->pairs.slab[i].label & PAIR_COPY) != 0;
+    unsigned k = (p->label & PAIR_COPY) != 0;
+    r->counter[BT_RC_CANCELS_HONOURED]++;
     hedge_copy_over(r->hedging, slot, k);
     if (slot->pair[!k] == 0) {
         hedge_release(r->hedging, s);
     } else if (!slot->answered) {
         alone_again(r, s);
     }
-}
-
-/* The pair is out of sight of admission, which hears of its request by the other copy. */
-static void unwatch(struct bt_router *r, uint32_t i)
-{
-    r->unjudged = r->unjudged == i ? r->pairs.slab[i].newer : r->unjudged;
-    router_watch_forget(r, i);
-}
-
-/* Worker w says that it ended a copy which was taken back. Where nobody did, it dropped the request. */
-void router_pair_cancelled(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb)
-{
-    struct pair_key key = watch_key(&fb->client, fb->req_id, w);
-    const uint32_t *link = router_watch_search(&r->pairs, watch_slot(&r->pairs, &key), key);
-    const struct pair *p = link != NULL ? &r->pairs.slab[*link] : NULL;
-    if (p == NULL || r->hedging == NULL || (p->label & PAIR_CANCELLED) == 0) {
-        router_watch_end(r, now, key, &r->credit[w], true);
-        return;
-    }
-    uint32_t i = *link;
-    r->counter[BT_RC_CANCELS_HONOURED]++;
-    bt_credit_finished(&r->credit[w], p->sent.index);
-    copy_ended(r, i, p->hedge);
-    unwatch(r, i);
+    r->unjudged = r->unjudged == i ? p->newer : r->unjudged; /* before pair i is removed */
+    return true;
 }

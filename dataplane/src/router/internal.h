@@ -316,7 +316,7 @@ void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why);
 bool router_admit(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr **hdr,
                   struct bt_r2p2_hdr *room, struct bt_txq *txq); /* false: DROP was sent */
 void router_pair_began(struct bt_router *r, uint32_t i, uint8_t label);
-bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected); /* false: of the later copy */
+bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved); /* false: of the later copy */
 bool router_pair_gone(struct bt_router *r, uint32_t i, bool reused); /* without FEEDBACK; false: not its last copy */
 void router_admission_tick(struct bt_router *r, uint64_t now);
 uint8_t router_label(const struct bt_r2p2_hdr *hdr);
@@ -336,6 +336,7 @@ void hedge_unlist(struct router_hedging *h, uint32_t s);
 void hedge_pair_began(struct bt_router *r, uint32_t i);
 uint32_t hedge_twin(const struct bt_router *r, uint32_t i); /* the pair of the other copy, or 0 */
 bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected); /* false: of the later copy */
+bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved);       /* true: its worker let go of it */
 bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused);                  /* false: not its last copy */
 void hedge_forget_pairs(struct bt_router *r);
 void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out); /* on or off */
@@ -353,7 +354,6 @@ void hedge_clean_up(struct bt_router *r, struct bt_txq *txq);
 bool router_hedge_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
                           struct bt_txq *txq); /* true: the newcomer was sent in place of a copy */
 void hedge_preempt_for_held(struct bt_router *r, uint64_t now, struct bt_txq *txq);
-void router_pair_cancelled(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb);
 
 /* watch.c; what every packet does stands in watch.h */
 void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
@@ -384,7 +384,7 @@ static inline bool router_steers(const struct bt_router *r)
 /* health.c */
 void router_health(struct bt_router *r, uint64_t now);
 void router_health_soon(struct bt_router *r, uint64_t now);
-void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, bool dropped);
+void router_note_finished(struct bt_router *r, uint64_t now, uint32_t w, uint8_t unserved); /* as router_watch_end */
 
 #define ROUTER_WINDOW_MAX 256u /* pairs; then both counts are halved, so that old success cannot hide new failure */
 

@@ -86,9 +86,10 @@ EVERY_PACKET void router_watch_start(struct bt_router *r, struct pair_key key, s
 /* The later of two copies: its worker is done with it, and nothing else comes of it. */
 void router_watch_end_late(struct bt_router *r, uint64_t now, uint32_t *link, struct bt_credit *credit);
 
-/* The pair's worker, whose credit is given, says that it is done with it. */
+/* The pair's worker, whose credit is given, says that it is done with it. unserved: 0, or what its FEEDBACK says of
+ * BT_FEEDBACK_DROPPED and BT_FEEDBACK_CANCELLED. */
 EVERY_PACKET void router_watch_end(struct bt_router *r, uint64_t now, struct pair_key key, struct bt_credit *credit,
-                                   bool rejected)
+                                   uint8_t unserved)
 {
     struct pair_watch *watch = &r->pairs;
     uint32_t *link = watch_slot(watch, &key), i = *link;
@@ -100,7 +101,7 @@ EVERY_PACKET void router_watch_end(struct bt_router *r, uint64_t now, struct pai
         }
         i = *link;
     }
-    if (__builtin_expect(r->noted, 0) && !router_pair_ended(r, now, i, rejected)) {
+    if (__builtin_expect(r->noted, 0) && !router_pair_ended(r, now, i, unserved)) {
         router_watch_end_late(r, now, link, credit);
         return;
     }
@@ -108,11 +109,11 @@ EVERY_PACKET void router_watch_end(struct bt_router *r, uint64_t now, struct pai
     watch_remove(watch, link, i);
     r->response[63u - (uint32_t)__builtin_clzll((now - sent.at) | 1u)]++;
     bt_credit_finished(credit, sent.index);
-    r->counter[rejected ? BT_RC_PAIRS_REJECTED : BT_RC_PAIRS_FINISHED]++;
+    r->counter[unserved ? BT_RC_PAIRS_REJECTED : BT_RC_PAIRS_FINISHED]++;
     if (r->latency == NULL) {
         return;
     }
-    if (rejected) {
+    if (unserved) {
         bt_hist_slices_rejected(r->latency, now, 1);
     } else {
         bt_hist_slices_record(r->latency, now, now - sent.since); /* no packet arrived after the latest time */

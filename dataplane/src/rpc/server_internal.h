@@ -145,7 +145,7 @@ struct bt_finished {
     const struct bt_addr *client;
     uint64_t trace;
     uint16_t req_id;
-    uint8_t fate; // 0: served; BT_FEEDBACK_DROPPED, BT_FEEDBACK_CANCELLED
+    uint8_t fate; // 0: served; BT_FEEDBACK_DROPPED, with BT_FEEDBACK_CANCELLED when it was taken back
     bool with_trace;
 };
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why);

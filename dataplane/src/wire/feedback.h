@@ -33,7 +33,7 @@
 #define BT_FEEDBACK_PAIR      0x04u // pair identity valid
 #define BT_FEEDBACK_DROPPED   0x08u // that pair was dropped, not served
 #define BT_FEEDBACK_PERIODIC  0x10u
-#define BT_FEEDBACK_CANCELLED 0x20u // that pair was taken back by a CANCEL: neither served nor dropped
+#define BT_FEEDBACK_CANCELLED 0x20u // with DROPPED: because its router took it back (CANCEL); no client was told
 
 struct bt_feedback {
     uint8_t version; // 0 legacy, 1, 2, or a newer one

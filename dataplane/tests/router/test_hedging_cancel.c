@@ -93,7 +93,7 @@ static struct left finish(int w, uint16_t id)
 
 static struct left let_go(int w, uint16_t id)
 {
-    return ended(w, id, BT_FEEDBACK_CANCELLED);
+    return ended(w, id, BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED);
 }
 
 static uint64_t count(enum bt_router_counter c)

@@ -231,7 +231,7 @@ def feedbacks():
         ok("version 1", fb(1)),
         ok("version 1, dropped pair, trace of limits", fb(1, flags=0x0C, received=MASK, served=MASK, n=65535, inc=0xFFFFFFFF)),
         ok("JOIN without pair", fb(1, client="0.0.0.0:0", flags=1, req_id=0, received=0, served=0)),
-        ok("version 1, cancelled pair", fb(1, flags=0x24)),
+        ok("version 1, cancelled pair", fb(1, flags=0x2C)),
         ok("LEAVE, n 0", fb(1, client="0.0.0.0:0", flags=2, req_id=0, n=0)),
         ok("periodic", fb(1, client="0.0.0.0:0", flags=0x10, req_id=0)),
         ok("version 2, IPv6", fb(2, client="[fd00::1]:40000")),

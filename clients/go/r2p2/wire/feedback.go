@@ -14,7 +14,7 @@ const (
 	FeedbackPair      = 0x04 // the pair identity is valid
 	FeedbackDropped   = 0x08 // that pair was dropped, not served
 	FeedbackPeriodic  = 0x10
-	FeedbackCancelled = 0x20 // that pair was taken back by a CANCEL: neither served nor dropped
+	FeedbackCancelled = 0x20 // with FeedbackDropped: because its router took it back; no client was told
 )
 
 const (
