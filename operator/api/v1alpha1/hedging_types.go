@@ -12,6 +12,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Delayed' || !has(self.delayPercentile)",message="`delayPercentile` may be specified only when `mode` is Delayed: the other modes do not wait"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Auto' || !has(self.probePerMillion) || self.probePerMillion > 0",message="`probePerMillion` must be above 0 when `mode` is Auto: it decides from what probes measure"
+// +kubebuilder:validation:XValidation:rule="!has(self.cancellation) || self.cancellation == 'None' || (self.mode != 'Off' && self.mode != 'Probe')",message="`cancellation` must be None when `mode` is Off or Probe: these send no copies that could be taken back"
 type RpcServiceHedging struct {
 	// mode says when a second copy is sent. LoadAware: at once, where another
 	// worker is idle. Delayed: after a percentile of the measured response
@@ -44,6 +45,16 @@ type RpcServiceHedging struct {
 	// +kubebuilder:validation:Maximum=99
 	DelayPercentile *int32 `json:"delayPercentile,omitempty"`
 
+	// cancellation says when a copy is taken back, so that its worker is free
+	// again. None: never, both are executed to their end. Answered: when the
+	// other one is answered. Preemptive: also when a request arrives and no
+	// worker is idle; that request gets the worker of the copy that began
+	// last. Servers that know no cancellation, and handlers that go on,
+	// execute both. Probes are never taken back.
+	// +optional
+	// +kubebuilder:default=None
+	Cancellation HedgingCancellation `json:"cancellation,omitempty"`
+
 	// probePerMillion requests of a million are copied at once, where another
 	// worker is idle, to compare the two executions: status.jitter says what
 	// comes of it. 0 turns probes off.
@@ -69,6 +80,19 @@ const (
 	HedgingProbe HedgingMode = "Probe"
 	// HedgingAuto is LoadAware while it pays, else Probe.
 	HedgingAuto HedgingMode = "Auto"
+)
+
+// HedgingCancellation says when a copy is taken back.
+// +kubebuilder:validation:Enum=None;Answered;Preemptive
+type HedgingCancellation string
+
+const (
+	// CancellationNone lets both copies run to their end.
+	CancellationNone HedgingCancellation = "None"
+	// CancellationAnswered takes the other copy back when one is answered.
+	CancellationAnswered HedgingCancellation = "Answered"
+	// CancellationPreemptive also makes room for requests that find no idle worker.
+	CancellationPreemptive HedgingCancellation = "Preemptive"
 )
 
 // HedgingReason is why second copies are sent or not.

@@ -38,6 +38,9 @@ func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
 		Mode: string(mode), BusyPercent: int(h.BusyPercent), BudgetPercent: int(h.BudgetPercent),
 		PercentilePer100000: int(percentile) * 1000,
 	}
+	if mode != v1alpha1.HedgingProbe && h.Cancellation != v1alpha1.CancellationNone {
+		out.Cancellation = string(h.Cancellation)
+	}
 	if h.ProbePerMillion != nil {
 		out.ProbePerMillion = int(*h.ProbePerMillion)
 	}

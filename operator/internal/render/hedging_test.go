@@ -15,6 +15,10 @@ func TestR249HedgingIsRendered(t *testing.T) {
 	probes, percentile := int32(2000), int32(90)
 	full := v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingDelayed, BusyPercent: 40, BudgetPercent: 5, DelayPercentile: &percentile, ProbePerMillion: &probes}
 	least := v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingLoadAware, BusyPercent: 50, BudgetPercent: 100}
+	preempts, decides := least, least
+	preempts.Cancellation = v1alpha1.CancellationPreemptive
+	decides.Mode, decides.Cancellation = v1alpha1.HedgingAuto, v1alpha1.CancellationAnswered
+	least.Cancellation = v1alpha1.CancellationNone
 	off := full
 	off.Mode = v1alpha1.HedgingOff
 	auto := least
@@ -29,6 +33,10 @@ func TestR249HedgingIsRendered(t *testing.T) {
 		{"off", &off, nil, nil},
 		{"least", &least, nil, &dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 		{"full", &full, nil, &dataplane.Hedging{Mode: "Delayed", BusyPercent: 40, BudgetPercent: 5, PercentilePer100000: 90000, ProbePerMillion: 2000}},
+		{"preemptive", &preempts, nil, &dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000, Cancellation: "Preemptive"}},
+		{"auto with cancellation, undecided", &decides, nil, &dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
+		{"auto with cancellation, pays", &decides, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays},
+			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000, Cancellation: "Answered"}},
 		{"auto, undecided", &auto, nil, &dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 		{"auto, pays", &auto, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays},
 			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},

@@ -85,6 +85,11 @@ var serviceAdmission = []admission{
 	{"no probes", `{spec: {hedging: {mode: LoadAware, probePerMillion: 0}}}`, ""},
 	{"hedging that decides", `{spec: {hedging: {mode: Auto}}}`, ""},
 	{"hedging that decides from nothing", `{spec: {hedging: {mode: Auto, probePerMillion: 0}}}`, "`probePerMillion` must be above 0"},
+	{"copies taken back", `{spec: {hedging: {mode: LoadAware, cancellation: Preemptive}}}`, ""},
+	{"copies taken back when they pay", `{spec: {hedging: {mode: Auto, cancellation: Answered}}}`, ""},
+	{"no copies to take back", `{spec: {hedging: {mode: Probe, cancellation: Answered}}}`, "`cancellation` must be None"},
+	{"hedging off, copies taken back", `{spec: {hedging: {mode: "Off", cancellation: Preemptive}}}`, "`cancellation` must be None"},
+	{"another cancellation", `{spec: {hedging: {mode: LoadAware, cancellation: Late}}}`, "spec.hedging.cancellation"},
 	{"too many probes", `{spec: {hedging: {mode: Probe, probePerMillion: 1000001}}}`, "spec.hedging.probePerMillion"},
 	// CEL: the fast path, and what it cannot do.
 	{"fast path", `{spec: {router: {fastPath: Auto}}}`, ""},
