@@ -111,3 +111,13 @@ func TestExponentialTimes(t *testing.T) {
 		}
 	}
 }
+
+// Ten service times beyond the percentile are enough, nine are not.
+func TestUnsureOfSmallSamples(t *testing.T) {
+	for samples, sure := range map[uint64]bool{0: true, 1: false, 999: false, 1000: true, 9999: true} {
+		p := &planned{planOptions: planOptions{percentile: "99", samples: samples}, Question: queueing.Question{P: 0.99}}
+		if got := p.unsure(); (got == "") != sure {
+			t.Errorf("%d service times: %q", samples, got)
+		}
+	}
+}

@@ -82,6 +82,35 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// L-54: stamps that are missing are doubted where there ought to be some; where the
+// agent has none but its own clock, all samples are without.
+func TestSoftwareStampsLackNothing(t *testing.T) {
+	for stamps, warnings := range map[string]int{"kernel": 1, "hardware": 1, "software": 0} {
+		l, err := dial(t, &agenttest.Agent{Mean: 1000, Stamps: stamps, Unstamped: 100}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if err := errors.Join(l.Configure(ctx, redis, lancet.Response), l.Load(ctx, 10_000)); err != nil {
+			t.Fatal(err)
+		}
+		m, err := l.Measure(ctx, 100, 1, time.Minute)
+		if err != nil || len(m.Warnings) != warnings {
+			t.Errorf("%s: warnings %q, %v", stamps, m.Warnings, err)
+		}
+	}
+}
+
+// Nobody there: the dialling ends when the time is over, and says where it dialled.
+func TestDialWithinEnds(t *testing.T) {
+	began := time.Now()
+	_, err := agentlink.DialWithin(context.Background(), "unix:/nonexistent/agent.sock", nil, 100*time.Millisecond)
+	says(t, err, "/nonexistent/agent.sock")
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
+
 // A load that changes changes on time, in one window; every phase has what was due
 // in it, and a coordinator that waits for the next says that it lives.
 func TestFollow(t *testing.T) {

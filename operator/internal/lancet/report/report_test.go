@@ -105,3 +105,15 @@ func TestPlotRefuses(t *testing.T) {
 		t.Errorf("nothing but infinite intervals: %v", err)
 	}
 }
+
+// Microseconds are rounded up, as everywhere: the doubt goes against the service.
+func TestWholeMicroseconds(t *testing.T) {
+	for v, want := range map[float64]int64{12: 12, 12.001: 13, 0.2: 1, 0: 0} {
+		if got := whole(&v); got == nil || *got != want {
+			t.Errorf("%v us: %v, want %d", v, got, want)
+		}
+	}
+	if whole(nil) != nil {
+		t.Error("infinity is a number")
+	}
+}

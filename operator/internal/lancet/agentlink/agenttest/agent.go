@@ -7,6 +7,7 @@ package agenttest
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -32,10 +33,11 @@ type Agent struct {
 	Announce  int // samples announced beyond those sent; for broken agents
 	Proof     string
 	Contract  int
-	Open      bool // asks for no token, whatever Token says
-	Hang      bool // never answers "configure"
-	Lease     int  // seconds; 0 is 30
-	Real      bool // a window takes the time it says, and its load may change meanwhile
+	Open      bool   // asks for no token, whatever Token says
+	Hang      bool   // never answers "configure"
+	Lease     int    // seconds; 0 is 30
+	Stamps    string // kernel when empty
+	Real      bool   // a window takes the time it says, and its load may change meanwhile
 
 	listener net.Listener
 	mutex    sync.Mutex
@@ -157,7 +159,7 @@ func (a *Agent) answer(c net.Conn, q map[string]any, nonce string) bool {
 			s.random = rand.New(rand.NewPCG(uint64(seed), 2))
 		}
 		s.loadOnly = q["role"] == "throughput"
-		say(c, map[string]any{"ok": true, "timestamps": "kernel", "streams": 2, "connections": 16, "seed": 1})
+		say(c, map[string]any{"ok": true, "timestamps": cmp.Or(a.Stamps, "kernel"), "streams": 2, "connections": 16, "seed": 1})
 	case "alive":
 		say(c, map[string]any{"ok": true, "state": "Ready"})
 	case "load":
