@@ -4,18 +4,9 @@
 #include "fast/twins.h"
 
 #include <bpf/bpf.h>
-#include <linux/capability.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "wire/checksum.h"
-
-#define REQUEST_BODY 24u
 
 static struct twins twins;
 
@@ -55,24 +46,6 @@ static int close_twins(void **state)
     (void)state;                                                                                                       \
     if (twins.fast == NULL)                                                                                            \
     skip()
-
-static uint32_t request_payload(uint8_t *bytes, uint16_t req_id)
-{
-    struct bt_r2p2_hdr hdr = {
-        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = req_id, .count_or_index = 1};
-    size_t head = bt_r2p2_encode(bytes, 64, &hdr);
-    for (uint32_t i = 0; i < REQUEST_BODY; i++) {
-        bytes[head + i] = (uint8_t)(i * 37u + 5u);
-    }
-    return (uint32_t)head + REQUEST_BODY;
-}
-
-static uint32_t request_frame(uint8_t *frame, enum bt_udp_sum sum)
-{
-    uint8_t bytes[128];
-    uint32_t len = request_payload(bytes, 7);
-    return twins_frame(frame, &twins.whole.client, &twins.whole.requests, bytes, len, sum);
-}
 
 /* Worker w served a request. */
 static uint32_t feedback_payload(uint8_t *bytes, uint32_t w, uint64_t received, uint64_t served)
@@ -163,11 +136,11 @@ static void damaged_requests(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     assert_int_equal(turn_bits(frame, len), MAC_BITS);
-    assert_true(twins.fast->log->counters.damaged > 8u * REQUEST_BODY);
-    len = request_frame(frame, BT_UDP_SUM_NONE);
-    assert_true(turn_bits(frame, len) >= MAC_BITS + 8u * REQUEST_BODY);
+    assert_true(twins.fast->log->counters.damaged > 8u * TWINS_REQUEST_BODY);
+    len = twins_request_frame(&twins, frame, BT_UDP_SUM_NONE);
+    assert_true(turn_bits(frame, len) >= MAC_BITS + 8u * TWINS_REQUEST_BODY);
 }
 
 /* Worker 0 has one request, which it served. */
@@ -232,7 +205,7 @@ static void cut_short(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    uint32_t whole = request_frame(frame, BT_UDP_SUM_FULL);
+    uint32_t whole = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     for (uint32_t len = BT_ETHER_HEAD + BT_IP4_HEAD; len < whole; len++) {
         ignored(frame, len);
     }
@@ -248,7 +221,7 @@ static void padding_goes(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX] = {0}, out[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL), out_len;
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL), out_len;
     assert_int_equal(twins_run(&twins, frame, len + 11u, out, &out_len), TWIN_FORWARDED);
     assert_int_equal(out_len, len + 8u);
 }
@@ -267,21 +240,21 @@ static void not_ours(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t bytes[128], frame[FRAME_MAX];
-    uint32_t n = request_payload(bytes, 7);
+    uint32_t n = twins_request_payload(bytes, 7);
     struct bt_addr other = twins.whole.requests;
     other.port++;
     ignored(frame, twins_frame(frame, &twins.whole.client, &other, bytes, n, BT_UDP_SUM_FULL));
     other = bt_addr_v4u(0x0a000002, twins.whole.requests.port);
     ignored(frame, twins_frame(frame, &twins.whole.client, &other, bytes, n, BT_UDP_SUM_FULL));
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     frame[BT_ETHER_HEAD + 6] = 0x20; /* first of several fragments */
     mend_ip_sum(frame);
     ignored(frame, len);
-    len = request_frame(frame, BT_UDP_SUM_FULL);
+    len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     frame[BT_ETHER_HEAD + 9] = BT_PROTO_TCP;
     mend_ip_sum(frame);
     ignored(frame, len);
-    len = request_frame(frame, BT_UDP_SUM_FULL);
+    len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     frame[0] = 2; /* another host's, overheard */
     ignored(frame, len);
 }
@@ -291,7 +264,7 @@ static void batches(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_PARTIAL);
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_PARTIAL);
     twins.segment = 16;
     passes(frame, len, BT_PASS_BATCH);
     twins.segment = 0;
@@ -303,7 +276,7 @@ static void odd_sources(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t bytes[128], frame[FRAME_MAX];
-    uint32_t n = request_payload(bytes, 7);
+    uint32_t n = twins_request_payload(bytes, 7);
     const struct bt_addr odd[] = {bt_addr_v4u(0xe0000001, 5), bt_addr_v4u(0x0a000063, 0), bt_addr_v4u(0, 5),
                                   twins.whole.requests, twins.whole.feedback};
     for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
@@ -336,7 +309,7 @@ static void bound_holds(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL), got[BT_DELEGATION_WORKERS] = {0};
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL), got[BT_DELEGATION_WORKERS] = {0};
     for (unsigned i = 0; i < 4 * 3; i++) {
         assert_int_equal(run_frame(frame, len), TWIN_FORWARDED);
         got[twins.fast->log->note[(twins.fast->log->head - 1u) % BT_DELEGATION_NOTES].worker]++;
@@ -352,122 +325,13 @@ static void loan_lapses(void **state)
 {
     NEEDS_PROGRAM();
     uint8_t frame[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
+    uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     twins.fast->log->lease = twins_clock();
     passes(frame, len, BT_PASS_LAPSED);
     lend_again();
     twins.fast->log->lease = UINT64_MAX;
     twins.fast->log->tail = twins.fast->log->head - BT_DELEGATION_NOTES; /* as if none was read */
     passes(frame, len, BT_PASS_NOTES);
-}
-
-/* Programs on one processor against loans given and taken back on another: when a loan is back, what the kernel knows
- * is what the router knows, note by note. */
-static atomic_bool stop;
-
-static void *pester(void *arg)
-{
-    (void)arg;
-    uint8_t frame[FRAME_MAX];
-    uint32_t len = request_frame(frame, BT_UDP_SUM_FULL);
-    while (!stop) {
-        uint8_t out[FRAME_MAX];
-        LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame, .data_size_in = len, .data_out = out,
-                    .data_size_out = FRAME_MAX, .repeat = 1);
-        (void)bpf_prog_test_run_opts(bt_fast_program(twins.fast), &run);
-    }
-    return NULL;
-}
-
-/* All requests given so far are served. */
-static void serve_all(uint64_t served[4])
-{
-    struct bed *b = &twins.lending;
-    for (uint32_t w = 0; w < 4; w++) {
-        uint64_t sent = bed_row(b, w).sent;
-        if (sent != served[w]) {
-            served[w] = sent;
-            bed_feedback(b, w,
-                         &(struct bed_report){.received = sent, .served = sent, .n = 3, .incarnation = 1, .flags = 0});
-        }
-    }
-}
-
-/* Until the other thread got so many decided, or has had the time. */
-static void await_requests(uint64_t n)
-{
-    uint64_t until = twins_clock() + 20u * MS;
-    while (twins.fast->log->head - twins.fast->tail < n && twins_clock() < until) {
-        sched_yield();
-    }
-}
-
-static void loans_race(void **state)
-{
-    NEEDS_PROGRAM();
-    pthread_t thread;
-    uint64_t served[4] = {0}, most = 0;
-    atomic_store(&stop, false);
-    assert_int_equal(pthread_create(&thread, NULL, pester, NULL), 0);
-    for (unsigned i = 0; i < SEEDS(1000u); i++) {
-        twins.lending.now = twins_clock();
-        bt_fast_turn(twins.fast, twins.lending.r, twins.lending.now, &twins.lending.out);
-        await_requests(1u + i % 8u);
-        twins.lending.now = twins_clock();
-        bt_fast_take_back(twins.fast, twins.lending.r, twins.lending.now, &twins.lending.out);
-        for (uint32_t w = 0; w < 4; w++) {
-            struct bt_router_member_stats row = bed_row(&twins.lending, w);
-            most = row.outstanding > most ? row.outstanding : most;
-            if (twins.fast->cut_short) {
-                assert_int_equal(twins.fast->seen.d.worker[w].given - twins.fast->seen.d.worker[w].served,
-                                 row.outstanding);
-            }
-        }
-        serve_all(served);
-        bed_discard(&twins.lending);
-    }
-    atomic_store(&stop, true);
-    pthread_join(thread, NULL);
-    assert_int_equal(twins.fast->disagreed, 0);
-    assert_int_equal(bed_counter(&twins.lending, BT_RC_FORWARDED), twins.fast->log->counters.requests);
-    print_message("%llu requests in %llu loans\n", (unsigned long long)twins.fast->log->counters.requests,
-                  (unsigned long long)twins.fast->loans);
-    assert_in_range(most, 1, 3);
-}
-
-static bool keep_only(uint64_t capabilities)
-{
-    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct data[2] = {{0}, {0}};
-    for (unsigned i = 0; i < 2; i++) {
-        data[i].effective = data[i].permitted = (uint32_t)(capabilities >> 32u * i);
-    }
-    return syscall(SYS_capset, &head, data) == 0;
-}
-
-/* In a process of its own with these capabilities and no other: whether the program is loaded. */
-static bool loads_with(uint64_t capabilities)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        char why[256];
-        const struct bt_fast_setup setup = {
-            .request = twins.whole.requests, .feedback = twins.whole.feedback, .detached = true};
-        _exit(keep_only(capabilities) && bt_fast_new(&setup, why, sizeof why) != NULL ? 0 : 1);
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status == 0;
-}
-
-/* What docs/operations.md says of capabilities: no CAP_PERFMON, no CAP_SYS_ADMIN. */
-static void two_capabilities(void **state)
-{
-    NEEDS_PROGRAM();
-    const uint64_t bpf = UINT64_C(1) << CAP_BPF, net = UINT64_C(1) << CAP_NET_ADMIN;
-    assert_true(loads_with(bpf | net));
-    assert_false(loads_with(bpf));
-    assert_false(loads_with(net));
 }
 
 /* What docs/metrics.md calls each of them. */
@@ -529,10 +393,8 @@ int main(void)
         EACH(odd_sources),
         EACH(strange_feedback),
         EACH(batches),
-        EACH(two_capabilities),
         EACH(bound_holds),
         EACH(loan_lapses),
-        EACH(loans_race),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

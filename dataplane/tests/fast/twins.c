@@ -84,6 +84,24 @@ uint32_t twins_frame(uint8_t *frame, const struct bt_addr *from, const struct bt
     return BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD + len;
 }
 
+uint32_t twins_request_payload(uint8_t *bytes, uint16_t req_id)
+{
+    struct bt_r2p2_hdr hdr = {
+        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = req_id, .count_or_index = 1};
+    size_t head = bt_r2p2_encode(bytes, 64, &hdr);
+    for (uint32_t i = 0; i < TWINS_REQUEST_BODY; i++) {
+        bytes[head + i] = (uint8_t)(i * 37u + 5u);
+    }
+    return (uint32_t)head + TWINS_REQUEST_BODY;
+}
+
+uint32_t twins_request_frame(const struct twins *t, uint8_t *frame, enum bt_udp_sum sum)
+{
+    uint8_t bytes[128];
+    uint32_t len = twins_request_payload(bytes, 7);
+    return twins_frame(frame, &t->whole.client, &t->whole.requests, bytes, len, sum);
+}
+
 enum twin_fate twins_run(struct twins *t, const uint8_t *frame, uint32_t len, uint8_t *out, uint32_t *out_len)
 {
     const struct bt_delegation_counters *c = &t->fast->log->counters;

@@ -36,6 +36,11 @@ uint64_t twins_clock(void);
 uint32_t twins_frame(uint8_t *frame, const struct bt_addr *from, const struct bt_addr *to, const uint8_t *payload,
                      uint32_t len, enum bt_udp_sum sum);
 
+/* A plain request of TWINS_REQUEST_BODY bytes, and the frame around it from the bed's client; their lengths. */
+#define TWINS_REQUEST_BODY 24u
+uint32_t twins_request_payload(uint8_t *bytes, uint16_t req_id);
+uint32_t twins_request_frame(const struct twins *t, uint8_t *frame, enum bt_udp_sum sum);
+
 /* Runs the program alone. out: the packet as it leaves. */
 enum twin_fate twins_run(struct twins *t, const uint8_t *frame, uint32_t len, uint8_t *out, uint32_t *out_len);
 
