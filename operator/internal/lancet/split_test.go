@@ -97,17 +97,38 @@ func TestSplitCountsEveryLoss(t *testing.T) {
 func TestSplitFollows(t *testing.T) {
 	q := split.queue(5)
 	intervals, err := Follow(context.Background(), Experiment{Percentile: 0.99, LatencyAgents: 1},
-		[]Phase{{Load: 1e5, Duration: time.Second}, {Load: 2e5, Duration: time.Second}}, q.agents())
+		[]Phase{{Load: 1e5, Duration: time.Second}, {Load: 2e5, Duration: time.Second}, {Load: 1e5, Duration: time.Second}}, q.agents())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []float64{1e5, 2e5} {
+	for i, want := range []float64{1e5, 2e5, 1e5} {
+		if intervals[i].Start != time.Duration(i)*time.Second {
+			t.Errorf("phase %d begins at %v", i, intervals[i].Start)
+		}
 		if got := intervals[i].Result.Throughput; math.Abs(got-want) > 0.1*want {
 			t.Errorf("phase %d: %.0f requests/s, want %.0f", i, got, want)
 		}
 		if q.loads[0][i] != 4000 || q.loads[1][i] != (want-4000)/2 {
 			t.Errorf("phase %d: loads %v and %v", i, q.loads[0][i], q.loads[1][i])
 		}
+	}
+}
+
+// Of a long pattern a share is sampled, by agents that measure of theirs and by those
+// that make the load of theirs, and all phases have the same.
+func TestLongPatternsAreSampled(t *testing.T) {
+	e := Experiment{Percentile: 0.99, LatencyAgents: 1}.WithDefaults()
+	phases := []Phase{{Load: 1e5, Duration: 50 * time.Second}, {Load: 2e5, Duration: 50 * time.Second}}
+	tables := e.timetables(phases, 3)
+	if tables[0].rate != 1 || !tables[0].measures || tables[0].phases[1] != (Phase{4000, 50 * time.Second}) {
+		t.Errorf("400,000 requests of the agent that measures are kept: %+v", tables[0])
+	}
+	made := (1e5 + 2e5 - 2*4000) * 50.0
+	if got, want := tables[1].rate, windowSamples/made; math.Abs(got-want) > 1e-9 || tables[1].measures || tables[2].rate != got {
+		t.Errorf("of the others' %.0f requests a share of %v, want %v", made, got, want)
+	}
+	if err := CheckPhases(e, append(phases, Phase{Load: 100, Duration: 4 * time.Second}), 3); err == nil || !strings.Contains(err.Error(), "phase 2: 100 requests/s for 4s are 80 samples") {
+		t.Errorf("%v", err)
 	}
 }
 
