@@ -3,6 +3,7 @@
 fairly spread, refused honestly when there are too many."""
 import os
 import socket
+import struct
 import threading
 import time
 
@@ -64,6 +65,41 @@ class Serving(Bed):
                 else:
                     self.assertTrue(self.ctl("router-3").apply(document)["ok"])
                 self.answered(self.load, [3], 300, 1, "--verify")
+
+    def test_r272_requests_that_the_router_takes_back(self):
+        """Waiting, asleep and spinning: each ends at once, and the router is told; the worker is free for the next."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requests, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feedback:
+            requests.bind((ip(9), 8000))
+            feedback.bind((ip(9), 9000))
+            feedback.settimeout(60)
+            for n, occupy in ((1, "sleep"), (2, "spin")):
+                self.start_server(n, "--service-time=fixed:10m", "--occupy=" + occupy, "--routers=%s:8000" % ip(9), workers=1)
+                ctl = self.ctl("server-%d" % n)
+
+                def send(kind, req_id, copy):
+                    named = struct.pack(">BBH4s", 1, 8, 40000, socket.inet_aton(ip(8))) + struct.pack(">BBIxx", 6, 6, copy)
+                    head = struct.pack(">BBBBHH", 0xCC, 8 + len(named), kind << 4, 0xE0, req_id, 1)
+                    requests.sendto(head + named + (b"" if kind else b"body"), (ip(n), 8000))
+
+                def taken_back(req_id):
+                    while True:
+                        packet, source = feedback.recvfrom(2048)
+                        ended, flags = struct.unpack(">H", packet[8:10])[0], packet[17]
+                        if source[0] == ip(n) and ended == req_id and flags & 4:
+                            return flags & 0x28 == 0x28
+
+                for req_id in range(4):
+                    send(0, req_id, 100 + req_id)
+                wait_for("all four are there", lambda: ctl.state()["backlog"] == 4)
+                for req_id in (2, 0, 1, 3):  # waits, is executed, then is executed in its place
+                    send(9, req_id, 100 + req_id)
+                    self.assertTrue(taken_back(req_id))
+                send(9, 3, 103)
+                wait_for("twice", lambda: ctl.counter("server_cancels_total", outcome="unmatched") == 1)
+                self.assertEqual(ctl.state()["backlog"], 0)
+                self.assertEqual(sum(ctl.counter("server_cancels_total", outcome=o) for o in ("removed", "stopped")), 4)
+                self.assertGreaterEqual(ctl.counter("server_cancels_total", outcome="removed"), 1)
+                self.assertEqual(ctl.counter("server_replies_total"), 0)
 
     def test_sticky_requests_go_to_the_first_member(self):
         self.cluster([1, 2], [3])
