@@ -27,9 +27,10 @@ void sim_ledger_init(struct sim_world *w)
     struct sim_ledger *l = &w->ledger;
     memset(l, 0, sizeof *l);
     l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
+    l->refusals = calloc(w->s->workers, sizeof *l->refusals);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
     l->promise = calloc(w->s->routers, sizeof *l->promise);
-    if (l->credit == NULL || l->last_arrival == NULL || l->promise == NULL)
+    if (l->credit == NULL || l->refusals == NULL || l->last_arrival == NULL || l->promise == NULL)
         abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
@@ -41,6 +42,7 @@ void sim_ledger_init(struct sim_world *w)
 void sim_ledger_free(struct sim_world *w)
 {
     free(w->ledger.credit);
+    free(w->ledger.refusals);
     free(w->ledger.last_arrival);
     free(w->ledger.promise);
 }
@@ -366,6 +368,7 @@ void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_t
             check_share(w, server, node - w->net.first[SIM_ROUTER], &fb);
         }
         check_reply_first(w, server, &fb);
+        w->ledger.refusals[server] += (fb.flags & BT_FEEDBACK_PAIR) != 0 && (fb.flags & BT_FEEDBACK_DROPPED) != 0;
     }
 }
 

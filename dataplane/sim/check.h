@@ -69,6 +69,7 @@ struct sim_credit {
 struct sim_ledger {
     struct sim_verdict verdict;
     struct sim_credit *credit;   /* routers × workers */
+    uint64_t *refusals;          /* per worker: requests whose FEEDBACK said dropped */
     uint64_t *last_arrival;      /* per router: t_rx of the last held or forwarded request */
     bool bad_packet;             /* what a node reads now is corrupted or malformed and says nothing */
     struct sim_promise *promise; /* per router */
