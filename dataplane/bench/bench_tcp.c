@@ -4,22 +4,26 @@
 // clang-format off
 //   bench_tcp serve ADDRESS PORT
 //   bench_tcp closed ADDRESS PORT CONNECTIONS SECONDS      long connections, the next request as soon as the answer came
+//   bench_tcp turns CONNECTIONS TURNS MILLISECONDS NETNS ADDRESS PORT [NETNS ADDRESS PORT ...]
+//                                                          the same on several ways, which take turns
 //   bench_tcp rate ADDRESS PORT CONNECTIONS SECONDS RATE   long connections, requests at random times
 //   bench_tcp connect ADDRESS PORT COUNT                   one after the other: connect, request, answer, close
 //   bench_tcp bulk ADDRESS PORT BYTES                      one connection that sends so much
 // clang-format on
-// The clients print one JSON object.
+// The clients print one JSON object; turns prints an array of answers per second for each turn, a number for each way.
 #include "tcp_ends.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BODY = 64, BULK = 1 << 16 };
+enum { BODY = 64, BULK = 1 << 16, WAYS_MAX = 8 };
 
 // The first byte of a connection says what the service shall do with all of them.
 static const char echo_body[BODY] = "echo";
@@ -38,11 +42,11 @@ static struct stream *of(struct bench_stream *s)
     return (struct stream *)(void *)s;
 }
 
-static struct sockaddr_in address(char **argv)
+static struct sockaddr_in address(char **words)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};
-    if (inet_pton(AF_INET, argv[2], &a.sin_addr) != 1 || a.sin_port == 0) {
-        fprintf(stderr, "bench_tcp: %s %s: not an IPv4 address and a port\n", argv[2], argv[3]);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(words[1]))};
+    if (inet_pton(AF_INET, words[0], &a.sin_addr) != 1 || a.sin_port == 0) {
+        fprintf(stderr, "bench_tcp: %s %s: not an IPv4 address and a port\n", words[0], words[1]);
         exit(2);
     }
     return a;
@@ -102,6 +106,15 @@ static bool take_answer(struct bench_stream *base)
 }
 
 // The first request of each connection is made before the clock starts: what lies between may connect only then.
+static void join_all(struct bench_load *l, struct stream *stream, struct sockaddr_in to)
+{
+    for (unsigned i = 0; i < l->connections; i++) {
+        stream[i].base.fd = bench_connect(to);
+        ask_once(stream[i].base.fd);
+        bench_join(l, &stream[i].base);
+    }
+}
+
 static int load(struct bench_load *l, struct sockaddr_in to, char **argv, double rate)
 {
     static struct stream stream[BENCH_CONNECTIONS_MAX];
@@ -109,12 +122,48 @@ static int load(struct bench_load *l, struct sockaddr_in to, char **argv, double
     if (!bench_plan(l, rate, atoi(argv[4]), seconds)) {
         return 2;
     }
-    for (unsigned i = 0; i < l->connections; i++) {
-        stream[i].base.fd = bench_connect(to);
-        ask_once(stream[i].base.fd);
-        bench_join(l, &stream[i].base);
-    }
+    join_all(l, stream, to);
     bench_run(l, seconds);
+    return 0;
+}
+
+// A socket stays in the network it was made in: one process can be a client on several hosts.
+static void enter(const char *netns)
+{
+    int fd = open(netns, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        bench_fail(netns);
+    }
+    close(fd);
+}
+
+// Every second turn runs backwards, so that no way is always the one after a certain other.
+static int turns(char **argv, unsigned ways)
+{
+    static struct bench_load l[WAYS_MAX];
+    static struct stream stream[WAYS_MAX][BENCH_CONNECTIONS_MAX];
+    long count = atol(argv[3]);
+    double rps[WAYS_MAX] = {0}, seconds = atof(argv[4]) / 1e3;
+    for (unsigned w = 0; w < ways; w++) {
+        l[w] = (struct bench_load){.send = send_request, .take = take_answer};
+        if (!bench_plan(&l[w], 0, atoi(argv[2]), seconds)) {
+            return 2;
+        }
+        enter(argv[5 + 3 * w]);
+        join_all(&l[w], stream[w], address(argv + 6 + 3 * w));
+    }
+    for (long t = 0; t < count; t++) {
+        for (unsigned i = 0; i < ways; i++) {
+            unsigned w = t % 2 ? ways - 1 - i : i;
+            l[w].answers = 0;
+            uint64_t took = bench_turn(&l[w], (uint64_t)(seconds * 1e9));
+            rps[w] = (double)l[w].answers / ((double)took / 1e9);
+        }
+        for (unsigned w = 0; w < ways; w++) {
+            printf("%s%.1f", w != 0 ? ", " : t == 0 ? "[[" : "],\n [", rps[w]);
+        }
+    }
+    puts("]]");
     return 0;
 }
 
@@ -153,9 +202,13 @@ int main(int argc, char **argv)
     static struct bench_load l = {.send = send_request, .take = take_answer};
     signal(SIGPIPE, SIG_IGN);
     if (argc == 4 && strcmp(argv[1], "serve") == 0) {
-        bench_serve(address(argv), sizeof(struct stream), serve);
+        bench_serve(address(argv + 2), sizeof(struct stream), serve);
     }
-    struct sockaddr_in to = argc > 4 ? address(argv) : (struct sockaddr_in){0};
+    if (argc > 5 && strcmp(argv[1], "turns") == 0 && (argc - 5) % 3 == 0 && (argc - 5) / 3 <= WAYS_MAX &&
+        atol(argv[3]) > 0) {
+        return turns(argv, (unsigned)(argc - 5) / 3);
+    }
+    struct sockaddr_in to = argc > 4 ? address(argv + 2) : (struct sockaddr_in){0};
     if (argc == 6 && strcmp(argv[1], "closed") == 0) {
         return load(&l, to, argv, 0);
     }
@@ -169,7 +222,7 @@ int main(int argc, char **argv)
         return bulk(to, argv);
     }
     fprintf(stderr, "usage: bench_tcp serve ADDRESS PORT | closed ADDRESS PORT CONNECTIONS SECONDS | rate ADDRESS PORT "
-                    "CONNECTIONS SECONDS RATE"
+                    "CONNECTIONS SECONDS RATE | turns CONNECTIONS TURNS MILLISECONDS NETNS ADDRESS PORT ..."
                     " | connect ADDRESS PORT COUNT | bulk ADDRESS PORT BYTES\n");
     return 2;
 }

@@ -141,11 +141,11 @@ static void take_answers(struct bench_load *l, const struct timespec *patience)
     }
 }
 
-void bench_run(struct bench_load *l, double seconds)
+uint64_t bench_turn(struct bench_load *l, uint64_t ns)
 {
     uint64_t start = bench_ns(), now = start;
     l->due_ns = start;
-    l->end_ns = start + (uint64_t)(seconds * 1e9);
+    l->end_ns = start + ns;
     for (; next_due(l, now) < l->end_ns || l->idle_n < l->connections; now = bench_ns()) {
         send_due(l, now);
         bool waiting = next_due(l, now) >= l->end_ns || l->idle_n == 0; // then only an answer is of use
@@ -153,7 +153,12 @@ void bench_run(struct bench_load *l, double seconds)
         struct timespec t = {.tv_sec = (time_t)(gap / SECOND), .tv_nsec = (long)(gap % SECOND)};
         take_answers(l, waiting ? NULL : &t);
     }
-    bench_tell(l, (double)(bench_ns() - start) / 1e9);
+    return now - start;
+}
+
+void bench_run(struct bench_load *l, double seconds)
+{
+    bench_tell(l, (double)bench_turn(l, (uint64_t)(seconds * 1e9)) / 1e9);
 }
 
 static int ascending(const void *a, const void *b)

@@ -46,7 +46,10 @@ void bench_join(struct bench_load *l, struct bench_stream *s);
 void bench_room(struct bench_load *l, double answers);
 // False, with a message, when RATE (0: closed loop), CONNECTIONS or SECONDS cannot be.
 bool bench_plan(struct bench_load *l, double rate, int connections, double seconds);
-// Runs and prints one JSON object. bench_plan was first, and all connections have joined.
+// Sends for so long and waits for the last answers; the nanoseconds it took. bench_plan was first, all connections have
+// joined.
+uint64_t bench_turn(struct bench_load *l, uint64_t ns);
+// The same, and prints one JSON object.
 void bench_run(struct bench_load *l, double seconds);
 // The JSON object.
 void bench_tell(struct bench_load *l, double took_seconds);

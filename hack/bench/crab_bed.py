@@ -214,6 +214,14 @@ class Bed:
         """Runs a client of bench_tcp to its end on a variant's way; what it says."""
         return json.loads(self.procs.finish("client", self.started(variant, mode, *words, **kwargs), timeout))
 
+    def turns(self, variants, connections, count, milliseconds, timeout=120, **kwargs):
+        """One client on several ways, which take turns so short that what disturbs the machine disturbs all alike.
+        A list with a round of turns each, {variant: answers per second}."""
+        ways = [str(word) for v in variants for word in (f"/var/run/netns/{self.tag}{WAYS[v][0]}", *WAYS[v][1:])]
+        argv = [machine.bench("bench_tcp"), "turns", connections, count, milliseconds, *ways]
+        client = self.procs.start("client", argv, stdout=subprocess.PIPE, **kwargs)
+        return [dict(zip(variants, rps)) for rps in json.loads(self.procs.finish("client", client, timeout))]
+
     def started(self, variant, mode, *words, **kwargs):
         host, target, port = WAYS[variant]
         return self.start("client", host, [machine.bench("bench_tcp"), mode, target, port, *words], stdout=subprocess.PIPE, **kwargs)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests per second over long connections: CRAB against no balancer and against kube-proxy's DNAT.
 
-A closed loop: CONNECTIONS connections that stand, each sends the next 64 bytes as soon as its 64 are back. A round runs every way
-once. Everything is on one processor (main figures), which is then busy all the time: what a way costs more shows in
-full, and nothing depends on where the scheduler puts client and service. The rows that end in _spread leave that to it.
+A closed loop: CONNECTIONS connections that stand, each sends the next 64 bytes as soon as its 64 are back. One client has them on
+every way, and the ways take turns of TURN_MS; a round is TURNS of each. On a shared machine the speed changes within tenths of a
+second, by more than what is to be told apart: longer turns would need hours to say the same. Everything is on one processor (main
+figures), which is then busy all the time: what a way costs more shows in full, and nothing depends on where the scheduler puts
+client and service. The rows that end in _spread leave that to it.
 """
 import statistics
 
@@ -13,6 +15,9 @@ import proxy
 import stats
 
 CONNECTIONS = 16
+TURN_MS = 10
+TURNS = 10
+ROUNDS = 10  # with the same connections
 VARIANTS = ("direct", "crab", "kubeproxy_nftables", "kubeproxy_iptables", "kubeproxy_nftables_on_client", "kubeproxy_iptables_on_client")
 
 
@@ -21,7 +26,7 @@ def ratio(under):
 
 
 def figures(rounds, suffix=""):
-    note = f"{CONNECTIONS} connections, {len(rounds)} interleaved rounds"
+    note = f"{CONNECTIONS} connections, {len(rounds)} rounds of {TURNS} turns of {TURN_MS} ms on each way"
     rows = []
     for under in VARIANTS:
         if under == "crab":
@@ -39,25 +44,29 @@ def figures(rounds, suffix=""):
     return rows
 
 
-def all_rounds(ctx, bed, wanted, seconds, cpus):
+def mean(turns):
+    return {v: statistics.mean(t[v] for t in turns) for v in VARIANTS}
+
+
+def all_rounds(ctx, bed, clients, cpus):
     rounds = []
-    for i in range(wanted):
-        order = VARIANTS if i % 2 == 0 else VARIANTS[::-1]
-        rounds.append({v: bed.client(v, "closed", CONNECTIONS, seconds, cpus=cpus)["achievedRps"] for v in order})
+    for _ in range(clients):
+        turns = bed.turns(VARIANTS, CONNECTIONS, ROUNDS * TURNS, TURN_MS, cpus=cpus)
         bed.procs.check()
-        ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]:.0f}/s" for v in VARIANTS))
+        ctx.say("  " + "  ".join(f"{v} {statistics.median(t[v] for t in turns):.0f}/s" for v in VARIANTS))
+        rounds += [mean(turns[at:at + TURNS]) for at in range(0, len(turns), TURNS)]
     return rounds
 
 
 def run(ctx):
-    wanted, seconds = (12, 0.3) if ctx.quick else (60, 0.4)  # many short pairs: what disturbs the machine lasts longer than one
+    clients = 4 if ctx.quick else 24
     cpu = str(machine.CPUS - 1)
     with machine.Processes(ctx.logs / "crab_rr") as procs, crab_bed.Bed(procs) as bed:
         bed.services()
         bed.agents()
         bed.kube_proxies()
-        spread = all_rounds(ctx, bed, wanted // 3, 2 * seconds, None)
+        spread = all_rounds(ctx, bed, clients // 4, None)
         ctx.say("  now everything on one processor")
         proxy.pin_all(procs, cpu)
-        one = all_rounds(ctx, bed, wanted, seconds, cpu)
+        one = all_rounds(ctx, bed, clients, cpu)
     return figures(one) + figures(spread, "_spread")
