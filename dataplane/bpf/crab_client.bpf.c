@@ -9,6 +9,7 @@
 #include "crab_route.h"
 #include "crab_flow.h"
 #include "crab_connect.h"
+#include "crab_recent.h"
 #include "crab_refuse.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -44,7 +45,7 @@ static __always_inline __u8 hop_time(struct crab_flow *flow)
  * Find the way to the DIP, whose address the packet has already. The kernel sends the
  * packet, and so keeps the neighbour alive; the next ones go the same way without it.
  */
-static __always_inline int find_way(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow)
+CRAB_PART int find_way(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow)
 {
     __u8 mac[ETH_ALEN] = {};
     int verdict = CRAB_NEXT;
@@ -58,20 +59,26 @@ static __always_inline int find_way(struct __sk_buff *skb, struct crab_packet *p
     return verdict;
 }
 
+static __always_inline int translated(int failed)
+{
+    if (failed)
+        return TC_ACT_SHOT;
+    crab_count(CRAB_CLIENT_TO_SERVER);
+    return CRAB_NEXT;
+}
+
 /* Translate VIP to DIP and, outside of the stack, see to the way there (C-103). */
 static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow, int routed)
 {
+    if (routed && flow->hop_seen == hop_time(flow))
+        return translated(crab_set_daddr_and_hop(skb, p, &flow->dip, flow->hop));
     crab_addr dip = flow->dip;
+    int verdict = translated(crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip));
 
-    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip))
-        return TC_ACT_SHOT;
+    if (verdict != CRAB_NEXT || !routed)
+        return verdict;
     p->daddr = dip;
-    crab_count(CRAB_CLIENT_TO_SERVER);
-    if (!routed)
-        return CRAB_NEXT;
-    if (flow->hop_seen != hop_time(flow))
-        return find_way(skb, p, flow);
-    return bpf_skb_store_bytes(skb, 0, flow->hop, ETH_ALEN, 0) ? TC_ACT_SHOT : CRAB_NEXT;
+    return find_way(skb, p, flow);
 }
 
 /* How often this SYN was sent, this time included; a new ISS is a new connection. */
@@ -145,10 +152,9 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
 }
 
 /* The client goes on: it has not believed a RST, or it answers a FIN. */
-static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
+static __always_inline void client_touches(struct crab_flow *flow, __u8 flags, __u64 now)
 {
     __u8 ended = flow->ended;
-    __u64 now = bpf_ktime_get_coarse_ns(); /* a tick's error does not matter, and it costs a tenth */
 
     if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT)
         flow->hop_seen = 0;
@@ -163,6 +169,31 @@ static __always_inline void client_touches(struct crab_flow *flow, __u8 flags)
         flow->ended = ended;
 }
 
+/* What is no SYN: the recent answer, or what the maps say, which becomes it. */
+static __always_inline int client_goes_on(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out,
+                                          int routed)
+{
+    __u64 now = bpf_ktime_get_coarse_ns(); /* a tick's error does not matter, and it costs a tenth */
+    struct crab_recent *r = crab_recent_of(out, CRAB_OUT, now);
+
+    if (r && r->has_hop == routed && (p->flags & CRAB_STATE) == CRAB_ACK)
+        return translated(routed ? crab_set_daddr_and_hop(skb, p, &r->to, r->hop)
+                                 : crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, r->to));
+    __u32 epoch = crab_recent_epoch(out);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
+    if (!flow)
+        return CRAB_NEXT;
+    client_touches(flow, p->flags, now);
+    if (!routed || flow->hop_seen == hop_time(flow)) {
+        r = crab_recent_keep(out, CRAB_OUT, epoch, now, &flow->dip);
+        if (r && routed) {
+            __builtin_memcpy(r->hop, flow->hop, sizeof(r->hop));
+            r->has_hop = 1;
+        }
+    }
+    return to_server(skb, p, flow, routed);
+}
+
 static __always_inline int client_out(struct __sk_buff *skb, int routed, enum crab_six_entry six)
 {
     struct crab_packet p;
@@ -170,13 +201,11 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
-    if ((p.flags & CRAB_STATE) == CRAB_SYN)
-        return client_syn(skb, &p, &out, routed);
-    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
-    if (!flow)
-        return CRAB_NEXT;
-    client_touches(flow, p.flags);
-    return to_server(skb, &p, flow, routed);
+    if ((p.flags & CRAB_STATE) != CRAB_SYN)
+        return client_goes_on(skb, &p, &out, routed);
+    int verdict = client_syn(skb, &p, &out, routed);
+    crab_recent_end(&out);
+    return verdict;
 }
 
 static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
@@ -278,6 +307,16 @@ static __always_inline void server_ends(struct crab_tuple *in, crab_addr vip, __
         flow->ended |= flags & CRAB_RST ? CRAB_ENDED_RST : CRAB_ENDED_SERVER_FIN;
 }
 
+/* An answer to a SYN, or one of the server's own: then our connection is over. */
+static __always_inline int server_begins(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
+{
+    if ((p->flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+        return client_synack(skb, p, in, all);
+    if ((p->flags & CRAB_STATE) == CRAB_SYN)
+        crab_flow_drop_stale(in);
+    return CRAB_NEXT;
+}
+
 /* all: every client this packet can be for is this host's. */
 static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_six_entry six)
 {
@@ -286,18 +325,23 @@ static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_s
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
-    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
-        return client_synack(skb, &p, &in, all);
-    if (p.flags & CRAB_SYN) { /* the server opens a connection of its own: ours is over */
-        if ((p.flags & CRAB_STATE) == CRAB_SYN)
-            crab_flow_drop_stale(&in);
-        return CRAB_NEXT;
+    if (p.flags & CRAB_SYN) {
+        int verdict = server_begins(skb, &p, &in, all);
+        crab_recent_end(&in);
+        return verdict;
     }
+    __u64 now = bpf_ktime_get_coarse_ns();
+    struct crab_recent *recent = crab_recent_of(&in, CRAB_IN, now);
+    if (recent && (p.flags & CRAB_STATE) == CRAB_ACK)
+        return to_client(skb, &p, recent->to);
+    __u32 epoch = crab_recent_epoch(&in);
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, &in);
     if (!r)
         return CRAB_NEXT;
     if (p.flags & (CRAB_FIN | CRAB_RST))
         server_ends(&in, r->vip, p.flags);
+    else
+        crab_recent_keep(&in, CRAB_IN, epoch, now, &r->vip);
     return to_client(skb, &p, r->vip);
 }
 

@@ -56,6 +56,22 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
     return CRAB_TCP;
 }
 
+/*
+ * A segment of an established connection that carries data, told at a glance: no option of IP, no fragment, no
+ * flag that begins or ends anything. What this says no to has to be parsed.
+ */
+static __always_inline int crab_is_data(struct __sk_buff *skb)
+{
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct iphdr *ip = data + ETH_HLEN;
+    struct tcphdr *tcp = (void *)(ip + 1);
+
+    if (skb->protocol != bpf_htons(ETH_P_IP) || (void *)(tcp + 1) > end)
+        return 0;
+    return *(__u8 *)ip == 0x45 && ip->protocol == IPPROTO_TCP && !(ip->frag_off & bpf_htons(0x3fff)) &&
+           (((__u8 *)tcp)[13] & CRAB_STATE) == CRAB_ACK && bpf_ntohs(ip->tot_len) > sizeof(*ip) + tcp->doff * 4;
+}
+
 /* The IP header's checksum after an address in it has changed. */
 static __always_inline __u16 crab_ip_sum(__u16 check, __be32 from, __be32 to)
 {
@@ -66,6 +82,27 @@ static __always_inline __u16 crab_ip_sum(__u16 check, __be32 from, __be32 to)
     return (__u16) ~((sum & 0xffff) + (sum >> 16));
 }
 
+/* Checksum and addresses as they end the header: two writes to the stack, whatever is read of them at once. */
+struct crab_ip_tail {
+    __u64 check_to_daddr; /* little-endian, as the objects are */
+    __u16 daddr_end;
+};
+
+#define CRAB_IP_TAIL 10 /* its bytes in the packet */
+
+static __always_inline struct crab_ip_tail crab_ip_tail(__u16 check, __be32 saddr, __be32 daddr)
+{
+    return (struct crab_ip_tail){.check_to_daddr = check | (__u64)saddr << 16 | (__u64)daddr << 48,
+                                 .daddr_end = daddr >> 16};
+}
+
+/* The TCP checksum's part of an address that changes: it covers the pseudo header. */
+static __always_inline int crab_tcp_sum(struct __sk_buff *skb, struct crab_packet *p, __be32 from, __be32 to)
+{
+    return bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), from, to,
+                               BPF_F_PSEUDO_HDR | sizeof(to));
+}
+
 /*
  * Put to in the place of from, which stands at offset at; TCP's pseudo header follows. Checksum and addresses
  * of IP lie together: every packet of a connection comes by here, and one write costs half of two.
@@ -74,20 +111,34 @@ static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_pack
 {
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct iphdr *ip = data + ETH_HLEN;
-    struct {
-        __u16 check;
-        __be32 saddr, daddr;
-    } __attribute__((packed)) fresh;
 
     if ((void *)(ip + 1) > end)
         return -1;
-    fresh.check = crab_ip_sum(ip->check, from, to);
-    fresh.saddr = at == CRAB_IP_SADDR ? to : ip->saddr;
-    fresh.daddr = at == CRAB_IP_DADDR ? to : ip->daddr;
-    if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), from, to,
-                            BPF_F_PSEUDO_HDR | sizeof(to)))
+    struct crab_ip_tail fresh = crab_ip_tail(crab_ip_sum(ip->check, from, to), at == CRAB_IP_SADDR ? to : ip->saddr,
+                                             at == CRAB_IP_DADDR ? to : ip->daddr);
+    if (crab_tcp_sum(skb, p, from, to))
         return -1;
-    return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, sizeof(fresh), 0);
+    return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, CRAB_IP_TAIL, 0);
+}
+
+/* The destination and the next hop of the frame together, in one write. */
+CRAB_PART int crab_set_daddr_and_hop(struct __sk_buff *skb, struct crab_packet *p, __be32 *to, const __u8 *hop)
+{
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct iphdr *ip = data + ETH_HLEN;
+    struct {
+        __u64 front[3]; /* Ethernet's header, and IP's up to the checksum */
+        struct crab_ip_tail tail;
+    } fresh;
+
+    if ((void *)(ip + 1) > end)
+        return -1;
+    __builtin_memcpy(fresh.front, __builtin_assume_aligned(data, 8), sizeof(fresh.front));
+    __builtin_memcpy(fresh.front, hop, ETH_ALEN);
+    fresh.tail = crab_ip_tail(crab_ip_sum(ip->check, p->daddr, *to), ip->saddr, *to);
+    if (crab_tcp_sum(skb, p, p->daddr, *to))
+        return -1;
+    return bpf_skb_store_bytes(skb, 0, &fresh, CRAB_IP_CHECK + CRAB_IP_TAIL, 0);
 }
 
 /* Account for more bytes behind the IP header. */

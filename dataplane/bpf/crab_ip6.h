@@ -63,6 +63,19 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
     return CRAB_TCP;
 }
 
+/* A segment of an established connection that carries data, told at a glance; see crab_ip4.h. */
+static __always_inline int crab_is_data(struct __sk_buff *skb)
+{
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct ipv6hdr *ip = data + ETH_HLEN;
+    struct tcphdr *tcp = (void *)(ip + 1);
+
+    if (skb->protocol != bpf_htons(ETH_P_IPV6) || (void *)(tcp + 1) > end)
+        return 0;
+    return ip->version == 6 && ip->nexthdr == IPPROTO_TCP && (((__u8 *)tcp)[13] & CRAB_STATE) == CRAB_ACK &&
+           bpf_ntohs(ip->payload_len) > tcp->doff * 4;
+}
+
 /* The sum of what comes minus that of what goes, as the checksum helpers want a difference. */
 static __always_inline __u32 crab_addr_diff(crab_addr from, crab_addr to)
 {
@@ -83,6 +96,12 @@ static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_pack
                             BPF_F_PSEUDO_HDR))
         return -1;
     return bpf_skb_store_bytes(skb, at, &to, sizeof(to), BPF_F_RECOMPUTE_CSUM);
+}
+
+/* The destination and the next hop of the frame; a function of its own, since the address takes room on the stack. */
+CRAB_PART int crab_set_daddr_and_hop(struct __sk_buff *skb, struct crab_packet *p, crab_addr *to, const __u8 *hop)
+{
+    return crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *to) || bpf_skb_store_bytes(skb, 0, hop, ETH_ALEN, 0);
 }
 
 /* Account for more bytes behind the IP header. */

@@ -109,12 +109,12 @@ static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry 
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    if (crab_is_data(skb) || crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     if ((p.flags & CRAB_STATE) == CRAB_SYN)
         return server_syn(skb, &p, &t);
-    /* Data and window updates pass without a look-up: only a bare ACK ends a handshake. */
+    /* Window updates pass without a look-up, as data did: only a bare ACK ends a handshake. */
     if (p.flags == CRAB_ACK && p.length == p.l4 - ETH_HLEN + p.doff)
         first_ack(&p, &t);
     return CRAB_NEXT;
@@ -215,6 +215,8 @@ static __always_inline int server_out(struct __sk_buff *skb, int uplink, enum cr
 {
     struct crab_packet p;
 
+    if (crab_is_data(skb) && !(uplink && fallback_in_use()))
+        return CRAB_NEXT;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};

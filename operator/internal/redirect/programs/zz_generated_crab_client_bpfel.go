@@ -58,6 +58,17 @@ type clientCrabPrefixKey struct {
 	Addr      uint32
 }
 
+type clientCrabRecent struct {
+	_      structs.HostLayout
+	Tuple  clientCrabTuple
+	To     uint32
+	Epoch  uint32
+	Seen   uint32
+	Hop    [6]uint8
+	HasHop uint8
+	Pad    uint8
+}
+
 type clientCrabReverse struct {
 	_   structs.HostLayout
 	Vip uint32
@@ -94,11 +105,13 @@ type clientCrabVipKey struct {
 const (
 	clientMapCrabConnects      = "crab_connects"
 	clientMapCrabCounters      = "crab_counters"
+	clientMapCrabEpochs        = "crab_epochs"
 	clientMapCrabFlowsIn       = "crab_flows_in"
 	clientMapCrabFlowsOut      = "crab_flows_out"
 	clientMapCrabMeta          = "crab_meta"
 	clientMapCrabPending       = "crab_pending"
 	clientMapCrabPrefixes      = "crab_prefixes"
+	clientMapCrabRecent        = "crab_recent"
 	clientMapCrabSix           = "crab_six"
 	clientMapCrabVips          = "crab_vips"
 	clientProgCrabClientIn     = "crab_client_in"
@@ -161,11 +174,13 @@ type clientProgramSpecs struct {
 type clientMapSpecs struct {
 	CrabConnects *ebpf.MapSpec `ebpf:"crab_connects"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
+	CrabEpochs   *ebpf.MapSpec `ebpf:"crab_epochs"`
 	CrabFlowsIn  *ebpf.MapSpec `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.MapSpec `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabPending  *ebpf.MapSpec `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.MapSpec `ebpf:"crab_prefixes"`
+	CrabRecent   *ebpf.MapSpec `ebpf:"crab_recent"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
@@ -198,11 +213,13 @@ func (o *clientObjects) Close() error {
 type clientMaps struct {
 	CrabConnects *ebpf.Map `ebpf:"crab_connects"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
+	CrabEpochs   *ebpf.Map `ebpf:"crab_epochs"`
 	CrabFlowsIn  *ebpf.Map `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.Map `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabPending  *ebpf.Map `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.Map `ebpf:"crab_prefixes"`
+	CrabRecent   *ebpf.Map `ebpf:"crab_recent"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
@@ -211,11 +228,13 @@ func (m *clientMaps) Close() error {
 	return _ClientClose(
 		m.CrabConnects,
 		m.CrabCounters,
+		m.CrabEpochs,
 		m.CrabFlowsIn,
 		m.CrabFlowsOut,
 		m.CrabMeta,
 		m.CrabPending,
 		m.CrabPrefixes,
+		m.CrabRecent,
 		m.CrabSix,
 		m.CrabVips,
 	)

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func sentData() packet {
+	return packet{src: testClient, dst: testVIP, sport: 5000, dport: 80, flags: ack, data: []byte("get")}
+}
+
+func gotData(from netip.Addr) packet {
+	return packet{src: from, dst: testClient, sport: 80, dport: 5000, flags: ack, data: []byte("page!")}
+}
+
+// onOneCPU keeps a test where its recent answers are: every CPU has its own.
+func onOneCPU(t *testing.T) {
+	runtime.LockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if before.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.SchedSetaffinity(0, &before)
+		runtime.UnlockOSThread()
+	})
+}
+
+// answered is an established connection whose data has passed in both directions.
+func answered(t *testing.T) *Node {
+	n := established(t)
+	if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != testDIP {
+		t.Fatalf("sent on to %s", got.dst)
+	}
+	if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testVIP {
+		t.Fatalf("received from %s", got.src)
+	}
+	return n
+}
+
+// C-70: data goes by the recent answer while it holds, a quarter of a second at most (C-103), and by the maps then.
+func TestRecentAnswerIsUsedForAMoment(t *testing.T) {
+	onOneCPU(t)
+	for range 20 { // a quarter of a second may end between two packets
+		n := answered(t)
+		it := n.m(four, "crab_flows_out").Iterate()
+		var key, value []byte
+		if !it.Next(&key, &value) || n.m(four, "crab_flows_out").Delete(key) != nil {
+			t.Fatal("no flow to forget")
+		}
+		if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != testDIP {
+			continue
+		}
+		for range 1_000_000 {
+			if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst == testVIP {
+				return
+			}
+		}
+		t.Fatal("the answer holds for ever")
+	}
+	t.Fatal("the maps are asked for every packet")
+}
+
+// C-70: the next connection of the port goes to its own server at once, whatever was known a moment ago.
+func TestRecentAnswerEndsWithItsConnection(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		other := at("10.2.0.2")
+		run(t, n, "crab_client_out", clientSYN(200))
+		again := redirectedSYNACK(201, redirected)
+		again.src = other
+		if verdict, _ := run(t, n, "crab_client_in", again); verdict != next {
+			t.Fatalf("the second redirect: verdict %d", int32(verdict))
+		}
+		if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != other {
+			t.Errorf("the second connection goes to %s", got.dst)
+		}
+		for from, want := range map[netip.Addr]netip.Addr{other: testVIP, testDIP: testDIP} {
+			if _, got := run(t, n, "crab_client_in", gotData(from)); got.src != want {
+				t.Errorf("from %s: the client sees %s, want %s", from, got.src, want)
+			}
+		}
+	})
+}
+
+// C-24, C-70: a connection past the VIP, from the port and to the server of the last one, is left alone.
+func TestRecentAnswerEndsWithADirectConnection(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		direct := clientSYN(300)
+		direct.dst = testDIP
+		run(t, n, "crab_client_out", direct)
+		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
+			t.Errorf("the client sees %s", got.src)
+		}
+	})
+}
+
+// C-100: what ends a connection is noted, though its data went by the recent answer.
+func TestRecentAnswerDoesNotHideTheEnd(t *testing.T) {
+	onOneCPU(t)
+	n := answered(t)
+	end := gotData(testDIP)
+	end.flags = fin | ack
+	run(t, n, "crab_client_in", end)
+	var flows []Flow
+	err := n.Flows(func(f Flow) bool { flows = append(flows, f); return true })
+	if err != nil || len(flows) != 1 || flows[0].Ended != ServerFIN {
+		t.Errorf("%+v, %v", flows, err)
+	}
+}
+
+// The server opens a connection of its own, from and to the ports of the last one: it is left alone at once.
+func TestRecentAnswerEndsWhenTheServerConnects(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		own := gotData(testDIP)
+		own.flags, own.data = syn, nil
+		run(t, n, "crab_client_in", own)
+		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
+			t.Errorf("the client sees %s", got.src)
+		}
+	})
+}
