@@ -65,16 +65,18 @@ static void open_with(uint32_t workers, uint32_t n, enum bt_hedging_cancellation
     h.b.now += MS;
 }
 
+static uint64_t step = 10; /* ns between two packets */
+
 static struct left request(uint16_t id)
 {
-    h.b.now += 10;
+    h.b.now += step;
     bed_send(&h.b, id);
     return take();
 }
 
 static struct left ended(int w, uint16_t id, uint8_t flags)
 {
-    h.b.now += 10;
+    h.b.now += step;
     h.served[w]++;
     bed_feedback(&h.b, (uint32_t)w,
                  &(struct bed_report){.received = h.received[w],
@@ -352,6 +354,33 @@ static void r246_once_beyond_the_credit(void **state)
     bed_close(&h.b);
 }
 
+/* R-275: all at one instant, so that either copy of 2 might be taken back; but one worker has 2 in place of what it has
+ * not let go of yet, and gets nothing more. */
+static void r275_never_two_beyond_the_credit(void **state)
+{
+    (void)state;
+    step = 0;
+    open_with(2, 1, BT_HEDGING_CANCEL_PREEMPTIVE);
+    for (uint16_t id = 1; id < 120; id += 3) {
+        struct left a = request(id), b = request((uint16_t)(id + 1));
+        int full = b.worker[0], other = a.worker[a.worker[0] == full];
+        struct left c = finish(other, id);
+        assert_int_equal(c.n, 1);
+        assert_int_equal(c.id[0], id + 1);
+        struct left d = request((uint16_t)(id + 2));
+        assert_int_equal(d.n, 2);
+        assert_int_equal(d.worker[1], other);
+        assert_int_equal(bed_outstanding(&h.b, (uint32_t)full), 2);
+        let_go(full, id);
+        let_go(other, (uint16_t)(id + 1));
+        finish(full, (uint16_t)(id + 1));
+        finish(other, (uint16_t)(id + 2));
+        let_go(full, (uint16_t)(id + 2));
+    }
+    nothing_left(120);
+    step = 10;
+}
+
 /* admission hears once, whatever is taken back. */
 static void r210_admission_hears_of_it_once(void **state)
 {
@@ -453,6 +482,7 @@ int main(void)
         cmocka_unit_test(a_preempted_copy_may_still_answer),
         cmocka_unit_test(r246_only_where_a_newcomer_may_go),
         cmocka_unit_test(r246_once_beyond_the_credit),
+        cmocka_unit_test(r275_never_two_beyond_the_credit),
         cmocka_unit_test(r210_admission_hears_of_it_once),
         cmocka_unit_test(r272_a_copy_nobody_took_back_was_dropped),
         cmocka_unit_test(r112_a_restart_loses_no_credit),
