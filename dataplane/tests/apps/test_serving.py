@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+import unittest
 
 from bed import Bed, ip, main, program, wait_for
 
@@ -100,6 +101,21 @@ class Serving(Bed):
                 self.assertEqual(sum(ctl.counter("server_cancels_total", outcome=o) for o in ("removed", "stopped")), 4)
                 self.assertGreaterEqual(ctl.counter("server_cancels_total", outcome="removed"), 1)
                 self.assertEqual(ctl.counter("server_replies_total"), 0)
+
+    @unittest.skipIf("BOBTAIL_ROUTER_THREADS" in os.environ, "a router on two threads sends no copies")
+    def test_r275_a_router_takes_copies_back(self):
+        """R-245, R-246: copies are ended early, every request is answered, and no credit is lost."""
+        self.cluster([1, 2, 3], [4], "--service-time=exp:20ms", hedging={
+            "mode": "LoadAware", "busyPercent": 100, "budgetPercent": 100, "percentilePer100000": 95000, "probePerMillion": 0,
+            "cancellation": "Preemptive"})
+        self.answered(self.load, [4], 150, 2, "--verify")
+        self.assert_credits_return("router-4")
+        ctl = self.ctl("router-4")
+        self.assertGreater(ctl.counter("router_cancels_total", result="honoured"), 0)
+        self.assertGreater(ctl.counter("router_preemptions_total"), 0)
+        self.assertLessEqual(ctl.counter("router_cancels_total", result="honoured"),
+                             sum(self.ctl("server-%d" % n).counter("server_cancels_total", outcome=o)
+                                 for n in (1, 2, 3) for o in ("removed", "stopped")))
 
     def test_sticky_requests_go_to_the_first_member(self):
         self.cluster([1, 2], [3])
