@@ -71,11 +71,11 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min)
 	@e2e/run e2e-slo $(SLO)
 
-e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, RpcService over TCP, agents replaced, servers that go (5 min)
+e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, both families, RpcService over TCP, agents replaced, servers that go (6 min)
 	@e2e/run e2e-crab-cluster
 
 .PHONY: e2e-crab
-e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 6 min)
+e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 8 min)
 	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/e2e-crab.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
 	@hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb

@@ -12,7 +12,7 @@ import (
 
 func node(i, of int) Node {
 	return Node{
-		Node: netns.Plan(netns.NodeNames(of))[i], Nodes: of, CPUs: 2, MemoryMiB: 24000,
+		Node: netns.Plan(netns.NodeNames(of), false)[i], Nodes: of, CPUs: 2, MemoryMiB: 24000,
 		CgroupRoot: "/bobtail-x/a", NetDir: "/s/net.d", CNIBin: "/cni", Runc: "/usr/sbin/runc",
 		CACert: "/s/ca.crt", Cert: "/s/k.crt", Key: "/s/k.key", ProxyKube: "/s/proxy",
 	}
@@ -93,7 +93,7 @@ func TestCoreDNSManifestIsComplete(t *testing.T) {
 func TestControlPlaneUsesTheClustersFiles(t *testing.T) {
 	pki := func(f string) string { return "/s/pki/" + f }
 	for name, args := range map[string][]string{
-		"apiserver": APIServer(pki), "controller-manager": ControllerManager(pki), "scheduler": Scheduler(pki),
+		"apiserver": APIServer(pki, false), "controller-manager": ControllerManager(pki, false), "scheduler": Scheduler(pki),
 	} {
 		all := strings.Join(args, " ")
 		if !strings.Contains(all, "/s/pki/") || strings.Contains(all, "/var/run/kubernetes") {
@@ -101,6 +101,21 @@ func TestControlPlaneUsesTheClustersFiles(t *testing.T) {
 		}
 		if strings.Count(all, "--cert-dir=/s/pki/") != 1 {
 			t.Errorf("%s would write certificates outside the state folder: %s", name, all)
+		}
+	}
+}
+
+// A dual-stack cluster has both families everywhere, IPv4 first; others have no IPv6.
+func TestDualStack(t *testing.T) {
+	for _, dual := range []bool{false, true} {
+		n := node(0, 2)
+		n.Node = netns.Plan([]string{"a"}, dual)[0]
+		pki := func(f string) string { return f }
+		all := strings.Join(append(APIServer(pki, dual), ControllerManager(pki, dual)...), " ") + CNI(n) + KubeProxy(n) + NodeIPs(n.Node)
+		for _, want := range []string{"10.96.0.0/16,fd99:96::/112", "cluster-cidr=10.244.0.0/16,fd99:244::/48", "fd99:244:0:0::/64", `"10.244.0.0/16,fd99:244::/48"`, `"::/0"`, "10.99.0.11,fd99::b"} {
+			if strings.Contains(all, want) != dual {
+				t.Errorf("dual-stack %v: %q in\n%s", dual, want, all)
+			}
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Etcd(dataDir string) []string {
 // APIServer returns kube-apiserver's arguments. pki maps a file name to its
 // path. Aggregator routing makes webhooks work from outside the node network,
 // where no kube-proxy translates Service addresses.
-func APIServer(pki func(string) string) []string {
+func APIServer(pki func(string) string, dual bool) []string {
 	return []string{
 		"--etcd-servers=" + etcdClient, "--secure-port=6443", "--bind-address=0.0.0.0",
 		"--advertise-address=" + netns.ControlPlaneIP,
@@ -38,7 +38,7 @@ func APIServer(pki func(string) string) []string {
 		"--kubelet-certificate-authority=" + pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + pki("sa.crt"), "--service-account-signing-key-file=" + pki("sa.key"),
-		"--service-cluster-ip-range=" + netns.ServiceCIDR,
+		"--service-cluster-ip-range=" + both(dual, netns.ServiceCIDR, netns.ServiceCIDR6),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
 		"--enable-aggregator-routing=true", "--enable-priority-and-fairness=false", "--profiling=false",
 		"--cert-dir=" + pki(""), "--v=1",
@@ -47,15 +47,23 @@ func APIServer(pki func(string) string) []string {
 
 // ControllerManager returns kube-controller-manager's arguments. Pod ranges
 // are fixed by the network plan, not handed out.
-func ControllerManager(pki func(string) string) []string {
+func ControllerManager(pki func(string) string, dual bool) []string {
 	k := pki("controller-manager.kubeconfig")
 	return []string{
 		"--kubeconfig=" + k, "--authentication-kubeconfig=" + k, "--authorization-kubeconfig=" + k,
 		"--root-ca-file=" + pki("ca.crt"), "--service-account-private-key-file=" + pki("sa.key"),
-		"--use-service-account-credentials", "--cluster-cidr=" + netns.ClusterCIDR,
+		"--use-service-account-credentials", "--cluster-cidr=" + both(dual, netns.ClusterCIDR, netns.ClusterCIDR6),
 		"--cluster-signing-cert-file=" + pki("ca.crt"), "--cluster-signing-key-file=" + pki("ca.key"),
 		"--leader-elect=false", "--cert-dir=" + pki(""), "--v=1",
 	}
+}
+
+// both families of a dual-stack cluster, IPv4 first; IPv4 alone of others.
+func both(dual bool, four, six string) string {
+	if dual {
+		return four + "," + six
+	}
+	return four
 }
 
 // Scheduler returns kube-scheduler's arguments.

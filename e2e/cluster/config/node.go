@@ -68,12 +68,16 @@ func render(o object) string {
 
 // CNI renders the pod network: one bridge per node with its own address range.
 func CNI(n Node) string {
+	ranges, routes := []any{[]any{object{"subnet": n.PodCIDR}}}, []any{object{"dst": "0.0.0.0/0"}}
+	if n.PodCIDR6 != "" {
+		ranges, routes = append(ranges, []any{object{"subnet": n.PodCIDR6}}), append(routes, object{"dst": "::/0"})
+	}
 	bridge := object{
 		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
 		"ipam": object{
 			"type":   "host-local",
-			"ranges": []any{[]any{object{"subnet": n.PodCIDR}}},
-			"routes": []any{object{"dst": "0.0.0.0/0"}},
+			"ranges": ranges,
+			"routes": routes,
 		},
 	}
 	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
@@ -111,11 +115,14 @@ func Kubelet(n Node) string {
 func KubeProxy(n Node) string {
 	return render(object{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-		"mode": "nftables", "clusterCIDR": netns.ClusterCIDR, "hostnameOverride": NodeName(n.Name),
+		"mode": "nftables", "clusterCIDR": both(n.IP6 != "", netns.ClusterCIDR, netns.ClusterCIDR6), "hostnameOverride": NodeName(n.Name),
 		"clientConnection": object{"kubeconfig": n.ProxyKube},
 		"conntrack":        object{"maxPerCore": 0},
 	})
 }
+
+// NodeIPs are the addresses a kubelet tells of itself.
+func NodeIPs(n netns.Node) string { return both(n.IP6 != "", n.IP, n.IP6) }
 
 // NodeName is the name under which a node registers.
 func NodeName(n string) string { return "node-" + n }

@@ -101,6 +101,7 @@ func (s State) Lock() string { return s.path(".lock") }
 // Cluster is what up decided and later commands need to know.
 type Cluster struct {
 	Nodes     []string `json:"nodes"`
+	DualStack bool     `json:"dualStack,omitempty"`
 	Tools     Tools    `json:"tools"`
 	APIPort   int      `json:"apiPort"`
 	Cgroup2   string   `json:"cgroup2"`

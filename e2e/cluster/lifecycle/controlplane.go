@@ -51,7 +51,7 @@ func (m *Manager) startControlPlane(c layout.Cluster, self string) (layout.Clust
 	if err := m.waitAPI(c, 60*time.Second); err != nil {
 		return c, err
 	}
-	cm := append([]string{c.Tools.Path("kube-controller-manager")}, config.ControllerManager(m.State.PKI)...)
+	cm := append([]string{c.Tools.Path("kube-controller-manager")}, config.ControllerManager(m.State.PKI, c.DualStack)...)
 	if err := m.startIn(c, "controller-manager", nil, cm...); err != nil {
 		return c, err
 	}
@@ -59,7 +59,7 @@ func (m *Manager) startControlPlane(c layout.Cluster, self string) (layout.Clust
 }
 
 func (m *Manager) startAPIServer(c layout.Cluster) error {
-	return m.startIn(c, "apiserver", nil, append([]string{c.Tools.Path("kube-apiserver")}, config.APIServer(m.State.PKI)...)...)
+	return m.startIn(c, "apiserver", nil, append([]string{c.Tools.Path("kube-apiserver")}, config.APIServer(m.State.PKI, c.DualStack)...)...)
 }
 
 // startForwarder opens a port on the machine's loopback and hands the open

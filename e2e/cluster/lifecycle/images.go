@@ -66,7 +66,7 @@ func (m *Manager) LoadImages(tars []string) error {
 	}
 	step := fmt.Sprintf("importing %d images into %d nodes", len(tars), len(c.Nodes))
 	return m.step(step, m.State.Log("containerd-a"), "not an OCI or Docker image archive", func() error {
-		return eachNode(netns.Plan(c.Nodes), func(n netns.Node) error {
+		return eachNode(netns.Plan(c.Nodes, c.DualStack), func(n netns.Node) error {
 			for tar, d := range digests {
 				if err := m.loadImage(c, n.Name, tar, d); err != nil {
 					return err

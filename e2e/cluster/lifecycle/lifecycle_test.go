@@ -79,7 +79,7 @@ func TestPKIIsCompleteAndNodesAreNodes(t *testing.T) {
 	if err := os.MkdirAll(m.State.PKI(""), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.makePKI(netns.Plan([]string{"a", "b"})); err != nil {
+	if err := m.makePKI(netns.Plan([]string{"a", "b"}, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []string{"ca.crt", "sa.key", "sa.crt", "apiserver.crt", "admin.kubeconfig", "scheduler.kubeconfig", "kubelet-b.kubeconfig", "kube-proxy.kubeconfig"} {
@@ -91,7 +91,7 @@ func TestPKIIsCompleteAndNodesAreNodes(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the authority's key is readable by others: %v, %v", info.Mode(), err)
 	}
-	s := subjects(netns.Plan([]string{"a"}))["kubelet-a"]
+	s := subjects(netns.Plan([]string{"a"}, false))["kubelet-a"]
 	if s.User != "system:node:node-a" || s.Groups[0] != "system:nodes" {
 		t.Errorf("the node authorizer will not know %+v", s)
 	}

@@ -30,7 +30,7 @@ func (m *Manager) makeNamespaces(c layout.Cluster, plan []netns.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := ipBatch(cp, netns.ControlPlaneBatch()); err != nil {
+	if err := ipBatch(cp, netns.ControlPlaneBatch(c.DualStack)); err != nil {
 		return err
 	}
 	for _, n := range plan {
@@ -49,12 +49,9 @@ func (m *Manager) makeNamespaces(c layout.Cluster, plan []netns.Node) error {
 }
 
 func (m *Manager) startHolder(c layout.Cluster, n netns.Node) (proc.Ref, error) {
-	v1 := "0"
-	if c.CgroupV1 {
-		v1 = "1"
-	}
+	flag := map[bool]string{false: "0", true: "1"}
 	env := append(m.env(c.Tools), "NODE_NAME="+config.NodeName(n.Name), "NODE_DIR="+m.State.Node(n.Name),
-		"CGROUP="+m.State.CgroupName()+"/"+n.Name, "CGROUP_V1="+v1)
+		"CGROUP="+m.State.CgroupName()+"/"+n.Name, "CGROUP_V1="+flag[c.CgroupV1], "DUAL_STACK="+flag[c.DualStack])
 	return proc.Start(proc.Spec{
 		Args: []string{"bash", "-c", nodeScript}, Env: env,
 		Clone:   syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS,

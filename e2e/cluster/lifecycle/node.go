@@ -139,7 +139,7 @@ func (m *Manager) startContainerd(c layout.Cluster, n netns.Node) error {
 func (m *Manager) startKubelet(c layout.Cluster, n netns.Node) error {
 	err := m.startOn(c, n.Name, "kubelet", c.Tools.Path("kubelet"),
 		"--config", m.State.Node(n.Name, "etc", "kubelet.json"), "--kubeconfig", m.State.PKI("kubelet-"+n.Name+".kubeconfig"),
-		"--hostname-override", config.NodeName(n.Name), "--node-ip", n.IP, "--v=2")
+		"--hostname-override", config.NodeName(n.Name), "--node-ip", config.NodeIPs(n), "--v=2")
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@
 # group hierarchies. Then it stays, so that the namespaces do.
 #
 # Environment: NODE_NAME, NODE_DIR (absolute), CGROUP (the node's folder name in
-# each hierarchy), CGROUP_V1 (1 or 0).
+# each hierarchy), CGROUP_V1 (1 or 0), DUAL_STACK (1 or 0).
 set -euo pipefail
 
 mount --make-rprivate /
@@ -73,5 +73,8 @@ mount --bind "$NODE_DIR/log" /var/log
 mount --make-rshared /
 
 echo 1 >/proc/sys/net/ipv4/ip_forward
+if [ "$DUAL_STACK" = 1 ]; then
+  echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+fi
 touch "$NODE_DIR/ready"
 exec sleep infinity

@@ -62,7 +62,7 @@ func (m *Manager) Status() (Status, error) {
 			ready[n.Name] = n.Ready
 		}
 	}
-	for _, n := range netns.Plan(c.Nodes) {
+	for _, n := range netns.Plan(c.Nodes, c.DualStack) {
 		r, err := m.ref("node-" + n.Name)
 		if err != nil {
 			return s, err

@@ -19,9 +19,9 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
 )
 
-// Up starts a cluster with the given number of nodes, or checks the one that
-// is running already.
-func (m *Manager) Up(nodes int) error {
+// Up starts a cluster with the given number of nodes, of IPv4 or of both families,
+// or checks the one that is running already.
+func (m *Manager) Up(nodes int, dual bool) error {
 	if err := CheckRoot(); err != nil {
 		return err
 	}
@@ -33,12 +33,12 @@ func (m *Manager) Up(nodes int) error {
 		return err
 	}
 	defer unlock()
-	done, err := m.reuse(nodes)
+	done, err := m.reuse(nodes, dual)
 	if done || err != nil {
 		return err
 	}
 	start := time.Now()
-	c, self, err := m.prepare(nodes)
+	c, self, err := m.prepare(nodes, dual)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (m *Manager) Up(nodes int) error {
 
 // reuse checks a cluster that is already there. A broken one is taken down: a
 // half-living cluster gives confusing test results.
-func (m *Manager) reuse(nodes int) (bool, error) {
+func (m *Manager) reuse(nodes int, dual bool) (bool, error) {
 	c, err := m.State.ReadCluster()
 	if errors.Is(err, layout.ErrNoCluster) {
 		return false, nil
@@ -60,6 +60,9 @@ func (m *Manager) reuse(nodes int) (bool, error) {
 		if err = m.Check(c); err == nil {
 			if len(c.Nodes) != nodes {
 				return false, fmt.Errorf("a healthy cluster with %d nodes is running; for %d nodes run bobtail-cluster down first", len(c.Nodes), nodes)
+			}
+			if dual && !c.DualStack {
+				return false, errors.New("a healthy cluster of IPv4 alone is running; for --dual-stack run bobtail-cluster down first")
 			}
 			m.say("already up and healthy: %d nodes Ready, DNS available", nodes)
 			return true, nil
@@ -71,7 +74,7 @@ func (m *Manager) reuse(nodes int) (bool, error) {
 }
 
 // prepare checks what is needed, records what is there, and makes the folders.
-func (m *Manager) prepare(nodes int) (layout.Cluster, string, error) {
+func (m *Manager) prepare(nodes int, dual bool) (layout.Cluster, string, error) {
 	var c layout.Cluster
 	versions, err := layout.FindVersions()
 	if err != nil {
@@ -81,7 +84,7 @@ func (m *Manager) prepare(nodes int) (layout.Cluster, string, error) {
 	if err != nil {
 		return c, "", err
 	}
-	c = layout.Cluster{Nodes: netns.NodeNames(nodes), Tools: layout.Tools{Cache: cache, Versions: versions}}
+	c = layout.Cluster{Nodes: netns.NodeNames(nodes), DualStack: dual, Tools: layout.Tools{Cache: cache, Versions: versions}}
 	if err := checkTools(c.Tools); err != nil {
 		return c, "", err
 	}
@@ -166,7 +169,7 @@ func (m *Manager) leaf(c layout.Cluster, node string) string {
 
 // start brings everything up, in the order in which the parts need each other.
 func (m *Manager) start(c layout.Cluster, self string) error {
-	plan := netns.Plan(c.Nodes)
+	plan := netns.Plan(c.Nodes, c.DualStack)
 	c, err := m.startCore(c, plan, self)
 	if err != nil {
 		return err

@@ -19,6 +19,13 @@ const (
 	bridge         = "bobtail0"
 )
 
+// The same of a dual-stack cluster's IPv6.
+const (
+	ControlPlaneIP6 = "fd99::1"
+	ClusterCIDR6    = "fd99:244::/48"
+	ServiceCIDR6    = "fd99:96::/112"
+)
+
 // MaxNodes keeps node addresses and pod ranges inside their /24 and /16.
 const MaxNodes = 26
 
@@ -27,13 +34,18 @@ type Node struct {
 	Name    string
 	IP      string // on the bridge
 	PodCIDR string
+	// IP6 and PodCIDR6 are empty unless the cluster is dual-stack.
+	IP6, PodCIDR6 string
 }
 
 // Plan numbers the nodes a, b, c, ….
-func Plan(names []string) []Node {
+func Plan(names []string, dual bool) []Node {
 	nodes := make([]Node, len(names))
 	for i, name := range names {
 		nodes[i] = Node{Name: name, IP: fmt.Sprintf("10.99.0.%d", 11+i), PodCIDR: fmt.Sprintf("10.244.%d.0/24", i)}
+		if dual {
+			nodes[i].IP6, nodes[i].PodCIDR6 = fmt.Sprintf("fd99::%x", 11+i), fmt.Sprintf("fd99:244:0:%x::/64", i)
+		}
 	}
 	return nodes
 }
@@ -48,25 +60,40 @@ func NodeNames(n int) []string {
 }
 
 // ControlPlaneBatch is input for `ip -batch -` in the control plane namespace.
-func ControlPlaneBatch() string {
-	return fmt.Sprintf("link set lo up\nlink add %s type bridge\naddr add %s/24 dev %s\nlink set %s up\n", bridge, ControlPlaneIP, bridge, bridge)
+func ControlPlaneBatch(dual bool) string {
+	s := fmt.Sprintf("link set lo up\nlink add %s type bridge\naddr add %s/24 dev %s\nlink set %s up\n", bridge, ControlPlaneIP, bridge, bridge)
+	if dual {
+		s += fmt.Sprintf("addr add %s/64 dev %s nodad\n", ControlPlaneIP6, bridge)
+	}
+	return s
 }
 
 // AttachBatch is input for `ip -batch -` in the control plane namespace: it
 // creates the pair with its far end already in the node's namespace.
 func AttachBatch(n Node, nodePid int) string {
 	port := "ve-" + n.Name
-	return fmt.Sprintf("link add %s type veth peer name eth0 netns %d\nlink set %s master %s\nlink set %s up\nroute add %s via %s\n",
+	s := fmt.Sprintf("link add %s type veth peer name eth0 netns %d\nlink set %s master %s\nlink set %s up\nroute add %s via %s\n",
 		port, nodePid, port, bridge, port, n.PodCIDR, n.IP)
+	if n.IP6 != "" {
+		s += fmt.Sprintf("route add %s via %s\n", n.PodCIDR6, n.IP6)
+	}
+	return s
 }
 
 // NodeBatch is input for `ip -batch -` in a node's namespace: its address, the
 // way out, and the way to the pods of every other node.
 func NodeBatch(self Node, all []Node) string {
 	s := fmt.Sprintf("link set lo up\naddr add %s/24 dev eth0\nlink set eth0 up\nroute add default via %s\n", self.IP, ControlPlaneIP)
+	if self.IP6 != "" {
+		s += fmt.Sprintf("addr add %s/64 dev eth0 nodad\nroute add default via %s\n", self.IP6, ControlPlaneIP6)
+	}
 	for _, other := range all {
-		if other.Name != self.Name {
-			s += fmt.Sprintf("route add %s via %s\n", other.PodCIDR, other.IP)
+		if other.Name == self.Name {
+			continue
+		}
+		s += fmt.Sprintf("route add %s via %s\n", other.PodCIDR, other.IP)
+		if self.IP6 != "" {
+			s += fmt.Sprintf("route add %s via %s\n", other.PodCIDR6, other.IP6)
 		}
 	}
 	return s

@@ -22,7 +22,7 @@ import (
 const (
 	Namespace = "bobtail-crab"
 	// Pool lies in the network of the embedded cluster's nodes, above them all.
-	Pool = "10.99.0.200-10.99.0.210"
+	Pool = "10.99.0.200-10.99.0.210,fd99::200-fd99::210"
 
 	port    = 7080
 	servers = 3
@@ -58,7 +58,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.refused(ctx), s.restartAgents(ctx), s.removeServer(ctx))
+	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.removeServer(ctx))
 	return errors.Join(err, s.clear(ctx))
 }
 
@@ -73,7 +73,7 @@ func (s *Suite) prepare(ctx context.Context) error {
 			return s.Env.Install(ctx, "--set", "crab.enabled=true", "--set", "crab.vipPool={"+Pool+"}")
 		}},
 		{harness.Step{Name: "every node tells what it does for CRAB", Cost: "5 s", Cause: agents}, s.nodesReady},
-		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, four Services", Cost: "10 s", Cause: agents}, s.apply},
+		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, five Services", Cost: "10 s", Cause: agents}, s.apply},
 	} {
 		if err := s.Steps.Do(ctx, step.Step, step.do); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *Suite) apply(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"web", "least", "corner"} {
+	for _, name := range []string{"web", "both", "least", "corner"} {
 		if err := s.waitService(ctx, name, "bobtail.dev/Programmed", "Programmed"); err != nil {
 			return err
 		}

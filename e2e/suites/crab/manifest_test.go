@@ -55,7 +55,7 @@ func TestManifest(t *testing.T) {
 			}
 		}
 	}
-	if kinds["Service"] != 4 || kinds["Deployment"] != 2 || kinds["DaemonSet"] != 1 {
+	if kinds["Service"] != 5 || kinds["Deployment"] != 2 || kinds["DaemonSet"] != 1 {
 		t.Errorf("kinds %v", kinds)
 	}
 }

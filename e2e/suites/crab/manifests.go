@@ -8,7 +8,8 @@ const image = "localhost/bobtail-test/crabpeer:e2e"
 
 // template: three servers on the nodes b and c, a client on every node, and three
 // Services: one with an address, one with redirected node ports for the server
-// that runs on c alone, and one that CRAB cannot serve.
+// that runs on c alone, of both families, and one that CRAB cannot serve; two more
+// are one whose servers are chosen by load, and one with an address of each family.
 const template = `apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s}
@@ -64,6 +65,17 @@ spec:
 ---
 apiVersion: v1
 kind: Service
+metadata: {name: both, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  ipFamilyPolicy: RequireDualStack
+  ipFamilies: [IPv6, IPv4]
+  selector: {app: web}
+  ports: [{port: %[2]d}]
+---
+apiVersion: v1
+kind: Service
 metadata: {name: least, namespace: %[1]s, annotations: {bobtail.dev/policy: Least}}
 spec:
   type: LoadBalancer
@@ -76,6 +88,7 @@ kind: Service
 metadata: {name: corner, namespace: %[1]s, annotations: {bobtail.dev/redirect: enabled}}
 spec:
   type: NodePort
+  ipFamilyPolicy: RequireDualStack
   externalTrafficPolicy: Local
   selector: {app: corner}
   ports: [{port: 80, targetPort: %[2]d}]

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -19,29 +20,34 @@ func (s *Suite) connect(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to %s from each node", asked, s.vip), Cost: "40 s",
 		Cause: "SYNs are not balanced, or redirects not believed: kubectl get ndp -o yaml shows the counters of each node"},
 		func(ctx context.Context) error {
-			before, err := s.counters(ctx)
-			if err != nil {
-				return err
-			}
-			failed, slowest := 0, int64(0)
-			for _, node := range nodes {
-				a, err := s.peer(ctx, node, "ask", fmt.Sprintf("%s:%d", s.vip, port), fmt.Sprint(asked))
-				if err != nil {
-					return err
-				}
-				s.Steps.Say("     %s: %d answered, %d failed, by %v, slowest %d ms, the socket's peer is %s %s", node, a.Connected, a.Failed, a.Servers, a.SlowestMilliseconds, a.Remote, a.Error)
-				failed, slowest = failed+a.Failed, max(slowest, a.SlowestMilliseconds)
-				if want := fmt.Sprintf("%s:%d", s.vip, port); a.Failed == 0 && (len(a.Servers) != servers || a.Remote != want) {
-					return fmt.Errorf("%s: answered by %v, peer %s: want %d servers, peer %s", node, a.Servers, a.Remote, servers, want)
-				}
-			}
-			s.Got.Set("crab_cluster_connections_failed", failed)
-			s.Got.Set("crab_cluster_slowest_connection_ms", slowest)
-			if failed > 0 {
-				return fmt.Errorf("%d connections failed", failed)
-			}
-			return s.packets(ctx, before, asked*len(nodes), "crab_cluster_lb_packets_per_connection")
+			return s.dial(ctx, s.vip, "")
 		})
+}
+
+// dial asks an address from each node. Names of what is measured end in suffix.
+func (s *Suite) dial(ctx context.Context, vip, suffix string) error {
+	before, err := s.counters(ctx)
+	if err != nil {
+		return err
+	}
+	failed, slowest, target := 0, int64(0), net.JoinHostPort(vip, fmt.Sprint(port))
+	for _, node := range nodes {
+		a, err := s.peer(ctx, node, "ask", target, fmt.Sprint(asked))
+		if err != nil {
+			return err
+		}
+		s.Steps.Say("     %s: %d answered, %d failed, by %v, slowest %d ms, the socket's peer is %s %s", node, a.Connected, a.Failed, a.Servers, a.SlowestMilliseconds, a.Remote, a.Error)
+		failed, slowest = failed+a.Failed, max(slowest, a.SlowestMilliseconds)
+		if a.Failed == 0 && (len(a.Servers) != servers || a.Remote != target) {
+			return fmt.Errorf("%s: answered by %v, peer %s: want %d servers, peer %s", node, a.Servers, a.Remote, servers, target)
+		}
+	}
+	s.Got.Set("crab_cluster_connections_failed"+suffix, failed)
+	s.Got.Set("crab_cluster_slowest_connection_ms"+suffix, slowest)
+	if failed > 0 {
+		return fmt.Errorf("%d connections failed", failed)
+	}
+	return s.packets(ctx, before, asked*len(nodes), "crab_cluster_lb_packets_per_connection"+suffix)
 }
 
 // packets waits until the nodes have told of all SYNs, and counts what else their
@@ -97,25 +103,34 @@ func (s *Suite) nodePort(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to a node port of node-a, whose pod is on node-c, from node-b", asked), Cost: "5 s",
 		Cause: "node-a does not redirect: kubectl get ndp node-a -o yaml"},
 		func(ctx context.Context) error {
-			nodePort, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "service", "corner", "-o", "jsonpath={.spec.ports[0].nodePort}")
-			if err != nil {
-				return err
-			}
-			ip, err := s.Env.Kubectl(ctx, "get", "node", "node-a", "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
-			if err != nil {
-				return err
-			}
-			a, err := s.peer(ctx, "node-b", "ask", ip+":"+nodePort, fmt.Sprint(asked))
-			if err != nil {
-				return err
-			}
-			s.Steps.Say("     %d answered, %d failed, by %v %s", a.Connected, a.Failed, a.Servers, a.Error)
-			s.Got.Set("crab_cluster_nodeport_failed", a.Failed)
-			if a.Failed > 0 {
-				return fmt.Errorf("%d connections failed: %s", a.Failed, a.Error)
-			}
-			return nil
+			return s.askNodePort(ctx, 0, "")
 		})
+}
+
+// askNodePort by the address of node-a that stands first, which is of IPv4, or second.
+func (s *Suite) askNodePort(ctx context.Context, which int, suffix string) error {
+	nodePort, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "service", "corner", "-o", "jsonpath={.spec.ports[0].nodePort}")
+	if err != nil {
+		return err
+	}
+	ips, err := s.Env.Kubectl(ctx, "get", "node", "node-a", "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
+	if err != nil {
+		return err
+	}
+	f := strings.Fields(ips)
+	if len(f) != 2 {
+		return fmt.Errorf("node-a has the addresses %q, want one of each family (bobtail-cluster up --dual-stack)", ips)
+	}
+	a, err := s.peer(ctx, "node-b", "ask", net.JoinHostPort(f[which], nodePort), fmt.Sprint(asked))
+	if err != nil {
+		return err
+	}
+	s.Steps.Say("     %d answered, %d failed, by %v %s", a.Connected, a.Failed, a.Servers, a.Error)
+	s.Got.Set("crab_cluster_nodeport_failed"+suffix, a.Failed)
+	if a.Failed > 0 {
+		return fmt.Errorf("%d connections failed: %s", a.Failed, a.Error)
+	}
+	return nil
 }
 
 // refused: a Service whose ports differ is told so, and works by its ClusterIP.

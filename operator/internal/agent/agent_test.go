@@ -207,6 +207,21 @@ func TestMissingSix(t *testing.T) {
 	}
 }
 
+func TestNeedsSix(t *testing.T) {
+	six, four := netip.MustParseAddr("fd00::1"), netip.MustParseAddr("192.0.2.1")
+	for _, c := range []struct {
+		vip  crabplan.VIP
+		want bool
+	}{
+		{crabplan.VIP{Addr: four, Kind: crabplan.LoadBalancer}, false}, {crabplan.VIP{Addr: six, Kind: crabplan.LoadBalancer}, true},
+		{crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-a"}, true}, {crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-b"}, false},
+	} {
+		if got := needsSix(crabplan.Plan{VIPs: []crabplan.VIP{c.vip}}, "node-a"); got != c.want {
+			t.Errorf("%+v: %v", c.vip, got)
+		}
+	}
+}
+
 // An address that no host of the wire looks for there is told of, once, by its owner.
 func TestOutside(t *testing.T) {
 	networks := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("fd00:1::/64")}

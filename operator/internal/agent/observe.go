@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
@@ -61,8 +62,7 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 		st.Peers = append(st.Peers, p)
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
-	six := slices.ContainsFunc(announceable(seen.plan), netip.Addr.Is6)
-	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, six, sysctl))
+	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needsSix(seen.plan, a.options.Node), sysctl))
 	return observed{seen.uid, st, a.outside(seen)}
 }
 
@@ -104,6 +104,14 @@ func mode(x redirect.XDPMode) v1alpha1.DeviceMode {
 		return v1alpha1.DeviceModeGeneric
 	}
 	return v1alpha1.DeviceModeTC
+}
+
+// needsSix says whether a node may have to balance an IPv6 address: one of the pool,
+// or its own.
+func needsSix(p crabplan.Plan, node string) bool {
+	return slices.ContainsFunc(p.VIPs, func(v crabplan.VIP) bool {
+		return v.Addr.Is6() && (v.Kind == crabplan.LoadBalancer || v.Node == node)
+	})
 }
 
 // missing names what the node lacks for balancing, six that of IPv6 too; empty when

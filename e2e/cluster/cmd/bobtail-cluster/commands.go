@@ -17,7 +17,8 @@ import (
 
 const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
 
-  up [--nodes=2]          start the cluster, or check the one that runs (root)
+  up [--nodes=2] [--dual-stack]
+                          start the cluster, or check the one that runs (root)
   down                    end it, put everything back, report leftovers (root)
   status [--json]         processes, nodes, cgroup2 folders
   kubeconfig              print the path of the administrator's kubeconfig
@@ -54,11 +55,12 @@ type call struct {
 	m     *lifecycle.Manager
 	args  []string
 	nodes int
+	dual  bool
 	json  bool
 }
 
 var commands = map[string]func(call) error{
-	"up":              func(c call) error { return c.m.Up(c.nodes) },
+	"up":              func(c call) error { return c.m.Up(c.nodes, c.dual) },
 	"down":            down,
 	"status":          status,
 	"kubeconfig":      kubeconfig,
@@ -109,6 +111,7 @@ func parse(command string, args []string) (call, error) {
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usageText) }
 	state := flags.String("state", def, "")
 	flags.IntVar(&c.nodes, "nodes", 2, "")
+	flags.BoolVar(&c.dual, "dual-stack", false, "")
 	flags.BoolVar(&c.json, "json", false, "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -80,7 +80,7 @@ func serve(addr string) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp4", addr)
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func client(addr, count string, do func(r *report, addr string, n int)) error {
 // open makes one connection and learns who is at its other end; nil if that fails.
 func (r *report) open(addr string) *connection {
 	start := time.Now()
-	c, err := net.DialTimeout("tcp4", addr, patience)
+	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		r.fail(err)
 		return nil

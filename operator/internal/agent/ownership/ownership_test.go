@@ -267,3 +267,25 @@ func TestRankIsFixed(t *testing.T) {
 }
 
 const wantScore = 0x58f1e383c79f5800
+
+// C-9: VIPs of IPv6 are dealt out like others; an IPv4 address and its IPv6 form are two.
+func TestRankOfIPv6(t *testing.T) {
+	mine := 0
+	const n = 400
+	for i := range n {
+		vip := netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})
+		if before(vip, "node-a", "node-b") == before(vip, "node-b", "node-a") {
+			t.Fatalf("%s: both come first, or neither", vip)
+		}
+		if before(vip, "node-a", "node-b") {
+			mine++
+		}
+	}
+	if mine < n/3 || mine > 2*n/3 {
+		t.Errorf("one of two agents comes first for %d of %d VIPs", mine, n)
+	}
+	four := netip.MustParseAddr("192.0.2.1")
+	if score(four, "a") == score(netip.AddrFrom16(four.As16()), "a") {
+		t.Error("the family does not count")
+	}
+}
