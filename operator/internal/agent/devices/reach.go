@@ -32,15 +32,11 @@ func Reach(uplink int, vips, owned []netip.Addr) error {
 
 func reach(family, uplink int, vips, owned []netip.Addr) error {
 	vips, owned = only(family, vips), only(family, owned)
-	if _, err := netlink.RuleList(family); err != nil && len(vips)+len(owned) == 0 {
+	err := errors.Join(setRoutes(family, uplink, vips), setNeighbours(family, uplink, vips, owned))
+	if len(vips)+len(owned) == 0 && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP)) {
 		return nil // a kernel without IPv6
 	}
-	err := setRoutes(family, uplink, vips)
-	ours, failed := setNeighbours(family, uplink, vips, owned)
-	if family == netlink.FAMILY_V6 {
-		failed = errors.Join(failed, setRefusals(uplink, ours))
-	}
-	return errors.Join(err, failed)
+	return err
 }
 
 // only the addresses of one family.
@@ -87,11 +83,10 @@ func direct(uplink int, addr netip.Addr) bool {
 	return err == nil && len(routes) > 0 && routes[0].LinkIndex == uplink && routes[0].Gw == nil
 }
 
-// setNeighbours also tells which VIPs have an entry of ours now.
-func setNeighbours(family, uplink int, vips, owned []netip.Addr) (ours []netip.Addr, err error) {
+func setNeighbours(family, uplink int, vips, owned []netip.Addr) error {
 	have, err := netlink.NeighList(0, family)
 	if err != nil {
-		return nil, fmt.Errorf("neighbours: %w", err)
+		return fmt.Errorf("neighbours: %w", err)
 	}
 	known, wanted := set(vips), set(owned)
 	var failed []error
@@ -104,17 +99,14 @@ func setNeighbours(family, uplink int, vips, owned []netip.Addr) (ours []netip.A
 		}
 		if !here || !known[addr] { // another device was the uplink before
 			failed = append(failed, netlink.NeighDel(&n))
-			continue
-		}
-		if n.State&netlink.NUD_PERMANENT != 0 {
+		} else if n.State&netlink.NUD_PERMANENT != 0 {
 			failed = append(failed, setNeighbour(family, uplink, addr, netlink.NUD_STALE))
 		}
-		ours = append(ours, addr)
 	}
 	for _, vip := range owned {
 		failed = append(failed, setNeighbour(family, uplink, vip, netlink.NUD_PERMANENT))
 	}
-	return append(ours, owned...), errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 func setNeighbour(family, uplink int, vip netip.Addr, state int) error {
