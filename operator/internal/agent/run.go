@@ -112,13 +112,7 @@ func (a *agent) inherit() ([]netip.Addr, error) {
 		return nil, err
 	}
 	a.prober.inherit(vips)
-	var balanced []netip.Addr
-	for _, v := range vips {
-		if v.Roles&redirect.RoleBalance != 0 {
-			balanced = append(balanced, v.Addr)
-		}
-	}
-	return balanced, nil
+	return redirect.Balanced(vips), nil
 }
 
 // work runs all parts until the first one ends, and waits for the others.

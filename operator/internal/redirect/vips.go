@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -293,4 +294,15 @@ func monotonic() uint64 {
 		return 0
 	}
 	return uint64(t.Nano())
+}
+
+// Balanced are the addresses of those that this node balances.
+func Balanced(vips []VIP) []netip.Addr {
+	var addrs []netip.Addr
+	for _, v := range vips {
+		if v.Roles&RoleBalance != 0 {
+			addrs = append(addrs, v.Addr)
+		}
+	}
+	return addrs
 }

@@ -58,11 +58,15 @@ func newShare(a Announce, plane redirect.Plane, out io.Writer) (*share, error) {
 	if err != nil {
 		return nil, fmt.Errorf("announce.keyFile: %w", err)
 	}
+	before, err := plane.VIPs() // a former process balanced them here, and clients still send here
+	if err != nil {
+		return nil, err
+	}
 	s := &share{config: a, uplink: uplink.Index}
 	s.reports = s.newReporter(plane)
 	s.keeper, err = keeper.New(keeper.Options{
-		Loads: s.reports.Hear,
-		Name:  a.Name, Uplink: uplink.Index, Keys: [][]byte{bytes.TrimSpace(key)}, Listen: a.Listen,
+		Loads: s.reports.Hear, Balanced: redirect.Balanced(before),
+		Name: a.Name, Uplink: uplink.Index, Keys: [][]byte{bytes.TrimSpace(key)}, Listen: a.Listen,
 		Event: func(c ownership.Change) {
 			fmt.Fprintf(out, "%s %s: %s\n", [...]string{"take", "yield", "renew"}[c.Action], c.VIP, c.Why)
 		},
