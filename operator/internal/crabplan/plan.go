@@ -130,20 +130,51 @@ func Make(in Input) Plan {
 			taken[addr] = "node " + name
 		}
 	}
+	// What a Service has beside IPv4 comes after all that has no other family: it must not push others out.
+	beside := make([][]VIP, len(services))
 	for i := range services {
 		s := &services[i]
 		vips, refused := planService(s, endpoints[Name(s)], in.Pool, nodes, taken)
-		if len(p.VIPs)+len(vips) > MaxVIPs {
-			refused = append(refused, refuse(s, v1alpha1.ReasonTableFull, fmt.Sprintf(
-				"the nodes' tables hold %d addresses with their ports, older Services take %d, this one needs %d more: use fewer ports, or fewer redirected node ports",
-				MaxVIPs, len(p.VIPs), len(vips))))
-			vips = nil
-		}
-		p.VIPs, p.Refusals = append(p.VIPs, vips...), append(p.Refusals, refused...)
+		p.Refusals = append(p.Refusals, refused...)
+		vips, beside[i] = firstFamily(vips)
+		p.add(s, vips)
+	}
+	for i, vips := range beside {
+		p.add(&services[i], vips)
 	}
 	slices.SortFunc(p.VIPs, func(a, b VIP) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
 	slices.SortStableFunc(p.Refusals, func(a, b Refusal) int { return cmp.Compare(a.Service.String(), b.Service.String()) })
 	return p
+}
+
+// firstFamily parts IPv6 entries from the IPv4 ones of a Service that has both.
+func firstFamily(vips []VIP) (first, beside []VIP) {
+	for _, v := range vips {
+		if v.Addr.Is4() {
+			first = append(first, v)
+		} else {
+			beside = append(beside, v)
+		}
+	}
+	if len(first) == 0 {
+		return beside, nil
+	}
+	return first, beside
+}
+
+// add is for all of these entries or none.
+func (p *Plan) add(s *corev1.Service, vips []VIP) {
+	if len(p.VIPs)+len(vips) <= MaxVIPs {
+		p.VIPs = append(p.VIPs, vips...)
+		return
+	}
+	family := "IPv4"
+	if vips[0].Addr.Is6() {
+		family = "IPv6"
+	}
+	p.Refusals = append(p.Refusals, refuse(s, v1alpha1.ReasonTableFull, fmt.Sprintf(
+		"the nodes' tables hold %d addresses with their ports, %d are taken, and this Service needs %d more for %s: use fewer ports, or fewer redirected node ports",
+		MaxVIPs, len(p.VIPs), len(vips), family)))
 }
 
 // planService plans for one Service and marks the addresses it takes.

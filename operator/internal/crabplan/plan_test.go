@@ -338,6 +338,29 @@ func TestTableHasAnEnd(t *testing.T) {
 	}
 }
 
+// A node's IPv6 address doubles what a dual-stack Service takes: nobody is pushed out by that.
+func TestSecondFamilyPushesNobodyOut(t *testing.T) {
+	var four, dual []corev1.Node
+	for i := range MaxVIPs - 1 {
+		name, ip := fmt.Sprint("n", i), fmt.Sprintf("10.1.%d.%d", i>>8, i&255)
+		four, dual = append(four, node(name, ip)), append(dual, dualNode(name, ip, fmt.Sprintf("fd00:8::%x", i+1)))
+	}
+	both := nodePortService(func(s *corev1.Service) {
+		s.Name, s.Spec.IPFamilies = "old", []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	})
+	younger := service(func(s *corev1.Service) { s.CreationTimestamp = metav1.Unix(2000000000, 0) })
+	in := Input{Services: []corev1.Service{both, younger}, Nodes: four, Pool: mustPool(t, "192.0.2.0/24")}
+	before := Make(in)
+	in.Nodes = dual
+	after := Make(in)
+	if len(before.VIPs) != MaxVIPs || !reflect.DeepEqual(before.VIPs, after.VIPs) {
+		t.Errorf("%d entries over IPv4 became %d", len(before.VIPs), len(after.VIPs))
+	}
+	if len(after.Refusals) != 1 || after.Refusals[0].Service.Name != "old" || !strings.Contains(after.Refusals[0].Message, "IPv6") {
+		t.Errorf("%+v", after.Refusals)
+	}
+}
+
 func TestLargePoolKeepsReadyServers(t *testing.T) {
 	var endpoints []string
 	for i := range MaxBackends + 3 {

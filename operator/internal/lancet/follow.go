@@ -106,10 +106,16 @@ func follow(ctx context.Context, tables []timetable, agents []Agent) ([][]Measur
 	for i := range rounds {
 		rounds[i] = make([]Measurement, len(agents))
 	}
+	together, stop := context.WithCancel(ctx) // the load of an agent that fails is missing: the others need not go on
+	defer stop()
 	err := all(agents, func(i int, a Agent) error {
 		t := tables[i]
-		seen, err := a.Follow(ctx, t.phases, t.rate)
+		seen, err := a.Follow(together, t.phases, t.rate)
+		if err != nil && together.Err() != nil && ctx.Err() == nil {
+			return nil // stopped for another's sake, which says why
+		}
 		if err != nil {
+			stop()
 			return err
 		}
 		for k, m := range seen {

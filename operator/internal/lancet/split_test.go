@@ -4,6 +4,7 @@ package lancet
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -111,6 +112,30 @@ func TestSplitFollows(t *testing.T) {
 		if q.loads[0][i] != 4000 || q.loads[1][i] != (want-4000)/2 {
 			t.Errorf("phase %d: loads %v and %v", i, q.loads[0][i], q.loads[1][i])
 		}
+	}
+}
+
+// brokenAgent fails at once; a patient one keeps on until it is told to stop.
+type brokenAgent struct{ Agent }
+
+func (brokenAgent) Follow(context.Context, []Phase, float64) ([]Measurement, error) {
+	return nil, errors.New("out of memory")
+}
+
+type patientAgent struct{ Agent }
+
+func (patientAgent) Follow(ctx context.Context, _ []Phase, _ float64) ([]Measurement, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The load of an agent that is lost is missing from then on: the pattern ends, and says why.
+func TestALostAgentEndsThePattern(t *testing.T) {
+	q := split.queue(5).agents()
+	agents := []Agent{patientAgent{q[0]}, brokenAgent{q[1]}}
+	_, err := Follow(context.Background(), Experiment{Percentile: 0.99}, []Phase{{Load: 1e5, Duration: time.Hour}}, agents)
+	if err == nil || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
@@ -64,14 +65,25 @@ func (n *Node) connectsOf(f family) (map[VIPKey]connectCounts, error) {
 	return out, aborted(it.Err())
 }
 
-// neverConnected counts a SYN that waited in vain. Nobody else writes that bucket.
+// neverConnected counts a SYN that waited in vain, unless its VIP is gone. Nobody else writes that bucket. As in
+// the programs, a count that finds no room is lost and harms nothing else.
 func (n *Node) neverConnected(f family, vip VIPKey) error {
+	var entry programs.VIP
+	if err := n.m(f, "crab_vips").Lookup(vip.wire(), &entry); errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	m, key := n.m(f, "crab_connects"), programs.ConnectKey{VIPKey: vip.wire(), Bucket: programs.ConnectNever}
 	var count uint64
 	if err := m.Lookup(key, &count); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}
-	return m.Put(key, count+1)
+	err := m.Put(key, count+1)
+	if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
+		return nil
+	}
+	return err
 }
 
 // forgetConnects takes the counts of a VIP away, that another Service may get.

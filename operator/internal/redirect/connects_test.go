@@ -86,3 +86,42 @@ func testConnectsThatNeverWere(t *testing.T) {
 		t.Errorf("%d connections, %d never answered: want 1 and 1", h.Total(), h.Inf())
 	}
 }
+
+// What cannot be counted harms nothing else: not the agent, which would end by an error, nor who is VIP next.
+func TestConnectsWithoutRoom(t *testing.T) {
+	n := clientNode(t)
+	full := n.m(four, "crab_connects")
+	key := programs.ConnectKey{VIPKey: VIPKey{at("192.0.2.99"), 1}.wire()}
+	fill := func(do func(programs.ConnectKey) error) {
+		for i := range full.MaxEntries() {
+			key.Port, key.Bucket = uint16(i/3000)+1, uint16(i%3000)
+			if err := do(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill(func(k programs.ConnectKey) error { return full.Put(k, uint64(1)) })
+	defer fill(func(k programs.ConnectKey) error { return full.Delete(k) })
+	run(t, n, "crab_client_out", clientSYN(100))
+	time.Sleep(2 * time.Millisecond)
+	if e, err := n.Expire(Lives{Pending: time.Millisecond}); err != nil || e.Pending != 1 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestConnectsOfAVIPThatIsGone(t *testing.T) { bothFamilies(t, testConnectsOfAVIPThatIsGone) }
+
+func testConnectsOfAVIPThatIsGone(t *testing.T) {
+	n := clientNode(t)
+	run(t, n, "crab_client_out", clientSYN(100))
+	if err := n.DeleteVIP(VIPKey{testVIP, 80}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	if _, err := n.Expire(Lives{Pending: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if h := waited(t, n); h.Total() != 0 {
+		t.Errorf("%d connections of a VIP that is gone", h.Total())
+	}
+}

@@ -72,11 +72,13 @@ func (n *Node) UseIPv6() error {
 // useSix makes what IPv6 needs when it is needed first, so that a node without it
 // pays neither memory nor time: maps, and programs that those of IPv4 go to.
 func (n *Node) useSix() error {
-	if n.six.Load() != nil {
+	if n.sixEntered {
 		return nil
 	}
-	if err := n.openSix(); err != nil {
-		return err
+	if n.six.Load() == nil {
+		if err := n.openSix(); err != nil {
+			return err
+		}
 	}
 	pins, err := n.pins()
 	if err != nil {
@@ -87,6 +89,7 @@ func (n *Node) useSix() error {
 			return err
 		}
 	}
+	n.sixEntered = true
 	return nil
 }
 

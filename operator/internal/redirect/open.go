@@ -30,6 +30,8 @@ type Node struct {
 	specs map[string]*ebpf.CollectionSpec
 	maps  map[string]*ebpf.Map                 // of IPv4, and those both families share
 	six   atomic.Pointer[map[string]*ebpf.Map] // of IPv6; nil until they are needed
+	// sixEntered: every program that is attached finds its IPv6 one.
+	sixEntered bool
 
 	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
 	loaded map[string]*ebpf.Program

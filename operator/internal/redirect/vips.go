@@ -238,13 +238,7 @@ func (n *Node) DeleteVIP(key VIPKey) error {
 	if err := vips.Delete(key.wire()); err != nil {
 		return err
 	}
-	if err := n.forgetConnects(f, key); err != nil {
-		return err
-	}
-	if err := n.dropPool(f, entry.Id); err != nil {
-		return err
-	}
-	return n.keepPrefixes(f, entry.Id, nil)
+	return errors.Join(n.dropPool(f, entry.Id), n.keepPrefixes(f, entry.Id, nil), n.forgetConnects(f, key))
 }
 
 // VIPs lists the table.

@@ -33,7 +33,7 @@ func (s *standing) of(o Options) rpcservice.Redirection {
 func (s *standing) Standing(ctx context.Context, service *corev1.Service) (bool, string, string, error) {
 	by := s.by.Load()
 	if by == nil {
-		return false, v1alpha1.ReasonNoAgents, "kind NodeDataplane is not served: install the chart's CRDs (crds.install=true)", nil
+		return false, v1alpha1.ReasonReconciling, "the operator waits for kind NodeDataplane to be served; if that lasts, install the chart's CRDs (crds.install=true)", nil
 	}
 	ok, reason, message, err := by.Standing(ctx, service)
 	var early *cache.ErrCacheNotStarted

@@ -52,7 +52,7 @@ func Probe(ctx context.Context, local, mark netip.Addr, server netip.AddrPort, w
 	defer release()
 	fd, err := open(local, server.Addr())
 	if err != nil {
-		return unreachable(fmt.Errorf("raw socket: %w", err))
+		return unreachable(err)
 	}
 	defer unix.Close(fd)
 	from, seq := netip.AddrPortFrom(local, port), rand.Uint32()
@@ -122,8 +122,8 @@ func reserve(local netip.Addr) (uint16, func(), error) {
 // open gives a raw socket that hears this server only.
 func open(local, server netip.Addr) (int, error) {
 	fd, err := unix.Socket(domain(local), unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
-	if err != nil {
-		return -1, err
+	if err != nil { // %v: the right that is missing is the prober's trouble, not an answer
+		return -1, fmt.Errorf("raw socket: %v; CAP_NET_RAW is needed", err)
 	}
 	err = unix.Bind(fd, sockaddr(local))
 	if err == nil {
@@ -134,7 +134,7 @@ func open(local, server netip.Addr) (int, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return -1, err
+		return -1, fmt.Errorf("raw socket: %w", err)
 	}
 	return fd, nil
 }
