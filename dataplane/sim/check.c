@@ -254,10 +254,11 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, joined %d, leaving %d, said LEAVE %d", router,
                    server, m.joined, m.leaving, credit_of(w, router, server)->left);
     }
+    if (!second)
+        note_handed(w, router, server, p); /* by every policy: what the network repeats is counted */
     if (sticky || w->s->policy != BT_ROUTER_JBSQ)
         return;
     if (!second) {
-        note_handed(w, router, server, p);
         check_order(w, router, p);
     } else {
         sim_check_second_copy(w, router, p);
