@@ -17,20 +17,7 @@ func (r *fakeRouter) cancel(worker, client netip.AddrPort, id uint16, number uin
 	r.t.Helper()
 	h := wire.Header{Type: wire.Cancel, First: true, Last: true, Ext: true, ReqID: id, Count: 1}
 	h.Options = wire.Options{Present: wire.HasForwarded | wire.HasCopy, Forwarded: client, Copy: number}
-	if len(r.keys) > 0 {
-		h.Options.Present |= wire.HasTag
-		h.Options.KeyID = r.keys[0].ID
-	}
-	if change != nil {
-		change(&h)
-	}
-	b, _ := h.Append(nil)
-	if h.Options.Present&wire.HasTag != 0 {
-		h.Sign(b, &r.keys[0], at(r.requests), worker)
-	}
-	if _, err := r.requests.WriteToUDPAddrPort(b, worker); err != nil {
-		r.t.Fatal(err)
-	}
+	r.send(worker, h, "", change)
 }
 
 func numbered(n uint32) func(h *wire.Header) {

@@ -45,6 +45,13 @@ func (r *fakeRouter) forward(worker, client netip.AddrPort, id uint16, change fu
 	r.t.Helper()
 	h := wire.Header{Type: wire.Request, First: true, Last: true, Ext: true, ReqID: id, Count: 1}
 	h.Options = wire.Options{Present: wire.HasForwarded, Forwarded: client}
+	r.send(worker, h, "hello", change)
+}
+
+// send signs where there are keys; change, when there is one, makes it another
+// packet before that.
+func (r *fakeRouter) send(worker netip.AddrPort, h wire.Header, body string, change func(h *wire.Header)) {
+	r.t.Helper()
 	if len(r.keys) > 0 {
 		h.Options.Present |= wire.HasTag
 		h.Options.KeyID = r.keys[0].ID
@@ -53,10 +60,10 @@ func (r *fakeRouter) forward(worker, client netip.AddrPort, id uint16, change fu
 		change(&h)
 	}
 	b, _ := h.Append(nil)
-	if len(r.keys) > 0 {
+	if len(r.keys) > 0 && h.Options.Present&wire.HasTag != 0 {
 		h.Sign(b, &r.keys[0], at(r.requests), worker)
 	}
-	if _, err := r.requests.WriteToUDPAddrPort(append(b, "hello"...), worker); err != nil {
+	if _, err := r.requests.WriteToUDPAddrPort(append(b, body...), worker); err != nil {
 		r.t.Fatal(err)
 	}
 }
