@@ -116,26 +116,34 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// fires lists the series for which an alert's expression holds at a time. The
-// `for` clause only delays that.
-func fires(t *testing.T, load, expr string, at time.Duration) []string {
+// asked is what Prometheus' engine says to a query over the series of load.
+func asked(t *testing.T, load string, query func(*promql.Engine, storage.Queryable) (promql.Query, error)) parser.Value {
 	t.Helper()
 	series := loaded(t, load)
 	engine := promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{}),
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{}),
 	})
-	query := storage.QueryableFunc(func(from, to int64) (storage.Querier, error) { return series.at(from, to), nil })
-	q, err := engine.NewInstantQuery(context.Background(), query, nil, expr, time.Unix(0, 0).Add(at))
+	q, err := query(engine, storage.QueryableFunc(func(from, to int64) (storage.Querier, error) { return series.at(from, to), nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer q.Close()
+	t.Cleanup(q.Close)
 	result := q.Exec(context.Background())
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+	return result.Value
+}
+
+// fires lists the series for which an alert's expression holds at a time. The
+// `for` clause only delays that.
+func fires(t *testing.T, load, expr string, at time.Duration) []string {
+	t.Helper()
+	result := asked(t, load, func(e *promql.Engine, of storage.Queryable) (promql.Query, error) {
+		return e.NewInstantQuery(context.Background(), of, nil, expr, time.Unix(0, 0).Add(at))
+	})
 	var out []string
-	for _, s := range result.Value.(promql.Vector) {
+	for _, s := range result.(promql.Vector) {
 		out = append(out, s.Metric.String())
 	}
 	return out

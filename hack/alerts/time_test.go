@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
 )
@@ -58,23 +57,12 @@ func heard(t *testing.T, load string, r rulefmt.Rule, minutes int) (all []firing
 // holding says for every look whether the expression holds.
 func holding(t *testing.T, load, expr string, minutes int) []bool {
 	t.Helper()
-	series := loaded(t, load)
-	engine := promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{}),
-	})
-	query := storage.QueryableFunc(func(from, to int64) (storage.Querier, error) { return series.at(from, to), nil })
 	end := time.Unix(0, 0).Add(time.Duration(minutes) * interval)
-	q, err := engine.NewRangeQuery(context.Background(), query, nil, expr, time.Unix(0, 0), end, interval)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	result := q.Exec(context.Background())
-	if result.Err != nil {
-		t.Fatal(result.Err)
-	}
+	result := asked(t, load, func(e *promql.Engine, of storage.Queryable) (promql.Query, error) {
+		return e.NewRangeQuery(context.Background(), of, nil, expr, time.Unix(0, 0), end, interval)
+	})
 	out := make([]bool, minutes+1)
-	matrix := result.Value.(promql.Matrix)
+	matrix := result.(promql.Matrix)
 	if len(matrix) > 1 {
 		t.Fatalf("%d series; the tests here are about one", len(matrix))
 	}
