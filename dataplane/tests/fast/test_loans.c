@@ -16,28 +16,16 @@ static struct twins twins;
 static int open_twins(void **state)
 {
     (void)state;
-    if (!twins_open(&twins, 4, 3, false, false)) {
-        twins.fast = NULL;
-        return 0;
-    }
-    twins_turn(&twins);
-    assert_true(bt_fast_lent(twins.fast));
+    twins_set_up(&twins, false);
     return 0;
 }
 
 static int close_twins(void **state)
 {
     (void)state;
-    if (twins.fast != NULL) {
-        twins_close(&twins);
-    }
+    twins_tear_down(&twins);
     return 0;
 }
-
-#define NEEDS_PROGRAM()                                                                                                \
-    (void)state;                                                                                                       \
-    if (twins.fast == NULL)                                                                                            \
-    skip()
 
 /* Programs on one processor against loans given and taken back on another: when a loan is back, what the kernel knows
  * is what the router knows, note by note. */
@@ -82,7 +70,8 @@ static void await_requests(uint64_t n)
 
 static void loans_race(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     pthread_t thread;
     uint64_t served[4] = {0}, most = 0;
     atomic_store(&stop, false);
@@ -141,7 +130,8 @@ static bool loads_with(uint64_t capabilities)
 /* What docs/operations.md says of capabilities: no CAP_PERFMON, no CAP_SYS_ADMIN. */
 static void two_capabilities(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     const uint64_t bpf = UINT64_C(1) << CAP_BPF, net = UINT64_C(1) << CAP_NET_ADMIN;
     assert_true(loads_with(bpf | net));
     assert_false(loads_with(bpf));

@@ -10,42 +10,26 @@
 
 static struct twins twins;
 
-static int open_shape(bool keys)
-{
-    if (twins_open(&twins, 4, 3, false, keys)) {
-        twins_turn(&twins);
-        assert_true(bt_fast_lent(twins.fast));
-        return 0;
-    }
-    twins.fast = NULL;
-    return 0;
-}
-
 static int open_twins(void **state)
 {
     (void)state;
-    return open_shape(false);
+    twins_set_up(&twins, false);
+    return 0;
 }
 
 static int open_keyed(void **state)
 {
     (void)state;
-    return open_shape(true);
+    twins_set_up(&twins, true);
+    return 0;
 }
 
 static int close_twins(void **state)
 {
     (void)state;
-    if (twins.fast != NULL) {
-        twins_close(&twins);
-    }
+    twins_tear_down(&twins);
     return 0;
 }
-
-#define NEEDS_PROGRAM()                                                                                                \
-    (void)state;                                                                                                       \
-    if (twins.fast == NULL)                                                                                            \
-    skip()
 
 /* Worker w served a request. */
 static uint32_t feedback_payload(uint8_t *bytes, uint32_t w, uint64_t received, uint64_t served)
@@ -134,7 +118,8 @@ static uint32_t turn_bits(uint8_t *frame, uint32_t len)
 
 static void damaged_requests(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     assert_int_equal(turn_bits(frame, len), MAC_BITS);
@@ -164,7 +149,8 @@ static uint32_t nothing_may_change(uint8_t *frame, enum bt_udp_sum sum)
 
 static void damaged_feedback(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     (void)nothing_may_change(frame, BT_UDP_SUM_FULL);
 }
@@ -172,7 +158,8 @@ static void damaged_feedback(void **state)
 /* nothing under the tag may change, nor the tag, whether a checksum sees it or not. */
 static void damaged_tags(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t len = nothing_may_change(frame, BT_UDP_SUM_NONE);
     lend_busy();
@@ -192,7 +179,8 @@ static void damaged_tags(void **state)
 /* An empty slot stands under no address; 0.0.0.0, port 0, is none either. */
 static void feedback_of_nobody(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX], bytes[128];
     const struct bt_addr nobody = bt_addr_v4u(0, 0);
     const struct bed_report report = {.received = 1, .served = 1, .n = 3, .incarnation = 1, .untagged = true};
@@ -203,7 +191,8 @@ static void feedback_of_nobody(void **state)
 
 static void cut_short(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t whole = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     for (uint32_t len = BT_ETHER_HEAD + BT_IP4_HEAD; len < whole; len++) {
@@ -219,7 +208,8 @@ static void cut_short(void **state)
 /* Bytes behind the datagram, as Ethernet pads short frames, do not travel on. */
 static void padding_goes(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX] = {0}, out[FRAME_MAX];
     uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL), out_len;
     assert_int_equal(twins_run(&twins, frame, len + 11u, out, &out_len), TWIN_FORWARDED);
@@ -238,7 +228,8 @@ static void mend_ip_sum(uint8_t *frame)
 /* Valid packets that are not for the program. */
 static void not_ours(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t bytes[128], frame[FRAME_MAX];
     uint32_t n = twins_request_payload(bytes, 7);
     struct bt_addr other = twins.whole.requests;
@@ -262,7 +253,8 @@ static void not_ours(void **state)
 /* Several requests that their sender gave to the kernel at once travel as one frame as far as they can. */
 static void batches(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_PARTIAL);
     twins.segment = 16;
@@ -274,7 +266,8 @@ static void batches(void **state)
 
 static void odd_sources(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t bytes[128], frame[FRAME_MAX];
     uint32_t n = twins_request_payload(bytes, 7);
     const struct bt_addr odd[] = {bt_addr_v4u(0xe0000001, 5), bt_addr_v4u(0x0a000063, 0), bt_addr_v4u(0, 5),
@@ -287,7 +280,8 @@ static void odd_sources(void **state)
 
 static void strange_feedback(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t bytes[128], frame[FRAME_MAX];
     const struct bt_addr stranger = bt_addr_v4u(0x0a020000, 8000);
     lend_busy();
@@ -307,7 +301,8 @@ static void strange_feedback(void **state)
 /* never more than n to a worker, and nobody in between. */
 static void bound_holds(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL), got[BT_DELEGATION_WORKERS] = {0};
     for (unsigned i = 0; i < 4 * 3; i++) {
@@ -323,7 +318,8 @@ static void bound_holds(void **state)
 
 static void loan_lapses(void **state)
 {
-    NEEDS_PROGRAM();
+    (void)state;
+    twins_need_program(&twins);
     uint8_t frame[FRAME_MAX];
     uint32_t len = twins_request_frame(&twins, frame, BT_UDP_SUM_FULL);
     twins.fast->log->lease = twins_clock();

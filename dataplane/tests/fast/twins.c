@@ -71,6 +71,30 @@ void twins_close(struct twins *t)
     bed_close(&t->lending);
 }
 
+void twins_set_up(struct twins *t, bool keys)
+{
+    if (!twins_open(t, 4, 3, false, keys)) {
+        t->fast = NULL;
+        return;
+    }
+    twins_turn(t);
+    assert_true(bt_fast_lent(t->fast));
+}
+
+void twins_tear_down(struct twins *t)
+{
+    if (t->fast != NULL) {
+        twins_close(t);
+    }
+}
+
+void twins_need_program(const struct twins *t)
+{
+    if (t->fast == NULL) {
+        skip();
+    }
+}
+
 uint32_t twins_frame(uint8_t *frame, const struct bt_addr *from, const struct bt_addr *to, const uint8_t *payload,
                      uint32_t len, enum bt_udp_sum sum)
 {

@@ -30,6 +30,13 @@ struct twins {
 bool twins_open(struct twins *t, uint32_t k, uint32_t n, bool away, bool keys);
 void twins_close(struct twins *t);
 
+/* Around one test: four workers of three each, and a loan that stands. */
+void twins_set_up(struct twins *t, bool keys);
+void twins_tear_down(struct twins *t);
+
+/* Skips a test where twins_set_up() could load no program. */
+void twins_need_program(const struct twins *t);
+
 uint64_t twins_clock(void);
 
 /* A frame around a UDP payload; returns its length. */
