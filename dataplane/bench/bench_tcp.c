@@ -3,9 +3,9 @@
 // take 64 bytes, so that what lies between them is what a run tells apart.
 // clang-format off
 //   bench_tcp serve ADDRESS PORT
-//   bench_tcp closed ADDRESS PORT CONNECTIONS SECONDS      long connections, the next request as soon as the answer came
 //   bench_tcp turns CONNECTIONS TURNS MILLISECONDS NETNS ADDRESS PORT [NETNS ADDRESS PORT ...]
-//                                                          the same on several ways, which take turns
+//                                                          long connections on several ways, which take turns; the next
+//                                                          request as soon as the answer came
 //   bench_tcp rate ADDRESS PORT CONNECTIONS SECONDS RATE   long connections, requests at random times
 //   bench_tcp connect ADDRESS PORT COUNT                   one after the other: connect, request, answer, close
 //   bench_tcp bulk ADDRESS PORT BYTES                      one connection that sends so much
@@ -209,9 +209,6 @@ int main(int argc, char **argv)
         return turns(argv, (unsigned)(argc - 5) / 3);
     }
     struct sockaddr_in to = argc > 4 ? address(argv + 2) : (struct sockaddr_in){0};
-    if (argc == 6 && strcmp(argv[1], "closed") == 0) {
-        return load(&l, to, argv, 0);
-    }
     if (argc == 7 && strcmp(argv[1], "rate") == 0 && atof(argv[6]) > 0) {
         return load(&l, to, argv, atof(argv[6]));
     }
@@ -221,7 +218,7 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "bulk") == 0) {
         return bulk(to, argv);
     }
-    fprintf(stderr, "usage: bench_tcp serve ADDRESS PORT | closed ADDRESS PORT CONNECTIONS SECONDS | rate ADDRESS PORT "
+    fprintf(stderr, "usage: bench_tcp serve ADDRESS PORT | rate ADDRESS PORT "
                     "CONNECTIONS SECONDS RATE | turns CONNECTIONS TURNS MILLISECONDS NETNS ADDRESS PORT ..."
                     " | connect ADDRESS PORT COUNT | bulk ADDRESS PORT BYTES\n");
     return 2;
