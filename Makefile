@@ -65,7 +65,7 @@ cluster-down: ## Stop the embedded cluster
 e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
 	@e2e/run e2e-main
 
-e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, classes and Degrade on the embedded cluster (8 min)
+e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, cancellation, classes and Degrade on the embedded cluster (9 min)
 	@e2e/run e2e-lab
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min)

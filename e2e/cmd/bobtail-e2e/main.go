@@ -7,11 +7,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 // options of the command line.
 type options struct {
 	root, play string
+	only       string
 	started    time.Time
 	setup      slo.Setup
 }
@@ -33,6 +36,7 @@ func main() {
 	o := options{}
 	flag.StringVar(&o.root, "root", ".", "top of the repository")
 	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab, e2e-slo or e2e-crab-cluster")
+	flag.StringVar(&o.only, "only", "", "e2e-lab: the parts to play, with commas between them; all when empty")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
 	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
 	flag.IntVar(&o.setup.Workers, "workers", 16, "e2e-slo: workers in each of them")
@@ -51,7 +55,8 @@ func run(ctx context.Context, o options) error {
 	if !slices.Contains([]string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster"}, o.play) {
 		return fmt.Errorf("--play must be demo, e2e-lab, e2e-slo or e2e-crab-cluster; got %q", o.play)
 	}
-	if err := o.setup.Judge(); err != nil {
+	parts := &lab.Suite{Only: strings.FieldsFunc(o.only, func(c rune) bool { return c == ',' })}
+	if err := errors.Join(o.setup.Judge(), parts.Judge()); err != nil {
 		return err
 	}
 	steps, err := harness.NewSteps(o.root, o.play, os.Stdout)
@@ -70,7 +75,7 @@ func run(ctx context.Context, o options) error {
 		got.Set("demo_wall_seconds", time.Since(o.started).Round(time.Second).Seconds())
 	case "e2e-lab":
 		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service, lab.Tracing); failed == nil {
-			failed = (&lab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
+			failed = (&lab.Suite{Env: env, Steps: steps, Got: got, Only: parts.Only}).Run(ctx)
 		}
 	case "e2e-crab-cluster":
 		failed = (&crab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)

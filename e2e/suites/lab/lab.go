@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -38,15 +40,51 @@ type Suite struct {
 	Env   *harness.Env
 	Steps *harness.Steps
 	Got   *harness.Measurements
+	// Only names the parts to play; empty: all.
+	Only []string
+}
+
+// part of the suite.
+type part struct {
+	name string
+	play func(context.Context) error
+}
+
+func (s *Suite) parts() []part {
+	return []part{{"experiment", s.experiment}, {"split", s.split}, {"changing", s.changing}, {"traced", s.traced}, {"plugin", s.plugin},
+		{"hedging", s.hedging}, {"cancels", s.cancels}, {"classes", s.classes}, {"degrade", s.degrade}}
+}
+
+// Judge says what is wrong with Only.
+func (s *Suite) Judge() error {
+	var names []string
+	for _, p := range s.parts() {
+		names = append(names, p.name)
+	}
+	for _, name := range s.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("--only must name parts of %s; got %q", strings.Join(names, ", "), name)
+		}
+	}
+	return nil
 }
 
 // Run plays every part, one after the other; one that fails hides none of the
 // others.
 func (s *Suite) Run(ctx context.Context) error {
+	if err := s.Judge(); err != nil {
+		return err
+	}
 	if err := s.apply(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.experiment(ctx), s.split(ctx), s.changing(ctx), s.traced(ctx), s.plugin(ctx), s.hedging(ctx), s.classes(ctx), s.degrade(ctx), s.clear(ctx))
+	var errs []error
+	for _, p := range s.parts() {
+		if len(s.Only) == 0 || slices.Contains(s.Only, p.name) {
+			errs = append(errs, p.play(ctx))
+		}
+	}
+	return errors.Join(append(errs, s.clear(ctx))...)
 }
 
 func (s *Suite) apply(ctx context.Context) error {
