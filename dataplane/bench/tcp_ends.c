@@ -2,6 +2,7 @@
 // See tcp_ends.h.
 #include "tcp_ends.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <netinet/tcp.h>
@@ -72,7 +73,11 @@ int bench_connect(struct sockaddr_in to)
 {
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
-        bench_fail("connect");
+        char what[64] = "connect to ";
+        int why = errno;
+        (void)inet_ntop(AF_INET, &to.sin_addr, what + strlen(what), INET_ADDRSTRLEN);
+        errno = why;
+        bench_fail(what);
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
@@ -175,6 +180,8 @@ static double at_share(const struct bench_load *l, double share)
 void bench_tell(struct bench_load *l, double took_seconds)
 {
     qsort(l->latency, l->answers, sizeof *l->latency, ascending);
-    printf("{\"completed\": %lu, \"achievedRps\": %.1f, \"p50Microseconds\": %.2f, \"p99Microseconds\": %.2f}\n",
-           (unsigned long)l->answers, (double)l->answers / took_seconds, at_share(l, 0.5), at_share(l, 0.99));
+    printf("{\"completed\": %lu, \"ended\": %lu, \"achievedRps\": %.1f, \"p50Microseconds\": %.2f, "
+           "\"p99Microseconds\": %.2f}\n",
+           (unsigned long)l->answers, (unsigned long)l->ended, (double)l->answers / took_seconds, at_share(l, 0.5),
+           at_share(l, 0.99));
 }

@@ -29,6 +29,7 @@ struct bench_load {
     uint64_t due_ns, end_ns; // of the next request; none is due at or after end
     uint64_t *latency;       // of every answer, in ns
     uint64_t answers, capacity;
+    uint64_t ended; // connections that the other end ended before the answer
 };
 
 uint64_t bench_ns(void);

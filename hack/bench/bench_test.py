@@ -125,11 +125,17 @@ class Crab(unittest.TestCase):
         self.assertIsNone(rows["crab_cpu_share_vs_haproxy"])
 
     def test_packets_are_counted_over_all_rounds(self):
-        said = {"p50Microseconds": 50.0, "packets": 0, "completed": 100}
+        said = {"p50Microseconds": 50.0, "packets": 0, "completed": 100, "ended": 0}
         rounds = [{**{v: said for v in crab_connect.VARIANTS}, "crab": {**said, "p50Microseconds": 53.0, "packets": p}} for p in (100, 101)]
         rows = {r["name"]: r["value"] for r in crab_connect.figures(rounds)}
         self.assertAlmostEqual(rows["crab_lb_packets_per_connection"], 201 / 200)
         self.assertAlmostEqual(rows["crab_crr_added_us_vs_direct"], 3)
+
+    def test_connections_that_were_ended_are_remarked_on(self):
+        said = {"p50Microseconds": 50.0, "packets": 0, "completed": 1000, "ended": 0}
+        rounds = [{**{v: said for v in crab_connect.VARIANTS}, "haproxy": {**said, "completed": 1000 - n, "ended": n}} for n in (1, 0, 2)]
+        for row in crab_connect.figures(rounds):
+            self.assertEqual("3 of 3000 connections of haproxy were ended" in row["note"], row["name"] == "crr_added_us_vs_direct_haproxy", row)
 
 
 class Forward(unittest.TestCase):

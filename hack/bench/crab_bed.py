@@ -29,6 +29,10 @@ TOOL = machine.ROOT / "build" / "bin" / "bobtail-redirect"
 PEERS = machine.ROOT / "e2e" / "bench" / "crab"
 PACKAGES = (*proxy.PACKAGES, "libnginx-mod-stream")
 QUIET = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]
+# Whoever makes thousands of connections a second to one address and closes them first, as crab_connect's clients and the
+# proxies do, has a port waiting for a minute after each (TIME_WAIT): 28,232 of them are none left, and half of them make
+# connect() look for one for milliseconds. A port may be taken again after a second, as proxies are set up.
+PORTS = ["net.ipv4.tcp_tw_reuse=1", "net.ipv4.ip_local_port_range=10240 65535"]
 ROUTER = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0"]
 
 
@@ -107,7 +111,7 @@ class Bed:
     def add(self, host):
         ns, hub = self.tag + host, self.tag + "hub"
         run("ip", "netns", "add", ns)
-        run(*self.inside(host), "sysctl", "-qw", *QUIET)
+        run(*self.inside(host), "sysctl", "-qw", *QUIET, *PORTS)
         run("ip", "-n", hub, "link", "add", "v" + host, "type", "veth", "peer", "name", "eth0", "address", mac(host), "netns", ns)
         run("ip", "-n", hub, "link", "set", "v" + host, "master", "br0", "up")
         for words in ("link set lo up", f"addr add {address(host)}/24 dev eth0", "link set eth0 up"):
