@@ -231,8 +231,9 @@ const (
 	// ReasonProtocolNotTCP: a port of the Service is UDP or SCTP (C-20).
 	ReasonProtocolNotTCP = "ProtocolNotTCP"
 
-	// ReasonFamilyMissing: a dual-stack Service that only prefers both families
-	// is served by one of them, because the pool has no address of the other.
+	// ReasonFamilyMissing: a dual-stack Service is served by one of its families
+	// alone, because the pool has no address of the other: it only prefers both, or
+	// it was served by the one before it required both.
 	ReasonFamilyMissing = "FamilyMissing"
 
 	// ReasonNoNodeAddress: no node has an address of the family whose node ports

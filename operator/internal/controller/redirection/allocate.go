@@ -80,8 +80,9 @@ type allocation struct {
 }
 
 // serve gives one Service its addresses. One that requires both families and
-// cannot have one of them gets nothing new, and keeps what it has; one that
-// prefers them is served by the other, with a warning.
+// cannot have one of them gets nothing new; what it has it keeps, and goes on being
+// served by, with a warning. One that prefers them is served by the other, with a
+// warning.
 func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusal, news bool) {
 	had, want := map[corev1.IPFamily]netip.Addr{}, map[corev1.IPFamily]netip.Addr{}
 	for _, family := range crabplan.Families(s) {
@@ -100,7 +101,7 @@ func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusa
 		}
 		switch {
 		case refusal == nil:
-		case refusal.Rule == v1alpha1.ReasonPoolExhausted && prefers(s):
+		case refusal.Rule == v1alpha1.ReasonPoolExhausted && (policyOf(s) == corev1.IPFamilyPolicyPreferDualStack || len(had) > 0 && requires(s)):
 			lacking = append(lacking, *refusal)
 		default:
 			refused = append(refused, *refusal)
@@ -109,17 +110,30 @@ func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusa
 	if len(want) == 0 { // there is no other family to be served by
 		refused, lacking = append(refused, lacking...), nil
 	}
-	if len(refused) > 0 && requires(s) {
+	if len(refused)+len(lacking) > 0 && requires(s) {
 		want = had
 	}
 	for i := range lacking {
 		lacking[i].Rule = v1alpha1.ReasonFamilyMissing
-		lacking[i].Message += "; the Service is served by its other family alone, because its ipFamilyPolicy only prefers both"
+		lacking[i].Message += "; " + meanwhile(s, had)
 	}
 	return refused, lacking, a.publish(s, had, want)
 }
 
-func prefers(s *corev1.Service) bool { return policyOf(s) == corev1.IPFamilyPolicyPreferDualStack }
+// meanwhile says by what a Service is served that lacks a family.
+func meanwhile(s *corev1.Service, had map[corev1.IPFamily]netip.Addr) string {
+	if !requires(s) {
+		return "the Service is served by its other family alone, because its ipFamilyPolicy PreferDualStack only prefers both"
+	}
+	var kept []string
+	for _, family := range crabplan.Families(s) {
+		if had[family].IsValid() {
+			kept = append(kept, had[family].String())
+		}
+	}
+	return fmt.Sprintf("its ipFamilyPolicy RequireDualStack asks for both, and the Service goes on being served by %s alone, which it had before; until then set PreferDualStack or SingleStack if that is enough",
+		strings.Join(kept, " and "))
+}
 
 func requires(s *corev1.Service) bool { return policyOf(s) == corev1.IPFamilyPolicyRequireDualStack }
 

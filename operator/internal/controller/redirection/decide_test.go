@@ -90,9 +90,7 @@ func TestAddresses(t *testing.T) {
 		{"a younger one keeps its own against an older one without", []corev1.Service{service("a", 1, "", nil), service("b", 2, "192.0.2.1", nil)},
 			"a=192.0.2.2 b=192.0.2.1"},
 		{"asked for", []corev1.Service{service("a", 1, "", wish("192.0.2.2"))}, "a=192.0.2.2"},
-		{"asked for by the field", []corev1.Service{service("a", 1, "", func(s *corev1.Service) {
-			s.Spec.LoadBalancerIP = "192.0.2.2"
-		})}, "a=192.0.2.2"},
+		{"asked for by the field", []corev1.Service{service("a", 1, "", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.2" })}, "a=192.0.2.2"},
 		{"moves to the one asked for", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2"))}, "a=192.0.2.2"},
 		{"asked for and taken", []corev1.Service{service("a", 1, "", wish("192.0.2.2")), service("b", 2, "192.0.2.2", nil)}, "a=none(AddressTaken) b=192.0.2.2"},
 		{"asked for and taken keeps what it has", []corev1.Service{service("a", 1, "192.0.2.1", wish("192.0.2.2")), service("b", 2, "192.0.2.2", nil)},
@@ -117,7 +115,9 @@ func TestAddresses(t *testing.T) {
 		{"dual-stack is preferred, and there is nothing at all", []corev1.Service{service("a", 1, "192.0.2.1", nil), service("b", 2, "192.0.2.2", nil),
 			service("c", 3, "", stacks("64", prefer))}, "a=192.0.2.1 b=192.0.2.2 c=none(PoolExhausted)"},
 		{"dual-stack is required, and the pool has one family", []corev1.Service{service("a", 1, "", stacks("46", required))}, "a=none(PoolExhausted)"},
-		{"dual-stack is required later", []corev1.Service{service("a", 1, "192.0.2.1", stacks("46", required))}, "a=192.0.2.1(PoolExhausted)"},
+		{"dual-stack is required of who is served by one", []corev1.Service{service("a", 1, "192.0.2.1", stacks("46", required))}, "a=192.0.2.1(FamilyMissing)"},
+		{"dual-stack is required of who is served by the second", []corev1.Service{service("a", 1, "192.0.2.1", stacks("64", required))}, "a=192.0.2.1(FamilyMissing)"},
+		{"dual-stack is required of who has an address of a former pool", []corev1.Service{service("a", 1, "203.0.113.1", stacks("46", required))}, "a=none(PoolExhausted)"},
 		{"IPv6 alone, and the pool has none", []corev1.Service{service("a", 1, "192.0.2.1", stacks("6", single))}, "a=none(PoolExhausted)"},
 	} {
 		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
@@ -194,15 +194,27 @@ func TestAddressesOfBothFamilies(t *testing.T) {
 	}
 }
 
-// C-9: a family that is only preferred and cannot be had is warned of by name.
+// C-9: a family that cannot be had is warned of by name, with the policy and what to
+// do: of who prefers both, and of who requires both and was served before.
 func TestMissingFamilyIsWarnedOf(t *testing.T) {
-	out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{service("a", 1, "192.0.2.1", stacks("64", prefer))}})
-	a := out[0].accepted
-	if a.status != metav1.ConditionTrue || a.reason != v1alpha1.ReasonFamilyMissing || !strings.Contains(a.message, "has no IPv6 addresses") {
-		t.Errorf("%+v", a)
-	}
-	if got := level(&metav1.Condition{Status: a.status, Reason: a.reason}); got != corev1.EventTypeWarning {
-		t.Errorf("the event is %s", got)
+	for policy, want := range map[corev1.IPFamilyPolicy][]string{
+		prefer:   {"has no IPv6 addresses: add some to crab.vipPool", "PreferDualStack"},
+		required: {"has no IPv6 addresses: add some to crab.vipPool", "RequireDualStack", "goes on being served by 192.0.2.1"},
+	} {
+		s := service("a", 1, "192.0.2.1", stacks("64", policy))
+		out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{s}, agents: []v1alpha1.NodeDataplane{agent("x", crabplan.Revision(&s))}})
+		a := out[0].accepted
+		for _, text := range want {
+			if a.status != metav1.ConditionTrue || a.reason != v1alpha1.ReasonFamilyMissing || !strings.Contains(a.message, text) {
+				t.Errorf("%s: %+v, want %q", policy, a, text)
+			}
+		}
+		if p := out[0].programmed; p.status != metav1.ConditionTrue {
+			t.Errorf("%s: the nodes serve it, and Programmed is %+v", policy, p)
+		}
+		if got := level(&metav1.Condition{Status: a.status, Reason: a.reason}); got != corev1.EventTypeWarning {
+			t.Errorf("%s: the event is %s", policy, got)
+		}
 	}
 }
 
