@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // Bed is the network: client and balancer, and servers numbered from 1.
@@ -65,9 +66,7 @@ const (
 // New makes hosts client, lb and s1…sN.
 func New(t testing.TB, servers int) *Bed {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes network namespaces and loads eBPF programs")
-	}
+	privileged.Need(t, "makes network namespaces and loads eBPF programs")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

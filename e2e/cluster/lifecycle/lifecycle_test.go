@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 func manager(t *testing.T) *Manager {
@@ -98,9 +99,7 @@ func TestPKIIsCompleteAndNodesAreNodes(t *testing.T) {
 }
 
 func TestDownOnNothingDoesNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	privileged.Need(t, "looks after namespaces, mounts and cgroups")
 	items, err := manager(t).Down()
 	if err != nil || len(items) != 0 {
 		t.Errorf("%v, %v", items, err)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // TestWholeLife starts a cluster of its own, proves it from inside, takes the
@@ -19,9 +21,7 @@ import (
 //
 // as root, on a machine where hack/deps/install has run.
 func TestWholeLife(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	privileged.Need(t, "makes a cluster of namespaces, mounts and cgroups")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bobtail-cluster")
 	build := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/bobtail-dev/bobtail/e2e/cluster/cmd/bobtail-cluster")

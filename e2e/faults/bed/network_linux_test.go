@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/shim"
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // pipe is two hosts, one of which sends numbered REPLY packets to the other.
@@ -26,9 +27,7 @@ type pipe struct {
 
 func newPipe(t *testing.T, address func(int) string) *pipe {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
+	privileged.Need(t, "makes network namespaces")
 	n, err := NewNetwork(2)
 	if err != nil {
 		t.Fatal(err)
@@ -274,9 +273,7 @@ func TestFreeze(t *testing.T) {
 // TestSweep: namespaces of a run that was killed are removed by the next one,
 // those of a run that lives are not.
 func TestSweep(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
+	privileged.Need(t, "makes network namespaces")
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
@@ -37,9 +38,7 @@ func TestMain(m *testing.M) {
 
 func sharedNode(t *testing.T) *Node {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: loads eBPF programs")
-	}
+	privileged.Need(t, "loads eBPF programs")
 	if shared.node == nil {
 		dir, err := os.MkdirTemp("", "crab")
 		if err != nil {
@@ -47,7 +46,7 @@ func sharedNode(t *testing.T) *Node {
 		}
 		if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
 			_ = os.Remove(dir)
-			t.Skipf("cannot mount a bpffs: %v", err)
+			privileged.Lacking(t, "cannot mount a bpffs: "+err.Error())
 		}
 		shared.dir = dir
 		shared.node, err = Open(Options{Root: filepath.Join(dir, "node"), Sizes: testSizes})

@@ -5,11 +5,12 @@ package redirect
 import (
 	"encoding/binary"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 var testSizes = Sizes{Flows: 1024, Pending: 1024, Echoes: 1024, SYNs: 1024, DSR: 1024}
@@ -17,12 +18,10 @@ var testSizes = Sizes{Flows: 1024, Pending: 1024, Echoes: 1024, SYNs: 1024, DSR:
 // openTest gives a node on a bpffs of its own; it skips where that cannot be.
 func openTest(t *testing.T, o Options) *Node {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: loads eBPF programs")
-	}
+	privileged.Need(t, "loads eBPF programs")
 	dir := t.TempDir()
 	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Skipf("cannot mount a bpffs: %v", err)
+		privileged.Lacking(t, "cannot mount a bpffs: "+err.Error())
 	}
 	o.Root = filepath.Join(dir, "node")
 	if o.Sizes == (Sizes{}) {

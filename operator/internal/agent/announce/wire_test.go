@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 func must(t *testing.T, err error) {
@@ -27,9 +28,7 @@ func must(t *testing.T, err error) {
 // at the other end of its veth; the test runs where the kernel is.
 func twoHosts(t *testing.T) (a *Announcer, announce func(netip.Addr), client netlink.Link) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes network namespaces")
-	}
+	privileged.Need(t, "makes network namespaces")
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
 	home, err := netns.New()
 	must(t, err)

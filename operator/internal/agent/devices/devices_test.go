@@ -5,7 +5,6 @@ package devices
 import (
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,15 +12,15 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // node puts the test into a network namespace of its own, with the uplink eth0
 // (192.0.2.1/24) and another namespace at its other end.
 func node(t *testing.T) (elsewhere netns.NsHandle) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: makes network namespaces")
-	}
+	privileged.Need(t, "makes network namespaces")
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
 	elsewhere, err := netns.New()
 	must(t, err)

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
@@ -89,9 +89,7 @@ func TestAnswer(t *testing.T) {
 
 // C-51 against this kernel: a listener without agent is up-plain, a closed port is down.
 func TestProbeKernel(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: raw sockets")
-	}
+	privileged.Need(t, "opens raw sockets")
 	for _, local := range []string{"127.0.0.1", "::1"} {
 		t.Run(local, func(t *testing.T) { probeKernel(t, netip.MustParseAddr(local)) })
 	}
