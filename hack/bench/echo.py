@@ -12,7 +12,7 @@ import subprocess
 import time
 
 import machine
-import proxy
+import pairs
 import stats
 
 WINDOW = 32
@@ -78,7 +78,7 @@ def run(ctx):
     build_grpc()
     rounds_wanted, seconds = (6, 0.8) if ctx.quick else (20, 1.5)
     cpu = str(machine.CPUS - 1)
-    rounds, repeats = [], proxy.Repeats(rounds_wanted, ctx.say)
+    rounds, repeats = [], pairs.Repeats(rounds_wanted, ctx.say)
     with machine.Processes(pathlib.Path(ctx.logs) / "echo") as procs:
         for variant in PORT:
             procs.start(f"serve-{variant}", [*program(variant), "serve", PORT[variant]], env={"GOMAXPROCS": "1"}, cpus=cpu)

@@ -4,7 +4,8 @@
 Cost of a proxy = (non-idle processor time of the whole machine with it - without it) / requests, both at the same
 open-loop rate. A round is nine runs, one after the other: R2P2 direct, R2P2 through the router on plain sockets, the same with
 its program in the kernel, and that where the service has keys (a tag to make and one to check for each request), HTTP direct, HTTP through NGINX, HTTP through HAProxy, and the floor: bare UDP
-direct, bare UDP through a forwarder that does nothing else (bench_hop.c). The services are equal in kind: one echo process, 64-byte bodies, loopback.
+direct, bare UDP through a forwarder that does nothing else (bench_hop.c). A figure is made of undisturbed pairs
+(pairs.py), 20 of each in a full run, else there is no figure. The services are equal in kind: one echo process, 64-byte bodies, loopback.
 
 The judged share is that of the router with its program, which a service asks for by spec.router.fastPath; the share on plain
 sockets, which is what runs by default, stands beside it under its own name. Where the program may not be loaded there is no judged
@@ -13,20 +14,20 @@ share, and that is a failure: the other one does not stand in for it.
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import tempfile
 import time
 
 import machine
 import packages
-import stats
+import pairs
 
 RATE = 10000
 SOCKETS = 4  # of the R2P2 generator, which has many requests in flight on each
 CONNECTIONS = 64  # of the HTTP generator, which has one
 WORKERS = 4
 PORT = {"serve": 18100, "serve-fast": 18110, "direct": 18120, "router": 18000, "feedback": 19000, "fast": 18001, "feedback-fast": 19001, "http": 18200, "nginx": 18201, "haproxy": 18202}
+JUDGED = 20  # undisturbed pairs that a figure of a full run is drawn from, at least
 NOISE = 0.10  # share of the machine that others may use in a run before it is repeated
 PROXIES = machine.ROOT / "e2e" / "bench" / "proxies"
 PACKAGES = ("nginx", "haproxy", "liblua5.3-0", "libopentracing1", "libopentracing-c-wrapper0")
@@ -119,7 +120,13 @@ PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("rou
          "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
 CALLED = {"router": "router_sockets", "fast": "router_fast_path", "keyed": "router_fast_path_keys"}  # in the names of rows
 FAST = {"fast": (), "keyed": (1,)}  # the variants with the program, and their keys
-HOPS = (("router", "r2p2"), ("fast", "r2p2"), ("keyed", "r2p2"), ("nginx", "http"), ("haproxy", "http"), ("hop", "udp"))  # what is in between, and without it
+THEIRS = ("nginx", "haproxy")
+# What is in between: without it, with it.
+HOPS = {"router": ("r2p2", "router"), "fast": ("r2p2", "fast"), "keyed": ("r2p2", "keyed"), "nginx": ("http", "nginx"), "haproxy": ("http", "haproxy"),
+        "hop": ("udp", "hop")}
+SHARED = (("fast", "proxy_cpu_share_vs", "fastPath Auto"), ("keyed", "proxy_cpu_share_keys_vs", "fastPath Auto, with keys"),
+          ("router", "proxy_cpu_share_sockets_vs", "fastPath Off, the default"),
+          ("hop", "hop_cpu_share_vs", "a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets"))
 
 
 def one_fast_run(procs, variant, work, rate, seconds, cpus):
@@ -153,73 +160,26 @@ def one_run(procs, variant, rate, seconds, cpus):
             "rps": said["achievedRps"], "lost": said.get("lost", 0), "p50": p50, "used": spent["busy"] / spent["wall"]}
 
 
-class Repeats:
-    """Repeats a run that others disturbed, twice at most and so many times in all; says so."""
-
-    def __init__(self, left, say):
-        self.left, self.say = left, say
-
-    def run(self, variant, once, trouble):
-        """once() makes a run, trouble(run) says what is wrong with it or None. The last run counts whatever it is."""
-        for attempt in range(3):
-            run = once()
-            why = trouble(run)
-            if why is None:
-                break
-            run["disturbed"] = True
-            if attempt == 2 or self.left == 0:
-                break
-            self.left -= 1
-            self.say(f"  {variant}: repeated, {why}")
-        return run
-
-
 def trouble(run):
     if run["rps"] < 0.97 * RATE:
         return f"only {run['rps']:.0f} of {RATE} requests/s"
     return f"others used {run['others']:.0%} of the machine" if run["others"] > NOISE else None
 
 
-def cost(proxy, direct, key="busy"):
-    return lambda r: r[proxy][key] - r[direct][key]
+def both_rows(rounds, enough, name, suffix, of, note, unit):
+    """The row of the whole machine and that of the processes only."""
+    both = (pairs.row(rounds, f"{name}{suffix}", of, enough, note, unit), pairs.row(rounds, f"{name}_own{suffix}", of, None, note, unit))
+    return [r for r in both if r is not None]
 
 
-def share(ours, direct, theirs, key):
-    """Figure of rounds: what one thing in between costs over what another one does."""
-    return lambda rs: stats.ratio_of_medians(rs, cost(ours, direct, key), cost(theirs, "http", key))
-
-
-def undisturbed(rounds):
-    return [r for r in rounds if not any(v.get("disturbed") for v in r.values())]
-
-
-def figures(rounds, wanted, suffix=""):
-    """Rows of the report. What the whole machine spent counts only from rounds in which others did not disturb."""
-    clean = undisturbed(rounds)
-    enough = len(clean) >= max(2, wanted // 2)
-    note = f"{len(clean)} undisturbed rounds of {len(rounds)}" + ("" if enough else ": the machine was not quiet, no figure")
+def figures(rounds, enough, suffix=""):
+    """Rows of the report, from `enough` undisturbed pairs each."""
     rows = []
-
-    def add(name, kept, figure, **more):
-        value, interval = stats.summary(kept, figure) if len(kept) >= 2 else (None, None)
-        rows.append({"name": name + suffix, "value": value, "interval": interval, **more})
-
-    quiet = clean if enough else []
-    for name in ("nginx", "haproxy"):
-        for kept, key, kind, said in ((quiet, "busy", "", note), (rounds, "own", "_own", "processes only")):
-            for variant, called, what in (("fast", "vs", ""), ("keyed", "keys_vs", ", with keys")):
-                if all(variant in r for r in rounds):
-                    add(f"proxy_cpu_share_{called}_{name}{kind}", kept, share(variant, "r2p2", name, key), note=f"fastPath Auto{what}; {said}", unit="ratio")
-            add(f"proxy_cpu_share_sockets_vs_{name}{kind}", kept, share("router", "r2p2", name, key), note=f"fastPath Off, the default; {said}",
-                unit="ratio")
-            add(f"hop_cpu_share_vs_{name}{kind}", kept, share("hop", "udp", name, key), unit="ratio",
-                note="a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets" + ("; processes only" if kind else ""))
-    for name, direct in HOPS:
-        if not all(name in r for r in rounds):
-            continue
-        for kept, key, kind in ((quiet, "busy", ""), (rounds, "own", "_own")):
-            add(f"proxy_cpu_us_per_request_{CALLED.get(name, name)}{kind}", kept, lambda rs, c=cost(name, direct, key): statistics.median(c(r) for r in rs),
-                unit="us", note="processes only, without interrupts and wake-ups" if kind else "whole machine")
+    for theirs in THEIRS:
+        for ours, called, what in SHARED:
+            rows += both_rows(rounds, enough, f"{called}_{theirs}", suffix, (HOPS[ours], HOPS[theirs]), what, "ratio")
+    for name, pair in HOPS.items():
+        rows += both_rows(rounds, enough, f"proxy_cpu_us_per_request_{CALLED.get(name, name)}", suffix, (pair,), "interrupts and wake-ups too", "us")
     return rows
 
 
@@ -228,20 +188,10 @@ def pin_all(procs, cpus):
         subprocess.run(["taskset", "-a", "-p", "-c", cpus, str(process.pid)], check=True, capture_output=True)
 
 
-def all_rounds(ctx, procs, wanted, seconds, cpus, work, variants):
-    """Rounds until `wanted` of them were undisturbed, half as many again at most."""
-    rounds, repeats = [], Repeats(wanted, ctx.say)
-    while len(undisturbed(rounds)) < wanted and len(rounds) < wanted * 3 // 2:
-        order = variants if len(rounds) % 2 == 0 else variants[::-1]
-        rounds.append({v: repeats.run(v, lambda v=v: one_fast_run(procs, v, work, RATE, seconds, cpus) if v in FAST else one_run(procs, v, RATE, seconds, cpus), trouble)
-                       for v in order})
-        ctx.say("  " + "  ".join(f"{v} {rounds[-1][v]['busy']:.1f} ({rounds[-1][v]['own']:.1f})" for v in variants) + " us/request, machine (processes)")
-    return rounds
-
-
-def run(ctx):
+def measure(ctx):
+    """Rounds, raw: rows() draws the figures from them."""
     root, env = packages.unpacked("bench-proxies", PACKAGES)
-    wanted, seconds = (5, 1.0) if ctx.quick else (20, 1.5)
+    (wanted, one_core), seconds = ((5, 3), 1.0) if ctx.quick else ((JUDGED, 10), 1.5)
     nginx, haproxy = versions(root, env)
     ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
     with tempfile.TemporaryDirectory(prefix="bobtail-bench-") as work, machine.Processes(ctx.logs / "proxy") as procs:
@@ -250,10 +200,21 @@ def run(ctx):
         if not possible:
             ctx.say("  no figures of the fast path, and so no judged share: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
         variants = [v for v in PARTS if v not in FAST or possible]
+        asked = [p for p in HOPS.values() if set(p) <= set(variants)]
         start_services(procs, work, root, env)
-        spread = all_rounds(ctx, procs, wanted, seconds, None, work, variants)
+
+        def rounds(wanted, cpus):
+            def once(v):
+                return one_fast_run(procs, v, work, RATE, seconds, cpus) if v in FAST else one_run(procs, v, RATE, seconds, cpus)
+            return pairs.collect(ctx, wanted, variants, asked, once, trouble)
+
+        spread = rounds(wanted, None)
         ctx.say("  now everything on one processor")
         cpu = str(machine.CPUS - 1)
         pin_all(procs, cpu)
-        one_core = all_rounds(ctx, procs, max(3, wanted // 2), seconds, cpu, work, variants)
-    return figures(spread, wanted) + figures(one_core, max(3, wanted // 2), "_one_core")
+        # A quick run is no judgement: it may do with fewer pairs than it tried.
+        return {"enough": 3 if ctx.quick else wanted, "rounds": spread, "enoughOneCore": 2 if ctx.quick else one_core, "roundsOneCore": rounds(one_core, cpu)}
+
+
+def rows(raw):
+    return figures(raw["rounds"], raw["enough"]) + figures(raw["roundsOneCore"], raw["enoughOneCore"], "_one_core")

@@ -6,17 +6,20 @@
   run.py --quick             fewer and shorter runs (at most 5 minutes); intervals are wide
   run.py --only=proxy,echo   some of them; figures of the others keep their last values
   run.py --no-docs           leave docs/performance.md alone
+  run.py --again             measure nothing: draw the figures again from what was measured last
   run.py --suite=bench-crab  CRAB's benchmarks instead, which need root (at most 15 minutes, --quick 3)
 
-Every benchmark is a module here with run(ctx) -> rows {name, value, interval, unit, note}. What a
-benchmark measured stays in build/measurements/<suite>/<benchmark>.json, with the date and the
-state of the machine. The suite's table in the docs is only written by a run that was not --quick.
+Every benchmark is a module here with run(ctx) -> rows {name, value, interval, unit, note}, or, where figures are drawn
+from many runs, measure(ctx) -> raw and rows(raw) -> rows. What a benchmark measured, its raw runs included, stays in
+build/measurements/<suite>/<benchmark>.json, with the date and the state of the machine. The suite's table in the docs is
+only written by a run that was not --quick.
 Exit 0 when every required figure meets its goal, 1 when one does not or a benchmark failed.
 """
 import argparse
 import importlib
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -56,15 +59,27 @@ def run_one(suite, name, ctx):
     started = time.monotonic()
     ctx.say(f"== {name}: {SUITES[suite][name]}")
     kept = MEASURED / suite / f"{name}.json"
+    module = importlib.import_module(name)
     try:
-        rows = importlib.import_module(name).run(ctx)
+        raw = module.measure(ctx) if hasattr(module, "measure") else None
+        rows = module.rows(raw) if raw is not None else module.run(ctx)
     except (machine.Failed, subprocess.SubprocessError, OSError) as err:
         ctx.say(f"{name}: FAILED: {err}")
         kept.unlink(missing_ok=True)  # an old figure must not stand in for one that could not be measured
         return False
     kept.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "quick": ctx.quick, "load": machine.load_average(),
-                                "rows": rows}, indent=1) + "\n")
+                                "rows": rows, "raw": raw}, indent=1) + "\n")
     ctx.say(f"   {time.monotonic() - started:.0f} s")
+    return True
+
+
+def draw_again(suite, name):
+    """The figures of a benchmark from the runs it kept; without any, its figures stay what they are."""
+    kept = MEASURED / suite / f"{name}.json"
+    said = json.loads(kept.read_text()) if kept.exists() else {}
+    if said.get("raw") is not None:
+        said["rows"] = importlib.import_module(name).rows(said["raw"])
+        kept.write_text(json.dumps(said, indent=1) + "\n")
     return True
 
 
@@ -93,6 +108,7 @@ def options(argv):
     ap.add_argument("--only", default="", metavar="A,B", help="; ".join(f"{s}: {', '.join(names)}" for s, names in SUITES.items()))
     ap.add_argument("--quick", action="store_true")
     ap.add_argument("--no-docs", action="store_true")
+    ap.add_argument("--again", action="store_true", help="measure nothing")
     args = ap.parse_args(argv)
     known = SUITES[args.suite]
     args.wanted = [n for n in args.only.split(",") if n] or list(known)
@@ -104,9 +120,11 @@ def options(argv):
 
 def main(argv):
     args = options(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # by way of the benchmark, which ends what it started
     (MEASURED / args.suite).mkdir(parents=True, exist_ok=True)
     ctx = Context(args.quick)
-    finished = [run_one(args.suite, name, ctx) for name in SUITES[args.suite] if name in args.wanted]
+    names = [name for name in SUITES[args.suite] if name in args.wanted]
+    finished = [draw_again(args.suite, name) if args.again else run_one(args.suite, name, ctx) for name in names]
     rows = measurements(args.suite)
     verdicts, good = judged(args.suite, rows)
     print(table.plain(table.lines(verdicts, rows)))

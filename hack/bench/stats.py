@@ -21,24 +21,18 @@ def percentile(values, share):
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def bootstrap(rounds, figure, seed=1, resamples=RESAMPLES):
+def bootstrap(rounds, figure, seed=1, resamples=None):
     """95 % interval [low, high] of figure(rounds) by drawing rounds with replacement.
 
     figure takes a list of rounds and may return None (undefined for that draw, for
     example a ratio to nothing); None is returned when more than 1 % of the draws are.
     """
-    rng = random.Random(seed)
+    rng, resamples = random.Random(seed), resamples or RESAMPLES
     drawn = [figure([rng.choice(rounds) for _ in rounds]) for _ in range(resamples)] if rounds else []
     known = [v for v in drawn if v is not None]
     if len(known) < 0.99 * resamples:
         return None
     return [percentile(known, 0.025), percentile(known, 0.975)]
-
-
-def ratio_of_medians(rounds, over, under):
-    """median(over) / median(under), each a function of a round; None when the lower one is not positive."""
-    bottom = statistics.median(under(r) for r in rounds)
-    return statistics.median(over(r) for r in rounds) / bottom if bottom > 0 else None
 
 
 def summary(rounds, figure):
