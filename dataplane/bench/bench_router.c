@@ -177,7 +177,7 @@ int main(int argc, char **argv)
         return 2;
     }
     static struct bench b;
-    trace_open(&b.trace, workers, 1);
+    trace_open(&b.trace, workers, false, 1);
     if (split) {
         router_bed_open_split(&b.bed, workers, N, b.trace.now);
     } else {
