@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steering by UDP destination port in the device: one rte_flow rule per local port sends its packets to the queue of
-// the io that owns it. A device that refuses one rule gets none, and software dispatch does the work.
+// the io that owns it. An io of which the device refuses one rule gets none. Software dispatch looks at every frame in
+// any case: rules only spare it the handing over.
 #include "io/dpdk_internal.h"
 
+#include <rte_errno.h>
 #include <rte_flow.h>
 #include <string.h>
 
-static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *local, uint16_t queue)
+static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *local, uint16_t queue,
+                                 struct rte_flow_error *why)
 {
-    struct rte_flow_error why;
     struct rte_flow_attr attr = {.ingress = 1};
     struct rte_flow_item_udp udp = {.hdr.dst_port = rte_cpu_to_be_16(local->port)};
     struct rte_flow_item_udp mask = {.hdr.dst_port = 0xffff};
@@ -23,27 +25,30 @@ static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *
         {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to},
         {.type = RTE_FLOW_ACTION_TYPE_END},
     };
-    if (rte_flow_validate(d->dev->port, &attr, pattern, actions, &why) != 0) {
+    if (rte_flow_validate(d->dev->port, &attr, pattern, actions, why) != 0) {
         return NULL;
     }
-    return rte_flow_create(d->dev->port, &attr, pattern, actions, &why);
+    return rte_flow_create(d->dev->port, &attr, pattern, actions, why);
 }
 
-bool bt_dpdk_flow_add(struct bt_dpdk *d)
+void bt_dpdk_flow_add(struct bt_dpdk *d)
 {
-    if (d->n_rx == 0) {
-        return false; // no queue to steer to
+    if (d->dev->n_queues < 2 || d->dev->n_ios < 2 || d->n_rx == 0) {
+        return; // one queue, one thread, or none of the queues is this thread's
     }
     for (unsigned i = 0; i < d->n_ports; i++) {
         struct bt_addr local = bt_link_local(d->link, i);
-        struct rte_flow *flow = add_rule(d, &local, d->rx_queue[0]);
+        struct rte_flow_error why = {0};
+        struct rte_flow *flow = add_rule(d, &local, d->rx_queue[0], &why);
         if (flow == NULL) {
             bt_dpdk_flow_remove(d);
-            return false;
+            bt_dpdk_say(d->dev->log,
+                        "DPDK: the device does not steer UDP port %u to queue %u (rte_flow: %s); software does",
+                        local.port, d->rx_queue[0], why.message != NULL ? why.message : rte_strerror(rte_errno));
+            return;
         }
         d->flow[d->n_flows++] = flow;
     }
-    return true;
 }
 
 void bt_dpdk_flow_remove(struct bt_dpdk *d)

@@ -61,7 +61,6 @@ struct bt_dpdk_device {
     uint16_t mtu;
     bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
     bool no_checksums;
-    bool flows;      // steered by rte_flow
     bool interrupts; // receive interrupts work
     bool tx_shared;  // more ios than queues
     uint16_t n_queues;
@@ -166,8 +165,8 @@ void bt_dpdk_unlisten(struct bt_dpdk *d);
 // Hands frames that belong elsewhere over; returns how many of the n stay, in order, at the front of frames[].
 unsigned bt_dpdk_dispatch(struct bt_dpdk *d, struct bt_pkt **frames, unsigned n);
 
-// dpdk_flow.c: the same by the device, if it can; false if not.
-bool bt_dpdk_flow_add(struct bt_dpdk *d);
+// dpdk_flow.c: the same by the device, as far as it can.
+void bt_dpdk_flow_add(struct bt_dpdk *d);
 void bt_dpdk_flow_remove(struct bt_dpdk *d);
 
 // dpdk_rx.c

@@ -87,12 +87,7 @@ int bt_dpdk_listen(struct bt_dpdk *d, char *err, size_t errlen)
             return -1;
         }
     }
-    if (d->dev->n_queues > 1 && d->dev->n_ios > 1) {
-        d->dev->flows = bt_dpdk_flow_add(d);
-        if (!d->dev->flows) {
-            bt_dpdk_say(d->dev->log, "DPDK: the device does not steer by UDP port (rte_flow); software does");
-        }
-    }
+    bt_dpdk_flow_add(d);
     return 0;
 }
 

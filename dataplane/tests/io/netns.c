@@ -17,12 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int netns_here(void)
+{
+    return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
 int netns_new(void)
 {
-    int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    int here = netns_here();
     int ns = -1;
     if (here >= 0 && unshare(CLONE_NEWNET) == 0) {
-        ns = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+        ns = netns_here();
         if (setns(here, CLONE_NEWNET) != 0) {
             abort(); // in no namespace anybody meant
         }
@@ -73,7 +78,7 @@ bool netns_finish_checksums(int ns, const char *interface)
 {
     struct ethtool_value off = {.cmd = ETHTOOL_STXCSUM, .data = 0};
     struct ifreq r = {0};
-    int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    int here = netns_here();
     bool done = false;
     snprintf(r.ifr_name, sizeof r.ifr_name, "%s", interface);
     r.ifr_data = (char *)&off;

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// The thread's own namespace as a descriptor, or -1.
+int netns_here(void);
+
 // A new namespace as a descriptor, or -1; the thread stays where it is.
 int netns_new(void);
 
