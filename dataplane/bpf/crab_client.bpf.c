@@ -9,7 +9,7 @@
 #include "crab_route.h"
 #include "crab_flow.h"
 #include "crab_connect.h"
-#include "crab_recent.h"
+#include "crab_quick.h"
 #include "crab_refuse.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -169,35 +169,30 @@ static __always_inline void client_touches(struct crab_flow *flow, __u8 flags, _
         flow->ended = ended;
 }
 
-/* What is no SYN: the recent answer, or what the maps say, which becomes it. */
+/* What is no SYN and has no recent answer: what the maps say, which becomes one. */
 static __always_inline int client_goes_on(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out,
                                           int routed)
 {
-    __u64 now = bpf_ktime_get_coarse_ns(); /* a tick's error does not matter, and it costs a tenth */
-    struct crab_recent *r = crab_recent_of(out, CRAB_OUT, now);
-
-    if (r && r->has_hop == routed && (p->flags & CRAB_STATE) == CRAB_ACK)
-        return translated(routed ? crab_set_daddr_and_hop(skb, p, &r->to, r->hop)
-                                 : crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, r->to));
     __u32 epoch = crab_recent_epoch(out);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
+
     if (!flow)
         return CRAB_NEXT;
-    client_touches(flow, p->flags, now);
-    if (!routed || flow->hop_seen == hop_time(flow)) {
-        r = crab_recent_keep(out, CRAB_OUT, epoch, now, &flow->dip);
-        if (r && routed) {
-            __builtin_memcpy(r->hop, flow->hop, sizeof(r->hop));
-            r->has_hop = 1;
-        }
-    }
+    client_touches(flow, p->flags, bpf_ktime_get_coarse_ns()); /* a tick's error does not matter */
+    if (!routed)
+        crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, NULL);
+    else if (flow->hop_seen == hop_time(flow))
+        crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, flow->hop);
     return to_server(skb, p, flow, routed);
 }
 
 static __always_inline int client_out(struct __sk_buff *skb, int routed, enum crab_six_entry six)
 {
     struct crab_packet p;
+    int quick = crab_quick(skb, CRAB_OUT, routed, CRAB_CLIENT_TO_SERVER);
 
+    if (quick != CRAB_SLOW)
+        return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
@@ -321,7 +316,10 @@ static __always_inline int server_begins(struct __sk_buff *skb, struct crab_pack
 static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_six_entry six)
 {
     struct crab_packet p;
+    int quick = crab_quick(skb, CRAB_IN, 0, CRAB_CLIENT_FROM_SERVER);
 
+    if (quick != CRAB_SLOW)
+        return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
@@ -330,10 +328,6 @@ static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_s
         crab_recent_end(&in);
         return verdict;
     }
-    __u64 now = bpf_ktime_get_coarse_ns();
-    struct crab_recent *recent = crab_recent_of(&in, CRAB_IN, now);
-    if (recent && (p.flags & CRAB_STATE) == CRAB_ACK)
-        return to_client(skb, &p, recent->to);
     __u32 epoch = crab_recent_epoch(&in);
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, &in);
     if (!r)
@@ -341,7 +335,7 @@ static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_s
     if (p.flags & (CRAB_FIN | CRAB_RST))
         server_ends(&in, r->vip, p.flags);
     else
-        crab_recent_keep(&in, CRAB_IN, epoch, now, &r->vip);
+        crab_recent_keep(&in, CRAB_IN, epoch, r->vip, NULL);
     return to_client(skb, &p, r->vip);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the hash maps said of a connection a moment ago, in front of them: a look-up there is a third of what a
- * translated packet costs. Each CPU keeps its own answers in an array, for a quarter of a second; then the map is
- * asked again, which keeps the connection young and its next hop true (C-103).
+ * translated packet costs. Each CPU keeps its own answers in an array, for an eighth of a second; then the map is
+ * asked again, which keeps the connection young and its next hop true (C-103). Who asks: crab_quick.h.
  *
  * An answer is from one epoch of its slot. Every packet with SYN ends the epoch, after the maps were changed:
  * only those make, replace or remove what is known of a client's port. All connections of a port share a slot,
@@ -12,19 +12,20 @@
 #ifndef CRAB_RECENT_H
 #define CRAB_RECENT_H
 
-#include "crab_maps.h"
+#include "crab_skb.h"
 
 #define CRAB_RECENT_SLOTS 1024 /* in each direction */
+#define CRAB_RECENT_SHIFT 5    /* an answer lives 32 ticks: 128 ms with 250 in a second, 320 ms at most */
 
-/* Nobody but the programs reads it. */
+/* Nobody but the programs reads it. Half a cache line. */
 struct crab_recent {
-    struct crab_tuple tuple;
+    __u64 addrs; /* source and destination as the packet has them */
+    __u32 ports; /* source and destination again */
     crab_addr to;
-    __u32 epoch; /* of its slot, crab_epochs */
-    __u32 seen;  /* CRAB_HOP_SHIFT */
-    __u8 hop[6]; /* where the frame goes; of those with a hop */
-    __u8 has_hop;
-    __u8 pad;
+    __u32 epoch;  /* of its slot, crab_epochs */
+    __u32 seen;   /* crab_recent_time */
+    __u8 hop[6];  /* where the frame goes; of those with a hop */
+    __u16 change; /* what a sum gains with the new address, folded */
 };
 
 enum crab_direction { CRAB_OUT = 0, CRAB_IN = 1 };
@@ -32,20 +33,32 @@ enum crab_direction { CRAB_OUT = 0, CRAB_IN = 1 };
 #ifdef CRAB_SIX
 
 /* 16-byte addresses leave no room for it on the stack (512 bytes for all frames): the maps are asked every time. */
-#define crab_recent_of(t, way, now)              ((void)(now), (struct crab_recent *)NULL)
-#define crab_recent_keep(t, way, epoch, now, to) ((void)(epoch), (void)(now), (struct crab_recent *)NULL)
+#define crab_recent_keep(t, way, epoch, to, hop) ((void)(epoch))
 #define crab_recent_epoch(t)                     0
 #define crab_recent_end(t)                       ((void)(t))
 
 #else
 
-CRAB_MAP(BPF_MAP_TYPE_PERCPU_ARRAY, crab_recent, __u32, struct crab_recent, 2 * CRAB_RECENT_SLOTS);
+/* Each element of an array of each CPU lies for itself and is found by a pointer: one that holds many costs a look
+ * less. */
+#define CRAB_RECENT_BUNCH 512
+struct crab_recents {
+    struct crab_recent of[CRAB_RECENT_BUNCH];
+};
+
+CRAB_MAP(BPF_MAP_TYPE_PERCPU_ARRAY, crab_answers, __u32, struct crab_recents,
+         2 * CRAB_RECENT_SLOTS / CRAB_RECENT_BUNCH);
 CRAB_MAP(BPF_MAP_TYPE_ARRAY, crab_epochs, __u32, __u32, CRAB_RECENT_SLOTS);
 
 /* The slot of a client's port; the server is left out, which is VIP in one direction and DIP in the other. */
+static __always_inline __u32 crab_port_slot(crab_addr client, __be16 client_port, __be16 server_port)
+{
+    return crab_mix_addr((__u32)client_port << 16 | server_port, client) % CRAB_RECENT_SLOTS;
+}
+
 static __always_inline __u32 crab_recent_slot(struct crab_tuple *t)
 {
-    return crab_mix_addr((__u32)t->client_port << 16 | t->server_port, t->client) % CRAB_RECENT_SLOTS;
+    return crab_port_slot(t->client, t->client_port, t->server_port);
 }
 
 static __always_inline __u32 crab_slot_epoch(__u32 slot)
@@ -69,46 +82,41 @@ static __always_inline void crab_recent_end(struct crab_tuple *t)
         __sync_fetch_and_add(epoch, 1);
 }
 
-static __always_inline __u32 crab_recent_time(__u64 now)
+/* The present as crab_recent.seen has it; answers with and without a hop are not each other's. */
+static __always_inline __u32 crab_recent_time(int with_hop)
 {
-    return (__u32)(now >> CRAB_HOP_SHIFT);
+    return (__u32)(bpf_jiffies64() >> CRAB_RECENT_SHIFT) << 1 | (with_hop != 0);
 }
 
 static __always_inline struct crab_recent *crab_recent_entry(__u32 slot, enum crab_direction way)
 {
-    __u32 at = 2 * slot + way;
-    return bpf_map_lookup_elem(&crab_recent, &at);
+    __u32 bunch = way * (CRAB_RECENT_SLOTS / CRAB_RECENT_BUNCH) + slot / CRAB_RECENT_BUNCH;
+    struct crab_recents *r = bpf_map_lookup_elem(&crab_answers, &bunch);
+
+    return r ? &r->of[slot % CRAB_RECENT_BUNCH] : NULL;
 }
 
-/* The answer for t, when it is from this epoch and this quarter of a second. */
-static __always_inline struct crab_recent *crab_recent_of(struct crab_tuple *t, enum crab_direction way, __u64 now)
-{
-    __u32 slot = crab_recent_slot(t);
-    struct crab_recent *r = crab_recent_entry(slot, way);
-
-    if (!r || r->tuple.client_port != t->client_port || r->tuple.server_port != t->server_port ||
-        !crab_addr_same(r->tuple.client, t->client) || !crab_addr_same(r->tuple.server, t->server) ||
-        r->seen != crab_recent_time(now) || r->epoch != crab_slot_epoch(slot))
-        return NULL;
-    return r;
-}
-
-/* Keep an answer; epoch is what crab_recent_epoch said before the maps were asked. The caller adds the hop, if there is
- * one.
+/*
+ * Keep what becomes of the packets of t: their other address, and their next hop unless it is NULL. epoch is what
+ * crab_recent_epoch said before the maps were asked.
  */
-static __always_inline struct crab_recent *crab_recent_keep(struct crab_tuple *t, enum crab_direction way, __u32 epoch,
-                                                            __u64 now, crab_addr *to)
+static __always_inline void crab_recent_keep(struct crab_tuple *t, enum crab_direction way, __u32 epoch, crab_addr to,
+                                             const __u8 *hop)
 {
     struct crab_recent *r = crab_recent_entry(crab_recent_slot(t), way);
+    __u32 from = t->server;
 
     if (!r)
-        return NULL;
-    r->tuple = *t;
-    r->to = *to;
+        return;
+    r->addrs = way == CRAB_OUT ? t->client | (__u64)from << 32 : from | (__u64)t->client << 32;
+    r->ports =
+        way == CRAB_OUT ? t->client_port | (__u32)t->server_port << 16 : t->server_port | (__u32)t->client_port << 16;
+    r->to = to;
     r->epoch = epoch;
-    r->seen = crab_recent_time(now);
-    r->has_hop = 0;
-    return r;
+    r->seen = crab_recent_time(hop != NULL);
+    r->change = crab_sum_change(from, to);
+    if (hop)
+        __builtin_memcpy(r->hop, hop, sizeof(r->hop));
 }
 
 #endif

@@ -3,7 +3,9 @@
 package redirect
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
@@ -147,11 +150,25 @@ func (n *Node) writeMeta(w Wire) error {
 	return n.maps["crab_meta"].Put(uint32(0), meta)
 }
 
+// kernelTypes is where the programs look for the kernel's own fields. A kernel that does not tell
+// them has no kernel functions either, and what reads the fields is cut out: then any place will do.
+func kernelTypes(spec *ebpf.CollectionSpec) (*btf.Spec, error) {
+	types, err := btf.LoadKernelSpec()
+	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, fs.ErrNotExist) {
+		return spec.Types, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the kernel's type information: %w", err)
+	}
+	return types, nil
+}
+
 // program has the kernel verify and load one program, once.
 func (n *Node) program(name string) (*ebpf.Program, error) {
 	if p := n.loaded[name]; p != nil {
 		return p, nil
 	}
+	var err error
 	for object, spec := range n.specs {
 		if spec.Programs[name] == nil {
 			continue
@@ -161,7 +178,11 @@ func (n *Node) program(name string) (*ebpf.Program, error) {
 		for m := range n.used(spec) { // the state's bounds, not the ones compiled in
 			one.Maps[m].MaxEntries = n.open(m).MaxEntries()
 		}
-		c, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: n.used(spec)})
+		o := ebpf.CollectionOptions{MapReplacements: n.used(spec)}
+		if o.Programs.KernelTypes, err = kernelTypes(spec); err != nil {
+			return nil, err
+		}
+		c, err := ebpf.NewCollectionWithOptions(one, o)
 		if err != nil {
 			return nil, fmt.Errorf("load %s of %s: %w", name, object, err)
 		}

@@ -51,10 +51,10 @@ func answered(t *testing.T) *Node {
 	return n
 }
 
-// C-70: data goes by the recent answer while it holds, a quarter of a second at most (C-103), and by the maps then.
+// C-70: data goes by the recent answer while it holds, an eighth of a second or a few (C-103), and by the maps then.
 func TestRecentAnswerIsUsedForAMoment(t *testing.T) {
 	onOneCPU(t)
-	for range 20 { // a quarter of a second may end between two packets
+	for range 20 { // its time may end between two packets
 		n := answered(t)
 		it := n.m(four, "crab_flows_out").Iterate()
 		var key, value []byte

@@ -58,15 +58,18 @@ type clientCrabPrefixKey struct {
 	Addr      uint32
 }
 
-type clientCrabRecent struct {
-	_      structs.HostLayout
-	Tuple  clientCrabTuple
-	To     uint32
-	Epoch  uint32
-	Seen   uint32
-	Hop    [6]uint8
-	HasHop uint8
-	Pad    uint8
+type clientCrabRecents struct {
+	_  structs.HostLayout
+	Of [512]struct {
+		_      structs.HostLayout
+		Addrs  uint64
+		Ports  uint32
+		To     uint32
+		Epoch  uint32
+		Seen   uint32
+		Hop    [6]uint8
+		Change uint16
+	}
 }
 
 type clientCrabReverse struct {
@@ -103,6 +106,7 @@ type clientCrabVipKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	clientMapCrabAnswers       = "crab_answers"
 	clientMapCrabConnects      = "crab_connects"
 	clientMapCrabCounters      = "crab_counters"
 	clientMapCrabEpochs        = "crab_epochs"
@@ -111,7 +115,6 @@ const (
 	clientMapCrabMeta          = "crab_meta"
 	clientMapCrabPending       = "crab_pending"
 	clientMapCrabPrefixes      = "crab_prefixes"
-	clientMapCrabRecent        = "crab_recent"
 	clientMapCrabSix           = "crab_six"
 	clientMapCrabVips          = "crab_vips"
 	clientProgCrabClientIn     = "crab_client_in"
@@ -172,6 +175,7 @@ type clientProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type clientMapSpecs struct {
+	CrabAnswers  *ebpf.MapSpec `ebpf:"crab_answers"`
 	CrabConnects *ebpf.MapSpec `ebpf:"crab_connects"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.MapSpec `ebpf:"crab_epochs"`
@@ -180,7 +184,6 @@ type clientMapSpecs struct {
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabPending  *ebpf.MapSpec `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.MapSpec `ebpf:"crab_prefixes"`
-	CrabRecent   *ebpf.MapSpec `ebpf:"crab_recent"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
@@ -211,6 +214,7 @@ func (o *clientObjects) Close() error {
 //
 // It can be passed to loadClientObjects or ebpf.CollectionSpec.LoadAndAssign.
 type clientMaps struct {
+	CrabAnswers  *ebpf.Map `ebpf:"crab_answers"`
 	CrabConnects *ebpf.Map `ebpf:"crab_connects"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.Map `ebpf:"crab_epochs"`
@@ -219,13 +223,13 @@ type clientMaps struct {
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabPending  *ebpf.Map `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.Map `ebpf:"crab_prefixes"`
-	CrabRecent   *ebpf.Map `ebpf:"crab_recent"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
 
 func (m *clientMaps) Close() error {
 	return _ClientClose(
+		m.CrabAnswers,
 		m.CrabConnects,
 		m.CrabCounters,
 		m.CrabEpochs,
@@ -234,7 +238,6 @@ func (m *clientMaps) Close() error {
 		m.CrabMeta,
 		m.CrabPending,
 		m.CrabPrefixes,
-		m.CrabRecent,
 		m.CrabSix,
 		m.CrabVips,
 	)
