@@ -139,12 +139,12 @@ const (
 
 // Reasons of ConditionMet.
 const (
-	// ReasonObjectiveMet: the observed percentile is at or below the objective.
+	// ReasonObjectiveMet: the whole 95 % confidence interval of the percentile is
+	// at or below the objective.
 	ReasonObjectiveMet = "ObjectiveMet"
 
-	// ReasonObjectiveInInterval: the observed percentile is above the objective,
-	// but so little that its 95 % confidence interval holds the objective: a miss
-	// is not shown.
+	// ReasonObjectiveInInterval: the objective lies inside the 95 % confidence
+	// interval of the percentile: a miss is not shown, nor that there is none.
 	ReasonObjectiveInInterval = "ObjectiveInInterval"
 
 	// ReasonObjectiveMissed: the whole 95 % confidence interval of the percentile
@@ -154,6 +154,11 @@ const (
 	// ReasonTooFewSamples: the window holds too few requests to speak of that
 	// percentile.
 	ReasonTooFewSamples = "TooFewSamples"
+
+	// ReasonTooFewIndependentSamples: the observed percentile is above the
+	// objective, but the window's requests are slow in so few stretches that
+	// these may be chance; or all of them lie in one part of the window.
+	ReasonTooFewIndependentSamples = "TooFewIndependentSamples"
 
 	// ReasonNoMeasurementSource: no router or server that could have measured
 	// is running, or the target speaks TCP and none could.

@@ -140,13 +140,13 @@ type ServiceLevelObjectiveStatus struct {
 	ObservedMicroseconds *int64 `json:"observedMicroseconds,omitempty"`
 
 	// observedLowMicroseconds is the lower end of the 95 % confidence interval
-	// of the percentile, requests taken as independent.
+	// of the percentile, which allows for requests that are slow in stretches.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedLowMicroseconds *int64 `json:"observedLowMicroseconds,omitempty"`
 
 	// observedHighMicroseconds is its upper end; absent when that end falls on
-	// requests that were never answered.
+	// requests that were never answered, and when nothing bounds it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedHighMicroseconds *int64 `json:"observedHighMicroseconds,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -44,6 +45,9 @@ type Reader interface {
 	State(ctx context.Context, t Target) (*SidecarState, error)
 	// Histogram reads the named histogram over the last windowSeconds (1..600).
 	Histogram(ctx context.Context, t Target, name string, windowSeconds int) (*HistogramReply, error)
+	// Parts reads the same together with its `parts` equal stretches
+	// (HistogramReply.Parts). A sidecar older than this program leaves them out.
+	Parts(ctx context.Context, t Target, name string, windowSeconds, parts int) (*HistogramReply, error)
 	// History reads the record of up to a day.
 	History(ctx context.Context, t Target) (*History, error)
 	Counters(ctx context.Context, t Target) (*Counters, error)
@@ -173,13 +177,26 @@ func (c *Client) State(ctx context.Context, t Target) (*SidecarState, error) {
 // Histogram reads one histogram; merge the Histograms of all routers before
 // asking for a percentile.
 func (c *Client) Histogram(ctx context.Context, t Target, name string, windowSeconds int) (*HistogramReply, error) {
-	q := url.Values{"name": {name}, "windowSeconds": {strconv.Itoa(windowSeconds)}}
+	return c.histogram(ctx, t, url.Values{"name": {name}, "windowSeconds": {strconv.Itoa(windowSeconds)}})
+}
+
+// Parts reads one histogram and its stretches.
+func (c *Client) Parts(ctx context.Context, t Target, name string, windowSeconds, parts int) (*HistogramReply, error) {
+	return c.histogram(ctx, t, url.Values{
+		"name": {name}, "windowSeconds": {strconv.Itoa(windowSeconds)}, "parts": {strconv.Itoa(parts)},
+	})
+}
+
+func (c *Client) histogram(ctx context.Context, t Target, q url.Values) (*HistogramReply, error) {
 	out := &HistogramReply{}
 	if err := c.get(ctx, t, "/v1/histogram", q, out); err != nil {
 		return nil, err
 	}
 	if out.Histogram == nil {
 		return nil, &ReadError{Kind: Garbled, Target: t, Err: errors.New("the answer holds no histogram")}
+	}
+	if slices.Contains(out.Parts, nil) {
+		return nil, &ReadError{Kind: Garbled, Target: t, Err: errors.New("a part of the window holds no histogram")}
 	}
 	return out, nil
 }

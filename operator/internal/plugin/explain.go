@@ -93,6 +93,9 @@ func printMet(s streams, slo *v1alpha1.ServiceLevelObjective) {
 	met := "Unknown"
 	if c := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); c != nil {
 		met = fmt.Sprintf("%s (%s)", c.Status, c.Reason)
+		if c.Message != "" {
+			met += "\n  status   " + c.Message
+		}
 	}
 	fmt.Fprintf(s.out, "%s/%s on %s: Met=%s\n", slo.Namespace, slo.Name, slo.Spec.TargetRef.Name, met)
 }

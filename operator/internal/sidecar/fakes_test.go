@@ -217,7 +217,9 @@ func (p *plane) Histogram(name string, window int, end uint64) (ctl.Histogram, e
 			h.Record(2_000_000)
 		}
 	}
-	return ctl.Histogram{Name: name, Source: ctl.SourceRouter, WindowSeconds: window, Histogram: h, Second: p.second}, nil
+	return ctl.Histogram{
+		Name: name, Source: ctl.SourceRouter, WindowSeconds: window, CoveredSeconds: int(min(uint64(window), end)), Histogram: h, Second: p.second,
+	}, nil
 }
 
 func (p *plane) Leave() {}

@@ -5,10 +5,12 @@ package sidecar
 // The read for the operator: GET /v1/state, /v1/histogram, /v1/history, /v1/counters.
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
@@ -56,22 +58,37 @@ func (s *service) serveState(w http.ResponseWriter, r *http.Request) {
 
 func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	name, window := q.Get("name"), 30
-	if name == "" {
-		name = ctl.HistogramLatency
+	name := cmp.Or(q.Get("name"), ctl.HistogramLatency)
+	window, err := count(q, "windowSeconds", 30, ctl.MaxWindowSeconds)
+	if err != nil {
+		answer(w, nil, err)
+		return
 	}
-	if text := q.Get("windowSeconds"); text != "" {
-		var err error
-		if window, err = strconv.Atoi(text); err != nil || window < 1 || window > ctl.MaxWindowSeconds {
-			writeError(w, http.StatusBadRequest, &ctl.Error{
-				Code: ctl.CodeInvalidRequest, Field: "windowSeconds",
-				Message: fmt.Sprintf("must be an integer in 1..%d; got %q", ctl.MaxWindowSeconds, text),
-			})
-			return
-		}
+	parts, err := count(q, "parts", 0, maxParts)
+	if err != nil {
+		answer(w, nil, err)
+		return
 	}
 	out, err := ask(r.Context(), s.link, histogramOf(name, window))
+	if err == nil && parts > 0 {
+		out.Parts, err = s.stretches(r.Context(), out, parts)
+	}
 	answer(w, out, err)
+}
+
+// count reads a parameter of a query: a number from 1 to most.
+func count(q url.Values, field string, otherwise, most int) (int, error) {
+	text := q.Get(field)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, &ctl.Error{
+			Code: ctl.CodeInvalidRequest, Field: field, Message: fmt.Sprintf("must be an integer in 1..%d; got %q", most, text),
+		}
+	}
+	return n, nil
 }
 
 // serveHistory answers from the sidecar's own memory, also while the dataplane

@@ -294,6 +294,9 @@ func TestReads(t *testing.T) {
 	if err != nil || h.Histogram.Total() != 5 || h.WindowSeconds != 30 || h.Source != ctl.SourceRouter {
 		t.Errorf("histogram %+v %v", h, err)
 	}
+	if h.Parts != nil {
+		t.Error("parts that nobody asked for")
+	}
 	c, err := operator.Counters(t.Context(), r.read)
 	if err != nil || c.Counters[0].Value != 3 {
 		t.Errorf("counters %+v %v", c, err)

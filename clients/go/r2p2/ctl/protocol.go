@@ -259,6 +259,10 @@ type Histogram struct {
 	// Second is the dataplane's clock, the present second; it is 0 from a
 	// dataplane that does not take EndSecond.
 	Second uint64 `json:"second,omitempty"`
+	// Parts are the same requests in equal stretches of the window, the newest
+	// first, as far back as the dataplane lives. No dataplane sends them: a sidecar
+	// reads them one by one for a reader that asks for them.
+	Parts []*ll7.Histogram `json:"parts,omitempty"`
 }
 
 // MaxWindowSeconds is how far back the dataplane's slices reach.

@@ -5,6 +5,7 @@ package apitest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,10 @@ func TestObjectiveIsMeasuredAcrossRouters(t *testing.T) {
 	}
 	if *st.ObservedMicroseconds < 300 || *st.ObservedMicroseconds > 303 || st.LastChangeTime == nil {
 		t.Errorf("observed %d us, last change %v", *st.ObservedMicroseconds, st.LastChangeTime)
+	}
+	// These sidecars are of a version that knows no parts.
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); !strings.Contains(c.Message, "does not tell") {
+		t.Errorf("requests pass for independent, and nothing says so: %q", c.Message)
 	}
 	// 40 slow ones among 1540 are the p99 of all, interval and all, though of one router only.
 	routers[1].set(func() {

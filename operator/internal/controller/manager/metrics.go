@@ -135,6 +135,14 @@ func (r *reader) Histogram(ctx context.Context, t dataplane.Target, name string,
 	return h, err
 }
 
+// Parts reads a histogram in stretches.
+func (r *reader) Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error) {
+	defer r.time("histogram")()
+	h, err := r.next.Parts(ctx, t, name, windowSeconds, parts)
+	r.count("histogram", err)
+	return h, err
+}
+
 // History reads the record of a day.
 func (r *reader) History(ctx context.Context, t dataplane.Target) (*dataplane.History, error) {
 	defer r.time("history")()

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How far to trust a percentile: the confidence interval of an order statistic.
+// How far to trust a percentile: its 95 % confidence interval.
 package slo
 
 import (
 	"fmt"
 	"math/big"
+	"strings"
 
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 )
@@ -14,16 +16,97 @@ import (
 // confidenceLevel is the one the API promises.
 const confidenceLevel = 0.95
 
-// confidence reads the interval's ends from the merged histogram (L-43). Requests
-// are taken as independent; queueing makes neighbours alike, so the true interval
-// is wider. Near the largest sample its ends are cut to the samples there are.
-func confidence(h *dataplane.Histogram, percentile string) (low, high dataplane.Value, err error) {
-	p, ok := new(big.Rat).SetString(percentile)
-	if !ok || h.Total() == 0 {
-		return low, high, nil
+// span is the interval, and what it rests on.
+type span struct {
+	low, high dataplane.Value
+	// open: the requests are so alike in stretches that nothing bounds the
+	// percentile from above, though all of them were answered. Then high is infinite.
+	open bool
+	// unknown: they all lie in one stretch, so nothing says how alike they are.
+	unknown bool
+	// independent is as how many independent requests they count; 0 where that
+	// was not asked.
+	independent uint64
+}
+
+// written is the interval for people.
+func (s span) written() string {
+	switch {
+	case s.unknown:
+		return "95 % interval not known"
+	case s.open:
+		return fmt.Sprintf("95 %% interval %s and above, without an end", written(s.low))
 	}
-	q, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
-	ranks := stats.PercentileInterval(h.Total(), q, confidenceLevel)
+	return fmt.Sprintf("95 %% interval %s to %s", written(s.low), written(s.high))
+}
+
+// evidence says what weakens the interval, where something does.
+func (m *measurement) evidence() string {
+	switch {
+	case len(m.unparted) > 0:
+		return fmt.Sprintf("; requests are taken as independent, the true interval is wider: %s does not tell how they differ from part to part of the window, as an older version does not",
+			strings.Join(m.unparted, ", "))
+	case m.unknown:
+		return fmt.Sprintf("; its %d requests lie in one part of the window: nothing says how independent they are", m.samples)
+	case m.independent < m.samples/3:
+		return fmt.Sprintf("; its %d requests come fast and slow in stretches and show as much as %d independent ones", m.samples, m.independent)
+	}
+	return ""
+}
+
+// inParts merges the windows of all who measure part by part. They are nil where
+// somebody with requests does not tell them.
+func inParts(all []part) (parts []*ll7.Histogram, without []string) {
+	for _, p := range all {
+		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
+			continue
+		}
+		if p.reply.Parts == nil && p.reply.Histogram.Total() > 0 {
+			without = append(without, p.pod)
+		}
+		for i, h := range p.reply.Parts {
+			if i == len(parts) {
+				parts = append(parts, &ll7.Histogram{})
+			}
+			parts[i].Merge(h)
+		}
+	}
+	if len(without) > 0 {
+		return nil, without
+	}
+	return parts, nil
+}
+
+// shareOf is a percentile as a share of one.
+func shareOf(percentile string) (float64, bool) {
+	p, ok := new(big.Rat).SetString(percentile)
+	if !ok {
+		return 0, false
+	}
+	share, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
+	return share, true
+}
+
+// spanOf reads the interval from the parts of the window, where everybody tells
+// them.
+func spanOf(whole *dataplane.Histogram, parts []*ll7.Histogram, percentile string) (span, error) {
+	p, ok := shareOf(percentile)
+	if !ok || whole.Total() == 0 {
+		return span{}, nil
+	}
+	if parts != nil {
+		return newStretches(parts, p).span(), nil
+	}
+	low, high, err := independently(whole, p)
+	return span{low: low, high: high}, err
+}
+
+// independently reads the interval's ends from the merged histogram (L-43), as if
+// no request had anything to do with its neighbour. Queueing makes neighbours alike:
+// this is for readings without parts, and says too much. Near the largest sample
+// its ends are cut to the samples there are.
+func independently(h *dataplane.Histogram, p float64) (low, high dataplane.Value, err error) {
+	ranks := stats.PercentileInterval(h.Total(), p, confidenceLevel)
 	if low, err = atRank(h, ranks.Low); err != nil {
 		return low, high, err
 	}

@@ -28,7 +28,8 @@ func TestAtRank(t *testing.T) {
 	}
 }
 
-// The interval covers the true percentile in about 95 of 100 measurements.
+// Of independent requests, the interval without parts covers the true percentile in
+// about 95 of 100 measurements. Of queues: TestCoverageOfQueues.
 func TestCoverage(t *testing.T) {
 	const seed, rounds, n = 7, 1000, 2000
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -39,7 +40,7 @@ func TestCoverage(t *testing.T) {
 		for range n {
 			h.Record(uint64(random.ExpFloat64() * 1e6))
 		}
-		low, high, err := confidence(h, "99")
+		low, high, err := independently(h, 0.99)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,14 +56,14 @@ func TestCoverage(t *testing.T) {
 // Where the upper end falls on unanswered requests there is none.
 func TestUnansweredUpperEnd(t *testing.T) {
 	h := measured(991, 900, 9, 30).Histogram
-	low, high, err := confidence(h, "99")
+	low, high, err := independently(h, 0.99)
 	if err != nil || low.Bound != ll7.Finite || high.Bound != ll7.Infinite {
 		t.Errorf("%v..%v, %v", low, high, err)
 	}
 	if microseconds(high) != nil || microseconds(low) == nil {
 		t.Error("an infinite end is shown as a number")
 	}
-	if low, _, err := confidence(&dataplane.Histogram{}, "99"); err != nil || low.Bound != ll7.NoValue {
-		t.Errorf("of nothing: %v, %v", low, err)
+	if s, err := spanOf(&dataplane.Histogram{}, nil, "99"); err != nil || s.low.Bound != ll7.NoValue {
+		t.Errorf("of nothing: %v, %v", s, err)
 	}
 }

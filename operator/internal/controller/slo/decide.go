@@ -32,7 +32,8 @@ type measurement struct {
 	why        string   // there is no source, where that is no matter of pods
 	incomplete []string // pods in rotation that could not be read
 	value      dataplane.Value
-	low, high  dataplane.Value // 95 % confidence interval of value
+	span                // 95 % confidence interval of value
+	unparted   []string // pods that do not tell the parts of their window
 	samples    uint64
 	unanswered uint64
 	requests   uint64
@@ -93,7 +94,9 @@ func measure(s *snapshot) (measurement, error) {
 	if m.value, err = all.Percentile(s.slo.Spec.Percentile); err != nil {
 		return m, err
 	}
-	m.low, m.high, err = confidence(&all, s.slo.Spec.Percentile)
+	parts, unparted := inParts(s.parts)
+	m.unparted = unparted
+	m.span, err = spanOf(&all, parts, s.slo.Spec.Percentile)
 	return m, err
 }
 
@@ -132,7 +135,9 @@ func decideAccepted(s *snapshot) verdict {
 // decideMet compares. What was not measured is Unknown, never a guess. False is
 // said of what is shown: that the whole confidence interval lies above the
 // objective. An interval with the objective inside shows nothing of the kind, and
-// an answer that followed its noise would change with every window.
+// an answer that followed its noise would change with every window: it stays True.
+// Where the window is a matter of one or two stretches of slow requests, which may
+// have been chance or may be the rule, it is Unknown.
 func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
 	unknown := func(reason, format string, args ...any) verdict {
 		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
@@ -147,15 +152,19 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 			m.samples, slo.Spec.WindowSeconds, slo.Spec.Percentile, required)
 	}
 	objective := uint64(slo.Spec.LatencyMicroseconds) * 1000
-	text := fmt.Sprintf("p%s is %s, 95 %% interval %s to %s, the objective %s", slo.Spec.Percentile, written(m.value),
-		written(m.low), written(m.high), duration(objective))
+	text := fmt.Sprintf("p%s is %s, %s, the objective %s%s", slo.Spec.Percentile, written(m.value),
+		m.span.written(), duration(objective), m.evidence())
 	switch {
+	case m.unknown:
+		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	case !within(m.low, objective):
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
-	case !within(m.value, objective):
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
+	case within(m.high, objective):
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+	case m.open && !within(m.value, objective):
+		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
 }
 
 // within says whether a value is at or below the objective for sure: the doubt of

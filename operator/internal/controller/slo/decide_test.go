@@ -101,7 +101,7 @@ func TestDecideMet(t *testing.T) {
 		{"missed", "99", []part{{required: true, reply: measured(1000, 1100, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "the objective 1ms"},
 		{"one too few", "99", []part{{required: true, reply: measured(999, 900, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "999 requests in the last 30 s; p99 needs 1000"},
 		{"nothing at all", "99", []part{{required: true, reply: measured(0, 0, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "0 requests"},
-		{"unanswered beyond the percentile", "99", []part{{required: true, reply: measured(990, 900, 10, 30)}}, "True", v1alpha1.ReasonObjectiveMet, ""},
+		{"unanswered beyond the percentile", "99", []part{{required: true, reply: measured(990, 900, 10, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, ""},
 		{"the percentile is unanswered, by one request", "99", []part{{required: true, reply: measured(989, 900, 11, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, "+Inf"},
 		{"the whole interval is unanswered", "99", []part{{required: true, reply: measured(980, 900, 20, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "+Inf"},
 		{"beyond the histogram", "50", []part{{required: true, reply: measured(100, 200_000_000, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, ">=137s"},
@@ -138,7 +138,9 @@ func TestMetIsAQuestionOfTheInterval(t *testing.T) {
 		reason string
 	}{
 		900:  {metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet},
-		1000: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet},
+		930:  {metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet},
+		945:  {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
+		1000: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
 		1010: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
 		1055: {metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval},
 		1070: {metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed},

@@ -21,6 +21,7 @@ import (
 // Sidecars reads what dataplanes have measured.
 type Sidecars interface {
 	Histogram(ctx context.Context, t dataplane.Target, name string, windowSeconds int) (*dataplane.HistogramReply, error)
+	Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error)
 	History(ctx context.Context, t dataplane.Target) (*dataplane.History, error)
 }
 
@@ -79,7 +80,7 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 		return nil, err
 	}
 	s.parts = readAll(ctx, target, pods, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
-		return r.Sidecars.Histogram(ctx, t, latency, int(slo.Spec.WindowSeconds))
+		return r.Sidecars.Parts(ctx, t, latency, int(slo.Spec.WindowSeconds), windowParts)
 	})
 	if !slow {
 		return s, nil

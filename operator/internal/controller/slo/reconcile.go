@@ -126,7 +126,8 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.Se
 }
 
 // announce makes an event when the answer to Accepted or Met changes, and when the
-// objective turns out to be below what the service itself takes.
+// objective turns out to be below what the service itself takes. Whether Met is shown
+// or only not refuted may change with every window, and makes none.
 func (r *Reconciler) announce(before, after *v1alpha1.ServiceLevelObjective) {
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionMet, v1alpha1.ConditionAttainable} {
 		c := meta.FindStatusCondition(after.Status.Conditions, kind)
@@ -134,7 +135,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.ServiceLevelObjective) {
 		if kind == v1alpha1.ConditionAttainable && (c == nil || c.Status != metav1.ConditionFalse) {
 			continue
 		}
-		if c == nil || old != nil && old.Status == c.Status && old.Reason == c.Reason {
+		if c == nil || old != nil && old.Status == c.Status && (old.Reason == c.Reason || kind == v1alpha1.ConditionMet && c.Status == metav1.ConditionTrue) {
 			continue
 		}
 		level := corev1.EventTypeNormal

@@ -76,7 +76,8 @@ func decideReady(accepted, programmed, met verdict) verdict {
 }
 
 // writeMeasurement shows numbers only where there are any: without a source
-// everything is blank, and a percentile stands there only with a verdict on it.
+// everything is blank, and a percentile stands there only when it rests on enough
+// requests, if not always enough independent ones for a verdict.
 func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m measurement) {
 	st.Source = m.source
 	st.Observed, st.ObservedMicroseconds, st.ObservedLowMicroseconds, st.ObservedHighMicroseconds = "", nil, nil, nil
@@ -88,7 +89,7 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 	st.RequestsPerSecond = integer(uint64(math.Round(m.perSecond)))
 	st.RejectedShare = share(m.rejected, m.requests)
 	st.WindowSeconds = int32(min(m.covered, 600)) // bounded by the histogram's reach
-	if met.status == metav1.ConditionUnknown {
+	if met.status == metav1.ConditionUnknown && met.reason != v1alpha1.ReasonTooFewIndependentSamples {
 		return
 	}
 	st.Observed = written(m.value)

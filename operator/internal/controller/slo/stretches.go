@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The interval of a percentile whose samples are alike in stretches: a queue that
+// is long now is long for a while, so a window of 100,000 requests may hold no more
+// evidence than a thousand independent ones.
+//
+// The window comes in parts. Were the percentile x, then a share q = 1 - p of the
+// requests would take longer; how the parts differ in that share says how far the
+// share of the whole window may be from q. Every x whose share is not too far is in
+// the interval. The share is a ratio of two counts per part, its variance that of
+// clusters (Cochran, Sampling Techniques, 3rd ed., 6.3); turning an interval of
+// shares into one of the quantile is due to Woodruff (JASA 47, 1952). Ten to thirty
+// parts are enough, more only shorten them (Schmeiser, Operations Research 30, 1982).
+// Where neighbouring parts still move together, their differences show too little:
+// pairs of parts are judged as well, and the wider answer stands.
+package slo
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// windowParts is in how many parts a window is read.
+const windowParts = 10
+
+// fewestPairs: with fewer, Student's t costs more than pairs show.
+const fewestPairs = 4
+
+// stretches are the parts of a window that hold requests.
+type stretches struct {
+	q       float64 // the share beyond the percentile
+	total   float64
+	buckets []int // those that are not empty, ascending
+	// groups are the parts, and pairs of them where there are enough.
+	groups []grouping
+}
+
+// grouping is one way to cut the window.
+type grouping struct {
+	t    float64 // Student's, for so many parts
+	size []float64
+	// beyond holds for every entry of buckets how many requests of each part took
+	// longer.
+	beyond [][]float64
+}
+
+func newStretches(parts []*ll7.Histogram, p float64) *stretches {
+	s := &stretches{q: 1 - p}
+	var all ll7.Histogram
+	var held []*ll7.Histogram
+	for _, h := range parts {
+		if h.Total() > 0 {
+			all.Merge(h)
+			held = append(held, h)
+		}
+	}
+	s.total = float64(all.Total())
+	for i := range ll7.Buckets {
+		if all.Count(i) > 0 {
+			s.buckets = append(s.buckets, i)
+		}
+	}
+	if len(held) >= 2 {
+		s.groups = append(s.groups, s.grouped(held))
+	}
+	if pairs := paired(held); len(pairs) >= fewestPairs {
+		s.groups = append(s.groups, s.grouped(pairs))
+	}
+	return s
+}
+
+func paired(parts []*ll7.Histogram) (out []*ll7.Histogram) {
+	for i := 0; i < len(parts); i += 2 {
+		h := parts[i].Clone()
+		if i+1 < len(parts) {
+			h.Merge(parts[i+1])
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+func (s *stretches) grouped(parts []*ll7.Histogram) grouping {
+	g := grouping{t: distuv.StudentsT{Sigma: 1, Nu: float64(len(parts) - 1)}.Quantile((1 + confidenceLevel) / 2)}
+	left := make([]float64, len(parts))
+	for k, h := range parts {
+		left[k] = float64(h.Total())
+	}
+	g.size = append(g.size, left...)
+	for _, b := range s.buckets {
+		row := make([]float64, len(parts))
+		for k, h := range parts {
+			left[k] -= float64(h.Count(b))
+			row[k] = left[k]
+		}
+		g.beyond = append(g.beyond, row)
+	}
+	return g
+}
+
+// variance of the share beyond the i-th bucket, as the parts' differences show it.
+func (g *grouping) variance(i int, total float64) float64 {
+	count, sum := float64(len(g.size)), 0.0
+	for _, n := range g.beyond[i] {
+		sum += n
+	}
+	share, squares := sum/total, 0.0
+	for k, n := range g.beyond[i] {
+		d := n - share*g.size[k]
+		squares += d * d
+	}
+	return count / (count - 1) * squares / (total * total)
+}
+
+// share of the requests beyond the i-th bucket; all are beyond the one before the
+// first.
+func (s *stretches) share(i int) float64 {
+	if i < 0 {
+		return 1
+	}
+	sum := 0.0
+	for _, n := range s.groups[0].beyond[i] {
+		sum += n
+	}
+	return sum / s.total
+}
+
+// reach is how far the share beyond the i-th bucket may be from the truth; never
+// less than for independent requests.
+func (s *stretches) reach(i int) float64 {
+	least, far := s.q*(1-s.q)/s.total, 0.0
+	for k := range s.groups {
+		g, v := &s.groups[k], least
+		if i >= 0 {
+			v = max(v, g.variance(i, s.total))
+		}
+		far = max(far, g.t*math.Sqrt(v))
+	}
+	return far
+}
+
+// value is that of the i-th bucket; behind the last one are the unanswered requests.
+func (s *stretches) value(i int) dataplane.Value {
+	switch {
+	case i >= len(s.buckets):
+		return dataplane.Value{Bound: ll7.Infinite}
+	case s.buckets[i] == ll7.Overflow:
+		return dataplane.Value{Bound: ll7.AtLeast, Nanoseconds: ll7.OverflowEdge}
+	}
+	return dataplane.Value{Bound: ll7.Finite, Nanoseconds: ll7.UpperEdge(s.buckets[i])}
+}
+
+// span is the interval.
+func (s *stretches) span() span {
+	if len(s.groups) == 0 {
+		return span{unknown: true}
+	}
+	here := 0 // the percentile itself
+	for here < len(s.buckets) && s.share(here) > s.q {
+		here++
+	}
+	out := span{low: s.value(s.lowest()), independent: s.independent(here)}
+	far := s.reach(here - 1)
+	if here < len(s.buckets) {
+		far = max(far, s.reach(here))
+	}
+	if far >= s.q {
+		out.high, out.open = dataplane.Value{Bound: ll7.Infinite}, true
+		return out
+	}
+	out.high = s.value(s.highest(here, far))
+	return out
+}
+
+// lowest value whose share beyond it is not above q by more than its reach. The
+// reach is that at the value itself: one long stretch of slow requests, which at the
+// percentile looks like certainty, is one part's word against nine there.
+//
+// However alike requests are, a share that is q in the long run is 40 q in one window
+// of forty at most (Markov's inequality): an outage need not last for most of the
+// window to be told from chance.
+func (s *stretches) lowest() int {
+	const tail = (1 - confidenceLevel) / 2
+	for i := range s.buckets {
+		if share := s.share(i); share < s.q/tail && share-s.q <= s.reach(i) {
+			return i
+		}
+	}
+	return len(s.buckets)
+}
+
+// highest value whose share, itself included, is not below q by more than its reach.
+// Few requests lie beyond it and show little, so the reach at the percentile counts
+// as well.
+func (s *stretches) highest(here int, far float64) int {
+	for i := len(s.buckets); i > here; i-- {
+		if s.q-s.share(i-1) <= max(far, s.reach(i-1)) {
+			return i
+		}
+	}
+	return here
+}
+
+// independent is how many independent requests would leave the same doubt about the
+// share beyond the percentile; on either side of its bucket, which may hold many.
+func (s *stretches) independent(here int) uint64 {
+	out := s.total
+	for i := max(here-1, 0); i <= min(here, len(s.buckets)-1); i++ {
+		share := s.share(i)
+		for k := range s.groups {
+			if v := s.groups[k].variance(i, s.total); v > 0 {
+				out = min(out, share*(1-share)/v)
+			}
+		}
+	}
+	return uint64(math.Round(out))
+}

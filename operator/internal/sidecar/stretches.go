@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"context"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// maxParts is in how many stretches a window may be asked for.
+const maxParts = 60
+
+// stretches reads a window again, in equal parts, the newest first, so that the
+// reader sees how much they differ. They end where the dataplane's life began; one
+// that keeps no seconds has none. The newest part may hold what came in since the
+// window was read.
+func (s *service) stretches(ctx context.Context, whole *dataplane.HistogramReply, parts int) ([]*ll7.Histogram, error) {
+	var out []*ll7.Histogram
+	window := whole.WindowSeconds
+	parts = min(parts, window)
+	for i := range parts {
+		from, to := window*i/parts, window*(i+1)/parts // seconds back
+		if whole.Second <= uint64(from) {
+			break
+		}
+		one, err := ask(ctx, s.link, func(d *dataplane.Socket, ctx context.Context) (*dataplane.HistogramReply, error) {
+			return d.HistogramUntil(ctx, whole.Name, to-from, whole.Second-uint64(from))
+		})
+		if err != nil {
+			return nil, err
+		}
+		if one.CoveredSeconds == 0 {
+			break
+		}
+		out = append(out, one.Histogram)
+	}
+	return out, nil
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// A window in parts: the newest first, each second in one of them, and none from
+// before the dataplane's life.
+func TestReadInParts(t *testing.T) {
+	r := start(t)
+	operator := r.ca.client(t, dataplane.OperatorCommonName)
+	for _, c := range []struct {
+		second        uint64
+		window, parts int
+		want          []uint64 // second s holds s%5+1 values
+	}{
+		{100, 30, 10, []uint64{1 + 5 + 4, 3 + 2 + 1, 5 + 4 + 3, 2 + 1 + 5, 4 + 3 + 2, 10, 6, 12, 8, 9}},
+		{100, 7, 3, []uint64{1 + 5, 4 + 3, 2 + 1 + 5}},
+		{100, 5, 10, []uint64{1, 5, 4, 3, 2}},
+		{4, 30, 10, []uint64{5 + 4 + 3, 2}},
+	} {
+		r.plane.set(func(p *plane) {
+			p.second, p.slices = c.second, map[uint64]int{}
+			for s := uint64(1); s <= c.second; s++ {
+				p.slices[s] = int(s%5) + 1
+			}
+		})
+		h, err := operator.Parts(t.Context(), r.read, ctl.HistogramLatency, c.window, c.parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		sum := uint64(0)
+		for _, p := range h.Parts {
+			got = append(got, p.Total())
+			sum += p.Total()
+		}
+		if !slices.Equal(got, c.want) || sum != h.Histogram.Total() {
+			t.Errorf("%+v: parts %v of %d", c, got, h.Histogram.Total())
+		}
+	}
+	for _, parts := range []int{0, -1, 61} {
+		_, err := operator.Parts(t.Context(), r.read, ctl.HistogramLatency, 30, parts)
+		var e *dataplane.ReadError
+		if !errors.As(err, &e) || e.Kind != dataplane.Refused || e.Refusal == nil || e.Refusal.Field != "parts" {
+			t.Errorf("%d parts: %v", parts, err)
+		}
+	}
+	if h, err := operator.Parts(t.Context(), r.read, "class5", 30, 10); err != nil || h.Parts != nil || h.Histogram.Total() != 1 {
+		t.Errorf("of a dataplane that keeps no seconds: %+v, %v", h, err)
+	}
+}
