@@ -218,7 +218,8 @@ const (
 	ServiceConditionAccepted = "bobtail.dev/Accepted"
 
 	// ServiceConditionProgrammed says whether the agents of all nodes have
-	// acknowledged the Service's addresses, ports and policy.
+	// acknowledged the Service's addresses, ports and policy; nodes that have not
+	// been Ready for a minute are not waited for.
 	ServiceConditionProgrammed = "bobtail.dev/Programmed"
 )
 
@@ -282,7 +283,7 @@ const (
 	// leave the balancer, or find no server; the message says where and why.
 	ReasonFallingBack = "FallingBack"
 
-	// ReasonNoAgents: no node has an agent.
+	// ReasonNoAgents: no node has an agent, or none of those that do is there.
 	ReasonNoAgents = "NoAgents"
 
 	// ReasonPrerequisiteMissing: the node lacks something the programs need; the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -76,9 +77,23 @@ func modify(t *testing.T, s *corev1.Service, change func(*corev1.Service)) {
 	}
 }
 
+// withNode makes a Node: an agent without one counts as gone.
+func withNode(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := direct.Get(context.Background(), types.NamespacedName{Name: name}, n); err != nil {
+		if err := direct.Create(context.Background(), n); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = direct.Delete(context.Background(), n) })
+	}
+	return n
+}
+
 // acknowledge does what the agent of a node does.
 func acknowledge(t *testing.T, node string, services ...*corev1.Service) {
 	t.Helper()
+	withNode(t, node)
 	n := &v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	if err := direct.Get(context.Background(), types.NamespacedName{Name: node}, n); err != nil {
 		if err := direct.Create(context.Background(), n); err != nil {
@@ -126,6 +141,18 @@ func TestServiceGetsAnAddress(t *testing.T) {
 	}
 	acknowledge(t, "node-b")
 	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonReconciling)
+	b := withNode(t, "node-b")
+	b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-59 * time.Second))}}
+	if err := direct.Status().Update(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed) // node-b is dead for a minute now
+	acknowledge(t, "node-d")
+	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonReconciling)
+	if err := direct.Delete(context.Background(), withNode(t, "node-d")); err != nil {
+		t.Fatal(err)
+	}
+	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed) // node-d is deleted
 	eventually(t, "events of the address and the conditions", func() (bool, string) {
 		list := &eventsv1.EventList{}
 		if err := direct.List(context.Background(), list, client.InNamespace(s.Namespace)); err != nil {
@@ -255,6 +282,7 @@ func TestRedirectedNodePorts(t *testing.T) {
 	s = waitService(t, s, v1alpha1.ServiceConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonExternalTrafficPolicy)
 	modify(t, s, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	s = waitService(t, s, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+	withNode(t, "node-c")
 	n := &v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: "node-c"}}
 	if err := direct.Create(context.Background(), n); err != nil {
 		t.Fatal(err)

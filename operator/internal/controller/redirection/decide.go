@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -35,6 +36,9 @@ type snapshot struct {
 	nodes    []corev1.Node
 	agents   []v1alpha1.NodeDataplane
 	pool     crabplan.Pool
+	// absent are the agents nobody waits for; next is when one more will be.
+	absent map[string]bool
+	next   time.Duration
 }
 
 // decision is what one Service's status should say.
@@ -73,7 +77,7 @@ func decide(s snapshot) (out []decision, given bool) {
 		service := &in.Services[i]
 		name := crabplan.Name(service)
 		d := decision{service: service, accepted: decideAccepted(refused[name], excluded[name], lacking[name])}
-		d.programmed = decideProgrammed(service, d.accepted, s.agents)
+		d.programmed = decideProgrammed(service, d.accepted, s.agents, s.absent)
 		out = append(out, d)
 	}
 	return append(out, gone...), given
@@ -106,37 +110,64 @@ func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking
 // named is how many nodes a message names.
 const named = 5
 
-// decideProgrammed compares what the agents acknowledge with the Service.
-func decideProgrammed(service *corev1.Service, accepted verdict, agents []v1alpha1.NodeDataplane) verdict {
+// decideProgrammed compares what the agents acknowledge with the Service; those that
+// are absent need not.
+func decideProgrammed(service *corev1.Service, accepted verdict, agents []v1alpha1.NodeDataplane, absent map[string]bool) verdict {
 	switch {
 	case accepted.status != metav1.ConditionTrue:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
 	case len(agents) == 0:
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "no node has an agent: is the DaemonSet bobtail-agent running?"}
 	}
-	var waiting, refusals, fallBacks []string
+	t := tally{}
 	for i := range agents {
-		a := &agents[i]
-		fallBacks = append(fallBacks, fallBacksOf(service, a)...)
-		if acknowledges(service, a) {
-			continue
-		}
-		if why := rejection(a); why != "" {
-			refusals = append(refusals, a.Name+": "+why)
-			continue
-		}
-		waiting = append(waiting, a.Name)
+		t.add(service, &agents[i], absent[agents[i].Name])
 	}
+	v := t.verdict(len(agents) - t.leftOut)
+	if t.leftOut > 0 {
+		v.message += fmt.Sprintf("; left out: %d, whose nodes are deleted or have not been Ready for %s", t.leftOut, deadAfter)
+	}
+	return v
+}
+
+// tally is what the agents say of one Service.
+type tally struct {
+	waiting, refusals, fallBacks []string
+	leftOut                      int
+}
+
+func (t *tally) add(service *corev1.Service, a *v1alpha1.NodeDataplane, absent bool) {
+	if !absent {
+		t.fallBacks = append(t.fallBacks, fallBacksOf(service, a)...)
+	}
+	if acknowledges(service, a) {
+		return
+	}
+	why := rejection(a)
 	switch {
-	case len(refusals) > 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonRejected, list(refusals)}
-	case len(waiting) > 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling,
-			fmt.Sprintf("%d of %d nodes have yet to acknowledge: %s", len(waiting), len(agents), list(waiting))}
-	case len(fallBacks) > 0:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, list(fallBacks)}
+	case absent:
+		t.leftOut++
+	case why != "":
+		t.refusals = append(t.refusals, a.Name+": "+why)
+	default:
+		t.waiting = append(t.waiting, a.Name)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, fmt.Sprintf("%d nodes acknowledge it", len(agents))}
+}
+
+// verdict of so many agents.
+func (t *tally) verdict(agents int) verdict {
+	switch {
+	case agents == 0:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "no node that could serve it is there"}
+	case len(t.refusals) > 0:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonRejected, list(t.refusals)}
+	case len(t.waiting) > 0:
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling,
+			fmt.Sprintf("%d of %d nodes have yet to acknowledge: %s", len(t.waiting), agents, list(t.waiting))}
+	case len(t.fallBacks) > 0:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, list(t.fallBacks)}
+	}
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, fmt.Sprintf("%d nodes acknowledge it", agents)}
 }
 
 func list(texts []string) string {

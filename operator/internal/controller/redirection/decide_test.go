@@ -306,7 +306,7 @@ func TestProgrammed(t *testing.T) {
 		for _, a := range addresses {
 			n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{Address: a, Port: 80, Namespace: "shop", Service: "a", Revision: crabplan.Revision(&six)})
 		}
-		if got := decideProgrammed(&six, verdict{status: metav1.ConditionTrue}, []v1alpha1.NodeDataplane{n}); (got.status == metav1.ConditionTrue) != (len(addresses) == 2) {
+		if got := decideProgrammed(&six, verdict{status: metav1.ConditionTrue}, []v1alpha1.NodeDataplane{n}, nil); (got.status == metav1.ConditionTrue) != (len(addresses) == 2) {
 			t.Errorf("a node that holds %v: %+v", addresses, got)
 		}
 	}
@@ -333,7 +333,7 @@ func TestProgrammed(t *testing.T) {
 		{"fall-back", ok, []v1alpha1.NodeDataplane{falling}, verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, "192.0.2.1:80 on falling: no server takes redirects"}},
 		{"many", ok, many, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "n0, n1, n2, n3, n4 and 4 more"}},
 	} {
-		got := decideProgrammed(&s, c.accepted, c.agents)
+		got := decideProgrammed(&s, c.accepted, c.agents, nil)
 		if got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}

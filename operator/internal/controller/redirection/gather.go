@@ -39,6 +39,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader) (snapshot, 
 		}
 	}
 	s.slices, s.nodes, s.agents = slices.Items, nodes.Items, agents.Items
+	s.absent, s.next = absent(s.agents, s.nodes, r.Now())
 	return s, nil
 }
 

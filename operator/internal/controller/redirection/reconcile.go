@@ -78,7 +78,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	for _, d := range decisions {
 		errs = append(errs, r.patchStatus(ctx, before[client.ObjectKeyFromObject(d.service)], d))
 	}
-	return ctrl.Result{}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.next}, nil
 }
 
 // patchStatus merges by condition type, so that conditions of others stay.

@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	for o, changed := range map[client.Object]predicate.Predicate{
 		&corev1.Service{}: whenRelevant(), &discoveryv1.EndpointSlice{}: r.whenOfOurs(),
-		&corev1.Node{}:            whenDifferent(func(o client.Object) any { return o.(*corev1.Node).Status.Addresses }),
+		&corev1.Node{}:            whenDifferent(ofNode),
 		&v1alpha1.NodeDataplane{}: whenDifferent(acknowledged),
 	} {
 		if err := c.Watch(source.Kind(all, o, wake, changed)); err != nil {
@@ -61,7 +61,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func slim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Node:
+		ready := readiness(o)
 		o.Status = corev1.NodeStatus{Addresses: o.Status.Addresses}
+		if ready != nil {
+			o.Status.Conditions = []corev1.NodeCondition{*ready}
+		}
 		o.Annotations, o.Labels, o.Spec = nil, nil, corev1.NodeSpec{}
 	case *v1alpha1.NodeDataplane:
 		o.Status.Devices, o.Status.Peers, o.Status.Counters = nil, nil, nil
@@ -101,6 +105,12 @@ func whenDifferent(part func(client.Object) any) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(part(e.ObjectOld), part(e.ObjectNew))
 	}}
+}
+
+// ofNode is what of a Node concerns Services.
+func ofNode(o client.Object) any {
+	n := o.(*corev1.Node)
+	return []any{n.Status.Addresses, readiness(n)}
 }
 
 // acknowledged is what of a NodeDataplane concerns Services; numbers of servers

@@ -21,6 +21,11 @@ func (r *Reconciler) Standing(ctx context.Context, service *corev1.Service) (ok 
 	if err := r.Cluster.List(ctx, agents, client.UnsafeDisableDeepCopy); err != nil {
 		return false, "", "", fmt.Errorf("list NodeDataplanes: %w", err)
 	}
-	v := decideProgrammed(service, verdict{status: metav1.ConditionTrue}, agents.Items)
+	nodes := &corev1.NodeList{}
+	if err := r.Cluster.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return false, "", "", fmt.Errorf("list Nodes: %w", err)
+	}
+	gone, _ := absent(agents.Items, nodes.Items, r.Now())
+	v := decideProgrammed(service, verdict{status: metav1.ConditionTrue}, agents.Items, gone)
 	return v.status == metav1.ConditionTrue, v.reason, v.message, nil
 }
