@@ -198,11 +198,11 @@ func (a *agent) peers(seen snapshot) []heartbeat.Peer {
 	return peers
 }
 
-// reachable are the announceable addresses of the families that the uplink has:
-// without IPv6 it leads to no IPv6 address, and can announce none.
+// reachable are the announceable addresses that the uplink leads to: without an IPv6
+// address of more than its link it leads to none of IPv6, and can announce none.
 func (a *agent) reachable(p crabplan.Plan) []netip.Addr {
 	all := announceable(p)
-	if _, err := devices.Address(a.uplink.Index, true); err != nil {
+	if !devices.Has(a.uplink.Index, true) {
 		all = slices.DeleteFunc(all, func(vip netip.Addr) bool { return vip.Is6() })
 	}
 	return all

@@ -186,37 +186,45 @@ func TestMissing(t *testing.T) {
 		{"1", "1", "2", ""}, {"1", "2", "1", ""}, {"", "", "", ""},
 	} {
 		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": c.forward, conf + "all/rp_filter": c.all, conf + "eth0/rp_filter": c.own}
-		if got := missing("eth0", false, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := missing("eth0", families{four: true}, families{four: true}, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }
 
-// C-9: what IPv6 takes is asked for only where an IPv6 address is balanced.
+// C-9: what a family takes is asked for only where an address of it is balanced, and
+// IPv4's on every node that has it.
 func TestMissingSix(t *testing.T) {
 	const forwarding = "/proc/sys/net/ipv6/conf/eth0/forwarding"
+	four, six, both := families{four: true}, families{six: true}, families{four: true, six: true}
 	for _, c := range []struct {
-		six   bool
-		value string
-		want  string
-	}{{false, "0", ""}, {true, "1", ""}, {true, "0", "net.ipv6.conf.eth0.forwarding is 0"}, {true, "", "has no IPv6"}} {
-		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": "1", forwarding: c.value}
-		if got := missing("eth0", c.six, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		need, has families
+		four, six string // ip_forward, forwarding
+		want      string
+	}{
+		{four, both, "1", "0", ""}, {both, both, "1", "1", ""}, {both, both, "1", "0", "net.ipv6.conf.eth0.forwarding is 0"},
+		{both, four, "1", "", "has no IPv6"}, {both, four, "1", "1", "at most a link-local one"},
+		{six, six, "0", "1", ""}, {families{}, six, "0", "0", ""}, {six, six, "0", "0", "net.ipv6.conf.eth0.forwarding is 0"},
+		{both, six, "0", "1", "ip_forward is 0"}, {six, both, "0", "1", "ip_forward is 0"},
+	} {
+		values := map[string]string{"/proc/sys/net/ipv4/ip_forward": c.four, forwarding: c.six}
+		if got := missing("eth0", c.need, c.has, func(p string) string { return values[p] }); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
 }
 
-func TestNeedsSix(t *testing.T) {
+func TestNeeds(t *testing.T) {
 	six, four := netip.MustParseAddr("fd00::1"), netip.MustParseAddr("192.0.2.1")
 	for _, c := range []struct {
 		vip  crabplan.VIP
-		want bool
+		want families
 	}{
-		{crabplan.VIP{Addr: four, Kind: crabplan.LoadBalancer}, false}, {crabplan.VIP{Addr: six, Kind: crabplan.LoadBalancer}, true},
-		{crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-a"}, true}, {crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-b"}, false},
+		{crabplan.VIP{Addr: four, Kind: crabplan.LoadBalancer}, families{four: true}}, {crabplan.VIP{Addr: six, Kind: crabplan.LoadBalancer}, families{six: true}},
+		{crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-a"}, families{six: true}}, {crabplan.VIP{Addr: four, Kind: crabplan.NodePort, Node: "node-a"}, families{four: true}},
+		{crabplan.VIP{Addr: six, Kind: crabplan.NodePort, Node: "node-b"}, families{}},
 	} {
-		if got := needsSix(crabplan.Plan{VIPs: []crabplan.VIP{c.vip}}, "node-a"); got != c.want {
+		if got := needs(crabplan.Plan{VIPs: []crabplan.VIP{c.vip}}, "node-a"); got != c.want {
 			t.Errorf("%+v: %v", c.vip, got)
 		}
 	}

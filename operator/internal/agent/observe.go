@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
@@ -62,7 +63,7 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 		st.Peers = append(st.Peers, p)
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
-	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needsSix(seen.plan, a.options.Node), sysctl))
+	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needs(seen.plan, a.options.Node), a.has(), sysctl))
 	return observed{seen.uid, st, a.outside(seen)}
 }
 
@@ -106,25 +107,39 @@ func mode(x redirect.XDPMode) v1alpha1.DeviceMode {
 	return v1alpha1.DeviceModeTC
 }
 
-// needsSix says whether a node may have to balance an IPv6 address: one of the pool,
-// or its own.
-func needsSix(p crabplan.Plan, node string) bool {
-	return slices.ContainsFunc(p.VIPs, func(v crabplan.VIP) bool {
-		return v.Addr.Is6() && (v.Kind == crabplan.LoadBalancer || v.Node == node)
-	})
+// families says something of each.
+type families struct{ four, six bool }
+
+// needs are the families of which a node may have to balance an address: one of the
+// pool, or its own.
+func needs(p crabplan.Plan, node string) families {
+	one := func(is func(netip.Addr) bool) bool {
+		return slices.ContainsFunc(p.VIPs, func(v crabplan.VIP) bool {
+			return is(v.Addr) && (v.Kind == crabplan.LoadBalancer || v.Node == node)
+		})
+	}
+	return families{four: one(netip.Addr.Is4), six: one(netip.Addr.Is6)}
 }
 
-// missing names what the node lacks for balancing, six that of IPv6 too; empty when
-// it is all there.
-func missing(uplink string, six bool, read func(path string) string) string {
-	if why := missingFour(uplink, read); why != "" || !six {
-		return why
+// has are the families by which the uplink leads anywhere.
+func (a *agent) has() families {
+	return families{four: devices.Has(a.uplink.Index, false), six: devices.Has(a.uplink.Index, true)}
+}
+
+// missing names what the node lacks for balancing; empty when it is all there. A node
+// without IPv4 is asked for none of it, unless it has to balance it all the same.
+func missing(uplink string, need, has families, read func(path string) string) string {
+	if need.four || has.four {
+		if why := missingFour(uplink, read); why != "" {
+			return why
+		}
 	}
-	switch read("/proc/sys/net/ipv6/conf/" + uplink + "/forwarding") {
-	case "0":
+	switch {
+	case !need.six:
+	case !has.six:
+		return fmt.Sprintf("the uplink %s has no IPv6 address but at most a link-local one, and Services with an IPv6 address need more: this node neither reaches nor announces them", uplink)
+	case read("/proc/sys/net/ipv6/conf/"+uplink+"/forwarding") == "0":
 		return fmt.Sprintf("net.ipv6.conf.%s.forwarding is 0: this node forwards no IPv6, so it cannot balance it; set net.ipv6.conf.all.forwarding=1, and accept_ra=2 if its routes come from router advertisements", uplink)
-	case "":
-		return fmt.Sprintf("the uplink %s has no IPv6, which Services with an IPv6 address need: this node neither reaches nor announces them", uplink)
 	}
 	return ""
 }

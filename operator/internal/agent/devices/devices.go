@@ -163,6 +163,13 @@ func Address(index int, six bool) (netip.Addr, error) {
 	return local, nil
 }
 
+// Has tells whether a device leads anywhere by a family: of IPv6 a link-local
+// address is no sign of it, every device has one where the kernel knows IPv6 at all.
+func Has(index int, six bool) bool {
+	addr, err := Address(index, six)
+	return err == nil && !(six && addr.IsLinkLocalUnicast())
+}
+
 var families = []int{netlink.FAMILY_V4, netlink.FAMILY_V6}
 
 func familyOf(six bool) int {

@@ -24,6 +24,23 @@ func six(t *testing.T) (uplink int) {
 	return index(t, "eth0")
 }
 
+// linkLocal gives a device an address that says nothing of whether IPv6 leads anywhere.
+func linkLocal(t *testing.T, index int) netip.Addr {
+	t.Helper()
+	l, err := netlink.LinkByIndex(index)
+	must(t, err)
+	all, err := netlink.AddrList(l, netlink.FAMILY_V6)
+	must(t, err)
+	for _, a := range all { // the kernel's own, of which it does not know yet that it is free
+		must(t, netlink.AddrDel(l, &a))
+	}
+	addr, err := netlink.ParseAddr("fe80::1/64")
+	must(t, err)
+	addr.Flags = unix.IFA_F_NODAD
+	must(t, netlink.AddrAdd(l, addr))
+	return netip.MustParseAddr("fe80::1")
+}
+
 // C-9: IPv6 has routes and neighbours of its own.
 func TestReachSix(t *testing.T) {
 	node(t)
@@ -67,11 +84,18 @@ func TestNetworksAndAddresses(t *testing.T) {
 	up := index(t, "eth0")
 	veth(t, "eth1", "eth1p", 0)
 	must(t, netlink.LinkSetUp(link(t, "eth1p")))
+	if !Has(up, false) || Has(index(t, "eth1"), false) {
+		t.Error("eth0 has IPv4 and eth1 has none")
+	}
+	local := linkLocal(t, up)
+	if a, err := Address(up, true); err != nil || a != local || Has(up, true) {
+		t.Errorf("with %s alone: %s, %v, and it counts as IPv6: %v", local, a, err, Has(up, true))
+	}
 	if _, err := Uplink(""); err == nil || !strings.Contains(err.Error(), "crab.uplink") {
 		t.Errorf("without a default route: %v", err)
 	}
 	six(t)
-	if a, err := Address(up, true); err != nil || a.String() != "2001:db8::1" {
+	if a, err := Address(up, true); err != nil || a.String() != "2001:db8::1" || !Has(up, true) {
 		t.Errorf("IPv6 address %v, %v", a, err)
 	}
 	if a, err := Address(up, false); err != nil || a.String() != "192.0.2.1" {
@@ -94,7 +118,7 @@ func TestNetworksAndAddresses(t *testing.T) {
 	}
 	must(t, netlink.LinkSetUp(link(t, "eth1")))
 	must(t, os.WriteFile("/proc/sys/net/ipv6/conf/eth1/disable_ipv6", []byte("1"), 0o600))
-	if a, err := Address(index(t, "eth1"), true); err == nil {
+	if a, err := Address(index(t, "eth1"), true); err == nil || Has(index(t, "eth1"), true) {
 		t.Errorf("a device without IPv6 has %s", a)
 	}
 }
