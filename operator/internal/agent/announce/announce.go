@@ -48,6 +48,10 @@ type Announcer struct {
 	device *net.Interface
 	conns  map[Protocol]*packet.Conn
 	closed atomic.Bool
+	// group joins the one in which an IPv6 address is asked for; rejoin is how long to
+	// wait when it could not.
+	group  func(device int, group netip.Addr) (leave func(), err error)
+	rejoin time.Duration
 
 	mu       sync.Mutex
 	owned    map[netip.Addr]*announced
@@ -56,9 +60,13 @@ type Announcer struct {
 
 type announced struct {
 	stop     func() // ends its repeats
-	leave    func() // the group in which it is asked for
+	leave    func() // the group in which it is asked for; nil: not in it
 	defended time.Time
 }
+
+// rejoinEvery is how often a group is joined anew that could not be: what there was
+// too little of (memory, groups of a socket) may be there again.
+const rejoinEvery = 5 * time.Second
 
 // counterNames are there from the start.
 var counterNames = []string{"answered", "announced", "asked", "conflict", "not_ours", "malformed", "send_failed", "receive_failed", "join_failed"}
@@ -72,7 +80,8 @@ func Open(index int) (*Announcer, error) {
 	if len(device.HardwareAddr) != macSize {
 		return nil, fmt.Errorf("device %s: VIPs are announced by ARP and NDP, which needs an Ethernet device", device.Name)
 	}
-	a := &Announcer{device: device, conns: map[Protocol]*packet.Conn{}, owned: map[netip.Addr]*announced{}, counters: map[Protocol]map[string]uint64{}}
+	a := &Announcer{device: device, conns: map[Protocol]*packet.Conn{}, group: joinGroup, rejoin: rejoinEvery,
+		owned: map[netip.Addr]*announced{}, counters: map[Protocol]map[string]uint64{}}
 	for _, p := range []Protocol{ARP, NDP} {
 		conn, err := listen(device, p)
 		if err != nil {
@@ -90,14 +99,13 @@ func Open(index int) (*Announcer, error) {
 func (a *Announcer) Announce(vip netip.Addr) {
 	ctx, stop := context.WithCancel(context.Background())
 	a.mu.Lock()
-	next := &announced{stop: stop, leave: func() {}}
+	next := &announced{stop: stop}
 	if old := a.owned[vip]; old != nil {
 		old.stop()
 		next.leave = old.leave
-	} else if protocolOf(vip) == NDP {
-		next.leave = a.join(vip)
 	}
 	a.owned[vip] = next
+	joined := a.join(vip, next)
 	a.mu.Unlock()
 	a.tell(vip) // at once: who comes back from here may rely on it
 	go func() {
@@ -110,7 +118,45 @@ func (a *Announcer) Announce(vip netip.Addr) {
 				a.tell(vip)
 			}
 		}
+		a.joinLater(ctx, vip, next, joined)
 	}()
+}
+
+// join makes the device take frames of the group in which a VIP of IPv6 is asked for;
+// true when it does. The lock is held.
+func (a *Announcer) join(vip netip.Addr, v *announced) bool {
+	if v.leave != nil || protocolOf(vip) != NDP {
+		return true
+	}
+	leave, err := a.group(a.device.Index, solicitedNode(vip))
+	if err != nil {
+		a.counters[NDP]["join_failed"]++
+		return false
+	}
+	v.leave = leave
+	return true
+}
+
+// joinLater goes on trying until the group is joined or the VIP is not announced any
+// more. Then the network is told again: who asked in the meantime was not heard.
+func (a *Announcer) joinLater(ctx context.Context, vip netip.Addr, v *announced, joined bool) {
+	for !joined {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(a.rejoin):
+		}
+		a.mu.Lock()
+		if a.owned[vip] != v {
+			a.mu.Unlock()
+			return
+		}
+		joined = a.join(vip, v)
+		a.mu.Unlock()
+		if joined {
+			a.tell(vip)
+		}
+	}
 }
 
 // Withdraw stops answering for a VIP.
@@ -118,9 +164,16 @@ func (a *Announcer) Withdraw(vip netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.owned[vip]; old != nil {
-		old.stop()
-		old.leave()
+		old.end()
 		delete(a.owned, vip)
+	}
+}
+
+// end stops the repeats and leaves the group.
+func (v *announced) end() {
+	v.stop()
+	if v.leave != nil {
+		v.leave()
 	}
 }
 
@@ -268,8 +321,7 @@ func (a *Announcer) Counters(p Protocol) map[string]uint64 {
 func (a *Announcer) Close() error {
 	a.mu.Lock()
 	for _, v := range a.owned {
-		v.stop()
-		v.leave()
+		v.end()
 	}
 	clear(a.owned)
 	a.mu.Unlock()

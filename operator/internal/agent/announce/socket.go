@@ -36,17 +36,17 @@ var neighbourMessages = []bpf.Instruction{
 	bpf.RetConstant{Val: 0},
 }
 
-// join makes the device take frames of the group in which a VIP is asked for, and
-// switches send them here (MLD). The returned function leaves it. The lock is held.
-func (a *Announcer) join(vip netip.Addr) (leave func()) {
+// joinGroup makes a device take frames of a group, and switches send them here (MLD).
+// The returned function leaves it.
+func joinGroup(device int, group netip.Addr) (leave func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		m := &unix.IPv6Mreq{Multiaddr: solicitedNode(vip).As16(), Interface: uint32(a.device.Index)}
-		if err = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, m); err == nil {
-			return func() { unix.Close(fd) }
-		}
-		unix.Close(fd)
+	if err != nil {
+		return nil, err
 	}
-	a.counters[NDP]["join_failed"]++
-	return func() {}
+	m := &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(device)}
+	if err := unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, m); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return func() { unix.Close(fd) }, nil
 }

@@ -4,6 +4,7 @@ package announce
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/netip"
 	"runtime"
@@ -180,5 +181,62 @@ func TestHostCannotTakeAVIP(t *testing.T) {
 			t.Errorf("round %d: the host keeps the VIP: %v", round, c)
 		}
 		must(t, netlink.AddrDel(client, addr))
+	}
+}
+
+// until waits for something that happens elsewhere.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(8 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// A group that could not be joined is tried again, until it is or the VIP is gone.
+func TestGroupIsJoinedAnew(t *testing.T) {
+	a, announce, _ := twoHosts(t)
+	vip := netip.MustParseAddr("2001:db8::5")
+	var tried, fail, joined, left int // under the announcer's lock
+	a.rejoin = 20 * time.Millisecond
+	a.group = func(int, netip.Addr) (func(), error) {
+		if tried++; tried <= fail {
+			return nil, errors.New("no room for groups")
+		}
+		joined++
+		return func() { left++ }, nil
+	}
+	locked := func(is func() bool) func() bool {
+		return func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return is()
+		}
+	}
+	fail = 3
+	announce(vip)
+	until(t, "the group is joined", locked(func() bool { return joined == 1 }))
+	until(t, "the network is told again", func() bool { return a.Counters(NDP)["announced"] == uint64(len(repeats))+1 })
+	if c := a.Counters(NDP); c["join_failed"] != 3 {
+		t.Errorf("after three times without room: %v", c)
+	}
+	announce(vip) // renewed, and still in the group
+	a.Withdraw(vip)
+	if !locked(func() bool { return joined == 1 && left == 1 })() {
+		t.Errorf("joined %d times, left %d times", joined, left)
+	}
+	a.mu.Lock()
+	tried, fail = 0, 1000
+	a.mu.Unlock()
+	announce(vip)
+	until(t, "it is tried again", locked(func() bool { return tried > 3 }))
+	a.Withdraw(vip)
+	a.mu.Lock()
+	last := tried
+	a.mu.Unlock()
+	time.Sleep(5 * a.rejoin)
+	if !locked(func() bool { return tried == last && joined == 1 })() {
+		t.Errorf("tried %d times more for a VIP that is gone", tried-last)
 	}
 }
