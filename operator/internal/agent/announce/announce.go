@@ -272,11 +272,12 @@ func (a *Announcer) takeNDP(b []byte, from net.HardwareAddr, now time.Time) {
 	if bytes.Equal(from, a.device.HardwareAddr) {
 		return
 	}
+	if claimed := m.claims(); !bytes.Equal(m.mac, a.device.HardwareAddr) && a.conflict(claimed, now) {
+		a.tell(claimed)
+		return
+	}
 	switch {
 	case m.kind == advert:
-		if !bytes.Equal(m.mac, a.device.HardwareAddr) && a.conflict(m.target, now) {
-			a.tell(m.target)
-		}
 	case !a.owns(m.target):
 		a.count(NDP, "not_ours")
 	case m.src == nobody: // it wants the address for itself, and must hear each time that it cannot have it

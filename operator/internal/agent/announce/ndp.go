@@ -80,6 +80,14 @@ func (m neighbourMessage) valid() bool {
 	return false
 }
 
+// claims is the address the sender says is its own: the one it advertises, or asks by.
+func (m neighbourMessage) claims() netip.Addr {
+	if m.kind == advert {
+		return m.target
+	}
+	return m.src
+}
+
 // linkAddress finds the option of a kind; false when the options are damaged.
 func linkAddress(options []byte, kind byte) (mac net.HardwareAddr, ok bool) {
 	for len(options) > 0 {

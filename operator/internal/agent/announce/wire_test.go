@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -191,6 +192,34 @@ func until(t *testing.T, what string, is func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}
+	}
+}
+
+// A host that asks by a VIP of ours has it on a device: it is told whose it is, at
+// most once in ten seconds, and counted each time, as with ARP.
+func TestAskingByAVIPIsAConflict(t *testing.T) {
+	a, announce, client := twoHosts(t)
+	device, err := net.InterfaceByIndex(client.Attrs().Index)
+	must(t, err)
+	conn, err := packet.Listen(device, packet.Datagram, unix.ETH_P_IPV6, nil)
+	must(t, err)
+	defer conn.Close()
+	vip, other := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::6")
+	announce(vip)
+	until(t, "the announcements end", func() bool { return a.Counters(NDP)["announced"] == uint64(len(repeats)) })
+	for round := range uint64(2) {
+		m := solicit(vip, other, device.HardwareAddr)
+		_, err = conn.WriteTo(m.bytes(), &packet.Addr{HardwareAddr: groupMAC(m.dst)})
+		must(t, err)
+		until(t, "a conflict is counted", func() bool { return a.Counters(NDP)["conflict"] == round+1 })
+	}
+	m := solicit(netip.MustParseAddr("2001:db8::9"), vip, device.HardwareAddr)
+	before := a.Counters(NDP)["answered"]
+	_, err = conn.WriteTo(m.bytes(), &packet.Addr{HardwareAddr: groupMAC(m.dst)})
+	must(t, err)
+	until(t, "who asks by an address of its own is answered", func() bool { return a.Counters(NDP)["answered"] > before })
+	if c := a.Counters(NDP); c["announced"] != uint64(len(repeats))+1 || c["conflict"] != 2 {
+		t.Errorf("told %d times: %v", c["announced"]-uint64(len(repeats)), c)
 	}
 }
 
