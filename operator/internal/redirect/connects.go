@@ -25,6 +25,11 @@ func (n *Node) Connects() (map[VIPKey]*ll7.Histogram, error) {
 			return nil, err
 		}
 		for key, c := range counts {
+			if there, err := n.has(f, key); err != nil {
+				return nil, err
+			} else if !there {
+				continue // and not swept yet
+			}
 			h, err := ll7.FromCounts(c.buckets, c.sum, c.never)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.of("crab_connects"), err)
@@ -65,13 +70,20 @@ func (n *Node) connectsOf(f family) (map[VIPKey]connectCounts, error) {
 	return out, aborted(it.Err())
 }
 
+// has says whether a VIP is in the table.
+func (n *Node) has(f family, vip VIPKey) (bool, error) {
+	var entry programs.VIP
+	err := n.m(f, "crab_vips").Lookup(vip.wire(), &entry)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // neverConnected counts a SYN that waited in vain, unless its VIP is gone. Nobody else writes that bucket. As in
 // the programs, a count that finds no room is lost and harms nothing else.
 func (n *Node) neverConnected(f family, vip VIPKey) error {
-	var entry programs.VIP
-	if err := n.m(f, "crab_vips").Lookup(vip.wire(), &entry); errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
-	} else if err != nil {
+	if there, err := n.has(f, vip); err != nil || !there {
 		return err
 	}
 	m, key := n.m(f, "crab_connects"), programs.ConnectKey{VIPKey: vip.wire(), Bucket: programs.ConnectNever}
@@ -86,22 +98,32 @@ func (n *Node) neverConnected(f family, vip VIPKey) error {
 	return err
 }
 
-// forgetConnects takes the counts of a VIP away, that another Service may get.
-func (n *Node) forgetConnects(f family, vip VIPKey) error {
-	counts, err := n.connectsOf(f)
-	if err != nil {
+// sweepConnects takes away what was counted of VIPs that are gone, before another
+// Service gets one of them. Only reading the whole map finds it: once for all that
+// went, at the next Expire, or when a VIP comes before that.
+func (n *Node) sweepConnects(f family) error {
+	if n.swept[f] {
+		return nil
+	}
+	there := map[programs.VIPKey]bool{}
+	if err := n.eachVIP(f, func(key programs.VIPKey, _ programs.VIP) error { there[key] = true; return nil }); err != nil {
 		return err
 	}
-	c := counts[vip]
-	buckets := []uint16{programs.ConnectSum, programs.ConnectNever}
-	for b := range c.buckets {
-		buckets = append(buckets, uint16(b)) // as it was read
+	var gone []programs.ConnectKey
+	var key programs.ConnectKey
+	var count uint64
+	m := n.m(f, "crab_connects")
+	it := m.Iterate()
+	for it.Next(&key, &count) {
+		if !there[key.VIPKey] {
+			gone = append(gone, key)
+		}
 	}
-	for _, b := range buckets {
-		err := n.m(f, "crab_connects").Delete(programs.ConnectKey{VIPKey: vip.wire(), Bucket: b})
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	for _, key := range gone {
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return err
 		}
 	}
-	return nil
+	n.swept[f] = it.Err() == nil // otherwise the map changed meanwhile: once more
+	return aborted(it.Err())
 }

@@ -3,6 +3,8 @@
 package redirect
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -123,5 +125,78 @@ func testConnectsOfAVIPThatIsGone(t *testing.T) {
 	}
 	if h := waited(t, n); h.Total() != 0 {
 		t.Errorf("%d connections of a VIP that is gone", h.Total())
+	}
+}
+
+// bucketsOf is how many buckets the map holds of these ports of the VIP.
+func bucketsOf(t *testing.T, n *Node, ports ...uint16) (found int) {
+	t.Helper()
+	var key programs.ConnectKey
+	var count uint64
+	it := n.m(testFamily, "crab_connects").Iterate()
+	for it.Next(&key, &count) {
+		if key.Addr == testVIP && slices.Contains(ports, key.Port) {
+			found++
+		}
+	}
+	if err := it.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// What was counted of VIPs that are gone is swept out once for all of them: a cluster
+// may lose a thousand at once, and the map has 65,536 places.
+func TestConnectsAreSweptOnce(t *testing.T) { bothFamilies(t, testConnectsAreSweptOnce) }
+
+func testConnectsAreSweptOnce(t *testing.T) {
+	n := clientNode(t) // port 80, which stays
+	m := n.m(testFamily, "crab_connects")
+	vip := func(port uint16) VIP {
+		return VIP{VIPKey: VIPKey{testVIP, port}, Roles: RoleClient, Prefixes: []netip.Prefix{within("10.2.0.0/16")}}
+	}
+	all := []uint16{80, 81, 82, 83}
+	for _, port := range all {
+		if err := n.SetVIP(vip(port)); err != nil {
+			t.Fatal(err)
+		}
+		for _, bucket := range []uint16{7, 8, programs.ConnectSum} {
+			if err := m.Put(programs.ConnectKey{VIPKey: VIPKey{testVIP, port}.wire(), Bucket: bucket}, uint64(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, port := range all[1:] {
+		if err := n.DeleteVIP(VIPKey{testVIP, port}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := bucketsOf(t, n, all...); got != 12 {
+		t.Errorf("%d buckets are left: the map was read for each VIP that went", got)
+	}
+	if h := waited(t, n); h.Total() != 2 { // and it is the one VIP that is told of
+		t.Errorf("%d connections to the VIP that stays", h.Total())
+	}
+	if err := n.SetVIP(vip(81)); err != nil { // another Service gets it
+		t.Fatal(err)
+	}
+	if got, stay := bucketsOf(t, n, 81, 82, 83), bucketsOf(t, n, 80); got != 0 || stay != 3 {
+		t.Errorf("%d buckets of VIPs that were gone, %d of the one that stayed", got, stay)
+	}
+	if err := m.Put(programs.ConnectKey{VIPKey: VIPKey{testVIP, 83}.wire(), Bucket: 7}, uint64(1)); err != nil {
+		t.Fatal(err)
+	}
+	expire := func() int {
+		if _, err := n.Expire(Lives{}); err != nil {
+			t.Fatal(err)
+		}
+		return bucketsOf(t, n, 83)
+	}
+	if expire() != 1 {
+		t.Error("the map is read although nothing went")
+	}
+	clear(n.swept) // what a process that ended left behind
+	if expire() != 0 || bucketsOf(t, n, 80) != 3 {
+		t.Error("a new process does not sweep, or sweeps too much")
 	}
 }

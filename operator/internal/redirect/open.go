@@ -39,6 +39,7 @@ type Node struct {
 	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
 	loaded map[string]*ebpf.Program
 	loads  map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
+	swept  map[family]bool                  // crab_connects holds nothing of VIPs that are gone
 	closed bool
 }
 
@@ -66,7 +67,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded programs: %w", err)
 	}
-	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}}
+	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}, swept: map[family]bool{}}
 	if err := n.openAll(); err != nil {
 		return nil, err
 	}

@@ -111,6 +111,9 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err != nil {
 		return fmt.Errorf("echoes: %w", err)
 	}
+	if err := n.sweepConnects(f); err != nil {
+		return fmt.Errorf("connects: %w", err)
+	}
 	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+echoes
 	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last, nil); err != nil {
 		return fmt.Errorf("fall-back: %w", err)

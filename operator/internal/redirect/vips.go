@@ -68,6 +68,9 @@ func (n *Node) entry(key VIPKey) (programs.VIP, error) {
 	if !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return entry, err
 	}
+	if err := n.sweepConnects(f); err != nil {
+		return entry, err
+	}
 	taken := make([]bool, programs.MaxVIPs)
 	if err := n.eachVIP(f, func(_ programs.VIPKey, e programs.VIP) error { taken[e.Id] = true; return nil }); err != nil {
 		return entry, err
@@ -238,7 +241,8 @@ func (n *Node) DeleteVIP(key VIPKey) error {
 	if err := vips.Delete(key.wire()); err != nil {
 		return err
 	}
-	return errors.Join(n.dropPool(f, entry.Id), n.keepPrefixes(f, entry.Id, nil), n.forgetConnects(f, key))
+	n.swept[f] = false
+	return errors.Join(n.dropPool(f, entry.Id), n.keepPrefixes(f, entry.Id, nil))
 }
 
 // VIPs lists the table.
