@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -170,5 +171,24 @@ func TestManifestAndMix(t *testing.T) {
 		if !strings.Contains(manifest("9.9.9"), want) {
 			t.Errorf("the manifest lacks %q", want)
 		}
+	}
+}
+
+// A share above the goal is measured once more, the second one counts, and the output
+// says that there were two.
+func TestTwice(t *testing.T) {
+	for _, c := range []struct {
+		shares []float64
+		want   float64
+		says   int
+	}{{[]float64{0.6}, 0.6, 0}, {[]float64{0.9}, 0.9, 0}, {[]float64{0.94, 0.7}, 0.7, 1}, {[]float64{0.94, 1.2}, 1.2, 1}} {
+		asked, said := 0, 0
+		got, err := twice(0.9, func() (float64, error) { asked++; return c.shares[asked-1], nil }, func(string, ...any) { said++ })
+		if err != nil || got != c.want || said != c.says || asked != len(c.shares) {
+			t.Errorf("%v: %v after %d, %v; said %d", c.shares, got, asked, err, said)
+		}
+	}
+	if _, err := twice(0.9, func() (float64, error) { return 2, errors.New("no load") }, func(string, ...any) { t.Error("an error is no miss") }); err == nil {
+		t.Error("no error")
 	}
 }
