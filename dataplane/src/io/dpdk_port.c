@@ -215,6 +215,8 @@ static int start(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config 
     return 0;
 }
 
+// The af_xdp driver tells the kernel where the first piece of a pool lies and how long it is. What it sends from a
+// buffer in another piece is no packet of ours, and what it frees when that was sent no buffer.
 static int make_buffers(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
 {
     char name[RTE_MEMPOOL_NAMESIZE];
@@ -225,6 +227,14 @@ static int make_buffers(struct bt_dpdk_device *dev, const struct bt_dpdk_device_
     if (dev->buffers == NULL) {
         snprintf(err, errlen, "no memory for %u packet buffers: %s; give DPDK more memory or ask for fewer buffers", n,
                  rte_strerror(rte_errno));
+        return -1;
+    }
+    if (dev->keeps_buffers && dev->buffers->nb_mem_chunks != 1) {
+        snprintf(
+            err, errlen,
+            "port \"%s\" needs its packet buffers in one piece of memory, and they are in %u; give DPDK more memory "
+            "or ask for fewer buffers",
+            cfg->port, dev->buffers->nb_mem_chunks);
         return -1;
     }
     return 0;
@@ -239,11 +249,11 @@ static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_confi
         snprintf(err, errlen, "port \"%s\" does not describe itself: %s", cfg->port, strerror(-failed));
         return -1;
     }
+    dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
     if (choose_mtu(dev, cfg, &info, err, errlen) != 0 || choose_queues(dev, cfg, &info, err, errlen) != 0 ||
         make_buffers(dev, cfg, err, errlen) != 0) {
         return -1;
     }
-    dev->keeps_buffers = strcmp(info.driver_name, "net_af_xdp") == 0;
     dev->client = strcmp(info.driver_name, "net_memif") == 0 && strstr(cfg->port, "role=server") == NULL &&
                   strstr(cfg->port, "role=master") == NULL;
     choose_offloads(dev, &info, &conf);

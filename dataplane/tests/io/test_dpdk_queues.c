@@ -7,6 +7,7 @@
 #include "queue_wire.h"
 
 #include <rte_eth_ring.h>
+#include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,39 @@ static void af_xdp(void **state)
     leave_namespace(here);
 }
 
+// The driver would take such a pool, send from wherever a buffer's distance from the first piece leads, and free that.
+static void af_xdp_wants_its_buffers_in_one_piece(void **state)
+{
+    enum { BUFFERS = 4096, PIECES = 2 };
+    struct rte_mempool *pool =
+        rte_mempool_create_empty("pieces", BUFFERS, 2432, 0, sizeof(struct rte_pktmbuf_pool_private), SOCKET_ID_ANY, 0);
+    const size_t len = rte_mempool_calc_obj_size(2432, 0, NULL) * (BUFFERS / PIECES);
+    void *piece[PIECES];
+    struct bt_link_prefix own[2];
+    char err[400];
+    int here;
+    (void)state;
+    assert_non_null(pool);
+    enter_new_namespace(&here, " && ip link add qa type veth peer name qb && ip link set qa up && ip link set qb up");
+    rte_pktmbuf_pool_init(pool, NULL);
+    for (unsigned i = 0; i < PIECES; i++) {
+        piece[i] = rte_malloc(NULL, len + RTE_CACHE_LINE_SIZE, RTE_CACHE_LINE_SIZE);
+        assert_non_null(piece[i]);
+        assert_true(rte_mempool_populate_iova(pool, piece[i], RTE_BAD_IOVA, len, NULL, NULL) > 0);
+    }
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+    dpdk_addresses(2, own);
+    struct bt_dpdk_device_config cfg = {
+        .port = "net_af_xdp1,iface=qb", .addrs = own, .n_addrs = 2, .buffers_of = pool, .seed = 1};
+    assert_null(bt_dpdk_device_open(&cfg, err, sizeof err));
+    assert_non_null(strstr(err, "one piece of memory, and they are in 2; give DPDK more memory"));
+    rte_mempool_free(pool);
+    for (unsigned i = 0; i < PIECES; i++) {
+        rte_free(piece[i]);
+    }
+    leave_namespace(here);
+}
+
 static int start(void **state)
 {
     char why[400];
@@ -169,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(af_xdp), // first: its buffers have to lie in one piece
+        cmocka_unit_test(af_xdp_wants_its_buffers_in_one_piece),
         cmocka_unit_test(af_packet),
         cmocka_unit_test(memif),
         cmocka_unit_test(rings),
