@@ -48,9 +48,6 @@ static void io_close(struct bt_io *io)
     atomic_compare_exchange_strong(&d->dev->io[d->index], &us, NULL);
     bt_dpdk_unlisten(d);
     bt_dpdk_rx_flush(d);
-    for (unsigned i = 0; i < d->n_rx; i++) {
-        d->dev->queue[d->rx_queue[i]].poller = NULL;
-    }
     if (d->link != NULL) {
         bt_link_close(d->link);
     }
@@ -106,9 +103,9 @@ static void share_queues(struct bt_dpdk *d)
 {
     struct bt_dpdk_device *dev = d->dev;
     d->tx_queue = (uint16_t)(d->index % dev->n_queues);
+    d->tx_shared = d->tx_queue + dev->n_queues < dev->n_ios;
     for (uint16_t q = 0; q < dev->n_queues; q++) {
         if (q == d->index || (d->index == 0 && q >= dev->n_ios)) {
-            dev->queue[q].poller = d;
             d->rx_queue[d->n_rx++] = q;
         }
     }

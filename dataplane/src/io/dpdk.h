@@ -76,7 +76,7 @@ struct bt_dpdk_device_config {
     unsigned n_statics;
     uint16_t mtu;     // 0: the device's, at most 1500
     unsigned ios;     // how many will be opened; 0: 1
-    unsigned queues;  // 0: one per io behind PCI as far as the device has them, else one
+    unsigned queues;  // 0: behind PCI one per io, of ring, af_packet and af_xdp all there are, else one
     uint32_t buffers; // packet buffers; 0: BT_DPDK_DEFAULT_BUFFERS
     uint16_t ring;    // descriptors per queue; 0: 1024, fitted to what the device takes
     // Take arriving UDP checksums for right and send none over IPv4: for memory transports, which do not damage

@@ -83,7 +83,7 @@ struct bt_dpdk_device *bt_dpdk_device_open(const struct bt_dpdk_device_config *c
         dev->idle = dev->pci ? BT_DPDK_IDLE_SPIN : BT_DPDK_IDLE_YIELD;
     }
     for (unsigned q = 0; q < BT_DPDK_MAX_QUEUES; q++) {
-        rte_spinlock_init(&dev->queue[q].tx_lock);
+        rte_spinlock_init(&dev->tx_lock[q]);
     }
     bt_dpdk_pool_interface(dev);
     if (bt_dpdk_port_open(dev, cfg, err, errlen) != 0) {

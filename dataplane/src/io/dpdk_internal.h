@@ -41,11 +41,6 @@ enum bt_dpdk_counter {
     BT_DPDK_COUNTERS
 };
 
-struct bt_dpdk_queue {
-    rte_spinlock_t tx_lock; // taken only if several ios send by it
-    struct bt_dpdk *poller; // the io that receives from it
-};
-
 struct bt_dpdk_device {
     uint16_t port;
     bool probed, pci;
@@ -62,7 +57,6 @@ struct bt_dpdk_device {
     bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
     bool no_checksums;
     bool interrupts; // receive interrupts work
-    bool tx_shared;  // more ios than queues
     uint16_t n_queues;
     unsigned n_ios; // room for so many
     enum bt_dpdk_idle idle;
@@ -70,8 +64,8 @@ struct bt_dpdk_device {
     bt_dpdk_log log;
     struct bt_link_prefix addrs[BT_LINK_MAX_ADDRS];
     struct bt_link_static *statics;
-    struct bt_link_config link; // what every io's link has in common
-    struct bt_dpdk_queue queue[BT_DPDK_MAX_QUEUES];
+    struct bt_link_config link;                 // what every io's link has in common
+    rte_spinlock_t tx_lock[BT_DPDK_MAX_QUEUES]; // taken only where several ios send by one queue
     struct bt_dpdk *_Atomic io[BT_DPDK_MAX_IOS];
     struct bt_dpdk *_Atomic *listener; // [65536]: who listens to a UDP port
 };
@@ -94,6 +88,7 @@ struct bt_dpdk {
     void *link_mem;
     unsigned index;                        // among the device's ios
     uint16_t tx_queue;                     // queue it sends by
+    bool tx_shared;                        // with other ios: there are fewer queues
     uint16_t rx_queue[BT_DPDK_MAX_QUEUES]; // queues it polls
     unsigned n_rx, next_rx;
     bool registered; // thread registration was tried

@@ -104,6 +104,22 @@ static int choose_mtu(struct bt_dpdk_device *dev, const struct bt_dpdk_device_co
     return 0;
 }
 
+// How many queues there should be when nobody said. Whatever comes by a queue of a device that was made with several is
+// lost unless somebody looks; both ends of a memif must have the same number, and most have one.
+static unsigned usual_queues(const struct bt_dpdk_device *dev, const struct rte_eth_dev_info *info)
+{
+    static const char *const made_with[] = {"net_ring", "net_af_packet", "net_af_xdp"};
+    if (dev->pci) {
+        return dev->n_ios;
+    }
+    for (unsigned i = 0; i < sizeof made_with / sizeof made_with[0]; i++) {
+        if (strcmp(info->driver_name, made_with[i]) == 0) {
+            return info->max_rx_queues;
+        }
+    }
+    return 1;
+}
+
 static int choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg,
                          const struct rte_eth_dev_info *info, char *err, size_t errlen)
 {
@@ -114,12 +130,15 @@ static int choose_queues(struct bt_dpdk_device *dev, const struct bt_dpdk_device
         return -1;
     }
     if (n == 0) {
-        n = dev->pci ? dev->n_ios : 1;
+        n = usual_queues(dev, info);
     }
     n = n < info->max_rx_queues ? n : info->max_rx_queues;
     n = n < info->max_tx_queues ? n : info->max_tx_queues;
     dev->n_queues = (uint16_t)(n < BT_DPDK_MAX_QUEUES ? n : BT_DPDK_MAX_QUEUES);
-    dev->tx_shared = dev->n_ios > dev->n_queues;
+    if (dev->n_ios > dev->n_queues) {
+        bt_dpdk_say(dev->log, "DPDK: %u threads have %u queue%s: those that share one take turns to send", dev->n_ios,
+                    dev->n_queues, dev->n_queues == 1 ? "" : "s");
+    }
     return 0;
 }
 

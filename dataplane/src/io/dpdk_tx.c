@@ -36,12 +36,12 @@ static unsigned burst(struct bt_dpdk *d, struct rte_mbuf **m, unsigned n)
     if (!atomic_load_explicit(&dev->running, memory_order_relaxed)) {
         return 0;
     }
-    if (!dev->tx_shared) {
+    if (!d->tx_shared) {
         return rte_eth_tx_burst(dev->port, d->tx_queue, m, (uint16_t)n);
     }
-    rte_spinlock_lock(&dev->queue[d->tx_queue].tx_lock);
+    rte_spinlock_lock(&dev->tx_lock[d->tx_queue]);
     unsigned sent = rte_eth_tx_burst(dev->port, d->tx_queue, m, (uint16_t)n);
-    rte_spinlock_unlock(&dev->queue[d->tx_queue].tx_lock);
+    rte_spinlock_unlock(&dev->tx_lock[d->tx_queue]);
     return sent;
 }
 

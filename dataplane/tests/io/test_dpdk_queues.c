@@ -38,7 +38,7 @@ static void rings(void **state)
     static const char *const port[2] = {"net_ring_queues0", "net_ring_queues1"};
     struct queue_net n;
     (void)state;
-    queue_net_open(&n, port, QUEUES);
+    queue_net_open(&n, port, 0); // all there are
     assert_true(queue_net_said("does not steer UDP port 9000 to queue 1"));
     queue_net_exchange(&n, QUEUE_TO_QUEUE);
     queue_net_stop(&n);
@@ -76,7 +76,7 @@ static void over_interface(struct queue_carrier *c, const char *answering_port, 
     }
     c->buffers = bt_dpdk_pool_new("wire", 1024);
     assert_non_null(c->buffers);
-    queue_net_open(&n, port, QUEUES);
+    queue_net_open(&n, port, 0); // all there are
     queue_carrier_start(c);
     queue_net_exchange(&n, wire);
     queue_net_stop(&n);
