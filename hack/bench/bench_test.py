@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The statistics and the table of `make bench`: figures we publish stand on them."""
 import json
+import os
 import pathlib
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -242,6 +245,26 @@ class Crab(unittest.TestCase):
         rounds = [{**{v: said for v in crab_connect.VARIANTS}, "haproxy": {**said, "completed": 1000 - n, "ended": n}} for n in (1, 0, 2)]
         for row in crab_connect.figures(rounds):
             self.assertEqual("3 of 3000 connections of haproxy were ended" in row["note"], row["name"] == "crr_added_us_vs_direct_haproxy", row)
+
+
+class Ending(unittest.TestCase):
+    CODE = """
+import sys, time, machine, run
+run.end_in_order()
+with machine.Processes(sys.argv[1]) as procs:
+    print(procs.start("sleep", ["sleep", "60"]).pid, flush=True)
+    time.sleep(60)
+"""
+
+    def test_sigterm_ends_what_was_started(self):
+        with tempfile.TemporaryDirectory() as logs:
+            bench = subprocess.Popen([sys.executable, "-c", self.CODE, logs], stdout=subprocess.PIPE, text=True, cwd=pathlib.Path(__file__).parent)
+            started = int(bench.stdout.readline())
+            bench.terminate()
+            bench.communicate(timeout=30)
+            self.assertEqual(bench.returncode, 143)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(started, 0)
 
 
 class Forward(unittest.TestCase):
