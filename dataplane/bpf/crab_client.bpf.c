@@ -114,16 +114,31 @@ static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *
     return to_server(skb, p, flow, routed);
 }
 
+/*
+ * A SYN past the VIP, to the server and from the port of a live connection through it: for that server both are
+ * one. Its TCP says whether it begins anew; until its SYN-ACK does (plain_synack) the live one is not touched.
+ */
+CRAB_PART int syn_of_busy_port(struct crab_tuple *out, __u32 iss)
+{
+    struct crab_pending pending = {.last_ns = bpf_ktime_get_ns(), .iss = iss, .direct = 1};
+
+    pending.first_ns = pending.last_ns;
+    bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+    crab_count(CRAB_CLIENT_SYN_PORT_IN_USE);
+    return CRAB_NEXT;
+}
+
 static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out, int routed)
 {
     struct crab_options o;
     struct crab_pending pending = {};
     struct crab_flow *flow;
-    int inserted, verdict;
+    int inserted, verdict, live = crab_flow_lives(out);
 
-    crab_flow_drop_stale(out);
     struct crab_vip *vip = crab_vip_of(p->daddr, p->dport);
-    if (!vip || !(vip->flags & CRAB_VIP_CLIENT) || crab_read_options(skb, p, &o))
+    if (!vip || !(vip->flags & CRAB_VIP_CLIENT))
+        return live ? syn_of_busy_port(out, p->seq) : CRAB_NEXT;
+    if (crab_read_options(skb, p, &o))
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_NONE) {
         crab_count(CRAB_CLIENT_SYN_FOREIGN_OPTION);
@@ -160,9 +175,9 @@ static __always_inline void client_touches(struct crab_flow *flow, __u8 flags, _
         flow->hop_seen = 0;
     flow->last_ns = now;
     if (flags & CRAB_RST)
-        ended |= CRAB_ENDED_RST;
+        ended |= CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST;
     else
-        ended &= ~CRAB_ENDED_RST;
+        ended &= ~(CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST);
     if (flags & CRAB_FIN)
         ended |= CRAB_ENDED_CLIENT_FIN;
     if (ended != flow->ended)
@@ -211,23 +226,36 @@ static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *
     return CRAB_NEXT;
 }
 
+/*
+ * Who was dialled answers this very SYN: its TCP knows of no other connection, so that a translation
+ * from its address is of one that is over.
+ */
+static __always_inline int answered_itself(struct crab_tuple *in, int direct)
+{
+    crab_flow_drop_stale(in);
+    if (direct) {
+        bpf_map_delete_elem(&crab_pending, in);
+        return CRAB_NEXT;
+    }
+    crab_connected(in);
+    crab_count(CRAB_CLIENT_FALLBACK_SYNACK);
+    return CRAB_NEXT;
+}
+
 /* A SYN-ACK without redirect: of the VIP itself (fall-back), of a direct connection, or of none of ours. */
 static __always_inline int plain_synack(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in)
 {
-    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
-    struct crab_pending *pending;
+    struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, in);
 
+    if (pending && pending->iss + 1 == p->ack)
+        return answered_itself(in, pending->direct);
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
     if (r) /* the server sent it again after its host had forgotten the echo */
         return to_client(skb, p, r->vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, in);
     if (flow && flow->iss + 1 == p->ack) {
         crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
         return TC_ACT_SHOT;
-    }
-    pending = bpf_map_lookup_elem(&crab_pending, in);
-    if (pending && pending->iss + 1 == p->ack) {
-        crab_connected(in);
-        crab_count(CRAB_CLIENT_FALLBACK_SYNACK);
     }
     return CRAB_NEXT;
 }
@@ -302,13 +330,28 @@ static __always_inline void server_ends(struct crab_tuple *in, crab_addr vip, __
         flow->ended |= flags & CRAB_RST ? CRAB_ENDED_RST : CRAB_ENDED_SERVER_FIN;
 }
 
-/* An answer to a SYN, or one of the server's own: then our connection is over. */
+/*
+ * A SYN of the server's own, or of somebody who writes its address and knows no sequence number. On a live connection
+ * it is a segment like any other: the client's TCP challenges it, and the server's, if it did begin anew, answers with
+ * the RST that ends the connection on both sides.
+ */
+static __always_inline int server_syn_in(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in)
+{
+    struct crab_reverse *r = crab_flow_lives(in) ? bpf_map_lookup_elem(&crab_flows_in, in) : NULL;
+
+    if (!r)
+        return CRAB_NEXT;
+    crab_count(CRAB_CLIENT_SYN_FROM_SERVER);
+    return to_client(skb, p, r->vip);
+}
+
+/* An answer to a SYN, or one of the server's own. */
 static __always_inline int server_begins(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
 {
     if ((p->flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
         return client_synack(skb, p, in, all);
     if ((p->flags & CRAB_STATE) == CRAB_SYN)
-        crab_flow_drop_stale(in);
+        return server_syn_in(skb, p, in);
     return CRAB_NEXT;
 }
 

@@ -42,7 +42,7 @@ static __always_inline void crab_flow_remove(struct crab_tuple *out, crab_addr d
 }
 
 /*
- * A new connection begins between these addresses and ports without us: what a
+ * A new connection begins between these addresses and ports, certainly: what a
  * former redirected one left behind would translate its packets.
  */
 CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
@@ -55,6 +55,40 @@ CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
     if (!bpf_map_delete_elem(&crab_flows_out, &out))
         crab_count(CRAB_CLIENT_FLOW_REMOVED);
     crab_count(CRAB_CLIENT_STALE_REMOVED);
+}
+
+/*
+ * A RST counts only if the client sent it: anybody can forge the server's. The server's FIN may be forged as well, but
+ * beside one of the client's it has little left to end.
+ */
+static __always_inline int crab_flow_over(struct crab_flow *flow)
+{
+    const __u8 both = CRAB_ENDED_CLIENT_FIN | CRAB_ENDED_SERVER_FIN;
+
+    return flow->ended & CRAB_ENDED_CLIENT_RST || (flow->ended & both) == both;
+}
+
+enum crab_flow_state { CRAB_FLOW_NONE = 0, CRAB_FLOW_LIVE = 1, CRAB_FLOW_OVER = 2 };
+
+/* What is known of a redirected connection that uses these addresses and ports. */
+CRAB_PART int crab_flow_state(struct crab_tuple *in)
+{
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
+    if (!r)
+        return CRAB_FLOW_NONE;
+    struct crab_tuple out = crab_with_server(*in, r->vip);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
+    return flow && !crab_flow_over(flow) ? CRAB_FLOW_LIVE : CRAB_FLOW_OVER;
+}
+
+/* Whether there is one that lives; what one that is over left behind is dropped. */
+static __always_inline int crab_flow_lives(struct crab_tuple *in)
+{
+    int state = crab_flow_state(in);
+
+    if (state == CRAB_FLOW_OVER)
+        crab_flow_drop_stale(in);
+    return state == CRAB_FLOW_LIVE;
 }
 
 /* What a former connection left behind has been dropped. */

@@ -131,7 +131,7 @@ struct crab_pending {
     __u32 iss;
     __u16 syns;  /* sent with this ISS */
     __u8 marked; /* one of them had the placeholder (C-101) */
-    __u8 pad;
+    __u8 direct; /* past a VIP, from the port of a live connection through it */
 };
 
 /* crab_connects: how often a client waited so long for a connection (ll7) */
@@ -151,7 +151,8 @@ enum crab_connect_bucket {
 enum crab_ended {
     CRAB_ENDED_CLIENT_FIN = 1 << 0,
     CRAB_ENDED_SERVER_FIN = 1 << 1,
-    CRAB_ENDED_RST = 1 << 2, /* taken back when the client goes on: it did not believe the RST */
+    CRAB_ENDED_RST = 1 << 2,        /* taken back when the client goes on: it did not believe the RST */
+    CRAB_ENDED_CLIENT_RST = 1 << 3, /* the RST was the client's own */
 };
 
 #define CRAB_HOP_SHIFT 28 /* crab_flow.hop_seen counts in 2^28 ns, a quarter of a second */

@@ -61,3 +61,5 @@ CRAB_REASON(SERVER_WATCH_FULL, "server_watch_full", "no room to count a connecti
 CRAB_REASON(EXTENSION_HEADER, "extension_header", "IPv6 extension header between IP and what follows; passed on untouched [C-9]")
 /* client host, again */
 CRAB_REASON(CLIENT_CONNECT_FULL, "client_connect_full", "no room to count how long a connection took; the connection is not touched")
+CRAB_REASON(CLIENT_SYN_FROM_SERVER, "client_syn_from_server", "SYN of the server's on a live connection, left to the client's TCP as a part of it [C-92]")
+CRAB_REASON(CLIENT_SYN_PORT_IN_USE, "client_syn_port_in_use", "SYN past the VIP from the port of a live connection to the same server; that one goes on [C-92]")

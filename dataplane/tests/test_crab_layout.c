@@ -60,7 +60,7 @@ static void samples(void)
          .addr = ADDRESS(0x090a0b0c));
     line("tuple", &tuple, sizeof(tuple));
     LINE("pending", crab_pending, .first_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .iss = 0x191a1b1c,
-         .syns = 0x1d1e, .marked = 0x1f);
+         .syns = 0x1d1e, .marked = 0x1f, .direct = 0x20);
     LINE("connect_key", crab_connect_key, .addr = ADDRESS(0x01020304), .port = 0x0506, .bucket = 0x0708);
     LINE("flow", crab_flow, .created_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .dip = ADDRESS(0x191a1b1c),
          .iss = 0x1d1e1f20, .ended = 0x21, .hop_seen = 0x22, .hop = {0x23, 0x24, 0x25, 0x26, 0x27, 0x28});

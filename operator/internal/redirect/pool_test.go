@@ -249,6 +249,6 @@ func plainSamples() map[string][]byte {
 		"meta":    bytesOf(programs.Meta{Magic: programs.LayoutMagic, Layout: programs.LayoutVersion, DsrSeenNs: 0x1112131415161718, Exid: 0x191a, Kind: 0x1b}),
 		"vip":     bytesOf(programs.VIP{Id: 0x01020304, Policy: 5, Flags: 6, ReportLifeNs: 0x1112131415161718}),
 		"load":    bytesOf(programs.Load{Open: 0x01020304, Assigned: 0x05060708, ReportedNs: 0x1112131415161718}),
-		"pending": bytesOf(programs.Pending{FirstNs: 0x0102030405060708, LastNs: 0x1112131415161718, Iss: 0x191a1b1c, Syns: 0x1d1e, Marked: 0x1f}),
+		"pending": bytesOf(programs.Pending{FirstNs: 0x0102030405060708, LastNs: 0x1112131415161718, Iss: 0x191a1b1c, Syns: 0x1d1e, Marked: 0x1f, Direct: 0x20}),
 	}
 }

@@ -54,4 +54,6 @@ var Reasons = []string{
 	"server_watch_full",
 	"extension_header",
 	"client_connect_full",
+	"client_syn_from_server",
+	"client_syn_port_in_use",
 }

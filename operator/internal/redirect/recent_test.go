@@ -97,14 +97,13 @@ func TestRecentAnswerEndsWithItsConnection(t *testing.T) {
 	})
 }
 
-// C-24, C-70: a connection past the VIP, from the port and to the server of the last one, is left alone.
+// C-24, C-70: a connection past the VIP, from the port and to the server of the last one, which is over, is left alone.
 func TestRecentAnswerEndsWithADirectConnection(t *testing.T) {
 	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
 		n := answered(t)
-		direct := clientSYN(300)
-		direct.dst = testDIP
-		run(t, n, "crab_client_out", direct)
+		run(t, n, "crab_client_out_pod", clientEnds(rst|ack))
+		run(t, n, "crab_client_out", direct())
 		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
 			t.Errorf("the client sees %s", got.src)
 		}
@@ -125,14 +124,13 @@ func TestRecentAnswerDoesNotHideTheEnd(t *testing.T) {
 	}
 }
 
-// The server opens a connection of its own, from and to the ports of the last one: it is left alone at once.
+// The server opens a connection of its own, from and to the ports of the last one, which the client has reset: it is left alone at once.
 func TestRecentAnswerEndsWhenTheServerConnects(t *testing.T) {
 	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
 		n := answered(t)
-		own := gotData(testDIP)
-		own.flags, own.data = syn, nil
-		run(t, n, "crab_client_in", own)
+		run(t, n, "crab_client_out_pod", clientEnds(rst|ack))
+		run(t, n, "crab_client_in", blindSYN(testDIP, testClient, false, nil))
 		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
 			t.Errorf("the client sees %s", got.src)
 		}

@@ -162,6 +162,8 @@ const (
 	ClientFIN FlowEnded = 1 << 0
 	ServerFIN FlowEnded = 1 << 1
 	Reset     FlowEnded = 1 << 2
+	// ClientReset is set beside Reset when the client sent the RST: the server's may be forged.
+	ClientReset FlowEnded = 1 << 3
 )
 
 // Flow is one redirected connection of a client on this node.

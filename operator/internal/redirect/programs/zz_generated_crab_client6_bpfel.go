@@ -55,7 +55,7 @@ type client6CrabPending6 struct {
 	Iss     uint32
 	Syns    uint16
 	Marked  uint8
-	Pad     uint8
+	Direct  uint8
 }
 
 type client6CrabPrefixKey struct {

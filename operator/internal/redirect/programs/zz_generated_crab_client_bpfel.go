@@ -48,7 +48,7 @@ type clientCrabPending struct {
 	Iss     uint32
 	Syns    uint16
 	Marked  uint8
-	Pad     uint8
+	Direct  uint8
 }
 
 type clientCrabPrefixKey struct {
