@@ -169,21 +169,12 @@ func TestLongConnectionAndPortReuse(t *testing.T) {
 	long, err := client.dial(VIP + ":" + itoa(port))
 	must(t, err)
 	dialFrom := func(to string) error {
-		return client.Inside(func() error {
-			d := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(client.Addr), Port: 40404},
-				Control: func(_, _ string, c syscall.RawConn) error {
-					return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) })
-				}}
-			c, err := d.Dial("tcp4", to)
-			if err != nil {
-				return err
-			}
-			_ = c.(*net.TCPConn).SetLinger(0) // RST: the port is free at once
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(patience))
-			_, err = c.Read(make([]byte, 1))
+		c, err := client.dialFrom(40404, to, patience)
+		if err != nil {
 			return err
-		})
+		}
+		_ = c.Conn.(*net.TCPConn).SetLinger(0) // RST: the port is free at once
+		return c.Close()
 	}
 	for round := range 6 { // to the VIP, and directly to each server, all from one port
 		for _, to := range []string{VIP, b.Host("s1").Addr, b.Host("s2").Addr} {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build crab
+
+package crab
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dialFrom connects from a port that other connections may use at the same time.
+func (h *Host) dialFrom(local int, to string, timeout time.Duration) (*session, error) {
+	s := &session{}
+	err := h.Inside(func() (err error) {
+		d := net.Dialer{Timeout: timeout, LocalAddr: &net.TCPAddr{IP: net.ParseIP(h.Addr), Port: local},
+			Control: func(_, _ string, c syscall.RawConn) error {
+				return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) })
+			}}
+		s.Conn, err = d.Dial("tcp", to)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = s.SetDeadline(time.Now().Add(patience))
+	s.r = bufio.NewReader(s.Conn)
+	name, err := s.r.ReadString('\n')
+	s.server = strings.TrimSpace(name)
+	return s, err
+}
+
+// C-92: connections that would be one at the server, from one port at the same time: the first lives, the others
+// wait for its end.
+func TestOnePortTwoConnections(t *testing.T) {
+	b := New(t, 1)
+	b.StartAll(port, nil)
+	client, server := b.Host("client"), b.Host("s1")
+	server.Echo(port)
+	first, err := client.dialFrom(40405, VIP+":"+itoa(port), patience)
+	must(t, err)
+	for _, to := range []string{server.Addr} {
+		done := make(chan error, 1)
+		go func() {
+			c, err := client.dialFrom(40405, to+":"+itoa(port), 5*time.Second)
+			if err == nil {
+				c.Close()
+			}
+			done <- err
+		}()
+		for waiting := true; waiting; {
+			select {
+			case err := <-done:
+				if err == nil {
+					t.Errorf("%s: a second connection with the addresses and ports of a live one came about", to)
+				}
+				waiting = false
+			case <-time.After(100 * time.Millisecond):
+				if err := first.ask("keystroke"); err != nil {
+					t.Fatalf("while %s is dialled the first connection breaks: %v\n%s", to, err, b.told())
+				}
+			}
+		}
+	}
+	if n := client.Counter("client_syn_port_in_use"); n == 0 {
+		t.Error("no SYN was counted as one from the port of a live connection")
+	}
+	_ = first.Conn.(*net.TCPConn).SetLinger(0)
+	first.Close()
+	for _, to := range []string{server.Addr, VIP} { // one after the other the port is theirs
+		c, err := client.dialFrom(40405, to+":"+itoa(port), patience)
+		must(t, err)
+		must(t, c.ask("free"))
+		_ = c.Conn.(*net.TCPConn).SetLinger(0)
+		c.Close()
+	}
+}
