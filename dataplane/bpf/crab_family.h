@@ -33,7 +33,7 @@ typedef struct crab_in6 crab_addr;
 #define crab_connects   crab_connects6
 #define crab_flows_out  crab_flows_out6
 #define crab_flows_in   crab_flows_in6
-#define crab_echoes     crab_echoes6
+#define crab_opening    crab_opening6
 #define crab_dsr        crab_dsr6
 #define crab_allowed    crab_allowed6
 #define crab_watched    crab_watched6

@@ -117,7 +117,7 @@ struct crab_prefix_key {
     crab_addr addr;
 };
 
-/* crab_pending, crab_flows_out, crab_flows_in, crab_echo, crab_dsr */
+/* crab_pending, crab_flows_out, crab_flows_in, crab_opening, crab_dsr */
 struct crab_tuple {
     crab_addr client;
     crab_addr server; /* VIP in pending and flows_out, DIP in the others */
@@ -177,13 +177,27 @@ struct crab_reverse {
     __u32 pad;
 };
 
-/* crab_echo, crab_dsr: server host */
+/* crab_dsr: server host, clients on the fall-back path that finished their handshake */
 struct crab_echo {
     __u64 last_ns;
     crab_addr vip;
     __u32 iss;
 #ifdef CRAB_SIX
     __u32 pad;
+#endif
+};
+
+/* crab_opening: server host, a handshake that goes on: to be echoed, or on the fall-back path */
+struct crab_opening {
+    __u64 last_ns;
+    crab_addr vip;
+    __u32 iss;
+    __u32 isn;     /* of the SYN-ACK that was sent */
+    __u8 fallback; /* no echo: what the server sends comes from the VIP */
+    __u8 answered; /* the server's TCP has sent a SYN-ACK to this very SYN */
+    __u8 pad[2];
+#ifdef CRAB_SIX
+    __u32 pad2;
 #endif
 };
 

@@ -2,6 +2,7 @@
 /*
  * The server's host: SYN-ACKs echo the redirect of their SYN (C-30, C-73), and
  * connections of clients that know nothing of CRAB are answered from the VIP (C-42).
+ * No SYN changes what is known of a connection: the server's answer to it does (C-92).
  *
  * crab_server_in sees what servers receive, crab_server_out what they send; on
  * the uplink that is tc ingress and egress. A pod's veth has the echo only, for
@@ -13,7 +14,11 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 #define KIND_TIMESTAMPS 8
 
-CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_echoes, struct crab_tuple, struct crab_echo, 65536);
+/* How long a handshake may take: six SYN-ACKs, as C-73 has it. */
+#define CRAB_OPENING_LIFE_NS (65LL * 1000 * 1000 * 1000)
+
+/* What a SYN says is kept apart from what is known of connections: whoever can send SYNs fills this map only. */
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_opening, struct crab_tuple, struct crab_opening, 65536);
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_dsr, struct crab_tuple, struct crab_echo, 65536);
 
 /* VIPs and probers' addresses a server of this host may echo (C-34). */
@@ -51,58 +56,88 @@ static __always_inline int allowed(struct crab_options *o, crab_addr *addr)
     return bpf_map_lookup_elem(&crab_allowed, addr) != NULL;
 }
 
-static __always_inline void remember_fallback(struct crab_tuple *t, struct crab_echo *e)
+/* From now on replies are looked at. */
+static __always_inline void fallback_is_used(__u64 now)
 {
     __u32 zero = 0;
     struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
 
-    bpf_map_update_elem(&crab_dsr, t, e, BPF_ANY);
     if (meta)
-        meta->dsr_seen_ns = e->last_ns;
+        meta->dsr_seen_ns = now;
     crab_count(CRAB_SERVER_DSR_SEEN);
 }
 
-/* A SYN without redirect: nothing is left of a former connection with the same addresses (C-31). */
-static __always_inline void forget(struct crab_tuple *t)
+/* The same SYN, this time without redirect (C-31, C-105). Of another one nothing is known yet: it may be forged. */
+static __always_inline void forget(struct crab_tuple *t, __u32 iss)
 {
-    bpf_map_delete_elem(&crab_echoes, t);
-    bpf_map_delete_elem(&crab_dsr, t);
+    struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
+
+    if (old && old->iss == iss)
+        bpf_map_delete_elem(&crab_opening, t);
+}
+
+/*
+ * A SYN says what its sender wants, and anybody may send one for a connection that lives. So it is kept beside what is
+ * known of that one, until the server's TCP has answered this very SYN (answer_goes).
+ */
+CRAB_PART void syn_comes(struct crab_tuple *t, struct crab_opening *fresh)
+{
+    struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
+
+    if (old && old->iss == fresh->iss && old->fallback == fresh->fallback) { /* sent again */
+        fresh->answered = old->answered;
+        fresh->isn = old->isn;
+    }
+    bpf_map_update_elem(&crab_opening, t, fresh, BPF_ANY);
 }
 
 static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
 {
     struct crab_options o;
-    struct crab_echo e = {.last_ns = bpf_ktime_get_ns(), .iss = p->seq};
+    struct crab_opening e = {.last_ns = bpf_ktime_get_ns(), .iss = p->seq};
 
     if (crab_read_options(skb, p, &o))
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_REDIRECT && o.form != CRAB_FORM_FALLBACK) {
-        forget(t);
+        forget(t, p->seq);
         return CRAB_NEXT;
     }
     if (!allowed(&o, &e.vip)) {
-        forget(t);
+        forget(t, p->seq);
         crab_count(CRAB_SERVER_SYN_NOT_ALLOWED);
         return CRAB_NEXT;
     }
-    if (o.form == CRAB_FORM_REDIRECT) {
-        bpf_map_update_elem(&crab_echoes, t, &e, BPF_ANY);
-        bpf_map_delete_elem(&crab_dsr, t);
+    e.fallback = o.form == CRAB_FORM_FALLBACK;
+    syn_comes(t, &e);
+    if (e.fallback)
+        fallback_is_used(e.last_ns);
+    else
         crab_count(CRAB_SERVER_SYN_SEEN);
-        return CRAB_NEXT;
-    }
-    bpf_map_delete_elem(&crab_echoes, t);
-    remember_fallback(t, &e);
     return CRAB_NEXT;
+}
+
+/* The handshake on the fall-back path is finished: from now on it is a connection, which no SYN pushes out. */
+CRAB_PART void opened(struct crab_tuple *t, struct crab_opening *o)
+{
+    struct crab_echo e = {.last_ns = bpf_ktime_get_ns(), .vip = o->vip, .iss = o->iss};
+
+    bpf_map_update_elem(&crab_dsr, t, &e, BPF_ANY);
+    bpf_map_delete_elem(&crab_opening, t);
 }
 
 /* The client's first ACK, or one of a later handshake with nothing to remove (C-73). */
 static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *t)
 {
-    struct crab_echo *e = bpf_map_lookup_elem(&crab_echoes, t);
+    struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
 
-    if (e && p->seq == e->iss + 1 && !bpf_map_delete_elem(&crab_echoes, t))
-        crab_count(CRAB_SERVER_RULE_DONE);
+    if (!o || p->seq != o->iss + 1)
+        return;
+    if (!o->fallback) {
+        if (!bpf_map_delete_elem(&crab_opening, t))
+            crab_count(CRAB_SERVER_RULE_DONE);
+    } else if (o->answered && p->ack == o->isn + 1) { /* it has seen our SYN-ACK: its address is not forged */
+        opened(t, o);
+    }
 }
 
 static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry six)
@@ -187,44 +222,95 @@ static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p
     return CRAB_NEXT;
 }
 
-static __always_inline int fallback_in_use(void)
+/* When the last SYN of the fall-back path came; 0: never. */
+static __always_inline __u64 fallback_seen(void)
 {
     __u32 zero = 0;
     struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
-    return meta && meta->dsr_seen_ns;
+    return meta ? meta->dsr_seen_ns : 0;
 }
 
 /* A reply on the fall-back path: it comes from the VIP. */
-static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
+static __always_inline int from_vip(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
-    struct crab_echo *e;
-
-    if (!fallback_in_use())
-        return CRAB_NEXT;
-    e = bpf_map_lookup_elem(&crab_dsr, t);
-    if (!e)
-        return CRAB_NEXT;
-    e->last_ns = bpf_ktime_get_ns();
-    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, e->vip))
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
         return TC_ACT_SHOT;
     crab_count(CRAB_SERVER_DSR_REPLY);
     return CRAB_NEXT;
+}
+
+/* The first reply after a handshake whose last ACK was lost, or that had data in its SYN; or the refusal of a SYN. */
+static __always_inline int early_reply(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
+{
+    struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
+
+    if (!o || !o->fallback)
+        return CRAB_NEXT;
+    crab_addr vip = o->vip;
+    if (p->flags & CRAB_RST)
+        return p->flags & CRAB_ACK && p->ack == o->iss + 1 ? from_vip(skb, p, vip) : CRAB_NEXT;
+    if (!o->answered)
+        return CRAB_NEXT;
+    opened(t, o);
+    return from_vip(skb, p, vip);
+}
+
+/* Whether no handshake of then goes on any more; the coarse clock may be behind then. */
+static __always_inline int long_ago(__u64 then)
+{
+    return (__s64)(bpf_ktime_get_coarse_ns() - then) > CRAB_OPENING_LIFE_NS;
+}
+
+static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
+{
+    __u64 seen = fallback_seen();
+
+    if (!seen)
+        return CRAB_NEXT;
+    struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
+    if (!e)
+        return long_ago(seen) ? CRAB_NEXT : early_reply(skb, p, t);
+    e->last_ns = bpf_ktime_get_ns();
+    return from_vip(skb, p, e->vip);
+}
+
+/*
+ * A SYN-ACK: the server's TCP begins anew, and a former connection is over. Which SYN it answers is told by its ack; a
+ * live connection never sends one.
+ */
+static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t, int uplink)
+{
+    struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
+    int known = o && o->iss + 1 == p->ack;
+
+    if (uplink && fallback_seen()) {
+        struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
+        if (e && e->iss + 1 == p->ack) /* sent again, beside the client's ACK */
+            return from_vip(skb, p, e->vip);
+        if (e)
+            bpf_map_delete_elem(&crab_dsr, t);
+    }
+    if (known && !o->fallback)
+        return add_echo(skb, p, o->vip);
+    if (!known || !uplink)
+        return CRAB_NEXT;
+    o->last_ns = bpf_ktime_get_ns();
+    o->isn = p->seq;
+    o->answered = 1;
+    return from_vip(skb, p, o->vip);
 }
 
 static __always_inline int server_out(struct __sk_buff *skb, int uplink, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_is_data(skb) && !(uplink && fallback_in_use()))
+    if (crab_is_data(skb) && !(uplink && fallback_seen()))
         return CRAB_NEXT;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
-    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
-        struct crab_echo *e = bpf_map_lookup_elem(&crab_echoes, &t);
-        if (e && e->iss + 1 == p.ack)
-            return add_echo(skb, &p, e->vip);
-    }
+    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+        return answer_goes(skb, &p, &t, uplink);
     return uplink ? fallback_reply(skb, &p, &t) : CRAB_NEXT;
 }
 

@@ -66,6 +66,8 @@ static void samples(void)
          .iss = 0x1d1e1f20, .ended = 0x21, .hop_seen = 0x22, .hop = {0x23, 0x24, 0x25, 0x26, 0x27, 0x28});
     LINE("reverse", crab_reverse, .vip = ADDRESS(0x01020304));
     LINE("echo", crab_echo, .last_ns = 0x0102030405060708, .vip = ADDRESS(0x11121314), .iss = 0x15161718);
+    LINE("opening", crab_opening, .last_ns = 0x0102030405060708, .vip = ADDRESS(0x11121314), .iss = 0x15161718,
+         .isn = 0x191a1b1c, .fallback = 0x1d, .answered = 0x1e);
     LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);
     LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .place = 0x1516,
          .undelivered = 0x17);

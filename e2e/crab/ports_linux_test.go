@@ -37,13 +37,28 @@ func (h *Host) dialFrom(local int, to string, timeout time.Duration) (*session, 
 // C-92: connections that would be one at the server, from one port at the same time: the first lives, the others
 // wait for its end.
 func TestOnePortTwoConnections(t *testing.T) {
+	const second = "10.97.100.2" // a VIP of the same server
 	b := New(t, 1)
 	b.StartAll(port, nil)
+	for name, h := range map[string]*Host{"client": b.Host("client"), "lb": b.Host("lb"), "s1": b.Host("s1")} {
+		h.Apply(func(c *Config) {
+			if name == "s1" {
+				c.AllowEcho = append(c.AllowEcho, second)
+				return
+			}
+			other := map[string]any{}
+			for k, v := range c.VIPs[0] {
+				other[k] = v
+			}
+			other["addr"] = second
+			c.VIPs = append(c.VIPs, other)
+		})
+	}
 	client, server := b.Host("client"), b.Host("s1")
 	server.Echo(port)
 	first, err := client.dialFrom(40405, VIP+":"+itoa(port), patience)
 	must(t, err)
-	for _, to := range []string{server.Addr} {
+	for _, to := range []string{server.Addr, second} { // 5 s: the second VIP's third SYN is hashed
 		done := make(chan error, 1)
 		go func() {
 			c, err := client.dialFrom(40405, to+":"+itoa(port), 5*time.Second)
@@ -71,7 +86,7 @@ func TestOnePortTwoConnections(t *testing.T) {
 	}
 	_ = first.Conn.(*net.TCPConn).SetLinger(0)
 	first.Close()
-	for _, to := range []string{server.Addr, VIP} { // one after the other the port is theirs
+	for _, to := range []string{server.Addr, second, VIP} { // one after the other the port is theirs
 		c, err := client.dialFrom(40405, to+":"+itoa(port), patience)
 		must(t, err)
 		must(t, c.ask("free"))

@@ -238,6 +238,7 @@ func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
 			Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}},
 		"reverse": programs.Reverse{VIP: addr(0x01020304)},
 		"echo":    programs.Echo{LastNs: 0x0102030405060708, VIP: addr(0x11121314), ISS: 0x15161718},
+		"opening": programs.Opening{LastNs: 0x0102030405060708, VIP: addr(0x11121314), ISS: 0x15161718, ISN: 0x191a1b1c, Fallback: 0x1d, Answered: 0x1e},
 		"syn_key": programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
 		"syn":     programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
 	}

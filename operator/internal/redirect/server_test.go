@@ -119,6 +119,9 @@ func testFallbackReplies(t *testing.T) {
 		t.Errorf("without a fall-back SYN a reply comes from %s", got.src)
 	}
 	run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+	if _, got := run(t, n, "crab_server_out", data); got.src != testDIP {
+		t.Errorf("C-92: a SYN that the server has not answered makes replies come from %s", got.src)
+	}
 	for _, p := range []packet{serverSYNACK(linuxSYN), data} {
 		if verdict, got := run(t, n, "crab_server_out", p); verdict != next || got.src != testVIP || !got.sums || !bytes.Equal(got.options, p.options) {
 			t.Errorf("verdict %d, from %s, options %x, sums %v", int32(verdict), got.src, got.options, got.sums)

@@ -106,15 +106,15 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err != nil {
 		return fmt.Errorf("pending: %w", err)
 	}
-	last := func(p programs.Echo) uint64 { return p.LastNs }
-	echoes, err := expireOld(n.m(f, "crab_echoes"), l.Echo, last, nil)
+	opening, err := expireOld(n.m(f, "crab_opening"), l.Echo, func(p programs.Opening) uint64 { return p.LastNs }, nil)
 	if err != nil {
-		return fmt.Errorf("echoes: %w", err)
+		return fmt.Errorf("opening: %w", err)
 	}
 	if err := n.sweepConnects(f); err != nil {
 		return fmt.Errorf("connects: %w", err)
 	}
-	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+echoes
+	last := func(p programs.Echo) uint64 { return p.LastNs }
+	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+opening
 	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last, nil); err != nil {
 		return fmt.Errorf("fall-back: %w", err)
 	}

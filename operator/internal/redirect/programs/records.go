@@ -47,6 +47,13 @@ type (
 		VIP    netip.Addr
 		ISS    uint32
 	}
+	// Opening is struct crab_opening.
+	Opening struct {
+		LastNs             uint64
+		VIP                netip.Addr
+		ISS, ISN           uint32
+		Fallback, Answered uint8
+	}
 	// SYNKey is struct crab_syn_key.
 	SYNKey struct {
 		Tuple
@@ -148,6 +155,17 @@ func (e *Echo) UnmarshalBinary(b []byte) error {
 	r := reader{b: b, fixed: 12}
 	e.LastNs, e.VIP, e.ISS = r.u64(), r.addr(), r.u32()
 	return r.end(0)
+}
+
+func (o Opening) MarshalBinary() ([]byte, error) {
+	b := native.AppendUint32(append(native.AppendUint64(nil, o.LastNs), o.VIP.AsSlice()...), o.ISS)
+	return pad(append(native.AppendUint32(b, o.ISN), o.Fallback, o.Answered, 0, 0)), nil
+}
+
+func (o *Opening) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, fixed: 20}
+	o.LastNs, o.VIP, o.ISS, o.ISN, o.Fallback, o.Answered = r.u64(), r.addr(), r.u32(), r.u32(), r.take(1)[0], r.take(1)[0]
+	return r.end(2)
 }
 
 func (k SYNKey) MarshalBinary() ([]byte, error) {

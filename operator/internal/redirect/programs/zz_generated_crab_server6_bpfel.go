@@ -36,6 +36,18 @@ type server6CrabMeta struct {
 	Pad       [5]uint8
 }
 
+type server6CrabOpening6 struct {
+	_        structs.HostLayout
+	LastNs   uint64
+	Vip      server6CrabAddr
+	Iss      uint32
+	Isn      uint32
+	Fallback uint8
+	Answered uint8
+	Pad      [2]uint8
+	Pad2     uint32
+}
+
 type server6CrabTuple struct {
 	_          structs.HostLayout
 	Client     server6CrabAddr
@@ -68,8 +80,8 @@ const (
 	server6MapCrabCounters       = "crab_counters"
 	server6MapCrabDigests6       = "crab_digests6"
 	server6MapCrabDsr6           = "crab_dsr6"
-	server6MapCrabEchoes6        = "crab_echoes6"
 	server6MapCrabMeta           = "crab_meta"
+	server6MapCrabOpening6       = "crab_opening6"
 	server6MapCrabVips6          = "crab_vips6"
 	server6ProgCrabServerIn6     = "crab_server_in6"
 	server6ProgCrabServerOut6    = "crab_server_out6"
@@ -131,8 +143,8 @@ type server6MapSpecs struct {
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabDigests6 *ebpf.MapSpec `ebpf:"crab_digests6"`
 	CrabDsr6     *ebpf.MapSpec `ebpf:"crab_dsr6"`
-	CrabEchoes6  *ebpf.MapSpec `ebpf:"crab_echoes6"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabOpening6 *ebpf.MapSpec `ebpf:"crab_opening6"`
 	CrabVips6    *ebpf.MapSpec `ebpf:"crab_vips6"`
 }
 
@@ -166,8 +178,8 @@ type server6Maps struct {
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabDigests6 *ebpf.Map `ebpf:"crab_digests6"`
 	CrabDsr6     *ebpf.Map `ebpf:"crab_dsr6"`
-	CrabEchoes6  *ebpf.Map `ebpf:"crab_echoes6"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
+	CrabOpening6 *ebpf.Map `ebpf:"crab_opening6"`
 	CrabVips6    *ebpf.Map `ebpf:"crab_vips6"`
 }
 
@@ -177,8 +189,8 @@ func (m *server6Maps) Close() error {
 		m.CrabCounters,
 		m.CrabDigests6,
 		m.CrabDsr6,
-		m.CrabEchoes6,
 		m.CrabMeta,
+		m.CrabOpening6,
 		m.CrabVips6,
 	)
 }

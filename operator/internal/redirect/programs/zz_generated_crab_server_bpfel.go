@@ -30,6 +30,17 @@ type serverCrabMeta struct {
 	Pad       [5]uint8
 }
 
+type serverCrabOpening struct {
+	_        structs.HostLayout
+	LastNs   uint64
+	Vip      uint32
+	Iss      uint32
+	Isn      uint32
+	Fallback uint8
+	Answered uint8
+	Pad      [2]uint8
+}
+
 type serverCrabTuple struct {
 	_          structs.HostLayout
 	Client     uint32
@@ -61,8 +72,8 @@ const (
 	serverMapCrabAllowed       = "crab_allowed"
 	serverMapCrabCounters      = "crab_counters"
 	serverMapCrabDsr           = "crab_dsr"
-	serverMapCrabEchoes        = "crab_echoes"
 	serverMapCrabMeta          = "crab_meta"
+	serverMapCrabOpening       = "crab_opening"
 	serverMapCrabSix           = "crab_six"
 	serverMapCrabVips          = "crab_vips"
 	serverProgCrabServerIn     = "crab_server_in"
@@ -124,8 +135,8 @@ type serverMapSpecs struct {
 	CrabAllowed  *ebpf.MapSpec `ebpf:"crab_allowed"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabDsr      *ebpf.MapSpec `ebpf:"crab_dsr"`
-	CrabEchoes   *ebpf.MapSpec `ebpf:"crab_echoes"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabOpening  *ebpf.MapSpec `ebpf:"crab_opening"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
@@ -159,8 +170,8 @@ type serverMaps struct {
 	CrabAllowed  *ebpf.Map `ebpf:"crab_allowed"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabDsr      *ebpf.Map `ebpf:"crab_dsr"`
-	CrabEchoes   *ebpf.Map `ebpf:"crab_echoes"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
+	CrabOpening  *ebpf.Map `ebpf:"crab_opening"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
@@ -170,8 +181,8 @@ func (m *serverMaps) Close() error {
 		m.CrabAllowed,
 		m.CrabCounters,
 		m.CrabDsr,
-		m.CrabEchoes,
 		m.CrabMeta,
+		m.CrabOpening,
 		m.CrabSix,
 		m.CrabVips,
 	)

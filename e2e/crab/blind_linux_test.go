@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build crab
+
+package crab
+
+import (
+	"net/netip"
+	"testing"
+)
+
+// forgedSYNs are what somebody sends who knows a connection's addresses and ports and guesses no sequence number:
+// to both of its ends and to the balancer, with each option that could matter there.
+func forgedSYNs(client, server netip.AddrPort) map[string]Segment {
+	vip := netip.AddrPortFrom(netip.MustParseAddr(VIP), port)
+	to := func(dst netip.AddrPort, options []byte) Segment {
+		return Segment{Src: client, Dst: dst, Flags: synFlag, Options: options}
+	}
+	return map[string]Segment{
+		"to the client":                   {Src: server, Dst: client, Flags: synFlag},
+		"to the client, redirect":         {Src: server, Dst: client, Flags: synFlag, Options: vipOption},
+		"to the client, from the VIP":     {Src: vip, Dst: client, Flags: synFlag},
+		"to the server":                   to(server, nil),
+		"to the server, redirect":         to(server, vipOption),
+		"to the server, fall-back mark":   to(server, []byte{0x2a, 8, 10, 97, 100, 1, 0, 1}),
+		"to the server, foreign redirect": to(server, []byte{0x2a, 6, 192, 0, 2, 9, 1, 1}),
+		"to the VIP":                      to(vip, nil),
+		"to the VIP, placeholder":         to(vip, []byte{0x2a, 6, 0, 0, 0, 0, 1, 1}),
+	}
+}
+
+// attack sends all of them against one live connection; it says how many were sent, and how many kinds broke it.
+func (b *Bed) attack(t *testing.T, evil *Host, c *session) (tried, broke int) {
+	t.Helper()
+	client := netip.MustParseAddrPort(c.LocalAddr().String())
+	server := netip.AddrPortFrom(netip.MustParseAddr(b.Host(c.server).Addr), port)
+	for kind, s := range forgedSYNs(client, server) {
+		for i := range uint32(5) {
+			s.Seq = i * 0x3fffffff
+			must(t, evil.Inject(s))
+			tried++
+		}
+		if err := c.ask("after a SYN " + kind); err != nil {
+			broke++
+			t.Errorf("C-92: a forged SYN %s breaks a connection with %s: %v\n%s", kind, c.RemoteAddr(), err, b.told())
+			return tried, broke
+		}
+	}
+	return tried, broke
+}
+
+// attackAll does so against connections of each kind: redirected, hashed, and past the VIP.
+func (b *Bed) attackAll(t *testing.T, evil *Host) (tried, broke int) {
+	t.Helper()
+	plain := b.add("plain", network+"9")
+	for _, live := range []struct {
+		from *Host
+		to   string
+	}{{b.Host("client"), VIP}, {plain, VIP}, {b.Host("client"), b.Host("s1").Addr}, {plain, b.Host("s2").Addr}} {
+		c, err := live.from.dial(live.to + ":" + itoa(port))
+		must(t, err)
+		n, bad := b.attack(t, evil, c)
+		tried, broke = tried+n, broke+bad
+		c.Close()
+	}
+	return tried, broke
+}

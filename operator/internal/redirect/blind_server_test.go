@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redirect
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// serverData is what a server's host sends on a connection, and fromClient what its client does.
+func serverData() packet {
+	return packet{src: testDIP, dst: testClient, sport: 80, dport: 5000, flags: ack, seq: 10, ack: 101, data: []byte("page")}
+}
+
+func fromClient(seq, answers uint32) packet {
+	return packet{src: testClient, dst: testDIP, sport: 5000, dport: 80, flags: ack, seq: seq, ack: answers}
+}
+
+// hashed is a server's host with a live connection on the fall-back path; redirectedTo one with a redirected one.
+func hashed(t *testing.T) *Node {
+	n := serverNode(t)
+	run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+	run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+	run(t, n, "crab_server_in", fromClient(101, 10))
+	return n
+}
+
+func redirectedTo(t *testing.T) *Node {
+	n := serverNode(t)
+	run(t, n, "crab_server_in", serverSYN(redirected))
+	run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+	run(t, n, "crab_server_in", fromClient(101, 10))
+	return n
+}
+
+func repliesFrom(t *testing.T, n *Node, want netip.Addr) {
+	t.Helper()
+	if _, got := run(t, n, "crab_server_out", serverData()); got.src != want || !got.sums {
+		t.Errorf("a reply comes from %s, want %s (sums %v)", got.src, want, got.sums)
+	}
+}
+
+// C-92: no SYN, whatever it says, changes where replies of a live connection come from; nor does what a forger can
+// send behind it.
+func TestBlindSYNToTheServer(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			live func(*testing.T) *Node
+			from netip.Addr
+		}{"redirected": {redirectedTo, testDIP}, "hashed": {hashed, testVIP}, "direct": {serverNode, testDIP}} {
+			for kind, options := range map[string][]byte{
+				"plain": linuxSYN, "redirect": redirected, "fall-back mark": fallbackMark(testVIP), "placeholder": placeholder, "foreign": foreign,
+			} {
+				n := c.live(t)
+				repliesFrom(t, n, c.from)
+				for _, seq := range []uint32{0, 0x77665544, 0xffffffff} {
+					p := blindSYN(testClient, testDIP, true, options)
+					p.seq = seq
+					run(t, n, "crab_server_in", p)
+					run(t, n, "crab_server_in", fromClient(seq+1, 0))
+					challenge := serverData()
+					challenge.data = nil
+					run(t, n, "crab_server_out", challenge)
+					end := challenge
+					end.flags, end.ack = rst, 0
+					if _, got := run(t, n, "crab_server_out", end); got.src != c.from {
+						t.Errorf("%s: after a SYN (%s) a RST comes from %s", name, kind, got.src)
+					}
+					repliesFrom(t, n, c.from)
+				}
+				if t.Failed() {
+					t.Fatalf("%s connection, SYN: %s", name, kind)
+				}
+			}
+		}
+	})
+}
+
+// C-42, C-31: what the server answers is a new connection, on the path of its own SYN, whatever the former one took.
+func TestConnectionAfterAnother(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		for kind, c := range map[string]struct {
+			options []byte
+			from    netip.Addr
+		}{"plain": {linuxSYN, testDIP}, "redirect": {redirected, testDIP}, "fall-back mark": {fallbackMark(testVIP), testVIP}} {
+			n := hashed(t)
+			p := serverSYN(c.options)
+			p.seq = 900
+			run(t, n, "crab_server_in", p)
+			answer := serverSYNACK(linuxSYN)
+			answer.ack = 901
+			_, got := run(t, n, "crab_server_out", answer)
+			if got.src != c.from || bytes.HasPrefix(got.options, redirected) != (kind == "redirect") {
+				t.Errorf("%s: the SYN-ACK comes from %s with %x", kind, got.src, got.options)
+			}
+			run(t, n, "crab_server_in", fromClient(901, 10))
+			repliesFrom(t, n, c.from)
+		}
+	})
+}
+
+// C-42: a handshake whose last ACK was lost, or whose SYN had data, ends with the first reply; a refused SYN is refused from the VIP.
+func TestFallbackWithoutFirstACK(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		n := serverNode(t)
+		run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+		refusal := packet{src: testDIP, dst: testClient, sport: 80, dport: 5000, flags: rst | ack, ack: 101}
+		if _, got := run(t, n, "crab_server_out", refusal); got.src != testVIP {
+			t.Errorf("the refusal comes from %s", got.src)
+		}
+		run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+		run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+		run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP))) // sent again: the answer stays known
+		repliesFrom(t, n, testVIP)
+		if _, got := run(t, n, "crab_server_out", serverSYNACK(linuxSYN)); got.src != testVIP {
+			t.Errorf("a SYN-ACK beside the first reply comes from %s", got.src)
+		}
+		repliesFrom(t, n, testVIP)
+	})
+}
+
+// C-72: however many SYNs come, those who finish no handshake push no connection out, not even with an ACK they guess.
+func TestSYNFloodLeavesConnections(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		n := hashed(t)
+		p := serverSYN(fallbackMark(testVIP))
+		for i := range 3 * int(testSizes.Echoes) {
+			p.sport, p.seq = uint16(6000+i), uint32(i)
+			run(t, n, "crab_server_in", p)
+			answer := serverSYNACK(linuxSYN)
+			answer.dport, answer.ack, answer.seq = p.sport, p.seq+1, uint32(i)*7+50
+			run(t, n, "crab_server_out", answer)
+			guess := fromClient(p.seq+1, 12345)
+			guess.sport = p.sport
+			run(t, n, "crab_server_in", guess)
+		}
+		repliesFrom(t, n, testVIP)
+		time.Sleep(2 * time.Millisecond) // and the half-open ones go
+		if _, err := n.Expire(Lives{Echo: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		repliesFrom(t, n, testVIP)
+	})
+}
