@@ -29,7 +29,8 @@ void sim_check_answered(struct sim_world *w, uint32_t server, uint32_t request)
 {
     struct sim_request *r = &w->request[request];
     uint64_t bound = w->s->hedging_cancel_ns, now = w->agenda.now;
-    r->answered_ns = sim_node_core_now(&w->server[server].n);
+    if (r->worker == server) /* whose clock it is, and whose quarantine */
+        r->answered_ns = sim_node_core_now(&w->server[server].n);
     r->live--;
     if (r->replied_ns == 0)
         r->replied_ns = now;

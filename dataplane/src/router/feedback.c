@@ -144,7 +144,9 @@ __attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint
 __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
                                                const struct bt_feedback *fb, uint64_t trace)
 {
-    if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
+    if ((fb->flags & BT_FEEDBACK_CANCELLED) != 0 && r->hedging != NULL && hedge_earlier_copy(r, w, fb)) {
+        r->counter[BT_RC_PAIRS_UNKNOWN]++;
+    } else if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
         if (trace != 0) {
             note_trace(r, now, w, fb, trace);
         }

@@ -3,6 +3,7 @@
 // newcomer waits behind copies, the one that began last. A CANCEL asks; what the copy owes comes back with its FEEDBACK
 // alone, so one that is lost, late or not heeded costs time, and no credit.
 #include "router/forward.h"
+#include "router/watch.h"
 
 /* --- names of copies --------------------------------------------------------------------------------------------- */
 
@@ -161,11 +162,13 @@ uint64_t hedge_pairs_live(const struct bt_router *r)
 /* The survivor is the request's first copy from now on. */
 static void swap_copies(struct bt_router *r, struct hedge_slot *slot)
 {
-    uint32_t pair = slot->pair[0], copy = slot->copy[0];
-    slot->pair[0] = slot->pair[1];
-    slot->copy[0] = slot->copy[1];
-    slot->pair[1] = pair;
-    slot->copy[1] = copy;
+    struct hedge_slot was = *slot;
+    for (unsigned k = 0; k < 2; k++) {
+        slot->pair[k] = was.pair[!k];
+        slot->copy[k] = was.copy[!k];
+        slot->served[k] = was.served[!k];
+        slot->incarnation[k] = was.incarnation[!k];
+    }
     r->pairs.slab[slot->pair[0]].label &= (uint8_t)~PAIR_COPY;
     r->pairs.slab[slot->pair[1]].label |= PAIR_COPY;
 }
@@ -233,6 +236,21 @@ static void alone_again(struct bt_router *r, uint32_t s)
         before = h->slot[before].older;
     }
     hedge_list_behind(h, s, before);
+}
+
+/* A FEEDBACK names client and req_id, and no copy: one that the network repeats may say of a copy that was taken back
+ * what must not be believed of a later one at the same worker. It was written before that came there. */
+bool hedge_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_feedback *fb)
+{
+    struct pair_key key = watch_key(&fb->client, fb->req_id, w);
+    const uint32_t *link = router_watch_search(&r->pairs, watch_slot(&r->pairs, &key), key);
+    if (link == NULL || r->pairs.slab[*link].hedge == 0) {
+        return false;
+    }
+    const struct pair *p = &r->pairs.slab[*link];
+    const struct hedge_slot *slot = &r->hedging->slot[p->hedge];
+    unsigned k = (p->label & PAIR_COPY) != 0;
+    return fb->incarnation == slot->incarnation[k] && (int64_t)(fb->served - slot->served[k]) <= 0;
 }
 
 /* The worker says that it let go of a copy which was taken back (R-272). Its request is not answered by that: admission

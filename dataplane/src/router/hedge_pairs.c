@@ -18,7 +18,11 @@ void hedge_pair_began(struct bt_router *r, uint32_t i)
     if (s == 0) {
         return;
     }
-    h->slot[s].pair[h->copying != 0] = i;
+    unsigned k = h->copying != 0;
+    const struct bt_credit *credit = &r->credit[p->key.who >> 32];
+    h->slot[s].pair[k] = i;
+    h->slot[s].served[k] = credit->served;
+    h->slot[s].incarnation[k] = credit->incarnation;
     if (h->copying != 0) { /* of a request that admission may have judged already */
         p->label |= PAIR_COPY | (r->pairs.slab[h->slot[s].pair[0]].label & PAIR_JUDGED);
     }

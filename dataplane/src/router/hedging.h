@@ -21,6 +21,9 @@ struct hedge_slot {
     struct bt_addr client;
     uint32_t pair[2]; /* places of its copies in the pair table; 0: not sent, or over */
     uint32_t copy[2]; /* what a CANCEL calls them; 0: they cannot be taken back */
+    /* What its worker had said when a copy was sent there: an earlier copy's end is not later than that. */
+    uint64_t served[2];
+    uint32_t incarnation[2];
     /* Lists of those with one copy, by `at`, and of those with two that run, by the start of the second; newer also
      * links the free ones. */
     uint32_t older, newer;

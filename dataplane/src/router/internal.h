@@ -336,8 +336,9 @@ void hedge_unlist(struct router_hedging *h, uint32_t s);
 void hedge_pair_began(struct bt_router *r, uint32_t i);
 uint32_t hedge_twin(const struct bt_router *r, uint32_t i); /* the pair of the other copy, or 0 */
 bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected); /* false: of the later copy */
-bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved);       /* true: its worker let go of it */
-bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused);                  /* false: not its last copy */
+bool hedge_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_feedback *fb); /* of it this speaks */
+bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved); /* true: its worker let go of it */
+bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused);            /* false: not its last copy */
 void hedge_forget_pairs(struct bt_router *r);
 void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out); /* on or off */
 void hedge_learn_delay(struct router_hedging *h, uint64_t now);

@@ -74,18 +74,28 @@ static struct left request(uint16_t id)
     return take();
 }
 
-static struct left ended(int w, uint16_t id, uint8_t flags)
+static struct left say(int w, const struct bed_report *report)
 {
     h.b.now += step;
-    h.served[w]++;
-    bed_feedback(&h.b, (uint32_t)w,
-                 &(struct bed_report){.received = h.received[w],
-                                      .served = h.served[w],
-                                      .n = h.n,
-                                      .incarnation = 1,
-                                      .req_id = id,
-                                      .flags = (uint8_t)(BT_FEEDBACK_PAIR | flags)});
+    bed_feedback(&h.b, (uint32_t)w, report);
     return take();
+}
+
+static struct bed_report end_of(int w, uint16_t id, uint8_t flags)
+{
+    h.served[w]++;
+    return (struct bed_report){.received = h.received[w],
+                               .served = h.served[w],
+                               .n = h.n,
+                               .incarnation = 1,
+                               .req_id = id,
+                               .flags = (uint8_t)(BT_FEEDBACK_PAIR | flags)};
+}
+
+static struct left ended(int w, uint16_t id, uint8_t flags)
+{
+    struct bed_report report = end_of(w, id, flags);
+    return say(w, &report);
 }
 
 static struct left finish(int w, uint16_t id)
@@ -425,6 +435,41 @@ static void r272_a_copy_nobody_took_back_was_dropped(void **state)
     bed_close(&h.b);
 }
 
+/* R-272: the network repeats what a worker said of a copy; meanwhile a later one of the same request runs there. It is
+ * not taken to have ended, whether it is to be taken back as well or not, and owes its credit on. */
+static void r272_a_repeated_word_is_of_the_earlier_copy(void **state)
+{
+    (void)state;
+    for (int wanted = 0; wanted < 2; wanted++) {
+        open_with(2, 1, BT_HEDGING_CANCEL_PREEMPTIVE);
+        struct left a = request(1), b = request(2);
+        int w = b.worker[0], other = a.worker[a.worker[0] == w];
+        struct bed_report said = end_of(w, 1, BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED);
+        say(w, &said);
+        struct left again = finish(w, 2);
+        assert_int_equal(again.n, 1);
+        assert_int_equal(again.id[0], 1);
+        assert_int_equal(again.worker[0], w);
+        if (wanted) {
+            assert_true(finish(other, 1).cancel[0]);
+        }
+        assert_int_equal(say(w, &said).n, 0);
+        assert_int_equal(bed_outstanding(&h.b, (uint32_t)w), 1);
+        assert_int_equal(count(BT_RC_CANCELS_HONOURED), 1);
+        assert_int_equal(count(BT_RC_PAIRS_UNKNOWN), 1);
+        if (wanted) {
+            let_go(w, 1);
+        } else {
+            finish(w, 1);
+            let_go(other, 1);
+        }
+        assert_int_equal(count(BT_RC_CANCELS_HONOURED), 2);
+        assert_int_equal(hedging_stats(&h).outstanding, 0);
+        assert_int_equal(bed_pairs(&h.b), 0);
+        bed_close(&h.b);
+    }
+}
+
 /* A restarted worker knows nothing of the copy: its pair goes at T_max, its credit with the new incarnation. */
 static void r112_a_restart_loses_no_credit(void **state)
 {
@@ -485,6 +530,7 @@ int main(void)
         cmocka_unit_test(r275_never_two_beyond_the_credit),
         cmocka_unit_test(r210_admission_hears_of_it_once),
         cmocka_unit_test(r272_a_copy_nobody_took_back_was_dropped),
+        cmocka_unit_test(r272_a_repeated_word_is_of_the_earlier_copy),
         cmocka_unit_test(r112_a_restart_loses_no_credit),
         cmocka_unit_test(it_may_be_switched_off),
     };
