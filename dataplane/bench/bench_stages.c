@@ -5,18 +5,27 @@
 // when requests come and 1.7 when FEEDBACK does.
 //   bench_stages [ROUNDS]      prints one JSON object: median cycles per RPC and stage, and the counter's rate
 //
-// request: bt_router_request, everything in it. feedback: bt_router_feedback, everything in it. decide: the load index
-// alone, a worker chosen, its queue longer and another's shorter; part of both. What is inlined and interleaved with
-// the rest (parsing, rewriting) has no time of its own: a difference of two timings would come out negative.
+// request: bt_router_requests, everything in it. feedback: bt_router_feedback, everything in it.
+// parse, decide, rewrite, forward: what bt_router_requests does with a plain request, by the same inline functions, but
+// stage by stage, the whole batch through each. A second router does that; it must send the very same packets to the
+// very same workers, or there are no figures. What FEEDBACK does is private to its file and stays one stage.
+// index_chained, index_overlapped: the load index alone (FEEDBACK's update, a choice, a queue longer by one), each RPC
+// on the index the last one changed, as in the router, or on eight of them in turn, so that one need not wait for the
+// last. Most of either is waiting (docs/performance.md).
+// clock: an empty measurement, which is in each of them.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-#include "router/internal.h"
+#include "kept.h"
+#include "router/forward.h"
 
-enum { WORKERS = 64, BATCH = 64, DEPTH = 3, START = WORKERS * 17 / 10, PACKETS = 4096 };
-enum stage { REQUEST, FEEDBACK, DECIDE, STAGES };
+enum { WORKERS = 64, BATCH = 64, DEPTH = 3, START = WORKERS * 17 / 10, PACKETS = 4096, INDEXES = 8 };
+enum stage { REQUEST, FEEDBACK, PARSE, DECIDE, REWRITE, FORWARD, CHAINED, OVERLAPPED, CLOCK, STAGES };
+static const char *const names[STAGES] = {"request",       "feedback",         "parse", "decide", "rewrite", "forward",
+                                          "index_chained", "index_overlapped", "clock"};
 
 struct running { // a request at a worker
     uint32_t worker;
@@ -25,6 +34,7 @@ struct running { // a request at a worker
 
 struct bench {
     struct bt_router *r;
+    void *router_memory, *pool_memory;
     struct bt_pool_fixed fixed;
     struct bt_pool *pool;
     struct bt_addr members[WORKERS];
@@ -35,6 +45,7 @@ struct bench {
     struct bt_rng rng;
     struct bt_txq out;
     uint64_t now;
+    uint64_t sent; // a digest of every packet that left, and of where to
     uint16_t id;
 };
 
@@ -69,6 +80,19 @@ static void *need(size_t bytes)
         abort();
     }
     return memset(mem, 0, (bytes + 63u) & ~(size_t)63u);
+}
+
+// As bobtail-router: in hugepages where there are any.
+static void *need_huge(size_t *bytes)
+{
+    const size_t huge = (size_t)2 << 20;
+    *bytes = (*bytes + huge - 1) & ~(huge - 1);
+    void *mem = aligned_alloc(huge, *bytes);
+    if (mem == NULL) {
+        abort();
+    }
+    (void)madvise(mem, *bytes, MADV_HUGEPAGE);
+    return mem;
 }
 
 static struct bt_pkt *packet(struct bench *b, const struct bt_addr *from, const uint8_t *bytes, uint32_t len)
@@ -116,14 +140,16 @@ static void open_bench(struct bench *b)
     b->now = nanoseconds();
     bt_rng_seed(&b->rng, 1);
     bt_txq_init(&b->out);
-    b->pool = bt_pool_fixed_init(&b->fixed, need(bt_pool_fixed_bytes(PACKETS)), PACKETS);
+    b->pool_memory = need(bt_pool_fixed_bytes(PACKETS));
+    b->pool = bt_pool_fixed_init(&b->fixed, b->pool_memory, PACKETS);
     struct bt_router_setup setup = {.pool = b->pool,
                                     .seed = 1,
                                     .max_members = WORKERS,
                                     .request_addr = bt_addr_v4u(0x0a000001, 8000),
                                     .feedback_addr = bt_addr_v4u(0x0a000001, 9000)};
     size_t bytes = bt_router_bytes(&setup);
-    b->r = bt_router_init(need(bytes), bytes, &setup, b->now);
+    b->router_memory = need_huge(&bytes);
+    b->r = bt_router_init(b->router_memory, bytes, &setup, b->now);
     for (uint32_t w = 0; w < WORKERS; w++) {
         b->members[w] = bt_addr_v4u(0x0a010000 + w / 4u, (uint16_t)(8000 + w % 4u));
     }
@@ -143,6 +169,15 @@ static void open_bench(struct bench *b)
     }
 }
 
+static void digest(struct bench *b, const struct bt_pkt *pkt, uint32_t w)
+{
+    uint64_t h = b->sent ^ w;
+    for (uint32_t i = 0; i < pkt->len; i++) {
+        h = (h ^ pkt->data[i]) * UINT64_C(0x100000001b3);
+    }
+    b->sent = (h ^ bt_addr_half(&pkt->src, 8) ^ pkt->src.port) * UINT64_C(0x100000001b3);
+}
+
 // Takes forwarded requests off the queue and notes where they went.
 static void take_away(struct bench *b)
 {
@@ -154,6 +189,7 @@ static void take_away(struct bench *b)
             exit(1);
         }
         b->at[b->at_n++] = (struct running){w, (uint16_t)(pkt->data[4] << 8 | pkt->data[5])};
+        digest(b, pkt, w);
         b->received[w]++;
         b->outstanding[w]++;
         bt_pool_put(b->pool, pkt);
@@ -190,33 +226,147 @@ static void time_requests(struct bench *b, uint64_t *spent)
         pkts[i] = request(b);
     }
     uint64_t start = cycles();
-    for (unsigned i = 0; i < BATCH; i++) {
-        bt_router_request(b->r, b->now, pkts[i], &b->out);
-    }
+    bt_router_requests(b->r, pkts, BATCH, &b->out);
     *spent = cycles() - start;
     take_away(b);
 }
 
-// On the router's own index, whose router is not used any more.
-static void time_decisions(struct bench *b, uint64_t *spent)
+static bool bad_source(const struct bt_router *r, const struct bt_addr *src)
 {
-    uint32_t done[BATCH];
+    return bt_addr_bad_source(src) || bt_addr_eq(src, &r->request_addr) || bt_addr_eq(src, &r->feedback_addr);
+}
+
+// A batch of plain requests in the four stages, false when one of them is not as simple as that.
+struct staged {
+    struct bt_router *r;
+    struct bt_pkt *pkts[BATCH];
+    uint32_t w[BATCH];
+    struct pair_key key[BATCH];
+};
+
+static bool parse(struct staged *s)
+{
+    bool plain = s->r->held.n == 0 && !s->r->noted;
     for (unsigned i = 0; i < BATCH; i++) {
-        done[i] = b->at[i].worker;
+        router_watch_expect(s->r, &s->pkts[i]->src, bt_get16(s->pkts[i]->data + BT_R2P2_REQ_ID_AT));
+    }
+    for (unsigned i = 0; i < BATCH; i++) {
+        struct bt_pkt *pkt = s->pkts[i];
+        uint64_t now = router_clock(s->r, pkt->t_rx_ns);
+        plain &= bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST) && !bad_source(s->r, &pkt->src) &&
+                 pkt->len <= s->r->max_payload;
+        router_note_arrival(s->r, now, pkt);
+    }
+    return plain;
+}
+
+static bool decide(struct staged *s)
+{
+    for (unsigned i = 0; i < BATCH; i++) {
+        s->w[i] = router_choose(s->r);
+        if (s->w[i] == BT_NO_WORKER) {
+            return false;
+        }
+        bt_load_push(&s->r->load, s->w[i]);
+    }
+    return true;
+}
+
+static bool rewrite(struct staged *s)
+{
+    for (unsigned i = 0; i < BATCH; i++) {
+        struct bt_pkt *pkt = s->pkts[i];
+        const struct worker *worker = &s->r->worker[s->w[i]];
+        if (!plain_fits(s->r, pkt, worker)) {
+            return false;
+        }
+        s->key[i] = watch_key(&pkt->src, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT), s->w[i]);
+        address_plain(s->r, pkt, worker);
+    }
+    return true;
+}
+
+// count_forwarded without the queue, which is the decision's.
+static void forward(struct staged *s, struct bt_txq *out)
+{
+    struct bt_router *r = s->r;
+    for (unsigned i = 0; i < BATCH; i++) {
+        struct bt_pkt *pkt = s->pkts[i];
+        r->counter[BT_RC_FORWARDED]++;
+        uint64_t index = router_count_sent(r, s->w[i]);
+        if (r->hold != NULL) {
+            bt_hist_slices_record(r->hold, r->now, r->now - pkt->t_rx_ns);
+        }
+        router_watch_start(r, s->key[i], (struct pair_sent){.since = pkt->t_rx_ns, .at = r->now, .index = index}, 0);
+        bt_txq_push(out, pkt);
+    }
+}
+
+static void time_stages(struct bench *b, uint64_t *spent[STAGES], uint32_t round)
+{
+    struct staged s = {.r = b->r};
+    for (unsigned i = 0; i < BATCH; i++) {
+        s.pkts[i] = request(b);
+    }
+    uint64_t at[5];
+    at[0] = cycles();
+    bool simple = parse(&s);
+    at[1] = cycles();
+    simple = simple && decide(&s);
+    at[2] = cycles();
+    simple = simple && rewrite(&s);
+    at[3] = cycles();
+    if (!simple) {
+        fprintf(stderr, "bench_stages: a request is not as simple as the stages take it to be\n");
+        exit(1);
+    }
+    forward(&s, &b->out);
+    at[4] = cycles();
+    for (unsigned i = 0; i < 4; i++) {
+        spent[PARSE + i][round] = at[i + 1] - at[i];
+    }
+    take_away(b);
+}
+
+// A load index without its router: what FEEDBACK tells it, a choice, and the queue that gets longer by it.
+struct index {
+    struct bt_load load;
+    uint32_t at[START], outstanding[WORKERS];
+};
+
+static void open_indexes(struct index *x, unsigned n)
+{
+    for (unsigned k = 0; k < n; k++) {
+        bt_load_init(&x[k].load, 1);
+        bt_load_bound(&x[k].load, true);
+        for (uint32_t w = 0; w < WORKERS; w++) {
+            bt_load_set(&x[k].load, w, 0, DEPTH);
+        }
+        for (uint32_t i = 0; i < START; i++) {
+            uint32_t w = bt_jbsq(&x[k].load);
+            bt_load_push(&x[k].load, w);
+            x[k].at[i] = w;
+            x[k].outstanding[w]++;
+        }
+    }
+}
+
+KEPT void time_index(struct index *x, unsigned n, struct bt_rng *rng, uint64_t *spent)
+{
+    uint32_t pick[BATCH];
+    for (unsigned i = 0; i < BATCH; i++) {
+        pick[i] = bt_rng_below(rng, START);
     }
     uint64_t start = cycles();
     for (unsigned i = 0; i < BATCH; i++) {
-        bt_load_move(&b->r->load, done[i], --b->outstanding[done[i]]);
-        uint32_t w = bt_jbsq(&b->r->load);
-        bt_load_push(&b->r->load, w);
-        b->outstanding[w]++;
-        done[i] = w;
+        struct index *one = &x[i & (n - 1)];
+        uint32_t *at = &one->at[pick[i]];
+        bt_load_move(&one->load, *at, --one->outstanding[*at]);
+        *at = bt_jbsq(&one->load);
+        bt_load_push(&one->load, *at);
+        one->outstanding[*at]++;
     }
     *spent = cycles() - start;
-    for (unsigned i = 0; i < BATCH; i++) {
-        b->at[i].worker = b->at[b->at_n - BATCH + i].worker;
-        b->at[b->at_n - BATCH + i].worker = done[i];
-    }
 }
 
 static int ascending(const void *a, const void *b)
@@ -231,49 +381,94 @@ static double median(uint64_t *v, uint32_t n)
     return (double)v[n / 2] / BATCH;
 }
 
-static void measure(struct bench *b, uint64_t *spent[STAGES], uint32_t rounds)
+static void start(struct bench *b)
 {
+    open_bench(b);
+    for (uint32_t i = 0; i < START; i++) {
+        bt_router_request(b->r, b->now, request(b), &b->out);
+    }
+    take_away(b);
+}
+
+static void close_bench(struct bench *b)
+{
+    free(b->router_memory);
+    free(b->pool_memory);
+    free(b);
+}
+
+static void measure_router(struct bench *b, uint64_t *spent[STAGES], uint32_t rounds, bool apart)
+{
+    start(b);
     for (uint32_t i = 0; i < rounds; i++) {
         b->now = nanoseconds();
         time_feedback(b, &spent[FEEDBACK][i]);
-        time_requests(b, &spent[REQUEST][i]);
+        if (apart) {
+            time_stages(b, spent, i);
+        } else {
+            time_requests(b, &spent[REQUEST][i]);
+        }
         bt_router_tick(b->r, b->now, &b->out);
         take_away(b);
     }
-    for (uint32_t i = 0; i < rounds; i++) {
-        time_decisions(b, &spent[DECIDE][i]);
+    if (b->at_n != START) {
+        fprintf(stderr, "bench_stages: %u requests are at the workers instead of %u\n", b->at_n, (unsigned)START);
+        exit(1);
     }
+}
+
+static void measure_index(uint64_t *spent[STAGES], uint32_t rounds)
+{
+    struct index *x = need(INDEXES * sizeof *x);
+    struct bt_rng rng;
+    bt_rng_seed(&rng, 1);
+    open_indexes(x, INDEXES);
+    for (uint32_t i = 0; i < rounds; i++) {
+        time_index(x, 1, &rng, &spent[CHAINED][i]);
+        time_index(x, INDEXES, &rng, &spent[OVERLAPPED][i]);
+        uint64_t begun = cycles();
+        spent[CLOCK][i] = cycles() - begun;
+    }
+    free(x);
+}
+
+// Stage by stage first: its FEEDBACK is timed as well, and then overwritten by that of the whole.
+static void measure(uint64_t *spent[STAGES], uint32_t rounds)
+{
+    struct bench *apart = need(sizeof *apart), *whole = need(sizeof *whole);
+    measure_router(apart, spent, rounds, true);
+    measure_router(whole, spent, rounds, false);
+    if (apart->sent != whole->sent) {
+        fprintf(stderr,
+                "bench_stages: the stages do not send what bt_router_requests sends; put request.c's path here\n");
+        exit(1);
+    }
+    close_bench(apart);
+    close_bench(whole);
+    measure_index(spent, rounds);
 }
 
 int main(int argc, char **argv)
 {
     uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 20000;
     uint64_t *spent[STAGES];
-    double of[STAGES];
     if (rounds < 1) {
         fprintf(stderr, "usage: bench_stages [ROUNDS]\n");
         return 2;
     }
-    struct bench *b = need(sizeof *b);
     for (unsigned s = 0; s < STAGES; s++) {
         spent[s] = need(rounds * sizeof *spent[s]);
     }
-    open_bench(b);
-    for (uint32_t i = 0; i < START; i++) {
-        bt_router_request(b->r, b->now, request(b), &b->out);
-    }
-    take_away(b);
     uint64_t ns = nanoseconds(), tsc = cycles();
-    measure(b, spent, rounds);
-    double per_ns = (double)(cycles() - tsc) / (double)(nanoseconds() - ns);
-    if (b->at_n != START) {
-        fprintf(stderr, "bench_stages: %u requests are at the workers instead of %u\n", b->at_n, (unsigned)START);
-        return 1;
-    }
+    measure(spent, rounds);
+    double per_ns = (double)(cycles() - tsc) / (double)(nanoseconds() - ns), rpc = 0;
+    printf("{");
     for (unsigned s = 0; s < STAGES; s++) {
-        of[s] = median(spent[s], rounds);
+        double of = median(spent[s], rounds);
+        rpc += s == REQUEST || s == FEEDBACK ? of : 0;
+        printf("\"%s\": %.1f, ", names[s], of);
+        free(spent[s]);
     }
-    printf("{\"request\": %.1f, \"feedback\": %.1f, \"decide\": %.1f, \"rpc\": %.1f, \"cyclesPerNanosecond\": %.4f}\n",
-           of[REQUEST], of[FEEDBACK], of[DECIDE], of[REQUEST] + of[FEEDBACK], per_ns);
+    printf("\"rpc\": %.1f, \"cyclesPerNanosecond\": %.4f}\n", rpc, per_ns);
     return 0;
 }
