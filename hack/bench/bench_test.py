@@ -270,7 +270,10 @@ with machine.Processes(sys.argv[1]) as procs:
 class Forward(unittest.TestCase):
     @staticmethod
     def one(router, forwarder, calibration):
-        return {s: {"perSecond": v, "busyShare": 0.5, "hugepages": s == "router", "calibrations": [calibration] * 2} for s, v in (("router", router), ("l2fwd", forwarder))}
+        freely = {s: {"perSecond": v, "busyShare": share, "hugepages": s == "router", "calibrations": [calibration] * 2}
+                  for s, v, share in (("router", router, 1.0), ("l2fwd", forwarder, 0.5))}
+        steps = {f"{s}_steps": {"cycles": c, "hugepages": False, "calibrations": [calibration] * 2} for s, c in (("router", 300), ("l2fwd", 45))}
+        return {**freely, **steps}
 
     def test_an_rpc_is_two_packets_in(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
@@ -279,9 +282,19 @@ class Forward(unittest.TestCase):
         self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring_in_and_out"], 0.45)
         self.assertAlmostEqual(rows["router_mrps_per_core_ring"], 3)
 
+    def test_what_the_generator_bounds_is_said_beside_the_verdict(self):
+        rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
+        rows = {r["name"]: r for r in l2fwd.rows_of("ring", rounds, rounds)}
+        self.assertIn("busy for 50% of the time only, the generator bounds it", rows["router_ratio_vs_l2fwd_ring"]["note"])
+        self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring_by_busy_time"]["value"], 0.3)  # half as idle, twice as fast
+        self.assertAlmostEqual(rows["router_ratio_vs_l2fwd_ring_lock_step"]["value"], 0.3)  # 2 packets of 45 cycles over 300
+        for r in rounds:
+            r["l2fwd"]["busyShare"] = 0.97
+        self.assertNotIn("bounds", l2fwd.rows_of("ring", rounds, rounds)[0]["note"])
+
     def test_the_note_says_how_many_runs_had_hugepages(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(3e6, 10e6, 105)]
-        self.assertIn("2 of 4 runs in hugepages", l2fwd.rows_of("ring", rounds, rounds)[0]["note"])
+        self.assertIn("2 of 8 runs in hugepages", l2fwd.rows_of("ring", rounds, rounds)[0]["note"])
 
     def test_rounds_of_the_rare_mode_do_not_count(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(1e6, 9e6, 320), self.one(3e6, 10e6, 110)]
