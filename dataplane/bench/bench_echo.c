@@ -3,8 +3,10 @@
 // loop: WINDOW requests of 64 bytes are always outstanding. The plain side is what one would write by hand: batches
 // of recvmmsg and sendmmsg, a blocking socket, no state; udp-segments sends a batch as one message that the kernel cuts
 // apart, as libbobtail's driver does.
-//   bench_echo bobtail|udp|udp-segments serve PORT
-//   bench_echo bobtail|udp|udp-segments call PORT WINDOW SECONDS      prints one JSON object
+// bobtail-default has the timers every endpoint has that does not ask for others: a request id then rests for so long
+// that one client port runs out of them, and requests wait for one.
+//   bench_echo bobtail|bobtail-default|udp|udp-segments serve PORT
+//   bench_echo bobtail|bobtail-default|udp|udp-segments call PORT WINDOW SECONDS      prints one JSON object
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
@@ -17,11 +19,12 @@
 
 #include "bobtail/r2p2.h"
 
-enum { BODY = 64, BATCH = 64, WINDOW_MAX = 1024, TIMEOUT_US = 2000000 };
+enum { BODY = 64, BATCH = 64, WINDOW_MAX = 1024, TIMEOUT_US = 2000000, IDS = 65536 };
 
 struct run {
     uint64_t start_ns, end_ns;
     uint64_t answers, lost;
+    uint64_t rounds_ns; // when every id had last been used once more; 0: never
     bool over;
 };
 
@@ -40,9 +43,12 @@ _Noreturn static void fail(const char *what)
 
 static int report(const struct run *run)
 {
-    double seconds = (double)(nanoseconds() - run->start_ns) / 1e9;
-    printf("{\"completed\": %lu, \"lost\": %lu, \"rps\": %.1f}\n", (unsigned long)run->answers,
-           (unsigned long)run->lost, (double)run->answers / seconds);
+    // Whoever waits for ids uses them in bursts: whole ones count.
+    uint64_t end = run->rounds_ns != 0 ? run->rounds_ns : nanoseconds();
+    uint64_t answers = run->rounds_ns != 0 ? run->answers / IDS * IDS : run->answers;
+    double seconds = (double)(end - run->start_ns) / 1e9;
+    printf("{\"completed\": %lu, \"lost\": %lu, \"rps\": %.1f}\n", (unsigned long)answers, (unsigned long)run->lost,
+           (double)answers / seconds);
     return 0;
 }
 
@@ -54,6 +60,10 @@ struct caller {
     struct r2p2_host_tuple to;
     struct run run;
     unsigned outstanding;
+    struct slot *waiting[WINDOW_MAX]; // for a request id
+    unsigned waiting_n;
+    bool waited;
+    uint64_t bursts; // of all ids, since then
     char body[BODY];
 };
 
@@ -62,17 +72,43 @@ struct slot {
     struct r2p2_ctx *ctx;
 };
 
-static void call_again(struct slot *s)
+// False: no request id is free.
+static bool call_now(struct slot *s)
 {
     struct iovec iov = {.iov_base = s->c->body, .iov_len = BODY};
-    if (s->c->run.over) {
-        return;
+    int result = r2p2_endpoint_send_req(s->c->ep, &iov, 1, s->ctx);
+    if (result == R2P2_ERR_NO_ID) {
+        return false;
     }
-    if (r2p2_endpoint_send_req(s->c->ep, &iov, 1, s->ctx) != 0) {
-        fprintf(stderr, "bench_echo: a request could not be sent\n");
+    if (result != 0) {
+        fprintf(stderr, "bench_echo: a request could not be sent: %d\n", result);
         exit(1);
     }
     s->c->outstanding++;
+    return true;
+}
+
+static void call_again(struct slot *s)
+{
+    if (!s->c->run.over && !call_now(s)) {
+        s->c->waiting[s->c->waiting_n++] = s;
+    }
+}
+
+static void call_waiting(struct caller *c)
+{
+    if (c->waiting_n > 0 && !c->waited) { // the ids it began with are no throughput
+        c->waited = true;
+        c->run.answers = 0;
+        c->run.start_ns = nanoseconds();
+    }
+    if (c->waited && c->run.answers / IDS != c->bursts) {
+        c->bursts = c->run.answers / IDS;
+        c->run.rounds_ns = nanoseconds();
+    }
+    while (c->waiting_n > 0 && (c->run.over || call_now(c->waiting[c->waiting_n - 1]))) {
+        c->waiting_n--;
+    }
 }
 
 static void on_answer(r2p2_handle_t handle, void *arg, struct iovec *iov, int iovcnt)
@@ -102,12 +138,12 @@ static void on_error(void *arg, int err)
     on_timeout(arg);
 }
 
-static struct r2p2_endpoint *open_endpoint(uint16_t port, const struct r2p2_endpoint_ops *ops)
+static struct r2p2_endpoint *open_endpoint(uint16_t port, bool fast, const struct r2p2_endpoint_ops *ops)
 {
     char why[256];
     // Timers of pinned processors: a request id rests 16 ms after use, so that one port's 65,536 carry 4 M requests/s.
     struct r2p2_config cfg = {
-        .size = sizeof cfg, .port = port, .queue_depth = 64, .max_pending = 4096, .fast_timers = 1};
+        .size = sizeof cfg, .port = port, .queue_depth = 64, .max_pending = 4096, .fast_timers = fast};
     struct r2p2_endpoint *ep = r2p2_endpoint_open(&cfg, ops, why, sizeof why);
     if (ep == NULL) {
         fprintf(stderr, "bench_echo: %s\n", why);
@@ -116,11 +152,11 @@ static struct r2p2_endpoint *open_endpoint(uint16_t port, const struct r2p2_endp
     return ep;
 }
 
-static int bobtail_call(uint16_t port, unsigned window, double seconds)
+static int bobtail_call(uint16_t port, bool fast, unsigned window, double seconds)
 {
     static struct caller c;
     static struct slot slot[WINDOW_MAX];
-    c.ep = open_endpoint(0, NULL);
+    c.ep = open_endpoint(0, fast, NULL);
     c.to = (struct r2p2_host_tuple){INADDR_LOOPBACK, port};
     memset(c.body, 'x', BODY);
     c.run.start_ns = nanoseconds();
@@ -135,10 +171,11 @@ static int bobtail_call(uint16_t port, unsigned window, double seconds)
                                      .destination = &c.to};
         call_again(&slot[i]);
     }
-    while (c.outstanding > 0) {
-        r2p2_endpoint_wait(c.ep, -1);
+    while (c.outstanding + c.waiting_n > 0) {
+        r2p2_endpoint_wait(c.ep, c.waiting_n > 0 ? 1000 : -1);
         r2p2_endpoint_poll(c.ep);
         c.run.over = nanoseconds() >= c.run.end_ns;
+        call_waiting(&c);
     }
     report(&c.run);
     r2p2_endpoint_close(c.ep);
@@ -151,11 +188,11 @@ static void on_request(void *arg, r2p2_handle_t handle, struct iovec *iov, int i
     r2p2_endpoint_send_response(*ep, handle, iov, iovcnt);
 }
 
-_Noreturn static void bobtail_serve(uint16_t port)
+_Noreturn static void bobtail_serve(uint16_t port, bool fast)
 {
     static struct r2p2_endpoint *ep;
     const struct r2p2_endpoint_ops ops = {.recv = on_request, .arg = &ep};
-    ep = open_endpoint(port, &ops);
+    ep = open_endpoint(port, fast, &ops);
     for (;;) {
         r2p2_endpoint_wait(ep, -1);
         r2p2_endpoint_poll(ep);
@@ -289,7 +326,8 @@ static int udp_call(uint16_t port, unsigned window, double seconds, bool segment
 int main(int argc, char **argv)
 {
     const char *side = argc > 1 ? argv[1] : "";
-    bool bobtail = strcmp(side, "bobtail") == 0, segments = strcmp(side, "udp-segments") == 0;
+    bool fast = strcmp(side, "bobtail") == 0, segments = strcmp(side, "udp-segments") == 0;
+    bool bobtail = fast || strcmp(side, "bobtail-default") == 0;
     int port = argc > 3 ? atoi(argv[3]) : 0;
     unsigned window = argc == 6 ? (unsigned)atoi(argv[4]) : 0;
     double seconds = argc == 6 ? atof(argv[5]) : 0;
@@ -297,13 +335,14 @@ int main(int argc, char **argv)
         argc = 0;
     }
     if (argc == 4 && strcmp(argv[2], "serve") == 0) {
-        bobtail ? bobtail_serve((uint16_t)port) : udp_serve((uint16_t)port, segments);
+        bobtail ? bobtail_serve((uint16_t)port, fast) : udp_serve((uint16_t)port, segments);
     }
     if (argc == 6 && strcmp(argv[2], "call") == 0 && window >= 1 && window <= WINDOW_MAX && seconds > 0) {
-        return bobtail ? bobtail_call((uint16_t)port, window, seconds)
+        return bobtail ? bobtail_call((uint16_t)port, fast, window, seconds)
                        : udp_call((uint16_t)port, window, seconds, segments);
     }
-    fprintf(stderr, "usage: bench_echo bobtail|udp|udp-segments serve PORT | call PORT WINDOW 1..%d SECONDS\n",
+    fprintf(stderr,
+            "usage: bench_echo bobtail|bobtail-default|udp|udp-segments serve PORT | call PORT WINDOW 1..%d SECONDS\n",
             WINDOW_MAX);
     return 2;
 }

@@ -16,6 +16,7 @@ import unittest.mock
 import crab_connect
 import crab_cpu
 import crab_rr
+import echo
 import l2fwd
 import machine
 import pairs
@@ -299,6 +300,18 @@ class Forward(unittest.TestCase):
     def test_rounds_of_the_rare_mode_do_not_count(self):
         rounds = [self.one(3e6, 10e6, 100), self.one(1e6, 9e6, 320), self.one(3e6, 10e6, 110)]
         self.assertEqual(l2fwd.usable(rounds), [rounds[0], rounds[2]])
+
+
+class Echo(unittest.TestCase):
+    def test_default_timers_stand_beside_the_judged_ratio_and_idleness_does_not_disturb_them(self):
+        one = {"bobtail": 400.0, "bobtail-default": 60.0, "udp": 200.0, "udp-segments": 500.0, "grpc": 20.0}
+        rounds = [{v: {"rps": rps, "per_cpu": 400.0 if "bobtail" in v else rps} for v, rps in one.items()}] * 2
+        rows = {r["name"]: r["value"] for r in echo.rows({"rounds": rounds})}
+        self.assertAlmostEqual(rows["echo_rps_ratio_vs_udp"], 2)
+        self.assertAlmostEqual(rows["echo_rps_ratio_vs_udp_default_timers"], 0.3)
+        self.assertAlmostEqual(rows["echo_rps_ratio_vs_udp_default_timers_own"], 2)
+        self.assertIsNone(echo.trouble({"variant": "bobtail-default", "share": 0.3}))
+        self.assertIsNotNone(echo.trouble({"variant": "bobtail", "share": 0.3}))
 
 
 class Table(unittest.TestCase):
