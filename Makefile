@@ -104,7 +104,7 @@ test-faults: ## Kill, pause, cut off and garble the real programs in network nam
 	@go build -o build/bin/ ./e2e/cmd/bobtail-faults && go build -race -o build/bin/faultpeer ./e2e/faults/peer
 	build/bin/bobtail-faults --variants="$(or $(VARIANTS),$(FAULT_MATRIX))" --themes="$(THEMES)" --seed=$(or $(FAULT_SEED),1) \
 	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
-	  $(REPORT) faults --measurements $(MEASURED)/faults.json && exit $$code
+	  $(REPORT) $(if $(VARIANTS)$(THEMES),faults,faults-matrix) --measurements $(MEASURED)/faults.json && exit $$code
 
 .PHONY: faults-mutations
 faults-mutations: ## Plant bugs in the programs one at a time; a round of make test-faults must catch each (root, 6 min)
@@ -161,7 +161,9 @@ fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-lo
 .PHONY: test-sriov
 test-sriov: ## The router on an SR-IOV virtual function (igb under QEMU, VT-d, vfio-pci); loads 90 MB once
 	@hack/dataplane build release >/dev/null
-	@e2e/sriov/run.py $(SRIOV)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/sriov.json
+	@e2e/sriov/run.py --measurements=$(MEASURED)/sriov.json $(SRIOV); code=$$?; \
+	  $(REPORT) sriov --measurements $(MEASURED)/sriov.json && exit $$code
 
 .PHONY: bench
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"

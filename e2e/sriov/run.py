@@ -7,7 +7,7 @@ virtual functions: the first is given to vfio-pci and bobtail-router's DPDK driv
 kernel interfaces of a server and a client. Nothing here is a measurement of time: the guest is
 interpreted (TCG), some ten times slower than the machine and more when that is busy.
 
-  run.py [--router-options="..."] [--macs="..."] [--console]
+  run.py [--router-options="..."] [--macs="..."] [--console] [--measurements=FILE]
 
 Builds nothing: the programs are those of build/dataplane. Exit status: 0 every check holds, 1 one does
 not, 2 this machine lacks something (the message says what).
@@ -215,7 +215,7 @@ class Checks:
         self.hold(f"{kind}: all credits are back", members and all(m.get("outstanding") == 0 for m in members), len(members))
 
 
-def judge(lines):
+def judge(lines, measurements=None):
     c = Checks(lines)
     ended = any(re.match(r"STAGE \S+ end", x) for x in lines) and "failed" not in c.results
     if not ended:
@@ -225,6 +225,9 @@ def judge(lines):
         if ended:
             c.forwarding(kind)
     print(f"{c.passed} passed, {c.failed} failed")
+    if measurements:
+        rows = [{"name": "sriov_checks_passed", "value": c.passed}, {"name": "sriov_checks_failed", "value": c.failed}]
+        pathlib.Path(measurements).write_text(json.dumps(rows) + "\n")
     return 1 if c.failed else 0
 
 
@@ -235,6 +238,7 @@ def main():
                         help="MACs the PF sets for the three VFs, as sriov-cni does; empty: each VF draws its own")
     parser.add_argument("--hugepages", type=int, default=128, help="2 MiB pages in the guest")
     parser.add_argument("--console", action="store_true", help="show the guest's console")
+    parser.add_argument("--measurements", help="write figures for hack/report/report.py here")
     options = parser.parse_args()
     try:
         cache = fetched()
@@ -244,7 +248,7 @@ def main():
             initrd = pathlib.Path(work) / "initrd.gz"
             ramfs.pack(busybox, initrd)
             print(f"sriov: initramfs of {initrd.stat().st_size >> 20} MiB; booting", flush=True)
-            return judge(boot(*qemu(cache, initrd), options.console))
+            return judge(boot(*qemu(cache, initrd), options.console), options.measurements)
     except Lacking as e:
         print(f"sriov: {e}", file=sys.stderr)
         return 2
