@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the benchmarks, judge them against goals.json and write the table of docs/performance.md.
 
-  run.py                     all of them (at most 25 minutes on two quiet processors)
-  run.py --quick             fewer and shorter runs (at most 5 minutes); intervals are wide
+  run.py                     all of them (25 to 30 minutes on two quiet processors)
+  run.py --quick             fewer and shorter runs (some 8 minutes); intervals are wide
   run.py --only=proxy,echo   some of them; figures of the others keep their last values
   run.py --no-docs           leave docs/performance.md alone
   run.py --again             measure nothing: draw the figures again from what was measured last
