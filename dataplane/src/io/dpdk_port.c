@@ -154,6 +154,8 @@ static void choose_offloads(struct bt_dpdk_device *dev, const struct rte_eth_dev
         conf->rxmode.offloads |= rx;
         dev->rx_sums = true;
     }
+    bt_dpdk_say(dev->log, "DPDK: checksums: %s completes those sent, %s checks those received",
+                dev->tx_udp_sum ? "the device" : "software", dev->rx_sums ? "the device" : "software");
 }
 
 // With receive interrupts if the device has them: whether it does is only known by trying.

@@ -55,15 +55,16 @@ static inline struct bt_pkt *packet_of(struct bt_dpdk *d, struct rte_mbuf *m)
     return p;
 }
 
-// What the device found out about the checksums.
+// What the device found out about the checksums. NONE: the field holds none yet, but the data is known to be whole; so
+// come packets that never were on a wire.
 static inline uint8_t offload_of(const struct rte_mbuf *m)
 {
     uint8_t bits = 0;
     uint64_t ip = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
     uint64_t l4 = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-    bits |= ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD ? BT_PKT_RX_IP_OK : 0;
+    bits |= ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD || ip == RTE_MBUF_F_RX_IP_CKSUM_NONE ? BT_PKT_RX_IP_OK : 0;
     bits |= ip == RTE_MBUF_F_RX_IP_CKSUM_BAD ? BT_PKT_RX_IP_BAD : 0;
-    bits |= l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD ? BT_PKT_RX_L4_OK : 0;
+    bits |= l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD || l4 == RTE_MBUF_F_RX_L4_CKSUM_NONE ? BT_PKT_RX_L4_OK : 0;
     bits |= l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD ? BT_PKT_RX_L4_BAD : 0;
     return bits;
 }
