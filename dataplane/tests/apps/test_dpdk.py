@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs over DPDK: client, router and server as memif clients of one small switch, without a capability and
-without hugepages; and a DPDK server on a veth behind af_packet, with the kernel's stack at its peers. Nothing here
-asserts a time. Skipped by name in a build without DPDK."""
+without hugepages; and a DPDK server or router on a veth, by af_packet and af_xdp, with the kernel's stack at its peers.
+Nothing here asserts a time. Skipped by name in a build without DPDK."""
 import os
 import subprocess
 import time
@@ -161,17 +161,52 @@ class MemifUnprivileged(Memif):
 
 @unittest.skipUnless(os.geteuid() == 0 and os.path.exists(SWITCH),
                      "network namespaces need root, and this build DPDK")
-class AfPacket(NamespaceBed):
-    """Client and router are sockets of the kernel, the server is a DPDK port on its veth."""
+class KernelPeers(NamespaceBed):
+    """One of client, router and server is a DPDK port on its veth, the others are sockets of the kernel."""
     HOSTS = {"client": 10, "router": 20, "server": 30}
 
-    def test_a_kernel_router_and_client_with_a_dpdk_server(self):
+    def give_to_dpdk(self, host):
         # The port answers for its address itself, so the kernel must not; and kernels leave checksums unfinished on a
         # veth, so the last one towards DPDK has to finish them.
-        ip_command("-n", self.tag + "server", "addr", "flush", "dev", "eth0")
-        subprocess.run([*self.inside("hub"), "ethtool", "-K", "p30", "tx", "off"], check=True, capture_output=True)
-        for host in ("client", "router"):
-            subprocess.run([*self.inside(host), "ethtool", "-K", "eth0", "tx", "off"], check=True, capture_output=True)
+        ip_command("-n", self.tag + host, "addr", "flush", "dev", "eth0")
+        subprocess.run([*self.inside("hub"), "ethtool", "-K", "p%d" % self.HOSTS[host], "tx", "off"], check=True,
+                       capture_output=True)
+        for peer in self.HOSTS.keys() - {host}:
+            subprocess.run([*self.inside(peer), "ethtool", "-K", "eth0", "tx", "off"], check=True, capture_output=True)
+
+    def dpdk_router(self, port, *options):
+        """A router on this port answers every request of kernel peers, drops nothing and ends cleanly."""
+        self.give_to_dpdk("router")
+        document = self.network_document(["server"])
+        self.run_program("router", "router", "bobtail-router", "--config=" + document, "--driver=dpdk",
+                         "--dpdk-port=" + port, "--dpdk-buffers=8192", "--dpdk-hugepages=off", *options)
+        self.run_program("server", "server", "bobtail-serve", "--config=" + document, "--workers=2",
+                         "--service-time=fixed:200us", "--drain-quiet=100ms")
+        c = self.wait_joined("router", 2)
+        self.answered(self.load_inside, 0.5, "--verify", "--connections=4", PATIENCE)
+        self.answered(self.load_inside, 0.5, "--verify", "--request-bytes=5000", PATIENCE, rate=50)
+        self.assert_credits_return("router")
+        self.assertGreater(c.counter("link_rx_total", kind="arp"), 0)
+        self.assertEqual((c.counter("io_tx_dropped_total"), c.counter("link_rx_dropped_total", reason="udp_checksum")), (0, 0))
+        self.terminate("server")
+        self.terminate("router")
+
+    def test_a_router_on_af_packet(self):
+        self.dpdk_router("net_af_packet0,iface=eth0")
+
+    def test_a_router_on_af_xdp(self):
+        self.dpdk_router("net_af_xdp0,iface=eth0,busy_budget=0")
+
+    def test_a_router_on_two_threads_with_a_queue_each(self):
+        """The kernel deals the packets out to both queues by flow; --dpdk-queues follows from the port."""
+        self.dpdk_router("net_af_packet0,iface=eth0,qpairs=2", "--threads=2")
+        with open(self.path("router.log")) as f:
+            log = f.read()
+        self.assertNotIn("take turns to send", log)
+        self.assertIn("to queue 1 (rte_flow", log)
+
+    def test_a_kernel_router_and_client_with_a_dpdk_server(self):
+        self.give_to_dpdk("server")
         document = self.network_document(["server"])
         self.run_program("router", "router", "bobtail-router", "--config=" + document)
         self.run_program("server", "server", "bobtail-serve", "--config=" + document, "--workers=2", "--driver=dpdk",
