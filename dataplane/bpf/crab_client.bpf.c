@@ -206,7 +206,7 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
     struct crab_packet p;
     int quick = crab_quick(skb, CRAB_OUT, routed, CRAB_CLIENT_TO_SERVER);
 
-    if (quick != CRAB_SLOW)
+    if (CRAB_LIKELY(quick != CRAB_SLOW))
         return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;
@@ -361,7 +361,7 @@ static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_s
     struct crab_packet p;
     int quick = crab_quick(skb, CRAB_IN, 0, CRAB_CLIENT_FROM_SERVER);
 
-    if (quick != CRAB_SLOW)
+    if (CRAB_LIKELY(quick != CRAB_SLOW))
         return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return CRAB_NEXT;

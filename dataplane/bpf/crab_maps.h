@@ -11,6 +11,10 @@
 /* Keeps clang from moving a bound to a register the verifier does not look at. */
 #define CRAB_OPAQUE(x) __asm__ volatile("" : "+r"(x))
 
+/* Where the compiler puts what seldom runs: out of the way, since code that is not in the cache is what costs. */
+#define CRAB_LIKELY(x) __builtin_expect(!!(x), 1)
+#define CRAB_RARELY(x) __builtin_expect(!!(x), 0)
+
 #define CRAB_MAP(kind, name, key_type, value_type, entries)                                                            \
     struct {                                                                                                           \
         __uint(type, kind);                                                                                            \
@@ -27,7 +31,7 @@ CRAB_MAP(BPF_MAP_TYPE_HASH, crab_vips, struct crab_vip_key, struct crab_vip, CRA
 static __always_inline void crab_count(__u32 reason)
 {
     __u64 *n = bpf_map_lookup_elem(&crab_counters, &reason);
-    if (n)
+    if (CRAB_LIKELY(n))
         *n += 1; /* per CPU; tc and XDP of one CPU do not interrupt each other */
 }
 

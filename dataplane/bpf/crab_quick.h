@@ -31,14 +31,21 @@ struct sk_buff___crab {
     __u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
+/* What the loader knows of it: BYTE_OFFSET, BYTE_SIZE, LSHIFT_U64, RSHIFT_U64. */
+#define CRAB_KERNEL_FIELD(kernel, what)                                                                                \
+    __builtin_preserve_field_info(((const struct sk_buff___crab *)(kernel))->ip_summed, BPF_FIELD_##what)
+
 void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
 static __always_inline __u32 crab_summed(struct __sk_buff *skb)
 {
     if (!bpf_cast_to_kern_ctx)
         return CRAB_SUM_COMPLETE;
-    struct sk_buff___crab *kernel = bpf_cast_to_kern_ctx(skb);
-    return BPF_CORE_READ_BITFIELD(kernel, ip_summed);
+    const void *kernel = bpf_cast_to_kern_ctx(skb);
+    if (CRAB_KERNEL_FIELD(kernel, BYTE_SIZE) != 1)
+        return CRAB_SUM_COMPLETE; /* not as we know it: the helper is always right */
+    __u64 byte = *(const __u8 *)(kernel + CRAB_KERNEL_FIELD(kernel, BYTE_OFFSET));
+    return byte << CRAB_KERNEL_FIELD(kernel, LSHIFT_U64) >> CRAB_KERNEL_FIELD(kernel, RSHIFT_U64);
 }
 
 /* The frame's first bytes, up to TCP's checksum. */
@@ -53,20 +60,16 @@ struct crab_head {
 #define CRAB_HEAD_FRAME 54 /* what must be there: Ethernet, IP and TCP without options */
 
 /* What was kept for this packet, when it is from this epoch and moment. */
-static __always_inline struct crab_recent *crab_quick_answer(const struct crab_head *h, enum crab_direction way,
-                                                             int with_hop)
+static __always_inline struct crab_recent *crab_quick_answer(const void *frame, enum crab_direction way, int with_hop)
 {
-    __u64 addrs = h->word[3] >> 16 | h->word[4] << 48;
-    __u32 ports = (__u32)(h->word[4] >> 16);
-    __be16 source = (__be16)ports, destination = ports >> 16;
-    __u32 slot = way == CRAB_OUT ? crab_port_slot((__be32)addrs, source, destination)
-                                 : crab_port_slot(addrs >> 32, destination, source);
+    __u32 slot = way == CRAB_OUT ? crab_port_slot(CRAB_AT(__be32, frame, 26), CRAB_AT(__be16, frame, 34))
+                                 : crab_port_slot(CRAB_AT(__be32, frame, 30), CRAB_AT(__be16, frame, 36));
     struct crab_recent *r = crab_recent_entry(slot, way);
 
-    if (!r || r->addrs != addrs || r->ports != ports || r->seen != crab_recent_time(with_hop) ||
-        r->epoch != crab_slot_epoch(slot))
-        return NULL;
-    return r;
+    if (CRAB_LIKELY(r && r->addrs == CRAB_AT(__u64, frame, 26) && r->ports == CRAB_AT(__u32, frame, 34) &&
+                    r->seen == crab_recent_time(with_hop) && r->epoch == crab_slot_epoch(slot)))
+        return r;
+    return NULL;
 }
 
 /* The other address into what was read, and IP's checksum. */
@@ -98,29 +101,29 @@ static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction
     const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_head h;
 
-    if (data + CRAB_HEAD_FRAME > end || !crab_goes_on(data))
+    if (CRAB_RARELY(data + CRAB_HEAD_FRAME > end || !crab_goes_on(data)))
+        return CRAB_SLOW;
+    struct crab_recent *r = crab_quick_answer(data, way, with_hop);
+    if (CRAB_RARELY(!r))
         return CRAB_SLOW;
     for (int i = with_hop ? 0 : CRAB_HEAD_TAIL; i < 6; i++)
-        h.word[i] = CRAB_WORD(data, i);
-    h.window_check = ((const __u32 *)__builtin_assume_aligned(data, 8))[12];
-    struct crab_recent *r = crab_quick_answer(&h, way, with_hop);
-    if (!r)
-        return CRAB_SLOW;
-    __be32 from = way == CRAB_OUT ? (__be32)(h.word[3] >> 48 | h.word[4] << 16) : (__be32)(h.word[3] >> 16);
+        h.word[i] = CRAB_AT(__u64, data, 8 * i);
+    h.window_check = CRAB_AT(__u32, data, 48);
+    __be32 from = CRAB_AT(__be32, data, way == CRAB_OUT ? 30 : 26);
     crab_quick_rewrite(&h, r, way);
     if (with_hop)
         __builtin_memcpy(&h, r->hop, ETH_ALEN);
     crab_count(reason);
     __u32 summed = crab_summed(skb);
-    if (summed == CRAB_SUM_COMPLETE) {
-        if (bpf_l4_csum_replace(skb, CRAB_TCP_CHECK, from, r->to, BPF_F_PSEUDO_HDR | sizeof(from)))
-            return TC_ACT_SHOT;
-        return crab_quick_store(skb, &h, with_hop, CRAB_IP_DADDR + 4);
+    if (CRAB_LIKELY(summed != CRAB_SUM_COMPLETE)) {
+        __u16 turn = summed == CRAB_SUM_PARTIAL ? 0 : 0xffff; /* unfinished: the sum of the pseudo header itself */
+        __u16 check = crab_sum_add((__u16)(h.window_check >> 16) ^ turn, r->change) ^ turn;
+        h.window_check = (__u16)h.window_check | (__u32)check << 16;
+        return crab_quick_store(skb, &h, with_hop, CRAB_HEAD_SIZE);
     }
-    __u16 turn = summed == CRAB_SUM_PARTIAL ? 0 : 0xffff; /* unfinished: the sum of the pseudo header itself */
-    __u16 check = crab_sum_add((__u16)(h.window_check >> 16) ^ turn, r->change) ^ turn;
-    h.window_check = (__u16)h.window_check | (__u32)check << 16;
-    return crab_quick_store(skb, &h, with_hop, CRAB_HEAD_SIZE);
+    if (bpf_l4_csum_replace(skb, CRAB_TCP_CHECK, from, r->to, BPF_F_PSEUDO_HDR | sizeof(from)))
+        return TC_ACT_SHOT;
+    return crab_quick_store(skb, &h, with_hop, CRAB_IP_DADDR + 4);
 }
 
 #endif

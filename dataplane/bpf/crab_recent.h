@@ -14,7 +14,7 @@
 
 #include "crab_skb.h"
 
-#define CRAB_RECENT_SLOTS 1024 /* in each direction */
+#define CRAB_RECENT_SLOTS 1024 /* in each direction; crab_port_slot */
 #define CRAB_RECENT_SHIFT 5    /* an answer lives 32 ticks: 128 ms with 250 in a second, 320 ms at most */
 
 /* Nobody but the programs reads it. Half a cache line. */
@@ -51,14 +51,14 @@ CRAB_MAP(BPF_MAP_TYPE_PERCPU_ARRAY, crab_answers, __u32, struct crab_recents,
 CRAB_MAP(BPF_MAP_TYPE_ARRAY, crab_epochs, __u32, __u32, CRAB_RECENT_SLOTS);
 
 /* The slot of a client's port; the server is left out, which is VIP in one direction and DIP in the other. */
-static __always_inline __u32 crab_port_slot(crab_addr client, __be16 client_port, __be16 server_port)
+static __always_inline __u32 crab_port_slot(crab_addr client, __be16 client_port)
 {
-    return crab_mix_addr((__u32)client_port << 16 | server_port, client) % CRAB_RECENT_SLOTS;
+    return (client ^ client_port) * 0x9e3779b1U >> 22;
 }
 
 static __always_inline __u32 crab_recent_slot(struct crab_tuple *t)
 {
-    return crab_port_slot(t->client, t->client_port, t->server_port);
+    return crab_port_slot(t->client, t->client_port);
 }
 
 static __always_inline __u32 crab_slot_epoch(__u32 slot)
@@ -91,9 +91,13 @@ static __always_inline __u32 crab_recent_time(int with_hop)
 static __always_inline struct crab_recent *crab_recent_entry(__u32 slot, enum crab_direction way)
 {
     __u32 bunch = way * (CRAB_RECENT_SLOTS / CRAB_RECENT_BUNCH) + slot / CRAB_RECENT_BUNCH;
-    struct crab_recents *r = bpf_map_lookup_elem(&crab_answers, &bunch);
+    struct crab_recents *all = bpf_map_lookup_elem(&crab_answers, &bunch);
 
-    return r ? &r->of[slot % CRAB_RECENT_BUNCH] : NULL;
+    if (CRAB_RARELY(!all))
+        return NULL;
+    struct crab_recent *r = &all->of[slot % CRAB_RECENT_BUNCH];
+    CRAB_OPAQUE(r); /* else it is worked out anew for every field */
+    return r;
 }
 
 /*
