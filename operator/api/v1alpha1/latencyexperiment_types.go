@@ -520,7 +520,8 @@ type ExperimentResult struct {
 	// +kubebuilder:validation:Enum=Conclusive;Inconclusive;Followed
 	Verdict ExperimentVerdict `json:"verdict,omitempty"`
 
-	// reason says why it may not.
+	// reason says why it may not; of a followed phase, what there is to doubt about
+	// its load.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Reason string `json:"reason,omitempty"`

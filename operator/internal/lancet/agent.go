@@ -42,6 +42,7 @@ type Measurement struct {
 	Sent     uint64            // requests in that time, sampled or not
 	Failed   map[string]uint64 // of these, by cause: timeout, refused, dropped …
 	Gaps     []time.Duration   // between consecutive transmissions of one stream, a random part of them
+	Late     []time.Duration   // of sampled requests that left, how long after they were due
 	Streams  int               // arrival processes the agent's load is dealt out over; 0 counts as 1
 	Slots    int               // requests the agent can have under way: connections times those on each; 0: not known
 	Offered  float64           // requests per second it was told to send; the coordinator fills it in

@@ -21,7 +21,8 @@ type Arrivals string
 const (
 	Poisson Arrivals = "Poisson"
 	Fixed   Arrivals = "Fixed"
-	// Trace replays given gaps; of these only the rate can be judged.
+	// Trace replays given gaps: of no distribution, so that it is judged by how late
+	// requests leave.
 	Trace Arrivals = "Trace"
 )
 
@@ -41,7 +42,7 @@ type Experiment struct {
 	Limit           time.Duration // in all; default 900 s (L-27)
 	Settle          time.Duration // between start of load and first round; default 1 s (L-20)
 	LoadTolerance   float64       // achieved against wanted load, default 0.1 (L-21)
-	JitterTolerance float64       // of fixed arrivals, share of the gap; default 0.1 (L-44)
+	JitterTolerance float64       // of fixed arrivals, and how late those of a trace or a phase may be, share of the gap; default 0.1 (L-44, L-59)
 	Level           float64       // of the tests of arrivals and independence; default 0.01 (L-44)
 	UnitRootLevel   float64       // of the test of stationarity; default 0.05 (L-44)
 	LatencyAgents   int           // the first so many agents measure and make no load, the others the reverse; 0: all do both (L-1, L-2)

@@ -16,8 +16,9 @@ type Phase struct {
 }
 
 // Interval is what was seen during one phase. A changing load has no steady state,
-// so that nothing is qualified: the intervals of the percentiles take samples as
-// independent, and say so.
+// so that no percentile is qualified: the intervals take samples as independent, and
+// say so. A phase whose load was not reached, or whose requests left late, has a
+// warning that names it and the figure (L-59).
 type Interval struct {
 	Phase
 	Start  time.Duration // since the first phase
@@ -93,6 +94,7 @@ func Follow(ctx context.Context, e Experiment, phases []Phase, agents []Agent) (
 		e.Load = phase.Load
 		result := Result{Reasons: []string{"the load changes: there is no steady state to qualify"}, Elapsed: phase.Duration}
 		result.summarise(e, rounds[i])
+		result.Warnings = append(result.Warnings, doubts(e, i, rounds[i])...)
 		out = append(out, Interval{phase, start, result})
 		start += phase.Duration
 	}

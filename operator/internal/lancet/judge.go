@@ -107,7 +107,7 @@ func judgeArrivals(e Experiment, round []Measurement) ([]Finding, Action) {
 		gaps := someGaps(m.Gaps, e.ArrivalGaps)
 		switch e.Arrivals {
 		case Trace:
-			return true, "a trace is judged by its rate alone"
+			return onTime(e, m, took)
 		case Fixed:
 			jitter := stats.MaxJitter(gaps, mean)
 			return jitter <= e.JitterTolerance, fmt.Sprintf("largest jitter %.1f %% of the gap (at most %.0f %%)%s",

@@ -16,6 +16,7 @@ type queue struct {
 	service func(*rand.Rand) float64 // seconds
 	gap     func(*rand.Rand) float64 // of mean 1
 	fail    func(now float64, r *rand.Rand) bool
+	late    func(now float64, r *rand.Rand) time.Duration
 	rate    []float64 // of each agent, requests per second
 	now     float64
 	// measuring is how many agents have the role latency; 0: all are symmetric.
@@ -42,6 +43,7 @@ func newQueue(seed uint64, workers, agents int) *queue {
 		random: rand.New(rand.NewPCG(seed, 1)),
 		gap:    func(r *rand.Rand) float64 { return r.ExpFloat64() },
 		fail:   func(float64, *rand.Rand) bool { return false },
+		late:   func(float64, *rand.Rand) time.Duration { return 0 },
 		rate:   make([]float64, agents), free: make([]float64, workers), last: make([]float64, agents),
 		orders: make([]asked, agents), loads: make([][]float64, agents), ready: make(chan struct{}),
 	}
@@ -185,6 +187,9 @@ func (q *queue) record(m *Measurement, o asked, agent int, sent, latency float64
 			m.Failed = map[string]uint64{}
 		}
 		m.Failed["timeout"]++
+	}
+	if len(m.Late) < 2000 {
+		m.Late = append(m.Late, q.late(sent, q.random))
 	}
 	if q.loadOnly(agent) {
 		if len(m.Gaps) < o.samples && q.random.Float64() < o.rate {

@@ -81,7 +81,7 @@ func tallied(t *testing.T, q queue) (out tally) {
 	return out
 }
 
-// The interval holds the percentile in nine of ten windows at least where a window
+// L-58: the interval holds the percentile in nine of ten windows at least where a window
 // holds enough independent stretches: a long queue is forgotten after some
 // service/(workers (1 - sqrt(load))^2), and 30 s are 90 times that or more here.
 // Where requests wait, those that take them for independent do not come near.
@@ -145,7 +145,7 @@ func stretch(n, slow int) *ll7.Histogram {
 	return h
 }
 
-// As many slow requests show a miss when they are spread, and show nothing when they
+// L-58: as many slow requests show a miss when they are spread, and show nothing when they
 // come in one stretch; a stretch that lasts shows it again.
 func TestStretches(t *testing.T) {
 	for _, c := range []struct {

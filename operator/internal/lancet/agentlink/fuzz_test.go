@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ func TestDecodeSamples(t *testing.T) {
 		if samples[i] != want[i] {
 			t.Errorf("sample %d: %+v, want %+v", i, samples[i], want[i])
 		}
+	}
+	if late := lateness(raw); !slices.Equal(late, []time.Duration{500, 100, 100}) {
+		t.Errorf("late by %v", late)
 	}
 	if _, _, err := decodeSamples(raw[:60], lancet.Service); err == nil {
 		t.Error("60 bytes are no samples")

@@ -93,6 +93,7 @@ func (l *Link) measure(ctx context.Context, samples int, rate float64, limit tim
 
 // decode reads the records of a measurement, unstamped of which lack a stamp.
 func (l *Link) decode(raw []byte, m *lancet.Measurement, unstamped, sampled int) (err error) {
+	m.Late = lateness(raw)
 	if l.loadOnly {
 		m.Gaps, err = decodeGaps(raw)
 		return err

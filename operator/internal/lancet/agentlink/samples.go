@@ -59,6 +59,17 @@ func (r record) left() uint64 {
 	return r.actual
 }
 
+// lateness is how long after they were due the requests left. Those that never did
+// failed, and are judged as such.
+func lateness(raw []byte) (late []time.Duration) {
+	for i := 0; i+recordBytes <= len(raw); i += recordBytes {
+		if r := decodeRecord(raw[i:]); r.actual != absent && r.actual >= r.intended {
+			late = append(late, span(r.actual-r.intended))
+		}
+	}
+	return late
+}
+
 func span(ns uint64) time.Duration { return time.Duration(min(ns, math.MaxInt64)) }
 
 // decodeGaps reads of the records of a throughput agent what they tell: when its

@@ -56,8 +56,9 @@ func TestSummaryOfPhases(t *testing.T) {
 	const room, longest, highest = 40, 86_400 * time.Second / 40, 100_000_000
 	d := document(0, "")
 	d.Changing = true
+	doubt := "phase 7: Arrivals, agent 0: " + strings.Repeat("late ", 100)
 	for i := range room {
-		p := NewPoint(highest, lancet.Result{Reasons: []string{"the load changes"}, Throughput: highest, Percentiles: []lancet.Percentile{
+		p := NewPoint(highest, lancet.Result{Reasons: []string{"the load changes"}, Warnings: []string{doubt}, Throughput: highest, Percentiles: []lancet.Percentile{
 			{Percentile: 0.99, Value: 600 * time.Second, Low: 600 * time.Second, High: 600 * time.Second, Defined: true, Samples: 100}}, Other: make([]lancet.Percentile, 1)})
 		p.StartSeconds = (time.Duration(i) * longest).Seconds()
 		d.Points = append(d.Points, p)
@@ -66,6 +67,10 @@ func TestSummaryOfPhases(t *testing.T) {
 	s, err := ParseSummary(string(raw))
 	if err != nil || len(raw) > SummaryBytes || len(s.Loads) != room || !s.Changing || s.Loads[39].Start != 39*2160 || *s.Loads[39].High != 600_000_000 {
 		t.Errorf("%d bytes, %d loads, %v: %.300s", len(raw), len(s.Loads), err, raw)
+	}
+	d.Points = d.Points[:3]
+	if s, err := ParseSummary(string(Summarise(d, nil))); err != nil || !strings.HasPrefix(s.Loads[2].Reason, "phase 7: Arrivals, agent 0: late") {
+		t.Errorf("%v; a phase's doubt: %+v", err, s.Loads)
 	}
 }
 

@@ -46,8 +46,12 @@ func Summarise(d Document, failure error) []byte {
 			if q.Defined {
 				l.Low, l.High = whole(q.Low), whole(q.High)
 			}
-			if !d.Changing { // of which each has the same
-				l.Reason = cut(strings.Join(p.Reasons, "; "), room)
+			why := p.Reasons
+			if d.Changing { // of which each has the same reason, but not the same doubts
+				why = p.Warnings
+			}
+			if room > 0 {
+				l.Reason = cut(strings.Join(why, "; "), room)
 			}
 			s.Loads = append(s.Loads, l)
 		}
