@@ -191,6 +191,8 @@ class Checks:
     def forwarding(self, kind):
         ping = self.results.get(f"ping-{kind}", "no result")
         self.hold(f"{kind}: the VF answers ping", "5 packets received" in ping, ping)
+        sums = self.results.get(f"sums-{kind}", "no result")
+        self.hold(f"{kind}: checksums are the VF's", "the device completes those sent, the device checks those received" in sums, sums)
         answered = 0
         for load in (f"load-{kind}", f"load-{kind}-large"):
             r = self.json(load)
