@@ -96,7 +96,7 @@ const (
 )
 
 // HedgingReason is why second copies are sent or not.
-// +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;Overloaded;MedianWouldRise;TailTooLittle
+// +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;TooFewCancels;Overloaded;MedianWouldRise;TailTooLittle
 type HedgingReason string
 
 const (
@@ -110,6 +110,10 @@ const (
 	// HedgingNoHiccups: executions of the same request take about the same
 	// time, so that a second one gains nothing.
 	HedgingNoHiccups HedgingReason = "NoHiccups"
+	// HedgingTooFewCancels: second copies pay if servers let go of those that
+	// are taken back, and nobody knows yet whether they do. Routers send one
+	// copy in a hundred requests, to see.
+	HedgingTooFewCancels HedgingReason = "TooFewCancels"
 	// HedgingOverloaded: workers are busy all the time without any copy.
 	HedgingOverloaded HedgingReason = "Overloaded"
 	// HedgingMedianRises: typical requests would wait behind copies.
@@ -133,6 +137,15 @@ type HedgingStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
+	// cancellation of the copies that are sent, probes excepted; of mode Auto
+	// also of those that it judged and does not send.
+	// +optional
+	Cancellation HedgingCancellation `json:"cancellation,omitempty"`
+
+	// cancels says what became of copies that could be taken back.
+	// +optional
+	Cancels *HedgingCancels `json:"cancels,omitempty"`
+
 	// decidedTime is when mode Auto last asked.
 	// +optional
 	DecidedTime *metav1.Time `json:"decidedTime,omitempty"`
@@ -141,6 +154,21 @@ type HedgingStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	LoadPercent *int32 `json:"loadPercent,omitempty"`
+}
+
+// HedgingCancels is what mode Auto knows of whether servers let go of copies, from
+// the last 2,000 or so. What is old fades.
+type HedgingCancels struct {
+	// expected is how many copies would have been let go of if every server
+	// heeded every CANCEL, by the model: others end by themselves before.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Expected int64 `json:"expected"`
+
+	// takenBack is how many were.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	TakenBack int64 `json:"takenBack"`
 }
 
 // JitterStatus is how much executions of the same request differ, measured by

@@ -27,13 +27,33 @@ type Answer struct {
 	Without, With Outcome
 }
 
+// Above such a share of busy workers one run is busier than the next, and what it says
+// of copies is chance: two have to agree.
+const (
+	nearlyBusy = 0.75
+	seeds      = 2
+)
+
 // Ask runs a service without and with copies.
 func Ask(s Service) Answer {
-	plain := s
-	plain.BusyShare = 0
-	a := Answer{Asked: s, Without: Run(plain), With: Run(s)}
-	a.Verdict = judge(a.Without, a.With)
-	return a
+	var first Answer
+	for i := range uint64(seeds) {
+		one := s
+		one.Seed += i
+		plain := one
+		plain.BusyShare = 0
+		a := Answer{Asked: s, Without: Run(plain), With: Run(one)}
+		if a.Verdict = judge(a.Without, a.With); a.Verdict != Pays {
+			return a
+		}
+		if i == 0 {
+			first = a
+		}
+		if a.Without.Busy < nearlyBusy {
+			break
+		}
+	}
+	return first
 }
 
 func judge(without, with Outcome) Verdict {

@@ -23,39 +23,70 @@ type Service struct {
 	// BusyShare is the share of workers that may be busy when a copy is sent
 	// 0…1; 0: no copies. BudgetShare bounds copies per request.
 	BusyShare, BudgetShare float64
+	Cancel                 Cancellation
+	// Heeded is the share of CANCELs that end the execution they name; the others
+	// change nothing. Reaction is what an application takes to let go; Lag is the
+	// time from a CANCEL to its FEEDBACK, there and back and with the reaction. On
+	// its way a CANCEL loses no more time than the request behind it.
+	Heeded, Reaction, Lag float64
+	// ProbeShare of requests is copied to compare both executions: these copies
+	// are not taken back.
+	ProbeShare float64
 	// Percentile of Tail, as a share: 0.99.
 	Percentile float64
 	Requests   int
 	Seed       uint64
 }
 
+// Cancellation says which copies are taken back.
+type Cancellation int
+
+// Cancellations.
+const (
+	None       Cancellation = iota
+	Answered                // the other copy of what was answered
+	Preemptive              // also the youngest one, for a newcomer that finds no idle worker
+)
+
 // Outcome of a run.
 type Outcome struct {
 	Median, Tail float64
 	// Copies sent per request.
 	Copies float64
+	// TakenBack is the share of them that ended by a CANCEL.
+	TakenBack float64
 	// Busy is the share of the workers' time.
 	Busy float64
 }
 
 type request struct {
-	router   int
-	arrived  float64
-	took     float64 // without jitter, of both executions
-	hiccup   [2]bool // of the first and the second execution
-	worker   int     // of the first copy, once forwarded
+	router  int
+	arrived float64
+	took    float64 // without jitter, of all executions
+	hiccup  [2]bool // of the first and the second execution
+	copies  int     // sent so far
+	probe   bool
+	sent    float64       // for the first time
+	copy    [2]*execution // on their way; the first one is that which copies are made beside
+	// answered: the first copy to end has.
 	answered bool
 }
 
 // execution is one copy of a request at a worker.
 type execution struct {
 	request *request
-	copy    bool
+	worker  int
+	number  int     // of the request's copies, from 0
+	sent    float64 // from the router
+	second  bool    // of the two on their way
+	kept    bool    // no CANCEL for it (any more)
+	// madeRoom: taken back for a newcomer. over: the router knows that it ended.
+	madeRoom, over bool
 }
 
 type worker struct {
-	queue []execution // the first one is being executed
-	ends  float64     // when; infinite: there is none
+	queue []*execution // the first one is being executed
+	ends  float64      // when; infinite: there is none
 }
 
 type run struct {
@@ -63,9 +94,13 @@ type run struct {
 	now     float64
 	workers []worker
 	routers []*router
+	stops   []pending // CANCELs under way, in order of time
+	heard   []pending // their FEEDBACK, too
+	more    *rand.Rand
 	took    []float64 // of requests
 	busy    float64
 	copies  int
+	taken   int
 }
 
 // Run serves the requests. The same service has the same requests, with and
@@ -80,7 +115,8 @@ func Run(s Service) Outcome {
 		r.routers = append(r.routers, newRouter(i, s.Workers))
 	}
 	mean := (1 + s.HiccupShare*s.HiccupLength) / (s.Load * float64(s.Workers))
-	draw := rand.New(rand.NewPCG(s.Seed, 1)) //nolint:gosec // a model, not a secret
+	draw := rand.New(rand.NewPCG(s.Seed, 1))  //nolint:gosec // a model, not a secret
+	r.more = rand.New(rand.NewPCG(s.Seed, 2)) //nolint:gosec // same
 	arrival := 0.0
 	for range s.Requests {
 		arrival += draw.ExpFloat64() * mean
@@ -90,6 +126,7 @@ func Run(s Service) Outcome {
 			q.took = e
 		}
 		q.hiccup = [2]bool{draw.Float64() < s.HiccupShare, draw.Float64() < s.HiccupShare}
+		q.probe = s.ProbeShare > 0 && r.more.Float64() < s.ProbeShare
 		r.arrive(q)
 	}
 	busy := r.busy / (arrival * float64(s.Workers))
@@ -101,7 +138,8 @@ func (r *run) outcome(busy float64) Outcome {
 	took := r.took[len(r.took)/10:] // the beginning is empty queues
 	slices.Sort(took)
 	at := func(share float64) float64 { return took[min(len(took)-1, int(math.Ceil(share*float64(len(took))))-1)] }
-	return Outcome{Median: at(0.5), Tail: at(r.Percentile), Copies: float64(r.copies) / float64(r.Requests), Busy: busy}
+	return Outcome{Median: at(0.5), Tail: at(r.Percentile), Copies: float64(r.copies) / float64(r.Requests),
+		TakenBack: float64(r.taken) / math.Max(1, float64(r.copies)), Busy: busy}
 }
 
 // until lets everything happen that happens before a time. There are few workers:
@@ -114,10 +152,14 @@ func (r *run) until(then float64) {
 				next = w
 			}
 		}
-		if at := r.workers[next].ends; at > then || math.IsInf(at, 1) {
+		at := r.workers[next].ends
+		if r.cancelNext(math.Min(at, then)) {
+			continue
+		}
+		if at > then || math.IsInf(at, 1) {
 			break
 		}
-		r.now = r.workers[next].ends
+		r.now = at
 		r.finish(next)
 	}
 	if !math.IsInf(then, 1) {
@@ -125,44 +167,76 @@ func (r *run) until(then float64) {
 	}
 }
 
-// begin puts a copy at the end of a worker's queue.
-func (r *run) begin(w int, e execution) {
+// begin puts a copy of a request at the end of a worker's queue.
+func (r *run) begin(w int, q *request, second bool) *execution {
+	e := &execution{request: q, worker: w, number: q.copies, sent: r.now, second: second}
+	q.copies++
+	q.copy[index(second)] = e
 	r.workers[w].queue = append(r.workers[w].queue, e)
-	r.routers[e.request.router].outstanding[w]++
+	r.routers[q.router].outstanding[w]++
 	if len(r.workers[w].queue) == 1 {
 		r.execute(w)
 	}
+	return e
+}
+
+func index(second bool) int {
+	if second {
+		return 1
+	}
+	return 0
 }
 
 func (r *run) execute(w int) {
 	e := r.workers[w].queue[0]
-	which := 0
-	if e.copy {
-		which = 1
-	}
 	d := e.request.took
-	if e.request.hiccup[which] {
+	if r.hiccups(e) {
 		d += r.HiccupLength
 	}
 	r.busy += d
 	r.workers[w].ends = r.now + d
 }
 
+// hiccups says whether an execution has one: drawn with the request for its first
+// two copies, so that runs with and without copies have the same.
+func (r *run) hiccups(e *execution) bool {
+	if e.number < len(e.request.hiccup) {
+		return e.request.hiccup[e.number]
+	}
+	return r.more.Float64() < r.HiccupShare
+}
+
 func (r *run) finish(w int) {
 	e := r.workers[w].queue[0]
+	r.next(w)
+	of, q := r.ended(e), e.request
+	if !q.answered {
+		q.answered = true
+		r.took = append(r.took, r.now-q.arrived)
+		r.takeBack(q.copy[index(!e.second)])
+	}
+	r.pump(of)
+	r.hedge(of)
+}
+
+// next ends what a worker executes; it goes on with what waits.
+func (r *run) next(w int) {
 	r.workers[w].queue, r.workers[w].ends = r.workers[w].queue[1:], math.Inf(1)
 	if len(r.workers[w].queue) > 0 {
 		r.execute(w)
 	}
+}
+
+// ended is what the router makes of a FEEDBACK.
+func (r *run) ended(e *execution) *router {
 	of := r.routers[e.request.router]
-	of.outstanding[w]--
-	if e.copy {
+	of.outstanding[e.worker]--
+	e.over = true
+	if e.request.copy[index(e.second)] == e {
+		e.request.copy[index(e.second)] = nil
+	}
+	if e.second && !e.madeRoom {
 		of.copies--
 	}
-	if !e.request.answered {
-		e.request.answered = true
-		r.took = append(r.took, r.now-e.request.arrived)
-	}
-	r.pump(of)
-	r.hedge(of)
+	return of
 }

@@ -15,41 +15,6 @@ func aService() Service {
 // Load in the simulator's table counts service without jitter.
 func nominal(load float64) float64 { return load * (1 + 0.01*15) }
 
-// The table of docs/hedging.md, from the shipped router on real packets: p50, p99
-// and copies, without and with load-aware copies. A p99 without copies is compared
-// where it does not hang on whether a 0.99 or a 1.01 % of the draws are hiccups.
-func TestModelAgreesWithTheRouterOnRealPackets(t *testing.T) {
-	for _, c := range []struct {
-		workers                int
-		load, busyShare        float64
-		median, tail, copies   float64
-		plainMedian, plainTail float64
-	}{
-		{16, 0.10, 0.5, 0.72, 4.61, 0.97, 0.73, 0},
-		{16, 0.30, 0.5, 0.73, 4.66, 0.47, 0.73, 0},
-		{16, 0.50, 0.5, 0.75, 5.37, 0.12, 0.74, 0},
-		{16, 0.50, 1.0, 0.97, 4.95, 0.47, 0.74, 0},
-		{2, 0.20, 0.5, 1.07, 6.78, 0.77, 0.80, 15.17},
-		{2, 0.40, 0.5, 1.60, 13.11, 0.47, 1.03, 15.50},
-	} {
-		s := aService()
-		s.Workers, s.Load, s.BusyShare = c.workers, nominal(c.load), c.busyShare
-		a := Ask(s)
-		near := func(what string, got, want, share float64) {
-			if math.Abs(got-want) > share*want+0.01 {
-				t.Errorf("%d workers, load %v, busy %v: %s %.3f, on packets %.3f", c.workers, c.load, c.busyShare, what, got, want)
-			}
-		}
-		near("p50", a.With.Median, c.median, 0.06)
-		near("p99", a.With.Tail, c.tail, 0.12)
-		near("copies", a.With.Copies, c.copies, 0.06)
-		near("p50 without", a.Without.Median, c.plainMedian, 0.06)
-		if c.workers == 2 {
-			near("p99 without", a.Without.Tail, c.plainTail, 0.06)
-		}
-	}
-}
-
 // what the gate says where the table leaves no doubt.
 func TestR248Gate(t *testing.T) {
 	for _, c := range []struct {
@@ -114,6 +79,39 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	}
 	if math.IsNaN(r.Median) || r.Tail < r.Median {
 		t.Errorf("%+v", r)
+	}
+}
+
+// what becomes of CANCELs, in the model.
+func TestR254Cancels(t *testing.T) {
+	of := func(edit func(*Service)) Outcome {
+		s := aService()
+		s.Load, s.BusyShare, s.Cancel, s.Heeded = 0.5, 1, Preemptive, 1
+		edit(&s)
+		return Run(s)
+	}
+	all := of(func(*Service) {})
+	none := of(func(s *Service) { s.Cancel = None })
+	ignored := of(func(s *Service) { s.Heeded = 0 })
+	answered := of(func(s *Service) { s.Cancel = Answered })
+	slow := of(func(s *Service) { s.Reaction, s.Lag = 1, 1 })
+	probes := of(func(s *Service) { s.ProbeShare = 1 })
+	if all.TakenBack < 0.5 || none.TakenBack != 0 || ignored.TakenBack != 0 {
+		t.Errorf("taken back %v, %v without cancellation, %v of servers that go on", all.TakenBack, none.TakenBack, ignored.TakenBack)
+	}
+	if !(all.Median < answered.Median && answered.Median < none.Median && none.Median <= ignored.Median) {
+		t.Errorf("medians: Preemptive %v, Answered %v, None %v, nobody heeds %v", all.Median, answered.Median, none.Median, ignored.Median)
+	}
+	if slow.TakenBack >= all.TakenBack || slow.Median <= all.Median {
+		t.Errorf("slow servers: %+v, quick ones %+v", slow, all)
+	}
+	if probes.TakenBack >= all.TakenBack || probes.Busy <= all.Busy+0.02 {
+		t.Errorf("probes are not taken back: %+v, others %+v", probes, all)
+	}
+	// Copies that leave together end together, but for a hiccup of either.
+	together := of(func(s *Service) { s.Load, s.Workers, s.Cancel = 0.01, 64, Answered })
+	if math.Abs(together.TakenBack-2*0.01*0.99) > 0.006 {
+		t.Errorf("of copies that began together %v were taken back", together.TakenBack)
 	}
 }
 

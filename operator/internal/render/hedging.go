@@ -3,9 +3,14 @@
 package render
 
 import (
+	"math"
+
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
+
+// TriedShare of the requests are copied to see whether servers let go of copies.
+const TriedShare = 0.01
 
 // delayPercentile of a Delayed service that names none.
 const delayPercentile = 95
@@ -44,5 +49,26 @@ func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
 	if h.ProbePerMillion != nil {
 		out.ProbePerMillion = int(*h.ProbePerMillion)
 	}
+	if TriesCancels(s) {
+		tryCancels(out)
+	}
 	return out
+}
+
+// TriesCancels says whether routers send a few copies only to see whether servers
+// let go of them.
+func TriesCancels(s *v1alpha1.RpcService) bool {
+	h, decided := s.Spec.Hedging, s.Status.Hedging
+	return h != nil && decided != nil && h.Mode == v1alpha1.HedgingAuto && cancels(h) && decided.Reason == v1alpha1.HedgingTooFewCancels
+}
+
+func cancels(h *v1alpha1.RpcServiceHedging) bool {
+	return h.Cancellation == v1alpha1.CancellationAnswered || h.Cancellation == v1alpha1.CancellationPreemptive
+}
+
+// tryCancels bounds the copies to one in a hundred requests besides the probes. Where
+// servers might not let go, nobody is sent to a worker that is busy.
+func tryCancels(h *dataplane.Hedging) {
+	h.Mode, h.Cancellation = string(v1alpha1.HedgingLoadAware), string(v1alpha1.CancellationAnswered)
+	h.BudgetPercent = min(h.BudgetPercent, int(math.Ceil(100*(TriedShare+float64(h.ProbePerMillion)/1e6))))
 }

@@ -19,6 +19,8 @@ func TestR249HedgingIsRendered(t *testing.T) {
 	preempts.Cancellation = v1alpha1.CancellationPreemptive
 	decides.Mode, decides.Cancellation = v1alpha1.HedgingAuto, v1alpha1.CancellationAnswered
 	least.Cancellation = v1alpha1.CancellationNone
+	asks := decides
+	asks.Cancellation, asks.ProbePerMillion = v1alpha1.CancellationPreemptive, &probes
 	off := full
 	off.Mode = v1alpha1.HedgingOff
 	auto := least
@@ -37,6 +39,12 @@ func TestR249HedgingIsRendered(t *testing.T) {
 		{"auto with cancellation, undecided", &decides, nil, &dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 		{"auto with cancellation, pays", &decides, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays},
 			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000, Cancellation: "Answered"}},
+		{"auto, nobody knows whether servers let go", &decides, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, Reason: v1alpha1.HedgingTooFewCancels},
+			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 1, PercentilePer100000: 95000, Cancellation: "Answered"}},
+		{"the same with probes, and Preemptive", &asks, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, Reason: v1alpha1.HedgingTooFewCancels},
+			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 2, PercentilePer100000: 95000, ProbePerMillion: 2000, Cancellation: "Answered"}},
+		{"the same, without cancellation any more", &auto, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, Reason: v1alpha1.HedgingTooFewCancels},
+			&dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 		{"auto, undecided", &auto, nil, &dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 		{"auto, pays", &auto, &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays},
 			&dataplane.Hedging{Mode: "LoadAware", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},

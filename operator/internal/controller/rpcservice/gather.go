@@ -48,6 +48,12 @@ type snapshot struct {
 	// states holds what the sidecar of each running pod answered, by pod name.
 	states map[string]answer
 
+	// cancels is what became of copies that could be taken back.
+	cancels cancelled
+
+	// expected is the share of copies that the model says will be; 0: not asked.
+	expected float64
+
 	// conflicts are objects that bear a name this service needs and belong to
 	// somebody else: "Deployment echo-server".
 	conflicts []string

@@ -7,6 +7,7 @@ package rpcservice
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +26,10 @@ const (
 	// mostModelled workers: more of them change nothing but the time it takes.
 	mostModelled = 64
 	leastLoad    = 0.01
+	// cancelLag is the way of a CANCEL and its FEEDBACK, in mean service times, which
+	// are measured with such a way in them: more than a service of which it is a
+	// fourth is not for copies that are taken back.
+	cancelLag = 0.25
 )
 
 // decideHedging says what routers do about second copies, and why.
@@ -34,28 +39,86 @@ func decideHedging(s *snapshot) *v1alpha1.HedgingStatus {
 	case spec == nil:
 		return nil
 	case spec.Mode != v1alpha1.HedgingAuto:
-		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified}
-	case was != nil && was.DecidedTime != nil && s.now.Sub(was.DecidedTime.Time) < standsFor(was):
+		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified, Cancellation: cancellationOf(spec)}
+	case was != nil && was.DecidedTime != nil && was.Cancellation == cancellationOf(spec) && s.now.Sub(was.DecidedTime.Time) < standsFor(was):
 		return was
 	}
 	j, p := measuredJitter(s), judgedPercentile(s)
 	load := int32(math.Round(100 * math.Min(j.load, 10))) // clamped
-	out := &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, DecidedTime: &metav1.Time{Time: s.now}, LoadPercent: &load}
+	out := &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, DecidedTime: &metav1.Time{Time: s.now}, LoadPercent: &load, Cancellation: cancellationOf(spec)}
+	if out.Cancellation != v1alpha1.CancellationNone {
+		out.Cancels = &v1alpha1.HedgingCancels{Expected: int64(s.cancels.expected), TakenBack: int64(s.cancels.taken)}
+	}
 	if out.Reason, out.Message = measuredEnough(j, p); out.Reason != "" {
 		return out
 	}
-	answer := hedgemodel.AskAll(services(s, j, p)...)
-	out.Reason, out.Message = v1alpha1.HedgingReason(answer.Verdict), explainAnswer(answer, j)
-	if answer.Verdict == hedgemodel.Pays {
+	out.Reason, out.Message = askModel(s, j, p)
+	if out.Reason == v1alpha1.HedgingPays {
 		out.Mode = v1alpha1.HedgingLoadAware
 	}
 	return out
 }
 
-// standsFor is how long a decision stands: what only waits for probes is asked
-// again soon, because it costs nothing.
+// askModel: where copies can be taken back and nobody knows whether servers let go
+// of them, copies must pay even if none does. If they pay only otherwise, a few are
+// sent to see.
+func askModel(s *snapshot, j jitter, percentile float64) (reason v1alpha1.HedgingReason, message string) {
+	all := services(s, j, percentile)
+	tell := func(a hedgemodel.Answer) (reason v1alpha1.HedgingReason, message string) {
+		return v1alpha1.HedgingReason(a.Verdict), explainAnswer(a, j, s.cancels)
+	}
+	if all[0].Cancel == hedgemodel.None {
+		return tell(hedgemodel.AskAll(all...))
+	}
+	s.expected = takenIfHeeded(all, 1)
+	if heeded, known := s.cancels.heeded(); known {
+		return tell(hedgemodel.AskAll(heed(all, heeded)...))
+	}
+	if a := hedgemodel.AskAll(heed(all, 0)...); a.Verdict == hedgemodel.Pays {
+		return tell(a)
+	}
+	a := hedgemodel.AskAll(heed(all, 1)...)
+	if reason, message = tell(a); a.Verdict != hedgemodel.Pays {
+		return reason, message
+	}
+	s.expected = takenIfHeeded(all, render.TriedShare)
+	return v1alpha1.HedgingTooFewCancels, fmt.Sprintf("if servers let go of copies, of which so far %d of %d were, and some %d tell: ",
+		int64(s.cancels.taken), int64(s.cancels.expected), enoughCancels) + message
+}
+
+// heed sets what becomes of CANCELs. What makes fewer of them end a copy than the
+// model says may be servers that go on, and may be slow ones: of exponential service
+// times 1 − e^−reaction end before. It counts as either.
+func heed(all []hedgemodel.Service, share float64) []hedgemodel.Service {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].Heeded = share
+		if share > 0 {
+			out[i].Reaction = -math.Log(share)
+		}
+		out[i].Lag = cancelLag + out[i].Reaction
+	}
+	return out
+}
+
+// takenIfHeeded is the share of copies that servers let go of if they all do, with so
+// many copies per request, of that kind of service times of which it is more.
+func takenIfHeeded(all []hedgemodel.Service, budget float64) float64 {
+	most := 0.0
+	for _, one := range heed([]hedgemodel.Service{all[0], all[len(all)/2]}, 1) {
+		if budget < one.BudgetShare {
+			one.BudgetShare, one.ProbeShare, one.Cancel = budget, 0, hedgemodel.Answered
+		}
+		one.Lag = 0
+		most = math.Max(most, hedgemodel.Run(one).TakenBack)
+	}
+	return most
+}
+
+// standsFor is how long a decision stands: what only waits for probes or CANCELs is
+// asked again soon, because it costs nothing.
 func standsFor(was *v1alpha1.HedgingStatus) time.Duration {
-	if was.Reason == v1alpha1.HedgingTooFewProbes {
+	if was.Reason == v1alpha1.HedgingTooFewProbes || was.Reason == v1alpha1.HedgingTooFewCancels {
 		return decideEvery / 6
 	}
 	return decideEvery
@@ -112,6 +175,12 @@ func services(s *snapshot, j jitter, percentile float64) []hedgemodel.Service {
 	}
 	routers = max(routers, 1)
 	spec := s.service.Spec
+	cancel := map[v1alpha1.HedgingCancellation]hedgemodel.Cancellation{v1alpha1.CancellationAnswered: hedgemodel.Answered,
+		v1alpha1.CancellationPreemptive: hedgemodel.Preemptive}[spec.Hedging.Cancellation]
+	probes := 0.0
+	if cancel != hedgemodel.None && spec.Hedging.ProbePerMillion != nil {
+		probes = float64(*spec.Hedging.ProbePerMillion) / 1e6
+	}
 	var out []hedgemodel.Service
 	for _, fixed := range []bool{false, true} {
 		for _, load := range loads {
@@ -120,7 +189,7 @@ func services(s *snapshot, j jitter, percentile float64) []hedgemodel.Service {
 					Workers: min(max(countReadyWorkers(s), 1), mostModelled), Routers: routers, Depth: max(1, int(spec.Router.WorkerQueueDepth)/routers),
 					Load: math.Max(load, leastLoad), HiccupShare: share, HiccupLength: j.hiccup / j.service, Fixed: fixed,
 					BusyShare: float64(spec.Hedging.BusyPercent) / 100, BudgetShare: float64(spec.Hedging.BudgetPercent) / 100,
-					Percentile: percentile, Requests: modelled(percentile), Seed: 1,
+					Cancel: cancel, ProbeShare: probes, Percentile: percentile, Requests: modelled(percentile), Seed: 1,
 				})
 			}
 		}
@@ -134,7 +203,7 @@ func modelled(percentile float64) int {
 }
 
 // explainAnswer gives the model's numbers in the units of the service.
-func explainAnswer(a hedgemodel.Answer, j jitter) string {
+func explainAnswer(a hedgemodel.Answer, j jitter, c cancelled) string {
 	kind := "exponential"
 	if a.Asked.Fixed {
 		kind = "fixed"
@@ -142,8 +211,24 @@ func explainAnswer(a hedgemodel.Answer, j jitter) string {
 	written := func(v float64) string {
 		return time.Duration(v * j.service * 1e9).Round(time.Duration(math.Max(1, math.Pow(10, math.Floor(math.Log10(v*j.service*1e9))-2)))).String()
 	}
-	return fmt.Sprintf("with copies the model says p%g %s instead of %s, p50 %s instead of %s, %.2f copies per request: "+
-		"%s service times of %s, %.2g%% of them %s longer, %.0f%% load, %d workers, %d routers",
+	return fmt.Sprintf("with copies%s the model says p%g %s instead of %s, p50 %s instead of %s, %.2f copies per request: "+
+		"%s service times of %s, %.2g%% of them %s longer, %.0f%% load, %d workers, %d routers", explainCancels(a.Asked, c),
 		a.Asked.Percentile*100, written(a.With.Tail), written(a.Without.Tail), written(a.With.Median), written(a.Without.Median), a.With.Copies,
 		kind, written(1), a.Asked.HiccupShare*100, written(a.Asked.HiccupLength), a.Asked.Load*100, a.Asked.Workers, a.Asked.Routers)
+}
+
+// explainCancels names the cancellation and what is known of it.
+func explainCancels(asked hedgemodel.Service, c cancelled) string {
+	name := map[hedgemodel.Cancellation]v1alpha1.HedgingCancellation{hedgemodel.Answered: v1alpha1.CancellationAnswered,
+		hedgemodel.Preemptive: v1alpha1.CancellationPreemptive}[asked.Cancel]
+	_, known := c.heeded()
+	switch {
+	case asked.Cancel == hedgemodel.None:
+		return ""
+	case known:
+		return fmt.Sprintf(", taken back %s as %d were of %d that can be,", name, int64(c.taken), int64(c.expected))
+	case asked.Heeded == 0:
+		return fmt.Sprintf(", cancellation %s, even if no server lets go of one,", name)
+	}
+	return fmt.Sprintf(", taken back %s,", name)
 }

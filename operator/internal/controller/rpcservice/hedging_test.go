@@ -68,6 +68,63 @@ func TestR254AutoDecides(t *testing.T) {
 	}
 }
 
+// inCancels is that service with cancellation, at a load at which copies pay only if
+// they are taken back, and what is known of CANCELs.
+func inCancels(c v1alpha1.HedgingCancellation, known cancelled) *snapshot {
+	h := jittery()
+	h.BusyMillionths = 250_000
+	s := anAutoService(h)
+	s.service.Spec.Hedging.Cancellation, s.service.Spec.Hedging.BusyPercent = c, 100
+	s.cancels = known
+	s.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays} // less to ask
+	return s
+}
+
+// cancellation counts as far as servers are known to let go of copies, and the
+// status names it.
+func TestR254AutoCountsOnCancels(t *testing.T) {
+	const none, answered, preemptive = v1alpha1.CancellationNone, v1alpha1.CancellationAnswered, v1alpha1.CancellationPreemptive
+	for _, c := range []struct {
+		name   string
+		cancel v1alpha1.HedgingCancellation
+		known  cancelled
+		mode   v1alpha1.HedgingMode
+		reason v1alpha1.HedgingReason
+		says   string
+	}{
+		{"no cancellation", none, cancelled{}, v1alpha1.HedgingProbe, v1alpha1.HedgingMedianRises, "with copies the model"},
+		{"nothing known", preemptive, cancelled{}, v1alpha1.HedgingProbe, v1alpha1.HedgingTooFewCancels, "taken back Preemptive, the model"},
+		{"too little known", preemptive, cancelled{49, 49}, v1alpha1.HedgingProbe, v1alpha1.HedgingTooFewCancels, "49 of 49"},
+		{"servers let go", preemptive, cancelled{2000, 1990}, v1alpha1.HedgingLoadAware, v1alpha1.HedgingPays, "taken back Preemptive as 1990 were of 2000"},
+		{"servers go on", preemptive, cancelled{2000, 0}, v1alpha1.HedgingProbe, v1alpha1.HedgingMedianRises, "as 0 were of 2000"},
+		{"half of them", preemptive, cancelled{2000, 1000}, v1alpha1.HedgingProbe, v1alpha1.HedgingMedianRises, "as 1000 were of 2000"},
+		{"only what was answered", answered, cancelled{2000, 2000}, v1alpha1.HedgingLoadAware, v1alpha1.HedgingPays, "taken back Answered as 2000"},
+	} {
+		got := decideHedging(inCancels(c.cancel, c.known))
+		if got.Mode != c.mode || got.Reason != c.reason || !strings.Contains(got.Message, c.says) || got.Cancellation != c.cancel {
+			t.Errorf("%s: %s %s %s %q", c.name, got.Mode, got.Reason, got.Cancellation, got.Message)
+		}
+		if (got.Cancels != nil) != (c.cancel != none) || (got.Cancels != nil && got.Cancels.Expected != int64(c.known.expected)) {
+			t.Errorf("%s: %+v", c.name, got.Cancels)
+		}
+	}
+	s := inCancels(preemptive, cancelled{})
+	s.states["routera"].state.Dataplane.Hedging.BusyMillionths = 0 // both routers say the same
+	if got := decideHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "even if no server lets go") {
+		t.Errorf("where copies pay anyway: %+v", got)
+	}
+}
+
+// a decision about one cancellation says nothing of another.
+func TestR254AnotherCancellationIsAnotherQuestion(t *testing.T) {
+	s := inCancels(v1alpha1.CancellationPreemptive, cancelled{2000, 2000})
+	s.service.Status.Hedging = decideHedging(s)
+	s.service.Spec.Hedging.Cancellation = ""
+	if got := decideHedging(s); got.Mode != v1alpha1.HedgingProbe || got.Cancellation != v1alpha1.CancellationNone {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Two workers: requests would wait behind copies.
 func TestR254TheMedianCounts(t *testing.T) {
 	h := jittery()
@@ -83,7 +140,7 @@ func TestR254TheMedianCounts(t *testing.T) {
 // Hiccups that p99 does not see count when an objective looks further out.
 func TestR254ObjectivesChooseThePercentile(t *testing.T) {
 	h := jittery()
-	h.HiccupMillionths, h.Compared, h.BusyMillionths = 3000, 20000, 40_000
+	h.HiccupMillionths, h.Compared, h.BusyMillionths = 3000, 20000, 10_000
 	s := anAutoService(h)
 	if got := decideHedging(s); got.Reason != v1alpha1.HedgingTailTooLittle {
 		t.Errorf("p99: %+v", got)
@@ -202,6 +259,7 @@ func TestR254DecisionsStand(t *testing.T) {
 	edge := jittery()
 	edge.HiccupMillionths, edge.Compared = 11_500, 600 // the fewest the probes allow do not reach p99
 	off, on := anAutoService(edge), anAutoService(edge)
+	off.routers, on.routers = off.routers[:1], on.routers[:1] // two meet at a worker, which copies help with
 	on.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays}
 	if got := decideHedging(off); got.Mode != v1alpha1.HedgingProbe {
 		t.Errorf("switched on at the edge: %+v", got)

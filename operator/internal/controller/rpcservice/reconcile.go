@@ -68,11 +68,13 @@ type Reconciler struct {
 
 	applied *applied
 	secrets secretsRead
+	cancels cancelsSeen
 }
 
 // forget drops what is remembered of a service that is gone.
 func (r *Reconciler) forget(service types.NamespacedName) {
 	r.applied.forget(service)
+	r.cancels.forget(service)
 	r.secrets.forget(service)
 }
 
@@ -100,7 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 
 	before := service.DeepCopy()
+	s.cancels = r.cancels.look(s)
 	service.Status.Hedging = decideHedging(s)
+	r.cancels.expect(s)
 	out := outcome{accepted: decideAccepted(s)}
 	defer func() {
 		writeStatus(s, &out)
