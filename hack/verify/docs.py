@@ -8,10 +8,13 @@ change, no cluster), `cluster` (run against the embedded cluster), `nightly`
 cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
 the API server judge every manifest that a page shows.
 
-  docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md
+  docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md; the table of
+                         planted bugs in docs/simulator.md is complete
+  docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
   docs.py list TAG       print them
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -67,6 +70,23 @@ def check_rules():
     return [f"{place}: cites {rule}, which docs/protocol.md does not state" for rule, place in sorted(cited_rules().items()) if rule not in stated]
 
 
+def planted_table():
+    """The rows of the simulator's planted bugs (dataplane/sim/mutate), as docs/simulator.md shows them."""
+    text = (ROOT / "dataplane" / "tests" / "sim" / "mutations.yaml").read_text()
+    found = re.findall(r'^- name: ("(?:[^"\\\\]|\\\\.)*")$|^  why: ("(?:[^"\\\\]|\\\\.)*")$', text, re.M)
+    names, whys = [json.loads(n) for n, _ in found if n], [json.loads(w) for _, w in found if w]
+    return ["| " + name + " | " + why.replace("|", "\\|") + " |" for name, why in zip(names, whys, strict=True)]
+
+
+def check_planted():
+    page = ROOT / "docs" / "simulator.md"
+    section = page.read_text().partition("## Planted bugs\n")[2].partition("\n## ")[0]
+    shown = [line for line in section.splitlines() if line.startswith("| ")][1:] # without the head
+    if shown == planted_table():
+        return []
+    return ["docs/simulator.md: the table of planted bugs is not that of dataplane/tests/sim/mutations.yaml; paste what `hack/verify/docs.py planted` prints"]
+
+
 def run(tag):
     failed = ran = 0
     for page in pages():
@@ -94,13 +114,16 @@ def listing(tag):
 
 def main(argv):
     if argv == ["check"]:
-        bad = check_tags() + check_rules()
-        print("\n".join(bad) if bad else "docs: every shell block is tagged, every cited rule is stated")
+        bad = check_tags() + check_rules() + check_planted()
+        print("\n".join(bad) if bad else "docs: every shell block is tagged, every cited rule is stated, the planted bugs are listed")
         return 1 if bad else 0
     if len(argv) == 2 and argv[0] == "run" and argv[1] in TAGS:
         return run(argv[1])
     if len(argv) == 2 and argv[0] == "list" and argv[1] in TAGS:
         return listing(argv[1])
+    if argv == ["planted"]:
+        print("\n".join(planted_table()))
+        return 0
     print(__doc__, file=sys.stderr)
     return 2
 
