@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -72,18 +73,58 @@ func TestAgentPodIsPinned(t *testing.T) {
 	if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("seccomp %v", pod.SecurityContext.SeccompProfile)
 	}
-	if len(pod.Volumes) != 2 || pod.Volumes[1].HostPath == nil || pod.Volumes[1].HostPath.Path != "/sys/fs/bpf" ||
-		pod.Volumes[0].Secret == nil || pod.Volumes[0].Secret.SecretName != "bobtail-heartbeat" || *pod.Volumes[0].Secret.DefaultMode != 0o400 {
+	if len(pod.Volumes) != 3 || pod.Volumes[2].HostPath == nil || pod.Volumes[2].HostPath.Path != "/sys/fs/bpf" {
 		t.Errorf("volumes %+v", pod.Volumes)
 	}
-	if m := pod.Containers[0].VolumeMounts; len(m) != 2 || !m[1].ReadOnly || m[1].MountPath != "/etc/bobtail/heartbeat" {
+	for i, name := range []string{"bobtail-heartbeat", "bobtail-agent-tls"} {
+		if s := pod.Volumes[i].Secret; s == nil || s.SecretName != name || *s.DefaultMode != 0o400 {
+			t.Errorf("volume %d: %+v, want Secret %s for root alone", i, s, name)
+		}
+	}
+	if m := pod.Containers[0].VolumeMounts; len(m) != 3 || !m[1].ReadOnly || m[1].MountPath != "/etc/bobtail/heartbeat" || !m[2].ReadOnly || m[2].MountPath != "/etc/bobtail/tls" {
 		t.Errorf("mounts %+v", m)
 	}
 }
 
+// The operator looks for the agents where they listen, and its policy lets it; what
+// it writes for them is there to be written.
+func TestOperatorReachesAgents(t *testing.T) {
+	rendered := template(t, "bobtail", "--set", "crab.enabled=true", "--set", "crab.connectsPort=9999")
+	agent := documents[appsv1.DaemonSet](t, rendered, "DaemonSet")[0].Spec.Template.Spec.Containers[0]
+	operator := documents[appsv1.Deployment](t, rendered, "Deployment")[0].Spec.Template.Spec.Containers[0]
+	if !slices.Contains(agent.Args, "--connects-port=9999") || !slices.Contains(operator.Args, "--crab-agent-port=9999") {
+		t.Errorf("arguments %q, %q", agent.Args, operator.Args)
+	}
+	if !slices.ContainsFunc(agent.Ports, func(p corev1.ContainerPort) bool {
+		return p.Name == "connects" && p.HostPort == 9999 && p.ContainerPort == 9999
+	}) {
+		t.Errorf("ports %+v", agent.Ports)
+	}
+	ports := func(rendered string) (out []int32) {
+		for _, rule := range documents[networkingv1.NetworkPolicy](t, rendered, "NetworkPolicy")[0].Spec.Egress {
+			for _, p := range rule.Ports {
+				if len(rule.To) == 0 {
+					out = append(out, p.Port.IntVal)
+				}
+			}
+		}
+		return out
+	}
+	without := ports(template(t, "bobtail", "--set", "crab.connectsPort=9999"))
+	if with := ports(rendered); !slices.Equal(with, append(slices.Clone(without), 9999)) {
+		t.Errorf("the operator may reach any address at %v, without CRAB at %v", with, without)
+	}
+	for _, s := range documents[corev1.Secret](t, rendered, "Secret") {
+		if s.Name == "bobtail-agent-tls" && len(s.Data)+len(s.StringData) == 0 {
+			return
+		}
+	}
+	t.Error("no empty Secret for the agents' certificate")
+}
+
 // Nothing of it is there unless it is asked for.
 func TestNoAgentByDefault(t *testing.T) {
-	if rendered := template(t, "bobtail"); strings.Contains(rendered, "bobtail-agent") || strings.Contains(rendered, "bobtail-heartbeat") {
+	if rendered := template(t, "bobtail"); strings.Contains(rendered, "bobtail-agent") || strings.Contains(rendered, "bobtail-heartbeat") || strings.Contains(rendered, "9442") {
 		t.Error("the default chart has parts of the agent")
 	}
 }

@@ -161,11 +161,12 @@ const (
 	ReasonTooFewIndependentSamples = "TooFewIndependentSamples"
 
 	// ReasonNoMeasurementSource: no router or server that could have measured
-	// is running, or the target speaks TCP and none could.
+	// is running, or, where the target speaks TCP, no agent.
 	ReasonNoMeasurementSource = "NoMeasurementSource"
 
-	// ReasonMeasurementIncomplete: a running router or server could not be
-	// read, so part of the requests are missing from the picture.
+	// ReasonMeasurementIncomplete: a running router or server, or the agent of a
+	// node, could not be read, so part of the requests (or connections) are missing
+	// from the picture.
 	ReasonMeasurementIncomplete = "MeasurementIncomplete"
 )
 

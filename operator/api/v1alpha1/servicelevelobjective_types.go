@@ -151,7 +151,8 @@ type ServiceLevelObjectiveStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedHighMicroseconds *int64 `json:"observedHighMicroseconds,omitempty"`
 
-	// samples is the number of requests the percentile is taken from.
+	// samples is the number of requests (of protocol TCP: of connections, here and
+	// below) the percentile is taken from.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Samples *int64 `json:"samples,omitempty"`
@@ -162,7 +163,8 @@ type ServiceLevelObjectiveStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	SamplesRequired int64 `json:"samplesRequired,omitempty"`
 
-	// unanswered is how many of the samples never completed.
+	// unanswered is how many of the samples never completed. A connection that was
+	// refused is one of them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Unanswered *int64 `json:"unanswered,omitempty"`
@@ -173,7 +175,7 @@ type ServiceLevelObjectiveStatus struct {
 	RequestsPerSecond *int64 `json:"requestsPerSecond,omitempty"`
 
 	// rejectedShare is the share of arrived requests that were rejected, as
-	// in "3.1%".
+	// in "3.1%". It is absent of protocol TCP, where nobody rejects.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	RejectedShare string `json:"rejectedShare,omitempty"`
@@ -186,9 +188,10 @@ type ServiceLevelObjectiveStatus struct {
 
 	// source says who measured: Router, from the arrival of a request to the
 	// completion reported by the server; Server, from its first packet in to
-	// its last packet out; or None.
+	// its last packet out; ClientNode, of protocol TCP, from a connection's first
+	// SYN to its being established, as the client's node sees it; or None.
 	// +optional
-	// +kubebuilder:validation:Enum=Router;Server;None
+	// +kubebuilder:validation:Enum=Router;Server;ClientNode;None
 	Source MeasurementSource `json:"source,omitempty"`
 
 	// lastChangeTime is when the answer to "is it met?" last changed.
@@ -211,11 +214,13 @@ type ServiceLevelObjectiveStatus struct {
 
 	// errorRecord is what was counted so far. It outlives routers, sidecars and
 	// operators; what a router saw in its last 15 seconds may be missing. It is
-	// absent, and errorBudgets end with the pods, when more than 64 pods measure.
+	// absent, and errorBudgets end with the pods (of protocol TCP, with the
+	// operator), when more than 64 pods or nodes measure.
 	// +optional
 	ErrorRecord *ErrorRecord `json:"errorRecord,omitempty"`
 
-	// measuredBy is the number of routers (or servers) that keep that record.
+	// measuredBy is the number of routers (or servers, or nodes of clients) that
+	// keep that record.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MeasuredBy int32 `json:"measuredBy,omitempty"`
@@ -301,7 +306,7 @@ type ErrorSlice struct {
 
 // ErrorMark is how far the record of one pod has been counted.
 type ErrorMark struct {
-	// pod is its name.
+	// pod is its name, or that of a node.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -399,6 +404,9 @@ const (
 	SourceRouter MeasurementSource = "Router"
 	// SourceServer measures from first packet in to last packet out.
 	SourceServer MeasurementSource = "Server"
+	// SourceClientNode measures, on the nodes of clients, from a connection's first
+	// SYN to its being established.
+	SourceClientNode MeasurementSource = "ClientNode"
 	// SourceNone means that nobody measures.
 	SourceNone MeasurementSource = "None"
 )

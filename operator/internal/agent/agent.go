@@ -12,13 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/reports"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/waits"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
@@ -45,8 +44,9 @@ type agent struct {
 	report  *reporter
 	loads   *reports.Reporter
 	keys    *keyring
+	waits   *waits.Waits
 	known   atomic.Pointer[[]netip.Addr] // the addresses somebody must announce
-	named   atomic.Pointer[map[redirect.VIPKey]types.NamespacedName]
+	named   atomic.Pointer[waits.Services]
 	flows   atomic.Int64  // translations of the last sweep
 	evicted atomic.Uint64 // those the full map has pushed out
 	applied atomic.Bool   // once: from then on this node can own VIPs
@@ -108,7 +108,9 @@ func (a *agent) apply(ctx context.Context) error {
 	}
 	known := announceable(seen.plan)
 	a.known.Store(&known)
-	a.named.Store(named(seen.plan))
+	services := named(seen.plan)
+	a.named.Store(&services)
+	a.waits.Set(services)
 	a.keeper.SetPeers(a.peers(seen))
 	balanced := a.keeper.Balanced()
 	mine, err := a.share(seen, balanced)

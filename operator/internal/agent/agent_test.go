@@ -42,10 +42,10 @@ func fakeClient(t *testing.T, objects ...client.Object) client.Client {
 func TestOptions(t *testing.T) {
 	good := []string{"--node=node-a", "--node-ip=192.0.2.1", "--namespace=bobtail-system", "--vip-pool=192.0.2.8/29"}
 	o, err := ParseOptions(good, "1")
-	if err != nil || o.Heartbeat != 9440 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 {
+	if err != nil || o.Heartbeat != 9440 || o.Connects != 9442 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--nonsense", "word"} {
+	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word"} {
 		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}

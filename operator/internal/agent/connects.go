@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How long this node's clients waited for connections, for Prometheus.
+// How long this node's clients waited for connections, for Prometheus and for the
+// operator.
 package agent
 
 import (
+	"context"
+	"log/slog"
+	"maps"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/waits"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
 // named says whose each VIP of the plan is.
-func named(p crabplan.Plan) *map[redirect.VIPKey]types.NamespacedName {
-	out := map[redirect.VIPKey]types.NamespacedName{}
+func named(p crabplan.Plan) waits.Services {
+	out := waits.Services{}
 	for _, v := range p.VIPs {
 		out[redirect.VIPKey{Addr: v.Addr, Port: v.Port}] = v.Service
 	}
-	return &out
+	return out
 }
 
 // collectConnects tells of the Services that this node's clients have dialled.
@@ -39,18 +43,16 @@ func (a *agent) collectConnects(out chan<- prometheus.Metric) {
 		if !known {
 			continue
 		}
-		out <- prometheus.MustNewConstHistogram(connectDesc, h.Total(), float64(h.SumNanoseconds())/1e9, boundsOf(h),
+		out <- prometheus.MustNewConstHistogram(connectDesc, h.Total(), float64(h.SumNanoseconds())/1e9, maps.Collect(dataplane.Bounds(h)),
 			of.Namespace, of.Name, netip.AddrPortFrom(key.Addr, key.Port).String())
 	}
 }
 
-// boundsOf are two for each power of two, as the sidecars have them.
-func boundsOf(h *ll7.Histogram) map[float64]uint64 {
-	out := map[float64]uint64{}
-	for exp := 10; exp <= 36; exp++ {
-		for _, edge := range []uint64{1 << exp, 3 << (exp - 1)} {
-			out[float64(edge)/1e9] = h.CountAtMost(edge - 1)
-		}
+// serveConnects lets the operator read them.
+func (a *agent) serveConnects(ctx context.Context) error {
+	if a.options.Connects == 0 {
+		return nil
 	}
-	return out
+	address := netip.AddrPortFrom(a.options.NodeIP, a.options.Connects).String()
+	return a.waits.Serve(ctx, address, &dataplane.Identity{Dir: a.options.TLSDir, Log: slog.Default()})
 }

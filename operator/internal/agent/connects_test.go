@@ -35,7 +35,8 @@ func TestConnectsByService(t *testing.T) {
 	h.RecordInf()
 	ours, gone := redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.1"), Port: 80}, redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.2"), Port: 80}
 	a := &agent{plane: waiting{all: map[redirect.VIPKey]*ll7.Histogram{ours: h, gone: h}}}
-	a.named.Store(named(crabplan.Plan{VIPs: []crabplan.VIP{{Addr: ours.Addr, Port: ours.Port, Service: types.NamespacedName{Namespace: "shop", Name: "web"}}}}))
+	services := named(crabplan.Plan{VIPs: []crabplan.VIP{{Addr: ours.Addr, Port: ours.Port, Service: types.NamespacedName{Namespace: "shop", Name: "web"}}}})
+	a.named.Store(&services)
 	out := make(chan prometheus.Metric, 10)
 	a.collectConnects(out)
 	if len(out) != 1 {

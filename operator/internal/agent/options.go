@@ -35,6 +35,8 @@ type Options struct {
 	XDP       redirect.XDPMode
 	Heartbeat uint16 // port
 	Metrics   string // address; "0" is nowhere
+	Connects  uint16 // port where the operator reads; 0 is nowhere
+	TLSDir    string // where the certificate for that is mounted
 	Pool      crabplan.Pool
 	Version   string
 }
@@ -43,7 +45,7 @@ type Options struct {
 func ParseOptions(args []string, version string) (Options, error) {
 	o := Options{Version: version}
 	var ip, pool, xdp string
-	var port uint
+	var port, connects uint
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
 	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "address of this node, for heartbeats and probes; all nodes use the same family (default $NODE_IP)")
@@ -54,6 +56,8 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")
 	f.UintVar(&port, "heartbeat-port", 9440, "UDP port of the agents among each other")
 	f.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "where to serve /metrics and /readyz; 0 turns it off")
+	f.UintVar(&connects, "connects-port", 9442, "TCP port of the node where the operator alone reads how long clients wait for connections (mutual TLS); 0 turns it off")
+	f.StringVar(&o.TLSDir, "tls-dir", "/etc/bobtail/tls", "folder with tls.crt, tls.key and ca.crt for that; it may be empty until the operator has filled it")
 	f.StringVar(&pool, "vip-pool", "", "IPv4 and IPv6 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
@@ -63,14 +67,14 @@ func ParseOptions(args []string, version string) (Options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
 	}
-	o.XDP, o.Heartbeat = redirect.XDPMode(xdp), uint16(port)
-	if err := o.complete(ip, pool, port); err != nil {
+	o.XDP, o.Heartbeat, o.Connects = redirect.XDPMode(xdp), uint16(port), uint16(connects)
+	if err := o.complete(ip, pool, port, connects); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	return o, nil
 }
 
-func (o *Options) complete(ip, pool string, port uint) error {
+func (o *Options) complete(ip, pool string, port, connects uint) error {
 	var errs []error
 	var err error
 	if o.Node == "" {
@@ -92,6 +96,9 @@ func (o *Options) complete(ip, pool string, port uint) error {
 	}
 	if port == 0 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--heartbeat-port=%d must be 1 to 65535", port))
+	}
+	if connects > 65535 {
+		errs = append(errs, fmt.Errorf("--connects-port=%d must be 0 to 65535", connects))
 	}
 	return errors.Join(errs...)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/waits"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
 )
@@ -101,7 +102,8 @@ func (a *agent) open() error {
 		return err
 	}
 	a.applier = desired.New(a.plane)
-	return nil
+	a.waits, err = waits.New(a.plane)
+	return err
 }
 
 // inherit finds what a former process balanced here: it goes on while the agents
@@ -123,7 +125,8 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 	parts.Go(func() { a.report.run(ctx) })
 	parts.Go(func() { a.loads.Run(ctx) })
 	parts.Go(func() { a.keys.run(ctx) })
-	err := a.serve(ctx)
+	parts.Go(func() { a.waits.Run(ctx) })
+	err := errors.Join(a.serve(ctx), a.serveConnects(ctx))
 	if err == nil {
 		slog.Info("at work", "node", a.options.Node, "uplink", a.uplink.Name, "version", a.options.Version)
 		err = a.loop(ctx)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Target is one sidecar.
+// Target is one sidecar, or the agent of one node.
 type Target struct {
 	// Address is "podIP:9443".
 	Address string
@@ -51,6 +51,9 @@ type Reader interface {
 	// History reads the record of up to a day.
 	History(ctx context.Context, t Target) (*History, error)
 	Counters(ctx context.Context, t Target) (*Counters, error)
+	// Connects reads an agent: how long clients of its node waited for connections
+	// to a Service.
+	Connects(ctx context.Context, t Target, namespace, service string, windowSeconds int) (*Connects, error)
 }
 
 // ReadKind tells a caller what a failed read means.

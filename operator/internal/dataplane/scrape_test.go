@@ -108,3 +108,34 @@ func TestTarget(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// An agent may answer anything, too.
+func TestConnects(t *testing.T) {
+	const empty = `{"encoding":"ll7","total":0,"inf":0,"sumNanoseconds":0,"buckets":[]}`
+	for _, c := range []struct {
+		name, body string
+		kind       ReadKind
+	}{
+		{"whole", `{"window":{"histogram":` + empty + `},"record":{"started":"2026-01-02T03:04:05Z","all":{"latency":` + empty + `}}}`, ""},
+		{"no window", `{"record":{"started":"2026-01-02T03:04:05Z","all":{"latency":` + empty + `}}}`, Garbled},
+		{"no beginning", `{"window":{"histogram":` + empty + `}}`, Garbled},
+		{"no record", `{"window":{"histogram":` + empty + `},"record":{"started":"2026-01-02T03:04:05Z"}}`, Garbled},
+	} {
+		var asked string
+		client, target := sidecarThat(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
+			asked = r.URL.String()
+			_, _ = w.Write([]byte(c.body))
+		})
+		_, err := client.Connects(t.Context(), target, "demo", "web", 30)
+		var e *ReadError
+		if c.kind == "" && err != nil || c.kind != "" && (!errors.As(err, &e) || e.Kind != c.kind) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.kind)
+		}
+		if asked != "/v1/connects?namespace=demo&service=web&windowSeconds=30" {
+			t.Errorf("asked %s", asked)
+		}
+	}
+	if got := AgentTarget("fd00::1", 9442); got.Address != "[fd00::1]:9442" || got.ServerName != "agent.bobtail.dev" {
+		t.Errorf("%+v", got)
+	}
+}

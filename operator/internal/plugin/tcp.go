@@ -17,6 +17,7 @@ func overTCP(s *v1alpha1.RpcService) bool { return s.Spec.Protocol == v1alpha1.P
 
 const (
 	causeUnmeasured = "NoMeasurementSource"
+	causeUnseen     = "RequestsUnseen"
 	causeRedirected = "NotProgrammed"
 )
 
@@ -24,6 +25,10 @@ const (
 // and whether connections take the way they should.
 func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService) {
 	printMet(s, slo)
+	if st := slo.Status; st.Observed != "" && st.Samples != nil {
+		fmt.Fprintf(s.out, "  p%s      %s until a connection is established, objective %s, last %d s, %d connections\n",
+			slo.Spec.Percentile, st.Observed, st.Objective, st.WindowSeconds, *st.Samples)
+	}
 	var findings []finding
 	if f := ofReadiness(service, &observation{}); f != nil {
 		f.evidence = service.Status.Workers + " servers ready"
@@ -34,7 +39,14 @@ func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha
 		findings = append(findings, finding{causeRedirected, fmt.Sprintf("%s: %s", c.Reason, c.Message),
 			fmt.Sprintf("kubectl describe service %s; kubectl get ndp (docs/crab.md)", service.Name)})
 	}
-	findings = append(findings, finding{causeUnmeasured,
+	if met := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); met != nil && met.Reason == v1alpha1.ReasonMeasurementIncomplete {
+		findings = append(findings, finding{met.Reason, met.Message, "kubectl get ndp -o wide; docs/crab.md says what the operator must reach"})
+	}
+	cause := causeUnmeasured
+	if slo.Status.Source == v1alpha1.SourceClientNode {
+		cause = causeUnseen
+	}
+	findings = append(findings, finding{cause,
 		fmt.Sprintf("RpcService %s speaks TCP: connections leave the balancer with their SYN, and nobody in between sees requests", service.Name),
 		fmt.Sprintf("a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else the servers speak", service.Name)})
 	printFindings(s, findings)

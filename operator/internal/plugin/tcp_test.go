@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,6 +52,26 @@ func TestExplainOnTCP(t *testing.T) {
 		t.Fatalf("%v, %s", err, errs)
 	}
 	golden(t, "explain-tcp", out)
+}
+
+// What agents measured is shown for what it is; what they did not, with the reason.
+func TestExplainConnects(t *testing.T) {
+	slo, service := anSLO(), aService()
+	slo.Status = v1alpha1.ServiceLevelObjectiveStatus{Source: v1alpha1.SourceClientNode, Observed: "180us", Objective: "1ms", WindowSeconds: 30, Samples: new(int64(1500))}
+	var out, errs bytes.Buffer
+	explainTCP(streams{out: &out, errs: &errs}, slo, service)
+	for _, want := range []string{"p99      180us until a connection is established, objective 1ms, last 30 s, 1500 connections", "\nRequestsUnseen\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	slo.Status = v1alpha1.ServiceLevelObjectiveStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionMet, Status: metav1.ConditionUnknown,
+		Reason: v1alpha1.ReasonMeasurementIncomplete, Message: "no histogram from node-b (agent 0.1.0: Unreachable)"}}}
+	out.Reset()
+	explainTCP(streams{out: &out, errs: &errs}, slo, service)
+	if s := out.String(); strings.Contains(s, "established") || !strings.Contains(s, "\nMeasurementIncomplete\n  evidence: no histogram from node-b (agent 0.1.0") {
+		t.Errorf("%s", s)
+	}
 }
 
 // What needs a router's or a sidecar's word says what to do instead.

@@ -5,6 +5,9 @@ package redirect
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -67,7 +70,17 @@ func (n *Node) connectsOf(f family) (map[VIPKey]connectCounts, error) {
 		}
 		out[vip] = c
 	}
-	return out, aborted(it.Err())
+	// Less than all would look like counts that began anew: better none.
+	return out, it.Err()
+}
+
+// Since is when this state was made, and with it the counts.
+func (n *Node) Since() (time.Time, error) {
+	pin, err := os.Stat(filepath.Join(n.root, "crab_connects"))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return pin.ModTime(), nil
 }
 
 // has says whether a VIP is in the table.

@@ -200,3 +200,31 @@ func testConnectsAreSweptOnce(t *testing.T) {
 		t.Error("a new process does not sweep, or sweeps too much")
 	}
 }
+
+// The state's age is its own: another process finds the same, and made anew it is another.
+func TestSince(t *testing.T) {
+	before := time.Now().Add(-time.Second)
+	n := openTest(t, Options{})
+	first, err := n.Since()
+	if err != nil || first.Before(before) || first.After(time.Now().Add(time.Second)) {
+		t.Fatalf("%s, %v", first, err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	for name, remove := range map[string]bool{"another process": false, "made anew": true} {
+		n.Close()
+		if remove {
+			if err := Remove(n.root); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err = Open(Options{Root: n.root, Sizes: testSizes}); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := n.Since(); err != nil || again.Equal(first) == remove {
+			t.Errorf("%s: since %s, was %s, %v", name, again, first, err)
+		}
+		first, _ = n.Since()
+		time.Sleep(20 * time.Millisecond)
+	}
+	n.Close()
+}

@@ -54,6 +54,8 @@ type Plane interface {
 	// Connects are how long clients of this host waited for connections since the
 	// state was made, by what they dialled.
 	Connects() (map[VIPKey]*ll7.Histogram, error)
+	// Since is when the state was made; it outlives this process.
+	Since() (time.Time, error)
 	// Flows calls each with every redirected connection until it returns false.
 	Flows(each func(Flow) bool) error
 	// Expire removes what has outlived its life (C-72, C-73). Call it every

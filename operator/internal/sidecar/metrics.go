@@ -169,9 +169,7 @@ func bit(b bool) float64 {
 	return 0
 }
 
-// collectHistogram writes a classic histogram with two bounds per power of
-// two, 1.024 µs to 137 s; each bound is a bucket edge of the dataplane's own
-// histogram, so no value is attributed by interpolation.
+// collectHistogram writes a classic histogram (dataplane.Bounds).
 func collectHistogram(e *exposition, name, help string, labels map[string]string, h *ll7.Histogram) {
 	line := func(sample, le string, value float64) {
 		l := map[string]string{}
@@ -183,10 +181,8 @@ func collectHistogram(e *exposition, name, help string, labels map[string]string
 		}
 		e.line("histogram", name, help, sample, l, value)
 	}
-	for exp := 10; exp <= 36; exp++ {
-		for _, edge := range []uint64{1 << exp, 3 << (exp - 1)} {
-			line(name+"_bucket", strconv.FormatFloat(float64(edge)/1e9, 'g', -1, 64), float64(h.CountAtMost(edge-1)))
-		}
+	for bound, below := range dataplane.Bounds(h) {
+		line(name+"_bucket", strconv.FormatFloat(bound, 'g', -1, 64), float64(below))
 	}
 	line(name+"_bucket", "+Inf", float64(h.Total()))
 	line(name+"_sum", "", float64(h.SumNanoseconds())/1e9)

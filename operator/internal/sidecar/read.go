@@ -6,7 +6,6 @@ package sidecar
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,7 +30,7 @@ func (s *service) readHandler() http.Handler {
 	s.figures(mux)
 	mux.HandleFunc("GET /v1/history", s.serveHistory)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, http.StatusNotFound, &ctl.Error{
+		dataplane.WriteError(w, http.StatusNotFound, &ctl.Error{
 			Code: ctl.CodeUnknownOperation, Field: "path",
 			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram, /v1/history or /v1/counters; got %s %s", r.Method, r.URL.Path),
 		})
@@ -53,18 +52,18 @@ func (s *service) serveState(w http.ResponseWriter, r *http.Request) {
 	} else {
 		out.Dataplane, out.AppliedHash = state, state.Hash
 	}
-	writeJSON(w, http.StatusOK, out)
+	dataplane.WriteJSON(w, http.StatusOK, out)
 }
 
 func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	name := cmp.Or(q.Get("name"), ctl.HistogramLatency)
-	window, err := count(q, "windowSeconds", 30, ctl.MaxWindowSeconds)
+	window, err := dataplane.QueryCount(q, "windowSeconds", 30, ctl.MaxWindowSeconds)
 	if err != nil {
 		answer(w, nil, err)
 		return
 	}
-	parts, err := count(q, "parts", 0, maxParts)
+	parts, err := dataplane.QueryCount(q, "parts", 0, maxParts)
 	if err != nil {
 		answer(w, nil, err)
 		return
@@ -76,25 +75,10 @@ func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	answer(w, out, err)
 }
 
-// count reads a parameter of a query: a number from 1 to most.
-func count(q url.Values, field string, otherwise, most int) (int, error) {
-	text := q.Get(field)
-	if text == "" {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, &ctl.Error{
-			Code: ctl.CodeInvalidRequest, Field: field, Message: fmt.Sprintf("must be an integer in 1..%d; got %q", most, text),
-		}
-	}
-	return n, nil
-}
-
 // serveHistory answers from the sidecar's own memory, also while the dataplane
 // is down.
 func (s *service) serveHistory(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.latency.history())
+	dataplane.WriteJSON(w, http.StatusOK, s.latency.history())
 }
 
 func (s *service) serveCounters(w http.ResponseWriter, r *http.Request) {
@@ -106,26 +90,10 @@ func answer(w http.ResponseWriter, out any, err error) {
 	var refusal *ctl.Error
 	switch {
 	case err == nil:
-		writeJSON(w, http.StatusOK, out)
+		dataplane.WriteJSON(w, http.StatusOK, out)
 	case errors.As(err, &refusal):
-		writeError(w, http.StatusBadRequest, refusal)
+		dataplane.WriteError(w, http.StatusBadRequest, refusal)
 	default:
-		writeError(w, http.StatusServiceUnavailable, &ctl.Error{Code: codeUnreachable, Message: err.Error()})
+		dataplane.WriteError(w, http.StatusServiceUnavailable, &ctl.Error{Code: codeUnreachable, Message: err.Error()})
 	}
-}
-
-func writeError(w http.ResponseWriter, status int, e *ctl.Error) {
-	writeJSON(w, status, ctl.Reply{V: ctl.Version, Error: e})
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write(text)
 }

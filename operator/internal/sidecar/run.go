@@ -27,6 +27,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/spans"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // version is set by the linker (-X); see Version.
@@ -139,15 +140,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	id := &identity{dir: o.TLSDir, log: o.Log}
-	tlsConfig, err := id.serverConfig()
-	if err != nil {
+	id := &dataplane.Identity{Dir: o.TLSDir, Log: o.Log}
+	if err := id.Check(); err != nil {
 		return err
 	}
 	l := &link{path: o.Socket}
 	defer l.close()
 	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log}
-	read := &http.Server{Handler: s.readHandler(), TLSConfig: tlsConfig}
+	read := &http.Server{Handler: s.readHandler(), TLSConfig: id.ServerConfig()}
 	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
 	w := &watcher{
 		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },

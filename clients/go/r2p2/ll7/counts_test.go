@@ -32,3 +32,47 @@ func TestFromCounts(t *testing.T) {
 		}
 	}
 }
+
+// What is new since an earlier reading, and that reading, make the later one; counts
+// that went back are told, each of them.
+func TestSince(t *testing.T) {
+	var before, more Histogram
+	for _, v := range []uint64{1, 5000, 5000, 1 << 40} {
+		before.Record(v)
+	}
+	before.RecordInf()
+	for _, v := range []uint64{5000, 77_000} {
+		more.Record(v)
+	}
+	more.RecordInf()
+	after := before.Clone()
+	after.Merge(&more)
+	got, ok := after.Since(&before)
+	if !ok {
+		t.Fatal("it went back?")
+	}
+	a, _ := json.Marshal(&more)
+	b, _ := json.Marshal(got)
+	if string(a) != string(b) {
+		t.Errorf("%s\nwant %s", b, a)
+	}
+	if none, ok := after.Since(after); !ok || none.Total() != 0 || none.SumNanoseconds() != 0 {
+		t.Error("something is new since now")
+	}
+	if all, ok := after.Since(&Histogram{}); !ok || all.Total() != after.Total() {
+		t.Error("not everything is new since nothing")
+	}
+	var moved, answered Histogram // as many as before, but others
+	for _, v := range []uint64{1, 5000, 9000, 1 << 40, 1 << 41} {
+		moved.Record(v)
+	}
+	moved.RecordInf()
+	for _, v := range []uint64{1, 5000, 5000, 1 << 40, 1 << 41} {
+		answered.Record(v)
+	}
+	for name, h := range map[string]*Histogram{"less of a bucket": &moved, "less without an answer": &answered, "nothing": {}} {
+		if _, ok := h.Since(&before); ok {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package ll7
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -53,6 +54,20 @@ func (w *Window) Record(d time.Duration) {
 	w.turn(w.Second())
 	w.counts[Index(v)]++
 	w.now.sum += v
+}
+
+// Merge adds what somebody else counted and is known now.
+func (w *Window) Merge(h *Histogram) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn(w.Second())
+	for index, n := range h.counts {
+		if n > 0 {
+			w.counts[index] += uint32(min(n, math.MaxUint32)) // a second's worth
+		}
+	}
+	w.now.sum += h.sum
+	w.now.inf += h.inf
 }
 
 // Arrived counts a request that came in.

@@ -44,3 +44,23 @@ func TestWindow(t *testing.T) {
 		t.Error("a new window lives in its first second")
 	}
 }
+
+// Counts of somebody else go where values go, those without an answer among them.
+func TestWindowMerge(t *testing.T) {
+	now := uint64(1)
+	w := &Window{clock: func() uint64 { return now }}
+	var h Histogram
+	h.Record(5000)
+	h.Record(5000)
+	h.RecordInf()
+	w.Record(5 * time.Microsecond)
+	w.Merge(&h)
+	now = 2
+	w.Merge(&h)
+	w.Merge(&Histogram{})
+	for seconds, want := range map[int][3]uint64{1: {3, 1, 10_000}, 2: {7, 2, 25_000}} {
+		if s := w.Last(seconds, 0).Histogram; s.Total() != want[0] || s.Inf() != want[1] || s.SumNanoseconds() != want[2] || s.Count(Index(5000)) != want[0]-want[1] {
+			t.Errorf("%d s: %d values, %d without an answer, %d ns in all; want %v", seconds, s.Total(), s.Inf(), s.SumNanoseconds(), want)
+		}
+	}
+}

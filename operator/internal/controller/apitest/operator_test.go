@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 )
 
 const operatorNamespace = "bobtail-system"
@@ -120,6 +121,7 @@ func install(t *testing.T) {
 		direct.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: local, Subjects: user,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: local.Name}}),
 		direct.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bobtail-ca", Namespace: operatorNamespace}}),
+		direct.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: pki.AgentSecretName, Namespace: operatorNamespace}}),
 		direct.Create(ctx, &coordinationv1.Lease{ObjectMeta: local}),
 	} {
 		if err != nil {

@@ -153,7 +153,7 @@ func TestTCPServiceMakesLittle(t *testing.T) {
 	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
 }
 
-// An objective says that nobody measures, and what can be done; nobody enforces it.
+// An objective on a cluster without agents says that nobody measures, and what can be done; nobody enforces it.
 func TestObjectiveOnTCPService(t *testing.T) {
 	w := onTCP(t, "unseen")
 	w.objective(`{spec: {enforcement: {mode: Reject}}}`)

@@ -139,7 +139,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	crab := &standing{}
+	crab := &standing{port: o.AgentPort}
 	services := &rpcservice.Reconciler{
 		Redirection: crab.of(o),
 		Client:      mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
@@ -150,7 +150,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	slos := &slo.Reconciler{
-		Client: mgr.GetClient(), Sidecars: sidecars, Events: mgr.GetEventRecorder("bobtail-operator"),
+		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
 		Observe: objectives.observe, Now: time.Now,
 	}
 	if err := slos.SetupWithManager(mgr); err != nil {
@@ -163,6 +163,11 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil || !o.CRAB {
 		return err
 	}
+	return addCRAB(mgr, o, crab, store)
+}
+
+// addCRAB adds what an operator does that is told of CRAB.
+func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) error {
 	pool, err := crabplan.ParsePool(o.VIPPool)
 	if err != nil {
 		return fmt.Errorf("--crab-vip-pool: %w", err)
@@ -170,6 +175,9 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	observe, err := instrumentPool()
 	if err != nil {
 		return err
+	}
+	if err := mgr.Add(&pki.Agents{Store: store, Client: mgr.GetClient()}); err != nil {
+		return fmt.Errorf("look after the agents' certificate: %w", err)
 	}
 	redirected := &redirection.Reconciler{
 		Observe: observe,

@@ -151,6 +151,14 @@ func (r *reader) History(ctx context.Context, t dataplane.Target) (*dataplane.Hi
 	return h, err
 }
 
+// Connects reads an agent's record of a Service.
+func (r *reader) Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds int) (*dataplane.Connects, error) {
+	defer r.time("connects")()
+	c, err := r.next.Connects(ctx, t, namespace, service, windowSeconds)
+	r.count("connects", err)
+	return c, err
+}
+
 func (r *reader) time(operation string) func() {
 	start := time.Now()
 	return func() { r.took.WithLabelValues(operation).Observe(time.Since(start).Seconds()) }

@@ -32,6 +32,8 @@ type Options struct {
 	CRAB bool
 	// VIPPool holds the addresses of the former, as crabplan.ParsePool reads them.
 	VIPPool string
+	// AgentPort is where agents answer on their nodes.
+	AgentPort int
 	// Namespace is the operator's own.
 	Namespace string
 }
@@ -49,6 +51,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver to which sidecars send the spans of traced requests, http://collector:4318; none are sent without")
 	f.BoolVar(&o.CRAB, "crab", false, "serve Services of class bobtail.dev/crab and redirected node ports")
 	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 and IPv6 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
+	f.IntVar(&o.AgentPort, "crab-agent-port", 9442, "TCP port of the nodes where CRAB's agents tell how long clients wait for connections")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
@@ -74,6 +77,9 @@ func (o Options) validate() error {
 	}
 	if _, err := crabplan.ParsePool(o.VIPPool); err != nil {
 		errs = append(errs, fmt.Errorf("--crab-vip-pool: %w", err))
+	}
+	if o.AgentPort < 1 || o.AgentPort > 65535 {
+		errs = append(errs, fmt.Errorf("--crab-agent-port=%d must be 1 to 65535", o.AgentPort))
 	}
 	if o.ImageRegistry == "" {
 		errs = append(errs, errors.New("--image-registry must not be empty"))

@@ -13,12 +13,15 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // standing asks CRAB's controller, once there is one: it begins when the API server
 // serves its kind, which may be later than the services ask.
 type standing struct {
-	by atomic.Pointer[redirection.Reconciler]
+	by   atomic.Pointer[redirection.Reconciler]
+	port int // of the agents
 }
 
 // of is nil where the operator is told of no CRAB.
@@ -41,4 +44,30 @@ func (s *standing) Standing(ctx context.Context, service *corev1.Service) (bool,
 		return false, v1alpha1.ReasonReconciling, "the operator has just started", nil
 	}
 	return ok, reason, message, err
+}
+
+// agents is nil where the operator is told of no CRAB.
+func (s *standing) agents(o Options) slo.Agents {
+	if !o.CRAB {
+		return nil
+	}
+	return s
+}
+
+// Agents lists those of all nodes.
+func (s *standing) Agents(ctx context.Context) ([]slo.Agent, error) {
+	by := s.by.Load()
+	if by == nil {
+		return nil, slo.ErrEarly
+	}
+	all, err := by.Agents(ctx)
+	var early *cache.ErrCacheNotStarted
+	if errors.As(err, &early) {
+		return nil, slo.ErrEarly
+	}
+	var out []slo.Agent
+	for _, a := range all {
+		out = append(out, slo.Agent{Node: a.Node, Version: a.Version, Expected: a.AtWork, Target: dataplane.AgentTarget(a.Address, s.port)})
+	}
+	return out, err
 }

@@ -30,6 +30,8 @@ type verdict struct {
 type measurement struct {
 	source     v1alpha1.MeasurementSource
 	why        string   // there is no source, where that is no matter of pods
+	unit       string   // what is counted; requests when empty
+	scope      string   // of what the figure speaks, where that needs saying
 	incomplete []string // pods in rotation that could not be read
 	value      dataplane.Value
 	span                // 95 % confidence interval of value
@@ -67,9 +69,6 @@ func samplesRequired(percentile string) (int64, error) {
 // the counts are added, then the percentile is taken.
 func measure(s *snapshot) (measurement, error) {
 	m := measurement{source: v1alpha1.SourceNone}
-	if s.target != nil && render.TCP(s.target) {
-		m.why = unseen(s.target)
-	}
 	var all dataplane.Histogram
 	for _, p := range s.parts {
 		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
@@ -88,6 +87,9 @@ func measure(s *snapshot) (measurement, error) {
 		// longest time.
 		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
 	}
+	if s.target != nil && render.TCP(s.target) {
+		m.describe(s)
+	}
 	m.samples, m.unanswered = all.Total(), all.Inf()
 	m.meanSeconds = float64(all.SumNanoseconds()) / 1e9 / float64(all.Total()-all.Inf())
 	var err error
@@ -101,7 +103,10 @@ func measure(s *snapshot) (measurement, error) {
 }
 
 func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
-	if measuringComponent(target) == v1alpha1.ComponentServer {
+	switch {
+	case render.TCP(target):
+		return v1alpha1.SourceClientNode
+	case measuringComponent(target) == v1alpha1.ComponentServer:
 		return v1alpha1.SourceServer
 	}
 	return v1alpha1.SourceRouter
@@ -127,7 +132,7 @@ func decideAccepted(s *snapshot) verdict {
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured and enforced"}
 	}
 	if render.TCP(s.target) {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective is valid; see Met for who could measure it"}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective is about the time clients wait for a connection, from SYN to established; nobody sees requests over TCP"}
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
 }
@@ -148,12 +153,12 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 	case m.source == v1alpha1.SourceNone:
 		return unknown(v1alpha1.ReasonNoMeasurementSource, "%s", cmp.Or(m.why, "no pod that measures is running"))
 	case m.samples < uint64(max(required, 0)):
-		return unknown(v1alpha1.ReasonTooFewSamples, "%d requests in the last %d s; p%s needs %d",
-			m.samples, slo.Spec.WindowSeconds, slo.Spec.Percentile, required)
+		return unknown(v1alpha1.ReasonTooFewSamples, "%d %s in the last %d s; p%s needs %d%s",
+			m.samples, cmp.Or(m.unit, "requests"), slo.Spec.WindowSeconds, slo.Spec.Percentile, required, m.scope)
 	}
 	objective := uint64(slo.Spec.LatencyMicroseconds) * 1000
 	text := fmt.Sprintf("p%s is %s, %s, the objective %s%s", slo.Spec.Percentile, written(m.value),
-		m.span.written(), duration(objective), m.evidence())
+		m.span.written(), duration(objective), m.evidence()) + m.scope
 	switch {
 	case m.unknown:
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)

@@ -23,6 +23,7 @@ type Sidecars interface {
 	Histogram(ctx context.Context, t dataplane.Target, name string, windowSeconds int) (*dataplane.HistogramReply, error)
 	Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error)
 	History(ctx context.Context, t dataplane.Target) (*dataplane.History, error)
+	Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds int) (*dataplane.Connects, error)
 }
 
 // The histograms an objective is about: how long requests took, and how long
@@ -54,6 +55,7 @@ type snapshot struct {
 	records  []record
 	services []part
 	holds    []part // of routers, over the window; none where there are none
+	nodes    nodes  // who measures for a target of protocol TCP
 
 	enforcement enforcement
 }
@@ -73,28 +75,29 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 		return nil, err
 	}
 	if render.TCP(target) {
-		return s, nil // nobody measures
+		return s, r.gatherConnects(ctx, s)
 	}
 	pods, err := r.pods(ctx, target, measuringComponent(target))
 	if err != nil {
 		return nil, err
 	}
-	s.parts = readAll(ctx, target, pods, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+	measuring := running(target, pods)
+	s.parts = readAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 		return r.Sidecars.Parts(ctx, t, latency, int(slo.Spec.WindowSeconds), windowParts)
 	})
 	if !slow {
 		return s, nil
 	}
-	s.records = readAll(ctx, target, pods, r.Sidecars.History)
+	s.records = readAll(ctx, measuring, r.Sidecars.History)
 	if measuringComponent(target) == v1alpha1.ComponentRouter {
-		s.holds = readAll(ctx, target, pods, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+		s.holds = readAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 			return r.Sidecars.Histogram(ctx, t, hold, int(slo.Spec.WindowSeconds))
 		})
 	}
 	if pods, err = r.pods(ctx, target, v1alpha1.ComponentServer); err != nil {
 		return nil, err
 	}
-	s.services = readAll(ctx, target, pods, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+	s.services = readAll(ctx, running(target, pods), func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 		return r.Sidecars.Histogram(ctx, t, service, serviceWindow)
 	})
 	return s, nil

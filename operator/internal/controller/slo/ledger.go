@@ -119,7 +119,10 @@ func (l *ledger) settle(slo *v1alpha1.ServiceLevelObjective, records []record, n
 		}
 		old, known := marks[r.pod]
 		sum.add(step(old, known, r.reply, slo, l.record.BeginTime.Time))
-		if known && !sameLife(old, r.reply) && r.reply.Started.Sub(l.heard[r.pod]) > gap {
+		switch {
+		case known && sameLife(old, r.reply) && fewer(old, r.reply, slo):
+			l.since = now
+		case known && !sameLife(old, r.reply) && r.reply.Started.Sub(l.heard[r.pod]) > gap:
 			l.since = latest(l.since, r.reply.Started)
 		}
 		marks[r.pod], l.heard[r.pod] = markOf(r.pod, r.reply, slo), now
@@ -143,6 +146,8 @@ func (l *ledger) settle(slo *v1alpha1.ServiceLevelObjective, records []record, n
 func step(old v1alpha1.ErrorMark, known bool, h *dataplane.History, slo *v1alpha1.ServiceLevelObjective, begun time.Time) Counted {
 	now := countsOf(&h.All, slo)
 	switch {
+	case known && sameLife(old, h) && fewer(old, h, slo):
+		return Counted{}
 	case known && sameLife(old, h):
 		return now.minus(old.ErrorCounts)
 	case known, h.Started.After(begun):
@@ -153,6 +158,14 @@ func step(old v1alpha1.ErrorMark, known bool, h *dataplane.History, slo *v1alpha
 
 func sameLife(old v1alpha1.ErrorMark, h *dataplane.History) bool {
 	return old.StartTime.Time.Equal(h.Started.Truncate(time.Microsecond))
+}
+
+// fewer says that a record lost counts and went on: an address of the Service was
+// taken from the node, and what was counted of it went along. What is left or came
+// again since cannot be told apart.
+func fewer(old v1alpha1.ErrorMark, h *dataplane.History, slo *v1alpha1.ServiceLevelObjective) bool {
+	now := countsOf(&h.All, slo).written()
+	return now.Requests < old.Requests || now.Violations < old.Violations
 }
 
 func kept(r record) bool { return r.err == nil && r.reply != nil && !r.reply.Started.IsZero() }

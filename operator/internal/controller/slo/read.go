@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Read asks many sidecars the same question at once.
+// Read asks many sidecars, or agents, the same question at once.
 package slo
 
 import (
@@ -15,9 +15,16 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// reading is the answer of one pod's sidecar.
+// source is who is asked: the sidecar of a pod, or a node's agent.
+type source struct {
+	name     string
+	required bool
+	target   dataplane.Target
+}
+
+// reading is the answer of one source.
 type reading[T any] struct {
-	pod string
+	pod string // or node
 	// required says that the picture is incomplete without it: the pod is in
 	// rotation. A pod that is starting or draining adds what it has.
 	required bool
@@ -28,24 +35,31 @@ type reading[T any] struct {
 // reads bounds how many sidecars are read at a time.
 const reads = 16
 
-// readAll asks every running pod; the answers are sorted by pod.
-func readAll[T any](ctx context.Context, target *v1alpha1.RpcService, pods []corev1.Pod, ask func(context.Context, dataplane.Target) (T, error)) []reading[T] {
+// running are the sidecars of the pods that run.
+func running(target *v1alpha1.RpcService, pods []corev1.Pod) (out []source) {
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
+			out = append(out, source{p.Name, inRotation(p), dataplane.NewTarget(p.Status.PodIP, target.Name, target.Namespace)})
+		}
+	}
+	return out
+}
+
+// readAll asks every source; the answers are sorted by name.
+func readAll[T any](ctx context.Context, sources []source, ask func(context.Context, dataplane.Target) (T, error)) []reading[T] {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	var out []reading[T]
 	slots := make(chan struct{}, reads)
-	for i := range pods {
-		p := &pods[i]
-		if p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
-			continue
-		}
+	for _, s := range sources {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			reply, err := ask(ctx, dataplane.NewTarget(p.Status.PodIP, target.Name, target.Namespace))
+			reply, err := ask(ctx, s.target)
 			mu.Lock()
 			defer mu.Unlock()
-			out = append(out, reading[T]{pod: p.Name, required: inRotation(p), reply: reply, err: err})
+			out = append(out, reading[T]{pod: s.name, required: s.required, reply: reply, err: err})
 		})
 	}
 	wait.Wait()

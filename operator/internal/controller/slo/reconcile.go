@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package slo measures ServiceLevelObjectives: every few seconds it merges the
-// histograms that routers (or servers) keep themselves, and writes what they
-// say into the status. It configures nothing, and nothing is lost while it is
-// away.
+// histograms that routers (or servers, or the nodes of clients) keep themselves,
+// and writes what they say into the status. It configures nothing, and nothing is
+// lost while it is away.
 package slo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,8 @@ type Reconciler struct {
 	Client client.Client
 	// Sidecars reads histograms.
 	Sidecars Sidecars
+	// Agents knows CRAB's agents; nil where there is no CRAB.
+	Agents Agents
 	// Events tells users when the answer changes.
 	Events events.EventRecorder
 	// Observe, when set, is told every measurement for the operator's own
@@ -71,6 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	s, err := r.gather(ctx, slo, r.ledgers.due(req.NamespacedName, slo.Generation, r.Now(), slowly))
+	if errors.Is(err, ErrEarly) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}

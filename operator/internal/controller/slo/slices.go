@@ -5,6 +5,7 @@
 package slo
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ const (
 func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time) *ledger {
 	r := &v1alpha1.ErrorRecord{LatencyMicroseconds: slo.Spec.LatencyMicroseconds, BeginTime: metav1.NewTime(now)}
 	led := &ledger{record: r, since: now, heard: map[string]time.Time{}}
-	if since, sources := wholeSince(records); sources > 0 && !since.IsZero() {
+	if since, sources := wholeSince(records); sources > 0 && !since.IsZero() && windowed(records) {
 		led.since = since
 	}
 	var inHour, inDay Counted
@@ -49,6 +50,12 @@ func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time)
 	before := inDay.minus(inHour.written())
 	r.Slices = append(sliceOf(now.Add(-day), now.Add(-hour), before), sliceOf(now.Add(-hour), now, inHour)...)
 	return led
+}
+
+// windowed says that the records tell when things happened; those of agents do not,
+// and begin nothing.
+func windowed(records []record) bool {
+	return slices.ContainsFunc(records, func(r record) bool { return kept(r) && len(r.reply.Windows) > 0 })
 }
 
 // sliceOf is one slice, or none of nothing.

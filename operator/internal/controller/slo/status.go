@@ -87,7 +87,9 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 	}
 	st.Samples, st.Unanswered = integer(m.samples), integer(m.unanswered)
 	st.RequestsPerSecond = integer(uint64(math.Round(m.perSecond)))
-	st.RejectedShare = share(m.rejected, m.requests)
+	if m.source != v1alpha1.SourceClientNode { // a client does not learn who refused a connection: it never came to stand
+		st.RejectedShare = share(m.rejected, m.requests)
+	}
 	st.WindowSeconds = int32(min(m.covered, 600)) // bounded by the histogram's reach
 	if met.status == metav1.ConditionUnknown && met.reason != v1alpha1.ReasonTooFewIndependentSamples {
 		return

@@ -1,18 +1,143 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Objectives on services of protocol TCP, whose requests nobody sees but the
-// servers.
+// Objectives on services of protocol TCP. Nobody sees their requests but the
+// servers; what is measured is how long clients wait for a connection, from SYN to
+// established, by the agents of the clients' own nodes.
 package slo
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// unseen says why there are no latencies of a TCP service, and what can be done.
+// Agents knows the agents of the cluster's nodes.
+type Agents interface {
+	// Agents lists them; ErrEarly while that is not known yet.
+	Agents(ctx context.Context) ([]Agent, error)
+}
+
+// ErrEarly: the operator has just started.
+var ErrEarly = errors.New("the agents are not known yet")
+
+// Agent is that of one node.
+type Agent struct {
+	Node, Version string
+	// Expected says that it should answer: its node is ready, and the agent has said
+	// that it works there. Of others it counts what they answer.
+	Expected bool
+	Target   dataplane.Target
+}
+
+// nodes says who measures, and who does not.
+type nodes struct {
+	crab     bool // the operator knows of CRAB
+	versions map[string]string
+}
+
+// gatherConnects reads the agents of all nodes. One answer holds the window and the
+// record.
+func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
+	if r.Agents == nil {
+		return nil
+	}
+	agents, err := r.Agents.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	s.nodes = nodes{crab: true, versions: map[string]string{}}
+	var sources []source
+	for _, a := range agents {
+		s.nodes.versions[a.Node] = a.Version
+		sources = append(sources, source{a.Node, a.Expected, a.Target})
+	}
+	window := int(s.slo.Spec.WindowSeconds)
+	for _, a := range readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
+		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window)
+	}) {
+		one, day := part{pod: a.pod, required: a.required, err: a.err}, record{pod: a.pod, required: a.required, err: a.err}
+		if a.err == nil {
+			one.reply, day.reply = &a.reply.Window, &a.reply.Record
+		}
+		s.parts = append(s.parts, one)
+		if s.slow {
+			s.records = append(s.records, day)
+		}
+	}
+	return nil
+}
+
+// unseen says why there are no latencies of requests, and what can be done.
 func unseen(target *v1alpha1.RpcService) string {
 	return fmt.Sprintf("RpcService %s speaks TCP: connections leave the balancer with their SYN, and no router or server of ours sees their requests; "+
-		"a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else its servers speak measures them once, and bobtail_crab_connect_seconds of the agents is how long clients wait for a connection",
+		"a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else its servers speak measures them once",
 		target.Name, target.Name)
+}
+
+// unmeasured says why there are no waits for connections either.
+func unmeasured(s *snapshot) string {
+	why := "no node has an agent of CRAB"
+	if !s.nodes.crab {
+		why = "this installation has no CRAB (crab.enabled of the chart)"
+	}
+	return fmt.Sprintf("nobody measures how long clients wait for connections, because %s; %s", why, unseen(s.target))
+}
+
+// named is how many missing nodes a message names.
+const named = 5
+
+// list names some of them.
+func list(missing []string) string {
+	if more := len(missing) - named; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(missing[:named], ", "), more)
+	}
+	return strings.Join(missing, ", ")
+}
+
+// why a node's counts are missing, in words that stay the same from look to look.
+func (n nodes) why(p part) string {
+	reason := "Garbled"
+	var read *dataplane.ReadError
+	if errors.As(p.err, &read) {
+		reason = string(read.Kind)
+		if read.Refusal != nil {
+			reason = read.Refusal.Message
+		}
+	}
+	return fmt.Sprintf("%s (agent %s: %s)", p.pod, n.versions[p.pod], reason)
+}
+
+// describe says of the measurement what is peculiar to connections, once the parts
+// are merged.
+func (m *measurement) describe(s *snapshot) {
+	if len(s.parts) == 0 {
+		m.why = unmeasured(s)
+		return
+	}
+	var missing, absent []string
+	answered := 0
+	for _, p := range s.parts {
+		switch {
+		case p.reply != nil && p.reply.Histogram != nil:
+			answered++
+		case p.required:
+			missing = append(missing, s.nodes.why(p))
+		default:
+			absent = append(absent, p.pod)
+		}
+	}
+	m.unit = "connections"
+	m.scope = fmt.Sprintf("; from SYN to established, as the clients of %d of %d nodes saw it", answered, len(s.parts))
+	if len(absent) > 0 {
+		m.scope += ", not of " + list(absent)
+	}
+	if len(missing) > 0 {
+		m.incomplete = []string{list(missing) + "; an agent older than this operator tells nothing, and the operator must reach the agents' port (docs/crab.md)"}
+	} else if answered == 0 {
+		m.why = fmt.Sprintf("no agent answers, of %d; %s", len(s.parts), unseen(s.target))
+	}
 }

@@ -3,29 +3,37 @@
 package slo
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// Nobody sees the requests of a TCP service: that is said, with what can be done,
-// and nothing else is.
-func TestObjectiveOnTCP(t *testing.T) {
+func overTCP() *v1alpha1.RpcService {
 	target := aTarget()
-	target.Name, target.Spec.Protocol, target.Spec.TCP = "web", v1alpha1.ProtocolTCP, &v1alpha1.RpcServiceTCP{Port: 80}
+	target.Namespace, target.Name, target.Spec.Protocol, target.Spec.TCP = "demo", "web", v1alpha1.ProtocolTCP, &v1alpha1.RpcServiceTCP{Port: 80}
+	return target
+}
+
+// Where nobody measures that is said, with what can be done, and nothing else is.
+func TestObjectiveOnTCP(t *testing.T) {
 	slo := anObjective("99", 5_000_000) // above the timeout, which is about messages of R2P2
-	s := &snapshot{slo: slo, target: target, slow: true}
+	s := &snapshot{slo: slo, target: overTCP(), slow: true}
 	m, err := measure(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	accepted, met := decideAccepted(s), decideMet(slo, m, 1000)
-	if accepted.status != metav1.ConditionTrue {
+	if accepted.status != metav1.ConditionTrue || !strings.Contains(accepted.message, "from SYN to established") {
 		t.Errorf("accepted: %+v", accepted)
 	}
 	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, 1000, start)
@@ -48,5 +56,180 @@ func TestObjectiveOnTCP(t *testing.T) {
 	}
 	if st := slo.Status; st.Source != v1alpha1.SourceNone || st.Observed != "" || st.Samples != nil || st.Capacity != nil || st.ErrorBudgets != nil {
 		t.Errorf("numbers of nothing: %+v", st)
+	}
+}
+
+// agents answer as they are told, by node.
+type agents struct {
+	Sidecars
+	list    []Agent
+	answers map[string]*dataplane.Connects
+	errs    map[string]error
+	asked   string
+	early   bool
+}
+
+func (a *agents) Agents(context.Context) ([]Agent, error) {
+	if a.early {
+		return nil, ErrEarly
+	}
+	return a.list, nil
+}
+
+func (a *agents) Connects(_ context.Context, t dataplane.Target, namespace, service string, window int) (*dataplane.Connects, error) {
+	if t.Address == "a" {
+		a.asked = fmt.Sprint(namespace, "/", service, " ", window)
+	}
+	return a.answers[t.Address], a.errs[t.Address]
+}
+
+func (a *agents) add(node, version string, expected bool, answer *dataplane.Connects, err error) {
+	a.list = append(a.list, Agent{Node: node, Version: version, Expected: expected, Target: dataplane.Target{Address: node}})
+	a.answers[node], a.errs[node] = answer, err
+}
+
+// connected is what an agent tells of `count` connections in the window, and the
+// same in its record.
+func connected(count int, microseconds uint64, never, seconds int) *dataplane.Connects {
+	w := measured(count, microseconds, never, seconds)
+	return &dataplane.Connects{Window: *w, Record: dataplane.History{Started: start.Add(-time.Hour), All: dataplane.HistoryWindow{Latency: w.Histogram}}}
+}
+
+var (
+	unreachable = &dataplane.ReadError{Kind: dataplane.Unreachable, Err: errors.New("dial tcp 192.0.2.2:9442: connection refused")}
+	unknown     = &dataplane.ReadError{Kind: dataplane.Refused, Refusal: &dataplane.CtlError{Message: "the node knows no address"}, Err: errors.New("x")}
+)
+
+func many(a *agents) {
+	for i := range 9 {
+		a.add(fmt.Sprint("n", i), "1", false, nil, unreachable)
+	}
+}
+
+// connectsCases: what agents answer, and what is made of it.
+var connectsCases = []struct {
+	name   string
+	add    func(*agents)
+	status metav1.ConditionStatus
+	reason string
+	says   []string
+}{
+	{"one slow node among two decides", func(a *agents) {
+		a.add("a", "1", true, connected(980, 100, 0, 30), nil)
+		a.add("b", "1", true, connected(100, 5000, 0, 10), nil)
+	}, "False", v1alpha1.ReasonObjectiveMissed, []string{"p99 is 5.", "from SYN to established, as the clients of 2 of 2 nodes saw it"}},
+	{"connections that never came to stand are infinite", func(a *agents) {
+		a.add("a", "1", true, connected(980, 100, 0, 30), nil)
+		a.add("b", "1", true, connected(100, 100, 50, 30), nil)
+	}, "False", v1alpha1.ReasonObjectiveMissed, []string{"p99 is +Inf"}},
+	{"a node that is away is named", func(a *agents) {
+		a.add("a", "1", true, connected(1100, 100, 0, 30), nil)
+		a.add("b", "1", false, nil, unreachable)
+	}, "True", v1alpha1.ReasonObjectiveMet, []string{"1 of 2 nodes saw it, not of b"}},
+	{"many that are away are counted", func(a *agents) {
+		a.add("a", "1", true, connected(1100, 100, 0, 30), nil)
+		many(a)
+	}, "True", v1alpha1.ReasonObjectiveMet, []string{"1 of 10 nodes saw it, not of n0, n1, n2, n3, n4 and 4 more"}},
+	{"one that is away and answers counts", func(a *agents) {
+		a.add("a", "1", true, connected(600, 100, 0, 30), nil)
+		a.add("b", "1", false, connected(600, 100, 0, 30), nil)
+	}, "True", v1alpha1.ReasonObjectiveMet, []string{"2 of 2 nodes"}},
+	{"an older agent", func(a *agents) {
+		a.add("a", "2", true, connected(1100, 100, 0, 30), nil)
+		a.add("b", "0.1.0", true, nil, unreachable)
+	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"no histogram from b (agent 0.1.0: Unreachable)", "an agent older than this operator"}},
+	{"an agent that does not know the Service", func(a *agents) { a.add("a", "2", true, nil, unknown) },
+		"Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"a (agent 2: the node knows no address)"}},
+	{"too few", func(a *agents) { a.add("a", "1", true, connected(10, 100, 0, 30), nil) },
+		"Unknown", v1alpha1.ReasonTooFewSamples, []string{"10 connections in the last 30 s; p99 needs 1000; from SYN", "1 of 1 nodes"}},
+	{"nobody that should", many, "Unknown", v1alpha1.ReasonNoMeasurementSource, []string{"no agent answers, of 9"}},
+	{"no agents", func(*agents) {}, "Unknown", v1alpha1.ReasonNoMeasurementSource, []string{"no node has an agent of CRAB"}},
+}
+
+// The nodes' counts are merged, and what is said tells how many nodes they are of;
+// without one that should answer there is no figure, and a reason.
+func TestConnectsAreMerged(t *testing.T) {
+	for _, c := range connectsCases {
+		a := &agents{answers: map[string]*dataplane.Connects{}, errs: map[string]error{}}
+		c.add(a)
+		s := &snapshot{slo: anObjective("99", 1000), target: overTCP(), slow: true}
+		if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		m, err := measure(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := decideMet(s.slo, m, 1000)
+		if v.status != c.status || v.reason != c.reason || a.asked != "" && a.asked != "demo/web 30" {
+			t.Errorf("%s: %+v, asked %q", c.name, v, a.asked)
+		}
+		for _, say := range c.says {
+			if !strings.Contains(v.message, say) {
+				t.Errorf("%s: %q does not say %q", c.name, v.message, say)
+			}
+		}
+		if strings.Contains(v.message, "192.0.2.2") {
+			t.Errorf("%s: what changes from look to look is in the status: %q", c.name, v.message)
+		}
+		if len(s.records) != len(a.list) {
+			t.Errorf("%s: %d records of %d nodes", c.name, len(s.records), len(a.list))
+		}
+	}
+}
+
+func TestConnectsInTheStatus(t *testing.T) {
+	a := &agents{answers: map[string]*dataplane.Connects{}, errs: map[string]error{}}
+	a.add("a", "1", true, connected(900, 100, 0, 30), nil)
+	a.add("b", "1", true, connected(600, 100, 3, 10), nil)
+	slo := anObjective("99", 1000)
+	s := &snapshot{slo: slo, target: overTCP()}
+	if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); err != nil || s.records != nil {
+		t.Fatalf("%v, %d records of a quick look", err, len(s.records))
+	}
+	m, err := measure(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeStatus(slo, decideAccepted(s), decideProgrammed(s, decideAccepted(s)), decideMet(slo, m, 1000), m, 1000, start)
+	st := slo.Status
+	// 900/30 + 600/10: each node has its own age.
+	if st.Source != v1alpha1.SourceClientNode || *st.Samples != 1503 || *st.Unanswered != 3 || *st.RequestsPerSecond != 90 || st.RejectedShare != "" || st.Observed == "" {
+		t.Errorf("%+v", st)
+	}
+	a.early = true
+	if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); !errors.Is(err, ErrEarly) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The budget counts from the objective's beginning, each connection once, whoever
+// restarts: the nodes' counts grow on, and only a node that boots begins anew.
+func TestBudgetOfConnects(t *testing.T) {
+	slo := anObjective("99", 1000)
+	l, boot, now := &ledgers{}, start.Add(-100*time.Hour), start
+	of := func(node string, started time.Time, fast, never int) record {
+		return record{pod: node, required: true, reply: &dataplane.History{Started: started, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
+	}
+	since := start
+	step := func(name string, requests, violations int64, records ...record) {
+		t.Helper()
+		look(l, slo, now, records...)
+		if b := slo.Status.ErrorBudgets; len(b) != 2 || b[0].Requests != requests || b[0].Violations != violations || !slo.Status.HistorySince.Time.Equal(since) {
+			t.Errorf("%s: %+v since %s; want %d, %d since %s", name, b, slo.Status.HistorySince, requests, violations, since)
+		}
+		now = now.Add(15 * time.Second)
+	}
+	step("what was before is nobody's", 0, 0, of("a", boot, 5000, 50), of("b", boot, 7000, 70))
+	step("both", 30, 3, of("a", boot, 5010, 51), of("b", boot, 7017, 72))
+	l = &ledgers{}
+	step("another operator", 35, 3, of("a", boot, 5015, 51), of("b", boot, 7017, 72))
+	step("a node that booted a moment ago", 37, 4, of("a", boot, 5015, 51), of("b", now.Add(-5*time.Second), 1, 1))
+	step("a node that is new", 41, 4, of("a", boot, 5015, 51), of("b", now.Add(-20*time.Second), 1, 1), of("c", now.Add(-10*time.Second), 4, 0))
+	since = now // an address went from node a, with its counts
+	step("counts that went", 41, 4, of("a", boot, 100, 0), of("b", now.Add(-35*time.Second), 1, 1), of("c", now.Add(-25*time.Second), 4, 0))
+	step("and went on", 44, 5, of("a", boot, 102, 1), of("b", now.Add(-50*time.Second), 1, 1), of("c", now.Add(-40*time.Second), 4, 0))
+	if slo.Status.MeasuredBy != 3 {
+		t.Errorf("measured by %d", slo.Status.MeasuredBy)
 	}
 }

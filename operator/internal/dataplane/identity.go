@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sidecar
+package dataplane
 
 import (
 	"bytes"
@@ -12,16 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// identity is the serving certificate and the CA that signs the operator's,
-// read again at every handshake: the kubelet replaces the files when the
-// operator rotates them, and handshakes are rare.
-type identity struct {
-	dir string
-	log *slog.Logger
+// Identity is the serving certificate of whoever the operator reads, and the CA
+// that signs the operator's own. The files are read again at every handshake: the
+// kubelet replaces them when the operator rotates them, and handshakes are rare.
+type Identity struct {
+	Dir string // with the files of a Secret of type kubernetes.io/tls
+	Log *slog.Logger
 
 	mu     sync.Mutex
 	text   [3][]byte // what config was made from
@@ -31,31 +29,34 @@ type identity struct {
 // The files in the TLS directory, as `kubernetes.io/tls` secrets name them.
 var identityFiles = [3]string{"tls.crt", "tls.key", "ca.crt"}
 
-// serverConfig returns the listener's configuration, which asks identity at
-// each handshake. It fails when the files are unusable now, so that a broken
-// mount shows at start.
-func (i *identity) serverConfig() (*tls.Config, error) {
-	if _, err := i.current(); err != nil {
-		return nil, err
-	}
+// Check fails when the files are unusable now, so that a broken mount shows at
+// start.
+func (i *Identity) Check() error {
+	_, err := i.current()
+	return err
+}
+
+// ServerConfig returns the listener's configuration. While there are no usable
+// files, every handshake fails.
+func (i *Identity) ServerConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return i.current()
 		},
-	}, nil
+	}
 }
 
 // current returns the newest usable configuration. Between two of the three
 // files being replaced they do not match; then the last good one serves on.
-func (i *identity) current() (*tls.Config, error) {
+func (i *Identity) current() (*tls.Config, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var text [3][]byte
 	for n, name := range identityFiles {
-		data, err := os.ReadFile(filepath.Join(i.dir, name))
+		data, err := os.ReadFile(filepath.Join(i.Dir, name))
 		if err != nil {
-			return i.lastGood(fmt.Errorf("read the sidecar's certificate: %w", err))
+			return i.lastGood(fmt.Errorf("read the serving certificate: %w", err))
 		}
 		text[n] = data
 	}
@@ -68,17 +69,17 @@ func (i *identity) current() (*tls.Config, error) {
 	}
 	c, err := newServerConfig(text)
 	if err != nil {
-		return i.lastGood(fmt.Errorf("%s: %w", i.dir, err))
+		return i.lastGood(fmt.Errorf("%s: %w", i.Dir, err))
 	}
 	i.text, i.config = text, c
 	return c, nil
 }
 
-func (i *identity) lastGood(err error) (*tls.Config, error) {
+func (i *Identity) lastGood(err error) (*tls.Config, error) {
 	if i.config == nil {
 		return nil, err
 	}
-	i.log.Warn("certificate files unusable, the last good ones serve on", "error", err)
+	i.Log.Warn("certificate files unusable, the last good ones serve on", "error", err)
 	return i.config, nil
 }
 
@@ -103,13 +104,13 @@ func newServerConfig(text [3][]byte) (*tls.Config, error) {
 }
 
 // onlyTheOperator keeps out the other certificates of the same CA, those of
-// the sidecars of every service.
+// the sidecars of every service and of the agents.
 func onlyTheOperator(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("a client certificate is required")
 	}
-	if cn := s.PeerCertificates[0].Subject.CommonName; cn != dataplane.OperatorCommonName {
-		return fmt.Errorf("client certificate is for %q, only %q may read", cn, dataplane.OperatorCommonName)
+	if cn := s.PeerCertificates[0].Subject.CommonName; cn != OperatorCommonName {
+		return fmt.Errorf("client certificate is for %q, only %q may read", cn, OperatorCommonName)
 	}
 	return nil
 }

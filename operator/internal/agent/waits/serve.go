@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// Serve answers the operator, and nobody else, at the given address until ctx ends.
+// While no certificate is mounted, as before an operator knows of agents that
+// measure, nobody is let in.
+func (w *Waits) Serve(ctx context.Context, address string, identity *dataplane.Identity) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("the port where the operator reads: %w", err)
+	}
+	server := &http.Server{
+		Handler: w, TLSConfig: identity.ServerConfig(), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			panic(err) // a listener that breaks is beyond repair
+		}
+	}()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return nil
+}
+
+// ServeHTTP is GET dataplane.ConnectsPath.
+func (w *Waits) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.URL.Path != dataplane.ConnectsPath {
+		dataplane.WriteError(out, http.StatusNotFound, &ctl.Error{Code: ctl.CodeUnknownOperation, Field: "path",
+			Message: fmt.Sprintf("must be GET %s; got %s %s", dataplane.ConnectsPath, r.Method, r.URL.Path)})
+		return
+	}
+	q := r.URL.Query()
+	service := types.NamespacedName{Namespace: q.Get("namespace"), Name: q.Get("service")}
+	seconds, err := strconv.Atoi(q.Get("windowSeconds"))
+	if err != nil || seconds < 1 || seconds > ll7.WindowSeconds {
+		dataplane.WriteError(out, http.StatusBadRequest, &ctl.Error{Code: ctl.CodeInvalidRequest, Field: "windowSeconds",
+			Message: fmt.Sprintf("must be an integer in 1..%d; got %q", ll7.WindowSeconds, q.Get("windowSeconds"))})
+		return
+	}
+	connects, known, err := w.Read(service, seconds)
+	switch {
+	case err != nil:
+		dataplane.WriteError(out, http.StatusServiceUnavailable, &ctl.Error{Code: "CountsUnreadable", Message: err.Error()})
+	case !known:
+		dataplane.WriteError(out, http.StatusNotFound, &ctl.Error{Code: "UnknownService", Field: "service",
+			Message: fmt.Sprintf("the node knows no address that CRAB serves for Service %s", service)})
+	default:
+		dataplane.WriteJSON(out, http.StatusOK, connects)
+	}
+}

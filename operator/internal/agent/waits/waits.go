@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package waits keeps how long the clients of this node waited for connections to
+// each Service, for as long a window as an objective may have, and tells the
+// operator. The kernel's counts only grow, and go on while no agent runs; a window
+// is what they grew by.
+package waits
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+const (
+	lookEvery = 2 * time.Second
+	// fresh is how old the last look may be when somebody asks.
+	fresh = 250 * time.Millisecond
+)
+
+// Counts is where they come from.
+type Counts interface {
+	// Connects are all there are, since when the state was made.
+	Connects() (map[redirect.VIPKey]*ll7.Histogram, error)
+	Since() (time.Time, error)
+}
+
+// Services says whose each VIP is.
+type Services = map[redirect.VIPKey]types.NamespacedName
+
+// Waits is the record of one node. It is safe for concurrent use.
+type Waits struct {
+	counts Counts
+	since  time.Time
+
+	mu       sync.Mutex
+	services Services
+	windows  map[types.NamespacedName]*ll7.Window
+	last     map[redirect.VIPKey]*ll7.Histogram // the look before; nil: there was none
+	looked   time.Time
+}
+
+// New begins a record: what has been counted before is in no window.
+func New(counts Counts) (*Waits, error) {
+	since, err := counts.Since()
+	if err != nil {
+		return nil, fmt.Errorf("since when connections are counted: %w", err)
+	}
+	w := &Waits{counts: counts, since: since, windows: map[types.NamespacedName]*ll7.Window{}}
+	return w, w.look(time.Now())
+}
+
+// Run looks every few seconds until ctx ends.
+func (w *Waits) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			w.mu.Lock()
+			err := w.look(now)
+			w.mu.Unlock()
+			if err != nil && !failing {
+				slog.Error("how long clients wait for connections cannot be read", "error", err)
+			}
+			failing = err != nil
+		}
+	}
+}
+
+// Set says whose the VIPs are from now on.
+func (w *Waits) Set(services Services) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.look(time.Now()) // for whom they were; an error comes again
+	windows := map[types.NamespacedName]*ll7.Window{}
+	for _, of := range services {
+		if windows[of] = w.windows[of]; windows[of] == nil {
+			windows[of] = ll7.NewWindow()
+		}
+	}
+	w.services, w.windows = services, windows
+}
+
+// look puts what is new into the windows. Counts of a VIP that is gone are gone with
+// it, so those that are less than they were belong to one that came again.
+func (w *Waits) look(now time.Time) error {
+	all, err := w.counts.Connects()
+	if err != nil {
+		return err
+	}
+	for key, h := range all {
+		of, known := w.services[key]
+		if !known || w.last == nil {
+			continue
+		}
+		before := w.last[key]
+		if before == nil {
+			before = &ll7.Histogram{}
+		}
+		more, ok := h.Since(before)
+		if !ok {
+			more = h
+		}
+		w.windows[of].Merge(more)
+	}
+	w.last, w.looked = all, now
+	return nil
+}
+
+// Read tells of one Service; known is false when none of its addresses is.
+func (w *Waits) Read(service types.NamespacedName, seconds int) (out *dataplane.Connects, known bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Sub(w.looked) > fresh {
+		if err := w.look(now); err != nil {
+			return nil, false, err
+		}
+	}
+	window := w.windows[service]
+	if window == nil {
+		return nil, false, nil
+	}
+	lately, all := window.Last(seconds, 0), &ll7.Histogram{}
+	for key, of := range w.services {
+		if of == service {
+			all.Merge(w.last[key])
+		}
+	}
+	return &dataplane.Connects{
+		Window: dataplane.HistogramReply{Name: "connect", Source: "ClientNode", WindowSeconds: seconds,
+			CoveredSeconds: lately.Covered, Histogram: lately.Histogram, Requests: lately.Histogram.Total()},
+		Record: dataplane.History{Started: w.since, All: dataplane.HistoryWindow{
+			CoveredSeconds: int(time.Since(w.since) / time.Second), Latency: all, Requests: all.Total()}},
+	}, true, nil
+}

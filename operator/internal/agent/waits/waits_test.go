@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waits
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
+)
+
+var (
+	began     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	web, shop = types.NamespacedName{Namespace: "demo", Name: "web"}, types.NamespacedName{Namespace: "demo", Name: "shop"}
+	four, six = vip("192.0.2.1"), vip("2001:db8::1")
+	other     = vip("192.0.2.2")
+)
+
+func vip(address string) redirect.VIPKey {
+	return redirect.VIPKey{Addr: netip.MustParseAddr(address), Port: 80}
+}
+
+// kernel counts as the node's maps do.
+type kernel struct {
+	all map[redirect.VIPKey]*ll7.Histogram
+	err error
+}
+
+func (k *kernel) Since() (time.Time, error) { return began, nil }
+
+func (k *kernel) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
+	out := map[redirect.VIPKey]*ll7.Histogram{}
+	for key, h := range k.all {
+		out[key] = h.Clone()
+	}
+	return out, k.err
+}
+
+func (k *kernel) connected(key redirect.VIPKey, n int, took time.Duration) {
+	if k.all == nil {
+		k.all = map[redirect.VIPKey]*ll7.Histogram{}
+	}
+	if k.all[key] == nil {
+		k.all[key] = &ll7.Histogram{}
+	}
+	for range n {
+		k.all[key].Record(uint64(took))
+	}
+}
+
+func begin(t *testing.T, k *kernel) *Waits {
+	t.Helper()
+	w, err := New(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Set(Services{four: web, six: web, other: shop})
+	return w
+}
+
+func read(t *testing.T, w *Waits, service types.NamespacedName, seconds int) *dataplane.Connects {
+	t.Helper()
+	time.Sleep(time.Second)
+	c, known, err := w.Read(service, seconds)
+	if err != nil || !known {
+		t.Fatalf("%v, known %v", err, known)
+	}
+	return c
+}
+
+func want(t *testing.T, c *dataplane.Connects, window, record uint64) {
+	t.Helper()
+	if c.Window.Histogram.Total() != window || c.Record.All.Latency.Total() != record || !c.Record.Started.Equal(began) {
+		t.Errorf("%d in the window, %d in the record since %s; want %d and %d", c.Window.Histogram.Total(), c.Record.All.Latency.Total(), c.Record.Started, window, record)
+	}
+}
+
+// Both addresses of a Service count for it, those of others do not; what is older
+// than the window is in the record alone.
+func TestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		k.connected(four, 3, time.Millisecond)
+		k.connected(six, 2, time.Millisecond)
+		k.connected(other, 9, time.Millisecond)
+		k.all[six].RecordInf()
+		c := read(t, w, web, 30)
+		want(t, c, 6, 6)
+		if c.Window.Histogram.Inf() != 1 || c.Window.Histogram.SumNanoseconds() != uint64(5*time.Millisecond) || c.Window.CoveredSeconds != 2 {
+			t.Errorf("%+v", c.Window)
+		}
+		time.Sleep(time.Minute)
+		k.connected(four, 1, time.Millisecond)
+		c = read(t, w, web, 30)
+		want(t, c, 1, 7)
+		if c.Window.CoveredSeconds != 30 {
+			t.Errorf("%d s covered", c.Window.CoveredSeconds)
+		}
+		want(t, read(t, w, web, 600), 7, 7)
+		want(t, read(t, w, shop, 600), 9, 9)
+		if _, known, err := w.Read(types.NamespacedName{Namespace: "other", Name: "web"}, 5); known || err != nil {
+			t.Errorf("a Service of another namespace: known %v, %v", known, err)
+		}
+	})
+}
+
+// What an agent before this one saw is in no window of this one, and stays in the
+// record: the operator counts from where it was.
+func TestAgentRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		k.connected(four, 100, time.Millisecond)
+		w := begin(t, k)
+		want(t, read(t, w, web, 600), 0, 100)
+		k.connected(four, 2, time.Millisecond)
+		want(t, read(t, w, web, 600), 2, 102)
+	})
+}
+
+// A VIP that goes takes its counts along. When it comes again, with fewer, they are
+// all new; nothing is counted twice, and nothing less than none.
+func TestCountsThatBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		k.connected(four, 50, time.Millisecond)
+		want(t, read(t, w, web, 600), 50, 50)
+		delete(k.all, four)
+		k.connected(four, 5, time.Second)
+		want(t, read(t, w, web, 600), 55, 5)
+		delete(k.all, four)
+		want(t, read(t, w, web, 600), 55, 0)
+		k.connected(four, 60, time.Millisecond)
+		want(t, read(t, w, web, 600), 115, 60)
+	})
+}
+
+// An address that goes to another Service takes none of its connections along.
+func TestAnotherServiceAtTheAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		k.connected(four, 50, time.Millisecond)
+		w.Set(Services{four: shop, six: web})
+		k.connected(four, 7, time.Millisecond)
+		if n := read(t, w, shop, 600).Window.Histogram.Total(); n != 7 {
+			t.Errorf("%d connections in the other's window", n)
+		}
+		if n := read(t, w, web, 600).Window.Histogram.Total(); n != 50 {
+			t.Errorf("%d connections in the first one's window", n)
+		}
+		w.Set(Services{four: shop})
+		if _, known, _ := w.Read(web, 5); known {
+			t.Error("a Service without an address is known")
+		}
+	})
+}
+
+// A look that fails is told, and what it would have seen comes with the next.
+func TestLookFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		k.connected(four, 3, time.Millisecond)
+		k.err = errors.New("the map is gone")
+		time.Sleep(time.Second)
+		if _, _, err := w.Read(web, 5); err == nil {
+			t.Error("no error")
+		}
+		k.err = nil
+		want(t, read(t, w, web, 30), 3, 3)
+		if _, err := New(&kernel{err: errors.New("the map is gone")}); err == nil {
+			t.Error("it began without counts")
+		}
+	})
+}
+
+// Without anybody who asks, the windows are filled all the same.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		go w.Run(t.Context())
+		k.connected(four, 3, time.Millisecond)
+		time.Sleep(time.Minute)
+		k.connected(four, 4, time.Millisecond)
+		want(t, read(t, w, web, 30), 4, 7)
+		want(t, read(t, w, web, 90), 7, 7)
+	})
+}
