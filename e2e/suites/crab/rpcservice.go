@@ -34,9 +34,10 @@ spec:
 }
 
 // rpcService: curl on every node fetches from an RpcService of protocol TCP by the
-// address in its status, a connection each time.
+// address in its status, a connection each time, and its objective tells how long
+// that took.
 func (s *Suite) rpcService(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("RpcService of protocol TCP: %d times curl from each node", curled), Cost: "50 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("RpcService of protocol TCP with an objective: %d times curl from each node", curled), Cost: "50 s",
 		Cause: "the operator or an agent did not follow: kubectl -n " + Namespace + " describe rpcsvc shop"},
 		func(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, tcpService()); err != nil {
@@ -57,7 +58,7 @@ func (s *Suite) rpcService(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return s.curl(ctx, address)
+			return errors.Join(s.observe(ctx), s.curl(ctx, address))
 		})
 }
 
@@ -96,7 +97,7 @@ func (s *Suite) curl(ctx context.Context, address string) error {
 	if answers != curled*len(nodes) || len(by) != servers {
 		return fmt.Errorf("%d answers by %d servers, want %d by %d", answers, len(by), curled*len(nodes), servers)
 	}
-	return errors.Join(s.measured(ctx, answers), s.packets(ctx, before, answers, "crab_cluster_rpcservice_packets_per_connection"))
+	return errors.Join(s.measured(ctx, answers), s.observed(ctx, answers), s.packets(ctx, before, answers, "crab_cluster_rpcservice_packets_per_connection"))
 }
 
 func (s *Suite) onNode(ctx context.Context, node string, args ...string) (string, error) {
