@@ -16,7 +16,8 @@ import (
 
 const (
 	httpPort = 7090
-	curled   = 20 // connections from every node
+	curled   = 20 // connections from every node, in so many rounds
+	rounds   = 5
 )
 
 // tcpService is an RpcService whose servers are an ordinary HTTP server.
@@ -78,13 +79,17 @@ func (s *Suite) curl(ctx context.Context, address string) error {
 		return err
 	}
 	by, answers := map[string]int{}, 0
-	for _, node := range nodes {
+	for i := range rounds * len(nodes) {
+		node := nodes[i%len(nodes)]
+		if i > 0 && i%len(nodes) == 0 {
+			time.Sleep(apart)
+		}
 		ip, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pod", s.clients[node], "-o", "jsonpath={.status.podIP}")
 		if err != nil {
 			return err
 		}
 		out, err := s.onNode(ctx, node, "sh", "-c", inPod, "sh", ip, "curl", "-sS", "--fail", "--fail-early", "--max-time", "5",
-			"-H", "Connection: close", fmt.Sprintf("http://%s/[1-%d]", address, curled))
+			"-H", "Connection: close", fmt.Sprintf("http://%s/[1-%d]", address, curled/rounds))
 		if err != nil {
 			return fmt.Errorf("curl on %s: %w", node, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 )
 
@@ -14,7 +15,7 @@ import (
 // sidecar of any service can have it (SidecarServerName).
 const AgentServerName = "agent.bobtail.dev"
 
-// ConnectsPath is where agents answer, with ?namespace=…&service=…&windowSeconds=….
+// ConnectsPath is where agents answer, with ?namespace=…&service=…&windowSeconds=…&parts=….
 const ConnectsPath = "/v1/connects"
 
 // Connects is that answer: how long the clients of one node waited for
@@ -22,7 +23,7 @@ const ConnectsPath = "/v1/connects"
 // are in no bucket but +Inf.
 type Connects struct {
 	// Window is what was measured over the last seconds asked for, as far as this
-	// life of the agent reaches.
+	// life of the agent reaches, with its equal parts.
 	Window HistogramReply `json:"window"`
 	// Record is everything since the node's state was made, which outlives the
 	// agent; it has no windows.
@@ -35,15 +36,15 @@ func AgentTarget(nodeIP string, port int) Target {
 }
 
 // Connects reads what one node's agent has measured for a Service.
-func (c *Client) Connects(ctx context.Context, t Target, namespace, service string, windowSeconds int) (*Connects, error) {
-	q := url.Values{"namespace": {namespace}, "service": {service}, "windowSeconds": {strconv.Itoa(windowSeconds)}}
+func (c *Client) Connects(ctx context.Context, t Target, namespace, service string, windowSeconds, parts int) (*Connects, error) {
+	q := url.Values{"namespace": {namespace}, "service": {service}, "windowSeconds": {strconv.Itoa(windowSeconds)}, "parts": {strconv.Itoa(parts)}}
 	out := &Connects{}
 	if err := c.get(ctx, t, ConnectsPath, q, out); err != nil {
 		return nil, err
 	}
 	err := out.Record.check()
-	if out.Window.Histogram == nil || out.Record.Started.IsZero() {
-		err = errors.New("the answer's `window` holds no histogram, or its `record` no beginning")
+	if out.Window.Histogram == nil || slices.Contains(out.Window.Parts, nil) || out.Record.Started.IsZero() {
+		err = errors.New("the answer's `window` or a part of it holds no histogram, or its `record` no beginning")
 	}
 	if err != nil {
 		return nil, &ReadError{Kind: Garbled, Target: t, Err: err}

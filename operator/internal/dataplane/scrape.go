@@ -53,7 +53,7 @@ type Reader interface {
 	Counters(ctx context.Context, t Target) (*Counters, error)
 	// Connects reads an agent: how long clients of its node waited for connections
 	// to a Service.
-	Connects(ctx context.Context, t Target, namespace, service string, windowSeconds int) (*Connects, error)
+	Connects(ctx context.Context, t Target, namespace, service string, windowSeconds, parts int) (*Connects, error)
 }
 
 // ReadKind tells a caller what a failed read means.

@@ -118,6 +118,7 @@ func TestConnects(t *testing.T) {
 	}{
 		{"whole", `{"window":{"histogram":` + empty + `},"record":{"started":"2026-01-02T03:04:05Z","all":{"latency":` + empty + `}}}`, ""},
 		{"no window", `{"record":{"started":"2026-01-02T03:04:05Z","all":{"latency":` + empty + `}}}`, Garbled},
+		{"no part", `{"window":{"parts":[null],"histogram":` + empty + `},"record":{"started":"2026-01-02T03:04:05Z","all":{"latency":` + empty + `}}}`, Garbled},
 		{"no beginning", `{"window":{"histogram":` + empty + `}}`, Garbled},
 		{"no record", `{"window":{"histogram":` + empty + `},"record":{"started":"2026-01-02T03:04:05Z"}}`, Garbled},
 	} {
@@ -126,12 +127,12 @@ func TestConnects(t *testing.T) {
 			asked = r.URL.String()
 			_, _ = w.Write([]byte(c.body))
 		})
-		_, err := client.Connects(t.Context(), target, "demo", "web", 30)
+		_, err := client.Connects(t.Context(), target, "demo", "web", 30, 10)
 		var e *ReadError
 		if c.kind == "" && err != nil || c.kind != "" && (!errors.As(err, &e) || e.Kind != c.kind) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.kind)
 		}
-		if asked != "/v1/connects?namespace=demo&service=web&windowSeconds=30" {
+		if asked != "/v1/connects?namespace=demo&parts=10&service=web&windowSeconds=30" {
 			t.Errorf("asked %s", asked)
 		}
 	}

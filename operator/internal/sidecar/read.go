@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +40,9 @@ func (w *Waits) Serve(ctx context.Context, address string, identity *dataplane.I
 	return nil
 }
 
+// maxParts is in how many parts a window may be asked for, as of a sidecar.
+const maxParts = 60
+
 // ServeHTTP is GET dataplane.ConnectsPath.
 func (w *Waits) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.URL.Path != dataplane.ConnectsPath {
@@ -50,13 +52,17 @@ func (w *Waits) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	service := types.NamespacedName{Namespace: q.Get("namespace"), Name: q.Get("service")}
-	seconds, err := strconv.Atoi(q.Get("windowSeconds"))
-	if err != nil || seconds < 1 || seconds > ll7.WindowSeconds {
-		dataplane.WriteError(out, http.StatusBadRequest, &ctl.Error{Code: ctl.CodeInvalidRequest, Field: "windowSeconds",
-			Message: fmt.Sprintf("must be an integer in 1..%d; got %q", ll7.WindowSeconds, q.Get("windowSeconds"))})
+	seconds, err := dataplane.QueryCount(q, "windowSeconds", 30, ll7.WindowSeconds)
+	parts := 0
+	if err == nil {
+		parts, err = dataplane.QueryCount(q, "parts", 1, maxParts)
+	}
+	var wrong *ctl.Error
+	if errors.As(err, &wrong) {
+		dataplane.WriteError(out, http.StatusBadRequest, wrong)
 		return
 	}
-	connects, known, err := w.Read(service, seconds)
+	connects, known, err := w.Read(service, seconds, parts)
 	switch {
 	case err != nil:
 		dataplane.WriteError(out, http.StatusServiceUnavailable, &ctl.Error{Code: "CountsUnreadable", Message: err.Error()})

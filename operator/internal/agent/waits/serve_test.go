@@ -82,7 +82,7 @@ func TestOnlyTheOperatorReads(t *testing.T) {
 	}
 	operator := reader(t, a, dataplane.OperatorCommonName)
 	kind := func(c *dataplane.Client, target dataplane.Target, service string, window int) (dataplane.ReadKind, error) {
-		_, err := c.Connects(ctx, target, "demo", service, window)
+		_, err := c.Connects(ctx, target, "demo", service, window, 10)
 		var e *dataplane.ReadError
 		if errors.As(err, &e) {
 			return e.Kind, err
@@ -93,7 +93,7 @@ func TestOnlyTheOperatorReads(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	mount(t, dir, a, dataplane.AgentServerName)
-	c, err := operator.Connects(ctx, target, "demo", "web", 30)
+	c, err := operator.Connects(ctx, target, "demo", "web", 30, 10)
 	if err != nil || c.Window.Histogram.Total() != 3 || c.Record.All.Latency.Total() != 3 || !c.Record.Started.Equal(began) || c.Window.WindowSeconds != 30 {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -131,7 +131,8 @@ func TestOtherPaths(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{"GET", "/metrics", 404}, {"POST", dataplane.ConnectsPath, 404}, {"GET", dataplane.ConnectsPath, 400},
+		{"GET", "/metrics", 404}, {"POST", dataplane.ConnectsPath, 404}, {"GET", dataplane.ConnectsPath + "?windowSeconds=0", 400},
+		{"GET", dataplane.ConnectsPath + "?parts=61", 400},
 		{"GET", dataplane.ConnectsPath + "?namespace=demo&service=web&windowSeconds=5", 503},
 	} {
 		out := httptest.NewRecorder()

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	lookEvery = 2 * time.Second
+	lookEvery = time.Second // the windows are made of seconds
 	// fresh is how old the last look may be when somebody asks.
 	fresh = 250 * time.Millisecond
 )
@@ -58,7 +58,7 @@ func New(counts Counts) (*Waits, error) {
 	return w, w.look(time.Now())
 }
 
-// Run looks every few seconds until ctx ends.
+// Run looks every second until ctx ends.
 func (w *Waits) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -119,8 +119,9 @@ func (w *Waits) look(now time.Time) error {
 	return nil
 }
 
-// Read tells of one Service; known is false when none of its addresses is.
-func (w *Waits) Read(service types.NamespacedName, seconds int) (out *dataplane.Connects, known bool, err error) {
+// Read tells of one Service, and of so many parts of the window; known is false when
+// none of its addresses is.
+func (w *Waits) Read(service types.NamespacedName, seconds, parts int) (out *dataplane.Connects, known bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now := time.Now(); now.Sub(w.looked) > fresh {
@@ -140,8 +141,22 @@ func (w *Waits) Read(service types.NamespacedName, seconds int) (out *dataplane.
 	}
 	return &dataplane.Connects{
 		Window: dataplane.HistogramReply{Name: "connect", Source: "ClientNode", WindowSeconds: seconds,
-			CoveredSeconds: lately.Covered, Histogram: lately.Histogram, Requests: lately.Histogram.Total()},
+			CoveredSeconds: lately.Covered, Histogram: lately.Histogram, Requests: lately.Histogram.Total(),
+			Parts: partsOf(window, seconds, parts)},
 		Record: dataplane.History{Started: w.since, All: dataplane.HistoryWindow{
 			CoveredSeconds: int(time.Since(w.since) / time.Second), Latency: all, Requests: all.Total()}},
 	}, true, nil
+}
+
+// partsOf are equal stretches of a window, the newest first, as far back as it lives.
+func partsOf(w *ll7.Window, seconds, parts int) (out []*ll7.Histogram) {
+	parts = min(parts, seconds)
+	for i := range parts {
+		from, to := seconds*i/parts, seconds*(i+1)/parts // seconds back
+		if w.Second() <= uint64(from) {
+			break
+		}
+		out = append(out, w.Last(to-from, w.Second()-uint64(from)).Histogram)
+	}
+	return out
 }

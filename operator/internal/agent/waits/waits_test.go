@@ -5,6 +5,7 @@ package waits
 import (
 	"errors"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,7 @@ func vip(address string) redirect.VIPKey {
 
 // kernel counts as the node's maps do.
 type kernel struct {
+	mu  sync.Mutex
 	all map[redirect.VIPKey]*ll7.Histogram
 	err error
 }
@@ -36,6 +38,8 @@ type kernel struct {
 func (k *kernel) Since() (time.Time, error) { return began, nil }
 
 func (k *kernel) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	out := map[redirect.VIPKey]*ll7.Histogram{}
 	for key, h := range k.all {
 		out[key] = h.Clone()
@@ -44,6 +48,8 @@ func (k *kernel) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
 }
 
 func (k *kernel) connected(key redirect.VIPKey, n int, took time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.all == nil {
 		k.all = map[redirect.VIPKey]*ll7.Histogram{}
 	}
@@ -68,7 +74,7 @@ func begin(t *testing.T, k *kernel) *Waits {
 func read(t *testing.T, w *Waits, service types.NamespacedName, seconds int) *dataplane.Connects {
 	t.Helper()
 	time.Sleep(time.Second)
-	c, known, err := w.Read(service, seconds)
+	c, known, err := w.Read(service, seconds, 10)
 	if err != nil || !known {
 		t.Fatalf("%v, known %v", err, known)
 	}
@@ -106,8 +112,41 @@ func TestWindow(t *testing.T) {
 		}
 		want(t, read(t, w, web, 600), 7, 7)
 		want(t, read(t, w, shop, 600), 9, 9)
-		if _, known, err := w.Read(types.NamespacedName{Namespace: "other", Name: "web"}, 5); known || err != nil {
+		if _, known, err := w.Read(types.NamespacedName{Namespace: "other", Name: "web"}, 5, 10); known || err != nil {
 			t.Errorf("a Service of another namespace: known %v, %v", known, err)
+		}
+	})
+}
+
+// The parts of a window are its seconds, the newest first; before the agent there is
+// none.
+func TestParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		go w.Run(t.Context())
+		time.Sleep(500 * time.Millisecond) // between two looks
+		for i := range 12 {
+			k.connected(four, 1+i, time.Millisecond)
+			time.Sleep(time.Second)
+		}
+		c := read(t, w, web, 10)
+		if len(c.Window.Parts) != 10 {
+			t.Fatalf("%d parts", len(c.Window.Parts))
+		}
+		var all ll7.Histogram
+		for i, h := range c.Window.Parts {
+			all.Merge(h)
+			if n := h.Total(); n != 0 && n != uint64(12-i) && n != uint64(13-i) {
+				t.Errorf("%d connections in part %d", n, i)
+			}
+		}
+		if all.Total() != c.Window.Histogram.Total() {
+			t.Errorf("%d connections in all parts, %d in the window", all.Total(), c.Window.Histogram.Total())
+		}
+		c = read(t, w, web, 600)
+		if n := len(c.Window.Parts); n != 1 || c.Window.Parts[0].Total() != 78 {
+			t.Errorf("%d parts of an agent that is young, %d connections", n, c.Window.Parts[0].Total())
 		}
 	})
 }
@@ -158,7 +197,7 @@ func TestAnotherServiceAtTheAddress(t *testing.T) {
 			t.Errorf("%d connections in the first one's window", n)
 		}
 		w.Set(Services{four: shop})
-		if _, known, _ := w.Read(web, 5); known {
+		if _, known, _ := w.Read(web, 5, 10); known {
 			t.Error("a Service without an address is known")
 		}
 	})
@@ -172,7 +211,7 @@ func TestLookFails(t *testing.T) {
 		k.connected(four, 3, time.Millisecond)
 		k.err = errors.New("the map is gone")
 		time.Sleep(time.Second)
-		if _, _, err := w.Read(web, 5); err == nil {
+		if _, _, err := w.Read(web, 5, 10); err == nil {
 			t.Error("no error")
 		}
 		k.err = nil

@@ -152,9 +152,9 @@ func (r *reader) History(ctx context.Context, t dataplane.Target) (*dataplane.Hi
 }
 
 // Connects reads an agent's record of a Service.
-func (r *reader) Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds int) (*dataplane.Connects, error) {
+func (r *reader) Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds, parts int) (*dataplane.Connects, error) {
 	defer r.time("connects")()
-	c, err := r.next.Connects(ctx, t, namespace, service, windowSeconds)
+	c, err := r.next.Connects(ctx, t, namespace, service, windowSeconds, parts)
 	r.count("connects", err)
 	return c, err
 }

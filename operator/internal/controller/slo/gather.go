@@ -23,7 +23,7 @@ type Sidecars interface {
 	Histogram(ctx context.Context, t dataplane.Target, name string, windowSeconds int) (*dataplane.HistogramReply, error)
 	Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error)
 	History(ctx context.Context, t dataplane.Target) (*dataplane.History, error)
-	Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds int) (*dataplane.Connects, error)
+	Connects(ctx context.Context, t dataplane.Target, namespace, service string, windowSeconds, parts int) (*dataplane.Connects, error)
 }
 
 // The histograms an objective is about: how long requests took, and how long

@@ -57,7 +57,7 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 	}
 	window := int(s.slo.Spec.WindowSeconds)
 	for _, a := range readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
-		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window)
+		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window, windowParts)
 	}) {
 		one, day := part{pod: a.pod, required: a.required, err: a.err}, record{pod: a.pod, required: a.required, err: a.err}
 		if a.err == nil {

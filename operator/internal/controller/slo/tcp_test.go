@@ -76,9 +76,9 @@ func (a *agents) Agents(context.Context) ([]Agent, error) {
 	return a.list, nil
 }
 
-func (a *agents) Connects(_ context.Context, t dataplane.Target, namespace, service string, window int) (*dataplane.Connects, error) {
+func (a *agents) Connects(_ context.Context, t dataplane.Target, namespace, service string, window, parts int) (*dataplane.Connects, error) {
 	if t.Address == "a" {
-		a.asked = fmt.Sprint(namespace, "/", service, " ", window)
+		a.asked = fmt.Sprint(namespace, "/", service, " ", window, "/", parts)
 	}
 	return a.answers[t.Address], a.errs[t.Address]
 }
@@ -161,7 +161,7 @@ func TestConnectsAreMerged(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := decideMet(s.slo, m, 1000)
-		if v.status != c.status || v.reason != c.reason || a.asked != "" && a.asked != "demo/web 30" {
+		if v.status != c.status || v.reason != c.reason || a.asked != "" && a.asked != "demo/web 30/10" {
 			t.Errorf("%s: %+v, asked %q", c.name, v, a.asked)
 		}
 		for _, say := range c.says {
