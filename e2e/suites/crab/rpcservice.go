@@ -38,7 +38,7 @@ spec:
 // address in its status, a connection each time, and its objective tells how long
 // that took.
 func (s *Suite) rpcService(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("RpcService of protocol TCP with an objective: %d times curl from each node", curled), Cost: "50 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("RpcService of protocol TCP with an objective: %d times curl from each node", curled), Cost: "60 s",
 		Cause: "the operator or an agent did not follow: kubectl -n " + Namespace + " describe rpcsvc shop"},
 		func(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, tcpService()); err != nil {
