@@ -29,7 +29,7 @@ var (
 	probesDesc     = desc("probe_failures_total", "Probes that could not be sent; they say nothing of the server.")
 	loadsDesc      = desc("loads_total", "Loads of servers that other agents and this one told, by what became of them.", "result")
 	keysDesc       = desc("key_changes_total", "Changes of the heartbeats' key in the mounted Secret, by what became of them.", "result")
-	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each was reset.")
+	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each hangs until its client gives up.")
 
 	ownedDesc   = desc("owned_vips", "VIPs this node announces, by family.", "family")
 	unownedDesc = desc("unowned_vips", "VIPs for which this agent hears of no owner, by family.", "family")

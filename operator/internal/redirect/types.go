@@ -188,7 +188,7 @@ type Lives struct {
 type Expired struct {
 	Idle, Ended, Pending, Echoes int
 	// Evicted counts, since the state was made, live translations the bounded
-	// map pushed out: each is a connection that was reset (C-72).
+	// map pushed out: each is a connection that hangs until its client gives up (C-72).
 	Evicted uint64
 	// Flows is how many translations there are now.
 	Flows int
