@@ -123,7 +123,7 @@ CRAB_PART int syn_of_busy_port(struct crab_tuple *out, __u32 iss)
     struct crab_pending pending = {.last_ns = bpf_ktime_get_ns(), .iss = iss, .direct = 1};
 
     pending.first_ns = pending.last_ns;
-    bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+    crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
     crab_count(CRAB_CLIENT_SYN_PORT_IN_USE);
     return CRAB_NEXT;
 }
@@ -151,16 +151,16 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         crab_flow_remove(out, flow->dip);
     if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
         crab_count(CRAB_CLIENT_SYN_UNMARKED_RETRY);
-        bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
         return CRAB_NEXT;
     }
     verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, (crab_addr){0}, &inserted);
     if (inserted == CRAB_INSERTED) {
         pending.marked = 1;
-        bpf_map_update_elem(&crab_pending, out, &pending, BPF_ANY);
+        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
         crab_count(CRAB_CLIENT_SYN_MARKED);
     } else if (inserted == CRAB_NO_SPACE) {
-        bpf_map_delete_elem(&crab_pending, out);
+        crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
         crab_count(CRAB_CLIENT_SYN_NO_SPACE);
     }
     return verdict;
@@ -234,7 +234,7 @@ static __always_inline int answered_itself(struct crab_tuple *in, int direct)
 {
     crab_flow_drop_stale(in);
     if (direct) {
-        bpf_map_delete_elem(&crab_pending, in);
+        crab_drop(&crab_pending, in, CRAB_CLIENT_PENDING_REMOVED);
         return CRAB_NEXT;
     }
     crab_connected(in);

@@ -82,7 +82,7 @@ CRAB_PART void crab_connected(struct crab_tuple *out)
     if (!pending)
         return;
     took = bpf_ktime_get_ns() - pending->first_ns;
-    bpf_map_delete_elem(&crab_pending, out);
+    crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
     struct crab_connect_key key = {.addr = out->server, .port = out->server_port, .bucket = crab_bucket(took)};
     crab_connect_add(&key, 1);
     key.bucket = CRAB_CONNECT_SUM;

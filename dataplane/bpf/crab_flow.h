@@ -3,7 +3,7 @@
 #ifndef CRAB_FLOW_H
 #define CRAB_FLOW_H
 
-#include "crab_maps.h"
+#include "crab_kept.h"
 
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_pending, struct crab_tuple, struct crab_pending, 65536);
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_flows_out, struct crab_tuple, struct crab_flow, 262144);
@@ -36,9 +36,8 @@ static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, c
 static __always_inline void crab_flow_remove(struct crab_tuple *out, crab_addr dip)
 {
     struct crab_tuple in = crab_with_server(*out, dip);
-    bpf_map_delete_elem(&crab_flows_in, &in);
-    if (!bpf_map_delete_elem(&crab_flows_out, out))
-        crab_count(CRAB_CLIENT_FLOW_REMOVED);
+    crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
+    crab_drop(&crab_flows_out, out, CRAB_CLIENT_FLOW_REMOVED);
 }
 
 /*
@@ -51,9 +50,8 @@ CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
     if (!r)
         return;
     struct crab_tuple out = crab_with_server(*in, r->vip);
-    bpf_map_delete_elem(&crab_flows_in, in);
-    if (!bpf_map_delete_elem(&crab_flows_out, &out))
-        crab_count(CRAB_CLIENT_FLOW_REMOVED);
+    crab_drop(&crab_flows_in, in, CRAB_CLIENT_BACK_REMOVED);
+    crab_drop(&crab_flows_out, &out, CRAB_CLIENT_FLOW_REMOVED);
     crab_count(CRAB_CLIENT_STALE_REMOVED);
 }
 
@@ -100,10 +98,10 @@ CRAB_PART int crab_flow_create(struct crab_tuple *out, crab_addr *to, __u32 iss)
     struct crab_reverse back = {.vip = out->server};
     struct crab_flow flow = {.created_ns = now, .last_ns = now, .dip = dip, .iss = iss};
 
-    if (bpf_map_update_elem(&crab_flows_in, &in, &back, BPF_ANY))
+    if (crab_keep(&crab_flows_in, &in, &back, CRAB_CLIENT_BACK_CREATED))
         return -1;
     if (bpf_map_update_elem(&crab_flows_out, out, &flow, BPF_ANY)) {
-        bpf_map_delete_elem(&crab_flows_in, &in);
+        crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
         return -1;
     }
     crab_count(CRAB_CLIENT_FLOW_CREATED);

@@ -9,6 +9,7 @@
  * clients on the same node; replies change their source on the uplink, behind conntrack.
  */
 #include "crab_skb.h"
+#include "crab_kept.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -73,7 +74,7 @@ static __always_inline void forget(struct crab_tuple *t, __u32 iss)
     struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
 
     if (old && old->iss == iss)
-        bpf_map_delete_elem(&crab_opening, t);
+        crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED);
 }
 
 /*
@@ -88,7 +89,7 @@ CRAB_PART void syn_comes(struct crab_tuple *t, struct crab_opening *fresh)
         fresh->answered = old->answered;
         fresh->isn = old->isn;
     }
-    bpf_map_update_elem(&crab_opening, t, fresh, BPF_ANY);
+    crab_keep(&crab_opening, t, fresh, CRAB_SERVER_OPENING_CREATED);
 }
 
 static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
@@ -121,8 +122,8 @@ CRAB_PART void opened(struct crab_tuple *t, struct crab_opening *o)
 {
     struct crab_echo e = {.last_ns = bpf_ktime_get_ns(), .vip = o->vip, .iss = o->iss};
 
-    bpf_map_update_elem(&crab_dsr, t, &e, BPF_ANY);
-    bpf_map_delete_elem(&crab_opening, t);
+    crab_keep(&crab_dsr, t, &e, CRAB_SERVER_DSR_CREATED);
+    crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED);
 }
 
 /* The client's first ACK, or one of a later handshake with nothing to remove (C-73). */
@@ -133,7 +134,7 @@ static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *
     if (!o || p->seq != o->iss + 1)
         return;
     if (!o->fallback) {
-        if (!bpf_map_delete_elem(&crab_opening, t))
+        if (!crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED))
             crab_count(CRAB_SERVER_RULE_DONE);
     } else if (o->answered && p->ack == o->isn + 1) { /* it has seen our SYN-ACK: its address is not forged */
         opened(t, o);
@@ -288,7 +289,7 @@ static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet
         if (e && e->iss + 1 == p->ack) /* sent again, beside the client's ACK */
             return from_vip(skb, p, e->vip);
         if (e)
-            bpf_map_delete_elem(&crab_dsr, t);
+            crab_drop(&crab_dsr, t, CRAB_SERVER_DSR_REMOVED);
     }
     if (known && !o->fallback)
         return add_echo(skb, p, o->vip);

@@ -47,9 +47,9 @@ type agent struct {
 	waits   *waits.Waits
 	known   atomic.Pointer[[]netip.Addr] // the addresses somebody must announce
 	named   atomic.Pointer[waits.Services]
-	flows   atomic.Int64  // translations of the last sweep
-	evicted atomic.Uint64 // those the full map has pushed out
-	applied atomic.Bool   // once: from then on this node can own VIPs
+	flows   atomic.Int64                      // translations of the last sweep
+	evicted atomic.Pointer[map[string]uint64] // what full maps have pushed out, by the kind of state
+	applied atomic.Bool                       // once: from then on this node can own VIPs
 }
 
 // loop applies what changes until ctx ends.
@@ -73,7 +73,7 @@ func (a *agent) loop(ctx context.Context) error {
 				return err
 			}
 			a.flows.Store(int64(e.Flows))
-			a.evicted.Store(e.Evicted)
+			a.evicted.Store(&e.EvictedOf)
 		case <-a.cluster.changed:
 			later.Reset(settle)
 		case <-links:

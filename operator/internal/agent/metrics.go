@@ -29,6 +29,7 @@ var (
 	probesDesc     = desc("probe_failures_total", "Probes that could not be sent; they say nothing of the server.")
 	loadsDesc      = desc("loads_total", "Loads of servers that other agents and this one told, by what became of them.", "result")
 	keysDesc       = desc("key_changes_total", "Changes of the heartbeats' key in the mounted Secret, by what became of them.", "result")
+	stateDesc      = desc("state_evicted_total", "Entries of the node's bounded maps that a full map pushed out, by the kind of state.", "state")
 	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each hangs until its client gives up.")
 
 	ownedDesc   = desc("owned_vips", "VIPs this node announces, by family.", "family")
@@ -42,7 +43,7 @@ var (
 
 // descs are all of them; docs/metrics.md says what they mean.
 var descs = []*prometheus.Desc{
-	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc,
+	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc, stateDesc,
 	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc, connectDesc,
 }
 
@@ -61,20 +62,24 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 	}
 	a.collectConnects(out)
 	heartbeats, arp, ndp := a.keeper.Counters()
-	loads := a.loads.Counters()
+	loads, evicted := a.loads.Counters(), map[string]uint64{"flows": 0}
+	if swept := a.evicted.Load(); swept != nil {
+		evicted = *swept
+	}
 	for desc, values := range map[*prometheus.Desc]map[string]uint64{
 		packetsDesc: packets, heartbeatsDesc: heartbeats, arpDesc: arp, ndpDesc: ndp,
 		loadsDesc: {
 			"taken": loads.Taken, "not_on_that_node": loads.Foreign, "not_balanced_here": loads.Unasked,
 			"not_written": loads.WriteFailed, "not_counted": loads.CountFailed,
 		},
-		keysDesc: {"taken": a.keys.loaded.Load(), "refused": a.keys.refused.Load()},
+		keysDesc:  {"taken": a.keys.loaded.Load(), "refused": a.keys.refused.Load()},
+		stateDesc: evicted,
 	} {
 		for name, n := range values {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), name)
 		}
 	}
-	for desc, n := range map[*prometheus.Desc]uint64{probesDesc: a.prober.failures(), evictedDesc: a.evicted.Load()} {
+	for desc, n := range map[*prometheus.Desc]uint64{probesDesc: a.prober.failures(), evictedDesc: evicted["flows"]} {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
 	}
 	alive, expected := len(a.keeper.Alive()), a.keeper.Expected()

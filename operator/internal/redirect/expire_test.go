@@ -3,8 +3,14 @@
 package redirect
 
 import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 )
 
 // translations counts what is left of connections: in the direction of the server, and in that of the client.
@@ -115,5 +121,98 @@ func testEvictionsAreCounted(t *testing.T) {
 	e, err = n.Expire(Lives{})
 	if err != nil || e.Flows != out || e.Evicted != uint64(made-out) || out > int(testSizes.Flows) {
 		t.Errorf("%d connections, %d are left: %+v, %v", made, out, e, err)
+	}
+}
+
+// What else is bounded is counted as well, each kind by itself.
+func TestEvictionsOfEachKind(t *testing.T) {
+	const made = 3000
+	for kind, c := range map[string]struct {
+		node func(*testing.T) *Node
+		make func(n *Node, port uint16)
+		size uint32
+	}{
+		"pending": {clientNode, func(n *Node, port uint16) {
+			p := clientSYN(uint32(port))
+			p.sport = port
+			run(t, n, "crab_client_out", p)
+			run(t, n, "crab_client_out", p) // again: no new one
+		}, testSizes.Pending},
+		"back":    {clientNode, func(n *Node, port uint16) { connect(t, n, port) }, testSizes.Flows},
+		"opening": {serverNode, func(n *Node, port uint16) { handshake(t, n, port, redirected, false) }, testSizes.Echoes},
+		"hashed":  {serverNode, func(n *Node, port uint16) { handshake(t, n, port, fallbackMark(testVIP), true) }, testSizes.DSR},
+	} {
+		n := c.node(t)
+		for i := range 20 {
+			c.make(n, uint16(2000+i))
+		}
+		time.Sleep(10 * time.Millisecond)
+		short := Lives{Idle: time.Millisecond, Ended: time.Millisecond, Pending: time.Millisecond, Echo: time.Millisecond}
+		for range 2 { // the second finds nothing to do, and no reason to count
+			if e, err := n.Expire(short); err != nil || e.EvictedOf[kind] != 0 {
+				t.Errorf("%s: nothing was pushed out: %+v, %v", kind, e, err)
+			}
+		}
+		for i := range made {
+			c.make(n, uint16(3000+i))
+		}
+		left, err := n.entries(bounded[kind].table)
+		must(t, err)
+		e, err := n.Expire(Lives{})
+		if err != nil || e.EvictedOf[kind] != uint64(made-left) || left > int(c.size) {
+			t.Errorf("%s: %d made, %d are left: %+v, %v", kind, made, left, e.EvictedOf, err)
+		}
+		for other, lost := range e.EvictedOf {
+			if lost != 0 && other != kind && (kind != "back" || other != "flows") {
+				t.Errorf("%s: %d of %s were pushed out as well", kind, lost, other)
+			}
+		}
+	}
+}
+
+// handshake is a SYN to a server from a port, and all that follows until it is a connection.
+func handshake(t *testing.T, n *Node, port uint16, options []byte, finish bool) {
+	t.Helper()
+	p := serverSYN(options)
+	p.sport = port
+	run(t, n, "crab_server_in", p)
+	answer := serverSYNACK(linuxSYN)
+	answer.dport = port
+	run(t, n, "crab_server_out", answer)
+	if finish {
+		last := fromClient(101, 10)
+		last.sport = port
+		run(t, n, "crab_server_in", last)
+	}
+}
+
+// What a version without these counters left behind counts as made, and its retired maps go.
+func TestEvictionsAfterAnUpgrade(t *testing.T) {
+	n := openTest(t, Options{})
+	must(t, n.SetVIP(VIP{VIPKey: VIPKey{testVIP, 80}, Roles: RoleClient, Prefixes: []netip.Prefix{within("10.2.0.0/16")}}))
+	for i := range 30 {
+		connect(t, n, uint16(2000+i))
+	}
+	old, err := n.maps["crab_opening"].Clone()
+	must(t, err)
+	defer old.Close()
+	must(t, n.maps["crab_opening"].Unpin())
+	retiredPin := filepath.Join(n.root, "crab_echoes")
+	must(t, old.Pin(retiredPin))
+	for i, name := range Reasons {
+		if strings.HasPrefix(name, "client_back_") {
+			must(t, n.maps["crab_counters"].Put(uint32(i), make([]uint64, ebpf.MustPossibleCPU())))
+		}
+	}
+	must(t, n.Close())
+	again, err := Open(Options{Root: n.root})
+	must(t, err)
+	defer again.Close()
+	if _, err := os.Stat(retiredPin); err == nil {
+		t.Error("a map nobody uses any more is pinned still")
+	}
+	counted(t, again, map[string]uint64{"client_back_created": 30, "client_flow_created": 30})
+	if e, err := again.Expire(Lives{}); err != nil || e.EvictedOf["back"] != 0 || e.Flows != 30 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -40,7 +40,9 @@ type Node struct {
 	loaded map[string]*ebpf.Program
 	loads  map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
 	swept  map[family]bool                  // crab_connects holds nothing of VIPs that are gone
-	closed bool
+	// evicted is what Expire found pushed out, by kind: it never goes down.
+	evicted map[string]uint64
+	closed  bool
 }
 
 var _ Plane = (*Node)(nil)
@@ -67,18 +69,36 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded programs: %w", err)
 	}
-	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}, swept: map[family]bool{}}
+	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}, swept: map[family]bool{}, evicted: map[string]uint64{}}
 	if err := n.openAll(); err != nil {
 		return nil, err
 	}
 	if o.ReadOnly {
 		return n, nil
 	}
-	if err := n.writeMeta(wire); err != nil {
+	if err := n.takeOver(wire); err != nil {
 		n.Close()
 		return nil, err
 	}
 	return n, nil
+}
+
+// retired are maps of former versions. Their programs hold them until they are exchanged.
+var retired = []string{"crab_echoes"}
+
+// takeOver makes this process' own what is pinned.
+func (n *Node) takeOver(wire Wire) error {
+	for _, f := range families {
+		for _, name := range retired {
+			if err := os.Remove(filepath.Join(n.root, f.of(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if err := n.countFrom(); err != nil {
+		return err
+	}
+	return n.writeMeta(wire)
 }
 
 // openAll opens what is there, and makes what every node needs.

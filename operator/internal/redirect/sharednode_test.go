@@ -87,6 +87,7 @@ func (n *Node) forget() error {
 			}
 		}
 	}
+	n.evicted = map[string]uint64{}
 	for i := range Reasons {
 		if err := n.maps["crab_counters"].Put(uint32(i), make([]uint64, ebpf.MustPossibleCPU())); err != nil {
 			return err

@@ -88,9 +88,6 @@ func (n *Node) Expire(l Lives) (Expired, error) {
 			return e, err
 		}
 	}
-	if err := n.addCounter("client_flow_expired", uint64(e.Ended+e.Idle)); err != nil {
-		return e, fmt.Errorf("flows: %w", err)
-	}
 	return e, n.countEvictions(&e)
 }
 
@@ -113,40 +110,44 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err := n.sweepConnects(f); err != nil {
 		return fmt.Errorf("connects: %w", err)
 	}
-	last := func(p programs.Echo) uint64 { return p.LastNs }
-	e.Pending, e.Echoes = e.Pending+pending, e.Echoes+opening
-	if _, err = expireOld(n.m(f, "crab_dsr"), l.Idle, last, nil); err != nil {
+	hashed, err := expireOld(n.m(f, "crab_dsr"), l.Idle, func(p programs.Echo) uint64 { return p.LastNs }, nil)
+	if err != nil {
 		return fmt.Errorf("fall-back: %w", err)
 	}
+	e.Pending, e.Echoes = e.Pending+pending.removed, e.Echoes+opening.removed
+	e.add("pending", pending)
+	e.add("opening", opening)
+	e.add("hashed", hashed)
 	return nil
 }
 
 // expireOld removes entries not touched for a life, and tells of each if asked to.
-func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64, tell func(programs.Tuple) error) (int, error) {
+func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64, tell func(programs.Tuple) error) (swept, error) {
 	var key programs.Tuple
 	var value V
 	var old []programs.Tuple
 	now := monotonic()
+	s := swept{}
 	it := m.Iterate()
 	for it.Next(&key, &value) {
+		s.left++
 		if since(now, last(value)) > life {
 			old = append(old, key)
 		}
 	}
-	removed := 0
 	for _, k := range old {
 		if m.Lookup(k, &value) != nil || since(now, last(value)) <= life || m.Delete(k) != nil {
 			continue
 		}
-		removed++
+		s.removed, s.left = s.removed+1, s.left-1
 		if tell == nil {
 			continue
 		}
 		if err := tell(k); err != nil {
-			return removed, err
+			return s, err
 		}
 	}
-	return removed, aborted(it.Err())
+	return s, aborted(it.Err())
 }
 
 // over says whether a translation's life is over, and whether by an end of the connection.
@@ -182,10 +183,11 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 			continue
 		}
 		back := programs.Tuple{Client: k.Client, Server: netip.AddrPortFrom(flow.DIP, k.Server.Port())}
-		if err := remove(n.m(fam, "crab_flows_in"), back); err != nil {
-			return err
+		if n.m(fam, "crab_flows_in").Delete(back) == nil {
+			e.add("back", swept{removed: 1})
 		}
 		e.Flows--
+		e.add("flows", swept{removed: 1})
 		if ended {
 			e.Ended++
 		} else {
@@ -207,20 +209,6 @@ func (n *Node) addCounter(reason string, by uint64) error {
 		}
 		cpus[0] += by
 		return n.maps["crab_counters"].Put(uint32(i), cpus)
-	}
-	return nil
-}
-
-// countEvictions compares what was made with what is left: an LRU map does not
-// tell whom it pushed out.
-func (n *Node) countEvictions(e *Expired) error {
-	c, err := n.Counters()
-	if err != nil {
-		return err
-	}
-	accounted := c["client_flow_removed"] + c["client_flow_expired"] + uint64(e.Flows)
-	if c["client_flow_created"] > accounted {
-		e.Evicted = c["client_flow_created"] - accounted
 	}
 	return nil
 }

@@ -190,6 +190,11 @@ type Expired struct {
 	// Evicted counts, since the state was made, live translations the bounded
 	// map pushed out: each is a connection that hangs until its client gives up (C-72).
 	Evicted uint64
+	// EvictedOf counts the same of all bounded state: flows (Evicted) and back, the translations in both directions;
+	// pending, a client's SYNs; opening and hashed, a server's handshakes and its connections on the fall-back path;
+	// syns, which the balancer remembers until others push them out: no loss before they are as many as its map holds in 3 s.
+	EvictedOf map[string]uint64
+	swept     map[string]swept // by kind, in this sweep
 	// Flows is how many translations there are now.
 	Flows int
 }
