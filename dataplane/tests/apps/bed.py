@@ -95,6 +95,13 @@ class Ctl:
         self.sock.close()
 
 
+def sanitized():
+    """The environment of programs: what a library below them never frees is no leak of ours."""
+    known = "suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "lsan.supp") + ":print_suppressions=0"
+    given = os.environ.get("LSAN_OPTIONS")
+    return {**os.environ, "LSAN_OPTIONS": given + ":" + known if given else known}
+
+
 class Bed(unittest.TestCase):
     """Starts processes, and at the end stops them and shows their logs if the test failed."""
 
@@ -178,7 +185,7 @@ class Bed(unittest.TestCase):
 
     def start(self, name, argv, prefix=()):
         log = open(self.path(name + ".log"), "a")
-        self.processes[name] = subprocess.Popen([*prefix, *argv], stdout=log, stderr=log)
+        self.processes[name] = subprocess.Popen([*prefix, *argv], stdout=log, stderr=log, env=sanitized())
         log.close()
         return self.processes[name]
 
