@@ -252,7 +252,9 @@ static __always_inline int early_reply(struct __sk_buff *skb, struct crab_packet
         return p->flags & CRAB_ACK && p->ack == o->iss + 1 ? from_vip(skb, p, vip) : CRAB_NEXT;
     if (!o->answered)
         return CRAB_NEXT;
-    opened(t, o);
+    /* A bare ACK may be a challenge, which anybody can draw before there is a connection. */
+    if (p->ack != o->iss + 1 || p->flags & CRAB_FIN || p->l4 - ETH_HLEN + p->doff < p->length)
+        opened(t, o);
     return from_vip(skb, p, vip);
 }
 
@@ -291,6 +293,8 @@ static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet
         if (e)
             crab_drop(&crab_dsr, t, CRAB_SERVER_DSR_REMOVED);
     }
+    if (o && !known)
+        o->answered = 0; /* that handshake came to nothing: what begins here is another connection */
     if (known && !o->fallback)
         return add_echo(skb, p, o->vip);
     if (!known || !uplink)

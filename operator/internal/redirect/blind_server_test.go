@@ -121,6 +121,51 @@ func TestFallbackWithoutFirstACK(t *testing.T) {
 	})
 }
 
+// C-42, C-92: a handshake on the fall-back path that came to nothing says nothing of the next connection of the port.
+func TestDirectAfterAnAbortedFallback(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		n := serverNode(t)
+		run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+		run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+		p := serverSYN(linuxSYN)
+		p.seq = 900
+		run(t, n, "crab_server_in", p)
+		answer := serverSYNACK(linuxSYN)
+		answer.ack = 901
+		if _, got := run(t, n, "crab_server_out", answer); got.src != testDIP {
+			t.Errorf("the SYN-ACK comes from %s", got.src)
+		}
+		first := serverData()
+		first.ack = 901
+		for range 2 {
+			if _, got := run(t, n, "crab_server_out", first); got.src != testDIP {
+				t.Errorf("a reply comes from %s", got.src)
+			}
+		}
+	})
+}
+
+// C-72, C-92: a SYN and an ACK, both forged, draw a SYN-ACK and a challenge; they make no connection.
+func TestChallengeOpensNothing(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		n := serverNode(t)
+		run(t, n, "crab_server_in", serverSYN(fallbackMark(testVIP)))
+		run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+		challenge := serverData()
+		challenge.data = nil
+		if _, got := run(t, n, "crab_server_out", challenge); got.src != testVIP {
+			t.Errorf("the challenge comes from %s", got.src)
+		}
+		if left, err := n.entries("crab_dsr"); err != nil || left != 0 {
+			t.Errorf("%d connections are known, %v", left, err)
+		}
+		repliesFrom(t, n, testVIP)
+		if left, err := n.entries("crab_dsr"); err != nil || left != 1 {
+			t.Errorf("%d connections are known after the first reply with data, %v", left, err)
+		}
+	})
+}
+
 // C-72: however many SYNs come, those who finish no handshake push no connection out, not even with an ACK they guess.
 func TestSYNFloodLeavesConnections(t *testing.T) {
 	bothFamilies(t, func(t *testing.T) {
