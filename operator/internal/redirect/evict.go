@@ -31,8 +31,10 @@ var bounded = map[string]struct{ counter, table string }{
 	"hashed":  {"server_dsr_", "crab_dsr"},
 }
 
-// countEvictions compares what was made with what is left.
-func (n *Node) countEvictions(e *Expired) error {
+// countEvictions compares what had been made before the sweep with what was left by it.
+// What is made meanwhile may have been counted as left, and must not pass for pushed out:
+// what is missed so is found by the next sweep.
+func (n *Node) countEvictions(e *Expired, before map[string]uint64) error {
 	e.add("flows", swept{left: e.Flows})
 	for kind, b := range bounded {
 		if err := n.addCounter(b.counter+"expired", uint64(e.swept[kind].removed)); err != nil {
@@ -45,9 +47,9 @@ func (n *Node) countEvictions(e *Expired) error {
 	}
 	e.EvictedOf = map[string]uint64{}
 	for kind, b := range bounded {
-		made, gone, left := c[b.counter+"created"], c[b.counter+"removed"]+c[b.counter+"expired"], e.swept[kind].left
+		made, gone, left := before[b.counter+"created"], c[b.counter+"removed"]+c[b.counter+"expired"], e.swept[kind].left
 		if kind == "back" { // nobody looks through it otherwise
-			if left, err = n.backLeft(made - gone); err != nil {
+			if left, err = n.backLeft(above(made, gone)); err != nil {
 				return err
 			}
 		}

@@ -84,7 +84,7 @@ func Open(o Options) (*Node, error) {
 }
 
 // retired are maps of former versions. Their programs hold them until they are exchanged.
-var retired = []string{"crab_echoes"}
+var retired = []string{"crab_echoes", "crab_recent"}
 
 // takeOver makes this process' own what is pinned.
 func (n *Node) takeOver(wire Wire) error {

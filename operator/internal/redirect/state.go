@@ -83,12 +83,16 @@ func (n *Node) Expire(l Lives) (Expired, error) {
 		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho),
 	}
 	var e Expired
+	before, err := n.Counters()
+	if err != nil {
+		return e, err
+	}
 	for _, f := range n.known() {
 		if err := n.expire(f, l, &e); err != nil {
 			return e, err
 		}
 	}
-	return e, n.countEvictions(&e)
+	return e, n.countEvictions(&e, before)
 }
 
 // expire is Expire of one family.
