@@ -273,6 +273,13 @@ type ErrorRecord struct {
 	// +kubebuilder:validation:Minimum=1
 	LatencyMicroseconds int32 `json:"latencyMicroseconds,omitempty"`
 
+	// targetName is the service that was counted. A record of another one is
+	// thrown away; one that does not say is taken for the target's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	TargetName string `json:"targetName,omitempty"`
+
 	// beginTime is when counting began.
 	// +required
 	BeginTime metav1.Time `json:"beginTime,omitempty,omitzero"`

@@ -66,7 +66,7 @@ func (l *ledgers) forget(key types.NamespacedName) {
 
 // count adds what the records hold beyond the last look to the objective's
 // record, and returns it with what was new. An operator that just began goes on
-// from the status. Where there is no record of this objective yet, the pods' own
+// from the status. Where there is no record of this objective on this target yet, the pods' own
 // records begin it, and none of it is new: it was never asked for.
 func (l *ledgers) count(key types.NamespacedName, slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time) (Counted, *ledger) {
 	l.mu.Lock()
@@ -78,7 +78,7 @@ func (l *ledgers) count(key types.NamespacedName, slo *v1alpha1.ServiceLevelObje
 	if led == nil {
 		led = carriedOver(slo)
 	}
-	if led == nil || led.record.LatencyMicroseconds != slo.Spec.LatencyMicroseconds {
+	if led == nil || !led.of(slo) {
 		led = begun(slo, records, now)
 	}
 	l.by[key] = led
@@ -101,10 +101,19 @@ func carriedOver(slo *v1alpha1.ServiceLevelObjective) *ledger {
 		return nil
 	}
 	led := &ledger{record: r.DeepCopy(), since: r.BeginTime.Time, heard: map[string]time.Time{}}
+	if r.TargetName == "" { // an older operator's, which did not say
+		led.record.TargetName = slo.Spec.TargetRef.Name
+	}
 	if at := slo.Status.HistorySince; at != nil {
 		led.since = at.Time
 	}
 	return led
+}
+
+// of says whether the record is of this objective on this target. Marks do not tell
+// targets apart: a node counts under its own name for every Service.
+func (l *ledger) of(slo *v1alpha1.ServiceLevelObjective) bool {
+	return l.record.LatencyMicroseconds == slo.Spec.LatencyMicroseconds && l.record.TargetName == slo.Spec.TargetRef.Name
 }
 
 // settle moves every pod's mark and returns what is new.

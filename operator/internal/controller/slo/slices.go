@@ -25,7 +25,7 @@ const (
 // begun starts a record from what the pods remember: the last hour is one slice,
 // the time before another.
 func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time) *ledger {
-	r := &v1alpha1.ErrorRecord{LatencyMicroseconds: slo.Spec.LatencyMicroseconds, BeginTime: metav1.NewTime(now)}
+	r := &v1alpha1.ErrorRecord{LatencyMicroseconds: slo.Spec.LatencyMicroseconds, TargetName: slo.Spec.TargetRef.Name, BeginTime: metav1.NewTime(now)}
 	led := &ledger{record: r, since: now, heard: map[string]time.Time{}}
 	if since, sources := wholeSince(records); sources > 0 && !since.IsZero() && windowed(records) {
 		led.since = since

@@ -233,3 +233,42 @@ func TestBudgetOfConnects(t *testing.T) {
 		t.Errorf("measured by %d", slo.Status.MeasuredBy)
 	}
 }
+
+// A node counts for every Service from the same beginning, so what it counted of one
+// must not be taken off what it counted of another: a record is of one target only,
+// whether this operator or the one before began it.
+func TestBudgetOfAnotherTarget(t *testing.T) {
+	boot := start.Add(-100 * time.Hour)
+	of := func(fast, never int) record {
+		return record{pod: "a", required: true, reply: &dataplane.History{Started: boot, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
+	}
+	for name, next := range map[string]func(*ledgers) *ledgers{
+		"same operator":    func(l *ledgers) *ledgers { return l },
+		"another operator": func(*ledgers) *ledgers { return &ledgers{} },
+	} {
+		slo, l, now := anObjective("99", 1000), &ledgers{}, start
+		step := func(what string, want int64, r record) {
+			t.Helper()
+			now = now.Add(15 * time.Second)
+			counted := look(l, slo, now, r)
+			b := slo.Status.ErrorBudgets
+			if len(b) != 2 || b[0].Requests != want || b[1].Requests != want || b[0].Violations != 0 || counted.Violations != 0 {
+				t.Errorf("%s, %s: counted %+v, budgets %+v; want %d requests", name, what, counted, b, want)
+			}
+		}
+		step("first look", 0, of(100, 0))
+		step("some", 20, of(120, 0))
+		l = next(l)
+		slo.Spec.TargetRef.Name = "api"
+		slo.Generation++
+		step("another target", 0, of(7000, 70))
+		step("and on", 5, of(7005, 70))
+		// A record that does not say whose it is was left by an older operator.
+		slo.Status.ErrorRecord.TargetName = ""
+		l = &ledgers{}
+		step("an older record", 8, of(7008, 70))
+		if got := slo.Status.ErrorRecord.TargetName; got != "api" {
+			t.Errorf("%s: the record is of %q", name, got)
+		}
+	}
+}
