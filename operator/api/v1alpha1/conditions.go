@@ -156,8 +156,9 @@ const (
 	ReasonTooFewSamples = "TooFewSamples"
 
 	// ReasonTooFewIndependentSamples: the observed percentile is above the
-	// objective, but the window's requests are slow in so few stretches that
-	// these may be chance; or all of them lie in one part of the window.
+	// objective by more than independent requests would make of chance, but the
+	// window's requests are slow in so few stretches that these may be chance; or
+	// all of them lie in one part of the window.
 	ReasonTooFewIndependentSamples = "TooFewIndependentSamples"
 
 	// ReasonNoMeasurementSource: no router or server that could have measured

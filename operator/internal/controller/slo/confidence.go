@@ -22,6 +22,9 @@ type span struct {
 	// open: the requests are so alike in stretches that nothing bounds the
 	// percentile from above, though all of them were answered. Then high is infinite.
 	open bool
+	// alone is where the interval would begin if requests were independent. It is not
+	// read where the interval has an end.
+	alone dataplane.Value
 	// unknown: they all lie in one stretch, so nothing says how alike they are.
 	unknown bool
 	// independent is as how many independent requests they count; 0 where that
@@ -95,7 +98,14 @@ func spanOf(whole *dataplane.Histogram, parts []*ll7.Histogram, percentile strin
 		return span{}, nil
 	}
 	if parts != nil {
-		return newStretches(parts, p).span(), nil
+		out := newStretches(parts, p).span()
+		if out.open {
+			var err error
+			if out.alone, _, err = independently(whole, p); err != nil {
+				return span{}, err
+			}
+		}
+		return out, nil
 	}
 	low, high, err := independently(whole, p)
 	return span{low: low, high: high}, err

@@ -142,7 +142,8 @@ func decideAccepted(s *snapshot) verdict {
 // objective. An interval with the objective inside shows nothing of the kind, and
 // an answer that followed its noise would change with every window: it stays True.
 // Where the window is a matter of one or two stretches of slow requests, which may
-// have been chance or may be the rule, it is Unknown.
+// have been chance or may be the rule, it is Unknown: more are slow than chance would
+// make of independent requests, and nothing shows that stretches did not.
 func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
 	unknown := func(reason, format string, args ...any) verdict {
 		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
@@ -166,7 +167,7 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
 	case within(m.high, objective):
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
-	case m.open && !within(m.value, objective):
+	case m.open && !within(m.alone, objective):
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}

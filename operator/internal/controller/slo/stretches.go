@@ -143,6 +143,25 @@ func (s *stretches) reach(i int) float64 {
 	return far
 }
 
+// reachAt is the reach at the share q itself, which lies in the bucket of the
+// percentile: between the shares beyond it and beyond the one before. Where the bucket
+// is narrow either edge will do, and the wider reach counts. Where it holds many
+// requests, as it does where service times hardly differ, the share beyond the one
+// before is far above q, and so is its doubt. The variance of a share s grows like
+// s(1 - s), for equally alike requests; where that is more than twice q(1 - q), the
+// reach is scaled down as if it were twice.
+func (s *stretches) reachAt(here int) float64 {
+	far, most := s.reach(-1), 2*s.q*(1-s.q)
+	for i := max(here-1, 0); i <= min(here, len(s.buckets)-1); i++ {
+		reach, share := s.reach(i), s.share(i)
+		if wide := share * (1 - share); wide > most {
+			reach *= math.Sqrt(most / wide)
+		}
+		far = max(far, reach)
+	}
+	return far
+}
+
 // value is that of the i-th bucket; behind the last one are the unanswered requests.
 func (s *stretches) value(i int) dataplane.Value {
 	switch {
@@ -164,10 +183,7 @@ func (s *stretches) span() span {
 		here++
 	}
 	out := span{low: s.value(s.lowest()), independent: s.independent(here)}
-	far := s.reach(here - 1)
-	if here < len(s.buckets) {
-		far = max(far, s.reach(here))
-	}
+	far := s.reachAt(here)
 	if far >= s.q {
 		out.high, out.open = dataplane.Value{Bound: ll7.Infinite}, true
 		return out

@@ -159,6 +159,8 @@ func TestStretches(t *testing.T) {
 		{"one stretch", []int{0, 0, 200, 0, 0, 0, 0, 0, 0, 0}, "Unknown", v1alpha1.ReasonTooFewIndependentSamples, "without an end"},
 		{"one stretch, all of it slow", []int{0, 0, 1000, 0, 0, 0, 0, 0, 0, 0}, "Unknown", v1alpha1.ReasonTooFewIndependentSamples, "without an end"},
 		{"one stretch, but within the allowance", []int{0, 0, 90, 0, 0, 0, 0, 0, 0, 0}, "True", v1alpha1.ReasonObjectiveInInterval, "without an end"},
+		{"one stretch, as much above the allowance as chance makes it", []int{0, 0, 115, 0, 0, 0, 0, 0, 0, 0}, "True", v1alpha1.ReasonObjectiveInInterval, "without an end"},
+		{"one stretch, more above it than that", []int{0, 0, 125, 0, 0, 0, 0, 0, 0, 0}, "Unknown", v1alpha1.ReasonTooFewIndependentSamples, "without an end"},
 		{"two fifths of the window", []int{1000, 1000, 1000, 1000, 10, 0, 0, 0, 0, 0}, "False", v1alpha1.ReasonObjectiveMissed, ""},
 		{"less than that", []int{1000, 1000, 1000, 980, 0, 0, 0, 0, 0, 0}, "Unknown", v1alpha1.ReasonTooFewIndependentSamples, ""},
 		{"nothing", []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "True", v1alpha1.ReasonObjectiveMet, ""},
@@ -188,6 +190,25 @@ func TestStretches(t *testing.T) {
 				t.Errorf("%q, of %d", v.message, m.samples)
 			}
 		})
+	}
+}
+
+// L-58: service times that hardly differ put most requests into two buckets. How many fall
+// into which says nothing about the percentile, and its interval ends.
+func TestFewBuckets(t *testing.T) {
+	var parts []*ll7.Histogram
+	for _, more := range []int{15, -15, 20, -20, 10, -10, 16, -16, 12, -12} {
+		h := measured(600-more, 900, 0, 3).Histogram
+		h.Merge(measured(395+more, 910, 0, 3).Histogram)
+		h.Merge(measured(5, 5000, 0, 3).Histogram)
+		parts = append(parts, h)
+	}
+	st := newStretches(parts, 0.99)
+	if len(st.buckets) != 3 || st.reach(0) < st.q {
+		t.Fatalf("%d buckets, reach %g: the test shows nothing", len(st.buckets), st.reach(0))
+	}
+	if s := st.span(); s.open || s.low != s.high || s.high != st.value(1) {
+		t.Errorf("%+v, want the second bucket alone", s)
 	}
 }
 
