@@ -80,6 +80,10 @@ func TestAgentPodIsPinned(t *testing.T) {
 		if s := pod.Volumes[i].Secret; s == nil || s.SecretName != name || *s.DefaultMode != 0o400 {
 			t.Errorf("volume %d: %+v, want Secret %s for root alone", i, s, name)
 		}
+		// Telemetry does not take the dataplane down: pods wait for a key, for no certificate.
+		if s := pod.Volumes[i].Secret; (s.Optional != nil && *s.Optional) != (name == "bobtail-agent-tls") {
+			t.Errorf("Secret %s: optional %v", name, s.Optional)
+		}
 	}
 	if m := pod.Containers[0].VolumeMounts; len(m) != 3 || !m[1].ReadOnly || m[1].MountPath != "/etc/bobtail/heartbeat" || !m[2].ReadOnly || m[2].MountPath != "/etc/bobtail/tls" {
 		t.Errorf("mounts %+v", m)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // Identity is the serving certificate of whoever the operator reads, and the CA
@@ -24,7 +25,11 @@ type Identity struct {
 	mu     sync.Mutex
 	text   [3][]byte // what config was made from
 	config *tls.Config
+	said   time.Time // when the log was last told that files are unusable
 }
+
+// sayEvery keeps callers, who may be anybody, from filling the log.
+const sayEvery = time.Minute
 
 // The files in the TLS directory, as `kubernetes.io/tls` secrets name them.
 var identityFiles = [3]string{"tls.crt", "tls.key", "ca.crt"}
@@ -76,10 +81,17 @@ func (i *Identity) current() (*tls.Config, error) {
 }
 
 func (i *Identity) lastGood(err error) (*tls.Config, error) {
+	if now := time.Now(); i.said.IsZero() || now.Sub(i.said) >= sayEvery {
+		i.said = now
+		if i.config == nil {
+			i.Log.Warn("certificate files unusable: no handshake can succeed until they are there", "error", err)
+		} else {
+			i.Log.Warn("certificate files unusable, the last good ones serve on", "error", err)
+		}
+	}
 	if i.config == nil {
 		return nil, err
 	}
-	i.Log.Warn("certificate files unusable, the last good ones serve on", "error", err)
 	return i.config, nil
 }
 

@@ -3,6 +3,7 @@
 package waits
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -77,7 +78,8 @@ func TestOnlyTheOperatorReads(t *testing.T) {
 	defer cancel()
 	a, other, dir, port := authority(t), authority(t), t.TempDir(), freePort(t)
 	target := dataplane.AgentTarget("127.0.0.1", port)
-	if err := w.Serve(ctx, target.Address, &dataplane.Identity{Dir: dir, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	var said bytes.Buffer // one line, written before the refusal that is waited for
+	if err := w.Serve(ctx, target.Address, &dataplane.Identity{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	operator := reader(t, a, dataplane.OperatorCommonName)
@@ -89,8 +91,13 @@ func TestOnlyTheOperatorReads(t *testing.T) {
 		}
 		return "", err
 	}
-	if got, err := kind(operator, target, "web", 30); got != dataplane.Untrusted {
-		t.Errorf("without a certificate: %v", err)
+	for range 2 {
+		if got, err := kind(operator, target, "web", 30); got != dataplane.Untrusted {
+			t.Errorf("without a certificate: %v", err)
+		}
+	}
+	if got := said.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no handshake can succeed") || !strings.Contains(got, "tls.crt") {
+		t.Errorf("without a certificate the log says, of two handshakes:\n%s", got)
 	}
 	mount(t, dir, a, dataplane.AgentServerName)
 	c, err := operator.Connects(ctx, target, "demo", "web", 30, 10)

@@ -50,12 +50,13 @@ func (a *Agents) Start(ctx context.Context) error {
 }
 
 // renew issues it anew where it must be, and says why. The chart makes the Secret,
-// so that it goes away with the chart; one that is older has none, and no agent that
-// would use it.
+// so that it goes away with the chart; one that somebody has deleted is not made here,
+// because that cannot be told from a chart that is being taken away.
 func (a *Agents) renew(ctx context.Context) (why string, err error) {
 	secret := &corev1.Secret{}
 	if err := a.Client.Get(ctx, types.NamespacedName{Namespace: a.Store.Namespace, Name: AgentSecretName}, secret); apierrors.IsNotFound(err) {
-		return "", nil
+		return "", fmt.Errorf("there is no Secret %s/%s: `helm upgrade` makes it again, and it is filled within a minute; without it agents that start later are not read, "+
+			"and objectives on TCP services become MeasurementIncomplete", a.Store.Namespace, AgentSecretName)
 	} else if err != nil {
 		return "", fmt.Errorf("read Secret %s: %w", AgentSecretName, err)
 	}
