@@ -110,7 +110,6 @@ func (a *agent) apply(ctx context.Context) error {
 	a.known.Store(&known)
 	services := named(seen.plan)
 	a.named.Store(&services)
-	a.waits.Set(services)
 	a.keeper.SetPeers(a.peers(seen))
 	balanced := a.keeper.Balanced()
 	mine, err := a.share(seen, balanced)
@@ -126,6 +125,7 @@ func (a *agent) apply(ctx context.Context) error {
 	result := a.applier.Apply(state)
 	a.prober.set(mine.Probe)
 	result.Other = errors.Join(result.Other, a.announce(seen, balanced, result))
+	a.waits.Set(services) // reads all counts when VIPs have changed: nobody who takes over waits for that
 	if err := result.Err(); err != nil {
 		slog.Error("not everything is in place", "error", err)
 	}

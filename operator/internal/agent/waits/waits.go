@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type Services = map[redirect.VIPKey]types.NamespacedName
 type Waits struct {
 	counts Counts
 	since  time.Time
+
+	setting sync.Mutex // is had before mu; whoever has it may read services
 
 	mu       sync.Mutex
 	services Services
@@ -79,17 +82,29 @@ func (w *Waits) Run(ctx context.Context) {
 	}
 }
 
-// Set says whose the VIPs are from now on.
+// Set says whose the VIPs are from now on. What is known already is told at no cost,
+// not even that of a look under way. It may be told late: what was counted since the
+// last look is a new VIP's own, and of others theirs who had them.
 func (w *Waits) Set(services Services) {
+	w.setting.Lock()
+	defer w.setting.Unlock()
+	if maps.Equal(services, w.services) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.look(time.Now()) // for whom they were; an error comes again
 	windows := map[types.NamespacedName]*ll7.Window{}
 	for _, of := range services {
-		if windows[of] = w.windows[of]; windows[of] == nil {
-			windows[of] = ll7.NewWindow()
+		if w.windows[of] == nil {
+			w.windows[of] = ll7.NewWindow()
 		}
+		windows[of] = w.windows[of]
 	}
+	both := Services{}
+	maps.Copy(both, services)
+	maps.Copy(both, w.services)
+	w.services = both
+	_ = w.look(time.Now()) // an error comes again
 	w.services, w.windows = services, windows
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,14 +31,20 @@ func vip(address string) redirect.VIPKey {
 
 // kernel counts as the node's maps do.
 type kernel struct {
-	mu  sync.Mutex
-	all map[redirect.VIPKey]*ll7.Histogram
-	err error
+	mu    sync.Mutex
+	all   map[redirect.VIPKey]*ll7.Histogram
+	err   error
+	looks atomic.Int32
+	slow  chan struct{} // when made, a look lasts until it is closed
 }
 
 func (k *kernel) Since() (time.Time, error) { return began, nil }
 
 func (k *kernel) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
+	k.looks.Add(1)
+	if k.slow != nil {
+		<-k.slow
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := map[redirect.VIPKey]*ll7.Histogram{}
@@ -233,5 +240,56 @@ func TestRun(t *testing.T) {
 		k.connected(four, 4, time.Millisecond)
 		want(t, read(t, w, web, 30), 4, 7)
 		want(t, read(t, w, web, 90), 7, 7)
+	})
+}
+
+// Told what it knows, it neither looks nor waits for a look under way: whoever takes
+// over a VIP is not held up.
+func TestSetWhatIsKnown(t *testing.T) {
+	k := &kernel{}
+	w := begin(t, k)
+	looks := k.looks.Load()
+	w.Set(Services{four: web, six: web, other: shop})
+	if n := k.looks.Load() - looks; n != 0 {
+		t.Errorf("%d looks at what has not changed", n)
+	}
+	time.Sleep(2 * fresh)
+	k.slow = make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() { _, _, _ = w.Read(web, 30, 1) })
+	for k.looks.Load() == looks {
+		time.Sleep(time.Millisecond)
+	}
+	told := make(chan struct{})
+	go func() {
+		w.Set(Services{four: web, six: web, other: shop})
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the look of another")
+	}
+	close(k.slow)
+	reader.Wait()
+	looks = k.looks.Load()
+	w.Set(Services{four: web, six: shop})
+	if n := k.looks.Load() - looks; n != 1 {
+		t.Errorf("%d looks when a VIP has changed hands", n)
+	}
+}
+
+// What was connected through a new VIP before the record was told of it counts; what
+// one counted before it changed hands is its former Service's.
+func TestSetComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{}
+		w := begin(t, k)
+		late := vip("192.0.2.9")
+		k.connected(late, 4, time.Millisecond)
+		k.connected(four, 5, time.Millisecond)
+		w.Set(Services{four: shop, six: web, late: web})
+		want(t, read(t, w, web, 30), 9, 4)
+		want(t, read(t, w, shop, 30), 0, 5)
 	})
 }
