@@ -11,12 +11,18 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
+
+// connectionsMost are open at a time: every pod reaches the port, and can hold a
+// handshake for 5 s. Others wait to be accepted. The operator looks at 16 objectives
+// at a time, with a connection for each.
+const connectionsMost = 128
 
 // Serve answers the operator, and nobody else, at the given address until ctx ends.
 // While no certificate is mounted, as before an operator knows of agents that
@@ -32,7 +38,7 @@ func (w *Waits) Serve(ctx context.Context, address string, identity *dataplane.I
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 	go func() {
-		if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.ServeTLS(netutil.LimitListener(listener, connectionsMost), "", ""); !errors.Is(err, http.ErrServerClosed) {
 			panic(err) // a listener that breaks is beyond repair
 		}
 	}()

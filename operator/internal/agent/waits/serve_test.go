@@ -129,6 +129,45 @@ func TestOnlyTheOperatorReads(t *testing.T) {
 	}
 }
 
+// Whoever holds handshakes open holds so many and no more; others get in as soon as
+// one is given up.
+func TestConnectionsAreBounded(t *testing.T) {
+	w, a, dir, port := begin(t, &kernel{}), authority(t), t.TempDir(), freePort(t)
+	mount(t, dir, a, dataplane.AgentServerName)
+	target := dataplane.AgentTarget("127.0.0.1", port)
+	if err := w.Serve(t.Context(), target.Address, &dataplane.Identity{Dir: dir, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	read := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		c := reader(t, a, dataplane.OperatorCommonName)
+		defer c.CloseIdle()
+		_, err := c.Connects(ctx, target, "demo", "web", 30, 1)
+		return err
+	}
+	held := make([]net.Conn, connectionsMost)
+	for i := range held {
+		if i == len(held)-1 {
+			if err := read(2 * time.Second); err != nil {
+				t.Fatalf("with %d connections that say nothing: %v", i, err)
+			}
+		}
+		var err error
+		if held[i], err = net.Dial("tcp", target.Address); err != nil {
+			t.Fatal(err)
+		}
+		defer held[i].Close()
+	}
+	if err := read(time.Second); err == nil {
+		t.Errorf("one more than %d is served", connectionsMost)
+	}
+	held[0].Close()
+	if err := read(2 * time.Second); err != nil {
+		t.Errorf("after one is given up: %v", err)
+	}
+}
+
 func TestOtherPaths(t *testing.T) {
 	k := &kernel{}
 	w := begin(t, k)
