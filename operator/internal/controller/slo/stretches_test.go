@@ -193,6 +193,30 @@ func TestStretches(t *testing.T) {
 	}
 }
 
+// L-58, and what docs/operations.md says of it: for how many of the ten parts every
+// request must be slow until that is a miss, by Markov's inequality for high
+// percentiles, by Student's t for the others; before, it is Unknown at most.
+func TestOutages(t *testing.T) {
+	for percentile, want := range map[string]int{"99.9": 1, "99.5": 3, "99": 5, "98.5": 7, "98": 7, "97.5": 7, "95": 7, "90": 7, "75": 9, "50": 9} {
+		for slow := 1; slow <= windowParts; slow++ {
+			var parts []*ll7.Histogram
+			for i := range windowParts {
+				parts = append(parts, stretch(2000, map[bool]int{true: 2000}[i < slow]))
+			}
+			s := read(parts)
+			s.slo.Spec.Percentile, s.slo.Spec.LatencyMicroseconds = percentile, 1000
+			m, err := measure(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, allowed := decideMet(s.slo, m, 1000), m.value.Nanoseconds <= 1_000_000
+			if (v.status == metav1.ConditionFalse) != (slow >= want) || (v.status == metav1.ConditionTrue) != allowed {
+				t.Errorf("p%s, %d parts of %d slow: %s %s; want False from %d on", percentile, slow, windowParts, v.status, v.reason, want)
+			}
+		}
+	}
+}
+
 // L-58: service times that hardly differ put most requests into two buckets. How many fall
 // into which says nothing about the percentile, and its interval ends.
 func TestFewBuckets(t *testing.T) {
