@@ -37,6 +37,8 @@ func (w *world) objective(change string) {
 	if err := direct.Create(context.Background(), o); err != nil {
 		w.t.Fatal(err)
 	}
+	// As long as there is an objective, its status is written; another test sees that nothing else is.
+	w.t.Cleanup(func() { _ = direct.Delete(context.Background(), o) })
 }
 
 func (w *world) waitMet(status metav1.ConditionStatus, reason string) *v1alpha1.ServiceLevelObjective {
