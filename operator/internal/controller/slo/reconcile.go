@@ -56,6 +56,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	ledgers ledgers
+	told    told
 }
 
 // slowly is how often error budgets and capacity are worked out: they move over

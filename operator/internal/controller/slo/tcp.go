@@ -9,7 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -56,9 +61,11 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 		sources = append(sources, source{a.Node, a.Expected, a.Target})
 	}
 	window := int(s.slo.Spec.WindowSeconds)
-	for _, a := range readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
+	answers := readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
 		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window, windowParts)
-	}) {
+	})
+	r.told.excuse(types.NamespacedName{Namespace: s.target.Namespace, Name: s.target.Name}, answers, r.Now())
+	for _, a := range answers {
 		one, day := part{pod: a.pod, required: a.required, err: a.err}, record{pod: a.pod, required: a.required, err: a.err}
 		if a.err == nil {
 			one.reply, day.reply = &a.reply.Window, &a.reply.Record
@@ -69,6 +76,44 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 		}
 	}
 	return nil
+}
+
+// grace is how long a node is left out whose agent restarts, as in every roll-out,
+// before the figure is incomplete without it.
+const grace = time.Minute
+
+// told remembers when each node last told of each Service.
+type told struct {
+	mu sync.Mutex
+	at map[tale]time.Time
+}
+
+type tale struct {
+	node    string
+	service types.NamespacedName
+}
+
+// excuse requires no answer of a node that told of the Service a moment ago, as long
+// as another tells. One that refuses is excused, too: an agent listens before it has
+// learnt of the Services.
+func (l *told) excuse(service types.NamespacedName, answers []reading[*dataplane.Connects], now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at == nil {
+		l.at = map[tale]time.Time{}
+	}
+	maps.DeleteFunc(l.at, func(_ tale, at time.Time) bool { return now.Sub(at) > grace })
+	anybody := false
+	for _, a := range answers {
+		if a.err == nil {
+			l.at[tale{a.pod, service}], anybody = now, true
+		}
+	}
+	for i := range answers {
+		if _, lately := l.at[tale{answers[i].pod, service}]; anybody && lately {
+			answers[i].required = answers[i].required && answers[i].err == nil
+		}
+	}
 }
 
 // unseen says why there are no latencies of requests, and what can be done.

@@ -153,7 +153,7 @@ func TestConnectsAreMerged(t *testing.T) {
 		a := &agents{answers: map[string]*dataplane.Connects{}, errs: map[string]error{}}
 		c.add(a)
 		s := &snapshot{slo: anObjective("99", 1000), target: overTCP(), slow: true}
-		if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); err != nil {
+		if err := (&Reconciler{Sidecars: a, Agents: a, Now: time.Now}).gatherConnects(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		m, err := measure(s)
@@ -184,7 +184,7 @@ func TestConnectsInTheStatus(t *testing.T) {
 	a.add("b", "1", true, connected(600, 100, 3, 10), nil)
 	slo := anObjective("99", 1000)
 	s := &snapshot{slo: slo, target: overTCP()}
-	if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); err != nil || s.records != nil {
+	if err := (&Reconciler{Sidecars: a, Agents: a, Now: time.Now}).gatherConnects(t.Context(), s); err != nil || s.records != nil {
 		t.Fatalf("%v, %d records of a quick look", err, len(s.records))
 	}
 	m, err := measure(s)
@@ -198,7 +198,7 @@ func TestConnectsInTheStatus(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	a.early = true
-	if err := (&Reconciler{Sidecars: a, Agents: a}).gatherConnects(t.Context(), s); !errors.Is(err, ErrEarly) {
+	if err := (&Reconciler{Sidecars: a, Agents: a, Now: time.Now}).gatherConnects(t.Context(), s); !errors.Is(err, ErrEarly) {
 		t.Errorf("%v", err)
 	}
 }
@@ -270,5 +270,51 @@ func TestBudgetOfAnotherTarget(t *testing.T) {
 		if got := slo.Status.ErrorRecord.TargetName; got != "api" {
 			t.Errorf("%s: the record is of %q", name, got)
 		}
+	}
+}
+
+// A roll-out restarts one agent after the other: a node that has told of the Service
+// within a minute is left out and named, and then missing. One that never told is
+// missing at once, and so are all where nobody tells.
+func TestAgentRestartIsNoGap(t *testing.T) {
+	a := &agents{answers: map[string]*dataplane.Connects{}, errs: map[string]error{}}
+	a.add("a", "1", true, connected(1100, 100, 0, 30), nil)
+	a.add("b", "1", true, connected(100, 100, 0, 30), nil)
+	now := start
+	r := &Reconciler{Sidecars: a, Agents: a, Now: func() time.Time { return now }}
+	look := func(name string, after time.Duration, service, reason, says string, unreadRecords int) {
+		t.Helper()
+		now = now.Add(after)
+		s := &snapshot{slo: anObjective("99", 1000), target: overTCP(), slow: true}
+		s.target.Name = service
+		if err := r.gatherConnects(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		m, err := measure(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := decideMet(s.slo, m, 1000); v.reason != reason || !strings.Contains(v.message, says) || len(unread(s.records)) != unreadRecords {
+			t.Errorf("%s: %+v, records missing of %q; want %s, %q, %d", name, v, unread(s.records), reason, says, unreadRecords)
+		}
+	}
+	met, incomplete := v1alpha1.ReasonObjectiveMet, v1alpha1.ReasonMeasurementIncomplete
+	look("both", 0, "web", met, "2 of 2 nodes", 0)
+	a.answers["b"], a.errs["b"] = nil, unreachable
+	look("away", 5*time.Second, "web", met, "1 of 2 nodes saw it, not of b", 0)
+	a.errs["b"] = unknown // it listens again, and has not heard of the Services yet
+	look("back, not at work yet", 55*time.Second, "web", met, "1 of 2 nodes saw it, not of b", 0)
+	look("of a Service that it never told of", 0, "shop", incomplete, "b (agent 1", 1)
+	look("for long", time.Millisecond, "web", incomplete, "b (agent 1", 1)
+	a.answers["b"], a.errs["b"] = connected(100, 100, 0, 10), nil
+	look("there again", time.Second, "web", met, "2 of 2 nodes", 0)
+	for _, node := range []string{"a", "b"} {
+		a.answers[node], a.errs[node] = nil, unreachable
+	}
+	look("nobody", time.Second, "web", incomplete, "a (agent 1: Unreachable), b (agent 1: Unreachable)", 2)
+	now = now.Add(time.Hour)
+	look("later", 0, "web", incomplete, "a (agent", 2)
+	if n := len(r.told.at); n != 0 {
+		t.Errorf("%d nodes remembered that told nothing for an hour", n)
 	}
 }
