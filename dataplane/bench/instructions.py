@@ -8,8 +8,8 @@ Every figure is a mean over one fixed trace (exponential service, load 0.95, dat
 functions and what they call are counted, so neither the trace nor the making of packets is, and for the policy only once
 the pool has come to its load. A maximum needs a dump per call and is taken over MAX_RPCS of the trace: the dearest single
 call of each function, added up. With 16 workers requests wait for credit when they come at random; with 1,024 and three
-places at each none ever would, so there they come in bursts, and the figure at random stands beside it. A policy figure
-for which no request waited is refused. FILE gets a list of {"name", "value"} for hack/report/report.py.
+places at each none ever would, so there they come in bursts, and the figure at random stands beside it. A mean for which
+no request waited is refused. FILE gets a list of {"name", "value"} for hack/report/report.py.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ def callgrind(command, functions, per_call, holds=False):
 
 
 def mean(command, functions, rpcs):
-    return callgrind([*command, str(rpcs)], functions, False) / rpcs
+    return callgrind([*command, str(rpcs)], functions, False, holds=True) / rpcs
 
 
 def dearest(command, functions):

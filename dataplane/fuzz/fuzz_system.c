@@ -135,7 +135,10 @@ static void manage_router(struct input *in)
     struct bt_addr worker = sys_addr(FIRST_SERVER + how % (SERVERS + 1u) % SERVERS, 0);
     switch (who >> 6) {
     case 0:
-        bt_router_unreachable(w.router[i].core, sys_clock(node), &worker);
+        if (w.router[i].split != NULL)
+            bt_split_unreachable(w.router[i].split, sys_clock(node), &worker);
+        else
+            bt_router_unreachable(w.router[i].core, sys_clock(node), &worker);
         break;
     case 1:
         if ((who & 0x3e) == 0x3e)
@@ -161,6 +164,21 @@ static void shortage(struct input *in)
     } else {
         sys_hoard(node, router ? 4 + (who >> 7) : who >> 7); // io.h: a driver always has a few for a router to move
     }
+}
+
+// A half of a router on two threads reads its port, or falls asleep, or wakes.
+static void turn(struct input *in)
+{
+    uint8_t who = in8(in);
+    struct node_router *r = &w.router[who & 1];
+    uint32_t half = who >> 1 & 1;
+    if (r->split == NULL)
+        return;
+    if ((who & 4) != 0)
+        r->asleep ^= 1u << half;
+    else
+        sys_split_turn(FIRST_ROUTER + (who & 1), half == 1, who >> 3);
+    sys_check_node(FIRST_ROUTER + (who & 1));
 }
 
 static void time_passes(struct input *in, uint8_t how)
@@ -244,7 +262,7 @@ static void sentence(struct input *in)
         manage_router(in);
         break;
     case 14:
-        shortage(in);
+        (verb & 0x10) != 0 ? turn(in) : shortage(in);
         break;
     default:
         (verb & 0x10) != 0 ? strange(in) : nonsense(in);
@@ -263,6 +281,12 @@ static void deliver_all(void)
         w.lan.arrived++;
         sys_arrive(&p.src, &p.dst, p.bytes, p.len);
     }
+    for (uint32_t i = 0; i < ROUTERS; i++) {
+        if (w.router[i].split != NULL)
+            sys_split_tick(FIRST_ROUTER + i);
+    }
+    if (w.lan.waiting > 0)
+        deliver_all();
 }
 
 static void answer_all(void)
@@ -311,8 +335,10 @@ static void restore(void)
         sys_out(FIRST_SERVER + i, &q);
         sys_routers_of(i, ROUTERS);
     }
-    for (uint32_t i = 0; i < ROUTERS; i++)
+    for (uint32_t i = 0; i < ROUTERS; i++) {
+        w.router[i].asleep = 0;
         CHECK(sys_configure(i, 7, 2, 16, 20));
+    }
 }
 
 // a request through each router is answered.

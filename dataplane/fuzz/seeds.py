@@ -111,6 +111,13 @@ def stories():
     put("system", b"\1" + joined + one + bytes([13, 0x7E, 0]) + joined + later * 3 + one)                   # router anew
     put("system", b"\1" + joined + bytes([14, 4]) + one + bytes([14, 0x44]) + later * 3 + one)              # starved
     put("system", b"\1" + joined + asked(0, 0, 5, 50) + bytes([8, 0, 0, 3, 0, 9]) + walk + answers + back)  # changed
+    turn = lambda *who: b"".join(bytes([0x1E, x]) for x in who)  # router | half << 1 | sleep << 2 | packets << 3
+    read = turn(0xF8, 0xF9, 0xFA, 0xFB)                          # both halves of both routers
+    late = asked(0, 0, 5, 50) + bytes([3, 0]) + turn(0xF8) + bytes([3, 0]) + answers + back
+    for how in (0x0D, 0x4D, 0x09, 0x0C):                         # on two threads: both, with other clocks, one, without key
+        put("system", bytes([how]) + joined + read + late * 3 + turn(0xFA) + late * 3 + turn(0xFA, 0xF8) + later)
+        put("system", bytes([how]) + joined + read + turn(6) + late * 6 + later + turn(6, 0xFA, 0xF8) + late + later)
+        put("system", bytes([how]) + joined + read + late * 4 + bytes([12, 0, 0, 13, 0x80, 0x07, 3, 9, 9]) + turn(0xFA) + late)
     put("system", b"\1" + joined + bytes([0x1F, 4, 200]) + one + bytes([0x1F, 0x82, 200]) + one + later)    # clocks
 
 

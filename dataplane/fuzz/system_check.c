@@ -4,9 +4,27 @@
 #include "wire/feedback.h"
 #include "wire/r2p2.h"
 
+void sys_stats(uint32_t router, struct bt_router_stats *t)
+{
+    const struct node_router *r = &w.router[router];
+    uint64_t now = sys_clock(FIRST_ROUTER + router);
+    if (r->split != NULL)
+        bt_split_stats(r->split, now, t);
+    else
+        bt_router_stats(r->core, now, t);
+}
+
+// The half that hears workers; when a request has left, the other one knows the same.
+static bool row_at(uint32_t router, uint32_t i, struct bt_router_member_stats *m)
+{
+    const struct node_router *r = &w.router[router];
+    const struct bt_router *core = r->split != NULL ? bt_split_feedback_half(r->split) : r->core;
+    return bt_router_member(core, sys_clock(FIRST_ROUTER + router), i, m);
+}
+
 static bool row_of(uint32_t router, const struct bt_addr *worker, struct bt_router_member_stats *m)
 {
-    for (uint32_t i = 0; bt_router_member(w.router[router].core, sys_clock(FIRST_ROUTER + router), i, m); i++) {
+    for (uint32_t i = 0; row_at(router, i, m); i++) {
         if (bt_addr_eq(&m->addr, worker))
             return true;
     }
@@ -16,10 +34,13 @@ static bool row_of(uint32_t router, const struct bt_addr *worker, struct bt_rout
 static void check_forward(uint32_t router, const struct bt_pkt *p, const struct bt_r2p2_hdr *h)
 {
     struct bt_router_member_stats m;
+    uint32_t behind = 0; // left later in the same burst, sticky requests among them
+    for (const struct bt_pkt *x = p->next; x; x = x->next)
+        behind += bt_addr_eq(&x->dst, &p->dst);
     CHECK(h->first && row_of(router, &p->dst, &m));
     CHECK(m.joined && !m.leaving);
     if (h->policy != BT_POLICY_STICKY && w.router[router].policy == BT_ROUTER_JBSQ)
-        CHECK(m.outstanding <= m.n);
+        CHECK(m.outstanding <= m.n + behind);
 }
 
 // what a worker says of itself only grows while it lives.
@@ -70,7 +91,7 @@ static void check_router(uint32_t i)
     const struct node_router *r = &w.router[i];
     const struct box *b = &w.box[FIRST_ROUTER + i];
     struct bt_router_stats t;
-    bt_router_stats(r->core, sys_clock(FIRST_ROUTER + i), &t);
+    sys_stats(i, &t);
     uint64_t drops = 0;
     uint32_t hoarded = 0;
     for (int k = BT_RC_DROP_QUEUE_FULL; k <= BT_RC_DROP_OPTION; k++)
@@ -79,7 +100,7 @@ static void check_router(uint32_t i)
         hoarded++;
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= r->limit);
-    CHECK(t.held + b->pool.left + hoarded == PACKETS); // a router keeps nothing else
+    CHECK(t.held + r->inbox[0].n + r->inbox[1].n + b->pool.left + hoarded == PACKETS); // a router keeps nothing else
     CHECK(t.pairs <= 16 && t.eligible <= t.joined && t.joined <= t.members);
     CHECK(t.ejected <= SERVERS / 2u || t.joined < 2); // R-139a
 }
@@ -113,11 +134,11 @@ static void check_credits(uint32_t router)
 {
     struct bt_router_member_stats m;
     struct bt_router_stats t;
-    bt_router_stats(w.router[router].core, sys_clock(FIRST_ROUTER + router), &t);
+    sys_stats(router, &t);
     CHECK(t.held == 0);
     CHECK(t.pairs == 0);
     CHECK(t.members == SERVERS);
-    for (uint32_t i = 0; bt_router_member(w.router[router].core, sys_clock(FIRST_ROUTER + router), i, &m); i++) {
+    for (uint32_t i = 0; row_at(router, i, &m); i++) {
         CHECK(m.outstanding == 0);
         CHECK(m.joined && !m.suspect && !m.leaving && m.n >= 1);
         CHECK(m.eligible || m.ejected);

@@ -59,11 +59,18 @@ static uint64_t recorded_ns(const struct sim_recording *r, uint64_t k)
     return k / r->n * once + r->at_ns[k % r->n];
 }
 
+/* Probes come fast enough to be held now and then, and never so fast that a full queue refuses them by right: a worker
+ * of a router on two threads gets its next request up to two lags later. */
+static uint64_t probe_gap(const struct sim_scenario *s)
+{
+    return (uint64_t)(s->service.mean_ns * 0.3) + (s->router_threads == 2 ? 2u * s->thread_lag_ns : 0);
+}
+
 uint64_t sim_next_arrival(struct sim_world *w)
 {
     uint64_t k = w->requests_made;
     if (k > w->requests_main)
-        return (uint64_t)(w->s->service.mean_ns * 0.3); /* probes */
+        return probe_gap(w->s);
     switch (w->s->arrivals) {
     case SIM_ARRIVE_MMPP:
         return mmpp_gap(w);

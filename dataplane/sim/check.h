@@ -40,6 +40,7 @@ enum sim_invariant {
     SIM_INV_LIVE_COPIES,   /* no more than two copies of a request are at workers */
     SIM_INV_CLEANED_UP,    /* an answered request has no live copy after a while */
     SIM_INV_PREEMPTED,     /* nothing waits at a router that has two live copies of a request */
+    SIM_INV_HALVES,        /* a router decides by what its other half published last */
     SIM_INV_CONSERVED,     /* every packet is accounted for */
     SIM_INV_EXPECTED,      /* a scenario's own expectation */
     SIM_INVARIANTS
@@ -74,7 +75,8 @@ struct sim_ledger {
     bool bad_packet;             /* what a node reads now is corrupted or malformed and says nothing */
     struct sim_promise *promise; /* per router */
     uint64_t t_loss_ns, t_dead_ns, margin_ns, quarantine_ns;
-    uint32_t turn; /* rows of a router are looked at in turn */
+    uint64_t patience_ns; /* so late a thread of a router may be */
+    uint32_t turn;        /* rows of a router are looked at in turn */
 };
 
 /* What a router's counters were when it sent last. */
@@ -120,6 +122,7 @@ void sim_check_id(struct sim_world *w, uint32_t client, uint16_t id);
 void sim_check_client_step(struct sim_world *w, uint32_t client);
 void sim_check_server_step(struct sim_world *w, uint32_t server);
 void sim_check_router_step(struct sim_world *w, uint32_t router);
+void sim_check_halves(struct sim_world *w, uint32_t router); /* behind each turn of its REQ0 thread */
 void sim_check_executed(struct sim_world *w, uint32_t server, uint32_t request);
 void sim_check_answered(struct sim_world *w, uint32_t server, uint32_t request); /* its reply leaves */
 void sim_check_preempted(struct sim_world *w, uint32_t router, const struct bt_router_stats *st);

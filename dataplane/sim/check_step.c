@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold after every single step of a node, whatever it did: a client's and a worker's books against ours, and
 // one row of a router at a time against the rules its counters obey.
-#include "router/router_config.h"
+#include "router/router.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "world.h"
@@ -98,4 +98,28 @@ void sim_check_router_step(struct sim_world *w, uint32_t router)
     }
     if (server == 0 && w->net.seen.refused > 0)
         check_ejection(w, router);
+}
+
+/* The REQ0 half takes what was published before it decides (R-118), and nothing was published since: so it knows of
+ * each worker what the half knows that hears it. */
+void sim_check_halves(struct sim_world *w, uint32_t router)
+{
+    const struct sim_router *r = &w->router[router];
+    uint64_t now = sim_node_now(&r->n);
+    struct bt_router_member_stats q, f;
+    for (uint32_t k = 0; k < w->s->workers; k++) {
+        bool known = bt_router_member(sim_split_half(r, SIM_THREAD_REQ0), now, k, &q);
+        if (known != bt_router_member(sim_split_half(r, SIM_THREAD_FEEDBACK), now, k, &f)) {
+            sim_breach(w, SIM_INV_HALVES, "the halves of router %u differ in their members", router);
+            return;
+        }
+        sim_checked(&w->ledger.verdict, SIM_INV_HALVES);
+        if (!known || (bt_addr_eq(&q.addr, &f.addr) && q.outstanding == f.outstanding && q.n == f.n &&
+                       q.eligible == f.eligible && q.joined == f.joined && q.leaving == f.leaving))
+            continue;
+        sim_breach(
+            w, SIM_INV_HALVES,
+            "router %u decides by %u outstanding of %u at worker %u, eligible %d; it was told %u of %u, eligible %d",
+            router, q.outstanding, q.n, k, q.eligible, f.outstanding, f.n, f.eligible);
+    }
 }

@@ -3,8 +3,9 @@
 #include "fault_seen.h"
 
 static const char *const full_names[SIM_FULLS] = {
-    "client_calls_full", "client_ids_used_up", "client_replies_full", "client_buffers_out", "server_pairs_full",
-    "server_held_full",  "server_buffers_out", "router_pairs_full",   "router_queue_full",  "receive_buffers_out",
+    "client_calls_full", "client_ids_used_up", "client_replies_full", "client_buffers_out",
+    "server_pairs_full", "server_held_full",   "server_buffers_out",  "router_pairs_full",
+    "router_queue_full", "router_notes_full",  "router_credits_full", "receive_buffers_out",
 };
 
 /* By kind of event, as the report names it. */
@@ -27,6 +28,7 @@ static const char *const event_names[SIM_EV_KINDS] = {
     [SIM_EV_CLOCK_BACK] = "clock_back",
     [SIM_EV_UNREACHABLE] = "forged_unreachable",
     [SIM_EV_STARVE] = "starve",
+    [SIM_EV_PAUSE_THREAD] = "pause_thread",
 };
 
 void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)
@@ -40,7 +42,8 @@ void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)
 
 uint64_t sim_faults_total(const struct sim_faults_seen *f)
 {
-    uint64_t sum = f->cut_off + f->resent + f->icmp_router + f->icmp_client + f->refused;
+    uint64_t sum =
+        f->cut_off + f->resent + f->icmp_router + f->icmp_client + f->refused + f->threads_late + f->threads_between;
     for (int k = 0; k < SIM_PKTS; k++) {
         sum += f->lost[k] + f->duplicated[k] + f->reordered[k] + f->delayed[k] + f->corrupted[k];
     }
@@ -90,6 +93,8 @@ uint32_t sim_faults_by_kind(const struct sim_faults_seen *f, struct sim_fault_co
         {"cancel_ignored", f->cancels_ignored},
         {"admission_refused", f->admission_refused},
         {"degraded", f->degraded},
+        {"thread_late", f->threads_late},
+        {"thread_between", f->threads_between},
     };
     uint32_t n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)

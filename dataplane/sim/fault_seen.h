@@ -16,6 +16,8 @@ enum sim_full {
     SIM_FULL_SERVER_BUFFERS,  /* no packet buffer to send with */
     SIM_FULL_ROUTER_PAIRS,    /* forwarded, not watched */
     SIM_FULL_ROUTER_QUEUE,    /* central queue: DROP */
+    SIM_FULL_ROUTER_NOTES,    /* between the threads of a router: sent, not watched */
+    SIM_FULL_ROUTER_CREDITS,  /* likewise: every worker is looked at */
     SIM_FULL_RECEIVE_BUFFERS, /* a driver had no buffer for a packet that arrived */
     SIM_FULLS
 };
@@ -41,6 +43,8 @@ struct sim_faults_seen {
     uint64_t cancelled, preempted;     /* copies taken back, and asked for to make room */
     uint64_t cancels_ignored;          /* by applications */
     uint64_t admission_refused, degraded;
+    uint64_t threads_late;    /* turns of a router's thread that began later than they might */
+    uint64_t threads_between; /* turns of one amid a burst of the other's */
     uint64_t restarts, garbage;
     uint64_t full[SIM_FULLS];
 };

@@ -98,6 +98,12 @@ static bool begin_router(struct sim_world *w, const struct sim_happening *h, uin
         sim_say_unreachable(w, sim_node_of(w, SIM_ROUTER, i), sim_node_of(w, SIM_SERVER, h->value % w->s->workers),
                             w->agenda.now);
         return true;
+    case SIM_EV_PAUSE_THREAD:
+        if (w->s->router_threads < 2)
+            return false;
+        sim_split_pause(&w->router[i], h->value % 2, w->agenda.now + h->for_ns);
+        sim_check_disturbed(w, w->router[i].n.node, w->agenda.now + h->for_ns);
+        return true;
     default:
         if (h->value == 0)
             return false;
@@ -211,6 +217,7 @@ static enum sort sort_of(enum sim_event_kind kind)
     case SIM_EV_CRASH_ROUTER:
     case SIM_EV_RECONFIGURE:
     case SIM_EV_UNREACHABLE:
+    case SIM_EV_PAUSE_THREAD:
         return OF_ROUTER;
     case SIM_EV_PARTITION:
     case SIM_EV_CUT:

@@ -152,5 +152,6 @@ int sim_command_policy(int argc, char **argv)
     }
     free(item);
     free(row);
+    sim_times_free(&a.times);
     return code;
 }

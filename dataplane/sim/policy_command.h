@@ -26,6 +26,8 @@ struct sim_policy_ask {
     double slo_us, percentile;
     unsigned jobs;
     const char *json, *csv, *path_name;
+    struct sim_times times; /* of --distribution=trace:FILE */
+    bool mean_given;
 };
 
 /* One line of the answer. The unused fields are 0. */

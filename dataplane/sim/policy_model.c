@@ -38,6 +38,8 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
         return "load must be above 0 and at most 10";
     if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10))
         return "mean must be 0.01 us to 10 s";
+    if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL))
+        return "a trace, and nothing else, needs its service times";
     if (m->requests < 1000 || m->requests > 100000000)
         return "requests must be 1000..100000000";
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1))
@@ -54,7 +56,8 @@ void sim_policy_jobs(const struct sim_policy_model *m, struct sim_job *job)
     uint64_t t = 0;
     for (uint64_t i = 0; i < m->requests; i++) {
         t += sim_dist_draw(&gap, &arrival);
-        job[i] = (struct sim_job){t, sim_dist_draw(&m->service, &service)};
+        job[i] = (struct sim_job){t, m->times != NULL ? sim_times_draw(m->times, &service)
+                                                      : sim_dist_draw(&m->service, &service)};
     }
 }
 

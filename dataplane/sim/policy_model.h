@@ -15,6 +15,7 @@
 
 #include "oracle.h"
 #include "stream.h"
+#include "times.h"
 
 enum {
     SIM_POLICY_WORKERS_MAX = 1024,
@@ -59,8 +60,9 @@ struct sim_policy_model {
     uint32_t policy; /* enum bt_router_policy, for SIM_POLICY_ROUTER */
     uint32_t workers, depth;
     struct sim_dist service;
-    uint64_t overhead_ns; /* worker time per request on top of the service */
-    double load;          /* of workers ÷ mean service time, overhead not counted */
+    const struct sim_times *times; /* of SIM_DIST_TRACE: what the services are drawn from */
+    uint64_t overhead_ns;          /* worker time per request on top of the service */
+    double load;                   /* of workers ÷ mean service time, overhead not counted */
     uint64_t requests;
     double warmup; /* share of them not measured */
     uint64_t seed;

@@ -17,8 +17,10 @@ static const char usage_text[] =
     "                        JBSQ:1-5 is five rows (default JBSQ:1-5)\n"
     "  --workers=K           1..1024 (default 16)\n"
     "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal2, bimodal10, lognormal (default "
-    "exponential)\n"
-    "  --mean=US             mean service time (default 10)\n"
+    "exponential);\n"
+    "                        trace:FILE draws from the CSV column serviceMicroseconds, each row as often as count "
+    "says\n"
+    "  --mean=US             mean service time (default 10; a trace has its own)\n"
     "  --overhead=US         worker time per request on top of it (default 0)\n"
     "  --path=NAME           ideal (no delay), software, switch: the delays below, preset (default ideal)\n"
     "  --client-router=US --dispatch=US --feedback=US --reply=US --client-server=US   one way each\n"
@@ -202,6 +204,24 @@ static void policies(struct sim_policy_ask *a, const char *text)
     } while (*text != '\0');
 }
 
+/* A name, or recorded times. */
+static void distribution(struct sim_policy_ask *a, const char *text)
+{
+    static const char trace[] = "trace:";
+    char err[300];
+    sim_times_free(&a->times);
+    if (strncmp(text, trace, sizeof trace - 1) != 0) {
+        a->base.service.kind =
+            (enum sim_dist_kind)sim_option_named("--distribution", text, sim_option_dist, SIM_DIST_TRACE);
+        return;
+    }
+    if (sim_times_load(text + sizeof trace - 1, &a->times, err, sizeof err) != 0) {
+        fprintf(stderr, "bobtail-sim: --distribution=trace:%s\n", err);
+        exit(2);
+    }
+    a->base.service.kind = SIM_DIST_TRACE;
+}
+
 static const char *path_name(uint32_t i)
 {
     return paths[i].name;
@@ -264,11 +284,11 @@ static bool take(struct sim_policy_ask *a, int c)
         a->base.workers = (uint32_t)sim_option_whole("--workers", optarg, 1, SIM_POLICY_WORKERS_MAX);
         return true;
     case O_DISTRIBUTION:
-        a->base.service.kind =
-            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_TRACE);
+        distribution(a, optarg);
         return true;
     case O_MEAN:
         a->base.service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;
+        a->mean_given = true;
         return true;
     case O_GROUP:
         a->base.pipeline.group = (uint32_t)sim_option_whole("--group", optarg, 1, SIM_POLICY_WORKERS_MAX);
@@ -319,6 +339,14 @@ static int check(struct sim_policy_ask *a)
     if (a->rates > 0 && a->slo_us <= 0) {
         fputs("bobtail-sim: --rate needs --slo: how late may its percentile be?\n", stderr);
         return 2;
+    }
+    if (a->base.service.kind == SIM_DIST_TRACE) {
+        if (a->mean_given) {
+            fputs("bobtail-sim: --mean: a trace has its own; leave it out\n", stderr);
+            return 2;
+        }
+        a->base.service.mean_ns = a->times.mean_ns;
+        a->base.times = &a->times;
     }
     a->question = a->rates > 0 ? SIM_POLICY_PLAN : a->slo_us > 0 ? SIM_POLICY_SLO : SIM_POLICY_TABLE;
     if (a->choices == 0)

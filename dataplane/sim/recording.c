@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { COLUMNS_MAX = 32, LONGEST_NUMBER = 40 };
-enum column { COLUMN_OTHER, COLUMN_GAP, COLUMN_TIME, COLUMN_SERVICE };
+enum column { COLUMN_OTHER, COLUMN_GAP, COLUMN_TIME, COLUMN_SERVICE, COLUMN_COUNT };
 
 #define US               1e3
 #define MICROSECONDS_MAX 1e12
@@ -20,7 +20,7 @@ struct reader {
     size_t line;
     enum column column[COLUMNS_MAX];
     unsigned columns;
-    bool has[COLUMN_SERVICE + 1];
+    bool has[COLUMN_COUNT + 1];
     double last_us; /* time of the row before */
     double first_us;
     size_t cap;
@@ -63,8 +63,8 @@ static void next_cell(struct reader *r, const char **cell, size_t *n, bool *last
 
 static enum column column_of(const char *cell, size_t n)
 {
-    static const char *const names[] = {NULL, "gapMicroseconds", "timeMicroseconds", "serviceMicroseconds"};
-    for (int c = COLUMN_GAP; c <= COLUMN_SERVICE; c++) {
+    static const char *const names[] = {NULL, "gapMicroseconds", "timeMicroseconds", "serviceMicroseconds", "count"};
+    for (int c = COLUMN_GAP; c <= COLUMN_COUNT; c++) {
         if (strlen(names[c]) == n && memcmp(names[c], cell, n) == 0)
             return (enum column)c;
     }
@@ -97,14 +97,15 @@ static int read_header(struct reader *r)
 
 static int number(const struct reader *r, unsigned column, const char *cell, size_t n, double *out)
 {
+    const char *unit = r->column[column] == COLUMN_COUNT ? "" : " of microseconds";
     char text[LONGEST_NUMBER + 1], *end = NULL;
     if (n == 0 || n > LONGEST_NUMBER)
-        return complain(r, column, "must be a number of microseconds");
+        return complain(r, column, "must be a number%s", unit);
     memcpy(text, cell, n);
     text[n] = '\0';
     *out = strtod(text, &end);
     if (end != text + n || !isfinite(*out) || *out < 0 || *out > MICROSECONDS_MAX)
-        return complain(r, column, "must be a number of microseconds, 0..%g; got %s", MICROSECONDS_MAX, text);
+        return complain(r, column, "must be a number%s, 0..%g; got %s", unit, MICROSECONDS_MAX, text);
     return 0;
 }
 
@@ -130,6 +131,8 @@ static int make_room(struct reader *r)
         o->at_ns = grown(o->at_ns, r->cap);
     if (r->has[COLUMN_SERVICE])
         o->service_ns = grown(o->service_ns, r->cap);
+    if (r->has[COLUMN_COUNT])
+        o->count = grown(o->count, r->cap);
     return 0;
 }
 
@@ -149,6 +152,11 @@ static int take_value(struct reader *r, unsigned i, double us)
         break;
     case COLUMN_SERVICE:
         o->service_ns[o->n] = us * US < 1 ? 1 : (uint64_t)(us * US + 0.5);
+        break;
+    case COLUMN_COUNT:
+        o->count[o->n] = (uint64_t)us;
+        if ((double)o->count[o->n] != us)
+            return complain(r, i, "must be a whole number");
         break;
     default:
         break;
@@ -225,5 +233,6 @@ void sim_recording_free(struct sim_recording *r)
 {
     free(r->at_ns);
     free(r->service_ns);
+    free(r->count);
     *r = (struct sim_recording){0};
 }

@@ -47,12 +47,30 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
     };
     struct bt_router_refusal why = {0};
     at(w, i)->depth = depth;
-    bool applied = bt_router_apply(at(w, i)->core, sim_node_now(&at(w, i)->n), &cfg, &why);
-    at(w, i)->n.due_ns = bt_router_next(at(w, i)->core);
+    bool applied;
+    if (s->router_threads == 2) {
+        applied = sim_split_configure(at(w, i), &cfg, &why);
+    } else {
+        applied = bt_router_apply(at(w, i)->core, sim_node_now(&at(w, i)->n), &cfg, &why);
+        at(w, i)->n.due_ns = bt_router_next(at(w, i)->core);
+    }
     if (applied)
         return true;
     sim_breach(w, SIM_INV_PROGRESS, "router %u refused its configuration: %s %s", i, why.field, why.reason);
     return false;
+}
+
+static void start_whole(struct sim_router *r, const struct bt_router_setup *setup)
+{
+    if (r->n.mem == NULL) {
+        r->n.mem_n = bt_router_bytes(setup);
+        r->n.mem = sim_memory(r->n.mem_n);
+    }
+    r->core = bt_router_init(r->n.mem, r->n.mem_n, setup, sim_node_now(&r->n));
+    if (r->core == NULL) {
+        fprintf(stderr, "bobtail-sim: router %u could not be built\n", r->n.index);
+        abort();
+    }
 }
 
 void sim_router_start(struct sim_world *w, uint32_t i)
@@ -79,17 +97,13 @@ void sim_router_start(struct sim_world *w, uint32_t i)
         .request_addr = sim_addr(w, SIM_ROUTER, i, 0),
         .feedback_addr = sim_addr(w, SIM_ROUTER, i, 1),
     };
-    if (r->n.mem == NULL) {
-        r->n.mem_n = bt_router_bytes(&setup);
-        r->n.mem = sim_memory(r->n.mem_n);
-    }
     r->life++;
     r->up = true;
     r->n.wake_ns = r->n.asked_ns = UINT64_MAX;
-    r->core = bt_router_init(r->n.mem, r->n.mem_n, &setup, sim_node_now(&r->n));
-    if (r->core == NULL) {
-        fprintf(stderr, "bobtail-sim: router %u could not be built\n", i);
-        abort();
+    if (s->router_threads == 2) {
+        sim_split_start(r, &setup);
+    } else {
+        start_whole(r, &setup);
     }
     sim_router_configure(w, i, r->depth);
     sim_router_run(&r->n, sim_node_now(&r->n), NULL);
@@ -106,10 +120,16 @@ static inline __attribute__((always_inline)) void finish(struct sim_router *r, s
     sim_node_after(&r->n, q, bt_router_next(r->core));
 }
 
-__attribute__((noinline)) static void tick(struct sim_router *r, uint64_t now, struct bt_txq *q)
+/* True: that was all. A router on two threads is always due, so that others need not ask which they are. */
+__attribute__((noinline)) static bool tick(struct sim_router *r, uint64_t now, struct bt_pkt *p, struct bt_txq *q)
 {
+    if (r->split != NULL) {
+        sim_split_run(r, now, p);
+        return true;
+    }
     bt_router_tick(r->core, now, q);
     finish(r, q);
+    return false;
 }
 
 /* FEEDBACK first, and what it frees leaves before the next request is looked at. */
@@ -118,8 +138,8 @@ void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
     struct sim_router *r = (struct sim_router *)(void *)n;
     struct bt_txq q;
     bt_txq_init(&q);
-    if (n->due_ns <= now)
-        tick(r, now, &q);
+    if (n->due_ns <= now && tick(r, now, p, &q))
+        return;
     if (p == NULL) {
         finish(r, &q);
         return;
@@ -144,16 +164,24 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
     bt_io_sim_flush(&r->n.io, sim_node_pool(&r->n));
     sim_holder_drop_all(&w->net.holder[r->n.node]);
     r->core = NULL;
+    sim_split_stop(r);
 }
 
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out)
 {
-    return at(w, i)->up && bt_router_member(at(w, i)->core, sim_node_now(&at(w, i)->n), worker, out);
+    const struct sim_router *r = at(w, i);
+    const struct bt_router *core = r->split != NULL ? sim_split_half(r, SIM_THREAD_FEEDBACK) : r->core;
+    return r->up && bt_router_member(core, sim_node_now(&r->n), worker, out);
 }
 
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
 {
-    bt_router_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
+    const struct sim_router *r = at(w, i);
+    if (r->split != NULL) {
+        sim_split_stats(r, sim_node_now(&r->n), out);
+    } else {
+        bt_router_stats(r->core, sim_node_now(&r->n), out);
+    }
 }
 
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
@@ -179,7 +207,8 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
         for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++)
             sum = (sum ^ parts[x]) * 0x100000001b3ULL;
     }
-    return sum ^ bt_router_next(r->core) ^ (uint64_t)w->net.holder[r->n.node].count << 40;
+    return sum ^ (r->split != NULL ? sim_split_next(r) : bt_router_next(r->core)) ^
+           (uint64_t)w->net.holder[r->n.node].count << 40;
 }
 
 void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
@@ -190,7 +219,11 @@ void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
         return;
     w->net.seen.icmp_router++;
     w->ledger.credit[(size_t)i * w->s->workers + server].told_unreachable = w->agenda.now;
-    bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
+    if (r->split != NULL) {
+        sim_split_unreachable(r, &worker);
+    } else {
+        bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
+    }
     sim_router_run(&r->n, sim_node_now(&r->n), NULL);
 }
 
@@ -202,6 +235,8 @@ void sim_router_harvest(struct sim_world *w, uint32_t i)
     sim_router_totals(w, i, &st);
     w->net.seen.full[SIM_FULL_ROUTER_PAIRS] += st.counter[BT_RC_PAIRS_FULL];
     w->net.seen.full[SIM_FULL_ROUTER_QUEUE] += st.counter[BT_RC_DROP_QUEUE_FULL];
+    w->net.seen.full[SIM_FULL_ROUTER_NOTES] += st.counter[BT_RC_PAIRS_BEHIND] + st.counter[BT_RC_UNREACHABLE_BEHIND];
+    w->net.seen.full[SIM_FULL_ROUTER_CREDITS] += st.counter[BT_RC_CREDIT_RESCANS];
     w->net.seen.ejected += st.counter[BT_RC_EJECTED];
     w->net.seen.copies += st.counter[BT_RC_HEDGES_SENT];
     w->net.seen.copies_won += st.counter[BT_RC_HEDGES_WON];

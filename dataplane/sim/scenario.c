@@ -33,6 +33,7 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
     s->server_max_message = 1 << 16;
     s->routers = 1;
+    s->router_threads = 1;
     s->central_limit = 65536;
     s->max_queue_ns = (uint64_t)600e9;
     s->request_timeout_ns = (uint64_t)600e9;
@@ -145,6 +146,9 @@ static void check_hedging(struct sim_yaml *y, yaml_node_t *root, const struct si
     if (s->hedging_mode != 0 && s->policy != BT_ROUTER_JBSQ) {
         sim_yaml_complain(y, root, "hedging.mode", "needs routers.policy: JBSQ");
     }
+    if (s->hedging_mode != 0 && s->router_threads > 1) {
+        sim_yaml_complain(y, root, "hedging.mode", "needs routers on one thread; set routers.threads: 1");
+    }
     if (s->admission_mode == BT_ADMISSION_DEGRADE && s->legacy_workers > 0) {
         sim_yaml_complain(y, root, "admission.mode", "Degrade needs workers that read options; set workers.legacy: 0");
     }
@@ -159,6 +163,13 @@ static void only_with(struct sim_yaml *y, yaml_node_t *root, const char *section
     snprintf(path, sizeof path, "%s.%s", section, key);
     if (n != NULL && !allowed)
         sim_yaml_complain(y, n, path, "%s", why);
+}
+
+static void check_threads(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
+{
+    static const char *const keys[] = {"microseconds", "between", "notes", "credits"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        only_with(y, root, "routers.twoThreads", keys[i], s->router_threads == 2, "needs routers.threads: 2");
 }
 
 static void check_arrivals(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
@@ -244,6 +255,7 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
     read_sections(&y, root, out);
     check_workers(&y, root, out);
     check_hedging(&y, root, out);
+    check_threads(&y, root, out);
     check_arrivals(&y, root, out);
     apply_recording(&y, root, &t->recording, out);
     settle_load(out);

@@ -67,6 +67,7 @@ enum sim_event_kind {
     SIM_EV_CLOCK_BACK,      /* clock of `role` goes back by for_ns; a router's stands still instead */
     SIM_EV_UNREACHABLE,     /* somebody tells a router that a live worker cannot be reached */
     SIM_EV_STARVE,          /* `role` has only `value` packet buffers for for_ns */
+    SIM_EV_PAUSE_THREAD,    /* one thread of a router on two does not run for for_ns; value odd: that of FEEDBACK */
     SIM_EV_KINDS
 };
 
@@ -138,6 +139,7 @@ struct sim_recording {
     size_t n;
     uint64_t *at_ns;      /* since the first arrival; NULL: the file has no such column */
     uint64_t *service_ns; /* likewise */
+    uint64_t *count;      /* how often each was seen; likewise */
 };
 
 struct sim_delays {
@@ -175,6 +177,10 @@ struct sim_scenario {
 
     uint32_t routers, policy, forwarding, central_limit, hold_back_packets;
     uint64_t max_queue_ns, request_timeout_ns, hold_back_ns;
+    uint32_t router_threads;           /* 2: REQ0 and FEEDBACK apart */
+    uint64_t thread_lag_ns;            /* a thread that is wanted runs so much later at most */
+    double thread_between;             /* share of FEEDBACKs behind which the other thread gets its turn */
+    uint32_t notes_room, credits_room; /* of the queues between the threads; 0: as shipped */
 
     /* routers: admission control and second copies; modes as in src/router, 0: off */
     uint32_t admission_mode, admission_controller;

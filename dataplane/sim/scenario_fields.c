@@ -9,10 +9,10 @@ const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "
                                         "SACK", "REQN",  "CANCEL",   "ANY",    NULL};
 const char *const sim_fault_names[] = {"loss",         "duplicate", "reorder", "delay", "corrupt",
                                        "corruptBurst", "truncate",  "resend",  NULL};
-const char *const sim_event_names[] = {"crashServer",  "crashRouter",   "leaveServer", "setDepth",   "partition",
-                                       "reconfigure",  "setBackServer", "pause",       "slowServer", "stallServer",
-                                       "refuseServer", "cut",           "clockLeap",   "clockStop",  "clockDrift",
-                                       "clockBack",    "unreachable",   "starve",      NULL};
+const char *const sim_event_names[] = {"crashServer",  "crashRouter",   "leaveServer", "setDepth",    "partition",
+                                       "reconfigure",  "setBackServer", "pause",       "slowServer",  "stallServer",
+                                       "refuseServer", "cut",           "clockLeap",   "clockStop",   "clockDrift",
+                                       "clockBack",    "unreachable",   "starve",      "pauseThread", NULL};
 /* Of enum sim_who, enum sim_between, enum sim_direction. */
 static const char *const who_names[] = {"client", "router", "server", NULL};
 static const char *const between_names[] = {"clientRouter", "clientServer", "routerServer", NULL};
@@ -121,6 +121,17 @@ static const struct sim_field router_fields[] = {
     {"requestTimeoutMilliseconds", SIM_F_NS, AT(request_timeout_ns), 1, 600000, MS, NULL, "as in RpcService"},
     {"holdBackPackets", SIM_F_U32, AT(hold_back_packets), 0, 64, 0, NULL, "R-122; off in conformance runs"},
     {"holdBackMicroseconds", SIM_F_NS, AT(hold_back_ns), 0, 1000, US, NULL, "R-122"},
+    {"threads", SIM_F_U32, AT(router_threads), 1, 2, 0, NULL, "2: REQ0 and FEEDBACK run apart (R-119)"},
+};
+static const struct sim_field thread_fields[] = {
+    {"microseconds", SIM_F_NS, AT(thread_lag_ns), 0, 1e5, US, NULL,
+     "a thread that is wanted runs at once, or, every other time, up to so much later"},
+    {"between", SIM_F_DOUBLE, AT(thread_between), 0, 1, 0, NULL,
+     "share of FEEDBACKs behind which the REQ0 thread runs before the FEEDBACK thread goes on with its burst"},
+    {"notes", SIM_F_U32, AT(notes_room), 0, 65536, 0, NULL,
+     "entries of the queue that tells what was sent, rounded up to a power of two; 0: as shipped"},
+    {"credits", SIM_F_U32, AT(credits_room), 0, 65536, 0, NULL,
+     "entries of the queue that tells which workers' credit changed, likewise"},
 };
 static const struct sim_field admission_fields[] = {
     {"mode", SIM_F_NAME, AT(admission_mode), 0, 0, 0, admission_names, "Observe: off"},
@@ -241,7 +252,7 @@ static const struct sim_field event_fields[] = {
     {"target", SIM_F_U32, AT(target), 0, 1023, 0, NULL, "which node, modulo their number"},
     {"value", SIM_F_U32, AT(value), 0, 64, 0, NULL,
      "setDepth, reconfigure: n; slowServer: factor; starve: buffers left; clockDrift: rate 960 + 2 x value of 1024; "
-     "unreachable: worker"},
+     "unreachable: worker; pauseThread: odd for that of FEEDBACK"},
     {"role", SIM_F_NAME, AT(role), 0, 0, 0, who_names, "clock..., pause, starve: whose"},
     {"between", SIM_F_NAME, AT(between), 0, 0, 0, between_names, "cut: target is one of the first, against all others"},
     {"direction", SIM_F_NAME, AT(direction), 0, 0, 0, direction_names, "cut: which packets are lost"},
@@ -305,6 +316,7 @@ const struct sim_section sim_sections[] = {
     MAP("", top_fields, "The whole run."),
     MAP("workers", worker_fields, "Servers and what a request costs them."),
     MAP("routers", router_fields, "Routers and how they choose."),
+    MAP("routers.twoThreads", thread_fields, "How the threads of a router on two threads lag behind each other."),
     MAP("admission", admission_fields, "Admission control in the routers (SVEN)."),
     MAP("hedging", hedging_fields, "Second copies of requests, sent by the routers (R-249)."),
     MAP("clients", client_fields, "Clients, arrivals and sizes."),

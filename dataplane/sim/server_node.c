@@ -110,6 +110,12 @@ static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
     return how;
 }
 
+/* It is what the client that it names calls so now. */
+static inline bool is_of(const struct sim_client *c, const struct bt_server_request *rq, uint32_t number)
+{
+    return c->by_id[rq->req_id] == number + 1 && bt_addr_eq(&rq->client, &c->n.io.port[0]);
+}
+
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
 {
     struct sim_server *v = arg;
@@ -118,8 +124,7 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
     uint32_t len = rq->msg.len, number = sim_body_of(w, &rq->msg, &service);
     sim_checked(&w->ledger.verdict, SIM_INV_CONTENT);
     const struct sim_request *r = number < w->requests_made ? &w->request[number] : NULL;
-    if (r == NULL || service != r->service_ns || r->id != rq->req_id ||
-        sim_request_of(w, &rq->client, rq->req_id) != number) {
+    if (r == NULL || service != r->service_ns || r->id != rq->req_id || !is_of(&w->client[r->client], rq, number)) {
         sim_breach(w, SIM_INV_CONTENT, "worker %u was handed %u bytes that are no request it was sent (says %u)",
                    v->n.index, len, number);
         return;

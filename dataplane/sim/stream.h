@@ -20,6 +20,7 @@ enum sim_purpose {
     SIM_STREAM_CHOICE, /* seeds handed to routers, clients, servers */
     SIM_STREAM_DRAW,   /* values a scenario leaves open */
     SIM_STREAM_HICCUP, /* of executions */
+    SIM_STREAM_LAG,    /* of the threads of a router */
     SIM_STREAMS
 };
 

@@ -19,12 +19,14 @@
 struct bt_client;
 struct bt_server;
 struct bt_router;
+struct bt_split;
 struct bt_msg;
 
 enum sim_kind {
     SIM_EVENT_ARRIVE,
     SIM_EVENT_WAKE,
     SIM_EVENT_LOAD,
+    SIM_EVENT_TURN, /* of a thread of a router; arg: which */
     SIM_EVENT_DONE,
     SIM_EVENT_HAPPENING,
     SIM_EVENT_BACK,
@@ -117,11 +119,33 @@ struct sim_server {
     uint32_t running;            /* threads that serve */
 };
 
+/* Threads of a router on two, as its ports are numbered. */
+enum { SIM_THREAD_REQ0, SIM_THREAD_FEEDBACK, SIM_THREADS };
+
+/* One of them. */
+struct sim_thread {
+    struct bt_txq inbox;   /* at its port, not read yet */
+    uint64_t turn_ns;      /* world time of its next turn; UINT64_MAX: nothing asks for one */
+    uint64_t wanted_ns;    /* since when one was asked for */
+    uint64_t last_ns;      /* when it had its last one, by its own clock */
+    uint64_t paused_until; /* world time */
+};
+
+/* Where a FEEDBACK half gives its packets back: that is a place between two of a burst. */
+struct sim_gap {
+    struct bt_pool pool; /* first */
+    struct sim_router *router;
+    bool open; /* the other thread may run there */
+};
+
 struct sim_router {
     struct sim_node n;
     struct bt_router *core;
     uint32_t life, depth;
     bool up;
+    struct bt_split *split; /* instead of core; the rest is of it */
+    struct sim_thread thread[SIM_THREADS];
+    struct sim_gap between;
 };
 
 struct sim_world {
@@ -267,6 +291,24 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);
 void sim_router_start(struct sim_world *w, uint32_t i);
 void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 void sim_router_stop(struct sim_world *w, uint32_t i);
+/* router_split.c: a router on two threads. */
+struct bt_router_config;
+struct bt_router_setup;
+struct bt_router_refusal;
+void sim_split_start(struct sim_router *r, const struct bt_router_setup *setup);
+bool sim_split_configure(struct sim_router *r, const struct bt_router_config *cfg, struct bt_router_refusal *why);
+void sim_split_run(struct sim_router *r, uint64_t now, struct bt_pkt *p);
+void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which);
+/* A turn that is due now comes then. */
+void sim_split_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns);
+void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns);
+void sim_split_unreachable(struct sim_router *r, const struct bt_addr *worker);
+void sim_split_stats(const struct sim_router *r, uint64_t now, struct bt_router_stats *out);
+uint64_t sim_split_next(const struct sim_router *r); /* of either half */
+void sim_split_stop(struct sim_router *r);
+/* Both threads read all that there is; false: one is paused and cannot. */
+bool sim_split_catch_up(struct sim_router *r);
+struct bt_router *sim_split_half(const struct sim_router *r, uint32_t which);
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out);
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);
 /* Counters the worker keeps for one router; false when it is down or knows no such router. */

@@ -27,6 +27,7 @@
 #define OVERRUN_MOST 10.0 /* budgets one window can cost: a single backlog is no reason to stay away for long */
 #define EASE         0.3  /* of all requests refused: above it opening is as slow as where nobody is spared */
 #define EASE_MOST    10.0
+#define WEIGHTY_NS   2500000.0   /* a window so long counts in full */
 #define STRAIN_NS    3000000000u /* */
 #define DEBT_MOST    0.4         /* |log|: the target is at least two thirds of the first one */
 
@@ -40,11 +41,17 @@ static double budget_of(const struct bt_admission *a)
     return (double)(100000u - a->config.per_100k) / 100000;
 }
 
+/* Of a window shorter than WEIGHTY_NS in what adds up over windows. The ratio needs none: it is what it is. */
+static double weight_of(const struct bt_admission_report *report)
+{
+    return (double)report->span_ns < WEIGHTY_NS ? (double)report->span_ns / WEIGHTY_NS : 1;
+}
+
 static void settle_debt(struct bt_admission *a, const struct bt_admission_report *report)
 {
     if (report->samples > 0) {
         double spent = (double)(report->samples - report->within) / (double)report->samples / budget_of(a);
-        double more = DEBT_GAIN * clamp(spent - 1, -1, OVERRUN_MOST);
+        double more = DEBT_GAIN * weight_of(report) * clamp(spent - 1, -1, OVERRUN_MOST);
         a->state.debt = clamp(a->state.debt + more, 0, DEBT_MOST);
     }
 }
@@ -120,7 +127,8 @@ uint32_t bt_control_track(struct bt_admission *a, const struct bt_admission_repo
         return 0;
     }
     double ratio = report->admitted > 0 ? (double)report->completed / (double)report->admitted : 1;
-    a->state.admit *= clamp(ratio, RATIO_LEAST, RATIO_MOST) * (1 - eased(a, report, step_of(error)));
+    a->state.admit *=
+        clamp(ratio, RATIO_LEAST, RATIO_MOST) * (1 - weight_of(report) * eased(a, report, step_of(error)));
     a->state.admit = clamp(a->state.admit, ADMIT_LEAST, 1);
     double left, arrivals = (double)report->arrivals;
     uint32_t next = bt_admission_level_for(a, report, (1 - a->state.admit) * arrivals, &left);

@@ -158,14 +158,13 @@ void bt_credit_legacy(struct bt_credit *c, uint64_t sent)
     }
 }
 
-bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent)
+uint64_t bt_credit_reclaim(struct bt_credit *c, uint64_t sent, uint64_t most)
 {
-    if (bt_credit_outstanding(sent, bt_credit_settled(c)) == 0) {
-        return false;
-    }
-    c->shift++;
-    c->reclaimed++;
-    return true;
+    uint64_t owed = bt_credit_outstanding(sent, bt_credit_settled(c));
+    uint64_t back = owed < most ? owed : most;
+    c->shift += back;
+    c->reclaimed += back;
+    return back;
 }
 
 void bt_credit_write_off(struct bt_credit *c, uint64_t sent)

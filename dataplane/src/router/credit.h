@@ -104,8 +104,8 @@ void bt_credit_settle(struct bt_credit *c, uint64_t sent);
 /* A 16-byte FEEDBACK: one more is done. Not idempotent. */
 void bt_credit_legacy(struct bt_credit *c, uint64_t sent);
 
-/* Takes one credit back from a silent legacy worker. False if none is outstanding. */
-bool bt_credit_reclaim(struct bt_credit *c, uint64_t sent);
+/* Takes credit back from a silent legacy worker, as much as is outstanding and no more than most: how much. */
+uint64_t bt_credit_reclaim(struct bt_credit *c, uint64_t sent, uint64_t most);
 
 /* Gives up everything outstanding: the worker is gone. A later report puts the true value back. */
 void bt_credit_write_off(struct bt_credit *c, uint64_t sent);

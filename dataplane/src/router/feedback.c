@@ -5,7 +5,12 @@
 #include "router/watch.h"
 #include "wire/tag_short.h"
 
-#define UNSERVED (BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED)
+/* 0: the pair was served. CANCELLED says why a pair was dropped, and nothing without DROPPED (R-272): says_as_ever and
+ * the kernel's program, which look at DROPPED alone, must not judge otherwise. */
+static inline uint8_t unserved(const struct bt_feedback *fb)
+{
+    return (fb->flags & BT_FEEDBACK_DROPPED) != 0 ? fb->flags & (BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED) : 0;
+}
 
 /* R-57: with a key, FEEDBACK carries a valid tag; under legacyPeers Allow the 16-byte form need not, since those who
  * send it predate tags. Who sends the long form does not: else a tag could be taken off to be rid of the check. */
@@ -144,13 +149,13 @@ __attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint
 __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
                                                const struct bt_feedback *fb, uint64_t trace)
 {
-    if ((fb->flags & BT_FEEDBACK_CANCELLED) != 0 && r->hedging != NULL && hedge_earlier_copy(r, w, fb)) {
+    if ((unserved(fb) & BT_FEEDBACK_CANCELLED) != 0 && r->hedging != NULL && hedge_earlier_copy(r, w, fb)) {
         r->counter[BT_RC_PAIRS_UNKNOWN]++;
     } else if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
         if (trace != 0) {
             note_trace(r, now, w, fb, trace);
         }
-        router_watch_end(r, now, watch_key(&fb->client, fb->req_id, w), &r->credit[w], fb->flags & UNSERVED);
+        router_watch_end(r, now, watch_key(&fb->client, fb->req_id, w), &r->credit[w], unserved(fb));
     }
 }
 
@@ -190,7 +195,7 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
     apply_flags(r, now, w, fb, restarted);
     count_lost(r, w);
     if ((fb->flags & BT_FEEDBACK_PAIR) != 0 && credit->served != served) {
-        router_note_finished(r, now, w, fb->flags & UNSERVED);
+        router_note_finished(r, now, w, unserved(fb));
     }
     router_refresh(r, w);
     return BT_M_OK;

@@ -170,16 +170,27 @@ static void check_silence(struct bt_router *r, uint32_t w, uint64_t now, uint64_
     }
 }
 
-/* R-110 for a legacy worker, which is silent when idle: takes one credit back per T_leak, each time more patiently, so
- * that a dead one costs ever fewer requests. The next request to it is the probe. */
+/* Gives one credit back, and where n is the limit all that stand above n - 1: with those there can be no request, so
+ * nothing would be asked. Elsewhere each that is given back is a request more. At once: forged counters, where there is
+ * no key, let a worker owe any number. */
+static uint64_t reclaim(struct bt_router *r, uint32_t w)
+{
+    uint64_t owed = router_outstanding(r, w), n = r->worker[w].n;
+    uint64_t excess = r->load.bounded && owed > n ? owed - n : 0;
+    return bt_credit_reclaim(&r->credit[w], router_sent(r, w), excess + 1u);
+}
+
+/* R-110 for a legacy worker, which is silent when idle: takes credit for one request back per T_leak, each time more
+ * patiently, so that a dead one costs ever fewer requests. The next request to it is the probe. */
 static void check_leak(struct bt_router *r, uint32_t w, uint64_t now)
 {
     struct worker *worker = &r->worker[w];
     if (now - worker->busy_at < r->leak_ns << worker->reclaims) {
         return;
     }
-    if (bt_credit_reclaim(&r->credit[w], router_sent(r, w))) {
-        r->counter[BT_RC_CREDITS_RECLAIMED]++;
+    uint64_t back = reclaim(r, w);
+    if (back > 0) {
+        r->counter[BT_RC_CREDITS_RECLAIMED] += back;
         worker->busy_at = now;
         worker->reclaims = (uint8_t)(worker->reclaims < BACKOFF_MAX ? worker->reclaims + 1u : BACKOFF_MAX);
         router_refresh(r, w);

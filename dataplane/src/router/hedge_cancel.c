@@ -16,7 +16,7 @@ struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, st
     struct bt_options add = {.present = BT_HAS_COPY};
     uint32_t more = (uint32_t)bt_options_size(&add) + BT_R2P2_RESERVE;
     uint32_t most = r->max_payload != 0 ? r->max_payload : bt_r2p2_datagram_max(1500, false);
-    h->slot[s].copy[k] = 0;
+    h->slot[s].copy[k].number = 0;
     if (s == 0 || h->config.cancellation == BT_HEDGING_CANCEL_NONE || (r->worker[w].flags & WORKER_EXTENDED) == 0 ||
         pkt->len + more > most || pkt->room_before < more) {
         return hdr;
@@ -28,7 +28,7 @@ struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, st
     h->copy_number += h->copy_number == UINT32_MAX ? 2u : 1u; /* never 0 */
     add.copy = h->copy_number;
     if (hdr->hdr_size + more <= BT_R2P2_HEADER_MAX && bt_r2p2_add_options(pkt, hdr, &add)) {
-        h->slot[s].copy[k] = add.copy;
+        h->slot[s].copy[k].number = add.copy;
     }
     return hdr;
 }
@@ -49,8 +49,8 @@ static uint32_t worker_of(const struct bt_router *r, uint32_t pair)
 /* Copy k of the request in slot s runs, and may be taken back. */
 static bool may_cancel(const struct bt_router *r, const struct hedge_slot *slot, unsigned k)
 {
-    uint32_t i = slot->pair[k];
-    return i != 0 && slot->copy[k] != 0 && !slot->measures && (r->pairs.slab[i].label & PAIR_CANCELLED) == 0 &&
+    uint32_t i = slot->copy[k].pair;
+    return i != 0 && slot->copy[k].number != 0 && !slot->measures && (r->pairs.slab[i].label & PAIR_CANCELLED) == 0 &&
            (r->worker[worker_of(r, i)].flags & WORKER_EXTENDED) != 0;
 }
 
@@ -60,10 +60,10 @@ static void name_copy(const struct bt_router *r, const struct hedge_slot *slot, 
     bt_r2p2_start(hdr, BT_CANCEL, BT_POLICY_UNRESTRICTED, true);
     hdr->last = true;
     hdr->count_or_index = 1;
-    hdr->req_id = (uint16_t)r->pairs.slab[slot->pair[k]].key.who;
+    hdr->req_id = (uint16_t)r->pairs.slab[slot->copy[k].pair].key.who;
     hdr->opt = (struct bt_options){.present = BT_HAS_FORWARDED | BT_HAS_COPY};
     hdr->opt.forwarded = slot->client;
-    hdr->opt.copy = slot->copy[k];
+    hdr->opt.copy = slot->copy[k].number;
     if (key != NULL) {
         hdr->opt.present |= BT_HAS_TAG;
         hdr->opt.key_id = key->id;
@@ -82,14 +82,14 @@ static bool send_cancel(struct bt_router *r, struct hedge_slot *slot, unsigned k
     name_copy(r, slot, k, &hdr);
     bt_r2p2_push_header(pkt, &hdr); /* headroom is larger than any header */
     pkt->src = r->request_addr;
-    pkt->dst = r->worker[worker_of(r, slot->pair[k])].addr;
+    pkt->dst = r->worker[worker_of(r, slot->copy[k].pair)].addr;
     pkt->local = BT_ROUTER_PORT_REQUEST;
     pkt->tx_as_src = 0;
     if ((hdr.opt.present & BT_HAS_TAG) != 0) {
         bt_tag_sign(pkt->data, pkt->len, &hdr, bt_keyring_signer(&r->keys), &pkt->src, &pkt->dst);
     }
     bt_txq_push(txq, pkt);
-    r->pairs.slab[slot->pair[k]].label |= PAIR_CANCELLED;
+    r->pairs.slab[slot->copy[k].pair].label |= PAIR_CANCELLED;
     r->counter[BT_RC_CANCELS_SENT]++;
     return true;
 }
@@ -118,7 +118,7 @@ static bool is_victim(const struct bt_router *r, const struct hedge_slot *slot, 
     if (!may_cancel(r, slot, k)) {
         return false;
     }
-    uint32_t w = worker_of(r, slot->pair[k]);
+    uint32_t w = worker_of(r, slot->copy[k].pair);
     return r->load.limit[w] != 0 && router_outstanding(r, w) <= r->load.limit[w];
 }
 
@@ -131,7 +131,7 @@ static uint32_t victim(struct bt_router *r, unsigned *copy)
     uint64_t latest = 0;
     for (uint32_t s = h->slot[h->slots + 1u].older; s != h->slots + 1u; s = h->slot[s].older) {
         const struct hedge_slot *slot = &h->slot[s];
-        uint64_t began = r->pairs.slab[slot->pair[1]].sent.at;
+        uint64_t began = r->pairs.slab[slot->copy[1].pair].sent.at;
         if (equals > 0 && began != latest) {
             break; /* the list is in order */
         }
@@ -162,15 +162,11 @@ uint64_t hedge_pairs_live(const struct bt_router *r)
 /* The survivor is the request's first copy from now on. */
 static void swap_copies(struct bt_router *r, struct hedge_slot *slot)
 {
-    struct hedge_slot was = *slot;
-    for (unsigned k = 0; k < 2; k++) {
-        slot->pair[k] = was.pair[!k];
-        slot->copy[k] = was.copy[!k];
-        slot->served[k] = was.served[!k];
-        slot->incarnation[k] = was.incarnation[!k];
-    }
-    r->pairs.slab[slot->pair[0]].label &= (uint8_t)~PAIR_COPY;
-    r->pairs.slab[slot->pair[1]].label |= PAIR_COPY;
+    struct hedge_copy first = slot->copy[0];
+    slot->copy[0] = slot->copy[1];
+    slot->copy[1] = first;
+    r->pairs.slab[slot->copy[0].pair].label &= (uint8_t)~PAIR_COPY;
+    r->pairs.slab[slot->copy[1].pair].label |= PAIR_COPY;
 }
 
 /* Takes a copy back. Returns its worker, or NO_SLOT. */
@@ -192,7 +188,7 @@ static uint32_t make_room(struct bt_router *r, struct bt_txq *txq)
     h->copies--;
     hedge_refund(h);
     r->counter[BT_RC_PREEMPTIONS]++;
-    return worker_of(r, slot->pair[1]);
+    return worker_of(r, slot->copy[1].pair);
 }
 
 bool router_hedge_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
@@ -250,7 +246,7 @@ bool hedge_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_f
     const struct pair *p = &r->pairs.slab[*link];
     const struct hedge_slot *slot = &r->hedging->slot[p->hedge];
     unsigned k = (p->label & PAIR_COPY) != 0;
-    return fb->incarnation == slot->incarnation[k] && (int64_t)(fb->served - slot->served[k]) <= 0;
+    return fb->incarnation == slot->copy[k].incarnation && (int64_t)(fb->served - slot->copy[k].served) <= 0;
 }
 
 /* The worker says that it let go of a copy which was taken back (R-272). Its request is not answered by that: admission
@@ -266,7 +262,7 @@ bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved)
     unsigned k = (p->label & PAIR_COPY) != 0;
     r->counter[BT_RC_CANCELS_HONOURED]++;
     hedge_copy_over(r->hedging, slot, k);
-    if (slot->pair[!k] == 0) {
+    if (slot->copy[!k].pair == 0) {
         hedge_release(r->hedging, s);
     } else if (!slot->answered) {
         alone_again(r, s);

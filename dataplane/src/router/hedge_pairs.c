@@ -20,11 +20,12 @@ void hedge_pair_began(struct bt_router *r, uint32_t i)
     }
     unsigned k = h->copying != 0;
     const struct bt_credit *credit = &r->credit[p->key.who >> 32];
-    h->slot[s].pair[k] = i;
-    h->slot[s].served[k] = credit->served;
-    h->slot[s].incarnation[k] = credit->incarnation;
+    struct hedge_copy *copy = &h->slot[s].copy[k];
+    copy->pair = i;
+    copy->served = credit->served;
+    copy->incarnation = credit->incarnation;
     if (h->copying != 0) { /* of a request that admission may have judged already */
-        p->label |= PAIR_COPY | (r->pairs.slab[h->slot[s].pair[0]].label & PAIR_JUDGED);
+        p->label |= PAIR_COPY | (r->pairs.slab[h->slot[s].copy[0].pair].label & PAIR_JUDGED);
     }
 }
 
@@ -36,13 +37,13 @@ static unsigned which(const struct bt_router *r, uint32_t i)
 uint32_t hedge_twin(const struct bt_router *r, uint32_t i)
 {
     uint32_t s = r->pairs.slab[i].hedge;
-    return s == 0 ? 0 : r->hedging->slot[s].pair[!which(r, i)];
+    return s == 0 ? 0 : r->hedging->slot[s].copy[!which(r, i)].pair;
 }
 
 /* Copy k of the request is not watched any more. */
 void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k)
 {
-    slot->pair[k] = 0;
+    slot->copy[k].pair = 0;
     h->copies -= k != 0 && !slot->preempted;
     slot->preempted = slot->preempted && k == 0;
 }
@@ -114,8 +115,8 @@ bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool reject
     }
     slot->took = took > 0 ? took : 1;
     r->counter[BT_RC_HEDGES_WON] += k;
-    h->answered_slot = slot->pair[!k] != 0 ? s : 0;
-    end_request(r, s, slot->pair[!k] == 0);
+    h->answered_slot = slot->copy[!k].pair != 0 ? s : 0;
+    end_request(r, s, slot->copy[!k].pair == 0);
     return true;
 }
 
@@ -127,7 +128,7 @@ bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused)
         return true;
     }
     struct hedge_slot *slot = &h->slot[s];
-    bool answered = slot->answered, alone = slot->pair[!k] == 0;
+    bool answered = slot->answered, alone = slot->copy[!k].pair == 0;
     r->counter[BT_RC_CANCELS_UNHEARD] += (r->pairs.slab[i].label & PAIR_CANCELLED) != 0;
     hedge_copy_over(h, slot, k);
     slot->together = false;

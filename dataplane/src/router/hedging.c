@@ -234,7 +234,7 @@ bool router_forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     bool sent = (hdr == NULL && router_forward_plain(r, now, pkt, w, handed_over, txq)) ||
                 router_forward_any(r, now, pkt, hdr, w, handed_over, txq);
     h->keeping = 0;
-    if (s != 0 && h->slot[s].pair[0] == 0) {
+    if (s != 0 && h->slot[s].copy[0].pair == 0) {
         hedge_release(h, s); /* nobody would learn of its end */
     } else if (s != 0) {
         hedge_list_behind(h, s, h->slot[0].older);
@@ -349,7 +349,7 @@ static uint64_t due_at(const struct router_hedging *h, const struct hedge_slot *
 static bool try_copy(struct bt_router *r, uint64_t now, uint32_t s, struct bt_txq *txq)
 {
     struct hedge_slot *slot = &r->hedging->slot[s];
-    struct view v = look(r, worker_of(r, slot->pair[0]));
+    struct view v = look(r, worker_of(r, slot->copy[0].pair));
     enum bt_router_counter why = obstacle(r, &v);
     if (why != 0) {
         slot->blocked = (uint8_t)(why - BT_RC_HEDGES_SENT);

@@ -14,16 +14,21 @@
 
 #define HEDGE_BYTES 1472u /* longest request that is kept: a datagram of a 1,500 B MTU */
 
+/* One copy of a request. */
+struct hedge_copy {
+    uint32_t pair;   /* its place in the pair table; 0: not sent, or over */
+    uint32_t number; /* what a CANCEL calls it; 0: it cannot be taken back */
+    /* What its worker had said when it was sent there: an earlier copy's end is not later than that. */
+    uint32_t incarnation;
+    uint64_t served;
+};
+
 /* A request on its way, kept to be sent again. */
 struct hedge_slot {
     uint64_t since, at; /* arrived at the router; left it first */
     uint64_t took;      /* how long its first completion took, if the two can be compared; 0: they cannot */
     struct bt_addr client;
-    uint32_t pair[2]; /* places of its copies in the pair table; 0: not sent, or over */
-    uint32_t copy[2]; /* what a CANCEL calls them; 0: they cannot be taken back */
-    /* What its worker had said when a copy was sent there: an earlier copy's end is not later than that. */
-    uint64_t served[2];
-    uint32_t incarnation[2];
+    struct hedge_copy copy[2];
     /* Lists of those with one copy, by `at`, and of those with two that run, by the start of the second; newer also
      * links the free ones. */
     uint32_t older, newer;

@@ -30,8 +30,10 @@ void split_take_word(struct bt_router *q, size_t w, uint64_t word)
     router_refresh(q, (uint32_t)w);
 }
 
-/* Where flags or n change, several workers may have come at once: who gets what is held is decided when all are in. */
-static void take_credit(const struct bt_split *s, uint64_t now, uint32_t w, struct bt_txq *txq)
+/* Where flags or n change, several workers may have come at once: who gets what is held is decided when all are in. So
+ * it is (at_once false) while the index may show somebody as free who is not any more, by a word that is still to come.
+ */
+static void take_credit(const struct bt_split *s, uint64_t now, uint32_t w, bool at_once, struct bt_txq *txq)
 {
     struct bt_router *q = s->request;
     uint64_t word = atomic_load_explicit(&s->channel->word[w], memory_order_relaxed);
@@ -39,6 +41,8 @@ static void take_credit(const struct bt_split *s, uint64_t now, uint32_t w, stru
     if (take_word(q, w, word, owed)) {
         router_refresh(q, w);
         router_pump_soon(q);
+    } else if (!at_once) {
+        bt_load_move(&q->load, w, owed > 0 ? (uint64_t)owed : 0);
     } else {
         router_credit_came(q, now, w, owed > 0 ? (uint64_t)owed : 0, txq);
     }
@@ -56,14 +60,16 @@ static void take_credits(struct bt_split *s, struct bt_txq *txq)
         return;
     }
     uint64_t now = router_clock(q, atomic_load_explicit(&c->feedback_clock, memory_order_relaxed));
+    bool at_once = q->held.n == 0 || q->waits_for_credit;
+    q->pump_due = q->pump_due || !at_once;
     for (uint32_t i = 0; i < n; i++) {
-        take_credit(s, now, c->credit_of[(at + i) & c->credits.mask], txq);
+        take_credit(s, now, c->credit_of[(at + i) & c->credits.mask], at_once, txq);
     }
     bt_spsc_taken(&c->credits, n);
     if (rescans != s->rescans_seen) {
         s->rescans_seen = rescans;
         for (uint32_t w = 0; w < q->used_end; w++) {
-            take_credit(s, now, w, txq);
+            take_credit(s, now, w, at_once, txq);
         }
     }
     if (q->pump_due && q->held.n > 0) {

@@ -17,8 +17,10 @@ PATIENCE = "--timeout=20s"
 
 
 @unittest.skipUnless(os.path.exists(SWITCH), "this build has no DPDK")
-class Memif(Bed):
+class MemifBed(Bed):
+    """A switch, and how the programs are started as its clients."""
     PREFIX = ()
+    ROUTER = program("bobtail-router")
 
     def setUp(self):
         super().setUp()
@@ -51,6 +53,24 @@ class Memif(Bed):
         d["routers"] = [{"address": ADDRESS % 2, "requestPort": 8000, "feedbackPort": 9000, "name": "router"}]
         return self.write_document(d)
 
+    def start_service(self, *serve_options, **service):
+        document = self.memif_document(**service)
+        common = ["--config=" + document, "--key-dir=" + self.path("keys"), "--drain-quiet=100ms"]
+        self.start("router", [self.ROUTER, *self.dpdk("router", 2), *common,
+                              "--ctl=" + self.path("router.sock")], self.PREFIX)
+        self.start("server", [program("bobtail-serve"), *self.dpdk("server", 3), *common, "--workers=2",
+                              "--ctl=" + self.path("server.sock"), *serve_options], self.PREFIX)
+        self.wait_joined("router", 2)
+
+    def load_over_memif(self, *options, rate=300, seconds=1):
+        # Of the packets that wait for the router's MAC address 16 are kept (E-14); on a busy machine more come meanwhile.
+        # Those are requests of the warm-up.
+        return self.run_load([*self.PREFIX, program("bobtail-load"), *self.dpdk("client", 1),
+                              "--target=" + ADDRESS % 2 + ":8000", "--rate=%d" % rate, "--duration=%gs" % seconds,
+                              "--warmup=1s", "--output=json", PATIENCE, *options], 90)
+
+
+class Memif(MemifBed):
     def test_a_refused_setting_is_named_as_the_option_it_came_by(self):
         for option, *more in (("--address", "--address=10.98.0.255"),  # its network's broadcast address
                               ("--dpdk-gateway", "--address=10.98.0.5", "--dpdk-gateway=10.98.0.5")):
@@ -65,22 +85,6 @@ class Memif(Bed):
                             "--dpdk-eal=" + arguments], capture_output=True, text=True, timeout=60)
         self.assertEqual(p.returncode, 1, p.stderr)
         self.assertRegex(p.stderr, r'argument "--log-level=lib.x\d+:error" for DPDK is one too many: .* at most 62')
-
-    def start_service(self, *serve_options, **service):
-        document = self.memif_document(**service)
-        common = ["--config=" + document, "--key-dir=" + self.path("keys"), "--drain-quiet=100ms"]
-        self.start("router", [program("bobtail-router"), *self.dpdk("router", 2), *common,
-                              "--ctl=" + self.path("router.sock")], self.PREFIX)
-        self.start("server", [program("bobtail-serve"), *self.dpdk("server", 3), *common, "--workers=2",
-                              "--ctl=" + self.path("server.sock"), *serve_options], self.PREFIX)
-        self.wait_joined("router", 2)
-
-    def load_over_memif(self, *options, rate=300, seconds=1):
-        # Of the packets that wait for the router's MAC address 16 are kept (E-14); on a busy machine more come meanwhile.
-        # Those are requests of the warm-up.
-        return self.run_load([*self.PREFIX, program("bobtail-load"), *self.dpdk("client", 1),
-                              "--target=" + ADDRESS % 2 + ":8000", "--rate=%d" % rate, "--duration=%gs" % seconds,
-                              "--warmup=1s", "--output=json", PATIENCE, *options], 90)
 
     def test_every_request_is_answered(self):
         self.start_service("--service-time=fixed:200us")
@@ -111,7 +115,7 @@ class Memif(Bed):
         time.sleep(2)
         share = (cpu_seconds() - used) / (time.monotonic() - started)
         print("an idle router over memif uses %.0f %% of a core" % (share * 100))
-        self.assertLess(share, 0.7)
+        self.assertLess(share, 0.4)  # 0.05 to 0.08 in a release build where nothing else runs; sanitizers add to it
 
     def test_programs_find_a_switch_that_comes_late_or_back(self):
         self.terminate("switch")

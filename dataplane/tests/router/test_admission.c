@@ -366,6 +366,22 @@ static void r260_a_share_that_meets_nobody_falls_faster(void **state)
     assert_true(periods[1] < 30 && periods[0] > 3 * periods[1]);
 }
 
+/* it looks again after 1 ms where a window was full, and lets an idle router sleep where it was not. */
+static void r221_looks_often_only_where_there_is_much_to_see(void **state)
+{
+    (void)state;
+    static struct bt_admission a;
+    uint64_t now;
+    begin_by(&a, BT_CONTROL_TRACK, &now);
+    period(&a, &now, 2000, 60 * US);
+    assert_int_equal(a.decisions, 1);
+    assert_int_equal(bt_admission_next(&a), now + MS);
+    now = bt_admission_next(&a);
+    bt_admission_tick(&a, now);
+    assert_int_equal(a.decisions, 1);
+    assert_int_equal(bt_admission_next(&a), now + 5 * MS);
+}
+
 /* fewer than 1,000 samples extend the window, for p99; 10,000 for p99.9. */
 static void r219_few_samples_extend_the_window(void **state)
 {
@@ -479,6 +495,7 @@ int main(void)
         cmocka_unit_test(r260_idle_workers_are_kept_busy_unless_that_is_too_much),
         cmocka_unit_test(r260_pauses_do_not_add_up),
         cmocka_unit_test(r260_a_share_that_meets_nobody_falls_faster),
+        cmocka_unit_test(r221_looks_often_only_where_there_is_much_to_see),
         cmocka_unit_test(r219_few_samples_extend_the_window),
         cmocka_unit_test(r219_a_refused_service_opens_again),
         cmocka_unit_test(r223_a_stalled_loop_fails_open),

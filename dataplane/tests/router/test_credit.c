@@ -209,9 +209,9 @@ static void r110_legacy_counts_and_leaks_are_reclaimed(void **state)
     memset(&c, 0, sizeof c);
     bt_credit_legacy(&c, 3);
     assert_int_equal(out(&c, 3), 2);
-    assert_true(bt_credit_reclaim(&c, 3));
-    assert_true(bt_credit_reclaim(&c, 3));
-    assert_false(bt_credit_reclaim(&c, 3));
+    assert_int_equal(bt_credit_reclaim(&c, 3, 1), 1);
+    assert_int_equal(bt_credit_reclaim(&c, 3, 5), 1); /* no more than it owes */
+    assert_int_equal(bt_credit_reclaim(&c, 3, 1), 0);
     assert_int_equal(c.reclaimed, 2);
     bt_credit_legacy(&c, 3); /* the FEEDBACK was only late: no credit beyond what was sent */
     assert_int_equal(out(&c, 4), 1);

@@ -68,6 +68,74 @@ static void r110_leaked_legacy_credit_is_reclaimed_with_patience(void **state)
     bed_close(&b);
 }
 
+/* R-110: a worker died with more requests than its n is now. No request can be the probe before all of them but n - 1
+ * are taken back, so they go at once: one by one, each more patiently, a new life of it would idle for minutes. */
+static void r110_credits_beyond_n_are_reclaimed_together(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 1, 16);
+    bed_send(&b, 0);
+    assert_int_equal(bed_take(&b), 0);
+    bed_legacy(&b, 0, 0); /* heard of: its n is the configured one */
+    for (uint16_t id = 1; id <= 16; id++) {
+        bed_send(&b, id);
+        assert_int_equal(bed_take(&b), 0);
+    }
+    b.config.depth = 4;
+    bed_apply(&b);
+    bed_send(&b, 17);
+    uint64_t start = b.now;
+    while (bed_take(&b) != 0) {
+        assert_true(b.now - start < 250 * MS);
+        bed_tick(&b, MS);
+    }
+    assert_true(b.now - start >= 90 * MS); /* not before T_leak */
+    assert_int_equal(bed_outstanding(&b, 0), 4);
+    assert_int_equal(bed_counter(&b, BT_RC_CREDITS_RECLAIMED), 13);
+    bed_close(&b);
+}
+
+/* under a policy that n does not limit, each credit given back would be a request more for a dead worker. */
+static void r110_without_a_bound_credits_are_reclaimed_one_by_one(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_defaults(&b, 1, 4);
+    b.config.legacy_peers = true;
+    b.config.forwarding = BT_FORWARD_TRANSPARENT;
+    b.config.policy = BT_ROUTER_JSQ;
+    bed_build(&b);
+    for (uint16_t id = 1; id <= 40; id++) {
+        bed_send(&b, id);
+        assert_int_equal(bed_take(&b), 0);
+    }
+    for (int t = 0; bed_counter(&b, BT_RC_CREDITS_RECLAIMED) == 0; t++) {
+        assert_true(t < 250);
+        bed_tick(&b, MS);
+    }
+    assert_int_equal(bed_counter(&b, BT_RC_CREDITS_RECLAIMED), 1);
+    assert_int_equal(bed_outstanding(&b, 0), 39);
+    bed_close(&b);
+}
+
+/* R-110 where there is no key: a worker that claimed 2^56 requests gives way to one that speaks the short form. What it
+ * owes beyond n goes at once, however much that is: counted one by one the router would stand still for years. */
+static void r110_forged_counters_are_reclaimed_at_once(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_legacy(&b, 1, 3);
+    bed_join(&b, 0, 3);
+    bed_feedback(&b, 0, &(struct bed_report){.received = UINT64_C(1) << 56, .n = 3, .incarnation = 1});
+    bed_tick(&b, 2 * SEC);
+    bed_legacy(&b, 0, 7);
+    assert_true(bed_row(&b, 0).legacy && bed_row(&b, 0).outstanding == UINT32_MAX);
+    bed_tick(&b, SEC);
+    assert_true(bed_row(&b, 0).eligible && bed_row(&b, 0).outstanding == 2);
+    bed_close(&b);
+}
+
 /* a pool that takes 100 ms to answer is not reclaimed after 100 ms. */
 static void r110_patience_follows_the_observed_latency(void **state)
 {
@@ -411,9 +479,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r110_legacy_worker_starts_with_one_request),
         cmocka_unit_test(r110_leaked_legacy_credit_is_reclaimed_with_patience),
+        cmocka_unit_test(r110_credits_beyond_n_are_reclaimed_together),
+        cmocka_unit_test(r110_without_a_bound_credits_are_reclaimed_one_by_one),
         cmocka_unit_test(r110_patience_follows_the_observed_latency),
         cmocka_unit_test(r110_legacy_feedback_needs_permission),
         cmocka_unit_test(legacy_workers_can_grow_up_or_be_shut_out),
+        cmocka_unit_test(r110_forged_counters_are_reclaimed_at_once),
         cmocka_unit_test(r110_silent_worker_may_have_become_a_legacy_one),
         cmocka_unit_test(r57_feedback_needs_a_valid_tag),
         cmocka_unit_test(r57_a_tag_holds_for_one_source_only),

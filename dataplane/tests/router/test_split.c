@@ -222,12 +222,17 @@ static void send_one(struct split_bed *t, const struct bed *b, uint16_t req_id, 
     }
 }
 
-static void report(struct split_bed *t, struct bed *b, const struct bed_report *what)
+static void report_of(struct split_bed *t, struct bed *b, uint32_t w, const struct bed_report *what)
 {
     uint8_t bytes[128];
-    size_t len = bed_feedback_make(b, 0, what, bytes);
-    struct bt_pkt *pkt = split_packet(t, b, true, &b->members[0], bytes, len);
+    size_t len = bed_feedback_make(b, w, what, bytes);
+    struct bt_pkt *pkt = split_packet(t, b, true, &b->members[w], bytes, len);
     bt_split_feedback(t->s, &pkt, 1);
+}
+
+static void report(struct split_bed *t, struct bed *b, const struct bed_report *what)
+{
+    report_of(t, b, 0, what);
 }
 
 static struct bt_router_stats totals(const struct split_bed *t, const struct bed *b)
@@ -343,6 +348,35 @@ static void r118_credit_goes_before_requests(void **state)
     split_close(&t);
 }
 
+/* R-113, R-118: a configuration made room at both workers, and before anybody uses it one of them answers and the other
+ * leaves. What is held goes by both words, not by the first of them. */
+static void r113_r118_what_is_held_goes_by_all_that_was_heard(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct split_bed t;
+    bed_defaults(&b, 2, 1);
+    split_open(&t, &b, 16, 0, 0);
+    for (uint32_t w = 0; w < 2; w++) {
+        report_of(&t, &b, w, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
+    }
+    for (uint16_t i = 0; i < 5; i++) {
+        send_one(&t, &b, i, false);
+    }
+    assert_int_equal(totals(&t, &b).held, 3);
+    b.config.depth = 2;
+    split_configure(&t, &b);
+    report_of(&t, &b, 0, &(struct bed_report){.received = 1, .served = 1, .n = 2, .incarnation = 1});
+    report_of(&t, &b, 1, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+    bt_split_requests(t.s, NULL, 0, &t.out);
+    assert_int_equal(totals(&t, &b).held, 1);
+    for (const struct bt_pkt *pkt = t.out.head; pkt != NULL; pkt = pkt->next) {
+        bool before = pkt == t.out.head || pkt == t.out.head->next; /* they were there */
+        assert_true(before || bt_addr_eq(&pkt->dst, &b.members[0]));
+    }
+    split_close(&t);
+}
+
 static void setups_out_of_bounds_are_refused(void **state)
 {
     (void)state;
@@ -375,6 +409,7 @@ int main(void)
         cmocka_unit_test(r113_what_was_sent_to_a_worker_just_forgotten_is_given_up),
         cmocka_unit_test(r111_what_the_other_thread_sent_meanwhile_is_not_held_to_be_lost),
         cmocka_unit_test(r118_credit_goes_before_requests),
+        cmocka_unit_test(r113_r118_what_is_held_goes_by_all_that_was_heard),
         cmocka_unit_test(setups_out_of_bounds_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -424,6 +424,71 @@ static void a_search_finds_load_and_workers(void **state)
     assert_int_equal(sim_policy_least_workers(&m, 2e8, 100000, 99), 0);
 }
 
+static int times(const char *text, struct sim_times *out, char *err, size_t n)
+{
+    return sim_times_parse("t.csv", text, strlen(text), out, err, n);
+}
+
+/* Each value as often as it was seen, and never one that was not. */
+static void recorded_times_are_drawn_as_often_as_they_were_seen(void **state)
+{
+    (void)state;
+    struct sim_times t;
+    struct bt_rng g;
+    char err[200];
+    enum { DRAWS = 400000 };
+    uint32_t got[4] = {0};
+    assert_int_equal(times("serviceMicroseconds,count\n1,6\n2,0\n3,3\n40,1\n", &t, err, sizeof err), 0);
+    near(t.mean_ns, 5500, 1e-9);
+    sim_stream_seed(&g, 7, SIM_STREAM_SERVICE);
+    for (int i = 0; i < DRAWS; i++) {
+        uint64_t ns = sim_times_draw(&t, &g);
+        got[ns == 1000 ? 0 : ns == 2000 ? 1 : ns == 3000 ? 2 : 3]++;
+        assert_true(ns == 1000 || ns == 3000 || ns == 40000);
+    }
+    near(got[0], 0.6 * DRAWS, 0.01);
+    near(got[2], 0.3 * DRAWS, 0.01);
+    near(got[3], 0.1 * DRAWS, 0.02);
+    sim_times_free(&t);
+}
+
+static void recorded_times_that_say_nothing_are_refused(void **state)
+{
+    (void)state;
+    struct sim_times t;
+    char err[200];
+    assert_int_equal(times("gapMicroseconds\n1\n", &t, err, sizeof err), -1);
+    assert_string_equal(err, "t.csv: has no column serviceMicroseconds");
+    assert_int_equal(times("serviceMicroseconds,count\n1,0\n", &t, err, sizeof err), -1);
+    assert_string_equal(err, "t.csv: has no row whose count is above 0");
+    assert_int_equal(times("serviceMicroseconds,count\n1,1.5\n", &t, err, sizeof err), -1);
+    assert_string_equal(err, "t.csv:2:2: must be a whole number");
+    assert_int_equal(times("serviceMicroseconds,count\n1,x\n", &t, err, sizeof err), -1);
+    assert_string_equal(err, "t.csv:2:2: must be a number, 0..1e+12; got x");
+}
+
+/* The same answers as the named distribution when the times are its own: 90 % half the mean, 10 % eleven times that. */
+static void a_search_over_recorded_times_finds_what_the_named_ones_do(void **state)
+{
+    (void)state;
+    struct sim_times t;
+    char err[200];
+    assert_int_equal(times("serviceMicroseconds,count\n55,1\n5,9\n", &t, err, sizeof err), 0);
+    struct sim_policy_model m = model(SIM_POLICY_ROUTER, BT_ROUTER_JBSQ, 2, 0.5);
+    m.requests = 400000;
+    m.service = (struct sim_dist){SIM_DIST_BIMODAL1, 1e4, 0};
+    double named = sim_policy_highest_load(&m, 150000, 99);
+    uint32_t workers = sim_policy_least_workers(&m, 1e6, 150000, 99);
+    m.service = (struct sim_dist){SIM_DIST_TRACE, t.mean_ns, 0};
+    assert_string_equal(sim_policy_refuse(&m), "a trace, and nothing else, needs its service times");
+    m.times = &t;
+    assert_null(sim_policy_refuse(&m));
+    near(sim_policy_highest_load(&m, 150000, 99), named, 0.02);
+    assert_true(named > 0.5 && named < 1);
+    assert_int_equal(sim_policy_least_workers(&m, 1e6, 150000, 99), workers);
+    sim_times_free(&t);
+}
+
 /* A run that is given up says the same about the limit as a finished one, whatever the engine. */
 static void giving_up_early_changes_no_verdict(void **state)
 {
@@ -475,6 +540,9 @@ int main(void)
         cmocka_unit_test(q9_stealing_has_the_published_peak),
         cmocka_unit_test(notices_come_in_order_of_time_then_worker),
         cmocka_unit_test(a_search_finds_load_and_workers),
+        cmocka_unit_test(recorded_times_are_drawn_as_often_as_they_were_seen),
+        cmocka_unit_test(recorded_times_that_say_nothing_are_refused),
+        cmocka_unit_test(a_search_over_recorded_times_finds_what_the_named_ones_do),
         cmocka_unit_test(giving_up_early_changes_no_verdict),
         cmocka_unit_test(what_no_model_can_be_is_refused_by_name),
     };

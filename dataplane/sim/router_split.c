@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated router on two threads: the shipped halves, each with the port it serves in the program. A thread
+// that is wanted has its turn at once or, by chance, later; what arrives meanwhile waits at its port. Turns are whole,
+// with one exception: behind a FEEDBACK of a burst, where the packet goes back to its pool, the REQ0 thread may have
+// turns before the FEEDBACK thread goes on. So notes are old and `sent` is new, as when a thread is descheduled.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/io.h"
+#include "router/split.h"
+#include "world.h"
+
+/* As apps/bobtail-router/threads.c. */
+enum { FEEDBACK_ROUNDS = 8 };
+#define LATEST_NS UINT64_C(10000000)
+
+struct bt_router *sim_split_half(const struct sim_router *r, uint32_t which)
+{
+    return which == SIM_THREAD_REQ0 ? bt_split_request_half(r->split) : bt_split_feedback_half(r->split);
+}
+
+/* --- when a thread runs ------------------------------------------------------------------------------------------ */
+
+static uint64_t draw_lag(struct sim_world *w)
+{
+    struct bt_rng *g = &w->stream[SIM_STREAM_LAG];
+    if (w->s->thread_lag_ns == 0 || sim_chance(g, 0.5))
+        return 0;
+    w->net.seen.threads_late++;
+    return (uint64_t)(sim_uniform(g) * (double)w->s->thread_lag_ns);
+}
+
+static void push_turn(struct sim_router *r, uint32_t which, uint64_t at)
+{
+    r->thread[which].turn_ns = at;
+    sim_agenda_push(&r->n.world->agenda, at,
+                    (struct sim_event){.node = r->n.node, .kind = SIM_EVENT_TURN, .arg = (uint16_t)which});
+}
+
+/* There is something to do for a thread. */
+static void want(struct sim_router *r, uint32_t which)
+{
+    struct sim_thread *t = &r->thread[which];
+    uint64_t now = r->n.world->agenda.now;
+    if (t->turn_ns != UINT64_MAX)
+        return;
+    t->wanted_ns = now;
+    push_turn(r, which, now + draw_lag(r->n.world));
+}
+
+/* When a thread wakes by itself, on its own clock: the program looks at notes every so often. */
+static uint64_t wakes(const struct sim_router *r, uint32_t which)
+{
+    uint64_t next = bt_router_next(sim_split_half(r, which)), latest = r->thread[which].last_ns + LATEST_NS;
+    return which == SIM_THREAD_FEEDBACK && latest < next ? latest : next;
+}
+
+/* Wants the threads that are due, and asks to be woken for the others. */
+static void look_ahead(struct sim_router *r)
+{
+    uint64_t next = UINT64_MAX;
+    struct bt_txq none;
+    for (uint32_t which = 0; which < SIM_THREADS; which++) {
+        uint64_t at = wakes(r, which);
+        if (at <= sim_node_now(&r->n))
+            want(r, which);
+        else if (r->thread[which].turn_ns == UINT64_MAX && at < next)
+            next = at;
+    }
+    bt_txq_init(&none);
+    sim_node_after(&r->n, &none, next);
+    r->n.due_ns = 0; /* see router_node.c */
+}
+
+/* --- turns ------------------------------------------------------------------------------------------------------- */
+
+/* What was true so late may have been learnt too late. */
+static void begin_turn(struct sim_router *r, uint32_t which)
+{
+    struct sim_world *w = r->n.world;
+    struct sim_thread *t = &r->thread[which];
+    if (t->turn_ns != UINT64_MAX && w->agenda.now - t->wanted_ns >= w->net.late_ns)
+        sim_check_disturbed(w, r->n.node, w->agenda.now);
+    t->turn_ns = UINT64_MAX;
+    t->last_ns = sim_node_now(&r->n);
+}
+
+static unsigned take(struct sim_thread *t, struct bt_pkt *pkts[BT_IO_BATCH])
+{
+    unsigned n = 0;
+    while (n < BT_IO_BATCH && t->inbox.n > 0)
+        pkts[n++] = bt_txq_pop(&t->inbox);
+    return n;
+}
+
+static void finish(struct sim_router *r, struct bt_txq *q)
+{
+    struct sim_world *w = r->n.world;
+    if (w->watching) {
+        sim_check_promises(w, r->n.index, q);
+        sim_check_router_tx(w, r->n.index, q);
+        sim_check_router_step(w, r->n.index);
+    }
+    if (q->n > 0)
+        sim_node_send(&r->n, q);
+}
+
+static void request_turn(struct sim_router *r)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    struct bt_txq q;
+    bt_txq_init(&q);
+    begin_turn(r, SIM_THREAD_REQ0);
+    unsigned n = take(&r->thread[SIM_THREAD_REQ0], pkts);
+    bt_split_requests(r->split, pkts, n, &q);
+    if (bt_split_notes_pile_up(r->split))
+        want(r, SIM_THREAD_FEEDBACK);
+    bt_split_request_tick(r->split, sim_node_now(&r->n), &q);
+    if (r->n.world->watching)
+        sim_check_halves(r->n.world, r->n.index);
+    finish(r, &q);
+    if (r->thread[SIM_THREAD_REQ0].inbox.n > 0)
+        want(r, SIM_THREAD_REQ0);
+}
+
+/* As the program wakes it: credit is urgent to who holds requests. */
+static void tell_of_credit(struct sim_router *r)
+{
+    if (bt_router_holds(bt_split_request_half(r->split)) && bt_split_credit_waits(r->split))
+        want(r, SIM_THREAD_REQ0);
+}
+
+static void feedback_turn(struct sim_router *r)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    struct sim_thread *t = &r->thread[SIM_THREAD_FEEDBACK];
+    struct bt_txq q;
+    bt_txq_init(&q);
+    begin_turn(r, SIM_THREAD_FEEDBACK);
+    for (unsigned round = 0, n = BT_IO_BATCH; round < FEEDBACK_ROUNDS && n == BT_IO_BATCH; round++) {
+        n = take(t, pkts);
+        r->between.open = true;
+        bt_split_feedback(r->split, pkts, n);
+        r->between.open = false;
+        tell_of_credit(r);
+    }
+    bt_split_feedback_tick(r->split, sim_node_now(&r->n));
+    tell_of_credit(r);
+    finish(r, &q);
+    if (t->inbox.n > 0)
+        want(r, SIM_THREAD_FEEDBACK);
+}
+
+static void turn(struct sim_router *r, uint32_t which)
+{
+    which == SIM_THREAD_REQ0 ? request_turn(r) : feedback_turn(r);
+}
+
+/* The pool of the FEEDBACK half: what comes back was read, and what it said is published. */
+static void put_between(struct bt_pool *pool, struct bt_pkt *pkt)
+{
+    struct sim_gap *b = (struct sim_gap *)(void *)pool;
+    struct sim_router *r = b->router;
+    struct sim_world *w = r->n.world;
+    if (pkt->mark == 0)
+        sim_check_feedback_in(w, r->n.index, pkt);
+    bt_pool_put(sim_node_pool(&r->n), pkt);
+    if (!b->open || r->thread[SIM_THREAD_REQ0].paused_until > w->agenda.now ||
+        !sim_chance(&w->stream[SIM_STREAM_LAG], w->s->thread_between))
+        return;
+    w->net.seen.threads_between++;
+    b->open = false;
+    request_turn(r);
+    b->open = true;
+}
+
+static struct bt_pkt *get_nothing(struct bt_pool *pool)
+{
+    (void)pool;
+    return NULL;
+}
+
+void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which)
+{
+    struct sim_router *r = &w->router[node - w->net.first[SIM_ROUTER]];
+    struct sim_thread *t = &r->thread[which];
+    if (!r->up || t->turn_ns != w->agenda.now)
+        return; /* it had its turn since */
+    if (t->paused_until > w->agenda.now) {
+        push_turn(r, which, t->paused_until);
+        return;
+    }
+    turn(r, which);
+    look_ahead(r);
+}
+
+void sim_split_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns)
+{
+    struct sim_thread *t = &r->thread[which];
+    t->turn_ns = t->turn_ns == r->n.world->agenda.now ? until_ns : t->turn_ns;
+}
+
+void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns)
+{
+    r->thread[which].paused_until = until_ns;
+}
+
+/* --- the node ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t entries(uint32_t wanted)
+{
+    uint32_t n = wanted > 0 ? 1 : 0;
+    while (n < wanted)
+        n *= 2;
+    return n;
+}
+
+void sim_split_start(struct sim_router *r, const struct bt_router_setup *setup)
+{
+    const struct sim_scenario *s = r->n.world->s;
+    r->between = (struct sim_gap){.pool = {get_nothing, put_between}, .router = r};
+    struct bt_split_setup two = {.router = *setup,
+                                 .feedback_pool = &r->between.pool,
+                                 .credits = entries(s->credits_room),
+                                 .notes = entries(s->notes_room)};
+    for (uint32_t which = 0; which < SIM_THREADS; which++) {
+        r->thread[which] = (struct sim_thread){.turn_ns = UINT64_MAX, .last_ns = sim_node_now(&r->n)};
+        bt_txq_init(&r->thread[which].inbox);
+    }
+    if (r->n.mem == NULL) {
+        r->n.mem_n = bt_split_bytes(&two);
+        r->n.mem = sim_memory(r->n.mem_n);
+    }
+    r->split = bt_split_init(r->n.mem, r->n.mem_n, &two, sim_node_now(&r->n));
+    if (r->split == NULL) {
+        fprintf(stderr, "bobtail-sim: router %u on two threads could not be built\n", r->n.index);
+        abort();
+    }
+    r->n.due_ns = 0;
+}
+
+/* What was at the ports is freed with all that the node holds. */
+void sim_split_stop(struct sim_router *r)
+{
+    r->split = NULL;
+}
+
+/* The FEEDBACK thread comes to rest behind what had arrived, as in the program. */
+bool sim_split_configure(struct sim_router *r, const struct bt_router_config *cfg, struct bt_router_refusal *why)
+{
+    feedback_turn(r);
+    bool applied = bt_split_apply(r->split, sim_node_now(&r->n), cfg, why);
+    r->n.due_ns = 0;
+    return applied;
+}
+
+bool sim_split_catch_up(struct sim_router *r)
+{
+    uint64_t now = r->n.world->agenda.now;
+    if (r->thread[SIM_THREAD_REQ0].paused_until > now || r->thread[SIM_THREAD_FEEDBACK].paused_until > now)
+        return false;
+    do {
+        request_turn(r);
+        feedback_turn(r);
+    } while (r->thread[SIM_THREAD_REQ0].inbox.n > 0 || bt_split_credit_waits(r->split));
+    return true;
+}
+
+/* Nothing else is to be read, so that whatever changes, this packet changed. */
+static void read_alone(struct sim_router *r, struct bt_pkt *p)
+{
+    struct bt_txq q;
+    bt_txq_init(&q);
+    if (p->local == SIM_THREAD_FEEDBACK) {
+        bt_split_feedback(r->split, &p, 1);
+    } else {
+        bt_split_requests(r->split, &p, 1, &q);
+    }
+    finish(r, &q);
+}
+
+void sim_split_run(struct sim_router *r, uint64_t now, struct bt_pkt *p)
+{
+    (void)now;
+    if (p != NULL && r->n.world->ledger.bad_packet) {
+        read_alone(r, p);
+    } else if (p != NULL) {
+        bt_txq_push(&r->thread[p->local].inbox, p);
+        want(r, p->local);
+    }
+    look_ahead(r);
+}
+
+void sim_split_unreachable(struct sim_router *r, const struct bt_addr *worker)
+{
+    bt_split_unreachable(r->split, sim_node_now(&r->n), worker);
+}
+
+void sim_split_stats(const struct sim_router *r, uint64_t now, struct bt_router_stats *out)
+{
+    bt_split_stats(r->split, now, out);
+}
+
+uint64_t sim_split_next(const struct sim_router *r)
+{
+    uint64_t q = bt_router_next(bt_split_request_half(r->split)), f = bt_router_next(bt_split_feedback_half(r->split));
+    return q < f ? q : f;
+}
