@@ -126,6 +126,38 @@ func TestOperatorReachesAgents(t *testing.T) {
 	t.Error("no empty Secret for the agents' certificate")
 }
 
+// C-7: the option's kind is a value; values of a release that knew none of it leave the agent's default.
+func TestOptionKind(t *testing.T) {
+	for want, set := range map[string]string{"--option-kind=42 --option-exid=0": "crab.enabled=true",
+		"--option-kind=253 --option-exid=4660": "crab.option.kind=253,crab.option.exid=4660", "": "crab.enabled=true,crab.option=null"} {
+		sets := documents[appsv1.DaemonSet](t, template(t, "bobtail", "--set", "crab.enabled=true", "--set", set), "DaemonSet")
+		if len(sets) != 1 {
+			t.Fatalf("%d DaemonSets", len(sets))
+		}
+		var got []string
+		for _, arg := range sets[0].Spec.Template.Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, "--option-") {
+				got = append(got, arg)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", set, got, want)
+		}
+	}
+}
+
+// C-7: a kind and a number that agents refuse are refused before there are agents.
+func TestOptionKindAndNumberGoTogether(t *testing.T) {
+	for _, set := range []string{"crab.option.kind=253", "crab.option.kind=254,crab.option.exid=0", "crab.option.exid=4660", "crab.option.kind=253,crab.option.exid=65535",
+		"crab.option.kind=253,crab.option.exid=null"} {
+		if out, err := run(t, "bobtail", "--set", "crab.enabled=true", "--set", set); err == nil {
+			t.Errorf("%s renders", set)
+		} else if !strings.Contains(out+err.Error(), "exid") {
+			t.Errorf("%s: %v does not name the field\n%s", set, err, out)
+		}
+	}
+}
+
 // Nothing of it is there unless it is asked for.
 func TestNoAgentByDefault(t *testing.T) {
 	if rendered := template(t, "bobtail"); strings.Contains(rendered, "bobtail-agent") || strings.Contains(rendered, "bobtail-heartbeat") || strings.Contains(rendered, "9442") {

@@ -100,7 +100,7 @@ func TestSchema(t *testing.T) {
 		{"replicas=0", "replicas"}, {"replicas=two", "replicas"}, {"replica=2", "replica"}, {"image.registry=", "registry"},
 		{"image.registry=HTTP://x", "registry"}, {"image.pullPolicy=Sometimes", "pullPolicy"}, {"image.tag=1", "tag"},
 		{"crds.install=maybe", "install"}, {"monitoring.dashboard.enabled=2", "enabled"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
-		{"crab.enabled=1", "enabled"}, {"crab.vipPool={192.0.2.1}", "vipPool"}, {"crab.vipPool={fd00::/64}", "vipPool"}, {"crab.vipPool={fd00::1}", "vipPool"}, {"crab.pool={}", "pool"},
+		{"crab.enabled=1", "enabled"}, {"crab.vipPool={192.0.2.1}", "vipPool"}, {"crab.vipPool={fd00::/64}", "vipPool"}, {"crab.vipPool={fd00::1}", "vipPool"}, {"crab.pool={}", "pool"}, {"crab.option.kind=8", "kind"},
 	} {
 		_, err := run(t, "bobtail", "--set", c.set)
 		if err == nil {

@@ -5,10 +5,11 @@
  * the clients of this very host, whose packets to the VIP nobody else would answer.
  *
  * SYNs with a placeholder are redirected by policy; all other packets to the VIP
- * go to a server chosen by consistent hash, which then answers from the VIP (C-40..C-43).
+ * go to a server chosen by consistent hash, which then answers from the VIP (C-40..C-43),
+ * or whose connections this host relays, when nobody there can do that (crab_relay.h).
  */
-#include "crab_route.h"
-#include "crab_pool.h"
+#include "crab_relay.h"
+#include "crab_relay_error.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -18,7 +19,7 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
     __u8 mac[ETH_ALEN];
 
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     p->daddr = *dip;
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
@@ -27,9 +28,11 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
         crab_count(reason);
         return verdict;
     case CRAB_ROUTE_LOCAL: /* up the stack with it, when there is a stack above us */
-        if (!forwards)
+        if (!forwards && reason != CRAB_LB_SYN_REDIRECTED && reason != CRAB_LB_SYN_REPEATED)
             break;
         crab_count(reason);
+        if (!forwards) /* the client's part of this device knows what to do, crab_own_host.h */
+            return crab_turn_round(skb);
         crab_count(CRAB_LB_SYN_TO_STACK);
         return CRAB_NEXT;
     }
@@ -45,7 +48,10 @@ CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct
     crab_room(room, CRAB_FORM_FALLBACK, p->daddr);
     if (o->form == CRAB_FORM_FALLBACK) { /* not ours: nobody in front of us may say so */
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
-        return crab_replace_option(skb, p, o, room);
+        if (!crab_replace_option(skb, p, o, room))
+            return 0;
+        crab_count(CRAB_REWRITE_FAILED);
+        return -1;
     }
     switch (crab_insert_option(skb, p, room, CRAB_FALLBACK_ROOM)) {
     case CRAB_INSERTED:
@@ -56,27 +62,52 @@ CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct
     }
 }
 
+/* The balancer is between client and server. */
+static __always_inline int to_relayed(struct __sk_buff *skb, struct crab_packet *p, struct crab_relay *r, int forwards)
+{
+    return crab_relay_out(skb, p, r) ? crab_write_failed() : crab_relay_send(skb, p, CRAB_LB_RELAY_TO_SERVER, forwards);
+}
+
+static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packet *p, int forwards)
+{
+    switch (crab_relay_in(skb, p)) {
+    case CRAB_RELAY_NONE:
+        return CRAB_NEXT;
+    case CRAB_RELAY_LOST:
+        return TC_ACT_SHOT; /* counted there */
+    default:
+        return crab_relay_send(skb, p, CRAB_LB_RELAY_FROM_SERVER, forwards);
+    }
+}
+
 /* By consistent hash: o is the option area of a SYN, NULL for every other packet. */
 static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
-                                   struct crab_pool *pool, struct crab_tuple *t, struct crab_options *o, int forwards)
+                                   struct crab_pool *pool, struct crab_tuple *t, struct crab_choice *c,
+                                   struct crab_options *o, int forwards)
 {
-    struct crab_choice c;
-
     if (vip->flags & CRAB_VIP_STACK_FALLBACK) {
         crab_count(CRAB_LB_FALLBACK_TO_STACK);
         return CRAB_NEXT;
     }
-    if (!crab_choose_by_hash(pool, t, &c)) {
+    struct crab_relay *r = bpf_map_lookup_elem(&crab_relays, t);
+    if (r && (!o || crab_relay_goes_on(r, pool)))
+        return to_relayed(skb, p, r, forwards);
+    if (r)
+        crab_relay_end(t, r);
+    if (!crab_choose_by_hash(pool, t, c)) {
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    if (c.state == CRAB_BACKEND_UP_PLAIN) {
-        crab_count(CRAB_LB_FALLBACK_TO_STACK);
-        return CRAB_NEXT;
+    if (o && c->state == CRAB_BACKEND_UP_PLAIN) {
+        r = crab_relay_begin(t, c);
+        if (r)
+            return to_relayed(skb, p, r, forwards);
+        crab_count(CRAB_LB_RELAY_FULL);
+        return TC_ACT_SHOT;
     }
     if (o && mark_fallback(skb, p, o))
-        return TC_ACT_SHOT;
-    return deliver(skb, p, &c.dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
+        return TC_ACT_SHOT; /* counted there */
+    return deliver(skb, p, &c->dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
 }
 
 /* Write the VIP that was dialled into the option. */
@@ -100,21 +131,8 @@ static __always_inline int by_policy(struct __sk_buff *skb, struct crab_packet *
     if (foreign && !trusted)
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
     if ((!foreign || !trusted) && name_vip(skb, p, o))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     return deliver(skb, p, &c->dip, c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED, forwards);
-}
-
-static __always_inline int balance_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
-                                       struct crab_pool *pool, struct crab_tuple *t, int forwards)
-{
-    struct crab_options o;
-    struct crab_choice c = {};
-
-    if (crab_read_options(skb, p, &o))
-        return TC_ACT_SHOT;
-    if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, t, p->seq, &c))
-        return by_policy(skb, p, vip, &o, &c, forwards);
-    return by_hash(skb, p, vip, pool, t, &o, forwards);
 }
 
 static __always_inline int balance(struct __sk_buff *skb, int forwards, enum crab_six_entry six)
@@ -122,8 +140,10 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
     struct crab_packet p;
 
     if (crab_parse(skb, &p, six) != CRAB_TCP)
-        return CRAB_NEXT;
+        return crab_error_for_vip(skb, forwards);
     struct crab_vip *vip = crab_vip_of(p.daddr, p.dport);
+    if (!vip && bpf_ntohs(p.dport) >= CRAB_RELAY_PORT)
+        return from_relayed(skb, &p, forwards);
     if (!vip || !(vip->flags & CRAB_VIP_BALANCE))
         return CRAB_NEXT;
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
@@ -132,9 +152,15 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    if ((p.flags & CRAB_STATE) == CRAB_SYN)
-        return balance_syn(skb, &p, vip, pool, &t, forwards);
-    return by_hash(skb, &p, vip, pool, &t, NULL, forwards);
+    struct crab_choice c = {};
+    if ((p.flags & CRAB_STATE) != CRAB_SYN)
+        return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
+    struct crab_options o;
+    if (crab_read_options(skb, &p, &o))
+        return TC_ACT_SHOT; /* counted there */
+    if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, &t, p.seq, &c))
+        return by_policy(skb, &p, vip, &o, &c, forwards);
+    return by_hash(skb, &p, vip, pool, &t, &c, &o, forwards);
 }
 
 SEC("tc")

@@ -11,11 +11,22 @@
 #include "crab_connect.h"
 #include "crab_quick.h"
 #include "crab_refuse.h"
+#include "crab_client_error.h"
+#include "crab_own_host.h"
+#include "crab_uplink.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Unanswered SYNs with a placeholder before one goes without (C-105). */
 #define CRAB_MARKED_SYNS 2
+
+/*
+ * So far beyond the client's last known acknowledgement a RST is still taken for the server's, one in 256 forged ones;
+ * and so far from it, on either side, a FIN, one in 32. What goes by recent answers (crab_recent.h) is not looked at,
+ * so that a download may have got on by that much.
+ */
+#define CRAB_RST_NEAR (1 << 24)
+#define CRAB_FIN_NEAR (1 << 26)
 
 /* Put an option into a SYN; the verdict says whether it may leave. */
 static __always_inline int mark_syn(struct __sk_buff *skb, struct crab_packet *p, __u8 form, crab_addr addr,
@@ -62,7 +73,7 @@ CRAB_PART int find_way(struct __sk_buff *skb, struct crab_packet *p, struct crab
 static __always_inline int translated(int failed)
 {
     if (failed)
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     crab_count(CRAB_CLIENT_TO_SERVER);
     return CRAB_NEXT;
 }
@@ -136,8 +147,10 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
     int inserted, verdict, live = crab_flow_lives(out);
 
     struct crab_vip *vip = crab_vip_of(p->daddr, p->dport);
-    if (!vip || !(vip->flags & CRAB_VIP_CLIENT))
+    if (!vip || !(vip->flags & CRAB_VIP_CLIENT)) {
+        crab_flow_give_up(out); /* of what was dialled while it was a VIP */
         return live ? syn_of_busy_port(out, p->seq) : CRAB_NEXT;
+    }
     if (crab_read_options(skb, p, &o))
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_NONE) {
@@ -145,10 +158,11 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         return CRAB_NEXT;
     }
     flow = bpf_map_lookup_elem(&crab_flows_out, out);
+    if (flow && flow->iss == p->seq && flow->ended & CRAB_FLOW_OWN_HOST)
+        return crab_own_host_goes(skb, p, &flow->dip);
     if (flow && flow->iss == p->seq)
         return syn_again(skb, p, flow, routed);
-    if (flow)
-        crab_flow_remove(out, flow->dip);
+    crab_flow_give_up(out);
     if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
         crab_count(CRAB_CLIENT_SYN_UNMARKED_RETRY);
         crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
@@ -166,10 +180,28 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
     return verdict;
 }
 
-/* The client goes on: it has not believed a RST, or it answers a FIN. */
-static __always_inline void client_touches(struct crab_flow *flow, __u8 flags, __u64 now)
+/*
+ * How far the client has got, and whether it acknowledges the FIN that was seen: that one was the server's. One that
+ * was forged waits for ever, or until the client has got further.
+ */
+static __always_inline __u8 client_acknowledges(struct crab_flow *flow, __u32 ack)
 {
     __u8 ended = flow->ended;
+
+    if (ended & CRAB_ENDED_FIN_WAITS) {
+        if ((__s32)(ack - flow->ack) < 0)
+            return ended;
+        if (ack == flow->ack)
+            ended |= CRAB_ENDED_SERVER_FIN;
+    }
+    flow->ack = ack;
+    return ended & ~CRAB_ENDED_FIN_WAITS;
+}
+
+/* The client goes on: it has not believed a RST, or it answers a FIN. */
+static __always_inline void client_touches(struct crab_flow *flow, struct crab_packet *p, __u64 now)
+{
+    __u8 flags = p->flags, ended = flags & CRAB_ACK ? client_acknowledges(flow, p->ack) : flow->ended;
 
     if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT)
         flow->hop_seen = 0;
@@ -193,8 +225,15 @@ static __always_inline int client_goes_on(struct __sk_buff *skb, struct crab_pac
 
     if (!flow)
         return CRAB_NEXT;
-    client_touches(flow, p->flags, bpf_ktime_get_coarse_ns()); /* a tick's error does not matter */
-    if (!routed)
+    client_touches(flow, p, bpf_ktime_get_coarse_ns()); /* a tick's error does not matter */
+    if (CRAB_RARELY(flow->ended & CRAB_FLOW_OWN_HOST)) {
+        if (p->flags & (CRAB_SYN | CRAB_FIN | CRAB_RST))
+            crab_own_host_says(p, out, &flow->dip);
+        return crab_own_host_goes(skb, p, &flow->dip);
+    }
+    if (flow->ended & CRAB_ENDED_FIN_WAITS)
+        ; /* every packet is looked at until one acknowledges it */
+    else if (!routed)
         crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, NULL);
     else if (flow->hop_seen == hop_time(flow))
         crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, flow->hop);
@@ -209,7 +248,7 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
     if (CRAB_LIKELY(quick != CRAB_SLOW))
         return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
-        return CRAB_NEXT;
+        return crab_error_for_server(skb, routed);
     struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     if ((p.flags & CRAB_STATE) != CRAB_SYN)
         return client_goes_on(skb, &p, &out, routed);
@@ -221,7 +260,7 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
 static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
     if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     crab_count(CRAB_CLIENT_FROM_SERVER);
     return CRAB_NEXT;
 }
@@ -253,7 +292,7 @@ static __always_inline int plain_synack(struct __sk_buff *skb, struct crab_packe
     if (r) /* the server sent it again after its host had forgotten the echo */
         return to_client(skb, p, r->vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, in);
-    if (flow && flow->iss + 1 == p->ack) {
+    if (flow && !(flow->ended & CRAB_FLOW_OWN_HOST) && flow->iss + 1 == p->ack) {
         crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
         return TC_ACT_SHOT;
     }
@@ -295,7 +334,7 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
             return TC_ACT_SHOT;
         }
         crab_flow_drop_stale(in);
-        if (crab_flow_create(&out, &p->saddr, p->ack - 1)) {
+        if (crab_flow_create(&out, &p->saddr, p->ack - 1, p->seq + 1)) {
             crab_count(CRAB_CLIENT_FLOW_MAP_FULL);
             return TC_ACT_SHOT;
         }
@@ -303,7 +342,7 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
         crab_count(CRAB_CLIENT_SYNACK_ACCEPTED);
     }
     if (crab_blank_option(skb, p, o))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     return to_client(skb, p, crab_option_addr(o));
 }
 
@@ -321,13 +360,29 @@ static __always_inline int client_synack(struct __sk_buff *skb, struct crab_pack
     return redirected_synack(skb, p, &o, in, vip->id, all);
 }
 
-static __always_inline void server_ends(struct crab_tuple *in, crab_addr vip, __u8 flags)
+/*
+ * The server ends the connection, or somebody who writes its address. Both must stand near to where the client is, as
+ * far as is known. A FIN waits for the client to acknowledge it; of several the last one counts. A client that lives
+ * answers a RST inside its window, which takes it back; one beyond ends nothing.
+ */
+CRAB_PART void server_ends(struct crab_tuple *in, crab_addr *vip, struct crab_packet *p)
 {
-    struct crab_tuple out = crab_with_server(*in, vip);
+    struct crab_tuple out = crab_with_server(*in, *vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
 
-    if (flow)
-        flow->ended |= flags & CRAB_RST ? CRAB_ENDED_RST : CRAB_ENDED_SERVER_FIN;
+    if (!flow)
+        return;
+    __u32 end = p->seq + p->length - (p->l4 - ETH_HLEN) - p->doff + 1;
+    if (!(p->flags & CRAB_RST)) {
+        if (end - flow->ack + CRAB_FIN_NEAR < 2 * CRAB_FIN_NEAR) {
+            flow->ack = end;
+            flow->ended |= CRAB_ENDED_FIN_WAITS;
+        }
+    } else if (!(flow->ended & CRAB_ENDED_FIN_WAITS) && p->seq - flow->ack < CRAB_RST_NEAR) {
+        flow->ended |= CRAB_ENDED_RST;
+    } else {
+        crab_count(CRAB_CLIENT_RST_NOT_NEAR);
+    }
 }
 
 /*
@@ -340,7 +395,7 @@ static __always_inline int server_syn_in(struct __sk_buff *skb, struct crab_pack
     struct crab_reverse *r = crab_flow_lives(in) ? bpf_map_lookup_elem(&crab_flows_in, in) : NULL;
 
     if (!r)
-        return CRAB_NEXT;
+        return crab_own_host_begins(skb, p);
     crab_count(CRAB_CLIENT_SYN_FROM_SERVER);
     return to_client(skb, p, r->vip);
 }
@@ -356,7 +411,28 @@ static __always_inline int server_begins(struct __sk_buff *skb, struct crab_pack
 }
 
 /* all: every client this packet can be for is this host's. */
-static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_six_entry six)
+static __always_inline int client_answer(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
+{
+    if (p->flags & CRAB_SYN) {
+        int verdict = server_begins(skb, p, in, all);
+        crab_recent_end(in);
+        return verdict;
+    }
+    __u32 epoch = crab_recent_epoch(in);
+    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
+    if (!r)
+        return CRAB_NEXT;
+    crab_addr vip = r->vip;
+    if (p->flags & (CRAB_FIN | CRAB_RST)) {
+        server_ends(in, &vip, p);
+        crab_recent_end(in); /* what the client says to it must be looked at */
+    } else {
+        crab_recent_keep(in, CRAB_IN, epoch, vip, NULL);
+    }
+    return to_client(skb, p, vip);
+}
+
+static __always_inline int client_in(struct __sk_buff *skb, enum crab_six_entry six)
 {
     struct crab_packet p;
     int quick = crab_quick(skb, CRAB_IN, 0, CRAB_CLIENT_FROM_SERVER);
@@ -364,22 +440,29 @@ static __always_inline int client_in(struct __sk_buff *skb, int all, enum crab_s
     if (CRAB_LIKELY(quick != CRAB_SLOW))
         return quick;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
-        return CRAB_NEXT;
+        return crab_error_for_client(skb);
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
-    if (p.flags & CRAB_SYN) {
-        int verdict = server_begins(skb, &p, &in, all);
-        crab_recent_end(&in);
-        return verdict;
-    }
-    __u32 epoch = crab_recent_epoch(&in);
-    struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, &in);
-    if (!r)
+    return client_answer(skb, &p, &in, 1);
+}
+
+/* What a pod sends to a client of this host comes in by the uplink, if there is one. That leads past all that looks at
+ * the pod's device, so it is for the pod's own address only: a frame that bears another's stays where rp_filter and the
+ * rules of the pod network see it. */
+static __always_inline int client_in_near(struct __sk_buff *skb, enum crab_six_entry six)
+{
+    struct crab_packet p;
+
+    if (crab_parse(skb, &p, six) != CRAB_TCP)
+        return crab_error_for_client(skb);
+    struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
+    if (crab_is_ours(skb, &p, &in)) {
+        int verdict = crab_lives_there(skb, &p) ? crab_by_uplink(skb) : CRAB_NEXT;
+        if (verdict != CRAB_NEXT)
+            return verdict;
+    } else if (!(p.flags & CRAB_SYN)) {
         return CRAB_NEXT;
-    if (p.flags & (CRAB_FIN | CRAB_RST))
-        server_ends(&in, r->vip, p.flags);
-    else
-        crab_recent_keep(&in, CRAB_IN, epoch, r->vip, NULL);
-    return to_client(skb, &p, r->vip);
+    }
+    return client_answer(skb, &p, &in, 0);
 }
 
 /* Below the stack: the route was chosen for the VIP and must be chosen again. */
@@ -399,7 +482,7 @@ int CRAB_NAME(crab_client_out_pod)(struct __sk_buff *skb)
 SEC("tc")
 int CRAB_NAME(crab_client_in)(struct __sk_buff *skb)
 {
-    return client_in(skb, 1, CRAB_SIX_CLIENT_IN);
+    return client_in(skb, CRAB_SIX_CLIENT_IN);
 }
 
 /*
@@ -409,5 +492,5 @@ int CRAB_NAME(crab_client_in)(struct __sk_buff *skb)
 SEC("tc")
 int CRAB_NAME(crab_client_in_near)(struct __sk_buff *skb)
 {
-    return client_in(skb, 0, CRAB_SIX_CLIENT_IN_NEAR);
+    return client_in_near(skb, CRAB_SIX_CLIENT_IN_NEAR);
 }

@@ -20,24 +20,27 @@ struct crab_in6 {
 typedef struct crab_in6 crab_addr;
 
 /* A function of its own, with a stack frame of its own: 16-byte addresses fill 512 bytes soon. */
-#define CRAB_PART       static __attribute__((noinline, unused))
-#define CRAB_NAME(name) name##6
-#define crab_vips       crab_vips6
-#define crab_pools      crab_pools6
-#define crab_syns       crab_syns6
-#define crab_loads      crab_loads6
-#define crab_rr         crab_rr6
-#define crab_rr_cpu     crab_rr_cpu6
-#define crab_prefixes   crab_prefixes6
-#define crab_pending    crab_pending6
-#define crab_connects   crab_connects6
-#define crab_flows_out  crab_flows_out6
-#define crab_flows_in   crab_flows_in6
-#define crab_opening    crab_opening6
-#define crab_dsr        crab_dsr6
-#define crab_allowed    crab_allowed6
-#define crab_watched    crab_watched6
-#define crab_conns      crab_conns6
+#define CRAB_PART        static __attribute__((noinline, unused))
+#define CRAB_NAME(name)  name##6
+#define crab_vips        crab_vips6
+#define crab_pools       crab_pools6
+#define crab_syns        crab_syns6
+#define crab_loads       crab_loads6
+#define crab_rr          crab_rr6
+#define crab_rr_cpu      crab_rr_cpu6
+#define crab_prefixes    crab_prefixes6
+#define crab_pending     crab_pending6
+#define crab_connects    crab_connects6
+#define crab_flows_out   crab_flows_out6
+#define crab_flows_in    crab_flows_in6
+#define crab_opening     crab_opening6
+#define crab_dsr         crab_dsr6
+#define crab_allowed     crab_allowed6
+#define crab_relays      crab_relays6
+#define crab_relays_back crab_relays_back6
+#define crab_watched     crab_watched6
+#define crab_conns       crab_conns6
+#define crab_errors      crab_errors6
 
 CRAB_INLINE int crab_addr_same(crab_addr a, crab_addr b)
 {

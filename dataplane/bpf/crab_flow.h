@@ -32,10 +32,14 @@ static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, c
     return t;
 }
 
-/* Forget the translation from out (towards the VIP) to dip. */
-static __always_inline void crab_flow_remove(struct crab_tuple *out, crab_addr dip)
+/* Its client dials anew: forget the translation from out (towards the VIP), if there is one. */
+CRAB_PART void crab_flow_give_up(struct crab_tuple *out)
 {
-    struct crab_tuple in = crab_with_server(*out, dip);
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
+
+    if (!flow)
+        return;
+    struct crab_tuple in = crab_with_server(*out, flow->dip);
     crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
     crab_drop(&crab_flows_out, out, CRAB_CLIENT_FLOW_REMOVED);
 }
@@ -55,10 +59,8 @@ CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
     crab_count(CRAB_CLIENT_STALE_REMOVED);
 }
 
-/*
- * A RST counts only if the client sent it: anybody can forge the server's. The server's FIN may be forged as well, but
- * beside one of the client's it has little left to end.
- */
+/* A RST counts only if the client sent it: anybody can forge the server's. Its FIN counts when the client has
+ * acknowledged it. */
 static __always_inline int crab_flow_over(struct crab_flow *flow)
 {
     const __u8 both = CRAB_ENDED_CLIENT_FIN | CRAB_ENDED_SERVER_FIN;
@@ -90,21 +92,20 @@ static __always_inline int crab_flow_lives(struct crab_tuple *in)
 }
 
 /* What a former connection left behind has been dropped. */
-CRAB_PART int crab_flow_create(struct crab_tuple *out, crab_addr *to, __u32 iss)
+CRAB_PART int crab_flow_create(struct crab_tuple *out, crab_addr *to, __u32 iss, __u32 ack)
 {
     __u64 now = bpf_ktime_get_ns();
     crab_addr dip = *to;
     struct crab_tuple in = crab_with_server(*out, dip);
     struct crab_reverse back = {.vip = out->server};
-    struct crab_flow flow = {.created_ns = now, .last_ns = now, .dip = dip, .iss = iss};
+    struct crab_flow flow = {.created_s = now / 1000000000, .ack = ack, .last_ns = now, .dip = dip, .iss = iss};
 
     if (crab_keep(&crab_flows_in, &in, &back, CRAB_CLIENT_BACK_CREATED))
         return -1;
-    if (bpf_map_update_elem(&crab_flows_out, out, &flow, BPF_ANY)) {
+    if (crab_keep(&crab_flows_out, out, &flow, CRAB_CLIENT_FLOW_CREATED)) {
         crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
         return -1;
     }
-    crab_count(CRAB_CLIENT_FLOW_CREATED);
     return 0;
 }
 

@@ -42,7 +42,7 @@ enum crab_vip_flag {
 
 enum crab_backend_state {
     CRAB_BACKEND_DOWN = 0,
-    CRAB_BACKEND_UP_PLAIN = 1, /* answers, but does not echo */
+    CRAB_BACKEND_UP_PLAIN = 1, /* answers, but does not echo: its connections are relayed */
     CRAB_BACKEND_UP_CRAB = 2,
     CRAB_BACKEND_DRAINING = 3, /* finishes what it has on the hash path, gets nothing new */
 };
@@ -150,16 +150,22 @@ enum crab_connect_bucket {
 /* Bits of crab_flow.ended. */
 enum crab_ended {
     CRAB_ENDED_CLIENT_FIN = 1 << 0,
-    CRAB_ENDED_SERVER_FIN = 1 << 1,
+    CRAB_ENDED_SERVER_FIN = 1 << 1, /* the client has acknowledged it */
     CRAB_ENDED_RST = 1 << 2,        /* taken back when the client goes on: it did not believe the RST */
     CRAB_ENDED_CLIENT_RST = 1 << 3, /* the RST was the client's own */
+    CRAB_ENDED_FIN_WAITS = 1 << 4,  /* for the client's acknowledgement: the server's, or a forged one */
+    CRAB_FLOW_OWN_HOST = 1 << 5,    /* no end: both ends are of this host, crab_own_host.h */
 };
 
 #define CRAB_HOP_SHIFT 28 /* crab_flow.hop_seen counts in 2^28 ns, a quarter of a second */
 
-/* crab_flows_out: VIP to DIP */
+/*
+ * crab_flows_out: VIP to DIP. The first two words were one time in nanoseconds in a former version, of the same layout:
+ * what it left shows a wrong age, and the next packet of its client puts ack right.
+ */
 struct crab_flow {
-    __u64 created_ns;
+    __u32 created_s; /* seconds */
+    __u32 ack;       /* the server's next byte as the client had it lately; with FIN_WAITS: behind that FIN */
     __u64 last_ns;
     crab_addr dip;
     __u32 iss;
@@ -199,6 +205,30 @@ struct crab_opening {
 #ifdef CRAB_SIX
     __u32 pad2;
 #endif
+};
+
+/* crab_relays: a connection that the balancer stands in, by the client's side of it */
+struct crab_relay {
+    __u64 last_ns;
+    crab_addr dip;
+    __u32 next_out;  /* the client's next byte, as far as it was seen */
+    __u32 next_back; /* the server's */
+    __u16 place;     /* of the server in its pool */
+    __be16 port;     /* of the VIP, towards the server */
+    __u8 ended;      /* enum crab_ended, of segments that stood where they had to */
+    __u8 opened;     /* the client has acknowledged the server's SYN-ACK */
+    __u8 answered;   /* the server has acknowledged the client's SYN */
+    __u8 pad[5];
+#ifdef CRAB_SIX
+    __u32 pad2;
+#endif
+};
+
+/* crab_relays_back: by the server's side, whose client is the VIP */
+struct crab_relay_back {
+    crab_addr client;
+    __be16 port;
+    __u16 pad;
 };
 
 /* crab_syns: a SYN the balancer has seen (C-25) */

@@ -11,7 +11,7 @@
 #include <bpf/bpf_endian.h>
 
 #include "crab_pool.h"
-#include "crab_option.h"
+#include "crab_notes.h"
 #include "crab_six.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -170,8 +170,11 @@ CRAB_PART int send_chosen(struct xdp_md *xdp, struct syn *s, struct crab_tuple *
         crab_hand_over(t, s->iss);
         return XDP_PASS;
     }
-    if (patch(xdp, s, &fib, c->dip, room, check))
+    crab_count_notes(&s->o); /* of what is left to tc, tc does */
+    if (patch(xdp, s, &fib, c->dip, room, check)) {
+        crab_count(CRAB_REWRITE_FAILED);
         return XDP_DROP;
+    }
     crab_count(c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED);
     return XDP_TX;
 }

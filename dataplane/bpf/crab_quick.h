@@ -92,7 +92,9 @@ static __always_inline int crab_quick_store(struct __sk_buff *skb, const struct 
 {
     const __u32 from = with_hop ? 0 : 8 * CRAB_HEAD_TAIL;
 
-    return bpf_skb_store_bytes(skb, from, (const void *)h + from, size - from, 0) ? TC_ACT_SHOT : CRAB_NEXT;
+    if (CRAB_RARELY(bpf_skb_store_bytes(skb, from, (const void *)h + from, size - from, 0)))
+        return crab_write_failed();
+    return CRAB_NEXT;
 }
 
 /* Translate a packet that has an answer and count it; CRAB_SLOW: it has none, and is as it was. */
@@ -122,7 +124,7 @@ static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction
         return crab_quick_store(skb, &h, with_hop, CRAB_HEAD_SIZE);
     }
     if (bpf_l4_csum_replace(skb, CRAB_TCP_CHECK, from, r->to, BPF_F_PSEUDO_HDR | sizeof(from)))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     return crab_quick_store(skb, &h, with_hop, CRAB_IP_DADDR + 4);
 }
 

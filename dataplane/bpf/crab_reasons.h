@@ -11,7 +11,7 @@ CRAB_REASON(CLIENT_SYN_MARKED, "client_syn_marked", "SYN to a VIP left with a pl
 CRAB_REASON(CLIENT_SYN_NO_SPACE, "client_syn_no_space", "SYN had too few bytes of options free: 8, IPv6 20 [C-8, C-9]")
 CRAB_REASON(CLIENT_SYN_UNMARKED_RETRY, "client_syn_unmarked_retry", "SYN after two unanswered ones left without placeholder [C-105]")
 CRAB_REASON(CLIENT_SYN_FOREIGN_OPTION, "client_syn_foreign_option", "SYN carried the option already and was left alone [C-93]")
-CRAB_REASON(CLIENT_SYN_REWRITE_FAILED, "client_syn_rewrite_failed", "the kernel refused to enlarge the SYN; it left without placeholder")
+CRAB_REASON(CLIENT_SYN_REWRITE_FAILED, "client_syn_rewrite_failed", "the kernel refused to enlarge the SYN; it is dropped, and the client sends another")
 CRAB_REASON(CLIENT_SYNACK_ACCEPTED, "client_synack_accepted", "redirect accepted, translation installed [C-100]")
 CRAB_REASON(CLIENT_SYNACK_REPEATED, "client_synack_repeated", "SYN-ACK of the accepted server came again [C-104]")
 CRAB_REASON(CLIENT_SYNACK_OTHER_SERVER, "client_synack_other_server", "SYN-ACK of a second server dropped [C-104]")
@@ -46,14 +46,14 @@ CRAB_REASON(LB_BAD_CHECKSUM, "lb_bad_checksum", "SYN with a wrong checksum dropp
 CRAB_REASON(LB_NO_ROUTE, "lb_no_route", "no route to the chosen server; packet dropped")
 CRAB_REASON(LB_FALLBACK_SYN, "lb_fallback_syn", "SYN without placeholder sent by consistent hash [C-40]")
 CRAB_REASON(LB_FALLBACK_OTHER, "lb_fallback_other", "other packet to the VIP sent by consistent hash [C-41]")
-CRAB_REASON(LB_FALLBACK_TO_STACK, "lb_fallback_to_stack", "packet to the VIP left to the node's own DNAT [C-42, C-43]")
+CRAB_REASON(LB_FALLBACK_TO_STACK, "lb_fallback_to_stack", "packet to a node port left to the node's own DNAT")
 CRAB_REASON(LB_FALLBACK_NO_SPACE, "lb_fallback_no_space", "SYN without room for the fall-back mark dropped [C-8]")
 CRAB_REASON(LB_STALE_REPORT, "lb_stale_report", "a choice by load fell back to random: report too old [C-62]")
 /* every program */
 CRAB_REASON(OPTION_MALFORMED, "option_malformed", "option list with a length below 2 or beyond the header; parsing ended there [C-4]")
 CRAB_REASON(OPTION_DUPLICATE, "option_duplicate", "option repeated; the first valid one counts [C-3]")
 CRAB_REASON(OPTION_IGNORED, "option_ignored", "option of the wrong length [C-3]")
-CRAB_REASON(HEADER_MALFORMED, "header_malformed", "IP or TCP header shorter than it says; passed on untouched")
+CRAB_REASON(HEADER_MALFORMED, "header_malformed", "IP or TCP header shorter than it says; passed on untouched, but a SYN to a VIP is dropped where it is balanced")
 CRAB_REASON(FRAGMENT, "fragment", "IP fragment passed on untouched")
 /* server host, again */
 CRAB_REASON(SERVER_WATCH_FULL, "server_watch_full", "no room to count a connection; its server looks less loaded than it is [C-62]")
@@ -76,3 +76,24 @@ CRAB_REASON(SERVER_OPENING_EXPIRED, "server_opening_expired", "handshakes of ser
 CRAB_REASON(SERVER_DSR_CREATED, "server_dsr_created", "connections on the fall-back path remembered")
 CRAB_REASON(SERVER_DSR_REMOVED, "server_dsr_removed", "connections on the fall-back path forgotten by a program")
 CRAB_REASON(SERVER_DSR_EXPIRED, "server_dsr_expired", "connections on the fall-back path whose life was over, removed by the agent [C-72, C-73]")
+/* balancer, again */
+CRAB_REASON(LB_RELAY_TO_SERVER, "lb_relay_to_server", "packets to a server without agent, sent on in the VIP's name [C-42]")
+CRAB_REASON(LB_RELAY_FROM_SERVER, "lb_relay_from_server", "answers of a server without agent, sent on to the client [C-42]")
+CRAB_REASON(LB_RELAY_FULL, "lb_relay_full", "SYN dropped: no port of the VIP is left towards this server without agent [C-42]")
+CRAB_REASON(LB_RELAY_UNKNOWN, "lb_relay_unknown", "answer of a server without agent whose connection was pushed out; dropped")
+CRAB_REASON(LB_RELAY_CREATED, "lb_relay_created", "connections to servers without agent remembered")
+CRAB_REASON(LB_RELAY_REMOVED, "lb_relay_removed", "connections to servers without agent forgotten by a program")
+CRAB_REASON(LB_RELAY_EXPIRED, "lb_relay_expired", "connections to servers without agent whose life was over, removed by the agent [C-72]")
+/* client host, again */
+CRAB_REASON(CLIENT_RST_NOT_NEAR, "client_rst_not_near", "RST from the server's address far from where the client is: handed on, but it ends no translation [C-72]")
+CRAB_REASON(CLIENT_BY_UPLINK, "client_by_uplink", "packets of this host's pods to clients of this host, let in by the uplink to be translated there [C-70]")
+CRAB_REASON(CLIENT_ERROR_IN, "client_error_in", "ICMP errors about redirected connections told to their clients [C-103]")
+CRAB_REASON(CLIENT_ERROR_OUT, "client_error_out", "ICMP errors about redirected connections told to their servers [C-103]")
+/* balancer, again */
+CRAB_REASON(LB_ERROR_TO_SERVER, "lb_error_to_server", "ICMP errors about answers from the VIP told to the server that sent them [C-103]")
+CRAB_REASON(LB_ERROR_TO_CLIENT, "lb_error_to_client", "ICMP errors about packets of a relay told to the client that sent them [C-103]")
+/* every program, again */
+CRAB_REASON(REWRITE_FAILED, "rewrite_failed", "the kernel refused to write into a packet, which may be half rewritten; it is dropped")
+/* client host, again */
+CRAB_REASON(CLIENT_OWN_HOST, "client_own_host", "packets between a client of this host and a server in its own network, let in by the uplink with the VIP as their source [C-70]")
+CRAB_REASON(CLIENT_OWN_HOST_PORT, "client_own_host_port", "SYN to a server in this host's own network dropped: another client of this host has the same port there")

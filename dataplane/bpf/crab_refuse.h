@@ -77,7 +77,7 @@ CRAB_PART int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
 
     if (bpf_skb_load_bytes(skb, ETH_ALEN, r.eth.h_dest, ETH_ALEN) ||
         bpf_skb_load_bytes(skb, 0, r.eth.h_source, ETH_ALEN) || bpf_skb_change_tail(skb, size, 0))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     crab_reset_ip(&r, p);
     r.tcp.source = p->dport;
     r.tcp.dest = p->sport;
@@ -86,7 +86,7 @@ CRAB_PART int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
     r.tcp.rst = 1;
     crab_reset_sum(&r);
     if (bpf_skb_store_bytes(skb, 0, &r.eth, size, BPF_F_INVALIDATE_HASH))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     return bpf_redirect(skb->ifindex, 0);
 }
 

@@ -18,24 +18,42 @@ enum crab_routed {
     CRAB_ROUTE_NONE = 2,
 };
 
-static __always_inline int crab_fib(struct __sk_buff *skb, struct crab_packet *p, struct bpf_fib_lookup *fib)
+/* The way from one address to another, for packets of p's connection that come in where skb is. */
+static __always_inline int crab_fib_between(struct __sk_buff *skb, struct crab_packet *p, crab_addr *from,
+                                            crab_addr *to, struct bpf_fib_lookup *fib)
 {
 #ifdef CRAB_SIX
     fib->family = AF_INET6;
     fib->flowinfo = bpf_htonl((__u32)p->tos << 20);
-    __builtin_memcpy(fib->ipv6_src, &p->saddr, sizeof(fib->ipv6_src));
-    __builtin_memcpy(fib->ipv6_dst, &p->daddr, sizeof(fib->ipv6_dst));
+    __builtin_memcpy(fib->ipv6_src, from, sizeof(fib->ipv6_src));
+    __builtin_memcpy(fib->ipv6_dst, to, sizeof(fib->ipv6_dst));
 #else
     fib->family = AF_INET;
     fib->tos = p->tos;
-    fib->ipv4_src = p->saddr;
-    fib->ipv4_dst = p->daddr;
+    fib->ipv4_src = *from;
+    fib->ipv4_dst = *to;
 #endif
     fib->l4_protocol = IPPROTO_TCP;
     fib->sport = p->sport;
     fib->dport = p->dport;
     fib->ifindex = skb->ifindex;
     return bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
+}
+
+static __always_inline int crab_fib(struct __sk_buff *skb, struct crab_packet *p, struct bpf_fib_lookup *fib)
+{
+    return crab_fib_between(skb, p, &p->saddr, &p->daddr, fib);
+}
+
+/* Whether the host would send to p's source by the device that p came from. */
+CRAB_PART int crab_lives_there(struct __sk_buff *skb, struct crab_packet *p)
+{
+    struct bpf_fib_lookup fib = {};
+    int ret = crab_fib_between(skb, p, &p->daddr, &p->saddr, &fib);
+
+    return (ret == BPF_FIB_LKUP_RET_SUCCESS || ret == BPF_FIB_LKUP_RET_NO_NEIGH ||
+            ret == BPF_FIB_LKUP_RET_FRAG_NEEDED) &&
+           fib.ifindex == skb->ifindex;
 }
 
 /*
@@ -73,6 +91,16 @@ static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet 
     default:
         return CRAB_ROUTE_NONE;
     }
+}
+
+/* A frame's source is the device that it would leave by: let it come in there. */
+static __always_inline int crab_turn_round(struct __sk_buff *skb)
+{
+    __u8 mac[ETH_ALEN];
+
+    if (bpf_skb_load_bytes(skb, ETH_ALEN, mac, ETH_ALEN) || bpf_skb_store_bytes(skb, 0, mac, ETH_ALEN, 0))
+        return crab_write_failed();
+    return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
 #endif

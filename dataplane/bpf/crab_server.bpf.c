@@ -235,7 +235,7 @@ static __always_inline __u64 fallback_seen(void)
 static __always_inline int from_vip(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
     if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
-        return TC_ACT_SHOT;
+        return crab_write_failed();
     crab_count(CRAB_SERVER_DSR_REPLY);
     return CRAB_NEXT;
 }

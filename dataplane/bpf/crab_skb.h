@@ -13,8 +13,7 @@
 #include <linux/tcp.h>
 #include <bpf/bpf_endian.h>
 
-#include "crab_maps.h"
-#include "crab_option.h"
+#include "crab_notes.h"
 
 /* tcx verdict: the next program of whoever else sits here has its turn. */
 #define CRAB_NEXT -1
@@ -28,6 +27,13 @@
 
 #define CRAB_SHIFT_STEP  32
 #define CRAB_SHIFT_STEPS 64 /* a SYN carries at most 2 KiB of data that we move */
+
+/* The kernel refused to write, as it does without memory: what is half rewritten is of no use to anybody. */
+static __always_inline int crab_write_failed(void)
+{
+    crab_count(CRAB_REWRITE_FAILED);
+    return TC_ACT_SHOT;
+}
 
 struct crab_packet {
     __u32 l4;     /* where the TCP header begins */
@@ -51,20 +57,8 @@ enum crab_parsed { CRAB_OTHER = 0, CRAB_TCP = 1 };
 /* The lengths of a SYN or SYN-ACK agree with each other and with the frame. */
 static __always_inline int crab_lengths_agree(struct __sk_buff *skb, struct crab_packet *p)
 {
-    if (p->doff >= sizeof(struct tcphdr) && p->l4 - ETH_HLEN + p->doff <= p->length && ETH_HLEN + p->length <= skb->len)
-        return 1;
-    crab_count(CRAB_HEADER_MALFORMED);
-    return 0;
-}
-
-static __always_inline void crab_count_notes(struct crab_options *o)
-{
-    if (o->notes & CRAB_NOTE_MALFORMED)
-        crab_count(CRAB_OPTION_MALFORMED);
-    if (o->notes & CRAB_NOTE_DUPLICATE)
-        crab_count(CRAB_OPTION_DUPLICATE);
-    if (o->notes & CRAB_NOTE_IGNORED)
-        crab_count(CRAB_OPTION_IGNORED);
+    return p->doff >= sizeof(struct tcphdr) && p->l4 - ETH_HLEN + p->doff <= p->length &&
+           ETH_HLEN + p->length <= skb->len;
 }
 
 static __always_inline void crab_option_kind(struct crab_options *o)
@@ -75,19 +69,32 @@ static __always_inline void crab_option_kind(struct crab_options *o)
     o->exid = meta ? meta->exid : 0;
 }
 
-/* Read the option area of p and find ours in it; -1 when the packet is cut short. */
-CRAB_PART int crab_read_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+/* Find ours in the option area of a packet that another program will settle; -1 when it is cut short. */
+static __always_inline int crab_peek_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
 {
     __builtin_memset(o, 0, sizeof(*o));
     crab_option_kind(o);
     if (!crab_lengths_agree(skb, p))
         return -1;
-    o->len = p->doff - sizeof(struct tcphdr);
-    if (o->len == 0)
+    __u32 len = p->doff - sizeof(struct tcphdr);
+    CRAB_OPAQUE(len); /* what is compared below is what is read */
+    o->len = len;
+    if (len == 0)
         return 0;
-    if (o->len > CRAB_OPTIONS_MAX || bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, o->len))
+    if (len > CRAB_OPTIONS_MAX || bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, len))
         return -1;
     crab_option_find(o);
+    return 0;
+}
+
+/* Read the option area of p and find ours in it; -1 when the packet is cut short. */
+CRAB_PART int crab_read_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
+{
+    if (crab_peek_options(skb, p, o)) {
+        if (!crab_lengths_agree(skb, p))
+            crab_count(CRAB_HEADER_MALFORMED);
+        return -1;
+    }
     crab_count_notes(o);
     return 0;
 }

@@ -62,12 +62,16 @@ static void samples(void)
     LINE("pending", crab_pending, .first_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .iss = 0x191a1b1c,
          .syns = 0x1d1e, .marked = 0x1f, .direct = 0x20);
     LINE("connect_key", crab_connect_key, .addr = ADDRESS(0x01020304), .port = 0x0506, .bucket = 0x0708);
-    LINE("flow", crab_flow, .created_ns = 0x0102030405060708, .last_ns = 0x1112131415161718, .dip = ADDRESS(0x191a1b1c),
-         .iss = 0x1d1e1f20, .ended = 0x21, .hop_seen = 0x22, .hop = {0x23, 0x24, 0x25, 0x26, 0x27, 0x28});
+    LINE("flow", crab_flow, .created_s = 0x05060708, .ack = 0x01020304, .last_ns = 0x1112131415161718,
+         .dip = ADDRESS(0x191a1b1c), .iss = 0x1d1e1f20, .ended = 0x21, .hop_seen = 0x22,
+         .hop = {0x23, 0x24, 0x25, 0x26, 0x27, 0x28});
     LINE("reverse", crab_reverse, .vip = ADDRESS(0x01020304));
     LINE("echo", crab_echo, .last_ns = 0x0102030405060708, .vip = ADDRESS(0x11121314), .iss = 0x15161718);
     LINE("opening", crab_opening, .last_ns = 0x0102030405060708, .vip = ADDRESS(0x11121314), .iss = 0x15161718,
          .isn = 0x191a1b1c, .fallback = 0x1d, .answered = 0x1e);
+    LINE("relay", crab_relay, .last_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .next_out = 0x15161718,
+         .next_back = 0x191a1b1c, .place = 0x1d1e, .port = 0x1f20, .ended = 0x21, .opened = 0x22, .answered = 0x23);
+    LINE("relay_back", crab_relay_back, .client = ADDRESS(0x01020304), .port = 0x0506);
     LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);
     LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .place = 0x1516,
          .undelivered = 0x17);

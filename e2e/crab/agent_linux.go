@@ -24,13 +24,18 @@ func (h *Host) Start() {
 // Restart starts the agent on what is pinned.
 func (h *Host) Restart() {
 	h.bed.t.Helper()
+	h.launch()
+	h.await("ready", 1)
+}
+
+func (h *Host) launch() {
+	h.bed.t.Helper()
 	log, err := os.OpenFile(h.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	h.bed.must(err)
 	defer log.Close()
 	h.agent = h.agentCommand()
 	h.agent.Stdout, h.agent.Stderr = log, log
 	h.bed.must(h.agent.Start())
-	h.await("ready", 1)
 }
 
 func (h *Host) agentCommand() *exec.Cmd {
@@ -130,14 +135,20 @@ func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
 		default:
 			h.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
 		}
-		h.Start()
+		h.writeConfig()
+		h.launch() // all at once: the kernel verifies their programs for a while
+	}
+	for _, h := range b.all {
+		h.await("ready", 1)
 	}
 }
 
 // Backends are all servers in one state.
-func (b *Bed) Backends(state string) []map[string]any {
+func (b *Bed) Backends(state string) []map[string]any { return inState(state, b.Servers()) }
+
+func inState(state string, servers []*Host) []map[string]any {
 	var all []map[string]any
-	for _, h := range b.Servers() {
+	for _, h := range servers {
 		all = append(all, map[string]any{"addr": h.Addr, "state": state})
 	}
 	return all

@@ -33,11 +33,16 @@ func (h *Host) dialWithin(to string, timeout time.Duration) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s, s.greeted(bufio.NewReader(s.Conn))
+}
+
+// greeted reads whom the connection met.
+func (s *session) greeted(r *bufio.Reader) error {
 	_ = s.SetDeadline(time.Now().Add(patience))
-	s.r = bufio.NewReader(s.Conn)
+	s.r = r
 	name, err := s.r.ReadString('\n')
 	s.server = strings.TrimSpace(name)
-	return s, err
+	return err
 }
 
 // ask sends a line and reads it back.
@@ -54,6 +59,7 @@ func (s *session) ask(line string) error {
 }
 
 func TestRoundRobinOverThreeServers(t *testing.T) {
+	t.Parallel()
 	b := New(t, 3)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {

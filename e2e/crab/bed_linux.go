@@ -27,6 +27,7 @@ type Bed struct {
 	tag  string
 	all  map[string]*Host
 	tool string // bobtail-redirect
+	root string // of the repository
 	vip  string // and the network of the hosts: of one family
 	nets string
 }
@@ -43,6 +44,8 @@ type Host struct {
 	agent  *exec.Cmd
 	under  []string // the command the agent is started by
 	log    string
+
+	injected int // segments written by hand that left here
 }
 
 // Config is the agent's file, as far as the suite writes it.
@@ -71,7 +74,7 @@ func New(t testing.TB, servers int) *Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bed{t: t, dir: t.TempDir(), tag: fmt.Sprintf("bcrab%dx%d", os.Getpid(), beds.Add(1)), vip: VIP, nets: network + "0/24", all: map[string]*Host{}, tool: filepath.Join(root, "build/bin/bobtail-redirect")}
+	b := &Bed{t: t, root: root, dir: t.TempDir(), tag: fmt.Sprintf("bcrab%dx%d", os.Getpid(), beds.Add(1)), vip: VIP, nets: network + "0/24", all: map[string]*Host{}, tool: filepath.Join(root, "build/bin/bobtail-redirect")}
 	b.bpf = filepath.Join(b.dir, "bpf")
 	b.must(os.Mkdir(b.bpf, 0o700))
 	b.run("mount", "-t", "bpf", "bpf", b.bpf)

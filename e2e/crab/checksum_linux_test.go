@@ -12,6 +12,7 @@ import (
 // C-70, C-71: a checksum may be left to a device behind us, or be finished before us. A client behind a node sends and
 // receives through the node's programs; whoever receives a finished checksum looks at it.
 func TestChecksumsFinishedBeforeAndBehind(t *testing.T) {
+	t.Parallel()
 	b := New(t, 1)
 	node, s1 := b.Host("client"), b.Host("s1")
 	pod := node.pod("pc", pods+"2")

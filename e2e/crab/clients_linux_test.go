@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // peer is a program of Debian's, unpacked by e2e/run (CRAB_PEERS, CRAB_PEERS_LIB).
@@ -22,7 +23,7 @@ func peer(t *testing.T, path string) string {
 	t.Helper()
 	root := os.Getenv("CRAB_PEERS")
 	if root == "" {
-		t.Skip("CRAB_PEERS does not say where nginx, redis and wrk are unpacked: use make e2e-crab")
+		privileged.Lacking(t, "CRAB_PEERS does not say where nginx, redis and wrk are unpacked: use make e2e-crab")
 	}
 	return filepath.Join(root, path)
 }
@@ -78,6 +79,7 @@ func startNginx(t *testing.T, h *Host, port int) {
 
 // C-70, C-106: curl and wrk against NGINX on two servers.
 func TestNGINX(t *testing.T) {
+	t.Parallel()
 	peer(t, "")
 	b := New(t, 2)
 	b.StartAll(8080, nil)
@@ -110,6 +112,7 @@ func lastLines(s string, n int) string {
 }
 
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	peer(t, "")
 	b := New(t, 2)
 	b.StartAll(6379, nil)
@@ -134,14 +137,10 @@ func TestRedis(t *testing.T) {
 
 // C-106: a certificate is checked against the name that was dialled.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	b.StartAll(8443, nil)
-	key, cert := filepath.Join(b.dir, "key"), filepath.Join(b.dir, "cert")
-	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-		"-subj", "/CN=vip", "-addext", "subjectAltName=IP:"+VIP, "-keyout", key, "-out", cert).CombinedOutput()
-	if err != nil {
-		t.Fatalf("openssl: %v: %s", err, out)
-	}
+	key, cert := b.certificate(t)
 	for _, s := range b.Servers() {
 		s.serve(t, 8443, "openssl", "s_server", "-accept", s.Addr+":8443", "-key", key, "-cert", cert, "-www", "-quiet")
 	}

@@ -64,7 +64,7 @@ func (h *Host) untilServed(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
 	for time.Since(start) < patience {
-		c, err := h.dialWithin(h.bed.target(), 200*time.Millisecond)
+		c, err := h.dialWithin(h.bed.target(), 100*time.Millisecond)
 		if err != nil {
 			continue
 		}
@@ -105,6 +105,12 @@ func TestFailOver6(t *testing.T) {
 	}
 }
 
+// allowed is the goal of a fail-over.
+const allowed = 2 * time.Second
+
+// stood is how long a machine may keep this very test from running during a cut that is judged.
+const stood = 500 * time.Millisecond
+
 func failOver(t *testing.T, b *Bed) (worst time.Duration) {
 	both := balancers(t, b)
 	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{
@@ -121,32 +127,70 @@ func failOver(t *testing.T, b *Bed) (worst time.Duration) {
 		{"silent", "bridge link set dev v%s state 0", "bridge link set dev v%s state 3"},
 	}
 	for _, c := range cuts {
-		owner, other := settled(t, both)
-		client := b.Host("client")
-		client.untilServed(t)
-		old, err := client.dialMany(b.target(), 20)
-		must(t, err)
-		b.inHub(strings.ReplaceAll(c.cut, "%s", owner.Name))
-		took := client.untilServed(t)
-		t.Logf("%s: the link of %s was cut; %s served after %v", c.name, owner.Name, other.Name, took)
+		took, paused := b.cut(t, both, c.name, c.cut, c.mend)
+		for again := 0; took > allowed && paused > stood && again < 2; again++ {
+			t.Logf("the machine stood still for %v meanwhile: cut again", paused)
+			took, paused = b.cut(t, both, c.name, c.cut, c.mend)
+		}
 		worst = max(worst, took)
-		if n, first := broken(old, "still here"); n > 0 {
-			t.Errorf("%s: %d connections of before are broken: %v", c.name, n, first)
-		}
-		for end := time.Now().Add(5 * time.Second); owner.owns() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		}
-		if owner.owns() {
-			t.Errorf("%s: %s is cut off and still owns the VIP:\n%s", c.name, owner.Name, owner.Log())
-		}
-		b.inHub(strings.ReplaceAll(c.mend, "%s", owner.Name))
-		for _, s := range old {
-			s.Close()
-		}
 	}
-	if worst > 2*time.Second {
-		t.Errorf("fail-over took %v, at most 2 s are allowed", worst)
+	if worst > allowed {
+		t.Errorf("fail-over took %v, at most %v are allowed", worst, allowed)
 	}
 	return worst
+}
+
+// witness notes the longest time for which it did not run, although it wanted to.
+func witness() (end func() time.Duration) {
+	stop, worst := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var longest time.Duration
+		const nap = 5 * time.Millisecond
+		for {
+			before := time.Now()
+			select {
+			case <-stop:
+				worst <- longest
+				return
+			case <-time.After(nap):
+				longest = max(longest, time.Since(before)-nap)
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-worst }
+}
+
+// candidate waits until a balancer whose link came back may take VIPs again: it
+// listens for a second, and tells the others first that it could.
+func candidate() { time.Sleep(1500 * time.Millisecond) }
+
+// cut cuts off the owner of the VIP until another one serves; how long that took, and how long the machine stood still meanwhile.
+func (b *Bed) cut(t *testing.T, both []*Host, name, cut, mend string) (took, paused time.Duration) {
+	t.Helper()
+	owner, other := settled(t, both)
+	candidate()
+	client := b.Host("client")
+	client.untilServed(t)
+	old, err := client.dialMany(b.target(), 20)
+	must(t, err)
+	pauses := witness()
+	b.inHub(strings.ReplaceAll(cut, "%s", owner.Name))
+	took = client.untilServed(t)
+	paused = pauses()
+	t.Logf("%s: the link of %s was cut; %s served after %v", name, owner.Name, other.Name, took)
+	if n, first := broken(old, "still here"); n > 0 {
+		t.Errorf("%s: %d connections of before are broken: %v", name, n, first)
+	}
+	for end := time.Now().Add(5 * time.Second); owner.owns() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	}
+	if owner.owns() {
+		t.Errorf("%s: %s is cut off and still owns the VIP:\n%s", name, owner.Name, owner.Log())
+	}
+	b.inHub(strings.ReplaceAll(mend, "%s", owner.Name))
+	for _, s := range old {
+		s.Close()
+	}
+	return took, paused
 }
 
 // A balancer that is stopped hands the VIP over at once; the host's own clients

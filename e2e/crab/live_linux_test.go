@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 const live = 10_000
@@ -27,14 +26,11 @@ func (h *Host) dialMany(to string, n int) ([]*session, error) {
 			if err != nil {
 				return fmt.Errorf("connection %d: %w", i, err)
 			}
-			_ = c.SetDeadline(time.Now().Add(patience))
-			s := &session{Conn: c, r: bufio.NewReaderSize(c, 64)}
+			s := &session{Conn: c}
 			all = append(all, s)
-			name, err := s.r.ReadString('\n')
-			if err != nil {
+			if err := s.greeted(bufio.NewReaderSize(c, 64)); err != nil {
 				return fmt.Errorf("connection %d: %w", i, err)
 			}
-			s.server = strings.TrimSpace(name)
 		}
 		return nil
 	})
@@ -71,9 +67,11 @@ func broken(all []*session, word string) (n int, first error) {
 	return int(bad.Load()), first
 }
 
-// C-26, C-72: every agent dies and another one takes over; no connection notices.
+// C-26, C-72: every agent dies and one of another version takes over, with other programs; no connection notices. One
+// that lays its maps out in another way says so and changes nothing.
 func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
 	b := New(t, 3)
+	programs, layout := b.otherPrograms(), b.otherLayout()
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
 		s.Echo(port)
@@ -98,6 +96,11 @@ func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
 	if flows := b.Host("client").Show().Flows; flows != live {
 		t.Errorf("the client's host holds %d translations, want %d", flows, live)
 	}
+	for _, h := range b.all {
+		h.isRefused(t, layout)
+	}
+	count("agents of another layout refused")
+	b.tool = programs
 	upgraded := make(chan struct{})
 	go func() { // while the connections work
 		defer close(upgraded)
@@ -107,7 +110,9 @@ func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
 	}()
 	count("agents being replaced")
 	<-upgraded
+	before := b.counters()
 	count("agents replaced")
+	b.countedByOthers(t, before)
 	if c, err := b.Host("client").dial(VIP + ":" + itoa(port)); err != nil {
 		t.Errorf("a new connection: %v", err)
 	} else {
@@ -117,6 +122,41 @@ func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
 	Measure(t, "crab_connections_live", float64(len(all)))
 	for _, s := range all {
 		s.Close()
+	}
+}
+
+// isRefused starts an agent that cannot use what is pinned: it ends, and says what to do.
+func (h *Host) isRefused(t *testing.T, tool string) {
+	t.Helper()
+	out, err := h.Command("timeout", "60", tool, "run", "--root", h.root(), "--config", h.configFile()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "layout 1; this program knows 2: drain the node") {
+		t.Errorf("%s: an agent of another layout: %v: %s", h.Name, err, out)
+	}
+}
+
+func (b *Bed) counters() map[string]map[string]uint64 {
+	all := map[string]map[string]uint64{}
+	for name, h := range b.all {
+		all[name] = h.Show().Counters
+	}
+	return all
+}
+
+// countedByOthers fails when a program of the first version is still at work anywhere.
+func (b *Bed) countedByOthers(t *testing.T, before map[string]map[string]uint64) {
+	t.Helper()
+	worked := map[string]bool{}
+	for name, now := range b.counters() {
+		for reason, n := range now {
+			n -= before[name][reason]
+			worked[name] = worked[name] || n > 0
+			if n%otherStep != 0 {
+				t.Errorf("%s counted %s %d times, not in steps of %d: a program of the former version is at work", name, reason, n, otherStep)
+			}
+		}
+	}
+	if !worked["client"] {
+		t.Error("the client's programs counted nothing: this proves nothing")
 	}
 }
 
@@ -140,7 +180,7 @@ func (h *Host) load(t *testing.T) *load {
 					return
 				default:
 				}
-				c, err := h.dial(VIP + ":" + itoa(port))
+				c, err := h.dial(h.bed.target())
 				if err == nil {
 					err = c.ask("new")
 					c.Close()
@@ -188,11 +228,27 @@ func TestPoolChangeUnderLoad(t *testing.T) {
 		}
 	}
 	load.stop()
+	b.lostNone(t)
 	t.Logf("12 changes, %d new connections meanwhile, %d live ones", load.made.Load(), len(all))
 	if load.made.Load() < 20 {
 		t.Errorf("only %d connections were made: this proves nothing", load.made.Load())
 	}
 	Measure(t, "crab_connections_broken_pool_change", float64(load.failed.Load()))
+}
+
+// lostNone compares what left the client with what the balancer sent on and what reached the servers: a SYN that is lost
+// comes again after a second, and the connection hides it. One whose answer is late comes again as well, straight to its
+// server, which answers again: of those the servers may see more.
+func (b *Bed) lostNone(t *testing.T) {
+	t.Helper()
+	client, lb, seen := b.Host("client").Show().Counters, b.Host("lb").Show().Counters, uint64(0)
+	sent, again := client["client_syn_marked"], client["client_synack_repeated"]
+	for _, s := range b.Servers() {
+		seen += s.Counter("server_syn_seen")
+	}
+	if on := lb["lb_syn_redirected"] + lb["lb_syn_repeated"]; sent == 0 || on != sent || seen < sent || seen > sent+again {
+		t.Errorf("C-63: %d SYNs left the client, %d the balancer, %d reached a server, of which up to %d may be there again\n%s", sent, on, seen, again, b.told())
+	}
 }
 
 // C-20, C-24: the balancer's link carries one SYN in and one out for each connection.
@@ -232,6 +288,7 @@ func TestBalancerSeesOnlySYNs(t *testing.T) {
 		}
 	}
 	t.Log("\n" + excerpt)
+	documented(t, excerpt)
 	_ = os.MkdirAll("../../build", 0o755)
 	if err := os.WriteFile("../../build/crab-capture.txt", []byte(excerpt), 0o644); err != nil {
 		t.Fatal(err)

@@ -74,10 +74,16 @@ func (b *Bed) reported(t *testing.T) {
 // C-62: new connections go where the fewest are, those that never saw the
 // balancer included; when they end, their server gets the next ones; and without
 // reports everybody is served all the same, and it is counted.
-func TestLeastConnections(t *testing.T) { leastConnections(t, New(t, 3)) }
+func TestLeastConnections(t *testing.T) {
+	t.Parallel()
+	leastConnections(t, New(t, 3))
+}
 
 // C-9: the same with servers, reports and agents of IPv6.
-func TestLeastConnections6(t *testing.T) { leastConnections(t, New6(t, 3)) }
+func TestLeastConnections6(t *testing.T) {
+	t.Parallel()
+	leastConnections(t, New6(t, 3))
+}
 
 func leastConnections(t *testing.T, b *Bed) {
 	reporting(t, b, "Least")

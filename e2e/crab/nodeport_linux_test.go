@@ -13,6 +13,7 @@ import (
 // DNAT; s1 sends the SYN to s2. The client's node has the same entries, and asks
 // s2 by a probe whose mark is nobody's address.
 func TestNodePortOfPod(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	const nodePort = 30080
 	a, other, client := b.Host("s1"), b.Host("s2"), b.Host("client")

@@ -29,6 +29,11 @@ func (h *Host) pod(name, addr string) *Host {
 	return p
 }
 
+// podVIP is the VIP as a node's agent writes it: pods may be its servers, and these are.
+func (b *Bed) podVIP(roles, state string, servers ...*Host) []map[string]any {
+	return []map[string]any{{"addr": b.vip, "port": port, "roles": roles, "policy": "RoundRobin", "prefixes": []string{pods + "0/24"}, "backends": inState(state, servers)}}
+}
+
 func podDevices(duties []string, names ...string) []map[string]any {
 	all := uplink(duties...)
 	for _, n := range names {
@@ -40,6 +45,7 @@ func podDevices(duties []string, names ...string) []map[string]any {
 // C-70, C-82: pods as clients and servers, on two nodes and on the same one,
 // with the rule that drops what conntrack calls invalid.
 func TestPods(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	n1, n2 := b.Host("s1"), b.Host("s2")
 	client, near, far := n1.pod("pc", pods+"2"), n1.pod("pnear", pods+"3"), n2.pod("pfar", pods+"130")
@@ -51,17 +57,10 @@ func TestPods(t *testing.T) {
 			h.Run("ip", "route", "add", pods+"128/25", "via", n2.Addr)
 		}
 	}
-	vip := func(roles string, servers ...*Host) []map[string]any {
-		var backends []map[string]any
-		for _, s := range servers {
-			backends = append(backends, map[string]any{"addr": s.Addr, "state": "UpCRAB"})
-		}
-		return []map[string]any{{"addr": VIP, "port": port, "roles": roles, "policy": "RoundRobin", "backends": backends, "prefixes": []string{pods + "0/24"}}}
-	}
-	n1.config = Config{Devices: podDevices([]string{"client", "server"}, "pc", "pnear"), VIPs: vip("Client"), AllowEcho: []string{VIP}}
-	n2.config = Config{Devices: podDevices([]string{"client", "server"}, "pfar"), VIPs: vip("Client"), AllowEcho: []string{VIP}}
+	n1.config = Config{Devices: podDevices([]string{"client", "server"}, "pc", "pnear"), VIPs: b.podVIP("Client", "UpCRAB"), AllowEcho: []string{b.vip}}
+	n2.config = Config{Devices: podDevices([]string{"client", "server"}, "pfar"), VIPs: b.podVIP("Client", "UpCRAB"), AllowEcho: []string{b.vip}}
 	lb := b.Host("lb")
-	lb.config = Config{Devices: uplink("balancer"), VIPs: vip("Balance", near, far)}
+	lb.config = Config{Devices: uplink("balancer"), VIPs: b.podVIP("Balance", "UpCRAB", near, far)}
 	for _, h := range []*Host{n1, n2, lb} {
 		h.Start()
 		h.Run("nft", "add table ip kp; add counter ip kp invalid; add chain ip kp cfwd { type filter hook forward priority 0; }; "+
@@ -85,6 +84,7 @@ func TestPods(t *testing.T) {
 
 // A client on the very node that announces the VIP: nobody on the network would answer its SYN.
 func TestClientOnTheBalancersNode(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
@@ -107,6 +107,7 @@ func TestClientOnTheBalancersNode(t *testing.T) {
 // NodePort: node s1 has no pod and sends the SYN to s2, past itself; a client
 // without agent is left to s1's kube-proxy.
 func TestNodePort(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	const nodePort = 30080
 	a, other, client := b.Host("s1"), b.Host("s2"), b.Host("client")
@@ -140,6 +141,7 @@ func TestNodePort(t *testing.T) {
 
 // C-51: the prober meets a server with agent, one without, and nobody.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	lb := b.Host("lb")
 	b.Host("s1").config = Config{Devices: uplink("server"), AllowEcho: []string{lb.Addr}}

@@ -20,6 +20,7 @@ import (
 // C-82: kube-proxy's rule that drops INVALID, and its DNAT of other addresses,
 // stand on client, balancer and servers; conntrack never meets a packet it does not know.
 func TestConntrackInThePath(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
@@ -62,6 +63,7 @@ func stranger(t *testing.T, kind ebpf.ProgramType, verdict int64) *ebpf.Program 
 // Stand-ins for another owner's programs (Cilium's attach points): tcx programs
 // that end the chain, before and after ours came, and an XDP program that holds the device.
 func TestOtherOwnersPrograms(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	// The balancer's device has an XDP program already.
 	var xdp link.Link
@@ -110,6 +112,7 @@ func TestOtherOwnersPrograms(t *testing.T) {
 
 // A server dies: its connections are reset or time out, others' live on, and new ones go elsewhere once it is out of the pool.
 func TestServerDeath(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	b.StartAll(port, nil)
 	kill := map[string]func(){}
@@ -140,6 +143,7 @@ func TestServerDeath(t *testing.T) {
 
 // C-25, C-104: a SYN whose answer is lost is sent again and finds the same server.
 func TestLostSYNACK(t *testing.T) {
+	t.Parallel()
 	b := New(t, 3)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
@@ -160,6 +164,7 @@ func TestLostSYNACK(t *testing.T) {
 
 // A connection as of SSH: idle, then small packets, then idle; ports are reused after it.
 func TestLongConnectionAndPortReuse(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {

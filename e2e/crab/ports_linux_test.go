@@ -7,7 +7,6 @@ package crab
 import (
 	"bufio"
 	"net"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,16 +26,13 @@ func (h *Host) dialFrom(local int, to string, timeout time.Duration) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	_ = s.SetDeadline(time.Now().Add(patience))
-	s.r = bufio.NewReader(s.Conn)
-	name, err := s.r.ReadString('\n')
-	s.server = strings.TrimSpace(name)
-	return s, err
+	return s, s.greeted(bufio.NewReader(s.Conn))
 }
 
 // C-92: connections that would be one at the server, from one port at the same time: the first lives, the others
 // wait for its end.
 func TestOnePortTwoConnections(t *testing.T) {
+	t.Parallel()
 	const second = "10.97.100.2" // a VIP of the same server
 	b := New(t, 1)
 	b.StartAll(port, nil)

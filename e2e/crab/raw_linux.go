@@ -83,6 +83,7 @@ func (h *Host) Inject(segments ...Segment) error {
 			if err := unix.Sendto(fd, s.Bytes(), 0, to); err != nil {
 				return err
 			}
+			h.injected++
 		}
 		return nil
 	})

@@ -24,6 +24,7 @@ func limited(rights []string) []string {
 // With these rights an agent balances, announces, changes its pool and is
 // replaced; without any one of them it does not start.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	b := New(t, 2)
 	lb := balancers(t, b)[0]
 	lb.config.Announce["peers"] = nil

@@ -7,8 +7,6 @@ package crab
 import (
 	"net"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,30 +42,10 @@ func (h *Host) speakSix() {
 // target is what clients dial.
 func (b *Bed) target() string { return net.JoinHostPort(b.vip, itoa(port)) }
 
-func target6() string { return net.JoinHostPort(vip6, itoa(port)) }
-
-// talk6 makes connections that must work, and says which servers they met.
-func (h *Host) talk6(t *testing.T, n int) map[string]int {
-	t.Helper()
-	seen := map[string]int{}
-	for i := range n {
-		c, err := h.dial(target6())
-		if err != nil {
-			t.Fatalf("connection %d: %v\n%s", i, err, h.bed.told())
-		}
-		must(t, c.ask(strings.Repeat("x", 3000)))
-		if got := c.RemoteAddr().String(); got != target6() {
-			t.Errorf("C-70: the client sees %s", got)
-		}
-		seen[c.server]++
-		c.Close()
-	}
-	return seen
-}
-
 // C-9 from end to end: redirects, what the balancer sees of them, agents that are
 // killed under live connections, and clients that take the fall-back.
 func TestSix(t *testing.T) {
+	t.Parallel()
 	b := New6(t, 2)
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
@@ -76,7 +54,7 @@ func TestSix(t *testing.T) {
 	client, lb := b.Host("client"), b.Host("lb")
 	w := b.Watch("lb")
 	const n = 20
-	if seen := client.talk6(t, n); seen["s1"] != n/2 || seen["s2"] != n/2 {
+	if seen := client.mustTalk(t, n); seen["s1"] != n/2 || seen["s2"] != n/2 {
 		t.Errorf("round robin gave %v", seen)
 	}
 	in := w.Frames(func(f Frame) bool { return f.ToHost && f.Dst.Addr().Is6() })
@@ -94,7 +72,7 @@ func TestSix(t *testing.T) {
 
 func (b *Bed) killAgents6(t *testing.T) {
 	t.Helper()
-	all, err := b.Host("client").dialMany(target6(), 300)
+	all, err := b.Host("client").dialMany(b.target(), 300)
 	must(t, err)
 	for _, h := range b.all {
 		h.Kill()
@@ -136,7 +114,7 @@ func (b *Bed) fallBack6(t *testing.T, lb *Host) {
 	}
 	plain := b.add("plain", network+"9")
 	plain.speakSix()
-	plain.talk6(t, 5)
+	plain.mustTalk(t, 5)
 	if got := lb.Counter("lb_fallback_syn") - before; got < 7 {
 		t.Errorf("C-42: %d SYNs took the fall-back, want 7", got)
 	}
@@ -144,12 +122,13 @@ func (b *Bed) fallBack6(t *testing.T, lb *Host) {
 
 // C-90, C-91, C-101 with IPv6: forged redirects.
 func TestForgedRedirects6(t *testing.T) {
+	t.Parallel()
 	b := New6(t, 1)
 	b.StartAll(port, nil)
 	b.Host("s1").Echo(port)
 	client, evil := b.Host("client"), b.add("evil", network+"66")
 	evil.speakSix()
-	c, err := client.dial(target6())
+	c, err := client.dial(b.target())
 	must(t, err)
 	before := accepted(client)
 	vip := netip.MustParseAddr(vip6).As16()
@@ -168,12 +147,7 @@ func TestForgedRedirects6(t *testing.T) {
 // https6 starts a server at port 8443 of each host, with a certificate for the VIP.
 func (b *Bed) https6(t *testing.T) (cert string) {
 	t.Helper()
-	key, cert := filepath.Join(b.dir, "tls-key"), filepath.Join(b.dir, "tls-cert")
-	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-		"-subj", "/CN=vip", "-addext", "subjectAltName=IP:"+vip6, "-keyout", key, "-out", cert).CombinedOutput()
-	if err != nil {
-		t.Fatalf("openssl: %v: %s", err, out)
-	}
+	key, cert := b.certificate(t)
 	for _, s := range b.Servers() {
 		s.serve(t, 8443, "openssl", "s_server", "-accept", net.JoinHostPort(s.Addr, "8443"), "-key", key, "-cert", cert, "-www", "-quiet")
 	}
@@ -193,6 +167,7 @@ func (b *Bed) curl6(t *testing.T, cert string) {
 
 // C-106 with IPv6: curl checks a certificate against the address it dialled; Redis where it is unpacked.
 func TestClients6(t *testing.T) {
+	t.Parallel()
 	b := New6(t, 2)
 	b.StartAll(8443, nil)
 	b.curl6(t, b.https6(t))

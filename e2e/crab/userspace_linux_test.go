@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // lbProgram is bobtail-crab-lb, the balancer on a DPDK port, as hack/dataplane builds it.
@@ -22,29 +24,32 @@ const webPort = 8080
 type userspace struct {
 	*Bed
 	control string
+	ports   []int // of the VIP
+	process *os.Process
 }
 
-// startUserspace starts agents on client and servers, a web server that says its host's name on each server, and the balancer.
-func startUserspace(t *testing.T, b *Bed) *userspace {
+// startUserspace starts agents on client and servers, what serve starts on each server, and the balancer of some ports.
+func startUserspace(t *testing.T, b *Bed, serve func(*testing.T, *Host), ports ...int) *userspace {
 	t.Helper()
 	program, err := filepath.Abs(lbProgram)
 	must(t, err)
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no balancer with DPDK: hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb: %v", err)
+		privileged.Lacking(t, "no balancer with DPDK: hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb: "+err.Error())
 	}
-	u := &userspace{Bed: b, control: filepath.Join(b.dir, "lb.sock")}
+	u := &userspace{Bed: b, control: filepath.Join(b.dir, "lb.sock"), ports: ports}
 	for _, h := range b.all {
 		h.completeChecksums()
 	}
-	b.Host("client").become(Config{Devices: uplink("client"), VIPs: []map[string]any{
-		{"addr": b.vip, "port": webPort, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}})
-	var servers []map[string]string
+	var vips []map[string]any
+	for _, p := range u.ports {
+		vips = append(vips, map[string]any{"addr": b.vip, "port": p, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}})
+	}
+	b.Host("client").become(Config{Devices: uplink("client"), VIPs: vips})
 	for _, s := range b.Servers() {
 		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
-		s.serveName(t)
-		servers = append(servers, map[string]string{"address": s.Addr})
+		serve(t, s)
 	}
-	u.startBalancer(t, program, servers)
+	u.startBalancer(t, program, b.Servers())
 	return u
 }
 
@@ -56,7 +61,8 @@ func (h *Host) become(c Config) {
 	h.Start()
 }
 
-func (h *Host) serveName(t *testing.T) {
+// serveName has a web server that says its host's name.
+func serveName(t *testing.T, h *Host) {
 	t.Helper()
 	dir := filepath.Join(h.bed.dir, "web-"+h.Name)
 	must(t, os.Mkdir(dir, 0o755))
@@ -66,25 +72,43 @@ func (h *Host) serveName(t *testing.T) {
 }
 
 // startBalancer gives it the host's address: the kernel there keeps none.
-func (u *userspace) startBalancer(t *testing.T, program string, servers []map[string]string) {
+func (u *userspace) startBalancer(t *testing.T, program string, servers []*Host) {
 	t.Helper()
 	lb := u.Host("lb")
 	lb.Run("ip", "addr", "flush", "dev", "eth0")
 	lb.Run("sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
-	raw, err := json.Marshal(map[string]any{
-		"probe": map[string]int{"intervalMilliseconds": 200, "timeoutMilliseconds": 200},
-		"vips":  []map[string]any{{"address": u.vip, "port": webPort, "servers": servers}},
-	})
-	must(t, err)
-	must(t, os.WriteFile(lb.configFile(), raw, 0o600))
+	u.configure(t, servers)
 	c := lb.Command(program, "--address="+lb.Addr, "--config="+lb.configFile(), "--ctl="+u.control,
 		"--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--dpdk-hugepages=off")
 	log, err := os.Create(lb.log)
 	must(t, err)
 	c.Stdout, c.Stderr = log, log
 	must(t, c.Start())
+	u.process = c.Process
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); log.Close() })
-	eventually(t, "the servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == len(servers) })
+	u.capable(t, len(servers))
+}
+
+// capable waits until so many servers are known to echo, at each port.
+func (u *userspace) capable(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, itoa(n)+" servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == n*len(u.ports) })
+}
+
+// configure writes the balancer's file: each server is one of each port's pool.
+func (u *userspace) configure(t *testing.T, servers []*Host) {
+	t.Helper()
+	var pool []map[string]string
+	for _, s := range servers {
+		pool = append(pool, map[string]string{"address": s.Addr})
+	}
+	var vips []map[string]any
+	for _, p := range u.ports {
+		vips = append(vips, map[string]any{"address": u.vip, "port": p, "servers": pool})
+	}
+	raw, err := json.Marshal(map[string]any{"probe": map[string]int{"intervalMilliseconds": 400, "timeoutMilliseconds": 400}, "vips": vips})
+	must(t, err)
+	must(t, os.WriteFile(u.Host("lb").configFile(), raw, 0o600))
 }
 
 // counter of the balancer with this label's value, or -1 while it does not answer.
@@ -137,13 +161,14 @@ func (u *userspace) curl(h *Host, page string, more ...string) string {
 
 // The balancer on a DPDK port between kernels that know no redirects and the node's programs that do: IPv4 and IPv6 (C-9).
 func TestUserspaceBalancer(t *testing.T) {
+	t.Parallel()
 	run := func(u *userspace, t *testing.T) {
 		u.redirects(t)
 		u.hashes(t)
 		u.losesAnAgent(t)
 	}
-	t.Run("IPv4", func(t *testing.T) { run(startUserspace(t, New(t, 2)), t) })
-	t.Run("IPv6", func(t *testing.T) { run(startUserspace(t, New6(t, 2)), t) })
+	t.Run("IPv4", func(t *testing.T) { run(startUserspace(t, New(t, 2), serveName, webPort), t) })
+	t.Run("IPv6", func(t *testing.T) { run(startUserspace(t, New6(t, 2), serveName, webPort), t) })
 }
 
 // C-21, C-60, C-70: of each connection the balancer gets and sends one SYN, and servers take turns.

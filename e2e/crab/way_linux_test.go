@@ -13,6 +13,7 @@ import (
 // C-103: the way to the server is looked up anew. The client's host forwards, as a node does: it keeps the next hop of a
 // connection for half a second, and follows a server that takes another MAC address.
 func TestServerMovesToAnotherMAC(t *testing.T) {
+	t.Parallel()
 	b := New(t, 1)
 	client, s1 := b.Host("client"), b.Host("s1")
 	client.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.eth0.send_redirects=0")

@@ -206,12 +206,23 @@ class Again(unittest.TestCase):
 
 class Crab(unittest.TestCase):
     def test_the_judged_throughput_is_the_lower_bound(self):
-        rounds = [{**{v: 100.0 for v in crab_rr.VARIANTS}, "crab": c} for c in (90.0, 100.0, 100.0, 100.0, 110.0)]
-        rows = {r["name"]: r for r in crab_rr.figures(rounds)}
+        rows = self.throughput((90.0, 100.0, 100.0, 100.0, 110.0))
         judged = rows["crab_rr_ratio_vs_direct"]
         self.assertEqual(judged["value"], judged["interval"][0])
         self.assertLess(judged["value"], 1)
         self.assertAlmostEqual(rows["crab_rr_ratio_vs_kubeproxy_nftables"]["value"], 1)
+
+    def test_rounds_of_one_client_are_not_taken_for_independent(self):
+        ratios = (96.0, 97.0, 98.0, 99.0, 100.0, 101.0)
+        few = self.throughput(ratios, rounds=1)["crab_rr_ratio_vs_direct"]
+        many = self.throughput(ratios, rounds=9)["crab_rr_ratio_vs_direct"]
+        self.assertEqual(few["interval"], many["interval"])
+
+    @staticmethod
+    def throughput(crab, rounds=2):
+        """The rows of clients that have the same in all of their rounds."""
+        clients = [[{**{v: 100.0 for v in crab_rr.VARIANTS}, "crab": c}] * rounds for c in crab]
+        return {r["name"]: r for r in crab_rr.rows({"pair": clients, "all": clients, "spread": clients})}
 
     @staticmethod
     def costs(**busy):

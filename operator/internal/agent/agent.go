@@ -45,6 +45,7 @@ type agent struct {
 	loads   *reports.Reporter
 	keys    *keyring
 	waits   *waits.Waits
+	lately  share.Lately
 	known   atomic.Pointer[[]netip.Addr] // the addresses somebody must announce
 	named   atomic.Pointer[waits.Services]
 	flows   atomic.Int64                      // translations of the last sweep
@@ -99,8 +100,11 @@ func (a *agent) loop(ctx context.Context) error {
 // apply makes the node hold its share. An error ends the agent; whatever only
 // concerns one entry or one device goes into the report.
 func (a *agent) apply(ctx context.Context) error {
-	if now, err := devices.Uplink(a.options.Uplink); err == nil && now.Index != a.uplink.Index {
-		return fmt.Errorf("the uplink is %s now and was %s: starting again", now.Name, a.uplink.Name)
+	if now, err := devices.Uplink(a.options.Uplink); err == nil {
+		if now.Index != a.uplink.Index {
+			return fmt.Errorf("the uplink is %s now and was %s: starting again", now.Name, a.uplink.Name)
+		}
+		a.uplink.Address = now.Address
 	}
 	seen, err := a.cluster.look(ctx, a.options.Node)
 	if err != nil {
@@ -118,12 +122,13 @@ func (a *agent) apply(ctx context.Context) error {
 	}
 	served := servedHere(seen.plan, a.options.Node)
 	a.loads.Set(served, balancedHere(seen.plan, mine, a.keeper.Owned()))
+	a.lately.Believe(time.Now(), mine.VIPs)
 	state, err := a.state(mine, watched(a.options.Node, served))
 	if err != nil {
 		return err
 	}
 	result := a.applier.Apply(state)
-	a.prober.set(mine.Probe)
+	a.prober.set(mine.Probe, mine.Over)
 	result.Other = errors.Join(result.Other, a.announce(seen, balanced, result))
 	a.waits.Set(services) // reads all counts when VIPs have changed: nobody who takes over waits for that
 	if err := result.Err(); err != nil {
@@ -157,7 +162,7 @@ func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, 
 	if len(watch) > 0 {
 		both = append(both, redirect.DutyWatch)
 	}
-	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Placement: redirect.Uplink,
+	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Address: a.uplink.Address, Placement: redirect.Uplink,
 		Duties: append([]redirect.Duty{redirect.DutyBalancer}, both...), XDP: a.options.XDP})
 	pods, err := devices.Pods(a.uplink.Index)
 	if err != nil {
@@ -173,7 +178,7 @@ func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, 
 func (a *agent) announce(seen snapshot, balanced map[netip.Addr]bool, result desired.Result) error {
 	var vips []netip.Addr
 	reachable := a.reachable(seen.plan)
-	if result.Devices[a.uplink.Name] == nil {
+	if result.Works(a.uplink.Name) {
 		vips = reachable
 	}
 	err := a.keeper.SetVIPs(vips)

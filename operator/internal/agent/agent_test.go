@@ -42,10 +42,14 @@ func fakeClient(t *testing.T, objects ...client.Object) client.Client {
 func TestOptions(t *testing.T) {
 	good := []string{"--node=node-a", "--node-ip=192.0.2.1", "--namespace=bobtail-system", "--vip-pool=192.0.2.8/29"}
 	o, err := ParseOptions(good, "1")
-	if err != nil || o.Heartbeat != 9440 || o.Connects != 9442 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 {
+	if err != nil || o.Heartbeat != 9440 || o.Connects != 9442 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 || o.Wire.Kind != 42 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word"} {
+	if o, err := ParseOptions(append(slices.Clone(good), "--option-kind=253", "--option-exid=4660"), "1"); err != nil || o.Wire != (redirect.Wire{Kind: 253, ExID: 0x1234}) {
+		t.Errorf("C-7: %+v, %v", o.Wire, err)
+	}
+	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word",
+		"--option-kind=8", "--option-kind=255", "--option-kind=298", "--option-kind=253", "--option-exid=1", "--option-exid=65536"} {
 		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -131,13 +135,53 @@ func TestKeysAreReadAnew(t *testing.T) {
 	missing.look()
 }
 
+// C-26: of a server that terminates the last probe holds, though nobody asks it any more.
+func TestProberKeepsWhatItKnewOfServersThatTerminate(t *testing.T) {
+	p := newProber(netip.MustParseAddr("192.0.2.1"), redirect.Wire{})
+	server := func(i byte) netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, i}), 80) }
+	p.inherit([]redirect.VIP{{VIPKey: redirect.VIPKey{Port: 80}, Backends: []redirect.Backend{{Addr: server(3).Addr(), State: redirect.Draining}}}})
+	asked := map[netip.AddrPort]int{}
+	p.ask = func(_ context.Context, s netip.AddrPort) (redirect.State, error) {
+		asked[s]++
+		return redirect.UpPlain, nil
+	}
+	p.set([]netip.AddrPort{server(2)}, nil)
+	p.round(context.Background())
+	p.round(context.Background())
+	for range 3 {
+		p.set(nil, []netip.AddrPort{server(2), server(3), server(4)})
+		p.round(context.Background())
+	}
+	if s, known := p.health(server(2)); !known || s != redirect.UpPlain || asked[server(2)] != 2 {
+		t.Errorf("%v, %v; asked %v", s, known, asked)
+	}
+	if s, known := p.health(server(3)); !known || s != redirect.UpCRAB {
+		t.Errorf("of a former process: %v, %v", s, known)
+	}
+	if _, known := p.health(server(4)); known || len(asked) != 1 {
+		t.Errorf("asked %v", asked)
+	}
+	p.set([]netip.AddrPort{server(2)}, nil) // all terminate, so that it gets connections again
+	p.round(context.Background())
+	if asked[server(2)] != 3 {
+		t.Errorf("asked %v", asked)
+	}
+	p.set(nil, nil)
+	if _, known := p.health(server(2)); known {
+		t.Error("a server that is gone is known")
+	}
+}
+
 // C-52: a server is not called down before enough probes failed, and a prober's
 // own trouble says nothing.
 func TestProber(t *testing.T) {
-	p := newProber(netip.MustParseAddr("192.0.2.1"))
+	p := newProber(netip.MustParseAddr("192.0.2.1"), redirect.Wire{})
 	server, old := netip.MustParseAddrPort("192.0.2.2:80"), netip.MustParseAddrPort("192.0.2.3:80")
 	p.inherit([]redirect.VIP{{VIPKey: redirect.VIPKey{Port: 80}, Backends: []redirect.Backend{{Addr: old.Addr(), State: redirect.UpCRAB}}}})
-	p.set([]netip.AddrPort{server, old})
+	if s, known := p.health(old); !known || s != redirect.UpCRAB {
+		t.Errorf("of a former process, when pools are written first: %v, %v", s, known)
+	}
+	p.set([]netip.AddrPort{server, old}, nil)
 	if _, known := p.health(server); known {
 		t.Error("a server nobody has asked is known")
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,6 +18,26 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
+
+// counts are those of the kernel, with what full maps keep from them.
+type counts struct {
+	redirect.Plane
+	evicted *atomic.Pointer[map[string]uint64]
+}
+
+// Lost: a wait without a bucket, and a SYN whose memory made room for another. The
+// sweeps find the latter.
+func (c counts) Lost() (map[string]uint64, error) {
+	counters, err := c.Counters()
+	if err != nil {
+		return nil, err
+	}
+	lost := map[string]uint64{"no room": counters["client_connect_full"]}
+	if evicted := c.evicted.Load(); evicted != nil {
+		lost["pushed out"] = (*evicted)["pending"]
+	}
+	return lost, nil
+}
 
 // named says whose each VIP of the plan is.
 func named(p crabplan.Plan) waits.Services {

@@ -4,7 +4,9 @@ package agent
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,5 +71,31 @@ func TestConnectsByService(t *testing.T) {
 	a.collectConnects(out)
 	if err := (<-out).Write(&m); err == nil {
 		t.Error("what could not be read is told as nothing")
+	}
+}
+
+// counting tells of lost waits, too.
+type counting struct {
+	waiting
+	counters map[string]uint64
+}
+
+func (c counting) Counters() (map[string]uint64, error) { return c.counters, c.err }
+
+// What is pushed out is not known before the first sweep: it is not none.
+func TestLostWaits(t *testing.T) {
+	plane, evicted := counting{counters: map[string]uint64{"client_connect_full": 7, "client_syn_marked": 99}}, &atomic.Pointer[map[string]uint64]{}
+	want := func(want map[string]uint64) {
+		t.Helper()
+		if got, err := (counts{plane, evicted}).Lost(); err != nil || !maps.Equal(got, want) {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
+	}
+	want(map[string]uint64{"no room": 7})
+	evicted.Store(&map[string]uint64{"pending": 5, "flows": 6})
+	want(map[string]uint64{"no room": 7, "pushed out": 5})
+	plane.err = errors.New("the map is gone")
+	if _, err := (counts{plane, evicted}).Lost(); err == nil {
+		t.Error("no error")
 	}
 }

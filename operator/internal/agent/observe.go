@@ -27,6 +27,8 @@ type observed struct {
 	status v1alpha1.NodeDataplaneStatus
 	// outside are VIPs announced here that no host of the wire may look for.
 	outside []outsideVIP
+	// relayed: some VIP has servers on nodes without agent.
+	relayed bool
 }
 
 // observe writes down what is in place. Entries that could not be written are
@@ -64,7 +66,7 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
 	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needs(seen.plan, a.options.Node), a.has(), sysctl))
-	return observed{seen.uid, st, a.outside(seen)}
+	return observed{seen.uid, st, a.outside(seen), relayed(seen.plan, alive)}
 }
 
 // devices: the uplink comes first, then those that failed.

@@ -33,10 +33,11 @@ type Options struct {
 	Root      string // on a bpffs
 	Uplink    string // empty: the device of the default route
 	XDP       redirect.XDPMode
-	Heartbeat uint16 // port
-	Metrics   string // address; "0" is nowhere
-	Connects  uint16 // port where the operator reads; 0 is nowhere
-	TLSDir    string // where the certificate for that is mounted
+	Wire      redirect.Wire // C-7
+	Heartbeat uint16        // port
+	Metrics   string        // address; "0" is nowhere
+	Connects  uint16        // port where the operator reads; 0 is nowhere
+	TLSDir    string        // where the certificate for that is mounted
 	Pool      crabplan.Pool
 	Version   string
 }
@@ -45,7 +46,7 @@ type Options struct {
 func ParseOptions(args []string, version string) (Options, error) {
 	o := Options{Version: version}
 	var ip, pool, xdp string
-	var port, connects uint
+	var port, connects, kind, exid uint
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
 	f.StringVar(&ip, "node-ip", os.Getenv("NODE_IP"), "address of this node, for heartbeats and probes; all nodes use the same family (default $NODE_IP)")
@@ -54,6 +55,8 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.Root, "root", defaultRoot, "folder on a bpffs that holds the state")
 	f.StringVar(&o.Uplink, "uplink", "", "device through which packets leave the node (default: that of the default route)")
 	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")
+	f.UintVar(&kind, "option-kind", 42, "kind of CRAB's TCP option: 42, or 253 or 254, which are for experiments; all nodes use the same")
+	f.UintVar(&exid, "option-exid", 0, "with kind 253 or 254, the experiment's number (RFC 6994), 1 to 65534")
 	f.UintVar(&port, "heartbeat-port", 9440, "UDP port of the agents among each other")
 	f.StringVar(&o.Metrics, "metrics-bind-address", ":9441", "where to serve /metrics and /readyz; 0 turns it off")
 	f.UintVar(&connects, "connects-port", 9442, "TCP port of the node where the operator alone reads how long clients wait for connections (mutual TLS); 0 turns it off")
@@ -68,10 +71,22 @@ func ParseOptions(args []string, version string) (Options, error) {
 		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
 	}
 	o.XDP, o.Heartbeat, o.Connects = redirect.XDPMode(xdp), uint16(port), uint16(connects)
-	if err := o.complete(ip, pool, port, connects); err != nil {
+	if err := errors.Join(o.complete(ip, pool, port, connects), o.wire(kind, exid)); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	return o, nil
+}
+
+// wire takes how the option is written.
+func (o *Options) wire(kind, exid uint) error {
+	if kind == 0 || kind > 255 || exid > 65535 {
+		return fmt.Errorf("--option-kind=%d, --option-exid=%d: a kind is 42, 253 or 254, an experiment 1 to 65534", kind, exid)
+	}
+	o.Wire = redirect.Wire{Kind: uint8(kind), ExID: uint16(exid)}
+	if err := o.Wire.Check(); err != nil {
+		return fmt.Errorf("--option-kind, --option-exid: %w", err)
+	}
+	return nil
 }
 
 func (o *Options) complete(ip, pool string, port, connects uint) error {

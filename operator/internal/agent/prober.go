@@ -29,9 +29,10 @@ type prober struct {
 type target struct {
 	health probe.Health
 	asked  int
+	over   bool // asked no more: its server terminates, and what was known of it last holds
 }
 
-func newProber(from netip.Addr) *prober {
+func newProber(from netip.Addr, wire redirect.Wire) *prober {
 	return &prober{
 		changed: make(chan struct{}, 1), targets: map[netip.AddrPort]*target{},
 		ask: func(ctx context.Context, to netip.AddrPort) (redirect.State, error) {
@@ -42,7 +43,7 @@ func newProber(from netip.Addr) *prober {
 			if to.Addr().Is6() != from.Is6() {
 				local = netip.Addr{} // the one the route gives
 			}
-			return probe.Probe(ctx, local, mark, to, redirect.Wire{})
+			return probe.Probe(ctx, local, mark, to, wire)
 		},
 	}
 }
@@ -54,37 +55,56 @@ func (p *prober) inherit(vips []redirect.VIP) {
 	p.before = map[netip.AddrPort]redirect.State{}
 	for _, v := range vips {
 		for _, b := range v.Backends {
-			if b.State == redirect.UpCRAB || b.State == redirect.UpPlain {
-				p.before[netip.AddrPortFrom(b.Addr, v.Port)] = b.State
+			switch server := netip.AddrPortFrom(b.Addr, v.Port); b.State {
+			case redirect.UpCRAB, redirect.UpPlain:
+				p.before[server] = b.State
+			case redirect.Draining: // only those that echo are
+				p.before[server] = redirect.UpCRAB
 			}
 		}
 	}
 }
 
-// set replaces the servers to ask; one that stays keeps what is known of it.
-func (p *prober) set(servers []netip.AddrPort) {
+// set replaces the servers to ask, and those that are asked no more; one that stays keeps what is known of it.
+func (p *prober) set(servers, over []netip.AddrPort) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := make(map[netip.AddrPort]*target, len(servers))
+	next := make(map[netip.AddrPort]*target, len(servers)+len(over))
+	for _, s := range over {
+		next[s] = p.target(s)
+		next[s].over = true
+	}
 	for _, s := range servers {
-		if next[s] = p.targets[s]; next[s] == nil {
-			next[s] = &target{}
-			if state, known := p.before[s]; known {
-				next[s] = &target{health: probe.Presume(state), asked: 1}
-				delete(p.before, s)
-			}
-		}
+		next[s] = p.target(s)
+		next[s].over = false
 	}
 	p.targets = next
 }
 
-// health is what the probes of a server say; false until there were enough of
-// them to say that it is down.
+// target is what is known of a server.
+func (p *prober) target(server netip.AddrPort) *target {
+	if t := p.targets[server]; t != nil {
+		return t
+	}
+	state, known := p.before[server]
+	if !known {
+		return &target{}
+	}
+	delete(p.before, server)
+	return &target{health: probe.Presume(state), asked: 1}
+}
+
+// health is what the probes of a server say, or of those of a former process; false
+// until there were enough of them to say that it is down.
 func (p *prober) health(server netip.AddrPort) (redirect.State, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.targets[server]
-	if t == nil || t.asked == 0 {
+	if t == nil { // pools are written before servers are asked
+		state, known := p.before[server]
+		return state, known
+	}
+	if t.asked == 0 {
 		return redirect.Down, false
 	}
 	state := t.health.State()
@@ -109,8 +129,10 @@ func (p *prober) run(ctx context.Context) {
 func (p *prober) round(ctx context.Context) {
 	p.mu.Lock()
 	servers := make([]netip.AddrPort, 0, len(p.targets))
-	for s := range p.targets {
-		servers = append(servers, s)
+	for s, t := range p.targets {
+		if !t.over {
+			servers = append(servers, s)
+		}
 	}
 	p.mu.Unlock()
 	var asking sync.WaitGroup

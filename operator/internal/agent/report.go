@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,7 @@ type reporter struct {
 	written    observed
 	conditions []metav1.Condition // with their times
 	at         time.Time
+	fallBacks  fallBacks
 }
 
 func newReporter(node string, c client.Client, e events.EventRecorder, counters func() (map[string]uint64, error)) *reporter {
@@ -124,14 +126,24 @@ func (r *reporter) object(o observed) *v1alpha1.NodeDataplane {
 	n.Status.Conditions = slices.Clone(r.conditions)
 	n.Status.Counters = nil
 	if counters, err := r.counters(); err == nil {
-		for name, count := range counters {
-			if count > 0 && len(n.Status.Counters) < v1alpha1.MaxNodeCounters {
-				n.Status.Counters = append(n.Status.Counters, v1alpha1.NodeCounter{Name: name, Count: int64(count)})
-			}
+		n.Status.Counters = most(counters)
+	}
+	return n
+}
+
+// most are the largest counters, as many as the status holds, by name: there are more reasons than that, of which few
+// nodes count so many.
+func most(counters map[string]uint64) (all []v1alpha1.NodeCounter) {
+	for name, count := range counters {
+		if count > 0 {
+			all = append(all, v1alpha1.NodeCounter{Name: name, Count: int64(count)})
 		}
 	}
-	slices.SortFunc(n.Status.Counters, func(a, b v1alpha1.NodeCounter) int { return strings.Compare(a.Name, b.Name) })
-	return n
+	byName := func(a, b v1alpha1.NodeCounter) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(all, func(a, b v1alpha1.NodeCounter) int { return cmp.Or(cmp.Compare(b.Count, a.Count), byName(a, b)) })
+	all = all[:min(len(all), v1alpha1.MaxNodeCounters)]
+	slices.SortFunc(all, byName)
+	return all
 }
 
 // patch applies the object, or its status, and takes over what the server made of it.
@@ -164,6 +176,11 @@ func (r *reporter) announce(o observed, n *v1alpha1.NodeDataplane) {
 			continue
 		}
 		r.events.Eventf(n, nil, corev1.EventTypeWarning, v1alpha1.ReasonFallingBack, "Attach", "device %s balances by %s: %s", d.Name, d.Mode, d.Reason)
+	}
+	if counters, err := r.counters(); err == nil {
+		if text := clientsFallBack(r.fallBacks.news(time.Now(), counters, o.relayed)); text != "" {
+			r.events.Eventf(n, nil, corev1.EventTypeWarning, v1alpha1.ReasonFallingBack, "Redirect", "%s", text)
+		}
 	}
 	r.tellOutside(o.outside)
 	for _, c := range o.status.Conditions {

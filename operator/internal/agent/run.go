@@ -51,7 +51,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	defer stopEvents()
-	a := &agent{options: o, prober: newProber(o.NodeIP)}
+	a := &agent{options: o, prober: newProber(o.NodeIP, o.Wire)}
 	a.report = newReporter(o.Node, c, recorder, func() (map[string]uint64, error) { return a.plane.Counters() })
 	if err := a.open(); err != nil {
 		return errors.Join(err, a.tellWhy(ctx, c, recorder, err))
@@ -98,11 +98,11 @@ func (a *agent) open() error {
 	if a.uplink, err = devices.Uplink(a.options.Uplink); err != nil {
 		return err
 	}
-	if a.plane, err = redirect.Open(redirect.Options{Root: a.options.Root}); err != nil {
+	if a.plane, err = redirect.Open(redirect.Options{Root: a.options.Root, Wire: a.options.Wire}); err != nil {
 		return err
 	}
 	a.applier = desired.New(a.plane)
-	a.waits, err = waits.New(a.plane)
+	a.waits, err = waits.New(a.options.Node, counts{a.plane, &a.evicted})
 	return err
 }
 

@@ -22,6 +22,11 @@ const ConnectsPath = "/v1/connects"
 // connections to one Service (SYN to established). Those that never came to stand
 // are in no bucket but +Inf.
 type Connects struct {
+	// Node is whose clients these are; agents older than this field leave it out.
+	Node string `json:"node,omitempty"`
+	// Lost is how many waits of the window found no room to be counted: of clients of
+	// the node, for connections to any Service.
+	Lost uint64 `json:"lost,omitempty"`
 	// Window is what was measured over the last seconds asked for, as far as this
 	// life of the agent reaches, with its equal parts.
 	Window HistogramReply `json:"window"`

@@ -131,6 +131,9 @@ func (n *Node) attach(ifindex int, d Duty, at Placement) error {
 			return fmt.Errorf("attach %s to %s of device %d: %w", p.program, p.hook, ifindex, err)
 		}
 	}
+	if d == DutyClient && at == Uplink {
+		return n.useUplink(ifindex)
+	}
 	return nil
 }
 
@@ -158,7 +161,7 @@ func (n *Node) attachTCX(ifindex int, d Duty, at Placement, p part) error {
 		return err
 	}
 	defer l.Close()
-	return l.Pin(path)
+	return errors.Join(l.Pin(path), n.keepProgram(p.program))
 }
 
 // update puts prog into the link at path; false when there is none that holds.
@@ -231,12 +234,37 @@ func (n *Node) detach(ifindex int, which func(pinned) bool) error {
 	}
 	for _, p := range pins {
 		if p.index == ifindex && which(p) {
+			if p.duty == DutyClient && p.at == Uplink {
+				if err := n.leaveUplink(ifindex); err != nil {
+					return err
+				}
+			}
+			if err := freeDevice(p); err != nil {
+				return err
+			}
 			if err := os.Remove(p.path); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// freeDevice takes an XDP program off at once: the kernel lets go of an unpinned link some time later, and until then
+// the device is held.
+func freeDevice(p pinned) error {
+	if p.part.hook != xdpHook {
+		return nil
+	}
+	l, err := link.LoadPinnedLink(p.path, nil)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if !holds(l) {
+		return nil
+	}
+	return l.Detach()
 }
 
 // Attachments tells of every part that is pinned.

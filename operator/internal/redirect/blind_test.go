@@ -5,6 +5,7 @@ package redirect
 import (
 	"net/netip"
 	"testing"
+	"time"
 )
 
 // blindSYN is what somebody sends who knows addresses and ports of a connection, and no sequence number.
@@ -62,6 +63,97 @@ func TestBlindRSTAndSYNToTheClient(t *testing.T) {
 	})
 }
 
+// C-72, C-92: RSTs and FINs of somebody who knows no sequence number end nothing, however long the client is silent then,
+// and open no way for a SYN: not on a connection that is idle, nor on one that its client has half closed.
+func TestBlindEndsToTheClient(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		for name, before := range map[string]func(*Node){
+			"idle": func(*Node) {}, "half closed": func(n *Node) { run(t, n, "crab_client_out_pod", clientEnds(fin|ack)) },
+		} {
+			n := answered(t)
+			before(n)
+			tries := uint64(0)
+			for i := range uint32(31) { // once around, but for the client's place
+				seq := 10 + (i+1)<<27
+				for _, flags := range []byte{rst, rst | ack, fin, fin | ack} {
+					p := serverEnds(flags)
+					p.seq = seq
+					if _, got := run(t, n, "crab_client_in", p); got.src != testVIP || got.flags != flags {
+						t.Fatalf("the client's TCP must judge it: %+v", got)
+					}
+				}
+				run(t, n, "crab_client_in", blindSYN(testDIP, testClient, false, linuxSYN))
+				tries++
+			}
+			if e, err := n.Expire(Lives{Ended: 1}); err != nil || e.Flows != 1 || tries < 31 {
+				t.Errorf("%s: %+v, %v after %d tries", name, e, err, tries)
+			}
+			worksAt(t, n, testDIP)
+			counted(t, n, map[string]uint64{"client_rst_not_near": 2 * tries, "client_stale_removed": 0})
+		}
+	})
+}
+
+// C-72: FINs that somebody forges, before the server's own and behind it, do not hide that one.
+func TestBlindFINsHideNoEnd(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		forge := func() {
+			for i := range uint32(31) {
+				p := serverEnds(fin | ack)
+				p.seq = 10 + (i+1)<<27
+				run(t, n, "crab_client_in", p)
+			}
+		}
+		run(t, n, "crab_client_out_pod", clientEnds(fin|ack))
+		forge()
+		p := serverEnds(fin | ack)
+		p.seq = 10 + 32<<20 // behind data that went by recent answers
+		run(t, n, "crab_client_in", p)
+		forge()
+		last := clientEnds(ack)
+		last.ack = p.seq + 1
+		run(t, n, "crab_client_out_pod", last)
+		time.Sleep(10 * time.Millisecond)
+		if e, err := n.Expire(Lives{Ended: time.Millisecond}); err != nil || e.Ended != 1 {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+// C-72: the server's RST ends a translation though data has passed since the client was looked at last.
+func TestServerResetsBehindRecentData(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		p := serverEnds(rst)
+		p.seq = 10 + 8<<20
+		run(t, n, "crab_client_in", p)
+		time.Sleep(10 * time.Millisecond)
+		if e, err := n.Expire(Lives{Ended: time.Millisecond}); err != nil || e.Ended != 1 {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+// C-24: what is dialled after its VIP has gone is left alone, although the port had a connection through it.
+func TestDeletedVIP(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := answered(t)
+		must(t, n.DeleteVIP(VIPKey{testVIP, 80}))
+		worksAt(t, n, testDIP)
+		run(t, n, "crab_client_out", clientSYN(900))
+		if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != testVIP {
+			t.Errorf("the new connection's data goes to %s", got.dst)
+		}
+		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
+			t.Errorf("the client sees %s", got.src)
+		}
+	})
+}
+
 // C-72: what both sides have closed, or the client has reset, is over: the server's own connection is left alone.
 func TestServerConnectsAfterTheEnd(t *testing.T) {
 	bothFamilies(t, func(t *testing.T) {
@@ -70,8 +162,11 @@ func TestServerConnectsAfterTheEnd(t *testing.T) {
 			"both FINs": func(n *Node) {
 				run(t, n, "crab_client_out_pod", clientEnds(fin|ack))
 				last := gotData(testDIP)
-				last.flags = fin | ack
+				last.flags, last.data = fin|ack, nil
 				run(t, n, "crab_client_in", last)
+				seen := clientEnds(ack)
+				seen.ack = 11
+				run(t, n, "crab_client_out_pod", seen)
 			},
 		} {
 			n := answered(t)

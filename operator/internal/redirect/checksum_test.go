@@ -78,8 +78,12 @@ func TestProgramsWithoutKernelTypes(t *testing.T) {
 	n := answered(t)
 	spec := n.specs["crab_client"].Copy()
 	for name, p := range spec.Programs {
-		if cut := withoutFunction(p.Instructions, "bpf_cast_to_kern_ctx"); cut != 2 {
-			t.Fatalf("%s names the kernel's function %d times, want 2: the question whether it is there, and the call", name, cut)
+		want := 2 // the question whether it is there, and the call
+		if name == "crab_client_in_near" {
+			want = 0 // the uplink's program translates what it finds
+		}
+		if cut := withoutFunction(p.Instructions, "bpf_cast_to_kern_ctx"); cut != want {
+			t.Fatalf("%s names the kernel's function %d times, want %d", name, cut, want)
 		}
 	}
 	o := ebpf.CollectionOptions{MapReplacements: n.used(spec)}

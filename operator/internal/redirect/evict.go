@@ -29,6 +29,7 @@ var bounded = map[string]struct{ counter, table string }{
 	"pending": {"client_pending_", "crab_pending"},
 	"opening": {"server_opening_", "crab_opening"},
 	"hashed":  {"server_dsr_", "crab_dsr"},
+	"relays":  {"lb_relay_", "crab_relays"},
 }
 
 // countEvictions compares what had been made before the sweep with what was left by it.

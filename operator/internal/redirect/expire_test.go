@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
 // translations counts what is left of connections: in the direction of the server, and in that of the client.
@@ -44,6 +46,11 @@ func testExpireFlows(t *testing.T) {
 		return func(n *Node) { run(t, n, "crab_client_out_pod", clientEnds(flags)) }
 	}
 	toClient := func(flags byte) step { return func(n *Node) { run(t, n, "crab_client_in", serverEnds(flags)) } }
+	acknowledged := func(n *Node) {
+		p := clientEnds(ack)
+		p.ack = 11
+		run(t, n, "crab_client_out_pod", p)
+	}
 	for name, c := range map[string]struct {
 		steps       []step
 		lives       Lives
@@ -58,8 +65,10 @@ func testExpireFlows(t *testing.T) {
 		"RST the client disbelieved": {[]step{toClient(rst | ack), toServer(ack)}, ended, 0, 0},
 		"FIN of the client":          {[]step{toServer(fin | ack)}, ended, 0, 0},
 		"FIN of the server":          {[]step{toClient(fin | ack)}, ended, 0, 0},
-		"both FINs":                  {[]step{toServer(fin | ack), toClient(fin | ack), toServer(ack)}, ended, 0, 1},
-		"both FINs, but not so long": {[]step{toServer(fin | ack), toClient(fin | ack)}, idle, 0, 0},
+		"both FINs":                  {[]step{toServer(fin | ack), toClient(fin | ack), acknowledged}, ended, 0, 1},
+		"both FINs, the other first": {[]step{toClient(fin | ack), acknowledged, toServer(fin | ack)}, ended, 0, 1},
+		"both FINs, but not so long": {[]step{toServer(fin | ack), toClient(fin | ack), acknowledged}, idle, 0, 0},
+		"a FIN the client never saw": {[]step{toServer(fin | ack), toClient(fin | ack), toServer(ack)}, ended, 0, 0},
 	} {
 		n := established(t)
 		for _, s := range c.steps {
@@ -79,6 +88,40 @@ func testExpireFlows(t *testing.T) {
 		}
 		counted(t, n, map[string]uint64{"client_flow_expired": uint64(gone)})
 	}
+}
+
+// C-72: a former version kept a time where the client's place is now. The server's RST or FIN ends no such translation
+// before its client has said something, and every one after it; what missed its end goes when it is idle.
+func TestEndsAfterAnUpgrade(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		for name, flags := range map[string]byte{"RST": rst | ack, "FIN": fin | ack} {
+			n := answered(t)
+			created, flows := uint64(0x1234567822334455), n.m(testFamily, "crab_flows_out")
+			key := programs.Tuple{Client: netip.AddrPortFrom(testClient, 5000), Server: netip.AddrPortFrom(testVIP, 80)}
+			var flow programs.Flow
+			must(t, flows.Lookup(key, &flow))
+			flow.CreatedS, flow.ACK = uint32(created), uint32(created>>32)
+			must(t, flows.Put(key, flow))
+			run(t, n, "crab_client_in", serverEnds(flags))
+			time.Sleep(10 * time.Millisecond)
+			if e, err := n.Expire(Lives{Ended: time.Millisecond}); err != nil || e.Flows != 1 {
+				t.Fatalf("%s: %+v, %v", name, e, err)
+			}
+			worksAt(t, n, testDIP)
+			run(t, n, "crab_client_out_pod", clientEnds(fin|ack))
+			run(t, n, "crab_client_in", serverEnds(flags))
+			if flags&fin != 0 {
+				last := clientEnds(ack)
+				last.ack = 11
+				run(t, n, "crab_client_out_pod", last)
+			}
+			time.Sleep(10 * time.Millisecond)
+			if e, err := n.Expire(Lives{Ended: time.Millisecond}); err != nil || e.Ended != 1 {
+				t.Errorf("%s after the client's packet: %+v, %v", name, e, err)
+			}
+		}
+	})
 }
 
 // connect makes the redirected connection of one client port.

@@ -3,6 +3,7 @@
 package redirect
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -76,9 +77,15 @@ func (n *Node) useSix() error {
 		return nil
 	}
 	if n.six.Load() == nil {
+		if n.refused {
+			return errors.New("the programs of a former version are at work, and know none")
+		}
 		if err := n.openSix(); err != nil {
 			return err
 		}
+	}
+	if n.refused { // what is at work finds the programs it came with
+		return nil
 	}
 	pins, err := n.pins()
 	if err != nil {
@@ -122,7 +129,7 @@ func (n *Node) enterSix(program string) error {
 	if err := n.maps[at.Map].Put(at.Entry, prog); err != nil {
 		return fmt.Errorf("%s[%d]: %w", at.Map, at.Entry, err)
 	}
-	return nil
+	return n.keepProgram(program + six.suffix)
 }
 
 // digest names an IPv6 address in the mark of the fall-back path, as crab_addr_digest does.

@@ -230,7 +230,7 @@ func testPoolsWithoutCRAB(t *testing.T) {
 				t.Errorf("down: verdict %d", int32(verdict))
 			}
 		case UpPlain:
-			if verdict != next || c["lb_fallback_to_stack"] != 1 {
+			if c["lb_relay_created"] != 1 || c["lb_fallback_to_stack"] != 0 {
 				t.Errorf("plain: verdict %d", int32(verdict))
 			}
 		}

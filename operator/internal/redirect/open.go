@@ -35,9 +35,12 @@ type Node struct {
 	six   atomic.Pointer[map[string]*ebpf.Map] // of IPv6; nil until they are needed
 	// sixEntered: every program that is attached finds its IPv6 one.
 	sixEntered bool
+	// refused: Exchange failed, and programs of a former version are at work. No entry of theirs is exchanged alone.
+	refused bool
 
 	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
 	loaded map[string]*ebpf.Program
+	kept   map[string]bool                  // of those, what is pinned as what is at work
 	loads  map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
 	swept  map[family]bool                  // crab_connects holds nothing of VIPs that are gone
 	// evicted is what Expire found pushed out, by kind: it never goes down.
@@ -69,7 +72,7 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded programs: %w", err)
 	}
-	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, loads: map[poolID]map[netip.Addr]uint16{}, swept: map[family]bool{}, evicted: map[string]uint64{}}
+	n := &Node{root: o.Root, sizes: o.Sizes, specs: specs, loaded: map[string]*ebpf.Program{}, kept: map[string]bool{}, loads: map[poolID]map[netip.Addr]uint16{}, swept: map[family]bool{}, evicted: map[string]uint64{}}
 	if err := n.openAll(); err != nil {
 		return nil, err
 	}
@@ -123,6 +126,12 @@ func (n *Node) openAll() error {
 	return nil
 }
 
+// Check refuses what cannot be written.
+func (w Wire) Check() error {
+	_, err := w.normal()
+	return err
+}
+
 // normal fills in the default and refuses what cannot be written (C-7).
 func (w Wire) normal() (Wire, error) {
 	switch {
@@ -145,7 +154,7 @@ func prepareRoot(root string) error {
 	if !filepath.IsAbs(root) {
 		return &FieldError{"root", fmt.Sprintf("%q is no absolute path", root)}
 	}
-	for _, folder := range []string{linkFolder, poolFolder} {
+	for _, folder := range []string{linkFolder, poolFolder, programFolder} {
 		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
 			return err
 		}

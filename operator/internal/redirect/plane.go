@@ -37,6 +37,9 @@ type Plane interface {
 	Watch([]netip.AddrPort) error
 	Connections() (map[netip.AddrPort]uint32, error)
 
+	// Exchange makes what a former process attached run this process' programs, all
+	// of them or, with an error, none: call it before anything else is changed.
+	Exchange() error
 	// Attach puts a part on a device and pins it there. Attaching again
 	// exchanges the program in place, without a gap; AttachBalancer tells the
 	// mode it ended in.

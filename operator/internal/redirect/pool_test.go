@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -131,6 +132,30 @@ func TestReasonsAreTheProgramsOwn(t *testing.T) {
 	}
 }
 
+// Every packet that a program drops is counted with a reason: in the lines before, or where a comment says.
+func TestEveryDropIsCounted(t *testing.T) {
+	files, err := filepath.Glob("../../../dataplane/bpf/crab_*")
+	must(t, err)
+	drops := 0
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		must(t, err)
+		lines := strings.Split(string(raw), "\n")
+		for i, line := range lines {
+			if !strings.Contains(line, "return TC_ACT_SHOT") && !strings.Contains(line, "XDP_DROP") {
+				continue
+			}
+			drops++
+			if before := strings.Join(lines[max(0, i-1):i], ""); !strings.Contains(before, "crab_count(") && !strings.Contains(line, "/* counted there */") {
+				t.Errorf("%s:%d: dropped without a reason: %s", filepath.Base(file), i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	if drops < 10 {
+		t.Errorf("%d drops were found: this proves nothing", drops)
+	}
+}
+
 // The bytes in the maps, shared with dataplane/tests/test_crab_layout.c; what is written is read back the same.
 func TestLayoutVectors(t *testing.T) {
 	for file, samples := range map[string]map[string]record{
@@ -234,13 +259,16 @@ func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
 		"prefix_key":  programs.PrefixKey{VIP: 0x08070605, Prefix: prefix},
 		"tuple":       tuple,
 		"connect_key": programs.ConnectKey{VIPKey: programs.VIPKey{Addr: addr(0x01020304), Port: 0x0605}, Bucket: 0x0708},
-		"flow": programs.Flow{CreatedNs: 0x0102030405060708, LastNs: 0x1112131415161718, DIP: addr(0x191a1b1c), ISS: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22,
+		"flow": programs.Flow{CreatedS: 0x05060708, ACK: 0x01020304, LastNs: 0x1112131415161718, DIP: addr(0x191a1b1c), ISS: 0x1d1e1f20, Ended: 0x21, HopSeen: 0x22,
 			Hop: [6]uint8{0x23, 0x24, 0x25, 0x26, 0x27, 0x28}},
 		"reverse": programs.Reverse{VIP: addr(0x01020304)},
 		"echo":    programs.Echo{LastNs: 0x0102030405060708, VIP: addr(0x11121314), ISS: 0x15161718},
 		"opening": programs.Opening{LastNs: 0x0102030405060708, VIP: addr(0x11121314), ISS: 0x15161718, ISN: 0x191a1b1c, Fallback: 0x1d, Answered: 0x1e},
-		"syn_key": programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
-		"syn":     programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
+		"relay": programs.Relay{LastNs: 0x0102030405060708, DIP: addr(0x11121314), NextOut: 0x15161718, NextBack: 0x191a1b1c, Place: 0x1d1e, Port: 0x201f,
+			Ended: 0x21, Opened: 0x22, Answered: 0x23},
+		"relay_back": programs.RelayBack{Client: netip.AddrPortFrom(addr(0x01020304), 0x0605)},
+		"syn_key":    programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
+		"syn":        programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 )
 
 func sentData() packet {
-	return packet{src: testClient, dst: testVIP, sport: 5000, dport: 80, flags: ack, data: []byte("get")}
+	return packet{src: testClient, dst: testVIP, sport: 5000, dport: 80, flags: ack, seq: 101, ack: 10, data: []byte("get")}
 }
 
 func gotData(from netip.Addr) packet {
-	return packet{src: from, dst: testClient, sport: 80, dport: 5000, flags: ack, data: []byte("page!")}
+	return packet{src: from, dst: testClient, sport: 80, dport: 5000, flags: ack, seq: 10, ack: 101, data: []byte("page!")}
 }
 
 // onOneCPU keeps a test where its recent answers are: every CPU has its own.
@@ -110,17 +110,25 @@ func TestRecentAnswerEndsWithADirectConnection(t *testing.T) {
 	})
 }
 
-// C-100: what ends a connection is noted, though its data went by the recent answer.
+// C-100: what ends a connection is noted, and that the client has acknowledged it, though its data went by the recent answer.
 func TestRecentAnswerDoesNotHideTheEnd(t *testing.T) {
 	onOneCPU(t)
 	n := answered(t)
 	end := gotData(testDIP)
 	end.flags = fin | ack
 	run(t, n, "crab_client_in", end)
-	var flows []Flow
-	err := n.Flows(func(f Flow) bool { flows = append(flows, f); return true })
-	if err != nil || len(flows) != 1 || flows[0].Ended != ServerFIN {
-		t.Errorf("%+v, %v", flows, err)
+	for _, step := range []struct {
+		acks uint32
+		want FlowEnded
+	}{{10, 0}, {16, ServerFIN}} { // behind "page!" and the FIN
+		p := sentData()
+		p.ack = step.acks
+		run(t, n, "crab_client_out_pod", p)
+		var flows []Flow
+		err := n.Flows(func(f Flow) bool { flows = append(flows, f); return true })
+		if err != nil || len(flows) != 1 || flows[0].Ended != step.want {
+			t.Errorf("the client acknowledges %d: %+v, %v", step.acks, flows, err)
+		}
 	}
 }
 

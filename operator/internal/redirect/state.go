@@ -49,7 +49,7 @@ func (n *Node) flows(f family, each func(Flow) bool) (bool, error) {
 	for it.Next(&key, &flow) {
 		f := Flow{
 			Client: key.Client, VIP: key.Server, DIP: flow.DIP,
-			Age: since(now, flow.CreatedNs), Idle: since(now, flow.LastNs), Ended: FlowEnded(flow.Ended),
+			Age: since(now, uint64(flow.CreatedS)*uint64(time.Second)), Idle: since(now, flow.LastNs), Ended: FlowEnded(flow.Ended) & flowEnds,
 		}
 		if !each(f) {
 			return false, nil
@@ -117,6 +117,9 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	hashed, err := expireOld(n.m(f, "crab_dsr"), l.Idle, func(p programs.Echo) uint64 { return p.LastNs }, nil)
 	if err != nil {
 		return fmt.Errorf("fall-back: %w", err)
+	}
+	if err := n.expireRelays(f, l, e); err != nil {
+		return fmt.Errorf("relays: %w", err)
 	}
 	e.Pending, e.Echoes = e.Pending+pending.removed, e.Echoes+opening.removed
 	e.add("pending", pending)

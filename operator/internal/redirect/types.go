@@ -34,7 +34,7 @@ type State uint8
 // The values are those of enum crab_backend_state.
 const (
 	Down     State = 0
-	UpPlain  State = 1 // answers without echo: reached on the hash path by the node's own DNAT (C-43)
+	UpPlain  State = 1 // answers without echo: reached on the hash path, where the balancer relays (C-42, C-43)
 	UpCRAB   State = 2
 	Draining State = 3 // no new connection; the hash path keeps delivering to it
 )
@@ -126,7 +126,7 @@ const (
 	// XDPNone: only the tc program balances; slower, same rules.
 	XDPNone XDPMode = "None"
 	// XDPAuto tries native, then generic, then none; veth gets generic, because
-	// XDP_TX on it needs a program on the peer, which nobody here can see.
+	// XDP_TX on it needs a program on the peer, which nobody here would see go.
 	XDPAuto XDPMode = "Auto"
 )
 
@@ -164,6 +164,7 @@ const (
 	Reset     FlowEnded = 1 << 2
 	// ClientReset is set beside Reset when the client sent the RST: the server's may be forged.
 	ClientReset FlowEnded = 1 << 3
+	flowEnds              = ClientFIN | ServerFIN | Reset | ClientReset
 )
 
 // Flow is one redirected connection of a client on this node.
@@ -192,6 +193,7 @@ type Expired struct {
 	Evicted uint64
 	// EvictedOf counts the same of all bounded state: flows (Evicted) and back, the translations in both directions;
 	// pending, a client's SYNs; opening and hashed, a server's handshakes and its connections on the fall-back path;
+	// relays, connections to servers without agent that the balancer relays;
 	// syns, which the balancer remembers until others push them out: no loss before they are as many as its map holds in 3 s.
 	EvictedOf map[string]uint64
 	swept     map[string]swept // by kind, in this sweep

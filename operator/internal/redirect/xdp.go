@@ -61,14 +61,14 @@ func (n *Node) AttachBalancer(ifindex int, want XDPMode) (Attachment, error) {
 func triesFor(want XDPMode, driver string) ([]xdpTry, string) {
 	switch want {
 	case XDPNative:
-		return []xdpTry{native}, ""
+		return []xdpTry{native, generic}, ""
 	case XDPGeneric:
 		return []xdpTry{generic}, "generic mode was asked for"
 	case XDPNone:
 		return nil, "no XDP was asked for"
 	}
 	if driver == "veth" {
-		return []xdpTry{generic}, "veth: XDP_TX needs a program on the peer device, which cannot be seen from here"
+		return []xdpTry{generic}, "veth: XDP_TX needs a program on the peer device, and nobody here would see that one go; ask for Native if it stays"
 	}
 	return []xdpTry{native, generic}, ""
 }
@@ -95,20 +95,45 @@ func (n *Node) attachXDP(ifindex int, try xdpTry) error {
 		return err
 	}
 	path := filepath.Join(n.root, linkFolder, pinName(ifindex, DutyBalancer, Uplink, part{xdpHook, try.program}))
-	if done, err := update(path, prog); done || err != nil {
+	if done, err := update(path, prog); err != nil || done && try.mode != XDPNative {
 		return err
+	} else if done {
+		return sends(deviceName(ifindex), ifindex)
 	}
 	// Our own program of the other mode is in the way; nothing is lost meanwhile: tc balances too.
 	if err := n.detach(ifindex, func(p pinned) bool { return p.part.hook == xdpHook }); err != nil {
 		return err
 	}
-	l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifindex, Flags: try.flags})
-	switch {
-	case errors.Is(err, unix.EBUSY):
-		return errors.New("another XDP program holds the device")
-	case err != nil:
+	l, err := tried(ifindex, try)
+	if err != nil {
 		return err
 	}
 	defer l.Close()
-	return l.Pin(path)
+	if err := l.Update(prog); err != nil {
+		return err
+	}
+	return errors.Join(l.Pin(path), n.keepProgram(try.program))
+}
+
+// tried is a link in a mode that works, with a program that passes everything on: no SYN is lost to one that does not.
+func tried(ifindex int, try xdpTry) (link.Link, error) {
+	pass, err := verdict(xdpPass)
+	if err != nil {
+		return nil, err
+	}
+	defer pass.Close()
+	l, err := link.AttachXDP(link.XDPOptions{Program: pass, Interface: ifindex, Flags: try.flags})
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return nil, errors.New("another XDP program holds the device")
+	case err != nil:
+		return nil, err
+	}
+	if try.mode == XDPNative {
+		if err := sends(deviceName(ifindex), ifindex); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
 }

@@ -16,8 +16,14 @@ import (
 
 // Device is one that programs may be attached to.
 type Device struct {
-	Name  string
-	Index int
+	Name    string
+	Index   int
+	Address string // of Ethernet; empty when it has none
+}
+
+func deviceOf(l netlink.Link) Device {
+	a := l.Attrs()
+	return Device{a.Name, a.Index, a.HardwareAddr.String()}
 }
 
 // Link is what the wire of a device looks like just now.
@@ -35,7 +41,7 @@ func Uplink(name string) (Device, error) {
 		if err != nil {
 			return Device{}, fmt.Errorf("uplink %s: %w; name one of this node's devices (chart value crab.uplink)", name, err)
 		}
-		return Device{name, l.Attrs().Index}, nil
+		return deviceOf(l), nil
 	}
 	index, err := defaultDevice(netlink.FAMILY_V4)
 	if index == 0 && err == nil {
@@ -51,7 +57,7 @@ func Uplink(name string) (Device, error) {
 	if err != nil {
 		return Device{}, fmt.Errorf("device of the default route: %w", err)
 	}
-	return Device{l.Attrs().Name, l.Attrs().Index}, nil
+	return deviceOf(l), nil
 }
 
 // defaultDevice of a family; 0 when it has no default route.
@@ -91,7 +97,7 @@ func Pods(uplink int) ([]Device, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		if l.Type() == "veth" && a.NetNsID >= 0 && a.Index != uplink {
-			all = append(all, Device{a.Name, a.Index})
+			all = append(all, deviceOf(l))
 		}
 	}
 	slices.SortFunc(all, func(a, b Device) int { return a.Index - b.Index })

@@ -7,6 +7,7 @@ package share
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type Share struct {
 	AllowEcho []netip.Addr
 	// Probe are the servers to ask, in order.
 	Probe []netip.AddrPort
+	// Over are those that terminate: what probes said of them last holds.
+	Over []netip.AddrPort
 	// Status are the entries of NodeDataplane.
 	Status []v1alpha1.NodeVIP
 }
@@ -47,7 +50,7 @@ type Share struct {
 // Make makes the share.
 func Make(in Input) (Share, error) {
 	var out Share
-	echo, probe := map[netip.Addr]bool{}, map[netip.AddrPort]bool{}
+	echo, probe, over := map[netip.Addr]bool{}, map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
 	for _, a := range in.Probers {
 		// Where nothing is IPv6 the node should not pay for it.
 		if a.Is4() || slices.ContainsFunc(in.Plan.VIPs, func(v crabplan.VIP) bool { return v.Addr.Is6() }) {
@@ -66,19 +69,18 @@ func Make(in Input) (Share, error) {
 			if b.Node == in.Node {
 				echo[v.Addr] = true
 			}
-			if entry.Roles&redirect.RoleBalance != 0 && b.State == crabplan.Ready {
-				probe[netip.AddrPortFrom(b.Addr, v.Port)] = true
+			switch server := netip.AddrPortFrom(b.Addr, v.Port); {
+			case entry.Roles&redirect.RoleBalance == 0:
+			case b.State == crabplan.Ready:
+				probe[server] = true
+			case b.State == crabplan.Draining:
+				over[server] = true
 			}
 		}
 	}
-	for a := range echo {
-		out.AllowEcho = append(out.AllowEcho, a)
-	}
-	slices.SortFunc(out.AllowEcho, netip.Addr.Compare)
-	for p := range probe {
-		out.Probe = append(out.Probe, p)
-	}
-	slices.SortFunc(out.Probe, netip.AddrPort.Compare)
+	out.AllowEcho = slices.SortedFunc(maps.Keys(echo), netip.Addr.Compare)
+	out.Probe = slices.SortedFunc(maps.Keys(probe), netip.AddrPort.Compare)
+	out.Over = slices.SortedFunc(maps.Keys(over), netip.AddrPort.Compare)
 	return out, nil
 }
 
@@ -114,16 +116,23 @@ func (in *Input) roles(v *crabplan.VIP) redirect.Role {
 }
 
 func (in *Input) state(v *crabplan.VIP, b crabplan.Backend) redirect.State {
-	switch b.State {
-	case crabplan.Ready:
-		if s, known := in.Health(netip.AddrPortFrom(b.Addr, v.Port)); known {
-			return s
-		}
-		if in.HasAgent(b.Node) {
-			return redirect.UpCRAB
-		}
-		return redirect.UpPlain
-	case crabplan.Draining:
+	if b.State == crabplan.NotReady {
+		return redirect.Down
+	}
+	s, known := in.Health(netip.AddrPortFrom(b.Addr, v.Port))
+	switch {
+	case known:
+	case in.HasAgent(b.Node):
+		s = redirect.UpCRAB
+	default:
+		s = redirect.UpPlain
+	}
+	if b.State == crabplan.Ready {
+		return s
+	}
+	// What the balancer relays goes on whatever the pool says; only where servers answer themselves must packets of
+	// connections still find them by hash.
+	if s == redirect.UpCRAB {
 		return redirect.Draining
 	}
 	return redirect.Down
@@ -138,14 +147,14 @@ func (in *Input) status(v *crabplan.VIP, entry *redirect.VIP) v1alpha1.NodeVIP {
 		return out
 	}
 	out.Role = v1alpha1.VIPRoleBalancer
-	for _, b := range entry.Backends {
-		switch b.State {
-		case redirect.UpCRAB:
-			out.UpCRAB++
-		case redirect.UpPlain:
-			out.UpPlain++
-		case redirect.Draining:
+	for i, b := range entry.Backends {
+		switch {
+		case v.Backends[i].State == crabplan.Draining:
 			out.Draining++
+		case b.State == redirect.UpCRAB:
+			out.UpCRAB++
+		case b.State == redirect.UpPlain:
+			out.UpPlain++
 		default:
 			out.Down++
 		}

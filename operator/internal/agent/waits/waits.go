@@ -31,6 +31,9 @@ const (
 type Counts interface {
 	// Connects are all there are, since when the state was made.
 	Connects() (map[redirect.VIPKey]*ll7.Histogram, error)
+	// Lost are the waits that full maps kept from being counted, of whatever Service,
+	// by why; one that is not known yet is not there.
+	Lost() (map[string]uint64, error)
 	Since() (time.Time, error)
 }
 
@@ -39,6 +42,7 @@ type Services = map[redirect.VIPKey]types.NamespacedName
 
 // Waits is the record of one node. It is safe for concurrent use.
 type Waits struct {
+	node   string
 	counts Counts
 	since  time.Time
 
@@ -48,16 +52,18 @@ type Waits struct {
 	services Services
 	windows  map[types.NamespacedName]*ll7.Window
 	last     map[redirect.VIPKey]*ll7.Histogram // the look before; nil: there was none
+	lost     *ll7.Window                        // how many were lost; how long they took nobody knows
+	gone     map[string]uint64                  // as of the look before
 	looked   time.Time
 }
 
-// New begins a record: what has been counted before is in no window.
-func New(counts Counts) (*Waits, error) {
+// New begins the record of a node: what has been counted before is in no window.
+func New(node string, counts Counts) (*Waits, error) {
 	since, err := counts.Since()
 	if err != nil {
 		return nil, fmt.Errorf("since when connections are counted: %w", err)
 	}
-	w := &Waits{counts: counts, since: since, windows: map[types.NamespacedName]*ll7.Window{}}
+	w := &Waits{node: node, counts: counts, since: since, windows: map[types.NamespacedName]*ll7.Window{}, lost: ll7.NewWindow()}
 	return w, w.look(time.Now())
 }
 
@@ -115,6 +121,13 @@ func (w *Waits) look(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	gone, err := w.counts.Lost()
+	if err == nil {
+		err = w.lose(gone)
+	}
+	if err != nil {
+		return err
+	}
 	for key, h := range all {
 		of, known := w.services[key]
 		if !known || w.last == nil {
@@ -130,7 +143,23 @@ func (w *Waits) look(now time.Time) error {
 		}
 		w.windows[of].Merge(more)
 	}
-	w.last, w.looked = all, now
+	w.last, w.gone, w.looked = all, gone, now
+	return nil
+}
+
+// lose puts what was lost since the look before into its window.
+func (w *Waits) lose(gone map[string]uint64) error {
+	var more uint64
+	for why, n := range gone {
+		if before, known := w.gone[why]; known && n > before {
+			more += n - before
+		}
+	}
+	h, err := ll7.FromCounts(map[int]uint64{0: more}, 0, 0)
+	if err != nil {
+		return fmt.Errorf("%d lost waits: %w", more, err)
+	}
+	w.lost.Merge(h)
 	return nil
 }
 
@@ -155,6 +184,7 @@ func (w *Waits) Read(service types.NamespacedName, seconds, parts int) (out *dat
 		}
 	}
 	return &dataplane.Connects{
+		Node: w.node, Lost: w.lost.Last(seconds, 0).Histogram.Total(),
 		Window: dataplane.HistogramReply{Name: "connect", Source: "ClientNode", WindowSeconds: seconds,
 			CoveredSeconds: lately.Covered, Histogram: lately.Histogram, Requests: lately.Histogram.Total(),
 			Parts: partsOf(window, seconds, parts)},

@@ -4,6 +4,7 @@ package waits
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -35,10 +36,17 @@ type kernel struct {
 	all   map[redirect.VIPKey]*ll7.Histogram
 	err   error
 	looks atomic.Int32
+	lost  map[string]uint64
 	slow  chan struct{} // when made, a look lasts until it is closed
 }
 
 func (k *kernel) Since() (time.Time, error) { return began, nil }
+
+func (k *kernel) Lost() (map[string]uint64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.lost), k.err
+}
 
 func (k *kernel) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
 	k.looks.Add(1)
@@ -70,7 +78,7 @@ func (k *kernel) connected(key redirect.VIPKey, n int, took time.Duration) {
 
 func begin(t *testing.T, k *kernel) *Waits {
 	t.Helper()
-	w, err := New(k)
+	w, err := New("node-1", k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +218,34 @@ func TestAnotherServiceAtTheAddress(t *testing.T) {
 	})
 }
 
+// What full maps lost is told of the window it was lost in; what they had lost before
+// the agent, or before it was known how much, is in none. A count that is less than it
+// was begins anew.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kernel{lost: map[string]uint64{"no room": 100}}
+		w := begin(t, k)
+		lost := func(want uint64, seconds int) {
+			t.Helper()
+			if c := read(t, w, web, seconds); c.Lost != want || c.Node != "node-1" {
+				t.Errorf("%d lost on node %q in %d s; want %d", c.Lost, c.Node, seconds, want)
+			}
+		}
+		lost(0, 30)
+		k.lost = map[string]uint64{"no room": 103, "pushed out": 50}
+		lost(3, 30)
+		k.lost = map[string]uint64{"no room": 103, "pushed out": 54}
+		lost(7, 30)
+		time.Sleep(time.Minute)
+		lost(0, 30)
+		lost(7, 600)
+		k.lost = map[string]uint64{"no room": 2, "pushed out": 54}
+		lost(7, 600)
+		k.lost["no room"] = 5
+		lost(10, 600)
+	})
+}
+
 // A look that fails is told, and what it would have seen comes with the next.
 func TestLookFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +259,7 @@ func TestLookFails(t *testing.T) {
 		}
 		k.err = nil
 		want(t, read(t, w, web, 30), 3, 3)
-		if _, err := New(&kernel{err: errors.New("the map is gone")}); err == nil {
+		if _, err := New("node-1", &kernel{err: errors.New("the map is gone")}); err == nil {
 			t.Error("it began without counts")
 		}
 	})

@@ -50,6 +50,9 @@ func (d *dialled) Connects() (map[redirect.VIPKey]*ll7.Histogram, error) {
 	return map[redirect.VIPKey]*ll7.Histogram{d.vip: h}, nil
 }
 
+// Lost are none: its maps are never full.
+func (d *dialled) Lost() (map[string]uint64, error) { return nil, nil }
+
 // node makes one whose agent says that it works; whether anybody listens there is
 // another matter.
 func (w *world) node(name, version string) (address string) {
@@ -80,7 +83,7 @@ func (w *world) node(name, version string) (address string) {
 }
 
 // agent answers for a node with the certificate that the operator made for agents.
-func (w *world) agent(address string, took time.Duration) {
+func (w *world) agent(node, address string, took time.Duration) {
 	w.t.Helper()
 	dir, secret := w.t.TempDir(), &corev1.Secret{}
 	eventually(w.t, "the agents' certificate", func() (bool, string) {
@@ -93,7 +96,7 @@ func (w *world) agent(address string, took time.Duration) {
 		}
 	}
 	vip := redirect.VIPKey{Addr: crabplan.Addresses(w.front())[0], Port: 8080}
-	record, err := waits.New(&dialled{vip: vip, took: took})
+	record, err := waits.New(node, &dialled{vip: vip, took: took})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -110,14 +113,14 @@ func TestObjectiveIsMeasuredOnClientsNodes(t *testing.T) {
 	w := onTCP(t, "dialled")
 	first, second := w.node("node-1.1", "9.9.9"), w.node("node-1.2", "0.1.0")
 	w.objective(`{spec: {percentile: "95", latencyMicroseconds: 1000}}`)
-	w.agent(first, 200*time.Microsecond)
+	w.agent("node-1.1", first, 200*time.Microsecond)
 	slo := w.waitMet(metav1.ConditionUnknown, v1alpha1.ReasonMeasurementIncomplete)
 	eventually(t, "the older agent alone is missing", func() (bool, string) {
 		slo = w.waitMet(metav1.ConditionUnknown, v1alpha1.ReasonMeasurementIncomplete)
 		m := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet).Message
 		return strings.HasPrefix(m, "no histogram from node-1.2 (agent 0.1.0: Unreachable); an agent older than this operator"), m
 	})
-	w.agent(second, 300*time.Microsecond)
+	w.agent("node-1.2", second, 300*time.Microsecond)
 	slo = w.waitMet(metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet)
 	st := slo.Status
 	if st.Source != v1alpha1.SourceClientNode || *st.ObservedMicroseconds < 300 || *st.ObservedMicroseconds > 303 || *st.Unanswered == 0 || st.RejectedShare != "" || *st.RequestsPerSecond == 0 {

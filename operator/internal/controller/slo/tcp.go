@@ -18,6 +18,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 )
 
 // Agents knows the agents of the cluster's nodes.
@@ -42,6 +43,7 @@ type Agent struct {
 type nodes struct {
 	crab     bool // the operator knows of CRAB
 	versions map[string]string
+	lost     uint64 // waits that found no room to be counted
 }
 
 // gatherConnects reads the agents of all nodes. One answer holds the window and the
@@ -64,8 +66,12 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 	answers := readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
 		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window, windowParts)
 	})
+	identify(answers)
 	r.told.excuse(types.NamespacedName{Namespace: s.target.Namespace, Name: s.target.Name}, answers, r.Now())
 	for _, a := range answers {
+		if a.err == nil {
+			s.nodes.lost += a.reply.Lost
+		}
 		one, day := part{pod: a.pod, required: a.required, err: a.err}, record{pod: a.pod, required: a.required, err: a.err}
 		if a.err == nil {
 			one.reply, day.reply = &a.reply.Window, &a.reply.Record
@@ -76,6 +82,22 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 		}
 	}
 	return nil
+}
+
+// anotherNode is the answer of an agent that is not the one that was asked, as when an
+// address has gone from one node to another: it would count twice.
+type anotherNode struct{ name string }
+
+func (e anotherNode) Error() string { return "node " + e.name + " answers at its address" }
+
+// identify drops answers of others. Agents older than the question do not say who
+// they are.
+func identify(answers []reading[*dataplane.Connects]) {
+	for i := range answers {
+		if a := &answers[i]; a.err == nil && a.reply.Node != "" && a.reply.Node != a.pod {
+			a.err, a.reply = anotherNode{a.reply.Node}, nil
+		}
+	}
 }
 
 // grace is how long a node is left out whose agent restarts, as in every roll-out,
@@ -153,7 +175,18 @@ func (n nodes) why(p part) string {
 			reason = read.Refusal.Message
 		}
 	}
+	var other anotherNode
+	if errors.As(p.err, &other) {
+		reason = other.Error()
+	}
 	return fmt.Sprintf("%s (agent %s: %s)", p.pod, n.versions[p.pod], reason)
+}
+
+// lossy: more waits were lost than the percentile leaves out. Then it is not met for all
+// that is known: what finds no room is what is rare, and slow waits are.
+func lossy(all *dataplane.Histogram, lost uint64, slo *v1alpha1.ServiceLevelObjective) bool {
+	p, ok := shareOf(slo.Spec.Percentile)
+	return ok && float64(lost) > (1-p)*float64(all.Total())
 }
 
 // describe says of the measurement what is peculiar to connections, once the parts
@@ -180,9 +213,22 @@ func (m *measurement) describe(s *snapshot) {
 	if len(absent) > 0 {
 		m.scope += ", not of " + list(absent)
 	}
+	if s.nodes.lost > 0 {
+		m.scope += fmt.Sprintf("; %d more, to whatever Service, found no room to be counted (bobtail_crab_packets_total{reason=\"client_connect_full\"}, bobtail_crab_state_evicted_total{state=\"pending\"})", s.nodes.lost)
+	}
 	if len(missing) > 0 {
 		m.incomplete = []string{list(missing) + "; an agent older than this operator tells nothing, and the operator must reach the agents' port (docs/crab.md)"}
 	} else if answered == 0 {
 		m.why = fmt.Sprintf("no agent answers, of %d; %s", len(s.parts), unseen(s.target))
 	}
+}
+
+// missedAnyway: had all that was lost been fast and of this Service, the percentile
+// would still lie above the objective for sure.
+func missedAnyway(all *dataplane.Histogram, lost uint64, slo *v1alpha1.ServiceLevelObjective) bool {
+	p, ok := shareOf(slo.Spec.Percentile)
+	if !ok || all.Total() == 0 {
+		return false
+	}
+	return all.CountAtMost(objectiveOf(slo))+lost < stats.PercentileInterval(all.Total()+lost, p, confidenceLevel).Low
 }

@@ -95,6 +95,16 @@ func connected(count int, microseconds uint64, never, seconds int) *dataplane.Co
 	return &dataplane.Connects{Window: *w, Record: dataplane.History{Started: start.Add(-time.Hour), All: dataplane.HistoryWindow{Latency: w.Histogram}}}
 }
 
+func from(node string, c *dataplane.Connects) *dataplane.Connects {
+	c.Node = node
+	return c
+}
+
+func losing(n uint64, c *dataplane.Connects) *dataplane.Connects {
+	c.Lost = n
+	return c
+}
+
 var (
 	unreachable = &dataplane.ReadError{Kind: dataplane.Unreachable, Err: errors.New("dial tcp 192.0.2.2:9442: connection refused")}
 	unknown     = &dataplane.ReadError{Kind: dataplane.Refused, Refusal: &dataplane.CtlError{Message: "the node knows no address"}, Err: errors.New("x")}
@@ -140,6 +150,30 @@ var connectsCases = []struct {
 	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"no histogram from b (agent 0.1.0: Unreachable)", "an agent older than this operator"}},
 	{"an agent that does not know the Service", func(a *agents) { a.add("a", "2", true, nil, unknown) },
 		"Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"a (agent 2: the node knows no address)"}},
+	{"another node at the address", func(a *agents) {
+		a.add("a", "2", true, from("a", connected(1100, 100, 0, 30)), nil)
+		a.add("b", "2", true, from("c", connected(1100, 100, 0, 30)), nil)
+	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"no histogram from b (agent 2: node c answers at its address)"}},
+	{"each at its own", func(a *agents) {
+		a.add("a", "2", true, from("a", connected(600, 100, 0, 30)), nil)
+		a.add("b", "2", true, from("b", connected(600, 100, 0, 30)), nil)
+	}, "True", v1alpha1.ReasonObjectiveMet, []string{"2 of 2 nodes"}},
+	{"a few waits lost", func(a *agents) {
+		a.add("a", "2", true, losing(5, connected(600, 100, 0, 30)), nil)
+		a.add("b", "2", true, losing(7, connected(600, 100, 0, 30)), nil)
+	}, "True", v1alpha1.ReasonObjectiveMet, []string{"2 of 2 nodes saw it; 12 more, to whatever Service, found no room to be counted", "client_connect_full"}},
+	{"more lost than the percentile leaves out", func(a *agents) {
+		a.add("a", "2", true, losing(13, connected(1200, 100, 0, 30)), nil)
+	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"more waits were lost than p99 leaves out of 1200 connections", "13 more"}},
+	{"missed whatever the lost ones were", func(a *agents) {
+		a.add("a", "2", true, losing(13, connected(1200, 100_000, 0, 30)), nil)
+	}, "False", v1alpha1.ReasonObjectiveMissed, []string{"13 more"}},
+	{"missed unless the lost ones were fast", func(a *agents) {
+		a.add("a", "2", true, losing(200_000, connected(1200, 100_000, 0, 30)), nil)
+	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"200000 more"}},
+	{"nothing but lost", func(a *agents) {
+		a.add("a", "2", true, losing(1, connected(0, 100, 0, 30)), nil)
+	}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, []string{"of 0 connections"}},
 	{"too few", func(a *agents) { a.add("a", "1", true, connected(10, 100, 0, 30), nil) },
 		"Unknown", v1alpha1.ReasonTooFewSamples, []string{"10 connections in the last 30 s; p99 needs 1000; from SYN", "1 of 1 nodes"}},
 	{"nobody that should", many, "Unknown", v1alpha1.ReasonNoMeasurementSource, []string{"no agent answers, of 9"}},

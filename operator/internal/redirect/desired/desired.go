@@ -31,6 +31,7 @@ type State struct {
 type Device struct {
 	Name      string
 	Index     int
+	Address   string // of Ethernet: the client's part on an uplink is attached anew when it changes, as it is told there
 	Placement redirect.Placement
 	Duties    []redirect.Duty
 	XDP       redirect.XDPMode // of a balancer; Auto when empty
@@ -48,6 +49,8 @@ type Applier struct {
 	watch    []netip.AddrPort
 	watchSet bool
 	attached map[part]attachment
+	// exchanged: what a former process attached runs our programs.
+	exchanged bool
 }
 
 type part struct {
@@ -56,9 +59,15 @@ type part struct {
 }
 
 type attachment struct {
-	at  redirect.Placement
-	xdp redirect.XDPMode // asked for
-	got redirect.Attachment
+	at      redirect.Placement
+	xdp     redirect.XDPMode // asked for
+	address string
+	got     redirect.Attachment
+}
+
+// holds tells whether what is attached is what is wanted of a device for a duty.
+func (a attachment) holds(d Device, duty redirect.Duty) bool {
+	return a.at == d.Placement && a.xdp == d.XDP && (a.address == d.Address || duty != redirect.DutyClient || d.Placement != redirect.Uplink)
 }
 
 // New makes an Applier; the plane's state may be of a former process.
@@ -71,7 +80,11 @@ type Result struct {
 	VIPs    map[redirect.VIPKey]error
 	Devices map[string]error // by name
 	Other   error
+	former  bool // programs of a former version are at work
 }
+
+// Works tells whether what was wanted of a device is at work there, be it by a former version.
+func (r Result) Works(device string) bool { return r.former || r.Devices[device] == nil }
 
 // Err is everything that went wrong.
 func (r Result) Err() error {
@@ -91,7 +104,8 @@ func (r Result) Err() error {
 func (a *Applier) Apply(s State) Result {
 	r := Result{VIPs: map[redirect.VIPKey]error{}, Devices: map[string]error{}}
 	wanted := map[redirect.VIPKey]bool{}
-	if s.IPv6 {
+	refused := a.exchange()
+	if refused == nil && s.IPv6 {
 		r.Other = a.plane.UseIPv6()
 	}
 	for _, v := range s.VIPs {
@@ -114,8 +128,34 @@ func (a *Applier) Apply(s State) Result {
 			a.watch, a.watchSet = slices.Clone(s.Watch), true
 		}
 	}
-	r.Other = errors.Join(r.Other, a.attach(s.Devices, r.Devices), a.deleteVIPs(wanted))
+	if refused == nil {
+		refused = a.attach(s.Devices, r.Devices)
+	} else {
+		r.former = true
+		r.noDevice(s, refused)
+	}
+	r.Other = errors.Join(r.Other, refused, a.deleteVIPs(wanted))
 	return r
+}
+
+// exchange is the first of all: the programs of one version are at work, and then those of the other. While it fails
+// the former ones stay as they are attached; their maps, which are laid out in the same way, follow the state.
+func (a *Applier) exchange() error {
+	if a.exchanged {
+		return nil
+	}
+	if err := a.plane.Exchange(); err != nil {
+		return err
+	}
+	a.exchanged = true
+	return nil
+}
+
+// noDevice was attached to, for one reason.
+func (r Result) noDevice(s State, err error) {
+	for _, d := range s.Devices {
+		r.Devices[d.Name] = err
+	}
 }
 
 func (a *Applier) setVIP(v redirect.VIP) error {
@@ -194,7 +234,7 @@ func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
 		d.XDP = redirect.XDPAuto
 	}
 	key := part{d.Index, duty}
-	if old, there := a.attached[key]; there && old.at == d.Placement && old.xdp == d.XDP {
+	if old, there := a.attached[key]; there && old.holds(d, duty) {
 		return nil
 	}
 	var got redirect.Attachment
@@ -212,7 +252,7 @@ func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
 		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer, watch", duty)}
 	}
 	if err == nil {
-		a.attached[key] = attachment{d.Placement, d.XDP, got}
+		a.attached[key] = attachment{d.Placement, d.XDP, d.Address, got}
 	}
 	return err
 }

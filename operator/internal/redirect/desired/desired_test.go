@@ -36,6 +36,7 @@ func (f *fakePlane) SetVIP(v redirect.VIP) error {
 }
 func (f *fakePlane) DeleteVIP(k redirect.VIPKey) error { return f.do("delete %s:%d", k.Addr, k.Port) }
 func (f *fakePlane) VIPs() ([]redirect.VIP, error)     { return f.vips, nil }
+func (f *fakePlane) Exchange() error                   { return f.do("exchange") }
 func (f *fakePlane) UseIPv6() error                    { return f.do("ipv6") }
 func (f *fakePlane) AllowEcho(a []netip.Addr) error    { return f.do("echo %v", a) }
 func (f *fakePlane) AttachClient(i int, at redirect.Placement) error {
@@ -80,7 +81,7 @@ func TestApply(t *testing.T) {
 	if err := a.Apply(s).Err(); err != nil {
 		t.Fatal(err)
 	}
-	f.took(t, "first", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []", "watch []",
+	f.took(t, "first", "exchange", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []", "watch []",
 		"client 1 Uplink", "balancer 1 Auto", "server 2 Pod", "detach 9 server")
 	if b, on := a.Balancer(1); !on || b.XDP != redirect.XDPGeneric {
 		t.Errorf("balancer %+v, %v", b, on)
@@ -90,6 +91,12 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.took(t, "again, one device lost", "server 2 Pod")
+	f.attached[2].Lost = false
+	s.Devices[0].Address, s.Devices[1].Address = "02:00:00:00:00:01", "02:00:00:00:00:02"
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "other addresses", "client 1 Uplink")
 
 	s.VIPs = []redirect.VIP{vip("192.0.2.2", redirect.RoleClient|redirect.RoleBalance)}
 	s.AllowEcho = []netip.Addr{netip.MustParseAddr("192.0.2.2")}
@@ -109,10 +116,13 @@ func TestApplyGoesOn(t *testing.T) {
 	s := State{VIPs: []redirect.VIP{vip("192.0.2.1", redirect.RoleClient), vip("192.0.2.2", redirect.RoleClient)},
 		Devices: []Device{{Name: "odd", Index: 3, Duties: []redirect.Duty{"none"}}, {Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyClient}}}}
 	r := a.Apply(s)
+	if r.Works("odd") || !r.Works("eth0") {
+		t.Errorf("result %+v", r)
+	}
 	if len(r.VIPs) != 1 || len(r.Devices) != 1 || r.Other != nil || !strings.Contains(r.Err().Error(), "192.0.2.1:80") {
 		t.Errorf("result %+v", r)
 	}
-	f.took(t, "first", "set 192.0.2.2:80 Client", "echo []", "watch []", "client 1 Uplink")
+	f.took(t, "first", "exchange", "set 192.0.2.2:80 Client", "echo []", "watch []", "client 1 Uplink")
 	f.refuse = ""
 	if r := a.Apply(s); len(r.VIPs) != 0 {
 		t.Errorf("result %+v", r)
@@ -128,7 +138,7 @@ func TestIPv6IsPrepared(t *testing.T) {
 		if err := New(f).Apply(State{IPv6: six}).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if prepared := len(f.done) > 0 && f.done[0] == "ipv6"; prepared != six {
+		if prepared := len(f.done) > 1 && f.done[1] == "ipv6"; prepared != six {
 			t.Errorf("IPv6 %v: %q", six, f.done)
 		}
 	}
@@ -136,4 +146,34 @@ func TestIPv6IsPrepared(t *testing.T) {
 	if err := New(f).Apply(State{IPv6: true}).Err(); err == nil {
 		t.Error("a refusal is not told of")
 	}
+}
+
+// An upgrade whose programs cannot be put in place leaves the former ones attached as they are, says so, and is tried
+// again; servers that come and go are followed all the same.
+func TestMapsFollowWhileTheExchangeFails(t *testing.T) {
+	f := &fakePlane{refuse: "exchange", vips: []redirect.VIP{vip("192.0.2.9", redirect.RoleClient)}}
+	a := New(f)
+	s := State{VIPs: []redirect.VIP{vip("192.0.2.1", redirect.RoleClient)}, Devices: []Device{{Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyClient}}}, IPv6: true}
+	if r := a.Apply(s); len(r.VIPs) != 0 || r.Devices["eth0"] == nil || r.Other == nil || !r.Works("eth0") {
+		t.Errorf("result %+v", r)
+	}
+	f.took(t, "refused", "set 192.0.2.1:80 Client", "delete 192.0.2.9:80", "echo []", "watch []")
+	s.VIPs = append(s.VIPs, vip("192.0.2.2", redirect.RoleClient))
+	if r := a.Apply(s); r.Devices["eth0"] == nil || r.Other == nil {
+		t.Errorf("result %+v", r)
+	}
+	f.took(t, "refused again", "set 192.0.2.2:80 Client")
+	f.refuse = ""
+	if err := a.Apply(s).Err(); err != nil {
+		t.Error(err)
+	}
+	if f.done[0] != "exchange" {
+		t.Errorf("the first of %q is not the exchange", f.done)
+	}
+	f.took(t, "tried again", "exchange", "ipv6", "client 1 Uplink")
+	f.attached = []redirect.Attachment{{Index: 1, Duty: redirect.DutyClient}}
+	if err := a.Apply(s).Err(); err != nil {
+		t.Error(err)
+	}
+	f.took(t, "and never again", "ipv6")
 }

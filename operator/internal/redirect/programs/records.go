@@ -33,11 +33,12 @@ type (
 	}
 	// Flow is struct crab_flow.
 	Flow struct {
-		CreatedNs, LastNs uint64
-		DIP               netip.Addr
-		ISS               uint32
-		Ended, HopSeen    uint8
-		Hop               [6]byte
+		CreatedS, ACK  uint32
+		LastNs         uint64
+		DIP            netip.Addr
+		ISS            uint32
+		Ended, HopSeen uint8
+		Hop            [6]byte
 	}
 	// Reverse is struct crab_reverse.
 	Reverse struct{ VIP netip.Addr }
@@ -54,6 +55,17 @@ type (
 		ISS, ISN           uint32
 		Fallback, Answered uint8
 	}
+	// Relay is struct crab_relay.
+	Relay struct {
+		LastNs            uint64
+		DIP               netip.Addr
+		NextOut, NextBack uint32
+		Place, Port       uint16
+		Ended, Opened     uint8
+		Answered          uint8
+	}
+	// RelayBack is struct crab_relay_back.
+	RelayBack struct{ Client netip.AddrPort }
 	// SYNKey is struct crab_syn_key.
 	SYNKey struct {
 		Tuple
@@ -125,14 +137,15 @@ func (t *Tuple) read(r *reader) {
 }
 
 func (f Flow) MarshalBinary() ([]byte, error) {
-	b := append(native.AppendUint64(native.AppendUint64(nil, f.CreatedNs), f.LastNs), f.DIP.AsSlice()...)
+	b := native.AppendUint32(native.AppendUint32(nil, f.CreatedS), f.ACK)
+	b = append(native.AppendUint64(b, f.LastNs), f.DIP.AsSlice()...)
 	b = append(append(native.AppendUint32(b, f.ISS), f.Ended, f.HopSeen), f.Hop[:]...)
 	return pad(b), nil
 }
 
 func (f *Flow) UnmarshalBinary(b []byte) error {
 	r := reader{b: b, fixed: 28}
-	f.CreatedNs, f.LastNs, f.DIP, f.ISS, f.Ended, f.HopSeen = r.u64(), r.u64(), r.addr(), r.u32(), r.take(1)[0], r.take(1)[0]
+	f.CreatedS, f.ACK, f.LastNs, f.DIP, f.ISS, f.Ended, f.HopSeen = r.u32(), r.u32(), r.u64(), r.addr(), r.u32(), r.take(1)[0], r.take(1)[0]
 	copy(f.Hop[:], r.take(6))
 	return r.end(0)
 }
@@ -165,6 +178,30 @@ func (o Opening) MarshalBinary() ([]byte, error) {
 func (o *Opening) UnmarshalBinary(b []byte) error {
 	r := reader{b: b, fixed: 20}
 	o.LastNs, o.VIP, o.ISS, o.ISN, o.Fallback, o.Answered = r.u64(), r.addr(), r.u32(), r.u32(), r.take(1)[0], r.take(1)[0]
+	return r.end(2)
+}
+
+func (v Relay) MarshalBinary() ([]byte, error) {
+	b := append(native.AppendUint64(nil, v.LastNs), v.DIP.AsSlice()...)
+	b = native.AppendUint16(native.AppendUint32(native.AppendUint32(b, v.NextOut), v.NextBack), v.Place)
+	return pad(append(binary.BigEndian.AppendUint16(b, v.Port), v.Ended, v.Opened, v.Answered, 0, 0, 0, 0, 0)), nil
+}
+
+func (v *Relay) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, fixed: 28}
+	v.LastNs, v.DIP, v.NextOut, v.NextBack = r.u64(), r.addr(), r.u32(), r.u32()
+	v.Place, v.Port = native.Uint16(r.take(2)), r.port()
+	v.Ended, v.Opened, v.Answered = r.take(1)[0], r.take(1)[0], r.take(1)[0]
+	return r.end(5)
+}
+
+func (v RelayBack) MarshalBinary() ([]byte, error) {
+	return append(binary.BigEndian.AppendUint16(v.Client.Addr().AsSlice(), v.Client.Port()), 0, 0), nil
+}
+
+func (v *RelayBack) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, fixed: 4}
+	v.Client = netip.AddrPortFrom(r.addr(), r.port())
 	return r.end(2)
 }
 

@@ -13,6 +13,36 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type balance6CrabError struct {
+	_      structs.HostLayout
+	L4     uint32
+	Quoted uint32
+	Ports  uint32
+	Out    struct {
+		_      structs.HostLayout
+		L4     uint32
+		Doff   uint32
+		Length uint32
+		Saddr  struct {
+			_    structs.HostLayout
+			Word [4]uint32
+		}
+		Daddr struct {
+			_    structs.HostLayout
+			Word [4]uint32
+		}
+		Sport uint16
+		Dport uint16
+		Seq   uint32
+		Ack   uint32
+		Flags uint8
+		Tos   uint8
+		_     [2]byte
+	}
+	From balance6CrabTuple
+	To   balance6CrabTuple
+}
+
 type balance6CrabLoad struct {
 	_          structs.HostLayout
 	Open       uint32
@@ -30,6 +60,34 @@ type balance6CrabMeta struct {
 	Pad       [5]uint8
 }
 
+type balance6CrabRelay struct {
+	_      structs.HostLayout
+	LastNs uint64
+	Dip    struct {
+		_    structs.HostLayout
+		Word [4]uint32
+	}
+	NextOut  uint32
+	NextBack uint32
+	Place    uint16
+	Port     uint16
+	Ended    uint8
+	Opened   uint8
+	Answered uint8
+	Pad      [5]uint8
+	Pad2     uint32
+}
+
+type balance6CrabRelayBack struct {
+	_      structs.HostLayout
+	Client struct {
+		_    structs.HostLayout
+		Word [4]uint32
+	}
+	Port uint16
+	Pad  uint16
+}
+
 type balance6CrabSyn struct {
 	_      structs.HostLayout
 	SeenNs uint64
@@ -45,20 +103,22 @@ type balance6CrabSyn struct {
 
 type balance6CrabSynKey struct {
 	_     structs.HostLayout
-	Tuple struct {
-		_      structs.HostLayout
-		Client struct {
-			_    structs.HostLayout
-			Word [4]uint32
-		}
-		Server struct {
-			_    structs.HostLayout
-			Word [4]uint32
-		}
-		ClientPort uint16
-		ServerPort uint16
+	Tuple balance6CrabTuple
+	Iss   uint32
+}
+
+type balance6CrabTuple struct {
+	_      structs.HostLayout
+	Client struct {
+		_    structs.HostLayout
+		Word [4]uint32
 	}
-	Iss uint32
+	Server struct {
+		_    structs.HostLayout
+		Word [4]uint32
+	}
+	ClientPort uint16
+	ServerPort uint16
 }
 
 type balance6CrabVip struct {
@@ -85,9 +145,12 @@ type balance6CrabVipKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	balance6MapCrabCounters     = "crab_counters"
+	balance6MapCrabErrors6      = "crab_errors6"
 	balance6MapCrabLoads6       = "crab_loads6"
 	balance6MapCrabMeta         = "crab_meta"
 	balance6MapCrabPools6       = "crab_pools6"
+	balance6MapCrabRelays6      = "crab_relays6"
+	balance6MapCrabRelaysBack6  = "crab_relays_back6"
 	balance6MapCrabRr6          = "crab_rr6"
 	balance6MapCrabRrCpu6       = "crab_rr_cpu6"
 	balance6MapCrabSyns6        = "crab_syns6"
@@ -146,14 +209,17 @@ type balance6ProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type balance6MapSpecs struct {
-	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
-	CrabLoads6   *ebpf.MapSpec `ebpf:"crab_loads6"`
-	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
-	CrabPools6   *ebpf.MapSpec `ebpf:"crab_pools6"`
-	CrabRr6      *ebpf.MapSpec `ebpf:"crab_rr6"`
-	CrabRrCpu6   *ebpf.MapSpec `ebpf:"crab_rr_cpu6"`
-	CrabSyns6    *ebpf.MapSpec `ebpf:"crab_syns6"`
-	CrabVips6    *ebpf.MapSpec `ebpf:"crab_vips6"`
+	CrabCounters    *ebpf.MapSpec `ebpf:"crab_counters"`
+	CrabErrors6     *ebpf.MapSpec `ebpf:"crab_errors6"`
+	CrabLoads6      *ebpf.MapSpec `ebpf:"crab_loads6"`
+	CrabMeta        *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabPools6      *ebpf.MapSpec `ebpf:"crab_pools6"`
+	CrabRelays6     *ebpf.MapSpec `ebpf:"crab_relays6"`
+	CrabRelaysBack6 *ebpf.MapSpec `ebpf:"crab_relays_back6"`
+	CrabRr6         *ebpf.MapSpec `ebpf:"crab_rr6"`
+	CrabRrCpu6      *ebpf.MapSpec `ebpf:"crab_rr_cpu6"`
+	CrabSyns6       *ebpf.MapSpec `ebpf:"crab_syns6"`
+	CrabVips6       *ebpf.MapSpec `ebpf:"crab_vips6"`
 }
 
 // balance6VariableSpecs contains global variables before they are loaded into the kernel.
@@ -182,22 +248,28 @@ func (o *balance6Objects) Close() error {
 //
 // It can be passed to loadBalance6Objects or ebpf.CollectionSpec.LoadAndAssign.
 type balance6Maps struct {
-	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
-	CrabLoads6   *ebpf.Map `ebpf:"crab_loads6"`
-	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
-	CrabPools6   *ebpf.Map `ebpf:"crab_pools6"`
-	CrabRr6      *ebpf.Map `ebpf:"crab_rr6"`
-	CrabRrCpu6   *ebpf.Map `ebpf:"crab_rr_cpu6"`
-	CrabSyns6    *ebpf.Map `ebpf:"crab_syns6"`
-	CrabVips6    *ebpf.Map `ebpf:"crab_vips6"`
+	CrabCounters    *ebpf.Map `ebpf:"crab_counters"`
+	CrabErrors6     *ebpf.Map `ebpf:"crab_errors6"`
+	CrabLoads6      *ebpf.Map `ebpf:"crab_loads6"`
+	CrabMeta        *ebpf.Map `ebpf:"crab_meta"`
+	CrabPools6      *ebpf.Map `ebpf:"crab_pools6"`
+	CrabRelays6     *ebpf.Map `ebpf:"crab_relays6"`
+	CrabRelaysBack6 *ebpf.Map `ebpf:"crab_relays_back6"`
+	CrabRr6         *ebpf.Map `ebpf:"crab_rr6"`
+	CrabRrCpu6      *ebpf.Map `ebpf:"crab_rr_cpu6"`
+	CrabSyns6       *ebpf.Map `ebpf:"crab_syns6"`
+	CrabVips6       *ebpf.Map `ebpf:"crab_vips6"`
 }
 
 func (m *balance6Maps) Close() error {
 	return _Balance6Close(
 		m.CrabCounters,
+		m.CrabErrors6,
 		m.CrabLoads6,
 		m.CrabMeta,
 		m.CrabPools6,
+		m.CrabRelays6,
+		m.CrabRelaysBack6,
 		m.CrabRr6,
 		m.CrabRrCpu6,
 		m.CrabSyns6,

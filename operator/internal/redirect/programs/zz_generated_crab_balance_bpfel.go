@@ -13,6 +13,30 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type balanceCrabError struct {
+	_      structs.HostLayout
+	L4     uint32
+	Quoted uint32
+	Ports  uint32
+	Out    struct {
+		_      structs.HostLayout
+		L4     uint32
+		Doff   uint32
+		Length uint32
+		Saddr  uint32
+		Daddr  uint32
+		Sport  uint16
+		Dport  uint16
+		Seq    uint32
+		Ack    uint32
+		Flags  uint8
+		Tos    uint8
+		_      [2]byte
+	}
+	From balanceCrabTuple
+	To   balanceCrabTuple
+}
+
 type balanceCrabLoad struct {
 	_          structs.HostLayout
 	Open       uint32
@@ -30,6 +54,27 @@ type balanceCrabMeta struct {
 	Pad       [5]uint8
 }
 
+type balanceCrabRelay struct {
+	_        structs.HostLayout
+	LastNs   uint64
+	Dip      uint32
+	NextOut  uint32
+	NextBack uint32
+	Place    uint16
+	Port     uint16
+	Ended    uint8
+	Opened   uint8
+	Answered uint8
+	Pad      [5]uint8
+}
+
+type balanceCrabRelayBack struct {
+	_      structs.HostLayout
+	Client uint32
+	Port   uint16
+	Pad    uint16
+}
+
 type balanceCrabSyn struct {
 	_           structs.HostLayout
 	SeenNs      uint64
@@ -41,14 +86,16 @@ type balanceCrabSyn struct {
 
 type balanceCrabSynKey struct {
 	_     structs.HostLayout
-	Tuple struct {
-		_          structs.HostLayout
-		Client     uint32
-		Server     uint32
-		ClientPort uint16
-		ServerPort uint16
-	}
-	Iss uint32
+	Tuple balanceCrabTuple
+	Iss   uint32
+}
+
+type balanceCrabTuple struct {
+	_          structs.HostLayout
+	Client     uint32
+	Server     uint32
+	ClientPort uint16
+	ServerPort uint16
 }
 
 type balanceCrabVip struct {
@@ -72,9 +119,12 @@ type balanceCrabVipKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	balanceMapCrabCounters    = "crab_counters"
+	balanceMapCrabErrors      = "crab_errors"
 	balanceMapCrabLoads       = "crab_loads"
 	balanceMapCrabMeta        = "crab_meta"
 	balanceMapCrabPools       = "crab_pools"
+	balanceMapCrabRelays      = "crab_relays"
+	balanceMapCrabRelaysBack  = "crab_relays_back"
 	balanceMapCrabRr          = "crab_rr"
 	balanceMapCrabRrCpu       = "crab_rr_cpu"
 	balanceMapCrabSix         = "crab_six"
@@ -134,15 +184,18 @@ type balanceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type balanceMapSpecs struct {
-	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
-	CrabLoads    *ebpf.MapSpec `ebpf:"crab_loads"`
-	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
-	CrabPools    *ebpf.MapSpec `ebpf:"crab_pools"`
-	CrabRr       *ebpf.MapSpec `ebpf:"crab_rr"`
-	CrabRrCpu    *ebpf.MapSpec `ebpf:"crab_rr_cpu"`
-	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
-	CrabSyns     *ebpf.MapSpec `ebpf:"crab_syns"`
-	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
+	CrabCounters   *ebpf.MapSpec `ebpf:"crab_counters"`
+	CrabErrors     *ebpf.MapSpec `ebpf:"crab_errors"`
+	CrabLoads      *ebpf.MapSpec `ebpf:"crab_loads"`
+	CrabMeta       *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabPools      *ebpf.MapSpec `ebpf:"crab_pools"`
+	CrabRelays     *ebpf.MapSpec `ebpf:"crab_relays"`
+	CrabRelaysBack *ebpf.MapSpec `ebpf:"crab_relays_back"`
+	CrabRr         *ebpf.MapSpec `ebpf:"crab_rr"`
+	CrabRrCpu      *ebpf.MapSpec `ebpf:"crab_rr_cpu"`
+	CrabSix        *ebpf.MapSpec `ebpf:"crab_six"`
+	CrabSyns       *ebpf.MapSpec `ebpf:"crab_syns"`
+	CrabVips       *ebpf.MapSpec `ebpf:"crab_vips"`
 }
 
 // balanceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -171,23 +224,29 @@ func (o *balanceObjects) Close() error {
 //
 // It can be passed to loadBalanceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type balanceMaps struct {
-	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
-	CrabLoads    *ebpf.Map `ebpf:"crab_loads"`
-	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
-	CrabPools    *ebpf.Map `ebpf:"crab_pools"`
-	CrabRr       *ebpf.Map `ebpf:"crab_rr"`
-	CrabRrCpu    *ebpf.Map `ebpf:"crab_rr_cpu"`
-	CrabSix      *ebpf.Map `ebpf:"crab_six"`
-	CrabSyns     *ebpf.Map `ebpf:"crab_syns"`
-	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
+	CrabCounters   *ebpf.Map `ebpf:"crab_counters"`
+	CrabErrors     *ebpf.Map `ebpf:"crab_errors"`
+	CrabLoads      *ebpf.Map `ebpf:"crab_loads"`
+	CrabMeta       *ebpf.Map `ebpf:"crab_meta"`
+	CrabPools      *ebpf.Map `ebpf:"crab_pools"`
+	CrabRelays     *ebpf.Map `ebpf:"crab_relays"`
+	CrabRelaysBack *ebpf.Map `ebpf:"crab_relays_back"`
+	CrabRr         *ebpf.Map `ebpf:"crab_rr"`
+	CrabRrCpu      *ebpf.Map `ebpf:"crab_rr_cpu"`
+	CrabSix        *ebpf.Map `ebpf:"crab_six"`
+	CrabSyns       *ebpf.Map `ebpf:"crab_syns"`
+	CrabVips       *ebpf.Map `ebpf:"crab_vips"`
 }
 
 func (m *balanceMaps) Close() error {
 	return _BalanceClose(
 		m.CrabCounters,
+		m.CrabErrors,
 		m.CrabLoads,
 		m.CrabMeta,
 		m.CrabPools,
+		m.CrabRelays,
+		m.CrabRelaysBack,
 		m.CrabRr,
 		m.CrabRrCpu,
 		m.CrabSix,

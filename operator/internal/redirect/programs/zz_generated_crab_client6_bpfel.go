@@ -23,11 +23,42 @@ type client6CrabConnectKey struct {
 	Bucket uint16
 }
 
+type client6CrabError struct {
+	_      structs.HostLayout
+	L4     uint32
+	Quoted uint32
+	Ports  uint32
+	Out    struct {
+		_      structs.HostLayout
+		L4     uint32
+		Doff   uint32
+		Length uint32
+		Saddr  struct {
+			_    structs.HostLayout
+			Word [4]uint32
+		}
+		Daddr struct {
+			_    structs.HostLayout
+			Word [4]uint32
+		}
+		Sport uint16
+		Dport uint16
+		Seq   uint32
+		Ack   uint32
+		Flags uint8
+		Tos   uint8
+		_     [2]byte
+	}
+	From client6CrabTuple
+	To   client6CrabTuple
+}
+
 type client6CrabFlow struct {
-	_         structs.HostLayout
-	CreatedNs uint64
-	LastNs    uint64
-	Dip       struct {
+	_        structs.HostLayout
+	CreatedS uint32
+	Ack      uint32
+	LastNs   uint64
+	Dip      struct {
 		_    structs.HostLayout
 		Word [4]uint32
 	}
@@ -91,6 +122,13 @@ type client6CrabTuple struct {
 	ServerPort uint16
 }
 
+type client6CrabUplink struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mac     [6]uint8
+	Pad     [2]uint8
+}
+
 type client6CrabVip struct {
 	_            structs.HostLayout
 	Id           uint32
@@ -116,11 +154,13 @@ type client6CrabVipKey struct {
 const (
 	client6MapCrabConnects6      = "crab_connects6"
 	client6MapCrabCounters       = "crab_counters"
+	client6MapCrabErrors6        = "crab_errors6"
 	client6MapCrabFlowsIn6       = "crab_flows_in6"
 	client6MapCrabFlowsOut6      = "crab_flows_out6"
 	client6MapCrabMeta           = "crab_meta"
 	client6MapCrabPending6       = "crab_pending6"
 	client6MapCrabPrefixes6      = "crab_prefixes6"
+	client6MapCrabUplink         = "crab_uplink"
 	client6MapCrabVips6          = "crab_vips6"
 	client6ProgCrabClientIn6     = "crab_client_in6"
 	client6ProgCrabClientInNear6 = "crab_client_in_near6"
@@ -182,11 +222,13 @@ type client6ProgramSpecs struct {
 type client6MapSpecs struct {
 	CrabConnects6 *ebpf.MapSpec `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.MapSpec `ebpf:"crab_counters"`
+	CrabErrors6   *ebpf.MapSpec `ebpf:"crab_errors6"`
 	CrabFlowsIn6  *ebpf.MapSpec `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.MapSpec `ebpf:"crab_flows_out6"`
 	CrabMeta      *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabPending6  *ebpf.MapSpec `ebpf:"crab_pending6"`
 	CrabPrefixes6 *ebpf.MapSpec `ebpf:"crab_prefixes6"`
+	CrabUplink    *ebpf.MapSpec `ebpf:"crab_uplink"`
 	CrabVips6     *ebpf.MapSpec `ebpf:"crab_vips6"`
 }
 
@@ -218,11 +260,13 @@ func (o *client6Objects) Close() error {
 type client6Maps struct {
 	CrabConnects6 *ebpf.Map `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.Map `ebpf:"crab_counters"`
+	CrabErrors6   *ebpf.Map `ebpf:"crab_errors6"`
 	CrabFlowsIn6  *ebpf.Map `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.Map `ebpf:"crab_flows_out6"`
 	CrabMeta      *ebpf.Map `ebpf:"crab_meta"`
 	CrabPending6  *ebpf.Map `ebpf:"crab_pending6"`
 	CrabPrefixes6 *ebpf.Map `ebpf:"crab_prefixes6"`
+	CrabUplink    *ebpf.Map `ebpf:"crab_uplink"`
 	CrabVips6     *ebpf.Map `ebpf:"crab_vips6"`
 }
 
@@ -230,11 +274,13 @@ func (m *client6Maps) Close() error {
 	return _Client6Close(
 		m.CrabConnects6,
 		m.CrabCounters,
+		m.CrabErrors6,
 		m.CrabFlowsIn6,
 		m.CrabFlowsOut6,
 		m.CrabMeta,
 		m.CrabPending6,
 		m.CrabPrefixes6,
+		m.CrabUplink,
 		m.CrabVips6,
 	)
 }

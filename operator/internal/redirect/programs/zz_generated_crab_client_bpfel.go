@@ -20,15 +20,40 @@ type clientCrabConnectKey struct {
 	Bucket uint16
 }
 
+type clientCrabError struct {
+	_      structs.HostLayout
+	L4     uint32
+	Quoted uint32
+	Ports  uint32
+	Out    struct {
+		_      structs.HostLayout
+		L4     uint32
+		Doff   uint32
+		Length uint32
+		Saddr  uint32
+		Daddr  uint32
+		Sport  uint16
+		Dport  uint16
+		Seq    uint32
+		Ack    uint32
+		Flags  uint8
+		Tos    uint8
+		_      [2]byte
+	}
+	From clientCrabTuple
+	To   clientCrabTuple
+}
+
 type clientCrabFlow struct {
-	_         structs.HostLayout
-	CreatedNs uint64
-	LastNs    uint64
-	Dip       uint32
-	Iss       uint32
-	Ended     uint8
-	HopSeen   uint8
-	Hop       [6]uint8
+	_        structs.HostLayout
+	CreatedS uint32
+	Ack      uint32
+	LastNs   uint64
+	Dip      uint32
+	Iss      uint32
+	Ended    uint8
+	HopSeen  uint8
+	Hop      [6]uint8
 }
 
 type clientCrabMeta struct {
@@ -86,6 +111,13 @@ type clientCrabTuple struct {
 	ServerPort uint16
 }
 
+type clientCrabUplink struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mac     [6]uint8
+	Pad     [2]uint8
+}
+
 type clientCrabVip struct {
 	_            structs.HostLayout
 	Id           uint32
@@ -110,12 +142,14 @@ const (
 	clientMapCrabConnects      = "crab_connects"
 	clientMapCrabCounters      = "crab_counters"
 	clientMapCrabEpochs        = "crab_epochs"
+	clientMapCrabErrors        = "crab_errors"
 	clientMapCrabFlowsIn       = "crab_flows_in"
 	clientMapCrabFlowsOut      = "crab_flows_out"
 	clientMapCrabMeta          = "crab_meta"
 	clientMapCrabPending       = "crab_pending"
 	clientMapCrabPrefixes      = "crab_prefixes"
 	clientMapCrabSix           = "crab_six"
+	clientMapCrabUplink        = "crab_uplink"
 	clientMapCrabVips          = "crab_vips"
 	clientProgCrabClientIn     = "crab_client_in"
 	clientProgCrabClientInNear = "crab_client_in_near"
@@ -179,12 +213,14 @@ type clientMapSpecs struct {
 	CrabConnects *ebpf.MapSpec `ebpf:"crab_connects"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.MapSpec `ebpf:"crab_epochs"`
+	CrabErrors   *ebpf.MapSpec `ebpf:"crab_errors"`
 	CrabFlowsIn  *ebpf.MapSpec `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.MapSpec `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabPending  *ebpf.MapSpec `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.MapSpec `ebpf:"crab_prefixes"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
+	CrabUplink   *ebpf.MapSpec `ebpf:"crab_uplink"`
 	CrabVips     *ebpf.MapSpec `ebpf:"crab_vips"`
 }
 
@@ -218,12 +254,14 @@ type clientMaps struct {
 	CrabConnects *ebpf.Map `ebpf:"crab_connects"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.Map `ebpf:"crab_epochs"`
+	CrabErrors   *ebpf.Map `ebpf:"crab_errors"`
 	CrabFlowsIn  *ebpf.Map `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.Map `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabPending  *ebpf.Map `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.Map `ebpf:"crab_prefixes"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
+	CrabUplink   *ebpf.Map `ebpf:"crab_uplink"`
 	CrabVips     *ebpf.Map `ebpf:"crab_vips"`
 }
 
@@ -233,12 +271,14 @@ func (m *clientMaps) Close() error {
 		m.CrabConnects,
 		m.CrabCounters,
 		m.CrabEpochs,
+		m.CrabErrors,
 		m.CrabFlowsIn,
 		m.CrabFlowsOut,
 		m.CrabMeta,
 		m.CrabPending,
 		m.CrabPrefixes,
 		m.CrabSix,
+		m.CrabUplink,
 		m.CrabVips,
 	)
 }

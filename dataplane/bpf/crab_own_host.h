@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A server in the network of its client's own host. What it answers goes to the client without crossing any device that
+ * leads to the VIP, the loopback device perhaps, where nobody would translate it. So to the server the client is the
+ * VIP: each side's packets leave for the VIP, and come in by the uplink at once, from the VIP to the other side. To
+ * conntrack and to rp_filter these are two ordinary connections of this host and the VIP.
+ *
+ * crab_flows_out has one entry for each side, CRAB_FLOW_OWN_HOST, and its dip is the other side.
+ */
+#ifndef CRAB_OWN_HOST_H
+#define CRAB_OWN_HOST_H
+
+#include "crab_connect.h"
+#include "crab_route.h"
+
+/* The name of the other side's packets to the VIP. */
+static __always_inline struct crab_tuple crab_other_side(struct crab_tuple *out, crab_addr *other)
+{
+    return (struct crab_tuple){
+        .client = *other, .server = out->server, .client_port = out->server_port, .server_port = out->client_port};
+}
+
+/* What one side says of the end is known of the other as well. */
+CRAB_PART void crab_own_host_says(struct crab_packet *p, struct crab_tuple *out, crab_addr *other)
+{
+    struct crab_tuple back = crab_other_side(out, other);
+
+    if (p->flags & CRAB_SYN) {
+        crab_connected(&back);
+        return;
+    }
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &back);
+    if (flow)
+        flow->ended |= p->flags & CRAB_RST ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_SERVER_FIN;
+}
+
+/* A packet of either side. */
+CRAB_PART int crab_own_host_goes(struct __sk_buff *skb, struct crab_packet *p, crab_addr *other)
+{
+    crab_addr to = *other, vip = p->daddr;
+
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, vip, to) || crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
+        return crab_write_failed();
+    crab_count(CRAB_CLIENT_OWN_HOST);
+    return crab_turn_round(skb);
+}
+
+/* Whether a SYN is one of this host's that the balancer has sent back to it; out becomes its name. */
+CRAB_PART int crab_own_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out)
+{
+    struct crab_options o;
+
+    if (crab_peek_options(skb, p, &o) || o.form != CRAB_FORM_REDIRECT)
+        return 0;
+    out->server = crab_option_addr(&o);
+    struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
+    struct crab_vip *vip = crab_vip_of(out->server, out->server_port);
+    if (!pending || !pending->marked || pending->iss != p->seq || !vip || !crab_prefix_allows(vip->id, p->daddr))
+        return 0;
+    struct bpf_fib_lookup fib = {};
+    return crab_fib(skb, p, &fib) == BPF_FIB_LKUP_RET_NOT_FWDED;
+}
+
+/* Whether another client of this host is the VIP to that server already, by the same port. */
+CRAB_PART int crab_own_host_taken(struct crab_tuple *back, crab_addr *client)
+{
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, back);
+
+    return flow && flow->ended & CRAB_FLOW_OWN_HOST && !crab_addr_same(flow->dip, *client) && !crab_flow_over(flow);
+}
+
+CRAB_PART int crab_own_host_keep(struct crab_packet *p, struct crab_tuple *out)
+{
+    struct crab_tuple back = crab_other_side(out, &p->daddr);
+    struct crab_flow flow = {.dip = p->daddr, .iss = p->seq, .ended = CRAB_FLOW_OWN_HOST};
+
+    if (crab_own_host_taken(&back, &out->client))
+        return CRAB_CLIENT_OWN_HOST_PORT;
+    flow.last_ns = bpf_ktime_get_ns();
+    flow.created_s = flow.last_ns / 1000000000;
+    if (crab_keep(&crab_flows_out, out, &flow, CRAB_CLIENT_FLOW_CREATED))
+        return CRAB_CLIENT_FLOW_MAP_FULL;
+    flow.dip = out->client;
+    flow.iss = 0; /* a server sends no SYN of its own there */
+    return crab_keep(&crab_flows_out, &back, &flow, CRAB_CLIENT_FLOW_CREATED) ? CRAB_CLIENT_FLOW_MAP_FULL
+                                                                              : CRAB_NOT_COUNTED;
+}
+
+/* Any SYN that comes in. */
+static __always_inline int crab_own_host_begins(struct __sk_buff *skb, struct crab_packet *p)
+{
+    struct crab_tuple out = {.client = p->saddr, .client_port = p->sport, .server_port = p->dport};
+
+    if (!crab_own_syn(skb, p, &out))
+        return CRAB_NEXT;
+    __u32 reason = crab_own_host_keep(p, &out);
+    if (reason != CRAB_NOT_COUNTED) {
+        crab_count(reason);
+        return TC_ACT_SHOT;
+    }
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, out.server))
+        return crab_write_failed();
+    crab_count(CRAB_CLIENT_OWN_HOST);
+    return CRAB_NEXT;
+}
+
+#endif
