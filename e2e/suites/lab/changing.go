@@ -63,7 +63,7 @@ func (s *Suite) follow(ctx context.Context, p pattern) error {
 	if err := s.Env.Apply(ctx, changingManifest(p.name, p.percentile, p.workload, p.load, "")); err != nil {
 		return err
 	}
-	l, err := s.finished(ctx, p.name)
+	l, err := s.finished(ctx, p.name, experimentLimit)
 	if err != nil {
 		return err
 	}

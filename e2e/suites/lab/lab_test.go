@@ -22,7 +22,7 @@ func experimentOf(conclusive string, observed string, r result) lexp {
 }
 
 func TestJudgeExperiment(t *testing.T) {
-	good := result{Offered: experimentRate, Achieved: 1490, Observed: us(46500), Low: us(45000), High: us(48000), Verdict: "Conclusive"}
+	good := result{Offered: experimentRate, Achieved: 596, Observed: us(46500), Low: us(45000), High: us(48000), Verdict: "Conclusive"}
 	with := func(change func(*result)) result { r := good; change(&r); return r }
 	why := "inconclusive, because Arrivals, agent 0: Anderson-Darling A² 98.950"
 	for name, c := range map[string]struct {
@@ -39,11 +39,11 @@ func TestJudgeExperiment(t *testing.T) {
 		"another load":               {experimentOf("True", "46500us", with(func(r *result) { r.Offered = 10 })), false},
 		"the condition disagrees":    {experimentOf("False", "46500us", good), false},
 	} {
-		if err := judge(c.l); (err == nil) != c.ok {
+		if err := judge(c.l, experimentRate); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if judge(lexp{}) == nil {
+	if judge(lexp{}, experimentRate) == nil {
 		t.Error("no table is no result")
 	}
 }

@@ -66,7 +66,7 @@ func (s *Suite) traced(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, manifest); err != nil {
 				return err
 			}
-			if _, err := s.finished(ctx, name); err != nil {
+			if _, err := s.finished(ctx, name, experimentLimit); err != nil {
 				return err
 			}
 			if err := s.show(ctx, name); err != nil {

@@ -22,6 +22,7 @@ type phase struct {
 type row struct {
 	phase
 	offered, answered, within float64 // requests/s, by the client
+	inTime                    float64 // requests/s answered within the objective, by the routers
 	refused                   float64 // share of the requests, by the client
 	client, routers           *ll7.Histogram
 	worst                     float64 // p99 of the worst window, by the routers, in microseconds
@@ -110,7 +111,7 @@ func (s *Suite) show(ctx context.Context) error {
 }
 
 func (r *row) count(l harness.LoadResult, objective time.Duration) {
-	r.client, r.within = l.Histogram, within(l, objective)
+	r.client, r.within, r.inTime = l.Histogram, within(l, objective), inTime(l, r.routers, objective)
 	if l.WindowSeconds > 0 {
 		r.offered, r.answered = float64(l.Sent)/l.WindowSeconds, float64(l.Completed)/l.WindowSeconds
 	}

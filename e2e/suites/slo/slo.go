@@ -40,8 +40,9 @@ type Suite struct {
 	// Setup is the service and its objective.
 	Setup Setup
 
-	rows     []row
-	capacity float64 // requests/s within the objective, by the sweep
+	points []point
+	rows   []row
+	swept  float64 // requests/s within the objective, by the sweep
 }
 
 // Run plays everything on a running cluster.
@@ -60,7 +61,7 @@ func (s *Suite) Run(ctx context.Context) error {
 		s.overload(ctx, phase{name: "observe", mode: "Observe", duration: 20 * time.Second}),
 		s.overload(ctx, phase{name: "track", mode: "Reject", controller: "Track", duration: overloadFor - settling}),
 		s.overload(ctx, phase{name: "aiad", mode: "Reject", controller: "AIAD", duration: overloadFor - settling}))
-	s.Steps.Say("\n%s", table(s.Setup, s.capacity, s.rows))
+	s.Steps.Say("\n%s", s.table())
 	return errors.Join(err, s.record())
 }
 

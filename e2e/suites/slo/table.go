@@ -5,6 +5,7 @@ package slo
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,20 +16,52 @@ import (
 
 // table is what a reader compares: before, with the default controller, with
 // the published one.
-func table(setup Setup, capacity float64, rows []row) string {
+func (s *Suite) table() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s can do %.0f requests/s; p99 <= %s allows %.0f/s of them (sweep)\n\n", setup, setup.Nominal(), setup.latency(), capacity)
+	fmt.Fprintf(&out, "%s can do %.0f requests/s; p99 <= %s allows %.0f/s of them by the sweep, %.0f/s by sweep and overloads\n\n",
+		s.Setup, s.Setup.Nominal(), s.Setup.latency(), s.swept, s.capacity())
+	s.sweepTable(&out)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "enforcement\toffered/s\trefused\tanswered/s\twithin SLO/s\tgoodput/capacity\tp50\tp99\tp99/SLO\tworst 5 s\tp99 at client\tMet\t")
-	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%.1f %%\t%.0f\t%.0f\t%.3f\t%s\t%s\t%.3f\t%s\t%s\t%s\t\n", strings.TrimSpace(r.mode+" "+r.controller), r.offered,
-			100*r.refused, r.answered, r.within, r.within/capacity, milliseconds(harness.Microseconds(r.routers, "50")), milliseconds(p99(r.routers)),
-			over(p99(r.routers), setup.latency()), milliseconds(r.worst), milliseconds(p99(r.client)), r.met)
+	fmt.Fprintln(w, "enforcement\toffered/s\trefused\tanswered/s\twithin SLO/s\tgoodput/capacity\tgoodput/swept\tp50\tp99\tp99/SLO\tworst 5 s\tp99 at client\twithin SLO/s at client\tMet\t")
+	for _, r := range s.rows {
+		fmt.Fprintf(w, "%s\t%.0f\t%.1f %%\t%.0f\t%.0f\t%.3f%s\t%.3f\t%s\t%s\t%.3f\t%s\t%s\t%.0f\t%s\t\n", strings.TrimSpace(r.mode+" "+r.controller), r.offered,
+			100*r.refused, r.answered, r.inTime, r.inTime/s.capacity(), s.mark(r), r.inTime/s.swept, milliseconds(harness.Microseconds(r.routers, "50")), milliseconds(p99(r.routers)),
+			over(p99(r.routers), s.Setup.latency()), milliseconds(r.worst), milliseconds(p99(r.client)), r.within, r.met)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&out, "\np50, p99: the histograms of all routers merged, REQ0 to FEEDBACK of admitted requests, the first %s of the load excluded;\n"+
-		"p99 at client: intended send to reply. Within SLO: answered within the objective, by the client's clock.\n", settling)
+		"as are requests answered within the objective, here and in the sweep. At client: from when a request was due to its reply.\n", settling)
+	if slices.ContainsFunc(s.rows, s.isCapacity) {
+		out.WriteString("*: this row is the capacity, as no load of the sweep had as much within the objective; its share of what was swept says by how much.\n")
+	}
 	return out.String()
+}
+
+// mark of a row's share of the capacity.
+func (s *Suite) mark(r row) string {
+	if s.isCapacity(r) {
+		return "*"
+	}
+	return ""
+}
+
+// sweepTable shows every time a load was offered.
+func (s *Suite) sweepTable(out *strings.Builder) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "sweep\toffered/s\ttimes\tp99\tp99 at client\tmost within SLO/s\t")
+	for _, share := range sweepShares {
+		var offered, most float64
+		var routers, clients []string
+		for _, p := range s.points {
+			if p.share == share {
+				offered, most = p.offered, max(most, p.within)
+				routers, clients = append(routers, milliseconds(p.p99)), append(clients, milliseconds(p.client))
+			}
+		}
+		fmt.Fprintf(w, "%.0f %%\t%.0f\t%d\t%s\t%s\t%.0f\t\n", 100*share, offered, len(routers), strings.Join(routers, " "), strings.Join(clients, " "), most)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	fmt.Fprintln(out)
 }
 
 // p99 in microseconds.
@@ -53,7 +86,9 @@ func (s *Suite) record() error {
 	set := s.Got.SetFinite
 	s.Got.Set("e2e_slo_workers", s.Setup.Replicas*s.Setup.Workers)
 	s.Got.Set("e2e_slo_service_ms", s.Setup.Service.Seconds()*1000)
-	set("e2e_slo_capacity_rps", s.capacity)
+	set("e2e_slo_sweep_rps", s.swept)
+	set("e2e_slo_capacity_rps", s.capacity())
+	set("e2e_slo_capacity_of_workers", s.capacity()/s.Setup.Nominal())
 	for _, r := range s.rows {
 		prefix := "e2e_overload_"
 		if r.controller != "Track" {
@@ -62,7 +97,9 @@ func (s *Suite) record() error {
 		set(prefix+"p99_over_slo", over(p99(r.routers), s.Setup.latency()))
 		set(prefix+"client_p99_over_slo", over(p99(r.client), s.Setup.latency()))
 		set(prefix+"worst_5s_p99_over_slo", over(r.worst, s.Setup.latency()))
-		set(prefix+"goodput_share", r.within/s.capacity)
+		set(prefix+"goodput_share", r.inTime/s.capacity())
+		set(prefix+"swept_goodput_share", r.inTime/s.swept)
+		set(prefix+"client_goodput_share", r.within/s.capacity())
 		set(prefix+"refused_share", r.refused)
 	}
 	if len(s.rows) < 3 {

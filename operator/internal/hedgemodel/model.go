@@ -18,8 +18,9 @@ type Service struct {
 	Load float64
 	// HiccupShare of all executions take HiccupLength longer.
 	HiccupShare, HiccupLength float64
-	// Fixed service times; else exponential ones.
-	Fixed bool
+	// Fixed service times, or Bimodal ones, of which nine in ten take half of the
+	// mean and the others 5.5 times that; else exponential ones.
+	Fixed, Bimodal bool
 	// BusyShare is the share of workers that may be busy when a copy is sent
 	// 0…1; 0: no copies. BudgetShare bounds copies per request.
 	BusyShare, BudgetShare float64
@@ -115,16 +116,13 @@ func Run(s Service) Outcome {
 		r.routers = append(r.routers, newRouter(i, s.Workers))
 	}
 	mean := (1 + s.HiccupShare*s.HiccupLength) / (s.Load * float64(s.Workers))
-	draw := rand.New(rand.NewPCG(s.Seed, 1))  //nolint:gosec // a model, not a secret
-	r.more = rand.New(rand.NewPCG(s.Seed, 2)) //nolint:gosec // same
+	draw := rand.New(rand.NewPCG(s.Seed, 1))
+	r.more = rand.New(rand.NewPCG(s.Seed, 2))
 	arrival := 0.0
 	for range s.Requests {
 		arrival += draw.ExpFloat64() * mean
 		r.until(arrival)
-		q := &request{router: draw.IntN(s.Routers), arrived: arrival, took: 1}
-		if e := draw.ExpFloat64(); !s.Fixed {
-			q.took = e
-		}
+		q := &request{router: draw.IntN(s.Routers), arrived: arrival, took: s.serviceTime(draw.ExpFloat64())}
 		q.hiccup = [2]bool{draw.Float64() < s.HiccupShare, draw.Float64() < s.HiccupShare}
 		q.probe = s.ProbeShare > 0 && r.more.Float64() < s.ProbeShare
 		r.arrive(q)
@@ -132,6 +130,20 @@ func Run(s Service) Outcome {
 	busy := r.busy / (arrival * float64(s.Workers))
 	r.until(math.Inf(1))
 	return r.outcome(busy)
+}
+
+// serviceTime of a request, from an exponential draw: whatever the distribution, as
+// many numbers are drawn.
+func (s *Service) serviceTime(e float64) float64 {
+	switch {
+	case s.Fixed:
+		return 1
+	case s.Bimodal && e > math.Ln10:
+		return 5.5
+	case s.Bimodal:
+		return 0.5
+	}
+	return e
 }
 
 func (r *run) outcome(busy float64) Outcome {

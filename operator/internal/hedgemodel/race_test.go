@@ -6,4 +6,4 @@ package hedgemodel
 
 // The race detector makes the model ten times slower, and there is nothing in it to
 // detect.
-func init() { oneIn = 4 }
+func init() { oneIn = 3 }

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os/exec"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -27,6 +27,7 @@ type planOptions struct {
 	roundTrip              time.Duration
 	perReplica             int
 	simulator              string
+	simulateFor            time.Duration
 	router                 v1alpha1.RpcServiceRouter
 	overhead               time.Duration
 	overheadFrom           string // who says so
@@ -40,9 +41,11 @@ With slo/NAME the objective, the policy, the workers of a replica and the servic
 times that its servers measured over ten minutes are taken; flags override them.
 Without it, --latency and --service say all there is to know.
 
-The answer is two numbers of workers: "at least", below which even the best model
-misses the objective, and "surely", at which the worst one meets it. Arrivals are
-taken as Poisson and workers as having a core each; keep some room for bursts.`
+The answer is three numbers of workers: "at least", below which even the best model
+misses the objective, "surely", at which the worst one meets it, and "simulated",
+which is what the policy itself needs in bobtail-sim with these service times; it
+also finds n. Arrivals are taken as Poisson and workers as having a core each; keep
+some room for bursts.`
 
 func planCommand(s streams, connect connector) *cobra.Command {
 	o := planOptions{percentile: "99", overheadFrom: "--overhead", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
@@ -65,7 +68,8 @@ func planCommand(s streams, connect connector) *cobra.Command {
 	f.DurationVar(&o.overhead, "overhead", 0, "what a request takes besides waiting and service, such as the network; default: as measured for the objective")
 	f.IntVar(&o.perReplica, "workers-per-replica", o.perReplica, "workers of one server pod")
 	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), "JBSQ, JSQ, PowerOfTwo, RoundRobin or Random")
-	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, to simulate the policy as well (with --service)")
+	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, which simulates the policy; default: that of the PATH, none to leave it out")
+	f.DurationVar(&o.simulateFor, "simulate-for", 2*time.Minute, "how long the simulator may take before the closed forms have to do")
 	return cmd
 }
 
@@ -256,13 +260,34 @@ func plan(ctx context.Context, s streams, p *planned) error {
 	if least == 0 {
 		return p.refusal(estimate)
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "\tWORKERS\tREPLICAS\tCORES\tBUSY\tCAPACITY")
-	for _, row := range []struct {
+	sim, err := p.simulate(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.printWorkers(s.out, least, surely, sim, estimate); err != nil {
+		return err
+	}
+	if surely == 0 {
+		fmt.Fprintln(s.out, "\n"+p.doubt(estimate(p.most())))
+	}
+	p.printDepth(s.out, sim)
+	return nil
+}
+
+// printWorkers: what the closed forms say and, where it was asked, the simulator.
+func (p *planned) printWorkers(out io.Writer, least, surely int, sim *simulation, estimate func(int) queueing.Estimate) error {
+	type answer struct {
 		name string
 		k    int
-	}{{"at least", least}, {"surely", surely}} {
-		if row.k == 0 {
+	}
+	answers := []answer{{"at least", least}, {"surely", surely}}
+	if sim.why == "" {
+		answers = append(answers, answer{"simulated", sim.best().Workers})
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "\tWORKERS\tREPLICAS\tCORES\tBUSY\tCAPACITY")
+	for _, row := range answers {
+		if row.k == 0 || row.k > p.most() {
 			fmt.Fprintf(w, "%s\t-\t\t\t\t\n", row.name)
 			continue
 		}
@@ -270,14 +295,7 @@ func plan(ctx context.Context, s streams, p *planned) error {
 		replicas := (row.k + p.perReplica - 1) / p.perReplica
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f%%\t%.0f-%.0f requests/s\n", row.name, row.k, replicas, row.k, 100*p.rate*p.Service.Mean()/float64(row.k), e.Low, e.High)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if surely == 0 {
-		fmt.Fprintln(s.out, "\n"+p.doubt(estimate(p.most())))
-	}
-	printDepth(s, p, mean)
-	return p.simulate(ctx, s)
+	return w.Flush()
 }
 
 // placing is how requests find their worker, for people.
@@ -288,19 +306,6 @@ func (p *planned) placing() string {
 	return "policy " + string(p.router.Policy)
 }
 
-// printDepth: n in flight must hide the round trip (Q-34).
-func printDepth(s streams, p *planned, mean time.Duration) {
-	if p.router.Policy != v1alpha1.PolicyJBSQ || p.router.Placement == v1alpha1.PlacementNone {
-		return
-	}
-	if p.roundTrip <= 0 {
-		fmt.Fprintln(s.out, "\nn: give --round-trip (router to worker and back) for the queue depth")
-		return
-	}
-	n := math.Ceil((p.roundTrip + mean).Seconds() / mean.Seconds())
-	fmt.Fprintf(s.out, "\nn: %.0f hides a round trip of %s behind service times of %s; more for very variable ones\n", n, short(p.roundTrip), short(mean))
-}
-
 func serviceQuantile(p *planned) time.Duration {
 	for i, x := range p.Service.Seconds {
 		if p.Service.Beyond(x) <= 1-p.P {
@@ -308,27 +313,4 @@ func serviceQuantile(p *planned) time.Duration {
 		}
 	}
 	return 0
-}
-
-// simulate has the simulator answer the same question with the policy itself.
-func (p *planned) simulate(ctx context.Context, s streams) error {
-	if p.simulator == "" {
-		return nil
-	}
-	if p.distribution == "" {
-		return errors.New("--simulator: needs --service: it simulates the published distributions, not measured ones")
-	}
-	policy := string(p.router.Policy)
-	if p.router.Policy == v1alpha1.PolicyJBSQ {
-		policy = fmt.Sprintf("JBSQ:%d", p.router.WorkerQueueDepth)
-	}
-	args := []string{"policy", "--policy=" + policy, "--distribution=" + p.distribution, "--mean=" + p.meanText,
-		fmt.Sprintf("--slo=%g", p.latency.Seconds()*1e6), fmt.Sprintf("--rate=%g", p.rate), "--percentile=" + p.percentile}
-	fmt.Fprintf(s.out, "\nsimulated: %s %s\n", p.simulator, strings.Join(args, " "))
-	cmd := exec.CommandContext(ctx, p.simulator, args...)
-	cmd.Stdout, cmd.Stderr = s.out, s.errs
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("--simulator: %w", err)
-	}
-	return nil
 }

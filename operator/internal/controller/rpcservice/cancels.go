@@ -19,10 +19,13 @@ import (
 const (
 	// enoughCancels must be expected before one speaks of how many are heeded.
 	enoughCancels = 50
+	// triedCancels are gathered once copies are sent to find out, so that what was found
+	// holds for an hour before it has faded.
+	triedCancels = 2 * enoughCancels
 	// mostCancels are remembered: servers are replaced by others.
 	mostCancels = 2000
 	// fades is how soon half of them are forgotten while none are sent.
-	fades = time.Minute
+	fades = time.Hour
 )
 
 // cancelled is how many copies the model says servers would have let go of, all of

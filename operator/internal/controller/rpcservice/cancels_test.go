@@ -55,7 +55,7 @@ func TestR254CountsCancels(t *testing.T) {
 	look("old ones are forgotten", cancelled{2000, 2000 * 4060.0 / 4065})
 
 	s.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, Reason: v1alpha1.HedgingMedianRises}
-	s.now = s.now.Add(time.Minute)
+	s.now = s.now.Add(time.Hour)
 	tells(s, 0, dataplane.HedgingState{Copies: 5000, Cancelled: 10})
 	look("copies that cannot be taken back", cancelled{1000, 1000 * 4060.0 / 4065})
 	m.forget(types.NamespacedName{Namespace: s.service.Namespace, Name: s.service.Name})

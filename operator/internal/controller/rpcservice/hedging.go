@@ -71,7 +71,7 @@ func askModel(s *snapshot, j jitter, percentile float64) (reason v1alpha1.Hedgin
 		return tell(hedgemodel.AskAll(all...))
 	}
 	s.expected = takenIfHeeded(all, 1)
-	if heeded, known := s.cancels.heeded(); known {
+	if heeded, known := s.cancels.heeded(); known && (!render.TriesCancels(s.service) || s.cancels.expected >= triedCancels) {
 		return tell(hedgemodel.AskAll(heed(all, heeded)...))
 	}
 	if a := hedgemodel.AskAll(heed(all, 0)...); a.Verdict == hedgemodel.Pays {
@@ -83,7 +83,7 @@ func askModel(s *snapshot, j jitter, percentile float64) (reason v1alpha1.Hedgin
 	}
 	s.expected = takenIfHeeded(all, render.TriedShare)
 	return v1alpha1.HedgingTooFewCancels, fmt.Sprintf("if servers let go of copies, of which so far %d of %d were, and some %d tell: ",
-		int64(s.cancels.taken), int64(s.cancels.expected), enoughCancels) + message
+		int64(s.cancels.taken), int64(s.cancels.expected), triedCancels) + message
 }
 
 // heed sets what becomes of CANCELs. What makes fewer of them end a copy than the
@@ -115,10 +115,10 @@ func takenIfHeeded(all []hedgemodel.Service, budget float64) float64 {
 	return most
 }
 
-// standsFor is how long a decision stands: what only waits for probes or CANCELs is
-// asked again soon, because it costs nothing.
+// standsFor is how long a decision stands: what only waits for probes is asked again
+// soon, because no model is run for it.
 func standsFor(was *v1alpha1.HedgingStatus) time.Duration {
-	if was.Reason == v1alpha1.HedgingTooFewProbes || was.Reason == v1alpha1.HedgingTooFewCancels {
+	if was.Reason == v1alpha1.HedgingTooFewProbes {
 		return decideEvery / 6
 	}
 	return decideEvery

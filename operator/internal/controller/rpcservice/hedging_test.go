@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // anAutoService has 16 workers that are ready, and two routers that say the same.
@@ -112,6 +113,27 @@ func TestR254AutoCountsOnCancels(t *testing.T) {
 	s.states["routera"].state.Dataplane.Hedging.BusyMillionths = 0 // both routers say the same
 	if got := decideHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "even if no server lets go") {
 		t.Errorf("where copies pay anyway: %+v", got)
+	}
+}
+
+// what a trial found holds for a while: it goes on until there is more than is
+// needed to know.
+func TestR254ATrialFindsOutForAWhile(t *testing.T) {
+	for _, c := range []struct {
+		was  v1alpha1.HedgingReason
+		seen float64
+		want v1alpha1.HedgingReason
+	}{
+		{v1alpha1.HedgingTooFewCancels, enoughCancels, v1alpha1.HedgingTooFewCancels},
+		{v1alpha1.HedgingTooFewCancels, triedCancels, v1alpha1.HedgingMedianRises},
+		{v1alpha1.HedgingMedianRises, enoughCancels, v1alpha1.HedgingMedianRises},
+		{v1alpha1.HedgingMedianRises, enoughCancels - 1, v1alpha1.HedgingTooFewCancels},
+	} {
+		s := inCancels(v1alpha1.CancellationPreemptive, cancelled{c.seen, 0})
+		s.service.Status.Hedging = &v1alpha1.HedgingStatus{Reason: c.was}
+		if got := decideHedging(s); got.Reason != c.want {
+			t.Errorf("%s with %v expected: %s, want %s", c.was, c.seen, got.Reason, c.want)
+		}
 	}
 }
 
@@ -278,5 +300,23 @@ func TestHedgingStatusOfOtherModes(t *testing.T) {
 	s.service.Spec.Hedging = nil
 	if got := decideHedging(s); got != nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Under CRDs of 0.1.0 nobody can ask for copies, and what a newer API remembered is not
+// acted upon.
+func TestServiceOfAnOlderAPIHasNoCopies(t *testing.T) {
+	s := anAutoService(jittery())
+	s.service.Status.Hedging = decideHedging(s)
+	if got := render.HedgingMode(s.service); got != v1alpha1.HedgingLoadAware {
+		t.Fatalf("mode %s: the test shows nothing", got)
+	}
+	s.service.Spec.Hedging = nil
+	if got := decideHedging(s); got != nil {
+		t.Errorf("decided %+v", got)
+	}
+	s.service.Status.Hedging = nil
+	if got := render.HedgingMode(s.service); got != v1alpha1.HedgingOff {
+		t.Errorf("mode %s", got)
 	}
 }

@@ -33,6 +33,7 @@ type measurement struct {
 	unit       string   // what is counted; requests when empty
 	scope      string   // of what the figure speaks, where that needs saying
 	incomplete []string // pods in rotation that could not be read
+	lossy      bool     // so much was lost uncounted that nobody can tell whether it is met
 	value      dataplane.Value
 	span                // 95 % confidence interval of value
 	unparted   []string // pods that do not tell the parts of their window
@@ -87,10 +88,10 @@ func measure(s *snapshot) (measurement, error) {
 		// longest time.
 		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
 	}
+	m.samples, m.unanswered = all.Total(), all.Inf()
 	if s.target != nil && render.TCP(s.target) {
 		m.describe(s)
 	}
-	m.samples, m.unanswered = all.Total(), all.Inf()
 	m.meanSeconds = float64(all.SumNanoseconds()) / 1e9 / float64(all.Total()-all.Inf())
 	var err error
 	if m.value, err = all.Percentile(s.slo.Spec.Percentile); err != nil {
@@ -99,6 +100,7 @@ func measure(s *snapshot) (measurement, error) {
 	parts, unparted := inParts(s.parts)
 	m.unparted = unparted
 	m.span, err = spanOf(&all, parts, s.slo.Spec.Percentile)
+	m.lossy = lossy(&all, s.nodes.lost, s.slo) && (within(m.low, objectiveOf(s.slo)) || !missedAnyway(&all, s.nodes.lost, s.slo))
 	return m, err
 }
 
@@ -153,11 +155,13 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 		return unknown(v1alpha1.ReasonMeasurementIncomplete, "no histogram from %s", strings.Join(m.incomplete, ", "))
 	case m.source == v1alpha1.SourceNone:
 		return unknown(v1alpha1.ReasonNoMeasurementSource, "%s", cmp.Or(m.why, "no pod that measures is running"))
+	case m.lossy:
+		return unknown(v1alpha1.ReasonMeasurementIncomplete, "more waits were lost than p%s leaves out of %d %s%s", slo.Spec.Percentile, m.samples, m.unit, m.scope)
 	case m.samples < uint64(max(required, 0)):
 		return unknown(v1alpha1.ReasonTooFewSamples, "%d %s in the last %d s; p%s needs %d%s",
 			m.samples, cmp.Or(m.unit, "requests"), slo.Spec.WindowSeconds, slo.Spec.Percentile, required, m.scope)
 	}
-	objective := uint64(slo.Spec.LatencyMicroseconds) * 1000
+	objective := objectiveOf(slo)
 	text := fmt.Sprintf("p%s is %s, %s, the objective %s%s", slo.Spec.Percentile, written(m.value),
 		m.span.written(), duration(objective), m.evidence()) + m.scope
 	switch {
@@ -171,6 +175,11 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
+}
+
+// objectiveOf is it in nanoseconds.
+func objectiveOf(slo *v1alpha1.ServiceLevelObjective) uint64 {
+	return uint64(slo.Spec.LatencyMicroseconds) * 1000
 }
 
 // within says whether a value is at or below the objective for sure: the doubt of
