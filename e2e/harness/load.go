@@ -63,6 +63,11 @@ func (r LoadResult) Percentile(p string) float64 {
 // Failed is every request that did not end in a reply.
 func (r LoadResult) Failed() int64 { return r.Sent - r.Completed }
 
+// Failures says how they ended.
+func (r LoadResult) Failures() string {
+	return fmt.Sprintf("%d rejected, %d timed out, %d ended in an error", r.Dropped, r.Timeouts, r.Errors)
+}
+
 func (l Load) args() []string {
 	return []string{
 		"--target=" + l.Target,

@@ -28,6 +28,8 @@ MESON_SKIP = re.compile(r"^Skipped:\s+(\d+)", re.M)
 GO_PASS = re.compile(r"^\s*--- PASS: ", re.M)
 GO_FAIL = re.compile(r"^\s*--- FAIL: ", re.M)
 GO_SKIP = re.compile(r"^\s*--- SKIP: ", re.M)
+FAILURE = re.compile(r"--- FAIL: |_test\.go:\d+: |\bFAILED\b|^\s*\d+/\d+ .*(FAIL|TIMEOUT)|^panic: |ERROR: |: error: |NOT CAUGHT")
+NAMED, TAIL = 30, 40  # lines shown of a failed stage
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 
 
@@ -39,6 +41,12 @@ def count(log):
     for p, f, s in PLAIN.findall(log):
         passed, failed, skipped = passed + int(p), failed + int(f), skipped + int(s or 0)
     return passed, failed, skipped
+
+
+def excerpt(lines):
+    """What a reader of nothing but this output needs: the lines that name a failure, then how the log ends."""
+    named = [line for line in lines if FAILURE.search(line)]
+    return [*named[-NAMED:], *(["..."] if named else []), *lines[-TAIL:]]
 
 
 def run_stage(stage):
@@ -55,8 +63,8 @@ def run_stage(stage):
     took = time.monotonic() - start
     print(f"    {'ok' if code == 0 else 'FAILED'} in {took:.0f} s: {tests[0]} passed, {tests[1]} failed, {tests[2]} skipped", flush=True)
     if code:
-        tail = "\n".join("    | " + line for line in text.splitlines()[-60:])
-        print(f"{tail}\n    stage {stage.name} exited {code}; likely cause: {stage.cause}", flush=True)
+        shown = "\n".join("    | " + line for line in excerpt(text.splitlines()))
+        print(f"{shown}\n    stage {stage.name} exited {code}; likely cause: {stage.cause}", flush=True)
     return {"name": stage.name, "ok": code == 0, "seconds": round(took, 1), "tests": tests}
 
 

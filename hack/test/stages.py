@@ -37,6 +37,8 @@ STAGES = [
           ("root",), "the broken promise stands behind FAILED, with the command that plays the round again", "1 min"),
     Stage("lancet-agent", "the measuring agent against Redis, memcached and NGINX from Debian: nothing fails, both sides count alike",
           "make --no-print-directory lancet-agent", (), "a server's log stands in build/lancet-logs; without package lists run apt-get update", "1 min"),
+    Stage("crab", "CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: redirects, attacks, fail-over, agents killed and upgraded",
+          "make --no-print-directory e2e-crab", ("root",), "the failed test prints what every host's programs counted and its agent's log", "3 min"),
     Stage("images", "the Dockerfile builds every component",
           "make --no-print-directory images", ("root",), "the failing build step stands at the end of the log", "2 min"),
     Stage("cluster", "the main job on a real two-node cluster: outages, rolling updates, clean removal",

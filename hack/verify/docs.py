@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAGS = {"ci", "cluster", "nightly", "output"}
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)

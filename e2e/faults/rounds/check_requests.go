@@ -107,21 +107,28 @@ func (r *runner) checkExecutions(v *verdict, loads []*load, done []execution, a 
 	}
 }
 
-// failoverTimeouts is the longest row of timeouts in a row that one socket had
-// at one router.
+// failoverTimeouts is the longest row of timeouts in a row that one socket had at one router; what was under way when
+// the third was noticed is not of the row.
 func failoverTimeouts(l *load) (most int, at string) {
 	type where struct {
 		port   int
 		router string
 	}
-	row := map[where]int{}
+	row, third := map[where]int{}, map[where]int64{}
 	for _, o := range l.outcomes {
 		w := where{o.port, o.router}
 		if o.result != "timeout" {
 			row[w] = 0
 			continue
 		}
-		if row[w]++; row[w] > most {
+		if row[w] >= 3 && o.sentMS <= third[w] {
+			continue
+		}
+		row[w]++
+		if row[w] == 3 {
+			third[w] = o.endMS
+		}
+		if row[w] > most {
 			most, at = row[w], fmt.Sprintf("port %d at %s", o.port, o.router)
 		}
 	}

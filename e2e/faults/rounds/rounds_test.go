@@ -66,8 +66,9 @@ func dropOne(l *load) {
 
 func TestFailoverTimeouts(t *testing.T) {
 	l := &load{}
-	for _, word := range strings.Fields("1A+ 1A- 2A- 1A- 2B+ 1A- 1B+ 2A- 1A+ 1A- 2A+") {
-		o := outcome{port: int(word[0] - '0'), router: word[1:2], result: "answered"}
+	for i, word := range strings.Fields("1A+ 1A- 2A- 1A- 2B+ 1B+ 1A- 2A- 1A+ 1A- 2A+") {
+		sent := int64(100 * i) // each when the former had ended
+		o := outcome{port: int(word[0] - '0'), router: word[1:2], result: "answered", sentMS: sent, endMS: sent + 50}
 		if word[2] == '-' {
 			o.result = "timeout"
 		}
@@ -75,6 +76,28 @@ func TestFailoverTimeouts(t *testing.T) {
 	}
 	if most, at := failoverTimeouts(l); most != 3 || at != "port 1 at A" {
 		t.Errorf("%d in a row (%s), want 3 (port 1 at A)", most, at)
+	}
+}
+
+// A machine that stood still for a time-out has three requests of a socket end at once, behind which others are under way.
+func TestFailoverTimeoutsUnderWay(t *testing.T) {
+	l := &load{}
+	for i := range int64(4) {
+		l.outcomes = append(l.outcomes, outcome{router: "A", result: "timeout", sentMS: 100 * i, endMS: 400 + 100*i})
+	}
+	for _, sent := range []int64{300, 550, 600} {
+		l.outcomes[3].sentMS = sent
+		if most, _ := failoverTimeouts(l); most != 3 {
+			t.Errorf("%d in a row, want 3: the fourth was sent at %d, before the third ended", most, sent)
+		}
+	}
+	l.outcomes[3].sentMS, l.outcomes[3].endMS = 601, 1001
+	if most, _ := failoverTimeouts(l); most != 4 {
+		t.Errorf("%d in a row, want 4: the fourth was sent after the third had ended", most)
+	}
+	l.outcomes = append(l.outcomes, outcome{router: "A", result: "timeout", sentMS: 700, endMS: 1100})
+	if most, _ := failoverTimeouts(l); most != 5 {
+		t.Errorf("%d in a row, want 5: the fifth was sent after the third had ended", most)
 	}
 }
 

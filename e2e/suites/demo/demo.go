@@ -74,32 +74,48 @@ func load(name string, rate int, duration time.Duration) harness.Load {
 		Rate: rate, Duration: duration, Warmup: 2 * time.Second, Timeout: 2 * time.Second, Sockets: 4}
 }
 
+// lightTries is how often the light load is offered: one pause of the machine of a quarter of a second is more than 1 % of
+// a window, so a window that misses the objective says less about the service than the next one that does too.
+const lightTries = 3
+
 func (d *Demo) light(ctx context.Context) error {
-	job := load("load-light", lightRate, Window+10*time.Second)
 	step := harness.Step{Name: fmt.Sprintf("light load: %d requests/s, 40 %% of the capacity", lightRate), Cost: "40 s",
 		Cause: "the machine was too busy to answer within the objective, or no samples reach the operator: kubectl describe slo " + SLO}
 	return d.Steps.Do(ctx, step, func(ctx context.Context) error {
-		if err := d.Env.StartLoad(ctx, job); err != nil {
-			return err
+		var err error
+		for try := 1; try <= lightTries; try++ {
+			if err = d.offerLight(ctx); err == nil || ctx.Err() != nil {
+				return err
+			}
+			d.Steps.Say("     try %d of %d: %v", try, lightTries, err)
 		}
-		observed, err := d.watchLight(ctx, job)
-		if err != nil {
-			return err
-		}
-		result, err := d.Env.FinishLoad(ctx, job)
-		if err != nil {
-			return err
-		}
-		d.Got.Set("slo_observed_p99_us_light", observed)
-		client := result.Percentile("99")
-		if math.IsInf(client, 1) {
-			return fmt.Errorf("more than 1 %% of the light load was not answered: %+v", result)
-		}
-		d.Got.Set("client_p99_us_light", client)
-		d.Got.Set("slo_observed_over_client_p99", float64(observed)/client)
-		d.Got.Set("rpcs_failed_light", result.Failed())
-		return nil
+		return err
 	})
+}
+
+// offerLight plays the phase once.
+func (d *Demo) offerLight(ctx context.Context) error {
+	job := load("load-light", lightRate, Window+10*time.Second)
+	if err := d.Env.StartLoad(ctx, job); err != nil {
+		return err
+	}
+	observed, err := d.watchLight(ctx, job)
+	if err != nil {
+		return err
+	}
+	result, err := d.Env.FinishLoad(ctx, job)
+	if err != nil {
+		return err
+	}
+	d.Got.Set("slo_observed_p99_us_light", observed)
+	client := result.Percentile("99")
+	if math.IsInf(client, 1) {
+		return fmt.Errorf("more than 1 %% of the light load was not answered: %+v", result)
+	}
+	d.Got.Set("client_p99_us_light", client)
+	d.Got.Set("slo_observed_over_client_p99", float64(observed)/client)
+	d.Got.Set("rpcs_failed_light", result.Failed())
+	return nil
 }
 
 // watchLight waits until a whole window lies inside the phase, then reads the

@@ -62,7 +62,7 @@ func stuckRollout(ctx context.Context, t *testing.T, s *suite) {
 	})
 	s.got.Set("rpcs_failed_stuck_rollout", r.Failed())
 	if r.Failed() != 0 {
-		t.Errorf("%d of %d requests failed while a rollout was stuck; want 0", r.Failed(), r.Sent)
+		t.Errorf("%d of %d requests failed while a rollout was stuck; want 0: %s", r.Failed(), r.Sent, r.Failures())
 	}
 	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", service, "Ready", "True"))
 }

@@ -34,7 +34,7 @@ func fastPath(ctx context.Context, t *testing.T, s *suite) {
 	})
 	s.got.Set("rpcs_failed_fast_path", r.Failed())
 	if r.Failed() != 0 || r.Sent < 5000 {
-		t.Errorf("%d of %d requests failed with the fast path and while it was turned off; want 0 of at least 5000", r.Failed(), r.Sent)
+		t.Errorf("%d of %d requests failed with the fast path and while it was turned off; want 0 of at least 5000: %s", r.Failed(), r.Sent, r.Failures())
 	}
 	_, err := s.env.Kubectl(ctx, "-n", namespace, "delete", "rpcsvc", quick, "--wait=false")
 	check(t, err)
@@ -160,6 +160,6 @@ spec:
     image: localhost/bobtail/serve:%s
     args: ["--service-time=fixed:200us", --occupy=sleep]
     resources: {requests: {cpu: 10m}}
-  router: {fastPath: Auto}
+  router: {fastPath: Auto, maxQueueMilliseconds: 8000}
 `, quick, namespace, version)
 }

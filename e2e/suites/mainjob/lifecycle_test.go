@@ -44,6 +44,7 @@ func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 func upgrade(ctx context.Context, t *testing.T, s *suite) {
 	_, err := s.env.ApplyService(ctx, filepath.Join(s.env.Root, "examples", "demo.yaml"), namespace, service)
 	check(t, err)
+	patient(ctx, t, s)
 	r := underLoad(ctx, t, s, steady("load-upgrade", 40*time.Second), func(ctx context.Context) error {
 		if err := s.env.Install(ctx); err != nil {
 			return err
@@ -52,7 +53,7 @@ func upgrade(ctx context.Context, t *testing.T, s *suite) {
 	})
 	s.got.Set("rpcs_failed_chart_upgrade", r.Failed())
 	if r.Failed() != 0 {
-		t.Errorf("%d of %d requests failed during the upgrade of the chart; want 0", r.Failed(), r.Sent)
+		t.Errorf("%d of %d requests failed during the upgrade of the chart; want 0: %s", r.Failed(), r.Sent, r.Failures())
 	}
 	out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace)
 	check(t, err)

@@ -64,6 +64,7 @@ func TestMainJob(t *testing.T) {
 		{"install", true, install},
 		{"upgrade from 0.1.0", true, upgrade},
 		{"demo phases", true, demoPhases},
+		{"patient routers", true, patient},
 		{"invalid manifests", false, invalidManifests},
 		{"stuck rollout", false, stuckRollout},
 		{"operator down", false, operatorDown},
