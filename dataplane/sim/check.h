@@ -75,8 +75,7 @@ struct sim_ledger {
     bool bad_packet;             /* what a node reads now is corrupted or malformed and says nothing */
     struct sim_promise *promise; /* per router */
     uint64_t t_loss_ns, t_dead_ns, margin_ns, quarantine_ns;
-    uint64_t patience_ns; /* so late a thread of a router may be */
-    uint32_t turn;        /* rows of a router are looked at in turn */
+    uint32_t turn; /* rows of a router are looked at in turn */
 };
 
 /* What a router's counters were when it sent last. */

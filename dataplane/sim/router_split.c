@@ -105,17 +105,55 @@ static void finish(struct sim_router *r, struct bt_txq *q)
         sim_node_send(&r->n, q);
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Credit that waits was published by a clock that showed at_ns or more, and is taken by that clock. */
+static void note_credit(struct sim_router *r, uint64_t at_ns)
+{
+    if (r->judged.credit_ns == 0 && bt_split_credit_waits(r->split))
+        r->judged.credit_ns = at_ns;
+}
+
+static void read_requests(struct sim_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *q)
+{
+    struct sim_judged *j = &r->judged;
+    j->begun_ns = later(j->done_ns, j->credit_ns);
+    j->credit_ns = 0;
+    j->oldest_ns = UINT64_MAX;
+    for (unsigned i = 0; i < n; i++)
+        j->oldest_ns = pkts[i]->t_rx_ns < j->oldest_ns ? pkts[i]->t_rx_ns : j->oldest_ns;
+    bt_split_requests(r->split, pkts, n, q);
+    j->ticked = q->n;
+}
+
+static void tick_requests(struct sim_router *r, struct bt_txq *q)
+{
+    struct sim_judged *j = &r->judged;
+    j->tick_ns = later(j->begun_ns, sim_node_now(&r->n));
+    bt_split_request_tick(r->split, sim_node_now(&r->n), q);
+    j->done_ns = j->tick_ns;
+}
+
+uint64_t sim_split_held(const struct sim_router *r, const struct bt_pkt *p, unsigned place)
+{
+    const struct sim_judged *j = &r->judged;
+    uint64_t by = place >= j->ticked ? j->tick_ns : p->t_rx_ns < j->oldest_ns ? j->begun_ns : 0;
+    return by > p->t_rx_ns ? by - p->t_rx_ns : 0;
+}
+
 static void request_turn(struct sim_router *r)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_txq q;
     bt_txq_init(&q);
     begin_turn(r, SIM_THREAD_REQ0);
-    unsigned n = take(&r->thread[SIM_THREAD_REQ0], pkts);
-    bt_split_requests(r->split, pkts, n, &q);
+    read_requests(r, pkts, take(&r->thread[SIM_THREAD_REQ0], pkts), &q);
     if (bt_split_notes_pile_up(r->split))
         want(r, SIM_THREAD_FEEDBACK);
-    bt_split_request_tick(r->split, sim_node_now(&r->n), &q);
+    tick_requests(r, &q);
     if (r->n.world->watching)
         sim_check_halves(r->n.world, r->n.index);
     finish(r, &q);
@@ -145,6 +183,7 @@ static void feedback_turn(struct sim_router *r)
         tell_of_credit(r);
     }
     bt_split_feedback_tick(r->split, sim_node_now(&r->n));
+    note_credit(r, sim_node_now(&r->n));
     tell_of_credit(r);
     finish(r, &q);
     if (t->inbox.n > 0)
@@ -164,6 +203,7 @@ static void put_between(struct bt_pool *pool, struct bt_pkt *pkt)
     struct sim_world *w = r->n.world;
     if (pkt->mark == 0)
         sim_check_feedback_in(w, r->n.index, pkt);
+    note_credit(r, pkt->t_rx_ns);
     bt_pool_put(sim_node_pool(&r->n), pkt);
     if (!b->open || r->thread[SIM_THREAD_REQ0].paused_until > w->agenda.now ||
         !sim_chance(&w->stream[SIM_STREAM_LAG], w->s->thread_between))
@@ -223,6 +263,7 @@ void sim_split_start(struct sim_router *r, const struct bt_router_setup *setup)
                                  .feedback_pool = &r->between.pool,
                                  .credits = entries(s->credits_room),
                                  .notes = entries(s->notes_room)};
+    r->judged = (struct sim_judged){0};
     for (uint32_t which = 0; which < SIM_THREADS; which++) {
         r->thread[which] = (struct sim_thread){.turn_ns = UINT64_MAX, .last_ns = sim_node_now(&r->n)};
         bt_txq_init(&r->thread[which].inbox);
@@ -274,7 +315,7 @@ static void read_alone(struct sim_router *r, struct bt_pkt *p)
     if (p->local == SIM_THREAD_FEEDBACK) {
         bt_split_feedback(r->split, &p, 1);
     } else {
-        bt_split_requests(r->split, &p, 1, &q);
+        read_requests(r, &p, 1, &q);
     }
     finish(r, &q);
 }

@@ -131,6 +131,17 @@ struct sim_thread {
     uint64_t paused_until; /* world time */
 };
 
+/* By which clocks the present turn of a REQ0 thread judges how old a request is (R-105). What was held before the turn
+ * left while the first of them showed less than maxQueue; what left from place `ticked` on, while the second did. */
+struct sim_judged {
+    uint64_t done_ns;   /* that of its last turn */
+    uint64_t credit_ns; /* of the first FEEDBACK whose credit waits for it; 0: none does */
+    uint64_t begun_ns;  /* at least what its clock shows when it hands out what was held */
+    uint64_t oldest_ns; /* of what it reads at its port: when the first came; UINT64_MAX: nothing does */
+    uint64_t tick_ns;
+    unsigned ticked;
+};
+
 /* Where a FEEDBACK half gives its packets back: that is a place between two of a burst. */
 struct sim_gap {
     struct bt_pool pool; /* first */
@@ -145,6 +156,7 @@ struct sim_router {
     bool up;
     struct bt_split *split; /* instead of core; the rest is of it */
     struct sim_thread thread[SIM_THREADS];
+    struct sim_judged judged;
     struct sim_gap between;
 };
 
@@ -305,6 +317,8 @@ void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns);
 void sim_split_unreachable(struct sim_router *r, const struct bt_addr *worker);
 void sim_split_stats(const struct sim_router *r, uint64_t now, struct bt_router_stats *out);
 uint64_t sim_split_next(const struct sim_router *r); /* of either half */
+/* How old p, sent at this place of a turn, was at least by the clock that judged it; 0: read in this turn, not held. */
+uint64_t sim_split_held(const struct sim_router *r, const struct bt_pkt *p, unsigned place);
 void sim_split_stop(struct sim_router *r);
 /* Both threads read all that there is; false: one is paused and cannot. */
 bool sim_split_catch_up(struct sim_router *r);
