@@ -15,16 +15,20 @@ static uint32_t take(struct story *s, unsigned bytes)
 
 static void setting(struct story *s)
 {
-    uint32_t bits = take(s, 2);
+    uint32_t bits = take(s, 2), policy = bits >> 13;
+    if (!s->configured) {
+        policy %= BT_ROUTER_POLICIES; /* what is refused comes later: a story begins with a router that has workers */
+    }
     struct bt_addr members[WORKERS];
     uint32_t members_n = bits % (WORKERS + 1u);
     for (uint32_t i = 0; i < members_n; i++) {
         members[i] = s->worker[(i + bits / 7u) % WORKERS];
     }
-    bool hold_back = (bits & 0x100u) != 0 && bits >> 13 == BT_ROUTER_JBSQ;
-    uint32_t hedging = bits >> 13 == BT_ROUTER_JBSQ ? bits >> 10 & 3u : 0; /* off, or one more than the cancellation */
+    bool hold_back = (bits & 0x100u) != 0 && policy == BT_ROUTER_JBSQ;
+    bool may_hedge = policy == BT_ROUTER_JBSQ && (s->split == NULL || s->configured);
+    uint32_t hedging = may_hedge ? bits >> 10 & 3u : 0; /* off, or one more than the cancellation */
     struct bt_router_config c = {
-        .policy = (enum bt_router_policy)(bits >> 13),
+        .policy = (enum bt_router_policy)policy,
         .forwarding = (enum bt_router_forwarding)(bits >> 4 & 1u),
         .device = (enum bt_device)((bits >> 5 & 1u) * 2u),
         .legacy_peers = (bits >> 6 & 1u) != 0,
@@ -44,9 +48,10 @@ static void setting(struct story *s)
         .members_n = members_n,
         .keys = (bits >> 9 & 1u) != 0 ? &s->keys : NULL,
     };
-    bool good = bits >> 13 < BT_ROUTER_POLICIES && (s->split == NULL || hedging == 0);
+    bool good = policy < BT_ROUTER_POLICIES && (s->split == NULL || hedging == 0);
     CHECK(good == (s->split != NULL ? bt_split_apply(s->split, s->now, &c, NULL)
                                     : bt_router_apply(s->hears, s->now, &c, NULL)));
+    s->configured = s->configured || good;
     if (good) {
         s->keyed = c.keys != NULL;
         s->preempts = s->preempts || hedging == BT_HEDGING_CANCEL_PREEMPTIVE + 1u;

@@ -24,6 +24,7 @@ struct story {
     uint32_t incarnation[WORKERS];
     struct bt_addr worker[WORKERS], client, requests, feedback;
     struct bt_keyring keys;
+    bool configured; /* once */
     bool keyed;
     bool preempts;      /* or did, in an earlier setting */
     bool waits;         /* a packet of this sentence is not read at once */
