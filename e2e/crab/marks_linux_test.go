@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,22 +23,36 @@ var ciliumMarks = []uint32{0x0200, 0x0a00, 0x0b00, 0x0c00, 0x0d00, 0x0e00, 0x0f0
 
 const identity = 0x1234_0056
 
-// Where a tc program finds them in its context, and IPv4's number there.
+// Where a tc program finds them in its context.
 const (
 	skbMark     = 8
 	skbProtocol = 16
-	ipv4OnWire  = 0x0008 // network order, read as a word by a machine of little end
 )
 
-// marks are stand-ins for Cilium's programs on one host: those of ingress mark each IPv4 packet, those of egress note the
-// marks they meet. They come behind ours and end the chain, as Cilium's do.
+// wire is where a family's packets say so, and that they are TCP.
+type wire struct {
+	number int32 // of Ethernet: network order, read as a word by a machine of little end
+	next   int32 // where the number of TCP stands
+}
+
+func (b *Bed) wire() wire {
+	if b.six() {
+		return wire{0xdd86, 14 + 6}
+	}
+	return wire{0x0008, 14 + 9}
+}
+
+// marks are stand-ins for Cilium's programs on one host: those of ingress mark each TCP packet, those of egress note the
+// marks they meet on one. They come behind ours and end the chain, as Cilium's do. What the kernel itself says, to find
+// its neighbours, has no mark and is not looked at.
 type marks struct {
+	wire        wire
 	write, seen *ebpf.Map
 }
 
-func newMarks(t *testing.T) *marks {
+func newMarks(t *testing.T, w wire) *marks {
 	t.Helper()
-	m := &marks{}
+	m := &marks{wire: w}
 	var err error
 	m.write, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	must(t, err)
@@ -47,12 +62,20 @@ func newMarks(t *testing.T) *marks {
 	return m
 }
 
-// ofIPv4 wraps what a stand-in does with packets of IPv4; R6 is the context.
-func ofIPv4(body ...asm.Instruction) asm.Instructions {
+// ofTCP wraps what a stand-in does with TCP packets of its family; R6 is the context.
+func (w wire) ofTCP(body ...asm.Instruction) asm.Instructions {
 	all := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R2, asm.R6, skbProtocol, asm.Word),
-		asm.JNE.Imm(asm.R2, ipv4OnWire, "end"),
+		asm.JNE.Imm(asm.R2, w.number, "end"),
+		asm.Mov.Imm(asm.R2, w.next),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, -8),
+		asm.Mov.Imm(asm.R4, 1),
+		asm.FnSkbLoadBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "end"),
+		asm.LoadMem(asm.R2, asm.RFP, -8, asm.Byte),
+		asm.JNE.Imm(asm.R2, syscall.IPPROTO_TCP, "end"),
 	}
 	return append(append(all, body...), asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
@@ -64,13 +87,13 @@ func keyOnStack() []asm.Instruction {
 
 func (m *marks) marker() asm.Instructions {
 	body := append([]asm.Instruction{asm.Mov.Imm(asm.R3, 0)}, keyOnStack()...)
-	return ofIPv4(append(body, asm.LoadMapPtr(asm.R1, m.write.FD()), asm.FnMapLookupElem.Call(),
+	return m.wire.ofTCP(append(body, asm.LoadMapPtr(asm.R1, m.write.FD()), asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "end"), asm.LoadMem(asm.R3, asm.R0, 0, asm.Word), asm.StoreMem(asm.R6, skbMark, asm.R3, asm.Word))...)
 }
 
 func (m *marks) reader() asm.Instructions {
 	body := append([]asm.Instruction{asm.LoadMem(asm.R3, asm.R6, skbMark, asm.Word)}, keyOnStack()...)
-	return ofIPv4(append(body, asm.LoadMapPtr(asm.R1, m.seen.FD()), asm.Mov.Reg(asm.R3, asm.R2), asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())...)
+	return m.wire.ofTCP(append(body, asm.LoadMapPtr(asm.R1, m.seen.FD()), asm.Mov.Reg(asm.R3, asm.R2), asm.Mov.Imm(asm.R4, 0), asm.FnMapUpdateElem.Call())...)
 }
 
 // hold puts both on a device of the host.
@@ -130,13 +153,13 @@ func drained(t *testing.T, others map[*Host]*marks) {
 // Stand-ins for Cilium's programs that write a mark where packets come in, and read it where they leave: ours neither
 // change it nor write one, and do the same whatever it says, for pods on two nodes, for those of one node, and through
 // the second way a redirected packet takes through the device's programs.
-func TestMarksOfOthers(t *testing.T) {
-	t.Parallel()
-	b := New(t, 2)
+func TestMarksOfOthers(t *testing.T) { eachFamily(t, 2, testMarksOfOthers) }
+
+func testMarksOfOthers(t *testing.T, b *Bed) {
 	n1, n2, lb := b.Host("s1"), b.Host("s2"), b.Host("lb")
-	client, near, far := n1.pod("pc", pods+"2"), n1.pod("pnear", pods+"3"), n2.pod("pfar", pods+"130")
+	client, near, far := n1.pod("pc", b.podAddr(2)), n1.pod("pnear", b.podAddr(3)), n2.pod("pfar", b.podAddr(130))
 	for name, h := range b.all {
-		for node, net := range map[*Host]string{n1: pods + "0/25", n2: pods + "128/25"} {
+		for node, net := range map[*Host]string{n1: b.podNet(0, 25), n2: b.podNet(128, 25)} {
 			if node.Name != name {
 				h.Run("ip", "route", "add", net, "via", node.Addr)
 			}
@@ -148,16 +171,16 @@ func TestMarksOfOthers(t *testing.T) {
 	others := map[*Host]*marks{}
 	for h, devices := range map[*Host][]string{n1: {"eth0", "ppc", "ppnear"}, n2: {"eth0", "ppfar"}, lb: {"eth0"}} {
 		h.Start()
-		others[h] = newMarks(t)
+		others[h] = newMarks(t, b.wire())
 		for _, d := range devices {
 			others[h].hold(t, h, d)
 		}
 	}
 	near.Echo(port)
 	far.Echo(port)
-	plain := b.add("plain", network+"9") // hashed, by the balancer's tc program
-	plain.Run("ip", "route", "add", pods+"0/25", "via", n1.Addr)
-	plain.Run("ip", "route", "add", pods+"128/25", "via", n2.Addr)
+	plain := b.join("plain", "9") // hashed, by the balancer's tc program
+	plain.Run("ip", "route", "add", b.podNet(0, 25), "via", n1.Addr)
+	plain.Run("ip", "route", "add", b.podNet(128, 25), "via", n2.Addr)
 	for round, magic := range ciliumMarks {
 		mark := magic | identity
 		for _, m := range others {

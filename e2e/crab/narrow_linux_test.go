@@ -16,8 +16,11 @@ func (h *Host) behind(name, addr, router string) *Host {
 	hop := h.pod(name+"r", router)
 	h.Run("ip", "link", "set", "p"+hop.Name, "mtu", "1300")
 	hop.Run("ip", "link", "set", "eth0", "mtu", "1300")
+	if isSix(router) { // a neighbour is asked for, on behalf of others, by a link-local address only
+		hop.Run("ip", "addr", "add", "fe80::2/64", "dev", "eth0", "nodad")
+	}
 	p := hop.pod(name, addr)
-	h.Run("ip", "route", "add", addr+"/32", "via", router, "dev", "p"+hop.Name)
+	h.Run("ip", "route", "add", only(addr), "via", router, "dev", "p"+hop.Name)
 	return p
 }
 
@@ -42,19 +45,19 @@ func (h *Host) dialAs(t *testing.T, node *Host, redirected bool) *session {
 
 // C-103: where a hop is narrower than both ends know, its router tells who sent too much, which learns it whatever its
 // packets were renamed to: clients and servers of redirects, of hashed and of relayed connections.
-func TestNarrowHops(t *testing.T) {
-	t.Parallel()
-	b := New(t, 2)
-	r := b.add("r", network+"9")
+func TestNarrowHops(t *testing.T) { eachFamily(t, 2, testNarrowHops) }
+
+func testNarrowHops(t *testing.T, b *Bed) {
+	r := b.join("r", "9")
 	lb, n1, n2 := nodesWithPods(b)
 	for _, h := range b.all {
 		if h != r {
-			h.Run("ip", "route", "add", pods+"192/26", "via", r.Addr)
+			h.Run("ip", "route", "add", b.podNet(192, 26), "via", r.Addr)
 		}
 	}
-	client, far := n1.pod("pc", pods+"66"), n1.behind("pcn", pods+"67", pods+"68")
-	wide, narrow := n2.pod("pw", pods+"130"), n2.behind("pn", pods+"131", pods+"132")
-	plain := r.behind("pp", pods+"195", pods+"196")
+	client, far := n1.pod("pc", b.podAddr(66)), n1.behind("pcn", b.podAddr(67), b.podAddr(68))
+	wide, narrow := n2.pod("pw", b.podAddr(130)), n2.behind("pn", b.podAddr(131), b.podAddr(132))
+	plain := r.behind("pp", b.podAddr(195), b.podAddr(196))
 	lb.config = Config{Devices: uplink("balancer"), VIPs: b.podVIP("Balance", "UpCRAB")}
 	n1.config = Config{Devices: podDevices([]string{"client", "server"}, "pc", "pcnr"), VIPs: b.podVIP("Client", "UpCRAB"), AllowEcho: []string{b.vip}}
 	n2.config = Config{Devices: podDevices([]string{"client", "server"}, "pw", "pnr"), VIPs: b.podVIP("Client", "UpCRAB"), AllowEcho: []string{b.vip}}
@@ -75,7 +78,7 @@ func TestNarrowHops(t *testing.T) {
 		{"relayed, to the client", plain, wide, lb, "UpPlain", "lb_error_to_server"},
 	} {
 		lb.Apply(func(f *Config) { f.VIPs[0]["backends"] = inState(c.state, []*Host{c.to}) })
-		c.from.Run("ip", "route", "flush", "cache") // of what a hop said before
+		c.from.Run("ip", b.either("-4", "-6"), "route", "flush", "cache") // of what a hop said before
 		before := c.tell.Counter(c.counter)
 		s := c.from.dialAs(t, n1, c.tell == n1)
 		if err := s.ask(strings.Repeat("n", 30000)); err != nil {

@@ -19,19 +19,41 @@ func (h *Host) pod(name, addr string) *Host {
 	b.run("ip", "netns", "add", p.NS)
 	b.t.Cleanup(func() { _ = h.bed.quiet("ip", "netns", "del", p.NS) })
 	h.Run("ip", "link", "add", "p"+name, "type", "veth", "peer", "name", "eth0", "netns", p.NS)
-	h.Run("ip", "link", "set", "p"+name, "up")
-	h.Run("ip", "route", "add", addr+"/32", "dev", "p"+name)
-	h.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.p"+name+".proxy_arp=1")
 	p.Run("ip", "link", "set", "lo", "up")
-	p.Run("ip", "addr", "add", addr+"/32", "dev", "eth0")
+	h.forwards()
+	if isSix(addr) {
+		h.leadsSix(p)
+	} else {
+		h.leads(p)
+	}
+	return p
+}
+
+// leads makes the host a pod's router: it answers ARP for everybody.
+func (h *Host) leads(p *Host) {
+	h.Run("ip", "link", "set", "p"+p.Name, "up")
+	h.Run("ip", "route", "add", p.Addr+"/32", "dev", "p"+p.Name)
+	h.Run("sysctl", "-qw", "net.ipv4.conf.p"+p.Name+".proxy_arp=1")
+	p.Run("ip", "addr", "add", p.Addr+"/32", "dev", "eth0")
 	p.Run("ip", "link", "set", "eth0", "up")
 	p.Run("ip", "route", "add", "default", "dev", "eth0")
-	return p
+}
+
+// leadsSix does with IPv6, by a link-local address that every pod's router has. Nobody waits for DAD.
+func (h *Host) leadsSix(p *Host) {
+	h.Run("ip", "link", "set", "p"+p.Name, "addrgenmode", "none")
+	p.Run("ip", "link", "set", "eth0", "addrgenmode", "none")
+	h.Run("ip", "link", "set", "p"+p.Name, "up")
+	p.Run("ip", "link", "set", "eth0", "up")
+	h.Run("ip", "addr", "add", "fe80::1/64", "dev", "p"+p.Name, "nodad")
+	h.Run("ip", "route", "add", p.Addr+"/128", "dev", "p"+p.Name)
+	p.Run("ip", "addr", "add", p.Addr+"/128", "dev", "eth0", "nodad")
+	p.Run("ip", "route", "add", "default", "via", "fe80::1", "dev", "eth0")
 }
 
 // podVIP is the VIP as a node's agent writes it: pods may be its servers, and these are.
 func (b *Bed) podVIP(roles, state string, servers ...*Host) []map[string]any {
-	return []map[string]any{{"addr": b.vip, "port": port, "roles": roles, "policy": "RoundRobin", "prefixes": []string{pods + "0/24"}, "backends": inState(state, servers)}}
+	return []map[string]any{{"addr": b.vip, "port": port, "roles": roles, "policy": "RoundRobin", "prefixes": []string{b.podNet(0, 24)}, "backends": inState(state, servers)}}
 }
 
 func podDevices(duties []string, names ...string) []map[string]any {

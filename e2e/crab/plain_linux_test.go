@@ -61,16 +61,16 @@ func nodesWithPods(b *Bed) (lb, n1, n2 *Host) {
 	for i, node := range []*Host{lb, n1, n2} {
 		for _, h := range b.all {
 			if h != node {
-				h.Run("ip", "route", "add", pods+itoa(64*i)+"/26", "via", node.Addr)
+				h.Run("ip", "route", "add", b.podNet(64*i, 26), "via", node.Addr)
 			}
 		}
-		node.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=2", "net.ipv4.conf.eth0.rp_filter=2")
-		node.Run("nft", "add table ip kp; add counter ip kp invalid; add chain ip kp cfwd { type filter hook forward priority 0; }; "+
-			"add rule ip kp cfwd ct state invalid counter name invalid drop")
+		node.forwards()
+		node.Run("sysctl", "-qw", "net.ipv4.conf.all.rp_filter=2", "net.ipv4.conf.eth0.rp_filter=2")
+		node.dropInvalid()
 	}
 	// The agent's part on the owner: a route and a neighbour, so that its own SYNs reach the device.
-	lb.Run("ip", "route", "add", VIP+"/32", "dev", "eth0")
-	lb.Run("ip", "neigh", "add", VIP, "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
+	lb.Run("ip", "route", "add", only(b.vip), "dev", "eth0")
+	lb.Run("ip", "neigh", "add", b.vip, "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
 	return lb, n1, n2
 }
 
