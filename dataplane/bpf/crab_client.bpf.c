@@ -139,6 +139,20 @@ CRAB_PART int syn_of_busy_port(struct crab_tuple *out, __u32 iss)
     return CRAB_NEXT;
 }
 
+/*
+ * A SYN to a VIP that leaves by the device it came in by: its sender is elsewhere, where the answer goes past this
+ * host, or it is forged by somebody on the wire. A live connection of its name is not its own (C-92).
+ */
+CRAB_PART int syn_in_transit(struct crab_tuple *out)
+{
+    struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
+
+    if (flow && crab_flow_over(flow))
+        crab_flow_give_up(out);
+    crab_count(CRAB_CLIENT_SYN_IN_TRANSIT);
+    return CRAB_NEXT;
+}
+
 static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out, int routed)
 {
     struct crab_options o;
@@ -151,6 +165,8 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         crab_flow_give_up(out); /* of what was dialled while it was a VIP */
         return live ? syn_of_busy_port(out, p->seq) : CRAB_NEXT;
     }
+    if (routed && skb->ingress_ifindex == skb->ifindex)
+        return syn_in_transit(out);
     if (crab_read_options(skb, p, &o))
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_NONE) {

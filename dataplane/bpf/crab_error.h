@@ -73,14 +73,12 @@ static __always_inline int crab_error_quote(struct __sk_buff *skb, struct crab_e
            bpf_skb_store_bytes(skb, e->quoted + at, &to, sizeof(to), 0);
 }
 
-/* Send the error to another host: ICMPv6's sum covers its own addresses, too. */
-static __always_inline int crab_error_to(struct __sk_buff *skb, struct crab_error *e, crab_addr to)
+/* Put to in the place of an address of the error's own, at offset at: ICMPv6's sum covers them, too. */
+static __always_inline int crab_error_own(struct __sk_buff *skb, struct crab_error *e, __u32 at, crab_addr from,
+                                          crab_addr to)
 {
-    if (bpf_l4_csum_replace(skb, e->l4 + CRAB_ERROR_CHECK, 0, crab_addr_diff(e->out.daddr, to), BPF_F_PSEUDO_HDR) ||
-        bpf_skb_store_bytes(skb, CRAB_IP_DADDR, &to, sizeof(to), BPF_F_RECOMPUTE_CSUM))
-        return -1;
-    e->out.daddr = to;
-    return 0;
+    return bpf_l4_csum_replace(skb, e->l4 + CRAB_ERROR_CHECK, 0, crab_addr_diff(from, to), BPF_F_PSEUDO_HDR) ||
+           bpf_skb_store_bytes(skb, at, &to, sizeof(to), BPF_F_RECOMPUTE_CSUM);
 }
 
 #else
@@ -131,17 +129,25 @@ static __always_inline int crab_error_quote(struct __sk_buff *skb, struct crab_e
            bpf_skb_store_bytes(skb, e->quoted + at, &to, sizeof(to), 0);
 }
 
+/* Put to in the place of an address of the error's own, at offset at. */
+static __always_inline int crab_error_own(struct __sk_buff *skb, struct crab_error *e, __u32 at, crab_addr from,
+                                          crab_addr to)
+{
+    (void)e;
+    return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, from, to, sizeof(to)) ||
+           bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+}
+
+#endif
+
 /* Send the error to another host. */
 static __always_inline int crab_error_to(struct __sk_buff *skb, struct crab_error *e, crab_addr to)
 {
-    if (bpf_l3_csum_replace(skb, CRAB_IP_CHECK, e->out.daddr, to, sizeof(to)) ||
-        bpf_skb_store_bytes(skb, CRAB_IP_DADDR, &to, sizeof(to), 0))
+    if (crab_error_own(skb, e, CRAB_IP_DADDR, e->out.daddr, to))
         return -1;
     e->out.daddr = to;
     return 0;
 }
-
-#endif
 
 static __always_inline int crab_error_ports(struct __sk_buff *skb, struct crab_error *e)
 {

@@ -35,6 +35,7 @@ typedef struct crab_in6 crab_addr;
 #define crab_flows_in    crab_flows_in6
 #define crab_opening     crab_opening6
 #define crab_dsr         crab_dsr6
+#define crab_later       crab_later6
 #define crab_allowed     crab_allowed6
 #define crab_relays      crab_relays6
 #define crab_relays_back crab_relays_back6

@@ -32,15 +32,33 @@ static __always_inline struct crab_tuple crab_with_server(struct crab_tuple t, c
     return t;
 }
 
-/* Its client dials anew: forget the translation from out (towards the VIP), if there is one. */
+/* With a server of the own host (crab_own_host.h): the name of the other side's packets to the VIP. */
+static __always_inline struct crab_tuple crab_other_side(struct crab_tuple *out, crab_addr *other)
+{
+    return (struct crab_tuple){
+        .client = *other, .server = out->server, .client_port = out->server_port, .server_port = out->client_port};
+}
+
+/*
+ * Its client dials anew: forget the translation from out (towards the VIP), if there is one. With a server of the own
+ * host the server's side ends as well, or would keep the port from others, unless it is another's by now. One name
+ * after the other, in one place: IPv6's stack has no room for two.
+ */
 CRAB_PART void crab_flow_give_up(struct crab_tuple *out)
 {
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
+    struct crab_tuple other;
 
     if (!flow)
         return;
-    struct crab_tuple in = crab_with_server(*out, flow->dip);
-    crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
+    if (flow->ended & CRAB_FLOW_OWN_HOST) {
+        other = crab_other_side(out, &flow->dip);
+        struct crab_flow *back = bpf_map_lookup_elem(&crab_flows_out, &other);
+        if (back && crab_addr_same(back->dip, out->client))
+            crab_drop(&crab_flows_out, &other, CRAB_CLIENT_FLOW_REMOVED);
+    }
+    other = crab_with_server(*out, flow->dip);
+    crab_drop(&crab_flows_in, &other, CRAB_CLIENT_BACK_REMOVED);
     crab_drop(&crab_flows_out, out, CRAB_CLIENT_FLOW_REMOVED);
 }
 

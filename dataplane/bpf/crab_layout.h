@@ -117,7 +117,7 @@ struct crab_prefix_key {
     crab_addr addr;
 };
 
-/* crab_pending, crab_flows_out, crab_flows_in, crab_opening, crab_dsr */
+/* crab_pending, crab_flows_out, crab_flows_in, crab_opening, crab_later, crab_dsr */
 struct crab_tuple {
     crab_addr client;
     crab_addr server; /* VIP in pending and flows_out, DIP in the others */
@@ -193,7 +193,7 @@ struct crab_echo {
 #endif
 };
 
-/* crab_opening: server host, a handshake that goes on: to be echoed, or on the fall-back path */
+/* crab_opening, crab_later: server host, a handshake that goes on: to be echoed, or on the fall-back path */
 struct crab_opening {
     __u64 last_ns;
     crab_addr vip;

@@ -13,13 +13,6 @@
 #include "crab_connect.h"
 #include "crab_route.h"
 
-/* The name of the other side's packets to the VIP. */
-static __always_inline struct crab_tuple crab_other_side(struct crab_tuple *out, crab_addr *other)
-{
-    return (struct crab_tuple){
-        .client = *other, .server = out->server, .client_port = out->server_port, .server_port = out->client_port};
-}
-
 /* What one side says of the end is known of the other as well. */
 CRAB_PART void crab_own_host_says(struct crab_packet *p, struct crab_tuple *out, crab_addr *other)
 {

@@ -97,3 +97,5 @@ CRAB_REASON(REWRITE_FAILED, "rewrite_failed", "the kernel refused to write into 
 /* client host, again */
 CRAB_REASON(CLIENT_OWN_HOST, "client_own_host", "packets between a client of this host and a server in its own network, let in by the uplink with the VIP as their source [C-70]")
 CRAB_REASON(CLIENT_OWN_HOST_PORT, "client_own_host_port", "SYN to a server in this host's own network dropped: another client of this host has the same port there")
+CRAB_REASON(CLIENT_ERROR_OWN_HOST, "client_error_own_host", "ICMP errors about connections to servers in this host's own network, let in by the uplink for the end that must know [C-103]")
+CRAB_REASON(CLIENT_SYN_IN_TRANSIT, "client_syn_in_transit", "SYN to a VIP that came in by the uplink it leaves by: of no client of this host, left as it is [C-92]")

@@ -21,6 +21,11 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 /* What a SYN says is kept apart from what is known of connections: whoever can send SYNs fills this map only. */
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_opening, struct crab_tuple, struct crab_opening, 65536);
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_dsr, struct crab_tuple, struct crab_echo, 65536);
+/*
+ * SYNs that come while the server's answer to another one is out. Of use until the server answers, which is at once;
+ * one that is never answered lies here until it is pushed out.
+ */
+CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_later, struct crab_tuple, struct crab_opening, 4096);
 
 /* VIPs and probers' addresses a server of this host may echo (C-34). */
 struct {
@@ -73,18 +78,29 @@ static __always_inline void forget(struct crab_tuple *t, __u32 iss)
 {
     struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
 
-    if (old && old->iss == iss)
+    if (!old)
+        return;
+    if (old->iss == iss) {
         crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED);
+        return;
+    }
+    struct crab_opening *later = bpf_map_lookup_elem(&crab_later, t);
+    if (later && later->iss == iss)
+        bpf_map_delete_elem(&crab_later, t);
 }
 
 /*
- * A SYN says what its sender wants, and anybody may send one for a connection that lives. So it is kept beside what is
- * known of that one, until the server's TCP has answered this very SYN (answer_goes).
+ * A SYN says what its sender wants, and anybody may send one for a connection that lives, or whose handshake goes on.
+ * So it is kept beside what is known of that one, until the server's TCP has answered this very SYN (answer_goes).
  */
 CRAB_PART void syn_comes(struct crab_tuple *t, struct crab_opening *fresh)
 {
     struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
 
+    if (old && old->answered && old->iss != fresh->iss) {
+        bpf_map_update_elem(&crab_later, t, fresh, BPF_ANY);
+        return;
+    }
     if (old && old->iss == fresh->iss && old->fallback == fresh->fallback) { /* sent again */
         fresh->answered = old->answered;
         fresh->isn = old->isn;
@@ -277,6 +293,21 @@ static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_pac
     return from_vip(skb, p, e->vip);
 }
 
+/* Whether the server answers the SYN that came later: then that handshake takes the place of the former one. */
+CRAB_PART int begins_later(struct crab_tuple *t, struct crab_opening *o, __u32 ack)
+{
+    struct crab_opening *later = bpf_map_lookup_elem(&crab_later, t);
+
+    if (!later || later->iss + 1 != ack)
+        return 0;
+    o->last_ns = later->last_ns;
+    o->vip = later->vip;
+    o->iss = later->iss;
+    o->fallback = later->fallback;
+    bpf_map_delete_elem(&crab_later, t);
+    return 1;
+}
+
 /*
  * A SYN-ACK: the server's TCP begins anew, and a former connection is over. Which SYN it answers is told by its ack; a
  * live connection never sends one.
@@ -284,7 +315,7 @@ static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_pac
 static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t, int uplink)
 {
     struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
-    int known = o && o->iss + 1 == p->ack;
+    int known = o && (o->iss + 1 == p->ack || begins_later(t, o, p->ack));
 
     if (uplink && fallback_seen()) {
         struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
@@ -295,13 +326,13 @@ static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet
     }
     if (o && !known)
         o->answered = 0; /* that handshake came to nothing: what begins here is another connection */
-    if (known && !o->fallback)
-        return add_echo(skb, p, o->vip);
-    if (!known || !uplink)
+    if (!known || (o->fallback && !uplink))
         return CRAB_NEXT;
+    o->answered = 1;
+    if (!o->fallback)
+        return add_echo(skb, p, o->vip);
     o->last_ns = bpf_ktime_get_ns();
     o->isn = p->seq;
-    o->answered = 1;
     return from_vip(skb, p, o->vip);
 }
 

@@ -189,3 +189,76 @@ func TestSYNFloodLeavesConnections(t *testing.T) {
 		repliesFrom(t, n, testVIP)
 	})
 }
+
+// begun is a server's host where one handshake is answered and not finished.
+func begun(t *testing.T, options []byte) *Node {
+	n := serverNode(t)
+	run(t, n, "crab_server_in", serverSYN(options))
+	run(t, n, "crab_server_out", serverSYNACK(linuxSYN))
+	return n
+}
+
+// isAnswered fails unless the server's answer to a SYN leaves as its option asks: from the VIP, or with the echo.
+func isAnswered(t *testing.T, n *Node, iss uint32, options []byte, what string) {
+	t.Helper()
+	answer := serverSYNACK(linuxSYN)
+	answer.ack = iss + 1
+	from, echo := testDIP, bytes.Equal(options, redirected)
+	if bytes.Equal(options, fallbackMark(testVIP)) {
+		from = testVIP
+	}
+	if _, got := run(t, n, "crab_server_out", answer); got.src != from || bytes.HasPrefix(got.options, redirected) != echo || !got.sums {
+		t.Errorf("%s: the SYN-ACK comes from %s with %x, sums %v", what, got.src, got.options, got.sums)
+	}
+}
+
+// C-92: a SYN that comes within another one's handshake, before the client has acknowledged the server's answer, spoils
+// nothing: that answer leaves again as it did, and so do the replies. What the server answers begins anew.
+func TestSYNWithinAHandshake(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		ways := map[string][]byte{"redirect": redirected, "fall-back mark": fallbackMark(testVIP)}
+		for way, options := range ways {
+			for kind, second := range map[string][]byte{"plain": linuxSYN, "redirect": redirected, "fall-back mark": fallbackMark(testVIP), "foreign": foreign} {
+				what := "a SYN (" + kind + ") within the handshake of another (" + way + ")"
+				from := map[bool]netip.Addr{true: testVIP, false: testDIP}[way == "fall-back mark"]
+				n := begun(t, options)
+				p := serverSYN(second)
+				for p.seq = 700; p.seq < 703; p.seq++ {
+					run(t, n, "crab_server_in", p)
+				}
+				isAnswered(t, n, 100, options, what)
+				run(t, n, "crab_server_in", fromClient(101, 10))
+				repliesFrom(t, n, from)
+				if t.Failed() {
+					t.Fatal(what)
+				}
+				n = begun(t, options)
+				run(t, n, "crab_server_in", p)
+				isAnswered(t, n, 703, second, what+", which the server answers")
+				run(t, n, "crab_server_in", fromClient(704, 10))
+				reply := serverData()
+				reply.ack = 704
+				from = map[bool]netip.Addr{true: testVIP, false: testDIP}[kind == "fall-back mark"]
+				if _, got := run(t, n, "crab_server_out", reply); got.src != from {
+					t.Errorf("%s, which the server answers: a reply comes from %s", what, got.src)
+				}
+			}
+		}
+	})
+}
+
+// C-31, C-105: a client whose SYN met a forged one's handshake sends it again, and a third time without placeholder.
+func TestSYNBehindAForgedHandshake(t *testing.T) {
+	bothFamilies(t, func(t *testing.T) {
+		for _, forged := range [][]byte{redirected, fallbackMark(testVIP)} {
+			n := begun(t, forged)
+			p := serverSYN(redirected)
+			p.seq = 900
+			run(t, n, "crab_server_in", p)
+			run(t, n, "crab_server_in", p)
+			p.options = linuxSYN
+			run(t, n, "crab_server_in", p)
+			isAnswered(t, n, 900, linuxSYN, "the third SYN")
+		}
+	})
+}

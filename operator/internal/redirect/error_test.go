@@ -49,6 +49,7 @@ type told struct {
 	to, src, dst netip.Addr
 	sport, dport uint16
 	sums         bool
+	from         netip.Addr
 }
 
 func readError(frame []byte) told {
@@ -63,13 +64,14 @@ func readError(frame []byte) told {
 	if size == 4 {
 		good = good && sum(ip[:20]) == 0xffff && sum(quoted[:20]) == 0xffff
 	}
-	return told{addr(ip[at+size:]), addr(quoted[at:]), addr(quoted[at+size:]), binary.BigEndian.Uint16(quoted[head:]), binary.BigEndian.Uint16(quoted[head+2:]), good}
+	sport, dport := binary.BigEndian.Uint16(quoted[head:]), binary.BigEndian.Uint16(quoted[head+2:])
+	return told{addr(ip[at+size:]), addr(quoted[at:]), addr(quoted[at+size:]), sport, dport, good, addr(ip[at:])}
 }
 
 // tells sends an error about p through a program and compares what it says behind it.
 func tells(t *testing.T, n *Node, program string, p packet, want told) {
 	t.Helper()
-	want.sums = true
+	want.sums, want.from = true, testRouter[p.src.Is4()]
 	before := tooBig(p)
 	_, after := runBytes(t, n, program, before)
 	if got := readError(after); got != want {
@@ -106,10 +108,10 @@ func TestErrorsOfRedirected(t *testing.T) {
 		n := established(t)
 		data := bytes.Repeat([]byte{7}, 40)
 		sent := packet{src: testClient, dst: testDIP, sport: 5000, dport: 80, flags: ack, seq: 101, ack: 10, data: data}
-		tells(t, n, "crab_client_in", sent, told{testClient, testClient, testVIP, 5000, 80, true})
-		tells(t, n, "crab_client_in_near", sent, told{testClient, testClient, testVIP, 5000, 80, true}) // the hop is a pod
+		tells(t, n, "crab_client_in", sent, told{to: testClient, src: testClient, dst: testVIP, sport: 5000, dport: 80})
+		tells(t, n, "crab_client_in_near", sent, told{to: testClient, src: testClient, dst: testVIP, sport: 5000, dport: 80}) // the hop is a pod
 		got := packet{src: testVIP, dst: testClient, sport: 80, dport: 5000, flags: ack, seq: 10, ack: 101, data: data}
-		tells(t, n, "crab_client_out_pod", got, told{testDIP, testDIP, testClient, 80, 5000, true})
+		tells(t, n, "crab_client_out_pod", got, told{to: testDIP, src: testDIP, dst: testClient, sport: 80, dport: 5000})
 		counted(t, n, map[string]uint64{"client_error_in": 2, "client_error_out": 1})
 
 		other := sent
@@ -134,16 +136,16 @@ func TestErrorsToldToTheVIP(t *testing.T) {
 		}
 		n := plainNode(t)
 		c := begin(t, n, 5000, linuxSYN).established(t, n)
-		tells(t, n, "crab_balance_in", answer(c.port), told{c.server, c.server, testVIP, 80, c.seen, true})
+		tells(t, n, "crab_balance_in", answer(c.port), told{to: c.server, src: c.server, dst: testVIP, sport: 80, dport: c.seen})
 		asked := packet{src: testVIP, dst: c.server, sport: c.seen, dport: 80, flags: ack, data: bytes.Repeat([]byte{7}, 40)}
-		tells(t, n, "crab_balance_in", asked, told{testClient, testClient, testVIP, c.port, 80, true})
+		tells(t, n, "crab_balance_in", asked, told{to: testClient, src: testClient, dst: testVIP, sport: c.port, dport: 80})
 		asked.sport = 65001
 		passes(t, n, "crab_balance_in", "of a port that is nobody's", tooBig(asked))
 
 		n = balancerNode(t, 2, func(*VIP) {})
 		for port := range uint16(8) {
 			_, got := run(t, n, "crab_balance_in", packet{src: testClient, dst: testVIP, sport: 6000 + port, dport: 80, flags: ack})
-			tells(t, n, "crab_balance_in", answer(6000+port), told{got.dst, got.dst, testClient, 80, 6000 + port, true})
+			tells(t, n, "crab_balance_in", answer(6000+port), told{to: got.dst, src: got.dst, dst: testClient, sport: 80, dport: 6000 + port})
 		}
 		other := answer(6000)
 		other.sport = 81

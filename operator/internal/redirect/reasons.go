@@ -84,4 +84,6 @@ var Reasons = []string{
 	"rewrite_failed",
 	"client_own_host",
 	"client_own_host_port",
+	"client_error_own_host",
+	"client_syn_in_transit",
 }

@@ -41,11 +41,18 @@ func routed(t *testing.T) (pod, other int) {
 // runOn runs a program with a frame that came from a device.
 func runOn(t *testing.T, n *Node, program string, device int, frame []byte) (uint32, []byte) {
 	t.Helper()
+	return runThrough(t, n, program, 0, device, frame)
+}
+
+// runThrough does so with one that came in by a device; 0: it was made here.
+func runThrough(t *testing.T, n *Node, program string, from, device int, frame []byte) (uint32, []byte) {
+	t.Helper()
 	prog, err := n.program(program)
 	must(t, err)
 	must(t, n.enterSix(program))
 	skb := make([]byte, 192)
-	binary.NativeEndian.PutUint32(skb[40:], uint32(device)) // ifindex of struct __sk_buff
+	binary.NativeEndian.PutUint32(skb[36:], uint32(from)) // ingress_ifindex of struct __sk_buff
+	binary.NativeEndian.PutUint32(skb[40:], uint32(device))
 	o := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: skb}
 	verdict, err := prog.Run(&o)
 	must(t, err)

@@ -80,6 +80,7 @@ const (
 	server6MapCrabCounters       = "crab_counters"
 	server6MapCrabDigests6       = "crab_digests6"
 	server6MapCrabDsr6           = "crab_dsr6"
+	server6MapCrabLater6         = "crab_later6"
 	server6MapCrabMeta           = "crab_meta"
 	server6MapCrabOpening6       = "crab_opening6"
 	server6MapCrabVips6          = "crab_vips6"
@@ -143,6 +144,7 @@ type server6MapSpecs struct {
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabDigests6 *ebpf.MapSpec `ebpf:"crab_digests6"`
 	CrabDsr6     *ebpf.MapSpec `ebpf:"crab_dsr6"`
+	CrabLater6   *ebpf.MapSpec `ebpf:"crab_later6"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabOpening6 *ebpf.MapSpec `ebpf:"crab_opening6"`
 	CrabVips6    *ebpf.MapSpec `ebpf:"crab_vips6"`
@@ -178,6 +180,7 @@ type server6Maps struct {
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabDigests6 *ebpf.Map `ebpf:"crab_digests6"`
 	CrabDsr6     *ebpf.Map `ebpf:"crab_dsr6"`
+	CrabLater6   *ebpf.Map `ebpf:"crab_later6"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabOpening6 *ebpf.Map `ebpf:"crab_opening6"`
 	CrabVips6    *ebpf.Map `ebpf:"crab_vips6"`
@@ -189,6 +192,7 @@ func (m *server6Maps) Close() error {
 		m.CrabCounters,
 		m.CrabDigests6,
 		m.CrabDsr6,
+		m.CrabLater6,
 		m.CrabMeta,
 		m.CrabOpening6,
 		m.CrabVips6,

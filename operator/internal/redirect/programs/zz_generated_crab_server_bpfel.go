@@ -72,6 +72,7 @@ const (
 	serverMapCrabAllowed       = "crab_allowed"
 	serverMapCrabCounters      = "crab_counters"
 	serverMapCrabDsr           = "crab_dsr"
+	serverMapCrabLater         = "crab_later"
 	serverMapCrabMeta          = "crab_meta"
 	serverMapCrabOpening       = "crab_opening"
 	serverMapCrabSix           = "crab_six"
@@ -135,6 +136,7 @@ type serverMapSpecs struct {
 	CrabAllowed  *ebpf.MapSpec `ebpf:"crab_allowed"`
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabDsr      *ebpf.MapSpec `ebpf:"crab_dsr"`
+	CrabLater    *ebpf.MapSpec `ebpf:"crab_later"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
 	CrabOpening  *ebpf.MapSpec `ebpf:"crab_opening"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
@@ -170,6 +172,7 @@ type serverMaps struct {
 	CrabAllowed  *ebpf.Map `ebpf:"crab_allowed"`
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabDsr      *ebpf.Map `ebpf:"crab_dsr"`
+	CrabLater    *ebpf.Map `ebpf:"crab_later"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
 	CrabOpening  *ebpf.Map `ebpf:"crab_opening"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
@@ -181,6 +184,7 @@ func (m *serverMaps) Close() error {
 		m.CrabAllowed,
 		m.CrabCounters,
 		m.CrabDsr,
+		m.CrabLater,
 		m.CrabMeta,
 		m.CrabOpening,
 		m.CrabSix,
