@@ -63,3 +63,32 @@ func (b *Bed) attackAll(t *testing.T, evil *Host) (broke int) {
 	}
 	return broke
 }
+
+// C-92: somebody on the clients' wire sends a SYN with a pod's address to the VIP by way of the pod's node, which forwards it:
+// what is known of the pod's live connection stays.
+func TestForgedSYNThroughTheClientsNode(t *testing.T) {
+	eachFamily(t, 2, testForgedSYNThroughTheClientsNode)
+}
+
+func testForgedSYNThroughTheClientsNode(t *testing.T, b *Bed) {
+	lb, n1, n2 := nodesWithPods(b)
+	client, evil := n1.pod("pc", b.podAddr(66)), b.join("evil", "66")
+	evil.Run("ip", "route", "add", only(b.vip), "via", n1.Addr)
+	lb.config = Config{Devices: uplink("balancer"), VIPs: b.hostVIP("Balance", n2)}
+	n1.config = Config{Devices: podDevices([]string{"client", "server"}, "pc"), VIPs: b.hostVIP("Client", n2)}
+	n2.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
+	for _, h := range []*Host{lb, n1, n2} {
+		h.Start()
+	}
+	n2.Echo(port)
+	c := client.dialAs(t, n1, true)
+	forged := Segment{Src: netip.MustParseAddrPort(c.LocalAddr().String()), Dst: netip.MustParseAddrPort(b.target()), Flags: synFlag}
+	for i := range uint64(5) {
+		forged.Seq = uint32(i) * 0x3fffffff
+		must(t, evil.Inject(forged))
+		eventually(t, "the node forwards the SYN", func() bool { return n1.Counter("client_syn_in_transit") > i })
+		if err := c.ask("after a SYN through the node"); err != nil {
+			t.Fatalf("%v\n%s", err, b.told())
+		}
+	}
+}
