@@ -6,6 +6,8 @@ package crab
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"testing"
@@ -88,5 +90,52 @@ func TestOnePortTwoConnections(t *testing.T) {
 		must(t, c.ask("free"))
 		_ = c.Conn.(*net.TCPConn).SetLinger(0)
 		c.Close()
+	}
+}
+
+// holds starts a server that greets and never closes, whatever its clients do.
+func (h *Host) holds(t *testing.T) {
+	t.Helper()
+	var l net.Listener
+	must(t, h.Inside(func() (err error) {
+		l, err = net.Listen("tcp", net.JoinHostPort(h.Addr, itoa(port)))
+		return err
+	}))
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close() // when the test is over
+			fmt.Fprintf(c, "%s\n", h.Name)
+		}
+	}()
+}
+
+// C-72: a client has closed and forgotten its connection, the server has not. The server challenges the SYN of the next one
+// from that port, the client's TCP resets what it does not know, and its next SYN connects, as without CRAB.
+func TestPortAfterAHalfClose(t *testing.T) { eachFamily(t, 1, testPortAfterAHalfClose) }
+
+func testPortAfterAHalfClose(t *testing.T, b *Bed) {
+	b.StartAll(port, nil)
+	client := b.Host("client")
+	client.Run("sysctl", "-qw", "net.ipv4.tcp_fin_timeout=1")
+	b.Host("s1").holds(t)
+	for round := range 2 {
+		var c *session
+		eventually(t, "the client has forgotten the former connection", func() (free bool) {
+			var err error
+			c, err = client.dialFrom(40405, b.target(), patience)
+			if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+				t.Fatalf("connection %d: %v\n%s", round, err, b.told())
+			}
+			return err == nil
+		})
+		c.Close()
+	}
+	if client.Counter("client_flow_removed") == 0 {
+		t.Errorf("no translation was there when the port was used again: this proves nothing\n%s", b.told())
 	}
 }
