@@ -7,6 +7,7 @@
 
 #include "ctl/ctl.h"
 #include "lb_config.h"
+#include "lb_keys.h"
 #include "shell/network.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@
 struct bt_dpdk_device;
 
 struct lb_options {
-    const char *address, *address6, *gateway6, *config, *ctl;
+    const char *address, *address6, *gateway6, *config, *ctl, *key_dir;
     uint32_t report_port;
     int log;
     struct bt_network_options network;
@@ -30,7 +31,11 @@ struct lb_options {
 enum lb_counter {
     LB_REPORTS,          // taken
     LB_REPORT_MALFORMED, // dropped
-    LB_REPORT_STRANGER,  // dropped: from nobody's server
+    LB_REPORT_STRANGER,  // dropped: of nobody's server
+    LB_REPORT_UNSIGNED,  // dropped, as all below: there is a key
+    LB_REPORT_TAG,
+    LB_REPORT_SESSION,
+    LB_REPORT_REPLAY,
     LB_COUNTERS
 };
 
@@ -51,6 +56,7 @@ struct lb_app {
     struct bt_txq txq;
     uint64_t probe_look_ns;
     uint64_t counters[LB_COUNTERS];
+    struct bt_crab_judge *judge; // NULL: reports need no key
 
     // The keeper's.
     struct lb_config config;
@@ -58,6 +64,9 @@ struct lb_app {
     atomic_bool keeper_stop;
     uint64_t changes; // of the prober that the pools in place know
     uint8_t *health;  // by target, as they know it
+    struct bt_crab_secret secrets[BT_CRAB_SECRETS];
+    uint64_t keys_look_ns;
+    bool keys_failing; // and that is in the log
 
     struct bt_mailbox mailbox;
     struct bt_ctl *ctl;

@@ -28,6 +28,10 @@ static void lb_counters(void *arg, struct bt_ctl_samples *out)
         [LB_REPORTS] = {"crab_reports_total", NULL, NULL},
         [LB_REPORT_MALFORMED] = {"crab_reports_dropped_total", "reason", "malformed"},
         [LB_REPORT_STRANGER] = {"crab_reports_dropped_total", "reason", "stranger"},
+        [LB_REPORT_UNSIGNED] = {"crab_reports_dropped_total", "reason", "unsigned"},
+        [LB_REPORT_TAG] = {"crab_reports_dropped_total", "reason", "tag"},
+        [LB_REPORT_SESSION] = {"crab_reports_dropped_total", "reason", "session"},
+        [LB_REPORT_REPLAY] = {"crab_reports_dropped_total", "reason", "replay"},
     };
     static const struct bt_counter_desc probe_descs[] = {{"crab_probes_total", NULL, NULL},
                                                          {"crab_probe_answers_total", "kind", "accepted"},

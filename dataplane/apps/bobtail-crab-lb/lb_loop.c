@@ -54,19 +54,64 @@ static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
     send_to(app, pkt, &hop);
 }
 
+// A server takes part in the pool of each VIP with its port.
+static void believe(struct lb_app *app, uint64_t now, const struct bt_addr *server, uint16_t port, uint32_t open)
+{
+    bool known = false;
+    for (uint32_t v = 0; v < app->n_vips; v++) {
+        if (app->pools[v] != NULL && app->vip_ports[v] == port)
+            known |= bt_crab_pool_report(app->pools[v], server, open, now);
+    }
+    app->counters[known ? LB_REPORTS : LB_REPORT_STRANGER]++;
+}
+
+// The way back is the one it came.
+static void answer(struct lb_app *app, const struct bt_pkt *to, const uint8_t *bytes, uint32_t n)
+{
+    struct bt_pkt *pkt = bt_pool_get(app->pool);
+    uint8_t *at = pkt != NULL ? bt_pkt_append(pkt, n) : NULL;
+    if (at == NULL) {
+        if (pkt != NULL)
+            bt_pool_put(app->pool, pkt);
+        return; // it reports again, and is answered then
+    }
+    memcpy(at, bytes, n);
+    pkt->dst = to->src;
+    pkt->local = to->local;
+    bt_txq_push(&app->txq, pkt);
+}
+
+// With a key, C-64 to C-66.
+static void take_signed(struct lb_app *app, uint64_t now, const struct bt_pkt *pkt)
+{
+    static const enum lb_counter counter_of[] = {
+        [BT_CRAB_REPORT_MALFORMED] = LB_REPORT_MALFORMED,
+        [BT_CRAB_REPORT_UNSIGNED] = LB_REPORT_UNSIGNED,
+        [BT_CRAB_REPORT_TAG] = LB_REPORT_TAG,
+        [BT_CRAB_REPORT_SESSION] = LB_REPORT_SESSION,
+        [BT_CRAB_REPORT_REPLAY] = LB_REPORT_REPLAY,
+    };
+    struct bt_crab_reported r;
+    enum bt_crab_verdict verdict = bt_crab_judge_take(app->judge, now, pkt->data, pkt->len, &r);
+    if (verdict == BT_CRAB_BELIEVED) {
+        for (uint32_t i = 0; i < r.n; i++)
+            believe(app, now, &r.loads[i].server, r.loads[i].server.port, r.loads[i].open);
+        return;
+    }
+    app->counters[counter_of[verdict]]++;
+    if (verdict == BT_CRAB_REPORT_SESSION)
+        answer(app, pkt, r.answer, sizeof r.answer);
+}
+
 static void take_report(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
 {
     struct bt_crab_load load;
-    bool known = false;
-    if (!bt_crab_report_read(pkt->data, pkt->len, &load)) {
+    if (app->judge != NULL)
+        take_signed(app, now, pkt);
+    else if (bt_crab_report_read(pkt->data, pkt->len, &load))
+        believe(app, now, &pkt->src, load.port, load.open);
+    else
         app->counters[LB_REPORT_MALFORMED]++;
-    } else {
-        for (uint32_t v = 0; v < app->n_vips; v++) {
-            if (app->pools[v] != NULL && app->vip_ports[v] == load.port)
-                known |= bt_crab_pool_report(app->pools[v], &pkt->src, load.open, now);
-        }
-        app->counters[known ? LB_REPORTS : LB_REPORT_STRANGER]++;
-    }
     bt_pool_put(app->pool, pkt);
 }
 

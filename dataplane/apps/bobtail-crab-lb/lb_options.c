@@ -11,7 +11,7 @@ static const char epilogue[] =
     "The configuration is a JSON document of VIPs and servers; SIGHUP reads it again: servers may change, VIPs not.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line or configuration.";
 
-enum { OPTION_COUNT = 8 + BT_NETWORK_ROWS };
+enum { OPTION_COUNT = 9 + BT_NETWORK_ROWS };
 
 static size_t make_table(struct lb_options *opt, struct bt_cli_option t[OPTION_COUNT])
 {
@@ -25,6 +25,8 @@ static size_t make_table(struct lb_options *opt, struct bt_cli_option t[OPTION_C
     };
     const struct bt_cli_option rest[] = {
         {"config", BT_CLI_TEXT, &opt->config, 0, 0, "FILE", "configuration document, required"},
+        {"key-dir", BT_CLI_TEXT, &opt->key_dir, 0, 0, "DIR",
+         "folder with the keys of reports, `key` and `previous`; without it reports need none"},
         {"ctl", BT_CLI_TEXT, &opt->ctl, 0, 0, "PATH", "control socket; empty for none"},
         {"log", BT_CLI_CHOICE, &opt->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #define LOOK_EVERY_NS 20000000
+#define KEYS_EVERY_NS UINT64_C(2000000000)
 
 static atomic_uint hangups;
 
@@ -238,6 +239,34 @@ static void reload(struct lb_app *app)
     lb_config_free(&new);
 }
 
+static void exchange_keys(void *arg)
+{
+    struct lb_app *app = arg;
+    memcpy(app->judge->secrets, app->secrets, sizeof app->secrets); // the keeper waits meanwhile
+}
+
+// Keys are exchanged without a restart, as the agents do: their files are looked at every two seconds (C-64).
+static void follow_keys(struct lb_app *app)
+{
+    struct bt_crab_secret before[BT_CRAB_SECRETS];
+    struct bt_ctl_error e;
+    uint64_t now = bt_monotonic_ns();
+    if (app->judge == NULL || now < app->keys_look_ns)
+        return;
+    app->keys_look_ns = now + KEYS_EVERY_NS;
+    memcpy(before, app->secrets, sizeof before);
+    bool ok = lb_keys_read(app->opt.key_dir, app->secrets, &e);
+    if (!ok && !app->keys_failing)
+        bt_log_error("%s: %s; the keys stay as they were", e.field, e.message);
+    app->keys_failing = !ok;
+    if (!ok || memcmp(before, app->secrets, sizeof before) == 0)
+        return;
+    if (bt_mailbox_call(&app->mailbox, exchange_keys, app))
+        bt_log_info("the keys of reports were read anew, %u of them", app->secrets[1].len != 0 ? 2 : 1);
+    else
+        memcpy(app->secrets, before, sizeof before); // tried again at the next look
+}
+
 static void *keep(void *arg)
 {
     struct lb_app *app = arg;
@@ -250,12 +279,27 @@ static void *keep(void *arg)
             reload(app);
         }
         follow_probes(app);
+        follow_keys(app);
         nanosleep(&pause, NULL);
     }
     return NULL;
 }
 
 // --- start and end
+
+static bool start_judge(struct lb_app *app)
+{
+    if (app->opt.key_dir == NULL)
+        return true;
+    app->judge = calloc(1, sizeof *app->judge);
+    if (app->judge == NULL) {
+        bt_log_error("out of memory for the sessions of those who report");
+        return false;
+    }
+    bt_crab_judge_init(app->judge, bt_new_seed());
+    memcpy(app->judge->secrets, app->secrets, sizeof app->secrets);
+    return true;
+}
 
 bool lb_pools_start(struct lb_app *app)
 {
@@ -284,7 +328,7 @@ bool lb_pools_start(struct lb_app *app)
         bt_log_error("out of memory for %u VIPs and %u servers", c->n_vips, c->n_servers);
         return false;
     }
-    return true;
+    return start_judge(app);
 }
 
 bool lb_keeper_start(struct lb_app *app)
@@ -310,6 +354,7 @@ void lb_pools_free(struct lb_app *app)
     free(app->prober.probed);
     free(app->vip_ports);
     free(app->crab_mem);
+    free(app->judge);
     free(app->health);
     lb_config_free(&app->config);
 }

@@ -58,6 +58,10 @@ int main(int argc, char **argv)
         bt_log_error("%s: %s%s%s", app.opt.config, e.field, e.field[0] != '\0' ? " " : "", e.message);
         return 2;
     }
+    if (app.opt.key_dir != NULL && !lb_keys_read(app.opt.key_dir, app.secrets, &e)) {
+        bt_log_error("%s: %s", e.field, e.message);
+        return 2;
+    }
     app.seed = bt_new_seed();
     if (!open_network(&app) || !lb_pools_start(&app))
         return 1;

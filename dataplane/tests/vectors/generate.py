@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write r2p2.json and histogram.json: what the C and the Go side must agree on.
+"""Write r2p2.json, histogram.json, distributions.json and crab_reports.json: what the C and the Go side must agree on.
 
 A third implementation of the formats, on purpose: it shares no code with either
 side. Integers that may exceed 2^53 are decimal strings. Run it in this folder.
 """
+import hashlib
+import hmac
 import ipaddress
 import json
 import math
@@ -415,10 +417,72 @@ def distributions():
     }
 
 
+def crab_reports():
+    """Signed reports of load (C-64 to C-66): a story of datagrams that one balancer gets, in order."""
+    new, old, strange = b"0123456789abcdef0123456789ABCDEF", b"previous-key-16b", b"key of a stranger"
+    run, sender, again = 0xfeedfacecafebeef, 0x1122334455667788, 0x99aabbccddeeff00
+    both = [("10.0.0.31:80", 7), ("[fd00::31]:8080", 0xfffffffe)]
+    datagrams = []
+
+    def signed(key, body):
+        return body + hmac.new(key, body, hashlib.sha256).digest()[:16]
+
+    def head(kind, count, *numbers):
+        return b"CR" + struct.pack(">BBHHQQQQ", 2, kind, count, 0, *numbers)
+
+    def report(key, of_run, session, who, sequence, loads):
+        return signed(key, head(1, len(loads), of_run, session, who, sequence) + b"".join(
+            endpoint(server) + struct.pack(">HI", 0, n) for server, n in loads))
+
+    def told(name, at, verdict, key, of_run, session, who, sequence, loads, opened=None):
+        d = {"name": name, "atMilliseconds": at, "verdict": verdict, "key": key.hex(), "run": str(of_run), "session": str(session), "sender": str(who),
+             "sequence": str(sequence), "loads": [{"server": s, "open": n} for s, n in loads],
+             "hex": report(key, of_run, session, who, sequence, loads).hex()}
+        if opened:
+            d.update(opened=str(opened), answer=signed(key, head(2, 0, run, opened, who, sequence)).hex())
+        datagrams.append(d)
+
+    def raw(name, at, verdict, octets):
+        datagrams.append({"name": name, "atMilliseconds": at, "verdict": verdict, "hex": octets.hex()})
+
+    told("who knows no session opens one", 1000, "session", new, 0, 0, sender, 1, both, 1)
+    told("its first report", 1001, "believed", new, run, 1, sender, 2, both)
+    told("the same again", 1002, "replay", new, run, 1, sender, 2, both)
+    told("one that was overtaken", 1003, "replay", new, run, 1, sender, 1, both)
+    told("the next", 2000, "believed", new, run, 1, sender, 3, [("10.0.0.31:80", 0)])
+    told("by the key that goes", 3000, "believed", old, run, 1, sender, 9, [("[fd00::31]:80", 1)])
+    told("by a key of somebody else's", 3001, "tag", strange, run, 1, sender, 10, both)
+    told("to a balancer that was started anew", 3002, "session", new, run - 1, 1, sender, 11, both, 2)
+    told("another life of the sender, whose key is the old one", 3003, "session", old, 0, 0, again, 1, both, 3)
+    told("which goes on", 3004, "believed", old, run, 3, again, 2, both)
+    told("a report of its life before, held back", 3005, "believed", new, run, 1, sender, 12, both)
+    told("and one held back for more than ten seconds", 13006, "session", new, run, 1, sender, 13, both, 4)
+    told("a session nobody has opened", 13007, "session", new, run, 6, sender, 14, both, 5)
+    told("a session used too late", 23008, "session", new, run, 5, sender, 15, both, 6)
+    told("the most loads", 23009, "believed", new, run, 6, sender, 16, [("10.0.0.%d:80" % i, i) for i in range(1, 49)])
+    told("one too many", 23010, "malformed", new, run, 6, sender, 17, [("10.0.0.%d:80" % i, i) for i in range(1, 50)])
+    told("none", 23010, "malformed", new, run, 6, sender, 17, [])
+    told("port 0", 23010, "malformed", new, run, 6, sender, 17, [("10.0.0.1:0", 1)])
+    told("a group for a server", 23010, "malformed", new, run, 6, sender, 17, [("[ff02::1]:80", 1)])
+    good = report(new, run, 6, sender, 17, both)
+    raw("version 1", 23011, "unsigned", bytes.fromhex("4352010000500000000000ff"))
+    raw("version 3", 23011, "malformed", signed(new, b"CR\x03" + good[3:-16]))
+    raw("an answer", 23011, "malformed", signed(new, head(2, 0, run, 6, sender, 17)))
+    raw("reserved bytes of the head", 23011, "malformed", signed(new, good[:6] + b"\0\1" + good[8:-16]))
+    raw("reserved bytes of a load", 23011, "malformed", signed(new, good[:58] + b"\1\0" + good[60:-16]))
+    raw("a byte short", 23011, "malformed", good[:-1])
+    raw("a byte long", 23011, "malformed", good + b"\0")
+    raw("a head alone", 23011, "malformed", good[:40])
+    raw("nothing", 23011, "malformed", b"")
+    told("after all that", 23012, "believed", new, run, 6, sender, 17, both)
+    return {"run": str(run), "keys": [new.hex(), old.hex()], "datagrams": datagrams}
+
+
 def main():
     doc = {"packets": packets(), "feedback": feedbacks(), "sack": sacks(), "keys": KEYS, "tags": tags(),
            "routerIds": [{"address": a, "id": router_id(a)} for a in ("10.0.0.1:8000", "10.0.0.1:8001", "[fd00::1]:8000")]}
-    for name, d in (("r2p2.json", doc), ("histogram.json", histogram()), ("distributions.json", distributions())):
+    for name, d in (("r2p2.json", doc), ("histogram.json", histogram()), ("distributions.json", distributions()),
+                    ("crab_reports.json", crab_reports())):
         with open(name, "w", encoding="utf-8") as f:
             json.dump(d, f, indent=1, ensure_ascii=False)
             f.write("\n")

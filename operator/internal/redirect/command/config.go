@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
 )
@@ -27,8 +28,16 @@ type Config struct {
 	// Announce shares the VIPs with other hosts: one of them owns each.
 	Announce *Announce `json:"announce,omitempty"`
 	// Watch are servers of this host whose connections are counted, on the devices
-	// with the duty watch, and told to the peers of Announce (C-62).
+	// with the duty watch, and told to the peers of Announce (C-62) and to Balancers.
 	Watch []netip.AddrPort `json:"watch,omitempty"`
+	// Balancers are bobtail-crab-lb's of the same servers (C-64).
+	Balancers *Balancers `json:"balancers,omitempty"`
+}
+
+// Balancers says whom to tell the loads of Watch. It cannot change while the program runs.
+type Balancers struct {
+	Addresses []netip.AddrPort `json:"addresses"` // report ports
+	KeyDir    string           `json:"keyDir"`    // holds the files key and, while it is exchanged, previous
 }
 
 // Device says which parts run on a device.
@@ -50,10 +59,25 @@ func readConfig(path string) (Config, error) {
 	if err := d.Decode(&c); err != nil {
 		return c, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(c.Watch) > 0 && c.Announce == nil {
-		return c, &redirect.FieldError{Field: "watch", Reason: "loads are told to the peers of announce, which is missing"}
+	if len(c.Watch) > 0 && c.Announce == nil && c.Balancers == nil {
+		return c, &redirect.FieldError{Field: "watch", Reason: "loads are told to the peers of announce, or to balancers, and both are missing"}
 	}
-	return c, nil
+	return c, c.Balancers.check()
+}
+
+func (b *Balancers) check() error {
+	switch {
+	case b == nil:
+		return nil
+	case len(b.Addresses) == 0:
+		return &redirect.FieldError{Field: "balancers.addresses", Reason: "name at least one balancer's address and report port"}
+	case b.KeyDir == "":
+		return &redirect.FieldError{Field: "balancers.keyDir", Reason: "name the folder with the key of reports"}
+	}
+	if err := balancers.Check(b.Addresses); err != nil {
+		return &redirect.FieldError{Field: "balancers.addresses", Reason: err.Error()}
+	}
+	return nil
 }
 
 // state is what the plane should hold; only looks at devices can fail.

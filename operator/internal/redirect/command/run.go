@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"reflect"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
 )
@@ -25,6 +27,7 @@ type host struct {
 	plane   redirect.Plane
 	applier *desired.Applier
 	share   *share            // nil: every VIP of the file is balanced here
+	teller  *balancers.Teller // nil: no balancer is told of this host's servers
 	told    map[string]string // by device
 	out     io.Writer
 }
@@ -47,11 +50,23 @@ func run(ctx context.Context, root, path string, out io.Writer) error {
 		}
 		defer h.share.start(ctx)()
 	}
+	if b := c.Balancers; b != nil {
+		h.teller = balancers.New(balancers.Options{Addresses: b.Addresses, KeyDir: b.KeyDir, Connections: p.Connections})
+		defer background(ctx, h.teller.Run)()
+	}
 	if err := h.apply(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "ready")
 	return h.follow(ctx, path, seen)
+}
+
+// background returns what ends it.
+func background(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); run(ctx) }()
+	return func() { cancel(); <-ended }
 }
 
 // apply makes the host hold what the file says, and nothing else.
@@ -70,6 +85,9 @@ func (h *host) apply() error {
 		h.share.report(h.config, s.VIPs)
 	}
 	err = h.applier.Apply(s).Err()
+	if h.teller != nil {
+		h.teller.Set(s.Watch)
+	}
 	h.tell(s.Devices)
 	if h.share != nil {
 		err = errors.Join(err, h.share.announce(balanced))
@@ -114,6 +132,9 @@ func (h *host) follow(ctx context.Context, path string, seen time.Time) error {
 			}
 			seen = now
 			next, err := readConfig(path)
+			if err == nil && !reflect.DeepEqual(next.Balancers, h.config.Balancers) {
+				err = &redirect.FieldError{Field: "balancers", Reason: "cannot change while the program runs: start it again"}
+			}
 			if err == nil {
 				h.config = next
 				err = h.apply()
