@@ -57,6 +57,7 @@ type Config struct {
 	Wire      map[string]int   `json:"wire,omitempty"`
 	Announce  map[string]any   `json:"announce,omitempty"`
 	Watch     []string         `json:"watch,omitempty"`
+	Balancers map[string]any   `json:"balancers,omitempty"`
 }
 
 const (

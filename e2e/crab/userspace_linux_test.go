@@ -26,17 +26,35 @@ type userspace struct {
 	control string
 	ports   []int // of the VIP
 	process *os.Process
+	// What a test may change before startBalancer.
+	program string
+	options []string
+	policy  string
+	probe   map[string]int
 }
 
 // startUserspace starts agents on client and servers, what serve starts on each server, and the balancer of some ports.
 func startUserspace(t *testing.T, b *Bed, serve func(*testing.T, *Host), ports ...int) *userspace {
+	t.Helper()
+	u := newUserspace(t, b, ports...)
+	for _, s := range b.Servers() {
+		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
+		serve(t, s)
+	}
+	u.startBalancer(t, b.Servers())
+	return u
+}
+
+// newUserspace has a client with an agent, and nothing else yet.
+func newUserspace(t *testing.T, b *Bed, ports ...int) *userspace {
 	t.Helper()
 	program, err := filepath.Abs(lbProgram)
 	must(t, err)
 	if _, err := os.Stat(program); err != nil {
 		privileged.Lacking(t, "no balancer with DPDK: hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb: "+err.Error())
 	}
-	u := &userspace{Bed: b, control: filepath.Join(b.dir, "lb.sock"), ports: ports}
+	u := &userspace{Bed: b, control: filepath.Join(b.dir, "lb.sock"), ports: ports, program: program,
+		policy: "RoundRobin", probe: map[string]int{"intervalMilliseconds": 400, "timeoutMilliseconds": 400}}
 	for _, h := range b.all {
 		h.completeChecksums()
 	}
@@ -45,11 +63,6 @@ func startUserspace(t *testing.T, b *Bed, serve func(*testing.T, *Host), ports .
 		vips = append(vips, map[string]any{"addr": b.vip, "port": p, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}})
 	}
 	b.Host("client").become(Config{Devices: uplink("client"), VIPs: vips})
-	for _, s := range b.Servers() {
-		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
-		serve(t, s)
-	}
-	u.startBalancer(t, program, b.Servers())
 	return u
 }
 
@@ -72,14 +85,14 @@ func serveName(t *testing.T, h *Host) {
 }
 
 // startBalancer gives it the host's address: the kernel there keeps none.
-func (u *userspace) startBalancer(t *testing.T, program string, servers []*Host) {
+func (u *userspace) startBalancer(t *testing.T, servers []*Host) {
 	t.Helper()
 	lb := u.Host("lb")
 	lb.Run("ip", "addr", "flush", "dev", "eth0")
 	lb.Run("sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
 	u.configure(t, servers)
-	c := lb.Command(program, "--address="+lb.Addr, "--config="+lb.configFile(), "--ctl="+u.control,
-		"--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--dpdk-hugepages=off")
+	c := lb.Command(u.program, append([]string{"--address=" + lb.Addr, "--config=" + lb.configFile(), "--ctl=" + u.control,
+		"--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--dpdk-hugepages=off"}, u.options...)...)
 	log, err := os.Create(lb.log)
 	must(t, err)
 	c.Stdout, c.Stderr = log, log
@@ -104,9 +117,9 @@ func (u *userspace) configure(t *testing.T, servers []*Host) {
 	}
 	var vips []map[string]any
 	for _, p := range u.ports {
-		vips = append(vips, map[string]any{"address": u.vip, "port": p, "servers": pool})
+		vips = append(vips, map[string]any{"address": u.vip, "port": p, "policy": u.policy, "servers": pool})
 	}
-	raw, err := json.Marshal(map[string]any{"probe": map[string]int{"intervalMilliseconds": 400, "timeoutMilliseconds": 400}, "vips": vips})
+	raw, err := json.Marshal(map[string]any{"probe": u.probe, "vips": vips})
 	must(t, err)
 	must(t, os.WriteFile(u.Host("lb").configFile(), raw, 0o600))
 }

@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/reports"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/waits"
@@ -43,6 +45,7 @@ type agent struct {
 	uplink  devices.Device
 	report  *reporter
 	loads   *reports.Reporter
+	teller  *balancers.Teller
 	keys    *keyring
 	waits   *waits.Waits
 	lately  share.Lately
@@ -123,11 +126,17 @@ func (a *agent) apply(ctx context.Context) error {
 	served := servedHere(seen.plan, a.options.Node)
 	a.loads.Set(served, balancedHere(seen.plan, mine, a.keeper.Owned()))
 	a.lately.Believe(time.Now(), mine.VIPs)
-	state, err := a.state(mine, watched(a.options.Node, served))
+	var told []netip.AddrPort
+	if len(a.options.Balancers) > 0 {
+		told = serversHere(seen.plan, a.options.Node)
+	}
+	watch := watched(loads.Local(a.options.Node, served), told)
+	state, err := a.state(mine, watch)
 	if err != nil {
 		return err
 	}
 	result := a.applier.Apply(state)
+	a.teller.Set(told)
 	a.prober.set(mine.Probe, mine.Over)
 	result.Other = errors.Join(result.Other, a.announce(seen, balanced, result))
 	a.waits.Set(services) // reads all counts when VIPs have changed: nobody who takes over waits for that

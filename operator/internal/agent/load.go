@@ -96,8 +96,29 @@ func withoutLoads(s loads.Silent, alive map[string]bool) string {
 	return fmt.Sprintf("the load of %d of %d servers is not known, so that choices among them are random (C-62): %s", s.Servers, s.Of, strings.Join(why, "; "))
 }
 
-// watched bounds what is counted on one node.
-func watched(node string, served []loads.Served) []netip.AddrPort {
-	all := loads.Local(node, served)
-	return slices.Clip(all[:min(len(all), redirect.MaxWatched)])
+// serversHere are all ready servers on a node, whatever their VIPs' policies: a
+// balancer outside has policies of its own.
+func serversHere(p crabplan.Plan, node string) (all []netip.AddrPort) {
+	for i := range p.VIPs {
+		v := &p.VIPs[i]
+		for _, b := range v.Backends {
+			if b.Node == node && b.State == crabplan.Ready {
+				all = append(all, netip.AddrPortFrom(b.Addr, v.Port))
+			}
+		}
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return slices.Compact(all)
+}
+
+// watched bounds what is counted on one node; what its own balancers need comes first.
+func watched(needed, told []netip.AddrPort) []netip.AddrPort {
+	all := slices.Clone(needed[:min(len(needed), redirect.MaxWatched)])
+	for _, s := range told {
+		if _, there := slices.BinarySearchFunc(needed, s, netip.AddrPort.Compare); !there && len(all) < redirect.MaxWatched {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
+	return slices.Clip(all)
 }

@@ -42,11 +42,33 @@ func TestServedHere(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if w := watched("a", got); !reflect.DeepEqual(w, []netip.AddrPort{pod, node}) {
+	if w := watched(loads.Local("a", got), nil); !reflect.DeepEqual(w, []netip.AddrPort{pod, node}) {
 		t.Errorf("watched %v", w)
 	}
 	if got := servedHere(loadPlan(), "c"); len(got) != 0 {
 		t.Errorf("a node without servers serves %+v", got)
+	}
+}
+
+// C-64: a balancer outside has policies of its own, so it is told of every ready server; what balancers inside need is
+// counted first.
+func TestServersHere(t *testing.T) {
+	plan := loadPlan()
+	pod, node, other := netip.MustParseAddrPort("10.0.0.1:80"), netip.MustParseAddrPort("10.1.0.1:30080"), netip.MustParseAddrPort("10.0.0.1:81")
+	plan.VIPs[3].Port = 81
+	got := serversHere(plan, "a")
+	if want := []netip.AddrPort{pod, other, node}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if w := watched([]netip.AddrPort{pod, node}, got); !reflect.DeepEqual(w, got) {
+		t.Errorf("watched %v", w)
+	}
+	var many []netip.AddrPort
+	for i := range redirect.MaxWatched {
+		many = append(many, netip.AddrPortFrom(pod.Addr(), uint16(i+1)))
+	}
+	if w := watched([]netip.AddrPort{node}, many); len(w) != redirect.MaxWatched || w[len(w)-1] != node {
+		t.Errorf("%d are watched, the last is %v", len(w), w[len(w)-1])
 	}
 }
 

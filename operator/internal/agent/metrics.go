@@ -28,6 +28,7 @@ var (
 	ndpDesc        = desc("ndp_total", "Neighbour discovery messages for announced IPv6 VIPs, by what became of them.", "result")
 	probesDesc     = desc("probe_failures_total", "Probes that could not be sent; they say nothing of the server.")
 	loadsDesc      = desc("loads_total", "Loads of servers that other agents and this one told, by what became of them.", "result")
+	tellsDesc      = desc("balancer_reports_total", "Reports of load to balancers outside the cluster, by what became of them.", "result")
 	keysDesc       = desc("key_changes_total", "Changes of the heartbeats' key in the mounted Secret, by what became of them.", "result")
 	stateDesc      = desc("state_evicted_total", "Entries of the node's bounded maps that a full map pushed out, by the kind of state.", "state")
 	evictedDesc    = desc("flows_evicted_total", "Live redirected connections that a full map pushed out; each hangs until its client gives up.")
@@ -43,7 +44,7 @@ var (
 
 // descs are all of them; docs/metrics.md says what they mean.
 var descs = []*prometheus.Desc{
-	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, keysDesc, evictedDesc, stateDesc,
+	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, tellsDesc, keysDesc, evictedDesc, stateDesc,
 	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc, connectDesc,
 }
 
@@ -62,7 +63,7 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 	}
 	a.collectConnects(out)
 	heartbeats, arp, ndp := a.keeper.Counters()
-	loads, evicted := a.loads.Counters(), map[string]uint64{"flows": 0}
+	loads, tells, evicted := a.loads.Counters(), a.teller.Counters(), map[string]uint64{"flows": 0}
 	if swept := a.evicted.Load(); swept != nil {
 		evicted = *swept
 	}
@@ -71,6 +72,10 @@ func (a *agent) Collect(out chan<- prometheus.Metric) {
 		loadsDesc: {
 			"taken": loads.Taken, "not_on_that_node": loads.Foreign, "not_balanced_here": loads.Unasked,
 			"not_written": loads.WriteFailed, "not_counted": loads.CountFailed,
+		},
+		tellsDesc: {
+			"sent": tells.Sent, "not_sent": tells.NotSent, "no_key": tells.NoKey, "not_counted": tells.NotCounted,
+			"session": tells.Sessions, "refused_answer": tells.Refused,
 		},
 		keysDesc:  {"taken": a.keys.loaded.Load(), "refused": a.keys.refused.Load()},
 		stateDesc: evicted,

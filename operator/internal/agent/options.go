@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
@@ -39,13 +40,16 @@ type Options struct {
 	Connects  uint16        // port where the operator reads; 0 is nowhere
 	TLSDir    string        // where the certificate for that is mounted
 	Pool      crabplan.Pool
-	Version   string
+	// Balancers are told the loads of this node's servers (C-64), by the key in BalancerKeyDir.
+	Balancers      []netip.AddrPort
+	BalancerKeyDir string
+	Version        string
 }
 
 // ParseOptions reads the command line of `agent [run]`.
 func ParseOptions(args []string, version string) (Options, error) {
 	o := Options{Version: version}
-	var ip, pool, xdp string
+	var ip, pool, xdp, lbs string
 	var port, connects, kind, exid uint
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
@@ -62,6 +66,8 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.UintVar(&connects, "connects-port", 9442, "TCP port of the node where the operator alone reads how long clients wait for connections (mutual TLS); 0 turns it off")
 	f.StringVar(&o.TLSDir, "tls-dir", "/etc/bobtail/tls", "folder with tls.crt, tls.key and ca.crt for that; it may be empty until the operator has filled it")
 	f.StringVar(&pool, "vip-pool", "", "IPv4 and IPv6 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
+	f.StringVar(&lbs, "balancers", "", "report ports of bobtail-crab-lb's that are told the loads of this node's servers: `ADDRESS:PORT,...`")
+	f.StringVar(&o.BalancerKeyDir, "balancer-key-dir", "/etc/bobtail/balancers", "folder with the key of those reports, key, and previous while it is exchanged; read anew every second")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {
@@ -71,7 +77,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
 	}
 	o.XDP, o.Heartbeat, o.Connects = redirect.XDPMode(xdp), uint16(port), uint16(connects)
-	if err := errors.Join(o.complete(ip, pool, port, connects), o.wire(kind, exid)); err != nil {
+	if err := errors.Join(o.complete(ip, pool, port, connects), o.wire(kind, exid), o.tell(lbs)); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	return o, nil
@@ -85,6 +91,14 @@ func (o *Options) wire(kind, exid uint) error {
 	o.Wire = redirect.Wire{Kind: uint8(kind), ExID: uint16(exid)}
 	if err := o.Wire.Check(); err != nil {
 		return fmt.Errorf("--option-kind, --option-exid: %w", err)
+	}
+	return nil
+}
+
+// tell takes which balancers to tell.
+func (o *Options) tell(list string) (err error) {
+	if o.Balancers, err = balancers.Parse(list); err != nil {
+		return fmt.Errorf("--balancers: %w", err)
 	}
 	return nil
 }

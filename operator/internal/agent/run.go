@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
@@ -77,6 +78,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	a.loads = a.newReporter()
+	a.teller = balancers.New(balancers.Options{Addresses: o.Balancers, KeyDir: o.BalancerKeyDir, Connections: a.plane.Connections})
 	a.keeper, err = keeper.New(keeper.Options{
 		Loads:    a.loads.Hear,
 		Balanced: inherited, Name: o.Node, Uplink: a.uplink.Index, Keys: keys, Listen: netip.AddrPortFrom(o.NodeIP, o.Heartbeat),
@@ -124,6 +126,7 @@ func (a *agent) work(ctx context.Context, cancel func()) error {
 	parts.Go(func() { a.prober.run(ctx) })
 	parts.Go(func() { a.report.run(ctx) })
 	parts.Go(func() { a.loads.Run(ctx) })
+	parts.Go(func() { a.teller.Run(ctx) })
 	parts.Go(func() { a.keys.run(ctx) })
 	parts.Go(func() { a.waits.Run(ctx) })
 	err := errors.Join(a.serve(ctx), a.serveConnects(ctx))
