@@ -30,7 +30,8 @@ static bool read_one(const char *dir, const char *name, bool needed, struct bt_c
     ssize_t got = read(fd, text, sizeof text);
     close(fd);
     size_t n = got > 0 ? without_line_end(text, (size_t)got) : 0;
-    bool right = n >= BT_CRAB_SECRET_LEAST && n <= BT_CRAB_SECRET_MOST;
+    bool whole = got < (ssize_t)sizeof text; // what is behind that many bytes would be left out
+    bool right = whole && n >= BT_CRAB_SECRET_LEAST && n <= BT_CRAB_SECRET_MOST;
     if (right) {
         memcpy(to->bytes, text, n);
         to->len = (uint32_t)n;

@@ -105,6 +105,25 @@ class Refusals(Bed):
             self.assertEqual(p.returncode, 2)
             self.assertIn(message, p.stderr)
 
+    def test_c64_a_folder_without_a_key_is_refused(self):
+        with open(self.path("lb.json"), "w") as f:
+            f.write('{"vips":[{"address":"10.0.0.9","port":80,"servers":[]}]}')
+        keys = self.path("report-keys")
+        os.mkdir(keys)
+        for name, key, message in (("key", None, "key-dir: cannot read " + keys + "/key: No such file"),
+                                   ("key", "fifteen bytes..\n", "keys/key must hold a key of 16 to 64 bytes"),
+                                   ("key", "k" * 65, "keys/key must hold a key of 16 to 64 bytes"),
+                                   ("key", "k" * 64 + "\n" * 9, "keys/key must hold a key of 16 to 64 bytes"),
+                                   ("previous", "short", "keys/previous must hold a key of 16 to 64 bytes")):
+            if key is not None:
+                with open(os.path.join(keys, "key"), "w") as f:
+                    f.write("k" * 64 + "\r\n")
+                with open(os.path.join(keys, name), "w") as f:
+                    f.write(key)
+            p = subprocess.run([program("bobtail-crab-lb"), "--address=10.0.0.2", "--config=" + self.path("lb.json"), "--ctl=",
+                                "--key-dir=" + keys, "--dpdk-port=net_null0"], capture_output=True, text=True, timeout=60)
+            self.assertEqual((p.returncode, message in p.stderr), (2, True), p.stderr)
+
 
 class Hosts(NamespaceBed):
     """The tests of one family; `net` is what its addresses begin with."""
@@ -232,6 +251,16 @@ class Balancer(Hosts):
         wait_for("three reports are judged", lambda: (ctl.counter("crab_reports_total"),
                                                       ctl.counter("crab_reports_dropped_total", reason="stranger"),
                                                       ctl.counter("crab_reports_dropped_total", reason="malformed")) == (1, 1, 1))
+
+    def test_c64_with_a_key_unsigned_reports_are_refused(self):
+        os.mkdir(self.path("report-keys"))
+        with open(self.path("report-keys/key"), "w") as f:
+            f.write("k" * 32)
+        self.document_of([{"address": self.vip, "port": 80, "servers": self.servers("31"), "policy": "LeastConnections"}])
+        ctl = self.run_lb("--address=" + self.net + "20", "--key-dir=" + self.path("report-keys"))
+        subprocess.run([*self.inside("s31"), sys.executable, "-c", REPORT, "4352010000500000000000ff", self.net + "20"], check=True)
+        wait_for("it is judged", lambda: ctl.counter("crab_reports_dropped_total", reason="unsigned") == 1)
+        self.assertEqual(ctl.counter("crab_reports_total"), 0)
 
 
 class BalancerOfIPv6(Balancer):
