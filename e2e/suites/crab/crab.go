@@ -58,7 +58,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.removeServer(ctx))
+	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx))
 	return errors.Join(err, s.clear(ctx))
 }
 

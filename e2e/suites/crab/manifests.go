@@ -104,6 +104,6 @@ spec:
 `
 
 func manifest() string {
-	return fmt.Sprintf(template, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
-		image, port, port), servers)
+	return fmt.Sprintf(template, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {exec: {command: [/crabpeer, ready]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
+		image, port), servers)
 }

@@ -5,7 +5,9 @@
 //
 //	crabpeer serve :PORT                   answers every line with its host name
 //	crabpeer http :PORT                    answers every GET with it
-//	crabpeer ask ADDR COUNT                COUNT connections with one line each, one after the other
+//	crabpeer tell well|unready|deaf        what the server of this container shall be
+//	crabpeer ready                         ends with 0 when it listens and calls itself ready
+//	crabpeer ask ADDR COUNT [PATIENCE]     COUNT connections with one line each, one after the other
 //	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, a line on each every 100 ms
 //
 // Clients print one JSON object.
@@ -26,7 +28,7 @@ import (
 )
 
 // patience is longer than the two SYNs a stripped option may cost (C-105), and
-// shorter than a third repetition.
+// shorter than a third repetition. Who asks may have more.
 const patience = 5 * time.Second
 
 // report is what a client found.
@@ -41,7 +43,8 @@ type report struct {
 	// SlowestMilliseconds is the longest time a connection took to its first answer.
 	SlowestMilliseconds int64 `json:"slowestMilliseconds"`
 
-	mu sync.Mutex
+	mu       sync.Mutex
+	patience time.Duration // until a connection must stand
 }
 
 func main() {
@@ -57,14 +60,18 @@ func run(args []string) error {
 		return serve(args[1])
 	case len(args) == 2 && args[0] == "http":
 		return serveHTTP(args[1])
+	case len(args) == 2 && args[0] == "tell":
+		return tell(args[1])
+	case len(args) == 1 && args[0] == "ready":
+		return ready()
 	case len(args) == 3 && args[0] == "ask":
-		return client(args[1], args[2], func(r *report, addr string, n int) {
-			for i := 0; i < n && r.Failed < 3; i++ { // each failure takes seconds
-				if c := r.open(addr); c != nil {
-					c.Close()
-				}
-			}
-		})
+		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, patience) })
+	case len(args) == 4 && args[0] == "ask":
+		d, err := time.ParseDuration(args[3])
+		if err != nil {
+			return err
+		}
+		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, d) })
 	case len(args) == 4 && args[0] == "hold":
 		d, err := time.ParseDuration(args[3])
 		if err != nil {
@@ -72,7 +79,7 @@ func run(args []string) error {
 		}
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
 	}
-	return errors.New("usage: crabpeer serve :PORT | http :PORT | ask ADDR COUNT | hold ADDR COUNT DURATION")
+	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | hold ADDR COUNT DURATION")
 }
 
 func serve(addr string) error {
@@ -84,6 +91,10 @@ func serve(addr string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(stateFile, []byte(well), 0o600); err != nil {
+		return err
+	}
+	go obey(l.(*net.TCPListener), func(err error) { fmt.Fprintln(os.Stderr, "crabpeer:", err) })
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -114,7 +125,7 @@ func client(addr, count string, do func(r *report, addr string, n int)) error {
 	if err != nil {
 		return err
 	}
-	r := &report{Servers: map[string]int{}, Broken: map[string]int{}}
+	r := &report{Servers: map[string]int{}, Broken: map[string]int{}, patience: patience}
 	do(r, addr, n)
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
@@ -122,7 +133,7 @@ func client(addr, count string, do func(r *report, addr string, n int)) error {
 // open makes one connection and learns who is at its other end; nil if that fails.
 func (r *report) open(addr string) *connection {
 	start := time.Now()
-	c, err := net.DialTimeout("tcp", addr, patience)
+	c, err := net.DialTimeout("tcp", addr, r.patience)
 	if err != nil {
 		r.fail(err)
 		return nil
@@ -141,6 +152,15 @@ func (r *report) open(addr string) *connection {
 	r.Remote = c.RemoteAddr().String()
 	r.SlowestMilliseconds = max(r.SlowestMilliseconds, time.Since(start).Milliseconds())
 	return conn
+}
+
+func (r *report) ask(addr string, n int, patience time.Duration) {
+	r.patience = patience
+	for i := 0; i < n && r.Failed < 3; i++ { // each failure takes seconds
+		if c := r.open(addr); c != nil {
+			c.Close()
+		}
+	}
 }
 
 func (r *report) fail(err error) {
