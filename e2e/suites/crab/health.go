@@ -3,9 +3,11 @@
 package crab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -24,10 +26,59 @@ func (s *Suite) unready(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("one of %d servers is not ready for a while, under %d connections", servers, held*len(nodes)), Cost: "80 s",
 		Cause: "a change of the pool touches live connections, or EndpointSlices do not reach the agents"},
 		func(ctx context.Context) error {
-			return s.outage(ctx, "unready", func(ctx context.Context, pod string) error {
-				return s.untilAvoided(ctx, pod)
+			return s.dialling(ctx, func(ctx context.Context) error {
+				return s.outage(ctx, "unready", s.untilAvoided)
 			})
 		})
+}
+
+// dialling opens connections from every node, again and again while something is done.
+// None may fail: nodes learn of a change one after the other, and who still sends a
+// SYN to a server that left is answered honestly (C-91).
+func (s *Suite) dialling(ctx context.Context, do func(context.Context) error) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	var sum answer
+	done, end := context.WithCancel(ctx)
+	defer end()
+	for _, node := range nodes {
+		all.Go(func() {
+			a, err := s.dialFrom(ctx, done, node)
+			mu.Lock()
+			defer mu.Unlock()
+			failed, sum = errors.Join(failed, err), sum.and(a)
+		})
+	}
+	err := do(ctx)
+	end()
+	all.Wait()
+	s.Steps.Say("     meanwhile %d new connections were answered, %d failed %s", sum.Connected, sum.Failed, sum.Error)
+	s.Got.Set("crab_cluster_failed_unready", sum.Failed)
+	if sum.Failed > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%d new connections failed while the pool changed: %s", sum.Failed, sum.Error))
+	}
+	return errors.Join(err, failed)
+}
+
+// dialFrom a node until done ends, with a second between two rounds.
+func (s *Suite) dialFrom(ctx, done context.Context, node string) (sum answer, err error) {
+	for {
+		a, err := s.peer(ctx, node, "ask", s.target(), fmt.Sprint(asked))
+		if sum = sum.and(a); err != nil {
+			return sum, err
+		}
+		select {
+		case <-done.Done():
+			return sum, nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// and adds what is counted.
+func (a answer) and(b answer) answer {
+	return answer{Connected: a.Connected + b.Connected, Failed: a.Failed + b.Failed, Error: cmp.Or(a.Error, b.Error)}
 }
 
 // deaf: a server answers no SYN and calls itself ready, so that nobody but the probes

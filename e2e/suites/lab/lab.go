@@ -24,6 +24,7 @@ const (
 	Service   = "work"
 	Objective = "work-p99"
 
+	sleep     = 10 * time.Millisecond
 	nominal   = 3200
 	overload  = nominal * 3 / 2
 	objective = 100 * time.Millisecond

@@ -90,6 +90,17 @@ func TestJudgePattern(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	waves := []int64{51_000, 54_000, 50_000, 47_000, 42_534, 50_000, 51_000, 57_000, 51_000} // 400 answers in the fifth
+	if err := judgePattern(patternOf(sine, waves...), sine); err != nil {
+		t.Error(err)
+	}
+	waves[4] = 30_000
+	if judgePattern(patternOf(sine, waves...), sine) == nil {
+		t.Error("400 answers faster than the sleeps must not pass")
+	}
+	if least := leastP99Of(5000); least < 40_600 || least > 40_800 {
+		t.Errorf("the p99 of 5,000 answers is at least %.0f us", least)
+	}
 	if err := judgePattern(patternOf(recorded, 31_000, 33_000), recorded); err != nil {
 		t.Error(err)
 	}
