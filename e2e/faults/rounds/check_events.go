@@ -77,11 +77,11 @@ func (r *runner) checkSuspicion(v *verdict, before, after *snapshot) {
 
 // checkFailover: a socket leaves a router after three timeouts in a row.
 func (r *runner) checkFailover(v *verdict, l *load) {
+	if r.w.v.Legacy {
+		return // one router: there is nowhere to go, and each request times out while it stands
+	}
 	most, at := failoverTimeouts(l)
 	r.total.failover = max(r.total.failover, most)
-	if r.w.v.Legacy {
-		return // one router: there is nowhere to go
-	}
 	v.hold(most <= 3, "fail-over", "%s had %d timeouts in a row, 3 should make it leave", at, most)
 	v.hold(most > 0, "fail-over", "no request met the stopped router")
 	v.hold(l.RouterMoves > 0, "fail-over", "no socket moved")

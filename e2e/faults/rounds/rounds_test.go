@@ -79,6 +79,21 @@ func TestFailoverTimeouts(t *testing.T) {
 	}
 }
 
+// A socket that has one router cannot leave it: that is no figure of fail-over.
+func TestFailoverOfOneRouter(t *testing.T) {
+	l := &load{}
+	for i := range int64(9) {
+		l.outcomes = append(l.outcomes, outcome{port: 1, router: "A", result: "timeout", sentMS: i, endMS: i})
+	}
+	for legacy, want := range map[bool]int{true: 0, false: 9} {
+		r := &runner{w: &world{v: Variant{Legacy: legacy}}, total: &totals{}}
+		r.checkFailover(&verdict{}, l)
+		if r.total.failover != want {
+			t.Errorf("legacy %v: %d timeouts are reported, want %d", legacy, r.total.failover, want)
+		}
+	}
+}
+
 // A machine that stood still for a time-out has three requests of a socket end at once, behind which others are under way.
 func TestFailoverTimeoutsUnderWay(t *testing.T) {
 	l := &load{}
