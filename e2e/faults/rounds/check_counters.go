@@ -19,6 +19,9 @@ type snapshot struct {
 	shim    shim.Counts
 }
 
+// onePacket is a size of which a message has no second packet.
+const onePacket = 1000
+
 // driverBatch is how many buffers the socket driver keeps ready (BT_IO_BATCH).
 const driverBatch = 64
 
@@ -171,6 +174,28 @@ func checkServer(v *verdict, name string, g growth, executed int64, a allowance)
 	v.equal(c, name+": requests at work when idle", g.after.Sum("server_backlog"), 0)
 	checkBuffers(v, name, "server_buffers_in_use", g.after, 1)
 	checkIO(v, name, g, a)
+}
+
+// checkRepairs holds, in rounds whose network neither loses nor copies, that the
+// messages of several packets arrived as they were sent: repair makes up for a
+// packet that was not, and would hide it. A machine that stands still for longer
+// than an RTO makes a few of them look incomplete, never a quarter.
+func (w *world) checkRepairs(v *verdict, before, after *snapshot, loads []*load, a allowance) {
+	if a.timeouts || a.doubled || a.overflow {
+		return
+	}
+	long, repairs := 0, int64(0)
+	for _, l := range loads {
+		if l.bytes > onePacket {
+			long += 2 * len(l.outcomes) // request and reply
+		}
+	}
+	for i, p := range w.servers {
+		if g, ok := survivor(before, after, p); ok && !w.goServer(i) {
+			repairs += g.of("server_sacks_sent_total") + g.of("server_packets_resent_total")
+		}
+	}
+	v.hold(repairs <= int64(long/4), "sent once", "servers asked for and sent again %d packets of %d long messages, and none was lost (R-24)", repairs, long)
 }
 
 // checkIO holds the reasons for which the driver may lose packets.

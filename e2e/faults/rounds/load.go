@@ -65,7 +65,7 @@ func (w *world) startLoad(s shape, seed uint64) (*load, error) {
 	argv := []string{
 		w.program("bobtail-load"), "--output=json", "--warmup=0", "--verify", "--address=" + any,
 		// Two loads at a time; each takes a random block of its 4096 ports.
-		"--port-base=" + strconv.Itoa(portBase[s.bytes > 1000]),
+		"--port-base=" + strconv.Itoa(portBase[s.bytes > onePacket]),
 	}
 	if s.goPeer {
 		argv = []string{w.root + "/build/bin/faultpeer", "load"}

@@ -189,6 +189,7 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	}
 	r.checkExecutions(v, loads, done, p.allow)
 	r.checkCounters(v, before, after, done, p.allow)
+	r.w.checkRepairs(v, before, after, loads, p.allow)
 	r.w.checkDrops(v, &p, before, after, loads)
 	r.checkEvents(v, &p, h, before, after, loads, lives)
 	r.realised(&after.shim)
