@@ -243,7 +243,8 @@ class Serving(Bed):
         # Bucket 1793 begins at 2^24 ns, 16.8 ms: only a marked one can be done before, and most are, however busy the machine.
         quick = sum(count for bucket, count in service["buckets"] if bucket < 1793)
         self.assertGreater(quick, r["degraded"] / 2)
-        self.assertLessEqual(quick, r["degraded"])
+        # On a machine that stands still between one request's end and its answer, the next one seems to begin later.
+        self.assertLessEqual(quick, r["degraded"] + r["offered"] / 100)
 
     def test_a_service_without_workers_refuses(self):
         self.start_router(1, "--config=" + self.write_document(self.document([], [1])))
