@@ -197,14 +197,14 @@ func (s *Suite) holding(ctx context.Context, d time.Duration, do func(context.Co
 }
 
 func (s *Suite) restartAgents(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("all agents are replaced under %d connections", held*len(nodes)), Cost: "50 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("all agents are replaced under %d connections", held*len(nodes)), Cost: "95 s",
 		Cause: "an agent takes its programs or maps away when it ends"},
 		func(ctx context.Context) error {
-			k, err := s.holding(ctx, 40*time.Second, func(ctx context.Context) error {
+			k, err := s.holding(ctx, 90*time.Second, func(ctx context.Context) error {
 				if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "rollout", "restart", "daemonset/bobtail-agent"); err != nil {
 					return err
 				}
-				_, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "rollout", "status", "daemonset/bobtail-agent", "--timeout=60s")
+				_, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "rollout", "status", "daemonset/bobtail-agent", "--timeout=80s")
 				return err
 			})
 			return errors.Join(err, s.judge("crab_cluster_broken_agent_restart", k))

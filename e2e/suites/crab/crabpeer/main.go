@@ -15,6 +15,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +88,9 @@ func serve(addr string) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", addr)
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // such a socket takes no filter (setDeaf)
+	l, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return err
 	}
