@@ -15,7 +15,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,18 +87,17 @@ func serve(addr string) error {
 	if err != nil {
 		return err
 	}
-	var config net.ListenConfig
-	config.SetMultipathTCP(false) // such a socket takes no filter (setDeaf)
-	l, err := config.Listen(context.Background(), "tcp", addr)
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(stateFile, []byte(well), 0o600); err != nil {
 		return err
 	}
-	go obey(l.(*net.TCPListener), func(err error) { fmt.Fprintln(os.Stderr, "crabpeer:", err) })
+	d := &door{TCPListener: l.(*net.TCPListener)}
+	go d.obey(func(err error) { fmt.Fprintln(os.Stderr, "crabpeer:", err) })
 	for {
-		c, err := l.Accept()
+		c, err := d.accept()
 		if err != nil {
 			return err
 		}

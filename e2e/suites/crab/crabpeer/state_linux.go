@@ -8,16 +8,19 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/bpf"
-	"golang.org/x/sys/unix"
 )
 
-// stateFile holds what a server was told to be. It stands once the server listens.
-const stateFile = "/state"
+// stateFile holds what a server was told to be. It stands once the server listens;
+// obeyedFile what it is.
+const (
+	stateFile  = "/state"
+	obeyedFile = "/obeyed"
+)
 
 const (
 	well    = "well"
@@ -37,7 +40,15 @@ func tell(state string) error {
 	if err := os.WriteFile(stateFile+".new", []byte(state), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(stateFile+".new", stateFile)
+	if err := os.Rename(stateFile+".new", stateFile); err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if is, err := os.ReadFile(obeyedFile); err == nil && string(is) == state {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server is not %s after %s: its log says why", state, patience)
 }
 
 // ready is the readiness probe.
@@ -52,43 +63,94 @@ func ready() error {
 	return nil
 }
 
-// obey makes the listener deaf, and hear again, as the state file says. It ends with
-// the process.
-func obey(l *net.TCPListener, say func(error)) {
+// door lets connections in, or keeps them out: then the listener's queue is full, and
+// Linux drops every further SYN. Connections accepted earlier go on. (A filter on the
+// socket would do the same, but not every kernel lets a container attach one.)
+type door struct {
+	*net.TCPListener
+	mu      sync.Mutex // held while it is shut
+	fillers []net.Conn
+}
+
+const (
+	usual    = 4096 // connections that may wait to be accepted
+	fillers  = 16   // more than it takes to fill a queue that is to have no room
+	answered = 200 * time.Millisecond
+)
+
+// obey makes the door follow the state file, and says in another file that it does. It
+// ends with the process.
+func (d *door) obey(say func(error)) {
 	now := well
 	for ; ; time.Sleep(50 * time.Millisecond) {
 		read, err := os.ReadFile(stateFile)
 		want := strings.TrimSpace(string(read))
-		if err != nil || (want == deaf) == (now == deaf) {
+		if err != nil || want == now {
 			continue
 		}
-		if err := setDeaf(l, want == deaf); err != nil {
-			say(err)
-			continue
+		if (want == deaf) != (now == deaf) {
+			if err := d.turn(want == deaf); err != nil {
+				say(err)
+				continue
+			}
 		}
 		now = want
+		if err := os.WriteFile(obeyedFile, []byte(now), 0o600); err != nil {
+			say(err)
+		}
 	}
 }
 
-// setDeaf drops whatever reaches the listening socket, before TCP looks at it.
-// Connections accepted earlier have no such filter.
-func setDeaf(l *net.TCPListener, on bool) error {
-	raw, err := l.SyscallConn()
-	if err != nil {
+func (d *door) turn(shut bool) error {
+	if shut {
+		return d.shut()
+	}
+	for _, c := range d.fillers {
+		c.Close()
+	}
+	d.fillers = nil
+	defer d.mu.Unlock()
+	return d.queue(usual)
+}
+
+// shut fills the queue with connections of its own, until none gets in.
+func (d *door) shut() error {
+	d.mu.Lock()
+	if err := d.queue(0); err != nil {
+		d.mu.Unlock()
 		return err
 	}
-	drop, err := bpf.Assemble([]bpf.Instruction{bpf.RetConstant{Val: 0}})
-	if err != nil {
-		return err
-	}
-	filter := []unix.SockFilter{{Code: drop[0].Op, Jt: drop[0].Jt, Jf: drop[0].Jf, K: drop[0].K}}
-	var set error
-	err = raw.Control(func(fd uintptr) {
-		if on {
-			set = unix.SetsockoptSockFprog(int(fd), syscall.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &filter[0]})
-		} else {
-			set = unix.SetsockoptInt(int(fd), syscall.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(d.Addr().(*net.TCPAddr).Port))
+	for refused := 0; len(d.fillers) < fillers; {
+		c, err := net.DialTimeout("tcp", own, answered)
+		if err == nil {
+			d.fillers, refused = append(d.fillers, c), 0
+			continue
 		}
-	})
+		if refused++; refused == 2 { // after the first, accept may have taken its last one
+			return nil
+		}
+	}
+	return errors.Join(fmt.Errorf("%d connections wait, and another one still gets in", fillers), d.turn(false))
+}
+
+func (d *door) queue(n int) error {
+	raw, err := d.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) { set = syscall.Listen(int(fd), n) })
 	return errors.Join(err, set)
+}
+
+// accept waits while the door is shut. One connection may come in just then.
+func (d *door) accept() (net.Conn, error) {
+	d.untilOpen()
+	return d.Accept()
+}
+
+func (d *door) untilOpen() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 }
