@@ -23,7 +23,8 @@ class Service:
         self.ends, self.answered, self.reset = ends, answered, reset
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
 
     def serve(self):
         number = 0
@@ -45,8 +46,14 @@ class Service:
 
     def client(self, count=COUNT):
         done = subprocess.run([PROGRAM, "connect", "127.0.0.1", str(self.port), str(count)], capture_output=True, text=True, timeout=60)
-        self.listener.close()
+        self.end()
         return done
+
+    def end(self):
+        """The thread ends before its socket is closed: about to accept, it would take from the next service, of the same number."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join(timeout=60)
+        self.listener.close()
 
 
 class Ended(unittest.TestCase):
