@@ -32,7 +32,7 @@ spec:
 // more arrives than the workers can do.
 func (s *Suite) plugin(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "kubectl bobtail: top, explain, plan, bench, support-bundle under 1.5 times the capacity", Cost: "45 s",
-		Cause: "`make build` did not make build/bin/kubectl-bobtail, or pods/proxy cannot be read"},
+		Cause: "`make build` did not make build/bin/kubectl-bobtail or bobtail-sim, or pods/proxy cannot be read"},
 		func(ctx context.Context) error {
 			job := load("plugin", overload, 0, 25*time.Second)
 			if err := s.Env.Apply(ctx, closed); err != nil {
@@ -64,7 +64,7 @@ func (s *Suite) underOverload(ctx context.Context, after time.Duration) error {
 		{[]string{"explain", "slo/" + Objective}, []string{"Met=False (ObjectiveMissed)", "TooFewWorkers", "Queueing", "wait now", "queue",
 			"ClientIngressRule", "NetworkPolicy " + Namespace + "/closed isolates pod load-plugin",
 			"add an ingress rule from pods bobtail.dev/service=" + Service + ",bobtail.dev/component=server, protocol UDP"}},
-		{[]string{"plan", "slo/" + Objective, fmt.Sprintf("--rate=%d", overload)}, []string{"measured by the servers of " + Service, "at least", "surely"}},
+		{[]string{"plan", "slo/" + Objective, fmt.Sprintf("--rate=%d", overload)}, []string{"measured by the servers of " + Service, "at least", "surely", "simulated "}},
 	} {
 		out, err := s.bobtail(ctx, c.args...)
 		errs = append(errs, err, lacks(c, out))
@@ -72,9 +72,9 @@ func (s *Suite) underOverload(ctx context.Context, after time.Duration) error {
 	return errors.Join(append(errs, s.bundle(ctx))...)
 }
 
-// bobtail runs the plugin the way kubectl finds it, by PATH.
+// bobtail runs the plugin the way kubectl finds it, by PATH, and the simulator the way the plugin does.
 func (s *Suite) bobtail(ctx context.Context, args ...string) (string, error) {
-	line := "PATH=$PWD/build/bin:$PATH kubectl bobtail -n " + Namespace + " " + strings.Join(args, " ")
+	line := "PATH=$PWD/build/bin:$PWD/build/dataplane/apps/bobtail-sim:$PATH kubectl bobtail -n " + Namespace + " " + strings.Join(args, " ")
 	out, err := s.Env.Run(ctx, "", "bash", "-c", line)
 	s.Steps.Say("\n$ kubectl bobtail -n %s %s\n%s", Namespace, strings.Join(args, " "), out)
 	return out, err

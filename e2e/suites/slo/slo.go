@@ -43,6 +43,7 @@ type Suite struct {
 	points []point
 	rows   []row
 	swept  float64 // requests/s within the objective, by the sweep
+	guess  estimate
 }
 
 // Run plays everything on a running cluster.
@@ -56,8 +57,12 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.sweep(ctx); err != nil {
 		return err
 	}
+	var err error
+	if s.guess, err = s.estimated(ctx); err != nil {
+		return err
+	}
 	// What an overload does is measured of every phase; one that fails hides none of the others.
-	err := errors.Join(
+	err = errors.Join(
 		s.overload(ctx, phase{name: "observe", mode: "Observe", duration: 20 * time.Second}),
 		s.overload(ctx, phase{name: "track", mode: "Reject", controller: "Track", duration: overloadFor - settling}),
 		s.overload(ctx, phase{name: "aiad", mode: "Reject", controller: "AIAD", duration: overloadFor - settling}))

@@ -122,6 +122,15 @@ func TestARowThatIsTheCapacityIsMarked(t *testing.T) {
 	}
 }
 
+func TestTheEstimateStandsBesideWhatWasMeasured(t *testing.T) {
+	if got := (estimate{low: 9000, high: 11000}).against(10000); !strings.Contains(got, "9000 to 11000/s, 0.90 to 1.10 of that") {
+		t.Error(got)
+	}
+	if got := (estimate{why: "TooFewSamples: 3"}).against(10000); !strings.HasSuffix(got, "not known: TooFewSamples: 3") {
+		t.Error(got)
+	}
+}
+
 func TestGoodputCountsWhatWasWithinTheObjective(t *testing.T) {
 	l := harness.LoadResult{Sent: 10, Completed: 4, Dropped: 6, WindowSeconds: 2,
 		Histogram: histogram(time.Millisecond, 2*time.Millisecond, 3*time.Millisecond, time.Second)}

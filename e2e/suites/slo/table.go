@@ -18,8 +18,8 @@ import (
 // the published one.
 func (s *Suite) table() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s can do %.0f requests/s; p99 <= %s allows %.0f/s of them by the sweep, %.0f/s by sweep and overloads\n\n",
-		s.Setup, s.Setup.Nominal(), s.Setup.latency(), s.swept, s.capacity())
+	fmt.Fprintf(&out, "%s can do %.0f requests/s; p99 <= %s allows %.0f/s of them by the sweep, %.0f/s by sweep and overloads;\n%s\n\n",
+		s.Setup, s.Setup.Nominal(), s.Setup.latency(), s.swept, s.capacity(), s.guess.against(s.capacity()))
 	s.sweepTable(&out)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "enforcement\toffered/s\trefused\tanswered/s\twithin SLO/s\tgoodput/capacity\tgoodput/swept\tp50\tp99\tp99/SLO\tworst 5 s\tp99 at client\twithin SLO/s at client\tMet\t")
@@ -89,6 +89,10 @@ func (s *Suite) record() error {
 	set("e2e_slo_sweep_rps", s.swept)
 	set("e2e_slo_capacity_rps", s.capacity())
 	set("e2e_slo_capacity_of_workers", s.capacity()/s.Setup.Nominal())
+	if s.guess.high > 0 {
+		set("e2e_slo_estimate_low_over_capacity", s.guess.low/s.capacity())
+		set("e2e_slo_estimate_high_over_capacity", s.guess.high/s.capacity())
+	}
 	for _, r := range s.rows {
 		prefix := "e2e_overload_"
 		if r.controller != "Track" {
