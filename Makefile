@@ -83,7 +83,7 @@ e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network names
 	  $(REPORT) e2e-crab --measurements $(MEASURED)/e2e-crab.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-long
+.PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -159,6 +159,10 @@ lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)
+
+fuzz-crab: ## Damaged packets through CRAB's eBPF programs (root): make fuzz-crab CRAB_FUZZ_PACKETS=1000000 CRAB_FUZZ_SEED=7
+	@CRAB_FUZZ_PACKETS=$(or $(CRAB_FUZZ_PACKETS),1000000) CRAB_FUZZ_SEED=$(or $(CRAB_FUZZ_SEED),$(shell date +%s)) \
+	  go test -count=1 -v -timeout=2h -run='^TestDamagedPackets$$' ./operator/internal/redirect
 
 fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-long FUZZ_SECONDS=3600
 	@mkdir -p $(MEASURED)

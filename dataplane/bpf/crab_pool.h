@@ -91,12 +91,24 @@ static __always_inline struct crab_load *crab_load_of(struct crab_pool *pool, __
     return bpf_map_lookup_elem(&crab_loads, &load);
 }
 
+/* What a report counts is of one part of the server's weight already; the SYNs sent since are of the whole server. */
+static __always_inline __u64 crab_busy(struct crab_load *load, __u32 weight)
+{
+    return (__u64)load->open * weight + load->assigned;
+}
+
+static __always_inline __u32 crab_weight(struct crab_pool *pool, __u32 place)
+{
+    struct crab_backend *b = crab_backend_at(pool, place);
+    return b && b->weight ? b->weight : 1;
+}
+
 static __always_inline int crab_fresh(struct crab_load *load, struct crab_vip *vip, __u64 now)
 {
     return load && load->reported_ns && now - load->reported_ns <= vip->report_life_ns;
 }
 
-/* The less loaded of two places; an old report makes the first, random one win (C-62). */
+/* The less loaded of two places for its weight; an old report makes the first, random one win (C-62). */
 static __always_inline __u32 crab_lighter(struct crab_pool *pool, struct crab_vip *vip, __u32 one, __u32 two, __u64 now)
 {
     struct crab_load *a = crab_load_of(pool, one), *b = crab_load_of(pool, two);
@@ -105,7 +117,8 @@ static __always_inline __u32 crab_lighter(struct crab_pool *pool, struct crab_vi
         crab_count(CRAB_LB_STALE_REPORT);
         return one;
     }
-    return (__u64)b->open + b->assigned < (__u64)a->open + a->assigned ? two : one;
+    __u32 of_one = crab_weight(pool, one), of_two = crab_weight(pool, two);
+    return crab_busy(b, of_two) * of_one < crab_busy(a, of_one) * of_two ? two : one;
 }
 
 struct crab_search {

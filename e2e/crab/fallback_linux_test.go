@@ -51,21 +51,31 @@ func TestClientWithoutAgent(t *testing.T) {
 	}
 }
 
-// C-105: a middlebox that drops SYNs with the option, and one that blanks it.
+// C-105: a middlebox that drops packets with the option, or blanks it: in what the
+// client sends (SYNs), and in what the server sends (SYN-ACKs with the echo).
 func TestMiddlebox(t *testing.T) {
 	t.Parallel()
-	for name, rule := range map[string]string{"drops": "tcp option 42 exists counter drop", "strips": "tcp option 42 exists counter reset tcp option 42"} {
-		t.Run(name, func(t *testing.T) {
+	const drops, strips = "tcp option 42 exists counter drop", "tcp option 42 exists counter reset tcp option 42"
+	for _, box := range []struct {
+		name, device, rule string
+		redirects, retries bool // SYNs reach the balancer with their placeholder; the third one goes without
+	}{
+		{"drops SYNs", "vclient", drops, false, true},
+		{"strips SYNs", "vclient", strips, false, false},
+		{"drops SYN-ACKs", "vs1", drops, true, true},
+		{"strips SYN-ACKs", "vs1", strips, true, true},
+	} {
+		t.Run(box.name, func(t *testing.T) {
 			b := New(t, 1)
 			b.StartAll(port, nil)
 			b.Host("s1").Echo(port)
-			b.hub("nft", "add table netdev box; add chain netdev box in { type filter hook ingress device vclient priority 0; }; add rule netdev box in "+rule)
+			b.hub("nft", "add table netdev box; add chain netdev box in { type filter hook ingress device "+box.device+" priority 0; }; add rule netdev box in "+box.rule)
 			b.Host("client").mustTalk(t, 2)
 			lb := b.Host("lb").Show().Counters
-			if lb["lb_fallback_syn"] == 0 || lb["lb_syn_redirected"] != 0 {
+			if lb["lb_fallback_syn"] == 0 || (lb["lb_syn_redirected"] != 0) != box.redirects {
 				t.Errorf("hash path %d SYNs, redirects %d", lb["lb_fallback_syn"], lb["lb_syn_redirected"])
 			}
-			if n := b.Host("client").Counter("client_syn_unmarked_retry"); name == "drops" && n == 0 {
+			if n := b.Host("client").Counter("client_syn_unmarked_retry"); box.retries && n == 0 {
 				t.Error("no SYN left without placeholder after two unanswered ones")
 			}
 		})

@@ -90,12 +90,18 @@ static uint32_t any(struct bt_crab_pool *p, struct bt_crab_chooser *c)
     return p->ready[bt_rng_below(&c->rng, p->n_ready)];
 }
 
+// Whether one server has fewer connections than another, each for its weight.
+static bool fewer(const struct bt_crab_pool *p, uint64_t load, uint32_t i, uint64_t than, uint32_t other)
+{
+    return load * p->backends[other].weight < than * p->backends[i].weight; // 33 and 16 bits
+}
+
 static uint32_t lesser_of_two(struct bt_crab_pool *p, struct bt_crab_chooser *c, uint64_t now)
 {
     uint32_t a = any(p, c), b = any(p, c);
     uint64_t load_a, load_b;
     bool known_a = load_of(p, a, c, now, &load_a), known_b = load_of(p, b, c, now, &load_b);
-    return known_a && known_b && load_b < load_a ? b : a;
+    return known_a && known_b && fewer(p, load_b, b, load_a, a) ? b : a;
 }
 
 // The search begins where the last one ended, so that equals take turns.
@@ -103,13 +109,13 @@ static uint32_t least(struct bt_crab_pool *p, struct bt_crab_chooser *c, uint64_
 {
     uint32_t start = (uint32_t)(atomic_fetch_add_explicit(c->cursor, 1, memory_order_relaxed) % p->n_ready);
     uint32_t best = BT_CRAB_NOBODY;
-    uint64_t fewest = UINT64_MAX;
+    uint64_t fewest = 0;
     for (uint32_t k = 0; k < p->n_ready; k++) {
         uint32_t at = start + k < p->n_ready ? start + k : start + k - p->n_ready;
         uint64_t load;
         if (!load_of(p, p->ready[at], c, now, &load))
             return lesser_of_two(p, c, now);
-        if (load < fewest) {
+        if (best == BT_CRAB_NOBODY || fewer(p, load, p->ready[at], fewest, best)) {
             fewest = load;
             best = p->ready[at];
         }

@@ -161,6 +161,27 @@ static void c62_least_follows_reports_and_what_it_chose_since(void **state)
     free(b.mem);
 }
 
+static void c62_a_server_of_weight_3_may_have_three_times_as_many(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint32_t of[MOST];
+    open_bed(&b, 2);
+    b.servers[1].weight = 3;
+    build(&b, 2);
+    assert_true(bt_crab_pool_report(b.pool, &b.servers[0].ip, 10, SECOND));
+    assert_true(bt_crab_pool_report(b.pool, &b.servers[1].ip, 0, SECOND));
+    choose_many(&b, BT_CRAB_LEAST, 30, 2 * SECOND, of);
+    assert_in_range(of[1], 29, 30); // until it has three times the other's ten
+    choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
+    assert_in_range(of[0], 99, 101);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 0 ? 10 : 29, 2 * SECOND));
+    choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, 2 * SECOND, of);
+    assert_in_range(of[1], 2850, 3100); // a quarter of the draws is the first one twice
+    free(b.mem);
+}
+
 static void c62_old_reports_are_not_believed(void **state)
 {
     (void)state;
@@ -256,6 +277,7 @@ int main(void)
         cmocka_unit_test(c60_random_is_even),
         cmocka_unit_test(c60_hash_sends_the_same_connection_to_the_same_server),
         cmocka_unit_test(c62_least_follows_reports_and_what_it_chose_since),
+        cmocka_unit_test(c62_a_server_of_weight_3_may_have_three_times_as_many),
         cmocka_unit_test(c62_old_reports_are_not_believed),
         cmocka_unit_test(c62_who_said_nothing_is_not_preferred),
         cmocka_unit_test(c63_a_new_pool_knows_what_the_old_one_was_told),

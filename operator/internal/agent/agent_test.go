@@ -358,7 +358,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := observed{uid: "uid", status: v1alpha1.NodeDataplaneStatus{OwnedVIPs: 1, Conditions: conditions("eth0", desired.Result{}, "ip_forward is 0"),
-		Devices: []v1alpha1.NodeDevice{{Name: "eth0", Placement: v1alpha1.PlacementUplink, Mode: v1alpha1.DeviceModeGeneric, Reason: "veth"}}}}
+		Devices: []v1alpha1.NodeDevice{{Name: "eth0", Placement: v1alpha1.PlacementUplink, Mode: v1alpha1.DeviceModeGeneric, Reason: "veth"},
+			{Name: "eth1", Placement: v1alpha1.PlacementUplink, Mode: v1alpha1.DeviceModeNative}}}}
 	for range 2 {
 		if err := r.write(context.Background(), o); err != nil {
 			t.Fatal(err)
@@ -370,6 +371,9 @@ func TestReport(t *testing.T) {
 	}
 	if len(n.OwnerReferences) != 1 || n.OwnerReferences[0].UID != "uid" || n.Status.OwnedVIPs != 1 || len(n.Status.Conditions) != 2 {
 		t.Errorf("%+v", n)
+	}
+	if d := n.Status.Devices; len(d) != 2 || d[0].Mode != v1alpha1.DeviceModeGeneric || d[0].Reason != "veth" || d[1].Mode != v1alpha1.DeviceModeNative || d[1].Reason != "" {
+		t.Errorf("devices %+v", d)
 	}
 	if len(n.Status.Counters) != 2 || n.Status.Counters[0].Name != "a" {
 		t.Errorf("counters %+v", n.Status.Counters)

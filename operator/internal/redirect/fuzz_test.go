@@ -5,6 +5,8 @@ package redirect
 import (
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"strconv"
 	"testing"
 )
 
@@ -43,6 +45,25 @@ func everything(t *testing.T) *Node {
 	return n
 }
 
+// damage is what packets are damaged by, and how many of them: the same 4,000 each
+// time, or what make fuzz-crab asks for.
+func damage(t *testing.T) (*rand.Rand, int) {
+	number := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s=%q: %v; give a number", name, text, err)
+		}
+		return n
+	}
+	seed, packets := number("CRAB_FUZZ_SEED", 42), number("CRAB_FUZZ_PACKETS", 4000)
+	t.Logf("CRAB_FUZZ_SEED=%d CRAB_FUZZ_PACKETS=%d", seed, packets)
+	return rand.New(rand.NewPCG(seed, 6)), int(packets)
+}
+
 // C-4: random damage to whole packets: every program ends, with a verdict it has,
 // and no redirect is believed for a SYN that never left.
 func TestDamagedPackets(t *testing.T) { bothFamilies(t, testDamagedPackets) }
@@ -53,10 +74,10 @@ func testDamagedPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := append([]string{"crab_watch_in", "crab_watch_out"}, readers...)
-	rng := rand.New(rand.NewPCG(42, 6))
+	rng, packets := damage(t)
 	shortest := map[family]int{four: 34, six: 54}[testFamily] // the kernel refuses to run less
 	legal := map[uint32]bool{next: true, 0: true, 1: true, shot: true, 3: true, 7: true}
-	for range 4000 {
+	for range packets {
 		p := lbSYN(uint16(rng.IntN(4)), [][]byte{placeholder, redirected, linuxSYN, fallbackMark(testVIP), marked()}[rng.IntN(5)])
 		p.flags = [...]byte{syn, syn | ack, ack, rst, fin | ack, 0xff}[rng.IntN(6)]
 		if rng.IntN(2) == 0 {
@@ -81,7 +102,7 @@ func testDamagedPackets(t *testing.T) {
 		}
 		program := all[rng.IntN(len(all))]
 		if verdict, _ := runBytes(t, n, program, frame); !legal[verdict] {
-			t.Fatalf("%s: verdict %d for %x", program, int32(verdict), frame)
+			t.Fatalf("%s: verdict %d for %x; replay with the seed above", program, int32(verdict), frame)
 		}
 	}
 	c, err := n.Counters()

@@ -113,6 +113,15 @@ func testWeightsAndReports(t *testing.T) {
 			t.Errorf("%s sent %d of 100 to the loaded server", policy, seen[servers(2)[0].Addr])
 		}
 	}
+	n = balancerNode(t, 2, func(v *VIP) { v.Policy = Least; v.ReportLife = time.Hour; v.Backends[1].Weight = 3 })
+	for i, open := range []uint32{10, 0} { // of one part of the weight each, as agents' reports come in (loads.Table)
+		if err := n.Report(VIPKey{testVIP, 80}, servers(2)[i].Addr, Report{open}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen := distribution(t, n, 30+80); seen[servers(2)[0].Addr] < 19 || seen[servers(2)[0].Addr] > 21 {
+		t.Errorf("weights 1 and 3, the first with 10 connections: 30 SYNs make up for them, and of 80 more the first takes 20; it got %v", seen)
+	}
 	n = balancerNode(t, 2, func(v *VIP) { v.Policy = PowerOfTwo; v.ReportLife = 1 })
 	for i, open := range []uint32{100000, 0} {
 		if err := n.Report(VIPKey{testVIP, 80}, servers(2)[i].Addr, Report{open}); err != nil {

@@ -5,6 +5,7 @@ package apitest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,25 @@ func TestServiceIsRefusedByName(t *testing.T) {
 	if len(s.Status.LoadBalancer.Ingress) != 0 {
 		t.Errorf("refused later, and still published: %+v", s.Status)
 	}
+	warned(t, s, v1alpha1.ReasonPortTranslation, v1alpha1.ReasonSessionAffinity)
+}
+
+// warned waits for Warning events about the Service, one of each reason at least.
+func warned(t *testing.T, s *corev1.Service, reasons ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprint("warnings ", reasons), func() (bool, string) {
+		list := &eventsv1.EventList{}
+		if err := direct.List(context.Background(), list, client.InNamespace(s.Namespace)); err != nil {
+			return false, err.Error()
+		}
+		seen := map[string]bool{}
+		for _, e := range list.Items {
+			if e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Service" && e.Regarding.Name == s.Name {
+				seen[e.Reason] = true
+			}
+		}
+		return !slices.ContainsFunc(reasons, func(r string) bool { return !seen[r] }), fmt.Sprint(seen)
+	})
 }
 
 // Slices of a Service can refuse it, and bring it back.
