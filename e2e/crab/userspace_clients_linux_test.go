@@ -52,6 +52,7 @@ func TestUserspaceClients(t *testing.T) {
 		u.changesUnderLoad(t)
 		u.forgeries(t)
 		u.deathByProbes(t)
+		u.killed(t)
 	}
 	t.Run("IPv4", func(t *testing.T) { peer(t, ""); run(t, New(t, 3)) })
 	t.Run("IPv6", func(t *testing.T) { peer(t, ""); run(t, New6(t, 3)) })

@@ -91,6 +91,13 @@ func (u *userspace) startBalancer(t *testing.T, servers []*Host) {
 	lb.Run("ip", "addr", "flush", "dev", "eth0")
 	lb.Run("sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
 	u.configure(t, servers)
+	u.launch(t, len(servers))
+}
+
+// launch starts the balancer's program and waits until it knows so many servers.
+func (u *userspace) launch(t *testing.T, servers int) {
+	t.Helper()
+	lb := u.Host("lb")
 	c := lb.Command(u.program, append([]string{"--address=" + lb.Addr, "--config=" + lb.configFile(), "--ctl=" + u.control,
 		"--dpdk-port=net_af_packet0,iface=eth0", "--dpdk-buffers=4096", "--dpdk-hugepages=off"}, u.options...)...)
 	log, err := os.Create(lb.log)
@@ -99,7 +106,7 @@ func (u *userspace) startBalancer(t *testing.T, servers []*Host) {
 	must(t, c.Start())
 	u.process = c.Process
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait(); log.Close() })
-	u.capable(t, len(servers))
+	u.capable(t, servers)
 }
 
 // capable waits until so many servers are known to echo, at each port.

@@ -69,6 +69,10 @@ def figures(rounds):
     note = f"{len(rounds)} interleaved rounds; Mpps of one core that does nothing else"
     rows = [row(f"{'crab_' if s == 'crab' else 'dnat_'}syn_mps_per_core", median(lambda r, c=cost(s): 1e3 / c(r)), unit="M/s", note=note) for s in BASE]
     rows.append(row("crab_syn_ratio_vs_dnat", median(lambda r: cost("dnat")(r) / cost("crab")(r)), unit="ratio", note="SYNs per second of CRAB's program over the DNAT program's"))
+    live = "frames that are sent: made, chosen for and transmitted over a veth whose other end drops them, on one core (BPF_F_TEST_XDP_LIVE_FRAMES)"
+    rows += [row(f"{s}_syn_mps_per_core_veth", median(lambda r, s=s: 1e3 / r[f"{s}-live"]), unit="M/s", note=live) for s in BASE]
+    rows.append(row("crab_syn_ratio_vs_dnat_veth", median(lambda r: r["dnat-live"] / r["crab-live"]), unit="ratio", note="the same, CRAB's over the DNAT program's"))
+    rows.append(row("veth_mps_per_core", median(lambda r: 1e3 / r["nothing-placeholder-live"]), unit="M/s", note="the same with a program that only makes the SYN: what the veth takes"))
     return rows + [row(f"{s}_syn_ns", median(cost(s)), unit="ns", note="absolute, this machine, BPF_PROG_TEST_RUN") for s in BASE]
 
 
@@ -86,7 +90,7 @@ def instructions(said):
 
 def run(ctx):
     program, peers = build()
-    said = timed(ctx, program, {"rounds": 8 if ctx.quick else 30, "repeat": 200_000})
+    said = timed(ctx, program, {"rounds": 8 if ctx.quick else 30, "repeat": 200_000, "other": "peer0", "live": 100_000})
     for r in said["rounds"]:
         ctx.say("  " + "  ".join(f"{s} {cost(s)(r):.0f} ns" for s in BASE))
     counted = crab_guest.counted(pathlib.Path(program), peers, {"rounds": 2, "repeat": 70_000})

@@ -88,3 +88,11 @@ int nothing(struct xdp_md *xdp)
     (void)xdp;
     return XDP_TX;
 }
+
+/* The other end of a veth that frames are sent over. */
+SEC("xdp")
+int drop(struct xdp_md *xdp)
+{
+    (void)xdp;
+    return XDP_DROP;
+}

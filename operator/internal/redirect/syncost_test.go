@@ -25,6 +25,9 @@ const synCostVariable = "CRAB_SYN_COST"
 type synCost struct {
 	Peers, Device, Out string
 	Rounds, Repeat     int
+	// Other is the other end of Device, a veth. With it, frames are sent as well: as many as Live, each round.
+	Other string
+	Live  int
 }
 
 const (
@@ -40,6 +43,7 @@ type synBench struct {
 	t        *testing.T
 	index    uint32
 	refill   *ebpf.Program
+	drop     *ebpf.Program
 	plans    *ebpf.Map
 	programs map[string]*ebpf.Program
 	frames   map[string][]byte
@@ -57,6 +61,7 @@ func TestSYNCost(t *testing.T) {
 	for _, subject := range synSubjects {
 		b.check(subject)
 	}
+	b.join()
 	var rounds []map[string]float64
 	for i := range b.Rounds {
 		nanoseconds := map[string]float64{}
@@ -66,6 +71,9 @@ func TestSYNCost(t *testing.T) {
 				subject = synSubjects[len(synSubjects)-1-k]
 			}
 			nanoseconds[subject] = b.time(subject)
+			if b.Other != "" {
+				nanoseconds[subject+"-live"] = b.live(subject)
+			}
 		}
 		rounds = append(rounds, nanoseconds)
 	}
@@ -99,7 +107,7 @@ func (b *synBench) load() {
 	crab, err := node.program("crab_lb_native")
 	b.must(err)
 	harness, peer := b.collection("refill.o"), b.collection("dnat.o")
-	b.refill, b.plans = harness.Programs["refill"], harness.Maps["plans"]
+	b.refill, b.drop, b.plans = harness.Programs["refill"], harness.Programs["drop"], harness.Maps["plans"]
 	b.dnat(peer)
 	b.programs = map[string]*ebpf.Program{"crab": crab, "dnat": peer.Programs["dnat"], "nothing": harness.Programs["nothing"],
 		"nothing-placeholder": harness.Programs["nothing"]}
@@ -156,22 +164,29 @@ type (
 
 // run gives so many frames to the subject; what is left of the last one, and the kernel's nanoseconds for each.
 func (b *synBench) run(subject string, repeat int) ([]byte, uint32) {
-	b.choose(subject)
-	frame, out := b.frames[subject], make([]byte, 256)
-	ctx := xdpMD{DataEnd: uint32(len(frame)), Ingress: b.index}
-	r := testRun{program: uint32(b.refill.FD()), sizeIn: uint32(len(frame)), sizeOut: uint32(len(out)), in: unsafe.Pointer(&frame[0]), out: unsafe.Pointer(&out[0]),
-		repeat: uint32(repeat), ctxIn: uint32(unsafe.Sizeof(ctx)), ctx: unsafe.Pointer(&ctx)}
-	errno := unix.EINTR
-	for errno == unix.EINTR {
-		_, _, errno = unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&r)), unsafe.Sizeof(r))
-	}
-	if errno != 0 {
-		b.t.Fatalf("%s: test run: %v", subject, errno)
-	}
+	out := make([]byte, 256)
+	r := testRun{sizeOut: uint32(len(out)), out: unsafe.Pointer(&out[0])}
+	b.ask(subject, repeat, &r)
 	if r.verdict != xdpTX {
 		b.t.Fatalf("%s: verdict %d, want XDP_TX: is there a route to %s by %s?", subject, r.verdict, servers(1)[0].Addr, b.Device)
 	}
 	return out[:r.sizeOut], r.duration
+}
+
+// ask has the kernel run refill, and so the subject; r says what is wanted back, and then holds it.
+func (b *synBench) ask(subject string, repeat int, r *testRun) {
+	b.choose(subject)
+	frame := b.frames[subject]
+	ctx := xdpMD{DataEnd: uint32(len(frame)), Ingress: b.index}
+	r.program, r.sizeIn, r.in = uint32(b.refill.FD()), uint32(len(frame)), unsafe.Pointer(&frame[0])
+	r.repeat, r.ctxIn, r.ctx = uint32(repeat), uint32(unsafe.Sizeof(ctx)), unsafe.Pointer(&ctx)
+	errno := unix.EINTR
+	for errno == unix.EINTR {
+		_, _, errno = unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(r)), unsafe.Sizeof(*r))
+	}
+	if errno != 0 {
+		b.t.Fatalf("%s: test run: %v", subject, errno)
+	}
 }
 
 // check looks at one frame of a subject: sent to a server, right checksums.
