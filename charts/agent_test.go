@@ -146,6 +146,25 @@ func TestOptionKind(t *testing.T) {
 	}
 }
 
+// C-80: the tunnel is a value, Off unless asked for; values of a release that knew none leave the agent's default.
+func TestTunnel(t *testing.T) {
+	for set, want := range map[string]string{"crab.enabled=true": "--tunnel=Off", "crab.tunnel=Open": "--tunnel=Open", "crab.tunnel=On": "--tunnel=On", "crab.tunnel=null": ""} {
+		sets := documents[appsv1.DaemonSet](t, template(t, "bobtail", "--set", "crab.enabled=true", "--set", set), "DaemonSet")
+		got := ""
+		for _, arg := range sets[0].Spec.Template.Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, "--tunnel") {
+				got = arg
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", set, got, want)
+		}
+	}
+	if out, err := run(t, "bobtail", "--set", "crab.enabled=true", "--set", "crab.tunnel=Maybe"); err == nil || !strings.Contains(out+err.Error(), "tunnel") {
+		t.Errorf("a tunnel that agents refuse: %v\n%s", err, out)
+	}
+}
+
 // C-7: a kind and a number that agents refuse are refused before there are agents.
 func TestOptionKindAndNumberGoTogether(t *testing.T) {
 	for _, set := range []string{"crab.option.kind=253", "crab.option.kind=254,crab.option.exid=0", "crab.option.exid=4660", "crab.option.kind=253,crab.option.exid=65535",

@@ -6,10 +6,11 @@
  *
  * SYNs with a placeholder are redirected by policy; all other packets to the VIP
  * go to a server chosen by consistent hash, which then answers from the VIP (C-40..C-43),
- * or whose connections this host relays, when nobody there can do that (crab_relay.h).
+ * or whose connections this host relays, when nobody there can or may do that (crab_relay.h, crab_tunnel.h).
  */
 #include "crab_relay.h"
 #include "crab_relay_error.h"
+#include "crab_tunnel.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -98,7 +99,8 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    if (o && c->state == CRAB_BACKEND_UP_PLAIN) {
+    /* A server that answered from the VIP would send with another's address as well. */
+    if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel)) {
         r = crab_relay_begin(t, c);
         if (r)
             return to_relayed(skb, p, r, forwards);
@@ -108,6 +110,17 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
     if (o && mark_fallback(skb, p, o))
         return TC_ACT_SHOT; /* counted there */
     return deliver(skb, p, &c->dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
+}
+
+/* Send a SYN to its server, by the tunnel to that one's host where the network asks for it. */
+CRAB_PART int redirect_to(struct __sk_buff *skb, struct crab_packet *p, struct crab_choice *c, int forwards)
+{
+    __u32 reason = c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED;
+    struct crab_tunnel *t = NULL;
+
+    if (forwards && c->tunnel)
+        t = bpf_map_lookup_elem(&crab_tunnels, &c->dip);
+    return t ? crab_tunnel_send(skb, p, t, &c->dip, reason) : deliver(skb, p, &c->dip, reason, forwards);
 }
 
 /* Write the VIP that was dialled into the option. */
@@ -132,7 +145,7 @@ static __always_inline int by_policy(struct __sk_buff *skb, struct crab_packet *
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
     if ((!foreign || !trusted) && name_vip(skb, p, o))
         return crab_write_failed();
-    return deliver(skb, p, &c->dip, c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED, forwards);
+    return redirect_to(skb, p, c, forwards);
 }
 
 static __always_inline int balance(struct __sk_buff *skb, int forwards, enum crab_six_entry six)
@@ -152,7 +165,7 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    struct crab_choice c = {};
+    struct crab_choice c = {.tunnel = (vip->flags & CRAB_VIP_TUNNEL) != 0};
     if ((p.flags & CRAB_STATE) != CRAB_SYN)
         return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
     struct crab_options o;

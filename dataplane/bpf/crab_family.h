@@ -42,6 +42,8 @@ typedef struct crab_in6 crab_addr;
 #define crab_watched     crab_watched6
 #define crab_conns       crab_conns6
 #define crab_errors      crab_errors6
+#define crab_tunnels     crab_tunnels6
+#define crab_tun_ends    crab_tun_ends6
 
 CRAB_INLINE int crab_addr_same(crab_addr a, crab_addr b)
 {

@@ -38,6 +38,7 @@ enum crab_vip_flag {
     CRAB_VIP_BALANCE = 1 << 1,        /* this host balances the VIP */
     CRAB_VIP_STACK_FALLBACK = 1 << 2, /* what is no CRAB SYN goes to the kernel (NodePort) */
     CRAB_VIP_TRUSTED_TIER = 1 << 3,   /* SYNs with a redirect are accepted: a tier before us (C-28) */
+    CRAB_VIP_TUNNEL = 1 << 4,         /* the network lets nothing through with a client's address (C-80) */
 };
 
 enum crab_backend_state {
@@ -229,6 +230,19 @@ struct crab_relay_back {
     crab_addr client;
     __be16 port;
     __u16 pad;
+};
+
+/* crab_tunnels: by server, both ends of the way to the host it is on */
+struct crab_tunnel {
+    crab_addr from; /* this host */
+    crab_addr to;   /* the server's */
+};
+
+/* crab_tun_ends: what an address is to a host that opens tunnels; bits. */
+enum crab_tunnel_end {
+    CRAB_TUNNEL_PEER = 1 << 0,   /* another host, whose SYNs are let out */
+    CRAB_TUNNEL_OWN = 1 << 1,    /* this host's own */
+    CRAB_TUNNEL_SERVER = 1 << 2, /* a server here, which SYNs may be for */
 };
 
 /* crab_syns: a SYN the balancer has seen (C-25) */

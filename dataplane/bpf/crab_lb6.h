@@ -63,7 +63,7 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
         sizeof(*eth) + s->length > (__u64)(end - data))
         return NULL; /* tc counts it */
     struct crab_vip *vip = crab_vip_of(s->daddr, s->dport);
-    return vip && vip->flags & CRAB_VIP_BALANCE ? vip : NULL;
+    return vip && (vip->flags & (CRAB_VIP_BALANCE | CRAB_VIP_TUNNEL)) == CRAB_VIP_BALANCE ? vip : NULL;
 }
 
 static __always_inline int same_room(const __u8 *want, const __u8 *have)

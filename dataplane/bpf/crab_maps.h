@@ -24,6 +24,17 @@
         __uint(pinning, LIBBPF_PIN_BY_NAME);                                                                           \
     } name SEC(".maps")
 
+/* A hash that is empty on most nodes and that only the agent writes: its entries take memory when they come. */
+#define CRAB_MAP_SPARSE(name, key_type, value_type, entries)                                                           \
+    struct {                                                                                                           \
+        __uint(type, BPF_MAP_TYPE_HASH);                                                                               \
+        __uint(map_flags, BPF_F_NO_PREALLOC);                                                                          \
+        __type(key, key_type);                                                                                         \
+        __type(value, value_type);                                                                                     \
+        __uint(max_entries, entries);                                                                                  \
+        __uint(pinning, LIBBPF_PIN_BY_NAME);                                                                           \
+    } name SEC(".maps")
+
 CRAB_MAP(BPF_MAP_TYPE_ARRAY, crab_meta, __u32, struct crab_meta, 1);
 CRAB_MAP(BPF_MAP_TYPE_PERCPU_ARRAY, crab_counters, __u32, __u64, CRAB_COUNTERS);
 CRAB_MAP(BPF_MAP_TYPE_HASH, crab_vips, struct crab_vip_key, struct crab_vip, CRAB_MAX_VIPS);

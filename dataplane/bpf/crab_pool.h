@@ -34,6 +34,7 @@ struct crab_choice {
     __u8 state;
     __u8 repeated; /* the same SYN was sent there before */
     __u8 known;    /* the choice is an old one */
+    __u8 tunnel;   /* of the VIP: the caller says so, and reads it */
 };
 
 /* The same on every balancer of a VIP, so that a change of its owner breaks no hashed connection. */

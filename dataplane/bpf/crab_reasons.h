@@ -99,3 +99,10 @@ CRAB_REASON(CLIENT_OWN_HOST, "client_own_host", "packets between a client of thi
 CRAB_REASON(CLIENT_OWN_HOST_PORT, "client_own_host_port", "SYN to a server in this host's own network dropped: another client of this host has the same port there")
 CRAB_REASON(CLIENT_ERROR_OWN_HOST, "client_error_own_host", "ICMP errors about connections to servers in this host's own network, let in by the uplink for the end that must know [C-103]")
 CRAB_REASON(CLIENT_SYN_IN_TRANSIT, "client_syn_in_transit", "SYN to a VIP that came in by the uplink it leaves by: of no client of this host, left as it is [C-92]")
+/* balancer, again */
+CRAB_REASON(LB_SYN_TUNNELLED, "lb_syn_tunnelled", "of the SYNs sent to a server, those that left in a tunnel to its host [C-80]")
+CRAB_REASON(LB_TUNNEL_TOO_LONG, "lb_tunnel_too_long", "SYN with so much data that no tunnel takes it; dropped, and clients send the next one without [C-80]")
+/* server host, again */
+CRAB_REASON(TUNNEL_OPENED, "tunnel_opened", "SYN let out of the tunnel it came by [C-80]")
+CRAB_REASON(TUNNEL_FOREIGN, "tunnel_foreign", "datagram to the tunnels' port from a host that balances nothing here; left to whoever it is for [C-80]")
+CRAB_REASON(TUNNEL_REFUSED, "tunnel_refused", "in the tunnel was no SYN with a redirect for a server of this host; dropped [C-80]")

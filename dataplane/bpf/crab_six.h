@@ -22,6 +22,7 @@ enum crab_six_entry {
     CRAB_SIX_LB_GENERIC = 10,
     CRAB_SIX_WATCH_IN = 11,
     CRAB_SIX_WATCH_OUT = 12,
+    CRAB_SIX_TUNNEL_IN = 13,
     CRAB_SIX_ENTRIES = 16, /* room for more */
 };
 

@@ -72,6 +72,7 @@ static void samples(void)
     LINE("relay", crab_relay, .last_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .next_out = 0x15161718,
          .next_back = 0x191a1b1c, .place = 0x1d1e, .port = 0x1f20, .ended = 0x21, .opened = 0x22, .answered = 0x23);
     LINE("relay_back", crab_relay_back, .client = ADDRESS(0x01020304), .port = 0x0506);
+    LINE("tunnel", crab_tunnel, .from = ADDRESS(0x01020304), .to = ADDRESS(0x05060708));
     LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);
     LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .place = 0x1516,
          .undelivered = 0x17);

@@ -58,6 +58,7 @@ type Config struct {
 	Announce  map[string]any   `json:"announce,omitempty"`
 	Watch     []string         `json:"watch,omitempty"`
 	Balancers map[string]any   `json:"balancers,omitempty"`
+	Tunnels   map[string]any   `json:"tunnels,omitempty"`
 }
 
 const (

@@ -159,20 +159,25 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 		Probers:  []netip.Addr{probe.Mark, probe.MarkSix},
 		HasAgent: func(node string) bool { return alive[node] },
 		Health:   a.prober.health,
+		Tunnel:   a.options.Tunnel, Nodes: seen.addresses,
 	})
 }
 
 // state adds the devices: every node may have to balance, and has pods that are
 // clients and servers. Connections are counted where somebody needs to know.
 func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, error) {
-	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho, Watch: watch}
+	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho, Tunnels: mine.Tunnels, Watch: watch}
 	s.IPv6 = slices.ContainsFunc(mine.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	both := []redirect.Duty{redirect.DutyClient, redirect.DutyServer}
 	if len(watch) > 0 {
 		both = append(both, redirect.DutyWatch)
 	}
+	uplink := append([]redirect.Duty{redirect.DutyBalancer}, both...)
+	if len(mine.Tunnels.Own) > 0 {
+		uplink = append(uplink, redirect.DutyTunnel)
+	}
 	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Address: a.uplink.Address, Placement: redirect.Uplink,
-		Duties: append([]redirect.Duty{redirect.DutyBalancer}, both...), XDP: a.options.XDP})
+		Duties: uplink, XDP: a.options.XDP})
 	pods, err := devices.Pods(a.uplink.Index)
 	if err != nil {
 		return s, err

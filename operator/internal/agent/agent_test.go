@@ -25,6 +25,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/heartbeat"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect/desired"
@@ -42,7 +43,7 @@ func fakeClient(t *testing.T, objects ...client.Object) client.Client {
 func TestOptions(t *testing.T) {
 	good := []string{"--node=node-a", "--node-ip=192.0.2.1", "--namespace=bobtail-system", "--vip-pool=192.0.2.8/29"}
 	o, err := ParseOptions(good, "1")
-	if err != nil || o.Heartbeat != 9440 || o.Connects != 9442 || o.XDP != redirect.XDPAuto || o.Pool.Size(corev1.IPv4Protocol) != 6 || o.Wire.Kind != 42 {
+	if err != nil || o.Heartbeat != 9440 || o.Connects != 9442 || o.XDP != redirect.XDPAuto || o.Tunnel != share.TunnelOff || o.Pool.Size(corev1.IPv4Protocol) != 6 || o.Wire.Kind != 42 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := ParseOptions(append(slices.Clone(good), "--option-kind=253", "--option-exid=4660"), "1"); err != nil || o.Wire != (redirect.Wire{Kind: 253, ExID: 0x1234}) {
@@ -51,7 +52,7 @@ func TestOptions(t *testing.T) {
 	if o, err := ParseOptions(append(slices.Clone(good), "--balancers=10.0.0.20:8470,[fd00::20]:8470"), "1"); err != nil || len(o.Balancers) != 2 || o.BalancerKeyDir == "" {
 		t.Errorf("%v, %v", o.Balancers, err)
 	}
-	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word",
+	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--tunnel=Maybe", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word",
 		"--option-kind=8", "--option-kind=255", "--option-kind=298", "--option-kind=253", "--option-exid=1", "--option-exid=65536", "--balancers=lb:8470"} {
 		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", bad, err)

@@ -35,6 +35,8 @@ type snapshot struct {
 	// nodes are the addresses of the nodes that have an agent, as agents use them
 	// among each other.
 	nodes map[string]netip.Addr
+	// addresses are those of all nodes.
+	addresses crabplan.Nodes
 	// services are the UIDs of those of the plan.
 	services map[types.NamespacedName]types.UID
 	// node is this node's UID; empty when the cluster does not know it.
@@ -126,7 +128,8 @@ func (c *cluster) look(ctx context.Context, self string) (snapshot, error) {
 			s.services[crabplan.Name(&services.Items[i])] = services.Items[i].UID
 		}
 	}
-	addresses := crabplan.NodeAddresses(nodes.Items).Of(c.family)
+	s.addresses = crabplan.NodeAddresses(nodes.Items)
+	addresses := s.addresses.Of(c.family)
 	for _, a := range agents.Items {
 		if addr, there := addresses[a.Name]; there {
 			s.nodes[a.Name] = addr

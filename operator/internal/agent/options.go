@@ -14,8 +14,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
@@ -34,11 +36,12 @@ type Options struct {
 	Root      string // on a bpffs
 	Uplink    string // empty: the device of the default route
 	XDP       redirect.XDPMode
-	Wire      redirect.Wire // C-7
-	Heartbeat uint16        // port
-	Metrics   string        // address; "0" is nowhere
-	Connects  uint16        // port where the operator reads; 0 is nowhere
-	TLSDir    string        // where the certificate for that is mounted
+	Tunnel    share.TunnelMode // C-80
+	Wire      redirect.Wire    // C-7
+	Heartbeat uint16           // port
+	Metrics   string           // address; "0" is nowhere
+	Connects  uint16           // port where the operator reads; 0 is nowhere
+	TLSDir    string           // where the certificate for that is mounted
 	Pool      crabplan.Pool
 	// Balancers are told the loads of this node's servers (C-64), by the key in BalancerKeyDir.
 	Balancers      []netip.AddrPort
@@ -49,7 +52,7 @@ type Options struct {
 // ParseOptions reads the command line of `agent [run]`.
 func ParseOptions(args []string, version string) (Options, error) {
 	o := Options{Version: version}
-	var ip, pool, xdp, lbs string
+	var ip, pool, xdp, tunnel, lbs string
 	var port, connects, kind, exid uint
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node (default $NODE_NAME)")
@@ -59,6 +62,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.Root, "root", defaultRoot, "folder on a bpffs that holds the state")
 	f.StringVar(&o.Uplink, "uplink", "", "device through which packets leave the node (default: that of the default route)")
 	f.StringVar(&xdp, "xdp", string(redirect.XDPAuto), "how SYNs are balanced: Auto, Native, Generic or None")
+	f.StringVar(&tunnel, "tunnel", string(share.TunnelOff), "where the network lets nobody send with another's address: On sends redirected SYNs to other nodes in UDP (port 6080) and relays what cannot be redirected; Open only opens what others send; Off")
 	f.UintVar(&kind, "option-kind", 42, "kind of CRAB's TCP option: 42, or 253 or 254, which are for experiments; all nodes use the same")
 	f.UintVar(&exid, "option-exid", 0, "with kind 253 or 254, the experiment's number (RFC 6994), 1 to 65534")
 	f.UintVar(&port, "heartbeat-port", 9440, "UDP port of the agents among each other")
@@ -76,7 +80,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
 	}
-	o.XDP, o.Heartbeat, o.Connects = redirect.XDPMode(xdp), uint16(port), uint16(connects)
+	o.XDP, o.Tunnel, o.Heartbeat, o.Connects = redirect.XDPMode(xdp), share.TunnelMode(tunnel), uint16(port), uint16(connects)
 	if err := errors.Join(o.complete(ip, pool, port, connects), o.wire(kind, exid), o.tell(lbs)); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
@@ -122,6 +126,9 @@ func (o *Options) complete(ip, pool string, port, connects uint) error {
 	case redirect.XDPAuto, redirect.XDPNative, redirect.XDPGeneric, redirect.XDPNone:
 	default:
 		errs = append(errs, fmt.Errorf("--xdp=%s is none of Auto, Native, Generic, None", o.XDP))
+	}
+	if !slices.Contains(share.TunnelModes, o.Tunnel) {
+		errs = append(errs, fmt.Errorf("--tunnel=%s is none of %v", o.Tunnel, share.TunnelModes))
 	}
 	if port == 0 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--heartbeat-port=%d must be 1 to 65535", port))

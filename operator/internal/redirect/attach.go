@@ -49,16 +49,20 @@ var parts = map[Duty]map[Placement][]part{
 		Uplink: {{ingress, "crab_watch_in"}, {egress, "crab_watch_out"}},
 		Pod:    {{egress, "crab_watch_in"}, {ingress, "crab_watch_out"}},
 	},
+	DutyTunnel: {
+		Uplink: {{ingress, "crab_tunnel_in"}},
+	},
 	DutyBalancer: {
 		Uplink: {{ingress, "crab_balance_in"}, {egress, "crab_balance_out"}},
 	},
 }
 
-// order of our own programs on one hook: connections are counted before anybody
-// sends their packets elsewhere, a SYN gets its placeholder before it is balanced,
+// order of our own programs on one hook: what came by a tunnel is let out before
+// anybody looks at it, connections are counted before anybody sends their packets elsewhere, a SYN gets its placeholder before it is balanced,
 // and an echo is written before the answer is read.
 var order = map[string]int{
-	"crab_watch_in": -1, "crab_watch_out": -1,
+	"crab_tunnel_in": -2,
+	"crab_watch_in":  -1, "crab_watch_out": -1,
 	"crab_client_out": 0, "crab_balance_in": 0, "crab_balance_out": 1,
 	"crab_server_in": 2, "crab_server_out": 2, "crab_server_out_pod": 2, "crab_client_in": 3,
 	"crab_client_in_near": 3, "crab_client_out_pod": 4,

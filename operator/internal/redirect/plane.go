@@ -30,6 +30,10 @@ type Plane interface {
 	// VIPs whose servers run here, and the addresses probers use.
 	AllowEcho([]netip.Addr) error
 
+	// Tunnels replaces the ways of SYNs where the network checks sources, and whose
+	// are opened here (C-80).
+	Tunnels(Tunnels) error
+
 	// Report tells of a server's load; it is forgotten after the VIP's ReportLife.
 	Report(VIPKey, netip.Addr, Report) error
 	// Watch replaces the servers of this node whose connections are counted where
@@ -46,6 +50,7 @@ type Plane interface {
 	AttachClient(ifindex int, at Placement) error
 	AttachServer(ifindex int, at Placement) error
 	AttachWatch(ifindex int, at Placement) error
+	AttachTunnel(ifindex int) error
 	AttachBalancer(ifindex int, want XDPMode) (Attachment, error)
 	// Detach removes one part; Attachments lists what is pinned.
 	Detach(ifindex int, duty Duty) error

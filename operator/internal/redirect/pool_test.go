@@ -267,6 +267,7 @@ func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
 		"relay": programs.Relay{LastNs: 0x0102030405060708, DIP: addr(0x11121314), NextOut: 0x15161718, NextBack: 0x191a1b1c, Place: 0x1d1e, Port: 0x201f,
 			Ended: 0x21, Opened: 0x22, Answered: 0x23},
 		"relay_back": programs.RelayBack{Client: netip.AddrPortFrom(addr(0x01020304), 0x0605)},
+		"tunnel":     programs.Tunnel{From: addr(0x01020304), To: addr(0x05060708)},
 		"syn_key":    programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
 		"syn":        programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
 	}

@@ -86,4 +86,9 @@ var Reasons = []string{
 	"client_own_host_port",
 	"client_error_own_host",
 	"client_syn_in_transit",
+	"lb_syn_tunnelled",
+	"lb_tunnel_too_long",
+	"tunnel_opened",
+	"tunnel_foreign",
+	"tunnel_refused",
 }

@@ -52,6 +52,9 @@ const (
 	RoleStackFallback Role = 1 << 2
 	// RoleTrustedTier accepts SYNs that another balancer has redirected already (C-28).
 	RoleTrustedTier Role = 1 << 3
+	// RoleTunnel sends SYNs by Tunnels and relays what no redirect is for, since the
+	// network lets nothing through with a client's address, or with the VIP's from a server (C-80).
+	RoleTunnel Role = 1 << 4
 )
 
 // VIPKey is what a client dials. TCP is understood; ports are never translated (C-6).
@@ -139,6 +142,8 @@ const (
 	DutyBalancer Duty = "balancer"
 	// DutyWatch counts the connections of servers, for policies by load (C-62).
 	DutyWatch Duty = "watch"
+	// DutyTunnel opens tunnels of other hosts (C-80).
+	DutyTunnel Duty = "tunnel"
 )
 
 // Attachment tells of a part that is in place.

@@ -33,12 +33,16 @@ type Input struct {
 	HasAgent func(node string) bool
 	// Health is what probes say of a server; false when they say nothing yet.
 	Health func(netip.AddrPort) (redirect.State, bool)
+	// Tunnel says how SYNs go to servers of other nodes, whose addresses are in Nodes.
+	Tunnel TunnelMode
+	Nodes  crabplan.Nodes
 }
 
 // Share is this node's part.
 type Share struct {
 	VIPs      []redirect.VIP
 	AllowEcho []netip.Addr
+	Tunnels   redirect.Tunnels
 	// Probe are the servers to ask, in order.
 	Probe []netip.AddrPort
 	// Over are those that terminate: what probes said of them last holds.
@@ -78,6 +82,7 @@ func Make(in Input) (Share, error) {
 			}
 		}
 	}
+	out.Tunnels = in.tunnels()
 	out.AllowEcho = slices.SortedFunc(maps.Keys(echo), netip.Addr.Compare)
 	out.Probe = slices.SortedFunc(maps.Keys(probe), netip.AddrPort.Compare)
 	out.Over = slices.SortedFunc(maps.Keys(over), netip.AddrPort.Compare)
@@ -106,11 +111,15 @@ func (in *Input) entry(v *crabplan.VIP) (redirect.VIP, error) {
 // The node is no client of such an address: its probes of the port bear that very
 // address, and their answers would be taken for forged redirects.
 func (in *Input) roles(v *crabplan.VIP) redirect.Role {
+	var tunnel redirect.Role
+	if in.Tunnel == TunnelOn {
+		tunnel = redirect.RoleTunnel
+	}
 	switch {
 	case v.Kind == crabplan.LoadBalancer && in.Balances(v.Addr):
-		return redirect.RoleClient | redirect.RoleBalance
+		return redirect.RoleClient | redirect.RoleBalance | tunnel
 	case v.Kind == crabplan.NodePort && v.Node == in.Node && !v.Local:
-		return redirect.RoleBalance | redirect.RoleStackFallback
+		return redirect.RoleBalance | redirect.RoleStackFallback | tunnel
 	}
 	return redirect.RoleClient
 }
@@ -132,7 +141,7 @@ func (in *Input) state(v *crabplan.VIP, b crabplan.Backend) redirect.State {
 	}
 	// What the balancer relays goes on whatever the pool says; only where servers answer themselves must packets of
 	// connections still find them by hash.
-	if s == redirect.UpCRAB {
+	if s == redirect.UpCRAB && in.Tunnel != TunnelOn {
 		return redirect.Draining
 	}
 	return redirect.Down

@@ -22,9 +22,11 @@ type Config struct {
 	Devices   []Device       `json:"devices"`
 	VIPs      []redirect.VIP `json:"vips,omitempty"`
 	AllowEcho []netip.Addr   `json:"allowEcho,omitempty"`
-	Wire      redirect.Wire  `json:"wire,omitzero"`
-	Sizes     redirect.Sizes `json:"sizes,omitzero"`
-	Lives     redirect.Lives `json:"lives,omitzero"`
+	// Tunnels are for networks that check sources (C-80).
+	Tunnels redirect.Tunnels `json:"tunnels,omitzero"`
+	Wire    redirect.Wire    `json:"wire,omitzero"`
+	Sizes   redirect.Sizes   `json:"sizes,omitzero"`
+	Lives   redirect.Lives   `json:"lives,omitzero"`
 	// Announce shares the VIPs with other hosts: one of them owns each.
 	Announce *Announce `json:"announce,omitempty"`
 	// Watch are servers of this host whose connections are counted, on the devices
@@ -82,7 +84,7 @@ func (b *Balancers) check() error {
 
 // state is what the plane should hold; only looks at devices can fail.
 func (c Config) state() (desired.State, error) {
-	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Watch: inOrder(c.Watch)}
+	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Tunnels: c.Tunnels, Watch: inOrder(c.Watch)}
 	s.IPv6 = slices.ContainsFunc(c.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	for _, d := range c.Devices {
 		device, err := net.InterfaceByName(d.Name)

@@ -7,6 +7,7 @@ package desired
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -20,6 +21,7 @@ type State struct {
 	Devices   []Device
 	VIPs      []redirect.VIP
 	AllowEcho []netip.Addr
+	Tunnels   redirect.Tunnels
 	// Watch are servers of this node whose connections are counted; in order.
 	Watch []netip.AddrPort
 	// IPv6 has the programs for it made at once, although no address here may be
@@ -48,6 +50,7 @@ type Applier struct {
 	echoSet  bool
 	watch    []netip.AddrPort
 	watchSet bool
+	tunnels  *redirect.Tunnels
 	attached map[part]attachment
 	// exchanged: what a former process attached runs our programs.
 	exchanged bool
@@ -108,6 +111,8 @@ func (a *Applier) Apply(s State) Result {
 	if refused == nil && s.IPv6 {
 		r.Other = a.plane.UseIPv6()
 	}
+	// The way to a server is there before the first SYN that is sent to it.
+	r.Other = errors.Join(r.Other, a.setTunnels(s.Tunnels))
 	for _, v := range s.VIPs {
 		wanted[v.VIPKey] = true
 		if err := a.setVIP(v); err != nil {
@@ -168,6 +173,18 @@ func (a *Applier) setVIP(v redirect.VIP) error {
 	}
 	v.Backends, v.Prefixes = slices.Clone(v.Backends), slices.Clone(v.Prefixes)
 	a.vips[v.VIPKey] = v
+	return nil
+}
+
+func (a *Applier) setTunnels(t redirect.Tunnels) error {
+	if a.tunnels != nil && a.tunnels.Equal(t) {
+		return nil
+	}
+	if err := a.plane.Tunnels(t); err != nil {
+		return err
+	}
+	t.Ways, t.Peers, t.Own, t.Servers = maps.Clone(t.Ways), slices.Clone(t.Peers), slices.Clone(t.Own), slices.Clone(t.Servers)
+	a.tunnels = &t
 	return nil
 }
 
@@ -246,10 +263,12 @@ func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
 		err = a.plane.AttachServer(d.Index, d.Placement)
 	case redirect.DutyWatch:
 		err = a.plane.AttachWatch(d.Index, d.Placement)
+	case redirect.DutyTunnel:
+		err = a.plane.AttachTunnel(d.Index)
 	case redirect.DutyBalancer:
 		got, err = a.plane.AttachBalancer(d.Index, d.XDP)
 	default:
-		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer, watch", duty)}
+		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer, watch, tunnel", duty)}
 	}
 	if err == nil {
 		a.attached[key] = attachment{d.Placement, d.XDP, d.Address, got}

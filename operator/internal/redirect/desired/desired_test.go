@@ -20,6 +20,7 @@ type fakePlane struct {
 	attached []redirect.Attachment
 	done     []string
 	refuse   string // what fails
+	tunnels  redirect.Tunnels
 }
 
 func (f *fakePlane) do(format string, args ...any) error {
@@ -47,6 +48,16 @@ func (f *fakePlane) AttachServer(i int, at redirect.Placement) error {
 }
 func (f *fakePlane) AttachWatch(i int, at redirect.Placement) error {
 	return f.do("watch %d %s", i, at)
+}
+func (f *fakePlane) AttachTunnel(i int) error { return f.do("tunnel %d", i) }
+
+// Tunnels of a plane that never had any need no line in every test.
+func (f *fakePlane) Tunnels(t redirect.Tunnels) error {
+	if t.Equal(redirect.Tunnels{}) && f.tunnels.Equal(redirect.Tunnels{}) {
+		return nil
+	}
+	f.tunnels = t
+	return f.do("tunnels %v %v %v %v", t.Ways, t.Peers, t.Own, t.Servers)
 }
 func (f *fakePlane) Watch(s []netip.AddrPort) error { return f.do("watch %v", s) }
 func (f *fakePlane) AttachBalancer(i int, x redirect.XDPMode) (redirect.Attachment, error) {
@@ -176,4 +187,38 @@ func TestMapsFollowWhileTheExchangeFails(t *testing.T) {
 		t.Error(err)
 	}
 	f.took(t, "and never again", "ipv6")
+}
+
+// C-80: ways are there before whoever needs them, are written again only when they change, and go when nobody wants them.
+func TestApplyTunnels(t *testing.T) {
+	f := &fakePlane{}
+	a := New(f)
+	ip := netip.MustParseAddr
+	s := State{
+		Devices: []Device{{Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyTunnel}}},
+		VIPs:    []redirect.VIP{vip("192.0.2.1", redirect.RoleBalance|redirect.RoleTunnel)},
+		Tunnels: redirect.Tunnels{
+			Ways:  map[netip.Addr]redirect.Tunnel{ip("10.0.0.1"): {From: ip("10.1.0.1"), To: ip("10.1.0.2")}},
+			Peers: []netip.Addr{ip("10.1.0.2")}, Own: []netip.Addr{ip("10.1.0.1")},
+		},
+	}
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	const tunnels, set = "tunnels map[10.0.0.1:{10.1.0.1 10.1.0.2}] [10.1.0.2] [10.1.0.1] []", "set 192.0.2.1:80 Balance+Tunnel"
+	if slices.Index(f.done, tunnels) > slices.Index(f.done, set) {
+		t.Errorf("the VIP comes before the way to its server: %q", f.done)
+	}
+	f.took(t, "first", "exchange", tunnels, set, "echo []", "watch []", "tunnel 1")
+	s.Tunnels.Own[0] = ip("10.1.0.9") // the plane was told a copy
+	f.attached = []redirect.Attachment{{Index: 1, Duty: redirect.DutyTunnel}}
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "another address", "tunnels map[10.0.0.1:{10.1.0.1 10.1.0.2}] [10.1.0.2] [10.1.0.9] []")
+	s.Tunnels, s.Devices = redirect.Tunnels{}, nil
+	if err := a.Apply(s).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "none any more", "tunnels map[] [] [] []", "detach 1 tunnel")
 }

@@ -15,12 +15,14 @@ func Specs() (map[string]*ebpf.CollectionSpec, error) {
 		"crab_lb":      loadLb,
 		"crab_balance": loadBalance,
 		"crab_watch":   loadWatch,
+		"crab_tunnel":  loadTunnel,
 
 		"crab_client6":  loadClient6,
 		"crab_server6":  loadServer6,
 		"crab_lb6":      loadLb6,
 		"crab_balance6": loadBalance6,
 		"crab_watch6":   loadWatch6,
+		"crab_tunnel6":  loadTunnel6,
 	} {
 		spec, err := load()
 		if err != nil {
@@ -59,6 +61,7 @@ var SixEntries = map[string]struct {
 	"crab_balance_out":    {"crab_six", 8},
 	"crab_watch_in":       {"crab_six", 11},
 	"crab_watch_out":      {"crab_six", 12},
+	"crab_tunnel_in":      {"crab_six", 13},
 	"crab_lb_native":      {"crab_six_xdp", 9},
 	"crab_lb_generic":     {"crab_six_xdp", 10},
 }

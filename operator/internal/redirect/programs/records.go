@@ -78,6 +78,8 @@ type (
 		Place       uint16
 		Undelivered uint8
 	}
+	// Tunnel is struct crab_tunnel.
+	Tunnel struct{ From, To netip.Addr }
 	// Addr is an address alone.
 	Addr struct{ netip.Addr }
 )
@@ -147,6 +149,16 @@ func (f *Flow) UnmarshalBinary(b []byte) error {
 	r := reader{b: b, fixed: 28}
 	f.CreatedS, f.ACK, f.LastNs, f.DIP, f.ISS, f.Ended, f.HopSeen = r.u32(), r.u32(), r.u64(), r.addr(), r.u32(), r.take(1)[0], r.take(1)[0]
 	copy(f.Hop[:], r.take(6))
+	return r.end(0)
+}
+
+func (t Tunnel) MarshalBinary() ([]byte, error) {
+	return append(t.From.AsSlice(), t.To.AsSlice()...), nil
+}
+
+func (t *Tunnel) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, addrs: 2}
+	t.From, t.To = r.addr(), r.addr()
 	return r.end(0)
 }
 

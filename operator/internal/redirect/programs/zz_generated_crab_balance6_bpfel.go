@@ -13,6 +13,11 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type balance6CrabAddr struct {
+	_    structs.HostLayout
+	Word [4]uint32
+}
+
 type balance6CrabError struct {
 	_      structs.HostLayout
 	L4     uint32
@@ -23,21 +28,15 @@ type balance6CrabError struct {
 		L4     uint32
 		Doff   uint32
 		Length uint32
-		Saddr  struct {
-			_    structs.HostLayout
-			Word [4]uint32
-		}
-		Daddr struct {
-			_    structs.HostLayout
-			Word [4]uint32
-		}
-		Sport uint16
-		Dport uint16
-		Seq   uint32
-		Ack   uint32
-		Flags uint8
-		Tos   uint8
-		_     [2]byte
+		Saddr  balance6CrabAddr
+		Daddr  balance6CrabAddr
+		Sport  uint16
+		Dport  uint16
+		Seq    uint32
+		Ack    uint32
+		Flags  uint8
+		Tos    uint8
+		_      [2]byte
 	}
 	From balance6CrabTuple
 	To   balance6CrabTuple
@@ -61,12 +60,9 @@ type balance6CrabMeta struct {
 }
 
 type balance6CrabRelay struct {
-	_      structs.HostLayout
-	LastNs uint64
-	Dip    struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
+	_        structs.HostLayout
+	LastNs   uint64
+	Dip      balance6CrabAddr
 	NextOut  uint32
 	NextBack uint32
 	Place    uint16
@@ -80,21 +76,15 @@ type balance6CrabRelay struct {
 
 type balance6CrabRelayBack struct {
 	_      structs.HostLayout
-	Client struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
-	Port uint16
-	Pad  uint16
+	Client balance6CrabAddr
+	Port   uint16
+	Pad    uint16
 }
 
 type balance6CrabSyn struct {
-	_      structs.HostLayout
-	SeenNs uint64
-	Dip    struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
+	_           structs.HostLayout
+	SeenNs      uint64
+	Dip         balance6CrabAddr
 	Place       uint16
 	Undelivered uint8
 	Pad         uint8
@@ -107,16 +97,16 @@ type balance6CrabSynKey struct {
 	Iss   uint32
 }
 
+type balance6CrabTunnel struct {
+	_    structs.HostLayout
+	From balance6CrabAddr
+	To   balance6CrabAddr
+}
+
 type balance6CrabTuple struct {
-	_      structs.HostLayout
-	Client struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
-	Server struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
+	_          structs.HostLayout
+	Client     balance6CrabAddr
+	Server     balance6CrabAddr
 	ClientPort uint16
 	ServerPort uint16
 }
@@ -132,10 +122,7 @@ type balance6CrabVip struct {
 
 type balance6CrabVipKey struct {
 	_    structs.HostLayout
-	Addr struct {
-		_    structs.HostLayout
-		Word [4]uint32
-	}
+	Addr balance6CrabAddr
 	Port uint16
 	Pad  uint16
 }
@@ -154,6 +141,8 @@ const (
 	balance6MapCrabRr6          = "crab_rr6"
 	balance6MapCrabRrCpu6       = "crab_rr_cpu6"
 	balance6MapCrabSyns6        = "crab_syns6"
+	balance6MapCrabTunEnds6     = "crab_tun_ends6"
+	balance6MapCrabTunnels6     = "crab_tunnels6"
 	balance6MapCrabVips6        = "crab_vips6"
 	balance6ProgCrabBalanceIn6  = "crab_balance_in6"
 	balance6ProgCrabBalanceOut6 = "crab_balance_out6"
@@ -219,6 +208,8 @@ type balance6MapSpecs struct {
 	CrabRr6         *ebpf.MapSpec `ebpf:"crab_rr6"`
 	CrabRrCpu6      *ebpf.MapSpec `ebpf:"crab_rr_cpu6"`
 	CrabSyns6       *ebpf.MapSpec `ebpf:"crab_syns6"`
+	CrabTunEnds6    *ebpf.MapSpec `ebpf:"crab_tun_ends6"`
+	CrabTunnels6    *ebpf.MapSpec `ebpf:"crab_tunnels6"`
 	CrabVips6       *ebpf.MapSpec `ebpf:"crab_vips6"`
 }
 
@@ -258,6 +249,8 @@ type balance6Maps struct {
 	CrabRr6         *ebpf.Map `ebpf:"crab_rr6"`
 	CrabRrCpu6      *ebpf.Map `ebpf:"crab_rr_cpu6"`
 	CrabSyns6       *ebpf.Map `ebpf:"crab_syns6"`
+	CrabTunEnds6    *ebpf.Map `ebpf:"crab_tun_ends6"`
+	CrabTunnels6    *ebpf.Map `ebpf:"crab_tunnels6"`
 	CrabVips6       *ebpf.Map `ebpf:"crab_vips6"`
 }
 
@@ -273,6 +266,8 @@ func (m *balance6Maps) Close() error {
 		m.CrabRr6,
 		m.CrabRrCpu6,
 		m.CrabSyns6,
+		m.CrabTunEnds6,
+		m.CrabTunnels6,
 		m.CrabVips6,
 	)
 }

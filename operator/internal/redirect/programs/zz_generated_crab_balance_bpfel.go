@@ -90,6 +90,12 @@ type balanceCrabSynKey struct {
 	Iss   uint32
 }
 
+type balanceCrabTunnel struct {
+	_    structs.HostLayout
+	From uint32
+	To   uint32
+}
+
 type balanceCrabTuple struct {
 	_          structs.HostLayout
 	Client     uint32
@@ -129,6 +135,8 @@ const (
 	balanceMapCrabRrCpu       = "crab_rr_cpu"
 	balanceMapCrabSix         = "crab_six"
 	balanceMapCrabSyns        = "crab_syns"
+	balanceMapCrabTunEnds     = "crab_tun_ends"
+	balanceMapCrabTunnels     = "crab_tunnels"
 	balanceMapCrabVips        = "crab_vips"
 	balanceProgCrabBalanceIn  = "crab_balance_in"
 	balanceProgCrabBalanceOut = "crab_balance_out"
@@ -195,6 +203,8 @@ type balanceMapSpecs struct {
 	CrabRrCpu      *ebpf.MapSpec `ebpf:"crab_rr_cpu"`
 	CrabSix        *ebpf.MapSpec `ebpf:"crab_six"`
 	CrabSyns       *ebpf.MapSpec `ebpf:"crab_syns"`
+	CrabTunEnds    *ebpf.MapSpec `ebpf:"crab_tun_ends"`
+	CrabTunnels    *ebpf.MapSpec `ebpf:"crab_tunnels"`
 	CrabVips       *ebpf.MapSpec `ebpf:"crab_vips"`
 }
 
@@ -235,6 +245,8 @@ type balanceMaps struct {
 	CrabRrCpu      *ebpf.Map `ebpf:"crab_rr_cpu"`
 	CrabSix        *ebpf.Map `ebpf:"crab_six"`
 	CrabSyns       *ebpf.Map `ebpf:"crab_syns"`
+	CrabTunEnds    *ebpf.Map `ebpf:"crab_tun_ends"`
+	CrabTunnels    *ebpf.Map `ebpf:"crab_tunnels"`
 	CrabVips       *ebpf.Map `ebpf:"crab_vips"`
 }
 
@@ -251,6 +263,8 @@ func (m *balanceMaps) Close() error {
 		m.CrabRrCpu,
 		m.CrabSix,
 		m.CrabSyns,
+		m.CrabTunEnds,
+		m.CrabTunnels,
 		m.CrabVips,
 	)
 }
