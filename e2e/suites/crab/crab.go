@@ -51,6 +51,8 @@ type answer struct {
 	Remote              string         `json:"remote"`
 	Error               string         `json:"error"`
 	SlowestMilliseconds int64          `json:"slowestMilliseconds"`
+
+	AnsweredUnixMilliseconds int64 `json:"answeredUnixMilliseconds"`
 }
 
 // Run plays every part, one after the other; one that fails hides none of the others.
@@ -58,7 +60,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx))
+	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx))
 	return errors.Join(err, s.clear(ctx))
 }
 

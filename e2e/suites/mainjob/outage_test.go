@@ -85,7 +85,7 @@ func operatorDown(ctx context.Context, t *testing.T, s *suite) {
 
 func sidecarsDown(ctx context.Context, t *testing.T, s *suite) {
 	r := underLoad(ctx, t, s, steady("load-sidecar-down", outage+8*time.Second), func(ctx context.Context) error {
-		return stopped(podProcesses("sidecar"), outage)
+		return stopped(harness.PodProcesses("", "sidecar"), outage)
 	})
 	lossless(t, s, "sidecar_down", r)
 	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))

@@ -7,35 +7,11 @@ package mainjob
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-)
 
-// podProcesses finds processes of that executable name which run in a pod, i.e.
-// below a cgroup of the embedded cluster; the nodes are on this machine.
-func podProcesses(name string) []int {
-	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		exe, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil {
-			continue
-		}
-		cgroup, err := os.ReadFile(filepath.Join(dir, "cgroup"))
-		program, _, _ := strings.Cut(string(exe), "\x00")
-		if err != nil || filepath.Base(program) != name || !strings.Contains(string(cgroup), "pod") {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+)
 
 // stopped suspends the processes for that long; they run again afterwards.
 func stopped(pids []int, d time.Duration) error {
@@ -59,7 +35,7 @@ func stopped(pids []int, d time.Duration) error {
 
 // killOne kills one pod process of that name without warning.
 func killOne(name string) error {
-	pids := podProcesses(name)
+	pids := harness.PodProcesses("", name)
 	if len(pids) < 2 {
 		return fmt.Errorf("found %d processes %s; want at least 2 to kill one", len(pids), name)
 	}

@@ -8,6 +8,7 @@
 //	crabpeer tell well|unready|deaf        what the server of this container shall be
 //	crabpeer ready                         ends with 0 when it listens and calls itself ready
 //	crabpeer ask ADDR COUNT [PATIENCE]     COUNT connections with one line each, one after the other
+//	crabpeer await ADDR PATIENCE           connections begun every 50 ms until one is answered
 //	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, a line on each every 100 ms
 //
 // Clients print one JSON object.
@@ -42,6 +43,8 @@ type report struct {
 	Error  string `json:"error,omitempty"`
 	// SlowestMilliseconds is the longest time a connection took to its first answer.
 	SlowestMilliseconds int64 `json:"slowestMilliseconds"`
+	// AnsweredUnixMilliseconds is when that was which was awaited.
+	AnsweredUnixMilliseconds int64 `json:"answeredUnixMilliseconds,omitempty"`
 
 	mu       sync.Mutex
 	patience time.Duration // until a connection must stand
@@ -72,6 +75,12 @@ func run(args []string) error {
 			return err
 		}
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, d) })
+	case len(args) == 3 && args[0] == "await":
+		d, err := time.ParseDuration(args[2])
+		if err != nil {
+			return err
+		}
+		return client(args[1], "1", func(r *report, addr string, _ int) { r.await(addr, d) })
 	case len(args) == 4 && args[0] == "hold":
 		d, err := time.ParseDuration(args[3])
 		if err != nil {
@@ -79,7 +88,7 @@ func run(args []string) error {
 		}
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
 	}
-	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | hold ADDR COUNT DURATION")
+	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | await ADDR PATIENCE | hold ADDR COUNT DURATION")
 }
 
 func serve(addr string) error {
@@ -139,7 +148,7 @@ func (r *report) open(addr string) *connection {
 		r.fail(err)
 		return nil
 	}
-	conn := &connection{Conn: c, lines: bufio.NewReader(c)}
+	conn := newConnection(c)
 	conn.server, err = conn.ask()
 	if err != nil {
 		c.Close()
@@ -176,6 +185,8 @@ type connection struct {
 	lines  *bufio.Reader
 	server string
 }
+
+func newConnection(c net.Conn) *connection { return &connection{Conn: c, lines: bufio.NewReader(c)} }
 
 func (c *connection) ask() (string, error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
