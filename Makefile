@@ -162,7 +162,7 @@ fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 
 fuzz-crab: ## Damaged packets through CRAB's eBPF programs (root): make fuzz-crab CRAB_FUZZ_PACKETS=1000000 CRAB_FUZZ_SEED=7
 	@CRAB_FUZZ_PACKETS=$(or $(CRAB_FUZZ_PACKETS),1000000) CRAB_FUZZ_SEED=$(or $(CRAB_FUZZ_SEED),$(shell date +%s)) \
-	  go test -count=1 -v -timeout=2h -run='^TestDamagedPackets$$' ./operator/internal/redirect
+	  go test -count=1 -v -timeout=2h -run='^TestDamaged(Packets|Tunnels)$$' ./operator/internal/redirect
 
 fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-long FUZZ_SECONDS=3600
 	@mkdir -p $(MEASURED)

@@ -154,3 +154,39 @@ func TestTunnelsRefused(t *testing.T) {
 		}
 	}
 }
+
+// C-80: random damage to what comes by a tunnel, from end to end of it: a verdict each time, and nothing is let out that is
+// no SYN with a redirect to a server of this host.
+func TestDamagedTunnels(t *testing.T) { bothFamilies(t, testDamagedTunnels) }
+
+func testDamagedTunnels(t *testing.T) {
+	n := tunnelled(t)
+	_, good := runBytes(t, n, "crab_balance_in", lbSYN(5005, marked()).bytes())
+	setTunnels(t, n, Tunnels{Peers: []netip.Addr{at("10.3.0.1")}, Own: []netip.Addr{at("10.3.0.2")}, Servers: []netip.Addr{servers(1)[0].Addr}})
+	rng, packets := damage(t)
+	before, _ := n.Counters()
+	for range packets {
+		frame := append([]byte{}, good...)
+		for range 1 + rng.IntN(4) {
+			frame[14+rng.IntN(len(frame)-14)] = byte(rng.IntN(256))
+		}
+		if rng.IntN(3) == 0 {
+			frame = frame[:60+rng.IntN(len(frame)-60)]
+		}
+		verdict, left := runBytes(t, n, "crab_tunnel_in", frame)
+		if verdict != next && verdict != shot {
+			t.Fatalf("verdict %d for %x; replay with the seed above", int32(verdict), frame)
+		}
+		if verdict == next && !bytes.Equal(left, frame) {
+			if got := parse(t, left); got.dst != servers(1)[0].Addr || got.flags&(syn|ack|rst|fin) != syn || !bytes.Contains(got.options, option(testVIP)[:1]) {
+				t.Fatalf("%+v was let out of %x; replay with the seed above", got, frame)
+			}
+		}
+	}
+	after, _ := n.Counters()
+	for _, reason := range []string{"tunnel_opened", "tunnel_refused"} {
+		if after[reason]-before[reason] < uint64(packets)/100 {
+			t.Errorf("%s: %d of %d", reason, after[reason]-before[reason], packets)
+		}
+	}
+}
