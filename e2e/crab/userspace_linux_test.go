@@ -38,7 +38,7 @@ func startUserspace(t *testing.T, b *Bed, serve func(*testing.T, *Host), ports .
 	t.Helper()
 	u := newUserspace(t, b, ports...)
 	for _, s := range b.Servers() {
-		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
+		s.become(Config{Devices: uplink("server"), AllowEcho: b.vips()})
 		serve(t, s)
 	}
 	u.startBalancer(t, b.Servers())
@@ -59,15 +59,14 @@ func newUserspace(t *testing.T, b *Bed, ports ...int) *userspace {
 		h.completeChecksums()
 	}
 	var vips []map[string]any
-	for _, p := range u.ports {
-		vips = append(vips, map[string]any{"addr": b.vip, "port": p, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}})
+	for _, vip := range b.vips() {
+		for _, p := range u.ports {
+			vips = append(vips, b.dialled(vip, p))
+		}
 	}
 	b.Host("client").become(Config{Devices: uplink("client"), VIPs: vips})
 	return u
 }
-
-// DPDK sees the checksums that a veth leaves to the hardware (docs/dpdk.md).
-func (h *Host) completeChecksums() { h.Run("ethtool", "-K", "eth0", "tx", "off") }
 
 func (h *Host) become(c Config) {
 	h.config = c
@@ -112,7 +111,25 @@ func (u *userspace) launch(t *testing.T, servers int) {
 // capable waits until so many servers are known to echo, at each port.
 func (u *userspace) capable(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, itoa(n)+" servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == n*len(u.ports) })
+	eventually(t, itoa(n)+" servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == u.known(n) })
+}
+
+// known is how often the balancer counts so many servers.
+func (u *userspace) known(n int) int { return n * len(u.ports) * len(u.vips()) }
+
+// counted: what it sends again to the same server counts as redirected, too.
+func (u *userspace) counted() syns {
+	again, hashed := u.counter("crab_repeated_total", ""), 0
+	for _, why := range []string{"client", "servers", "option_space"} {
+		hashed += u.counter("crab_fallback_total", why)
+	}
+	return syns{u.counter("crab_redirected_total", "") - again, again, hashed, u.counter("crab_foreign_address_total", ""), u.counter("crab_malformed_options_total", "")}
+}
+
+// loses: the balancer's own probes find out.
+func (u *userspace) loses(t testing.TB, server *Host) {
+	t.Helper()
+	eventually(t, server.Name+" is known to be down", func() bool { return u.counter("crab_servers", "down") == u.known(1) })
 }
 
 // configure writes the balancer's file: each server is one of each port's pool.
@@ -123,8 +140,10 @@ func (u *userspace) configure(t *testing.T, servers []*Host) {
 		pool = append(pool, map[string]string{"address": s.Addr})
 	}
 	var vips []map[string]any
-	for _, p := range u.ports {
-		vips = append(vips, map[string]any{"address": u.vip, "port": p, "policy": u.policy, "servers": pool})
+	for _, vip := range u.vips() {
+		for _, p := range u.ports {
+			vips = append(vips, map[string]any{"address": vip, "port": p, "policy": u.policy, "servers": pool})
+		}
 	}
 	raw, err := json.Marshal(map[string]any{"probe": u.probe, "vips": vips})
 	must(t, err)
@@ -219,13 +238,9 @@ func (u *userspace) redirects(t *testing.T) {
 func (u *userspace) hashes(t *testing.T) {
 	t.Helper()
 	for _, s := range u.Servers() {
-		s.Run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
-		s.Run("ip", "addr", "add", u.vip, "dev", "lo")
+		s.returnsDirectly()
 	}
-	plain := u.add("plain", network+"9")
-	if strings.Contains(u.vip, ":") {
-		plain.speakSix()
-	}
+	plain := u.join("plain", "9")
 	plain.completeChecksums()
 	seen := map[string]bool{}
 	for range 12 {
