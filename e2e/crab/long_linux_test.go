@@ -10,7 +10,28 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
+
+const (
+	// The agents forget ended connections, unanswered SYNs and handshakes after a second here, instead of one to two
+	// minutes, and look for them every two seconds.
+	soon = time.Second
+	// idle is long enough for two looks at what was over before.
+	idle = soon + 4*time.Second
+)
+
+// forgetSoon shortens all lives but that of an open connection, which is two hours (C-72, C-73).
+func (b *Bed) forgetSoon() {
+	b.t.Helper()
+	for _, h := range b.all {
+		if h.agent != nil {
+			h.Apply(func(c *Config) {
+				c.Lives = map[string]int64{"ended": int64(soon), "pending": int64(soon), "echo": int64(soon)}
+			})
+		}
+	}
+}
 
 // takes serves connections in this process, and closes them when the test is over.
 func (h *Host) takes(t *testing.T, serve func(net.Conn)) {
@@ -56,6 +77,47 @@ func (h *Host) last(t *testing.T) {
 		<-speak
 		fmt.Fprintln(c, "the rest")
 	})
+}
+
+// C-72, C-73: connections as of SSH: idle for longer than whatever is forgotten of others, then a keystroke. They are
+// redirected, hashed and past the VIP; and so is one of which one end is closed.
+func testLongConnection(t *testing.T, b *Bed) {
+	b.forgetSoon()
+	client, plain := b.Host("client"), b.Host("plain")
+	direct := net.JoinHostPort(b.Host("s1").Addr, itoa(port))
+	var all, halves []*session
+	for _, end := range []struct {
+		from *Host
+		to   string
+	}{{client, b.target()}, {plain, b.target()}, {client, direct}} {
+		for _, list := range []*[]*session{&all, &halves} {
+			c, err := end.from.dial(end.to)
+			must(t, err)
+			t.Cleanup(func() { c.Close() })
+			must(t, c.ask("keystroke"))
+			*list = append(*list, c)
+		}
+	}
+	for _, c := range halves {
+		must(t, c.Conn.(*net.TCPConn).CloseWrite())
+	}
+	over, err := client.dial(b.target())
+	must(t, err)
+	over.ends()
+	time.Sleep(idle)
+	b.speak()
+	if bad, first := broken(all, "after a pause"); bad > 0 {
+		t.Errorf("%d of %d idle connections broke: %v\n%s", bad, len(all), first, b.told())
+	}
+	for _, c := range halves {
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if rest, err := c.r.ReadString('\n'); err != nil || rest != "the rest\n" {
+			t.Errorf("%s, which its client has closed one way, said %q: %v\n%s", c.RemoteAddr(), rest, err, b.told())
+		}
+	}
+	if n := client.Counter("client_flow_expired"); n == 0 {
+		t.Error("what was over was not forgotten meanwhile: this proves nothing")
+	}
 }
 
 // Ports are reused at once, beside a connection that lives.

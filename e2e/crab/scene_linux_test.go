@@ -32,7 +32,7 @@ func TestLostPackets(t *testing.T) {
 
 func TestLongAndReused(t *testing.T) {
 	serve := func(t *testing.T, h *Host) { h.last(t) }
-	scene{servers: 1, serve: serve, plays: plays{testPortReuse, testPortAfterAHalfClose}}.each(t)
+	scene{servers: 1, serve: serve, plays: plays{testPortReuse, testPortAfterAHalfClose, testLongConnection}}.each(t)
 }
 
 type plays []func(*testing.T, *Bed)
