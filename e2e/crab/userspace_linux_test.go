@@ -204,6 +204,8 @@ func TestUserspaceBalancer(t *testing.T) {
 	run := func(u *userspace, t *testing.T) {
 		u.redirects(t)
 		u.hashes(t)
+		u.followsAServer(t)
+		u.echoesAreBlanked(t)
 		u.losesAnAgent(t)
 	}
 	t.Run("IPv4", func(t *testing.T) { run(startUserspace(t, New(t, 2), serveName, webPort), t) })
@@ -254,16 +256,69 @@ func (u *userspace) hashes(t *testing.T) {
 	}
 }
 
-// C-43, C-52: a server whose agent goes gets no redirected connection.
+// meets loads so many pages on a host, and says which servers had them.
+func (u *userspace) meets(h *Host, pages int) map[string]int {
+	seen := map[string]int{}
+	for range pages {
+		seen[u.curl(h, "name")]++
+	}
+	return seen
+}
+
+// A server takes another MAC address: the balancer sends it there.
+func (u *userspace) followsAServer(t *testing.T) {
+	t.Helper()
+	u.Host("s1").moves("02:00:00:00:00:99")
+	eventually(t, "s1 is served at its new address", func() bool { return u.meets(u.Host("client"), 2)["s1"] == 1 })
+	u.capable(t, 2)
+	if seen := u.meets(u.Host("client"), 6); seen["s1"] != 3 {
+		t.Errorf("round robin gave %v", seen)
+	}
+}
+
+// C-43, C-51: something blanks the echo of all SYN-ACKs. The balancer's probes find out, and what clients would have to wait
+// for (C-105) is hashed from its first SYN on.
+func (u *userspace) echoesAreBlanked(t *testing.T) {
+	t.Helper()
+	u.hub("nft", "add table netdev box")
+	for _, device := range []string{"vs1", "vs2"} {
+		u.hub("nft", "add chain netdev box "+device+" { type filter hook ingress device "+device+" priority 0; }; add rule netdev box "+device+" tcp option 42 exists reset tcp option 42")
+	}
+	eventually(t, "nobody echoes, and all are up", func() bool { return u.counter("crab_servers", "up") == 2 })
+	u.allAreHashed(t)
+	u.hub("nft", "delete table netdev box")
+	u.capable(t, 2)
+}
+
+// allAreHashed: clients that could be redirected, while no server can.
+func (u *userspace) allAreHashed(t *testing.T) {
+	t.Helper()
+	client, before := u.Host("client"), u.counter("crab_fallback_total", "servers")
+	late := client.Counter("client_syn_unmarked_retry")
+	if seen := u.meets(client, 12); len(seen) != 2 {
+		t.Errorf("C-43: 12 connections met %v, want both servers", seen)
+	}
+	if n := u.counter("crab_fallback_total", "servers") - before; n < 12 || client.Counter("client_syn_unmarked_retry") != late {
+		t.Errorf("C-43: %d SYNs with a placeholder were hashed, want 12, none of them late\n%s", n, u.told())
+	}
+}
+
+// C-43, C-52: a server whose agent goes gets no redirected connection, and its share of the others; without any agent all are.
 func (u *userspace) losesAnAgent(t *testing.T) {
 	t.Helper()
 	s1 := u.Host("s1")
 	s1.Kill()
 	s1.Run(u.tool, "remove", "--root", s1.root())
 	eventually(t, "s1 echoes no more", func() bool { return u.counter("crab_servers", "capable") == 1 && u.counter("crab_servers", "up") == 1 })
-	for range 4 {
-		if got := u.curl(u.Host("client"), "name"); got != "s2" {
-			t.Errorf("C-43: a redirected connection met %s", got)
-		}
+	if seen := u.meets(u.Host("client"), 4); seen["s2"] != 4 {
+		t.Errorf("C-43: redirected connections met %v, want s2", seen)
 	}
+	if seen := u.meets(u.Host("plain"), 12); len(seen) != 2 {
+		t.Errorf("C-43: who knows no redirects met %v, want both servers", seen)
+	}
+	s2 := u.Host("s2")
+	s2.Kill()
+	s2.Run(u.tool, "remove", "--root", s2.root())
+	eventually(t, "s2 echoes no more", func() bool { return u.counter("crab_servers", "up") == 2 })
+	u.allAreHashed(t)
 }
