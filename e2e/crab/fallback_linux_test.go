@@ -44,9 +44,9 @@ func testClientWithoutAgent(t *testing.T, b *Bed) {
 	}
 }
 
-// C-105: a middlebox that drops packets with the option, or blanks it: in what the
+// C-53, C-105: a middlebox that drops packets with the option, or blanks it: in what the
 // client sends (SYNs), and in what the server sends it (SYN-ACKs with the echo). The
-// balancer's probes meet none of them.
+// balancer's probes meet none of them, and the client is redirected again without it.
 func testMiddlebox(t *testing.T, b *Bed) {
 	const drops, strips = "tcp option 42 exists counter drop", "tcp option 42 exists counter reset tcp option 42"
 	for _, box := range []struct {
@@ -80,7 +80,7 @@ func (h *Host) redirected(t *testing.T) {
 	before := accepted(h)
 	h.mustTalk(t, 1)
 	if accepted(h) == before {
-		t.Errorf("%s: a connection was not redirected\n%s", h.Name, h.bed.told())
+		t.Errorf("C-53: %s: a connection was not redirected\n%s", h.Name, h.bed.told())
 	}
 }
 
