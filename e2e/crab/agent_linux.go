@@ -121,19 +121,22 @@ func uplink(duties ...string) []map[string]any {
 // balancer has the servers, they echo. change edits the balancer's VIP.
 func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
 	b.t.Helper()
-	vip := map[string]any{"addr": b.vip, "port": port, "roles": "Balance", "policy": "RoundRobin", "backends": b.Backends("UpCRAB")}
+	var dialled, balanced []map[string]any
+	for _, vip := range b.vips() {
+		dialled = append(dialled, b.dialled(vip, port))
+		balanced = append(balanced, map[string]any{"addr": vip, "port": port, "roles": "Balance", "policy": "RoundRobin", "backends": b.Backends("UpCRAB")})
+	}
 	if change != nil {
-		change(vip)
+		change(balanced[0])
 	}
 	for _, h := range b.all {
 		switch {
 		case h.Name == "client":
-			h.config = Config{Devices: uplink("client"), VIPs: []map[string]any{
-				{"addr": b.vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}}
+			h.config = Config{Devices: uplink("client"), VIPs: dialled}
 		case h.Name == "lb":
-			h.config = Config{Devices: uplink("balancer"), VIPs: []map[string]any{vip}}
+			h.config = Config{Devices: uplink("balancer"), VIPs: balanced}
 		default:
-			h.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
+			h.config = Config{Devices: uplink("server"), AllowEcho: b.vips()}
 		}
 		h.writeConfig()
 		h.launch() // all at once: the kernel verifies their programs for a while
@@ -141,6 +144,11 @@ func (b *Bed) StartAll(port int, change func(vip map[string]any)) {
 	for _, h := range b.all {
 		h.await("ready", 1)
 	}
+}
+
+// dialled is a VIP as its clients' agents know it.
+func (b *Bed) dialled(vip string, port int) map[string]any {
+	return map[string]any{"addr": vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}
 }
 
 // Backends are all servers in one state.

@@ -30,6 +30,11 @@ type Bed struct {
 	root string // of the repository
 	vip  string // and the network of the hosts: of one family
 	nets string
+
+	speak    func()   // lets servers say their last word
+	second   string   // VIP of the same servers, if there is one
+	direct   bool     // servers have the VIPs themselves
+	balancer balancer // of a scene
 }
 
 var beds atomic.Int64
@@ -44,6 +49,7 @@ type Host struct {
 	agent  *exec.Cmd
 	under  []string // the command the agent is started by
 	log    string
+	peer   func() // kills its echo server
 
 	injected int // segments written by hand that left here
 }
@@ -131,7 +137,18 @@ func (b *Bed) add(name, addr string) *Host {
 	} else {
 		h.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0")
 	}
+	if b.direct {
+		h.completeChecksums()
+	}
 	return h
+}
+
+// vips are what clients may dial.
+func (b *Bed) vips() []string {
+	if b.second == "" {
+		return []string{b.vip}
+	}
+	return []string{b.vip, b.second}
 }
 
 // Host by name.

@@ -5,27 +5,29 @@
 package crab
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 )
 
 // forgedSYNs are what somebody sends who knows a connection's addresses and ports and guesses no sequence number:
 // to both of its ends and to the balancer, with each option that could matter there.
-func forgedSYNs(client, server netip.AddrPort) map[string]Segment {
-	vip := netip.AddrPortFrom(netip.MustParseAddr(VIP), port)
+func (b *Bed) forgedSYNs(client, server netip.AddrPort) map[string]Segment {
+	vip, redirect := atPort(b.vip, port), b.option(b.vip)
+	mark := []byte(b.either("\x2a\x08\x0a\x61\x64\x01\x00\x01", markOfVIP6))
 	to := func(dst netip.AddrPort, options []byte) Segment {
 		return Segment{Src: client, Dst: dst, Flags: synFlag, Options: options}
 	}
 	return map[string]Segment{
 		"to the client":                   {Src: server, Dst: client, Flags: synFlag},
-		"to the client, redirect":         {Src: server, Dst: client, Flags: synFlag, Options: vipOption},
+		"to the client, redirect":         {Src: server, Dst: client, Flags: synFlag, Options: redirect},
 		"to the client, from the VIP":     {Src: vip, Dst: client, Flags: synFlag},
 		"to the server":                   to(server, nil),
-		"to the server, redirect":         to(server, vipOption),
-		"to the server, fall-back mark":   to(server, []byte{0x2a, 8, 10, 97, 100, 1, 0, 1}),
-		"to the server, foreign redirect": to(server, []byte{0x2a, 6, 192, 0, 2, 9, 1, 1}),
+		"to the server, redirect":         to(server, redirect),
+		"to the server, fall-back mark":   to(server, mark),
+		"to the server, foreign redirect": to(server, b.option(b.foreign())),
 		"to the VIP":                      to(vip, nil),
-		"to the VIP, placeholder":         to(vip, []byte{0x2a, 6, 0, 0, 0, 0, 1, 1}),
+		"to the VIP, placeholder":         to(vip, b.option(b.either("0.0.0.0", "::"))),
 	}
 }
 
@@ -33,8 +35,7 @@ func forgedSYNs(client, server netip.AddrPort) map[string]Segment {
 func (b *Bed) attack(t *testing.T, evil *Host, c *session) (broke int) {
 	t.Helper()
 	client := netip.MustParseAddrPort(c.LocalAddr().String())
-	server := netip.AddrPortFrom(netip.MustParseAddr(b.Host(c.server).Addr), port)
-	for kind, s := range forgedSYNs(client, server) {
+	for kind, s := range b.forgedSYNs(client, atPort(b.Host(c.server).Addr, port)) {
 		for i := range uint32(5) {
 			s.Seq = i * 0x3fffffff
 			must(t, evil.Inject(s))
@@ -51,12 +52,12 @@ func (b *Bed) attack(t *testing.T, evil *Host, c *session) (broke int) {
 // attackAll does so against connections of each kind: redirected, hashed, and past the VIP.
 func (b *Bed) attackAll(t *testing.T, evil *Host) (broke int) {
 	t.Helper()
-	plain := b.add("plain", network+"9")
+	plain := b.Host("plain")
 	for _, live := range []struct {
 		from *Host
 		to   string
-	}{{b.Host("client"), VIP}, {plain, VIP}, {b.Host("client"), b.Host("s1").Addr}, {plain, b.Host("s2").Addr}} {
-		c, err := live.from.dial(live.to + ":" + itoa(port))
+	}{{b.Host("client"), b.vip}, {plain, b.vip}, {b.Host("client"), b.Host("s1").Addr}, {plain, b.Host("s2").Addr}} {
+		c, err := live.from.dial(net.JoinHostPort(live.to, itoa(port)))
 		must(t, err)
 		broke += b.attack(t, evil, c)
 		c.Close()

@@ -113,8 +113,7 @@ const stood = 500 * time.Millisecond
 
 func failOver(t *testing.T, b *Bed) (worst time.Duration) {
 	both := balancers(t, b)
-	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{
-		{"addr": b.vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}}
+	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{b.dialled(b.vip, port)}}
 	for _, s := range b.Servers() {
 		s.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
 		s.Echo(port)

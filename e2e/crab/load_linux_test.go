@@ -32,8 +32,7 @@ func reporting(t *testing.T, b *Bed, policy string) {
 	}
 	lb.config = Config{Devices: uplink("balancer"), Announce: announce(lb, peers),
 		VIPs: []map[string]any{{"addr": b.vip, "port": port, "roles": "Balance", "policy": policy, "backends": b.Backends("UpCRAB")}}}
-	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{
-		{"addr": b.vip, "port": port, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}}}}
+	b.Host("client").config = Config{Devices: uplink("client"), VIPs: []map[string]any{b.dialled(b.vip, port)}}
 	for _, h := range b.all {
 		h.under = limited(rights)
 		h.Start()

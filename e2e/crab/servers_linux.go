@@ -22,13 +22,13 @@ func (b *Bed) Servers() []*Host {
 }
 
 // Echo starts a server of its own process that answers each connection with the
-// host's name and then with what it reads. The returned function kills it.
-func (h *Host) Echo(port int) func() {
+// host's name and then with what it reads.
+func (h *Host) Echo(port int) {
 	h.bed.t.Helper()
 	self, err := os.Executable()
 	h.bed.must(err)
 	c := h.Command(self)
-	c.Env = append(os.Environ(), peerVariable+"="+net.JoinHostPort(h.Addr, itoa(port)), "CRAB_NAME="+h.Name)
+	c.Env = append(os.Environ(), peerVariable+"="+h.listens(port), "CRAB_NAME="+h.Name)
 	out, err := c.StdoutPipe()
 	h.bed.must(err)
 	h.bed.must(c.Start())
@@ -37,8 +37,28 @@ func (h *Host) Echo(port int) func() {
 	}
 	kill := func() { _ = c.Process.Kill(); _ = c.Wait() }
 	h.bed.t.Cleanup(kill)
-	return kill
+	h.peer = kill
 }
+
+// listens is where a server waits: at the VIPs as well, if it has them.
+func (h *Host) listens(port int) string {
+	if h.bed.direct {
+		return net.JoinHostPort("", itoa(port))
+	}
+	return net.JoinHostPort(h.Addr, itoa(port))
+}
+
+// returnsDirectly gives a server the VIPs, as docs/crab-lb.md has it.
+func (h *Host) returnsDirectly() {
+	h.bed.t.Helper()
+	h.Run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
+	for _, vip := range h.bed.vips() {
+		h.Run("ip", "addr", "add", vip, "dev", "lo")
+	}
+}
+
+// completeChecksums: DPDK sees those that a veth leaves to the hardware (docs/dpdk.md).
+func (h *Host) completeChecksums() { h.Run("ethtool", "-K", "eth0", "tx", "off") }
 
 // peerVariable makes the test's program an echo server on the address it holds.
 const peerVariable = "CRAB_PEER"

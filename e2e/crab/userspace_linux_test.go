@@ -38,7 +38,7 @@ func startUserspace(t *testing.T, b *Bed, serve func(*testing.T, *Host), ports .
 	t.Helper()
 	u := newUserspace(t, b, ports...)
 	for _, s := range b.Servers() {
-		s.become(Config{Devices: uplink("server"), AllowEcho: []string{b.vip}})
+		s.become(Config{Devices: uplink("server"), AllowEcho: b.vips()})
 		serve(t, s)
 	}
 	u.startBalancer(t, b.Servers())
@@ -59,15 +59,14 @@ func newUserspace(t *testing.T, b *Bed, ports ...int) *userspace {
 		h.completeChecksums()
 	}
 	var vips []map[string]any
-	for _, p := range u.ports {
-		vips = append(vips, map[string]any{"addr": b.vip, "port": p, "roles": "Client", "policy": "RoundRobin", "prefixes": []string{b.nets}})
+	for _, vip := range b.vips() {
+		for _, p := range u.ports {
+			vips = append(vips, b.dialled(vip, p))
+		}
 	}
 	b.Host("client").become(Config{Devices: uplink("client"), VIPs: vips})
 	return u
 }
-
-// DPDK sees the checksums that a veth leaves to the hardware (docs/dpdk.md).
-func (h *Host) completeChecksums() { h.Run("ethtool", "-K", "eth0", "tx", "off") }
 
 func (h *Host) become(c Config) {
 	h.config = c
@@ -112,7 +111,25 @@ func (u *userspace) launch(t *testing.T, servers int) {
 // capable waits until so many servers are known to echo, at each port.
 func (u *userspace) capable(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, itoa(n)+" servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == n*len(u.ports) })
+	eventually(t, itoa(n)+" servers are known to echo", func() bool { return u.counter("crab_servers", "capable") == u.known(n) })
+}
+
+// known is how often the balancer counts so many servers.
+func (u *userspace) known(n int) int { return n * len(u.ports) * len(u.vips()) }
+
+// counted: what it sends again to the same server counts as redirected, too.
+func (u *userspace) counted() syns {
+	again, hashed := u.counter("crab_repeated_total", ""), 0
+	for _, why := range []string{"client", "servers", "option_space"} {
+		hashed += u.counter("crab_fallback_total", why)
+	}
+	return syns{u.counter("crab_redirected_total", "") - again, again, hashed, u.counter("crab_foreign_address_total", ""), u.counter("crab_malformed_options_total", "")}
+}
+
+// loses: the balancer's own probes find out.
+func (u *userspace) loses(t testing.TB, server *Host) {
+	t.Helper()
+	eventually(t, server.Name+" is known to be down", func() bool { return u.counter("crab_servers", "down") == u.known(1) })
 }
 
 // configure writes the balancer's file: each server is one of each port's pool.
@@ -123,8 +140,10 @@ func (u *userspace) configure(t *testing.T, servers []*Host) {
 		pool = append(pool, map[string]string{"address": s.Addr})
 	}
 	var vips []map[string]any
-	for _, p := range u.ports {
-		vips = append(vips, map[string]any{"address": u.vip, "port": p, "policy": u.policy, "servers": pool})
+	for _, vip := range u.vips() {
+		for _, p := range u.ports {
+			vips = append(vips, map[string]any{"address": vip, "port": p, "policy": u.policy, "servers": pool})
+		}
 	}
 	raw, err := json.Marshal(map[string]any{"probe": u.probe, "vips": vips})
 	must(t, err)
@@ -185,6 +204,8 @@ func TestUserspaceBalancer(t *testing.T) {
 	run := func(u *userspace, t *testing.T) {
 		u.redirects(t)
 		u.hashes(t)
+		u.followsAServer(t)
+		u.echoesAreBlanked(t)
 		u.losesAnAgent(t)
 	}
 	t.Run("IPv4", func(t *testing.T) { run(startUserspace(t, New(t, 2), serveName, webPort), t) })
@@ -219,13 +240,9 @@ func (u *userspace) redirects(t *testing.T) {
 func (u *userspace) hashes(t *testing.T) {
 	t.Helper()
 	for _, s := range u.Servers() {
-		s.Run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
-		s.Run("ip", "addr", "add", u.vip, "dev", "lo")
+		s.returnsDirectly()
 	}
-	plain := u.add("plain", network+"9")
-	if strings.Contains(u.vip, ":") {
-		plain.speakSix()
-	}
+	plain := u.join("plain", "9")
 	plain.completeChecksums()
 	seen := map[string]bool{}
 	for range 12 {
@@ -239,16 +256,69 @@ func (u *userspace) hashes(t *testing.T) {
 	}
 }
 
-// C-43, C-52: a server whose agent goes gets no redirected connection.
+// meets loads so many pages on a host, and says which servers had them.
+func (u *userspace) meets(h *Host, pages int) map[string]int {
+	seen := map[string]int{}
+	for range pages {
+		seen[u.curl(h, "name")]++
+	}
+	return seen
+}
+
+// A server takes another MAC address: the balancer sends it there.
+func (u *userspace) followsAServer(t *testing.T) {
+	t.Helper()
+	u.Host("s1").moves("02:00:00:00:00:99")
+	eventually(t, "s1 is served at its new address", func() bool { return u.meets(u.Host("client"), 2)["s1"] == 1 })
+	u.capable(t, 2)
+	if seen := u.meets(u.Host("client"), 6); seen["s1"] != 3 {
+		t.Errorf("round robin gave %v", seen)
+	}
+}
+
+// C-43, C-51: something blanks the echo of all SYN-ACKs. The balancer's probes find out, and what clients would have to wait
+// for (C-105) is hashed from its first SYN on.
+func (u *userspace) echoesAreBlanked(t *testing.T) {
+	t.Helper()
+	u.hub("nft", "add table netdev box")
+	for _, device := range []string{"vs1", "vs2"} {
+		u.hub("nft", "add chain netdev box "+device+" { type filter hook ingress device "+device+" priority 0; }; add rule netdev box "+device+" tcp option 42 exists reset tcp option 42")
+	}
+	eventually(t, "nobody echoes, and all are up", func() bool { return u.counter("crab_servers", "up") == 2 })
+	u.allAreHashed(t)
+	u.hub("nft", "delete table netdev box")
+	u.capable(t, 2)
+}
+
+// allAreHashed: clients that could be redirected, while no server can.
+func (u *userspace) allAreHashed(t *testing.T) {
+	t.Helper()
+	client, before := u.Host("client"), u.counter("crab_fallback_total", "servers")
+	late := client.Counter("client_syn_unmarked_retry")
+	if seen := u.meets(client, 12); len(seen) != 2 {
+		t.Errorf("C-43: 12 connections met %v, want both servers", seen)
+	}
+	if n := u.counter("crab_fallback_total", "servers") - before; n < 12 || client.Counter("client_syn_unmarked_retry") != late {
+		t.Errorf("C-43: %d SYNs with a placeholder were hashed, want 12, none of them late\n%s", n, u.told())
+	}
+}
+
+// C-43, C-52: a server whose agent goes gets no redirected connection, and its share of the others; without any agent all are.
 func (u *userspace) losesAnAgent(t *testing.T) {
 	t.Helper()
 	s1 := u.Host("s1")
 	s1.Kill()
 	s1.Run(u.tool, "remove", "--root", s1.root())
 	eventually(t, "s1 echoes no more", func() bool { return u.counter("crab_servers", "capable") == 1 && u.counter("crab_servers", "up") == 1 })
-	for range 4 {
-		if got := u.curl(u.Host("client"), "name"); got != "s2" {
-			t.Errorf("C-43: a redirected connection met %s", got)
-		}
+	if seen := u.meets(u.Host("client"), 4); seen["s2"] != 4 {
+		t.Errorf("C-43: redirected connections met %v, want s2", seen)
 	}
+	if seen := u.meets(u.Host("plain"), 12); len(seen) != 2 {
+		t.Errorf("C-43: who knows no redirects met %v, want both servers", seen)
+	}
+	s2 := u.Host("s2")
+	s2.Kill()
+	s2.Run(u.tool, "remove", "--root", s2.root())
+	eventually(t, "s2 echoes no more", func() bool { return u.counter("crab_servers", "up") == 2 })
+	u.allAreHashed(t)
 }

@@ -101,10 +101,7 @@ func (u *userspace) least(t *testing.T) {
 // forge reports in the name of s2, as somebody who has no key can: as many as real ones at least.
 func (u *userspace) forge(t *testing.T) {
 	t.Helper()
-	stranger := u.add("stranger", network+"9")
-	if strings.Contains(u.vip, ":") {
-		stranger.speakSix()
-	}
+	stranger := u.join("stranger", "9")
 	stranger.completeChecksums()
 	s2 := netip.MustParseAddr(u.Host("s2").Addr)
 	unsigned := binary.BigEndian.AppendUint32([]byte{'C', 'R', 1, 0, port >> 8, port & 255, 0, 0}, 1000)

@@ -10,6 +10,16 @@ import (
 	"time"
 )
 
+// moves gives the host another MAC address, of which it tells its neighbours.
+func (h *Host) moves(mac string) {
+	h.bed.t.Helper()
+	h.Run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_notify=1", "net.ipv6.conf.eth0.ndisc_notify=1",
+		"net.ipv6.conf.eth0.keep_addr_on_down=1", "net.ipv6.conf.eth0.accept_dad=0")
+	h.Run("ip", "link", "set", "eth0", "address", mac)
+	h.Run("ip", "link", "set", "eth0", "down")
+	h.Run("ip", "link", "set", "eth0", "up")
+}
+
 // C-103: the way to the server is looked up anew. The client's host forwards, as a node does: it keeps the next hop of a
 // connection for half a second, and follows a server that takes another MAC address.
 func TestServerMovesToAnotherMAC(t *testing.T) {
@@ -17,7 +27,6 @@ func TestServerMovesToAnotherMAC(t *testing.T) {
 	b := New(t, 1)
 	client, s1 := b.Host("client"), b.Host("s1")
 	client.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.eth0.send_redirects=0")
-	s1.Run("sysctl", "-qw", "net.ipv4.conf.eth0.arp_notify=1")
 	b.StartAll(port, nil)
 	s1.Echo(port)
 	w := b.Watch("client")
@@ -36,9 +45,7 @@ func TestServerMovesToAnotherMAC(t *testing.T) {
 		}
 	}
 	const moved = "02:00:00:00:00:99"
-	s1.Run("ip", "link", "set", "eth0", "address", moved)
-	s1.Run("ip", "link", "set", "eth0", "down")
-	s1.Run("ip", "link", "set", "eth0", "up") // it tells its neighbours
+	s1.moves(moved)
 	start := time.Now()
 	for i := range 50 {
 		must(t, c.ask("after "+itoa(i)))

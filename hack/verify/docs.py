@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAGS = {"ci", "cluster", "nightly", "output"}
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
-TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal")
+TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal", "e2e")
 
 
 def pages():
@@ -60,7 +60,7 @@ def cited_rules():
                 continue
             for i, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 for kind, number in re.findall(r"\b([RMQECL])-(\d{1,3}a?)\b", line) + re.findall(r"(?:\b|_)([rmqe])(\d{1,3}a?)(?=_)", line):
-                    if top != "operator/internal" or kind.isupper():
+                    if top not in ("operator/internal", "e2e") or kind.isupper():
                         found.setdefault(f"{kind.upper()}-{number}", f"{path.relative_to(ROOT)}:{i}")
     return found
 

@@ -25,7 +25,7 @@ func serverSYNACK(options []byte) packet {
 	return packet{src: testDIP, dst: testClient, sport: 80, dport: 5000, flags: syn | ack, seq: 9, ack: 101, options: options}
 }
 
-// C-30, C-31, C-73: each SYN-ACK of a SYN with redirect has the echo, until the client's ACK.
+// C-30, C-31, C-32, C-73: each SYN-ACK of a SYN with redirect has the echo, until the client's ACK.
 func TestEcho(t *testing.T) { bothFamilies(t, testEcho) }
 
 func testEcho(t *testing.T) {
@@ -62,7 +62,7 @@ func testEchoIsForgottenByPlainSYN(t *testing.T) {
 	}
 }
 
-// C-34: only allowed addresses; C-3: a placeholder is none.
+// C-34, C-94: only allowed addresses; C-3: a placeholder is none.
 func TestEchoOnlyWhatIsAllowed(t *testing.T) { bothFamilies(t, testEchoOnlyWhatIsAllowed) }
 
 func testEchoOnlyWhatIsAllowed(t *testing.T) {

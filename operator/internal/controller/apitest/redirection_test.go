@@ -325,7 +325,7 @@ func TestRedirectedNodePorts(t *testing.T) {
 	})
 }
 
-// C-9: one address of each family, both left alone by kube-proxy; a family that is
+// C-9, C-44: one address of each family, both left alone by kube-proxy; a family that is
 // required and cannot be had is named.
 func TestDualStackService(t *testing.T) {
 	families := func(policy corev1.IPFamilyPolicy, all ...corev1.IPFamily) func(*corev1.Service) {
