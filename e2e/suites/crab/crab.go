@@ -60,7 +60,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx))
+	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx), s.tunnel(ctx))
 	return errors.Join(err, s.clear(ctx))
 }
 
@@ -71,9 +71,7 @@ func (s *Suite) prepare(ctx context.Context) error {
 		do func(context.Context) error
 	}{
 		{harness.Step{Name: "images of operator and agent into all nodes, and a small TCP peer", Cost: "15 s", Cause: "`make images` did not finish"}, s.images},
-		{harness.Step{Name: "helm upgrade --install bobtail --set crab.enabled=true, pool " + Pool, Cost: "20 s", Cause: agents}, func(ctx context.Context) error {
-			return s.Env.Install(ctx, "--set", "crab.enabled=true", "--set", "crab.vipPool={"+Pool+"}")
-		}},
+		{harness.Step{Name: "helm upgrade --install bobtail --set crab.enabled=true, pool " + Pool, Cost: "20 s", Cause: agents}, func(ctx context.Context) error { return s.install(ctx) }},
 		{harness.Step{Name: "every node tells what it does for CRAB", Cost: "5 s", Cause: agents}, s.nodesReady},
 		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, five Services", Cost: "10 s", Cause: agents}, s.apply},
 	} {
@@ -82,6 +80,11 @@ func (s *Suite) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// install the chart with CRAB, and whatever else is asked for.
+func (s *Suite) install(ctx context.Context, values ...string) error {
+	return s.Env.Install(ctx, append([]string{"--set", "crab.enabled=true", "--set", "crab.vipPool={" + Pool + "}"}, values...)...)
 }
 
 func (s *Suite) images(ctx context.Context) error {

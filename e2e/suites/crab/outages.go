@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	heldThroughKill = 30 * time.Second
+	heldThroughKill = 60 * time.Second
 	cutFor          = 10 * time.Second // less than a node may be silent before its pods are given up
+	settled         = 12 * time.Second // an address goes back to a better owner that has been there for 10 s
 )
 
 // killAgents: every agent dies without a word, at once, and its successor goes on with what it left (C-72).
 func (s *Suite) killAgents(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kill -9 of all agents under %d connections", held*len(nodes)), Cost: "35 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kill -9 of all agents under %d connections", held*len(nodes)), Cost: "65 s",
 		Cause: "programs or maps do not outlive the agent, or its successor changes what is at work"},
 		func(ctx context.Context) error {
 			k, err := s.holding(ctx, heldThroughKill, func(ctx context.Context) error {
@@ -59,7 +60,7 @@ const agents = "app.kubernetes.io/component=agent"
 
 // agentsRestarted waits until each has been started again by its kubelet, and is ready.
 func (s *Suite) agentsRestarted(ctx context.Context, n int) error {
-	return harness.Until(ctx, 20*time.Second, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+	return harness.Until(ctx, 50*time.Second, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		out, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "get", "pods", "-l", agents, "-o",
 			`jsonpath={range .items[*]}{.status.containerStatuses[0].restartCount}/{.status.containerStatuses[0].ready}{"\n"}{end}`)
 		well := 0
@@ -75,10 +76,10 @@ func (s *Suite) agentsRestarted(ctx context.Context, n int) error {
 // cutOwner: the node that answers for the address falls silent, and another one takes its place, whatever the API server
 // thinks of that node by then.
 func (s *Suite) cutOwner(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: "the link of the node that announces the address is cut", Cost: "25 s",
+	return s.Steps.Do(ctx, harness.Step{Name: "the link of the node that announces the address is cut", Cost: "30 s",
 		Cause: "agents do not hear each other (UDP port 9440), or nobody else announces it: kubectl get ndp -o yaml"},
 		func(ctx context.Context) error {
-			owner, err := s.owner(ctx)
+			owner, err := s.settledOwner(ctx)
 			if err != nil {
 				return err
 			}
@@ -90,6 +91,16 @@ func (s *Suite) cutOwner(ctx context.Context) error {
 			s.Got.SetFinite("crab_cluster_failover_seconds", took.Seconds())
 			return s.answersAgain(ctx, owner)
 		})
+}
+
+// settledOwner is one that has not changed for as long as an owner may be a stopgap.
+func (s *Suite) settledOwner(ctx context.Context) (owner string, err error) {
+	err = harness.Until(ctx, time.Minute, settled, func(ctx context.Context) (bool, string, error) {
+		before := owner
+		owner, err = s.owner(ctx)
+		return owner == before, fmt.Sprintf("%s balances %s, a moment ago %q did", owner, s.vip, before), err
+	})
+	return owner, err
 }
 
 // owner is the node that balances the address.
