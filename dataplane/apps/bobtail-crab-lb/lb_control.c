@@ -10,12 +10,20 @@ static void lb_state(void *arg, struct bt_ctl_state *out)
     out->uptime_ns = bt_io_now(app->io) - app->started_ns;
 }
 
-static void add_health(const struct bt_crab_prober *p, struct bt_ctl_samples *out)
+// As connections find them: the probes know of a change some milliseconds before the pools follow.
+static void add_health(const struct lb_app *app, struct bt_ctl_samples *out)
 {
     static const char *const names[] = {"down", "up", "capable"};
-    uint64_t n[3] = {0};
-    for (uint32_t i = 0; i < p->n; i++)
-        n[p->probed[i].health]++;
+    uint64_t n[3] = {app->prober.n};
+    for (uint32_t v = 0; v < app->n_vips; v++) {
+        const struct bt_crab_pool *pool = app->pools[v];
+        for (uint32_t i = 0; pool != NULL && i < pool->n; i++) {
+            if (!pool->backends[i].up)
+                continue;
+            n[0]--;
+            n[pool->backends[i].capable ? 2 : 1]++;
+        }
+    }
     for (unsigned h = 0; h < 3; h++) {
         struct bt_counter_desc desc = {"crab_servers", "health", names[h]};
         bt_ctl_add_labelled_gauge(out, &desc, n[h]);
@@ -49,7 +57,7 @@ static void lb_counters(void *arg, struct bt_ctl_samples *out)
     bt_ctl_add_counters(out, probe_descs, probes, sizeof probes / sizeof *probes);
     values = app->io->ops->counters(app->io, &descs, &n);
     bt_ctl_add_counters(out, descs, values, n);
-    add_health(p, out);
+    add_health(app, out);
 }
 
 static void lb_leave(void *arg)
