@@ -120,8 +120,9 @@ figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md
 	@mkdir -p $(MEASURED)
 	hack/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
 	  sim=build/dataplane/apps/bobtail-sim/bobtail-sim; \
-	  $$sim hedge --measurements=$(MEASURED)/hedge.json || code=1; \
-	  $$sim hedge --cells --measurements=$(MEASURED)/hedge-cells.json || code=1; \
+	  $$sim hedge --measurements=$(MEASURED)/hedge.json --json=build/figures/hedge.json || code=1; \
+	  $$sim hedge --cells --measurements=$(MEASURED)/hedge-cells.json --json=build/figures/hedge-cells.json || code=1; \
+	  hack/figures/hedging.py write build/figures/hedge.json build/figures/hedge-cells.json || code=1; \
 	  $$sim crab --measurements=$(MEASURED)/crab.json || code=1; \
 	  HEDGE_MEASUREMENTS=$(abspath $(MEASURED))/hedge-router.json go test ./operator/internal/hedgemodel -run TestR254NoHarmWhereItPays -count=1 || code=1; \
 	  if hack/lancet/coverage.py kept $(MEASURED)/lancet-coverage.json; \
@@ -156,6 +157,14 @@ lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian
 	@mkdir -p $(MEASURED)
 	hack/lancet/servers.py --measurements=$(MEASURED)/lancet-agent.json; code=$$?; \
 	  $(REPORT) lancet-agent --measurements $(MEASURED)/lancet-agent.json && exit $$code
+
+.PHONY: lancet-real
+lancet-real: ## The program lancet against Redis and NGINX from Debian: five loads, each conclusive or with the reason why not (2 to 13 min)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/lancet-real.json
+	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/lancet
+	hack/lancet/real.py --out=build/lancet-real --measurements=$(MEASURED)/lancet-real.json; code=$$?; \
+	  $(REPORT) lancet-real --measurements $(MEASURED)/lancet-real.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
 	@hack/dataplane fuzz $(or $(FUZZ_SECONDS),60)

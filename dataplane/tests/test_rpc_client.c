@@ -193,6 +193,7 @@ static void r37_reply_after_the_timeout_is_counted(void **state)
     lab_end(&lab);
 }
 
+/* R-30; R-217: and nothing is sent again. */
 static void r30_drop_reaches_the_error_callback(void **state)
 {
     (void)state;
@@ -207,6 +208,7 @@ static void r30_drop_reaches_the_error_callback(void **state)
         assert_int_equal(lab.call[i].end, LAB_ERROR);
         assert_int_equal(lab.call[i].code, -2);
     }
+    lab_run(&lab, lab.now + SEC);
     assert_int_equal(lab.executed, 0);
     assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_ADMIT], 2);
     struct bt_server_router_state st;

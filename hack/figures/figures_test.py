@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import admission  # noqa: E402
 import checks  # noqa: E402
+import hedging  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
 
@@ -144,12 +145,41 @@ class Admission(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 runs.run({"seed": 1})
 
-    def test_report_takes_the_worst_seed(self):
-        rows = [{"x": s, "p_over_slo": 0.9 + s / 100, "goodput_share": 1 - s / 100, "refused": 0.2, "oscillation": s / 100} for s in (1, 2)]
-        points = {("sven", service, series): rows for service in admission.SERVICES for series in ("track", "aiad")}
+    def test_report_takes_the_worst_seed_of_the_worse_policy(self):
+        def rows(p, goodput, oscillation):
+            return [{"x": s, "p_over_slo": p + s / 100, "goodput_share": goodput - s / 100, "refused": 0.2, "oscillation": oscillation + s / 100} for s in (1, 2)]
+
+        random, jbsq = rows(0.9, 1, 0.05), rows(1, 1.1, 0)
+        kinds = [(service, series) for service in admission.SERVICES for series in ("track", "aiad")]
+        points = {(figure, *kind): of for figure, of in (("sven", random), ("svenjbsq", jbsq)) for kind in kinds}
         got = {r["name"]: r["value"] for r in admission.measurements(points)}
-        self.assertEqual((got["sven_p99_over_slo_fixed"], got["sven_goodput_share_bimodal"], got["sven_oscillation_share"]), (0.92, 0.98, 0.02))
-        self.assertEqual(admission.measurements({}), [])
+        self.assertEqual((got["sven_p99_over_slo_fixed"], got["sven_goodput_share_bimodal"], got["sven_oscillation_share"]), (1.02, 0.98, 0.07))
+        self.assertEqual(got["sven_aiad_p99_over_slo_fixed"], 0.92, "the published model has a random choice")
+        self.assertEqual(admission.measurements({key: p for key, p in points.items() if key[0] == "sven"}), [])
+
+
+class Hedging(unittest.TestCase):
+    """R-248: what docs/hedging.md says of cells and loads, and that it stands between its marks."""
+
+    @staticmethod
+    def cell(p50, p99, says):
+        psq, other = {"p50": 1.0, "p99": 10.0}, {"p50": p50, "p99": p99}
+        return {"PSQ": psq, **{p: other for p in hedging.PUBLISHED}, "gate": {p: says for p in hedging.VARIANTS}}
+
+    def test_tally(self):
+        cells = [self.cell(1.0, 5.9, "Pays"), self.cell(1.06, 7.5, "MedianWouldRise"), self.cell(1.0, 10.6, "Pays"), self.cell(1.0, 10.4, "TailTooLittle")]
+        self.assertEqual(hedging.tally(cells, "LoadAware"), {"gain": [50.0, 25.0, 25.0], "p50": 1, "p99": 1, "either": 2, "on": 2, "harmed": 1, "refused": [0, 1, 1]})
+
+    def test_page(self):
+        loads = [{"load": load, **{p: {"p50": 1.0, "p99": 9.0 if p == "LoadAware" else 8.0 - load} for p in hedging.POLICIES}} for load in (0.02, 0.1, 0.8)]
+        data = hedging.kept(loads, [self.cell(1.0, 5.9, "Pays")])
+        text = "a\n" + "".join(f"<!-- {n}: hack/figures/hedging.py writes this -->\nold\n<!-- /{n} -->\nb\n" for n in ("loads", "cells"))
+        once = hedging.page(text, data)
+        self.assertIn("1.80 at most, 1.10 on average", once)
+        self.assertIn("| LoadAware | 100.0 (13.4) |", once)
+        self.assertNotIn("old", once)
+        self.assertEqual(hedging.page(once, data), once)
+        self.assertRaises(SystemExit, hedging.page, "a page without marks", data)
 
 
 class Drawing(unittest.TestCase):

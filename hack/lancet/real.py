@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program lancet against Debian's Redis and NGINX, with the definitions of examples/lancet.
 
-  real.py [redis] [nginx] [--out=FOLDER]
+  real.py [redis] [nginx] [--out=FOLDER] [--measurements=FILE]
 
 Prints what lancet prints. A crowded machine does not send at the times it should, and lancet then says so: status 3 and a
-reason count as an answer, no answer or failed requests do not.
+reason count as an answer, no answer or failed requests do not. So how many loads were conclusive is reported, and what is
+judged is whether every load has an answer.
 """
 import argparse
 import json
@@ -21,8 +22,17 @@ RUNS = {"redis": ("redis.yaml", "csv"), "nginx": ("http-sweep.yaml", "svg")}
 INCONCLUSIVE = 3
 
 
+def judge(name, code, document):
+    """Sentences about what is wrong with what lancet said."""
+    points = document["points"]
+    wrong = [f"{name}: {p['offeredRequestsPerSecond']:.0f}/s: requests failed: {p['failed']}" for p in points if p.get("failed")]
+    if (code == 0) != all(p["conclusive"] for p in points):
+        wrong.append(f"{name}: status {code} does not say what the document says")
+    return wrong + [f"{name}: inconclusive without a reason" for p in points if not p["conclusive"] and not p.get("reasons")]
+
+
 def run(name, target, out):
-    """Sentences about what is wrong."""
+    """(the document, sentences about what is wrong)"""
     definition, extra = RUNS[name]
     made = out / f"{name}.{extra}"
     command = [servers.ROOT / "build/bin/lancet", servers.ROOT / "examples/lancet" / definition, f"--target={target[0]}:{target[1]}",
@@ -30,20 +40,33 @@ def run(name, target, out):
     print(f"$ lancet examples/lancet/{definition} --target={target[0]}:{target[1]}", flush=True)
     code = subprocess.run(command).returncode
     if code not in (0, INCONCLUSIVE):
-        return [f"{name}: lancet ended with status {code}"]
+        return {"points": []}, [f"{name}: lancet ended with status {code}"]
     document = json.loads((out / f"{name}.json").read_text())
-    wrong = [f"{name}: {p['offeredRequestsPerSecond']:.0f}/s: requests failed: {p['failed']}" for p in document["points"] if p.get("failed")]
-    if (code == 0) != all(p["conclusive"] for p in document["points"]):
-        wrong.append(f"{name}: status {code} does not say what the document says")
-    wrong += [f"{name}: inconclusive without a reason" for p in document["points"] if not p["conclusive"] and not p.get("reasons")]
-    return wrong + ([] if made.stat().st_size else [f"{made} is empty"])
+    return document, judge(name, code, document) + ([] if made.stat().st_size else [f"{made} is empty"])
+
+
+def figures(documents, wrong):
+    """What make lancet-real reports of the documents by server."""
+    points = [p for d in documents.values() for p in d["points"]]
+    rows = [("lancet_real_loads", len(points), "count"), ("lancet_real_faults", len(wrong), "count"),
+            ("lancet_real_failed_requests", sum(sum(p.get("failed", {}).values()) for p in points), "count"),
+            ("lancet_real_loads_conclusive", sum(p["conclusive"] for p in points), "count")]
+    shares = [p["achievedRequestsPerSecond"] / p["offeredRequestsPerSecond"] for p in points]
+    if shares:
+        rows.append(("lancet_real_achieved_share", round(max(shares, key=lambda s: abs(s - 1)), 4), "ratio"))
+    for name, d in documents.items():
+        rows += [(f"lancet_real_p{q['percentile']:g}_us_{name}", round(q["microseconds"], 1), "us") for p in d["points"][:1]
+                 for q in p["percentiles"] if q["percentile"] in (50, 99) and q["microseconds"] is not None]
+    return [{"name": name, "value": value, "unit": unit} for name, value, unit in rows]
 
 
 def main(argv):
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("servers", nargs="*", choices=[*RUNS, []], help="default: both")
     ap.add_argument("--out", metavar="FOLDER", help="keeps JSON, CSV and plot")
+    ap.add_argument("--measurements", metavar="FILE", help="for hack/report/report.py")
     args = ap.parse_args(argv)
+    documents, wrong = {}, []
     with tempfile.TemporaryDirectory(prefix="bobtail-lancet-") as folder:
         work = pathlib.Path(folder)
         out = pathlib.Path(args.out) if args.out else work
@@ -51,9 +74,13 @@ def main(argv):
         try:
             with servers.machine.Processes(servers.ROOT / "build" / "lancet-logs") as procs:
                 address = servers.start_servers(procs, work)
-                wrong = [w for name in args.servers or RUNS for w in run(name, address[name], out)]
+                for name in args.servers or RUNS:
+                    documents[name], faults = run(name, address[name], out)
+                    wrong += faults
         except (servers.machine.Failed, OSError) as err:
-            wrong = [str(err)]
+            wrong.append(str(err))
+    if args.measurements:
+        pathlib.Path(args.measurements).write_text(json.dumps(figures(documents, wrong), indent=1) + "\n")
     for sentence in wrong:
         print(f"lancet: {sentence}", file=sys.stderr)
     return 1 if wrong else 0

@@ -213,6 +213,8 @@ class Schedule(AgentBed):
         self.assertTrue(600 <= poll["window"]["sent"] <= 1600, poll["window"]["sent"])  # 1000 expected, sigma 63
         serials = sorted(r.intended for r in samples)
         self.assertEqual(len(set(serials)), 200)
+        # L-47: the histogram holds all requests, sampled or not.
+        self.assertEqual(poll["window"]["responseTime"]["total"], poll["window"]["sent"])
         # L-46: chance decides, so the distances between samples in requests are not all alike.
         self.assertGreater(len({round((b - c) / 500_000) for b, c in zip(serials[1:], serials)}), 5)
 
@@ -268,6 +270,16 @@ class Failures(AgentBed):
         unsent = [r for r in samples if r.outcome == "notSent"]
         self.assertTrue(all(r.sent == r.gap == ac.NEVER for r in unsent))
         self.assertGreater(poll["reconnects"], 0)
+
+    def test_l61_r2p2_without_a_reply_or_a_free_socket(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+            silent.bind((ip(9), 0))
+            poll, samples = self.agent().measure(200, 60, protocol="r2p2", targets=["%s:%d" % silent.getsockname()],
+                                                 connections=2, timeoutNanoseconds=200_000_000)
+        window = poll["window"]
+        self.assertEqual((window["answered"], window["sent"]), (0, sum(window["failed"].values())))
+        self.assertLessEqual({r.outcome for r in samples}, {"timeout", "notSent"})
+        self.assertEqual((len(samples), {r.received for r in samples}), (60, {ac.NEVER}))
 
     def test_timeouts_leave_a_pipelined_connection_in_place(self):
         state = {"n": 0}
@@ -582,7 +594,7 @@ class Contract(AgentBed):
         message = self.refused("InvalidRequest", "outstanding", a.ask, "configure", connections=16384, outstanding=1024,
                                **good)
         self.assertIn("1048576 requests on their way", message)
-        self.refused("InvalidRequest", "samples", a.ask, "measure", samples=1_000_001)
+        self.refused("InvalidRequest", "samples", a.ask, "measure", samples=1_000_001)  # L-47: never overwritten
         self.refused("InvalidRequest", "rate", a.ask, "load")
         self.refused("InvalidRequest", "rate", a.ask, "load", rate=0)
         self.refused("UnknownOperation", "op", a.ask, "dance")

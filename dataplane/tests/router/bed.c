@@ -93,7 +93,7 @@ static struct bt_pkt *packet(struct bed *b, const struct bt_addr *from, const st
     memcpy(at, bytes, len);
     pkt->src = *from;
     pkt->dst = *to;
-    pkt->t_rx_ns = b->now;
+    pkt->t_rx_ns = b->now - b->lay_ns;
     return pkt;
 }
 

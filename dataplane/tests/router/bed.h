@@ -20,7 +20,7 @@ struct bed {
     struct bt_pool_fixed fixed;
     struct bt_pool *pool;
     uint32_t packets;
-    uint64_t now;
+    uint64_t now, lay_ns; /* so long ago packets were received */
     struct bt_txq out;
     struct bt_router_config config;
     struct bt_addr members[BED_WORKERS];

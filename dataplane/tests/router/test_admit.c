@@ -395,6 +395,50 @@ static void r225_degrade_needs_workers_that_read_options(void **state)
     bed_close(&b);
 }
 
+/* who is marked waits like everybody; what finds the queue full, or waits too long in it, is dropped. */
+static void r225_degrade_drops_where_the_queue_ends(void **state)
+{
+    (void)state;
+    static struct bed b;
+    bed_defaults(&b, 1, 1);
+    b.config.admission = objective(BT_CONTROL_TRACK);
+    b.config.admission.mode = BT_ADMISSION_DEGRADE;
+    b.config.central_limit = 2;
+    bed_build(&b);
+    bed_join_all(&b, 1);
+    for (uint16_t id = 1; id <= 4; id++) {
+        bed_send(&b, id);
+    }
+    assert_int_equal(bed_take(&b), 0);
+    assert_true(bed_take_drop(&b, 4));
+    bed_tick(&b, b.config.max_queue_ns);
+    assert_true(bed_take_drop(&b, 2) && bed_take_drop(&b, 3));
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_QUEUE_FULL), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_QUEUE_TIMEOUT), 2);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_ADMISSION), 0);
+    bed_close(&b);
+}
+
+/* of a request of many packets the first decides. The others are not the router's, and get no DROP. */
+static void r215_the_first_packet_decides(void **state)
+{
+    (void)state;
+    static struct bed b;
+    const uint8_t first[] = {0xcc, 8, 0x00, 0x80 | 0x20, 0, 1, 0, 2, 'a'},
+                  second[] = {0xcc, 8, 0x00, 0x40, 0, 1, 0, 1, 'b'};
+    open_refusing(&b, BT_ROUTER_RANDOM, BT_CONTROL_TRACK, BT_POLICY_UNRESTRICTED);
+    uint64_t drops = bed_counter(&b, BT_RC_DROP_ADMISSION), arrived = bed_counter(&b, BT_RC_REQUESTS);
+    for (unsigned i = 0; i < 100; i++) {
+        bed_request_bytes(&b, &b.client, first, sizeof first);
+        bed_discard(&b);
+        bed_request_bytes(&b, &b.client, second, sizeof second);
+        assert_null(bed_packet(&b));
+    }
+    assert_in_range(bed_counter(&b, BT_RC_DROP_ADMISSION) - drops, 90, 100);
+    assert_int_equal(bed_counter(&b, BT_RC_REQUESTS) - arrived, 100);
+    bed_close(&b);
+}
+
 /* Requests on their way when it is switched on or off are neither lost nor misjudged. */
 static void it_may_be_switched_under_load(void **state)
 {
@@ -437,6 +481,8 @@ int main(void)
         cmocka_unit_test(r214_the_class_of_a_request),
         cmocka_unit_test(r225_degrade_marks_instead_of_dropping),
         cmocka_unit_test(r225_degrade_needs_workers_that_read_options),
+        cmocka_unit_test(r225_degrade_drops_where_the_queue_ends),
+        cmocka_unit_test(r215_the_first_packet_decides),
         cmocka_unit_test(it_may_be_switched_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "router/bed.h"
 
+/* time in the router's queue counts. R-208: a request is found by its pair. */
 static void latency_runs_from_arrival_to_feedback(void **state)
 {
     (void)state;
@@ -46,6 +47,28 @@ static void latency_runs_from_arrival_to_feedback(void **state)
     assert_int_equal(window.rejected, 1);
     bt_hist_slices_merge(bt_router_hold(b.r), b.now, 60, &h, &window);
     assert_int_equal(h.total, 4);
+    assert_int_equal(h.sum_ns, 3 * MS);
+    bed_close(&b);
+}
+
+/* the time is that of reception, however long the packet then lay in a burst. */
+static void r204_the_time_is_that_of_reception(void **state)
+{
+    (void)state;
+    static struct bt_hist h;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    bed_join_all(&b, 1);
+    b.now += 10 * MS;
+    b.lay_ns = 2 * MS;
+    bed_send(&b, 1);
+    b.lay_ns = 0;
+    b.now += MS;
+    bed_feedback(&b, 0,
+                 &(struct bed_report){
+                     .received = 1, .served = 1, .n = 1, .incarnation = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 1});
+    bt_hist_slices_merge(bt_router_latency(b.r), b.now, 60, &h, &(struct bt_hist_window){0});
+    assert_int_equal(h.total, 1);
     assert_int_equal(h.sum_ns, 3 * MS);
     bed_close(&b);
 }
@@ -152,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(latency_runs_from_arrival_to_feedback),
+        cmocka_unit_test(r204_the_time_is_that_of_reception),
         cmocka_unit_test(cancelled_says_nothing_without_dropped),
         cmocka_unit_test(latency_pairs_are_bounded_and_checked),
         cmocka_unit_test(latency_pairs_end_in_any_order),

@@ -39,7 +39,8 @@ static double good(void)
     return (double)all.within * 1e9 / (double)all.span_ns;
 }
 
-/* Capacity under the objective, random FIFO: 1.47, 1.35 and 1.23 M requests/s (sven.md §6). */
+/* Capacity under the objective, random FIFO: 1.47, 1.35 and 1.23 M requests/s (sven.md §6). R-201: the same constants
+ * for every service. */
 static void r230_track_holds_the_objective_beyond_capacity(void **state)
 {
     (void)state;

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="P",type=string,JSONPath=`.spec.percentile`
 // +kubebuilder:printcolumn:name="Objective",type=string,JSONPath=`.status.objective`
 // +kubebuilder:printcolumn:name="Observed",type=string,JSONPath=`.status.observed`
+// +kubebuilder:printcolumn:name="Interval",type=string,priority=1,JSONPath=`.status.observedRange`
 // +kubebuilder:printcolumn:name="RPS",type=integer,JSONPath=`.status.requestsPerSecond`
 // +kubebuilder:printcolumn:name="Rejected",type=string,JSONPath=`.status.rejectedShare`
 // +kubebuilder:printcolumn:name="Met",type=string,JSONPath=`.status.conditions[?(@.type=="Met")].status`
@@ -150,6 +151,12 @@ type ServiceLevelObjectiveStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedHighMicroseconds *int64 `json:"observedHighMicroseconds,omitempty"`
+
+	// observedRange is both ends for people: "11.8ms-12.9ms", or ">=11.8ms" where
+	// there is no upper end.
+	// +optional
+	// +kubebuilder:validation:MaxLength=48
+	ObservedRange string `json:"observedRange,omitempty"`
 
 	// samples is the number of requests (of protocol TCP: of connections, here and
 	// below) the percentile is taken from.

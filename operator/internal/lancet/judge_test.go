@@ -4,6 +4,7 @@ package lancet
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -193,6 +194,21 @@ func TestDealingOut(t *testing.T) {
 	}
 	if parts(10, 3) != 4 || parts(9, 3) != 3 || parts(1, 3) != 1 {
 		t.Errorf("10, 9 and 1 samples of three agents: %d, %d, %d each", parts(10, 3), parts(9, 3), parts(1, 3))
+	}
+}
+
+// L-64: a load that the agents do not divide is dealt out whole, with or without agents
+// that measure alone.
+func TestNoLoadIsLostInDealingOut(t *testing.T) {
+	for _, measuring := range []int{0, 1} {
+		e := Experiment{Load: 1000, Percentile: 0.99, LatencyAgents: measuring}.WithDefaults()
+		sum := 0.0
+		for _, o := range e.split(3, 10_000, e.firstRate(), time.Minute, time.Minute) {
+			sum += o.load
+		}
+		if math.Abs(sum-e.Load) > 1e-9*e.Load {
+			t.Errorf("%d of three agents measure alone: %v requests/s of %v", measuring, sum, e.Load)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func inconclusive(t *testing.T, r Result, check Check) {
 	}
 }
 
-// L-22, L-30: one agent that does not send as it was told spoils the experiment.
+// L-22, L-30, L-62, L-63: one agent that does not send as it was told spoils the experiment.
 func TestArrivalsAreJudgedAgainstTheConfiguredDistribution(t *testing.T) {
 	m := heavyModels[0]
 	q := m.queue(1)
@@ -142,7 +142,7 @@ func TestUnansweredRequests(t *testing.T) {
 	inconclusive(t, one(t, m.experiment(), failing(0.02)), CheckErrors)
 }
 
-// L-29: agents' samples are merged; disagreement is a warning.
+// L-29, L-60: agents' samples are merged; disagreement is a warning.
 func TestMergedNotAveraged(t *testing.T) {
 	quick, slow := Measurement{Elapsed: 1}, Measurement{Elapsed: 1}
 	for i := range 1000 {

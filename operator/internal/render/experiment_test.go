@@ -62,7 +62,7 @@ func TestExperimentGolden(t *testing.T) {
 	}
 }
 
-// Neither agents nor coordinator can do anything at the API server, and nobody but
+// L-68: neither agents nor coordinator can do anything at the API server, and nobody but
 // the coordinator, and the servers that answer, can reach an agent.
 func TestExperimentPrivileges(t *testing.T) {
 	for file, rules := range map[string]int{"service": 2, "addresses": 1} {

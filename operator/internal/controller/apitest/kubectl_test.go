@@ -56,6 +56,16 @@ func shown(t *testing.T, table *metav1.Table) (header, row string) {
 	return strings.Join(names, " "), strings.Join(cells, " ")
 }
 
+// wide is a cell of the only row that -o wide adds.
+func wide(table *metav1.Table, column string) string {
+	for i, c := range table.ColumnDefinitions {
+		if c.Name == column && c.Priority > 0 {
+			return fmt.Sprint(table.Rows[0].Cells[i])
+		}
+	}
+	return ""
+}
+
 func TestPrinterColumns(t *testing.T) {
 	t.Parallel()
 	w, _, routers := serving(t, "cols", `{}`)
@@ -77,6 +87,9 @@ func TestPrinterColumns(t *testing.T) {
 	}
 	if !strings.HasPrefix(row, "echo-p99 cols 99 500us "+slo.Status.Observed+" 400 0.0% True ") {
 		t.Errorf("slo row: %s", row)
+	}
+	if got := wide(table(t, w.ns, "servicelevelobjectives", "echo-p99"), "Interval"); got == "" || got != slo.Status.ObservedRange {
+		t.Errorf("slo -o wide shows the interval %q of %q", got, slo.Status.ObservedRange)
 	}
 }
 

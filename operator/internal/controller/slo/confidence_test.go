@@ -63,7 +63,23 @@ func TestUnansweredUpperEnd(t *testing.T) {
 	if microseconds(high) != nil || microseconds(low) == nil {
 		t.Error("an infinite end is shown as a number")
 	}
+	if got := bothEnds(low, high); got != ">="+written(low) {
+		t.Errorf("without an upper end the column shows %q", got)
+	}
 	if s, err := spanOf(&dataplane.Histogram{}, nil, "99"); err != nil || s.low.Bound != ll7.NoValue {
 		t.Errorf("of nothing: %v, %v", s, err)
+	}
+}
+
+func TestIntervalForPeople(t *testing.T) {
+	at := func(ns uint64) dataplane.Value { return dataplane.Value{Bound: ll7.Finite, Nanoseconds: ns} }
+	never := dataplane.Value{Bound: ll7.Infinite}
+	for want, ends := range map[string][2]dataplane.Value{
+		"11.8ms-12.9ms": {at(11_800_000), at(12_900_000)}, "999us-1ms": {at(999_000), at(1_000_000)}, ">=11.8ms": {at(11_800_000), never},
+		">=2s": {at(2_000_000_000), {}}, "+Inf": {never, never}, ">=100s": {{Bound: ll7.AtLeast, Nanoseconds: 100_000_000_000}, never}, "": {},
+	} {
+		if got := bothEnds(ends[0], ends[1]); got != want {
+			t.Errorf("%v to %v: %q, want %q", ends[0], ends[1], got, want)
+		}
 	}
 }

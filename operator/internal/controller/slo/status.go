@@ -80,7 +80,7 @@ func decideReady(accepted, programmed, met verdict) verdict {
 // requests, if not always enough independent ones for a verdict.
 func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m measurement) {
 	st.Source = m.source
-	st.Observed, st.ObservedMicroseconds, st.ObservedLowMicroseconds, st.ObservedHighMicroseconds = "", nil, nil, nil
+	st.Observed, st.ObservedMicroseconds, st.ObservedLowMicroseconds, st.ObservedHighMicroseconds, st.ObservedRange = "", nil, nil, nil, ""
 	st.Samples, st.Unanswered, st.RequestsPerSecond, st.RejectedShare, st.WindowSeconds = nil, nil, nil, "", 0
 	if m.source == v1alpha1.SourceNone {
 		return
@@ -98,6 +98,19 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 	st.ObservedMicroseconds = microseconds(m.value)
 	st.ObservedLowMicroseconds = microseconds(m.low)
 	st.ObservedHighMicroseconds = microseconds(m.high)
+	st.ObservedRange = bothEnds(m.low, m.high)
+}
+
+// bothEnds writes both ends of a confidence interval, or the lower one alone where
+// nothing finite bounds it above.
+func bothEnds(low, high dataplane.Value) string {
+	switch {
+	case low.Bound != ll7.Finite:
+		return written(low)
+	case high.Bound != ll7.Finite:
+		return ">=" + written(low)
+	}
+	return written(low) + "-" + written(high)
 }
 
 // microseconds is nothing for a value that is infinite.

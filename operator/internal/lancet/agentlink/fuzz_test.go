@@ -22,7 +22,7 @@ func encoded(intended, actual, received, stamped, gap uint64, outcome, stamps by
 	return append(b, 0, 0, outcome, stamps, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// L-53, L-56: records with and without a reply, a stamp and a gap.
+// L-53, L-56, L-66: records with and without a reply, a stamp and a gap.
 func TestDecodeSamples(t *testing.T) {
 	raw := encoded(1000, 1500, 4000, absent, absent, 0, 0)
 	raw = append(raw, encoded(2000, 2100, 9000, 6000, 1000, 0, 1)...)

@@ -33,6 +33,7 @@ func readVectors(t *testing.T) (v vectors) {
 	return v
 }
 
+// L-67: every family there is a name for is drawn, by the agent too (test_lancet_vectors.c).
 func TestDistributionsTheAgentTakes(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range readVectors(t).Accepted {

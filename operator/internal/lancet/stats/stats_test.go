@@ -196,7 +196,7 @@ func TestAugmentedDickeyFullerEdges(t *testing.T) {
 	}
 }
 
-// L-43, L-45.
+// L-43, L-45, L-65.
 func TestPercentileInterval(t *testing.T) {
 	for _, c := range read(t).Ranks {
 		got := PercentileInterval(c.N, c.P, c.Gamma)
