@@ -71,7 +71,7 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min)
 	@e2e/run e2e-slo $(SLO)
 
-e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, both families, RpcService over TCP, agents replaced, servers that are unready, silent or gone (10 min)
+e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, both families, RpcService over TCP, agents replaced, servers that are unready, silent or gone (15 min)
 	@e2e/run e2e-crab-cluster
 
 .PHONY: e2e-crab

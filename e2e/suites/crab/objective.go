@@ -83,7 +83,7 @@ func (s *Suite) observed(ctx context.Context, made int) error {
 	if err != nil {
 		return err
 	}
-	if want := regexp.MustCompile(`(?m)^shop-p75\s+shop\s+75\s+1s\s+[0-9.]+(us|ms|s)\s+\d+\s+True\s`); !want.MatchString(out) {
+	if want := regexp.MustCompile(`(?m)^shop-p75\s+shop\s+75\s+1s\s+[0-9.]+(us|ms|s)\s+\S+-\S+\s+\d+\s+True\s`); !want.MatchString(out) {
 		return fmt.Errorf("columns: want %s", want)
 	}
 	return nil
