@@ -49,10 +49,26 @@ def excerpt(lines):
     return [*named[-NAMED:], *(["..."] if named else []), *lines[-TAIL:]]
 
 
+def busy_seconds():
+    """Processor seconds that the machine was not idle since it started, of all processors; None where /proc does not tell."""
+    try:
+        with open("/proc/stat") as f:
+            user, nice, system, _idle, _wait, irq, softirq, *_ = map(int, f.readline().split()[1:])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_share(before, took):
+    """How busy all processors were since `before`, in percent: what a stage that waits leaves to others."""
+    now = busy_seconds()
+    return round(100 * (now - before) / (took * os.cpu_count())) if before is not None and now is not None and took else None
+
+
 def run_stage(stage):
     path = LOGS / f"test-{stage.name}.log"
     print(f"==> {stage.name}: {stage.proves} (about {stage.cost}; log {path.relative_to(ROOT)})", flush=True)
-    start = time.monotonic()
+    start, before = time.monotonic(), busy_seconds()
     # Run as root, no Go test may leave itself out for want of it (hack/test/privileged).
     env = {**os.environ, "BOBTAIL_PRIVILEGED_TESTS": "1"} if os.geteuid() == 0 else None
     with path.open("w") as log:
@@ -61,7 +77,9 @@ def run_stage(stage):
     text = path.read_text(errors="replace")
     tests = count(text)
     took = time.monotonic() - start
-    print(f"    {'ok' if code == 0 else 'FAILED'} in {took:.0f} s: {tests[0]} passed, {tests[1]} failed, {tests[2]} skipped", flush=True)
+    busy = busy_share(before, took)
+    print(f"    {'ok' if code == 0 else 'FAILED'} in {took:.0f} s (machine busy {busy} %): {tests[0]} passed, {tests[1]} failed, {tests[2]} skipped",
+          flush=True)
     if code:
         shown = "\n".join("    | " + line for line in excerpt(text.splitlines()))
         print(f"{shown}\n    stage {stage.name} exited {code}; likely cause: {stage.cause}", flush=True)
