@@ -278,6 +278,29 @@ with machine.Processes(sys.argv[1]) as procs:
             with self.assertRaises(ProcessLookupError):
                 os.kill(started, 0)
 
+    MAIN = """
+import pathlib, sys, time, types, machine, run
+def benchmark(ctx):
+    with machine.Processes(sys.argv[1]) as procs:
+        print(procs.start("sleep", ["sleep", "60"]).pid, file=sys.stderr, flush=True)
+        time.sleep(60)
+sys.modules["slow"] = types.SimpleNamespace(run=benchmark)
+run.SUITES = {"bench": {"slow": "never comes to an end by itself"}}
+run.MEASURED = pathlib.Path(sys.argv[1])
+sys.exit(run.main(["--no-docs"]))
+"""
+
+    def test_sigterm_ends_make_bench_by_the_signal_s_status(self):
+        with tempfile.TemporaryDirectory() as logs:
+            bench = subprocess.Popen([sys.executable, "-c", self.MAIN, logs], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                     cwd=pathlib.Path(__file__).parent)
+            started = int(bench.stderr.readline())
+            bench.terminate()
+            bench.communicate(timeout=30)
+            self.assertEqual(bench.returncode, 143)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(started, 0)
+
 
 class Forward(unittest.TestCase):
     @staticmethod
