@@ -369,6 +369,32 @@ class Table(unittest.TestCase):
             self.assertTrue(text.startswith("before\n") and text.endswith(f"\nafter\n{other}") and "old" not in text)
 
 
+    def test_a_part_of_the_benchmarks_leaves_what_the_page_says_of_the_others(self):
+        goals = [{"name": n, "unit": "s", "op": "<=", "goal": 5, "required": n == "a", "how": "so|so"} for n in "ab"]
+        rows = [{"name": "a", "value": 1.5, "interval": [1.0, 2.0], "note": "x|y", "date": "2026-01-01"},
+                {"name": "b", "value": None, "date": "2026-01-01", "note": ""},
+                {"name": "c", "value": 123456.0, "unit": "1/s", "note": "z", "date": "2026-01-01", "quick": True},
+                {"name": "d", "value": 4, "unit": "count", "note": "", "date": "2026-01-01"}]
+        with tempfile.TemporaryDirectory() as d:
+            page = pathlib.Path(d) / "p.md"
+            page.write_text(f"{table.begin('bench')}\n{table.END}\n")
+
+            def write(some):
+                table.write_page(page, table.report.judge(goals, {r["name"]: r["value"] for r in some}), some)
+
+            write(rows)
+            whole = page.read_text()
+            write(table.beside(page, "bench", goals, []))
+            self.assertEqual(page.read_text(), whole)
+            now = [{"name": "c", "value": 9.0, "unit": "1/s", "note": "w", "date": "2026-02-02"},
+                   {"name": "e", "value": 7.0, "unit": "1/s", "note": "new", "date": "2026-02-02"}]
+            write(table.beside(page, "bench", goals, now))
+            lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+            was = [line for line in whole.splitlines() if line.startswith("| `")]
+            self.assertEqual([lines[i] for i in (0, 1, 4)], [was[i] for i in (0, 1, 3)])
+            self.assertEqual(lines[2:4], ["| `c` | 9 1/s |  |  | - | 2026-02-02 | w |", "| `e` | 7 1/s |  |  | - | 2026-02-02 | new |"])
+
+
 class Machine(unittest.TestCase):
     def test_busy_time_is_seen(self):
         import os
