@@ -9,7 +9,7 @@ import tempfile
 import machine
 
 SCRIPTS = ("dataplane/bench/instructions.py", "dataplane/sim/wire-bench", "dataplane/sim/policy-bench")
-MOST_SECONDS = 900
+MOST_SECONDS = 1800
 
 
 def run_script(ctx, script):
