@@ -17,6 +17,7 @@ import crab_connect
 import crab_cpu
 import crab_rr
 import echo
+import instructions
 import l2fwd
 import machine
 import pairs
@@ -346,6 +347,17 @@ class Echo(unittest.TestCase):
         self.assertAlmostEqual(rows["echo_rps_ratio_vs_udp_default_timers_own"], 2)
         self.assertIsNone(echo.trouble({"variant": "bobtail-default", "share": 0.3}))
         self.assertIsNotNone(echo.trouble({"variant": "bobtail", "share": 0.3}))
+
+
+class Instructions(unittest.TestCase):
+    def test_what_is_no_count_of_callgrind_is_not_said_to_be_one(self):
+        said = [{"name": "counted", "value": 1}, {"name": "timed", "value": 2, "unit": "1/s", "note": "best of five runs"}]
+        with tempfile.TemporaryDirectory() as d:
+            script = pathlib.Path(d) / "script"
+            script.write_text(f"#!/bin/sh\ncat >\"${{1#--measurements=}}\" <<'E'\n{json.dumps(said)}\nE\n")
+            script.chmod(0o755)
+            ctx = unittest.mock.Mock(logs=pathlib.Path(d) / "logs")
+            self.assertEqual([r["note"] for r in instructions.run_script(ctx, script)], ["callgrind", "best of five runs"])
 
 
 class Table(unittest.TestCase):
