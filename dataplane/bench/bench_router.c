@@ -2,9 +2,10 @@
 // What the router spends on one RPC: its REQ0 (parse, decide, rewrite, forward) and its FEEDBACK (parse, credit, pair
 // and latency), packets in and packets out, over the trace. bench/instructions.py counts the instructions of
 // route_request, route_feedback and route_tick; alone the program prints ns per RPC of each.
-//   bench_router WORKERS transparent|encapsulated|split [RPCS]
+//   bench_router WORKERS transparent|encapsulated|split|split-bursts [RPCS [BURST]]
 // split: transparent, the router as two halves that run in turn, a packet at a time: the dearest way to run them, since
-// what a half does once a burst is done for every packet.
+// what a half does once a burst is done for every packet. split-bursts: each half is handed BURST of its packets at
+// once, as it has them under load; requests and FEEDBACK wait until so many have come.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,23 @@
 #define N       3u  // the default depth of a service
 #define CLIENTS 64u // sockets that send
 #define BATCH   32u // packets between two ticks, as a busy loop has them
+#define BURST   64u // the most that a half is handed at once
 
 struct call {
     struct bt_addr client;
     uint16_t req_id;
 };
 
+/* Packets that came and were not handed over yet. */
+struct burst {
+    struct bt_pkt *pkts[BURST];
+    unsigned n;
+};
+
 struct bench {
     struct router_bed bed;
+    unsigned at_once; /* packets that a half is handed at once */
+    struct burst requests, feedback;
     struct trace trace;
     struct call at[TRACE_WORKERS_MAX][N]; // requests at each worker, oldest first
     uint32_t sent;
@@ -42,14 +52,14 @@ KEPT void route_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
 }
 
 /* The same by halves. The REQ0 thread looks for credit as it goes round, which sends what is held. */
-KEPT void split_request(struct bt_split *s, struct bt_pkt *pkt, struct bt_txq *out)
+KEPT void split_request(struct bt_split *s, const struct burst *in, struct bt_txq *out)
 {
-    bt_split_requests(s, &pkt, 1, out);
+    bt_split_requests(s, in->pkts, in->n, out);
 }
 
-KEPT void split_feedback(struct bt_split *s, struct bt_pkt *pkt, struct bt_txq *out)
+KEPT void split_feedback(struct bt_split *s, const struct burst *in, struct bt_txq *out)
 {
-    bt_split_feedback(s, &pkt, 1);
+    bt_split_feedback(s, in->pkts, in->n);
     bt_split_requests(s, NULL, 0, out);
 }
 
@@ -85,6 +95,21 @@ static void deliver(struct bench *b, struct bt_txq *out)
     }
 }
 
+/* A half is handed its packet once there are enough of them. */
+static void hand_over(struct bench *b, struct burst *in, struct bt_pkt *pkt, struct bt_txq *out)
+{
+    in->pkts[in->n++] = pkt;
+    if (in->n < b->at_once) {
+        return;
+    }
+    if (in == &b->requests) {
+        split_request(b->bed.split, in, out);
+    } else {
+        split_feedback(b->bed.split, in, out);
+    }
+    in->n = 0;
+}
+
 static void arrive(struct bench *b, struct bt_txq *out)
 {
     struct bt_addr client = bt_addr_v4u(0x0a020000 + b->sent % CLIENTS, (uint16_t)(33000 + b->sent % CLIENTS));
@@ -92,7 +117,7 @@ static void arrive(struct bench *b, struct bt_txq *out)
     b->sent++;
     uint64_t start = nanoseconds();
     if (b->bed.split != NULL) {
-        split_request(b->bed.split, pkt, out);
+        hand_over(b, &b->requests, pkt, out);
     } else {
         route_request(b->bed.router, b->trace.now, pkt, out);
     }
@@ -107,7 +132,7 @@ static void finish(struct bench *b, uint32_t w, struct bt_txq *out)
     struct bt_pkt *pkt = router_bed_feedback(&b->bed, w, BT_FEEDBACK_PAIR, &call.client, call.req_id, b->trace.now);
     uint64_t start = nanoseconds();
     if (b->bed.split != NULL) {
-        split_feedback(b->bed.split, pkt, out);
+        hand_over(b, &b->feedback, pkt, out);
     } else {
         route_feedback(b->bed.router, b->trace.now, pkt, out);
     }
@@ -141,6 +166,11 @@ static void run(struct bench *b, uint32_t rpcs)
         }
         deliver(b, &out);
     }
+    if (b->feedback.n + b->requests.n > 0) { /* less than a burst is left: not counted */
+        bt_split_feedback(b->bed.split, b->feedback.pkts, b->feedback.n);
+        bt_split_requests(b->bed.split, b->requests.pkts, b->requests.n, &out);
+        deliver(b, &out);
+    }
 }
 
 /* Everything that was sent was forwarded or is held, and nearly all that was finished was measured. */
@@ -166,17 +196,26 @@ static int check(const struct bench *b, uint32_t rpcs)
     return 0;
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: bench_router [WORKERS 1..1024] [transparent|encapsulated|split|split-bursts] [RPCS] "
+                    "[BURST 1..64]\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16, rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000;
-    bool encapsulated = argc > 2 && strcmp(argv[2], "encapsulated") == 0;
-    bool split = argc > 2 && strcmp(argv[2], "split") == 0;
-    if (workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1 ||
-        (argc > 2 && !encapsulated && !split && strcmp(argv[2], "transparent") != 0)) {
-        fprintf(stderr, "usage: bench_router [WORKERS 1..1024] [transparent|encapsulated|split] [RPCS]\n");
-        return 2;
+    const char *form = argc > 2 ? argv[2] : "transparent";
+    bool encapsulated = strcmp(form, "encapsulated") == 0, bursts = strcmp(form, "split-bursts") == 0;
+    bool split = bursts || strcmp(form, "split") == 0;
+    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : bursts ? BURST : 1;
+    if (workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1 || at_once < 1 || at_once > BURST ||
+        (at_once > 1 && !bursts) || (!encapsulated && !split && strcmp(form, "transparent") != 0)) {
+        return usage();
     }
     static struct bench b;
+    b.at_once = at_once;
     trace_open(&b.trace, workers, false, 1);
     if (split) {
         router_bed_open_split(&b.bed, workers, N, b.trace.now);

@@ -4,30 +4,31 @@
 
   instructions.py [--measurements=FILE] [--rpcs=N]
 
-Every figure is a mean over one fixed trace (exponential service, load 0.95, dataplane/bench/trace.h). Only the named
+Every figure is over one fixed trace (exponential service, load 0.95, dataplane/bench/trace.h), all of it. Only the named
 functions and what they call are counted, so neither the trace nor the making of packets is, and for the policy only once
-the pool has come to its load. A maximum needs a dump per call and is taken over MAX_RPCS of the trace: the dearest single
-call of each function, added up. With 16 workers requests wait for credit when they come at random; with 1,024 and three
-places at each none ever would, so there they come in bursts, and the figure at random stands beside it. A mean for which
-no request waited is refused. FILE gets a list of {"name", "value"} for hack/report/report.py.
+the pool has come to its load. A mean is what is counted over the RPCs; a maximum is the dearest single call of each
+function, added up. With 16 workers requests wait for credit when they come at random; with 1,024 and three places at each
+none ever would, so there they come in bursts, and the figure at random stands beside it. A mean for which no request
+waited is refused where one should have. FILE gets a list of {"name", "value", "note"} for hack/report/report.py.
 """
 import argparse
+import concurrent.futures
 import json
+import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "build" / "dataplane" / "bench"
-MAX_RPCS = 4000
 POLICY = ("policy_decide", "policy_feedback")
+FIFO = ("fifo_decide", "fifo_feedback", "fifo_pump")
 ROUTE = ("route_request", "route_feedback")
 HALVES = ("split_request", "split_feedback")
 
 
-def callgrind(command, functions, per_call, holds=False):
-    """Instructions inside functions: the total, or one number per call. holds: requests must have waited for credit."""
+def callgrind(command, functions, per_call):
+    """What the program printed, and the instructions inside functions: the total, or one number per call."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None) as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         options = [f"--toggle-collect={f}" for f in functions]
@@ -37,54 +38,70 @@ def callgrind(command, functions, per_call, holds=False):
                              capture_output=True, text=True)
         if run.returncode:
             sys.exit(f"instructions: {' '.join(command)}: exit {run.returncode}: {run.stderr[-600:]}")
-        counts = [int(n) for n in re.findall(r"^totals: (\d+)", out.read_text(), re.MULTILINE)]
+        with out.open() as lines:
+            counts = [int(line.split()[1]) for line in lines if line.startswith("totals: ")]
     if sum(counts) == 0:
         sys.exit(f"instructions: {' '.join(command)}: none of {', '.join(functions)} was counted; were they inlined?")
-    if holds and json.loads(run.stdout)["held"] == 0:
+    return json.loads(run.stdout), counts if per_call else sum(counts)
+
+
+def mean(command, functions, rpcs, holds=True):
+    """A row's value and note. holds: requests must have waited for credit."""
+    said, total = callgrind(command, functions, False)
+    if holds and said["held"] == 0:
         sys.exit(f"instructions: {' '.join(command)}: no request waited for credit, so this is not the cost with a held queue")
-    return counts if per_call else sum(counts)
+    return total / rpcs, f"callgrind; {rpcs} RPCs, {100 * said['held'] / rpcs:.0f} % of the requests held"
 
 
-def mean(command, functions, rpcs):
-    return callgrind([*command, str(rpcs)], functions, False, holds=True) / rpcs
+def dearest(command, functions, rpcs):
+    calls = [max(callgrind(command, (f,), True)[1]) for f in functions]
+    return sum(calls), f"callgrind; the dearest call of each in {rpcs} RPCs, added up: {', '.join(f'{f} {n}' for f, n in zip(functions, calls))}"
 
 
-def dearest(command, functions):
-    return sum(max(callgrind([*command, str(MAX_RPCS)], (f,), True)) for f in functions)
+def policy(workers, n, arrivals, rpcs, counted="policy"):
+    warm_up = 20 * workers if workers > 100 else 2000
+    return [str(BENCH / "bench_policy"), str(workers), str(n), str(rpcs), str(warm_up), arrivals, counted]
 
 
-def policy(workers, n, rpcs, warm_up, arrivals, holds=True):
-    command = [str(BENCH / "bench_policy"), str(workers), str(n), str(rpcs), str(warm_up), arrivals]
-    return callgrind(command, POLICY, False, holds) / rpcs
-
-
-def dearest_policy(workers, warm_up, arrivals):
-    command = [str(BENCH / "bench_policy"), str(workers), "3", str(MAX_RPCS), str(warm_up), arrivals]
-    return sum(max(callgrind(command, (f,), True, True)) for f in POLICY)
+def router(workers, form, rpcs, burst=1):
+    return [str(BENCH / "bench_router"), str(workers), form, str(rpcs), str(burst)]
 
 
 def policy_rows(rpcs):
-    yield "jbsq_instructions_16", policy(16, 3, rpcs, 2000, "random")
-    yield "jbsq_instructions_16_max", dearest_policy(16, 2000, "random")
-    yield "jbsq1_instructions_16", policy(16, 1, rpcs, 2000, "random")
-    yield "jbsq_instructions_1024", policy(1024, 3, rpcs, 20000, "bursts")
-    yield "jbsq_instructions_1024_max", dearest_policy(1024, 16000, "bursts")  # the burst fills every place in these
-    yield "jbsq_instructions_1024_random", policy(1024, 3, rpcs, 20000, "random", holds=False)
-    yield "jbsq1_instructions_1024", policy(1024, 1, rpcs, 20000, "random")
+    """(name, function that counts it, its arguments)"""
+    for workers, arrivals, name in ((16, "random", "jbsq_instructions_16"), (1024, "bursts", "jbsq_instructions_1024"),
+                                    (1024, "random", "jbsq_instructions_1024_random")):
+        holds = (workers, arrivals) != (1024, "random")
+        yield name, mean, policy(workers, 3, arrivals, rpcs), POLICY, rpcs, holds
+        yield f"{name}_fifo", mean, policy(workers, 3, arrivals, rpcs, "fifo"), FIFO, rpcs, holds
+        if holds:
+            yield f"{name}_max", dearest, policy(workers, 3, arrivals, rpcs), POLICY, rpcs
+    for workers in (16, 1024):
+        yield f"jbsq1_instructions_{workers}", mean, policy(workers, 1, "random", rpcs), POLICY, rpcs
 
 
 def router_rows(rpcs):
-    for form, name in (("transparent", "router_instructions_per_rpc"),
-                       ("encapsulated", "router_instructions_per_rpc_tagged")):
-        command = [str(BENCH / "bench_router"), "16", form]
-        yield name, mean(command, ROUTE, rpcs)
-        if form == "transparent":
-            yield f"{name}_max", dearest(command, ROUTE)
-            yield "router_instructions_per_rpc_tick", mean(command, ("route_tick",), rpcs)
-    command = [str(BENCH / "bench_router"), "16", "split"]
+    name = "router_instructions_per_rpc"
+    yield name, mean, router(16, "transparent", rpcs), ROUTE, rpcs
+    yield f"{name}_max", dearest, router(16, "transparent", rpcs), ROUTE, rpcs
+    yield f"{name}_tick", mean, router(16, "transparent", rpcs), ("route_tick",), rpcs
+    yield f"{name}_256", mean, router(256, "transparent", rpcs), ROUTE, rpcs, False
+    yield f"{name}_tagged", mean, router(16, "encapsulated", rpcs), ROUTE, rpcs
+    yield f"{name}_split", mean, router(16, "split", rpcs), HALVES, rpcs
     for half in HALVES:
-        yield f"router_instructions_per_rpc_{half}", mean(command, (half,), rpcs)
-    yield "router_instructions_per_rpc_split", mean(command, HALVES, rpcs)
+        yield f"{name}_{half}", mean, router(16, "split", rpcs), (half,), rpcs
+    for burst in (16, 64):  # what waits for its burst keeps a place at a worker, of which 16 have too few
+        command = router(256, "split-bursts", rpcs, burst)
+        yield f"{name}_split_burst{burst}", mean, command, HALVES, rpcs, False
+        for half in HALVES:
+            yield f"{name}_{half}_burst{burst}", mean, command, (half,), rpcs, False
+
+
+def counted(job):
+    name, count, *arguments = job
+    value, note = count(*arguments)
+    print(f"{name:48} {value:10.1f}  {note}", flush=True)
+    return {"name": name, "value": round(value, 1), "note": note}
 
 
 def main():
@@ -92,11 +109,8 @@ def main():
     parser.add_argument("--measurements", metavar="FILE")
     parser.add_argument("--rpcs", type=int, default=100000)  # in 20,000 the share that is held is still a matter of chance
     args = parser.parse_args()
-    rows = []
-    for source in (policy_rows, router_rows):
-        for name, value in source(args.rpcs):
-            rows.append({"name": name, "value": round(value, 1)})
-            print(f"{name:38} {value:10.1f}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # what others do at the same time is not counted
+        rows = list(pool.map(counted, [*policy_rows(args.rpcs), *router_rows(args.rpcs)]))
     if args.measurements:
         pathlib.Path(args.measurements).write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -17,6 +17,7 @@ import crab_connect
 import crab_cpu
 import crab_rr
 import echo
+import instructions
 import l2fwd
 import machine
 import pairs
@@ -278,6 +279,29 @@ with machine.Processes(sys.argv[1]) as procs:
             with self.assertRaises(ProcessLookupError):
                 os.kill(started, 0)
 
+    MAIN = """
+import pathlib, sys, time, types, machine, run
+def benchmark(ctx):
+    with machine.Processes(sys.argv[1]) as procs:
+        print(procs.start("sleep", ["sleep", "60"]).pid, file=sys.stderr, flush=True)
+        time.sleep(60)
+sys.modules["slow"] = types.SimpleNamespace(run=benchmark)
+run.SUITES = {"bench": {"slow": "never comes to an end by itself"}}
+run.MEASURED = pathlib.Path(sys.argv[1])
+sys.exit(run.main(["--no-docs"]))
+"""
+
+    def test_sigterm_ends_make_bench_by_the_signal_s_status(self):
+        with tempfile.TemporaryDirectory() as logs:
+            bench = subprocess.Popen([sys.executable, "-c", self.MAIN, logs], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                     cwd=pathlib.Path(__file__).parent)
+            started = int(bench.stderr.readline())
+            bench.terminate()
+            bench.communicate(timeout=30)
+            self.assertEqual(bench.returncode, 143)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(started, 0)
+
 
 class Forward(unittest.TestCase):
     @staticmethod
@@ -325,6 +349,17 @@ class Echo(unittest.TestCase):
         self.assertIsNotNone(echo.trouble({"variant": "bobtail", "share": 0.3}))
 
 
+class Instructions(unittest.TestCase):
+    def test_what_is_no_count_of_callgrind_is_not_said_to_be_one(self):
+        said = [{"name": "counted", "value": 1}, {"name": "timed", "value": 2, "unit": "1/s", "note": "best of five runs"}]
+        with tempfile.TemporaryDirectory() as d:
+            script = pathlib.Path(d) / "script"
+            script.write_text(f"#!/bin/sh\ncat >\"${{1#--measurements=}}\" <<'E'\n{json.dumps(said)}\nE\n")
+            script.chmod(0o755)
+            ctx = unittest.mock.Mock(logs=pathlib.Path(d) / "logs")
+            self.assertEqual([r["note"] for r in instructions.run_script(ctx, script)], ["callgrind", "best of five runs"])
+
+
 class Table(unittest.TestCase):
     JUDGED = [{"name": "a", "value": 0.25, "unit": "ratio", "op": "<=", "goal": 0.5, "required": True, "ok": True, "how": "measured"},
               {"name": "b", "value": None, "unit": "s", "op": ">=", "goal": 3, "required": True, "ok": False, "how": "x|y"}]
@@ -344,6 +379,32 @@ class Table(unittest.TestCase):
             table.write_page(page, self.JUDGED, self.ROWS)
             text = page.read_text()
             self.assertTrue(text.startswith("before\n") and text.endswith(f"\nafter\n{other}") and "old" not in text)
+
+
+    def test_a_part_of_the_benchmarks_leaves_what_the_page_says_of_the_others(self):
+        goals = [{"name": n, "unit": "s", "op": "<=", "goal": 5, "required": n == "a", "how": "so|so"} for n in "ab"]
+        rows = [{"name": "a", "value": 1.5, "interval": [1.0, 2.0], "note": "x|y", "date": "2026-01-01"},
+                {"name": "b", "value": None, "date": "2026-01-01", "note": ""},
+                {"name": "c", "value": 123456.0, "unit": "1/s", "note": "z", "date": "2026-01-01", "quick": True},
+                {"name": "d", "value": 4, "unit": "count", "note": "", "date": "2026-01-01"}]
+        with tempfile.TemporaryDirectory() as d:
+            page = pathlib.Path(d) / "p.md"
+            page.write_text(f"{table.begin('bench')}\n{table.END}\n")
+
+            def write(some):
+                table.write_page(page, table.report.judge(goals, {r["name"]: r["value"] for r in some}), some)
+
+            write(rows)
+            whole = page.read_text()
+            write(table.beside(page, "bench", goals, []))
+            self.assertEqual(page.read_text(), whole)
+            now = [{"name": "c", "value": 9.0, "unit": "1/s", "note": "w", "date": "2026-02-02"},
+                   {"name": "e", "value": 7.0, "unit": "1/s", "note": "new", "date": "2026-02-02"}]
+            write(table.beside(page, "bench", goals, now))
+            lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+            was = [line for line in whole.splitlines() if line.startswith("| `")]
+            self.assertEqual([lines[i] for i in (0, 1, 4)], [was[i] for i in (0, 1, 3)])
+            self.assertEqual(lines[2:4], ["| `c` | 9 1/s |  |  | - | 2026-02-02 | w |", "| `e` | 7 1/s |  |  | - | 2026-02-02 | new |"])
 
 
 class Machine(unittest.TestCase):

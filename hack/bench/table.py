@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of a suite (`make bench`, `make bench-crab`): on the terminal and in docs/performance.md."""
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
@@ -43,9 +44,35 @@ def markdown(rows):
     return "\n".join(body + ["| `" + cell(r[0]) + "` | " + " | ".join(cell(c) for c in r[1:]) + " |" for r in rows])
 
 
+def parts(path, suite):
+    """What stands before, between and behind the two marks of the page."""
+    before, rest = path.read_text().split(begin(suite), 1)
+    return before, *rest.split(END, 1)
+
+
+def shown_row(line, how):
+    """A line of the page's table as it was measured; how: of the figure's goal, which stands before the note."""
+    name, value, between, _, _, date, note = [c.strip().replace("\\|", "|") for c in re.split(r"(?<!\\)\|", line)[1:-1]]
+    number, _, unit = value.partition(" ")
+    row = {"name": name.strip("`"), "value": None if number == "missing" else float(number), "unit": unit,
+           "date": date.removesuffix(" quick"), "quick": date.endswith(" quick"), "note": note.removeprefix(how).removeprefix("; ")}
+    return {**row, "interval": [float(b) for b in between.split(" .. ")]} if between else row
+
+
+def beside(path, suite, goals, rows):
+    """Rows measured now, and in their places those that the page shows of what was not measured in this tree."""
+    how = {g["name"]: g["how"] for g in goals}
+    lines = [line for line in parts(path, suite)[1].splitlines() if line.startswith("| `")]
+    page = [shown_row(line, how.get(line.split("`")[1], "")) for line in lines]
+    order, at, by_name = [r["name"] for r in page], 0, {r["name"]: r for r in page + rows}
+    for row in rows:
+        if row["name"] not in order:
+            order.insert(at, row["name"])
+        at = order.index(row["name"]) + 1
+    return [by_name[name] for name in order]
+
+
 def write_page(path, judged, rows, suite="bench"):
     """Replaces what stands between the two marks of the page."""
-    text = path.read_text()
-    before, rest = text.split(begin(suite), 1)
-    after = rest.split(END, 1)[1]
+    before, _, after = parts(path, suite)
     path.write_text(before + begin(suite) + "\n" + markdown(lines(judged, rows)) + "\n" + END + after)

@@ -9,11 +9,12 @@ cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and ha
 the API server judge every manifest that a page shows.
 
   docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md; the table of
-                         planted bugs in docs/simulator.md is complete
+                         planted bugs in docs/simulator.md is complete; every "commit <id>" is one of the history
   docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
   docs.py list TAG       print them
 """
+import bisect
 import json
 import pathlib
 import re
@@ -23,6 +24,7 @@ import sys
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAGS = {"ci", "cluster", "nightly", "output"}
+COMMIT = re.compile(r"\bcommits?\s+`?([0-9a-f]{7,40})\b")
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
 TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal", "e2e")
 
@@ -88,6 +90,28 @@ def check_planted():
     return ["docs/simulator.md: the table of planted bugs is not that of dataplane/tests/sim/mutations.yaml; paste what `hack/verify/docs.py planted` prints"]
 
 
+def git(*arguments):
+    """What git says, None where this is no repository."""
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def check_commits():
+    """(commits that pages name and the history of this one does not have, why that could not be asked)"""
+    shallow = git("rev-parse", "--is-shallow-repository")
+    if shallow is None or shallow.strip() != "false":
+        return [], "the commits that pages name were not looked up: " + ("this is no repository" if shallow is None else "the clone is shallow")
+    history = sorted(git("rev-list", "HEAD").split())
+    bad = []
+    for page in pages():
+        text = page.read_text()
+        for m in COMMIT.finditer(text):
+            at = bisect.bisect_left(history, m[1])
+            if at == len(history) or not history[at].startswith(m[1]):
+                bad.append(f"{page.relative_to(ROOT)}:{text[: m.start()].count(chr(10)) + 1}: commit {m[1]} is not in the history")
+    return bad, None
+
+
 def run(tag):
     failed = ran = 0
     for page in pages():
@@ -115,8 +139,11 @@ def listing(tag):
 
 def main(argv):
     if argv == ["check"]:
-        bad = check_tags() + check_rules() + check_planted()
+        commits, not_asked = check_commits()
+        bad = check_tags() + check_rules() + check_planted() + commits
         print("\n".join(bad) if bad else "docs: every shell block is tagged, every cited rule is stated, the planted bugs are listed")
+        if not_asked:
+            print(f"docs: {not_asked}")
         return 1 if bad else 0
     if len(argv) == 2 and argv[0] == "run" and argv[1] in TAGS:
         return run(argv[1])

@@ -74,14 +74,19 @@ void fast_path_read(struct router_app *app)
     }
 }
 
+__attribute__((noinline, cold)) static void say_why(struct router_app *app, enum bt_lend why, uint64_t now)
+{
+    bt_log_info("fast path: %s", bt_lend_reasons[why].text);
+    app->fast_said = why;
+    app->fast_said_ns = now;
+}
+
 static void say(struct router_app *app, uint64_t now)
 {
     enum bt_lend why = bt_fast_why_not(app->fast);
     bool known = bt_fast_lent(app->fast) || why != BT_LEND_YES;
     if (known && why != app->fast_said && now >= app->fast_said_ns + SAY_NS) {
-        bt_log_info("fast path: %s", bt_lend_reasons[why].text);
-        app->fast_said = why;
-        app->fast_said_ns = now;
+        say_why(app, why, now);
     }
 }
 

@@ -81,13 +81,9 @@ struct drain {
     uint64_t deadline_ns;
 };
 
-// True when the loop may end.
-static bool may_stop(struct router_app *app, struct drain *d)
+// Somebody asked for the end, so many times. True when the loop may.
+__attribute__((noinline, cold)) static bool wind_up(struct router_app *app, struct drain *d, unsigned signals)
 {
-    unsigned signals = bt_stop_count();
-    if (signals == 0) {
-        return false;
-    }
     uint64_t now = bt_io_now(app->io);
     if (!d->asked) {
         d->asked = true;
@@ -104,6 +100,12 @@ static bool may_stop(struct router_app *app, struct drain *d)
         return true;
     }
     return false;
+}
+
+static bool may_stop(struct router_app *app, struct drain *d)
+{
+    unsigned signals = bt_stop_count();
+    return signals != 0 && wind_up(app, d, signals);
 }
 
 // A FEEDBACK frees a credit. While no request waits for one, nobody is served by waking for it: it is

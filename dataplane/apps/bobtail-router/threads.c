@@ -46,7 +46,7 @@ static void take_feedback(struct router_threads *t)
 
 // Stands still while somebody asks for it, who then sees every FEEDBACK that had arrived before (ctl/mailbox.h). False:
 // the thread ends.
-static bool rest(struct router_threads *t)
+__attribute__((noinline, cold)) static bool rest(struct router_threads *t)
 {
     take_feedback(t);
     pthread_mutex_lock(&t->lock);

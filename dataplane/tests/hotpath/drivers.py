@@ -5,8 +5,6 @@ A driver is where the system, or DPDK, is called: what hotpath.py proves of it i
 is a function of the machine code, with what the compiler put into it: in libraries, and in the program, which is optimised as
 a whole and where more is put into fewer.
 """
-import re
-
 # What the programs' loops call for packets; waiting, opening and closing are not the path of one.
 UDP = ["bt_udp_rx", "bt_udp_tx", "bt_udp_take_events"]
 DPDK = ["bt_dpdk_rx", "bt_dpdk_tx", "events_of", "pool_get", "pool_put"]
@@ -63,7 +61,3 @@ LOCKS = {
     "take": [RUNNING],
     "burst": [QUEUE_LOCK],
 }
-
-
-def may_lock(name, instruction):
-    return any(re.match(pattern, instruction) for pattern, _ in LOCKS.get(name, []))

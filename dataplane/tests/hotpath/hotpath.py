@@ -9,7 +9,7 @@ Starts at the functions a packet enters by, follows every call and jump through 
 through a linked program, whose code is optimised as a whole, and refuses whatever is not a function there or one of the few
 named here, every call through a pointer nobody vouches for, every division, every locked instruction and every system call.
 Then it starts once more at what the programs call in a driver, of UDP and with --dpdk of DPDK: there drivers.py names what
-may be called besides, by whom and why. --plant compiles sources once more with mistakes in them (plants.py), as BUILD_DIR
+may be called besides, by whom and why; and at the loops of the router, for which loop.py does. --plant compiles sources once more with mistakes in them (plants.py), as BUILD_DIR
 compiles them, and demands that each is found.
 """
 import argparse
@@ -21,6 +21,7 @@ import subprocess
 import sys
 
 import drivers
+import loop
 import plants
 
 ROUTER = ["bt_router_requests", "bt_router_feedback",  # on one thread; on two:
@@ -48,10 +49,11 @@ VOUCHED = {
     "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel"],
     "what a timer of the link does (fire)": ["bt_wheel_advance"],
 }
-INDIRECT = {name for table in (VOUCHED, drivers.POINTERS) for names in table.values() for name in names}
+INDIRECT = {name for table in (VOUCHED, drivers.POINTERS, loop.POINTERS) for names in table.values() for name in names}
 
-# Once for a message, to know how many packets it makes.
-MAY_DIVIDE = {"bt_split_reply", "bt_split_request"}
+# Once for a message, to know how many packets it makes; and what the loops do when a timer is due.
+MAY_DIVIDE = {"bt_split_reply", "bt_split_request"} | loop.MAY_DIVIDE
+LOCKS = {**drivers.LOCKS, **loop.LOCKS}
 
 # Outside: memory that is copied, and SipHash, both without side effects.
 ALLOWED = {"memcpy", "memmove", "memset", "memcmp", "crypto_shorthash", "sodium_memcmp", "__stack_chk_fail"}
@@ -117,7 +119,8 @@ def is_switch(before, m):
 
 
 def allowed(function, what, text):
-    return (what == DIVIDES and function.base in MAY_DIVIDE) or (what == LOCKED and drivers.may_lock(function.base, text))
+    may_lock = any(re.match(pattern, text) for pattern, _ in LOCKS.get(function.base, []))
+    return (what == DIVIDES and function.base in MAY_DIVIDE) or (what == LOCKED and may_lock)
 
 
 def note_instruction(function, text, before):
@@ -166,7 +169,7 @@ class Library:
 
 
 def check(functions, entries, calls={}):
-    """Faults of everything the entries reach, as lines; and how many functions that is. calls: as drivers.CALLS."""
+    """Faults of everything the entries reach, as lines; and how many functions that is. calls: as drivers.CALLS, loop.CALLS."""
     library, faults, seen = Library(functions), [], set()
     todo = []
     for name in entries:
@@ -197,10 +200,9 @@ def check(functions, entries, calls={}):
 
 
 def prove(functions, pure, driven):
-    """Faults of what is pure, and of the drivers; and how many functions were reached from each."""
-    faults, reached = check(functions, pure)
-    of_drivers, by_drivers = check(functions, driven, drivers.CALLS)
-    return faults + of_drivers, (reached, by_drivers)
+    """Faults of what is pure, of the drivers and of the loops; and how many functions were reached from each."""
+    found = [check(functions, pure), check(functions, driven, drivers.CALLS), check(functions, loop.ENTRIES, loop.CALLS)]
+    return [fault for faults, _ in found for fault in faults], [reached for _, reached in found]
 
 
 def main():
@@ -215,13 +217,13 @@ def main():
     driven = drivers.UDP + (drivers.DPDK if args.dpdk else [])
     faults, reached = prove(functions, pure, driven)
     print(*faults, sep="\n")
-    for entries, n in zip((pure, driven), reached):
+    for entries, n in zip((pure, driven, loop.ENTRIES), reached):
         print(f"{n} functions reached from {', '.join(entries)}")
     print(f"{len(faults)} faults")
     missed = []
     if args.plant:
         missed = plants.missed(args.plant, args.dpdk, functions, read, lambda planted: prove(planted, pure, driven)[0])
-    return 1 if faults or missed or reached[0] < 20 or reached[1] < 10 else 0
+    return 1 if faults or missed or any(n < least for n, least in zip(reached, (20, 10, 50))) else 0
 
 
 if __name__ == "__main__":

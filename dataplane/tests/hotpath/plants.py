@@ -30,9 +30,13 @@ MISTAKES = {
     "lock of a queue": ("rte_spinlock_lock((rte_spinlock_t *)(void *)&plant_n);", r"locked instruction: xchg\s.*\(%rip\)"),
     "the driver's own log": ('bt_dpdk_say(NULL, "planted");', r"calls bt_dpdk_say, which only"),
     "the driver's clock": ("plant_n = (unsigned)bt_udp_now(NULL);", r"calls bt_udp_now, which only"),
+    "the program's log": ('bt_log_info("planted %u", plant_n);', r"> bt_log_info: calls \w*vsnprintf\w*$"),
 }
 ANYWHERE = ["malloc", "division", "locked instruction", "lock", "log line"]
 OF_DPDK = [*ANYWHERE, "lock of a queue", "the driver's own log"]
+
+# Objects of a program, gathered in a library for this.
+BUILT_IN = {"librouter_loop.a": "bobtail-router.p/"}
 
 # By library and source: behind which line what is planted. Calls through a pointer only where nothing is called so.
 PLACES = {
@@ -45,6 +49,18 @@ PLACES = {
     ("libbobtail_io.a", "src/io/udp_tx.c"): {
         "    h->msg_iovlen = s->n;\n": [*ANYWHERE, "system call", "the driver's clock"],
         "            count_sent(u, at, (unsigned)sent);\n": ["call through a pointer"]},
+    ("librouter_loop.a", "apps/bobtail-router/loop.c"): {
+        "        fast_path_read(app);\n": [*ANYWHERE, "system call", "the program's log"]},
+    ("librouter_loop.a", "apps/bobtail-router/threads.c"): {
+        "    bt_split_requests(t->split, pkts, n, txq);\n": ANYWHERE,
+        "        bt_split_feedback(t->split, pkts, n);\n": ["system call"]},
+    ("librouter_loop.a", "apps/bobtail-router/fast_path.c"): {
+        "        app->fast_sockets[bt_fast_why_not(app->fast)] += n;\n": [*ANYWHERE, "system call", "the program's log"],
+        "        bt_fast_read(app->fast, app->router, &app->txq);\n": ["call through a pointer"]},
+}
+FAST_PLACES = {
+    ("libbobtail_fast.a", "src/fast/fast.c"): {
+        "            f->disagreed++;\n": [*ANYWHERE, "system call", "call through a pointer"]},
 }
 DPDK_PLACES = {
     ("libbobtail_io_dpdk.a", "src/io/dpdk_rx.c"): {
@@ -81,8 +97,10 @@ def missed(build, dpdk, functions, read, faults_of):
     """The mistakes that were not found."""
     before = set(faults_of(functions))
     commands, missing = json.loads((build / "compile_commands.json").read_text()), []
-    for (library, file), lines in (PLACES | (DPDK_PLACES if dpdk else {})).items():
-        command = next(c for c in commands if c["file"].endswith(file) and f"{library}.p/" in c["output"])
+    fast = any(f.obj.endswith(":fast.c.o") for f in functions)  # else there is no libbpf, and no fast path
+    for (library, file), lines in (PLACES | (FAST_PLACES if fast else {}) | (DPDK_PLACES if dpdk else {})).items():
+        folder_of = BUILT_IN.get(library, f"{library}.p/")
+        command = next(c for c in commands if c["file"].endswith(file) and folder_of in c["output"])
         source = (pathlib.Path(command["directory"]) / command["file"]).resolve()
         with tempfile.TemporaryDirectory() as folder:
             obj = compiled(command, with_mistakes(source, lines), pathlib.Path(folder))
