@@ -102,6 +102,13 @@ class Protocols(AgentBed):
         self.assertTrue(2 <= inserts <= 60, inserts)
         self.assertGreater(len(store.members), 500)
         self.assertEqual(set(store.commands), {b"ZADD", b"ZRANGEBYLEX"})
+        # Nobody asked for an order of keys: it is Zipfian, whose first of 500 has 14 %; a uniform one's have 0.2 % each.
+        self.assertGreater(max(store.scanned_from.values()), 0.05 * store.scanned_from.total())
+
+    def test_keys_of_get_and_set_are_uniform_where_nobody_asks(self):
+        store = ac.Store()
+        self.run_one(store.redis, protocol="redis", keys=100, n=400, readRatio=0)
+        self.assertGreater(len(store.values), 90)  # of 400 draws from 100: 98 expected; Zipfian ones are scattered over some 63
 
     def test_r2p2(self):
         self.serve()
