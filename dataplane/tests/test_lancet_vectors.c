@@ -2,6 +2,7 @@
 // The texts of distributions and key orders that vectors/distributions.json holds: the agent takes and refuses
 // exactly these, in words that name the right form. The coordinator's test in Go reads the same file.
 #include "lancet/keys.h"
+#include "lancet/request.h"
 
 #include "unit.h"
 #include "vector_file.h"
@@ -99,12 +100,24 @@ static void orders_of_keys(void **state)
     cJSON_Delete(doc);
 }
 
+static void orders_of_keys_by_default(void **state)
+{
+    (void)state;
+    cJSON *doc = vector_file("distributions.json");
+    const cJSON *by_mix = vector_get(vector_get(doc, "orders"), "default");
+    assert_int_equal(cJSON_GetArraySize(by_mix), 2);
+    assert_string_equal(bt_workload_key_order(false), vector_text(by_mix, "get-set"));
+    assert_string_equal(bt_workload_key_order(true), vector_text(by_mix, "ycsb-e"));
+    cJSON_Delete(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distributions_that_are_taken),
         cmocka_unit_test(distributions_that_are_refused),
         cmocka_unit_test(orders_of_keys),
+        cmocka_unit_test(orders_of_keys_by_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,78 @@ static void inserts(void **state)
     }
 }
 
+// Where a scan starts and how much it asks for, of the bytes of its request.
+static void read_scan(char *request, size_t n, unsigned long *from, unsigned long *length)
+{
+    request[n] = '\0';
+    const char *key = strchr(request, '[');
+    const char *last = strrchr(request, '$');
+    assert_true(key != NULL && last != NULL);
+    *from = strtoul(key + 1, NULL, 16);
+    *length = strtoul(strchr(last, '\n') + 1, NULL, 10);
+}
+
+// By the law of Zipf: as in zipf() above, of the counts of fewer draws.
+static void check_zipfian(uint32_t *count, unsigned keys, unsigned draws)
+{
+    double zeta = 0;
+    double head = 0;
+    double drawn = 0;
+    for (unsigned i = 1; i <= keys; i++) {
+        zeta += pow(i, -0.99);
+        head += i <= 100 ? pow(i, -0.99) : 0;
+    }
+    qsort(count, keys, sizeof count[0], descending_count);
+    for (unsigned i = 0; i < 100; i++) {
+        drawn += count[i] / (double)draws;
+    }
+    assert_true(fabs(count[0] / (double)draws * zeta - 1) < 0.1);
+    assert_true(fabs(count[1] / (double)count[0] - pow(2, -0.99)) < 0.07);
+    assert_true(fabs(drawn * zeta / head - 1) < 0.15);
+}
+
+// Workload E of YCSB (SoCC'10, §4): 95 % scans from Zipfian keys, of uniform length, and 5 % inserts.
+static void mix_of_ycsb_e(void **state)
+{
+    enum { REQUESTS = 20000, KEYS = 1000, LONGEST = 100 };
+    static uint32_t start[KEYS];
+    uint32_t lengths[LONGEST] = {0};
+    struct bt_workload w = {.protocol = BT_REPLY_REDIS, .scans = true, .read_ratio = 0.95};
+    struct bt_request_stream s = {.workload = &w};
+    unsigned scans = 0;
+    double chi2 = 0;
+    (void)state;
+    w.keys = make_keys(KEYS, bt_workload_key_order(true), "fixed:9");
+    assert_null(bt_dist_parse("fixed:3", &w.value_bytes));
+    assert_null(bt_dist_parse("uni:1:100", &w.scan_length));
+    bt_rng_seed(&s.rng, 5);
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char out[512];
+        struct bt_expect expect;
+        enum bt_operation op;
+        size_t n = bt_request_next(&s, (uint8_t *)out, &expect, &op);
+        if (op == BT_OP_SCAN) {
+            unsigned long from;
+            unsigned long length;
+            read_scan(out, n, &from, &length);
+            assert_in_range(length, 1, LONGEST);
+            assert_true(from < KEYS);
+            lengths[length - 1]++;
+            start[from]++;
+            scans++;
+        } else {
+            assert_int_equal(op, BT_OP_INSERT);
+        }
+    }
+    assert_in_range(REQUESTS - scans, 880, 1120); // 5 % within 0.6 %: four standard deviations
+    for (unsigned i = 0; i < LONGEST; i++) {
+        double expected = scans / (double)LONGEST;
+        chi2 += (lengths[i] - expected) * (lengths[i] - expected) / expected;
+    }
+    assert_true(chi2 < 148.2); // of 99 degrees of freedom one in a thousand is above
+    check_zipfian(start, KEYS, scans);
+}
+
 // A body holds its own head at least: 24 bytes of stss, one of echo.
 static void smallest_bodies(void **state)
 {
@@ -296,6 +368,7 @@ int main(void)
         cmocka_unit_test(key_names),
         cmocka_unit_test(requests),
         cmocka_unit_test(inserts),
+        cmocka_unit_test(mix_of_ycsb_e),
         cmocka_unit_test(smallest_bodies),
         cmocka_unit_test(requests_fit),
     };

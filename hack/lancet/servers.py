@@ -66,7 +66,7 @@ nginx_count.itself = 1  # asking is a request, too
 # name, server, how it counts, what is asked of the agent
 RUNS = (
     ("Redis, get and set", "redis", redis_count, {"protocol": "redis", "readRatio": 0.9, **KEYS}),
-    ("Redis, YCSB-E", "redis", redis_count, {"protocol": "redis", "mix": "ycsb-e", "keyOrder": "zipf:0.99", **KEYS}),
+    ("Redis, YCSB-E", "redis", redis_count, {"protocol": "redis", "mix": "ycsb-e", **KEYS}),
     ("memcached, text", "memcached", memcached_count, {"protocol": "memcached-ascii", "readRatio": 0.9, "outstanding": 4, **KEYS}),
     ("memcached, binary", "memcached", memcached_count, {"protocol": "memcached-binary", "readRatio": 0.9, **KEYS}),
     ("NGINX, HTTP/1.1", "nginx", nginx_count, {"protocol": "http", "path": "/hello"}),

@@ -210,6 +210,11 @@ bool bt_workload_has_keys(const struct bt_workload *w)
            w->protocol == BT_REPLY_MEMCACHED_BINARY;
 }
 
+const char *bt_workload_key_order(bool scans)
+{
+    return scans ? "zipf:0.99" : "uni"; // the constant of YCSB (SoCC'10)
+}
+
 size_t bt_request_next(struct bt_request_stream *s, uint8_t *out, struct bt_expect *expect, enum bt_operation *op)
 {
     const struct bt_workload *load = s->workload;

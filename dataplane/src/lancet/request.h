@@ -37,6 +37,9 @@ struct bt_request_stream {
 
 bool bt_workload_has_keys(const struct bt_workload *w);
 
+// The order of keys where none is asked for. YCSB-E's is Zipfian: that of the keys its scans start at.
+const char *bt_workload_key_order(bool scans);
+
 // Bytes the largest request of a workload may have.
 size_t bt_request_max(const struct bt_workload *w);
 

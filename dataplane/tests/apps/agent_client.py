@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A coordinator's side of docs/lancet-agent.md, and small servers of the protocols an agent speaks."""
+import collections
 import hashlib
 import hmac
 import json
@@ -183,6 +184,7 @@ class Store:
         self.values = {}
         self.members = set()
         self.commands = []
+        self.scanned_from = collections.Counter()
 
     def memcached_text(self, s):
         while (line := s.rfile.readline()):
@@ -233,6 +235,7 @@ class Store:
             self.members.add(words[3])
             return b":1\r\n"
         if words[0] == b"ZRANGEBYLEX":
+            self.scanned_from[words[2]] += 1
             found = sorted(m for m in list(self.members) if m >= words[2][1:])[:int(words[6])]
             return b"*%d\r\n" % len(found) + b"".join(b"$%d\r\n%s\r\n" % (len(m), m) for m in found)
         return b"-ERR unknown command\r\n"

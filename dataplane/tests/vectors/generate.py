@@ -413,7 +413,8 @@ def distributions():
              "zipf:0.5:2"]
     return {
         "accepted": accepted, "refused": [{"text": t, "says": says} for says, texts in forms.items() for t in texts],
-        "orders": {"accepted": orders, "refused": [{"text": t, "says": "zipf:THETA"} for t in wrong]},
+        "orders": {"accepted": orders, "refused": [{"text": t, "says": "zipf:THETA"} for t in wrong],
+                   "default": {"get-set": "uni", "ycsb-e": "zipf:0.99"}},
     }
 
 

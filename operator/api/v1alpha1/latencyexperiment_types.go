@@ -253,7 +253,8 @@ type ExperimentWorkload struct {
 	// +kubebuilder:validation:Maximum=100000000
 	Keys int32 `json:"keys,omitempty"`
 
-	// keyOrder says how keys are chosen: "uni", "rr", or "zipf:THETA"; "uni" when absent.
+	// keyOrder says how keys are chosen: "uni", "rr", or "zipf:THETA". When absent it is
+	// "zipf:0.99" with the mix YCSBE, else "uni".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^(uni|rr|zipf:0?\.[0-9]{1,6})$`

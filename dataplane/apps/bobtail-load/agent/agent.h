@@ -5,6 +5,7 @@
 #ifndef BT_APPS_AGENT_H
 #define BT_APPS_AGENT_H
 
+#include "agent/device.h"
 #include "base/addr.h"
 #include "base/histogram.h"
 #include "base/rng.h"
@@ -169,12 +170,14 @@ enum agent_state { AGENT_IDLE, AGENT_READY, AGENT_LOADING };
 struct agent {
     enum agent_state state;
     struct agent_config config;
-    int stamps;        // in use: SOFTWARE, KERNEL or HARDWARE
-    uint64_t start_ns; // time 0, the last configure, on the monotonic clock
+    int stamps;                 // in use: SOFTWARE, KERNEL or HARDWARE
+    struct agent_device device; // that was switched to stamping for this configuration
+    uint64_t start_ns;          // time 0, the last configure, on the monotonic clock
     struct agent_worker *worker;
     _Atomic uint64_t rate_bits; // double, per stream; 0.0 is no load
     _Atomic bool quit;
-    _Atomic bool cancel; // what is being configured is no longer wanted
+    _Atomic bool cancel;         // what is being configured is no longer wanted
+    _Atomic int busy_poll_error; // of SO_BUSY_POLL on any of the sockets; 0: none
     _Atomic uint64_t bad_replies_logged;
     struct agent_window window;
 };
@@ -230,6 +233,12 @@ bool agent_stamps_enable(const struct agent *a, int fd);
 long agent_stamps_read(const struct agent *a, int fd, void *buf, size_t n, struct bt_addr *from, uint64_t *stamp_ns);
 // The next transmission stamp of the error queue: false when there is none.
 bool agent_stamps_sent(const struct agent *a, int fd, uint32_t *id, uint64_t *ns);
+
+// polling.c: has the kernel poll for what comes to a socket of a measuring agent.
+void agent_busy_poll(struct agent *a, int fd);
+#define AGENT_BUSY_POLL_TEXT 128u
+// "on", "off" (nobody asked for it) or "refused: " and why, written to text.
+const char *agent_busy_poll_said(const struct agent *a, char text[AGENT_BUSY_POLL_TEXT]);
 
 // preload.c: stores every key at the first target; false with e.
 bool agent_preload(struct agent *a, const struct bt_addr *target, struct bt_ctl_error *e);

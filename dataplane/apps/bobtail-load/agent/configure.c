@@ -5,6 +5,7 @@
 
 #include "shell/start.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ enum { DIST_TEXT = 512, FIELDS_MAX = 32 };
 
 #define PROTOCOLS "echo|synthetic|stss|http|memcached-ascii|memcached-binary|redis|r2p2"
 enum { R2P2 = BT_REPLY_PROTOCOLS }; // the others are in the order of enum bt_reply_protocol
+enum { GET_SET, YCSB_E };           // the choices of "mix"
 
 // Fields that are not simply stored.
 struct draft {
@@ -26,7 +28,6 @@ static const struct draft defaults = {
     .protocol = -1,
     .keys = 10000,
     .read_ratio = -1,
-    .key_order = "uni",
     .request = "fixed:64",
     .reply = "fixed:64",
     .service = "fixed:0",
@@ -120,7 +121,7 @@ static bool check_workload(struct agent_config *c, const struct draft *d, struct
     const char *why = bt_keys_init(&w->keys, d->keys, d->key_order);
     w->protocol = d->protocol == R2P2 ? BT_REPLY_ECHO : (uint8_t)d->protocol;
     c->r2p2 = d->protocol == R2P2;
-    w->scans = d->mix == 1;
+    w->scans = d->mix == YCSB_E;
     w->read_ratio = d->read_ratio >= 0 ? d->read_ratio : w->scans ? 0.95 : 1;
     if (why != NULL) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "keyOrder", "%s; got \"%s\"", why, d->key_order);
@@ -199,7 +200,11 @@ bool agent_config_read(const char *line, size_t len, struct agent_config *out, s
     }
     size_t n = how_fields(fields, out, &d);
     n += what_fields(fields + n, out, &d);
-    if (!agent_read_fields(line, len, fields, n, e) || !check(out, &d, e)) {
+    bool read = agent_read_fields(line, len, fields, n, e);
+    if (read && !agent_field_seen(fields, n, "keyOrder")) {
+        snprintf(d.key_order, sizeof d.key_order, "%s", bt_workload_key_order(d.mix == YCSB_E));
+    }
+    if (!read || !check(out, &d, e)) {
         agent_config_free(out);
         return false;
     }

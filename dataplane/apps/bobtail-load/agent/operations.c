@@ -64,6 +64,7 @@ static bool configure(struct session *s, const char *line, size_t len, struct bt
 static bool configured(struct session *s, struct bt_json_out *o, struct bt_ctl_error *e)
 {
     struct agent *a = &s->agent;
+    char text[AGENT_BUSY_POLL_TEXT];
     session_setup_end(s, true);
     if (!s->setup_ok) {
         *e = s->setup_error;
@@ -72,6 +73,7 @@ static bool configured(struct session *s, struct bt_json_out *o, struct bt_ctl_e
     a->state = AGENT_READY;
     begin_ok(o);
     bt_json_out_string(o, "timestamps", agent_stamps_name[a->stamps]);
+    bt_json_out_string(o, "busyPoll", agent_busy_poll_said(a, text));
     bt_json_out_u64(o, "streams", a->config.threads);
     bt_json_out_u64(o, "connections", a->config.connections);
     bt_json_out_u64(o, "seed", a->config.seed);

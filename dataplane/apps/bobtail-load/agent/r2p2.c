@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BUSY_POLL_US = 50, READS_PER_EVENT = 64, ASSEMBLIES = 64, PORT_TRIES = 64 };
+enum { READS_PER_EVENT = 64, ASSEMBLIES = 64, PORT_TRIES = 64 };
 enum { PORT_BASE = 20000, PORT_RANGE = 8192 };
 
 static struct agent_r2p2_slot *slot_of(struct agent_conn *c, uint64_t cookie)
@@ -111,15 +111,12 @@ static bool r2p2_open(struct agent_conn *c, struct bt_ctl_error *e)
 {
     struct agent *a = c->worker->agent;
     struct bt_addr local;
-    const int busy_us = BUSY_POLL_US;
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
     c->fd = open_port(&c->target, &local);
     if (c->fd < 0) {
         return bt_ctl_refuse(e, BT_CTL_INTERNAL, "connections", "no port for socket %u: %s", c->index, strerror(errno));
     }
-    if (a->config.role == AGENT_LATENCY) {
-        (void)setsockopt(c->fd, SOL_SOCKET, SO_BUSY_POLL, &busy_us, sizeof busy_us); // as for TCP
-    }
+    agent_busy_poll(a, c->fd);
     if (!agent_stamps_enable(a, c->fd)) {
         return bt_ctl_refuse(e, AGENT_UNSUPPORTED, "timestamps", "a socket cannot be given stamps: %s",
                              strerror(errno));

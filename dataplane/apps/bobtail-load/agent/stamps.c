@@ -7,17 +7,11 @@
 #include "io/udp_internal.h" // socket addresses
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/errqueue.h>
-#include <linux/ethtool.h>
-#include <linux/net_tstamp.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #define KERNEL_FLAGS   (SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
 #define HARDWARE_FLAGS (SOF_TIMESTAMPING_TX_HARDWARE | SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE)
@@ -25,81 +19,19 @@
 
 const char *const agent_stamps_name[] = {"auto", "software", "kernel", "hardware"};
 
-// The device whose address a socket to the target would get.
-static bool route_device(const struct bt_addr *target, char name[IFNAMSIZ])
-{
-    union bt_udp_sa sa;
-    union bt_udp_sa own;
-    socklen_t len;
-    socklen_t own_len = sizeof own;
-    struct ifaddrs *list = NULL;
-    sa_family_t family = bt_addr_is_v4(target) ? AF_INET : AF_INET6;
-    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool found = false;
-    if (fd >= 0 && bt_udp_to_sockaddr(target, family, &sa, &len) == 0 && connect(fd, &sa.sa, len) == 0 &&
-        getsockname(fd, &own.sa, &own_len) == 0 && getifaddrs(&list) == 0) {
-        struct bt_addr local = bt_udp_from_sockaddr(&own);
-        for (const struct ifaddrs *i = list; i != NULL && !found; i = i->ifa_next) {
-            if (i->ifa_addr != NULL && i->ifa_addr->sa_family == family) {
-                union bt_udp_sa one;
-                memcpy(&one, i->ifa_addr, family == AF_INET ? sizeof one.v4 : sizeof one.v6);
-                struct bt_addr a = bt_udp_from_sockaddr(&one);
-                found = bt_addr_ip_eq(&a, &local);
-                if (found) {
-                    snprintf(name, IFNAMSIZ, "%s", i->ifa_name);
-                }
-            }
-        }
-        freeifaddrs(list);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return found;
-}
-
-// SO_TIMESTAMPING flags the device can do; 0 when it does not say.
-static uint32_t device_can(const char *device, struct ethtool_ts_info *info)
-{
-    struct ifreq rq = {.ifr_data = (void *)info};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    memset(info, 0, sizeof *info);
-    info->cmd = ETHTOOL_GET_TS_INFO;
-    memcpy(rq.ifr_name, device, strnlen(device, IFNAMSIZ - 1));
-    bool ok = fd >= 0 && ioctl(fd, SIOCETHTOOL, &rq) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return ok ? info->so_timestamping : 0;
-}
-
-// Tells the device to stamp every frame in both directions; an errno value, 0 when it does.
-static int switch_device_on(const char *device)
-{
-    struct hwtstamp_config config = {.tx_type = HWTSTAMP_TX_ON, .rx_filter = HWTSTAMP_FILTER_ALL};
-    struct ifreq rq = {.ifr_data = (void *)&config};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    memcpy(rq.ifr_name, device, strnlen(device, IFNAMSIZ - 1));
-    int error = fd < 0 || ioctl(fd, SIOCSHWTSTAMP, &rq) != 0 ? errno : 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    // A driver may choose a wider filter than it was asked for, never none.
-    return error != 0 ? error : config.rx_filter == HWTSTAMP_FILTER_ALL ? 0 : EOPNOTSUPP;
-}
-
-// NULL, or why the device cannot stamp by hardware.
-static const char *hardware_missing(const char *device, const struct ethtool_ts_info *info, uint32_t can)
+// False with the reason when the device cannot stamp by hardware, or is not let to.
+static bool hardware(struct agent *a, const struct ethtool_ts_info *info, uint32_t can, char why[AGENT_DEVICE_WHY])
 {
     const uint32_t all = UINT32_C(1) << HWTSTAMP_FILTER_ALL;
     if ((can & HARDWARE_FLAGS) != HARDWARE_FLAGS) {
-        return "has no clock that stamps packets";
+        snprintf(why, AGENT_DEVICE_WHY, "has no clock that stamps packets");
+        return false;
     }
     if ((info->tx_types & (UINT32_C(1) << HWTSTAMP_TX_ON)) == 0 || (info->rx_filters & all) == 0) {
-        return "cannot stamp every frame";
+        snprintf(why, AGENT_DEVICE_WHY, "cannot stamp every frame");
+        return false;
     }
-    int error = switch_device_on(device);
-    return error == 0 ? NULL : strerror(error);
+    return agent_device_switch_on(&a->device, a->config.device, why);
 }
 
 bool agent_stamps_choose(struct agent *a, const struct bt_addr *target, struct bt_ctl_error *e)
@@ -111,14 +43,14 @@ bool agent_stamps_choose(struct agent *a, const struct bt_addr *target, struct b
     if (wanted == AGENT_STAMPS_SOFTWARE || a->config.role == AGENT_THROUGHPUT) {
         return true;
     }
-    if (device[0] == '\0' && !route_device(target, device)) {
+    if (device[0] == '\0' && !agent_device_toward(target, device)) {
         return wanted == AGENT_STAMPS_AUTO || bt_ctl_refuse(e, AGENT_UNSUPPORTED, "timestamps",
                                                             "there is no device toward the target; name it: device");
     }
-    uint32_t can = device_can(device, &info);
+    uint32_t can = agent_device_can(device, &info);
     if (wanted != AGENT_STAMPS_KERNEL) {
-        const char *why = hardware_missing(device, &info, can);
-        if (why == NULL) {
+        char why[AGENT_DEVICE_WHY];
+        if (hardware(a, &info, can, why)) {
             a->stamps = AGENT_STAMPS_HARDWARE;
             return true;
         }

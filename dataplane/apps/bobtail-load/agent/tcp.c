@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECT_MS = 5000, BUSY_POLL_US = 50, READS_PER_EVENT = 16, BAD_REPLIES_LOGGED = 10 };
+enum { CONNECT_MS = 5000, READS_PER_EVENT = 16, BAD_REPLIES_LOGGED = 10 };
 
 #define RETRY_NS UINT64_C(100000000)
 
@@ -65,12 +65,8 @@ int agent_connect(const struct bt_addr *target, struct bt_ctl_error *e)
 static bool adopt(struct agent_conn *c, int fd)
 {
     struct agent *a = c->worker->agent;
-    const int busy_us = BUSY_POLL_US;
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
-    if (a->config.role == AGENT_LATENCY) {
-        // Without the right to it, or on a device without queues of its own, the kernel does not poll; we do anyway.
-        (void)setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &busy_us, sizeof busy_us);
-    }
+    agent_busy_poll(a, fd);
     if (!agent_stamps_enable(a, fd) || epoll_ctl(c->worker->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
         return false;
     }

@@ -143,6 +143,7 @@ bool agent_workers_start(struct agent *a, struct bt_ctl_error *e)
 {
     atomic_store(&a->quit, false);
     atomic_store(&a->rate_bits, 0);
+    atomic_store(&a->busy_poll_error, 0);
     a->start_ns = bt_monotonic_ns(); // time 0
     a->worker = calloc(a->config.threads, sizeof *a->worker);
     if (a->worker == NULL) {
@@ -198,6 +199,7 @@ void agent_workers_stop(struct agent *a)
     }
     free(a->worker);
     a->worker = NULL;
+    agent_device_put_back(&a->device);
 }
 
 void agent_wake(struct agent *a)

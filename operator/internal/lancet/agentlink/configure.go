@@ -51,6 +51,7 @@ const (
 // configured is what the agent made of it.
 type configured struct {
 	Timestamps  string `json:"timestamps"`
+	BusyPoll    string `json:"busyPoll"`
 	Streams     int    `json:"streams"`
 	Connections int    `json:"connections"`
 	Seed        uint64 `json:"seed"`
@@ -81,3 +82,7 @@ func (l *Link) Configure(ctx context.Context, c Configuration, latency lancet.La
 
 // Timestamps is whose clock stamps the samples: software, kernel or hardware (L-57).
 func (l *Link) Timestamps() string { return l.ready.Timestamps }
+
+// BusyPoll tells whether the kernel polls for its sockets (L-2): "on", "off" for
+// roles that do not ask for it, or "refused: " and why.
+func (l *Link) BusyPoll() string { return l.ready.BusyPoll }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,6 +110,9 @@ func TestRealAgentsOfTwoKinds(t *testing.T) {
 	q, ok := d.Wanted(d.Points[0])
 	if !ok || q.Samples != 200 || q.Value == nil || d.LatencyAgents != 1 || d.Timestamps[0] != "kernel" || d.Timestamps[1] != "software" {
 		t.Errorf("p90 %+v of %v stamps, %d agents measure", q, d.Timestamps, d.LatencyAgents)
+	}
+	if polled, _, _ := strings.Cut(d.BusyPoll[0], ":"); polled != "on" && polled != "refused" || d.BusyPoll[1] != "off" || d.BusyPoll[2] != "off" {
+		t.Errorf("the kernel polls for the measuring agent's sockets or refuses to, and for nobody else's: %q", d.BusyPoll)
 	}
 	if got := d.Points[0].Achieved; got < 300 { // 100 of the 1000 are the measuring agent's
 		t.Errorf("%.0f requests/s: the others made no load", got)

@@ -62,6 +62,7 @@ func run(ctx context.Context, o options, log io.Writer) (report.Document, error)
 		agents[i] = l
 		document.Agents = append(document.Agents, l.Name)
 		document.Timestamps = append(document.Timestamps, l.Timestamps())
+		document.BusyPoll = append(document.BusyPoll, l.BusyPoll())
 	}
 	if phases := o.definition.Phases(); phases != nil {
 		return followed(ctx, o, document, phases, agents)

@@ -4,6 +4,7 @@ package definition
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ type vectors struct {
 	Orders   struct {
 		Accepted []string
 		Refused  []refusal
+		Default  map[string]string // by mix
 	}
 }
 
@@ -67,6 +69,18 @@ func TestOrdersOfKeys(t *testing.T) {
 		err := (Definition{Requests: Requests{KeyOrder: c.Text}}).Validate()
 		if c.Text != "" && !strings.Contains(err.Error(), c.Says) { // left out, the agent's default stands
 			t.Errorf("%q: %v, want %q in it", c.Text, err, c.Says)
+		}
+	}
+}
+
+func TestOrdersOfKeysByDefault(t *testing.T) {
+	want := readVectors(t).Orders.Default
+	if len(want) != 2 || !maps.Equal(orders, want) {
+		t.Errorf("orders by mix %v, want %v", orders, want)
+	}
+	for given, want := range map[Requests]string{{Mix: "ycsb-e"}: "zipf:0.99", {Mix: "ycsb-e", KeyOrder: "rr"}: "rr", {}: ""} {
+		if got := (Definition{Requests: given}).Configuration(0).KeyOrder; got != want {
+			t.Errorf("%+v: the agent is told %q, want %q", given, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package definition
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -110,7 +111,7 @@ func (d Definition) Configuration(i int) agentlink.Configuration {
 		Arrivals:         map[string]string{"": "poisson", "exponential": "poisson", "fixed": "fixed", "table": "trace"}[d.Interarrival.Kind],
 		TraceNanoseconds: d.Interarrival.GapsNanoseconds,
 		RequestBytes:     r.RequestBytes, ReplyBytes: r.ReplyBytes, ServiceTime: r.ServiceTime, Path: r.Path, Host: r.Host,
-		Keys: r.Keys, KeyOrder: r.KeyOrder, KeyBytes: r.KeyBytes, ValueBytes: r.ValueBytes, Mix: r.Mix, ReadRatio: r.ReadRatio,
+		Keys: r.Keys, KeyOrder: cmp.Or(r.KeyOrder, orders[r.Mix]), KeyBytes: r.KeyBytes, ValueBytes: r.ValueBytes, Mix: r.Mix, ReadRatio: r.ReadRatio,
 		ScanLength: r.ScanLength, Preload: r.Preload && i == 0,
 	}
 	if k := d.Measurement.LatencyAgents; k > 0 {

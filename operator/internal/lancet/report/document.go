@@ -18,6 +18,7 @@ type Document struct {
 	Targets    []string `json:"targets"`
 	Agents     []string `json:"agents"`
 	Timestamps []string `json:"timestamps"` // of each agent: software, kernel, hardware
+	BusyPoll   []string `json:"busyPoll"`   // of each agent: on, off, or refused: and why
 	// LatencyAgents: the first so many agents measured, the others made the load;
 	// absent when all did both.
 	LatencyAgents int     `json:"latencyAgents,omitempty"`

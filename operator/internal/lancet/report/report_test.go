@@ -102,6 +102,32 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// L-2: what the kernel said to the agent that asked it to poll stands above the table, and why it refused below.
+func TestTableSaysWhoIsPolledFor(t *testing.T) {
+	d := document(1, "")
+	d.Agents, d.LatencyAgents = []string{"quiet:1", "loud:2"}, 1
+	for said, want := range map[string][]string{
+		"off":                {"kernel stamps, 2 agent(s)"},
+		"":                   {"kernel stamps, 2 agent(s)"}, // an agent that does not tell
+		"on":                 {"kernel stamps, busy polling on, 2 agent(s)"},
+		"refused: no: never": {"kernel stamps, busy polling refused, 2 agent(s)", "quiet:1: warning: the kernel does not poll for its sockets: no: never\n"},
+	} {
+		d.BusyPoll = []string{said, "off"}
+		var out bytes.Buffer
+		if err := Table(&out, d); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("%s: %q is missing in\n%s", said, w, &out)
+			}
+		}
+		if refused := len(want) == 2; strings.Contains(out.String(), "warning") != refused {
+			t.Errorf("%s: a warning, or none:\n%s", said, &out)
+		}
+	}
+}
+
 func TestPlotRefuses(t *testing.T) {
 	if err := Plot(t.TempDir()+"/x.gif", document(1, "")); err == nil || !strings.Contains(err.Error(), ".svg") {
 		t.Errorf("a GIF: %v", err)

@@ -52,8 +52,8 @@ func field(v *float64) string {
 // one, a line for each percentile, then what must be known before believing it.
 func Table(w io.Writer, d Document) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "%s %s, %s latency, %s stamps, %s\n\n", d.Protocol, strings.Join(d.Targets, " "),
-		strings.ToLower(d.Latency), strings.Join(slices.Compact(slices.Sorted(slices.Values(d.measuring()))), " and "), d.agents())
+	fmt.Fprintf(out, "%s %s, %s latency, %s stamps%s, %s\n\n", d.Protocol, strings.Join(d.Targets, " "),
+		strings.ToLower(d.Latency), strings.Join(slices.Compact(slices.Sorted(slices.Values(d.measuring()))), " and "), d.polling(), d.agents())
 	if len(d.Points) == 1 && !d.Changing {
 		percentiles(out, d, d.Points[0])
 	} else {
@@ -132,6 +132,11 @@ func notes(w io.Writer, d Document) {
 			fmt.Fprintf(w, "%s: warning: %s\n", where, warning)
 		}
 	}
+	for i, said := range d.BusyPoll {
+		if why, refused := strings.CutPrefix(said, "refused: "); refused {
+			fmt.Fprintf(w, "%s: warning: the kernel does not poll for its sockets: %s\n", d.Agents[i], why)
+		}
+	}
 	if d.Changing {
 		fmt.Fprintln(w, "the load changes: there is no steady state to qualify, intervals take samples as independent")
 	}
@@ -171,6 +176,20 @@ func (d Document) measuring() []string {
 		return d.Timestamps
 	}
 	return d.Timestamps[:min(d.LatencyAgents, len(d.Timestamps))]
+}
+
+// polling is what the kernel said to agents that asked it to poll; nothing where none did.
+func (d Document) polling() string {
+	var said []string
+	for _, s := range d.BusyPoll {
+		if answer, _, _ := strings.Cut(s, ":"); answer != "" && answer != "off" {
+			said = append(said, answer)
+		}
+	}
+	if said == nil {
+		return ""
+	}
+	return ", busy polling " + strings.Join(slices.Compact(slices.Sorted(slices.Values(said))), " and ")
 }
 
 func (d Document) agents() string {

@@ -37,6 +37,7 @@ type Agent struct {
 	Hang      bool   // never answers "configure"
 	Lease     int    // seconds; 0 is 30
 	Stamps    string // kernel when empty
+	BusyPoll  string // off when empty
 	Real      bool   // a window takes the time it says, and its load may change meanwhile
 
 	listener net.Listener
@@ -159,7 +160,7 @@ func (a *Agent) answer(c net.Conn, q map[string]any, nonce string) bool {
 			s.random = rand.New(rand.NewPCG(uint64(seed), 2))
 		}
 		s.loadOnly = q["role"] == "throughput"
-		say(c, map[string]any{"ok": true, "timestamps": cmp.Or(a.Stamps, "kernel"), "streams": 2, "connections": 16, "seed": 1})
+		say(c, map[string]any{"ok": true, "timestamps": cmp.Or(a.Stamps, "kernel"), "busyPoll": cmp.Or(a.BusyPoll, "off"), "streams": 2, "connections": 16, "seed": 1})
 	case "alive":
 		say(c, map[string]any{"ok": true, "state": "Ready"})
 	case "load":
