@@ -102,7 +102,8 @@ static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
 }
 
 /* what must be rejected must change nothing but a counter. The node reads p, and nothing else. */
-static void read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, uint8_t mark, uint64_t before)
+__attribute__((noinline, cold)) static void read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p,
+                                                     uint8_t mark, uint64_t before)
 {
     char head[40] = "";
     for (uint32_t i = 0; i < p->len && i < 12; i++)
@@ -119,7 +120,7 @@ static void read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, 
     }
 }
 
-void sim_read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
+__attribute__((cold)) void sim_read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
 {
     uint8_t mark = p->mark;
     p->mark = 0;
@@ -129,7 +130,8 @@ void sim_read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
     read_bad(w, n, p, mark, before);
 }
 
-static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, uint8_t mark)
+__attribute__((noinline, cold)) static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p,
+                                                          uint8_t mark)
 {
     sim_buffer_give(p, &w->net.wire); /* as above */
     run_node(n, n->local_ns, NULL);   /* whatever is due anyway */
@@ -161,8 +163,8 @@ static inline void hand_in(struct sim_world *w, struct sim_node *n, struct bt_pk
     run_node(n, n->local_ns, p);
 }
 
-/* Where something may have happened to the packet or the node. */
-static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
+/* Where something may have happened to the packet or the node. Apart, so that runs without faults have a short loop. */
+__attribute__((noinline)) static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
 {
     struct bt_pkt *p = ev->ptr;
     struct sim_node *n = w->node[ev->node];
