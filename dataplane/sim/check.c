@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_credit.h"
 #include "router/router_config.h"
 #include "wire/feedback.h"
 #include "wire/r2p2.h"
@@ -16,10 +17,11 @@
 #define MS 1000000ULL
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once", "content",     "one-execution", "served",     "share",    "reply-first", "own-bound", "true-bound",
-    "fifo",         "hold-time",   "membership",    "unchanged",  "credits",  "capacity",    "service",   "buffers",
-    "progress",     "id-reuse",    "open",          "arithmetic", "liveness", "ejection",    "refused",   "admitted",
-    "second-copy",  "live-copies", "cleaned-up",    "preempted",  "halves",   "conserved",   "expected",
+    "exactly-once", "content",    "one-execution", "served",     "share",     "reply-first", "own-bound",
+    "true-bound",   "fifo",       "hold-time",     "membership", "unchanged", "credits",     "capacity",
+    "service",      "buffers",    "progress",      "id-reuse",   "open",      "arithmetic",  "as-told",
+    "lost",         "legacy",     "liveness",      "ejection",   "refused",   "admitted",    "second-copy",
+    "live-copies",  "cleaned-up", "preempted",     "halves",     "conserved", "expected",
 };
 
 void sim_ledger_init(struct sim_world *w)
@@ -27,10 +29,11 @@ void sim_ledger_init(struct sim_world *w)
     struct sim_ledger *l = &w->ledger;
     memset(l, 0, sizeof *l);
     l->credit = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->credit);
+    l->book = calloc((size_t)w->s->routers * w->s->workers, sizeof *l->book);
     l->refusals = calloc(w->s->workers, sizeof *l->refusals);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
     l->promise = calloc(w->s->routers, sizeof *l->promise);
-    if (l->credit == NULL || l->refusals == NULL || l->last_arrival == NULL || l->promise == NULL)
+    if (l->credit == NULL || l->book == NULL || l->refusals == NULL || l->last_arrival == NULL || l->promise == NULL)
         abort();
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
@@ -41,6 +44,9 @@ void sim_ledger_init(struct sim_world *w)
 
 void sim_ledger_free(struct sim_world *w)
 {
+    for (size_t i = 0; i < (size_t)w->s->routers * w->s->workers; i++)
+        free(w->ledger.book[i].ring);
+    free(w->ledger.book);
     free(w->ledger.credit);
     free(w->ledger.refusals);
     free(w->ledger.last_arrival);
@@ -84,8 +90,6 @@ void sim_check_restart(struct sim_world *w, uint32_t router, uint32_t server)
     excuse(w, c, w->agenda.now + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
     c->received = c->served = 0;
     c->left = false;
-    c->sent = 0;
-    c->incarnation = 0;
 }
 
 void sim_check_disturbed(struct sim_world *w, uint32_t node, uint64_t until)
@@ -254,6 +258,8 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, which is no member", router, server);
         return;
     }
+    if (more == 1) /* the first of the step */
+        sim_book_check(w, router, server, &m);
     bool sticky = (p->data[2] & 0x0F) == BT_POLICY_STICKY;
     sim_checked(&w->ledger.verdict, SIM_INV_MEMBERSHIP);
     if ((!m.joined && !m.legacy) || m.leaving || credit_of(w, router, server)->left) {
@@ -283,11 +289,24 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
         check_true_bound(w, router, server, m.n + beyond, more);
 }
 
+/* The worker that p is a request to, UINT32_MAX: it is none. */
+static uint32_t request_to(struct sim_world *w, const struct bt_pkt *p)
+{
+    uint32_t node = sim_packet_of(p) == SIM_PKT_REQ0 ? sim_net_node(&w->net, &p->dst) : UINT32_MAX;
+    return node != UINT32_MAX && sim_net_role(&w->net, node) == SIM_SERVER ? node - w->net.first[SIM_SERVER]
+                                                                           : UINT32_MAX;
+}
+
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q)
 {
     if (!w->watching)
         return;
     unsigned place = 0;
+    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
+        uint32_t server = request_to(w, p);
+        if (server != UINT32_MAX)
+            sim_book_sent(w, router, server, p);
+    }
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next, place++) {
         uint32_t node = sim_net_node(&w->net, &p->dst);
         if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX)
@@ -398,10 +417,14 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER)
         return;
     if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
-        bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK || fb.version == 0) {
+        bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
         return;
     }
     uint32_t server = node - w->net.first[SIM_SERVER];
+    sim_book_heard(w, router, server, &fb, p->t_rx_ns);
+    w->ledger.concerned = server + 1;
+    if (fb.version == 0)
+        return;
     struct sim_credit *c = credit_of(w, router, server);
     bool current = fb.incarnation == w->server[server].incarnation;
     struct bt_router_member_stats m;

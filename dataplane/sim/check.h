@@ -31,7 +31,10 @@ enum sim_invariant {
     SIM_INV_PROGRESS,      /* nothing hangs and no timer spins */
     SIM_INV_ID_REUSE,      /* no id that is pending or was released less than a quarantine ago */
     SIM_INV_OPEN,          /* what the client counts as pending is what the application waits for */
-    SIM_INV_ARITHMETIC,    /* a router's row follows from what it sent and was told */
+    SIM_INV_ARITHMETIC,    /* outstanding = sent − done − lost, and sent is what left the router */
+    SIM_INV_AS_TOLD,       /* done, n and incarnation are those of the newest FEEDBACK */
+    SIM_INV_LOST,          /* lost is what was sent T_loss ago and not received, no more, no less */
+    SIM_INV_LEGACY,        /* a worker without counters gets credit back for each answer, and by T_leak */
     SIM_INV_LIVENESS,      /* silent for T_dead means suspect, heard means not */
     SIM_INV_EJECTION,      /* R-139a: never more than half the pool is out */
     SIM_INV_REFUSED,       /* one DROP for each refusal counted, of requests that may be refused */
@@ -62,20 +65,20 @@ struct sim_credit {
     uint64_t received, served; /* highest seen in FEEDBACK the worker emitted in this life */
     bool left;                 /* the last FEEDBACK the router got said LEAVE or n = 0, or was sent before that */
     uint64_t left_at;          /* when it was first heard to */
-    uint64_t sent;             /* of the router's row, when it was looked at last */
-    uint32_t incarnation;      /* likewise */
     uint64_t told_unreachable; /* when an ICMP named the worker last: suspect until its next fresh FEEDBACK */
 };
 
 struct sim_ledger {
     struct sim_verdict verdict;
     struct sim_credit *credit;   /* routers × workers */
+    struct sim_book *book;       /* likewise */
     uint64_t *refusals;          /* per worker: requests whose FEEDBACK said dropped */
     uint64_t *last_arrival;      /* per router: t_rx of the last held or forwarded request */
     bool bad_packet;             /* what a node reads now is corrupted or malformed and says nothing */
     struct sim_promise *promise; /* per router */
     uint64_t t_loss_ns, t_dead_ns, margin_ns, quarantine_ns;
-    uint32_t turn; /* rows of a router are looked at in turn */
+    uint32_t turn;      /* rows of a router are looked at in turn */
+    uint32_t concerned; /* beside that of the worker, from 1, whose FEEDBACK was read; 0: none was */
 };
 
 /* What a router's counters were when it sent last. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold after every single step of a node, whatever it did: a client's and a worker's books against ours, and
 // one row of a router at a time against the rules its counters obey.
+#include "check_credit.h"
 #include "router/router.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -29,29 +30,6 @@ void sim_check_server_step(struct sim_world *w, uint32_t server)
         sim_breach(w, SIM_INV_SERVED, "worker %u received %llu more than it served, and has %u at hand", server,
                    (unsigned long long)owed, bt_server_backlog(v->core));
     }
-}
-
-/* R-108: outstanding is what was sent and neither done nor lost. R-112: an incarnation is never followed by an older
- * one, unless the worker's wall clock was set back and the router waited for T_dead. */
-static void check_row(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_router_member_stats *m)
-{
-    struct sim_credit *c = &w->ledger.credit[(size_t)router * w->s->workers + server];
-    int64_t left = (int64_t)(m->sent - m->done - m->lost - (m->legacy ? m->reclaimed : 0));
-    uint32_t owed = left > 0 ? (uint32_t)left : 0;
-    bool back = c->incarnation != 0 && (int32_t)(m->incarnation - c->incarnation) < 0;
-    sim_checked(&w->ledger.verdict, SIM_INV_ARITHMETIC);
-    if (m->outstanding != owed || m->sent < c->sent) {
-        sim_breach(w, SIM_INV_ARITHMETIC,
-                   "router %u counts %u outstanding at worker %u: sent %llu (%llu before), done %llu, lost %llu",
-                   router, m->outstanding, server, (unsigned long long)m->sent, (unsigned long long)c->sent,
-                   (unsigned long long)m->done, (unsigned long long)m->lost);
-    }
-    if (back && w->server[server].doubted_until == 0) {
-        sim_breach(w, SIM_INV_ARITHMETIC, "router %u knew incarnation %u of worker %u, now %u", router, c->incarnation,
-                   server, m->incarnation);
-    }
-    c->sent = m->sent;
-    c->incarnation = m->incarnation;
 }
 
 /* R-138 by the router's own clock; it looks at its workers every T_dead/8. A busy one may be silent for T_leak, which
@@ -88,15 +66,31 @@ static void check_ejection(struct sim_world *w, uint32_t router)
     }
 }
 
-void sim_check_router_step(struct sim_world *w, uint32_t router)
+static void check_row(struct sim_world *w, uint32_t router, uint32_t server, bool liveness)
 {
     struct bt_router_member_stats m;
-    uint32_t server = w->ledger.turn++ % w->s->workers;
-    if (sim_router_row(w, router, server, &m)) {
-        check_row(w, router, server, &m);
+    if (!sim_router_row(w, router, server, &m))
+        return;
+    sim_book_check(w, router, server, &m);
+    if (liveness)
         check_liveness(w, router, server, &m);
+}
+
+/* Of the worker whose FEEDBACK was read and of one more, in turn; workers that got a request have been looked at as it
+ * left. All of them where FEEDBACK is read in bursts, or without any credit may come back. */
+void sim_check_router_step(struct sim_world *w, uint32_t router)
+{
+    uint32_t turn = w->ledger.turn++ % w->s->workers, concerned = w->ledger.concerned - 1;
+    bool all = w->router[router].split != NULL || w->s->legacy_workers > 0;
+    w->ledger.concerned = 0;
+    for (uint32_t server = 0; all && server < w->s->workers; server++)
+        check_row(w, router, server, server == turn);
+    if (!all) {
+        check_row(w, router, turn, true);
+        if (concerned < w->s->workers && concerned != turn)
+            check_row(w, router, concerned, false);
     }
-    if (server == 0 && w->net.seen.refused > 0)
+    if (turn == 0 && w->net.seen.refused > 0)
         check_ejection(w, router);
 }
 

@@ -46,7 +46,6 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
         .keys = s->tagged ? &w->keys : NULL,
     };
     struct bt_router_refusal why = {0};
-    at(w, i)->depth = depth;
     bool applied;
     if (s->router_threads == 2) {
         applied = sim_split_configure(at(w, i), &cfg, &why);
@@ -54,8 +53,10 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
         applied = bt_router_apply(at(w, i)->core, sim_node_now(&at(w, i)->n), &cfg, &why);
         at(w, i)->n.due_ns = bt_router_next(at(w, i)->core);
     }
-    if (applied)
+    if (applied) {
+        at(w, i)->depth = depth;
         return true;
+    }
     sim_breach(w, SIM_INV_PROGRESS, "router %u refused its configuration: %s %s", i, why.field, why.reason);
     return false;
 }

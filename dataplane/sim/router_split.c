@@ -85,12 +85,24 @@ static void begin_turn(struct sim_router *r, uint32_t which)
     t->last_ns = sim_node_now(&r->n);
 }
 
+/* A burst ends before a packet that nobody may accept. */
 static unsigned take(struct sim_thread *t, struct bt_pkt *pkts[BT_IO_BATCH])
 {
     unsigned n = 0;
-    while (n < BT_IO_BATCH && t->inbox.n > 0)
+    while (n < BT_IO_BATCH && t->inbox.n > 0 && t->inbox.head->mark == 0)
         pkts[n++] = bt_txq_pop(&t->inbox);
     return n;
+}
+
+/* Such packets are read one by one between two turns of their thread, so that it can be told what each changes. A
+ * thread that has more to read then wants its next turn. */
+static void end_turn(struct sim_router *r, uint32_t which)
+{
+    struct sim_thread *t = &r->thread[which];
+    while (t->inbox.n > 0 && t->inbox.head->mark != 0)
+        sim_read_bad(r->n.world, &r->n, bt_txq_pop(&t->inbox));
+    if (t->inbox.n > 0)
+        want(r, which);
 }
 
 static void finish(struct sim_router *r, struct bt_txq *q)
@@ -157,8 +169,7 @@ static void request_turn(struct sim_router *r)
     if (r->n.world->watching)
         sim_check_halves(r->n.world, r->n.index);
     finish(r, &q);
-    if (r->thread[SIM_THREAD_REQ0].inbox.n > 0)
-        want(r, SIM_THREAD_REQ0);
+    end_turn(r, SIM_THREAD_REQ0);
 }
 
 /* As the program wakes it: credit is urgent to who holds requests. */
@@ -186,8 +197,7 @@ static void feedback_turn(struct sim_router *r)
     note_credit(r, sim_node_now(&r->n));
     tell_of_credit(r);
     finish(r, &q);
-    if (t->inbox.n > 0)
-        want(r, SIM_THREAD_FEEDBACK);
+    end_turn(r, SIM_THREAD_FEEDBACK);
 }
 
 static void turn(struct sim_router *r, uint32_t which)

@@ -89,7 +89,7 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
                                 : sim_server_state(w, i);
 }
 
-/* A router on two threads that cannot come to rest: nothing can be said of what it reads when. */
+/* A router on two threads that cannot come to rest: what it reads waits at its port. */
 static bool restless(struct sim_world *w, const struct sim_node *n)
 {
     return n->role == SIM_ROUTER && w->s->router_threads == 2 && !sim_split_catch_up(&w->router[n->index]);
@@ -101,13 +101,39 @@ static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
     bt_pool_put(sim_node_pool(n), p);
 }
 
-/* what must be rejected must change nothing but a counter. */
-static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p, const char *what)
+/* what must be rejected must change nothing but a counter. The node reads p, and nothing else. */
+__attribute__((noinline, cold)) static void read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p,
+                                                     uint8_t mark, uint64_t before)
 {
     char head[40] = "";
     for (uint32_t i = 0; i < p->len && i < 12; i++)
         snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
+    w->ledger.bad_packet = true;
+    run_node(n, n->local_ns, p);
+    w->ledger.bad_packet = false;
+    sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
+    if (node_state(w, n->node) != before) {
+        static const char *const names[] = {"client", "router", "worker"};
+        enum sim_role role = sim_net_role(&w->net, n->node);
+        sim_breach(w, SIM_INV_UNCHANGED, "%s packet (%s…) changed %s %u",
+                   (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted", head, names[role], n->index);
+    }
+}
+
+__attribute__((cold)) void sim_read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
+{
+    uint8_t mark = p->mark;
+    p->mark = 0;
     sim_buffer_give(p, &w->net.wire); /* not counted among what the node holds */
+    uint64_t before = node_state(w, n->node);
+    sim_buffer_give(p, &w->net.holder[n->node]);
+    read_bad(w, n, p, mark, before);
+}
+
+__attribute__((noinline, cold)) static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt *p,
+                                                          uint8_t mark)
+{
+    sim_buffer_give(p, &w->net.wire); /* as above */
     run_node(n, n->local_ns, NULL);   /* whatever is due anyway */
     bool later = restless(w, n);
     uint64_t before = node_state(w, n->node);
@@ -118,19 +144,11 @@ static void on_bad_packet(struct sim_world *w, struct sim_node *n, struct bt_pkt
     }
     w->net.received++;
     if (later) {
-        p->mark = SIM_MARK_GARBAGE; /* the ledger does not read it */
+        p->mark = mark; /* its thread says when: sim_read_bad */
         run_node(n, n->local_ns, p);
         return;
     }
-    w->ledger.bad_packet = true;
-    run_node(n, n->local_ns, p);
-    w->ledger.bad_packet = false;
-    sim_checked(&w->ledger.verdict, SIM_INV_UNCHANGED);
-    if (node_state(w, n->node) != before) {
-        static const char *const names[] = {"client", "router", "worker"};
-        enum sim_role role = sim_net_role(&w->net, n->node);
-        sim_breach(w, SIM_INV_UNCHANGED, "%s packet (%s…) changed %s %u", what, head, names[role], n->index);
-    }
+    read_bad(w, n, p, mark, before);
 }
 
 /* The node's core gets the packet. */
@@ -145,8 +163,8 @@ static inline void hand_in(struct sim_world *w, struct sim_node *n, struct bt_pk
     run_node(n, n->local_ns, p);
 }
 
-/* Where something may have happened to the packet or the node. */
-static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
+/* Where something may have happened to the packet or the node. Apart, so that runs without faults have a short loop. */
+__attribute__((noinline)) static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
 {
     struct bt_pkt *p = ev->ptr;
     struct sim_node *n = w->node[ev->node];
@@ -169,7 +187,7 @@ static void on_arrive_disturbed(struct sim_world *w, const struct sim_event *ev)
     sim_net_arrived(&w->net, ev->arg, ev->node, p);
     if ((mark & (SIM_MARK_GARBAGE | SIM_MARK_CORRUPTED)) != 0) {
         p->mark = 0;
-        on_bad_packet(w, n, p, (mark & SIM_MARK_GARBAGE) != 0 ? "malformed" : "corrupted");
+        on_bad_packet(w, n, p, mark);
     } else {
         hand_in(w, n, p);
     }

@@ -236,6 +236,8 @@ static inline uint64_t sim_node_core_now(struct sim_node *n)
     return sim_node_core_at(n, sim_node_now(n));
 }
 struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i);
+/* a node at rest reads a packet, marked as what nobody may accept, that had to wait at its port. */
+void sim_read_bad(struct sim_world *w, struct sim_node *n, struct bt_pkt *p);
 /* Lets a node do what is due, after its clock or its process changed. */
 void sim_node_run(struct sim_world *w, uint32_t node);
 struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port);

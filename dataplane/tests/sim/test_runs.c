@@ -154,6 +154,28 @@ static void copies_of_corrupted_packets_are_corrupted(void **state)
     assert_int_equal(r.router_counter[BT_RC_FEEDBACK], 0);
 }
 
+/* what comes while a thread of the router stands still waits at its port, and is judged when it is read. */
+static void bad_packets_that_wait_are_judged(void **state)
+{
+    (void)state;
+    struct sim_scenario s = base(5);
+    struct sim_result r;
+    s.requests = 500;
+    s.settle_ms = 500;
+    s.tagged = true;
+    s.router_threads = 2;
+    s.garbage_per_second = 10000;
+    s.events_n = 2;
+    s.event[0] = (struct sim_happening){.kind = SIM_EV_PAUSE_THREAD, .at_ns = 2000000, .for_ns = 12000000, .value = 1};
+    s.event[1] =
+        (struct sim_happening){.kind = SIM_EV_PAUSE_THREAD, .at_ns = 10000000, .for_ns = 12000000, .number = 1};
+    sim_run(&s, &r, NULL);
+    assert_int_equal(sim_broken(&r.verdict), 0);
+    assert_int_equal(r.seen.happened[SIM_EV_PAUSE_THREAD], 2);
+    assert_true(r.seen.garbage > 200);
+    assert_int_equal(r.verdict.checked[SIM_INV_UNCHANGED], r.seen.garbage);
+}
+
 /* A number of the expectation list that does not hold must break the run. */
 static void expectations_can_fail(void **state)
 {
@@ -182,6 +204,7 @@ int main(void)
         cmocka_unit_test(r146_delay_limits_throughput_to_n_over_the_cycle),
         cmocka_unit_test(faults_are_counted_when_they_happen),
         cmocka_unit_test(copies_of_corrupted_packets_are_corrupted),
+        cmocka_unit_test(bad_packets_that_wait_are_judged),
         cmocka_unit_test(expectations_can_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

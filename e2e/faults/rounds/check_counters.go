@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/faults/shim"
 )
@@ -15,7 +16,8 @@ import (
 // snapshot is every count at one quiet moment.
 type snapshot struct {
 	process map[*bed.Process]bed.Samples
-	kernel  []bed.UDP // by host
+	rows    map[*bed.Process][]ctl.WorkerState // of each router
+	kernel  []bed.UDP                          // by host
 	shim    shim.Counts
 }
 
@@ -57,13 +59,20 @@ func (s *snapshot) still(last *snapshot) bool {
 }
 
 func (w *world) count() (*snapshot, error) {
-	s := &snapshot{process: map[*bed.Process]bed.Samples{}, shim: w.net.Shim.Counts()}
+	s := &snapshot{process: map[*bed.Process]bed.Samples{}, rows: map[*bed.Process][]ctl.WorkerState{}, shim: w.net.Shim.Counts()}
 	for _, p := range w.processes() {
 		c, err := p.Counters()
 		if err != nil {
 			return nil, err
 		}
 		s.process[p] = c
+	}
+	for _, p := range w.routers {
+		st, err := p.State()
+		if err != nil {
+			return nil, err
+		}
+		s.rows[p] = st.Members
 	}
 	for host := range w.v.hosts() {
 		u, err := w.net.Kernel(host)
@@ -152,8 +161,10 @@ func checkRouter(v *verdict, name string, g growth, a allowance) {
 		v.hold(reason == "queue_timeout" && a.queue || reason == "queue_full" && a.full, "explained", "%s dropped %d requests by %s", name, n, reason)
 	}
 	for reason, n := range g.reasons("router_discarded_total", "reason") {
-		v.hold(a.rejected, "explained", "%s discarded %d packets as %s", name, n, reason)
+		v.hold(a.rejected || reason == strangerCase && n == a.strangers, "explained", "%s discarded %d packets as %s", name, n, reason)
 	}
+	v.hold(a.strangers == 0 || g.of("router_discarded_total", "reason", strangerCase) == a.strangers, "stranger",
+		"%s discarded %d FEEDBACK of strangers, %d were sent (R-114)", name, g.of("router_discarded_total", "reason", strangerCase), a.strangers)
 	checkIO(v, name, g, a)
 }
 

@@ -71,6 +71,8 @@ func (h *happening) run(e event) error {
 		return h.reconfigure()
 	case idlePeers:
 		return h.idlePeers()
+	case stranger:
+		return w.stranger(e.length / time.Duration(strangerPackets*w.v.routers()))
 	case socketFlood:
 		return h.flood(e.victim)
 	}

@@ -30,6 +30,7 @@ const (
 	reconfigure  eventKind = "reconfigure"  // policy, depth and queue limit change over the control socket
 	idlePeers    eventKind = "idle-peers"   // peers that fill the control sockets and say nothing
 	socketFlood  eventKind = "socket-flood" // garbage faster than a paused router can take it
+	stranger     eventKind = "stranger"     // FEEDBACK from a host that is no worker
 	stopFailover eventKind = "failover"     // a router is stopped while each socket has one request at a time
 )
 
@@ -47,12 +48,13 @@ func (e event) String() string {
 // allowance is what the faults of a round explain. What is not explained is a
 // failure.
 type allowance struct {
-	timeouts bool // requests that end by timeout, and replies that stay incomplete
-	doubled  bool // a REQ0 may reach two workers
-	queue    bool // DROP because a request waited maxQueue
-	full     bool // DROP because the central queue is full
-	rejected bool // packets that are malformed, or belong to no pair any more
-	overflow bool // the kernel drops: socket buffers run over, checksums are wrong
+	timeouts  bool  // requests that end by timeout, and replies that stay incomplete
+	doubled   bool  // a REQ0 may reach two workers
+	queue     bool  // DROP because a request waited maxQueue
+	full      bool  // DROP because the central queue is full
+	rejected  bool  // packets that are malformed, or belong to no pair any more
+	strangers int64 // FEEDBACK of strangers that each router discards
+	overflow  bool  // the kernel drops: socket buffers run over, checksums are wrong
 }
 
 // plan is what is injected in one round.
@@ -103,7 +105,9 @@ func draw(v Variant, theme string, seed uint64) plan {
 		p.add(v, rng, drainServers)
 	case string(reconfigure):
 		p.add(v, rng, reconfigure)
-		p.events = append(p.events, event{kind: idlePeers, length: faultSeconds * time.Second})
+		p.events = append(p.events, event{kind: idlePeers, length: faultSeconds * time.Second},
+			event{kind: stranger, at: between(rng, 300*time.Millisecond, 1200*time.Millisecond), length: time.Second})
+		p.allow.strangers = strangerPackets
 	default:
 		p.add(v, rng, eventKind(theme))
 	}

@@ -126,6 +126,8 @@ func (r *runner) underFaults(v *verdict, p *plan, seed uint64) ([]*load, *happen
 		}
 	}
 	var loads []*load
+	watched := r.watchRows()
+	defer watched(v)
 	w.net.Shim.SetRules(p.rules...)
 	for i, s := range shapes {
 		l, err := w.startLoad(s, seed+uint64(i))
@@ -189,10 +191,14 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	}
 	r.checkExecutions(v, loads, done, p.allow)
 	r.checkCounters(v, before, after, done, p.allow)
+	r.w.checkCredit(v, before, after, p.allow)
 	r.w.checkRepairs(v, before, after, loads, p.allow)
 	r.w.checkDrops(v, &p, before, after, loads)
 	r.checkEvents(v, &p, h, before, after, loads, lives)
 	r.realised(&after.shim)
+	if p.has(stranger) {
+		r.checkStranger(v)
+	}
 	r.checkCalm(v, seed)
 	r.checkProcesses(v)
 	v.hold(len(v.failures) > 0 || r.realisedAny(&p, &after.shim), "bed", "no fault of %s came about", p.theme)

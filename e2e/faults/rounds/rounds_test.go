@@ -5,6 +5,9 @@ package rounds
 import (
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 )
 
 // A round that cannot fail proves nothing: each invariant is shown a record
@@ -50,6 +53,64 @@ func TestCheckersFindWhatIsWrong(t *testing.T) {
 		found := strings.Join(v.failures, "\n")
 		if (c.want == "") != (found == "") || !strings.Contains(found, c.want+": ") && c.want != "" {
 			t.Errorf("%s: want %q, found %q", c.name, c.want, found)
+		}
+	}
+}
+
+// The rows of one worker at two routers and its server's counters, before and after ten requests.
+func TestCreditFindsWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		change     func(row *ctl.WorkerState, router, server bed.Samples)
+		allow      allowance
+	}{
+		{"nothing wrong", "", func(*ctl.WorkerState, bed.Samples, bed.Samples) {}, allowance{}},
+		{"sent and not counted", "R-108", func(_ *ctl.WorkerState, router, _ bed.Samples) { router[0].Value++ }, allowance{}},
+		{"outstanding is something else", "R-108", func(row *ctl.WorkerState, _, _ bed.Samples) { row.Outstanding++ }, allowance{}},
+		{"done and not served", "R-109", func(_ *ctl.WorkerState, _, server bed.Samples) { server[0].Value-- }, allowance{}},
+		{"lost, and nothing was", "R-111", func(row *ctl.WorkerState, router, _ bed.Samples) {
+			row.Sent, row.Lost, router[0].Value = row.Sent+1, 1, 11
+		}, allowance{}},
+		{"lost by the network", "", func(row *ctl.WorkerState, router, _ bed.Samples) {
+			row.Sent, row.Lost, router[0].Value = row.Sent+1, 1, 11
+		}, allowance{timeouts: true}},
+	} {
+		router, server := &bed.Process{}, &bed.Process{}
+		w := &world{v: Variant{Build: "release"}, routers: []*bed.Process{router}, servers: []*bed.Process{server}}
+		state := func(count uint64) *snapshot {
+			n := float64(count)
+			return &snapshot{
+				process: map[*bed.Process]bed.Samples{
+					router: {{Name: "router_forwarded_total", Value: n}}, server: {{Name: "server_replies_total", Value: n}},
+				},
+				rows: map[*bed.Process][]ctl.WorkerState{router: {{Address: w.v.address(w.v.serverHost(0)), Sent: 5 + count, Done: 5 + count}}},
+			}
+		}
+		before, after, v := state(0), state(10), &verdict{}
+		c.change(&after.rows[router][0], after.process[router], after.process[server])
+		w.checkCredit(v, before, after, c.allow)
+		found := strings.Join(v.failures, "\n")
+		if (c.want == "") != (found == "") || !strings.Contains(found, c.want) {
+			t.Errorf("%s: want %q, found %q", c.name, c.want, found)
+		}
+	}
+}
+
+func TestStrangerMovesNothing(t *testing.T) {
+	was := ctl.WorkerState{Sent: 9, Done: 8, Outstanding: 1, N: 2, Incarnation: 5}
+	for name, change := range map[string]func(*ctl.WorkerState){
+		"sent": func(m *ctl.WorkerState) { m.Sent++ }, "done": func(m *ctl.WorkerState) { m.Done++ },
+		"lost": func(m *ctl.WorkerState) { m.Lost++ }, "outstanding": func(m *ctl.WorkerState) { m.Outstanding = 0 },
+		"incarnation": func(m *ctl.WorkerState) { m.Incarnation = 6 }, "n": func(m *ctl.WorkerState) { m.N = 64 },
+	} {
+		v, is := &verdict{}, was
+		sameCredit(v, "router", []ctl.WorkerState{was}, []ctl.WorkerState{is})
+		if len(v.failures) != 0 {
+			t.Errorf("nothing moved: %v", v.failures)
+		}
+		change(&is)
+		if sameCredit(v, "router", []ctl.WorkerState{was}, []ctl.WorkerState{is}); len(v.failures) != 1 {
+			t.Errorf("%s moved, and nobody says so", name)
 		}
 	}
 }
