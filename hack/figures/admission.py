@@ -10,6 +10,7 @@ A series names its kind of points with `admission`:
   classes   x: class; its refused share in the steps above capacity, first seed
 """
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import statistics
@@ -20,7 +21,7 @@ LOADS = (1.0e6, 1.6e6)  # 16 workers of 10 µs: nothing above 1.6 M requests/s i
 HALVINGS = 8            # to 0.0023 M requests/s
 SERVICES = ("fixed", "exponential", "bimodal")
 SWING = 0.1             # of the objective: farther than that is an oscillation
-STEADY = "svenseeds"
+STEADY, POLICIES = "svenseeds", {"jbsq": "JBSQ(3)", "random": "random choice"}
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # Student's, by samples
 BEYOND = ("sven", "svenjbsq")  # the figures of what lies above capacity: behind a random choice, and behind JBSQ
 
@@ -142,7 +143,7 @@ def measurements(points):
 
 def of_seeds(points, worst_of_three):
     """The same figure over more seeds, where a single window cannot decide; nothing when they were not run."""
-    curves = [points.get((STEADY, "jbsq", s)) for s in SERVICES]
+    curves = [points.get((STEADY, policy, s)) for policy in POLICIES for s in SERVICES]
     if None in curves:
         return []
     every = [p for rows in curves for p in rows]
@@ -180,12 +181,12 @@ def seeds_table(points):
     lines = ["Oscillation of a run is the largest distance of a window's p99 from the mean of its step's windows, over the objective; a window is 1 s. It is",
              "the extreme of 36 windows, so it grows with the number of runs: beside the worst stand its mean over the seeds with the 95 % interval (Student's t)",
              f"and the windows farther than {100 * SWING:g} % of the objective from the mean of their step.", "",
-             "| service | oscillation ÷ SLO, mean of the seeds | worst seed | all seeds | windows beyond ± 10 % |", "|---|---|---|---|---|"]
-    for service in SERVICES:
-        rows = points[(STEADY, "jbsq", service)]
+             "| behind | service | oscillation ÷ SLO, mean of the seeds | worst seed | all seeds | windows beyond ± 10 % |", "|---|---|---|---|---|---|"]
+    for policy, service in itertools.product(POLICIES, SERVICES):
+        rows = points[(STEADY, policy, service)]
         mean, half = mean_of_seeds(rows)
         each = sorted(p["oscillation"] for p in rows)
-        lines.append(f"| {service} | {mean:.3f} ± {half:.3f} | {each[-1]:.3f} | {' '.join(f'{v:.3f}' for v in each)} | {sum(p['beyond'] for p in rows)} of {sum(p['windows'] for p in rows)} |")
+        lines.append(f"| {POLICIES[policy]} | {service} | {mean:.3f} ± {half:.3f} | {each[-1]:.3f} | {' '.join(f'{v:.3f}' for v in each)} | {sum(p['beyond'] for p in rows)} of {sum(p['windows'] for p in rows)} |")
     return lines + [""]
 
 

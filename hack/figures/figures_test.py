@@ -180,11 +180,11 @@ class Swings(unittest.TestCase):
         mean, half = admission.mean_of_seeds(rows)
         self.assertAlmostEqual(mean, 0.07)
         self.assertAlmostEqual(half, 4.303 * 0.02 / 3 ** 0.5)
-        points = {(admission.STEADY, "jbsq", s): rows for s in admission.SERVICES}
+        points = {(admission.STEADY, policy, s): rows for policy in admission.POLICIES for s in admission.SERVICES}
         got = dict(admission.of_seeds(points, 0.08))
         self.assertEqual(got["sven_oscillation_share"], 0.09)
         self.assertAlmostEqual(got["sven_oscillation_mean_high"], mean + half)
-        self.assertAlmostEqual(got["sven_oscillation_windows_high"], 0.0117, delta=0.0002)  # Wilson of 0 of 324
+        self.assertAlmostEqual(got["sven_oscillation_windows_high"], 0.0059, delta=0.0001)  # Wilson of 0 of 648
         self.assertEqual(admission.of_seeds({}, 0.08), [])
 
 
