@@ -16,8 +16,6 @@
 #define POLICY(i)    (1u << (i))
 #define VARIANTS_SET (POLICY(SIM_HEDGE_LAEDGE) | POLICY(SIM_HEDGE_LAEDGE_CC) | POLICY(SIM_HEDGE_LAEDGE_CC_PC))
 
-enum { PROBABILITIES = 11, LOADS = 16 };
-
 const char *sim_hedge_verdict_name(enum sim_hedge_verdict verdict)
 {
     static const char *const names[SIM_HEDGE_VERDICTS] = {"Pays", "Overloaded", "MedianWouldRise", "TailTooLittle"};
@@ -38,13 +36,14 @@ int sim_hedge_harms(const struct sim_hedge_point *psq, const struct sim_hedge_po
     return hedged->p50 > HARM * psq->p50 || hedged->p99 > HARM * psq->p99;
 }
 
-uint32_t sim_hedge_cells_lay(struct sim_hedge_cell *cells)
+uint32_t sim_hedge_cells_lay(struct sim_hedge_cell *cells, uint32_t probabilities)
 {
-    for (uint32_t i = 0; i < PROBABILITIES; i++) {
-        for (uint32_t j = 0; j < LOADS; j++)
-            cells[i * LOADS + j] = (struct sim_hedge_cell){.p = pow(10, -1 - 0.4 * i), .load = 0.05 * (j + 1)};
+    for (uint32_t i = 0; i < probabilities; i++) {
+        double p = pow(10, -1 - 4.0 / (probabilities - 1) * i);
+        for (uint32_t j = 0; j < SIM_HEDGE_LOADS; j++)
+            cells[i * SIM_HEDGE_LOADS + j] = (struct sim_hedge_cell){.p = p, .load = 0.05 * (j + 1)};
     }
-    return PROBABILITIES * LOADS;
+    return probabilities * SIM_HEDGE_LOADS;
 }
 
 struct work {

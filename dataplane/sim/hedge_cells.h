@@ -15,7 +15,7 @@ enum sim_hedge_verdict {
     SIM_HEDGE_VERDICTS
 };
 
-enum { SIM_HEDGE_VARIANTS = 3, SIM_HEDGE_CELLS_MAX = 4096 };
+enum { SIM_HEDGE_VARIANTS = 3, SIM_HEDGE_CELLS_MAX = 4096, SIM_HEDGE_PROBABILITIES = 11, SIM_HEDGE_LOADS = 16 };
 
 struct sim_hedge_cell {
     double p, load;
@@ -37,8 +37,9 @@ enum sim_hedge_verdict sim_hedge_gate(const struct sim_hedge_point *psq, const s
 /* True when p50 or p99 is above 1.05 × that of PSQ. */
 int sim_hedge_harms(const struct sim_hedge_point *psq, const struct sim_hedge_point *hedged);
 
-/* 11 probabilities from 0.1 to 0.00001, evenly on a log axis, by 16 loads from 0.05 to 0.80; returns how many. */
-uint32_t sim_hedge_cells_lay(struct sim_hedge_cell *cells);
+/* So many probabilities from 0.1 to 0.00001, evenly on a log axis, by 16 loads from 0.05 to 0.80; returns how many
+ * cells. The published grid is not stated. */
+uint32_t sim_hedge_cells_lay(struct sim_hedge_cell *cells, uint32_t probabilities);
 /* Runs m in each cell, on `jobs` processes; returns 0, or -1 with a message on stderr. */
 int sim_hedge_cells_run(const struct sim_hedge_model *m, unsigned jobs, struct sim_hedge_cell *cells, uint32_t n);
 void sim_hedge_cells_tally(const struct sim_hedge_cell *cells, uint32_t n, enum sim_hedge_policy policy,

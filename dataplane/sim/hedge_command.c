@@ -22,8 +22,11 @@ static const char usage_text[] =
     "  --p=P --d=D               J is D with probability P, else 0 (default 0.001, 15)\n"
     "  --loads=LIST              of the replicas, by P alone (default 0.02,0.05,0.1, ... 0.8)\n"
     "  --delay=D                 of delayed hedging (default 5)\n"
+    "  --cleanup=WHAT            of its copies when the other was answered: All cancelled (default), those Waiting, "
+    "None\n"
     "  --requests=N              per load (default 150000; --cells: 15000); the first tenth is left out\n"
-    "  --cells                   instead: 11 probabilities by 16 loads; --p and --loads are not used\n"
+    "  --cells                   instead: probabilities from 0.1 to 0.00001 by 16 loads; --p and --loads are not used\n"
+    "  --probabilities=N         so many of them (default 11)\n"
     "  --seed=N --jobs=N         (default 1, 2)\n"
     "  --json=FILE --measurements=FILE\n";
 
@@ -34,6 +37,7 @@ struct ask {
     double load[LOADS_MAX];
     uint32_t loads;
     unsigned jobs;
+    uint32_t probabilities;
     bool cells, requests;
     const char *json, *measurements;
 };
@@ -43,13 +47,22 @@ struct row {
 };
 
 static const struct option long_options[] = {
-    {"shards", required_argument, NULL, 'n'}, {"replicas", required_argument, NULL, 'k'},
-    {"p", required_argument, NULL, 'p'},      {"d", required_argument, NULL, 'd'},
-    {"loads", required_argument, NULL, 'l'},  {"delay", required_argument, NULL, 'y'},
-    {"cells", no_argument, NULL, 'c'},        {"requests", required_argument, NULL, 'r'},
-    {"seed", required_argument, NULL, 's'},   {"jobs", required_argument, NULL, 'J'},
-    {"json", required_argument, NULL, 'j'},   {"measurements", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    {"shards", required_argument, NULL, 'n'},
+    {"replicas", required_argument, NULL, 'k'},
+    {"p", required_argument, NULL, 'p'},
+    {"d", required_argument, NULL, 'd'},
+    {"loads", required_argument, NULL, 'l'},
+    {"delay", required_argument, NULL, 'y'},
+    {"cleanup", required_argument, NULL, 'u'},
+    {"cells", no_argument, NULL, 'c'},
+    {"probabilities", required_argument, NULL, 'P'},
+    {"requests", required_argument, NULL, 'r'},
+    {"seed", required_argument, NULL, 's'},
+    {"jobs", required_argument, NULL, 'J'},
+    {"json", required_argument, NULL, 'j'},
+    {"measurements", required_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 /* Options that are one number; false for any other. */
@@ -79,9 +92,18 @@ static bool take_number(struct sim_hedge_model *m, int c)
     }
 }
 
+static const char *cleanup_name(uint32_t i)
+{
+    static const char *const names[SIM_HEDGE_CLEANUPS] = {"All", "Waiting", "None"};
+    return names[i];
+}
+
 static bool take(struct ask *a, int c)
 {
     switch (c) {
+    case 'u':
+        a->m.cleanup = (enum sim_hedge_cleanup)sim_option_named("--cleanup", optarg, cleanup_name, SIM_HEDGE_CLEANUPS);
+        return true;
     case 'l':
         a->loads = sim_option_list("--loads", optarg, 0.001, 2, a->load, LOADS_MAX);
         return true;
@@ -91,6 +113,10 @@ static bool take(struct ask *a, int c)
         return true;
     case 'c':
         a->cells = true;
+        return true;
+    case 'P':
+        a->probabilities =
+            (uint32_t)sim_option_whole("--probabilities", optarg, 2, SIM_HEDGE_CELLS_MAX / SIM_HEDGE_LOADS);
         return true;
     case 'J':
         a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
@@ -106,6 +132,14 @@ static bool take(struct ask *a, int c)
     }
 }
 
+/* Twins that made room, and how many of them were the right one: of all, by a hiccup together, later. */
+static void json_chosen(FILE *f, const struct sim_hedge_point *p)
+{
+    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS && p->chosen[0].n > 0; i++)
+        fprintf(f, "%s[%llu, %llu]%s", i == 0 ? ", \"preempted\": [" : ", ", (unsigned long long)p->chosen[i].n,
+                (unsigned long long)p->chosen[i].right, i + 1 == SIM_HEDGE_VICTIMS ? "]" : "");
+}
+
 static void json_points(FILE *f, const struct sim_hedge_point *point)
 {
     const char *between = "";
@@ -113,8 +147,10 @@ static void json_points(FILE *f, const struct sim_hedge_point *point)
         const struct sim_hedge_point *p = &point[i];
         if (p->copies <= 0) /* did not run */
             continue;
-        fprintf(f, "%s\n  \"%s\": {\"p50\": %.9g, \"p99\": %.9g, \"p999\": %.9g, \"copies\": %.9g, \"busy\": %.9g}",
+        fprintf(f, "%s\n  \"%s\": {\"p50\": %.9g, \"p99\": %.9g, \"p999\": %.9g, \"copies\": %.9g, \"busy\": %.9g",
                 between, sim_hedge_policy_name(i), p->p50, p->p99, p->p999, p->copies, p->busy);
+        json_chosen(f, p);
+        fputs("}", f);
         between = ",";
     }
 }
@@ -141,6 +177,28 @@ static void print_table(const struct ask *a, const struct row *rows, const char 
             memcpy(&v, (const char *)&rows[r].point[i] + offset, sizeof v);
             printf(" %9.2f", v);
         }
+    }
+    puts("");
+}
+
+static double right_percent(const struct sim_hedge_chosen *c)
+{
+    return c->n > 0 ? 100.0 * (double)c->right / (double)c->n : 100;
+}
+
+/* R-246 kills what began last, knowing nothing of what will end later: how often that is the same. */
+static void print_chosen(const struct ask *a, const struct row *rows)
+{
+    printf("\n%s: twins that made room for a newcomer, and of these the one that would have ended later, %%;\n"
+           "the same where one of the two had a hiccup: begun together, the second copy begun later\n"
+           "%6s %12s %9s %12s %9s %12s %9s",
+           sim_hedge_policy_name(SIM_HEDGE_LAEDGE_CC_PC), "load", "twins", "right", "together", "right", "later",
+           "right");
+    for (uint32_t r = 0; r < a->loads; r++) {
+        const struct sim_hedge_chosen *c = rows[r].point[SIM_HEDGE_LAEDGE_CC_PC].chosen;
+        printf("\n%6.2f", a->load[r]);
+        for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++)
+            printf(" %12llu %9.3f", (unsigned long long)c[i].n, right_percent(&c[i]));
     }
     puts("");
 }
@@ -175,6 +233,7 @@ static int command_loads(const struct ask *a, struct sim_measures *measures)
     print_table(a, rows, "p99, in means of P", offsetof(struct sim_hedge_point, p99));
     print_table(a, rows, "\np50", offsetof(struct sim_hedge_point, p50));
     print_table(a, rows, "\nexecutions begun per request and shard", offsetof(struct sim_hedge_point, copies));
+    print_chosen(a, rows);
     printf("\np99 of LoadAware above that of Idealized: largest %.2f, mean over loads 0.05 to 0.5 %.2f\n", most, mean);
     sim_measure(measures, "laedge_p99_gap_max", most, "meanP");
     sim_measure(measures, "laedge_p99_gap_mean", mean, "meanP");
@@ -224,7 +283,7 @@ static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint
 static int command_cells(const struct ask *a, struct sim_measures *measures)
 {
     static struct sim_hedge_cell cells[SIM_HEDGE_CELLS_MAX];
-    uint32_t n = sim_hedge_cells_lay(cells), on_harm = 0;
+    uint32_t n = sim_hedge_cells_lay(cells, a->probabilities), on_harm = 0;
     if (sim_hedge_cells_run(&a->m, a->jobs, cells, n) != 0)
         return 1;
     printf("%u cells; cells with p99 more than 20, 30, 40 %% below PSQ, in %%; cells above 1.05 x PSQ;\n"
@@ -260,6 +319,7 @@ int sim_command_hedge(int argc, char **argv)
 {
     struct ask a = {.load = {0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8},
                     .loads = 15,
+                    .probabilities = SIM_HEDGE_PROBABILITIES,
                     .jobs = 2};
     sim_hedge_defaults(&a.m);
     int c;

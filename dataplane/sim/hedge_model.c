@@ -135,6 +135,7 @@ static void summarize(const struct sim_hedge_shard *s, struct sim_hedge_point *o
         .copies = (double)s->starts / m->requests / m->shards,
         .busy = (double)s->busy / span / m->replicas / m->shards,
     };
+    memcpy(out->chosen, s->chosen, sizeof out->chosen);
 }
 
 void sim_hedge_run(const struct sim_hedge_model *m, uint32_t policies, struct sim_hedge_point *out)

@@ -15,7 +15,7 @@ enum sim_hedge_policy {
     SIM_HEDGE_JSQ,
     SIM_HEDGE_PSQ,
     SIM_HEDGE_NAIVE,   /* two copies of everything, nothing cancelled */
-    SIM_HEDGE_DELAYED, /* a second copy after a delay, the twin of what is answered cancelled */
+    SIM_HEDGE_DELAYED, /* a second copy after a delay; the twin of what is answered: enum sim_hedge_cleanup */
     SIM_HEDGE_LAEDGE,
     SIM_HEDGE_LAEDGE_CC,
     SIM_HEDGE_LAEDGE_CC_PC,
@@ -23,19 +23,37 @@ enum sim_hedge_policy {
     SIM_HEDGE_POLICIES
 };
 
+/* What delayed hedging does about the twin of what is answered; the publication does not say which it means. */
+enum sim_hedge_cleanup {
+    SIM_HEDGE_CLEAN_ALL,     /* cancelled, also while it runs */
+    SIM_HEDGE_CLEAN_WAITING, /* cancelled unless it runs */
+    SIM_HEDGE_CLEAN_NONE,
+    SIM_HEDGE_CLEANUPS
+};
+
 struct sim_hedge_model {
     uint32_t shards, replicas;
     double load;  /* of the replicas by P alone: arrival rate × mean of P ÷ replicas */
     double p, d;  /* hiccup: probability, length in means of P */
     double delay; /* of delayed hedging, in means of P */
+    enum sim_hedge_cleanup cleanup;
     uint32_t requests;
     uint64_t seed;
+};
+
+/* Twins that made room for a newcomer (R-246): of all, and of those where one of the two had a hiccup, which alone is
+ * what a choice between them can miss; those begun together, and those whose second copy began later. */
+enum sim_hedge_victims { SIM_HEDGE_ANY_TWIN, SIM_HEDGE_HICCUP_TOGETHER, SIM_HEDGE_HICCUP_LATER, SIM_HEDGE_VICTIMS };
+
+struct sim_hedge_chosen {
+    uint64_t n, right; /* right: the other one would not have ended later */
 };
 
 struct sim_hedge_point {
     double p50, p99, p999; /* of requests, in means of P */
     double copies;         /* executions begun per request and shard */
     double busy;           /* share of the replicas' time, from the first arrival to the last one */
+    struct sim_hedge_chosen chosen[SIM_HEDGE_VICTIMS];
 };
 
 const char *sim_hedge_policy_name(uint32_t policy);

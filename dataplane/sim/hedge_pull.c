@@ -42,6 +42,32 @@ static void take_steps(struct pull *e, const struct bt_hedge_steps *steps, uint6
     }
 }
 
+static void count(struct sim_hedge_chosen *c, bool right)
+{
+    c->n++;
+    c->right += right;
+}
+
+static bool has_hiccup(const struct pull *e, uint32_t at, uint32_t query)
+{
+    return e->ends[at] - e->began[at] > e->s->query[query].p;
+}
+
+/* A twin made room for a newcomer: was it the one that would have ended later? Of equals either is right. */
+static void judge_choice(struct pull *e, const struct bt_hedge_steps *steps)
+{
+    if (steps->n == 0 || !steps->step[0].cancel)
+        return;
+    uint32_t query = (uint32_t)steps->step[0].request, gone = steps->step[0].replica, stays = 0;
+    while (stays == gone || e->ends[stays] == SIM_HEDGE_NEVER || e->h.replica[stays].request != query)
+        stays++;
+    bool right = e->ends[stays] <= e->ends[gone];
+    count(&e->s->chosen[SIM_HEDGE_ANY_TWIN], right);
+    if (has_hiccup(e, stays, query) || has_hiccup(e, gone, query))
+        count(&e->s->chosen[e->began[stays] == e->began[gone] ? SIM_HEDGE_HICCUP_TOGETHER : SIM_HEDGE_HICCUP_LATER],
+              right);
+}
+
 /* The replica that ends first. */
 static uint32_t first_end(const struct pull *e)
 {
@@ -80,6 +106,7 @@ void sim_hedge_pull(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
         advance(&e, s->at[i]);
         if (!bt_hedge_arrive(&e.h, i, s->at[i], &steps))
             abort(); /* the queue holds all requests there are */
+        judge_choice(&e, &steps);
         take_steps(&e, &steps, s->at[i]);
     }
     advance(&e, SIM_HEDGE_NEVER);

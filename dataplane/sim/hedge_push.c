@@ -20,23 +20,23 @@ struct replica {
 struct push {
     struct sim_hedge_shard *s;
     enum sim_hedge_policy policy;
-    uint64_t delay; /* SIM_HEDGE_NEVER: no second copy */
-    uint32_t timer; /* next query whose delay ends */
+    bool skip, stop; /* the twin of what is answered: skipped when its turn comes; stopped while it runs */
+    uint64_t delay;  /* SIM_HEDGE_NEVER: no second copy */
+    uint32_t timer;  /* next query whose delay ends */
     uint32_t arrived;
     struct replica replica[REPLICAS_MAX];
 };
 
-/* What waits next; the twins of what was answered meanwhile are skipped when they are cancelled. */
+/* What waits next. */
 static void begin_next(struct push *e, struct replica *r, uint64_t now)
 {
-    bool cancel = e->policy == SIM_HEDGE_DELAYED;
     r->running = NOTHING;
     r->ends = SIM_HEDGE_NEVER;
     while (r->n > 0 && r->running == NOTHING) {
         uint32_t query = r->ring[r->head];
         r->head = (r->head + 1) & (e->s->capacity - 1);
         r->n--;
-        if (!cancel || !e->s->query[query].answered)
+        if (!e->skip || !e->s->query[query].answered)
             r->running = query;
     }
     if (r->running != NOTHING) {
@@ -63,7 +63,7 @@ static void end(struct push *e, uint32_t at)
     if (first)
         sim_hedge_answered(e->s, query, now);
     begin_next(e, r, now);
-    for (uint32_t i = 0; first && e->policy == SIM_HEDGE_DELAYED && i < e->s->m->replicas; i++) {
+    for (uint32_t i = 0; first && e->stop && i < e->s->m->replicas; i++) {
         struct replica *twin = &e->replica[i];
         if (twin->running == query) {
             sim_hedge_was_busy(e->s, twin->began, now);
@@ -136,8 +136,11 @@ static void advance(struct push *e, uint64_t until)
 void sim_hedge_push(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
 {
     bool delayed = policy == SIM_HEDGE_DELAYED && s->m->replicas > 1;
-    struct push e = {
-        .s = s, .policy = policy, .delay = delayed ? (uint64_t)(s->m->delay * SIM_HEDGE_UNIT_NS) : SIM_HEDGE_NEVER};
+    struct push e = {.s = s,
+                     .policy = policy,
+                     .skip = delayed && s->m->cleanup != SIM_HEDGE_CLEAN_NONE,
+                     .stop = delayed && s->m->cleanup == SIM_HEDGE_CLEAN_ALL,
+                     .delay = delayed ? (uint64_t)(s->m->delay * SIM_HEDGE_UNIT_NS) : SIM_HEDGE_NEVER};
     for (uint32_t i = 0; i < s->m->replicas; i++)
         e.replica[i] =
             (struct replica){.ring = s->rings + (size_t)i * s->capacity, .running = NOTHING, .ends = SIM_HEDGE_NEVER};

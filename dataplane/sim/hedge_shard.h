@@ -31,6 +31,7 @@ struct sim_hedge_shard {
     struct bt_rng more;    /* hiccups of third and later executions */
     struct bt_rng choice;  /* of replicas */
     uint64_t starts, busy; /* added up; busy in ns, before the last arrival */
+    struct sim_hedge_chosen chosen[SIM_HEDGE_VICTIMS];
 };
 
 /* How long an execution of the query takes that begins now. */

@@ -4,18 +4,25 @@
 A series names its kind of points with `admission`:
   capacity  x: seed; capacity, the highest load [requests/s] whose percentile meets the objective without admission control
   beyond    x: seed; the steps above that capacity, merged: p_over_slo, goodput_share (÷ capacity), refused, oscillation
+  steady    x: seed of size.steady; of the steps of the options, all above capacity: p_over_slo, refused, oscillation,
+            windows after settling, and of these, those farther than SWING from the mean of their step
   time      x: time in steps of the load; p99 [µs], answered [requests/s] and refused share of each window, first seed
   classes   x: class; its refused share in the steps above capacity, first seed
 """
 import concurrent.futures
+import itertools
 import json
 import pathlib
+import statistics
 import tempfile
 import threading
 
 LOADS = (1.0e6, 1.6e6)  # 16 workers of 10 µs: nothing above 1.6 M requests/s is carried for long
 HALVINGS = 8            # to 0.0023 M requests/s
 SERVICES = ("fixed", "exponential", "bimodal")
+SWING = 0.1             # of the objective: farther than that is an oscillation
+STEADY, POLICIES = "svenseeds", {"jbsq": "JBSQ(3)", "random": "random choice"}
+T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # Student's, by samples
 BEYOND = ("sven", "svenjbsq")  # the figures of what lies above capacity: behind a random choice, and behind JBSQ
 
 
@@ -40,6 +47,11 @@ class Admission:
         carried, r = self.carried(options, seed), self.stepped(options, seed)
         return {"p_over_slo": r["all"]["p_over_slo"], "goodput_share": r["all"]["good_rps"] / carried,
                 "refused": r["all"]["refused_share"], "oscillation": r["oscillation_share"]}
+
+    def steady(self, options):
+        size = self.size["steady"]
+        times = {k: size[k] for k in ("seconds", "settle", "window")}
+        return [{"x": seed, **swings(self.run({**times, **options, "seed": seed}), options["slo"], times)} for seed in size["seeds"]]
 
     def time(self, options):
         rows, step = self.stepped(options, self.size["seeds"][0])["series"], options.get("seconds", self.size["seconds"])
@@ -84,6 +96,30 @@ class Admission:
             return json.loads(pathlib.Path(out.name).read_text())
 
 
+def swings(result, slo, times):
+    """What a run above capacity says of how far it swings."""
+    steps = {}
+    for w in result["series"]:
+        step, into = divmod(w["at"] + 1e-9, times["seconds"])
+        if into >= times["settle"]:
+            steps.setdefault(step, []).append(w["p_us"] / slo)
+    off = [abs(p - statistics.mean(row)) for row in steps.values() for p in row]
+    return {"p_over_slo": result["all"]["p_over_slo"], "refused": result["all"]["refused_share"],
+            "oscillation": result["oscillation_share"], "windows": len(off), "beyond": sum(d > SWING for d in off)}
+
+
+def mean_of_seeds(rows):
+    """(mean, half of its 95 % interval) of the oscillation."""
+    v = [p["oscillation"] for p in rows]
+    return statistics.mean(v), T_95[len(v)] * statistics.stdev(v) / len(v) ** 0.5 if len(v) > 1 else 0.0
+
+
+def share_at_most(n, of, z=1.96):
+    """Upper end of the 95 % interval of a share (Wilson)."""
+    share = n / of
+    return (share + z * z / (2 * of) + z * (share * (1 - share) / of + z * z / (4 * of * of)) ** 0.5) / (1 + z * z / of)
+
+
 def worst(points, figures, service, series):
     """{metric: value of the worst seed and figure}; percentiles of different runs are never averaged."""
     rows = [p for figure in figures for p in points[(figure, service, series)]]
@@ -102,13 +138,30 @@ def measurements(points):
         for s, w in by_service.items():
             rows += [(f"{prefix}_p99_over_slo_{s}", w["p_over_slo"]), (f"{prefix}_goodput_share_{s}", w["goodput_share"])]
         rows.append((f"{prefix}_oscillation_share", max(w["oscillation"] for w in by_service.values())))
-    return [{"name": name, "value": round(value, 4), "unit": "ratio"} for name, value in rows]
+    return as_measurements(rows + of_seeds(points, dict(rows)["sven_oscillation_share"]))
+
+
+def of_seeds(points, worst_of_three):
+    """The same figure over more seeds, where a single window cannot decide; nothing when they were not run."""
+    curves = [points.get((STEADY, policy, s)) for policy in POLICIES for s in SERVICES]
+    if None in curves:
+        return []
+    every = [p for rows in curves for p in rows]
+    high = max(sum(mean_of_seeds(rows)) for rows in curves)
+    return [("sven_oscillation_share", max(worst_of_three, *(p["oscillation"] for p in every))), ("sven_oscillation_mean_high", high),
+            ("sven_oscillation_windows_high", share_at_most(sum(p["beyond"] for p in every), sum(p["windows"] for p in every)))]
+
+
+def as_measurements(rows):
+    return [{"name": name, "value": round(value, 4), "unit": "ratio"} for name, value in dict(rows).items()]
 
 
 def tables(figure, points):
     """Lines of the page: what a figure's points say, in numbers."""
     if figure["id"] in BEYOND:
         return controllers(figure["id"], points)
+    if figure["id"] == STEADY:
+        return seeds_table(points)
     return along_x(figure, points) if figure.get("table") else []
 
 
@@ -121,6 +174,19 @@ def controllers(name, points):
         for series, controller in (("track", "Track"), ("aiad", "AIAD, as published")):
             w = worst(points, [name], service, series)
             lines.append(f"| {service} | {controller} | {w['p_over_slo']:.3f} | {w['goodput_share']:.3f} | {w['oscillation']:.3f} | {w['refused']:.3f} |")
+    return lines + [""]
+
+
+def seeds_table(points):
+    lines = ["Oscillation of a run is the largest distance of a window's p99 from the mean of its step's windows, over the objective; a window is 1 s. It is",
+             "the extreme of 36 windows, so it grows with the number of runs: beside the worst stand its mean over the seeds with the 95 % interval (Student's t)",
+             f"and the windows farther than {100 * SWING:g} % of the objective from the mean of their step.", "",
+             "| behind | service | oscillation ÷ SLO, mean of the seeds | worst seed | all seeds | windows beyond ± 10 % |", "|---|---|---|---|---|---|"]
+    for policy, service in itertools.product(POLICIES, SERVICES):
+        rows = points[(STEADY, policy, service)]
+        mean, half = mean_of_seeds(rows)
+        each = sorted(p["oscillation"] for p in rows)
+        lines.append(f"| {POLICIES[policy]} | {service} | {mean:.3f} ± {half:.3f} | {each[-1]:.3f} | {' '.join(f'{v:.3f}' for v in each)} | {sum(p['beyond'] for p in rows)} of {sum(p['windows'] for p in rows)} |")
     return lines + [""]
 
 

@@ -15,7 +15,8 @@ class Judge:
         self.quick = quick_factor > 1
 
     def all(self):
-        return [self.one(check) for check in self.figure["checks"] if not (self.quick and check.get("full"))]
+        other = "full" if self.quick else "quick"
+        return [self.one(check) for check in self.figure["checks"] if not check.get(other)]
 
     def one(self, check):
         try:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The judge of the figures: every kind of check holds, and fails, where it must. Run: hack/figures/figures_test.py"""
 import json
+import math
 import pathlib
 import sys
 import tempfile
@@ -15,6 +16,7 @@ sys.path.insert(0, str(HERE))
 import admission  # noqa: E402
 import checks  # noqa: E402
 import hedging  # noqa: E402
+import hedging_judged as judged_hedging  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
 
@@ -65,11 +67,14 @@ class Checks(unittest.TestCase):
         self.assertTrue(judged({**check, "from": 1, "to": 1}, a=[(1, 1), (2, 5)])["ok"])
         self.assertFalse(judged({**check, "from": 3, "to": 4}, a=[(1, 1)])["ok"], "no point is no proof")
 
-    def test_full_runs_only(self):
+    def test_runs_of_one_kind_only(self):
         figure = {"id": "f", "axes": {"metric": "p99"}, "checks": [{"panel": "p", "what": "within", "series": "a", "metric": "p99", "high": 1, "full": True}]}
         points = {("f", "p", "a"): [{"x": 1, "p99": 2}]}
         self.assertFalse(checks.Judge(figure, points).all()[0]["ok"])
         self.assertEqual(checks.Judge(figure, points, 2.0).all(), [])
+        figure["checks"][0] = {**figure["checks"][0], "full": False, "quick": True}
+        self.assertEqual(checks.Judge(figure, points).all(), [])
+        self.assertFalse(checks.Judge(figure, points, 2.0).all()[0]["ok"])
 
     def test_crossing_is_interpolated(self):
         check = {"what": "crossing", "a": "a", "b": "b", "limit": 100, "low": 1.49, "high": 1.51}
@@ -158,6 +163,31 @@ class Admission(unittest.TestCase):
         self.assertEqual(admission.measurements({key: p for key, p in points.items() if key[0] == "sven"}), [])
 
 
+class Swings(unittest.TestCase):
+    """R-221: how far Track swings, over seeds."""
+    TIMES = {"seconds": 20, "settle": 2, "window": 1}
+
+    def test_windows_of_a_step_are_counted_against_its_own_mean(self):
+        series = [{"at": float(at), "p_us": (270.0 if at < 20 else 300.0) + (33 if at == 25 else 900 if at % 20 < 2 else 0)} for at in range(40)]
+        result = {"all": {"p_over_slo": 1.0, "refused_share": 0.1}, "oscillation_share": 0.104, "series": series}
+        got = admission.swings(result, 300, self.TIMES)
+        self.assertEqual((got["windows"], got["beyond"]), (36, 1))
+        series[25]["p_us"] = 320.0
+        self.assertEqual(admission.swings(result, 300, self.TIMES)["beyond"], 0)
+
+    def test_over_seeds(self):
+        rows = [{"oscillation": v, "windows": 36, "beyond": 0} for v in (0.05, 0.07, 0.09)]
+        mean, half = admission.mean_of_seeds(rows)
+        self.assertAlmostEqual(mean, 0.07)
+        self.assertAlmostEqual(half, 4.303 * 0.02 / 3 ** 0.5)
+        points = {(admission.STEADY, policy, s): rows for policy in admission.POLICIES for s in admission.SERVICES}
+        got = dict(admission.of_seeds(points, 0.08))
+        self.assertEqual(got["sven_oscillation_share"], 0.09)
+        self.assertAlmostEqual(got["sven_oscillation_mean_high"], mean + half)
+        self.assertAlmostEqual(got["sven_oscillation_windows_high"], 0.0059, delta=0.0001)  # Wilson of 0 of 648
+        self.assertEqual(admission.of_seeds({}, 0.08), [])
+
+
 class Hedging(unittest.TestCase):
     """R-248: what docs/hedging.md says of cells and loads, and that it stands between its marks."""
 
@@ -171,15 +201,68 @@ class Hedging(unittest.TestCase):
         self.assertEqual(hedging.tally(cells, "LoadAware"), {"gain": [50.0, 25.0, 25.0], "p50": 1, "p99": 1, "either": 2, "on": 2, "harmed": 1, "refused": [0, 1, 1]})
 
     def test_page(self):
-        loads = [{"load": load, **{p: {"p50": 1.0, "p99": 9.0 if p == "LoadAware" else 8.0 - load} for p in hedging.POLICIES}} for load in (0.02, 0.1, 0.8)]
-        data = hedging.kept(loads, [self.cell(1.0, 5.9, "Pays")])
-        text = "a\n" + "".join(f"<!-- {n}: hack/figures/hedging.py writes this -->\nold\n<!-- /{n} -->\nb\n" for n in ("loads", "cells"))
+        loads = [{"load": load, **{p: {"p50": 1.0, "p99": 9.0 if p == "LoadAware" else 8.0 - load, "preempted": [[100, 99], [4, 2], [5, 1]]} for p in hedging.POLICIES}}
+                 for load in (0.02, 0.1, 0.4, 0.8)]
+        data = hedging.kept(loads, loads, [self.cell(1.0, 5.9, "Pays")], "of")
+        text = "a\n" + "".join(f"<!-- {n}: hack/figures/hedging.py writes this -->\nold\n<!-- /{n} -->\nb\n" for n in ("loads", "judged", "twins", "cells"))
         once = hedging.page(text, data)
-        self.assertIn("1.80 at most, 1.10 on average", once)
+        self.assertIn("1.80 at most, 1.25 on average", once)
+        self.assertIn("| 0.40 | 100 | 99.00 % | 4 | 50.00 % | 5 | 20.00 % |", once)
         self.assertIn("| LoadAware | 100.0 (13.4) |", once)
         self.assertNotIn("old", once)
         self.assertEqual(hedging.page(once, data), once)
         self.assertRaises(SystemExit, hedging.page, "a page without marks", data)
+
+
+class HedgingJudged(unittest.TestCase):
+    """What goals.json holds of the published evaluation of second copies."""
+
+    def test_closed_forms_of_the_specification(self):
+        self.assertAlmostEqual(judged_hedging.unloaded(0.001), 16.6, delta=0.05)
+        self.assertAlmostEqual(judged_hedging.unloaded(0.001 ** 2), 8.5, delta=0.05)
+
+    def test_crossing(self):
+        rows = [{"load": load, "PSQ": {"p99": 10.0}, "Naive": {"p99": v}} for load, v in ((0.1, 5.0), (0.2, 8.0), (0.3, 12.5), (0.4, 50.0))]
+        self.assertAlmostEqual(judged_hedging.crossing(rows, "Naive"), 0.25)
+        self.assertTrue(math.isnan(judged_hedging.crossing(rows[:2], "Naive")), "no crossing is no figure")
+
+    def test_shares_are_the_furthest(self):
+        tally = {p: {"gain": list(v)} for p, v in judged_hedging.PUBLISHED.items()}
+        self.assertEqual(set(judged_hedging.shares(tally).values()), {0})
+        tally["LA+CC"]["gain"][1] -= 3
+        tally["Idealized"]["gain"][0] += 7
+        got = judged_hedging.shares(tally)
+        self.assertAlmostEqual(got["hedge_share_points_la_cc"], 3)
+        self.assertAlmostEqual(got["hedge_share_points_idealized_20"], 7)
+        self.assertEqual(got["hedge_share_points_idealized"], 0)
+
+    def test_every_kept_figure_has_a_goal_that_can_be_missed(self):
+        data = json.loads(hedging.KEPT.read_text())
+        self.assertEqual(judged_hedging.missed(data), [])
+        for row in data["loads"]:
+            row["LoadAware"] = {"p50": 1.0, "p99": row["LoadAware"]["p99"] * 1.3}
+            row["Naive"] = row["LoadAware"]
+            row["PSQ"] = {"p50": 1.0, "p99": row["PSQ"]["p99"] * 1.3}
+            row["Delayed"] = row["PSQ"]
+            row["preempted"] = [[100, 98], [100, 60], [100, 30]]
+        for row in data["withoutCleanup"]:
+            row["Idealized"] = {"p99": row["Idealized"]["p99"] / 2}
+        for t in data["tally"].values():
+            t.update(gain=[g - 6 for g in t["gain"]], either=(t["either"] + 7) // 4)
+        hurt = {line.split()[0] for line in judged_hedging.missed(data)}
+        self.assertEqual({name for name, _, _ in judged_hedging.JUDGED} - hurt, set())
+
+    def test_the_digest_is_of_code_not_of_comments(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "dataplane/sim").mkdir(parents=True)
+            file = root / "dataplane/sim/hedge_pull.c"
+            seen = []
+            for text in ("int a;", "int a; // said otherwise", "int b;"):
+                file.write_text(text + "\n")
+                seen.append(hedging.digest(root))
+            self.assertEqual(seen[0], seen[1])
+            self.assertNotEqual(seen[0], seen[2])
 
 
 class Drawing(unittest.TestCase):

@@ -2,24 +2,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second copies in the simulator: the tables and the plot of docs/hedging.md.
 
-  hedging.py write LOADS CELLS   what `bobtail-sim hedge` and `bobtail-sim hedge --cells` wrote with --json
-  hedging.py check               exits 1 when the tables are not what docs/figures/hedging.json makes
+  hedging.py digest              of the code that those runs execute
+  hedging.py write LOADS NONE CELLS DIGEST MEASUREMENTS
+                                 what `bobtail-sim hedge`, the same with --cleanup=None, and `bobtail-sim hedge --cells`
+                                 wrote with --json; the digest is that of before
+  hedging.py check               exits 1 when the tables are not what docs/figures/hedging.json makes, when that is of
+                                 other code, or when it misses a goal
 
 make figures writes them. The same seed gives the same digits on any machine, so a difference is one of the code.
 """
+import hashlib
 import json
 import pathlib
 import sys
 
+import hedging_judged as judged
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "hack" / "lancet"))
+from coverage import code_of  # noqa: E402  Go and C have the same comments and strings
+
 PAGE, KEPT, PLOT = ROOT / "docs" / "hedging.md", ROOT / "docs" / "figures" / "hedging.json", ROOT / "docs" / "figures" / "hedging.svg"
 POLICIES = ("Random", "JSQ", "PSQ", "Naive", "Delayed", "LoadAware", "LA+CC", "LA+CC+PC", "Idealized")
 VARIANTS = ("LoadAware", "LA+CC", "LA+CC+PC")  # what the gate judges
 HARM = 1.05  # R-248
-# Share of the cells whose p99 is more than 20, 30, 40 % below that of PSQ, as published.
-PUBLISHED = {"LoadAware": (13.4, 9.8, 3.8), "LA+CC": (16.8, 12.2, 5.2), "LA+CC+PC": (15.9, 12.3, 9.2), "Idealized": (29.9, 21.5, 15.4)}
+PUBLISHED = judged.PUBLISHED
+# What the runs execute: the model, the policy, the draws. Comments do not count.
+CODE = ("sim/hedge_*.c", "sim/hedge_*.h", "sim/stream.[ch]", "sim/sample.[ch]", "src/router/hedge.[ch]", "src/base/rng.*")
 SHOWN = (("PSQ", "no copies (PSQ)", "black", {}), ("LoadAware", "LÆDGE", 2, {}), ("LA+CC+PC", "LÆDGE with cleanup and pre-emption", 1, {}),
          ("Idealized", "bound (Idealized)", "#888888", {"dash": True}))
+
+
+def digest(root=ROOT):
+    all_of_them = hashlib.sha256()
+    for f in sorted(f for glob in CODE for f in (root / "dataplane").glob(glob)):
+        all_of_them.update(f"{f.relative_to(root)}\n{code_of(f.read_text())}\n".encode())
+    return all_of_them.hexdigest()
 
 
 def tally(cells, policy):
@@ -33,23 +51,29 @@ def tally(cells, policy):
             "refused": [said.count(why) for why in ("Overloaded", "MedianWouldRise", "TailTooLittle")]}
 
 
-def kept(loads, cells):
+def kept(loads, none, cells, of):
     """What the page is made of."""
-    rows = [{"load": r["load"], **{p: {q: round(r[p][q], 5) for q in ("p50", "p99")} for p in POLICIES}} for r in loads]
-    return {"loads": rows, "cells": len(cells), "tally": {p: tally(cells, p) for p in PUBLISHED}}
-
-
-def gap(rows):
-    gaps = {r["load"]: r["LoadAware"]["p99"] - r["Idealized"]["p99"] for r in rows}
-    middle = [g for load, g in gaps.items() if 0.049 <= load <= 0.501]
-    return max(gaps.values()), sum(middle) / len(middle)
+    rows = [{"load": r["load"], "preempted": r["LA+CC+PC"]["preempted"],
+             **{p: {q: round(r[p][q], 5) for q in ("p50", "p99")} for p in POLICIES}} for r in loads]
+    bare = [{"load": r["load"], **{p: {"p99": round(r[p]["p99"], 5)} for p in (*judged.EXISTING, "Idealized")}} for r in none]
+    return {"code": of, "loads": rows, "withoutCleanup": bare, "cells": len(cells), "tally": {p: tally(cells, p) for p in PUBLISHED}}
 
 
 def over_loads(data):
     lines = ["```sh output", f"{'load':>6}" + "".join(f"{p:>10}" for p in POLICIES)]
     lines += [f"{r['load']:6.2f}" + "".join(f"{r[p]['p99']:10.2f}" for p in POLICIES) for r in data["loads"]]
-    most, mean = gap(data["loads"])
+    most, mean = judged.above_bound(data["loads"], ("LoadAware",))
     return lines + ["```", "", f"p99 of LoadAware above that of Idealized: {most:.2f} at most, {mean:.2f} on average over loads of 5 to 50 %."]
+
+
+def over_twins(data):
+    """How often pre-emption takes the right one."""
+    lines = ["| load | twins that made room | would have ended later | one had a hiccup, begun together | right | second copy begun later | right |",
+             "|---|---|---|---|---|---|---|"]
+    for r in data["loads"]:
+        cells = [f"{n} | {100 * good / n if n else 100:.2f} %" for n, good in r["preempted"]]
+        lines.append(f"| {r['load']:.2f} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def over_cells(data):
@@ -66,7 +90,7 @@ def over_cells(data):
 
 def page(text, data):
     """The page with its tables between the marks."""
-    for name, lines in (("loads", over_loads(data)), ("cells", over_cells(data))):
+    for name, lines in (("loads", over_loads(data)), ("judged", judged.table(data)), ("twins", over_twins(data)), ("cells", over_cells(data))):
         begin, end = f"<!-- {name}: hack/figures/hedging.py writes this -->\n", f"<!-- /{name} -->\n"
         before, mark, rest = text.partition(begin)
         _, close, after = rest.partition(end)
@@ -82,25 +106,39 @@ def panel(data, quantile, top):
     return {"title": quantile, "x": "load [%]", "y": f"{quantile} [mean service times]", "low": 0, "top": top, "lines": lines}
 
 
-def write(loads, cells):
+def write(loads, none, cells, of, measurements):
     import plot  # matplotlib: a check does without
-    data = kept(json.loads(pathlib.Path(loads).read_text()), json.loads(pathlib.Path(cells).read_text()))
-    rows = ",\n".join(json.dumps(r) for r in data["loads"])
-    KEPT.write_text('{"loads": [\n' + rows + f'],\n"cells": {data["cells"]},\n"tally": ' + json.dumps(data["tally"]) + "}\n")
+    if of != digest():
+        raise SystemExit("hedging: the code changed while it was measured: measure again")
+    data = kept(*(json.loads(pathlib.Path(f).read_text()) for f in (loads, none, cells)), of)
+    parts = [f'"{name}": ' + ("[\n" + ",\n".join(map(json.dumps, v)) + "]" if isinstance(v, list) else json.dumps(v)) for name, v in data.items()]
+    KEPT.write_text("{" + ",\n".join(parts) + "}\n")
+    pathlib.Path(measurements).write_text(json.dumps(judged.measurements(data), indent=1) + "\n")
     PAGE.write_text(page(PAGE.read_text(), data))
     plot.draw([panel(data, "p99", 32), panel(data, "p50", 12)], [PLOT])
     return 0
 
 
+def check():
+    text, data = PAGE.read_text(), json.loads(KEPT.read_text())
+    faults = [f"docs/figures/hedging.json: {why}" for why in judged.missed(data)]
+    if data["code"] != digest():
+        faults.append("docs/figures/hedging.json is of other code (hedging.py: CODE): run make figures and commit what it writes")
+    if page(text, data) != text:
+        faults.append("docs/hedging.md: a table is not what docs/figures/hedging.json makes: run make figures, or undo the edit")
+    for fault in faults:
+        print(f"hedging: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
 def main(argv):
-    if len(argv) == 3 and argv[0] == "write":
+    if argv == ["digest"]:
+        print(digest())
+        return 0
+    if len(argv) == 6 and argv[0] == "write":
         return write(*argv[1:])
     if argv == ["check"]:
-        text = PAGE.read_text()
-        if page(text, json.loads(KEPT.read_text())) == text:
-            return 0
-        print("docs/hedging.md: a table is not what docs/figures/hedging.json makes: run make figures, or undo the edit", file=sys.stderr)
-        return 1
+        return check()
     print(__doc__, file=sys.stderr)
     return 2
 

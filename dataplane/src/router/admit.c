@@ -89,9 +89,30 @@ static bool speak_of(struct bt_router *r, uint32_t i)
     return first;
 }
 
+/* A worker that counts nothing is known by what it answers. */
+static void note_answered(struct bt_router *r, const struct pair *p)
+{
+    uint32_t w = (uint32_t)(p->key.who >> 32);
+    if (!r->credit[w].known && (int64_t)(p->sent.index - r->cold[w].answered) >= 0) {
+        r->cold[w].answered = p->sent.index + 1u;
+    }
+}
+
+/* R-210: workers serve in order of arrival, so that its counters show whether one has served a request, or, where it
+ * has none, that it answered a later one. Credit of theirs that is taken back (R-110) shows nothing. */
+static bool shown_served(const struct bt_router *r, const struct pair *p)
+{
+    uint32_t w = (uint32_t)(p->key.who >> 32);
+    uint64_t done = r->credit[w].known ? bt_credit_settled(&r->credit[w]) : r->cold[w].answered;
+    return (int64_t)(done - p->sent.index) > 0;
+}
+
 bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved)
 {
     const struct pair *p = &r->pairs.slab[i];
+    if (r->admission != NULL) {
+        note_answered(r, p);
+    }
     if (r->hedging != NULL && hedge_pair_taken_back(r, i, unserved)) {
         return false;
     }
@@ -106,16 +127,16 @@ bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t un
     return r->hedging == NULL || hedge_pair_ended(r, now, i, unserved);
 }
 
-/* R-210: overdue only if the worker's counters show it unfinished; workers serve in order of arrival. Else its FEEDBACK
- * was lost, or it never arrived: nothing is known of how long it took. Of a request with two copies the first speaks.
- */
+/* R-210: overdue unless its worker is shown to have served it. Then its FEEDBACK was lost, or it never arrived: nothing
+ * is known of how long it took. The objective's record counts all of them (unanswered, watch.c); not so the loop, since
+ * no refusal mends lost FEEDBACK. Of a request with two copies the first speaks. */
 static void judge(struct bt_router *r, uint32_t i)
 {
     const struct pair *p = &r->pairs.slab[i];
     if (!speak_of(r, i)) {
         return;
     }
-    if ((int64_t)(bt_credit_settled(&r->credit[p->key.who >> 32]) - p->sent.index) > 0) {
+    if (shown_served(r, p)) {
         r->counter[BT_RC_PAIRS_UNSEEN]++;
         bt_admission_unknown(r->admission);
     } else {

@@ -64,6 +64,7 @@ struct worker_cold {
     uint64_t eject_until;
     uint64_t lost_seen; /* highest lost counted in BT_RC_CREDITS_LOST */
     uint64_t given_up;  /* settled when it was last forgotten */
+    uint64_t answered;  /* legacy, while admission is on: one more than the highest index it answered */
 };
 
 /* --- latency pairs -------------------------------------------------------------------------------------------- */

@@ -40,6 +40,14 @@ static struct bt_router_stats stats_of(const struct bed *b)
     return s;
 }
 
+/* What an SLO's status, budget and alerts are made of: the last minute. */
+static const struct bt_hist *objective_record(const struct bed *b)
+{
+    static struct bt_hist h;
+    bt_hist_slices_merge(bt_router_latency(b->r), b->now, 60, &h, &(struct bt_hist_window){0});
+    return &h;
+}
+
 /* Sends `total` requests through a router of one fast worker, each answered after latency_ns; returns how many DROPs
  * came back. Every DROP must carry its own request's id. */
 static unsigned drive(struct bed *b, unsigned total, uint64_t latency_ns, uint64_t gap_ns, uint64_t *served)
@@ -227,8 +235,9 @@ static void r228_a_dead_worker_raises_the_share(void **state)
     bed_close(&b);
 }
 
-/* a lost FEEDBACK is no sample, and its pair does not stay. */
-static void r229_lost_feedback_is_no_violation(void **state)
+/* R-210, R-229: a lost FEEDBACK is no sample of the loop, and its pair does not stay. To the objective it is a request
+ * that was never answered. */
+static void r229_lost_feedback_is_no_violation_to_the_loop_alone(void **state)
 {
     (void)state;
     static struct bed b;
@@ -258,8 +267,99 @@ static void r229_lost_feedback_is_no_violation(void **state)
     const struct bt_hist *h = bt_router_class_latency(b.r, 0);
     assert_int_equal(h->total, 20000 - lost);
     assert_int_equal(bt_hist_percentile(h, 99000), bt_hist_value(bt_hist_index(100 * US))); /* bias: no bucket */
+    assert_int_equal(objective_record(&b)->inf, 0); /* nobody has waited for as long as the request timeout */
     bed_tick(&b, 11 * SEC);
     assert_int_equal(stats_of(&b).pairs, 0);
+    assert_int_equal(objective_record(&b)->inf, lost);
+    assert_int_equal(objective_record(&b)->total, 20000); /* the lost ones with them */
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNANSWERED), lost);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 0);
+    bed_close(&b);
+}
+
+/* a request that the worker's counters show unfinished is a violation to both. */
+static void r210_the_unfinished_are_a_violation_to_both(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_with(&b, 2, 8, BT_ADMISSION_REJECT);
+    for (uint16_t id = 0; id < 12; id++) {
+        bed_send(&b, id);
+    }
+    bed_discard(&b);
+    bed_tick(&b, 3 * MS); /* ten times the objective; worker 1 says that it has served none of its six */
+    bed_feedback(&b, 1, &(struct bed_report){.received = 6, .served = 0, .n = 8, .incarnation = 1});
+    bed_tick(&b, 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_OVERDUE), 12);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 12);
+    assert_int_equal(stats_of(&b).admission_unknown, 0);
+    bed_tick(&b, 11 * SEC);
+    assert_int_equal(objective_record(&b)->inf, 12);
+    assert_int_equal(objective_record(&b)->total, 12);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 12); /* once each */
+    bed_close(&b);
+}
+
+static void open_legacy(struct bed *b, uint64_t slo_ns)
+{
+    bed_defaults(b, 1, 64);
+    b->config.legacy_peers = true;
+    b->config.forwarding = BT_FORWARD_TRANSPARENT;
+    b->config.admission = objective(BT_CONTROL_TRACK);
+    b->config.admission.slo_ns = slo_ns;
+    bed_build(b);
+    bed_send(b, 60000); /* the first one makes it known, and its n with it */
+    assert_int_equal(bed_take(b), 0);
+    bed_legacy(b, 0, 60000);
+}
+
+/* R-210: a legacy worker counts nothing. That it answered a later request shows that only FEEDBACK was lost, however
+ * many were lost before. */
+static void r210_a_legacy_worker_shows_it_by_what_came_later(void **state)
+{
+    (void)state;
+    static struct bed b;
+    unsigned lost = 0;
+    open_legacy(&b, 300 * US);
+    for (unsigned i = 0; i < 20000; i++) {
+        bed_send(&b, (uint16_t)i);
+        bed_discard(&b);
+        b.now += 100 * US;
+        if (i % 1000 == 50) {
+            lost++;
+        } else {
+            bed_legacy(&b, 0, (uint16_t)i);
+        }
+        bed_tick(&b, i % 1000 == 999 ? 300 * MS : 0); /* and credit is taken back */
+    }
+    bed_tick(&b, 10 * MS);
+    assert_true(bed_counter(&b, BT_RC_CREDITS_RECLAIMED) > 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_UNSEEN), lost);
+    assert_int_equal(stats_of(&b).admission_unknown, lost);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 0);
+    bed_close(&b);
+}
+
+/* ... and where it answers nothing later nobody can know: a violation. That credit is taken back (R-110) tells of
+ * the router's patience, not of what the worker did. */
+static void r210_of_a_silent_legacy_worker_all_are_overdue(void **state)
+{
+    (void)state;
+    static struct bed b;
+    open_legacy(&b, 100 * MS); /* ten times that is longer than the patience of R-110 */
+    for (uint16_t id = 0; id < 4; id++) {
+        bed_send(&b, id);
+    }
+    bed_discard(&b);
+    for (unsigned i = 0; i < 1000; i++) {
+        bed_tick(&b, MS);
+    }
+    assert_true(bed_counter(&b, BT_RC_CREDITS_RECLAIMED) > 0);
+    assert_int_equal(bed_counter(&b, BT_RC_PAIRS_OVERDUE), 4);
+    assert_int_equal(stats_of(&b).admission_class[0].exceeded, 4);
+    assert_int_equal(stats_of(&b).admission_unknown, 0);
+    bed_tick(&b, 11 * SEC);
+    assert_int_equal(objective_record(&b)->inf, 4);
     bed_close(&b);
 }
 
@@ -475,7 +575,10 @@ int main(void)
         cmocka_unit_test(r260_who_finds_an_idle_worker_is_let_in),
         cmocka_unit_test(r260_only_where_the_worker_would_be_idle),
         cmocka_unit_test(r228_a_dead_worker_raises_the_share),
-        cmocka_unit_test(r229_lost_feedback_is_no_violation),
+        cmocka_unit_test(r229_lost_feedback_is_no_violation_to_the_loop_alone),
+        cmocka_unit_test(r210_the_unfinished_are_a_violation_to_both),
+        cmocka_unit_test(r210_a_legacy_worker_shows_it_by_what_came_later),
+        cmocka_unit_test(r210_of_a_silent_legacy_worker_all_are_overdue),
         cmocka_unit_test(r210_the_late_are_counted_once),
         cmocka_unit_test(r209_a_copy_is_unknown),
         cmocka_unit_test(r214_the_class_of_a_request),

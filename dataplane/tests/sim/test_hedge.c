@@ -125,6 +125,44 @@ static void r247_more_replicas_and_the_same_seed(void **state)
     assert_memory_not_equal(point, again, sizeof point);
 }
 
+static double right(const struct sim_hedge_chosen *c)
+{
+    return (double)c->right / (double)c->n;
+}
+
+/* R-246: who began last is nearly always who would have ended later, published with more than 99 %; where one of the
+ * two had a hiccup it is chance (50 %) or worse (19 %): the later copy is killed, the older one had the hiccup. */
+static void r246_preemption_takes_the_right_one(void **state)
+{
+    (void)state;
+    const uint32_t two = 1u << SIM_HEDGE_LAEDGE_CC_PC | 1u << SIM_HEDGE_IDEALIZED | 1u << SIM_HEDGE_LAEDGE_CC;
+    struct sim_hedge_model m = running_example(0.4, 30000);
+    sim_hedge_run(&m, two, point);
+    const struct sim_hedge_chosen *c = point[SIM_HEDGE_LAEDGE_CC_PC].chosen;
+    assert_true(right(&c[SIM_HEDGE_ANY_TWIN]) > 0.99 && right(&c[SIM_HEDGE_ANY_TWIN]) < 0.999);
+    assert_near(right(&c[SIM_HEDGE_HICCUP_TOGETHER]), 0.5, 0.1);
+    assert_near(right(&c[SIM_HEDGE_HICCUP_LATER]), 0.19, 0.15);
+    assert_true(c[SIM_HEDGE_ANY_TWIN].n > 100 * c[SIM_HEDGE_HICCUP_LATER].n);
+    const struct sim_hedge_chosen *bound = point[SIM_HEDGE_IDEALIZED].chosen; /* it knows */
+    assert_true(bound[SIM_HEDGE_ANY_TWIN].n > 0);
+    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++)
+        assert_int_equal(bound[i].right, bound[i].n);
+    assert_int_equal(point[SIM_HEDGE_LAEDGE_CC].chosen[SIM_HEDGE_ANY_TWIN].n, 0); /* nobody makes room there */
+}
+
+/* What delayed copies cost hangs on what becomes of the other one: all of them cancelled, those that wait, none. */
+static void r247_delayed_copies_by_their_cleanup(void **state)
+{
+    (void)state;
+    const double p99[SIM_HEDGE_CLEANUPS] = {14.9, 16.5, 33};
+    for (uint32_t i = 0; i < SIM_HEDGE_CLEANUPS; i++) {
+        struct sim_hedge_model m = running_example(0.4, 20000);
+        m.cleanup = (enum sim_hedge_cleanup)i;
+        sim_hedge_run(&m, 1u << SIM_HEDGE_DELAYED, point);
+        assert_near(point[SIM_HEDGE_DELAYED].p99, p99[i], 0.03);
+    }
+}
+
 static void r248_the_gate_says_why(void **state)
 {
     (void)state;
@@ -164,7 +202,10 @@ static void r247_the_grid_is_as_published(void **state)
 {
     (void)state;
     static struct sim_hedge_cell cells[SIM_HEDGE_CELLS_MAX];
-    assert_int_equal(sim_hedge_cells_lay(cells), 176);
+    assert_int_equal(sim_hedge_cells_lay(cells, 13), 208);
+    assert_near(cells[16].p, 0.1 / pow(10, 1.0 / 3), 1e-9);
+    assert_near(cells[207].p, 1e-5, 1e-9);
+    assert_int_equal(sim_hedge_cells_lay(cells, SIM_HEDGE_PROBABILITIES), 176);
     assert_near(cells[0].p, 0.1, 1e-9);
     assert_near(cells[175].p, 1e-5, 1e-9);
     assert_near(cells[175].load, 0.8, 1e-9);
@@ -192,6 +233,8 @@ int main(void)
         cmocka_unit_test(r247_the_running_example_at_20_percent),
         cmocka_unit_test(r243_copies_vanish_under_load),
         cmocka_unit_test(r247_more_replicas_and_the_same_seed),
+        cmocka_unit_test(r246_preemption_takes_the_right_one),
+        cmocka_unit_test(r247_delayed_copies_by_their_cleanup),
         cmocka_unit_test(r248_the_gate_says_why),
         cmocka_unit_test(r248_the_gate_keeps_harm_away),
         cmocka_unit_test(r247_the_grid_is_as_published),
