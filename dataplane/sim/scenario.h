@@ -10,7 +10,7 @@
 #include "stream.h"
 
 enum { SIM_FAULTS_MAX = 28, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
-enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256, SIM_THREADS_MAX = 64 };
+enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 8192, SIM_THREADS_MAX = 64 };
 enum { SIM_LINKS_MAX = 16, SIM_PHASES_MAX = 16, SIM_GRID_MAX = 32, SIM_PATH = 256 };
 
 /* Packet kinds a fault may aim at. The first eight follow the header's message types. */
