@@ -81,8 +81,11 @@ void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
     struct total *t = malloc(sizeof *t);
     if (t == NULL)
         abort();
-    fprintf(f, "%s: %u threads per worker, %s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
-            g->s->name, g->s->threads, sim_dist_name(g->s->service.kind), g->seeds);
+    const char *discipline = g->s->discipline != SIM_SERVE_FCFS ? sim_discipline_names[g->s->discipline] : "";
+    fprintf(
+        f, "%s: %u threads per worker, %s%s%s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
+        g->s->name, g->s->threads, sim_dist_name(g->s->service.kind), *discipline != '\0' ? ", " : "", discipline,
+        g->seeds);
     fprintf(f, "%-10s %3s %7s %6s %11s %11s %10s %10s %10s %10s %9s %9s %9s\n", "policy", "n", "workers", "load",
             "offered/s", "achieved/s", "p50", "p99", "p99.9", "answered", "timeouts", "dropped", "errors");
     for (uint32_t i = 0; i < g->n; i += g->seeds) {

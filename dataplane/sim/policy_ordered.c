@@ -8,8 +8,7 @@
 #include "policy_heap.h"
 #include "policy_model.h"
 #include "policy_notices.h"
-
-enum { DEADLINE = 5 /* own service times */ };
+#include "scenario.h"
 
 struct engine {
     const struct sim_policy_model *m;
@@ -39,7 +38,7 @@ static void stop(struct engine *e)
 static uint64_t key(const struct engine *e, uint32_t i)
 {
     const struct sim_job *j = &e->job[i];
-    return e->m->kind == SIM_POLICY_EDF ? j->arrival_ns + DEADLINE * j->service_ns : j->service_ns;
+    return e->m->kind == SIM_POLICY_EDF ? j->arrival_ns + SIM_DEADLINE * j->service_ns : j->service_ns;
 }
 
 static void run(struct engine *e, uint32_t w, uint32_t i, uint64_t now)

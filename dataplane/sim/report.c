@@ -132,9 +132,9 @@ void sim_json_drops(FILE *f, const uint64_t *router_counter)
 void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_result *r)
 {
     double us = 1e3;
-    fprintf(f, "%s, seed %llu: %u workers, n %u, %u router(s), %s, %s, load %.3g\n", s->name,
-            (unsigned long long)r->seed, s->workers, s->depth, s->routers, sim_policy_names[s->policy],
-            sim_dist_name(s->service.kind), s->load);
+    fprintf(f, "%s, seed %llu: %u workers, n %u, %s, %u router(s), %s, %s, load %.3g\n", s->name,
+            (unsigned long long)r->seed, s->workers, s->depth, sim_discipline_names[s->discipline], s->routers,
+            sim_policy_names[s->policy], sim_dist_name(s->service.kind), s->load);
     if (s->drawn[0] != '\0')
         fprintf(f, "  drawn: %s\n", s->drawn);
     fputs("  outcomes:", f);

@@ -26,6 +26,7 @@ static const char *const controller_names[] = {"Track", "AIAD", NULL};
 static const char *const hedging_names[] = {"Off", "LoadAware", "Delayed", "Probe", NULL};
 static const char *const cancellation_names[] = {"None", "Answered", "Preemptive", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
+const char *const sim_discipline_names[] = {"FCFS", "SJF", "EDF", NULL};
 static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
                                          "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
                                          "bimodal-1=bimodal1", "bimodal-2=bimodal2", NULL};
@@ -94,6 +95,9 @@ static const struct sim_field worker_fields[] = {
     {"count", SIM_F_U32, AT(workers), 1, SIM_WORKERS_MAX, 0, NULL, "servers"},
     {"threads", SIM_F_U32, AT(threads), 1, SIM_THREADS_MAX, 0, NULL, "requests one server executes at once"},
     {"queueDepth", SIM_F_U32, AT(depth), 1, 64, 0, NULL, "n of JBSQ(n), those in execution included"},
+    {"discipline", SIM_F_NAME, AT(discipline), 0, 0, 0, sim_discipline_names,
+     "which waiting request a server takes next: the first that came, the shortest, the one with the earliest deadline "
+     "(five own service times after it was sent)"},
     {"legacy", SIM_F_U32, AT(legacy_workers), 0, SIM_WORKERS_MAX, 0, NULL,
      "so many of them speak 16-byte FEEDBACK (needs Transparent)"},
     {"distribution", SIM_F_NAME, AT(service.kind), 0, 0, 0, dist_names,

@@ -13,6 +13,9 @@
 #include "closed.h"
 #include "policy_heap.h"
 #include "policy_model.h"
+#include "report.h"
+#include "router/router_config.h"
+#include "world.h"
 
 static void near(double got, double want, double tolerance)
 {
@@ -251,6 +254,55 @@ static void a_path_is_added_once(void **state)
     }
 }
 
+/* One server of four threads through the whole protocol, whose queue is the only one. */
+static struct sim_trace packets(enum sim_discipline discipline, enum sim_dist_kind service)
+{
+    struct sim_scenario *s = calloc(1, sizeof *s);
+    struct sim_result *r = calloc(1, sizeof *r);
+    assert_true(s != NULL && r != NULL);
+    sim_scenario_defaults(s);
+    s->requests = 40000;
+    s->workers = 1;
+    s->threads = 4;
+    s->discipline = discipline;
+    s->policy = BT_ROUTER_JSQ;
+    s->service = (struct sim_dist){service, 1e6, 0};
+    s->load = 0.85;
+    s->settle_ms = 0;
+    s->tagged = false;
+    struct sim_trace t = {calloc(s->requests, sizeof *t.job), calloc(s->requests, sizeof *t.sojourn_ns), 0};
+    assert_true(t.job != NULL && t.sojourn_ns != NULL);
+    sim_run(s, r, &t);
+    assert_int_equal(r->outcome[SIM_SUCCESS], s->requests);
+    assert_int_equal(sim_broken(&r->verdict), 0);
+    free(s);
+    free(r);
+    return t;
+}
+
+/* every single request takes as long through packets as without them. */
+static void q20_q21_scenarios_and_the_model_agree_request_by_request(void **state)
+{
+    (void)state;
+    static const struct {
+        enum sim_discipline scenario;
+        enum sim_policy_kind kind;
+    } same[] = {{SIM_SERVE_FCFS, SIM_POLICY_CENTRAL}, {SIM_SERVE_SJF, SIM_POLICY_SJF}, {SIM_SERVE_EDF, SIM_POLICY_EDF}};
+    const enum sim_dist_kind service[] = {SIM_DIST_EXPONENTIAL, SIM_DIST_BIMODAL1}; /* the second: ties */
+    for (size_t i = 0; i < 6; i++) {
+        struct sim_trace t = packets(same[i / 2].scenario, service[i % 2]);
+        struct sim_policy_model m = model(same[i / 2].kind, service[i % 2], 4, 0.85);
+        struct sim_policy_counts c;
+        uint64_t *v = calloc(t.n, sizeof *v);
+        assert_non_null(v);
+        sim_policy_play(&m, t.job, t.n, v, &c);
+        assert_memory_equal(v, t.sojourn_ns, t.n * sizeof *v);
+        free(v);
+        free(t.job);
+        free(t.sojourn_ns);
+    }
+}
+
 static void two_kinds_of_workers_need_two_kinds_of_requests(void **state)
 {
     (void)state;
@@ -298,6 +350,7 @@ int main(void)
         cmocka_unit_test(q55_time_is_in_proportion_to_size),
         cmocka_unit_test(the_queue_is_bounded_when_asked),
         cmocka_unit_test(a_path_is_added_once),
+        cmocka_unit_test(q20_q21_scenarios_and_the_model_agree_request_by_request),
         cmocka_unit_test(two_kinds_of_workers_need_two_kinds_of_requests),
         cmocka_unit_test(a_heap_gives_the_smallest_and_of_equal_ones_the_first),
     };
