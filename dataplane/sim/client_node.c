@@ -7,6 +7,25 @@
 #include "world.h"
 
 enum { STRIKES = 3 }; /* consecutive timeouts before the next router is tried */
+enum { MANY = 256, CALLS_OF_MANY = 1 << 20 };
+
+/* How many requests a client may have open when the scenario does not say: ample. Of many clients each has few, and a
+ * large table for each would fill the memory. */
+static uint32_t calls(const struct sim_world *w)
+{
+    if (w->s->client_calls > 0)
+        return w->s->client_calls;
+    if (w->s->clients > MANY)
+        return CALLS_OF_MANY / w->s->clients;
+    return w->requests_wanted > 20000 ? 32768 : 4096;
+}
+
+static uint32_t replies(const struct sim_world *w)
+{
+    if (w->s->client_replies > 0)
+        return w->s->client_replies;
+    return w->s->clients > MANY ? 16 : 512;
+}
 
 static struct sim_client *at(const struct sim_world *w, uint32_t i)
 {
@@ -86,10 +105,8 @@ void sim_client_start(struct sim_world *w, uint32_t i)
     struct bt_client_cfg cfg = {
         .local = sim_addr(w, SIM_CLIENT, i, 0),
         .mtu = 1500,
-        .max_pending = w->s->client_calls > 0       ? w->s->client_calls
-                       : w->requests_wanted > 20000 ? 32768
-                                                    : 4096,
-        .max_assemblies = w->s->client_replies > 0 ? w->s->client_replies : 512,
+        .max_pending = calls(w),
+        .max_assemblies = replies(w),
         .max_message = SIM_BODY_MAX,
         .extensions = c->extensions,
         .timers = bt_rpc_timers_for((enum bt_device)w->s->device),

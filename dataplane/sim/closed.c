@@ -210,6 +210,26 @@ double sim_mg1_two_point_quantile(double rho, double p, double a, double b, doub
     return t;
 }
 
+double sim_mg1_priority_wait(double rho, double c2, double rho_first, double share_first)
+{
+    double residual = rho * (1 + c2) / 2, first = residual / (1 - rho_first);
+    return share_first * first + (1 - share_first) * first / (1 - rho);
+}
+
+/* Requests of length x wait for what is in service and for all that is shorter: ρ/(1 − ρ(x))², ρ(x) = ρ(1 −
+ * e^(−x)(1+x)) being the load of those, averaged over x by Simpson's rule. */
+double sim_mm1_sjf_wait(double rho)
+{
+    enum { STEPS = 20000 };
+    const double end = 60, h = end / STEPS;
+    double sum = 0;
+    for (int i = 0; i <= STEPS; i++) {
+        double x = i * h, left = 1 - rho * (1 - exp(-x) * (1 + x));
+        sum += (i == 0 || i == STEPS ? 1 : i % 2 == 1 ? 4 : 2) * exp(-x) * rho / (left * left);
+    }
+    return sum * h / 3;
+}
+
 double sim_mg1ps_mean(double rho, double x)
 {
     return x / (1 - rho);

@@ -21,6 +21,11 @@ double sim_md1_quantile(double rho, double p);
 /* M/G/1 whose service takes a (share 1 − q) or b > a (share q), mean 1: p-quantile of the sojourn,
  * from the renewal equation of the waiting time solved on a grid of 1/1000. Bimodal-1 is (0.5, 5.5, 0.1). */
 double sim_mg1_two_point_quantile(double rho, double p, double a, double b, double q);
+/* Q-20: Cobham's mean wait of M/G/1 that serves one of two kinds of requests first and interrupts nobody: rho_first of
+ * the load and a share of the requests. SJF of two service times is that with the shorter ones first. */
+double sim_mg1_priority_wait(double rho, double c2, double rho_first, double share_first);
+/* Phipps' mean wait of M/M/1 under SJF. */
+double sim_mm1_sjf_wait(double rho);
 /* M/G/1 processor sharing, mean sojourn of a request of size x (insensitive to the rest). */
 double sim_mg1ps_mean(double rho, double x);
 /* Kingman's heavy-traffic mean wait. */

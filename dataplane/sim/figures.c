@@ -36,7 +36,7 @@ static void scenario_of(const struct sim_cell *c, uint64_t seed, struct sim_scen
     }
 }
 
-static void compare(struct sim_cell_outcome *o, const char *what, double got, double want, double tolerance)
+void sim_cell_compare(struct sim_cell_outcome *o, const char *what, double got, double want, double tolerance)
 {
     if (o->checks == SIM_CHECKS_MAX)
         return;
@@ -51,27 +51,32 @@ static void compare(struct sim_cell_outcome *o, const char *what, double got, do
 
 static void at_most(struct sim_cell_outcome *o, const char *what, double got, double most)
 {
-    compare(o, what, got <= most ? 0 : got, 0, 0);
+    sim_cell_compare(o, what, got <= most ? 0 : got, 0, 0);
+}
+
+double sim_mean_tolerance(double load)
+{
+    return load <= 0.8 ? 0.01 : load <= 0.9 ? 0.03 : 0.10;
 }
 
 /* Q-61 against closed forms, where one exists: Random is 16 separate M/G/1, JBSQ(1) is M/G/16. */
 static void compare_closed(struct sim_cell_outcome *o, const struct sim_cell *c, const struct sim_dist *d)
 {
-    double load = c->load, mean_tol = load <= 0.8 ? 0.01 : load <= 0.9 ? 0.03 : 0.10;
+    double load = c->load, mean_tol = sim_mean_tolerance(load);
     double tail_tol = load <= 0.8 ? 0.02 : load <= 0.9 ? 0.05 : 0.10;
     bool central = c->policy == BT_ROUTER_JBSQ && c->n == 1;
     if (c->policy == BT_ROUTER_RANDOM) {
-        compare(o, "mean M/G/1", o->mean, 1 + sim_mg1_wait(load, sim_dist_c2(d)), mean_tol);
+        sim_cell_compare(o, "mean M/G/1", o->mean, 1 + sim_mg1_wait(load, sim_dist_c2(d)), mean_tol);
         if (d->kind == SIM_DIST_EXPONENTIAL)
-            compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
+            sim_cell_compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
         if (d->kind == SIM_DIST_DETERMINISTIC)
-            compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
+            sim_cell_compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
         if (d->kind == SIM_DIST_BIMODAL1) {
-            compare(o, "p99 M/B1/1", o->p99, sim_mg1_two_point_quantile(load, 0.99, 0.5, 5.5, 0.1), tail_tol);
+            sim_cell_compare(o, "p99 M/B1/1", o->p99, sim_mg1_two_point_quantile(load, 0.99, 0.5, 5.5, 0.1), tail_tol);
         }
     } else if (central && d->kind == SIM_DIST_EXPONENTIAL) {
-        compare(o, "mean M/M/16", o->mean, 1 + sim_mmn_wait(16, load), mean_tol);
-        compare(o, "p99 M/M/16", o->p99, sim_mmn_quantile(16, load, 0.99), tail_tol);
+        sim_cell_compare(o, "mean M/M/16", o->mean, 1 + sim_mmn_wait(16, load), mean_tol);
+        sim_cell_compare(o, "p99 M/M/16", o->p99, sim_mmn_quantile(16, load, 0.99), tail_tol);
     }
 }
 
@@ -124,11 +129,11 @@ static void run_cell(const struct sim_cell *c, uint64_t seed, struct sim_cell_ou
     at_most(o, "invariants broken", sim_broken(&r->verdict), 0);
     if (c->what == SIM_CELL_SATURATION) {
         double cycle = 1 + (c->dispatch_us + c->feedback_us) / 1e3;
-        compare(o, "throughput n/(S+d+f)", r->throughput, fmin(1, c->n / cycle), 0.01);
+        sim_cell_compare(o, "throughput n/(S+d+f)", r->throughput, fmin(1, c->n / cycle), 0.01);
     } else {
         at_most(o, "requests not answered", (double)(c->requests - r->outcome[SIM_SUCCESS]), 0);
         if (c->p99 > 0)
-            compare(o, "p99 table", o->p99, c->p99, c->tolerance);
+            sim_cell_compare(o, "p99 table", o->p99, c->p99, c->tolerance);
         compare_closed(o, c, &s->service);
         at_most(o, "Little's law error", fabs(r->little_error), 0.01);
         if (central)
@@ -190,6 +195,8 @@ static void one_cell(const void *ctx, uint32_t i, void *out)
     sim_cell_name(c, o->name, sizeof o->name);
     if (c->what == SIM_CELL_SAME) {
         run_same(&sized, j->o->seed, o);
+    } else if (c->what == SIM_CELL_DISCIPLINE) {
+        sim_cell_discipline(&sized, j->o->seed, o);
     } else {
         run_cell(&sized, j->o->seed, o);
     }

@@ -31,6 +31,7 @@ static double merged(const struct bt_hist *h, uint32_t per_100k)
 struct total {
     struct bt_hist hist;
     uint64_t measured, outcome[SIM_OUTCOMES], broken, died;
+    uint64_t router_counter[BT_ROUTER_COUNTERS];
     double offered, achieved;
 };
 
@@ -47,6 +48,8 @@ static void add_up(const struct sim_grid_runs *g, uint32_t first, struct total *
         t->measured += r->extras.point.measured;
         for (int k = 0; k < SIM_OUTCOMES; k++)
             t->outcome[k] += r->extras.point.outcome[k];
+        for (int c = 0; c < BT_ROUTER_COUNTERS; c++)
+            t->router_counter[c] += r->result.router_counter[c];
         t->broken += sim_broken(&r->result.verdict);
         t->offered += r->extras.point.offered_rps;
         t->achieved += r->extras.point.achieved_rps;
@@ -56,13 +59,33 @@ static void add_up(const struct sim_grid_runs *g, uint32_t first, struct total *
     t->achieved /= lived > 0 ? lived : 1;
 }
 
+/* Why the routers of each point sent DROP, below the table: the counts fit no column. */
+static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total *t)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < g->n; i += g->seeds) {
+        const struct sim_grid_run *r = &g->run[i];
+        add_up(g, i, t);
+        if (sim_drops(t->router_counter) == 0)
+            continue;
+        if (!any)
+            fputs("dropped by routers, warm-up included:\n", f);
+        any = true;
+        fprintf(f, "%-10s %3u %7u %6.3g ", sim_policy_names[r->policy], r->depth, r->workers, r->load);
+        sim_print_drops(f, t->router_counter);
+    }
+}
+
 void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
 {
     struct total *t = malloc(sizeof *t);
     if (t == NULL)
         abort();
-    fprintf(f, "%s: %u threads per worker, %s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
-            g->s->name, g->s->threads, sim_dist_name(g->s->service.kind), g->seeds);
+    const char *discipline = g->s->discipline != SIM_SERVE_FCFS ? sim_discipline_names[g->s->discipline] : "";
+    fprintf(
+        f, "%s: %u threads per worker, %s%s%s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
+        g->s->name, g->s->threads, sim_dist_name(g->s->service.kind), *discipline != '\0' ? ", " : "", discipline,
+        g->seeds);
     fprintf(f, "%-10s %3s %7s %6s %11s %11s %10s %10s %10s %10s %9s %9s %9s\n", "policy", "n", "workers", "load",
             "offered/s", "achieved/s", "p50", "p99", "p99.9", "answered", "timeouts", "dropped", "errors");
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
@@ -78,6 +101,7 @@ void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
                 (unsigned long long)(t->outcome[SIM_ERROR] + t->outcome[SIM_REFUSED]),
                 t->broken > 0 ? "  INVARIANT BROKEN" : "", t->died > 0 ? "  CRASHED" : "");
     }
+    drops_by_reason(f, g, t);
     free(t);
 }
 
@@ -92,7 +116,7 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
     fputs("scenario,policy,queueDepth,workers,threads,load,seed,measured,offeredPerSecond,achievedPerSecond,"
           "meanMicroseconds,p50Microseconds,p99Microseconds,p999Microseconds,success,timeouts,dropped,errors,refused",
           f);
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_OPTION; c++)
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
         fprintf(f, ",dropped_%s", bt_router_counter_descs[c].value);
     fputs(",faults,invariantsBroken\n", f);
     for (uint32_t i = 0; i < g->n; i++) {
@@ -110,7 +134,7 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
         fprintf(f, "%llu,%llu,%llu,%llu,%llu", (unsigned long long)p->outcome[SIM_SUCCESS],
                 (unsigned long long)p->outcome[SIM_TIMEOUT], (unsigned long long)p->outcome[SIM_DROPPED],
                 (unsigned long long)p->outcome[SIM_ERROR], (unsigned long long)p->outcome[SIM_REFUSED]);
-        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_OPTION; c++)
+        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
             fprintf(f, ",%llu", (unsigned long long)r->result.router_counter[c]);
         fprintf(f, ",%llu,%u\n", (unsigned long long)sim_faults_total(&r->result.seen), sim_broken(&r->result.verdict));
     }
@@ -154,12 +178,9 @@ void sim_grid_json(FILE *f, const struct sim_grid_runs *g)
         fputs(",\n   \"outcomes\": {", f);
         for (int k = 0; k < SIM_OUTCOMES; k++)
             fprintf(f, "%s\"%s\": %llu", k > 0 ? ", " : "", outcome_names[k], (unsigned long long)p->outcome[k]);
-        fputs("}, \"droppedByRouter\": {", f);
-        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_OPTION; c++) {
-            fprintf(f, "%s\"%s\": %llu", c > BT_RC_DROP_QUEUE_FULL ? ", " : "", bt_router_counter_descs[c].value,
-                    (unsigned long long)r->result.router_counter[c]);
-        }
-        fprintf(f, "}, \"faults\": %llu, \"invariantsBroken\": %u}",
+        fputs("}, \"droppedByRouter\": ", f);
+        sim_json_drops(f, r->result.router_counter);
+        fprintf(f, ", \"faults\": %llu, \"invariantsBroken\": %u}",
                 (unsigned long long)sim_faults_total(&r->result.seen), sim_broken(&r->result.verdict));
     }
     fputs("\n ]}\n", f);

@@ -36,6 +36,22 @@ static void note_direct(struct sim_net *n)
     }
 }
 
+/* Clients, which come first, say nothing to each other, so a row of theirs is short: of thousands of clients a square
+ * would not fit. Should one write to another all the same, its last place is for that. */
+static size_t paths(const struct sim_net *n)
+{
+    size_t clients = n->first[SIM_ROUTER], others = n->first[SIM_ROLES] - clients;
+    return clients * (others + 1) + others * n->first[SIM_ROLES];
+}
+
+static struct sim_path *path_of(const struct sim_net *n, uint32_t from, uint32_t to)
+{
+    size_t clients = n->first[SIM_ROUTER], others = n->first[SIM_ROLES] - clients;
+    if (from < clients)
+        return &n->path[from * (others + 1) + (to < clients ? others : to - clients)];
+    return &n->path[clients * (others + 1) + (from - clients) * n->first[SIM_ROLES] + to];
+}
+
 void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_agenda *agenda,
                   struct sim_buffers *buffers, uint16_t arrive_kind)
 {
@@ -51,7 +67,7 @@ void sim_net_init(struct sim_net *n, const struct sim_scenario *s, struct sim_ag
     n->first[SIM_ROLES] = s->clients + s->routers + s->workers;
     size_t nodes = n->first[SIM_ROLES];
     n->role = calloc(nodes, sizeof *n->role);
-    n->path = calloc(nodes * nodes, sizeof *n->path);
+    n->path = calloc(paths(n), sizeof *n->path);
     n->busy_until = calloc(nodes, sizeof *n->busy_until);
     n->holder = calloc(nodes, sizeof *n->holder);
     if (n->role == NULL || n->path == NULL || n->busy_until == NULL || n->holder == NULL) {
@@ -209,7 +225,7 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
         sim_net_bury(n, p);
         return;
     }
-    struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
+    struct sim_path *path = path_of(n, from, to);
     struct sim_passage way = sim_link_pass(n, from, to, p->len);
     if (way.lost) {
         n->lost++;
@@ -290,7 +306,7 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
 {
     enum sim_packet kind = sim_packet_of(p);
     uint64_t number = p->t_rx_ns;
-    struct sim_path *path = &n->path[(size_t)from * sim_net_nodes(n) + to];
+    struct sim_path *path = path_of(n, from, to);
     if ((p->mark & SIM_MARK_RESENT) != 0) {
         n->seen.resent++;
     } else if ((p->mark & SIM_MARK_DUPLICATE) != 0) {

@@ -38,7 +38,7 @@ struct sim_net {
     struct sim_holder *holder;     /* one per node */
     uint32_t first[SIM_ROLES + 1]; /* node index of the first node of each role */
     uint8_t *role;                 /* per node: enum sim_role */
-    struct sim_path *path;         /* nodes × nodes */
+    struct sim_path *path;         /* between any two that talk */
     struct sim_cuts cuts;          /* partitions in force */
     uint8_t *link_of;              /* nodes × nodes: 1 + rule of sim_scenario.link, 0: none; NULL: no rules */
     uint64_t *busy_until;          /* per node: when its device has sent what it was given */

@@ -21,10 +21,17 @@ struct sim_policy_model sim_policy_model_of(const struct sim_policy_ask *a, cons
     return m;
 }
 
+const char *const sim_policy_kinds[SIM_POLICY_KINDS + 1] = {
+    [SIM_POLICY_ROUTER] = "",       [SIM_POLICY_SWITCH] = "Switch",
+    [SIM_POLICY_DIRECT] = "Direct", [SIM_POLICY_CENTRAL] = "Central",
+    [SIM_POLICY_STEAL] = "Steal",   [SIM_POLICY_SJF] = "SJF",
+    [SIM_POLICY_EDF] = "EDF",       [SIM_POLICY_CSCQ] = "CSCQ",
+    [SIM_POLICY_PS] = "PS",         [SIM_POLICY_DIRECT_PS] = "DirectPS",
+};
+
 void sim_policy_choice_name(const struct sim_policy_choice *c, char *out, size_t n)
 {
-    static const char *const kinds[SIM_POLICY_KINDS] = {"", "Switch", "Direct", "Central", "Steal"};
-    const char *name = c->kind == SIM_POLICY_ROUTER ? bt_balancers[c->policy].name : kinds[c->kind];
+    const char *name = c->kind == SIM_POLICY_ROUTER ? bt_balancers[c->policy].name : sim_policy_kinds[c->kind];
     bool bounded = c->kind == SIM_POLICY_SWITCH || (c->kind == SIM_POLICY_ROUTER && bt_balancers[c->policy].bounded);
     if (bounded) {
         snprintf(out, n, "%s(%u)", name, c->depth);

@@ -44,6 +44,9 @@ struct sim_policy_row {
 
 /* Reads the options of the command; 0, or an exit code: help and version were printed, or an error was. */
 int sim_policy_options(int argc, char **argv, struct sim_policy_ask *out, bool *done);
+/* Names of kinds, by enum sim_policy_kind and with NULL at the end; "" for SIM_POLICY_ROUTER, whose policies have
+ * names. */
+extern const char *const sim_policy_kinds[SIM_POLICY_KINDS + 1];
 /* "JBSQ(3)", "Switch(3)", "JSQ", "Direct". */
 void sim_policy_choice_name(const struct sim_policy_choice *c, char *out, size_t n);
 /* The model of one row. */

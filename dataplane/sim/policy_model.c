@@ -40,6 +40,8 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
         return "mean must be 0.01 us to 10 s";
     if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL))
         return "a trace, and nothing else, needs its service times";
+    if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0)
+        return "CSCQ needs two kinds of requests: distribution bimodal1, bimodal2 or bimodal10";
     if (m->requests < 1000 || m->requests > 100000000)
         return "requests must be 1000..100000000";
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1))
@@ -94,6 +96,17 @@ void sim_policy_play(const struct sim_policy_model *m, const struct sim_job *job
         break;
     case SIM_POLICY_STEAL:
         sim_policy_steal(m, job, n, sojourn_ns, counts);
+        break;
+    case SIM_POLICY_SJF:
+    case SIM_POLICY_EDF:
+        sim_policy_ordered(m, job, n, sojourn_ns, counts);
+        break;
+    case SIM_POLICY_CSCQ:
+        sim_policy_cscq(m, job, n, sojourn_ns, counts);
+        break;
+    case SIM_POLICY_PS:
+    case SIM_POLICY_DIRECT_PS:
+        sim_policy_ps(m, job, n, sojourn_ns, counts);
         break;
     default:
         sim_policy_router(m, job, n, sojourn_ns, counts);

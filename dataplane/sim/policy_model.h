@@ -4,8 +4,10 @@
 // trace of jobs, so every policy sees the same arrivals and service times, and a trace taken from the packet
 // simulation may be replayed here.
 //
-// Because delays are constant and workers serve first come first served, a request's end is known when it is
-// dispatched. What is left to order are arrivals (already in order) and FEEDBACK notices (sim_notices).
+// Because delays are constant and workers behind a router serve first come first served, a request's end is known when
+// it is dispatched. What is left to order are arrivals (already in order) and FEEDBACK notices (sim_notices). Servers
+// of another discipline are reached without a router: where it would put the next request depends on ends it cannot
+// know.
 #ifndef BOBTAIL_SIM_POLICY_MODEL_H
 #define BOBTAIL_SIM_POLICY_MODEL_H
 
@@ -24,11 +26,16 @@ enum {
 };
 
 enum sim_policy_kind {
-    SIM_POLICY_ROUTER,  /* a shipped policy behind a software router */
-    SIM_POLICY_SWITCH,  /* JBSQ as a switch pipeline does it (R-129…R-133) */
-    SIM_POLICY_DIRECT,  /* no router: the client draws a worker, k × M/G/1 when there is no delay */
-    SIM_POLICY_CENTRAL, /* one queue, no delay at all: the bound */
-    SIM_POLICY_STEAL,   /* work stealing between the cores of one server (ZygOS; Q-9) */
+    SIM_POLICY_ROUTER,    /* a shipped policy behind a software router */
+    SIM_POLICY_SWITCH,    /* JBSQ as a switch pipeline does it (R-129…R-133) */
+    SIM_POLICY_DIRECT,    /* no router: the client draws a worker, k × M/G/1 when there is no delay */
+    SIM_POLICY_CENTRAL,   /* one queue, no delay at all: the bound */
+    SIM_POLICY_STEAL,     /* work stealing between the cores of one server (ZygOS; Q-9) */
+    SIM_POLICY_SJF,       /* one server, shortest job first */
+    SIM_POLICY_EDF,       /* one server, earliest deadline first */
+    SIM_POLICY_CSCQ,      /* one server, cycle stealing between fast and slow workers */
+    SIM_POLICY_PS,        /* one server that shares all its workers out */
+    SIM_POLICY_DIRECT_PS, /* as DIRECT, and each worker shares itself out */
     SIM_POLICY_KINDS
 };
 
@@ -125,5 +132,11 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
                        struct sim_policy_counts *counts);
 void sim_policy_steal(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
                       struct sim_policy_counts *counts);
+void sim_policy_ordered(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
+                        struct sim_policy_counts *counts);
+void sim_policy_cscq(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
+                     struct sim_policy_counts *counts);
+void sim_policy_ps(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
+                   struct sim_policy_counts *counts);
 
 #endif

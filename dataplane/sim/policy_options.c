@@ -14,7 +14,8 @@ static const char usage_text[] =
     "The load-balancing policies alone, without packets: some ten million requests a second.\n"
     "\n"
     "  --policy=LIST         of JBSQ:n, Switch:n, JSQ, PowerOfTwo, RoundRobin, Random, Direct, Central, Steal;\n"
-    "                        JBSQ:1-5 is five rows (default JBSQ:1-5)\n"
+    "                        JBSQ:1-5 is five rows (default JBSQ:1-5); one server that is not first come first\n"
+    "                        served: SJF, EDF, CSCQ (bimodal service only), PS; DirectPS: Direct with such workers\n"
     "  --workers=K           1..1024 (default 16)\n"
     "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal2, bimodal10, lognormal (default "
     "exponential);\n"
@@ -128,22 +129,15 @@ static uint64_t micros(const char *option, const char *text)
 
 static bool kind_of(const char *name, size_t len, struct sim_policy_choice *c)
 {
-    static const struct {
-        const char *name;
-        enum sim_policy_kind kind;
-    } others[] = {{"Switch", SIM_POLICY_SWITCH},
-                  {"Direct", SIM_POLICY_DIRECT},
-                  {"Central", SIM_POLICY_CENTRAL},
-                  {"Steal", SIM_POLICY_STEAL}};
     for (uint32_t p = 0; p < BT_ROUTER_POLICIES; p++) {
         if (strlen(bt_balancers[p].name) == len && strncmp(bt_balancers[p].name, name, len) == 0) {
             *c = (struct sim_policy_choice){SIM_POLICY_ROUTER, p, 1};
             return true;
         }
     }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strlen(others[i].name) == len && strncmp(others[i].name, name, len) == 0) {
-            *c = (struct sim_policy_choice){others[i].kind, 0, 1};
+    for (int k = SIM_POLICY_SWITCH; k < SIM_POLICY_KINDS; k++) {
+        if (strlen(sim_policy_kinds[k]) == len && strncmp(sim_policy_kinds[k], name, len) == 0) {
+            *c = (struct sim_policy_choice){(enum sim_policy_kind)k, 0, 1};
             return true;
         }
     }

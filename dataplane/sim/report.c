@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/counters.h"
+#include "router/router.h"
 #include "router/router_config.h"
 
 static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "timeout", "dropped", "error", "refused"};
@@ -98,12 +100,41 @@ void sim_print_invariants(FILE *f, const struct sim_verdict *v)
         fprintf(f, "  first: %s\n", v->first);
 }
 
+uint64_t sim_drops(const uint64_t *router_counter)
+{
+    uint64_t sum = 0;
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
+        sum += router_counter[c];
+    return sum;
+}
+
+void sim_print_drops(FILE *f, const uint64_t *router_counter)
+{
+    const char *between = "";
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+        if (router_counter[c] == 0)
+            continue;
+        fprintf(f, "%s%s %llu", between, bt_router_counter_descs[c].value, (unsigned long long)router_counter[c]);
+        between = ", ";
+    }
+    fputs("\n", f);
+}
+
+void sim_json_drops(FILE *f, const uint64_t *router_counter)
+{
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+        fprintf(f, "%s\"%s\": %llu", c > BT_RC_DROP_QUEUE_FULL ? ", " : "{", bt_router_counter_descs[c].value,
+                (unsigned long long)router_counter[c]);
+    }
+    fputs("}", f);
+}
+
 void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_result *r)
 {
     double us = 1e3;
-    fprintf(f, "%s, seed %llu: %u workers, n %u, %u router(s), %s, %s, load %.3g\n", s->name,
-            (unsigned long long)r->seed, s->workers, s->depth, s->routers, sim_policy_names[s->policy],
-            sim_dist_name(s->service.kind), s->load);
+    fprintf(f, "%s, seed %llu: %u workers, n %u, %s, %u router(s), %s, %s, load %.3g\n", s->name,
+            (unsigned long long)r->seed, s->workers, s->depth, sim_discipline_names[s->discipline], s->routers,
+            sim_policy_names[s->policy], sim_dist_name(s->service.kind), s->load);
     if (s->drawn[0] != '\0')
         fprintf(f, "  drawn: %s\n", s->drawn);
     fputs("  outcomes:", f);
@@ -112,6 +143,10 @@ void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_resul
     fprintf(
         f, "\n  latency us: mean %.3f p50 %.3f p99 %.3f p99.9 %.3f; throughput %.4f per worker and mean service time\n",
         r->mean_ns / us, r->p50_ns / us, r->p99_ns / us, r->p999_ns / us, r->throughput);
+    if (sim_drops(r->router_counter) > 0) {
+        fputs("  dropped by routers: ", f);
+        sim_print_drops(f, r->router_counter);
+    }
     fprintf(f, "  packets %llu, events %llu, virtual %.3f s, wall %.3f s\n", (unsigned long long)r->packets,
             (unsigned long long)r->events, (double)r->virtual_ns / 1e9, r->wall_seconds);
     sim_print_faults(f, &r->seen);
@@ -125,7 +160,9 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
     for (int i = 0; i < SIM_OUTCOMES; i++) {
         fprintf(f, "%s\"%s\": %llu", i > 0 ? ", " : "", outcome_names[i], (unsigned long long)r->outcome[i]);
     }
-    fprintf(f, "},\n \"latencyNanoseconds\": {\"mean\": %.1f, \"p50\": %.0f, \"p99\": %.0f, \"p99.9\": %.0f},\n",
+    fputs("},\n \"droppedByRouter\": ", f);
+    sim_json_drops(f, r->router_counter);
+    fprintf(f, ",\n \"latencyNanoseconds\": {\"mean\": %.1f, \"p50\": %.0f, \"p99\": %.0f, \"p99.9\": %.0f},\n",
             r->mean_ns, r->p50_ns, r->p99_ns, r->p999_ns);
     fprintf(f, " \"throughput\": %.6f, \"littleError\": %.6f, \"packets\": %llu, \"virtualSeconds\": %.6f,\n",
             r->throughput, r->little_error, (unsigned long long)r->packets, (double)r->virtual_ns / 1e9);

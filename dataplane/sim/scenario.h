@@ -10,7 +10,7 @@
 #include "stream.h"
 
 enum { SIM_FAULTS_MAX = 28, SIM_EVENTS_MAX = 32, SIM_EXPECT_MAX = 24, SIM_NAME = 64, SIM_DRAWN = 2048 };
-enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 256, SIM_THREADS_MAX = 64 };
+enum { SIM_WORKERS_MAX = 1000, SIM_ROUTERS_MAX = 8, SIM_CLIENTS_MAX = 8192, SIM_THREADS_MAX = 64 };
 enum { SIM_LINKS_MAX = 16, SIM_PHASES_MAX = 16, SIM_GRID_MAX = 32, SIM_PATH = 256 };
 
 /* Packet kinds a fault may aim at. The first eight follow the header's message types. */
@@ -93,6 +93,10 @@ struct sim_expect {
     int line;
 };
 
+/* Which waiting request a server takes next. */
+enum sim_discipline { SIM_SERVE_FCFS, SIM_SERVE_SJF, SIM_SERVE_EDF };
+enum { SIM_DEADLINE = 5 /* own service times of a request under EDF */ };
+
 enum sim_arrivals { SIM_ARRIVE_POISSON, SIM_ARRIVE_FIXED, SIM_ARRIVE_MMPP, SIM_ARRIVE_TRACE };
 
 /* Markov-modulated Poisson arrivals of two states, each left after an exponential time. */
@@ -170,6 +174,7 @@ struct sim_scenario {
     const struct sim_recording *recording; /* the template's; NULL: none */
 
     uint32_t workers, threads, depth, legacy_workers;
+    uint32_t discipline; /* enum sim_discipline */
     struct sim_dist service;
     double hiccups;     /* share of executions, not of requests, that last longer */
     uint64_t hiccup_ns; /* by so much */
@@ -227,6 +232,7 @@ extern const char *const sim_packet_names[SIM_PKTS + 1];
 extern const char *const sim_fault_names[SIM_FAULTS + 1];
 extern const char *const sim_event_names[SIM_EV_KINDS + 1];
 extern const char *const sim_policy_names[];
+extern const char *const sim_discipline_names[]; /* by enum sim_discipline */
 extern const char *const sim_forwarding_names[];
 extern const char *const sim_device_names[];
 extern const char *const sim_measure_names[];

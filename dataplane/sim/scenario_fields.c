@@ -26,6 +26,7 @@ static const char *const controller_names[] = {"Track", "AIAD", NULL};
 static const char *const hedging_names[] = {"Off", "LoadAware", "Delayed", "Probe", NULL};
 static const char *const cancellation_names[] = {"None", "Answered", "Preemptive", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
+const char *const sim_discipline_names[] = {"FCFS", "SJF", "EDF", NULL};
 static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
                                          "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
                                          "bimodal-1=bimodal1", "bimodal-2=bimodal2", NULL};
@@ -94,6 +95,9 @@ static const struct sim_field worker_fields[] = {
     {"count", SIM_F_U32, AT(workers), 1, SIM_WORKERS_MAX, 0, NULL, "servers"},
     {"threads", SIM_F_U32, AT(threads), 1, SIM_THREADS_MAX, 0, NULL, "requests one server executes at once"},
     {"queueDepth", SIM_F_U32, AT(depth), 1, 64, 0, NULL, "n of JBSQ(n), those in execution included"},
+    {"discipline", SIM_F_NAME, AT(discipline), 0, 0, 0, sim_discipline_names,
+     "which waiting request a server takes next: the first that came, the shortest, the one with the earliest deadline "
+     "(five own service times after it was sent)"},
     {"legacy", SIM_F_U32, AT(legacy_workers), 0, SIM_WORKERS_MAX, 0, NULL,
      "so many of them speak 16-byte FEEDBACK (needs Transparent)"},
     {"distribution", SIM_F_NAME, AT(service.kind), 0, 0, 0, dist_names,
@@ -217,8 +221,9 @@ static const struct sim_field link_fields[] = {
     {"name", SIM_F_TEXT, AT(name), 0, SIM_NAME, 0, NULL, "for people"},
     {"from", SIM_F_NAME, AT(from), 0, 0, 0, end_names, "role of the sender"},
     {"to", SIM_F_NAME, AT(to), 0, 0, 0, end_names, "role of the receiver"},
-    {"fromIndex", SIM_F_DOUBLE, AT(from_index), -1, 999, 0, NULL, "only this node of the role; -1: all"},
-    {"toIndex", SIM_F_DOUBLE, AT(to_index), -1, 999, 0, NULL, "likewise"},
+    {"fromIndex", SIM_F_DOUBLE, AT(from_index), -1, SIM_CLIENTS_MAX - 1, 0, NULL,
+     "only this node of the role; -1: all"},
+    {"toIndex", SIM_F_DOUBLE, AT(to_index), -1, SIM_CLIENTS_MAX - 1, 0, NULL, "likewise"},
     {"microseconds", SIM_F_DOUBLE, AT(delay_us), -1, 1e6, 0, NULL, "delay instead of the one in network; -1: that one"},
     {"jitter", SIM_F_NAME, AT(jitter), 0, 0, 0, jitter_names, "distribution of the jitter"},
     {"jitterMicroseconds", SIM_F_NS, AT(jitter_ns), 0, 1e6, US, NULL,
@@ -249,7 +254,7 @@ static const struct sim_field event_fields[] = {
     {"kind", SIM_F_NAME, AT(kind), 0, 0, 0, sim_event_names, "what happens"},
     {"atMilliseconds", SIM_F_NS, AT(at_ns), 0, 1e7, MS, NULL, "after the load starts"},
     {"forMilliseconds", SIM_F_NS, AT(for_ns), 0, 1e7, MS, NULL, "until it is over"},
-    {"target", SIM_F_U32, AT(target), 0, 1023, 0, NULL, "which node, modulo their number"},
+    {"target", SIM_F_U32, AT(target), 0, SIM_CLIENTS_MAX - 1, 0, NULL, "which node, modulo their number"},
     {"value", SIM_F_U32, AT(value), 0, 64, 0, NULL,
      "setDepth, reconfigure: n; slowServer: factor; starve: buffers left; clockDrift: rate 960 + 2 x value of 1024; "
      "unreachable: worker; pauseThread: odd for that of FEEDBACK"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated worker: the shipped bt_server under an application that serves first come first served.
+// A simulated worker: the shipped bt_server under an application that serves what waits in the order it is told to.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +58,46 @@ static void serve(struct sim_server *v, struct sim_job_waiting job)
     done_at(v, thread, w->agenda.now + service);
 }
 
+static struct sim_job_waiting *waiting(struct sim_server *v, uint32_t k)
+{
+    return &v->queue[(v->q_head + k) & (v->q_cap - 1)];
+}
+
+/* What is behind it moves up. */
+static void leave_queue(struct sim_server *v, uint32_t k)
+{
+    for (v->q_n--; k < v->q_n; k++)
+        *waiting(v, k) = *waiting(v, k + 1);
+}
+
+/* The waiting request of which the service (Q-20) or the deadline, counted from when its client sent it (Q-21), comes
+ * first; of equal ones that which came first (Q-44). */
+static struct sim_job_waiting take_first(struct sim_server *v)
+{
+    const struct sim_world *w = v->n.world;
+    uint64_t least = UINT64_MAX;
+    uint32_t first = 0;
+    for (uint32_t k = 0; k < v->q_n; k++) {
+        const struct sim_request *r = &w->request[waiting(v, k)->request];
+        uint64_t key = w->s->discipline == SIM_SERVE_EDF ? r->sent_ns + SIM_DEADLINE * r->service_ns : r->service_ns;
+        if (key < least) {
+            least = key;
+            first = k;
+        }
+    }
+    struct sim_job_waiting job = *waiting(v, first);
+    leave_queue(v, first);
+    return job;
+}
+
 static inline void begin_next(struct sim_server *v)
 {
     if (v->q_n == 0 || v->running == v->n.world->s->threads)
         return;
+    if (v->n.world->s->discipline != SIM_SERVE_FCFS) {
+        serve(v, take_first(v));
+        return;
+    }
     struct sim_job_waiting job = v->queue[v->q_head];
     v->q_head = (v->q_head + 1) & (v->q_cap - 1);
     v->q_n--;
@@ -73,12 +109,10 @@ static enum bt_server_cancel let_go(struct sim_server *v, uint64_t handle, uint3
 {
     struct sim_world *w = v->n.world;
     for (uint32_t k = 0; k < v->q_n; k++) {
-        struct sim_job_waiting *job = &v->queue[(v->q_head + k) & (v->q_cap - 1)];
-        if (job->handle != handle)
+        if (waiting(v, k)->handle != handle)
             continue;
-        *request = job->request;
-        for (v->q_n--; k < v->q_n; k++)
-            v->queue[(v->q_head + k) & (v->q_cap - 1)] = v->queue[(v->q_head + k + 1) & (v->q_cap - 1)];
+        *request = waiting(v, k)->request;
+        leave_queue(v, k);
         return BT_CANCEL_REMOVED;
     }
     for (uint32_t thread = 0; thread < w->s->threads; thread++) {

@@ -58,6 +58,18 @@ double sim_dist_c2(const struct sim_dist *d)
     }
 }
 
+double sim_dist_short_share(const struct sim_dist *d)
+{
+    return d->kind == SIM_DIST_BIMODAL1 || d->kind == SIM_DIST_BIMODAL10 ? 0.9
+           : d->kind == SIM_DIST_BIMODAL2                                ? 0.999
+                                                                         : 0;
+}
+
+double sim_dist_short_work(const struct sim_dist *d)
+{
+    return sim_dist_short_share(d) * (d->kind == SIM_DIST_BIMODAL10 ? 10.0 / 19 : 0.5);
+}
+
 static double draw_normal(struct bt_rng *g)
 {
     double u = sim_uniform(g), v = sim_uniform(g);

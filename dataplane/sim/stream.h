@@ -52,6 +52,10 @@ struct sim_dist {
 const char *sim_dist_name(enum sim_dist_kind k);
 /* Squared coefficient of variation, c². */
 double sim_dist_c2(const struct sim_dist *d);
+/* Of a distribution with two values: the share of the work that the shorter one makes. 0: it is none of these. */
+double sim_dist_short_work(const struct sim_dist *d);
+/* And the share of the requests that have it. */
+double sim_dist_short_share(const struct sim_dist *d);
 /* What sim_dist_draw gives for an exponential one. */
 uint64_t sim_exponential(double mean_ns, struct bt_rng *g);
 /* One value in ns, at least 1: a zero-length service would make Little's law trivially true. */

@@ -25,6 +25,33 @@ class Judge:
             ok, got, want = False, f"not measured: {why}", ""
         return {"check": check, "ok": bool(ok), "got": got, "want": want}
 
+    def numbers(self, c):
+        """What a check measured, in the unit of its publishedNumber."""
+        if c["what"] == "value":
+            return [self.at(c, c["series"], c["at"])]
+        if c["what"] == "difference":
+            return [self.at(c, c["a"], x) - self.at(c, c["b"], x) for x in c["at"]]
+        if c["what"] == "ratio":
+            return [(self.at(c, c["a"], x) - c.get("minus", 0)) / self.at(c, c["b"], x) for x in c["at"]]
+        if c["what"] == "crossing":
+            return [self.crossing(c, c["a"]) / self.crossing(c, c["b"])]
+        if c["what"] == "best":
+            return [max(self.series(c, c["series"]), key=lambda p: p["share"])["x"]]
+        v = self.along(c, least=1)  # flat: how far it moves; within: its ends
+        return [max(v) / min(v)] if c["what"] == "flat" else [min(v), max(v)]
+
+    def unexplained(self, beyond):
+        """Checks without a note whose number is more than `beyond` (relative) from the published one; another n always is."""
+        bad = []
+        for c in self.figure["checks"]:
+            if "publishedNumber" not in c or "note" in c:
+                continue
+            room = 0 if c["what"] == "best" else beyond * abs(c["publishedNumber"])
+            got = self.numbers(c)
+            if any(abs(x - c["publishedNumber"]) > room for x in got):
+                bad.append((c, got))
+        return bad
+
     def series(self, check, name):
         key = (self.figure["id"], check["panel"], name)
         if key not in self.points:
@@ -61,12 +88,12 @@ class Judge:
         return self.quick and name != LIMIT and not any(abs(p["x"] - x) < 1e-9 for p in self.series(c, name))
 
     def check_difference(self, c):
-        got = [self.at(c, c["a"], x) - self.at(c, c["b"], x) for x in c["at"]]
+        got = self.numbers(c)
         low, high = self.widen(c["low"], c["high"])
         return all(low <= g <= high for g in got), ", ".join(f"{g:+.1f} µs" for g in got), f"{low:g} to {high:g} µs"
 
     def check_ratio(self, c):
-        got = [(self.at(c, c["a"], x) - c.get("minus", 0)) / self.at(c, c["b"], x) for x in c["at"]]
+        got = self.numbers(c)
         low, high = self.widen(c["low"], c["high"])
         return all(low <= g <= high for g in got), ", ".join(f"{g:.2f} ×" for g in got), f"{low:.3g} to {high:.3g} ×"
 
@@ -95,7 +122,8 @@ class Judge:
         if not rows:
             raise Missing(f"{c['series']} at n = {c['quickAt']}")
         best = max(rows, key=lambda p: p["share"])
-        return best["share"] >= c["low"], f"{best['share']:.3f} ± {best['share_error']:.3f} (n = {best['x']})", f"≥ {c['low']}"
+        got = share_at(best) + "".join(f"; {share_at(p)}" for p in rows if p["x"] == c.get("publishedNumber") != best["x"])
+        return best["share"] >= c["low"], got, f"≥ {c['low']}"
 
     def crossing(self, c, name):
         """Highest x within the limit, between two points by the logarithm of the metric."""
@@ -110,7 +138,7 @@ class Judge:
         return last["x"]
 
     def check_crossing(self, c):
-        got = self.crossing(c, c["a"]) / self.crossing(c, c["b"])
+        [got] = self.numbers(c)
         low, high = self.widen(c["low"], c["high"])
         return low <= got <= high, f"{got:.2f} ×", f"{low:.3g} to {high:.3g} ×"
 
@@ -120,6 +148,10 @@ def number(v):
     if abs(v) >= 1e5:
         return f"{v / 1e6:.2f} M"
     return f"{v:.1f}" if abs(v) >= 100 else f"{v:.3g}"
+
+
+def share_at(point):
+    return f"{point['share']:.3f} ± {point['share_error']:.3f} (n = {point['x']})"
 
 
 def best_share(points, panel, series):

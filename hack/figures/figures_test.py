@@ -4,6 +4,7 @@
 import json
 import math
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -17,6 +18,7 @@ import admission  # noqa: E402
 import checks  # noqa: E402
 import hedging  # noqa: E402
 import hedging_judged as judged_hedging  # noqa: E402
+import page  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
 
@@ -91,6 +93,63 @@ class Checks(unittest.TestCase):
         row = judged({"what": "value", "series": "b", "at": 1, "want": 1, "tolerance": 1}, a=[(1, 1)])
         self.assertFalse(row["ok"])
         self.assertIn("not measured", row["got"])
+
+
+class Explained(unittest.TestCase):
+    """What differs from the published number says why, or there is no page."""
+    NAMES = re.compile(r"P4-|JBSQ\([^)]*\)|M/[GM]/\d+|R2P2|146[45]|p99|(within|at) 150 µs|5/55 µs|above 1\.6 M|n > 1")
+
+    def setUp(self):
+        self.spec = yaml.safe_load((HERE / "expected.yaml").read_text())
+
+    @staticmethod
+    def bad(check, **series):
+        figure = {"id": "f", "axes": {"metric": "p99", "scale": 1}, "checks": [{"panel": "p", "published": "", **check}]}
+        points = {("f", "p", name): [{"x": x, "p99": v, "share": v} for x, v in rows] for name, rows in series.items()}
+        return [got for _, got in checks.Judge(figure, points).unexplained(0.05)]
+
+    def test_a_number_within_the_tolerance_needs_no_note(self):
+        check = {"what": "value", "series": "a", "at": 1, "want": 10, "tolerance": 1, "publishedNumber": 10}
+        self.assertEqual(self.bad(check, a=[(1, 10.4)]), [])
+        self.assertEqual(self.bad(check, a=[(1, 10.6)]), [[10.6]])
+        self.assertEqual(self.bad({**check, "note": "why"}, a=[(1, 20)]), [])
+        del check["publishedNumber"]
+        self.assertEqual(self.bad(check, a=[(1, 20)]), [])
+
+    def test_every_kind_of_number(self):
+        two = {"a": [(1, 20), (2, 30)], "b": [(1, 10), (2, 10)]}
+        self.assertEqual(self.bad({"what": "difference", "a": "a", "b": "b", "at": [1, 2], "publishedNumber": 10}, **two), [[10, 20]])
+        self.assertEqual(self.bad({"what": "ratio", "a": "a", "b": "b", "at": [1], "publishedNumber": 2}, **two), [])
+        self.assertEqual(self.bad({"what": "ratio", "a": "a", "b": "b", "at": [1], "minus": 2, "publishedNumber": 2}, **two), [[1.8]])
+        self.assertEqual(self.bad({"what": "flat", "series": "a", "metric": "p99", "publishedNumber": 1}, **two), [[1.5]])
+        self.assertEqual(self.bad({"what": "within", "series": "a", "metric": "p99", "publishedNumber": 20}, **two), [[20, 30]])
+        self.assertEqual(self.bad({"what": "crossing", "a": "a", "b": "b", "limit": 40, "publishedNumber": 1}, **two), [])
+
+    def test_another_n_always_needs_a_note_and_its_share_is_shown(self):
+        check = {"what": "best", "series": "a", "low": 0.9, "quickAt": 1, "publishedNumber": 3}
+        self.assertEqual(self.bad(check, a=[(3, 0.99), (100, 0.98)]), [])
+        self.assertEqual(self.bad(check, a=[(3, 0.98), (4, 0.99)]), [[4]])
+        self.assertEqual(judged(check, a=[(3, 0.98), (4, 0.99)])["got"], "0.990 ± 0.000 (n = 4); 0.980 ± 0.000 (n = 3)")
+        self.assertEqual(judged(check, a=[(3, 0.99), (4, 0.98)])["got"], "0.990 ± 0.000 (n = 3)")
+
+    def test_the_page_is_refused(self):
+        results, _ = page.load()
+        text = page.write(results, self.spec)
+        self.assertIn("more than 5 % from the published one", text)
+        slo = next(f for f in self.spec["figures"] if f["id"] == "slo")
+        check = next(c for c in slo["checks"] if c["panel"] == "exponential" and c["series"] == "p4")
+        del check["note"]
+        with self.assertRaisesRegex(SystemExit, "slo, exponential: p4, best n: published optimal, n = 3, ours 6: needs a note"):
+            page.write(results, self.spec)
+
+    def test_what_was_published_as_a_number_is_one_here(self):
+        for figure in self.spec["figures"]:
+            for c in figure["checks"]:
+                text = self.NAMES.sub("", c.get("published", ""))
+                if re.search(r"\d|≈|flat", text):
+                    self.assertIn("publishedNumber", c, f"{figure['id']}: {c['published']}: its number is not compared with ours")
+                if "publishedNumber" in c:
+                    self.assertIn(c["what"], ("value", "difference", "ratio", "crossing", "best", "flat", "within"), c)
 
 
 class FakeSimulator:

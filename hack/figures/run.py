@@ -16,7 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEP = {"p99_us": "p99", "p50_us": "p50", "mean_us": "mean", "p99_error_us": "error", "achieved_rps": "achieved",
         "throughput": "throughput", "dropped": "dropped", "share_of_central": "share", "share_error": "share_error",
         "slo_load": "slo_load"}
-PATHS = {"switch": {"clientToRouterMicroseconds": 6, "routerToServerMicroseconds": 2.5, "serverToRouterMicroseconds": 2.5,
+PATHS = {"software": {"clientToRouterMicroseconds": 5, "routerToServerMicroseconds": 7.5, "serverToRouterMicroseconds": 7.5,
+                      "serverToClientMicroseconds": 7.5, "clientToServerMicroseconds": 7.5},
+         "switch": {"clientToRouterMicroseconds": 6, "routerToServerMicroseconds": 2.5, "serverToRouterMicroseconds": 2.5,
                     "serverToClientMicroseconds": 7.5, "clientToServerMicroseconds": 7.5}}
 
 Task = collections.namedtuple("Task", "figure panel series")
@@ -70,7 +72,7 @@ class Runner:
         return [{"x": int(re.search(r"\((\d+)\)", r["policy"]).group(1)) if by_n else r["load"], **kept(r)} for r in rows]
 
     def packets(self, task):
-        """The same question through wire bytes, at switch delays: a scenario file for each load."""
+        """The same question through wire bytes, at switch delays unless told otherwise: a scenario file for each load."""
         figure, _, series = task
         wire, points = series["wire"], []
         for load in self.loads(figure):
@@ -78,7 +80,7 @@ class Runner:
             workers = {"count": o["workers"], "queueDepth": wire.get("queueDepth", 3), "distribution": o["distribution"], "meanMicroseconds": o["mean"]}
             clients = {"count": 16, "load": load, "direct": wire.get("direct", 0), "longRequests": wire.get("longRequests", 0), "longBytes": 1465}
             scenario = {"name": "figure", "seed": 1, "requests": self.size["wire"], "tagged": False, "settleMilliseconds": 0, "workers": workers,
-                        "routers": {"policy": "JBSQ"}, "clients": clients, "network": PATHS["switch"]}
+                        "routers": {"policy": "JBSQ"}, "clients": clients, "network": PATHS[wire.get("path", "switch")]}
             with tempfile.TemporaryDirectory() as folder:
                 file, out = pathlib.Path(folder) / "scenario.yaml", pathlib.Path(folder) / "out.json"
                 file.write_text(json.dumps(scenario))  # JSON is YAML

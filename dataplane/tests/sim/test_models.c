@@ -75,6 +75,27 @@ static void q53_q55_q56_q57_means(void **state)
     near(sim_mgn_wait_approx(16, 0.9, 1), sim_mmn_wait(16, 0.9), 1e-12);
 }
 
+/* Q-20: conservation (the load of each kind times its wait is the same in both orders), and Phipps' integral against
+ * Cobham's sum over a thousand kinds of equally many requests. */
+static void q20_waits_of_the_shortest_first(void **state)
+{
+    (void)state;
+    double load = 0.8, fast = load * 0.45, residual = load * 3.25 / 2;
+    double first = residual / (1 - fast), second = first / (1 - load);
+    near(sim_mg1_priority_wait(load, 2.25, fast, 0.9), 0.9 * first + 0.1 * second, 1e-12);
+    near(fast * first + (load - fast) * second, load * sim_mg1_wait(load, 2.25), 1e-12);
+    near(sim_mg1_priority_wait(load, 1, 0, 0), sim_mg1_wait(load, 1), 1e-12);
+    enum { CLASSES = 1000 };
+    double before = 0, sum = 0;
+    for (int i = 1; i <= CLASSES; i++) {
+        double x = -log(1 - (double)i / CLASSES); /* all that is shorter than x makes 1 − e^(−x)(1+x) of the work */
+        double upto = i == CLASSES ? load : load * (1 - exp(-x) * (1 + x));
+        sum += load / ((1 - before) * (1 - upto)) / CLASSES;
+        before = upto;
+    }
+    near(sim_mm1_sjf_wait(load), sum, 2e-3);
+}
+
 /* Two equal service times are M/D/1; for bimodal-1 the values of queueing.md §4 up to their noise. */
 static void two_point_service_agrees_with_md1_and_with_simulation(void **state)
 {
@@ -240,6 +261,7 @@ int main(void)
         cmocka_unit_test(q54_md1_quantiles_match_the_printed_table),
         cmocka_unit_test(q51_erlang_b_recursion_base_cases),
         cmocka_unit_test(q53_q55_q56_q57_means),
+        cmocka_unit_test(q20_waits_of_the_shortest_first),
         cmocka_unit_test(two_point_service_agrees_with_md1_and_with_simulation),
         cmocka_unit_test(q7_max_load_within_ten_service_times),
         cmocka_unit_test(every_distribution_has_mean_one_and_its_c2),
