@@ -148,6 +148,14 @@ func TestObjectivesAreShown(t *testing.T) {
 	if low, high := value(o.capacityLow), value(o.capacityHigh); low != 5 || high != 9 {
 		t.Errorf("capacity %v..%v", low, high)
 	}
+	*slo.Status.Capacity = v1alpha1.CapacityEstimate{}
+	for _, attainable := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAttainable, Status: attainable}}
+		o.observe(key, slo, objective.Counted{})
+		if low := value(o.capacityLow); math.IsNaN(low) != (attainable == metav1.ConditionTrue) {
+			t.Errorf("below one request a second, attainable %s: capacity %v", attainable, low)
+		}
+	}
 	for c, want := range map[*prometheus.CounterVec]float64{o.requests: 30, o.violations: 9, o.rejectedOnes: 6} {
 		m := &dto.Metric{}
 		if err := c.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil || m.GetCounter().GetValue() != want {
