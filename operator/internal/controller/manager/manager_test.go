@@ -148,14 +148,6 @@ func TestObjectivesAreShown(t *testing.T) {
 	if low, high := value(o.capacityLow), value(o.capacityHigh); low != 5 || high != 9 {
 		t.Errorf("capacity %v..%v", low, high)
 	}
-	*slo.Status.Capacity = v1alpha1.CapacityEstimate{}
-	for _, attainable := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
-		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAttainable, Status: attainable}}
-		o.observe(key, slo, objective.Counted{})
-		if low := value(o.capacityLow); math.IsNaN(low) != (attainable == metav1.ConditionTrue) {
-			t.Errorf("below one request a second, attainable %s: capacity %v", attainable, low)
-		}
-	}
 	for c, want := range map[*prometheus.CounterVec]float64{o.requests: 30, o.violations: 9, o.rejectedOnes: 6} {
 		m := &dto.Metric{}
 		if err := c.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil || m.GetCounter().GetValue() != want {
@@ -165,6 +157,20 @@ func TestObjectivesAreShown(t *testing.T) {
 	o.observe(key, nil, objective.Counted{})
 	if o.met.DeleteLabelValues(key.Namespace, key.Name) || o.violations.DeleteLabelValues(key.Namespace, key.Name) {
 		t.Error("an objective that is gone is still shown")
+	}
+}
+
+// A capacity below one request a second is not shown as none, which no load would be
+// below; where the objective cannot be attained, none it is.
+func TestCapacityBelowOne(t *testing.T) {
+	slo := &v1alpha1.ServiceLevelObjective{}
+	slo.Status.Capacity = &v1alpha1.CapacityEstimate{}
+	for _, attainable := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAttainable, Status: attainable}}
+		low, high := capacityOf(slo)
+		if none := attainable == metav1.ConditionTrue; math.IsNaN(low) != none || math.IsNaN(high) != none {
+			t.Errorf("attainable %s: capacity %v to %v", attainable, low, high)
+		}
 	}
 }
 

@@ -177,6 +177,9 @@ func TestBadInput(t *testing.T) {
 		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"limit: 15m0s", "10000 samples"}},
 		"short phase": {[]string{file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 10, seconds: 9}]}\n"), "--local=2"},
 			[]string{"load: phase 1: 10 requests/s for 9s are 45 samples for each agent"}},
+		"for a switch": {[]string{"../../../../examples/slog/bimodal.yaml"},
+			[]string{"switch: needed by this definition: must be run by a switch", "--protocol", "interarrival.kind: bimodal"}},
+		"bimodal gaps":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--interarrival=bimodal"}, []string{"interarrival.kind: bimodal", "interarrival.bimodal"}},
 		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
 		"fields": {[]string{file(t, `
 targets: [{host: h, port: 70000}]
