@@ -64,63 +64,66 @@ func TestLancetRefusesWhatNeedsTheSwitch(t *testing.T) {
 	}
 }
 
+// switchRows change a definition that is right.
+var switchRows = map[string]struct {
+	change func(*Definition)
+	want   string // empty: valid
+}{
+	"nothing":             {func(d *Definition) { d.Switch = nil }, "switch: none: must be given"},
+	"no packets":          {func(d *Definition) { d.Switch.Packets = 0 }, "switch.packets: 0: must be between"},
+	"more than a day":     {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 1e9, 1000 }, "switch.packets: 1000000000: must be sent within a day"},
+	"generator too fast":  {func(d *Definition) { d.Switch.GigabitsPerSecond = 400 }, "switch.gigabitsPerSecond: 400: must be above 0 and at most 100"},
+	"the highest rate":    {func(d *Definition) { d.Load.RequestsPerSecond = 29.7e6 }, ""},
+	"gaps like a lattice": {func(d *Definition) { d.Load.RequestsPerSecond = 29.8e6 }, "load: 2.98e+07 requests/s: must be at most 2.97619e+07"},
+	"larger packets":      {func(d *Definition) { d.Switch.Packet.Bytes = 1500 }, "load: 2e+06 requests/s: must be at most 1.64474e+06"},
+	"TCP data":            {func(d *Definition) { d.Switch.Packet.Transport = "tcp" }, "switch.packet.transport: tcp: must be udp or tcp-syn"},
+	"a runt":              {func(d *Definition) { d.Switch.Packet.Bytes = 63 }, "switch.packet.bytes: 63: must be"},
+	"template":            {func(d *Definition) { d.Switch.Packet.Template = "x" }, "switch.packet.template: x: must be"},
+	"payload of a SYN":    {func(d *Definition) { d.Switch.Packet.Transport = "tcp-syn" }, "switch.packet.template: r2p2-echo: must be left out"},
+	"no stamp":            {func(d *Definition) { d.Switch.Stamp = Stamp{} }, "switch.stamp.fields: none: must be some of l4SourcePort"},
+	"stamp in payload":    {func(d *Definition) { d.Switch.Stamp.Fields[0] = "payload" }, "switch.stamp.fields[0]: payload: must be one of"},
+	"a field twice":       {func(d *Definition) { d.Switch.Stamp.Fields[0] = "ipv4SourceLow16" }, "switch.stamp.fields[1]: ipv4SourceLow16: must be named once"},
+	"id without one": {func(d *Definition) {
+		d.Switch.Packet.Template, d.Switch.Stamp.Fields = "", []string{"l4SourcePort", "applicationId"}
+	}, "switch.stamp.fields: applicationId: must be left out"},
+	"id of R2P2": {func(d *Definition) {
+		d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort", "applicationId"}}
+	}, ""},
+	"no network":       {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "" }, "switch.stamp.sourceNetwork: : must be given with"},
+	"another network":  {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "10.1.0.0/24" }, "switch.stamp.sourceNetwork: 10.1.0.0/24: must be an IPv4 network of 16 bits"},
+	"a host's network": {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "10.1.2.0/16" }, "switch.stamp.sourceNetwork: 10.1.2.0/16: must be"},
+	"16 bits of 1 ns": {func(d *Definition) {
+		d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}}
+	}, "switch.histogram.maxNanoseconds: 100000000: must be below 32256, half of where the stamp begins anew"},
+	"16 bits of 64 ns": {func(d *Definition) {
+		d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}, TickNanoseconds: 64}
+		d.Switch.Histogram.MaxNanoseconds = 2_064_383
+	}, ""},
+	"half of 16 bits of 64 ns": {func(d *Definition) {
+		d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}, TickNanoseconds: 64}
+		d.Switch.Histogram.MaxNanoseconds = 2_064_384
+	}, "switch.histogram.maxNanoseconds: 2064384: must be below"},
+	"coarser than a bucket": {func(d *Definition) { d.Switch.Stamp.TickNanoseconds = 101 }, "switch.stamp.tickNanoseconds: 101: must be at most histogram.minNanoseconds, 100"},
+	"kind":                  {func(d *Definition) { d.Switch.Histogram.Kind = "linear" }, "switch.histogram.kind: linear: must be logLinear"},
+	"upside down":           {func(d *Definition) { d.Switch.Histogram.MaxNanoseconds = 50 }, "switch.histogram.maxNanoseconds: 50: must be above minNanoseconds"},
+	"error":                 {func(d *Definition) { d.Switch.Histogram.RelativeError = 0.9 }, "switch.histogram.relativeError: 0.9: must be"},
+	"no number":             {func(d *Definition) { d.Switch.Histogram.RelativeError = math.NaN() }, "switch.histogram.relativeError: NaN: must be"},
+	"too many buckets":      {func(d *Definition) { d.Switch.Histogram.RelativeError = 0.001 }, "switch.histogram: 9367 buckets: must be at most 4096"},
+	"a name":                {func(d *Definition) { d.Targets[0].Host = "web" }, "targets[0].host: web: must be an IPv4 address"},
+	"IPv6":                  {func(d *Definition) { d.Targets[1].Host = "fd00::1" }, "targets[1].host: fd00::1: must be an IPv4 address"},
+	"steps":                 {func(d *Definition) { d.Load = Load{Steps: []Step{{1000, 1}}} }, "load.steps: 1 steps: must be left out for a switch"},
+	"a wave":                {func(d *Definition) { d.Load = Load{Sine: &Sine{1000, 100, 10, 10, 1}} }, "load.sine: a wave: must be left out for a switch"},
+	"gaps of two lengths":   {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{0.1, 10}} }, ""},
+	"of which lengths":      {func(d *Definition) { d.Interarrival.Kind = "bimodal" }, "interarrival.bimodal: false: must be given with kind bimodal"},
+	"of the same length": {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{0.1, 1}} },
+		"interarrival.bimodal.ratio: 1: must be above 1"},
+	"all of them long": {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{1, 10}} },
+		"interarrival.bimodal.longShare: 1: must be above 0 and below 1"},
+}
+
 // S-1, S-3, S-12, S-20, S-21, S-24: every field that is wrong is named, with what it may be.
 func TestSwitchNamesTheField(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*Definition)
-		want   string // empty: valid
-	}{
-		"nothing":             {func(d *Definition) { d.Switch = nil }, "switch: none: must be given"},
-		"no packets":          {func(d *Definition) { d.Switch.Packets = 0 }, "switch.packets: 0: must be between"},
-		"more than a day":     {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 1e9, 1000 }, "switch.packets: 1000000000: must be sent within a day"},
-		"generator too fast":  {func(d *Definition) { d.Switch.GigabitsPerSecond = 400 }, "switch.gigabitsPerSecond: 400: must be above 0 and at most 100"},
-		"the highest rate":    {func(d *Definition) { d.Load.RequestsPerSecond = 29.7e6 }, ""},
-		"gaps like a lattice": {func(d *Definition) { d.Load.RequestsPerSecond = 29.8e6 }, "load: 2.98e+07 requests/s: must be at most 2.97619e+07"},
-		"larger packets":      {func(d *Definition) { d.Switch.Packet.Bytes = 1500 }, "load: 2e+06 requests/s: must be at most 1.64474e+06"},
-		"TCP data":            {func(d *Definition) { d.Switch.Packet.Transport = "tcp" }, "switch.packet.transport: tcp: must be udp or tcp-syn"},
-		"a runt":              {func(d *Definition) { d.Switch.Packet.Bytes = 63 }, "switch.packet.bytes: 63: must be"},
-		"template":            {func(d *Definition) { d.Switch.Packet.Template = "x" }, "switch.packet.template: x: must be"},
-		"payload of a SYN":    {func(d *Definition) { d.Switch.Packet.Transport = "tcp-syn" }, "switch.packet.template: r2p2-echo: must be left out"},
-		"no stamp":            {func(d *Definition) { d.Switch.Stamp = Stamp{} }, "switch.stamp.fields: none: must be some of l4SourcePort"},
-		"stamp in payload":    {func(d *Definition) { d.Switch.Stamp.Fields[0] = "payload" }, "switch.stamp.fields[0]: payload: must be one of"},
-		"a field twice":       {func(d *Definition) { d.Switch.Stamp.Fields[0] = "ipv4SourceLow16" }, "switch.stamp.fields[1]: ipv4SourceLow16: must be named once"},
-		"id without one": {func(d *Definition) {
-			d.Switch.Packet.Template, d.Switch.Stamp.Fields = "", []string{"l4SourcePort", "applicationId"}
-		}, "switch.stamp.fields: applicationId: must be left out"},
-		"id of R2P2": {func(d *Definition) {
-			d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort", "applicationId"}}
-		}, ""},
-		"no network":       {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "" }, "switch.stamp.sourceNetwork: : must be given with"},
-		"another network":  {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "10.1.0.0/24" }, "switch.stamp.sourceNetwork: 10.1.0.0/24: must be an IPv4 network of 16 bits"},
-		"a host's network": {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "10.1.2.0/16" }, "switch.stamp.sourceNetwork: 10.1.2.0/16: must be"},
-		"16 bits of 1 ns": {func(d *Definition) {
-			d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}}
-		}, "switch.histogram.maxNanoseconds: 100000000: must be below 32256, half of where the stamp begins anew"},
-		"16 bits of 64 ns": {func(d *Definition) {
-			d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}, TickNanoseconds: 64}
-			d.Switch.Histogram.MaxNanoseconds = 2_064_383
-		}, ""},
-		"half of 16 bits of 64 ns": {func(d *Definition) {
-			d.Switch.Stamp = Stamp{Fields: []string{"l4SourcePort"}, TickNanoseconds: 64}
-			d.Switch.Histogram.MaxNanoseconds = 2_064_384
-		}, "switch.histogram.maxNanoseconds: 2064384: must be below"},
-		"coarser than a bucket": {func(d *Definition) { d.Switch.Stamp.TickNanoseconds = 101 }, "switch.stamp.tickNanoseconds: 101: must be at most histogram.minNanoseconds, 100"},
-		"kind":                  {func(d *Definition) { d.Switch.Histogram.Kind = "linear" }, "switch.histogram.kind: linear: must be logLinear"},
-		"upside down":           {func(d *Definition) { d.Switch.Histogram.MaxNanoseconds = 50 }, "switch.histogram.maxNanoseconds: 50: must be above minNanoseconds"},
-		"error":                 {func(d *Definition) { d.Switch.Histogram.RelativeError = 0.9 }, "switch.histogram.relativeError: 0.9: must be"},
-		"no number":             {func(d *Definition) { d.Switch.Histogram.RelativeError = math.NaN() }, "switch.histogram.relativeError: NaN: must be"},
-		"too many buckets":      {func(d *Definition) { d.Switch.Histogram.RelativeError = 0.001 }, "switch.histogram: 9367 buckets: must be at most 4096"},
-		"a name":                {func(d *Definition) { d.Targets[0].Host = "web" }, "targets[0].host: web: must be an IPv4 address"},
-		"IPv6":                  {func(d *Definition) { d.Targets[1].Host = "fd00::1" }, "targets[1].host: fd00::1: must be an IPv4 address"},
-		"steps":                 {func(d *Definition) { d.Load = Load{Steps: []Step{{1000, 1}}} }, "load.steps: 1 steps: must be left out for a switch"},
-		"a wave":                {func(d *Definition) { d.Load = Load{Sine: &Sine{1000, 100, 10, 10, 1}} }, "load.sine: a wave: must be left out for a switch"},
-		"gaps of two lengths":   {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{0.1, 10}} }, ""},
-		"of which lengths":      {func(d *Definition) { d.Interarrival.Kind = "bimodal" }, "interarrival.bimodal: false: must be given with kind bimodal"},
-		"of the same length": {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{0.1, 1}} },
-			"interarrival.bimodal.ratio: 1: must be above 1"},
-		"all of them long": {func(d *Definition) { d.Interarrival = Interarrival{Kind: "bimodal", Bimodal: &Bimodal{1, 10}} },
-			"interarrival.bimodal.longShare: 1: must be above 0 and below 1"},
-	} {
+	for name, c := range switchRows {
 		d := example(t, "echo.yaml")
 		c.change(&d)
 		err := d.ForSwitch()
