@@ -61,7 +61,7 @@ def cited_rules():
             if path.suffix not in {".c", ".h", ".go", ".py", ".yaml"} or not is_test(path):
                 continue
             for i, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-                for kind, number in re.findall(r"\b([RMQECL])-(\d{1,3}a?)\b", line) + re.findall(r"(?:\b|_)([rmqe])(\d{1,3}a?)(?=_)", line):
+                for kind, number in re.findall(r"\b([RMQECLS])-(\d{1,3}a?)\b", line) + re.findall(r"(?:\b|_)([rmqe])(\d{1,3}a?)(?=_)", line):
                     if top not in ("operator/internal", "e2e") or kind.isupper():
                         found.setdefault(f"{kind.upper()}-{number}", f"{path.relative_to(ROOT)}:{i}")
     return found
@@ -69,7 +69,7 @@ def cited_rules():
 
 def check_rules():
     protocol = ROOT / "docs" / "protocol.md"
-    stated = set(re.findall(r"^\|\s*([RMQECL]-\d{1,3}a?)†?\s*\|", protocol.read_text(), re.M)) if protocol.exists() else set()
+    stated = set(re.findall(r"^\|\s*([RMQECLS]-\d{1,3}a?)†?\s*\|", protocol.read_text(), re.M)) if protocol.exists() else set()
     return [f"{place}: cites {rule}, which docs/protocol.md does not state" for rule, place in sorted(cited_rules().items()) if rule not in stated]
 
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lab proves on a real cluster what else is said of objectives: a
-// LatencyExperiment measures and leaves nothing behind, `kubectl bobtail` names
-// the causes of an overload, and admission control spares classes and marks
-// instead of refusing.
+// LatencyExperiment measures and leaves nothing behind, an objective below the
+// service time is warned of, `kubectl bobtail` names the causes of an overload, and
+// admission control spares classes and marks instead of refusing.
 package lab
 
 import (
@@ -52,7 +52,7 @@ type part struct {
 }
 
 func (s *Suite) parts() []part {
-	return []part{{"experiment", s.experiment}, {"split", s.split}, {"changing", s.changing}, {"traced", s.traced}, {"plugin", s.plugin},
+	return []part{{"experiment", s.experiment}, {"split", s.split}, {"changing", s.changing}, {"traced", s.traced}, {"floor", s.floor}, {"plugin", s.plugin},
 		{"hedging", s.hedging}, {"cancels", s.cancels}, {"classes", s.classes}, {"degrade", s.degrade}}
 }
 

@@ -374,7 +374,8 @@ type CapacityEstimate struct {
 	// +kubebuilder:validation:Minimum=0
 	HighRequestsPerSecond int64 `json:"highRequestsPerSecond"`
 
-	// range is both ends for people: "9100-9700".
+	// range is both ends for people: "9100-9700", below 10 requests a second
+	// with three digits: "0.528-0.611".
 	// +optional
 	// +kubebuilder:validation:MaxLength=48
 	Range string `json:"range,omitempty"`

@@ -107,7 +107,7 @@ func ofLoad(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective, o
 	over := false
 	if c := slo.Status.Capacity; c != nil {
 		text += "; estimated capacity under the objective " + c.Range + " requests/s"
-		over = c.HighRequestsPerSecond > 0 && o.perSecond > float64(c.HighRequestsPerSecond) // 0: no load meets it, workers or not
+		over = c.HighRequestsPerSecond > 0 && o.perSecond > float64(c.HighRequestsPerSecond) // 0: none or less than one meets it
 	}
 	if load < busy && !over {
 		return nil

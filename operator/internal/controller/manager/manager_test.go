@@ -160,6 +160,20 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 }
 
+// A capacity below one request a second is not shown as none, which no load would be
+// below; where the objective cannot be attained, none it is.
+func TestCapacityBelowOne(t *testing.T) {
+	slo := &v1alpha1.ServiceLevelObjective{}
+	slo.Status.Capacity = &v1alpha1.CapacityEstimate{}
+	for _, attainable := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		slo.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAttainable, Status: attainable}}
+		low, high := capacityOf(slo)
+		if none := attainable == metav1.ConditionTrue; math.IsNaN(low) != none || math.IsNaN(high) != none {
+			t.Errorf("attainable %s: capacity %v to %v", attainable, low, high)
+		}
+	}
+}
+
 // Every metric of the operator's own stands in the page about them.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.FromSlash("../../../../docs/metrics.md"))

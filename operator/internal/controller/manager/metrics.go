@@ -107,12 +107,12 @@ func newObjectives() *objectives {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &objectives{
-		met:          gauge("bobtail_slo_met", "1 when the objective is met, 0 when it is missed, NaN when it is not known."),
-		observed:     gauge("bobtail_slo_observed_seconds", "Measured percentile; +Inf when it falls on unanswered requests, NaN when it is not known."),
+		met:          gauge("bobtail_slo_met", "1 when the objective is met, 0 when it is missed, NaN when it is not known, or below 1."),
+		observed:     gauge("bobtail_slo_observed_seconds", "Measured percentile; +Inf when it falls on unanswered requests, NaN when it is not known, or below 1."),
 		objective:    gauge("bobtail_slo_objective_seconds", "The objective."),
 		allowed:      gauge("bobtail_slo_allowed_share", "Share of requests that may miss the objective: 0.01 for p99."),
-		capacityLow:  gauge("bobtail_slo_capacity_low", "Lower end of the estimated capacity, requests a second; NaN when it is not known."),
-		capacityHigh: gauge("bobtail_slo_capacity_high", "Upper end of the estimated capacity, requests a second; NaN when it is not known."),
+		capacityLow:  gauge("bobtail_slo_capacity_low", "Lower end of the estimated capacity, requests a second; NaN when it is not known, or below 1."),
+		capacityHigh: gauge("bobtail_slo_capacity_high", "Upper end of the estimated capacity, requests a second; NaN when it is not known, or below 1."),
 		requests:     counter("bobtail_slo_requests_total", "Requests measured against the objective."),
 		violations:   counter("bobtail_slo_violations_total", "Requests that missed the objective, the unanswered ones included."),
 		rejectedOnes: counter("bobtail_slo_rejected_total", "Requests rejected; they are not among the measured ones."),
@@ -192,15 +192,24 @@ func (o *objectives) observe(key types.NamespacedName, objective *v1alpha1.Servi
 	set(o.allowed, allowedShare(objective))
 	set(o.met, metValue(objective))
 	set(o.observed, observedValue(objective))
-	low, high := math.NaN(), math.NaN()
-	if c := objective.Status.Capacity; c != nil {
-		low, high = float64(c.LowRequestsPerSecond), float64(c.HighRequestsPerSecond)
-	}
+	low, high := capacityOf(objective)
 	set(o.capacityLow, low)
 	set(o.capacityHigh, high)
 	add(o.requests, counted.Requests)
 	add(o.violations, counted.Violations)
 	add(o.rejectedOnes, counted.Rejected)
+}
+
+// capacityOf is NaN when it is not known, or below 1. Attainable and yet 0 is less than one
+// request a second, of which the status holds whole ones: NaN as well, since a
+// capacity of none would be an alarm at any load.
+func capacityOf(slo *v1alpha1.ServiceLevelObjective) (low, high float64) {
+	c := slo.Status.Capacity
+	attainable := meta.IsStatusConditionTrue(slo.Status.Conditions, v1alpha1.ConditionAttainable)
+	if c == nil || c.HighRequestsPerSecond == 0 && attainable {
+		return math.NaN(), math.NaN()
+	}
+	return float64(c.LowRequestsPerSecond), float64(c.HighRequestsPerSecond)
 }
 
 func allowedShare(slo *v1alpha1.ServiceLevelObjective) float64 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,20 +72,38 @@ func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required i
 	rate := func(v float64) int64 { return int64(math.Floor(v)) }
 	out := &v1alpha1.CapacityEstimate{
 		RequestsPerSecond: rate(e.Middle), LowRequestsPerSecond: rate(e.Low), HighRequestsPerSecond: rate(e.High),
-		Range:   fmt.Sprintf("%d-%d", rate(e.Low), rate(e.High)),
+		Range:   rangeOf(e.Low, e.High),
 		Workers: s.target.Status.ReadyWorkers, ServiceSamples: *integer(times.Total()),
 		MeanServiceMicroseconds: int64(math.Ceil(q.Service.Mean() * 1e6)),
 		ServiceVariation:        fmt.Sprintf("%.2f", q.Service.SquaredVariation()),
 		OverheadMicroseconds:    overhead,
 	}
 	objective := duration(uint64(s.slo.Spec.LatencyMicroseconds) * 1000)
-	if e.High < 1 {
+	if e.High == 0 { // not below 1: slow workers take one request in several seconds
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonServiceAboveObjective, fmt.Sprintf(
 			"p%s of the service time alone is %s and %s of overhead come on top: no load meets the objective of %s; raise `spec.latencyMicroseconds` above the sum",
 			s.slo.Spec.Percentile, floor(s, times), duration(uint64(math.Round(q.Overhead*1e9))), objective)}, out
 	}
 	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, fmt.Sprintf(
 		"%s requests/s keep p%s within %s on %d workers", out.Range, s.slo.Spec.Percentile, objective, out.Workers)}, out
+}
+
+// rangeOf writes both ends for people, rounded down: whole requests a second, and
+// three digits where that would say nothing of slow workers.
+func rangeOf(low, high float64) string {
+	if high >= 10 {
+		return fmt.Sprintf("%d-%d", int64(low), int64(high))
+	}
+	return digits(low) + "-" + digits(high)
+}
+
+// digits is v with its first three digits, the others cut off.
+func digits(v float64) string {
+	if v <= 0 {
+		return "0"
+	}
+	scale := math.Pow(10, 2-math.Floor(math.Log10(v)))
+	return strconv.FormatFloat(math.Floor(v*scale*(1+1e-12))/scale, 'f', -1, 64) // 9.99 · 100 is 998.99…
 }
 
 // floor is the percentile of the service time alone, for people.

@@ -116,6 +116,53 @@ func TestServiceAloneIsTooLong(t *testing.T) {
 	}
 }
 
+// Slow workers take less than a request a second: that is little, not none. Two
+// workers of 3 s (fixed) keep p90 within 10 s at a load of their own, one of 40 s
+// within 90 s at some hundredths of a request a second.
+func TestLessThanOneRequestASecondIsSomeLoad(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		workers           int32
+		service, limit    uint64 // seconds
+		samples           int
+		status            metav1.ConditionStatus
+		reason, rangeText string
+	}{
+		{"two workers of 3 s", 2, 3, 10, 100, metav1.ConditionTrue, v1alpha1.ReasonEstimated, "0.5"},
+		{"one worker of 40 s", 1, 40, 90, 100, metav1.ConditionTrue, v1alpha1.ReasonEstimated, "0.01"},
+		{"one worker of 40 s within 39 s", 1, 40, 39, 100, metav1.ConditionFalse, v1alpha1.ReasonServiceAboveObjective, "0-0"},
+		{"16 workers of 1 s", 16, 1, 2, 100, metav1.ConditionTrue, v1alpha1.ReasonEstimated, "1"},
+	} {
+		s := serving(0)
+		s.slo = anObjective("90", int32(c.limit*1_000_000))
+		s.target.Status.ReadyWorkers = c.workers
+		for range c.samples {
+			s.services[0].reply.Histogram.Record(c.service * 1e9)
+		}
+		v, e := decideCapacity(s, measurement{}, 100)
+		if e == nil || v.status != metav1.ConditionTrue || v.reason != c.reason || !strings.HasPrefix(e.Range, c.rangeText) {
+			t.Errorf("%s: %+v, %+v", c.name, v, e)
+		}
+		if a := decideAttainable(v); a.status != c.status {
+			t.Errorf("%s: %+v", c.name, a)
+		}
+	}
+}
+
+func TestRangesAreWrittenForPeople(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{9100.9, 9700.2, "9100-9700"}, {0, 0, "0-0"}, {8.126, 12.9, "8-12"}, {1.239, 9.999, "1.23-9.99"}, {0.0119, 0.0349, "0.0119-0.0349"},
+		{0.01234567, 0.01999999, "0.0123-0.0199"}, {0, 0.5, "0-0.5"}, {0.000_000_056_789, 0.001, "0.0000000567-0.001"},
+	} {
+		if got := rangeOf(c.low, c.high); got != c.want {
+			t.Errorf("%v to %v: %s, want %s", c.low, c.high, got, c.want)
+		}
+	}
+}
+
 // Overhead is measured while the queues are short, kept while they are long, and
 // taken off the objective.
 func TestOverheadIsRemembered(t *testing.T) {

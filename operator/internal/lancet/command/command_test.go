@@ -65,20 +65,20 @@ func TestOneLoad(t *testing.T) {
 
 // L-31, L-21, L-32: what was measured but cannot be trusted says why, with exit status 3.
 func TestInconclusiveSaysWhy(t *testing.T) {
-	path := file(t, "measurement: {rounds: 1}\n")
-	for want, a := range map[string]*agenttest.Agent{
-		"Load, agent 0": {Mean: 100_000, Slower: 0.3},
-		"Errors: ":      {Mean: 100_000, Lose: 0.05},
-		"Interval: 10.": nil,
+	path := file(t, "measurement: {rounds: 1, settleSeconds: 0.01}\n")
+	for want, c := range map[string]struct {
+		width, says string // the width in µs; that of 10,000 exponential samples of mean 100 µs is some 50
+		a           *agenttest.Agent
+	}{
+		"Load, agent 0": {"300", "of 50000.0 requests/s, off by 3", &agenttest.Agent{Mean: 100_000, Slower: 0.3}},
+		"Errors: ":      {"300", "were not answered (at most 1 %)", &agenttest.Agent{Mean: 100_000, Lose: 0.05}},
+		"Interval: ":    {"10", "wide (at most 10µs)", &agenttest.Agent{Mean: 100_000}},
 	} {
-		if a == nil {
-			continue
-		}
-		code, out, _ := program(path, "--target=h:1234", "--protocol=echo", "--rate=50000", "--width=300", "--agent="+a.Start(t))
+		code, out, _ := program(path, "--target=h:1234", "--protocol=echo", "--rate=50000", "--width="+c.width, "--agent="+c.a.Start(t))
 		if code != ExitInconclusive {
 			t.Errorf("%s: exit %d", want, code)
 		}
-		contains(t, out, "inconclusive, because", want)
+		contains(t, out, "inconclusive, because", want, c.says)
 	}
 }
 
@@ -129,10 +129,7 @@ seed: 7
 	if err != nil || len(lines) != 1+3*8 {
 		t.Errorf("%d lines of CSV, %v", len(lines), err)
 	}
-	picture, err := os.ReadFile(folder + "/x.svg")
-	if err != nil || !bytes.Contains(picture, []byte("<svg")) {
-		t.Errorf("no picture: %v", err)
-	}
+	wellFormed(t, folder+"/x.svg")
 	first := far.Requests()[1]
 	if targets, _ := first["targets"].([]any); len(targets) != 3 || targets[2] != "[::1]:80" {
 		t.Errorf("targets %v: a weight of 2 is two connections in turn", first["targets"])
@@ -150,11 +147,13 @@ targets: [{host: h, port: 80}]
 protocol: http
 load: {sine: {meanRequestsPerSecond: 1000, amplitudeRequestsPerSecond: 500, periodSeconds: 1.6, seconds: 1.6, stepSeconds: 0.4}}
 `)
-	code, out, problems := program(path, "--agent="+a.Start(t), "--plot="+t.TempDir()+"/x.png")
+	picture := t.TempDir() + "/x.png"
+	code, out, problems := program(path, "--agent="+a.Start(t), "--plot="+picture)
 	if code != ExitConclusive {
 		t.Fatalf("exit %d\n%s%s", code, out, problems)
 	}
 	contains(t, out, "0.0s", "1.2s", "1354/s", "646/s", "no steady state")
+	drawn(t, picture)
 	path = file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 900, seconds: 1}]}\n")
 	_, out, _ = program(path, "--agent="+(&agenttest.Agent{Mean: 50_000, Real: true}).Start(t), "--output=json")
 	d := decoded(t, out)
@@ -178,6 +177,9 @@ func TestBadInput(t *testing.T) {
 		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"limit: 15m0s", "10000 samples"}},
 		"short phase": {[]string{file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 10, seconds: 9}]}\n"), "--local=2"},
 			[]string{"load: phase 1: 10 requests/s for 9s are 45 samples for each agent"}},
+		"for a switch": {[]string{"../../../../examples/slog/bimodal.yaml"},
+			[]string{"switch: needed by this definition: must be run by a switch", "--protocol", "interarrival.kind: bimodal"}},
+		"bimodal gaps":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--interarrival=bimodal"}, []string{"interarrival.kind: bimodal", "interarrival.bimodal"}},
 		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
 		"fields": {[]string{file(t, `
 targets: [{host: h, port: 70000}]

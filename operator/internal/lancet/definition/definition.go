@@ -2,8 +2,9 @@
 
 // Package definition is the YAML load definition: what is sent where, how much of
 // it, and how well the answer must be known. Its targets, interarrival and load
-// are meant for every generator (the switch one of spec slog.md included); requests
-// and measurement are Lancet's. docs/lancet.md shows every field.
+// are read by every generator; protocol, connections, requests and measurement are
+// Lancet's, switch is that of a switch that generates load (SLOG). One file may have
+// both. docs/lancet.md shows every field.
 package definition
 
 import (
@@ -24,6 +25,7 @@ type Definition struct {
 	Requests     Requests     `json:"requests,omitzero"`
 	Measurement  Measurement  `json:"measurement,omitzero"`
 	Traces       Traces       `json:"traces,omitzero"`
+	Switch       *Switch      `json:"switch,omitzero"`
 	Seed         uint64       `json:"seed,omitzero"` // 0: another one every time
 }
 
@@ -66,8 +68,16 @@ type Sine struct {
 
 // Interarrival is the distribution of the gaps between requests.
 type Interarrival struct {
-	Kind            string  `json:"kind,omitzero"` // exponential (default), fixed, table
-	GapsNanoseconds []int64 `json:"gapsNanoseconds,omitzero"`
+	Kind            string   `json:"kind,omitzero"` // exponential (default), fixed, table, bimodal
+	GapsNanoseconds []int64  `json:"gapsNanoseconds,omitzero"`
+	Bimodal         *Bimodal `json:"bimodal,omitzero"`
+}
+
+// Bimodal is gaps of two lengths, one drawn for each request; how long they are
+// follows from the load.
+type Bimodal struct {
+	LongShare float64 `json:"longShare,omitzero"` // of the gaps
+	Ratio     float64 `json:"ratio,omitzero"`     // of a long gap to a short one
 }
 
 // Connections are those of each agent.

@@ -109,8 +109,12 @@ func TestRolesOfTheAgents(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("targets: [{host: h, port: 80}]\nprotocol: http\nload: {requestsPerSecond: 5000}\n"))
 	f.Add([]byte("load: {sine: {meanRequestsPerSecond: 1, seconds: 1e9, stepSeconds: 1e-9}}\n"))
+	f.Add([]byte("targets: [{host: 10.0.0.1, port: 1}]\nload: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: -1}}\nswitch: {packets: 1, stamp: {fields: [l4SourcePort], tickNanoseconds: 99999}, histogram: {maxNanoseconds: 1000000000000, relativeError: 0.0001}}\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		d, err := Parse(raw)
+		if err == nil && d.ForSwitch() == nil && (d.Switch == nil || len(d.Switch.Histogram.Bounds()) > maxBuckets) {
+			t.Fatalf("a switch is given %+v", d.Switch)
+		}
 		if err != nil || d.Validate() != nil {
 			return
 		}

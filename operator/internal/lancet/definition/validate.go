@@ -27,15 +27,12 @@ func (d Definition) Validate() error {
 			all = append(all, fmt.Errorf("%s: %v: must be %s", field, value, want))
 		}
 	}
-	d.checkTargets(check)
+	d.checkShared(check)
+	d.checkNotSwitch(check)
+	if d.Switch != nil { // what is not used here is still read
+		d.Switch.check(check)
+	}
 	check(slices.Contains(Protocols, d.Protocol), "protocol", d.Protocol, "one of "+strings.Join(Protocols, ", "))
-	d.Load.check(check)
-	kinds := []string{"", "exponential", "fixed", "table"}
-	check(slices.Contains(kinds, d.Interarrival.Kind), "interarrival.kind", d.Interarrival.Kind, "exponential, fixed or table")
-	gaps := len(d.Interarrival.GapsNanoseconds)
-	check((d.Interarrival.Kind == "table") == (gaps > 0), "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps),
-		"given with kind table, and only with it")
-	check(gaps <= maxGaps, "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps), "at most 65,536")
 	d.Requests.check(check)
 	d.Measurement.check(check)
 	t := d.Traces
@@ -43,6 +40,24 @@ func (d Definition) Validate() error {
 	check(t.Share == 0 || d.Protocol == "r2p2", "traces.share", t.Share, "left out with a protocol other than r2p2, which carries trace ids")
 	check((t.Share > 0) == (t.OTLPEndpoint != ""), "traces.otlpEndpoint", t.OTLPEndpoint, "given with traces.share, and only with it")
 	return errors.Join(all...)
+}
+
+// checkShared is what every generator reads.
+func (d Definition) checkShared(check checker) {
+	d.checkTargets(check)
+	d.Load.check(check)
+	kinds := []string{"", "exponential", "fixed", "table", "bimodal"}
+	check(slices.Contains(kinds, d.Interarrival.Kind), "interarrival.kind", d.Interarrival.Kind, "exponential, fixed, table or, for a switch, bimodal")
+	gaps := len(d.Interarrival.GapsNanoseconds)
+	check((d.Interarrival.Kind == "table") == (gaps > 0), "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps),
+		"given with kind table, and only with it")
+	check(gaps <= maxGaps, "interarrival.gapsNanoseconds", fmt.Sprintf("%d gaps", gaps), "at most 65,536")
+	b := d.Interarrival.Bimodal
+	check((d.Interarrival.Kind == "bimodal") == (b != nil), "interarrival.bimodal", b != nil, "given with kind bimodal, and only with it")
+	if b != nil {
+		check(b.LongShare > 0 && b.LongShare < 1, "interarrival.bimodal.longShare", b.LongShare, "above 0 and below 1")
+		check(b.Ratio > 1 && b.Ratio <= 1e6, "interarrival.bimodal.ratio", b.Ratio, "above 1 and at most 1e6")
+	}
 }
 
 type checker func(ok bool, field string, value any, want string)

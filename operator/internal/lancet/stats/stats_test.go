@@ -191,8 +191,8 @@ func TestAugmentedDickeyFullerEdges(t *testing.T) {
 	for i := range swing {
 		swing[i] = float64(i % 2)
 	}
-	if got, err := AugmentedDickeyFuller(swing); err == nil && math.IsNaN(got.Statistic) {
-		t.Error("a perfectly regular series gives NaN without an error")
+	if got, err := AugmentedDickeyFuller(swing); !errors.Is(err, errSingular) || got != (Stationarity{}) {
+		t.Errorf("a perfectly regular series, which no statistic exists of: %+v, %v", got, err)
 	}
 }
 

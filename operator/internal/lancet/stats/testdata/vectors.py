@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes vectors.json: what SciPy and statsmodels say about small seeded series.
+"""Writes vectors.json: what SciPy and statsmodels say about seeded series.
 
-Needs scipy and statsmodels; run it when a case is added, not in tests:
-    python3 operator/internal/lancet/stats/testdata/vectors.py
+Run it when a case is added, not in tests, with the versions that vectors.json names, of which it writes the same
+file again (p by Monte Carlo and the random series are those versions' draws):
+    python3 -m venv /tmp/vectors
+    /tmp/vectors/bin/pip install numpy==2.4.6 scipy==1.17.1 statsmodels==0.15.0
+    /tmp/vectors/bin/python operator/internal/lancet/stats/testdata/vectors.py
 """
 import json
 import pathlib
+import warnings
 
 import numpy as np
+import scipy
+import statsmodels
 from scipy import stats
 from statsmodels.tsa.stattools import adfuller
+
+warnings.filterwarnings("ignore", category=FutureWarning)  # of what a later adfuller returns
 
 random = np.random.default_rng(20190710)
 
@@ -55,7 +63,35 @@ def rounded(a):
     return np.round(a, 6)
 
 
+def uniform(seed):
+    """splitmix64's upper 53 bits as a fraction: the test in Go makes the same series bit by bit."""
+    mask = (1 << 64) - 1
+    while True:
+        seed = (seed + 0x9E3779B97F4A7C15) & mask
+        z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        yield float((z ^ (z >> 31)) >> 11) * 2.0**-53
+
+
+def long(seed, n, phi, lag):
+    """A long AR(1) series by its seed: x = phi * x + uniform, from its mean on; slow samples as they come, ranks at a lag."""
+    series, draw = np.full(n, 0.5 / (1 - phi)), uniform(seed)
+    for i in range(1, n):
+        series[i] = phi * series[i - 1] + next(draw)
+    made = {"seed": seed, "n": n, "phi": phi, "last": float(series[-1])}
+    for name, of in (("fuller", fuller(series)), ("spearman", spearman(series, lag)), ("runs", runs(series, 0.99, 1))):
+        made[name] = {key: value for key, value in of.items() if key != "series"}
+    return made
+
+
+def short(value):
+    """Twelve digits of what was computed: the last ones are the processor's."""
+    return {key: float(f"{v:.12g}") if isinstance(v, float) and key in ("a2", "rho", "p", "statistic", "mean") else
+            short(v) if isinstance(v, dict) else v for key, v in value.items()}
+
+
 vectors = {
+    "versions": {"numpy": np.__version__, "scipy": scipy.__version__, "statsmodels": statsmodels.__version__},
     "anderson": [
         anderson(rounded(random.exponential(10, 20)), 10.0),
         anderson(rounded(random.exponential(10, 200)), 10.0),
@@ -88,6 +124,8 @@ vectors = {
         runs(np.floor(random.exponential(3, 300)), 0.5, 2),
         runs(np.ones(50), 0.9, 1),
     ],
+    "long": [long(1, 3000, 0.9, 20), long(2, 2500, 0.998, 500), long(3, 2000, 0.2, 1)],
 }
+lists = {name: [short(case) for case in cases] for name, cases in vectors.items() if isinstance(cases, list)}
 path = pathlib.Path(__file__).with_name("vectors.json")
-path.write_text(json.dumps(vectors) + "\n")
+path.write_text(json.dumps({"versions": vectors["versions"], **lists}) + "\n")
