@@ -159,7 +159,7 @@ lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian
 	  $(REPORT) lancet-agent --measurements $(MEASURED)/lancet-agent.json && exit $$code
 
 .PHONY: lancet-real
-lancet-real: ## The program lancet against Redis and NGINX from Debian: five loads, each conclusive or with the reason why not (2 to 13 min)
+lancet-real: ## The program lancet against Redis and NGINX from Debian: six loads, each conclusive or with the reason why not (4 to 38 min)
 	@hack/dataplane build release >/dev/null
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/lancet-real.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/lancet
