@@ -10,7 +10,9 @@ import (
 
 // disturbedShare of the processors' time gone elsewhere within a second makes that a
 // disturbed one: a tenth of a second of every processor is what it takes to make a
-// service near its capacity answer a whole second's requests late.
+// service near its capacity answer a whole second's requests late. What other processes
+// took counts only if something of the cluster had to wait for a processor for as much
+// of that second: they may have had what nobody wanted.
 const disturbedShare = 0.1
 
 // Elsewhere is what became of processor time that neither the cluster nor the run
@@ -25,7 +27,7 @@ type Elsewhere struct {
 func (e Elsewhere) Share() float64 { return e.Withheld + e.Others }
 
 func (e Elsewhere) String() string {
-	return fmt.Sprintf("%.1f %% of the processors' time was withheld by the host, %.1f %% taken by other processes; %d of %d seconds lost a tenth or more",
+	return fmt.Sprintf("%.1f %% of the processors' time was withheld by the host, %.1f %% taken by other processes; %d of %d seconds were disturbed",
 		100*e.Withheld, 100*e.Others, e.Disturbed, e.Seconds)
 }
 
@@ -36,6 +38,16 @@ type ledger struct {
 	withheld   time.Duration // stolen by the host
 	all        time.Duration // of every process
 	ours       time.Duration // of the cluster, of this program and its children, of the kernel's threads
+	waited     time.Duration // in which something of the cluster could have run and did not
+}
+
+// disturbed says whether the time between two readings lacked processors.
+func disturbed(before, after ledger) bool {
+	withheld, others := settle(before, after)
+	if (after.waited - before.waited).Seconds() < disturbedShare*after.at.Sub(before.at).Seconds() {
+		others = 0
+	}
+	return withheld+others >= disturbedShare
 }
 
 // settle is where the time between two readings went.
@@ -56,7 +68,7 @@ func account(readings []ledger) Elsewhere {
 	}
 	e := Elsewhere{Seconds: len(readings) - 1}
 	for i := range e.Seconds {
-		if withheld, others := settle(readings[i], readings[i+1]); withheld+others >= disturbedShare {
+		if disturbed(readings[i], readings[i+1]) {
 			e.Disturbed++
 		}
 	}

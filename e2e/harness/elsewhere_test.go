@@ -10,33 +10,34 @@ import (
 	"time"
 )
 
-// Two processors for three seconds: in the first the host withholds 300 ms, in the
+// Two processors for four seconds: in the first the host withholds 300 ms, in the
 // second other processes run for 100 ms, in the third they run for 200 ms while the
-// cluster has the rest.
+// cluster waits, in the fourth as long and it does not.
 func TestTimeThatWentElsewhereIsCounted(t *testing.T) {
 	start, ms := time.Unix(0, 0), time.Millisecond
 	got := account([]ledger{
-		{start, 2, 50 * ms, 1000 * ms, 400 * ms},
-		{start.Add(time.Second), 2, 350 * ms, 2700 * ms, 2100 * ms},
-		{start.Add(2 * time.Second), 2, 350 * ms, 4000 * ms, 3300 * ms},
-		{start.Add(3 * time.Second), 2, 350 * ms, 6000 * ms, 5100 * ms},
+		{start, 2, 50 * ms, 1000 * ms, 400 * ms, 0},
+		{start.Add(time.Second), 2, 350 * ms, 2700 * ms, 2100 * ms, 0},
+		{start.Add(2 * time.Second), 2, 350 * ms, 4000 * ms, 3300 * ms, 900 * ms},
+		{start.Add(3 * time.Second), 2, 350 * ms, 6000 * ms, 5100 * ms, 1000 * ms},
+		{start.Add(4 * time.Second), 2, 350 * ms, 7000 * ms, 5900 * ms, 1099 * ms},
 	})
-	if math.Abs(got.Withheld-0.05) > 1e-9 || math.Abs(got.Others-0.05) > 1e-9 || math.Abs(got.Share()-0.1) > 1e-9 {
-		t.Errorf("of 6 s the host had 0.3 and others 0.3; got %+v", got)
+	if math.Abs(got.Withheld-0.0375) > 1e-9 || math.Abs(got.Others-0.0625) > 1e-9 || math.Abs(got.Share()-0.1) > 1e-9 {
+		t.Errorf("of 8 s the host had 0.3 and others 0.5; got %+v", got)
 	}
-	if got.Seconds != 3 || got.Disturbed != 2 {
-		t.Errorf("the first second lost 15 %%, the second 5 %%, the third 10 %%: two are disturbed; got %+v", got)
+	if got.Seconds != 4 || got.Disturbed != 2 {
+		t.Errorf("15 %% withheld is one, 5 %% taken is none, 10 %% taken from who waits is one, from who does not is none; got %+v", got)
 	}
 }
 
 func TestReadingsAtDifferentInstantsTakeNothingFromAnybody(t *testing.T) {
 	start := time.Unix(0, 0)
 	// A child's time is told when it ends: more than all processes ran meanwhile.
-	got := account([]ledger{{start, 2, 0, 0, 0}, {start.Add(time.Second), 2, 0, time.Second, 1100 * time.Millisecond}})
+	got := account([]ledger{{start, 2, 0, 0, 0, 0}, {start.Add(time.Second), 2, 0, time.Second, 1100 * time.Millisecond, time.Second}})
 	if got.Others != 0 || got.Disturbed != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if none := account([]ledger{{start, 2, 0, 0, 0}}); none.Seconds != 0 || none.Share() != 0 {
+	if none := account([]ledger{{start, 2, 0, 0, 0, 0}}); none.Seconds != 0 || none.Share() != 0 {
 		t.Errorf("one reading says nothing; got %+v", none)
 	}
 }
@@ -58,6 +59,12 @@ func TestTheKernelsBooksAreRead(t *testing.T) {
 	}
 	if _, err := groupTime(write("empty", "user_usec 1\n")); err == nil {
 		t.Error("a group without its time has one")
+	}
+	if got, err := waited([]byte("some avg10=79.26 avg60=61.74 avg300=45.67 total=290905894\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n")); err != nil || got != 290905894*time.Microsecond {
+		t.Errorf("waited: %v, %v", got, err)
+	}
+	if _, err := waited([]byte("full avg10=0.00 total=7\n")); err == nil {
+		t.Error("a group that does not tell what it waited for has waited")
 	}
 	if got, err := stolen([]byte("cpu  84242 27067 28186 21265 556 0 252 97 0 0\ncpu0 1 2 3 4 5 6 7 8 9\n")); err != nil || got != 970*time.Millisecond {
 		t.Errorf("stolen: %v, %v", got, err)

@@ -29,7 +29,7 @@ const kernelThread = 0x00200000
 // books are where the kernel writes down who had the processors.
 type books struct {
 	all     []string // files that together know every process
-	cluster string   // cpu.stat of the embedded cluster: all its daemons and pods are born there
+	cluster string   // folder of the embedded cluster: all its daemons and pods are born there
 	kernel  []string // stat of the kernel's threads: they carry the cluster's packets
 }
 
@@ -44,7 +44,7 @@ func (e *Env) books() (books, error) {
 	if err != nil {
 		return books{}, err
 	}
-	b := books{cluster: filepath.Join(c.Cgroup2, state.CgroupName(), "cpu.stat")}
+	b := books{cluster: filepath.Join(c.Cgroup2, state.CgroupName())}
 	mounts, err := cgroup.Find()
 	if err != nil {
 		return books{}, err
@@ -85,8 +85,15 @@ func (b books) read() (ledger, error) {
 		}
 		l.all += one
 	}
-	if l.ours, err = groupTime(b.cluster); err != nil {
+	if l.ours, err = groupTime(filepath.Join(b.cluster, "cpu.stat")); err != nil {
 		return l, err
+	}
+	pressure, err := os.ReadFile(filepath.Join(b.cluster, "cpu.pressure"))
+	if err == nil {
+		l.waited, err = waited(pressure)
+	}
+	if err != nil {
+		return l, fmt.Errorf("read what the cluster waited for: %w", err)
 	}
 	for _, path := range b.kernel {
 		if text, err := os.ReadFile(path); err == nil { // a thread that has ended keeps no time
@@ -121,6 +128,18 @@ func groupTime(path string) (time.Duration, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s has no usage_usec", path)
+}
+
+// waited is the time in which some task of a control group waited for a processor.
+func waited(pressure []byte) (time.Duration, error) {
+	for line := range strings.Lines(string(pressure)) {
+		_, total, ok := strings.Cut(line, "total=")
+		if ok && strings.HasPrefix(line, "some ") {
+			us, err := strconv.ParseInt(strings.TrimSpace(total), 10, 64)
+			return time.Duration(us) * time.Microsecond, err
+		}
+	}
+	return 0, errors.New("cpu.pressure has no total")
 }
 
 // stolen is the time of /proc/stat that the host withheld from all processors.
