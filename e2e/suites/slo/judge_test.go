@@ -58,7 +58,7 @@ func TestAllTriesAreShownAndOneIsRecorded(t *testing.T) {
 		s.rows[try].judgement = s.judge(r)
 	}
 	text := s.table()
-	for _, want := range []string{"2, judged", "3.0%", "Reject Track, 1: missed: p99 is 1.6", "3 of 50 seconds were disturbed", "Reject Track, 2, judged: met the goals"} {
+	for _, want := range []string{"2, judged", "3.0%/3", "Reject Track, 1: missed: p99 is 1.6", "3 of 50 seconds were disturbed", "Reject Track, 2, judged: met the goals"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}

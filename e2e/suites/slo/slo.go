@@ -70,7 +70,9 @@ func (s *Suite) Run(ctx context.Context) error {
 		s.Steps.Say("\n%s", one.table())
 		one.record()
 	}
-	s.Steps.Say("%s", summary(all))
+	if text := summary(all); text != "" {
+		s.Steps.Say("%s", text)
+	}
 	if why := s.cannotCarry(); err == nil && why != "" {
 		err = errors.New(why)
 	}

@@ -32,7 +32,7 @@ func (s *Suite) table() string {
 		return out.String()
 	}
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "enforcement\ttry\toffered/s\trefused\tanswered/s\twithin SLO/s\tgoodput/capacity\tgoodput/swept\tp50\tp99\tp99/SLO\tworst 5 s\tp99 at client\twithin SLO/s at client\tMet\telsewhere\t")
+	fmt.Fprintln(w, "enforcement\ttry\toffered/s\trefused\tanswered/s\twithin SLO/s\tgoodput/capacity\tgoodput/swept\tp50\tp99\tp99/SLO\tworst 5 s\tp99 at client\twithin SLO/s at client\tMet\telsewhere/seconds\t")
 	for _, r := range s.rows {
 		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.1f %%\t%.0f\t%.0f\t%.3f%s\t%.3f\t%s\t%s\t%.3f\t%s\t%s\t%.0f\t%s\t%s\t\n", r.enforcement(), r.which(), r.offered,
 			100*r.refused, r.answered, r.inTime, r.inTime/s.capacity(), s.mark(r), r.inTime/s.swept, milliseconds(harness.Microseconds(r.routers, "50")), milliseconds(p99(r.routers)),
@@ -41,7 +41,7 @@ func (s *Suite) table() string {
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&out, "\np50, p99: the histograms of all routers merged, REQ0 to FEEDBACK of admitted requests, the first %s of the load excluded;\n"+
 		"as are requests answered within the objective, here and in the sweep. At client: from when a request was due to its reply. Worst 5 s: of all %s in a row, one second apart.\n"+
-		"Elsewhere: processor time that the host withheld or that processes outside of the cluster and this run took.\n", settling, worstOf)
+		"Elsewhere: processor time that the host withheld or that processes outside of the cluster and this run took, and the seconds that it disturbed.\n", settling, worstOf)
 	if slices.ContainsFunc(s.rows, s.isCapacity) {
 		out.WriteString("*: this row is the capacity, as no load of the sweep had as much within the objective; its share of what was swept says by how much.\n")
 	}
@@ -63,12 +63,13 @@ func (r row) which() string {
 	return fmt.Sprintf("%d, judged", r.try)
 }
 
-// lost is the share of the processors' time that went elsewhere.
+// lost is the share of the processors' time that went elsewhere, and the seconds that
+// this disturbed.
 func lost(e harness.Elsewhere) string {
 	if e.Seconds == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100*e.Share())
+	return fmt.Sprintf("%.1f%%/%d", 100*e.Share(), e.Disturbed)
 }
 
 // mark of a row's share of the capacity.
@@ -82,7 +83,7 @@ func (s *Suite) mark(r row) string {
 // sweepTable shows every time a load was offered.
 func (s *Suite) sweepTable(out *strings.Builder) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "sweep\toffered/s\ttimes\tp99\tp99 at client\tmost within SLO/s\telsewhere\t")
+	fmt.Fprintln(w, "sweep\toffered/s\ttimes\tp99\tp99 at client\tmost within SLO/s\telsewhere/seconds\t")
 	for _, share := range sweepShares {
 		var offered, most float64
 		var routers, clients, elsewhere []string
