@@ -51,3 +51,23 @@ func TestMergeRefusesWhatIsNotWhole(t *testing.T) {
 		}
 	}
 }
+
+// Seconds are told the newest first, and handed on the oldest first, each merged over
+// the routers.
+func TestMergeKeepsSecondsInOrder(t *testing.T) {
+	fast, slow := histogramOf(time.Millisecond), histogramOf(time.Second)
+	reply := func(parts ...*ll7.Histogram) []byte {
+		text, err := json.Marshal(routerReply{CoveredSeconds: 2, Histogram: histogramOf(), Parts: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	got, err := mergeRouters([][]byte{reply(slow, fast), reply(slow, fast)}, 2*time.Second)
+	if err != nil || len(got.BySecond) != 2 || got.BySecond[0].Total() != 2 || Microseconds(got.BySecond[0], "99") > 2000 || Microseconds(got.BySecond[1], "99") < 900000 {
+		t.Fatalf("%v: %+v", err, got.BySecond)
+	}
+	if _, err := mergeRouters([][]byte{reply(slow, fast), reply(slow)}, 2*time.Second); err == nil || !strings.Contains(err.Error(), "parts") {
+		t.Errorf("a router that tells fewer seconds was merged: %v", err)
+	}
+}

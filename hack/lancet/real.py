@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program lancet against Debian's Redis and NGINX, with the definitions of examples/lancet.
 
-  real.py [redis] [nginx] [--out=FOLDER] [--measurements=FILE]
+  real.py [redis] [redis-patient] [nginx] [--out=FOLDER] [--measurements=FILE]
 
 Prints what lancet prints. A crowded machine does not send at the times it should, and lancet then says so: status 3 and a
 reason count as an answer, no answer or failed requests do not. So how many loads were conclusive is reported, and what is
@@ -18,7 +18,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import servers  # noqa: E402
 
-RUNS = {"redis": ("redis.yaml", "csv"), "nginx": ("http-sweep.yaml", "svg")}
+# run: server, definition, what is written beside the JSON
+RUNS = {"redis": ("redis", "redis.yaml", "csv"), "redis-patient": ("redis", "redis-patient.yaml", "csv"), "nginx": ("nginx", "http-sweep.yaml", "svg")}
 INCONCLUSIVE = 3
 
 
@@ -33,7 +34,7 @@ def judge(name, code, document):
 
 def run(name, target, out):
     """(the document, sentences about what is wrong)"""
-    definition, extra = RUNS[name]
+    _, definition, extra = RUNS[name]
     made = out / f"{name}.{extra}"
     command = [servers.ROOT / "build/bin/lancet", servers.ROOT / "examples/lancet" / definition, f"--target={target[0]}:{target[1]}",
                f"--json={out / name}.json", f"--{'plot' if extra == 'svg' else extra}={made}", "--quiet"]
@@ -46,7 +47,7 @@ def run(name, target, out):
 
 
 def figures(documents, wrong):
-    """What make lancet-real reports of the documents by server."""
+    """What make lancet-real reports of the documents by run."""
     points = [p for d in documents.values() for p in d["points"]]
     rows = [("lancet_real_loads", len(points), "count"), ("lancet_real_faults", len(wrong), "count"),
             ("lancet_real_failed_requests", sum(sum(p.get("failed", {}).values()) for p in points), "count"),
@@ -54,15 +55,18 @@ def figures(documents, wrong):
     shares = [p["achievedRequestsPerSecond"] / p["offeredRequestsPerSecond"] for p in points]
     if shares:
         rows.append(("lancet_real_achieved_share", round(max(shares, key=lambda s: abs(s - 1)), 4), "ratio"))
+    for server in sorted({RUNS[name][0] for name in documents}):
+        mine = [p for name, d in documents.items() if RUNS[name][0] == server for p in d["points"]]
+        rows.append((f"lancet_real_loads_conclusive_{server}", sum(p["conclusive"] for p in mine), "count"))
     for name, d in documents.items():
-        rows += [(f"lancet_real_p{q['percentile']:g}_us_{name}", round(q["microseconds"], 1), "us") for p in d["points"][:1]
+        rows += [(f"lancet_real_p{q['percentile']:g}_us_{name.replace('-', '_')}", round(q["microseconds"], 1), "us") for p in d["points"][:1]
                  for q in p["percentiles"] if q["percentile"] in (50, 99) and q["microseconds"] is not None]
     return [{"name": name, "value": value, "unit": unit} for name, value, unit in rows]
 
 
 def main(argv):
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("servers", nargs="*", choices=[*RUNS, []], help="default: both")
+    ap.add_argument("servers", nargs="*", choices=[*RUNS, []], help="runs; default: all")
     ap.add_argument("--out", metavar="FOLDER", help="keeps JSON, CSV and plot")
     ap.add_argument("--measurements", metavar="FILE", help="for hack/report/report.py")
     args = ap.parse_args(argv)
@@ -75,7 +79,7 @@ def main(argv):
             with servers.machine.Processes(servers.ROOT / "build" / "lancet-logs") as procs:
                 address = servers.start_servers(procs, work)
                 for name in args.servers or RUNS:
-                    documents[name], faults = run(name, address[name], out)
+                    documents[name], faults = run(name, address[RUNS[name][0]], out)
                     wrong += faults
         except (servers.machine.Failed, OSError) as err:
             wrong.append(str(err))

@@ -27,8 +27,19 @@ class Judging(unittest.TestCase):
         documents = {"redis": {"points": [point(2000, 2010)]}, "nginx": {"points": [point(), point(2000, 1900, conclusive=False, reasons=["x"], failed={"timeout": 2})]}}
         got = {r["name"]: r["value"] for r in real.figures(documents, ["one"])}
         self.assertEqual(got, {"lancet_real_loads": 3, "lancet_real_faults": 1, "lancet_real_failed_requests": 2, "lancet_real_loads_conclusive": 2,
+                               "lancet_real_loads_conclusive_redis": 1, "lancet_real_loads_conclusive_nginx": 1,
                                "lancet_real_achieved_share": 0.95, "lancet_real_p50_us_redis": 40.0, "lancet_real_p99_us_redis": 101.3,
                                "lancet_real_p50_us_nginx": 40.0, "lancet_real_p99_us_nginx": 101.3})
+
+    def test_a_server_is_known_by_any_of_its_runs(self):
+        why = {"conclusive": False, "reasons": ["Independence"]}
+        got = {r["name"]: r["value"] for r in real.figures({"redis": {"points": [point(**why)]}, "redis-patient": {"points": [point()]}}, [])}
+        self.assertEqual((got["lancet_real_loads"], got["lancet_real_loads_conclusive"], got["lancet_real_loads_conclusive_redis"]), (2, 1, 1))
+        self.assertEqual(got["lancet_real_p99_us_redis_patient"], 101.3)
+        self.assertEqual(set(real.RUNS), {"redis", "redis-patient", "nginx"})
+        for server, definition, _ in real.RUNS.values():
+            self.assertTrue((real.servers.ROOT / "examples/lancet" / definition).is_file(), definition)
+            self.assertIn(server, ("redis", "nginx"))
 
     def test_nothing_measured_is_nothing_reported(self):
         got = {r["name"]: r["value"] for r in real.figures({"redis": {"points": []}}, ["redis: lancet ended with status 1"])}

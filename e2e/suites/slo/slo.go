@@ -40,10 +40,12 @@ type Suite struct {
 	// Setup is the service and its objective.
 	Setup Setup
 
-	points []point
-	rows   []row
-	swept  float64 // requests/s within the objective, by the sweep
-	guess  estimate
+	points     []point
+	rows       []row
+	swept      float64 // requests/s within the objective, by the sweep; 0: no load met it
+	cut        error   // why a load that matters was never offered
+	guess      estimate
+	additional string // in the names of figures; nothing for the setup that was asked for
 }
 
 // Run plays everything on a running cluster.
@@ -51,23 +53,52 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service); err != nil {
 		return err
 	}
+	all, err := []*Suite{s}, s.whole(ctx)
+	for _, service := range s.Setup.instead() {
+		why := all[len(all)-1].cannotCarry()
+		if err != nil || why == "" {
+			break
+		}
+		s.Steps.Say("\n%s.\nThe whole again with %s, in addition.\n", why, service)
+		one := s.again(service)
+		if err = s.Env.RemoveService(ctx, Namespace, Service); err == nil {
+			err = one.whole(ctx)
+		}
+		all = append(all, one)
+	}
+	for _, one := range all {
+		s.Steps.Say("\n%s", one.table())
+		one.record()
+	}
+	if text := summary(all); text != "" {
+		s.Steps.Say("%s", text)
+	}
+	if why := s.cannotCarry(); err == nil && why != "" {
+		err = errors.New(why)
+	}
+	return err
+}
+
+// whole plays everything with one service time. What an overload does is measured of
+// every phase; one that fails hides none of the others.
+func (s *Suite) whole(ctx context.Context) error {
 	if err := s.apply(ctx); err != nil {
 		return err
 	}
 	if err := s.sweep(ctx); err != nil {
 		return err
 	}
+	if s.swept == 0 || s.cut != nil {
+		return nil // there is nothing to hold an overload against
+	}
 	var err error
 	if s.guess, err = s.estimated(ctx); err != nil {
 		return err
 	}
-	// What an overload does is measured of every phase; one that fails hides none of the others.
-	err = errors.Join(
-		s.overload(ctx, phase{name: "observe", mode: "Observe", duration: 20 * time.Second}),
-		s.overload(ctx, phase{name: "track", mode: "Reject", controller: "Track", duration: overloadFor - settling}),
-		s.overload(ctx, phase{name: "aiad", mode: "Reject", controller: "AIAD", duration: overloadFor - settling}))
-	s.Steps.Say("\n%s", s.table())
-	return errors.Join(err, s.record())
+	return errors.Join(
+		s.overload(ctx, phase{name: "observe", mode: "Observe", duration: 20 * time.Second, tries: 1}),
+		s.overload(ctx, phase{name: "track", mode: "Reject", controller: "Track", duration: overloadFor - settling, tries: sweepRounds}),
+		s.overload(ctx, phase{name: "aiad", mode: "Reject", controller: "AIAD", duration: overloadFor - settling, tries: 1}))
 }
 
 func (s *Suite) apply(ctx context.Context) error {

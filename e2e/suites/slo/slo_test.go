@@ -45,12 +45,11 @@ func TestSetup(t *testing.T) {
 
 func TestCapacityIsTheHighestLoadThatMetTheObjective(t *testing.T) {
 	points := []point{{within: 7900, p99: 20000}, {within: 8800, p99: 60000}, {within: 9900, p99: 50000}, {within: 10800, p99: 50001}, {within: 9000, p99: math.Inf(1)}}
-	best, err := capacity(points, setup.latency())
-	if err != nil || best.within != 9900 {
-		t.Fatalf("got %+v, %v", best, err)
+	if got := best(points, setup.latency()); got.within != 9900 {
+		t.Fatalf("got %+v", got)
 	}
-	if _, err := capacity(points[3:], setup.latency()); err == nil {
-		t.Fatal("a sweep that never met the objective has no capacity")
+	if got := best(points[3:], setup.latency()); got.within != 0 {
+		t.Fatalf("a sweep that never met the objective has no capacity; got %+v", got)
 	}
 }
 
@@ -102,9 +101,7 @@ func TestARowThatIsTheCapacityIsMarked(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}
 	}
-	if err := s.record(); err != nil {
-		t.Fatal(err)
-	}
+	s.record()
 	root := t.TempDir()
 	if err := s.Got.Write(root, "e2e-slo"); err != nil {
 		t.Fatal(err)
@@ -117,7 +114,7 @@ func TestARowThatIsTheCapacityIsMarked(t *testing.T) {
 		t.Errorf("recorded %s", raw)
 	}
 	s.swept = 9900 // the sweep found as much
-	if text := s.table(); strings.Contains(text, "*") {
+	if text := s.table(); strings.Contains(text, "*:") || strings.Contains(text, "1.000*") {
 		t.Errorf("marked:\n%s", text)
 	}
 }
@@ -146,8 +143,8 @@ func TestALoadThatWasNotOfferedMeasuresNothing(t *testing.T) {
 	if err := offered(job, harness.LoadResult{Sent: 9900}); err != nil {
 		t.Error(err)
 	}
-	if err := offered(job, harness.LoadResult{Sent: 9000}); err == nil || !strings.Contains(err.Error(), "--service") {
-		t.Errorf("want an error that says what to do; got %v", err)
+	if err := offered(job, harness.LoadResult{Sent: 9000}); err == nil || !strings.Contains(err.Error(), "9000 requests of 10000") {
+		t.Errorf("want an error that says what was sent; got %v", err)
 	}
 }
 
@@ -157,8 +154,8 @@ func TestALoadCutShortIsATry(t *testing.T) {
 	cut := offered(harness.Load{Name: "j", Rate: 1000, Duration: 10 * time.Second}, harness.LoadResult{Sent: 9000})
 	objective := 50 * time.Millisecond
 	low, short := point{share: 0.92, within: 900, p99: 40000}, point{share: 0.97, within: 990, p99: 1, short: cut}
-	if best, err := capacity([]point{low, short}, objective); err != nil || best.share != 0.92 {
-		t.Errorf("%+v %v", best, err)
+	if got := best([]point{low, short}, objective); got.share != 0.92 {
+		t.Errorf("%+v", got)
 	}
 	if got := open([]point{low, short}, objective); !slices.Equal(got, []float64{0.97}) {
 		t.Errorf("still open: %v", got)
@@ -186,9 +183,7 @@ func TestRecordNamesTheDefaultControllerPlainly(t *testing.T) {
 		{phase: phase{name: "track", mode: "Reject", controller: "Track"}, routers: h, client: h, inTime: 9, within: 8},
 		{phase: phase{name: "aiad", mode: "Reject", controller: "AIAD"}, routers: h, client: h},
 	}
-	if err := s.record(); err != nil {
-		t.Fatal(err)
-	}
+	s.record()
 	root := t.TempDir()
 	if err := s.Got.Write(root, "e2e-slo"); err != nil {
 		t.Fatal("a figure that is infinite must be left out:", err)
@@ -198,9 +193,5 @@ func TestRecordNamesTheDefaultControllerPlainly(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}
-	}
-	s.rows = s.rows[:2]
-	if s.record() == nil {
-		t.Error("an overload that was not measured must be an error")
 	}
 }

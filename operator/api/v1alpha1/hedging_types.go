@@ -96,7 +96,7 @@ const (
 )
 
 // HedgingReason is why second copies are sent or not.
-// +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;TooFewCancels;Overloaded;MedianWouldRise;TailTooLittle
+// +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;TooFewCancels;Overloaded;MedianWouldRise;TailTooLittle;TailRose
 type HedgingReason string
 
 const (
@@ -120,6 +120,9 @@ const (
 	HedgingMedianRises HedgingReason = "MedianWouldRise"
 	// HedgingTailTooLittle: the tail would not get shorter by a tenth.
 	HedgingTailTooLittle HedgingReason = "TailTooLittle"
+	// HedgingTailRose: the model says that copies pay, but once they were sent
+	// the percentile that the routers measured rose. None are sent for a while.
+	HedgingTailRose HedgingReason = "TailRose"
 )
 
 // HedgingStatus is what routers do about second copies, and why.
@@ -154,6 +157,64 @@ type HedgingStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	LoadPercent *int32 `json:"loadPercent,omitempty"`
+
+	// tail is what routers measured before mode Auto switched copies on, and since.
+	// +optional
+	Tail *HedgingTail `json:"tail,omitempty"`
+}
+
+// HedgingTail compares a percentile of the response time without copies and with
+// them, so that mode Auto goes back if it rose.
+type HedgingTail struct {
+	// percentile that is compared: the highest of the service's objectives, 99 at least.
+	// +required
+	Percentile string `json:"percentile,omitempty"`
+
+	// changedTime is when copies were last switched on or off; absent while they
+	// never were.
+	// +optional
+	ChangedTime *metav1.Time `json:"changedTime,omitempty"`
+
+	// without copies: the last minute before they were switched on.
+	// +optional
+	Without *HedgingTailMeasured `json:"without,omitempty"`
+
+	// with copies: the last minute in which they were on.
+	// +optional
+	With *HedgingTailMeasured `json:"with,omitempty"`
+
+	// risenMinutes in a row the percentile with copies was clearly above that
+	// without, at no higher load.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RisenMinutes int32 `json:"risenMinutes,omitempty"`
+
+	// heldUntil is when copies may be switched on again after the percentile rose.
+	// +optional
+	HeldUntil *metav1.Time `json:"heldUntil,omitempty"`
+}
+
+// HedgingTailMeasured is the 95 % confidence interval of the percentile in one
+// minute, as of status.observedRange of an objective.
+type HedgingTailMeasured struct {
+	// lowMicroseconds is its lower end.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	LowMicroseconds int64 `json:"lowMicroseconds"`
+
+	// highMicroseconds is its upper end.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	HighMicroseconds int64 `json:"highMicroseconds"`
+
+	// loadPercent of the workers was taken up by first copies.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	LoadPercent int32 `json:"loadPercent"`
+
+	// measuredTime is the end of that minute.
+	// +required
+	MeasuredTime metav1.Time `json:"measuredTime,omitempty"`
 }
 
 // HedgingCancels is what mode Auto knows of whether servers let go of copies, from

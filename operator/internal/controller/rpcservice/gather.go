@@ -27,6 +27,7 @@ import (
 // Sidecars reads what dataplanes run.
 type Sidecars interface {
 	State(ctx context.Context, t dataplane.Target) (*dataplane.SidecarState, error)
+	Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error)
 }
 
 // snapshot is the world as one reconciliation sees it.
@@ -53,6 +54,10 @@ type snapshot struct {
 
 	// expected is the share of copies that the model says will be; 0: not asked.
 	expected float64
+
+	// tails is how long requests took, by router, if mode Auto decides now; nil where
+	// one did not tell.
+	tails []*dataplane.HistogramReply
 
 	// conflicts are objects that bear a name this service needs and belong to
 	// somebody else: "Deployment echo-server".
@@ -121,6 +126,7 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	r.poll(ctx, s)
+	r.gatherTails(ctx, s)
 	return nil
 }
 

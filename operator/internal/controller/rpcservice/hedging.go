@@ -34,16 +34,33 @@ const (
 
 // decideHedging says what routers do about second copies, and why.
 func decideHedging(s *snapshot) *v1alpha1.HedgingStatus {
-	spec, was := s.service.Spec.Hedging, s.service.Status.Hedging
+	spec := s.service.Spec.Hedging
 	switch {
 	case spec == nil:
 		return nil
 	case spec.Mode != v1alpha1.HedgingAuto:
 		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified, Cancellation: cancellationOf(spec)}
-	case was != nil && was.DecidedTime != nil && was.Cancellation == cancellationOf(spec) && s.now.Sub(was.DecidedTime.Time) < standsFor(was):
-		return was
+	case !decidesHedging(s):
+		return s.service.Status.Hedging
 	}
-	j, p := measuredJitter(s), judgedPercentile(s)
+	out := askMeasurementAndModel(s, measuredJitter(s), judgedPercentile(s))
+	compareTails(s, out)
+	return out
+}
+
+// decidesHedging says whether mode Auto is to be asked again.
+func decidesHedging(s *snapshot) bool {
+	spec, was := s.service.Spec.Hedging, s.service.Status.Hedging
+	if spec == nil || spec.Mode != v1alpha1.HedgingAuto {
+		return false
+	}
+	return was == nil || was.DecidedTime == nil || was.Cancellation != cancellationOf(spec) || s.now.Sub(was.DecidedTime.Time) >= standsFor(was)
+}
+
+// askMeasurementAndModel is the decision before anybody looks at what came of the
+// last one.
+func askMeasurementAndModel(s *snapshot, j jitter, p float64) *v1alpha1.HedgingStatus {
+	spec := s.service.Spec.Hedging
 	load := int32(math.Round(100 * math.Min(j.load, 10))) // clamped
 	out := &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, DecidedTime: &metav1.Time{Time: s.now}, LoadPercent: &load, Cancellation: cancellationOf(spec)}
 	if out.Cancellation != v1alpha1.CancellationNone {

@@ -119,6 +119,11 @@ func (b *bench) State(ctx context.Context, _ dataplane.Target) (*dataplane.Sidec
 	return a.state, nil
 }
 
+// Parts are those of a router that has not been asked anything yet.
+func (b *bench) Parts(context.Context, dataplane.Target, string, int, int) (*dataplane.HistogramReply, error) {
+	return &dataplane.HistogramReply{Histogram: &dataplane.Histogram{}}, nil
+}
+
 // reconcile runs as often as it takes to settle.
 func (b *bench) reconcile(times int) error {
 	b.t.Helper()

@@ -11,10 +11,15 @@ import (
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
+	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 
-// confidenceLevel is the one the API promises.
-const confidenceLevel = 0.95
+const (
+	// windowParts is in how many parts a window is read.
+	windowParts = stretches.Parts
+	// confidenceLevel is the one the API promises.
+	confidenceLevel = stretches.Confidence
+)
 
 // span is the interval, and what it rests on.
 type span struct {
@@ -98,7 +103,8 @@ func spanOf(whole *dataplane.Histogram, parts []*ll7.Histogram, percentile strin
 		return span{}, nil
 	}
 	if parts != nil {
-		out := newStretches(parts, p).span()
+		of := stretches.New(parts, p).Interval()
+		out := span{low: of.Low, high: of.High, open: of.Open, unknown: of.Unknown, independent: of.Independent}
 		if out.open {
 			var err error
 			if out.alone, _, err = independently(whole, p); err != nil {

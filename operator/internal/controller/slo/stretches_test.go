@@ -217,42 +217,6 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// L-58: service times that hardly differ put most requests into two buckets. How many fall
-// into which says nothing about the percentile, and its interval ends.
-func TestFewBuckets(t *testing.T) {
-	var parts []*ll7.Histogram
-	for _, more := range []int{15, -15, 20, -20, 10, -10, 16, -16, 12, -12} {
-		h := measured(600-more, 900, 0, 3).Histogram
-		h.Merge(measured(395+more, 910, 0, 3).Histogram)
-		h.Merge(measured(5, 5000, 0, 3).Histogram)
-		parts = append(parts, h)
-	}
-	st := newStretches(parts, 0.99)
-	if len(st.buckets) != 3 || st.reach(0) < st.q {
-		t.Fatalf("%d buckets, reach %g: the test shows nothing", len(st.buckets), st.reach(0))
-	}
-	if s := st.span(); s.open || s.low != s.high || s.high != st.value(1) {
-		t.Errorf("%+v, want the second bucket alone", s)
-	}
-}
-
-// Requests that were never answered are the slowest of all.
-func TestUnansweredStretches(t *testing.T) {
-	var parts []*ll7.Histogram
-	for i := range windowParts {
-		parts = append(parts, measured(1000-20-i%2, 900, 20+i%2, 3).Histogram)
-	}
-	if s := newStretches(parts, 0.99).span(); s.low.Bound != ll7.Infinite || s.high.Bound != ll7.Infinite || s.open {
-		t.Errorf("%+v", s)
-	}
-	for i := range parts {
-		parts[i] = measured(1000-8-i%2, 900, 8+i%2, 3).Histogram
-	}
-	if s := newStretches(parts, 0.99).span(); s.low.Bound != ll7.Finite || s.high.Bound != ll7.Infinite || s.open {
-		t.Errorf("%+v", s)
-	}
-}
-
 // Parts of several routers are merged from the newest on, whatever their age; one
 // that does not tell its parts takes the whole back to requests that pass for
 // independent, and the message says so.

@@ -13,7 +13,7 @@
 // parts are enough, more only shorten them (Schmeiser, Operations Research 30, 1982).
 // Where neighbouring parts still move together, their differences show too little:
 // pairs of parts are judged as well, and the wider answer stands.
-package slo
+package stretches
 
 import (
 	"math"
@@ -24,14 +24,29 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// windowParts is in how many parts a window is read.
-const windowParts = 10
+// Parts is in how many parts a window is read.
+const Parts = 10
+
+// Confidence of the interval: the one the API promises.
+const Confidence = 0.95
+
+// Interval of a percentile.
+type Interval struct {
+	Low, High dataplane.Value
+	// Open: the requests are so alike in stretches that nothing bounds the
+	// percentile from above, though all of them were answered. Then High is infinite.
+	Open bool
+	// Unknown: they all lie in one stretch, so nothing says how alike they are.
+	Unknown bool
+	// Independent is as how many independent requests they count.
+	Independent uint64
+}
 
 // fewestPairs: with fewer, Student's t costs more than pairs show.
 const fewestPairs = 4
 
-// stretches are the parts of a window that hold requests.
-type stretches struct {
+// Stretches are the parts of a window that hold requests.
+type Stretches struct {
 	q       float64 // the share beyond the percentile
 	total   float64
 	buckets []int // those that are not empty, ascending
@@ -48,8 +63,9 @@ type grouping struct {
 	beyond [][]float64
 }
 
-func newStretches(parts []*ll7.Histogram, p float64) *stretches {
-	s := &stretches{q: 1 - p}
+// New takes the parts and a percentile as a share of one.
+func New(parts []*ll7.Histogram, p float64) *Stretches {
+	s := &Stretches{q: 1 - p}
 	var all ll7.Histogram
 	var held []*ll7.Histogram
 	for _, h := range parts {
@@ -84,8 +100,8 @@ func paired(parts []*ll7.Histogram) (out []*ll7.Histogram) {
 	return out
 }
 
-func (s *stretches) grouped(parts []*ll7.Histogram) grouping {
-	g := grouping{t: distuv.StudentsT{Sigma: 1, Nu: float64(len(parts) - 1)}.Quantile((1 + confidenceLevel) / 2)}
+func (s *Stretches) grouped(parts []*ll7.Histogram) grouping {
+	g := grouping{t: distuv.StudentsT{Sigma: 1, Nu: float64(len(parts) - 1)}.Quantile((1 + Confidence) / 2)}
 	left := make([]float64, len(parts))
 	for k, h := range parts {
 		left[k] = float64(h.Total())
@@ -118,7 +134,7 @@ func (g *grouping) variance(i int, total float64) float64 {
 
 // share of the requests beyond the i-th bucket; all are beyond the one before the
 // first.
-func (s *stretches) share(i int) float64 {
+func (s *Stretches) share(i int) float64 {
 	if i < 0 {
 		return 1
 	}
@@ -131,7 +147,7 @@ func (s *stretches) share(i int) float64 {
 
 // reach is how far the share beyond the i-th bucket may be from the truth; never
 // less than for independent requests.
-func (s *stretches) reach(i int) float64 {
+func (s *Stretches) reach(i int) float64 {
 	least, far := s.q*(1-s.q)/s.total, 0.0
 	for k := range s.groups {
 		g, v := &s.groups[k], least
@@ -150,7 +166,7 @@ func (s *stretches) reach(i int) float64 {
 // before is far above q, and so is its doubt. The variance of a share s grows like
 // s(1 - s), for equally alike requests; where that is more than twice q(1 - q), the
 // reach is scaled down as if it were twice.
-func (s *stretches) reachAt(here int) float64 {
+func (s *Stretches) reachAt(here int) float64 {
 	far, most := s.reach(-1), 2*s.q*(1-s.q)
 	for i := max(here-1, 0); i <= min(here, len(s.buckets)-1); i++ {
 		reach, share := s.reach(i), s.share(i)
@@ -163,7 +179,7 @@ func (s *stretches) reachAt(here int) float64 {
 }
 
 // value is that of the i-th bucket; behind the last one are the unanswered requests.
-func (s *stretches) value(i int) dataplane.Value {
+func (s *Stretches) value(i int) dataplane.Value {
 	switch {
 	case i >= len(s.buckets):
 		return dataplane.Value{Bound: ll7.Infinite}
@@ -173,22 +189,22 @@ func (s *stretches) value(i int) dataplane.Value {
 	return dataplane.Value{Bound: ll7.Finite, Nanoseconds: ll7.UpperEdge(s.buckets[i])}
 }
 
-// span is the interval.
-func (s *stretches) span() span {
+// Interval of the percentile.
+func (s *Stretches) Interval() Interval {
 	if len(s.groups) == 0 {
-		return span{unknown: true}
+		return Interval{Unknown: true}
 	}
 	here := 0 // the percentile itself
 	for here < len(s.buckets) && s.share(here) > s.q {
 		here++
 	}
-	out := span{low: s.value(s.lowest()), independent: s.independent(here)}
+	out := Interval{Low: s.value(s.lowest()), Independent: s.independent(here)}
 	far := s.reachAt(here)
 	if far >= s.q {
-		out.high, out.open = dataplane.Value{Bound: ll7.Infinite}, true
+		out.High, out.Open = dataplane.Value{Bound: ll7.Infinite}, true
 		return out
 	}
-	out.high = s.value(s.highest(here, far))
+	out.High = s.value(s.highest(here, far))
 	return out
 }
 
@@ -199,8 +215,8 @@ func (s *stretches) span() span {
 // However alike requests are, a share that is q in the long run is 40 q in one window
 // of forty at most (Markov's inequality): an outage need not last for most of the
 // window to be told from chance.
-func (s *stretches) lowest() int {
-	const tail = (1 - confidenceLevel) / 2
+func (s *Stretches) lowest() int {
+	const tail = (1 - Confidence) / 2
 	for i := range s.buckets {
 		if share := s.share(i); share < s.q/tail && share-s.q <= s.reach(i) {
 			return i
@@ -212,7 +228,7 @@ func (s *stretches) lowest() int {
 // highest value whose share, itself included, is not below q by more than its reach.
 // Few requests lie beyond it and show little, so the reach at the percentile counts
 // as well.
-func (s *stretches) highest(here int, far float64) int {
+func (s *Stretches) highest(here int, far float64) int {
 	for i := len(s.buckets); i > here; i-- {
 		if s.q-s.share(i-1) <= max(far, s.reach(i-1)) {
 			return i
@@ -223,7 +239,7 @@ func (s *stretches) highest(here int, far float64) int {
 
 // independent is how many independent requests would leave the same doubt about the
 // share beyond the percentile; on either side of its bucket, which may hold many.
-func (s *stretches) independent(here int) uint64 {
+func (s *Stretches) independent(here int) uint64 {
 	out := s.total
 	for i := max(here-1, 0); i <= min(here, len(s.buckets)-1); i++ {
 		share := s.share(i)
