@@ -121,6 +121,37 @@ func TestApply(t *testing.T) {
 	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "watch [10.0.0.1:80]", "watch 1 Uplink", "detach 2 server", "balancer 1 Generic")
 }
 
+// Generic XDP rests while nothing is balanced, and is back before Apply says that something is; a failure is tried again.
+func TestGenericXDPComesAndGoesWithTheRole(t *testing.T) {
+	f := &fakePlane{}
+	a := New(f)
+	role := func(r redirect.Role) State {
+		return State{VIPs: []redirect.VIP{vip("192.0.2.1", r)}, Devices: []Device{{Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyBalancer}}}}
+	}
+	if err := a.Apply(role(redirect.RoleBalance)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "a role from the start", "exchange", "set 192.0.2.1:80 Balance", "echo []", "watch []", "balancer 1 Auto")
+	f.refuse = "rest"
+	if r := a.Apply(role(redirect.RoleClient)); r.Works("eth0") {
+		t.Error("it cannot be taken off, and nobody is told")
+	}
+	f.refuse = ""
+	f.done = nil
+	if err := a.Apply(role(redirect.RoleClient)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "tried again", "rest 1")
+	if err := a.Apply(role(redirect.RoleClient)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "at rest")
+	if err := a.Apply(role(redirect.RoleBalance)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "the role is back", "set 192.0.2.1:80 Balance", "balancer 1 Generic")
+}
+
 // One entry at fault hinders no other, and is tried again.
 func TestApplyGoesOn(t *testing.T) {
 	f := &fakePlane{refuse: "set 192.0.2.1"}
