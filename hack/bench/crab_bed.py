@@ -107,6 +107,7 @@ class Bed:
         (self.dir / "bpf").mkdir()
         run("mount", "-t", "bpf", "bpf", self.dir / "bpf")
         run("ip", "netns", "add", self.tag + "hub")
+        run(*self.inside("hub"), "sysctl", "-qw", *QUIET)  # a bridge with an address of its own asks for routers, on every link
         run("ip", "-n", self.tag + "hub", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
         run("ip", "-n", self.tag + "hub", "link", "set", "br0", "up")
         # Where the bridge hands its frames to netfilter, it shall not: a switch does not.
