@@ -193,7 +193,7 @@ bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=pro
 	@hack/bench/run.py $(BENCH)
 
 .PHONY: bench-crab
-bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 15 min)
+bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 25 min)
 	@hack/dataplane build release
 	@mkdir -p build/bin
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect

@@ -72,10 +72,11 @@ static void put(int fd, const char *head, const char *body)
     }
 }
 
-static struct sockaddr_in loopback(const char *port)
+static union bench_address loopback(const char *port)
 {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    return (union bench_address){.four = {.sin_family = AF_INET,
+                                          .sin_port = htons((uint16_t)atoi(port)),
+                                          .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}}};
 }
 
 static bool serve(struct bench_stream *base)

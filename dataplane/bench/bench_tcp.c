@@ -44,14 +44,19 @@ static struct stream *of(struct bench_stream *s)
     return (struct stream *)(void *)s;
 }
 
-static struct sockaddr_in address(char **words)
+static union bench_address address(char **words)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(words[1]))};
-    if (inet_pton(AF_INET, words[0], &a.sin_addr) != 1 || a.sin_port == 0) {
-        fprintf(stderr, "bench_tcp: %s %s: not an IPv4 address and a port\n", words[0], words[1]);
-        exit(2);
+    in_port_t port = htons((uint16_t)atoi(words[1]));
+    union bench_address four = {.four = {.sin_family = AF_INET, .sin_port = port}};
+    union bench_address six = {.six = {.sin6_family = AF_INET6, .sin6_port = port}};
+    if (port != 0 && inet_pton(AF_INET, words[0], &four.four.sin_addr) == 1) {
+        return four;
     }
-    return a;
+    if (port != 0 && inet_pton(AF_INET6, words[0], &six.six.sin6_addr) == 1) {
+        return six;
+    }
+    fprintf(stderr, "bench_tcp: %s %s: not an address and a port\n", words[0], words[1]);
+    exit(2);
 }
 
 static bool sent_all(int fd, const char *what, size_t n)
@@ -99,20 +104,19 @@ static size_t answered(int fd)
     return n > 0 ? (size_t)n : 0;
 }
 
-static void tell_ended(int fd, struct sockaddr_in to, size_t have)
+static void tell_ended(int fd, union bench_address to, size_t have)
 {
     bool reset = errno != 0;
-    struct sockaddr_in from = {0};
+    union bench_address from = to;
     socklen_t len = sizeof from;
-    char here[INET_ADDRSTRLEN] = "", there[INET_ADDRSTRLEN] = "";
-    (void)getsockname(fd, (struct sockaddr *)&from, &len);
-    (void)inet_ntop(AF_INET, &from.sin_addr, here, sizeof here);
-    (void)inet_ntop(AF_INET, &to.sin_addr, there, sizeof there);
+    char here[INET6_ADDRSTRLEN] = "", there[INET6_ADDRSTRLEN] = "";
+    (void)getsockname(fd, &from.any, &len);
+    unsigned here_port = bench_address_text(&from, here), there_port = bench_address_text(&to, there);
     fprintf(stderr, "bench_tcp: %s:%u %s the connection from %s:%u after %zu of %d bytes of the answer\n", there,
-            ntohs(to.sin_port), reset ? "reset" : "closed", here, ntohs(from.sin_port), have, BODY);
+            there_port, reset ? "reset" : "closed", here, here_port, have, BODY);
 }
 
-static void ask_once(int fd, struct sockaddr_in to)
+static void ask_once(int fd, union bench_address to)
 {
     size_t have = answered(fd);
     if (have < BODY) {
@@ -142,7 +146,7 @@ static bool take_answer(struct bench_stream *base)
 }
 
 // The first request of each connection is made before the clock starts: what lies between may connect only then.
-static void join_all(struct bench_load *l, struct stream *stream, struct sockaddr_in to)
+static void join_all(struct bench_load *l, struct stream *stream, union bench_address to)
 {
     for (unsigned i = 0; i < l->connections; i++) {
         stream[i].base.fd = bench_connect(to);
@@ -151,7 +155,7 @@ static void join_all(struct bench_load *l, struct stream *stream, struct sockadd
     }
 }
 
-static int load(struct bench_load *l, struct sockaddr_in to, char **argv, double rate)
+static int load(struct bench_load *l, union bench_address to, char **argv, double rate)
 {
     static struct stream stream[BENCH_CONNECTIONS_MAX];
     double seconds = atof(argv[5]);
@@ -204,7 +208,7 @@ static int turns(char **argv, unsigned ways)
 }
 
 // One connection of many; false when the other end ended it before the answer.
-static bool connect_once(struct bench_load *l, struct sockaddr_in to)
+static bool connect_once(struct bench_load *l, union bench_address to)
 {
     uint64_t began = bench_ns();
     int fd = bench_connect(to);
@@ -220,7 +224,7 @@ static bool connect_once(struct bench_load *l, struct sockaddr_in to)
     return true;
 }
 
-static int connect_often(struct bench_load *l, struct sockaddr_in to, char **argv)
+static int connect_often(struct bench_load *l, union bench_address to, char **argv)
 {
     unsigned long count = strtoul(argv[4], NULL, 10);
     uint64_t start = bench_ns();
@@ -241,7 +245,7 @@ static int connect_often(struct bench_load *l, struct sockaddr_in to, char **arg
     return 0;
 }
 
-static int bulk(struct sockaddr_in to, char **argv)
+static int bulk(union bench_address to, char **argv)
 {
     uint64_t bytes = strtoull(argv[4], NULL, 10), start = bench_ns();
     int fd = bench_connect(to);
@@ -267,7 +271,7 @@ int main(int argc, char **argv)
         atol(argv[3]) > 0) {
         return turns(argv, (unsigned)(argc - 5) / 3);
     }
-    struct sockaddr_in to = argc > 4 ? address(argv + 2) : (struct sockaddr_in){0};
+    union bench_address to = argc > 4 ? address(argv + 2) : (union bench_address){0};
     if (argc == 7 && strcmp(argv[1], "rate") == 0 && atof(argv[6]) > 0) {
         return load(&l, to, argv, atof(argv[6]));
     }

@@ -5,6 +5,7 @@
   bench_tcp_test.py PROGRAM
 """
 import json
+import pathlib
 import socket
 import struct
 import subprocess
@@ -13,15 +14,17 @@ import threading
 import unittest
 
 COUNT = 400
+INET6 = pathlib.Path("/proc/net/if_inet6")
+LOOPBACK6 = INET6.exists() and f"{1:032x} " in INET6.read_text()
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER that makes close() send a RST
 
 
 class Service:
     """Echoes 64 bytes once on each connection; some of them it ends after `bytes` of the answer instead."""
 
-    def __init__(self, ends, answered=0, reset=False):
-        self.ends, self.answered, self.reset = ends, answered, reset
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    def __init__(self, ends, answered=0, reset=False, host="127.0.0.1"):
+        self.ends, self.answered, self.reset, self.host = ends, answered, reset, host
+        self.listener = socket.create_server((host, 0), backlog=64, family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.port = self.listener.getsockname()[1]
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
@@ -45,7 +48,7 @@ class Service:
                     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
     def client(self, count=COUNT):
-        done = subprocess.run([PROGRAM, "connect", "127.0.0.1", str(self.port), str(count)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([PROGRAM, "connect", self.host, str(self.port), str(count)], capture_output=True, text=True, timeout=60)
         self.end()
         return done
 
@@ -72,6 +75,13 @@ class Ended(unittest.TestCase):
             self.assertRegex(done.stderr, rf"127\.0\.0\.1:{service.port} {how} the connection from 127\.0\.0\.1:\d+ after 0 of 64 bytes")
             self.assertIn("connection 7 of 400", done.stderr)
             self.assertIn("connection 300 of 400, and the other end has ended 2 of them", done.stderr)
+
+    @unittest.skipUnless(LOOPBACK6, "no IPv6 on the loopback device")
+    def test_ipv6(self):
+        service = Service(ends=(7,), host="::1")
+        done = service.client()
+        self.assertEqual((done.returncode, json.loads(done.stdout)["completed"]), (0, COUNT - 1))
+        self.assertRegex(done.stderr, rf"::1:{service.port} closed the connection from ::1:\d+ after 0 of 64 bytes")
 
     def test_half_an_answer_is_none(self):
         done = Service(ends=(2,), answered=20).client()

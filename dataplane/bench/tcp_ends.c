@@ -41,12 +41,26 @@ static void watch(int epoll_fd, int fd, void *what)
     }
 }
 
-void bench_serve(struct sockaddr_in at, size_t bytes, bool (*serve)(struct bench_stream *s))
+static socklen_t size_of(const union bench_address *a)
+{
+    return a->any.sa_family == AF_INET6 ? sizeof a->six : sizeof a->four;
+}
+
+unsigned bench_address_text(const union bench_address *a, char *text)
+{
+    bool six = a->any.sa_family == AF_INET6;
+    const void *ip = six ? (const void *)&a->six.sin6_addr : (const void *)&a->four.sin_addr;
+
+    (void)inet_ntop(a->any.sa_family, ip, text, INET6_ADDRSTRLEN);
+    return ntohs(six ? a->six.sin6_port : a->four.sin_port);
+}
+
+void bench_serve(union bench_address at, size_t bytes, bool (*serve)(struct bench_stream *s))
 {
     int on = 1, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int listener = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 1024) != 0) {
+    if (bind(listener, &at.any, size_of(&at)) != 0 || listen(listener, 1024) != 0) {
         bench_fail("listen");
     }
     watch(epoll_fd, listener, NULL);
@@ -69,13 +83,13 @@ void bench_serve(struct sockaddr_in at, size_t bytes, bool (*serve)(struct bench
     }
 }
 
-int bench_connect(struct sockaddr_in to)
+int bench_connect(union bench_address to)
 {
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+    int on = 1, fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, &to.any, size_of(&to)) != 0) {
         char what[64] = "connect to ";
         int why = errno;
-        (void)inet_ntop(AF_INET, &to.sin_addr, what + strlen(what), INET_ADDRSTRLEN);
+        (void)bench_address_text(&to, what + strlen(what));
         errno = why;
         bench_fail(what);
     }

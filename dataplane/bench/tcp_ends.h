@@ -7,10 +7,18 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/rng.h"
 
 enum { BENCH_CONNECTIONS_MAX = 1024 };
+
+// Of either family; any.sa_family says which.
+union bench_address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
 
 // The first member of what a benchmark keeps of a connection.
 struct bench_stream {
@@ -32,15 +40,17 @@ struct bench_load {
     uint64_t ended; // connections that the other end ended before the answer
 };
 
+// Its IP address as text, INET6_ADDRSTRLEN bytes at most, and its port.
+unsigned bench_address_text(const union bench_address *a, char *text);
 uint64_t bench_ns(void);
 // Says what failed, and why, and ends the program.
 _Noreturn void bench_fail(const char *what);
 
 // For ever: keeps `bytes` for each connection and calls serve when something is there; false ends the connection.
-_Noreturn void bench_serve(struct sockaddr_in at, size_t bytes, bool (*serve)(struct bench_stream *s));
+_Noreturn void bench_serve(union bench_address at, size_t bytes, bool (*serve)(struct bench_stream *s));
 
 // A connected socket that sends at once.
-int bench_connect(struct sockaddr_in to);
+int bench_connect(union bench_address to);
 // A connection takes part; its socket is open.
 void bench_join(struct bench_load *l, struct bench_stream *s);
 // Room for so many latencies.

@@ -8,6 +8,7 @@
  * go to a server chosen by consistent hash, which then answers from the VIP (C-40..C-43),
  * or whose connections this host relays, when nobody there can or may do that (crab_relay.h, crab_tunnel.h).
  */
+#include "crab_balanced.h"
 #include "crab_relay.h"
 #include "crab_relay_error.h"
 #include "crab_tunnel.h"
@@ -152,6 +153,8 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
 {
     struct crab_packet p;
 
+    if (CRAB_LIKELY(crab_for_others(skb)))
+        return CRAB_NEXT;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return crab_error_for_vip(skb, forwards);
     struct crab_vip *vip = crab_vip_of(p.daddr, p.dport);

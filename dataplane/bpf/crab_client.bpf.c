@@ -239,8 +239,10 @@ static __always_inline int client_goes_on(struct __sk_buff *skb, struct crab_pac
     __u32 epoch = crab_recent_epoch(out);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
 
-    if (!flow)
+    if (!flow) {
+        crab_nothing_keep(out, CRAB_OUT, epoch);
         return CRAB_NEXT;
+    }
     client_touches(flow, p, bpf_ktime_get_coarse_ns()); /* a tick's error does not matter */
     if (CRAB_RARELY(flow->ended & CRAB_FLOW_OWN_HOST)) {
         if (p->flags & (CRAB_SYN | CRAB_FIN | CRAB_RST))
@@ -436,8 +438,10 @@ static __always_inline int client_answer(struct __sk_buff *skb, struct crab_pack
     }
     __u32 epoch = crab_recent_epoch(in);
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
-    if (!r)
+    if (!r) {
+        crab_nothing_keep(in, CRAB_IN, epoch);
         return CRAB_NEXT;
+    }
     crab_addr vip = r->vip;
     if (p->flags & (CRAB_FIN | CRAB_RST)) {
         server_ends(in, &vip, p);
@@ -468,14 +472,18 @@ static __always_inline int client_in_near(struct __sk_buff *skb, enum crab_six_e
 {
     struct crab_packet p;
 
+    if (CRAB_LIKELY(crab_is_nothing(skb, CRAB_IN)))
+        return CRAB_NEXT;
     if (crab_parse(skb, &p, six) != CRAB_TCP)
         return crab_error_for_client(skb);
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
+    __u32 epoch = crab_recent_epoch(&in);
     if (crab_is_ours(skb, &p, &in)) {
         int verdict = crab_lives_there(skb, &p) ? crab_by_uplink(skb) : CRAB_NEXT;
         if (verdict != CRAB_NEXT)
             return verdict;
     } else if (!(p.flags & CRAB_SYN)) {
+        crab_nothing_keep(&in, CRAB_IN, epoch);
         return CRAB_NEXT;
     }
     return client_answer(skb, &p, &in, 0);

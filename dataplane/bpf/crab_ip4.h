@@ -56,9 +56,6 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
     return CRAB_TCP;
 }
 
-/* What stands at a byte of the frame, little-endian, as the objects are; one read, whatever the alignment. */
-#define CRAB_AT(type, frame, byte) (*(const type *)__builtin_assume_aligned((frame) + (byte), sizeof(type)))
-
 /*
  * A segment of an established connection over IPv4: no option of IP, no fragment, no flag that begins or ends
  * anything. Told with few instructions: where every packet comes by, code that is not in the cache is what costs.

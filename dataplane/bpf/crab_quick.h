@@ -18,6 +18,7 @@
 #ifdef CRAB_SIX
 
 #define crab_quick(skb, way, with_hop, reason) CRAB_SLOW
+#define crab_is_nothing(skb, way)              0
 
 #else
 
@@ -59,11 +60,34 @@ struct crab_head {
 #define CRAB_TCP_CHECK  50
 #define CRAB_HEAD_FRAME 54 /* what must be there: Ethernet, IP and TCP without options */
 
+static __always_inline __u32 crab_quick_slot(const void *frame, enum crab_direction way)
+{
+    return way == CRAB_OUT ? crab_port_slot(CRAB_AT(__be32, frame, 26), CRAB_AT(__be16, frame, 34))
+                           : crab_port_slot(CRAB_AT(__be32, frame, 30), CRAB_AT(__be16, frame, 36));
+}
+
+/* Whether the maps knew nothing of this packet's connection, in this epoch and moment. */
+static __always_inline int crab_quick_nothing(const void *frame, enum crab_direction way)
+{
+    __u32 slot = crab_quick_slot(frame, way);
+    struct crab_nothing *n = crab_nothing_entry(slot, way);
+
+    return n && n->addrs == CRAB_AT(__u64, frame, 26) && n->ports == CRAB_AT(__u32, frame, 34) &&
+           n->seen == crab_recent_time(0) && n->epoch == crab_slot_epoch(slot);
+}
+
+/* The same of any packet. */
+static __always_inline int crab_is_nothing(struct __sk_buff *skb, enum crab_direction way)
+{
+    const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+
+    return data + CRAB_HEAD_FRAME <= end && crab_goes_on(data) && crab_quick_nothing(data, way);
+}
+
 /* What was kept for this packet, when it is from this epoch and moment. */
 static __always_inline struct crab_recent *crab_quick_answer(const void *frame, enum crab_direction way, int with_hop)
 {
-    __u32 slot = way == CRAB_OUT ? crab_port_slot(CRAB_AT(__be32, frame, 26), CRAB_AT(__be16, frame, 34))
-                                 : crab_port_slot(CRAB_AT(__be32, frame, 30), CRAB_AT(__be16, frame, 36));
+    __u32 slot = crab_quick_slot(frame, way);
     struct crab_recent *r = crab_recent_entry(slot, way);
 
     if (CRAB_LIKELY(r && r->addrs == CRAB_AT(__u64, frame, 26) && r->ports == CRAB_AT(__u32, frame, 34) &&
@@ -97,7 +121,8 @@ static __always_inline int crab_quick_store(struct __sk_buff *skb, const struct 
     return CRAB_NEXT;
 }
 
-/* Translate a packet that has an answer and count it; CRAB_SLOW: it has none, and is as it was. */
+/* Translate a packet that has an answer and count it, let one pass of which nothing is known; CRAB_SLOW: the maps have
+ * to be asked, and it is as it was. */
 static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction way, int with_hop, __u32 reason)
 {
     const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -107,7 +132,7 @@ static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction
         return CRAB_SLOW;
     struct crab_recent *r = crab_quick_answer(data, way, with_hop);
     if (CRAB_RARELY(!r))
-        return CRAB_SLOW;
+        return crab_quick_nothing(data, way) ? CRAB_NEXT : CRAB_SLOW;
     for (int i = with_hop ? 0 : CRAB_HEAD_TAIL; i < 6; i++)
         h.word[i] = CRAB_AT(__u64, data, 8 * i);
     h.window_check = CRAB_AT(__u32, data, 48);

@@ -8,6 +8,9 @@
  * only those make, replace or remove what is known of a client's port. All connections of a port share a slot,
  * in both directions, so that one step is enough. The agent, which forgets what was silent, needs none: its
  * connections were silent for longer than an answer lives, or ended for longer.
+ *
+ * That the maps know nothing is an answer as well, and the commonest: most of what a node sends and receives is none
+ * of ours. Those have a place of their own, so that they push out no answer that changes a packet.
  */
 #ifndef CRAB_RECENT_H
 #define CRAB_RECENT_H
@@ -36,6 +39,7 @@ enum crab_direction { CRAB_OUT = 0, CRAB_IN = 1 };
 #define crab_recent_keep(t, way, epoch, to, hop) ((void)(epoch))
 #define crab_recent_epoch(t)                     0
 #define crab_recent_end(t)                       ((void)(t))
+#define crab_nothing_keep(t, way, epoch)         ((void)(epoch))
 
 #else
 
@@ -121,6 +125,46 @@ static __always_inline void crab_recent_keep(struct crab_tuple *t, enum crab_dir
     r->change = crab_sum_change(from, to);
     if (hop)
         __builtin_memcpy(r->hop, hop, sizeof(r->hop));
+}
+
+/* Nothing is known of a connection whose packets are these. */
+struct crab_nothing {
+    __u64 addrs; /* as in crab_recent */
+    __u32 ports;
+    __u32 epoch;
+    __u32 seen;
+    __u32 pad;
+};
+
+struct crab_nothings {
+    struct crab_nothing of[CRAB_RECENT_SLOTS];
+};
+
+CRAB_MAP(BPF_MAP_TYPE_PERCPU_ARRAY, crab_nothings, __u32, struct crab_nothings, 2);
+
+static __always_inline struct crab_nothing *crab_nothing_entry(__u32 slot, enum crab_direction way)
+{
+    __u32 key = way;
+    struct crab_nothings *all = bpf_map_lookup_elem(&crab_nothings, &key);
+
+    if (CRAB_RARELY(!all))
+        return NULL;
+    struct crab_nothing *n = &all->of[slot % CRAB_RECENT_SLOTS];
+    CRAB_OPAQUE(n);
+    return n;
+}
+
+static __always_inline void crab_nothing_keep(struct crab_tuple *t, enum crab_direction way, __u32 epoch)
+{
+    struct crab_nothing *n = crab_nothing_entry(crab_recent_slot(t), way);
+
+    if (!n)
+        return;
+    n->addrs = way == CRAB_OUT ? t->client | (__u64)t->server << 32 : t->server | (__u64)t->client << 32;
+    n->ports =
+        way == CRAB_OUT ? t->client_port | (__u32)t->server_port << 16 : t->server_port | (__u32)t->client_port << 16;
+    n->epoch = epoch;
+    n->seen = crab_recent_time(0);
 }
 
 #endif

@@ -46,6 +46,9 @@ struct crab_packet {
     __u8 tos;
 };
 
+/* What stands at a byte of the frame, little-endian, as the objects are; one read, whatever the alignment. */
+#define CRAB_AT(type, frame, byte) (*(const type *)__builtin_assume_aligned((frame) + (byte), sizeof(type)))
+
 enum crab_parsed { CRAB_OTHER = 0, CRAB_TCP = 1 };
 
 #ifdef CRAB_SIX

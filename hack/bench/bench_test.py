@@ -15,6 +15,7 @@ import unittest.mock
 
 import crab_connect
 import crab_cpu
+import crab_nodes
 import crab_rr
 import echo
 import instructions
@@ -219,11 +220,18 @@ class Crab(unittest.TestCase):
         many = self.throughput(ratios, rounds=9)["crab_rr_ratio_vs_direct"]
         self.assertEqual(few["interval"], many["interval"])
 
+    def test_rows_of_nodes_are_over_their_own_direct_way(self):
+        rows = self.throughput((100.0, 100.0))
+        want = {"as_node": 0.5, "pods": 0.8, "not_forwarding": 1, "ipv6": 0.5}
+        self.assertEqual({name: rows[f"crab_rr_ratio_vs_direct_{name}"]["value"] for name in want}, want)
+        self.assertIn("1.000 with one duty a host", rows["crab_rr_ratio_vs_direct_as_node"]["note"])
+
     @staticmethod
     def throughput(crab, rounds=2):
         """The rows of clients that have the same in all of their rounds."""
         clients = [[{**{v: 100.0 for v in crab_rr.VARIANTS}, "crab": c}] * rounds for c in crab]
-        return {r["name"]: r for r in crab_rr.rows({"pair": clients, "all": clients, "spread": clients})}
+        nodes = [[{**{v: 100.0 for v in crab_nodes.Nodes.ways}, "crab_as_node": 50.0, "direct_pods": 50.0, "crab_pods": 40.0, "direct_ipv6": 20.0, "crab_ipv6": 10.0}] * 2] * 3
+        return {r["name"]: r for r in crab_rr.rows({"pair": clients, "all": clients, "spread": clients, "pairSpread": clients, "nodes": nodes})}
 
     @staticmethod
     def costs(**busy):

@@ -40,10 +40,6 @@ def address(host):
     return f"{NET}{HOSTS[host]}"
 
 
-def mac(host):
-    return f"02:00:00:00:98:{HOSTS[host]:02x}"
-
-
 # Where a client stands, and what it dials.
 WAYS = {
     "direct": ("plain", address("service"), PORT),
@@ -64,8 +60,20 @@ def run(*argv, **kwargs):
     return done.stdout
 
 
+def balanced(vip, *servers):
+    """An entry of a balancer's file."""
+    return {"addr": vip, "port": PORT, "policy": "RoundRobin", "roles": "Balance", "backends": [{"addr": s, "state": "UpCRAB"} for s in servers]}
+
+
+def dialled(vip, prefix):
+    """An entry of a client's file."""
+    return {"addr": vip, "port": PORT, "policy": "RoundRobin", "roles": "Client", "prefixes": [prefix]}
+
+
 class Bed:
-    """The hosts, from entering to leaving; what runs on them belongs to procs."""
+    """The hosts, from entering to leaving; what runs on them belongs to procs. Who needs others names them, and what they are called."""
+
+    hosts, forward, ways = HOSTS, FORWARD, WAYS
 
     def __init__(self, procs):
         self.procs, self.tag = procs, f"bb{os.getpid()}"
@@ -87,10 +95,10 @@ class Bed:
     def __exit__(self, *exc):
         for name in list(self.procs.running):
             self.procs.stop(name)
-        for host in HOSTS:
+        for host in self.hosts:
             if (self.dir / "bpf" / host).exists():
                 subprocess.run([TOOL, "remove", "--root", self.dir / "bpf" / host], capture_output=True)
-        for host in (*HOSTS, "hub"):
+        for host in (*self.hosts, *self.inner(), "hub"):
             subprocess.run(["ip", "netns", "del", self.tag + host], capture_output=True)
         subprocess.run(["umount", self.dir / "bpf"], capture_output=True)
         self.work.cleanup()
@@ -99,51 +107,65 @@ class Bed:
         (self.dir / "bpf").mkdir()
         run("mount", "-t", "bpf", "bpf", self.dir / "bpf")
         run("ip", "netns", "add", self.tag + "hub")
+        run(*self.inside("hub"), "sysctl", "-qw", *QUIET)  # a bridge with an address of its own asks for routers, on every link
         run("ip", "-n", self.tag + "hub", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
         run("ip", "-n", self.tag + "hub", "link", "set", "br0", "up")
         # Where the bridge hands its frames to netfilter, it shall not: a switch does not.
         subprocess.run([*self.inside("hub"), "sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=0"], capture_output=True)
-        for host in HOSTS:
+        for host in self.hosts:
             self.add(host)
-        for host in HOSTS:
+        for host in self.hosts:
             self.know_the_others(host)
+
+    def inner(self):
+        """The networks that are no hosts: pods."""
+        return ()
 
     def add(self, host):
         ns, hub = self.tag + host, self.tag + "hub"
         run("ip", "netns", "add", ns)
         run(*self.inside(host), "sysctl", "-qw", *QUIET, *PORTS)
-        run("ip", "-n", hub, "link", "add", "v" + host, "type", "veth", "peer", "name", "eth0", "address", mac(host), "netns", ns)
+        run("ip", "-n", hub, "link", "add", "v" + host, "type", "veth", "peer", "name", "eth0", "address", self.mac(host), "netns", ns)
         run("ip", "-n", hub, "link", "set", "v" + host, "master", "br0", "up")
-        for words in ("link set lo up", f"addr add {address(host)}/24 dev eth0", "link set eth0 up"):
+        for words in ("link set lo up", f"addr add {self.address(host)}/24 dev eth0", "link set eth0 up"):
             run("ip", "-n", ns, *words.split())
-        if host in FORWARD:
+        if host in self.forward:
             run(*self.inside(host), "sysctl", "-qw", *ROUTER)
 
     def know_the_others(self, host):
         ns = self.tag + host
-        for other in HOSTS:
+        for other in self.hosts:
             if other != host:
-                run("ip", "-n", ns, "neigh", "replace", address(other), "lladdr", mac(other), "dev", "eth0", "nud", "permanent")
-        for owner, vip in VIPS.items():
+                run("ip", "-n", ns, "neigh", "replace", self.address(other), "lladdr", self.mac(other), "dev", "eth0", "nud", "permanent")
+        for vip, owner in self.vips():
             if owner != host:
-                run("ip", "-n", ns, "route", "add", vip, "via", address(owner))
+                run("ip", "-n", ns, "route", "add", vip, "via", self.address(owner))
+
+    def vips(self):
+        """Each with the host that packets to it are for."""
+        return [(vip, owner) for owner, vip in VIPS.items()]
 
     def inside(self, host):
         """The words that make a command run in the host's network."""
         return ["nsenter", f"--net=/var/run/netns/{self.tag}{host}", "--"]
 
-    @staticmethod
-    def address(host):
-        return address(host)
+    def address(self, host):
+        return f"{NET}{self.hosts[host]}"
+
+    def mac(self, host):
+        return f"02:00:00:00:98:{self.hosts[host]:02x}"
 
     def start(self, name, host, argv, **kwargs):
         return self.procs.start(name, [*self.inside(host), *argv], **kwargs)
 
     def services(self):
         for host in ("server", "service"):
-            self.start(f"serve-{host}", host, [machine.bench("bench_tcp"), "serve", address(host), PORT])
+            self.serve(host, address(host))
         self.reachable("plain", address("service"))
         self.reachable("plain", address("server"))
+
+    def serve(self, host, at):
+        self.start(f"serve-{host}", host, [machine.bench("bench_tcp"), "serve", at, PORT])
 
     def reachable(self, client, target, port=PORT):
         """Waits until a connection comes about and is served."""
@@ -156,17 +178,23 @@ class Bed:
         raise machine.Failed(f"nothing is served at {target}:{port} for {client}: {once.stderr.strip()}")
 
     def agents(self):
-        vip = {"addr": VIPS["lb"], "port": PORT, "policy": "RoundRobin"}
-        self.agent("lb", "balancer", vips=[{**vip, "roles": "Balance", "backends": [{"addr": address("server"), "state": "UpCRAB"}]}])
-        self.agent("server", "server", allowEcho=[VIPS["lb"]])
-        self.agent("client", "client", vips=[{**vip, "roles": "Client", "prefixes": [NET + "0/24"]}])
-        self.reachable("client", VIPS["lb"])
-        if self.counter("lb", "lb_syn_redirected") == 0:
-            raise machine.Failed("the balancer redirected nothing: " + run(*self.inside("lb"), TOOL, "show", "--root", self.dir / "bpf" / "lb"))
+        self.agent("lb", ["balancer"], vips=[balanced(VIPS["lb"], address("server"))])
+        self.agent("server", ["server"], allowEcho=[VIPS["lb"]])
+        self.agent("client", ["client"], vips=[dialled(VIPS["lb"], NET + "0/24")])
+        self.redirects("client", VIPS["lb"])
 
-    def agent(self, host, duty, **more):
+    def redirects(self, client, vip, lb="lb"):
+        """A connection comes about, and by a redirect."""
+        before = self.counter(lb, "lb_syn_redirected")
+        self.reachable(client, vip)
+        if self.counter(lb, "lb_syn_redirected") == before:
+            raise machine.Failed(f"{lb} redirected nothing to {vip}: " + run(*self.inside(lb), TOOL, "show", "--root", self.dir / "bpf" / lb))
+
+    def agent(self, host, duties, devices=(), **more):
+        """The agent of a host with these duties on its uplink, and what else its file names."""
         config = self.dir / f"{host}.json"
-        config.write_text(json.dumps({"devices": [{"name": "eth0", "placement": "Uplink", "duties": [duty]}], **more}))
+        uplink = {"name": "eth0", "placement": "Uplink", "duties": duties}
+        config.write_text(json.dumps({"devices": [uplink, *devices], **more}))
         self.start(f"agent-{host}", host, [TOOL, "run", "--root", self.dir / "bpf" / host, "--config", config])
         log = self.procs.log_dir / f"agent-{host}.log"
         for _ in range(600):
@@ -221,11 +249,11 @@ class Bed:
     def turns(self, variants, connections, count, milliseconds, timeout=120, **kwargs):
         """One client on several ways, which take turns so short that what disturbs the machine disturbs all alike.
         A list with a round of turns each, {variant: answers per second}."""
-        ways = [str(word) for v in variants for word in (f"/var/run/netns/{self.tag}{WAYS[v][0]}", *WAYS[v][1:])]
+        ways = [str(word) for v in variants for word in (f"/var/run/netns/{self.tag}{self.ways[v][0]}", *self.ways[v][1:])]
         argv = [machine.bench("bench_tcp"), "turns", connections, count, milliseconds, *ways]
         client = self.procs.start("client", argv, stdout=subprocess.PIPE, **kwargs)
         return [dict(zip(variants, rps)) for rps in json.loads(self.procs.finish("client", client, timeout))]
 
     def started(self, variant, mode, *words, **kwargs):
-        host, target, port = WAYS[variant]
+        host, target, port = self.ways[variant]
         return self.start("client", host, [machine.bench("bench_tcp"), mode, target, port, *words], stdout=subprocess.PIPE, **kwargs)

@@ -38,11 +38,13 @@ type Node struct {
 	// refused: Exchange failed, and programs of a former version are at work. No entry of theirs is exchanged alone.
 	refused bool
 
-	mu     sync.Mutex // of what follows, and of read-modify-write on the maps
-	loaded map[string]*ebpf.Program
-	kept   map[string]bool                  // of those, what is pinned as what is at work
-	loads  map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
-	swept  map[family]bool                  // crab_connects holds nothing of VIPs that are gone
+	mu      sync.Mutex // of what follows, and of read-modify-write on the maps
+	loaded  map[string]*ebpf.Program
+	kept    map[string]bool                  // of those, what is pinned as what is at work
+	loads   map[poolID]map[netip.Addr]uint16 // load counters by pool and server, of pools that are reported on
+	swept   map[family]bool                  // crab_connects holds nothing of VIPs that are gone
+	bits    bits                             // what crab_balanced holds
+	relayed map[netip.Addr]bool              // VIPs that relays were left of at the last sweep
 	// evicted is what Expire found pushed out, by kind: it never goes down.
 	evicted map[string]uint64
 	closed  bool
@@ -99,6 +101,9 @@ func (n *Node) takeOver(wire Wire) error {
 		}
 	}
 	if err := n.countFrom(); err != nil {
+		return err
+	}
+	if err := n.inheritBalanced(); err != nil {
 		return err
 	}
 	return n.writeMeta(wire)

@@ -52,6 +52,9 @@ type Plane interface {
 	AttachWatch(ifindex int, at Placement) error
 	AttachTunnel(ifindex int) error
 	AttachBalancer(ifindex int, want XDPMode) (Attachment, error)
+	// RestBalancer takes a balancer's generic XDP program off a device, for which the kernel copies packets;
+	// AttachBalancer puts it back. tc balances meanwhile.
+	RestBalancer(ifindex int) error
 	// Detach removes one part; Attachments lists what is pinned.
 	Detach(ifindex int, duty Duty) error
 	Attachments() ([]Attachment, error)

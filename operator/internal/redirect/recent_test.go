@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect/programs"
 )
 
 func sentData() packet {
@@ -141,6 +143,84 @@ func TestRecentAnswerEndsWhenTheServerConnects(t *testing.T) {
 		run(t, n, "crab_client_in", blindSYN(testDIP, testClient, false, nil))
 		if _, got := run(t, n, "crab_client_in", gotData(testDIP)); got.src != testDIP {
 			t.Errorf("the client sees %s", got.src)
+		}
+	})
+}
+
+// unknown sends data of a connection of nobody's, so that it has the answer that nothing is known of it.
+func unknown(t *testing.T, n *Node) {
+	t.Helper()
+	run(t, n, "crab_client_out", direct()) // ends what was known of the port
+	for program, p := range map[string]packet{"crab_client_out_pod": sentData(), "crab_client_in": gotData(testDIP), "crab_client_in_near": gotData(testDIP)} {
+		if verdict, got := run(t, n, program, p); verdict != next || got.src != p.src || got.dst != p.dst {
+			t.Fatalf("%s: verdict %d, from %s to %s", program, int32(verdict), got.src, got.dst)
+		}
+	}
+}
+
+// translate writes what an accepted redirect would, without a SYN.
+func translate(t *testing.T, n *Node) {
+	t.Helper()
+	client := netip.AddrPortFrom(testClient, 5000)
+	must(t, n.m(four, "crab_flows_out").Put(programs.Tuple{Client: client, Server: netip.AddrPortFrom(testVIP, 80)}, programs.Flow{LastNs: monotonic(), DIP: testDIP, ISS: 100}))
+	must(t, n.m(four, "crab_flows_in").Put(programs.Tuple{Client: client, Server: netip.AddrPortFrom(testDIP, 80)}, programs.Reverse{VIP: testVIP}))
+}
+
+// Most packets are none of ours: that nothing is known of a connection is an answer, too, and holds for a moment.
+func TestNothingIsKnownForAMoment(t *testing.T) {
+	onOneCPU(t)
+	sees := map[string]func(t *testing.T, n *Node) bool{
+		"crab_client_out_pod": func(t *testing.T, n *Node) bool {
+			_, got := run(t, n, "crab_client_out_pod", sentData())
+			return got.dst == testDIP
+		},
+		"crab_client_in": func(t *testing.T, n *Node) bool {
+			_, got := run(t, n, "crab_client_in", gotData(testDIP))
+			return got.src == testVIP
+		},
+		"crab_client_in_near": func(t *testing.T, n *Node) bool {
+			_, got := run(t, n, "crab_client_in_near", gotData(testDIP))
+			return got.src == testVIP
+		},
+	}
+	for program, translated := range sees {
+		t.Run(program, func(t *testing.T) {
+			for range 20 { // its time may end between two packets
+				n := clientNode(t)
+				unknown(t, n)
+				translate(t, n)
+				if translated(t, n) {
+					continue
+				}
+				for range 1_000_000 {
+					if translated(t, n) {
+						return
+					}
+				}
+				t.Fatal("the answer holds for ever")
+			}
+			t.Fatal("the maps are asked for every packet")
+		})
+	}
+}
+
+// C-70: a connection that begins is translated at once, whatever was not known of its name a moment ago.
+func TestNothingIsKnownUntilAConnectionBegins(t *testing.T) {
+	onOneCPU(t)
+	bothFamilies(t, func(t *testing.T) {
+		n := clientNode(t)
+		unknown(t, n)
+		run(t, n, "crab_client_out", clientSYN(100))
+		if verdict, _ := run(t, n, "crab_client_in", redirectedSYNACK(101, redirected)); verdict != next {
+			t.Fatalf("the redirect: verdict %d", int32(verdict))
+		}
+		if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != testDIP {
+			t.Errorf("sent on to %s", got.dst)
+		}
+		for _, program := range []string{"crab_client_in", "crab_client_in_near"} {
+			if _, got := run(t, n, program, gotData(testDIP)); got.src != testVIP {
+				t.Errorf("%s: received from %s", program, got.src)
+			}
 		}
 	})
 }

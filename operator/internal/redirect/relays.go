@@ -30,6 +30,7 @@ func (n *Node) expireRelays(f family, l Lives, e *Expired) error {
 	it := relays.Iterate()
 	for it.Next(&key, &relay) {
 		s.left++
+		n.relayed[key.Server.Addr()] = true
 		if relayOver(relay, now, l) {
 			old = append(old, key)
 		}

@@ -87,10 +87,14 @@ func (n *Node) Expire(l Lives) (Expired, error) {
 	if err != nil {
 		return e, err
 	}
+	n.relayed = map[netip.Addr]bool{}
 	for _, f := range n.known() {
 		if err := n.expire(f, l, &e); err != nil {
 			return e, err
 		}
+	}
+	if err := n.sweepBalanced(n.relayed); err != nil {
+		return e, err
 	}
 	return e, n.countEvictions(&e, before)
 }

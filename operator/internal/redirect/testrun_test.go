@@ -16,7 +16,7 @@ import (
 var testSizes = Sizes{Flows: 1024, Pending: 1024, Echoes: 1024, SYNs: 1024, DSR: 1024}
 
 // openTest gives a node on a bpffs of its own; it skips where that cannot be.
-func openTest(t *testing.T, o Options) *Node {
+func openTest(t testing.TB, o Options) *Node {
 	t.Helper()
 	privileged.Need(t, "loads eBPF programs")
 	dir := t.TempDir()

@@ -54,6 +54,9 @@ func (n *Node) SetVIP(v VIP) error {
 	if err := n.setPool(f, entry.Id, v); err != nil {
 		return err
 	}
+	if err := n.noteBalanced(v); err != nil {
+		return err
+	}
 	if err := n.m(f, "crab_vips").Put(v.VIPKey.wire(), entry); err != nil {
 		return fmt.Errorf("crab_vips: %w", err)
 	}

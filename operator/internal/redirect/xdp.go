@@ -57,6 +57,14 @@ func (n *Node) AttachBalancer(ifindex int, want XDPMode) (Attachment, error) {
 	return a, err
 }
 
+// RestBalancer takes generic XDP off a device while this node balances nothing: tc, which needs no copies of packets, has all there is.
+// The program stays loaded, so that AttachBalancer puts it back at once.
+func (n *Node) RestBalancer(ifindex int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.detach(ifindex, func(p pinned) bool { return p.part == part{xdpHook, generic.program} })
+}
+
 // triesFor orders what is worth trying, and says why native is not among it.
 func triesFor(want XDPMode, driver string) ([]xdpTry, string) {
 	switch want {

@@ -66,6 +66,7 @@ type attachment struct {
 	xdp     redirect.XDPMode // asked for
 	address string
 	got     redirect.Attachment
+	rests   bool // got.XDP is generic, and taken off while nothing is balanced
 }
 
 // holds tells whether what is attached is what is wanted of a device for a duty.
@@ -135,6 +136,7 @@ func (a *Applier) Apply(s State) Result {
 	}
 	if refused == nil {
 		refused = a.attach(s.Devices, r.Devices)
+		a.rest(s, r.Devices)
 	} else {
 		r.former = true
 		r.noDevice(s, refused)
@@ -271,12 +273,43 @@ func (a *Applier) attachOne(d Device, duty redirect.Duty) error {
 		return &redirect.FieldError{Field: "duties", Reason: fmt.Sprintf("%q is none of client, server, balancer, watch, tunnel", duty)}
 	}
 	if err == nil {
-		a.attached[key] = attachment{d.Placement, d.XDP, d.Address, got}
+		a.attached[key] = attachment{at: d.Placement, xdp: d.XDP, address: d.Address, got: got}
 	}
 	return err
 }
 
-// Balancer tells how SYNs are balanced on a device; false when they are not.
+// rest takes generic XDP off where nothing is balanced, and puts it back before anybody is told that something is. Native XDP stays: to
+// attach it may stop a device for a while.
+func (a *Applier) rest(s State, failed map[string]error) {
+	idle := len(redirect.Balanced(s.VIPs)) == 0
+	for _, d := range s.Devices {
+		key := part{d.Index, redirect.DutyBalancer}
+		b, on := a.attached[key]
+		if !on || b.got.XDP != redirect.XDPGeneric || b.rests == idle {
+			continue
+		}
+		if err := a.turn(d.Index, &b, idle); err != nil {
+			failed[d.Name] = errors.Join(failed[d.Name], err)
+			continue
+		}
+		a.attached[key] = b
+	}
+}
+
+func (a *Applier) turn(index int, b *attachment, idle bool) error {
+	if idle {
+		b.rests = true
+		return a.plane.RestBalancer(index)
+	}
+	got, err := a.plane.AttachBalancer(index, redirect.XDPGeneric)
+	if got.XDP != redirect.XDPGeneric { // somebody else's program is there now
+		b.got = got
+	}
+	b.rests = false
+	return err
+}
+
+// Balancer tells how SYNs are balanced on a device, or would be; false when they are not.
 func (a *Applier) Balancer(index int) (redirect.Attachment, bool) {
 	b, there := a.attached[part{index, redirect.DutyBalancer}]
 	return b.got, there

@@ -63,6 +63,7 @@ func (f *fakePlane) Watch(s []netip.AddrPort) error { return f.do("watch %v", s)
 func (f *fakePlane) AttachBalancer(i int, x redirect.XDPMode) (redirect.Attachment, error) {
 	return redirect.Attachment{Index: i, XDP: redirect.XDPGeneric}, f.do("balancer %d %s", i, x)
 }
+func (f *fakePlane) RestBalancer(i int) error            { return f.do("rest %d", i) }
 func (f *fakePlane) Detach(i int, d redirect.Duty) error { return f.do("detach %d %s", i, d) }
 func (f *fakePlane) Attachments() ([]redirect.Attachment, error) {
 	return f.attached, nil
@@ -93,7 +94,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.took(t, "first", "exchange", "set 192.0.2.1:80 Client", "set 192.0.2.2:80 Client", "delete 192.0.2.9:80", "echo []", "watch []",
-		"client 1 Uplink", "balancer 1 Auto", "server 2 Pod", "detach 9 server")
+		"client 1 Uplink", "balancer 1 Auto", "rest 1", "server 2 Pod", "detach 9 server")
 	if b, on := a.Balancer(1); !on || b.XDP != redirect.XDPGeneric {
 		t.Errorf("balancer %+v, %v", b, on)
 	}
@@ -117,7 +118,38 @@ func TestApply(t *testing.T) {
 	if err := a.Apply(s).Err(); err != nil {
 		t.Fatal(err)
 	}
-	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "watch [10.0.0.1:80]", "watch 1 Uplink", "detach 2 server")
+	f.took(t, "changed", "set 192.0.2.2:80 Client+Balance", "delete 192.0.2.1:80", "echo [192.0.2.2]", "watch [10.0.0.1:80]", "watch 1 Uplink", "detach 2 server", "balancer 1 Generic")
+}
+
+// Generic XDP rests while nothing is balanced, and is back before Apply says that something is; a failure is tried again.
+func TestGenericXDPComesAndGoesWithTheRole(t *testing.T) {
+	f := &fakePlane{}
+	a := New(f)
+	role := func(r redirect.Role) State {
+		return State{VIPs: []redirect.VIP{vip("192.0.2.1", r)}, Devices: []Device{{Name: "eth0", Index: 1, Duties: []redirect.Duty{redirect.DutyBalancer}}}}
+	}
+	if err := a.Apply(role(redirect.RoleBalance)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "a role from the start", "exchange", "set 192.0.2.1:80 Balance", "echo []", "watch []", "balancer 1 Auto")
+	f.refuse = "rest"
+	if r := a.Apply(role(redirect.RoleClient)); r.Works("eth0") {
+		t.Error("it cannot be taken off, and nobody is told")
+	}
+	f.refuse = ""
+	f.done = nil
+	if err := a.Apply(role(redirect.RoleClient)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "tried again", "rest 1")
+	if err := a.Apply(role(redirect.RoleClient)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "at rest")
+	if err := a.Apply(role(redirect.RoleBalance)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.took(t, "the role is back", "set 192.0.2.1:80 Balance", "balancer 1 Generic")
 }
 
 // One entry at fault hinders no other, and is tried again.

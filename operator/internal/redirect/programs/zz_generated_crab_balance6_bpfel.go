@@ -18,6 +18,11 @@ type balance6CrabAddr struct {
 	Word [4]uint32
 }
 
+type balance6CrabBalanced struct {
+	_    structs.HostLayout
+	Word [64]uint64
+}
+
 type balance6CrabError struct {
 	_      structs.HostLayout
 	L4     uint32
@@ -131,6 +136,7 @@ type balance6CrabVipKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	balance6MapCrabBalanced     = "crab_balanced"
 	balance6MapCrabCounters     = "crab_counters"
 	balance6MapCrabErrors6      = "crab_errors6"
 	balance6MapCrabLoads6       = "crab_loads6"
@@ -198,6 +204,7 @@ type balance6ProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type balance6MapSpecs struct {
+	CrabBalanced    *ebpf.MapSpec `ebpf:"crab_balanced"`
 	CrabCounters    *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabErrors6     *ebpf.MapSpec `ebpf:"crab_errors6"`
 	CrabLoads6      *ebpf.MapSpec `ebpf:"crab_loads6"`
@@ -239,6 +246,7 @@ func (o *balance6Objects) Close() error {
 //
 // It can be passed to loadBalance6Objects or ebpf.CollectionSpec.LoadAndAssign.
 type balance6Maps struct {
+	CrabBalanced    *ebpf.Map `ebpf:"crab_balanced"`
 	CrabCounters    *ebpf.Map `ebpf:"crab_counters"`
 	CrabErrors6     *ebpf.Map `ebpf:"crab_errors6"`
 	CrabLoads6      *ebpf.Map `ebpf:"crab_loads6"`
@@ -256,6 +264,7 @@ type balance6Maps struct {
 
 func (m *balance6Maps) Close() error {
 	return _Balance6Close(
+		m.CrabBalanced,
 		m.CrabCounters,
 		m.CrabErrors6,
 		m.CrabLoads6,

@@ -13,6 +13,11 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type balanceCrabBalanced struct {
+	_    structs.HostLayout
+	Word [64]uint64
+}
+
 type balanceCrabError struct {
 	_      structs.HostLayout
 	L4     uint32
@@ -124,6 +129,7 @@ type balanceCrabVipKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	balanceMapCrabBalanced    = "crab_balanced"
 	balanceMapCrabCounters    = "crab_counters"
 	balanceMapCrabErrors      = "crab_errors"
 	balanceMapCrabLoads       = "crab_loads"
@@ -192,6 +198,7 @@ type balanceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type balanceMapSpecs struct {
+	CrabBalanced   *ebpf.MapSpec `ebpf:"crab_balanced"`
 	CrabCounters   *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabErrors     *ebpf.MapSpec `ebpf:"crab_errors"`
 	CrabLoads      *ebpf.MapSpec `ebpf:"crab_loads"`
@@ -234,6 +241,7 @@ func (o *balanceObjects) Close() error {
 //
 // It can be passed to loadBalanceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type balanceMaps struct {
+	CrabBalanced   *ebpf.Map `ebpf:"crab_balanced"`
 	CrabCounters   *ebpf.Map `ebpf:"crab_counters"`
 	CrabErrors     *ebpf.Map `ebpf:"crab_errors"`
 	CrabLoads      *ebpf.Map `ebpf:"crab_loads"`
@@ -252,6 +260,7 @@ type balanceMaps struct {
 
 func (m *balanceMaps) Close() error {
 	return _BalanceClose(
+		m.CrabBalanced,
 		m.CrabCounters,
 		m.CrabErrors,
 		m.CrabLoads,

@@ -66,6 +66,18 @@ type clientCrabMeta struct {
 	Pad       [5]uint8
 }
 
+type clientCrabNothings struct {
+	_  structs.HostLayout
+	Of [1024]struct {
+		_     structs.HostLayout
+		Addrs uint64
+		Ports uint32
+		Epoch uint32
+		Seen  uint32
+		Pad   uint32
+	}
+}
+
 type clientCrabPending struct {
 	_       structs.HostLayout
 	FirstNs uint64
@@ -146,6 +158,7 @@ const (
 	clientMapCrabFlowsIn       = "crab_flows_in"
 	clientMapCrabFlowsOut      = "crab_flows_out"
 	clientMapCrabMeta          = "crab_meta"
+	clientMapCrabNothings      = "crab_nothings"
 	clientMapCrabPending       = "crab_pending"
 	clientMapCrabPrefixes      = "crab_prefixes"
 	clientMapCrabSix           = "crab_six"
@@ -217,6 +230,7 @@ type clientMapSpecs struct {
 	CrabFlowsIn  *ebpf.MapSpec `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.MapSpec `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
+	CrabNothings *ebpf.MapSpec `ebpf:"crab_nothings"`
 	CrabPending  *ebpf.MapSpec `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.MapSpec `ebpf:"crab_prefixes"`
 	CrabSix      *ebpf.MapSpec `ebpf:"crab_six"`
@@ -258,6 +272,7 @@ type clientMaps struct {
 	CrabFlowsIn  *ebpf.Map `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.Map `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
+	CrabNothings *ebpf.Map `ebpf:"crab_nothings"`
 	CrabPending  *ebpf.Map `ebpf:"crab_pending"`
 	CrabPrefixes *ebpf.Map `ebpf:"crab_prefixes"`
 	CrabSix      *ebpf.Map `ebpf:"crab_six"`
@@ -275,6 +290,7 @@ func (m *clientMaps) Close() error {
 		m.CrabFlowsIn,
 		m.CrabFlowsOut,
 		m.CrabMeta,
+		m.CrabNothings,
 		m.CrabPending,
 		m.CrabPrefixes,
 		m.CrabSix,
