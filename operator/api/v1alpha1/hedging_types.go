@@ -167,6 +167,7 @@ type HedgingStatus struct {
 // them, so that mode Auto goes back if it rose.
 type HedgingTail struct {
 	// percentile that is compared: the highest of the service's objectives, 99 at least.
+	// +kubebuilder:validation:MaxLength=8
 	// +required
 	Percentile string `json:"percentile,omitempty"`
 
