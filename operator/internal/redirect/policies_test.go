@@ -53,7 +53,7 @@ func inTurn(t *testing.T, n *Node, port *uint16, times int) (places []int) {
 	return places
 }
 
-// C-60: RoundRobin has one turn for all processors.
+// C-61: RoundRobin has one turn for all processors.
 func TestRoundRobinIsOfAllProcessors(t *testing.T) { bothFamilies(t, testRoundRobin) }
 
 func testRoundRobin(t *testing.T) {
@@ -71,7 +71,7 @@ func testRoundRobin(t *testing.T) {
 	}
 }
 
-// C-60: RoundRobinPerCPU has a turn for each processor, which nothing on another one moves.
+// C-61: RoundRobinPerCPU has a turn for each processor, which nothing on another one moves.
 func TestRoundRobinPerCPUIsOfOneProcessor(t *testing.T) { bothFamilies(t, testRoundRobinPerCPU) }
 
 func testRoundRobinPerCPU(t *testing.T) {
@@ -108,7 +108,7 @@ func again(t *testing.T, n *Node) (same int) {
 	return same
 }
 
-// C-61: Hash sends a connection's name to one server, whatever else is in its SYN; names are spread over all of them.
+// Hash sends a connection's name to one server, whatever else is in its SYN; names are spread over all of them.
 func TestHash(t *testing.T) {
 	bothFamilies(t, func(t *testing.T) {
 		n := balancerNode(t, 4, func(v *VIP) { v.Policy = Hash })
@@ -132,7 +132,7 @@ func shares(t *testing.T, n *Node, want map[int]span) {
 	}
 }
 
-// C-61: Random has no order and no memory. Of 400 SYNs a quarter is 100, with a standard deviation of 8.7; what is
+// C-60: Random has no order and no memory. Of 400 SYNs a quarter is 100, with a standard deviation of 8.7; what is
 // allowed is 7 of them, so that it happens once in 10^11 runs that chance fails the test.
 func TestRandom(t *testing.T) {
 	bothFamilies(t, func(t *testing.T) {
@@ -176,12 +176,12 @@ func TestBusyServer(t *testing.T) {
 // C-62: every policy honours weights: of 400 SYNs one of weight 1 has 100 beside one of weight 3, in turns exactly, by
 // load as exactly as two draws make it, and by chance within 7 standard deviations.
 func TestWeightsOfEachPolicy(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
 		for policy, want := range map[Policy]span{
 			RoundRobin: {100, 100}, RoundRobinPerCPU: {100, 100}, Random: {39, 161}, Hash: {60, 140}, PowerOfTwo: {39, 161}, Least: {99, 101},
 		} {
 			t.Run(policy.String(), func(t *testing.T) {
+				onOneCPU(t) // here: a subtest has a thread of its own
 				n := balancerNode(t, 2, func(v *VIP) { v.Policy = policy; v.ReportLife = time.Hour; v.Backends[1].Weight = 3 })
 				for _, b := range servers(2) {
 					must(t, n.Report(VIPKey{testVIP, 80}, b.Addr, Report{0}))
