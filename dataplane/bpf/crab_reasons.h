@@ -106,3 +106,10 @@ CRAB_REASON(LB_TUNNEL_TOO_LONG, "lb_tunnel_too_long", "SYN with so much data tha
 CRAB_REASON(TUNNEL_OPENED, "tunnel_opened", "SYN let out of the tunnel it came by [C-80]")
 CRAB_REASON(TUNNEL_FOREIGN, "tunnel_foreign", "datagram to the tunnels' port from a host that balances nothing here; left to whoever it is for [C-80]")
 CRAB_REASON(TUNNEL_REFUSED, "tunnel_refused", "in the tunnel was no SYN with a redirect for a server of this host; dropped [C-80]")
+/* state that is bounded, again */
+CRAB_REASON(SERVER_LATER_CREATED, "server_later_created", "SYNs within a handshake of their name remembered [C-92]")
+CRAB_REASON(SERVER_LATER_REMOVED, "server_later_removed", "SYNs within a handshake of their name forgotten by a program")
+CRAB_REASON(SERVER_LATER_EXPIRED, "server_later_expired", "SYNs within a handshake of their name whose life was over, removed by the agent [C-73]")
+CRAB_REASON(LB_RELAY_BACK_CREATED, "lb_relay_back_created", "ports of the VIP towards servers without agent taken")
+CRAB_REASON(LB_RELAY_BACK_REMOVED, "lb_relay_back_removed", "ports of the VIP towards servers without agent given back by a program")
+CRAB_REASON(LB_RELAY_BACK_EXPIRED, "lb_relay_back_expired", "ports of the VIP towards servers without agent whose connection's life was over, given back by the agent [C-72]")

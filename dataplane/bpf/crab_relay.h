@@ -109,7 +109,7 @@ CRAB_PART void crab_relay_end(struct crab_tuple *t, struct crab_relay *r)
 {
     struct crab_tuple back = crab_relay_key(t, r->dip, r->port);
 
-    bpf_map_delete_elem(&crab_relays_back, &back);
+    crab_drop(&crab_relays_back, &back, CRAB_LB_RELAY_BACK_REMOVED);
     crab_drop(&crab_relays, t, CRAB_LB_RELAY_REMOVED);
 }
 
@@ -176,7 +176,7 @@ CRAB_PART int crab_relay_keep(struct crab_tuple *t, struct crab_relay_search *s,
     struct crab_relay_back back = {.client = t->client, .port = t->client_port};
     struct crab_relay r = {.last_ns = s->now, .dip = c->dip, .place = c->place, .port = s->port};
 
-    return bpf_map_update_elem(&crab_relays_back, &s->back, &back, BPF_ANY) ||
+    return crab_keep(&crab_relays_back, &s->back, &back, CRAB_LB_RELAY_BACK_CREATED) ||
            crab_keep(&crab_relays, t, &r, CRAB_LB_RELAY_CREATED);
 }
 

@@ -23,7 +23,7 @@ CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_opening, struct crab_tuple, struct crab_ope
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_dsr, struct crab_tuple, struct crab_echo, 65536);
 /*
  * SYNs that come while the server's answer to another one is out. Of use until the server answers, which is at once;
- * one that is never answered lies here until it is pushed out.
+ * one that is never answered lies here until it is pushed out, or the agent removes it.
  */
 CRAB_MAP(BPF_MAP_TYPE_LRU_HASH, crab_later, struct crab_tuple, struct crab_opening, 4096);
 
@@ -86,7 +86,7 @@ static __always_inline void forget(struct crab_tuple *t, __u32 iss)
     }
     struct crab_opening *later = bpf_map_lookup_elem(&crab_later, t);
     if (later && later->iss == iss)
-        bpf_map_delete_elem(&crab_later, t);
+        crab_drop(&crab_later, t, CRAB_SERVER_LATER_REMOVED);
 }
 
 /*
@@ -98,7 +98,7 @@ CRAB_PART void syn_comes(struct crab_tuple *t, struct crab_opening *fresh)
     struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
 
     if (old && old->answered && old->iss != fresh->iss) {
-        bpf_map_update_elem(&crab_later, t, fresh, BPF_ANY);
+        crab_keep(&crab_later, t, fresh, CRAB_SERVER_LATER_CREATED);
         return;
     }
     if (old && old->iss == fresh->iss && old->fallback == fresh->fallback) { /* sent again */
@@ -304,7 +304,7 @@ CRAB_PART int begins_later(struct crab_tuple *t, struct crab_opening *o, __u32 a
     o->vip = later->vip;
     o->iss = later->iss;
     o->fallback = later->fallback;
-    bpf_map_delete_elem(&crab_later, t);
+    crab_drop(&crab_later, t, CRAB_SERVER_LATER_REMOVED);
     return 1;
 }
 

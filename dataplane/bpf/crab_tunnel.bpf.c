@@ -23,7 +23,11 @@ CRAB_PART int may_go_on(struct __sk_buff *skb)
 {
     struct crab_options o;
     struct crab_packet p;
+    __u8 first; /* has the version, which is all that tells in this form of GUE what follows; the frame's type is the
+                   outer packet's */
 
+    if (bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first)) || first >> 4 != CRAB_TUNNEL_VERSION)
+        return 0;
     if (crab_parse(skb, &p, CRAB_SIX_ENTRIES) != CRAB_TCP || (p.flags & CRAB_STATE) != CRAB_SYN)
         return 0;
     return end_of(&p.daddr) & CRAB_TUNNEL_SERVER && !crab_peek_options(skb, &p, &o) && o.form == CRAB_FORM_REDIRECT;

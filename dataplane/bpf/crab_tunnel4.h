@@ -6,7 +6,8 @@ struct crab_tunnel_head {
     struct udphdr udp;
 };
 
-#define CRAB_TUNNEL_WRAPS (BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP)
+#define CRAB_TUNNEL_VERSION 4
+#define CRAB_TUNNEL_WRAPS   (BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP)
 
 /* Without a checksum of UDP, as it may be (RFC 768): the packet inside has its own. */
 static __always_inline int crab_tunnel_fill(struct __sk_buff *skb, struct crab_packet *p, struct crab_tunnel *t,
@@ -14,7 +15,7 @@ static __always_inline int crab_tunnel_fill(struct __sk_buff *skb, struct crab_p
 {
     (void)skb;
     __builtin_memset(head, 0, sizeof(*head));
-    head->ip.version = 4;
+    head->ip.version = CRAB_TUNNEL_VERSION;
     head->ip.ihl = sizeof(head->ip) / 4;
     head->ip.tos = p->tos;
     head->ip.tot_len = bpf_htons(sizeof(*head) + p->length);
@@ -44,8 +45,9 @@ static __always_inline int crab_tunnel_arrives(struct __sk_buff *skb, crab_addr 
         return 0;
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_tunnel_head *head = data + ETH_HLEN;
-    if ((void *)(head + 1) > end || head->ip.protocol != IPPROTO_UDP || head->ip.ihl != 5 ||
-        head->ip.frag_off & bpf_htons(0x3fff) || head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT))
+    if ((void *)(head + 1) > end || head->ip.version != CRAB_TUNNEL_VERSION || head->ip.ihl != 5 ||
+        head->ip.protocol != IPPROTO_UDP || head->ip.frag_off & bpf_htons(0x3fff) ||
+        head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT))
         return 0;
     *from = head->ip.saddr;
     *to = head->ip.daddr;

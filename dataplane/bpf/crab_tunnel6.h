@@ -6,7 +6,8 @@ struct crab_tunnel_head {
     struct udphdr udp;
 };
 
-#define CRAB_TUNNEL_WRAPS (BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP)
+#define CRAB_TUNNEL_VERSION 6
+#define CRAB_TUNNEL_WRAPS   (BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP)
 
 /*
  * UDP over IPv6 has a checksum. That of the TCP inside makes its segment and the addresses add up to nothing, finished
@@ -39,7 +40,7 @@ static __always_inline int crab_tunnel_fill(struct __sk_buff *skb, struct crab_p
                                             struct crab_tunnel_head *head)
 {
     __builtin_memset(head, 0, sizeof(*head));
-    head->ip.version = 6;
+    head->ip.version = CRAB_TUNNEL_VERSION;
     head->ip.priority = p->tos >> 4;
     head->ip.flow_lbl[0] = (p->tos & 15) << 4;
     head->ip.payload_len = bpf_htons(sizeof(head->udp) + p->length);
@@ -63,7 +64,7 @@ static __always_inline int crab_tunnel_arrives(struct __sk_buff *skb, crab_addr 
         return 0;
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_tunnel_head *head = data + ETH_HLEN;
-    if ((void *)(head + 1) > end || head->ip.version != 6 || head->ip.nexthdr != IPPROTO_UDP ||
+    if ((void *)(head + 1) > end || head->ip.version != CRAB_TUNNEL_VERSION || head->ip.nexthdr != IPPROTO_UDP ||
         head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT))
         return 0;
     __builtin_memcpy(from, &head->ip.saddr, sizeof(*from));

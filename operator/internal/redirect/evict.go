@@ -30,6 +30,8 @@ var bounded = map[string]struct{ counter, table string }{
 	"opening": {"server_opening_", "crab_opening"},
 	"hashed":  {"server_dsr_", "crab_dsr"},
 	"relays":  {"lb_relay_", "crab_relays"},
+	"later":   {"server_later_", "crab_later"},
+	"ports":   {"lb_relay_back_", "crab_relays_back"},
 }
 
 // countEvictions compares what had been made before the sweep with what was left by it.
@@ -49,8 +51,8 @@ func (n *Node) countEvictions(e *Expired, before map[string]uint64) error {
 	e.EvictedOf = map[string]uint64{}
 	for kind, b := range bounded {
 		made, gone, left := before[b.counter+"created"], c[b.counter+"removed"]+c[b.counter+"expired"], e.swept[kind].left
-		if kind == "back" { // nobody looks through it otherwise
-			if left, err = n.backLeft(above(made, gone)); err != nil {
+		if kind == "back" || kind == "ports" { // nobody looks through them otherwise
+			if left, err = n.leftOf(b.table, above(made, gone)); err != nil {
 				return err
 			}
 		}
@@ -79,13 +81,13 @@ func (n *Node) room(table string) (entries uint64) {
 	return entries
 }
 
-// backLeft counts the entries of crab_flows_in, unless there are so few that none was pushed out: half of the smaller map.
-func (n *Node) backLeft(expected uint64) (int, error) {
-	room := n.room("crab_flows_in") / uint64(len(n.known()))
+// leftOf counts the entries of a map, unless there are so few that none was pushed out: half of the smaller map.
+func (n *Node) leftOf(table string, expected uint64) (int, error) {
+	room := n.room(table) / uint64(len(n.known()))
 	if expected <= room/2 {
 		return int(expected), nil
 	}
-	return n.entries("crab_flows_in")
+	return n.entries(table)
 }
 
 // entries counts those of a map of both families.

@@ -213,6 +213,69 @@ func TestEvictionsOfEachKind(t *testing.T) {
 	}
 }
 
+// SYNs within handshakes: what a full map pushes out is counted, and not what the server answered or what was over.
+func TestEvictionsOfLaterSYNs(t *testing.T) { bothFamilies(t, testEvictionsOfLaterSYNs) }
+
+func testEvictionsOfLaterSYNs(t *testing.T) {
+	const made = 6000
+	n := serverNode(t)
+	within := func(port uint16, answer bool) {
+		handshake(t, n, port, redirected, false)
+		p := serverSYN(redirected)
+		p.sport, p.seq = port, 700
+		run(t, n, "crab_server_in", p)
+		run(t, n, "crab_server_in", p) // again: no new one
+		if a := serverSYNACK(linuxSYN); answer {
+			a.dport, a.ack = port, 701
+			run(t, n, "crab_server_out", a)
+		}
+	}
+	for i := range 20 {
+		within(uint16(1000+i), i%2 == 0)
+	}
+	counted(t, n, map[string]uint64{"server_later_created": 20, "server_later_removed": 10})
+	time.Sleep(10 * time.Millisecond)
+	if e, err := n.Expire(Lives{Echo: time.Millisecond}); err != nil || e.EvictedOf["later"] != 0 {
+		t.Errorf("nothing was pushed out: %+v, %v", e, err)
+	}
+	counted(t, n, map[string]uint64{"server_later_expired": 10})
+	for i := range made {
+		within(uint16(2000+i), false)
+	}
+	left, err := n.entries("crab_later")
+	must(t, err)
+	e, err := n.Expire(Lives{})
+	if err != nil || left > 4096*len(n.known()) || left < 1000 || e.EvictedOf["later"] != uint64(made-left) {
+		t.Errorf("%d made, %d are left: %+v, %v", made, left, e.EvictedOf, err)
+	}
+}
+
+// Ports of the VIP that relays take: each is counted when it is taken, given back, or lost with what pushes it out.
+func TestEvictionsOfRelaysPorts(t *testing.T) {
+	n := balancing(t, openTest(t, Options{Sizes: Sizes{Relays: 256}}), 2, func(v *VIP) { v.Backends[0].State, v.Backends[1].State = UpPlain, UpPlain })
+	for i := range 20 {
+		begin(t, n, uint16(1000+i), linuxSYN)
+	}
+	counted(t, n, map[string]uint64{"lb_relay_back_created": 20})
+	time.Sleep(10 * time.Millisecond)
+	if e, err := n.Expire(Lives{Pending: time.Millisecond}); err != nil || e.EvictedOf["ports"] != 0 {
+		t.Errorf("nothing was pushed out: %+v, %v", e, err)
+	}
+	counted(t, n, map[string]uint64{"lb_relay_back_expired": 20})
+	const made = 3000
+	taken := map[relayConn]bool{}
+	for i := range made {
+		c := begin(t, n, uint16(2000+i), linuxSYN)
+		taken[relayConn{seen: c.seen, server: c.server}] = true
+	}
+	left, err := n.entries("crab_relays_back")
+	must(t, err)
+	e, err := n.Expire(Lives{})
+	if lost := int(e.EvictedOf["ports"]); err != nil || left > 512 || lost < len(taken)-left || lost > made-left {
+		t.Errorf("%d made, at %d ports, %d are left: %+v, %v", made, len(taken), left, e.EvictedOf, err)
+	}
+}
+
 // handshake is a SYN to a server from a port, and all that follows until it is a connection.
 func handshake(t *testing.T, n *Node, port uint16, options []byte, finish bool) {
 	t.Helper()

@@ -72,27 +72,6 @@ func distribution(t *testing.T, node *Node, n int) map[netip.Addr]int {
 	return seen
 }
 
-// C-60…C-62: what each policy does over 4 servers.
-func TestPolicies(t *testing.T) { bothFamilies(t, testPolicies) }
-
-func testPolicies(t *testing.T) {
-	for _, policy := range []Policy{RoundRobin, RoundRobinPerCPU, Random, Hash, PowerOfTwo, Least} {
-		t.Run(policy.String(), func(t *testing.T) {
-			n := balancerNode(t, 4, func(v *VIP) { v.Policy = policy })
-			seen := distribution(t, n, 200)
-			for _, s := range servers(4) {
-				got := seen[s.Addr]
-				if policy == RoundRobin && got != 50 {
-					t.Errorf("%s got %d of 200, want 50", s.Addr, got)
-				}
-				if got < 15 { // 15 of 200 at p = 1/4 is 5.7 standard deviations off
-					t.Errorf("%s got %d of 200", s.Addr, got)
-				}
-			}
-		})
-	}
-}
-
 // C-62: weights are honoured, loads avoided, old reports not believed.
 func TestWeightsAndReports(t *testing.T) { bothFamilies(t, testWeightsAndReports) }
 
@@ -182,6 +161,43 @@ func testXDPChecksums(t *testing.T) {
 		t.Error("a SYN with an unfinished checksum was dropped")
 	}
 	counted(t, n, map[string]uint64{"lb_bad_checksum": 1})
+}
+
+// C-23: options of IP move the TCP header, and nothing else: the SYN is judged, chosen for and sent like any other.
+func TestBalancerWithIPOptions(t *testing.T) {
+	n := balancerNode(t, 2, nil)
+	port := uint16(100)
+	for _, length := range []int{4, 8, 36, 40} {
+		p := lbSYN(port, marked())
+		p.ipOptions = bytes.Repeat([]byte{1}, length)
+		for _, program := range []string{"crab_lb_native", "crab_lb_generic"} {
+			port++
+			p.sport = port
+			bad := p.bytes()
+			bad[len(bad)-1] ^= 0x55
+			if verdict, _ := runBytes(t, n, program, bad); verdict != 1 {
+				t.Errorf("%s, %d bytes of options, damaged: verdict %d", program, length, verdict)
+			}
+			if verdict, out := runBytes(t, n, program, p.bytes()); verdict != 2 || !bytes.Equal(out, p.bytes()) {
+				t.Errorf("%s, %d bytes of options: verdict %d", program, length, verdict)
+			}
+			var syn programs.SYN
+			if err := n.m(four, "crab_syns").Lookup(synKey(p), &syn); err != nil || !syn.DIP.IsValid() {
+				t.Errorf("%s, %d bytes of options: no server was chosen: %v", program, length, err)
+			}
+		}
+		for _, data := range [][]byte{nil, []byte("abc")} {
+			port++
+			p.sport, p.data = port, data
+			_, out := runBytes(t, n, "crab_balance_in", p.bytes())
+			got, want := parse(t, out), append(append([]byte{}, redirected...), linuxSYN...)
+			if got.dst != servers(2)[0].Addr && got.dst != servers(2)[1].Addr || !got.sums || !got.lengths || !bytes.Equal(got.options, want) ||
+				!bytes.Equal(got.data, data) || !bytes.Equal(out[34:34+length], p.ipOptions) {
+				t.Errorf("%d bytes of options are sent on as %+v", length, got)
+			}
+		}
+	}
+	counted(t, n, map[string]uint64{"lb_bad_checksum": 8, "header_malformed": 0})
 }
 
 // C-25: the same SYN goes to the same server; another ISS, or that server's end, is a new choice.

@@ -21,6 +21,7 @@ func resized(s Sizes) map[string]uint32 {
 	for _, f := range families {
 		all[f.of("crab_flows_out")], all[f.of("crab_flows_in")], all[f.of("crab_pending")] = s.Flows, s.Flows, s.Pending
 		all[f.of("crab_opening")], all[f.of("crab_syns")], all[f.of("crab_dsr")] = s.Echoes, s.SYNs, s.DSR
+		all[f.of("crab_relays")], all[f.of("crab_relays_back")] = s.Relays, 2*s.Relays
 	}
 	return all
 }

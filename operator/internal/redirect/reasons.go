@@ -91,4 +91,10 @@ var Reasons = []string{
 	"tunnel_opened",
 	"tunnel_foreign",
 	"tunnel_refused",
+	"server_later_created",
+	"server_later_removed",
+	"server_later_expired",
+	"lb_relay_back_created",
+	"lb_relay_back_removed",
+	"lb_relay_back_expired",
 }

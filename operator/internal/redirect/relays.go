@@ -39,7 +39,7 @@ func (n *Node) expireRelays(f family, l Lives, e *Expired) error {
 		if relays.Lookup(k, &relay) != nil || !relayOver(relay, now, l) {
 			continue
 		}
-		n.dropBack(f, k, relay) // the first of the two: the port is free for others only then
+		n.dropBack(f, k, relay, e) // the first of the two: the port is free for others only then
 		if relays.Delete(k) == nil {
 			s.removed, s.left = s.removed+1, s.left-1
 		}
@@ -49,13 +49,13 @@ func (n *Node) expireRelays(f family, l Lives, e *Expired) error {
 }
 
 // dropBack removes the way back of a relayed connection, unless that is not there any more: pushed out, or taken over.
-func (n *Node) dropBack(f family, k programs.Tuple, relay programs.Relay) {
+func (n *Node) dropBack(f family, k programs.Tuple, relay programs.Relay, e *Expired) {
 	key := programs.Tuple{
 		Client: netip.AddrPortFrom(k.Server.Addr(), relay.Port), Server: netip.AddrPortFrom(relay.DIP, k.Server.Port()),
 	}
 	var back programs.RelayBack
 	ways := n.m(f, "crab_relays_back")
-	if ways.Lookup(key, &back) == nil && back.Client == k.Client {
-		_ = ways.Delete(key)
+	if ways.Lookup(key, &back) == nil && back.Client == k.Client && ways.Delete(key) == nil {
+		e.add("ports", swept{removed: 1})
 	}
 }

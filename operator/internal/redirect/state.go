@@ -115,6 +115,10 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
 	}
+	later, err := expireOld(n.m(f, "crab_later"), l.Echo, func(p programs.Opening) uint64 { return p.LastNs }, nil)
+	if err != nil {
+		return fmt.Errorf("later: %w", err)
+	}
 	if err := n.sweepConnects(f); err != nil {
 		return fmt.Errorf("connects: %w", err)
 	}
@@ -128,6 +132,7 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	e.Pending, e.Echoes = e.Pending+pending.removed, e.Echoes+opening.removed
 	e.add("pending", pending)
 	e.add("opening", opening)
+	e.add("later", later)
 	e.add("hashed", hashed)
 	return nil
 }

@@ -128,6 +128,11 @@ func TestTunnelOpens(t *testing.T) {
 		for what, p := range map[string]packet{"without a redirect": plain, "no SYN": other, "a SYN-ACK": early, "no TCP": notTCP} {
 			open(what, here, wrapped(p), nil, shot, "tunnel_refused")
 		}
+		inside, outside := wrapped(redirected), wrapped(redirected)
+		inside[len(good)-len(inner)+14] ^= 4<<4 ^ 6<<4
+		outside[14] ^= 4<<4 ^ 6<<4
+		open("inside is another version of IP", here, inside, nil, shot, "tunnel_refused")
+		open("outside is another version of IP", here, outside, outside, next, "")
 		setTunnels(t, n, here)
 		for length := 60; length < len(good); length++ { // shorter ones no test run takes
 			if got, _ := runBytes(t, n, "crab_tunnel_in", good[:length]); got != next && got != shot {

@@ -103,6 +103,7 @@ type Sizes struct {
 	Echoes  uint32 // SYNs of servers waiting for the client's ACK [65536]
 	SYNs    uint32 // SYNs the balancer remembers for retransmission [65536]
 	DSR     uint32 // connections of non-CRAB clients on a server host [65536]
+	Relays  uint32 // connections to servers without agent that the balancer relays [65536]
 }
 
 // Placement is where a device stands between this node and the wire.
@@ -198,7 +199,8 @@ type Expired struct {
 	Evicted uint64
 	// EvictedOf counts the same of all bounded state: flows (Evicted) and back, the translations in both directions;
 	// pending, a client's SYNs; opening and hashed, a server's handshakes and its connections on the fall-back path;
-	// relays, connections to servers without agent that the balancer relays;
+	// later, SYNs within a server's handshakes; relays, connections to servers without agent that the balancer relays, and
+	// ports, those of the VIP that they take;
 	// syns, which the balancer remembers until others push them out: no loss before they are as many as its map holds in 3 s.
 	EvictedOf map[string]uint64
 	swept     map[string]swept // by kind, in this sweep
