@@ -37,8 +37,8 @@ func clientEnds(flags byte) packet {
 
 // C-92: a SYN from the server's address and port belongs to the live connection, whose TCP answers with a challenge ACK.
 func TestBlindSYNToTheClient(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		for range 3 {
 			verdict, got := run(t, n, "crab_client_in", blindSYN(testDIP, testClient, false, linuxSYN))
@@ -66,8 +66,8 @@ func TestBlindRSTAndSYNToTheClient(t *testing.T) {
 // C-72, C-92: RSTs and FINs of somebody who knows no sequence number end nothing, however long the client is silent then,
 // and open no way for a SYN: not on a connection that is idle, nor on one that its client has half closed.
 func TestBlindEndsToTheClient(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		for name, before := range map[string]func(*Node){
 			"idle": func(*Node) {}, "half closed": func(n *Node) { run(t, n, "crab_client_out_pod", clientEnds(fin|ack)) },
 		} {
@@ -97,8 +97,8 @@ func TestBlindEndsToTheClient(t *testing.T) {
 
 // C-72: FINs that somebody forges, before the server's own and behind it, do not hide that one.
 func TestBlindFINsHideNoEnd(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		forge := func() {
 			for i := range uint32(31) {
@@ -139,8 +139,8 @@ func TestServerResetsBehindRecentData(t *testing.T) {
 
 // C-24: what is dialled after its VIP has gone is left alone, although the port had a connection through it.
 func TestDeletedVIP(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		must(t, n.DeleteVIP(VIPKey{testVIP, 80}))
 		worksAt(t, n, testDIP)
@@ -188,8 +188,8 @@ func direct() packet {
 
 // C-92: a direct connection from the port of a live one harms nothing: the server's TCP does not begin anew.
 func TestDirectSYNFromALivePort(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		for range 3 {
 			if verdict, got := run(t, n, "crab_client_out", direct()); verdict != next || got.dst != testDIP {
@@ -207,8 +207,8 @@ func TestDirectSYNFromALivePort(t *testing.T) {
 
 // C-72: where the server knows nothing of the former connection it answers the direct SYN, and the translation ends.
 func TestDirectSYNIsConfirmed(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		run(t, n, "crab_client_out", direct())
 		if _, got := run(t, n, "crab_client_in", redirectedSYNACK(301, linuxSYN)); got.src != testDIP {
@@ -224,8 +224,8 @@ func TestDirectSYNIsConfirmed(t *testing.T) {
 // C-92: a second VIP's SYN from the same port may meet the same server; the first VIP's connection goes on until
 // the server begins anew.
 func TestTwoVIPsOneServerOnePort(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		other := VIPKey{at("192.0.2.2"), 80}
 		must(t, n.SetVIP(VIP{VIPKey: other, Roles: RoleClient, Prefixes: []netip.Prefix{within("10.2.0.0/16")}}))

@@ -93,8 +93,8 @@ func testExpireFlows(t *testing.T) {
 // C-72: a former version kept a time where the client's place is now. The server's RST or FIN ends no such translation
 // before its client has said something, and every one after it; what missed its end goes when it is idle.
 func TestEndsAfterAnUpgrade(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		for name, flags := range map[string]byte{"RST": rst | ack, "FIN": fin | ack} {
 			n := answered(t)
 			created, flows := uint64(0x1234567822334455), n.m(testFamily, "crab_flows_out")

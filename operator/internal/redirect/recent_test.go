@@ -53,21 +53,17 @@ func answered(t *testing.T) *Node {
 	return n
 }
 
-// C-70: data goes by the recent answer while it holds, an eighth of a second or a few (C-103), and by the maps then.
-func TestRecentAnswerIsUsedForAMoment(t *testing.T) {
-	onOneCPU(t)
+// lastsAMoment: what a program has just learnt is what it goes by, but not for ever. fresh is a node where it has, though its
+// maps say something else by now; byMaps sends it a packet and says whether the maps were asked.
+func lastsAMoment(t *testing.T, fresh func() *Node, byMaps func(n *Node) bool) {
+	t.Helper()
 	for range 20 { // its time may end between two packets
-		n := answered(t)
-		it := n.m(four, "crab_flows_out").Iterate()
-		var key, value []byte
-		if !it.Next(&key, &value) || n.m(four, "crab_flows_out").Delete(key) != nil {
-			t.Fatal("no flow to forget")
-		}
-		if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst != testDIP {
+		n := fresh()
+		if byMaps(n) {
 			continue
 		}
 		for range 1_000_000 {
-			if _, got := run(t, n, "crab_client_out_pod", sentData()); got.dst == testVIP {
+			if byMaps(n) {
 				return
 			}
 		}
@@ -76,10 +72,27 @@ func TestRecentAnswerIsUsedForAMoment(t *testing.T) {
 	t.Fatal("the maps are asked for every packet")
 }
 
+// C-70: data goes by the recent answer while it holds, an eighth of a second or a few (C-103), and by the maps then.
+func TestRecentAnswerIsUsedForAMoment(t *testing.T) {
+	onOneCPU(t)
+	lastsAMoment(t, func() *Node {
+		n := answered(t)
+		it := n.m(four, "crab_flows_out").Iterate()
+		var key, value []byte
+		if !it.Next(&key, &value) || n.m(four, "crab_flows_out").Delete(key) != nil {
+			t.Fatal("no flow to forget")
+		}
+		return n
+	}, func(n *Node) bool {
+		_, got := run(t, n, "crab_client_out_pod", sentData())
+		return got.dst == testVIP
+	})
+}
+
 // C-70: the next connection of the port goes to its own server at once, whatever was known a moment ago.
 func TestRecentAnswerEndsWithItsConnection(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		other := at("10.2.0.2")
 		run(t, n, "crab_client_out", clientSYN(200))
@@ -101,8 +114,8 @@ func TestRecentAnswerEndsWithItsConnection(t *testing.T) {
 
 // C-24, C-70: a connection past the VIP, from the port and to the server of the last one, which is over, is left alone.
 func TestRecentAnswerEndsWithADirectConnection(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		run(t, n, "crab_client_out_pod", clientEnds(rst|ack))
 		run(t, n, "crab_client_out", direct())
@@ -136,8 +149,8 @@ func TestRecentAnswerDoesNotHideTheEnd(t *testing.T) {
 
 // The server opens a connection of its own, from and to the ports of the last one, which the client has reset: it is left alone at once.
 func TestRecentAnswerEndsWhenTheServerConnects(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := answered(t)
 		run(t, n, "crab_client_out_pod", clientEnds(rst|ack))
 		run(t, n, "crab_client_in", blindSYN(testDIP, testClient, false, nil))
@@ -168,7 +181,6 @@ func translate(t *testing.T, n *Node) {
 
 // Most packets are none of ours: that nothing is known of a connection is an answer, too, and holds for a moment.
 func TestNothingIsKnownForAMoment(t *testing.T) {
-	onOneCPU(t)
 	sees := map[string]func(t *testing.T, n *Node) bool{
 		"crab_client_out_pod": func(t *testing.T, n *Node) bool {
 			_, got := run(t, n, "crab_client_out_pod", sentData())
@@ -185,29 +197,21 @@ func TestNothingIsKnownForAMoment(t *testing.T) {
 	}
 	for program, translated := range sees {
 		t.Run(program, func(t *testing.T) {
-			for range 20 { // its time may end between two packets
+			onOneCPU(t) // here: a subtest has a thread of its own
+			lastsAMoment(t, func() *Node {
 				n := clientNode(t)
 				unknown(t, n)
 				translate(t, n)
-				if translated(t, n) {
-					continue
-				}
-				for range 1_000_000 {
-					if translated(t, n) {
-						return
-					}
-				}
-				t.Fatal("the answer holds for ever")
-			}
-			t.Fatal("the maps are asked for every packet")
+				return n
+			}, func(n *Node) bool { return translated(t, n) })
 		})
 	}
 }
 
 // C-70: a connection that begins is translated at once, whatever was not known of its name a moment ago.
 func TestNothingIsKnownUntilAConnectionBegins(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		n := clientNode(t)
 		unknown(t, n)
 		run(t, n, "crab_client_out", clientSYN(100))

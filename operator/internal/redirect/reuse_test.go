@@ -43,8 +43,8 @@ func becomes(t *testing.T, n *Node, iss uint32, server netip.Addr) {
 // C-101: a client that gives up within the handshake and dials again from its port is redirected by the answer to its
 // new SYN; the answer to the old one is not believed, however often it comes, whether before or behind the new one.
 func TestSecondSYNWithinTheRoundTrip(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		for _, server := range []netip.Addr{testDIP, at("10.2.0.2")} {
 			n := clientNode(t)
 			run(t, n, "crab_client_out", clientSYN(100))
@@ -68,8 +68,8 @@ func TestSecondSYNWithinTheRoundTrip(t *testing.T) {
 // server has not, and after a RST of either side. The old server's challenge reaches the client's TCP, and its RST the
 // server: that is how the new SYN, sent again, is answered.
 func TestPortIsUsedAgain(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		for name, end := range map[string]func(*Node){
 			"within the handshake": func(*Node) {},
 			"half closed":          func(n *Node) { run(t, n, "crab_client_out_pod", clientEnds(fin|ack)) },
@@ -100,8 +100,8 @@ func TestPortIsUsedAgain(t *testing.T) {
 // C-92: a SYN that somebody on the wire forges with the address of a host's pod, and sends to the VIP through that host,
 // is not its client's: it ends no live connection, and is not marked.
 func TestForgedSYNThroughTheClientsHost(t *testing.T) {
-	onOneCPU(t)
 	bothFamilies(t, func(t *testing.T) {
+		onOneCPU(t)
 		uplink, pod := routed(t)
 		n := answered(t)
 		forged := blindSYN(testClient, testVIP, true, linuxSYN).bytes()
