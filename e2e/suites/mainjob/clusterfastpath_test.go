@@ -21,23 +21,46 @@ const held = "bobtail-held"
 const enforce = "pod-security.kubernetes.io/enforce"
 
 // clusterFastPath lets the cluster choose the fast path for a service that says
-// nothing of it. It runs in each of these namespaces, and with the fast path in the
-// one that admits it.
+// nothing of it. It serves in each of these namespaces, and with the fast path in the
+// one that admits it; on the way from one to the next nothing fails.
 func clusterFastPath(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.Apply(ctx, heldManifest(s.env.Version)))
 	defer release(ctx, t, s)
 	check(t, choose(ctx, s, "Auto"))
 	check(t, heldBack(ctx, s, enforce+"=baseline"))
-	_, err := s.env.Kubectl(ctx, "label", "--overwrite", "namespace", held, enforce+"=privileged")
-	check(t, err)
-	check(t, heldBack(ctx, s, "denied request"))
-	check(t, admit(ctx, s))
-	check(t, waitFastPath(ctx, s, held, "Active", "Cluster"))
-	check(t, s.env.WaitCondition(ctx, time.Minute, held, "rpcsvc", quick, "Ready", "True"))
-	check(t, choose(ctx, s, "Off"))
-	check(t, waitFastPath(ctx, s, held, ""))
-	check(t, s.env.WaitCondition(ctx, time.Minute, held, "rpcsvc", quick, "Ready", "True"))
+	job := steady("load-cluster-fast-path", 75*time.Second)
+	job.Target = quick + "." + held + ".svc.cluster.local:8000"
+	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
+		if _, err := s.env.Kubectl(ctx, "label", "--overwrite", "namespace", held, enforce+"=privileged"); err != nil {
+			return err
+		}
+		if err := heldBack(ctx, s, "denied request"); err != nil {
+			return err
+		}
+		return admitted(ctx, s)
+	})
+	s.got.Set("rpcs_failed_cluster_fast_path", r.Failed())
+	if r.Failed() != 0 || r.Sent < 10000 {
+		t.Errorf("%d of %d requests failed while a namespace refused the fast path, admitted it and the cluster turned it off; want 0 of at least 10000: %s", r.Failed(), r.Sent, r.Failures())
+	}
 	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+}
+
+// admitted lets the namespace admit it, and the cluster take it back.
+func admitted(ctx context.Context, s *suite) error {
+	if err := admit(ctx, s); err != nil {
+		return err
+	}
+	if err := waitFastPath(ctx, s, held, "Active", "Cluster"); err != nil {
+		return err
+	}
+	if err := choose(ctx, s, "Off"); err != nil {
+		return err
+	}
+	if err := waitFastPath(ctx, s, held, ""); err != nil {
+		return err
+	}
+	return s.env.WaitCondition(ctx, time.Minute, held, "rpcsvc", quick, "Ready", "True")
 }
 
 // choose is what the owner of the platform does. Without a value Helm would keep that
