@@ -24,6 +24,7 @@ var clusterRights = []string{
 	"bobtail.dev/servicelevelobjectives/status: patch",
 	"bobtail.dev/servicelevelobjectives: get list watch",
 	"core/configmaps: create get list patch watch",
+	"core/namespaces: get",
 	"core/pods/status: patch",
 	"core/pods: get list watch",
 	"core/secrets: create get patch",

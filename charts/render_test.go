@@ -99,7 +99,7 @@ func TestSchema(t *testing.T) {
 	for _, c := range []struct{ set, names string }{
 		{"replicas=0", "replicas"}, {"replicas=two", "replicas"}, {"replica=2", "replica"}, {"image.registry=", "registry"},
 		{"image.registry=HTTP://x", "registry"}, {"image.pullPolicy=Sometimes", "pullPolicy"}, {"image.tag=1", "tag"},
-		{"crds.install=maybe", "install"}, {"monitoring.dashboard.enabled=2", "enabled"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
+		{"crds.install=maybe", "install"}, {"routers.fastPath=auto", "fastPath"}, {"routers.fastPath=false", "fastPath"}, {"router.fastPath=Auto", "router"}, {"monitoring.dashboard.enabled=2", "enabled"}, {"networkPolicy.apiServerPorts={70000}", "apiServerPorts"},
 		{"crab.enabled=1", "enabled"}, {"crab.vipPool={192.0.2.1}", "vipPool"}, {"crab.vipPool={fd00::/64}", "vipPool"}, {"crab.vipPool={fd00::1}", "vipPool"}, {"crab.pool={}", "pool"}, {"crab.option.kind=8", "kind"},
 		{"crab.balancers.addresses={lb:8470}", "addresses"}, {"crab.balancers.addresses={10.0.0.20}", "addresses"}, {"crab.balancers.addresses={10.0.0.20:8470}", "secret"}, {"crab.balancers.secret=A_B", "secret"},
 	} {

@@ -23,7 +23,7 @@ const quick = "quick"
 func fastPath(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.Apply(ctx, quickManifest(s.env.Version)))
 	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", quick, "Ready", "True"))
-	check(t, waitFastPath(ctx, s, "Active"))
+	check(t, waitFastPath(ctx, s, namespace, "Active"))
 	job := steady("load-fast-path", 30*time.Second)
 	job.Target, job.Rate = quick+"."+namespace+".svc.cluster.local:8000", 500
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
@@ -71,7 +71,7 @@ func turnedOff(ctx context.Context, t *testing.T, s *suite) error {
 	if err := s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", quick, "Ready", "True"); err != nil {
 		return err
 	}
-	if err := waitFastPath(ctx, s, ""); err != nil {
+	if err := waitFastPath(ctx, s, namespace, ""); err != nil {
 		return err
 	}
 	now, err := routerCounters(ctx, s)
@@ -92,15 +92,17 @@ func requestsCome(ctx context.Context, s *suite) error {
 	})
 }
 
-// waitFastPath waits for the state in the status; empty: for there being none.
-func waitFastPath(ctx context.Context, s *suite, want string) error {
-	return harness.Until(ctx, 30*time.Second, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
-		got, err := s.env.Kubectl(ctx, "-n", namespace, "get", "rpcsvc", quick, "-o", "jsonpath={.status.fastPath.state}")
-		if err != nil || got == want {
-			return got == want, "", err
+// waitFastPath waits for the state in the status, and for all of these words in the
+// rest of it; empty: for there being none.
+func waitFastPath(ctx context.Context, s *suite, ns, want string, words ...string) error {
+	return harness.Until(ctx, time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		got, err := s.env.Kubectl(ctx, "-n", ns, "get", "rpcsvc", quick, "-o", "jsonpath={.status.fastPath.state} {.status.fastPath}")
+		state, rest, _ := strings.Cut(strings.TrimSpace(got), " ")
+		ok := state == want
+		for _, w := range words {
+			ok = ok && strings.Contains(rest, w)
 		}
-		why, err := s.env.Kubectl(ctx, "-n", namespace, "get", "rpcsvc", quick, "-o", "jsonpath={.status.fastPath}")
-		return false, fmt.Sprintf("status.fastPath is %s, want state %q", why, want), err
+		return ok, fmt.Sprintf("status.fastPath is %s, want state %q and %q", rest, want, words), err
 	})
 }
 

@@ -73,6 +73,7 @@ func TestMainJob(t *testing.T) {
 		{"rolling update", false, rollingUpdate},
 		{"router killed", false, routerKilled},
 		{"fast path", false, fastPath},
+		{"fast path by the cluster", false, clusterFastPath},
 		{"service in Go", false, goService},
 		{"documentation", false, documentation},
 		{"helm test", false, helmTest},

@@ -14,6 +14,17 @@ const (
 	FastPathAuto FastPathMode = "Auto"
 )
 
+// FastPathChooser says whose choice Auto is.
+// +kubebuilder:validation:Enum=Service;Cluster
+type FastPathChooser string
+
+const (
+	// FastPathByService: `spec.router.fastPath` is Auto.
+	FastPathByService FastPathChooser = "Service"
+	// FastPathByCluster: the field is left out, and the operator was told Auto.
+	FastPathByCluster FastPathChooser = "Cluster"
+)
+
 // FastPathState says whether requests are decided in the kernel.
 // +kubebuilder:validation:Enum=Active;Partial;Inactive
 type FastPathState string
@@ -38,6 +49,9 @@ const (
 	FastPathReasonRollingOut = "RollingOut"
 	// FastPathReasonNoAnswer: no router has said anything.
 	FastPathReasonNoAnswer = "NoAnswer"
+	// FastPathReasonPodSecurity: the namespace does not admit pods with the
+	// capabilities it needs, so routers are made without.
+	FastPathReasonPodSecurity = "PodSecurity"
 )
 
 // FastPathStatus says whether requests are decided in the kernel, and why not.
@@ -48,18 +62,24 @@ type FastPathStatus struct {
 	// +required
 	State FastPathState `json:"state,omitempty"`
 
+	// chosenBy says whose choice Auto is: the Service's own field, or the
+	// Cluster's, which counts where the field is left out.
+	// +optional
+	ChosenBy FastPathChooser `json:"chosenBy,omitempty"`
+
 	// activeRouters is the number of routers that decide in the kernel.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	ActiveRouters int32 `json:"activeRouters"`
 
-	// reason is Active, or what the oldest router that does not says.
+	// reason is Active, PodSecurity where pods with the capabilities are not
+	// admitted, or what the oldest router that does not says.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9]*$`
 	Reason string `json:"reason,omitempty"`
 
-	// message says it to people, with the name of that router.
+	// message says it to people, with the name of that router or what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -11,9 +11,9 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
 // +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
-// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || self.placement == 'Software'",message="`fastPath` may not be Auto when `placement` is None: there is no router"
-// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || self.forwarding != 'Transparent'",message="`fastPath` Auto needs `forwarding` Auto or Encapsulated: the program in the kernel does not send with the client's address"
-// +kubebuilder:validation:XValidation:rule="self.fastPath == 'Off' || (self.policy == 'JBSQ' && !has(self.holdBack))",message="`fastPath` Auto needs `policy` JBSQ and no `holdBack`: the program in the kernel knows no other way to choose a worker"
+// +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || self.placement == 'Software'",message="`fastPath` may not be Auto when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || self.forwarding != 'Transparent'",message="`fastPath` Auto needs `forwarding` Auto or Encapsulated: the program in the kernel does not send with the client's address"
+// +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || (self.policy == 'JBSQ' && !has(self.holdBack))",message="`fastPath` Auto needs `policy` JBSQ and no `holdBack`: the program in the kernel knows no other way to choose a worker"
 type RpcServiceRouter struct {
 	// placement says where the router runs: Software in pods, or None, when
 	// clients address workers themselves.
@@ -72,10 +72,12 @@ type RpcServiceRouter struct {
 	// decide the plainest requests before any process is woken, which costs a
 	// fraction of the processor time. With Auto the router container runs as
 	// root with the capabilities BPF and NET_ADMIN and nothing else, and needs
-	// Linux 6.6 and at most 64 workers with IPv4 addresses; where something is
-	// missing it serves as with Off, and status.fastPath says what.
+	// Linux 6.6, a namespace that admits such pods, and at most 64 workers with
+	// IPv4 addresses; where something is missing it serves as with Off, and
+	// status.fastPath says what. Left out it is what the cluster chose
+	// (`routers.fastPath` of the chart, Off unless somebody decides), and Off
+	// where this specification leaves the program nothing to do.
 	// +optional
-	// +kubebuilder:default=Off
 	FastPath FastPathMode `json:"fastPath,omitempty"`
 
 	// holdBack lets a router keep requests for a moment in the hope of an

@@ -64,7 +64,7 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="(self.replicas + 1) * self.workersPerReplica <= 1024",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 1024, the most workers one router set handles: during a rollout there is one replica more"
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
-// +kubebuilder:validation:XValidation:rule="self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
+// +kubebuilder:validation:XValidation:rule="!has(self.router.fastPath) || self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: clients of the two cannot talk to the same pods; create another RpcService"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.router.placement == 'None'",message="`router.placement` must be None when `protocol` is TCP: CRAB balances connections by their SYN, and no router sees their requests"
 // +kubebuilder:validation:XValidation:rule="(self.protocol == 'TCP') == has(self.tcp)",message="`tcp` must be given when `protocol` is TCP, and only then: it names the port that servers listen on"
@@ -109,7 +109,7 @@ type RpcServiceSpec struct {
 
 	// router says how requests are placed on workers.
 	// +optional
-	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto, fastPath: "Off"}
+	// +kubebuilder:default={placement: Software, replicas: 2, policy: JBSQ, workerQueueDepth: 3, centralQueueLimit: 65536, maxQueueMilliseconds: 1000, forwarding: Auto}
 	Router RpcServiceRouter `json:"router,omitempty,omitzero"`
 
 	// hedging lets routers send a request a second time when it may be stuck.
@@ -350,7 +350,7 @@ type RpcServiceStatus struct {
 	Forwarding string `json:"forwarding,omitempty"`
 
 	// fastPath says whether requests are decided in the kernel; absent while
-	// `spec.router.fastPath` is Off.
+	// Off is in effect, by `spec.router.fastPath` or by the cluster's choice.
 	// +optional
 	FastPath *FastPathStatus `json:"fastPath,omitempty"`
 

@@ -161,11 +161,9 @@ func routerContainer(in Input) corev1.Container {
 		// Sending with the client's address needs a raw socket.
 		grant(&c, "NET_RAW")
 	}
-	if FastPath(in.Service) {
-		// Loading the program, and attaching it to the pod's own device. It is
-		// pinned nowhere, so there is no file system to mount.
+	if in.FastPath {
 		c.Args = append(c.Args, "--fast-path=auto")
-		grant(&c, "BPF", "NET_ADMIN")
+		grant(&c, fastPathCapabilities...)
 	}
 	return c
 }

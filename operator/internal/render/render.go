@@ -36,6 +36,10 @@ type Input struct {
 	// OTLPEndpoint is where sidecars send the spans of traced requests; "" is nowhere.
 	OTLPEndpoint string
 
+	// FastPath makes router pods for the fast path: somebody asks for it, and the
+	// namespace admits them.
+	FastPath bool
+
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
 	LiveWorkers int32
@@ -102,11 +106,6 @@ func Forwarding(s *v1alpha1.RpcService) v1alpha1.ForwardingMode {
 		return f
 	}
 	return v1alpha1.ForwardingEncapsulated
-}
-
-// FastPath says whether routers may let the kernel decide requests.
-func FastPath(s *v1alpha1.RpcService) bool {
-	return HasRouter(s) && s.Spec.Router.FastPath == v1alpha1.FastPathAuto
 }
 
 // Replicas is spec.replicas with its default.

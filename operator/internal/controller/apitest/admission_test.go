@@ -10,8 +10,12 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // admission is one row: a change to a valid object, and what the API server
@@ -215,6 +219,41 @@ func judge(t *testing.T, err error, message string) {
 		t.Error("accepted; want a refusal that says " + message)
 	case message != "" && !strings.Contains(err.Error(), message):
 		t.Errorf("refused, but without saying %q: %v", message, err)
+	}
+}
+
+// The choice of the cluster counts where a service may say Auto itself, and passes
+// by those that may not: what the API server refuses and what the operator leaves
+// alone is the same.
+func TestClusterChoiceFollowsTheRules(t *testing.T) {
+	ns := namespace(t)
+	choices := map[bool]int{}
+	for _, row := range serviceAdmission {
+		o := parse(t, baseService)
+		merge(o.Object, parse(t, row.change).Object)
+		unstructured.RemoveNestedField(o.Object, "spec", "router", "fastPath")
+		o.SetNamespace(ns)
+		auto := o.DeepCopy()
+		merge(auto.Object, parse(t, `{spec: {router: {fastPath: Auto}}}`).Object)
+		if direct.Create(context.Background(), o, client.DryRunAll) != nil {
+			continue // refused for another reason
+		}
+		if value, found, _ := unstructured.NestedString(o.Object, "spec", "router", "fastPath"); found {
+			t.Fatalf("%s: the API server fills in fastPath: %s", row.name, value)
+		}
+		s := &v1alpha1.RpcService{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, s); err != nil {
+			t.Fatal(err)
+		}
+		err := direct.Create(context.Background(), auto, client.DryRunAll)
+		chosen := render.FastPath(s, v1alpha1.FastPathAuto) != ""
+		choices[chosen]++
+		if chosen != (err == nil) {
+			t.Errorf("%s: the cluster's Auto counts: %v, but the service's own is met with: %v", row.name, chosen, err)
+		}
+	}
+	if choices[true] < 10 || choices[false] < 10 {
+		t.Errorf("rows on either side: %v", choices)
 	}
 }
 

@@ -51,7 +51,7 @@ func operator(t *testing.T) {
 		install(t)
 		options, err := manager.ParseOptions([]string{
 			"--namespace=" + operatorNamespace, "--metrics-bind-address=0", "--health-probe-bind-address=0",
-			"--crab", "--crab-vip-pool=" + vipPool + "," + vipPool6,
+			"--router-fast-path=Auto", "--crab", "--crab-vip-pool=" + vipPool + "," + vipPool6,
 		}, "9.9.9")
 		if err != nil {
 			t.Fatal(err)

@@ -145,6 +145,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Client:      mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
+		FastPath: o.FastPath,
 	}
 	if err := services.SetupWithManager(mgr); err != nil {
 		return err

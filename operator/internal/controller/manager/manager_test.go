@@ -28,12 +28,12 @@ import (
 func TestParseOptions(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "sys")
 	o, err := ParseOptions(nil, "1.2.3")
-	if err != nil || o != (Options{ImageRegistry: "localhost", ImageVersion: "1.2.3", LeaderElect: true, MetricsAddress: ":8080", ProbeAddress: ":8081", AgentPort: 9442, Namespace: "sys"}) {
+	if err != nil || o != (Options{ImageRegistry: "localhost", ImageVersion: "1.2.3", LeaderElect: true, MetricsAddress: ":8080", ProbeAddress: ":8081", AgentPort: 9442, Namespace: "sys", FastPath: "Off"}) {
 		t.Errorf("defaults %+v, %v", o, err)
 	}
-	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0", "--otlp-endpoint=http://c:4318",
+	o, err = ParseOptions([]string{"--namespace=x", "--image-registry=r", "--image-version=v", "--leader-elect=false", "--metrics-bind-address=0", "--otlp-endpoint=http://c:4318", "--router-fast-path=Auto",
 		"--crab", "--crab-vip-pool=192.0.2.0/28", "--crab-agent-port=9542"}, "")
-	if err != nil || !o.CRAB || o.AgentPort != 9542 || o.VIPPool != "192.0.2.0/28" || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" || o.OTLPEndpoint != "http://c:4318" {
+	if err != nil || !o.CRAB || o.FastPath != v1alpha1.FastPathAuto || o.AgentPort != 9542 || o.VIPPool != "192.0.2.0/28" || o.Namespace != "x" || o.ImageRegistry != "r" || o.ImageVersion != "v" || o.LeaderElect || o.MetricsAddress != "0" || o.OTLPEndpoint != "http://c:4318" {
 		t.Errorf("given %+v, %v", o, err)
 	}
 	for _, c := range []struct {
@@ -42,6 +42,7 @@ func TestParseOptions(t *testing.T) {
 	}{
 		{[]string{"--image-version="}, "--image-version must not be empty"},
 		{[]string{"--otlp-endpoint=collector:4318"}, "--otlp-endpoint=collector:4318: must be a URL"},
+		{[]string{"--router-fast-path=auto"}, "--router-fast-path=auto must be Off or Auto"},
 		{[]string{"--crab-vip-pool=192.0.2.9/28"}, `--crab-vip-pool: "192.0.2.9/28" has bits beyond its length`},
 		{[]string{"--crab-agent-port=65536"}, "--crab-agent-port=65536 must be 1 to 65535"},
 		{[]string{"--image-registry="}, "--image-registry must not be empty"},

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	MetricsAddress, ProbeAddress string
 	// OTLPEndpoint is where sidecars send the spans of traced requests; "" is nowhere.
 	OTLPEndpoint string
+	// FastPath is the choice for services whose router.fastPath is left out.
+	FastPath v1alpha1.FastPathMode
 	// CRAB lets the operator serve Services of class bobtail.dev/crab and redirected
 	// node ports.
 	CRAB bool
@@ -49,6 +52,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where to serve /metrics; 0 turns it off")
 	f.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where to serve /healthz and /readyz; 0 turns it off")
 	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver to which sidecars send the spans of traced requests, http://collector:4318; none are sent without")
+	f.StringVar((*string)(&o.FastPath), "router-fast-path", string(v1alpha1.FastPathOff), "`Off|Auto`: whether the kernel may decide requests of services that leave spec.router.fastPath out; Auto runs their routers as root with CAP_BPF and CAP_NET_ADMIN")
 	f.BoolVar(&o.CRAB, "crab", false, "serve Services of class bobtail.dev/crab and redirected node ports")
 	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 and IPv6 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
 	f.IntVar(&o.AgentPort, "crab-agent-port", 9442, "TCP port of the nodes where CRAB's agents tell how long clients wait for connections")
@@ -74,6 +78,9 @@ func (o Options) validate() error {
 	}
 	if u, err := url.Parse(o.OTLPEndpoint); o.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("--otlp-endpoint=%s: must be a URL such as http://collector:4318", o.OTLPEndpoint))
+	}
+	if o.FastPath != v1alpha1.FastPathOff && o.FastPath != v1alpha1.FastPathAuto {
+		errs = append(errs, fmt.Errorf("--router-fast-path=%s must be Off or Auto", o.FastPath))
 	}
 	if _, err := crabplan.ParsePool(o.VIPPool); err != nil {
 		errs = append(errs, fmt.Errorf("--crab-vip-pool: %w", err))

@@ -39,7 +39,7 @@ func TestFastPathStatus(t *testing.T) {
 		{"nowhere", "rR rR", []answer{many, many}, v1alpha1.FastPathInactive, 0, "TooManyWorkers", "0 of 2 routers decide requests in the kernel; p0: there are more than 64 workers"},
 		{"on one of two nodes", "rR rR", []answer{on, refused}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 2 routers decide requests in the kernel; p1: it needs CAP_BPF"},
 		{"the oldest tells why", "rR rR rR", []answer{refused, many, on}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 3 routers decide requests in the kernel; p0: it needs CAP_BPF"},
-		{"an old template", "rR rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathPartial, 1, "RollingOut", "1 of 2 routers decide requests in the kernel; p0: it was started without `router.fastPath`"},
+		{"an old template", "rR rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathPartial, 1, "RollingOut", "1 of 2 routers decide requests in the kernel; p0: it was started without the fast path"},
 		{"one that leaves does not count", "rRd rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
 		{"nor one that does not answer", "rR rR", []answer{silent, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
 		{"nor one without a router behind its sidecar", "rR rR", []answer{{state: &dataplane.SidecarState{}}, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
@@ -52,8 +52,8 @@ func TestFastPathStatus(t *testing.T) {
 		if got := fastPathStatus(s); got != nil {
 			t.Errorf("%s, not asked for: %+v", c.name, got)
 		}
-		s.service.Spec.Router.FastPath = v1alpha1.FastPathAuto
-		want := v1alpha1.FastPathStatus{State: c.state, ActiveRouters: c.active, Reason: c.reason, Message: c.message}
+		s.fastPath.chooser = v1alpha1.FastPathByCluster
+		want := v1alpha1.FastPathStatus{State: c.state, ChosenBy: v1alpha1.FastPathByCluster, ActiveRouters: c.active, Reason: c.reason, Message: c.message}
 		if got := fastPathStatus(s); got == nil || *got != want {
 			t.Errorf("%s:\n got  %+v\n want %+v", c.name, got, want)
 		}
@@ -63,7 +63,7 @@ func TestFastPathStatus(t *testing.T) {
 // What a router says at length is cut before the API server refuses the status.
 func TestFastPathMessageIsBounded(t *testing.T) {
 	s := &snapshot{service: aService(), routers: pods("rR"), states: map[string]answer{}}
-	s.service.Spec.Router.FastPath = v1alpha1.FastPathAuto
+	s.fastPath.chooser = v1alpha1.FastPathByService
 	s.states[s.routers[0].Name] = says(false, "NotLoaded", strings.Repeat("x", 5000))
 	if got := fastPathStatus(s); len(got.Message) > 1024 || !strings.Contains(got.Message, "xxx") {
 		t.Errorf("%d bytes", len(got.Message))
@@ -91,7 +91,7 @@ func TestReconcileTellsOfTheFastPath(t *testing.T) {
 		}
 		return s.Status.FastPath
 	}
-	if got := status(); got == nil || got.State != v1alpha1.FastPathInactive || got.Reason != "NotLoaded" {
+	if got := status(); got == nil || got.State != v1alpha1.FastPathInactive || got.Reason != "NotLoaded" || got.ChosenBy != v1alpha1.FastPathByService {
 		t.Fatalf("status %+v", got)
 	}
 	if c := b.condition(v1alpha1.ConditionProgrammed); c.Status != metav1.ConditionTrue {

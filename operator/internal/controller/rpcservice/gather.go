@@ -41,6 +41,9 @@ type snapshot struct {
 	// serverDeployment and routerDeployment are nil until they exist.
 	serverDeployment, routerDeployment *appsv1.Deployment
 
+	// fastPath is who asks for it, and whether the namespace admits its pods.
+	fastPath fastPath
+
 	// front is the Service that clients dial, nil until it exists; standing is
 	// what CRAB's agents say of it, with protocol TCP.
 	front    *corev1.Service
@@ -123,6 +126,9 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	if s.tls, err = r.secret(ctx, s, render.TLSName(s.service)); err != nil {
+		return err
+	}
+	if err := r.gatherFastPath(ctx, s); err != nil {
 		return err
 	}
 	r.poll(ctx, s)

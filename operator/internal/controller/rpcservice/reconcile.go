@@ -29,6 +29,7 @@ import (
 // +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
@@ -63,12 +64,16 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Registry, Version and OperatorNamespace go into what is rendered.
 	Registry, Version, OperatorNamespace, OTLPEndpoint string
+	// FastPath is the choice for services that leave theirs out.
+	FastPath v1alpha1.FastPathMode
 	// Now is the clock.
 	Now func() time.Time
 
 	applied *applied
 	secrets secretsRead
 	cancels cancelsSeen
+	levels  levelsRead
+	denials denialsSeen
 }
 
 // forget drops what is remembered of a service that is gone.
@@ -76,6 +81,7 @@ func (r *Reconciler) forget(service types.NamespacedName) {
 	r.applied.forget(service)
 	r.cancels.forget(service)
 	r.secrets.forget(service)
+	r.denials.forget(service)
 }
 
 // applySecret writes a Secret and forgets what was read of it.
@@ -100,6 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	in.FastPath = s.fastPath.given()
 
 	before := service.DeepCopy()
 	s.cancels = r.cancels.look(s)

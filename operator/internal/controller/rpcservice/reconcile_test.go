@@ -60,7 +60,7 @@ func newBench(t *testing.T) *bench {
 	server.Namespace, server.Labels = "demo", render.Selector("echo", v1alpha1.ComponentServer)
 	router.Namespace, router.Labels = "demo", render.Selector("echo", v1alpha1.ComponentRouter)
 	b := &bench{t: t, now: start, events: events.NewFakeRecorder(1000)}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).
 		WithStatusSubresource(&v1alpha1.RpcService{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: b.apply}).Build()
 	authority, err := pki.NewAuthority(start, nil)

@@ -50,9 +50,17 @@ func refusedPods(d *appsv1.Deployment) string {
 	if d == nil {
 		return ""
 	}
+	if why := replicaFailure(d); why != "" {
+		return fmt.Sprintf("Deployment %s cannot make pods: %s", d.Name, why)
+	}
+	return ""
+}
+
+// replicaFailure is what the API server says of the pods it refuses.
+func replicaFailure(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			return fmt.Sprintf("Deployment %s cannot make pods: %s", d.Name, c.Message)
+			return c.Message
 		}
 	}
 	return ""

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whether a namespace admits routers with capabilities. A router that is not
+// admitted serves nobody, which is worse than a slower one: so routers are made
+// without where the namespace's label says so, and where pods were refused, as
+// the label is not all there is to it: the API server may enforce a level where
+// there is no label, and so may a policy of somebody else's.
+package rpcservice
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
+)
+
+const (
+	// enforceLabel is the level of the Pod Security Standards that the API server
+	// holds the pods of a namespace to.
+	enforceLabel = "pod-security.kubernetes.io/enforce"
+	// privileged is the one level that admits capabilities. Any other word is one
+	// that the API server takes for the strictest.
+	privileged = "privileged"
+)
+
+// levelBelieved is how long a label that was read is taken for what it is. To watch
+// it instead would need the right to list all namespaces of the cluster.
+const levelBelieved = 15 * time.Second
+
+// levelsRead remembers levels by namespace. Its zero value is ready.
+type levelsRead struct {
+	mu  sync.Mutex
+	all map[string]levelRead
+}
+
+type levelRead struct {
+	level string
+	at    time.Time
+}
+
+func (m *levelsRead) get(namespace string, now time.Time) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.all[namespace]
+	return r.level, ok && now.Before(r.at.Add(levelBelieved))
+}
+
+func (m *levelsRead) put(namespace, level string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = map[string]levelRead{}
+	}
+	for name, r := range m.all {
+		if !now.Before(r.at.Add(levelBelieved)) {
+			delete(m.all, name)
+		}
+	}
+	m.all[namespace] = levelRead{level: level, at: now}
+}
+
+// enforced is the level of a namespace as its label says it; empty without one.
+func (r *Reconciler) enforced(ctx context.Context, namespace string) (string, error) {
+	now := r.Now()
+	if level, ok := r.levels.get(namespace, now); ok {
+		return level, nil
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Live.Get(ctx, types.NamespacedName{Name: namespace}, ns)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return "", fmt.Errorf("read the labels of namespace %s: %w", namespace, err)
+	}
+	// The role of an older chart does not let the operator look. Then it learns of a
+	// level by what is refused.
+	level := ns.Labels[enforceLabel]
+	r.levels.put(namespace, level, now)
+	return level, nil
+}
+
+// barredByLabel says why a level does not admit capabilities, and what to do.
+func barredByLabel(namespace, level string) string {
+	if level == "" || level == privileged {
+		return ""
+	}
+	return fmt.Sprintf("namespace %s has the label %s=%s, which admits no pod with the capabilities BPF and NET_ADMIN; "+
+		"label it %s, or set `router.fastPath` to Off", namespace, enforceLabel, level, privileged)
+}
+
+// barredByDenial says that pods with the capabilities were refused.
+func barredByDenial(namespace, denial string) string {
+	const longest = 512 // the field takes 1024
+	if len(denial) > longest {
+		denial = denial[:longest] + "…"
+	}
+	return fmt.Sprintf("namespace %s refused a pod with the capabilities BPF and NET_ADMIN: %s; "+
+		"label it %s=%s if that is what it lacks, or set `router.fastPath` to Off", namespace, denial, enforceLabel, privileged)
+}
+
+// denied is what the namespace said of router pods made for the fast path; empty
+// while it said nothing. A quota that is used up would refuse the others too, and
+// so is no reason.
+func denied(d *appsv1.Deployment) string {
+	if d == nil || !render.HasFastPath(d) || d.Status.ObservedGeneration < d.Generation {
+		return ""
+	}
+	why := replicaFailure(d)
+	for _, words := range []string{
+		"violates PodSecurity",        // Pod Security admission
+		"denied the request",          // a webhook
+		"denied request",              // a ValidatingAdmissionPolicy
+		"security context constraint", // OpenShift
+	} {
+		if strings.Contains(why, words) {
+			return why
+		}
+	}
+	return ""
+}
+
+// remembered is how long a denial counts. To ask again touches no pod that serves,
+// but the service is rolling out until the answer is there.
+const remembered = 24 * time.Hour
+
+// denialsSeen remembers the denials, since they show no more once routers are
+// made without the capabilities. The namespace is asked again when its label or the
+// choice changes, after a day, and by the next leader. Its zero value is ready.
+type denialsSeen struct {
+	mu  sync.Mutex
+	all map[types.NamespacedName]denial
+}
+
+type denial struct {
+	of      types.UID
+	level   string
+	chooser v1alpha1.FastPathChooser
+	at      time.Time
+	why     string
+}
+
+// look takes what the Deployment shows now and returns what holds: "" is nothing.
+func (m *denialsSeen) look(s *snapshot, level string, chooser v1alpha1.FastPathChooser) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(s.service)
+	known, now := m.all[key], denial{of: s.service.UID, level: level, chooser: chooser, at: s.now}
+	if known.of == now.of && known.level == level && known.chooser == chooser && s.now.Before(known.at.Add(remembered)) {
+		return known.why
+	}
+	delete(m.all, key)
+	if now.why = denied(s.routerDeployment); now.why == "" {
+		return ""
+	}
+	if m.all == nil {
+		m.all = map[types.NamespacedName]denial{}
+	}
+	m.all[key] = now
+	return now.why
+}
+
+func (m *denialsSeen) forget(service types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, service)
+}
