@@ -162,7 +162,6 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
         return;
     sim_router_harvest(w, i);
     r->up = false;
-    bt_io_sim_flush(&r->n.io, sim_node_pool(&r->n));
     sim_holder_drop_all(&w->net.holder[r->n.node]);
     r->core = NULL;
     sim_split_stop(r);

@@ -356,7 +356,6 @@ void sim_server_stop(struct sim_world *w, uint32_t i)
     v->up = false;
     v->running = v->q_n = v->q_head = 0;
     memset(v->job, 0, w->s->threads * sizeof *v->job);
-    bt_io_sim_flush(&v->n.io, sim_node_pool(&v->n));
     sim_holder_drop_all(&w->net.holder[v->n.node]);
     v->core = NULL;
 }

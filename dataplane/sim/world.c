@@ -31,7 +31,7 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
     w->node[n->node] = n;
     n->due_ns = n->wake_ns = n->asked_ns = UINT64_MAX;
     const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
-    n->link = (struct bt_io_sim_net){sim_net_send, &w->net, &n->local_ns};
+    n->link = (struct bt_io_sim_net){.send = sim_net_send, .ctx = &w->net, .now = &n->local_ns};
     bt_io_sim_init(&n->io, &n->link, n->node, ports);
     if (w->s->clocks_differ) { /* from a fresh boot to weeks of uptime */
         struct bt_rng *g = &w->stream[SIM_STREAM_EVENT];

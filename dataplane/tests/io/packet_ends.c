@@ -84,13 +84,9 @@ unsigned packet_receive(struct packet_rig *r, unsigned at, uint32_t port, struct
     uint64_t until = bt_io_now(e->io) + 5 * SECOND;
     while (got < want && bt_io_now(e->io) < until && turns++ < 1000000) {
         bt_io_wait(e->io, bt_io_now(e->io) + MS);
-        unsigned n = bt_io_rx(e->io, port, pkts + got, want - got);
-        got += n;
+        got += bt_io_rx(e->io, port, pkts + got, want - got);
         if (got < want) {
             packet_serve(&r->end[1 - at]);
-        }
-        if (n == 0 && (e->lacks & LACKS_WAITING) != 0) {
-            break;
         }
     }
     if (got < want) {

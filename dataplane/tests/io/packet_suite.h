@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packet tests every driver must pass: written once, run over a small fixture per driver. A fixture opens two
-// ends of a network, each an io with two local ports; it says what its driver cannot do, and the cases that need
-// it are left out by name.
+// ends of a network, each an io with two local ports; what its driver cannot do here leaves a case out,
+// by name and with the reason.
 #ifndef BT_TESTS_PACKET_SUITE_H
 #define BT_TESTS_PACKET_SUITE_H
 
@@ -14,22 +14,11 @@
 #define PACKET_ENDS  2u
 #define PACKET_PORTS 2u
 
-// What a driver of a fixture lacks.
-enum packet_lack {
-    LACKS_WAITING = 0x01,     // time does not pass by itself: wait() returns at once
-    LACKS_MTU = 0x02,         // any packet passes
-    LACKS_UNREACHABLE = 0x04, // nobody tells
-    LACKS_V6 = 0x08,
-    LACKS_POOL_LIMIT = 0x10,  // both ends share one pool, and sending takes no buffer
-    LACKS_BAD_PORT = 0x20,    // an unknown local port is not refused
-    LACKS_PORTS_APART = 0x80, // one packet at a time, whatever its port
-};
-
 struct packet_end {
     struct bt_io *io;
     struct bt_pool *pool;
     uint32_t buffers;                  // that a test can take out of the pool at most
-    unsigned lacks;                    // enum packet_lack, of this end
+    bool any_size;                     // it has no MTU that a packet could exceed
     struct bt_addr port[PACKET_PORTS]; // own addresses
     struct bt_addr nobody;             // on this end's network, where nothing answers
 };
@@ -56,6 +45,8 @@ struct packet_driver {
     // Puts a datagram on the wire to `to` that does not fit a packet buffer or is cut short, from the other end.
     // NULL if the network carries whole packets only.
     bool (*inject_broken)(struct packet_rig *r, unsigned from, struct bt_addr to);
+    // Has somebody wake an end when so much of its time has passed. NULL: a thread does, time passing by itself.
+    void (*wake_in)(struct packet_end *e, uint64_t ns);
 };
 
 extern const struct packet_driver packet_driver_sim, packet_driver_udp;
