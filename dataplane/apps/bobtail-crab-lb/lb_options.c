@@ -118,5 +118,5 @@ enum bt_cli_result lb_options_read(int argc, char **argv, struct lb_options *opt
                      "balancer does)");
         return BT_CLI_EXIT_USAGE;
     }
-    return bt_network_check(&program, &opt->network, &opt->own[0]) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+    return bt_network_check(&program, &opt->network, &opt->own[0], 1) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         return 1;
     app.started_ns = bt_io_now(app.io);
     bt_stop_install(app.io);
-    if (!start_control(&app) || !lb_keeper_start(&app))
+    if (!start_control(&app) || !lb_keeper_start(&app) || !bt_cpus_pin(&app.opt.network.cpus, 0, pthread_self()))
         return 1;
     bool two = app.opt.n_own > 1;
     bt_log_info("version %s, %u VIPs, %u servers, own address %s%s%s", BOBTAIL_VERSION, app.config.n_vips,

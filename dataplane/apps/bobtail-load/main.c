@@ -129,14 +129,15 @@ int main(int argc, char **argv)
     }
     if (app.opt.agent != NULL) {
         return agent_serve(&(struct agent_listen_options){app.opt.agent, app.opt.agent_token_file, app.opt.agent_once,
-                                                          app.opt.agent_lease_s, app.opt.agent_wait_s});
+                                                          app.opt.agent_lease_s, app.opt.agent_wait_s,
+                                                          &app.opt.network.cpus});
     }
     warn_of_ephemeral_ports(app.opt.port_base);
     if (!open_network(&app) || !open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
         return 1;
     }
     bt_stop_install(app.io);
-    if (!start_resolver(&app) || !start_control(&app)) {
+    if (!start_resolver(&app) || !start_control(&app) || !bt_cpus_pin(&app.opt.network.cpus, 0, pthread_self())) {
         return 1;
     }
     load_loop(&app);

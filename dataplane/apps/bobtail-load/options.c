@@ -84,7 +84,7 @@ bool load_own_address(const struct load_options *o, uint16_t port, struct bt_add
     return true;
 }
 
-static bool check_agent(const struct bt_cli *p, const struct load_options *o)
+static bool check_agent(const struct bt_cli *p, struct load_options *o)
 {
     bool local = strncmp(o->agent, "unix:", 5) == 0;
     if (o->target != NULL) {
@@ -97,10 +97,10 @@ static bool check_agent(const struct bt_cli *p, const struct load_options *o)
                            : "is needed for an agent that others can reach");
         return false;
     }
-    return true;
+    return bt_cpus_read(p, o->network.cpu_list, 1, &o->network.cpus);
 }
 
-static bool check(const struct bt_cli *p, const struct load_options *o)
+static bool check(const struct bt_cli *p, struct load_options *o)
 {
     char bad[128];
     struct bt_addr own;
@@ -129,7 +129,7 @@ static bool check(const struct bt_cli *p, const struct load_options *o)
         bt_cli_error(p, "port-base", "must leave room for 4096 ports; got %u", o->port_base);
         return false;
     }
-    return bt_network_check(p, &o->network, &own);
+    return bt_network_check(p, &o->network, &own, 1);
 }
 
 enum bt_cli_result load_options_read(int argc, char **argv, struct load_options *o)

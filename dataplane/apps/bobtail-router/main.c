@@ -81,11 +81,13 @@ static bool make_router(struct router_app *app, const struct bt_addr local[2])
 
 static bool start_threads(struct router_app *app)
 {
+    const struct bt_cpus *cpus = &app->opt.network.cpus;
     int error = app->two.split != NULL ? router_threads_start(&app->two) : 0;
     if (error != 0) {
         bt_log_error("cannot start the FEEDBACK thread: %s", strerror(error));
+        return false;
     }
-    return error == 0;
+    return bt_cpus_pin(cpus, 0, pthread_self()) && (!app->two.running || bt_cpus_pin(cpus, 1, app->two.feedback));
 }
 
 static void close_network(struct router_app *app)

@@ -22,7 +22,7 @@ static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
            !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
 }
 
-#define OPTION_COUNT 36
+#define OPTION_COUNT 37
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTION_COUNT])
@@ -86,5 +86,5 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
     }
     local[1] = local[0];
     local[1].port = (uint16_t)opt->feedback_port;
-    return bt_network_check(&program, &opt->network, &local[0]) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+    return bt_network_check(&program, &opt->network, &local[0], opt->threads) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }

@@ -141,7 +141,7 @@ int main(int argc, char **argv)
         return 1;
     }
     bt_stop_install(app.io);
-    if (!serve_workers_start(&app) || !start_control(&app, incarnation)) {
+    if (!serve_workers_start(&app) || !start_control(&app, incarnation) || !serve_workers_pin(&app)) {
         return 1;
     }
     bt_log_info("version %s, %u workers from %s, service time %s, MTU %u%s", BOBTAIL_VERSION, app.opt.workers,

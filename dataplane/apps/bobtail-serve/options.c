@@ -13,7 +13,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 41
+#define OPTION_COUNT 42
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -151,7 +151,7 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
         return BT_CLI_EXIT_USAGE;
     }
     if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o) ||
-        !bt_network_check(&program, &o->network, &o->first)) {
+        !bt_network_check(&program, &o->network, &o->first, 1 + (o->occupy == OCCUPY_SPIN ? o->workers : 0))) {
         return BT_CLI_EXIT_USAGE;
     }
     if (o->seed == 0) {

@@ -112,6 +112,7 @@ extern const struct bt_ctl_app serve_ctl_app;
 
 // workers.c: queues of all workers, threads of those that spin.
 bool serve_workers_start(struct serve_app *app);
+bool serve_workers_pin(const struct serve_app *app); // and the calling thread, which is the first
 void serve_workers_stop(struct serve_app *app);
 
 // sleepers.c: workers that sleep.

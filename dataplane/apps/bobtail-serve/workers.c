@@ -88,6 +88,16 @@ bool serve_workers_start(struct serve_app *app)
     return true;
 }
 
+bool serve_workers_pin(const struct serve_app *app)
+{
+    const struct bt_cpus *cpus = &app->opt.network.cpus;
+    bool pinned = bt_cpus_pin(cpus, 0, pthread_self());
+    for (unsigned i = 0; i < app->opt.workers && pinned; i++) {
+        pinned = !app->worker[i].running || bt_cpus_pin(cpus, i + 1, app->worker[i].thread);
+    }
+    return pinned;
+}
+
 void serve_workers_stop(struct serve_app *app)
 {
     atomic_store(&app->stop, true);

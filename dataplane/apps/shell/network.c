@@ -28,7 +28,9 @@ struct bt_network_options bt_network_defaults(void)
 size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
 {
     const struct bt_cli_option mine[] = {
-        {"idle", BT_CLI_CHOICE, &o->idle, 0, 0, "auto|block|spin|yield", "what to do when no packet is there"},
+        {"idle", BT_CLI_CHOICE, &o->idle, 0, 0, "auto|sleep|spin|yield|block",
+         "what to do when no packet is there; block is sleep"},
+        {"cpus", BT_CLI_TEXT, &o->cpu_list, 0, 0, "LIST", "thread i stays on the i-th of these CPUs: 2,3 or 4-7"},
         {"driver", BT_CLI_CHOICE, &o->driver, 0, 0, "udp|dpdk", "Linux sockets, or a DPDK port"},
         {.kind = BT_CLI_HEADING, .help = "DPDK port (--driver=dpdk)"},
         {"dpdk-port", BT_CLI_TEXT, &o->port, 0, 0, "PORT", "virtual device with its arguments, or PCI address"},
@@ -83,10 +85,14 @@ static bool check_udp(const struct bt_cli *p, const struct bt_network_options *o
     return true;
 }
 
-bool bt_network_check(const struct bt_cli *p, const struct bt_network_options *o, const struct bt_addr *own)
+bool bt_network_check(const struct bt_cli *p, struct bt_network_options *o, const struct bt_addr *own, unsigned threads)
 {
     static const uint8_t nothing[16];
     bool v4 = bt_addr_is_v4(own);
+    o->idle = o->idle == BT_NETWORK_BLOCK ? BT_NETWORK_SLEEP : o->idle;
+    if (!bt_cpus_read(p, o->cpu_list, threads, &o->cpus)) {
+        return false;
+    }
     if (o->driver == BT_NETWORK_UDP) {
         return check_udp(p, o);
     }

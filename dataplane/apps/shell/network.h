@@ -6,11 +6,13 @@
 
 #include "io/io.h"
 #include "shell/cli.h"
+#include "shell/cpus.h"
 
 #include <stddef.h>
 
 enum bt_network_driver { BT_NETWORK_UDP, BT_NETWORK_DPDK };
-enum bt_network_idle { BT_NETWORK_AUTO, BT_NETWORK_BLOCK, BT_NETWORK_SPIN, BT_NETWORK_YIELD };
+// BLOCK: another word for SLEEP, which bt_network_check makes of it.
+enum bt_network_idle { BT_NETWORK_AUTO, BT_NETWORK_SLEEP, BT_NETWORK_SPIN, BT_NETWORK_YIELD, BT_NETWORK_BLOCK };
 
 #define BT_NETWORK_THREADS 8u
 
@@ -21,18 +23,22 @@ struct bt_network_options {
     const char *port, *eal, *gateway;
     uint32_t prefix, memory_mib, buffers, queues; // 0: auto
     uint64_t link_wait_ns;
+    const char *cpu_list;
+    struct bt_cpus cpus; // of cpu_list, by bt_network_check
 };
 
 // At most so many rows does a table get.
-#define BT_NETWORK_ROWS 13u
+#define BT_NETWORK_ROWS 14u
 
 struct bt_network_options bt_network_defaults(void);
 
-// Writes the option rows of the network, --idle among them; returns how many.
+// Writes the option rows of the network, --idle and --cpus among them; returns how many.
 size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows);
 
-// What a table cannot check; `own` is the address the program was given. Reports and returns false.
-bool bt_network_check(const struct bt_cli *p, const struct bt_network_options *o, const struct bt_addr *own);
+// What a table cannot check, for a program with so many threads that can be pinned; `own` is the address it was given.
+// Reports and returns false.
+bool bt_network_check(const struct bt_cli *p, struct bt_network_options *o, const struct bt_addr *own,
+                      unsigned threads);
 
 struct bt_network;
 

@@ -21,7 +21,7 @@ static void say(const char *line)
 static enum bt_dpdk_idle idle_of(int idle)
 {
     switch (idle) {
-    case BT_NETWORK_BLOCK:
+    case BT_NETWORK_SLEEP:
         return BT_DPDK_IDLE_SLEEP;
     case BT_NETWORK_SPIN:
         return BT_DPDK_IDLE_SPIN;
@@ -49,12 +49,14 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
                                           unsigned threads, const struct bt_network_more *more)
 {
     char why[500];
+    char cpus[6 * BT_CPUS_MAX];
     struct bt_link_prefix addrs[BT_LINK_MAX_ADDRS] = {{.addr = *own}};
     struct bt_addr gateway = gateway_of(o->gateway);
     bool v4 = bt_addr_is_v4(own);
     struct bt_dpdk_eal eal = {
         .port = o->port,
         .extra = o->eal,
+        .cpus = cpus,
         .hugepages = (enum bt_dpdk_hugepages)o->hugepages,
         .memory_mib = o->memory_mib,
         .buffers = o->buffers,
@@ -74,6 +76,7 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
         .seed = bt_new_seed(),
         .log = say,
     };
+    bt_cpus_text(&o->cpus, cpus, sizeof cpus);
     addrs[0].addr.port = 0;
     addrs[0].bits = (uint8_t)(o->prefix != 0 ? o->prefix : v4 ? BITS_V4 : BITS_V6);
     for (unsigned i = 1; i < cfg.n_addrs; i++) {

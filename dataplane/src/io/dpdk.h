@@ -29,7 +29,7 @@ struct rte_mempool;
 // What wait() does when nothing is there. Two spinners on one core starve each other for whole scheduler slices.
 enum bt_dpdk_idle {
     BT_DPDK_IDLE_AUTO,  // SPIN behind PCI, YIELD elsewhere
-    BT_DPDK_IDLE_SLEEP, // look for some 20 us, then sleep: on an interrupt if the device has them, or 50 us at a time
+    BT_DPDK_IDLE_SLEEP, // look for some 20 us, then sleep: on an interrupt if the device has them, or a nap at a time
     BT_DPDK_IDLE_SPIN,  // look and return
     BT_DPDK_IDLE_YIELD, // look, give the core away in between; after 2 ms without a packet as SLEEP
 };
@@ -45,6 +45,9 @@ typedef void (*bt_dpdk_log)(const char *line);
 struct bt_dpdk_eal {
     const char *port;  // decides whether the PCI bus is looked at, and for which device only
     const char *extra; // further EAL arguments, separated by blanks; they win. May be NULL
+    // "2,3": threads that use its ios will be pinned there, so DPDK keeps its own off, if it may run elsewhere. NULL or
+    // empty: they float.
+    const char *cpus;
     enum bt_dpdk_hugepages hugepages;
     uint32_t memory_mib; // 0: as bt_dpdk_memory() says for `buffers`; more if ports are made elsewhere
     uint32_t buffers;    // of all devices together

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting DPDK's environment: its arguments are put together here, so that a user gives a port and nothing else.
 // No file is left behind, no telemetry socket opened, no PCI device but the one asked for is looked at, and the
-// calling thread stays on the CPUs it may use.
+// calling thread may use the CPUs it could use before.
 #include "io/dpdk_internal.h"
 
 #include <ctype.h>
@@ -117,22 +117,24 @@ static void add(struct args *a, const char *format, ...)
     free(text);
 }
 
-// One lcore that floats over the CPUs this thread may use: DPDK would pin it to one of its own choice.
-static void add_lcore(struct args *a)
+// One lcore that floats over the CPUs this thread may use, or over those of --cpus: DPDK would pin it to one of its own
+// choice. Its own threads go where no lcore is, if there is such a place.
+static void add_lcore(struct args *a, const char *cpus, const cpu_set_t *may)
 {
     char list[6 * CPU_SETSIZE] = ""; // all of them with their commas
     size_t n = 0;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+    if (cpus != NULL && cpus[0] != '\0') {
+        add(a, "--lcores=0@(%s)", cpus);
         return;
     }
     for (unsigned c = 0; c < CPU_SETSIZE; c++) {
-        if (CPU_ISSET(c, &set)) {
+        if (CPU_ISSET(c, may)) {
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n != 0 ? "," : "", c);
         }
     }
-    add(a, "--lcores=0@(%s)", list);
+    if (n != 0) {
+        add(a, "--lcores=0@(%s)", list);
+    }
 }
 
 static int add_memory(struct args *a, const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
@@ -183,13 +185,27 @@ static void free_args(struct args *a)
     }
 }
 
+// Runs DPDK's own start; what the calling thread may use is afterwards what it was before.
+static int init(struct args *a, const cpu_set_t *may)
+{
+    struct args given = *a; // rte_eal_init moves its arguments about
+    int result = rte_eal_init(a->n, a->v);
+    free_args(&given);
+    if (CPU_COUNT(may) != 0) {
+        (void)sched_setaffinity(0, sizeof *may, may);
+    }
+    return result;
+}
+
 int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
 {
     struct args a = {0};
-    struct args given;
+    cpu_set_t may;
     if (eal_started) {
         return 0;
     }
+    CPU_ZERO(&may);
+    (void)sched_getaffinity(0, sizeof may, &may);
     add(&a, "bobtail");
     add(&a, "--no-telemetry");
     add(&a, "--log-level=*:error");
@@ -199,7 +215,7 @@ int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
         add(&a, "--no-pci");
         add(&a, "--iova-mode=va"); // no device reads memory by its physical address
     }
-    add_lcore(&a);
+    add_lcore(&a, cfg->cpus, &may);
     if (add_memory(&a, cfg, err, errlen) != 0) {
         free_args(&a);
         return -1;
@@ -213,10 +229,7 @@ int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
         free_args(&a);
         return -1;
     }
-    given = a; // rte_eal_init moves its arguments about
-    int result = rte_eal_init(a.n, a.v);
-    free_args(&given);
-    if (result < 0) {
+    if (init(&a, &may) < 0) {
         snprintf(err, errlen, "DPDK does not start: %s; its own lines above say more, the extra arguments were \"%s\"",
                  rte_strerror(rte_errno), cfg->extra != NULL ? cfg->extra : "");
         return -1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread does while nothing arrives. Polling alone would burn a core for an idle router and starve its
 // neighbours on a shared one, so a thread that found nothing looks again for a moment, then gives the core away,
-// then sleeps: on the device's interrupt where there is one, else for 50 us at a time. An eventfd ends every sleep.
+// then sleeps: on the device's interrupt where there is one, else for a nap at a time. A nap is a hundredth of the time
+// since the last packet, 50 to 250 us: the longer nothing came, the fewer of them. An eventfd ends every sleep.
 #include "io/dpdk_internal.h"
 
 #include <poll.h>
@@ -14,7 +15,9 @@
 
 #define SPIN_NS  UINT64_C(20000)     // SLEEP: look so long before sleeping
 #define YIELD_NS UINT64_C(2000000)   // YIELD: give the core away so long before sleeping
-#define NAP_NS   UINT64_C(50000)     // without interrupts nobody else says that a packet came
+#define NAP_NS   UINT64_C(50000)     // without interrupts nobody else says that a packet came: at least so long
+#define NAP_MOST UINT64_C(250000)    // and at most
+#define NAPS     100u                // of the time since the last packet
 #define LONG_NS  UINT64_C(100000000) // with them: the carrier wants a look now and then
 #define PAUSES   64u                 // looks between two yields
 #define MIN_NS   UINT64_C(2000)      // a shorter sleep costs more than looking again
@@ -49,18 +52,30 @@ static bool asked(struct bt_dpdk *d)
     return atomic_load_explicit(&d->bell.asked, memory_order_relaxed) && atomic_exchange(&d->bell.asked, false);
 }
 
-// Whether the device really has receive interrupts shows when one is switched on.
+static void say_how_it_sleeps(const struct bt_dpdk_device *dev)
+{
+    if (dev->interrupts) {
+        bt_dpdk_say(dev->log, "DPDK: an idle thread sleeps until the device's receive interrupt");
+    } else {
+        bt_dpdk_say(dev->log, "DPDK: the device has no receive interrupts; an idle thread sleeps %u to %u us at a time",
+                    (unsigned)(NAP_NS / 1000), (unsigned)(NAP_MOST / 1000));
+    }
+}
+
+// Whether the device really has receive interrupts shows when one is switched on. With one queue that has none nobody
+// counts on them, and who does not sleep needs none.
 void bt_dpdk_interrupts_open(struct bt_dpdk *d)
 {
-    for (unsigned i = 0; i < d->n_rx && d->dev->interrupts; i++) {
-        if (rte_eth_dev_rx_intr_enable(d->dev->port, d->rx_queue[i]) != 0) {
-            d->dev->interrupts = false;
-            bt_dpdk_say(d->dev->log,
-                        "DPDK: the device has no receive interrupts; an idle thread sleeps %u us at a time",
-                        (unsigned)(NAP_NS / 1000));
-        } else {
-            (void)rte_eth_dev_rx_intr_disable(d->dev->port, d->rx_queue[i]);
+    struct bt_dpdk_device *dev = d->dev;
+    bool before = dev->interrupts;
+    for (unsigned i = 0; i < d->n_rx && dev->interrupts; i++) {
+        dev->interrupts = rte_eth_dev_rx_intr_enable(dev->port, d->rx_queue[i]) == 0;
+        if (dev->interrupts) {
+            (void)rte_eth_dev_rx_intr_disable(dev->port, d->rx_queue[i]);
         }
+    }
+    if (dev->idle != BT_DPDK_IDLE_SPIN && (d->index == 0 || dev->interrupts != before)) {
+        say_how_it_sleeps(dev);
     }
 }
 
@@ -90,12 +105,18 @@ static void disarm(struct bt_dpdk *d, const struct pollfd *fds, unsigned n)
     }
 }
 
+static uint64_t nap(const struct bt_dpdk *d)
+{
+    uint64_t ns = (d->now_ns - d->last_rx_ns) / NAPS;
+    return ns < NAP_NS ? NAP_NS : ns > NAP_MOST ? NAP_MOST : ns;
+}
+
 static void sleep_until(struct bt_dpdk *d, uint64_t until_ns)
 {
     struct pollfd fds[1 + BT_DPDK_MAX_QUEUES] = {{.fd = d->bell.fd, .events = POLLIN}};
     unsigned armed = d->dev->interrupts ? arm(d, fds + 1) : 0;
     bool told = d->n_rx == 0 || (armed == d->n_rx && armed != 0); // somebody will wake us
-    uint64_t most = d->now_ns + (told ? LONG_NS : NAP_NS);
+    uint64_t most = d->now_ns + (told ? LONG_NS : nap(d));
     uint64_t end = until_ns < most ? until_ns : most;
     if (!d->slack_set) {
         prctl(PR_SET_TIMERSLACK, 1UL); // the default would double a nap

@@ -47,7 +47,7 @@ class CommandLine(Bed):
             self.usage_error(name, "ctl", *needed, "--ctl")
         a = "--address=" + ip(1)
         for option, value in (("request-port", "0"), ("request-port", "65536"), ("request-port", "-1"),
-                              ("request-port", "80x"), ("request-port", ""), ("idle", "sleep"),
+                              ("request-port", "80x"), ("request-port", ""), ("idle", "nap"),
                               ("drain-quiet", "5"), ("drain-quiet", "5 s"), ("drain-quiet", "-1s"),
                               ("drain-seconds", "3601"), ("address", "localhost"), ("address", "0.0.0.0"),
                               ("address", "::"), ("address", "224.0.0.1"), ("address", "1.2.3.4:5")):

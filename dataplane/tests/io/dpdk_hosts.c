@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct rte_ring *wire[2];
+bt_dpdk_log hosts_log;
 
 struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, bool no_checksums)
 {
@@ -21,6 +22,7 @@ struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, bool no_checksums)
                                         .buffers = DPDK_BUFFERS,
                                         .neighbour_retry_ns = 50 * MS,
                                         .no_checksums = no_checksums,
+                                        .log = hosts_log,
                                         .seed = n};
     struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, err, sizeof err);
     if (dev == NULL) {

@@ -11,6 +11,9 @@ enum { REQUEST_PORT = 8000, FEEDBACK_PORT = 9000 };
 
 extern struct rte_ring *wire[2]; // wire[i] leads to host i + 1
 
+// Told what devices opened from now on say; may be NULL.
+extern bt_dpdk_log hosts_log;
+
 // Host 1 has one io, host 2 two on one queue.
 struct hosts {
     struct bt_dpdk_device *dev[2];

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct bt_cpus;
+
 #define AGENT_TARGETS     64u
 #define AGENT_TARGET_TEXT 264u
 #define AGENT_THREADS     64u
@@ -179,6 +181,7 @@ struct agent {
     _Atomic bool cancel;         // what is being configured is no longer wanted
     _Atomic int busy_poll_error; // of SO_BUSY_POLL on any of the sockets; 0: none
     _Atomic uint64_t bad_replies_logged;
+    const struct bt_cpus *cpus; // of the threads, in their order
     struct agent_window window;
 };
 
@@ -252,6 +255,7 @@ struct agent_listen_options {
     bool once;
     unsigned lease_s; // a coordinator that says nothing for so long is dead
     unsigned wait_s;  // an agent nobody was let in to for so long ends; 0: never
+    const struct bt_cpus *cpus;
 };
 int agent_serve(const struct agent_listen_options *o);
 

@@ -19,6 +19,7 @@ struct door {
     int listener;
     const struct session_secret *secret;
     unsigned lease_s; // told to every peer
+    const struct bt_cpus *cpus;
     struct door_peer peer[DOOR_PEERS];
     unsigned n;
 };

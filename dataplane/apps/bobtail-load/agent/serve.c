@@ -154,6 +154,7 @@ static bool let_in(struct door *d, struct session *s, const struct pollfd *p)
         if ((p[i].revents != 0 || d->secret->n == 0) && door_listen(d, at, &in)) {
             door_clear(d, "the agent works for another coordinator");
             if (session_begin(s, in.fd, d->lease_s * UINT64_C(1000000000), in.line, in.have)) {
+                s->agent.cpus = d->cpus;
                 return true;
             }
             session_end(s);
@@ -223,7 +224,7 @@ int agent_serve(const struct agent_listen_options *o)
         return 1;
     }
     static struct door door;
-    door = (struct door){.listener = fd, .secret = &secret, .lease_s = o->lease_s};
+    door = (struct door){.listener = fd, .secret = &secret, .lease_s = o->lease_s, .cpus = o->cpus};
     bool ok = serve(&door, o);
     door_clear(&door, "the agent ends");
     close(fd);

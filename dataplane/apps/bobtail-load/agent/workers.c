@@ -4,6 +4,7 @@
 
 #include "../load_app.h"
 #include "io/mtu.h"
+#include "shell/cpus.h"
 #include "shell/pool.h"
 #include "shell/start.h"
 
@@ -115,6 +116,10 @@ static bool start(struct agent *a, struct bt_ctl_error *e)
 {
     struct load_list targets;
     const uint32_t threads = a->config.threads;
+    if (a->cpus->n != 0 && threads > a->cpus->n) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "threads", "must be at most %u, the CPUs of --cpus; got %u",
+                             a->cpus->n, threads);
+    }
     if (!resolve(a, &targets, e) || !agent_stamps_choose(a, &targets.addr[0], e) ||
         (a->config.preload && !agent_preload(a, &targets.addr[0], e))) {
         return false;
@@ -132,8 +137,9 @@ static bool start(struct agent *a, struct bt_ctl_error *e)
     for (uint32_t i = 0; i < threads; i++) {
         struct agent_worker *w = &a->worker[i];
         w->started = pthread_create(&w->thread, NULL, agent_worker_run, w) == 0;
-        if (!w->started) {
-            return bt_ctl_refuse(e, BT_CTL_INTERNAL, "threads", "thread %u cannot be started", i);
+        if (!w->started || !bt_cpus_pin(a->cpus, i, w->thread)) {
+            return bt_ctl_refuse(e, BT_CTL_INTERNAL, "threads", "thread %u cannot be started%s", i,
+                                 w->started ? " on its CPU" : "");
         }
     }
     return true;
