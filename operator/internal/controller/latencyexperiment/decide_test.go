@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 )
 
 func experiment(change func(*v1alpha1.LatencyExperimentSpec)) *v1alpha1.LatencyExperiment {
@@ -123,7 +124,7 @@ func TestOutcomeKeepsTheBoundsOfTheSchema(t *testing.T) {
 	e := experiment(func(*v1alpha1.LatencyExperimentSpec) {})
 	o := decideOutcome([]corev1.Pod{pod}, job)
 	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, long}
-	e.Status.Target = bounded(long, maxTarget)
+	e.Status.Target = message.Bounded(long, maxTarget)
 	writeStatus(e, accepted, accepted, o, time.Now())
 	st := e.Status
 	if len(st.Results) != maxResults || st.Results[0].OfferedRequestsPerSecond != 0 || len([]rune(st.Results[0].Reason)) != maxReason || len([]rune(st.Target)) != maxTarget {

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -101,7 +102,7 @@ func (r *Reconciler) begin(ctx context.Context, e *v1alpha1.LatencyExperiment) (
 	if w.gaps, err = r.gaps(ctx, e); err != nil {
 		return verdict{}, err
 	}
-	e.Status.Target = bounded(strings.Join(addresses(e, w.target), " "), maxTarget)
+	e.Status.Target = message.Bounded(strings.Join(addresses(e, w.target), " "), maxTarget)
 	d, accepted := decideAccepted(e, w)
 	if accepted.status != metav1.ConditionTrue {
 		return accepted, nil
@@ -224,7 +225,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.La
 		if c.Reason == v1alpha1.ReasonFailed || c.Reason == v1alpha1.ReasonNotAccepted {
 			level = corev1.EventTypeWarning
 		}
-		r.Events.Eventf(after, nil, level, c.Reason, v1alpha1.ConditionReady, "%s", bounded(c.Message, 1000))
+		r.Events.Eventf(after, nil, level, c.Reason, v1alpha1.ConditionReady, "%s", message.Bounded(c.Message, 1000))
 	}
 	return nil
 }

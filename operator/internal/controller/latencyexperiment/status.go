@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
 )
 
@@ -38,7 +38,7 @@ func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o 
 		v1alpha1.ConditionReady: ready, v1alpha1.ConditionConclusive: decideConclusive(ready, st.Results),
 	} {
 		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: bounded(v.message, maxMessage),
+			Type: kind, Status: v.status, Reason: v.reason, Message: message.Bounded(v.message, maxMessage),
 			ObservedGeneration: e.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
@@ -51,7 +51,7 @@ func results(s report.Summary) []v1alpha1.ExperimentResult {
 		r := v1alpha1.ExperimentResult{
 			OfferedRequestsPerSecond: max(l.Offered, 0), AchievedRequestsPerSecond: max(l.Achieved, 0),
 			ObservedMicroseconds: l.Value, ObservedLowMicroseconds: l.Low, ObservedHighMicroseconds: l.High,
-			Verdict: v1alpha1.VerdictInconclusive, Reason: bounded(l.Reason, maxReason),
+			Verdict: v1alpha1.VerdictInconclusive, Reason: message.Bounded(l.Reason, maxReason),
 		}
 		switch {
 		case s.Changing:
@@ -92,11 +92,4 @@ func worstPhase(all []v1alpha1.ExperimentResult) (worst *v1alpha1.ExperimentResu
 		}
 	}
 	return worst
-}
-
-func bounded(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
 }

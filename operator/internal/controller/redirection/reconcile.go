@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -109,7 +110,7 @@ func (r *Reconciler) announce(before, after *corev1.Service) {
 		if c == nil || old != nil && old.Status == c.Status && old.Reason == c.Reason {
 			continue
 		}
-		r.Events.Eventf(after, nil, level(c), c.Reason, kind, "%s", bounded(c.Message, 1000))
+		r.Events.Eventf(after, nil, level(c), c.Reason, kind, "%s", message.Bounded(c.Message, 1000))
 	}
 	if !crabplan.WantsVIP(after) {
 		return

@@ -6,13 +6,13 @@ package redirection
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -41,17 +41,10 @@ func writeStatus(s *corev1.Service, d decision, now time.Time) {
 	}
 	for kind, v := range map[string]verdict{v1alpha1.ServiceConditionAccepted: d.accepted, v1alpha1.ServiceConditionProgrammed: d.programmed} {
 		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: bounded(v.message, maxMessage),
+			Type: kind, Status: v.status, Reason: v.reason, Message: message.Bounded(v.message, maxMessage),
 			ObservedGeneration: s.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
-}
-
-func bounded(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
 }
 
 // Reasons whose events are warnings although CRAB serves the Service, and those

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -101,11 +102,8 @@ func barredByLabel(namespace, level string) string {
 // barredByDenial says that pods with the capabilities were refused.
 func barredByDenial(namespace, denial string) string {
 	const longest = 512 // the field takes 1024
-	if len(denial) > longest {
-		denial = denial[:longest] + "…"
-	}
 	return fmt.Sprintf("namespace %s refused a pod with the capabilities BPF and NET_ADMIN: %s; "+
-		"label it %s=%s if that is what it lacks, or set `router.fastPath` to Off", namespace, denial, enforceLabel, privileged)
+		"label it %s=%s if that is what it lacks, or set `router.fastPath` to Off", namespace, message.Bounded(denial, longest), enforceLabel, privileged)
 }
 
 // denied is what the namespace said of router pods made for the fast path; empty
