@@ -89,7 +89,7 @@ static bool read_u64(struct decoder *d, const struct field *f)
 
 static bool read_choice(struct decoder *d, const struct field *f)
 {
-    char text[32], must[120];
+    char text[32], must[160];
     if (!read_text(d, text, sizeof text)) {
         return false;
     }
@@ -246,18 +246,23 @@ static bool read_servers(struct decoder *d, const struct field *f)
     return read_list(d, (void **)&v->servers, &v->n_servers, sizeof *v->servers, BT_CRAB_MAX_BACKENDS, read_server);
 }
 
+// By the names of the nodes' policies (bobtail.dev/policy) as well. This program has one thread, whose round robin is
+// its own.
+#define POLICIES "RoundRobin|Weighted|Random|Hash|PowerOfTwo|LeastConnections|RoundRobinPerCPU|Least"
+static const enum bt_crab_policy policies[] = {
+    BT_CRAB_ROUND_ROBIN,  BT_CRAB_WEIGHTED, BT_CRAB_RANDOM,      BT_CRAB_HASH,
+    BT_CRAB_POWER_OF_TWO, BT_CRAB_LEAST,    BT_CRAB_ROUND_ROBIN, BT_CRAB_LEAST,
+};
+
 static bool read_vip(struct decoder *d, void *item)
 {
     struct lb_vip *v = item;
     uint64_t port = 0;
-    int policy = BT_CRAB_ROUND_ROBIN, fallback = BT_CRAB_FALLBACK_DIRECT_RETURN, clients = 0;
+    int policy = 0, fallback = BT_CRAB_FALLBACK_DIRECT_RETURN, clients = 0;
     struct field fields[] = {
         {.name = "address", .read = read_ip, .to = &v->crab.addr, .required = true},
         {.name = "port", .read = read_u64, .to = &port, .min = 1, .max = 65535, .required = true},
-        {.name = "policy",
-         .read = read_choice,
-         .to = &policy,
-         .choices = "RoundRobin|Weighted|Random|Hash|PowerOfTwo|LeastConnections"},
+        {.name = "policy", .read = read_choice, .to = &policy, .choices = POLICIES},
         {.name = "fallback", .read = read_choice, .to = &fallback, .choices = "DirectReturn|Drop"},
         {.name = "clients", .read = read_choice, .to = &clients, .choices = "Placeholder|AssumeCapable"},
         {.name = "servers", .read = read_servers, .to = v, .required = true}};
@@ -265,7 +270,7 @@ static bool read_vip(struct decoder *d, void *item)
         return false;
     }
     bt_addr_set_port(&v->crab.addr, (uint16_t)port);
-    v->crab.policy = (enum bt_crab_policy)policy;
+    v->crab.policy = policies[policy];
     v->crab.fallback = (enum bt_crab_fallback)fallback;
     v->crab.assume_capable = clients == 1;
     return true;

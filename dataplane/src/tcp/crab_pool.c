@@ -67,6 +67,9 @@ struct bt_crab_pool *bt_crab_pool_build(void *mem, const struct bt_crab_backend 
         a.ready[a.pool->n_ready] = i;
         a.weight_sum[a.pool->n_ready++] = sum;
     }
+    a.pool->even = true;
+    for (uint32_t k = 0; k < a.pool->n_ready; k++)
+        a.pool->even &= backends[a.ready[k]].weight == backends[a.ready[0]].weight;
     bt_maglev_build(&a.pool->by_hash, a.entries, n, seed, a.scratch);
     return a.pool;
 }
@@ -160,6 +163,10 @@ uint32_t bt_crab_pool_choose(struct bt_crab_pool *pool, enum bt_crab_policy poli
         return i;
     switch (policy) {
     case BT_CRAB_ROUND_ROBIN:
+        if (!pool->even) {
+            i = weighted(pool, chooser);
+            break;
+        }
         i = pool->ready[atomic_fetch_add_explicit(chooser->cursor, 1, memory_order_relaxed) % pool->n_ready];
         break;
     case BT_CRAB_WEIGHTED:

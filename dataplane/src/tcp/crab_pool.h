@@ -19,7 +19,7 @@
 #define BT_CRAB_NOBODY       UINT32_MAX
 
 enum bt_crab_policy {
-    BT_CRAB_ROUND_ROBIN, // in turn
+    BT_CRAB_ROUND_ROBIN, // in turn; with different weights as WEIGHTED
     BT_CRAB_WEIGHTED,    // in turn, as often as the weight says
     BT_CRAB_RANDOM,
     BT_CRAB_HASH,         // by the connection's addresses and ports, consistent when servers come and go
@@ -43,6 +43,7 @@ struct bt_crab_report {
 
 struct bt_crab_pool {
     uint32_t n, n_ready; // servers; those that are up and capable
+    bool even;           // all that are ready weigh the same
     const struct bt_crab_backend *backends;
     const uint32_t *ready;          // indices into backends
     const uint64_t *weight_sum;     // of ready[0..i], inclusive

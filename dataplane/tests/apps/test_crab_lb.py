@@ -63,7 +63,8 @@ class Refusals(Bed):
         ('{"vips":[{"address":"10.0.0.2","port":80,"servers":[]}]}', "vips[0].address is the balancer's own"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"fd00::3"}]}]}',
          "vips[0].servers[0].address is not of the VIP's family"),
-        ('{"vips":[{"address":"10.0.0.9","port":80,"policy":"Best","servers":[]}]}', "vips[0].policy must be RoundRobin|"),
+        ('{"vips":[{"address":"10.0.0.9","port":80,"policy":"Best","servers":[]}]}', 
+         'vips[0].policy must be RoundRobin|Weighted|Random|Hash|PowerOfTwo|LeastConnections|RoundRobinPerCPU|Least; got "Best"'),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"10.0.0.3","weight":257}]}]}',
          "vips[0].servers[0].weight must be 1..256; got 257"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"10.0.0.3"},{"address":"10.0.0.3"}]}]}',
@@ -244,7 +245,7 @@ class Balancer(Hosts):
 
     def test_c62_reports_are_taken_from_servers_only(self):
         self.start_server("s31")
-        ctl = self.start_lb(self.servers("31", "33"), policy="LeastConnections")
+        ctl = self.start_lb(self.servers("31", "33"), policy="Least")
         self.health(ctl, up=1)
         for host, payload in (("s31", "4352010000500000000000ff"), ("client", "4352010000500000000000ff"), ("s31", "00")):
             subprocess.run([*self.inside(host), sys.executable, "-c", REPORT, payload, self.net + "20"], check=True)

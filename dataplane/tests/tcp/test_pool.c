@@ -99,11 +99,28 @@ static void c62_weights_are_kept_in_every_stretch(void **state)
     for (uint32_t i = 0; i < 5; i++)
         b.servers[i].weight = weights[i];
     build(&b, 5);
-    for (uint32_t t = 1; t <= 50000; t++) {
-        of[bt_crab_pool_choose(b.pool, BT_CRAB_WEIGHTED, &b.chooser, 0, 0)]++;
+    for (uint32_t t = 1; t <= 50000; t++) { // a node's round robin honours weights, and so does this one
+        enum bt_crab_policy policy = t % 2 == 0 ? BT_CRAB_ROUND_ROBIN : BT_CRAB_WEIGHTED;
+        of[bt_crab_pool_choose(b.pool, policy, &b.chooser, 0, 0)]++;
         for (uint32_t i = 0; i < 5; i++)
             assert_true(fabs((double)of[i] - (double)t * weights[i] / 272) < 3.0);
     }
+    free(b.mem);
+}
+
+// Weights that are all the same, or differ only for servers that get nothing, leave round robin its strict turns.
+static void c60_round_robin_of_equal_weights_is_strict(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_bed(&b, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        b.servers[i].weight = 7;
+    b.servers[3].weight = 1;
+    b.servers[3].up = false;
+    build(&b, 4);
+    for (uint32_t i = 0; i < 30; i++)
+        assert_int_equal(bt_crab_pool_choose(b.pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 0, 0), i % 3);
     free(b.mem);
 }
 
@@ -274,6 +291,7 @@ int main(void)
         cmocka_unit_test(c26_c43_only_servers_that_are_up_and_capable_are_chosen),
         cmocka_unit_test(c60_round_robin_takes_turns_also_across_balancers),
         cmocka_unit_test(c62_weights_are_kept_in_every_stretch),
+        cmocka_unit_test(c60_round_robin_of_equal_weights_is_strict),
         cmocka_unit_test(c60_random_is_even),
         cmocka_unit_test(c60_hash_sends_the_same_connection_to_the_same_server),
         cmocka_unit_test(c62_least_follows_reports_and_what_it_chose_since),
