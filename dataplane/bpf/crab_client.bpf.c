@@ -9,6 +9,7 @@
 #include "crab_route.h"
 #include "crab_flow.h"
 #include "crab_connect.h"
+#include "crab_fallen.h"
 #include "crab_quick.h"
 #include "crab_refuse.h"
 #include "crab_client_error.h"
@@ -170,7 +171,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
     if (crab_read_options(skb, p, &o))
         return CRAB_NEXT;
     if (o.form != CRAB_FORM_NONE) {
-        crab_count(CRAB_CLIENT_SYN_FOREIGN_OPTION);
+        crab_fell_back(out, CRAB_CLIENT_SYN_FOREIGN_OPTION);
         return CRAB_NEXT;
     }
     flow = bpf_map_lookup_elem(&crab_flows_out, out);
@@ -180,7 +181,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         return syn_again(skb, p, flow, routed);
     crab_flow_give_up(out);
     if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
-        crab_count(CRAB_CLIENT_SYN_UNMARKED_RETRY);
+        crab_fell_back(out, CRAB_CLIENT_SYN_UNMARKED_RETRY);
         crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
         return CRAB_NEXT;
     }
@@ -191,7 +192,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         crab_count(CRAB_CLIENT_SYN_MARKED);
     } else if (inserted == CRAB_NO_SPACE) {
         crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
-        crab_count(CRAB_CLIENT_SYN_NO_SPACE);
+        crab_fell_back(out, CRAB_CLIENT_SYN_NO_SPACE);
     }
     return verdict;
 }
@@ -295,7 +296,7 @@ static __always_inline int answered_itself(struct crab_tuple *in, int direct)
         return CRAB_NEXT;
     }
     crab_connected(in);
-    crab_count(CRAB_CLIENT_FALLBACK_SYNACK);
+    crab_fell_back(in, CRAB_CLIENT_FALLBACK_SYNACK);
     return CRAB_NEXT;
 }
 

@@ -31,6 +31,7 @@ typedef struct crab_in6 crab_addr;
 #define crab_prefixes    crab_prefixes6
 #define crab_pending     crab_pending6
 #define crab_connects    crab_connects6
+#define crab_fallen      crab_fallen6
 #define crab_flows_out   crab_flows_out6
 #define crab_flows_in    crab_flows_in6
 #define crab_opening     crab_opening6

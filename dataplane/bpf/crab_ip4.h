@@ -34,6 +34,7 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
         crab_count(CRAB_FRAGMENT);
         return CRAB_OTHER;
     }
+    __u8 version = ip->version;
     p->l4 = ETH_HLEN + ip->ihl * 4;
     p->saddr = ip->saddr;
     p->daddr = ip->daddr;
@@ -43,7 +44,7 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
         bpf_skb_pull_data(skb, p->l4 + sizeof(struct tcphdr));
     data = (void *)(long)skb->data, end = (void *)(long)skb->data_end;
     struct tcphdr *tcp = data + (p->l4 & 0x7f);
-    if (p->l4 < ETH_HLEN + sizeof(struct iphdr) || (void *)(tcp + 1) > end) {
+    if (version != 4 || p->l4 < ETH_HLEN + sizeof(struct iphdr) || (void *)(tcp + 1) > end) {
         crab_count(CRAB_HEADER_MALFORMED);
         return CRAB_OTHER;
     }

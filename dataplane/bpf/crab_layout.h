@@ -135,6 +135,21 @@ struct crab_pending {
     __u8 direct; /* past a VIP, from the port of a live connection through it */
 };
 
+/* crab_fallen: the connections that lately took the fall-back path, for events that name somebody */
+#define CRAB_FALLEN_KEPT 16
+
+struct crab_fell {
+    __u64 at_ns;
+    struct crab_tuple who;
+    __u32 reason;
+};
+
+struct crab_fallen {
+    struct crab_fell last[CRAB_FALLEN_KEPT];
+    __u32 next; /* how many there were */
+    __u32 pad;
+};
+
 /* crab_connects: how often a client waited so long for a connection (ll7) */
 struct crab_connect_key {
     crab_addr addr;
@@ -184,9 +199,17 @@ struct crab_reverse {
     __u32 pad;
 };
 
+/*
+ * Who has ended a connection on the fall-back path, in the bits that no clock reaches within 70 years. A former version
+ * leaves them 0 and takes what it finds there for a connection of just now.
+ */
+#define CRAB_ECHO_SERVER_FIN (1ULL << 61)
+#define CRAB_ECHO_CLIENT_FIN (1ULL << 62)
+#define CRAB_ECHO_RESET      (1ULL << 63) /* by the server; the client's may be forged */
+
 /* crab_dsr: server host, clients on the fall-back path that finished their handshake */
 struct crab_echo {
-    __u64 last_ns;
+    __u64 last_ns; /* of the last reply, and CRAB_ECHO_... */
     crab_addr vip;
     __u32 iss;
 #ifdef CRAB_SIX

@@ -29,7 +29,7 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
             bpf_tail_call(xdp, &crab_six_xdp, six);
         return NULL;
     }
-    if (ip->protocol != IPPROTO_TCP || ip->ihl < 5 || ip->frag_off & bpf_htons(0x3fff))
+    if (ip->protocol != IPPROTO_TCP || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(0x3fff))
         return NULL;
     s->l4 = sizeof(*eth) + ip->ihl * 4;
     struct tcphdr *tcp = data + (s->l4 & 0x7f);

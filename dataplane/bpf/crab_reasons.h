@@ -113,3 +113,6 @@ CRAB_REASON(SERVER_LATER_EXPIRED, "server_later_expired", "SYNs within a handsha
 CRAB_REASON(LB_RELAY_BACK_CREATED, "lb_relay_back_created", "ports of the VIP towards servers without agent taken")
 CRAB_REASON(LB_RELAY_BACK_REMOVED, "lb_relay_back_removed", "ports of the VIP towards servers without agent given back by a program")
 CRAB_REASON(LB_RELAY_BACK_EXPIRED, "lb_relay_back_expired", "ports of the VIP towards servers without agent whose connection's life was over, given back by the agent [C-72]")
+CRAB_REASON(CLIENT_FLOW_EARLY, "client_flow_early", "of the translations removed by the agent, those whose connection had ended and whose map was three quarters full [C-72]")
+CRAB_REASON(LB_RELAY_EARLY, "lb_relay_early", "of the connections to servers without agent removed by the agent, those that had ended or never begun and whose map was three quarters full [C-72]")
+CRAB_REASON(SERVER_DSR_EARLY, "server_dsr_early", "of the connections on the fall-back path removed by the agent, those that had ended and whose map was three quarters full [C-72]")

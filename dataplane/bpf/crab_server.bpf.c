@@ -73,6 +73,14 @@ static __always_inline void fallback_is_used(__u64 now)
     crab_count(CRAB_SERVER_DSR_SEEN);
 }
 
+/* When the last SYN of the fall-back path came; 0: never. */
+static __always_inline __u64 fallback_seen(void)
+{
+    __u32 zero = 0;
+    struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
+    return meta ? meta->dsr_seen_ns : 0;
+}
+
 /* The same SYN, this time without redirect (C-31, C-105). Of another one nothing is known yet: it may be forged. */
 static __always_inline void forget(struct crab_tuple *t, __u32 iss)
 {
@@ -157,6 +165,15 @@ static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *
     }
 }
 
+/* The client has said all it has to say. With the server's own FIN that is the end of its connection (C-72). */
+static __always_inline void client_ends(struct crab_tuple *t)
+{
+    struct crab_echo *e = fallback_seen() ? bpf_map_lookup_elem(&crab_dsr, t) : NULL;
+
+    if (e)
+        __sync_fetch_and_or(&e->last_ns, CRAB_ECHO_CLIENT_FIN);
+}
+
 static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry six)
 {
     struct crab_packet p;
@@ -169,6 +186,8 @@ static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry 
     /* Window updates pass without a look-up, as data did: only a bare ACK ends a handshake. */
     if (p.flags == CRAB_ACK && p.length == p.l4 - ETH_HLEN + p.doff)
         first_ack(&p, &t);
+    if (p.flags & CRAB_FIN)
+        client_ends(&t);
     return CRAB_NEXT;
 }
 
@@ -239,14 +258,6 @@ static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p
     return CRAB_NEXT;
 }
 
-/* When the last SYN of the fall-back path came; 0: never. */
-static __always_inline __u64 fallback_seen(void)
-{
-    __u32 zero = 0;
-    struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
-    return meta ? meta->dsr_seen_ns : 0;
-}
-
 /* A reply on the fall-back path: it comes from the VIP. */
 static __always_inline int from_vip(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
@@ -280,6 +291,13 @@ static __always_inline int long_ago(__u64 then)
     return (__s64)(bpf_ktime_get_coarse_ns() - then) > CRAB_OPENING_LIFE_NS;
 }
 
+/* Who has ended a connection, now that its server sends this. What follows a RST of the server's takes that back. */
+static __always_inline __u64 ends_of(__u64 last_ns, __u8 flags)
+{
+    return (last_ns & (CRAB_ECHO_SERVER_FIN | CRAB_ECHO_CLIENT_FIN)) | (flags & CRAB_FIN ? CRAB_ECHO_SERVER_FIN : 0) |
+           (flags & CRAB_RST ? CRAB_ECHO_RESET : 0);
+}
+
 static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *t)
 {
     __u64 seen = fallback_seen();
@@ -289,7 +307,7 @@ static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_pac
     struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
     if (!e)
         return long_ago(seen) ? CRAB_NEXT : early_reply(skb, p, t);
-    e->last_ns = bpf_ktime_get_ns();
+    e->last_ns = bpf_ktime_get_ns() | ends_of(e->last_ns, p->flags);
     return from_vip(skb, p, e->vip);
 }
 

@@ -76,6 +76,10 @@ static void samples(void)
     LINE("syn_key", crab_syn_key, .tuple = tuple, .iss = 0x0d0e0f10);
     LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .place = 0x1516,
          .undelivered = 0x17);
+    struct crab_fallen fallen = {.next = 0x2d2e2f30};
+    for (__u32 i = 0; i < CRAB_FALLEN_KEPT; i++)
+        fallen.last[i] = (struct crab_fell){.at_ns = 0x0102030405060708, .who = tuple, .reason = 0x31323300 + i};
+    line("fallen", &fallen, sizeof(fallen));
     number("pool.size", sizeof(struct crab_pool));
     number("pool.backend", offsetof(struct crab_pool, backend));
     number("pool.schedule", offsetof(struct crab_pool, schedule));

@@ -34,6 +34,11 @@ var bounded = map[string]struct{ counter, table string }{
 	"ports":   {"lb_relay_back_", "crab_relays_back"},
 }
 
+// early are those that a sweep took away before their time, because their map filled up, and the counters of them.
+var early = map[string]string{
+	"flows_early": "client_flow_early", "relays_early": "lb_relay_early", "hashed_early": "server_dsr_early",
+}
+
 // countEvictions compares what had been made before the sweep with what was left by it.
 // What is made meanwhile may have been counted as left, and must not pass for pushed out:
 // what is missed so is found by the next sweep.
@@ -41,6 +46,11 @@ func (n *Node) countEvictions(e *Expired, before map[string]uint64) error {
 	e.add("flows", swept{left: e.Flows})
 	for kind, b := range bounded {
 		if err := n.addCounter(b.counter+"expired", uint64(e.swept[kind].removed)); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	for kind, counter := range early {
+		if err := n.addCounter(counter, uint64(e.swept[kind].removed)); err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}

@@ -62,6 +62,8 @@ type Plane interface {
 	// Counters are the sums over CPUs since the state was made, by reason
 	// (dataplane/bpf/crab_reasons.h); every reason is present.
 	Counters() (map[string]uint64, error)
+	// FellBack are the last connections of clients of this host that took the fall-back path, some of each CPU.
+	FellBack() ([]FellBack, error)
 	// Connects are how long clients of this host waited for connections since the
 	// state was made, by what they dialled.
 	Connects() (map[VIPKey]*ll7.Histogram, error)
@@ -115,4 +117,5 @@ const (
 	DefaultEnded   = 60 * time.Second
 	DefaultPending = 130 * time.Second
 	DefaultEcho    = 65 * time.Second
+	DefaultCrowded = 2 * time.Second
 )

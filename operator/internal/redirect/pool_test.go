@@ -267,10 +267,19 @@ func layoutSamples(addr func(uint32) netip.Addr) map[string]record {
 		"relay": programs.Relay{LastNs: 0x0102030405060708, DIP: addr(0x11121314), NextOut: 0x15161718, NextBack: 0x191a1b1c, Place: 0x1d1e, Port: 0x201f,
 			Ended: 0x21, Opened: 0x22, Answered: 0x23},
 		"relay_back": programs.RelayBack{Client: netip.AddrPortFrom(addr(0x01020304), 0x0605)},
+		"fallen":     fallenSample(tuple),
 		"tunnel":     programs.Tunnel{From: addr(0x01020304), To: addr(0x05060708)},
 		"syn_key":    programs.SYNKey{Tuple: tuple, ISS: 0x0d0e0f10},
 		"syn":        programs.SYN{SeenNs: 0x0102030405060708, DIP: addr(0x11121314), Place: 0x1516, Undelivered: 0x17},
 	}
+}
+
+func fallenSample(who programs.Tuple) (f programs.Fallen) {
+	f.Next = 0x2d2e2f30
+	for i := range f.Last {
+		f.Last[i] = programs.Fell{AtNs: 0x0102030405060708, Who: who, Reason: 0x31323300 + uint32(i)}
+	}
+	return f
 }
 
 // plainSamples are those without an address, whose Go form is generated.

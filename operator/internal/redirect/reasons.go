@@ -97,4 +97,7 @@ var Reasons = []string{
 	"lb_relay_back_created",
 	"lb_relay_back_removed",
 	"lb_relay_back_expired",
+	"client_flow_early",
+	"lb_relay_early",
+	"server_dsr_early",
 }

@@ -26,22 +26,26 @@ func (n *Node) expireRelays(f family, l Lives, e *Expired) error {
 	var key programs.Tuple
 	var relay programs.Relay
 	var old []programs.Tuple
-	now, s, relays := monotonic(), swept{}, n.m(f, "crab_relays")
+	now, s, relays, soonest := monotonic(), swept{}, n.m(f, "crab_relays"), l.crowded()
 	it := relays.Iterate()
 	for it.Next(&key, &relay) {
 		s.left++
 		n.relayed[key.Server.Addr()] = true
-		if relayOver(relay, now, l) {
+		if relayOver(relay, now, soonest) {
 			old = append(old, key)
 		}
 	}
+	lives := l.of(relays, s.left)
 	for _, k := range old {
-		if relays.Lookup(k, &relay) != nil || !relayOver(relay, now, l) {
+		if relays.Lookup(k, &relay) != nil || !relayOver(relay, now, lives) {
 			continue
 		}
 		n.dropBack(f, k, relay, e) // the first of the two: the port is free for others only then
 		if relays.Delete(k) == nil {
 			s.removed, s.left = s.removed+1, s.left-1
+			if !relayOver(relay, now, l) {
+				e.add("relays_early", swept{removed: 1})
+			}
 		}
 	}
 	e.add("relays", s)

@@ -80,7 +80,7 @@ func (n *Node) Expire(l Lives) (Expired, error) {
 	defer n.mu.Unlock()
 	l = Lives{
 		Idle: cmp.Or(l.Idle, DefaultIdle), Ended: cmp.Or(l.Ended, DefaultEnded),
-		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho),
+		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho), Crowded: cmp.Or(l.Crowded, DefaultCrowded),
 	}
 	var e Expired
 	before, err := n.Counters()
@@ -122,8 +122,7 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	if err := n.sweepConnects(f); err != nil {
 		return fmt.Errorf("connects: %w", err)
 	}
-	hashed, err := expireOld(n.m(f, "crab_dsr"), l.Idle, func(p programs.Echo) uint64 { return p.LastNs }, nil)
-	if err != nil {
+	if err := n.expireHashed(f, l, e); err != nil {
 		return fmt.Errorf("fall-back: %w", err)
 	}
 	if err := n.expireRelays(f, l, e); err != nil {
@@ -133,8 +132,22 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 	e.add("pending", pending)
 	e.add("opening", opening)
 	e.add("later", later)
-	e.add("hashed", hashed)
 	return nil
+}
+
+// crowded are the lives in a map that fills up: what has ended, or never began, makes room for those that live.
+func (l Lives) crowded() Lives {
+	l.Ended, l.Pending = min(l.Ended, l.Crowded), min(l.Pending, l.Crowded)
+	return l
+}
+
+// of are the lives in a map with so many entries. A full map pushes out whatever was not asked for lately, an idle connection
+// as soon as one that has ended; so beyond three quarters nothing that has ended is left to stand beside it.
+func (l Lives) of(m *ebpf.Map, entries int) Lives {
+	if uint64(entries)*4 <= uint64(m.MaxEntries())*3 {
+		return l
+	}
+	return l.crowded()
 }
 
 // expireOld removes entries not touched for a life, and tells of each if asked to.
@@ -181,28 +194,32 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 	var key programs.Tuple
 	var flow programs.Flow
 	var old []programs.Tuple
-	now := monotonic()
+	now, there, soonest := monotonic(), 0, l.crowded()
 	flows := n.m(fam, "crab_flows_out")
 	it := flows.Iterate()
 	for it.Next(&key, &flow) {
-		e.Flows++
-		if gone, _ := over(flow, now, l); gone {
+		there++
+		if gone, _ := over(flow, now, soonest); gone {
 			old = append(old, key)
 		}
 	}
+	lives := l.of(flows, there)
 	for _, k := range old {
 		if flows.Lookup(k, &flow) != nil {
 			continue
 		}
-		gone, ended := over(flow, now, l) // a packet may have passed since
+		gone, ended := over(flow, now, lives) // a packet may have passed since
 		if !gone || flows.Delete(k) != nil {
 			continue
+		}
+		if longer, _ := over(flow, now, l); !longer {
+			e.add("flows_early", swept{removed: 1})
 		}
 		back := programs.Tuple{Client: k.Client, Server: netip.AddrPortFrom(flow.DIP, k.Server.Port())}
 		if n.m(fam, "crab_flows_in").Delete(back) == nil {
 			e.add("back", swept{removed: 1})
 		}
-		e.Flows--
+		there--
 		e.add("flows", swept{removed: 1})
 		if ended {
 			e.Ended++
@@ -210,6 +227,7 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 			e.Idle++
 		}
 	}
+	e.Flows += there
 	return aborted(it.Err())
 }
 

@@ -189,6 +189,8 @@ type Lives struct {
 	Ended   time.Duration // after RST or both FINs [60 s]
 	Pending time.Duration // of an unanswered SYN [130 s, Linux's last retry]
 	Echo    time.Duration // of a server's rule [65 s]
+	// Crowded is what is left of Ended, and of Pending of relays, in a map that is more than three quarters full [2 s].
+	Crowded time.Duration
 }
 
 // Expired is what one sweep removed, and what it found missing.

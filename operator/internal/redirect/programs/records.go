@@ -78,6 +78,17 @@ type (
 		Place       uint16
 		Undelivered uint8
 	}
+	// Fell is struct crab_fell.
+	Fell struct {
+		AtNs   uint64 // 0: nobody yet
+		Who    Tuple
+		Reason uint32
+	}
+	// Fallen is struct crab_fallen, of one CPU.
+	Fallen struct {
+		Last [16]Fell
+		Next uint32
+	}
 	// Tunnel is struct crab_tunnel.
 	Tunnel struct{ From, To netip.Addr }
 	// Addr is an address alone.
@@ -238,6 +249,29 @@ func (s *SYN) UnmarshalBinary(b []byte) error {
 	r := reader{b: b, fixed: 12}
 	s.SeenNs, s.DIP, s.Place, s.Undelivered = r.u64(), r.addr(), native.Uint16(r.take(2)), r.take(1)[0]
 	return r.end(1)
+}
+
+func (f Fallen) MarshalBinary() ([]byte, error) {
+	var b []byte
+	for _, one := range f.Last {
+		who, err := one.Who.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		b = native.AppendUint32(append(native.AppendUint64(b, one.AtNs), who...), one.Reason)
+	}
+	return pad(native.AppendUint32(b, f.Next)), nil
+}
+
+func (f *Fallen) UnmarshalBinary(b []byte) error {
+	r := reader{b: b, fixed: 16*len(f.Last) + 8, addrs: 2 * len(f.Last)}
+	for i := range f.Last {
+		f.Last[i].AtNs = r.u64()
+		f.Last[i].Who.read(&r)
+		f.Last[i].Reason = r.u32()
+	}
+	f.Next = r.u32()
+	return r.end(4)
 }
 
 func (a Addr) MarshalBinary() ([]byte, error) { return a.AsSlice(), nil }

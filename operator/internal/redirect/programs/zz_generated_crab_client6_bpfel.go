@@ -53,6 +53,18 @@ type client6CrabError struct {
 	To   client6CrabTuple
 }
 
+type client6CrabFallen6 struct {
+	_    structs.HostLayout
+	Last [16]struct {
+		_      structs.HostLayout
+		AtNs   uint64
+		Who    client6CrabTuple
+		Reason uint32
+	}
+	Next uint32
+	Pad  uint32
+}
+
 type client6CrabFlow struct {
 	_        structs.HostLayout
 	CreatedS uint32
@@ -155,6 +167,7 @@ const (
 	client6MapCrabConnects6      = "crab_connects6"
 	client6MapCrabCounters       = "crab_counters"
 	client6MapCrabErrors6        = "crab_errors6"
+	client6MapCrabFallen6        = "crab_fallen6"
 	client6MapCrabFlowsIn6       = "crab_flows_in6"
 	client6MapCrabFlowsOut6      = "crab_flows_out6"
 	client6MapCrabMeta           = "crab_meta"
@@ -223,6 +236,7 @@ type client6MapSpecs struct {
 	CrabConnects6 *ebpf.MapSpec `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabErrors6   *ebpf.MapSpec `ebpf:"crab_errors6"`
+	CrabFallen6   *ebpf.MapSpec `ebpf:"crab_fallen6"`
 	CrabFlowsIn6  *ebpf.MapSpec `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.MapSpec `ebpf:"crab_flows_out6"`
 	CrabMeta      *ebpf.MapSpec `ebpf:"crab_meta"`
@@ -261,6 +275,7 @@ type client6Maps struct {
 	CrabConnects6 *ebpf.Map `ebpf:"crab_connects6"`
 	CrabCounters  *ebpf.Map `ebpf:"crab_counters"`
 	CrabErrors6   *ebpf.Map `ebpf:"crab_errors6"`
+	CrabFallen6   *ebpf.Map `ebpf:"crab_fallen6"`
 	CrabFlowsIn6  *ebpf.Map `ebpf:"crab_flows_in6"`
 	CrabFlowsOut6 *ebpf.Map `ebpf:"crab_flows_out6"`
 	CrabMeta      *ebpf.Map `ebpf:"crab_meta"`
@@ -275,6 +290,7 @@ func (m *client6Maps) Close() error {
 		m.CrabConnects6,
 		m.CrabCounters,
 		m.CrabErrors6,
+		m.CrabFallen6,
 		m.CrabFlowsIn6,
 		m.CrabFlowsOut6,
 		m.CrabMeta,

@@ -44,6 +44,18 @@ type clientCrabError struct {
 	To   clientCrabTuple
 }
 
+type clientCrabFallen struct {
+	_    structs.HostLayout
+	Last [16]struct {
+		_      structs.HostLayout
+		AtNs   uint64
+		Who    clientCrabTuple
+		Reason uint32
+	}
+	Next uint32
+	Pad  uint32
+}
+
 type clientCrabFlow struct {
 	_        structs.HostLayout
 	CreatedS uint32
@@ -155,6 +167,7 @@ const (
 	clientMapCrabCounters      = "crab_counters"
 	clientMapCrabEpochs        = "crab_epochs"
 	clientMapCrabErrors        = "crab_errors"
+	clientMapCrabFallen        = "crab_fallen"
 	clientMapCrabFlowsIn       = "crab_flows_in"
 	clientMapCrabFlowsOut      = "crab_flows_out"
 	clientMapCrabMeta          = "crab_meta"
@@ -227,6 +240,7 @@ type clientMapSpecs struct {
 	CrabCounters *ebpf.MapSpec `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.MapSpec `ebpf:"crab_epochs"`
 	CrabErrors   *ebpf.MapSpec `ebpf:"crab_errors"`
+	CrabFallen   *ebpf.MapSpec `ebpf:"crab_fallen"`
 	CrabFlowsIn  *ebpf.MapSpec `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.MapSpec `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.MapSpec `ebpf:"crab_meta"`
@@ -269,6 +283,7 @@ type clientMaps struct {
 	CrabCounters *ebpf.Map `ebpf:"crab_counters"`
 	CrabEpochs   *ebpf.Map `ebpf:"crab_epochs"`
 	CrabErrors   *ebpf.Map `ebpf:"crab_errors"`
+	CrabFallen   *ebpf.Map `ebpf:"crab_fallen"`
 	CrabFlowsIn  *ebpf.Map `ebpf:"crab_flows_in"`
 	CrabFlowsOut *ebpf.Map `ebpf:"crab_flows_out"`
 	CrabMeta     *ebpf.Map `ebpf:"crab_meta"`
@@ -287,6 +302,7 @@ func (m *clientMaps) Close() error {
 		m.CrabCounters,
 		m.CrabEpochs,
 		m.CrabErrors,
+		m.CrabFallen,
 		m.CrabFlowsIn,
 		m.CrabFlowsOut,
 		m.CrabMeta,
