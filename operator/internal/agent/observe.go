@@ -29,6 +29,8 @@ type observed struct {
 	outside []outsideVIP
 	// relayed: some VIP has servers on nodes without agent.
 	relayed bool
+	// services are those whose VIPs clients of this node may dial.
+	services map[redirect.VIPKey]serviceRef
 }
 
 // observe writes down what is in place. Entries that could not be written are
@@ -66,7 +68,7 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 	}
 	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
 	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needs(seen.plan, a.options.Node), a.has(), sysctl))
-	return observed{seen.uid, st, a.outside(seen), relayed(seen.plan, alive)}
+	return observed{seen.uid, st, a.outside(seen), relayed(seen.plan, alive), references(seen)}
 }
 
 // devices: the uplink comes first, then those that failed.

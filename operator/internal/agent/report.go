@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
 const (
@@ -40,12 +41,14 @@ type reporter struct {
 	client   client.Client
 	events   events.EventRecorder
 	counters func() (map[string]uint64, error)
+	fellBack func() ([]redirect.FellBack, error) // nil: nobody knows
 	next     chan observed
 
 	written    observed
 	conditions []metav1.Condition // with their times
 	at         time.Time
 	fallBacks  fallBacks
+	fallen     fallen
 }
 
 func newReporter(node string, c client.Client, e events.EventRecorder, counters func() (map[string]uint64, error)) *reporter {
@@ -182,6 +185,7 @@ func (r *reporter) announce(o observed, n *v1alpha1.NodeDataplane) {
 			r.events.Eventf(n, nil, corev1.EventTypeWarning, v1alpha1.ReasonFallingBack, "Redirect", "%s", text)
 		}
 	}
+	r.tellFallen(time.Now(), o)
 	r.tellOutside(o.outside)
 	for _, c := range o.status.Conditions {
 		old := meta.FindStatusCondition(r.written.status.Conditions, c.Type)

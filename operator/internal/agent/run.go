@@ -54,6 +54,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	defer stopEvents()
 	a := &agent{options: o, prober: newProber(o.NodeIP, o.Wire)}
 	a.report = newReporter(o.Node, c, recorder, func() (map[string]uint64, error) { return a.plane.Counters() })
+	a.report.fellBack = func() ([]redirect.FellBack, error) { return a.plane.FellBack() }
 	if err := a.open(); err != nil {
 		return errors.Join(err, a.tellWhy(ctx, c, recorder, err))
 	}
