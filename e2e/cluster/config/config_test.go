@@ -61,9 +61,17 @@ func TestPodRangesAreEachNodesOwn(t *testing.T) {
 }
 
 func TestKubeProxyLeavesTheMachinesLimitsAlone(t *testing.T) {
-	p := decode(t, KubeProxy(node(0, 2)))
+	p := decode(t, KubeProxy(node(0, 2), ProxyModes[0]))
 	if p["conntrack"].(map[string]any)["maxPerCore"] != float64(0) {
 		t.Errorf("conntrack: %v", p["conntrack"])
+	}
+}
+
+func TestKubeProxyRunsInTheModeAskedFor(t *testing.T) {
+	for _, mode := range ProxyModes {
+		if p := decode(t, KubeProxy(node(0, 2), mode)); p["mode"] != mode {
+			t.Errorf("%s: %v", mode, p["mode"])
+		}
 	}
 }
 
@@ -111,7 +119,7 @@ func TestDualStack(t *testing.T) {
 		n := node(0, 2)
 		n.Node = netns.Plan([]string{"a"}, dual)[0]
 		pki := func(f string) string { return f }
-		all := strings.Join(append(APIServer(pki, dual), ControllerManager(pki, dual)...), " ") + CNI(n) + KubeProxy(n) + NodeIPs(n.Node)
+		all := strings.Join(append(APIServer(pki, dual), ControllerManager(pki, dual)...), " ") + CNI(n) + KubeProxy(n, ProxyModes[0]) + NodeIPs(n.Node)
 		for _, want := range []string{"10.96.0.0/16,fd99:96::/112", "cluster-cidr=10.244.0.0/16,fd99:244::/48", "fd99:244:0:0::/64", `"10.244.0.0/16,fd99:244::/48"`, `"::/0"`, "10.99.0.11,fd99::b"} {
 			if strings.Contains(all, want) != dual {
 				t.Errorf("dual-stack %v: %q in\n%s", dual, want, all)

@@ -110,12 +110,15 @@ func Kubelet(n Node) string {
 	})
 }
 
+// ProxyModes are kube-proxy's modes that a cluster can run in; the first one is what it starts with.
+var ProxyModes = []string{"nftables", "iptables"}
+
 // KubeProxy renders kube-proxy's configuration. A maxPerCore of zero leaves
 // the machine-wide connection tracking limit alone.
-func KubeProxy(n Node) string {
+func KubeProxy(n Node, mode string) string {
 	return render(object{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-		"mode": "nftables", "clusterCIDR": both(n.IP6 != "", netns.ClusterCIDR, netns.ClusterCIDR6), "hostnameOverride": NodeName(n.Name),
+		"mode": mode, "clusterCIDR": both(n.IP6 != "", netns.ClusterCIDR, netns.ClusterCIDR6), "hostnameOverride": NodeName(n.Name),
 		"clientConnection": object{"kubeconfig": n.ProxyKube},
 		"conntrack":        object{"maxPerCore": 0},
 	})

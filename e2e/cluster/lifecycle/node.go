@@ -92,7 +92,7 @@ func (m *Manager) writeNodeFiles(n config.Node) error {
 	for path, content := range map[string]string{
 		m.State.Node(n.Name, "etc", "containerd.toml"):      config.Containerd(n),
 		m.State.Node(n.Name, "etc", "kubelet.json"):         config.Kubelet(n),
-		m.State.Node(n.Name, "etc", "kube-proxy.json"):      config.KubeProxy(n),
+		m.State.Node(n.Name, "etc", "kube-proxy.json"):      config.KubeProxy(n, config.ProxyModes[0]),
 		m.State.Node(n.Name, "net.d", "10-bridge.conflist"): config.CNI(n),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -143,7 +143,7 @@ func (m *Manager) startKubelet(c layout.Cluster, n netns.Node) error {
 	if err != nil {
 		return err
 	}
-	return m.startOn(c, n.Name, "kube-proxy", c.Tools.Path("kube-proxy"), "--config", m.State.Node(n.Name, "etc", "kube-proxy.json"))
+	return m.startKubeProxy(c, n.Name)
 }
 
 // ExecNode returns the command line that runs args inside a node, or inside

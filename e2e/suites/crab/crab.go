@@ -26,8 +26,7 @@ const (
 
 	port    = 7080
 	servers = 3
-	asked   = 60  // connections from every node, one after the other
-	held    = 100 // connections from every node at once
+	asked   = 60 // connections from every node, one after the other
 )
 
 var nodes = []string{"node-a", "node-b", "node-c"}
@@ -53,6 +52,7 @@ type answer struct {
 	SlowestMilliseconds int64          `json:"slowestMilliseconds"`
 
 	AnsweredUnixMilliseconds int64 `json:"answeredUnixMilliseconds"`
+	OpenedMilliseconds       int64 `json:"openedMilliseconds"`
 }
 
 // Run plays every part, one after the other; one that fails hides none of the others.
@@ -60,7 +60,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx), s.tunnel(ctx))
+	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx), s.otherMode(ctx), s.tunnel(ctx))
 	return errors.Join(err, s.clear(ctx))
 }
 
@@ -73,7 +73,7 @@ func (s *Suite) prepare(ctx context.Context) error {
 		{harness.Step{Name: "images of operator and agent into all nodes, and a small TCP peer", Cost: "15 s", Cause: "`make images` did not finish"}, s.images},
 		{harness.Step{Name: "helm upgrade --install bobtail --set crab.enabled=true, pool " + Pool, Cost: "20 s", Cause: agents}, func(ctx context.Context) error { return s.install(ctx) }},
 		{harness.Step{Name: "every node tells what it does for CRAB", Cost: "5 s", Cause: agents}, s.nodesReady},
-		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, five Services", Cost: "10 s", Cause: agents}, s.apply},
+		{harness.Step{Name: "kubectl apply: servers on node-b and node-c, a client on each node, seven Services", Cost: "10 s", Cause: agents}, s.apply},
 	} {
 		if err := s.Steps.Do(ctx, step.Step, step.do); err != nil {
 			return err

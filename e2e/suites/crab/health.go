@@ -110,7 +110,7 @@ func (s *Suite) target() string { return fmt.Sprintf("%s:%d", s.vip, port) }
 // it is used again when it is well; no connection breaks, least of all its own.
 func (s *Suite) outage(ctx context.Context, state string, avoided func(context.Context, string) error) error {
 	var pod string
-	k, err := s.holding(ctx, heldThrough, func(ctx context.Context) (err error) {
+	k, err := s.holding(ctx, held, heldThrough, func(ctx context.Context) (err error) {
 		if pod, err = s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Suite) outage(ctx context.Context, state string, avoided func(context.C
 	if k.by[pod] == 0 {
 		err = errors.Join(err, fmt.Errorf("no connection of %s was held, and nothing was tested", pod))
 	}
-	return errors.Join(err, s.judge("crab_cluster_broken_"+state, k))
+	return errors.Join(err, s.judge("crab_cluster_broken_"+state, held, k))
 }
 
 func (s *Suite) tell(ctx context.Context, pod, state string) error {

@@ -6,10 +6,9 @@ import "fmt"
 
 const image = "localhost/bobtail-test/crabpeer:e2e"
 
-// template: three servers on the nodes b and c, a client on every node, and three
-// Services: one with an address, one with redirected node ports for the server
-// that runs on c alone, of both families, and one that CRAB cannot serve; two more
-// are one whose servers are chosen by load, and one with an address of each family.
+// template: three servers on the nodes b and c, a client on every node, and Services: one with an address, one with an
+// address of each family, one whose servers are chosen by load, one with redirected node ports, of both families, for
+// the server that runs on c alone, and three that CRAB cannot serve (allUnserved).
 const template = `apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s}
@@ -101,6 +100,25 @@ spec:
   loadBalancerClass: bobtail.dev/crab
   selector: {app: web}
   ports: [{port: 80, targetPort: %[2]d}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: datagrams, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  selector: {app: web}
+  ports: [{port: %[2]d, protocol: UDP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: sticky, namespace: %[1]s}
+spec:
+  type: LoadBalancer
+  loadBalancerClass: bobtail.dev/crab
+  sessionAffinity: ClientIP
+  selector: {app: web}
+  ports: [{port: %[2]d}]
 `
 
 func manifest() string {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	heldThroughKill = 60 * time.Second
+	heldThroughKill = 80 * time.Second
 	cutFor          = 10 * time.Second // less than a node may be silent before its pods are given up
 	settles         = 2 * time.Minute  // after agents went: a node balances for a minute what it announces no more
 )
 
 // killAgents: every agent dies without a word, at once, and its successor goes on with what it left (C-72).
 func (s *Suite) killAgents(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kill -9 of all agents under %d connections", held*len(nodes)), Cost: "65 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kill -9 of all agents under %d connections", heldMany*len(nodes)), Cost: "85 s",
 		Cause: "programs or maps do not outlive the agent, or its successor changes what is at work"},
 		func(ctx context.Context) error {
-			k, err := s.holding(ctx, heldThroughKill, func(ctx context.Context) error {
+			k, err := s.holding(ctx, heldMany, heldThroughKill, func(ctx context.Context) error {
 				pids, err := s.agentProcesses(ctx)
 				if err != nil {
 					return err
@@ -36,7 +36,7 @@ func (s *Suite) killAgents(ctx context.Context) error {
 				}
 				return s.agentsRestarted(ctx, len(pids))
 			})
-			return errors.Join(err, s.judge("crab_cluster_broken_agent_kill", k))
+			return errors.Join(err, s.judge("crab_cluster_broken_agent_kill", heldMany, k))
 		})
 }
 

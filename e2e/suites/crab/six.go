@@ -31,7 +31,7 @@ func (s *Suite) six(ctx context.Context) error {
 
 // nodePortSix is nodePort by the nodes' IPv6 addresses.
 func (s *Suite) nodePortSix(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to that node port by node-a's IPv6 address", asked), Cost: "5 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d connections to that node port by node-a's IPv6 address", asked), Cost: "40 s",
 		Cause: "node-a does not redirect: kubectl get ndp node-a -o yaml"},
 		func(ctx context.Context) error {
 			return s.askNodePort(ctx, 1, "_ipv6")

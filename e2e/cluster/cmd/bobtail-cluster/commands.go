@@ -28,6 +28,8 @@ const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
   leftovers [--json]      what the last down left behind (or: what up added)
   stop-apiserver          end the API server; everything else keeps running (root)
   start-apiserver         start it again and wait until it is ready (root)
+  proxy-mode nftables|iptables
+                          let every node's kube-proxy go on in that mode (root)
   exec-node NODE -- CMD   run CMD inside node a, b, … or control-plane (root)
   logs [PROCESS]          print the log folder, or one process's log
 
@@ -70,6 +72,7 @@ var commands = map[string]func(call) error{
 	"leftovers":       printLeftovers,
 	"stop-apiserver":  func(c call) error { return c.m.StopAPIServer() },
 	"start-apiserver": func(c call) error { return c.m.StartAPIServer() },
+	"proxy-mode":      proxyMode,
 	"exec-node":       execNode,
 	"logs":            logs,
 }
@@ -156,6 +159,16 @@ func loadImage(c call) error {
 		return err
 	}
 	return c.m.LoadImages(c.args)
+}
+
+func proxyMode(c call) error {
+	if len(c.args) != 1 {
+		return fmt.Errorf("proxy-mode needs one mode: %w", errUsage)
+	}
+	if err := lifecycle.CheckRoot(); err != nil {
+		return err
+	}
+	return c.m.SetProxyMode(c.args[0])
 }
 
 // execNode replaces this program, so that signals and the exit status are the

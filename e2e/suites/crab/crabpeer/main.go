@@ -3,13 +3,14 @@
 // Command crabpeer is both ends of the connections of the CRAB suite: servers that
 // say who they are, and clients that count who answered.
 //
-//	crabpeer serve :PORT                   answers every line with its host name
+//	crabpeer serve :PORT                   answers every line, and every datagram, with its host name
 //	crabpeer http :PORT                    answers every GET with it
 //	crabpeer tell well|unready|deaf        what the server of this container shall be
 //	crabpeer ready                         ends with 0 when it listens and calls itself ready
 //	crabpeer ask ADDR COUNT [PATIENCE]     COUNT connections with one line each, one after the other
+//	crabpeer send ADDR COUNT               COUNT datagrams, one after the other
 //	crabpeer await ADDR PATIENCE           connections begun every 50 ms until one is answered
-//	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, a line on each every 100 ms
+//	crabpeer hold ADDR COUNT DURATION      COUNT connections at once, 1,000 lines a second on all of them together
 //
 // Clients print one JSON object.
 package main
@@ -45,6 +46,8 @@ type report struct {
 	SlowestMilliseconds int64 `json:"slowestMilliseconds"`
 	// AnsweredUnixMilliseconds is when that was which was awaited.
 	AnsweredUnixMilliseconds int64 `json:"answeredUnixMilliseconds,omitempty"`
+	// OpenedMilliseconds is how long it took until all that are held were there.
+	OpenedMilliseconds int64 `json:"openedMilliseconds,omitempty"`
 
 	mu       sync.Mutex
 	patience time.Duration // until a connection must stand
@@ -69,6 +72,8 @@ func run(args []string) error {
 		return ready()
 	case len(args) == 3 && args[0] == "ask":
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, patience) })
+	case len(args) == 3 && args[0] == "send":
+		return client(args[1], args[2], (*report).send)
 	case len(args) == 4 && args[0] == "ask":
 		d, err := time.ParseDuration(args[3])
 		if err != nil {
@@ -88,12 +93,15 @@ func run(args []string) error {
 		}
 		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
 	}
-	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | await ADDR PATIENCE | hold ADDR COUNT DURATION")
+	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | send ADDR COUNT | await ADDR PATIENCE | hold ADDR COUNT DURATION")
 }
 
 func serve(addr string) error {
 	name, err := os.Hostname()
 	if err != nil {
+		return err
+	}
+	if err := serveDatagrams(addr, name); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", addr)
@@ -202,7 +210,8 @@ func (c *connection) ask() (string, error) {
 // hold keeps connections busy and counts those that end before their time.
 func (r *report) hold(addr string, n int, d time.Duration) {
 	var all sync.WaitGroup
-	end := time.Now().Add(d)
+	begun := time.Now()
+	end, pause := begun.Add(d), time.Duration(n)*time.Millisecond
 	for range n {
 		c := r.open(addr)
 		if c == nil {
@@ -211,7 +220,7 @@ func (r *report) hold(addr string, n int, d time.Duration) {
 		all.Go(func() {
 			defer c.Close()
 			for time.Now().Before(end) {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(pause)
 				answer, err := c.ask()
 				if err == nil && answer == c.server {
 					continue
@@ -224,5 +233,8 @@ func (r *report) hold(addr string, n int, d time.Duration) {
 			}
 		})
 	}
+	r.mu.Lock()
+	r.OpenedMilliseconds = time.Since(begun).Milliseconds()
+	r.mu.Unlock()
 	all.Wait()
 }
