@@ -24,6 +24,12 @@ func eachFamily(t *testing.T, servers int, test func(t *testing.T, b *Bed)) {
 	})
 }
 
+// inTurn is eachFamily for tests that want the machine to themselves.
+func inTurn(t *testing.T, servers int, test func(t *testing.T, b *Bed)) {
+	t.Run("IPv4", func(t *testing.T) { test(t, New(t, servers)) })
+	t.Run("IPv6", func(t *testing.T) { test(t, New6(t, servers)) })
+}
+
 func isSix(addr string) bool { return strings.Contains(addr, ":") }
 
 // six says whether the bed's hosts speak IPv6.

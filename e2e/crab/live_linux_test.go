@@ -70,13 +70,16 @@ func broken(all []*session, word string) (n int, first error) {
 // C-26, C-72: every agent dies and one of another version takes over, with other programs; no connection notices. One
 // that lays its maps out in another way says so and changes nothing.
 func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
-	b := New(t, 3)
+	inTurn(t, 3, testAgentKillAndUpgrade)
+}
+
+func testAgentKillAndUpgrade(t *testing.T, b *Bed) {
 	programs, layout := b.otherPrograms(), b.otherLayout()
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
 		s.Echo(port)
 	}
-	all, err := b.Host("client").dialMany(VIP+":"+itoa(port), live)
+	all, err := b.Host("client").dialMany(b.target(), live)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,13 +116,13 @@ func TestAgentKillAndUpgradeUnder10000Connections(t *testing.T) {
 	before := b.counters()
 	count("agents replaced")
 	b.countedByOthers(t, before)
-	if c, err := b.Host("client").dial(VIP + ":" + itoa(port)); err != nil {
+	if c, err := b.Host("client").dial(b.target()); err != nil {
 		t.Errorf("a new connection: %v", err)
 	} else {
 		c.Close()
 	}
-	Measure(t, "crab_connections_broken_agent_kill", float64(failed))
-	Measure(t, "crab_connections_live", float64(len(all)))
+	Measure(t, "crab_connections_broken_agent_kill"+b.either("", "_ipv6"), float64(failed))
+	Measure(t, "crab_connections_live"+b.either("", "_ipv6"), float64(len(all)))
 	for _, s := range all {
 		s.Close()
 	}
@@ -198,13 +201,14 @@ func (h *Host) load(t *testing.T) *load {
 }
 
 // C-26, C-63: servers come and go while connections are made; those of others and all live ones hold.
-func TestPoolChangeUnderLoad(t *testing.T) {
-	b := New(t, 4)
+func TestPoolChangeUnderLoad(t *testing.T) { inTurn(t, 4, testPoolChangeUnderLoad) }
+
+func testPoolChangeUnderLoad(t *testing.T, b *Bed) {
 	b.StartAll(port, nil)
 	for _, s := range b.Servers() {
 		s.Echo(port)
 	}
-	all, err := b.Host("client").dialMany(VIP+":"+itoa(port), 400)
+	all, err := b.Host("client").dialMany(b.target(), 400)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +237,7 @@ func TestPoolChangeUnderLoad(t *testing.T) {
 	if load.made.Load() < 20 {
 		t.Errorf("only %d connections were made: this proves nothing", load.made.Load())
 	}
-	Measure(t, "crab_connections_broken_pool_change", float64(load.failed.Load()))
+	Measure(t, "crab_connections_broken_pool_change"+b.either("", "_ipv6"), float64(load.failed.Load()))
 }
 
 // lostNone compares what left the client with what the balancer sent on and what reached the servers: a SYN that is lost

@@ -7,6 +7,8 @@ package crab
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,11 +57,46 @@ func stranger(t *testing.T, kind ebpf.ProgramType, verdict int64) *ebpf.Program 
 	return p
 }
 
+// ciliumPins are where Cilium pins maps and links on a host's bpffs.
+var ciliumPins = []string{"tc/globals/cilium_calls_00042", "tc/globals/cilium_ct4_global", "tc/globals/cilium_lb4_services_v2", "cilium/devices/eth0/links/cil_from_netdev"}
+
+// pinned are maps of a stranger at such places, and what is there of them later.
+func pinned(t *testing.T, bpffs string) (stillThere func()) {
+	t.Helper()
+	ids := map[string]ebpf.MapID{}
+	for _, pin := range ciliumPins {
+		path := filepath.Join(bpffs, pin)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "cilium_standin", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+		must(t, err)
+		must(t, m.Pin(path))
+		info, err := m.Info()
+		must(t, err)
+		ids[path], _ = info.ID()
+		m.Close()
+	}
+	return func() {
+		t.Helper()
+		for path, id := range ids {
+			m, err := ebpf.LoadPinnedMap(path, nil)
+			must(t, err)
+			if info, err := m.Info(); err != nil {
+				t.Error(err)
+			} else if now, _ := info.ID(); now != id {
+				t.Errorf("%s holds map %d, was %d", path, now, id)
+			}
+			m.Close()
+		}
+	}
+}
+
 // Stand-ins for another owner's programs (Cilium's attach points): tcx programs
-// that end the chain, before and after ours came, and an XDP program that holds the device.
+// that end the chain, before and after ours came, an XDP program that holds the device, and maps pinned on the same bpffs.
 func TestOtherOwnersPrograms(t *testing.T) {
 	t.Parallel()
 	b := New(t, 2)
+	stillThere := pinned(t, b.bpf)
+	defer stillThere()
 	// The balancer's device has an XDP program already.
 	var xdp link.Link
 	must(t, b.Host("lb").Inside(func() (err error) {
