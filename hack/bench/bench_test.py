@@ -345,6 +345,26 @@ class Forward(unittest.TestCase):
         self.assertEqual(l2fwd.usable(rounds), [rounds[0], rounds[2]])
 
 
+    def test_rounds_on_one_core_count_only_where_others_are_too_few(self):
+        apart = [{**self.one(3e6, 10e6, 380 + i), "one_core": False} for i in range(3)]
+        together = [{**self.one(9e6, 90e6, 80 + i), "one_core": True} for i in range(9)]
+        self.assertEqual(l2fwd.counting(together + apart), (apart, True))
+        self.assertEqual(l2fwd.counting(together + apart[:2]), (together, False))
+        self.assertIn("on one core most of the time", l2fwd.rows_of("ring", together, together, False)[0]["note"])
+        self.assertNotIn("on one core", l2fwd.rows_of("ring", apart, together + apart)[0]["note"])
+
+    def test_one_core_is_told_by_a_packet_of_the_other_processor(self):
+        class Said:
+            def __init__(self, **cycles):
+                self.cycles = cycles
+
+            def run(self, name, argv, limit):
+                return json.dumps({"cycles": self.cycles[argv[-1]]})
+
+        self.assertTrue(l2fwd.on_one_core(Said(apart=9, together=8)))
+        self.assertFalse(l2fwd.on_one_core(Said(apart=29, together=9)))
+
+
 class Echo(unittest.TestCase):
     def test_default_timers_stand_beside_the_judged_ratio_and_idleness_does_not_disturb_them(self):
         one = {"bobtail": 400.0, "bobtail-default": 60.0, "udp": 200.0, "udp-segments": 500.0, "grpc": 20.0}
