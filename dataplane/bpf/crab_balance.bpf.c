@@ -23,20 +23,25 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip))
         return crab_write_failed();
     p->daddr = *dip;
+    /* Conntrack has to see this host's own pods dialled: what answers a SYN it never saw is INVALID, and kube-proxy
+     * drops it. */
+    if (forwards && crab_stays_here(skb, p)) {
+        crab_count(reason);
+        if (reason != CRAB_LB_FALLBACK_OTHER)
+            crab_count(CRAB_LB_SYN_TO_STACK);
+        return CRAB_NEXT;
+    }
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
         if (forwards && crab_age(skb))
             break;
         crab_count(reason);
         return verdict;
-    case CRAB_ROUTE_LOCAL: /* up the stack with it, when there is a stack above us */
-        if (!forwards && reason != CRAB_LB_SYN_REDIRECTED && reason != CRAB_LB_SYN_REPEATED)
+    case CRAB_ROUTE_LOCAL: /* dialled here and served here: the client's part knows what to do, crab_own_host.h */
+        if (reason != CRAB_LB_SYN_REDIRECTED && reason != CRAB_LB_SYN_REPEATED)
             break;
         crab_count(reason);
-        if (!forwards) /* the client's part of this device knows what to do, crab_own_host.h */
-            return crab_turn_round(skb);
-        crab_count(CRAB_LB_SYN_TO_STACK);
-        return CRAB_NEXT;
+        return crab_turn_round(skb);
     }
     crab_count(CRAB_LB_NO_ROUTE);
     return TC_ACT_SHOT;

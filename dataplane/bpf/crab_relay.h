@@ -218,18 +218,6 @@ static __always_inline int crab_set_port(struct __sk_buff *skb, struct crab_pack
            bpf_skb_store_bytes(skb, p->l4 + field, &to, sizeof(to), 0);
 }
 
-/* Whether the stack delivers a packet that came from the wire: to this host itself or to one of its pods, behind
- * conntrack. */
-CRAB_PART int crab_stays_here(struct __sk_buff *skb, struct crab_packet *p)
-{
-    struct bpf_fib_lookup fib = {};
-    int ret = crab_fib(skb, p, &fib);
-
-    if (ret == BPF_FIB_LKUP_RET_SUCCESS || ret == BPF_FIB_LKUP_RET_NO_NEIGH)
-        return fib.ifindex != skb->ifindex;
-    return ret == BPF_FIB_LKUP_RET_NOT_FWDED;
-}
-
 /* Send on what has both of its addresses changed. */
 CRAB_PART int crab_relay_send(struct __sk_buff *skb, struct crab_packet *p, __u32 reason, int forwards)
 {

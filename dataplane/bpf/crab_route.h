@@ -56,6 +56,18 @@ CRAB_PART int crab_lives_there(struct __sk_buff *skb, struct crab_packet *p)
            fib.ifindex == skb->ifindex;
 }
 
+/* Whether the stack delivers a packet that came from the wire: to this host itself or to one of its pods, behind
+ * conntrack. */
+CRAB_PART int crab_stays_here(struct __sk_buff *skb, struct crab_packet *p)
+{
+    struct bpf_fib_lookup fib = {};
+    int ret = crab_fib(skb, p, &fib);
+
+    if (ret == BPF_FIB_LKUP_RET_SUCCESS || ret == BPF_FIB_LKUP_RET_NO_NEIGH)
+        return fib.ifindex != skb->ifindex;
+    return ret == BPF_FIB_LKUP_RET_NOT_FWDED;
+}
+
 /*
  * Send skb where the host's routes say p->daddr is. bpf_redirect_neigh resolves the
  * neighbour when need be, so that the first packet to a server is not lost. On

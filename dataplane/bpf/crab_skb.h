@@ -80,11 +80,14 @@ static __always_inline int crab_peek_options(struct __sk_buff *skb, struct crab_
     if (!crab_lengths_agree(skb, p))
         return -1;
     __u32 len = p->doff - sizeof(struct tcphdr);
-    CRAB_OPAQUE(len); /* what is compared below is what is read */
     o->len = len;
     if (len == 0)
         return 0;
-    if (len > CRAB_OPTIONS_MAX || bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, len))
+    if (len > CRAB_OPTIONS_MAX)
+        return -1;
+    CRAB_OPAQUE(
+        len); /* verifiers before 6.18 do not see through what becomes of two comparisons: the bound stands below */
+    if (bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, ((len - 1) & 63) + 1))
         return -1;
     crab_option_find(o);
     return 0;
@@ -127,8 +130,9 @@ CRAB_PART int crab_replace_option(struct __sk_buff *skb, struct crab_packet *p, 
 #pragma unroll
     for (__u32 i = 0; i < CRAB_OPTION_SPAN; i++) {
         old[i] = o->bytes[(from + i) & 63];
-        __u32 j = i - inside;
-        fresh[i] = i < inside || j >= size ? old[i] : j < CRAB_OPTION_ROOM ? room[j & (CRAB_ROOM_STORAGE - 1)] : 1;
+        __u32 j =
+            (i - inside) & 63; /* before the option it is larger than any; verifiers before 6.18 need to see a bound */
+        fresh[i] = j >= size ? old[i] : j < CRAB_OPTION_ROOM ? room[j & (CRAB_ROOM_STORAGE - 1)] : 1;
     }
     if (inside + size <= 8)
         return crab_put_options(skb, p, from, old, fresh, 8);

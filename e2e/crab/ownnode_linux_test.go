@@ -34,6 +34,32 @@ func testPodOfTheClientsOwnNode(t *testing.T, b *Bed) {
 	n1.noInvalid(t)
 }
 
+// C-82: a pod of the balancer's own node as the server of clients from elsewhere, with an agent and without: what the balancer
+// sends to it has to pass conntrack, or the pod's answer is INVALID there and dropped.
+func TestPodOfTheBalancersNode(t *testing.T) { eachFamily(t, 2, testPodOfTheBalancersNode) }
+
+func testPodOfTheBalancersNode(t *testing.T, b *Bed) {
+	lb, n1, _ := nodesWithPods(b)
+	server, client := lb.pod("pserver", b.podAddr(2)), n1.pod("pc", b.podAddr(66))
+	all := []string{"client", "server", "balancer"}
+	lb.config = Config{Devices: podDevices(all, "pserver"), VIPs: b.podVIP("Client+Balance", "UpCRAB", server), AllowEcho: []string{b.vip}}
+	n1.config = Config{Devices: podDevices(all, "pc"), VIPs: b.podVIP("Client", "UpCRAB"), AllowEcho: []string{b.vip}}
+	lb.Start()
+	n1.Start()
+	server.Echo(port)
+	plain := b.join("plain", "77")
+	plain.Run("ip", "route", "add", b.podNet(0, 26), "via", lb.Addr)
+	for _, h := range []*Host{client, plain} {
+		if seen := h.mustTalk(t, 5); seen["pserver"] != 5 {
+			t.Errorf("%s met %v\n%s", h.Name, seen, b.told())
+		}
+	}
+	lb.noInvalid(t)
+	if redirected, hashed := lb.Counter("lb_syn_redirected"), lb.Counter("lb_fallback_syn"); redirected < 5 || hashed < 5 { // more when the pod's router took a second to answer its ARP
+		t.Errorf("%d SYNs were redirected and %d hashed, want at least 5 of each\n%s", redirected, hashed, b.told())
+	}
+}
+
 // looksAtReversePaths sets rp_filter; for IPv6, which has none, it is rules that CNIs write.
 func (h *Host) looksAtReversePaths(strictness string, devices ...string) {
 	h.bed.t.Helper()

@@ -4,7 +4,8 @@
 
 QEMU emulates an Intel 82576 (igb) with SR-IOV behind a VT-d IOMMU. A Linux guest makes three
 virtual functions: the first is given to vfio-pci and bobtail-router's DPDK driver, the others stay
-kernel interfaces of a server and a client. Nothing here is a measurement of time: the guest is
+kernel interfaces of a server and a client. A second card is given to it whole, whose driver has receive
+interrupts and takes rte_flow rules. Nothing here is a measurement of time: the guest is
 interpreted (TCG), some ten times slower than the machine and more when that is busy.
 
   run.py [--router-options="..."] [--macs="..."] [--console] [--measurements=FILE]
@@ -14,6 +15,7 @@ not, 2 this machine lacks something (the message says what).
 """
 import argparse
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -27,9 +29,19 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "dataplane"
-MODULES = ["i2c-algo-bit", "dca", "igb", "igbvf", "irqbypass", "vfio", "vfio_iommu_type1", "vfio_virqfd", "vfio-pci-core", "vfio-pci"]
-PROGRAMS = ["router", "serve", "load"]
+MODULES = ["i2c-algo-bit", "dca", "igb", "igbvf", "irqbypass", "vfio", "vfio_iommu_type1", "vfio_virqfd", "vfio-pci-core", "vfio-pci", "veth", "dummy", "tun"]
+STORIES = ["router", "programs", "crab", "card"]
+# Those that read the programs' sources, or the machine's own packages, are not for this machine.
+TESTS = "."
+SKIP = "TestReasonsAreTheProgramsOwn|TestEveryDropIsCounted"
+PROGRAM_TESTS = ROOT / "build" / "bin" / "redirect.test"
+PROGRAMS = ["router", "serve", "load", "crab-lb"]
+AGENT = ROOT / "build" / "bin" / "bobtail-redirect"
 RATE, SECONDS = 100, 10
+PAGES = 20             # connections by each of CRAB's balancers
+IDLE = 10             # seconds of the second card's rest
+NAPS = 2 * IDLE * 4000  # what two threads that nap would wake, at least
+CARD = "52:54:00:00:77:01"  # the second card's MAC
 TIME_LIMIT = 1500  # a busy two-core machine needs some 200 s
 
 
@@ -80,6 +92,10 @@ class Initramfs:
         for lib in libraries(source):
             self.add(lib, lib)
 
+    def add_module(self, source, to):
+        with (lzma.open if source.suffix == ".xz" else open)(source, "rb") as f:
+            (self.root / to.lstrip("/")).write_bytes(f.read())
+
     def pack(self, busybox, to):
         names = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*"))
         with open(to, "wb") as f:
@@ -103,6 +119,22 @@ def document(forwarding):
             "keyIds": [1]}
 
 
+VIPS = {"lb": "10.77.0.200", "xdp": "10.77.0.201"}
+
+
+def crab_documents():
+    """Files of bobtail-redirect on the three hosts, and of bobtail-crab-lb."""
+    def uplink(device, *duties):
+        return [{"name": device, "placement": "Uplink", "duties": list(duties)}]
+
+    dialled = [{"addr": vip, "port": 80, "roles": "Client", "policy": "RoundRobin", "prefixes": ["10.77.0.0/24"]} for vip in VIPS.values()]
+    balanced = [{"addr": VIPS["xdp"], "port": 80, "roles": "Balance", "policy": "RoundRobin", "backends": [{"addr": "10.77.0.2", "state": "UpCRAB"}]}]
+    return {"crab-load": {"devices": uplink("eth0", "client"), "vips": dialled},
+            "crab-serve": {"devices": uplink("eth0", "server"), "allowEcho": list(VIPS.values())},
+            "crab-host": {"devices": uplink("pf0", "balancer"), "vips": balanced},
+            "crab-lb": {"vips": [{"address": VIPS["lb"], "port": 80, "policy": "RoundRobin", "servers": [{"address": "10.77.0.2"}]}]}}
+
+
 def program(name):
     path = BUILD / "apps" / f"bobtail-{name}" / f"bobtail-{name}"
     if not path.exists():
@@ -117,20 +149,32 @@ def add_guest_files(ramfs, cache, options):
     ramfs.add_program(tool("ip", "iproute2"), "/iproute2/ip")
     for name in PROGRAMS:
         ramfs.add_program(program(name), f"/bin/bobtail-{name}")
-    subprocess.run([tool("cc", "gcc"), "-O1", "-static", "-Wall", "-Werror", "-o", ramfs.root / "bin" / "ask", HERE / "ask.c"], check=True)
-    modules = {p.stem.replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko")}
+    for helper in ("ask", "taps"):
+        subprocess.run([tool("cc", "gcc"), "-O1", "-static", "-Wall", "-Werror", "-o", ramfs.root / "bin" / helper, HERE / f"{helper}.c"], check=True)
+    modules = {p.name.split(".")[0].replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko*")}
     wanted = [m for m in MODULES if m.replace("_", "-") in modules]
     if not {"igb", "igbvf", "vfio-pci"} <= {m.replace("_", "-") for m in wanted}:
         raise Lacking("the kernel has no igb, igbvf or vfio-pci module: a generic one is needed (linux-image-amd64)")
     for m in wanted:
-        ramfs.add(modules[m.replace("_", "-")], f"/modules/{m}.ko")
+        ramfs.add_module(modules[m.replace("_", "-")], f"/modules/{m}.ko")
     ramfs.add(HERE / "guest-init", "/init")
-    ramfs.add(HERE / "story", "/story")
+    for story in ["common", *STORIES]:
+        ramfs.add(HERE / f"story-{story}", f"/story-{story}")
     for forwarding in ("Encapsulated", "Transparent"):
         (ramfs.root / "config" / f"{forwarding.lower()}.json").write_text(json.dumps(document(forwarding)))
+    for name, content in crab_documents().items():
+        (ramfs.root / "config" / f"{name}.json").write_text(json.dumps(content))
+    for built in (AGENT, PROGRAM_TESTS):
+        if not built.exists():
+            raise Lacking(f"{built.relative_to(ROOT)} is missing: make test-sriov builds it")
+        ramfs.add(built, f"/bin/{built.name}")
+    # Where the tests look for the vectors: ../../../dataplane/tests, seen from their package's folder.
+    for vectors in (ROOT / "dataplane" / "tests" / "vectors").glob("crab_*.txt"):
+        ramfs.add(vectors, f"/tests/dataplane/tests/vectors/{vectors.name}")
+    (ramfs.root / "tests" / "operator" / "internal" / "redirect").mkdir(parents=True)
     (ramfs.root / "keys" / "1").write_text(bytes(range(16)).hex() + "\n")
-    (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\nHUGEPAGES={options.hugepages}\nMACS="{options.macs}"\nRATE={RATE}\n'
-                                         f'DURATION={SECONDS}s\nROUTER_OPTIONS="{options.router_options}"\n')
+    (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\nHUGEPAGES={options.hugepages}\nMACS="{options.macs}"\nCARD={CARD}\nRATE={RATE}\n'
+                                         f'DURATION={SECONDS}s\nIDLE={IDLE}\nPAGES={PAGES}\nTESTS="{options.tests}"\nSKIP="{SKIP}"\nSTORIES="{" ".join(options.only)}"\nROUTER_OPTIONS="{options.router_options}"\n')
     return busybox
 
 
@@ -144,7 +188,8 @@ def qemu(cache, initrd):
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=pt no_timer_check",
             "-device", "intel-iommu,intremap=on,caching-mode=on",
-            "-netdev", "user,id=n0,restrict=on", "-device", "pcie-root-port,id=rp0,slot=1", "-device", "igb,netdev=n0,bus=rp0,romfile="]
+            "-netdev", "hubport,id=n0,hubid=0", "-device", "pcie-root-port,id=rp0,slot=1", "-device", "igb,netdev=n0,bus=rp0,romfile=",
+            "-netdev", "hubport,id=n1,hubid=0", "-device", "pcie-root-port,id=rp1,slot=2", "-device", f"igb,netdev=n1,bus=rp1,romfile=,mac={CARD}"]
     env = dict(os.environ, LD_LIBRARY_PATH=libs, QEMU_MODULE_DIR="/nonexistent")
     return argv, env
 
@@ -205,10 +250,61 @@ class Checks:
             code = self.results.get(f"stop-{who}-{kind}", "no result")
             self.hold(f"{kind}: the {who} stops cleanly", code == "0", code)
 
-    def counters(self, kind, answered):
+    def totals(self, name):
+        """Counters of a result, over their labels."""
         total = {}
-        for c in self.json(f"counters-{kind}").get("counters", []):
+        for c in self.json(name).get("counters", []):
             total[c["name"]] = total.get(c["name"], 0) + c["value"]
+        return total
+
+    def card(self):
+        """The second card: interrupts and rte_flow of its driver."""
+        said = self.results.get("card-log", "no result")
+        self.hold("card: an idle thread waits for the receive interrupt", "sleeps until the device's receive interrupt" in said, said)
+        self.hold("card: the driver takes a rule for each port", "rte_flow" not in said)
+        ping = self.results.get("card-ping", "no result")
+        self.hold("card: it answers ping", "5 packets received" in ping, ping)
+        for load in ("load-card-rare", "load-card"):
+            r = self.json(load)
+            self.hold(f"card: every request is answered ({load})", r.get("offered", -1) == r.get("completed", -2) > 0, f"{r.get('completed')} of {r.get('offered')}")
+        before, after = self.totals("card-idle-before"), self.totals("card-idle-after")
+        wakeups = after.get("io_wakeups_total", 0) - before.get("io_wakeups_total", 0)
+        self.hold(f"card: no naps in {IDLE} s without requests (they would be {NAPS:,} wake-ups)", 0 < wakeups < NAPS / 10, wakeups)
+        ticks = [int(self.results.get(f"card-idle-{when}", "0").split()[0]) for when in ("before", "after")]
+        self.hold("card: meanwhile the router's two threads leave three quarters of a processor alone", 0 <= ticks[1] - ticks[0] < IDLE * 100 / 4, f"{ticks[1] - ticks[0]} ticks of 10 ms")
+        # The emulated card keeps its rules and does not look at them: software hands over what they would have steered.
+        loaded = self.totals("card-loaded")
+        self.hold("card: what came by another thread's queue reached its own", loaded.get("io_rx_dropped_total") == 0 and loaded.get("router_feedback_total", 0) > 0,
+                  f"{loaded.get('io_rx_handed_over_total')} of {loaded.get('io_rx_packets_total')} packets handed over")
+        for who in ("router", "server"):
+            code = self.results.get(f"stop-card-{who}", "no result")
+            self.hold(f"card: the {who} stops cleanly", code == "0", code)
+
+    def programs(self):
+        """CRAB's eBPF programs on the guest's kernel."""
+        code, _, said = self.results.get("programs", "1 no result").partition(" ")
+        self.hold("programs: this kernel's verifier takes them and the tests by BPF_PROG_TEST_RUN hold", code == "0", said)
+
+    def crab(self):
+        """bobtail-crab-lb on the VF, then the balancer in the driver of the card."""
+        lb, client, server = self.totals("crab-lb-counters"), self.json("crab-lb-client").get("counters", {}), self.json("crab-lb-server").get("counters", {})
+        pages = self.results.get("crab-lb-pages", "0")
+        self.hold("crab-lb: every connection by the VF's VIP was answered", pages == str(PAGES), f"{pages} of {PAGES}")
+        self.hold("crab-lb: it redirected each and saw nothing but its SYN", lb.get("crab_redirected_total") == PAGES == lb.get("crab_segments_total"),
+                  f"{lb.get('crab_redirected_total')} redirected of {lb.get('crab_segments_total')} segments")
+        self.hold("crab-lb: the client's programs believed the server's echoes", client.get("client_synack_accepted") == PAGES, client.get("client_synack_accepted"))
+        self.hold("crab-lb: the server's programs wrote them", server.get("server_echo", 0) >= PAGES, server.get("server_echo"))
+        self.hold("crab-lb: it stops cleanly", self.results.get("stop-crab-lb") == "0", self.results.get("stop-crab-lb", "no result"))
+        host, pages = self.json("crab-xdp-host").get("counters", {}), self.results.get("crab-xdp-pages", "0")
+        said = self.results.get("crab-xdp-log", "no result")
+        self.hold("native XDP: the card's driver runs the balancer", "XDP Native" in said, said)
+        self.hold("native XDP: every connection was answered", pages == str(PAGES), f"{pages} of {PAGES}")
+        self.hold("native XDP: each was redirected", host.get("lb_syn_redirected", 0) + host.get("lb_syn_repeated", 0) >= PAGES, host.get("lb_syn_redirected"))
+        seen = self.results.get("crab-xdp-taps", "no result")
+        self.hold("native XDP: all but the first came up to nobody: the driver sent them back by XDP_TX", seen.isdigit() and int(seen) <= 2, f"{seen} came up")
+
+    def counters(self, kind, answered):
+        total = self.totals(f"counters-{kind}")
         self.hold(f"{kind}: the router forwarded each of them", total.get("router_forwarded_total", 0) >= answered > 0, total.get("router_forwarded_total"))
         for name in ("link_rx_frames_total", "link_tx_frames_total"):
             self.hold(f"{kind}: {name}", total.get(name, 0) > answered, total.get(name))
@@ -217,15 +313,20 @@ class Checks:
         self.hold(f"{kind}: all credits are back", members and all(m.get("outstanding") == 0 for m in members), len(members))
 
 
-def judge(lines, measurements=None):
+def judge(lines, stories, measurements=None):
     c = Checks(lines)
     ended = any(re.match(r"STAGE \S+ end", x) for x in lines) and "failed" not in c.results
     if not ended:
         print("\n".join(lines[-60:]))
         c.hold("the story ran to its end", False, c.results.get("failed", "the machine stopped before; its last words stand above"))
-    for kind in ("encapsulated", "transparent"):
-        if ended:
-            c.forwarding(kind)
+    for kind in ("encapsulated", "transparent") if ended and "router" in stories else ():
+        c.forwarding(kind)
+    if ended and "programs" in stories:
+        c.programs()
+    if ended and "crab" in stories:
+        c.crab()
+    if ended and "card" in stories:
+        c.card()
     print(f"{c.passed} passed, {c.failed} failed")
     if measurements:
         rows = [{"name": "sriov_checks_passed", "value": c.passed}, {"name": "sriov_checks_failed", "value": c.failed}]
@@ -239,9 +340,14 @@ def main():
     parser.add_argument("--macs", default="02:00:00:00:07:01 02:00:00:00:07:02 02:00:00:00:07:03",
                         help="MACs the PF sets for the three VFs, as sriov-cni does; empty: each VF draws its own")
     parser.add_argument("--hugepages", type=int, default=128, help="2 MiB pages in the guest")
+    parser.add_argument("--only", default=",".join(STORIES), help="stories to play: " + ", ".join(STORIES))
+    parser.add_argument("--tests", default=TESTS, help="which tests of CRAB's programs to play, as go test -run takes it")
     parser.add_argument("--console", action="store_true", help="show the guest's console")
     parser.add_argument("--measurements", help="write figures for hack/report/report.py here")
     options = parser.parse_args()
+    options.only = options.only.split(",")
+    if not set(options.only) <= set(STORIES):
+        parser.error(f"--only takes {', '.join(STORIES)}")
     try:
         cache = fetched()
         with tempfile.TemporaryDirectory(prefix="bobtail-sriov-") as work:
@@ -250,7 +356,7 @@ def main():
             initrd = pathlib.Path(work) / "initrd.gz"
             ramfs.pack(busybox, initrd)
             print(f"sriov: initramfs of {initrd.stat().st_size >> 20} MiB; booting", flush=True)
-            return judge(boot(*qemu(cache, initrd), options.console), options.measurements)
+            return judge(boot(*qemu(cache, initrd), options.console), options.only, options.measurements)
     except Lacking as e:
         print(f"sriov: {e}", file=sys.stderr)
         return 2

@@ -4,19 +4,39 @@
 // any case: rules only spare it the handing over.
 #include "io/dpdk_internal.h"
 
+#include <netinet/in.h>
 #include <rte_errno.h>
 #include <rte_flow.h>
 #include <string.h>
 
-static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *local, uint16_t queue,
-                                 struct rte_flow_error *why)
+// How a rule says which packets it means. Drivers look for the shape they know, and several refuse the other one: those
+// of one kind (mlx5, i40e) take IP's header for what UDP implies, those of another (igb, ixgbe) want UDP's number in
+// it.
+enum form { FORM_IMPLIED, FORM_NUMBERED, FORMS };
+
+static struct rte_flow_item ip_item(bool v4, enum form form)
+{
+    static const struct rte_flow_item_ipv4 udp4 = {.hdr.next_proto_id = IPPROTO_UDP},
+                                           mask4 = {.hdr.next_proto_id = 0xff};
+    static const struct rte_flow_item_ipv6 udp6 = {.hdr.proto = IPPROTO_UDP}, mask6 = {.hdr.proto = 0xff};
+    struct rte_flow_item item = {.type = v4 ? RTE_FLOW_ITEM_TYPE_IPV4 : RTE_FLOW_ITEM_TYPE_IPV6};
+    if (form == FORM_NUMBERED) {
+        item.spec = v4 ? (const void *)&udp4 : (const void *)&udp6;
+        item.mask = v4 ? (const void *)&mask4 : (const void *)&mask6;
+    }
+    return item;
+}
+
+// False: the device knows no rule of that form.
+static bool add_form(const struct bt_dpdk *d, const struct bt_addr *local, uint16_t queue, enum form form,
+                     struct rte_flow **flow, struct rte_flow_error *why)
 {
     struct rte_flow_attr attr = {.ingress = 1};
     struct rte_flow_item_udp udp = {.hdr.dst_port = rte_cpu_to_be_16(local->port)};
     struct rte_flow_item_udp mask = {.hdr.dst_port = 0xffff};
     struct rte_flow_item pattern[] = {
         {.type = RTE_FLOW_ITEM_TYPE_ETH},
-        {.type = bt_addr_is_v4(local) ? RTE_FLOW_ITEM_TYPE_IPV4 : RTE_FLOW_ITEM_TYPE_IPV6},
+        ip_item(bt_addr_is_v4(local), form),
         {.type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &udp, .mask = &mask},
         {.type = RTE_FLOW_ITEM_TYPE_END},
     };
@@ -26,9 +46,19 @@ static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *
         {.type = RTE_FLOW_ACTION_TYPE_END},
     };
     if (rte_flow_validate(d->dev->port, &attr, pattern, actions, why) != 0) {
-        return NULL;
+        return false;
     }
-    return rte_flow_create(d->dev->port, &attr, pattern, actions, why);
+    *flow = rte_flow_create(d->dev->port, &attr, pattern, actions, why);
+    return true;
+}
+
+static struct rte_flow *add_rule(const struct bt_dpdk *d, const struct bt_addr *local, uint16_t queue,
+                                 struct rte_flow_error *why)
+{
+    struct rte_flow *flow = NULL;
+    for (enum form form = 0; form < FORMS && !add_form(d, local, queue, form, &flow, why); form++) {
+    }
+    return flow;
 }
 
 void bt_dpdk_flow_add(struct bt_dpdk *d)

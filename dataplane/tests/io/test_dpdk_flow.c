@@ -7,6 +7,7 @@
 #include "io/dpdk_internal.h"
 #include "wire/frame.h"
 
+#include <netinet/in.h>
 #include <rte_eth_ring.h>
 #include <rte_flow.h>
 #include <stdio.h>
@@ -18,13 +19,14 @@ static struct rule {
     struct rte_flow_item_udp udp;
     enum rte_flow_item_type ip;
     uint16_t queue;
-    bool live;
+    bool live, numbered;
 } rules[RULES];
 
 static struct {
     struct bt_dpdk_device *dev;
     unsigned created, destroyed;
     unsigned validate_fails, create_fails; // at the rule of that number
+    bool wants_number;                     // of UDP, in IP's header
 } table;
 
 static struct rte_ring *wire[QUEUES];
@@ -37,6 +39,20 @@ struct rte_flow *__wrap_rte_flow_create(uint16_t port, const struct rte_flow_att
                                         struct rte_flow_error *why);
 int __wrap_rte_flow_destroy(uint16_t port, struct rte_flow *flow, struct rte_flow_error *why);
 
+// Whether IP's header, where it is looked at, has to say UDP, and nothing else is asked of it.
+static bool read_ip(const struct rte_flow_item *item)
+{
+    struct rte_flow_item_ipv4 only4 = {.hdr.next_proto_id = 0xff}, udp4 = {.hdr.next_proto_id = IPPROTO_UDP};
+    struct rte_flow_item_ipv6 only6 = {.hdr.proto = 0xff}, udp6 = {.hdr.proto = IPPROTO_UDP};
+    bool v4 = item->type == RTE_FLOW_ITEM_TYPE_IPV4;
+    if (item->spec == NULL && item->mask == NULL) {
+        return false;
+    }
+    assert_memory_equal(item->mask, v4 ? (void *)&only4 : (void *)&only6, v4 ? sizeof only4 : sizeof only6);
+    assert_memory_equal(item->spec, v4 ? (void *)&udp4 : (void *)&udp6, v4 ? sizeof udp4 : sizeof udp6);
+    return true;
+}
+
 // A rule of the only shape there is: arriving Ethernet, IP, UDP with this destination port and any source port, to a
 // queue.
 static struct rule read_rule(const struct rte_flow_attr *attr, const struct rte_flow_item *item,
@@ -47,7 +63,8 @@ static struct rule read_rule(const struct rte_flow_attr *attr, const struct rte_
     const struct rte_flow_action_queue *to = action[0].conf;
     assert_true(attr->ingress && !attr->egress && !attr->transfer);
     assert_int_equal(item[0].type, RTE_FLOW_ITEM_TYPE_ETH);
-    assert_true(item[0].spec == NULL && item[1].spec == NULL && item[2].last == NULL);
+    assert_true(item[0].spec == NULL && item[1].last == NULL && item[2].last == NULL);
+    r.numbered = read_ip(&item[1]);
     assert_int_equal(item[2].type, RTE_FLOW_ITEM_TYPE_UDP);
     assert_int_equal(item[3].type, RTE_FLOW_ITEM_TYPE_END);
     r.udp = *(const struct rte_flow_item_udp *)item[2].spec;
@@ -63,8 +80,8 @@ int __wrap_rte_flow_validate(uint16_t port, const struct rte_flow_attr *attr, co
                              const struct rte_flow_action actions[], struct rte_flow_error *why)
 {
     (void)port;
-    (void)read_rule(attr, pattern, actions);
-    if (table.created == table.validate_fails) {
+    struct rule r = read_rule(attr, pattern, actions);
+    if (table.created == table.validate_fails || r.numbered != table.wants_number) {
         return rte_flow_error_set(why, ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, NULL, "no such item here");
     }
     return 0;
@@ -179,6 +196,27 @@ static void each_port_goes_to_the_queue_of_its_thread(void **state)
     assert_int_equal(table.destroyed, 3);
 }
 
+// Intel's drivers take no rule whose IP header does not name UDP: they are given such ones.
+static void a_device_that_wants_udps_number_gets_it(void **state)
+{
+    struct bt_io *io[QUEUES];
+    (void)state;
+    open_device(QUEUES, QUEUES);
+    table.wants_number = true;
+    io[0] = open_io(8000, true);
+    io[1] = open_io(9000, false);
+    assert_int_equal(table.created, 3);
+    for (unsigned i = 0; i < table.created; i++) {
+        assert_true(rules[i].numbered);
+    }
+    check_rule(2, RTE_FLOW_ITEM_TYPE_IPV4, 9000, 1);
+    assert_null(strstr(said, "steer"));
+    for (unsigned i = QUEUES; i-- > 0;) {
+        io[i]->ops->close(io[i]);
+    }
+    close_device();
+}
+
 // A datagram for a port of the device, put into one of its queues.
 static void deliver(uint16_t port, unsigned queue)
 {
@@ -289,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_port_goes_to_the_queue_of_its_thread),
+        cmocka_unit_test(a_device_that_wants_udps_number_gets_it),
         cmocka_unit_test(what_the_device_refuses_software_does),
         cmocka_unit_test(one_queue_or_one_thread_asks_for_no_rule),
     };

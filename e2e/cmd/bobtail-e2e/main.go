@@ -36,7 +36,7 @@ func main() {
 	o := options{}
 	flag.StringVar(&o.root, "root", ".", "top of the repository")
 	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab, e2e-slo or e2e-crab-cluster")
-	flag.StringVar(&o.only, "only", "", "e2e-lab: the parts to play, with commas between them; all when empty")
+	flag.StringVar(&o.only, "only", "", "e2e-lab, e2e-crab-cluster: the parts to play, with commas between them; all when empty")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
 	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
 	flag.IntVar(&o.setup.Workers, "workers", 16, "e2e-slo: workers in each of them")
@@ -55,8 +55,8 @@ func run(ctx context.Context, o options) error {
 	if !slices.Contains([]string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster"}, o.play) {
 		return fmt.Errorf("--play must be demo, e2e-lab, e2e-slo or e2e-crab-cluster; got %q", o.play)
 	}
-	parts := &lab.Suite{Only: strings.FieldsFunc(o.only, func(c rune) bool { return c == ',' })}
-	if err := errors.Join(o.setup.Judge(), parts.Judge()); err != nil {
+	only := strings.FieldsFunc(o.only, func(c rune) bool { return c == ',' })
+	if err := errors.Join(o.setup.Judge(), judge(o.play, only)); err != nil {
 		return err
 	}
 	steps, err := harness.NewSteps(o.root, o.play, os.Stdout)
@@ -75,10 +75,10 @@ func run(ctx context.Context, o options) error {
 		got.Set("demo_wall_seconds", time.Since(o.started).Round(time.Second).Seconds())
 	case "e2e-lab":
 		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service, lab.Tracing); failed == nil {
-			failed = (&lab.Suite{Env: env, Steps: steps, Got: got, Only: parts.Only}).Run(ctx)
+			failed = (&lab.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
 		}
 	case "e2e-crab-cluster":
-		failed = (&crab.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
+		failed = (&crab.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
 	default:
 		failed = (&slo.Suite{Env: env, Steps: steps, Got: got, Setup: o.setup}).Run(ctx)
 	}
@@ -86,4 +86,17 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return failed
+}
+
+// judge refuses parts that what is played does not have.
+func judge(play string, only []string) error {
+	switch {
+	case play == "e2e-crab-cluster":
+		return (&crab.Suite{Only: only}).Judge()
+	case play == "e2e-lab":
+		return (&lab.Suite{Only: only}).Judge()
+	case len(only) > 0:
+		return fmt.Errorf("--only is for e2e-lab and e2e-crab-cluster; %s has no parts", play)
+	}
+	return nil
 }

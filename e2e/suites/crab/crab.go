@@ -36,6 +36,8 @@ type Suite struct {
 	Env   *harness.Env
 	Steps *harness.Steps
 	Got   *harness.Measurements
+	// Only names the parts to play; empty: all.
+	Only []string
 
 	clients map[string]string // pod by node
 	vip     string
@@ -55,13 +57,29 @@ type answer struct {
 	OpenedMilliseconds       int64 `json:"openedMilliseconds"`
 }
 
-// Run plays every part, one after the other; one that fails hides none of the others.
+func (s *Suite) parts() []harness.Part {
+	return []harness.Part{{Name: "connect", Play: s.connect}, {Name: "six", Play: s.six}, {Name: "least", Play: s.least}, {Name: "rpcservice", Play: s.rpcService},
+		{Name: "nodeport", Play: s.nodePort}, {Name: "nodeport6", Play: s.nodePortSix}, {Name: "refused", Play: s.refused}, {Name: "restart", Play: s.restartAgents},
+		{Name: "kill", Play: s.killAgents}, {Name: "cut", Play: s.cutOwner}, {Name: "unready", Play: s.unready}, {Name: "deaf", Play: s.deaf},
+		{Name: "remove", Play: s.removeServer}, {Name: "iptables", Play: s.otherMode}, {Name: "tunnel", Play: s.tunnel}}
+}
+
+// Judge says what is wrong with Only.
+func (s *Suite) Judge() error {
+	_, err := harness.Choose(s.parts(), s.Only)
+	return err
+}
+
+// Run plays the parts, one after the other; one that fails hides none of the others.
 func (s *Suite) Run(ctx context.Context) error {
+	parts, err := harness.Choose(s.parts(), s.Only)
+	if err != nil {
+		return err
+	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	err := errors.Join(s.connect(ctx), s.six(ctx), s.least(ctx), s.rpcService(ctx), s.nodePort(ctx), s.nodePortSix(ctx), s.refused(ctx), s.restartAgents(ctx), s.killAgents(ctx), s.cutOwner(ctx), s.unready(ctx), s.deaf(ctx), s.removeServer(ctx), s.otherMode(ctx), s.tunnel(ctx))
-	return errors.Join(err, s.clear(ctx))
+	return errors.Join(harness.PlayAll(ctx, parts), s.clear(ctx))
 }
 
 func (s *Suite) prepare(ctx context.Context) error {

@@ -10,8 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -45,47 +43,28 @@ type Suite struct {
 	Only []string
 }
 
-// part of the suite.
-type part struct {
-	name string
-	play func(context.Context) error
-}
-
-func (s *Suite) parts() []part {
-	return []part{{"experiment", s.experiment}, {"split", s.split}, {"changing", s.changing}, {"traced", s.traced}, {"floor", s.floor}, {"plugin", s.plugin},
-		{"hedging", s.hedging}, {"cancels", s.cancels}, {"classes", s.classes}, {"degrade", s.degrade}}
+func (s *Suite) parts() []harness.Part {
+	return []harness.Part{{Name: "experiment", Play: s.experiment}, {Name: "split", Play: s.split}, {Name: "changing", Play: s.changing}, {Name: "traced", Play: s.traced}, {Name: "floor", Play: s.floor}, {Name: "plugin", Play: s.plugin},
+		{Name: "hedging", Play: s.hedging}, {Name: "cancels", Play: s.cancels}, {Name: "classes", Play: s.classes}, {Name: "degrade", Play: s.degrade}}
 }
 
 // Judge says what is wrong with Only.
 func (s *Suite) Judge() error {
-	var names []string
-	for _, p := range s.parts() {
-		names = append(names, p.name)
-	}
-	for _, name := range s.Only {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("--only must name parts of %s; got %q", strings.Join(names, ", "), name)
-		}
-	}
-	return nil
+	_, err := harness.Choose(s.parts(), s.Only)
+	return err
 }
 
 // Run plays every part, one after the other; one that fails hides none of the
 // others.
 func (s *Suite) Run(ctx context.Context) error {
-	if err := s.Judge(); err != nil {
+	parts, err := harness.Choose(s.parts(), s.Only)
+	if err != nil {
 		return err
 	}
 	if err := s.apply(ctx); err != nil {
 		return err
 	}
-	var errs []error
-	for _, p := range s.parts() {
-		if len(s.Only) == 0 || slices.Contains(s.Only, p.name) {
-			errs = append(errs, p.play(ctx))
-		}
-	}
-	return errors.Join(append(errs, s.clear(ctx))...)
+	return errors.Join(harness.PlayAll(ctx, parts), s.clear(ctx))
 }
 
 func (s *Suite) apply(ctx context.Context) error {
