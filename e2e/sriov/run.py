@@ -34,6 +34,7 @@ STORIES = ["router", "programs", "crab", "card"]
 # Those that read the programs' sources, or the machine's own packages, are not for this machine.
 TESTS = "."
 SKIP = "TestReasonsAreTheProgramsOwn|TestEveryDropIsCounted"
+FAST = ["packets", "loans", "lockstep"]  # tests of the router's program
 PROGRAM_TESTS = ROOT / "build" / "bin" / "redirect.test"
 PROGRAMS = ["router", "serve", "load", "crab-lb"]
 AGENT = ROOT / "build" / "bin" / "bobtail-redirect"
@@ -168,13 +169,18 @@ def add_guest_files(ramfs, cache, options):
         if not built.exists():
             raise Lacking(f"{built.relative_to(ROOT)} is missing: make test-sriov builds it")
         ramfs.add(built, f"/bin/{built.name}")
+    for name in FAST:
+        test = BUILD / "tests" / "fast" / f"test_fast_{name}"
+        if not test.exists():
+            raise Lacking(f"{test.relative_to(ROOT)} is missing: run hack/dataplane build release")
+        ramfs.add_program(test, f"/bin/{test.name}")
     # Where the tests look for the vectors: ../../../dataplane/tests, seen from their package's folder.
     for vectors in (ROOT / "dataplane" / "tests" / "vectors").glob("crab_*.txt"):
         ramfs.add(vectors, f"/tests/dataplane/tests/vectors/{vectors.name}")
     (ramfs.root / "tests" / "operator" / "internal" / "redirect").mkdir(parents=True)
     (ramfs.root / "keys" / "1").write_text(bytes(range(16)).hex() + "\n")
     (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\nHUGEPAGES={options.hugepages}\nMACS="{options.macs}"\nCARD={CARD}\nRATE={RATE}\n'
-                                         f'DURATION={SECONDS}s\nIDLE={IDLE}\nPAGES={PAGES}\nTESTS="{options.tests}"\nSKIP="{SKIP}"\nSTORIES="{" ".join(options.only)}"\nROUTER_OPTIONS="{options.router_options}"\n')
+                                         f'DURATION={SECONDS}s\nIDLE={IDLE}\nPAGES={PAGES}\nTESTS="{options.tests}"\nSKIP="{SKIP}"\nFAST="{" ".join(FAST)}"\nSTORIES="{" ".join(options.only)}"\nROUTER_OPTIONS="{options.router_options}"\n')
     return busybox
 
 
@@ -283,7 +289,10 @@ class Checks:
     def programs(self):
         """CRAB's eBPF programs on the guest's kernel."""
         code, _, said = self.results.get("programs", "1 no result").partition(" ")
-        self.hold("programs: this kernel's verifier takes them and the tests by BPF_PROG_TEST_RUN hold", code == "0", said)
+        self.hold("programs: this kernel's verifier takes CRAB's and the tests by BPF_PROG_TEST_RUN hold", code == "0", said)
+        for name in FAST:
+            code, _, said = self.results.get(f"fast-{name}", "1 no result").partition(" ")
+            self.hold(f"programs: the router's, in its tests (fast_{name})", code == "0" and not said.startswith("0 ") and said.endswith("0 skipped"), said)
 
     def crab(self):
         """bobtail-crab-lb on the VF, then the balancer in the driver of the card."""

@@ -114,40 +114,27 @@ func (m *Manager) waitAPI(c layout.Cluster, limit time.Duration) error {
 
 // StopAPIServer ends the API server only; etcd keeps the state.
 func (m *Manager) StopAPIServer() error {
-	if _, err := m.State.ReadCluster(); err != nil {
-		return err
-	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	r, err := m.ref("apiserver")
-	if err != nil {
-		return err
-	}
-	// No grace: an outage does not say good-bye.
-	return r.Stop(0)
+	return m.changing(func(layout.Cluster) error {
+		r, err := m.ref("apiserver")
+		if err != nil {
+			return err
+		}
+		// No grace: an outage does not say good-bye.
+		return r.Stop(0)
+	})
 }
 
 // StartAPIServer starts it again and waits until it is ready.
 func (m *Manager) StartAPIServer() error {
-	c, err := m.State.ReadCluster()
-	if err != nil {
-		return err
-	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if _, err := m.live("apiserver"); err == nil {
-		return nil
-	}
-	return m.step("starting the API server", m.State.Log("apiserver"), "etcd ended meanwhile (etcd.log beside it)", func() error {
-		if err := m.startAPIServer(c); err != nil {
-			return err
+	return m.changing(func(c layout.Cluster) error {
+		if _, err := m.live("apiserver"); err == nil {
+			return nil
 		}
-		return m.waitAPI(c, 60*time.Second)
+		return m.step("starting the API server", m.State.Log("apiserver"), "etcd ended meanwhile (etcd.log beside it)", func() error {
+			if err := m.startAPIServer(c); err != nil {
+				return err
+			}
+			return m.waitAPI(c, 60*time.Second)
+		})
 	})
 }

@@ -45,15 +45,10 @@ func (m *Manager) loadImage(c layout.Cluster, node, tar, digests string) error {
 
 // LoadImages imports image archives into every node.
 func (m *Manager) LoadImages(tars []string) error {
-	c, err := m.State.ReadCluster()
-	if err != nil {
-		return err
-	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	return m.changing(func(c layout.Cluster) error { return m.loadImages(c, tars) })
+}
+
+func (m *Manager) loadImages(c layout.Cluster, tars []string) error {
 	digests := map[string]string{}
 	for _, tar := range tars {
 		abs, err := filepath.Abs(tar) // nodes start in the root folder

@@ -48,6 +48,20 @@ func (m *Manager) lock() (func(), error) {
 	return func() { _ = f.Close() }, nil
 }
 
+// changing works on the cluster that there is, while no other command does.
+func (m *Manager) changing(do func(layout.Cluster) error) error {
+	c, err := m.State.ReadCluster()
+	if err != nil {
+		return err
+	}
+	unlock, err := m.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do(c)
+}
+
 // CheckRoot refuses early, before anything was changed.
 func CheckRoot() error {
 	if os.Geteuid() != 0 {

@@ -25,24 +25,17 @@ func (m *Manager) SetProxyMode(mode string) error {
 	if !slices.Contains(config.ProxyModes, mode) {
 		return fmt.Errorf("kube-proxy has no mode %q here: give one of %s", mode, strings.Join(config.ProxyModes, ", "))
 	}
-	c, err := m.State.ReadCluster()
-	if err != nil {
-		return err
-	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	for _, n := range netns.Plan(c.Nodes, c.DualStack) {
-		err := m.step("kube-proxy of "+config.NodeName(n.Name)+" in mode "+mode, m.State.Log("kube-proxy-"+n.Name), "the mode's tools are missing (iptables, nft)", func() error {
-			return m.setProxyMode(c, n, mode)
-		})
-		if err != nil {
-			return err
+	return m.changing(func(c layout.Cluster) error {
+		for _, n := range netns.Plan(c.Nodes, c.DualStack) {
+			err := m.step("kube-proxy of "+config.NodeName(n.Name)+" in mode "+mode, m.State.Log("kube-proxy-"+n.Name), "the mode's tools are missing (iptables, nft)", func() error {
+				return m.setProxyMode(c, n, mode)
+			})
+			if err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (m *Manager) setProxyMode(c layout.Cluster, n netns.Node, mode string) error {

@@ -24,27 +24,8 @@ func hashedOver(e programs.Echo, now uint64, l Lives) bool {
 
 // expireHashed forgets connections of this host's servers to clients without agent.
 func (n *Node) expireHashed(f family, l Lives, e *Expired) error {
-	var key programs.Tuple
-	var value programs.Echo
-	var old []programs.Tuple
-	now, s, hashed, soonest := monotonic(), swept{}, n.m(f, "crab_dsr"), l.crowded()
-	it := hashed.Iterate()
-	for it.Next(&key, &value) {
-		s.left++
-		if hashedOver(value, now, soonest) {
-			old = append(old, key)
-		}
-	}
-	lives := l.of(hashed, s.left)
-	for _, k := range old {
-		if hashed.Lookup(k, &value) != nil || !hashedOver(value, now, lives) || hashed.Delete(k) != nil {
-			continue
-		}
-		s.removed, s.left = s.removed+1, s.left-1
-		if !hashedOver(value, now, l) {
-			e.add("hashed_early", swept{removed: 1})
-		}
-	}
+	s, early, err := expireEnding(n.m(f, "crab_dsr"), l, hashedOver, func(programs.Tuple) {}, func(programs.Tuple, programs.Echo) {})
 	e.add("hashed", s)
-	return aborted(it.Err())
+	e.add("hashed_early", swept{removed: early})
+	return err
 }

@@ -23,33 +23,13 @@ func relayOver(r programs.Relay, now uint64, l Lives) bool {
 
 // expireRelays forgets connections to servers without agent, in both directions.
 func (n *Node) expireRelays(f family, l Lives, e *Expired) error {
-	var key programs.Tuple
-	var relay programs.Relay
-	var old []programs.Tuple
-	now, s, relays, soonest := monotonic(), swept{}, n.m(f, "crab_relays"), l.crowded()
-	it := relays.Iterate()
-	for it.Next(&key, &relay) {
-		s.left++
-		n.relayed[key.Server.Addr()] = true
-		if relayOver(relay, now, soonest) {
-			old = append(old, key)
-		}
-	}
-	lives := l.of(relays, s.left)
-	for _, k := range old {
-		if relays.Lookup(k, &relay) != nil || !relayOver(relay, now, lives) {
-			continue
-		}
-		n.dropBack(f, k, relay, e) // the first of the two: the port is free for others only then
-		if relays.Delete(k) == nil {
-			s.removed, s.left = s.removed+1, s.left-1
-			if !relayOver(relay, now, l) {
-				e.add("relays_early", swept{removed: 1})
-			}
-		}
-	}
+	relayed := func(k programs.Tuple) { n.relayed[k.Server.Addr()] = true }
+	// The first of the two: the port is free for others only then.
+	drop := func(k programs.Tuple, r programs.Relay) { n.dropBack(f, k, r, e) }
+	s, early, err := expireEnding(n.m(f, "crab_relays"), l, relayOver, relayed, drop)
 	e.add("relays", s)
-	return aborted(it.Err())
+	e.add("relays_early", swept{removed: early})
+	return err
 }
 
 // dropBack removes the way back of a relayed connection, unless that is not there any more: pushed out, or taken over.

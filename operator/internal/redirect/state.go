@@ -179,6 +179,38 @@ func expireOld[V any](m *ebpf.Map, life time.Duration, last func(V) uint64, tell
 	return s, aborted(it.Err())
 }
 
+// expireEnding removes entries whose life is over, in a map that fills up those that have ended before that: early is how
+// many those are. It tells of each entry there is, and of each that it is about to remove.
+func expireEnding[V any](m *ebpf.Map, l Lives, over func(V, uint64, Lives) bool, seen func(programs.Tuple), goes func(programs.Tuple, V)) (s swept, early int, err error) {
+	var key programs.Tuple
+	var value V
+	var old []programs.Tuple
+	now, soonest := monotonic(), l.crowded()
+	it := m.Iterate()
+	for it.Next(&key, &value) {
+		s.left++
+		seen(key)
+		if over(value, now, soonest) {
+			old = append(old, key)
+		}
+	}
+	lives := l.of(m, s.left)
+	for _, k := range old {
+		if m.Lookup(k, &value) != nil || !over(value, now, lives) {
+			continue
+		}
+		goes(k, value)
+		if m.Delete(k) != nil {
+			continue
+		}
+		s.removed, s.left = s.removed+1, s.left-1
+		if !over(value, now, l) {
+			early++
+		}
+	}
+	return s, early, aborted(it.Err())
+}
+
 // over says whether a translation's life is over, and whether by an end of the connection.
 func over(f programs.Flow, now uint64, l Lives) (gone, ended bool) {
 	idle := since(now, f.LastNs)
