@@ -152,7 +152,7 @@ def add_guest_files(ramfs, cache, options):
         ramfs.add_program(program(name), f"/bin/bobtail-{name}")
     for helper in ("ask", "taps"):
         subprocess.run([tool("cc", "gcc"), "-O1", "-static", "-Wall", "-Werror", "-o", ramfs.root / "bin" / helper, HERE / f"{helper}.c"], check=True)
-    modules = {p.name.split(".")[0].replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko*")}
+    modules = kernel_modules(cache)
     wanted = [m for m in MODULES if m.replace("_", "-") in modules]
     if not {"igb", "igbvf", "vfio-pci"} <= {m.replace("_", "-") for m in wanted}:
         raise Lacking("the kernel has no igb, igbvf or vfio-pci module: a generic one is needed (linux-image-amd64)")
@@ -182,6 +182,11 @@ def add_guest_files(ramfs, cache, options):
     (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\nHUGEPAGES={options.hugepages}\nMACS="{options.macs}"\nCARD={CARD}\nRATE={RATE}\n'
                                          f'DURATION={SECONDS}s\nIDLE={IDLE}\nPAGES={PAGES}\nTESTS="{options.tests}"\nSKIP="{SKIP}"\nFAST="{" ".join(FAST)}"\nSTORIES="{" ".join(options.only)}"\nROUTER_OPTIONS="{options.router_options}"\n')
     return busybox
+
+
+def kernel_modules(cache):
+    """{name, with hyphens: file} of the guest's kernel."""
+    return {p.name.split(".")[0].replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko*")}
 
 
 def qemu(cache, initrd):

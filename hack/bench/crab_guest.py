@@ -32,10 +32,10 @@ def initrd(suite, cache, work, program, peers, settings):
     ramfs.add(program, "/bin/syncost.test")
     for peer in peers:
         ramfs.add(peer, f"/peers/{peer.name}")
-    found = {p.stem.replace("_", "-"): p for p in (cache / "kernel/lib/modules").rglob("*.ko")}
+    found = suite.kernel_modules(cache)
     wanted = [m for m in MODULES if m in found]  # what is missing is built in
     for m in wanted:
-        ramfs.add(found[m], f"/modules/{m}.ko")
+        ramfs.add_module(found[m], f"/modules/{m}.ko")
     ramfs.add(machine.ROOT / "e2e/bench/crab/guest-init", "/init")
     (ramfs.root / "settings").write_text(f'MODULES="{" ".join(wanted)}"\n')
     (ramfs.root / "config" / "syn.json").write_text(json.dumps({"peers": "/peers", "device": "@DEVICE@", "out": "/tmp/syn.json", **settings}))
