@@ -21,6 +21,18 @@
 #define JBSQ_ROOM    2048 /* bytes of a packet that are ever copied */
 #define JBSQ_AT_ONCE 512  /* bytes one call of bpf_csum_diff sums up on every kernel */
 
+/*
+ * n, which is 1 to most (a power of two), said so that every verifier believes it. What older ones know of a number is
+ * lost where the compiler compares a copy of it, and a helper's size must be known; Linux 6.12 is such a one for a
+ * loader without CAP_PERFMON.
+ */
+#define JBSQ_SIZE(n, most)                                                                                             \
+    ({                                                                                                                 \
+        __u64 size_ = (n);                                                                                             \
+        asm volatile("" : "+r"(size_));                                                                                \
+        ((size_ - 1) & ((most)-1)) + 1;                                                                                \
+    })
+
 struct jbsq_packet {
     struct iphdr ip;
     struct udphdr udp;
@@ -70,7 +82,8 @@ static __always_inline int jbsq_sum_holds(struct __sk_buff *skb, const struct jb
                                           __s64 sum)
 {
     __u32 l4 = p->l4 & (JBSQ_ROOM - 1);
-    if (l4 == 0 || l4 > JBSQ_ROOM - JBSQ_AT_ONCE || bpf_skb_load_bytes(skb, JBSQ_UDP, room->byte, l4))
+    if (l4 == 0 || l4 > JBSQ_ROOM - JBSQ_AT_ONCE ||
+        bpf_skb_load_bytes(skb, JBSQ_UDP, room->byte, JBSQ_SIZE(l4, JBSQ_ROOM)))
         return 0;
     *(__u32 *)(room->byte + (l4 & ~3u)) &= bpf_htonl(~(0xffffffffu >> 8 * (l4 & 3)));
     for (__u32 at = 0; at < JBSQ_ROOM - JBSQ_AT_ONCE; at += JBSQ_AT_ONCE) {
@@ -78,7 +91,7 @@ static __always_inline int jbsq_sum_holds(struct __sk_buff *skb, const struct jb
         left = left < JBSQ_AT_ONCE ? left : JBSQ_AT_ONCE;
         if (left == 0)
             break;
-        sum = bpf_csum_diff(0, 0, (__be32 *)(room->byte + at), left, (__u32)sum);
+        sum = bpf_csum_diff(0, 0, (__be32 *)(room->byte + at), JBSQ_SIZE(left, JBSQ_AT_ONCE), (__u32)sum);
     }
     return jbsq_fold(sum) == 0xffff;
 }

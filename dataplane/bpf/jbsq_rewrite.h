@@ -118,14 +118,14 @@ static __always_inline int jbsq_rewrite(struct __sk_buff *skb, const struct jbsq
     f.r2p2[1] = JBSQ_HEADER + more;
     if (way->key.id)
         jbsq_sign(&f, way);
-    body &= JBSQ_ROOM - 1;
-    if (body != 0 && bpf_skb_load_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER, room->byte, body))
+    if (body != 0 && bpf_skb_load_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER, room->byte, JBSQ_SIZE(body, JBSQ_ROOM)))
         return 0;
     if (bpf_skb_change_tail(skb, JBSQ_UDP + p->l4 + more, 0))
         return 0;
     if (!jbsq_store(skb, &f, way))
         return 0;
-    if (body != 0 && bpf_skb_store_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER + more, room->byte, body, 0))
+    if (body != 0 &&
+        bpf_skb_store_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER + more, room->byte, JBSQ_SIZE(body, JBSQ_ROOM), 0))
         return 0;
     return jbsq_mend_sum(skb, p, &f, r2p2, way);
 }

@@ -361,6 +361,8 @@ static __always_inline int settle(struct state *s, struct bt_delegation_log *log
         end_loan(log, BT_PASS_ORDER);
         return 0;
     }
+    asm volatile("" : "+r"(w)); /* anew for the stores: Linux 6.12 does not take one pointer for both */
+    worker = AT(d->worker, w);
     worker->received = received;
     worker->served = served;
     set_level(d, w, worker->given - served);

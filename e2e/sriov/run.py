@@ -34,8 +34,7 @@ STORIES = ["router", "programs", "crab", "card"]
 # Those that read the programs' sources, or the machine's own packages, are not for this machine.
 TESTS = "."
 SKIP = "TestReasonsAreTheProgramsOwn|TestEveryDropIsCounted"
-# Tests of the router's program. fast_loans is left out: with CAP_BPF and CAP_NET_ADMIN alone this kernel refuses it (docs/operations.md).
-FAST = ["packets", "lockstep"]
+FAST = ["loans", "packets", "lockstep"]  # tests of the router's program
 PROGRAM_TESTS = ROOT / "build" / "bin" / "redirect.test"
 PROGRAMS = ["router", "serve", "load", "crab-lb"]
 AGENT = ROOT / "build" / "bin" / "bobtail-redirect"
