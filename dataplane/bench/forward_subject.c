@@ -69,7 +69,7 @@ static bool open_io(struct subject *x, const struct forward_subject *s, char *wh
                                            .statics = neighbours,
                                            .n_statics = n,
                                            .ring = FORWARD_RING,
-                                           .no_checksums = true,
+                                           .checksums = BT_DPDK_CHECKSUMS_NONE,
                                            .link_wait_ms = 5000,
                                            .idle = BT_DPDK_IDLE_SPIN,
                                            .buffers_of = s->buffers,

@@ -420,6 +420,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t kind = in8(&s.in);
     c.secondary = kind == 1;
     c.takes_tcp = kind == 2 || kind == 3;
+    c.rx_unfinished = kind >= 128;
     void *slab = malloc(bt_pool_fixed_bytes(PACKETS)), *mem = aligned_alloc(64, (bt_link_bytes(&c) + 63) / 64 * 64);
     CHECK(slab != NULL && mem != NULL);
     c.pool = s.pool = bt_pool_fixed_init(&s.fixed, slab, PACKETS);

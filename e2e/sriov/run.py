@@ -313,7 +313,7 @@ class Checks:
         said = self.results.get("crab-xdp-log", "no result")
         self.hold("native XDP: the card's driver runs the balancer", "XDP Native" in said, said)
         self.hold("native XDP: every connection was answered", pages == str(PAGES), f"{pages} of {PAGES}")
-        self.hold("native XDP: each was redirected", host.get("lb_syn_redirected", 0) + host.get("lb_syn_repeated", 0) >= PAGES, host.get("lb_syn_redirected"))
+        self.hold("native XDP: each was redirected", host.get("lb_syn_redirected", 0) + host.get("lb_syn_repeated", 0) >= PAGES, {k: v for k, v in host.items() if k.startswith("lb_") and v})
         seen = self.results.get("crab-xdp-taps", "no result")
         self.hold("native XDP: all but the first came up to nobody: the driver sent them back by XDP_TX", seen.isdigit() and int(seen) <= 2, f"{seen} came up")
 

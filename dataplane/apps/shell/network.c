@@ -38,8 +38,9 @@ size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
         {"dpdk-gateway", BT_CLI_TEXT, &o->gateway, 0, 0, "IP", "next hop out of that network"},
         {"dpdk-queues", BT_CLI_AUTO_U32, &o->queues, 1, 16, NULL, "queues to use"},
         {"dpdk-buffers", BT_CLI_AUTO_U32, &o->buffers, 1024, 4194304, NULL, "packet buffers; auto: 16384"},
-        {"dpdk-checksums", BT_CLI_CHOICE, &o->checksums, 0, 0, "full|none",
-         "none: send no UDP checksums over IPv4, take arriving ones for right"},
+        {"dpdk-checksums", BT_CLI_CHOICE, &o->checksums, 0, 0, "auto|full|unfinished|none",
+         "unfinished (auto: on af_packet, af_xdp): take what a kernel left to a device, too; none: take any, send none "
+         "over IPv4"},
         {"dpdk-hugepages", BT_CLI_CHOICE, &o->hugepages, 0, 0, "auto|on|off", "memory in hugepages"},
         {"dpdk-memory", BT_CLI_AUTO_U32, &o->memory_mib, 16, 1048576, "auto|MIB", "memory for DPDK"},
         {"dpdk-link-wait", BT_CLI_DURATION, &o->link_wait_ns, 0, 600e9, NULL, "wait so long for the carrier at start"},

@@ -70,7 +70,7 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
         .ios = threads,
         .queues = o->queues,
         .buffers = o->buffers,
-        .no_checksums = o->checksums != 0,
+        .checksums = (enum bt_dpdk_checksums)o->checksums,
         .link_wait_ms = (uint32_t)(o->link_wait_ns / 1000000u),
         .idle = idle_of(o->idle),
         .seed = bt_new_seed(),

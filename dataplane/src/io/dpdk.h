@@ -67,8 +67,19 @@ bool bt_dpdk_is_pci(const char *port);
 #define BT_DPDK_MAX_QUEUES      16u
 #define BT_DPDK_DEFAULT_BUFFERS 16384u
 
+// True for a port that stands on an interface of the kernel: af_packet, af_xdp.
+bool bt_dpdk_is_interface(const char *port);
+
 // At least so many bytes of private area has a buffer that travels through without a copy.
 #define BT_DPDK_PRIV_BYTES ((sizeof(struct bt_pkt) + 63u) & ~(size_t)63u)
+
+// What is believed of arriving UDP checksums, and sent.
+enum bt_dpdk_checksums {
+    BT_DPDK_CHECKSUMS_AUTO,       // UNFINISHED on af_packet and af_xdp, else FULL
+    BT_DPDK_CHECKSUMS_FULL,       // those that are right
+    BT_DPDK_CHECKSUMS_UNFINISHED, // those, too, that the sending kernel left to a device: on a veth none follows (E-23)
+    BT_DPDK_CHECKSUMS_NONE,       // any, and none is sent over IPv4: for memory transports, which do not damage bits
+};
 
 struct bt_dpdk_device_config {
     const char *port; // see above
@@ -82,9 +93,7 @@ struct bt_dpdk_device_config {
     unsigned queues;  // 0: behind PCI one per io, of ring, af_packet and af_xdp all there are, else one
     uint32_t buffers; // packet buffers; 0: BT_DPDK_DEFAULT_BUFFERS
     uint16_t ring;    // descriptors per queue; 0: 1024, fitted to what the device takes
-    // Take arriving UDP checksums for right and send none over IPv4: for memory transports, which do not damage
-    // bits, and for peers that leave them to a device that is not there.
-    bool no_checksums;
+    enum bt_dpdk_checksums checksums;
     bool takes_tcp;        // TCP for own addresses comes whole, at local port n_locals of the first io (link.h)
     uint32_t link_wait_ms; // how long opening waits for the carrier; 0: not at all
     enum bt_dpdk_idle idle;

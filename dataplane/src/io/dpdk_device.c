@@ -27,6 +27,13 @@ static int check(const struct bt_dpdk_device_config *cfg, char *err, size_t errl
     return 0;
 }
 
+// A kernel's interface carries what that kernel's own programs send, and on a veth nothing completes it on the way.
+static bool unfinished(const struct bt_dpdk_device_config *cfg)
+{
+    return cfg->checksums == BT_DPDK_CHECKSUMS_UNFINISHED ||
+           (cfg->checksums == BT_DPDK_CHECKSUMS_AUTO && bt_dpdk_is_interface(cfg->port));
+}
+
 // What the link of each io is told alike.
 static int describe_link(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg)
 {
@@ -48,8 +55,9 @@ static int describe_link(struct bt_dpdk_device *dev, const struct bt_dpdk_device
         .n_statics = cfg->n_statics,
         .tx_ip_sum = dev->tx_ip_sum,
         .tx_udp_sum = dev->tx_udp_sum,
-        .tx_no_udp_sum = cfg->no_checksums,
-        .rx_trusted = cfg->no_checksums,
+        .tx_no_udp_sum = cfg->checksums == BT_DPDK_CHECKSUMS_NONE,
+        .rx_trusted = cfg->checksums == BT_DPDK_CHECKSUMS_NONE,
+        .rx_unfinished = unfinished(cfg),
         .takes_tcp = cfg->takes_tcp,
         .retry_ns = cfg->neighbour_retry_ns,
         .pool = &dev->pool,
@@ -77,7 +85,6 @@ struct bt_dpdk_device *bt_dpdk_device_open(const struct bt_dpdk_device_config *c
     dev->n_ios = cfg->ios != 0 ? cfg->ios : 1;
     dev->log = cfg->log;
     dev->seed = cfg->seed;
-    dev->no_checksums = cfg->no_checksums;
     dev->idle = cfg->idle;
     if (dev->idle == BT_DPDK_IDLE_AUTO) {
         dev->idle = dev->pci ? BT_DPDK_IDLE_SPIN : BT_DPDK_IDLE_YIELD;

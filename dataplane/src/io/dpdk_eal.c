@@ -54,6 +54,11 @@ bool bt_dpdk_is_pci(const char *port)
     return full && (port[end] == '\0' || port[end] == ',');
 }
 
+bool bt_dpdk_is_interface(const char *port)
+{
+    return port != NULL && (strncmp(port, "net_af_packet", 13) == 0 || strncmp(port, "net_af_xdp", 10) == 0);
+}
+
 uint32_t bt_dpdk_memory(uint32_t buffers, bool huge)
 {
     // One buffer with its headers, which never crosses a page; and what ports, rings and the heap itself take.

@@ -55,8 +55,7 @@ struct bt_dpdk_device {
     uint8_t mac[6];
     uint16_t mtu;
     bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
-    bool no_checksums;
-    bool interrupts; // receive interrupts work
+    bool interrupts;                     // receive interrupts work
     uint16_t n_queues;
     unsigned n_ios; // room for so many
     enum bt_dpdk_idle idle;

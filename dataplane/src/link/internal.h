@@ -86,7 +86,7 @@ struct bt_link {
     // Settings.
     uint8_t mac[6];
     uint16_t mtu;
-    bool tx_ip_sum, tx_udp_sum, tx_no_udp_sum, rx_trusted, takes_tcp, secondary;
+    bool tx_ip_sum, tx_udp_sum, tx_no_udp_sum, rx_trusted, rx_unfinished, takes_tcp, secondary;
     uint8_t tx_offload4; // enum bt_pkt_offload of an IPv4 packet we send
     unsigned n_own;
     struct own_addr own[BT_LINK_MAX_ADDRS + 1];

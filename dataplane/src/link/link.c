@@ -20,6 +20,7 @@
 
 static const struct bt_counter_desc counter_descs[BT_LINK_COUNTERS] = {
     [BT_LINK_RX_FRAMES] = {"link_rx_frames_total", NULL, NULL},
+    [BT_LINK_RX_UNFINISHED] = {"link_rx_unfinished_checksums_total", NULL, NULL},
     [BT_LINK_RX_UDP] = {"link_rx_total", "kind", "udp"},
     [BT_LINK_RX_TCP] = {"link_rx_total", "kind", "tcp"},
     [BT_LINK_RX_ARP] = {"link_rx_total", "kind", "arp"},
@@ -296,6 +297,7 @@ static void copy_settings(struct bt_link *l, const struct bt_link_config *c)
     l->tx_no_udp_sum = c->tx_no_udp_sum && !c->tx_udp_sum;
     l->tx_offload4 = (uint8_t)((c->tx_udp_sum ? BT_PKT_TX_UDP_SUM : 0) | (c->tx_ip_sum ? BT_PKT_TX_IP_SUM : 0));
     l->rx_trusted = c->rx_trusted;
+    l->rx_unfinished = c->rx_unfinished;
     l->takes_tcp = c->takes_tcp;
     l->secondary = c->secondary;
     l->gateway4 = c->gateway4;

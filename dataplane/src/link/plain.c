@@ -66,7 +66,7 @@ static inline bool honest(const struct link_plain *plain, uint32_t src)
     return net - 1 < 223 && net != 127 && src != ip_number(&plain->own) && src != plain->broadcast;
 }
 
-static inline bool sums_ok(const struct bt_link *l, const struct bt_pkt *pkt, uint32_t udp_len)
+static inline bool sums_ok(const struct bt_link *l, const struct bt_pkt *pkt, uint32_t udp_len, bool *unfinished)
 {
     const uint8_t *ip = pkt->data + BT_ETHER_HEAD, *udp = ip + BT_IP4_HEAD;
     if ((pkt->offload & (BT_PKT_RX_IP_BAD | BT_PKT_RX_L4_BAD)) != 0)
@@ -78,6 +78,10 @@ static inline bool sums_ok(const struct bt_link *l, const struct bt_pkt *pkt, ui
     if ((pkt->offload & BT_PKT_RX_L4_OK) != 0 || bt_get16(udp + 6) == 0)
         return true;
     uint64_t sum = bt_csum_add(bt_csum_bytes(0, ip + 12, 8), (uint64_t)htobe32(udp_len) + htobe32(BT_PROTO_UDP));
+    if (l->rx_unfinished && bt_csum_is_partial(udp + 6, sum)) {
+        *unfinished = true;
+        return true;
+    }
     return bt_csum_ok(bt_csum_bytes(sum, udp, udp_len));
 }
 
@@ -105,8 +109,9 @@ bool link_plain_rx(struct bt_link *l, struct bt_pkt *pkt)
         return false;
     uint64_t ports = bt_get64(p + 34);
     uint32_t total = bt_get16(p + 16), udp_len = (uint32_t)(ports >> 16) & 0xffff;
+    bool unfinished = false;
     if (total + BT_ETHER_HEAD > pkt->len || udp_len < BT_UDP_HEAD || udp_len + BT_IP4_HEAD > total ||
-        ports >> 48 == 0 || !honest(&l->plain, bt_get32(p + 26)) || !sums_ok(l, pkt, udp_len))
+        ports >> 48 == 0 || !honest(&l->plain, bt_get32(p + 26)) || !sums_ok(l, pkt, udp_len, &unfinished))
         return false;
     uint16_t to = (uint16_t)(ports >> 32);
     uint32_t local = l->port_buckets[to & l->port_mask];
@@ -126,6 +131,7 @@ bool link_plain_rx(struct bt_link *l, struct bt_pkt *pkt)
     pkt->tx_as_src = 0;
     pkt->next = NULL;
     l->counters[BT_LINK_RX_UDP]++;
+    l->counters[BT_LINK_RX_UNFINISHED] += unfinished;
     return true;
 }
 

@@ -58,7 +58,8 @@ static enum bt_link_verdict take_udp(struct bt_link *l, uint64_t now, struct bt_
                                      struct bt_txq *out)
 {
     bool verify = (pkt->offload & BT_PKT_RX_L4_OK) == 0 && !l->rx_trusted;
-    enum bt_frame_error e = bt_udp_judge(ip, verify);
+    bool unfinished = verify && l->rx_unfinished && bt_udp_unfinished(ip);
+    enum bt_frame_error e = bt_udp_judge(ip, verify && !unfinished);
     if (e == BT_FRAME_OK && (pkt->offload & BT_PKT_RX_L4_BAD) != 0)
         e = BT_FRAME_UDP_SUM;
     if (e != BT_FRAME_OK)
@@ -80,6 +81,7 @@ static enum bt_link_verdict take_udp(struct bt_link *l, uint64_t now, struct bt_
     pkt->tx_as_src = 0;
     pkt->next = NULL;
     l->counters[BT_LINK_RX_UDP]++;
+    l->counters[BT_LINK_RX_UNFINISHED] += unfinished;
     return BT_LINK_UDP;
 }
 

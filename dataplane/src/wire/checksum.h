@@ -96,4 +96,12 @@ static inline void bt_csum_store_partial(uint8_t at[2], uint64_t sum)
     memcpy(at, &v, 2);
 }
 
+// True for a field that holds such a sum: somebody left the rest to a device.
+static inline bool bt_csum_is_partial(const uint8_t at[2], uint64_t sum)
+{
+    uint16_t v;
+    memcpy(&v, at, 2);
+    return v == bt_csum_fold(sum);
+}
+
 #endif

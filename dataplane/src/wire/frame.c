@@ -105,6 +105,12 @@ uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uin
     return bt_csum_add(bt_csum_add(sum, htobe32(len)), htobe32(proto)); // as RFC 8200 lays them out
 }
 
+bool bt_udp_unfinished(const struct bt_ip *ip)
+{
+    return ip->body_len >= BT_UDP_HEAD &&
+           bt_csum_is_partial(ip->body + 6, bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_UDP, bt_get16(ip->body + 4)));
+}
+
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
 {
     const uint8_t *p = ip->body;

@@ -67,6 +67,10 @@ enum bt_frame_error bt_ip6_judge(const uint8_t *p, uint32_t len, struct bt_ip *i
 // Of a packet whose proto is UDP: ports go to ip->src and ip->dst, ip->body becomes the payload.
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify);
 
+// Whether its checksum is the pseudo-header's alone, as a kernel sends it that leaves the rest to a device (E-23).
+// Before bt_udp_judge, which still judges the lengths.
+bool bt_udp_unfinished(const struct bt_ip *ip);
+
 // Unfolded sum of the pseudo-header of `len` bytes of protocol `proto` (RFC 768, RFC 8200 §8.1).
 uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint32_t len);
 

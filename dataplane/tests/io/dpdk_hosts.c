@@ -10,7 +10,7 @@
 struct rte_ring *wire[2];
 bt_dpdk_log hosts_log;
 
-struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, bool no_checksums)
+struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, enum bt_dpdk_checksums checksums)
 {
     struct bt_link_prefix own[2];
     char err[400];
@@ -21,7 +21,7 @@ struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, bool no_checksums)
                                         .ios = ios,
                                         .buffers = DPDK_BUFFERS,
                                         .neighbour_retry_ns = 50 * MS,
-                                        .no_checksums = no_checksums,
+                                        .checksums = checksums,
                                         .log = hosts_log,
                                         .seed = n};
     struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, err, sizeof err);
@@ -45,7 +45,7 @@ struct bt_io *hosts_io(struct bt_dpdk_device *dev, bool v6, unsigned n, uint16_t
 
 struct hosts hosts_open(void)
 {
-    struct hosts h = {.dev = {hosts_device(1, 1, false), hosts_device(2, 2, false)}};
+    struct hosts h = {.dev = {hosts_device(1, 1, BT_DPDK_CHECKSUMS_AUTO), hosts_device(2, 2, BT_DPDK_CHECKSUMS_AUTO)}};
     h.peer = hosts_io(h.dev[0], false, 1, 7000);
     h.request = hosts_io(h.dev[1], false, 2, REQUEST_PORT);
     h.feedback = hosts_io(h.dev[1], false, 2, FEEDBACK_PORT);

@@ -23,7 +23,7 @@ struct hosts {
 // cmocka's group set-up: DPDK and the rings.
 int hosts_start(void **state);
 
-struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, bool no_checksums);
+struct bt_dpdk_device *hosts_device(unsigned n, unsigned ios, enum bt_dpdk_checksums checksums);
 struct bt_io *hosts_io(struct bt_dpdk_device *dev, bool v6, unsigned n, uint16_t port);
 struct hosts hosts_open(void);
 // Every buffer must have come home.

@@ -152,7 +152,7 @@ static void chosen_ports_are_free_on_the_device(void **state)
     enum { IOS = 8, PORTS = BT_LINK_MAX_LOCALS };
     static struct bt_addr locals[PORTS];
     static bool taken[65536];
-    struct bt_dpdk_device *dev = hosts_device(1, IOS, false);
+    struct bt_dpdk_device *dev = hosts_device(1, IOS, BT_DPDK_CHECKSUMS_AUTO);
     struct bt_dpdk_config cfg = {.locals = locals, .n_locals = PORTS};
     struct bt_io *io[IOS];
     char err[400];
@@ -286,7 +286,8 @@ static void checksums_can_be_left_out(void **state)
 {
     (void)state;
     for (unsigned v6 = 0; v6 < 2; v6++) {
-        struct bt_dpdk_device *dev[2] = {hosts_device(1, 1, true), hosts_device(2, 1, false)};
+        struct bt_dpdk_device *dev[2] = {hosts_device(1, 1, BT_DPDK_CHECKSUMS_NONE),
+                                         hosts_device(2, 1, BT_DPDK_CHECKSUMS_AUTO)};
         struct bt_io *from = hosts_io(dev[0], v6, 1, 7000);
         struct bt_io *to = hosts_io(dev[1], v6, 2, 8000);
         struct bt_pkt *pkts[BT_IO_BATCH];

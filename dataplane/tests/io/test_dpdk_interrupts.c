@@ -111,7 +111,7 @@ static void open_pair(bool with_interrupts)
     interrupts.on = with_interrupts;
     interrupts.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     for (unsigned i = 0; i < 2; i++) {
-        pair.dev[i] = hosts_device(i + 1, 1, false);
+        pair.dev[i] = hosts_device(i + 1, 1, BT_DPDK_CHECKSUMS_AUTO);
     }
     pair.from = hosts_io(pair.dev[0], false, 1, 7000);
     pair.to = hosts_io(pair.dev[1], false, 2, REQUEST_PORT);

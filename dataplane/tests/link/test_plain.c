@@ -111,6 +111,14 @@ static void damage(struct bt_pkt *f)
         bt_put16(f->data + 40, 0);
 }
 
+// The UDP checksum as a kernel leaves it to a device.
+static void unfinish(struct bt_pkt *f)
+{
+    const uint8_t *ip = f->data + BT_ETHER_HEAD;
+    uint64_t sum = bt_csum_field(bt_csum_bytes(0, ip + 12, 8), BT_PROTO_UDP);
+    bt_csum_store_partial(f->data + 40, bt_csum_field(sum, bt_get16(f->data + 38)));
+}
+
 static struct bt_pkt *some_frame(struct bed *b)
 {
     static const char *const from[] = {"10.0.0.9:5000", "192.0.2.1:7", "10.0.0.255:9", "10.0.0.2:8000", "127.0.0.1:1"};
@@ -119,6 +127,8 @@ static struct bt_pkt *some_frame(struct bed *b)
     struct bt_pkt *pkt = bed_udp(b, from[f < 5 ? f : 0], to[t < 4 ? t : 0], some(70));
     for (uint32_t n = some(3); n > 0; n--)
         damage(pkt);
+    if (some(3) == 0)
+        unfinish(pkt);
     if (some(4) == 0)
         link_resize(pkt, some(8) == 0 ? some(pkt->len + 1) : pkt->len + some(20)); // cut short, or padding
     pkt->offload = some(4) == 0 ? (uint8_t)some(16) : 0;
@@ -149,6 +159,14 @@ static void e1_e7_frames_are_judged_alike(void **state)
 {
     (void)state;
     frames();
+}
+
+static void e23_what_a_kernel_left_is_judged_alike(void **state)
+{
+    (void)state;
+    with.c.rx_unfinished = without.c.rx_unfinished = true;
+    frames();
+    assert_in_range(bed_count(&with, BT_LINK_RX_UNFINISHED), 1000, 20000);
 }
 
 static void e7_with_a_transport_that_is_trusted(void **state)
@@ -327,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(e1_e7_frames_are_judged_alike),
         TEST(e7_with_a_transport_that_is_trusted),
+        TEST(e23_what_a_kernel_left_is_judged_alike),
         TEST(e5_plain_frames_take_the_short_way),
         TEST(e5_not_with_two_addresses),
         TEST(e13_to_e18_payloads_leave_alike),

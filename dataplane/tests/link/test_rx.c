@@ -236,6 +236,53 @@ static void e7_udp(void **state)
     bed_drops(&b, pkt, BT_LINK_DROP_UDP_SUM);
 }
 
+// The checksum as a kernel leaves it that counts on a device to complete it.
+static struct bt_pkt *unfinished(struct bt_pkt *pkt, const char *from, const char *to, uint8_t *udp)
+{
+    struct bt_addr src = addr(from), dst = addr(to);
+    bt_csum_store_partial(udp + 6, bt_pseudo_sum(&src, &dst, BT_PROTO_UDP, bt_get16(udp + 4)));
+    return pkt;
+}
+
+static struct bt_pkt *unfinished4(void)
+{
+    struct bt_pkt *pkt = udp4();
+    return unfinished(pkt, "10.0.0.9:5000", "10.0.0.2:8000", UDP4(pkt));
+}
+
+static struct bt_pkt *unfinished6(void)
+{
+    struct bt_pkt *pkt = udp6();
+    return unfinished(pkt, "[fd00::9]:5000", "[fd00::2]:8001", UDP6(pkt));
+}
+
+static void e23_what_a_kernel_left_to_a_device(void **state)
+{
+    (void)state;
+    bed_drops(&b, unfinished4(), BT_LINK_DROP_UDP_SUM);
+    bed_drops(&b, unfinished6(), BT_LINK_DROP_UDP_SUM);
+    b.l->rx_unfinished = true;
+    taken(unfinished4(), "10.0.0.9:5000", "10.0.0.2:8000", AT_V4, 20);
+    taken(unfinished6(), "[fd00::9]:5000", "[fd00::2]:8001", AT_V6, 20);
+    assert_int_equal(bed_count(&b, BT_LINK_RX_UNFINISHED), 2);
+    taken(udp4(), "10.0.0.9:5000", "10.0.0.2:8000", AT_V4, 20);
+    taken(udp6(), "[fd00::9]:5000", "[fd00::2]:8001", AT_V6, 20);
+    assert_int_equal(bed_count(&b, BT_LINK_RX_UNFINISHED), 2);
+    struct bt_pkt *pkt = unfinished4();
+    UDP4(pkt)[7] ^= 1; // neither the one nor the other
+    bed_drops(&b, pkt, BT_LINK_DROP_UDP_SUM);
+    pkt = unfinished6();
+    UDP6(pkt)[6] ^= 0x80;
+    bed_drops(&b, pkt, BT_LINK_DROP_UDP_SUM);
+    pkt = unfinished4();
+    bt_put16(UDP4(pkt) + 4, 29); // one more than the packet has, and the sum says so
+    unfinished(pkt, "10.0.0.9:5000", "10.0.0.2:8000", UDP4(pkt));
+    bed_drops(&b, pkt, BT_LINK_DROP_UDP_LENGTH);
+    pkt = unfinished4();
+    pkt->offload = BT_PKT_RX_L4_BAD;
+    bed_drops(&b, pkt, BT_LINK_DROP_UDP_SUM);
+}
+
 static void e7_what_the_device_says(void **state)
 {
     (void)state;
@@ -487,6 +534,7 @@ int main(void)
         TEST(e5_only_unicast),
         TEST(e6_sources),
         TEST(e7_udp),
+        TEST(e23_what_a_kernel_left_to_a_device),
         TEST(e7_what_the_device_says),
         TEST(e8_nobody_listens),
         TEST(e9_echo),
