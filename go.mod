@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cilium/ebpf v0.22.0
+	github.com/containernetworking/cni v1.3.1
 	github.com/dchest/siphash v1.2.3
 	github.com/go-logr/logr v1.4.3
 	github.com/mdlayher/packet v1.1.2

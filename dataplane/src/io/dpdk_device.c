@@ -113,6 +113,7 @@ unsigned bt_dpdk_device_close(struct bt_dpdk_device *dev)
         (void)rte_eth_tx_burst(dev->port, q, NULL, 0); // takes back what was sent
     }
     bt_dpdk_port_close(dev);
+    bt_dpdk_xdp_close(dev);
     if (dev->buffers != NULL && dev->own_buffers) {
         lost = bt_dpdk_in_use(dev);
         lost = lost > kept ? lost - kept : 0;

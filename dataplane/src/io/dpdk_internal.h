@@ -51,6 +51,9 @@ struct bt_dpdk_device {
     bool own_buffers;
     bool keeps_buffers;     // a driver that never gives back what its queues hold (af_xdp: they are its umem)
     unsigned held_at_start; // by the device's queues
+    unsigned xdp_interface; // of a port on af_xdp, by index; 0: none
+    int xdp_claim, xdp_object;
+    bool xdp_marked;
     struct bt_pool pool;
     uint8_t mac[6];
     uint16_t mtu;
@@ -144,6 +147,16 @@ void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
 // dpdk_port.c
 // The name a port has in DPDK: what stands before the first comma, a PCI address with its domain in lower case.
 void bt_dpdk_port_name(const char *port, char *name, size_t len);
+// DPDK's driver says EINVAL of all of it.
+#define BT_DPDK_XDP_NEEDS                                                                                              \
+    "; af_xdp needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, and CAP_IPC_LOCK or a limit of locked memory that its "       \
+    "buffers fit in (ulimit -l)"
+
+// Of a port on af_xdp: `with` is the port with the XDP program it shall take; of any other the port as it is. -1 and
+// err where its interface is somebody else's. The end takes everything back, when the port is closed.
+int bt_dpdk_xdp_prepare(struct bt_dpdk_device *dev, const char *port, char *with, size_t len, char *err, size_t errlen);
+void bt_dpdk_xdp_close(struct bt_dpdk_device *dev);
+
 int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen);
 void bt_dpdk_port_close(struct bt_dpdk_device *dev);
 // Tries to find the server of a memif client again; one thread only.

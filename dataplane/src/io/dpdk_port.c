@@ -43,7 +43,11 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
     if (rte_eth_dev_get_port_by_name(name, &dev->port) == 0) {
         return 0; // somebody made it, or EAL did at its start
     }
-    int failed = rte_dev_probe(port);
+    char with[RTE_DEV_NAME_MAX_LEN + 512];
+    if (bt_dpdk_xdp_prepare(dev, port, with, sizeof with, err, errlen) != 0) {
+        return -1;
+    }
+    int failed = rte_dev_probe(with);
     if (failed != 0) {
         const char *hint = "";
         if (bt_dpdk_is_pci(port)) {
@@ -283,8 +287,8 @@ static int prepare(struct bt_dpdk_device *dev, const struct bt_dpdk_device_confi
         failed = set_up_queues(dev, cfg);
     }
     if (failed != 0) {
-        snprintf(err, errlen, "port \"%s\" cannot be set up with %u queues: %s", cfg->port, dev->n_queues,
-                 strerror(-failed));
+        snprintf(err, errlen, "port \"%s\" cannot be set up with %u queues: %s%s", cfg->port, dev->n_queues,
+                 strerror(-failed), dev->keeps_buffers ? BT_DPDK_XDP_NEEDS : "");
     }
     return failed == 0 ? 0 : -1;
 }

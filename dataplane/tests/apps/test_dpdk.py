@@ -2,6 +2,7 @@
 """The programs over DPDK: client, router and server as memif clients of one small switch, without a capability and
 without hugepages; and a DPDK server or router on a veth, by af_packet and af_xdp, with the kernel's stack at its peers.
 Nothing here asserts a time. Skipped by name in a build without DPDK."""
+import json
 import os
 import subprocess
 import time
@@ -269,6 +270,88 @@ class KernelPeers(NamespaceBed):
                                text=True, timeout=60)
             self.assertEqual(p.returncode, 1, p.stderr)
             self.assertIn("--mtu=1401: the DPDK port sends at most 1400 bytes", p.stderr)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and os.path.exists(SWITCH),
+                     "network namespaces need root, and this build DPDK")
+class XdpInterface(NamespaceBed):
+    """A port on af_xdp owns its interface: with what privilege, since when, and until when."""
+    HOSTS = {"client": 10, "router": 20, "server": 30}
+    CAPABILITIES = ("net_raw", "net_admin", "bpf", "ipc_lock")
+
+    def setUp(self):
+        super().setUp()
+        ip_command("-n", self.tag + "router", "addr", "flush", "dev", "eth0")
+        self.document_path = self.network_document(["server"])
+
+    def router_command(self, capabilities=CAPABILITIES, name="router", ctl="router.sock"):
+        kept = ",".join(["-all", *("+" + c for c in capabilities)])
+        return [*self.inside(name), "setpriv", "--bounding-set=" + kept, "--inh-caps=-all", "--no-new-privs",
+                program("bobtail-router"), "--address=%s%d" % (NET, self.HOSTS["router"]), "--key-dir=" + self.path("keys"),
+                "--config=" + self.document_path, "--ctl=" + (self.path(ctl) if ctl else ""), "--driver=dpdk",
+                "--dpdk-port=net_af_xdp0,iface=eth0,busy_budget=0", "--dpdk-buffers=8192", "--dpdk-hugepages=off"]
+
+    def refusal(self, **how):
+        p = subprocess.run(self.router_command(ctl=None, **how), capture_output=True, text=True, timeout=60)
+        self.assertEqual(p.returncode, 1, p.stderr)
+        return p.stderr
+
+    def link(self, host="router"):
+        out = subprocess.run([*self.inside(host), "ip", "-j", "-d", "link", "show", "dev", "eth0"], check=True, capture_output=True, text=True)
+        return json.loads(out.stdout)[0]
+
+    def attach_another(self):
+        obj = os.path.join(os.path.dirname(__file__), "../../bpf/zz_generated_xsk_redirect.o")
+        ip_command("-n", self.tag + "router", "link", "set", "dev", "eth0", "xdp", "obj", obj, "sec", "xdp")
+
+    def test_four_capabilities_do_and_a_killed_one_is_followed(self):
+        self.run_program("server", "server", "bobtail-serve", "--config=" + self.document_path, "--workers=2", "--drain-quiet=100ms")
+        for life in range(2):
+            self.start("router", self.router_command())
+            self.wait_joined("router", 2)
+            self.answered(self.load_inside, 0.5, "--verify", PATIENCE)
+            link = self.link()
+            self.assertEqual((link["ifalias"], link["xdp"]["prog"]["name"]), ("bobtail-af-xdp", "xsk_redirect"))
+            if life == 0:
+                self.kill("router")
+                os.unlink(self.path("router.sock"))
+                self.assertIn("xdp", self.link(), "the kernel keeps the program of a killed process: else nothing is tested")
+        self.terminate("router")
+        link = self.link()
+        self.assertFalse("xdp" in link or "ifalias" in link, link)
+
+    def test_a_capability_that_is_missing_is_named(self):
+        for missing in self.CAPABILITIES:
+            said = self.refusal(capabilities=[c for c in self.CAPABILITIES if c != missing])
+            self.assertIn("CAP_" + missing.upper(), said)
+            self.assertNotIn("xdp", self.link())
+
+    def test_the_program_of_somebody_else_stays(self):
+        self.attach_another()
+        theirs = self.link()["xdp"]["prog"]["id"]
+        self.assertIn("XDP program %d on its interface is somebody else's" % theirs, self.refusal())
+        link = self.link()
+        self.assertEqual(link["xdp"]["prog"]["id"], theirs)
+        self.assertNotIn("ifalias", link)
+
+    def test_an_alias_of_somebody_else_stays(self):
+        ip_command("-n", self.tag + "router", "link", "set", "dev", "eth0", "alias", "uplink of rack 7")
+        self.start("router", self.router_command())
+        self.ctl("router").state()
+        link = self.link()
+        self.assertEqual((link["ifalias"], link["xdp"]["prog"]["name"]), ("uplink of rack 7", "xsk_redirect"))
+        self.terminate("router")
+        link = self.link()
+        self.assertEqual(link["ifalias"], "uplink of rack 7")
+        self.assertNotIn("xdp", link)
+
+    def test_one_port_an_interface(self):
+        self.start("router", self.router_command())
+        self.ctl("router").state()
+        mine = self.link()["xdp"]["prog"]["id"]
+        self.assertIn("another process has a port on its interface", self.refusal())
+        self.assertEqual(self.link()["xdp"]["prog"]["id"], mine)
+        self.terminate("router")
 
 
 if __name__ == "__main__":

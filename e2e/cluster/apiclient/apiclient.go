@@ -104,6 +104,28 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeCondition, error) {
 	return nodes, nil
 }
 
+// PodAnnotations returns a pod's annotations.
+func (c *Client) PodAnnotations(ctx context.Context, namespace, name string) (map[string]string, error) {
+	var pod struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	err := c.get(ctx, "/api/v1/namespaces/"+namespace+"/pods/"+name, &pod)
+	return pod.Metadata.Annotations, err
+}
+
+// NetworkConfig returns the CNI configuration of a NetworkAttachmentDefinition.
+func (c *Client) NetworkConfig(ctx context.Context, namespace, name string) (string, error) {
+	var definition struct {
+		Spec struct {
+			Config string `json:"config"`
+		} `json:"spec"`
+	}
+	err := c.get(ctx, "/apis/k8s.cni.cncf.io/v1/namespaces/"+namespace+"/network-attachment-definitions/"+name, &definition)
+	return definition.Spec.Config, err
+}
+
 // Available returns how many replicas of a Deployment are available.
 func (c *Client) Available(ctx context.Context, namespace, name string) (int, error) {
 	var d struct {

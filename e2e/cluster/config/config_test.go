@@ -13,7 +13,7 @@ import (
 func node(i, of int) Node {
 	return Node{
 		Node: netns.Plan(netns.NodeNames(of), false)[i], Nodes: of, CPUs: 2, MemoryMiB: 24000,
-		CgroupRoot: "/bobtail-x/a", NetDir: "/s/net.d", CNIBin: "/cni", Runc: "/usr/sbin/runc",
+		CgroupRoot: "/bobtail-x/a", NetDir: "/s/net.d", CNIBin: "/cni", OwnCNI: "/s/cni", Runc: "/usr/sbin/runc",
 		CACert: "/s/ca.crt", Cert: "/s/k.crt", Key: "/s/k.key", ProxyKube: "/s/proxy",
 	}
 }
@@ -77,7 +77,7 @@ func TestKubeProxyRunsInTheModeAskedFor(t *testing.T) {
 
 func TestContainerdRunsWithoutResourcePrivilege(t *testing.T) {
 	c := Containerd(node(0, 2))
-	for _, want := range []string{"restrict_oom_score_adj = true", `BinaryName = "/usr/sbin/runc"`, `sandbox = "` + SandboxImage + `"`, `bin_dirs = ["/cni"]`} {
+	for _, want := range []string{"restrict_oom_score_adj = true", `BinaryName = "/usr/sbin/runc"`, `sandbox = "` + SandboxImage + `"`, `bin_dirs = ["/cni", "/s/cni"]`} {
 		if !strings.Contains(c, want) {
 			t.Errorf("%s is missing in\n%s", want, c)
 		}

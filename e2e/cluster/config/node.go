@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/networks"
 )
 
 // Node is what a node's files are rendered from. All paths are absolute and
@@ -19,6 +20,8 @@ type Node struct {
 	CgroupRoot string
 	NetDir     string // CNI configuration folder
 	CNIBin     string
+	OwnCNI     string // folder of the plugin for further networks
+	Networks   NetworksClient
 	Runc       string
 	CACert     string
 	Cert, Key  string // kubelet's serving certificate
@@ -43,7 +46,7 @@ state = "/run/containerd"
   restrict_oom_score_adj = true
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]
-  bin_dirs = [%q]
+  bin_dirs = [%q, %q]
   conf_dir = %q
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -52,7 +55,7 @@ state = "/run/containerd"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   BinaryName = %q
   SystemdCgroup = false
-`, SandboxImage, n.CNIBin, n.NetDir, n.Runc)
+`, SandboxImage, n.CNIBin, n.OwnCNI, n.NetDir, n.Runc)
 }
 
 type object = map[string]any
@@ -66,7 +69,10 @@ func render(o object) string {
 	return string(b) + "\n"
 }
 
-// CNI renders the pod network: one bridge per node with its own address range.
+// NetworksClient is how the plugin for further networks asks the API server.
+type NetworksClient struct{ Server, CA, Cert, Key string }
+
+// CNI renders the pod network: one bridge per node with its own address range, and what else a pod's annotation names.
 func CNI(n Node) string {
 	ranges, routes := []any{[]any{object{"subnet": n.PodCIDR}}}, []any{object{"dst": "0.0.0.0/0"}}
 	if n.PodCIDR6 != "" {
@@ -81,7 +87,8 @@ func CNI(n Node) string {
 		},
 	}
 	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
-	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": []any{bridge, portmap}})
+	further := object{"type": networks.Type, "server": n.Networks.Server, "ca": n.Networks.CA, "cert": n.Networks.Cert, "key": n.Networks.Key}
+	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": []any{bridge, portmap, further}})
 }
 
 // reserved keeps the nodes together from offering more than the machine has:

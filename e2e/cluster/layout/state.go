@@ -84,6 +84,9 @@ func (s State) Etcd() string { return s.path("etcd") }
 // Images holds the tars that every node imports at start.
 func (s State) Images(file string) string { return s.path("images", file) }
 
+// CNI is the folder of our own CNI plugin.
+func (s State) CNI(file string) string { return s.path("cni", file) }
+
 // Node is a path in one node's folder.
 func (s State) Node(node string, parts ...string) string {
 	return s.path(append([]string{"nodes", node}, parts...)...)

@@ -14,6 +14,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/cluster/config"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/networks"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
 )
@@ -52,6 +53,15 @@ func (m *Manager) packBaseImages(c layout.Cluster, self string) error {
 	return dns.Write(m.State.Images("coredns.tar"))
 }
 
+// installPlugin puts this program where container runtimes look for plugins, under the plugin's name.
+func (m *Manager) installPlugin(self string) error {
+	b, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(m.State.CNI(networks.Type), b, 0o755)
+}
+
 // PauseCommand is the hidden subcommand that the pod sandbox runs.
 const PauseCommand = "internal-pause"
 
@@ -68,8 +78,9 @@ func (m *Manager) nodeConfig(c layout.Cluster, n netns.Node) (config.Node, error
 	return config.Node{
 		Node: n, Nodes: len(c.Nodes), CPUs: runtime.NumCPU(), MemoryMiB: mem, CgroupV1: c.CgroupV1,
 		CgroupRoot: "/" + m.State.CgroupName() + "/" + n.Name,
-		NetDir:     m.State.Node(n.Name, "net.d"), CNIBin: layout.CNIDir, Runc: runc,
-		CACert: m.State.PKI("ca.crt"), Cert: m.State.PKI("kubelet-" + n.Name + ".crt"), Key: m.State.PKI("kubelet-" + n.Name + ".key"),
+		NetDir:     m.State.Node(n.Name, "net.d"), CNIBin: layout.CNIDir, OwnCNI: m.State.CNI(""), Runc: runc,
+		Networks: config.NetworksClient{Server: insideURL, CA: m.State.PKI("ca.crt"), Cert: m.State.PKI("networks.crt"), Key: m.State.PKI("networks.key")},
+		CACert:   m.State.PKI("ca.crt"), Cert: m.State.PKI("kubelet-" + n.Name + ".crt"), Key: m.State.PKI("kubelet-" + n.Name + ".key"),
 		ProxyKube: m.State.PKI("kube-proxy.kubeconfig"),
 	}, nil
 }

@@ -58,6 +58,7 @@ func subjects(plan []netns.Node) map[string]pki.Subject {
 		"controller-manager": {User: "system:kube-controller-manager"},
 		"scheduler":          {User: "system:kube-scheduler"},
 		"kube-proxy":         {User: "system:kube-proxy"},
+		"networks":           {User: config.NetworksUser},
 	}
 	for _, n := range plan {
 		name := config.NodeName(n.Name)

@@ -125,7 +125,7 @@ func (m *Manager) makeFolders(nodes []string) error {
 	if err := os.RemoveAll(m.State.LogDir()); err != nil {
 		return err
 	}
-	dirs := []string{m.State.PKI(""), m.State.RunDir(), m.State.LogDir(), m.State.Images("")}
+	dirs := []string{m.State.PKI(""), m.State.RunDir(), m.State.LogDir(), m.State.Images(""), m.State.CNI("")}
 	for _, n := range nodes {
 		dirs = append(dirs, m.State.Node(n, "etc"), m.State.Node(n, "net.d"))
 	}
@@ -181,7 +181,7 @@ func (m *Manager) start(c layout.Cluster, self string) error {
 		return err
 	}
 	err = m.step("installing the cluster DNS", m.State.Log("apiserver"), "the API server refuses the manifests", func() error {
-		return m.applyDNS(c)
+		return m.apply(c, config.CoreDNS(c.Tools.Versions["coredns"])+"\n---\n"+config.Networks)
 	})
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (m *Manager) startCore(c layout.Cluster, plan []netns.Node, self string) (l
 	go func() {
 		defer side.Done()
 		runtimes = m.step("starting containerd, importing base images", m.State.Log("containerd-a"), "overlayfs is not possible in the state folder's file system", func() error {
-			if err := m.packBaseImages(c, self); err != nil {
+			if err := errors.Join(m.packBaseImages(c, self), m.installPlugin(self)); err != nil {
 				return err
 			}
 			return eachNode(plan, func(n netns.Node) error { return m.startContainerd(c, n) })
@@ -226,9 +226,9 @@ func (m *Manager) startCore(c layout.Cluster, plan []netns.Node, self string) (l
 	return c, errors.Join(control, runtimes)
 }
 
-func (m *Manager) applyDNS(c layout.Cluster) error {
+func (m *Manager) apply(c layout.Cluster, manifests string) error {
 	args := []string{c.Tools.Path("kubectl"), "--kubeconfig", m.State.Kubeconfig(), "apply", "--server-side", "-f", "-"}
-	_, err := proc.Run(m.env(c.Tools), config.CoreDNS(c.Tools.Versions["coredns"]), args...)
+	_, err := proc.Run(m.env(c.Tools), manifests, args...)
 	return err
 }
 

@@ -75,6 +75,7 @@ func TestMainJob(t *testing.T) {
 		{"fast path", false, fastPath},
 		{"fast path by the cluster", false, clusterFastPath},
 		{"service in Go", false, goService},
+		{"ports of their own", false, ownPorts},
 		{"documentation", false, documentation},
 		{"helm test", false, helmTest},
 		{"delete", false, deleteService},

@@ -7,9 +7,17 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/networks"
 )
 
 func main() {
+	// A container runtime runs it as a CNI plugin, which has a name of its own and no arguments.
+	if filepath.Base(os.Args[0]) == networks.Type {
+		networks.Main()
+		return
+	}
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bobtail-cluster:", err)
 		os.Exit(exitCode(err))

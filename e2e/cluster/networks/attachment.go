@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package networks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containernetworking/cni/pkg/invoke"
+	"github.com/containernetworking/cni/pkg/skel"
+)
+
+// Attachment is one further interface as it was made, so that it can be removed
+// when pod and definition are gone.
+type Attachment struct {
+	Request Request         `json:"request"`
+	Type    string          `json:"type"`   // of the plugin
+	Config  json.RawMessage `json:"config"` // with name and version
+}
+
+// attach completes a definition's configuration by what CNI wants and definitions may leave out.
+func attach(r Request, definition string) (Attachment, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(definition), &fields); err != nil {
+		return Attachment{}, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config is no JSON object: %w", r.Namespace, r.Name, err)
+	}
+	var kind string
+	if err := json.Unmarshal(fields["type"], &kind); err != nil || kind == "" || kind != filepath.Base(kind) {
+		return Attachment{}, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config needs the type of one CNI plugin", r.Namespace, r.Name)
+	}
+	for key, value := range map[string]string{"name": r.Name, "cniVersion": cniVersion} {
+		if _, ok := fields[key]; !ok {
+			fields[key], _ = json.Marshal(value)
+		}
+	}
+	config, err := json.Marshal(fields)
+	return Attachment{Request: r, Type: kind, Config: config}, err
+}
+
+// plugin is the first of that name in the folders CNI names.
+func (a Attachment) plugin(path string) string {
+	found, err := invoke.FindInPath(a.Type, filepath.SplitList(path))
+	if err != nil {
+		return filepath.Join("/nonexistent", a.Type) // whose error then names it
+	}
+	return found
+}
+
+func (a Attachment) arguments(args *skel.CmdArgs, command string) *invoke.Args {
+	return &invoke.Args{
+		Command: command, ContainerID: args.ContainerID, NetNS: args.Netns, PluginArgsStr: args.Args,
+		IfName: a.Request.Interface, Path: args.Path,
+	}
+}
+
+// memory is where a node notes what it made, one file per sandbox.
+var memory = "/var/lib/cni/" + Type
+
+func remember(container string, attachments []Attachment) error {
+	if err := os.MkdirAll(memory, 0o700); err != nil {
+		return err
+	}
+	b, err := json.Marshal(attachments)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(memory, container+".json"), b, 0o600)
+}
+
+func remembered(container string) ([]Attachment, error) {
+	b, err := os.ReadFile(filepath.Join(memory, container+".json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var attachments []Attachment
+	return attachments, json.Unmarshal(b, &attachments)
+}
+
+func forget(container string) error {
+	err := os.Remove(filepath.Join(memory, container+".json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package networks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/invoke"
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/apiclient"
+)
+
+// Type is the plugin's name in CNI configurations, and its file's.
+const Type = "bobtail-networks"
+
+// timeout of one call: the API server may be gone, and a kubelet tries again.
+const timeout = 30 * time.Second
+
+// cniVersion of a definition that says none.
+const cniVersion = "1.0.0"
+
+// Config is the plugin's part of the node's CNI configuration.
+type Config struct {
+	types.PluginConf
+	Server string `json:"server"` // URL of the API server
+	CA     string `json:"ca"`     // files
+	Cert   string `json:"cert"`
+	Key    string `json:"key"`
+}
+
+// Main is the plugin's program: CNI gives it everything in environment and input.
+func Main() {
+	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Del: del}, version.PluginSupports("0.4.0", "1.0.0"),
+		Type+": further interfaces of pods in the embedded cluster, by the annotation "+Annotation)
+}
+
+// add makes the pod's further interfaces. Its own result is that of the plugins
+// before it: to Kubernetes a pod has the addresses of its first network.
+func add(args *skel.CmdArgs) error {
+	conf, err := read(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	attachments, err := wanted(ctx, conf, args)
+	if err != nil {
+		return err
+	}
+	for i, a := range attachments {
+		// Noted first: what fails half way is removed, too.
+		if err := remember(args.ContainerID, attachments[:i+1]); err != nil {
+			return err
+		}
+		if _, err := invoke.ExecPluginWithResult(ctx, a.plugin(args.Path), a.Config, a.arguments(args, "ADD"), nil); err != nil {
+			return fmt.Errorf("network %s/%s: %w", a.Request.Namespace, a.Request.Name, err)
+		}
+	}
+	if conf.PrevResult == nil {
+		return errors.New(Type + " makes further interfaces only: it must come after another plugin")
+	}
+	return types.PrintResult(conf.PrevResult, conf.CNIVersion)
+}
+
+// del removes them, the last first. It must succeed when there is nothing.
+func del(args *skel.CmdArgs) error {
+	attachments, err := remembered(args.ContainerID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var failed error
+	for i := len(attachments) - 1; i >= 0; i-- {
+		a := attachments[i]
+		failed = errors.Join(failed, invoke.ExecPluginWithoutResult(ctx, a.plugin(args.Path), a.Config, a.arguments(args, "DEL"), nil))
+	}
+	if failed != nil {
+		return failed
+	}
+	return forget(args.ContainerID)
+}
+
+func read(args *skel.CmdArgs) (*Config, error) {
+	var conf Config
+	if err := json.Unmarshal(args.StdinData, &conf); err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", Type, err)
+	}
+	return &conf, version.ParsePrevResult(&conf.PluginConf)
+}
+
+// pod is whose sandbox this is, from CNI_ARGS.
+type pod struct {
+	types.CommonArgs
+	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // CNI's names
+	K8S_POD_NAME      types.UnmarshallableString //nolint:revive
+}
+
+// wanted asks the API server what the pod's annotation says and what the definitions it names are.
+func wanted(ctx context.Context, conf *Config, args *skel.CmdArgs) ([]Attachment, error) {
+	p := pod{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
+	if err := types.LoadArgs(args.Args, &p); err != nil {
+		return nil, err
+	}
+	if p.K8S_POD_NAME == "" {
+		return nil, nil // not a pod
+	}
+	api, err := client(conf)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := api.PodAnnotations(ctx, string(p.K8S_POD_NAMESPACE), string(p.K8S_POD_NAME))
+	if err != nil {
+		return nil, err
+	}
+	requests, err := Parse(annotations[Annotation], string(p.K8S_POD_NAMESPACE))
+	if err != nil {
+		return nil, err
+	}
+	var attachments []Attachment
+	for _, r := range requests {
+		text, err := api.NetworkConfig(ctx, r.Namespace, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		a, err := attach(r, text)
+		if err != nil {
+			return nil, err
+		}
+		attachments = append(attachments, a)
+	}
+	return attachments, nil
+}
+
+func client(conf *Config) (*apiclient.Client, error) {
+	var pem [3][]byte
+	for i, path := range []string{conf.CA, conf.Cert, conf.Key} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		pem[i] = b
+	}
+	return apiclient.New(strings.TrimSuffix(conf.Server, "/"), pem[0], pem[1], pem[2])
+}
