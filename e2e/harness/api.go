@@ -66,7 +66,7 @@ func (e *Env) ask(ctx context.Context, path string) ([]byte, error) {
 
 // pod is what is asked of one.
 type pod struct {
-	Metadata struct{ Name string }
+	Metadata struct{ Name, UID string }
 	Status   struct{ Phase string }
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
@@ -145,6 +146,22 @@ func (e *Env) loadPhase(ctx context.Context, l Load) (string, error) {
 func (e *Env) StopLoad(ctx context.Context, l Load) error {
 	_, err := e.Kubectl(ctx, "-n", l.Namespace, "delete", "job", l.Name, "--ignore-not-found", "--wait=true")
 	return err
+}
+
+// EndLoad lets the Job's client stop sending before its time; it still waits for
+// the answers it lacks and reports. An error when it has ended by itself: then what
+// happened since was not under load.
+func (e *Env) EndLoad(ctx context.Context, l Load) error {
+	pods, err := e.pods(ctx, l.Namespace, "job-name="+l.Name)
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		for _, pid := range PodProcesses(p.Metadata.UID, "bobtail-load") {
+			return syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+	return fmt.Errorf("job %s does not run any more: it ended before it was told to, at most %s after its start", l.Name, l.Warmup+l.Duration)
 }
 
 // FinishLoad waits for the Job's end and reads what it measured from its log.

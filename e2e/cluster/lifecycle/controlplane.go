@@ -51,11 +51,18 @@ func (m *Manager) startControlPlane(c layout.Cluster, self string) (layout.Clust
 	if err := m.waitAPI(c, 60*time.Second); err != nil {
 		return c, err
 	}
+	return c, m.startControllers(c)
+}
+
+// controllers are the API server's clients in the control plane.
+var controllers = []string{"controller-manager", "scheduler"}
+
+func (m *Manager) startControllers(c layout.Cluster) error {
 	cm := append([]string{c.Tools.Path("kube-controller-manager")}, config.ControllerManager(m.State.PKI, c.DualStack)...)
 	if err := m.startIn(c, "controller-manager", nil, cm...); err != nil {
-		return c, err
+		return err
 	}
-	return c, m.startIn(c, "scheduler", nil, append([]string{c.Tools.Path("kube-scheduler")}, config.Scheduler(m.State.PKI)...)...)
+	return m.startIn(c, "scheduler", nil, append([]string{c.Tools.Path("kube-scheduler")}, config.Scheduler(m.State.PKI)...)...)
 }
 
 func (m *Manager) startAPIServer(c layout.Cluster) error {
@@ -124,7 +131,9 @@ func (m *Manager) StopAPIServer() error {
 	})
 }
 
-// StartAPIServer starts it again and waits until it is ready.
+// StartAPIServer starts it again and waits until it is ready. Its controllers start
+// anew, as in production, where they end when they lose their leases; those that
+// went on would sit out the pauses between their attempts, a minute in the end.
 func (m *Manager) StartAPIServer() error {
 	return m.changing(func(c layout.Cluster) error {
 		if _, err := m.live("apiserver"); err == nil {
@@ -134,7 +143,23 @@ func (m *Manager) StartAPIServer() error {
 			if err := m.startAPIServer(c); err != nil {
 				return err
 			}
-			return m.waitAPI(c, 60*time.Second)
+			if err := m.waitAPI(c, 60*time.Second); err != nil {
+				return err
+			}
+			return m.restartControllers(c)
 		})
 	})
+}
+
+func (m *Manager) restartControllers(c layout.Cluster) error {
+	for _, name := range controllers {
+		r, err := m.ref(name)
+		if err != nil {
+			return err
+		}
+		if err := r.Stop(5 * time.Second); err != nil {
+			return err
+		}
+	}
+	return m.startControllers(c)
 }

@@ -49,7 +49,7 @@ func stuckRollout(ctx context.Context, t *testing.T, s *suite) {
 		check(t, err)
 	}
 	good := "localhost/bobtail/serve:" + s.env.Version
-	job := steady("load-stuck", 20*time.Second)
+	job := steady("load-stuck")
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
 		patch("localhost/bobtail/nothing:0")
 		defer patch(good)

@@ -28,7 +28,7 @@ func clusterFastPath(ctx context.Context, t *testing.T, s *suite) {
 	defer release(ctx, t, s)
 	check(t, choose(ctx, s, "Auto"))
 	check(t, heldBack(ctx, s, enforce+"=baseline"))
-	job := steady("load-cluster-fast-path", 75*time.Second)
+	job := steady("load-cluster-fast-path")
 	job.Target = quick + "." + held + ".svc.cluster.local:8000"
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
 		if _, err := s.env.Kubectl(ctx, "label", "--overwrite", "namespace", held, enforce+"=privileged"); err != nil {

@@ -44,6 +44,9 @@ func documentation(ctx context.Context, t *testing.T, s *suite) {
 			}
 		}
 	}
+	// A dry run makes no namespace: that of the demo is here, this one is not.
+	_, err = s.env.Kubectl(ctx, "create", "namespace", portsNamespace)
+	check(t, err)
 	examples, err := filepath.Glob(filepath.Join(s.env.Root, "examples", "*.yaml"))
 	check(t, err)
 	for _, file := range examples {
@@ -52,6 +55,8 @@ func documentation(ctx context.Context, t *testing.T, s *suite) {
 			t.Errorf("%s is refused: %v", filepath.Base(file), err)
 		}
 	}
+	_, err = s.env.Kubectl(ctx, "delete", "namespace", portsNamespace, "--wait=true")
+	check(t, err)
 	s.steps.Say("     %d manifests and %d command blocks of the documentation hold", manifests, commands)
 	if manifests < 4 {
 		t.Errorf("found only %d manifests in the documentation; the search must be wrong", manifests)

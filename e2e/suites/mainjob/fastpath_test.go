@@ -24,7 +24,7 @@ func fastPath(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.Apply(ctx, quickManifest(s.env.Version)))
 	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", quick, "Ready", "True"))
 	check(t, waitFastPath(ctx, s, namespace, "Active"))
-	job := steady("load-fast-path", 30*time.Second)
+	job := steady("load-fast-path")
 	job.Target, job.Rate = quick+"."+namespace+".svc.cluster.local:8000", 500
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
 		if err := inKernel(ctx, t, s); err != nil {

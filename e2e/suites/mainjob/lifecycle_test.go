@@ -45,7 +45,7 @@ func upgrade(ctx context.Context, t *testing.T, s *suite) {
 	_, err := s.env.ApplyService(ctx, filepath.Join(s.env.Root, "examples", "demo.yaml"), namespace, service)
 	check(t, err)
 	patient(ctx, t, s)
-	r := underLoad(ctx, t, s, steady("load-upgrade", 40*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-upgrade"), func(ctx context.Context) error {
 		if err := s.env.Install(ctx); err != nil {
 			return err
 		}

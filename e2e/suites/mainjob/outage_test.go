@@ -14,10 +14,10 @@ import (
 )
 
 // steady is the load under which parts of the control plane vanish: light
-// enough that nothing else fails, long enough for more than 10,000 RPCs.
-func steady(name string, duration time.Duration) harness.Load {
+// enough that nothing else fails. It lasts until what it is for is over.
+func steady(name string) harness.Load {
 	return harness.Load{Namespace: namespace, Name: name, Target: service + "." + namespace + ".svc.cluster.local:8000",
-		Rate: 300, Duration: duration, Warmup: 2 * time.Second, Timeout: 10 * time.Second, Sockets: 8}
+		Rate: 300, Duration: 4 * time.Minute, Warmup: 2 * time.Second, Timeout: 10 * time.Second, Sockets: 8}
 }
 
 // patience lets the service's routers hold a request almost as long as the steady load waits for it. The demo's 400 ms are
@@ -34,6 +34,9 @@ func patient(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
 }
 
+// aftermath is how long the load goes on after a disturbance.
+const aftermath = 3 * time.Second
+
 // underLoad runs the disturbance while a steady load runs, and returns what the
 // load's own client saw.
 func underLoad(ctx context.Context, t *testing.T, s *suite, job harness.Load, disturb func(context.Context) error) harness.LoadResult {
@@ -41,6 +44,8 @@ func underLoad(ctx context.Context, t *testing.T, s *suite, job harness.Load, di
 	check(t, s.env.StartLoad(ctx, job))
 	time.Sleep(job.Warmup + time.Second)
 	disturbed := disturb(ctx)
+	time.Sleep(aftermath)
+	check(t, s.env.EndLoad(ctx, job))
 	result, err := s.env.FinishLoad(ctx, job)
 	check(t, disturbed)
 	check(t, err)
@@ -64,7 +69,7 @@ func operatorDown(ctx context.Context, t *testing.T, s *suite) {
 		_, err := s.env.Kubectl(ctx, "-n", harness.SystemNamespace, "scale", "deployment", "-l", "app.kubernetes.io/name=bobtail", fmt.Sprintf("--replicas=%d", n))
 		return err
 	}
-	r := underLoad(ctx, t, s, steady("load-operator-down", outage+8*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-operator-down"), func(ctx context.Context) error {
 		if err := scale(ctx, 0); err != nil {
 			return err
 		}
@@ -84,7 +89,7 @@ func operatorDown(ctx context.Context, t *testing.T, s *suite) {
 }
 
 func sidecarsDown(ctx context.Context, t *testing.T, s *suite) {
-	r := underLoad(ctx, t, s, steady("load-sidecar-down", outage+8*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-sidecar-down"), func(ctx context.Context) error {
 		return stopped(harness.PodProcesses("", "sidecar"), outage)
 	})
 	lossless(t, s, "sidecar_down", r)
@@ -93,7 +98,7 @@ func sidecarsDown(ctx context.Context, t *testing.T, s *suite) {
 
 func apiserverDown(ctx context.Context, t *testing.T, s *suite) {
 	// The job's pod must outlive the API server, and its log is read afterwards.
-	r := underLoad(ctx, t, s, steady("load-apiserver-down", outage+10*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-apiserver-down"), func(ctx context.Context) error {
 		if _, err := s.env.Cluster(ctx, "stop-apiserver"); err != nil {
 			return err
 		}
@@ -118,7 +123,7 @@ func clusterWhole(ctx context.Context, s *suite) error {
 
 // rollingUpdate restarts servers, then routers, one by one under load; every request must be answered.
 func rollingUpdate(ctx context.Context, t *testing.T, s *suite) {
-	r := underLoad(ctx, t, s, steady("load-rolling", 100*time.Second), func(ctx context.Context) error {
+	r := underLoad(ctx, t, s, steady("load-rolling"), func(ctx context.Context) error {
 		for _, name := range []string{service + "-server", service + "-router"} {
 			if _, err := s.env.Kubectl(ctx, "-n", namespace, "rollout", "restart", "deployment", name); err != nil {
 				return err
@@ -140,11 +145,15 @@ func rollingUpdate(ctx context.Context, t *testing.T, s *suite) {
 // routerKilled kills one router without warning: its clients move to the other
 // after three timeouts or an ICMP error; what was in flight times out; nothing hangs.
 func routerKilled(ctx context.Context, t *testing.T, s *suite) {
-	job := steady("load-router-kill", 30*time.Second)
+	job := steady("load-router-kill")
 	job.Timeout = time.Second
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
 		time.Sleep(3 * time.Second)
-		return killOne("bobtail-router")
+		if err := killOne("bobtail-router"); err != nil {
+			return err
+		}
+		time.Sleep(12 * time.Second) // clients find out, and find the other
+		return nil
 	})
 	share := float64(r.Completed) / float64(max(r.Sent, 1))
 	s.got.Set("rpcs_timed_out_router_kill", r.Timeouts)
