@@ -32,11 +32,11 @@ struct kernel_rig {
     int index;
 };
 
-// libxdp keeps what the driver of af_xdp made with it until the process ends.
+// libxdp keeps what the driver of af_xdp made with it until the process ends, and the driver the object of its program.
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:xsk_umem__create\n";
+    return "leak:xsk_umem__create\nleak:libbpf.so\n";
 }
 
 #define KERNEL_IF "btk"

@@ -16,11 +16,11 @@
 
 static struct rte_ring *towards[2][QUEUES]; // host, queue
 
-// libxdp keeps what the driver of af_xdp made with it until the process ends.
+// libxdp keeps what the driver of af_xdp made with it until the process ends, and the driver the object of its program.
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:xsk_umem__create\nleak:xsk_socket__create_shared\n";
+    return "leak:xsk_umem__create\nleak:xsk_socket__create_shared\nleak:libbpf.so\n";
 }
 
 static void empty_rings(void)

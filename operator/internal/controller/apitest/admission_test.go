@@ -356,6 +356,9 @@ func TestExamplesAreAccepted(t *testing.T) {
 		}
 		for _, part := range strings.Split(string(text), "\n---\n") {
 			o := parse(t, part)
+			if o.GroupVersionKind().Group == "k8s.cni.cncf.io" {
+				continue // Multus' own kind, which this API server does not have; make e2e-main applies it
+			}
 			if o.GetKind() != "Namespace" {
 				o.SetNamespace(ns)
 			}
