@@ -21,7 +21,12 @@ struct plan {
     struct sim_template *t[SIM_FILES_MAX];
     uint32_t
         one_in[SIM_FILES_MAX]; /* of the seeds of a file, only every so many are its own; the rest go to the first */
-    uint64_t *stop;            /* shared between processes: a failing seed was found */
+    struct progress *progress; /* shared between processes */
+};
+
+struct progress {
+    bool stop;             /* a failing seed was found */
+    uint32_t begun, ended; /* seeds; one whose process was killed never ends */
 };
 
 /* Seed number → the file it belongs to. */
@@ -29,6 +34,17 @@ static uint32_t file_of(const struct plan *p, uint64_t seed)
 {
     uint32_t file = (uint32_t)(seed % p->o->files);
     return p->one_in[file] > 1 && seed / p->o->files % p->one_in[file] != 0 ? 0 : file;
+}
+
+/* With --stop: is there nothing more to do, because a seed failed or took its process with it? */
+static bool begin_seed(const struct plan *p)
+{
+    struct progress *g = p->progress;
+    uint32_t under_way =
+        __atomic_fetch_add(&g->begun, 1, __ATOMIC_SEQ_CST) - __atomic_load_n(&g->ended, __ATOMIC_SEQ_CST);
+    if (p->o->stop && under_way >= p->o->jobs)
+        __atomic_store_n(&g->stop, true, __ATOMIC_RELAXED);
+    return !__atomic_load_n(&g->stop, __ATOMIC_RELAXED);
 }
 
 static void one_seed(const void *ctx, uint32_t i, void *out)
@@ -39,8 +55,7 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     struct sim_result *r = calloc(1, sizeof *r);
     if (s == NULL || r == NULL)
         abort();
-    if (__atomic_load_n(p->stop, __ATOMIC_RELAXED) == 0 &&
-        sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
+    if (begin_seed(p) && sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
         sim_run(s, r, NULL);
         sim_judge_expectations(s, r);
         memcpy(slot->outcome, r->outcome, sizeof slot->outcome);
@@ -50,8 +65,9 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
         slot->verdict = r->verdict;
         slot->ran = true;
         if (p->o->stop && sim_broken(&r->verdict) > 0)
-            __atomic_store_n(p->stop, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&p->progress->stop, true, __ATOMIC_RELAXED);
     }
+    __atomic_fetch_add(&p->progress->ended, 1, __ATOMIC_SEQ_CST);
     free(s);
     free(r);
 }
@@ -263,7 +279,7 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
 int sim_command_sweep(const struct sim_options *o)
 {
     char err[1000];
-    struct plan p = {.o = o, .stop = sim_shared(sizeof *p.stop)};
+    struct plan p = {.o = o, .progress = sim_shared(sizeof *p.progress)};
     for (uint32_t i = 0; i < o->files; i++) {
         p.t[i] = sim_template_load(o->file[i], err, sizeof err);
         if (p.t[i] != NULL) {
@@ -277,7 +293,7 @@ int sim_command_sweep(const struct sim_options *o)
     }
     struct slot *slots = calloc(o->seeds, sizeof *slots);
     int *signals = calloc(o->seeds, sizeof *signals);
-    if (p.stop == NULL || slots == NULL || signals == NULL)
+    if (p.progress == NULL || slots == NULL || signals == NULL)
         abort();
     double from = sim_wall_seconds();
     int code = 2;
