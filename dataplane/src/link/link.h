@@ -53,7 +53,7 @@ struct bt_link_config {
     // A device may complete outgoing checksums (then bt_pkt.offload says so per packet). rx_trusted takes
     // incoming ones for right unless the device said BAD: memory transports that never compute them.
     bool tx_ip_sum, tx_udp_sum, rx_trusted;
-    // Take a UDP checksum that is the pseudo-header's alone for a whole one: behind a kernel's interface (E-23).
+    // Take a checksum that is the pseudo-header's alone for a whole one: behind a kernel's interface (E-23).
     bool rx_unfinished;
     bool tx_no_udp_sum; // send none over IPv4, unless tx_udp_sum; over IPv6 there must be one
 
@@ -96,7 +96,7 @@ struct bt_link_event {
 
 enum bt_link_counter {
     BT_LINK_RX_FRAMES,
-    BT_LINK_RX_UNFINISHED, // of UDP handed up: without a whole checksum (E-23)
+    BT_LINK_RX_UNFINISHED, // of what is handed up: came without a whole checksum (E-23)
     // What became of each frame.
     BT_LINK_RX_UDP, // handed up
     BT_LINK_RX_TCP, // handed up

@@ -85,9 +85,12 @@ static enum bt_link_verdict take_udp(struct bt_link *l, uint64_t now, struct bt_
     return BT_LINK_UDP;
 }
 
-// Whole, padding cut off: what to do with it stands in headers that the balancer reads and changes (E-22).
+// Whole, padding cut off: what to do with it stands in headers that the balancer reads and changes (E-22). It changes
+// the checksum by what it changed, so that one a kernel left to a device is completed here.
 static enum bt_link_verdict take_tcp(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip *ip)
 {
+    if (l->rx_unfinished)
+        l->counters[BT_LINK_RX_UNFINISHED] += bt_tcp_finish(pkt->data + (ip->body - pkt->data), ip);
     bt_pkt_pull(pkt, BT_ETHER_HEAD);
     link_resize(pkt, (uint32_t)(ip->body - ip->head) + ip->body_len);
     pkt->src = ip->src;

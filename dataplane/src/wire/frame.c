@@ -111,6 +111,16 @@ bool bt_udp_unfinished(const struct bt_ip *ip)
            bt_csum_is_partial(ip->body + 6, bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_UDP, bt_get16(ip->body + 4)));
 }
 
+bool bt_tcp_finish(uint8_t *tcp, const struct bt_ip *ip)
+{
+    enum { SUM = 16, HEAD = 20 };
+    if (ip->body_len < HEAD ||
+        !bt_csum_is_partial(tcp + SUM, bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_TCP, ip->body_len)))
+        return false;
+    bt_csum_store(tcp + SUM, bt_csum_bytes(0, tcp, ip->body_len)); // the pseudo-header's sum is in it, in the field
+    return true;
+}
+
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
 {
     const uint8_t *p = ip->body;

@@ -71,6 +71,9 @@ enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify);
 // Before bt_udp_judge, which still judges the lengths.
 bool bt_udp_unfinished(const struct bt_ip *ip);
 
+// Completes the checksum of the TCP segment `tcp`, which is ip->body, if it is such a one; true if it was.
+bool bt_tcp_finish(uint8_t *tcp, const struct bt_ip *ip);
+
 // Unfolded sum of the pseudo-header of `len` bytes of protocol `proto` (RFC 768, RFC 8200 §8.1).
 uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint32_t len);
 

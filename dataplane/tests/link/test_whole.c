@@ -82,6 +82,55 @@ static void e22_a_packet_for_an_own_address_comes_whole(void **state)
     bed_drops(&b, segment(on->martian, on->us, 0), BT_LINK_DROP_MARTIAN);
 }
 
+// With its whole checksum, or as a kernel leaves it to a device.
+static struct bt_pkt *summed(bool whole)
+{
+    struct bt_pkt *pkt = segment(on->peer, on->us, 3);
+    struct bt_addr src = addr(on->peer), dst = addr(on->us);
+    uint32_t head = BT_ETHER_HEAD + (on == &four ? BT_IP4_HEAD : BT_IP6_HEAD), len = BT_ETHER_HEAD + TCP_BYTES - head;
+    uint8_t *tcp = pkt->data + head;
+    uint64_t pseudo = bt_pseudo_sum(&src, &dst, BT_PROTO_TCP, len);
+    memset(tcp + 16, 0, 2);
+    if (whole)
+        bt_csum_store(tcp + 16, bt_csum_bytes(pseudo, tcp, len));
+    else
+        bt_csum_store_partial(tcp + 16, pseudo);
+    return pkt;
+}
+
+// Takes the packet and compares what is handed up with the packet as it would be with its whole checksum.
+static void comes_as_if_summed(struct bt_pkt *pkt, bool same)
+{
+    struct bt_pkt *want = summed(true);
+    assert_int_equal(bed_rx(&b, pkt), BT_LINK_UDP);
+    assert_int_equal(pkt->len, TCP_BYTES);
+    assert_int_equal(memcmp(pkt->data, want->data + BT_ETHER_HEAD, TCP_BYTES) == 0, same);
+    bed_put(&b, pkt);
+    bed_put(&b, want);
+}
+
+static void e23_a_segment_a_kernel_left_to_a_device_is_completed(void **state)
+{
+    (void)state;
+    b.c.rx_unfinished = true;
+    bed_open(&b);
+    comes_as_if_summed(summed(false), true);
+    assert_int_equal(bed_count(&b, BT_LINK_RX_UNFINISHED), 1);
+    comes_as_if_summed(summed(true), true);
+    struct bt_pkt *damaged = summed(true);
+    damaged->data[damaged->len - 4] ^= 1; // stays damaged (C-23)
+    comes_as_if_summed(damaged, false);
+    assert_int_equal(bed_count(&b, BT_LINK_RX_UNFINISHED), 1);
+}
+
+static void e23_a_segment_elsewhere_comes_as_it_is(void **state)
+{
+    (void)state;
+    bed_open(&b);
+    comes_as_if_summed(summed(false), false);
+    assert_int_equal(bed_count(&b, BT_LINK_RX_UNFINISHED), 0);
+}
+
 static void e22_a_link_that_was_not_asked_to_drops_it(void **state)
 {
     (void)state;
@@ -202,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(e22_a_packet_for_an_own_address_comes_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(e23_a_segment_a_kernel_left_to_a_device_is_completed, setup, teardown),
+        cmocka_unit_test_setup_teardown(e23_a_segment_elsewhere_comes_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_a_link_that_was_not_asked_to_drops_it, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_it_leaves_unchanged_to_the_next_hop_it_was_given, setup, teardown),
         cmocka_unit_test_setup_teardown(e22_direct_return_by_a_gateway_would_come_straight_back, setup, teardown),
