@@ -218,7 +218,8 @@ static uint32_t tell_kinds(const struct plan *p, const struct sim_faults_seen *s
         sim_measure(m, name, (double)kind[i].times, "count");
         never += kind[i].times == 0;
         if (kind[i].times == 0 && p->o->every_kind)
-            printf("  %s never happened: this sweep proves nothing about it\n", kind[i].name);
+            printf("  %s never happened in %u seeds: this sweep proves nothing about it; give it more\n", kind[i].name,
+                   p->o->seeds);
     }
     sim_measure(m, "sim_fault_kinds", n, "count");
     sim_measure(m, "sim_fault_kinds_never", never, "count");
