@@ -161,6 +161,7 @@ struct agent_worker {
     uint32_t mtu;
     // What others read.
     _Atomic uint32_t seen; // window this turn counts for, 0 outside of turns
+    atomic_bool sending;   // in such a turn, by the rate there was at its begin
     _Atomic uint32_t outstanding;
     _Atomic uint64_t reconnects, stamps_discarded;
     struct agent_tally since, window;
@@ -197,6 +198,9 @@ bool agent_workers_start(struct agent *a, struct bt_ctl_error *e);
 void agent_workers_stop(struct agent *a);
 void agent_wake(struct agent *a);
 uint32_t agent_outstanding(const struct agent *a);
+
+// Once the rate is 0: true when nothing is on its way and no worker is in a turn that began before, and may still send.
+bool agent_idle(const struct agent *a);
 
 // worker.c
 void *agent_worker_run(void *arg);

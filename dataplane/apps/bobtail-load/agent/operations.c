@@ -151,7 +151,7 @@ bool session_done(const struct session *s, uint64_t now_ns)
     if (s->later == SESSION_CONFIGURING) {
         return atomic_load(&s->setup_done);
     }
-    return agent_outstanding(&s->agent) == 0 || now_ns >= s->give_up_ns;
+    return agent_idle(&s->agent) || now_ns >= s->give_up_ns;
 }
 
 bool session_finish(struct session *s, struct bt_json_out *o, struct bt_ctl_error *e)

@@ -231,10 +231,12 @@ void *agent_worker_run(void *arg)
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     while (!atomic_load(&a->quit)) {
         uint64_t now = agent_now(a);
+        atomic_store(&w->sending, true); // before it looks at the rate: see agent_idle
         adopt_rate(w, now);
         atomic_store(&w->seen, atomic_load(&a->window.number));
         send_due(w);
         atomic_store(&w->seen, 0);
+        atomic_store(&w->sending, false);
         look(w, now);
         wait_for_events(w);
     }

@@ -219,6 +219,16 @@ void agent_wake(struct agent *a)
     }
 }
 
+bool agent_idle(const struct agent *a)
+{
+    for (uint32_t i = 0; i < a->config.threads; i++) {
+        if (atomic_load(&a->worker[i].sending)) {
+            return false;
+        }
+    }
+    return agent_outstanding(a) == 0; // last: what such a turn sent is in it
+}
+
 uint32_t agent_outstanding(const struct agent *a)
 {
     uint64_t out = 0;
