@@ -103,6 +103,8 @@ func (u *userspace) forge(t *testing.T) {
 	t.Helper()
 	stranger := u.join("stranger", "9")
 	stranger.completeChecksums()
+	// Each datagram is sent once: none may be the one that a kernel drops while it looks for the balancer's MAC.
+	stranger.Run("ping", "-n", "-c", "1", "-w", "20", u.Host("lb").Addr)
 	s2 := netip.MustParseAddr(u.Host("s2").Addr)
 	unsigned := binary.BigEndian.AppendUint32([]byte{'C', 'R', 1, 0, port >> 8, port & 255, 0, 0}, 1000)
 	for range 3 {
