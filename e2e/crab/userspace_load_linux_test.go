@@ -103,8 +103,7 @@ func (u *userspace) forge(t *testing.T) {
 	t.Helper()
 	stranger := u.join("stranger", "9")
 	stranger.completeChecksums()
-	// Each datagram is sent once: none may be the one that a kernel drops while it looks for the balancer's MAC.
-	stranger.Run("ping", "-n", "-c", "1", "-w", "20", u.Host("lb").Addr)
+	stranger.finds(t, u.Host("lb"))
 	s2 := netip.MustParseAddr(u.Host("s2").Addr)
 	unsigned := binary.BigEndian.AppendUint32([]byte{'C', 'R', 1, 0, port >> 8, port & 255, 0, 0}, 1000)
 	for range 3 {
@@ -116,6 +115,15 @@ func (u *userspace) forge(t *testing.T) {
 	for _, reason := range []string{"unsigned", "tag", "malformed"} {
 		eventually(t, "three forged reports are counted as "+reason, func() bool { return u.counter("crab_reports_dropped_total", reason) == 3 })
 	}
+}
+
+// finds a neighbour's MAC, so that of datagrams that are sent once none is lost for want of it.
+func (h *Host) finds(t *testing.T, neighbour *Host) {
+	t.Helper()
+	eventually(t, h.Name+" finds "+neighbour.Name, func() bool {
+		h.say(t, netip.MustParseAddr(h.Addr), net.JoinHostPort(neighbour.Addr, "9"), nil)
+		return strings.Contains(h.Run("ip", "neigh", "show", neighbour.Addr), "lladdr")
+	})
 }
 
 // wrongly signed, by another key.
