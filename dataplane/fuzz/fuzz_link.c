@@ -418,9 +418,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct story s = {.in = {data, size}, .now = 1000 * MILLISECOND};
     memcpy(c.mac, our_mac, 6);
     uint8_t kind = in8(&s.in);
-    c.secondary = kind == 1;
-    c.takes_tcp = kind == 2 || kind == 3 || kind == 130;
     c.rx_unfinished = kind >= 128;
+    c.secondary = kind % 128 == 1;
+    c.takes_tcp = kind % 128 == 2 || kind % 128 == 3;
     void *slab = malloc(bt_pool_fixed_bytes(PACKETS)), *mem = aligned_alloc(64, (bt_link_bytes(&c) + 63) / 64 * 64);
     CHECK(slab != NULL && mem != NULL);
     c.pool = s.pool = bt_pool_fixed_init(&s.fixed, slab, PACKETS);

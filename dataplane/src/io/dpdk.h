@@ -70,6 +70,9 @@ bool bt_dpdk_is_pci(const char *port);
 // True for a port that stands on an interface of the kernel: af_packet, af_xdp.
 bool bt_dpdk_is_interface(const char *port);
 
+// The name after ",iface=" in a port's arguments; false: none there.
+bool bt_dpdk_interface_name(const char *port, char *name, size_t len);
+
 // At least so many bytes of private area has a buffer that travels through without a copy.
 #define BT_DPDK_PRIV_BYTES ((sizeof(struct bt_pkt) + 63u) & ~(size_t)63u)
 

@@ -59,6 +59,17 @@ bool bt_dpdk_is_interface(const char *port)
     return port != NULL && (strncmp(port, "net_af_packet", 13) == 0 || strncmp(port, "net_af_xdp", 10) == 0);
 }
 
+bool bt_dpdk_interface_name(const char *port, char *name, size_t len)
+{
+    const char *at = strstr(port, ",iface=");
+    if (at == NULL) {
+        return false;
+    }
+    at += strlen(",iface=");
+    snprintf(name, len, "%.*s", (int)strcspn(at, ","), at);
+    return true;
+}
+
 uint32_t bt_dpdk_memory(uint32_t buffers, bool huge)
 {
     // One buffer with its headers, which never crosses a page; and what ports, rings and the heap itself take.

@@ -70,16 +70,13 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
 // The MTU of the kernel interface a port stands on (af_packet, af_xdp): drivers do not ask for it. 0 without one.
 static uint32_t interface_mtu(const char *port)
 {
-    const char *at = strstr(port, ",iface=");
-    struct ifreq r;
+    struct ifreq r = {0};
     uint32_t mtu = 0;
-    int fd = at != NULL ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    bool named = bt_dpdk_interface_name(port, r.ifr_name, sizeof r.ifr_name);
+    int fd = named ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd < 0) {
         return 0;
     }
-    at += strlen(",iface=");
-    memset(&r, 0, sizeof r);
-    snprintf(r.ifr_name, sizeof r.ifr_name, "%.*s", (int)strcspn(at, ","), at);
     if (ioctl(fd, SIOCGIFMTU, &r) == 0 && r.ifr_mtu > 0) {
         mtu = (uint32_t)r.ifr_mtu;
     }

@@ -20,13 +20,8 @@ static const unsigned char object[] = {
 static unsigned interface_of(const char *port)
 {
     char name[IF_NAMESIZE];
-    const char *at = strstr(port, ",iface=");
-    if (strncmp(port, "net_af_xdp", strlen("net_af_xdp")) != 0 || at == NULL || strstr(port, ",xdp_prog=") != NULL) {
-        return 0;
-    }
-    at += strlen(",iface=");
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-    return if_nametoindex(name);
+    bool ours = strncmp(port, "net_af_xdp", strlen("net_af_xdp")) == 0 && strstr(port, ",xdp_prog=") == NULL;
+    return ours && bt_dpdk_interface_name(port, name, sizeof name) ? if_nametoindex(name) : 0;
 }
 
 // A file the driver can open by a path, wherever the file system is read-only.
@@ -84,8 +79,11 @@ int bt_dpdk_xdp_prepare(struct bt_dpdk_device *dev, const char *port, char *with
                  port);
         return -1;
     }
-    if (dev->xdp_claim < 0 || take_over(dev, port, err, errlen) != 0) {
-        return dev->xdp_claim < 0 ? refused(port, "no socket", dev->xdp_claim, err, errlen) : -1;
+    if (dev->xdp_claim < 0) {
+        return refused(port, "its interface cannot be claimed", dev->xdp_claim, err, errlen);
+    }
+    if (take_over(dev, port, err, errlen) != 0) {
+        return -1;
     }
     dev->xdp_object = object_file();
     if (dev->xdp_object < 0) {

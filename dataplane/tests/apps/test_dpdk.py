@@ -11,6 +11,7 @@ import unittest
 from bed import Bed, main, program, wait_for
 from namespaces import NET, NamespaceBed, ip_command
 
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bpf/zz_generated_xsk_redirect.o")
 SWITCH = os.environ.get("BOBTAIL_MEMIF_SWITCH", "")
 ADDRESS = "10.98.0.%d"
 # Three programs and a switch share two cores: requests are answered late at times, never lost.
@@ -301,8 +302,7 @@ class XdpInterface(NamespaceBed):
         return json.loads(out.stdout)[0]
 
     def attach_another(self):
-        obj = os.path.join(os.path.dirname(__file__), "../../bpf/zz_generated_xsk_redirect.o")
-        ip_command("-n", self.tag + "router", "link", "set", "dev", "eth0", "xdp", "obj", obj, "sec", "xdp")
+        ip_command("-n", self.tag + "router", "link", "set", "dev", "eth0", "xdp", "obj", PROGRAM, "sec", "xdp")
 
     def test_four_capabilities_do_and_a_killed_one_is_followed(self):
         self.run_program("server", "server", "bobtail-serve", "--config=" + self.document_path, "--workers=2", "--drain-quiet=100ms")
@@ -344,6 +344,17 @@ class XdpInterface(NamespaceBed):
         link = self.link()
         self.assertEqual(link["ifalias"], "uplink of rack 7")
         self.assertNotIn("xdp", link)
+
+    def test_a_program_of_the_users_own_is_taken_and_nothing_else_done(self):
+        """Attached by the driver, whose claim and mark it has none of."""
+        command = [a + ",xdp_prog=" + PROGRAM if a.startswith("--dpdk-port=") else a for a in self.router_command()]
+        self.start("router", command)
+        self.ctl("router").state()
+        link = self.link()
+        self.assertEqual(link["xdp"]["prog"]["name"], "xsk_redirect")
+        self.assertNotIn("ifalias", link)
+        self.terminate("router")
+        self.assertNotIn("xdp", self.link())
 
     def test_one_port_an_interface(self):
         self.start("router", self.router_command())

@@ -3,6 +3,7 @@
 package networks
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,13 +41,29 @@ func attach(r Request, definition string) (Attachment, error) {
 	return Attachment{Request: r, Type: kind, Config: config}, err
 }
 
-// plugin is the first of that name in the folders CNI names.
-func (a Attachment) plugin(path string) string {
-	found, err := invoke.FindInPath(a.Type, filepath.SplitList(path))
-	if err != nil {
-		return filepath.Join("/nonexistent", a.Type) // whose error then names it
+// make has the attachment's plugin, the first of its name in CNI's folders, make the interface.
+func (a Attachment) make(ctx context.Context, args *skel.CmdArgs) error {
+	plugin, err := invoke.FindInPath(a.Type, filepath.SplitList(args.Path))
+	if err == nil {
+		_, err = invoke.ExecPluginWithResult(ctx, plugin, a.Config, a.arguments(args, "ADD"), nil)
 	}
-	return found
+	return a.told(err)
+}
+
+// remove is right for an interface that was never made, too, as CNI wants of every plugin.
+func (a Attachment) remove(ctx context.Context, args *skel.CmdArgs) error {
+	plugin, err := invoke.FindInPath(a.Type, filepath.SplitList(args.Path))
+	if err == nil {
+		err = invoke.ExecPluginWithoutResult(ctx, plugin, a.Config, a.arguments(args, "DEL"), nil)
+	}
+	return a.told(err)
+}
+
+func (a Attachment) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("network %s/%s: %w", a.Request.Namespace, a.Request.Name, err)
 }
 
 func (a Attachment) arguments(args *skel.CmdArgs, command string) *invoke.Args {

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
@@ -50,23 +50,24 @@ func add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	if conf.PrevResult == nil {
+		return errors.New(Type + " makes further interfaces only: it must come after another plugin")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	attachments, err := wanted(ctx, conf, args)
 	if err != nil {
 		return err
 	}
-	for i, a := range attachments {
-		// Noted first: what fails half way is removed, too.
-		if err := remember(args.ContainerID, attachments[:i+1]); err != nil {
+	if len(attachments) > 0 { // noted first: what fails half way is removed, too
+		if err := remember(args.ContainerID, attachments); err != nil {
 			return err
 		}
-		if _, err := invoke.ExecPluginWithResult(ctx, a.plugin(args.Path), a.Config, a.arguments(args, "ADD"), nil); err != nil {
-			return fmt.Errorf("network %s/%s: %w", a.Request.Namespace, a.Request.Name, err)
-		}
 	}
-	if conf.PrevResult == nil {
-		return errors.New(Type + " makes further interfaces only: it must come after another plugin")
+	for _, a := range attachments {
+		if err := a.make(ctx, args); err != nil {
+			return err
+		}
 	}
 	return types.PrintResult(conf.PrevResult, conf.CNIVersion)
 }
@@ -80,9 +81,8 @@ func del(args *skel.CmdArgs) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var failed error
-	for i := len(attachments) - 1; i >= 0; i-- {
-		a := attachments[i]
-		failed = errors.Join(failed, invoke.ExecPluginWithoutResult(ctx, a.plugin(args.Path), a.Config, a.arguments(args, "DEL"), nil))
+	for _, a := range slices.Backward(attachments) {
+		failed = errors.Join(failed, a.remove(ctx, args))
 	}
 	if failed != nil {
 		return failed
@@ -98,11 +98,11 @@ func read(args *skel.CmdArgs) (*Config, error) {
 	return &conf, version.ParsePrevResult(&conf.PluginConf)
 }
 
-// pod is whose sandbox this is, from CNI_ARGS.
+// pod is whose sandbox this is, from CNI_ARGS, whose names its fields have to have.
 type pod struct {
 	types.CommonArgs
-	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // CNI's names
-	K8S_POD_NAME      types.UnmarshallableString //nolint:revive
+	K8S_POD_NAMESPACE types.UnmarshallableString
+	K8S_POD_NAME      types.UnmarshallableString
 }
 
 // wanted asks the API server what the pod's annotation says and what the definitions it names are.

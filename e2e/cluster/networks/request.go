@@ -27,16 +27,9 @@ type Request struct {
 // "name@interface", separated by commas, or a JSON list of objects. What says
 // no namespace means the pod's, and interfaces are net1, net2, … by default.
 func Parse(annotation, podNamespace string) ([]Request, error) {
-	annotation = strings.TrimSpace(annotation)
-	if annotation == "" {
-		return nil, nil
-	}
-	requests, err := parseShort(annotation), error(nil)
-	if strings.HasPrefix(annotation, "[") {
-		requests = nil
-		if err = json.Unmarshal([]byte(annotation), &requests); err != nil {
-			return nil, fmt.Errorf("annotation %s: neither names nor a JSON list of networks: %w", Annotation, err)
-		}
+	requests, err := split(strings.TrimSpace(annotation))
+	if err != nil {
+		return nil, fmt.Errorf("annotation %s: neither names nor a JSON list of networks: %w", Annotation, err)
 	}
 	taken := map[string]bool{}
 	for i := range requests {
@@ -58,8 +51,14 @@ func Parse(annotation, podNamespace string) ([]Request, error) {
 	return requests, nil
 }
 
-func parseShort(annotation string) []Request {
-	var requests []Request
+// split leaves out what an item leaves out.
+func split(annotation string) (requests []Request, err error) {
+	if annotation == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(annotation, "[") {
+		return requests, json.Unmarshal([]byte(annotation), &requests)
+	}
 	for _, item := range strings.Split(annotation, ",") {
 		var r Request
 		name, device, _ := strings.Cut(strings.TrimSpace(item), "@")
@@ -69,5 +68,5 @@ func parseShort(annotation string) []Request {
 		}
 		requests = append(requests, r)
 	}
-	return requests
+	return requests, nil
 }
