@@ -540,6 +540,17 @@ class Contract(AgentBed):
         self.assertEqual(a.ask("alive")["state"], "Ready")
         self.refused("WrongState", "op", a.ask, "hello")
 
+    def test_a_stop_ends_turns_that_began_before_it(self):
+        """A worker that was just sending by the old rate: one stop in some thousand met it."""
+        a = self.agent()
+        a.ask("configure", protocol="echo", targets=[self.server(ac.echo(64))], connections=4, threads=4)
+        for n in range(4000):
+            a.ask("load", rate=30000)
+            a.ask("measure", samples=1000000, samplingRate=1e-9)
+            a.ask("stop")
+            poll = a.ask("poll")
+            self.assertEqual((poll["window"]["complete"], poll["outstanding"]), (True, 0), "after stop %d" % n)
+
     def test_what_is_wrong_is_named(self):
         a = self.agent()
         good = {"protocol": "redis", "targets": ["127.0.0.1:1"]}
