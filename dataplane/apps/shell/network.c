@@ -39,7 +39,7 @@ size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
         {"dpdk-queues", BT_CLI_AUTO_U32, &o->queues, 1, 16, NULL, "queues to use"},
         {"dpdk-buffers", BT_CLI_AUTO_U32, &o->buffers, 1024, 4194304, NULL, "packet buffers; auto: 16384"},
         {"dpdk-checksums", BT_CLI_CHOICE, &o->checksums, 0, 0, "auto|full|unfinished|none",
-         "unfinished (auto: on af_packet, af_xdp): take what a kernel left to a device, too; none: take any, send none "
+         "unfinished (auto: on af_xdp): take what a kernel left to a device, too; none: take any, send none "
          "over IPv4"},
         {"dpdk-hugepages", BT_CLI_CHOICE, &o->hugepages, 0, 0, "auto|on|off", "memory in hugepages"},
         {"dpdk-memory", BT_CLI_AUTO_U32, &o->memory_mib, 16, 1048576, "auto|MIB", "memory for DPDK"},

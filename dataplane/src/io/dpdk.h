@@ -67,7 +67,8 @@ bool bt_dpdk_is_pci(const char *port);
 #define BT_DPDK_MAX_QUEUES      16u
 #define BT_DPDK_DEFAULT_BUFFERS 16384u
 
-// True for a port that stands on an interface of the kernel: af_packet, af_xdp.
+// True for a port on af_xdp. One on af_packet gets trains uncut, which an unfinished sum would let pass as one
+// datagram.
 bool bt_dpdk_is_interface(const char *port);
 
 // The name after ",iface=" in a port's arguments; false: none there.
@@ -78,7 +79,7 @@ bool bt_dpdk_interface_name(const char *port, char *name, size_t len);
 
 // What is believed of arriving UDP checksums, and sent.
 enum bt_dpdk_checksums {
-    BT_DPDK_CHECKSUMS_AUTO,       // UNFINISHED on af_packet and af_xdp, else FULL
+    BT_DPDK_CHECKSUMS_AUTO,       // UNFINISHED on af_xdp, else FULL
     BT_DPDK_CHECKSUMS_FULL,       // those that are right
     BT_DPDK_CHECKSUMS_UNFINISHED, // those, too, that the sending kernel left to a device: on a veth none follows (E-23)
     BT_DPDK_CHECKSUMS_NONE,       // any, and none is sent over IPv4: for memory transports, which do not damage bits

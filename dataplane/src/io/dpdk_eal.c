@@ -56,7 +56,7 @@ bool bt_dpdk_is_pci(const char *port)
 
 bool bt_dpdk_is_interface(const char *port)
 {
-    return port != NULL && (strncmp(port, "net_af_packet", 13) == 0 || strncmp(port, "net_af_xdp", 10) == 0);
+    return port != NULL && strncmp(port, "net_af_xdp", 10) == 0;
 }
 
 bool bt_dpdk_interface_name(const char *port, char *name, size_t len)

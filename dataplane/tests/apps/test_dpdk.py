@@ -205,6 +205,11 @@ class KernelPeers(NamespaceBed):
         # The port answers for its address itself, so the kernel must not.
         ip_command("-n", self.tag + host, "addr", "flush", "dev", "eth0")
 
+    def cut_trains(self, host):
+        """The kernel sends a train as one frame to be cut by the device; a port of af_packet would take it for one datagram."""
+        subprocess.run([*self.inside("hub"), "ethtool", "-K", "p%d" % self.HOSTS[host], "tx-udp-segmentation", "off"], check=True,
+                       capture_output=True)
+
     def dpdk_router(self, port, *options):
         """A router on this port answers every request of kernel peers, drops nothing and ends cleanly."""
         self.give_to_dpdk("router")
@@ -228,35 +233,35 @@ class KernelPeers(NamespaceBed):
         self.terminate("router")
 
     def test_a_router_on_af_packet(self):
-        self.dpdk_router("net_af_packet0,iface=eth0")
+        self.cut_trains("router")
+        self.dpdk_router("net_af_packet0,iface=eth0", "--dpdk-checksums=unfinished")
 
     def test_a_router_on_af_xdp(self):
         self.dpdk_router("net_af_xdp0,iface=eth0,busy_budget=0")
 
     def test_a_router_on_two_threads_with_a_queue_each(self):
         """The kernel deals the packets out to both queues by flow; --dpdk-queues follows from the port."""
-        self.dpdk_router("net_af_packet0,iface=eth0,qpairs=2", "--threads=2")
+        self.cut_trains("router")
+        self.dpdk_router("net_af_packet0,iface=eth0,qpairs=2", "--threads=2", "--dpdk-checksums=unfinished")
         with open(self.path("router.log")) as f:
             log = f.read()
         self.assertNotIn("take turns to send", log)
         self.assertIn("to queue 1 (rte_flow", log)
 
-    def dpdk_server(self, port):
+    def dpdk_server(self, port, *options):
         """A server on this port takes what sockets of the kernel send it, trains of several packets included."""
         self.give_to_dpdk("server")
         document = self.network_document(["server"])
         self.run_program("router", "router", "bobtail-router", "--config=" + document)
         self.run_program("server", "server", "bobtail-serve", "--config=" + document, "--workers=2", "--driver=dpdk",
-                         "--dpdk-port=" + port, "--dpdk-buffers=4096", "--service-time=fixed:200us")
+                         "--dpdk-port=" + port, "--dpdk-buffers=4096", "--service-time=fixed:200us", *options)
         self.wait_joined("router", 2)
         self.answered(self.load_inside, 1, "--verify", "--connections=2", PATIENCE)
         self.answered(self.load_inside, 1, "--verify", "--request-bytes=5000", PATIENCE, rate=50)
 
     def test_a_server_on_af_packet(self):
-        # The kernel sends a train as one frame to be cut by the device; a port of af_packet cannot.
-        subprocess.run([*self.inside("hub"), "ethtool", "-K", "p%d" % self.HOSTS["server"], "tx-udp-segmentation", "off"],
-                       check=True, capture_output=True)
-        self.dpdk_server("net_af_packet0,iface=eth0")
+        self.cut_trains("server")
+        self.dpdk_server("net_af_packet0,iface=eth0", "--dpdk-checksums=unfinished")
 
     def test_a_server_on_af_xdp(self):
         self.dpdk_server("net_af_xdp0,iface=eth0,busy_budget=0")
