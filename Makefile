@@ -37,7 +37,7 @@ generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF pro
 
 format: ## Format Go and C sources
 	@gofmt -w operator clients e2e
-	@git ls-files 'dataplane/*.c' 'dataplane/*.h' | xargs clang-format -i
+	@git ls-files 'dataplane/*.c' 'dataplane/*.h' | xargs clang-format-19 -i
 
 clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build

@@ -38,8 +38,9 @@ static void arrive_later(struct trace *t)
     for (;;) {
         uint64_t change = START_PS + (phase_of(from) + 1) * PHASE_PS;
         t->next_arrival = from + exponential(t, SERVICE_PS / (load_at(t, from) * t->workers));
-        if (!t->bursts || t->next_arrival <= change)
+        if (!t->bursts || t->next_arrival <= change) {
             return;
+        }
         from = change;
     }
 }
@@ -74,17 +75,20 @@ static bool earlier(const struct trace *t, uint32_t i, uint32_t j)
 
 static void sift_up(struct trace *t, uint32_t i)
 {
-    for (; i > 0 && earlier(t, i, (i - 1) / 2); i = (i - 1) / 2)
+    for (; i > 0 && earlier(t, i, (i - 1) / 2); i = (i - 1) / 2) {
         swap(t, i, (i - 1) / 2);
+    }
 }
 
 static void sift_down(struct trace *t)
 {
     for (uint32_t i = 0, least = 0;; i = least) {
-        for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < t->heap_n; child++)
+        for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < t->heap_n; child++) {
             least = earlier(t, child, least) ? child : least;
-        if (least == i)
+        }
+        if (least == i) {
             return;
+        }
         swap(t, i, least);
     }
 }
@@ -112,10 +116,11 @@ bool trace_next(struct trace *t, uint32_t *worker)
     }
     uint32_t w = *worker = t->heap[0];
     move(t, t->done_at[w]);
-    if (--t->queued[w] > 0)
+    if (--t->queued[w] > 0) {
         start(t, w);
-    else
+    } else {
         t->heap[0] = t->heap[--t->heap_n];
+    }
     sift_down(t);
     return true;
 }

@@ -20,26 +20,30 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
     int verdict = CRAB_NEXT;
     __u8 mac[ETH_ALEN];
 
-    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip))
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip)) {
         return crab_write_failed();
+    }
     p->daddr = *dip;
     /* Conntrack has to see this host's own pods dialled: what answers a SYN it never saw is INVALID, and kube-proxy
      * drops it. */
     if (forwards && crab_stays_here(skb, p)) {
         crab_count(reason);
-        if (reason != CRAB_LB_FALLBACK_OTHER)
+        if (reason != CRAB_LB_FALLBACK_OTHER) {
             crab_count(CRAB_LB_SYN_TO_STACK);
+        }
         return CRAB_NEXT;
     }
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
-        if (forwards && crab_age(skb))
+        if (forwards && crab_age(skb)) {
             break;
+        }
         crab_count(reason);
         return verdict;
     case CRAB_ROUTE_LOCAL: /* dialled here and served here: the client's part knows what to do, crab_own_host.h */
-        if (reason != CRAB_LB_SYN_REDIRECTED && reason != CRAB_LB_SYN_REPEATED)
+        if (reason != CRAB_LB_SYN_REDIRECTED && reason != CRAB_LB_SYN_REPEATED) {
             break;
+        }
         crab_count(reason);
         return crab_turn_round(skb);
     }
@@ -55,8 +59,9 @@ CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct
     crab_room(room, CRAB_FORM_FALLBACK, p->daddr);
     if (o->form == CRAB_FORM_FALLBACK) { /* not ours: nobody in front of us may say so */
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
-        if (!crab_replace_option(skb, p, o, room))
+        if (!crab_replace_option(skb, p, o, room)) {
             return 0;
+        }
         crab_count(CRAB_REWRITE_FAILED);
         return -1;
     }
@@ -97,10 +102,12 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
         return CRAB_NEXT;
     }
     struct crab_relay *r = bpf_map_lookup_elem(&crab_relays, t);
-    if (r && (!o || crab_relay_goes_on(r, pool)))
+    if (r && (!o || crab_relay_goes_on(r, pool))) {
         return to_relayed(skb, p, r, forwards);
-    if (r)
+    }
+    if (r) {
         crab_relay_end(t, r);
+    }
     if (!crab_choose_by_hash(pool, t, c)) {
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
@@ -108,13 +115,15 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
     /* A server that answered from the VIP would send with another's address as well. */
     if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel)) {
         r = crab_relay_begin(t, c);
-        if (r)
+        if (r) {
             return to_relayed(skb, p, r, forwards);
+        }
         crab_count(CRAB_LB_RELAY_FULL);
         return TC_ACT_SHOT;
     }
-    if (o && mark_fallback(skb, p, o))
+    if (o && mark_fallback(skb, p, o)) {
         return TC_ACT_SHOT; /* counted there */
+    }
     return deliver(skb, p, &c->dip, o ? CRAB_LB_FALLBACK_SYN : CRAB_LB_FALLBACK_OTHER, forwards);
 }
 
@@ -124,8 +133,9 @@ CRAB_PART int redirect_to(struct __sk_buff *skb, struct crab_packet *p, struct c
     __u32 reason = c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED;
     struct crab_tunnel *t = NULL;
 
-    if (forwards && c->tunnel)
+    if (forwards && c->tunnel) {
         t = bpf_map_lookup_elem(&crab_tunnels, &c->dip);
+    }
     return t ? crab_tunnel_send(skb, p, t, &c->dip, reason) : deliver(skb, p, &c->dip, reason, forwards);
 }
 
@@ -147,10 +157,12 @@ static __always_inline int by_policy(struct __sk_buff *skb, struct crab_packet *
 {
     int foreign = o->form == CRAB_FORM_REDIRECT, trusted = vip->flags & CRAB_VIP_TRUSTED_TIER;
 
-    if (foreign && !trusted)
+    if (foreign && !trusted) {
         crab_count(CRAB_LB_FOREIGN_REDIRECT);
-    if ((!foreign || !trusted) && name_vip(skb, p, o))
+    }
+    if ((!foreign || !trusted) && name_vip(skb, p, o)) {
         return crab_write_failed();
+    }
     return redirect_to(skb, p, c, forwards);
 }
 
@@ -158,15 +170,19 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
 {
     struct crab_packet p;
 
-    if (CRAB_LIKELY(crab_for_others(skb)))
+    if (CRAB_LIKELY(crab_for_others(skb))) {
         return CRAB_NEXT;
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    }
+    if (crab_parse(skb, &p, six) != CRAB_TCP) {
         return crab_error_for_vip(skb, forwards);
+    }
     struct crab_vip *vip = crab_vip_of(p.daddr, p.dport);
-    if (!vip && bpf_ntohs(p.dport) >= CRAB_RELAY_PORT)
+    if (!vip && bpf_ntohs(p.dport) >= CRAB_RELAY_PORT) {
         return from_relayed(skb, &p, forwards);
-    if (!vip || !(vip->flags & CRAB_VIP_BALANCE))
+    }
+    if (!vip || !(vip->flags & CRAB_VIP_BALANCE)) {
         return CRAB_NEXT;
+    }
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     struct crab_pool *pool = crab_pool_of(vip);
     if (!pool) {
@@ -174,13 +190,16 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         return TC_ACT_SHOT;
     }
     struct crab_choice c = {.tunnel = (vip->flags & CRAB_VIP_TUNNEL) != 0};
-    if ((p.flags & CRAB_STATE) != CRAB_SYN)
+    if ((p.flags & CRAB_STATE) != CRAB_SYN) {
         return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
+    }
     struct crab_options o;
-    if (crab_read_options(skb, &p, &o))
+    if (crab_read_options(skb, &p, &o)) {
         return TC_ACT_SHOT; /* counted there */
-    if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, &t, p.seq, &c))
+    }
+    if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, &t, p.seq, &c)) {
         return by_policy(skb, &p, vip, &o, &c, forwards);
+    }
     return by_hash(skb, &p, vip, pool, &t, &c, &o, forwards);
 }
 

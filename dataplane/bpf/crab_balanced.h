@@ -50,8 +50,9 @@ static __always_inline int crab_for_others(struct __sk_buff *skb)
     const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     __u32 zero = 0;
 
-    if (CRAB_RARELY(skb->protocol != bpf_htons(CRAB_GLANCE) || data + CRAB_IP_DADDR + sizeof(crab_addr) > end))
+    if (CRAB_RARELY(skb->protocol != bpf_htons(CRAB_GLANCE) || data + CRAB_IP_DADDR + sizeof(crab_addr) > end)) {
         return 0;
+    }
     __u32 bit = crab_short_name(data + CRAB_IP_DADDR) * 0x9e3779b1U >> (32 - CRAB_BALANCED_SHIFT);
     struct crab_balanced *b = bpf_map_lookup_elem(&crab_balanced, &zero);
     return b && !(b->word[bit / 64] >> bit % 64 & 1);

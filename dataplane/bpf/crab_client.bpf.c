@@ -73,8 +73,9 @@ CRAB_PART int find_way(struct __sk_buff *skb, struct crab_packet *p, struct crab
 
 static __always_inline int translated(int failed)
 {
-    if (failed)
+    if (failed) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_TO_SERVER);
     return CRAB_NEXT;
 }
@@ -82,13 +83,15 @@ static __always_inline int translated(int failed)
 /* Translate VIP to DIP and, outside of the stack, see to the way there (C-103). */
 static __always_inline int to_server(struct __sk_buff *skb, struct crab_packet *p, struct crab_flow *flow, int routed)
 {
-    if (routed && flow->hop_seen == hop_time(flow))
+    if (routed && flow->hop_seen == hop_time(flow)) {
         return translated(crab_set_daddr_and_hop(skb, p, &flow->dip, flow->hop));
+    }
     crab_addr dip = flow->dip;
     int verdict = translated(crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, dip));
 
-    if (verdict != CRAB_NEXT || !routed)
+    if (verdict != CRAB_NEXT || !routed) {
         return verdict;
+    }
     p->daddr = dip;
     return find_way(skb, p, flow);
 }
@@ -119,8 +122,9 @@ static __always_inline int syn_again(struct __sk_buff *skb, struct crab_packet *
 {
     int inserted, verdict = mark_syn(skb, p, CRAB_FORM_REDIRECT, p->daddr, &inserted);
 
-    if (verdict != CRAB_NEXT)
+    if (verdict != CRAB_NEXT) {
         return verdict;
+    }
     flow->last_ns = bpf_ktime_get_ns();
     flow->hop_seen = 0;
     return to_server(skb, p, flow, routed);
@@ -148,8 +152,9 @@ CRAB_PART int syn_in_transit(struct crab_tuple *out)
 {
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
 
-    if (flow && crab_flow_over(flow))
+    if (flow && crab_flow_over(flow)) {
         crab_flow_give_up(out);
+    }
     crab_count(CRAB_CLIENT_SYN_IN_TRANSIT);
     return CRAB_NEXT;
 }
@@ -166,19 +171,23 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         crab_flow_give_up(out); /* of what was dialled while it was a VIP */
         return live ? syn_of_busy_port(out, p->seq) : CRAB_NEXT;
     }
-    if (routed && skb->ingress_ifindex == skb->ifindex)
+    if (routed && skb->ingress_ifindex == skb->ifindex) {
         return syn_in_transit(out);
-    if (crab_read_options(skb, p, &o))
+    }
+    if (crab_read_options(skb, p, &o)) {
         return CRAB_NEXT;
+    }
     if (o.form != CRAB_FORM_NONE) {
         crab_fell_back(out, CRAB_CLIENT_SYN_FOREIGN_OPTION);
         return CRAB_NEXT;
     }
     flow = bpf_map_lookup_elem(&crab_flows_out, out);
-    if (flow && flow->iss == p->seq && flow->ended & CRAB_FLOW_OWN_HOST)
+    if (flow && flow->iss == p->seq && flow->ended & CRAB_FLOW_OWN_HOST) {
         return crab_own_host_goes(skb, p, &flow->dip);
-    if (flow && flow->iss == p->seq)
+    }
+    if (flow && flow->iss == p->seq) {
         return syn_again(skb, p, flow, routed);
+    }
     crab_flow_give_up(out);
     if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
         crab_fell_back(out, CRAB_CLIENT_SYN_UNMARKED_RETRY);
@@ -206,10 +215,12 @@ static __always_inline __u8 client_acknowledges(struct crab_flow *flow, __u32 ac
     __u8 ended = flow->ended;
 
     if (ended & CRAB_ENDED_FIN_WAITS) {
-        if ((__s32)(ack - flow->ack) < 0)
+        if ((__s32)(ack - flow->ack) < 0) {
             return ended;
-        if (ack == flow->ack)
+        }
+        if (ack == flow->ack) {
             ended |= CRAB_ENDED_SERVER_FIN;
+        }
     }
     flow->ack = ack;
     return ended & ~CRAB_ENDED_FIN_WAITS;
@@ -220,17 +231,21 @@ static __always_inline void client_touches(struct crab_flow *flow, struct crab_p
 {
     __u8 flags = p->flags, ended = flags & CRAB_ACK ? client_acknowledges(flow, p->ack) : flow->ended;
 
-    if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT)
+    if (now - flow->last_ns > 2ULL << CRAB_HOP_SHIFT) {
         flow->hop_seen = 0;
+    }
     flow->last_ns = now;
-    if (flags & CRAB_RST)
+    if (flags & CRAB_RST) {
         ended |= CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST;
-    else
+    } else {
         ended &= ~(CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST);
-    if (flags & CRAB_FIN)
+    }
+    if (flags & CRAB_FIN) {
         ended |= CRAB_ENDED_CLIENT_FIN;
-    if (ended != flow->ended)
+    }
+    if (ended != flow->ended) {
         flow->ended = ended;
+    }
 }
 
 /* What is no SYN and has no recent answer: what the maps say, which becomes one. */
@@ -246,16 +261,18 @@ static __always_inline int client_goes_on(struct __sk_buff *skb, struct crab_pac
     }
     client_touches(flow, p, bpf_ktime_get_coarse_ns()); /* a tick's error does not matter */
     if (CRAB_RARELY(flow->ended & CRAB_FLOW_OWN_HOST)) {
-        if (p->flags & (CRAB_SYN | CRAB_FIN | CRAB_RST))
+        if (p->flags & (CRAB_SYN | CRAB_FIN | CRAB_RST)) {
             crab_own_host_says(p, out, &flow->dip);
+        }
         return crab_own_host_goes(skb, p, &flow->dip);
     }
     if (flow->ended & CRAB_ENDED_FIN_WAITS)
         ; /* every packet is looked at until one acknowledges it */
-    else if (!routed)
+    else if (!routed) {
         crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, NULL);
-    else if (flow->hop_seen == hop_time(flow))
+    } else if (flow->hop_seen == hop_time(flow)) {
         crab_recent_keep(out, CRAB_OUT, epoch, flow->dip, flow->hop);
+    }
     return to_server(skb, p, flow, routed);
 }
 
@@ -264,13 +281,16 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
     struct crab_packet p;
     int quick = crab_quick(skb, CRAB_OUT, routed, CRAB_CLIENT_TO_SERVER);
 
-    if (CRAB_LIKELY(quick != CRAB_SLOW))
+    if (CRAB_LIKELY(quick != CRAB_SLOW)) {
         return quick;
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    }
+    if (crab_parse(skb, &p, six) != CRAB_TCP) {
         return crab_error_for_server(skb, routed);
+    }
     struct crab_tuple out = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
-    if ((p.flags & CRAB_STATE) != CRAB_SYN)
+    if ((p.flags & CRAB_STATE) != CRAB_SYN) {
         return client_goes_on(skb, &p, &out, routed);
+    }
     int verdict = client_syn(skb, &p, &out, routed);
     crab_recent_end(&out);
     return verdict;
@@ -278,8 +298,9 @@ static __always_inline int client_out(struct __sk_buff *skb, int routed, enum cr
 
 static __always_inline int to_client(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
-    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_FROM_SERVER);
     return CRAB_NEXT;
 }
@@ -305,11 +326,13 @@ static __always_inline int plain_synack(struct __sk_buff *skb, struct crab_packe
 {
     struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, in);
 
-    if (pending && pending->iss + 1 == p->ack)
+    if (pending && pending->iss + 1 == p->ack) {
         return answered_itself(in, pending->direct);
+    }
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
-    if (r) /* the server sent it again after its host had forgotten the echo */
+    if (r) { /* the server sent it again after its host had forgotten the echo */
         return to_client(skb, p, r->vip);
+    }
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, in);
     if (flow && !(flow->ended & CRAB_FLOW_OWN_HOST) && flow->iss + 1 == p->ack) {
         crab_count(CRAB_CLIENT_SYNACK_OTHER_SERVER);
@@ -323,12 +346,15 @@ static __always_inline __u32 redirect_refused(struct crab_packet *p, struct crab
 {
     struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
 
-    if (!pending || !pending->marked)
+    if (!pending || !pending->marked) {
         return CRAB_CLIENT_FORGED_NO_PENDING;
-    if (p->ack != pending->iss + 1)
+    }
+    if (p->ack != pending->iss + 1) {
         return CRAB_CLIENT_FORGED_ACK;
-    if (!crab_prefix_allows(vip_id, p->saddr))
+    }
+    if (!crab_prefix_allows(vip_id, p->saddr)) {
         return CRAB_CLIENT_FORGED_DIP;
+    }
     return CRAB_NOT_COUNTED;
 }
 
@@ -346,8 +372,9 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
         crab_count(CRAB_CLIENT_SYNACK_REPEATED);
     } else {
         __u32 reason = redirect_refused(p, &out, vip_id);
-        if (reason == CRAB_CLIENT_FORGED_NO_PENDING && !all)
+        if (reason == CRAB_CLIENT_FORGED_NO_PENDING && !all) {
             return CRAB_NEXT;
+        }
         if (reason != CRAB_NOT_COUNTED) {
             crab_count(reason);
             return TC_ACT_SHOT;
@@ -360,8 +387,9 @@ static __always_inline int redirected_synack(struct __sk_buff *skb, struct crab_
         crab_connected(&out);
         crab_count(CRAB_CLIENT_SYNACK_ACCEPTED);
     }
-    if (crab_blank_option(skb, p, o))
+    if (crab_blank_option(skb, p, o)) {
         return crab_write_failed();
+    }
     return to_client(skb, p, crab_option_addr(o));
 }
 
@@ -369,13 +397,16 @@ static __always_inline int client_synack(struct __sk_buff *skb, struct crab_pack
 {
     struct crab_options o;
 
-    if (crab_read_options(skb, p, &o))
+    if (crab_read_options(skb, p, &o)) {
         return CRAB_NEXT;
-    if (o.form != CRAB_FORM_REDIRECT)
+    }
+    if (o.form != CRAB_FORM_REDIRECT) {
         return plain_synack(skb, p, in);
+    }
     struct crab_vip *vip = crab_vip_of(crab_option_addr(&o), p->sport);
-    if (!vip || !(vip->flags & CRAB_VIP_CLIENT))
+    if (!vip || !(vip->flags & CRAB_VIP_CLIENT)) {
         return plain_synack(skb, p, in); /* no VIP of ours: as if absent (C-3) */
+    }
     return redirected_synack(skb, p, &o, in, vip->id, all);
 }
 
@@ -389,8 +420,9 @@ CRAB_PART void server_ends(struct crab_tuple *in, crab_addr *vip, struct crab_pa
     struct crab_tuple out = crab_with_server(*in, *vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
 
-    if (!flow)
+    if (!flow) {
         return;
+    }
     __u32 end = p->seq + p->length - (p->l4 - ETH_HLEN) - p->doff + 1;
     if (!(p->flags & CRAB_RST)) {
         if (end - flow->ack + CRAB_FIN_NEAR < 2 * CRAB_FIN_NEAR) {
@@ -413,8 +445,9 @@ static __always_inline int server_syn_in(struct __sk_buff *skb, struct crab_pack
 {
     struct crab_reverse *r = crab_flow_lives(in) ? bpf_map_lookup_elem(&crab_flows_in, in) : NULL;
 
-    if (!r)
+    if (!r) {
         return crab_own_host_begins(skb, p);
+    }
     crab_count(CRAB_CLIENT_SYN_FROM_SERVER);
     return to_client(skb, p, r->vip);
 }
@@ -422,10 +455,12 @@ static __always_inline int server_syn_in(struct __sk_buff *skb, struct crab_pack
 /* An answer to a SYN, or one of the server's own. */
 static __always_inline int server_begins(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *in, int all)
 {
-    if ((p->flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+    if ((p->flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
         return client_synack(skb, p, in, all);
-    if ((p->flags & CRAB_STATE) == CRAB_SYN)
+    }
+    if ((p->flags & CRAB_STATE) == CRAB_SYN) {
         return server_syn_in(skb, p, in);
+    }
     return CRAB_NEXT;
 }
 
@@ -458,10 +493,12 @@ static __always_inline int client_in(struct __sk_buff *skb, enum crab_six_entry 
     struct crab_packet p;
     int quick = crab_quick(skb, CRAB_IN, 0, CRAB_CLIENT_FROM_SERVER);
 
-    if (CRAB_LIKELY(quick != CRAB_SLOW))
+    if (CRAB_LIKELY(quick != CRAB_SLOW)) {
         return quick;
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    }
+    if (crab_parse(skb, &p, six) != CRAB_TCP) {
         return crab_error_for_client(skb);
+    }
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
     return client_answer(skb, &p, &in, 1);
 }
@@ -473,16 +510,19 @@ static __always_inline int client_in_near(struct __sk_buff *skb, enum crab_six_e
 {
     struct crab_packet p;
 
-    if (CRAB_LIKELY(crab_is_nothing(skb, CRAB_IN)))
+    if (CRAB_LIKELY(crab_is_nothing(skb, CRAB_IN))) {
         return CRAB_NEXT;
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    }
+    if (crab_parse(skb, &p, six) != CRAB_TCP) {
         return crab_error_for_client(skb);
+    }
     struct crab_tuple in = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
     __u32 epoch = crab_recent_epoch(&in);
     if (crab_is_ours(skb, &p, &in)) {
         int verdict = crab_lives_there(skb, &p) ? crab_by_uplink(skb) : CRAB_NEXT;
-        if (verdict != CRAB_NEXT)
+        if (verdict != CRAB_NEXT) {
             return verdict;
+        }
     } else if (!(p.flags & CRAB_SYN)) {
         crab_nothing_keep(&in, CRAB_IN, epoch);
         return CRAB_NEXT;

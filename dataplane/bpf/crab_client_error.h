@@ -13,10 +13,12 @@ CRAB_ERROR_PART int crab_error_for_client(struct __sk_buff *skb)
     struct crab_error *e = crab_error_read(skb);
     struct crab_reverse *r = e ? bpf_map_lookup_elem(&crab_flows_in, &e->from) : NULL;
 
-    if (!r)
+    if (!r) {
         return CRAB_NEXT;
-    if (crab_error_quote(skb, e, CRAB_QUOTE_DADDR, e->from.server, r->vip))
+    }
+    if (crab_error_quote(skb, e, CRAB_QUOTE_DADDR, e->from.server, r->vip)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_ERROR_IN);
     return CRAB_NEXT;
 }
@@ -32,8 +34,9 @@ CRAB_ERROR_PART int crab_error_of_own_host(struct __sk_buff *skb, struct crab_er
 
     if (crab_error_quote(skb, e, CRAB_QUOTE_SADDR, vip, to) ||
         crab_error_quote(skb, e, CRAB_QUOTE_DADDR, e->from.server, vip) ||
-        crab_error_own(skb, e, CRAB_IP_SADDR, e->out.saddr, vip) || crab_error_to(skb, e, to))
+        crab_error_own(skb, e, CRAB_IP_SADDR, e->out.saddr, vip) || crab_error_to(skb, e, to)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_ERROR_OWN_HOST);
     return crab_turn_round(skb);
 }
@@ -45,8 +48,9 @@ CRAB_ERROR_PART int crab_error_to_server(struct __sk_buff *skb, struct crab_erro
     int verdict = CRAB_NEXT;
     __u8 mac[ETH_ALEN];
 
-    if (crab_error_quote(skb, e, CRAB_QUOTE_SADDR, e->from.client, dip) || crab_error_to(skb, e, dip))
+    if (crab_error_quote(skb, e, CRAB_QUOTE_SADDR, e->from.client, dip) || crab_error_to(skb, e, dip)) {
         return crab_write_failed();
+    }
     if (routed && crab_route(skb, &e->out, &verdict, mac) != CRAB_ROUTE_REDIRECTED) {
         crab_count(CRAB_CLIENT_NO_ROUTE);
         return TC_ACT_SHOT;
@@ -64,10 +68,12 @@ static __always_inline int crab_error_for_server(struct __sk_buff *skb, int rout
     struct crab_error *e = crab_error_read(skb);
     struct crab_flow *flow = e ? bpf_map_lookup_elem(&crab_flows_out, &e->to) : NULL;
 
-    if (!flow)
+    if (!flow) {
         return CRAB_NEXT;
-    if (flow->ended & CRAB_FLOW_OWN_HOST)
+    }
+    if (flow->ended & CRAB_FLOW_OWN_HOST) {
         return crab_error_of_own_host(skb, e, &flow->dip);
+    }
     return crab_error_to_server(skb, e, &flow->dip, routed);
 }
 

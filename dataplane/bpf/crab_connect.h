@@ -50,11 +50,13 @@ static __always_inline __u32 crab_log2(__u64 v)
 /* ll7: below 2^10 ns one bucket, 128 for each power of two, one from 2^37 ns up. */
 static __always_inline __u16 crab_bucket(__u64 ns)
 {
-    if (ns < 1 << 10)
+    if (ns < 1 << 10) {
         return 0;
+    }
     __u32 e = crab_log2(ns);
-    if (e >= 37)
+    if (e >= 37) {
         return CRAB_CONNECT_OVERFLOW;
+    }
     return 1 + (e - 10) * 128 + ((ns >> (e - 7)) & 127);
 }
 
@@ -67,10 +69,11 @@ static __always_inline void crab_connect_add(struct crab_connect_key *key, __u64
         bpf_map_update_elem(&crab_connects, key, &none, BPF_NOEXIST);
         v = bpf_map_lookup_elem(&crab_connects, key); /* perhaps another CPU made it */
     }
-    if (v)
+    if (v) {
         __sync_fetch_and_add(v, n);
-    else
+    } else {
         crab_count(CRAB_CLIENT_CONNECT_FULL);
+    }
 }
 
 /* The SYN that waits below this name, towards the VIP, is answered. */
@@ -79,8 +82,9 @@ CRAB_PART void crab_connected(struct crab_tuple *out)
     struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
     __u64 took;
 
-    if (!pending)
+    if (!pending) {
         return;
+    }
     took = bpf_ktime_get_ns() - pending->first_ns;
     crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
     struct crab_connect_key key = {.addr = out->server, .port = out->server_port, .bucket = crab_bucket(took)};

@@ -45,8 +45,9 @@ static __always_inline int crab_error_outer(struct __sk_buff *skb, struct crab_e
 {
     struct ipv6hdr ip;
 
-    if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+    if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip))) {
         return -1;
+    }
     e->l4 = ETH_HLEN + sizeof(ip);
     __builtin_memcpy(&e->out.saddr, &ip.saddr, sizeof(e->out.saddr));
     __builtin_memcpy(&e->out.daddr, &ip.daddr, sizeof(e->out.daddr));
@@ -57,8 +58,9 @@ static __always_inline int crab_error_inner(struct __sk_buff *skb, struct crab_e
 {
     struct ipv6hdr ip;
 
-    if (bpf_skb_load_bytes(skb, e->quoted, &ip, sizeof(ip)) || ip.version != 6 || ip.nexthdr != IPPROTO_TCP)
+    if (bpf_skb_load_bytes(skb, e->quoted, &ip, sizeof(ip)) || ip.version != 6 || ip.nexthdr != IPPROTO_TCP) {
         return -1;
+    }
     e->ports = e->quoted + sizeof(ip);
     __builtin_memcpy(&e->from.client, &ip.saddr, sizeof(e->from.client));
     __builtin_memcpy(&e->from.server, &ip.daddr, sizeof(e->from.server));
@@ -100,8 +102,9 @@ static __always_inline int crab_error_outer(struct __sk_buff *skb, struct crab_e
     struct iphdr ip;
 
     if (skb->protocol != bpf_htons(ETH_P_IP) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) || ip.ihl < 5 ||
-        ip.frag_off & bpf_htons(0x3fff))
+        ip.frag_off & bpf_htons(0x3fff)) {
         return -1;
+    }
     e->l4 = ETH_HLEN + ip.ihl * 4;
     e->out.saddr = ip.saddr;
     e->out.daddr = ip.daddr;
@@ -113,8 +116,9 @@ static __always_inline int crab_error_inner(struct __sk_buff *skb, struct crab_e
     struct iphdr ip;
 
     if (bpf_skb_load_bytes(skb, e->quoted, &ip, sizeof(ip)) || ip.protocol != IPPROTO_TCP || ip.ihl < 5 ||
-        ip.frag_off & bpf_htons(0x1fff))
+        ip.frag_off & bpf_htons(0x1fff)) {
         return -1;
+    }
     e->ports = e->quoted + ip.ihl * 4;
     e->from.client = ip.saddr;
     e->from.server = ip.daddr;
@@ -143,8 +147,9 @@ static __always_inline int crab_error_own(struct __sk_buff *skb, struct crab_err
 /* Send the error to another host. */
 static __always_inline int crab_error_to(struct __sk_buff *skb, struct crab_error *e, crab_addr to)
 {
-    if (crab_error_own(skb, e, CRAB_IP_DADDR, e->out.daddr, to))
+    if (crab_error_own(skb, e, CRAB_IP_DADDR, e->out.daddr, to)) {
         return -1;
+    }
     e->out.daddr = to;
     return 0;
 }
@@ -153,8 +158,9 @@ static __always_inline int crab_error_ports(struct __sk_buff *skb, struct crab_e
 {
     __be16 ports[2];
 
-    if (bpf_skb_load_bytes(skb, e->ports, ports, sizeof(ports)))
+    if (bpf_skb_load_bytes(skb, e->ports, ports, sizeof(ports))) {
         return -1;
+    }
     e->from.client_port = ports[0];
     e->from.server_port = ports[1];
     e->to.client = e->from.server;
@@ -171,17 +177,21 @@ CRAB_ERROR_PART struct crab_error *crab_error_read(struct __sk_buff *skb)
     __u32 zero = 0;
     __u8 type;
 
-    if (bpf_skb_load_bytes(skb, CRAB_ERROR_PROTO, &type, sizeof(type)) || type != CRAB_ERROR_ICMP)
+    if (bpf_skb_load_bytes(skb, CRAB_ERROR_PROTO, &type, sizeof(type)) || type != CRAB_ERROR_ICMP) {
         return NULL;
+    }
     struct crab_error *e = bpf_map_lookup_elem(&crab_errors, &zero);
-    if (!e)
+    if (!e) {
         return NULL;
+    }
     __builtin_memset(e, 0, sizeof(*e));
-    if (crab_error_outer(skb, e) || bpf_skb_load_bytes(skb, e->l4, &type, sizeof(type)) || !crab_error_type(type))
+    if (crab_error_outer(skb, e) || bpf_skb_load_bytes(skb, e->l4, &type, sizeof(type)) || !crab_error_type(type)) {
         return NULL;
+    }
     e->quoted = e->l4 + CRAB_ERROR_HEAD;
-    if (crab_error_inner(skb, e) || crab_error_ports(skb, e) || !crab_addr_same(e->out.daddr, e->from.client))
+    if (crab_error_inner(skb, e) || crab_error_ports(skb, e) || !crab_addr_same(e->out.daddr, e->from.client)) {
         return NULL;
+    }
     return e;
 }
 

@@ -17,8 +17,9 @@ static __always_inline void crab_fell_back(const struct crab_tuple *who, __u32 r
     struct crab_fallen *fallen = bpf_map_lookup_elem(&crab_fallen, &zero);
 
     crab_count(reason);
-    if (!fallen)
+    if (!fallen) {
         return;
+    }
     struct crab_fell *one = &fallen->last[fallen->next & (CRAB_FALLEN_KEPT - 1)];
     fallen->next += 1;
     one->at_ns = bpf_ktime_get_ns();

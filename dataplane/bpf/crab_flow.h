@@ -49,13 +49,15 @@ CRAB_PART void crab_flow_give_up(struct crab_tuple *out)
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, out);
     struct crab_tuple other;
 
-    if (!flow)
+    if (!flow) {
         return;
+    }
     if (flow->ended & CRAB_FLOW_OWN_HOST) {
         other = crab_other_side(out, &flow->dip);
         struct crab_flow *back = bpf_map_lookup_elem(&crab_flows_out, &other);
-        if (back && crab_addr_same(back->dip, out->client))
+        if (back && crab_addr_same(back->dip, out->client)) {
             crab_drop(&crab_flows_out, &other, CRAB_CLIENT_FLOW_REMOVED);
+        }
     }
     other = crab_with_server(*out, flow->dip);
     crab_drop(&crab_flows_in, &other, CRAB_CLIENT_BACK_REMOVED);
@@ -69,8 +71,9 @@ CRAB_PART void crab_flow_give_up(struct crab_tuple *out)
 CRAB_PART void crab_flow_drop_stale(struct crab_tuple *in)
 {
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
-    if (!r)
+    if (!r) {
         return;
+    }
     struct crab_tuple out = crab_with_server(*in, r->vip);
     crab_drop(&crab_flows_in, in, CRAB_CLIENT_BACK_REMOVED);
     crab_drop(&crab_flows_out, &out, CRAB_CLIENT_FLOW_REMOVED);
@@ -92,8 +95,9 @@ enum crab_flow_state { CRAB_FLOW_NONE = 0, CRAB_FLOW_LIVE = 1, CRAB_FLOW_OVER = 
 CRAB_PART int crab_flow_state(struct crab_tuple *in)
 {
     struct crab_reverse *r = bpf_map_lookup_elem(&crab_flows_in, in);
-    if (!r)
+    if (!r) {
         return CRAB_FLOW_NONE;
+    }
     struct crab_tuple out = crab_with_server(*in, r->vip);
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &out);
     return flow && !crab_flow_over(flow) ? CRAB_FLOW_LIVE : CRAB_FLOW_OVER;
@@ -104,8 +108,9 @@ static __always_inline int crab_flow_lives(struct crab_tuple *in)
 {
     int state = crab_flow_state(in);
 
-    if (state == CRAB_FLOW_OVER)
+    if (state == CRAB_FLOW_OVER) {
         crab_flow_drop_stale(in);
+    }
     return state == CRAB_FLOW_LIVE;
 }
 
@@ -118,8 +123,9 @@ CRAB_PART int crab_flow_create(struct crab_tuple *out, crab_addr *to, __u32 iss,
     struct crab_reverse back = {.vip = out->server};
     struct crab_flow flow = {.created_s = now / 1000000000, .ack = ack, .last_ns = now, .dip = dip, .iss = iss};
 
-    if (crab_keep(&crab_flows_in, &in, &back, CRAB_CLIENT_BACK_CREATED))
+    if (crab_keep(&crab_flows_in, &in, &back, CRAB_CLIENT_BACK_CREATED)) {
         return -1;
+    }
     if (crab_keep(&crab_flows_out, out, &flow, CRAB_CLIENT_FLOW_CREATED)) {
         crab_drop(&crab_flows_in, &in, CRAB_CLIENT_BACK_REMOVED);
         return -1;

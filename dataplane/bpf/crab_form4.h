@@ -44,24 +44,28 @@ CRAB_INLINE __u8 crab_option_form(struct crab_options *o, __u32 at, __u32 size, 
     __u32 value = 2;
     __u8 fallback = 0;
 
-    if (at > 56) /* the shortest form has 6 bytes; keeps every index below inside bytes[] */
+    if (at > 56) { /* the shortest form has 6 bytes; keeps every index below inside bytes[] */
         return CRAB_FORM_NONE;
+    }
     if (o->kind >= CRAB_KIND_EXPERIMENT1) {
         __u16 id = (__u16)((__u16)b[2] << 8 | b[3]);
-        if (id != o->exid && id != (__u16)(o->exid + 1))
+        if (id != o->exid && id != (__u16)(o->exid + 1)) {
             return CRAB_FORM_NONE;
+        }
         fallback = id != o->exid;
         value = 4;
-        if (size != 8)
+        if (size != 8) {
             goto ignored;
+        }
     } else if (size == 8 && b[6] == 0 && b[7] == 1) {
         fallback = 1;
     } else if (size != 6) {
         goto ignored;
     }
     __builtin_memcpy(addr, b + value, 4);
-    if (*addr == 0)
+    if (*addr == 0) {
         return fallback ? CRAB_FORM_NONE : CRAB_FORM_PLACEHOLDER;
+    }
     return fallback ? CRAB_FORM_FALLBACK : CRAB_FORM_REDIRECT;
 ignored:
     o->notes |= CRAB_NOTE_IGNORED;

@@ -23,8 +23,9 @@ CRAB_INLINE __be32 crab_addr_digest(crab_addr a)
     const __u8 *b = (const __u8 *)&a;
     __u32 h = 0x9e3779b9;
 
-    for (int i = 0; i < CRAB_ADDR_SIZE; i += 4)
+    for (int i = 0; i < CRAB_ADDR_SIZE; i += 4) {
         h = crab_mix(h, (__u32)b[i] << 24 | (__u32)b[i + 1] << 16 | (__u32)b[i + 2] << 8 | b[i + 3]);
+    }
     const __u8 wire[4] = {(__u8)(h >> 24), (__u8)(h >> 16), (__u8)(h >> 8), (__u8)h};
     __be32 digest;
     __builtin_memcpy(&digest, wire, sizeof(digest));
@@ -45,12 +46,14 @@ CRAB_INLINE void crab_option_write(__u8 *to, __u8 kind, __u16 exid, __u8 form, c
         to[3] = (__u8)id;
         to += 2;
     }
-    if (fallback)
+    if (fallback) {
         __builtin_memcpy(to + 2, &digest, sizeof(digest));
-    else
+    } else {
         __builtin_memcpy(to + 2, &addr, sizeof(addr));
-    if (experiment)
+    }
+    if (experiment) {
         return;
+    }
     to[fallback ? 6 : 18] = fallback ? 0 : 1;
     to[fallback ? 7 : 19] = 1;
 }
@@ -70,18 +73,21 @@ CRAB_INLINE __u8 crab_option_form(struct crab_options *o, __u32 at, __u32 size, 
     __u8 *b = &o->bytes[at & 63];
     int experiment = o->kind >= CRAB_KIND_EXPERIMENT1;
 
-    if (at > 40) /* the longest form has 20 bytes; keeps every index below inside bytes[] */
+    if (at > 40) { /* the longest form has 20 bytes; keeps every index below inside bytes[] */
         return CRAB_FORM_NONE;
+    }
     if (experiment) {
         __u16 id = (__u16)((__u16)b[2] << 8 | b[3]);
         if (id == (__u16)(o->exid + 1) && size == 8) {
             __builtin_memcpy(digest, b + 4, 4);
             return *digest ? CRAB_FORM_FALLBACK : CRAB_FORM_NONE;
         }
-        if (id == o->exid && size == 20)
+        if (id == o->exid && size == 20) {
             return crab_option_filled(b + 4);
-        if (id != o->exid && id != (__u16)(o->exid + 1))
+        }
+        if (id != o->exid && id != (__u16)(o->exid + 1)) {
             return CRAB_FORM_NONE;
+        }
     } else if (size == 18) {
         return crab_option_filled(b + 2);
     } else if (size == 8 && b[6] == 0 && b[7] == 1) {
@@ -98,8 +104,9 @@ CRAB_INLINE crab_addr crab_option_addr(struct crab_options *o)
     crab_addr addr;
     __u32 at = (o->at + (o->kind >= CRAB_KIND_EXPERIMENT1 ? 4 : 2)) & 63;
 
-    if (at > 44) /* the option ended inside the area; keeps the read inside bytes[] */
+    if (at > 44) { /* the option ended inside the area; keeps the read inside bytes[] */
         at = 44;
+    }
     __builtin_memcpy(&addr, o->bytes + at, sizeof(addr));
     return addr;
 }

@@ -17,19 +17,22 @@ CRAB_MAP(BPF_MAP_TYPE_PROG_ARRAY, crab_six, __u32, __u32, CRAB_SIX_ENTRIES);
 static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet *p, enum crab_six_entry six)
 {
     if (skb->protocol != bpf_htons(ETH_P_IP)) {
-        if (skb->protocol == bpf_htons(ETH_P_IPV6))
+        if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
             bpf_tail_call(skb, &crab_six, six);
+        }
         return CRAB_OTHER;
     }
     if ((void *)(long)skb->data + ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr) >
             (void *)(long)skb->data_end &&
-        bpf_skb_pull_data(skb, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr)))
+        bpf_skb_pull_data(skb, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr))) {
         return CRAB_OTHER;
+    }
 
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct iphdr *ip = data + ETH_HLEN;
-    if ((void *)(ip + 1) > end || ip->protocol != IPPROTO_TCP)
+    if ((void *)(ip + 1) > end || ip->protocol != IPPROTO_TCP) {
         return CRAB_OTHER;
+    }
     if (ip->frag_off & bpf_htons(0x3fff)) {
         crab_count(CRAB_FRAGMENT);
         return CRAB_OTHER;
@@ -40,8 +43,9 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
     p->daddr = ip->daddr;
     p->tos = ip->tos;
     p->length = bpf_ntohs(ip->tot_len);
-    if (ip->ihl > 5)
+    if (ip->ihl > 5) {
         bpf_skb_pull_data(skb, p->l4 + sizeof(struct tcphdr));
+    }
     data = (void *)(long)skb->data, end = (void *)(long)skb->data_end;
     struct tcphdr *tcp = data + (p->l4 & 0x7f);
     if (version != 4 || p->l4 < ETH_HLEN + sizeof(struct iphdr) || (void *)(tcp + 1) > end) {
@@ -74,8 +78,9 @@ static __always_inline int crab_is_data(struct __sk_buff *skb)
     const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     const __u32 ip = sizeof(struct iphdr);
 
-    if (data + ETH_HLEN + ip + sizeof(struct tcphdr) > end || !crab_goes_on(data))
+    if (data + ETH_HLEN + ip + sizeof(struct tcphdr) > end || !crab_goes_on(data)) {
         return 0;
+    }
     return bpf_ntohs(CRAB_AT(__u16, data, 16)) > ip + (CRAB_AT(__u8, data, 46) >> 4) * 4;
 }
 
@@ -131,12 +136,14 @@ static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_pack
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct iphdr *ip = data + ETH_HLEN;
 
-    if ((void *)(ip + 1) > end)
+    if ((void *)(ip + 1) > end) {
         return -1;
+    }
     struct crab_ip_tail fresh = crab_ip_tail(crab_ip_sum(ip->check, from, to), at == CRAB_IP_SADDR ? to : ip->saddr,
                                              at == CRAB_IP_DADDR ? to : ip->daddr);
-    if (crab_tcp_sum(skb, p, from, to))
+    if (crab_tcp_sum(skb, p, from, to)) {
         return -1;
+    }
     return bpf_skb_store_bytes(skb, CRAB_IP_CHECK, &fresh, CRAB_IP_TAIL, 0);
 }
 
@@ -150,13 +157,15 @@ CRAB_PART int crab_set_daddr_and_hop(struct __sk_buff *skb, struct crab_packet *
         struct crab_ip_tail tail;
     } fresh;
 
-    if ((void *)(ip + 1) > end)
+    if ((void *)(ip + 1) > end) {
         return -1;
+    }
     __builtin_memcpy(fresh.front, __builtin_assume_aligned(data, 8), sizeof(fresh.front));
     __builtin_memcpy(fresh.front, hop, ETH_ALEN);
     fresh.tail = crab_ip_tail(crab_ip_sum(ip->check, p->daddr, *to), ip->saddr, *to);
-    if (crab_tcp_sum(skb, p, p->daddr, *to))
+    if (crab_tcp_sum(skb, p, p->daddr, *to)) {
         return -1;
+    }
     return bpf_skb_store_bytes(skb, 0, &fresh, CRAB_IP_CHECK + CRAB_IP_TAIL, 0);
 }
 
@@ -174,8 +183,9 @@ static __always_inline int crab_age(struct __sk_buff *skb)
 {
     __be16 old, fresh;
 
-    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &old, 2) || (bpf_ntohs(old) >> 8) <= 1)
+    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &old, 2) || (bpf_ntohs(old) >> 8) <= 1) {
         return -1;
+    }
     fresh = bpf_htons(bpf_ntohs(old) - 0x0100);
     return bpf_l3_csum_replace(skb, CRAB_IP_CHECK, old, fresh, 2) ||
            bpf_skb_store_bytes(skb, CRAB_IP_TTL, &fresh, 2, 0);

@@ -28,21 +28,25 @@ static __always_inline int crab_parse(struct __sk_buff *skb, struct crab_packet 
     const __u32 need = ETH_HLEN + sizeof(struct ipv6hdr) + sizeof(struct tcphdr);
 
     (void)six;
-    if (skb->protocol != bpf_htons(ETH_P_IPV6))
+    if (skb->protocol != bpf_htons(ETH_P_IPV6)) {
         return CRAB_OTHER;
-    if ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need))
+    }
+    if ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need)) {
         return CRAB_OTHER;
+    }
 
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct ipv6hdr *ip = data + ETH_HLEN;
     struct tcphdr *tcp = (void *)(ip + 1);
-    if ((void *)(tcp + 1) > end)
+    if ((void *)(tcp + 1) > end) {
         return CRAB_OTHER;
+    }
     if (ip->nexthdr != IPPROTO_TCP) {
-        if (ip->nexthdr == CRAB_HEADER_FRAGMENT)
+        if (ip->nexthdr == CRAB_HEADER_FRAGMENT) {
             crab_count(CRAB_FRAGMENT);
-        else if (crab_is_extension(ip->nexthdr))
+        } else if (crab_is_extension(ip->nexthdr)) {
             crab_count(CRAB_EXTENSION_HEADER);
+        }
         return CRAB_OTHER;
     }
     if (ip->version != 6) {
@@ -70,8 +74,9 @@ static __always_inline int crab_is_data(struct __sk_buff *skb)
     struct ipv6hdr *ip = data + ETH_HLEN;
     struct tcphdr *tcp = (void *)(ip + 1);
 
-    if (skb->protocol != bpf_htons(ETH_P_IPV6) || (void *)(tcp + 1) > end)
+    if (skb->protocol != bpf_htons(ETH_P_IPV6) || (void *)(tcp + 1) > end) {
         return 0;
+    }
     return ip->version == 6 && ip->nexthdr == IPPROTO_TCP && (((__u8 *)tcp)[13] & CRAB_STATE) == CRAB_ACK &&
            bpf_ntohs(ip->payload_len) > tcp->doff * 4;
 }
@@ -82,8 +87,9 @@ static __always_inline __u32 crab_addr_diff(crab_addr from, crab_addr to)
     __u64 sum = 0;
 
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         sum += (__u64)(__u32)~from.word[i] + to.word[i];
+    }
     sum = (sum & 0xffffffff) + (sum >> 32);
     return (__u32)((sum & 0xffffffff) + (sum >> 32));
 }
@@ -93,8 +99,9 @@ static __always_inline int crab_set_addr(struct __sk_buff *skb, struct crab_pack
                                          crab_addr to)
 {
     if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), 0, crab_addr_diff(from, to),
-                            BPF_F_PSEUDO_HDR))
+                            BPF_F_PSEUDO_HDR)) {
         return -1;
+    }
     return bpf_skb_store_bytes(skb, at, &to, sizeof(to), BPF_F_RECOMPUTE_CSUM);
 }
 
@@ -117,8 +124,9 @@ static __always_inline int crab_age(struct __sk_buff *skb)
 {
     __u8 hops;
 
-    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &hops, 1) || hops <= 1)
+    if (bpf_skb_load_bytes(skb, CRAB_IP_TTL, &hops, 1) || hops <= 1) {
         return -1;
+    }
     hops -= 1;
     return bpf_skb_store_bytes(skb, CRAB_IP_TTL, &hops, 1, BPF_F_RECOMPUTE_CSUM);
 }

@@ -11,8 +11,9 @@
 /* Put an entry or replace it; made is counted when it is a new one. */
 static __always_inline long crab_keep(void *map, const void *key, const void *value, __u32 made)
 {
-    if (bpf_map_update_elem(map, key, value, BPF_NOEXIST))
+    if (bpf_map_update_elem(map, key, value, BPF_NOEXIST)) {
         return bpf_map_update_elem(map, key, value, BPF_ANY);
+    }
     crab_count(made);
     return 0;
 }
@@ -22,8 +23,9 @@ static __always_inline long crab_drop(void *map, const void *key, __u32 removed)
 {
     long ret = bpf_map_delete_elem(map, key);
 
-    if (!ret)
+    if (!ret) {
         crab_count(removed);
+    }
     return ret;
 }
 

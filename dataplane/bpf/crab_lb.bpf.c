@@ -50,8 +50,9 @@ static __always_inline int placeholder_first(struct crab_options *o)
     __u8 room[CRAB_ROOM_STORAGE];
 
     crab_option_write(room, o->kind, o->exid, CRAB_FORM_PLACEHOLDER, (crab_addr){0});
-    if (!same_room(room, o->bytes))
+    if (!same_room(room, o->bytes)) {
         return 0;
+    }
     o->form = CRAB_FORM_PLACEHOLDER;
     o->at = 0;
     o->size = o->kind >= CRAB_KIND_EXPERIMENT1 ? CRAB_OPTION_ROOM : CRAB_OPTION_ROOM - 2;
@@ -64,17 +65,20 @@ CRAB_PART int has_placeholder(struct xdp_md *xdp, struct syn *s)
     __u32 len = s->doff, zero = 0;
     struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
 
-    if (len < sizeof(struct tcphdr) + CRAB_OPTION_ROOM)
+    if (len < sizeof(struct tcphdr) + CRAB_OPTION_ROOM) {
         return 0;
+    }
     CRAB_OPAQUE(len); /* two comparisons: verifiers before 6.8 do not see through one of len - 28 */
-    if (len > 60 || bpf_xdp_load_bytes(xdp, s->l4, s->header, len))
+    if (len > 60 || bpf_xdp_load_bytes(xdp, s->l4, s->header, len)) {
         return 0;
+    }
     s->o.len = len - sizeof(struct tcphdr);
     s->o.kind = meta && meta->kind ? meta->kind : CRAB_KIND;
     s->o.exid = meta ? meta->exid : 0;
     __builtin_memcpy(s->o.bytes, s->header + sizeof(struct tcphdr), CRAB_OPTIONS_MAX);
-    if (placeholder_first(&s->o))
+    if (placeholder_first(&s->o)) {
         return 1;
+    }
     find_option(s);
     return s->o.form == CRAB_FORM_PLACEHOLDER;
 }
@@ -91,10 +95,12 @@ CRAB_PART enum sum judge_sum(struct syn *s)
     __u16 pseudo = fold(pseudo_sum(s, s->daddr));
     __u32 data = s->length - (s->l4 - ETH_HLEN) - s->doff;
 
-    if (data)
+    if (data) {
         return s->check == pseudo ? SUM_PARTIAL : SUM_GOOD;
-    if (fold(bpf_csum_diff(0, 0, (__be32 *)s->header, sizeof(s->header), pseudo)) == 0xffff)
+    }
+    if (fold(bpf_csum_diff(0, 0, (__be32 *)s->header, sizeof(s->header), pseudo)) == 0xffff) {
         return SUM_GOOD;
+    }
     return s->check == pseudo ? SUM_PARTIAL : SUM_BAD;
 }
 
@@ -111,10 +117,12 @@ CRAB_PART int new_check(struct syn *s, enum sum was, __u8 *room, crab_addr *dip,
     } old = {.addr = s->daddr}, fresh = {.addr = *dip};
     __u32 at = s->o.at & 0x3c, inside = s->o.at & 3, data = s->length - (s->l4 - ETH_HLEN) - s->doff;
 
-    if (was == SUM_PARTIAL && !native)
+    if (was == SUM_PARTIAL && !native) {
         return fold(pseudo_sum(s, *dip));
-    if (was == SUM_PARTIAL && data)
+    }
+    if (was == SUM_PARTIAL && data) {
         return -1; /* would need the sum of the data: tc can leave it unfinished */
+    }
     CRAB_OPAQUE(room);
 #pragma unroll
     for (__u32 i = 0; i < sizeof(old.room); i++) {
@@ -139,8 +147,9 @@ static __always_inline int next_hop(struct xdp_md *xdp, struct syn *s, crab_addr
     fib->dport = s->dport;
     fib->tot_len = s->length;
     fib->ifindex = xdp->ingress_ifindex;
-    if (bpf_fib_lookup(xdp, fib, sizeof(*fib), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+    if (bpf_fib_lookup(xdp, fib, sizeof(*fib), 0) != BPF_FIB_LKUP_RET_SUCCESS) {
         return XDP_PASS;
+    }
     return fib->ifindex == xdp->ingress_ifindex ? XDP_TX : XDP_PASS;
 }
 
@@ -151,8 +160,9 @@ static __always_inline int patch(struct xdp_md *xdp, struct syn *s, struct bpf_f
     __u32 size = s->o.size == CRAB_OPTION_ROOM ? CRAB_OPTION_ROOM : CRAB_OPTION_ROOM - 2;
 
     if (bpf_xdp_store_bytes(xdp, at, room, size) ||
-        bpf_xdp_store_bytes(xdp, s->l4 + __builtin_offsetof(struct tcphdr, check), &check, sizeof(check)))
+        bpf_xdp_store_bytes(xdp, s->l4 + __builtin_offsetof(struct tcphdr, check), &check, sizeof(check))) {
         return -1;
+    }
     return patch_headers(xdp, fib, dip);
 }
 
@@ -190,8 +200,9 @@ static __always_inline int redirect_syn(struct xdp_md *xdp, struct syn *s, struc
         crab_count(CRAB_LB_BAD_CHECKSUM);
         return XDP_DROP;
     }
-    if (!pool || s->ttl <= 1 || !crab_choose(pool, vip, &t, s->iss, &c))
+    if (!pool || s->ttl <= 1 || !crab_choose(pool, vip, &t, s->iss, &c)) {
         return XDP_PASS;
+    }
     return send_chosen(xdp, s, &t, &c, native | was << 1);
 }
 
@@ -200,8 +211,9 @@ static __always_inline int balance(struct xdp_md *xdp, int native, enum crab_six
     struct syn *s = SYN_STORAGE;
     struct crab_vip *vip = s ? syn_to_vip(xdp, s, six) : NULL;
 
-    if (!vip || !has_placeholder(xdp, s))
+    if (!vip || !has_placeholder(xdp, s)) {
         return XDP_PASS;
+    }
     return redirect_syn(xdp, s, vip, native);
 }
 

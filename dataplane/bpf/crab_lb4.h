@@ -22,19 +22,23 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
     struct ethhdr *eth = data;
     struct iphdr *ip = data + sizeof(*eth);
 
-    if ((void *)(ip + 1) > end)
-        return NULL;
-    if (eth->h_proto != bpf_htons(ETH_P_IP)) {
-        if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-            bpf_tail_call(xdp, &crab_six_xdp, six);
+    if ((void *)(ip + 1) > end) {
         return NULL;
     }
-    if (ip->protocol != IPPROTO_TCP || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(0x3fff))
+    if (eth->h_proto != bpf_htons(ETH_P_IP)) {
+        if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
+            bpf_tail_call(xdp, &crab_six_xdp, six);
+        }
         return NULL;
+    }
+    if (ip->protocol != IPPROTO_TCP || ip->version != 4 || ip->ihl < 5 || ip->frag_off & bpf_htons(0x3fff)) {
+        return NULL;
+    }
     s->l4 = sizeof(*eth) + ip->ihl * 4;
     struct tcphdr *tcp = data + (s->l4 & 0x7f);
-    if ((void *)(tcp + 1) > end || (((__u8 *)tcp)[13] & SYN_FLAGS) != 0x02)
+    if ((void *)(tcp + 1) > end || (((__u8 *)tcp)[13] & SYN_FLAGS) != 0x02) {
         return NULL;
+    }
     s->saddr = ip->saddr;
     s->daddr = ip->daddr;
     s->sport = tcp->source;
@@ -46,8 +50,9 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
     s->tos = ip->tos;
     s->ttl = ip->ttl;
     if (s->doff < sizeof(*tcp) || s->l4 - sizeof(*eth) + s->doff > s->length ||
-        sizeof(*eth) + s->length > (__u64)(end - data))
+        sizeof(*eth) + s->length > (__u64)(end - data)) {
         return NULL; /* tc counts it */
+    }
     struct crab_vip *vip = crab_vip_of(s->daddr, s->dport);
     return vip && (vip->flags & (CRAB_VIP_BALANCE | CRAB_VIP_TUNNEL)) == CRAB_VIP_BALANCE ? vip : NULL;
 }
@@ -85,8 +90,9 @@ static __always_inline int patch_headers(struct xdp_md *xdp, struct bpf_fib_look
     void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
     struct ethhdr *eth = data;
     struct iphdr *ip = data + sizeof(*eth);
-    if ((void *)(ip + 1) > end)
+    if ((void *)(ip + 1) > end) {
         return -1;
+    }
     struct {
         __be32 ttl_word, addr;
     } old = {((__be32 *)ip)[2] & bpf_htonl(0xffff0000), ip->daddr}, fresh;

@@ -19,8 +19,9 @@ static __always_inline struct syn *empty_syn(void)
     __u32 zero = 0;
     struct syn *s = bpf_map_lookup_elem(&crab_scratch6, &zero);
 
-    if (s)
+    if (s) {
         __builtin_memset(s, 0, sizeof(*s));
+    }
     return s;
 }
 
@@ -46,8 +47,9 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
 
     (void)six;
     if ((void *)(tcp + 1) > end || eth->h_proto != bpf_htons(ETH_P_IPV6) || ip->version != 6 ||
-        ip->nexthdr != IPPROTO_TCP || (((__u8 *)tcp)[13] & SYN_FLAGS) != 0x02)
+        ip->nexthdr != IPPROTO_TCP || (((__u8 *)tcp)[13] & SYN_FLAGS) != 0x02) {
         return NULL;
+    }
     s->l4 = sizeof(*eth) + sizeof(*ip);
     __builtin_memcpy(&s->saddr, &ip->saddr, sizeof(s->saddr));
     __builtin_memcpy(&s->daddr, &ip->daddr, sizeof(s->daddr));
@@ -60,8 +62,9 @@ static __always_inline struct crab_vip *syn_to_vip(struct xdp_md *xdp, struct sy
     s->tos = ip->priority << 4 | ip->flow_lbl[0] >> 4;
     s->ttl = ip->hop_limit;
     if (s->doff < sizeof(*tcp) || s->l4 - sizeof(*eth) + s->doff > s->length ||
-        sizeof(*eth) + s->length > (__u64)(end - data))
+        sizeof(*eth) + s->length > (__u64)(end - data)) {
         return NULL; /* tc counts it */
+    }
     struct crab_vip *vip = crab_vip_of(s->daddr, s->dport);
     return vip && (vip->flags & (CRAB_VIP_BALANCE | CRAB_VIP_TUNNEL)) == CRAB_VIP_BALANCE ? vip : NULL;
 }
@@ -73,8 +76,9 @@ static __always_inline int same_room(const __u8 *want, const __u8 *have)
     __builtin_memcpy(a, want, sizeof(a));
     __builtin_memcpy(b, have, sizeof(b));
 #pragma unroll
-    for (int i = 0; i < CRAB_OPTION_ROOM / 4; i++)
+    for (int i = 0; i < CRAB_OPTION_ROOM / 4; i++) {
         differs |= a[i] ^ b[i];
+    }
     return !differs;
 }
 
@@ -103,8 +107,9 @@ static __always_inline int patch_headers(struct xdp_md *xdp, struct bpf_fib_look
     struct ethhdr *eth = data;
     struct ipv6hdr *ip = data + sizeof(*eth);
 
-    if ((void *)(ip + 1) > end)
+    if ((void *)(ip + 1) > end) {
         return -1;
+    }
     ip->hop_limit -= 1;
     __builtin_memcpy(&ip->daddr, &dip, sizeof(dip));
     __builtin_memcpy(eth->h_dest, fib->dmac, ETH_ALEN);

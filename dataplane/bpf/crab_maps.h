@@ -42,8 +42,9 @@ CRAB_MAP(BPF_MAP_TYPE_HASH, crab_vips, struct crab_vip_key, struct crab_vip, CRA
 static __always_inline void crab_count(__u32 reason)
 {
     __u64 *n = bpf_map_lookup_elem(&crab_counters, &reason);
-    if (CRAB_LIKELY(n))
+    if (CRAB_LIKELY(n)) {
         *n += 1; /* per CPU; tc and XDP of one CPU do not interrupt each other */
+    }
 }
 
 static __always_inline struct crab_vip *crab_vip_of(crab_addr addr, __be16 port)

@@ -8,12 +8,15 @@
 
 static __always_inline void crab_count_notes(struct crab_options *o)
 {
-    if (o->notes & CRAB_NOTE_MALFORMED)
+    if (o->notes & CRAB_NOTE_MALFORMED) {
         crab_count(CRAB_OPTION_MALFORMED);
-    if (o->notes & CRAB_NOTE_DUPLICATE)
+    }
+    if (o->notes & CRAB_NOTE_DUPLICATE) {
         crab_count(CRAB_OPTION_DUPLICATE);
-    if (o->notes & CRAB_NOTE_IGNORED)
+    }
+    if (o->notes & CRAB_NOTE_IGNORED) {
         crab_count(CRAB_OPTION_IGNORED);
+    }
 }
 
 #endif

@@ -54,11 +54,13 @@ CRAB_INLINE int crab_option_step(struct crab_options *o)
     __u32 at = o->cursor, len = o->len;
     __be32 addr = 0;
 
-    if (at >= len || at >= CRAB_OPTIONS_MAX)
+    if (at >= len || at >= CRAB_OPTIONS_MAX) {
         return 1;
+    }
     __u8 kind = o->bytes[at & 63];
-    if (kind == 0)
+    if (kind == 0) {
         return 1;
+    }
     if (kind == 1) {
         o->cursor = at + 1;
         return 0;
@@ -70,8 +72,9 @@ CRAB_INLINE int crab_option_step(struct crab_options *o)
     }
     o->cursor = at + size;
     __u8 form = kind == o->kind ? crab_option_form(o, at, size, &addr) : CRAB_FORM_NONE;
-    if (form == CRAB_FORM_NONE)
+    if (form == CRAB_FORM_NONE) {
         return 0;
+    }
     if (o->form != CRAB_FORM_NONE) {
         o->notes |= CRAB_NOTE_DUPLICATE;
         return 0;

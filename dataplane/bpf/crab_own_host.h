@@ -23,8 +23,9 @@ CRAB_PART void crab_own_host_says(struct crab_packet *p, struct crab_tuple *out,
         return;
     }
     struct crab_flow *flow = bpf_map_lookup_elem(&crab_flows_out, &back);
-    if (flow)
+    if (flow) {
         flow->ended |= p->flags & CRAB_RST ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_SERVER_FIN;
+    }
 }
 
 /* A packet of either side. */
@@ -32,8 +33,9 @@ CRAB_PART int crab_own_host_goes(struct __sk_buff *skb, struct crab_packet *p, c
 {
     crab_addr to = *other, vip = p->daddr;
 
-    if (crab_set_addr(skb, p, CRAB_IP_DADDR, vip, to) || crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, vip, to) || crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_OWN_HOST);
     return crab_turn_round(skb);
 }
@@ -43,13 +45,15 @@ CRAB_PART int crab_own_syn(struct __sk_buff *skb, struct crab_packet *p, struct 
 {
     struct crab_options o;
 
-    if (crab_peek_options(skb, p, &o) || o.form != CRAB_FORM_REDIRECT)
+    if (crab_peek_options(skb, p, &o) || o.form != CRAB_FORM_REDIRECT) {
         return 0;
+    }
     out->server = crab_option_addr(&o);
     struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
     struct crab_vip *vip = crab_vip_of(out->server, out->server_port);
-    if (!pending || !pending->marked || pending->iss != p->seq || !vip || !crab_prefix_allows(vip->id, p->daddr))
+    if (!pending || !pending->marked || pending->iss != p->seq || !vip || !crab_prefix_allows(vip->id, p->daddr)) {
         return 0;
+    }
     struct bpf_fib_lookup fib = {};
     return crab_fib(skb, p, &fib) == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
@@ -67,12 +71,14 @@ CRAB_PART int crab_own_host_keep(struct crab_packet *p, struct crab_tuple *out)
     struct crab_tuple back = crab_other_side(out, &p->daddr);
     struct crab_flow flow = {.dip = p->daddr, .iss = p->seq, .ended = CRAB_FLOW_OWN_HOST};
 
-    if (crab_own_host_taken(&back, &out->client))
+    if (crab_own_host_taken(&back, &out->client)) {
         return CRAB_CLIENT_OWN_HOST_PORT;
+    }
     flow.last_ns = bpf_ktime_get_ns();
     flow.created_s = flow.last_ns / 1000000000;
-    if (crab_keep(&crab_flows_out, out, &flow, CRAB_CLIENT_FLOW_CREATED))
+    if (crab_keep(&crab_flows_out, out, &flow, CRAB_CLIENT_FLOW_CREATED)) {
         return CRAB_CLIENT_FLOW_MAP_FULL;
+    }
     flow.dip = out->client;
     flow.iss = 0; /* a server sends no SYN of its own there */
     return crab_keep(&crab_flows_out, &back, &flow, CRAB_CLIENT_FLOW_CREATED) ? CRAB_CLIENT_FLOW_MAP_FULL
@@ -84,15 +90,17 @@ static __always_inline int crab_own_host_begins(struct __sk_buff *skb, struct cr
 {
     struct crab_tuple out = {.client = p->saddr, .client_port = p->sport, .server_port = p->dport};
 
-    if (!crab_own_syn(skb, p, &out))
+    if (!crab_own_syn(skb, p, &out)) {
         return CRAB_NEXT;
+    }
     __u32 reason = crab_own_host_keep(p, &out);
     if (reason != CRAB_NOT_COUNTED) {
         crab_count(reason);
         return TC_ACT_SHOT;
     }
-    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, out.server))
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, out.server)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_OWN_HOST);
     return CRAB_NEXT;
 }

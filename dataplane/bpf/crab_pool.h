@@ -54,8 +54,9 @@ static __always_inline struct crab_pool *crab_pool_of(struct crab_vip *vip)
 
 static __always_inline struct crab_backend *crab_backend_at(struct crab_pool *pool, __u32 place)
 {
-    if (place >= CRAB_MAX_BACKENDS)
+    if (place >= CRAB_MAX_BACKENDS) {
         return NULL;
+    }
     CRAB_OPAQUE(place);
     return &pool->backend[place & (CRAB_MAX_BACKENDS - 1)];
 }
@@ -65,8 +66,9 @@ static __always_inline __u32 crab_scheduled(struct crab_pool *pool, __u64 n)
 {
     __u32 slots = pool->scheduled, i;
 
-    if (slots == 0 || slots > CRAB_SCHEDULE_SLOTS)
+    if (slots == 0 || slots > CRAB_SCHEDULE_SLOTS) {
         return CRAB_NO_BACKEND;
+    }
     i = (__u32)(n % slots);
     CRAB_OPAQUE(i);
     return pool->schedule[i & (CRAB_SCHEDULE_SLOTS - 1)];
@@ -136,10 +138,11 @@ static long crab_search_step(__u32 turn, struct crab_search *s)
     __u64 n = pool->scheduled <= CRAB_LEAST_LOOKED ? (__u64)s->start + turn : bpf_get_prandom_u32();
     __u32 other = crab_scheduled(pool, n);
 
-    if (turn == 0)
+    if (turn == 0) {
         s->best = other;
-    else if (other != s->best)
+    } else if (other != s->best) {
         s->best = crab_lighter(pool, s->vip, s->best, other, s->now);
+    }
     return 0;
 }
 
@@ -178,11 +181,13 @@ static __always_inline int crab_seen_before(struct crab_pool *pool, struct crab_
     struct crab_syn *seen = bpf_map_lookup_elem(&crab_syns, key);
     struct crab_backend *b;
 
-    if (!seen || now - seen->seen_ns > CRAB_SYN_LIFE_NS)
+    if (!seen || now - seen->seen_ns > CRAB_SYN_LIFE_NS) {
         return 0;
+    }
     b = crab_backend_at(pool, seen->place);
-    if (!b || !crab_addr_same(b->addr, seen->dip) || b->state != CRAB_BACKEND_UP_CRAB)
+    if (!b || !crab_addr_same(b->addr, seen->dip) || b->state != CRAB_BACKEND_UP_CRAB) {
         return 0;
+    }
     c->dip = seen->dip;
     c->place = seen->place;
     c->state = b->state;
@@ -197,8 +202,9 @@ CRAB_PART void crab_remember(struct crab_pool *pool, struct crab_syn_key *key, s
     struct crab_load *load = crab_load_of(pool, c->place);
 
     bpf_map_update_elem(&crab_syns, key, &syn, BPF_ANY);
-    if (load && !c->known)
+    if (load && !c->known) {
         __sync_fetch_and_add(&load->assigned, 1);
+    }
 }
 
 /* Choose for a SYN of a client that knows redirects; 0: nobody takes them (C-43). */
@@ -213,8 +219,9 @@ CRAB_PART int crab_choose(struct crab_pool *pool, struct crab_vip *vip, struct c
     if (!crab_seen_before(pool, &key, now, c)) {
         c->place = crab_by_policy(pool, vip, t, now);
         struct crab_backend *b = crab_backend_at(pool, c->place);
-        if (!b || b->state != CRAB_BACKEND_UP_CRAB)
+        if (!b || b->state != CRAB_BACKEND_UP_CRAB) {
             return 0;
+        }
         c->dip = b->addr;
         c->state = b->state;
     }
@@ -228,8 +235,9 @@ static __always_inline void crab_hand_over(struct crab_tuple *t, __u32 iss)
     struct crab_syn_key key = {.tuple = *t, .iss = iss};
     struct crab_syn *syn = bpf_map_lookup_elem(&crab_syns, &key);
 
-    if (syn)
+    if (syn) {
         syn->undelivered = 1;
+    }
 }
 
 /* Choose by consistent hash; 0: nobody is up. */
@@ -238,12 +246,14 @@ static __always_inline int crab_choose_by_hash(struct crab_pool *pool, struct cr
     __u32 slot = crab_tuple_hash(t) % CRAB_MAGLEV_SLOTS;
 
     CRAB_OPAQUE(slot);
-    if (pool->hashed == 0 || slot >= CRAB_MAGLEV_SLOTS)
+    if (pool->hashed == 0 || slot >= CRAB_MAGLEV_SLOTS) {
         return 0;
+    }
     c->place = pool->maglev[slot];
     struct crab_backend *b = crab_backend_at(pool, c->place);
-    if (!b)
+    if (!b) {
         return 0;
+    }
     c->dip = b->addr;
     c->state = b->state;
     c->repeated = 0;

@@ -40,11 +40,13 @@ void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
 static __always_inline __u32 crab_summed(struct __sk_buff *skb)
 {
-    if (!bpf_cast_to_kern_ctx)
+    if (!bpf_cast_to_kern_ctx) {
         return CRAB_SUM_COMPLETE;
+    }
     const void *kernel = bpf_cast_to_kern_ctx(skb);
-    if (CRAB_KERNEL_FIELD(kernel, BYTE_SIZE) != 1)
+    if (CRAB_KERNEL_FIELD(kernel, BYTE_SIZE) != 1) {
         return CRAB_SUM_COMPLETE; /* not as we know it: the helper is always right */
+    }
     __u64 byte = *(const __u8 *)(kernel + CRAB_KERNEL_FIELD(kernel, BYTE_OFFSET));
     return byte << CRAB_KERNEL_FIELD(kernel, LSHIFT_U64) >> CRAB_KERNEL_FIELD(kernel, RSHIFT_U64);
 }
@@ -91,8 +93,9 @@ static __always_inline struct crab_recent *crab_quick_answer(const void *frame, 
     struct crab_recent *r = crab_recent_entry(slot, way);
 
     if (CRAB_LIKELY(r && r->addrs == CRAB_AT(__u64, frame, 26) && r->ports == CRAB_AT(__u32, frame, 34) &&
-                    r->seen == crab_recent_time(with_hop) && r->epoch == crab_slot_epoch(slot)))
+                    r->seen == crab_recent_time(with_hop) && r->epoch == crab_slot_epoch(slot))) {
         return r;
+    }
     return NULL;
 }
 
@@ -116,8 +119,9 @@ static __always_inline int crab_quick_store(struct __sk_buff *skb, const struct 
 {
     const __u32 from = with_hop ? 0 : 8 * CRAB_HEAD_TAIL;
 
-    if (CRAB_RARELY(bpf_skb_store_bytes(skb, from, (const void *)h + from, size - from, 0)))
+    if (CRAB_RARELY(bpf_skb_store_bytes(skb, from, (const void *)h + from, size - from, 0))) {
         return crab_write_failed();
+    }
     return CRAB_NEXT;
 }
 
@@ -128,18 +132,22 @@ static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction
     const void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_head h;
 
-    if (CRAB_RARELY(data + CRAB_HEAD_FRAME > end || !crab_goes_on(data)))
+    if (CRAB_RARELY(data + CRAB_HEAD_FRAME > end || !crab_goes_on(data))) {
         return CRAB_SLOW;
+    }
     struct crab_recent *r = crab_quick_answer(data, way, with_hop);
-    if (CRAB_RARELY(!r))
+    if (CRAB_RARELY(!r)) {
         return crab_quick_nothing(data, way) ? CRAB_NEXT : CRAB_SLOW;
-    for (int i = with_hop ? 0 : CRAB_HEAD_TAIL; i < 6; i++)
+    }
+    for (int i = with_hop ? 0 : CRAB_HEAD_TAIL; i < 6; i++) {
         h.word[i] = CRAB_AT(__u64, data, 8 * i);
+    }
     h.window_check = CRAB_AT(__u32, data, 48);
     __be32 from = CRAB_AT(__be32, data, way == CRAB_OUT ? 30 : 26);
     crab_quick_rewrite(&h, r, way);
-    if (with_hop)
+    if (with_hop) {
         __builtin_memcpy(&h, r->hop, ETH_ALEN);
+    }
     crab_count(reason);
     __u32 summed = crab_summed(skb);
     if (CRAB_LIKELY(summed != CRAB_SUM_COMPLETE)) {
@@ -148,8 +156,9 @@ static __always_inline int crab_quick(struct __sk_buff *skb, enum crab_direction
         h.window_check = (__u16)h.window_check | (__u32)check << 16;
         return crab_quick_store(skb, &h, with_hop, CRAB_HEAD_SIZE);
     }
-    if (bpf_l4_csum_replace(skb, CRAB_TCP_CHECK, from, r->to, BPF_F_PSEUDO_HDR | sizeof(from)))
+    if (bpf_l4_csum_replace(skb, CRAB_TCP_CHECK, from, r->to, BPF_F_PSEUDO_HDR | sizeof(from))) {
         return crab_write_failed();
+    }
     return crab_quick_store(skb, &h, with_hop, CRAB_IP_DADDR + 4);
 }
 

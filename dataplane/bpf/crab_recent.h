@@ -82,8 +82,9 @@ static __always_inline void crab_recent_end(struct crab_tuple *t)
     __u32 slot = crab_recent_slot(t);
     __u32 *epoch = bpf_map_lookup_elem(&crab_epochs, &slot);
 
-    if (epoch)
+    if (epoch) {
         __sync_fetch_and_add(epoch, 1);
+    }
 }
 
 /* The present as crab_recent.seen has it; answers with and without a hop are not each other's. */
@@ -97,8 +98,9 @@ static __always_inline struct crab_recent *crab_recent_entry(__u32 slot, enum cr
     __u32 bunch = way * (CRAB_RECENT_SLOTS / CRAB_RECENT_BUNCH) + slot / CRAB_RECENT_BUNCH;
     struct crab_recents *all = bpf_map_lookup_elem(&crab_answers, &bunch);
 
-    if (CRAB_RARELY(!all))
+    if (CRAB_RARELY(!all)) {
         return NULL;
+    }
     struct crab_recent *r = &all->of[slot % CRAB_RECENT_BUNCH];
     CRAB_OPAQUE(r); /* else it is worked out anew for every field */
     return r;
@@ -114,8 +116,9 @@ static __always_inline void crab_recent_keep(struct crab_tuple *t, enum crab_dir
     struct crab_recent *r = crab_recent_entry(crab_recent_slot(t), way);
     __u32 from = t->server;
 
-    if (!r)
+    if (!r) {
         return;
+    }
     r->addrs = way == CRAB_OUT ? t->client | (__u64)from << 32 : from | (__u64)t->client << 32;
     r->ports =
         way == CRAB_OUT ? t->client_port | (__u32)t->server_port << 16 : t->server_port | (__u32)t->client_port << 16;
@@ -123,8 +126,9 @@ static __always_inline void crab_recent_keep(struct crab_tuple *t, enum crab_dir
     r->epoch = epoch;
     r->seen = crab_recent_time(hop != NULL);
     r->change = crab_sum_change(from, to);
-    if (hop)
+    if (hop) {
         __builtin_memcpy(r->hop, hop, sizeof(r->hop));
+    }
 }
 
 /* Nothing is known of a connection whose packets are these. */
@@ -147,8 +151,9 @@ static __always_inline struct crab_nothing *crab_nothing_entry(__u32 slot, enum 
     __u32 key = way;
     struct crab_nothings *all = bpf_map_lookup_elem(&crab_nothings, &key);
 
-    if (CRAB_RARELY(!all))
+    if (CRAB_RARELY(!all)) {
         return NULL;
+    }
     struct crab_nothing *n = &all->of[slot % CRAB_RECENT_SLOTS];
     CRAB_OPAQUE(n);
     return n;
@@ -158,8 +163,9 @@ static __always_inline void crab_nothing_keep(struct crab_tuple *t, enum crab_di
 {
     struct crab_nothing *n = crab_nothing_entry(crab_recent_slot(t), way);
 
-    if (!n)
+    if (!n) {
         return;
+    }
     n->addrs = way == CRAB_OUT ? t->client | (__u64)t->server << 32 : t->server | (__u64)t->client << 32;
     n->ports =
         way == CRAB_OUT ? t->client_port | (__u32)t->server_port << 16 : t->server_port | (__u32)t->client_port << 16;

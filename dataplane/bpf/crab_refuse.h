@@ -76,8 +76,9 @@ CRAB_PART int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
     const __u32 size = sizeof(r) - sizeof(r.align);
 
     if (bpf_skb_load_bytes(skb, ETH_ALEN, r.eth.h_dest, ETH_ALEN) ||
-        bpf_skb_load_bytes(skb, 0, r.eth.h_source, ETH_ALEN) || bpf_skb_change_tail(skb, size, 0))
+        bpf_skb_load_bytes(skb, 0, r.eth.h_source, ETH_ALEN) || bpf_skb_change_tail(skb, size, 0)) {
         return crab_write_failed();
+    }
     crab_reset_ip(&r, p);
     r.tcp.source = p->dport;
     r.tcp.dest = p->sport;
@@ -85,8 +86,9 @@ CRAB_PART int crab_refuse(struct __sk_buff *skb, struct crab_packet *p)
     r.tcp.doff = sizeof(r.tcp) / 4;
     r.tcp.rst = 1;
     crab_reset_sum(&r);
-    if (bpf_skb_store_bytes(skb, 0, &r.eth, size, BPF_F_INVALIDATE_HASH))
+    if (bpf_skb_store_bytes(skb, 0, &r.eth, size, BPF_F_INVALIDATE_HASH)) {
         return crab_write_failed();
+    }
     return bpf_redirect(skb->ifindex, 0);
 }
 

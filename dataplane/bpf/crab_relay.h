@@ -47,12 +47,15 @@ static __always_inline int crab_relay_over(struct crab_relay *r)
  */
 static __always_inline void crab_relay_begins(struct crab_relay *r, struct crab_packet *p, int way)
 {
-    if (way == CRAB_RELAY_OUT && p->flags & CRAB_RST && p->seq == r->next_out)
+    if (way == CRAB_RELAY_OUT && p->flags & CRAB_RST && p->seq == r->next_out) {
         r->ended |= CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST;
-    if (way == CRAB_RELAY_OUT && (p->flags & CRAB_STATE) == CRAB_SYN && !r->answered)
+    }
+    if (way == CRAB_RELAY_OUT && (p->flags & CRAB_STATE) == CRAB_SYN && !r->answered) {
         r->next_out = p->seq + 1;
-    if (way == CRAB_RELAY_OUT || !(p->flags & CRAB_ACK) || p->ack - r->next_out > CRAB_RELAY_SYN_DATA)
+    }
+    if (way == CRAB_RELAY_OUT || !(p->flags & CRAB_ACK) || p->ack - r->next_out > CRAB_RELAY_SYN_DATA) {
         return;
+    }
     if (p->flags & CRAB_RST) {
         r->ended |= CRAB_ENDED_RST;
     } else if (p->flags & CRAB_SYN) {
@@ -65,10 +68,11 @@ static __always_inline void crab_relay_begins(struct crab_relay *r, struct crab_
 /* A segment of one who ends the connection, and stands where its next byte is. */
 static __always_inline void crab_relay_closes(struct crab_relay *r, __u8 flags, int way)
 {
-    if (flags & CRAB_RST)
+    if (flags & CRAB_RST) {
         r->ended |= way == CRAB_RELAY_OUT ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_RST;
-    else
+    } else {
         r->ended |= way == CRAB_RELAY_OUT ? CRAB_ENDED_CLIENT_FIN : CRAB_ENDED_SERVER_FIN;
+    }
 }
 
 /*
@@ -83,25 +87,32 @@ CRAB_PART void crab_relay_passes(struct crab_relay *r, struct crab_packet *p, in
     __u32 other = way == CRAB_RELAY_OUT ? r->next_back : r->next_out;
     __u8 reset = way == CRAB_RELAY_OUT ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_RST;
 
-    if (!(p->flags & CRAB_SYN))
+    if (!(p->flags & CRAB_SYN)) {
         r->last_ns = bpf_ktime_get_ns();
+    }
     if (!r->answered || (p->flags & CRAB_SYN && !r->opened)) {
         crab_relay_begins(r, p, way);
         return;
     }
-    if (p->flags & CRAB_SYN)
+    if (p->flags & CRAB_SYN) {
         return;
-    if (way == CRAB_RELAY_OUT && !r->opened && p->flags & CRAB_ACK && p->ack == r->next_back)
+    }
+    if (way == CRAB_RELAY_OUT && !r->opened && p->flags & CRAB_ACK && p->ack == r->next_back) {
         r->opened = 1;
-    if (p->flags & (CRAB_FIN | CRAB_RST) && p->seq == *next)
+    }
+    if (p->flags & (CRAB_FIN | CRAB_RST) && p->seq == *next) {
         crab_relay_closes(r, p->flags, way);
+    }
     if (!(p->flags & CRAB_ACK) || p->ack - other + CRAB_RELAY_BEHIND > CRAB_RELAY_BEHIND + CRAB_RELAY_WINDOW ||
-        end - *next + CRAB_RELAY_WINDOW > 2 * CRAB_RELAY_WINDOW)
+        end - *next + CRAB_RELAY_WINDOW > 2 * CRAB_RELAY_WINDOW) {
         return;
-    if (!(p->flags & CRAB_RST) && (r->ended & (CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST)) == reset)
+    }
+    if (!(p->flags & CRAB_RST) && (r->ended & (CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST)) == reset) {
         r->ended &= ~reset;
-    if ((__s32)(end - *next) > 0)
+    }
+    if ((__s32)(end - *next) > 0) {
         *next = end;
+    }
 }
 
 /* The entries of one connection; t is the client's side. */
@@ -130,15 +141,18 @@ static __always_inline __u64 crab_relay_rank(struct crab_relay_search *s)
 {
     struct crab_relay_back *b = bpf_map_lookup_elem(&crab_relays_back, &s->back);
 
-    if (!b)
+    if (!b) {
         return ~0ULL;
+    }
     struct crab_tuple t = {
         .client = b->client, .server = s->back.client, .client_port = b->port, .server_port = s->back.server_port};
     struct crab_relay *r = bpf_map_lookup_elem(&crab_relays, &t);
-    if (!r || r->port != s->back.client_port || !crab_addr_same(r->dip, s->back.server))
+    if (!r || r->port != s->back.client_port || !crab_addr_same(r->dip, s->back.server)) {
         return ~0ULL; /* left behind by one that was pushed out */
-    if (r->opened && !crab_relay_over(r))
+    }
+    if (r->opened && !crab_relay_over(r)) {
         return 0;
+    }
     return 1 + (s->now - r->last_ns) + (r->opened ? 1ULL << 62 : 0);
 }
 
@@ -146,8 +160,9 @@ static __always_inline __u64 crab_relay_rank(struct crab_relay_search *s)
 static long crab_relay_try(__u32 turn, struct crab_relay_search *s)
 {
     s->back.client_port = bpf_htons(CRAB_RELAY_PORT + (s->start + turn * 277) % CRAB_RELAY_PORTS);
-    if (crab_vip_of(s->back.client, s->back.client_port))
+    if (crab_vip_of(s->back.client, s->back.client_port)) {
         return 0;
+    }
     __u64 rank = crab_relay_rank(s);
     if (rank > s->rank) {
         s->rank = rank;
@@ -161,13 +176,15 @@ CRAB_PART void crab_relay_evict(struct crab_tuple *back)
 {
     struct crab_relay_back *b = bpf_map_lookup_elem(&crab_relays_back, back);
 
-    if (!b)
+    if (!b) {
         return;
+    }
     struct crab_tuple t = {
         .client = b->client, .server = back->client, .client_port = b->port, .server_port = back->server_port};
     struct crab_relay *r = bpf_map_lookup_elem(&crab_relays, &t);
-    if (r && r->port == back->client_port && crab_addr_same(r->dip, back->server))
+    if (r && r->port == back->client_port && crab_addr_same(r->dip, back->server)) {
         crab_drop(&crab_relays, &t, CRAB_LB_RELAY_REMOVED);
+    }
 }
 
 /* Both entries, where the port's last user left them. */
@@ -192,8 +209,9 @@ CRAB_PART struct crab_relay *crab_relay_begin(struct crab_tuple *t, struct crab_
     s.now = bpf_ktime_get_ns();
     s.start = crab_tuple_hash(t);
     bpf_loop(CRAB_RELAY_TRIES, crab_relay_try, &s, 0);
-    if (!s.port)
+    if (!s.port) {
         return NULL;
+    }
     s.back.client_port = s.port;
     crab_relay_evict(&s.back);
     return crab_relay_keep(t, &s, c) ? NULL : bpf_map_lookup_elem(&crab_relays, t);
@@ -203,10 +221,12 @@ CRAB_PART struct crab_relay *crab_relay_begin(struct crab_tuple *t, struct crab_
  */
 static __always_inline int crab_relay_goes_on(struct crab_relay *r, struct crab_pool *pool)
 {
-    if (crab_relay_over(r))
+    if (crab_relay_over(r)) {
         return 0;
-    if (r->opened && bpf_ktime_get_ns() - r->last_ns < CRAB_RELAY_SILENT)
+    }
+    if (r->opened && bpf_ktime_get_ns() - r->last_ns < CRAB_RELAY_SILENT) {
         return 1;
+    }
     struct crab_backend *b = crab_backend_at(pool, r->place);
     return b && crab_addr_same(b->addr, r->dip) && b->state != CRAB_BACKEND_DOWN;
 }
@@ -244,8 +264,9 @@ CRAB_PART int crab_relay_out(struct __sk_buff *skb, struct crab_packet *p, struc
 
     crab_relay_passes(r, p, CRAB_RELAY_OUT);
     if (crab_set_addr(skb, p, CRAB_IP_DADDR, vip, dip) || crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip) ||
-        crab_set_port(skb, p, __builtin_offsetof(struct tcphdr, source), p->sport, port))
+        crab_set_port(skb, p, __builtin_offsetof(struct tcphdr, source), p->sport, port)) {
         return -1;
+    }
     p->saddr = vip;
     p->daddr = dip;
     p->sport = port;
@@ -260,8 +281,9 @@ CRAB_PART enum crab_relay_found crab_relay_in(struct __sk_buff *skb, struct crab
     struct crab_tuple back = {.client = p->daddr, .server = p->saddr, .client_port = p->dport, .server_port = p->sport};
     struct crab_relay_back *b = bpf_map_lookup_elem(&crab_relays_back, &back);
 
-    if (!b)
+    if (!b) {
         return CRAB_RELAY_NONE;
+    }
     struct crab_tuple t = {.client = b->client, .server = p->daddr, .client_port = b->port, .server_port = p->sport};
     struct crab_relay *r = bpf_map_lookup_elem(&crab_relays, &t);
     if (!r || r->port != p->dport || !crab_addr_same(r->dip, p->saddr)) {

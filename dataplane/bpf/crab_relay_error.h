@@ -14,13 +14,15 @@ static __always_inline __u32 crab_error_of_relay(struct __sk_buff *skb, struct c
 {
     struct crab_relay_back *b = bpf_map_lookup_elem(&crab_relays_back, &e->from);
 
-    if (!b)
+    if (!b) {
         return CRAB_NOT_COUNTED;
+    }
     crab_addr client = b->client, vip = e->from.client;
     if (crab_error_port(skb, e, 0, e->from.client_port, b->port) ||
         crab_error_quote(skb, e, CRAB_QUOTE_SADDR, vip, client) ||
-        crab_error_quote(skb, e, CRAB_QUOTE_DADDR, e->from.server, vip) || crab_error_to(skb, e, client))
+        crab_error_quote(skb, e, CRAB_QUOTE_DADDR, e->from.server, vip) || crab_error_to(skb, e, client)) {
         return CRAB_REWRITE_FAILED;
+    }
     return CRAB_LB_ERROR_TO_CLIENT;
 }
 
@@ -39,15 +41,18 @@ static __always_inline __u32 crab_error_of_answer(struct __sk_buff *skb, struct 
 
     if (r) {
         c.dip = r->dip;
-        if (crab_error_as_relayed(skb, e, r))
+        if (crab_error_as_relayed(skb, e, r)) {
             return CRAB_REWRITE_FAILED;
+        }
     } else {
         struct crab_pool *pool = crab_pool_of(vip);
-        if (!pool || !crab_choose_by_hash(pool, &e->to, &c))
+        if (!pool || !crab_choose_by_hash(pool, &e->to, &c)) {
             return CRAB_NOT_COUNTED;
+        }
     }
-    if (crab_error_quote(skb, e, CRAB_QUOTE_SADDR, e->from.client, c.dip) || crab_error_to(skb, e, c.dip))
+    if (crab_error_quote(skb, e, CRAB_QUOTE_SADDR, e->from.client, c.dip) || crab_error_to(skb, e, c.dip)) {
         return CRAB_REWRITE_FAILED;
+    }
     return CRAB_LB_ERROR_TO_SERVER;
 }
 
@@ -57,10 +62,12 @@ CRAB_PART __u32 crab_error_turn(struct __sk_buff *skb, struct crab_error *e)
 {
     struct crab_vip *vip = crab_vip_of(e->from.client, e->from.client_port);
 
-    if (!vip && bpf_ntohs(e->from.client_port) >= CRAB_RELAY_PORT)
+    if (!vip && bpf_ntohs(e->from.client_port) >= CRAB_RELAY_PORT) {
         return crab_error_of_relay(skb, e);
-    if (!vip || !(vip->flags & CRAB_VIP_BALANCE) || vip->flags & CRAB_VIP_STACK_FALLBACK)
+    }
+    if (!vip || !(vip->flags & CRAB_VIP_BALANCE) || vip->flags & CRAB_VIP_STACK_FALLBACK) {
         return CRAB_NOT_COUNTED;
+    }
     return crab_error_of_answer(skb, e, vip);
 }
 
@@ -69,8 +76,9 @@ CRAB_ERROR_PART int crab_error_for_vip(struct __sk_buff *skb, int forwards)
     struct crab_error *e = crab_error_read(skb);
     __u32 reason = e ? crab_error_turn(skb, e) : CRAB_NOT_COUNTED;
 
-    if (!e || reason == CRAB_NOT_COUNTED)
+    if (!e || reason == CRAB_NOT_COUNTED) {
         return CRAB_NEXT;
+    }
     return reason == CRAB_REWRITE_FAILED ? crab_write_failed() : crab_relay_send(skb, &e->out, reason, forwards);
 }
 

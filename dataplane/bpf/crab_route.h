@@ -63,8 +63,9 @@ CRAB_PART int crab_stays_here(struct __sk_buff *skb, struct crab_packet *p)
     struct bpf_fib_lookup fib = {};
     int ret = crab_fib(skb, p, &fib);
 
-    if (ret == BPF_FIB_LKUP_RET_SUCCESS || ret == BPF_FIB_LKUP_RET_NO_NEIGH)
+    if (ret == BPF_FIB_LKUP_RET_SUCCESS || ret == BPF_FIB_LKUP_RET_NO_NEIGH) {
         return fib.ifindex != skb->ifindex;
+    }
     return ret == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
 
@@ -82,8 +83,9 @@ static __always_inline int crab_route(struct __sk_buff *skb, struct crab_packet 
 
     switch (ret) {
     case BPF_FIB_LKUP_RET_SUCCESS:
-        if (fib.ifindex == skb->ifindex)
+        if (fib.ifindex == skb->ifindex) {
             __builtin_memcpy(mac, fib.dmac, ETH_ALEN);
+        }
         /* fall through */
     case BPF_FIB_LKUP_RET_NO_NEIGH:
 #ifdef CRAB_SIX
@@ -110,8 +112,9 @@ static __always_inline int crab_turn_round(struct __sk_buff *skb)
 {
     __u8 mac[ETH_ALEN];
 
-    if (bpf_skb_load_bytes(skb, ETH_ALEN, mac, ETH_ALEN) || bpf_skb_store_bytes(skb, 0, mac, ETH_ALEN, 0))
+    if (bpf_skb_load_bytes(skb, ETH_ALEN, mac, ETH_ALEN) || bpf_skb_store_bytes(skb, 0, mac, ETH_ALEN, 0)) {
         return crab_write_failed();
+    }
     return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 

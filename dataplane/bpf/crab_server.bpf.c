@@ -53,8 +53,9 @@ static __always_inline int allowed(struct crab_options *o, crab_addr *addr)
 #ifdef CRAB_SIX
     if (o->form == CRAB_FORM_FALLBACK) {
         crab_addr *named = bpf_map_lookup_elem(&crab_digests6, &o->addr);
-        if (named)
+        if (named) {
             *addr = *named;
+        }
         return named != NULL;
     }
 #endif
@@ -68,8 +69,9 @@ static __always_inline void fallback_is_used(__u64 now)
     __u32 zero = 0;
     struct crab_meta *meta = bpf_map_lookup_elem(&crab_meta, &zero);
 
-    if (meta)
+    if (meta) {
         meta->dsr_seen_ns = now;
+    }
     crab_count(CRAB_SERVER_DSR_SEEN);
 }
 
@@ -86,15 +88,17 @@ static __always_inline void forget(struct crab_tuple *t, __u32 iss)
 {
     struct crab_opening *old = bpf_map_lookup_elem(&crab_opening, t);
 
-    if (!old)
+    if (!old) {
         return;
+    }
     if (old->iss == iss) {
         crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED);
         return;
     }
     struct crab_opening *later = bpf_map_lookup_elem(&crab_later, t);
-    if (later && later->iss == iss)
+    if (later && later->iss == iss) {
         crab_drop(&crab_later, t, CRAB_SERVER_LATER_REMOVED);
+    }
 }
 
 /*
@@ -121,8 +125,9 @@ static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet 
     struct crab_options o;
     struct crab_opening e = {.last_ns = bpf_ktime_get_ns(), .iss = p->seq};
 
-    if (crab_read_options(skb, p, &o))
+    if (crab_read_options(skb, p, &o)) {
         return CRAB_NEXT;
+    }
     if (o.form != CRAB_FORM_REDIRECT && o.form != CRAB_FORM_FALLBACK) {
         forget(t, p->seq);
         return CRAB_NEXT;
@@ -134,10 +139,11 @@ static __always_inline int server_syn(struct __sk_buff *skb, struct crab_packet 
     }
     e.fallback = o.form == CRAB_FORM_FALLBACK;
     syn_comes(t, &e);
-    if (e.fallback)
+    if (e.fallback) {
         fallback_is_used(e.last_ns);
-    else
+    } else {
         crab_count(CRAB_SERVER_SYN_SEEN);
+    }
     return CRAB_NEXT;
 }
 
@@ -155,11 +161,13 @@ static __always_inline void first_ack(struct crab_packet *p, struct crab_tuple *
 {
     struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
 
-    if (!o || p->seq != o->iss + 1)
+    if (!o || p->seq != o->iss + 1) {
         return;
+    }
     if (!o->fallback) {
-        if (!crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED))
+        if (!crab_drop(&crab_opening, t, CRAB_SERVER_OPENING_REMOVED)) {
             crab_count(CRAB_SERVER_RULE_DONE);
+        }
     } else if (o->answered && p->ack == o->isn + 1) { /* it has seen our SYN-ACK: its address is not forged */
         opened(t, o);
     }
@@ -170,24 +178,29 @@ static __always_inline void client_ends(struct crab_tuple *t)
 {
     struct crab_echo *e = fallback_seen() ? bpf_map_lookup_elem(&crab_dsr, t) : NULL;
 
-    if (e)
+    if (e) {
         __sync_fetch_and_or(&e->last_ns, CRAB_ECHO_CLIENT_FIN);
+    }
 }
 
 static __always_inline int server_in(struct __sk_buff *skb, enum crab_six_entry six)
 {
     struct crab_packet p;
 
-    if (crab_is_data(skb) || crab_parse(skb, &p, six) != CRAB_TCP)
+    if (crab_is_data(skb) || crab_parse(skb, &p, six) != CRAB_TCP) {
         return CRAB_NEXT;
+    }
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
-    if ((p.flags & CRAB_STATE) == CRAB_SYN)
+    if ((p.flags & CRAB_STATE) == CRAB_SYN) {
         return server_syn(skb, &p, &t);
+    }
     /* Window updates pass without a look-up, as data did: only a bare ACK ends a handshake. */
-    if (p.flags == CRAB_ACK && p.length == p.l4 - ETH_HLEN + p.doff)
+    if (p.flags == CRAB_ACK && p.length == p.l4 - ETH_HLEN + p.doff) {
         first_ack(&p, &t);
-    if (p.flags & CRAB_FIN)
+    }
+    if (p.flags & CRAB_FIN) {
         client_ends(&t);
+    }
     return CRAB_NEXT;
 }
 
@@ -212,16 +225,18 @@ static long timestamps_turn(__u32 turn, struct crab_options *o)
     __u32 at = o->cursor;
 
     (void)turn;
-    if (at + 10 > o->len || at >= CRAB_OPTIONS_MAX)
+    if (at + 10 > o->len || at >= CRAB_OPTIONS_MAX) {
         return 1;
+    }
     __u8 kind = o->bytes[at & 63], size = o->bytes[(at + 1) & 63];
     if (kind == KIND_TIMESTAMPS && size == 10) {
         o->at = at;
         o->size = size;
         return 1;
     }
-    if (kind == 0 || (kind != 1 && size < 2))
+    if (kind == 0 || (kind != 1 && size < 2)) {
         return 1;
+    }
     o->cursor = at + (kind == 1 ? 1 : size);
     return 0;
 }
@@ -242,8 +257,9 @@ static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p
     struct crab_options o;
     __u8 room[CRAB_ROOM_STORAGE];
 
-    if (crab_read_options(skb, p, &o) || o.form == CRAB_FORM_REDIRECT)
+    if (crab_read_options(skb, p, &o) || o.form == CRAB_FORM_REDIRECT) {
         return CRAB_NEXT; /* written already, on the pod's veth */
+    }
     crab_room(room, CRAB_FORM_REDIRECT, vip);
     int inserted = crab_insert_option(skb, p, room, CRAB_OPTION_ROOM);
     if (inserted == CRAB_NO_SPACE && !echo_for_timestamps(skb, p, &o, room)) {
@@ -261,8 +277,9 @@ static __always_inline int add_echo(struct __sk_buff *skb, struct crab_packet *p
 /* A reply on the fall-back path: it comes from the VIP. */
 static __always_inline int from_vip(struct __sk_buff *skb, struct crab_packet *p, crab_addr vip)
 {
-    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip))
+    if (crab_set_addr(skb, p, CRAB_IP_SADDR, p->saddr, vip)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_SERVER_DSR_REPLY);
     return CRAB_NEXT;
 }
@@ -272,16 +289,20 @@ static __always_inline int early_reply(struct __sk_buff *skb, struct crab_packet
 {
     struct crab_opening *o = bpf_map_lookup_elem(&crab_opening, t);
 
-    if (!o || !o->fallback)
+    if (!o || !o->fallback) {
         return CRAB_NEXT;
+    }
     crab_addr vip = o->vip;
-    if (p->flags & CRAB_RST)
+    if (p->flags & CRAB_RST) {
         return p->flags & CRAB_ACK && p->ack == o->iss + 1 ? from_vip(skb, p, vip) : CRAB_NEXT;
-    if (!o->answered)
+    }
+    if (!o->answered) {
         return CRAB_NEXT;
+    }
     /* A bare ACK may be a challenge, which anybody can draw before there is a connection. */
-    if (p->ack != o->iss + 1 || p->flags & CRAB_FIN || p->l4 - ETH_HLEN + p->doff < p->length)
+    if (p->ack != o->iss + 1 || p->flags & CRAB_FIN || p->l4 - ETH_HLEN + p->doff < p->length) {
         opened(t, o);
+    }
     return from_vip(skb, p, vip);
 }
 
@@ -302,11 +323,13 @@ static __always_inline int fallback_reply(struct __sk_buff *skb, struct crab_pac
 {
     __u64 seen = fallback_seen();
 
-    if (!seen)
+    if (!seen) {
         return CRAB_NEXT;
+    }
     struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
-    if (!e)
+    if (!e) {
         return long_ago(seen) ? CRAB_NEXT : early_reply(skb, p, t);
+    }
     e->last_ns = bpf_ktime_get_ns() | ends_of(e->last_ns, p->flags);
     return from_vip(skb, p, e->vip);
 }
@@ -316,8 +339,9 @@ CRAB_PART int begins_later(struct crab_tuple *t, struct crab_opening *o, __u32 a
 {
     struct crab_opening *later = bpf_map_lookup_elem(&crab_later, t);
 
-    if (!later || later->iss + 1 != ack)
+    if (!later || later->iss + 1 != ack) {
         return 0;
+    }
     o->last_ns = later->last_ns;
     o->vip = later->vip;
     o->iss = later->iss;
@@ -337,18 +361,23 @@ static __always_inline int answer_goes(struct __sk_buff *skb, struct crab_packet
 
     if (uplink && fallback_seen()) {
         struct crab_echo *e = bpf_map_lookup_elem(&crab_dsr, t);
-        if (e && e->iss + 1 == p->ack) /* sent again, beside the client's ACK */
+        if (e && e->iss + 1 == p->ack) { /* sent again, beside the client's ACK */
             return from_vip(skb, p, e->vip);
-        if (e)
+        }
+        if (e) {
             crab_drop(&crab_dsr, t, CRAB_SERVER_DSR_REMOVED);
+        }
     }
-    if (o && !known)
+    if (o && !known) {
         o->answered = 0; /* that handshake came to nothing: what begins here is another connection */
-    if (!known || (o->fallback && !uplink))
+    }
+    if (!known || (o->fallback && !uplink)) {
         return CRAB_NEXT;
+    }
     o->answered = 1;
-    if (!o->fallback)
+    if (!o->fallback) {
         return add_echo(skb, p, o->vip);
+    }
     o->last_ns = bpf_ktime_get_ns();
     o->isn = p->seq;
     return from_vip(skb, p, o->vip);
@@ -358,13 +387,16 @@ static __always_inline int server_out(struct __sk_buff *skb, int uplink, enum cr
 {
     struct crab_packet p;
 
-    if (crab_is_data(skb) && !(uplink && fallback_seen()))
+    if (crab_is_data(skb) && !(uplink && fallback_seen())) {
         return CRAB_NEXT;
-    if (crab_parse(skb, &p, six) != CRAB_TCP)
+    }
+    if (crab_parse(skb, &p, six) != CRAB_TCP) {
         return CRAB_NEXT;
+    }
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
-    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
         return answer_goes(skb, &p, &t, uplink);
+    }
     return uplink ? fallback_reply(skb, &p, &t) : CRAB_NEXT;
 }
 

@@ -77,18 +77,22 @@ static __always_inline int crab_peek_options(struct __sk_buff *skb, struct crab_
 {
     __builtin_memset(o, 0, sizeof(*o));
     crab_option_kind(o);
-    if (!crab_lengths_agree(skb, p))
+    if (!crab_lengths_agree(skb, p)) {
         return -1;
+    }
     __u32 len = p->doff - sizeof(struct tcphdr);
     o->len = len;
-    if (len == 0)
+    if (len == 0) {
         return 0;
-    if (len > CRAB_OPTIONS_MAX)
+    }
+    if (len > CRAB_OPTIONS_MAX) {
         return -1;
+    }
     CRAB_OPAQUE(
         len); /* verifiers before 6.18 do not see through what becomes of two comparisons: the bound stands below */
-    if (bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, ((len - 1) & 63) + 1))
+    if (bpf_skb_load_bytes(skb, p->l4 + sizeof(struct tcphdr), o->bytes, ((len - 1) & 63) + 1)) {
         return -1;
+    }
     crab_option_find(o);
     return 0;
 }
@@ -97,8 +101,9 @@ static __always_inline int crab_peek_options(struct __sk_buff *skb, struct crab_
 CRAB_PART int crab_read_options(struct __sk_buff *skb, struct crab_packet *p, struct crab_options *o)
 {
     if (crab_peek_options(skb, p, o)) {
-        if (!crab_lengths_agree(skb, p))
+        if (!crab_lengths_agree(skb, p)) {
             crab_count(CRAB_HEADER_MALFORMED);
+        }
         return -1;
     }
     crab_count_notes(o);
@@ -111,8 +116,9 @@ static __always_inline int crab_put_options(struct __sk_buff *skb, struct crab_p
 {
     __s64 diff = bpf_csum_diff((__be32 *)old, len, (__be32 *)fresh, len, 0);
 
-    if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), 0, (__u64)diff, 0))
+    if (bpf_l4_csum_replace(skb, p->l4 + __builtin_offsetof(struct tcphdr, check), 0, (__u64)diff, 0)) {
         return -1;
+    }
     return bpf_skb_store_bytes(skb, p->l4 + sizeof(struct tcphdr) + at, fresh, len, 0);
 }
 
@@ -134,13 +140,16 @@ CRAB_PART int crab_replace_option(struct __sk_buff *skb, struct crab_packet *p, 
             (i - inside) & 63; /* before the option it is larger than any; verifiers before 6.18 need to see a bound */
         fresh[i] = j >= size ? old[i] : j < CRAB_OPTION_ROOM ? room[j & (CRAB_ROOM_STORAGE - 1)] : 1;
     }
-    if (inside + size <= 8)
+    if (inside + size <= 8) {
         return crab_put_options(skb, p, from, old, fresh, 8);
-    if (inside + size <= 12)
+    }
+    if (inside + size <= 12) {
         return crab_put_options(skb, p, from, old, fresh, 12);
+    }
 #ifdef CRAB_SIX
-    if (inside + size <= 20)
+    if (inside + size <= 20) {
         return crab_put_options(skb, p, from, old, fresh, 20);
+    }
 #endif
     return crab_put_options(skb, p, from, old, fresh, CRAB_OPTION_SPAN);
 }
@@ -166,8 +175,9 @@ static __always_inline long crab_shift_part(struct crab_shift *s, const __u32 by
     __u8 step[CRAB_SHIFT_STEP] = {};
     __u32 n = s->len < CRAB_SHIFT_STEP ? s->len : CRAB_SHIFT_STEP;
 
-    if (n == 0)
+    if (n == 0) {
         return 1;
+    }
     s->len -= n;
     if (bpf_skb_load_bytes(s->skb, s->from + s->len, step, n) ||
         bpf_skb_store_bytes(s->skb, s->from + s->len + by, step, n, 0)) {
@@ -199,10 +209,11 @@ static __always_inline int crab_shift(struct __sk_buff *skb, __u32 from, __u32 l
 {
     struct crab_shift s = {.skb = skb, .from = from, .len = len};
 
-    if (by == CRAB_FALLBACK_ROOM)
+    if (by == CRAB_FALLBACK_ROOM) {
         bpf_loop(CRAB_SHIFT_STEPS, crab_shift_fallback, &s, 0);
-    else
+    } else {
         bpf_loop(CRAB_SHIFT_STEPS, crab_shift_option, &s, 0);
+    }
     return s.failed || s.len ? -1 : 0;
 }
 
@@ -214,12 +225,14 @@ static __always_inline int crab_grow_lengths(struct __sk_buff *skb, struct crab_
     __u32 check = p->l4 + __builtin_offsetof(struct tcphdr, check);
     __be16 old_off, new_off;
 
-    if (bpf_skb_load_bytes(skb, p->l4 + 12, &old_off, 2))
+    if (bpf_skb_load_bytes(skb, p->l4 + 12, &old_off, 2)) {
         return -1;
+    }
     new_off = old_off + bpf_htons((more / 4) << 12);
     if (crab_grow_ip(skb, p, more) || bpf_l4_csum_replace(skb, check, old_tcp, new_tcp, BPF_F_PSEUDO_HDR | 2) ||
-        bpf_l4_csum_replace(skb, check, old_off, new_off, 2) || bpf_skb_store_bytes(skb, p->l4 + 12, &new_off, 2, 0))
+        bpf_l4_csum_replace(skb, check, old_off, new_off, 2) || bpf_skb_store_bytes(skb, p->l4 + 12, &new_off, 2, 0)) {
         return -1;
+    }
     p->length += more;
     p->doff += more;
     return 0;
@@ -240,13 +253,16 @@ static __always_inline int crab_insert_option(struct __sk_buff *skb, struct crab
     __s64 sum = bpf_csum_diff(0, 0, (__be32 *)room, size, 0);
 
     if (p->doff > sizeof(struct tcphdr) + CRAB_OPTIONS_MAX - size || move > CRAB_SHIFT_STEP * CRAB_SHIFT_STEPS ||
-        end < first)
+        end < first) {
         return CRAB_NO_SPACE;
-    if (bpf_skb_change_tail(skb, end + size, 0))
+    }
+    if (bpf_skb_change_tail(skb, end + size, 0)) {
         return CRAB_NO_SPACE;
+    }
     if (crab_shift(skb, first, move, size) || bpf_skb_store_bytes(skb, first, room, size, 0) ||
-        bpf_l4_csum_replace(skb, check, 0, (__u64)sum, 0) || crab_grow_lengths(skb, p, size))
+        bpf_l4_csum_replace(skb, check, 0, (__u64)sum, 0) || crab_grow_lengths(skb, p, size)) {
         return CRAB_REFUSED;
+    }
     return CRAB_INSERTED;
 }
 

@@ -26,10 +26,12 @@ CRAB_PART int may_go_on(struct __sk_buff *skb)
     __u8 first; /* has the version, which is all that tells in this form of GUE what follows; the frame's type is the
                    outer packet's */
 
-    if (bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first)) || first >> 4 != CRAB_TUNNEL_VERSION)
+    if (bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first)) || first >> 4 != CRAB_TUNNEL_VERSION) {
         return 0;
-    if (crab_parse(skb, &p, CRAB_SIX_ENTRIES) != CRAB_TCP || (p.flags & CRAB_STATE) != CRAB_SYN)
+    }
+    if (crab_parse(skb, &p, CRAB_SIX_ENTRIES) != CRAB_TCP || (p.flags & CRAB_STATE) != CRAB_SYN) {
         return 0;
+    }
     return end_of(&p.daddr) & CRAB_TUNNEL_SERVER && !crab_peek_options(skb, &p, &o) && o.form == CRAB_FORM_REDIRECT;
 }
 
@@ -49,8 +51,9 @@ int CRAB_NAME(crab_tunnel_in)(struct __sk_buff *skb)
 {
     crab_addr from, to;
 
-    if (!crab_tunnel_arrives(skb, &from, &to) || !(end_of(&to) & CRAB_TUNNEL_OWN))
+    if (!crab_tunnel_arrives(skb, &from, &to) || !(end_of(&to) & CRAB_TUNNEL_OWN)) {
         return CRAB_NEXT;
+    }
     if (!(end_of(&from) & CRAB_TUNNEL_PEER)) {
         crab_count(CRAB_TUNNEL_FOREIGN);
         return CRAB_NEXT;

@@ -46,8 +46,9 @@ static __always_inline __u16 crab_tunnel_fold(__u64 sum)
 
 CRAB_SELDOM int crab_tunnel_readdress(struct __sk_buff *skb, struct crab_packet *p, crab_addr *dip)
 {
-    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip))
+    if (crab_set_addr(skb, p, CRAB_IP_DADDR, p->daddr, *dip)) {
         return -1;
+    }
     p->daddr = *dip;
     return 0;
 }
@@ -92,14 +93,16 @@ CRAB_SELDOM int crab_tunnel_route(struct __sk_buff *skb, struct crab_packet *p, 
 static __always_inline int crab_tunnel_send(struct __sk_buff *skb, struct crab_packet *p, struct crab_tunnel *t,
                                             crab_addr *dip, __u32 reason)
 {
-    if (crab_tunnel_readdress(skb, p, dip))
+    if (crab_tunnel_readdress(skb, p, dip)) {
         return crab_write_failed();
+    }
     if (crab_age(skb)) {
         crab_count(CRAB_LB_NO_ROUTE);
         return TC_ACT_SHOT;
     }
-    if (crab_tunnel_wrap(skb, p, t))
+    if (crab_tunnel_wrap(skb, p, t)) {
         return TC_ACT_SHOT; /* counted there */
+    }
     return crab_tunnel_route(skb, p, t, reason);
 }
 

@@ -37,18 +37,21 @@ static __always_inline int crab_tunnel_arrives(struct __sk_buff *skb, crab_addr 
     const __u32 need = ETH_HLEN + sizeof(struct crab_tunnel_head);
 
     if (skb->protocol != bpf_htons(ETH_P_IP)) {
-        if (skb->protocol == bpf_htons(ETH_P_IPV6))
+        if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
             bpf_tail_call(skb, &crab_six, CRAB_SIX_TUNNEL_IN);
+        }
         return 0;
     }
-    if ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need))
+    if ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need)) {
         return 0;
+    }
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_tunnel_head *head = data + ETH_HLEN;
     if ((void *)(head + 1) > end || head->ip.version != CRAB_TUNNEL_VERSION || head->ip.ihl != 5 ||
         head->ip.protocol != IPPROTO_UDP || head->ip.frag_off & bpf_htons(0x3fff) ||
-        head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT))
+        head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT)) {
         return 0;
+    }
     *from = head->ip.saddr;
     *to = head->ip.daddr;
     return 1;

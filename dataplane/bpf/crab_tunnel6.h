@@ -23,16 +23,18 @@ static __always_inline int crab_tunnel_check(struct __sk_buff *skb, struct crab_
     } pseudo = {bpf_htonl(sizeof(head->udp) + p->length), bpf_htonl(IPPROTO_UDP)};
     __u32 tcp = bpf_htons(p->length - sizeof(struct ipv6hdr)) + bpf_htons(IPPROTO_TCP);
 
-    if (bpf_skb_load_bytes(skb, ETH_HLEN, inner, sizeof(inner)))
+    if (bpf_skb_load_bytes(skb, ETH_HLEN, inner, sizeof(inner))) {
         return -1;
+    }
     __u64 sum = (__u16)~crab_tunnel_fold(tcp);
     sum += (__u32)bpf_csum_diff(0, 0, inner, sizeof(inner), 0);
     sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
     sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)&head->ip.saddr, 2 * sizeof(head->ip.saddr), 0);
     sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)&head->udp, sizeof(head->udp), 0);
     head->udp.check = ~crab_tunnel_fold(sum);
-    if (head->udp.check == 0)
+    if (head->udp.check == 0) {
         head->udp.check = 0xffff;
+    }
     return 0;
 }
 
@@ -60,13 +62,15 @@ static __always_inline int crab_tunnel_arrives(struct __sk_buff *skb, crab_addr 
     const __u32 need = ETH_HLEN + sizeof(struct crab_tunnel_head);
 
     if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
-        ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need)))
+        ((void *)(long)skb->data + need > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, need))) {
         return 0;
+    }
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct crab_tunnel_head *head = data + ETH_HLEN;
     if ((void *)(head + 1) > end || head->ip.version != CRAB_TUNNEL_VERSION || head->ip.nexthdr != IPPROTO_UDP ||
-        head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT))
+        head->udp.dest != bpf_htons(CRAB_TUNNEL_PORT)) {
         return 0;
+    }
     __builtin_memcpy(from, &head->ip.saddr, sizeof(*from));
     __builtin_memcpy(to, &head->ip.daddr, sizeof(*to));
     return 1;

@@ -42,12 +42,15 @@ CRAB_PART int crab_is_ours(struct __sk_buff *skb, struct crab_packet *p, struct 
     if ((p->flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
         struct crab_options o;
 
-        if (crab_peek_options(skb, p, &o))
+        if (crab_peek_options(skb, p, &o)) {
             return 0;
-        if (o.form == CRAB_FORM_REDIRECT)
+        }
+        if (o.form == CRAB_FORM_REDIRECT) {
             return crab_redirect_is_ours(in, &o);
-        if (crab_answers_directly(p, in))
+        }
+        if (crab_answers_directly(p, in)) {
             return 0;
+        }
     }
     return bpf_map_lookup_elem(&crab_flows_in, in) != NULL;
 }
@@ -58,10 +61,12 @@ static __always_inline int crab_by_uplink(struct __sk_buff *skb)
     __u32 zero = 0;
     struct crab_uplink *u = bpf_map_lookup_elem(&crab_uplink, &zero);
 
-    if (!u || !u->ifindex)
+    if (!u || !u->ifindex) {
         return CRAB_NEXT;
-    if (bpf_skb_store_bytes(skb, 0, u->mac, ETH_ALEN, 0))
+    }
+    if (bpf_skb_store_bytes(skb, 0, u->mac, ETH_ALEN, 0)) {
         return crab_write_failed();
+    }
     crab_count(CRAB_CLIENT_BY_UPLINK);
     return bpf_redirect(u->ifindex, BPF_F_INGRESS);
 }

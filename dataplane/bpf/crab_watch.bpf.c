@@ -38,10 +38,12 @@ static __always_inline void note(struct crab_tuple *t, __u8 open)
     struct crab_vip_key server = {.addr = t->server, .port = t->server_port};
     struct crab_conn conn = {.seen_ns = bpf_ktime_get_ns(), .open = open};
 
-    if (!bpf_map_lookup_elem(&crab_watched, &server))
+    if (!bpf_map_lookup_elem(&crab_watched, &server)) {
         return;
-    if (bpf_map_update_elem(&crab_conns, t, &conn, BPF_ANY))
+    }
+    if (bpf_map_update_elem(&crab_conns, t, &conn, BPF_ANY)) {
         crab_count(CRAB_SERVER_WATCH_FULL);
+    }
 }
 
 static __always_inline int has_data(struct crab_packet *p)
@@ -54,8 +56,9 @@ int CRAB_NAME(crab_watch_in)(struct __sk_buff *skb)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p, CRAB_SIX_WATCH_IN) != CRAB_TCP || !(p.flags & (CRAB_ACK | CRAB_RST)))
+    if (crab_parse(skb, &p, CRAB_SIX_WATCH_IN) != CRAB_TCP || !(p.flags & (CRAB_ACK | CRAB_RST))) {
         return CRAB_NEXT;
+    }
     struct crab_tuple t = {.client = p.saddr, .server = p.daddr, .client_port = p.sport, .server_port = p.dport};
     struct crab_conn *conn = bpf_map_lookup_elem(&crab_conns, &t);
     if (conn && p.flags & CRAB_RST) {
@@ -74,12 +77,14 @@ int CRAB_NAME(crab_watch_out)(struct __sk_buff *skb)
 {
     struct crab_packet p;
 
-    if (crab_parse(skb, &p, CRAB_SIX_WATCH_OUT) != CRAB_TCP || !(p.flags & (CRAB_SYN | CRAB_FIN | CRAB_RST)))
+    if (crab_parse(skb, &p, CRAB_SIX_WATCH_OUT) != CRAB_TCP || !(p.flags & (CRAB_SYN | CRAB_FIN | CRAB_RST))) {
         return CRAB_NEXT;
+    }
     struct crab_tuple t = {.client = p.daddr, .server = p.saddr, .client_port = p.dport, .server_port = p.sport};
-    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK))
+    if ((p.flags & CRAB_STATE) == (CRAB_SYN | CRAB_ACK)) {
         note(&t, 0);
-    else if (p.flags & (CRAB_FIN | CRAB_RST))
+    } else if (p.flags & (CRAB_FIN | CRAB_RST)) {
         bpf_map_delete_elem(&crab_conns, &t);
+    }
     return CRAB_NEXT;
 }

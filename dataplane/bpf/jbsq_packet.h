@@ -30,7 +30,7 @@
     ({                                                                                                                 \
         __u64 size_ = (n);                                                                                             \
         asm volatile("" : "+r"(size_));                                                                                \
-        ((size_ - 1) & ((most)-1)) + 1;                                                                                \
+        ((size_ - 1) & ((most) - 1)) + 1;                                                                              \
     })
 
 struct jbsq_packet {
@@ -62,13 +62,16 @@ static __always_inline __s64 jbsq_pseudo(__be32 from, __be32 to, __u32 l4)
 /* An unfragmented UDP datagram without IP options for us, whole. */
 static __always_inline int jbsq_parse(struct __sk_buff *skb, struct jbsq_packet *p)
 {
-    if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type != PACKET_HOST)
+    if (skb->protocol != bpf_htons(ETH_P_IP) || skb->pkt_type != PACKET_HOST) {
         return 0;
-    if ((void *)(long)skb->data + JBSQ_R2P2 > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, JBSQ_R2P2))
+    }
+    if ((void *)(long)skb->data + JBSQ_R2P2 > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, JBSQ_R2P2)) {
         return 0;
+    }
     void *data = (void *)(long)skb->data;
-    if (data + JBSQ_R2P2 > (void *)(long)skb->data_end)
+    if (data + JBSQ_R2P2 > (void *)(long)skb->data_end) {
         return 0;
+    }
     __builtin_memcpy(&p->ip, data + JBSQ_IP, sizeof(p->ip));
     __builtin_memcpy(&p->udp, data + JBSQ_UDP, sizeof(p->udp));
     p->l4 = bpf_ntohs(p->udp.len);
@@ -83,14 +86,16 @@ static __always_inline int jbsq_sum_holds(struct __sk_buff *skb, const struct jb
 {
     __u32 l4 = p->l4 & (JBSQ_ROOM - 1);
     if (l4 == 0 || l4 > JBSQ_ROOM - JBSQ_AT_ONCE ||
-        bpf_skb_load_bytes(skb, JBSQ_UDP, room->byte, JBSQ_SIZE(l4, JBSQ_ROOM)))
+        bpf_skb_load_bytes(skb, JBSQ_UDP, room->byte, JBSQ_SIZE(l4, JBSQ_ROOM))) {
         return 0;
+    }
     *(__u32 *)(room->byte + (l4 & ~3u)) &= bpf_htonl(~(0xffffffffu >> 8 * (l4 & 3)));
     for (__u32 at = 0; at < JBSQ_ROOM - JBSQ_AT_ONCE; at += JBSQ_AT_ONCE) {
         __u32 left = at < l4 ? (l4 - at + 3) & ~3u : 0;
         left = left < JBSQ_AT_ONCE ? left : JBSQ_AT_ONCE;
-        if (left == 0)
+        if (left == 0) {
             break;
+        }
         sum = bpf_csum_diff(0, 0, (__be32 *)(room->byte + at), JBSQ_SIZE(left, JBSQ_AT_ONCE), (__u32)sum);
     }
     return jbsq_fold(sum) == 0xffff;
@@ -103,10 +108,12 @@ static __always_inline int jbsq_sum_holds(struct __sk_buff *skb, const struct jb
 static __always_inline int jbsq_intact(struct __sk_buff *skb, const struct jbsq_packet *p, struct jbsq_room *room)
 {
     struct iphdr ip = p->ip;
-    if (jbsq_fold(bpf_csum_diff(0, 0, (__be32 *)&ip, sizeof(ip), 0)) != 0xffff)
+    if (jbsq_fold(bpf_csum_diff(0, 0, (__be32 *)&ip, sizeof(ip), 0)) != 0xffff) {
         return 0;
-    if (p->udp.check == 0 || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0)
+    }
+    if (p->udp.check == 0 || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0) {
         return 1;
+    }
     __s64 pseudo = jbsq_pseudo(ip.saddr, ip.daddr, p->l4);
     return jbsq_fold(pseudo) == p->udp.check || jbsq_sum_holds(skb, p, room, pseudo);
 }

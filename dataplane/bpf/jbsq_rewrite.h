@@ -88,8 +88,9 @@ static __always_inline int jbsq_mend_sum(struct __sk_buff *skb, const struct jbs
     __builtin_memcpy(is, &f->udp, 8);
     __builtin_memcpy(is + 2, f->r2p2, 4);
     __builtin_memcpy(is + 3, &f->kind, JBSQ_OPTION);
-    if (way->key.id)
+    if (way->key.id) {
         __builtin_memcpy(is + 5, &f->tag_kind, JBSQ_TAG);
+    }
     ((__be16 *)was)[3] = 0; /* the sum itself */
     ((__be16 *)is)[3] = 0;
     __s64 own = bpf_csum_diff(was, sizeof(was), is, sizeof(is), 0);
@@ -116,17 +117,22 @@ static __always_inline int jbsq_rewrite(struct __sk_buff *skb, const struct jbsq
     jbsq_fill(&f, p, way);
     __builtin_memcpy(f.r2p2, r2p2, JBSQ_HEADER);
     f.r2p2[1] = JBSQ_HEADER + more;
-    if (way->key.id)
+    if (way->key.id) {
         jbsq_sign(&f, way);
-    if (body != 0 && bpf_skb_load_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER, room->byte, JBSQ_SIZE(body, JBSQ_ROOM)))
+    }
+    if (body != 0 && bpf_skb_load_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER, room->byte, JBSQ_SIZE(body, JBSQ_ROOM))) {
         return 0;
-    if (bpf_skb_change_tail(skb, JBSQ_UDP + p->l4 + more, 0))
+    }
+    if (bpf_skb_change_tail(skb, JBSQ_UDP + p->l4 + more, 0)) {
         return 0;
-    if (!jbsq_store(skb, &f, way))
+    }
+    if (!jbsq_store(skb, &f, way)) {
         return 0;
+    }
     if (body != 0 &&
-        bpf_skb_store_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER + more, room->byte, JBSQ_SIZE(body, JBSQ_ROOM), 0))
+        bpf_skb_store_bytes(skb, JBSQ_R2P2 + JBSQ_HEADER + more, room->byte, JBSQ_SIZE(body, JBSQ_ROOM), 0)) {
         return 0;
+    }
     return jbsq_mend_sum(skb, p, &f, r2p2, way);
 }
 

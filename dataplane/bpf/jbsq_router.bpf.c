@@ -72,8 +72,9 @@ static __always_inline void end_loan(struct bt_delegation_log *log, enum bt_dele
 static __always_inline int pass(struct state *s, struct bt_delegation_log *log, enum bt_delegation_pass why)
 {
     bpf_spin_lock(&s->lock);
-    if (log->open)
+    if (log->open) {
         end_loan(log, why);
+    }
     bpf_spin_unlock(&s->lock);
     return NEXT;
 }
@@ -81,8 +82,9 @@ static __always_inline int pass(struct state *s, struct bt_delegation_log *log, 
 /* With the lock held: may a decision be written down now? */
 static __always_inline int lent(struct bt_delegation_log *log, __u64 now)
 {
-    if (!log->open)
+    if (!log->open) {
         return 0;
+    }
     if (now >= log->lease) {
         end_loan(log, BT_PASS_LAPSED);
         return 0;
@@ -163,8 +165,9 @@ static __always_inline void regroup(struct bt_delegation *d, __u32 w)
     __u16 *group = AT(d->group, w / BT_DELEGATION_GROUP & (BT_DELEGATION_GROUP - 1));
     __u32 least = 0xffff;
 #pragma unroll
-    for (int i = 0; i < BT_DELEGATION_GROUP; i++)
+    for (int i = 0; i < BT_DELEGATION_GROUP; i++) {
         least = rank[i] < least ? rank[i] : least;
+    }
     *group = (__u16)((least & 0xff00u) | (*group & 0xffu));
 }
 
@@ -173,16 +176,18 @@ static __always_inline void set_level(struct bt_delegation *d, __u32 w, __u64 le
     __u32 to = level < AT(d->worker, w)->limit ? (__u32)level : BT_DELEGATION_LEVELS;
     __u16 *rank = AT(d->rank, w);
     *rank = (__u16)(to << 8 | (*rank & 0xffu));
-    if (d->span > BT_DELEGATION_FEW)
+    if (d->span > BT_DELEGATION_FEW) {
         regroup(d, w);
+    }
 }
 
 /* A worker for the request; with the lock held. False: the packet goes up. */
 static __always_inline int choose(struct state *s, struct bt_delegation_log *log, struct seen *seen)
 {
     struct bt_delegation *d = &s->d;
-    if (!lent(log, seen->now))
+    if (!lent(log, seen->now)) {
         return 0;
+    }
     seen->way.key = *AT(d->key, d->signer & (BT_DELEGATION_KEYS - 1));
     if (seen->p.l4 - sizeof(struct udphdr) + jbsq_more(&seen->way) > d->max_payload) {
         end_loan(log, BT_PASS_ROOM);
@@ -223,8 +228,9 @@ static __always_inline int odd_source(const struct seen *seen)
 {
     __u32 ip = bpf_ntohl(seen->p.ip.saddr);
     int local = seen->p.ip.saddr == place.ip;
-    if (place.out)
+    if (place.out) {
         return local || ip >> 24 == 127 || ip == 0 || ip >= 0xe0000000u || seen->p.udp.source == 0;
+    }
     return ip == 0 || ip >= 0xe0000000u || seen->p.udp.source == 0 ||
            (local && (seen->p.udp.source == place.request_port || seen->p.udp.source == place.feedback_port));
 }
@@ -248,14 +254,17 @@ static __always_inline int send_on(struct __sk_buff *skb, struct bt_delegation_l
 static __always_inline int take_request(struct __sk_buff *skb, struct state *s, struct bt_delegation_log *log,
                                         struct seen *seen, struct jbsq_room *room)
 {
-    if (!plain(seen->r2p2, 0, JBSQ_HEADER))
+    if (!plain(seen->r2p2, 0, JBSQ_HEADER)) {
         return pass(s, log, BT_PASS_FORM);
-    if (odd_source(seen))
+    }
+    if (odd_source(seen)) {
         return pass(s, log, BT_PASS_SOURCE);
+    }
     bpf_spin_lock(&s->lock);
     int chosen = choose(s, log, seen);
-    if (chosen)
+    if (chosen) {
         note_request(log, seen);
+    }
     bpf_spin_unlock(&s->lock);
     return chosen ? send_on(skb, log, seen, room) : NEXT;
 }
@@ -288,14 +297,18 @@ static __always_inline __u32 find(const struct bt_delegation *d, struct bt_deleg
     const __u64 who = bt_delegation_who(ip, port);
     log->found = BT_DELEGATION_WORKERS;
 #pragma unroll
-    for (__u32 w = 0; w < BT_DELEGATION_FEW; w++)
-        if (d->who[w] == who)
+    for (__u32 w = 0; w < BT_DELEGATION_FEW; w++) {
+        if (d->who[w] == who) {
             log->found = w;
+        }
+    }
     if (d->span > BT_DELEGATION_FEW) {
 #pragma unroll
-        for (__u32 w = BT_DELEGATION_FEW; w < BT_DELEGATION_WORKERS; w++)
-            if (d->who[w] == who)
+        for (__u32 w = BT_DELEGATION_FEW; w < BT_DELEGATION_WORKERS; w++) {
+            if (d->who[w] == who) {
                 log->found = w;
+            }
+        }
     }
     return *(volatile __u32 *)&log->found;
 }
@@ -350,11 +363,13 @@ static __always_inline int settle(struct state *s, struct bt_delegation_log *log
                                   const struct feedback *fb)
 {
     struct bt_delegation *d = &s->d;
-    if (!lent(log, seen->now))
+    if (!lent(log, seen->now)) {
         return 0;
+    }
     __u32 w = speaker(d, log, seen, fb);
-    if (w >= BT_DELEGATION_WORKERS)
+    if (w >= BT_DELEGATION_WORKERS) {
         return 0;
+    }
     struct bt_delegation_worker *worker = AT(d->worker, w);
     __u64 received = bpf_be64_to_cpu(fb->report.received), served = bpf_be64_to_cpu(fb->report.served);
     if (!in_order(worker, received, served)) {
@@ -385,9 +400,11 @@ static __always_inline void find_key(struct state *s, struct feedback *fb, struc
 {
     bpf_spin_lock(&s->lock);
     fb->loan = s->d.loan;
-    for (int i = 0; i < BT_DELEGATION_KEYS; i++)
-        if (s->d.key[i].id == fb->tag.key_id)
+    for (int i = 0; i < BT_DELEGATION_KEYS; i++) {
+        if (s->d.key[i].id == fb->tag.key_id) {
             *key = s->d.key[i];
+        }
+    }
     bpf_spin_unlock(&s->lock);
 }
 
@@ -398,8 +415,9 @@ static __always_inline int tag_holds(struct state *s, const struct seen *seen, s
     __u64 word[sizeof(under) / 8];
     _Static_assert(sizeof(under) == 88 && sizeof(word) == 88, "whole words");
     find_key(s, fb, &key);
-    if (key.id == 0 || fb->tag.kind != 2 || fb->tag.size != JBSQ_TAG)
+    if (key.id == 0 || fb->tag.kind != 2 || fb->tag.size != JBSQ_TAG) {
         return 0;
+    }
     __builtin_memcpy(under.r2p2, seen->r2p2, sizeof(under.r2p2));
     under.tag = fb->tag;
     under.tag.tag = 0;
@@ -413,8 +431,9 @@ static __always_inline int tag_holds(struct state *s, const struct seen *seen, s
 static __always_inline int read_feedback(struct __sk_buff *skb, const struct seen *seen, struct feedback *fb)
 {
     const __u32 at = JBSQ_R2P2 + JBSQ_HEADER, payload = seen->p.l4 - sizeof(struct udphdr);
-    if (payload == JBSQ_HEADER + sizeof(fb->report))
+    if (payload == JBSQ_HEADER + sizeof(fb->report)) {
         return plain(seen->r2p2, 2, JBSQ_HEADER) && !bpf_skb_load_bytes(skb, at, &fb->report, sizeof(fb->report));
+    }
     fb->tagged = 1;
     return payload == JBSQ_HEADER + JBSQ_TAG + sizeof(fb->report) && plain(seen->r2p2, 2, JBSQ_HEADER + JBSQ_TAG) &&
            !bpf_skb_load_bytes(skb, at, &fb->tag, sizeof(fb->tag)) &&
@@ -425,10 +444,12 @@ static __always_inline int take_feedback(struct __sk_buff *skb, struct state *s,
                                          struct seen *seen)
 {
     struct feedback fb = {};
-    if (!read_feedback(skb, seen, &fb))
+    if (!read_feedback(skb, seen, &fb)) {
         return pass(s, log, BT_PASS_FORM);
-    if (fb.tagged && !tag_holds(s, seen, &fb))
+    }
+    if (fb.tagged && !tag_holds(s, seen, &fb)) {
         return pass(s, log, BT_PASS_TAG);
+    }
     bpf_spin_lock(&s->lock);
     int taken = settle(s, log, seen, &fb);
     bpf_spin_unlock(&s->lock);
@@ -441,22 +462,26 @@ int jbsq_router(struct __sk_buff *skb)
     const __u32 zero = 0;
     struct seen seen = {};
     if (!jbsq_parse(skb, &seen.p) || seen.p.ip.daddr != place.ip ||
-        (seen.p.udp.dest != place.request_port && seen.p.udp.dest != place.feedback_port))
+        (seen.p.udp.dest != place.request_port && seen.p.udp.dest != place.feedback_port)) {
         return NEXT;
+    }
     struct state *s = bpf_map_lookup_elem(&state_map, &zero);
     struct bt_delegation_log *log = bpf_map_lookup_elem(&log_map, &zero);
     struct jbsq_room *room = bpf_map_lookup_elem(&room_map, &zero);
-    if (!s || !log || !room || !log->open)
+    if (!s || !log || !room || !log->open) {
         return NEXT;
-    if (skb->gso_size) /* its headers speak of all datagrams at once */
+    }
+    if (skb->gso_size) { /* its headers speak of all datagrams at once */
         return pass(s, log, BT_PASS_BATCH);
+    }
     if (!jbsq_intact(skb, &seen.p, room)) {
         __sync_fetch_and_add(&log->counters.damaged, 1);
         return NEXT;
     }
     if (seen.p.l4 < sizeof(struct udphdr) + JBSQ_HEADER ||
-        bpf_skb_load_bytes(skb, JBSQ_R2P2, seen.r2p2, sizeof(seen.r2p2)))
+        bpf_skb_load_bytes(skb, JBSQ_R2P2, seen.r2p2, sizeof(seen.r2p2))) {
         return pass(s, log, BT_PASS_FORM);
+    }
     seen.now = bpf_ktime_get_ns();
     seen.way.from = place.ip;
     seen.way.from_port = place.request_port;

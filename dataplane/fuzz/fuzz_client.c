@@ -41,8 +41,9 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     (void)arg;
     (void)info;
     uint32_t sum = 0, packets = 0;
-    for (struct bt_pkt *p = reply->head; p; p = p->next, packets++)
+    for (struct bt_pkt *p = reply->head; p; p = p->next, packets++) {
         sum += p->len;
+    }
     CHECK(sum == reply->len && packets == reply->packets);
     ended(cookie);
     bt_client_done(w.client, reply);
@@ -66,8 +67,9 @@ static void drain(void)
     for (struct bt_pkt *p; (p = bt_txq_pop(&w.txq));) {
         struct bt_r2p2_hdr h;
         CHECK(bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) == BT_M_OK); // we send only what is legal
-        if (h.type == BT_REQUEST && h.first)
+        if (h.type == BT_REQUEST && h.first) {
             w.ids[w.newest++ & 15] = h.req_id;
+        }
         bt_pool_put(&w.pool.pool, p);
     }
 }
@@ -94,14 +96,16 @@ static void receive(struct input *in, int raw)
 {
     static const uint32_t sources[] = {0x0a000002, 0x0a000002, 0x0a000003, 0xe0000001};
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint8_t pick = in8(in);
     p->src = bt_addr_v4u(sources[pick & 3], 8000);
-    if (raw)
+    if (raw) {
         in_raw(in, p, in8(in));
-    else
+    } else {
         in_packet(in, p, (uint16_t)(w.ids[(pick >> 2) & 15] + (pick >> 6 == 3)));
+    }
     w.last_n = p->len < sizeof w.last ? p->len : 0;
     memcpy(w.last, p->data, w.last_n);
     w.taken++;
@@ -112,8 +116,9 @@ static void receive(struct input *in, int raw)
 static void receive_changed(struct input *in)
 {
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint32_t n = mutate(in, w.last, w.last_n, sizeof w.last);
     p->src = bt_addr_v4u(0x0a000002, 8000);
     memcpy(bt_pkt_append(p, n), w.last, n);
@@ -140,8 +145,9 @@ static void check(void)
 {
     const uint64_t *n = bt_client_counters(w.client);
     uint64_t cases = 0;
-    for (int m = 0; m < BT_M_COUNT; m++)
+    for (int m = 0; m < BT_M_COUNT; m++) {
         cases += n[m];
+    }
     /* early parts thrown out when the count becomes known are counted once more, as M-9 or M-10 */
     CHECK(cases >= w.taken && cases - w.taken <= n[BT_M9] + n[BT_M10]);
     CHECK(bt_client_pending(w.client) == w.open && w.open <= 24);
@@ -168,8 +174,9 @@ static void start(uint8_t ext)
     cfg.pool = bt_pool_fixed_init(&w.pool, pool_mem, PACKETS);
     cfg.ops = (struct bt_client_ops){on_success, on_timeout, on_error, NULL};
     size_t bytes = bt_client_bytes(&cfg);
-    if (!client_mem)
+    if (!client_mem) {
         client_mem = aligned_alloc(64, bytes);
+    }
     w.client = bt_client_init(&cfg, client_mem, bytes, w.now);
     CHECK(w.client);
 }
@@ -208,8 +215,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, size};
     uint8_t how = in8(&in);
     start(how);
-    while (in.left)
+    while (in.left) {
         step(&in);
+    }
     starve(1);
     if ((how & 6) == 6) { // closed in the middle of everything
         bt_client_close(w.client, w.now);
@@ -222,8 +230,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bt_client_tick(w.client, w.now, &w.txq);
         drain();
     }
-    for (int i = 0; i < w.calls; i++)
+    for (int i = 0; i < w.calls; i++) {
         CHECK(w.ends[i] == 1);
+    }
     CHECK(bt_client_pending(w.client) == 0 && w.pool.left == PACKETS);
     return 0;
 }

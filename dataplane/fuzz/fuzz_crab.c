@@ -23,8 +23,9 @@ static struct bed bed;
 static struct bt_addr address(bool six, uint32_t ip)
 {
     struct bt_addr a = {.ip = {0xfd}};
-    if (!six)
+    if (!six) {
         return bt_addr_v4u(ip, 0);
+    }
     bt_put32(a.ip + 12, ip);
     return a;
 }
@@ -66,8 +67,9 @@ static void start(struct input *in)
     bed.crab = bt_crab_init(bed.mem, sizeof bed.mem, &cfg);
     CHECK(bed.crab != NULL);
     uint8_t who = in8(in);
-    for (unsigned six = 0; six < FAMILIES; six++)
+    for (unsigned six = 0; six < FAMILIES; six++) {
         bt_crab_swap(bed.crab, six, pool_of(six, who));
+    }
 }
 
 // Of the n bytes behind `head`, which begin with TCP.
@@ -85,8 +87,9 @@ static bool tcp_sum_right(const uint8_t *p, const struct bt_crab_segment *s)
 
 static void mend_tcp(uint8_t *p, uint32_t head, uint32_t n, bool syn)
 {
-    if (n < head + 20)
+    if (n < head + 20) {
         return;
+    }
     uint8_t *tcp = p + head;
     bt_put16(tcp + 2, 80);
     tcp[12] = (uint8_t)((n - head) / 4 < 15 ? (n - head) / 4 << 4 : 0xf0);
@@ -100,10 +103,12 @@ static uint32_t packet(struct input *in, uint8_t *p)
 {
     uint8_t mend = in8(in);
     uint32_t n = in8(in) % 120u;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         p[i] = in8(in);
-    if (n < 40 || (mend & 1) == 0)
+    }
+    if (n < 40 || (mend & 1) == 0) {
         return n;
+    }
     struct bt_addr vip = address((mend & 8) != 0, VIP);
     if ((mend & 8) != 0) {
         p[0] = 0x60;
@@ -132,8 +137,9 @@ static uint64_t counted(uint64_t c[BT_CRAB_COUNTERS])
     const uint64_t *now = bt_crab_counters(bed.crab, &desc, &n);
     uint64_t ends = now[BT_CRAB_REDIRECTED] + now[BT_CRAB_FALLBACK_SYN] + now[BT_CRAB_FALLBACK_NO_CAPABLE] +
                     now[BT_CRAB_FALLBACK_NO_SPACE] + now[BT_CRAB_FALLBACK_OTHER];
-    for (int i = BT_CRAB_DROP_TRUNCATED; i < BT_CRAB_COUNTERS; i++)
+    for (int i = BT_CRAB_DROP_TRUNCATED; i < BT_CRAB_COUNTERS; i++) {
         ends += now[i];
+    }
     memcpy(c, now, n * sizeof *c);
     return ends;
 }
@@ -147,10 +153,11 @@ static void judge(const struct bt_crab_segment *a, const struct bt_crab_segment 
     CHECK(number >= FIRST && number < FIRST + SERVERS && bt_addr_eq(hop, &server));
     CHECK(b->v4 == a->v4 && b->ttl == a->ttl - 1 && bt_addr_eq(&b->src, &a->src) && b->seq == a->seq);
     CHECK(b->dst.port == a->dst.port);
-    if (redirected)
+    if (redirected) {
         CHECK(bt_addr_ip_eq(&b->address, &vip) && bt_addr_ip_eq(&b->dst, hop));
-    else
+    } else {
         CHECK(bt_addr_ip_eq(&b->dst, &vip) && b->total == a->total);
+    }
 }
 
 static void one(struct input *in, uint64_t now)
@@ -170,8 +177,9 @@ static void one(struct input *in, uint64_t now)
     counted(was);
     bool sent = bt_crab_take(bed.crab, now, p, n, ROOM - n, &hop, &len);
     CHECK(counted(is) == is[BT_CRAB_RX] && is[BT_CRAB_RX] == was[BT_CRAB_RX] + 1);
-    for (unsigned i = 0; i < GUARD; i++)
+    for (unsigned i = 0; i < GUARD; i++) {
         CHECK(p[ROOM + i] == 0x5a);
+    }
     if (sent) {
         CHECK(parses && bt_crab_segment_parse(p, len, true, &bed.enc, &b) == BT_CRAB_SEGMENT_OK);
         CHECK(b.total == len && tcp_sum_right(p, &b) == right);
@@ -186,7 +194,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     start(&in);
-    for (uint64_t now = 1; in.left > 0 && now < 64; now++)
+    for (uint64_t now = 1; in.left > 0 && now < 64; now++) {
         one(&in, now * ((uint64_t)in8(&in) << 24));
+    }
     return 0;
 }

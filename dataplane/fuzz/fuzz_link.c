@@ -59,8 +59,9 @@ static void some_mac(uint8_t b, uint8_t mac[6])
     memset(mac, 0, 6);
     mac[0] = 2;
     mac[5] = b % 16u;
-    if (b > 240)
+    if (b > 240) {
         memset(mac, b > 248 ? 0xff : 0, 6);
+    }
 }
 
 static struct bt_pkt *frame_for_us(struct story *s, uint16_t type, uint32_t body, uint8_t to)
@@ -72,8 +73,9 @@ static struct bt_pkt *frame_for_us(struct story *s, uint16_t type, uint32_t body
     memset(p, 0, BT_ETHER_HEAD + body);
     some_mac(in8(&s->in), p + 6);
     memcpy(p, our_mac, 6);
-    if (to > 200)
+    if (to > 200) {
         memset(p, to > 220 ? 0xff : 0x33, 6);
+    }
     bt_put16(p + 12, type);
     return pkt;
 }
@@ -88,8 +90,9 @@ static struct bt_pkt *raw(struct story *s)
     memcpy(bt_pkt_append(pkt, len), s->in.p, len);
     s->in.p += len;
     s->in.left -= len;
-    if (how > 250)
+    if (how > 250) {
         link_resize(pkt, how - 251u); // shorter than an Ethernet header
+    }
     return pkt;
 }
 
@@ -140,19 +143,22 @@ static struct bt_pkt *datagram(struct story *s)
     dst.port = (uint16_t)(7998 + in8(&s->in) % 8u);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD, odd = in8(&s->in);
     uint8_t proto = odd % 16u == 11 ? BT_PROTO_TCP : BT_PROTO_UDP;
-    if (v4)
+    if (v4) {
         bt_ip4_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len, true);
-    else
+    } else {
         bt_ip6_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len);
+    }
     bt_udp_write(ip + head, &src, &dst, len, odd != 7 ? BT_UDP_SUM_FULL : BT_UDP_SUM_PARTIAL);
-    if (odd > 128) // one wrong byte in the headers
+    if (odd > 128) { // one wrong byte in the headers
         ip[odd % (head + BT_UDP_HEAD)] ^= (uint8_t)(1u << (odd & 7u));
+    }
     if (v4 && odd > 192) {
         bt_put16(ip + 10, 0);
         bt_csum_store(ip + 10, bt_csum_bytes(0, ip, BT_IP4_HEAD));
     }
-    if (proto == BT_PROTO_TCP)
+    if (proto == BT_PROTO_TCP) {
         memset(bt_pkt_append(pkt, odd / 16u), 0xee, odd / 16u); // Ethernet padding
+    }
     pkt->offload = odd == 9 ? in8(&s->in) & 15u : 0;
     return pkt;
 }
@@ -282,10 +288,12 @@ static void check_all(const struct story *s)
     uint64_t rx = 0, tx = c[BT_LINK_TX_UDP] + c[BT_LINK_TX_TCP];
     uint32_t waiting = 0;
     check_neighbours(s, &waiting);
-    for (int i = BT_LINK_RX_UDP; i <= BT_LINK_DROP_RATE; i++)
+    for (int i = BT_LINK_RX_UDP; i <= BT_LINK_DROP_RATE; i++) {
         rx += c[i];
-    for (int i = BT_LINK_TXDROP_TOO_LONG; i <= BT_LINK_TXDROP_TABLE_FULL; i++)
+    }
+    for (int i = BT_LINK_TXDROP_TOO_LONG; i <= BT_LINK_TXDROP_TABLE_FULL; i++) {
         tx += c[i];
+    }
     CHECK(rx == s->frames && c[BT_LINK_RX_FRAMES] == s->frames); // one verdict a frame
     CHECK(tx + waiting == s->payloads);
     CHECK(s->fixed.left + waiting == PACKETS); // E-20
@@ -322,8 +330,9 @@ static void take(struct story *s, struct bt_pkt *pkt, struct bt_txq *out)
     s->frames++;
     uint16_t port = 0;
     enum bt_link_steer steer = bt_link_steer(pkt->data, pkt->len, &port);
-    if (bt_link_rx(s->l, s->now, pkt, out) != BT_LINK_UDP)
+    if (bt_link_rx(s->l, s->now, pkt, out) != BT_LINK_UDP) {
         return;
+    }
     CHECK(pkt->data > from && pkt->data + pkt->len <= to);
     struct bt_addr src = pkt->src;
     src.port = pkt->local == LOCALS ? 1 : src.port;                        // not looked at yet
@@ -346,8 +355,9 @@ static void send_payload(struct story *s, struct bt_txq *out)
     uint32_t len = in_length(&s->in);
     memset(bt_pkt_append(pkt, len), how, len);
     pkt->local = how & 3u;
-    if (pkt->local == LOCALS && s->l->takes_tcp)
+    if (pkt->local == LOCALS && s->l->takes_tcp) {
         pkt->local = 0; // whole packets are those that came: see take()
+    }
     pkt->tx_as_src = how > 192;
     pkt->ttl = how > 224 ? how & 7u : 0;
     pkt->dst = how & 4 ? some_v4(in8(&s->in)) : some_v6(in8(&s->in));
@@ -362,8 +372,9 @@ static void time_passes(struct story *s, struct bt_txq *out)
 {
     uint8_t b = in8(&s->in);
     s->now += (uint64_t)(b & 31u) << (b >> 5) * 4 << 10;
-    if (b == 255)
+    if (b == 255) {
         bt_link_announce(s->l, s->now);
+    }
     bt_link_tick(s->l, s->now, out);
     CHECK(bt_link_next(s->l) > s->now);
 }
@@ -374,26 +385,29 @@ static void sentence(struct story *s)
     struct bt_link_event ev[8];
     bt_txq_init(&out);
     uint8_t verb = in8(&s->in) % 16u;
-    if (verb == 0)
+    if (verb == 0) {
         take(s, raw(s), &out);
-    else if (verb < 3)
+    } else if (verb < 3) {
         take(s, arp(s), &out);
-    else if (verb < 5)
+    } else if (verb < 5) {
         take(s, discovery(s), &out);
-    else if (verb < 7)
+    } else if (verb < 7) {
         take(s, datagram(s), &out);
-    else if (verb < 9)
+    } else if (verb < 9) {
         take(s, icmp(s), &out);
-    else if (verb < 11 && s->asked_len != 0)
+    } else if (verb < 11 && s->asked_len != 0) {
         take(s, honest_answer(s), &out);
-    else if (verb < 14)
+    } else if (verb < 14) {
         send_payload(s, &out);
-    else
+    } else {
         time_passes(s, &out);
-    for (struct bt_pkt *p; (p = bt_txq_pop(&out)) != NULL; bt_pool_put(s->pool, p))
+    }
+    for (struct bt_pkt *p; (p = bt_txq_pop(&out)) != NULL; bt_pool_put(s->pool, p)) {
         check_frame(s, p->data, p->len);
-    if (verb == 15)
+    }
+    if (verb == 15) {
         bt_link_events(s->l, ev, 8);
+    }
     check_all(s);
 }
 
@@ -426,8 +440,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     c.pool = s.pool = bt_pool_fixed_init(&s.fixed, slab, PACKETS);
     s.l = bt_link_init(mem, bt_link_bytes(&c), &c, s.now, NULL);
     CHECK(s.l != NULL);
-    while (s.in.left > 0)
+    while (s.in.left > 0) {
         sentence(&s);
+    }
     bt_link_close(s.l);
     CHECK(s.fixed.left == PACKETS);
     free(mem);

@@ -20,8 +20,9 @@ static uint32_t datagram(struct input *in, uint8_t *p, bool *right)
     *right = false;
     if ((how & 1) == 0) {
         n = in16(in) % (MOST + 1);
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
             p[i] = in8(in);
+        }
         return n;
     }
     const uint8_t head[] = {'C', 'R', 2, 1, 0, (uint8_t)count, 0, 0};
@@ -30,15 +31,18 @@ static uint32_t datagram(struct input *in, uint8_t *p, bool *right)
     bt_put64(p + 16, (how & 4) != 0 ? judge.opened - in8(in) % 4 : in8(in));
     bt_put64(p + 24, in8(in));
     bt_put64(p + 32, in8(in));
-    for (uint32_t i = BT_CRAB_SIGNED_HEAD; i < n; i++)
+    for (uint32_t i = BT_CRAB_SIGNED_HEAD; i < n; i++) {
         p[i] = (i - BT_CRAB_SIGNED_HEAD) % BT_CRAB_SIGNED_LOAD < 4 ? in8(in) : 1;
-    for (uint32_t i = 0; i < count; i++)
+    }
+    for (uint32_t i = 0; i < count; i++) {
         bt_put16(p + BT_CRAB_SIGNED_HEAD + i * BT_CRAB_SIGNED_LOAD + 18, 0);
+    }
     *right = (how & 8) != 0;
-    if (*right)
+    if (*right) {
         bt_crab_secret_sign(&secret, p, n);
-    else
+    } else {
         memset(p + n, in8(in), BT_CRAB_SIGNED_TAG);
+    }
     return n + BT_CRAB_SIGNED_TAG;
 }
 
@@ -72,7 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, size};
     bt_crab_judge_init(&judge, 0x0102030405060708);
     judge.secrets[1] = secret;
-    for (uint64_t now = STEP_NS; in.left > 0; now += in8(&in) * (uint64_t)STEP_NS)
+    for (uint64_t now = STEP_NS; in.left > 0; now += in8(&in) * (uint64_t)STEP_NS) {
         one(&in, now);
+    }
     return 0;
 }

@@ -13,8 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(int truth)
 {
-    if (!truth)
+    if (!truth) {
         abort();
+    }
 }
 
 // What the runs rely on without looking again.
@@ -28,8 +29,9 @@ static void check_scenario(const struct sim_scenario *s)
     require(s->load > 0 && s->service.mean_ns >= 1 && s->burst >= 0 && s->burst < 1);
     require(memchr(s->name, '\0', sizeof s->name) != NULL && memchr(s->drawn, '\0', sizeof s->drawn) != NULL);
     require(s->grid.load.n <= SIM_GRID_MAX && s->grid.policy.n <= SIM_GRID_MAX && s->grid.depth.n <= SIM_GRID_MAX);
-    for (uint32_t i = 0; i < s->links_n; i++)
+    for (uint32_t i = 0; i < s->links_n; i++) {
         require(s->link[i].loss >= 0 && s->link[i].loss <= 1 && s->link[i].from <= SIM_END_ANY);
+    }
 }
 
 static void one_trace(const char *text, size_t n)
@@ -41,8 +43,9 @@ static void one_trace(const char *text, size_t n)
         return;
     }
     require(r.n >= 1 && (r.at_ns != NULL || r.service_ns != NULL));
-    for (size_t i = 1; i < r.n && r.at_ns != NULL; i++)
+    for (size_t i = 1; i < r.n && r.at_ns != NULL; i++) {
         require(r.at_ns[i - 1] <= r.at_ns[i]);
+    }
     sim_recording_free(&r);
 }
 
@@ -60,10 +63,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        if (sim_template_draw(t, seed, &s, err, sizeof err) == 0)
+        if (sim_template_draw(t, seed, &s, err, sizeof err) == 0) {
             check_scenario(&s);
-        else
+        } else {
             require(err[0] != '\0'); // what another seed draws may contradict
+        }
     }
     sim_template_free(t);
     return 0;

@@ -35,8 +35,9 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
     (void)arg;
     (void)txq;
     uint32_t sum = 0;
-    for (struct bt_pkt *p = rq->msg.head; p; p = p->next)
+    for (struct bt_pkt *p = rq->msg.head; p; p = p->next) {
         sum += p->len;
+    }
     CHECK(sum == rq->msg.len);
     CHECK(w.waitings < WAITING);
     w.waiting[w.waitings++] = rq->handle;
@@ -53,12 +54,14 @@ static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
 {
     (void)arg;
     unsigned i = 0;
-    while (i < w.waitings && w.waiting[i] != handle)
+    while (i < w.waitings && w.waiting[i] != handle) {
         i++;
+    }
     CHECK(i < w.waitings);
     CHECK(bt_server_cancelled(w.server, handle));
-    if (w.heed != BT_CANCEL_KEPT)
+    if (w.heed != BT_CANCEL_KEPT) {
         w.waiting[i] = w.waiting[--w.waitings];
+    }
     return (enum bt_server_cancel)w.heed;
 }
 
@@ -66,8 +69,9 @@ static void feedback_is_monotonic(const struct bt_pkt *p, const struct bt_r2p2_h
 {
     struct bt_feedback fb;
     CHECK(bt_feedback_decode(h->payload, h->payload_len, &fb) == BT_M_OK);
-    if (fb.version == 0)
+    if (fb.version == 0) {
         return;
+    }
     uint64_t *served = &w.served[p->dst.ip[15] & 3];
     CHECK(fb.served >= *served && fb.received >= fb.served);
     *served = fb.served;
@@ -79,8 +83,9 @@ static void drain(void)
         struct bt_r2p2_hdr h;
         CHECK(bt_r2p2_decode(p->data, p->len, BT_ROLE_ANY, &h) == BT_M_OK); // we send only what is legal
         CHECK(h.type != BT_REQUEST);
-        if (h.type == BT_FEEDBACK)
+        if (h.type == BT_FEEDBACK) {
             feedback_is_monotonic(p, &h);
+        }
         bt_pool_put(&w.pool.pool, p);
     }
 }
@@ -88,8 +93,9 @@ static void drain(void)
 static void answer(struct input *in, int drop)
 {
     static uint8_t body[140000];
-    if (w.waitings == 0)
+    if (w.waitings == 0) {
         return;
+    }
     unsigned i = in8(in) % w.waitings;
     if (drop && bt_server_abandon(w.server, w.now, w.waiting[i], &w.txq) == 0) { // it was taken back
         w.waiting[i] = w.waiting[--w.waitings];
@@ -110,15 +116,17 @@ static void receive(struct input *in, int raw)
 {
     static const uint32_t sources[] = {0x0a000005, 0x0a000006, 0x0a000001, 0x0a000002};
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint8_t pick = in8(in);
     p->src = bt_addr_v4u(sources[pick & 3], 8000);
     p->dst = bt_addr_v4u(0x0a000009, 8000);
-    if (raw)
+    if (raw) {
         in_raw(in, p, in8(in));
-    else
+    } else {
         in_packet(in, p, (pick >> 2) & 15);
+    }
     w.last_n = p->len < sizeof w.last ? p->len : 0;
     w.last_from = pick & 3;
     memcpy(w.last, p->data, w.last_n);
@@ -129,8 +137,9 @@ static void receive(struct input *in, int raw)
 static void receive_changed(struct input *in)
 {
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint32_t n = mutate(in, w.last, w.last_n, sizeof w.last);
     p->src = bt_addr_v4u(w.last_from < 2 ? 0x0a000005u + w.last_from : 0x0a000001u + (w.last_from & 1u), 8000);
     p->dst = bt_addr_v4u(0x0a000009, 8000);
@@ -143,8 +152,9 @@ static void receive_changed(struct input *in)
 static void forwarded(struct input *in)
 {
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint8_t pick = in8(in), how = in8(in), count = how & 3;
     struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = count < 2, .ext = true, .req_id = pick >> 3};
     h.count_or_index = count < 2 ? 1 : count;
@@ -167,8 +177,9 @@ static void forwarded(struct input *in)
 static void cancel(struct input *in)
 {
     struct bt_pkt *p = bt_pool_get(&w.pool.pool);
-    if (!p)
+    if (!p) {
         return;
+    }
     uint8_t pick = in8(in), how = in8(in);
     struct bt_r2p2_hdr h = {.type = BT_CANCEL, .first = true, .last = true, .ext = true, .req_id = pick >> 3};
     const struct bt_key key = {1, {1}};
@@ -260,8 +271,9 @@ static void start(void)
     cfg.pool = bt_pool_fixed_init(&w.pool, pool_mem, PACKETS);
     cfg.ops = (struct bt_server_ops){on_request, on_admit, NULL, on_cancel};
     size_t bytes = bt_server_bytes(&cfg);
-    if (!server_mem)
+    if (!server_mem) {
         server_mem = aligned_alloc(64, bytes);
+    }
     w.server = bt_server_init(&cfg, server_mem, bytes, w.now);
     CHECK(w.server);
 }
@@ -280,8 +292,9 @@ static void wind_down(void)
         drain();
     }
     CHECK(bt_server_backlog(w.server) == 0 && w.pool.left == PACKETS);
-    for (int i = 0; bt_server_router_state(w.server, i, &st); i++)
+    for (int i = 0; bt_server_router_state(w.server, i, &st); i++) {
         CHECK(st.received == st.served);
+    }
 }
 
 static void step(struct input *in)
@@ -319,8 +332,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     start();
-    while (in.left)
+    while (in.left) {
         step(&in);
+    }
     wind_down();
     return 0;
 }

@@ -27,8 +27,9 @@ static void ask(struct input *in)
 // One waiting packet: it arrives, arrives and stays, is lost, or is changed first.
 static void network(struct input *in, uint8_t what)
 {
-    if (w.lan.waiting == 0)
+    if (w.lan.waiting == 0) {
         return;
+    }
     uint32_t i = in8(in);
     i = (i & 0x80) != 0 ? i % w.lan.waiting : 0; // half of the time the oldest: order is the normal case
     struct lan_packet now = *lan_at(&w.lan, i);
@@ -56,8 +57,9 @@ static void nonsense(struct input *in)
 {
     uint8_t bytes[64], from = in8(in), to = in8(in);
     uint32_t len = in8(in) % sizeof bytes;
-    for (uint32_t i = 0; i < len; i++)
+    for (uint32_t i = 0; i < len; i++) {
         bytes[i] = in8(in);
+    }
     if (len > 1 && (from & 0x80) == 0) {
         bytes[0] = 0xcc;
         bytes[1] = 8;
@@ -75,8 +77,9 @@ static void answer(struct input *in)
     struct node_server *s = &w.server[who % SERVERS];
     uint32_t node = FIRST_SERVER + who % SERVERS;
     struct bt_txq q;
-    if (s->jobs == 0)
+    if (s->jobs == 0) {
         return;
+    }
     struct job *j = &s->job[how % s->jobs];
     uint32_t len = in_length(in) * ((how & 0x70) == 0x70 ? 8u : 1u);
     struct iovec iov = {body, len < sizeof body ? len : sizeof body};
@@ -135,14 +138,16 @@ static void manage_router(struct input *in)
     struct bt_addr worker = sys_addr(FIRST_SERVER + how % (SERVERS + 1u) % SERVERS, 0);
     switch (who >> 6) {
     case 0:
-        if (w.router[i].split != NULL)
+        if (w.router[i].split != NULL) {
             bt_split_unreachable(w.router[i].split, sys_clock(node), &worker);
-        else
+        } else {
             bt_router_unreachable(w.router[i].core, sys_clock(node), &worker);
+        }
         break;
     case 1:
-        if ((who & 0x3e) == 0x3e)
+        if ((who & 0x3e) == 0x3e) {
             sys_start_router(i);
+        }
         break;
     default: {
         uint32_t depth = 1 + in8(in) % 5u, limit = 1 + in8(in) % 16u;
@@ -172,12 +177,14 @@ static void turn(struct input *in)
     uint8_t who = in8(in);
     struct node_router *r = &w.router[who & 1];
     uint32_t half = who >> 1 & 1;
-    if (r->split == NULL)
+    if (r->split == NULL) {
         return;
-    if ((who & 4) != 0)
+    }
+    if ((who & 4) != 0) {
         r->asleep ^= 1u << half;
-    else
+    } else {
         sys_split_turn(FIRST_ROUTER + (who & 1), half == 1, who >> 3);
+    }
     sys_check_node(FIRST_ROUTER + (who & 1));
 }
 
@@ -192,8 +199,9 @@ static void time_passes(struct input *in, uint8_t how)
     } else { // to the next thing anybody waits for
         for (uint32_t n = 0; n < NODES; n++) {
             uint64_t wait = w.box[n].next == UINT64_MAX ? UINT64_MAX : w.box[n].next - sys_clock(n);
-            if (w.box[n].next > sys_clock(n) && wait < earliest)
+            if (w.box[n].next > sys_clock(n) && wait < earliest) {
                 earliest = wait;
+            }
         }
         w.now += earliest != UINT64_MAX ? earliest : MS;
     }
@@ -282,11 +290,13 @@ static void deliver_all(void)
         sys_arrive(&p.src, &p.dst, p.bytes, p.len);
     }
     for (uint32_t i = 0; i < ROUTERS; i++) {
-        if (w.router[i].split != NULL)
+        if (w.router[i].split != NULL) {
             sys_split_tick(FIRST_ROUTER + i);
+        }
     }
-    if (w.lan.waiting > 0)
+    if (w.lan.waiting > 0) {
         deliver_all();
+    }
 }
 
 static void answer_all(void)
@@ -322,8 +332,9 @@ static void honest_time(uint64_t ns, uint64_t step)
 
 static void restore(void)
 {
-    for (uint32_t n = 0; n < NODES; n++)
+    for (uint32_t n = 0; n < NODES; n++) {
         sys_release(n);
+    }
     for (uint32_t i = 0; i < SERVERS; i++) {
         struct bt_rpc_timers t = bt_rpc_timers_for(BT_DEVICE_SRIOV);
         struct bt_txq q;
@@ -353,11 +364,13 @@ static void probe(void)
         CHECK(sys_request(i % CLIENTS, &rq) >= 0);
     }
     uint64_t before = 0, after = 0;
-    for (uint32_t i = 0; i < CLIENTS; i++)
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         before += bt_client_counters(w.client[i].core)[BT_CLIENT_SUCCEEDED];
+    }
     honest_time(5 * MS, MS);
-    for (uint32_t i = 0; i < CLIENTS; i++)
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         after += bt_client_counters(w.client[i].core)[BT_CLIENT_SUCCEEDED];
+    }
     CHECK(w.forged || after - before == w.calls - first);
 }
 
@@ -365,8 +378,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     sys_open(in8(&in));
-    while (in.left)
+    while (in.left) {
         sentence(&in);
+    }
     restore();
     honest_time(40 * MS, 2 * MS);   // as long as a clock went back at most
     honest_time(260 * MS, 10 * MS); // T_max, four RTO, T_dead, a few periods of FEEDBACK

@@ -30,8 +30,9 @@ struct input {
 // Next byte, 0 when the input has run out.
 static inline uint8_t in8(struct input *in)
 {
-    if (in->left == 0)
+    if (in->left == 0) {
         return 0;
+    }
     in->left--;
     return *in->p++;
 }
@@ -54,8 +55,9 @@ static inline uint32_t in_length(struct input *in)
 static inline void in_raw(struct input *in, struct bt_pkt *pkt, size_t max)
 {
     size_t n = in->left < max ? in->left : max;
-    if (n)
+    if (n) {
         memcpy(bt_pkt_append(pkt, (uint32_t)n), in->p, n);
+    }
     in->p += n;
     in->left -= n;
 }
@@ -71,8 +73,9 @@ static inline void in_packet(struct input *in, struct bt_pkt *pkt, uint16_t req_
     CHECK(p);
     memcpy(p, h, 8);
     memset(p + 8, fill, n);
-    for (uint32_t i = 0; i < n && i < 8; i++) // control payloads need some sense
+    for (uint32_t i = 0; i < n && i < 8; i++) { // control payloads need some sense
         p[8 + i] = i < (fill & 7u) ? in8(in) : p[8 + i];
+    }
 }
 
 #endif

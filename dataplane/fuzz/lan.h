@@ -26,8 +26,9 @@ static inline void lan_open(struct lan *l)
 {
     l->waiting = 0;
     l->sent = l->arrived = l->copied = l->lost = 0;
-    for (uint16_t i = 0; i < LAN_WAITING; i++)
+    for (uint16_t i = 0; i < LAN_WAITING; i++) {
         l->order[i] = i;
+    }
 }
 
 // Takes all of a transmit queue; what finds no room is lost.

@@ -8,10 +8,11 @@ void sys_stats(uint32_t router, struct bt_router_stats *t)
 {
     const struct node_router *r = &w.router[router];
     uint64_t now = sys_clock(FIRST_ROUTER + router);
-    if (r->split != NULL)
+    if (r->split != NULL) {
         bt_split_stats(r->split, now, t);
-    else
+    } else {
         bt_router_stats(r->core, now, t);
+    }
 }
 
 // The half that hears workers; when a request has left, the other one knows the same.
@@ -25,8 +26,9 @@ static bool row_at(uint32_t router, uint32_t i, struct bt_router_member_stats *m
 static bool row_of(uint32_t router, const struct bt_addr *worker, struct bt_router_member_stats *m)
 {
     for (uint32_t i = 0; row_at(router, i, m); i++) {
-        if (bt_addr_eq(&m->addr, worker))
+        if (bt_addr_eq(&m->addr, worker)) {
             return true;
+        }
     }
     return false;
 }
@@ -35,12 +37,14 @@ static void check_forward(uint32_t router, const struct bt_pkt *p, const struct 
 {
     struct bt_router_member_stats m;
     uint32_t behind = 0; // left later in the same burst, sticky requests among them
-    for (const struct bt_pkt *x = p->next; x; x = x->next)
+    for (const struct bt_pkt *x = p->next; x; x = x->next) {
         behind += bt_addr_eq(&x->dst, &p->dst);
+    }
     CHECK(h->first && row_of(router, &p->dst, &m));
     CHECK(m.joined && !m.leaving);
-    if (h->policy != BT_POLICY_STICKY && w.router[router].policy == BT_ROUTER_JBSQ)
+    if (h->policy != BT_POLICY_STICKY && w.router[router].policy == BT_ROUTER_JBSQ) {
         CHECK(m.outstanding <= m.n + behind);
+    }
 }
 
 // what a worker says of itself only grows while it lives.
@@ -51,8 +55,9 @@ static void check_feedback(uint32_t server, const struct bt_pkt *p, const struct
     uint32_t port = 0, router = sys_node(&p->dst, &port) - FIRST_ROUTER;
     CHECK(bt_feedback_decode(h->payload, h->payload_len, &fb) == BT_M_OK);
     CHECK(fb.received >= fb.served && fb.n <= 64);
-    if (router >= ROUTERS || fb.incarnation != s->incarnation)
+    if (router >= ROUTERS || fb.incarnation != s->incarnation) {
         return; // a slot that changed its owner counts anew under a moved incarnation
+    }
     CHECK(fb.received >= s->received[router] && fb.served >= s->served[router]);
     s->received[router] = fb.received;
     s->served[router] = fb.served;
@@ -65,12 +70,14 @@ void sys_check_sent(uint32_t node, const struct bt_txq *q)
         CHECK(bt_r2p2_decode(p->data, p->len, BT_ROLE_ANY, &h) == BT_M_OK); // strict in sending
         if (node >= FIRST_SERVER) {
             CHECK(h.type != BT_REQUEST);
-            if (h.type == BT_FEEDBACK)
+            if (h.type == BT_FEEDBACK) {
                 check_feedback(node - FIRST_SERVER, p, &h);
+            }
         } else if (node >= FIRST_ROUTER) {
             CHECK(h.type == BT_REQUEST || h.type == BT_DROP);
-            if (h.type == BT_REQUEST)
+            if (h.type == BT_REQUEST) {
                 check_forward(node - FIRST_ROUTER, p, &h);
+            }
         } else {
             CHECK(h.type == BT_REQUEST || h.type == BT_SACK);
         }
@@ -94,10 +101,12 @@ static void check_router(uint32_t i)
     sys_stats(i, &t);
     uint64_t drops = 0;
     uint32_t hoarded = 0;
-    for (int k = BT_RC_DROP_QUEUE_FULL; k <= BT_RC_DROP_OPTION; k++)
+    for (int k = BT_RC_DROP_QUEUE_FULL; k <= BT_RC_DROP_OPTION; k++) {
         drops += t.counter[k];
-    for (const struct bt_pkt *p = b->hoard; p; p = p->next)
+    }
+    for (const struct bt_pkt *p = b->hoard; p; p = p->next) {
         hoarded++;
+    }
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= r->limit);
     CHECK(t.held + r->inbox[0].n + r->inbox[1].n + b->pool.left + hoarded == PACKETS); // a router keeps nothing else
@@ -120,12 +129,13 @@ static void check_server(uint32_t i)
 
 void sys_check_node(uint32_t node)
 {
-    if (node < FIRST_ROUTER)
+    if (node < FIRST_ROUTER) {
         check_client(node);
-    else if (node < FIRST_SERVER)
+    } else if (node < FIRST_SERVER) {
         check_router(node - FIRST_ROUTER);
-    else
+    } else {
         check_server(node - FIRST_SERVER);
+    }
     CHECK(w.box[node].pool.left <= PACKETS);
 }
 
@@ -148,15 +158,19 @@ static void check_credits(uint32_t router)
 void sys_check_end(void)
 {
     struct bt_server_router_state st;
-    for (uint32_t i = 0; i < w.calls; i++)
+    for (uint32_t i = 0; i < w.calls; i++) {
         CHECK(w.call[i].ends == 1);
-    for (uint32_t n = 0; n < NODES; n++)
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
         CHECK(w.box[n].pool.left == PACKETS); // no packet is kept for ever
+    }
     for (uint32_t i = 0; i < SERVERS; i++) {
         CHECK(bt_server_backlog(w.server[i].core) == 0);
-        for (int k = 0; bt_server_router_state(w.server[i].core, k, &st); k++)
+        for (int k = 0; bt_server_router_state(w.server[i].core, k, &st); k++) {
             CHECK(st.received == st.served);
+        }
     }
-    for (uint32_t i = 0; i < ROUTERS && !w.forged; i++)
+    for (uint32_t i = 0; i < ROUTERS && !w.forged; i++) {
         check_credits(i);
+    }
 }

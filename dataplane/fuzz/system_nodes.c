@@ -17,8 +17,9 @@ uint32_t sys_node(const struct bt_addr *a, uint32_t *port)
         for (*port = 0; *port < 2; (*port)++) {
             struct bt_addr own = sys_addr(n, *port);
             bool has = *port == 0 || (n >= FIRST_ROUTER && n < FIRST_SERVER);
-            if (has && bt_addr_eq(a, &own))
+            if (has && bt_addr_eq(a, &own)) {
                 return n;
+            }
         }
     }
     return NODES;
@@ -49,8 +50,9 @@ void sys_release(uint32_t node)
 static struct bt_pool *fresh_pool(uint32_t node)
 {
     struct box *b = &w.box[node];
-    if (b->pool_mem == NULL)
+    if (b->pool_mem == NULL) {
         b->pool_mem = malloc(bt_pool_fixed_bytes(PACKETS));
+    }
     CHECK(b->pool_mem);
     b->hoard = NULL;
     return bt_pool_fixed_init(&b->pool, b->pool_mem, PACKETS);
@@ -59,8 +61,9 @@ static struct bt_pool *fresh_pool(uint32_t node)
 static void *room(uint32_t node, size_t bytes)
 {
     CHECK(bytes > 0);
-    if (w.box[node].mem == NULL)
+    if (w.box[node].mem == NULL) {
         w.box[node].mem = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    }
     CHECK(w.box[node].mem);
     return w.box[node].mem;
 }
@@ -83,8 +86,9 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     CHECK(cookie < w.calls && (w.tainted || info->req_id == w.call[cookie].req_id));
     for (struct bt_pkt *p = reply->head; p; p = p->next, packets++) {
         sum += p->len;
-        for (uint32_t i = 0; !w.tainted && w.call[cookie].len > 0 && i < p->len; i++)
+        for (uint32_t i = 0; !w.tainted && w.call[cookie].len > 0 && i < p->len; i++) {
             CHECK(p->data[i] == (uint8_t)cookie);
+        }
     }
     CHECK(sum == reply->len && packets == reply->packets);
     ended(arg, cookie);
@@ -135,8 +139,9 @@ int sys_request(uint32_t client, const struct bt_request *rq)
     int id = bt_client_send(c->core, sys_clock(client), rq, &q);
     CHECK(id >= 0 || id == BT_RPC_NO_BUFFER || id == BT_RPC_TABLE_FULL || id == BT_RPC_TOO_LARGE);
     if (id >= 0) {
-        for (uint32_t i = 0; i < w.calls; i++) // nobody waits for this id
+        for (uint32_t i = 0; i < w.calls; i++) { // nobody waits for this id
             CHECK(w.call[i].client != client || w.call[i].ends || w.call[i].req_id != id);
+        }
         c->open++;
         w.call[w.calls++] = (struct call){(uint16_t)id, (uint8_t)client, 0, (uint32_t)rq->iov->iov_len};
     }
@@ -168,8 +173,9 @@ bool sys_configure(uint32_t router, uint32_t bits, uint32_t depth, uint32_t limi
     struct bt_addr members[SERVERS];
     uint32_t n = 0;
     for (uint32_t i = 0; i < SERVERS; i++) {
-        if ((bits >> i & 1) != 0)
+        if ((bits >> i & 1) != 0) {
             members[n++] = sys_addr(FIRST_SERVER + (i + (bits >> 3)) % SERVERS, 0);
+        }
     }
     bool hold_back = (bits & 0x100) != 0 && (bits >> 4) % 8 == BT_ROUTER_JBSQ;
     struct bt_router_config cfg = {.policy = (enum bt_router_policy)((bits >> 4) % 8),
@@ -186,8 +192,9 @@ bool sys_configure(uint32_t router, uint32_t bits, uint32_t depth, uint32_t limi
                                    .keys = w.keyed ? &w.keys : NULL};
     struct node_router *r = &w.router[router];
     uint64_t now = sys_clock(FIRST_ROUTER + router);
-    if (r->split != NULL ? !bt_split_apply(r->split, now, &cfg, NULL) : !bt_router_apply(r->core, now, &cfg, NULL))
+    if (r->split != NULL ? !bt_split_apply(r->split, now, &cfg, NULL) : !bt_router_apply(r->core, now, &cfg, NULL)) {
         return false;
+    }
     r->policy = cfg.policy;
     r->limit = limit > r->limit ? limit : r->limit;
     return true;
@@ -220,8 +227,9 @@ void sys_routers_of(uint32_t server, uint32_t count)
 {
     struct bt_server_router list[ROUTERS];
     struct bt_txq q;
-    for (uint32_t r = 0; r < count; r++)
+    for (uint32_t r = 0; r < count; r++) {
         list[r] = (struct bt_server_router){sys_addr(FIRST_ROUTER + r, 0), sys_addr(FIRST_ROUTER + r, 1), false};
+    }
     bt_txq_init(&q);
     CHECK(bt_server_set_routers(w.server[server].core, sys_clock(FIRST_SERVER + server), list, (int)count, &q) == 0);
     sys_out(FIRST_SERVER + server, &q);
@@ -245,8 +253,9 @@ void sys_start_server(uint32_t i, uint32_t incarnation)
                                 .seed = {1, i},
                                 .pool = fresh_pool(node),
                                 .ops = {on_request, on_admit, s}};
-    if (w.keyed)
+    if (w.keyed) {
         cfg.keys = w.keys;
+    }
     size_t bytes = bt_server_bytes(&cfg);
     *s = (struct node_server){.incarnation = incarnation};
     s->core = bt_server_init(&cfg, room(node, bytes), bytes, sys_clock(node));
@@ -272,14 +281,18 @@ void sys_open(uint8_t how)
         w.box[n].pool_mem = kept[n].pool_mem;
         w.box[n].skew = (uint64_t)n * 977 * (how >> 4) * MS; // no two clocks agree
     }
-    for (uint32_t i = 0; i < CLIENTS; i++)
+    for (uint32_t i = 0; i < CLIENTS; i++) {
         sys_start_client(i, how + i * 4u + 1u);
-    for (uint32_t i = 0; i < ROUTERS; i++)
+    }
+    for (uint32_t i = 0; i < ROUTERS; i++) {
         sys_start_router(i);
-    for (uint32_t i = 0; i < SERVERS; i++)
+    }
+    for (uint32_t i = 0; i < SERVERS; i++) {
         sys_start_server(i, UINT32_MAX - 1); // incarnations wrap too
-    for (uint32_t n = 0; n < NODES; n++)
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
         sys_tick(n);
+    }
 }
 
 // --- packets and time -----------------------------------------------------------------------------
@@ -317,24 +330,26 @@ void sys_arrive(const struct bt_addr *src, const struct bt_addr *dst, const uint
     uint32_t port = 0, node = sys_node(dst, &port);
     struct bt_pkt *p = node < NODES ? bt_pool_get(&w.box[node].pool.pool) : NULL;
     struct bt_txq q;
-    if (p == NULL)
+    if (p == NULL) {
         return; // no such address, or the driver has no buffer for it
+    }
     memcpy(bt_pkt_append(p, len), bytes, len);
     p->src = *src;
     p->dst = *dst;
     p->local = (uint16_t)port;
     p->t_rx_ns = sys_clock(node);
     bt_txq_init(&q);
-    if (node < FIRST_ROUTER)
+    if (node < FIRST_ROUTER) {
         bt_client_rx(w.client[node].core, sys_clock(node), p, &q);
-    else if (node >= FIRST_SERVER)
+    } else if (node >= FIRST_SERVER) {
         bt_server_rx(w.server[node - FIRST_SERVER].core, sys_clock(node), p, &q);
-    else if (w.router[node - FIRST_ROUTER].split != NULL)
+    } else if (w.router[node - FIRST_ROUTER].split != NULL) {
         bt_txq_push(&w.router[node - FIRST_ROUTER].inbox[port], p);
-    else if (port == 0)
+    } else if (port == 0) {
         bt_router_request(w.router[node - FIRST_ROUTER].core, sys_clock(node), p, &q);
-    else
+    } else {
         bt_router_feedback(w.router[node - FIRST_ROUTER].core, sys_clock(node), p, &q);
+    }
     sys_out(node, &q);
     sys_check_node(node);
 }

@@ -29,8 +29,9 @@ void sys_split_start(uint32_t node, const struct bt_router_setup *setup, void *m
 static unsigned take(struct bt_txq *inbox, struct bt_pkt **pkts, unsigned most)
 {
     unsigned n = 0;
-    while (n < most && inbox->n > 0)
+    while (n < most && inbox->n > 0) {
         pkts[n++] = bt_txq_pop(inbox);
+    }
     return n;
 }
 
@@ -63,11 +64,13 @@ void sys_split_tick(uint32_t node)
 {
     struct node_router *r = at(node);
     for (uint32_t half = 0; half < 2; half++) {
-        if ((r->asleep >> half & 1) == 0)
+        if ((r->asleep >> half & 1) == 0) {
             sys_split_turn(node, half == 1, PACKETS);
+        }
     }
-    if ((r->asleep & 1) == 0)
+    if ((r->asleep & 1) == 0) {
         request_turn(node, 0); // the FEEDBACK half wakes it
+    }
 }
 
 uint64_t sys_split_next(uint32_t node)

@@ -85,8 +85,9 @@ static void take_mix(struct sim_admission_model *m, const char *text)
     double sum = 0;
     memset(m->mix, 0, sizeof m->mix);
     sim_option_list("--mix", text, 0, 1, m->mix, BT_ADMISSION_CLASSES);
-    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++)
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
         sum += m->mix[c];
+    }
     if (fabs(sum - 1) > 1e-6) {
         fprintf(stderr, "bobtail-sim: --mix must add up to 1; got %g\n", sum);
         exit(2);
@@ -198,8 +199,9 @@ static void json_part(FILE *f, const struct sim_admission_model *m, const struct
         p->rate, per_second(p->latency.total, p), per_second(p->within, p), share(p->refused, p->arrived),
         p_over_slo(m, p));
     fputs(", \"refused_by_class\": [", f);
-    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++)
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
         fprintf(f, "%s%.9g", c > 0 ? ", " : "", share(p->refused_class[c], p->arrived_class[c]));
+    }
     fputs("]}", f);
 }
 
@@ -235,8 +237,9 @@ static void print_all(const struct ask *a, const struct sim_admission_result *r,
            sim_dist_name(m->service.kind), m->service.mean_ns / 1e3, bt_balancers[m->policy].name,
            m->admission.per_100k / 1e3, (double)m->admission.slo_ns / 1e3, (unsigned long long)m->seed);
     printf("%12s %12s %12s %9s %9s\n", "offered/s", "answered/s", "in time/s", "refused", "p/SLO");
-    for (uint32_t i = 0; i < m->steps; i++)
+    for (uint32_t i = 0; i < m->steps; i++) {
         print_part(stdout, m, &r->step[i]);
+    }
     printf("steps above %g/s, merged:\n", a->above);
     print_part(stdout, m, all);
     printf("largest distance of a window from its step's mean: %.4f of the SLO; %llu decisions, %llu requests\n",
@@ -267,8 +270,9 @@ int sim_command_admission(int argc, char **argv)
     }
     struct sim_admission_result *r = calloc(1, sizeof *r);
     struct sim_admission_part *all = calloc(1, sizeof *all);
-    if (r == NULL || all == NULL)
+    if (r == NULL || all == NULL) {
         abort();
+    }
     sim_admission_run(&a.m, r);
     sim_admission_merge(&a.m, r, a.above, all);
     double oscillation = sim_admission_oscillation(&a.m, r, a.above);

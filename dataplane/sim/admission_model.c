@@ -66,34 +66,44 @@ const char *sim_admission_refuse(const struct sim_admission_model *m)
 {
     unsigned field;
     const char *why = bt_admission_judge(&m->admission, &field);
-    if (why != NULL)
+    if (why != NULL) {
         return "objective must be 1..100000000 us at percentile 50..99.99";
-    if (m->workers < 1 || m->workers > 1024)
-        return "workers must be 1..1024";
-    if (m->depth < 1 || m->depth > 64)
-        return "n must be 1..64 (R-117)";
-    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10))
-        return "mean must be 0.01 us to 10 s";
-    if (m->steps < 1 || m->steps > SIM_ADMISSION_STEPS_MAX)
-        return "rates must be 1 to 64";
-    for (uint32_t i = 0; i < m->steps; i++) {
-        if (!(m->rate[i] >= 1 && m->rate[i] <= 1e9))
-            return "each rate must be 1 to 1e9 requests per second";
     }
-    if (m->pause_every_ns != 0 && m->pause_ns >= m->pause_every_ns)
+    if (m->workers < 1 || m->workers > 1024) {
+        return "workers must be 1..1024";
+    }
+    if (m->depth < 1 || m->depth > 64) {
+        return "n must be 1..64 (R-117)";
+    }
+    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10)) {
+        return "mean must be 0.01 us to 10 s";
+    }
+    if (m->steps < 1 || m->steps > SIM_ADMISSION_STEPS_MAX) {
+        return "rates must be 1 to 64";
+    }
+    for (uint32_t i = 0; i < m->steps; i++) {
+        if (!(m->rate[i] >= 1 && m->rate[i] <= 1e9)) {
+            return "each rate must be 1 to 1e9 requests per second";
+        }
+    }
+    if (m->pause_every_ns != 0 && m->pause_ns >= m->pause_every_ns) {
         return "a pause must be shorter than the mean distance between two";
-    if (m->settle_ns >= m->step_ns)
+    }
+    if (m->settle_ns >= m->step_ns) {
         return "settle must be shorter than a step";
-    if (m->window_ns < 1000000 || m->steps * m->step_ns / m->window_ns > SIM_ADMISSION_WINDOWS_MAX)
+    }
+    if (m->window_ns < 1000000 || m->steps * m->step_ns / m->window_ns > SIM_ADMISSION_WINDOWS_MAX) {
         return "window must be at least 1 ms and make at most 4096 windows";
+    }
     return NULL;
 }
 
 static void *memory(size_t n, size_t size)
 {
     void *p = calloc(n, size);
-    if (p == NULL)
+    if (p == NULL) {
         abort();
+    }
     return p;
 }
 
@@ -102,8 +112,9 @@ static void push(struct ring *q, struct request r)
     if (q->n == q->cap) {
         size_t cap = q->cap == 0 ? 16 : q->cap * 2;
         struct request *bigger = memory(cap, sizeof *bigger);
-        for (size_t i = 0; i < q->n; i++)
+        for (size_t i = 0; i < q->n; i++) {
             bigger[i] = q->r[(q->head + i) & (q->cap - 1)];
+        }
         free(q->r);
         *q = (struct ring){bigger, 0, q->n, cap};
     }
@@ -153,8 +164,9 @@ static void start(struct engine *e)
     e->outstanding = memory(m->workers, sizeof *e->outstanding);
     bt_load_init(&e->load, bt_rng_next(&e->choice));
     bt_load_bound(&e->load, e->balancer->bounded);
-    for (uint32_t w = 0; w < m->workers; w++)
+    for (uint32_t w = 0; w < m->workers; w++) {
         bt_load_set(&e->load, w, 0, m->depth);
+    }
     sim_notices_init(&e->notices, m->workers);
     e->admission = memory(1, sizeof *e->admission);
     bt_admission_init(e->admission, bt_rng_next(&e->choice), NULL);
@@ -165,8 +177,9 @@ static void start(struct engine *e)
 static void stop(struct engine *e)
 {
     e->out->decisions = e->admission->decisions;
-    for (uint32_t w = 0; w < e->m->workers; w++)
+    for (uint32_t w = 0; w < e->m->workers; w++) {
         free(e->queue[w].r);
+    }
     free(e->queue);
     free(e->central.r);
     free(e->free_at);
@@ -188,7 +201,7 @@ static void close_window(struct engine *e)
     const struct sim_admission_model *m = e->m;
     double seconds = (double)m->window_ns / 1e9;
     uint64_t begin = e->window_end - m->window_ns;
-    if (e->out->windows < SIM_ADMISSION_WINDOWS_MAX)
+    if (e->out->windows < SIM_ADMISSION_WINDOWS_MAX) {
         e->out->window[e->out->windows++] = (struct sim_admission_window){
             .at = (double)begin / 1e9,
             .offered = (double)e->arrived / seconds,
@@ -197,6 +210,7 @@ static void close_window(struct engine *e)
             .refused_share = e->arrived > 0 ? (double)e->refused / (double)e->arrived : 0,
             .settled = begin % m->step_ns >= m->settle_ns,
         };
+    }
     e->window_end += m->window_ns;
     e->arrived = e->answered = e->refused = 0;
     bt_hist_clear(&e->hist);
@@ -223,8 +237,9 @@ static void note_answer(struct engine *e, const struct request *r, uint64_t now)
         bt_hist_record(&part->latency, took);
         part->within += took <= e->m->admission.slo_ns;
     }
-    if (bt_admission_on(e->admission))
+    if (bt_admission_on(e->admission)) {
         bt_admission_served(e->admission, r->class, false, took);
+    }
 }
 
 /* On everybody's clock. */
@@ -244,8 +259,9 @@ static void heard(struct engine *e)
     note_answer(e, &r, now);
     while (e->central.n > 0) {
         uint32_t to = e->balancer->pick(&e->load);
-        if (to == BT_NO_WORKER)
+        if (to == BT_NO_WORKER) {
             return;
+        }
         dispatch(e, pop(&e->central), to, now);
     }
 }
@@ -258,27 +274,31 @@ static void advance(struct engine *e, uint64_t until)
         uint64_t next = notice < tick ? notice : tick;
         next = next < e->window_end ? next : e->window_end;
         next = next < e->pause_at ? next : e->pause_at;
-        if (next > until)
+        if (next > until) {
             return;
-        if (next == e->pause_at)
+        }
+        if (next == e->pause_at) {
             pause_workers(e);
-        else if (next == notice)
+        } else if (next == notice) {
             heard(e);
-        else if (next == tick)
+        } else if (next == tick) {
             bt_admission_tick(e->admission, next);
-        else
+        } else {
             close_window(e);
+        }
     }
 }
 
 static uint8_t draw_class(struct engine *e)
 {
-    if (e->m->mix[0] >= 1)
+    if (e->m->mix[0] >= 1) {
         return 0;
+    }
     double u = bt_rng_unit(&e->choice);
     for (uint8_t c = 0; c < BT_ADMISSION_CLASSES; c++) {
-        if (u < e->m->mix[c])
+        if (u < e->m->mix[c]) {
             return c;
+        }
         u -= e->m->mix[c];
     }
     return BT_ADMISSION_CLASSES - 1;
@@ -300,13 +320,15 @@ static void arrive(struct engine *e, uint64_t now)
         part->arrived_class[r.class]++;
         part->refused_class[r.class] += refused;
     }
-    if (refused)
+    if (refused) {
         return;
+    }
     uint32_t w = e->central.n == 0 ? e->balancer->pick(&e->load) : BT_NO_WORKER;
-    if (w != BT_NO_WORKER)
+    if (w != BT_NO_WORKER) {
         dispatch(e, r, w, now);
-    else
+    } else {
         push(&e->central, r);
+    }
 }
 
 void sim_admission_run(const struct sim_admission_model *m, struct sim_admission_result *out)
@@ -322,8 +344,9 @@ void sim_admission_run(const struct sim_admission_model *m, struct sim_admission
         uint64_t step = (uint64_t)at / m->step_ns;
         const struct sim_dist gap = {SIM_DIST_EXPONENTIAL, 1e9 / m->rate[step], 0};
         at += (double)sim_dist_draw(&gap, &e->arrival);
-        if ((uint64_t)at >= end)
+        if ((uint64_t)at >= end) {
             break;
+        }
         advance(e, (uint64_t)at);
         arrive(e, (uint64_t)at);
         out->requests++;
@@ -344,8 +367,9 @@ void sim_admission_merge(const struct sim_admission_model *m, const struct sim_a
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < m->steps; i++) {
         const struct sim_admission_part *p = &r->step[i];
-        if (p->rate <= above)
+        if (p->rate <= above) {
             continue;
+        }
         out->span_ns += p->span_ns;
         out->arrived += p->arrived;
         out->refused += p->refused;
@@ -367,8 +391,9 @@ double sim_admission_oscillation(const struct sim_admission_model *m, const stru
     for (uint32_t i = 0; i < m->steps; i++) {
         double from = (double)i * (double)m->step_ns / 1e9, to = from + (double)m->step_ns / 1e9, sum = 0;
         unsigned n = 0;
-        if (m->rate[i] <= above)
+        if (m->rate[i] <= above) {
             continue;
+        }
         for (uint32_t w = 0; w < r->windows; w++) {
             bool in = r->window[w].settled && r->window[w].at >= from && r->window[w].at < to;
             sum += in ? r->window[w].p_ns : 0;

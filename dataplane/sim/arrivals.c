@@ -16,8 +16,9 @@ static double phase_load(const struct sim_world *w)
     const struct sim_scenario *s = w->s;
     uint64_t since = w->agenda.now - w->load_start_ns;
     uint32_t i = 0;
-    for (; i + 1 < s->phases_n && since >= s->phase[i].for_ns; i++)
+    for (; i + 1 < s->phases_n && since >= s->phase[i].for_ns; i++) {
         since -= s->phase[i].for_ns;
+    }
     return s->phase[i].load;
 }
 
@@ -39,13 +40,15 @@ static uint64_t mmpp_gap(struct sim_world *w)
     uint64_t at = w->agenda.now;
     for (;;) {
         struct sim_dist dwell = {SIM_DIST_EXPONENTIAL, (double)(w->bursting ? m->burst_ns : m->quiet_ns), 0};
-        if (w->state_until_ns == 0)
+        if (w->state_until_ns == 0) {
             w->state_until_ns = at + sim_dist_draw(&dwell, g);
+        }
         double load = w->bursting ? m->burst_load : m->quiet_load;
         const struct sim_dist gap = {SIM_DIST_EXPONENTIAL, load > 0 ? gap_at(w, load) : 0, 0};
         uint64_t next = load > 0 ? at + sim_dist_draw(&gap, g) : UINT64_MAX;
-        if (next <= w->state_until_ns)
+        if (next <= w->state_until_ns) {
             return next - w->agenda.now;
+        }
         at = w->state_until_ns;
         w->bursting = !w->bursting;
         w->state_until_ns = 0;
@@ -69,8 +72,9 @@ static uint64_t probe_gap(const struct sim_scenario *s)
 uint64_t sim_next_arrival(struct sim_world *w)
 {
     uint64_t k = w->requests_made;
-    if (k > w->requests_main)
+    if (k > w->requests_main) {
         return probe_gap(w->s);
+    }
     switch (w->s->arrivals) {
     case SIM_ARRIVE_MMPP:
         return mmpp_gap(w);
@@ -85,8 +89,9 @@ void sim_arrivals_init(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
     double least = s->load;
-    for (uint32_t i = 0; i < s->phases_n; i++)
+    for (uint32_t i = 0; i < s->phases_n; i++) {
         least = fmin(least, s->phase[i].load);
+    }
     w->gap_ns = gap_at(w, s->phases_n > 0 ? least : s->load);
     w->bursting = false;
     w->state_until_ns = 0;
@@ -95,7 +100,8 @@ void sim_arrivals_init(struct sim_world *w)
 uint64_t sim_service_ns(struct sim_world *w, uint64_t number)
 {
     const struct sim_recording *r = w->s->recording;
-    if (w->s->service.kind == SIM_DIST_TRACE)
+    if (w->s->service.kind == SIM_DIST_TRACE) {
         return r->service_ns[number % r->n];
+    }
     return sim_dist_draw(&w->s->service, &w->stream[SIM_STREAM_SERVICE]);
 }

@@ -20,34 +20,41 @@ uint32_t sim_body_write(uint8_t *out, uint32_t len, uint32_t request, uint64_t e
     bt_put32(out, request);
     bt_put32(out + 4, ~request);
     bt_put64(out + 8, extra);
-    if (len == HEAD) /* figures: nothing to loop over */
+    if (len == HEAD) { /* figures: nothing to loop over */
         return len;
-    for (uint32_t i = HEAD; i < len; i++)
+    }
+    for (uint32_t i = HEAD; i < len; i++) {
         out[i] = pattern(request, extra, i);
+    }
     return len;
 }
 
 uint32_t sim_body_read(const uint8_t *p, uint32_t len, uint64_t *extra)
 {
-    if (len < HEAD)
+    if (len < HEAD) {
         return UINT32_MAX;
+    }
     uint32_t request = bt_get32(p);
-    if (bt_get32(p + 4) != ~request)
+    if (bt_get32(p + 4) != ~request) {
         return UINT32_MAX;
+    }
     uint64_t value = bt_get64(p + 8);
-    if (extra != NULL)
+    if (extra != NULL) {
         *extra = value;
+    }
     for (uint32_t i = HEAD; i < len; i++) {
-        if (p[i] != pattern(request, value, i))
+        if (p[i] != pattern(request, value, i)) {
             return UINT32_MAX;
+        }
     }
     return request;
 }
 
 uint32_t sim_body_of(struct sim_world *w, const struct bt_msg *msg, uint64_t *extra)
 {
-    if (msg->packets == 1) /* read where it lies */
+    if (msg->packets == 1) { /* read where it lies */
         return sim_body_read(msg->head->data, msg->len, extra);
+    }
     size_t len = bt_msg_copy(msg, w->scratch, SIM_BODY_MAX);
     return len == msg->len ? sim_body_read(w->scratch, (uint32_t)len, extra) : UINT32_MAX;
 }

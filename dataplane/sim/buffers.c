@@ -23,8 +23,9 @@ void sim_memory_fill(int byte)
 
 static void *filled(void *p, size_t bytes)
 {
-    if (fill >= 0)
+    if (fill >= 0) {
         memset(p, fill, bytes < SIM_FILLED ? bytes : SIM_FILLED);
+    }
     return p;
 }
 
@@ -33,8 +34,9 @@ void *sim_memory(size_t bytes)
     bytes = bytes > 0 ? bytes : 1;
     for (int i = 0; i < KEPT_MAX; i++) {
         void *p = kept[i].p;
-        if (p == NULL || kept[i].bytes != bytes)
+        if (p == NULL || kept[i].bytes != bytes) {
             continue;
+        }
         kept[i].p = NULL;
         return filled(p, bytes);
     }
@@ -49,13 +51,16 @@ void *sim_memory(size_t bytes)
 void sim_memory_free(void *p, size_t bytes)
 {
     static unsigned turn;
-    if (p == NULL)
+    if (p == NULL) {
         return;
+    }
     unsigned at = turn++ % KEPT_MAX;
-    for (unsigned i = 0; i < KEPT_MAX && kept[at].p != NULL; i++)
+    for (unsigned i = 0; i < KEPT_MAX && kept[at].p != NULL; i++) {
         at = turn++ % KEPT_MAX;
-    if (kept[at].p != NULL)
+    }
+    if (kept[at].p != NULL) {
         munmap(kept[at].p, kept[at].bytes);
+    }
     kept[at].p = p;
     kept[at].bytes = bytes > 0 ? bytes : 1;
 }
@@ -63,8 +68,9 @@ void sim_memory_free(void *p, size_t bytes)
 void *sim_zeroed(size_t bytes)
 {
     void *p = calloc(1, bytes);
-    if (p == NULL)
+    if (p == NULL) {
         abort();
+    }
     return p;
 }
 
@@ -73,8 +79,9 @@ static struct bt_pkt *holder_get(struct bt_pool *pool)
     struct sim_holder *h = (struct sim_holder *)(void *)pool;
     struct sim_buffers *all = h->all;
     struct sim_buffer *b = all->free;
-    if (h->count >= h->limit)
+    if (h->count >= h->limit) {
         return NULL;
+    }
     if (b != NULL) {
         all->free = b->next;
     } else if (all->left > 0) { /* never used yet */
@@ -132,8 +139,9 @@ uint32_t sim_holder_drop_all(struct sim_holder *h)
     struct sim_buffers *all = h->all;
     uint32_t n = h->count;
     for (uint32_t i = 0; h->count > 0 && i < all->count - all->left; i++) { /* crashes are rare: no lists for them */
-        if (all->slab[i].holder == h)
+        if (all->slab[i].holder == h) {
             holder_put(&h->pool, &all->slab[i].pkt);
+        }
     }
     return n;
 }

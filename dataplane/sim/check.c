@@ -33,8 +33,9 @@ void sim_ledger_init(struct sim_world *w)
     l->refusals = calloc(w->s->workers, sizeof *l->refusals);
     l->last_arrival = calloc(w->s->routers, sizeof *l->last_arrival);
     l->promise = calloc(w->s->routers, sizeof *l->promise);
-    if (l->credit == NULL || l->book == NULL || l->refusals == NULL || l->last_arrival == NULL || l->promise == NULL)
+    if (l->credit == NULL || l->book == NULL || l->refusals == NULL || l->last_arrival == NULL || l->promise == NULL) {
         abort();
+    }
     bool sriov = w->s->device == BT_DEVICE_SRIOV;
     l->t_loss_ns = sriov ? 2 * MS : 200 * MS;      /* */
     l->t_dead_ns = sriov ? 30 * MS : 1000 * MS;    /* */
@@ -44,8 +45,9 @@ void sim_ledger_init(struct sim_world *w)
 
 void sim_ledger_free(struct sim_world *w)
 {
-    for (size_t i = 0; i < (size_t)w->s->routers * w->s->workers; i++)
+    for (size_t i = 0; i < (size_t)w->s->routers * w->s->workers; i++) {
         free(w->ledger.book[i].ring);
+    }
     free(w->ledger.book);
     free(w->ledger.credit);
     free(w->ledger.refusals);
@@ -78,8 +80,9 @@ static struct sim_credit *credit_of(struct sim_world *w, uint32_t router, uint32
 static void excuse(struct sim_world *w, struct sim_credit *c, uint64_t until)
 {
     (void)w;
-    if (until > c->excused_until)
+    if (until > c->excused_until) {
         c->excused_until = until;
+    }
 }
 
 /* After a restart of either side the router knows a worker again when REQ0s of the old life have
@@ -97,16 +100,18 @@ void sim_check_disturbed(struct sim_world *w, uint32_t node, uint64_t until)
     enum sim_role role = sim_net_role(&w->net, node);
     uint32_t i = node - w->net.first[role];
     uint32_t others = role == SIM_ROUTER ? w->s->workers : role == SIM_SERVER ? w->s->routers : 0;
-    for (uint32_t k = 0; k < others; k++)
+    for (uint32_t k = 0; k < others; k++) {
         excuse(w, role == SIM_ROUTER ? credit_of(w, i, k) : credit_of(w, k, i),
                until + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
+    }
 }
 
 uint64_t sim_check_doubted(struct sim_world *w, uint32_t server)
 {
     uint64_t until = w->agenda.now + w->ledger.t_dead_ns + w->ledger.margin_ns;
-    for (uint32_t r = 0; r < w->s->routers; r++)
+    for (uint32_t r = 0; r < w->s->routers; r++) {
         excuse(w, credit_of(w, r, server), until + 2 * w->ledger.t_loss_ns + w->ledger.margin_ns);
+    }
     return until;
 }
 
@@ -129,8 +134,9 @@ void sim_check_id(struct sim_world *w, uint32_t client, uint16_t id)
 static struct sim_request *forwarded_request(struct sim_world *w, const struct bt_pkt *p)
 {
     struct bt_r2p2_hdr h;
-    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK)
+    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK) {
         return NULL;
+    }
     bool carried = (h.opt.present & BT_HAS_FORWARDED) != 0;
     uint32_t number = sim_request_of(w, carried ? &h.opt.forwarded : &p->src, h.req_id);
     return number == UINT32_MAX ? NULL : &w->request[number];
@@ -151,19 +157,22 @@ static void note_forward(struct sim_world *w, uint32_t router, uint32_t server, 
     struct sim_credit *c = credit_of(w, router, server);
     bool copy = is_copy(w, router, server, p);
     if (arrives_ns == UINT64_MAX) {
-        if (r != NULL && !copy)
+        if (r != NULL && !copy) {
             r->router = 0;
+        }
         return;
     }
     if (copy) {
         p->mark |= SIM_MARK_COPY;
-        if (r->arrives_ns > w->agenda.now)
+        if (r->arrives_ns > w->agenda.now) {
             excuse(w, c, r->arrives_ns + MS); /* which of the two counts is open */
+        }
         return;
     }
     c->in_flight++;
-    if (r == NULL)
+    if (r == NULL) {
         return;
+    }
     r->router2 = r->router;
     r->at2 = r->at;
     r->router = (uint16_t)(router + 1);
@@ -177,13 +186,15 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
     struct sim_world *w = ctx;
     enum sim_role a = sim_net_role(&w->net, from), b = sim_net_role(&w->net, to);
     bool out = a == SIM_ROUTER && b == SIM_SERVER, back = a == SIM_SERVER && b == SIM_ROUTER;
-    if (!out && !back)
+    if (!out && !back) {
         return;
+    }
     uint32_t router = (out ? from : to) - w->net.first[SIM_ROUTER];
     uint32_t server = (out ? to : from) - w->net.first[SIM_SERVER];
     bool twin = (p->mark & SIM_MARK_DUPLICATE) != 0;
-    if (out && !twin && sim_packet_of(p) == SIM_PKT_REQ0)
+    if (out && !twin && sim_packet_of(p) == SIM_PKT_REQ0) {
         note_forward(w, router, server, p, arrives_ns);
+    }
     /* What is late says what was true T_loss ago: R-111 then takes a request on its way for lost. */
     if (arrives_ns != UINT64_MAX && (p->mark & SIM_MARK_LATE) != 0) {
         excuse(w, credit_of(w, router, server), arrives_ns + w->ledger.t_loss_ns + w->ledger.margin_ns);
@@ -193,10 +204,12 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
 void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p)
 {
     if (!w->watching || from == UINT16_MAX || (p->mark & (SIM_MARK_DUPLICATE | SIM_MARK_COPY)) != 0 ||
-        sim_packet_of(p) != SIM_PKT_REQ0)
+        sim_packet_of(p) != SIM_PKT_REQ0) {
         return;
-    if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER)
+    }
+    if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER) {
         return;
+    }
     credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER])->in_flight--;
 }
 
@@ -204,10 +217,12 @@ static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t serv
 {
     struct sim_credit *c = credit_of(w, router, server);
     uint64_t received = 0, served = 0;
-    if (w->agenda.now < c->excused_until || server < w->s->legacy_workers || !w->server[server].up)
+    if (w->agenda.now < c->excused_until || server < w->s->legacy_workers || !w->server[server].up) {
         return;
-    if (!sim_server_counts(w, server, router, &received, &served))
+    }
+    if (!sim_server_counts(w, server, router, &received, &served)) {
         return;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_TRUE_BOUND);
     uint64_t backlog = received - served + c->in_flight + more;
     if (backlog > n) {
@@ -225,8 +240,9 @@ static void check_hold_time(struct sim_world *w, uint32_t router, const struct b
     uint64_t held = r->split != NULL ? sim_split_held(r, p, place) : sim_node_now(&r->n) - p->t_rx_ns;
     uint64_t longest = r->split != NULL ? w->s->max_queue_ns - 1 : w->s->max_queue_ns + 2 * MS;
     sim_checked(&w->ledger.verdict, SIM_INV_HOLD_TIME);
-    if (held > longest)
+    if (held > longest) {
         sim_breach(w, SIM_INV_HOLD_TIME, "router %u held a request for %.3f ms", router, (double)held / 1e6);
+    }
 }
 
 static void check_order(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
@@ -243,8 +259,9 @@ static void check_order(struct sim_world *w, uint32_t router, const struct bt_pk
 static void note_handed(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p)
 {
     struct sim_request *r = forwarded_request(w, p);
-    if (r == NULL)
+    if (r == NULL) {
         return;
+    }
     r->handed = r->handed < UINT8_MAX ? r->handed + 1 : UINT8_MAX;
     r->handed_by = (uint16_t)(router + 1);
     r->handed_to = (uint16_t)server;
@@ -258,18 +275,21 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, which is no member", router, server);
         return;
     }
-    if (more == 1) /* the first of the step */
+    if (more == 1) { /* the first of the step */
         sim_book_check(w, router, server, &m);
+    }
     bool sticky = (p->data[2] & 0x0F) == BT_POLICY_STICKY;
     sim_checked(&w->ledger.verdict, SIM_INV_MEMBERSHIP);
     if ((!m.joined && !m.legacy) || m.leaving || credit_of(w, router, server)->left) {
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, joined %d, leaving %d, said LEAVE %d", router,
                    server, m.joined, m.leaving, credit_of(w, router, server)->left);
     }
-    if (!second)
+    if (!second) {
         note_handed(w, router, server, p); /* by every policy: what the network repeats is counted */
-    if (sticky || w->s->policy != BT_ROUTER_JBSQ)
+    }
+    if (sticky || w->s->policy != BT_ROUTER_JBSQ) {
         return;
+    }
     if (!second) {
         check_order(w, router, p);
         check_hold_time(w, router, p, place);
@@ -279,14 +299,16 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
     sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
     uint32_t beyond = w->s->hedging_cancellation == BT_HEDGING_CANCEL_PREEMPTIVE; /* in place of what is taken back */
     uint32_t behind = 0; /* what left later in the same step, sticky requests among them */
-    for (const struct bt_pkt *x = p->next; x != NULL; x = x->next)
+    for (const struct bt_pkt *x = p->next; x != NULL; x = x->next) {
         behind += bt_addr_eq(&x->dst, &p->dst) && sim_packet_of(x) == SIM_PKT_REQ0;
+    }
     if (m.outstanding > m.n + beyond + behind) {
         sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router,
                    m.outstanding - behind, server, m.n);
     }
-    if (!is_copy(w, router, server, p))
+    if (!is_copy(w, router, server, p)) {
         check_true_bound(w, router, server, m.n + beyond, more);
+    }
 }
 
 /* The worker that p is a request to, UINT32_MAX: it is none. */
@@ -299,25 +321,29 @@ static uint32_t request_to(struct sim_world *w, const struct bt_pkt *p)
 
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q)
 {
-    if (!w->watching)
+    if (!w->watching) {
         return;
+    }
     unsigned place = 0;
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         uint32_t server = request_to(w, p);
-        if (server != UINT32_MAX)
+        if (server != UINT32_MAX) {
             sim_book_sent(w, router, server, p);
+        }
     }
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next, place++) {
         uint32_t node = sim_net_node(&w->net, &p->dst);
-        if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX)
+        if (sim_packet_of(p) != SIM_PKT_REQ0 || node == UINT32_MAX) {
             continue;
+        }
         if (sim_net_role(&w->net, node) != SIM_SERVER) {
             sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent a request to a node that is no worker", router);
             continue;
         }
         uint32_t more = 1;
-        for (const struct bt_pkt *x = q->head; x != p; x = x->next)
+        for (const struct bt_pkt *x = q->head; x != p; x = x->next) {
             more += bt_addr_eq(&x->dst, &p->dst) && sim_packet_of(x) == SIM_PKT_REQ0;
+        }
         bool second = place + w->ledger.promise[router].new_copies >= q->n;
         check_forward(w, router, node - w->net.first[SIM_SERVER], p, more, second, place);
     }
@@ -353,11 +379,13 @@ static void check_share(struct sim_world *w, uint32_t server, uint32_t router, c
 
 static void check_reply_first(struct sim_world *w, uint32_t server, const struct bt_feedback *fb)
 {
-    if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & (BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED)) != 0)
+    if ((fb->flags & BT_FEEDBACK_PAIR) == 0 || (fb->flags & (BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED)) != 0) {
         return;
+    }
     uint32_t number = sim_request_of(w, &fb->client, fb->req_id);
-    if (number == UINT32_MAX)
+    if (number == UINT32_MAX) {
         return;
+    }
     const struct sim_request *r = &w->request[number];
     sim_checked(&w->ledger.verdict, SIM_INV_REPLY_FIRST);
     if ((r->flags & SIM_RQ_REPLIED) == 0) {
@@ -368,25 +396,30 @@ static void check_reply_first(struct sim_world *w, uint32_t server, const struct
 
 static void note_reply(struct sim_world *w, const struct bt_pkt *p)
 {
-    if ((p->data[3] & 0x40) == 0)
+    if ((p->data[3] & 0x40) == 0) {
         return;
+    }
     uint32_t number = sim_request_of(w, &p->dst, (uint16_t)(p->data[4] << 8 | p->data[5]));
-    if (number != UINT32_MAX)
+    if (number != UINT32_MAX) {
         w->request[number].flags |= SIM_RQ_REPLIED;
+    }
 }
 
 void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q)
 {
-    if (!w->watching)
+    if (!w->watching) {
         return;
+    }
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         enum sim_packet kind = sim_packet_of(p);
         struct bt_r2p2_hdr h;
         struct bt_feedback fb;
-        if (kind == SIM_PKT_REPLY)
+        if (kind == SIM_PKT_REPLY) {
             note_reply(w, p);
-        if (kind != SIM_PKT_FEEDBACK)
+        }
+        if (kind != SIM_PKT_FEEDBACK) {
             continue;
+        }
         if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
             bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
             sim_breach(w, SIM_INV_SERVED, "worker %u sent a FEEDBACK no router can read", server);
@@ -414,8 +447,9 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     struct bt_r2p2_hdr h;
     struct bt_feedback fb;
     uint32_t node = sim_net_node(&w->net, &p->src);
-    if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER)
+    if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER) {
         return;
+    }
     if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
         bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
         return;
@@ -423,8 +457,9 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     uint32_t server = node - w->net.first[SIM_SERVER];
     sim_book_heard(w, router, server, &fb, p->t_rx_ns);
     w->ledger.concerned = server + 1;
-    if (fb.version == 0)
+    if (fb.version == 0) {
         return;
+    }
     struct sim_credit *c = credit_of(w, router, server);
     bool current = fb.incarnation == w->server[server].incarnation;
     struct bt_router_member_stats m;

@@ -29,13 +29,16 @@ void sim_check_answered(struct sim_world *w, uint32_t server, uint32_t request)
 {
     struct sim_request *r = &w->request[request];
     uint64_t bound = w->s->hedging_cancel_ns, now = w->agenda.now;
-    if (r->worker == server) /* whose clock it is, and whose quarantine */
+    if (r->worker == server) { /* whose clock it is, and whose quarantine */
         r->answered_ns = sim_node_core_now(&w->server[server].n);
+    }
     r->live--;
-    if (r->replied_ns == 0)
+    if (r->replied_ns == 0) {
         r->replied_ns = now;
-    if (bound == 0 || w->s->hedging_cancellation == BT_HEDGING_CANCEL_NONE || r->handed > 1)
+    }
+    if (bound == 0 || w->s->hedging_cancellation == BT_HEDGING_CANCEL_NONE || r->handed > 1) {
         return;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_CLEANED_UP);
     if (now - r->replied_ns > bound) {
         sim_breach(w, SIM_INV_CLEANED_UP, "worker %u went on with request %u for %.3f ms after it was answered", server,
@@ -58,14 +61,17 @@ void sim_check_let_go(struct sim_world *w, uint32_t server, uint32_t request)
 void sim_check_preempted(struct sim_world *w, uint32_t router, const struct bt_router_stats *st)
 {
     struct bt_router_member_stats m;
-    if (w->s->hedging_cancellation != BT_HEDGING_CANCEL_PREEMPTIVE || st->counter[BT_RC_CANCELS_NO_BUFFER] > 0)
+    if (w->s->hedging_cancellation != BT_HEDGING_CANCEL_PREEMPTIVE || st->counter[BT_RC_CANCELS_NO_BUFFER] > 0) {
         return;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_PREEMPTED);
-    if (st->held == 0 || st->hedging_pairs == 0)
+    if (st->held == 0 || st->hedging_pairs == 0) {
         return;
+    }
     for (uint32_t k = 0; k < w->s->workers; k++) {
-        if (!sim_router_row(w, router, k, &m) || !m.eligible || m.outstanding > m.n)
+        if (!sim_router_row(w, router, k, &m) || !m.eligible || m.outstanding > m.n) {
             return;
+        }
     }
     sim_breach(w, SIM_INV_PREEMPTED, "router %u holds %llu requests while %llu have two live copies", router,
                (unsigned long long)st->held, (unsigned long long)st->hedging_pairs);

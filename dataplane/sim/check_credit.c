@@ -57,10 +57,12 @@ static void grow(struct sim_book *b)
 {
     uint32_t n = b->ring_n > 0 ? b->ring_n * 2 : 64;
     struct sim_sent *ring = malloc(n * sizeof *ring);
-    if (ring == NULL)
+    if (ring == NULL) {
         abort();
-    for (uint64_t i = b->first; i != b->sent; i++)
+    }
+    for (uint64_t i = b->first; i != b->sent; i++) {
         ring[i & (n - 1)] = *sent_as(b, i);
+    }
     free(b->ring);
     b->ring = ring;
     b->ring_n = n;
@@ -70,8 +72,9 @@ static void grow(struct sim_book *b)
 static uint32_t who_sent(struct sim_world *w, const struct bt_pkt *p)
 {
     struct bt_r2p2_hdr h;
-    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK)
+    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) != BT_M_OK) {
         return UINT32_MAX;
+    }
     return sim_net_node(&w->net, (h.opt.present & BT_HAS_FORWARDED) != 0 ? &h.opt.forwarded : &p->src) << 16 | h.req_id;
 }
 
@@ -79,10 +82,12 @@ void sim_book_sent(struct sim_world *w, uint32_t router, uint32_t server, const 
 {
     struct sim_book *b = book_of(w, router, server);
     uint64_t now = clock_of(w, router);
-    if (b->sent - b->first == b->ring_n)
+    if (b->sent - b->first == b->ring_n) {
         grow(b);
-    if ((int64_t)(b->sent - settled(b)) <= 0)
+    }
+    if ((int64_t)(b->sent - settled(b)) <= 0) {
         b->busy_ns = now;
+    }
     *sent_as(b, b->sent++) = (struct sim_sent){.at_ns = now, .who = who_sent(w, p)};
 }
 
@@ -92,12 +97,14 @@ void sim_book_sent(struct sim_world *w, uint32_t router, uint32_t server, const 
 static void end_pair(struct sim_world *w, struct sim_book *b, const struct bt_feedback *fb)
 {
     uint32_t who = sim_net_node(&w->net, &fb->client) << 16 | fb->req_id;
-    if ((fb->flags & BT_FEEDBACK_PAIR) == 0)
+    if ((fb->flags & BT_FEEDBACK_PAIR) == 0) {
         return;
+    }
     for (uint64_t i = b->sent; i-- != b->first;) {
         struct sim_sent *s = sent_as(b, i);
-        if (s->who != who || s->ended)
+        if (s->who != who || s->ended) {
             continue;
+        }
         s->ended = true;
         b->ended++;
         return;
@@ -109,10 +116,12 @@ static void end_pair(struct sim_world *w, struct sim_book *b, const struct bt_fe
 static void put_mark(struct sim_book *b, uint64_t came_ns, uint64_t now, uint64_t t_loss)
 {
     const struct sim_mark *newest = &b->mark[(b->mark_first + b->marks - 1) % SIM_MARKS];
-    if (b->marks == SIM_MARKS || (b->marks > 0 && now - newest->at_ns < t_loss / 8))
+    if (b->marks == SIM_MARKS || (b->marks > 0 && now - newest->at_ns < t_loss / 8)) {
         return;
-    while (b->behind != b->sent && sent_as(b, b->behind)->at_ns + t_loss / 8 <= came_ns)
+    }
+    while (b->behind != b->sent && sent_as(b, b->behind)->at_ns + t_loss / 8 <= came_ns) {
         b->behind++;
+    }
     b->mark[(b->mark_first + b->marks++) % SIM_MARKS] = (struct sim_mark){now, b->behind};
 }
 
@@ -125,8 +134,9 @@ static void look_back(struct sim_book *b, uint64_t came_ns, uint64_t now, uint64
         b->mark_first = (b->mark_first + 1) % SIM_MARKS;
     }
     put_mark(b, came_ns, now, t_loss);
-    for (; b->first != b->sent && sent_as(b, b->first)->at_ns + t_loss <= now; b->first++)
+    for (; b->first != b->sent && sent_as(b, b->first)->at_ns + t_loss <= now; b->first++) {
         b->ended -= sent_as(b, b->first)->ended;
+    }
     b->behind = older(b->behind, b->first) ? b->first : b->behind;
 }
 
@@ -161,22 +171,27 @@ static bool silent(const struct sim_world *w, uint32_t router, uint32_t server, 
                    const struct bt_feedback *fb, uint64_t came_ns, uint64_t now)
 {
     struct bt_router_member_stats m;
-    if ((int64_t)(came_ns - b->heard_read_ns) >= (int64_t)w->ledger.t_dead_ns)
+    if ((int64_t)(came_ns - b->heard_read_ns) >= (int64_t)w->ledger.t_dead_ns) {
         return true;
-    if (now - b->heard_came_ns < w->ledger.t_dead_ns)
+    }
+    if (now - b->heard_came_ns < w->ledger.t_dead_ns) {
         return false;
+    }
     return sim_router_row(w, router, server, &m) && m.incarnation == fb->incarnation;
 }
 
 static enum heard judge(const struct sim_world *w, uint32_t router, uint32_t server, const struct sim_book *b,
                         const struct bt_feedback *fb, uint64_t came_ns, uint64_t now)
 {
-    if (fb->n > BT_ROUTER_DEPTH_MAX || older(fb->received, fb->served))
+    if (fb->n > BT_ROUTER_DEPTH_MAX || older(fb->received, fb->served)) {
         return REFUSED;
-    if (!b->known || (int32_t)(fb->incarnation - b->incarnation) > 0)
+    }
+    if (!b->known || (int32_t)(fb->incarnation - b->incarnation) > 0) {
         return NEW_LIFE;
-    if (fb->incarnation != b->incarnation)
+    }
+    if (fb->incarnation != b->incarnation) {
         return silent(w, router, server, b, fb, came_ns, now) ? NEW_LIFE : REFUSED;
+    }
     bool less = older(fb->received, b->received) || older(fb->served, b->served);
     bool more = older(b->received, fb->received) || older(b->served, fb->served);
     return !less ? TAKEN : more ? REFUSED : OUTDATED;
@@ -201,10 +216,12 @@ static void hear_counters(struct sim_world *w, uint32_t router, uint32_t server,
 {
     uint64_t now = clock_of(w, router);
     enum heard how = judge(w, router, server, b, fb, came_ns, now);
-    if (how == REFUSED)
+    if (how == REFUSED) {
         return;
-    if (how == NEW_LIFE)
+    }
+    if (how == NEW_LIFE) {
         begin_life(b, fb, now);
+    }
     if (how != OUTDATED) {
         b->received = fb->received;
         b->served = fb->served;
@@ -214,9 +231,11 @@ static void hear_counters(struct sim_world *w, uint32_t router, uint32_t server,
         b->heard_read_ns = b->busy_ns = now;
         look_back(b, came_ns, now, w->ledger.t_loss_ns);
     }
-    end_pair(w, b, fb);                        /* news even when the counters are old */
-    if (older(b->sent + b->base, b->received)) /* a copy the network made, or from before: it will be served as well */
+    end_pair(w, b, fb); /* news even when the counters are old */
+    if (older(b->sent + b->base,
+              b->received)) { /* a copy the network made, or from before: it will be served as well */
         b->base = b->received - b->sent;
+    }
     expect_lost(b, how == TAKEN);
 }
 
@@ -232,8 +251,9 @@ static void hear_legacy(struct sim_world *w, uint32_t router, struct sim_book *b
 static void look(struct sim_world *w, uint32_t router, uint32_t server)
 {
     struct bt_router_member_stats m;
-    if (sim_router_row(w, router, server, &m))
+    if (sim_router_row(w, router, server, &m)) {
         sim_book_check(w, router, server, &m);
+    }
 }
 
 void sim_book_heard(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_feedback *fb,
@@ -241,15 +261,17 @@ void sim_book_heard(struct sim_world *w, uint32_t router, uint32_t server, const
 {
     struct sim_book *b = book_of(w, router, server);
     bool read = w->router[router].split != NULL;
-    if (!read)
+    if (!read) {
         look(w, router, server); /* what the router gave up meanwhile */
+    }
     if (fb->version > 0) {
         hear_counters(w, router, server, b, fb, came_ns);
     } else if (w->s->legacy_workers > 0) {
         hear_legacy(w, router, b);
     }
-    if (read)
+    if (read) {
         look(w, router, server);
+    }
 }
 
 /* --- the row ------------------------------------------------------------------------------------------------------ */
@@ -265,8 +287,9 @@ static void check_lost(struct sim_world *w, uint32_t router, uint32_t server, st
                        const struct bt_router_member_stats *m)
 {
     int64_t lost = (int64_t)m->lost, back = (int64_t)(m->reclaimed - b->reclaimed);
-    if (!b->due)
+    if (!b->due) {
         b->lost_least = b->lost_most = (int64_t)b->lost + back;
+    }
     if (lost >= b->lost_least && lost <= b->lost_most) {
         b->due = false;
         return;

@@ -9,8 +9,9 @@
 static uint64_t all_drops(const struct bt_router_stats *st)
 {
     uint64_t sum = 0;
-    for (unsigned i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_ADMISSION; i++)
+    for (unsigned i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_ADMISSION; i++) {
         sum += st->counter[i];
+    }
     return sum;
 }
 
@@ -18,8 +19,9 @@ static uint64_t all_drops(const struct bt_router_stats *st)
 static void check_victim(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
 {
     uint32_t number = sim_request_of(w, &p->dst, (uint16_t)(p->data[4] << 8 | p->data[5]));
-    if (number == UINT32_MAX)
+    if (number == UINT32_MAX) {
         return;
+    }
     const struct sim_request *r = &w->request[number];
     bool spared = (r->flags & SIM_RQ_SPARED) != 0 && w->client[r->client].extensions;
     if (spared || (r->flags & SIM_RQ_STICKY) != 0) {
@@ -34,16 +36,18 @@ static void check_drops(struct sim_world *w, uint32_t router, const struct bt_tx
     const struct sim_promise *before = &w->ledger.promise[router];
     uint64_t drops = 0, counted = all_drops(st) - before->dropped;
     uint64_t refused = st->counter[BT_RC_DROP_ADMISSION] - before->refused;
-    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next)
+    for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         drops += sim_packet_of(p) == SIM_PKT_DROP;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_REFUSED);
     if (drops != counted) {
         sim_breach(w, SIM_INV_REFUSED, "router %u sent %llu DROPs and counted %llu", router, (unsigned long long)drops,
                    (unsigned long long)counted);
     }
     for (const struct bt_pkt *p = q->head; p != NULL && refused == 1 && drops == 1; p = p->next) {
-        if (sim_packet_of(p) == SIM_PKT_DROP)
+        if (sim_packet_of(p) == SIM_PKT_DROP) {
             check_victim(w, router, p);
+        }
     }
 }
 
@@ -73,8 +77,9 @@ static void check_classes(struct sim_world *w, uint32_t router, const struct bt_
 void sim_check_admitted(struct sim_world *w, uint32_t router)
 {
     struct bt_router_stats st;
-    if (w->s->admission_mode == BT_ADMISSION_OBSERVE || !w->router[router].up)
+    if (w->s->admission_mode == BT_ADMISSION_OBSERVE || !w->router[router].up) {
         return;
+    }
     sim_router_totals(w, router, &st);
     uint64_t arrived = 0, gone = all_drops(&st) - st.counter[BT_RC_DROP_POLICY] - st.counter[BT_RC_DROP_OPTION];
     uint64_t known = st.admission_unknown + st.admission_dropped;
@@ -95,8 +100,9 @@ static void check_gate(struct sim_world *w, uint32_t router, uint64_t copies, co
     struct bt_router_member_stats m;
     uint64_t up = 0, busy = 0;
     for (uint32_t k = 0; k < w->s->workers; k++) {
-        if (!sim_router_row(w, router, k, &m) || !m.eligible || m.n == 0)
+        if (!sim_router_row(w, router, k, &m) || !m.eligible || m.n == 0) {
             continue;
+        }
         up++;
         busy += m.outstanding > 0;
     }
@@ -137,8 +143,9 @@ void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt
         sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent a second copy to worker %u, which owes %u", router, server,
                    m.outstanding);
     }
-    if (number == UINT32_MAX)
+    if (number == UINT32_MAX) {
         return;
+    }
     const struct sim_request *r = &w->request[number];
     if (r->handed == 1 && r->handed_by == router + 1 && r->handed_to == server) {
         sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent both copies of request %u to worker %u", router, number,
@@ -150,8 +157,9 @@ static void check_copies(struct sim_world *w, uint32_t router, const struct bt_t
 {
     struct sim_promise *promise = &w->ledger.promise[router];
     promise->new_copies = (uint32_t)(st->counter[BT_RC_HEDGES_SENT] - promise->copies);
-    if (promise->new_copies == 0)
+    if (promise->new_copies == 0) {
         return;
+    }
     if (promise->new_copies > q->n) {
         sim_breach(w, SIM_INV_SECOND_COPY, "router %u counts %u second copies and sends %u packets", router,
                    promise->new_copies, q->n);
@@ -164,10 +172,12 @@ void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_tx
 {
     struct sim_promise *promise = &w->ledger.promise[router];
     struct bt_router_stats st;
-    if (w->s->admission_mode == BT_ADMISSION_OBSERVE && w->s->hedging_mode == BT_HEDGING_OFF)
+    if (w->s->admission_mode == BT_ADMISSION_OBSERVE && w->s->hedging_mode == BT_HEDGING_OFF) {
         return;
-    if (promise->life != w->router[router].life)
+    }
+    if (promise->life != w->router[router].life) {
         *promise = (struct sim_promise){.life = w->router[router].life};
+    }
     sim_router_totals(w, router, &st);
     check_drops(w, router, q, &st);
     check_classes(w, router, &st);

@@ -9,8 +9,9 @@ static void check_idle_worker(struct sim_world *w, uint32_t router, uint32_t ser
 {
     struct bt_router_member_stats m;
     const struct sim_server *v = &w->server[server];
-    if (!sim_router_row(w, router, server, &m))
+    if (!sim_router_row(w, router, server, &m)) {
         return;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_CREDITS);
     if (m.outstanding != 0) {
         sim_breach(w, SIM_INV_CREDITS,
@@ -42,14 +43,16 @@ void sim_check_idle(struct sim_world *w)
             sim_breach(w, SIM_INV_CREDITS, "idle, yet router %u holds %llu requests", r, (unsigned long long)st.held);
         }
         sim_check_admitted(w, r);
-        for (uint32_t k = 0; k < w->s->workers; k++)
+        for (uint32_t k = 0; k < w->s->workers; k++) {
             check_idle_worker(w, r, k);
+        }
     }
     for (uint32_t k = 0; k < w->s->workers; k++) {
         for (uint32_t r = 0; r < w->s->routers; r++) {
             uint64_t received = 0, served = 0;
-            if (!sim_server_counts(w, k, r, &received, &served))
+            if (!sim_server_counts(w, k, r, &received, &served)) {
                 continue;
+            }
             sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
             if (received != served) {
                 sim_breach(w, SIM_INV_SERVED, "idle, yet worker %u received %llu and served %llu for router %u", k,
@@ -65,8 +68,9 @@ void sim_check_probes(struct sim_world *w)
         sim_checked(&w->ledger.verdict, SIM_INV_SERVICE);
         bool plain = !w->client[w->request[i].client].extensions; /* cannot say that it must not be refused */
         bool refused = w->request[i].outcome == SIM_DROPPED && w->s->admission_mode == BT_ADMISSION_REJECT;
-        if (w->request[i].outcome == SIM_SUCCESS || (refused && plain))
+        if (w->request[i].outcome == SIM_SUCCESS || (refused && plain)) {
             continue;
+        }
         sim_breach(w, SIM_INV_SERVICE, "the faults are over, yet probe %llu ended with outcome %u",
                    (unsigned long long)(i - w->requests_main), w->request[i].outcome);
     }
@@ -92,8 +96,9 @@ void sim_check_buffers(struct sim_world *w)
     for (uint32_t i = 0; i < sim_net_nodes(&w->net); i++) {
         sim_checked(&w->ledger.verdict, SIM_INV_BUFFERS);
         enum sim_role role = sim_net_role(&w->net, i);
-        if (w->net.holder[i].count == 0 || (role == SIM_ROUTER && w->net.holder[i].count == at_its_ports(w, i)))
+        if (w->net.holder[i].count == 0 || (role == SIM_ROUTER && w->net.holder[i].count == at_its_ports(w, i))) {
             continue;
+        }
         static const char *const names[] = {"client", "router", "worker"};
         sim_breach(w, SIM_INV_BUFFERS, "idle, yet %s %u keeps %u packets", names[role], i - w->net.first[role],
                    w->net.holder[i].count);

@@ -23,8 +23,9 @@ void sim_check_server_step(struct sim_world *w, uint32_t server)
     const struct sim_server *v = &w->server[server];
     struct bt_server_router_state st;
     uint64_t owed = 0;
-    for (int i = 0; bt_server_router_state(v->core, i, &st); i++)
+    for (int i = 0; bt_server_router_state(v->core, i, &st); i++) {
         owed += st.received - st.served;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_SERVED);
     if (owed > bt_server_backlog(v->core) || v->q_n > bt_server_backlog(v->core)) {
         sim_breach(w, SIM_INV_SERVED, "worker %u received %llu more than it served, and has %u at hand", server,
@@ -41,8 +42,9 @@ static void check_liveness(struct sim_world *w, uint32_t router, uint32_t server
     uint64_t dead = w->ledger.t_dead_ns, slack = dead / 4 + 2000000;
     uint64_t busy = w->s->request_timeout_ns > 100000000 ? w->s->request_timeout_ns : 100000000;
     uint64_t limit = m->outstanding > 0 && busy > dead ? busy : dead;
-    if (m->legacy || !m->joined || m->feedback_age_ns == UINT64_MAX || w->agenda.now < c->excused_until)
+    if (m->legacy || !m->joined || m->feedback_age_ns == UINT64_MAX || w->agenda.now < c->excused_until) {
         return;
+    }
     sim_checked(&w->ledger.verdict, SIM_INV_LIVENESS);
     if (m->eligible && m->feedback_age_ns > limit + slack) {
         sim_breach(w, SIM_INV_LIVENESS, "router %u still sends to worker %u, silent for %.3f ms", router, server,
@@ -69,11 +71,13 @@ static void check_ejection(struct sim_world *w, uint32_t router)
 static void check_row(struct sim_world *w, uint32_t router, uint32_t server, bool liveness)
 {
     struct bt_router_member_stats m;
-    if (!sim_router_row(w, router, server, &m))
+    if (!sim_router_row(w, router, server, &m)) {
         return;
+    }
     sim_book_check(w, router, server, &m);
-    if (liveness)
+    if (liveness) {
         check_liveness(w, router, server, &m);
+    }
 }
 
 /* Of the worker whose FEEDBACK was read and of one more, in turn; workers that got a request have been looked at as it
@@ -83,15 +87,18 @@ void sim_check_router_step(struct sim_world *w, uint32_t router)
     uint32_t turn = w->ledger.turn++ % w->s->workers, concerned = w->ledger.concerned - 1;
     bool all = w->router[router].split != NULL || w->s->legacy_workers > 0;
     w->ledger.concerned = 0;
-    for (uint32_t server = 0; all && server < w->s->workers; server++)
+    for (uint32_t server = 0; all && server < w->s->workers; server++) {
         check_row(w, router, server, server == turn);
+    }
     if (!all) {
         check_row(w, router, turn, true);
-        if (concerned < w->s->workers && concerned != turn)
+        if (concerned < w->s->workers && concerned != turn) {
             check_row(w, router, concerned, false);
+        }
     }
-    if (turn == 0 && w->net.seen.refused > 0)
+    if (turn == 0 && w->net.seen.refused > 0) {
         check_ejection(w, router);
+    }
 }
 
 /* The REQ0 half takes what was published before it decides (R-118), and nothing was published since: so it knows of
@@ -109,8 +116,9 @@ void sim_check_halves(struct sim_world *w, uint32_t router)
         }
         sim_checked(&w->ledger.verdict, SIM_INV_HALVES);
         if (!known || (bt_addr_eq(&q.addr, &f.addr) && q.outstanding == f.outstanding && q.n == f.n &&
-                       q.eligible == f.eligible && q.joined == f.joined && q.leaving == f.leaving))
+                       q.eligible == f.eligible && q.joined == f.joined && q.leaving == f.leaving)) {
             continue;
+        }
         sim_breach(
             w, SIM_INV_HALVES,
             "router %u decides by %u outstanding of %u at worker %u, eligible %d; it was told %u of %u, eligible %d",

@@ -13,17 +13,20 @@ enum { MANY = 256, CALLS_OF_MANY = 1 << 20 };
  * large table for each would fill the memory. */
 static uint32_t calls(const struct sim_world *w)
 {
-    if (w->s->client_calls > 0)
+    if (w->s->client_calls > 0) {
         return w->s->client_calls;
-    if (w->s->clients > MANY)
+    }
+    if (w->s->clients > MANY) {
         return CALLS_OF_MANY / w->s->clients;
+    }
     return w->requests_wanted > 20000 ? 32768 : 4096;
 }
 
 static uint32_t replies(const struct sim_world *w)
 {
-    if (w->s->client_replies > 0)
+    if (w->s->client_replies > 0) {
         return w->s->client_replies;
+    }
     return w->s->clients > MANY ? 16 : 512;
 }
 
@@ -37,8 +40,9 @@ static void move_on(struct sim_client *c)
 {
     struct sim_world *w = c->n.world;
     c->strikes = 0;
-    if (w->s->routers < 2)
+    if (w->s->routers < 2) {
         return;
+    }
     c->router = (c->router + 1) % w->s->routers;
     w->net.seen.failovers++;
 }
@@ -57,17 +61,21 @@ static void end_request(struct sim_client *c, uint64_t cookie, enum sim_outcome 
     w->in_system--;
     w->requests_ended++;
     c->open--;
-    if (c->freed != NULL)
+    if (c->freed != NULL) {
         c->freed[r->id] = sim_node_now(&c->n);
+    }
     r->outcome = (uint8_t)outcome;
     r->ended_ns = w->agenda.now;
-    if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0)
+    if (outcome == SIM_SUCCESS && w->window_from_ns != 0 && w->window_to_ns == 0) {
         w->window_done++;
-    if ((r->flags & SIM_RQ_DIRECT) != 0)
+    }
+    if ((r->flags & SIM_RQ_DIRECT) != 0) {
         return;
+    }
     c->strikes = outcome == SIM_TIMEOUT ? c->strikes + 1 : 0;
-    if (c->strikes >= STRIKES)
+    if (c->strikes >= STRIKES) {
         move_on(c);
+    }
 }
 
 static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const struct bt_reply_info *info)
@@ -119,8 +127,9 @@ void sim_client_start(struct sim_world *w, uint32_t i)
     c->core = bt_client_init(&cfg, c->n.mem, c->n.mem_n, sim_node_now(&c->n));
     c->by_id = calloc(65536, sizeof *c->by_id);
     c->freed = w->watching ? calloc(65536, sizeof *c->freed) : NULL;
-    if (w->s->client_packets > 0)
+    if (w->s->client_packets > 0) {
         w->net.holder[c->n.node].limit = w->s->client_packets;
+    }
     if (c->core == NULL || c->by_id == NULL || (w->watching && c->freed == NULL)) {
         sim_breach(w, SIM_INV_PROGRESS, "client %u could not be built", i);
     }
@@ -131,15 +140,17 @@ void sim_client_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
     struct sim_client *c = (struct sim_client *)(void *)n;
     struct bt_txq q;
     bt_txq_init(&q);
-    if (p != NULL)
+    if (p != NULL) {
         bt_client_rx(c->core, now, p, &q);
+    }
     uint64_t next = bt_client_next(c->core);
     if (next <= now) {
         bt_client_tick(c->core, now, &q);
         next = bt_client_next(c->core);
     }
-    if (n->world->watching)
+    if (n->world->watching) {
         sim_check_client_step(n->world, n->index);
+    }
     sim_node_after(n, &q, next);
 }
 
@@ -149,16 +160,21 @@ static uint8_t shape(struct sim_world *w)
     const struct sim_scenario *s = w->s;
     struct bt_rng *g = &w->stream[SIM_STREAM_SHAPE];
     uint8_t flags = 0;
-    if (sim_chance(g, s->long_requests))
+    if (sim_chance(g, s->long_requests)) {
         flags |= SIM_RQ_LONG_REQUEST;
-    if (sim_chance(g, s->long_replies))
+    }
+    if (sim_chance(g, s->long_replies)) {
         flags |= SIM_RQ_LONG_REPLY;
-    if (sim_chance(g, s->sticky))
+    }
+    if (sim_chance(g, s->sticky)) {
         flags |= SIM_RQ_STICKY;
-    if (sim_chance(g, s->direct))
+    }
+    if (sim_chance(g, s->direct)) {
         flags |= SIM_RQ_DIRECT;
-    if (s->spared > 0 && sim_chance(g, s->spared))
+    }
+    if (s->spared > 0 && sim_chance(g, s->spared)) {
         flags |= SIM_RQ_SPARED;
+    }
     return flags;
 }
 
@@ -166,15 +182,18 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
 {
     struct sim_request *r = &w->request[number];
     *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
-    if (probe)
+    if (probe) {
         r->flags = (uint8_t)(SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0));
-    else if (!w->unshaped)
+    } else if (!w->unshaped) {
         r->flags = shape(w);
-    if (!probe && w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised))
+    }
+    if (!probe && w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised)) {
         r->asked = (uint8_t)(4 + number % 4);
+    }
     r->service_ns = sim_service_ns(w, number);
-    if (probe)
+    if (probe) {
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
+    }
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
     uint32_t direct = w->unshaped ? 0 : sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
@@ -198,8 +217,9 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
         w->requests_ended++;
     } else {
         r->id = (uint16_t)id;
-        if (w->watching && c->by_id[id] != 0)
+        if (w->watching && c->by_id[id] != 0) {
             sim_check_id(w, c->n.index, r->id);
+        }
         c->by_id[id] = number + 1;
         c->open++;
         sim_integrate(w);
@@ -218,8 +238,9 @@ void sim_client_load(struct sim_world *w)
 uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id)
 {
     uint32_t node = sim_net_node(&w->net, client);
-    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT)
+    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT) {
         return UINT32_MAX;
+    }
     return w->client[node].by_id[id] - 1;
 }
 
@@ -240,8 +261,9 @@ void sim_client_stop(struct sim_world *w, uint32_t i)
 
 void sim_client_unreachable(struct sim_world *w, uint32_t i, uint32_t router)
 {
-    if (at(w, i)->router != router)
+    if (at(w, i)->router != router) {
         return; /* of a packet to another */
+    }
     w->net.seen.icmp_client++;
     move_on(at(w, i));
 }

@@ -18,8 +18,9 @@ double sim_mm1_quantile(double rho, double p)
 double sim_erlang_b(int n, double a)
 {
     double b = 1;
-    for (int i = 1; i <= n; i++)
+    for (int i = 1; i <= n; i++) {
         b = a * b / (i + a * b);
+    }
     return b;
 }
 
@@ -37,8 +38,9 @@ double sim_mmn_wait(int n, double rho)
 double sim_mmn_tail(int n, double rho, double t)
 {
     double c = sim_erlang_c(n, rho), theta = n * (1 - rho);
-    if (fabs(theta - 1) < 1e-9)
+    if (fabs(theta - 1) < 1e-9) {
         return exp(-t) * (1 + c * t);
+    }
     return (1 - c) * exp(-t) + c * (exp(-theta * t) - theta * exp(-t)) / (1 - theta);
 }
 
@@ -46,8 +48,9 @@ double sim_mmn_tail(int n, double rho, double t)
 static double bisect(double (*tail)(const void *, double), const void *ctx, double p)
 {
     double lo = 0, hi = 1;
-    while (tail(ctx, hi) > 1 - p)
+    while (tail(ctx, hi) > 1 - p) {
         hi *= 2;
+    }
     for (int i = 0; i < 100; i++) {
         double mid = (lo + hi) / 2;
         if (tail(ctx, mid) > 1 - p) {
@@ -89,8 +92,9 @@ double sim_mg1_wait(double rho, double c2)
 static void md1_states(double rho, double *p, int n)
 {
     double *tail = malloc(((size_t)n + 1) * sizeof *tail);
-    if (tail == NULL)
+    if (tail == NULL) {
         abort();
+    }
     double term = exp(-rho), cdf = term, a0 = term;
     for (int m = 0; m <= n; m++) {
         tail[m] = cdf < 1 ? 1 - cdf : 0;
@@ -100,8 +104,9 @@ static void md1_states(double rho, double *p, int n)
     p[0] = 1 - rho;
     for (int j = 0; j + 1 < n; j++) {
         double s = p[0] * tail[j];
-        for (int i = 1; i <= j; i++)
+        for (int i = 1; i <= j; i++) {
             s += p[i] * tail[j - i + 1];
+        }
         p[j + 1] = s / a0;
     }
     free(tail);
@@ -113,18 +118,22 @@ static void md1_states(double rho, double *p, int n)
  */
 static double md1_cdf_from(const double *p, int n, double rho, double t)
 {
-    if (t < 0)
+    if (t < 0) {
         return 0;
+    }
     int k = (int)floor(t) + 1;
-    if (k + 1 >= n)
+    if (k + 1 >= n) {
         return 1;
+    }
     double x = rho * (k - t), weight = exp(-x), sum = 0;
     double waiting = p[0];
     double *q = malloc((size_t)k * sizeof *q);
-    if (q == NULL)
+    if (q == NULL) {
         abort();
-    for (int m = 0; m < k; m++)
+    }
+    for (int m = 0; m < k; m++) {
         q[m] = waiting += p[m + 1];
+    }
     for (int j = 0; j < k; j++) {
         sum += weight * q[k - 1 - j];
         weight *= x / (j + 1);

@@ -107,12 +107,14 @@ static void print_table(const struct ask *a, const struct cell *cells)
 {
     printf("p99 of the sojourn, in mean service times; %u clients, %u servers, %s service\n%6s", a->m.clients,
            a->m.servers, a->m.exponential ? "exponential" : "fixed", "load");
-    for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++)
+    for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++) {
         printf(" %10s", sim_crab_variant_name((enum sim_crab_variant)v));
+    }
     for (uint32_t l = 0; l < a->loads; l++) {
         printf("\n%6.2f", a->load[l]);
-        for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++)
+        for (uint32_t v = 0; v < SIM_CRAB_VARIANTS; v++) {
             printf(" %10.2f", cells[l * SIM_CRAB_VARIANTS + v].point.p99);
+        }
     }
     puts("");
 }
@@ -150,11 +152,13 @@ static int command(const struct ask *a)
     static struct cell cells[LOADS_MAX * SIM_CRAB_VARIANTS];
     struct sim_measures measures;
     uint32_t n = a->loads * SIM_CRAB_VARIANTS;
-    if (sim_measures_open(&measures, a->measurements) != 0)
+    if (sim_measures_open(&measures, a->measurements) != 0) {
         return 2;
+    }
     int lost = sim_parallel(a->jobs, n, sizeof *cells, run_cell, a, cells, NULL);
-    for (uint32_t i = 0; i < n && lost == 0; i++)
+    for (uint32_t i = 0; i < n && lost == 0; i++) {
         lost = !cells[i].ran;
+    }
     if (lost != 0) {
         fprintf(stderr, "bobtail-sim: crab: points could not be run; is there memory?\n");
         return 1;
@@ -179,8 +183,9 @@ int sim_command_crab(int argc, char **argv)
             fputs(usage_text, stdout);
             return 0;
         }
-        if (c == '?')
+        if (c == '?') {
             return 2;
+        }
         take(&a, c);
     }
     if (optind < argc) {

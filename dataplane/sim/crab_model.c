@@ -55,10 +55,12 @@ static void retire(struct bed *b, uint32_t s, double now)
 static void report(struct bed *b, double now)
 {
     for (uint32_t s = 0; s < b->m->servers; s++) {
-        if (b->next_report[s] > now)
+        if (b->next_report[s] > now) {
             continue;
-        while (b->next_report[s] + b->m->report_every <= now)
+        }
+        while (b->next_report[s] + b->m->report_every <= now) {
             b->next_report[s] += b->m->report_every;
+        }
         retire(b, s, b->next_report[s]);
         const struct bt_addr server = bt_addr_v4u(s + 1, 0);
         bt_crab_pool_report(b->pool, &server, b->open[s], (uint64_t)(b->next_report[s] * UNIT_NS) + 1);
@@ -75,8 +77,9 @@ static double serve(struct bed *b, enum sim_crab_variant v, double now)
     double service = b->m->exponential ? exponential(&b->rng) : 1;
     b->free_at[s] = (b->free_at[s] > now ? b->free_at[s] : now) + service;
     b->chosen[s]++;
-    if (b->open[s] < RING)
+    if (b->open[s] < RING) {
         b->ends[(size_t)s * RING + (b->first[s] + b->open[s]++) % RING] = b->free_at[s];
+    }
     return b->free_at[s] - now;
 }
 
@@ -85,8 +88,9 @@ static double quantile(const uint64_t *bins, uint64_t n, double q)
     uint64_t rank = (uint64_t)ceil(q * (double)n), seen = 0;
     for (uint32_t i = 0; i < BINS; i++) {
         seen += bins[i];
-        if (seen >= rank)
+        if (seen >= rank) {
             return (i + 0.5) * RESOLUTION;
+        }
     }
     return BINS * RESOLUTION;
 }
@@ -99,8 +103,9 @@ static void simulate(struct bed *b, enum sim_crab_variant v, struct sim_crab_poi
     uint64_t warm = m->requests / 10, kept = 0;
     for (uint64_t i = 0; i < m->requests; i++) {
         now += exponential(&b->rng) * gap;
-        if (reports)
+        if (reports) {
             report(b, now);
+        }
         double sojourn = serve(b, v, now);
         if (i >= warm) {
             double bin = sojourn / RESOLUTION;
@@ -124,9 +129,10 @@ static bool make_pool(struct bed *b)
     void *mem = aligned_alloc(64, bytes);
     struct bt_crab_backend *servers = calloc(n, sizeof *servers);
     if (mem != NULL && servers != NULL) {
-        for (uint32_t s = 0; s < n; s++)
+        for (uint32_t s = 0; s < n; s++) {
             servers[s] =
                 (struct bt_crab_backend){.ip = bt_addr_v4u(s + 1, 0), .weight = 1, .capable = true, .up = true};
+        }
         b->pool = bt_crab_pool_build(mem, servers, n, 1);
     } else {
         free(mem);
@@ -143,8 +149,9 @@ static void start(struct bed *b)
         b->choosers[c] = (struct bt_crab_chooser){.cursor = &b->cursors[c], .stale_ns = UINT64_MAX};
         bt_rng_seed(&b->choosers[c].rng, bt_rng_next(&b->rng));
     }
-    for (uint32_t s = 0; s < b->m->servers; s++)
+    for (uint32_t s = 0; s < b->m->servers; s++) {
         b->next_report[s] = b->m->report_every * bt_rng_unit(&b->rng);
+    }
 }
 
 int sim_crab_run(const struct sim_crab_model *m, enum sim_crab_variant v, struct sim_crab_point *point)
@@ -168,7 +175,8 @@ int sim_crab_run(const struct sim_crab_model *m, enum sim_crab_variant v, struct
     }
     void *all[] = {b.choosers, (void *)b.cursors, b.free_at, b.next_report, b.ends, b.first,
                    b.open,     b.chosen,          b.bins,    b.pool};
-    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
+    }
     return ready ? 0 : -1;
 }

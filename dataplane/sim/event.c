@@ -114,8 +114,9 @@ static inline void move_to(struct sim_agenda *a, uint64_t t)
 static inline void close_slot(struct sim_agenda *a, uint32_t level)
 {
     a->occupied[level] &= a->occupied[level] - 1;
-    if (a->occupied[level] == 0)
+    if (a->occupied[level] == 0) {
         a->levels &= a->levels - 1;
+    }
 }
 
 /* Moves `now` to the earliest of the slot. What is due then goes to the FIFO, the rest down to lower levels. */
@@ -128,8 +129,9 @@ __attribute__((noinline)) static const struct sim_event *spread(struct sim_agend
         soonest = node[i].t < soonest ? node[i].t : soonest;
         i = node[i].next;
     } while (i != first);
-    if (soonest > until)
+    if (soonest > until) {
         return NULL;
+    }
     move_to(a, soonest);
     close_slot(a, (uint32_t)__builtin_ctz(a->levels));
     bool more = true;
@@ -148,16 +150,19 @@ __attribute__((noinline)) static const struct sim_event *spread(struct sim_agend
 
 const struct sim_event *sim_agenda_forward(struct sim_agenda *a, uint64_t until)
 {
-    if (a->levels == 0)
+    if (a->levels == 0) {
         return NULL;
+    }
     uint32_t level = (uint32_t)__builtin_ctz(a->levels);
     uint32_t slot = (uint32_t)__builtin_ctzll(a->occupied[level]);
     uint32_t i = a->last[level][slot];
     struct sim_agenda_node *n = &a->node[i];
-    if (n->next != i)
+    if (n->next != i) {
         return spread(a, i, until);
-    if (n->t > until)
+    }
+    if (n->t > until) {
         return NULL;
+    }
     move_to(a, n->t);
     close_slot(a, level);
     free_node(a, i);

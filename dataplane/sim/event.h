@@ -53,8 +53,9 @@ void sim_agenda_fifo_grow(struct sim_agenda *a) __attribute__((noinline, cold));
 /* Where the next event of this instant is to be put. */
 static inline struct sim_event *sim_agenda_at_once(struct sim_agenda *a)
 {
-    if (__builtin_expect(a->tail - a->head > a->mask, 0))
+    if (__builtin_expect(a->tail - a->head > a->mask, 0)) {
         sim_agenda_fifo_grow(a);
+    }
     return &a->fifo[a->tail++ & a->mask];
 }
 
@@ -73,8 +74,9 @@ static inline bool sim_agenda_next(struct sim_agenda *a, uint64_t until, struct 
         ev = &a->fifo[a->head++ & a->mask];
     } else {
         ev = sim_agenda_forward(a, until);
-        if (ev == NULL)
+        if (ev == NULL) {
             return false;
+        }
     }
     *out = *ev;
     return true;

@@ -38,8 +38,9 @@ static void take_point(const struct sim_world *w, struct sim_extras *out)
     for (uint64_t i = from; i < n; i++) {
         const struct sim_request *r = &w->request[i];
         p->outcome[r->outcome]++;
-        if (r->outcome != SIM_SUCCESS)
+        if (r->outcome != SIM_SUCCESS) {
             continue;
+        }
         sum += (double)(r->ended_ns - r->sent_ns);
         bt_hist_record(&out->hist, r->ended_ns - r->sent_ns);
     }
@@ -68,8 +69,9 @@ static void count(const struct sim_world *w, struct sim_extras *out, const struc
     sent->timeouts += r->outcome == SIM_TIMEOUT;
     sent->dropped += r->outcome == SIM_DROPPED;
     sent->errors += r->outcome == SIM_ERROR || r->outcome == SIM_REFUSED;
-    if (r->outcome == SIM_SUCCESS)
+    if (r->outcome == SIM_SUCCESS) {
         out->row[ended].replies++;
+    }
     out->rows = ended >= out->rows ? ended + 1 : out->rows;
 }
 
@@ -77,8 +79,9 @@ static void take_series(const struct sim_world *w, struct sim_extras *out)
 {
     uint64_t n = sent_in_all(w), from = 0;
     out->row_ns = (uint64_t)w->s->series_ms * 1000000;
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
         count(w, out, &w->request[i]);
+    }
     for (uint32_t k = 0; k < out->rows; k++) { /* requests lie in order of sending */
         struct sim_samples v;
         latencies(w, from, from + out->row[k].sent, &v);

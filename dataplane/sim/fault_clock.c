@@ -10,12 +10,15 @@ uint64_t sim_clock_odd(const struct sim_clock *c, uint64_t world_ns)
 uint64_t sim_clock_world(const struct sim_clock *c, uint64_t local_ns, uint64_t now_ns)
 {
     uint64_t shown = sim_clock_local(c, now_ns);
-    if (local_ns <= shown)
+    if (local_ns <= shown) {
         return now_ns;
-    if (!c->odd)
+    }
+    if (!c->odd) {
         return local_ns - c->skew;
-    if (c->rate == 0)
+    }
+    if (c->rate == 0) {
         return UINT64_MAX;
+    }
     __uint128_t wait = ((__uint128_t)(local_ns - shown) * SIM_CLOCK_TRUE + c->rate - 1) / c->rate;
     return wait < UINT64_MAX - now_ns ? now_ns + (uint64_t)wait : UINT64_MAX;
 }
@@ -33,8 +36,9 @@ void sim_clock_run(struct sim_clock *c, uint64_t now_ns, uint32_t rate)
 void sim_clock_step(struct sim_clock *c, uint64_t now_ns, int64_t ns)
 {
     sim_clock_run(c, now_ns, c->odd ? c->rate : SIM_CLOCK_TRUE);
-    if (ns < 0 && (uint64_t)-ns >= c->local_ns)
+    if (ns < 0 && (uint64_t)-ns >= c->local_ns) {
         ns = -(int64_t)(c->local_ns / 2); /* no clock shows less than nothing */
+    }
     c->local_ns += (uint64_t)ns;
     c->skew += (uint64_t)ns;
 }

@@ -14,8 +14,9 @@ static void flip(struct sim_net *n, struct bt_pkt *p, enum sim_fault_kind how)
         return;
     }
     uint32_t at = sim_below(&n->fault, p->len), count = 1 + sim_below(&n->fault, BURST_MAX);
-    for (uint32_t i = at; i < p->len && i < at + count; i++)
+    for (uint32_t i = at; i < p->len && i < at + count; i++) {
         p->data[i] ^= (uint8_t)(1 + sim_below(&n->fault, 255));
+    }
 }
 
 /* What is left of a packet cut short within its header, which every role rejects (M-1), goes on as a packet of its own;
@@ -23,8 +24,9 @@ static void flip(struct sim_net *n, struct bt_pkt *p, enum sim_fault_kind how)
 static void send_stub(struct sim_net *n, const struct bt_pkt *p, uint32_t to)
 {
     struct bt_pkt *stub = sim_net_copy(n, p);
-    if (stub == NULL)
+    if (stub == NULL) {
         return;
+    }
     stub->len = sim_below(&n->fault, HEADER);
     stub->mark |= SIM_MARK_CORRUPTED;
     stub->t_rx_ns = 0;
@@ -39,17 +41,19 @@ bool sim_damage(struct sim_net *n, struct bt_pkt *p, enum sim_fault_kind how, ui
     /* UDP's checksum takes care of bit errors; only a tagged FEEDBACK must also survive an attacker who fixes the
      * checksum, so only that one is let through. */
     if (kind == SIM_PKT_FEEDBACK && n->s->tagged) {
-        if (how == SIM_FAULT_TRUNCATE)
+        if (how == SIM_FAULT_TRUNCATE) {
             p->len = sim_below(&n->fault, p->len);
-        else
+        } else {
             flip(n, p, how);
+        }
         p->mark |= SIM_MARK_CORRUPTED;
         return false;
     }
     n->seen.corrupted[kind]++;
     n->seen.caught++;
-    if (how == SIM_FAULT_TRUNCATE)
+    if (how == SIM_FAULT_TRUNCATE) {
         send_stub(n, p, to);
+    }
     return true;
 }
 
@@ -57,12 +61,14 @@ struct bt_pkt *sim_resent(struct sim_net *n, const struct bt_pkt *p, uint32_t *t
 {
     uint32_t from = sim_net_node(n, &p->src), now = sim_net_node(n, &p->dst);
     if (n->s->routers < 2 || from == UINT32_MAX || sim_net_role(n, from) != SIM_CLIENT ||
-        sim_net_role(n, now) != SIM_ROUTER)
+        sim_net_role(n, now) != SIM_ROUTER) {
         return NULL;
+    }
     uint32_t router = (now - n->first[SIM_ROUTER] + 1 + sim_below(&n->fault, n->s->routers - 1)) % n->s->routers;
     struct bt_pkt *again = sim_net_copy(n, p);
-    if (again == NULL)
+    if (again == NULL) {
         return NULL;
+    }
     *to = n->first[SIM_ROUTER] + router;
     again->dst = sim_net_addr(n, *to, 0);
     again->mark |= SIM_MARK_RESENT;

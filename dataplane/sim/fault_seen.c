@@ -36,8 +36,9 @@ void sim_faults_add(struct sim_faults_seen *a, const struct sim_faults_seen *b)
     uint64_t *x = (uint64_t *)(void *)a;
     const uint64_t *y = (const uint64_t *)(const void *)b;
     _Static_assert(sizeof *a % sizeof(uint64_t) == 0, "counters only");
-    for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
+    for (size_t i = 0; i < sizeof *a / sizeof *x; i++) {
         x[i] += y[i];
+    }
 }
 
 uint64_t sim_faults_total(const struct sim_faults_seen *f)
@@ -47,18 +48,21 @@ uint64_t sim_faults_total(const struct sim_faults_seen *f)
     for (int k = 0; k < SIM_PKTS; k++) {
         sum += f->lost[k] + f->duplicated[k] + f->reordered[k] + f->delayed[k] + f->corrupted[k];
     }
-    for (int k = 0; k < SIM_EV_KINDS; k++)
+    for (int k = 0; k < SIM_EV_KINDS; k++) {
         sum += f->happened[k];
-    for (int k = 0; k < SIM_FULLS; k++)
+    }
+    for (int k = 0; k < SIM_FULLS; k++) {
         sum += f->full[k];
+    }
     return sum;
 }
 
 static uint64_t over_packets(const uint64_t by_packet[SIM_PKTS])
 {
     uint64_t sum = 0;
-    for (int k = 0; k < SIM_PKTS; k++)
+    for (int k = 0; k < SIM_PKTS; k++) {
         sum += by_packet[k];
+    }
     return sum;
 }
 
@@ -97,12 +101,15 @@ uint32_t sim_faults_by_kind(const struct sim_faults_seen *f, struct sim_fault_co
         {"thread_between", f->threads_between},
     };
     uint32_t n = 0;
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         out[n++] = fixed[i];
-    for (int k = 0; k < SIM_EV_KINDS; k++)
+    }
+    for (int k = 0; k < SIM_EV_KINDS; k++) {
         out[n++] = (struct sim_fault_count){event_names[k], f->happened[k]};
-    for (int k = 0; k < SIM_FULLS; k++)
+    }
+    for (int k = 0; k < SIM_FULLS; k++) {
         out[n++] = (struct sim_fault_count){full_names[k], f->full[k]};
+    }
     _Static_assert(sizeof fixed / sizeof fixed[0] + SIM_EV_KINDS + SIM_FULLS <= SIM_FAULT_COUNTS_MAX, "room");
     return n;
 }

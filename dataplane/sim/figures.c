@@ -38,8 +38,9 @@ static void scenario_of(const struct sim_cell *c, uint64_t seed, struct sim_scen
 
 void sim_cell_compare(struct sim_cell_outcome *o, const char *what, double got, double want, double tolerance)
 {
-    if (o->checks == SIM_CHECKS_MAX)
+    if (o->checks == SIM_CHECKS_MAX) {
         return;
+    }
     struct sim_comparison *k = &o->check[o->checks++];
     snprintf(k->what, sizeof k->what, "%s", what);
     k->got = got;
@@ -67,10 +68,12 @@ static void compare_closed(struct sim_cell_outcome *o, const struct sim_cell *c,
     bool central = c->policy == BT_ROUTER_JBSQ && c->n == 1;
     if (c->policy == BT_ROUTER_RANDOM) {
         sim_cell_compare(o, "mean M/G/1", o->mean, 1 + sim_mg1_wait(load, sim_dist_c2(d)), mean_tol);
-        if (d->kind == SIM_DIST_EXPONENTIAL)
+        if (d->kind == SIM_DIST_EXPONENTIAL) {
             sim_cell_compare(o, "p99 M/M/1", o->p99, sim_mm1_quantile(load, 0.99), tail_tol);
-        if (d->kind == SIM_DIST_DETERMINISTIC)
+        }
+        if (d->kind == SIM_DIST_DETERMINISTIC) {
             sim_cell_compare(o, "p99 M/D/1", o->p99, sim_md1_quantile(load, 0.99), tail_tol);
+        }
         if (d->kind == SIM_DIST_BIMODAL1) {
             sim_cell_compare(o, "p99 M/B1/1", o->p99, sim_mg1_two_point_quantile(load, 0.99, 0.5, 5.5, 0.1), tail_tol);
         }
@@ -83,16 +86,18 @@ static void compare_closed(struct sim_cell_outcome *o, const struct sim_cell *c,
 static uint64_t *words(size_t n)
 {
     uint64_t *p = malloc((n > 0 ? n : 1) * sizeof *p);
-    if (p == NULL)
+    if (p == NULL) {
         abort();
+    }
     return p;
 }
 
 static struct sim_trace new_trace(size_t n)
 {
     struct sim_trace t = {malloc(n * sizeof(struct sim_job)), words(n), n};
-    if (t.job == NULL)
+    if (t.job == NULL) {
         abort();
+    }
     return t;
 }
 
@@ -107,8 +112,9 @@ static uint64_t differences_from_central(const struct sim_trace *t)
 {
     uint64_t *model = words(t->n), differ = 0;
     sim_oracle_central(t->job, t->n, 16, model);
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++) {
         differ += model[i] != t->sojourn_ns[i];
+    }
     free(model);
     return differ;
 }
@@ -117,8 +123,9 @@ static void run_cell(const struct sim_cell *c, uint64_t seed, struct sim_cell_ou
 {
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL)
+    if (s == NULL || r == NULL) {
         abort();
+    }
     bool central = c->what == SIM_CELL_PLAIN && c->policy == BT_ROUTER_JBSQ && c->n == 1;
     struct sim_trace t = new_trace(c->requests);
     scenario_of(c, seed, s);
@@ -132,14 +139,17 @@ static void run_cell(const struct sim_cell *c, uint64_t seed, struct sim_cell_ou
         sim_cell_compare(o, "throughput n/(S+d+f)", r->throughput, fmin(1, c->n / cycle), 0.01);
     } else {
         at_most(o, "requests not answered", (double)(c->requests - r->outcome[SIM_SUCCESS]), 0);
-        if (c->p99 > 0)
+        if (c->p99 > 0) {
             sim_cell_compare(o, "p99 table", o->p99, c->p99, c->tolerance);
+        }
         compare_closed(o, c, &s->service);
         at_most(o, "Little's law error", fabs(r->little_error), 0.01);
-        if (central)
+        if (central) {
             at_most(o, "idle while waiting", r->idle_while_waiting_ns, 0);
-        if (central)
+        }
+        if (central) {
             at_most(o, "unlike pure Q-1", (double)differences_from_central(&t), 0);
+        }
     }
     free_trace(&t);
     free(s);
@@ -151,8 +161,9 @@ static void run_same(const struct sim_cell *c, uint64_t seed, struct sim_cell_ou
 {
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL)
+    if (s == NULL || r == NULL) {
         abort();
+    }
     struct sim_trace a = new_trace(c->requests), b = new_trace(c->requests);
     scenario_of(c, seed, s);
     sim_run(s, r, &a);
@@ -166,8 +177,9 @@ static void run_same(const struct sim_cell *c, uint64_t seed, struct sim_cell_ou
         s->policy = BT_ROUTER_JSQ;
         sim_run(s, r, &b);
         uint64_t differ = 0;
-        for (size_t i = 0; i < a.n; i++)
+        for (size_t i = 0; i < a.n; i++) {
             differ += a.sojourn_ns[i] != b.sojourn_ns[i];
+        }
         at_most(o, "unlike JSQ", (double)differ, 0);
     }
     free_trace(&a);
@@ -188,8 +200,9 @@ static void one_cell(const void *ctx, uint32_t i, void *out)
     const struct sim_cell *c = &j->figures->cell[j->order[i]];
     struct sim_cell_outcome *o = out;
     struct sim_cell sized = *c;
-    if (j->o->requests > 0)
+    if (j->o->requests > 0) {
         sized.requests = j->o->requests;
+    }
     double from = sim_wall_seconds();
     o->ok = true;
     sim_cell_name(c, o->name, sizeof o->name);
@@ -209,10 +222,12 @@ static uint32_t choose(const struct sim_figures *f, const struct sim_options *o,
     for (uint32_t i = 0; i < f->cells; i++) {
         char name[SIM_NAME];
         sim_cell_name(&f->cell[i], name, sizeof name);
-        if (f->cell[i].late && !o->long_run)
+        if (f->cell[i].late && !o->long_run) {
             continue;
-        if (o->only == NULL || strstr(name, o->only) != NULL)
+        }
+        if (o->only == NULL || strstr(name, o->only) != NULL) {
             order[n++] = i;
+        }
     }
     return n;
 }
@@ -223,15 +238,18 @@ int sim_command_figures(const struct sim_options *o)
     uint32_t order[SIM_CELLS_MAX];
     int signals[SIM_CELLS_MAX] = {0}, code = 2;
     struct sim_options own = *o;
-    if (f == NULL)
+    if (f == NULL) {
         abort();
-    if (own.seed == 0)
+    }
+    if (own.seed == 0) {
         own.seed = 1;
+    }
     uint32_t n = sim_figures_read(o->file[0], f) == 0 ? choose(f, o, order) : 0;
     struct sim_cell_outcome *all = calloc(n + 1, sizeof *all);
     struct job job = {f, order, &own};
-    if (all == NULL)
+    if (all == NULL) {
         abort();
+    }
     double from = sim_wall_seconds();
     if (n == 0) {
         fprintf(stderr, "bobtail-sim: no cell to run\n");

@@ -20,8 +20,9 @@ static double mean_in_closed_form(const struct sim_policy_model *m, const char *
         return 1 + sim_mmn_wait((int)m->workers, load);
     case SIM_POLICY_SJF:
         *what = "mean M/G/1/SJF";
-        if (m->workers > 1)
+        if (m->workers > 1) {
             return 0;
+        }
         return m->service.kind == SIM_DIST_EXPONENTIAL ? 1 + sim_mm1_sjf_wait(load)
                : fast > 0 ? 1 + sim_mg1_priority_wait(load, c2, load * fast, sim_dist_short_share(&m->service))
                           : 0;
@@ -50,9 +51,11 @@ void sim_cell_discipline(const struct sim_cell *c, uint64_t seed, struct sim_cel
     sim_policy_run(&m, &r);
     o->mean = r.mean_ns / m.service.mean_ns;
     o->p99 = r.p99_ns / m.service.mean_ns;
-    if (c->p99 > 0)
+    if (c->p99 > 0) {
         sim_cell_compare(o, "p99 table", o->p99, c->p99, c->tolerance);
+    }
     double mean = mean_in_closed_form(&m, &what);
-    if (mean > 0 && m.service.kind != SIM_DIST_BIMODAL2) /* its mean needs more requests than any run has */
+    if (mean > 0 && m.service.kind != SIM_DIST_BIMODAL2) { /* its mean needs more requests than any run has */
         sim_cell_compare(o, what, o->mean, mean, sim_mean_tolerance(m.load));
+    }
 }

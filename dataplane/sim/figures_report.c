@@ -14,8 +14,9 @@ static const struct sim_cell_outcome *find(const struct sim_cell_outcome *all, u
     char name[SIM_NAME];
     snprintf(name, sizeof name, "%s_%s_%g", policy, dist, load);
     for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(all[i].name, name) == 0)
+        if (strcmp(all[i].name, name) == 0) {
             return &all[i];
+        }
     }
     return NULL;
 }
@@ -36,11 +37,13 @@ static uint32_t check_reversals(const struct sim_cell_outcome *all, uint32_t n, 
     for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
         const struct sim_cell_outcome *a = find(all, n, orders[k].less, orders[k].dist, orders[k].load);
         const struct sim_cell_outcome *b = find(all, n, orders[k].more, orders[k].dist, orders[k].load);
-        if (a == NULL || b == NULL)
+        if (a == NULL || b == NULL) {
             continue;
+        }
         ++*checked;
-        if (a->p99 < b->p99)
+        if (a->p99 < b->p99) {
             continue;
+        }
         printf("order broken (Q-63): %s p99 %.3f, %s p99 %.3f\n", a->name, a->p99, b->name, b->p99);
         wrong++;
     }
@@ -61,11 +64,13 @@ static uint32_t check_orders(const struct sim_cell_outcome *all, uint32_t n, uin
             for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
                 const struct sim_cell_outcome *a = find(all, n, orders[k].less, sim_figure_dists[d], loads[l]);
                 const struct sim_cell_outcome *b = find(all, n, orders[k].more, sim_figure_dists[d], loads[l]);
-                if (a == NULL || b == NULL)
+                if (a == NULL || b == NULL) {
                     continue;
+                }
                 ++*checked;
-                if (a->p99 <= b->p99 * (1 + orders[k].slack))
+                if (a->p99 <= b->p99 * (1 + orders[k].slack)) {
                     continue;
+                }
                 printf("order broken (Q-63): %s p99 %.3f, %s p99 %.3f\n", a->name, a->p99, b->name, b->p99);
                 wrong++;
             }
@@ -79,8 +84,9 @@ static void print_cell(const struct sim_cell_outcome *o)
     printf("%-28s %9.4f %9.4f  ", o->name, o->mean, o->p99);
     for (uint32_t i = 0; i < o->checks; i++) {
         const struct sim_comparison *k = &o->check[i];
-        if (k->want == 0 && k->ok)
+        if (k->want == 0 && k->ok) {
             continue; /* "must not happen", and did not */
+        }
         if (k->want == 0) {
             printf("%s %.4g! ", k->what, k->got);
         } else {
@@ -97,8 +103,9 @@ int sim_figures_report(const struct sim_options *opt, const struct sim_cell_outc
     struct sim_measures m;
     uint32_t good = 0, orders = 0;
     uint64_t packets = 0;
-    if (sim_measures_open(&m, opt->measurements) != 0)
+    if (sim_measures_open(&m, opt->measurements) != 0) {
         return 2;
+    }
     printf("%-28s %9s %9s  compared with (deviation of tolerance)\n", "cell", "mean", "p99");
     for (uint32_t i = 0; i < n; i++) {
         char name[SIM_NAME + 32];
@@ -115,8 +122,9 @@ int sim_figures_report(const struct sim_options *opt, const struct sim_cell_outc
             sim_measure(&m, name, all[i].p99, "S");
         }
         for (uint32_t k = 0; k < all[i].checks; k++) {
-            if (strncmp(all[i].check[k].what, "p99 table", 9) != 0)
+            if (strncmp(all[i].check[k].what, "p99 table", 9) != 0) {
                 continue;
+            }
             snprintf(name, sizeof name, "sim_p99_error_%s", all[i].name);
             sim_measure(&m, name, all[i].check[k].got / all[i].check[k].want - 1, "ratio");
         }
@@ -129,7 +137,8 @@ int sim_figures_report(const struct sim_options *opt, const struct sim_cell_outc
     sim_measure(&m, "sim_cells_in_bounds_share", (double)good / n, "ratio");
     sim_measure(&m, "sim_orders_broken", wrong, "count");
     sim_measure(&m, "sim_figures_seconds", wall, "s");
-    if (sim_measures_close(&m) != 0)
+    if (sim_measures_close(&m) != 0) {
         return 2;
+    }
     return good != n || wrong > 0;
 }

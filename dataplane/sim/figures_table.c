@@ -83,12 +83,14 @@ int sim_figures_read(const char *path, struct sim_figures *out)
         read_list(&y, "disciplines", SIM_CELL_DISCIPLINE, discipline_fields,
                   sizeof discipline_fields / sizeof discipline_fields[0], out);
         bool ok = !y.failed && out->cells > 0;
-        if (!y.failed && out->cells == 0)
+        if (!y.failed && out->cells == 0) {
             snprintf(err, sizeof err, "%s: no cells", path);
+        }
         yaml_document_delete(doc);
         free(doc);
-        if (ok)
+        if (ok) {
             return 0;
+        }
     }
     fprintf(stderr, "bobtail-sim: %s\n", err);
     return -1;
@@ -97,8 +99,9 @@ int sim_figures_read(const char *path, struct sim_figures *out)
 void sim_cell_name(const struct sim_cell *c, char *out, size_t n)
 {
     char depth[8] = "";
-    if (c->policy == BT_ROUTER_JBSQ)
+    if (c->policy == BT_ROUTER_JBSQ) {
         snprintf(depth, sizeof depth, "%u", c->n);
+    }
     if (c->what == SIM_CELL_SATURATION) {
         snprintf(out, n, "saturation_n%u_delay%g", c->n, (c->dispatch_us + c->feedback_us) / 1e3);
     } else if (c->what == SIM_CELL_DISCIPLINE) {

@@ -14,8 +14,9 @@ static uint32_t honest(struct bt_rng *g, uint8_t *p)
     memcpy(p, head, sizeof head);
     p[4] = (uint8_t)bt_rng_next(g);
     p[5] = (uint8_t)bt_rng_next(g);
-    for (uint32_t i = 8; i < len; i++)
+    for (uint32_t i = 8; i < len; i++) {
         p[i] = (uint8_t)bt_rng_next(g);
+    }
     return len;
 }
 
@@ -83,8 +84,9 @@ static void for_router(struct sim_world *w, struct bt_rng *g, struct bt_pkt *c, 
     *len = forged_feedback(g, p);
     c->dst = sim_addr(w, SIM_ROUTER, r, 1);
     c->src = known ? sim_addr(w, SIM_SERVER, sim_below(g, w->s->workers), 0) : stranger;
-    if (sim_below(g, 4) == 0)
+    if (sim_below(g, 4) == 0) {
         *len = 17 + sim_below(g, 22); /* M-21: a length no FEEDBACK has */
+    }
     if (sim_below(g, 8) == 0) {
         p[2] = 0x10; /* M-5: a REPLY at a router */
         c->dst.port = (uint16_t)(sim_below(g, 2) == 0 ? 8000 : 9000);
@@ -98,8 +100,9 @@ void sim_garbage(struct sim_world *w)
     enum sim_role role = sim_net_role(&w->net, node);
     uint8_t bytes[LONGEST + 8] = {0};
     struct bt_pkt *c = bt_pool_get(&w->net.wire.pool);
-    if (c == NULL)
+    if (c == NULL) {
         return;
+    }
     uint32_t len = honest(g, bytes), which = sim_below(g, SPOIL_COMMON + 4);
     c->src = bt_addr_v4u(0x0a090909, 4242);
     c->dst = sim_net_addr(&w->net, node, 0);
@@ -111,7 +114,8 @@ void sim_garbage(struct sim_world *w)
         len = forged_feedback(g, bytes); /* M-5: FEEDBACK at a client or a worker */
     }
     uint8_t *to = bt_pkt_append(c, len);
-    if (to != NULL)
+    if (to != NULL) {
         memcpy(to, bytes, len);
+    }
     sim_net_inject(&w->net, node, c);
 }

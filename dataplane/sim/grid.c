@@ -48,8 +48,9 @@ static struct sim_grid_run place(const struct sim_scenario *s, uint32_t seeds, u
     r.workers = (uint32_t)pick(&g->workers, i % length(&g->workers), s->workers);
     i /= length(&g->workers);
     r.depth = (uint32_t)pick(&g->depth, i % length(&g->depth), s->depth);
-    if (s->arrivals == SIM_ARRIVE_TRACE) /* the rate stays, so another number of workers is another load */
+    if (s->arrivals == SIM_ARRIVE_TRACE) { /* the rate stays, so another number of workers is another load */
         r.load = s->load * s->workers / r.workers;
+    }
     r.policy = (uint32_t)pick(&g->policy, i / length(&g->depth), s->policy);
     return r;
 }
@@ -59,20 +60,26 @@ static void one_run(const void *ctx, uint32_t i, void *out)
     const struct job *j = ctx;
     struct sim_grid_run *r = out;
     struct sim_scenario *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
         abort();
+    }
     *r = j->plan[i];
-    if (sim_prepare(j->o, j->t, r->seed, s) != 0)
+    if (sim_prepare(j->o, j->t, r->seed, s) != 0) {
         _exit(2);
+    }
     const struct sim_grid *g = &s->grid;
-    if (g->load.n > 0)
+    if (g->load.n > 0) {
         s->load = r->load;
-    if (g->depth.n > 0)
+    }
+    if (g->depth.n > 0) {
         s->depth = r->depth;
-    if (g->workers.n > 0)
+    }
+    if (g->workers.n > 0) {
         s->workers = r->workers;
-    if (g->policy.n > 0)
+    }
+    if (g->policy.n > 0) {
         s->policy = r->policy;
+    }
     sim_run_full(s, &r->result, NULL, &r->extras);
     sim_judge_expectations(s, &r->result);
     free(s);
@@ -81,8 +88,9 @@ static void one_run(const void *ctx, uint32_t i, void *out)
 static int write_file(const char *option, const char *path, void (*how)(FILE *, const struct sim_grid_runs *),
                       const struct sim_grid_runs *g)
 {
-    if (path == NULL)
+    if (path == NULL) {
         return 0;
+    }
     FILE *f = sim_option_open(option, path);
     how(f, g);
     return sim_option_close(option, path, f);
@@ -95,13 +103,15 @@ static int plot(const char *path, const struct sim_grid_runs *g)
     char data[] = "/tmp/bobtail-sim-XXXXXX";
     int fd = mkstemp(data), status = -1;
     pid_t pid = 0;
-    if (fd < 0 || write_file("--plot", data, sim_grid_json, g) != 0)
+    if (fd < 0 || write_file("--plot", data, sim_grid_json, g) != 0) {
         return -1;
+    }
     close(fd);
     char *argv[] = {script, data, strdup(path), NULL};
     int rc = posix_spawn(&pid, script, NULL, NULL, argv, environ);
-    if (rc == 0)
+    if (rc == 0) {
         waitpid(pid, &status, 0);
+    }
     if (rc != 0 || status != 0) {
         fprintf(stderr, "bobtail-sim: --plot=%s: %s failed%s%s; it needs python3-matplotlib and the tree\n", path,
                 script, rc != 0 ? ": " : "", rc != 0 ? strerror(rc) : "");
@@ -118,8 +128,9 @@ static int tell(const struct sim_options *o, const struct sim_grid_runs *g)
     sim_grid_table(stdout, g);
     for (uint32_t i = 0; i < g->n; i++) {
         const struct sim_verdict *v = &g->run[i].result.verdict;
-        if (g->signals[i] == 0 && sim_broken(v) == 0)
+        if (g->signals[i] == 0 && sim_broken(v) == 0) {
             continue;
+        }
         broken++;
         printf("seed %llu: %s\n", (unsigned long long)g->run[i].seed, g->signals[i] != 0 ? "crashed" : v->first);
     }
@@ -127,8 +138,9 @@ static int tell(const struct sim_options *o, const struct sim_grid_runs *g)
     bad |= write_file("--json", o->json, sim_grid_json, g);
     bad |= write_file("--series", o->series, sim_grid_series, g);
     bad |= write_file("--histogram", o->histogram, sim_grid_histograms, g);
-    if (o->plot != NULL)
+    if (o->plot != NULL) {
         bad |= plot(o->plot, g);
+    }
     return bad != 0 ? 2 : broken > 0;
 }
 
@@ -146,13 +158,16 @@ static int run_all(const struct sim_options *o, const struct sim_template *t, co
     struct sim_grid_run *plan = sim_memory(bytes);
     g.run = sim_memory(bytes);
     g.signals = signals;
-    if (signals == NULL)
+    if (signals == NULL) {
         abort();
-    for (uint32_t i = 0; i < g.n; i++)
+    }
+    for (uint32_t i = 0; i < g.n; i++) {
         plan[i] = g.run[i] = place(s, seeds, i);
+    }
     const struct job job = {o, t, plan};
-    if (sim_parallel(o->jobs, g.n, sizeof *g.run, one_run, &job, g.run, signals) >= 0)
+    if (sim_parallel(o->jobs, g.n, sizeof *g.run, one_run, &job, g.run, signals) >= 0) {
         code = tell(o, &g);
+    }
     sim_memory_free(plan, bytes);
     sim_memory_free(g.run, bytes);
     free(signals);
@@ -165,12 +180,14 @@ int sim_command_grid(const struct sim_options *o)
     struct sim_template *t = sim_template_load(o->file[0], err, sizeof err);
     struct sim_scenario *s = calloc(1, sizeof *s);
     int code = 2;
-    if (s == NULL)
+    if (s == NULL) {
         abort();
-    if (t == NULL)
+    }
+    if (t == NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", err);
-    else if (sim_prepare(o, t, o->seed, s) == 0)
+    } else if (sim_prepare(o, t, o->seed, s) == 0) {
         code = run_all(o, t, s, o->seed > 0 ? 1 : s->grid.seeds);
+    }
     free(s);
     sim_template_free(t);
     return code;

@@ -13,12 +13,13 @@ static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "t
 
 static void us(FILE *f, double ns, const char *format)
 {
-    if (isinf(ns))
+    if (isinf(ns)) {
         fprintf(f, "%*s", format[1] == '1' ? 11 : 0, "inf");
-    else if (!isnan(ns))
+    } else if (!isnan(ns)) {
         fprintf(f, format, ns / 1e3);
-    else
+    } else {
         fprintf(f, "%*s", format[1] == '1' ? 11 : 0, "");
+    }
 }
 
 static double merged(const struct bt_hist *h, uint32_t per_100k)
@@ -46,10 +47,12 @@ static void add_up(const struct sim_grid_runs *g, uint32_t first, struct total *
         }
         bt_hist_merge(&t->hist, &r->extras.hist);
         t->measured += r->extras.point.measured;
-        for (int k = 0; k < SIM_OUTCOMES; k++)
+        for (int k = 0; k < SIM_OUTCOMES; k++) {
             t->outcome[k] += r->extras.point.outcome[k];
-        for (int c = 0; c < BT_ROUTER_COUNTERS; c++)
+        }
+        for (int c = 0; c < BT_ROUTER_COUNTERS; c++) {
             t->router_counter[c] += r->result.router_counter[c];
+        }
         t->broken += sim_broken(&r->result.verdict);
         t->offered += r->extras.point.offered_rps;
         t->achieved += r->extras.point.achieved_rps;
@@ -66,10 +69,12 @@ static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
         const struct sim_grid_run *r = &g->run[i];
         add_up(g, i, t);
-        if (sim_drops(t->router_counter) == 0)
+        if (sim_drops(t->router_counter) == 0) {
             continue;
-        if (!any)
+        }
+        if (!any) {
             fputs("dropped by routers, warm-up included:\n", f);
+        }
         any = true;
         fprintf(f, "%-10s %3u %7u %6.3g ", sim_policy_names[r->policy], r->depth, r->workers, r->load);
         sim_print_drops(f, t->router_counter);
@@ -79,8 +84,9 @@ static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total
 void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
 {
     struct total *t = malloc(sizeof *t);
-    if (t == NULL)
+    if (t == NULL) {
         abort();
+    }
     const char *discipline = g->s->discipline != SIM_SERVE_FCFS ? sim_discipline_names[g->s->discipline] : "";
     fprintf(
         f, "%s: %u threads per worker, %s%s%s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
@@ -116,14 +122,16 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
     fputs("scenario,policy,queueDepth,workers,threads,load,seed,measured,offeredPerSecond,achievedPerSecond,"
           "meanMicroseconds,p50Microseconds,p99Microseconds,p999Microseconds,success,timeouts,dropped,errors,refused",
           f);
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
         fprintf(f, ",dropped_%s", bt_router_counter_descs[c].value);
+    }
     fputs(",faults,invariantsBroken\n", f);
     for (uint32_t i = 0; i < g->n; i++) {
         const struct sim_grid_run *r = &g->run[i];
         const struct sim_point *p = &r->extras.point;
-        if (g->signals[i] != 0)
+        if (g->signals[i] != 0) {
             continue; /* the exit code and the table say so */
+        }
         place_csv(f, g, r);
         fprintf(f, ",%llu,%.3f,%.3f,", (unsigned long long)p->measured, p->offered_rps, p->achieved_rps);
         const double values[] = {p->mean_ns, p->p50_ns, p->p99_ns, p->p999_ns};
@@ -134,18 +142,20 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
         fprintf(f, "%llu,%llu,%llu,%llu,%llu", (unsigned long long)p->outcome[SIM_SUCCESS],
                 (unsigned long long)p->outcome[SIM_TIMEOUT], (unsigned long long)p->outcome[SIM_DROPPED],
                 (unsigned long long)p->outcome[SIM_ERROR], (unsigned long long)p->outcome[SIM_REFUSED]);
-        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
+        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
             fprintf(f, ",%llu", (unsigned long long)r->result.router_counter[c]);
+        }
         fprintf(f, ",%llu,%u\n", (unsigned long long)sim_faults_total(&r->result.seen), sim_broken(&r->result.verdict));
     }
 }
 
 static void json_us(FILE *f, const char *name, double ns)
 {
-    if (isfinite(ns))
+    if (isfinite(ns)) {
         fprintf(f, ", \"%s\": %.3f", name, ns / 1e3);
-    else
+    } else {
         fprintf(f, ", \"%s\": %s", name, isinf(ns) ? "\"inf\"" : "null");
+    }
 }
 
 static void place_json(FILE *f, const struct sim_grid_run *r)
@@ -164,8 +174,9 @@ void sim_grid_json(FILE *f, const struct sim_grid_runs *g)
     for (uint32_t i = 0; i < g->n; i++) {
         const struct sim_grid_run *r = &g->run[i];
         const struct sim_point *p = &r->extras.point;
-        if (g->signals[i] != 0)
+        if (g->signals[i] != 0) {
             continue;
+        }
         fprintf(f, "%s\n  ", any ? "," : "");
         any = true;
         place_json(f, r);
@@ -176,8 +187,9 @@ void sim_grid_json(FILE *f, const struct sim_grid_runs *g)
         json_us(f, "p99Microseconds", p->p99_ns);
         json_us(f, "p999Microseconds", p->p999_ns);
         fputs(",\n   \"outcomes\": {", f);
-        for (int k = 0; k < SIM_OUTCOMES; k++)
+        for (int k = 0; k < SIM_OUTCOMES; k++) {
             fprintf(f, "%s\"%s\": %llu", k > 0 ? ", " : "", outcome_names[k], (unsigned long long)p->outcome[k]);
+        }
         fputs("}, \"droppedByRouter\": ", f);
         sim_json_drops(f, r->result.router_counter);
         fprintf(f, ", \"faults\": %llu, \"invariantsBroken\": %u}",
@@ -210,8 +222,9 @@ void sim_grid_series(FILE *f, const struct sim_grid_runs *g)
 void sim_grid_histograms(FILE *f, const struct sim_grid_runs *g)
 {
     struct total *t = malloc(sizeof *t);
-    if (t == NULL)
+    if (t == NULL) {
         abort();
+    }
     fputs("[", f);
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
         add_up(g, i, t);
@@ -223,8 +236,9 @@ void sim_grid_histograms(FILE *f, const struct sim_grid_runs *g)
                 (unsigned long long)t->hist.total, (unsigned long long)t->hist.inf, (unsigned long long)t->hist.sum_ns);
         bool any = false;
         for (uint32_t b = 0; b < BT_HIST_BUCKETS; b++) {
-            if (t->hist.bucket[b] == 0)
+            if (t->hist.bucket[b] == 0) {
                 continue;
+            }
             fprintf(f, "%s[%u, %llu]", any ? ", " : "", b, (unsigned long long)t->hist.bucket[b]);
             any = true;
         }

@@ -13,8 +13,9 @@ static void back_later(struct sim_world *w, const struct sim_happening *h)
 static void restarted(struct sim_world *w, bool router, uint32_t i)
 {
     uint32_t others = router ? w->s->workers : w->s->routers;
-    for (uint32_t k = 0; k < others; k++)
+    for (uint32_t k = 0; k < others; k++) {
         sim_check_restart(w, router ? i : k, router ? k : i);
+    }
 }
 
 static uint32_t count_of(const struct sim_world *w, uint32_t role)
@@ -27,21 +28,24 @@ static uint32_t count_of(const struct sim_world *w, uint32_t role)
 static bool begin_server(struct sim_world *w, const struct sim_happening *h, uint32_t i)
 {
     struct sim_server *v = &w->server[i];
-    if (!v->up)
+    if (!v->up) {
         return false; /* two events may name one worker */
+    }
     switch (h->kind) {
     case SIM_EV_CRASH_SERVER:
     case SIM_EV_SET_BACK_SERVER:
         sim_server_stop(w, i);
         return true;
     case SIM_EV_LEAVE_SERVER:
-        if (v->leaving)
+        if (v->leaving) {
             return false;
+        }
         sim_server_leave(w, i);
         return true;
     case SIM_EV_SET_DEPTH:
-        if (h->value == 0)
+        if (h->value == 0) {
             return false;
+        }
         sim_server_depth(w, i, h->value);
         return true;
     case SIM_EV_SLOW_SERVER:
@@ -72,8 +76,9 @@ static void end_server(struct sim_world *w, const struct sim_happening *h, uint3
         sim_server_start_older(w, i);
         break;
     case SIM_EV_LEAVE_SERVER:
-        if (v->up && v->leaving)
+        if (v->up && v->leaving) {
             sim_server_leave(w, i);
+        }
         break;
     case SIM_EV_SLOW_SERVER:
         v->slow = 1;
@@ -88,8 +93,9 @@ static void end_server(struct sim_world *w, const struct sim_happening *h, uint3
 
 static bool begin_router(struct sim_world *w, const struct sim_happening *h, uint32_t i)
 {
-    if (!w->router[i].up)
+    if (!w->router[i].up) {
         return false;
+    }
     switch (h->kind) {
     case SIM_EV_CRASH_ROUTER:
         sim_router_stop(w, i);
@@ -99,14 +105,16 @@ static bool begin_router(struct sim_world *w, const struct sim_happening *h, uin
                             w->agenda.now);
         return true;
     case SIM_EV_PAUSE_THREAD:
-        if (w->s->router_threads < 2)
+        if (w->s->router_threads < 2) {
             return false;
+        }
         sim_split_pause(&w->router[i], h->value % 2, w->agenda.now + h->for_ns);
         sim_check_disturbed(w, w->router[i].n.node, w->agenda.now + h->for_ns);
         return true;
     default:
-        if (h->value == 0)
+        if (h->value == 0) {
             return false;
+        }
         sim_router_configure(w, i, h->value);
         sim_router_run(&w->router[i].n, sim_node_now(&w->router[i].n), NULL);
         return true;
@@ -115,8 +123,9 @@ static bool begin_router(struct sim_world *w, const struct sim_happening *h, uin
 
 static void end_router(struct sim_world *w, const struct sim_happening *h, uint32_t i)
 {
-    if (h->kind != SIM_EV_CRASH_ROUTER)
+    if (h->kind != SIM_EV_CRASH_ROUTER) {
         return;
+    }
     w->net.seen.restarts++;
     restarted(w, true, i);
     w->ledger.last_arrival[i] = 0;
@@ -129,10 +138,12 @@ static void cut(struct sim_world *w, uint32_t event, uint32_t one, enum sim_role
                 enum sim_direction direction)
 {
     uint32_t a = sim_node_of(w, role, one), b = w->net.first[others], b_end = w->net.first[others + 1];
-    if (direction != SIM_BACK_ONLY)
+    if (direction != SIM_BACK_ONLY) {
         sim_cut_add(&w->net.cuts, &(struct sim_cut){a, a + 1, b, b_end, event});
-    if (direction != SIM_FORTH_ONLY)
+    }
+    if (direction != SIM_FORTH_ONLY) {
         sim_cut_add(&w->net.cuts, &(struct sim_cut){b, b_end, a, a + 1, event});
+    }
 }
 
 static bool begin_cut(struct sim_world *w, const struct sim_happening *h)
@@ -199,10 +210,11 @@ static void end_node(struct sim_world *w, const struct sim_happening *h)
     uint32_t own = h->role == SIM_WHO_CLIENT   ? s->client_packets
                    : h->role == SIM_WHO_ROUTER ? s->router_packets
                                                : s->server_packets;
-    if (h->kind == SIM_EV_STARVE)
+    if (h->kind == SIM_EV_STARVE) {
         w->net.holder[n->node].limit = own > 0 ? own : none;
-    else if (h->kind != SIM_EV_PAUSE && h->kind != SIM_EV_CLOCK_LEAP)
+    } else if (h->kind != SIM_EV_PAUSE && h->kind != SIM_EV_CLOCK_LEAP) {
         sim_clock_run(&n->clock, w->agenda.now, SIM_CLOCK_TRUE);
+    }
     sim_check_disturbed(w, n->node, w->agenda.now);
     sim_node_run(w, n->node);
 }
@@ -251,8 +263,9 @@ void sim_happen(struct sim_world *w, const struct sim_happening *h)
         took_effect = begin_node(w, h);
         break;
     }
-    if (!took_effect)
+    if (!took_effect) {
         return;
+    }
     w->net.seen.happened[h->kind]++;
     back_later(w, h);
 }

@@ -24,10 +24,12 @@ const char *sim_hedge_verdict_name(enum sim_hedge_verdict verdict)
 
 enum sim_hedge_verdict sim_hedge_gate(const struct sim_hedge_point *psq, const struct sim_hedge_point *hedged)
 {
-    if (psq->busy > BUSY_MOST)
+    if (psq->busy > BUSY_MOST) {
         return SIM_HEDGE_OVERLOADED;
-    if (hedged->p50 > MEDIAN_MOST * psq->p50)
+    }
+    if (hedged->p50 > MEDIAN_MOST * psq->p50) {
         return SIM_HEDGE_MEDIAN;
+    }
     return hedged->p99 > TAIL_MOST * psq->p99 ? SIM_HEDGE_TAIL : SIM_HEDGE_PAYS;
 }
 
@@ -40,8 +42,9 @@ uint32_t sim_hedge_cells_lay(struct sim_hedge_cell *cells, uint32_t probabilitie
 {
     for (uint32_t i = 0; i < probabilities; i++) {
         double p = pow(10, -1 - 4.0 / (probabilities - 1) * i);
-        for (uint32_t j = 0; j < SIM_HEDGE_LOADS; j++)
+        for (uint32_t j = 0; j < SIM_HEDGE_LOADS; j++) {
             cells[i * SIM_HEDGE_LOADS + j] = (struct sim_hedge_cell){.p = p, .load = 0.05 * (j + 1)};
+        }
     }
     return probabilities * SIM_HEDGE_LOADS;
 }
@@ -63,8 +66,9 @@ static void run_cell(const void *ctx, uint32_t i, void *result)
     sim_hedge_run(&m, POLICY(SIM_HEDGE_PSQ) | VARIANTS_SET | POLICY(SIM_HEDGE_IDEALIZED), cell->point);
     m.seed += OTHER_SEED;
     sim_hedge_run(&m, POLICY(SIM_HEDGE_PSQ) | VARIANTS_SET, foreseen);
-    for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++)
+    for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++) {
         cell->verdict[v] = (uint8_t)sim_hedge_gate(&foreseen[SIM_HEDGE_PSQ], &foreseen[SIM_HEDGE_LAEDGE + v]);
+    }
 }
 
 int sim_hedge_cells_run(const struct sim_hedge_model *m, unsigned jobs, struct sim_hedge_cell *cells, uint32_t n)
@@ -83,8 +87,9 @@ int sim_hedge_cells_run(const struct sim_hedge_model *m, unsigned jobs, struct s
 static void tally_gate(const struct sim_hedge_cell *cell, enum sim_hedge_policy policy, int harm,
                        struct sim_hedge_tally *out)
 {
-    if (policy < SIM_HEDGE_LAEDGE || policy >= SIM_HEDGE_LAEDGE + SIM_HEDGE_VARIANTS)
+    if (policy < SIM_HEDGE_LAEDGE || policy >= SIM_HEDGE_LAEDGE + SIM_HEDGE_VARIANTS) {
         return;
+    }
     uint8_t verdict = cell->verdict[policy - SIM_HEDGE_LAEDGE];
     out->verdict[verdict]++;
     out->on += verdict == SIM_HEDGE_PAYS;
@@ -98,8 +103,9 @@ void sim_hedge_cells_tally(const struct sim_hedge_cell *cells, uint32_t n, enum 
     for (uint32_t i = 0; i < n; i++) {
         const struct sim_hedge_point *psq = &cells[i].point[SIM_HEDGE_PSQ], *it = &cells[i].point[policy];
         int harm = sim_hedge_harms(psq, it);
-        for (uint32_t g = 0; g < 3; g++)
+        for (uint32_t g = 0; g < 3; g++) {
             out->gain[g] += it->p99 < (0.8 - 0.1 * g) * psq->p99;
+        }
         out->p50 += it->p50 > HARM * psq->p50;
         out->p99 += it->p99 > HARM * psq->p99;
         out->harm += harm != 0;

@@ -135,9 +135,10 @@ static bool take(struct ask *a, int c)
 /* Twins that made room, and how many of them were the right one: of all, by a hiccup together, later. */
 static void json_chosen(FILE *f, const struct sim_hedge_point *p)
 {
-    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS && p->chosen[0].n > 0; i++)
+    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS && p->chosen[0].n > 0; i++) {
         fprintf(f, "%s[%llu, %llu]%s", i == 0 ? ", \"preempted\": [" : ", ", (unsigned long long)p->chosen[i].n,
                 (unsigned long long)p->chosen[i].right, i + 1 == SIM_HEDGE_VICTIMS ? "]" : "");
+    }
 }
 
 static void json_points(FILE *f, const struct sim_hedge_point *point)
@@ -145,8 +146,9 @@ static void json_points(FILE *f, const struct sim_hedge_point *point)
     const char *between = "";
     for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
         const struct sim_hedge_point *p = &point[i];
-        if (p->copies <= 0) /* did not run */
+        if (p->copies <= 0) { /* did not run */
             continue;
+        }
         fprintf(f, "%s\n  \"%s\": {\"p50\": %.9g, \"p99\": %.9g, \"p999\": %.9g, \"copies\": %.9g, \"busy\": %.9g",
                 between, sim_hedge_policy_name(i), p->p50, p->p99, p->p999, p->copies, p->busy);
         json_chosen(f, p);
@@ -168,8 +170,9 @@ static void run_load(const void *ctx, uint32_t i, void *result)
 static void print_table(const struct ask *a, const struct row *rows, const char *title, size_t offset)
 {
     printf("%s\n%6s", title, "load");
-    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++)
+    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
         printf(" %9s", sim_hedge_policy_name(i));
+    }
     for (uint32_t r = 0; r < a->loads; r++) {
         printf("\n%6.2f", a->load[r]);
         for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
@@ -197,8 +200,9 @@ static void print_chosen(const struct ask *a, const struct row *rows)
     for (uint32_t r = 0; r < a->loads; r++) {
         const struct sim_hedge_chosen *c = rows[r].point[SIM_HEDGE_LAEDGE_CC_PC].chosen;
         printf("\n%6.2f", a->load[r]);
-        for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++)
+        for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++) {
             printf(" %12llu %9.3f", (unsigned long long)c[i].n, right_percent(&c[i]));
+        }
     }
     puts("");
 }
@@ -237,8 +241,9 @@ static int command_loads(const struct ask *a, struct sim_measures *measures)
     printf("\np99 of LoadAware above that of Idealized: largest %.2f, mean over loads 0.05 to 0.5 %.2f\n", most, mean);
     sim_measure(measures, "laedge_p99_gap_max", most, "meanP");
     sim_measure(measures, "laedge_p99_gap_mean", mean, "meanP");
-    if (a->json == NULL)
+    if (a->json == NULL) {
         return 0;
+    }
     FILE *f = sim_option_open("--json", a->json);
     for (uint32_t r = 0; r < a->loads; r++) {
         fprintf(f, "%s{\"load\": %.9g,", r == 0 ? "[" : ",\n ", a->load[r]);
@@ -269,9 +274,10 @@ static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint
     FILE *f = sim_option_open("--json", path);
     for (uint32_t i = 0; i < n; i++) {
         fprintf(f, "%s{\"p\": %.9g, \"load\": %.9g, \"gate\": {", i == 0 ? "[" : ",\n ", cells[i].p, cells[i].load);
-        for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++)
+        for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++) {
             fprintf(f, "%s\"%s\": \"%s\"", v > 0 ? ", " : "", sim_hedge_policy_name(SIM_HEDGE_LAEDGE + v),
                     sim_hedge_verdict_name((enum sim_hedge_verdict)cells[i].verdict[v]));
+        }
         fputs("},", f);
         json_points(f, cells[i].point);
         fputs("}", f);
@@ -284,8 +290,9 @@ static int command_cells(const struct ask *a, struct sim_measures *measures)
 {
     static struct sim_hedge_cell cells[SIM_HEDGE_CELLS_MAX];
     uint32_t n = sim_hedge_cells_lay(cells, a->probabilities), on_harm = 0;
-    if (sim_hedge_cells_run(&a->m, a->jobs, cells, n) != 0)
+    if (sim_hedge_cells_run(&a->m, a->jobs, cells, n) != 0) {
         return 1;
+    }
     printf("%u cells; cells with p99 more than 20, 30, 40 %% below PSQ, in %%; cells above 1.05 x PSQ;\n"
            "what the gate lets through, and of that, harmed; refused: overloaded, median, tail\n"
            "%-10s %6s %6s %6s %6s %6s %6s %6s %8s   %s\n",
@@ -295,8 +302,9 @@ static int command_cells(const struct ask *a, struct sim_measures *measures)
         sim_hedge_cells_tally(cells, n, (enum sim_hedge_policy)policy, &t);
         print_tally((enum sim_hedge_policy)policy, &t, n);
         on_harm += t.on_harm;
-        if (policy == SIM_HEDGE_LAEDGE)
+        if (policy == SIM_HEDGE_LAEDGE) {
             sim_measure(measures, "laedge_harm_cells", t.harm, "count");
+        }
     }
     sim_measure(measures, "laedge_auto_harm_cells", on_harm, "count");
     return a->json != NULL ? json_cells(a->json, cells, n) : 0;
@@ -305,11 +313,13 @@ static int command_cells(const struct ask *a, struct sim_measures *measures)
 static int run(const struct ask *a)
 {
     struct sim_measures measures;
-    if (sim_measures_open(&measures, a->measurements) != 0)
+    if (sim_measures_open(&measures, a->measurements) != 0) {
         return 2;
+    }
     printf("%u shards of %u replicas, hiccups of %g, ", a->m.shards, a->m.replicas, a->m.d);
-    if (!a->cells)
+    if (!a->cells) {
         printf("probability %g, second copies delayed by %g, ", a->m.p, a->m.delay);
+    }
     printf("%u requests, seed %llu\n", a->m.requests, (unsigned long long)a->m.seed);
     int code = a->cells ? command_cells(a, &measures) : command_loads(a, &measures);
     return sim_measures_close(&measures) == 0 ? code : 2;
@@ -329,8 +339,9 @@ int sim_command_hedge(int argc, char **argv)
             return c == 'h' ? 0 : 2;
         }
     }
-    if (a.cells && !a.requests)
+    if (a.cells && !a.requests) {
         a.m.requests = 15000;
+    }
     if (optind < argc) {
         fprintf(stderr, "bobtail-sim: hedge takes options only; got %s\n", argv[optind]);
         return 2;

@@ -26,20 +26,27 @@ void sim_hedge_defaults(struct sim_hedge_model *m)
 
 const char *sim_hedge_refuse(const struct sim_hedge_model *m)
 {
-    if (m->shards < 1 || m->shards > SHARDS_MAX)
+    if (m->shards < 1 || m->shards > SHARDS_MAX) {
         return "shards must be 1..1000";
-    if (m->replicas < 1 || m->replicas > 16)
+    }
+    if (m->replicas < 1 || m->replicas > 16) {
         return "replicas must be 1..16";
-    if (!(m->load >= 0.001 && m->load <= 2))
+    }
+    if (!(m->load >= 0.001 && m->load <= 2)) {
         return "load must be 0.001..2";
-    if (!(m->p >= 0 && m->p <= 1))
+    }
+    if (!(m->p >= 0 && m->p <= 1)) {
         return "p must be 0..1";
-    if (!(m->d >= 0 && m->d <= 10000))
+    }
+    if (!(m->d >= 0 && m->d <= 10000)) {
         return "d must be 0..10000 means of P";
-    if (!(m->delay >= 0 && m->delay <= 10000))
+    }
+    if (!(m->delay >= 0 && m->delay <= 10000)) {
         return "delay must be 0..10000 means of P";
-    if (m->requests < 1000 || m->requests > REQUESTS_MAX)
+    }
+    if (m->requests < 1000 || m->requests > REQUESTS_MAX) {
         return "requests must be 1000..10000000";
+    }
     return NULL;
 }
 
@@ -68,8 +75,9 @@ void sim_hedge_was_busy(struct sim_hedge_shard *s, uint64_t from, uint64_t to)
 static void *memory(size_t n, size_t size)
 {
     void *p = calloc(n, size);
-    if (p == NULL)
+    if (p == NULL) {
         abort();
+    }
     return p;
 }
 
@@ -79,8 +87,9 @@ static void draw_arrivals(const struct sim_hedge_model *m, uint64_t *at)
     struct bt_rng g;
     uint64_t now = 0;
     sim_stream_seed(&g, m->seed, SIM_STREAM_ARRIVAL);
-    for (uint32_t i = 0; i < m->requests; i++)
+    for (uint32_t i = 0; i < m->requests; i++) {
         at[i] = now += sim_dist_draw(&gap, &g);
+    }
 }
 
 static uint64_t seed_of(const struct sim_hedge_model *m, uint32_t shard)
@@ -109,10 +118,11 @@ static void serve(struct sim_hedge_shard *s, uint32_t shard, enum sim_hedge_poli
     }
     sim_stream_seed(&s->more, seed_of(s->m, shard), SIM_STREAM_EVENT);
     sim_stream_seed(&s->choice, seed_of(s->m, shard), SIM_STREAM_CHOICE);
-    if (policy == SIM_HEDGE_PSQ || policy >= SIM_HEDGE_LAEDGE)
+    if (policy == SIM_HEDGE_PSQ || policy >= SIM_HEDGE_LAEDGE) {
         sim_hedge_pull(s, policy);
-    else
+    } else {
         sim_hedge_push(s, policy);
+    }
 }
 
 /* The first tenth is left out. */
@@ -123,8 +133,9 @@ static void summarize(const struct sim_hedge_shard *s, struct sim_hedge_point *o
     uint64_t ns[3];
     struct sim_samples samples;
     sim_samples_init(&samples, m->requests);
-    for (uint32_t i = m->requests / 10; i < m->requests; i++)
+    for (uint32_t i = m->requests / 10; i < m->requests; i++) {
         sim_samples_add(&samples, s->took[i]);
+    }
     sim_samples_percentiles(&samples, percentiles, 3, ns);
     sim_samples_free(&samples);
     double span = (double)(s->at[m->requests - 1] - s->at[0]);
@@ -144,13 +155,14 @@ void sim_hedge_run(const struct sim_hedge_model *m, uint32_t policies, struct si
     uint64_t *at = memory(m->requests, sizeof *at);
     struct sim_hedge_query *query = memory(m->requests, sizeof *query);
     uint32_t capacity = 1024;
-    while (capacity < m->requests)
+    while (capacity < m->requests) {
         capacity *= 2;
+    }
     uint64_t *queue = memory(capacity, sizeof *queue);
     uint32_t *rings = memory((size_t)capacity * m->replicas, sizeof *rings);
     uint64_t *took = memory((size_t)m->requests * SIM_HEDGE_POLICIES, sizeof *took);
     draw_arrivals(m, at);
-    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++)
+    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
         s[i] = (struct sim_hedge_shard){.m = m,
                                         .at = at,
                                         .query = query,
@@ -158,16 +170,19 @@ void sim_hedge_run(const struct sim_hedge_model *m, uint32_t policies, struct si
                                         .rings = rings,
                                         .capacity = capacity,
                                         .took = took + (size_t)m->requests * i};
+    }
     for (uint32_t shard = 0; shard < m->shards; shard++) {
         draw_queries(m, shard, query);
         for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
-            if (policies >> i & 1)
+            if (policies >> i & 1) {
                 serve(&s[i], shard, (enum sim_hedge_policy)i);
+            }
         }
     }
     for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
-        if (policies >> i & 1)
+        if (policies >> i & 1) {
             summarize(&s[i], &out[i]);
+        }
     }
     free(at);
     free(query);

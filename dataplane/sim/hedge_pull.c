@@ -56,24 +56,28 @@ static bool has_hiccup(const struct pull *e, uint32_t at, uint32_t query)
 /* A twin made room for a newcomer: was it the one that would have ended later? Of equals either is right. */
 static void judge_choice(struct pull *e, const struct bt_hedge_steps *steps)
 {
-    if (steps->n == 0 || !steps->step[0].cancel)
+    if (steps->n == 0 || !steps->step[0].cancel) {
         return;
+    }
     uint32_t query = (uint32_t)steps->step[0].request, gone = steps->step[0].replica, stays = 0;
-    while (stays == gone || e->ends[stays] == SIM_HEDGE_NEVER || e->h.replica[stays].request != query)
+    while (stays == gone || e->ends[stays] == SIM_HEDGE_NEVER || e->h.replica[stays].request != query) {
         stays++;
+    }
     bool right = e->ends[stays] <= e->ends[gone];
     count(&e->s->chosen[SIM_HEDGE_ANY_TWIN], right);
-    if (has_hiccup(e, stays, query) || has_hiccup(e, gone, query))
+    if (has_hiccup(e, stays, query) || has_hiccup(e, gone, query)) {
         count(&e->s->chosen[e->began[stays] == e->began[gone] ? SIM_HEDGE_HICCUP_TOGETHER : SIM_HEDGE_HICCUP_LATER],
               right);
+    }
 }
 
 /* The replica that ends first. */
 static uint32_t first_end(const struct pull *e)
 {
     uint32_t best = 0;
-    for (uint32_t i = 1; i < e->h.replicas; i++)
+    for (uint32_t i = 1; i < e->h.replicas; i++) {
         best = e->ends[i] < e->ends[best] ? i : best;
+    }
     return best;
 }
 
@@ -84,13 +88,15 @@ static void advance(struct pull *e, uint64_t until)
     for (;;) {
         uint32_t at = first_end(e);
         uint64_t now = e->ends[at];
-        if (now > until || now == SIM_HEDGE_NEVER)
+        if (now > until || now == SIM_HEDGE_NEVER) {
             return;
+        }
         uint64_t request = e->h.replica[at].request;
         e->ends[at] = SIM_HEDGE_NEVER;
         sim_hedge_was_busy(e->s, e->began[at], now);
-        if (bt_hedge_respond(&e->h, at, request, now, &steps) == BT_HEDGE_FIRST)
+        if (bt_hedge_respond(&e->h, at, request, now, &steps) == BT_HEDGE_FIRST) {
             sim_hedge_answered(e->s, (uint32_t)request, now);
+        }
         take_steps(e, &steps, now);
     }
 }
@@ -100,12 +106,14 @@ void sim_hedge_pull(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
     struct pull e = {.s = s};
     struct bt_hedge_steps steps;
     bt_hedge_init(&e.h, mode_of(policy), s->m->replicas, s->queue, s->capacity, bt_rng_next(&s->choice));
-    for (uint32_t i = 0; i < s->m->replicas; i++)
+    for (uint32_t i = 0; i < s->m->replicas; i++) {
         e.ends[i] = SIM_HEDGE_NEVER;
+    }
     for (uint32_t i = 0; i < s->m->requests; i++) {
         advance(&e, s->at[i]);
-        if (!bt_hedge_arrive(&e.h, i, s->at[i], &steps))
+        if (!bt_hedge_arrive(&e.h, i, s->at[i], &steps)) {
             abort(); /* the queue holds all requests there are */
+        }
         judge_choice(&e, &steps);
         take_steps(&e, &steps, s->at[i]);
     }

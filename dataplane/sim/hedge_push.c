@@ -36,8 +36,9 @@ static void begin_next(struct push *e, struct replica *r, uint64_t now)
         uint32_t query = r->ring[r->head];
         r->head = (r->head + 1) & (e->s->capacity - 1);
         r->n--;
-        if (!e->skip || !e->s->query[query].answered)
+        if (!e->skip || !e->s->query[query].answered) {
             r->running = query;
+        }
     }
     if (r->running != NOTHING) {
         r->began = now;
@@ -49,8 +50,9 @@ static void send(struct push *e, uint32_t to, uint32_t query, uint64_t now)
 {
     struct replica *r = &e->replica[to];
     r->ring[(r->head + r->n++) & (e->s->capacity - 1)] = query;
-    if (r->running == NOTHING)
+    if (r->running == NOTHING) {
         begin_next(e, r, now);
+    }
 }
 
 static void end(struct push *e, uint32_t at)
@@ -60,8 +62,9 @@ static void end(struct push *e, uint32_t at)
     uint32_t query = r->running;
     bool first = !e->s->query[query].answered;
     sim_hedge_was_busy(e->s, r->began, now);
-    if (first)
+    if (first) {
         sim_hedge_answered(e->s, query, now);
+    }
     begin_next(e, r, now);
     for (uint32_t i = 0; first && e->stop && i < e->s->m->replicas; i++) {
         struct replica *twin = &e->replica[i];
@@ -86,8 +89,9 @@ static uint32_t shortest(struct push *e)
     for (uint32_t i = 0; i < e->s->m->replicas; i++) {
         uint32_t pending = e->replica[i].n + (e->replica[i].running != NOTHING);
         equals = pending < least ? 1 : pending == least ? equals + 1 : equals;
-        if (pending < least || (pending == least && sim_below(&e->s->choice, equals) == 0))
+        if (pending < least || (pending == least && sim_below(&e->s->choice, equals) == 0)) {
             best = i;
+        }
         least = pending < least ? pending : least;
     }
     return best;
@@ -100,16 +104,19 @@ static void arrive(struct push *e, uint32_t query)
     e->s->query[query].first = (uint8_t)to;
     e->arrived = query + 1;
     send(e, to, query, now);
-    if (e->policy == SIM_HEDGE_NAIVE && e->s->m->replicas > 1)
+    if (e->policy == SIM_HEDGE_NAIVE && e->s->m->replicas > 1) {
         send(e, another(e, to), query, now);
+    }
 }
 
 static uint64_t next_timer(struct push *e)
 {
-    if (e->delay == SIM_HEDGE_NEVER)
+    if (e->delay == SIM_HEDGE_NEVER) {
         return SIM_HEDGE_NEVER;
-    while (e->timer < e->arrived && e->s->query[e->timer].answered)
+    }
+    while (e->timer < e->arrived && e->s->query[e->timer].answered) {
         e->timer++;
+    }
     return e->timer < e->arrived ? e->s->at[e->timer] + e->delay : SIM_HEDGE_NEVER;
 }
 
@@ -118,12 +125,14 @@ static void advance(struct push *e, uint64_t until)
 {
     for (;;) {
         uint32_t at = 0;
-        for (uint32_t i = 1; i < e->s->m->replicas; i++)
+        for (uint32_t i = 1; i < e->s->m->replicas; i++) {
             at = e->replica[i].ends < e->replica[at].ends ? i : at;
+        }
         uint64_t reply = e->replica[at].ends, timer = next_timer(e);
         uint64_t now = reply < timer ? reply : timer;
-        if (now > until || now == SIM_HEDGE_NEVER)
+        if (now > until || now == SIM_HEDGE_NEVER) {
             return;
+        }
         if (reply <= timer) {
             end(e, at);
         } else {
@@ -141,9 +150,10 @@ void sim_hedge_push(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
                      .skip = delayed && s->m->cleanup != SIM_HEDGE_CLEAN_NONE,
                      .stop = delayed && s->m->cleanup == SIM_HEDGE_CLEAN_ALL,
                      .delay = delayed ? (uint64_t)(s->m->delay * SIM_HEDGE_UNIT_NS) : SIM_HEDGE_NEVER};
-    for (uint32_t i = 0; i < s->m->replicas; i++)
+    for (uint32_t i = 0; i < s->m->replicas; i++) {
         e.replica[i] =
             (struct replica){.ring = s->rings + (size_t)i * s->capacity, .running = NOTHING, .ends = SIM_HEDGE_NEVER};
+    }
     for (uint32_t i = 0; i < s->m->requests; i++) {
         advance(&e, s->at[i]);
         arrive(&e, i);

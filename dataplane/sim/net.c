@@ -47,8 +47,9 @@ static size_t paths(const struct sim_net *n)
 static struct sim_path *path_of(const struct sim_net *n, uint32_t from, uint32_t to)
 {
     size_t clients = n->first[SIM_ROUTER], others = n->first[SIM_ROLES] - clients;
-    if (from < clients)
+    if (from < clients) {
         return &n->path[from * (others + 1) + (to < clients ? others : to - clients)];
+    }
     return &n->path[clients * (others + 1) + (from - clients) * n->first[SIM_ROLES] + to];
 }
 
@@ -100,8 +101,9 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
     enum sim_role role = sim_net_role(n, node);
     uint32_t i = node - n->first[role];
     uint16_t number = role == SIM_CLIENT ? CLIENT_PORT : port == 0 ? REQUEST_PORT : FEEDBACK_PORT;
-    if (role != SIM_ROUTER && port != 0)
+    if (role != SIM_ROUTER && port != 0) {
         number = 0;
+    }
     struct bt_addr none = {0};
     uint32_t ip = 10u << 24 | ((uint32_t)role + 1) << 16 | (i + 1);
     return number == 0 ? none : bt_addr_v4u(ip, number);
@@ -109,8 +111,9 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
 
 enum sim_packet sim_packet_of(const struct bt_pkt *p)
 {
-    if (p->len < 8)
+    if (p->len < 8) {
         return SIM_PKT_ANY;
+    }
     switch (p->data[2] >> 4) {
     case 0:
         return (p->data[3] & 0x80) != 0 ? SIM_PKT_REQ0 : SIM_PKT_REQN;
@@ -134,8 +137,9 @@ enum sim_packet sim_packet_of(const struct bt_pkt *p)
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p)
 {
     struct bt_pkt *c = bt_pool_get(&n->wire.pool);
-    if (c == NULL)
+    if (c == NULL) {
         return NULL;
+    }
     uint8_t *at = bt_pkt_append(c, p->len);
     if (at == NULL) {
         sim_net_bury(n, c);
@@ -163,10 +167,12 @@ static void apply_rules(struct sim_net *n, struct bt_pkt *p, uint32_t to, struct
     uint64_t since = n->agenda->now - n->load_start_ns;
     for (uint32_t i = 0; i < n->s->faults_n && !f->lost; i++) {
         const struct sim_fault *r = &n->s->fault[i];
-        if (r->packet != kind && r->packet != SIM_PKT_ANY)
+        if (r->packet != kind && r->packet != SIM_PKT_ANY) {
             continue;
-        if (since < r->from_ns || since >= r->until_ns || !sim_chance(&n->fault, r->probability))
+        }
+        if (since < r->from_ns || since >= r->until_ns || !sim_chance(&n->fault, r->probability)) {
             continue;
+        }
         switch (r->kind) {
         case SIM_FAULT_LOSS:
             f->lost = true;
@@ -210,16 +216,18 @@ void sim_net_bury(struct sim_net *n, struct bt_pkt *p)
 
 static void tell(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t arrives_ns)
 {
-    if (n->watch != NULL)
+    if (n->watch != NULL) {
         n->watch(n->watch_ctx, from, to, p, arrives_ns);
+    }
 }
 
 /* Faults, delay and order of one packet that has a destination and a way there. */
 __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     struct fate f = {0};
-    if (n->s->faults_n > 0 && !n->calm && p->mark == 0)
+    if (n->s->faults_n > 0 && !n->calm && p->mark == 0) {
         apply_rules(n, p, to, &f);
+    }
     if (f.lost) {
         tell(n, from, to, p, UINT64_MAX);
         sim_net_bury(n, p);
@@ -239,12 +247,14 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
     uint64_t at = n->agenda->now + way.delay_ns + way.late_ns + f.extra_ns;
     uint64_t number = ++path->sent;
     if (!f.free_order) {
-        if (at < path->last_ns)
+        if (at < path->last_ns) {
             at = path->last_ns;
+        }
         path->last_ns = at;
     }
-    if (at - n->agenda->now >= n->late_ns)
+    if (at - n->agenda->now >= n->late_ns) {
         p->mark |= SIM_MARK_LATE;
+    }
     struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
     uint32_t peer = UINT32_MAX;
     struct bt_pkt *again = f.resend ? sim_resent(n, p, &peer) : NULL;
@@ -252,13 +262,15 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
     deliver(n, from, to, p, number, at);
     if (twin != NULL) {
         twin->mark |= SIM_MARK_DUPLICATE;
-        if (at + f.twin_ns - n->agenda->now >= n->late_ns)
+        if (at + f.twin_ns - n->agenda->now >= n->late_ns) {
             twin->mark |= SIM_MARK_LATE;
+        }
         tell(n, from, to, twin, at + f.twin_ns);
         deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
     }
-    if (again != NULL)
+    if (again != NULL) {
         deliver(n, from, peer, again, DUPLICATE_BIT, at + f.resend_ns);
+    }
 }
 
 static void send_disturbed(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
@@ -318,10 +330,12 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
             path->newest = number;
         }
     }
-    if ((p->mark & SIM_MARK_DELAYED) != 0)
+    if ((p->mark & SIM_MARK_DELAYED) != 0) {
         n->seen.delayed[kind]++;
-    if ((p->mark & SIM_MARK_CORRUPTED) != 0)
+    }
+    if ((p->mark & SIM_MARK_CORRUPTED) != 0) {
         n->seen.corrupted[kind]++;
+    }
 }
 
 bool sim_net_conserved(const struct sim_net *n, char *text, size_t text_n)

@@ -80,8 +80,9 @@ struct bt_addr sim_net_addr(const struct sim_net *n, uint32_t node, uint32_t por
 static inline uint32_t sim_net_node(const struct sim_net *n, const struct bt_addr *a)
 {
     uint32_t low = bt_get32(a->ip + 12), role = (low >> 16) - (10u << 8) - 1, i = (low & 0xffff) - 1;
-    if (role >= SIM_ROLES || !bt_addr_is_v4(a)) /* ::ffff:10.role+1.number+1 */
+    if (role >= SIM_ROLES || !bt_addr_is_v4(a)) { /* ::ffff:10.role+1.number+1 */
         return UINT32_MAX;
+    }
     return i < n->first[role + 1] - n->first[role] ? n->first[role] + i : UINT32_MAX;
 }
 enum sim_packet sim_packet_of(const struct bt_pkt *p);
@@ -114,8 +115,9 @@ void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct 
 static inline void sim_net_arrived(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
     sim_buffer_give(p, &n->holder[to]);
-    if (n->disturbed && from != UINT16_MAX)
+    if (n->disturbed && from != UINT16_MAX) {
         sim_net_note_arrival(n, from, to, p);
+    }
 }
 /* A copy of the same bytes and addresses, in flight, corrupted when p is; NULL when no buffer is left. */
 struct bt_pkt *sim_net_copy(struct sim_net *n, const struct bt_pkt *p);

@@ -18,8 +18,9 @@ static double number(const char *option, const char *text, size_t len, double le
         copy[len] = '\0';
         errno = 0;
         double v = strtod(copy, &end);
-        if (errno == 0 && *end == '\0' && v >= least && v <= most)
+        if (errno == 0 && *end == '\0' && v >= least && v <= most) {
             return v;
+        }
     }
     fprintf(stderr, "bobtail-sim: %s must be %g..%g; got %.*s\n", option, least, most, (int)len, text);
     exit(2);
@@ -50,20 +51,23 @@ uint32_t sim_option_list(const char *option, const char *text, double least, dou
         }
         out[n++] = number(option, text, len, least, most);
         text += len;
-        if (*text == '\0')
+        if (*text == '\0') {
             return n;
+        }
     }
 }
 
 uint32_t sim_option_named(const char *option, const char *text, const char *(*name_of)(uint32_t), uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(name_of(i), text) == 0)
+        if (strcmp(name_of(i), text) == 0) {
             return i;
+        }
     }
     fprintf(stderr, "bobtail-sim: %s must be ", option);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         fprintf(stderr, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", name_of(i));
+    }
     fprintf(stderr, "; got %s\n", text);
     exit(2);
 }
@@ -92,9 +96,10 @@ FILE *sim_option_open(const char *option, const char *path)
 int sim_option_close(const char *option, const char *path, FILE *f)
 {
     bool bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad)
+    if (fclose(f) != 0 || bad) {
         cannot_write(option, path);
-    else
+    } else {
         return 0;
+    }
     return 2;
 }

@@ -22,12 +22,15 @@ static void sift_root(uint64_t *f, unsigned k)
     unsigned i = 0;
     for (;;) {
         unsigned c = 2 * i + 1;
-        if (c >= k)
+        if (c >= k) {
             break;
-        if (c + 1 < k && f[c + 1] < f[c])
+        }
+        if (c + 1 < k && f[c + 1] < f[c]) {
             c++;
-        if (f[c] >= x)
+        }
+        if (f[c] >= x) {
             break;
+        }
         f[i] = f[c];
         i = c;
     }

@@ -44,25 +44,29 @@ static bool lay(struct pool *p)
 {
     p->board = sim_shared(sizeof *p->board);
     p->slots = sim_shared(slot_bytes(p));
-    if (p->slots != NULL)
+    if (p->slots != NULL) {
         p->ran = p->slots + (size_t)p->n * p->size;
+    }
     return p->board != NULL && p->slots != NULL;
 }
 
 static void put_away(const struct pool *p)
 {
-    if (p->board != NULL)
+    if (p->board != NULL) {
         munmap(p->board, sizeof *p->board);
-    if (p->slots != NULL)
+    }
+    if (p->slots != NULL) {
         munmap(p->slots, slot_bytes(p));
+    }
 }
 
 static void work(const struct pool *p, unsigned me)
 {
     for (;;) {
         uint32_t i = atomic_fetch_add(&p->board->ticket, 1);
-        if (i >= p->n)
+        if (i >= p->n) {
             return;
+        }
         atomic_store(&p->board->busy_with[me], (int32_t)i);
         p->fn(p->ctx, i, p->slots + (size_t)i * p->size);
         p->ran[i] = 1;
@@ -74,8 +78,9 @@ static void work(const struct pool *p, unsigned me)
 static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != parent) {
         _exit(0); /* it had gone before we asked */
+    }
 }
 
 static pid_t start(const struct pool *p, unsigned me)
@@ -96,17 +101,21 @@ static int reap(const struct pool *p, pid_t *pids, unsigned jobs, int *signals)
 {
     int status = 0;
     pid_t pid = wait(&status);
-    if (pid < 0)
+    if (pid < 0) {
         return -1;
+    }
     for (unsigned j = 0; j < jobs; j++) {
-        if (pids[j] != pid)
+        if (pids[j] != pid) {
             continue;
+        }
         pids[j] = 0;
         int32_t item = atomic_load(&p->board->busy_with[j]);
-        if (item == NOTHING)
+        if (item == NOTHING) {
             return 0;
-        if (signals != NULL)
+        }
+        if (signals != NULL) {
             signals[item] = WIFSIGNALED(status) ? WTERMSIG(status) : SIGABRT;
+        }
         atomic_store(&p->board->busy_with[j], NOTHING);
         pids[j] = start(p, j);
         return 0;
@@ -124,12 +133,14 @@ static bool run_all(const struct pool *p, unsigned jobs, int *signals)
         pids[j] = start(p, j);
         live += pids[j] > 0;
     }
-    if (live == 0)
+    if (live == 0) {
         return false;
+    }
     for (bool any = true; any && reap(p, pids, jobs, signals) == 0;) {
         any = false;
-        for (unsigned j = 0; j < jobs; j++)
+        for (unsigned j = 0; j < jobs; j++) {
             any |= pids[j] > 0;
+        }
     }
     return true;
 }
@@ -139,14 +150,16 @@ int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const 
     struct pool p = {.n = n, .size = size, .fn = fn, .ctx = ctx};
     int lost = -1;
     jobs = jobs < 1 ? 1 : jobs > MAX_JOBS ? MAX_JOBS : jobs;
-    if (signals != NULL)
+    if (signals != NULL) {
         memset(signals, 0, n * sizeof *signals);
+    }
     if (lay(&p) && run_all(&p, jobs, signals)) {
         lost = 0;
         for (uint32_t i = 0; i < n; i++) {
             lost += !p.ran[i];
-            if (!p.ran[i] && signals != NULL && signals[i] == 0)
+            if (!p.ran[i] && signals != NULL && signals[i] == 0) {
                 signals[i] = -1; /* its process could not be replaced */
+            }
         }
         memcpy(results, p.slots, (size_t)n * size);
     }

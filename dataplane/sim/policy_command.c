@@ -89,8 +89,9 @@ static void mean_result(struct sim_policy_row *row, const struct item *item, uin
         r->counts.passes += x->counts.passes;
         r->counts.stolen += x->counts.stolen;
         r->counts.most_held = x->counts.most_held > r->counts.most_held ? x->counts.most_held : r->counts.most_held;
-        if (x->counts.most_outstanding > r->counts.most_outstanding)
+        if (x->counts.most_outstanding > r->counts.most_outstanding) {
             r->counts.most_outstanding = x->counts.most_outstanding;
+        }
         r->wall_seconds += x->wall_seconds;
         v[s] = x->p99_ns;
     }
@@ -126,8 +127,9 @@ static void answer(const struct sim_policy_ask *a, const struct item *item, stru
         } else {
             row[i].rate = a->rate[column];
             for (uint32_t s = 0; s < a->seeds; s++) { /* enough for every seed */
-                if (s > 0 && row[i].least_workers == 0)
+                if (s > 0 && row[i].least_workers == 0) {
                     continue;
+                }
                 uint32_t k = mine[s].least_workers;
                 row[i].least_workers = k == 0 || k > row[i].least_workers ? k : row[i].least_workers;
             }
@@ -140,14 +142,16 @@ int sim_command_policy(int argc, char **argv)
     struct sim_policy_ask a;
     bool done;
     int code = sim_policy_options(argc, argv, &a, &done);
-    if (done)
+    if (done) {
         return code;
+    }
     uint32_t rows = a.choices * columns(&a), extra = a.question == SIM_POLICY_SLO;
     uint32_t items = (rows + extra) * a.seeds;
     struct item *item = calloc(items, sizeof *item);
     struct sim_policy_row *row = calloc(rows, sizeof *row);
-    if (item == NULL || row == NULL)
+    if (item == NULL || row == NULL) {
         abort();
+    }
     code = 2;
     if (sim_parallel(a.jobs, items, sizeof *item, one_item, &a, item, NULL) != 0) {
         fputs("bobtail-sim: a process of the simulation died; is there memory for 24 bytes a request and job?\n",

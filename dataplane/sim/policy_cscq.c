@@ -60,8 +60,9 @@ static void run(struct engine *e, uint32_t w, uint32_t i, uint64_t now)
 static bool run_next(struct engine *e, int kind, uint32_t w, uint64_t now)
 {
     struct fifo *q = &e->waiting[kind];
-    if (q->head == q->tail)
+    if (q->head == q->tail) {
         return false;
+    }
     run(e, w, q->job[q->head++], now);
     return true;
 }
@@ -71,8 +72,9 @@ static void finished(struct engine *e)
     uint64_t now = sim_notices_next(&e->running);
     uint32_t w = sim_notices_pop(&e->running);
     int kind = w < e->fast ? FAST : SLOW;
-    if ((kind == SLOW && run_next(e, SLOW, w, now)) || run_next(e, FAST, w, now))
+    if ((kind == SLOW && run_next(e, SLOW, w, now)) || run_next(e, FAST, w, now)) {
         return;
+    }
     e->idle[kind][e->idle_n[kind]++] = (uint16_t)w;
 }
 
@@ -86,8 +88,9 @@ static void arrive(struct engine *e, uint32_t i, uint64_t now, struct sim_policy
         return;
     }
     size_t held = 0;
-    for (int k = 0; k < KINDS; k++)
+    for (int k = 0; k < KINDS; k++) {
         held += e->waiting[k].tail - e->waiting[k].head;
+    }
     if (e->m->central_limit != 0 && held >= e->m->central_limit) {
         e->sojourn[i] = SIM_POLICY_DROPPED;
         counts->dropped++;
@@ -95,8 +98,9 @@ static void arrive(struct engine *e, uint32_t i, uint64_t now, struct sim_policy
     }
     e->waiting[kind].job[e->waiting[kind].tail++] = i;
     counts->held++;
-    if (held + 1 > counts->most_held)
+    if (held + 1 > counts->most_held) {
         counts->most_held = held + 1;
+    }
 }
 
 void sim_policy_cscq(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
@@ -106,11 +110,13 @@ void sim_policy_cscq(const struct sim_policy_model *m, const struct sim_job *job
     start(&e, n);
     for (size_t i = 0; i < n; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_server_ns + m->path.confirm_ns;
-        while (sim_notices_next(&e.running) <= now)
+        while (sim_notices_next(&e.running) <= now) {
             finished(&e);
+        }
         arrive(&e, (uint32_t)i, now, counts);
     }
-    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER)
+    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER) {
         finished(&e);
+    }
     stop(&e);
 }

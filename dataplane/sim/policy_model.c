@@ -28,24 +28,33 @@ void sim_policy_defaults(struct sim_policy_model *m)
 
 const char *sim_policy_refuse(const struct sim_policy_model *m)
 {
-    if (m->workers < 1 || m->workers > SIM_POLICY_WORKERS_MAX)
+    if (m->workers < 1 || m->workers > SIM_POLICY_WORKERS_MAX) {
         return "workers must be 1..1024";
-    if (m->depth < 1 || m->depth > SIM_POLICY_DEPTH_MAX)
+    }
+    if (m->depth < 1 || m->depth > SIM_POLICY_DEPTH_MAX) {
         return "n must be 1..64 (R-117)";
-    if (m->kind >= SIM_POLICY_KINDS || m->policy >= BT_ROUTER_POLICIES)
+    }
+    if (m->kind >= SIM_POLICY_KINDS || m->policy >= BT_ROUTER_POLICIES) {
         return "policy is unknown";
-    if (!(m->load > 0 && m->load <= 10))
+    }
+    if (!(m->load > 0 && m->load <= 10)) {
         return "load must be above 0 and at most 10";
-    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10))
+    }
+    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10)) {
         return "mean must be 0.01 us to 10 s";
-    if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL))
+    }
+    if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL)) {
         return "a trace, and nothing else, needs its service times";
-    if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0)
+    }
+    if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0) {
         return "CSCQ needs two kinds of requests: distribution bimodal1, bimodal2 or bimodal10";
-    if (m->requests < 1000 || m->requests > 100000000)
+    }
+    if (m->requests < 1000 || m->requests > 100000000) {
         return "requests must be 1000..100000000";
-    if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1))
+    }
+    if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1)) {
         return "a pipeline pass compares at least one server and takes at least 1 ns";
+    }
     return NULL;
 }
 
@@ -68,8 +77,9 @@ static void direct(const struct sim_policy_model *m, const struct sim_job *job, 
 {
     struct bt_rng choice;
     uint64_t *free_at = calloc(m->workers, sizeof *free_at);
-    if (free_at == NULL)
+    if (free_at == NULL) {
         abort();
+    }
     sim_stream_seed(&choice, m->seed, SIM_STREAM_CHOICE);
     for (size_t i = 0; i < n; i++) {
         uint64_t *w = &free_at[bt_rng_below(&choice, m->workers)];
@@ -123,8 +133,9 @@ struct trace {
 static struct trace play(const struct sim_policy_model *m, struct sim_policy_counts *counts)
 {
     struct trace t = {malloc(m->requests * sizeof *t.job), malloc(m->requests * sizeof *t.sojourn)};
-    if (t.job == NULL || t.sojourn == NULL)
+    if (t.job == NULL || t.sojourn == NULL) {
         abort();
+    }
     sim_policy_jobs(m, t.job);
     sim_policy_play(m, t.job, m->requests, t.sojourn, counts);
     return t;
@@ -146,8 +157,9 @@ static void rates(const struct sim_policy_model *m, const struct trace *t, uint6
         done += t->sojourn[i] != SIM_POLICY_DROPPED && end > from && end <= to;
     }
     double span = (double)(to - from);
-    if (span <= 0)
+    if (span <= 0) {
         return;
+    }
     out->offered_rps = (double)(n - 1 - first) * 1e9 / span;
     out->achieved_rps = (double)done * 1e9 / span;
     out->throughput = out->achieved_rps * m->service.mean_ns / 1e9 / m->workers;
@@ -158,8 +170,9 @@ static double batch_error(const struct sim_samples *s)
 {
     double sum = 0, square = 0;
     size_t each = s->n / SIM_POLICY_BATCHES;
-    if (each < 100)
+    if (each < 100) {
         return NAN;
+    }
     for (size_t b = 0; b < SIM_POLICY_BATCHES; b++) {
         struct sim_samples part = {s->v + b * each, each, each};
         double p99 = (double)sim_samples_percentile(&part, 99);
@@ -181,8 +194,9 @@ void sim_policy_run(const struct sim_policy_model *m, struct sim_policy_result *
     rates(m, &t, first, out);
     sim_samples_init(&s, m->requests - first);
     for (uint64_t i = first; i < m->requests; i++) {
-        if (t.sojourn[i] != SIM_POLICY_DROPPED) /* counted, and shown beside the percentiles */
+        if (t.sojourn[i] != SIM_POLICY_DROPPED) { /* counted, and shown beside the percentiles */
             s.v[s.n++] = t.sojourn[i];
+        }
     }
     out->measured = s.n;
     out->mean_ns = sim_samples_mean(&s);
@@ -206,8 +220,9 @@ double sim_policy_late(const struct sim_policy_model *m, double limit_ns, double
     double measured = (double)(m->requests - first);
     own.patience = (struct sim_policy_patience){(uint64_t)limit_ns, (uint64_t)(enough * measured), first};
     struct trace t = play(&own, &counts);
-    for (uint64_t i = first; i < m->requests; i++)
+    for (uint64_t i = first; i < m->requests; i++) {
         late += (double)t.sojourn[i] > limit_ns; /* dropped: later than any limit */
+    }
     release(&t);
     return (double)late / measured;
 }

@@ -120,8 +120,9 @@ double sim_policy_late(const struct sim_policy_model *m, double limit_ns, double
 static inline bool sim_policy_impatient(const struct sim_policy_model *m, struct sim_policy_counts *counts, size_t i,
                                         uint64_t sojourn_ns)
 {
-    if (m->patience.limit_ns == 0 || sojourn_ns <= m->patience.limit_ns || i < m->patience.from)
+    if (m->patience.limit_ns == 0 || sojourn_ns <= m->patience.limit_ns || i < m->patience.from) {
         return false;
+    }
     return ++counts->late > m->patience.late_max;
 }
 

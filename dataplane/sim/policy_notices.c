@@ -10,16 +10,18 @@ enum { RING_FIRST = 8 };
 static void *take(size_t n, size_t size)
 {
     void *p = calloc(n, size);
-    if (p == NULL)
+    if (p == NULL) {
         abort();
+    }
     return p;
 }
 
 void sim_notices_init(struct sim_notices *q, uint32_t workers)
 {
     q->size = 1;
-    while (q->size < workers)
+    while (q->size < workers) {
         q->size *= 2;
+    }
     q->workers = workers;
     q->tree = take((size_t)q->size * 2, sizeof *q->tree);
     q->ring = take(workers, sizeof *q->ring);
@@ -32,8 +34,9 @@ void sim_notices_init(struct sim_notices *q, uint32_t workers)
 
 void sim_notices_free(struct sim_notices *q)
 {
-    for (uint32_t w = 0; w < q->workers; w++)
+    for (uint32_t w = 0; w < q->workers; w++) {
         free(q->ring[w].at);
+    }
     free(q->ring);
     free(q->tree);
 }
@@ -41,8 +44,9 @@ void sim_notices_free(struct sim_notices *q)
 void sim_notices_grow(struct sim_notice_ring *r)
 {
     uint64_t *bigger = take((size_t)r->cap * 2, sizeof *bigger);
-    for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t i = 0; i < r->n; i++) {
         bigger[i] = r->at[(r->head + i) & (r->cap - 1u)];
+    }
     free(r->at);
     r->at = bigger;
     r->head = 0;

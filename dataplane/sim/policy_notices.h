@@ -51,11 +51,13 @@ static inline uint64_t sim_notices_key(uint32_t w, uint64_t t)
 static inline void sim_notices_push(struct sim_notices *q, uint32_t w, uint64_t t)
 {
     struct sim_notice_ring *r = &q->ring[w];
-    if (__builtin_expect(r->n == r->cap, 0))
+    if (__builtin_expect(r->n == r->cap, 0)) {
         sim_notices_grow(r);
+    }
     r->at[(r->head + r->n) & (r->cap - 1u)] = t;
-    if (r->n++ == 0)
+    if (r->n++ == 0) {
         sim_notices_climb(q, w, sim_notices_key(w, t));
+    }
 }
 
 /* Takes the earliest notice; there is one. Returns its worker. */

@@ -155,11 +155,13 @@ static void depths(const char *text, size_t len, uint32_t *from, uint32_t *to)
     char copy[40], *dash;
     snprintf(copy, sizeof copy, "%.*s", (int)len, text);
     dash = strchr(copy, '-');
-    if (dash != NULL)
+    if (dash != NULL) {
         *dash++ = '\0';
+    }
     *from = *to = (uint32_t)sim_option_whole("--policy's n", copy, 1, 64);
-    if (dash != NULL)
+    if (dash != NULL) {
         *to = (uint32_t)sim_option_whole("--policy's n", dash, *from, 64);
+    }
 }
 
 /* One element of the list: NAME, NAME:n or NAME:n-m. */
@@ -177,8 +179,9 @@ static void choice(struct sim_policy_ask *a, const char *text, size_t len)
                 bounded(&c) ? "needs its n, as in JBSQ:3" : "has no n");
         exit(2);
     }
-    if (text[name] == ':')
+    if (text[name] == ':') {
         depths(text + name + 1, len - name - 1, &from, &to);
+    }
     for (c.depth = from; c.depth <= to; c.depth++) {
         if (a->choices == SIM_POLICY_LIST_MAX) {
             fprintf(stderr, "bobtail-sim: --policy: at most %d rows\n", SIM_POLICY_LIST_MAX);
@@ -343,11 +346,13 @@ static int check(struct sim_policy_ask *a)
         a->base.times = &a->times;
     }
     a->question = a->rates > 0 ? SIM_POLICY_PLAN : a->slo_us > 0 ? SIM_POLICY_SLO : SIM_POLICY_TABLE;
-    if (a->choices == 0)
+    if (a->choices == 0) {
         policies(a, "JBSQ:1-5");
+    }
     if (a->loads == 0) {
-        for (int i = 1; i <= 9; i++)
+        for (int i = 1; i <= 9; i++) {
             a->load[a->loads++] = i / 10.0;
+        }
     }
     for (uint32_t i = 0; i < a->choices; i++) {
         struct sim_policy_model m = sim_policy_model_of(a, &a->choice[i], 0.5, 1);
@@ -370,8 +375,9 @@ int sim_policy_options(int argc, char **argv, struct sim_policy_ask *out, bool *
     optind = 1;
     opterr = 0;                                                             /* the second reading complains */
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) { /* a preset comes before what changes it */
-        if (c == O_PATH)
+        if (c == O_PATH) {
             take_path(out, optarg);
+        }
     }
     optind = opterr = 1;
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
@@ -379,8 +385,9 @@ int sim_policy_options(int argc, char **argv, struct sim_policy_ask *out, bool *
             fputs(usage_text, stdout);
             return 0;
         }
-        if (c == O_PATH)
+        if (c == O_PATH) {
             continue;
+        }
         if (!take(out, c)) {
             fputs("bobtail-sim: see bobtail-sim policy --help\n", stderr);
             return 2;

@@ -24,8 +24,9 @@ static void start(struct engine *e)
 {
     sim_notices_init(&e->running, e->m->workers);
     e->idle = sim_zeroed(e->m->workers * sizeof *e->idle);
-    for (uint32_t w = 0; w < e->m->workers; w++)
+    for (uint32_t w = 0; w < e->m->workers; w++) {
         e->idle[e->idle_n++] = (uint16_t)w;
+    }
 }
 
 static void stop(struct engine *e)
@@ -72,8 +73,9 @@ static void arrive(struct engine *e, uint32_t i, uint64_t now, struct sim_policy
     }
     sim_heap_push(&e->waiting, key(e, i), i);
     counts->held++;
-    if (e->waiting.n > counts->most_held)
+    if (e->waiting.n > counts->most_held) {
         counts->most_held = e->waiting.n;
+    }
 }
 
 void sim_policy_ordered(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
@@ -83,11 +85,13 @@ void sim_policy_ordered(const struct sim_policy_model *m, const struct sim_job *
     start(&e);
     for (size_t i = 0; i < n; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_server_ns + m->path.confirm_ns;
-        while (sim_notices_next(&e.running) <= now)
+        while (sim_notices_next(&e.running) <= now) {
             finished(&e);
+        }
         arrive(&e, (uint32_t)i, now, counts);
     }
-    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER)
+    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER) {
         finished(&e);
+    }
     stop(&e);
 }

@@ -145,8 +145,9 @@ static void csv(FILE *f, const struct sim_policy_ask *a, const struct sim_policy
         size_t many = figures_of(a, &row[i], figure);
         if (i == 0) {
             fputs("policy", f);
-            for (size_t k = 0; k < many; k++)
+            for (size_t k = 0; k < many; k++) {
                 fprintf(f, ",%s", figure[k].name);
+            }
             fputs("\n", f);
         }
         sim_policy_choice_name(&row[i].choice, name, sizeof name);
@@ -164,8 +165,9 @@ typedef void writer(FILE *, const struct sim_policy_ask *, const struct sim_poli
 static int write_file(const char *option, const char *path, writer *put, const struct sim_policy_ask *a,
                       const struct sim_policy_row *row, uint32_t n)
 {
-    if (path == NULL)
+    if (path == NULL) {
         return 0;
+    }
     FILE *f = sim_option_open(option, path);
     put(f, a, row, n);
     return sim_option_close(option, path, f);

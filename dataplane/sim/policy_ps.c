@@ -22,15 +22,17 @@ struct shared {
 /* How long it takes until each has had `more`, and what each gets in that time. */
 static uint64_t until_served(const struct shared *s, uint64_t more)
 {
-    if (s->by_end.n <= s->workers)
+    if (s->by_end.n <= s->workers) {
         return more;
+    }
     return (uint64_t)(int64_t)((double)more * (double)s->by_end.n / s->workers + 0.5);
 }
 
 static uint64_t served_in(const struct shared *s, uint64_t span)
 {
-    if (s->by_end.n <= s->workers)
+    if (s->by_end.n <= s->workers) {
         return span;
+    }
     return (uint64_t)(int64_t)((double)span * s->workers / (double)s->by_end.n + 0.5);
 }
 
@@ -51,8 +53,9 @@ static void advance(const struct sim_policy_model *m, const struct sim_job *job,
         uint64_t end_ns = (end + (1u << (TICK_BITS - 1))) >> TICK_BITS;
         sojourn[i] = end_ns + m->path.reply_ns - job[i].arrival_ns;
     }
-    if (s->by_end.n == 0)
+    if (s->by_end.n == 0) {
         s->served = 0;
+    }
     s->at = until;
 }
 
@@ -64,15 +67,17 @@ void sim_policy_ps(const struct sim_policy_model *m, const struct sim_job *job, 
     uint32_t servers = central ? 1 : m->workers;
     struct shared *all = sim_zeroed(servers * sizeof *all);
     sim_stream_seed(&choice, m->seed, SIM_STREAM_CHOICE);
-    for (uint32_t k = 0; k < servers; k++)
+    for (uint32_t k = 0; k < servers; k++) {
         all[k].workers = central ? m->workers : 1;
+    }
     for (size_t i = 0; i < n; i++) {
         struct shared *s = &all[central ? 0 : bt_rng_below(&choice, servers)];
         uint64_t now = job[i].arrival_ns + m->path.client_server_ns + m->path.confirm_ns;
         advance(m, job, sojourn_ns, s, now << TICK_BITS);
         sim_heap_push(&s->by_end, s->served + ((job[i].service_ns + m->overhead_ns) << TICK_BITS), (uint32_t)i);
-        if (s->by_end.n > counts->most_outstanding)
+        if (s->by_end.n > counts->most_outstanding) {
             counts->most_outstanding = s->by_end.n;
+        }
     }
     for (uint32_t k = 0; k < servers; k++) {
         advance(m, job, sojourn_ns, &all[k], UINT64_MAX);

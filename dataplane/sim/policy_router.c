@@ -19,7 +19,7 @@ struct engine {
     struct worker {
         uint64_t free_at;
         uint32_t outstanding; /* as the router counts: sent − told done */
-    } * worker;
+    } *worker;
     bool lost;               /* the patience has ended */
     size_t held_first, held; /* the FIFO: held jobs from held_first on, dropped ones between them not counted */
 };
@@ -33,8 +33,9 @@ static void start(struct engine *e)
     e->worker = sim_zeroed(m->workers * sizeof *e->worker);
     bt_load_init(&e->load, bt_rng_next(&choice));
     bt_load_bound(&e->load, e->balancer->bounded);
-    for (uint32_t w = 0; w < m->workers; w++)
+    for (uint32_t w = 0; w < m->workers; w++) {
         bt_load_set(&e->load, w, 0, m->depth);
+    }
     sim_notices_init(&e->notices, m->workers);
 }
 
@@ -54,16 +55,18 @@ static inline void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now
     e->sojourn[i] = worker->free_at + path->reply_ns - e->job[i].arrival_ns;
     e->lost |= sim_policy_impatient(e->m, e->counts, i, e->sojourn[i]);
     sim_notices_push(&e->notices, w, worker->free_at + path->feedback_ns);
-    if (++worker->outstanding > e->counts->most_outstanding)
+    if (++worker->outstanding > e->counts->most_outstanding) {
         e->counts->most_outstanding = worker->outstanding;
+    }
     bt_load_push(&e->load, w);
 }
 
 /* The oldest held job that was not dropped. */
 static size_t take_held(struct engine *e)
 {
-    while (e->sojourn[e->held_first] == SIM_POLICY_DROPPED)
+    while (e->sojourn[e->held_first] == SIM_POLICY_DROPPED) {
         e->held_first++;
+    }
     e->held--;
     return e->held_first++;
 }
@@ -76,8 +79,9 @@ static inline void heard(struct engine *e)
     bt_load_move(&e->load, w, --e->worker[w].outstanding);
     while (e->held > 0) {
         uint32_t to = e->balancer->pick(&e->load);
-        if (to == BT_NO_WORKER)
+        if (to == BT_NO_WORKER) {
             return;
+        }
         dispatch(e, take_held(e), to, now);
     }
 }
@@ -95,11 +99,13 @@ static inline void decide(struct engine *e, size_t i, uint64_t now)
         return;
     }
     e->sojourn[i] = 0;
-    if (e->held++ == 0)
+    if (e->held++ == 0) {
         e->held_first = i;
+    }
     e->counts->held++;
-    if (e->held > e->counts->most_held)
+    if (e->held > e->counts->most_held) {
         e->counts->most_held = e->held;
+    }
 }
 
 void sim_policy_router(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
@@ -115,15 +121,19 @@ void sim_policy_router(const struct sim_policy_model *m, const struct sim_job *j
             now = (now > router_free ? now : router_free) + m->path.router_ns;
             router_free = now;
         }
-        while (sim_notices_next(&e.notices) <= now) /* FEEDBACK first */
+        while (sim_notices_next(&e.notices) <= now) { /* FEEDBACK first */
             heard(&e);
+        }
         decide(&e, i, now);
     }
-    while (e.held > 0 && !e.lost)
+    while (e.held > 0 && !e.lost) {
         heard(&e);
-    while (e.held > 0)
+    }
+    while (e.held > 0) {
         sojourn_ns[take_held(&e)] = SIM_POLICY_DROPPED;
-    for (; i < n; i++)
+    }
+    for (; i < n; i++) {
         sojourn_ns[i] = SIM_POLICY_DROPPED;
+    }
     stop(&e);
 }

@@ -36,10 +36,12 @@ double sim_policy_highest_load(const struct sim_policy_model *m, double slo_ns, 
     double low = fmax(guess - ROUGH_STEP, 0), high = fmin(guess + 2 * ROUGH_STEP, 1);
     double found = bisect(&at, low, high, LOAD_STEP, slo_ns, percentile);
     /* A short run may have misled the guess: then the search ran into an end it never tried. */
-    if (found == low)
+    if (found == low) {
         return bisect(&at, 0, low + LOAD_STEP, LOAD_STEP, slo_ns, percentile);
-    if (high - found <= LOAD_STEP && high < 1)
+    }
+    if (high - found <= LOAD_STEP && high < 1) {
         return bisect(&at, found, 1, LOAD_STEP, slo_ns, percentile);
+    }
     return found;
 }
 
@@ -73,11 +75,13 @@ static double student(uint32_t freedom)
 double sim_policy_mean(const double *v, uint32_t n, double *error)
 {
     double sum = 0, square = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         sum += v[i];
+    }
     double mean = sum / n;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         square += (v[i] - mean) * (v[i] - mean);
+    }
     *error = n > 1 ? student(n - 1) * sqrt(square / (n - 1) / n) : 0;
     return mean;
 }

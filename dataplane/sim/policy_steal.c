@@ -45,8 +45,9 @@ static void start(struct engine *e)
 
 static void stop(struct engine *e)
 {
-    for (uint32_t c = 0; c < e->m->workers; c++)
+    for (uint32_t c = 0; c < e->m->workers; c++) {
         free(e->core[c].queue);
+    }
     sim_notices_free(&e->running);
     free(e->core);
     free(e->idle);
@@ -75,8 +76,9 @@ static void enqueue(struct core *c, uint32_t job)
 {
     if (c->n == c->cap) {
         uint32_t *bigger = sim_zeroed((size_t)c->cap * 2 * sizeof *bigger);
-        for (uint32_t i = 0; i < c->n; i++)
+        for (uint32_t i = 0; i < c->n; i++) {
             bigger[i] = c->queue[(c->head + i) & (c->cap - 1u)];
+        }
         free(c->queue);
         c->queue = bigger;
         c->head = 0;
@@ -106,8 +108,9 @@ static uint32_t victim(struct engine *e)
 {
     uint32_t k = e->m->workers, c = bt_rng_below(&e->choice, k);
     for (uint32_t tried = 0; tried < k; tried++) {
-        if (e->core[c].visible > 0 || (e->m->interrupts && e->core[c].n > 0))
+        if (e->core[c].visible > 0 || (e->m->interrupts && e->core[c].n > 0)) {
             return c;
+        }
         c = c + 1u < k ? c + 1u : 0;
     }
     return UINT32_MAX;
@@ -164,11 +167,13 @@ void sim_policy_steal(const struct sim_policy_model *m, const struct sim_job *jo
     start(&e);
     for (size_t i = 0; i < n; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_server_ns;
-        while (sim_notices_next(&e.running) <= now)
+        while (sim_notices_next(&e.running) <= now) {
             finished(&e, sim_notices_next(&e.running));
+        }
         arrive(&e, (uint32_t)i, now);
     }
-    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER)
+    while (sim_notices_next(&e.running) != SIM_NOTICE_NEVER) {
         finished(&e, sim_notices_next(&e.running));
+    }
     stop(&e);
 }

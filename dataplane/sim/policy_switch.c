@@ -43,8 +43,9 @@ static void start(struct engine *e)
     e->outstanding = sim_zeroed(m->workers);
     e->room = sim_zeroed(m->depth * sizeof *e->room);
     for (uint32_t i = 0; i < m->depth; i++) {
-        for (uint32_t w = 0; w < m->workers; w++)
+        for (uint32_t w = 0; w < m->workers; w++) {
             e->room[i][w >> 6] |= UINT64_C(1) << (w & 63u);
+        }
     }
     e->groups = (m->workers + m->pipeline.group - 1) / m->pipeline.group;
     e->cap = 64;
@@ -67,12 +68,15 @@ static uint32_t compare(const struct engine *e, uint32_t group, uint32_t round)
     to = to < e->m->workers ? to : e->m->workers;
     for (uint32_t word = from >> 6; word <= (to - 1) >> 6; word++) {
         uint64_t bits = e->room[round][word];
-        if (word == from >> 6)
+        if (word == from >> 6) {
             bits &= ~UINT64_C(0) << (from & 63u);
-        if (word == (to - 1) >> 6)
+        }
+        if (word == (to - 1) >> 6) {
             bits &= ~UINT64_C(0) >> (63u - ((to - 1) & 63u));
-        if (bits != 0)
+        }
+        if (bits != 0) {
             return word << 6 | (uint32_t)__builtin_ctzll(bits);
+        }
     }
     return UINT32_MAX;
 }
@@ -87,8 +91,9 @@ static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
     e->lost |= sim_policy_impatient(e->m, e->counts, i, e->sojourn[i]);
     sim_notices_push(&e->notices, w, e->free_at[w] + path->feedback_ns);
     e->room[e->outstanding[w]][w >> 6] &= ~(UINT64_C(1) << (w & 63u));
-    if (++e->outstanding[w] > e->counts->most_outstanding)
+    if (++e->outstanding[w] > e->counts->most_outstanding) {
         e->counts->most_outstanding = e->outstanding[w];
+    }
 }
 
 /* a FEEDBACK decrements. */
@@ -104,8 +109,9 @@ static void recirculate(struct engine *e, struct loop p)
 {
     if (e->n == e->cap) {
         struct loop *bigger = sim_zeroed(e->cap * 2 * sizeof *bigger);
-        for (size_t i = 0; i < e->n; i++)
+        for (size_t i = 0; i < e->n; i++) {
             bigger[i] = e->ring[(e->head + i) & (e->cap - 1)];
+        }
         free(e->ring);
         e->ring = bigger;
         e->head = 0;
@@ -115,8 +121,9 @@ static void recirculate(struct engine *e, struct loop p)
     p.at = p.at > e->port_free ? p.at : e->port_free;
     e->port_free = p.at + e->m->pipeline.gap_ns;
     e->ring[(e->head + e->n++) & (e->cap - 1)] = p;
-    if (e->n > e->counts->most_held)
+    if (e->n > e->counts->most_held) {
         e->counts->most_held = e->n;
+    }
 }
 
 /* One pass through the pipeline. True when the request has left it. */
@@ -142,8 +149,9 @@ static void advance(struct engine *e, uint64_t now)
 {
     for (;;) {
         uint64_t notice = sim_notices_next(&e->notices), turn = e->n > 0 ? e->ring[e->head].at : SIM_NOTICE_NEVER;
-        if (notice > now && turn > now)
+        if (notice > now && turn > now) {
             return;
+        }
         if (notice <= turn) {
             heard(e);
             continue;
@@ -151,8 +159,9 @@ static void advance(struct engine *e, uint64_t now)
         struct loop p = e->ring[e->head];
         e->head = (e->head + 1) & (e->cap - 1);
         e->n--;
-        if (!pass(e, &p))
+        if (!pass(e, &p)) {
             recirculate(e, p);
+        }
     }
 }
 
@@ -167,8 +176,9 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
         advance(&e, now);
         struct loop p = {now, (uint32_t)i, (uint16_t)e.next_group, 0, (uint8_t)e.last_round};
         e.next_group = e.next_group + 1u < e.groups ? e.next_group + 1u : 0;
-        if (pass(&e, &p))
+        if (pass(&e, &p)) {
             continue;
+        }
         if (m->central_limit != 0 && e.n >= m->central_limit) {
             sojourn_ns[i] = SIM_POLICY_DROPPED;
             counts->dropped++;
@@ -177,11 +187,14 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
         counts->held++;
         recirculate(&e, p);
     }
-    while (e.n > 0 && !e.lost)
+    while (e.n > 0 && !e.lost) {
         advance(&e, e.ring[e.head].at);
-    for (; e.n > 0; e.n--)
+    }
+    for (; e.n > 0; e.n--) {
         sojourn_ns[e.ring[e.head++ & (e.cap - 1)].job] = SIM_POLICY_DROPPED;
-    for (; i < n; i++)
+    }
+    for (; i < n; i++) {
         sojourn_ns[i] = SIM_POLICY_DROPPED;
+    }
     stop(&e);
 }

@@ -47,14 +47,16 @@ static int complain(const struct reader *r, unsigned column, const char *fmt, ..
 static void next_cell(struct reader *r, const char **cell, size_t *n, bool *last)
 {
     const char *p = r->at;
-    while (p < r->end && *p != ',' && *p != '\n')
+    while (p < r->end && *p != ',' && *p != '\n') {
         p++;
+    }
     *cell = r->at;
     *n = (size_t)(p - r->at);
     *last = p == r->end || *p == '\n';
     r->at = p < r->end ? p + 1 : p;
-    while (*n > 0 && ((*cell)[*n - 1] == '\r' || (*cell)[*n - 1] == ' '))
+    while (*n > 0 && ((*cell)[*n - 1] == '\r' || (*cell)[*n - 1] == ' ')) {
         (*n)--;
+    }
     while (*n > 0 && **cell == ' ') {
         (*cell)++;
         (*n)--;
@@ -65,8 +67,9 @@ static enum column column_of(const char *cell, size_t n)
 {
     static const char *const names[] = {NULL, "gapMicroseconds", "timeMicroseconds", "serviceMicroseconds", "count"};
     for (int c = COLUMN_GAP; c <= COLUMN_COUNT; c++) {
-        if (strlen(names[c]) == n && memcmp(names[c], cell, n) == 0)
+        if (strlen(names[c]) == n && memcmp(names[c], cell, n) == 0) {
             return (enum column)c;
+        }
     }
     return COLUMN_OTHER;
 }
@@ -78,16 +81,19 @@ static int read_header(struct reader *r)
         const char *cell;
         size_t n;
         next_cell(r, &cell, &n, &last);
-        if (r->columns == COLUMNS_MAX)
+        if (r->columns == COLUMNS_MAX) {
             return complain(r, r->columns, "at most %d columns", COLUMNS_MAX);
+        }
         enum column c = column_of(cell, n);
-        if (c != COLUMN_OTHER && r->has[c])
+        if (c != COLUMN_OTHER && r->has[c]) {
             return complain(r, r->columns, "this column is named twice");
+        }
         r->has[c] = true;
         r->column[r->columns++] = c;
     }
-    if (r->has[COLUMN_GAP] && r->has[COLUMN_TIME])
+    if (r->has[COLUMN_GAP] && r->has[COLUMN_TIME]) {
         return complain(r, 0, "gapMicroseconds and timeMicroseconds say the same; leave one out");
+    }
     if (!r->has[COLUMN_GAP] && !r->has[COLUMN_TIME] && !r->has[COLUMN_SERVICE]) {
         return complain(r, 0,
                         "the first row must name columns: gapMicroseconds or timeMicroseconds, serviceMicroseconds");
@@ -99,13 +105,15 @@ static int number(const struct reader *r, unsigned column, const char *cell, siz
 {
     const char *unit = r->column[column] == COLUMN_COUNT ? "" : " of microseconds";
     char text[LONGEST_NUMBER + 1], *end = NULL;
-    if (n == 0 || n > LONGEST_NUMBER)
+    if (n == 0 || n > LONGEST_NUMBER) {
         return complain(r, column, "must be a number%s", unit);
+    }
     memcpy(text, cell, n);
     text[n] = '\0';
     *out = strtod(text, &end);
-    if (end != text + n || !isfinite(*out) || *out < 0 || *out > MICROSECONDS_MAX)
+    if (end != text + n || !isfinite(*out) || *out < 0 || *out > MICROSECONDS_MAX) {
         return complain(r, column, "must be a number%s, 0..%g; got %s", unit, MICROSECONDS_MAX, text);
+    }
     return 0;
 }
 
@@ -122,17 +130,22 @@ static uint64_t *grown(uint64_t *v, size_t cap)
 static int make_room(struct reader *r)
 {
     struct sim_recording *o = r->out;
-    if (o->n < r->cap)
+    if (o->n < r->cap) {
         return 0;
-    if (r->cap >= SIM_RECORDING_ROWS)
+    }
+    if (r->cap >= SIM_RECORDING_ROWS) {
         return complain(r, 0, "at most %d rows", SIM_RECORDING_ROWS);
+    }
     r->cap = r->cap > 0 ? 2 * r->cap : 1024;
-    if (r->has[COLUMN_GAP] || r->has[COLUMN_TIME])
+    if (r->has[COLUMN_GAP] || r->has[COLUMN_TIME]) {
         o->at_ns = grown(o->at_ns, r->cap);
-    if (r->has[COLUMN_SERVICE])
+    }
+    if (r->has[COLUMN_SERVICE]) {
         o->service_ns = grown(o->service_ns, r->cap);
-    if (r->has[COLUMN_COUNT])
+    }
+    if (r->has[COLUMN_COUNT]) {
         o->count = grown(o->count, r->cap);
+    }
     return 0;
 }
 
@@ -143,10 +156,12 @@ static int take_value(struct reader *r, unsigned i, double us)
     switch (r->column[i]) {
     case COLUMN_GAP: /* the gap of the first row is before anything */
     case COLUMN_TIME:
-        if (o->n == 0)
+        if (o->n == 0) {
             r->first_us = at;
-        if (o->n > 0 && at < r->last_us)
+        }
+        if (o->n > 0 && at < r->last_us) {
             return complain(r, i, "times must rise; %.12g comes after %.12g", at, r->last_us);
+        }
         r->last_us = at;
         o->at_ns[o->n] = (uint64_t)((at - r->first_us) * US + 0.5);
         break;
@@ -155,8 +170,9 @@ static int take_value(struct reader *r, unsigned i, double us)
         break;
     case COLUMN_COUNT:
         o->count[o->n] = (uint64_t)us;
-        if ((double)o->count[o->n] != us)
+        if ((double)o->count[o->n] != us) {
             return complain(r, i, "must be a whole number");
+        }
         break;
     default:
         break;
@@ -168,17 +184,20 @@ static int read_row(struct reader *r)
 {
     bool last = false;
     unsigned i = 0;
-    if (make_room(r) != 0)
+    if (make_room(r) != 0) {
         return -1;
+    }
     for (; !last; i++) {
         const char *cell;
         size_t n;
         double us = 0;
         next_cell(r, &cell, &n, &last);
-        if (i >= r->columns || (last && i + 1 < r->columns))
+        if (i >= r->columns || (last && i + 1 < r->columns)) {
             return complain(r, i, "this row has not the %u columns of the first", r->columns);
-        if (r->column[i] != COLUMN_OTHER && (number(r, i, cell, n, &us) != 0 || take_value(r, i, us) != 0))
+        }
+        if (r->column[i] != COLUMN_OTHER && (number(r, i, cell, n, &us) != 0 || take_value(r, i, us) != 0)) {
             return -1;
+        }
     }
     r->out->n++;
     return 0;
@@ -194,10 +213,12 @@ int sim_recording_parse(const char *path, const char *text, size_t n, struct sim
         r.line++;
         rc = *r.at == '\n' ? (r.at++, 0) : read_row(&r);
     }
-    if (rc == 0 && out->n == 0)
+    if (rc == 0 && out->n == 0) {
         rc = complain(&r, 0, "has no rows");
-    if (rc != 0)
+    }
+    if (rc != 0) {
         sim_recording_free(out);
+    }
     return rc;
 }
 
@@ -215,16 +236,18 @@ int sim_recording_load(const char *path, struct sim_recording *out, char *err, s
         }
         size_t got = fread(text + n, 1, cap - n, f);
         n += got;
-        if (got == 0)
+        if (got == 0) {
             break;
+        }
     }
     if (f == NULL || ferror(f)) {
         snprintf(err, err_n, "%s: %s", path, strerror(errno));
     } else {
         rc = sim_recording_parse(path, text, n, out, err, err_n);
     }
-    if (f != NULL)
+    if (f != NULL) {
         fclose(f);
+    }
     free(text);
     return rc;
 }

@@ -15,8 +15,9 @@ static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "t
 int sim_measures_open(struct sim_measures *m, const char *path)
 {
     *m = (struct sim_measures){0};
-    if (path == NULL)
+    if (path == NULL) {
         return 0;
+    }
     m->f = fopen(path, "w");
     if (m->f == NULL) {
         fprintf(stderr, "bobtail-sim: --measurements=%s: %s\n", path, strerror(errno));
@@ -28,8 +29,9 @@ int sim_measures_open(struct sim_measures *m, const char *path)
 
 void sim_measure(struct sim_measures *m, const char *name, double value, const char *unit)
 {
-    if (m->f == NULL)
+    if (m->f == NULL) {
         return;
+    }
     fprintf(m->f, "%s\n  {\"name\": \"%s\", \"value\": ", m->n++ > 0 ? "," : "", name);
     if (isfinite(value)) {
         fprintf(m->f, "%.9g", value);
@@ -41,21 +43,24 @@ void sim_measure(struct sim_measures *m, const char *name, double value, const c
 
 int sim_measures_close(struct sim_measures *m)
 {
-    if (m->f == NULL)
+    if (m->f == NULL) {
         return 0;
+    }
     fputs("\n]\n", m->f);
     int bad = ferror(m->f) | fclose(m->f);
     m->f = NULL;
-    if (bad)
+    if (bad) {
         fprintf(stderr, "bobtail-sim: the measurements file could not be written: %s\n", strerror(errno));
+    }
     return bad ? -1 : 0;
 }
 
 uint32_t sim_broken(const struct sim_verdict *v)
 {
     uint32_t sum = 0;
-    for (int i = 0; i < SIM_INVARIANTS; i++)
+    for (int i = 0; i < SIM_INVARIANTS; i++) {
         sum += v->broken[i];
+    }
     return sum;
 }
 
@@ -83,28 +88,32 @@ void sim_print_faults(FILE *f, const struct sim_faults_seen *s)
     }
     struct sim_fault_count kind[SIM_FAULT_COUNTS_MAX];
     uint32_t n = sim_faults_by_kind(s, kind);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         fprintf(f, "%s%s %llu%s", i % 6 == 0 ? "  " : ", ", kind[i].name, (unsigned long long)kind[i].times,
                 i % 6 == 5 || i + 1 == n ? "\n" : "");
+    }
 }
 
 void sim_print_invariants(FILE *f, const struct sim_verdict *v)
 {
     fprintf(f, "  %-14s %14s %8s\n", "invariant", "checked", "broken");
     for (int i = 0; i < SIM_INVARIANTS; i++) {
-        if (v->checked[i] == 0 && v->broken[i] == 0)
+        if (v->checked[i] == 0 && v->broken[i] == 0) {
             continue;
+        }
         fprintf(f, "  %-14s %14llu %8u\n", sim_invariant_names[i], (unsigned long long)v->checked[i], v->broken[i]);
     }
-    if (v->first[0] != '\0')
+    if (v->first[0] != '\0') {
         fprintf(f, "  first: %s\n", v->first);
+    }
 }
 
 uint64_t sim_drops(const uint64_t *router_counter)
 {
     uint64_t sum = 0;
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++)
+    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
         sum += router_counter[c];
+    }
     return sum;
 }
 
@@ -112,8 +121,9 @@ void sim_print_drops(FILE *f, const uint64_t *router_counter)
 {
     const char *between = "";
     for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
-        if (router_counter[c] == 0)
+        if (router_counter[c] == 0) {
             continue;
+        }
         fprintf(f, "%s%s %llu", between, bt_router_counter_descs[c].value, (unsigned long long)router_counter[c]);
         between = ", ";
     }
@@ -135,11 +145,13 @@ void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_resul
     fprintf(f, "%s, seed %llu: %u workers, n %u, %s, %u router(s), %s, %s, load %.3g\n", s->name,
             (unsigned long long)r->seed, s->workers, s->depth, sim_discipline_names[s->discipline], s->routers,
             sim_policy_names[s->policy], sim_dist_name(s->service.kind), s->load);
-    if (s->drawn[0] != '\0')
+    if (s->drawn[0] != '\0') {
         fprintf(f, "  drawn: %s\n", s->drawn);
+    }
     fputs("  outcomes:", f);
-    for (int i = 0; i < SIM_OUTCOMES; i++)
+    for (int i = 0; i < SIM_OUTCOMES; i++) {
         fprintf(f, " %s %llu", outcome_names[i], (unsigned long long)r->outcome[i]);
+    }
     fprintf(
         f, "\n  latency us: mean %.3f p50 %.3f p99 %.3f p99.9 %.3f; throughput %.4f per worker and mean service time\n",
         r->mean_ns / us, r->p50_ns / us, r->p99_ns / us, r->p999_ns / us, r->throughput);
@@ -221,8 +233,9 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"held", (double)r->router_counter[BT_RC_HELD]},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, name) == 0)
+        if (strcmp(known[i].name, name) == 0) {
             return known[i].value;
+        }
     }
     return NAN;
 }
@@ -233,8 +246,9 @@ void sim_judge_expectations(const struct sim_scenario *s, struct sim_result *r)
         const struct sim_expect *e = &s->expect[i];
         double value = sim_measure_value(s, r, e->measure);
         r->verdict.checked[SIM_INV_EXPECTED]++;
-        if (value >= e->low && value <= e->high)
+        if (value >= e->low && value <= e->high) {
             continue;
+        }
         r->verdict.broken[SIM_INV_EXPECTED]++;
         if (r->verdict.first[0] == '\0') {
             r->verdict.first_invariant = SIM_INV_EXPECTED;

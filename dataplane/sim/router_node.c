@@ -16,8 +16,9 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
 {
     const struct sim_scenario *s = w->s;
     struct bt_addr members[SIM_WORKERS_MAX];
-    for (uint32_t k = 0; k < s->workers; k++)
+    for (uint32_t k = 0; k < s->workers; k++) {
         members[k] = sim_addr(w, SIM_SERVER, k, 0);
+    }
     struct bt_router_config cfg = {
         .policy = (enum bt_router_policy)s->policy,
         .forwarding = (enum bt_router_forwarding)s->forwarding,
@@ -80,8 +81,9 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     if (r->life == 0) {
         sim_node_init(w, &r->n, SIM_ROUTER, i);
         r->depth = w->s->depth;
-        if (w->s->router_packets > 0)
+        if (w->s->router_packets > 0) {
             w->net.holder[r->n.node].limit = w->s->router_packets;
+        }
     }
     const struct sim_scenario *s = w->s;
     struct bt_router_setup setup = {
@@ -139,15 +141,17 @@ void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
     struct sim_router *r = (struct sim_router *)(void *)n;
     struct bt_txq q;
     bt_txq_init(&q);
-    if (n->due_ns <= now && tick(r, now, p, &q))
+    if (n->due_ns <= now && tick(r, now, p, &q)) {
         return;
+    }
     if (p == NULL) {
         finish(r, &q);
         return;
     }
     if (p->local == 1) {
-        if (n->world->watching)
+        if (n->world->watching) {
             sim_check_feedback_in(n->world, n->index, p);
+        }
         bt_router_feedback(r->core, now, p, &q);
     } else {
         bt_router_request(r->core, now, p, &q);
@@ -158,8 +162,9 @@ void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 void sim_router_stop(struct sim_world *w, uint32_t i)
 {
     struct sim_router *r = at(w, i);
-    if (!r->up)
+    if (!r->up) {
         return;
+    }
     sim_router_harvest(w, i);
     r->up = false;
     sim_holder_drop_all(&w->net.holder[r->n.node]);
@@ -192,8 +197,9 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
     uint64_t sum = st.held * 1000003ULL + st.pairs * 10007ULL + st.outstanding;
     for (uint32_t k = 0; k < w->s->workers; k++) {
         struct bt_router_member_stats m;
-        if (!sim_router_row(w, i, k, &m))
+        if (!sim_router_row(w, i, k, &m)) {
             continue;
+        }
         const uint64_t parts[] = {m.sent,
                                   m.done,
                                   m.lost,
@@ -204,8 +210,9 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
                                   m.feedback_age_ns,
                                   (uint64_t)m.joined | (uint64_t)m.eligible << 1 | (uint64_t)m.suspect << 2 |
                                       (uint64_t)m.ejected << 3 | (uint64_t)m.leaving << 4};
-        for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++)
+        for (size_t x = 0; x < sizeof parts / sizeof parts[0]; x++) {
             sum = (sum ^ parts[x]) * 0x100000001b3ULL;
+        }
     }
     return sum ^ (r->split != NULL ? sim_split_next(r) : bt_router_next(r->core)) ^
            (uint64_t)w->net.holder[r->n.node].count << 40;
@@ -215,8 +222,9 @@ void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
 {
     struct sim_router *r = at(w, i);
     struct bt_addr worker = sim_addr(w, SIM_SERVER, server, 0);
-    if (!r->up)
+    if (!r->up) {
         return;
+    }
     w->net.seen.icmp_router++;
     w->ledger.credit[(size_t)i * w->s->workers + server].told_unreachable = w->agenda.now;
     if (r->split != NULL) {
@@ -230,8 +238,9 @@ void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
 void sim_router_harvest(struct sim_world *w, uint32_t i)
 {
     struct bt_router_stats st;
-    if (!at(w, i)->up)
+    if (!at(w, i)->up) {
         return;
+    }
     sim_router_totals(w, i, &st);
     w->net.seen.full[SIM_FULL_ROUTER_PAIRS] += st.counter[BT_RC_PAIRS_FULL];
     w->net.seen.full[SIM_FULL_ROUTER_QUEUE] += st.counter[BT_RC_DROP_QUEUE_FULL];

@@ -24,8 +24,9 @@ struct bt_router *sim_split_half(const struct sim_router *r, uint32_t which)
 static uint64_t draw_lag(struct sim_world *w)
 {
     struct bt_rng *g = &w->stream[SIM_STREAM_LAG];
-    if (w->s->thread_lag_ns == 0 || sim_chance(g, 0.5))
+    if (w->s->thread_lag_ns == 0 || sim_chance(g, 0.5)) {
         return 0;
+    }
     w->net.seen.threads_late++;
     return (uint64_t)(sim_uniform(g) * (double)w->s->thread_lag_ns);
 }
@@ -42,8 +43,9 @@ static void want(struct sim_router *r, uint32_t which)
 {
     struct sim_thread *t = &r->thread[which];
     uint64_t now = r->n.world->agenda.now;
-    if (t->turn_ns != UINT64_MAX)
+    if (t->turn_ns != UINT64_MAX) {
         return;
+    }
     t->wanted_ns = now;
     push_turn(r, which, now + draw_lag(r->n.world));
 }
@@ -62,10 +64,11 @@ static void look_ahead(struct sim_router *r)
     struct bt_txq none;
     for (uint32_t which = 0; which < SIM_THREADS; which++) {
         uint64_t at = wakes(r, which);
-        if (at <= sim_node_now(&r->n))
+        if (at <= sim_node_now(&r->n)) {
             want(r, which);
-        else if (r->thread[which].turn_ns == UINT64_MAX && at < next)
+        } else if (r->thread[which].turn_ns == UINT64_MAX && at < next) {
             next = at;
+        }
     }
     bt_txq_init(&none);
     sim_node_after(&r->n, &none, next);
@@ -79,8 +82,9 @@ static void begin_turn(struct sim_router *r, uint32_t which)
 {
     struct sim_world *w = r->n.world;
     struct sim_thread *t = &r->thread[which];
-    if (t->turn_ns != UINT64_MAX && w->agenda.now - t->wanted_ns >= w->net.late_ns)
+    if (t->turn_ns != UINT64_MAX && w->agenda.now - t->wanted_ns >= w->net.late_ns) {
         sim_check_disturbed(w, r->n.node, w->agenda.now);
+    }
     t->turn_ns = UINT64_MAX;
     t->last_ns = sim_node_now(&r->n);
 }
@@ -89,8 +93,9 @@ static void begin_turn(struct sim_router *r, uint32_t which)
 static unsigned take(struct sim_thread *t, struct bt_pkt *pkts[BT_IO_BATCH])
 {
     unsigned n = 0;
-    while (n < BT_IO_BATCH && t->inbox.n > 0 && t->inbox.head->mark == 0)
+    while (n < BT_IO_BATCH && t->inbox.n > 0 && t->inbox.head->mark == 0) {
         pkts[n++] = bt_txq_pop(&t->inbox);
+    }
     return n;
 }
 
@@ -99,10 +104,12 @@ static unsigned take(struct sim_thread *t, struct bt_pkt *pkts[BT_IO_BATCH])
 static void end_turn(struct sim_router *r, uint32_t which)
 {
     struct sim_thread *t = &r->thread[which];
-    while (t->inbox.n > 0 && t->inbox.head->mark != 0)
+    while (t->inbox.n > 0 && t->inbox.head->mark != 0) {
         sim_read_bad(r->n.world, &r->n, bt_txq_pop(&t->inbox));
-    if (t->inbox.n > 0)
+    }
+    if (t->inbox.n > 0) {
         want(r, which);
+    }
 }
 
 static void finish(struct sim_router *r, struct bt_txq *q)
@@ -113,8 +120,9 @@ static void finish(struct sim_router *r, struct bt_txq *q)
         sim_check_router_tx(w, r->n.index, q);
         sim_check_router_step(w, r->n.index);
     }
-    if (q->n > 0)
+    if (q->n > 0) {
         sim_node_send(&r->n, q);
+    }
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -125,8 +133,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 /* Credit that waits was published by a clock that showed at_ns or more, and is taken by that clock. */
 static void note_credit(struct sim_router *r, uint64_t at_ns)
 {
-    if (r->judged.credit_ns == 0 && bt_split_credit_waits(r->split))
+    if (r->judged.credit_ns == 0 && bt_split_credit_waits(r->split)) {
         r->judged.credit_ns = at_ns;
+    }
 }
 
 static void read_requests(struct sim_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *q)
@@ -135,8 +144,9 @@ static void read_requests(struct sim_router *r, struct bt_pkt *const *pkts, unsi
     j->begun_ns = later(j->done_ns, j->credit_ns);
     j->credit_ns = 0;
     j->oldest_ns = UINT64_MAX;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         j->oldest_ns = pkts[i]->t_rx_ns < j->oldest_ns ? pkts[i]->t_rx_ns : j->oldest_ns;
+    }
     bt_split_requests(r->split, pkts, n, q);
     j->ticked = q->n;
 }
@@ -163,11 +173,13 @@ static void request_turn(struct sim_router *r)
     bt_txq_init(&q);
     begin_turn(r, SIM_THREAD_REQ0);
     read_requests(r, pkts, take(&r->thread[SIM_THREAD_REQ0], pkts), &q);
-    if (bt_split_notes_pile_up(r->split))
+    if (bt_split_notes_pile_up(r->split)) {
         want(r, SIM_THREAD_FEEDBACK);
+    }
     tick_requests(r, &q);
-    if (r->n.world->watching)
+    if (r->n.world->watching) {
         sim_check_halves(r->n.world, r->n.index);
+    }
     finish(r, &q);
     end_turn(r, SIM_THREAD_REQ0);
 }
@@ -175,8 +187,9 @@ static void request_turn(struct sim_router *r)
 /* As the program wakes it: credit is urgent to who holds requests. */
 static void tell_of_credit(struct sim_router *r)
 {
-    if (bt_router_holds(bt_split_request_half(r->split)) && bt_split_credit_waits(r->split))
+    if (bt_router_holds(bt_split_request_half(r->split)) && bt_split_credit_waits(r->split)) {
         want(r, SIM_THREAD_REQ0);
+    }
 }
 
 static void feedback_turn(struct sim_router *r)
@@ -211,13 +224,15 @@ static void put_between(struct bt_pool *pool, struct bt_pkt *pkt)
     struct sim_gap *b = (struct sim_gap *)(void *)pool;
     struct sim_router *r = b->router;
     struct sim_world *w = r->n.world;
-    if (pkt->mark == 0)
+    if (pkt->mark == 0) {
         sim_check_feedback_in(w, r->n.index, pkt);
+    }
     note_credit(r, pkt->t_rx_ns);
     bt_pool_put(sim_node_pool(&r->n), pkt);
     if (!b->open || r->thread[SIM_THREAD_REQ0].paused_until > w->agenda.now ||
-        !sim_chance(&w->stream[SIM_STREAM_LAG], w->s->thread_between))
+        !sim_chance(&w->stream[SIM_STREAM_LAG], w->s->thread_between)) {
         return;
+    }
     w->net.seen.threads_between++;
     b->open = false;
     request_turn(r);
@@ -234,8 +249,9 @@ void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which)
 {
     struct sim_router *r = &w->router[node - w->net.first[SIM_ROUTER]];
     struct sim_thread *t = &r->thread[which];
-    if (!r->up || t->turn_ns != w->agenda.now)
+    if (!r->up || t->turn_ns != w->agenda.now) {
         return; /* it had its turn since */
+    }
     if (t->paused_until > w->agenda.now) {
         push_turn(r, which, t->paused_until);
         return;
@@ -260,8 +276,9 @@ void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns)
 static uint32_t entries(uint32_t wanted)
 {
     uint32_t n = wanted > 0 ? 1 : 0;
-    while (n < wanted)
+    while (n < wanted) {
         n *= 2;
+    }
     return n;
 }
 
@@ -308,8 +325,9 @@ bool sim_split_configure(struct sim_router *r, const struct bt_router_config *cf
 bool sim_split_catch_up(struct sim_router *r)
 {
     uint64_t now = r->n.world->agenda.now;
-    if (r->thread[SIM_THREAD_REQ0].paused_until > now || r->thread[SIM_THREAD_FEEDBACK].paused_until > now)
+    if (r->thread[SIM_THREAD_REQ0].paused_until > now || r->thread[SIM_THREAD_FEEDBACK].paused_until > now) {
         return false;
+    }
     do {
         request_turn(r);
         feedback_turn(r);

@@ -21,8 +21,9 @@ static bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
     for (const char *p = list; p != NULL && *p != '\0'; p = strchr(p, ',') != NULL ? strchr(p, ',') + 1 : NULL) {
-        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == '\0')) {
             return true;
+        }
     }
     return false;
 }
@@ -40,24 +41,28 @@ int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint6
         fprintf(stderr, "bobtail-sim: %s\n", err);
         return -1;
     }
-    if (o->requests > 0)
+    if (o->requests > 0) {
         s->requests = o->requests;
+    }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->faults_n; i++) {
-        if (stays(o, s->fault[i].name))
+        if (stays(o, s->fault[i].name)) {
             s->fault[kept++] = s->fault[i];
+        }
     }
     s->faults_n = kept;
     kept = 0;
     for (uint32_t i = 0; i < s->events_n; i++) {
         char name[32];
         snprintf(name, sizeof name, "event%u", s->event[i].number);
-        if (stays(o, name))
+        if (stays(o, name)) {
             s->event[kept++] = s->event[i];
+        }
     }
     s->events_n = kept;
-    if (!stays(o, "garbage"))
+    if (!stays(o, "garbage")) {
         s->garbage_per_second = 0;
+    }
     return 0;
 }
 
@@ -76,8 +81,9 @@ int sim_command_run(const struct sim_options *o)
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
     int code = 2;
-    if (s == NULL || r == NULL)
+    if (s == NULL || r == NULL) {
         abort();
+    }
     if (t == NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", err);
     } else if (sim_prepare(o, t, o->seed, s) == 0 && sim_measures_open(&m, o->measurements) == 0) {
@@ -90,10 +96,12 @@ int sim_command_run(const struct sim_options *o)
         sim_measure(&m, "seed", (double)r->seed, "seed");
         sim_measure(&m, "sim_faults_realised", (double)sim_faults_total(&r->seen), "count");
         sim_measure(&m, "invariants_broken", sim_broken(&r->verdict), "count");
-        if (sim_measures_close(&m) != 0)
+        if (sim_measures_close(&m) != 0) {
             code = 2;
-        if (o->json != NULL && write_json(o->json, s, r) != 0)
+        }
+        if (o->json != NULL && write_json(o->json, s, r) != 0) {
             code = 2;
+        }
     }
     free(s);
     free(r);

@@ -45,8 +45,9 @@ void sim_samples_add(struct sim_samples *s, uint64_t ns)
 double sim_samples_mean(const struct sim_samples *s)
 {
     long double sum = 0;
-    for (size_t i = 0; i < s->n; i++)
+    for (size_t i = 0; i < s->n; i++) {
         sum += (long double)s->v[i];
+    }
     return s->n > 0 ? (double)(sum / (long double)s->n) : 0;
 }
 
@@ -58,13 +59,15 @@ static uint64_t pivot_for(const uint64_t *v, size_t lo, size_t hi, size_t k)
 {
     uint64_t spread[SPREAD];
     size_t step = (hi - lo) / SPREAD;
-    if (step == 0)
+    if (step == 0) {
         return v[lo + (hi - lo) / 2];
+    }
     for (size_t i = 0; i < SPREAD; i++) {
         uint64_t x = v[lo + i * step + step / 2];
         size_t at = i;
-        for (; at > 0 && spread[at - 1] > x; at--)
+        for (; at > 0 && spread[at - 1] > x; at--) {
             spread[at] = spread[at - 1];
+        }
         spread[at] = x;
     }
     return spread[(k - lo) * (SPREAD - 1) / (hi - lo)];
@@ -134,8 +137,9 @@ static int by_value(const void *a, const void *b)
 
 int sim_samples_same_multiset(const struct sim_samples *a, const struct sim_samples *b)
 {
-    if (a->n != b->n)
+    if (a->n != b->n) {
         return 0;
+    }
     uint64_t *x = array_of(a->n), *y = array_of(b->n);
     memcpy(x, a->v, a->n * sizeof *x);
     memcpy(y, b->v, b->n * sizeof *y);

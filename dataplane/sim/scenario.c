@@ -73,11 +73,13 @@ static void sections_below(const char *path, const char *out[16])
     size_t n = 0, deep = strlen(path);
     for (size_t i = 0; i < sim_sections_n; i++) {
         const char *p = sim_sections[i].path;
-        if (strncmp(p, path, deep) != 0 || strlen(p) <= deep || (deep > 0 && p[deep] != '.'))
+        if (strncmp(p, path, deep) != 0 || strlen(p) <= deep || (deep > 0 && p[deep] != '.')) {
             continue;
+        }
         p += deep + (deep > 0);
-        if (strchr(p, '.') == NULL)
+        if (strchr(p, '.') == NULL) {
             out[n++] = p;
+        }
     }
     out[n] = NULL;
 }
@@ -94,11 +96,13 @@ static void read_list(struct sim_yaml *y, const struct sim_section *c, yaml_node
             return;
         }
         char *at = (char *)s + c->items_at + i * c->item_size;
-        if (c->begin != NULL)
+        if (c->begin != NULL) {
             c->begin(at, i, (int)item->start_mark.line + 1);
+        }
         sim_yaml_fields(y, item, where, c->field, c->fields, NULL, at);
-        if (c->end != NULL)
+        if (c->end != NULL) {
             c->end(at);
+        }
         *count = i + 1;
     }
 }
@@ -115,10 +119,11 @@ static void read_sections(struct sim_yaml *y, yaml_node_t *root, struct sim_scen
         const char *below[16];
         yaml_node_t *node = section_node(y, root, c->path);
         sections_below(c->path, below);
-        if (c->max > 0)
+        if (c->max > 0) {
             read_list(y, c, node, s);
-        else
+        } else {
             sim_yaml_fields(y, node, c->path, c->field, c->fields, below, s);
+        }
     }
     s->service.mean_ns *= US;
 }
@@ -161,15 +166,17 @@ static void only_with(struct sim_yaml *y, yaml_node_t *root, const char *section
     char path[64];
     yaml_node_t *n = sim_yaml_get(y, section_node(y, root, section), key);
     snprintf(path, sizeof path, "%s.%s", section, key);
-    if (n != NULL && !allowed)
+    if (n != NULL && !allowed) {
         sim_yaml_complain(y, n, path, "%s", why);
+    }
 }
 
 static void check_threads(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
 {
     static const char *const keys[] = {"microseconds", "between", "notes", "credits"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         only_with(y, root, "routers.twoThreads", keys[i], s->router_threads == 2, "needs routers.threads: 2");
+    }
 }
 
 static void check_arrivals(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
@@ -186,10 +193,12 @@ static void check_arrivals(struct sim_yaml *y, yaml_node_t *root, const struct s
               "the mean is that of the trace already");
     bool wanted = trace || s->service.kind == SIM_DIST_TRACE;
     yaml_node_t *file = sim_yaml_get(y, root, "traceFile");
-    if (wanted && file == NULL)
+    if (wanted && file == NULL) {
         sim_yaml_complain(y, root, "traceFile", "is missing; arrivals or distribution are trace");
-    if (!wanted && file != NULL)
+    }
+    if (!wanted && file != NULL) {
         sim_yaml_complain(y, file, "traceFile", "is not used; set clients.arrivals or workers.distribution to trace");
+    }
 }
 
 /* the load is of what the workers can do at most. */
@@ -215,21 +224,25 @@ static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct 
                             struct sim_scenario *s)
 {
     yaml_node_t *file = sim_yaml_get(y, root, "traceFile");
-    if (r->n == 0)
+    if (r->n == 0) {
         return;
+    }
     s->recording = r;
-    if (s->arrivals == SIM_ARRIVE_TRACE && r->at_ns == NULL)
+    if (s->arrivals == SIM_ARRIVE_TRACE && r->at_ns == NULL) {
         sim_yaml_complain(y, file, "traceFile", "has no column gapMicroseconds or timeMicroseconds");
-    if (s->service.kind == SIM_DIST_TRACE && r->service_ns == NULL)
+    }
+    if (s->service.kind == SIM_DIST_TRACE && r->service_ns == NULL) {
         sim_yaml_complain(y, file, "traceFile", "has no column serviceMicroseconds");
+    }
     if (s->requests > r->n && !s->trace_repeat) {
         sim_yaml_complain(y, sim_yaml_get(y, root, "requests"), "requests",
                           "the trace has %zu rows; ask for that many or set traceRepeat: true", r->n);
     }
     if (s->service.kind == SIM_DIST_TRACE && r->service_ns != NULL) {
         double sum = 0;
-        for (size_t i = 0; i < r->n; i++)
+        for (size_t i = 0; i < r->n; i++) {
             sum += (double)r->service_ns[i];
+        }
         s->service.mean_ns = sum / (double)r->n;
     }
 }
@@ -247,8 +260,9 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
         yaml_node_t *n = sim_yaml_get(&y, root, "seed");
         const char *s = n != NULL && n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : "1";
         seed = strtoull(s, NULL, 10);
-        if (seed == 0)
+        if (seed == 0) {
             sim_yaml_complain(&y, n, own.key, "must be 1..9e15; got %.60s", s);
+        }
     }
     sim_stream_seed(&draw, seed, SIM_STREAM_DRAW);
     y.draw = &draw;
@@ -279,12 +293,14 @@ static int load_recording(struct sim_template *t, const struct sim_scenario *s, 
 
 static struct sim_template *template_of(const char *path, yaml_document_t *doc, bool files, char *err, size_t err_n)
 {
-    if (doc == NULL)
+    if (doc == NULL) {
         return NULL;
+    }
     struct sim_template *t = calloc(1, sizeof *t);
     struct sim_scenario *probe = calloc(1, sizeof *probe);
-    if (t == NULL || probe == NULL)
+    if (t == NULL || probe == NULL) {
         abort();
+    }
     t->path = strdup(path);
     t->doc = doc;
     bool ok = sim_template_draw(t, 0, probe, err, err_n) == 0;
@@ -292,8 +308,9 @@ static struct sim_template *template_of(const char *path, yaml_document_t *doc, 
         ok = load_recording(t, probe, err, err_n) == 0 && sim_template_draw(t, 0, probe, err, err_n) == 0;
     }
     free(probe);
-    if (ok)
+    if (ok) {
         return t;
+    }
     sim_template_free(t);
     return NULL;
 }
@@ -310,8 +327,9 @@ struct sim_template *sim_template_parse(const char *path, const char *text, size
 
 void sim_template_free(struct sim_template *t)
 {
-    if (t == NULL)
+    if (t == NULL) {
         return;
+    }
     yaml_document_delete(t->doc);
     sim_recording_free(&t->recording);
     free(t->doc);

@@ -290,8 +290,9 @@ static void begin_fault(void *item, uint32_t i, int line)
 static void end_fault(void *item)
 {
     struct sim_fault *f = item;
-    if (f->name[0] == '\0')
+    if (f->name[0] == '\0') {
         snprintf(f->name, sizeof f->name, "%s-%s", sim_packet_names[f->packet], sim_fault_names[f->kind]);
+    }
 }
 
 static void begin_event(void *item, uint32_t i, int line)
@@ -306,16 +307,18 @@ static void begin_expect(void *item, uint32_t i, int line)
     *(struct sim_expect *)item = (struct sim_expect){.low = -1e300, .high = 1e300, .line = line};
 }
 
-#define MAP(path, fields, about)                                                                                       \
-    {                                                                                                                  \
-        path, fields, ARRAY(fields), about, 0, 0, 0, 0, NULL, NULL                                                     \
-    }
+#define MAP(path, fields, about) {path, fields, ARRAY(fields), about, 0, 0, 0, 0, NULL, NULL}
 #define LIST(path, fields, about, items, count, begin, end)                                                            \
-    {                                                                                                                  \
-        path, fields, ARRAY(fields), about, ARRAY(((struct sim_scenario *)0)->items),                                  \
-            offsetof(struct sim_scenario, items), sizeof(((struct sim_scenario *)0)->items[0]),                        \
-            offsetof(struct sim_scenario, count), begin, end                                                           \
-    }
+    {path,                                                                                                             \
+     fields,                                                                                                           \
+     ARRAY(fields),                                                                                                    \
+     about,                                                                                                            \
+     ARRAY(((struct sim_scenario *)0)->items),                                                                         \
+     offsetof(struct sim_scenario, items),                                                                             \
+     sizeof(((struct sim_scenario *)0)->items[0]),                                                                     \
+     offsetof(struct sim_scenario, count),                                                                             \
+     begin,                                                                                                            \
+     end}
 
 const struct sim_section sim_sections[] = {
     MAP("", top_fields, "The whole run."),

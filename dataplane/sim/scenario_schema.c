@@ -10,8 +10,9 @@ static void json_text(FILE *f, const char *s)
 {
     fputc('"', f);
     for (; *s != '\0'; s++) {
-        if (*s == '"' || *s == '\\')
+        if (*s == '"' || *s == '\\') {
             fputc('\\', f);
+        }
         fputc(*s, f);
     }
     fputc('"', f);
@@ -22,8 +23,9 @@ static void words(FILE *f, const char *const *names, bool others, const char *be
 {
     bool any = false;
     for (size_t i = 0; names[i] != NULL; i++) {
-        if (!others && strchr(names[i], '=') != NULL)
+        if (!others && strchr(names[i], '=') != NULL) {
             continue;
+        }
         fprintf(f, "%s%.*s", any ? between : "", (int)strcspn(names[i], "="), names[i]);
         any = true;
     }
@@ -104,8 +106,9 @@ static void json_type(FILE *f, const struct sim_field *t)
 static const char *child_name(const char *path, const char *parent)
 {
     size_t n = strlen(parent);
-    if (strncmp(path, parent, n) != 0 || strlen(path) <= n || (n > 0 && path[n] != '.'))
+    if (strncmp(path, parent, n) != 0 || strlen(path) <= n || (n > 0 && path[n] != '.')) {
         return NULL;
+    }
     path += n + (n > 0);
     return strchr(path, '.') == NULL ? path : NULL;
 }
@@ -138,15 +141,17 @@ static void json_required(FILE *f, const struct sim_section *c)
     const char *between = ", \"required\": [";
     bool any = false;
     for (size_t i = 0; i < c->fields; i++) {
-        if (!c->field[i].required)
+        if (!c->field[i].required) {
             continue;
+        }
         fputs(between, f);
         json_text(f, c->field[i].key);
         between = ", ";
         any = true;
     }
-    if (any)
+    if (any) {
         fputs("]", f);
+    }
 }
 
 /* The inside of a schema object: type, properties, nothing else allowed. */
@@ -170,8 +175,9 @@ static void json_object(FILE *f, const struct sim_section *c, unsigned depth)
     }
     for (size_t i = 0; i < sim_sections_n; i++) {
         const char *name = child_name(sim_sections[i].path, c->path);
-        if (name == NULL || c->max > 0)
+        if (name == NULL || c->max > 0) {
             continue;
+        }
         fputs(",", f);
         indent(f, depth);
         json_child(f, &sim_sections[i], name, depth);
@@ -202,21 +208,24 @@ static void range(FILE *f, const struct sim_field *t)
         words(f, t->names, false, ", ");
         break;
     case SIM_F_TEXT:
-        if (t->names != NULL)
+        if (t->names != NULL) {
             words(f, t->names, false, ", ");
-        else
+        } else {
             fputs("text", f);
+        }
         break;
     case SIM_F_ANY:
         fputs("text", f);
         break;
     default:
-        if (t->type == SIM_F_NUMBERS)
+        if (t->type == SIM_F_NUMBERS) {
             fputs("list of ", f);
-        if (t->high - t->low > 1e17)
+        }
+        if (t->high - t->low > 1e17) {
             fputs("any number", f);
-        else
+        } else {
             fprintf(f, "%.15g…%.15g", t->low, t->high);
+        }
         break;
     }
 }
@@ -241,12 +250,14 @@ static void standard(FILE *f, const struct sim_field *t, const void *at)
         fprintf(f, "%llu", (unsigned long long)*(const uint64_t *)(const void *)p);
         break;
     case SIM_F_DOUBLE:
-        if (*(const double *)(const void *)p > -1e299 && *(const double *)(const void *)p < 1e299)
+        if (*(const double *)(const void *)p > -1e299 && *(const double *)(const void *)p < 1e299) {
             fprintf(f, "%.15g", *(const double *)(const void *)p);
+        }
         break;
     case SIM_F_NS:
-        if (*(const uint64_t *)(const void *)p != UINT64_MAX)
+        if (*(const uint64_t *)(const void *)p != UINT64_MAX) {
             fprintf(f, "%.15g", (double)*(const uint64_t *)(const void *)p / t->scale);
+        }
         break;
     case SIM_F_BOOL:
         fputs(*(const bool *)(const void *)p ? "true" : "false", f);
@@ -262,20 +273,23 @@ static void standard(FILE *f, const struct sim_field *t, const void *at)
 /* An item of a list as it is before anything was read. */
 static const void *fresh(const struct sim_section *c, struct sim_scenario *s)
 {
-    if (c->max == 0)
+    if (c->max == 0) {
         return s;
+    }
     void *at = (char *)s + c->items_at;
     memset(at, 0, c->item_size);
-    if (c->begin != NULL)
+    if (c->begin != NULL) {
         c->begin(at, 0, 0);
+    }
     return at;
 }
 
 void sim_schema_markdown(FILE *f)
 {
     struct sim_scenario *s = calloc(1, sizeof *s);
-    if (s == NULL)
+    if (s == NULL) {
         abort();
+    }
     sim_scenario_defaults(s);
     s->service.mean_ns /= 1e3; /* as the file writes it */
     for (size_t i = 0; i < sim_sections_n; i++) {

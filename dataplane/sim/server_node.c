@@ -21,10 +21,12 @@ static void queue_push(struct sim_server *v, struct sim_job_waiting job)
     if (v->q_n == v->q_cap) {
         uint32_t cap = v->q_cap > 0 ? v->q_cap * 2 : 64;
         struct sim_job_waiting *ring = malloc(cap * sizeof *ring);
-        if (ring == NULL)
+        if (ring == NULL) {
             abort();
-        for (uint32_t k = 0; k < v->q_n; k++)
+        }
+        for (uint32_t k = 0; k < v->q_n; k++) {
             ring[k] = v->queue[(v->q_head + k) & (v->q_cap - 1)];
+        }
         free(v->queue);
         v->queue = ring;
         v->q_cap = cap;
@@ -45,16 +47,18 @@ static void serve(struct sim_server *v, struct sim_job_waiting job)
 {
     struct sim_world *w = v->n.world;
     uint32_t thread = 0;
-    while (v->job[thread].handle != 0)
+    while (v->job[thread].handle != 0) {
         thread++;
+    }
     sim_integrate(w);
     v->running++;
     w->in_service++;
     job.turn = v->job[thread].turn + 1;
     v->job[thread] = job;
     uint64_t service = w->request[job.request].service_ns * v->slow;
-    if (w->s->hiccups > 0 && sim_chance(&w->stream[SIM_STREAM_HICCUP], w->s->hiccups))
+    if (w->s->hiccups > 0 && sim_chance(&w->stream[SIM_STREAM_HICCUP], w->s->hiccups)) {
         service += w->s->hiccup_ns;
+    }
     done_at(v, thread, w->agenda.now + service);
 }
 
@@ -66,8 +70,9 @@ static struct sim_job_waiting *waiting(struct sim_server *v, uint32_t k)
 /* What is behind it moves up. */
 static void leave_queue(struct sim_server *v, uint32_t k)
 {
-    for (v->q_n--; k < v->q_n; k++)
+    for (v->q_n--; k < v->q_n; k++) {
         *waiting(v, k) = *waiting(v, k + 1);
+    }
 }
 
 /* The waiting request of which the service (Q-20) or the deadline, counted from when its client sent it (Q-21), comes
@@ -92,8 +97,9 @@ static struct sim_job_waiting take_first(struct sim_server *v)
 
 static inline void begin_next(struct sim_server *v)
 {
-    if (v->q_n == 0 || v->running == v->n.world->s->threads)
+    if (v->q_n == 0 || v->running == v->n.world->s->threads) {
         return;
+    }
     if (v->n.world->s->discipline != SIM_SERVE_FCFS) {
         serve(v, take_first(v));
         return;
@@ -109,15 +115,17 @@ static enum bt_server_cancel let_go(struct sim_server *v, uint64_t handle, uint3
 {
     struct sim_world *w = v->n.world;
     for (uint32_t k = 0; k < v->q_n; k++) {
-        if (waiting(v, k)->handle != handle)
+        if (waiting(v, k)->handle != handle) {
             continue;
+        }
         *request = waiting(v, k)->request;
         leave_queue(v, k);
         return BT_CANCEL_REMOVED;
     }
     for (uint32_t thread = 0; thread < w->s->threads; thread++) {
-        if (v->job[thread].handle != handle)
+        if (v->job[thread].handle != handle) {
             continue;
+        }
         sim_integrate(w);
         w->in_service--;
         v->running--;
@@ -138,8 +146,9 @@ static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
         return BT_CANCEL_KEPT;
     }
     enum bt_server_cancel how = let_go(v, handle, &request);
-    if (how != BT_CANCEL_KEPT)
+    if (how != BT_CANCEL_KEPT) {
         sim_check_let_go(w, v->n.index, request);
+    }
     begin_next(v);
     return how;
 }
@@ -208,8 +217,9 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint64_t wh
 {
     struct sim_server *v = at(w, i);
     uint32_t thread = (uint32_t)which;
-    if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0 || v->job[thread].turn != which >> 32)
+    if (!v->up || (uint16_t)v->life != life || v->job[thread].handle == 0 || v->job[thread].turn != which >> 32) {
         return;
+    }
     if (v->stalled_until > w->agenda.now) {
         done_at(v, thread, v->stalled_until);
         return;
@@ -222,13 +232,15 @@ void sim_server_done(struct sim_world *w, uint32_t i, uint32_t life, uint64_t wh
     bt_txq_init(&q);
     int rc = bt_server_reply(v->core, sim_node_now(&v->n), job.handle, &iov, 1, &q);
     bool starved = rc == BT_RPC_NO_BUFFER && w->net.holder[v->n.node].limit != UINT32_MAX;
-    if (starved && ++v->tries == TRIES) /* waiting requests may hold every packet: refusing one frees some */
+    if (starved && ++v->tries == TRIES) { /* waiting requests may hold every packet: refusing one frees some */
         rc = bt_server_drop(v->core, sim_node_now(&v->n), job.handle, &q);
+    }
     if (rc == 0) {
         answered(v, thread);
     } else {
-        if (!starved)
+        if (!starved) {
             sim_breach(w, SIM_INV_PROGRESS, "worker %u cannot reply to request %u: code %d", i, job.request, rc);
+        }
         done_at(v, thread, w->agenda.now + RETRY_NS);
     }
     begin_next(v);
@@ -278,8 +290,9 @@ static void build(struct sim_world *w, struct sim_server *v)
         .pool = sim_node_pool(&v->n),
         .ops = {.on_request = on_request, .arg = v, .on_cancel = on_cancel},
     };
-    if (w->s->tagged)
+    if (w->s->tagged) {
         cfg.keys = w->keys;
+    }
     if (v->n.mem == NULL) {
         v->n.mem_n = bt_server_bytes(&cfg);
         v->n.mem = sim_memory(v->n.mem_n);
@@ -299,12 +312,14 @@ void sim_server_start(struct sim_world *w, uint32_t i)
         v->depth = w->s->depth;
         v->legacy = i < w->s->legacy_workers;
         v->job = calloc(w->s->threads, sizeof *v->job);
-        if (v->job == NULL)
+        if (v->job == NULL) {
             abort();
+        }
         v->incarnation = SIM_FIRST_INCARNATION;
         v->slow = 1;
-        if (w->s->server_packets > 0)
+        if (w->s->server_packets > 0) {
             w->net.holder[v->n.node].limit = w->s->server_packets;
+        }
     }
     v->life++;
     v->incarnation++;
@@ -329,8 +344,9 @@ void sim_server_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
     struct bt_txq q;
     bt_txq_init(&q);
     sim_node_core_at(n, now);
-    if (p != NULL)
+    if (p != NULL) {
         bt_server_rx(v->core, now, p, &q);
+    }
     uint64_t next = bt_server_next(v->core);
     if (next <= now) {
         bt_server_tick(v->core, now, &q);
@@ -343,16 +359,20 @@ void sim_server_run(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 void sim_server_stop(struct sim_world *w, uint32_t i)
 {
     struct sim_server *v = at(w, i);
-    if (!v->up)
+    if (!v->up) {
         return;
+    }
     sim_integrate(w);
     sim_server_harvest(w, i);
     w->in_service -= v->running;
-    for (uint32_t k = 0; k < v->q_n; k++)
+    for (uint32_t k = 0; k < v->q_n; k++) {
         w->request[v->queue[(v->q_head + k) & (v->q_cap - 1)].request].live--;
-    for (uint32_t k = 0; k < w->s->threads; k++)
-        if (v->job[k].handle != 0)
+    }
+    for (uint32_t k = 0; k < w->s->threads; k++) {
+        if (v->job[k].handle != 0) {
             w->request[v->job[k].request].live--;
+        }
+    }
     v->up = false;
     v->running = v->q_n = v->q_head = 0;
     memset(v->job, 0, w->s->threads * sizeof *v->job);
@@ -387,8 +407,9 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth)
 bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served)
 {
     struct bt_server_router_state st;
-    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st))
+    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st)) {
         return false;
+    }
     *received = st.received;
     *served = st.served;
     return true;
@@ -406,8 +427,9 @@ uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
     const struct sim_server *v = at(w, i);
     uint64_t sum = bt_server_backlog(v->core) + (v->q_n + v->running) * 1000003ULL, received, served;
     for (uint32_t r = 0; r < w->s->routers; r++) {
-        if (!sim_server_counts(w, i, r, &received, &served))
+        if (!sim_server_counts(w, i, r, &received, &served)) {
             continue;
+        }
         sum = sum * 0x9e3779b97f4a7c15ULL + received * 31 + served;
     }
     return sum ^ bt_server_next(v->core) ^ (uint64_t)w->net.holder[v->n.node].count << 40;
@@ -415,8 +437,9 @@ uint64_t sim_server_state(const struct sim_world *w, uint32_t i)
 
 void sim_server_harvest(struct sim_world *w, uint32_t i)
 {
-    if (!at(w, i)->up)
+    if (!at(w, i)->up) {
         return;
+    }
     const uint64_t *n = bt_server_counters(at(w, i)->core);
     uint64_t *full = w->net.seen.full;
     full[SIM_FULL_SERVER_PAIRS] += n[BT_SERVER_DROP_TABLE];

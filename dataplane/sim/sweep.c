@@ -42,8 +42,9 @@ static bool begin_seed(const struct plan *p)
     struct progress *g = p->progress;
     uint32_t under_way =
         __atomic_fetch_add(&g->begun, 1, __ATOMIC_SEQ_CST) - __atomic_load_n(&g->ended, __ATOMIC_SEQ_CST);
-    if (p->o->stop && under_way >= p->o->jobs)
+    if (p->o->stop && under_way >= p->o->jobs) {
         __atomic_store_n(&g->stop, true, __ATOMIC_RELAXED);
+    }
     return !__atomic_load_n(&g->stop, __ATOMIC_RELAXED);
 }
 
@@ -53,8 +54,9 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
     struct slot *slot = out;
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (s == NULL || r == NULL)
+    if (s == NULL || r == NULL) {
         abort();
+    }
     if (begin_seed(p) && sim_prepare(p->o, p->t[file_of(p, p->o->first + i)], p->o->first + i, s) == 0) {
         sim_run(s, r, NULL);
         sim_judge_expectations(s, r);
@@ -64,8 +66,9 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
         slot->seen = r->seen;
         slot->verdict = r->verdict;
         slot->ran = true;
-        if (p->o->stop && sim_broken(&r->verdict) > 0)
+        if (p->o->stop && sim_broken(&r->verdict) > 0) {
             __atomic_store_n(&p->progress->stop, true, __ATOMIC_RELAXED);
+        }
     }
     __atomic_fetch_add(&p->progress->ended, 1, __ATOMIC_SEQ_CST);
     free(s);
@@ -76,8 +79,9 @@ static void one_seed(const void *ctx, uint32_t i, void *out)
 static bool fails(const struct plan *p, const struct sim_options *o, uint64_t seed, struct sim_scenario *s,
                   struct sim_result *r, uint32_t invariant)
 {
-    if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0)
+    if (sim_prepare(o, p->t[file_of(p, seed)], seed, s) != 0) {
         return false;
+    }
     sim_run(s, r, NULL);
     sim_judge_expectations(s, r);
     return r->verdict.broken[invariant] > 0;
@@ -105,11 +109,13 @@ static void write_only(struct smaller *m)
     size_t used = 0;
     m->only[0] = '\0';
     for (uint32_t i = 0; i < m->names; i++) {
-        if (m->kept[i])
+        if (m->kept[i]) {
             used += (size_t)snprintf(m->only + used, sizeof m->only - used, "%s%s", used > 0 ? "," : "", m->name[i]);
+        }
     }
-    if (used == 0)
+    if (used == 0) {
         snprintf(m->only, sizeof m->only, "none");
+    }
     m->o.only_faults = m->only;
 }
 
@@ -128,8 +134,9 @@ static bool leave_out(struct smaller *m, uint32_t from, uint32_t to)
         any = any || m->kept[i];
         m->kept[i] = false;
     }
-    if (any && still_fails(m))
+    if (any && still_fails(m)) {
         return true;
+    }
     memcpy(m->kept, before, sizeof before);
     return false;
 }
@@ -140,8 +147,9 @@ static void fewer_faults(struct smaller *m)
     bool again = true;
     for (uint32_t size = m->names; size > 0; size = size > 1 ? (size + 1) / 2 : again ? 1 : 0) {
         again = false;
-        for (uint32_t from = 0; from < m->names; from += size)
+        for (uint32_t from = 0; from < m->names; from += size) {
             again = leave_out(m, from, from + size) || again;
+        }
     }
 }
 
@@ -151,8 +159,9 @@ static uint64_t fewer_requests(struct smaller *m, uint64_t requests)
     for (uint64_t step = requests / 2; step > 0; step /= 2) {
         while (requests > step) {
             m->o.requests = requests - step;
-            if (!still_fails(m))
+            if (!still_fails(m)) {
                 break;
+            }
             requests -= step;
         }
     }
@@ -162,12 +171,15 @@ static uint64_t fewer_requests(struct smaller *m, uint64_t requests)
 static void name_all(struct smaller *m)
 {
     const struct sim_scenario *s = m->s;
-    for (uint32_t i = 0; i < s->faults_n; i++)
+    for (uint32_t i = 0; i < s->faults_n; i++) {
         memcpy(m->name[m->names++], s->fault[i].name, SIM_NAME);
-    for (uint32_t i = 0; i < s->events_n; i++)
+    }
+    for (uint32_t i = 0; i < s->events_n; i++) {
         snprintf(m->name[m->names++], SIM_NAME, "event%u", s->event[i].number);
-    if (s->garbage_per_second > 0)
+    }
+    if (s->garbage_per_second > 0) {
         snprintf(m->name[m->names++], SIM_NAME, "garbage");
+    }
     memset(m->kept, true, sizeof m->kept);
 }
 
@@ -177,8 +189,9 @@ static void shrink(const struct plan *p, uint64_t seed, uint32_t invariant)
     struct smaller *m = calloc(1, sizeof *m);
     struct sim_scenario *s = calloc(1, sizeof *s);
     struct sim_result *r = calloc(1, sizeof *r);
-    if (m == NULL || s == NULL || r == NULL)
+    if (m == NULL || s == NULL || r == NULL) {
         abort();
+    }
     *m = (struct smaller){.p = p, .o = *p->o, .s = s, .r = r, .seed = seed, .invariant = invariant};
     m->until = sim_wall_seconds() + SHRINK_SECONDS;
     if (fails(p, &m->o, seed, s, r, invariant)) {
@@ -203,8 +216,9 @@ static void print_failure(const struct plan *p, uint32_t i, const struct slot *s
         printf("seed %llu: %s\n", (unsigned long long)seed, slot->verdict.first);
     }
     printf("  replay:   bobtail-sim run %s --seed=%llu\n", p->o->file[file_of(p, seed)], (unsigned long long)seed);
-    if (first && signal_no == 0 && !p->o->quiet)
+    if (first && signal_no == 0 && !p->o->quiet) {
         shrink(p, seed, slot->verdict.first_invariant);
+    }
 }
 
 /* Measures every kind of fault; returns how many never happened. */
@@ -217,9 +231,10 @@ static uint32_t tell_kinds(const struct plan *p, const struct sim_faults_seen *s
         snprintf(name, sizeof name, "sim_faults_realised_%s", kind[i].name);
         sim_measure(m, name, (double)kind[i].times, "count");
         never += kind[i].times == 0;
-        if (kind[i].times == 0 && p->o->every_kind)
+        if (kind[i].times == 0 && p->o->every_kind) {
             printf("  %s never happened in %u seeds: this sweep proves nothing about it; give it more\n", kind[i].name,
                    p->o->seeds);
+        }
     }
     sim_measure(m, "sim_fault_kinds", n, "count");
     sim_measure(m, "sim_fault_kinds_never", never, "count");
@@ -232,25 +247,30 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     uint64_t clean = 0, failed = 0;
     for (uint32_t i = 0; i < p->o->seeds; i++) {
         const struct slot *s = &slots[i];
-        if (!s->ran && signals[i] == 0)
+        if (!s->ran && signals[i] == 0) {
             continue;
-        for (int k = 0; k < SIM_OUTCOMES; k++)
+        }
+        for (int k = 0; k < SIM_OUTCOMES; k++) {
             sum.outcome[k] += s->outcome[k];
+        }
         sum.packets += s->packets;
         sum.virtual_s += s->virtual_s;
         sim_faults_add(&sum.seen, &s->seen);
         sim_verdict_add(&sum.verdict, &s->verdict);
         bool bad = signals[i] != 0 || sim_broken(&s->verdict) > 0;
-        if (bad && failed < 10)
+        if (bad && failed < 10) {
             print_failure(p, i, s, signals[i], failed == 0);
+        }
         failed += bad;
         clean += !bad;
     }
     uint64_t faults = sim_faults_total(&sum.seen), rpcs = 0;
-    for (int k = 0; k < SIM_OUTCOMES; k++)
+    for (int k = 0; k < SIM_OUTCOMES; k++) {
         rpcs += sum.outcome[k];
-    for (uint32_t i = 0; i < p->o->files; i++)
+    }
+    for (uint32_t i = 0; i < p->o->files; i++) {
         printf("sweep of %s\n", p->o->file[i]);
+    }
     printf("  seeds %llu to %llu, %llu clean, %llu failed\n", (unsigned long long)p->o->first,
            (unsigned long long)(p->o->first + p->o->seeds - 1), (unsigned long long)clean, (unsigned long long)failed);
     printf("  %llu RPCs: %llu answered, %llu timed out, %llu dropped, %llu errors; %llu packets, %.0f virtual seconds "
@@ -260,11 +280,13 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
            (unsigned long long)sum.outcome[SIM_ERROR], (unsigned long long)sum.packets, sum.virtual_s, wall);
     sim_print_faults(stdout, &sum.seen);
     sim_print_invariants(stdout, &sum.verdict);
-    if (faults == 0)
+    if (faults == 0) {
         puts("  no fault ever happened: this sweep proves nothing");
+    }
     struct sim_measures m;
-    if (sim_measures_open(&m, p->o->measurements) != 0)
+    if (sim_measures_open(&m, p->o->measurements) != 0) {
         return 2;
+    }
     sim_measure(&m, "seeds_clean", (double)clean, "count");
     sim_measure(&m, "seeds_failed", (double)failed, "count");
     sim_measure(&m, "sim_faults_realised", (double)faults, "count");
@@ -272,8 +294,9 @@ static int judge(const struct plan *p, const struct slot *slots, const int *sign
     sim_measure(&m, "sim_malformed_packets", (double)sum.seen.garbage, "count");
     sim_measure(&m, "sim_rpcs_swept", (double)rpcs, "count");
     sim_measure(&m, "sim_sweep_seconds", wall, "s");
-    if (sim_measures_close(&m) != 0)
+    if (sim_measures_close(&m) != 0) {
         return 2;
+    }
     return failed > 0 || faults == 0 || (p->o->every_kind && never > 0);
 }
 
@@ -294,8 +317,9 @@ int sim_command_sweep(const struct sim_options *o)
     }
     struct slot *slots = calloc(o->seeds, sizeof *slots);
     int *signals = calloc(o->seeds, sizeof *signals);
-    if (p.progress == NULL || slots == NULL || signals == NULL)
+    if (p.progress == NULL || slots == NULL || signals == NULL) {
         abort();
+    }
     double from = sim_wall_seconds();
     int code = 2;
     if (sim_parallel(o->jobs, o->seeds, sizeof *slots, one_seed, &p, slots, signals) >= 0) {
@@ -305,7 +329,8 @@ int sim_command_sweep(const struct sim_options *o)
     }
     free(slots);
     free(signals);
-    for (uint32_t i = 0; i < o->files; i++)
+    for (uint32_t i = 0; i < o->files; i++) {
         sim_template_free(p.t[i]);
+    }
     return code;
 }

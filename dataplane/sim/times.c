@@ -29,11 +29,13 @@ static void fill(struct sim_times *t)
         uint32_t to = below[--poor], from = above[rich - 1];
         t->other[to] = from;
         t->keep[from] -= 1 - t->keep[to];
-        if (t->keep[from] < 1)
+        if (t->keep[from] < 1) {
             below[poor++] = above[--rich];
+        }
     }
-    while (poor > 0) /* rounding left it a hair below */
+    while (poor > 0) { /* rounding left it a hair below */
         t->keep[below[--poor]] = 1;
+    }
     free(below);
     free(above);
 }
@@ -52,16 +54,19 @@ static int refuse(const char *path, const char *why, char *err, size_t err_n)
 static int of_recording(const char *path, const struct sim_recording *r, struct sim_times *out, char *err, size_t err_n)
 {
     double total = 0, sum = 0;
-    if (r->service_ns == NULL)
+    if (r->service_ns == NULL) {
         return refuse(path, "has no column serviceMicroseconds", err, err_n);
-    if (r->n > VALUES_MAX)
+    }
+    if (r->n > VALUES_MAX) {
         return refuse(path, "has more than 16777216 rows; add up equal ones in a column count", err, err_n);
+    }
     for (size_t i = 0; i < r->n; i++) {
         total += (double)seen(r, i);
         sum += (double)seen(r, i) * (double)r->service_ns[i];
     }
-    if (total <= 0)
+    if (total <= 0) {
         return refuse(path, "has no row whose count is above 0", err, err_n);
+    }
     out->n = r->n;
     out->mean_ns = sum / total;
     out->ns = sim_zeroed(r->n * sizeof *out->ns);
@@ -79,8 +84,9 @@ int sim_times_parse(const char *path, const char *text, size_t n, struct sim_tim
 {
     struct sim_recording r;
     *out = (struct sim_times){0};
-    if (sim_recording_parse(path, text, n, &r, err, err_n) != 0)
+    if (sim_recording_parse(path, text, n, &r, err, err_n) != 0) {
         return -1;
+    }
     int rc = of_recording(path, &r, out, err, err_n);
     sim_recording_free(&r);
     return rc;
@@ -90,8 +96,9 @@ int sim_times_load(const char *path, struct sim_times *out, char *err, size_t er
 {
     struct sim_recording r;
     *out = (struct sim_times){0};
-    if (sim_recording_load(path, &r, err, err_n) != 0)
+    if (sim_recording_load(path, &r, err, err_n) != 0) {
         return -1;
+    }
     int rc = of_recording(path, &r, out, err, err_n);
     sim_recording_free(&r);
     return rc;

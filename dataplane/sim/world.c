@@ -48,8 +48,9 @@ void sim_node_wake(struct sim_node *n, uint64_t next_ns)
 {
     struct sim_world *w = n->world;
     next_ns = sim_clock_world(&n->clock, next_ns, w->agenda.now);
-    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns)
+    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns) {
         return;
+    }
     n->wake_ns = next_ns;
     sim_agenda_push(&w->agenda, next_ns, (struct sim_event){.node = n->node, .kind = SIM_EVENT_WAKE});
 }
@@ -76,8 +77,9 @@ void sim_node_run(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = w->node[node];
     n->asked_ns = UINT64_MAX;
-    if (*n->up && n->frozen_until <= w->agenda.now)
+    if (*n->up && n->frozen_until <= w->agenda.now) {
         run_node(n, sim_node_now(n), NULL);
+    }
 }
 
 static uint64_t node_state(struct sim_world *w, uint32_t node)
@@ -106,8 +108,9 @@ __attribute__((noinline, cold)) static void read_bad(struct sim_world *w, struct
                                                      uint8_t mark, uint64_t before)
 {
     char head[40] = "";
-    for (uint32_t i = 0; i < p->len && i < 12; i++)
+    for (uint32_t i = 0; i < p->len && i < 12; i++) {
         snprintf(head + 3 * i, 4, "%02x ", p->data[i]);
+    }
     w->ledger.bad_packet = true;
     run_node(n, n->local_ns, p);
     w->ledger.bad_packet = false;
@@ -168,8 +171,9 @@ __attribute__((noinline)) static void on_arrive_disturbed(struct sim_world *w, c
 {
     struct bt_pkt *p = ev->ptr;
     struct sim_node *n = w->node[ev->node];
-    if (w->watching)
+    if (w->watching) {
         sim_check_req0_gone(w, ev->arg, ev->node, p);
+    }
     if (!*n->up) {
         w->net.seen.to_the_dead++;
         sim_nobody_there(w, p);
@@ -203,8 +207,9 @@ static inline void on_arrive(struct sim_world *w, const struct sim_event *ev)
 static void on_wake(struct sim_world *w, const struct sim_event *ev)
 {
     struct sim_node *n = w->node[ev->node];
-    if (!*n->up || n->wake_ns != w->agenda.now)
+    if (!*n->up || n->wake_ns != w->agenda.now) {
         return; /* an earlier wish was granted since */
+    }
     n->wake_ns = n->asked_ns = UINT64_MAX;
     run_node(n, sim_node_now(n), NULL);
 }
@@ -216,24 +221,27 @@ static void on_load(struct sim_world *w)
         w->window_from_ns = w->agenda.now;
         w->measuring = true;
     }
-    if (w->requests_made >= w->requests_warm && w->requests_made < w->requests_main)
+    if (w->requests_made >= w->requests_warm && w->requests_made < w->requests_main) {
         w->window_arrivals++;
+    }
     sim_client_load(w);
     if (w->requests_made == w->requests_main) {
         sim_integrate(w);
         w->window_to_ns = w->load_end_ns = w->agenda.now;
         w->measuring = false;
     }
-    if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted)
+    if (w->requests_made == w->requests_main || w->requests_made == w->requests_wanted) {
         return;
+    }
     uint64_t wait = sim_next_arrival(w);
     sim_agenda_push(&w->agenda, w->agenda.now + wait, (struct sim_event){.kind = SIM_EVENT_LOAD});
 }
 
 static void on_garbage(struct sim_world *w)
 {
-    if (w->net.calm)
+    if (w->net.calm) {
         return;
+    }
     sim_garbage(w);
     double wait = -1e9 / w->s->garbage_per_second * __builtin_log(sim_uniform(&w->stream[SIM_STREAM_GARBAGE]));
     sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
@@ -242,17 +250,21 @@ static void on_garbage(struct sim_world *w)
 /* What happens to a frozen process waits until it runs again, in its order. */
 static bool postponed(struct sim_world *w, const struct sim_event *ev)
 {
-    if (ev->kind > SIM_EVENT_DONE || ev->kind == SIM_EVENT_LOAD)
+    if (ev->kind > SIM_EVENT_DONE || ev->kind == SIM_EVENT_LOAD) {
         return false;
+    }
     uint32_t node = ev->kind == SIM_EVENT_DONE ? sim_node_of(w, SIM_SERVER, ev->node) : ev->node;
     struct sim_node *n = w->node[node];
-    if (n->frozen_until <= w->agenda.now || !*n->up)
+    if (n->frozen_until <= w->agenda.now || !*n->up) {
         return false;
+    }
     w->net.seen.postponed++;
-    if (ev->kind == SIM_EVENT_WAKE)
+    if (ev->kind == SIM_EVENT_WAKE) {
         n->wake_ns = n->wake_ns == w->agenda.now ? n->frozen_until : n->wake_ns;
-    if (ev->kind == SIM_EVENT_TURN)
+    }
+    if (ev->kind == SIM_EVENT_TURN) {
         sim_split_postpone(&w->router[n->index], ev->arg, n->frozen_until);
+    }
     sim_agenda_push(&w->agenda, n->frozen_until, *ev);
     return true;
 }
@@ -263,8 +275,9 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         on_arrive(w, ev);
         return;
     }
-    if (w->watching && postponed(w, ev))
+    if (w->watching && postponed(w, ev)) {
         return;
+    }
     switch (ev->kind) {
     case SIM_EVENT_ARRIVE:
         on_arrive_disturbed(w, ev);
@@ -309,8 +322,9 @@ __attribute__((noinline)) static bool advance(struct sim_world *w, uint64_t unti
     struct sim_event ev;
     w->requests_enough = w->stuck || w->agenda.now > until_ns ? 0 : enough;
     while (w->requests_ended < w->requests_enough && sim_agenda_next(&w->agenda, until_ns, &ev)) {
-        if (__builtin_expect(sim_agenda_stands_still(&w->agenda), 0))
+        if (__builtin_expect(sim_agenda_stands_still(&w->agenda), 0)) {
             stand_still(w, ev);
+        }
         dispatch(w, &ev);
     }
     return !w->stuck;
@@ -346,11 +360,13 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
     w->net.late_ns = w->ledger.t_loss_ns / 4;
     w->net.watch = w->watching ? sim_check_watch : NULL;
     w->net.watch_ctx = w;
-    for (int i = 0; i < SIM_STREAMS; i++)
+    for (int i = 0; i < SIM_STREAMS; i++) {
         sim_stream_seed(&w->stream[i], s->seed, (enum sim_purpose)i);
+    }
     w->keys.key[0].id = 7;
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         w->keys.key[0].bytes[i] = (uint8_t)bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
+    }
     w->client = zeroed(s->clients, sizeof *w->client);
     w->router = zeroed(s->routers, sizeof *w->router);
     w->server = zeroed(s->workers, sizeof *w->server);
@@ -361,8 +377,9 @@ static void build(struct sim_world *w, const struct sim_scenario *s)
 
 static void tear_down(struct sim_world *w)
 {
-    for (uint32_t i = 0; i < w->s->clients; i++)
+    for (uint32_t i = 0; i < w->s->clients; i++) {
         sim_client_stop(w, i);
+    }
     for (uint32_t i = 0; i < w->s->routers; i++) {
         sim_router_stop(w, i);
         sim_memory_free(w->router[i].n.mem, w->router[i].n.mem_n);
@@ -387,20 +404,24 @@ static void tear_down(struct sim_world *w)
 static void start(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
-    for (uint32_t i = 0; i < s->clients; i++)
+    for (uint32_t i = 0; i < s->clients; i++) {
         sim_client_start(w, i);
-    for (uint32_t i = 0; i < s->routers; i++)
+    }
+    for (uint32_t i = 0; i < s->routers; i++) {
         sim_router_start(w, i);
-    for (uint32_t i = 0; i < s->workers; i++)
+    }
+    for (uint32_t i = 0; i < s->workers; i++) {
         sim_server_start(w, i);
+    }
     w->load_start_ns = w->net.load_start_ns = LOAD_MS * MS;
     w->last_event_ns = w->load_start_ns;
     sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_LOAD});
     for (uint32_t i = 0; i < s->events_n; i++) {
         uint64_t t = w->load_start_ns + s->event[i].at_ns, end = t + s->event[i].for_ns;
         sim_agenda_push(&w->agenda, t, (struct sim_event){.node = i, .kind = SIM_EVENT_HAPPENING});
-        if (end > w->last_event_ns)
+        if (end > w->last_event_ns) {
             w->last_event_ns = end;
+        }
     }
     if (s->garbage_per_second > 0) {
         sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
@@ -423,11 +444,13 @@ static void run_calm(struct sim_world *w)
 {
     const struct sim_scenario *s = w->s;
     w->net.calm = true;
-    if (s->settle_ms == 0)
+    if (s->settle_ms == 0) {
         return;
+    }
     advance(w, w->agenda.now + s->settle_ms * MS, UINT64_MAX);
-    if (w->stuck)
+    if (w->stuck) {
         return;
+    }
     sim_check_idle(w);
     if (s->probes > 0) {
         sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){.kind = SIM_EVENT_LOAD});
@@ -449,8 +472,9 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
         out->outcome[r->outcome]++;
-        if (i >= from && r->outcome == SIM_SUCCESS)
+        if (i >= from && r->outcome == SIM_SUCCESS) {
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
+        }
     }
     out->mean_ns = sim_samples_mean(&v);
     sim_samples_percentiles(&v, p, 3, ns);
@@ -479,23 +503,28 @@ static void write_trace(const struct sim_world *w, struct sim_trace *t)
 static void collect(struct sim_world *w, struct sim_result *out)
 {
     out->seed = w->s->seed;
-    for (uint32_t i = 0; i < w->s->clients; i++)
+    for (uint32_t i = 0; i < w->s->clients; i++) {
         sim_client_harvest(w, i);
-    for (uint32_t i = 0; i < w->s->workers; i++)
+    }
+    for (uint32_t i = 0; i < w->s->workers; i++) {
         sim_server_harvest(w, i);
-    for (uint32_t i = 0; i < w->s->routers; i++)
+    }
+    for (uint32_t i = 0; i < w->s->routers; i++) {
         sim_router_harvest(w, i);
+    }
     out->packets = w->net.packets;
     out->events = sim_agenda_taken(&w->agenda);
     out->virtual_ns = w->agenda.now;
     out->seen = w->net.seen;
     for (uint32_t r = 0; r < w->s->routers; r++) {
         struct bt_router_stats st;
-        if (!w->router[r].up)
+        if (!w->router[r].up) {
             continue;
+        }
         sim_router_totals(w, r, &st);
-        for (int c = 0; c < BT_ROUTER_COUNTERS; c++)
+        for (int c = 0; c < BT_ROUTER_COUNTERS; c++) {
             out->router_counter[c] += st.counter[c];
+        }
     }
     out->verdict = w->ledger.verdict;
 }
@@ -513,14 +542,17 @@ void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct s
     build(w, s);
     start(w);
     run_load(w);
-    if (!w->stuck)
+    if (!w->stuck) {
         run_calm(w);
+    }
     sim_check_ended(w);
     summarise(w, out);
-    if (trace != NULL)
+    if (trace != NULL) {
         write_trace(w, trace);
-    if (extras != NULL)
+    }
+    if (extras != NULL) {
         sim_extras_take(w, extras);
+    }
     collect(w, out);
     tear_down(w);
     free(w);

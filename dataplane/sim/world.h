@@ -252,15 +252,18 @@ static inline void sim_node_send(struct sim_node *n, struct bt_txq *q)
 /* Sends what a core produced and asks to be woken when it wants to be. */
 static inline void sim_node_after(struct sim_node *n, struct bt_txq *q, uint64_t next_ns)
 {
-    if (q->n > 0)
+    if (q->n > 0) {
         sim_node_send(n, q);
+    }
     n->due_ns = next_ns;
-    if (next_ns == n->asked_ns || next_ns == UINT64_MAX)
+    if (next_ns == n->asked_ns || next_ns == UINT64_MAX) {
         return;
+    }
     n->asked_ns = next_ns;
     uint64_t at = next_ns - n->clock.skew; /* of a clock that runs as the world does */
-    if (n->clock.odd || next_ns < n->clock.skew || at < n->wake_ns)
+    if (n->clock.odd || next_ns < n->clock.skew || at < n->wake_ns) {
         sim_node_wake(n, next_ns);
+    }
 }
 struct bt_pool *sim_node_pool(struct sim_node *n);
 /* Time went by since: adds it to the integrals. */
@@ -269,8 +272,9 @@ void sim_integrate_over(struct sim_world *w, uint64_t dt);
 static inline void sim_integrate(struct sim_world *w)
 {
     uint64_t dt = w->agenda.now - w->integral_at_ns;
-    if (dt != 0)
+    if (dt != 0) {
         sim_integrate_over(w, dt);
+    }
 }
 uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i);
 /* Request index of (client node address, req_id), UINT32_MAX when unknown. */

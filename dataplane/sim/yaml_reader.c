@@ -14,8 +14,9 @@
 
 void sim_yaml_complain(struct sim_yaml *y, const yaml_node_t *at, const char *where, const char *fmt, ...)
 {
-    if (y->failed)
+    if (y->failed) {
         return;
+    }
     y->failed = true;
     char text[256];
     va_list ap;
@@ -33,20 +34,23 @@ static const char *text_of(const yaml_node_t *n)
 
 yaml_node_t *sim_yaml_get(struct sim_yaml *y, yaml_node_t *map, const char *key)
 {
-    if (map == NULL || map->type != YAML_MAPPING_NODE)
+    if (map == NULL || map->type != YAML_MAPPING_NODE) {
         return NULL;
+    }
     for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         const char *k = text_of(yaml_document_get_node(y->doc, p->key));
-        if (k != NULL && strcmp(k, key) == 0)
+        if (k != NULL && strcmp(k, key) == 0) {
             return yaml_document_get_node(y->doc, p->value);
+        }
     }
     return NULL;
 }
 
 yaml_node_t *sim_yaml_item(struct sim_yaml *y, yaml_node_t *list, size_t i, const char *where)
 {
-    if (list == NULL)
+    if (list == NULL) {
         return NULL;
+    }
     if (list->type != YAML_SEQUENCE_NODE) {
         sim_yaml_complain(y, list, where, "must be a list");
         return NULL;
@@ -62,11 +66,13 @@ static size_t list_length(const yaml_node_t *n)
 
 static void note_drawn(struct sim_yaml *y, const char *where, const char *value)
 {
-    if (y->drawn == NULL)
+    if (y->drawn == NULL) {
         return;
+    }
     size_t used = strlen(y->drawn);
-    if (used + strlen(where) + strlen(value) + 3 > y->drawn_n)
+    if (used + strlen(where) + strlen(value) + 3 > y->drawn_n) {
         return;
+    }
     snprintf(y->drawn + used, y->drawn_n - used, "%s%s=%s", used > 0 ? " " : "", where, value);
 }
 
@@ -85,29 +91,33 @@ static double number(struct sim_yaml *y, const yaml_node_t *n, const char *where
         return f->low;
     }
     bool whole = f->type == SIM_F_U32 || f->type == SIM_F_U64;
-    if (whole && v != floor(v))
+    if (whole && v != floor(v)) {
         sim_yaml_complain(y, n, where, "must be a whole number; got %.60s", s);
+    }
     return v;
 }
 
 /* A number, or [low, high] for "anything between, by seed". */
 static double open_number(struct sim_yaml *y, yaml_node_t *n, const char *where, const struct sim_field *f)
 {
-    if (n->type != YAML_SEQUENCE_NODE)
+    if (n->type != YAML_SEQUENCE_NODE) {
         return number(y, n, where, f);
+    }
     if (list_length(n) != 2) {
         sim_yaml_complain(y, n, where, "an open number is written [low, high]");
         return f->low;
     }
     double lo = number(y, sim_yaml_item(y, n, 0, where), where, f);
     double hi = number(y, sim_yaml_item(y, n, 1, where), where, f);
-    if (hi < lo)
+    if (hi < lo) {
         sim_yaml_complain(y, n, where, "low bound %g is above high bound %g", lo, hi);
+    }
     double u = y->draw != NULL ? sim_uniform(y->draw) : 0.5;
     bool whole = f->type == SIM_F_U32 || f->type == SIM_F_U64;
     double v = whole ? floor(lo + u * (hi - lo + 1)) : lo + u * (hi - lo);
-    if (v > hi)
+    if (v > hi) {
         v = hi;
+    }
     char text[32];
     snprintf(text, sizeof text, "%.4g", v);
     note_drawn(y, where, text);
@@ -118,8 +128,9 @@ static double open_number(struct sim_yaml *y, yaml_node_t *n, const char *where,
 static const char *open_word(struct sim_yaml *y, yaml_node_t *n, const char *where)
 {
     const char *s = text_of(n);
-    if (s != NULL)
+    if (s != NULL) {
         return s;
+    }
     if (n->type != YAML_SEQUENCE_NODE || list_length(n) == 0) {
         sim_yaml_complain(y, n, where, "must be a word or a list of words");
         return "";
@@ -140,10 +151,12 @@ static uint32_t look_up(const char *const *names, const char *s)
     size_t n = strlen(s);
     for (uint32_t i = 0; names[i] != NULL; i++) {
         const char *same = strchr(names[i], '=');
-        if (same == NULL && strcmp(names[i], s) == 0)
+        if (same == NULL && strcmp(names[i], s) == 0) {
             return i;
-        if (same != NULL && (size_t)(same - names[i]) == n && strncmp(names[i], s, n) == 0)
+        }
+        if (same != NULL && (size_t)(same - names[i]) == n && strncmp(names[i], s, n) == 0) {
             return look_up(names, same + 1);
+        }
     }
     return UINT32_MAX;
 }
@@ -152,8 +165,9 @@ static uint32_t name_index(struct sim_yaml *y, const yaml_node_t *n, const char 
                            const char *s)
 {
     uint32_t at = look_up(names, s);
-    if (at != UINT32_MAX)
+    if (at != UINT32_MAX) {
         return at;
+    }
     char all[240] = "";
     for (uint32_t i = 0; names[i] != NULL; i++) {
         size_t used = strlen(all);
@@ -175,15 +189,17 @@ static void list_of(struct sim_yaml *y, yaml_node_t *n, const char *where, const
         const struct sim_field one = {
             f->key, f->scale > 0 ? SIM_F_U32 : SIM_F_DOUBLE, 0, f->low, f->high, 0, NULL, NULL, false};
         const char *s = text_of(item);
-        if (f->type == SIM_F_NAMES && s == NULL)
+        if (f->type == SIM_F_NAMES && s == NULL) {
             sim_yaml_complain(y, item, where, "must be a list of words");
+        }
         out->v[i] = f->type == SIM_F_NUMBERS ? number(y, item, where, &one)
                     : s != NULL              ? name_index(y, item, where, f->names, s)
                                              : 0;
         out->n = (uint32_t)i + 1;
     }
-    if (out->n == 0)
+    if (out->n == 0) {
         sim_yaml_complain(y, n, where, "must be a list of one value or more");
+    }
 }
 
 static bool truth(struct sim_yaml *y, yaml_node_t *n, const char *where)
@@ -229,8 +245,9 @@ static void store(struct sim_yaml *y, yaml_node_t *n, const char *where, const s
         if (s == NULL || strlen(s) >= (size_t)f->high) {
             sim_yaml_complain(y, n, where, "must be text of fewer than %g bytes", f->high);
         } else {
-            if (f->names != NULL)
+            if (f->names != NULL) {
                 name_index(y, n, where, f->names, s);
+            }
             memcpy(p, s, strlen(s) + 1);
         }
         break;
@@ -240,8 +257,9 @@ static void store(struct sim_yaml *y, yaml_node_t *n, const char *where, const s
 static bool among(const char *const *words, const char *w)
 {
     for (size_t i = 0; words != NULL && words[i] != NULL; i++) {
-        if (strcmp(words[i], w) == 0)
+        if (strcmp(words[i], w) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -273,8 +291,9 @@ static void read_pair(struct sim_yaml *y, yaml_node_t *map, const yaml_node_pair
         return;
     }
     size_t i = 0;
-    while (i < n && strcmp(fields[i].key, k) != 0)
+    while (i < n && strcmp(fields[i].key, k) != 0) {
         i++;
+    }
     if (i < n) {
         store(y, value, path, &fields[i], out);
     } else if (!among(sections, k)) {
@@ -285,32 +304,38 @@ static void read_pair(struct sim_yaml *y, yaml_node_t *map, const yaml_node_pair
 void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields, size_t n,
                      const char *const *sections, void *out)
 {
-    if (map == NULL)
+    if (map == NULL) {
         return;
+    }
     if (map->type != YAML_MAPPING_NODE) {
         sim_yaml_complain(y, map, where, "must be a mapping");
         return;
     }
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++)
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         read_pair(y, map, p, where, fields, n, sections, out);
+    }
     for (size_t i = 0; i < n; i++) {
-        if (fields[i].required && sim_yaml_get(y, map, fields[i].key) == NULL)
+        if (fields[i].required && sim_yaml_get(y, map, fields[i].key) == NULL) {
             sim_yaml_complain(y, map, where, "%s is missing", fields[i].key);
+        }
     }
 }
 
 static yaml_document_t *load(yaml_parser_t *parser, const char *path, char *err, size_t err_n)
 {
     yaml_document_t *doc = calloc(1, sizeof *doc);
-    if (doc == NULL)
+    if (doc == NULL) {
         abort();
+    }
     bool loaded = yaml_parser_load(parser, doc);
-    if (loaded && yaml_document_get_root_node(doc) != NULL)
+    if (loaded && yaml_document_get_root_node(doc) != NULL) {
         return doc;
+    }
     snprintf(err, err_n, "%s:%zu:%zu: %s", path, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
              parser->problem != NULL ? parser->problem : "empty file");
-    if (loaded)
+    if (loaded) {
         yaml_document_delete(doc);
+    }
     free(doc);
     return NULL;
 }
@@ -323,8 +348,9 @@ yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
         return NULL;
     }
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
+    if (!yaml_parser_initialize(&parser)) {
         abort();
+    }
     yaml_parser_set_input_file(&parser, f);
     yaml_document_t *doc = load(&parser, path, err, err_n);
     yaml_parser_delete(&parser);
@@ -335,8 +361,9 @@ yaml_document_t *sim_yaml_open(const char *path, char *err, size_t err_n)
 yaml_document_t *sim_yaml_read(const char *path, const char *text, size_t n, char *err, size_t err_n)
 {
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
+    if (!yaml_parser_initialize(&parser)) {
         abort();
+    }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
     yaml_document_t *doc = load(&parser, path, err, err_n);
     yaml_parser_delete(&parser);

@@ -37,14 +37,19 @@ void expect(const struct side *d, const char *what, const struct bt_addr *src, u
     memcpy(counters_before, d->counters, len);
     uint32_t left = lab.pool.left + lab.flights;
     d->inject(&lab, raw, raw_len, src);
-    if (d->counters[counter] != counters_before[counter] + 1)
-        for (unsigned i = 0; i < d->n; i++)
-            if (d->counters[i] != counters_before[i])
+    if (d->counters[counter] != counters_before[counter] + 1) {
+        for (unsigned i = 0; i < d->n; i++) {
+            if (d->counters[i] != counters_before[i]) {
                 fail_msg("%s: counter %u (%s) moved, want %u", what, i, bt_mcase_name((enum bt_mcase)i), counter);
-    if (d->counters[counter] != counters_before[counter] + 1)
+            }
+        }
+    }
+    if (d->counters[counter] != counters_before[counter] + 1) {
         fail_msg("%s: counter %u did not move", what, counter);
-    if (memcmp(before, d->mem, at) || memcmp(before + at + len, d->mem + at + len, d->bytes - at - len))
+    }
+    if (memcmp(before, d->mem, at) || memcmp(before + at + len, d->mem + at + len, d->bytes - at - len)) {
         fail_msg("%s: state changed", what);
+    }
     lab_flush(&lab);
     assert_int_equal(lab.pool.left, left);
 }
@@ -94,8 +99,9 @@ void spy_id(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h
 {
     (void)l;
     (void)pkt;
-    if (h->type == BT_REQUEST && h->first)
+    if (h->type == BT_REQUEST && h->first) {
         last_id = h->req_id;
+    }
 }
 
 uint16_t start_call(uint32_t len, uint64_t timeout)
@@ -126,9 +132,11 @@ static const char *const malformed[][2] = {
 
 static unsigned case_of(const char *name)
 {
-    for (unsigned m = 1; m < BT_M_COUNT; m++)
-        if (strcmp(bt_mcase_name((enum bt_mcase)m), name) == 0)
+    for (unsigned m = 1; m < BT_M_COUNT; m++) {
+        if (strcmp(bt_mcase_name((enum bt_mcase)m), name) == 0) {
             return m;
+        }
+    }
     fail_msg("no case %s", name);
     return 0;
 }
@@ -138,8 +146,9 @@ void malformed_everywhere(const struct side *d, const struct bt_addr *src, uint8
 {
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         hex(malformed[i][0]);
-        if (raw_len >= 8 && raw[2] == 0)
+        if (raw_len >= 8 && raw[2] == 0) {
             raw[2] = (uint8_t)(legal_type << 4);
+        }
         expect(d, malformed[i][0], src, case_of(malformed[i][1]));
     }
 }

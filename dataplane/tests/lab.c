@@ -20,8 +20,9 @@ static uint8_t pattern(uint32_t i, uint8_t salt)
 
 static void fill(uint8_t *p, uint32_t len, uint8_t salt)
 {
-    for (uint32_t i = 0; i < len; i++)
+    for (uint32_t i = 0; i < len; i++) {
         p[i] = pattern(i, salt);
+    }
 }
 
 static enum lab_kind kind_of(const struct bt_r2p2_hdr *h)
@@ -48,9 +49,10 @@ static struct lab_call *ended(struct lab *l, uint64_t cookie, enum lab_end end)
 {
     struct lab_call *c = &l->call[cookie];
     c->ends++;
-    if (c->ends != 1)
+    if (c->ends != 1) {
         fail_msg("seed %llu: call %llu ended %d times (R-43)", (unsigned long long)l->seed, (unsigned long long)cookie,
                  c->ends);
+    }
     c->end = end;
     return c;
 }
@@ -64,8 +66,9 @@ static void on_success(void *arg, uint64_t cookie, struct bt_msg *reply, const s
     uint8_t *got = malloc(reply->len + 1);
     assert_int_equal(bt_msg_copy(reply, got, reply->len + 1), reply->len);
     c->intact = reply->len == c->want_reply;
-    for (uint32_t i = 0; i < reply->len && c->intact; i++)
+    for (uint32_t i = 0; i < reply->len && c->intact; i++) {
         c->intact = got[i] == pattern(i, c->salt);
+    }
     free(got);
     bt_client_done(l->client, reply);
 }
@@ -103,11 +106,14 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
     assert_int_equal(bt_msg_copy(&rq->msg, body, rq->msg.len + 1), rq->msg.len);
     l->executed++;
     l->last_request = *rq;
-    for (uint32_t i = 7; i < rq->msg.len; i++)
-        if (body[i] != pattern(i, body[6]))
+    for (uint32_t i = 7; i < rq->msg.len; i++) {
+        if (body[i] != pattern(i, body[6])) {
             fail_msg("seed %llu: request byte %u of %u is wrong", (unsigned long long)l->seed, i, rq->msg.len);
-    if (rq->msg.len >= 7 && ++l->executed_of[bt_get16(body + 4)] > 1)
+        }
+    }
+    if (rq->msg.len >= 7 && ++l->executed_of[bt_get16(body + 4)] > 1) {
         fail_msg("seed %llu: call %u ran twice (R-26)", (unsigned long long)l->seed, bt_get16(body + 4));
+    }
     if (l->service_ns == 0 && !l->hold) {
         answer(l, rq->handle, body, rq->msg.len, txq);
         free(body);
@@ -190,8 +196,9 @@ void lab_start(struct lab *l)
 
 void lab_flush(struct lab *l)
 {
-    while (l->flights)
+    while (l->flights) {
         bt_pool_put(&l->pool.pool, l->flight[--l->flights].pkt);
+    }
 }
 
 void lab_end(struct lab *l)
@@ -212,8 +219,9 @@ void lab_end(struct lab *l)
         bt_server_tick(l->server, l->now, &txq);
         bt_pool_put_chain(&l->pool.pool, txq.head);
     }
-    if (l->pool.left != l->pool.count)
+    if (l->pool.left != l->pool.count) {
         fail_msg("seed %llu: %u packets leaked", (unsigned long long)l->seed, l->pool.count - l->pool.left);
+    }
     assert_int_equal(bt_server_backlog(l->server), 0);
     assert_int_equal(bt_client_pending(l->client), 0);
     free(l->flight);
@@ -261,8 +269,9 @@ void lab_transmit(struct lab *l, struct bt_txq *txq)
         enum lab_kind k = kind_of(&h);
         l->sent[k]++;
         burst++;
-        if (l->spy)
+        if (l->spy) {
             l->spy(l, pkt, &h);
+        }
         if (chance(l, l->faults.duplicate[k])) {
             launch(l, copy_of(l, pkt), k);
             l->duplicated++;
@@ -274,8 +283,9 @@ void lab_transmit(struct lab *l, struct bt_txq *txq)
         }
         launch(l, pkt, k);
     }
-    if (burst > l->largest_burst)
+    if (burst > l->largest_burst) {
         l->largest_burst = burst;
+    }
 }
 
 // The router of the lab: forwards REQ0 in the lab's path mode, no policy.
@@ -298,8 +308,9 @@ static void route(struct lab *l, struct bt_pkt *pkt)
     }
     pkt->dst = l->saddr;
     assert_true(bt_r2p2_add_options(pkt, &h, &add));
-    if (l->router_key.id)
+    if (l->router_key.id) {
         bt_tag_sign(pkt->data, pkt->len, &h, &l->router_key, &pkt->src, &pkt->dst);
+    }
     // No fault here: the client's hop had its chance.
     l->flight[l->flights++] = (struct lab_flight){pkt, l->now + DEFAULT_DELAY, l->order++};
 }
@@ -321,16 +332,17 @@ static void deliver(struct lab *l, struct bt_pkt *pkt)
     struct bt_txq txq;
     bt_txq_init(&txq);
     pkt->t_rx_ns = l->now;
-    if (bt_addr_eq(&pkt->dst, &l->caddr))
+    if (bt_addr_eq(&pkt->dst, &l->caddr)) {
         bt_client_rx(l->client, l->now, pkt, &txq);
-    else if (bt_addr_eq(&pkt->dst, &l->saddr))
+    } else if (bt_addr_eq(&pkt->dst, &l->saddr)) {
         bt_server_rx(l->server, l->now, pkt, &txq);
-    else if (pkt->dst.port == 9000)
+    } else if (pkt->dst.port == 9000) {
         note_feedback(l, pkt);
-    else if (bt_addr_eq(&pkt->dst, &l->raddr) && l->path != LAB_DIRECT)
+    } else if (bt_addr_eq(&pkt->dst, &l->raddr) && l->path != LAB_DIRECT) {
         route(l, pkt);
-    else
+    } else {
         bt_pool_put(&l->pool.pool, pkt); // somebody who does not exist
+    }
     lab_transmit(l, &txq);
 }
 
@@ -367,8 +379,9 @@ int lab_call_with(struct lab *l, struct bt_request *rq, uint32_t len, uint32_t r
     uint8_t *body = malloc(len + 1);
     fill(body, len, c->salt);
     memcpy(body, head, len < 7 ? len : 7);
-    if (len < 7)
+    if (len < 7) {
         c->salt = 0;
+    }
     c->want_reply = len >= 4 ? reply : len;
     struct iovec iov[2] = {{body, len / 2}, {body + len / 2, len - len / 2}};
     rq->iov = iov;
@@ -419,19 +432,23 @@ void lab_answer_all(struct lab *l)
 
 static bool all_ended(const struct lab *l)
 {
-    for (int i = 0; i < l->calls; i++)
-        if (l->call[i].ends == 0)
+    for (int i = 0; i < l->calls; i++) {
+        if (l->call[i].ends == 0) {
             return false;
+        }
+    }
     return true;
 }
 
 static uint64_t next_event(const struct lab *l)
 {
     uint64_t c = bt_client_next(l->client), s = bt_server_next(l->server), at = c < s ? c : s;
-    for (uint32_t i = 0; i < l->flights; i++)
+    for (uint32_t i = 0; i < l->flights; i++) {
         at = l->flight[i].at < at ? l->flight[i].at : at;
-    for (int i = 0; i < l->waitings && !l->hold; i++)
+    }
+    for (int i = 0; i < l->waitings && !l->hold; i++) {
         at = l->waiting_at[i] < at ? l->waiting_at[i] : at;
+    }
     return at;
 }
 
@@ -441,11 +458,13 @@ static void deliver_due(struct lab *l)
         uint32_t best = l->flights;
         for (uint32_t i = 0; i < l->flights; i++) {
             const struct lab_flight *f = &l->flight[i], *b = &l->flight[best];
-            if (f->at <= l->now && (best == l->flights || f->at < b->at || (f->at == b->at && f->order < b->order)))
+            if (f->at <= l->now && (best == l->flights || f->at < b->at || (f->at == b->at && f->order < b->order))) {
                 best = i;
+            }
         }
-        if (best == l->flights)
+        if (best == l->flights) {
             return;
+        }
         struct bt_pkt *pkt = l->flight[best].pkt;
         l->flight[best] = l->flight[--l->flights];
         deliver(l, pkt);
@@ -460,10 +479,12 @@ void lab_run(struct lab *l, uint64_t until)
             l->now = until;
             return;
         }
-        if (at == UINT64_MAX || steps > 2000000)
+        if (at == UINT64_MAX || steps > 2000000) {
             fail_msg("seed %llu: calls hang", (unsigned long long)l->seed);
-        if (at > l->now)
+        }
+        if (at > l->now) {
             l->now = at;
+        }
         struct bt_txq txq;
         bt_txq_init(&txq);
         bt_client_tick(l->client, l->now, &txq);

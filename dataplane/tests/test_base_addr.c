@@ -15,8 +15,9 @@ static void r16_text_round_trip(void **state)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         struct bt_addr a;
         char text[BT_ADDR_TEXT];
-        if (bt_addr_parse(same[i], 0, &a))
+        if (bt_addr_parse(same[i], 0, &a)) {
             fail_msg("%s does not parse", same[i]);
+        }
         assert_string_equal(bt_addr_format(&a, text), same[i]);
         assert_int_equal(a.pad, 0);
     }
@@ -46,8 +47,9 @@ static void addr_parse_rejects(void **state)
                                       " 10.0.0.1:1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct bt_addr a = {.port = 77}, before = a;
-        if (!bt_addr_parse(bad[i], 0, &a))
+        if (!bt_addr_parse(bad[i], 0, &a)) {
             fail_msg("\"%s\" was accepted", bad[i]);
+        }
         assert_memory_equal(&a, &before, sizeof a);
     }
 }

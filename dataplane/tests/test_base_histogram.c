@@ -88,10 +88,12 @@ static void slices_hold_all_from_the_first_second_on(void **state)
     struct bt_hist_window w;
     assert_true(s != NULL && h != NULL);
     bt_hist_slices_init(s, 0);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         bt_hist_slices_record(s, 1, bt_hist_value(100 + i));
-    for (uint32_t i = 1; i < 4; i++)
+    }
+    for (uint32_t i = 1; i < 4; i++) {
         bt_hist_slices_record(s, 1, bt_hist_value(100 - i));
+    }
     bt_hist_slices_merge(s, 2, 1, h, &w);
     assert_int_equal(h->total, 7);
     assert_int_equal(bt_hist_percentile(h, 100000), bt_hist_value(103));

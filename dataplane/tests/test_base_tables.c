@@ -42,11 +42,12 @@ static uint32_t look_up(const struct bt_pairs *t, const struct bt_addr *a, uint1
     return v;
 }
 
-static uint32_t delete (struct bt_pairs *t, bool hashed, const struct bt_addr *a, uint16_t id)
+static uint32_t delete(struct bt_pairs *t, bool hashed, const struct bt_addr *a, uint16_t id)
 {
     uint32_t v = bt_pairs_find(t, a, id);
-    if (!hashed || v == BT_PAIRS_NONE)
+    if (!hashed || v == BT_PAIRS_NONE) {
         return bt_pairs_del(t, a, id);
+    }
     bt_pairs_remove(t, bt_pairs_entry(t, bt_pairs_hash(t->seed, a, id), v));
     return v;
 }
@@ -120,11 +121,13 @@ static void ring_is_a_bounded_fifo(void **state)
     assert_int_equal(bt_ring_bytes(5), sizeof mem);
     bt_ring_init(&r, mem, 5);
     for (int round = 0; round < 100; round++) {
-        for (int i = 0; i < 7; i++)
+        for (int i = 0; i < 7; i++) {
             assert_int_equal(bt_ring_push(&r, &items[i]), i < 5);
+        }
         assert_ptr_equal(bt_ring_peek(&r), &items[0]);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 5; i++) {
             assert_ptr_equal(bt_ring_pop(&r), &items[i]);
+        }
         assert_null(bt_ring_pop(&r));
     }
 }
@@ -147,8 +150,9 @@ static void pool_gives_clean_packets_and_runs_dry(void **state)
         memset(p[i]->data, i, p[i]->len);
     }
     assert_null(bt_pool_get(pool));
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         assert_int_equal(p[i]->data[BT_PKT_BUFFER - 1], i);
+    }
     p[0]->next = p[1];
     p[1]->next = p[2];
     p[2]->next = p[3];
@@ -167,11 +171,13 @@ static void txq_keeps_order(void **state)
     struct bt_pkt p[3];
     struct bt_txq q;
     bt_txq_init(&q);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         bt_txq_push(&q, &p[i]);
+    }
     assert_int_equal(q.n, 3);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_ptr_equal(bt_txq_pop(&q), &p[i]);
+    }
     assert_null(bt_txq_pop(&q));
     assert_null(q.tail);
 }
@@ -206,8 +212,9 @@ static void rng_is_even_and_repeatable(void **state)
         assert_int_equal(v, bt_rng_below(&b, 7));
         seen[v]++;
     }
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 7; i++) {
         assert_in_range(seen[i], 9600, 10400); // 10,000 +- 4 sigma
+    }
     double u = bt_rng_unit(&a);
     assert_true(u >= 0 && u < 1);
 }

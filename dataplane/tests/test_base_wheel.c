@@ -39,8 +39,9 @@ static void on_fire(void *arg, struct bt_timer *t)
         it->deadline = w->now + (bt_rng_next(&w->rng) >> (20 + bt_rng_below(&w->rng, 30)));
         bt_wheel_add(&w->wheel, t, it->deadline);
     }
-    if (w->rearm && bt_rng_below(&w->rng, 8) == 0) // delete somebody, perhaps due as well
+    if (w->rearm && bt_rng_below(&w->rng, 8) == 0) { // delete somebody, perhaps due as well
         bt_wheel_del(&w->wheel, &w->item[bt_rng_below(&w->rng, TIMERS)].timer);
+    }
 }
 
 static uint64_t rounded(uint64_t ns)
@@ -69,20 +70,23 @@ static void r27_random_schedule_matches_model(void **state)
                 bt_wheel_del(&w.wheel, &it->timer);
             } else {
                 uint64_t next = bt_wheel_next(&w.wheel);
-                if (what < 8 && next != UINT64_MAX && next > w.now)
+                if (what < 8 && next != UINT64_MAX && next > w.now) {
                     w.now = next;
-                else
+                } else {
                     w.now += bt_rng_next(&w.rng) >> (24 + bt_rng_below(&w.rng, 40));
+                }
                 bt_wheel_advance(&w.wheel, w.now, on_fire, &w);
             }
             uint64_t next = bt_wheel_next(&w.wheel);
             uint32_t armed = 0;
             for (int i = 0; i < TIMERS; i++) {
-                if (!bt_timer_armed(&w.item[i].timer))
+                if (!bt_timer_armed(&w.item[i].timer)) {
                     continue;
+                }
                 armed++;
-                if (what >= 6 && rounded(w.item[i].deadline) + 256 <= (w.now & ~255ull))
+                if (what >= 6 && rounded(w.item[i].deadline) + 256 <= (w.now & ~255ull)) {
                     fail_msg("seed %llu step %d: timer %d overdue", (unsigned long long)seed, step, i);
+                }
                 assert_true(next <= rounded(w.item[i].deadline) + 256);
             }
             assert_int_equal(armed, w.wheel.armed);

@@ -10,13 +10,8 @@
 #include "../bpf/crab_layout.h"
 
 #ifdef CRAB_SIX
-#define VECTORS BT_VECTORS "/crab_layout6.txt"
-#define ADDRESS(at)                                                                                                    \
-    {                                                                                                                  \
-        {                                                                                                              \
-            at##u, ~at##u, at##u ^ 0x0f0f0f0fu, at##u ^ 0xf0f0f0f0u                                                    \
-        }                                                                                                              \
-    }
+#define VECTORS     BT_VECTORS "/crab_layout6.txt"
+#define ADDRESS(at) {{at##u, ~at##u, at##u ^ 0x0f0f0f0fu, at##u ^ 0xf0f0f0f0u}}
 #else
 #define VECTORS     BT_VECTORS "/crab_layout.txt"
 #define ADDRESS(at) at
@@ -28,8 +23,9 @@ static void line(const char *name, const void *bytes, size_t size)
 {
     size_t at = strlen(text);
     at += (size_t)snprintf(text + at, sizeof(text) - at, "%s ", name);
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i++) {
         at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", ((const unsigned char *)bytes)[i]);
+    }
     snprintf(text + at, sizeof(text) - at, "\n");
 }
 
@@ -77,8 +73,9 @@ static void samples(void)
     LINE("syn", crab_syn, .seen_ns = 0x0102030405060708, .dip = ADDRESS(0x11121314), .place = 0x1516,
          .undelivered = 0x17);
     struct crab_fallen fallen = {.next = 0x2d2e2f30};
-    for (__u32 i = 0; i < CRAB_FALLEN_KEPT; i++)
+    for (__u32 i = 0; i < CRAB_FALLEN_KEPT; i++) {
         fallen.last[i] = (struct crab_fell){.at_ns = 0x0102030405060708, .who = tuple, .reason = 0x31323300 + i};
+    }
     line("fallen", &fallen, sizeof(fallen));
     number("pool.size", sizeof(struct crab_pool));
     number("pool.backend", offsetof(struct crab_pool, backend));

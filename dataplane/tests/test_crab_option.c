@@ -29,8 +29,9 @@ static size_t bytes_of(const char *hex, unsigned char *to, size_t room)
 
 static void hex_of(const void *bytes, size_t size, char *to)
 {
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i++) {
         snprintf(to + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
+    }
 }
 
 /* read KIND EXID AREA -> FORM AT SIZE NOTES NAMED: an address, or the digest of a fall-back mark */
@@ -46,13 +47,15 @@ static void reads(const char *line)
     o.len = (__u32)bytes_of(area, o.bytes, CRAB_OPTIONS_MAX);
     crab_option_find(&o);
     crab_addr addr = crab_option_addr(&o);
-    if (o.form == CRAB_FORM_FALLBACK)
+    if (o.form == CRAB_FORM_FALLBACK) {
         hex_of(&o.addr, sizeof(o.addr), named);
-    else if (o.form != CRAB_FORM_NONE)
+    } else if (o.form != CRAB_FORM_NONE) {
         hex_of(&addr, sizeof(addr), named);
+    }
     snprintf(got, sizeof(got), "%s %u %u %u %s", forms[o.form], o.at, o.size, o.notes, named);
-    if (strcmp(got, want))
+    if (strcmp(got, want)) {
         fail_msg("%s\ngot %s", line, got);
+    }
 }
 
 /* write KIND EXID FORM ADDRESS -> BYTES */
@@ -66,12 +69,14 @@ static void writes(const char *line)
     assert_int_equal(sscanf(line, "write %x %x %15s %39s %95s", &kind, &exid, form, hex, want), 5);
     assert_int_equal(bytes_of(hex, (unsigned char *)&addr, sizeof(addr)), sizeof(addr));
     __u8 f = CRAB_FORM_NONE;
-    while (strcmp(forms[f], form))
+    while (strcmp(forms[f], form)) {
         f++;
+    }
     crab_option_write(room, (__u8)kind, (__u16)exid, f, addr);
     hex_of(room, f == CRAB_FORM_FALLBACK ? CRAB_FALLBACK_ROOM : CRAB_OPTION_ROOM, got);
-    if (strcmp(got, want))
+    if (strcmp(got, want)) {
         fail_msg("%s\ngot %s", line, got);
+    }
 }
 
 static void test_vectors(void **state)
@@ -84,12 +89,13 @@ static void test_vectors(void **state)
     assert_non_null(f);
     while (fgets(line, sizeof(line), f)) {
         line[strcspn(line, "\n")] = 0;
-        if (!strncmp(line, "read ", 5))
+        if (!strncmp(line, "read ", 5)) {
             reads(line);
-        else if (!strncmp(line, "write ", 6))
+        } else if (!strncmp(line, "write ", 6)) {
             writes(line);
-        else
+        } else {
             assert_true(line[0] == '#' || line[0] == 0);
+        }
         lines += line[0] == 'r' || line[0] == 'w';
     }
     fclose(f);
@@ -105,8 +111,9 @@ static void test_garbage_ends(void **state)
     for (int turn = 0; turn < 200000; turn++) {
         struct crab_options o = {.kind = turn & 1 ? CRAB_KIND : CRAB_KIND_EXPERIMENT1, .exid = 0x1234};
         o.len = (__u32)(rand() % 11 * 4);
-        for (__u32 i = 0; i < o.len; i++)
+        for (__u32 i = 0; i < o.len; i++) {
             o.bytes[i] = (__u8)(rand() % 2 ? rand() % 22 : rand() % 4 ? o.kind : rand());
+        }
         if (o.len >= 4 && turn & 4) { /* a good beginning, so that forms are met, too */
             const __u8 good[] = {o.kind, (__u8)(turn & 8 ? CRAB_OPTION_ROOM : CRAB_OPTION_ROOM - 2), 0x12, 0x34};
             memcpy(o.bytes, good, sizeof(good));

@@ -34,26 +34,10 @@ struct reply_case {
     bool closes;
 };
 
-#define HTTP                                                                                                           \
-    BT_REPLY_HTTP,                                                                                                     \
-    {                                                                                                                  \
-        0                                                                                                              \
-    }
-#define REDIS                                                                                                          \
-    BT_REPLY_REDIS,                                                                                                    \
-    {                                                                                                                  \
-        0                                                                                                              \
-    }
-#define GET                                                                                                            \
-    BT_REPLY_MEMCACHED_TEXT,                                                                                           \
-    {                                                                                                                  \
-        0                                                                                                              \
-    }
-#define SET                                                                                                            \
-    BT_REPLY_MEMCACHED_TEXT,                                                                                           \
-    {                                                                                                                  \
-        .opcode = 1                                                                                                    \
-    }
+#define HTTP   BT_REPLY_HTTP, {0}
+#define REDIS  BT_REPLY_REDIS, {0}
+#define GET    BT_REPLY_MEMCACHED_TEXT, {0}
+#define SET    BT_REPLY_MEMCACHED_TEXT, {.opcode = 1}
 #define OK     BT_REPLY_DONE, BT_VERDICT_OK
 #define MISS   BT_REPLY_DONE, BT_VERDICT_MISS
 #define FAILED BT_REPLY_DONE, BT_VERDICT_ERROR
@@ -197,8 +181,9 @@ static char *repeated(const char *before, const char *piece, size_t n, const cha
     char *text = malloc(begin + n * one + strlen(behind) + 1);
     assert_non_null(text);
     memcpy(text, before, begin);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         memcpy(text + begin + i * one, piece, one);
+    }
     strcpy(text + begin + n * one, behind); // NOLINT: it has the room
     return text;
 }

@@ -71,8 +71,9 @@ static void from_router(const struct bt_addr *router, struct bt_r2p2_hdr h, size
         h.opt.key_id = k->id;
     }
     size_t n = bt_r2p2_encode(p, sizeof p, &h);
-    if (k)
+    if (k) {
         bt_tag_sign(p, n + payload, &h, k, router, &lab.saddr);
+    }
     lab_inject_server(&lab, p, n + payload, router);
 }
 
@@ -88,9 +89,11 @@ static void cancel(const struct bt_addr *router, uint16_t id, uint32_t copy)
 
 static const struct bt_feedback *last(void)
 {
-    for (int i = lab.feedbacks - 1; i >= 0; i--)
-        if (bt_addr_ip_eq(&lab.feedback_to[i], &router_a) && (lab.feedback[i].flags & BT_FEEDBACK_PAIR))
+    for (int i = lab.feedbacks - 1; i >= 0; i--) {
+        if (bt_addr_ip_eq(&lab.feedback_to[i], &router_a) && (lab.feedback[i].flags & BT_FEEDBACK_PAIR)) {
             return &lab.feedback[i];
+        }
+    }
     return NULL;
 }
 

@@ -15,8 +15,9 @@ static void spy_ids(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p
 {
     (void)l;
     (void)pkt;
-    if (h->type == BT_REQUEST && h->first && id_count < 200000)
+    if (h->type == BT_REQUEST && h->first && id_count < 200000) {
         ids[id_count++] = h->req_id;
+    }
 }
 
 static void reply_to(uint16_t id)
@@ -47,13 +48,15 @@ static void r10_ids_wrap_around_pending_and_quarantined_ones(void **state)
         lab.now += 500; // 2 Mrps: the space wraps every 33 ms
         int got = lab_call(&lab, 8, 8, 1000 * SEC);
         lab_flush(&lab);
-        if (got == BT_RPC_NO_ID)
+        if (got == BT_RPC_NO_ID) {
             continue;
+        }
         assert_true(got >= 0);
         uint16_t id = ids[id_count - 1];
         assert_false(pending[id]);
-        if (released[id] && lab.now - released[id] < quarantine)
+        if (released[id] && lab.now - released[id] < quarantine) {
             fail_msg("id %u again after %llu ns", id, (unsigned long long)(lab.now - released[id]));
+        }
         pending[id] = true;
         if (i < 2) {
             stuck[i] = id; // these two stay outstanding for ever
@@ -138,8 +141,9 @@ static void r11_first_id_depends_on_the_seed(void **state)
         lab_call(&lab, 8, 8, SEC);
         first[seed] = ids[0];
         lab_end(&lab);
-        for (uint64_t k = 0; k < seed; k++)
+        for (uint64_t k = 0; k < seed; k++) {
             same += first[k] == first[seed];
+        }
     }
     assert_true(same <= 1);
 }
@@ -152,16 +156,18 @@ static void r51_table_full_is_refused_without_callback(void **state)
     lab.scfg.max_pending = 400;
     lab.hold = true;
     lab_start(&lab);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) {
         assert_true(lab_call(&lab, 8, 8, SEC) >= 0);
+    }
     assert_int_equal(lab_call(&lab, 8, 8, SEC), BT_RPC_TABLE_FULL);
     assert_int_equal(bt_client_pending(lab.client), 300);
     lab_run(&lab, lab.now + MS);
     lab.hold = false;
     lab_answer_all(&lab);
     lab_run(&lab, 0);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) {
         assert_int_equal(lab.call[i].end, LAB_SUCCESS);
+    }
     lab_end(&lab);
 }
 
@@ -224,8 +230,9 @@ static void r43_close_ends_everything(void **state)
     lab_init(&lab, 7);
     lab.hold = true;
     lab_start(&lab);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         lab_call(&lab, i % 2 ? 5000 : 8, 8, SEC);
+    }
     lab_run(&lab, lab.now + MS);
     bt_client_close(lab.client, lab.now);
     for (int i = 0; i < 10; i++) {

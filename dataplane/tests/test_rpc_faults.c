@@ -18,11 +18,13 @@ static const uint32_t sizes[] = {0, 8, 1000, 1464, 1465, 1478, 1479, 4096, 16384
 static void check_credit(const struct lab *l)
 {
     struct bt_server_router_state st;
-    if (!bt_server_router_state(l->server, 0, &st))
+    if (!bt_server_router_state(l->server, 0, &st)) {
         return;
-    if (st.received != st.served)
+    }
+    if (st.received != st.served) {
         fail_msg("seed %llu: received %llu, served %llu (R-38)", (unsigned long long)l->seed,
                  (unsigned long long)st.received, (unsigned long long)st.served);
+    }
 }
 
 static void run_mix(struct lab *l, int calls)
@@ -32,8 +34,9 @@ static void run_mix(struct lab *l, int calls)
     for (int i = 0; i < calls; i++) {
         uint32_t len = sizes[bt_rng_below(&l->rng, SIZES)], reply = sizes[bt_rng_below(&l->rng, SIZES)];
         assert_true(lab_call(l, len, reply, 500 * MS) >= 0);
-        if (bt_rng_below(&l->rng, 3) == 0)
+        if (bt_rng_below(&l->rng, 3) == 0) {
             lab_run(l, l->now + bt_rng_next(&l->rng) % (2 * MS));
+        }
     }
     lab_run(l, 0);
     lab_run(l, l->now + SEC);
@@ -43,16 +46,19 @@ static void run_mix(struct lab *l, int calls)
 static int count_ends(const struct lab *l, enum lab_end end)
 {
     int n = 0;
-    for (int i = 0; i < l->calls; i++)
+    for (int i = 0; i < l->calls; i++) {
         n += l->call[i].end == end;
+    }
     return n;
 }
 
 static void check_intact(const struct lab *l)
 {
-    for (int i = 0; i < l->calls; i++)
-        if (l->call[i].end == LAB_SUCCESS && !l->call[i].intact)
+    for (int i = 0; i < l->calls; i++) {
+        if (l->call[i].end == LAB_SUCCESS && !l->call[i].intact) {
             fail_msg("seed %llu: reply %d damaged", (unsigned long long)l->seed, i);
+        }
+    }
 }
 
 struct scenario {
@@ -96,8 +102,9 @@ static void run_scenario(const struct scenario *sc, uint64_t seed, bool ext, int
     int ok = count_ends(&lab, LAB_SUCCESS);
     // Without a router every size gets through; Transparent and Encapsulated
     // need room for an option, which a non-X client of 1464 B does not leave.
-    if (sc->all_succeed && ext && ok != lab.calls)
+    if (sc->all_succeed && ext && ok != lab.calls) {
         fail_msg("%s: seed %llu: %d of %d succeeded", sc->name, (unsigned long long)seed, ok, lab.calls);
+    }
     *faults += lab.lost + lab.duplicated + lab.delayed;
     lab_end(&lab);
 }
@@ -109,8 +116,9 @@ static void r43_r38_every_fault_every_call_ends_once(void **state)
     uint64_t from = only ? strtoull(only, NULL, 10) : 1, to = only ? from : 25;
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         int faults = 0;
-        for (uint64_t seed = from; seed <= to; seed++)
+        for (uint64_t seed = from; seed <= to; seed++) {
             run_scenario(&scenarios[i], seed, true, &faults);
+        }
         assert_true(faults > 100 || only); // a run without faults proves nothing
         print_message("    %-28s seeds %llu…%llu, %d faults\n", scenarios[i].name, (unsigned long long)from,
                       (unsigned long long)to, faults);
@@ -189,9 +197,11 @@ static void r20_incomplete_request_is_collected_and_credited(void **state)
         lab_run(&lab, start + 20 * MS);
         assert_int_equal(bt_server_backlog(lab.server), 0);
         const struct bt_feedback *fb = NULL;
-        for (int i = 0; i < lab.feedbacks; i++)
-            if (lab.feedback[i].flags & BT_FEEDBACK_PAIR)
+        for (int i = 0; i < lab.feedbacks; i++) {
+            if (lab.feedback[i].flags & BT_FEEDBACK_PAIR) {
                 fb = &lab.feedback[i];
+            }
+        }
         assert_non_null(fb);
         assert_true(fb->flags & BT_FEEDBACK_DROPPED);
         assert_int_equal(fb->received, 1);
@@ -211,8 +221,9 @@ static int sack_count;
 static void spy_sack(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
     (void)pkt;
-    if (h->type == BT_SACK && sack_count < 16)
+    if (h->type == BT_SACK && sack_count < 16) {
         sack_times[sack_count++] = l->now;
+    }
 }
 
 static int replies_let_through;
@@ -220,8 +231,9 @@ static int replies_let_through;
 static void spy_lose_later_replies(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
     spy_sack(l, pkt, h);
-    if (h->type == BT_REPLY && ++replies_let_through >= 2)
+    if (h->type == BT_REPLY && ++replies_let_through >= 2) {
         l->faults.lose[LAB_REPLY] = 1000;
+    }
 }
 
 static void r24_reply_repair_backs_off_and_gives_up(void **state)

@@ -231,12 +231,14 @@ static void m24_full_tables_answer_drop_and_return_the_credit(void **state)
     lab.faults.lose[LAB_REQN] = 1000;
     lab_run(&lab, lab.now + MS / 2);
     lab_call(&lab, 5000, 8, SEC);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         lab_call(&lab, 100, 8, SEC);
+    }
     lab_run(&lab, lab.now + MS);
     int dropped = 0;
-    for (int i = 0; i < lab.calls; i++)
+    for (int i = 0; i < lab.calls; i++) {
         dropped += lab.call[i].end == LAB_ERROR && lab.call[i].code == BT_RPC_DROPPED;
+    }
     assert_int_equal(dropped, 3); // one message, two of the four short ones
     assert_int_equal(bt_server_counters(lab.server)[BT_M24], 3);
     assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_TABLE], 3);

@@ -17,9 +17,10 @@ static void one_rpc(enum lab_path path, bool ext, uint32_t len, uint32_t reply)
     lab_start(&lab);
     assert_true(lab_call(&lab, len, reply, 2 * SEC) >= 0);
     lab_run(&lab, 0);
-    if (lab.call[0].end != LAB_SUCCESS || !lab.call[0].intact)
+    if (lab.call[0].end != LAB_SUCCESS || !lab.call[0].intact) {
         fail_msg("path %d ext %d: %u B -> %u B: end %d, %u B came", path, ext, len, reply, lab.call[0].end,
                  lab.call[0].reply_len);
+    }
     assert_int_equal(lab.sent[LAB_SACK], 0);
     lab_end(&lab);
 }
@@ -29,14 +30,17 @@ static void r16_every_size_completes_on_every_path(void **state)
     (void)state;
     static const uint32_t sizes[] = {0,    1,    3,    4,    14,   15,    1400,   1432,    1433,
                                      1464, 1465, 1478, 1479, 4096, 16384, 200000, 1u << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int path = LAB_DIRECT; path <= LAB_TRANSPARENT; path++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int path = LAB_DIRECT; path <= LAB_TRANSPARENT; path++) {
             for (int ext = 0; ext < 2; ext++) {
-                if (path != LAB_DIRECT && !ext && sizes[i] > 1440 && sizes[i] <= 1464)
+                if (path != LAB_DIRECT && !ext && sizes[i] > 1440 && sizes[i] <= 1464) {
                     continue; // no room for the router's option: R-4, the router's business
+                }
                 one_rpc((enum lab_path)path, ext, sizes[i], 8);
                 one_rpc((enum lab_path)path, ext, 8, sizes[i]);
             }
+        }
+    }
 }
 
 static void r9_message_above_the_maximum_is_refused_at_once(void **state)
@@ -55,8 +59,9 @@ static uint32_t seen_len[64], seen;
 static void spy_lengths(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
     (void)l;
-    if (h->type == BT_REQUEST && seen < 64)
+    if (h->type == BT_REQUEST && seen < 64) {
         seen_len[seen++] = pkt->len - h->hdr_size;
+    }
 }
 
 static void s4_request_split_is_14_then_1464(void **state)
@@ -131,8 +136,9 @@ static uint64_t burst_at;
 static void spy_bursts(struct lab *l, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
     (void)pkt;
-    if (h->type != BT_REQUEST && h->type != BT_REPLY)
+    if (h->type != BT_REQUEST && h->type != BT_REPLY) {
         return;
+    }
     burst_of_time = l->now == burst_at ? burst_of_time + 1 : 1;
     burst_at = l->now;
     assert_true(burst_of_time <= 64);

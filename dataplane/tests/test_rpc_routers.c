@@ -53,16 +53,19 @@ static void forwarded(const struct bt_addr *router, uint16_t id, const struct bt
     h.opt.key_id = key ? key->id : 0;
     size_t n = bt_r2p2_encode(p, sizeof p, &h);
     memset(p + n, 0, 5); // wants an empty reply
-    if (key)
+    if (key) {
         bt_tag_sign(p, n + 5, &h, key, router, &lab.saddr);
+    }
     lab_inject_server(&lab, p, n + 5, router);
 }
 
 static const struct bt_feedback *last_to(const struct bt_addr *router)
 {
-    for (int i = lab.feedbacks - 1; i >= 0; i--)
-        if (bt_addr_ip_eq(&lab.feedback_to[i], router))
+    for (int i = lab.feedbacks - 1; i >= 0; i--) {
+        if (bt_addr_ip_eq(&lab.feedback_to[i], router)) {
             return &lab.feedback[i];
+        }
+    }
     fail_msg("no FEEDBACK to that router");
     return NULL;
 }
@@ -72,16 +75,18 @@ static void r61_counters_and_grants_are_kept_per_router(void **state)
     (void)state;
     start();
     set_routers(2, &router_a, &router_b);
-    for (uint16_t i = 0; i < 5; i++)
+    for (uint16_t i = 0; i < 5; i++) {
         forwarded(&router_a, i, NULL);
+    }
     settle();
     const struct bt_feedback *a = last_to(&router_a);
     assert_int_equal(a->received, 5);
     assert_int_equal(a->served, 5);
     assert_int_equal(a->n, 4); // alone so far: all of n
     assert_int_equal(last_to(&router_b)->received, 0);
-    for (uint16_t i = 10; i < 12; i++)
+    for (uint16_t i = 10; i < 12; i++) {
         forwarded(&router_b, i, NULL);
+    }
     settle();
     const struct bt_feedback *b = last_to(&router_b);
     assert_int_equal(b->received, 2);
@@ -110,8 +115,9 @@ static void r61_time_that_goes_back_changes_no_share(void **state)
     forwarded(&router_a, 3, NULL);
     settle();
     assert_int_equal(last_to(&router_a)->n, 2);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         lab_run(&lab, lab.now + MS);
+    }
     assert_true(lab.feedbacks - before <= 1 + 2); // the pair's, and one period
     lab_end(&lab);
 }
@@ -324,8 +330,9 @@ static void r112_a_router_that_returns_finds_its_own_counters(void **state)
     struct bt_server_router r[2] = {router_at(&router_a), router_at(&newcomer)};
     r[1].feedback.port = 9001;
     set_routers(1, &router_a, &router_a);
-    for (uint16_t i = 0; i < 5; i++)
+    for (uint16_t i = 0; i < 5; i++) {
         forwarded(&router_a, i, NULL);
+    }
     bt_txq_init(&txq);
     assert_int_equal(bt_server_set_routers(lab.server, lab.now, &r[1], 1, &txq), 0);
     assert_int_equal(bt_server_set_routers(lab.server, lab.now, r, 2, &txq), 0);
@@ -358,8 +365,9 @@ static void r114_a_removed_router_gets_its_last_feedback_and_no_more(void **stat
     lab_run(&lab, lab.now + 1100 * MS);
     int before = lab.feedbacks, to_a = 0;
     lab_run(&lab, lab.now + 50 * MS);
-    for (int i = before; i < lab.feedbacks; i++)
+    for (int i = before; i < lab.feedbacks; i++) {
         to_a += bt_addr_ip_eq(&lab.feedback_to[i], &router_a);
+    }
     assert_int_equal(to_a, 0);
     assert_true(lab.feedbacks > before);
     lab_end(&lab);
@@ -397,8 +405,9 @@ static void r12_replicated_policies_are_dropped(void **state)
         lab_call_with(&lab, &rq, 8, 8);
     }
     lab_run(&lab, 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(lab.call[i].code, BT_RPC_DROPPED);
+    }
     assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_POLICY], 2);
     settle();
     assert_true(last_to(&lab.raddr)->flags & BT_FEEDBACK_DROPPED);

@@ -19,8 +19,9 @@ static void r39_feedback_follows_the_last_reply_packet(void **state)
     lab_call_with(&lab, &rq, 8, 300000); // several bursts
     while (lab.call[0].end == LAB_NONE) {
         lab_run(&lab, lab.now + 50000);
-        if (lab.sent[LAB_REPLY] < 205)
+        if (lab.sent[LAB_REPLY] < 205) {
             assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_REPLIES], 0);
+        }
     }
     assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_REPLIES], 1);
     lab_end(&lab);
@@ -32,10 +33,12 @@ static void spy_order(struct lab *l, const struct bt_pkt *pkt, const struct bt_r
 {
     (void)l;
     (void)pkt;
-    if (h->type == BT_REPLY)
+    if (h->type == BT_REPLY) {
         reply_seen = true;
-    if (h->type == BT_FEEDBACK && h->req_id)
+    }
+    if (h->type == BT_FEEDBACK && h->req_id) {
         order_ok = reply_seen;
+    }
 }
 
 static void r39_feedback_is_behind_the_reply_in_the_queue(void **state)

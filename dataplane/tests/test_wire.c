@@ -102,13 +102,15 @@ static void r45_no_input_is_trusted(void **state)
         size_t len = bt_rng_below(&rng, (uint32_t)n + 1);
         uint8_t *p = malloc(len ? len : 1); // exact size: overreads trip ASan
         memcpy(p, good, len);
-        for (unsigned k = bt_rng_below(&rng, 4); k-- && len;)
+        for (unsigned k = bt_rng_below(&rng, 4); k-- && len;) {
             p[bt_rng_below(&rng, (uint32_t)len)] = (uint8_t)bt_rng_next(&rng);
+        }
         struct bt_r2p2_hdr out;
         enum bt_mcase m = bt_r2p2_decode(p, len, (enum bt_role)bt_rng_below(&rng, 6), &out);
         assert_true(m < BT_M_COUNT);
-        if (!m)
+        if (!m) {
             assert_true(out.payload + out.payload_len == p + len);
+        }
         free(p);
     }
 }
@@ -118,8 +120,9 @@ static bool read_alike(const uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, 
 {
     struct bt_r2p2_hdr s;
     bool reply = p[2] >> 4 == BT_REPLY;
-    if (!(reply ? bt_r2p2_read_usual(p, n, BT_REPLY, &s) : bt_r2p2_read_usual(p, n, BT_REQUEST, &s)))
+    if (!(reply ? bt_r2p2_read_usual(p, n, BT_REPLY, &s) : bt_r2p2_read_usual(p, n, BT_REQUEST, &s))) {
         return false;
+    }
     assert_int_equal(m, BT_M_OK);
     assert_true(s.type == h->type && s.policy == h->policy && s.first == h->first && s.last == h->last);
     assert_true(s.ext == h->ext && s.legacy == h->legacy && s.req_id == h->req_id);
@@ -183,9 +186,11 @@ static void r55_the_usual_header_is_read_as_any_other(void **state)
 static void mcase_names_are_distinct(void **state)
 {
     (void)state;
-    for (int a = 0; a < BT_M_COUNT; a++)
-        for (int b = 0; b < a; b++)
+    for (int a = 0; a < BT_M_COUNT; a++) {
+        for (int b = 0; b < a; b++) {
             assert_string_not_equal(bt_mcase_name((enum bt_mcase)a), bt_mcase_name((enum bt_mcase)b));
+        }
+    }
 }
 
 int main(void)

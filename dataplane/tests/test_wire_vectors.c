@@ -14,9 +14,11 @@
 static enum bt_role role_of(const char *name)
 {
     static const char *const names[] = {"client", "server", "router", "router-requests", "router-feedback", "any"};
-    for (unsigned i = 0; i < 6; i++)
-        if (strcmp(name, names[i]) == 0)
+    for (unsigned i = 0; i < 6; i++) {
+        if (strcmp(name, names[i]) == 0) {
             return (enum bt_role)i;
+        }
+    }
     fail_msg("unknown role %s", name);
     return BT_ROLE_ANY;
 }
@@ -24,9 +26,11 @@ static enum bt_role role_of(const char *name)
 static unsigned type_of(const char *name)
 {
     static const char *const names[] = {"REQUEST", "REPLY", "FEEDBACK", "REQRDY", "DROP", "", "", "", "SACK", "CANCEL"};
-    for (unsigned i = 0; i < 10; i++)
-        if (strcmp(name, names[i]) == 0)
+    for (unsigned i = 0; i < 10; i++) {
+        if (strcmp(name, names[i]) == 0) {
             return i;
+        }
+    }
     fail_msg("unknown type %s", name);
     return 0;
 }
@@ -34,10 +38,12 @@ static unsigned type_of(const char *name)
 static struct bt_addr addr_of(const char *text)
 {
     struct bt_addr a;
-    if (strcmp(text, "0.0.0.0:0") == 0)
+    if (strcmp(text, "0.0.0.0:0") == 0) {
         return bt_addr_v4u(0, 0);
-    if (bt_addr_parse(text, 0, &a))
+    }
+    if (bt_addr_parse(text, 0, &a)) {
         fail_msg("bad address %s in vectors", text);
+    }
     return a;
 }
 
@@ -65,14 +71,17 @@ static void check_options(const cJSON *d, const struct bt_options *o)
         assert_int_equal(o->class_flags, vector_uint(v, "flags"));
     }
     assert_int_equal(cJSON_HasObjectItem(d, "trace"), !!(o->present & BT_HAS_TRACE));
-    if (o->present & BT_HAS_TRACE)
+    if (o->present & BT_HAS_TRACE) {
         assert_int_equal(o->trace, vector_u64(d, "trace"));
+    }
     assert_int_equal(cJSON_HasObjectItem(d, "routerId"), !!(o->present & BT_HAS_ROUTER));
-    if (o->present & BT_HAS_ROUTER)
+    if (o->present & BT_HAS_ROUTER) {
         assert_int_equal(o->router_id, vector_uint(d, "routerId"));
+    }
     assert_int_equal(cJSON_HasObjectItem(d, "copy"), !!(o->present & BT_HAS_COPY));
-    if (o->present & BT_HAS_COPY)
+    if (o->present & BT_HAS_COPY) {
         assert_int_equal(o->copy, vector_uint(d, "copy"));
+    }
 }
 
 static void check_decoded(const cJSON *v, const struct bt_r2p2_hdr *h)
@@ -106,13 +115,16 @@ static void r54_packets_decode_as_the_vectors_say(void **state)
         struct bt_r2p2_hdr h;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
         enum bt_mcase m = bt_r2p2_decode(raw, n, role_of(vector_text(v, "role")), &h);
-        if (strcmp(bt_mcase_name(m), want) != 0)
+        if (strcmp(bt_mcase_name(m), want) != 0) {
             fail_msg("%s: %s, want %s", name, bt_mcase_name(m), want);
-        if (m)
+        }
+        if (m) {
             continue;
+        }
         check_decoded(v, &h);
-        if (!cJSON_IsTrue(vector_get(v, "canonical")))
+        if (!cJSON_IsTrue(vector_get(v, "canonical"))) {
             continue;
+        }
         size_t head = bt_r2p2_encode(again, sizeof again, &h);
         assert_int_equal(head, h.hdr_size);
         assert_memory_equal(again, raw, head);
@@ -133,10 +145,12 @@ static void r38_feedback_decodes_as_the_vectors_say(void **state)
         struct bt_feedback fb;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
         enum bt_mcase m = bt_feedback_decode(raw, n, &fb);
-        if (strcmp(bt_mcase_name(m), vector_text(v, "case")) != 0)
+        if (strcmp(bt_mcase_name(m), vector_text(v, "case")) != 0) {
             fail_msg("%s: %s", name, bt_mcase_name(m));
-        if (m)
+        }
+        if (m) {
             continue;
+        }
         const cJSON *d = vector_get(v, "decoded");
         struct bt_addr client = addr_of(vector_text(d, "client"));
         assert_true(bt_addr_eq(&client, &fb.client));
@@ -147,8 +161,9 @@ static void r38_feedback_decodes_as_the_vectors_say(void **state)
         assert_int_equal(fb.incarnation, vector_uint(d, "incarnation"));
         assert_int_equal(fb.received, vector_u64(d, "received"));
         assert_int_equal(fb.served, vector_u64(d, "served"));
-        if (fb.version > 2)
+        if (fb.version > 2) {
             continue;
+        }
         assert_int_equal(bt_feedback_encode(again, sizeof again, &fb), n);
         assert_memory_equal(again, raw, n);
         assert_int_equal(bt_feedback_encode(again, n - 1, &fb), 0);
@@ -167,17 +182,20 @@ static void r22_sack_decodes_as_the_vectors_say(void **state)
         struct bt_sack s;
         size_t n = vector_hex(vector_text(v, "hex"), raw, sizeof raw);
         enum bt_mcase got = bt_sack_decode(raw, n, &s);
-        if (strcmp(bt_mcase_name(got), vector_text(v, "case")) != 0)
+        if (strcmp(bt_mcase_name(got), vector_text(v, "case")) != 0) {
             fail_msg("%s: %s", vector_text(v, "name"), bt_mcase_name(got));
-        if (got)
+        }
+        if (got) {
             continue;
+        }
         const cJSON *d = vector_get(v, "decoded");
         assert_int_equal(s.what, vector_uint(d, "what"));
         assert_int_equal(s.base, vector_uint(d, "base"));
         assert_int_equal(s.nbits, vector_uint(d, "nbits"));
         int missing = 0;
-        for (unsigned i = 0; i < s.nbits; i++)
+        for (unsigned i = 0; i < s.nbits; i++) {
             missing += bt_sack_missing(&s, i);
+        }
         assert_int_equal(missing, cJSON_GetArraySize(vector_get(d, "missing")));
         cJSON_ArrayForEach(m, vector_get(d, "missing"))
             assert_true(bt_sack_missing(&s, (unsigned)m->valueint - s.base));
@@ -226,10 +244,12 @@ static void r57_tags_verify_as_the_vectors_say(void **state)
         assert_int_equal(bt_r2p2_decode(raw, n, BT_ROLE_ANY, &h), BT_M_OK);
         struct bt_addr src = addr_of(vector_text(v, "src")), dst = addr_of(vector_text(v, "dst"));
         enum bt_tag_result r = bt_tag_verify(raw, n, &h, &ring, &src, &dst);
-        if (strcmp(names[r], vector_text(v, "result")) != 0)
+        if (strcmp(names[r], vector_text(v, "result")) != 0) {
             fail_msg("%s: %s", vector_text(v, "name"), names[r]);
-        if (r == BT_TAG_VALID && h.type != BT_REQUEST)
+        }
+        if (r == BT_TAG_VALID && h.type != BT_REQUEST) {
             check_signing(&ring, raw, n, &h, &src, &dst);
+        }
     }
     cJSON_ArrayForEach(v, vector_get(doc, "routerIds"))
     {

@@ -13,8 +13,9 @@ cJSON *vector_file(const char *name)
     char path[512];
     snprintf(path, sizeof path, "%s/%s", BT_VECTORS, name);
     FILE *f = fopen(path, "rb");
-    if (!f)
+    if (!f) {
         fail_msg("cannot open %s", path);
+    }
     fseek(f, 0, SEEK_END);
     size_t n = (size_t)ftell(f);
     rewind(f);
@@ -25,16 +26,18 @@ cJSON *vector_file(const char *name)
     fclose(f);
     cJSON *doc = cJSON_Parse(text);
     free(text);
-    if (!doc)
+    if (!doc) {
         fail_msg("%s is not JSON", path);
+    }
     return doc;
 }
 
 const cJSON *vector_get(const cJSON *object, const char *key)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!v)
+    if (!v) {
         fail_msg("vector lacks \"%s\"", key);
+    }
     return v;
 }
 
@@ -61,8 +64,9 @@ static unsigned digit(char c)
 {
     const char *digits = "0123456789abcdef";
     const char *at = strchr(digits, c);
-    if (!c || !at)
+    if (!c || !at) {
         fail_msg("bad hex digit '%c'", c);
+    }
     return (unsigned)(at - digits);
 }
 
@@ -70,7 +74,8 @@ size_t vector_hex(const char *hex, uint8_t *out, size_t max)
 {
     size_t n = strlen(hex) / 2;
     assert_true(n <= max && strlen(hex) % 2 == 0);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         out[i] = (uint8_t)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+    }
     return n;
 }

@@ -18,8 +18,9 @@ static void add_health(const struct lb_app *app, struct bt_ctl_samples *out)
     for (uint32_t v = 0; v < app->n_vips; v++) {
         const struct bt_crab_pool *pool = app->pools[v];
         for (uint32_t i = 0; pool != NULL && i < pool->n; i++) {
-            if (!pool->backends[i].up)
+            if (!pool->backends[i].up) {
                 continue;
+            }
             n[0]--;
             n[pool->backends[i].capable ? 2 : 1]++;
         }

@@ -12,8 +12,9 @@
 // A line's end behind the key is no part of it: the agents leave it out, too.
 static size_t without_line_end(const char *text, size_t n)
 {
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r')) {
         n--;
+    }
     return n;
 }
 
@@ -23,10 +24,12 @@ static bool read_one(const char *dir, const char *name, bool needed, struct bt_c
     *to = (struct bt_crab_secret){0};
     snprintf(path, sizeof path, "%s/%s", dir, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && !needed)
+    if (fd < 0 && errno == ENOENT && !needed) {
         return true;
-    if (fd < 0)
+    }
+    if (fd < 0) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "key-dir", "cannot read %.200s: %s", path, strerror(errno));
+    }
     ssize_t got = read(fd, text, sizeof text);
     close(fd);
     size_t n = got > 0 ? without_line_end(text, (size_t)got) : 0;
@@ -46,8 +49,9 @@ bool lb_keys_read(const char *dir, struct bt_crab_secret secrets[BT_CRAB_SECRETS
 {
     struct bt_crab_secret both[BT_CRAB_SECRETS];
     bool ok = read_one(dir, "key", true, &both[0], e) && read_one(dir, "previous", false, &both[1], e);
-    if (ok)
+    if (ok) {
         memcpy(secrets, both, sizeof both);
+    }
     sodium_memzero(both, sizeof both);
     return ok;
 }

@@ -40,8 +40,9 @@ static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
         uint8_t answer[BT_CRAB_PROBE_MOST];
         len = bt_crab_prober_take(&app->prober, now, pkt->data, pkt->len, answer, &hop);
         bt_pool_put(app->pool, pkt);
-        if (len != 0)
+        if (len != 0) {
             send_probe(app, answer, len, &hop);
+        }
         return;
     }
     if (!bt_crab_take(app->crab, now, pkt->data, pkt->len, pkt->room_after, &hop, &len)) {
@@ -59,8 +60,9 @@ static void believe(struct lb_app *app, uint64_t now, const struct bt_addr *serv
 {
     bool known = false;
     for (uint32_t v = 0; v < app->n_vips; v++) {
-        if (app->pools[v] != NULL && app->vip_ports[v] == port)
+        if (app->pools[v] != NULL && app->vip_ports[v] == port) {
             known |= bt_crab_pool_report(app->pools[v], server, open, now);
+        }
     }
     app->counters[known ? LB_REPORTS : LB_REPORT_STRANGER]++;
 }
@@ -71,8 +73,9 @@ static void answer(struct lb_app *app, const struct bt_pkt *to, const uint8_t *b
     struct bt_pkt *pkt = bt_pool_get(app->pool);
     uint8_t *at = pkt != NULL ? bt_pkt_append(pkt, n) : NULL;
     if (at == NULL) {
-        if (pkt != NULL)
+        if (pkt != NULL) {
             bt_pool_put(app->pool, pkt);
+        }
         return; // it reports again, and is answered then
     }
     memcpy(at, bytes, n);
@@ -94,24 +97,27 @@ static void take_signed(struct lb_app *app, uint64_t now, const struct bt_pkt *p
     struct bt_crab_reported r;
     enum bt_crab_verdict verdict = bt_crab_judge_take(app->judge, now, pkt->data, pkt->len, &r);
     if (verdict == BT_CRAB_BELIEVED) {
-        for (uint32_t i = 0; i < r.n; i++)
+        for (uint32_t i = 0; i < r.n; i++) {
             believe(app, now, &r.loads[i].server, r.loads[i].server.port, r.loads[i].open);
+        }
         return;
     }
     app->counters[counter_of[verdict]]++;
-    if (verdict == BT_CRAB_REPORT_SESSION)
+    if (verdict == BT_CRAB_REPORT_SESSION) {
         answer(app, pkt, r.answer, sizeof r.answer);
+    }
 }
 
 static void take_report(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
 {
     struct bt_crab_load load;
-    if (app->judge != NULL)
+    if (app->judge != NULL) {
         take_signed(app, now, pkt);
-    else if (bt_crab_report_read(pkt->data, pkt->len, &load))
+    } else if (bt_crab_report_read(pkt->data, pkt->len, &load)) {
         believe(app, now, &pkt->src, load.port, load.open);
-    else
+    } else {
         app->counters[LB_REPORT_MALFORMED]++;
+    }
     bt_pool_put(app->pool, pkt);
 }
 
@@ -123,10 +129,11 @@ static void take_packets(struct lb_app *app)
         n = bt_io_rx(app->io, BT_IO_ANY, pkts, BT_IO_BATCH);
         uint64_t now = n != 0 ? bt_io_now(app->io) : 0;
         for (unsigned i = 0; i < n; i++) {
-            if (pkts[i]->local == app->opt.n_own)
+            if (pkts[i]->local == app->opt.n_own) {
                 take_tcp(app, now, pkts[i]);
-            else
+            } else {
                 take_report(app, now, pkts[i]);
+            }
         }
         bt_io_tx(app->io, &app->txq);
     } while (n == BT_IO_BATCH && ++turns < BT_IO_TURNS_BEFORE_TIMERS);
@@ -137,11 +144,13 @@ static void probe(struct lb_app *app, uint64_t now)
     uint8_t bytes[BT_CRAB_PROBE_MOST];
     struct bt_addr hop;
     uint32_t n;
-    if (now < app->probe_look_ns)
+    if (now < app->probe_look_ns) {
         return;
+    }
     app->probe_look_ns = now + PROBE_LOOK_NS;
-    while ((n = bt_crab_prober_send(&app->prober, now, bytes, &hop)) != 0)
+    while ((n = bt_crab_prober_send(&app->prober, now, bytes, &hop)) != 0) {
         send_probe(app, bytes, n, &hop);
+    }
     bt_io_tx(app->io, &app->txq);
 }
 
@@ -152,8 +161,9 @@ void lb_loop(struct lb_app *app)
         bt_io_wait(app->io, app->probe_look_ns);
         take_packets(app);
         probe(app, bt_io_now(app->io));
-        while (app->io->ops->events(app->io, events, 16) == 16)
+        while (app->io->ops->events(app->io, events, 16) == 16) {
             continue; // unreachable servers show in the probes
+        }
         bt_mailbox_poll(&app->mailbox);
     }
 }

@@ -59,8 +59,9 @@ static bool read_address(const struct bt_cli *program, struct lb_options *opt)
 static bool read_gateway6(const struct bt_cli *program, struct lb_options *opt)
 {
     char text[80];
-    if (opt->gateway6 == NULL)
+    if (opt->gateway6 == NULL) {
         return true;
+    }
     snprintf(text, sizeof text, "[%.60s]:1", opt->gateway6);
     if (bt_addr_parse(text, 0, &opt->next6) != 0 || bt_addr_is_v4(&opt->next6)) {
         bt_cli_error(program, "gateway6", "must be the IPv6 address of a host; got \"%s\"", opt->gateway6);
@@ -74,8 +75,9 @@ static bool read_address6(const struct bt_cli *program, struct lb_options *opt)
 {
     struct bt_link_prefix six;
     const char *given = opt->address6 != NULL ? "address6" : "gateway6";
-    if (opt->address6 == NULL && opt->gateway6 == NULL)
+    if (opt->address6 == NULL && opt->gateway6 == NULL) {
         return true;
+    }
     if (!bt_addr_is_v4(&opt->own[0])) {
         bt_cli_error(program, given, "goes with an IPv4 --address; an IPv6 one has --dpdk-prefix and --dpdk-gateway");
         return false;
@@ -104,10 +106,12 @@ enum bt_cli_result lb_options_read(int argc, char **argv, struct lb_options *opt
     const struct bt_cli program = {"bobtail-crab-lb", "Redirects TCP connections to servers: of each it sees the SYN.",
                                    epilogue, table, make_table(opt, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
-    if (result != BT_CLI_RUN)
+    if (result != BT_CLI_RUN) {
         return result;
-    if (!read_address(&program, opt) || !read_address6(&program, opt))
+    }
+    if (!read_address(&program, opt) || !read_address6(&program, opt)) {
         return BT_CLI_EXIT_USAGE;
+    }
     if (opt->config == NULL) {
         bt_cli_error(&program, "config", "is required");
         return BT_CLI_EXIT_USAGE;

@@ -46,18 +46,20 @@ static struct bt_crab_pool *build(const struct lb_config *c, uint32_t v, const u
                                            .up = h != BT_CRAB_DOWN,
                                            .capable = h == BT_CRAB_UP_CAPABLE};
     }
-    if (list != NULL && mem != NULL)
+    if (list != NULL && mem != NULL) {
         pool = bt_crab_pool_build(mem, list, vip->n_servers, 1);
-    else
+    } else {
         free(mem);
+    }
     free(list);
     return pool;
 }
 
 static void free_pools(struct bt_crab_pool **pools, uint32_t n)
 {
-    for (uint32_t v = 0; pools != NULL && v < n; v++)
+    for (uint32_t v = 0; pools != NULL && v < n; v++) {
         free(pools[v]);
+    }
     free(pools);
 }
 
@@ -71,8 +73,9 @@ static struct bt_crab_pool **build_all(const struct lb_app *app, const struct lb
             free_pools(pools, v);
             return NULL;
         }
-        if (app->pools[v] != NULL)
+        if (app->pools[v] != NULL) {
             bt_crab_pool_inherit(pools[v], app->pools[v]);
+        }
     }
     return pools;
 }
@@ -88,18 +91,21 @@ static bool make_prober(const struct lb_app *app, const struct lb_config *c, str
     struct bt_crab_probe_config cfg = c->probe;
     struct bt_crab_probed *mem = calloc(c->n_servers + 1, sizeof *mem);
     struct bt_crab_probe_target *targets = calloc(c->n_servers + 1, sizeof *targets);
-    for (unsigned i = 0; i < app->opt.n_own; i++)
+    for (unsigned i = 0; i < app->opt.n_own; i++) {
         *(bt_addr_is_v4(&app->opt.own[i]) ? &cfg.own4 : &cfg.own6) = app->opt.own[i];
+    }
     cfg.encoding = c->encoding;
     cfg.seed = bt_new_seed();
     for (uint32_t v = 0; targets != NULL && v < c->n_vips; v++) {
-        for (uint32_t i = 0; i < c->vips[v].n_servers; i++)
+        for (uint32_t i = 0; i < c->vips[v].n_servers; i++) {
             targets[c->vips[v].first + i] = target_of(&c->vips[v], i);
+        }
     }
-    if (mem != NULL && targets != NULL)
+    if (mem != NULL && targets != NULL) {
         bt_crab_prober_init(p, mem, targets, c->n_servers, &cfg, bt_monotonic_ns());
-    else
+    } else {
         free(mem);
+    }
     free(targets);
     return mem != NULL && targets != NULL;
 }
@@ -117,8 +123,9 @@ static void look(void *arg)
     struct look *l = arg;
     const struct bt_crab_prober *p = &l->app->prober;
     if (p->changes != l->changes) {
-        for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t i = 0; i < p->n; i++) {
             l->health[i] = p->probed[i].health;
+        }
     }
     l->changes = p->changes;
 }
@@ -157,8 +164,9 @@ static bool put_in_place(struct lb_app *app, struct bt_crab_pool **pools, struct
     struct exchange x = {.app = app, .pools = pools, .n = app->config.n_vips, .prober = prober};
     bool done = bt_mailbox_call(&app->mailbox, exchange, &x);
     free_pools(pools, app->config.n_vips);
-    if (prober != NULL)
+    if (prober != NULL) {
         free(prober->probed);
+    }
     return done;
 }
 
@@ -167,16 +175,19 @@ static bool put_in_place(struct lb_app *app, struct bt_crab_pool **pools, struct
 static void follow_probes(struct lb_app *app)
 {
     struct look l = {.app = app, .changes = app->changes, .health = app->health};
-    if (!bt_mailbox_call(&app->mailbox, look, &l) || l.changes == app->changes)
+    if (!bt_mailbox_call(&app->mailbox, look, &l) || l.changes == app->changes) {
         return;
+    }
     app->changes = l.changes;
     struct bt_crab_pool **pools = build_all(app, &app->config, app->health);
-    if (pools == NULL)
+    if (pools == NULL) {
         bt_log_error("out of memory: the servers stay as they were");
-    if (pools != NULL && put_in_place(app, pools, NULL))
+    }
+    if (pools != NULL && put_in_place(app, pools, NULL)) {
         bt_log_info("servers changed; probes have seen %llu changes", (unsigned long long)app->changes);
-    else
+    } else {
         app->changes--; // tried again at the next look
+    }
 }
 
 // What was found out about a server holds for it in the new configuration too.
@@ -186,8 +197,9 @@ static void carry_over(const struct lb_app *app, const struct lb_config *new, ui
         const struct lb_vip *now = &new->vips[v], *was = &app->config.vips[v];
         for (uint32_t i = 0; i < now->n_servers; i++) {
             for (uint32_t k = 0; k < was->n_servers; k++) {
-                if (!bt_addr_ip_eq(&was->servers[k].ip, &now->servers[i].ip))
+                if (!bt_addr_ip_eq(&was->servers[k].ip, &now->servers[i].ip)) {
                     continue;
+                }
                 struct bt_crab_probed *t = &p->probed[now->first + i];
                 t->health = health[now->first + i] = app->health[was->first + k];
                 t->run = t->health != BT_CRAB_DOWN ? 0 : t->run;
@@ -207,8 +219,9 @@ static bool take_config(struct lb_app *app, struct lb_config *new)
     carry_over(app, new, health, &prober);
     prober.changes = app->changes;
     struct bt_crab_pool **pools = build_all(app, new, health);
-    if (pools == NULL)
+    if (pools == NULL) {
         free(prober.probed);
+    }
     if (pools == NULL || !put_in_place(app, pools, &prober)) {
         free(health);
         return false;
@@ -232,10 +245,11 @@ static void reload(struct lb_app *app)
         return;
     }
     uint32_t servers = new.n_servers;
-    if (take_config(app, &new))
+    if (take_config(app, &new)) {
         bt_log_info("SIGHUP: %s read, %u servers", app->opt.config, servers);
-    else
+    } else {
         bt_log_error("SIGHUP: out of memory or stopping; the old configuration stays");
+    }
     lb_config_free(&new);
 }
 
@@ -251,20 +265,24 @@ static void follow_keys(struct lb_app *app)
     struct bt_crab_secret before[BT_CRAB_SECRETS];
     struct bt_ctl_error e;
     uint64_t now = bt_monotonic_ns();
-    if (app->judge == NULL || now < app->keys_look_ns)
+    if (app->judge == NULL || now < app->keys_look_ns) {
         return;
+    }
     app->keys_look_ns = now + KEYS_EVERY_NS;
     memcpy(before, app->secrets, sizeof before);
     bool ok = lb_keys_read(app->opt.key_dir, app->secrets, &e);
-    if (!ok && !app->keys_failing)
+    if (!ok && !app->keys_failing) {
         bt_log_error("%s: %s; the keys stay as they were", e.field, e.message);
+    }
     app->keys_failing = !ok;
-    if (!ok || memcmp(before, app->secrets, sizeof before) == 0)
+    if (!ok || memcmp(before, app->secrets, sizeof before) == 0) {
         return;
-    if (bt_mailbox_call(&app->mailbox, exchange_keys, app))
+    }
+    if (bt_mailbox_call(&app->mailbox, exchange_keys, app)) {
         bt_log_info("the keys of reports were read anew, %u of them", app->secrets[1].len != 0 ? 2 : 1);
-    else
+    } else {
         memcpy(app->secrets, before, sizeof before); // tried again at the next look
+    }
 }
 
 static void *keep(void *arg)
@@ -289,8 +307,9 @@ static void *keep(void *arg)
 
 static bool start_judge(struct lb_app *app)
 {
-    if (app->opt.key_dir == NULL)
+    if (app->opt.key_dir == NULL) {
         return true;
+    }
     app->judge = calloc(1, sizeof *app->judge);
     if (app->judge == NULL) {
         bt_log_error("out of memory for the sessions of those who report");
@@ -310,8 +329,9 @@ bool lb_pools_start(struct lb_app *app)
                                  .n_vips = c->n_vips,
                                  .seed = app->seed,
                                  .report_stale_ns = 3 * c->probe.interval_ns};
-    for (uint32_t v = 0; vips != NULL && v < c->n_vips; v++)
+    for (uint32_t v = 0; vips != NULL && v < c->n_vips; v++) {
         vips[v] = c->vips[v].crab;
+    }
     if (vips != NULL) {
         app->crab_mem = aligned(bt_crab_bytes(&cfg));
         app->crab = app->crab_mem != NULL ? bt_crab_init(app->crab_mem, bt_crab_bytes(&cfg), &cfg) : NULL;
@@ -321,8 +341,9 @@ bool lb_pools_start(struct lb_app *app)
     app->vip_ports = calloc(c->n_vips, sizeof *app->vip_ports);
     app->health = calloc(c->n_servers + 1, 1);
     app->n_vips = c->n_vips;
-    for (uint32_t v = 0; app->vip_ports != NULL && v < c->n_vips; v++)
+    for (uint32_t v = 0; app->vip_ports != NULL && v < c->n_vips; v++) {
         app->vip_ports[v] = c->vips[v].crab.addr.port;
+    }
     if (app->crab == NULL || app->pools == NULL || app->vip_ports == NULL || app->health == NULL ||
         !make_prober(app, c, &app->prober)) {
         bt_log_error("out of memory for %u VIPs and %u servers", c->n_vips, c->n_servers);
@@ -337,8 +358,9 @@ bool lb_keeper_start(struct lb_app *app)
     sigemptyset(&a.sa_mask);
     sigaction(SIGHUP, &a, NULL);
     int error = pthread_create(&app->keeper, NULL, keep, app);
-    if (error != 0)
+    if (error != 0) {
         bt_log_error("cannot start the thread that follows the servers: %s", strerror(error));
+    }
     return error == 0;
 }
 

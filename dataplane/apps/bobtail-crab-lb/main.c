@@ -24,12 +24,14 @@ static bool open_network(struct lb_app *app)
         addrs[more.n_addrs++] = (struct bt_link_prefix){.addr = *vip, .bits = bt_addr_is_v4(vip) ? 32 : 128};
     }
     app->dev = bt_network_dpdk_open_tcp(&opt->network, &opt->own[0], &more);
-    if (app->dev == NULL)
+    if (app->dev == NULL) {
         return false;
+    }
     app->pool = bt_network_dpdk_pool(app->dev);
     app->io = bt_network_dpdk_io(app->dev, opt->own, opt->n_own, false, why, sizeof why);
-    if (app->io == NULL)
+    if (app->io == NULL) {
         bt_log_error("%s", why);
+    }
     return app->io != NULL;
 }
 
@@ -50,8 +52,9 @@ int main(int argc, char **argv)
     struct bt_ctl_error e;
     char text[BT_ADDR_TEXT], text6[BT_ADDR_TEXT];
     enum bt_cli_result result = lb_options_read(argc, argv, &app.opt);
-    if (result != BT_CLI_RUN)
+    if (result != BT_CLI_RUN) {
         return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
     bt_log_init("bobtail-crab-lb", (enum bt_log_format)app.opt.log);
     if (!lb_config_read(app.opt.config, &app.config, &e) ||
         !lb_config_fits(&app.config, app.opt.own, app.opt.n_own, &e)) {
@@ -63,12 +66,14 @@ int main(int argc, char **argv)
         return 2;
     }
     app.seed = bt_new_seed();
-    if (!open_network(&app) || !lb_pools_start(&app))
+    if (!open_network(&app) || !lb_pools_start(&app)) {
         return 1;
+    }
     app.started_ns = bt_io_now(app.io);
     bt_stop_install(app.io);
-    if (!start_control(&app) || !lb_keeper_start(&app) || !bt_cpus_pin(&app.opt.network.cpus, 0, pthread_self()))
+    if (!start_control(&app) || !lb_keeper_start(&app) || !bt_cpus_pin(&app.opt.network.cpus, 0, pthread_self())) {
         return 1;
+    }
     bool two = app.opt.n_own > 1;
     bt_log_info("version %s, %u VIPs, %u servers, own address %s%s%s", BOBTAIL_VERSION, app.config.n_vips,
                 app.config.n_servers, bt_addr_format_ip(&app.opt.own[0], text), two ? " and " : "",

@@ -115,8 +115,9 @@ static bool take_text(struct sim_options *o, int c)
 
 static void take(struct sim_options *o, int c)
 {
-    if (take_text(o, c))
+    if (take_text(o, c)) {
         return;
+    }
     switch (c) {
     case O_SEED:
         o->seed = sim_option_whole("--seed", optarg, 1, 9e15);
@@ -188,16 +189,19 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
         fprintf(stderr, "bobtail-sim: %s takes at most %u files; got %d\n", cmd->name, cmd->files_max, n);
         return -1;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         o->file[o->files++] = files[i];
-    if (n > 0)
+    }
+    if (n > 0) {
         return 0;
+    }
     while (o->files < SIM_FILES_MAX && cmd->file[o->files] != NULL) {
         o->file[o->files] = cmd->file[o->files];
         o->files++;
     }
-    if (o->files == 0 && cmd->files_max > 0)
+    if (o->files == 0 && cmd->files_max > 0) {
         fprintf(stderr, "bobtail-sim: %s needs a scenario FILE\n", cmd->name);
+    }
     return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
@@ -205,22 +209,29 @@ int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    if (argc > 1 && strcmp(argv[1], "policy") == 0)
+    if (argc > 1 && strcmp(argv[1], "policy") == 0) {
         return sim_command_policy(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "admission") == 0)
+    }
+    if (argc > 1 && strcmp(argv[1], "admission") == 0) {
         return sim_command_admission(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "crab") == 0)
+    }
+    if (argc > 1 && strcmp(argv[1], "crab") == 0) {
         return sim_command_crab(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "hedge") == 0)
+    }
+    if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
         return sim_command_hedge(argc - 1, argv + 1);
-    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1)
+    }
+    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);
+    }
     const char *name = optind < argc ? argv[optind] : "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(commands[i].name, name) != 0)
+        if (strcmp(commands[i].name, name) != 0) {
             continue;
-        if (take_files(&o, &commands[i], argv + optind + 1, argc - optind - 1) != 0)
+        }
+        if (take_files(&o, &commands[i], argv + optind + 1, argc - optind - 1) != 0) {
             return 2;
+        }
         return commands[i].run(&o);
     }
     fprintf(stderr, "bobtail-sim: %s%s; see bobtail-sim --help\n", *name == '\0' ? "no command" : "unknown command ",

@@ -6,29 +6,34 @@
 
 static void flush(struct r2p2_endpoint *ep)
 {
-    if (!ep->in_poll)
+    if (!ep->in_poll) {
         bt_io_tx(ep->io, &ep->txq);
+    }
 }
 
 int r2p2_endpoint_poll(struct r2p2_endpoint *ep)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
-    if (!ep->looked)
+    if (!ep->looked) {
         bt_io_wait(ep->io, 0); // looks which ports have something; does not sleep
+    }
     ep->looked = false;
     unsigned n = bt_io_rx(ep->io, BT_IO_ANY, pkts, BT_IO_BATCH);
     uint64_t now = bt_io_now(ep->io);
     ep->in_poll = true;
     for (unsigned i = 0; i < n; i++) {
-        if (pkts[i]->local == ep->client_local)
+        if (pkts[i]->local == ep->client_local) {
             bt_client_rx(ep->client, now, pkts[i], &ep->txq);
-        else
+        } else {
             bt_server_rx(ep->server, now, pkts[i], &ep->txq);
+        }
     }
-    if (bt_client_next(ep->client) <= now)
+    if (bt_client_next(ep->client) <= now) {
         bt_client_tick(ep->client, now, &ep->txq);
-    if (ep->server && bt_server_next(ep->server) <= now)
+    }
+    if (ep->server && bt_server_next(ep->server) <= now) {
         bt_server_tick(ep->server, now, &ep->txq);
+    }
     ep->in_poll = false;
     bt_io_tx(ep->io, &ep->txq);
     return (int)n;
@@ -37,8 +42,9 @@ int r2p2_endpoint_poll(struct r2p2_endpoint *ep)
 void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us)
 {
     uint64_t until = bt_client_next(ep->client);
-    if (ep->server && bt_server_next(ep->server) < until)
+    if (ep->server && bt_server_next(ep->server) < until) {
         until = bt_server_next(ep->server);
+    }
     if (max_us >= 0) {
         uint64_t limit = bt_io_now(ep->io) + (uint64_t)max_us * 1000;
         until = limit < until ? limit : until;
@@ -50,11 +56,13 @@ void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us)
 int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx)
 {
     struct bt_request rq = {.iov = iov, .iovcnt = iovcnt, .cookie = (uint64_t)(uintptr_t)ctx};
-    if (!ctx || !ctx->success_cb || !ctx->error_cb || !ctx->timeout_cb || ctx->timeout <= 0)
+    if (!ctx || !ctx->success_cb || !ctx->error_cb || !ctx->timeout_cb || ctx->timeout <= 0) {
         return R2P2_ERR_BAD_ARGUMENT;
+    }
     if (ctx->destination_text) {
-        if (bt_addr_parse(ctx->destination_text, 8000, &rq.dst))
+        if (bt_addr_parse(ctx->destination_text, 8000, &rq.dst)) {
             return R2P2_ERR_BAD_ARGUMENT;
+        }
     } else if (ctx->destination) {
         rq.dst = bt_addr_v4u(ctx->destination->ip, ctx->destination->port);
     }
@@ -67,8 +75,9 @@ int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovc
 
 int r2p2_endpoint_send_response(struct r2p2_endpoint *ep, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
 {
-    if (!ep->server)
+    if (!ep->server) {
         return R2P2_ERR_NOT_READY;
+    }
     int err = bt_server_reply(ep->server, bt_io_now(ep->io), handle, iov, iovcnt, &ep->txq);
     flush(ep);
     return err;
@@ -81,8 +90,9 @@ int r2p2_endpoint_cancelled(struct r2p2_endpoint *ep, r2p2_handle_t handle)
 
 int r2p2_endpoint_abandon(struct r2p2_endpoint *ep, r2p2_handle_t handle)
 {
-    if (!ep->server)
+    if (!ep->server) {
         return R2P2_ERR_NOT_READY;
+    }
     int err = bt_server_abandon(ep->server, bt_io_now(ep->io), handle, &ep->txq);
     flush(ep);
     return err;
@@ -90,8 +100,9 @@ int r2p2_endpoint_abandon(struct r2p2_endpoint *ep, r2p2_handle_t handle)
 
 int r2p2_endpoint_recv_resp_done(struct r2p2_endpoint *ep, r2p2_handle_t handle)
 {
-    if (handle == 0 || handle > ep->max_pending || !ep->reply[handle - 1].packets)
+    if (handle == 0 || handle > ep->max_pending || !ep->reply[handle - 1].packets) {
         return R2P2_ERR_BAD_ARGUMENT;
+    }
     bt_client_done(ep->client, &ep->reply[handle - 1]);
     ep->reply_free[ep->reply_frees++] = (uint32_t)(handle - 1);
     return 0;

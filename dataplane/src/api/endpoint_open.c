@@ -199,32 +199,35 @@ static bool make_buffers(struct r2p2_endpoint *ep, const struct r2p2_config *c)
     ep->iov = calloc((size_t)ep->iov_max, sizeof *ep->iov);
     ep->reply = calloc(c->max_pending, sizeof *ep->reply);
     ep->reply_free = calloc(c->max_pending, sizeof *ep->reply_free);
-    if (!ep->pool_mem || !ep->iov || !ep->reply || !ep->reply_free)
+    if (!ep->pool_mem || !ep->iov || !ep->reply || !ep->reply_free) {
         return false;
+    }
     bt_pool_fixed_init(&ep->pool, ep->pool_mem, c->packets);
-    for (uint32_t i = 0; i < c->max_pending; i++)
+    for (uint32_t i = 0; i < c->max_pending; i++) {
         ep->reply_free[ep->reply_frees++] = i;
+    }
     bt_txq_init(&ep->txq);
     return true;
 }
 
 static bool check(const struct r2p2_config *c, const struct r2p2_endpoint_ops *ops, char *err, size_t errlen)
 {
-    if (c->port && (!ops || !ops->recv))
+    if (c->port && (!ops || !ops->recv)) {
         snprintf(err, errlen, "port %u is to be served but there is no receive callback", c->port);
-    else if (c->queue_depth > 64)
+    } else if (c->queue_depth > 64) {
         snprintf(err, errlen, "queue_depth: must be 1..64; got %u", c->queue_depth);
-    else if (c->max_pending > 65535)
+    } else if (c->max_pending > 65535) {
         snprintf(err, errlen, "max_pending: must be 1..65535; got %u", c->max_pending);
-    else if (c->max_message > 1u << 26)
+    } else if (c->max_message > 1u << 26) {
         snprintf(err, errlen, "max_message: must be at most 64 MiB; got %u", c->max_message);
-    else if (c->mtu && (c->mtu < BT_MTU_MIN || c->mtu > BT_MTU_MAX))
+    } else if (c->mtu && (c->mtu < BT_MTU_MIN || c->mtu > BT_MTU_MAX)) {
         snprintf(err, errlen, "mtu: must be 0 (read it from the interface) or %u..%u; got %u", BT_MTU_MIN, BT_MTU_MAX,
                  c->mtu);
-    else if (c->key && c->key_id == 0)
+    } else if (c->key && c->key_id == 0) {
         snprintf(err, errlen, "key_id: must be 1..255 when a key is given");
-    else
+    } else {
         return true;
+    }
     return false;
 }
 
@@ -235,16 +238,18 @@ struct r2p2_endpoint *r2p2_endpoint_open(const struct r2p2_config *cfg, const st
     struct r2p2_config c = with_defaults(cfg);
     uint64_t seed[2];
     int n = bt_api_routers(c.routers, c.feedback_port, routers, err, errlen);
-    if (n < 0 || !check(&c, ops, err, errlen))
+    if (n < 0 || !check(&c, ops, err, errlen)) {
         return NULL;
+    }
     if (getrandom(seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
         snprintf(err, errlen, "the kernel gave no random numbers");
         return NULL;
     }
     c.mtu = c.mtu ? c.mtu : mtu_of(c.address);
     struct r2p2_endpoint *ep = calloc(1, sizeof *ep);
-    if (ep && ops)
+    if (ep && ops) {
         ep->ops = *ops;
+    }
     snprintf(err, errlen, "out of memory; lower packets, max_pending or max_message");
     bool ok = ep && make_buffers(ep, &c) && open_sockets(ep, &c, err, errlen) && make_client(ep, &c, seed) &&
               (!c.port || make_server(ep, &c, seed));
@@ -252,24 +257,28 @@ struct r2p2_endpoint *r2p2_endpoint_open(const struct r2p2_config *cfg, const st
         r2p2_endpoint_close(ep);
         return NULL;
     }
-    if (ep->server && n)
+    if (ep->server && n) {
         bt_server_set_routers(ep->server, bt_io_now(ep->io), routers, n, &ep->txq);
+    }
     bt_io_tx(ep->io, &ep->txq);
     return ep;
 }
 
 void r2p2_endpoint_close(struct r2p2_endpoint *ep)
 {
-    if (!ep)
+    if (!ep) {
         return;
+    }
     if (ep->server) {
         bt_server_leave(ep->server, bt_io_now(ep->io), &ep->txq);
         bt_io_tx(ep->io, &ep->txq);
     }
-    if (ep->client)
+    if (ep->client) {
         bt_client_close(ep->client, bt_io_now(ep->io));
-    if (ep->io)
+    }
+    if (ep->io) {
         ep->io->ops->close(ep->io);
+    }
     free(ep->client_mem);
     free(ep->server_mem);
     free(ep->pool_mem);

@@ -24,8 +24,9 @@ int r2p2_init_config(const struct r2p2_config *cfg)
 
 int r2p2_init(int listen_port)
 {
-    if (listen_port < 0 || listen_port > 65535)
+    if (listen_port < 0 || listen_port > 65535) {
         return R2P2_ERR_BAD_ARGUMENT;
+    }
     struct r2p2_config cfg = {.size = sizeof cfg, .port = (uint16_t)listen_port};
     return r2p2_init_config(&cfg);
 }

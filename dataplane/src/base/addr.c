@@ -15,10 +15,12 @@ static const char *take_number(const char *p, uint32_t max, uint32_t *out)
 {
     uint32_t v = 0;
     const char *start = p;
-    for (; *p >= '0' && *p <= '9' && p - start < 6; p++)
+    for (; *p >= '0' && *p <= '9' && p - start < 6; p++) {
         v = v * 10 + (uint32_t)(*p - '0');
-    if (p == start || v > max || (p - start > 1 && *start == '0'))
+    }
+    if (p == start || v > max || (p - start > 1 && *start == '0')) {
         return NULL;
+    }
     *out = v;
     return p;
 }
@@ -27,11 +29,13 @@ static const char *take_v4(const char *p, uint8_t ip[4])
 {
     for (int i = 0; i < 4; i++) {
         uint32_t v;
-        if (i && *p++ != '.')
+        if (i && *p++ != '.') {
             return NULL;
+        }
         p = take_number(p, 255, &v);
-        if (!p)
+        if (!p) {
             return NULL;
+        }
         ip[i] = (uint8_t)v;
     }
     return p;
@@ -39,12 +43,15 @@ static const char *take_v4(const char *p, uint8_t ip[4])
 
 static int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (c >= '0' && c <= '9') {
         return c - '0';
-    if (c >= 'a' && c <= 'f')
+    }
+    if (c >= 'a' && c <= 'f') {
         return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
+    }
+    if (c >= 'A' && c <= 'F') {
         return c - 'A' + 10;
+    }
     return -1;
 }
 
@@ -52,8 +59,9 @@ static const char *take_group(const char *p, uint32_t *out)
 {
     uint32_t v = 0;
     int n = 0;
-    for (; n < 4 && hex_digit(*p) >= 0; n++)
+    for (; n < 4 && hex_digit(*p) >= 0; n++) {
         v = v * 16 + (uint32_t)hex_digit(*p++);
+    }
     *out = v;
     return n ? p : NULL;
 }
@@ -76,8 +84,9 @@ static const char *take_v6(const char *p, uint8_t ip[16])
             break;
         }
         p = take_group(p, &v);
-        if (!p)
+        if (!p) {
             return NULL;
+        }
         part[n++] = (uint8_t)(v >> 8);
         part[n++] = (uint8_t)v;
         if (p[0] == ':' && p[1] == ':' && gap < 0) {
@@ -89,8 +98,9 @@ static const char *take_v6(const char *p, uint8_t ip[16])
             break;
         }
     }
-    if ((gap < 0) != (n == 16))
+    if ((gap < 0) != (n == 16)) {
         return NULL;
+    }
     memset(ip, 0, 16);
     int head = gap < 0 ? 16 : gap;
     memcpy(ip, part, (size_t)head);
@@ -108,17 +118,21 @@ int bt_addr_parse(const char *text, uint16_t default_port, struct bt_addr *out)
         a = bt_addr_v4(v4, 0);
     } else if (*text == '[') {
         p = take_v6(text + 1, a.ip);
-        if (!p || *p++ != ']')
+        if (!p || *p++ != ']') {
             return -1;
+        }
     } else {
         p = take_v6(text, a.ip);
-        if (!p || *p)
+        if (!p || *p) {
             return -1;
+        }
     }
-    if (*p == ':')
+    if (*p == ':') {
         p = take_number(p + 1, 65535, &port);
-    if (!p || *p || port == 0)
+    }
+    if (!p || *p || port == 0) {
         return -1;
+    }
     a.port = (uint16_t)port;
     *out = a;
     return 0;
@@ -131,8 +145,9 @@ static void longest_gap(const uint8_t ip[16], int *at, int *len)
     *len = 1;
     for (int i = 0; i < 8; i++) {
         int n = 0;
-        while (i + n < 8 && ip[2 * (i + n)] == 0 && ip[2 * (i + n) + 1] == 0)
+        while (i + n < 8 && ip[2 * (i + n)] == 0 && ip[2 * (i + n) + 1] == 0) {
             n++;
+        }
         if (n > *len) {
             *at = i;
             *len = n;
@@ -165,9 +180,10 @@ char *bt_addr_format(const struct bt_addr *a, char buf[BT_ADDR_TEXT])
 {
     char ip[BT_ADDR_TEXT];
     bt_addr_format_ip(a, ip);
-    if (bt_addr_is_v4(a))
+    if (bt_addr_is_v4(a)) {
         snprintf(buf, BT_ADDR_TEXT, "%.15s:%u", ip, a->port);
-    else
+    } else {
         snprintf(buf, BT_ADDR_TEXT, "[%.45s]:%u", ip, a->port);
+    }
     return buf;
 }

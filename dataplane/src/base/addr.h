@@ -82,8 +82,9 @@ struct bt_addr bt_addr_v4u(uint32_t ip, uint16_t port);
 // unspecified, multicast or limited broadcast.
 static inline bool bt_addr_bad_source(const struct bt_addr *a)
 {
-    if (!bt_addr_is_v4(a))
+    if (!bt_addr_is_v4(a)) {
         return a->port == 0 || (bt_addr_half(a, 0) | bt_addr_half(a, 8)) == 0 || a->ip[0] == 0xff;
+    }
     uint32_t ip = bt_get32(a->ip + 12);
     return a->port == 0 || ip == 0 || ip >= 0xe0000000u; // 224/4 multicast, 240/4 reserved, broadcast
 }

@@ -6,10 +6,12 @@
 
 uint64_t bt_hist_value(uint32_t index)
 {
-    if (index == 0)
+    if (index == 0) {
         return 1023;
-    if (index >= BT_HIST_OVERFLOW)
+    }
+    if (index >= BT_HIST_OVERFLOW) {
         return 1ull << 37;
+    }
     uint32_t e = 10 + (index - 1) / 128, step = (index - 1) % 128;
     return ((uint64_t)(128 + step + 1) << (e - 7)) - 1;
 }
@@ -37,8 +39,9 @@ void bt_hist_merge(struct bt_hist *into, const struct bt_hist *from)
     into->total += from->total;
     into->inf += from->inf;
     into->sum_ns += from->sum_ns;
-    for (uint32_t i = 0; i < BT_HIST_BUCKETS; i++)
+    for (uint32_t i = 0; i < BT_HIST_BUCKETS; i++) {
         into->bucket[i] += from->bucket[i];
+    }
 }
 
 // ceil(total * per_100k / 100000) without overflow of the product.
@@ -50,15 +53,18 @@ static uint64_t rank_of(uint64_t total, uint32_t per_100k)
 
 uint64_t bt_hist_percentile(const struct bt_hist *h, uint32_t per_100k)
 {
-    if (h->total == 0)
+    if (h->total == 0) {
         return 0;
+    }
     uint64_t want = rank_of(h->total, per_100k), seen = 0;
-    if (want == 0)
+    if (want == 0) {
         want = 1;
+    }
     for (uint32_t i = 0; i < BT_HIST_BUCKETS; i++) {
         seen += h->bucket[i];
-        if (seen >= want)
+        if (seen >= want) {
             return bt_hist_value(i);
+        }
     }
     return BT_HIST_INF;
 }

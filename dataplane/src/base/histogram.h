@@ -27,8 +27,9 @@ struct bt_hist {
 // fraction stand side by side, and below 2^53 nothing is rounded.
 static inline uint32_t bt_hist_index(uint64_t ns)
 {
-    if (ns < 1024)
+    if (ns < 1024) {
         return 0;
+    }
     const double value = (double)(int64_t)ns;
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -112,8 +113,9 @@ static inline void bt_hist_slices_record(struct bt_hist_slices *s, uint64_t now_
     struct bt_hist_slice *c = bt_hist_slice_at(s, now_ns);
     uint64_t sum = atomic_load_explicit(&c->sum_ns, memory_order_relaxed);
     atomic_store_explicit(&c->sum_ns, sum + value_ns, memory_order_release);
-    if (__builtin_expect(bt_hist_slice_add(&c->bucket[bt_hist_index(value_ns)], 1) == 0, 0))
+    if (__builtin_expect(bt_hist_slice_add(&c->bucket[bt_hist_index(value_ns)], 1) == 0, 0)) {
         bt_hist_slice_widen(c, value_ns);
+    }
 }
 
 static inline void bt_hist_slices_record_inf(struct bt_hist_slices *s, uint64_t now_ns, uint32_t n)

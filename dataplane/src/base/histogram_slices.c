@@ -19,8 +19,9 @@ static void reset(struct bt_hist_slice *c, uint64_t stamp)
 {
     atomic_store_explicit(&c->second, 0, memory_order_release);
     uint32_t lo = load32(&c->lo), hi = load32(&c->hi);
-    for (uint32_t i = lo; i <= hi && i < BT_HIST_BUCKETS; i++)
+    for (uint32_t i = lo; i <= hi && i < BT_HIST_BUCKETS; i++) {
         store32(&c->bucket[i], 0);
+    }
     atomic_store_explicit(&c->sum_ns, 0, memory_order_release);
     store32(&c->inf, 0);
     store32(&c->arrived, 0);
@@ -34,8 +35,9 @@ struct bt_hist_slice *bt_hist_slices_other(struct bt_hist_slices *s, uint64_t no
 {
     uint64_t second = now_ns / BT_HIST_SLICE_NS;
     struct bt_hist_slice *c = &s->slice[second % BT_HIST_SLICES];
-    if (atomic_load_explicit(&c->second, memory_order_relaxed) != second + 1)
+    if (atomic_load_explicit(&c->second, memory_order_relaxed) != second + 1) {
         reset(c, second + 1);
+    }
     s->current_from = second * BT_HIST_SLICE_NS;
     s->current = c;
     return c;
@@ -44,16 +46,19 @@ struct bt_hist_slice *bt_hist_slices_other(struct bt_hist_slices *s, uint64_t no
 void bt_hist_slice_widen(struct bt_hist_slice *c, uint64_t value_ns)
 {
     uint32_t i = bt_hist_index(value_ns);
-    if (i < load32(&c->lo))
+    if (i < load32(&c->lo)) {
         store32(&c->lo, i);
-    if (i > load32(&c->hi))
+    }
+    if (i > load32(&c->hi)) {
         store32(&c->hi, i);
+    }
 }
 
 void bt_hist_slices_init(struct bt_hist_slices *s, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < BT_HIST_SLICES; i++)
+    for (uint32_t i = 0; i < BT_HIST_SLICES; i++) {
         atomic_store_explicit(&s->slice[i].second, 0, memory_order_relaxed);
+    }
     atomic_store_explicit(&s->first_second, now_ns / BT_HIST_SLICE_NS + 1, memory_order_release);
     bt_hist_slices_other(s, now_ns);
 }
@@ -67,16 +72,18 @@ struct copy {
 
 static bool copy_slice(const struct bt_hist_slice *c, uint64_t stamp, struct copy *to)
 {
-    if (atomic_load_explicit(&c->second, memory_order_acquire) != stamp)
+    if (atomic_load_explicit(&c->second, memory_order_acquire) != stamp) {
         return false;
+    }
     to->lo = load32(&c->lo);
     to->hi = load32(&c->hi);
     to->inf = load32(&c->inf);
     to->arrived = load32(&c->arrived);
     to->rejected = load32(&c->rejected);
     to->sum_ns = atomic_load_explicit(&c->sum_ns, memory_order_acquire);
-    for (uint32_t i = to->lo; i <= to->hi && i < BT_HIST_BUCKETS; i++)
+    for (uint32_t i = to->lo; i <= to->hi && i < BT_HIST_BUCKETS; i++) {
         to->bucket[i] = load32(&c->bucket[i]);
+    }
     return atomic_load_explicit(&c->second, memory_order_relaxed) == stamp;
 }
 
@@ -99,16 +106,19 @@ void bt_hist_slices_merge(const struct bt_hist_slices *s, uint64_t now_ns, uint3
     bt_hist_clear(out);
     *window = (struct bt_hist_window){0};
     uint64_t second = now_ns / BT_HIST_SLICE_NS, first = atomic_load_explicit(&s->first_second, memory_order_acquire);
-    if (first == 0 || window_s == 0)
+    if (first == 0 || window_s == 0) {
         return;
-    if (window_s > BT_HIST_SLICES)
+    }
+    if (window_s > BT_HIST_SLICES) {
         window_s = BT_HIST_SLICES;
+    }
     uint64_t lived = second + 2 > first ? second + 2 - first : 0;
     window->covered_seconds = lived < window_s ? (uint32_t)lived : window_s;
     struct copy c;
     for (uint32_t back = 0; back < window->covered_seconds; back++) {
         uint64_t at = second - back;
-        if (copy_slice(&s->slice[at % BT_HIST_SLICES], at + 1, &c))
+        if (copy_slice(&s->slice[at % BT_HIST_SLICES], at + 1, &c)) {
             add_copy(&c, out, window);
+        }
     }
 }

@@ -45,8 +45,9 @@ static inline uint32_t bt_least16_major(const struct bt_rank *at, uint32_t n)
 #if defined(__SSE4_1__)
     const __m128i *v = (const __m128i *)(const void *)at;
     __m128i least = _mm_load_si128(v);
-    for (uint32_t i = 1; i < n / BT_LEAST_STEP; i++)
+    for (uint32_t i = 1; i < n / BT_LEAST_STEP; i++) {
         least = _mm_min_epu16(least, _mm_load_si128(v + i));
+    }
     return (uint32_t)_mm_extract_epi16(_mm_minpos_epu16(least), 0) >> 8;
 #else
     return bt_least16_plain(at, n, 0) >> 8;
@@ -59,8 +60,9 @@ static inline uint32_t bt_least16(const struct bt_rank *at, uint32_t n, uint32_t
 #if defined(__SSE4_1__)
     const __m128i *v = (const __m128i *)(const void *)at;
     __m128i turns = bt_least16_turns(turn, 0), least = _mm_add_epi8(_mm_load_si128(v), turns);
-    for (uint32_t i = 1; i < n / BT_LEAST_STEP; i++)
+    for (uint32_t i = 1; i < n / BT_LEAST_STEP; i++) {
         least = _mm_min_epu16(least, _mm_add_epi8(_mm_load_si128(v + i), turns));
+    }
     return (uint32_t)_mm_extract_epi16(_mm_minpos_epu16(least), 0);
 #else
     return bt_least16_plain(at, n, turn);

@@ -21,8 +21,9 @@ void *bt_mem_take(struct bt_mem *m, size_t bytes)
     }
     size_t at = m->used;
     m->used += rounded;
-    if (!m->base)
+    if (!m->base) {
         return NULL;
+    }
     if (m->used > m->size) {
         m->overflowed = 1;
         return NULL;

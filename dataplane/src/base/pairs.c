@@ -11,8 +11,9 @@ static uint32_t hash_of(const struct bt_pairs *t, const struct bt_addr *addr, ui
 static uint32_t slots_for(uint32_t limit)
 {
     uint32_t n = 2;
-    while (n < 2 * (uint64_t)limit && n < 0x80000000u)
+    while (n < 2 * (uint64_t)limit && n < 0x80000000u) {
         n <<= 1;
+    }
     return n;
 }
 
@@ -37,8 +38,9 @@ static uint32_t probe(const struct bt_pairs *t, const struct bt_addr *addr, uint
     uint32_t i = hash & t->mask;
     for (;; i = (i + 1) & t->mask) {
         const struct bt_pairs_slot *s = &t->slots[i];
-        if (!s->used || (s->hash == hash && s->req_id == req_id && bt_addr_eq(&s->addr, addr)))
+        if (!s->used || (s->hash == hash && s->req_id == req_id && bt_addr_eq(&s->addr, addr))) {
             return i;
+        }
     }
 }
 
@@ -53,8 +55,9 @@ bool bt_pairs_put(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_i
     uint32_t hash = hash_of(t, addr, req_id);
     struct bt_pairs_slot *s = &t->slots[probe(t, addr, req_id, hash)];
     if (!s->used) {
-        if (t->count >= t->limit)
+        if (t->count >= t->limit) {
             return false;
+        }
         t->count++;
         s->addr = *addr;
         s->req_id = req_id;
@@ -68,8 +71,9 @@ bool bt_pairs_put(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_i
 uint32_t bt_pairs_del(struct bt_pairs *t, const struct bt_addr *addr, uint16_t req_id)
 {
     struct bt_pairs_slot *s = &t->slots[probe(t, addr, req_id, hash_of(t, addr, req_id))];
-    if (!s->used)
+    if (!s->used) {
         return BT_PAIRS_NONE;
+    }
     uint32_t value = s->value;
     bt_pairs_remove(t, s);
     return value;

@@ -84,10 +84,12 @@ static inline uint32_t bt_pairs_look(const struct bt_pairs *t, uint32_t hash, co
 {
     for (uint32_t i = hash & t->mask;; i = (i + 1) & t->mask) {
         const struct bt_pairs_slot *s = &t->slots[i];
-        if (!s->used)
+        if (!s->used) {
             return BT_PAIRS_NONE;
-        if (s->hash == hash && s->req_id == req_id && bt_addr_eq(&s->addr, addr))
+        }
+        if (s->hash == hash && s->req_id == req_id && bt_addr_eq(&s->addr, addr)) {
             return s->value;
+        }
     }
 }
 
@@ -95,11 +97,13 @@ static inline uint32_t bt_pairs_look(const struct bt_pairs *t, uint32_t hash, co
 static inline bool bt_pairs_add(struct bt_pairs *t, uint32_t hash, const struct bt_addr *addr, uint16_t req_id,
                                 uint32_t value)
 {
-    if (t->count >= t->limit)
+    if (t->count >= t->limit) {
         return false;
+    }
     uint32_t i = hash & t->mask;
-    while (t->slots[i].used)
+    while (t->slots[i].used) {
         i = (i + 1) & t->mask;
+    }
     t->slots[i] = (struct bt_pairs_slot){.addr = *addr, .req_id = req_id, .used = 1, .hash = hash, .value = value};
     t->count++;
     return true;
@@ -108,9 +112,11 @@ static inline bool bt_pairs_add(struct bt_pairs *t, uint32_t hash, const struct 
 // The entry with this value, NULL when there is none.
 static inline struct bt_pairs_slot *bt_pairs_entry(const struct bt_pairs *t, uint32_t hash, uint32_t value)
 {
-    for (uint32_t i = hash & t->mask; t->slots[i].used; i = (i + 1) & t->mask)
-        if (t->slots[i].value == value)
+    for (uint32_t i = hash & t->mask; t->slots[i].used; i = (i + 1) & t->mask) {
+        if (t->slots[i].value == value) {
             return &t->slots[i];
+        }
+    }
     return NULL;
 }
 

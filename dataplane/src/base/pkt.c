@@ -24,8 +24,9 @@ static struct bt_pkt *fixed_get(struct bt_pool *pool)
 {
     struct bt_pool_fixed *f = fixed_of(pool);
     struct bt_pkt *pkt = f->free;
-    if (!pkt)
+    if (!pkt) {
         return NULL;
+    }
     f->free = pkt->next;
     f->left--;
     struct bt_pkt *base = (struct bt_pkt *)(void *)f->slab;
@@ -61,7 +62,8 @@ struct bt_pool *bt_pool_fixed_init(struct bt_pool_fixed *f, void *mem, uint32_t 
     f->pool.get = fixed_get;
     f->pool.put = fixed_put;
     struct bt_pkt *base = mem;
-    for (uint32_t i = count; i-- > 0;)
+    for (uint32_t i = count; i-- > 0;) {
         fixed_put(&f->pool, &base[i]);
+    }
     return &f->pool;
 }

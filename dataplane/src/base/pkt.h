@@ -74,10 +74,11 @@ static inline void bt_txq_init(struct bt_txq *q)
 static inline void bt_txq_push(struct bt_txq *q, struct bt_pkt *pkt)
 {
     pkt->next = NULL;
-    if (q->tail)
+    if (q->tail) {
         q->tail->next = pkt;
-    else
+    } else {
         q->head = pkt;
+    }
     q->tail = pkt;
     q->n++;
 }
@@ -87,8 +88,9 @@ static inline struct bt_pkt *bt_txq_pop(struct bt_txq *q)
     struct bt_pkt *pkt = q->head;
     if (pkt) {
         q->head = pkt->next;
-        if (!q->head)
+        if (!q->head) {
             q->tail = NULL;
+        }
         pkt->next = NULL;
         q->n--;
     }
@@ -98,8 +100,9 @@ static inline struct bt_pkt *bt_txq_pop(struct bt_txq *q)
 // Appends n bytes and returns where they start, or NULL when there is no room.
 static inline uint8_t *bt_pkt_append(struct bt_pkt *pkt, uint32_t n)
 {
-    if (n > pkt->room_after)
+    if (n > pkt->room_after) {
         return NULL;
+    }
     uint8_t *at = pkt->data + pkt->len;
     pkt->len += n;
     pkt->room_after -= n;
@@ -109,8 +112,9 @@ static inline uint8_t *bt_pkt_append(struct bt_pkt *pkt, uint32_t n)
 // Opens n bytes in front and returns the new data, or NULL when there is no room.
 static inline uint8_t *bt_pkt_push(struct bt_pkt *pkt, uint32_t n)
 {
-    if (n > pkt->room_before)
+    if (n > pkt->room_before) {
         return NULL;
+    }
     pkt->data -= n;
     pkt->len += n;
     pkt->room_before -= n;
@@ -120,8 +124,9 @@ static inline uint8_t *bt_pkt_push(struct bt_pkt *pkt, uint32_t n)
 // Takes n bytes off the front, NULL when there are fewer.
 static inline uint8_t *bt_pkt_pull(struct bt_pkt *pkt, uint32_t n)
 {
-    if (n > pkt->len)
+    if (n > pkt->len) {
         return NULL;
+    }
     pkt->data += n;
     pkt->len -= n;
     pkt->room_before += n;

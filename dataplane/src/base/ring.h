@@ -17,8 +17,9 @@ struct bt_ring {
 static inline uint32_t bt_pow2_at_least(uint32_t n)
 {
     uint32_t p = 1;
-    while (p < n && p < 0x80000000u)
+    while (p < n && p < 0x80000000u) {
         p <<= 1;
+    }
     return p;
 }
 
@@ -44,8 +45,9 @@ static inline uint32_t bt_ring_count(const struct bt_ring *r)
 // False when full; the ring is unchanged then.
 static inline bool bt_ring_push(struct bt_ring *r, void *p)
 {
-    if (bt_ring_count(r) >= r->limit)
+    if (bt_ring_count(r) >= r->limit) {
         return false;
+    }
     r->at[r->tail++ & r->mask] = p;
     return true;
 }

@@ -38,13 +38,15 @@ static void slot_remove(struct bt_wheel *w, struct bt_timer *t)
     if (t->next == t) {
         *head = NULL;
         w->occupied[t->level] &= ~(1ull << t->slot);
-        if (w->occupied[t->level] == 0)
+        if (w->occupied[t->level] == 0) {
             w->levels &= ~(1u << t->level);
+        }
     } else {
         t->prev->next = t->next;
         t->next->prev = t->prev;
-        if (*head == t)
+        if (*head == t) {
             *head = t->next;
+        }
     }
     t->prev = t->next = NULL;
 }
@@ -65,8 +67,9 @@ void bt_wheel_add(struct bt_wheel *w, struct bt_timer *t, uint64_t deadline_ns)
 {
     bt_wheel_del(w, t);
     uint64_t tick = deadline_ns >> BT_WHEEL_SHIFT;
-    if (tick < TICK_MAX && (deadline_ns & ((1u << BT_WHEEL_SHIFT) - 1)))
+    if (tick < TICK_MAX && (deadline_ns & ((1u << BT_WHEEL_SHIFT) - 1))) {
         tick++;
+    }
     t->tick = tick > w->tick ? tick : w->tick + 1;
     place(w, t);
     w->armed++;
@@ -74,8 +77,9 @@ void bt_wheel_add(struct bt_wheel *w, struct bt_timer *t, uint64_t deadline_ns)
 
 void bt_wheel_del(struct bt_wheel *w, struct bt_timer *t)
 {
-    if (!bt_timer_armed(t))
+    if (!bt_timer_armed(t)) {
         return;
+    }
     slot_remove(w, t);
     w->armed--;
 }
@@ -122,6 +126,7 @@ void bt_wheel_advance(struct bt_wheel *w, uint64_t now_ns, bt_wheel_cb cb, void 
             cb(arg, t);
         }
     }
-    if (target > w->tick)
+    if (target > w->tick) {
         w->tick = target;
+    }
 }

@@ -52,8 +52,9 @@ void bt_wheel_advance(struct bt_wheel *w, uint64_t now_ns, bt_wheel_cb cb, void 
 // tick; sometimes earlier (a level must be unfolded). UINT64_MAX: nothing armed.
 static inline uint64_t bt_wheel_next(const struct bt_wheel *w)
 {
-    if (w->levels == 0)
+    if (w->levels == 0) {
         return UINT64_MAX;
+    }
     unsigned level = (unsigned)__builtin_ctz(w->levels), shift = level * BT_WHEEL_BITS;
     uint64_t slot = (uint64_t)__builtin_ctzll(w->occupied[level]);
     uint64_t above = ~(uint64_t)0 << shift << BT_WHEEL_BITS; // the last level's shift is 54: stays below 64

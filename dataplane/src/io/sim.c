@@ -16,8 +16,9 @@ static unsigned sim_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, u
     struct bt_io_sim *s = self(io);
     unsigned n = 0;
     for (uint32_t p = 0; p < BT_IO_SIM_PORTS; p++) {
-        while ((local == BT_IO_ANY || local == p) && n < max && s->inbox[p].n != 0)
+        while ((local == BT_IO_ANY || local == p) && n < max && s->inbox[p].n != 0) {
             pkts[n++] = bt_txq_pop(&s->inbox[p]);
+        }
     }
     return n;
 }
@@ -26,10 +27,12 @@ static unsigned sim_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, u
 static enum bt_io_sim_counter judge(const struct bt_io_sim *s, const struct bt_pkt *pkt)
 {
     bool v4 = bt_addr_is_v4(&pkt->dst);
-    if (pkt->local >= BT_IO_SIM_PORTS || s->port[pkt->local].port == 0 || bt_addr_is_v4(&s->port[pkt->local]) != v4)
+    if (pkt->local >= BT_IO_SIM_PORTS || s->port[pkt->local].port == 0 || bt_addr_is_v4(&s->port[pkt->local]) != v4) {
         return BT_IO_SIM_TX_BAD_ADDRESS;
-    if (s->net->mtu != 0 && pkt->len + (v4 ? HEADERS_V4 : HEADERS_V6) > s->net->mtu)
+    }
+    if (s->net->mtu != 0 && pkt->len + (v4 ? HEADERS_V4 : HEADERS_V6) > s->net->mtu) {
         return BT_IO_SIM_TX_TOO_LONG;
+    }
     return BT_IO_SIM_TX_PACKETS;
 }
 
@@ -59,8 +62,9 @@ bool bt_io_sim_ready(const struct bt_io_sim *s)
 static void sim_wait(struct bt_io *io, uint64_t until_ns)
 {
     struct bt_io_sim *s = self(io);
-    if (s->net->pass != NULL)
+    if (s->net->pass != NULL) {
         s->net->pass(s->net->ctx, s->endpoint, bt_io_sim_ready(s) ? *s->net->now : until_ns);
+    }
     atomic_store(&s->woken, false);
 }
 
@@ -143,18 +147,21 @@ bool bt_io_sim_deliver(struct bt_io_sim *s, const struct bt_addr *src, const str
                        uint32_t len)
 {
     uint16_t p = dst->port != s->port[0].port; /* an endpoint without port 1 has an address there that none has */
-    if (!bt_addr_eq(&s->port[p], dst))
+    if (!bt_addr_eq(&s->port[p], dst)) {
         return false;
+    }
     struct bt_pkt *pkt = bt_pool_get(s->net->pool);
     uint8_t *at = pkt != NULL ? bt_pkt_append(pkt, len) : NULL;
     if (at == NULL) {
         s->counter[pkt == NULL ? BT_IO_SIM_RX_NO_BUFFER : BT_IO_SIM_RX_TOO_LONG]++;
-        if (pkt != NULL)
+        if (pkt != NULL) {
             bt_pool_put(s->net->pool, pkt);
+        }
         return true;
     }
-    if (len != 0)
+    if (len != 0) {
         memcpy(at, data, len);
+    }
     pkt->src = *src;
     pkt->dst = *dst;
     pkt->local = p;
@@ -167,6 +174,7 @@ bool bt_io_sim_deliver(struct bt_io_sim *s, const struct bt_addr *src, const str
 void bt_io_sim_tell(struct bt_io_sim *s, const struct bt_io_event *ev)
 {
     s->counter[BT_IO_SIM_UNREACHABLE]++;
-    if (s->n_events < BT_IO_SIM_EVENTS)
+    if (s->n_events < BT_IO_SIM_EVENTS) {
         s->event[s->n_events++] = *ev;
+    }
 }

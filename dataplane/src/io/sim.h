@@ -75,8 +75,9 @@ bool bt_io_sim_ready(const struct bt_io_sim *s);
 static inline bool bt_io_sim_receive(struct bt_io_sim *s, struct bt_pkt *pkt, uint64_t now)
 {
     uint16_t p = pkt->dst.port != s->port[0].port;
-    if (p != 0 && (pkt->dst.port != s->port[1].port || pkt->dst.port == 0))
+    if (p != 0 && (pkt->dst.port != s->port[1].port || pkt->dst.port == 0)) {
         return false;
+    }
     pkt->local = p;
     pkt->t_rx_ns = now;
     pkt->tx_as_src = 0;

@@ -27,17 +27,19 @@ static void learn(struct bt_link *l, uint64_t now, const struct bt_arp *arp, boo
 {
     struct neigh *n = link_neigh_find(l, &arp->sender);
     if (n == NULL) {
-        if (to_us && !arp->reply)
+        if (to_us && !arp->reply) {
             link_neigh_stranger(l, now, &arp->sender, arp->sender_mac);
+        }
         return;
     }
     // Only an answer to us says that the way there and back works; and an answer with another MAC that we did not
     // wait for is hearsay.
     bool waited = n->state == NEIGH_INCOMPLETE || n->state == NEIGH_PROBE;
-    if (arp->reply && to_us && !broadcast && (waited || memcmp(n->mac, arp->sender_mac, 6) == 0))
+    if (arp->reply && to_us && !broadcast && (waited || memcmp(n->mac, arp->sender_mac, 6) == 0)) {
         link_neigh_confirm(l, now, n, arp->sender_mac, out);
-    else
+    } else {
         link_neigh_hear(l, now, n, arp->sender_mac, out);
+    }
 }
 
 void link_arp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, bool broadcast, struct bt_txq *out)
@@ -51,22 +53,25 @@ void link_arp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, bool broad
     }
     l->counters[BT_LINK_RX_ARP]++;
     bool to_us = link_own(l, &arp.target) != NULL, probe = bt_addr_ip_eq(&arp.sender, &none);
-    if (link_own(l, &arp.sender) != NULL)
+    if (link_own(l, &arp.sender) != NULL) {
         link_conflict(l, now);
-    else if (!probe)
+    } else if (!probe) {
         learn(l, now, &arp, to_us, broadcast, out);
-    if (to_us && !arp.reply && !l->secondary)
+    }
+    if (to_us && !arp.reply && !l->secondary) {
         answer(l, pkt, &arp, out);
-    else
+    } else {
         bt_pool_put(l->pool, pkt);
+    }
 }
 
 void link_arp_ask(struct bt_link *l, const struct bt_addr *sender, const struct bt_addr *target, const uint8_t *to_mac,
                   struct bt_txq *out)
 {
     struct bt_pkt *pkt = link_make(l, FRAME_BYTES);
-    if (pkt == NULL)
+    if (pkt == NULL) {
         return;
+    }
     struct bt_arp arp = {.sender = *sender, .target = *target};
     memcpy(arp.sender_mac, l->mac, 6);
     bt_ether_write(pkt->data, to_mac != NULL ? to_mac : everybody, l->mac, BT_ETHER_ARP);

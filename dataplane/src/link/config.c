@@ -28,8 +28,9 @@ struct bt_link_config link_defaults(const struct bt_link_config *cfg)
 bool link_speaks_v6(const struct bt_link_config *cfg)
 {
     for (unsigned i = 0; i < cfg->n_addrs; i++) {
-        if (!bt_addr_is_v4(&cfg->addrs[i].addr))
+        if (!bt_addr_is_v4(&cfg->addrs[i].addr)) {
             return true;
+        }
     }
     return false;
 }
@@ -64,19 +65,24 @@ static bool is_broadcast(const struct bt_link_prefix *p)
 
 static bool check_addrs(const struct bt_link_config *c, struct bt_link_error *err)
 {
-    if (c->n_addrs == 0 || c->n_addrs > BT_LINK_MAX_ADDRS)
+    if (c->n_addrs == 0 || c->n_addrs > BT_LINK_MAX_ADDRS) {
         return no(err, "addrs", 0, "needs 1 to 16 addresses with prefix length, as 10.0.0.1/24");
+    }
     for (unsigned i = 0; i < c->n_addrs; i++) {
         const struct bt_link_prefix *p = &c->addrs[i];
-        if (!is_host(&p->addr))
+        if (!is_host(&p->addr)) {
             return no(err, "addrs", i, "is no address a host can have (unspecified, loopback or group)");
-        if (p->bits == 0 || p->bits > (bt_addr_is_v4(&p->addr) ? 32 : 128))
+        }
+        if (p->bits == 0 || p->bits > (bt_addr_is_v4(&p->addr) ? 32 : 128)) {
             return no(err, "addrs", i, "prefix length is not 1 to 32 (IPv4) or 1 to 128 (IPv6)");
-        if (is_broadcast(p))
+        }
+        if (is_broadcast(p)) {
             return no(err, "addrs", i, "is the broadcast address of its network");
+        }
         for (unsigned j = 0; j < i; j++) {
-            if (bt_addr_ip_eq(&p->addr, &c->addrs[j].addr))
+            if (bt_addr_ip_eq(&p->addr, &c->addrs[j].addr)) {
                 return no(err, "addrs", i, "is given twice");
+            }
         }
     }
     return true;
@@ -85,8 +91,9 @@ static bool check_addrs(const struct bt_link_config *c, struct bt_link_error *er
 static bool speaks_v4(const struct bt_link_config *c)
 {
     for (unsigned i = 0; i < c->n_addrs; i++) {
-        if (bt_addr_is_v4(&c->addrs[i].addr))
+        if (bt_addr_is_v4(&c->addrs[i].addr)) {
             return true;
+        }
     }
     return false;
 }
@@ -96,11 +103,13 @@ static bool is_no_hop(const struct bt_link_config *c, const struct bt_addr *hop)
 {
     for (unsigned i = 0; i < c->n_addrs; i++) {
         struct bt_link_prefix same = {.addr = *hop, .bits = c->addrs[i].bits};
-        if (bt_addr_ip_eq(hop, &c->addrs[i].addr))
+        if (bt_addr_ip_eq(hop, &c->addrs[i].addr)) {
             return true;
+        }
         if (bt_addr_is_v4(&c->addrs[i].addr) && is_broadcast(&same) &&
-            (bt_get32(hop->ip + 12) ^ bt_get32(c->addrs[i].addr.ip + 12)) >> (32 - same.bits) == 0)
+            (bt_get32(hop->ip + 12) ^ bt_get32(c->addrs[i].addr.ip + 12)) >> (32 - same.bits) == 0) {
             return true;
+        }
     }
     return false;
 }
@@ -108,18 +117,24 @@ static bool is_no_hop(const struct bt_link_config *c, const struct bt_addr *hop)
 static bool check_gateways(const struct bt_link_config *c, struct bt_link_error *err)
 {
     bool has4 = memcmp(c->gateway4.ip, nowhere.ip, 16) != 0, has6 = memcmp(c->gateway6.ip, nowhere.ip, 16) != 0;
-    if (has4 && !speaks_v4(c))
+    if (has4 && !speaks_v4(c)) {
         return no(err, "gateway4", 0, "needs an IPv4 address in addrs");
-    if (has6 && !link_speaks_v6(c))
+    }
+    if (has6 && !link_speaks_v6(c)) {
         return no(err, "gateway6", 0, "needs an IPv6 address in addrs");
-    if (has4 && (!bt_addr_is_v4(&c->gateway4) || !is_host(&c->gateway4)))
+    }
+    if (has4 && (!bt_addr_is_v4(&c->gateway4) || !is_host(&c->gateway4))) {
         return no(err, "gateway4", 0, "is not the IPv4 address of a host");
-    if (has6 && (bt_addr_is_v4(&c->gateway6) || !is_host(&c->gateway6)))
+    }
+    if (has6 && (bt_addr_is_v4(&c->gateway6) || !is_host(&c->gateway6))) {
         return no(err, "gateway6", 0, "is not the IPv6 address of a host");
-    if (has4 && is_no_hop(c, &c->gateway4))
+    }
+    if (has4 && is_no_hop(c, &c->gateway4)) {
         return no(err, "gateway4", 0, "is an address of this port or its network's broadcast address");
-    if (has6 && is_no_hop(c, &c->gateway6))
+    }
+    if (has6 && is_no_hop(c, &c->gateway6)) {
         return no(err, "gateway6", 0, "is an address of this port");
+    }
     return true;
 }
 
@@ -136,14 +151,17 @@ static bool has_addr(const struct bt_link_config *c, const struct bt_addr *a)
 
 static bool check_locals(const struct bt_link_config *c, struct bt_link_error *err)
 {
-    if (c->n_locals > BT_LINK_MAX_LOCALS)
+    if (c->n_locals > BT_LINK_MAX_LOCALS) {
         return no(err, "locals", 0, "has more than 1024 ports");
+    }
     for (unsigned i = 0; i < c->n_locals; i++) {
-        if (!has_addr(c, &c->locals[i]))
+        if (!has_addr(c, &c->locals[i])) {
             return no(err, "locals", i, "is at an address this port does not have: use one of addrs, or 0.0.0.0 or ::");
+        }
         for (unsigned j = 0; j < i; j++) {
-            if (c->locals[i].port != 0 && bt_addr_eq(&c->locals[i], &c->locals[j]))
+            if (c->locals[i].port != 0 && bt_addr_eq(&c->locals[i], &c->locals[j])) {
                 return no(err, "locals", i, "is given twice");
+            }
         }
     }
     return true;
@@ -151,32 +169,42 @@ static bool check_locals(const struct bt_link_config *c, struct bt_link_error *e
 
 static bool check_statics(const struct bt_link_config *c, struct bt_link_error *err)
 {
-    if (c->max_neighbours < 8 || c->max_neighbours > 1u << 20)
+    if (c->max_neighbours < 8 || c->max_neighbours > 1u << 20) {
         return no(err, "max_neighbours", 0, "is not 8 to 1048576");
-    if (c->n_statics > c->max_neighbours / 2)
+    }
+    if (c->n_statics > c->max_neighbours / 2) {
         return no(err, "statics", 0, "take more than half of max_neighbours");
+    }
     for (unsigned i = 0; i < c->n_statics; i++) {
-        if (!is_host(&c->statics[i].ip))
+        if (!is_host(&c->statics[i].ip)) {
             return no(err, "statics", i, "is not the address of a host");
-        if (bad_mac(c->statics[i].mac))
+        }
+        if (bad_mac(c->statics[i].mac)) {
             return no(err, "statics", i, "has no unicast MAC");
-        if (memcmp(c->statics[i].mac, c->mac, 6) == 0)
+        }
+        if (memcmp(c->statics[i].mac, c->mac, 6) == 0) {
             return no(err, "statics", i, "has this port's own MAC");
+        }
     }
     return true;
 }
 
 bool link_check(const struct bt_link_config *c, struct bt_link_error *err)
 {
-    if (bad_mac(c->mac))
+    if (bad_mac(c->mac)) {
         return no(err, "mac", 0, "is not a unicast MAC");
-    if (c->pool == NULL)
+    }
+    if (c->pool == NULL) {
         return no(err, "pool", 0, "is missing");
-    if (!check_addrs(c, err))
+    }
+    if (!check_addrs(c, err)) {
         return false;
-    if (c->mtu < (link_speaks_v6(c) ? 1280 : 576) || c->mtu > 9000)
+    }
+    if (c->mtu < (link_speaks_v6(c) ? 1280 : 576) || c->mtu > 9000) {
         return no(err, "mtu", 0, "is not 576 to 9000, with IPv6 1280 to 9000");
-    if (c->tries > 100)
+    }
+    if (c->tries > 100) {
         return no(err, "tries", 0, "is more than 100");
+    }
     return check_gateways(c, err) && check_locals(c, err) && check_statics(c, err);
 }

@@ -26,10 +26,11 @@ static void echo(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
     memcpy(mac, pkt->data + 6, 6);
     link_resize(pkt, (uint32_t)(ip->body - pkt->data) + ip->body_len); // padding off
     bt_ether_write(pkt->data, mac, l->mac, ip->v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
-    if (ip->v4)
+    if (ip->v4) {
         bt_ip4_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP4, BT_TTL, ip->body_len, true);
-    else
+    } else {
         bt_ip6_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP6, BT_TTL, ip->body_len);
+    }
     body[0] = ip->v4 ? BT_ICMP4_ECHO_REPLY : BT_ICMP6_ECHO_REPLY;
     memset(body + 2, 0, 2); // summed anew: a difference cannot tell an answer of zeroes from its complement
     uint64_t sum = ip->v4 ? 0 : bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_ICMP6, ip->body_len);
@@ -59,14 +60,15 @@ static void take_error(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip
 
 void link_icmp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out)
 {
-    if (!bt_icmp_judge(ip))
+    if (!bt_icmp_judge(ip)) {
         link_drop(l, pkt, BT_LINK_DROP_ICMP);
-    else if (ip->body[0] == (ip->v4 ? BT_ICMP4_ECHO : BT_ICMP6_ECHO) && ip->body[1] == 0)
+    } else if (ip->body[0] == (ip->v4 ? BT_ICMP4_ECHO : BT_ICMP6_ECHO) && ip->body[1] == 0) {
         echo(l, now, pkt, ip, out);
-    else if (bt_icmp_is_error(ip))
+    } else if (bt_icmp_is_error(ip)) {
         take_error(l, pkt, ip);
-    else
+    } else {
         link_drop(l, pkt, BT_LINK_DROP_ICMP);
+    }
 }
 
 void link_refuse_port(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out)
@@ -89,10 +91,11 @@ void link_refuse_port(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const
     struct bt_addr src = ip->dst, dst = ip->src;
     src.port = dst.port = 0;
     bt_ether_write(p, mac, l->mac, ip->v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
-    if (ip->v4)
+    if (ip->v4) {
         bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted, true);
-    else
+    } else {
         bt_ip6_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_ICMP6, BT_TTL, BT_ICMP_HEAD + quoted);
+    }
     bt_icmp_unreachable_write(p + BT_ETHER_HEAD + head, &src, &dst, quoted);
     pkt->offload = 0;
     l->counters[BT_LINK_DROP_UDP_PORT]++;

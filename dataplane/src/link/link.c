@@ -5,18 +5,9 @@
 #include "base/mem.h"
 #include "link/config.h"
 
-#define DROPPED(value)                                                                                                 \
-    {                                                                                                                  \
-        "link_rx_dropped_total", "reason", value                                                                       \
-    }
-#define REFUSED(value)                                                                                                 \
-    {                                                                                                                  \
-        "link_tx_dropped_total", "reason", value                                                                       \
-    }
-#define NEIGH(value)                                                                                                   \
-    {                                                                                                                  \
-        "link_neighbours_total", "event", value                                                                        \
-    }
+#define DROPPED(value) {"link_rx_dropped_total", "reason", value}
+#define REFUSED(value) {"link_tx_dropped_total", "reason", value}
+#define NEIGH(value)   {"link_neighbours_total", "event", value}
 
 static const struct bt_counter_desc counter_descs[BT_LINK_COUNTERS] = {
     [BT_LINK_RX_FRAMES] = {"link_rx_frames_total", NULL, NULL},
@@ -94,8 +85,9 @@ void link_event(struct bt_link *l, const struct bt_addr *peer, uint16_t local, i
 const struct own_addr *link_own(const struct bt_link *l, const struct bt_addr *a)
 {
     for (unsigned i = 0; i < l->n_own; i++) {
-        if (bt_addr_ip_eq(a, &l->own[i].addr))
+        if (bt_addr_ip_eq(a, &l->own[i].addr)) {
             return &l->own[i];
+        }
     }
     return NULL;
 }
@@ -106,8 +98,9 @@ const struct own_addr *link_on_link(const struct bt_link *l, const struct bt_add
     memcpy(w, a->ip, sizeof w);
     for (unsigned i = 0; i < l->n_own; i++) {
         const struct own_addr *o = &l->own[i];
-        if ((((w[0] & o->mask[0]) ^ o->net[0]) | ((w[1] & o->mask[1]) ^ o->net[1])) == 0)
+        if ((((w[0] & o->mask[0]) ^ o->net[0]) | ((w[1] & o->mask[1]) ^ o->net[1])) == 0) {
             return o;
+        }
     }
     return NULL;
 }
@@ -117,12 +110,15 @@ uint32_t link_find_local(const struct bt_link *l, const struct bt_addr *dst)
     uint32_t any = LINK_NONE;
     for (uint32_t i = l->port_buckets[dst->port & l->port_mask]; i != 0; i = l->locals[i - 1].next) {
         const struct local_port *p = &l->locals[i - 1];
-        if (p->addr.port != dst->port)
+        if (p->addr.port != dst->port) {
             continue;
-        if (bt_addr_ip_eq(&p->addr, dst))
+        }
+        if (bt_addr_ip_eq(&p->addr, dst)) {
             return i - 1;
-        if (p->any && bt_addr_is_v4(&p->addr) == bt_addr_is_v4(dst))
+        }
+        if (p->any && bt_addr_is_v4(&p->addr) == bt_addr_is_v4(dst)) {
             any = i - 1;
+        }
     }
     return any;
 }
@@ -141,8 +137,9 @@ bool link_allowed(struct bucket *b, uint64_t now)
         b->credit_ns = gained < b->most_ns - b->credit_ns ? b->credit_ns + gained : b->most_ns;
         b->since_ns = now;
     }
-    if (b->credit_ns < b->cost_ns)
+    if (b->credit_ns < b->cost_ns) {
         return false;
+    }
     b->credit_ns -= b->cost_ns;
     return true;
 }
@@ -150,8 +147,9 @@ bool link_allowed(struct bucket *b, uint64_t now)
 bool link_resize(struct bt_pkt *pkt, uint32_t n)
 {
     uint32_t space = pkt->len + pkt->room_after;
-    if (n > space)
+    if (n > space) {
         return false;
+    }
     pkt->len = n;
     pkt->room_after = space - n;
     return true;
@@ -162,8 +160,9 @@ struct bt_pkt *link_make(struct bt_link *l, uint32_t n)
     struct bt_pkt *pkt = bt_pool_get(l->pool);
     if (pkt == NULL || !link_resize(pkt, n)) {
         l->counters[BT_LINK_TX_NO_BUFFER]++;
-        if (pkt != NULL)
+        if (pkt != NULL) {
             bt_pool_put(l->pool, pkt);
+        }
         return NULL;
     }
     return pkt;
@@ -196,8 +195,9 @@ static void add_own(struct bt_link *l, const struct bt_addr *addr, unsigned bits
     o->link_local = addr->ip[0] == 0xfe && (addr->ip[1] & 0xc0) == 0x80;
     if (v4 && bits <= 96 + 30) {
         o->broadcast = o->addr;
-        for (unsigned i = 12; i < 16; i++)
+        for (unsigned i = 12; i < 16; i++) {
             o->broadcast.ip[i] = (uint8_t)(net[i] | (uint8_t)~mask[i]);
+        }
     }
     l->has_v6 = l->has_v6 || !v4;
 }
@@ -211,11 +211,13 @@ static struct bt_addr link_local_of(const uint8_t mac[6])
 
 static void add_addrs(struct bt_link *l, const struct bt_link_config *c)
 {
-    for (unsigned i = 0; i < c->n_addrs; i++)
+    for (unsigned i = 0; i < c->n_addrs; i++) {
         add_own(l, &c->addrs[i].addr, c->addrs[i].bits);
+    }
     struct bt_addr own = link_local_of(c->mac);
-    if (l->has_v6 && !c->no_link_local && link_own(l, &own) == NULL)
+    if (l->has_v6 && !c->no_link_local && link_own(l, &own) == NULL) {
         add_own(l, &own, 64);
+    }
 }
 
 static void file_local(struct bt_link *l, unsigned i)
@@ -236,8 +238,9 @@ static bool add_locals(struct bt_link *l, const struct bt_link_config *c, struct
             *err = (struct bt_link_error){"locals", i, "is at a link-local address this port does not have"};
             return false;
         }
-        if (p->addr.port != 0)
+        if (p->addr.port != 0) {
             file_local(l, i);
+        }
     }
     uint32_t at = bt_rng_below(&l->rng, 16384);
     for (unsigned i = 0; i < c->n_locals; i++) {
@@ -257,15 +260,17 @@ static bool add_locals(struct bt_link *l, const struct bt_link_config *c, struct
 static struct bt_link *lay_out(struct bt_mem *m, const struct bt_link_config *c)
 {
     uint32_t buckets = 16;
-    while (buckets < 2 * c->n_locals)
+    while (buckets < 2 * c->n_locals) {
         buckets *= 2;
+    }
     struct bt_link *l = bt_mem_take(m, sizeof *l);
     struct local_port *locals = bt_mem_take(m, c->n_locals * sizeof *locals);
     uint16_t *port_buckets = bt_mem_take(m, buckets * sizeof *port_buckets);
     struct neigh *neigh = bt_mem_take(m, c->max_neighbours * sizeof *neigh);
     void *table = bt_mem_take(m, bt_pairs_bytes(c->max_neighbours));
-    if (m->base == NULL || m->overflowed)
+    if (m->base == NULL || m->overflowed) {
         return NULL;
+    }
     l->locals = locals;
     l->n_locals = c->n_locals;
     l->port_buckets = port_buckets;
@@ -320,8 +325,9 @@ struct bt_link *bt_link_init(void *mem, size_t bytes, const struct bt_link_confi
     struct bt_link_error ignored;
     err = err != NULL ? err : &ignored;
     struct bt_link_config c = link_defaults(cfg);
-    if (!link_check(&c, err))
+    if (!link_check(&c, err)) {
         return NULL;
+    }
     struct bt_mem m;
     bt_mem_init(&m, mem, bytes);
     struct bt_link *l = lay_out(&m, &c);
@@ -331,8 +337,9 @@ struct bt_link *bt_link_init(void *mem, size_t bytes, const struct bt_link_confi
     }
     copy_settings(l, &c);
     add_addrs(l, &c);
-    if (!add_locals(l, &c, err))
+    if (!add_locals(l, &c, err)) {
         return NULL;
+    }
     link_plain_init(l);
     bt_wheel_init(&l->wheel, now);
     bucket_init(&l->errors, c.icmp_errors_per_s, 32, now);
@@ -346,8 +353,9 @@ struct bt_link *bt_link_init(void *mem, size_t bytes, const struct bt_link_confi
 
 void bt_link_close(struct bt_link *l)
 {
-    for (uint32_t i = 0; i < l->neigh_max; i++)
+    for (uint32_t i = 0; i < l->neigh_max; i++) {
         bt_pool_put_chain(l->pool, l->neigh[i].waiting.head);
+    }
 }
 
 // --- time
@@ -361,12 +369,13 @@ struct turn {
 static void fire(void *arg, struct bt_timer *t)
 {
     const struct turn *turn = arg;
-    if (t->kind == TIMER_ANNOUNCE)
+    if (t->kind == TIMER_ANNOUNCE) {
         link_announce_timer(turn->l, turn->now, turn->out);
-    else if (t->kind == TIMER_REPORT)
+    } else if (t->kind == TIMER_REPORT) {
         link_report_timer(turn->l, turn->out);
-    else
+    } else {
         link_neigh_timer(turn->l, turn->now, (struct neigh *)(void *)t, turn->out);
+    }
 }
 
 void bt_link_tick(struct bt_link *l, uint64_t now, struct bt_txq *out)
@@ -403,12 +412,14 @@ unsigned bt_link_groups(const struct bt_link *l, uint8_t (*macs)[6], unsigned ma
     struct bt_addr group = {.ip = {0xff, 0x02, [15] = 1}}; // all nodes
     for (unsigned i = 0; i <= l->n_own && l->has_v6; i++) {
         if (i > 0) {
-            if (bt_addr_is_v4(&l->own[i - 1].addr))
+            if (bt_addr_is_v4(&l->own[i - 1].addr)) {
                 continue;
+            }
             group = bt_ip6_solicited_node(&l->own[i - 1].addr);
         }
-        if (n < max)
+        if (n < max) {
             bt_ip6_group_mac(&group, macs[n]);
+        }
         n++;
     }
     return n;

@@ -32,10 +32,11 @@ static void answer(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip *ip
     struct bt_nd nd = {.advertisement = true, .solicited = !probe, .override = true, .target = *target};
     uint8_t mac[6];
     memcpy(mac, pkt->data + 6, 6);
-    if (link_resize(pkt, FRAME_BYTES))
+    if (link_resize(pkt, FRAME_BYTES)) {
         finish(l, pkt, probe ? NULL : mac, target, probe ? &all_nodes : &ip->src, &nd, out);
-    else
+    } else {
         link_drop(l, pkt, BT_LINK_TX_NO_BUFFER);
+    }
 }
 
 static void take_solicitation(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip,
@@ -52,15 +53,17 @@ static void take_solicitation(struct bt_link *l, uint64_t now, struct bt_pkt *pk
         link_conflict(l, now);
     } else if (nd->has_mac) {
         struct neigh *n = link_neigh_find(l, &ip->src);
-        if (n != NULL)
+        if (n != NULL) {
             link_neigh_hear(l, now, n, nd->mac, out);
-        else
+        } else {
             link_neigh_stranger(l, now, &ip->src, nd->mac);
+        }
     }
-    if (l->secondary)
+    if (l->secondary) {
         bt_pool_put(l->pool, pkt);
-    else
+    } else {
         answer(l, pkt, ip, &own->addr, out);
+    }
 }
 
 // RFC 4861 §7.2.5.
@@ -71,18 +74,21 @@ static void take_advertisement(struct bt_link *l, uint64_t now, const struct bt_
         return;
     }
     struct neigh *n = link_neigh_find(l, &nd->target);
-    if (n == NULL || n->state == NEIGH_STATIC)
+    if (n == NULL || n->state == NEIGH_STATIC) {
         return;
+    }
     bool unknown = n->state == NEIGH_INCOMPLETE || n->state == NEIGH_FAILED;
-    if (unknown && !nd->has_mac)
+    if (unknown && !nd->has_mac) {
         return;
+    }
     const uint8_t *mac = nd->has_mac ? nd->mac : n->mac;
-    if (!unknown && !nd->override && memcmp(mac, n->mac, 6) != 0)
+    if (!unknown && !nd->override && memcmp(mac, n->mac, 6) != 0) {
         link_neigh_doubt(l, now, n);
-    else if (nd->solicited)
+    } else if (nd->solicited) {
         link_neigh_confirm(l, now, n, mac, out);
-    else
+    } else {
         link_neigh_hear(l, now, n, mac, out);
+    }
 }
 
 void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out)
@@ -108,8 +114,9 @@ void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
         return;
     }
     l->counters[BT_LINK_RX_NDP]++;
-    if (ip->body[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT)
+    if (ip->body[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT) {
         take_advertisement(l, now, &nd, out);
+    }
     bt_pool_put(l->pool, pkt);
 }
 
@@ -117,8 +124,9 @@ void link_ndp_ask(struct bt_link *l, const struct bt_addr *source, const struct 
                   struct bt_txq *out)
 {
     struct bt_pkt *pkt = link_make(l, FRAME_BYTES);
-    if (pkt == NULL)
+    if (pkt == NULL) {
         return;
+    }
     struct bt_nd nd = {.target = *target};
     struct bt_addr group = bt_ip6_solicited_node(target);
     finish(l, pkt, to_mac, source, to_mac != NULL ? target : &group, &nd, out);
@@ -127,8 +135,9 @@ void link_ndp_ask(struct bt_link *l, const struct bt_addr *source, const struct 
 void link_ndp_announce(struct bt_link *l, const struct bt_addr *own, struct bt_txq *out)
 {
     struct bt_pkt *pkt = link_make(l, FRAME_BYTES);
-    if (pkt == NULL)
+    if (pkt == NULL) {
         return;
+    }
     struct bt_nd nd = {.advertisement = true, .override = true, .target = *own};
     finish(l, pkt, NULL, own, &all_nodes, &nd, out);
 }

@@ -57,8 +57,9 @@ enum worth { KEEP, IDLE, ASKED, UNUSED, STRANGER, FAILED }; // the highest goes 
 
 static enum worth worth_of(const struct bt_link *l, uint64_t now, const struct neigh *n)
 {
-    if (bt_addr_ip_eq(&n->ip, &l->gateway4) || bt_addr_ip_eq(&n->ip, &l->gateway6))
+    if (bt_addr_ip_eq(&n->ip, &l->gateway4) || bt_addr_ip_eq(&n->ip, &l->gateway6)) {
         return KEEP;
+    }
     switch (n->state) {
     case NEIGH_FAILED:
         return FAILED;
@@ -89,8 +90,9 @@ static bool make_room(struct bt_link *l, uint64_t now, enum worth least, enum wo
             victim = n;
         }
     }
-    if (victim == NULL)
+    if (victim == NULL) {
         return false;
+    }
     l->counters[BT_LINK_NEIGH_EVICTED]++;
     drop_waiting(l, victim, BT_LINK_TXDROP_TABLE_FULL);
     forget(l, victim);
@@ -116,17 +118,20 @@ static struct neigh *create(struct bt_link *l, uint64_t now, const struct bt_add
 struct neigh *link_neigh_want(struct bt_link *l, uint64_t now, const struct bt_addr *ip)
 {
     struct neigh *n = link_neigh_find(l, ip);
-    if (n != NULL)
+    if (n != NULL) {
         return n;
-    if (l->neigh_free == LINK_NONE && !make_room(l, now, IDLE, FAILED))
+    }
+    if (l->neigh_free == LINK_NONE && !make_room(l, now, IDLE, FAILED)) {
         return NULL;
+    }
     return create(l, now, ip, NEIGH_INCOMPLETE);
 }
 
 void link_neigh_stranger(struct bt_link *l, uint64_t now, const struct bt_addr *ip, const uint8_t mac[6])
 {
-    if (link_on_link(l, ip) == NULL)
+    if (link_on_link(l, ip) == NULL) {
         return;
+    }
     bool full = l->neigh_free == LINK_NONE, share = l->neigh_strangers >= l->neigh_max / 4;
     if ((full || share) && !make_room(l, now, STRANGER, share ? STRANGER : FAILED)) {
         l->counters[BT_LINK_NEIGH_REFUSED]++;
@@ -145,15 +150,17 @@ static void ask(struct bt_link *l, uint64_t now, struct neigh *n, struct bt_txq 
     const uint8_t *to = n->state == NEIGH_PROBE ? n->mac : NULL;
     const struct own_addr *own = link_on_link(l, &n->ip);
     for (unsigned i = 0; own == NULL; i++) { // a gateway outside every prefix: any own address of its family
-        if (bt_addr_is_v4(&l->own[i].addr) == bt_addr_is_v4(&n->ip))
+        if (bt_addr_is_v4(&l->own[i].addr) == bt_addr_is_v4(&n->ip)) {
             own = &l->own[i];
+        }
     }
     n->tries++;
     l->counters[BT_LINK_NEIGH_PROBES] += to != NULL;
-    if (bt_addr_is_v4(&n->ip))
+    if (bt_addr_is_v4(&n->ip)) {
         link_arp_ask(l, &own->addr, &n->ip, to, out);
-    else
+    } else {
         link_ndp_ask(l, &own->addr, &n->ip, to, out);
+    }
     bt_wheel_add(&l->wheel, &n->timer, now + l->retry_ns);
 }
 
@@ -163,11 +170,13 @@ void link_neigh_send(struct bt_link *l, uint64_t now, struct neigh *n, struct bt
     set_stranger(l, n, false);
     switch (n->state) {
     case NEIGH_INCOMPLETE:
-        if (n->waiting.n >= l->queue_limit)
+        if (n->waiting.n >= l->queue_limit) {
             link_drop(l, bt_txq_pop(&n->waiting), BT_LINK_TXDROP_QUEUE_FULL);
+        }
         bt_txq_push(&n->waiting, frame);
-        if (n->tries == 0)
+        if (n->tries == 0) {
             ask(l, now, n, out);
+        }
         return;
     case NEIGH_FAILED:
         link_event(l, &frame->dst, frame->local, EHOSTUNREACH, 0);
@@ -189,8 +198,9 @@ void link_neigh_send(struct bt_link *l, uint64_t now, struct neigh *n, struct bt
 
 static void flush(struct bt_link *l, uint64_t now, struct neigh *n, struct bt_txq *out)
 {
-    for (struct bt_pkt *p; (p = bt_txq_pop(&n->waiting)) != NULL;)
+    for (struct bt_pkt *p; (p = bt_txq_pop(&n->waiting)) != NULL;) {
         link_neigh_send(l, now, n, p, out);
+    }
 }
 
 // Takes the MAC; counts when it replaces another one.
@@ -203,8 +213,9 @@ static void set_mac(struct bt_link *l, struct neigh *n, const uint8_t mac[6])
 
 void link_neigh_confirm(struct bt_link *l, uint64_t now, struct neigh *n, const uint8_t mac[6], struct bt_txq *out)
 {
-    if (n->state == NEIGH_STATIC)
+    if (n->state == NEIGH_STATIC) {
         return;
+    }
     set_mac(l, n, mac);
     set_state(l, n, NEIGH_REACHABLE);
     n->confirmed_ns = now;
@@ -225,8 +236,9 @@ void link_neigh_doubt(struct bt_link *l, uint64_t now, struct neigh *n)
 void link_neigh_hear(struct bt_link *l, uint64_t now, struct neigh *n, const uint8_t mac[6], struct bt_txq *out)
 {
     bool known = n->state != NEIGH_INCOMPLETE && n->state != NEIGH_FAILED;
-    if (n->state == NEIGH_STATIC || (known && memcmp(n->mac, mac, 6) == 0))
+    if (n->state == NEIGH_STATIC || (known && memcmp(n->mac, mac, 6) == 0)) {
         return;
+    }
     set_mac(l, n, mac);
     set_state(l, n, NEIGH_STALE);
     bt_wheel_add(&l->wheel, &n->timer, now + l->forget_ns);
@@ -263,10 +275,11 @@ void link_neigh_timer(struct bt_link *l, uint64_t now, struct neigh *n, struct b
     switch (n->state) {
     case NEIGH_INCOMPLETE:
     case NEIGH_PROBE:
-        if (n->tries < l->tries)
+        if (n->tries < l->tries) {
             ask(l, now, n, out);
-        else
+        } else {
             fail(l, now, n);
+        }
         break;
     case NEIGH_REACHABLE:
         grow_stale(l, now, n, out);

@@ -69,14 +69,18 @@ static inline bool honest(const struct link_plain *plain, uint32_t src)
 static inline bool sums_ok(const struct bt_link *l, const struct bt_pkt *pkt, uint32_t udp_len, bool *unfinished)
 {
     const uint8_t *ip = pkt->data + BT_ETHER_HEAD, *udp = ip + BT_IP4_HEAD;
-    if ((pkt->offload & (BT_PKT_RX_IP_BAD | BT_PKT_RX_L4_BAD)) != 0)
+    if ((pkt->offload & (BT_PKT_RX_IP_BAD | BT_PKT_RX_L4_BAD)) != 0) {
         return false;
-    if (l->rx_trusted)
+    }
+    if (l->rx_trusted) {
         return true;
-    if ((pkt->offload & BT_PKT_RX_IP_OK) == 0 && !bt_csum_ok(bt_csum_bytes(0, ip, BT_IP4_HEAD)))
+    }
+    if ((pkt->offload & BT_PKT_RX_IP_OK) == 0 && !bt_csum_ok(bt_csum_bytes(0, ip, BT_IP4_HEAD))) {
         return false;
-    if ((pkt->offload & BT_PKT_RX_L4_OK) != 0 || bt_get16(udp + 6) == 0)
+    }
+    if ((pkt->offload & BT_PKT_RX_L4_OK) != 0 || bt_get16(udp + 6) == 0) {
         return true;
+    }
     uint64_t sum = bt_csum_add(bt_csum_bytes(0, ip + 12, 8), (uint64_t)htobe32(udp_len) + htobe32(BT_PROTO_UDP));
     if (l->rx_unfinished && bt_csum_is_partial(udp + 6, sum)) {
         *unfinished = true;
@@ -105,18 +109,21 @@ static inline bool looks_plain(const struct link_plain *plain, const uint8_t *p)
 bool link_plain_rx(struct bt_link *l, struct bt_pkt *pkt)
 {
     const uint8_t *p = pkt->data;
-    if (!l->plain.on || pkt->len < PLAIN_HEADS || !looks_plain(&l->plain, p))
+    if (!l->plain.on || pkt->len < PLAIN_HEADS || !looks_plain(&l->plain, p)) {
         return false;
+    }
     uint64_t ports = bt_get64(p + 34);
     uint32_t total = bt_get16(p + 16), udp_len = (uint32_t)(ports >> 16) & 0xffff;
     bool unfinished = false;
     if (total + BT_ETHER_HEAD > pkt->len || udp_len < BT_UDP_HEAD || udp_len + BT_IP4_HEAD > total ||
-        ports >> 48 == 0 || !honest(&l->plain, bt_get32(p + 26)) || !sums_ok(l, pkt, udp_len, &unfinished))
+        ports >> 48 == 0 || !honest(&l->plain, bt_get32(p + 26)) || !sums_ok(l, pkt, udp_len, &unfinished)) {
         return false;
+    }
     uint16_t to = (uint16_t)(ports >> 32);
     uint32_t local = l->port_buckets[to & l->port_mask];
-    if (local == 0 || l->locals[local - 1].addr.port != to || !l->locals[local - 1].takes_plain)
+    if (local == 0 || l->locals[local - 1].addr.port != to || !l->locals[local - 1].takes_plain) {
         return false;
+    }
     uint32_t space = pkt->len + pkt->room_after - PLAIN_HEADS;
     pkt->data += PLAIN_HEADS;
     pkt->room_before += PLAIN_HEADS;
@@ -144,9 +151,10 @@ static inline struct link_route *route_of(struct link_plain *plain, uint32_t dst
 
 void link_plain_remember(struct bt_link *l, const struct bt_addr *dst, const struct neigh *n)
 {
-    if (bt_addr_is_v4(dst))
+    if (bt_addr_is_v4(dst)) {
         *route_of(&l->plain, ip_number(dst)) =
             (struct link_route){.dst = ip_number(dst), .neigh = (uint32_t)(n - l->neigh), .epoch = l->plain.epoch};
+    }
 }
 
 void link_plain_forget(struct bt_link *l)
@@ -166,8 +174,9 @@ static inline struct neigh *next_of(struct bt_link *l, const struct bt_addr *dst
 // The source a packet leaves with, NULL if that takes thought.
 static inline const struct bt_addr *source_of(const struct bt_link *l, const struct bt_pkt *pkt)
 {
-    if (pkt->tx_as_src)
+    if (pkt->tx_as_src) {
         return bt_addr_is_v4(&pkt->src) && !bt_addr_bad_source(&pkt->src) ? &pkt->src : NULL;
+    }
     return pkt->local < l->n_locals && l->locals[pkt->local].sends_plain ? &l->locals[pkt->local].addr : NULL;
 }
 
@@ -202,8 +211,9 @@ bool link_plain_tx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, struct b
     struct neigh *n = next_of(l, &pkt->dst);
     uint8_t ttl = pkt->tx_as_src ? link_ttl_after_hop(pkt->ttl) : BT_TTL;
     if (!l->plain.on || src == NULL || n == NULL || ttl == 0 || pkt->len + IP_AND_UDP > l->mtu ||
-        pkt->room_before < PLAIN_HEADS)
+        pkt->room_before < PLAIN_HEADS) {
         return false;
+    }
     uint8_t *p = bt_pkt_push(pkt, PLAIN_HEADS);
     memcpy(p, n->mac, 6);
     memcpy(p + 6, l->plain.head, sizeof l->plain.head);

@@ -4,8 +4,9 @@
 
 static int digit(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (c >= '0' && c <= '9') {
         return c - '0';
+    }
     c = (char)(c | 0x20);
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -15,8 +16,9 @@ int bt_link_mac_parse(const char *text, uint8_t mac[6])
     uint8_t m[6];
     for (int i = 0; i < 6; i++, text += 3) {
         int high = digit(text[0]), low = high >= 0 ? digit(text[1]) : -1;
-        if (low < 0 || text[2] != (i < 5 ? ':' : '\0'))
+        if (low < 0 || text[2] != (i < 5 ? ':' : '\0')) {
             return -1;
+        }
         m[i] = (uint8_t)(high << 4 | low);
     }
     memcpy(mac, m, 6);
@@ -40,21 +42,25 @@ int bt_link_prefix_parse(const char *text, struct bt_link_prefix *out)
     const char *slash = strchr(text, '/');
     size_t n = slash != NULL ? (size_t)(slash - text) : 0;
     struct bt_addr addr;
-    if (slash == NULL || n >= sizeof ip || text[0] == '[')
+    if (slash == NULL || n >= sizeof ip || text[0] == '[') {
         return -1;
+    }
     memcpy(ip, text, n);
     ip[n] = '\0';
     if (strchr(ip, ':') == NULL ? bt_addr_parse(ip, 1, &addr) != 0 || !bt_addr_is_v4(&addr)
-                                : bt_addr_parse(ip, 1, &addr) != 0 || addr.port != 1)
+                                : bt_addr_parse(ip, 1, &addr) != 0 || addr.port != 1) {
         return -1;
+    }
     unsigned bits = 0, most = bt_addr_is_v4(&addr) ? 32 : 128, digits = 0;
     for (const char *p = slash + 1; *p != '\0'; p++, digits++) {
-        if (*p < '0' || *p > '9' || digits == 3 || (digits > 0 && bits == 0))
+        if (*p < '0' || *p > '9' || digits == 3 || (digits > 0 && bits == 0)) {
             return -1;
+        }
         bits = bits * 10 + (unsigned)(*p - '0');
     }
-    if (digits == 0 || bits == 0 || bits > most)
+    if (digits == 0 || bits == 0 || bits > most) {
         return -1;
+    }
     addr.port = 0;
     *out = (struct bt_link_prefix){.addr = addr, .bits = (uint8_t)bits};
     return 0;

@@ -17,8 +17,9 @@ static const struct own_addr *choose_source(const struct bt_link *l, const struc
 {
     bool v4 = bt_addr_is_v4(&pkt->dst);
     const struct own_addr *own = link_own(l, &pkt->src); // where the request this answers arrived
-    if (own != NULL && bt_addr_is_v4(&own->addr) == v4)
+    if (own != NULL && bt_addr_is_v4(&own->addr) == v4) {
         return own;
+    }
     own = link_on_link(l, hop);
     bool near = own != NULL && (!own->link_local || (pkt->dst.ip[0] == 0xfe && (pkt->dst.ip[1] & 0xc0) == 0x80));
     for (unsigned i = 0; !near && i < l->n_own; i++) {
@@ -36,8 +37,9 @@ static bool source_of(const struct bt_link *l, const struct bt_pkt *pkt, const s
     }
     const struct local_port *p = &l->locals[pkt->local];
     *src = p->addr;
-    if (!p->any)
+    if (!p->any) {
         return bt_addr_is_v4(src) == bt_addr_is_v4(&pkt->dst);
+    }
     const struct own_addr *own = choose_source(l, pkt, hop);
     if (own != NULL) {
         *src = own->addr;
@@ -62,8 +64,9 @@ static bool put_headers(const struct bt_link *l, struct bt_pkt *pkt, const struc
     bool v4 = bt_addr_is_v4(&pkt->dst);
     uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD, len = pkt->len;
     uint8_t *p = bt_pkt_push(pkt, BT_ETHER_HEAD + head + BT_UDP_HEAD);
-    if (p == NULL)
+    if (p == NULL) {
         return false;
+    }
     bt_ether_write(p, later, l->mac, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
     p += BT_ETHER_HEAD;
     if (v4) {
@@ -118,8 +121,9 @@ static bool is_whole(const struct bt_pkt *pkt, bool *named)
 {
     bool v4 = bt_addr_is_v4(&pkt->dst);
     uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD;
-    if (pkt->len < head || pkt->data[0] >> 4 != (v4 ? 4 : 6))
+    if (pkt->len < head || pkt->data[0] >> 4 != (v4 ? 4 : 6)) {
         return false;
+    }
     *named = v4 ? memcmp(pkt->data + 16, pkt->dst.ip + 12, 4) == 0 : memcmp(pkt->data + 24, pkt->dst.ip, 16) == 0;
     return true;
 }
@@ -146,10 +150,11 @@ __attribute__((noinline)) static void send_whole(struct bt_link *l, uint64_t now
         bt_ether_write(pkt->data, later, l->mac, bt_addr_is_v4(&pkt->dst) ? BT_ETHER_IP4 : BT_ETHER_IP6);
         pkt->offload = 0;
         struct neigh *n = link_neigh_want(l, now, &hop);
-        if (n != NULL)
+        if (n != NULL) {
             link_neigh_send(l, now, n, pkt, out);
-        else
+        } else {
             link_drop(l, pkt, BT_LINK_TXDROP_TABLE_FULL);
+        }
     }
 }
 
@@ -159,10 +164,11 @@ void bt_link_tx_burst(struct bt_link *l, uint64_t now, struct bt_txq *q, struct 
     for (struct bt_pkt *pkt = q->head; pkt != NULL; pkt = next) {
         next = pkt->next;
         pkt->next = NULL;
-        if (l->takes_tcp && pkt->local == l->n_locals)
+        if (l->takes_tcp && pkt->local == l->n_locals) {
             send_whole(l, now, pkt, out);
-        else if (!link_plain_tx(l, now, pkt, out))
+        } else if (!link_plain_tx(l, now, pkt, out)) {
             send_any(l, now, pkt, out);
+        }
     }
     bt_txq_init(q);
 }

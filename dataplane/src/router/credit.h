@@ -30,12 +30,12 @@ enum bt_credit_verdict {
 struct bt_credit {
     /* one cache line: all that a FEEDBACK in order touches */
     alignas(64) uint64_t received; /* as last reported */
-    uint64_t shift;   /* settled − served: lost − base; legacy: whatever is done or reclaimed besides */
-    uint64_t served;  /* as last reported */
-    uint64_t look_at; /* when the history has to be looked at again; 0: nothing is known, or it changed */
-    uint64_t past;    /* value of sent T_loss ago, or before */
-    uint64_t recent;  /* value of sent at the newest sample; past if there is none */
-    uint32_t young;   /* finished requests sent after past: received, but not among the first past ones */
+    uint64_t shift;                /* settled − served: lost − base; legacy: whatever is done or reclaimed besides */
+    uint64_t served;               /* as last reported */
+    uint64_t look_at;              /* when the history has to be looked at again; 0: nothing is known, or it changed */
+    uint64_t past;                 /* value of sent T_loss ago, or before */
+    uint64_t recent;               /* value of sent at the newest sample; past if there is none */
+    uint32_t young;                /* finished requests sent after past: received, but not among the first past ones */
     uint32_t incarnation;
     /* touched once per sample and by faults */
     uint64_t next_sample_at;

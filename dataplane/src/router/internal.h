@@ -230,8 +230,7 @@ static inline void router_hand_over(struct bt_router *r, size_t w)
  * NEVER_STEADY. */
 static inline uint64_t router_steady(const uint8_t *payload)
 {
-    const uint8_t no_matter =
-        (uint8_t) ~(BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE | BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED);
+    const uint8_t no_matter = (uint8_t)~(BT_FEEDBACK_JOIN | BT_FEEDBACK_LEAVE | BT_FEEDBACK_PAIR | BT_FEEDBACK_DROPPED);
     uint64_t word;
     memcpy(&word, payload + BT_FEEDBACK_VERSION_AT, sizeof word);
     return word & htobe64(~((uint64_t)no_matter << 48)); /* flags are the second byte */

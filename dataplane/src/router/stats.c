@@ -4,26 +4,11 @@
 
 #include "router/internal.h"
 
-#define DROPPED(why)                                                                                                   \
-    {                                                                                                                  \
-        "router_dropped_total", "reason", why                                                                          \
-    }
-#define PAIRS(what)                                                                                                    \
-    {                                                                                                                  \
-        "router_pairs_total", "result", what                                                                           \
-    }
-#define WORKERS(what)                                                                                                  \
-    {                                                                                                                  \
-        "router_worker_events_total", "event", what                                                                    \
-    }
-#define HEDGES(what)                                                                                                   \
-    {                                                                                                                  \
-        "router_hedges_total", "result", what                                                                          \
-    }
-#define FEEDBACK(what)                                                                                                 \
-    {                                                                                                                  \
-        "router_feedback_total", "kind", what                                                                          \
-    }
+#define DROPPED(why)   {"router_dropped_total", "reason", why}
+#define PAIRS(what)    {"router_pairs_total", "result", what}
+#define WORKERS(what)  {"router_worker_events_total", "event", what}
+#define HEDGES(what)   {"router_hedges_total", "result", what}
+#define FEEDBACK(what) {"router_feedback_total", "kind", what}
 
 const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_REQUESTS] = {"router_requests_total", NULL, NULL},

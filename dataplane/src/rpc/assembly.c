@@ -12,8 +12,9 @@ void bt_assembly_pool_init(struct bt_assembly_pool *ap, struct bt_mem *mem, uint
     ap->left = n;
     struct bt_assembly *all = bt_mem_take(mem, (size_t)n * sizeof *all);
     uint64_t *bits = bt_mem_take(mem, (size_t)n * ap->words * sizeof *bits);
-    if (!all || !bits)
+    if (!all || !bits) {
         return;
+    }
     for (uint32_t i = n; i-- > 0;) {
         all[i].bits = bits + (size_t)i * ap->words;
         all[i].next_free = ap->free;
@@ -24,8 +25,9 @@ void bt_assembly_pool_init(struct bt_assembly_pool *ap, struct bt_mem *mem, uint
 struct bt_assembly *bt_assembly_get(struct bt_assembly_pool *ap, uint64_t now_ns)
 {
     struct bt_assembly *a = ap->free;
-    if (!a)
+    if (!a) {
         return NULL;
+    }
     ap->free = a->next_free;
     ap->left--;
     a->next_free = NULL;
@@ -52,8 +54,9 @@ static bool present(const struct bt_assembly *a, uint32_t i)
 static const struct bt_pkt *find(const struct bt_assembly *a, uint32_t index)
 {
     const struct bt_pkt *p = a->head;
-    while (p && p->index != index)
+    while (p && p->index != index) {
         p = p->next;
+    }
     return p;
 }
 
@@ -70,14 +73,17 @@ bool bt_assembly_same_first(const struct bt_pkt *have, uint32_t count, const str
 static void insert(struct bt_assembly *a, struct bt_pkt *pkt)
 {
     struct bt_pkt **at = &a->head;
-    if (a->tail && a->tail->index < pkt->index)
+    if (a->tail && a->tail->index < pkt->index) {
         at = &a->tail->next; // in order: the common case
-    while (*at && (*at)->index < pkt->index)
+    }
+    while (*at && (*at)->index < pkt->index) {
         at = &(*at)->next;
+    }
     pkt->next = *at;
     *at = pkt;
-    if (!pkt->next)
+    if (!pkt->next) {
         a->tail = pkt;
+    }
     a->bits[pkt->index >> 6] |= 1ull << (pkt->index & 63);
     a->have++;
     a->bytes += pkt->len;
@@ -111,19 +117,24 @@ static enum bt_mcase check(const struct bt_assembly *a, const struct bt_pkt *pkt
 {
     uint32_t index = h->count_or_index, datagram = bt_port_datagram(port, &pkt->src);
     if (h->first) {
-        if (h->count_or_index > port->max_packets)
+        if (h->count_or_index > port->max_packets) {
             return BT_M14;
+        }
         // REQ0 may be short; every other packet but the last is full.
-        if (h->type != BT_REQUEST && !h->last && pkt->len != datagram)
+        if (h->type != BT_REQUEST && !h->last && pkt->len != datagram) {
             return BT_M13;
+        }
         return BT_M_OK;
     }
-    if (a->count == 0 && index >= port->max_packets)
+    if (a->count == 0 && index >= port->max_packets) {
         return BT_M14;
-    if (a->count && index >= a->count)
+    }
+    if (a->count && index >= a->count) {
         return BT_M9;
-    if (a->count && h->last != (index == a->count - 1))
+    }
+    if (a->count && h->last != (index == a->count - 1)) {
         return BT_M10;
+    }
     return !h->last && pkt->len != datagram ? BT_M13 : BT_M_OK;
 }
 
@@ -137,8 +148,9 @@ enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pk
         return bt_assembly_same_first(a->head, a->count, h) ? BT_ASSEMBLY_DUPLICATE : BT_ASSEMBLY_REJECTED;
     }
     *why = check(a, pkt, h, port);
-    if (*why)
+    if (*why) {
         return BT_ASSEMBLY_REJECTED;
+    }
     if (present(a, index)) {
         *why = BT_M12;
         return same_payload(find(a, index), h) ? BT_ASSEMBLY_DUPLICATE : BT_ASSEMBLY_REJECTED;
@@ -150,8 +162,9 @@ enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pk
     bt_pkt_pull(pkt, h->hdr_size);
     pkt->index = (uint16_t)index;
     pkt->mark = h->last;
-    if (h->first)
+    if (h->first) {
         adopt_count(a, h->count_or_index, port->pool, counters);
+    }
     insert(a, pkt);
     a->progress_ns = a->event_ns = now_ns;
     return a->have == a->count ? BT_ASSEMBLY_COMPLETE : BT_ASSEMBLY_ADDED;
@@ -171,11 +184,13 @@ size_t bt_assembly_sack(const struct bt_assembly *a, enum bt_sack_what what, uin
     if (a->count && a->have < a->count) { // else: F packet missing, count unknown
         bits[0] = 0;
         uint32_t base = 0, last = 0;
-        while (present(a, base))
+        while (present(a, base)) {
             base++;
+        }
         for (uint32_t i = base; i < a->count && i - base < BT_SACK_BITS_MAX; i++) {
-            if (present(a, i))
+            if (present(a, i)) {
                 continue;
+            }
             last = i - base;
             bits[last >> 3] = (uint8_t)(bits[last >> 3] | 0x80 >> (last & 7));
         }
@@ -188,18 +203,21 @@ size_t bt_assembly_sack(const struct bt_assembly *a, enum bt_sack_what what, uin
 uint64_t bt_assembly_deadline(const struct bt_assembly *a, const struct bt_rpc_timers *t, bool repairable)
 {
     uint64_t end = a->progress_ns + t->gc_ns;
-    if (!repairable || a->rounds >= t->sack_rounds)
+    if (!repairable || a->rounds >= t->sack_rounds) {
         return end;
+    }
     uint64_t next = a->event_ns + (t->rto_ns << a->rounds);
     return next < end ? next : end;
 }
 
 enum bt_repair bt_assembly_due(struct bt_assembly *a, const struct bt_rpc_timers *t, uint64_t now_ns, bool repairable)
 {
-    if (now_ns >= a->progress_ns + t->gc_ns)
+    if (now_ns >= a->progress_ns + t->gc_ns) {
         return BT_REPAIR_FAIL;
-    if (now_ns < bt_assembly_deadline(a, t, repairable))
+    }
+    if (now_ns < bt_assembly_deadline(a, t, repairable)) {
         return BT_REPAIR_WAIT;
+    }
     a->rounds++;
     a->event_ns = now_ns;
     return BT_REPAIR_SACK;

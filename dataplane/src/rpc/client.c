@@ -27,8 +27,9 @@ static struct bt_client *lay_out(const struct bt_client_cfg *cfg, const struct b
     struct bt_train_pool trains;
     bt_assembly_pool_init(&assemblies, m, cfg->max_assemblies, port->max_packets);
     bt_train_pool_init(&trains, m, cfg->max_assemblies, port->max_packets);
-    if (!c || m->overflowed)
+    if (!c || m->overflowed) {
         return NULL;
+    }
     c->cfg = *cfg;
     c->port = *port;
     c->calls = calls;
@@ -42,8 +43,9 @@ size_t bt_client_bytes(const struct bt_client_cfg *cfg)
 {
     struct bt_port port;
     struct bt_mem m;
-    if (!valid(cfg, &port))
+    if (!valid(cfg, &port)) {
         return 0;
+    }
     bt_mem_init(&m, NULL, 0);
     lay_out(cfg, &port, &m);
     return m.used;
@@ -53,20 +55,23 @@ struct bt_client *bt_client_init(const struct bt_client_cfg *cfg, void *mem, siz
 {
     struct bt_port port;
     struct bt_mem m;
-    if (!valid(cfg, &port))
+    if (!valid(cfg, &port)) {
         return NULL;
+    }
     bt_mem_init(&m, mem, bytes);
     struct bt_client *c = lay_out(cfg, &port, &m);
-    if (!c)
+    if (!c) {
         return NULL;
+    }
     for (uint32_t i = cfg->max_pending; i-- > 0;) {
         c->calls[i].next_free = c->free;
         c->free = &c->calls[i];
     }
     bt_wheel_init(&c->wheel, now_ns);
     // Release times are kept in units of about 1/256 of the quarantine.
-    while ((cfg->timers.quarantine_ns >> c->unit_shift) > 256)
+    while ((cfg->timers.quarantine_ns >> c->unit_shift) > 256) {
         c->unit_shift++;
+    }
     c->quarantine = (uint32_t)(cfg->timers.quarantine_ns >> c->unit_shift) + 1;
     struct bt_rng rng;
     bt_rng_seed(&rng, cfg->seed);
@@ -84,10 +89,12 @@ void bt_client_finish(struct bt_client *c, struct bt_call *call, enum bt_id_end 
 {
     bt_wheel_del(&c->wheel, &call->deadline);
     bt_wheel_del(&c->wheel, &call->repair);
-    if (call->train)
+    if (call->train) {
         bt_train_put(&c->trains, call->train, c->port.pool);
-    if (call->reply)
+    }
+    if (call->reply) {
         bt_assembly_put(&c->assemblies, call->reply, c->port.pool);
+    }
     call->train = NULL;
     call->reply = NULL;
     // +1: a release time of 0 with BT_ID_FAILED would read as "never used".
@@ -145,10 +152,11 @@ static void on_timer(void *arg, struct bt_timer *t)
     struct bt_client *c = arg;
     if (t->kind == TIMER_REPAIR) {
         struct bt_call *call = (struct bt_call *)(void *)((char *)t - offsetof(struct bt_call, repair));
-        if (call->state == BT_CALL_SENDING)
+        if (call->state == BT_CALL_SENDING) {
             bt_client_burst(c, call, c->txq);
-        else if (call->state == BT_CALL_REPLYING)
+        } else if (call->state == BT_CALL_REPLYING) {
             repair_reply(c, call);
+        }
         return;
     }
     struct bt_call *call = (struct bt_call *)(void *)((char *)t - offsetof(struct bt_call, deadline));
@@ -180,9 +188,11 @@ void bt_client_close(struct bt_client *c, uint64_t now_ns)
 {
     bt_client_clock(c, now_ns);
     c->closed = true; // what a callback started now would never end
-    for (uint32_t i = 0; i < c->cfg.max_pending; i++)
-        if (c->calls[i].state != BT_CALL_FREE)
+    for (uint32_t i = 0; i < c->cfg.max_pending; i++) {
+        if (c->calls[i].state != BT_CALL_FREE) {
             bt_client_fail(c, &c->calls[i], BT_RPC_CANCELLED);
+        }
+    }
 }
 
 uint32_t bt_client_pending(const struct bt_client *c)

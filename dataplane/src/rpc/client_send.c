@@ -12,12 +12,15 @@ static int take_id(struct bt_client *c)
     for (uint32_t i = 0; i < BT_ID_SCAN; i++) {
         uint16_t id = c->next_id++;
         uint32_t v = c->ids[id];
-        if (v == 0)
+        if (v == 0) {
             return id;
-        if (v & BT_ID_PENDING)
+        }
+        if (v & BT_ID_PENDING) {
             continue;
-        if (((unit - v) & BT_ID_TIME_MASK) > c->quarantine)
+        }
+        if (((unit - v) & BT_ID_TIME_MASK) > c->quarantine) {
             return id;
+        }
     }
     return -1;
 }
@@ -25,8 +28,9 @@ static int take_id(struct bt_client *c)
 static inline void request_header(const struct bt_client *c, const struct bt_request *rq, struct bt_r2p2_hdr *h)
 {
     bt_r2p2_start(h, BT_REQUEST, rq->policy, c->cfg.extensions);
-    if (!c->cfg.extensions)
+    if (!c->cfg.extensions) {
         return;
+    }
     if (rq->with_class) {
         h->opt.present |= BT_HAS_CLASS;
         h->opt.class_id = rq->class_id;
@@ -49,24 +53,29 @@ struct draft {
 static int draft_packets(struct bt_client *c, const struct bt_request *rq, struct draft *d)
 {
     uint32_t len = bt_iov_length(rq->iov, rq->iovcnt), full = bt_port_full(&c->port, &rq->dst);
-    if (len > c->cfg.max_message)
+    if (len > c->cfg.max_message) {
         return BT_RPC_TOO_LARGE;
+    }
     request_header(c, rq, &d->h);
     d->train = NULL;
     uint32_t taken = (uint32_t)bt_options_size(&d->h.opt) + (d->h.ext ? BT_R2P2_RESERVE : 0);
     d->split = bt_split_request(len, full - taken, full);
-    if (d->split.count == 0 || d->split.count > c->port.max_packets)
+    if (d->split.count == 0 || d->split.count > c->port.max_packets) {
         return BT_RPC_TOO_LARGE;
+    }
     struct bt_iov_cursor at = {.iov = rq->iov, .left = rq->iovcnt};
     d->first = bt_port_packet(&c->port, &rq->dst);
-    if (!d->first)
+    if (!d->first) {
         return BT_RPC_NO_BUFFER;
+    }
     bt_iov_take(&at, d->first, d->split.first);
-    if (d->split.count == 1)
+    if (d->split.count == 1) {
         return 0;
+    }
     d->train = bt_train_get(&c->trains, c->port.pool, &at, len, &d->split, 1);
-    if (d->train)
+    if (d->train) {
         return 0;
+    }
     bt_pool_put(c->port.pool, d->first);
     return BT_RPC_NO_BUFFER;
 }
@@ -94,10 +103,12 @@ static struct bt_call *open_call(struct bt_client *c, const struct bt_request *r
 int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq)
 {
     struct draft d;
-    if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0)
+    if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0) {
         return BT_RPC_BAD_ARGUMENT;
-    if (c->closed)
+    }
+    if (c->closed) {
         return BT_RPC_CANCELLED;
+    }
     bt_client_clock(c, now_ns);
     if (!c->free) {
         c->counters[BT_CLIENT_REFUSED_TABLE]++;
@@ -111,8 +122,9 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
     int id = take_id(c);
     if (id < 0) {
         bt_pool_put(c->port.pool, d.first);
-        if (d.train)
+        if (d.train) {
             bt_train_put(&c->trains, d.train, c->port.pool);
+        }
         c->counters[BT_CLIENT_REFUSED_ID]++;
         return BT_RPC_NO_ID;
     }
@@ -141,6 +153,7 @@ void bt_client_burst(struct bt_client *c, struct bt_call *call, struct bt_txq *t
     c->counters[BT_CLIENT_PACKETS_SENT] += b.sent;
     c->counters[BT_CLIENT_RESENT] += b.resent;
     c->counters[BT_CLIENT_NO_BUFFER] += b.starved;
-    if (call->train->todo)
+    if (call->train->todo) {
         bt_wheel_add(&c->wheel, &call->repair, c->now + c->cfg.timers.burst_gap_ns);
+    }
 }

@@ -8,10 +8,12 @@ int bt_msg_iov(const struct bt_msg *msg, struct iovec *iov, int max)
 {
     int n = 0;
     for (struct bt_pkt *p = msg->head; p; p = p->next) {
-        if (p->len == 0)
+        if (p->len == 0) {
             continue;
-        if (n < max)
+        }
+        if (n < max) {
             iov[n] = (struct iovec){.iov_base = p->data, .iov_len = p->len};
+        }
         n++;
     }
     return n;
@@ -39,8 +41,9 @@ uint32_t bt_iov_length(const struct iovec *iov, int n)
 {
     size_t sum = 0;
     for (int i = 0; i < n; i++) {
-        if (iov[i].iov_len > UINT32_MAX - sum)
+        if (iov[i].iov_len > UINT32_MAX - sum) {
             return UINT32_MAX;
+        }
         sum += iov[i].iov_len;
     }
     return (uint32_t)sum;
@@ -52,8 +55,9 @@ void bt_iov_take_pieces(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint32_t n)
         size_t have = c->iov->iov_len - c->off;
         uint32_t take = have < n ? (uint32_t)have : n;
         uint8_t *to = take ? bt_pkt_append(pkt, take) : NULL;
-        if (to)
+        if (to) {
             memcpy(to, (const uint8_t *)c->iov->iov_base + c->off, take);
+        }
         n -= take;
         c->off += take;
         if (c->off == c->iov->iov_len) {
@@ -77,8 +81,9 @@ static struct bt_split cut(uint32_t len, uint32_t first, uint32_t rest)
 
 struct bt_split bt_split_request(uint32_t len, uint32_t single, uint32_t full)
 {
-    if (len <= single)
+    if (len <= single) {
         return (struct bt_split){.count = 1, .first = (uint16_t)len, .rest = (uint16_t)full};
+    }
     return cut(len, BT_SPLIT_FIRST, full);
 }
 

@@ -63,8 +63,9 @@ static inline void bt_iov_take(struct bt_iov_cursor *c, struct bt_pkt *pkt, uint
         return;
     }
     uint8_t *to = bt_pkt_append(pkt, n); // what is left is one piece, as nearly always
-    if (to)
+    if (to) {
         bt_copy_short(to, (const uint8_t *)c->iov->iov_base + c->off, n);
+    }
     c->left = 0;
 }
 

@@ -8,8 +8,9 @@ bool bt_port_init(struct bt_port *p, struct bt_pool *pool, const struct bt_addr 
                   uint16_t mtu, uint32_t max_message)
 {
     // 576 leaves room for the longest header and a SACK; a packet must fit a buffer.
-    if (!pool || mtu < 576 || mtu > BT_PKT_BUFFER - BT_PKT_HEADROOM || max_message == 0 || max_message > (1u << 26))
+    if (!pool || mtu < 576 || mtu > BT_PKT_BUFFER - BT_PKT_HEADROOM || max_message == 0 || max_message > (1u << 26)) {
         return false;
+    }
     p->pool = pool;
     p->local = *local;
     p->local_index = local_index;
@@ -37,11 +38,13 @@ bool bt_port_send(const struct bt_port *p, const struct bt_addr *dst, struct bt_
                   uint32_t n, struct bt_txq *txq)
 {
     struct bt_pkt *pkt = bt_port_packet(p, dst);
-    if (!pkt)
+    if (!pkt) {
         return false;
+    }
     uint8_t *to = bt_pkt_append(pkt, n);
-    if (to && n)
+    if (to && n) {
         memcpy(to, payload, n);
+    }
     if (!to || !bt_r2p2_push_header(pkt, h)) {
         bt_pool_put(p->pool, pkt);
         return false;

@@ -44,8 +44,9 @@ bool bt_port_send(const struct bt_port *p, const struct bt_addr *dst, struct bt_
 // Source checks that need no table (M-23), and the packet size (M-14).
 static inline enum bt_mcase bt_port_check(const struct bt_port *p, const struct bt_pkt *pkt)
 {
-    if (bt_addr_bad_source(&pkt->src) || bt_addr_eq(&pkt->src, &p->local))
+    if (bt_addr_bad_source(&pkt->src) || bt_addr_eq(&pkt->src, &p->local)) {
         return BT_M23;
+    }
     return pkt->len > bt_port_datagram(p, &pkt->src) ? BT_M14 : BT_M_OK;
 }
 

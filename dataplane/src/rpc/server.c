@@ -27,8 +27,9 @@ static struct bt_server *lay_out(const struct bt_server_cfg *cfg, const struct b
     struct bt_train_pool trains;
     bt_assembly_pool_init(&assemblies, m, cfg->max_assemblies, port->max_packets);
     bt_train_pool_init(&trains, m, cfg->max_assemblies, port->max_packets);
-    if (!s || m->overflowed)
+    if (!s || m->overflowed) {
         return NULL;
+    }
     s->cfg = *cfg;
     s->port = *port;
     s->pair = pair;
@@ -43,8 +44,9 @@ size_t bt_server_bytes(const struct bt_server_cfg *cfg)
 {
     struct bt_port port;
     struct bt_mem m;
-    if (!valid(cfg, &port))
+    if (!valid(cfg, &port)) {
         return 0;
+    }
     bt_mem_init(&m, NULL, 0);
     lay_out(cfg, &port, &m);
     return m.used;
@@ -54,12 +56,14 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 {
     struct bt_port port;
     struct bt_mem m;
-    if (!valid(cfg, &port))
+    if (!valid(cfg, &port)) {
         return NULL;
+    }
     bt_mem_init(&m, mem, bytes);
     struct bt_server *s = lay_out(cfg, &port, &m);
-    if (!s)
+    if (!s) {
         return NULL;
+    }
     for (uint32_t i = cfg->max_pending; i-- > 0;) {
         s->pair[i].next_free = s->free;
         s->free = &s->pair[i];
@@ -73,23 +77,26 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 static void forget_oldest(struct bt_server *s)
 {
     struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, s->done[s->done_head].hash, BT_PAIR_DONE | s->done_head);
-    if (entry)
+    if (entry) {
         bt_pairs_remove(&s->pairs, entry);
+    }
     s->done_head = s->done_head + 1 == s->cfg.max_done ? 0 : s->done_head + 1;
     s->done_count--;
 }
 
 void bt_server_forget_old(struct bt_server *s)
 {
-    while (s->done_count && s->done[s->done_head].until_ns <= s->now)
+    while (s->done_count && s->done[s->done_head].until_ns <= s->now) {
         forget_oldest(s);
+    }
 }
 
 // Where the next finished pair is to be remembered; the oldest one gives way.
 static inline uint32_t place_for_done(struct bt_server *s)
 {
-    if (s->done_count == s->cfg.max_done)
+    if (s->done_count == s->cfg.max_done) {
         forget_oldest(s);
+    }
     uint32_t at = s->done_head + s->done_count;
     return at >= s->cfg.max_done ? at - s->cfg.max_done : at;
 }
@@ -105,8 +112,9 @@ static inline void remember(struct bt_server *s, const struct bt_pair *p)
 {
     uint32_t at = place_for_done(s); // first: forgetting moves entries
     struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, p->hash, (uint32_t)(p - s->pair));
-    if (!entry)
+    if (!entry) {
         return;
+    }
     entry->value = BT_PAIR_DONE | at;
     remember_at(s, at, p->hash);
 }
@@ -115,8 +123,9 @@ static inline void remember(struct bt_server *s, const struct bt_pair *p)
 void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a)
 {
     uint32_t at = place_for_done(s);
-    if (bt_pairs_add(&s->pairs, a->hash, &a->client, a->h.req_id, BT_PAIR_DONE | at))
+    if (bt_pairs_add(&s->pairs, a->hash, &a->client, a->h.req_id, BT_PAIR_DONE | at)) {
         remember_at(s, at, a->hash);
+    }
 }
 
 static void take_options(struct bt_pair *p, const struct bt_options *o)
@@ -125,19 +134,23 @@ static void take_options(struct bt_pair *p, const struct bt_options *o)
         p->class_id = o->class_id;
         p->class_flags = o->class_flags;
     }
-    if (p->echo & BT_HAS_TRACE)
+    if (p->echo & BT_HAS_TRACE) {
         p->trace = o->trace;
-    if (p->echo & BT_HAS_COPY)
+    }
+    if (p->echo & BT_HAS_COPY) {
         p->copy = o->copy;
-    if ((p->echo & BT_HAS_COPY) && o->copy == 0)
+    }
+    if ((p->echo & BT_HAS_COPY) && o->copy == 0) {
         p->echo &= (uint8_t)~BT_HAS_COPY; // no router writes that
+    }
 }
 
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a)
 {
     struct bt_pair *p = s->free;
-    if (!p)
+    if (!p) {
         return NULL;
+    }
     s->free = p->next_free;
     uint32_t generation = p->generation + 1;
     // The rest is as free_pair left it: no timer, no packets.
@@ -151,14 +164,16 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->ext = a->h.ext;
     p->packets = a->h.count_or_index;
     p->echo = (uint8_t)(a->h.opt.present & (BT_ECHOED | BT_HAS_COPY));
-    if (p->echo)
+    if (p->echo) {
         take_options(p, &a->h.opt);
+    }
     p->t_first_ns = a->pkt->t_rx_ns ? a->pkt->t_rx_ns : s->now;
     p->hash = a->hash;
     bt_pairs_add(&s->pairs, p->hash, &p->client, p->req_id, (uint32_t)(p - s->pair));
     s->backlog++;
-    if (s->cfg.latency)
+    if (s->cfg.latency) {
         bt_hist_slices_arrived(s->cfg.latency, s->now, 1);
+    }
     return p;
 }
 
@@ -184,12 +199,15 @@ void bt_server_hand_over(struct bt_server *s, struct bt_pair *p)
 void bt_server_free_pair(struct bt_server *s, struct bt_pair *p)
 {
     bt_wheel_del(&s->wheel, &p->timer);
-    if (p->state == BT_PAIR_KEPT)
+    if (p->state == BT_PAIR_KEPT) {
         bt_server_unkeep(s, p);
-    if (p->in)
+    }
+    if (p->in) {
         bt_assembly_put(&s->assemblies, p->in, s->port.pool);
-    if (p->out)
+    }
+    if (p->out) {
         bt_train_put(&s->trains, p->out, s->port.pool);
+    }
     bt_msg_free(&p->msg, s->port.pool);
     p->in = NULL;
     p->out = NULL;
@@ -217,10 +235,11 @@ static void on_timer(void *arg, struct bt_timer *t)
         bt_server_next_burst(s, p, s->txq);
         break;
     case BT_PAIR_KEPT:
-        if (p->out && p->out->todo)
+        if (p->out && p->out->todo) {
             bt_server_next_burst(s, p, s->txq);
-        else
+        } else {
             bt_server_free_pair(s, p);
+        }
         break;
     default:
         break;
@@ -242,8 +261,9 @@ uint64_t bt_server_next(const struct bt_server *s)
 
 int bt_server_set_timers(struct bt_server *s, const struct bt_rpc_timers *timers)
 {
-    if (!bt_rpc_timers_valid(timers))
+    if (!bt_rpc_timers_valid(timers)) {
         return BT_RPC_BAD_ARGUMENT;
+    }
     s->cfg.timers = *timers;
     return 0;
 }

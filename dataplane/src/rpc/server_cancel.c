@@ -54,30 +54,36 @@ enum bt_mcase bt_server_on_cancel(struct bt_server *s, struct bt_arrival *a)
 {
     const struct bt_options *o = &a->h.opt;
     uint8_t router;
-    if ((o->present & NAMED) != NAMED || o->copy == 0)
+    if ((o->present & NAMED) != NAMED || o->copy == 0) {
         return BT_M27;
-    if (a->h.payload_len != 0)
+    }
+    if (a->h.payload_len != 0) {
         return BT_M25;
+    }
     enum bt_mcase m = bt_server_canceller(s, a, &router);
-    if (m)
+    if (m) {
         return m;
+    }
     uint32_t known = bt_pairs_find(&s->pairs, &o->forwarded, a->h.req_id);
     struct bt_pair *p = known == BT_PAIRS_NONE || (known & BT_PAIR_DONE) ? NULL : &s->pair[known];
-    if (!p || p->state != BT_PAIR_EXECUTING || !(p->echo & BT_HAS_COPY) || p->copy != o->copy || p->router != router)
+    if (!p || p->state != BT_PAIR_EXECUTING || !(p->echo & BT_HAS_COPY) || p->copy != o->copy || p->router != router) {
         s->counters[BT_SERVER_CANCELS_UNMATCHED]++;
-    else
+    } else {
         take_back(s, p, a->txq);
+    }
     return BT_M_OK;
 }
 
 // a request whose copy was taken back may come again as a later copy, which is to run. BT_PAIRS_NONE: it is one.
 uint32_t bt_server_after_cancel(struct bt_server *s, const struct bt_arrival *a, uint32_t known)
 {
-    if (known == BT_PAIRS_NONE || !(known & BT_PAIR_DONE))
+    if (known == BT_PAIRS_NONE || !(known & BT_PAIR_DONE)) {
         return known;
+    }
     const struct bt_done *done = &s->done[known & ~BT_PAIR_DONE];
-    if (done->copy == 0 || (int32_t)(a->h.opt.copy - done->copy) <= 0)
+    if (done->copy == 0 || (int32_t)(a->h.opt.copy - done->copy) <= 0) {
         return known;
+    }
     bt_pairs_remove(&s->pairs,
                     bt_pairs_entry(&s->pairs, done->hash, known)); // the place in the ring runs out by itself
     return BT_PAIRS_NONE;
@@ -86,8 +92,9 @@ uint32_t bt_server_after_cancel(struct bt_server *s, const struct bt_arrival *a,
 bool bt_server_cancelled(const struct bt_server *s, uint64_t handle)
 {
     uint32_t i = (uint32_t)handle;
-    if (i >= s->cfg.max_pending)
+    if (i >= s->cfg.max_pending) {
         return false;
+    }
     const struct bt_pair *p = &s->pair[i];
     bool executing = p->state == BT_PAIR_EXECUTING && p->generation == handle >> 32;
     return executing && (p->echo & BT_HAS_COPY) && p->copy == 0;
@@ -95,8 +102,9 @@ bool bt_server_cancelled(const struct bt_server *s, uint64_t handle)
 
 int bt_server_abandon(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
 {
-    if (!bt_server_cancelled(s, handle))
+    if (!bt_server_cancelled(s, handle)) {
         return BT_RPC_BAD_ARGUMENT;
+    }
     bt_server_clock(s, now_ns);
     struct bt_pair *p = &s->pair[(uint32_t)handle];
     stop(s, p, p->taken_back, txq);

@@ -63,19 +63,23 @@ static void release_held(struct bt_server *s, struct bt_pair *p, struct bt_txq *
             continue;
         }
         *(prev ? &prev->next : &s->held_head) = next;
-        if (!next)
+        if (!next) {
             s->held_tail = prev;
+        }
         s->held--;
         pkt->next = NULL;
         struct bt_arrival a = {.pkt = pkt, .txq = txq, .client = p->client, .router = BT_NO_ROUTER};
         enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &a.h);
         bool open = p->generation == generation && p->state == BT_PAIR_RECEIVING;
-        if (!m)
+        if (!m) {
             m = open ? add_part(s, p, &a) : BT_M15;
-        if (m)
+        }
+        if (m) {
             s->counters[m]++;
-        if (!a.kept)
+        }
+        if (!a.kept) {
             bt_pool_put(s->port.pool, pkt);
+        }
     }
 }
 
@@ -93,15 +97,17 @@ enum bt_mcase bt_server_open_message(struct bt_server *s, struct bt_arrival *a)
     s->counters[BT_SERVER_REQUESTS]++;
     add_part(s, p, a); // cannot be rejected: first packet, count checked
     send_reqrdy(s, p, a->txq);
-    if (s->held)
+    if (s->held) {
         release_held(s, p, a->txq);
+    }
     return BT_M_OK;
 }
 
 static enum bt_mcase hold(struct bt_server *s, struct bt_arrival *a)
 {
-    if (s->held >= s->cfg.max_held)
+    if (s->held >= s->cfg.max_held) {
         return BT_M16;
+    }
     a->kept = true;
     a->pkt->index = a->h.req_id;
     a->pkt->t_rx_ns = s->now;
@@ -120,8 +126,9 @@ enum bt_mcase bt_server_message_part(struct bt_server *s, struct bt_arrival *a)
         bt_server_expire_held(s);
         return hold(s, a);
     }
-    if (known & BT_PAIR_DONE)
+    if (known & BT_PAIR_DONE) {
         return BT_M15;
+    }
     struct bt_pair *p = &s->pair[known];
     return p->state == BT_PAIR_RECEIVING ? add_part(s, p, a) : BT_M15;
 }
@@ -131,8 +138,9 @@ void bt_server_expire_held(struct bt_server *s)
     while (s->held_head && s->held_head->t_rx_ns + s->cfg.timers.rto_ns <= s->now) {
         struct bt_pkt *pkt = s->held_head;
         s->held_head = pkt->next;
-        if (!s->held_head)
+        if (!s->held_head) {
             s->held_tail = NULL;
+        }
         s->held--;
         s->counters[BT_M15]++; // its pair never came
         pkt->next = NULL;

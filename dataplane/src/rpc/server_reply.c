@@ -8,8 +8,9 @@
 static struct bt_pair *executing(struct bt_server *s, uint64_t handle)
 {
     uint32_t i = (uint32_t)handle;
-    if (i >= s->cfg.max_pending)
+    if (i >= s->cfg.max_pending) {
         return NULL;
+    }
     struct bt_pair *p = &s->pair[i];
     return p->state == BT_PAIR_EXECUTING && p->generation == handle >> 32 ? p : NULL;
 }
@@ -18,8 +19,9 @@ static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
 {
     bt_r2p2_start(h, BT_REPLY, p->policy, p->ext);
     h->req_id = p->req_id;
-    if (!p->ext)
+    if (!p->ext) {
         return; // options only to peers known to understand them (§11)
+    }
     h->opt.present = p->echo & BT_ECHOED;
     h->opt.class_id = p->class_id;
     h->opt.class_flags = p->class_flags;
@@ -50,8 +52,9 @@ static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *tx
     s->counters[BT_SERVER_REPLIES]++;
     s->backlog--;
     note_trace(s, p, false);
-    if (s->cfg.latency)
+    if (s->cfg.latency) {
         bt_hist_slices_record(s->cfg.latency, s->now, s->now > p->t_first_ns ? s->now - p->t_first_ns : 0);
+    }
     bt_server_served(s, p->router, &f, txq);
 }
 
@@ -60,8 +63,9 @@ static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *tx
 static void request_done(struct bt_server *s, struct bt_pair *p)
 {
     uint64_t began = p->t_handed_ns > s->free_ns ? p->t_handed_ns : s->free_ns;
-    if (s->cfg.service)
+    if (s->cfg.service) {
         bt_hist_slices_record(s->cfg.service, s->now, s->now > began ? s->now - began : 0);
+    }
     s->free_ns = s->now;
     bt_msg_free(&p->msg, s->port.pool);
 }
@@ -87,22 +91,25 @@ static bool send_direct(struct bt_server *s, const struct bt_pair *p, const stru
         h.first = i == 0;
         h.last = i == split->count - 1;
         h.count_or_index = (uint16_t)(i ? i : split->count);
-        if (i)
+        if (i) {
             h.opt.present = 0;
+        }
         bt_r2p2_push_header(pkt, &h); // headroom is larger than any header
         bt_txq_push(&made, pkt);
     }
     s->counters[BT_SERVER_PACKETS_SENT] += made.n;
-    for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&made));)
+    for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&made));) {
         bt_txq_push(txq, pkt);
+    }
     return true;
 }
 
 static int reply_directly(struct bt_server *s, struct bt_pair *p, const struct bt_split *split, uint32_t len,
                           struct bt_iov_cursor *iov, struct bt_txq *txq)
 {
-    if (!send_direct(s, p, split, len, iov, txq))
+    if (!send_direct(s, p, split, len, iov, txq)) {
         return BT_RPC_NO_BUFFER;
+    }
     request_done(s, p);
     reply_sent(s, p, txq);
     bt_server_free_pair(s, p);
@@ -157,8 +164,9 @@ static struct bt_train *get_train(struct bt_server *s, const struct bt_iov_curso
     for (;;) {
         struct bt_iov_cursor at = *iov;
         struct bt_train *t = bt_train_get(&s->trains, s->port.pool, &at, len, split, 0);
-        if (t || !s->kept_head)
+        if (t || !s->kept_head) {
             return t;
+        }
         bt_server_free_pair(s, s->kept_head);
     }
 }
@@ -167,8 +175,9 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
                     struct bt_txq *txq)
 {
     struct bt_pair *p = executing(s, handle);
-    if (!p || iovcnt < 0)
+    if (!p || iovcnt < 0) {
         return BT_RPC_BAD_ARGUMENT;
+    }
     bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
     uint32_t first = full;
@@ -179,19 +188,24 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
         first -= (uint32_t)bt_options_size(&h.opt);
     }
     struct bt_iov_cursor at = {.iov = iov, .left = iovcnt};
-    if (len > s->cfg.max_message)
+    if (len > s->cfg.max_message) {
         return BT_RPC_TOO_LARGE;
-    if (len <= first)
+    }
+    if (len <= first) {
         return reply_single(s, p, options ? &h : NULL, len, &at, txq);
+    }
     struct bt_split split = bt_split_reply(len, first, full);
-    if (split.count == 0 || split.count > s->port.max_packets)
+    if (split.count == 0 || split.count > s->port.max_packets) {
         return BT_RPC_TOO_LARGE;
+    }
     bool one_burst = split.count <= s->cfg.timers.burst;
-    if (one_burst && !p->ext)
+    if (one_burst && !p->ext) {
         return reply_directly(s, p, &split, len, &at, txq);
+    }
     p->out = get_train(s, &at, len, &split);
-    if (!p->out) // better unrepairable than unanswered
+    if (!p->out) { // better unrepairable than unanswered
         return one_burst ? reply_directly(s, p, &split, len, &at, txq) : BT_RPC_NO_BUFFER;
+    }
     request_done(s, p);
     p->state = BT_PAIR_SENDING;
     bt_server_next_burst(s, p, txq);
@@ -225,20 +239,25 @@ enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a)
 {
     struct bt_sack k;
     enum bt_mcase m = bt_sack_decode(a->h.payload, a->h.payload_len, &k);
-    if (m)
+    if (m) {
         return m;
+    }
     uint32_t known = bt_pairs_find(&s->pairs, &a->pkt->src, a->h.req_id);
-    if (known == BT_PAIRS_NONE || (known & BT_PAIR_DONE) || k.what != BT_SACK_REPLY)
+    if (known == BT_PAIRS_NONE || (known & BT_PAIR_DONE) || k.what != BT_SACK_REPLY) {
         return BT_M20;
+    }
     struct bt_pair *p = &s->pair[known];
-    if (!p->out || !p->ext)
+    if (!p->out || !p->ext) {
         return BT_M20;
+    }
     m = bt_train_sack(p->out, &k, 0);
-    if (m)
+    if (m) {
         return m;
+    }
     s->counters[BT_SERVER_SACK_RECEIVED]++;
-    if (p->state == BT_PAIR_KEPT)
+    if (p->state == BT_PAIR_KEPT) {
         bt_server_next_burst(s, p, a->txq);
+    }
     return BT_M_OK;
 }
 
@@ -256,14 +275,16 @@ void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint
 int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
 {
     struct bt_pair *p = executing(s, handle);
-    if (!p)
+    if (!p) {
         return BT_RPC_BAD_ARGUMENT;
+    }
     bt_server_clock(s, now_ns);
     s->counters[BT_SERVER_DROP_APP]++;
     s->backlog--;
     note_trace(s, p, true);
-    if (s->cfg.latency)
+    if (s->cfg.latency) {
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
+    }
     bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer
     bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
     struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = BT_FEEDBACK_DROPPED, .trace = p->trace};

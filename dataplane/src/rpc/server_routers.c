@@ -11,8 +11,9 @@
 void bt_server_shares(struct bt_server *s)
 {
     s->share[0] = s->cfg.n;
-    for (uint16_t k = 1; k <= BT_ROUTER_SLOTS; k++)
+    for (uint16_t k = 1; k <= BT_ROUTER_SLOTS; k++) {
         s->share[k] = (uint16_t)(s->cfg.n == 0 ? 0 : s->cfg.n / k ? s->cfg.n / k : 1);
+    }
 }
 
 static bool heard(const struct bt_server *s, const struct bt_router_slot *r)
@@ -24,11 +25,13 @@ static bool heard(const struct bt_server *s, const struct bt_router_slot *r)
 // were about to be.
 static uint16_t grant(const struct bt_server *s, const struct bt_router_slot *r)
 {
-    if (s->leaving)
+    if (s->leaving) {
         return 0;
+    }
     uint32_t active = heard(s, r) ? 0 : 1;
-    for (uint32_t i = 0; i < s->router_top; i++)
+    for (uint32_t i = 0; i < s->router_top; i++) {
         active += heard(s, &s->router[i]);
+    }
     return s->share[active];
 }
 
@@ -37,32 +40,39 @@ static struct bt_router_slot *slot_with_address(struct bt_server *s, const struc
     struct bt_router_slot *same_host = NULL;
     for (uint32_t i = 0; i < s->router_top; i++) {
         struct bt_router_slot *r = &s->router[i];
-        if (!r->used || !bt_addr_ip_eq(&r->st.router.request, src))
+        if (!r->used || !bt_addr_ip_eq(&r->st.router.request, src)) {
             continue;
-        if (r->st.router.request.port == src->port || r->st.router.feedback.port == src->port)
+        }
+        if (r->st.router.request.port == src->port || r->st.router.feedback.port == src->port) {
             return r;
+        }
         // Known by its tag under another of its ports, before it was configured:
         // a second slot would tell it counters that go backwards (M-22). So
         // would its own slot, were it given to another router of its host.
-        if (r->tag_only)
+        if (r->tag_only) {
             same_host = r;
+        }
     }
     return same_host;
 }
 
 static struct bt_router_slot *slot_with_id(struct bt_server *s, uint32_t id)
 {
-    for (uint32_t i = 0; i < s->router_top; i++)
-        if (s->router[i].used && s->router[i].st.configured && s->router[i].id == id)
+    for (uint32_t i = 0; i < s->router_top; i++) {
+        if (s->router[i].used && s->router[i].st.configured && s->router[i].id == id) {
             return &s->router[i];
+        }
+    }
     return NULL;
 }
 
 static struct bt_router_slot *legacy_slot(struct bt_server *s)
 {
-    for (uint32_t i = 0; i < s->router_top; i++)
-        if (s->router[i].used && s->router[i].st.configured && s->router[i].st.router.legacy)
+    for (uint32_t i = 0; i < s->router_top; i++) {
+        if (s->router[i].used && s->router[i].st.configured && s->router[i].st.router.legacy) {
             return &s->router[i];
+        }
+    }
     return NULL;
 }
 
@@ -76,9 +86,11 @@ static void name_slot(struct bt_router_slot *r, const struct bt_server_router *r
 static void detach(struct bt_server *s, const struct bt_router_slot *r)
 {
     uint8_t index = (uint8_t)(r - s->router);
-    for (uint32_t i = 0; i < s->cfg.max_pending; i++)
-        if (s->pair[i].state != BT_PAIR_FREE && s->pair[i].router == index)
+    for (uint32_t i = 0; i < s->cfg.max_pending; i++) {
+        if (s->pair[i].state != BT_PAIR_FREE && s->pair[i].router == index) {
             s->pair[i].router = BT_NO_ROUTER;
+        }
+    }
 }
 
 // A free slot, else one that is not configured: settled ones first, then the
@@ -92,25 +104,30 @@ static struct bt_router_slot *new_slot(struct bt_server *s, const struct bt_serv
             best = r;
             break;
         }
-        if (r->st.configured || heard(s, r))
+        if (r->st.configured || heard(s, r)) {
             continue;
-        if (!best || r->st.heard_ns < best->st.heard_ns)
+        }
+        if (!best || r->st.heard_ns < best->st.heard_ns) {
             best = r;
+        }
     }
-    if (!best)
+    if (!best) {
         return NULL;
+    }
     if (best->used) {
         // Should the former owner return, its counters start anew: another
         // incarnation makes that a fresh start for it.
         s->reclaimed++;
-        if (best->st.received != best->st.served)
+        if (best->st.received != best->st.served) {
             detach(s, best);
+        }
     }
     *best = (struct bt_router_slot){.used = 1, .join_left = JOIN_REPEATS};
     best->incarnation = s->cfg.incarnation + s->reclaimed;
     name_slot(best, router);
-    if ((uint32_t)(best - s->router) >= s->router_top)
+    if ((uint32_t)(best - s->router) >= s->router_top) {
         s->router_top = (uint32_t)(best - s->router) + 1;
+    }
     return best;
 }
 
@@ -120,19 +137,23 @@ static uint8_t forwarder(struct bt_server *s, const struct bt_arrival *a, enum b
 {
     const struct bt_pkt *pkt = a->pkt;
     struct bt_router_slot *r = slot_with_address(s, &pkt->src);
-    if (r && r->st.configured)
+    if (r && r->st.configured) {
         return (uint8_t)(r - s->router);
+    }
     *why = BT_M_FORWARDER;
-    if (bt_tag_verify(pkt->data, pkt->len, &a->h, &s->cfg.keys, &pkt->src, &pkt->dst) != BT_TAG_VALID)
+    if (bt_tag_verify(pkt->data, pkt->len, &a->h, &s->cfg.keys, &pkt->src, &pkt->dst) != BT_TAG_VALID) {
         return BT_NO_ROUTER;
+    }
     *why = BT_M_OK;
-    if (r)
+    if (r) {
         return (uint8_t)(r - s->router);
+    }
     struct bt_server_router router = {.request = pkt->src, .feedback = pkt->src};
     router.feedback.port = s->cfg.feedback_port;
     r = new_slot(s, &router);
-    if (!r)
+    if (!r) {
         return BT_NO_ROUTER;
+    }
     r->tag_only = 1;
     return (uint8_t)(r - s->router);
 }
@@ -144,10 +165,12 @@ enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *
     const struct bt_pkt *pkt = a->pkt;
     const struct bt_router_slot *r = slot_with_address(s, &pkt->src);
     bool keyed = !bt_keyring_empty(&s->cfg.keys);
-    if (keyed && bt_tag_verify(pkt->data, pkt->len, &a->h, &s->cfg.keys, &pkt->src, &pkt->dst) != BT_TAG_VALID)
+    if (keyed && bt_tag_verify(pkt->data, pkt->len, &a->h, &s->cfg.keys, &pkt->src, &pkt->dst) != BT_TAG_VALID) {
         return BT_M_TAG;
-    if (!r || (!keyed && !r->st.configured))
+    }
+    if (!r || (!keyed && !r->st.configured)) {
         return BT_M_FORWARDER;
+    }
     *router = (uint8_t)(r - s->router);
     return BT_M_OK;
 }
@@ -155,16 +178,18 @@ enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why)
 {
     const struct bt_options *o = &a->h.opt;
-    if (o->present & BT_HAS_FORWARDED)
+    if (o->present & BT_HAS_FORWARDED) {
         return forwarder(s, a, why);
+    }
     struct bt_router_slot *r = o->present & BT_HAS_ROUTER ? slot_with_id(s, o->router_id) : legacy_slot(s);
     return r ? (uint8_t)(r - s->router) : BT_NO_ROUTER;
 }
 
 void bt_server_received(struct bt_server *s, uint8_t router)
 {
-    if (router == BT_NO_ROUTER)
+    if (router == BT_NO_ROUTER) {
         return;
+    }
     s->router[router].st.received++;
     s->router[router].st.heard_ns = s->now ? s->now : 1;
 }
@@ -193,9 +218,9 @@ static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, 
     fb->received = r->st.received;
     fb->served = r->st.served;
     fb->n = r->st.granted = grant(s, r);
-    if (s->leaving)
+    if (s->leaving) {
         fb->flags |= BT_FEEDBACK_LEAVE;
-    else if (r->join_left) {
+    } else if (r->join_left) {
         fb->flags |= BT_FEEDBACK_JOIN;
         r->join_left--;
     }
@@ -213,8 +238,9 @@ static void push_options(struct bt_server *s, const struct bt_finished *f, struc
     struct bt_r2p2_hdr h;
     feedback_header(s, f, &h);
     bt_r2p2_push_header(pkt, &h);
-    if (h.opt.present & BT_HAS_TAG)
+    if (h.opt.present & BT_HAS_TAG) {
         bt_tag_sign(pkt->data, pkt->len, &h, bt_keyring_signer(&s->cfg.keys), &pkt->src, &pkt->dst);
+    }
 }
 
 static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t flags, const struct bt_finished *f,
@@ -224,8 +250,9 @@ static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t
     feedback_body(s, r, flags, f, &fb);
     bool legacy = r->st.router.legacy;
     if (legacy) {
-        if (!f || fb.version == 2)
+        if (!f || fb.version == 2) {
             return; // it knows finished IPv4 pairs and nothing else
+        }
         fb.version = 0;
     }
     struct bt_pkt *pkt = bt_port_packet(&s->port, &r->st.router.feedback);
@@ -234,10 +261,11 @@ static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t
         return;
     }
     bt_pkt_append(pkt, (uint32_t)bt_feedback_encode(pkt->data, pkt->room_after, &fb));
-    if (legacy || (bt_keyring_empty(&s->cfg.keys) && !(f && f->with_trace))) // headroom is larger than any header
+    if (legacy || (bt_keyring_empty(&s->cfg.keys) && !(f && f->with_trace))) { // headroom is larger than any header
         bt_r2p2_push_single(pkt, BT_FEEDBACK, BT_POLICY_UNRESTRICTED, !legacy, f ? f->req_id : 0);
-    else
+    } else {
         push_options(s, f, pkt);
+    }
     bt_txq_push(txq, pkt);
     r->st.feedback_ns = s->now;
     s->counters[BT_SERVER_FEEDBACK_SENT]++;
@@ -246,8 +274,9 @@ static void send_feedback(struct bt_server *s, struct bt_router_slot *r, uint8_t
 
 void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq)
 {
-    if (router == BT_NO_ROUTER)
+    if (router == BT_NO_ROUTER) {
         return;
+    }
     s->router[router].st.served++;
     send_feedback(s, &s->router[router], 0, f, txq);
 }
@@ -256,8 +285,9 @@ static void tell_all(struct bt_server *s, uint8_t flags, struct bt_txq *txq)
 {
     for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++) {
         struct bt_router_slot *r = &s->router[i];
-        if (r->used && (r->st.configured || heard(s, r)))
+        if (r->used && (r->st.configured || heard(s, r))) {
             send_feedback(s, r, flags, NULL, txq);
+        }
     }
 }
 
@@ -268,12 +298,14 @@ void bt_server_periodic(struct bt_server *s)
     uint64_t period = s->cfg.timers.feedback_period_ns, next = s->now + period;
     for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++) {
         struct bt_router_slot *r = &s->router[i];
-        if (!r->used || !(r->st.configured || heard(s, r)))
+        if (!r->used || !(r->st.configured || heard(s, r))) {
             continue;
-        if (r->st.feedback_ns == 0 || s->now - r->st.feedback_ns >= period)
+        }
+        if (r->st.feedback_ns == 0 || s->now - r->st.feedback_ns >= period) {
             send_feedback(s, r, BT_FEEDBACK_PERIODIC, NULL, s->txq);
-        else if (r->st.feedback_ns + period < next)
+        } else if (r->st.feedback_ns + period < next) {
             next = r->st.feedback_ns + period;
+        }
     }
     bt_wheel_add(&s->wheel, &s->period, next);
 }
@@ -290,8 +322,9 @@ static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *r
     for (uint32_t k = 0; k < s->router_top; k++) {
         s->router[k].st.configured = false;
         for (int i = 0; i < count; i++) {
-            if (!same_router(&s->router[k], &routers[i]))
+            if (!same_router(&s->router[k], &routers[i])) {
                 continue;
+            }
             name_slot(&s->router[k], &routers[i]);
             s->router[k].st.configured = true;
             s->router[k].tag_only = 0;
@@ -304,19 +337,23 @@ static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *r
 int bt_server_set_routers(struct bt_server *s, uint64_t now_ns, const struct bt_server_router *routers, int count,
                           struct bt_txq *txq)
 {
-    if (count < 0 || count > BT_SERVER_ROUTERS)
+    if (count < 0 || count > BT_SERVER_ROUTERS) {
         return BT_RPC_BAD_ARGUMENT;
+    }
     bt_server_clock(s, now_ns);
     // Known ones first: a newcomer on the same host must not take their slot.
     uint32_t known = keep_known(s, routers, count);
     for (int i = 0; i < count; i++) {
-        if (known & (1u << i))
+        if (known & (1u << i)) {
             continue;
+        }
         struct bt_router_slot *r = slot_with_address(s, &routers[i].request);
-        if (!r || r->st.configured)
+        if (!r || r->st.configured) {
             r = new_slot(s, &routers[i]);
-        if (!r)
+        }
+        if (!r) {
             return BT_RPC_BAD_ARGUMENT; // cannot be: at most 16 of 40 are configured, and heard ones expire
+        }
         name_slot(r, &routers[i]);
         r->st.configured = true;
         r->tag_only = 0;
@@ -350,16 +387,18 @@ void bt_server_join(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq)
 {
     bt_server_clock(s, now_ns);
     s->leaving = false;
-    for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++)
+    for (uint32_t i = 0; i < BT_ROUTER_SLOTS; i++) {
         s->router[i].join_left = s->router[i].used ? JOIN_REPEATS : 0;
+    }
     tell_all(s, 0, txq);
 }
 
 bool bt_server_router_state(const struct bt_server *s, int i, struct bt_server_router_state *out)
 {
     for (uint32_t k = 0; k < BT_ROUTER_SLOTS; k++) {
-        if (!s->router[k].used || i-- > 0)
+        if (!s->router[k].used || i-- > 0) {
             continue;
+        }
         *out = s->router[k].st;
         return true;
     }

@@ -12,8 +12,9 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
     s->counters[why]++;
     bt_server_send_drop(s, &a->client, a->h.req_id, a->h.ext, a->txq);
     // A malformed one that came directly would be refused again: no trace.
-    if (why != BT_SERVER_DROP_MALFORMED || a->router != BT_NO_ROUTER)
+    if (why != BT_SERVER_DROP_MALFORMED || a->router != BT_NO_ROUTER) {
         bt_server_remember_refused(s, a);
+    }
     if (s->cfg.latency) {
         bt_hist_slices_arrived(s->cfg.latency, s->now, 1);
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
@@ -53,8 +54,9 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
         same = p->policy == a->h.policy && p->packets == a->h.count_or_index &&
                (!have || bt_assembly_same_first(have, p->packets, &a->h));
     }
-    if (!same)
+    if (!same) {
         return BT_M11;
+    }
     s->counters[BT_SERVER_DUPLICATE]++;
     return BT_M_OK;
 }
@@ -66,13 +68,16 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
     if (known != BT_PAIRS_NONE && (known & BT_PAIR_DONE)) {
         bt_server_forget_old(s);
         known = bt_pairs_look(&s->pairs, a->hash, &a->client, a->h.req_id);
-        if (a->h.opt.present & BT_HAS_COPY)
+        if (a->h.opt.present & BT_HAS_COPY) {
             known = bt_server_after_cancel(s, a, known);
+        }
     }
-    if (known != BT_PAIRS_NONE) // a refused packet is not answered twice either
+    if (known != BT_PAIRS_NONE) { // a refused packet is not answered twice either
         return flaw ? flaw : repeated_first(s, a, known);
-    if (!flaw && a->h.count_or_index > s->port.max_packets)
+    }
+    if (!flaw && a->h.count_or_index > s->port.max_packets) {
         flaw = BT_M14;
+    }
     if (flaw) {
         bt_server_refuse(s, a, BT_SERVER_DROP_MALFORMED);
         return flaw;
@@ -85,8 +90,9 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
         bt_server_refuse(s, a, BT_SERVER_DROP_ADMIT);
         return BT_M_OK;
     }
-    if (!a->h.last)
+    if (!a->h.last) {
         return bt_server_open_message(s, a);
+    }
     take_single(s, a);
     return BT_M_OK;
 }
@@ -97,12 +103,15 @@ static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum 
     enum bt_mcase m = BT_M_OK;
     a->client = a->pkt->src;
     a->router = BT_NO_ROUTER;
-    if (!a->h.first)
+    if (!a->h.first) {
         return flaw ? flaw : bt_server_message_part(s, a);
-    if (a->h.opt.present & BT_HAS_FORWARDED)
+    }
+    if (a->h.opt.present & BT_HAS_FORWARDED) {
         a->client = a->h.opt.forwarded;
-    if (bt_addr_bad_source(&a->client) || bt_addr_eq(&a->client, &s->port.local))
+    }
+    if (bt_addr_bad_source(&a->client) || bt_addr_eq(&a->client, &s->port.local)) {
         return BT_M23;
+    }
     a->router = bt_server_router_of(s, a, &m);
     return m ? m : on_first(s, a, flaw);
 }
@@ -110,14 +119,18 @@ static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum 
 static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
 {
     enum bt_mcase m = bt_port_check(&s->port, a->pkt);
-    if (m)
+    if (m) {
         return m;
-    if (!bt_r2p2_read_usual(a->pkt->data, a->pkt->len, BT_REQUEST, &a->h))
+    }
+    if (!bt_r2p2_read_usual(a->pkt->data, a->pkt->len, BT_REQUEST, &a->h)) {
         m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
-    if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST))
+    }
+    if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST)) {
         return m;
-    if (a->h.type == BT_REQUEST)
+    }
+    if (a->h.type == BT_REQUEST) {
         return on_request(s, a, m);
+    }
     return a->h.type == BT_SACK ? bt_server_on_sack(s, a) : bt_server_on_cancel(s, a);
 }
 
@@ -131,6 +144,7 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     s->txq = txq;
     s->counters[dispatch(s, &a)]++;
     s->txq = NULL;
-    if (!a.kept)
+    if (!a.kept) {
         bt_pool_put(s->port.pool, pkt);
+    }
 }

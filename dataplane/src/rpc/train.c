@@ -13,8 +13,9 @@ void bt_train_pool_init(struct bt_train_pool *tp, struct bt_mem *mem, uint32_t n
     tp->left = n;
     struct bt_train *all = bt_mem_take(mem, (size_t)n * sizeof *all);
     uint64_t *bits = bt_mem_take(mem, (size_t)n * tp->words * sizeof *bits);
-    if (!all || !bits)
+    if (!all || !bits) {
         return;
+    }
     for (uint32_t i = n; i-- > 0;) {
         all[i].bits = bits + (size_t)i * tp->words;
         all[i].next_free = tp->free;
@@ -33,8 +34,9 @@ struct bt_train *bt_train_get(struct bt_train_pool *tp, struct bt_pool *pool, st
                               const struct bt_split *split, uint32_t from_index)
 {
     struct bt_train *t = tp->free;
-    if (!t)
+    if (!t) {
         return NULL;
+    }
     tp->free = t->next_free;
     tp->left--;
     t->next_free = NULL;
@@ -76,8 +78,9 @@ static bool send_copy(const struct bt_pkt *stored, uint32_t count, const struct 
     h.first = i == 0;
     h.last = i == count - 1;
     h.count_or_index = (uint16_t)(i ? i : count);
-    if (i)
+    if (i) {
         h.opt.present = 0;
+    }
     return bt_port_send(port, dst, &h, stored->data, stored->len, txq);
 }
 
@@ -107,14 +110,18 @@ struct bt_burst bt_train_burst(struct bt_train *t, const struct bt_port *port, c
 
 enum bt_mcase bt_train_sack(struct bt_train *t, const struct bt_sack *s, uint32_t lowest)
 {
-    if (s->base < lowest || (uint32_t)s->base + s->nbits > t->count)
+    if (s->base < lowest || (uint32_t)s->base + s->nbits > t->count) {
         return BT_M20;
-    if (t->sacks >= SACKS_PER_1024 * ((t->count >> 10) + 1))
+    }
+    if (t->sacks >= SACKS_PER_1024 * ((t->count >> 10) + 1)) {
         return BT_M20;
+    }
     t->sacks++;
-    for (uint32_t i = 0; i < s->nbits; i++)
-        if (bt_sack_missing(s, i))
+    for (uint32_t i = 0; i < s->nbits; i++) {
+        if (bt_sack_missing(s, i)) {
             mark_todo(t, s->base + i);
+        }
+    }
     t->cursor = NULL;
     return BT_M_OK;
 }

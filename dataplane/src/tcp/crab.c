@@ -24,14 +24,8 @@ struct bt_crab {
     uint64_t counters[BT_CRAB_COUNTERS];
 };
 
-#define DROPPED(value)                                                                                                 \
-    {                                                                                                                  \
-        "crab_dropped_total", "reason", value                                                                          \
-    }
-#define FALLBACK(value)                                                                                                \
-    {                                                                                                                  \
-        "crab_fallback_total", "reason", value                                                                         \
-    }
+#define DROPPED(value)  {"crab_dropped_total", "reason", value}
+#define FALLBACK(value) {"crab_fallback_total", "reason", value}
 
 static const struct bt_counter_desc counter_descs[BT_CRAB_COUNTERS] = {
     [BT_CRAB_RX] = {"crab_segments_total", NULL, NULL},
@@ -70,8 +64,9 @@ static struct bt_crab *lay_out(struct bt_mem *m, const struct bt_crab_config *cf
     struct bt_crab *c = bt_mem_take(m, sizeof *c);
     struct vip *vips = bt_mem_take(m, cfg->n_vips * sizeof *vips);
     void *recent = bt_mem_take(m, bt_crab_recent_bytes(sets));
-    if (m->base == NULL || m->overflowed)
+    if (m->base == NULL || m->overflowed) {
         return NULL;
+    }
     c->vips = vips;
     bt_crab_recent_init(&c->recent, recent, sets);
     return c;
@@ -93,8 +88,9 @@ static uint32_t bucket_of(const struct bt_addr *addr)
 static void file_vip(struct bt_crab *c, unsigned i)
 {
     uint32_t at = bucket_of(&c->vips[i].cfg.addr);
-    while (c->buckets[at] != 0)
+    while (c->buckets[at] != 0) {
         at = at + 1 == BUCKETS ? 0 : at + 1;
+    }
     c->buckets[at] = (uint16_t)(i + 1);
 }
 
@@ -103,15 +99,18 @@ struct bt_crab *bt_crab_init(void *mem, size_t bytes, const struct bt_crab_confi
     struct bt_mem m;
     bt_mem_init(&m, mem, bytes);
     struct bt_crab *c = lay_out(&m, cfg);
-    if (c == NULL)
+    if (c == NULL) {
         return NULL;
+    }
     c->encoding = cfg->encoding;
-    if (c->encoding.kind == 0)
+    if (c->encoding.kind == 0) {
         c->encoding.kind = BT_CRAB_KIND;
+    }
     for (unsigned i = 0; i < cfg->n_vips; i++) {
         c->vips[i].cfg = cfg->vips[i];
-        if (c->vips[i].cfg.cursor == NULL)
+        if (c->vips[i].cfg.cursor == NULL) {
             c->vips[i].cfg.cursor = &c->vips[i].own_cursor;
+        }
         file_vip(c, i);
     }
     bt_rng_seed(&c->chooser.rng, cfg->seed);
@@ -132,8 +131,9 @@ static struct vip *find_vip(struct bt_crab *c, const struct bt_addr *addr)
 {
     for (uint32_t at = bucket_of(addr); c->buckets[at] != 0; at = at + 1 == BUCKETS ? 0 : at + 1) {
         struct vip *v = &c->vips[c->buckets[at] - 1];
-        if (bt_addr_eq(&v->cfg.addr, addr))
+        if (bt_addr_eq(&v->cfg.addr, addr)) {
             return v;
+        }
     }
     return NULL;
 }
@@ -149,10 +149,12 @@ static bool fall_back(struct bt_crab *c, struct vip *v, uint8_t *p, struct bt_cr
                       enum bt_crab_counter why, struct bt_addr *hop)
 {
     uint16_t i = v->pool != NULL ? bt_maglev_find(&v->pool->by_hash, hash) : BT_MAGLEV_NOBODY;
-    if (i == BT_MAGLEV_NOBODY)
+    if (i == BT_MAGLEV_NOBODY) {
         return drop(c, BT_CRAB_DROP_NO_SERVER);
-    if (v->cfg.fallback == BT_CRAB_FALLBACK_DROP)
+    }
+    if (v->cfg.fallback == BT_CRAB_FALLBACK_DROP) {
         return drop(c, BT_CRAB_DROP_FALLBACK);
+    }
     c->counters[why]++;
     bt_crab_pass_on(p, s);
     *hop = v->pool->backends[i].ip;
@@ -164,8 +166,9 @@ static const struct bt_addr *server_for(struct bt_crab *c, struct vip *v, const 
                                         uint64_t hash, uint64_t now)
 {
     uint16_t vip = (uint16_t)(v - c->vips);
-    if (v->pool == NULL)
+    if (v->pool == NULL) {
         return NULL;
+    }
     const struct bt_addr *dip = bt_crab_recent_find(&c->recent, s, vip, hash, now);
     if (dip != NULL && bt_crab_pool_find_ready(v->pool, dip) != BT_CRAB_NOBODY) {
         c->counters[BT_CRAB_REPEATED]++;
@@ -173,8 +176,9 @@ static const struct bt_addr *server_for(struct bt_crab *c, struct vip *v, const 
     }
     c->chooser.cursor = v->cfg.cursor;
     uint32_t i = bt_crab_pool_choose(v->pool, v->cfg.policy, &c->chooser, hash, now);
-    if (i == BT_CRAB_NOBODY)
+    if (i == BT_CRAB_NOBODY) {
         return NULL;
+    }
     dip = &v->pool->backends[i].ip;
     bt_crab_recent_keep(&c->recent, s, vip, hash, dip, now);
     return dip;
@@ -192,13 +196,16 @@ static bool take_syn(struct bt_crab *c, struct vip *v, uint64_t now, uint8_t *p,
 {
     note_options(c, s);
     uint32_t more = s->option == 0 ? bt_crab_insert_bytes(s) : 0;
-    if (s->option == 0 && !v->cfg.assume_capable)
+    if (s->option == 0 && !v->cfg.assume_capable) {
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_SYN, hop);
-    if (s->option == 0 && (more == 0 || more > room || s->malformed))
+    }
+    if (s->option == 0 && (more == 0 || more > room || s->malformed)) {
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_SPACE, hop);
+    }
     const struct bt_addr *dip = server_for(c, v, s, hash, now);
-    if (dip == NULL)
+    if (dip == NULL) {
         return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_CAPABLE, hop);
+    }
     if (s->option != 0) {
         bt_crab_write_address(p, s, &v->cfg.addr);
     } else {
@@ -217,13 +224,16 @@ bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uin
     struct bt_crab_segment s;
     c->counters[BT_CRAB_RX]++;
     enum bt_crab_segment_error e = bt_crab_segment_parse(p, len, true, &c->encoding, &s);
-    if (e != BT_CRAB_SEGMENT_OK)
+    if (e != BT_CRAB_SEGMENT_OK) {
         return drop(c, reason_of[e]);
+    }
     struct vip *v = find_vip(c, &s.dst);
-    if (v == NULL)
+    if (v == NULL) {
         return drop(c, BT_CRAB_DROP_NOT_A_VIP);
-    if (s.ttl <= 1)
+    }
+    if (s.ttl <= 1) {
         return drop(c, BT_CRAB_DROP_TTL);
+    }
     uint64_t hash = bt_crab_hash_flow(&s.src, &s.dst);
     room += len - s.total; // Ethernet padding
     bool send = bt_crab_is_syn(&s) ? take_syn(c, v, now, p, &s, room, hash, hop)

@@ -37,11 +37,13 @@ static const struct bt_crab_secret *signer(const struct bt_crab_judge *j, const 
 {
     for (uint32_t i = 0; i < BT_CRAB_SECRETS; i++) {
         uint8_t tag[BT_CRAB_SIGNED_TAG];
-        if (j->secrets[i].len == 0)
+        if (j->secrets[i].len == 0) {
             continue;
+        }
         tag_of(&j->secrets[i], p, n, tag);
-        if (sodium_memcmp(tag, p + n, sizeof tag) == 0)
+        if (sodium_memcmp(tag, p + n, sizeof tag) == 0) {
             return &j->secrets[i];
+        }
     }
     return NULL;
 }
@@ -56,17 +58,20 @@ static struct bt_crab_told load_of(const uint8_t *p)
 
 static bool well_formed(const uint8_t *p, uint32_t len)
 {
-    if (len < BT_CRAB_SIGNED_HEAD || p[0] != 'C' || p[1] != 'R' || p[2] != VERSION || p[AT_TYPE] != REPORT)
+    if (len < BT_CRAB_SIGNED_HEAD || p[0] != 'C' || p[1] != 'R' || p[2] != VERSION || p[AT_TYPE] != REPORT) {
         return false;
+    }
     uint32_t count = bt_get16(p + AT_COUNT);
     if (count == 0 || count > BT_CRAB_SIGNED_LOADS || bt_get16(p + AT_ZERO) != 0 ||
-        len != BT_CRAB_SIGNED_HEAD + count * BT_CRAB_SIGNED_LOAD + BT_CRAB_SIGNED_TAG)
+        len != BT_CRAB_SIGNED_HEAD + count * BT_CRAB_SIGNED_LOAD + BT_CRAB_SIGNED_TAG) {
         return false;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *load = p + BT_CRAB_SIGNED_HEAD + i * BT_CRAB_SIGNED_LOAD;
         struct bt_crab_told told = load_of(load);
-        if (bt_addr_bad_source(&told.server) || bt_get16(load + 18) != 0)
+        if (bt_addr_bad_source(&told.server) || bt_get16(load + 18) != 0) {
             return false;
+        }
     }
     return true;
 }
@@ -89,11 +94,13 @@ static enum bt_crab_verdict judge(struct bt_crab_judge *j, uint64_t now, const u
 {
     uint64_t number = bt_get64(p + AT_SESSION), sequence = bt_get64(p + AT_SEQUENCE);
     struct bt_crab_session *s = &j->sessions[number % BT_CRAB_SESSIONS];
-    if (bt_get64(p + AT_RUN) != j->run || number == 0 || number > j->opened || number < s->number)
+    if (bt_get64(p + AT_RUN) != j->run || number == 0 || number > j->opened || number < s->number) {
         return BT_CRAB_REPORT_SESSION;
+    }
     if (number > s->number) { // its first report, if no session of this place is newer and it was opened just now
-        if (j->opened - number >= BT_CRAB_SESSIONS || now - s->opened_ns > BT_CRAB_SESSION_LIFE)
+        if (j->opened - number >= BT_CRAB_SESSIONS || now - s->opened_ns > BT_CRAB_SESSION_LIFE) {
             return BT_CRAB_REPORT_SESSION;
+        }
     } else if (now - s->heard_ns > BT_CRAB_SESSION_LIFE) {
         return BT_CRAB_REPORT_SESSION;
     } else if (sequence <= s->sequence) {
@@ -109,20 +116,26 @@ enum bt_crab_verdict bt_crab_judge_take(struct bt_crab_judge *j, uint64_t now_ns
                                         struct bt_crab_reported *out)
 {
     struct bt_crab_load old;
-    if (bt_crab_report_read(p, len, &old))
+    if (bt_crab_report_read(p, len, &old)) {
         return BT_CRAB_REPORT_UNSIGNED;
-    if (!well_formed(p, len))
+    }
+    if (!well_formed(p, len)) {
         return BT_CRAB_REPORT_MALFORMED;
+    }
     const struct bt_crab_secret *secret = signer(j, p, len - BT_CRAB_SIGNED_TAG);
-    if (secret == NULL)
+    if (secret == NULL) {
         return BT_CRAB_REPORT_TAG;
+    }
     enum bt_crab_verdict verdict = judge(j, now_ns, p);
-    if (verdict == BT_CRAB_REPORT_SESSION)
+    if (verdict == BT_CRAB_REPORT_SESSION) {
         open_session(j, now_ns, p, secret, out->answer);
-    if (verdict != BT_CRAB_BELIEVED)
+    }
+    if (verdict != BT_CRAB_BELIEVED) {
         return verdict;
+    }
     out->n = bt_get16(p + AT_COUNT);
-    for (uint32_t i = 0; i < out->n; i++)
+    for (uint32_t i = 0; i < out->n; i++) {
         out->loads[i] = load_of(p + BT_CRAB_SIGNED_HEAD + i * BT_CRAB_SIGNED_LOAD);
+    }
     return BT_CRAB_BELIEVED;
 }

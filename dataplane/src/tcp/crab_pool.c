@@ -61,15 +61,17 @@ struct bt_crab_pool *bt_crab_pool_build(void *mem, const struct bt_crab_backend 
         const struct bt_crab_backend *b = &backends[i];
         a.backends[i] = *b;
         a.entries[i] = (struct bt_maglev_entry){.name = bt_crab_hash_addr(&b->ip), .weight = b->up ? b->weight : 0};
-        if (!b->up || !b->capable)
+        if (!b->up || !b->capable) {
             continue;
+        }
         sum += b->weight;
         a.ready[a.pool->n_ready] = i;
         a.weight_sum[a.pool->n_ready++] = sum;
     }
     a.pool->even = true;
-    for (uint32_t k = 0; k < a.pool->n_ready; k++)
+    for (uint32_t k = 0; k < a.pool->n_ready; k++) {
         a.pool->even &= backends[a.ready[k]].weight == backends[a.ready[0]].weight;
+    }
     bt_maglev_build(&a.pool->by_hash, a.entries, n, seed, a.scratch);
     return a.pool;
 }
@@ -116,8 +118,9 @@ static uint32_t least(struct bt_crab_pool *p, struct bt_crab_chooser *c, uint64_
     for (uint32_t k = 0; k < p->n_ready; k++) {
         uint32_t at = start + k < p->n_ready ? start + k : start + k - p->n_ready;
         uint64_t load;
-        if (!load_of(p, p->ready[at], c, now, &load))
+        if (!load_of(p, p->ready[at], c, now, &load)) {
             return lesser_of_two(p, c, now);
+        }
         if (best == BT_CRAB_NOBODY || fewer(p, load, p->ready[at], fewest, best)) {
             fewest = load;
             best = p->ready[at];
@@ -135,10 +138,11 @@ static uint32_t weighted(struct bt_crab_pool *p, struct bt_crab_chooser *c)
     uint32_t low = 0, high = p->n_ready - 1;
     while (low < high) {
         uint32_t mid = (low + high) / 2;
-        if (p->weight_sum[mid] > at)
+        if (p->weight_sum[mid] > at) {
             high = mid;
-        else
+        } else {
             low = mid + 1;
+        }
     }
     return p->ready[low];
 }
@@ -148,8 +152,9 @@ static uint32_t by_hash(const struct bt_crab_pool *p, uint64_t hash)
 {
     for (uint32_t tries = 0; tries < 64; tries++) {
         uint16_t i = bt_maglev_find(&p->by_hash, hash);
-        if (i != BT_MAGLEV_NOBODY && p->backends[i].capable)
+        if (i != BT_MAGLEV_NOBODY && p->backends[i].capable) {
             return i;
+        }
         hash = bt_maglev_mix(hash, tries);
     }
     return p->ready[hash % p->n_ready];
@@ -159,8 +164,9 @@ uint32_t bt_crab_pool_choose(struct bt_crab_pool *pool, enum bt_crab_policy poli
                              uint64_t hash, uint64_t now_ns)
 {
     uint32_t i = BT_CRAB_NOBODY;
-    if (pool->n_ready == 0)
+    if (pool->n_ready == 0) {
         return i;
+    }
     switch (policy) {
     case BT_CRAB_ROUND_ROBIN:
         if (!pool->even) {
@@ -194,8 +200,9 @@ uint32_t bt_crab_pool_choose(struct bt_crab_pool *pool, enum bt_crab_policy poli
 uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, const struct bt_addr *ip)
 {
     for (uint32_t k = 0; k < pool->n_ready; k++) {
-        if (bt_addr_ip_eq(&pool->backends[pool->ready[k]].ip, ip))
+        if (bt_addr_ip_eq(&pool->backends[pool->ready[k]].ip, ip)) {
             return pool->ready[k];
+        }
     }
     return BT_CRAB_NOBODY;
 }
@@ -203,8 +210,9 @@ uint32_t bt_crab_pool_find_ready(const struct bt_crab_pool *pool, const struct b
 bool bt_crab_pool_report(struct bt_crab_pool *pool, const struct bt_addr *ip, uint32_t open, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < pool->n; i++) {
-        if (!bt_addr_ip_eq(&pool->backends[i].ip, ip))
+        if (!bt_addr_ip_eq(&pool->backends[i].ip, ip)) {
             continue;
+        }
         atomic_store_explicit(&pool->reports[i].open, open, memory_order_relaxed);
         atomic_store_explicit(&pool->reports[i].at_ns, now_ns, memory_order_release);
         return true;
@@ -217,7 +225,8 @@ void bt_crab_pool_inherit(struct bt_crab_pool *pool, const struct bt_crab_pool *
     for (uint32_t i = 0; i < old->n; i++) {
         uint64_t at = atomic_load_explicit(&old->reports[i].at_ns, memory_order_acquire);
         uint32_t open = atomic_load_explicit(&old->reports[i].open, memory_order_relaxed);
-        if (at != 0)
+        if (at != 0) {
             bt_crab_pool_report(pool, &old->backends[i].ip, open, at);
+        }
     }
 }

@@ -50,16 +50,18 @@ static void answered(struct bt_crab_prober *p, struct bt_crab_probed *t, bool ca
 {
     enum bt_crab_health now = capable ? BT_CRAB_UP_CAPABLE : BT_CRAB_UP_PLAIN;
     p->answered++;
-    if (t->health != BT_CRAB_DOWN || ++t->run >= p->cfg.successes)
+    if (t->health != BT_CRAB_DOWN || ++t->run >= p->cfg.successes) {
         set_health(p, t, now);
+    }
 }
 
 static void failed(struct bt_crab_prober *p, struct bt_crab_probed *t)
 {
-    if (t->health == BT_CRAB_DOWN)
+    if (t->health == BT_CRAB_DOWN) {
         t->run = 0;
-    else if (++t->run >= p->cfg.failures)
+    } else if (++t->run >= p->cfg.failures) {
         set_health(p, t, BT_CRAB_DOWN);
+    }
 }
 
 // The probe under way has ended; the next one keeps the rhythm.
@@ -83,10 +85,11 @@ static uint8_t *write_head(const struct bt_crab_prober *p, const struct bt_crab_
 {
     const struct bt_addr *src = own_for(p, t), *dst = &t->target.dip;
     uint8_t *tcp = out + (bt_addr_is_v4(dst) ? BT_IP4_HEAD : BT_IP6_HEAD);
-    if (bt_addr_is_v4(dst))
+    if (bt_addr_is_v4(dst)) {
         bt_ip4_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head, true);
-    else
+    } else {
         bt_ip6_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head);
+    }
     memset(tcp, 0, BT_TCP_HEAD);
     bt_put16(tcp, (uint16_t)(BT_CRAB_PROBE_PORT + (uint32_t)(t - p->probed)));
     bt_put16(tcp + 2, t->target.port);
@@ -126,14 +129,16 @@ uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now, uint8_t out
     for (uint32_t looks = 0; looks < LOOKS && looks < p->n; looks++) {
         struct bt_crab_probed *t = &p->probed[p->at];
         p->at = p->at + 1 == p->n ? 0 : p->at + 1;
-        if (t->due_ns > now)
+        if (t->due_ns > now) {
             continue;
+        }
         if (t->waiting) {
             p->silent++;
             failed(p, t);
             over(p, t, now);
-            if (t->due_ns > now)
+            if (t->due_ns > now) {
                 continue;
+            }
         }
         t->seq = (uint32_t)bt_rng_next(&p->rng);
         t->waiting = true;
@@ -150,8 +155,9 @@ uint32_t bt_crab_prober_send(struct bt_crab_prober *p, uint64_t now, uint8_t out
 static struct bt_crab_probed *asked(struct bt_crab_prober *p, const struct bt_crab_segment *s, uint32_t ack)
 {
     uint32_t i = (uint32_t)s->dst.port - BT_CRAB_PROBE_PORT;
-    if (s->dst.port < BT_CRAB_PROBE_PORT || i >= p->n)
+    if (s->dst.port < BT_CRAB_PROBE_PORT || i >= p->n) {
         return NULL;
+    }
     struct bt_crab_probed *t = &p->probed[i];
     bool mine = t->waiting && bt_addr_ip_eq(&s->src, &t->target.dip) && s->src.port == t->target.port &&
                 bt_addr_ip_eq(&s->dst, own_for(p, t)) && ack == t->seq + 1;
@@ -162,8 +168,9 @@ uint32_t bt_crab_prober_take(struct bt_crab_prober *p, uint64_t now, const uint8
                              uint8_t out[BT_CRAB_PROBE_MOST], struct bt_addr *hop)
 {
     struct bt_crab_segment s;
-    if (bt_crab_segment_parse(packet, len, true, &p->cfg.encoding, &s) != BT_CRAB_SEGMENT_OK)
+    if (bt_crab_segment_parse(packet, len, true, &p->cfg.encoding, &s) != BT_CRAB_SEGMENT_OK) {
         return 0;
+    }
     bool accepts = bt_crab_is_syn_ack(&s);
     bool refuses = (s.flags & (BT_TCP_RST | BT_TCP_ACK)) == (BT_TCP_RST | BT_TCP_ACK);
     struct bt_crab_probed *t = asked(p, &s, bt_get32(packet + s.ip_head + 8));

@@ -24,8 +24,9 @@ const struct bt_addr *bt_crab_recent_find(const struct bt_crab_recent *r, const 
 {
     const struct bt_crab_recent_entry *set = &r->entries[(hash & r->mask) * WAYS];
     for (unsigned i = 0; i < WAYS; i++) {
-        if (set[i].at_ns != 0 && is_of(&set[i], s, vip))
+        if (set[i].at_ns != 0 && is_of(&set[i], s, vip)) {
             return now - set[i].at_ns <= BT_CRAB_RECENT_NS ? &set[i].dip : NULL;
+        }
     }
     return NULL;
 }

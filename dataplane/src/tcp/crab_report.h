@@ -18,8 +18,9 @@ struct bt_crab_load {
 
 static inline bool bt_crab_report_read(const uint8_t *p, uint32_t len, struct bt_crab_load *load)
 {
-    if (len != BT_CRAB_REPORT_BYTES || p[0] != 'C' || p[1] != 'R' || p[2] != 1 || p[3] != 0 || bt_get16(p + 6) != 0)
+    if (len != BT_CRAB_REPORT_BYTES || p[0] != 'C' || p[1] != 'R' || p[2] != 1 || p[3] != 0 || bt_get16(p + 6) != 0) {
         return false;
+    }
     load->port = bt_get16(p + 4);
     load->open = bt_get32(p + 8);
     return true;

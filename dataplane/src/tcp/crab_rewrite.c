@@ -110,10 +110,11 @@ void bt_crab_insert(uint8_t *p, struct bt_crab_segment *s, const struct bt_crab_
 void bt_crab_pass_on(uint8_t *p, struct bt_crab_segment *s)
 {
     s->ttl--;
-    if (s->v4)
+    if (s->v4) {
         replace(p, IP4_TTL, &s->ttl, 1, p + IP4_SUM);
-    else
+    } else {
         p[IP6_HOPS] = s->ttl;
+    }
 }
 
 void bt_crab_redirect(uint8_t *p, struct bt_crab_segment *s, const struct bt_addr *dip)
@@ -123,10 +124,11 @@ void bt_crab_redirect(uint8_t *p, struct bt_crab_segment *s, const struct bt_add
     uint8_t *tcp_sum = p + s->ip_head + TCP_SUM;
     uint64_t sum = without(tcp_sum, p + at, n); // of the pseudo-header
     bt_csum_store(tcp_sum, bt_csum_bytes(sum, to, n));
-    if (s->v4)
+    if (s->v4) {
         replace(p, at, to, n, p + IP4_SUM);
-    else
+    } else {
         memcpy(p + at, to, n);
+    }
     memcpy(s->dst.ip, dip->ip, sizeof s->dst.ip);
     bt_crab_pass_on(p, s);
 }

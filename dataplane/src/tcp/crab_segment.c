@@ -11,20 +11,23 @@ enum { MORE_OR_OFFSET = 0x3fff, OPTION_END = 0, OPTION_NOP = 1, HEAD = 2, EXPERI
 // Each family has its own length, and the other one's is not the option (C-3, C-9).
 static bool is_ours(const uint8_t *o, uint32_t len, const struct bt_crab_encoding *enc, uint32_t address)
 {
-    if (o[0] != enc->kind)
+    if (o[0] != enc->kind) {
         return false;
-    if (enc->kind < 253)
+    }
+    if (enc->kind < 253) {
         return len == HEAD + address;
+    }
     return len == EXPERIMENT_HEAD + address && bt_get16(o + 2) == enc->experiment;
 }
 
 static void note_address(const uint8_t *at, struct bt_crab_segment *s)
 {
     static const uint8_t none[16];
-    if (s->v4)
+    if (s->v4) {
         s->address = bt_addr_v4(at, 0);
-    else
+    } else {
         memcpy(s->address.ip, at, 16);
+    }
     s->named = memcmp(at, none, s->v4 ? 4 : 16) != 0;
 }
 
@@ -34,8 +37,9 @@ static void read_options(const uint8_t *tcp, const struct bt_crab_encoding *enc,
     const uint32_t address = s->v4 ? 4 : 16;
     for (uint32_t at = BT_TCP_HEAD; at < s->tcp_head;) {
         uint8_t kind = tcp[at];
-        if (kind == OPTION_END)
+        if (kind == OPTION_END) {
             return;
+        }
         if (kind == OPTION_NOP) {
             at++;
             continue;
@@ -61,17 +65,22 @@ static void read_options(const uint8_t *tcp, const struct bt_crab_encoding *enc,
 static enum bt_crab_segment_error read_ip4(const uint8_t *p, uint32_t len, bool verify, struct bt_crab_segment *s)
 {
     uint32_t head = (p[0] & 15u) * 4u;
-    if (len < BT_IP4_HEAD)
+    if (len < BT_IP4_HEAD) {
         return BT_CRAB_SEGMENT_TRUNCATED;
-    if (head < BT_IP4_HEAD)
+    }
+    if (head < BT_IP4_HEAD) {
         return BT_CRAB_SEGMENT_HEADER;
+    }
     s->total = bt_get16(p + 2);
-    if (s->total < head || s->total > len)
+    if (s->total < head || s->total > len) {
         return BT_CRAB_SEGMENT_TRUNCATED;
-    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, head)))
+    }
+    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, head))) {
         return BT_CRAB_SEGMENT_IP_SUM;
-    if ((bt_get16(p + 6) & MORE_OR_OFFSET) != 0)
+    }
+    if ((bt_get16(p + 6) & MORE_OR_OFFSET) != 0) {
         return BT_CRAB_SEGMENT_FRAGMENT;
+    }
     s->v4 = true;
     s->ip_head = (uint8_t)head;
     s->ttl = p[8];
@@ -89,10 +98,12 @@ static enum bt_crab_segment_error read_ip6(const uint8_t *p, uint32_t len, struc
     };
     struct bt_ip ip;
     enum bt_frame_error e = bt_ip6_judge(p, len, &ip);
-    if (e != BT_FRAME_OK)
+    if (e != BT_FRAME_OK) {
         return means[e];
-    if (ip.proto != BT_PROTO_TCP)
+    }
+    if (ip.proto != BT_PROTO_TCP) {
         return BT_CRAB_SEGMENT_HEADER;
+    }
     s->total = BT_IP6_HEAD + ip.body_len;
     s->ip_head = BT_IP6_HEAD;
     s->ttl = ip.ttl;
@@ -103,8 +114,9 @@ static enum bt_crab_segment_error read_ip6(const uint8_t *p, uint32_t len, struc
 
 static enum bt_crab_segment_error read_ip(const uint8_t *p, uint32_t len, bool verify, struct bt_crab_segment *s)
 {
-    if (len == 0)
+    if (len == 0) {
         return BT_CRAB_SEGMENT_TRUNCATED;
+    }
     switch (p[0] >> 4) {
     case 4:
         return read_ip4(p, len, verify, s);
@@ -120,23 +132,28 @@ enum bt_crab_segment_error bt_crab_segment_parse(const uint8_t *p, uint32_t len,
 {
     *s = (struct bt_crab_segment){0};
     enum bt_crab_segment_error e = read_ip(p, len, verify, s);
-    if (e != BT_CRAB_SEGMENT_OK)
+    if (e != BT_CRAB_SEGMENT_OK) {
         return e;
+    }
     const uint8_t *tcp = p + s->ip_head;
     uint32_t body = s->total - s->ip_head;
-    if (body < BT_TCP_HEAD)
+    if (body < BT_TCP_HEAD) {
         return BT_CRAB_SEGMENT_TRUNCATED;
+    }
     uint32_t head = (tcp[12] >> 4) * 4u;
-    if (head < BT_TCP_HEAD)
+    if (head < BT_TCP_HEAD) {
         return BT_CRAB_SEGMENT_HEADER;
-    if (head > body)
+    }
+    if (head > body) {
         return BT_CRAB_SEGMENT_TRUNCATED;
+    }
     s->tcp_head = (uint8_t)head;
     bt_addr_set_port(&s->src, bt_get16(tcp));
     bt_addr_set_port(&s->dst, bt_get16(tcp + 2));
     s->seq = bt_get32(tcp + 4);
     s->flags = tcp[13];
-    if (bt_crab_is_syn(s) || bt_crab_is_syn_ack(s))
+    if (bt_crab_is_syn(s) || bt_crab_is_syn_ack(s)) {
         read_options(tcp, enc, s);
+    }
     return BT_CRAB_SEGMENT_OK;
 }

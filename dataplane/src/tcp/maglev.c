@@ -17,8 +17,9 @@ size_t bt_maglev_scratch_bytes(uint32_t n)
 static uint32_t heaviest(const struct bt_maglev_entry *entries, uint32_t n)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         most = entries[i].weight > most ? entries[i].weight : most;
+    }
     return most;
 }
 
@@ -47,12 +48,14 @@ void bt_maglev_build(struct bt_maglev *m, const struct bt_maglev_entry *entries,
     while (most != 0) {
         for (uint32_t i = 0; i < n; i++) {
             walks[i].credit += entries[i].weight;
-            if (walks[i].credit < most)
+            if (walks[i].credit < most) {
                 continue;
+            }
             walks[i].credit -= most;
             m->slots[next_free(m, &walks[i])] = (uint16_t)i;
-            if (++taken == BT_MAGLEV_SLOTS)
+            if (++taken == BT_MAGLEV_SLOTS) {
                 return;
+            }
         }
     }
 }

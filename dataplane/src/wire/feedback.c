@@ -18,8 +18,9 @@ static void read_tail(const uint8_t *p, struct bt_feedback *fb)
 enum bt_mcase bt_feedback_decode(const uint8_t *p, size_t n, struct bt_feedback *out)
 {
     memset(out, 0, sizeof *out);
-    if (n != BT_FEEDBACK_LEGACY_SIZE && n < BT_FEEDBACK_V1_SIZE)
+    if (n != BT_FEEDBACK_LEGACY_SIZE && n < BT_FEEDBACK_V1_SIZE) {
         return BT_M21;
+    }
     out->req_id = bt_get16(p);
     uint16_t port = bt_get16(p + 2);
     if (n == BT_FEEDBACK_V2_SIZE && p[20] == 2) {
@@ -33,10 +34,12 @@ enum bt_mcase bt_feedback_decode(const uint8_t *p, size_t n, struct bt_feedback 
             return BT_M_OK;
         }
         read_tail(p + 8, out);
-        if (out->version == 0 || out->version == 2)
+        if (out->version == 0 || out->version == 2) {
             return BT_M21; // no such layout at this length
-        if (out->version == 1 && n > BT_FEEDBACK_V1_SIZE)
+        }
+        if (out->version == 1 && n > BT_FEEDBACK_V1_SIZE) {
             return BT_M25;
+        }
     }
     return bt_feedback_contradicts(out->received, out->served) ? BT_M22 : BT_M_OK;
 }
@@ -55,12 +58,14 @@ size_t bt_feedback_encode(uint8_t *p, size_t room, const struct bt_feedback *fb)
 {
     static const size_t size[3] = {BT_FEEDBACK_LEGACY_SIZE, BT_FEEDBACK_V1_SIZE, BT_FEEDBACK_V2_SIZE};
     static const uint8_t none[16];
-    if (fb->version > 2 || room < size[fb->version])
+    if (fb->version > 2 || room < size[fb->version]) {
         return 0;
+    }
     // Without a pair the address bytes are zero in every version.
     const uint8_t *ip = fb->flags & BT_FEEDBACK_PAIR ? fb->client.ip : none;
-    if (fb->version < 2 && ip != none && !bt_addr_is_v4(&fb->client))
+    if (fb->version < 2 && ip != none && !bt_addr_is_v4(&fb->client)) {
         return 0;
+    }
     bt_put16(p, ip == none ? 0 : fb->req_id);
     bt_put16(p + 2, ip == none ? 0 : fb->client.port);
     if (fb->version == 2) {
@@ -68,8 +73,9 @@ size_t bt_feedback_encode(uint8_t *p, size_t room, const struct bt_feedback *fb)
         write_tail(p + 20, fb);
     } else {
         memcpy(p + 4, ip + 12, 4);
-        if (fb->version == 1)
+        if (fb->version == 1) {
             write_tail(p + 8, fb);
+        }
     }
     return size[fb->version];
 }

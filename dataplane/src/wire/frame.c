@@ -16,19 +16,25 @@ static struct bt_addr addr6(const uint8_t *p)
 
 enum bt_frame_error bt_ip4_judge(const uint8_t *p, uint32_t len, bool verify, struct bt_ip *ip)
 {
-    if (len < BT_IP4_HEAD)
+    if (len < BT_IP4_HEAD) {
         return BT_FRAME_TRUNCATED;
+    }
     uint32_t head = (p[0] & 15u) * 4u, total = bt_get16(p + 2);
-    if (p[0] >> 4 != 4 || head < BT_IP4_HEAD)
+    if (p[0] >> 4 != 4 || head < BT_IP4_HEAD) {
         return BT_FRAME_HEADER;
-    if (total < head || total > len)
+    }
+    if (total < head || total > len) {
         return BT_FRAME_TRUNCATED;
-    if (head != BT_IP4_HEAD)
+    }
+    if (head != BT_IP4_HEAD) {
         return verify && !bt_csum_ok(bt_csum_bytes(0, p, head)) ? BT_FRAME_IP_SUM : BT_FRAME_OPTIONS;
-    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, BT_IP4_HEAD))) // of a constant length: no loop
+    }
+    if (verify && !bt_csum_ok(bt_csum_bytes(0, p, BT_IP4_HEAD))) { // of a constant length: no loop
         return BT_FRAME_IP_SUM;
-    if ((bt_get16(p + 6) & IP4_MORE_OR_OFFSET) != 0)
+    }
+    if ((bt_get16(p + 6) & IP4_MORE_OR_OFFSET) != 0) {
         return BT_FRAME_FRAGMENT;
+    }
     ip->v4 = true;
     ip->head = p;
     ip->body = p + head;
@@ -44,13 +50,16 @@ enum bt_frame_error bt_ip4_judge(const uint8_t *p, uint32_t len, bool verify, st
 static enum bt_frame_error step_over(struct bt_ip *ip)
 {
     const uint8_t *p = ip->body;
-    if (ip->body_len < 8)
+    if (ip->body_len < 8) {
         return BT_FRAME_TRUNCATED;
+    }
     uint32_t n = 8u + p[1] * 8u;
-    if (n > ip->body_len)
+    if (n > ip->body_len) {
         return BT_FRAME_TRUNCATED;
-    if (p[0] != BT_PROTO_ICMP6)
+    }
+    if (p[0] != BT_PROTO_ICMP6) {
         return BT_FRAME_OPTIONS;
+    }
     ip->proto = p[0];
     ip->body += n;
     ip->body_len -= n;
@@ -59,13 +68,16 @@ static enum bt_frame_error step_over(struct bt_ip *ip)
 
 enum bt_frame_error bt_ip6_judge(const uint8_t *p, uint32_t len, struct bt_ip *ip)
 {
-    if (len < BT_IP6_HEAD)
+    if (len < BT_IP6_HEAD) {
         return BT_FRAME_TRUNCATED;
+    }
     uint32_t body = bt_get16(p + 4);
-    if (p[0] >> 4 != 6)
+    if (p[0] >> 4 != 6) {
         return BT_FRAME_HEADER;
-    if (body > len - BT_IP6_HEAD)
+    }
+    if (body > len - BT_IP6_HEAD) {
         return BT_FRAME_TRUNCATED;
+    }
     ip->v4 = false;
     ip->head = p;
     ip->body = p + BT_IP6_HEAD;
@@ -74,8 +86,9 @@ enum bt_frame_error bt_ip6_judge(const uint8_t *p, uint32_t len, struct bt_ip *i
     ip->ttl = p[7];
     ip->src = addr6(p + 8);
     ip->dst = addr6(p + 24);
-    if (bt_addr_is_v4(&ip->src) || bt_addr_is_v4(&ip->dst)) // would pass for the IPv4 host of that number
+    if (bt_addr_is_v4(&ip->src) || bt_addr_is_v4(&ip->dst)) { // would pass for the IPv4 host of that number
         return BT_FRAME_MAPPED;
+    }
     switch (ip->proto) {
     case BT_PROTO_HOP_BY_HOP:
         return step_over(ip);
@@ -115,8 +128,9 @@ bool bt_tcp_finish(uint8_t *tcp, const struct bt_ip *ip)
 {
     enum { SUM = 16, HEAD = 20 };
     if (ip->body_len < HEAD ||
-        !bt_csum_is_partial(tcp + SUM, bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_TCP, ip->body_len)))
+        !bt_csum_is_partial(tcp + SUM, bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_TCP, ip->body_len))) {
         return false;
+    }
     bt_csum_store(tcp + SUM, bt_csum_bytes(0, tcp, ip->body_len)); // the pseudo-header's sum is in it, in the field
     return true;
 }
@@ -124,14 +138,17 @@ bool bt_tcp_finish(uint8_t *tcp, const struct bt_ip *ip)
 enum bt_frame_error bt_udp_judge(struct bt_ip *ip, bool verify)
 {
     const uint8_t *p = ip->body;
-    if (ip->body_len < BT_UDP_HEAD)
+    if (ip->body_len < BT_UDP_HEAD) {
         return BT_FRAME_UDP_LENGTH;
+    }
     uint32_t len = bt_get16(p + 4);
-    if (len < BT_UDP_HEAD || len > ip->body_len)
+    if (len < BT_UDP_HEAD || len > ip->body_len) {
         return BT_FRAME_UDP_LENGTH;
+    }
     if (bt_get16(p + 6) == 0) {
-        if (!ip->v4) // RFC 8200 §8.1; the exception of RFC 6935 is for tunnels
+        if (!ip->v4) { // RFC 8200 §8.1; the exception of RFC 6935 is for tunnels
             return BT_FRAME_UDP_SUM;
+        }
     } else if (verify && !bt_csum_ok(bt_csum_bytes(bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_UDP, len), p, len))) {
         return BT_FRAME_UDP_SUM;
     }
@@ -157,8 +174,9 @@ void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *d
     memcpy(&word[3], src->ip + 12, 4);
     memcpy(&word[4], dst->ip + 12, 4);
     memcpy(p, word, BT_IP4_HEAD);
-    if (sum) // of the words, not of the bytes just written: those are still on their way to the cache
+    if (sum) { // of the words, not of the bytes just written: those are still on their way to the cache
         bt_csum_store(p + 10, (uint64_t)word[0] + word[1] + word[2] + word[3] + word[4]);
+    }
 }
 
 void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
@@ -179,13 +197,15 @@ void bt_udp_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *d
     bt_put16(p + 2, dst->port);
     bt_put16(p + 4, (uint16_t)len);
     bt_put16(p + 6, 0);
-    if (sum == BT_UDP_SUM_NONE)
+    if (sum == BT_UDP_SUM_NONE) {
         return;
+    }
     uint64_t pseudo = bt_pseudo_sum(src, dst, BT_PROTO_UDP, len);
-    if (sum == BT_UDP_SUM_FULL)
+    if (sum == BT_UDP_SUM_FULL) {
         bt_csum_store_udp(p + 6, bt_csum_bytes(pseudo, p, len));
-    else
+    } else {
         bt_csum_store_partial(p + 6, pseudo);
+    }
 }
 
 void bt_ip6_group_mac(const struct bt_addr *group, uint8_t mac[6])

@@ -12,19 +12,22 @@ static const uint8_t unspecified[16];
 
 bool bt_icmp_judge(const struct bt_ip *ip)
 {
-    if (ip->body_len < BT_ICMP_HEAD)
+    if (ip->body_len < BT_ICMP_HEAD) {
         return false;
+    }
     uint64_t sum = ip->v4 ? 0 : bt_pseudo_sum(&ip->src, &ip->dst, BT_PROTO_ICMP6, ip->body_len);
     return bt_csum_ok(bt_csum_bytes(sum, ip->body, ip->body_len));
 }
 
 bool bt_icmp_is_error(const struct bt_ip *ip)
 {
-    if (ip->body_len == 0)
+    if (ip->body_len == 0) {
         return false;
+    }
     uint8_t type = ip->body[0];
-    if (!ip->v4)
+    if (!ip->v4) {
         return type < 128;
+    }
     return type == BT_ICMP4_UNREACHABLE || type == 4 || type == 5 || type == BT_ICMP4_TIME_EXCEEDED ||
            type == BT_ICMP4_PARAMETER;
 }
@@ -36,8 +39,9 @@ static bool nd_options(const struct bt_ip *ip, uint8_t wanted, struct bt_nd *nd)
     while (at < ip->body_len) {
         const uint8_t *o = ip->body + at;
         uint32_t left = ip->body_len - at;
-        if (left < 8 || o[1] == 0 || o[1] * 8u > left)
+        if (left < 8 || o[1] == 0 || o[1] * 8u > left) {
             return false;
+        }
         if (o[0] == wanted && o[1] == 1) {
             nd->has_mac = true;
             memcpy(nd->mac, o + 2, 6);
@@ -53,18 +57,21 @@ bool bt_nd_judge(const struct bt_ip *ip, struct bt_nd *nd)
     const uint8_t *p = ip->body;
     static const uint8_t loopback[16] = {[15] = 1};
     if (ip->ttl != BT_ND_TTL || ip->body_len < ND_OPTIONS_AT || p[1] != 0 || p[8] == 0xff || ip->src.ip[0] == 0xff ||
-        memcmp(ip->src.ip, loopback, 16) == 0)
+        memcmp(ip->src.ip, loopback, 16) == 0) {
         return false;
+    }
     bool to_group = ip->dst.ip[0] == 0xff, from_nobody = memcmp(ip->src.ip, unspecified, 16) == 0;
     *nd = (struct bt_nd){.advertisement = p[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT,
                          .router = (p[4] & 0x80) != 0,
                          .solicited = (p[4] & 0x40) != 0,
                          .override = (p[4] & 0x20) != 0};
     memcpy(nd->target.ip, p + 8, 16);
-    if (bt_addr_is_v4(&nd->target))
+    if (bt_addr_is_v4(&nd->target)) {
         return false;
-    if (nd->advertisement)
+    }
+    if (nd->advertisement) {
         return nd_options(ip, ND_TARGET_MAC, nd) && !(to_group && nd->solicited) && !from_nobody;
+    }
     struct bt_addr group = bt_ip6_solicited_node(&nd->target);
     return nd_options(ip, ND_SOURCE_MAC, nd) && (!from_nobody || (bt_addr_ip_eq(&ip->dst, &group) && !nd->has_mac));
 }
@@ -126,11 +133,13 @@ static int error6(const uint8_t *p)
 // What is quoted may be cut anywhere behind the ports and changed on its way: only addresses and ports are read.
 static bool quoted4(const uint8_t *p, uint32_t len, struct bt_icmp_error *e)
 {
-    if (len < BT_IP4_HEAD || p[0] >> 4 != 4 || p[9] != BT_PROTO_UDP || (bt_get16(p + 6) & 0x1fff) != 0)
+    if (len < BT_IP4_HEAD || p[0] >> 4 != 4 || p[9] != BT_PROTO_UDP || (bt_get16(p + 6) & 0x1fff) != 0) {
         return false;
+    }
     uint32_t head = (p[0] & 15u) * 4u;
-    if (head < BT_IP4_HEAD || len < head + 4)
+    if (head < BT_IP4_HEAD || len < head + 4) {
         return false;
+    }
     e->src = bt_addr_v4(p + 12, bt_get16(p + head));
     e->dst = bt_addr_v4(p + 16, bt_get16(p + head + 2));
     return true;
@@ -138,8 +147,9 @@ static bool quoted4(const uint8_t *p, uint32_t len, struct bt_icmp_error *e)
 
 static bool quoted6(const uint8_t *p, uint32_t len, struct bt_icmp_error *e)
 {
-    if (len < BT_IP6_HEAD + 4 || p[0] >> 4 != 6 || p[6] != BT_PROTO_UDP)
+    if (len < BT_IP6_HEAD + 4 || p[0] >> 4 != 6 || p[6] != BT_PROTO_UDP) {
         return false;
+    }
     e->src = (struct bt_addr){.port = bt_get16(p + BT_IP6_HEAD)};
     e->dst = (struct bt_addr){.port = bt_get16(p + BT_IP6_HEAD + 2)};
     memcpy(e->src.ip, p + 8, 16);
@@ -149,13 +159,15 @@ static bool quoted6(const uint8_t *p, uint32_t len, struct bt_icmp_error *e)
 
 bool bt_icmp_error_judge(const struct bt_ip *ip, struct bt_icmp_error *e)
 {
-    if (ip->body_len < BT_ICMP_HEAD)
+    if (ip->body_len < BT_ICMP_HEAD) {
         return false;
+    }
     const uint8_t *p = ip->body, *quoted = p + BT_ICMP_HEAD;
     uint32_t len = ip->body_len - BT_ICMP_HEAD, mtu = 0;
     e->error = ip->v4 ? error4(p) : error6(p);
-    if (e->error == EMSGSIZE)
+    if (e->error == EMSGSIZE) {
         mtu = ip->v4 ? bt_get16(p + 6) : bt_get32(p + 4);
+    }
     e->mtu = (uint16_t)(mtu < UINT16_MAX ? mtu : UINT16_MAX);
     return e->error != 0 && (ip->v4 ? quoted4(quoted, len, e) : quoted6(quoted, len, e));
 }
@@ -166,10 +178,11 @@ void bt_icmp_unreachable_write(uint8_t *p, const struct bt_addr *src, const stru
     memset(p, 0, BT_ICMP_HEAD);
     p[0] = v4 ? BT_ICMP4_UNREACHABLE : BT_ICMP6_UNREACHABLE;
     p[1] = v4 ? 3 : 4; // port
-    if (v4)
+    if (v4) {
         bt_csum_store(p + 2, bt_csum_bytes(0, p, BT_ICMP_HEAD + len));
-    else
+    } else {
         store(p, src, dst, BT_ICMP_HEAD + len);
+    }
 }
 
 struct bt_addr bt_mld_routers(void)

@@ -8,8 +8,9 @@ static const uint8_t known_max = BT_OPTION_COPY;
 
 static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_options *o)
 {
-    if (len != 8 && len != 20)
+    if (len != 8 && len != 20) {
         return BT_M_OPT_LENGTH;
+    }
     uint16_t port = bt_get16(v);
     if (len == 8) {
         o->forwarded = bt_addr_v4(v + 2, port);
@@ -25,10 +26,12 @@ static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_opti
 static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size_t offset, struct bt_options *o)
 {
     static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6};
-    if (kind == BT_OPTION_FORWARDED)
+    if (kind == BT_OPTION_FORWARDED) {
         return read_forwarded(v, len, o);
-    if (len != size[kind])
+    }
+    if (len != size[kind]) {
         return BT_M_OPT_LENGTH;
+    }
     switch (kind) {
     case BT_OPTION_TAG:
         o->key_id = v[0];
@@ -63,16 +66,19 @@ enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset
             at++;
             continue;
         }
-        if (n - at < 2 || p[at + 1] < 2 || p[at + 1] > n - at)
+        if (n - at < 2 || p[at + 1] < 2 || p[at + 1] > n - at) {
             return BT_M_OPT_TRUNCATED;
+        }
         size_t len = p[at + 1];
         if (kind <= known_max) {
-            if (out->present & (1u << kind))
+            if (out->present & (1u << kind)) {
                 return BT_M_OPT_DUPLICATE;
+            }
             out->present |= 1u << kind;
             enum bt_mcase m = read_known(kind, p + at + 2, len, header_offset + at + 2, out);
-            if (m)
+            if (m) {
                 return m;
+            }
         } else if (kind & BT_OPTION_CRITICAL) {
             result = BT_M_OPT_CRITICAL; // read on: a DROP must find the client
         }
@@ -84,18 +90,24 @@ enum bt_mcase bt_options_decode(const uint8_t *p, size_t n, size_t header_offset
 size_t bt_options_sum(const struct bt_options *o)
 {
     size_t n = 0;
-    if (o->present & BT_HAS_FORWARDED)
+    if (o->present & BT_HAS_FORWARDED) {
         n += bt_addr_is_v4(&o->forwarded) ? 8 : 20;
-    if (o->present & BT_HAS_TAG)
+    }
+    if (o->present & BT_HAS_TAG) {
         n += 12;
-    if (o->present & BT_HAS_CLASS)
+    }
+    if (o->present & BT_HAS_CLASS) {
         n += 4;
-    if (o->present & BT_HAS_TRACE)
+    }
+    if (o->present & BT_HAS_TRACE) {
         n += 10;
-    if (o->present & BT_HAS_ROUTER)
+    }
+    if (o->present & BT_HAS_ROUTER) {
         n += 6;
-    if (o->present & BT_HAS_COPY)
+    }
+    if (o->present & BT_HAS_COPY) {
         n += 6;
+    }
     return (n + 3) & ~(size_t)3;
 }
 
@@ -120,8 +132,9 @@ size_t bt_options_encode(uint8_t *start, size_t header_offset, struct bt_options
 {
     size_t size = bt_options_size(o);
     uint8_t *p = start;
-    if (o->present & BT_HAS_FORWARDED)
+    if (o->present & BT_HAS_FORWARDED) {
         p = write_forwarded(p, &o->forwarded);
+    }
     if (o->present & BT_HAS_TAG) {
         p = begin(p, BT_OPTION_TAG, 12);
         p[0] = o->key_id;
@@ -171,7 +184,8 @@ uint32_t bt_router_id(const struct bt_addr *request_addr)
     memcpy(b, request_addr->ip, 16);
     bt_put16(b + 16, request_addr->port);
     uint32_t h = 0x811c9dc5u;
-    for (size_t i = 0; i < sizeof b; i++)
+    for (size_t i = 0; i < sizeof b; i++) {
         h = (h ^ b[i]) * 0x01000193u;
+    }
     return h;
 }

@@ -33,22 +33,27 @@ static const uint32_t legal_types[] = {
 
 static enum bt_mcase check_type(uint8_t type, enum bt_role role)
 {
-    if (legal_types[role] & BIT(type))
+    if (legal_types[role] & BIT(type)) {
         return BT_M_OK;
+    }
     return BIT(type) & RAFT_TYPES ? BT_M26 : BT_M5;
 }
 
 static enum bt_mcase check_shape(const struct bt_r2p2_hdr *h)
 {
-    if (h->first && h->last && h->count_or_index == 1)
+    if (h->first && h->last && h->count_or_index == 1) {
         return BT_M_OK; // fits every type
+    }
     bool whole = h->type != BT_REQUEST && h->type != BT_REPLY && !(BIT(h->type) & RAFT_TYPES);
-    if (whole && !(h->first && h->last))
+    if (whole && !(h->first && h->last)) {
         return BT_M7;
-    if (!h->first)
+    }
+    if (!h->first) {
         return h->count_or_index == 0 ? BT_M9 : BT_M_OK;
-    if (h->count_or_index == 0)
+    }
+    if (h->count_or_index == 0) {
         return BT_M7;
+    }
     return h->last != (h->count_or_index == 1) ? BT_M8 : BT_M_OK;
 }
 
@@ -92,35 +97,42 @@ static enum bt_mcase check_policy(const struct bt_r2p2_hdr *h)
 // Apart from decode, lest the packets without options pay for the call within.
 __attribute__((noinline)) static enum bt_mcase read_options(const uint8_t *p, size_t size, struct bt_r2p2_hdr *h)
 {
-    if ((size & 3) || size > BT_R2P2_HEADER_MAX)
+    if ((size & 3) || size > BT_R2P2_HEADER_MAX) {
         return BT_M_OPT_SIZE;
+    }
     enum bt_mcase m = bt_options_decode(p + BT_R2P2_HEADER, size - BT_R2P2_HEADER, BT_R2P2_HEADER, &h->opt);
-    if (m && m != BT_M_OPT_CRITICAL)
+    if (m && m != BT_M_OPT_CRITICAL) {
         return m;
+    }
     enum bt_mcase flaw = check_policy(h);
     return flaw ? flaw : m;
 }
 
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out)
 {
-    if (n < BT_R2P2_HEADER)
+    if (n < BT_R2P2_HEADER) {
         return BT_M1;
-    if (p[0] != BT_R2P2_MAGIC)
+    }
+    if (p[0] != BT_R2P2_MAGIC) {
         return BT_M2;
+    }
     read_fixed(p, out);
     enum bt_mcase m = check_type(out->type, role);
-    if (m)
+    if (m) {
         return m;
+    }
     if (out->type == BT_FEEDBACK && n == 16) {
         read_legacy_feedback(p, out);
         return BT_M_OK;
     }
     size_t size = p[1];
-    if (size < BT_R2P2_HEADER || size > n)
+    if (size < BT_R2P2_HEADER || size > n) {
         return BT_M3;
+    }
     m = check_shape(out);
-    if (m)
+    if (m) {
         return m;
+    }
     out->payload = p + size;
     out->payload_len = n - size;
     return size > BT_R2P2_HEADER ? read_options(p, size, out) : check_policy(out);
@@ -137,15 +149,17 @@ static void write_header(uint8_t *p, size_t n, struct bt_r2p2_hdr *h)
 {
     bt_put64(p, bt_r2p2_fixed(h, n));
     h->hdr_size = (uint16_t)n;
-    if (h->opt.present)
+    if (h->opt.present) {
         bt_options_encode(p + BT_R2P2_HEADER, BT_R2P2_HEADER, &h->opt);
+    }
 }
 
 size_t bt_r2p2_encode(uint8_t *p, size_t room, struct bt_r2p2_hdr *h)
 {
     size_t n = bt_r2p2_header_size(h);
-    if (n == 0 || n > room)
+    if (n == 0 || n > room) {
         return 0;
+    }
     write_header(p, n, h);
     return n;
 }
@@ -153,8 +167,9 @@ size_t bt_r2p2_encode(uint8_t *p, size_t room, struct bt_r2p2_hdr *h)
 bool bt_r2p2_push_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 {
     size_t n = bt_r2p2_header_size(h);
-    if (n == 0 || !bt_pkt_push(pkt, (uint32_t)n))
+    if (n == 0 || !bt_pkt_push(pkt, (uint32_t)n)) {
         return false;
+    }
     write_header(pkt->data, n, h);
     h->payload = pkt->data + n;
     h->payload_len = pkt->len - n;
@@ -164,8 +179,9 @@ bool bt_r2p2_push_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 static void merge_options(struct bt_options *into, const struct bt_options *add)
 {
     into->present |= add->present;
-    if (add->present & BT_HAS_FORWARDED)
+    if (add->present & BT_HAS_FORWARDED) {
         into->forwarded = add->forwarded;
+    }
     if (add->present & BT_HAS_TAG) {
         into->key_id = add->key_id;
         into->tag_flags = add->tag_flags;
@@ -176,20 +192,24 @@ static void merge_options(struct bt_options *into, const struct bt_options *add)
         into->class_id = add->class_id;
         into->class_flags = add->class_flags;
     }
-    if (add->present & BT_HAS_TRACE)
+    if (add->present & BT_HAS_TRACE) {
         into->trace = add->trace;
-    if (add->present & BT_HAS_ROUTER)
+    }
+    if (add->present & BT_HAS_ROUTER) {
         into->router_id = add->router_id;
-    if (add->present & BT_HAS_COPY)
+    }
+    if (add->present & BT_HAS_COPY) {
         into->copy = add->copy;
+    }
 }
 
 bool bt_r2p2_add_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h, const struct bt_options *add)
 {
     struct bt_options more = *add;
     uint32_t size = (uint32_t)bt_options_size(&more), old = h->hdr_size;
-    if ((h->opt.present & more.present) || old + size > BT_R2P2_HEADER_MAX || !bt_pkt_push(pkt, size))
+    if ((h->opt.present & more.present) || old + size > BT_R2P2_HEADER_MAX || !bt_pkt_push(pkt, size)) {
         return false;
+    }
     memmove(pkt->data, pkt->data + size, old);
     bt_options_encode(pkt->data + old, old, &more);
     h->hdr_size = (uint16_t)(old + size);

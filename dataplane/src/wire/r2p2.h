@@ -80,8 +80,9 @@ static inline bool bt_r2p2_is_single(const uint8_t *p, size_t n, enum bt_type ty
     const uint64_t single = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)size << 48 | (uint64_t)type << 44 |
                             UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
     uint64_t word; // compared as it stands in the packet: the constants are swapped, once and for all
-    if (n < size)
+    if (n < size) {
         return false;
+    }
     memcpy(&word, p, sizeof word);
     return (word & htobe64(~any)) == htobe64(single);
 }
@@ -156,10 +157,12 @@ bool bt_r2p2_push_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
 // headroom is too small (packet unchanged).
 static inline bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 {
-    if (h->opt.present)
+    if (h->opt.present) {
         return bt_r2p2_push_options(pkt, h);
-    if (!bt_pkt_push(pkt, BT_R2P2_HEADER))
+    }
+    if (!bt_pkt_push(pkt, BT_R2P2_HEADER)) {
         return false;
+    }
     h->hdr_size = BT_R2P2_HEADER;
     h->payload = pkt->data + BT_R2P2_HEADER;
     h->payload_len = pkt->len - BT_R2P2_HEADER;
@@ -170,8 +173,9 @@ static inline bool bt_r2p2_push_header(struct bt_pkt *pkt, struct bt_r2p2_hdr *h
 // The same header for a message of one packet without options, from its fields.
 static inline bool bt_r2p2_push_single(struct bt_pkt *pkt, enum bt_type type, uint8_t policy, bool ext, uint16_t req_id)
 {
-    if (!bt_pkt_push(pkt, BT_R2P2_HEADER))
+    if (!bt_pkt_push(pkt, BT_R2P2_HEADER)) {
         return false;
+    }
     uint64_t fixed = (uint64_t)BT_R2P2_MAGIC << 56 | (uint64_t)BT_R2P2_HEADER << 48 | (uint64_t)type << 44 |
                      UINT64_C(0xc0) << 32 /* F, L */ | 1u /* count */;
     bt_put64(pkt->data, fixed | (uint64_t)(policy & 15u) << 40 | (uint64_t)ext << 37 | (uint32_t)req_id << 16);

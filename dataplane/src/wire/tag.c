@@ -17,9 +17,11 @@ _Static_assert(crypto_shorthash_KEYBYTES == sizeof((struct bt_key *)0)->bytes, "
 
 const struct bt_key *bt_keyring_signer(const struct bt_keyring *k)
 {
-    for (size_t i = 0; i < BT_KEYS_LIVE; i++)
-        if (k->key[i].id)
+    for (size_t i = 0; i < BT_KEYS_LIVE; i++) {
+        if (k->key[i].id) {
             return &k->key[i];
+        }
+    }
     return NULL;
 }
 
@@ -35,8 +37,9 @@ static bool compute(const uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, con
 {
     uint8_t buf[BT_R2P2_HEADER_MAX + CONTROL_MAX + ENDPOINTS];
     size_t head = h->hdr_size, body = h->type == BT_REQUEST || h->type == BT_REPLY ? 0 : n - head;
-    if (head > BT_R2P2_HEADER_MAX || head > n || body > CONTROL_MAX || h->opt.tag_offset + TAG_BYTES > head)
+    if (head > BT_R2P2_HEADER_MAX || head > n || body > CONTROL_MAX || h->opt.tag_offset + TAG_BYTES > head) {
         return false;
+    }
     memcpy(buf, p, head + body);
     memset(buf + h->opt.tag_offset, 0, TAG_BYTES);
     uint8_t *end = put_addr(put_addr(buf + head + body, src), dst);
@@ -48,8 +51,9 @@ bool bt_tag_sign(uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, const struct
                  const struct bt_addr *dst)
 {
     uint8_t tag[TAG_BYTES];
-    if (!(h->opt.present & BT_HAS_TAG) || !compute(p, n, h, key->bytes, src, dst, tag))
+    if (!(h->opt.present & BT_HAS_TAG) || !compute(p, n, h, key->bytes, src, dst, tag)) {
         return false;
+    }
     memcpy(p + h->opt.tag_offset, tag, TAG_BYTES);
     return true;
 }
@@ -57,14 +61,17 @@ bool bt_tag_sign(uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, const struct
 enum bt_tag_result bt_tag_verify(const uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, const struct bt_keyring *keys,
                                  const struct bt_addr *src, const struct bt_addr *dst)
 {
-    if (!(h->opt.present & BT_HAS_TAG))
+    if (!(h->opt.present & BT_HAS_TAG)) {
         return BT_TAG_ABSENT;
+    }
     for (size_t i = 0; i < BT_KEYS_LIVE; i++) {
         uint8_t want[TAG_BYTES];
-        if (keys->key[i].id == 0 || keys->key[i].id != h->opt.key_id)
+        if (keys->key[i].id == 0 || keys->key[i].id != h->opt.key_id) {
             continue;
-        if (!compute(p, n, h, keys->key[i].bytes, src, dst, want))
+        }
+        if (!compute(p, n, h, keys->key[i].bytes, src, dst, want)) {
             return BT_TAG_WRONG;
+        }
         return sodium_memcmp(want, p + h->opt.tag_offset, TAG_BYTES) == 0 ? BT_TAG_VALID : BT_TAG_WRONG;
     }
     return BT_TAG_UNKNOWN_KEY;

@@ -37,9 +37,11 @@ static inline __attribute__((always_inline)) uint64_t bt_tag_short(const uint8_t
 // Key with this id, which no valid one has 0 for, or NULL.
 static inline const struct bt_key *bt_keyring_find(const struct bt_keyring *k, uint8_t id)
 {
-    for (size_t i = 0; i < BT_KEYS_LIVE; i++)
-        if (k->key[i].id == id)
+    for (size_t i = 0; i < BT_KEYS_LIVE; i++) {
+        if (k->key[i].id == id) {
             return id != 0 ? &k->key[i] : NULL;
+        }
+    }
     return NULL;
 }
 

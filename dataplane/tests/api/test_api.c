@@ -33,9 +33,11 @@ static void take_reply(r2p2_handle_t handle, void *arg, struct iovec *iov, int i
 {
     struct outcome *o = arg;
     o->bytes = 0;
-    for (int i = 0; i < iovcnt; i++)
-        for (size_t k = 0; k < iov[i].iov_len; k++)
+    for (int i = 0; i < iovcnt; i++) {
+        for (size_t k = 0; k < iov[i].iov_len; k++) {
             o->damaged += ((uint8_t *)iov[i].iov_base)[k] != (uint8_t)(o->bytes++ * 7);
+        }
+    }
     o->successes++;
     int err = o->ep ? r2p2_endpoint_recv_resp_done(o->ep, handle) : r2p2_recv_resp_done(handle);
     assert_int_equal(err, 0);
@@ -105,12 +107,14 @@ static void echo_every_size(uint16_t mtu)
     struct r2p2_config scfg = {.size = sizeof scfg, .port = PORT, .mtu = mtu}, ccfg = {.size = sizeof ccfg, .mtu = mtu};
     scfg.max_message = ccfg.max_message = sizeof body; // room for its packets is made by size
     e.ep = r2p2_endpoint_open(&scfg, &ops, err, sizeof err);
-    if (!e.ep)
+    if (!e.ep) {
         fail_msg("%s", err);
+    }
     struct outcome o = {.ep = r2p2_endpoint_open(&ccfg, NULL, err, sizeof err)};
     assert_non_null(o.ep);
-    for (size_t i = 0; i < sizeof body; i++)
+    for (size_t i = 0; i < sizeof body; i++) {
         body[i] = (uint8_t)(i * 7);
+    }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct r2p2_endpoint *ep = o.ep;
         o = (struct outcome){.ep = ep};
@@ -173,8 +177,9 @@ static void mistakes_are_explained(void **state)
                                        "must name", "must name", "mtu: ",       "576..1500"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(r2p2_endpoint_open(&bad[i], &ops, err, sizeof err));
-        if (!strstr(err, word[i]))
+        if (!strstr(err, word[i])) {
             fail_msg("\"%s\" does not name %s", err, word[i]);
+        }
     }
     struct r2p2_config no_callback = {.size = sizeof no_callback, .port = PORT};
     assert_null(r2p2_endpoint_open(&no_callback, NULL, err, sizeof err));
@@ -202,8 +207,9 @@ static void r43_nothing_starts_in_a_closing_endpoint(void **state)
     assert_non_null(o.ep);
     struct r2p2_ctx ctx = context(&o, "127.0.0.1:19480");
     ctx.error_cb = ask_again;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(r2p2_endpoint_send_req(o.ep, NULL, 0, &ctx), 0);
+    }
     r2p2_endpoint_close(o.ep);
     assert_int_equal(o.errors, 3);
     assert_int_equal(o.code, R2P2_ERR_CANCELLED);
@@ -256,8 +262,9 @@ static void *worker(void *arg)
     int core = *(int *)arg;
     int err = r2p2_init_per_core(core, 2);
     atomic_fetch_add(&ready, err ? 100 : 1);
-    while (!atomic_load(&stop))
+    while (!atomic_load(&stop)) {
         r2p2_poll();
+    }
     r2p2_exit_per_core();
     return NULL;
 }
@@ -270,29 +277,34 @@ static void paper_calls_with_two_worker_threads(void **state)
     struct outcome o = {0};
     r2p2_set_recv_cb(worker_echo);
     assert_int_equal(r2p2_init(PORT), 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread[i], NULL, worker, &core[i]), 0);
+    }
     while (atomic_load(&ready) < 2)
         ;
     assert_int_equal(atomic_load(&ready), 2);
     assert_int_equal(r2p2_init(0), 0); // this thread is a client only
-    if (r2p2_init_per_core(0, 1))
+    if (r2p2_init_per_core(0, 1)) {
         fail_msg("%s", r2p2_init_error());
+    }
     for (int i = 0; i < 200; i++) {
         uint8_t body[64];
-        for (size_t k = 0; k < sizeof body; k++)
+        for (size_t k = 0; k < sizeof body; k++) {
             body[k] = (uint8_t)(k * 7);
+        }
         struct r2p2_ctx ctx = context(&o, i % 2 ? "127.0.0.1:19480" : "127.0.0.1:19481");
         struct iovec iov = {body, sizeof body};
         assert_int_equal(r2p2_send_req(&iov, 1, &ctx), 0);
-        while (ended(&o) <= i)
+        while (ended(&o) <= i) {
             r2p2_poll();
+        }
     }
     assert_int_equal(o.successes, 200);
     assert_int_equal(o.damaged, 0);
     atomic_store(&stop, 1);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         pthread_join(thread[i], NULL);
+    }
     r2p2_exit_per_core();
 }
 

@@ -143,7 +143,7 @@ static uint16_t ip_sum(const uint8_t *p)
         sum += i == 10 ? 0 : bt_get16(p + i);
     }
     sum = (sum & 0xffff) + (sum >> 16);
-    return (uint16_t) ~(sum + (sum >> 16));
+    return (uint16_t)~(sum + (sum >> 16));
 }
 
 unsigned dpdk_broken_frame(const uint8_t to_mac[6], const uint8_t from_mac[6], struct bt_addr from, struct bt_addr to,

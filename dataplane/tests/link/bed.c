@@ -11,8 +11,9 @@ const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 2}, their_mac[6] = {2, 0, 0, 0, 0, 9}
 struct bt_addr addr(const char *text)
 {
     struct bt_addr a;
-    if (bt_addr_parse(text, 1, &a) != 0)
+    if (bt_addr_parse(text, 1, &a) != 0) {
         fail_msg("no address: %s", text);
+    }
     return a;
 }
 
@@ -53,8 +54,9 @@ void bed_open(struct bed *b)
     size_t bytes = bt_link_bytes(&b->c);
     b->mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
     b->l = bt_link_init(b->mem, bytes, &b->c, b->now, &err);
-    if (b->l == NULL)
+    if (b->l == NULL) {
         fail_msg("%s[%u] %s", err.field, err.index, err.problem);
+    }
 }
 
 void bed_close(struct bed *b)
@@ -85,8 +87,9 @@ void bed_put(struct bed *b, struct bt_pkt *pkt)
 
 void bed_drain(struct bed *b)
 {
-    while (b->out.n > 0)
+    while (b->out.n > 0) {
         bed_put(b, bed_sent(b));
+    }
 }
 
 void bed_tick(struct bed *b, uint64_t later_ns)
@@ -112,8 +115,9 @@ void bed_drops(struct bed *b, struct bt_pkt *frame, enum bt_link_counter why)
     assert_int_equal(bed_rx(b, frame), BT_LINK_TAKEN);
     if (bed_count(b, why) != before + 1) {
         for (unsigned i = BT_LINK_DROP_TRUNCATED; i <= BT_LINK_DROP_RATE; i++) {
-            if (bed_count(b, i) != 0)
+            if (bed_count(b, i) != 0) {
                 print_message("counter %u is %u\n", i, (unsigned)bed_count(b, i));
+            }
         }
         fail_msg("not dropped as %u", why);
     }
@@ -137,12 +141,14 @@ struct bt_pkt *bed_udp(struct bed *b, const char *from, const char *to, uint32_t
     uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD;
     struct bt_pkt *pkt = frame_of(b, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6, head + BT_UDP_HEAD + len);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
-    for (uint32_t i = 0; i < len; i++)
+    for (uint32_t i = 0; i < len; i++) {
         ip[head + BT_UDP_HEAD + i] = (uint8_t)(i * 3 + 1);
-    if (v4)
+    }
+    if (v4) {
         bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len, true);
-    else
+    } else {
         bt_ip6_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len);
+    }
     bt_udp_write(ip + head, &src, &dst, len, BT_UDP_SUM_FULL);
     return pkt;
 }
@@ -166,8 +172,9 @@ struct bt_pkt *bed_nd(struct bed *b, bool advertisement, const char *from, const
                        .override = (flags & 2) != 0,
                        .target = host(target)};
     memcpy(nd.mac, mac, 6);
-    if (dst.ip[0] == 0xff)
+    if (dst.ip[0] == 0xff) {
         bt_ip6_group_mac(&dst, pkt->data);
+    }
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
     bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, BT_ND_TTL, BT_ND_BYTES);
     bt_nd_write(ip + BT_IP6_HEAD, &src, &dst, &nd);
@@ -187,10 +194,11 @@ struct bt_pkt *bed_icmp(struct bed *b, const char *from, const char *to, uint8_t
     uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD;
     struct bt_pkt *pkt = frame_of(b, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6, head + BT_ICMP_HEAD + len);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
-    if (v4)
+    if (v4) {
         bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 60, BT_ICMP_HEAD + len, true);
-    else
+    } else {
         bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, 60, BT_ICMP_HEAD + len);
+    }
     ip[head] = type;
     ip[head + 1] = code;
     bt_put32(ip + head + 4, rest);

@@ -37,8 +37,9 @@ void wire_run(const char *format, ...)
     va_start(args, format);
     vsnprintf(command, sizeof command, format, args);
     va_end(args);
-    if (system(command) != 0)
+    if (system(command) != 0) {
         fail_msg("failed: %s", command);
+    }
 }
 
 bool wire_says(const char *command, const char *text)
@@ -84,8 +85,9 @@ static void open_link(void)
     struct bt_link_error err;
     wire.mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
     wire.l = bt_link_init(wire.mem, bytes, &c, now_ns(), &err);
-    if (wire.l == NULL)
+    if (wire.l == NULL) {
         fail_msg("%s[%u] %s", err.field, err.index, err.problem);
+    }
 }
 
 int wire_open(void **state)
@@ -117,8 +119,9 @@ int wire_close(void **state)
 {
     (void)state;
     if (wire.l != NULL) {
-        if (wire.last != NULL)
+        if (wire.last != NULL) {
             bt_pool_put(wire.pool, wire.last);
+        }
         bt_link_close(wire.l);
         assert_int_equal(wire.fixed.left, PACKETS); // E-20
         free(wire.mem);
@@ -154,8 +157,9 @@ static void take_payload(struct bt_pkt *p, struct bt_txq *out)
         bt_link_tx(wire.l, now_ns(), p, out);
         return;
     }
-    if (wire.last != NULL)
+    if (wire.last != NULL) {
         bt_pool_put(wire.pool, wire.last);
+    }
     wire.last = p;
 }
 
@@ -164,15 +168,17 @@ static bool turn(void)
 {
     struct bt_txq out;
     bt_txq_init(&out);
-    if (bt_link_next(wire.l) <= now_ns())
+    if (bt_link_next(wire.l) <= now_ns()) {
         bt_link_tick(wire.l, now_ns(), &out);
+    }
     struct bt_pkt *p = bt_pool_get(wire.pool);
     assert_non_null(p);
     ssize_t n = read(wire.tap, p->data, p->room_after);
     if (n > 0) {
         bt_pkt_append(p, (uint32_t)n);
-        if (bt_link_rx(wire.l, now_ns(), p, &out) == BT_LINK_UDP)
+        if (bt_link_rx(wire.l, now_ns(), p, &out) == BT_LINK_UDP) {
             take_payload(p, &out);
+        }
     } else {
         bt_pool_put(wire.pool, p);
     }
@@ -183,10 +189,12 @@ static bool turn(void)
 bool wire_until(bool (*done)(void *arg), void *arg)
 {
     for (unsigned idle = 0; idle < 1000;) {
-        if (done != NULL && done(arg))
+        if (done != NULL && done(arg)) {
             return true;
-        if (turn())
+        }
+        if (turn()) {
             continue;
+        }
         struct pollfd fd = {.fd = wire.tap, .events = POLLIN};
         idle += poll(&fd, 1, 2) == 0;
     }
@@ -197,8 +205,9 @@ void wire_for(unsigned milliseconds)
 {
     for (uint64_t end = now_ns() + milliseconds * MILLISECOND; now_ns() < end;) {
         struct pollfd fd = {.fd = wire.tap, .events = POLLIN};
-        if (!turn())
+        if (!turn()) {
             poll(&fd, 1, 2);
+        }
     }
 }
 

@@ -39,11 +39,13 @@ static void e17_every_length_and_alignment(void **state)
     struct bt_rng rng;
     bt_rng_seed(&rng, 11);
     for (unsigned round = 0; round < 3; round++) {
-        for (size_t i = 0; i < sizeof buf; i++)
+        for (size_t i = 0; i < sizeof buf; i++) {
             buf[i] = round == 0 ? 0xff : round == 1 ? 0 : (uint8_t)bt_rng_next(&rng);
+        }
         for (size_t n = 0; n < 1500; n += n < 80 ? 1 : 37) {
-            for (size_t at = 0; at < 9; at++)
+            for (size_t at = 0; at < 9; at++) {
                 assert_int_equal(fast(buf + at, n), slow(buf + at, n));
+            }
         }
     }
 }
@@ -55,8 +57,9 @@ static void e17_pieces_add_up(void **state)
     struct bt_rng rng;
     bt_rng_seed(&rng, 12);
     for (int i = 0; i < 2000; i++) {
-        for (size_t k = 0; k < sizeof buf; k++)
+        for (size_t k = 0; k < sizeof buf; k++) {
             buf[k] = (uint8_t)bt_rng_next(&rng);
+        }
         size_t cut = 2 * bt_rng_below(&rng, 100), n = cut + bt_rng_below(&rng, 50);
         uint64_t sum = bt_csum_bytes(0, buf + cut, n - cut); // the odd end may come first: addition commutes
         sum = bt_csum_bytes(sum, buf, cut);

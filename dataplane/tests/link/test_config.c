@@ -87,8 +87,9 @@ static void e1_macs(void **state)
                          "02:ab:00:10:ff:9g",
                          "0",
                          "02"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(bt_link_mac_parse(bad[i], mac), -1);
+    }
 }
 
 static void e16_prefixes(void **state)
@@ -102,8 +103,9 @@ static void e16_prefixes(void **state)
     const char *bad[] = {"10.0.0.1",       "10.0.0.1/",     "10.0.0.1/33",   "10.0.0.1/0", "10.0.0.1/08",
                          "10.0.0.1:80/24", "fd00::1/129",   "[fd00::1]/64",  "/24",        "fd00::1/6x",
                          "10.0.0/24",      "10.0.0.1/1000", "[fd00::1]:1/64"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(bt_link_prefix_parse(bad[i], &p), -1);
+    }
 }
 
 int main(void)

@@ -185,12 +185,13 @@ static void e12_advertisements(void **state)
         snprintf(ip, sizeof ip, "fd00::%x", 0x100 + i);
         struct bt_addr a = addr(ip);
         a.port = 0;
-        if (cases[i].before == NEIGH_STALE)
+        if (cases[i].before == NEIGH_STALE) {
             link_neigh_stranger(b.l, b.now, &a, their_mac);
-        else if (cases[i].before == NEIGH_REACHABLE)
+        } else if (cases[i].before == NEIGH_REACHABLE) {
             bed_know(&b, ip, their_mac);
-        else
+        } else {
             link_neigh_want(b.l, b.now, &a);
+        }
         bed_rx(&b, bed_nd(&b, true, ip, "fd00::2", ip, cases[i].mac, cases[i].flags));
         assert_int_equal(bed_neigh(&b, ip)->state, cases[i].after);
         assert_memory_equal(bed_neigh(&b, ip)->mac, cases[i].now, 6);

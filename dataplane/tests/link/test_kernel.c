@@ -19,8 +19,9 @@ static uint8_t filling[9000];
 
 static void fill(void)
 {
-    for (size_t i = 0; i < sizeof filling; i++)
+    for (size_t i = 0; i < sizeof filling; i++) {
         filling[i] = (uint8_t)(i * 7 + 3);
+    }
 }
 
 // Kernel to link and back, for lengths around every edge of the checksum loop and the MTU.
@@ -306,8 +307,9 @@ static void e12_e19_the_kernel_may_not_take_our_address(void **state)
     (void)state;
     wire_needed();
     wire_run("ip -6 addr add fd55::2/64 dev tap0");
-    for (int i = 0; i < 60 && !wire_says("ip -6 addr show dev tap0", "dadfailed"); i++)
+    for (int i = 0; i < 60 && !wire_says("ip -6 addr show dev tap0", "dadfailed"); i++) {
         wire_for(50);
+    }
     assert_true(wire_says("ip -6 addr show dev tap0", "dadfailed"));
     wire_run("ip -6 addr del fd55::2/64 dev tap0");
 }

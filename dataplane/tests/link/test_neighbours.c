@@ -80,8 +80,9 @@ static void e14_the_queue_keeps_the_youngest(void **state)
 {
     (void)state;
     bed_open(&b);
-    for (uint32_t i = 0; i < 20; i++)
+    for (uint32_t i = 0; i < 20; i++) {
         bed_tx(&b, AT_V4, "10.0.0.9:5000", i);
+    }
     bed_asks(&b, "10.0.0.9", NULL);
     assert_int_equal(bed_count(&b, BT_LINK_TXDROP_QUEUE_FULL), 4);
     bed_rx(&b, bed_arp(&b, true, "10.0.0.9", their_mac, "10.0.0.2"));
@@ -243,13 +244,15 @@ static void e20_no_buffer(void **state)
     (void)state;
     bed_open(&b);
     struct bt_pkt *held[PACKETS];
-    for (unsigned i = 1; i < PACKETS; i++)
+    for (unsigned i = 1; i < PACKETS; i++) {
         held[i] = bt_pool_get(b.pool);
+    }
     bed_tx(&b, AT_V4, "10.0.0.9:5000", 1); // waits, but the request could not be made
     bed_sends_nothing(&b);
     assert_int_equal(bed_count(&b, BT_LINK_TX_NO_BUFFER), 1);
-    for (unsigned i = 1; i < PACKETS; i++)
+    for (unsigned i = 1; i < PACKETS; i++) {
         bed_put(&b, held[i]);
+    }
     bed_tick(&b, LINK_SECOND + 1000);
     bed_asks(&b, "10.0.0.9", NULL);
 }

@@ -107,8 +107,9 @@ static void damage(struct bt_pkt *f)
         bt_put16(ip + 10, 0);
         bt_csum_store(ip + 10, bt_csum_bytes(0, ip, BT_IP4_HEAD));
     }
-    if (some(3) == 0)
+    if (some(3) == 0) {
         bt_put16(f->data + 40, 0);
+    }
 }
 
 // The UDP checksum as a kernel leaves it to a device.
@@ -125,12 +126,15 @@ static struct bt_pkt *some_frame(struct bed *b)
     static const char *const to[] = {"10.0.0.2:8000", "10.0.0.2:8002", "10.0.0.2:9999", "10.0.0.3:8000"};
     uint32_t f = some(12), t = some(12);
     struct bt_pkt *pkt = bed_udp(b, from[f < 5 ? f : 0], to[t < 4 ? t : 0], some(70));
-    for (uint32_t n = some(3); n > 0; n--)
+    for (uint32_t n = some(3); n > 0; n--) {
         damage(pkt);
-    if (some(3) == 0)
+    }
+    if (some(3) == 0) {
         unfinish(pkt);
-    if (some(4) == 0)
+    }
+    if (some(4) == 0) {
         link_resize(pkt, some(8) == 0 ? some(pkt->len + 1) : pkt->len + some(20)); // cut short, or padding
+    }
     pkt->offload = some(4) == 0 ? (uint8_t)some(16) : 0;
     return pkt;
 }
@@ -214,8 +218,9 @@ static void send_both(uint16_t local, const char *to, uint32_t len, const char *
         pkt->dst.port = pkt->dst.port != 9 ? pkt->dst.port : 0;
         pkt->tx_as_src = as != NULL;
         pkt->ttl = ttl;
-        if (as != NULL)
+        if (as != NULL) {
             pkt->src = addr(as);
+        }
         bt_link_tx(b->l, b->now, pkt, &b->out);
     }
     same_sent();
@@ -248,10 +253,11 @@ static void payloads(void)
     with.c.max_neighbours = without.c.max_neighbours = 10; // fewer than there are: entries come and go
     open_both();
     for (unsigned i = 0; i < 40000; i++) {
-        if (some(6) == 0)
+        if (some(6) == 0) {
             some_answer();
-        else
+        } else {
             some_payload();
+        }
         uint64_t later = some(50) == 0 ? 20000 * MILLISECOND : some(1000000);
         bed_tick(&with, later);
         bed_tick(&without, later);
@@ -315,8 +321,9 @@ static void e13_known_neighbours_take_the_short_way(void **state)
         assert_false(link_plain_tx(b->l, b->now, pkt, &b->out)); // not yet found
         bed_tx(b, AT_V4, "10.0.0.9:5", 0);
         assert_int_equal(link_plain_tx(b->l, b->now, pkt, &b->out), i == 0);
-        if (i != 0)
+        if (i != 0) {
             bed_put(b, pkt);
+        }
         bed_drain(b);
     }
 }

@@ -47,8 +47,9 @@ static void taken(struct bt_pkt *frame, const char *from, const char *to, uint16
     assert_int_equal(frame->local, local);
     assert_int_equal(frame->len, len);
     assert_int_equal(frame->ttl, 60);
-    for (uint32_t i = 0; i < len; i++)
+    for (uint32_t i = 0; i < len; i++) {
         assert_int_equal(frame->data[i], (uint8_t)(i * 3 + 1));
+    }
     bed_put(&b, frame);
 }
 
@@ -115,8 +116,9 @@ static void changed4(uint32_t at, uint8_t value, bool seal, enum bt_link_counter
 {
     struct bt_pkt *pkt = udp4();
     IP(pkt)[at] = value;
-    if (seal)
+    if (seal) {
         bed_seal(pkt);
+    }
     bed_drops(&b, pkt, why);
 }
 
@@ -184,8 +186,9 @@ static void e5_only_unicast(void **state)
 {
     (void)state;
     const char *groups[] = {"10.0.0.255:8000", "255.255.255.255:8000", "224.0.0.1:8000", "10.0.0.3:8000"};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         bed_drops(&b, bed_udp(&b, "10.0.0.9:5000", groups[i], 4), i < 3 ? BT_LINK_DROP_GROUP : BT_LINK_DROP_ADDRESS);
+    }
     bed_drops(&b, bed_udp(&b, "[fd00::9]:5000", "[ff02::1]:8001", 4), BT_LINK_DROP_GROUP);
     struct bt_pkt *pkt = udp4();
     memset(pkt->data, 0xff, 6); // our address in everybody's frame
@@ -201,11 +204,13 @@ static void e6_sources(void **state)
     (void)state;
     const char *bad[] = {"10.0.0.2:5000",  "127.0.0.1:5000", "0.0.0.0:5000",      "0.1.2.3:5000",
                          "224.0.0.1:5000", "240.0.0.1:5000", "255.255.255.255:5", "10.0.0.255:5000"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bed_drops(&b, bed_udp(&b, bad[i], "10.0.0.2:8000", 4), BT_LINK_DROP_MARTIAN);
+    }
     const char *bad6[] = {"[::]:5000", "[::1]:5000", "[ff02::1]:5000", "[fd00::2]:5000", "[fe80::ff:fe00:2]:5000"};
-    for (size_t i = 0; i < sizeof bad6 / sizeof *bad6; i++)
+    for (size_t i = 0; i < sizeof bad6 / sizeof *bad6; i++) {
         bed_drops(&b, bed_udp(&b, bad6[i], "[fd00::2]:8001", 4), BT_LINK_DROP_MARTIAN);
+    }
     struct bt_pkt *pkt = udp4();
     bt_put16(UDP4(pkt), 0);
     bt_put16(UDP4(pkt) + 6, 0);
@@ -339,14 +344,16 @@ static void e8_nobody_listens(void **state)
     refused("[fd00::9]:5000", "[fd00::2]:9", 30, 78);
     refused("[fd00::9]:5000", "[fd00::2]:9", 1400, 1280 - 48);
     assert_int_equal(bed_count(&b, BT_LINK_DROP_UDP_PORT), 4);
-    for (int i = 0; i < 40; i++) // the bucket holds 32
+    for (int i = 0; i < 40; i++) { // the bucket holds 32
         bed_rx(&b, bed_udp(&b, "10.0.0.9:5000", "10.0.0.2:9", 0));
+    }
     assert_int_equal(b.out.n, 28);
     assert_int_equal(bed_count(&b, BT_LINK_ICMP_LIMITED), 12);
     bed_drain(&b);
     b.now += 25 * MILLISECOND; // 100 a second
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         bed_rx(&b, bed_udp(&b, "10.0.0.9:5000", "10.0.0.2:9", 0));
+    }
     assert_int_equal(b.out.n, 2);
     bed_drain(&b);
     struct bt_pkt *pkt = bed_udp(&b, "10.0.0.9:5000", "10.0.0.2:9", 0);
@@ -390,8 +397,9 @@ static void e9_echo(void **state)
     bed_drops(&b, bed_icmp(&b, "10.0.0.9", "10.0.0.2", 13, 0, 1, our_mac, 6), BT_LINK_DROP_ICMP); // timestamp
     bed_drops(&b, bed_icmp(&b, "fd00::9", "fd00::2", 134, 0, 1, our_mac, 6), BT_LINK_DROP_ICMP); // router advertisement
     bed_drops(&b, bed_icmp(&b, "fd00::9", "fd00::2", 137, 0, 1, our_mac, 6), BT_LINK_DROP_ICMP); // redirect
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) {
         bed_rx(&b, bed_icmp(&b, "10.0.0.9", "10.0.0.2", 8, 0, 1, our_mac, 6)), bed_drain(&b);
+    }
     assert_int_equal(bed_count(&b, BT_LINK_DROP_RATE), 300 + 4 - 256);
 }
 

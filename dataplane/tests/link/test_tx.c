@@ -47,8 +47,9 @@ static void leaves(uint16_t local, const char *to, uint32_t len, const char *fro
     assert_memory_equal(pkt->data, mac, 6);
     assert_memory_equal(pkt->data + 6, our_mac, 6);
     assert_int_equal(pkt->offload, 0);
-    if (ip.v4)
+    if (ip.v4) {
         assert_int_equal(bt_get16(ip.head + 6), 0x4000); // don't fragment
+    }
     bed_put(&b, pkt);
 }
 
@@ -101,8 +102,9 @@ static void e16_refusals(void **state)
     bed_open(&b);
     const char *bad[] = {"10.0.0.2:1", "10.0.0.255:1", "224.0.0.1:1", "255.255.255.255:1",
                          "0.0.0.0:1",  "127.0.0.1:1",  "[fd00::9]:1"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         refused(AT_V4, bad[i], BT_LINK_TXDROP_BAD_ADDRESS, 0);
+    }
     refused(AT_V6, "10.0.0.9:1", BT_LINK_TXDROP_BAD_ADDRESS, 0);
     refused(AT_ANY6, "10.0.0.9:1", BT_LINK_TXDROP_BAD_ADDRESS, 0);
     refused(AT_ANY6, "[ff02::1]:1", BT_LINK_TXDROP_BAD_ADDRESS, 0);
@@ -222,13 +224,15 @@ static void e17_headroom(void **state)
 static void e16_random_ports(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         b.locals[i] = addr("0.0.0.0:1"), b.locals[i].port = 0;
+    }
     bed_open(&b);
     for (uint32_t i = 0; i < 4; i++) {
         assert_true(bt_link_local(b.l, i).port >= 49152);
-        for (uint32_t k = 0; k < i; k++)
+        for (uint32_t k = 0; k < i; k++) {
             assert_int_not_equal(bt_link_local(b.l, i).port, bt_link_local(b.l, k).port);
+        }
         struct bt_addr at = addr("10.0.0.2:1");
         at.port = bt_link_local(b.l, i).port;
         assert_int_equal(link_find_local(b.l, &at), i);

@@ -59,10 +59,11 @@ static struct bt_pkt *segment(const char *from, const char *to, uint32_t pad)
     uint8_t *p = bt_pkt_append(pkt, BT_ETHER_HEAD + TCP_BYTES + pad);
     memset(p, 0xee, BT_ETHER_HEAD + TCP_BYTES + pad);
     bt_ether_write(p, our_mac, their_mac, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
-    if (v4)
+    if (v4) {
         bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP4_HEAD, true);
-    else
+    } else {
         bt_ip6_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP6_HEAD);
+    }
     return pkt;
 }
 
@@ -91,10 +92,11 @@ static struct bt_pkt *summed(bool whole)
     uint8_t *tcp = pkt->data + head;
     uint64_t pseudo = bt_pseudo_sum(&src, &dst, BT_PROTO_TCP, len);
     memset(tcp + 16, 0, 2);
-    if (whole)
+    if (whole) {
         bt_csum_store(tcp + 16, bt_csum_bytes(pseudo, tcp, len));
-    else
+    } else {
         bt_csum_store_partial(tcp + 16, pseudo);
+    }
     return pkt;
 }
 
@@ -210,16 +212,18 @@ static void e22_it_waits_for_an_unknown_neighbour_like_any_packet(void **state)
     bed_open(&b);
     send_on(on->server, on->server);
     struct bt_pkt *asks = bed_sent(&b);
-    if (on == &four)
+    if (on == &four) {
         assert_int_equal(bt_get16(asks->data + 12), BT_ETHER_ARP);
-    else
+    } else {
         assert_int_equal(asks->data[BT_ETHER_HEAD + BT_IP6_HEAD], BT_ICMP6_NEIGHBOUR_SOLICITATION);
+    }
     bed_put(&b, asks);
     bed_sends_nothing(&b);
-    if (on == &four)
+    if (on == &four) {
         bed_rx(&b, bed_arp(&b, true, on->server, other_mac, on->us));
-    else
+    } else {
         bed_rx(&b, bed_nd(&b, true, on->server, on->us, on->server, other_mac, 3));
+    }
     struct bt_pkt *pkt = bed_sent(&b);
     assert_memory_equal(pkt->data, other_mac, 6);
     assert_int_equal(pkt->data[BT_ETHER_HEAD + (on == &four ? 9 : 6)], BT_PROTO_TCP);

@@ -66,16 +66,18 @@ static void r240_each_idle_replica_is_as_likely(void **state)
         seen[steps.step[0].replica]++;
         assert_int_equal(bt_hedge_respond(&h, steps.step[0].replica, i, i, &steps), BT_HEDGE_FIRST);
     }
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3; i++) {
         assert_in_range(seen[i], 900, 1100);
+    }
 }
 
 static void r240_a_full_queue_refuses_and_counts(void **state)
 {
     (void)state;
     begin(BT_HEDGE_LOAD_AWARE, 1);
-    for (uint64_t i = 0; i <= CAPACITY; i++)
+    for (uint64_t i = 0; i <= CAPACITY; i++) {
         arrive(i, i);
+    }
     assert_false(bt_hedge_arrive(&h, 99, 99, &steps));
     assert_int_equal(steps.n, 0);
     assert_int_equal(h.stats.refused, 1);
@@ -154,8 +156,9 @@ static void r245_cleanup_frees_two_replicas_for_the_queue(void **state)
     for (uint64_t waiting = 0; waiting <= 3; waiting++) {
         begin(BT_HEDGE_CLEANUP, 2);
         arrive(1, 0);
-        for (uint64_t i = 0; i < waiting; i++)
+        for (uint64_t i = 0; i < waiting; i++) {
             arrive(2 + i, 1);
+        }
         assert_int_equal(bt_hedge_respond(&h, 0, 1, 5, &steps), BT_HEDGE_FIRST);
         assert_cancel(0, 1);
         assert_int_equal(steps.step[0].replica, 1);
@@ -255,8 +258,9 @@ static void note_steps(void)
         const struct bt_hedge_step *s = &steps.step[i];
         struct seen *q = &seen[s->request];
         q->copies = s->cancel ? q->copies - 1 : q->copies + 1;
-        if (s->cancel || s->copy)
+        if (s->cancel || s->copy) {
             continue;
+        }
         assert_int_equal(s->request, dispatched++); /* first come, first served */
         assert_false(q->dispatched);
         q->dispatched = true;
@@ -277,31 +281,38 @@ static void check(void)
         assert_int_equal(r->stale, q->answers == 1);
         single = single || (q->answers == 0 && q->copies == 1);
         twins = twins || r->twin != BT_HEDGE_NONE;
-        if (h.mode >= BT_HEDGE_CLEANUP)
+        if (h.mode >= BT_HEDGE_CLEANUP) {
             assert_int_equal(q->answers, 0); /* what is answered runs nowhere */
+        }
     }
-    if (idle)
+    if (idle) {
         assert_int_equal(h.queued, 0); /* nobody waits for an idle replica */
-    if (idle && h.mode != BT_HEDGE_OFF)
+    }
+    if (idle && h.mode != BT_HEDGE_OFF) {
         assert_false(single); /* */
-    if (h.mode == BT_HEDGE_OFF)
+    }
+    if (h.mode == BT_HEDGE_OFF) {
         assert_false(twins);
-    if (h.mode >= BT_HEDGE_PREEMPTIVE && h.queued > 0)
+    }
+    if (h.mode >= BT_HEDGE_PREEMPTIVE && h.queued > 0) {
         assert_false(twins); /* */
+    }
 }
 
 static void one_reply(struct bt_rng *g, uint64_t now)
 {
     uint32_t at = bt_rng_below(g, h.replicas);
-    if ((h.idle >> at & 1) != 0)
+    if ((h.idle >> at & 1) != 0) {
         return;
+    }
     struct seen *q = &seen[h.replica[at].request];
     enum bt_hedge_reply reply = bt_hedge_respond(&h, at, h.replica[at].request, now, &steps);
     q->copies--;
     assert_int_equal(reply, q->answers == 0 ? BT_HEDGE_FIRST : BT_HEDGE_LATE); /* exactly one is forwarded */
     q->answers = 1;
-    for (uint32_t i = 0; i < steps.n; i++)
+    for (uint32_t i = 0; i < steps.n; i++) {
         assert_false(steps.step[i].copy && h.queued > 0); /* no copy while anyone waits */
+    }
     note_steps();
 }
 
@@ -321,23 +332,26 @@ static void play(enum bt_hedge_mode mode, uint32_t replicas, uint64_t seed)
         } else {
             one_reply(&g, now);
         }
-        for (uint32_t i = 0; i < replicas; i++)
+        for (uint32_t i = 0; i < replicas; i++) {
             bt_hedge_foresee(&h, i, now + bt_rng_below(&g, 50));
+        }
         check();
     }
     assert_int_equal(dispatched, REQUESTS);
     assert_int_equal(h.stats.first, REQUESTS);
     assert_int_equal(h.stats.starts, h.stats.first + h.stats.late + h.stats.cleanups + h.stats.preemptions);
-    for (uint32_t i = 0; i < REQUESTS; i++)
+    for (uint32_t i = 0; i < REQUESTS; i++) {
         assert_int_equal(seen[i].answers, 1);
+    }
 }
 
 static void r244_after_every_event_in_every_mode(void **state)
 {
     (void)state;
     for (unsigned mode = 0; mode < BT_HEDGE_MODES; mode++) {
-        for (uint32_t replicas = 1; replicas <= 6; replicas++)
+        for (uint32_t replicas = 1; replicas <= 6; replicas++) {
             play((enum bt_hedge_mode)mode, replicas, 100 * mode + replicas);
+        }
     }
 }
 

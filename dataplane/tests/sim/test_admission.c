@@ -194,8 +194,9 @@ static void r221_a_burst_is_soon_forgotten(void **state)
     const double rates[] = {1e6, 3.2e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6};
     m.steps = sizeof rates / sizeof *rates;
     m.settle_ns = 0;
-    for (uint32_t i = 0; i < m.steps; i++)
+    for (uint32_t i = 0; i < m.steps; i++) {
         m.rate[i] = rates[i];
+    }
     sim_admission_run(&m, &result);
     assert_true(result.step[1].refused > result.step[1].arrived / 3);
     const struct sim_admission_part *last = &result.step[m.steps - 1];

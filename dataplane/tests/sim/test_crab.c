@@ -17,8 +17,9 @@ static struct sim_crab_point at(const struct sim_crab_model *m, enum sim_crab_va
 
 static void assert_near(double value, double expected, double share)
 {
-    if (fabs(value - expected) > share * expected)
+    if (fabs(value - expected) > share * expected) {
         fail_msg("%g is not within %g %% of %g", value, share * 100, expected);
+    }
 }
 
 /* behind a random choice each server is an M/M/1 queue. */

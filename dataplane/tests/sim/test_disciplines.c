@@ -19,8 +19,9 @@
 
 static void near(double got, double want, double tolerance)
 {
-    if (fabs(got - want) > tolerance * fabs(want))
+    if (fabs(got - want) > tolerance * fabs(want)) {
         fail_msg("got %g, want %g within %g %%", got, want, 100 * tolerance);
+    }
 }
 
 static struct sim_policy_model model(enum sim_policy_kind kind, enum sim_dist_kind service, uint32_t workers,
@@ -45,9 +46,10 @@ static void leaves(struct sim_policy_model *m, const struct sim_job *job, const 
     assert_true(n <= 16);
     sim_policy_play(m, job, n, v, &c);
     for (size_t i = 0; i < n; i++) {
-        if (job[i].arrival_ns + v[i] != leave_ns[i])
+        if (job[i].arrival_ns + v[i] != leave_ns[i]) {
             fail_msg("job %zu leaves at %llu, not at %llu", i, (unsigned long long)(job[i].arrival_ns + v[i]),
                      (unsigned long long)leave_ns[i]);
+        }
     }
 }
 
@@ -159,15 +161,17 @@ static void q64_one_worker_is_busy_as_long_in_any_order(void **state)
         struct sim_policy_counts c;
         struct sim_job *job;
         uint64_t *v = sojourns(&m, &job, &c), busy_until = 0;
-        for (uint64_t i = 0; i < m.requests; i++)
+        for (uint64_t i = 0; i < m.requests; i++) {
             v[i] += job[i].arrival_ns;
+        }
         qsort(v, m.requests, sizeof *v, by_time);
         for (uint64_t i = 0; i < m.requests; i++) {
             uint64_t begin = job[i].arrival_ns > busy_until ? job[i].arrival_ns : busy_until;
             busy_until = begin + job[i].service_ns;
             bool last = i + 1 == m.requests || job[i + 1].arrival_ns > busy_until;
-            if (last)
+            if (last) {
                 assert_true(v[i] + 5 >= busy_until && v[i] <= busy_until + 5); /* PS rounds its rates */
+            }
         }
         free(v);
         free(job);
@@ -191,8 +195,9 @@ static void q61_means_agree_with_closed_forms(void **state)
     (void)state;
     const enum sim_dist_kind any[] = {SIM_DIST_DETERMINISTIC, SIM_DIST_EXPONENTIAL, SIM_DIST_BIMODAL1,
                                       SIM_DIST_BIMODAL10};
-    for (size_t k = 0; k < 4; k++) /* the mean of PS does not depend on the distribution */
+    for (size_t k = 0; k < 4; k++) { /* the mean of PS does not depend on the distribution */
         near(mean_of(SIM_POLICY_DIRECT_PS, any[k], 16, 0.5), sim_mg1ps_mean(0.5, 1), 0.01);
+    }
     /* M/G/n/PS is insensitive as well: the mean of M/M/n */
     near(mean_of(SIM_POLICY_PS, SIM_DIST_EXPONENTIAL, 16, 0.8), 1 + sim_mmn_wait(16, 0.8), 0.01);
     near(mean_of(SIM_POLICY_PS, SIM_DIST_BIMODAL1, 16, 0.8), 1 + sim_mmn_wait(16, 0.8), 0.01);
@@ -323,13 +328,15 @@ static void a_heap_gives_the_smallest_and_of_equal_ones_the_first(void **state)
     bt_rng_seed(&g, 3);
     uint32_t n = 0;
     for (int round = 0; round < 200; round++) {
-        for (uint32_t i = bt_rng_below(&g, 50); i > 0; i--)
+        for (uint32_t i = bt_rng_below(&g, 50); i > 0; i--) {
             sim_heap_push(&h, bt_rng_below(&g, 20), n++);
+        }
         for (uint32_t i = bt_rng_below(&g, 50); i > 0 && h.n > 0; i--) {
             struct sim_heap_item least = h.v[0];
             for (size_t k = 1; k < h.n; k++) {
-                if (h.v[k].key < least.key || (h.v[k].key == least.key && h.v[k].job < least.job))
+                if (h.v[k].key < least.key || (h.v[k].key == least.key && h.v[k].job < least.job)) {
                     least = h.v[k];
+                }
             }
             assert_int_equal(sim_heap_pop(&h), least.job);
         }

@@ -27,8 +27,9 @@ static struct sim_hedge_model running_example(double load, uint32_t requests)
 
 static void assert_near(double value, double expected, double share)
 {
-    if (fabs(value - expected) > share * expected)
+    if (fabs(value - expected) > share * expected) {
         fail_msg("%g is not within %g %% of %g", value, share * 100, expected);
+    }
 }
 
 /* Without load p99 solves (1-p) e^-x + p min(1, e^-(x-D)) = 1 - 0.99^(1/N); a hedged service has p². */
@@ -51,8 +52,9 @@ static void r247_unloaded_tails_are_those_of_the_closed_form(void **state)
     sim_hedge_run(&m, ALL, point);
     assert_near(point[SIM_HEDGE_PSQ].p99, unloaded_p99(m.p, m.d, m.shards), 0.03);
     for (uint32_t i = SIM_HEDGE_NAIVE; i < SIM_HEDGE_POLICIES; i++) {
-        if (i != SIM_HEDGE_DELAYED) /* it adds the delay */
+        if (i != SIM_HEDGE_DELAYED) { /* it adds the delay */
             assert_near(point[i].p99, unloaded_p99(m.p * m.p, m.d, m.shards), 0.04);
+        }
     }
 }
 
@@ -79,8 +81,9 @@ static void r247_the_running_example_at_20_percent(void **state)
     const double p99[SIM_HEDGE_POLICIES] = {18.3, 17.0, 16.7, 14.1, 10.9, 10.3, 10.2, 9.2, 8.7};
     struct sim_hedge_model m = running_example(0.2, 30000);
     sim_hedge_run(&m, ALL, point);
-    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++)
+    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
         assert_near(point[i].p99, p99[i], 0.04);
+    }
     assert_near(point[SIM_HEDGE_LAEDGE].copies, 1.85, 0.01);
     assert_near(point[SIM_HEDGE_NAIVE].copies, 2, 1e-9);
     assert_near(point[SIM_HEDGE_PSQ].p50, 4.47, 0.02);
@@ -145,8 +148,9 @@ static void r246_preemption_takes_the_right_one(void **state)
     assert_true(c[SIM_HEDGE_ANY_TWIN].n > 100 * c[SIM_HEDGE_HICCUP_LATER].n);
     const struct sim_hedge_chosen *bound = point[SIM_HEDGE_IDEALIZED].chosen; /* it knows */
     assert_true(bound[SIM_HEDGE_ANY_TWIN].n > 0);
-    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++)
+    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++) {
         assert_int_equal(bound[i].right, bound[i].n);
+    }
     assert_int_equal(point[SIM_HEDGE_LAEDGE_CC].chosen[SIM_HEDGE_ANY_TWIN].n, 0); /* nobody makes room there */
 }
 

@@ -46,12 +46,14 @@ static void q50_q52_closed_forms_match_the_printed_table(void **state)
 static void q54_md1_quantiles_match_the_printed_table(void **state)
 {
     (void)state;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         near(sim_md1_quantile(printed[i][0], 0.99), printed[i][6], 2e-4);
+    }
     /* The alternating series, where its cancellation is still harmless. */
     double rho = 0.7, t = 3.4, sum = 0;
-    for (int k = 0; k <= 3; k++)
+    for (int k = 0; k <= 3; k++) {
         sum += pow(-rho * (t - k), k) / tgamma(k + 1) * exp(rho * (t - k));
+    }
     near(sim_md1_wait_cdf(rho, t), (1 - rho) * sum, 1e-9);
 }
 
@@ -131,8 +133,9 @@ static void every_distribution_has_mean_one_and_its_c2(void **state)
         }
         double mean = sum / n, c2 = square / n / (mean * mean) - 1;
         near(mean, 1, k == SIM_DIST_BIMODAL2 ? 0.05 : 0.005);
-        if (k != SIM_DIST_BIMODAL2)
+        if (k != SIM_DIST_BIMODAL2) {
             assert_true(fabs(c2 - sim_dist_c2(&d)) < 0.02);
+        }
     }
 }
 
@@ -203,8 +206,9 @@ static void agenda_is_ordered_by_time_then_by_pushing(void **state)
     sim_agenda_init(&a);
     sim_stream_seed(&g, 3, SIM_STREAM_EVENT);
     uint32_t pushed = 0;
-    for (; pushed < 5000; pushed++) /* spans of all magnitudes, many equal times */
+    for (; pushed < 5000; pushed++) { /* spans of all magnitudes, many equal times */
         sim_agenda_push(&a, sim_below(&g, 700) << sim_below(&g, 22), (struct sim_event){.node = pushed});
+    }
     struct sim_event e, last = {0};
     uint64_t last_ns = 0;
     uint32_t popped = 0;
@@ -212,8 +216,9 @@ static void agenda_is_ordered_by_time_then_by_pushing(void **state)
         assert_true(a.now > last_ns || (a.now == last_ns && e.node > last.node) || popped == 0);
         last = e;
         last_ns = a.now;
-        if (++popped > 20000)
+        if (++popped > 20000) {
             continue;
+        }
         uint64_t later = popped % 3 == 0 ? 0 : (uint64_t)sim_below(&g, 60) << sim_below(&g, 30);
         sim_agenda_push(&a, a.now + later, (struct sim_event){.node = pushed++});
     }

@@ -29,14 +29,16 @@ static int run(int (*command)(int, char **), const char *options, char *said, si
     if (child == 0) {
         char name[] = "command", *text = strdup(options), *argv[ARGS_MAX] = {name};
         int argc = 1;
-        for (char *save, *word = strtok_r(text, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
+        for (char *save, *word = strtok_r(text, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
             argv[argc++] = word;
+        }
         dup2(out[1], 2);
         exit(freopen("/dev/null", "w", stdout) != NULL ? command(argc, argv) : 9);
     }
     close(out[1]);
-    for (; got > 0 && n < len - 1; n += (size_t)(got > 0 ? got : 0))
+    for (; got > 0 && n < len - 1; n += (size_t)(got > 0 ? got : 0)) {
         got = read(out[0], said + n, len - 1 - n);
+    }
     said[n] = '\0';
     close(out[0]);
     assert_int_equal(waitpid(child, &status, 0), child);

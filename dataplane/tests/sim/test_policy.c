@@ -19,8 +19,9 @@
 
 static void near(double got, double want, double tolerance)
 {
-    if (fabs(got - want) > tolerance * fabs(want))
+    if (fabs(got - want) > tolerance * fabs(want)) {
         fail_msg("got %g, want %g within %g %%", got, want, 100 * tolerance);
+    }
 }
 
 static struct sim_policy_model model(enum sim_policy_kind kind, uint32_t policy, uint32_t depth, double load)
@@ -107,8 +108,9 @@ static void q2_direct_is_the_partitioned_queue_sample_by_sample(void **state)
     struct sim_policy_counts unused;
     struct bt_rng g;
     sim_stream_seed(&g, m.seed, SIM_STREAM_CHOICE);
-    for (uint64_t i = 0; i < m.requests; i++)
+    for (uint64_t i = 0; i < m.requests; i++) {
         choice[i] = (uint16_t)bt_rng_below(&g, m.workers);
+    }
     sim_policy_jobs(&m, job);
     sim_oracle_partitioned(job, choice, m.requests, m.workers, pure);
     uint64_t *v = sojourns(&m, &unused);
@@ -198,8 +200,9 @@ static void nobody_beats_the_path_or_the_single_queue(void **state)
     m.kind = SIM_POLICY_CENTRAL;
     uint64_t *bound = sojourns(&m, &c);
     double least = 0;
-    for (uint64_t i = 0; i < m.requests; i++)
+    for (uint64_t i = 0; i < m.requests; i++) {
         least += (double)bound[i];
+    }
     assert_true(sum > least + 7643.0 * (double)m.requests);
     free(bound);
     free(v);
@@ -268,8 +271,9 @@ static void compare_with_packets(uint32_t policy, uint32_t depth, double load, d
     struct sim_samples a = {t.sojourn_ns, t.n, t.n}, b = {v, t.n, t.n};
     near(sim_samples_mean(&b), sim_samples_mean(&a), tolerance);
     near((double)sim_samples_percentile(&b, 99), (double)sim_samples_percentile(&a, 99), tolerance * 2);
-    if (depth == 1 && policy == BT_ROUTER_JBSQ)
+    if (depth == 1 && policy == BT_ROUTER_JBSQ) {
         assert_memory_equal(v, t.sojourn_ns, t.n * sizeof *v); /* no tie can matter */
+    }
     free(v);
     free(t.job);
     free(t.sojourn_ns);
@@ -329,8 +333,9 @@ static void r135_one_group_differs_by_the_order_of_the_waiting_only(void **state
     uint64_t ends[2][9];
     sim_samples_percentiles(&(struct sim_samples){x, a.requests, a.requests}, p, 9, ends[0]);
     sim_samples_percentiles(&(struct sim_samples){y, a.requests, a.requests}, p, 9, ends[1]);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 9; i++) {
         assert_true(ends[0][i] >= ends[1][i] && ends[0][i] - ends[1][i] < 2000);
+    }
     free(job);
     free(x);
     free(y);
@@ -500,8 +505,9 @@ static void giving_up_early_changes_no_verdict(void **state)
             m.requests = 50000;
             double whole = sim_policy_late(&m, 80000, 1), early = sim_policy_late(&m, 80000, 0.01);
             assert_true((whole <= 0.01) == (early <= 0.01));
-            if (whole <= 0.01)
+            if (whole <= 0.01) {
                 assert_true(whole == early);
+            }
         }
     }
 }

@@ -22,8 +22,9 @@ static struct sim_template *parsed(const char *text)
 {
     char err[1000] = "";
     struct sim_template *t = sim_template_parse("test.yaml", text, strlen(text), err, sizeof err);
-    if (t == NULL)
+    if (t == NULL) {
         fail_msg("refused: %s", err);
+    }
     return t;
 }
 
@@ -32,8 +33,9 @@ static struct sim_scenario drawn(const char *text, uint64_t seed)
     static struct sim_scenario s;
     char err[1000] = "";
     struct sim_template *t = parsed(text);
-    if (sim_template_draw(t, seed, &s, err, sizeof err) != 0)
+    if (sim_template_draw(t, seed, &s, err, sizeof err) != 0) {
         fail_msg("refused: %s", err);
+    }
     sim_template_free(t);
     return s;
 }
@@ -42,10 +44,12 @@ static void complains(const char *text, const char *want)
 {
     char err[1000] = "";
     struct sim_template *t = sim_template_parse("bad.yaml", text, strlen(text), err, sizeof err);
-    if (t != NULL)
+    if (t != NULL) {
         fail_msg("accepted: %s", text);
-    if (strncmp(err, want, strlen(want)) != 0)
+    }
+    if (strncmp(err, want, strlen(want)) != 0) {
         fail_msg("said \"%s\", want \"%s\"", err, want);
+    }
 }
 
 static void bad_scenarios_name_line_and_field(void **state)
@@ -126,8 +130,9 @@ static void every_key_of_the_schema_is_read(void **state)
                      c->max > 0 ? "]" : "", dot != NULL ? "}" : "");
             struct sim_template *t = sim_template_parse("k", text, strlen(text), err, sizeof err);
             sim_template_free(t);
-            if (t != NULL || strstr(err, "unknown field") != NULL)
+            if (t != NULL || strstr(err, "unknown field") != NULL) {
                 fail_msg("%s: %s", text, t != NULL ? "accepted a mapping as a value" : err);
+            }
         }
     }
 }
@@ -137,15 +142,17 @@ static void is_generated(const char *path, const char *begin, void (*writer)(FIL
     char *want = NULL, *have = NULL;
     size_t n = 0, size = 0;
     FILE *m = open_memstream(&want, &n), *f = fopen(path, "rb");
-    if (f == NULL)
+    if (f == NULL) {
         fail_msg("%s is not there; the test runs from the top of the tree", path);
+    }
     writer(m);
     fclose(m);
     assert_true(getdelim(&have, &size, '\0', f) > 0);
     fclose(f);
     const char *at = strstr(have, begin);
-    if (at == NULL || strncmp(at, want, n) != 0)
+    if (at == NULL || strncmp(at, want, n) != 0) {
         fail_msg("%s is not what bobtail-sim schema writes; run dataplane/sim/write-schema", path);
+    }
     free(want);
     free(have);
 }
@@ -191,8 +198,9 @@ static double dispersion(const struct sim_trace *t)
     size_t i = 0;
     for (uint64_t w = 0; w < windows; w++) {
         double n = 0;
-        for (; i < t->n && t->job[i].arrival_ns < from + (w + 1) * 1000000; i++)
+        for (; i < t->n && t->job[i].arrival_ns < from + (w + 1) * 1000000; i++) {
             n++;
+        }
         sum += n;
         squares += n * n;
     }
@@ -241,8 +249,9 @@ static void phases_change_the_load(void **state)
     struct sim_trace t = traced(&s, &r);
     uint64_t change = t.job[0].arrival_ns + 200000000;
     size_t before = 0;
-    while (before < t.n && t.job[before].arrival_ns < change)
+    while (before < t.n && t.job[before].arrival_ns < change) {
         before++;
+    }
     double after = (double)(t.n - before) * 1e9 / (double)(t.job[t.n - 1].arrival_ns - change);
     assert_true(fabs((double)before / 0.2 / (0.2 * 16e4) - 1) < 0.05);
     assert_true(fabs(after / (0.6 * 16e4) - 1) < 0.05);
@@ -253,8 +262,9 @@ static struct sim_recording recording(const char *csv)
 {
     struct sim_recording r;
     char err[300] = "";
-    if (sim_recording_parse("t.csv", csv, strlen(csv), &r, err, sizeof err) != 0)
+    if (sim_recording_parse("t.csv", csv, strlen(csv), &r, err, sizeof err) != 0) {
         fail_msg("refused: %s", err);
+    }
     return r;
 }
 
@@ -273,8 +283,9 @@ static void traces_are_replayed_row_by_row_and_again(void **state)
     static const uint64_t gap[] = {30500, 59500, 45000, 30500}, service[] = {7000, 1000, 1, 7000, 1000};
     for (int i = 0; i < 5; i++) {
         assert_int_equal(t.job[i].service_ns, service[i]);
-        if (i > 0)
+        if (i > 0) {
             assert_int_equal(t.job[i].arrival_ns - t.job[i - 1].arrival_ns, gap[i - 1]);
+        }
     }
     release(&t);
     sim_recording_free(&rec);
@@ -304,8 +315,9 @@ static void bad_traces_are_named_by_line_and_column(void **state)
         struct sim_recording r;
         char err[300] = "";
         assert_int_equal(sim_recording_parse("t.csv", bad[i][0], strlen(bad[i][0]), &r, err, sizeof err), -1);
-        if (strncmp(err, bad[i][1], strlen(bad[i][1])) != 0)
+        if (strncmp(err, bad[i][1], strlen(bad[i][1])) != 0) {
             fail_msg("said \"%s\", want \"%s\"", err, bad[i][1]);
+        }
         assert_null(r.at_ns);
     }
 }
@@ -416,11 +428,13 @@ static void tell(const char *path, uint64_t seed, struct sim_result *r, struct s
     static struct sim_scenario s;
     char err[1000] = "";
     struct sim_template *t = sim_template_load(path, err, sizeof err);
-    if (t == NULL || sim_template_draw(t, seed, &s, err, sizeof err) != 0)
+    if (t == NULL || sim_template_draw(t, seed, &s, err, sizeof err) != 0) {
         fail_msg("%s", err);
+    }
     sim_template_free(t);
-    if (s.requests > 2000)
+    if (s.requests > 2000) {
         s.requests = 2000;
+    }
     memset(r, 0, sizeof *r);
     memset(x, 0, sizeof *x);
     sim_run_full(&s, r, NULL, x);

@@ -40,8 +40,9 @@ struct syn syn_plain(void)
 static struct bt_addr address(bool six, uint64_t net, uint32_t ip)
 {
     struct bt_addr a = {.ip = {0}};
-    if (!six)
+    if (!six) {
         return bt_addr_v4u(ip, 0);
+    }
     bt_put64(a.ip, net);
     bt_put32(a.ip + 12, ip);
     return a;
@@ -72,8 +73,9 @@ uint32_t syn_option(uint8_t *o, uint32_t ip)
     o[0] = 42;
     o[1] = (uint8_t)(2 + n);
     memset(o + 2, 0, n);
-    if (ip != 0)
+    if (ip != 0) {
         memcpy(o + 2, a.ip + 16 - n, n);
+    }
     return 2 + n;
 }
 
@@ -88,15 +90,17 @@ void syn_mark(struct syn *s)
 
 static uint32_t sum16(uint32_t sum, const uint8_t *p, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         sum += i % 2 == 0 ? (uint32_t)p[i] << 8 : p[i];
+    }
     return sum;
 }
 
 static uint16_t folded(uint32_t sum)
 {
-    while (sum > 0xffff)
+    while (sum > 0xffff) {
         sum = (sum & 0xffff) + (sum >> 16);
+    }
     return (uint16_t)sum;
 }
 
@@ -116,8 +120,9 @@ static void write_ip4(const struct syn *s, uint8_t *p, uint32_t head, uint32_t t
     p[9] = 6;
     bt_put32(p + 12, s->src);
     bt_put32(p + 16, s->dst);
-    if (s->ip_options_len != 0)
+    if (s->ip_options_len != 0) {
         memcpy(p + IP4, s->ip_options, s->ip_options_len);
+    }
     bt_put16(p + 10, (uint16_t)~folded(sum16(0, p, head)));
 }
 
@@ -130,8 +135,9 @@ static void write_ip6(const struct syn *s, uint8_t *p, uint32_t total)
     p[7] = s->ttl;
     memcpy(p + 8, src.ip, 16);
     memcpy(p + 24, dst.ip, 16);
-    if (s->ip_options_len != 0)
+    if (s->ip_options_len != 0) {
         memcpy(p + IP6, s->ip_options, s->ip_options_len);
+    }
 }
 
 uint32_t syn_write(const struct syn *s, uint8_t p[SYN_MOST])
@@ -140,10 +146,11 @@ uint32_t syn_write(const struct syn *s, uint8_t p[SYN_MOST])
     uint32_t total = ip_head + 20 + padded + s->data_len;
     uint8_t *t = p + ip_head;
     memset(p, 0, SYN_MOST);
-    if (s->six)
+    if (s->six) {
         write_ip6(s, p, total);
-    else
+    } else {
         write_ip4(s, p, ip_head, total);
+    }
     bt_put16(t, s->sport);
     bt_put16(t + 2, s->dport);
     bt_put32(t + 4, s->seq);
@@ -151,10 +158,12 @@ uint32_t syn_write(const struct syn *s, uint8_t p[SYN_MOST])
     t[13] = s->flags;
     bt_put16(t + 14, 64240);
     memset(t + 20, 1, padded);
-    if (s->options_len != 0)
+    if (s->options_len != 0) {
         memcpy(t + 20, s->options, s->options_len);
-    if (s->data_len != 0)
+    }
+    if (s->data_len != 0) {
         memcpy(t + 20 + padded, s->data, s->data_len);
+    }
     bt_put16(t + 16, (uint16_t)~folded(tcp_sum(p, ip_head)));
     return total;
 }

@@ -50,9 +50,10 @@ static void start(struct bed *b)
 static void open_bed(struct bed *b)
 {
     memset(b, 0, sizeof *b);
-    for (uint32_t i = 0; i < SERVERS; i++)
+    for (uint32_t i = 0; i < SERVERS; i++) {
         b->servers[i] =
             (struct bt_crab_backend){.ip = syn_ip(0x0a010000 + i), .weight = 1, .capable = true, .up = true};
+    }
     b->vips[0] = b->vips[1] = (struct bt_crab_vip_config){.addr = syn_ip(VIP)};
     b->vips[0].addr.port = 80;
     b->vips[1].addr.port = 443;
@@ -69,8 +70,9 @@ static void close_bed(struct bed *b)
 static bool give_bytes(struct bed *b, uint64_t now, uint32_t n, uint32_t room)
 {
     bool goes_on = bt_crab_take(b->crab, now, b->p, n, room, &b->to, &b->len);
-    if (goes_on)
+    if (goes_on) {
         b->hop = syn_number(&b->to);
+    }
     return goes_on;
 }
 
@@ -176,8 +178,9 @@ static void c25_the_oldest_syn_is_forgotten_first(void **state)
     open_bed(&b);
     b.cfg.recent_sets = 1;
     start(&b);
-    for (uint32_t i = 0; i <= PLACES; i++, syn.seq++)
+    for (uint32_t i = 0; i <= PLACES; i++, syn.seq++) {
         assert_true(give(&b, SECOND + i, &syn));
+    }
     for (uint32_t i = 1; i <= PLACES; i++) {
         syn.seq--;
         assert_true(give(&b, SECOND + PLACES + i, &syn));
@@ -281,13 +284,15 @@ static void c43_no_capable_server_means_the_hash(void **state)
     struct syn syn = capable();
     open_bed(&b);
     start(&b);
-    for (uint32_t i = 0; i < SERVERS; i++)
+    for (uint32_t i = 0; i < SERVERS; i++) {
         b.servers[i].capable = false;
+    }
     set_servers(&b);
     assert_true(give(&b, 1, &syn));
     assert_int_equal(counted(&b, BT_CRAB_FALLBACK_NO_CAPABLE), 1);
-    for (uint32_t i = 0; i < SERVERS; i++)
+    for (uint32_t i = 0; i < SERVERS; i++) {
         b.servers[i].up = false;
+    }
     set_servers(&b);
     assert_false(give(&b, 1, &syn));
     assert_int_equal(counted(&b, BT_CRAB_DROP_NO_SERVER), 1);
@@ -425,8 +430,9 @@ static void every_drop_has_its_reason(void **state)
     assert_int_equal(counted(&b, BT_CRAB_DROP_HEADER), 1);
     syn_six ? drops_of_ip6(&b) : drops_of_ip4(&b);
     uint64_t sum = 0;
-    for (int i = 1; i < BT_CRAB_COUNTERS; i++)
+    for (int i = 1; i < BT_CRAB_COUNTERS; i++) {
         sum += counted(&b, (enum bt_crab_counter)i);
+    }
     assert_int_equal(counted(&b, BT_CRAB_RX), sum);
     close_bed(&b);
 }

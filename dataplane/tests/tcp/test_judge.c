@@ -47,18 +47,21 @@ static void test_vectors(void **state)
         size_t n = vector_hex(vector_text(d, "hex"), bytes, sizeof bytes);
         uint64_t now = vector_uint(d, "atMilliseconds") * MILLISECOND;
         enum bt_crab_verdict got = bt_crab_judge_take(&judge, now, bytes, (uint32_t)n, &r);
-        if (strcmp(verdicts[got], vector_text(d, "verdict")) != 0)
+        if (strcmp(verdicts[got], vector_text(d, "verdict")) != 0) {
             fail_msg("%s: %s, want %s", vector_text(d, "name"), verdicts[got], vector_text(d, "verdict"));
+        }
         seen[got] = true;
-        if (got == BT_CRAB_BELIEVED)
+        if (got == BT_CRAB_BELIEVED) {
             same_loads(vector_get(d, "loads"), &r);
+        }
         if (got == BT_CRAB_REPORT_SESSION) {
             assert_int_equal(vector_hex(vector_text(d, "answer"), answer, sizeof answer), sizeof answer);
             assert_memory_equal(answer, r.answer, sizeof answer);
         }
     }
-    for (size_t i = 0; i < sizeof seen; i++)
+    for (size_t i = 0; i < sizeof seen; i++) {
         assert_true(seen[i]);
+    }
     cJSON_Delete(doc);
 }
 
@@ -110,8 +113,9 @@ static void test_every_bit_counts(void **state)
         assert_true(v == BT_CRAB_REPORT_TAG || v == BT_CRAB_REPORT_MALFORMED);
         assert_int_equal(judge.opened, 1);
     }
-    for (uint32_t len = 0; len < n; len++)
+    for (uint32_t len = 0; len < n; len++) {
         assert_int_equal(bt_crab_judge_take(&judge, SECOND, p, len, &r), BT_CRAB_REPORT_MALFORMED);
+    }
     assert_int_equal(bt_crab_judge_take(&judge, SECOND, p, n, &r), BT_CRAB_BELIEVED);
 }
 
@@ -124,8 +128,9 @@ static void test_restart_forgets(void **state)
     assert_int_equal(take(SECOND, RUN, 1, 2), BT_CRAB_BELIEVED);
     bt_crab_judge_init(&judge, RUN + 1);
     judge.secrets[0] = (struct bt_crab_secret){.bytes = "sixteen bytes or", .len = 16};
-    for (unsigned i = 0; i < 3 * BT_CRAB_SESSIONS; i++)
+    for (unsigned i = 0; i < 3 * BT_CRAB_SESSIONS; i++) {
         assert_int_equal(take(SECOND, RUN, 1, 2 + i % 2), BT_CRAB_REPORT_SESSION);
+    }
     assert_int_equal(take(SECOND, RUN + 1, judge.opened, 1), BT_CRAB_BELIEVED);
 }
 
@@ -137,8 +142,9 @@ static void test_places(void **state)
     start();
     assert_int_equal(take(SECOND, 0, 0, 1), BT_CRAB_REPORT_SESSION);
     assert_int_equal(take(SECOND, RUN, 1, 2), BT_CRAB_BELIEVED);
-    for (unsigned i = 0; i < BT_CRAB_SESSIONS; i++)
+    for (unsigned i = 0; i < BT_CRAB_SESSIONS; i++) {
         assert_int_equal(take(SECOND, 0, 0, 1), BT_CRAB_REPORT_SESSION);
+    }
     assert_int_equal(take(SECOND, RUN, 1, 3), BT_CRAB_BELIEVED);
     assert_int_equal(take(SECOND, RUN, 1 + BT_CRAB_SESSIONS, 1), BT_CRAB_BELIEVED);
     assert_int_equal(take(SECOND, RUN, 1, 4), BT_CRAB_REPORT_SESSION);

@@ -34,12 +34,14 @@ static void c41_equal_servers_have_equal_shares(void **state)
     static uint32_t of[MOST];
     static struct bt_maglev_entry e[MOST];
     for (uint32_t n = 1; n <= MOST; n *= 4) {
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
             e[i] = (struct bt_maglev_entry){.name = 0x0a000000 + i, .weight = 3};
+        }
         build(slots, e, n);
         count(slots, of);
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
             assert_in_range(of[i], BT_MAGLEV_SLOTS / n, BT_MAGLEV_SLOTS / n + 1);
+        }
     }
 }
 
@@ -68,8 +70,9 @@ static void c41_little_moves_when_a_server_leaves(void **state)
     (void)state;
     static uint16_t before[BT_MAGLEV_SLOTS], after[BT_MAGLEV_SLOTS];
     struct bt_maglev_entry e[16];
-    for (uint32_t i = 0; i < 16; i++)
+    for (uint32_t i = 0; i < 16; i++) {
         e[i] = (struct bt_maglev_entry){.name = 0xc0a80001 + i, .weight = 1};
+    }
     build(before, e, 16);
     e[5].weight = 0;
     build(after, e, 16);

@@ -37,9 +37,10 @@ static void build(struct bed *b, uint32_t n)
 static void open_bed(struct bed *b, uint32_t n)
 {
     memset(b, 0, sizeof *b);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         b->servers[i] =
             (struct bt_crab_backend){.ip = syn_ip(0x0a010000 + i), .weight = 1, .capable = true, .up = true};
+    }
     build(b, n);
 }
 
@@ -64,11 +65,13 @@ static void c26_c43_only_servers_that_are_up_and_capable_are_chosen(void **state
     build(&b, 8);
     for (int policy = 0; policy < BT_CRAB_POLICIES; policy++) {
         choose_many(&b, (enum bt_crab_policy)policy, 6000, SECOND, of);
-        for (uint32_t i = 0; i < 8; i++)
+        for (uint32_t i = 0; i < 8; i++) {
             assert_int_equal(of[i] > 0, i != 2 && i != 5);
+        }
     }
-    for (uint32_t i = 0; i < 8; i++)
+    for (uint32_t i = 0; i < 8; i++) {
         b.servers[i].capable = false;
+    }
     build(&b, 8);
     assert_int_equal(bt_crab_pool_choose(b.pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 1, 1), BT_CRAB_NOBODY);
     assert_true(bt_maglev_find(&b.pool->by_hash, UINT64_C(123) << 40) != BT_MAGLEV_NOBODY); // C-43: still by hash
@@ -96,14 +99,16 @@ static void c62_weights_are_kept_in_every_stretch(void **state)
     uint32_t of[MOST] = {0};
     const uint16_t weights[] = {1, 2, 3, 10, 256};
     open_bed(&b, 5);
-    for (uint32_t i = 0; i < 5; i++)
+    for (uint32_t i = 0; i < 5; i++) {
         b.servers[i].weight = weights[i];
+    }
     build(&b, 5);
     for (uint32_t t = 1; t <= 50000; t++) { // a node's round robin honours weights, and so does this one
         enum bt_crab_policy policy = t % 2 == 0 ? BT_CRAB_ROUND_ROBIN : BT_CRAB_WEIGHTED;
         of[bt_crab_pool_choose(b.pool, policy, &b.chooser, 0, 0)]++;
-        for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t i = 0; i < 5; i++) {
             assert_true(fabs((double)of[i] - (double)t * weights[i] / 272) < 3.0);
+        }
     }
     free(b.mem);
 }
@@ -114,13 +119,15 @@ static void c60_round_robin_of_equal_weights_is_strict(void **state)
     (void)state;
     struct bed b;
     open_bed(&b, 4);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         b.servers[i].weight = 7;
+    }
     b.servers[3].weight = 1;
     b.servers[3].up = false;
     build(&b, 4);
-    for (uint32_t i = 0; i < 30; i++)
+    for (uint32_t i = 0; i < 30; i++) {
         assert_int_equal(bt_crab_pool_choose(b.pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 0, 0), i % 3);
+    }
     free(b.mem);
 }
 
@@ -132,8 +139,9 @@ static void c60_random_is_even(void **state)
     open_bed(&b, 16);
     choose_many(&b, BT_CRAB_RANDOM, 160000, 0, of);
     double chi = 0;
-    for (uint32_t i = 0; i < 16; i++)
+    for (uint32_t i = 0; i < 16; i++) {
         chi += (of[i] - 10000.0) * (of[i] - 10000.0) / 10000.0;
+    }
     assert_true(chi < 37.7); // 99.9 % of chi-squared with 15 degrees of freedom; the seed is fixed
     free(b.mem);
 }
@@ -144,8 +152,9 @@ static void c60_hash_sends_the_same_connection_to_the_same_server(void **state)
     struct bed b;
     open_bed(&b, 16);
     uint32_t before[1000], moved = 0;
-    for (uint32_t i = 0; i < 1000; i++)
+    for (uint32_t i = 0; i < 1000; i++) {
         before[i] = bt_crab_pool_choose(b.pool, BT_CRAB_HASH, &b.chooser, bt_maglev_mix(i, 5), 0);
+    }
     b.servers[3].capable = false;
     build(&b, 16);
     for (uint32_t i = 0; i < 1000; i++) {
@@ -163,13 +172,15 @@ static void c62_least_follows_reports_and_what_it_chose_since(void **state)
     struct bed b;
     uint32_t of[MOST];
     open_bed(&b, 4);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         assert_true(bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 2 ? 0 : 100, SECOND));
+    }
     choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
     assert_int_equal(of[2], 100);
     choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(of[i], 100); // all stand at the same number: they take turns
+    }
     assert_true(bt_crab_pool_report(b.pool, &b.servers[2].ip, 0, 2 * SECOND)); // a new report has them in it
     choose_many(&b, BT_CRAB_LEAST, 100, 2 * SECOND, of);
     assert_int_equal(of[2], 100);
@@ -192,8 +203,9 @@ static void c62_a_server_of_weight_3_may_have_three_times_as_many(void **state)
     assert_in_range(of[1], 29, 30); // until it has three times the other's ten
     choose_many(&b, BT_CRAB_LEAST, 400, 2 * SECOND, of);
     assert_in_range(of[0], 99, 101);
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 2; i++) {
         assert_true(bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 0 ? 10 : 29, 2 * SECOND));
+    }
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, 2 * SECOND, of);
     assert_in_range(of[1], 2850, 3100); // a quarter of the draws is the first one twice
     free(b.mem);
@@ -205,16 +217,19 @@ static void c62_old_reports_are_not_believed(void **state)
     struct bed b;
     uint32_t of[MOST];
     open_bed(&b, 4);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 1 ? 0 : 1000000, SECOND);
+    }
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, SECOND, of);
     assert_in_range(of[1], 1500, 2000); // drawn first or second: 7/16
     choose_many(&b, BT_CRAB_POWER_OF_TWO, 4000, 5 * SECOND, of);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         assert_in_range(of[i], 850, 1150);
+    }
     choose_many(&b, BT_CRAB_LEAST, 4000, 5 * SECOND, of);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         assert_in_range(of[i], 850, 1150);
+    }
     free(b.mem);
 }
 
@@ -237,8 +252,9 @@ static void c63_a_new_pool_knows_what_the_old_one_was_told(void **state)
     struct bed b;
     uint32_t of[MOST];
     open_bed(&b, 4);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         bt_crab_pool_report(b.pool, &b.servers[i].ip, i == 2 ? 0 : 1000, SECOND);
+    }
     struct bt_crab_pool *old = b.pool;
     void *old_mem = b.mem;
     b.mem = NULL;
@@ -260,12 +276,14 @@ static void c63_a_pool_of_4096(void **state)
     void *mem = aligned_alloc(64, bytes);
     struct bed b = {.cursor = 0};
     assert_true(servers != NULL && mem != NULL);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         servers[i] = (struct bt_crab_backend){.ip = syn_ip(i + 1), .weight = 1, .capable = true, .up = true};
+    }
     struct bt_crab_pool *pool = bt_crab_pool_build(mem, servers, n, 1);
     b.chooser.cursor = &b.cursor;
-    for (uint32_t i = 0; i < 2 * n; i++)
+    for (uint32_t i = 0; i < 2 * n; i++) {
         assert_int_equal(bt_crab_pool_choose(pool, BT_CRAB_ROUND_ROBIN, &b.chooser, 0, 0), i % n);
+    }
     struct bt_addr last = syn_ip(n), nobody = syn_ip(n + 1);
     assert_int_equal(bt_crab_pool_find_ready(pool, &last), n - 1);
     assert_int_equal(bt_crab_pool_find_ready(pool, &nobody), BT_CRAB_NOBODY);

@@ -36,8 +36,9 @@ static void start(struct bed *b, uint32_t servers)
     struct bt_crab_probe_target targets[SERVERS];
     const struct bt_crab_probe_config cfg = config();
     memset(b, 0, sizeof *b);
-    for (uint32_t i = 0; i < servers; i++)
+    for (uint32_t i = 0; i < servers; i++) {
         targets[i] = (struct bt_crab_probe_target){.dip = syn_ip(DIP + i), .vip = syn_ip(VIP), .port = 80};
+    }
     b->now = 10 * SECOND;
     b->to = OWN;
     b->from = 80;
@@ -156,8 +157,9 @@ static void c52_probes_keep_their_rhythm(void **state)
     until_probe(&b);
     uint64_t first = b.now;
     for (uint64_t i = 1; i < 10; i++) {
-        if (i % 2 == 0)
+        if (i % 2 == 0) {
             answer(&b, BT_TCP_SYN | BT_TCP_ACK, VIP, 0);
+        }
         until_probe(&b);
         assert_int_equal(b.now, first + i * SECOND);
     }

@@ -133,8 +133,9 @@ static void lengths_that_lie_are_refused(void **state)
     uint8_t p[SYN_MOST], *length = p + (syn_six ? 4 : 2), *offset = p + IP_HEAD + 12;
     struct syn syn = syn_plain();
     uint32_t n = syn_write(&syn, p), counted = syn_six ? n - 40 : n;
-    for (uint32_t len = 0; len < n; len++)
+    for (uint32_t len = 0; len < n; len++) {
         refused(p, len, BT_CRAB_SEGMENT_TRUNCATED);
+    }
     *offset = 0x60; // four bytes more than there are
     refused(p, n, BT_CRAB_SEGMENT_TRUNCATED);
     *offset = 0x50;
@@ -183,12 +184,15 @@ static void c9_what_ip6_says_of_itself_is_checked(void **state)
     const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     for (unsigned header = 0; header < 256; header++) {
         enum bt_crab_segment_error want = BT_CRAB_SEGMENT_HEADER;
-        if (header == 43 || header == 51 || header == 60 || header == 135 || header == 139 || header == 140)
+        if (header == 43 || header == 51 || header == 60 || header == 135 || header == 139 || header == 140) {
             want = BT_CRAB_SEGMENT_EXTENSION;
-        if (header == 0) // hop by hop, and longer than the packet with these ports
+        }
+        if (header == 0) { // hop by hop, and longer than the packet with these ports
             want = BT_CRAB_SEGMENT_TRUNCATED;
-        if (header == 44)
+        }
+        if (header == 44) {
             want = BT_CRAB_SEGMENT_FRAGMENT;
+        }
         p[6] = (uint8_t)header;
         refused(p, n, header == 6 ? BT_CRAB_SEGMENT_OK : want);
     }
@@ -202,8 +206,9 @@ static void c9_what_ip6_says_of_itself_is_checked(void **state)
 static struct bt_addr any_address(struct bt_rng *rng)
 {
     struct bt_addr a = syn_ip((uint32_t)bt_rng_next(rng));
-    for (unsigned i = 1; i < 12 && syn_six; i++) // the first byte says that it is none of IPv4
+    for (unsigned i = 1; i < 12 && syn_six; i++) { // the first byte says that it is none of IPv4
         a.ip[i] = (uint8_t)bt_rng_next(rng);
+    }
     return a;
 }
 
@@ -216,8 +221,9 @@ struct given {
 static void draw(struct bt_rng *rng, struct given *g)
 {
     struct syn *s = &g->syn;
-    for (unsigned i = 0; i < sizeof g->data; i++)
+    for (unsigned i = 0; i < sizeof g->data; i++) {
         g->data[i] = (uint8_t)bt_rng_next(rng);
+    }
     memset(g->options, 1, sizeof g->options);
     memset(g->ip_options, 1, sizeof g->ip_options);
     *s = syn_plain();
@@ -233,8 +239,9 @@ static void draw(struct bt_rng *rng, struct given *g)
     s->options = g->options;
     s->options_len = bt_rng_below(rng, 41);
     g->there = s->options_len >= OPTION && bt_rng_below(rng, 2) == 0;
-    if (g->there)
+    if (g->there) {
         syn_option(g->options + bt_rng_below(rng, s->options_len - OPTION + 1), 0);
+    }
 }
 
 static void is_redirected(const struct given *g, const uint8_t *p, const struct bt_crab_segment *now,
@@ -269,12 +276,13 @@ static void c21_c22_checksums_stay_right_whatever_is_changed(void **state)
         struct bt_addr vip = syn_address(&g.syn, g.syn.dst), dip = any_address(&rng);
         assert_int_equal(bt_crab_segment_parse(p, n, true, &kind42, &s), BT_CRAB_SEGMENT_OK);
         const struct bt_crab_encoding *enc = g.there || round % 2 == 0 ? &kind42 : &experimental;
-        if (g.there)
+        if (g.there) {
             bt_crab_write_address(p, &s, &vip);
-        else if (bt_crab_insert_bytes(&s) != 0)
+        } else if (bt_crab_insert_bytes(&s) != 0) {
             bt_crab_insert(p, &s, enc, &vip);
-        else
+        } else {
             continue;
+        }
         bt_crab_redirect(p, &s, &dip);
         assert_int_equal(bt_crab_segment_parse(p, s.total, true, enc, &after), BT_CRAB_SEGMENT_OK);
         assert_int_equal(after.total, n + (g.there ? 0 : PADDED));

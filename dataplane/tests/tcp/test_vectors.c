@@ -29,8 +29,9 @@ static struct bt_addr address_of(const char *hex)
     uint8_t bytes[16];
     uint32_t n = bytes_of(hex, bytes, sizeof bytes);
     assert_int_equal(n, syn_six ? 16 : 4);
-    if (!syn_six)
+    if (!syn_six) {
         return bt_addr_v4(bytes, 0);
+    }
     memcpy(a.ip, bytes, sizeof bytes);
     return a;
 }
@@ -55,16 +56,19 @@ static void reads(const char *line)
     syn.options_len = bytes_of(area, options, sizeof options);
     assert_int_equal(bt_crab_segment_parse(p, syn_write(&syn, p), true, &enc, &s), BT_CRAB_SEGMENT_OK);
     bool redirect = strcmp(form, "redirect") == 0, placeholder = strcmp(form, "placeholder") == 0;
-    if ((s.option != 0) != (redirect || placeholder) || s.malformed != ((notes & MALFORMED) != 0))
+    if ((s.option != 0) != (redirect || placeholder) || s.malformed != ((notes & MALFORMED) != 0)) {
         fail_msg("%s\noption at %u, malformed %d", line, s.option, s.malformed);
-    if (s.option == 0)
+    }
+    if (s.option == 0) {
         return;
+    }
     struct bt_addr want = address_of(named);
     assert_int_equal(s.option, BT_TCP_HEAD + at + (kind < 253 ? 2 : 4));
     assert_true(bt_addr_ip_eq(&s.address, &want));
     assert_int_equal(s.named, redirect);
-    if (strstr(area, "2a08") == NULL)
+    if (strstr(area, "2a08") == NULL) {
         assert_int_equal(s.duplicates != 0, (notes & DUPLICATE) != 0);
+    }
 }
 
 // write KIND EXID FORM ADDRESS BYTES
@@ -74,8 +78,9 @@ static void writes(const char *line)
     char form[16], hex[40], want[96];
     uint8_t wanted[40], option[40];
     assert_int_equal(sscanf(line, "write %x %x %15s %39s %95s", &kind, &exid, form, hex, want), 5);
-    if (strcmp(form, "fallback") == 0)
+    if (strcmp(form, "fallback") == 0) {
         return;
+    }
     struct bt_crab_encoding enc = encoding(kind, exid);
     struct bt_addr addr = address_of(hex);
     uint32_t n = bytes_of(want, wanted, sizeof wanted);
@@ -93,10 +98,11 @@ static void c9_the_programs_vectors_are_read_and_written_alike(void **state)
     assert_non_null(f);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "read ", 5) == 0)
+        if (strncmp(line, "read ", 5) == 0) {
             reads(line);
-        else if (strncmp(line, "write ", 6) == 0)
+        } else if (strncmp(line, "write ", 6) == 0) {
             writes(line);
+        }
         lines += line[0] == 'r' || line[0] == 'w';
     }
     fclose(f);
