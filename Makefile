@@ -115,7 +115,7 @@ faults-mutations: ## Plant bugs in the programs one at a time; a round of make t
 
 # The table of Lancet's coverage is measured again only when its code changed (hack/lancet/coverage.py); a line with the
 # variable MAKE would be run by make -n, all of it.
-figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md, hedging, Lancet's coverage (30 min; 50 when Lancet changed)
+figures: ## The published figures, ours beside them: plots, CSV, docs/lab/figures.md, hedging, Lancet's coverage (30 min; 50 when Lancet changed)
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	hack/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
@@ -138,7 +138,7 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
-lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lancet.md (20 min)
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
 	@mkdir -p $(MEASURED)
 	@rm -f $(MEASURED)/lancet-coverage.json
 	of=$$(hack/lancet/coverage.py digest); \

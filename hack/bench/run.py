@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run the benchmarks, judge them against goals.json and write the table of docs/performance.md.
+"""Run the benchmarks, judge them against goals.json and write the table of docs/lab/performance.md.
 
   run.py                     all of them (25 to 30 minutes on two quiet processors)
   run.py --quick             fewer and shorter runs (some 8 minutes); intervals are wide
   run.py --only=proxy,echo   some of them; figures of the others keep their last values, in the docs too
-  run.py --no-docs           leave docs/performance.md alone
+  run.py --no-docs           leave docs/lab/performance.md alone
   run.py --again             measure nothing: draw the figures again from what was measured last
   run.py --suite=bench-crab  CRAB's benchmarks instead, which need root (at most 15 minutes, --quick 3)
 
@@ -26,6 +26,9 @@ import time
 
 import machine
 import table
+
+sys.path.insert(0, str(machine.ROOT / "hack/verify"))
+import pages  # noqa: E402
 
 SUITES = {"bench": {
     "instructions": "instructions per decision, per RPC through the router, per simulated RPC (callgrind)",
@@ -104,7 +107,7 @@ def judged(suite, rows):
 
 def write_docs(suite, rows, verdicts, whole):
     """Where only some ran, the page keeps what it says of the others, unless this tree has measured them, too."""
-    page = machine.ROOT / "docs" / "performance.md"
+    page = machine.ROOT / pages.PATHS["performance"]
     if not whole:
         goals = json.loads((machine.ROOT / "goals.json").read_text())[suite]
         rows = table.beside(page, suite, goals, rows)

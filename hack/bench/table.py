@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of a suite (`make bench`, `make bench-crab`): on the terminal and in docs/performance.md."""
+"""The table of a suite (`make bench`, `make bench-crab`): on the terminal and in docs/lab/performance.md."""
 import pathlib
 import re
 import sys

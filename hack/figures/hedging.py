@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Second copies in the simulator: the tables and the plot of docs/hedging.md.
+"""Second copies in the simulator: the tables and the plot of docs/concepts/hedging.md.
 
   hedging.py digest              of the code that those runs execute
   hedging.py write LOADS NONE CELLS DIGEST MEASUREMENTS
                                  what `bobtail-sim hedge`, the same with --cleanup=None, and `bobtail-sim hedge --cells`
                                  wrote with --json; the digest is that of before
-  hedging.py check               exits 1 when the tables are not what docs/figures/hedging.json makes, when that is of
+  hedging.py check               exits 1 when the tables are not what docs/lab/figures/hedging.json makes, when that is of
                                  other code, or when it misses a goal
 
 make figures writes them. The same seed gives the same digits on any machine, so a difference is one of the code.
@@ -19,10 +19,11 @@ import sys
 import hedging_judged as judged
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "hack" / "lancet"))
+sys.path[:0] = [str(ROOT / "hack/lancet"), str(ROOT / "hack/verify")]
 from coverage import code_of  # noqa: E402  Go and C have the same comments and strings
+from pages import PATHS  # noqa: E402
 
-PAGE, KEPT, PLOT = ROOT / "docs" / "hedging.md", ROOT / "docs" / "figures" / "hedging.json", ROOT / "docs" / "figures" / "hedging.svg"
+PAGE, KEPT, PLOT = ROOT / PATHS["hedging"], ROOT / PATHS["pictures"] / "hedging.json", ROOT / PATHS["pictures"] / "hedging.svg"
 POLICIES = ("Random", "JSQ", "PSQ", "Naive", "Delayed", "LoadAware", "LA+CC", "LA+CC+PC", "Idealized")
 VARIANTS = ("LoadAware", "LA+CC", "LA+CC+PC")  # what the gate judges
 HARM = 1.05  # R-248
@@ -121,11 +122,11 @@ def write(loads, none, cells, of, measurements):
 
 def check():
     text, data = PAGE.read_text(), json.loads(KEPT.read_text())
-    faults = [f"docs/figures/hedging.json: {why}" for why in judged.missed(data)]
+    faults = [f"docs/lab/figures/hedging.json: {why}" for why in judged.missed(data)]
     if data["code"] != digest():
-        faults.append("docs/figures/hedging.json is of other code (hedging.py: CODE): run make figures and commit what it writes")
+        faults.append("docs/lab/figures/hedging.json is of other code (hedging.py: CODE): run make figures and commit what it writes")
     if page(text, data) != text:
-        faults.append("docs/hedging.md: a table is not what docs/figures/hedging.json makes: run make figures, or undo the edit")
+        faults.append("docs/concepts/hedging.md: a table is not what docs/lab/figures/hedging.json makes: run make figures, or undo the edit")
     for fault in faults:
         print(f"hedging: {fault}", file=sys.stderr)
     return 1 if faults else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the published evaluation of second copies is held to its numbers: the measurements of docs/figures/hedging.json
+"""What of the published evaluation of second copies is held to its numbers: the measurements of docs/lab/figures/hedging.json
 that goals.json judges. The simulator prints curves; here they become figures with a name."""
 import itertools
 import json

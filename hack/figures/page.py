@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/figures.md from docs/figures/results.json and expected.yaml.
+"""docs/lab/figures.md from docs/lab/figures/results.json and expected.yaml.
 
   page.py           writes it
   page.py --check   exits 1 when the page is not what these two make
@@ -11,20 +11,22 @@ import sys
 
 import yaml
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import admission  # noqa: E402
-import checks  # noqa: E402
-
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PAGE, RESULTS = ROOT / "docs" / "figures.md", ROOT / "docs" / "figures" / "results.json"
+sys.path[:0] = [str(HERE), str(ROOT / "hack/verify")]
+import admission  # noqa: E402
+import checks  # noqa: E402
+import pages  # noqa: E402
+
+PAGE, PICTURES = ROOT / pages.PATHS["figures"], ROOT / pages.PATHS["pictures"]
+RESULTS = PICTURES / "results.json"
 
 HEAD = """# The published figures, ours beside them
 
-`make figures` runs every series of [expected.yaml](../hack/figures/expected.yaml) in the simulator, judges the checks there, draws the
+`make figures` runs every series of [expected.yaml](../../hack/figures/expected.yaml) in the simulator, judges the checks there, draws the
 plots and writes this page; nothing on it is typed in. `make figures-quick` does the same with fewer points and wider bounds in
-`make test` and plants mistakes that the checks must find. `make figures` also shows the tables of [second copies](hedging.md) and of
-[Lancet's coverage](lancet.md#do-the-intervals-hold-the-truth).
+`make test` and plants mistakes that the checks must find. `make figures` also shows the tables of [second copies](../concepts/hedging.md) and of
+[Lancet's coverage](../guides/lancet.md#do-the-intervals-hold-the-truth).
 
 ```sh nightly
 make figures          # build/figures: CSV and JSON of every series, PNG and SVG; this page
@@ -38,7 +40,7 @@ Last made on {date} by `{command}` in {seconds} s ({machine}).{since} Times are 
 
 METHOD = """## What is modelled
 
-The shipped policies and load index route every request (`bobtail-sim policy`, [simulator.md](simulator.md)); P4 curves run a software
+The shipped policies and load index route every request (`bobtail-sim policy`, [simulator.md](../concepts/simulator.md)); P4 curves run a software
 model of the switch pipeline (rules R-129 to R-133, R-135); figure 8 runs the whole protocol, packet by packet. Arrivals are Poisson, links
 have constant delays and no bandwidth, workers serve in order of arrival and cost nothing besides the service time. So the curves are what
 the *policy* can reach; the published ones contain NICs, caches, interrupts and drivers. The paper prints plots, few numbers: a check
@@ -157,7 +159,7 @@ def main(argv):
     text = write(*load())
     if argv == ["--check"]:
         if PAGE.read_text() != text:
-            print("docs/figures.md is not what docs/figures/results.json and hack/figures/expected.yaml make: run hack/figures/page.py, "
+            print("docs/lab/figures.md is not what docs/lab/figures/results.json and hack/figures/expected.yaml make: run hack/figures/page.py, "
                   "or make figures when a series changed", file=sys.stderr)
             return 1
         return 0

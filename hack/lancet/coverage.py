@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often Lancet's intervals hold the truth: the measurement that is kept, and its table in docs/lancet.md.
+"""How often Lancet's intervals hold the truth: the measurement that is kept, and its table in docs/guides/lancet.md.
 
   coverage.py digest             of the code that the simulated experiments run
-  coverage.py keep FILE DIGEST   a run's measurements become docs/lancet-coverage.json and the table
+  coverage.py keep FILE DIGEST   a run's measurements become docs/lab/lancet-coverage.json and the table
   coverage.py kept FILE          writes what is kept as measurements and prints it; exit 1 when it is of other code,
                                  or of fewer experiments than the goals ask for
   coverage.py check              exit 1 when the table is not what is kept, or that is of other code
@@ -19,7 +19,10 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KEPT, PAGE = "docs/lancet-coverage.json", "docs/lancet.md"
+sys.path.insert(0, str(ROOT / "hack/verify"))
+import pages  # noqa: E402
+
+KEPT, PAGE = pages.PATHS["coverage"], pages.PATHS["lancet"]
 LANCET = "operator/internal/lancet"
 TRUTH = "operator/internal/queueing"  # what the intervals must hold
 # The tests that are the experiment: its queues, and how it is counted.

@@ -33,7 +33,8 @@ class Kept(unittest.TestCase):
         (self.lancet / "stats").mkdir(parents=True)
         for name in (*coverage.EXPERIMENT, "judge.go", "other_test.go", "stats/anderson.go"):
             (self.lancet / name).write_text("package x // one\n\nvar a = \"// no comment\"\n")
-        (self.root / "docs").mkdir()
+        for name in (coverage.KEPT, coverage.PAGE):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / coverage.PAGE).write_text("before\n" + coverage.BEGIN + "typed\n" + coverage.END + "after\n")
         self.measured = self.root / "run.json"
         self.measured.write_text(json.dumps(rows(500)))
