@@ -10,7 +10,7 @@ the API server judge every manifest that a page shows.
 
   docs.py check          tags are present; every relative link leads to a file; every rule id a test cites stands in the
                          protocol page, which also says what letters rules have; the simulator's page lists every
-                         planted bug; every "commit <id>" is one of the history
+                         planted bug; every "commit <id>" is one of the history; decisions are numbered without gaps
   docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
   docs.py list TAG       print them
@@ -120,6 +120,17 @@ def check_planted():
     return [f"{PATHS['simulator']}: the table of planted bugs is not that of dataplane/tests/sim/mutations.yaml; paste what `hack/verify/docs.py planted` prints"]
 
 
+def misnumbered(folder):
+    """Decisions whose number is not the next one, or whose title has another."""
+    bad = []
+    for want, page in enumerate(sorted(folder.glob("*.md")), 1):
+        if page.name[:5] != f"{want:04}-":
+            return bad + [f"{page.name}: decisions are numbered without gaps: this is {want:04}"]
+        if page.read_text()[:6] != f"# {want:04}":
+            bad.append(f"{page.name}: its title begins with # {want:04}")
+    return bad
+
+
 def git(*arguments):
     """What git says, None where this is no repository."""
     done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
@@ -170,7 +181,7 @@ def listing(tag):
 def main(argv):
     if argv == ["check"]:
         commits, not_asked = check_commits()
-        bad = check_tags() + check_links() + check_rules() + check_planted() + commits
+        bad = check_tags() + check_links() + check_rules() + check_planted() + misnumbered(ROOT / PATHS["decisions"]) + commits
         print("\n".join(bad) if bad else "docs: every shell block is tagged, every link leads to a file, every cited rule is stated, the planted bugs are listed")
         if not_asked:
             print(f"docs: {not_asked}")

@@ -29,6 +29,22 @@ class Links(unittest.TestCase):
         self.assertEqual(self.broken("```c\na\nb\n```\n[a](gone.md)\n"), ["5: a link to gone.md, which is not there"])
 
 
+class Decisions(unittest.TestCase):
+    def misnumbered(self, **titles):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, title in titles.items():
+                pathlib.Path(folder, name[1:].replace("_", "-") + ".md").write_text(title)
+            return docs.misnumbered(pathlib.Path(folder))
+
+    def test_one_behind_the_other(self):
+        self.assertEqual(self.misnumbered(n0001_a="# 0001: a", n0002_b="# 0002 · b"), [])
+
+    def test_gap_twice_and_another_title(self):
+        self.assertEqual(self.misnumbered(n0001_a="# 0001: a", n0003_b="# 0003: b"), ["0003-b.md: decisions are numbered without gaps: this is 0002"])
+        self.assertEqual(self.misnumbered(n0001_a="# 0001: a", n0001_b="# 0001: b"), ["0001-b.md: decisions are numbered without gaps: this is 0002"])
+        self.assertEqual(self.misnumbered(n0001_a="# 0002: a"), ["0001-a.md: its title begins with # 0001"])
+
+
 class Rules(unittest.TestCase):
     PAGE = "| R-1 | x |\n| Z-20a | y |\n|Z-21†|z|\n text R-9\n"
 

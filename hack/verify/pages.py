@@ -6,6 +6,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATHS = {
     "coverage": "docs/lab/lancet-coverage.json",
+    "decisions": "docs/decisions",
     "figures": "docs/lab/figures.md",
     "hedging": "docs/concepts/hedging.md",
     "lancet": "docs/guides/lancet.md",
