@@ -104,7 +104,7 @@ def check_rules():
 
 
 def planted_table():
-    """The rows of the simulator's planted bugs (dataplane/sim/mutate), as its page shows them."""
+    """The rows of the simulator's planted bugs (measure/sim/mutate), as its page shows them."""
     text = (ROOT / "dataplane" / "tests" / "sim" / "mutations.yaml").read_text()
     found = re.findall(r'^- name: ("(?:[^"\\\\]|\\\\.)*")$|^  why: ("(?:[^"\\\\]|\\\\.)*")$', text, re.M)
     names, whys = [json.loads(n) for n, _ in found if n], [json.loads(w) for _, w in found if w]

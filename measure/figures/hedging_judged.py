@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "hack" / "report"))
+sys.path.insert(0, str(ROOT / "measure/report"))
 import report  # noqa: E402
 
 SHARDS, P, D = 50, 0.001, 15  # of the run over loads

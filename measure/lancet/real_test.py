@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What make lancet-real reports of what lancet said. Run: hack/lancet/real_test.py"""
+"""What make lancet-real reports of what lancet said. Run: measure/lancet/real_test.py"""
 import pathlib
 import sys
 import unittest

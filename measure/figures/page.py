@@ -23,7 +23,7 @@ RESULTS = PICTURES / "results.json"
 
 HEAD = """# The published figures, ours beside them
 
-`make figures` runs every series of [expected.yaml](../../hack/figures/expected.yaml) in the simulator, judges the checks there, draws the
+`make figures` runs every series of [expected.yaml](../../measure/figures/expected.yaml) in the simulator, judges the checks there, draws the
 plots and writes this page; nothing on it is typed in. `make figures-quick` does the same with fewer points and wider bounds in
 `make test` and plants mistakes that the checks must find. `make figures` also shows the tables of [second copies](../concepts/hedging.md) and of
 [Lancet's coverage](../guides/lancet.md#do-the-intervals-hold-the-truth).
@@ -31,7 +31,7 @@ plots and writes this page; nothing on it is typed in. `make figures-quick` does
 ```sh nightly
 make figures          # build/figures: CSV and JSON of every series, PNG and SVG; this page
 make figures-quick    # the stage of make test
-hack/figures/figures --only=fig7 --measurements=fig7.json
+measure/figures/figures --only=fig7 --measurements=fig7.json
 ```
 
 Last made on {date} by `{command}` in {seconds} s ({machine}).{since} Times are virtual: the same seed gives the same digits on any machine.
@@ -159,7 +159,7 @@ def main(argv):
     text = write(*load())
     if argv == ["--check"]:
         if PAGE.read_text() != text:
-            print("docs/lab/figures.md is not what docs/lab/figures/results.json and hack/figures/expected.yaml make: run hack/figures/page.py, "
+            print("docs/lab/figures.md is not what docs/lab/figures/results.json and measure/figures/expected.yaml make: run measure/figures/page.py, "
                   "or make figures when a series changed", file=sys.stderr)
             return 1
         return 0

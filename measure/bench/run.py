@@ -101,7 +101,7 @@ def judged(suite, rows):
     """(the report's rows, whether every required figure meets its goal)"""
     flat = MEASURED / f"{suite}.json"
     flat.write_text(json.dumps(rows, indent=1) + "\n")
-    report = subprocess.run([sys.executable, machine.ROOT / "hack/report/report.py", suite, "--measurements", flat], stdout=subprocess.DEVNULL)
+    report = subprocess.run([sys.executable, machine.ROOT / "measure/report/report.py", suite, "--measurements", flat], stdout=subprocess.DEVNULL)
     return json.loads((machine.ROOT / f"build/report/{suite}.json").read_text()), report.returncode == 0
 
 

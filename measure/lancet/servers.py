@@ -16,7 +16,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "hack/bench"), str(ROOT / "dataplane/tests/apps")]
+sys.path[:0] = [str(ROOT / "measure/bench"), str(ROOT / "dataplane/tests/apps")]
 import agent_client  # noqa: E402  the coordinator's side of docs/reference/lancet-agent.md
 import machine  # noqa: E402
 import packages  # noqa: E402

@@ -9,7 +9,7 @@ import tempfile
 
 import machine
 
-SCRIPTS = ("dataplane/bench/instructions.py", "dataplane/sim/wire-bench", "dataplane/sim/policy-bench")
+SCRIPTS = ("dataplane/bench/instructions.py", "measure/sim/wire-bench", "measure/sim/policy-bench")
 MOST_SECONDS = 1800
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of Lancet's coverage is of the present code, and the page says that. Run: hack/lancet/coverage_test.py"""
+"""What is kept of Lancet's coverage is of the present code, and the page says that. Run: measure/lancet/coverage_test.py"""
 import contextlib
 import io
 import json

@@ -68,7 +68,7 @@ def main(argv):
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("servers", nargs="*", choices=[*RUNS, []], help="runs; default: all")
     ap.add_argument("--out", metavar="FOLDER", help="keeps JSON, CSV and plot")
-    ap.add_argument("--measurements", metavar="FILE", help="for hack/report/report.py")
+    ap.add_argument("--measurements", metavar="FILE", help="for measure/report/report.py")
     args = ap.parse_args(argv)
     documents, wrong = {}, []
     with tempfile.TemporaryDirectory(prefix="bobtail-lancet-") as folder:

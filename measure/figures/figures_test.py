@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the figures: every kind of check holds, and fails, where it must. Run: hack/figures/figures_test.py"""
+"""The judge of the figures: every kind of check holds, and fails, where it must. Run: measure/figures/figures_test.py"""
 import json
 import math
 import pathlib
@@ -263,7 +263,7 @@ class Hedging(unittest.TestCase):
         loads = [{"load": load, **{p: {"p50": 1.0, "p99": 9.0 if p == "LoadAware" else 8.0 - load, "preempted": [[100, 99], [4, 2], [5, 1]]} for p in hedging.POLICIES}}
                  for load in (0.02, 0.1, 0.4, 0.8)]
         data = hedging.kept(loads, loads, [self.cell(1.0, 5.9, "Pays")], "of")
-        text = "a\n" + "".join(f"<!-- {n}: hack/figures/hedging.py writes this -->\nold\n<!-- /{n} -->\nb\n" for n in ("loads", "judged", "twins", "cells"))
+        text = "a\n" + "".join(f"<!-- {n}: measure/figures/hedging.py writes this -->\nold\n<!-- /{n} -->\nb\n" for n in ("loads", "judged", "twins", "cells"))
         once = hedging.page(text, data)
         self.assertIn("1.80 at most, 1.25 on average", once)
         self.assertIn("| 0.40 | 100 | 99.00 % | 4 | 50.00 % | 5 | 20.00 % |", once)

@@ -19,7 +19,7 @@ import sys
 import hedging_judged as judged
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "hack/lancet"), str(ROOT / "hack/verify")]
+sys.path[:0] = [str(ROOT / "measure/lancet"), str(ROOT / "hack/verify")]
 from coverage import code_of  # noqa: E402  Go and C have the same comments and strings
 from pages import PATHS  # noqa: E402
 
@@ -92,7 +92,7 @@ def over_cells(data):
 def page(text, data):
     """The page with its tables between the marks."""
     for name, lines in (("loads", over_loads(data)), ("judged", judged.table(data)), ("twins", over_twins(data)), ("cells", over_cells(data))):
-        begin, end = f"<!-- {name}: hack/figures/hedging.py writes this -->\n", f"<!-- /{name} -->\n"
+        begin, end = f"<!-- {name}: measure/figures/hedging.py writes this -->\n", f"<!-- /{name} -->\n"
         before, mark, rest = text.partition(begin)
         _, close, after = rest.partition(end)
         if not mark or not close:

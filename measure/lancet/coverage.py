@@ -30,7 +30,7 @@ EXPERIMENT = ("coverage_test.go", "models_test.go", "queue_test.go")
 WHOLE = 500  # experiments of each queue that the goals ask for
 LEAST = 50  # for a table until somebody has 20 minutes
 QUEUES = {"mm1": "M/M/1, load 0.7", "md1": "M/D/1, load 0.7", "mmk": "M/M/4, load 0.8"}
-BEGIN, END = "<!-- coverage: hack/lancet/coverage.py writes this -->\n", "<!-- /coverage -->\n"
+BEGIN, END = "<!-- coverage: measure/lancet/coverage.py writes this -->\n", "<!-- /coverage -->\n"
 TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|`[^`]*`|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
