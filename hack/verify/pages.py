@@ -7,6 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATHS = {
     "coverage": "docs/lab/lancet-coverage.json",
     "decisions": "docs/decisions",
+    "explained": "docs/lab/figures-explained.md",
     "figures": "docs/lab/figures.md",
     "hedging": "docs/concepts/hedging.md",
     "lancet": "docs/guides/lancet.md",

@@ -410,7 +410,8 @@ class Table(unittest.TestCase):
 
 
     def test_a_part_of_the_benchmarks_leaves_what_the_page_says_of_the_others(self):
-        goals = [{"name": n, "unit": "s", "op": "<=", "goal": 5, "required": n == "a", "how": "so|so"} for n in "ab"]
+        goals = [{"name": n, "unit": "s", "op": "<=", "goal": 5, "required": n == "a"} for n in "ab"]
+        how = dict.fromkeys("ab", "so|so")
         rows = [{"name": "a", "value": 1.5, "interval": [1.0, 2.0], "note": "x|y", "date": "2026-01-01"},
                 {"name": "b", "value": None, "date": "2026-01-01", "note": ""},
                 {"name": "c", "value": 123456.0, "unit": "1/s", "note": "z", "date": "2026-01-01", "quick": True},
@@ -420,15 +421,15 @@ class Table(unittest.TestCase):
             page.write_text(f"{table.begin('bench')}\n{table.END}\n")
 
             def write(some):
-                table.write_page(page, table.report.judge(goals, {r["name"]: r["value"] for r in some}), some)
+                table.write_page(page, table.report.judge(goals, {r["name"]: r["value"] for r in some}, how), some)
 
             write(rows)
             whole = page.read_text()
-            write(table.beside(page, "bench", goals, []))
+            write(table.beside(page, "bench", how, []))
             self.assertEqual(page.read_text(), whole)
             now = [{"name": "c", "value": 9.0, "unit": "1/s", "note": "w", "date": "2026-02-02"},
                    {"name": "e", "value": 7.0, "unit": "1/s", "note": "new", "date": "2026-02-02"}]
-            write(table.beside(page, "bench", goals, now))
+            write(table.beside(page, "bench", how, now))
             lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
             was = [line for line in whole.splitlines() if line.startswith("| `")]
             self.assertEqual([lines[i] for i in (0, 1, 4)], [was[i] for i in (0, 1, 3)])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run the benchmarks, judge them against goals.json and write the table of docs/lab/performance.md.
+"""Run the benchmarks, judge them against its goals and write the table of docs/lab/performance.md.
 
   run.py                     all of them (25 to 30 minutes on two quiet processors)
   run.py --quick             fewer and shorter runs (some 8 minutes); intervals are wide
@@ -109,9 +109,9 @@ def write_docs(suite, rows, verdicts, whole):
     """Where only some ran, the page keeps what it says of the others, unless this tree has measured them, too."""
     page = machine.ROOT / pages.PATHS["performance"]
     if not whole:
-        goals = json.loads((machine.ROOT / "goals.json").read_text())[suite]
-        rows = table.beside(page, suite, goals, rows)
-        verdicts = table.report.judge(goals, {r["name"]: r["value"] for r in rows})
+        how = table.explained.of(suite)
+        rows = table.beside(page, suite, how, rows)
+        verdicts = table.report.judge(table.report.goals_of(suite), {r["name"]: r["value"] for r in rows}, how)
     table.write_page(page, verdicts, rows, suite)
 
 

@@ -5,6 +5,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+import explained  # noqa: E402
 import report  # noqa: E402
 
 END = "<!-- end of table -->"
@@ -16,7 +17,7 @@ def begin(suite):
 
 
 def lines(judged, rows):
-    """One tuple of texts per figure: judged rows in the order of goals.json, then those without a goal."""
+    """One tuple of texts per figure: judged rows in the order of their goals, then those without a goal."""
     by_name = {r["name"]: r for r in rows}
     out = []
     for j in judged:
@@ -59,9 +60,8 @@ def shown_row(line, how):
     return {**row, "interval": [float(b) for b in between.split(" .. ")]} if between else row
 
 
-def beside(path, suite, goals, rows):
-    """Rows measured now, and in their places those that the page shows of what was not measured in this tree."""
-    how = {g["name"]: g["how"] for g in goals}
+def beside(path, suite, how, rows):
+    """Rows measured now, and in their places those that the page shows of what was not measured in this tree; how: {figure: meaning}."""
     lines = [line for line in parts(path, suite)[1].splitlines() if line.startswith("| `")]
     page = [shown_row(line, how.get(line.split("`")[1], "")) for line in lines]
     order, at, by_name = [r["name"] for r in page], 0, {r["name"]: r for r in page + rows}

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of the published evaluation of second copies is held to its numbers: the measurements of docs/lab/figures/hedging.json
-that goals.json judges. The simulator prints curves; here they become figures with a name."""
+that the goals of make figures judge. The simulator prints curves; here they become figures with a name."""
 import itertools
-import json
 import math
 import pathlib
 import sys
@@ -99,7 +98,7 @@ def values(data):
 
 
 def goals():
-    return {g["name"]: g for g in json.loads((ROOT / "goals.json").read_text())["figures"]}
+    return {g["name"]: g for g in report.goals_of("figures")}
 
 
 def measurements(data):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judge measurements against goals.json, print a table, write build/report/<target>.json.
+"""Judge measurements against measure/goals/<target>.json, print a table, write build/report/<target>.json.
 
 Every target that measures something ends here, so that "ok" is computed in one
 place, a figure that was promised but not measured fails, and the goals stand in
-one file that can be reviewed.
+one folder that can be reviewed. What a figure means is said by a page of the docs (explained.py).
 
   report.py TARGET --measurements FILE [FILE ...]   judge and write the report
   report.py --show [TARGET ...]                     print reports already written
@@ -19,7 +19,10 @@ import operator
 import pathlib
 import sys
 
+import explained
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOALS = ROOT / "measure" / "goals"
 OPS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
 
 
@@ -49,13 +52,19 @@ def load_measurements(files):
     return out
 
 
-def judge(goals, values):
-    """Rows of the report: goals in order, then measurements that have no goal."""
+def goals_of(target, folder=GOALS):
+    """What is asked of a target's figures, in order."""
+    return json.loads((pathlib.Path(folder) / f"{target}.json").read_text())
+
+
+def judge(goals, values, how=None):
+    """Rows of the report: goals in order, then measurements that have no goal; how: {name: what the figure means}."""
+    how = how or {}
     rows = []
     for g in goals:
         value = values.get(g["name"])
         rows.append({"name": g["name"], "value": value, "unit": g["unit"], "op": g["op"], "goal": g["goal"],
-                     "required": g["required"], "ok": meets(value, g["op"], g["goal"]), "how": g["how"]})
+                     "required": g["required"], "ok": meets(value, g["op"], g["goal"]), "how": how.get(g["name"], "")})
     known = {g["name"] for g in goals}
     for name in values:
         if name not in known:
@@ -103,7 +112,7 @@ def main(argv):
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("target", nargs="*", help="report to make, or with --show those to print")
     ap.add_argument("--measurements", nargs="+", default=[], metavar="FILE")
-    ap.add_argument("--goals", default=str(ROOT / "goals.json"), metavar="FILE")
+    ap.add_argument("--goals", default=str(GOALS), metavar="FOLDER")
     ap.add_argument("--show", action="store_true")
     args = ap.parse_args(argv)
     if args.show:
@@ -112,10 +121,9 @@ def main(argv):
     if len(args.target) != 1:
         ap.error("give exactly one TARGET")
     target = args.target[0]
-    goals = json.loads(pathlib.Path(args.goals).read_text())
-    if target not in goals:
-        ap.error(f"{target}: not in {args.goals}; add its goals there")
-    rows = judge(goals[target], load_measurements(args.measurements))
+    if not (pathlib.Path(args.goals) / f"{target}.json").is_file():
+        ap.error(f"{target}: {args.goals} has no {target}.json; write its goals there")
+    rows = judge(goals_of(target, args.goals), load_measurements(args.measurements), explained.of(target))
     report_dir().mkdir(parents=True, exist_ok=True)
     (report_dir() / f"{target}.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table(target, rows))

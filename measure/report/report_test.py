@@ -8,12 +8,13 @@ import sys
 import tempfile
 import unittest
 
+import explained
 import report
 
 GOALS = [
-    {"name": "a", "unit": "s", "op": "<=", "goal": 10, "required": True, "how": "x"},
-    {"name": "b", "unit": "bool", "op": "==", "goal": False, "required": True, "how": "x"},
-    {"name": "c", "unit": "ratio", "op": "between", "goal": [0.8, 1.25], "required": False, "how": "x"},
+    {"name": "a", "unit": "s", "op": "<=", "goal": 10, "required": True},
+    {"name": "b", "unit": "bool", "op": "==", "goal": False, "required": True},
+    {"name": "c", "unit": "ratio", "op": "between", "goal": [0.8, 1.25], "required": False},
 ]
 
 
@@ -36,25 +37,46 @@ class Judge(unittest.TestCase):
         row = report.judge(GOALS, {})[0]
         self.assertEqual(set(row), {"name", "value", "unit", "op", "goal", "required", "ok", "how"})
 
-    def test_goals_file_is_well_formed(self):
-        goals = json.loads((report.ROOT / "goals.json").read_text())
-        for target, rows in goals.items():
+    def test_a_row_says_what_the_figure_means(self):
+        rows = report.judge(GOALS, {}, {"b": "whether it is"})
+        self.assertEqual([r["how"] for r in rows], ["", "whether it is", ""])
+
+    def test_goals_files_are_well_formed(self):
+        targets = sorted(f.stem for f in report.GOALS.glob("*.json"))
+        self.assertIn("test", targets)
+        for target in targets:
+            rows = report.goals_of(target)
             names = [r["name"] for r in rows]
             self.assertEqual(len(names), len(set(names)), target)
             for r in rows:
-                self.assertEqual(set(r), {"name", "unit", "op", "goal", "required", "how"}, (target, r))
+                self.assertEqual(set(r), {"name", "unit", "op", "goal", "required"}, (target, r))
                 self.assertIn(r["op"], list(report.OPS) + ["between"])
+
+
+class Explained(unittest.TestCase):
+    PAGE = "# Page\n## one\n| figure | unit | what it is |\n|---|---|---|\n| `a` | s | first\\|second |\n| `b` | % | more |\n\n## two\n| `a` | s | other |\n"
+
+    def test_tables_are_read(self):
+        self.assertEqual(explained.tables(self.PAGE), {"one": {"a": ("s", "first|second"), "b": ("%", "more")}, "two": {"a": ("s", "other")}})
+
+    def test_goal_without_row_row_without_goal_and_other_unit(self):
+        goals = {"one": [{"name": "a", "unit": "s"}, {"name": "c", "unit": "s"}], "two": [{"name": "a", "unit": "ms"}]}
+        self.assertEqual(explained.faults(explained.tables(self.PAGE), goals),
+                         ["one: c has a goal and no row", "one: b has a row and no goal", "two: a is in s, its goal in ms"])
+
+    def test_a_target_without_a_table(self):
+        self.assertEqual(explained.faults({}, {"new": [{"name": "a", "unit": "s"}]}), ["new: a has a goal and no row"])
 
 
 class Exit(unittest.TestCase):
     def run_tool(self, values):
         with tempfile.TemporaryDirectory() as tmp:
-            goals = pathlib.Path(tmp, "goals.json")
-            goals.write_text(json.dumps({"selftest": GOALS}))
+            goals = pathlib.Path(tmp, "selftest.json")
+            goals.write_text(json.dumps(GOALS))
             m = pathlib.Path(tmp, "m.json")
             m.write_text(json.dumps([{"name": k, "value": v} for k, v in values.items()]))
             tool = pathlib.Path(report.__file__)
-            out = subprocess.run([sys.executable, tool, "selftest", "--goals", goals, "--measurements", m],
+            out = subprocess.run([sys.executable, tool, "selftest", "--goals", tmp, "--measurements", m],
                                  capture_output=True, text=True)
             (report.report_dir() / "selftest.json").unlink(missing_ok=True)
             return out.returncode
