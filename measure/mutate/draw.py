@@ -34,6 +34,8 @@ class Mutant(NamedTuple):
 
     def apply(self, source):
         lines = source.splitlines(keepends=True)
+        if lines[self.line.number - 1:self.line.number] != [self.line.text]:
+            raise SystemExit(f"mutate: {self.line.file} has changed since the mutants were drawn: start again")
         lines[self.line.number - 1] = self.text
         return "".join(lines)
 

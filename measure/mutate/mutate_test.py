@@ -44,6 +44,9 @@ class Draw(unittest.TestCase):
     def test_applied_at_its_line(self):
         mutant = draw.Mutant(lines()[5], "    a--;\n")
         self.assertEqual(mutant.apply(SOURCE), SOURCE.replace("    }\n    a++;", "    }\n    a--;"))
+        for changed in ("int g;\n" + SOURCE, "int f;\n"):
+            with self.assertRaises(SystemExit):
+                mutant.apply(changed)
 
 
 class Settle(unittest.TestCase):
