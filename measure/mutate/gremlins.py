@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 
 from draw import Line, Mutant, lines_of
 from trial import ROOT, Test, run
@@ -92,7 +91,6 @@ class Go:
 
     def __init__(self, work, tests, jobs, only=""):
         self.work, self.tests, self.jobs = work, tests, jobs
-        self.lock, self.building = threading.Lock(), {}
         by_line, places = {}, found([f for f in sources() if f.startswith(only)])
         texts = {f: {line.number: line for line in lines_of(f, (ROOT / f).read_text())} for f in {p[0] for p in places}}
         for file, number, column, kind in places:
@@ -124,7 +122,7 @@ class Go:
         return list(self.by_line)
 
     def prepare(self):
-        """A package is built and tested unchanged when the first of its mutants is drawn."""
+        """Nothing: a package is built and tested unchanged when a mutant of it is noticed."""
 
     def mutants(self, line: Line):
         return self.by_line[line]
@@ -143,25 +141,16 @@ class Go:
     def compile(self, room, binary, *flags):
         return run(["go", "test", *flags, "-c", "-o", binary, "./" + room], BUILD_SECONDS)
 
-    def unchanged(self, room):
-        """Builds and runs the package's tests as they are, once."""
-        with self.lock:
-            lock = self.building.setdefault(room, threading.Lock())
-        with lock:
-            test = self.test(room, self.work / "unchanged.test")
-            if test.name in self.tests.kept:
-                return
-            binary = self.work / (test.name + ".unchanged")
-            code, out = self.compile(room, binary)
-            if code != 0:
-                raise SystemExit(f"mutate: the tests of {room} do not build:\n{out[-2000:]}")
-            self.tests.unchanged(self.test(room, binary))
-            binary.unlink()
+    def unchanged(self, room, job):
+        """The package's tests as they are."""
+        binary = self.work / f"{job}.unchanged.test"
+        code, out = self.compile(room, binary)
+        if code != 0:
+            raise SystemExit(f"mutate: the tests of {room} do not build:\n{out[-2000:]}")
+        return self.test(room, binary)
 
     def verdict(self, mutant, job):
         file, rooms = mutant.line.file, self.rooms(mutant.line.file)
-        for room in rooms:
-            self.unchanged(room)
         changed, overlay, binary = (self.work / f"{job}.{end}" for end in ("go", "json", "test"))
         changed.write_text(mutant.apply((ROOT / file).read_text()))
         overlay.write_text(json.dumps({"Replace": {str(ROOT / file): str(changed)}}))
@@ -170,7 +159,8 @@ class Go:
             if code != 0:
                 return "stillborn", out.strip().splitlines()[-1][:160] if out.strip() else "does not build"
             # Tests build programs themselves: those shall have the mutant, too.
-            said = self.tests.notices(self.test(room, binary, ("GOFLAGS", f"-overlay={overlay}")))
+            said = self.tests.notices(self.test(room, binary, ("GOFLAGS", f"-overlay={overlay}")),
+                                      lambda _, room=room: self.unchanged(room, job))
             if said:
                 return "caught", said
         return "survived", "by the tests of " + (", ".join(rooms) or "nothing")

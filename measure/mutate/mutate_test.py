@@ -159,23 +159,31 @@ class OfUniversalmutator(unittest.TestCase):
 
 
 class Trial(unittest.TestCase):
-    def test_a_failure_that_does_not_come_again_is_none(self):
+    def said(self, script, unchanged="true", kept=None):
         with tempfile.TemporaryDirectory() as folder:
-            def said(script):
-                return trial.Tests({"t": 0.1}).notices(trial.Test("t", ("sh", "-c", script), folder, (), "t"))
-            self.assertIsNone(said("true"))
-            self.assertEqual(said("echo FAIL: not seven; exit 3"), "t: FAIL: not seven")
-            self.assertIsNone(said("test -e again || { touch again; exit 1; }"))
+            test = trial.Test("t", ("sh", "-c", script), folder, (("NAME", "x"),), "t")
+            self.kept = kept if kept is not None else {}
+            return trial.Tests(self.kept).notices(test, lambda t: t._replace(command=("sh", "-c", unchanged)))
+
+    def test_a_failure_that_does_not_come_again_is_none(self):
+        self.assertIsNone(self.said("true"))
+        self.assertEqual(self.said("echo FAIL: not seven; exit 3"), "t: FAIL: not seven")
+        self.assertIsNone(self.said("test -e again || { touch again; exit 1; }"))
 
     def test_what_is_skipped_here_says_nothing(self):
-        test = trial.Test("t", ("sh", "-c", "exit 77"), "/", (), "t")
-        tests = trial.Tests({})
-        self.assertIsNone(tests.unchanged(test))
-        self.assertIsNone(tests.notices(test))
+        self.assertIsNone(self.said("exit 77"))
 
-    def test_code_that_does_not_pass_unchanged_judges_nothing(self):
+    def test_what_does_not_pass_unchanged_judges_nothing(self):
         with self.assertRaises(SystemExit):
-            trial.Tests({}).unchanged(trial.Test("t", ("false",), "/", (), "t"))
+            self.said("false", unchanged="false")
+
+    def test_the_unchanged_code_is_asked_once(self):
+        self.assertTrue(self.said("false"))
+        self.assertGreaterEqual(self.kept["t"], 0)
+        self.assertTrue(self.said("false", unchanged="false", kept={"t": 0.1}))
+
+    def test_the_environment_and_the_folder(self):
+        self.assertIsNone(self.said('test "$NAME" = x && test ! -e there && touch there'))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
-# What a test may take, in terms of what it takes of the unchanged code: a mutant that is not noticed must not pass for one that hangs.
+# What a test may take, in terms of what it takes of the unchanged code: a mutant that is not noticed must not pass for one
+# that hangs. And where that is not known yet.
 LEAST_PROCESSOR_SECONDS, LEAST_SECONDS, TIMES = 30, 90, 8
+FIRST_PROCESSOR_SECONDS, FIRST_SECONDS = 300, 900
 TRIES = 3 # of the unchanged code, on a machine that may be busy
 
 
@@ -45,41 +47,41 @@ class Tests:
     """Runs tests, one of each turn at a time."""
 
     def __init__(self, kept):
-        self.kept = kept  # {test: seconds of the unchanged code, None where it does not run}
+        self.kept = kept  # {test: seconds that it takes of the unchanged code}
         self.lock, self.locks = threading.Lock(), {}
 
     def alone(self, turn):
         with self.lock:
             return self.locks.setdefault(turn, threading.Lock())
 
-    def unchanged(self, test, most=1800):
-        """Seconds that the unchanged code takes; None when the test does not run on this machine."""
-        if test.name in self.kept:
-            return self.kept[test.name]
+    def passes(self, test):
+        """Shows that a test passes on the unchanged code, and keeps how long that takes."""
         for _ in range(TRIES):
             with self.alone(test.turn):
                 begun = time.monotonic()
-                code, out = run(test.command, most, folder=test.folder, env=test.env)
-            if code in (0, SKIPPED):
-                self.kept[test.name] = None if code == SKIPPED else round(time.monotonic() - begun, 2)
-                return self.kept[test.name]
+                code, out = run(test.command, 2 * FIRST_SECONDS, folder=test.folder, env=test.env)
+            if code == 0:
+                self.kept[test.name] = round(time.monotonic() - begun, 2)
+                return
         raise SystemExit(f"mutate: {test.name} does not pass on the unchanged code, so nothing can be judged:\n{out[-3000:]}")
 
-    def notices(self, test):
-        """What the test says against the mutant, or None. A failure counts when it fails again: a busy machine is no proof."""
-        took = self.kept[test.name]
-        if took is None:
-            return None
+    def notices(self, test, unchanged):
+        """What the test says against the mutant, or None. A failure counts when it comes again, since a busy machine is no
+        proof, and when the unchanged code passes, which unchanged() builds."""
         said = None
         for _ in range(2):
+            took = self.kept.get(test.name)
             with self.alone(test.turn):
-                code, out = run(test.command, round(LEAST_SECONDS + TIMES * took), round(LEAST_PROCESSOR_SECONDS + TIMES * took),
+                code, out = run(test.command, FIRST_SECONDS if took is None else round(LEAST_SECONDS + TIMES * took),
+                                FIRST_PROCESSOR_SECONDS if took is None else round(LEAST_PROCESSOR_SECONDS + TIMES * took),
                                 test.folder, test.env)
-            if code is None:
-                return f"{test.name}: never ends"
             if code in (0, SKIPPED):
                 return None
-            said = f"{test.name}: {last_words(out) or f'exit code {code}'}"
+            said = f"{test.name}: " + ("never ends" if code is None else last_words(out) or f"exit code {code}")
+            if code is None:
+                break
+        if test.name not in self.kept:
+            self.passes(unchanged(test))
         return said
 
 

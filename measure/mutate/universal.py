@@ -3,7 +3,6 @@
 
 A copy stands as the tree itself does (dataplane, build/dataplane-asan), so that the compiler cache serves both.
 """
-import concurrent.futures
 import contextlib
 import io
 import json
@@ -125,7 +124,7 @@ class Bench:
         return json.loads(out.stdout)
 
     def tests(self):
-        """[(test, programs it starts, whether it is one program of its own)]"""
+        """[(test, programs it starts, whether it is one program of its own, about how many seconds)]"""
         found = []
         for t in self.introspect("tests"):
             started = {word for word in t["cmd"] if word in self.by_path and self.by_path[word]["type"] == "executable"}
@@ -134,7 +133,7 @@ class Bench:
             env = (*SANITIZERS, *sorted(t["env"].items()))
             turn = "c-" + t["name"] if t["is_parallel"] else "c-alone"
             found.append((Test("c-" + t["name"], tuple(t["cmd"]), t["workdir"] or str(self.build), env, turn), sorted(started | needed),
-                          t["cmd"][0] in started))
+                          t["cmd"][0] in started, t["priority"]))
         return found
 
     def symbols_of(self, path):
@@ -177,7 +176,7 @@ class C:
         return mutants_of(line, self.sources[line.file])
 
     def prepare(self):
-        """Builds the copies unchanged and shows that their tests pass."""
+        """Builds the copies unchanged, and learns what there is. A test must pass of them when it notices a mutant."""
         for copy in self.copies:
             copy.refresh()
             code, out = copy.ninja(jobs=self.jobs)
@@ -185,8 +184,6 @@ class C:
                 raise SystemExit("mutate: the unchanged copy does not build:\n" + out[-2000:])
         self.bench = Bench(self.copies[0].build)
         self.known_tests = self.bench.tests()
-        with concurrent.futures.ThreadPoolExecutor(3 * self.jobs) as pool:
-            list(pool.map(self.tests.unchanged, [test for test, _, _ in self.known_tests]))
 
     def rooms(self, file):
         """The tests that judge a file, the most telling first: [(test, programs)]."""
@@ -196,11 +193,10 @@ class C:
             room = program or pathlib.Path(file).parts[2]
             judged = [row for row in self.known_tests if any(self.bench.links(x, source) for x in row[1])]
             # Stories of whole programs judge the programs; a file of the core only when nothing smaller does.
-            if not program and any(alone for _, _, alone in judged):
+            if not program and any(row[2] for row in judged):
                 judged = [row for row in judged if row[2]]
-            judged = [row for row in judged if self.tests.kept[row[0].name] is not None]
-            judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), self.tests.kept[row[0].name]))
-            self.room_of[file] = [(t, p) for t, p, _ in judged]
+            judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), self.tests.kept.get(row[0].name, row[3])))
+            self.room_of[file] = [row[:2] for row in judged]
         return self.room_of[file]
 
     def moved(self, test, copy):
@@ -223,19 +219,30 @@ class C:
                 return "stillborn", next(iter(re.findall(r"error: .*", out)), "does not compile")
             if out == copy.plain_code[mutant.line.file][1]:
                 return "same", "the compiler makes the same code of it"
-            return self.judge(copy, mutant)
+            return self.judge(copy, mutant, clean)
         finally:
             file.write_text(clean)
 
-    def judge(self, copy, mutant):
+    def judge(self, copy, mutant, clean):
+        """The tests of the room, one after the other until one notices."""
         room = self.rooms(mutant.line.file)
+
+        def built(programs):
+            return copy.ninja(sorted({os.path.relpath(p, self.bench.build) for p in programs}))
+
+        def unchanged(test):
+            (copy.folder / mutant.line.file).write_text(clean)
+            code, out = built(next(programs for t, programs in room if t.name == test.name))
+            if code != 0:
+                raise SystemExit("mutate: the unchanged copy does not build any more:\n" + out[-2000:])
+            return test
         for at in range(0, len(room), AT_ONCE):
             some = room[at:at + AT_ONCE]
-            code, out = copy.ninja(sorted({os.path.relpath(p, self.bench.build) for _, programs in some for p in programs}))
+            code, out = built(p for _, programs in some for p in programs)
             if code != 0:
                 return "stillborn", next(iter(re.findall(r"(?:error|undefined reference).*", out)), "does not link")
             for test, _ in some:
-                said = self.tests.notices(self.moved(test, copy))
+                said = self.tests.notices(self.moved(test, copy), unchanged)
                 if said:
                     return "caught", said
         return "survived", f"by {len(room)} tests: " + " ".join(t.name.removeprefix("c-") for t, _ in room)[:200]
