@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
+COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 # What a test may take, in terms of what it takes of the unchanged code: a mutant that is not noticed must not pass for one
 # that hangs. And where that is not known yet.
 LEAST_PROCESSOR_SECONDS, LEAST_SECONDS, TIMES = 30, 90, 8
@@ -40,7 +42,8 @@ class Test(NamedTuple):
 def run(command, seconds, processor_seconds=None, folder=ROOT, env=()):
     """(exit code, output) of a command; code None when it took longer than it may."""
     words = ["env", "-C", str(folder), *(f"{k}={v}" for k, v in env), *map(str, command)]
-    return _run(words, seconds, processor_seconds)
+    code, out = _run(words, seconds, processor_seconds)
+    return code, COLOUR.sub("", out)
 
 
 class Tests:

@@ -140,8 +140,8 @@ class Bench:
         """Those of a program, with those of our libraries beside it."""
         if path not in self.known:
             needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=False).stdout
-            shared = "libbobtail.so" in needed
-            self.known[path] = symbols(path) | (symbols(self.build / "libbobtail.so") if shared else set())
+            shared = {f for f, t in self.by_path.items() if t["type"] == "shared library" and pathlib.Path(f).name.split(".so")[0] + ".so" in needed}
+            self.known[path] = symbols(path).union(*map(symbols, shared))
         return self.known[path]
 
     def objects(self, source):
