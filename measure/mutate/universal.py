@@ -60,7 +60,7 @@ def mutants_of(line, source):
 
 
 def symbols(path):
-    """Names that an object or program defines for others, and takes from others."""
+    """Names that an object or program defines for others."""
     out = subprocess.run(["nm", "--defined-only", "-g", str(path)], capture_output=True, text=True, check=True).stdout
     return {line.split()[-1] for line in out.splitlines() if len(line.split()) == 3}
 
@@ -117,6 +117,7 @@ class Bench:
         self.build = build
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.by_path = {f: t for t in self.targets.values() for f in t["filename"]}
+        self.compiled = json.loads((self.build / "compile_commands.json").read_text())
         self.known = {}
 
     def introspect(self, what):
@@ -144,18 +145,19 @@ class Bench:
             self.known[path] = symbols(path).union(*map(symbols, shared))
         return self.known[path]
 
-    def objects(self, source):
-        """Where a source is compiled to."""
-        rows = json.loads((self.build / "compile_commands.json").read_text())
-        return [self.build / r["output"] for r in rows if (self.build / r["file"]).resolve() == source.resolve()]
+    def own(self, source):
+        """The symbols of a source, of each object that it is compiled to."""
+        if source not in self.known:
+            objects = [self.build / r["output"] for r in self.compiled if (self.build / r["file"]).resolve() == source.resolve()]
+            self.known[source] = set().union(*(symbols(o) for o in objects if o.is_file())) - {"main"}
+        return self.known[source]
 
     def links(self, program, source):
         """Whether a program has the code of a source inside: as its own, or taken from a library."""
         target = self.by_path[program]
         if any(str(source) in group.get("sources", ()) for group in target["target_sources"]):
             return True
-        own = set().union(*(symbols(o) for o in self.objects(source) if o.is_file()), set()) - {"main"}
-        return bool(own & self.symbols_of(program))
+        return bool(self.own(source) & self.symbols_of(program))
 
 
 class C:
