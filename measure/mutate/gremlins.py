@@ -128,10 +128,12 @@ class Go:
         return self.by_line[line]
 
     def rooms(self, file):
-        """The folders whose tests judge a file: its own, or those that use it when it has none."""
-        own = str(pathlib.Path(file).parent)
-        tested, users = self.packages.get(own, (False, []))
-        return [own] if tested else [u for u in users if self.packages[u][0]]
+        """The folders whose tests judge a file: its own, then one beside it that is there for tests (of all controllers
+        against an API server); those that use it when it has none."""
+        own = pathlib.Path(file).parent
+        beside = [p for p, (tested, _) in self.packages.items() if tested and p.endswith("test") and pathlib.Path(p).parent == own.parent]
+        tested, users = self.packages.get(str(own), (False, []))
+        return [str(own), *beside] if tested else [u for u in users if self.packages[u][0]]
 
     def test(self, room, binary, *flags):
         name = "go-" + room.replace("/", "-")
