@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 SEEDS ?= 2000
+SHORT_SEEDS ?= 300
 REPORT := hack/report/report.py
 MEASURED := build/measurements
 FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split release,keys,fastpath
@@ -12,7 +13,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Everyday
-.PHONY: deps build test verify generate format clean
+.PHONY: deps build test test-all test-steady verify generate format clean
 deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
 	@hack/deps/install
 
@@ -25,8 +26,16 @@ build: deps-dev ## Build the dataplane (C) and the Go programs into build/
 deps-dev:
 	@hack/deps/install --only=dev
 
-test: deps ## Run every test: unit, sanitizers, simulator, fuzzing, API server, cluster
-	@hack/test/run.py $(TEST_FLAGS)
+# The wall time of a run begins with the installation of what the machine lacks.
+test test-all test-steady: BEGAN := $(shell date +%s)
+test: deps ## Prove each system once: unit, sanitizers, simulator, API server, CRAB, the main job on a cluster (10 min)
+	@hack/test/run.py --began=$(BEGAN) $(TEST_FLAGS)
+
+test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzzing, emulated cards; goes on where it was: make test-all TEST_FLAGS=--list
+	@hack/test/run.py --of=test-all --began=$(BEGAN) $(TEST_FLAGS)
+
+test-steady: deps ## Every stage of make test three times beside one busy process per processor; goes on where it was (1 h)
+	@hack/test/run.py --steady --began=$(BEGAN) $(TEST_FLAGS)
 
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
@@ -83,12 +92,18 @@ e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network names
 	  $(REPORT) e2e-crab --measurements $(MEASURED)/e2e-crab.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	dataplane/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
 	  $(REPORT) sim --measurements $(MEASURED)/sim.json && exit $$code
+
+sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, another one after each commit (1 min)
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	dataplane/sim/run-all --short --seeds=$(SHORT_SEEDS) --measurements=$(MEASURED)/sim-short.json; code=$$?; \
+	  $(REPORT) sim-short --measurements $(MEASURED)/sim-short.json && exit $$code
 
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release

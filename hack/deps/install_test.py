@@ -64,6 +64,19 @@ class Install(FakeApt):
         for line in (self.dir / "asked").read_text().splitlines():
             self.assertIn("DPkg::Lock::Timeout=300", line)
 
+    def test_what_takes_long_tells_what_it_does(self):
+        self.program("apt-get", """#!/bin/bash
+case "$*" in *update*)
+  echo reading lists
+  until grep -q 'apt-get update . s: reading lists' "$FAKE/said"; do read -rt 0.05 -u 9; done 9<> <(:) ;;
+esac
+""")
+        self.env["TELL_SECONDS"] = "0.1"
+        with open(self.dir / "said", "w", encoding="utf-8") as said:
+            p = subprocess.run([ROOT / "hack/deps/install", "--only=dev"], env=self.env, stdout=said, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual((p.returncode, p.stderr), (0, ""))
+        self.assertIn("reading lists", (self.dir / "cache/log/apt.log").read_text())
+
     def test_patience_ends(self):
         self.answers("ok", LISTS)
         self.env["APT_PATIENCE"] = "0"

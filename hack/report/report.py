@@ -7,10 +7,14 @@ place, a figure that was promised but not measured fails, and the goals stand in
 one file that can be reviewed.
 
   report.py TARGET --measurements FILE [FILE ...]   judge and write the report
+  report.py TARGET --parts A,B --measurements FILE  the same of a partial run: figures of its other parts were not asked for
   report.py --show [TARGET ...]                     print reports already written
 
 A measurements file is a JSON list of {"name", "value"} (other keys are kept as
-"note"); a name given twice takes the last value. Exit 0 when every required
+"note"); a name given twice takes the last value. A goal with a "part" belongs to
+that part of the target; --parts names those that ran (none: --parts=), and what
+a part that ran did not measure is missing all the same. A measurement may bring
+its goal itself (op, goal, required, unit, how). Exit 0 when every required
 figure meets its goal, 1 when one does not, 2 on bad usage.
 """
 import argparse
@@ -34,14 +38,14 @@ def meets(value, op, goal):
     return OPS[op](value, goal)
 
 
-def load_measurements(files):
-    """Return {name: value} of all files; a bad file is an error that names it."""
+def load_rows(files):
+    """Return {name: row} of all files; a bad file is an error that names it."""
     out = {}
     for name in files:
         try:
             rows = json.loads(pathlib.Path(name).read_text())
             for row in rows:
-                out[row["name"]] = row["value"]
+                out[row["name"]] = {**row, "value": row["value"]}
         except FileNotFoundError:
             print(f"report: {name}: no such measurements file; its figures count as missing", file=sys.stderr)
         except (ValueError, KeyError, TypeError) as err:
@@ -49,19 +53,36 @@ def load_measurements(files):
     return out
 
 
-def judge(goals, values):
-    """Rows of the report: goals in order, then measurements that have no goal."""
-    rows = []
-    for g in goals:
-        value = values.get(g["name"])
-        rows.append({"name": g["name"], "value": value, "unit": g["unit"], "op": g["op"], "goal": g["goal"],
-                     "required": g["required"], "ok": meets(value, g["op"], g["goal"]), "how": g["how"]})
+def of_parts(goals, parts):
+    """The goals that a run of these parts is judged by; None: a whole run."""
+    known = {g["part"] for g in goals if "part" in g}
+    for part in parts or []:
+        if part not in known:
+            raise SystemExit(f"report: --parts: no part {part!r} in the goals; there are: {', '.join(sorted(known)) or 'none'}")
+    return [g for g in goals if parts is None or "part" not in g or g["part"] in parts]
+
+
+def judged_row(goal, value):
+    return {"name": goal["name"], "value": value, "unit": goal["unit"], "op": goal["op"], "goal": goal["goal"],
+            "required": goal["required"], "ok": meets(value, goal["op"], goal["goal"]), "how": goal["how"]}
+
+
+def own_row(row):
+    """A measurement that the goals do not know: judged by the goal it brings, or only reported."""
+    if "goal" in row:
+        return judged_row({"unit": "", "required": False, "how": "", **row}, row["value"])
+    return {"name": row["name"], "value": row["value"], "unit": "", "op": "", "goal": None,
+            "required": False, "ok": True, "how": "reported, no goal"}
+
+
+def judge(goals, values, parts=None, measured=None):
+    """Rows of the report: goals in order, then measurements that have none there.
+
+    `parts` are those of a partial run (None: a whole one), `measured` the whole rows of the measurements by name.
+    """
+    rows = [judged_row(g, values.get(g["name"])) for g in of_parts(goals, parts)]
     known = {g["name"] for g in goals}
-    for name in values:
-        if name not in known:
-            rows.append({"name": name, "value": values[name], "unit": "", "op": "", "goal": None,
-                         "required": False, "ok": True, "how": "reported, no goal"})
-    return rows
+    return rows + [own_row((measured or {}).get(name) or {"name": name, "value": values[name]}) for name in values if name not in known]
 
 
 def text(value):
@@ -104,6 +125,7 @@ def main(argv):
     ap.add_argument("target", nargs="*", help="report to make, or with --show those to print")
     ap.add_argument("--measurements", nargs="+", default=[], metavar="FILE")
     ap.add_argument("--goals", default=str(ROOT / "goals.json"), metavar="FILE")
+    ap.add_argument("--parts", metavar="A,B", help="the parts that ran, of a run that was not whole")
     ap.add_argument("--show", action="store_true")
     args = ap.parse_args(argv)
     if args.show:
@@ -115,7 +137,9 @@ def main(argv):
     goals = json.loads(pathlib.Path(args.goals).read_text())
     if target not in goals:
         ap.error(f"{target}: not in {args.goals}; add its goals there")
-    rows = judge(goals[target], load_measurements(args.measurements))
+    measured = load_rows(args.measurements)
+    parts = None if args.parts is None else [p for p in args.parts.split(",") if p]
+    rows = judge(goals[target], {name: row["value"] for name, row in measured.items()}, parts, measured)
     report_dir().mkdir(parents=True, exist_ok=True)
     (report_dir() / f"{target}.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table(target, rows))
