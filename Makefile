@@ -13,7 +13,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Everyday
-.PHONY: deps build test test-all test-steady verify generate format clean
+.PHONY: deps build test test-all test-steady house verify generate format clean
 deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
 	@hack/deps/install
 
@@ -37,6 +37,9 @@ test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzz
 test-steady: deps ## Every stage of make test three times beside one busy process per processor; goes on where it was (1 h)
 	@hack/test/run.py --steady --began=$(BEGAN) $(TEST_FLAGS)
 
+house: ## Judge the structure: circles, parameters, branches, and the last whole runs of make test and make test-steady on this commit
+	@hack/house/judge.py
+
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
 
@@ -52,7 +55,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-lab e2e-slo e2e-crab-cluster
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -73,6 +76,9 @@ cluster-down: ## Stop the embedded cluster
 
 e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
 	@e2e/run e2e-main
+
+e2e-main-short: ## The main job alone: install, load, overload, recovery, rolling update, removal (3 min)
+	@e2e/run e2e-main-short
 
 e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, cancellation, classes and Degrade on the embedded cluster (11 min, beside busy neighbours up to 20)
 	@e2e/run e2e-lab

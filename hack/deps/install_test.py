@@ -35,6 +35,7 @@ class FakeApt(unittest.TestCase):
         self.program("dpkg-query", "#!/bin/sh\nexit 1\n")  # nothing is installed
         self.program("sudo", '#!/bin/bash\nshift\n"$@"\n')
         self.program("sleep", "#!/bin/sh\n")
+        self.program("python3", "#!/bin/sh\n")  # pip, which has packages of its own to look after
         self.env = {**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}", "FAKE": str(self.dir), "TMPDIR": str(self.dir),
                     "BOBTAIL_CACHE": str(self.dir / "cache")}
 
