@@ -75,6 +75,17 @@ def may_start(stage, running):
     return all(name in stage.beside for name in running)
 
 
+def expected(jobs):
+    """Seconds that the jobs take together, by their costs."""
+    now, running = 0, {}
+    for job in jobs:
+        while not may_start(job.stage, running):
+            now = min(running.values())
+            running = {name: end for name, end in running.items() if end > now}
+        running[job.stage.name] = now + job.form.cost
+    return max(running.values(), default=now)
+
+
 def play(jobs, keep_going, done=lambda result: None):
     """Plays the jobs in their order and returns their results; after a failure only those that run already come to an end."""
     LOGS.mkdir(parents=True, exist_ok=True)

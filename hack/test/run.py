@@ -24,7 +24,7 @@ import time
 import machine
 import stages
 from passed import Passed
-from play import ROOT, Job, play, say
+from play import ROOT, Job, expected, play, say
 
 STEADY_RUNS = 3
 WARM_SECONDS = 90  # a build that took longer had something to build: such a run is judged as one without caches
@@ -45,7 +45,7 @@ def list_stages(jobs, state, kind):
     for stage, form in jobs:
         before = state.runs(kind, stage.name, form.command)
         say(f"{stage.name:<14} {form.cost:>5} s  {form.proves or stage.proves}{f' (passed on this commit: {before})' if before else ''}")
-    say(f"{'all of them':<14} {sum(job.form.cost for job in jobs):>5} s  one after the other")
+    say(f"{'all of them':<14} {expected(jobs):>5} s  on two quiet processors where nothing has to be built")
 
 
 def report(target, rows, parts):
@@ -89,7 +89,7 @@ def run_list(args, jobs, state, whole):
     wall, parts = whole_wall(results, args.began, whole and finished and args.of == stages.TEST)
     quiet = quiet and machine.quiet()
     rows = [{"name": "stages_failed", "value": sum(not r.ok for r in results)}, {"name": "machine_quiet", "value": quiet},
-            *({"name": n, "value": v} for n, v in wall.items()), *seconds(results, jobs, quiet and "cold" not in parts)]
+            *({"name": n, "value": v} for n, v in wall.items()), *seconds(results, jobs, quiet and "cold" not in parts and args.of == stages.TEST)]
     if args.of == stages.ALL:
         rows.append({"name": "stages_left", "value": len(jobs) - len(done) - sum(r.ok for r in results)})
     if wall and all(r.ok for r in results):
