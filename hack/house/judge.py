@@ -44,7 +44,7 @@ def main():
     flat = ROOT / "build/measurements/house.json"
     flat.parent.mkdir(parents=True, exist_ok=True)
     flat.write_text(json.dumps(rows) + "\n")
-    code = subprocess.run([sys.executable, ROOT / "hack/report/report.py", "house", "--measurements", flat]).returncode
+    code = subprocess.run([sys.executable, ROOT / "measure/report/report.py", "house", "--measurements", flat]).returncode
     return code if good else 1
 
 

@@ -52,7 +52,7 @@ def report(target, rows, parts):
     path = ROOT / "build" / "measurements" / f"{target}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows) + "\n")
-    return subprocess.run([sys.executable, ROOT / "hack/report/report.py", target, "--measurements", path, f"--parts={','.join(parts)}"]).returncode
+    return subprocess.run([sys.executable, ROOT / "measure/report/report.py", target, "--measurements", path, f"--parts={','.join(parts)}"]).returncode
 
 
 def seconds(results, jobs, judged):
