@@ -147,5 +147,8 @@ func testPodDialsItsOwnNodePort(t *testing.T, b *Bed) {
 	if seen := pod.hairpins(t, net.JoinHostPort(a.Addr, itoa(nodePort))); seen["pweb"] != dialled {
 		t.Errorf("the pod met %v", seen)
 	}
+	if n := own.Counter("client_own_host"); n < 6*dialled {
+		t.Errorf("%d packets of %d connections came in by the uplink: was none redirected?\n%s", n, dialled, b.told())
+	}
 	own.noInvalid(t)
 }
