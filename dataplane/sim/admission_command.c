@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "option.h"
 #include "router/policy.h"
+#include "router/words.h"
 
 static const char usage_text[] =
     "usage: bobtail-sim admission [options]\n"
@@ -64,8 +65,7 @@ static const struct option long_options[] = {
 
 static const char *controller_name(uint32_t i)
 {
-    static const char *const names[] = {"Track", "AIAD", "Off"};
-    return names[i];
+    return i < BT_CONTROLLERS ? bt_controller_words[i] : "Off";
 }
 
 static const char *policy_name(uint32_t i)
