@@ -35,7 +35,9 @@ struct bt_trace_ring; /* base/trace.h */
     /* uniform */                                                                                                      \
     ROW(RANDOM, "Random", false, false, bt_pick_random)
 
-#define BT_ROUTER_POLICY_VALUE(name, word, bounded, least, pick) BT_ROUTER_##name,
+#define BT_ROUTER_POLICY_VALUE(name, word, bounded, least, pick)    BT_ROUTER_##name,
+#define BT_ROUTER_POLICY_AND_WORD(name, word, bounded, least, pick) " " word
+#define BT_ROUTER_POLICY_WORDS                                      BT_ROUTER_POLICY_TABLE(BT_ROUTER_POLICY_AND_WORD) /* " JBSQ JSQ …", for messages */
 enum bt_router_policy { BT_ROUTER_POLICY_TABLE(BT_ROUTER_POLICY_VALUE) BT_ROUTER_POLICIES };
 
 /* How a forwarded request keeps the client's identity. */
