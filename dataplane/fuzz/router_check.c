@@ -78,10 +78,7 @@ static void check_counters(const struct story *s)
     } else {
         bt_router_stats(s->hears, s->now, &t);
     }
-    uint64_t drops = 0;
-    for (int i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_OPTION; i++) {
-        drops += t.counter[i];
-    }
+    uint64_t drops = bt_router_drops(t.counter);
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= s->limit);
     CHECK(t.held + s->port[0].n + s->port[1].n + s->fixed.left == PACKETS);
