@@ -223,7 +223,7 @@ func TestOtherAlerts(t *testing.T) {
 		{"SLOCapacityNear", requests + of("bobtail_slo_capacity_low", slo, "110x30"), requests + of("bobtail_slo_capacity_low", slo, "112x30")},
 		{"SidecarUnreadable", of("bobtail_operator_sidecar_reads_total", `{operation="state", result="Untrusted"}`, "0+10x30"),
 			of("bobtail_operator_sidecar_reads_total", `{operation="state", result="Answered"}`, "0+10x30")},
-		{"OperatorAbsent", of("bobtail_dataplane_up", `{}`, "1x30"), of("bobtail_operator_sidecar_reads_total", `{}`, "1x30")},
+		{"OperatorAbsent", of("bobtail_dataplane_up", `{}`, "1x30"), of("bobtail_build_info", `{component="operator"}`, "1x30")},
 		{"DataplaneDown", of("bobtail_dataplane_up", `{instance="x"}`, "0x30"), of("bobtail_dataplane_up", `{instance="x"}`, "1x30")},
 		{"ConfigRefused", of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "0x20 1x10"), of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "1x30")},
 		{"WorkerEjected", of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "1x30"), of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "0x30")},

@@ -19,6 +19,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	objective "github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
@@ -106,8 +107,31 @@ func TestReadsAreCountedByResult(t *testing.T) {
 	}
 }
 
+// K-23: an operator that has nothing to do, and one that does not lead, show that they
+// are there, and counters begin before there is something to count.
+func TestQuietOperatorShowsItself(t *testing.T) {
+	if _, _, err := instrument(fakeReader{}, "1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]int{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != "bobtail_build_info" || m.GetLabel()[0].GetValue() == "operator" {
+				shown[f.GetName()]++
+			}
+		}
+	}
+	if shown["bobtail_build_info"] != 1 || shown["bobtail_operator_sidecar_reads_total"] < len(operations) {
+		t.Errorf("shown at rest: %v", shown)
+	}
+}
+
 func TestObjectivesAreShown(t *testing.T) {
-	_, o, err := instrument(fakeReader{})
+	_, o, err := instrument(fakeReader{}, "1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,9 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
+// answered is the result of a read that went well; others are a ReadError's kind.
+const answered = "Answered"
+
 // reader counts and times the reads of sidecars.
 type reader struct {
 	next  dataplane.Reader
@@ -46,8 +49,20 @@ func (o *objectives) counters() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{o.requests, o.violations, o.rejectedOnes}
 }
 
+// operations of the reads.
+var operations = []string{"state", "histogram", "history", "connects"}
+
+// build shows that an operator is there, whether or not it leads or has anything to
+// do: that no operator shows itself is an alert.
+func build(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bobtail_build_info", Help: "An operator is there; the version is that of its images; always 1.",
+		ConstLabels: prometheus.Labels{"component": "operator", "version": version},
+	}, func() float64 { return 1 })
+}
+
 // instrument registers the metrics.
-func instrument(next dataplane.Reader) (*reader, *objectives, error) {
+func instrument(next dataplane.Reader, version string) (*reader, *objectives, error) {
 	r := &reader{
 		next: next,
 		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -58,8 +73,11 @@ func instrument(next dataplane.Reader) (*reader, *objectives, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}, []string{"operation"}),
 	}
+	for _, operation := range operations { // a rate begins at the first read
+		r.reads.WithLabelValues(operation, answered)
+	}
 	o := newObjectives()
-	collectors := []prometheus.Collector{r.reads, r.took}
+	collectors := []prometheus.Collector{build(version), r.reads, r.took}
 	for _, g := range o.gauges() {
 		collectors = append(collectors, g)
 	}
@@ -165,7 +183,7 @@ func (r *reader) time(operation string) func() {
 }
 
 func (r *reader) count(operation string, err error) {
-	result := "Answered"
+	result := answered
 	var read *dataplane.ReadError
 	if errors.As(err, &read) {
 		result = string(read.Kind)
