@@ -36,7 +36,7 @@ class FakeApt(unittest.TestCase):
         self.program("sudo", '#!/bin/bash\nshift\n"$@"\n')
         self.program("sleep", "#!/bin/sh\n")
         self.env = {**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}", "FAKE": str(self.dir), "TMPDIR": str(self.dir),
-                    "BOBTAIL_CACHE": str(self.dir / "cache")}
+                    "BOBTAIL_CACHE": str(self.dir / "cache"), "SYSTEMD_UNITS": str(self.dir / "units")}
 
     def program(self, name, text):
         path = self.dir / name
@@ -63,6 +63,17 @@ class Install(FakeApt):
         self.assertIn("held by process 4711", p.stdout)
         for line in (self.dir / "asked").read_text().splitlines():
             self.assertIn("DPkg::Lock::Timeout=300", line)
+
+    def test_a_service_of_a_new_package_does_not_start(self):
+        self.answers("ok", "ok")
+        self.assertEqual(self.run_install().returncode, 0)
+        self.assertEqual(os.readlink(self.dir / "units/prometheus.service"), "/dev/null")
+
+    def test_a_service_that_was_there_is_left_alone(self):
+        self.program("dpkg-query", '#!/bin/sh\n[ "${*##* }" = prometheus ] && echo installed\n')
+        self.answers("ok", "ok")
+        self.assertEqual(self.run_install().returncode, 0)
+        self.assertFalse((self.dir / "units").exists())
 
     def test_patience_ends(self):
         self.answers("ok", LISTS)
