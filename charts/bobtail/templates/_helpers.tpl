@@ -24,6 +24,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/* What pods have besides their selector, which cannot change: by part-of whoever
+     scrapes metrics or collects logs finds every pod of Bobtail. Nothing here may
+     change unless the image does: it would roll the pods. */}}
+{{- define "bobtail.podLabels" -}}
+app.kubernetes.io/version: {{ include "bobtail.version" . | quote }}
+app.kubernetes.io/part-of: bobtail
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
 {{/* What the restricted pod security standard asks of a container. */}}
 {{- define "bobtail.containerSecurity" -}}
 allowPrivilegeEscalation: false
@@ -38,4 +47,17 @@ runAsUser: 65532
 runAsGroup: 65532
 seccompProfile:
   type: RuntimeDefault
+{{- end }}
+
+{{/* How a PodMonitor reads one pod: the operator's `namespace` and `name` are those of
+     an objective, so the labels of the series stay. */}}
+{{- define "bobtail.metricsEndpoint" -}}
+- port: metrics
+  honorLabels: true
+  relabelings:
+    - sourceLabels: [__meta_kubernetes_pod_label_bobtail_dev_service]
+      targetLabel: service
+  {{- with .Values.monitoring.podMonitor.interval }}
+  interval: {{ . }}
+  {{- end }}
 {{- end }}
