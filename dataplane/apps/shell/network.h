@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where a program's options become a network: Linux sockets, or a DPDK port (docs/dpdk.md). A program
-// opens the network once and then one io per thread; packets of a thread come from its own pool.
+// The one place where a program's options become a network: Linux sockets, or a DPDK port (docs/guides/dpdk.md). A
+// program opens the network once and then one io per thread; packets of a thread come from its own pool.
 #ifndef BT_APPS_NETWORK_H
 #define BT_APPS_NETWORK_H
 

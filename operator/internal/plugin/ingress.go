@@ -67,7 +67,7 @@ func blocked(service *v1alpha1.RpcService, pods []corev1.Pod, policies []network
 		out = append(out, finding{causeClients,
 			fmt.Sprintf("NetworkPolicy %s/%s isolates pod %s and admits no UDP from the servers of %s/%s: if it is a client, no reply reaches it",
 				pod.Namespace, isolating, pod.Name, service.Namespace, service.Name),
-			fmt.Sprintf("add an ingress rule from pods %s=%s,%s=%s, protocol UDP, any port (docs/operations.md)",
+			fmt.Sprintf("add an ingress rule from pods %s=%s,%s=%s, protocol UDP, any port (docs/guides/operations.md)",
 				v1alpha1.LabelService, service.Name, v1alpha1.LabelComponent, v1alpha1.ComponentServer)})
 	}
 	return out, nil
