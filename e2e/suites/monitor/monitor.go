@@ -117,7 +117,7 @@ func (s *Suite) start(ctx context.Context, dir string) error {
 	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(raw, outside, inside)), 0o600); err != nil {
 		return err
 	}
-	config, err := s.page.Config(kubeconfig, []string{filepath.Join(s.Env.Root, "charts", "bobtail", "files", "*.rules.yaml"),
+	config, err := s.page.Config(kubeconfig, []string{filepath.Join(s.Env.Root, "charts", "bobtail", "files", "recording-rules.yaml"),
 		filepath.Join(s.Env.Root, "charts", "bobtail", "files", "alerts.yaml")})
 	if err != nil {
 		return err

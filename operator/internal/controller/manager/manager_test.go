@@ -138,13 +138,14 @@ func TestObjectivesAreShown(t *testing.T) {
 	key := types.NamespacedName{Namespace: "demo", Name: "p99"}
 	value := func(g *prometheus.GaugeVec) float64 {
 		m := &dto.Metric{}
-		if err := g.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil {
+		if err := g.WithLabelValues(key.Namespace, key.Name, "echo").Write(m); err != nil {
 			t.Fatal(err)
 		}
 		return m.GetGauge().GetValue()
 	}
 	micro := int64(1500)
 	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{LatencyMicroseconds: 2000, Percentile: "99"}}
+	slo.Spec.TargetRef.Name = "echo"
 	for _, c := range []struct {
 		status   metav1.ConditionStatus
 		micro    *int64
@@ -175,13 +176,37 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 	for c, want := range map[*prometheus.CounterVec]float64{o.requests: 30, o.violations: 9, o.rejectedOnes: 6} {
 		m := &dto.Metric{}
-		if err := c.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil || m.GetCounter().GetValue() != want {
+		if err := c.WithLabelValues(key.Namespace, key.Name, "echo").Write(m); err != nil || m.GetCounter().GetValue() != want {
 			t.Errorf("counted %v, want %v (%v)", m.GetCounter().GetValue(), want, err)
 		}
 	}
 	o.observe(key, nil, objective.Counted{})
-	if o.met.DeleteLabelValues(key.Namespace, key.Name) || o.violations.DeleteLabelValues(key.Namespace, key.Name) {
+	if o.met.DeleteLabelValues(key.Namespace, key.Name, "echo") || o.violations.DeleteLabelValues(key.Namespace, key.Name, "echo") {
 		t.Error("an objective that is gone is still shown")
+	}
+}
+
+// K-31: an objective is shown as its service's, and when it is put on another one, as
+// that one's alone.
+func TestObjectivesNameTheirService(t *testing.T) {
+	o := newObjectives()
+	key := types.NamespacedName{Namespace: "demo", Name: "p99"}
+	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{Percentile: "99"}}
+	for _, service := range []string{"echo", "cart"} {
+		slo.Spec.TargetRef.Name = service
+		o.observe(key, slo, objective.Counted{Requests: 3})
+	}
+	for _, c := range []prometheus.Collector{o.met, o.requests} {
+		series := make(chan prometheus.Metric, 10)
+		c.Collect(series)
+		if n := len(series); n != 1 {
+			t.Errorf("%d series of one objective", n)
+			continue
+		}
+		m := &dto.Metric{}
+		if err := (<-series).Write(m); err != nil || len(m.GetLabel()) != 3 || m.GetLabel()[2].GetValue() != "cart" || m.GetCounter() != nil && m.GetCounter().GetValue() != 3 {
+			t.Errorf("%v, %v", m, err)
+		}
 	}
 }
 
