@@ -3,8 +3,24 @@
 {{ .Values.image.version | default .Chart.AppVersion }}
 {{- end }}
 
+{{/* The image of a component, by its digest where there is one. */}}
+{{- define "bobtail.imageOf" -}}
+{{- $image := .root.Values.image -}}
+{{ $image.registry }}/bobtail/{{ .component }}:{{ include "bobtail.version" .root }}{{ with index $image.digests .component }}@{{ . }}{{ end }}
+{{- end }}
+
 {{- define "bobtail.image" -}}
-{{ .Values.image.registry }}/bobtail/operator:{{ include "bobtail.version" . }}
+{{ include "bobtail.imageOf" (dict "root" . "component" "operator") }}
+{{- end }}
+
+{{/* As pods want them, and as a list of names. */}}
+{{- define "bobtail.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ kindIs "map" . | ternary (get (kindIs "map" . | ternary . dict) "name") . }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The operator's pods. The network policies of every RpcService let in pods
@@ -13,6 +29,24 @@
 app.kubernetes.io/name: bobtail
 app.kubernetes.io/component: operator
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "bobtail.agentSelector" -}}
+app.kubernetes.io/name: bobtail
+app.kubernetes.io/component: agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Maps as one, a later one over an earlier one: labels of a user's own never replace
+     what selectors and scrape configurations ask for. */}}
+{{- define "bobtail.merged" -}}
+{{- $all := dict }}
+{{- range . }}
+{{- range $key, $value := . }}
+{{- $_ := set $all $key $value }}
+{{- end }}
+{{- end }}
+{{- toYaml $all }}
 {{- end }}
 
 {{- define "bobtail.labels" -}}

@@ -42,6 +42,7 @@ func TestParseOptions(t *testing.T) {
 		want string
 	}{
 		{[]string{"--image-version="}, "--image-version must not be empty"},
+		{[]string{"--log-level=loud"}, "log-level"},
 		{[]string{"--otlp-endpoint=collector:4318"}, "--otlp-endpoint=collector:4318: must be a URL"},
 		{[]string{"--router-fast-path=auto"}, "--router-fast-path=auto must be Off or Auto"},
 		{[]string{"--crab-vip-pool=192.0.2.9/28"}, `--crab-vip-pool: "192.0.2.9/28" has bits beyond its length`},
