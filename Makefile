@@ -55,7 +55,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -82,6 +82,9 @@ e2e-main-short: ## The main job alone: install, load, overload, recovery, rollin
 
 e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, cancellation, classes and Degrade on the embedded cluster (11 min, beside busy neighbours up to 20)
 	@e2e/run e2e-lab
+
+e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
+	@e2e/run e2e-monitor
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)
