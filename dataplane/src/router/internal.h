@@ -322,7 +322,7 @@ void router_admission_tick(struct bt_router *r, uint64_t now);
 uint8_t router_label(const struct bt_r2p2_hdr *hdr);
 void router_admission_apply(struct bt_router *r, uint64_t now, const struct bt_admission_config *config);
 
-/* hedging.c and hedge_pairs.c; only while it is on, the first three apart */
+/* hedging.c and hedging_pairs.c; only while it is on, the first three apart */
 void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem, uint64_t seed);
 const char *router_hedging_judge(const struct bt_router *r, const struct bt_router_config *c, const char **field);
 void router_hedging_apply(struct bt_router *r, uint64_t now, const struct bt_hedging_config *config);
@@ -346,7 +346,7 @@ void hedge_list_behind(struct router_hedging *h, uint32_t s, uint32_t before);
 void hedge_refund(struct router_hedging *h);
 void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k);
 
-/* hedge_cancel.c: copies that are taken back; only while hedging is on, the last apart */
+/* hedging_cancel.c: copies that are taken back; only while hedging is on, the last apart */
 struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, struct bt_pkt *pkt,
                                  struct bt_r2p2_hdr *hdr, struct bt_r2p2_hdr *room, uint32_t w);
 bool hedge_compares(const struct router_hedging *h, uint32_t s); /* */
