@@ -33,7 +33,7 @@ struct burst {
 
 struct bench {
     struct router_bed bed;
-    unsigned at_once; /* packets that a half is handed at once */
+    unsigned at_once; /* packets that a half is handed at once; 0: on one thread */
     struct burst requests, feedback;
     struct trace trace;
     struct call at[TRACE_WORKERS_MAX][N]; // requests at each worker, oldest first
@@ -116,7 +116,7 @@ static void arrive(struct bench *b, struct bt_txq *out)
     struct bt_pkt *pkt = router_bed_request(&b->bed, &client, (uint16_t)(b->sent / CLIENTS), b->trace.now);
     b->sent++;
     uint64_t start = nanoseconds();
-    if (b->bed.split) {
+    if (b->at_once > 0) {
         hand_over(b, &b->requests, pkt, out);
     } else {
         route_request(b->bed.router, b->trace.now, pkt, out);
@@ -131,7 +131,7 @@ static void finish(struct bench *b, uint32_t w, struct bt_txq *out)
     b->bed.served[w]++;
     struct bt_pkt *pkt = router_bed_feedback(&b->bed, w, BT_FEEDBACK_PAIR, &call.client, call.req_id, b->trace.now);
     uint64_t start = nanoseconds();
-    if (b->bed.split) {
+    if (b->at_once > 0) {
         hand_over(b, &b->feedback, pkt, out);
     } else {
         route_feedback(b->bed.router, b->trace.now, pkt, out);
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
         return usage();
     }
     static struct bench b;
-    b.at_once = at_once;
+    b.at_once = split ? at_once : 0;
     trace_open(&b.trace, workers, false, 1);
     if (split) {
         router_bed_open_split(&b.bed, workers, N, b.trace.now);

@@ -141,7 +141,6 @@ void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, u
 void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now)
 {
     prepare(b, k, n, false);
-    b->split = true;
     build(b, 2, now);
     configure(b, k, now);
     join_all(b, k, now);

@@ -9,8 +9,7 @@
 #define BED_PACKETS 8192u
 
 struct router_bed {
-    struct bt_router *router; // NULL when there are two halves
-    bool split;               // on two threads
+    struct bt_router *router;
     struct bt_pool_fixed fixed;
     struct bt_pool *pool;
     struct bt_keyring keys; // empty: FEEDBACK carries no tag

@@ -295,7 +295,8 @@ void sim_threads_start(struct sim_router *r, struct bt_router_setup *setup)
     }
 }
 
-bool sim_threads_catch_up(struct sim_router *r)
+/* False: one of them is paused. */
+static bool catch_up(struct sim_router *r)
 {
     uint64_t now = r->n.world->agenda.now;
     if (r->thread[SIM_THREAD_REQ0].paused_until > now || r->thread[SIM_THREAD_FEEDBACK].paused_until > now) {
@@ -337,5 +338,6 @@ const struct sim_router_form sim_router_two_threads = {
     .run = run,
     .settle = feedback_turn, /* the FEEDBACK thread comes to rest behind what had arrived, as in the program */
     .held = held,
+    .catch_up = catch_up,
     .hold_slack_ns = -1,
     .bursts = true};

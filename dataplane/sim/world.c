@@ -94,7 +94,7 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
 /* A router on two threads that cannot come to rest: what it reads waits at its port. */
 static bool restless(struct sim_world *w, const struct sim_node *n)
 {
-    return n->role == SIM_ROUTER && w->s->router_threads == 2 && !sim_threads_catch_up(&w->router[n->index]);
+    return n->role == SIM_ROUTER && !w->router[n->index].form->catch_up(&w->router[n->index]);
 }
 
 static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)

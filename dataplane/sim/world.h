@@ -156,8 +156,9 @@ struct sim_router_form {
     void (*settle)(struct sim_router *r);                              /* before a configuration */
     /* How old p, sent at this place of a turn, was at least by the clock that judged it; 0: read in this turn. */
     uint64_t (*held)(const struct sim_router *r, const struct bt_pkt *p, unsigned place);
-    int64_t hold_slack_ns; /* a request may be held so much longer than maxQueue */
-    bool bursts;           /* FEEDBACK is read in bursts, and what was sent is known a little later */
+    bool (*catch_up)(struct sim_router *r); /* reads all that there is; false: it cannot now */
+    int64_t hold_slack_ns;                  /* a request may be held so much longer than maxQueue */
+    bool bursts;                            /* FEEDBACK is read in bursts, and what was sent is known a little later */
 };
 extern const struct sim_router_form sim_router_two_threads; /* router_threads.c */
 
@@ -329,8 +330,6 @@ void sim_threads_turn(struct sim_world *w, uint32_t node, uint32_t which);
 /* A turn that is due now comes then. */
 void sim_threads_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns);
 void sim_threads_pause(struct sim_router *r, uint32_t which, uint64_t until_ns);
-/* Both threads read all that there is; false: one is paused and cannot. */
-bool sim_threads_catch_up(struct sim_router *r);
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out);
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);
 /* Counters the worker keeps for one router; false when it is down or knows no such router. */
