@@ -97,7 +97,7 @@ static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_ro
     }
 }
 
-void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+void router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->counter, r->counter, sizeof out->counter);
@@ -114,7 +114,7 @@ void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_s
     router_hedging_stats(r, out);
 }
 
-bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
+bool router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
 {
     if (i >= r->order_n) {
         return false;

@@ -3,7 +3,7 @@
 // delay is the same for all, so that timers run out in the order of arrival.
 #include <stddef.h>
 
-#include "hedge_shard.h"
+#include "fanout_shard.h"
 #include "stream.h"
 
 enum { REPLICAS_MAX = 16 };
@@ -18,10 +18,10 @@ struct replica {
 };
 
 struct push {
-    struct sim_hedge_shard *s;
-    enum sim_hedge_policy policy;
+    struct sim_fanout_shard *s;
+    enum sim_fanout_policy policy;
     bool skip, stop; /* the twin of what is answered: skipped when its turn comes; stopped while it runs */
-    uint64_t delay;  /* SIM_HEDGE_NEVER: no second copy */
+    uint64_t delay;  /* SIM_FANOUT_NEVER: no second copy */
     uint32_t timer;  /* next query whose delay ends */
     uint32_t arrived;
     struct replica replica[REPLICAS_MAX];
@@ -31,7 +31,7 @@ struct push {
 static void begin_next(struct push *e, struct replica *r, uint64_t now)
 {
     r->running = NOTHING;
-    r->ends = SIM_HEDGE_NEVER;
+    r->ends = SIM_FANOUT_NEVER;
     while (r->n > 0 && r->running == NOTHING) {
         uint32_t query = r->ring[r->head];
         r->head = (r->head + 1) & (e->s->capacity - 1);
@@ -42,7 +42,7 @@ static void begin_next(struct push *e, struct replica *r, uint64_t now)
     }
     if (r->running != NOTHING) {
         r->began = now;
-        r->ends = now + sim_hedge_execution(e->s, r->running);
+        r->ends = now + sim_fanout_execution(e->s, r->running);
     }
 }
 
@@ -61,15 +61,15 @@ static void end(struct push *e, uint32_t at)
     uint64_t now = r->ends;
     uint32_t query = r->running;
     bool first = !e->s->query[query].answered;
-    sim_hedge_was_busy(e->s, r->began, now);
+    sim_fanout_was_busy(e->s, r->began, now);
     if (first) {
-        sim_hedge_answered(e->s, query, now);
+        sim_fanout_answered(e->s, query, now);
     }
     begin_next(e, r, now);
     for (uint32_t i = 0; first && e->stop && i < e->s->m->replicas; i++) {
         struct replica *twin = &e->replica[i];
         if (twin->running == query) {
-            sim_hedge_was_busy(e->s, twin->began, now);
+            sim_fanout_was_busy(e->s, twin->began, now);
             begin_next(e, twin, now);
         }
     }
@@ -100,24 +100,24 @@ static uint32_t shortest(struct push *e)
 static void arrive(struct push *e, uint32_t query)
 {
     uint64_t now = e->s->at[query];
-    uint32_t to = e->policy == SIM_HEDGE_JSQ ? shortest(e) : sim_below(&e->s->choice, e->s->m->replicas);
+    uint32_t to = e->policy == SIM_FANOUT_JSQ ? shortest(e) : sim_below(&e->s->choice, e->s->m->replicas);
     e->s->query[query].first = (uint8_t)to;
     e->arrived = query + 1;
     send(e, to, query, now);
-    if (e->policy == SIM_HEDGE_NAIVE && e->s->m->replicas > 1) {
+    if (e->policy == SIM_FANOUT_NAIVE && e->s->m->replicas > 1) {
         send(e, another(e, to), query, now);
     }
 }
 
 static uint64_t next_timer(struct push *e)
 {
-    if (e->delay == SIM_HEDGE_NEVER) {
-        return SIM_HEDGE_NEVER;
+    if (e->delay == SIM_FANOUT_NEVER) {
+        return SIM_FANOUT_NEVER;
     }
     while (e->timer < e->arrived && e->s->query[e->timer].answered) {
         e->timer++;
     }
-    return e->timer < e->arrived ? e->s->at[e->timer] + e->delay : SIM_HEDGE_NEVER;
+    return e->timer < e->arrived ? e->s->at[e->timer] + e->delay : SIM_FANOUT_NEVER;
 }
 
 /* Everything that happens until `until`, in order; a reply comes before a timer of the same instant. */
@@ -130,7 +130,7 @@ static void advance(struct push *e, uint64_t until)
         }
         uint64_t reply = e->replica[at].ends, timer = next_timer(e);
         uint64_t now = reply < timer ? reply : timer;
-        if (now > until || now == SIM_HEDGE_NEVER) {
+        if (now > until || now == SIM_FANOUT_NEVER) {
             return;
         }
         if (reply <= timer) {
@@ -142,21 +142,21 @@ static void advance(struct push *e, uint64_t until)
     }
 }
 
-void sim_hedge_push(struct sim_hedge_shard *s, enum sim_hedge_policy policy)
+void sim_fanout_push(struct sim_fanout_shard *s, enum sim_fanout_policy policy)
 {
-    bool delayed = policy == SIM_HEDGE_DELAYED && s->m->replicas > 1;
+    bool delayed = policy == SIM_FANOUT_DELAYED && s->m->replicas > 1;
     struct push e = {.s = s,
                      .policy = policy,
-                     .skip = delayed && s->m->cleanup != SIM_HEDGE_CLEAN_NONE,
-                     .stop = delayed && s->m->cleanup == SIM_HEDGE_CLEAN_ALL,
-                     .delay = delayed ? (uint64_t)(s->m->delay * SIM_HEDGE_UNIT_NS) : SIM_HEDGE_NEVER};
+                     .skip = delayed && s->m->cleanup != SIM_FANOUT_CLEAN_NONE,
+                     .stop = delayed && s->m->cleanup == SIM_FANOUT_CLEAN_ALL,
+                     .delay = delayed ? (uint64_t)(s->m->delay * SIM_FANOUT_UNIT_NS) : SIM_FANOUT_NEVER};
     for (uint32_t i = 0; i < s->m->replicas; i++) {
         e.replica[i] =
-            (struct replica){.ring = s->rings + (size_t)i * s->capacity, .running = NOTHING, .ends = SIM_HEDGE_NEVER};
+            (struct replica){.ring = s->rings + (size_t)i * s->capacity, .running = NOTHING, .ends = SIM_FANOUT_NEVER};
     }
     for (uint32_t i = 0; i < s->m->requests; i++) {
         advance(&e, s->at[i]);
         arrive(&e, i);
     }
-    advance(&e, SIM_HEDGE_NEVER);
+    advance(&e, SIM_FANOUT_NEVER);
 }

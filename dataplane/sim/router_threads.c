@@ -7,17 +7,12 @@
 #include <stdlib.h>
 
 #include "io/io.h"
-#include "router/split.h"
+#include "router/router.h"
 #include "world.h"
 
 /* As apps/bobtail-router/threads.c. */
 enum { FEEDBACK_ROUNDS = 8 };
 #define LATEST_NS UINT64_C(10000000)
-
-struct bt_router *sim_split_half(const struct sim_router *r, uint32_t which)
-{
-    return which == SIM_THREAD_REQ0 ? bt_split_request_half(r->split) : bt_split_feedback_half(r->split);
-}
 
 /* --- when a thread runs ------------------------------------------------------------------------------------------ */
 
@@ -53,8 +48,11 @@ static void want(struct sim_router *r, uint32_t which)
 /* When a thread wakes by itself, on its own clock: the program looks at notes every so often. */
 static uint64_t wakes(const struct sim_router *r, uint32_t which)
 {
-    uint64_t next = bt_router_next(sim_split_half(r, which)), latest = r->thread[which].last_ns + LATEST_NS;
-    return which == SIM_THREAD_FEEDBACK && latest < next ? latest : next;
+    if (which == SIM_THREAD_REQ0) {
+        return bt_router_next(r->core);
+    }
+    uint64_t next = bt_router_feedback_next(r->core), latest = r->thread[which].last_ns + LATEST_NS;
+    return latest < next ? latest : next;
 }
 
 /* Wants the threads that are due, and asks to be woken for the others. */
@@ -133,7 +131,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 /* Credit that waits was published by a clock that showed at_ns or more, and is taken by that clock. */
 static void note_credit(struct sim_router *r, uint64_t at_ns)
 {
-    if (r->judged.credit_ns == 0 && bt_split_credit_waits(r->split)) {
+    if (r->judged.credit_ns == 0 && bt_router_credit_waits(r->core)) {
         r->judged.credit_ns = at_ns;
     }
 }
@@ -147,7 +145,7 @@ static void read_requests(struct sim_router *r, struct bt_pkt *const *pkts, unsi
     for (unsigned i = 0; i < n; i++) {
         j->oldest_ns = pkts[i]->t_rx_ns < j->oldest_ns ? pkts[i]->t_rx_ns : j->oldest_ns;
     }
-    bt_split_requests(r->split, pkts, n, q);
+    bt_router_requests(r->core, pkts, n, q);
     j->ticked = q->n;
 }
 
@@ -155,11 +153,11 @@ static void tick_requests(struct sim_router *r, struct bt_txq *q)
 {
     struct sim_judged *j = &r->judged;
     j->tick_ns = later(j->begun_ns, sim_node_now(&r->n));
-    bt_split_request_tick(r->split, sim_node_now(&r->n), q);
+    bt_router_tick(r->core, sim_node_now(&r->n), q);
     j->done_ns = j->tick_ns;
 }
 
-uint64_t sim_split_held(const struct sim_router *r, const struct bt_pkt *p, unsigned place)
+static uint64_t held(const struct sim_router *r, const struct bt_pkt *p, unsigned place)
 {
     const struct sim_judged *j = &r->judged;
     uint64_t by = place >= j->ticked ? j->tick_ns : p->t_rx_ns < j->oldest_ns ? j->begun_ns : 0;
@@ -173,7 +171,7 @@ static void request_turn(struct sim_router *r)
     bt_txq_init(&q);
     begin_turn(r, SIM_THREAD_REQ0);
     read_requests(r, pkts, take(&r->thread[SIM_THREAD_REQ0], pkts), &q);
-    if (bt_split_notes_pile_up(r->split)) {
+    if (bt_router_notes_pile_up(r->core)) {
         want(r, SIM_THREAD_FEEDBACK);
     }
     tick_requests(r, &q);
@@ -187,7 +185,7 @@ static void request_turn(struct sim_router *r)
 /* As the program wakes it: credit is urgent to who holds requests. */
 static void tell_of_credit(struct sim_router *r)
 {
-    if (bt_router_holds(bt_split_request_half(r->split)) && bt_split_credit_waits(r->split)) {
+    if (bt_router_holds(r->core) && bt_router_credit_waits(r->core)) {
         want(r, SIM_THREAD_REQ0);
     }
 }
@@ -202,11 +200,11 @@ static void feedback_turn(struct sim_router *r)
     for (unsigned round = 0, n = BT_IO_BATCH; round < FEEDBACK_ROUNDS && n == BT_IO_BATCH; round++) {
         n = take(t, pkts);
         r->between.open = true;
-        bt_split_feedback(r->split, pkts, n);
+        bt_router_feedbacks(r->core, pkts, n, &q);
         r->between.open = false;
         tell_of_credit(r);
     }
-    bt_split_feedback_tick(r->split, sim_node_now(&r->n));
+    bt_router_feedback_tick(r->core, sim_node_now(&r->n));
     note_credit(r, sim_node_now(&r->n));
     tell_of_credit(r);
     finish(r, &q);
@@ -245,7 +243,7 @@ static struct bt_pkt *get_nothing(struct bt_pool *pool)
     return NULL;
 }
 
-void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which)
+void sim_threads_turn(struct sim_world *w, uint32_t node, uint32_t which)
 {
     struct sim_router *r = &w->router[node - w->net.first[SIM_ROUTER]];
     struct sim_thread *t = &r->thread[which];
@@ -260,13 +258,13 @@ void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which)
     look_ahead(r);
 }
 
-void sim_split_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns)
+void sim_threads_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns)
 {
     struct sim_thread *t = &r->thread[which];
     t->turn_ns = t->turn_ns == r->n.world->agenda.now ? until_ns : t->turn_ns;
 }
 
-void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns)
+void sim_threads_pause(struct sim_router *r, uint32_t which, uint64_t until_ns)
 {
     r->thread[which].paused_until = until_ns;
 }
@@ -282,47 +280,23 @@ static uint32_t entries(uint32_t wanted)
     return n;
 }
 
-void sim_split_start(struct sim_router *r, const struct bt_router_setup *setup)
+void sim_threads_start(struct sim_router *r, struct bt_router_setup *setup)
 {
     const struct sim_scenario *s = r->n.world->s;
+    r->form = &sim_router_two_threads;
     r->between = (struct sim_gap){.pool = {get_nothing, put_between}, .router = r};
-    struct bt_split_setup two = {.router = *setup,
-                                 .feedback_pool = &r->between.pool,
-                                 .credits = entries(s->credits_room),
-                                 .notes = entries(s->notes_room)};
+    setup->feedback_pool = &r->between.pool;
+    setup->credits = entries(s->credits_room);
+    setup->notes = entries(s->notes_room);
     r->judged = (struct sim_judged){0};
     for (uint32_t which = 0; which < SIM_THREADS; which++) {
         r->thread[which] = (struct sim_thread){.turn_ns = UINT64_MAX, .last_ns = sim_node_now(&r->n)};
         bt_txq_init(&r->thread[which].inbox);
     }
-    if (r->n.mem == NULL) {
-        r->n.mem_n = bt_split_bytes(&two);
-        r->n.mem = sim_memory(r->n.mem_n);
-    }
-    r->split = bt_split_init(r->n.mem, r->n.mem_n, &two, sim_node_now(&r->n));
-    if (r->split == NULL) {
-        fprintf(stderr, "bobtail-sim: router %u on two threads could not be built\n", r->n.index);
-        abort();
-    }
-    r->n.due_ns = 0;
 }
 
-/* What was at the ports is freed with all that the node holds. */
-void sim_split_stop(struct sim_router *r)
-{
-    r->split = NULL;
-}
-
-/* The FEEDBACK thread comes to rest behind what had arrived, as in the program. */
-bool sim_split_configure(struct sim_router *r, const struct bt_router_config *cfg, struct bt_router_refusal *why)
-{
-    feedback_turn(r);
-    bool applied = bt_split_apply(r->split, sim_node_now(&r->n), cfg, why);
-    r->n.due_ns = 0;
-    return applied;
-}
-
-bool sim_split_catch_up(struct sim_router *r)
+/* False: one of them is paused. */
+static bool catch_up(struct sim_router *r)
 {
     uint64_t now = r->n.world->agenda.now;
     if (r->thread[SIM_THREAD_REQ0].paused_until > now || r->thread[SIM_THREAD_FEEDBACK].paused_until > now) {
@@ -331,7 +305,7 @@ bool sim_split_catch_up(struct sim_router *r)
     do {
         request_turn(r);
         feedback_turn(r);
-    } while (r->thread[SIM_THREAD_REQ0].inbox.n > 0 || bt_split_credit_waits(r->split));
+    } while (r->thread[SIM_THREAD_REQ0].inbox.n > 0 || bt_router_credit_waits(r->core));
     return true;
 }
 
@@ -341,14 +315,14 @@ static void read_alone(struct sim_router *r, struct bt_pkt *p)
     struct bt_txq q;
     bt_txq_init(&q);
     if (p->local == SIM_THREAD_FEEDBACK) {
-        bt_split_feedback(r->split, &p, 1);
+        bt_router_feedbacks(r->core, &p, 1, &q);
     } else {
         read_requests(r, &p, 1, &q);
     }
     finish(r, &q);
 }
 
-void sim_split_run(struct sim_router *r, uint64_t now, struct bt_pkt *p)
+static void run(struct sim_router *r, uint64_t now, struct bt_pkt *p)
 {
     (void)now;
     if (p != NULL && r->n.world->ledger.bad_packet) {
@@ -360,18 +334,10 @@ void sim_split_run(struct sim_router *r, uint64_t now, struct bt_pkt *p)
     look_ahead(r);
 }
 
-void sim_split_unreachable(struct sim_router *r, const struct bt_addr *worker)
-{
-    bt_split_unreachable(r->split, sim_node_now(&r->n), worker);
-}
-
-void sim_split_stats(const struct sim_router *r, uint64_t now, struct bt_router_stats *out)
-{
-    bt_split_stats(r->split, now, out);
-}
-
-uint64_t sim_split_next(const struct sim_router *r)
-{
-    uint64_t q = bt_router_next(bt_split_request_half(r->split)), f = bt_router_next(bt_split_feedback_half(r->split));
-    return q < f ? q : f;
-}
+const struct sim_router_form sim_router_two_threads = {
+    .run = run,
+    .settle = feedback_turn, /* the FEEDBACK thread comes to rest behind what had arrived, as in the program */
+    .held = held,
+    .catch_up = catch_up,
+    .hold_slack_ns = -1,
+    .bursts = true};

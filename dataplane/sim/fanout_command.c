@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "hedge_cells.h"
+#include "fanout_cells.h"
 #include "option.h"
 #include "parallel.h"
 #include "report.h"
@@ -33,7 +33,7 @@ static const char usage_text[] =
 enum { LOADS_MAX = 64 };
 
 struct ask {
-    struct sim_hedge_model m;
+    struct sim_fanout_model m;
     double load[LOADS_MAX];
     uint32_t loads;
     unsigned jobs;
@@ -43,7 +43,7 @@ struct ask {
 };
 
 struct row {
-    struct sim_hedge_point point[SIM_HEDGE_POLICIES];
+    struct sim_fanout_point point[SIM_FANOUT_POLICIES];
 };
 
 static const struct option long_options[] = {
@@ -66,7 +66,7 @@ static const struct option long_options[] = {
 };
 
 /* Options that are one number; false for any other. */
-static bool take_number(struct sim_hedge_model *m, int c)
+static bool take_number(struct sim_fanout_model *m, int c)
 {
     switch (c) {
     case 'n':
@@ -94,7 +94,7 @@ static bool take_number(struct sim_hedge_model *m, int c)
 
 static const char *cleanup_name(uint32_t i)
 {
-    static const char *const names[SIM_HEDGE_CLEANUPS] = {"All", "Waiting", "None"};
+    static const char *const names[SIM_FANOUT_CLEANUPS] = {"All", "Waiting", "None"};
     return names[i];
 }
 
@@ -102,7 +102,8 @@ static bool take(struct ask *a, int c)
 {
     switch (c) {
     case 'u':
-        a->m.cleanup = (enum sim_hedge_cleanup)sim_option_named("--cleanup", optarg, cleanup_name, SIM_HEDGE_CLEANUPS);
+        a->m.cleanup =
+            (enum sim_fanout_cleanup)sim_option_named("--cleanup", optarg, cleanup_name, SIM_FANOUT_CLEANUPS);
         return true;
     case 'l':
         a->loads = sim_option_list("--loads", optarg, 0.001, 2, a->load, LOADS_MAX);
@@ -116,7 +117,7 @@ static bool take(struct ask *a, int c)
         return true;
     case 'P':
         a->probabilities =
-            (uint32_t)sim_option_whole("--probabilities", optarg, 2, SIM_HEDGE_CELLS_MAX / SIM_HEDGE_LOADS);
+            (uint32_t)sim_option_whole("--probabilities", optarg, 2, SIM_FANOUT_CELLS_MAX / SIM_FANOUT_LOADS);
         return true;
     case 'J':
         a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
@@ -133,24 +134,24 @@ static bool take(struct ask *a, int c)
 }
 
 /* Twins that made room, and how many of them were the right one: of all, by a hiccup together, later. */
-static void json_chosen(FILE *f, const struct sim_hedge_point *p)
+static void json_chosen(FILE *f, const struct sim_fanout_point *p)
 {
-    for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS && p->chosen[0].n > 0; i++) {
+    for (uint32_t i = 0; i < SIM_FANOUT_VICTIMS && p->chosen[0].n > 0; i++) {
         fprintf(f, "%s[%llu, %llu]%s", i == 0 ? ", \"preempted\": [" : ", ", (unsigned long long)p->chosen[i].n,
-                (unsigned long long)p->chosen[i].right, i + 1 == SIM_HEDGE_VICTIMS ? "]" : "");
+                (unsigned long long)p->chosen[i].right, i + 1 == SIM_FANOUT_VICTIMS ? "]" : "");
     }
 }
 
-static void json_points(FILE *f, const struct sim_hedge_point *point)
+static void json_points(FILE *f, const struct sim_fanout_point *point)
 {
     const char *between = "";
-    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
-        const struct sim_hedge_point *p = &point[i];
+    for (uint32_t i = 0; i < SIM_FANOUT_POLICIES; i++) {
+        const struct sim_fanout_point *p = &point[i];
         if (p->copies <= 0) { /* did not run */
             continue;
         }
         fprintf(f, "%s\n  \"%s\": {\"p50\": %.9g, \"p99\": %.9g, \"p999\": %.9g, \"copies\": %.9g, \"busy\": %.9g",
-                between, sim_hedge_policy_name(i), p->p50, p->p99, p->p999, p->copies, p->busy);
+                between, sim_fanout_policy_name(i), p->p50, p->p99, p->p999, p->copies, p->busy);
         json_chosen(f, p);
         fputs("}", f);
         between = ",";
@@ -162,20 +163,20 @@ static void json_points(FILE *f, const struct sim_hedge_point *point)
 static void run_load(const void *ctx, uint32_t i, void *result)
 {
     const struct ask *a = ctx;
-    struct sim_hedge_model m = a->m;
+    struct sim_fanout_model m = a->m;
     m.load = a->load[i];
-    sim_hedge_run(&m, (1u << SIM_HEDGE_POLICIES) - 1, ((struct row *)result)->point);
+    sim_fanout_run(&m, (1u << SIM_FANOUT_POLICIES) - 1, ((struct row *)result)->point);
 }
 
 static void print_table(const struct ask *a, const struct row *rows, const char *title, size_t offset)
 {
     printf("%s\n%6s", title, "load");
-    for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
-        printf(" %9s", sim_hedge_policy_name(i));
+    for (uint32_t i = 0; i < SIM_FANOUT_POLICIES; i++) {
+        printf(" %9s", sim_fanout_policy_name(i));
     }
     for (uint32_t r = 0; r < a->loads; r++) {
         printf("\n%6.2f", a->load[r]);
-        for (uint32_t i = 0; i < SIM_HEDGE_POLICIES; i++) {
+        for (uint32_t i = 0; i < SIM_FANOUT_POLICIES; i++) {
             double v;
             memcpy(&v, (const char *)&rows[r].point[i] + offset, sizeof v);
             printf(" %9.2f", v);
@@ -184,7 +185,7 @@ static void print_table(const struct ask *a, const struct row *rows, const char 
     puts("");
 }
 
-static double right_percent(const struct sim_hedge_chosen *c)
+static double right_percent(const struct sim_fanout_chosen *c)
 {
     return c->n > 0 ? 100.0 * (double)c->right / (double)c->n : 100;
 }
@@ -195,12 +196,12 @@ static void print_chosen(const struct ask *a, const struct row *rows)
     printf("\n%s: twins that made room for a newcomer, and of these the one that would have ended later, %%;\n"
            "the same where one of the two had a hiccup: begun together, the second copy begun later\n"
            "%6s %12s %9s %12s %9s %12s %9s",
-           sim_hedge_policy_name(SIM_HEDGE_LAEDGE_CC_PC), "load", "twins", "right", "together", "right", "later",
+           sim_fanout_policy_name(SIM_FANOUT_LAEDGE_CC_PC), "load", "twins", "right", "together", "right", "later",
            "right");
     for (uint32_t r = 0; r < a->loads; r++) {
-        const struct sim_hedge_chosen *c = rows[r].point[SIM_HEDGE_LAEDGE_CC_PC].chosen;
+        const struct sim_fanout_chosen *c = rows[r].point[SIM_FANOUT_LAEDGE_CC_PC].chosen;
         printf("\n%6.2f", a->load[r]);
-        for (uint32_t i = 0; i < SIM_HEDGE_VICTIMS; i++) {
+        for (uint32_t i = 0; i < SIM_FANOUT_VICTIMS; i++) {
             printf(" %12llu %9.3f", (unsigned long long)c[i].n, right_percent(&c[i]));
         }
     }
@@ -214,7 +215,7 @@ static void gap_of(const struct ask *a, const struct row *rows, double *most, do
     uint32_t n = 0;
     *most = 0;
     for (uint32_t r = 0; r < a->loads; r++) {
-        double gap = rows[r].point[SIM_HEDGE_LAEDGE].p99 - rows[r].point[SIM_HEDGE_IDEALIZED].p99;
+        double gap = rows[r].point[SIM_FANOUT_LAEDGE].p99 - rows[r].point[SIM_FANOUT_IDEALIZED].p99;
         *most = gap > *most ? gap : *most;
         if (a->load[r] >= 0.049 && a->load[r] <= 0.501) {
             sum += gap;
@@ -235,9 +236,9 @@ static int command_loads(const struct ask *a, struct sim_measures *measures)
     }
     double most, mean;
     gap_of(a, rows, &most, &mean);
-    print_table(a, rows, "p99, in means of P", offsetof(struct sim_hedge_point, p99));
-    print_table(a, rows, "\np50", offsetof(struct sim_hedge_point, p50));
-    print_table(a, rows, "\nexecutions begun per request and shard", offsetof(struct sim_hedge_point, copies));
+    print_table(a, rows, "p99, in means of P", offsetof(struct sim_fanout_point, p99));
+    print_table(a, rows, "\np50", offsetof(struct sim_fanout_point, p50));
+    print_table(a, rows, "\nexecutions begun per request and shard", offsetof(struct sim_fanout_point, copies));
     print_chosen(a, rows);
     printf("\np99 of LoadAware above that of Idealized: largest %.2f, mean over loads 0.05 to 0.5 %.2f\n", most, mean);
     sim_measure(measures, "laedge_p99_gap_max", most, "meanP");
@@ -257,27 +258,27 @@ static int command_loads(const struct ask *a, struct sim_measures *measures)
 
 /* --- cells ------------------------------------------------------------------------------------------------------- */
 
-static void print_tally(enum sim_hedge_policy policy, const struct sim_hedge_tally *t, uint32_t n)
+static void print_tally(enum sim_fanout_policy policy, const struct sim_fanout_tally *t, uint32_t n)
 {
     double percent = 100.0 / n;
-    printf("%-10s %6.1f %6.1f %6.1f %6u %6u %6u", sim_hedge_policy_name(policy), t->gain[0] * percent,
+    printf("%-10s %6.1f %6.1f %6.1f %6u %6u %6u", sim_fanout_policy_name(policy), t->gain[0] * percent,
            t->gain[1] * percent, t->gain[2] * percent, t->p50, t->p99, t->harm);
-    if (policy == SIM_HEDGE_IDEALIZED) {
+    if (policy == SIM_FANOUT_IDEALIZED) {
         puts("");
         return;
     }
-    printf(" %6u %8u   %u, %u, %u\n", t->on, t->on_harm, t->verdict[SIM_HEDGE_OVERLOADED], t->verdict[SIM_HEDGE_MEDIAN],
-           t->verdict[SIM_HEDGE_TAIL]);
+    printf(" %6u %8u   %u, %u, %u\n", t->on, t->on_harm, t->verdict[SIM_FANOUT_OVERLOADED],
+           t->verdict[SIM_FANOUT_MEDIAN], t->verdict[SIM_FANOUT_TAIL]);
 }
 
-static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint32_t n)
+static int json_cells(const char *path, const struct sim_fanout_cell *cells, uint32_t n)
 {
     FILE *f = sim_option_open("--json", path);
     for (uint32_t i = 0; i < n; i++) {
         fprintf(f, "%s{\"p\": %.9g, \"load\": %.9g, \"gate\": {", i == 0 ? "[" : ",\n ", cells[i].p, cells[i].load);
-        for (uint32_t v = 0; v < SIM_HEDGE_VARIANTS; v++) {
-            fprintf(f, "%s\"%s\": \"%s\"", v > 0 ? ", " : "", sim_hedge_policy_name(SIM_HEDGE_LAEDGE + v),
-                    sim_hedge_verdict_name((enum sim_hedge_verdict)cells[i].verdict[v]));
+        for (uint32_t v = 0; v < SIM_FANOUT_VARIANTS; v++) {
+            fprintf(f, "%s\"%s\": \"%s\"", v > 0 ? ", " : "", sim_fanout_policy_name(SIM_FANOUT_LAEDGE + v),
+                    sim_fanout_verdict_name((enum sim_fanout_verdict)cells[i].verdict[v]));
         }
         fputs("},", f);
         json_points(f, cells[i].point);
@@ -289,21 +290,21 @@ static int json_cells(const char *path, const struct sim_hedge_cell *cells, uint
 
 static int command_cells(const struct ask *a, struct sim_measures *measures)
 {
-    static struct sim_hedge_cell cells[SIM_HEDGE_CELLS_MAX];
-    uint32_t n = sim_hedge_cells_lay(cells, a->probabilities), on_harm = 0;
-    if (sim_hedge_cells_run(&a->m, a->jobs, cells, n) != 0) {
+    static struct sim_fanout_cell cells[SIM_FANOUT_CELLS_MAX];
+    uint32_t n = sim_fanout_cells_lay(cells, a->probabilities), on_harm = 0;
+    if (sim_fanout_cells_run(&a->m, a->jobs, cells, n) != 0) {
         return 1;
     }
     printf("%u cells; cells with p99 more than 20, 30, 40 %% below PSQ, in %%; cells above 1.05 x PSQ;\n"
            "what the gate lets through, and of that, harmed; refused: overloaded, median, tail\n"
            "%-10s %6s %6s %6s %6s %6s %6s %6s %8s   %s\n",
            n, "", ">20", ">30", ">40", "p50", "p99", "either", "on", "on, harm", "refused");
-    for (uint32_t policy = SIM_HEDGE_LAEDGE; policy <= SIM_HEDGE_IDEALIZED; policy++) {
-        struct sim_hedge_tally t;
-        sim_hedge_cells_tally(cells, n, (enum sim_hedge_policy)policy, &t);
-        print_tally((enum sim_hedge_policy)policy, &t, n);
+    for (uint32_t policy = SIM_FANOUT_LAEDGE; policy <= SIM_FANOUT_IDEALIZED; policy++) {
+        struct sim_fanout_tally t;
+        sim_fanout_cells_tally(cells, n, (enum sim_fanout_policy)policy, &t);
+        print_tally((enum sim_fanout_policy)policy, &t, n);
         on_harm += t.on_harm;
-        if (policy == SIM_HEDGE_LAEDGE) {
+        if (policy == SIM_FANOUT_LAEDGE) {
             sim_measure(measures, "laedge_harm_cells", t.harm, "count");
         }
     }
@@ -330,9 +331,9 @@ int sim_command_hedge(int argc, char **argv)
 {
     struct ask a = {.load = {0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8},
                     .loads = 15,
-                    .probabilities = SIM_HEDGE_PROBABILITIES,
+                    .probabilities = SIM_FANOUT_PROBABILITIES,
                     .jobs = 2};
-    sim_hedge_defaults(&a.m);
+    sim_fanout_defaults(&a.m);
     int c;
     while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         if (!take(&a, c)) {
@@ -347,7 +348,7 @@ int sim_command_hedge(int argc, char **argv)
         fprintf(stderr, "bobtail-sim: hedge takes options only; got %s\n", argv[optind]);
         return 2;
     }
-    const char *why = sim_hedge_refuse(&a.m);
+    const char *why = sim_fanout_refuse(&a.m);
     if (why != NULL) {
         fprintf(stderr, "bobtail-sim: %s\n", why);
         return 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a request with two copies: the first completion is its end, the later one is counted, and both
 // together say how much executions of the same request differ. A lost copy costs what any lost request
-// costs: its worker's credit comes back by R-111, its pair goes at T_max. Copies that are taken back: hedge_cancel.c.
+// costs: its worker's credit comes back by R-111, its pair goes at T_max. Copies that are taken back: hedging_cancel.c.
 #include <math.h>
 
 #include "router/watch.h"
