@@ -159,6 +159,7 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->policy = a->h.policy;
     p->router = a->router;
     p->class_id = p->class_flags = 0;
+    p->paid = false;
     p->trace = 0;
     p->generation = generation ? generation : 1;
     p->ext = a->h.ext;
@@ -200,7 +201,7 @@ void bt_server_free_pair(struct bt_server *s, struct bt_pair *p)
 {
     bt_wheel_del(&s->wheel, &p->timer);
     if (p->state == BT_PAIR_KEPT) {
-        bt_server_unkeep(s, p);
+        bt_pair_list_remove(&s->kept, p);
     }
     if (p->in) {
         bt_assembly_put(&s->assemblies, p->in, s->port.pool);

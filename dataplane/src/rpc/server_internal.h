@@ -6,6 +6,7 @@
 #include "base/pairs.h"
 #include "base/wheel.h"
 #include "rpc/assembly.h"
+#include "rpc/patience.h"
 #include "rpc/port.h"
 #include "rpc/server.h"
 #include "rpc/train.h"
@@ -38,11 +39,18 @@ struct bt_pair {
     uint32_t taken_back; // what copy was then
     uint64_t trace;
     uint64_t t_first_ns, t_handed_ns;
+    uint64_t hold_until_ns; // RECEIVING: its credit is held so long; 0: it gave it back, or had none
+    bool paid;              // its credit went back before its end
+    bool begun;             // RECEIVING without a credit: more than its first packet is here
     struct bt_assembly *in;
     struct bt_msg msg;
     struct bt_train *out;
     struct bt_pair *next_free;
-    struct bt_pair *kept_prev, *kept_next; // while KEPT
+    struct bt_pair *kept_prev, *kept_next; // while KEPT, or RECEIVING without a credit
+};
+
+struct bt_pair_list {
+    struct bt_pair *head, *tail;
 };
 
 #define BT_ECHOED (BT_HAS_CLASS | BT_HAS_TRACE) // options that a reply repeats
@@ -76,7 +84,11 @@ struct bt_server {
     struct bt_pairs pairs;
     struct bt_pair *pair;
     struct bt_pair *free;
-    struct bt_pair *kept_head, *kept_tail; // KEPT pairs, oldest first
+    struct bt_pair_list kept;     // KEPT pairs, oldest first
+    struct bt_pair_list loose[2]; // RECEIVING ones that hold no credit, oldest first: without, and with a part
+    struct bt_patience patience;
+    uint32_t holding; // RECEIVING ones that hold one
+    uint32_t beyond;  // EXECUTING and SENDING ones without a credit
     uint32_t backlog;
     uint64_t free_ns;     // when the last execution ended
     struct bt_done *done; // ring, oldest at done_head
@@ -122,6 +134,15 @@ enum bt_mcase bt_server_message_part(struct bt_server *s, struct bt_arrival *a);
 void bt_server_repair(struct bt_server *s, struct bt_pair *p);
 void bt_server_expire_held(struct bt_server *s);
 
+// server_hold.c: credits of requests that are not whole yet
+void bt_server_hold(struct bt_server *s, struct bt_pair *p);
+void bt_server_hold_due(struct bt_server *s, struct bt_pair *p);
+void bt_server_hold_part(struct bt_server *s, struct bt_pair *p);
+void bt_server_release(struct bt_server *s, struct bt_pair *p, bool whole);
+bool bt_server_displace(struct bt_server *s, uint8_t router);
+void bt_pair_list_add(struct bt_pair_list *l, struct bt_pair *p);
+void bt_pair_list_remove(struct bt_pair_list *l, struct bt_pair *p);
+
 // server.c: pairs
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
@@ -133,7 +154,6 @@ void bt_server_forget_old(struct bt_server *s);
 void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
                          struct bt_txq *txq);
 void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq);
-void bt_server_unkeep(struct bt_server *s, struct bt_pair *p);
 enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
 
 // server_cancel.c
@@ -151,7 +171,11 @@ struct bt_finished {
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why);
 enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *a, uint8_t *router);
 void bt_server_received(struct bt_server *s, uint8_t router); // one more accepted from it
+void bt_server_heard(struct bt_server *s, uint8_t router);    // one came, whatever becomes of it
 void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq);
+void bt_server_end(struct bt_server *s, const struct bt_pair *p, uint8_t fate, struct bt_txq *txq);
+void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a);
+void bt_server_pay_early(struct bt_server *s, const struct bt_pair *p, struct bt_txq *txq);
 void bt_server_periodic(struct bt_server *s);
 void bt_server_shares(struct bt_server *s);
 
