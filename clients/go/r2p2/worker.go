@@ -41,6 +41,7 @@ type serverPair struct {
 	begun   time.Time
 	rounds  int // SACKs sent while receiving, answered while kept
 	timer   *time.Timer
+	hold    hold
 	moved   time.Time // newest progress of a message being received
 	replies [][]byte  // packets kept for repair
 
@@ -64,6 +65,7 @@ type worker struct {
 	routers []*routerState
 	keys    Keyring
 	depth   int
+	holds   holds
 }
 
 type doneKey struct {
@@ -95,8 +97,10 @@ func (w *worker) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pairs {
-		if p.timer != nil {
-			p.timer.Stop()
+		for _, t := range []*time.Timer{p.timer, p.hold.timer} {
+			if t != nil {
+				t.Stop()
+			}
 		}
 	}
 }
@@ -147,10 +151,15 @@ func (w *worker) received(r *routerState) {
 // served pays what received owes. The message is sent by the caller's
 // goroutine, behind the reply. Callers hold mu.
 func (w *worker) served(p *serverPair, flags uint8) {
+	if p.hold.paid && p.state != receiving {
+		w.holds.beyond--
+	}
 	if p.router == nil {
 		return
 	}
-	p.router.served++
+	if !p.hold.paid {
+		p.router.served++
+	}
 	w.send(w.feedback(p.router, flags, p), p.router.Feedback)
 }
 

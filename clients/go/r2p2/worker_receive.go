@@ -57,6 +57,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 	}
 	key := pairKey{client, h.ReqID}
 	if w.known(key) && !w.comesAgain(key, &h.Options) {
+		w.unwanted(router)
 		if flaw != wire.OK {
 			return flaw
 		}
@@ -75,7 +76,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 		return w.reject(p, &s.stats.dropPolicy, wire.OK)
 	case s.cfg.Admit != nil && !s.cfg.Admit():
 		return w.reject(p, &s.stats.dropAdmit, wire.OK)
-	case len(w.pairs) >= s.cfg.MaxPending:
+	case len(w.pairs) >= s.cfg.MaxPending && !w.displace(router):
 		return w.reject(p, &s.stats.dropTable, wire.M24)
 	}
 	w.pairs[key] = p
@@ -89,6 +90,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 	s.stats.reqrdy.Add(1)
 	w.control(wire.ReqRdy, key, p.ext, []byte("ACK"))
 	w.watch(p)
+	w.beginHold(p)
 	return wire.OK
 }
 
@@ -157,6 +159,8 @@ func (w *worker) onPart(h *wire.Header, from netip.AddrPort) wire.Case {
 	p.moved = time.Now()
 	if p.message.complete() {
 		w.enqueue(p)
+	} else {
+		w.onProgress(p)
 	}
 	return wire.OK
 }
@@ -167,6 +171,7 @@ func (w *worker) enqueue(p *serverPair) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	w.releaseHold(p, true)
 	p.state = executing
 	w.queue <- p
 }
@@ -190,6 +195,7 @@ func (w *worker) overdue(p *serverPair) {
 	if idle >= t.GC {
 		w.server.stats.collected.Add(1)
 		w.server.latency.Rejected()
+		w.releaseHold(p, false)
 		w.forget(p)
 		w.served(p, wire.FeedbackDropped)
 		return
@@ -228,6 +234,7 @@ type serverStats struct {
 	requests, replies, failed, collected                                 atomic.Uint64
 	dropMalformed, dropPolicy, dropAdmit, dropTable, dropApp             atomic.Uint64
 	duplicate, feedback, reqrdy, sackSent, sackReceived, resent, packets atomic.Uint64
+	early, displaced                                                     atomic.Uint64
 	cancelsRemoved, cancelsStopped, cancelsKept, cancelsUnmatched        atomic.Uint64
 	unsent                                                               unsent
 	rejected                                                             cases
@@ -247,6 +254,8 @@ func (s *Server) Counters() []Counter {
 		{"server_dropped_total", "reason", "policy_not_implemented", t.dropPolicy.Load()},
 		{"server_dropped_total", "reason", "malformed", t.dropMalformed.Load()},
 		{"server_dropped_total", "reason", "incomplete", t.collected.Load()},
+		{"server_dropped_total", "reason", "displaced", t.displaced.Load()},
+		{"server_credits_returned_early_total", "", "", t.early.Load()},
 		{"server_cancels_total", "outcome", "removed", t.cancelsRemoved.Load()},
 		{"server_cancels_total", "outcome", "stopped", t.cancelsStopped.Load()},
 		{"server_cancels_total", "outcome", "kept", t.cancelsKept.Load()},
