@@ -142,6 +142,7 @@ func (w *worker) unwanted(r *routerState) {
 	if r == nil {
 		return
 	}
+	w.server.stats.unwanted.Add(1)
 	w.received(r)
 	r.served++
 	w.send(w.feedback(r, 0, nil), r.Feedback)

@@ -234,7 +234,7 @@ type serverStats struct {
 	requests, replies, failed, collected                                 atomic.Uint64
 	dropMalformed, dropPolicy, dropAdmit, dropTable, dropApp             atomic.Uint64
 	duplicate, feedback, reqrdy, sackSent, sackReceived, resent, packets atomic.Uint64
-	early, displaced                                                     atomic.Uint64
+	early, unwanted, displaced                                           atomic.Uint64
 	cancelsRemoved, cancelsStopped, cancelsKept, cancelsUnmatched        atomic.Uint64
 	unsent                                                               unsent
 	rejected                                                             cases
@@ -255,7 +255,8 @@ func (s *Server) Counters() []Counter {
 		{"server_dropped_total", "reason", "malformed", t.dropMalformed.Load()},
 		{"server_dropped_total", "reason", "incomplete", t.collected.Load()},
 		{"server_dropped_total", "reason", "displaced", t.displaced.Load()},
-		{"server_credits_returned_early_total", "", "", t.early.Load()},
+		{"server_credits_returned_total", "reason", "incomplete", t.early.Load()},
+		{"server_credits_returned_total", "reason", "unwanted", t.unwanted.Load()},
 		{"server_cancels_total", "outcome", "removed", t.cancelsRemoved.Load()},
 		{"server_cancels_total", "outcome", "stopped", t.cancelsStopped.Load()},
 		{"server_cancels_total", "outcome", "kept", t.cancelsKept.Load()},

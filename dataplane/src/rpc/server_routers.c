@@ -315,6 +315,7 @@ void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a)
     if (a->router == BT_NO_ROUTER || s->router[a->router].st.router.legacy) {
         return;
     }
+    s->counters[BT_SERVER_CREDITS_UNWANTED]++;
     bt_server_received(s, a->router);
     s->router[a->router].st.served++;
     send_feedback(s, &s->router[a->router], 0, NULL, a->txq);

@@ -33,6 +33,8 @@ func (r *runner) checkEvents(v *verdict, p *plan, h *happening, before, after *s
 			r.checkSuspicion(v, before, after)
 		case stopFailover:
 			r.checkFailover(v, loads[0])
+		case halfOpen:
+			r.checkAnswered(v, loads)
 		}
 	}
 }
