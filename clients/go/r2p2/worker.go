@@ -35,6 +35,7 @@ type serverPair struct {
 	state   pairState
 	policy  wire.Policy
 	ext     bool
+	content uint64       // of a client without X (contentOf), else 0
 	echo    wire.Options // class and trace, echoed in the reply
 	trace   uint64
 	message *assembly // nil once the handler has it
@@ -120,7 +121,7 @@ func (w *worker) backlog() int {
 
 // remember keeps a finished pair from being executed again when its request
 // comes twice.
-func (w *worker) remember(key pairKey) {
+func (w *worker) remember(p *serverPair) {
 	now := time.Now()
 	for len(w.expiry) > 0 && (len(w.expiry) >= maxDone || !w.expiry[0].until.After(now)) {
 		if oldest := w.expiry[0]; w.done[oldest.key].until.Equal(oldest.until) {
@@ -129,8 +130,8 @@ func (w *worker) remember(key pairKey) {
 		w.expiry = w.expiry[1:]
 	}
 	until := now.Add(w.server.timing().GC)
-	w.done[key] = doneKnown{until: until}
-	w.expiry = append(w.expiry, doneKey{key, until})
+	w.done[p.key] = doneKnown{until: until, content: p.content}
+	w.expiry = append(w.expiry, doneKey{p.key, until})
 }
 
 func (w *worker) known(key pairKey) bool {
@@ -264,7 +265,7 @@ func (w *worker) forget(p *serverPair) {
 		w.busy--
 	}
 	delete(w.pairs, p.key)
-	w.remember(p.key)
+	w.remember(p)
 }
 
 // reply sends a reply, keeps its packets when they can be asked for again, and

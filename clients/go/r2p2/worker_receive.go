@@ -56,7 +56,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 		return m
 	}
 	key := pairKey{client, h.ReqID}
-	if w.known(key) && !w.comesAgain(key, &h.Options) {
+	if w.known(key) && !w.comesAgain(key, &h.Options) && !w.ofNextLife(key, h) {
 		w.unwanted(router)
 		if flaw != wire.OK {
 			return flaw
@@ -101,6 +101,9 @@ func (w *worker) newPair(key pairKey, router *routerState, h *wire.Header) *serv
 		message: &assembly{limit: w.server.cfg.MaxMessage}, echo: h.Options,
 	}
 	p.echo.Present &= wire.HasClass | wire.HasTrace
+	if !h.Ext {
+		p.content = contentOf(h)
+	}
 	if h.Options.Present&wire.HasCopy != 0 {
 		p.copy = h.Options.Copy
 	}
@@ -116,7 +119,7 @@ func (w *worker) reject(p *serverPair, why *atomic.Uint64, m wire.Case) wire.Cas
 	why.Add(1)
 	w.server.latency.Rejected()
 	w.sendDrop(p.key, p.ext)
-	w.remember(p.key)
+	w.remember(p)
 	w.served(p, wire.FeedbackDropped)
 	return m
 }

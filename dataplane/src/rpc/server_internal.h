@@ -35,6 +35,7 @@ struct bt_pair {
     uint32_t generation; // upper half of the handle
     uint32_t hash;       // of client and req_id in the pair table
     uint32_t packets;    // of the request
+    uint32_t content;    // of a client without X (bt_server_content); 0: not looked at
     uint32_t copy;       // with BT_HAS_COPY: which of its router's copies it is; 0: taken back
     uint32_t taken_back; // what copy was then
     uint64_t trace;
@@ -60,8 +61,9 @@ struct bt_pair_list {
 #define BT_PAIR_DONE 0x80000000u
 
 struct bt_done {
-    uint32_t hash; // where its entry is to be looked for
-    uint32_t copy; // that was taken back; 0: it was not, and its request never runs again
+    uint32_t hash;    // where its entry is to be looked for
+    uint32_t content; // of its request, 0: not known
+    uint32_t copy;    // that was taken back; 0: it was not, and its request never runs again
     uint64_t until_ns;
 };
 
@@ -149,6 +151,10 @@ void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
 void bt_server_free_pair(struct bt_server *s, struct bt_pair *p); // leaves it as done
 void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_forget_old(struct bt_server *s);
+
+// server_restart.c
+uint32_t bt_server_content(const struct bt_server *s, const struct bt_r2p2_hdr *h);
+uint32_t bt_server_after_restart(struct bt_server *s, const struct bt_arrival *a, uint32_t known);
 
 // server_reply.c
 void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,

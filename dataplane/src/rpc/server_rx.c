@@ -75,6 +75,9 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
         if (a->h.opt.present & BT_HAS_COPY) {
             known = bt_server_after_cancel(s, a, known);
         }
+        if (!a->h.ext) {
+            known = bt_server_after_restart(s, a, known);
+        }
     }
     if (known != BT_PAIRS_NONE && flaw) { // a refused packet is not answered twice either
         bt_server_pay_unwanted(s, a);
