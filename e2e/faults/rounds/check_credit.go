@@ -80,7 +80,7 @@ func (w *world) checkCredit(v *verdict, before, after *snapshot, a allowance) {
 		checkRows(v, name, after.rows[p], w.v.Legacy)
 		g, lived := survivor(before, after, p)
 		if all = all && lived; lived {
-			v.equal("credit", name+": requests its rows say were sent, of those forwarded (R-108)", grown(before.rows[p], after.rows[p], "", sentOf), g.of("router_forwarded_total"))
+			v.equal("credit", name+": requests its rows say were sent, of those forwarded (R-108)", grown(before.rows[p], after.rows[p], "", sentOf), g.of("router_forwarded_total")-g.of("router_forwarded_unmarked_total"))
 		}
 		if w.v.Legacy {
 			w.checkReclaimed(v, name, after.rows[p], after.process[p])
