@@ -15,6 +15,7 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_FORWARDED] = {"router_forwarded_total", NULL, NULL},
     [BT_RC_FORWARDED_STICKY] = {"router_forwarded_sticky_total", NULL, NULL},
     [BT_RC_FORWARDED_LEGACY] = {"router_forwarded_legacy_total", NULL, NULL},
+    [BT_RC_FORWARDED_BARE] = {"router_forwarded_unmarked_total", NULL, NULL},
     [BT_RC_HELD] = {"router_held_total", "reason", "no_credit"},
     [BT_RC_HELD_BACK] = {"router_held_total", "reason", "hold_back"},
     [BT_RC_DEGRADED] = {"router_degraded_total", "result", "marked"},
