@@ -135,10 +135,10 @@ func TLSName(s *v1alpha1.RpcService) string { return s.Name + "-tls" }
 func sidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
 
 // Address is what clients are given as the target. Over TCP a name leads through
-// kube-proxy, so an address of the load balancer is better.
-func Address(s *v1alpha1.RpcService) string {
-	if TCP(s) && len(s.Status.Addresses) > 0 {
-		return s.Status.Addresses[0]
+// kube-proxy, so an address of the load balancer is better: balanced are those it has.
+func Address(s *v1alpha1.RpcService, balanced []string) string {
+	if TCP(s) && len(balanced) > 0 {
+		return balanced[0]
 	}
 	return NamedAddress(s)
 }

@@ -27,6 +27,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
@@ -65,6 +67,14 @@ type keyring struct {
 	stage string
 	since time.Time
 	token string // last seen value of AnnotationRotateKeys
+}
+
+// keyringOf is the keyring of a Secret, which may be missing.
+func keyringOf(s *corev1.Secret) keyring {
+	if s == nil {
+		return parseKeyring(nil, nil)
+	}
+	return parseKeyring(s.Data, s.Annotations)
 }
 
 // parseKeyring reads the Secret's content. What cannot be read is not there.

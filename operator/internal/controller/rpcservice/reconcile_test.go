@@ -115,8 +115,8 @@ func (b *bench) State(ctx context.Context, _ dataplane.Target) (*dataplane.Sidec
 		b.last = cm.Data[dataplane.ConfigMapKeyHash]
 	}
 	a := runs(b.last, "10.0.0.1")
-	a.state.Dataplane.FastPath = b.fastPath
-	return a.state, nil
+	a.Reply.Dataplane.FastPath = b.fastPath
+	return a.Reply, nil
 }
 
 // Parts are those of a router that has not been asked anything yet.
