@@ -130,6 +130,7 @@ type service struct {
 	latency       *accumulator
 	callers       *callers // of the metrics port
 	watchFailures atomic.Uint64
+	health        *health // of the watch
 	tracer        *tracer // nil: off
 	log           *slog.Logger
 }
@@ -146,11 +147,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	l := &link{path: o.Socket}
 	defer l.close()
-	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log}
+	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), health: &health{now: time.Now}, log: o.Log}
 	read := &http.Server{Handler: s.readHandler(), TLSConfig: id.ServerConfig()}
 	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
 	w := &watcher{
-		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },
+		kube: kube, log: o.Log, out: s.applier.set, health: s.health, failed: func() { s.watchFailures.Add(1) },
 		minWait: time.Second, maxWait: 10 * time.Second,
 	}
 	loops := []func(context.Context){w.run, s.applier.run, s.latency.run}
