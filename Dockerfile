@@ -7,7 +7,7 @@
 # Go programs are static and stand alone; C programs are linked against the
 # few shared libraries of the distribution, so that its security updates reach
 # them by rebuilding. DPDK alone is inside them: of its hundreds of drivers they
-# carry the ones docs/dpdk.md lists. Nothing runs as root but the agent, whose
+# carry the ones docs/guides/dpdk.md lists. Nothing runs as root but the agent, whose
 # state in the kernel belongs to root.
 ARG GO_VERSION=1.26
 

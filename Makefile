@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 SEEDS ?= 2000
-REPORT := hack/report/report.py
+REPORT := measure/report/report.py
 MEASURED := build/measurements
 FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split release,keys,fastpath
 
@@ -87,7 +87,7 @@ e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network names
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
-	dataplane/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
+	measure/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
 	  $(REPORT) sim --measurements $(MEASURED)/sim.json && exit $$code
 
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
@@ -113,38 +113,38 @@ faults-mutations: ## Plant bugs in the programs one at a time; a round of make t
 	e2e/faults/mutate --measurements=$(MEASURED)/faults-mutations.json; code=$$?; \
 	  $(REPORT) faults-mutations --measurements $(MEASURED)/faults-mutations.json && exit $$code
 
-# The table of Lancet's coverage is measured again only when its code changed (hack/lancet/coverage.py); a line with the
+# The table of Lancet's coverage is measured again only when its code changed (measure/lancet/coverage.py); a line with the
 # variable MAKE would be run by make -n, all of it.
-figures: ## The published figures, ours beside them: plots, CSV, docs/figures.md, hedging, Lancet's coverage (30 min; 50 when Lancet changed)
+figures: ## The published figures, ours beside them: plots, CSV, docs/lab/figures.md, hedging, Lancet's coverage (30 min; 50 when Lancet changed)
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
-	hack/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
+	measure/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
 	  sim=build/dataplane/apps/bobtail-sim/bobtail-sim; \
-	  of=$$(hack/figures/hedging.py digest); \
+	  of=$$(measure/figures/hedging.py digest); \
 	  $$sim hedge --measurements=$(MEASURED)/hedge.json --json=build/figures/hedge.json || code=1; \
 	  $$sim hedge --cleanup=None --json=build/figures/hedge-none.json || code=1; \
 	  $$sim hedge --cells --measurements=$(MEASURED)/hedge-cells.json --json=build/figures/hedge-cells.json || code=1; \
-	  hack/figures/hedging.py write build/figures/hedge.json build/figures/hedge-none.json build/figures/hedge-cells.json $$of $(MEASURED)/hedge-judged.json || code=1; \
+	  measure/figures/hedging.py write build/figures/hedge.json build/figures/hedge-none.json build/figures/hedge-cells.json $$of $(MEASURED)/hedge-judged.json || code=1; \
 	  $$sim crab --measurements=$(MEASURED)/crab.json || code=1; \
 	  HEDGE_MEASUREMENTS=$(abspath $(MEASURED))/hedge-router.json go test ./operator/internal/hedgemodel -run TestR254NoHarmWhereItPays -count=1 || code=1; \
-	  if hack/lancet/coverage.py kept $(MEASURED)/lancet-coverage.json; \
+	  if measure/lancet/coverage.py kept $(MEASURED)/lancet-coverage.json; \
 	    then $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json; else make lancet-coverage; fi || code=1; \
 	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/hedge-judged.json $(MEASURED)/hedge-router.json $(MEASURED)/crab.json && exit $$code
 
 figures-quick: ## The same with fewer points and wider bounds, and planted mistakes
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
-	hack/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
+	measure/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
-lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lancet.md (20 min)
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
 	@mkdir -p $(MEASURED)
 	@rm -f $(MEASURED)/lancet-coverage.json
-	of=$$(hack/lancet/coverage.py digest); \
+	of=$$(measure/lancet/coverage.py digest); \
 	  LANCET_EXPERIMENTS=$(or $(EXPERIMENTS),500) LANCET_MEASUREMENTS=$(abspath $(MEASURED))/lancet-coverage.json \
 	  go test ./operator/internal/lancet -run TestCoverage -count=1 -timeout=6h -v; code=$$?; \
-	  hack/lancet/coverage.py keep $(MEASURED)/lancet-coverage.json $$of || code=1; \
+	  measure/lancet/coverage.py keep $(MEASURED)/lancet-coverage.json $$of || code=1; \
 	  $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json && exit $$code
 
 packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp
@@ -157,7 +157,7 @@ packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_p
 lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian (30 s)
 	@hack/dataplane build release >/dev/null
 	@mkdir -p $(MEASURED)
-	hack/lancet/servers.py --measurements=$(MEASURED)/lancet-agent.json; code=$$?; \
+	measure/lancet/servers.py --measurements=$(MEASURED)/lancet-agent.json; code=$$?; \
 	  $(REPORT) lancet-agent --measurements $(MEASURED)/lancet-agent.json && exit $$code
 
 .PHONY: lancet-real
@@ -165,7 +165,7 @@ lancet-real: ## The program lancet against Redis and NGINX from Debian: six load
 	@hack/dataplane build release >/dev/null
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/lancet-real.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/lancet
-	hack/lancet/real.py --out=build/lancet-real --measurements=$(MEASURED)/lancet-real.json; code=$$?; \
+	measure/lancet/real.py --out=build/lancet-real --measurements=$(MEASURED)/lancet-real.json; code=$$?; \
 	  $(REPORT) lancet-real --measurements $(MEASURED)/lancet-real.json && exit $$code
 
 fuzz: ## Fuzz every parser: make fuzz FUZZ_SECONDS=600
@@ -193,11 +193,11 @@ test-sriov: ## SR-IOV, receive interrupts, native XDP and CRAB on emulated cards
 .PHONY: bench
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
 	@hack/dataplane build release
-	@hack/bench/run.py $(BENCH)
+	@measure/bench/run.py $(BENCH)
 
 .PHONY: bench-crab
 bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 25 min)
 	@hack/dataplane build release
 	@mkdir -p build/bin
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
-	@hack/bench/run.py --suite=bench-crab $(BENCH)
+	@measure/bench/run.py --suite=bench-crab $(BENCH)

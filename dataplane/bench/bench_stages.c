@@ -11,7 +11,7 @@
 // very same workers, or there are no figures. What FEEDBACK does is private to its file and stays one stage.
 // index_chained, index_overlapped: the load index alone (FEEDBACK's update, a choice, a queue longer by one), each RPC
 // on the index the last one changed, as in the router, or on eight of them in turn, so that one need not wait for the
-// last. Most of either is waiting (docs/performance.md).
+// last. Most of either is waiting (docs/lab/performance.md).
 // clock: an empty measurement, which is in each of them.
 #include <stdio.h>
 #include <stdlib.h>

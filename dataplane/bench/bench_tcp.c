@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ends of the TCP comparisons (hack/bench/crab_*.py): an echo service and its clients. They send 64 bytes and
-// take 64 bytes, so that what lies between them is what a run tells apart.
+// The two ends of the TCP comparisons (measure/bench/crab_*.py): an echo service and its clients. They send 64 bytes
+// and take 64 bytes, so that what lies between them is what a run tells apart.
 // clang-format off
 //   bench_tcp serve ADDRESS PORT
 //   bench_tcp turns CONNECTIONS TURNS MILLISECONDS NETNS ADDRESS PORT [NETNS ADDRESS PORT ...]

@@ -9,7 +9,7 @@ functions and what they call are counted, so neither the trace nor the making of
 the pool has come to its load. A mean is what is counted over the RPCs; a maximum is the dearest single call of each
 function, added up. With 16 workers requests wait for credit when they come at random; with 1,024 and three places at each
 none ever would, so there they come in bursts, and the figure at random stands beside it. A mean for which no request
-waited is refused where one should have. FILE gets a list of {"name", "value", "note"} for hack/report/report.py.
+waited is refused where one should have. FILE gets a list of {"name", "value", "note"} for measure/report/report.py.
 """
 import argparse
 import concurrent.futures

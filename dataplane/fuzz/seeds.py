@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seed corpora from the shared wire vectors: one file per vector and
+"""Put seeds from the shared wire vectors into the corpora: one input per vector and
 M-case for the codec, the same packets as raw arrivals for client and server,
-and a few scripted exchanges. Run it in this folder."""
-import hashlib
+and a few scripted exchanges. What an archive has already stays as it is."""
 import json
 import pathlib
+
+import corpus
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROLES = ["client", "server", "router", "router-requests", "router-feedback", "any"]
 
+SEEDS = {}  # by target
+
 
 def put(target, data):
-    folder = HERE / "corpus" / target
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / hashlib.sha1(data).hexdigest()[:16]).write_bytes(data)
+    SEEDS.setdefault(target, []).append(data)
 
 
 def built(kind, policy, flags, index, fill, length, source, ident, extra=b""):
@@ -90,6 +91,8 @@ def main():
         + built(1, 0, ext, 1, 0, full, 0, 0) + time * 2 + built(1, 0, 0x40 | ext, 2, 0, 3, 0, 0))
     put("client", b"\1" + big + time * 20)
     stories()
+    for target, inputs in SEEDS.items():
+        print(f"{target}: {corpus.add(target, inputs)} of {len(inputs)} were new")
 
 
 def stories():

@@ -75,7 +75,8 @@ int sim_hedge_cells_run(const struct sim_hedge_model *m, unsigned jobs, struct s
 {
     static struct sim_hedge_cell results[SIM_HEDGE_CELLS_MAX];
     struct work w = {m, cells};
-    int crashed = sim_parallel(jobs, n, sizeof *cells, run_cell, &w, results, NULL);
+    int crashed = sim_parallel(jobs, &(struct sim_items){.n = n, .size = sizeof *cells, .fn = run_cell, .ctx = &w},
+                               results, NULL);
     if (crashed != 0) {
         fprintf(stderr, "bobtail-sim: hedge: %d cells could not be run\n", crashed);
         return -1;

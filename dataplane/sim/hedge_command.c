@@ -227,7 +227,8 @@ static void gap_of(const struct ask *a, const struct row *rows, double *most, do
 static int command_loads(const struct ask *a, struct sim_measures *measures)
 {
     static struct row rows[LOADS_MAX];
-    int crashed = sim_parallel(a->jobs, a->loads, sizeof *rows, run_load, a, rows, NULL);
+    int crashed = sim_parallel(
+        a->jobs, &(struct sim_items){.n = a->loads, .size = sizeof *rows, .fn = run_load, .ctx = a}, rows, NULL);
     if (crashed != 0) {
         fprintf(stderr, "bobtail-sim: hedge: %d loads could not be run\n", crashed);
         return 1;

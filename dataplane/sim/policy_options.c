@@ -104,7 +104,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* The published set-ups of one-way times in ns; docs/figures.md says where each number is from. */
+/* The published set-ups of one-way times in ns; docs/lab/figures.md says where each number is from. */
 static const struct {
     const char *name;
     struct sim_policy_path path;

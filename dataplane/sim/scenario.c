@@ -99,7 +99,7 @@ static void read_list(struct sim_yaml *y, const struct sim_section *c, yaml_node
         if (c->begin != NULL) {
             c->begin(at, i, (int)item->start_mark.line + 1);
         }
-        sim_yaml_fields(y, item, where, c->field, c->fields, NULL, at);
+        sim_yaml_fields(y, item, where, &(struct sim_known){c->field, c->fields, NULL}, at);
         if (c->end != NULL) {
             c->end(at);
         }
@@ -122,7 +122,7 @@ static void read_sections(struct sim_yaml *y, yaml_node_t *root, struct sim_scen
         if (c->max > 0) {
             read_list(y, c, node, s);
         } else {
-            sim_yaml_fields(y, node, c->path, c->field, c->fields, below, s);
+            sim_yaml_fields(y, node, c->path, &(struct sim_known){c->field, c->fields, below}, s);
         }
     }
     s->service.mean_ns *= US;

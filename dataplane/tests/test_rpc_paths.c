@@ -64,7 +64,7 @@ static void spy_lengths(struct lab *l, const struct bt_pkt *pkt, const struct bt
     }
 }
 
-static void s4_request_split_is_14_then_1464(void **state)
+static void request_split_is_14_then_1464(void **state)
 {
     (void)state;
     lab_init(&lab, 2);
@@ -213,7 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r16_every_size_completes_on_every_path),
         cmocka_unit_test(r9_message_above_the_maximum_is_refused_at_once),
-        cmocka_unit_test(s4_request_split_is_14_then_1464),
+        cmocka_unit_test(request_split_is_14_then_1464),
         cmocka_unit_test(r60_x_clients_leave_room_for_the_router),
         cmocka_unit_test(r16_ipv6_uses_1444_byte_payloads),
         cmocka_unit_test(r28_bursts_are_capped_and_paced),

@@ -4,7 +4,7 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "hack/bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "measure/bench"))
 import packages  # noqa: E402
 
 PEERS = ("nginx", "redis-server", "redis-tools", "wrk", "libatomic1", "libjemalloc2", "liblua5.1-0", "liblzf1", "libhiredis0.14",

@@ -48,7 +48,7 @@ func (h *Host) listens(port int) string {
 	return net.JoinHostPort(h.Addr, itoa(port))
 }
 
-// returnsDirectly gives a server the VIPs, as docs/crab-lb.md has it.
+// returnsDirectly gives a server the VIPs, as docs/guides/crab-lb.md has it.
 func (h *Host) returnsDirectly() {
 	h.bed.t.Helper()
 	h.Run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
@@ -57,7 +57,7 @@ func (h *Host) returnsDirectly() {
 	}
 }
 
-// completeChecksums: DPDK sees those that a veth leaves to the hardware (docs/dpdk.md).
+// completeChecksums: DPDK sees those that a veth leaves to the hardware (docs/guides/dpdk.md).
 func (h *Host) completeChecksums() { h.Run("ethtool", "-K", "eth0", "tx", "off") }
 
 // peerVariable makes the test's program an echo server on the address it holds.

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Measurements collects figures for hack/report, which judges them against goals.json.
+// Measurements collects figures for measure/report, which judges them against measure/goals.
 type Measurements struct {
 	mu   sync.Mutex
 	rows []measurement

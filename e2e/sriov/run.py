@@ -357,7 +357,7 @@ def main():
     parser.add_argument("--only", default=",".join(STORIES), help="stories to play: " + ", ".join(STORIES))
     parser.add_argument("--tests", default=TESTS, help="which tests of CRAB's programs to play, as go test -run takes it")
     parser.add_argument("--console", action="store_true", help="show the guest's console")
-    parser.add_argument("--measurements", help="write figures for hack/report/report.py here")
+    parser.add_argument("--measurements", help="write figures for measure/report/report.py here")
     options = parser.parse_args()
     options.only = options.only.split(",")
     if not set(options.only) <= set(STORIES):

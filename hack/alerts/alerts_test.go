@@ -50,7 +50,7 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 	return out
 }
 
-// checkMetrics: every metric an expression reads stands in docs/metrics.md.
+// checkMetrics: every metric an expression reads stands in docs/reference/metrics.md.
 func checkMetrics(t *testing.T, where, expr, page string) {
 	t.Helper()
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
@@ -61,7 +61,7 @@ func checkMetrics(t *testing.T, where, expr, page string) {
 	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
 			if name := strings.TrimSuffix(v.Name, "_bucket"); !strings.Contains(page, "`"+name+"`") {
-				t.Errorf("%s reads %s, which docs/metrics.md does not name", where, name)
+				t.Errorf("%s reads %s, which docs/reference/metrics.md does not name", where, name)
 			}
 		}
 		return nil
@@ -69,7 +69,7 @@ func checkMetrics(t *testing.T, where, expr, page string) {
 }
 
 func TestAlertsAreDocumented(t *testing.T) {
-	page := read(t, "docs/metrics.md")
+	page := read(t, "docs/reference/metrics.md")
 	all := rules(t)
 	for name, r := range all {
 		checkMetrics(t, name, r.Expr, page)
@@ -94,7 +94,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 }
 
 func TestDashboard(t *testing.T) {
-	page := read(t, "docs/metrics.md")
+	page := read(t, "docs/reference/metrics.md")
 	var board struct {
 		Panels []struct {
 			Title   string

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command apidoc prints docs/api.md from the generated CRDs and from the
+// Command apidoc prints docs/reference/api.md from the generated CRDs and from the
 // documented condition constants, so that the reference cannot drift from what
 // the API server enforces. hack/generate runs it.
 package main

@@ -54,7 +54,7 @@ var rows = []struct {
 			{"held {{pod}}", "bobtail_router_held" + pods}, {"oldest, s {{pod}}", "bobtail_router_oldest_held_seconds" + pods}}},
 		{"Dropped by reason", "Answered by DROP.", "reqps", []query{
 			{"{{reason}}", "sum by (reason) (rate(bobtail_router_dropped_total" + pods + "[1m]))"}}},
-		{"Discarded by reason", "Thrown away without an answer; docs/protocol.md lists the cases.", "pps", []query{
+		{"Discarded by reason", "Thrown away without an answer; docs/reference/protocol.md lists the cases.", "pps", []query{
 			{"router {{reason}}", "sum by (reason) (rate(bobtail_router_discarded_total" + pods + "[1m]))"},
 			{"socket, in {{reason}}", "sum by (reason) (rate(bobtail_io_rx_dropped_total" + pods + "[1m]))"},
 			{"socket, out {{reason}}", "sum by (reason) (rate(bobtail_io_tx_dropped_total" + pods + "[1m]))"}}},

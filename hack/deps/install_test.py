@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "hack/bench"))
+sys.path.insert(0, str(ROOT / "measure/bench"))
 import machine  # pylint: disable=wrong-import-position
 import packages  # pylint: disable=wrong-import-position
 

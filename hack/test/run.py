@@ -110,7 +110,7 @@ def write_report(results, wall):
             {"name": "test_wall_seconds", "value": round(wall)}]
     rows += [{"name": f"seconds_{r['name']}", "value": r["seconds"]} for r in results]
     m.write_text(json.dumps(rows))
-    return subprocess.run([sys.executable, ROOT / "hack/report/report.py", "test", "--measurements", m]).returncode
+    return subprocess.run([sys.executable, ROOT / "measure/report/report.py", "test", "--measurements", m]).returncode
 
 
 def main():

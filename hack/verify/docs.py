@@ -8,8 +8,9 @@ change, no cluster), `cluster` (run against the embedded cluster), `nightly`
 cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
 the API server judge every manifest that a page shows.
 
-  docs.py check          tags are present; every rule id a test cites stands in docs/protocol.md; the table of
-                         planted bugs in docs/simulator.md is complete; every "commit <id>" is one of the history
+  docs.py check          tags are present; every relative link leads to a file; every rule id a test cites stands in the
+                         protocol page, which also says what letters rules have; the simulator's page lists every
+                         planted bug; every "commit <id>" is one of the history; decisions are numbered without gaps
   docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
   docs.py list TAG       print them
@@ -22,15 +23,16 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from pages import PATHS, ROOT, every as pages, with_links  # noqa: E402
+
 TAGS = {"ci", "cluster", "nightly", "output"}
 COMMIT = re.compile(r"\bcommits?\s+`?([0-9a-f]{7,40})\b")
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # a link is not shown in it
+LINK = re.compile(r"\]\(<?([^)\s>]*)>?[^)]*\)|^\[[^\]]+\]: (\S+)", re.M)
+STATED = re.compile(r"^\|\s*([A-Z])-(\d{1,3}a?)†?\s*\|", re.M)  # a row of the protocol page that begins with an id
 TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal", "e2e")
-
-
-def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(path):
@@ -53,7 +55,36 @@ def is_test(path):
     return path.name.startswith("test_") or path.stem.endswith("_test") or "tests" in path.parts or "fuzz" in path.parts
 
 
-def cited_rules():
+def broken_links(page):
+    """Lines of a page whose relative link leads to no file."""
+    text = CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), page.read_text())
+    bad = []
+    for m in LINK.finditer(text):
+        to = (m[1] or m[2] or "").partition("#")[0]
+        if to and "://" not in to and not to.startswith("mailto:") and not (page.parent / to).exists():
+            bad.append(f"{page.relative_to(ROOT) if page.is_relative_to(ROOT) else page}:{text[: m.start()].count(chr(10)) + 1}: a link to {to}, which is not there")
+    return bad
+
+
+def check_links():
+    return [line for page in with_links() for line in broken_links(page)]
+
+
+def stated_rules(text):
+    """{(letter, number)} of the ids that the protocol page states; without any, no citation could be judged."""
+    stated = set(STATED.findall(text))
+    if not stated:
+        raise SystemExit(f"docs: {PATHS['protocol']}: no table row begins with a rule id, such as | R-1 |")
+    return stated
+
+
+def citations(line, letters, names=True):
+    """Ids that a line of a test cites: R-12, and as a name r12_…; letters: those that rules have."""
+    found = re.findall(rf"\b([{letters}])-(\d{{1,3}}a?)\b", line)
+    return found + (re.findall(rf"(?:(?<![>.])\b|_)([{letters.lower()}])(\d{{1,3}}a?)(?=_)", line) if names else [])
+
+
+def cited_rules(letters):
     """{rule id: first place that cites it} over the test sources."""
     found = {}
     for top in TEST_FILES:
@@ -61,20 +92,19 @@ def cited_rules():
             if path.suffix not in {".c", ".h", ".go", ".py", ".yaml"} or not is_test(path):
                 continue
             for i, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-                for kind, number in re.findall(r"\b([RMQECLS])-(\d{1,3}a?)\b", line) + re.findall(r"(?:\b|_)([rmqe])(\d{1,3}a?)(?=_)", line):
-                    if top not in ("operator/internal", "e2e") or kind.isupper():
-                        found.setdefault(f"{kind.upper()}-{number}", f"{path.relative_to(ROOT)}:{i}")
+                for kind, number in citations(line, letters, names=top not in ("operator/internal", "e2e")):
+                    found.setdefault((kind.upper(), number), f"{path.relative_to(ROOT)}:{i}")
     return found
 
 
 def check_rules():
-    protocol = ROOT / "docs" / "protocol.md"
-    stated = set(re.findall(r"^\|\s*([RMQECLS]-\d{1,3}a?)†?\s*\|", protocol.read_text(), re.M)) if protocol.exists() else set()
-    return [f"{place}: cites {rule}, which docs/protocol.md does not state" for rule, place in sorted(cited_rules().items()) if rule not in stated]
+    stated = stated_rules((ROOT / PATHS["protocol"]).read_text())
+    cited = cited_rules("".join(sorted({letter for letter, _ in stated})))
+    return [f"{place}: cites {'-'.join(rule)}, which {PATHS['protocol']} does not state" for rule, place in sorted(cited.items()) if rule not in stated]
 
 
 def planted_table():
-    """The rows of the simulator's planted bugs (dataplane/sim/mutate), as docs/simulator.md shows them."""
+    """The rows of the simulator's planted bugs (measure/sim/mutate), as its page shows them."""
     text = (ROOT / "dataplane" / "tests" / "sim" / "mutations.yaml").read_text()
     found = re.findall(r'^- name: ("(?:[^"\\\\]|\\\\.)*")$|^  why: ("(?:[^"\\\\]|\\\\.)*")$', text, re.M)
     names, whys = [json.loads(n) for n, _ in found if n], [json.loads(w) for _, w in found if w]
@@ -82,12 +112,23 @@ def planted_table():
 
 
 def check_planted():
-    page = ROOT / "docs" / "simulator.md"
+    page = ROOT / PATHS["simulator"]
     section = page.read_text().partition("## Planted bugs\n")[2].partition("\n## ")[0]
     shown = [line for line in section.splitlines() if line.startswith("| ")][1:] # without the head
     if shown == planted_table():
         return []
-    return ["docs/simulator.md: the table of planted bugs is not that of dataplane/tests/sim/mutations.yaml; paste what `hack/verify/docs.py planted` prints"]
+    return [f"{PATHS['simulator']}: the table of planted bugs is not that of dataplane/tests/sim/mutations.yaml; paste what `hack/verify/docs.py planted` prints"]
+
+
+def misnumbered(folder):
+    """Decisions whose number is not the next one, or whose title has another."""
+    bad = []
+    for want, page in enumerate(sorted(folder.glob("*.md")), 1):
+        if page.name[:5] != f"{want:04}-":
+            return bad + [f"{page.name}: decisions are numbered without gaps: this is {want:04}"]
+        if page.read_text()[:6] != f"# {want:04}":
+            bad.append(f"{page.name}: its title begins with # {want:04}")
+    return bad
 
 
 def git(*arguments):
@@ -140,8 +181,8 @@ def listing(tag):
 def main(argv):
     if argv == ["check"]:
         commits, not_asked = check_commits()
-        bad = check_tags() + check_rules() + check_planted() + commits
-        print("\n".join(bad) if bad else "docs: every shell block is tagged, every cited rule is stated, the planted bugs are listed")
+        bad = check_tags() + check_links() + check_rules() + check_planted() + misnumbered(ROOT / PATHS["decisions"]) + commits
+        print("\n".join(bad) if bad else "docs: every shell block is tagged, every link leads to a file, every cited rule is stated, the planted bugs are listed")
         if not_asked:
             print(f"docs: {not_asked}")
         return 1 if bad else 0

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration file of bobtail-crab-lb: a JSON document of VIPs and the servers behind them (docs/crab-lb.md).
+// The configuration file of bobtail-crab-lb: a JSON document of VIPs and the servers behind them
+// (docs/guides/crab-lb.md).
 #ifndef BT_APPS_CRAB_LB_CONFIG_H
 #define BT_APPS_CRAB_LB_CONFIG_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bobtail-crab-lb: CRAB's load balancer on a DPDK port (docs/crab-lb.md).
+// bobtail-crab-lb: CRAB's load balancer on a DPDK port (docs/guides/crab-lb.md).
 #include "lb_app.h"
 
 #include "shell/log.h"

@@ -49,7 +49,7 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"verify", BT_CLI_FLAG, &o->verify, 0, 0, NULL, "replies must equal their requests (echo servers)"},
         {"legacy", BT_CLI_FLAG, &o->legacy, 0, 0, NULL, "send no header extensions"},
         {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the arrivals; 0 takes a random one"},
-        {.kind = BT_CLI_HEADING, .help = "As an agent of lancet (docs/lancet-agent.md)"},
+        {.kind = BT_CLI_HEADING, .help = "As an agent of lancet (docs/reference/lancet-agent.md)"},
         {"agent", BT_CLI_TEXT, &o->agent, 0, 0, "unix:PATH|IP:PORT", "obey the coordinator that connects here"},
         {"agent-token-file", BT_CLI_TEXT, &o->agent_token_file, 0, 0, "FILE", "shared secret, needed for IP:PORT"},
         {"agent-once", BT_CLI_FLAG, &o->agent_once, 0, 0, NULL, "end with the first coordinator"},

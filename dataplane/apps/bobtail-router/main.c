@@ -27,10 +27,11 @@ static bool open_network(struct router_app *app, const struct bt_addr local[2])
     }
     app->pool = bt_network_pool(app->network, 0);
     bool two = app->opt.threads == 2; // each thread has the port it serves
-    app->io = bt_network_io(app->network, 0, local, two ? 1 : 2, true, why, sizeof why);
+    app->io = bt_network_io(app->network, 0, &(struct bt_network_ports){local, two ? 1 : 2, true}, why, sizeof why);
     app->two.request_io = app->io;
     if (two && app->io != NULL) {
-        app->two.feedback_io = bt_network_io(app->network, 1, &local[1], 1, false, why, sizeof why);
+        app->two.feedback_io =
+            bt_network_io(app->network, 1, &(struct bt_network_ports){&local[1], 1, false}, why, sizeof why);
     }
     if (app->io == NULL || (two && app->two.feedback_io == NULL)) {
         bt_log_error("%s", why);

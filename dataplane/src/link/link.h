@@ -4,7 +4,7 @@
 // payloads from then on. Pure: no I/O, no clock, no allocation after init; one thread owns a link.
 //
 // A packet of a link is a bt_pkt whose data is a whole frame without FCS; behind rx() and in front of tx() it is
-// one whose data is a UDP payload with src and dst filled in, as io.h wants it. Rules: docs/protocol.md, E-1…
+// one whose data is a UDP payload with src and dst filled in, as io.h wants it. Rules: docs/reference/protocol.md, E-1…
 #ifndef BT_LINK_LINK_H
 #define BT_LINK_LINK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See crab_judge.h; the layout is in docs/protocol.md (C-64).
+// See crab_judge.h; the layout is in docs/reference/protocol.md (C-64).
 #include "tcp/crab_judge.h"
 
 #include <sodium/crypto_auth_hmacsha256.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One TCP segment inside an IP packet as a CRAB balancer looks at it: where its headers are, what its options say about
 // connection redirection, and how both are changed without a checksum going wrong. The option of an IPv6 packet has a
-// longer address and is the same otherwise (C-9). Rules: docs/protocol.md, C-…
+// longer address and is the same otherwise (C-9). Rules: docs/reference/protocol.md, C-…
 #ifndef BT_TCP_CRAB_SEGMENT_H
 #define BT_TCP_CRAB_SEGMENT_H
 

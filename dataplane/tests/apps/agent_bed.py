@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bed of agents, servers of their protocols and the coordinator's side of docs/lancet-agent.md."""
+"""A bed of agents, servers of their protocols and the coordinator's side of docs/reference/lancet-agent.md."""
 import pathlib
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator's side of docs/lancet-agent.md, and small servers of the protocols an agent speaks."""
+"""A coordinator's side of docs/reference/lancet-agent.md, and small servers of the protocols an agent speaks."""
 import collections
 import hashlib
 import hmac

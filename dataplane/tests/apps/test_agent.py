@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Lancet agent as a coordinator sees it, against servers that know what they were asked (docs/lancet-agent.md).
+"""The Lancet agent as a coordinator sees it, against servers that know what they were asked (docs/reference/lancet-agent.md).
 
 Figures are never judged by the clock of this machine: latencies are compared with each other or with a service time
 that sleeps.

@@ -135,7 +135,7 @@ class Hosts(NamespaceBed):
     def setUp(self):
         super().setUp()
         self.vip = self.net + "200"
-        for name, n in self.HOSTS.items():  # DPDK sees checksums that a veth left open (docs/dpdk.md)
+        for name, n in self.HOSTS.items():  # DPDK sees checksums that a veth left open (docs/guides/dpdk.md)
             subprocess.run([*self.inside(name), "ethtool", "-K", "eth0", "tx", "off"], check=True, capture_output=True)
             ip_command("-n", self.tag + name, "addr", "add", NET6 + "%d/64" % n, "dev", "eth0", "nodad")
         for name in ("lb", "s33"):

@@ -127,7 +127,7 @@ static bool loads_with(uint64_t capabilities)
     return status == 0;
 }
 
-/* What docs/operations.md says of capabilities: no CAP_PERFMON, no CAP_SYS_ADMIN. */
+/* What docs/guides/operations.md says of capabilities: no CAP_PERFMON, no CAP_SYS_ADMIN. */
 static void two_capabilities(void **state)
 {
     (void)state;

@@ -330,7 +330,7 @@ static void loan_lapses(void **state)
     passes(frame, len, BT_PASS_NOTES);
 }
 
-/* What docs/metrics.md calls each of them. */
+/* What docs/reference/metrics.md calls each of them. */
 static uint64_t counted(const struct bt_fast *f, const char *name, const char *value)
 {
     uint64_t values[BT_FAST_COUNTERS], found = UINT64_MAX;

@@ -161,7 +161,7 @@ static void schema_and_reference_are_those_of_the_reader(void **state)
 {
     (void)state;
     is_generated("dataplane/sim/scenario.schema.json", "{", sim_schema_json);
-    is_generated("docs/scenario.md", "### the file", sim_schema_markdown);
+    is_generated("docs/reference/scenario.md", "### the file", sim_schema_markdown);
 }
 
 static struct sim_scenario quiet(void)

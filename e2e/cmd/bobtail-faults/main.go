@@ -22,7 +22,7 @@ func main() {
 	themes := flag.String("themes", "", "themes, separated by spaces; all: "+strings.Join(rounds.Themes, " "))
 	seed := flag.Uint64("seed", 1, "seed of the first round of each theme")
 	repeat := flag.Int("repeat", 1, "rounds of each theme, each with the next seed")
-	measurements := flag.String("measurements", "", "write figures for hack/report/report.py here")
+	measurements := flag.String("measurements", "", "write figures for measure/report/report.py here")
 	patience := flag.Duration("patience", time.Minute, "how long to wait for what should become true")
 	root := flag.String("root", ".", "tree whose build/ holds the programs")
 	flag.Parse()

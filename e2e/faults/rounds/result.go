@@ -34,7 +34,7 @@ func (r *Result) Summary() string {
 	return text
 }
 
-// WriteMeasurements writes the figures in the form hack/report/report.py reads.
+// WriteMeasurements writes the figures in the form measure/report/report.py reads.
 func (r *Result) WriteMeasurements(file string) error {
 	t := &r.total
 	realised := int64(0)

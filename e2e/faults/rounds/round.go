@@ -194,7 +194,7 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	r.w.checkCredit(v, before, after, p.allow)
 	r.w.checkRepairs(v, before, after, loads, p.allow)
 	r.w.checkDrops(v, &p, before, after, loads)
-	r.checkEvents(v, &p, h, before, after, loads, lives)
+	r.checkEvents(v, &p, played{h, before, after, loads, lives})
 	r.realised(&after.shim)
 	if p.has(stranger) {
 		r.checkStranger(v)

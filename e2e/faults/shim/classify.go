@@ -4,7 +4,7 @@ package shim
 
 import "encoding/binary"
 
-// Class says what a frame carries, by its R2P2 header (docs/protocol.md §1).
+// Class says what a frame carries, by its R2P2 header (docs/reference/protocol.md §1).
 type Class int
 
 // Classes. Everything that is IP but no R2P2 packet is ICMP or OtherIP.

@@ -73,7 +73,7 @@ func (s *Suite) follow(ctx context.Context, p pattern) error {
 	return errors.Join(err, judgePattern(l, p), gone)
 }
 
-// lines of the table, as docs/lancet.md has them.
+// lines of the table, as docs/guides/lancet.md has them.
 const lines = `jsonpath={range .status.results[*]}{.startSeconds}s{"\t"}{.offeredRequestsPerSecond}/s{"\t"}{.achievedRequestsPerSecond}/s{"\t"}` +
 	`{.observedMicroseconds}us{"\t"}{.observedLowMicroseconds}-{.observedHighMicroseconds}us{"\n"}{end}`
 

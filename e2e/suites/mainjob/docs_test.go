@@ -21,7 +21,7 @@ var (
 // documentation applies (server-side, dry) every manifest that examples and
 // pages show, and runs every shell block tagged `cluster`, in this cluster.
 func documentation(ctx context.Context, t *testing.T, s *suite) {
-	pages, err := filepath.Glob(filepath.Join(s.env.Root, "docs", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(s.env.Root, "docs", "*", "*.md"))
 	check(t, err)
 	pages = append(pages, filepath.Join(s.env.Root, "README.md"), filepath.Join(s.env.Root, "examples", "README.md"))
 	manifests, commands := 0, 0

@@ -49,7 +49,7 @@ func upgrade(ctx context.Context, t *testing.T, s *suite) {
 		if err := s.env.Install(ctx); err != nil {
 			return err
 		}
-		return s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True")
+		return s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True")
 	})
 	s.got.Set("rpcs_failed_chart_upgrade", r.Failed())
 	if r.Failed() != 0 {

@@ -181,7 +181,7 @@ type ExperimentTarget struct {
 }
 
 // ExperimentWorkload says what is sent. Distributions are written as in
-// docs/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
+// docs/reference/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.interarrival) && self.interarrival == 'Trace') == has(self.gapsFrom)",message="`gapsFrom` must be given with `interarrival` Trace, and only with it: no other arrivals are read from a file"
 type ExperimentWorkload struct {

@@ -88,7 +88,7 @@ type RpcServiceSpec struct {
 
 	// protocol is what clients speak. R2P2 has routers that see every request.
 	// With TCP the servers are any program that listens on a port, and CRAB
-	// balances the connections (docs/crab.md).
+	// balances the connections (docs/guides/crab.md).
 	// +optional
 	// +kubebuilder:default=R2P2
 	Protocol Protocol `json:"protocol,omitempty"`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is CRAB on one node of a cluster (see docs/crab.md).
+// Command agent is CRAB on one node of a cluster (see docs/guides/crab.md).
 package main
 
 import (

@@ -421,9 +421,9 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Each metric stands in docs/metrics.md, and so does each result of heartbeats.
+// Each metric stands in docs/reference/metrics.md, and so does each result of heartbeats.
 func TestMetricsAreDocumented(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/metrics.md")
+	raw, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,12 +431,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, d := range descs {
 		name := strings.Split(d.String(), `"`)[1]
 		if !strings.HasPrefix(name, "bobtail_crab_") || !strings.Contains(page, "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not name %s", name)
+			t.Errorf("docs/reference/metrics.md does not name %s", name)
 		}
 	}
 	for _, result := range heartbeat.Results() {
 		if !strings.Contains(page, "`"+result+"`") {
-			t.Errorf("docs/metrics.md does not name the result %s of heartbeats", result)
+			t.Errorf("docs/reference/metrics.md does not name the result %s of heartbeats", result)
 		}
 	}
 }

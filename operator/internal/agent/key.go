@@ -25,7 +25,7 @@ import (
 
 // The Secret with the key of heartbeats. The chart makes it, empty; the first
 // agent writes the key. To exchange the key, move it to "previous" and write
-// another one (docs/crab.md).
+// another one (docs/guides/crab.md).
 const (
 	secretName  = "bobtail-heartbeat"
 	keyCurrent  = "key"

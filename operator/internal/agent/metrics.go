@@ -42,7 +42,7 @@ var (
 	flowsDesc   = desc("flows", "Redirected connections of clients on this node, as of the last sweep.")
 )
 
-// descs are all of them; docs/metrics.md says what they mean.
+// descs are all of them; docs/reference/metrics.md says what they mean.
 var descs = []*prometheus.Desc{
 	packetsDesc, heartbeatsDesc, arpDesc, ndpDesc, probesDesc, loadsDesc, tellsDesc, keysDesc, evictedDesc, stateDesc,
 	ownedDesc, unownedDesc, aliveDesc, silentDesc, staleDesc, flowsDesc, connectDesc,

@@ -49,7 +49,7 @@ func TestR254NoHarmWhereItPays(t *testing.T) {
 	report(t, map[string]int{"laedge_auto_harm_cells_router": harmed, "laedge_auto_paying_cells_router": pays})
 }
 
-// report writes a measurements file (hack/report/report.py) where HEDGE_MEASUREMENTS
+// report writes a measurements file (measure/report/report.py) where HEDGE_MEASUREMENTS
 // names one (make figures).
 func report(t *testing.T, figures map[string]int) {
 	t.Helper()

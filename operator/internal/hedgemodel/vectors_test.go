@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// rows of a table that dataplane/sim/hedge-vectors made, by the names of its columns.
+// rows of a table that measure/sim/hedge-vectors made, by the names of its columns.
 func rows(t *testing.T, path string) []map[string]string {
 	t.Helper()
 	f, err := os.Open(path)

@@ -42,7 +42,7 @@ func TestCoverage(t *testing.T) {
 	write(t, append(figures, figure{"lancet_experiments", float64(experiments)}))
 }
 
-// figure is a line of a measurements file (hack/report/report.py).
+// figure is a line of a measurements file (measure/report/report.py).
 type figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

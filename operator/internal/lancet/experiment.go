@@ -2,7 +2,7 @@
 
 // Package lancet measures the tail latency of a service under open-loop load and
 // says how far the figure may be trusted: the self-correcting method of Lancet
-// (spec lancet.md §4, restated in docs/protocol.md as L-20…L-32). A coordinator
+// (spec lancet.md §4, restated in docs/reference/protocol.md as L-20…L-32). A coordinator
 // orders rounds of samples from agents, judges each with the tests of package
 // stats, and lowers the sampling rate or asks for more samples until the
 // confidence interval is as narrow as wanted, or says why it cannot be.

@@ -23,7 +23,7 @@ func one(t *testing.T, e Experiment, q *queue) Result {
 }
 
 // The same seeds have the same result, whichever agent is asked first: what is kept of
-// TestCoverage holds while the code is the same (hack/lancet/coverage.py).
+// TestCoverage holds while the code is the same (measure/lancet/coverage.py).
 func TestSameDrawsSameResult(t *testing.T) {
 	for _, m := range lightModels[2:] {
 		first, again := one(t, m.experiment(), m.queue(5)), one(t, m.experiment(), m.queue(5))

@@ -15,7 +15,7 @@ import (
 // The draws of the kept table are those from 0 on, the same every time; this tells
 // whether a share near an end of its range is the method's or that of these draws.
 // It is a test of its own because the table is measured again when the code of
-// TestCoverage changes (hack/lancet/coverage.py).
+// TestCoverage changes (measure/lancet/coverage.py).
 func TestCoverageOfOtherSeeds(t *testing.T) {
 	text, ok := os.LookupEnv("LANCET_SEED_OFFSET")
 	if !ok {

@@ -162,7 +162,7 @@ func ofDrops(o *observation) *finding {
 	}
 	return &finding{causeDrops,
 		fmt.Sprintf("%d of %d requests were rejected (%s); by reason since the routers began: %s", o.rejected, o.requests, share(o.rejected, o.requests), strings.Join(parts, ", ")),
-		"rejected requests are not in the percentile; docs/metrics.md lists the reasons"}
+		"rejected requests are not in the percentile; docs/reference/metrics.md lists the reasons"}
 }
 
 func sorted(m map[string]float64) []string {

@@ -208,7 +208,7 @@ func TestPlanSaysWhatItCouldNotRead(t *testing.T) {
 
 // The page shows what the commands print.
 func TestPageShowsTheOutput(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/kubectl-bobtail.md")
+	page, err := os.ReadFile("../../../docs/reference/kubectl-bobtail.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestPageShowsTheOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(page), string(text)) {
-			t.Errorf("docs/kubectl-bobtail.md does not show %s as it is", path)
+			t.Errorf("docs/reference/kubectl-bobtail.md does not show %s as it is", path)
 		}
 	}
 }

@@ -37,10 +37,10 @@ func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha
 	c := meta.FindStatusCondition(service.Status.Conditions, v1alpha1.ConditionProgrammed)
 	if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonProgrammed) {
 		findings = append(findings, finding{causeRedirected, fmt.Sprintf("%s: %s", c.Reason, c.Message),
-			fmt.Sprintf("kubectl describe service %s; kubectl get ndp (docs/crab.md)", service.Name)})
+			fmt.Sprintf("kubectl describe service %s; kubectl get ndp (docs/guides/crab.md)", service.Name)})
 	}
 	if met := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); met != nil && met.Reason == v1alpha1.ReasonMeasurementIncomplete {
-		findings = append(findings, finding{met.Reason, met.Message, "kubectl get ndp -o wide; docs/crab.md says what the operator must reach"})
+		findings = append(findings, finding{met.Reason, met.Message, "kubectl get ndp -o wide; docs/guides/crab.md says what the operator must reach"})
 	}
 	cause := causeUnmeasured
 	if slo.Status.Source == v1alpha1.SourceClientNode {

@@ -29,7 +29,7 @@ const heavy = 4
 const mostBehind = 2
 
 // bounds are the models between which the answer lies, the best first. The
-// published and simulated p99 of docs/protocol.md (queueing) lie between them.
+// published and simulated p99 of docs/reference/protocol.md (queueing) lie between them.
 func (q Question) bounds() (best, worst Model) {
 	central, partitioned := Model{Servers: q.Workers}, Model{Servers: 1}
 	switch {

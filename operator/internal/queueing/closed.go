@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queueing holds the closed forms of queueing theory that measurements
-// and plans are compared with (docs/protocol.md, Q-50…Q-53). Times are in units
+// and plans are compared with (docs/reference/protocol.md, Q-50…Q-53). Times are in units
 // of the mean service time, rho is the load of one worker, 0 ≤ rho < 1.
 package queueing
 

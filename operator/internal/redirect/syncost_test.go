@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What hack/bench/crab_syn.py sets: where the compiled peers are (e2e/bench/crab),
+// What measure/bench/crab_syn.py sets: where the compiled peers are (e2e/bench/crab),
 // a device on a network with a route to 10.2.0.0/24, how often, and where the result goes.
 const synCostVariable = "CRAB_SYN_COST"
 

@@ -110,7 +110,7 @@ func collectSamples(e *exposition, kind string, samples []dataplane.Sample) {
 		if stem, ok := strings.CutSuffix(name, "_nanoseconds"); ok {
 			name, value = stem+"_seconds", value/1e9
 		}
-		e.add(kind, name, "Kept by the dataplane; see docs/metrics.md.", c.Labels, value)
+		e.add(kind, name, "Kept by the dataplane; see docs/reference/metrics.md.", c.Labels, value)
 	}
 }
 

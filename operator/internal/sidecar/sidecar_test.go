@@ -375,7 +375,7 @@ func status(t *testing.T, url string) int {
 
 // Every metric of the sidecar's own stands in the page about them.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.FromSlash("../../../docs/metrics.md"))
+	page, err := os.ReadFile(filepath.FromSlash("../../../docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		name, _, _ = strings.Cut(name, " ")
 		if kept := strings.HasPrefix(name, "bobtail_router_"); !kept && !strings.Contains(string(page), name) {
-			t.Errorf("docs/metrics.md does not name %s", name)
+			t.Errorf("docs/reference/metrics.md does not name %s", name)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Lancet agent (docs/lancet-agent.md): threads that offer load and write down what became of it,
+// The Lancet agent (docs/reference/lancet-agent.md): threads that offer load and write down what became of it,
 // and a control thread that talks to the coordinator. The control thread owns what is configured;
 // a worker owns its connections. They meet in the atomics of the window and the tallies.
 #ifndef BT_APPS_AGENT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a coordinator may ask for, and in which state (docs/lancet-agent.md).
+// What a coordinator may ask for, and in which state (docs/reference/lancet-agent.md).
 #include "agent/session.h"
 
 #include "agent/fields.h"

@@ -213,7 +213,7 @@ func (w *simWorld) counted(reason string) (n uint64) {
 	return n
 }
 
-// A key is exchanged as docs/crab.md says: each agent sees the Secret with both
+// A key is exchanged as docs/guides/crab.md says: each agent sees the Secret with both
 // keys at a time of its own, and later the Secret without the old one. Nobody
 // refuses a heartbeat, and no VIP moves.
 func TestKeyRotation(t *testing.T) {

@@ -177,7 +177,7 @@ func TestCapacityBelowOne(t *testing.T) {
 
 // Every metric of the operator's own stands in the page about them.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.FromSlash("../../../../docs/metrics.md"))
+	page, err := os.ReadFile(filepath.FromSlash("../../../../docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	named := regexp.MustCompile(`fqName: "([a-z_]+)"`)
 	for d := range all {
 		if name := named.FindStringSubmatch(d.String())[1]; !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not name %s", name)
+			t.Errorf("docs/reference/metrics.md does not name %s", name)
 		}
 	}
 }

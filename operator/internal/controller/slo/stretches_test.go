@@ -194,7 +194,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// L-58, and what docs/operations.md says of it: for how many of the ten parts every
+// L-58, and what docs/guides/operations.md says of it: for how many of the ten parts every
 // request must be slow until that is a miss, by Markov's inequality for high
 // percentiles, by Student's t for the others; before, it is Unknown at most.
 func TestOutages(t *testing.T) {

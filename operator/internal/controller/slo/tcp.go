@@ -217,7 +217,7 @@ func (m *measurement) describe(s *snapshot) {
 		m.scope += fmt.Sprintf("; %d more, to whatever Service, found no room to be counted (bobtail_crab_packets_total{reason=\"client_connect_full\"}, bobtail_crab_state_evicted_total{state=\"pending\"})", s.nodes.lost)
 	}
 	if len(missing) > 0 {
-		m.incomplete = []string{list(missing) + "; an agent older than this operator tells nothing, and the operator must reach the agents' port (docs/crab.md)"}
+		m.incomplete = []string{list(missing) + "; an agent older than this operator tells nothing, and the operator must reach the agents' port (docs/guides/crab.md)"}
 	} else if answered == 0 {
 		m.why = fmt.Sprintf("no agent answers, of %d; %s", len(s.parts), unseen(s.target))
 	}

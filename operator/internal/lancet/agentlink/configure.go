@@ -10,7 +10,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 )
 
-// Configuration is the agent's operation "configure"; docs/lancet-agent.md says
+// Configuration is the agent's operation "configure"; docs/reference/lancet-agent.md says
 // what each field may be. Fields left out take the agent's defaults.
 type Configuration struct {
 	Protocol           string   `json:"protocol"`

@@ -21,7 +21,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 )
 
-// contract is the version of docs/lancet-agent.md that is spoken here.
+// contract is the version of docs/reference/lancet-agent.md that is spoken here.
 const contract = 2
 
 // Bounds of the contract.

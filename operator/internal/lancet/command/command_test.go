@@ -180,7 +180,7 @@ func TestBadInput(t *testing.T) {
 		"for a switch": {[]string{"../../../../examples/slog/bimodal.yaml"},
 			[]string{"switch: needed by this definition: must be run by a switch", "--protocol", "interarrival.kind: bimodal"}},
 		"bimodal gaps":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--interarrival=bimodal"}, []string{"interarrival.kind: bimodal", "interarrival.bimodal"}},
-		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/lancet.md"}},
+		"unknown field": {[]string{file(t, "packets: 100\n")}, []string{"packets", "docs/guides/lancet.md"}},
 		"fields": {[]string{file(t, `
 targets: [{host: h, port: 70000}]
 protocol: http

@@ -4,7 +4,7 @@
 // it, and how well the answer must be known. Its targets, interarrival and load
 // are read by every generator; protocol, connections, requests and measurement are
 // Lancet's, switch is that of a switch that generates load (SLOG). One file may have
-// both. docs/lancet.md shows every field.
+// both. docs/guides/lancet.md shows every field.
 package definition
 
 import (
@@ -91,7 +91,7 @@ type Connections struct {
 	Device              string `json:"device,omitzero"`
 }
 
-// Requests is the workload. Distributions are written as in docs/lancet-agent.md:
+// Requests is the workload. Distributions are written as in docs/reference/lancet-agent.md:
 // "fixed:64", "exp:1000", "fb-value" …
 type Requests struct {
 	RequestBytes string   `json:"requestBytes,omitzero"`
@@ -116,7 +116,7 @@ type Traces struct {
 }
 
 // Measurement says how well the answer must be known. Zero fields take the
-// method's constants (docs/protocol.md, L-20…L-49).
+// method's constants (docs/reference/protocol.md, L-20…L-49).
 type Measurement struct {
 	Latency           string  `json:"latency,omitzero"`    // response (default), service
 	Percentile        float64 `json:"percentile,omitzero"` // of 100; default 99
@@ -137,7 +137,7 @@ type Measurement struct {
 func Parse(raw []byte) (Definition, error) {
 	var d Definition
 	if err := yaml.UnmarshalStrict(raw, &d); err != nil {
-		return d, fmt.Errorf("load definition: %w (docs/lancet.md lists the fields)", err)
+		return d, fmt.Errorf("load definition: %w (docs/guides/lancet.md lists the fields)", err)
 	}
 	return d, nil
 }

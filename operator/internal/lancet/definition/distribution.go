@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// family is a kind of distribution an agent draws from (docs/lancet-agent.md):
+// family is a kind of distribution an agent draws from (docs/reference/lancet-agent.md):
 // how many values it takes, what they must be, and how it is written.
 type family struct {
 	min, max int

@@ -6,7 +6,7 @@ import "math"
 
 // Switch is what a switch that generates load (SLOG) must know besides targets,
 // load and interarrival: the packet, where it carries its time of transmission, and
-// the buckets that latencies are counted in (docs/protocol.md, S-…).
+// the buckets that latencies are counted in (docs/reference/protocol.md, S-…).
 type Switch struct {
 	Packets           int64           `json:"packets,omitzero"`           // of each load, then the run ends
 	GigabitsPerSecond float64         `json:"gigabitsPerSecond,omitzero"` // of the packet generator; default 100

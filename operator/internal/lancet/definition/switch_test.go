@@ -182,9 +182,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Every field that a definition may have stands in docs/lancet.md.
+// Every field that a definition may have stands in docs/guides/lancet.md.
 func TestFieldsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/lancet.md")
+	page, err := os.ReadFile("../../../../docs/guides/lancet.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 			f := of.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if seen++; !strings.Contains(section, "`"+name+"`") && !strings.Contains(section, "."+name+"`") && !strings.Contains(section, "`"+name+"[]`") && !strings.Contains(section, "."+name+"[]`") {
-				t.Errorf("%s.%s is not in the tables of docs/lancet.md", of.Name(), name)
+				t.Errorf("%s.%s is not in the tables of docs/guides/lancet.md", of.Name(), name)
 			}
 			walk(f.Type)
 		}

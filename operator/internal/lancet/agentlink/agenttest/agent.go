@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package agenttest is an agent for tests: it speaks the contract of
-// docs/lancet-agent.md and answers with requests drawn from an M/M/1 queue far
+// docs/reference/lancet-agent.md and answers with requests drawn from an M/M/1 queue far
 // from saturation, in virtual time, so that a window of minutes takes none.
 package agenttest
 
