@@ -46,6 +46,7 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, p *plan) *outcome {
 func (r *Reconciler) keep(s *snapshot, m memory) {
 	r.cancels.put(s.service, m.counted)
 	r.denials.put(client.ObjectKeyFromObject(s.service), m.denial)
+	r.lags.put(client.ObjectKeyFromObject(s.service), m.lagged)
 }
 
 // writeObjects writes what a specification that was accepted renders to, up to the
@@ -65,14 +66,18 @@ func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
 
 // writeKeys writes the keyring, which pods need first.
 func (r *Reconciler) writeKeys(ctx context.Context, s *snapshot, p *plan) error {
-	if p.keys.equal(s.keys) {
+	if p.keys.equal(s.keys) && !s.keysOrphaned {
 		return nil
 	}
 	data, annotations := p.keys.secret()
 	if err := r.applySecret(ctx, s, render.Secret(p.input, render.KeysName(s.service), annotations, data)); err != nil {
 		return err
 	}
-	if len(s.keys.keys) > 0 {
+	switch {
+	case len(s.keys.keys) == 0 && len(runningKeys(s)) > 0:
+		r.Events.Eventf(s.service, nil, corev1.EventTypeWarning, v1alpha1.EventKeyRotation, "RotateKeys",
+			"Secret %s with the packet keys %v was gone: new keys %v", render.KeysName(s.service), runningKeys(s), p.keys.ids())
+	case len(s.keys.keys) > 0 && !p.keys.equal(s.keys):
 		r.Events.Eventf(s.service, nil, corev1.EventTypeNormal, v1alpha1.EventKeyRotation, "RotateKeys", "packet keys %v, stage %q", p.keys.ids(), p.keys.stage)
 	}
 	return nil

@@ -34,6 +34,9 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 		v.programmed = decideProgrammed(s, done.document)
 		v.joined = decideJoined(s, done.document)
 	}
+	if lost, none := decideKeysLost(s, p.keys); p.secrets && !none {
+		v.programmed = lost
+	}
 	if !v.accepted.OK() {
 		v.programmed = verdict.No(v1alpha1.ReasonNotAccepted, "the last accepted "+serving+" keeps serving")
 	}
@@ -43,7 +46,7 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 
 // decideProgrammed says whether every live router and server has acknowledged.
 func decideProgrammed(s *snapshot, d desired) verdict.Verdict {
-	var waiting, unreachable []string
+	var waiting, unreachable, unread []string
 	counts := map[string][2]int{} // component → acknowledged, live
 	for component, pods := range map[string][]*corev1.Pod{"server": s.servers, "router": s.routers} {
 		for _, p := range pods {
@@ -60,7 +63,9 @@ func decideProgrammed(s *snapshot, d desired) verdict.Verdict {
 				e := a.Reply.LastError
 				return verdict.No(v1alpha1.ReasonRejected, fmt.Sprintf(
 					"%s refused the configuration: %s: %s; the previous one keeps serving", p.Name, e.Field, e.Message))
-			case d.runs(a.Reply.AppliedHash):
+			case blind(a.Reply) != "":
+				unread = append(unread, p.Name+" ("+blind(a.Reply)+")")
+			case d.runs(a.Reply.AppliedHash) && !lags(s, p, a.Reply.AppliedHash, d.hash):
 				n[0]++
 			default:
 				waiting = append(waiting, p.Name)
@@ -68,23 +73,28 @@ func decideProgrammed(s *snapshot, d desired) verdict.Verdict {
 			counts[component] = n
 		}
 	}
-	return summarize(s, counts, waiting, unreachable)
+	return summarize(s, counts, missing{waiting, unreachable, unread})
 }
 
 func refused(state *dataplane.SidecarState, hash string) bool {
 	return state.LastError != nil && state.LastError.Hash == hash && state.AppliedHash != hash
 }
 
+// missing are peers that did not acknowledge, by what is known of them.
+type missing struct{ waiting, unreachable, unread []string }
+
 // summarize turns counts into the verdict of Programmed.
-func summarize(s *snapshot, counts map[string][2]int, waiting, unreachable []string) verdict.Verdict {
+func summarize(s *snapshot, counts map[string][2]int, m missing) verdict.Verdict {
 	servers, routers := counts["server"], counts["router"]
 	tally := fmt.Sprintf("%d of %d routers and %d of %d servers acknowledged generation %d",
 		routers[0], routers[1], servers[0], servers[1], s.service.Generation)
 	switch {
-	case len(waiting) > 0:
-		return verdict.No(v1alpha1.ReasonReconciling, tally+"; waiting for "+list(waiting))
-	case len(unreachable) > 0:
-		return verdict.No(v1alpha1.ReasonUnreachable, tally+"; no answer from the sidecar of "+list(unreachable))
+	case len(m.unread) > 0:
+		return verdict.No(v1alpha1.ReasonConfigUnreadable, tally+"; the sidecar cannot read its configuration, of "+list(m.unread))
+	case len(m.waiting) > 0:
+		return verdict.No(v1alpha1.ReasonReconciling, tally+"; waiting for "+list(m.waiting))
+	case len(m.unreachable) > 0:
+		return verdict.No(v1alpha1.ReasonUnreachable, tally+"; no answer from the sidecar of "+list(m.unreachable))
 	case servers[1] == 0 && render.Replicas(s.service) > 0:
 		return verdict.No(v1alpha1.ReasonNoPods, "no server pod is running yet")
 	case routers[1] == 0 && render.HasRouter(s.service):

@@ -78,11 +78,20 @@ type snapshot struct {
 	// secretTaken says that one of the conflicts is about a Secret.
 	secretTaken bool
 
+	// account is that of the sidecars, nil when missing.
+	account *corev1.ServiceAccount
+
+	// lagged is since when peers have run another document than the ConfigMap's.
+	lagged map[string]time.Time
+
 	// live is the configuration as it stands, keys are the packet keys, tls is the
 	// certificate; nil or empty when missing.
 	live liveConfig
 	keys keyring
 	tls  *corev1.Secret
+
+	// keysOrphaned says that the Secret of keys belongs to nobody.
+	keysOrphaned bool
 
 	// freshKey is the value of the next packet key, should one be needed.
 	freshKey []byte
@@ -135,7 +144,7 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return err
 	}
-	s.keys = keyringOf(keys)
+	s.keys, s.keysOrphaned = keyringOf(keys), keys != nil && !ownedBy(keys, s.service)
 	if s.tls, err = r.secret(ctx, s, render.TLSName(s.service)); err != nil {
 		return err
 	}
@@ -143,14 +152,15 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	s.states = r.readStates(ctx, s)
-	s.counted = count(s)
+	s.counted, s.lagged = count(s), r.lags.get(client.ObjectKeyFromObject(s.service))
 	r.gatherTails(ctx, s)
 	return nil
 }
 
 // gatherOwned reads the objects of the service whose state matters.
 func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
-	cm, server, router, front := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}, &corev1.Service{}
+	cm, server, router := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}
+	front, account := &corev1.Service{}, &corev1.ServiceAccount{}
 	for _, o := range []struct {
 		name string
 		into client.Object
@@ -160,12 +170,13 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 		{render.ServerName(s.service), server, func() { s.serverDeployment = server }},
 		{render.RouterName(s.service), router, func() { s.routerDeployment = router }},
 		{s.service.Name, front, func() { s.front = front }},
+		{render.SidecarName(s.service), account, func() { s.account = account }},
 	} {
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: o.name}, o.into)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read %T %s: %w", o.into, o.name, err)
 		}
-		if err == nil && ownedBy(o.into, s.service) {
+		if err == nil && ours(o.into, s.service) {
 			o.keep()
 		}
 	}
@@ -210,7 +221,7 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 	if !ok {
 		return fmt.Errorf("%s is no API object", gvk.Kind)
 	}
-	if err := r.Client.Get(ctx, key, cached); err == nil && ownedBy(cached, s.service) {
+	if err := r.Client.Get(ctx, key, cached); err == nil && ours(cached, s.service) {
 		return nil
 	}
 	found := &metav1.PartialObjectMetadata{}
@@ -222,7 +233,7 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 	if err != nil {
 		return fmt.Errorf("look whether %s %s is free: %w", gvk.Kind, key.Name, err)
 	}
-	if !ownedBy(found, s.service) {
+	if !ours(found, s.service) {
 		s.conflicts = append(s.conflicts, gvk.Kind+" "+key.Name)
 	}
 	return nil
@@ -243,12 +254,22 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	if !ownedBy(secret, s.service) {
+	if !ours(secret, s.service) {
 		s.conflicts, s.secretTaken = append(s.conflicts, "Secret "+name), true
 		return nil, nil
 	}
 	r.secrets.put(service, secret, s.now)
 	return secret, nil
+}
+
+// ours says that an object is the service's, or was and belongs to nobody now: the
+// service was deleted without it, or both come from a backup. Then it is taken over.
+func ours(o metav1.Object, s *v1alpha1.RpcService) bool {
+	if metav1.GetControllerOf(o) == nil {
+		labels := o.GetLabels()
+		return labels[render.LabelManagedBy] == render.ManagedBy && labels[v1alpha1.LabelService] == s.Name
+	}
+	return ownedBy(o, s)
 }
 
 func ownedBy(o metav1.Object, s *v1alpha1.RpcService) bool {

@@ -180,9 +180,9 @@ func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey 
 // whose values are lost.
 func replaceLost(running []int, now time.Time, token string, newKey func() []byte) keyring {
 	newest := running[0]
-	for _, id := range running {
-		if id == successor(newest) {
-			newest = id
+	for range running {
+		if slices.Contains(running, successor(newest)) {
+			newest = successor(newest)
 		}
 	}
 	return keyring{keys: map[int][]byte{successor(newest): newKey()}, stage: stageReplacing, since: now, token: token}

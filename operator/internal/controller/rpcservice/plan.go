@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
@@ -47,6 +48,7 @@ type plan struct {
 type memory struct {
 	counted counted
 	denial  denial
+	lagged  map[string]time.Time
 }
 
 // planFor is the one decision about a snapshot.
@@ -57,6 +59,8 @@ func planFor(s *snapshot) *plan {
 	p.remember.counted = s.counted.expecting(expected)
 	p.fastPath, p.remember.denial = decideFastPath(s)
 	p.input.FastPath, p.input.LiveWorkers = p.fastPath.given(), mostWorkers(s.servers)
+	p.input.Accounts = renewals(s)
+	p.remember.lagged = lagging(s)
 	p.objects = render.Objects(p.input)
 	if p.overTCP || !p.accepted.OK() && (!s.live.exists || s.secretTaken) {
 		return p
@@ -116,10 +120,10 @@ func decideKeys(s *snapshot, rotate bool) keyring {
 	}
 	token := s.service.Annotations[v1alpha1.AnnotationRotateKeys]
 	fresh := func() []byte { return s.freshKey }
-	if running := s.live.keyIDs(); len(have.keys) == 0 && len(running) > 0 {
-		return replaceLost(running, s.now, token, fresh)
+	if running := runningKeys(s); len(have.keys) == 0 && len(running) > 0 {
+		return withoutHolders(s, replaceLost(running, s.now, token, fresh))
 	}
-	return have.advance(s.now, token, acknowledgedExactly(s, have.named()), fresh)
+	return withoutHolders(s, have.advance(s.now, token, acknowledgedExactly(s, have.named()), fresh))
 }
 
 // decideCertificate says why the sidecars need a new certificate; empty: they do not.
@@ -127,6 +131,9 @@ func decideCertificate(s *snapshot) string {
 	var data map[string][]byte
 	if s.tls != nil {
 		data = s.tls.Data
+	}
+	if s.tls != nil && !ownedBy(s.tls, s.service) {
+		return "its Secret belonged to nobody"
 	}
 	return s.authority.Stale(data, dataplane.SidecarServerName(s.service.Name, s.service.Namespace), s.now)
 }

@@ -67,6 +67,7 @@ type Reconciler struct {
 	cancels cancelsSeen
 	levels  levelsRead
 	denials denialsSeen
+	lags    lagsSeen
 }
 
 // forget drops what is remembered of a service that is gone.
@@ -75,6 +76,7 @@ func (r *Reconciler) forget(service types.NamespacedName) {
 	r.cancels.forget(service)
 	r.secrets.forget(service)
 	r.denials.forget(service)
+	r.lags.put(service, nil)
 }
 
 // Reconcile brings one service a step nearer to what it should be.
