@@ -73,11 +73,7 @@ static void check_index(const struct story *s)
 static void check_counters(const struct story *s)
 {
     struct bt_router_stats t;
-    if (s->split != NULL) {
-        bt_split_stats(s->split, s->now, &t);
-    } else {
-        bt_router_stats(s->hears, s->now, &t);
-    }
+    bt_router_stats(s->decides, s->now, &t);
     uint64_t drops = bt_router_drops(t.counter);
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= s->limit);
@@ -113,7 +109,7 @@ void story_check(struct story *s)
     check_sent(s);
     check_index(s);
     check_counters(s);
-    if (s->split != NULL) {
+    if (on_two_threads(s)) {
         halves_check(s);
     }
 }

@@ -190,6 +190,12 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
     fprintf(f, "},\n \"first\": \"%s\"}\n", r->verdict.first);
 }
 
+/* Share of the requests of one packet, or of several; 1 where there were none. */
+static double answered(const struct sim_result *r, int several)
+{
+    return r->asked[several] > 0 ? (double)r->answered[several] / (double)r->asked[several] : 1;
+}
+
 double sim_measure_value(const struct sim_scenario *s, const struct sim_result *r, const char *name)
 {
     double mean = s->service.mean_ns;
@@ -217,6 +223,9 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"copiesCancelled", (double)r->seen.cancelled},
         {"preemptions", (double)r->seen.preempted},
         {"admissionRefused", (double)r->seen.admission_refused},
+        {"singleAnswered", answered(r, 0)},
+        {"multiAnswered", answered(r, 1)},
+        {"halfOpened", (double)r->seen.half_opened},
         {"errors", (double)r->outcome[SIM_ERROR]},
         {"faults", (double)sim_faults_total(&r->seen)},
         {"restarts", (double)r->seen.restarts},

@@ -52,6 +52,9 @@ const char *const sim_measure_names[] = {"mean",
                                          "copiesCancelled",
                                          "preemptions",
                                          "admissionRefused",
+                                         "singleAnswered",
+                                         "multiAnswered",
+                                         "halfOpened",
                                          NULL};
 static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
 
@@ -172,6 +175,13 @@ static const struct sim_field client_fields[] = {
     {"prioritised", SIM_F_DOUBLE, AT(prioritised), 0, 1, 0, NULL, "share that asks for a class from 4 to 7 (R-214)"},
     {"notDroppable", SIM_F_DOUBLE, AT(spared), 0, 1, 0, NULL, "share that admission must not refuse (R-58)"},
     {"direct", SIM_F_DOUBLE, AT(direct), 0, 1, 0, NULL, "share of requests sent to a random worker, past the router"},
+};
+static const struct sim_field half_open_fields[] = {
+    {"sources", SIM_F_U32, AT(half_open_sources), 0, 10000, 0, NULL,
+     "strangers that send first packets of requests and never the rest; 0: none"},
+    {"perSecond", SIM_F_DOUBLE, AT(half_open_per_second), 0.1, 1e6, 0, NULL, "of each of them"},
+    {"spoofed", SIM_F_BOOL, AT(half_open_spoofed), 0, 0, 0, NULL,
+     "each request names an address of its own as its source"},
 };
 static const struct sim_field mmpp_fields[] = {
     {"quietLoad", SIM_F_DOUBLE, AT(mmpp.quiet_load), 0, 10, 0, NULL, "load in the quiet state"},
@@ -323,6 +333,7 @@ const struct sim_section sim_sections[] = {
     MAP("hedging", hedging_fields, "Second copies of requests, sent by the routers (R-249)."),
     MAP("clients", client_fields, "Clients, arrivals and sizes."),
     MAP("clients.mmpp", mmpp_fields, "Bursts: Poisson arrivals whose rate switches between two states."),
+    MAP("halfOpen", half_open_fields, "Strangers whose requests never become whole (R-63)."),
     LIST("clients.phases", phase_fields, "Load steps, one after the other.", phase, phases_n, NULL, NULL),
     MAP("network", network_fields, "One-way delays by role."),
     MAP("topology", topology_fields, "Racks: a delay class for pairs of nodes in the same rack, another for the rest."),

@@ -84,29 +84,6 @@ static struct bt_hedging_config hedging_of(const struct bt_config_hedging *h)
                                       .cancellation = h->cancellation};
 }
 
-static bool apply(struct router_app *app, const struct bt_router_config *config, struct bt_router_refusal *why)
-{
-    uint64_t now = bt_io_now(app->io);
-    return app->two.split != NULL ? bt_split_apply(app->two.split, now, config, why)
-                                  : bt_router_apply(app->router, now, config, why);
-}
-
-static void read_stats(const struct router_app *app, struct bt_router_stats *out)
-{
-    uint64_t now = bt_io_now(app->io);
-    if (app->two.split != NULL) {
-        bt_split_stats(app->two.split, now, out);
-    } else {
-        bt_router_stats(app->router, now, out);
-    }
-}
-
-// The one that knows workers and latencies.
-static const struct bt_router *feedback_side(const struct router_app *app)
-{
-    return app->two.split != NULL ? bt_split_feedback_half(app->two.split) : app->router;
-}
-
 static bool router_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
 {
     struct router_app *app = arg;
@@ -133,7 +110,7 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
         .members_n = expand_members(app, c),
         .keys = keys,
     };
-    if (!apply(app, &config, &why)) {
+    if (!bt_router_apply(app->router, bt_io_now(app->io), &config, &why)) {
         return refusal(app, e, &why);
     }
     bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace, s->name,
@@ -147,7 +124,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     uint64_t now = bt_io_now(app->io);
     struct bt_router_stats stats;
     struct bt_router_member_stats m;
-    read_stats(app, &stats);
+    bt_router_stats(app->router, now, &stats);
     out->is_router = true;
     out->draining = stats.router_draining;
     out->uptime_ns = now - app->started_ns;
@@ -165,7 +142,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
                                            .hiccup_ns = stats.hiccup_ns,
                                            .service_ns = stats.service_ns};
     out->fast_path = fast_path_state(app);
-    for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(feedback_side(app), now, i, &m); i++) {
+    for (uint32_t i = 0; i < BT_ROUTER_MEMBERS_MAX && bt_router_member(app->router, now, i, &m); i++) {
         out->members[out->n_members++] = (struct bt_ctl_member){
             .addr = m.addr,
             .joined = m.joined,
@@ -244,7 +221,7 @@ static void add_io_counters(struct bt_ctl_samples *out, const struct router_app 
     const struct bt_counter_desc *descs;
     unsigned n;
     const uint64_t *other = NULL;
-    if (app->two.split != NULL) {
+    if (app->two.feedback_io != NULL) {
         other = app->two.feedback_io->ops->counters(app->two.feedback_io, &descs, &n);
     }
     const uint64_t *own = app->io->ops->counters(app->io, &descs, &n);
@@ -258,7 +235,7 @@ static void router_counters(void *arg, struct bt_ctl_samples *out)
 {
     struct router_app *app = arg;
     struct bt_router_stats s;
-    read_stats(app, &s);
+    bt_router_stats(app->router, bt_io_now(app->io), &s);
     bt_ctl_add_counters(out, bt_router_counter_descs, s.counter, BT_ROUTER_COUNTERS);
     add_malformed(out, s.malformed);
     add_io_counters(out, app);
@@ -290,7 +267,7 @@ static const struct bt_hist_slices *router_slices(void *arg, const char *name)
 {
     const struct router_app *app = arg;
     if (strcmp(name, "latency") == 0) {
-        return bt_router_latency(feedback_side(app));
+        return bt_router_latency(app->router);
     }
     return strcmp(name, "hold") == 0 ? bt_router_hold(app->router) : NULL;
 }
@@ -306,7 +283,7 @@ static const struct bt_hist *router_totals(void *arg, const char *name)
     } else if (strcmp(name, "marked") != 0) {
         return NULL;
     }
-    return bt_router_class_latency(feedback_side(app), class);
+    return bt_router_class_latency(app->router, class);
 }
 
 static const struct bt_trace_ring *router_traces(void *arg)

@@ -185,8 +185,8 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
     }
 }
 
-bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
-                     struct bt_router_refusal *why)
+bool router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                  struct bt_router_refusal *why)
 {
     if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_admission(config, why) ||
         !judge_hedging(r, config, why) || !judge_members(r, config, why)) {

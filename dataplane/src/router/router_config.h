@@ -80,6 +80,7 @@ struct bt_router_config {
 
 /* Fixed at start: sizes the memory, names the router's own addresses. */
 struct bt_router_setup {
+    uint32_t threads;             /* 1, which 0 means too, or 2 */
     uint32_t max_members;         /* 1..1024 worker slots; 0 = 1024 */
     uint32_t max_pairs;           /* REQ0→FEEDBACK pairs watched for latency, 1..1<<20; 0 = 65536 */
     uint32_t max_hedges;          /* requests kept to be sent again, 1..65535; 0 = 1024 */
@@ -88,7 +89,11 @@ struct bt_router_setup {
     uint64_t seed;                /* policies' random numbers and hash seeds */
     struct bt_trace_ring *traces; /* of pairs with a trace id; NULL: not kept */
     struct bt_pool *pool;         /* where consumed packets go back */
-    struct bt_addr request_addr;  /* own source in Encapsulated mode and of DROP; names the router in kind 5 */
+    /* on two threads */
+    struct bt_pool *feedback_pool; /* where consumed FEEDBACK goes back; NULL: pool, if it may be shared */
+    uint32_t credits, notes;       /* entries of the two queues, powers of two up to 65536; 0 = 2048 and 4096 */
+    /* its own addresses */
+    struct bt_addr request_addr; /* own source in Encapsulated mode and of DROP; names the router in kind 5 */
     struct bt_addr feedback_addr;
 };
 

@@ -39,6 +39,7 @@ enum bt_router_counter {
     BT_RC_FORWARDED,        /* REQ0 handed to the driver for a worker */
     BT_RC_FORWARDED_STICKY, /* of these, by policy 1 */
     BT_RC_FORWARDED_LEGACY, /* of these, without options to a legacy worker */
+    BT_RC_FORWARDED_BARE,   /* of these, without room for Transparent forwarding's option: not counted as sent */
     BT_RC_HELD,             /* REQ0 that had to enter the central FIFO */
     BT_RC_HELD_BACK,        /* decisions put off by the hold-back tweak */
     /* DROP sent to the client, by reason: bt_router_drops is their sum */

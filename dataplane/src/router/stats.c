@@ -15,6 +15,7 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_FORWARDED] = {"router_forwarded_total", NULL, NULL},
     [BT_RC_FORWARDED_STICKY] = {"router_forwarded_sticky_total", NULL, NULL},
     [BT_RC_FORWARDED_LEGACY] = {"router_forwarded_legacy_total", NULL, NULL},
+    [BT_RC_FORWARDED_BARE] = {"router_forwarded_unmarked_total", NULL, NULL},
     [BT_RC_HELD] = {"router_held_total", "reason", "no_credit"},
     [BT_RC_HELD_BACK] = {"router_held_total", "reason", "hold_back"},
     [BT_RC_DEGRADED] = {"router_degraded_total", "result", "marked"},
@@ -97,7 +98,7 @@ static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_ro
     }
 }
 
-void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+void router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->counter, r->counter, sizeof out->counter);
@@ -114,7 +115,7 @@ void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_s
     router_hedging_stats(r, out);
 }
 
-bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
+bool router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
 {
     if (i >= r->order_n) {
         return false;

@@ -76,6 +76,8 @@ func (h *happening) run(e event) error {
 		return w.stranger(e.length / time.Duration(strangerPackets*w.v.routers()))
 	case socketFlood:
 		return h.flood(e.victim)
+	case halfOpen:
+		return h.beginOnly(e)
 	}
 	h.cut(e, true)
 	time.Sleep(e.length)

@@ -69,7 +69,8 @@ func ExperimentToken(in ExperimentInput, token []byte) *corev1.Secret {
 }
 
 func experimentMeta(in ExperimentInput, name, component string) metav1.ObjectMeta {
-	labels := map[string]string{v1alpha1.LabelExperiment: in.Experiment.Name, "app.kubernetes.io/managed-by": "bobtail-operator"}
+	labels := recommended(nameExperiment, in.Experiment.Name, component)
+	labels[v1alpha1.LabelExperiment] = in.Experiment.Name
 	if component != "" {
 		labels[v1alpha1.LabelComponent] = component
 	}
@@ -184,6 +185,7 @@ func coordinatorJob(in ExperimentInput) *batchv1.Job {
 // reported.
 func experimentJob(in ExperimentInput, name, component string, c corev1.Container) *batchv1.Job {
 	m := experimentMeta(in, name, component)
+	versioned(m.Labels, in.Version)
 	limit := in.Seconds + experimentSlackSeconds
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
