@@ -100,4 +100,6 @@ var Reasons = []string{
 	"client_flow_early",
 	"lb_relay_early",
 	"server_dsr_early",
+	"device_gone",
+	"device_attached_again",
 }
