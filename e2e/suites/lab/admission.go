@@ -59,7 +59,7 @@ func (s *Suite) classMetrics(ctx context.Context) error {
 	}
 	var errs []error
 	for _, m := range mix {
-		if series := fmt.Sprintf(`bobtail_router_class_latency_seconds_count{class="%d"}`, m.class); !strings.Contains(all.String(), series) {
+		if series := fmt.Sprintf(`bobtail_router_class_latency_seconds_count{class="%d",`, m.class); !strings.Contains(all.String(), series) {
 			errs = append(errs, fmt.Errorf("no router has %s", series))
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Suite) enforce(ctx context.Context, enforcement string) error {
 	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "slo", Objective, "--type=merge", "-p", `{"spec": {"enforcement": `+enforcement+`}}`); err != nil {
 		return err
 	}
-	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed", "True")
+	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed=True")
 }
 
 // offer runs the loads side by side and reads the routers before they end.

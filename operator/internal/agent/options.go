@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -54,8 +55,9 @@ type Options struct {
 	Balancers      []netip.AddrPort
 	BalancerKeyDir string
 	// Idle is how long a connection may be silent (C-72).
-	Idle    time.Duration
-	Version string
+	Idle     time.Duration
+	Version  string
+	LogLevel slog.Level // the least that is written
 }
 
 // ParseOptions reads the command line of `agent [run]`.
@@ -82,6 +84,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.DurationVar(&o.Idle, "idle-timeout", redirect.DefaultIdle, "how long a connection may be silent before its entry makes room for others; guests' keepalives must be more frequent")
 	f.StringVar(&lbs, "balancers", "", "report ports of bobtail-crab-lb's that are told the loads of this node's servers: `ADDRESS:PORT,...`")
 	f.StringVar(&o.BalancerKeyDir, "balancer-key-dir", "/etc/bobtail/balancers", "folder with the key of those reports, key, and previous while it is exchanged; read anew every second")
+	f.TextVar(&o.LogLevel, "log-level", slog.LevelInfo, "`debug|info|warn|error`: the least that is written")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {
