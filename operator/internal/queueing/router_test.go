@@ -3,16 +3,12 @@
 package queueing
 
 import (
-<<<<<<< HEAD
 	"strings"
-=======
->>>>>>> mutate
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
-<<<<<<< HEAD
 func TestEveryPolicyHasAModel(t *testing.T) {
 	want := map[v1alpha1.RouterPolicy]struct {
 		policy Policy
@@ -42,24 +38,6 @@ func TestAnUnknownPolicyIsRefusedByName(t *testing.T) {
 		_, _, err := OfRouter(v1alpha1.RpcServiceRouter{Policy: name, WorkerQueueDepth: 3})
 		if err == nil || !strings.Contains(err.Error(), `"`+string(name)+`"`) || !strings.Contains(err.Error(), "JBSQ, JSQ") {
 			t.Errorf("policy %q: %v", name, err)
-=======
-// Each policy of the API has its model; only JBSQ has a bound on a worker's queue.
-func TestOfRouter(t *testing.T) {
-	for policy, want := range map[v1alpha1.RouterPolicy]struct {
-		model Policy
-		depth int
-	}{
-		v1alpha1.PolicyJBSQ: {Bounded, 3}, v1alpha1.PolicyJSQ: {Bounded, unbounded}, v1alpha1.PolicyRandom: {Random, unbounded},
-		v1alpha1.PolicyRoundRobin: {Blind, unbounded}, v1alpha1.PolicyPowerOfTwo: {Blind, unbounded},
-	} {
-		r := v1alpha1.RpcServiceRouter{Placement: v1alpha1.PlacementSoftware, Policy: policy, WorkerQueueDepth: 3}
-		if model, depth := OfRouter(r); model != want.model || depth != want.depth {
-			t.Errorf("%s: %v to a depth of %d, want %v to %d", policy, model, depth, want.model, want.depth)
-		}
-		r.Placement = v1alpha1.PlacementNone
-		if model, depth := OfRouter(r); model != Blind || depth != unbounded {
-			t.Errorf("%s without a router: %v to a depth of %d", policy, model, depth)
->>>>>>> mutate
 		}
 	}
 }
