@@ -55,7 +55,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -82,6 +82,9 @@ e2e-main-short: ## The main job alone: install, load, overload, recovery, rollin
 
 e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, cancellation, classes and Degrade on the embedded cluster (11 min, beside busy neighbours up to 20)
 	@e2e/run e2e-lab
+
+e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
+	@e2e/run e2e-monitor
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)
@@ -138,6 +141,13 @@ faults-mutations: ## Plant bugs in the programs one at a time; a round of make t
 	@go build -o build/bin/ ./e2e/cmd/bobtail-faults
 	e2e/faults/mutate --measurements=$(MEASURED)/faults-mutations.json; code=$$?; \
 	  $(REPORT) faults-mutations --measurements $(MEASURED)/faults-mutations.json && exit $$code
+
+.PHONY: mutate
+mutate: deps ## Are the tests tested? 60 mutants of Go and 60 of C, drawn by the commit: make mutate MUTATE="--seed=HEAD~1 --only=clients/go" (root, 60 min; continues where it was stopped)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/mutate.json
+	measure/mutate/mutate --measurements=$(MEASURED)/mutate.json $(MUTATE); code=$$?; \
+	  $(REPORT) mutate --measurements $(MEASURED)/mutate.json && exit $$code
 
 # The table of Lancet's coverage is measured again only when its code changed (measure/lancet/coverage.py); a line with the
 # variable MAKE would be run by make -n, all of it.

@@ -7,6 +7,7 @@ package mainjob
 import (
 	"context"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -57,8 +58,11 @@ func upgrade(ctx context.Context, t *testing.T, s *suite) {
 	}
 	out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace)
 	check(t, err)
-	if !strings.Contains(out, "bobtail-"+s.env.Version) {
-		t.Errorf("helm list does not show the new chart version %s:\n%s", s.env.Version, out)
+	chart, err := s.env.Helm(ctx, "show", "chart", filepath.Join(s.env.Root, "charts", "bobtail"))
+	check(t, err)
+	version := regexp.MustCompile(`(?m)^version: (\S+)$`).FindStringSubmatch(chart)
+	if version == nil || !strings.Contains(out, "bobtail-"+version[1]) {
+		t.Errorf("helm list does not show the version of the new chart, %v:\n%s", version, out)
 	}
 }
 
