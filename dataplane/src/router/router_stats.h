@@ -26,9 +26,9 @@ enum bt_router_counter {
     BT_RC_DROP_QUEUE_TIMEOUT, /* held for maxQueueMilliseconds */
     BT_RC_DROP_NO_MEMBERS,    /* no worker is configured */
     BT_RC_DROP_NO_MASTER,     /* sticky request, master not joined */
-    BT_RC_DROP_POLICY,        /* policy not implemented here, or unknown (M-6, also in malformed) */
+    BT_RC_DROP_POLICY,        /* policy not implemented here, or unknown (M-6) */
     BT_RC_DROP_NO_ROOM,       /* options do not fit */
-    BT_RC_DROP_OPTION,        /* unknown option marked critical (R-55, also in malformed) */
+    BT_RC_DROP_OPTION,        /* unknown option marked critical */
     BT_RC_DROP_ADMISSION,     /* refused to keep the objective */
     BT_RC_DEGRADED,           /* marked instead */
     BT_RC_DEGRADE_NO_ROOM,    /* should have been marked, but the mark does not fit */
