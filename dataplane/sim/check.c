@@ -241,8 +241,7 @@ static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t serv
 static void check_hold_time(struct sim_world *w, uint32_t router, const struct bt_pkt *p, unsigned place)
 {
     const struct sim_router *r = &w->router[router];
-    uint64_t held = r->split != NULL ? sim_split_held(r, p, place) : sim_node_now(&r->n) - p->t_rx_ns;
-    uint64_t longest = r->split != NULL ? w->s->max_queue_ns - 1 : w->s->max_queue_ns + 2 * MS;
+    uint64_t held = r->form->held(r, p, place), longest = w->s->max_queue_ns + (uint64_t)r->form->hold_slack_ns;
     sim_checked(&w->ledger.verdict, SIM_INV_HOLD_TIME);
     if (held > longest) {
         sim_breach(w, SIM_INV_HOLD_TIME, "router %u held a request for %.3f ms", router, (double)held / 1e6);

@@ -236,10 +236,7 @@ struct sim_scenario {
 extern const char *const sim_packet_names[SIM_PKTS + 1];
 extern const char *const sim_fault_names[SIM_FAULTS + 1];
 extern const char *const sim_event_names[SIM_EV_KINDS + 1];
-extern const char *const sim_policy_names[];
 extern const char *const sim_discipline_names[]; /* by enum sim_discipline */
-extern const char *const sim_forwarding_names[];
-extern const char *const sim_device_names[];
 extern const char *const sim_measure_names[];
 
 struct sim_template; /* a parsed YAML file, open values still open */

@@ -94,7 +94,7 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
 /* A router on two threads that cannot come to rest: what it reads waits at its port. */
 static bool restless(struct sim_world *w, const struct sim_node *n)
 {
-    return n->role == SIM_ROUTER && w->s->router_threads == 2 && !sim_split_catch_up(&w->router[n->index]);
+    return n->role == SIM_ROUTER && !w->router[n->index].form->catch_up(&w->router[n->index]);
 }
 
 static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
@@ -274,7 +274,7 @@ static bool postponed(struct sim_world *w, const struct sim_event *ev)
         n->wake_ns = n->wake_ns == w->agenda.now ? n->frozen_until : n->wake_ns;
     }
     if (ev->kind == SIM_EVENT_TURN) {
-        sim_split_postpone(&w->router[n->index], ev->arg, n->frozen_until);
+        sim_threads_postpone(&w->router[n->index], ev->arg, n->frozen_until);
     }
     sim_agenda_push(&w->agenda, n->frozen_until, *ev);
     return true;
@@ -300,7 +300,7 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         on_load(w);
         break;
     case SIM_EVENT_TURN:
-        sim_split_turn(w, ev->node, ev->arg);
+        sim_threads_turn(w, ev->node, ev->arg);
         break;
     case SIM_EVENT_DONE:
         sim_server_done(w, ev->node, ev->arg, (uintptr_t)ev->ptr);

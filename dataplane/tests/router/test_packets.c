@@ -272,7 +272,7 @@ static void k18_each_packet_is_counted_once(void **state)
     for (int m = 0; m < BT_M_COUNT; m++) {
         discarded += m == BT_M_OK ? 0 : bed_malformed(&b, (enum bt_mcase)m);
     }
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+    for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
         dropped += bed_counter(&b, (enum bt_router_counter)c);
     }
     now_held = bed_held(&b);
