@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "recording.h"
+#include "times.h"
 #include "router/router_config.h"
 #include "scenario_fields.h"
 #include "yaml_reader.h"
@@ -52,6 +53,7 @@ struct sim_template {
     char *path;
     yaml_document_t *doc;
     struct sim_recording recording;
+    struct sim_times times; /* of a recording with counts */
 };
 
 /* Walks "clients.mmpp" down from the root; NULL when the file has no such section. */
@@ -221,9 +223,9 @@ static void settle_load(struct sim_scenario *s)
     }
 }
 
-static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct sim_recording *r,
-                            struct sim_scenario *s)
+static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct sim_template *t, struct sim_scenario *s)
 {
+    const struct sim_recording *r = &t->recording;
     yaml_node_t *file = sim_yaml_get(y, root, "traceFile");
     if (r->n == 0) {
         return;
@@ -235,11 +237,14 @@ static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct 
     if (s->service.kind == SIM_DIST_TRACE && r->service_ns == NULL) {
         sim_yaml_complain(y, file, "traceFile", "has no column serviceMicroseconds");
     }
-    if (s->requests > r->n && !s->trace_repeat) {
+    s->times = r->count != NULL ? &t->times : NULL;
+    if (r->count == NULL && s->requests > r->n && !s->trace_repeat) {
         sim_yaml_complain(y, sim_yaml_get(y, root, "requests"), "requests",
                           "the trace has %zu rows; ask for that many or set traceRepeat: true", r->n);
     }
-    if (s->service.kind == SIM_DIST_TRACE && r->service_ns != NULL) {
+    if (s->service.kind == SIM_DIST_TRACE && s->times != NULL) {
+        s->service.mean_ns = s->times->mean_ns;
+    } else if (s->service.kind == SIM_DIST_TRACE && r->service_ns != NULL) {
         double sum = 0;
         for (size_t i = 0; i < r->n; i++) {
             sum += (double)r->service_ns[i];
@@ -272,7 +277,7 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
     check_hedging(&y, root, out);
     check_threads(&y, root, out);
     check_arrivals(&y, root, out);
-    apply_recording(&y, root, &t->recording, out);
+    apply_recording(&y, root, t, out);
     settle_load(out);
     out->seed = seed;
     return y.failed ? -1 : 0;
@@ -289,7 +294,10 @@ static int load_recording(struct sim_template *t, const struct sim_scenario *s, 
         return -1;
     }
     snprintf(path, sizeof path, "%.*s%s", folder, t->path, s->trace_file);
-    return sim_recording_load(path, &t->recording, err, err_n);
+    if (sim_recording_load(path, &t->recording, err, err_n) != 0) {
+        return -1;
+    }
+    return t->recording.count != NULL ? sim_times_of(path, &t->recording, &t->times, err, err_n) : 0;
 }
 
 static struct sim_template *template_of(const char *path, yaml_document_t *doc, bool files, char *err, size_t err_n)
@@ -333,6 +341,7 @@ void sim_template_free(struct sim_template *t)
     }
     yaml_document_delete(t->doc);
     sim_recording_free(&t->recording);
+    sim_times_free(&t->times);
     free(t->doc);
     free(t->path);
     free(t);

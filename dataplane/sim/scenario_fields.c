@@ -84,7 +84,7 @@ static const struct sim_field top_fields[] = {
     {"seriesMilliseconds", SIM_F_U32, AT(series_ms), 1, 3600000, 0, NULL, "width of one row of --series"},
     {"traceFile", SIM_F_TEXT, AT(trace_file), 0, SIM_PATH, 0, NULL,
      "CSV beside this file with a header row and columns among gapMicroseconds, timeMicroseconds, "
-     "serviceMicroseconds"},
+     "serviceMicroseconds; beside service times alone, count: how often each was seen, and it is drawn so often"},
     {"traceRepeat", SIM_F_BOOL, AT(trace_repeat), 0, 0, 0, NULL,
      "start the trace again when there are more requests than rows; otherwise that is an error"},
 };
