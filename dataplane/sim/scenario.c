@@ -32,7 +32,7 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->hedging_busy = s->hedging_budget = 100;
     s->hedging_percentile = 95;
     s->half_open_per_second = 100;
-    s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
+    s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1, 2, 4};
     s->server_max_message = 1 << 16;
     s->routers = 1;
     s->router_threads = 1;
@@ -146,6 +146,20 @@ static void check_workers(struct sim_yaml *y, yaml_node_t *root, const struct si
     if ((s->hold_back_packets > 0) != (s->hold_back_ns > 0)) {
         sim_yaml_complain(y, root, "routers.holdBackPackets",
                           "packets and microseconds must both be 0 or both positive");
+    }
+}
+
+/* A parameter of a distribution that is not asked for. */
+static void check_shape(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
+{
+    yaml_node_t *workers = sim_yaml_get(y, root, "workers");
+    yaml_node_t *stages = workers != NULL ? sim_yaml_get(y, workers, "stages") : NULL;
+    yaml_node_t *c2 = workers != NULL ? sim_yaml_get(y, workers, "squaredVariation") : NULL;
+    if (stages != NULL && s->service.kind != SIM_DIST_ERLANG) {
+        sim_yaml_complain(y, stages, "workers.stages", "is not used; set workers.distribution: erlang");
+    }
+    if (c2 != NULL && s->service.kind != SIM_DIST_HYPEREXPONENTIAL) {
+        sim_yaml_complain(y, c2, "workers.squaredVariation", "is not used; set workers.distribution: hyperexponential");
     }
 }
 
@@ -274,6 +288,7 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
     y.draw = &draw;
     read_sections(&y, root, out);
     check_workers(&y, root, out);
+    check_shape(&y, root, out);
     check_hedging(&y, root, out);
     check_threads(&y, root, out);
     check_arrivals(&y, root, out);

@@ -362,6 +362,33 @@ static void bad_traces_are_named_by_line_and_column(void **state)
     }
 }
 
+/* K-14: the same with real packets, by their names. */
+static void k14_erlang_and_hyperexponential_in_a_scenario(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *distribution;
+        double c2;
+    } cases[] = {{"erlang, stages: 4", 0.25}, {"hyperexponential, squaredVariation: 3", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "requests: 400000\ntagged: false\nsettleMilliseconds: 0\nclients: {load: 0.6}\n"
+                 "workers: {count: 1, distribution: %s}\n",
+                 cases[i].distribution);
+        struct sim_scenario s = drawn(text, 3);
+        struct sim_result r;
+        sim_run(&s, &r, NULL);
+        double want = 1 + sim_mg1_wait(0.6, cases[i].c2);
+        assert_true(fabs(r.mean_ns / s.service.mean_ns / want - 1) < 0.02);
+    }
+    complains("workers: {stages: 3}\n", "bad.yaml:1:19: workers.stages: is not used");
+    complains("workers: {distribution: erlang, squaredVariation: 3}\n",
+              "bad.yaml:1:51: workers.squaredVariation: is not used");
+    complains("workers: {distribution: hyperexponential, squaredVariation: 0.5}\n",
+              "bad.yaml:1:61: workers.squaredVariation: must be 1..1000");
+}
+
 /* One server of k threads behind a central queue is M/M/k. */
 static void threads_of_one_server_are_a_multi_server_queue(void **state)
 {
@@ -521,6 +548,7 @@ int main(void)
         cmocka_unit_test(mmpp_keeps_its_rate_and_comes_in_bursts),
         cmocka_unit_test(phases_change_the_load),
         cmocka_unit_test(traces_are_replayed_row_by_row_and_again),
+        cmocka_unit_test(k14_erlang_and_hyperexponential_in_a_scenario),
         cmocka_unit_test(k13_counted_traces_mean_the_same_in_a_scenario),
         cmocka_unit_test(bad_traces_are_named_by_line_and_column),
         cmocka_unit_test(threads_of_one_server_are_a_multi_server_queue),
