@@ -99,6 +99,7 @@ func content(t *testing.T, depth int) (map[string]string, string) {
 	t.Helper()
 	c := &dataplane.Config{
 		APIVersion: dataplane.ConfigAPIVersion,
+		KeyIDs:     []int{7},
 		Sources:    []dataplane.Source{{Kind: "RpcService", Namespace: "demo", Name: "echo", UID: "u", Generation: int64(depth)}},
 		Service: dataplane.Service{
 			Name: "echo", Namespace: "demo", Placement: "Software", Policy: "JBSQ", WorkerQueueDepth: depth, CentralQueueLimit: 65536,
