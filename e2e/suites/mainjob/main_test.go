@@ -80,6 +80,7 @@ func TestMainJob(t *testing.T) {
 		{"helm test", false, helmTest},
 		{"delete", false, deleteService},
 		{"uninstall", false, uninstall},
+		{"installed elsewhere", false, elsewhere},
 	} {
 		ok := t.Run(p.name, func(t *testing.T) { p.run(ctx, t, s) })
 		if !ok && p.must {
