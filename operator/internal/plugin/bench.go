@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -120,11 +119,12 @@ func bench(ctx context.Context, s streams, c *cluster, name string, l load) erro
 		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
 	}
 	defer logs.Close()
-	if _, err := io.Copy(s.out, logs); err != nil {
-		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
-	}
+	err = printReport(s, logs, l.output)
 	if pod.Status.Phase == corev1.PodFailed {
 		return errors.New("the load failed; its log stands above")
+	}
+	if err != nil {
+		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (c *cluster) loadImage(ctx context.Context, service *v1alpha1.RpcService) (
 func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 	yes, no, user, never, ttl := true, false, int64(65532), int32(0), int32(600)
 	seconds := int64((l.duration + l.timeout + time.Minute) / time.Second)
-	labels := map[string]string{"app.kubernetes.io/name": "bobtail-load", "app.kubernetes.io/managed-by": "kubectl-bobtail"}
+	labels := map[string]string{"app.kubernetes.io/name": "bobtail-load", "app.kubernetes.io/part-of": "bobtail", "app.kubernetes.io/managed-by": "kubectl-bobtail"}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: service.Name + "-bench-", Namespace: service.Namespace, Labels: labels},
 		Spec: batchv1.JobSpec{
@@ -167,7 +167,7 @@ func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 						Resources:       corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}},
 						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 						Args: []string{
-							"--target=" + service.Status.Address, fmt.Sprintf("--rate=%g", l.rate), "--duration=" + l.duration.String(), "--timeout=" + l.timeout.String(),
+							"--target=" + service.Status.Address, fmt.Sprintf("--rate=%g", l.rate), "--duration=" + singleUnit(l.duration), "--timeout=" + singleUnit(l.timeout),
 							fmt.Sprintf("--connections=%d", l.connections), fmt.Sprintf("--request-bytes=%d", l.requestBytes), "--progress=0s", "--output=" + l.output,
 						},
 					}},
