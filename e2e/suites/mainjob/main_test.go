@@ -61,6 +61,7 @@ func TestMainJob(t *testing.T) {
 		}
 	}()
 	for _, p := range []part{
+		{"every released chart", false, releasedCharts},
 		{"install", true, install},
 		{"upgrade from 0.1.0", true, upgrade},
 		{"demo phases", true, demoPhases},
