@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // load is what bench asks of bobtail-load.
@@ -30,6 +31,7 @@ type load struct {
 	connections   int
 	requestBytes  int
 	image, output string
+	pullSecrets   []string
 	keep          bool
 }
 
@@ -60,6 +62,7 @@ func benchCommand(s streams, connect connector) *cobra.Command {
 	f.IntVar(&l.connections, "connections", l.connections, "sockets to spread over")
 	f.IntVar(&l.requestBytes, "request-bytes", l.requestBytes, "size of a request")
 	f.StringVar(&l.image, "image", "", "load image; default: from the registry and of the version of the service's routers")
+	f.StringSliceVar(&l.pullSecrets, "image-pull-secret", nil, "Secret for pulling it, in the service's namespace; default: those of the service")
 	f.StringVar(&l.output, "report", l.output, "table or json")
 	f.BoolVar(&l.keep, "keep", false, "leave the Job behind")
 	return cmd
@@ -161,6 +164,7 @@ func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+					ImagePullSecrets: l.secrets(service),
 					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 					Containers: []corev1.Container{{
 						Name: "load", Image: l.image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -175,6 +179,19 @@ func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 			},
 		},
 	}
+}
+
+// secrets are those that were asked for, else the service's own: its images come from
+// the same registry as a rule.
+func (l load) secrets(service *v1alpha1.RpcService) []corev1.LocalObjectReference {
+	of := service.Spec.ImagePullSecrets
+	if len(l.pullSecrets) > 0 {
+		of = nil
+		for _, name := range l.pullSecrets {
+			of = append(of, v1alpha1.SecretReference{Name: name})
+		}
+	}
+	return render.PullSecrets(of)
 }
 
 // finished waits for the end of the Job's only pod.

@@ -15,6 +15,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
 // durations that users write, or may, at both ends of what bench accepts and between.
@@ -105,5 +107,16 @@ func TestJSONReportIsJSONAlone(t *testing.T) {
 	text, said, err := execute(t, c, "bench", "rpcsvc/cart", "--rate=1", "--report=json")
 	if err == nil || !strings.Contains(err.Error(), "no report") || text != "" || !strings.Contains(said, "fake logs") {
 		t.Errorf("%v, stdout %q, stderr %q", err, text, said)
+	}
+}
+
+// K-32: the load is pulled with the service's secrets, or with those that are given.
+func TestBenchPullSecrets(t *testing.T) {
+	service := aService()
+	service.Spec.ImagePullSecrets = []v1alpha1.SecretReference{{Name: "of-the-service"}}
+	for want, given := range map[string][]string{"of-the-service": nil, "given": {"given"}} {
+		if s := (load{pullSecrets: given}).job(service).Spec.Template.Spec.ImagePullSecrets; len(s) != 1 || s[0].Name != want {
+			t.Errorf("%v: %v, want %s", given, s, want)
+		}
 	}
 }
