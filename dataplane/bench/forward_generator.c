@@ -61,7 +61,7 @@ static void write_heads(struct frame *f, const uint8_t to[6], struct bt_addr src
 {
     uint8_t *ip = f->bytes + BT_ETHER_HEAD;
     bt_ether_write(f->bytes, to, forward_generator_mac, BT_ETHER_IP4);
-    bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + payload, true);
+    bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + payload);
     bt_udp_write(ip + BT_IP4_HEAD, &src, &dst, payload, BT_UDP_SUM_NONE); // from memory to memory
     f->len = HEADS + payload;
 }

@@ -165,8 +165,6 @@ static void one(struct input *in, uint64_t now)
     uint8_t *p = malloc(ROOM + GUARD), before[ROOM];
     uint64_t was[BT_CRAB_COUNTERS], is[BT_CRAB_COUNTERS];
     struct bt_crab_segment a, b;
-    struct bt_addr hop;
-    uint32_t len = 0;
     CHECK(p != NULL);
     memset(p, 0, ROOM);
     memset(p + ROOM, 0x5a, GUARD);
@@ -175,15 +173,16 @@ static void one(struct input *in, uint64_t now)
     bool right = parses && tcp_sum_right(p, &a);
     memcpy(before, p, ROOM);
     counted(was);
-    bool sent = bt_crab_take(bed.crab, now, p, n, ROOM - n, &hop, &len);
+    struct bt_crab_packet taken = {.p = p, .len = n, .room = ROOM - n};
+    bool sent = bt_crab_take(bed.crab, now, &taken);
     CHECK(counted(is) == is[BT_CRAB_RX] && is[BT_CRAB_RX] == was[BT_CRAB_RX] + 1);
     for (unsigned i = 0; i < GUARD; i++) {
         CHECK(p[ROOM + i] == 0x5a);
     }
     if (sent) {
-        CHECK(parses && bt_crab_segment_parse(p, len, true, &bed.enc, &b) == BT_CRAB_SEGMENT_OK);
-        CHECK(b.total == len && tcp_sum_right(p, &b) == right);
-        judge(&a, &b, is[BT_CRAB_REDIRECTED] > was[BT_CRAB_REDIRECTED], &hop);
+        CHECK(parses && bt_crab_segment_parse(p, taken.len, true, &bed.enc, &b) == BT_CRAB_SEGMENT_OK);
+        CHECK(b.total == taken.len && tcp_sum_right(p, &b) == right);
+        judge(&a, &b, is[BT_CRAB_REDIRECTED] > was[BT_CRAB_REDIRECTED], &taken.hop);
     } else {
         CHECK(memcmp(before, p, ROOM) == 0);
     }

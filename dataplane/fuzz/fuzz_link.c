@@ -144,7 +144,7 @@ static struct bt_pkt *datagram(struct story *s)
     uint8_t *ip = pkt->data + BT_ETHER_HEAD, odd = in8(&s->in);
     uint8_t proto = odd % 16u == 11 ? BT_PROTO_TCP : BT_PROTO_UDP;
     if (v4) {
-        bt_ip4_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len, true);
+        bt_ip4_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len);
     } else {
         bt_ip6_write(ip, &src, &dst, proto, 64, BT_UDP_HEAD + len);
     }
@@ -174,8 +174,8 @@ static struct bt_pkt *icmp(struct story *s)
     struct bt_addr local = {.port = 8002};
     uint8_t *ip = pkt->data + BT_ETHER_HEAD, inner[64] = {0};
     if (v4) {
-        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 64, body, true);
-        bt_ip4_write(inner, &dst, &src, BT_PROTO_UDP, 64, BT_UDP_HEAD, true);
+        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 64, body);
+        bt_ip4_write(inner, &dst, &src, BT_PROTO_UDP, 64, BT_UDP_HEAD);
         bt_put16(inner + BT_IP4_HEAD, local.port);
     } else {
         bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, 64, body);

@@ -62,13 +62,8 @@ void sim_admission_defaults(struct sim_admission_model *m)
     };
 }
 
-const char *sim_admission_refuse(const struct sim_admission_model *m)
+static const char *refuse_size(const struct sim_admission_model *m)
 {
-    unsigned field;
-    const char *why = bt_admission_judge(&m->admission, &field);
-    if (why != NULL) {
-        return "objective must be 1..100000000 us at percentile 50..99.99";
-    }
     if (m->workers < 1 || m->workers > 1024) {
         return "workers must be 1..1024";
     }
@@ -78,6 +73,11 @@ const char *sim_admission_refuse(const struct sim_admission_model *m)
     if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10)) {
         return "mean must be 0.01 us to 10 s";
     }
+    return NULL;
+}
+
+static const char *refuse_rates(const struct sim_admission_model *m)
+{
     if (m->steps < 1 || m->steps > SIM_ADMISSION_STEPS_MAX) {
         return "rates must be 1 to 64";
     }
@@ -86,6 +86,11 @@ const char *sim_admission_refuse(const struct sim_admission_model *m)
             return "each rate must be 1 to 1e9 requests per second";
         }
     }
+    return NULL;
+}
+
+static const char *refuse_times(const struct sim_admission_model *m)
+{
     if (m->pause_every_ns != 0 && m->pause_ns >= m->pause_every_ns) {
         return "a pause must be shorter than the mean distance between two";
     }
@@ -96,6 +101,17 @@ const char *sim_admission_refuse(const struct sim_admission_model *m)
         return "window must be at least 1 ms and make at most 4096 windows";
     }
     return NULL;
+}
+
+const char *sim_admission_refuse(const struct sim_admission_model *m)
+{
+    unsigned field;
+    if (bt_admission_judge(&m->admission, &field) != NULL) {
+        return "objective must be 1..100000000 us at percentile 50..99.99";
+    }
+    const char *why = refuse_size(m);
+    why = why != NULL ? why : refuse_rates(m);
+    return why != NULL ? why : refuse_times(m);
 }
 
 static void *memory(size_t n, size_t size)

@@ -178,10 +178,9 @@ static uint8_t shape(struct sim_world *w)
     return flags;
 }
 
-static void start_request(struct sim_world *w, struct sim_client *c, uint32_t number, bool probe)
+/* What a request is, before it is sent. Every draw is from the streams of its kind, in this order. */
+static void draw_request(struct sim_world *w, struct sim_request *r, uint32_t number, bool probe)
 {
-    struct sim_request *r = &w->request[number];
-    *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
     if (probe) {
         r->flags = (uint8_t)(SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0));
     } else if (!w->unshaped) {
@@ -194,9 +193,36 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
     if (probe) {
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     }
+}
+
+static void note_started(struct sim_world *w, struct sim_client *c, uint32_t number, int id)
+{
+    struct sim_request *r = &w->request[number];
+    if (id < 0) {
+        r->outcome = SIM_REFUSED;
+        r->ended_ns = w->agenda.now;
+        w->requests_ended++;
+        return;
+    }
+    r->id = (uint16_t)id;
+    if (w->watching && c->by_id[id] != 0) {
+        sim_check_id(w, c->n.index, r->id);
+    }
+    c->by_id[id] = number + 1;
+    c->open++;
+    sim_integrate(w);
+    w->in_system++;
+}
+
+static void start_request(struct sim_world *w, struct sim_client *c, uint32_t number, bool probe)
+{
+    struct sim_request *r = &w->request[number];
+    *r = (struct sim_request){.sent_ns = w->agenda.now, .client = (uint16_t)c->n.index};
+    draw_request(w, r, number, probe);
     uint32_t len = (r->flags & SIM_RQ_LONG_REQUEST) != 0 ? w->s->long_bytes : w->s->request_bytes;
     struct iovec iov = {w->scratch, sim_body_write(w->scratch, len, number, r->service_ns)};
     uint32_t direct = w->unshaped ? 0 : sim_below(&w->stream[SIM_STREAM_SHAPE], w->s->workers);
+    bool spared = (r->flags & SIM_RQ_SPARED) != 0;
     struct bt_request rq = {
         .iov = &iov,
         .iovcnt = 1,
@@ -204,27 +230,13 @@ static void start_request(struct sim_world *w, struct sim_client *c, uint32_t nu
         .timeout_ns = probe ? w->s->timeout_ns + 1000000000 : w->s->timeout_ns,
         .cookie = number,
         .policy = (r->flags & SIM_RQ_STICKY) != 0,
-        .with_class = r->asked != 0 || (r->flags & SIM_RQ_SPARED) != 0,
+        .with_class = r->asked != 0 || spared,
         .class_id = r->asked,
-        .class_flags = (r->flags & SIM_RQ_SPARED) != 0 ? BT_CLASS_NON_DROPPABLE : 0,
+        .class_flags = spared ? BT_CLASS_NON_DROPPABLE : 0,
     };
     struct bt_txq q;
     bt_txq_init(&q);
-    int id = bt_client_send(c->core, sim_node_now(&c->n), &rq, &q);
-    if (id < 0) {
-        r->outcome = SIM_REFUSED;
-        r->ended_ns = w->agenda.now;
-        w->requests_ended++;
-    } else {
-        r->id = (uint16_t)id;
-        if (w->watching && c->by_id[id] != 0) {
-            sim_check_id(w, c->n.index, r->id);
-        }
-        c->by_id[id] = number + 1;
-        c->open++;
-        sim_integrate(w);
-        w->in_system++;
-    }
+    note_started(w, c, number, bt_client_send(c->core, sim_node_now(&c->n), &rq, &q));
     sim_node_after(&c->n, &q, bt_client_next(c->core));
 }
 

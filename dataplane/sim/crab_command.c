@@ -155,7 +155,8 @@ static int command(const struct ask *a)
     if (sim_measures_open(&measures, a->measurements) != 0) {
         return 2;
     }
-    int lost = sim_parallel(a->jobs, n, sizeof *cells, run_cell, a, cells, NULL);
+    int lost = sim_parallel(a->jobs, &(struct sim_items){.n = n, .size = sizeof *cells, .fn = run_cell, .ctx = a},
+                            cells, NULL);
     for (uint32_t i = 0; i < n && lost == 0; i++) {
         lost = !cells[i].ran;
     }

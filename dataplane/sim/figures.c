@@ -253,7 +253,8 @@ int sim_command_figures(const struct sim_options *o)
     double from = sim_wall_seconds();
     if (n == 0) {
         fprintf(stderr, "bobtail-sim: no cell to run\n");
-    } else if (sim_parallel(o->jobs, n, sizeof *all, one_cell, &job, all, signals) >= 0) {
+    } else if (sim_parallel(o->jobs, &(struct sim_items){.n = n, .size = sizeof *all, .fn = one_cell, .ctx = &job}, all,
+                            signals) >= 0) {
         code = sim_figures_report(&own, all, signals, n, sim_wall_seconds() - from);
     }
     free(all);

@@ -7,6 +7,7 @@
 
 #include "policy_command.h"
 #include "router/router_config.h"
+#include "router/words.h"
 #include "yaml_reader.h"
 
 static const char *const short_policy[] = {"jbsq", "jsq", "p2c", "rr", "random"};
@@ -16,7 +17,7 @@ const char *const sim_figure_dists[] = {"deterministic", "exponential", "bimodal
 
 #define AT(m) offsetof(struct sim_cell, m)
 static const struct sim_field cell_fields[] = {
-    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, bt_router_policy_words},
     {"n", SIM_F_U32, AT(n), 1, 64, 0, NULL},
     {"distribution", SIM_F_NAME, AT(dist), 0, 0, 0, sim_figure_dists},
     {"load", SIM_F_DOUBLE, AT(load), 0.01, 0.99, 0, NULL},
@@ -31,7 +32,7 @@ static const struct sim_field saturation_fields[] = {
     {"requests", SIM_F_U64, AT(requests), 1000, 1e8, 0, NULL},
 };
 static const struct sim_field same_fields[] = {
-    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, bt_router_policy_words},
     {"n", SIM_F_U32, AT(n), 1, 64, 0, NULL},
     {"distribution", SIM_F_NAME, AT(dist), 0, 0, 0, sim_figure_dists},
     {"load", SIM_F_DOUBLE, AT(load), 0.01, 0.99, 0, NULL},
@@ -63,7 +64,7 @@ static void read_list(struct sim_yaml *y, const char *section, enum sim_cell_kin
         struct sim_cell *c = &out->cell[out->cells++];
         *c =
             (struct sim_cell){.what = what, .n = 64, .workers = 16, .load = 0.5, .tolerance = 0.05, .requests = 100000};
-        sim_yaml_fields(y, item, where, fields, n, NULL, c);
+        sim_yaml_fields(y, item, where, &(struct sim_known){fields, n, NULL}, c);
         c->late = c->what == SIM_CELL_PLAIN && c->load > 0.9;
     }
 }
@@ -75,7 +76,7 @@ int sim_figures_read(const char *path, struct sim_figures *out)
     if (doc != NULL) {
         static const char *const sections[] = {"about", "cells", "saturation", "same", "disciplines", NULL};
         struct sim_yaml y = {.file = path, .doc = doc, .err = err, .err_n = sizeof err};
-        sim_yaml_fields(&y, yaml_document_get_root_node(doc), "", NULL, 0, sections, NULL);
+        sim_yaml_fields(&y, yaml_document_get_root_node(doc), "", &(struct sim_known){NULL, 0, sections}, NULL);
         read_list(&y, "cells", SIM_CELL_PLAIN, cell_fields, sizeof cell_fields / sizeof cell_fields[0], out);
         read_list(&y, "saturation", SIM_CELL_SATURATION, saturation_fields,
                   sizeof saturation_fields / sizeof saturation_fields[0], out);

@@ -165,7 +165,8 @@ static int run_all(const struct sim_options *o, const struct sim_template *t, co
         plan[i] = g.run[i] = place(s, seeds, i);
     }
     const struct job job = {o, t, plan};
-    if (sim_parallel(o->jobs, g.n, sizeof *g.run, one_run, &job, g.run, signals) >= 0) {
+    if (sim_parallel(o->jobs, &(struct sim_items){.n = g.n, .size = sizeof *g.run, .fn = one_run, .ctx = &job}, g.run,
+                     signals) >= 0) {
         code = tell(o, &g);
     }
     sim_memory_free(plan, bytes);

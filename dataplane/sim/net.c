@@ -26,7 +26,8 @@ static void note_direct(struct sim_net *n)
 {
     const struct sim_scenario *s = n->s;
     bool limited = s->client_packets > 0 || s->router_packets > 0 || s->server_packets > 0;
-    n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 && s->racks <= 1;
+    n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 &&
+                s->half_open_sources == 0 && s->racks <= 1;
     n->instant = n->direct;
     for (int a = 0; a < SIM_ROLES; a++) {
         for (int b = 0; b < SIM_ROLES; b++) {
@@ -221,6 +222,22 @@ static void tell(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p
     }
 }
 
+/* Late or early, it arrives. */
+static void arrive(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p, uint64_t number, uint64_t at)
+{
+    if (at - n->agenda->now >= n->late_ns) {
+        p->mark |= SIM_MARK_LATE;
+    }
+    tell(n, from, to, p, at);
+    deliver(n, from, to, p, number, at);
+}
+
+static void lose(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
+{
+    tell(n, from, to, p, UINT64_MAX);
+    sim_net_bury(n, p);
+}
+
 /* Faults, delay and order of one packet that has a destination and a way there. */
 __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p)
 {
@@ -229,8 +246,7 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
         apply_rules(n, p, to, &f);
     }
     if (f.lost) {
-        tell(n, from, to, p, UINT64_MAX);
-        sim_net_bury(n, p);
+        lose(n, from, to, p);
         return;
     }
     struct sim_path *path = path_of(n, from, to);
@@ -238,35 +254,22 @@ __attribute__((noinline)) static void travel(struct sim_net *n, uint32_t from, u
     if (way.lost) {
         n->lost++;
         n->seen.lost[sim_packet_of(p)]++;
-        tell(n, from, to, p, UINT64_MAX);
-        sim_net_bury(n, p);
+        lose(n, from, to, p);
         return;
     }
-    f.twice = f.twice || way.twice;
-    f.free_order = f.free_order || way.free_order;
     uint64_t at = n->agenda->now + way.delay_ns + way.late_ns + f.extra_ns;
     uint64_t number = ++path->sent;
-    if (!f.free_order) {
-        if (at < path->last_ns) {
-            at = path->last_ns;
-        }
+    if (!f.free_order && !way.free_order) {
+        at = at < path->last_ns ? path->last_ns : at;
         path->last_ns = at;
     }
-    if (at - n->agenda->now >= n->late_ns) {
-        p->mark |= SIM_MARK_LATE;
-    }
-    struct bt_pkt *twin = f.twice ? sim_net_copy(n, p) : NULL;
+    struct bt_pkt *twin = f.twice || way.twice ? sim_net_copy(n, p) : NULL;
     uint32_t peer = UINT32_MAX;
     struct bt_pkt *again = f.resend ? sim_resent(n, p, &peer) : NULL;
-    tell(n, from, to, p, at);
-    deliver(n, from, to, p, number, at);
+    arrive(n, from, to, p, number, at);
     if (twin != NULL) {
         twin->mark |= SIM_MARK_DUPLICATE;
-        if (at + f.twin_ns - n->agenda->now >= n->late_ns) {
-            twin->mark |= SIM_MARK_LATE;
-        }
-        tell(n, from, to, twin, at + f.twin_ns);
-        deliver(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
+        arrive(n, from, to, twin, number | DUPLICATE_BIT, at + f.twin_ns);
     }
     if (again != NULL) {
         deliver(n, from, peer, again, DUPLICATE_BIT, at + f.resend_ns);
@@ -309,6 +312,14 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
 {
     p->mark = SIM_MARK_GARBAGE;
     n->seen.garbage++;
+    n->made++;
+    sim_agenda_push(n->agenda, n->agenda->now,
+                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
+}
+
+void sim_net_stranger(struct sim_net *n, uint32_t to, struct bt_pkt *p)
+{
+    p->mark = 0;
     n->made++;
     sim_agenda_push(n->agenda, n->agenda->now,
                     (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});

@@ -145,9 +145,10 @@ static bool run_all(const struct pool *p, unsigned jobs, int *signals)
     return true;
 }
 
-int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const void *ctx, void *results, int *signals)
+int sim_parallel(unsigned jobs, const struct sim_items *items, void *results, int *signals)
 {
-    struct pool p = {.n = n, .size = size, .fn = fn, .ctx = ctx};
+    uint32_t n = items->n;
+    struct pool p = {.n = n, .size = items->size, .fn = items->fn, .ctx = items->ctx};
     int lost = -1;
     jobs = jobs < 1 ? 1 : jobs > MAX_JOBS ? MAX_JOBS : jobs;
     if (signals != NULL) {
@@ -161,7 +162,7 @@ int sim_parallel(unsigned jobs, uint32_t n, size_t size, sim_item_fn *fn, const 
                 signals[i] = -1; /* its process could not be replaced */
             }
         }
-        memcpy(results, p.slots, (size_t)n * size);
+        memcpy(results, p.slots, (size_t)n * items->size);
     }
     put_away(&p);
     return lost;

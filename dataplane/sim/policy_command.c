@@ -153,7 +153,8 @@ int sim_command_policy(int argc, char **argv)
         abort();
     }
     code = 2;
-    if (sim_parallel(a.jobs, items, sizeof *item, one_item, &a, item, NULL) != 0) {
+    if (sim_parallel(a.jobs, &(struct sim_items){.n = items, .size = sizeof *item, .fn = one_item, .ctx = &a}, item,
+                     NULL) != 0) {
         fputs("bobtail-sim: a process of the simulation died; is there memory for 24 bytes a request and job?\n",
               stderr);
     } else {

@@ -26,6 +26,20 @@ void sim_policy_defaults(struct sim_policy_model *m)
     };
 }
 
+static const char *refuse_service(const struct sim_policy_model *m)
+{
+    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10)) {
+        return "mean must be 0.01 us to 10 s";
+    }
+    if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL)) {
+        return "a trace, and nothing else, needs its service times";
+    }
+    if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0) {
+        return "CSCQ needs two kinds of requests: distribution bimodal1, bimodal2 or bimodal10";
+    }
+    return NULL;
+}
+
 const char *sim_policy_refuse(const struct sim_policy_model *m)
 {
     if (m->workers < 1 || m->workers > SIM_POLICY_WORKERS_MAX) {
@@ -40,22 +54,13 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
     if (!(m->load > 0 && m->load <= 10)) {
         return "load must be above 0 and at most 10";
     }
-    if (!(m->service.mean_ns >= 10 && m->service.mean_ns <= 1e10)) {
-        return "mean must be 0.01 us to 10 s";
-    }
-    if ((m->service.kind == SIM_DIST_TRACE) != (m->times != NULL)) {
-        return "a trace, and nothing else, needs its service times";
-    }
-    if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0) {
-        return "CSCQ needs two kinds of requests: distribution bimodal1, bimodal2 or bimodal10";
-    }
     if (m->requests < 1000 || m->requests > 100000000) {
         return "requests must be 1000..100000000";
     }
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1)) {
         return "a pipeline pass compares at least one server and takes at least 1 ns";
     }
-    return NULL;
+    return refuse_service(m);
 }
 
 void sim_policy_jobs(const struct sim_policy_model *m, struct sim_job *job)

@@ -30,6 +30,7 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->admission_percentile = 99;
     s->hedging_busy = s->hedging_budget = 100;
     s->hedging_percentile = 95;
+    s->half_open_per_second = 100;
     s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
     s->server_max_message = 1 << 16;
     s->routers = 1;
@@ -99,7 +100,7 @@ static void read_list(struct sim_yaml *y, const struct sim_section *c, yaml_node
         if (c->begin != NULL) {
             c->begin(at, i, (int)item->start_mark.line + 1);
         }
-        sim_yaml_fields(y, item, where, c->field, c->fields, NULL, at);
+        sim_yaml_fields(y, item, where, &(struct sim_known){c->field, c->fields, NULL}, at);
         if (c->end != NULL) {
             c->end(at);
         }
@@ -122,7 +123,7 @@ static void read_sections(struct sim_yaml *y, yaml_node_t *root, struct sim_scen
         if (c->max > 0) {
             read_list(y, c, node, s);
         } else {
-            sim_yaml_fields(y, node, c->path, c->field, c->fields, below, s);
+            sim_yaml_fields(y, node, c->path, &(struct sim_known){c->field, c->fields, below}, s);
         }
     }
     s->service.mean_ns *= US;

@@ -180,6 +180,9 @@ static void name_all(struct smaller *m)
     if (s->garbage_per_second > 0) {
         snprintf(m->name[m->names++], SIM_NAME, "garbage");
     }
+    if (s->half_open_sources > 0) {
+        snprintf(m->name[m->names++], SIM_NAME, "halfOpen");
+    }
     memset(m->kept, true, sizeof m->kept);
 }
 
@@ -241,63 +244,84 @@ static uint32_t tell_kinds(const struct plan *p, const struct sim_faults_seen *s
     return never;
 }
 
-static int judge(const struct plan *p, const struct slot *slots, const int *signals, double wall)
+/* All seeds of a sweep, taken together. */
+struct tally {
+    struct slot sum;
+    uint64_t clean, failed, rpcs, faults;
+};
+
+static void add_seed(struct tally *t, const struct slot *s)
 {
-    struct slot sum = {0};
-    uint64_t clean = 0, failed = 0;
+    for (int k = 0; k < SIM_OUTCOMES; k++) {
+        t->sum.outcome[k] += s->outcome[k];
+        t->rpcs += s->outcome[k];
+    }
+    t->sum.packets += s->packets;
+    t->sum.virtual_s += s->virtual_s;
+    sim_faults_add(&t->sum.seen, &s->seen);
+    sim_verdict_add(&t->sum.verdict, &s->verdict);
+}
+
+/* Prints what failed, the first ten. */
+static void tally_up(const struct plan *p, const struct slot *slots, const int *signals, struct tally *t)
+{
     for (uint32_t i = 0; i < p->o->seeds; i++) {
         const struct slot *s = &slots[i];
         if (!s->ran && signals[i] == 0) {
             continue;
         }
-        for (int k = 0; k < SIM_OUTCOMES; k++) {
-            sum.outcome[k] += s->outcome[k];
-        }
-        sum.packets += s->packets;
-        sum.virtual_s += s->virtual_s;
-        sim_faults_add(&sum.seen, &s->seen);
-        sim_verdict_add(&sum.verdict, &s->verdict);
+        add_seed(t, s);
         bool bad = signals[i] != 0 || sim_broken(&s->verdict) > 0;
-        if (bad && failed < 10) {
-            print_failure(p, i, s, signals[i], failed == 0);
+        if (bad && t->failed < 10) {
+            print_failure(p, i, s, signals[i], t->failed == 0);
         }
-        failed += bad;
-        clean += !bad;
+        t->failed += bad;
+        t->clean += !bad;
     }
-    uint64_t faults = sim_faults_total(&sum.seen), rpcs = 0;
-    for (int k = 0; k < SIM_OUTCOMES; k++) {
-        rpcs += sum.outcome[k];
-    }
+    t->faults = sim_faults_total(&t->sum.seen);
+}
+
+static void print_tally(const struct plan *p, const struct tally *t, double wall)
+{
+    const struct slot *sum = &t->sum;
     for (uint32_t i = 0; i < p->o->files; i++) {
         printf("sweep of %s\n", p->o->file[i]);
     }
     printf("  seeds %llu to %llu, %llu clean, %llu failed\n", (unsigned long long)p->o->first,
-           (unsigned long long)(p->o->first + p->o->seeds - 1), (unsigned long long)clean, (unsigned long long)failed);
+           (unsigned long long)(p->o->first + p->o->seeds - 1), (unsigned long long)t->clean,
+           (unsigned long long)t->failed);
     printf("  %llu RPCs: %llu answered, %llu timed out, %llu dropped, %llu errors; %llu packets, %.0f virtual seconds "
            "in %.1f s\n",
-           (unsigned long long)rpcs, (unsigned long long)sum.outcome[SIM_SUCCESS],
-           (unsigned long long)sum.outcome[SIM_TIMEOUT], (unsigned long long)sum.outcome[SIM_DROPPED],
-           (unsigned long long)sum.outcome[SIM_ERROR], (unsigned long long)sum.packets, sum.virtual_s, wall);
-    sim_print_faults(stdout, &sum.seen);
-    sim_print_invariants(stdout, &sum.verdict);
-    if (faults == 0) {
+           (unsigned long long)t->rpcs, (unsigned long long)sum->outcome[SIM_SUCCESS],
+           (unsigned long long)sum->outcome[SIM_TIMEOUT], (unsigned long long)sum->outcome[SIM_DROPPED],
+           (unsigned long long)sum->outcome[SIM_ERROR], (unsigned long long)sum->packets, sum->virtual_s, wall);
+    sim_print_faults(stdout, &sum->seen);
+    sim_print_invariants(stdout, &sum->verdict);
+    if (t->faults == 0) {
         puts("  no fault ever happened: this sweep proves nothing");
     }
+}
+
+static int judge(const struct plan *p, const struct slot *slots, const int *signals, double wall)
+{
+    struct tally t = {0};
+    tally_up(p, slots, signals, &t);
+    print_tally(p, &t, wall);
     struct sim_measures m;
     if (sim_measures_open(&m, p->o->measurements) != 0) {
         return 2;
     }
-    sim_measure(&m, "seeds_clean", (double)clean, "count");
-    sim_measure(&m, "seeds_failed", (double)failed, "count");
-    sim_measure(&m, "sim_faults_realised", (double)faults, "count");
-    uint32_t never = tell_kinds(p, &sum.seen, &m);
-    sim_measure(&m, "sim_malformed_packets", (double)sum.seen.garbage, "count");
-    sim_measure(&m, "sim_rpcs_swept", (double)rpcs, "count");
+    sim_measure(&m, "seeds_clean", (double)t.clean, "count");
+    sim_measure(&m, "seeds_failed", (double)t.failed, "count");
+    sim_measure(&m, "sim_faults_realised", (double)t.faults, "count");
+    uint32_t never = tell_kinds(p, &t.sum.seen, &m);
+    sim_measure(&m, "sim_malformed_packets", (double)t.sum.seen.garbage, "count");
+    sim_measure(&m, "sim_rpcs_swept", (double)t.rpcs, "count");
     sim_measure(&m, "sim_sweep_seconds", wall, "s");
     if (sim_measures_close(&m) != 0) {
         return 2;
     }
-    return failed > 0 || faults == 0 || (p->o->every_kind && never > 0);
+    return t.failed > 0 || t.faults == 0 || (p->o->every_kind && never > 0);
 }
 
 int sim_command_sweep(const struct sim_options *o)
@@ -322,7 +346,8 @@ int sim_command_sweep(const struct sim_options *o)
     }
     double from = sim_wall_seconds();
     int code = 2;
-    if (sim_parallel(o->jobs, o->seeds, sizeof *slots, one_seed, &p, slots, signals) >= 0) {
+    if (sim_parallel(o->jobs, &(struct sim_items){.n = o->seeds, .size = sizeof *slots, .fn = one_seed, .ctx = &p},
+                     slots, signals) >= 0) {
         code = judge(&p, slots, signals, sim_wall_seconds() - from);
     } else {
         fprintf(stderr, "bobtail-sim: no process could be started\n");

@@ -264,23 +264,22 @@ static bool among(const char *const *words, const char *w)
     return false;
 }
 
-static void unknown_key(struct sim_yaml *y, const yaml_node_t *key, const char *path, const struct sim_field *fields,
-                        size_t n, const char *const *sections)
+static void unknown_key(struct sim_yaml *y, const yaml_node_t *key, const char *path, const struct sim_known *known)
 {
     char all[600] = "";
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < known->n; i++) {
         size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", fields[i].key);
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", known->field[i].key);
     }
-    for (size_t i = 0; sections != NULL && sections[i] != NULL; i++) {
+    for (size_t i = 0; known->sections != NULL && known->sections[i] != NULL; i++) {
         size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", sections[i]);
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? ", " : "", known->sections[i]);
     }
     sim_yaml_complain(y, key, path, "unknown field; known here: %s", all);
 }
 
 static void read_pair(struct sim_yaml *y, yaml_node_t *map, const yaml_node_pair_t *p, const char *where,
-                      const struct sim_field *fields, size_t n, const char *const *sections, void *out)
+                      const struct sim_known *known, void *out)
 {
     yaml_node_t *key = yaml_document_get_node(y->doc, p->key), *value = yaml_document_get_node(y->doc, p->value);
     const char *k = text_of(key);
@@ -291,18 +290,17 @@ static void read_pair(struct sim_yaml *y, yaml_node_t *map, const yaml_node_pair
         return;
     }
     size_t i = 0;
-    while (i < n && strcmp(fields[i].key, k) != 0) {
+    while (i < known->n && strcmp(known->field[i].key, k) != 0) {
         i++;
     }
-    if (i < n) {
-        store(y, value, path, &fields[i], out);
-    } else if (!among(sections, k)) {
-        unknown_key(y, key, path, fields, n, sections);
+    if (i < known->n) {
+        store(y, value, path, &known->field[i], out);
+    } else if (!among(known->sections, k)) {
+        unknown_key(y, key, path, known);
     }
 }
 
-void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields, size_t n,
-                     const char *const *sections, void *out)
+void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_known *known, void *out)
 {
     if (map == NULL) {
         return;
@@ -312,11 +310,11 @@ void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, co
         return;
     }
     for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
-        read_pair(y, map, p, where, fields, n, sections, out);
+        read_pair(y, map, p, where, known, out);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (fields[i].required && sim_yaml_get(y, map, fields[i].key) == NULL) {
-            sim_yaml_complain(y, map, where, "%s is missing", fields[i].key);
+    for (size_t i = 0; i < known->n; i++) {
+        if (known->field[i].required && sim_yaml_get(y, map, known->field[i].key) == NULL) {
+            sim_yaml_complain(y, map, where, "%s is missing", known->field[i].key);
         }
     }
 }

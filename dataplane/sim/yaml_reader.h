@@ -50,9 +50,15 @@ struct sim_field {
 /* Prints "FILE:LINE:COLUMN: where: message" into y->err unless something was wrong before. */
 void sim_yaml_complain(struct sim_yaml *y, const yaml_node_t *at, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Reads a mapping's scalars by the table. Keys found in `sections` (NULL-terminated) are left to the caller. */
-void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_field *fields, size_t n,
-                     const char *const *sections, void *out);
+/* What a mapping may hold: scalars by the table, and keys that are left to the caller (NULL-terminated, or NULL). */
+struct sim_known {
+    const struct sim_field *field;
+    size_t n;
+    const char *const *sections;
+};
+
+/* Reads a mapping's scalars into out. */
+void sim_yaml_fields(struct sim_yaml *y, yaml_node_t *map, const char *where, const struct sim_known *known, void *out);
 /* The value of a key, NULL when absent. */
 yaml_node_t *sim_yaml_get(struct sim_yaml *y, yaml_node_t *map, const char *key);
 /* The i-th item of a list, NULL past the end; complains when the node is no list. */

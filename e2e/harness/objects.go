@@ -5,6 +5,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,8 +48,9 @@ func (e *Env) Object(ctx context.Context, namespace, resource, name string) (Obj
 	return o, e.Get(ctx, &o, "-n", namespace, resource, name)
 }
 
-// WaitCondition waits until the condition has the status for the object's own generation.
-func (e *Env) WaitCondition(ctx context.Context, limit time.Duration, namespace, resource, name, kind, status string) error {
+// WaitCondition waits until a condition has the status wanted, such as Ready=True, for the object's own generation.
+func (e *Env) WaitCondition(ctx context.Context, limit time.Duration, namespace, resource, name, wanted string) error {
+	kind, status, _ := strings.Cut(wanted, "=")
 	return Until(ctx, limit, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		o, err := e.Object(ctx, namespace, resource, name)
 		if err != nil {

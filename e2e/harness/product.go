@@ -77,7 +77,7 @@ func (e *Env) ApplyService(ctx context.Context, file, namespace, name string) (t
 	if _, err := e.Kubectl(ctx, "apply", "-f", file); err != nil {
 		return 0, err
 	}
-	if err := e.WaitCondition(ctx, 2*time.Minute, namespace, "rpcservices.bobtail.dev", name, "Programmed", "True"); err != nil {
+	if err := e.WaitCondition(ctx, 2*time.Minute, namespace, "rpcservices.bobtail.dev", name, "Programmed=True"); err != nil {
 		return 0, err
 	}
 	programmed := time.Since(start)

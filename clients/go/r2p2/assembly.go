@@ -57,20 +57,30 @@ func (a *assembly) add(h *wire.Header) (m wire.Case, fresh bool) {
 	return wire.OK, true
 }
 
-func (a *assembly) check(h *wire.Header, i int) wire.Case {
-	count := a.count
+// place judges where packet i stands among those the message has.
+func (a *assembly) place(h *wire.Header, i int) wire.Case {
 	switch {
-	case h.First && count != 0 && count != int(h.Count):
+	case h.First && a.count != 0 && a.count != int(h.Count):
 		return wire.M11
+	case h.First && len(a.parts) > int(h.Count):
+		return wire.M9 // packets that came first lie beyond this count
 	case h.First:
-		count = int(h.Count)
-		if len(a.parts) > count {
-			return wire.M9 // packets that came first lie beyond this count
-		}
-	case count != 0 && i >= count:
+		return wire.OK
+	case a.count != 0 && i >= a.count:
 		return wire.M9
-	case count != 0 && h.Last != (i == count-1):
+	case a.count != 0 && h.Last != (i == a.count-1):
 		return wire.M10
+	}
+	return wire.OK
+}
+
+func (a *assembly) check(h *wire.Header, i int) wire.Case {
+	if c := a.place(h, i); c != wire.OK {
+		return c
+	}
+	count := a.count
+	if h.First {
+		count = int(h.Count)
 	}
 	switch {
 	case max(count, i) > a.limit/minPart+2, a.bytes+len(h.Payload) > a.limit:

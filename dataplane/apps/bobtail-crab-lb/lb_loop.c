@@ -45,14 +45,15 @@ static void take_tcp(struct lb_app *app, uint64_t now, struct bt_pkt *pkt)
         }
         return;
     }
-    if (!bt_crab_take(app->crab, now, pkt->data, pkt->len, pkt->room_after, &hop, &len)) {
+    struct bt_crab_packet segment = {.p = pkt->data, .len = pkt->len, .room = pkt->room_after};
+    if (!bt_crab_take(app->crab, now, &segment)) {
         bt_pool_put(app->pool, pkt);
         return;
     }
     uint32_t space = pkt->len + pkt->room_after;
-    pkt->len = len;
-    pkt->room_after = space - len;
-    send_to(app, pkt, &hop);
+    pkt->len = segment.len;
+    pkt->room_after = space - segment.len;
+    send_to(app, pkt, &segment.hop);
 }
 
 // A server takes part in the pool of each VIP with its port.

@@ -255,7 +255,8 @@ static bool open_ports(struct load_app *app)
         for (unsigned i = 0; i < app->opt.connections; i++) {
             (void)load_own_address(&app->opt, (uint16_t)(base + i), &local[i]); // checked when the options were read
         }
-        app->io = bt_network_io(app->network, 0, local, app->opt.connections, true, why, sizeof why);
+        app->io = bt_network_io(app->network, 0, &(struct bt_network_ports){local, app->opt.connections, true}, why,
+                                sizeof why);
     }
     if (app->io == NULL) {
         bt_log_error("%s", why);

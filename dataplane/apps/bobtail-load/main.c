@@ -113,6 +113,46 @@ static bool start_resolver(struct load_app *app)
     return true;
 }
 
+static int serve_as_agent(const struct load_app *app)
+{
+    return agent_serve(&(struct agent_listen_options){app->opt.agent, app->opt.agent_token_file, app->opt.agent_once,
+                                                      app->opt.agent_lease_s, app->opt.agent_wait_s,
+                                                      &app->opt.network.cpus});
+}
+
+static bool open_all(struct load_app *app)
+{
+    warn_of_ephemeral_ports(app->opt.port_base);
+    if (!open_network(app) || !open_outputs(app) || !resolve_first(app) || !load_connections_open(app)) {
+        return false;
+    }
+    bt_stop_install(app->io);
+    return start_resolver(app) && start_control(app) && bt_cpus_pin(&app->opt.network.cpus, 0, pthread_self());
+}
+
+// The exit code: 1 when nothing was answered, or when what was could not be written.
+static int close_all(struct load_app *app)
+{
+    bt_mailbox_close(&app->mailbox);
+    bt_ctl_stop(app->ctl);
+    load_resolver_stop(&app->resolver);
+    load_report_final(app);
+    bt_stop_install(NULL); // a late signal must not wake what is closed
+    app->io->ops->close(app->io);
+    if (app->slices_file != NULL) {
+        fclose(app->slices_file);
+    }
+    bool silent = app->tally.offered > 0 && app->tally.completed + app->tally.dropped == 0;
+    if (silent) {
+        bt_log_error("no request was answered by %s", app->opt.target);
+    }
+    bool logged = load_outcomes_close(app);
+    free(app->body);
+    free(app->reply);
+    bt_network_close(app->network);
+    return silent || !logged ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct load_app app;
@@ -128,35 +168,11 @@ int main(int argc, char **argv)
         return 1;
     }
     if (app.opt.agent != NULL) {
-        return agent_serve(&(struct agent_listen_options){app.opt.agent, app.opt.agent_token_file, app.opt.agent_once,
-                                                          app.opt.agent_lease_s, app.opt.agent_wait_s,
-                                                          &app.opt.network.cpus});
+        return serve_as_agent(&app);
     }
-    warn_of_ephemeral_ports(app.opt.port_base);
-    if (!open_network(&app) || !open_outputs(&app) || !resolve_first(&app) || !load_connections_open(&app)) {
-        return 1;
-    }
-    bt_stop_install(app.io);
-    if (!start_resolver(&app) || !start_control(&app) || !bt_cpus_pin(&app.opt.network.cpus, 0, pthread_self())) {
+    if (!open_all(&app)) {
         return 1;
     }
     load_loop(&app);
-    bt_mailbox_close(&app.mailbox);
-    bt_ctl_stop(app.ctl);
-    load_resolver_stop(&app.resolver);
-    load_report_final(&app);
-    bt_stop_install(NULL); // a late signal must not wake what is closed
-    app.io->ops->close(app.io);
-    if (app.slices_file != NULL) {
-        fclose(app.slices_file);
-    }
-    bool silent = app.tally.offered > 0 && app.tally.completed + app.tally.dropped == 0;
-    if (silent) {
-        bt_log_error("no request was answered by %s", app.opt.target);
-    }
-    bool logged = load_outcomes_close(&app);
-    free(app.body);
-    free(app.reply);
-    bt_network_close(app.network);
-    return silent || !logged ? 1 : 0;
+    return close_all(&app);
 }

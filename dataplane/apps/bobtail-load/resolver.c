@@ -10,43 +10,61 @@
 
 enum { DEFAULT_PORT = 8000, HOST_MAX = 256 };
 
-// Splits "host:port", "[v6]:port" or "host" of n bytes.
-static bool split(const char *entry, size_t n, char host[HOST_MAX], char port[8])
+// The parts of one entry: host and port as they stand in it, port NULL where there is none.
+struct entry {
+    const char *host, *port;
+    size_t host_len, port_len;
+};
+
+// Cuts "host:port", "[v6]:port" or "host" of n bytes.
+static bool cut(const char *text, size_t n, struct entry *out)
 {
-    const char *end = entry + n;
-    const char *h = entry;
-    const char *colon = memrchr(entry, ':', n);
-    size_t len;
-    if (n > 0 && entry[0] == '[') {
-        const char *close = memchr(entry, ']', n);
+    const char *end = text + n;
+    const char *colon = memrchr(text, ':', n);
+    *out = (struct entry){.host = text, .host_len = colon != NULL ? (size_t)(colon - text) : n};
+    if (n > 0 && text[0] == '[') {
+        const char *close = memchr(text, ']', n);
         if (close == NULL || (close + 1 != end && close[1] != ':')) {
             return false;
         }
-        h = entry + 1;
-        len = (size_t)(close - h);
+        *out = (struct entry){.host = text + 1, .host_len = (size_t)(close - text - 1)};
         colon = close + 1 != end ? close + 1 : NULL;
-    } else {
-        len = colon != NULL ? (size_t)(colon - entry) : n;
     }
-    size_t port_len = colon != NULL ? (size_t)(end - colon - 1) : 0;
-    if (len == 0 || len >= HOST_MAX || port_len > 5 || (colon != NULL && port_len == 0)) {
-        return false;
+    if (colon != NULL) {
+        out->port = colon + 1;
+        out->port_len = (size_t)(end - colon - 1);
     }
-    memcpy(host, h, len);
-    host[len] = '\0';
-    memcpy(port, colon != NULL ? colon + 1 : "", port_len);
-    port[port_len] = '\0';
-    if (port_len == 0) {
-        snprintf(port, 8, "%d", DEFAULT_PORT);
-    }
+    return true;
+}
+
+static bool is_port(const char *digits)
+{
     int v = 0;
-    for (const char *d = port; *d != '\0'; d++) {
+    for (const char *d = digits; *d != '\0'; d++) {
         if (*d < '0' || *d > '9') {
             return false;
         }
         v = v * 10 + (*d - '0');
     }
     return v >= 1 && v <= 65535;
+}
+
+// Splits "host:port", "[v6]:port" or "host" of n bytes; without a port it is DEFAULT_PORT.
+static bool split(const char *entry, size_t n, char host[HOST_MAX], char port[8])
+{
+    struct entry e;
+    if (!cut(entry, n, &e) || e.host_len == 0 || e.host_len >= HOST_MAX || e.port_len > 5) {
+        return false;
+    }
+    memcpy(host, e.host, e.host_len);
+    host[e.host_len] = '\0';
+    if (e.port == NULL) {
+        snprintf(port, 8, "%d", DEFAULT_PORT);
+        return true;
+    }
+    memcpy(port, e.port, e.port_len);
+    port[e.port_len] = '\0';
+    return is_port(port); // an empty one is none
 }
 
 bool load_target_check(const char *target, char *bad, size_t cap)

@@ -28,7 +28,8 @@ static bool open_network(struct serve_app *app)
         return false;
     }
     app->pool = bt_network_pool(app->network, 0);
-    app->io = bt_network_io(app->network, 0, local, app->opt.workers, false, why, sizeof why);
+    app->io =
+        bt_network_io(app->network, 0, &(struct bt_network_ports){local, app->opt.workers, false}, why, sizeof why);
     if (app->io == NULL) {
         bt_log_error("%s", why);
         return false;

@@ -31,6 +31,36 @@ static bool number(const char *text, double low, double high, double *out)
     return *end == '\0' && *out >= low && *out <= high;
 }
 
+static bool parse_fixed(char *const *value, struct service_time *out)
+{
+    return duration(value[0], &out->mean_ns);
+}
+
+static bool parse_bimodal(char *const *value, struct service_time *out)
+{
+    bool ok = duration(value[0], &out->short_ns) && duration(value[1], &out->long_ns) &&
+              number(value[2], 0, 100, &out->long_share);
+    out->long_share /= 100;
+    return ok;
+}
+
+static bool parse_lognormal(char *const *value, struct service_time *out)
+{
+    return duration(value[0], &out->mean_ns) && number(value[1], 0, 5, &out->sigma);
+}
+
+static const struct form {
+    const char *name;
+    enum service_kind kind;
+    unsigned values;
+    bool (*parse)(char *const *value, struct service_time *out);
+} forms[] = {
+    {"fixed", SERVICE_FIXED, 1, parse_fixed},
+    {"exp", SERVICE_EXPONENTIAL, 1, parse_fixed},
+    {"bimodal", SERVICE_BIMODAL, 3, parse_bimodal},
+    {"lognormal", SERVICE_LOGNORMAL, 2, parse_lognormal},
+};
+
 bool service_time_parse(const char *text, struct service_time *out)
 {
     char copy[128];
@@ -48,24 +78,13 @@ bool service_time_parse(const char *text, struct service_time *out)
         }
     }
     memset(out, 0, sizeof *out);
-    if (strcmp(field[0], "fixed") == 0) {
-        out->kind = SERVICE_FIXED;
-        return n == 2 && duration(field[1], &out->mean_ns);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(field[0], forms[i].name) == 0) {
+            out->kind = forms[i].kind;
+            return n == 1 + forms[i].values && forms[i].parse(field + 1, out);
+        }
     }
-    if (strcmp(field[0], "exp") == 0) {
-        out->kind = SERVICE_EXPONENTIAL;
-        return n == 2 && duration(field[1], &out->mean_ns);
-    }
-    if (strcmp(field[0], "bimodal") == 0) {
-        out->kind = SERVICE_BIMODAL;
-        bool ok = n == 4 && duration(field[1], &out->short_ns) && duration(field[2], &out->long_ns) &&
-                  number(field[3], 0, 100, &out->long_share);
-        out->long_share /= 100;
-        return ok;
-    }
-    out->kind = SERVICE_LOGNORMAL;
-    return strcmp(field[0], "lognormal") == 0 && n == 3 && duration(field[1], &out->mean_ns) &&
-           number(field[2], 0, 5, &out->sigma);
+    return false;
 }
 
 // Standard normal by Box and Muller; one of the pair is thrown away.

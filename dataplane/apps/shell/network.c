@@ -156,17 +156,17 @@ struct bt_pool *bt_network_pool(struct bt_network *n, unsigned t)
     return n->driver == BT_NETWORK_DPDK ? bt_network_dpdk_pool(n->dev) : &n->pool[t].pool;
 }
 
-struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_addr *locals, unsigned n_locals,
-                            bool report_unreachable, char *err, size_t errlen)
+struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_network_ports *ports, char *err,
+                            size_t errlen)
 {
     if (n->driver == BT_NETWORK_DPDK) {
-        return bt_network_dpdk_io(n->dev, locals, n_locals, report_unreachable, err, errlen);
+        return bt_network_dpdk_io(n->dev, ports->locals, ports->n, ports->report_unreachable, err, errlen);
     }
-    struct bt_udp_config udp = {.locals = locals,
-                                .n_locals = n_locals,
+    struct bt_udp_config udp = {.locals = ports->locals,
+                                .n_locals = ports->n,
                                 .pool = &n->pool[t].pool,
                                 .idle = n->idle,
-                                .report_unreachable = report_unreachable};
+                                .report_unreachable = ports->report_unreachable};
     return bt_udp_open(&udp, err, errlen);
 }
 

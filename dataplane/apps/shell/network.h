@@ -50,9 +50,15 @@ struct bt_network *bt_network_open(const struct bt_network_options *o, const str
 // Thread t's packets: get and put in that thread only (DPDK: in any).
 struct bt_pool *bt_network_pool(struct bt_network *n, unsigned t);
 
+struct bt_network_ports {
+    const struct bt_addr *locals;
+    unsigned n;
+    bool report_unreachable; // what cannot be reached becomes an event (io/io.h)
+};
+
 // Opens thread t's io on these local ports; NULL with the reason in err.
-struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_addr *locals, unsigned n_locals,
-                            bool report_unreachable, char *err, size_t errlen);
+struct bt_io *bt_network_io(struct bt_network *n, unsigned t, const struct bt_network_ports *ports, char *err,
+                            size_t errlen);
 
 // Makes an io send under foreign addresses (R-4 Transparent); -1 with the reason in err.
 int bt_network_allow_transparent(struct bt_network *n, struct bt_io *io, char *err, size_t errlen);

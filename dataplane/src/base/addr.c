@@ -66,45 +66,63 @@ static const char *take_group(const char *p, uint32_t *out)
     return n ? p : NULL;
 }
 
-// Eight hex groups with at most one "::"; an IPv4 tail is accepted.
-static const char *take_v6(const char *p, uint8_t ip[16])
+// An address as far as it was read: bytes in order, and how many of them stand before "::" (-1: it has none).
+struct v6_parts {
+    uint8_t part[16];
+    int n, gap;
+};
+
+// What follows a group: "::" or ":" before another one. NULL where the address ends.
+static const char *take_separator(const char *p, struct v6_parts *a)
 {
-    uint8_t part[16] = {0};
-    int n = 0, gap = -1;
-    if (p[0] == ':' && p[1] == ':') {
-        gap = 0;
-        p += 2;
+    if (p[0] == ':' && p[1] == ':' && a->gap < 0) {
+        a->gap = a->n;
+        return p + 2;
     }
-    while (n < 16 && hex_digit(*p) >= 0) {
-        const char *v4 = n <= 12 ? take_v4(p, part + n) : NULL;
-        uint32_t v;
+    return p[0] == ':' && hex_digit(p[1]) >= 0 && a->n < 16 ? p + 1 : NULL;
+}
+
+// Hex groups, the last of them perhaps an IPv4 address.
+static const char *take_groups(const char *p, struct v6_parts *a)
+{
+    while (a->n < 16 && hex_digit(*p) >= 0) {
+        const char *v4 = a->n <= 12 ? take_v4(p, a->part + a->n) : NULL;
         if (v4) {
-            p = v4;
-            n += 4;
-            break;
+            a->n += 4;
+            return v4;
         }
+        uint32_t v;
         p = take_group(p, &v);
         if (!p) {
             return NULL;
         }
-        part[n++] = (uint8_t)(v >> 8);
-        part[n++] = (uint8_t)v;
-        if (p[0] == ':' && p[1] == ':' && gap < 0) {
-            gap = n;
-            p += 2;
-        } else if (p[0] == ':' && hex_digit(p[1]) >= 0 && n < 16) {
-            p++;
-        } else {
+        a->part[a->n++] = (uint8_t)(v >> 8);
+        a->part[a->n++] = (uint8_t)v;
+        const char *next = take_separator(p, a);
+        if (!next) {
             break;
         }
+        p = next;
     }
-    if ((gap < 0) != (n == 16)) {
+    return p;
+}
+
+// Eight hex groups with at most one "::"; an IPv4 tail is accepted.
+static const char *take_v6(const char *p, uint8_t ip[16])
+{
+    struct v6_parts a = {.gap = -1};
+    if (p[0] == ':' && p[1] == ':') {
+        a.gap = 0;
+        p += 2;
+    }
+    p = take_groups(p, &a);
+    if (!p || (a.gap < 0) != (a.n == 16)) {
         return NULL;
     }
     memset(ip, 0, 16);
-    int head = gap < 0 ? 16 : gap;
-    memcpy(ip, part, (size_t)head);
-    memcpy(ip + 16 - (n - head), part + head, (size_t)(n - head));
+    int head = a.gap < 0 ? 16 : a.gap;
+    memcpy(ip, a.part, (size_t)head);
+    memcpy(ip + 16 - (a.n - head), a.part + head, (size_t)(a.n - head));
     return p;
 }
 

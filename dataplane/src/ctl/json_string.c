@@ -113,25 +113,39 @@ static const char *escape(const char *text, size_t n, size_t *at, struct sink *s
     return "unknown escape";
 }
 
+// Lead bytes by what may follow: how long the character is, and the bounds of its second byte, which keep out what is
+// overlong, a surrogate or beyond U+10FFFF (Unicode 15, table 3-7).
+static const struct utf8_lead {
+    unsigned char first, last, size, low, high;
+} utf8_leads[] = {
+    {0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+    {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+    {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
+};
+
+static bool follow(const unsigned char *p, size_t n, const struct utf8_lead *lead)
+{
+    if (lead->size > n || (lead->size > 1 && (p[1] < lead->low || p[1] > lead->high))) {
+        return false;
+    }
+    for (size_t i = 2; i < lead->size; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // Bytes of the UTF-8 character at p (n left), 0 if it is malformed (overlong, surrogate, …).
 static size_t utf8(const unsigned char *p, size_t n)
 {
-    size_t want = p[0] < 0x80                   ? 1
-                  : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
-                  : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                                                : 0;
-    if (want == 0 || want > n) {
-        return 0;
-    }
-    for (size_t i = 1; i < want; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
+    for (size_t i = 0; i < sizeof utf8_leads / sizeof utf8_leads[0]; i++) {
+        const struct utf8_lead *lead = &utf8_leads[i];
+        if (p[0] >= lead->first && p[0] <= lead->last) {
+            return follow(p, n, lead) ? lead->size : 0;
         }
     }
-    bool bad = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-               (p[0] == 0xf4 && p[1] > 0x8f);
-    return bad ? 0 : want;
+    return 0;
 }
 
 const char *bt_json_string_body(const char *text, size_t n, size_t *at, char *buf, size_t cap, size_t *len)

@@ -111,6 +111,18 @@ static uint64_t nap(const struct bt_dpdk *d)
     return ns < NAP_NS ? NAP_NS : ns > NAP_MOST ? NAP_MOST : ns;
 }
 
+// Until something comes, by the bell or by one of the interrupts armed; at most ns.
+static void wait_for_any(struct bt_dpdk *d, struct pollfd *fds, unsigned armed, uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    int n = ppoll(fds, 1 + armed, &t, NULL);
+    d->counters[BT_DPDK_WAKEUPS]++;
+    uint64_t count;
+    if (n > 0 && (fds[0].revents & POLLIN) != 0 && read(d->bell.fd, &count, sizeof count) < 0) {
+        return; // nothing to read: fine
+    }
+}
+
 static void sleep_until(struct bt_dpdk *d, uint64_t until_ns)
 {
     struct pollfd fds[1 + BT_DPDK_MAX_QUEUES] = {{.fd = d->bell.fd, .events = POLLIN}};
@@ -126,14 +138,7 @@ static void sleep_until(struct bt_dpdk *d, uint64_t until_ns)
     bool nothing = !atomic_load(&d->bell.asked) && (d->handed == NULL || rte_ring_empty(d->handed));
     // A packet that came before its interrupt was switched on makes none.
     if (nothing && (armed == 0 || !bt_dpdk_look(d)) && end > d->now_ns + MIN_NS) {
-        uint64_t ns = end - d->now_ns;
-        struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-        int n = ppoll(fds, 1 + armed, &t, NULL);
-        d->counters[BT_DPDK_WAKEUPS]++;
-        uint64_t count;
-        if (n > 0 && (fds[0].revents & POLLIN) != 0 && read(d->bell.fd, &count, sizeof count) < 0) {
-            n = 0; // nothing to read: fine
-        }
+        wait_for_any(d, fds, armed, end - d->now_ns);
     }
     atomic_store(&d->bell.asleep, false);
     if (armed != 0) {

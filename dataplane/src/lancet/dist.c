@@ -37,20 +37,25 @@ static const struct shape {
     {"usr-value", BT_DIST_USR_VALUE, 0, 0, "usr-value takes no values"},
 };
 
+static bool none_negative(const double *p, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (p[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool in_range(const struct bt_dist *d)
 {
     const double *p = d->p;
     switch ((enum bt_dist_kind)d->kind) {
     case BT_DIST_FIXED:
     case BT_DIST_ROUND_ROBIN:
-        for (uint32_t i = 0; i < d->n; i++) {
-            if (p[i] < 0) {
-                return false;
-            }
-        }
-        return true;
+        return none_negative(p, d->n);
     case BT_DIST_UNIFORM:
-        return p[0] >= 0 && p[0] <= p[1];
+        return none_negative(p, 1) && p[0] <= p[1];
     case BT_DIST_EXPONENTIAL:
         return p[0] > 0;
     case BT_DIST_PARETO:
@@ -60,7 +65,7 @@ static bool in_range(const struct bt_dist *d)
     case BT_DIST_GEV:
         return p[1] > 0;
     case BT_DIST_BIMODAL:
-        return p[0] >= 0 && p[1] >= 0 && p[2] >= 0 && p[2] <= 1;
+        return none_negative(p, 3) && p[2] <= 1;
     case BT_DIST_LOGNORMAL:
         return p[1] >= 0;
     default:
@@ -163,41 +168,96 @@ static double fb_value(struct bt_rng *rng)
     return general_pareto(rng, 15, 214.476, 0.348238);
 }
 
+static double draw_fixed(const double *p, struct bt_rng *rng)
+{
+    (void)rng;
+    return p[0];
+}
+
+static double draw_uniform(const double *p, struct bt_rng *rng)
+{
+    return p[0] + floor(bt_rng_unit(rng) * (p[1] - p[0] + 1));
+}
+
+static double draw_exponential(const double *p, struct bt_rng *rng)
+{
+    return -p[0] * log(positive(rng));
+}
+
+static double draw_pareto(const double *p, struct bt_rng *rng)
+{
+    return p[0] * pow(positive(rng), -1 / p[1]);
+}
+
+static double draw_general_pareto(const double *p, struct bt_rng *rng)
+{
+    return general_pareto(rng, p[0], p[1], p[2]);
+}
+
+static double draw_gev(const double *p, struct bt_rng *rng)
+{
+    return gev(rng, p[0], p[1], p[2]);
+}
+
+static double draw_bimodal(const double *p, struct bt_rng *rng)
+{
+    return p[bt_rng_unit(rng) < p[2]];
+}
+
+static double draw_lognormal(const double *p, struct bt_rng *rng)
+{
+    return exp(p[0] + p[1] * normal(rng));
+}
+
+static double draw_gamma(const double *p, struct bt_rng *rng)
+{
+    return gamma_draw(rng, p[0], p[1]);
+}
+
+static double draw_fb_key(const double *p, struct bt_rng *rng)
+{
+    (void)p;
+    return gev(rng, 30.7984, 8.20449, 0.078688);
+}
+
+static double draw_fb_value(const double *p, struct bt_rng *rng)
+{
+    (void)p;
+    return fb_value(rng);
+}
+
+static double draw_usr_key(const double *p, struct bt_rng *rng)
+{
+    (void)p;
+    return bt_rng_unit(rng) < 0.6 ? 21 : 16;
+}
+
+static double draw_usr_value(const double *p, struct bt_rng *rng)
+{
+    (void)p, (void)rng;
+    return 2;
+}
+
+// By kind. ROUND_ROBIN, which alone has a state, is not here.
+static double (*const draws[BT_DIST_KINDS])(const double *p, struct bt_rng *rng) = {
+    [BT_DIST_FIXED] = draw_fixed,
+    [BT_DIST_UNIFORM] = draw_uniform,
+    [BT_DIST_EXPONENTIAL] = draw_exponential,
+    [BT_DIST_PARETO] = draw_pareto,
+    [BT_DIST_GENERAL_PARETO] = draw_general_pareto,
+    [BT_DIST_GEV] = draw_gev,
+    [BT_DIST_BIMODAL] = draw_bimodal,
+    [BT_DIST_LOGNORMAL] = draw_lognormal,
+    [BT_DIST_GAMMA] = draw_gamma,
+    [BT_DIST_FB_KEY] = draw_fb_key,
+    [BT_DIST_FB_VALUE] = draw_fb_value,
+    [BT_DIST_USR_KEY] = draw_usr_key,
+    [BT_DIST_USR_VALUE] = draw_usr_value,
+};
+
 double bt_dist_real(const struct bt_dist *d, struct bt_rng *rng, uint64_t *turn)
 {
-    const double *p = d->p;
-    switch ((enum bt_dist_kind)d->kind) {
-    case BT_DIST_FIXED:
-        return p[0];
-    case BT_DIST_ROUND_ROBIN:
-        return p[(*turn)++ % d->n];
-    case BT_DIST_UNIFORM:
-        return p[0] + floor(bt_rng_unit(rng) * (p[1] - p[0] + 1));
-    case BT_DIST_EXPONENTIAL:
-        return -p[0] * log(positive(rng));
-    case BT_DIST_PARETO:
-        return p[0] * pow(positive(rng), -1 / p[1]);
-    case BT_DIST_GENERAL_PARETO:
-        return general_pareto(rng, p[0], p[1], p[2]);
-    case BT_DIST_GEV:
-        return gev(rng, p[0], p[1], p[2]);
-    case BT_DIST_BIMODAL:
-        return p[bt_rng_unit(rng) < p[2]];
-    case BT_DIST_LOGNORMAL:
-        return exp(p[0] + p[1] * normal(rng));
-    case BT_DIST_GAMMA:
-        return gamma_draw(rng, p[0], p[1]);
-    case BT_DIST_FB_KEY:
-        return gev(rng, 30.7984, 8.20449, 0.078688);
-    case BT_DIST_FB_VALUE:
-        return fb_value(rng);
-    case BT_DIST_USR_KEY:
-        return bt_rng_unit(rng) < 0.6 ? 21 : 16;
-    case BT_DIST_USR_VALUE:
-    case BT_DIST_KINDS:
-        break;
-    }
-    return 2;
+    return d->kind == BT_DIST_ROUND_ROBIN ? d->p[(*turn)++ % d->n] : draws[d->kind](d->p, rng);
 }
 
 uint64_t bt_dist_draw(const struct bt_dist *d, struct bt_rng *rng, uint64_t *turn, uint64_t low, uint64_t high)

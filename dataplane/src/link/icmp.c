@@ -27,7 +27,7 @@ static void echo(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
     link_resize(pkt, (uint32_t)(ip->body - pkt->data) + ip->body_len); // padding off
     bt_ether_write(pkt->data, mac, l->mac, ip->v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
     if (ip->v4) {
-        bt_ip4_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP4, BT_TTL, ip->body_len, true);
+        bt_ip4_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP4, BT_TTL, ip->body_len);
     } else {
         bt_ip6_write(head, &ip->dst, &ip->src, BT_PROTO_ICMP6, BT_TTL, ip->body_len);
     }
@@ -92,7 +92,7 @@ void link_refuse_port(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const
     src.port = dst.port = 0;
     bt_ether_write(p, mac, l->mac, ip->v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
     if (ip->v4) {
-        bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted, true);
+        bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted);
     } else {
         bt_ip6_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_ICMP6, BT_TTL, BT_ICMP_HEAD + quoted);
     }

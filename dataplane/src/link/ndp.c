@@ -7,18 +7,25 @@ enum { FRAME_BYTES = BT_ETHER_HEAD + BT_IP6_HEAD + BT_ND_BYTES };
 
 static const struct bt_addr all_nodes = {.ip = {0xff, 0x02, [15] = 1}};
 
-static void finish(struct bt_link *l, struct bt_pkt *pkt, const uint8_t *to_mac, const struct bt_addr *src,
-                   const struct bt_addr *dst, struct bt_nd *nd, struct bt_txq *out)
+// Where a message goes. mac NULL: to the group that dst is.
+struct nd_way {
+    const struct bt_addr *src, *dst;
+    const uint8_t *mac;
+};
+
+static void finish(struct bt_link *l, struct bt_pkt *pkt, const struct nd_way *way, struct bt_nd *nd,
+                   struct bt_txq *out)
 {
     uint8_t group_mac[6];
+    const uint8_t *to_mac = way->mac;
     if (to_mac == NULL) {
-        bt_ip6_group_mac(dst, group_mac);
+        bt_ip6_group_mac(way->dst, group_mac);
         to_mac = group_mac;
     }
     memcpy(nd->mac, l->mac, 6);
     bt_ether_write(pkt->data, to_mac, l->mac, BT_ETHER_IP6);
-    bt_ip6_write(pkt->data + BT_ETHER_HEAD, src, dst, BT_PROTO_ICMP6, BT_ND_TTL, BT_ND_BYTES);
-    bt_nd_write(pkt->data + BT_ETHER_HEAD + BT_IP6_HEAD, src, dst, nd);
+    bt_ip6_write(pkt->data + BT_ETHER_HEAD, way->src, way->dst, BT_PROTO_ICMP6, BT_ND_TTL, BT_ND_BYTES);
+    bt_nd_write(pkt->data + BT_ETHER_HEAD + BT_IP6_HEAD, way->src, way->dst, nd);
     pkt->offload = 0;
     l->counters[BT_LINK_TX_NDP]++;
     link_push(l, out, pkt);
@@ -33,7 +40,8 @@ static void answer(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip *ip
     uint8_t mac[6];
     memcpy(mac, pkt->data + 6, 6);
     if (link_resize(pkt, FRAME_BYTES)) {
-        finish(l, pkt, probe ? NULL : mac, target, probe ? &all_nodes : &ip->src, &nd, out);
+        struct nd_way way = {.src = target, .dst = probe ? &all_nodes : &ip->src, .mac = probe ? NULL : mac};
+        finish(l, pkt, &way, &nd, out);
     } else {
         link_drop(l, pkt, BT_LINK_TX_NO_BUFFER);
     }
@@ -129,7 +137,8 @@ void link_ndp_ask(struct bt_link *l, const struct bt_addr *source, const struct 
     }
     struct bt_nd nd = {.target = *target};
     struct bt_addr group = bt_ip6_solicited_node(target);
-    finish(l, pkt, to_mac, source, to_mac != NULL ? target : &group, &nd, out);
+    struct nd_way way = {.src = source, .dst = to_mac != NULL ? target : &group, .mac = to_mac};
+    finish(l, pkt, &way, &nd, out);
 }
 
 void link_ndp_announce(struct bt_link *l, const struct bt_addr *own, struct bt_txq *out)
@@ -139,5 +148,5 @@ void link_ndp_announce(struct bt_link *l, const struct bt_addr *own, struct bt_t
         return;
     }
     struct bt_nd nd = {.advertisement = true, .override = true, .target = *own};
-    finish(l, pkt, NULL, own, &all_nodes, &nd, out);
+    finish(l, pkt, &(struct nd_way){.src = own, .dst = &all_nodes}, &nd, out);
 }

@@ -36,29 +36,43 @@ char *bt_link_mac_format(const uint8_t mac[6], char text[BT_LINK_MAC_TEXT])
     return text;
 }
 
-int bt_link_prefix_parse(const char *text, struct bt_link_prefix *out)
+// Decimal bits of a prefix, without sign or leading zero; 0 when the text is none.
+static unsigned prefix_bits(const char *text)
 {
-    char ip[BT_ADDR_TEXT];
-    const char *slash = strchr(text, '/');
-    size_t n = slash != NULL ? (size_t)(slash - text) : 0;
-    struct bt_addr addr;
-    if (slash == NULL || n >= sizeof ip || text[0] == '[') {
-        return -1;
-    }
-    memcpy(ip, text, n);
-    ip[n] = '\0';
-    if (strchr(ip, ':') == NULL ? bt_addr_parse(ip, 1, &addr) != 0 || !bt_addr_is_v4(&addr)
-                                : bt_addr_parse(ip, 1, &addr) != 0 || addr.port != 1) {
-        return -1;
-    }
-    unsigned bits = 0, most = bt_addr_is_v4(&addr) ? 32 : 128, digits = 0;
-    for (const char *p = slash + 1; *p != '\0'; p++, digits++) {
+    unsigned bits = 0, digits = 0;
+    for (const char *p = text; *p != '\0'; p++, digits++) {
         if (*p < '0' || *p > '9' || digits == 3 || (digits > 0 && bits == 0)) {
-            return -1;
+            return 0;
         }
         bits = bits * 10 + (unsigned)(*p - '0');
     }
-    if (digits == 0 || bits == 0 || bits > most) {
+    return bits;
+}
+
+// The n bytes of an address without port. A v4 text must be a v4 address: "1.2.3.4:5" is none.
+static bool prefix_address(const char *text, size_t n, struct bt_addr *out)
+{
+    char ip[BT_ADDR_TEXT];
+    if (n >= sizeof ip || text[0] == '[') {
+        return false;
+    }
+    memcpy(ip, text, n);
+    ip[n] = '\0';
+    if (bt_addr_parse(ip, 1, out) != 0) {
+        return false;
+    }
+    return strchr(ip, ':') == NULL ? bt_addr_is_v4(out) : out->port == 1;
+}
+
+int bt_link_prefix_parse(const char *text, struct bt_link_prefix *out)
+{
+    const char *slash = strchr(text, '/');
+    struct bt_addr addr;
+    if (slash == NULL || !prefix_address(text, (size_t)(slash - text), &addr)) {
+        return -1;
+    }
+    unsigned bits = prefix_bits(slash + 1);
+    if (bits == 0 || bits > (bt_addr_is_v4(&addr) ? 32 : 128)) {
         return -1;
     }
     addr.port = 0;

@@ -71,7 +71,11 @@ static bool put_headers(const struct bt_link *l, struct bt_pkt *pkt, const struc
     p += BT_ETHER_HEAD;
     if (v4) {
         pkt->offload = l->tx_offload4;
-        bt_ip4_write(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD, !l->tx_ip_sum);
+        if (l->tx_ip_sum) {
+            bt_ip4_write_unsummed(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD);
+        } else {
+            bt_ip4_write(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD);
+        }
     } else {
         pkt->offload = l->tx_udp_sum ? BT_PKT_TX_UDP_SUM : 0;
         bt_ip6_write(p, src, &pkt->dst, BT_PROTO_UDP, ttl, len + BT_UDP_HEAD);

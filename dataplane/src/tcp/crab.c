@@ -145,8 +145,8 @@ static bool drop(struct bt_crab *c, enum bt_crab_counter why)
 }
 
 // C-41: by the hash of the connection, which needs no memory; addresses stay as they are (C-42).
-static bool fall_back(struct bt_crab *c, struct vip *v, uint8_t *p, struct bt_crab_segment *s, uint64_t hash,
-                      enum bt_crab_counter why, struct bt_addr *hop)
+static bool fall_back(struct bt_crab *c, struct vip *v, struct bt_crab_packet *pkt, struct bt_crab_segment *s,
+                      uint64_t hash, enum bt_crab_counter why)
 {
     uint16_t i = v->pool != NULL ? bt_maglev_find(&v->pool->by_hash, hash) : BT_MAGLEV_NOBODY;
     if (i == BT_MAGLEV_NOBODY) {
@@ -156,8 +156,8 @@ static bool fall_back(struct bt_crab *c, struct vip *v, uint8_t *p, struct bt_cr
         return drop(c, BT_CRAB_DROP_FALLBACK);
     }
     c->counters[why]++;
-    bt_crab_pass_on(p, s);
-    *hop = v->pool->backends[i].ip;
+    bt_crab_pass_on(pkt->p, s);
+    pkt->hop = v->pool->backends[i].ip;
     return true;
 }
 
@@ -191,39 +191,39 @@ static void note_options(struct bt_crab *c, const struct bt_crab_segment *s)
     c->counters[BT_CRAB_MALFORMED_OPTIONS] += s->malformed;
 }
 
-static bool take_syn(struct bt_crab *c, struct vip *v, uint64_t now, uint8_t *p, struct bt_crab_segment *s,
-                     uint32_t room, uint64_t hash, struct bt_addr *hop)
+static bool take_syn(struct bt_crab *c, struct vip *v, uint64_t now, struct bt_crab_packet *pkt,
+                     struct bt_crab_segment *s, uint64_t hash)
 {
     note_options(c, s);
     uint32_t more = s->option == 0 ? bt_crab_insert_bytes(s) : 0;
     if (s->option == 0 && !v->cfg.assume_capable) {
-        return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_SYN, hop);
+        return fall_back(c, v, pkt, s, hash, BT_CRAB_FALLBACK_SYN);
     }
-    if (s->option == 0 && (more == 0 || more > room || s->malformed)) {
-        return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_SPACE, hop);
+    if (s->option == 0 &&
+        (more == 0 || more > pkt->room + pkt->len - s->total /* Ethernet padding */ || s->malformed)) {
+        return fall_back(c, v, pkt, s, hash, BT_CRAB_FALLBACK_NO_SPACE);
     }
     const struct bt_addr *dip = server_for(c, v, s, hash, now);
     if (dip == NULL) {
-        return fall_back(c, v, p, s, hash, BT_CRAB_FALLBACK_NO_CAPABLE, hop);
+        return fall_back(c, v, pkt, s, hash, BT_CRAB_FALLBACK_NO_CAPABLE);
     }
     if (s->option != 0) {
-        bt_crab_write_address(p, s, &v->cfg.addr);
+        bt_crab_write_address(pkt->p, s, &v->cfg.addr);
     } else {
-        bt_crab_insert(p, s, &c->encoding, &v->cfg.addr);
+        bt_crab_insert(pkt->p, s, &c->encoding, &v->cfg.addr);
         c->counters[BT_CRAB_INSERTED]++;
     }
-    bt_crab_redirect(p, s, dip);
+    bt_crab_redirect(pkt->p, s, dip);
     c->counters[BT_CRAB_REDIRECTED]++;
-    *hop = *dip;
+    pkt->hop = *dip;
     return true;
 }
 
-bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uint32_t room, struct bt_addr *hop,
-                  uint32_t *out_len)
+bool bt_crab_take(struct bt_crab *c, uint64_t now, struct bt_crab_packet *pkt)
 {
     struct bt_crab_segment s;
     c->counters[BT_CRAB_RX]++;
-    enum bt_crab_segment_error e = bt_crab_segment_parse(p, len, true, &c->encoding, &s);
+    enum bt_crab_segment_error e = bt_crab_segment_parse(pkt->p, pkt->len, true, &c->encoding, &s);
     if (e != BT_CRAB_SEGMENT_OK) {
         return drop(c, reason_of[e]);
     }
@@ -235,10 +235,9 @@ bool bt_crab_take(struct bt_crab *c, uint64_t now, uint8_t *p, uint32_t len, uin
         return drop(c, BT_CRAB_DROP_TTL);
     }
     uint64_t hash = bt_crab_hash_flow(&s.src, &s.dst);
-    room += len - s.total; // Ethernet padding
-    bool send = bt_crab_is_syn(&s) ? take_syn(c, v, now, p, &s, room, hash, hop)
-                                   : fall_back(c, v, p, &s, hash, BT_CRAB_FALLBACK_OTHER, hop);
-    *out_len = s.total;
+    bool send = bt_crab_is_syn(&s) ? take_syn(c, v, now, pkt, &s, hash)
+                                   : fall_back(c, v, pkt, &s, hash, BT_CRAB_FALLBACK_OTHER);
+    pkt->len = s.total;
     return send;
 }
 

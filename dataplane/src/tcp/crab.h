@@ -75,10 +75,16 @@ struct bt_crab *bt_crab_init(void *mem, size_t bytes, const struct bt_crab_confi
 // the balancer calls it, between two segments.
 struct bt_crab_pool *bt_crab_swap(struct bt_crab *c, unsigned vip, struct bt_crab_pool *pool);
 
-// Takes the TCP segment of an IP packet at p, `len` bytes with `room` free bytes behind. True: it has been changed, is
-// *out_len bytes long and goes to next hop *hop (port 0). False: drop it, the reason is counted.
-bool bt_crab_take(struct bt_crab *c, uint64_t now_ns, uint8_t *p, uint32_t len, uint32_t room, struct bt_addr *hop,
-                  uint32_t *out_len);
+// An IP packet at p.
+struct bt_crab_packet {
+    uint8_t *p;
+    uint32_t len, room; // bytes, and free bytes behind them
+    struct bt_addr hop; // where it goes, port 0: written by bt_crab_take
+};
+
+// Takes the TCP segment of an IP packet. True: it has been changed, its length too, and goes to pkt->hop. False: drop
+// it, the reason is counted.
+bool bt_crab_take(struct bt_crab *c, uint64_t now_ns, struct bt_crab_packet *pkt);
 
 // New connections given to each server of `vip` since its pool was put in place are in the pool's own counts; these are
 // the balancer's.

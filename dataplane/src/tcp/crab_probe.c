@@ -86,7 +86,7 @@ static uint8_t *write_head(const struct bt_crab_prober *p, const struct bt_crab_
     const struct bt_addr *src = own_for(p, t), *dst = &t->target.dip;
     uint8_t *tcp = out + (bt_addr_is_v4(dst) ? BT_IP4_HEAD : BT_IP6_HEAD);
     if (bt_addr_is_v4(dst)) {
-        bt_ip4_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head, true);
+        bt_ip4_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head);
     } else {
         bt_ip6_write(out, src, dst, BT_PROTO_TCP, BT_TTL, tcp_head);
     }

@@ -166,17 +166,32 @@ void bt_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint
     bt_put16(p + 12, type);
 }
 
-void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
-                  uint32_t len, bool sum)
+static inline void ip4_words(uint32_t word[5], const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto,
+                             uint8_t ttl, uint32_t len)
 {
-    uint32_t word[5] = {htobe32(0x45000000u | (uint16_t)(len + BT_IP4_HEAD)), htobe32(BT_IP4_DONT_FRAGMENT),
-                        htobe32((uint32_t)ttl << 24 | (uint32_t)proto << 16)};
+    word[0] = htobe32(0x45000000u | (uint16_t)(len + BT_IP4_HEAD));
+    word[1] = htobe32(BT_IP4_DONT_FRAGMENT);
+    word[2] = htobe32((uint32_t)ttl << 24 | (uint32_t)proto << 16);
     memcpy(&word[3], src->ip + 12, 4);
     memcpy(&word[4], dst->ip + 12, 4);
+}
+
+void bt_ip4_write_unsummed(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
+                           uint32_t len)
+{
+    uint32_t word[5];
+    ip4_words(word, src, dst, proto, ttl, len);
     memcpy(p, word, BT_IP4_HEAD);
-    if (sum) { // of the words, not of the bytes just written: those are still on their way to the cache
-        bt_csum_store(p + 10, (uint64_t)word[0] + word[1] + word[2] + word[3] + word[4]);
-    }
+}
+
+void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
+                  uint32_t len)
+{
+    uint32_t word[5];
+    ip4_words(word, src, dst, proto, ttl, len);
+    memcpy(p, word, BT_IP4_HEAD);
+    // Of the words, not of the bytes just written: those are still on their way to the cache.
+    bt_csum_store(p + 10, (uint64_t)word[0] + word[1] + word[2] + word[3] + word[4]);
 }
 
 void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,

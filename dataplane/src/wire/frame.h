@@ -79,9 +79,12 @@ uint64_t bt_pseudo_sum(const struct bt_addr *src, const struct bt_addr *dst, uin
 
 // Each writes its header at p. `len` counts what follows the IP header.
 void bt_ether_write(uint8_t *p, const uint8_t dst[6], const uint8_t src[6], uint16_t type);
-// sum: the header checksum is computed, otherwise left 0. Don't-fragment is set and the id 0 (RFC 6864 §4.1).
+// Don't-fragment is set and the id 0 (RFC 6864 §4.1).
 void bt_ip4_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
-                  uint32_t len, bool sum);
+                  uint32_t len);
+// The same with a header checksum of 0, which a device completes.
+void bt_ip4_write_unsummed(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
+                           uint32_t len);
 void bt_ip6_write(uint8_t *p, const struct bt_addr *src, const struct bt_addr *dst, uint8_t proto, uint8_t ttl,
                   uint32_t len);
 enum bt_udp_sum {

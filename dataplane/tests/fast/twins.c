@@ -104,7 +104,7 @@ uint32_t twins_frame(uint8_t *frame, const struct bt_addr *from, const struct bt
     bt_ether_write(frame, here, there, BT_ETHER_IP4);
     memcpy(udp + BT_UDP_HEAD, payload, len);
     bt_udp_write(udp, from, to, len, sum);
-    bt_ip4_write(ip, from, to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + len, true);
+    bt_ip4_write(ip, from, to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + len);
     return BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD + len;
 }
 

@@ -120,8 +120,8 @@ static void tell_error(struct hosts *h, uint8_t code, struct bt_addr peer)
     uint8_t *icmp = ip + BT_IP4_HEAD;
     const uint32_t quoted = BT_IP4_HEAD + BT_UDP_HEAD;
     bt_ether_write(frame, h->dev[0]->mac, h->dev[1]->mac, BT_ETHER_IP4);
-    bt_ip4_write(ip, &peer, &sender, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted, true);
-    bt_ip4_write(icmp + BT_ICMP_HEAD, &sender, &peer, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD, true);
+    bt_ip4_write(ip, &peer, &sender, BT_PROTO_ICMP4, BT_TTL, BT_ICMP_HEAD + quoted);
+    bt_ip4_write(icmp + BT_ICMP_HEAD, &sender, &peer, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD);
     bt_udp_write(icmp + BT_ICMP_HEAD + BT_IP4_HEAD, &sender, &peer, 0, BT_UDP_SUM_FULL);
     icmp[0] = BT_ICMP4_UNREACHABLE;
     icmp[1] = code;

@@ -228,7 +228,7 @@ static void deliver(uint16_t port, unsigned queue)
     uint8_t *frame = (uint8_t *)rte_pktmbuf_append(m, BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD);
     uint8_t *ip = frame + BT_ETHER_HEAD;
     bt_ether_write(frame, table.dev->mac, somebody, BT_ETHER_IP4);
-    bt_ip4_write(ip, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD, true);
+    bt_ip4_write(ip, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD);
     bt_udp_write(ip + BT_IP4_HEAD, &from, &to, 0, BT_UDP_SUM_FULL);
     assert_int_equal(rte_ring_enqueue(wire[queue], m), 0);
 }

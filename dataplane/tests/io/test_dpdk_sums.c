@@ -241,7 +241,7 @@ static void deliver(bool v6, unsigned wrong, uint64_t flags)
     if (v6) {
         bt_ip6_write(ip, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + PAYLOAD);
     } else {
-        bt_ip4_write(ip, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + PAYLOAD, true);
+        bt_ip4_write(ip, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + PAYLOAD);
     }
     bt_udp_write(ip + head, &from, &to, PAYLOAD, BT_UDP_SUM_FULL);
     ip[10] ^= !v6 && (wrong & WRONG_IP) != 0 ? 0x55 : 0;

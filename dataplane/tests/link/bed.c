@@ -145,7 +145,7 @@ struct bt_pkt *bed_udp(struct bed *b, const char *from, const char *to, uint32_t
         ip[head + BT_UDP_HEAD + i] = (uint8_t)(i * 3 + 1);
     }
     if (v4) {
-        bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len, true);
+        bt_ip4_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len);
     } else {
         bt_ip6_write(ip, &src, &dst, BT_PROTO_UDP, 60, BT_UDP_HEAD + len);
     }
@@ -195,7 +195,7 @@ struct bt_pkt *bed_icmp(struct bed *b, const char *from, const char *to, uint8_t
     struct bt_pkt *pkt = frame_of(b, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6, head + BT_ICMP_HEAD + len);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
     if (v4) {
-        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 60, BT_ICMP_HEAD + len, true);
+        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 60, BT_ICMP_HEAD + len);
     } else {
         bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, 60, BT_ICMP_HEAD + len);
     }

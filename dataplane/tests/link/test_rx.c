@@ -407,7 +407,7 @@ static struct bt_pkt *error4(uint8_t type, uint8_t code, uint32_t rest, const ch
 {
     uint8_t quoted[28];
     struct bt_addr src = addr(from), dst = addr(to);
-    bt_ip4_write(quoted, &src, &dst, BT_PROTO_UDP, 1, 100, true);
+    bt_ip4_write(quoted, &src, &dst, BT_PROTO_UDP, 1, 100);
     bt_put16(quoted + 20, src.port);
     bt_put16(quoted + 22, dst.port);
     bt_put32(quoted + 24, 0);

@@ -60,7 +60,7 @@ static struct bt_pkt *segment(const char *from, const char *to, uint32_t pad)
     memset(p, 0xee, BT_ETHER_HEAD + TCP_BYTES + pad);
     bt_ether_write(p, our_mac, their_mac, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6);
     if (v4) {
-        bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP4_HEAD, true);
+        bt_ip4_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP4_HEAD);
     } else {
         bt_ip6_write(p + BT_ETHER_HEAD, &src, &dst, BT_PROTO_TCP, 61, TCP_BYTES - BT_IP6_HEAD);
     }

@@ -33,7 +33,10 @@ static void a_crashing_item_loses_itself_only(void **state)
     (void)state;
     uint32_t out[ITEMS];
     int signals[ITEMS];
-    assert_int_equal(sim_parallel(2, ITEMS, sizeof out[0], crash_on_one, NULL, out, signals), 1);
+    assert_int_equal(
+        sim_parallel(2, &(struct sim_items){.n = ITEMS, .size = sizeof out[0], .fn = crash_on_one, .ctx = NULL}, out,
+                     signals),
+        1);
     for (uint32_t i = 0; i < ITEMS; i++) {
         assert_int_equal(signals[i], i == CRASHES ? SIGABRT : 0);
         if (i != CRASHES) {
@@ -60,7 +63,8 @@ static int lose_the_last_worker(void)
     if (geteuid() == 0 && setuid(NOBODY) != 0) { // root has no such limit
         return 1;
     }
-    if (sim_parallel(1, ITEMS, sizeof out[0], crash_for_good, NULL, out, signals) != ITEMS - CRASHES) {
+    if (sim_parallel(1, &(struct sim_items){.n = ITEMS, .size = sizeof out[0], .fn = crash_for_good, .ctx = NULL}, out,
+                     signals) != ITEMS - CRASHES) {
         return 2;
     }
     for (int i = 0; i < ITEMS; i++) {
@@ -135,7 +139,8 @@ static void workers_die_with_their_parent(void **state)
     assert_true(middle >= 0);
     if (middle == 0) {
         uint32_t out;
-        sim_parallel(1, 1, sizeof out, tell_and_hang, &worker, &out, NULL);
+        sim_parallel(1, &(struct sim_items){.n = 1, .size = sizeof out, .fn = tell_and_hang, .ctx = &worker}, &out,
+                     NULL);
         _exit(0);
     }
     assert_true(soon(is_known, worker));

@@ -69,7 +69,10 @@ static void close_bed(struct bed *b)
 // Gives the balancer b->p[0..n) with so much room behind.
 static bool give_bytes(struct bed *b, uint64_t now, uint32_t n, uint32_t room)
 {
-    bool goes_on = bt_crab_take(b->crab, now, b->p, n, room, &b->to, &b->len);
+    struct bt_crab_packet pkt = {.p = b->p, .len = n, .room = room};
+    bool goes_on = bt_crab_take(b->crab, now, &pkt);
+    b->to = pkt.hop;
+    b->len = pkt.len;
     if (goes_on) {
         b->hop = syn_number(&b->to);
     }

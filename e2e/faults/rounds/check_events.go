@@ -23,16 +23,26 @@ func (r *runner) incarnations() (map[string]uint64, error) {
 	return known, nil
 }
 
+// played is what a round saw.
+type played struct {
+	h             *happening
+	before, after *snapshot
+	loads         []*load
+	lives         map[string]uint64 // incarnations before the faults
+}
+
 // checkEvents holds what each event must have been answered with.
-func (r *runner) checkEvents(v *verdict, p *plan, h *happening, before, after *snapshot, loads []*load, lives map[string]uint64) {
+func (r *runner) checkEvents(v *verdict, p *plan, saw played) {
 	for _, e := range p.events {
 		switch e.kind {
 		case killServer, drainServer, drainServers:
-			r.checkNewLife(v, h, lives)
+			r.checkNewLife(v, saw.h, saw.lives)
 		case pauseServer:
-			r.checkSuspicion(v, before, after)
+			r.checkSuspicion(v, saw.before, saw.after)
 		case stopFailover:
-			r.checkFailover(v, loads[0])
+			r.checkFailover(v, saw.loads[0])
+		case halfOpen:
+			r.checkAnswered(v, saw.loads)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type totals struct {
 	failover                        int
 	creditsBack                     time.Duration // longest wait beyond the idle second
 	capacityRatio                   float64       // lowest after over before
+	answered                        float64       // least share of a load beside half-open requests
 	sanitizers                      []string
 	filesGrown                      int
 	rssGrown                        int // KiB, the most of any process between two quiet moments
@@ -194,7 +195,7 @@ func (r *runner) round(theme string, seed uint64) *verdict {
 	r.w.checkCredit(v, before, after, p.allow)
 	r.w.checkRepairs(v, before, after, loads, p.allow)
 	r.w.checkDrops(v, &p, before, after, loads)
-	r.checkEvents(v, &p, h, before, after, loads, lives)
+	r.checkEvents(v, &p, played{h, before, after, loads, lives})
 	r.realised(&after.shim)
 	if p.has(stranger) {
 		r.checkStranger(v)

@@ -29,19 +29,51 @@ type Variant struct {
 
 // String is also what ParseVariant reads.
 func (v Variant) String() string {
-	words := []string{v.Build, "ipv4", strings.ToLower(v.Forwarding)}
+	said := []string{v.Build, "ipv4", strings.ToLower(v.Forwarding)}
 	if v.V6 {
-		words[1] = "ipv6"
+		said[1] = "ipv6"
 	}
 	for _, w := range []struct {
 		on   bool
 		name string
 	}{{v.Keys, "keys"}, {v.Legacy, "legacy"}, {v.Go, "go"}, {v.Split, "split"}, {v.FastPath, "fastpath"}} {
 		if w.on {
-			words = append(words, w.name)
+			said = append(said, w.name)
 		}
 	}
-	return strings.Join(words, ",")
+	return strings.Join(said, ",")
+}
+
+// words of a variant, each with what it sets.
+var words = []struct {
+	name string
+	set  func(*Variant)
+}{
+	{"release", func(v *Variant) { v.Build = "release" }},
+	{"asan", func(v *Variant) { v.Build = "asan" }},
+	{"tsan", func(v *Variant) { v.Build = "tsan" }},
+	{"ipv4", func(v *Variant) { v.V6 = false }},
+	{"ipv6", func(v *Variant) { v.V6 = true }},
+	{"encapsulated", func(v *Variant) { v.Forwarding = "Encapsulated" }},
+	{"transparent", func(v *Variant) { v.Forwarding = "Transparent" }},
+	{"keys", func(v *Variant) { v.Keys = true }},
+	{"legacy", func(v *Variant) { v.Legacy = true }},
+	{"go", func(v *Variant) { v.Go = true }},
+	{"split", func(v *Variant) { v.Split = true }},
+	{"fastpath", func(v *Variant) { v.FastPath = true }},
+}
+
+// word applies one word; an error names all there are.
+func (v *Variant) word(word string) error {
+	names := make([]string, 0, len(words))
+	for _, w := range words {
+		if w.name == word {
+			w.set(v)
+			return nil
+		}
+		names = append(names, w.name)
+	}
+	return fmt.Errorf("%q is none of %s", word, strings.Join(names, ", "))
 }
 
 // ParseVariant reads a comma list; what is not named is ipv4, encapsulated,
@@ -49,29 +81,8 @@ func (v Variant) String() string {
 func ParseVariant(text string) (Variant, error) {
 	v := Variant{Build: "release", Forwarding: "Encapsulated"}
 	for word := range strings.SplitSeq(text, ",") {
-		switch word {
-		case "release", "asan", "tsan":
-			v.Build = word
-		case "ipv4":
-			v.V6 = false
-		case "ipv6":
-			v.V6 = true
-		case "encapsulated":
-			v.Forwarding = "Encapsulated"
-		case "transparent":
-			v.Forwarding = "Transparent"
-		case "keys":
-			v.Keys = true
-		case "legacy":
-			v.Legacy = true
-		case "go":
-			v.Go = true
-		case "split":
-			v.Split = true
-		case "fastpath":
-			v.FastPath = true
-		default:
-			return v, fmt.Errorf("variant %q: %q is none of release, asan, tsan, ipv4, ipv6, encapsulated, transparent, keys, legacy, go, split, fastpath", text, word)
+		if err := v.word(word); err != nil {
+			return v, fmt.Errorf("variant %q: %w", text, err)
 		}
 	}
 	if v.FastPath && (v.V6 || v.Legacy || v.Split || v.Forwarding != "Encapsulated") {

@@ -120,7 +120,7 @@ func (s *Suite) images(ctx context.Context) error {
 
 func (s *Suite) nodesReady(ctx context.Context) error {
 	for _, node := range nodes {
-		if err := s.Env.WaitCondition(ctx, time.Minute, "", "nodedataplanes.bobtail.dev", node, "Ready", "True"); err != nil {
+		if err := s.Env.WaitCondition(ctx, time.Minute, "", "nodedataplanes.bobtail.dev", node, "Ready=True"); err != nil {
 			return fmt.Errorf("%w (the suite needs three nodes: bobtail-cluster up --nodes=3)", err)
 		}
 	}

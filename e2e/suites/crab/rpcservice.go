@@ -44,7 +44,7 @@ func (s *Suite) rpcService(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, tcpService()); err != nil {
 				return err
 			}
-			if err := s.Env.WaitCondition(ctx, time.Minute, Namespace, "rpcservices.bobtail.dev", "shop", "Ready", "True"); err != nil {
+			if err := s.Env.WaitCondition(ctx, time.Minute, Namespace, "rpcservices.bobtail.dev", "shop", "Ready=True"); err != nil {
 				return err
 			}
 			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rpcsvc", "shop", "-o", "wide")

@@ -93,7 +93,7 @@ func (s *Suite) enforce(ctx context.Context, enforcement string) error {
 	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "slo", Objective, "--type=merge", "-p", `{"spec": {"enforcement": `+enforcement+`}}`); err != nil {
 		return err
 	}
-	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed", "True")
+	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed=True")
 }
 
 // offer runs the loads side by side and reads the routers before they end.

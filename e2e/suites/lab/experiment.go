@@ -203,19 +203,13 @@ func judge(l lexp, rate int64) error {
 	if *r.Observed < leastP99.Microseconds() {
 		return fmt.Errorf("p99 is %d us; the service alone takes %s", *r.Observed, leastP99)
 	}
-	switch r.Verdict {
-	case "Conclusive":
-		if c.Status != "True" || r.High == nil || *r.High-*r.Low > experimentWidth.Microseconds() || l.Status.Observed == "" {
-			return fmt.Errorf("said to be conclusive, but Conclusive=%s, observed %q, %+v", c.Status, l.Status.Observed, r)
-		}
-	case "Inconclusive":
-		if c.Status != "False" || !statistic.MatchString(r.Reason) || l.Status.Observed != "" {
-			return fmt.Errorf("inconclusive, but Conclusive=%s, observed %q, and why is no statistic: %q", c.Status, l.Status.Observed, r.Reason)
-		}
-	default:
-		return fmt.Errorf("verdict %q", r.Verdict)
+	conclusive := c.Status == "True" && r.High != nil && *r.High-*r.Low <= experimentWidth.Microseconds() && l.Status.Observed != ""
+	inconclusive := c.Status == "False" && statistic.MatchString(r.Reason) && l.Status.Observed == ""
+	if r.Verdict == "Conclusive" && conclusive || r.Verdict == "Inconclusive" && inconclusive {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("verdict %q, but Conclusive=%s, observed %q, reason %q (an inconclusive one names a statistic): %+v",
+		r.Verdict, c.Status, l.Status.Observed, r.Reason, r)
 }
 
 // made lists what carries an experiment's label.

@@ -34,7 +34,7 @@ spec: {targetRef: {name: %s}, percentile: "99", latencyMicroseconds: %d, windowS
 			job := load("floor", floorRate, 0, window)
 			err := s.Env.StartLoad(ctx, job)
 			err = errors.Join(err, s.Env.Apply(ctx, manifest))
-			err = errors.Join(err, s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "slo", tooShort, "Attainable", "False"))
+			err = errors.Join(err, s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "slo", tooShort, "Attainable=False"))
 			if err == nil {
 				err = s.warned(ctx)
 			}

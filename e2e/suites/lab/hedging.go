@@ -108,5 +108,5 @@ func (s *Suite) hedge(ctx context.Context, hedging string) error {
 	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "rpcsvc", Service, "--type=merge", "-p", `{"spec": {"hedging": `+hedging+`}}`); err != nil {
 		return err
 	}
-	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Programmed", "True")
+	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Programmed=True")
 }

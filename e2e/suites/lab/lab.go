@@ -74,7 +74,7 @@ func (s *Suite) apply(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, manifest(s.Env.Version)); err != nil {
 				return err
 			}
-			return s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready", "True")
+			return s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
 		})
 }
 

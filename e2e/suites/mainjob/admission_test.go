@@ -64,5 +64,5 @@ func stuckRollout(ctx context.Context, t *testing.T, s *suite) {
 	if r.Failed() != 0 {
 		t.Errorf("%d of %d requests failed while a rollout was stuck; want 0: %s", r.Failed(), r.Sent, r.Failures())
 	}
-	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", service, "Ready=True"))
 }

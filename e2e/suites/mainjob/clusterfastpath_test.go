@@ -43,7 +43,7 @@ func clusterFastPath(ctx context.Context, t *testing.T, s *suite) {
 	if r.Failed() != 0 || r.Sent < 10000 {
 		t.Errorf("%d of %d requests failed while a namespace refused the fast path, admitted it and the cluster turned it off; want 0 of at least 10000: %s", r.Failed(), r.Sent, r.Failures())
 	}
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 }
 
 // admitted lets the namespace admit it, and the cluster take it back.
@@ -60,7 +60,7 @@ func admitted(ctx context.Context, s *suite) error {
 	if err := waitFastPath(ctx, s, held, ""); err != nil {
 		return err
 	}
-	return s.env.WaitCondition(ctx, time.Minute, held, "rpcsvc", quick, "Ready", "True")
+	return s.env.WaitCondition(ctx, time.Minute, held, "rpcsvc", quick, "Ready=True")
 }
 
 // choose is what the owner of the platform does. Without a value Helm would keep that
@@ -74,7 +74,7 @@ func heldBack(ctx context.Context, s *suite, why string) error {
 	if err := waitFastPath(ctx, s, held, "Inactive", "PodSecurity", "Cluster", why); err != nil {
 		return err
 	}
-	return s.env.WaitCondition(ctx, 90*time.Second, held, "rpcsvc", quick, "Ready", "True")
+	return s.env.WaitCondition(ctx, 90*time.Second, held, "rpcsvc", quick, "Ready=True")
 }
 
 // admit removes the policy, waits until it is out of force, and the label.

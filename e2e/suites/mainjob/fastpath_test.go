@@ -22,7 +22,7 @@ const quick = "quick"
 // requests take it, and turns it off again under the same load. Nothing fails.
 func fastPath(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.Apply(ctx, quickManifest(s.env.Version)))
-	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", quick, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", quick, "Ready=True"))
 	check(t, waitFastPath(ctx, s, namespace, "Active"))
 	job := steady("load-fast-path")
 	job.Target, job.Rate = quick+"."+namespace+".svc.cluster.local:8000", 500
@@ -68,7 +68,7 @@ func turnedOff(ctx context.Context, t *testing.T, s *suite) error {
 	if _, err := s.env.Kubectl(ctx, "-n", namespace, "patch", "rpcsvc", quick, "--type=merge", "-p", `{"spec":{"router":{"fastPath":"Off"}}}`); err != nil {
 		return err
 	}
-	if err := s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", quick, "Ready", "True"); err != nil {
+	if err := s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", quick, "Ready=True"); err != nil {
 		return err
 	}
 	if err := waitFastPath(ctx, s, namespace, ""); err != nil {

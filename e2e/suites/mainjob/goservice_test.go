@@ -26,7 +26,7 @@ func goService(ctx context.Context, t *testing.T, s *suite) {
 	} {
 		t.Run(c.placement, func(t *testing.T) {
 			check(t, s.env.Apply(ctx, goManifest(c.name, c.placement, s.env.Version)))
-			check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", c.name, "Ready", "True"))
+			check(t, s.env.WaitCondition(ctx, 90*time.Second, namespace, "rpcsvc", c.name, "Ready=True"))
 			if got := ask(ctx, t, s, c.name, c.target, "short tails"); !strings.Contains(got, "SHORT TAILS") {
 				t.Errorf("the service answered %q; want SHORT TAILS", got)
 			}

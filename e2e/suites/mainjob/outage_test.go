@@ -30,8 +30,8 @@ func patient(ctx context.Context, t *testing.T, s *suite) {
 	t.Helper()
 	_, err := s.env.Kubectl(ctx, "-n", namespace, "patch", "rpcsvc", service, "--type=merge", "-p", patience)
 	check(t, err)
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Programmed", "True"))
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Programmed=True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 }
 
 // aftermath is how long the load goes on after a disturbance.
@@ -93,7 +93,7 @@ func sidecarsDown(ctx context.Context, t *testing.T, s *suite) {
 		return stopped(harness.PodProcesses("", "sidecar"), outage)
 	})
 	lossless(t, s, "sidecar_down", r)
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 }
 
 func apiserverDown(ctx context.Context, t *testing.T, s *suite) {
@@ -107,7 +107,7 @@ func apiserverDown(ctx context.Context, t *testing.T, s *suite) {
 		return err
 	})
 	lossless(t, s, "apiserver_down", r)
-	check(t, s.env.WaitCondition(ctx, 2*time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, 2*time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 	check(t, clusterWhole(ctx, s))
 }
 
@@ -139,7 +139,7 @@ func rollingUpdate(ctx context.Context, t *testing.T, s *suite) {
 	if r.Failed() != 0 {
 		t.Errorf("%d of %d requests failed during the rolling updates; want 0: %s", r.Failed(), r.Sent, r.Failures())
 	}
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 }
 
 // routerKilled kills one router without warning: its clients move to the other
@@ -161,5 +161,5 @@ func routerKilled(ctx context.Context, t *testing.T, s *suite) {
 	if r.Completed+r.Dropped+r.Timeouts+r.Errors != r.Sent {
 		t.Errorf("some requests never ended: %+v", r)
 	}
-	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready", "True"))
+	check(t, s.env.WaitCondition(ctx, time.Minute, namespace, "rpcsvc", service, "Ready=True"))
 }

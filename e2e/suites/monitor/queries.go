@@ -20,7 +20,7 @@ func (s *Suite) apply(ctx context.Context) error {
 			return err
 		}
 		for _, name := range []string{fast, slow} {
-			if err := s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcservices.bobtail.dev", name, "Ready", "True"); err != nil {
+			if err := s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcservices.bobtail.dev", name, "Ready=True"); err != nil {
 				return err
 			}
 		}

@@ -97,7 +97,7 @@ func (s *Suite) enforce(ctx context.Context, p phase) error {
 	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "slo", Objective, "--type=merge", "-p", `{"spec": {"enforcement": `+enforcement+`}}`); err != nil {
 		return err
 	}
-	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed", "True")
+	return s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", Objective, "Programmed=True")
 }
 
 // watch waits for the end of the load and reads what the routers measured of it,

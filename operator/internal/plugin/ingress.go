@@ -107,37 +107,38 @@ func judge(pod *corev1.Pod, policies []networkingv1.NetworkPolicy, server *corev
 // admits: clients receive on ports the kernel chose, so a rule that names ports
 // does not do, unless it names a range as wide as theirs.
 func admits(rule networkingv1.NetworkPolicyIngressRule, namespace string, server *corev1.Pod, serverNamespace map[string]string) (bool, error) {
-	ports := len(rule.Ports) == 0
-	for _, p := range rule.Ports {
-		udp := p.Protocol != nil && *p.Protocol == corev1.ProtocolUDP
-		ports = ports || udp && (p.Port == nil || p.EndPort != nil && p.Port.IntValue() <= firstEphemeral && *p.EndPort >= lastEphemeral)
-	}
+	ports := len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, admitsEphemeral)
 	if !ports || len(rule.From) == 0 {
 		return ports, nil
 	}
 	for _, peer := range rule.From {
-		if peer.IPBlock != nil {
-			return true, nil // whether it covers pods, only the network knows
-		}
-		inNamespace := peer.NamespaceSelector == nil && namespace == server.Namespace
-		if peer.NamespaceSelector != nil {
-			var err error
-			if inNamespace, err = matches(peer.NamespaceSelector, serverNamespace); err != nil {
-				return false, err
-			}
-		}
-		ok := true
-		if peer.PodSelector != nil {
-			var err error
-			if ok, err = matches(peer.PodSelector, server.Labels); err != nil {
-				return false, err
-			}
-		}
-		if inNamespace && ok {
-			return true, nil
+		if ok, err := admitsServer(peer, namespace, server, serverNamespace); ok || err != nil {
+			return ok, err
 		}
 	}
 	return false, nil
+}
+
+func admitsEphemeral(p networkingv1.NetworkPolicyPort) bool {
+	udp := p.Protocol != nil && *p.Protocol == corev1.ProtocolUDP
+	return udp && (p.Port == nil || p.EndPort != nil && p.Port.IntValue() <= firstEphemeral && *p.EndPort >= lastEphemeral)
+}
+
+func admitsServer(peer networkingv1.NetworkPolicyPeer, namespace string, server *corev1.Pod, serverNamespace map[string]string) (bool, error) {
+	if peer.IPBlock != nil {
+		return true, nil // whether it covers pods, only the network knows
+	}
+	inNamespace := namespace == server.Namespace
+	if peer.NamespaceSelector != nil {
+		var err error
+		if inNamespace, err = matches(peer.NamespaceSelector, serverNamespace); err != nil {
+			return false, err
+		}
+	}
+	if !inNamespace || peer.PodSelector == nil {
+		return inNamespace, nil
+	}
+	return matches(peer.PodSelector, server.Labels)
 }
 
 // The ports Linux gives to clients.

@@ -115,7 +115,7 @@ func agentsPolicy(in ExperimentInput) *networkingv1.NetworkPolicy {
 		From:  from(ExperimentSelector(in.Experiment.Name, v1alpha1.ComponentCoordinator)),
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(agentPort))}},
 	}}
-	ref, r2p2 := in.Experiment.Spec.Target.TargetRef, in.Experiment.Spec.Workload.Protocol == "R2P2"
+	ref, r2p2 := in.Experiment.Spec.Target.TargetRef, in.Experiment.Spec.Workload.Protocol == v1alpha1.ExperimentR2P2
 	if r2p2 && ref != nil {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{
 			From:  from(map[string]string{v1alpha1.LabelService: ref.Name}),

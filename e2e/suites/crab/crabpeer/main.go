@@ -60,40 +60,51 @@ func main() {
 	}
 }
 
-func run(args []string) error {
-	switch {
-	case len(args) == 2 && args[0] == "serve":
-		return serve(args[1])
-	case len(args) == 2 && args[0] == "http":
-		return serveHTTP(args[1])
-	case len(args) == 2 && args[0] == "tell":
-		return tell(args[1])
-	case len(args) == 1 && args[0] == "ready":
-		return ready()
-	case len(args) == 3 && args[0] == "ask":
-		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, patience) })
-	case len(args) == 3 && args[0] == "send":
-		return client(args[1], args[2], (*report).send)
-	case len(args) == 4 && args[0] == "ask":
-		d, err := time.ParseDuration(args[3])
-		if err != nil {
-			return err
-		}
-		return client(args[1], args[2], func(r *report, addr string, n int) { r.ask(addr, n, d) })
-	case len(args) == 3 && args[0] == "await":
-		d, err := time.ParseDuration(args[2])
-		if err != nil {
-			return err
-		}
-		return client(args[1], "1", func(r *report, addr string, _ int) { r.await(addr, d) })
-	case len(args) == 4 && args[0] == "hold":
-		d, err := time.ParseDuration(args[3])
-		if err != nil {
-			return err
-		}
-		return client(args[1], args[2], func(r *report, addr string, n int) { r.hold(addr, n, d) })
+// command is one word of the command line: what follows it, and what it does with that.
+type command struct {
+	word, takes string
+	least, most int // how many words follow
+	run         func(args []string) error
+}
+
+var commands = []command{
+	{"serve", ":PORT", 1, 1, func(a []string) error { return serve(a[0]) }},
+	{"http", ":PORT", 1, 1, func(a []string) error { return serveHTTP(a[0]) }},
+	{"tell", "well|unready|deaf", 1, 1, func(a []string) error { return tell(a[0]) }},
+	{"ready", "", 0, 0, func([]string) error { return ready() }},
+	{"ask", "ADDR COUNT [PATIENCE]", 2, 3, ask},
+	{"send", "ADDR COUNT", 2, 2, func(a []string) error { return client(a[0], a[1], (*report).send) }},
+	{"await", "ADDR PATIENCE", 2, 2, func(a []string) error {
+		return timed(a[0], "1", a[1], func(r *report, addr string, _ int, d time.Duration) { r.await(addr, d) })
+	}},
+	{"hold", "ADDR COUNT DURATION", 3, 3, func(a []string) error { return timed(a[0], a[1], a[2], (*report).hold) }},
+}
+
+func ask(a []string) error {
+	if len(a) == 2 {
+		a = append(a, patience.String())
 	}
-	return errors.New("usage: crabpeer serve :PORT | http :PORT | tell well|unready|deaf | ready | ask ADDR COUNT [PATIENCE] | send ADDR COUNT | await ADDR PATIENCE | hold ADDR COUNT DURATION")
+	return timed(a[0], a[1], a[2], (*report).ask)
+}
+
+// timed is client for what takes a duration as well.
+func timed(addr, count, duration string, do func(r *report, addr string, n int, d time.Duration)) error {
+	d, err := time.ParseDuration(duration)
+	if err != nil {
+		return err
+	}
+	return client(addr, count, func(r *report, addr string, n int) { do(r, addr, n, d) })
+}
+
+func run(args []string) error {
+	usage := make([]string, 0, len(commands))
+	for _, c := range commands {
+		if len(args) > 0 && args[0] == c.word && len(args)-1 >= c.least && len(args)-1 <= c.most {
+			return c.run(args[1:])
+		}
+		usage = append(usage, strings.TrimSpace(c.word+" "+c.takes))
+	}
+	return errors.New("usage: crabpeer " + strings.Join(usage, " | "))
 }
 
 func serve(addr string) error {

@@ -59,7 +59,7 @@ func Probe(ctx context.Context, local, mark netip.Addr, server netip.AddrPort, w
 	if err := unix.Send(fd, syn(from, server, mark, seq, w), 0); err != nil {
 		return unreachable(fmt.Errorf("send: %w", err))
 	}
-	return wait(ctx, fd, from, server, mark, seq, w)
+	return wait(ctx, fd, func(packet []byte) (redirect.State, bool) { return answer(packet, from, server, mark, seq, w) })
 }
 
 // unreachable: nobody there is an answer, and not the prober's own trouble.
@@ -139,7 +139,8 @@ func open(local, server netip.Addr) (int, error) {
 	return fd, nil
 }
 
-func wait(ctx context.Context, fd int, from, server netip.AddrPort, mark netip.Addr, seq uint32, w redirect.Wire) (redirect.State, error) {
+// wait reads packets until one is an answer; Down when none is before ctx ends.
+func wait(ctx context.Context, fd int, judge func(packet []byte) (redirect.State, bool)) (redirect.State, error) {
 	deadline, has := ctx.Deadline()
 	if !has {
 		deadline = time.Now().Add(DefaultTimeout)
@@ -150,7 +151,7 @@ func wait(ctx context.Context, fd int, from, server netip.AddrPort, mark netip.A
 		if err != nil {
 			continue // the time is up again, or an ICMP error: the server is silent
 		}
-		if state, ok := answer(buf[:n], from, server, mark, seq, w); ok {
+		if state, ok := judge(buf[:n]); ok {
 			return state, nil
 		}
 	}
