@@ -13,7 +13,6 @@ const (
 	labelComponent = "app.kubernetes.io/component"
 	labelVersion   = "app.kubernetes.io/version"
 	labelPartOf    = "app.kubernetes.io/part-of"
-	labelManagedBy = "app.kubernetes.io/managed-by"
 
 	// partOf is the documented way to all pods of Bobtail; the chart's have it, too.
 	partOf = "bobtail"
@@ -25,7 +24,7 @@ const (
 // recommended are the labels of an object made for an instance, or of its component.
 func recommended(name, instance, component string) map[string]string {
 	labels := map[string]string{
-		labelName: name, labelInstance: instance, labelPartOf: partOf, labelManagedBy: "bobtail-operator",
+		labelName: name, labelInstance: instance, labelPartOf: partOf, LabelManagedBy: ManagedBy,
 	}
 	if component != "" {
 		labels[labelComponent] = component

@@ -75,18 +75,24 @@ func deployment(in Input, name, component string, replicas int32, pod corev1.Pod
 				},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: map[string]string{
-					"kubectl.kubernetes.io/default-container": component,
-				}},
-				Spec: pod,
+				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: podAnnotations(in, component)},
+				Spec:       pod,
 			},
 		},
 	}
 }
 
+func podAnnotations(in Input, component string) map[string]string {
+	out := map[string]string{"kubectl.kubernetes.io/default-container": component}
+	if account := in.Accounts[component]; account != "" {
+		out[AnnotationAccount] = account
+	}
+	return out
+}
+
 func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod := barePod(in, main)
-	pod.ServiceAccountName = sidecarName(in.Service)
+	pod.ServiceAccountName = SidecarName(in.Service)
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
 	return pod

@@ -134,6 +134,7 @@ type service struct {
 	callers       *callers          // of the metrics port
 	whose         map[string]string // labels of every series: the service's namespace and name
 	watchFailures atomic.Uint64
+	health        *health // of the watch
 	tracer        *tracer // nil: off
 	log           *slog.Logger
 }
@@ -152,12 +153,13 @@ func Run(ctx context.Context, o Options) error {
 	defer l.close()
 	s := &service{
 		link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log,
-		whose: map[string]string{"namespace": o.Namespace, "service": o.serviceName()},
+		health: &health{now: time.Now},
+		whose:  map[string]string{"namespace": o.Namespace, "service": o.serviceName()},
 	}
 	read := &http.Server{Handler: s.readHandler(), TLSConfig: id.ServerConfig()}
 	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
 	w := &watcher{
-		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },
+		kube: kube, log: o.Log, out: s.applier.set, health: s.health, failed: func() { s.watchFailures.Add(1) },
 		minWait: time.Second, maxWait: 10 * time.Second,
 	}
 	loops := []func(context.Context){w.run, s.applier.run, s.latency.run}

@@ -95,10 +95,11 @@ func (r *rig) startPlane(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, depth int) (map[string]string, string) {
+func content(t *testing.T, depth int, keys ...int) (map[string]string, string) {
 	t.Helper()
 	c := &dataplane.Config{
 		APIVersion: dataplane.ConfigAPIVersion,
+		KeyIDs:     keys,
 		Sources:    []dataplane.Source{{Kind: "RpcService", Namespace: "demo", Name: "echo", UID: "u", Generation: int64(depth)}},
 		Service: dataplane.Service{
 			Name: "echo", Namespace: "demo", Placement: "Software", Policy: "JBSQ", WorkerQueueDepth: depth, CentralQueueLimit: 65536,

@@ -34,6 +34,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -74,16 +75,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the experiment can be run"}
+	accepted := verdict.Yes(v1alpha1.ReasonAccepted, "the experiment can be run")
 	if !begun {
 		if accepted, err = r.begin(ctx, e); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	programmed := verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
+	programmed := verdict.No(v1alpha1.ReasonNotAccepted, accepted.Message)
 	var o outcome
-	if accepted.status == metav1.ConditionTrue {
-		programmed = verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "the Jobs of agents and coordinator are there"}
+	if accepted.Status == metav1.ConditionTrue {
+		programmed = verdict.Yes(v1alpha1.ReasonProgrammed, "the Jobs of agents and coordinator are there")
 		if o, err = r.outcome(ctx, e); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -93,31 +94,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // begin makes the objects of an experiment that can be run.
-func (r *Reconciler) begin(ctx context.Context, e *v1alpha1.LatencyExperiment) (verdict, error) {
+func (r *Reconciler) begin(ctx context.Context, e *v1alpha1.LatencyExperiment) (verdict.Verdict, error) {
 	w := surroundings{otlp: r.OTLPEndpoint}
 	var err error
 	if w.target, err = r.target(ctx, e); err != nil {
-		return verdict{}, err
+		return verdict.Verdict{}, err
 	}
 	if w.gaps, err = r.gaps(ctx, e); err != nil {
-		return verdict{}, err
+		return verdict.Verdict{}, err
 	}
 	e.Status.Target = message.Bounded(strings.Join(addresses(e, w.target), " "), maxTarget)
 	d, accepted := decideAccepted(e, w)
-	if accepted.status != metav1.ConditionTrue {
+	if accepted.Status != metav1.ConditionTrue {
 		return accepted, nil
 	}
 	err = r.run(ctx, e, d)
 	var foreign foreignObject
 	if errors.As(err, &foreign) {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNameConflict, foreign.Error()}, nil
+		return verdict.No(v1alpha1.ReasonNameConflict, foreign.Error()), nil
 	}
 	return accepted, err
 }
 
 // again: an object in the way may be removed, or gaps be written, and nobody tells.
-func again(accepted verdict) time.Duration {
-	if accepted.reason == v1alpha1.ReasonNameConflict || accepted.reason == v1alpha1.ReasonGapsNotFound {
+func again(accepted verdict.Verdict) time.Duration {
+	if accepted.Reason == v1alpha1.ReasonNameConflict || accepted.Reason == v1alpha1.ReasonGapsNotFound {
 		return 30 * time.Second
 	}
 	return 0

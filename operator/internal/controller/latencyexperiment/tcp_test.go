@@ -44,12 +44,12 @@ func TestTargetsSpeakTheProtocol(t *testing.T) {
 		})
 		d, accepted := decideAccepted(e, surroundings{target: c.target})
 		if c.refusal != "" {
-			if accepted.reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.message, c.refusal) {
+			if accepted.Reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.Message, c.refusal) {
 				t.Errorf("%s by %s: %+v", c.target.Name, c.protocol, accepted)
 			}
 			continue
 		}
-		if accepted.status != metav1.ConditionTrue || d.Configuration(0).Targets[0] != c.address {
+		if accepted.Status != metav1.ConditionTrue || d.Configuration(0).Targets[0] != c.address {
 			t.Errorf("%s by %s: %+v, targets %v", c.target.Name, c.protocol, accepted, d.Targets)
 		}
 	}

@@ -10,21 +10,13 @@ import (
 	"math/big"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
-
-// verdict is the answer for one condition.
-type verdict struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
 
 // measurement is what the histograms say together.
 type measurement struct {
@@ -72,21 +64,21 @@ func measure(s *snapshot) (measurement, error) {
 	m := measurement{source: v1alpha1.SourceNone}
 	var all dataplane.Histogram
 	for _, p := range s.parts {
-		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
-			if p.required {
-				m.incomplete = append(m.incomplete, p.pod)
+		if p.Err != nil || p.Reply == nil || p.Reply.Histogram == nil {
+			if p.Required {
+				m.incomplete = append(m.incomplete, p.Name)
 			}
 			continue
 		}
-		h := p.reply.Histogram
+		h := p.Reply.Histogram
 		all.Merge(h)
-		m.requests += p.reply.Requests
-		m.rejected += p.reply.Rejected
-		m.covered = max(m.covered, p.reply.CoveredSeconds)
+		m.requests += p.Reply.Requests
+		m.rejected += p.Reply.Rejected
+		m.covered = max(m.covered, p.Reply.CoveredSeconds)
 		m.source = sourceOf(s.target)
 		// Each part has its own age, so rates are added, not counts over the
 		// longest time.
-		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
+		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.Reply.CoveredSeconds, 1))
 	}
 	m.samples, m.unanswered = all.Total(), all.Inf()
 	if s.target != nil && render.TCP(s.target) {
@@ -115,28 +107,27 @@ func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
 }
 
 // decideAccepted says whether the objective can be measured at all.
-func decideAccepted(s *snapshot) verdict {
+func decideAccepted(s *snapshot) verdict.Verdict {
 	spec := s.slo.Spec
 	if s.target == nil {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound,
-			fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace)}
+		return verdict.No(v1alpha1.ReasonTargetNotFound, fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace))
 	}
 	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
 	if !render.TCP(s.target) && int64(spec.LatencyMicroseconds) > timeout {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
+		return verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
-			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds)}
+			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds))
 	}
 	if enforce.Wanted(s.slo) {
 		if reason, message := enforce.Refusal(s.target, s.slo); reason != "" {
-			return verdict{metav1.ConditionFalse, reason, message}
+			return verdict.No(reason, message)
 		}
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured and enforced"}
+		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured and enforced")
 	}
 	if render.TCP(s.target) {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective is about the time clients wait for a connection, from SYN to established; nobody sees requests over TCP"}
+		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective is about the time clients wait for a connection, from SYN to established; nobody sees requests over TCP")
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
+	return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured")
 }
 
 // decideMet compares. What was not measured is Unknown, never a guess. False is
@@ -146,9 +137,9 @@ func decideAccepted(s *snapshot) verdict {
 // Where the window is a matter of one or two stretches of slow requests, which may
 // have been chance or may be the rule, it is Unknown: more are slow than chance would
 // make of independent requests, and nothing shows that stretches did not.
-func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
-	unknown := func(reason, format string, args ...any) verdict {
-		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict.Verdict {
+	unknown := func(reason, format string, args ...any) verdict.Verdict {
+		return verdict.Unknown(reason, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case len(m.incomplete) > 0:
@@ -168,13 +159,13 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 	case m.unknown:
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	case !within(m.low, objective):
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
+		return verdict.No(v1alpha1.ReasonObjectiveMissed, text)
 	case within(m.high, objective):
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+		return verdict.Yes(v1alpha1.ReasonObjectiveMet, text)
 	case m.open && !within(m.alone, objective):
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
+	return verdict.Yes(v1alpha1.ReasonObjectiveInInterval, text)
 }
 
 // objectiveOf is it in nanoseconds.

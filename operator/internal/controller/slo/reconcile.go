@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
 // +kubebuilder:rbac:groups=bobtail.dev,resources=servicelevelobjectives,verbs=get;list;watch
@@ -92,9 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
 	met := decideMet(slo, m, required)
-	if accepted.status != metav1.ConditionTrue {
+	if accepted.Status != metav1.ConditionTrue {
 		m = measurement{source: v1alpha1.SourceNone}
-		met = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNoMeasurementSource, accepted.message}
+		met = verdict.Unknown(v1alpha1.ReasonNoMeasurementSource, accepted.Message)
 	}
 	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, required, r.Now())
 	var counted Counted
