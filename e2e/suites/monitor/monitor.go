@@ -176,5 +176,5 @@ func (s *Suite) clear(ctx context.Context) error {
 	if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {
 		return err
 	}
-	return s.Env.Install(ctx)
+	return s.Env.Install(ctx, "--set", "crab.enabled=false")
 }
