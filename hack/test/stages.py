@@ -92,6 +92,8 @@ STAGES = [
           {ALL: Form(make("lancet-agent"), 30, 90)}, "a server's log stands in build/lancet-logs; without package lists run apt-get update", ("root",)),
     Stage("lab", "LatencyExperiment, spans, kubectl bobtail, hedging, cancellation, classes and Degrade on the embedded cluster",
           {ALL: Form(on_cluster("e2e-lab"), 660, 1500)}, "the failing step names its own log", ("root",)),
+    Stage("monitor", "a real Prometheus scrapes the embedded cluster by the documented configuration; every query finds something, no alert on a fresh installation",
+          {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",
