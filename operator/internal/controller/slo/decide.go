@@ -113,15 +113,21 @@ func decideAccepted(s *snapshot) verdict.Verdict {
 		return verdict.No(v1alpha1.ReasonTargetNotFound, fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace))
 	}
 	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
+	var beyond, barred verdict.Verdict
 	if !render.TCP(s.target) && int64(spec.LatencyMicroseconds) > timeout {
-		return verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
+		beyond = verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
 			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds))
 	}
 	if enforce.Wanted(s.slo) {
-		if reason, message := enforce.Refusal(s.target, s.slo); reason != "" {
-			return verdict.No(reason, message)
+		if reason, message := enforce.Refusal(s.target, s.slo); reason != beyond.Reason {
+			barred = verdict.No(reason, message)
 		}
+	}
+	if refused, none := verdict.Refusals(beyond, barred); !none {
+		return refused
+	}
+	if enforce.Wanted(s.slo) {
 		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured and enforced")
 	}
 	if render.TCP(s.target) {

@@ -196,6 +196,17 @@ func TestDecideAccepted(t *testing.T) {
 	}
 }
 
+// K-36: an objective that nobody can enforce and nobody can measure is told both.
+func TestK36BothErrorsAreTold(t *testing.T) {
+	o, target := anObjective("99", 1_000_001), aTarget()
+	o.Spec.Enforcement.Mode = v1alpha1.EnforcementReject
+	target.Spec.Router.Placement = v1alpha1.PlacementNone
+	v := decideAccepted(&snapshot{slo: o, target: target})
+	if v.Reason != v1alpha1.ReasonObjectiveBeyondTimeout || !strings.Contains(v.Message, "later requests count as unanswered; `spec.enforcement.mode`") {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestSourceFollowsThePlacement(t *testing.T) {
 	target := aTarget()
 	if measuringComponent(target) != v1alpha1.ComponentRouter || sourceOf(target) != v1alpha1.SourceRouter {
