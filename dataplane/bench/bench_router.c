@@ -33,7 +33,7 @@ struct burst {
 
 struct bench {
     struct router_bed bed;
-    unsigned at_once; /* packets that a half is handed at once */
+    unsigned at_once; /* packets that a half is handed at once; 0: on one thread */
     struct burst requests, feedback;
     struct trace trace;
     struct call at[TRACE_WORKERS_MAX][N]; // requests at each worker, oldest first
@@ -52,15 +52,15 @@ KEPT void route_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
 }
 
 /* The same by halves. The REQ0 thread looks for credit as it goes round, which sends what is held. */
-KEPT void split_request(struct bt_split *s, const struct burst *in, struct bt_txq *out)
+KEPT void split_request(struct bt_router *r, const struct burst *in, struct bt_txq *out)
 {
-    bt_split_requests(s, in->pkts, in->n, out);
+    bt_router_requests(r, in->pkts, in->n, out);
 }
 
-KEPT void split_feedback(struct bt_split *s, const struct burst *in, struct bt_txq *out)
+KEPT void split_feedback(struct bt_router *r, const struct burst *in, struct bt_txq *out)
 {
-    bt_split_feedback(s, in->pkts, in->n);
-    bt_split_requests(s, NULL, 0, out);
+    bt_router_feedbacks(r, in->pkts, in->n, out);
+    bt_router_requests(r, NULL, 0, out);
 }
 
 KEPT void route_tick(struct bt_router *r, uint64_t now, struct bt_txq *out)
@@ -103,9 +103,9 @@ static void hand_over(struct bench *b, struct burst *in, struct bt_pkt *pkt, str
         return;
     }
     if (in == &b->requests) {
-        split_request(b->bed.split, in, out);
+        split_request(b->bed.router, in, out);
     } else {
-        split_feedback(b->bed.split, in, out);
+        split_feedback(b->bed.router, in, out);
     }
     in->n = 0;
 }
@@ -116,7 +116,7 @@ static void arrive(struct bench *b, struct bt_txq *out)
     struct bt_pkt *pkt = router_bed_request(&b->bed, &client, (uint16_t)(b->sent / CLIENTS), b->trace.now);
     b->sent++;
     uint64_t start = nanoseconds();
-    if (b->bed.split != NULL) {
+    if (b->at_once > 0) {
         hand_over(b, &b->requests, pkt, out);
     } else {
         route_request(b->bed.router, b->trace.now, pkt, out);
@@ -131,7 +131,7 @@ static void finish(struct bench *b, uint32_t w, struct bt_txq *out)
     b->bed.served[w]++;
     struct bt_pkt *pkt = router_bed_feedback(&b->bed, w, BT_FEEDBACK_PAIR, &call.client, call.req_id, b->trace.now);
     uint64_t start = nanoseconds();
-    if (b->bed.split != NULL) {
+    if (b->at_once > 0) {
         hand_over(b, &b->feedback, pkt, out);
     } else {
         route_feedback(b->bed.router, b->trace.now, pkt, out);
@@ -141,12 +141,8 @@ static void finish(struct bench *b, uint32_t w, struct bt_txq *out)
 
 static void tick(struct bench *b, struct bt_txq *out)
 {
-    if (b->bed.split == NULL) {
-        route_tick(b->bed.router, b->trace.now, out);
-        return;
-    }
-    bt_split_feedback_tick(b->bed.split, b->trace.now);
-    bt_split_request_tick(b->bed.split, b->trace.now, out);
+    bt_router_feedback_tick(b->bed.router, b->trace.now);
+    route_tick(b->bed.router, b->trace.now, out);
 }
 
 static void run(struct bench *b, uint32_t rpcs)
@@ -167,8 +163,8 @@ static void run(struct bench *b, uint32_t rpcs)
         deliver(b, &out);
     }
     if (b->feedback.n + b->requests.n > 0) { /* less than a burst is left: not counted */
-        bt_split_feedback(b->bed.split, b->feedback.pkts, b->feedback.n);
-        bt_split_requests(b->bed.split, b->requests.pkts, b->requests.n, &out);
+        bt_router_feedbacks(b->bed.router, b->feedback.pkts, b->feedback.n, &out);
+        bt_router_requests(b->bed.router, b->requests.pkts, b->requests.n, &out);
         deliver(b, &out);
     }
 }
@@ -177,11 +173,7 @@ static void run(struct bench *b, uint32_t rpcs)
 static int check(const struct bench *b, uint32_t rpcs)
 {
     struct bt_router_stats s;
-    if (b->bed.split != NULL) {
-        bt_split_stats(b->bed.split, b->trace.now, &s);
-    } else {
-        bt_router_stats(b->bed.router, b->trace.now, &s);
-    }
+    bt_router_stats(b->bed.router, b->trace.now, &s);
     uint64_t measured = s.counter[BT_RC_PAIRS_FINISHED];
     if (s.counter[BT_RC_FORWARDED] + s.held != b->sent || measured != rpcs) {
         fprintf(stderr, "bench_router: %u sent, %llu forwarded, %llu held; %u finished, %llu measured\n", b->sent,
@@ -215,7 +207,7 @@ int main(int argc, char **argv)
         return usage();
     }
     static struct bench b;
-    b.at_once = at_once;
+    b.at_once = split ? at_once : 0;
     trace_open(&b.trace, workers, false, 1);
     if (split) {
         router_bed_open_split(&b.bed, workers, N, b.trace.now);

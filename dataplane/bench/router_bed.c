@@ -91,7 +91,7 @@ static void configure(struct router_bed *b, uint32_t k, uint64_t now)
                                  .keys = &b->keys,
                                  .members = b->workers,
                                  .members_n = k};
-    if (!(b->split != NULL ? bt_split_apply(b->split, now, &c, NULL) : bt_router_apply(b->router, now, &c, NULL))) {
+    if (!bt_router_apply(b->router, now, &c, NULL)) {
         stop("the configuration was refused");
     }
 }
@@ -109,44 +109,39 @@ static void prepare(struct router_bed *b, uint32_t k, uint32_t n, bool keyed)
     }
 }
 
-static struct bt_router_setup setup_of(const struct router_bed *b)
+static void build(struct router_bed *b, uint32_t threads, uint64_t now)
 {
-    return (struct bt_router_setup){
-        .pool = b->pool, .seed = 1, .request_addr = b->requests, .feedback_addr = b->feedback};
-}
-
-void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now)
-{
-    prepare(b, k, n, keyed);
-    struct bt_router_setup setup = setup_of(b);
+    struct bt_router_setup setup = {
+        .threads = threads, .pool = b->pool, .seed = 1, .request_addr = b->requests, .feedback_addr = b->feedback};
     size_t bytes = bt_router_bytes(&setup);
     b->router = bt_router_init(need(bytes), bytes, &setup, now);
     if (b->router == NULL) {
         stop("the router was not built");
     }
-    configure(b, k, now);
+}
+
+static void join_all(struct router_bed *b, uint32_t k, uint64_t now)
+{
     struct bt_txq out;
     bt_txq_init(&out);
     for (uint32_t w = 0; w < k; w++) {
         bt_router_feedback(b->router, now, router_bed_feedback(b, w, BT_FEEDBACK_JOIN, NULL, 0, now), &out);
+        bt_router_requests(b->router, NULL, 0, &out);
     }
+}
+
+void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now)
+{
+    prepare(b, k, n, keyed);
+    build(b, 1, now);
+    configure(b, k, now);
+    join_all(b, k, now);
 }
 
 void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now)
 {
     prepare(b, k, n, false);
-    struct bt_split_setup setup = {.router = setup_of(b), .feedback_pool = b->pool};
-    size_t bytes = bt_split_bytes(&setup);
-    b->split = bt_split_init(need(bytes), bytes, &setup, now);
-    if (b->split == NULL) {
-        stop("the router of two halves was not built");
-    }
+    build(b, 2, now);
     configure(b, k, now);
-    struct bt_txq out;
-    bt_txq_init(&out);
-    for (uint32_t w = 0; w < k; w++) {
-        struct bt_pkt *pkt = router_bed_feedback(b, w, BT_FEEDBACK_JOIN, NULL, 0, now);
-        bt_split_feedback(b->split, &pkt, 1);
-        bt_split_requests(b->split, NULL, 0, &out);
-    }
+    join_all(b, k, now);
 }

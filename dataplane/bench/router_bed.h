@@ -4,13 +4,12 @@
 #define BOBTAIL_BENCH_ROUTER_BED_H
 
 #include "router/internal.h"
-#include "router/split.h"
+#include "router/router.h"
 
 #define BED_PACKETS 8192u
 
 struct router_bed {
-    struct bt_router *router; // NULL when there are two halves
-    struct bt_split *split;   // else NULL
+    struct bt_router *router;
     struct bt_pool_fixed fixed;
     struct bt_pool *pool;
     struct bt_keyring keys; // empty: FEEDBACK carries no tag
@@ -24,7 +23,7 @@ struct router_bed {
 // networks; without one, Transparent and untagged. Ends the program if anything does not fit.
 void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now);
 
-// The same without a key on two threads (router/split.h), whose halves the caller runs in turn.
+// The same without a key on two threads whose turns the caller takes.
 void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now);
 
 // A packet that has just arrived: a single-packet REQ0 of 8 bytes, or worker w's FEEDBACK about the pair.

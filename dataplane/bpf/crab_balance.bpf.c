@@ -33,6 +33,10 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
         }
         return CRAB_NEXT;
     }
+    if (!forwards && crab_addr_same(p->saddr, p->daddr)) { /* it serves what it dials: likewise (C-107) */
+        crab_count(reason);
+        return crab_turn_round(skb);
+    }
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
         if (forwards && crab_age(skb)) {
@@ -77,7 +81,8 @@ CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct
 /* The balancer is between client and server. */
 static __always_inline int to_relayed(struct __sk_buff *skb, struct crab_packet *p, struct crab_relay *r, int forwards)
 {
-    return crab_relay_out(skb, p, r) ? crab_write_failed() : crab_relay_send(skb, p, CRAB_LB_RELAY_TO_SERVER, forwards);
+    return crab_relay_out(skb, p, r) ? crab_write_failed()
+                                     : crab_relay_segment(skb, p, CRAB_LB_RELAY_TO_SERVER, forwards);
 }
 
 static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packet *p, int forwards)
@@ -88,7 +93,7 @@ static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packe
     case CRAB_RELAY_LOST:
         return TC_ACT_SHOT; /* counted there */
     default:
-        return crab_relay_send(skb, p, CRAB_LB_RELAY_FROM_SERVER, forwards);
+        return crab_relay_segment(skb, p, CRAB_LB_RELAY_FROM_SERVER, forwards);
     }
 }
 
@@ -112,8 +117,8 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    /* A server that answered from the VIP would send with another's address as well. */
-    if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel)) {
+    /* A server that answered from the VIP would send with another's address as well, or to itself (C-107). */
+    if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel || crab_addr_same(c->dip, t->client))) {
         r = crab_relay_begin(t, c);
         if (r) {
             return to_relayed(skb, p, r, forwards);

@@ -25,7 +25,7 @@ static void setting(struct story *s)
         members[i] = s->worker[(i + bits / 7u) % WORKERS];
     }
     bool hold_back = (bits & 0x100u) != 0 && policy == BT_ROUTER_JBSQ;
-    bool may_hedge = policy == BT_ROUTER_JBSQ && (s->split == NULL || s->configured);
+    bool may_hedge = policy == BT_ROUTER_JBSQ && (!on_two_threads(s) || s->configured);
     uint32_t hedging = may_hedge ? bits >> 10 & 3u : 0; /* off, or one more than the cancellation */
     struct bt_router_config c = {
         .policy = (enum bt_router_policy)policy,
@@ -48,9 +48,8 @@ static void setting(struct story *s)
         .members_n = members_n,
         .keys = (bits >> 9 & 1u) != 0 ? &s->keys : NULL,
     };
-    bool good = policy < BT_ROUTER_POLICIES && (s->split == NULL || hedging == 0);
-    CHECK(good == (s->split != NULL ? bt_split_apply(s->split, s->now, &c, NULL)
-                                    : bt_router_apply(s->hears, s->now, &c, NULL)));
+    bool good = policy < BT_ROUTER_POLICIES && (!on_two_threads(s) || hedging == 0);
+    CHECK(good == bt_router_apply(s->decides, s->now, &c, NULL));
     s->configured = s->configured || good;
     if (good) {
         s->keyed = c.keys != NULL;
@@ -80,12 +79,12 @@ static struct bt_pkt *packet(struct story *s, const struct bt_addr *from, const 
 static void give(struct story *s, bool feedback, struct bt_pkt *pkt)
 {
     uint64_t before = story_fingerprint(s);
-    if (s->split != NULL) {
+    if (on_two_threads(s)) {
         halves_give(s, feedback, pkt);
         return;
     }
     if (feedback) {
-        bt_router_feedback(s->hears, s->now, pkt, &s->out);
+        bt_router_feedback(s->decides, s->now, pkt, &s->out);
     } else {
         bt_router_request(s->decides, s->now, pkt, &s->out);
     }
@@ -219,7 +218,7 @@ static void legacy_feedback(struct story *s)
 /* On two threads a half may sleep through it. */
 static void tick(struct story *s, uint32_t verb)
 {
-    if (s->split == NULL) {
+    if (!on_two_threads(s)) {
         bt_router_tick(s->decides, s->now, &s->out);
         CHECK(bt_router_next(s->decides) > s->now); /* a driver that sleeps until then must not spin */
         return;
@@ -247,11 +246,7 @@ static void time_passes(struct story *s, uint32_t verb)
 static void unreachable(struct story *s)
 {
     const struct bt_addr *worker = &s->worker[take(s, 1) % WORKERS];
-    if (s->split != NULL) {
-        bt_split_unreachable(s->split, s->now, worker);
-    } else {
-        bt_router_unreachable(s->hears, s->now, worker);
-    }
+    bt_router_unreachable(s->decides, s->now, worker);
 }
 
 static void tell(struct story *s, uint32_t verb)
@@ -297,7 +292,7 @@ static void sentence(struct story *s)
     uint32_t verb = take(s, 1);
     s->clean = false;
     s->waits = (verb & 0x10u) != 0;
-    if (s->split != NULL && verb >= 0xc0) {
+    if (on_two_threads(s) && verb >= 0xc0) {
         halves_turn(s, (verb & 0x20u) != 0, verb & 0x1fu);
     } else {
         tell(s, verb);
@@ -333,16 +328,18 @@ static void *open_router(struct story *s, uint32_t how)
                                     .request_addr = s->requests,
                                     .feedback_addr = s->feedback};
     bool two = (how & 1u) != 0;
-    size_t bytes = two ? halves_bytes(&setup, how) : bt_router_bytes(&setup);
+    if (two) {
+        halves_setup(&setup, how);
+    }
+    size_t bytes = bt_router_bytes(&setup);
     void *mem = aligned_alloc(64, bytes);
     if (mem == NULL) {
         abort();
     }
+    s->decides = s->hears = bt_router_init(mem, bytes, &setup, s->now);
+    CHECK(s->decides != NULL);
     if (two) {
-        halves_open(s, &setup, how, mem, bytes);
-    } else {
-        s->decides = s->hears = bt_router_init(mem, bytes, &setup, s->now);
-        CHECK(s->hears != NULL);
+        halves_open(s);
     }
     return mem;
 }
@@ -364,7 +361,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (s.in.left > 0) {
         sentence(&s);
     }
-    if (s.split != NULL) {
+    if (on_two_threads(&s)) {
         halves_close(&s);
     }
     bt_router_discard_held(s.decides);

@@ -138,11 +138,7 @@ static void manage_router(struct input *in)
     struct bt_addr worker = sys_addr(FIRST_SERVER + how % (SERVERS + 1u) % SERVERS, 0);
     switch (who >> 6) {
     case 0:
-        if (w.router[i].split != NULL) {
-            bt_split_unreachable(w.router[i].split, sys_clock(node), &worker);
-        } else {
-            bt_router_unreachable(w.router[i].core, sys_clock(node), &worker);
-        }
+        bt_router_unreachable(w.router[i].core, sys_clock(node), &worker);
         break;
     case 1:
         if ((who & 0x3e) == 0x3e) {
@@ -177,13 +173,13 @@ static void turn(struct input *in)
     uint8_t who = in8(in);
     struct node_router *r = &w.router[who & 1];
     uint32_t half = who >> 1 & 1;
-    if (r->split == NULL) {
+    if (!r->two) {
         return;
     }
     if ((who & 4) != 0) {
         r->asleep ^= 1u << half;
     } else {
-        sys_split_turn(FIRST_ROUTER + (who & 1), half == 1, who >> 3);
+        sys_threads_turn(FIRST_ROUTER + (who & 1), half == 1, who >> 3);
     }
     sys_check_node(FIRST_ROUTER + (who & 1));
 }
@@ -290,8 +286,8 @@ static void deliver_all(void)
         sys_arrive(&p.src, &p.dst, p.bytes, p.len);
     }
     for (uint32_t i = 0; i < ROUTERS; i++) {
-        if (w.router[i].split != NULL) {
-            sys_split_tick(FIRST_ROUTER + i);
+        if (w.router[i].two) {
+            sys_threads_tick(FIRST_ROUTER + i);
         }
     }
     if (w.lan.waiting > 0) {

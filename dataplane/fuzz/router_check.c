@@ -73,15 +73,8 @@ static void check_index(const struct story *s)
 static void check_counters(const struct story *s)
 {
     struct bt_router_stats t;
-    if (s->split != NULL) {
-        bt_split_stats(s->split, s->now, &t);
-    } else {
-        bt_router_stats(s->hears, s->now, &t);
-    }
-    uint64_t drops = 0;
-    for (int i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_OPTION; i++) {
-        drops += t.counter[i];
-    }
+    bt_router_stats(s->decides, s->now, &t);
+    uint64_t drops = bt_router_drops(t.counter);
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= s->limit);
     CHECK(t.held + s->port[0].n + s->port[1].n + s->fixed.left == PACKETS);
@@ -116,7 +109,7 @@ void story_check(struct story *s)
     check_sent(s);
     check_index(s);
     check_counters(s);
-    if (s->split != NULL) {
+    if (on_two_threads(s)) {
         halves_check(s);
     }
 }

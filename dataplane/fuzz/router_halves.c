@@ -8,27 +8,16 @@
 enum { PORT_ROOM = 32 };
 
 /* Bits of the first byte: credits, then notes, each in a queue of 1, 2, 4 or 8. */
-static struct bt_split_setup setup_of(const struct bt_router_setup *setup, uint32_t how)
+void halves_setup(struct bt_router_setup *setup, uint32_t how)
 {
-    return (struct bt_split_setup){.router = *setup,
-                                   .feedback_pool = setup->pool,
-                                   .credits = 1u << (how >> 1 & 3u),
-                                   .notes = 1u << (how >> 3 & 3u)};
+    setup->threads = 2;
+    setup->credits = 1u << (how >> 1 & 3u);
+    setup->notes = 1u << (how >> 3 & 3u);
 }
 
-size_t halves_bytes(const struct bt_router_setup *setup, uint32_t how)
+void halves_open(struct story *s)
 {
-    struct bt_split_setup s = setup_of(setup, how);
-    return bt_split_bytes(&s);
-}
-
-void halves_open(struct story *s, const struct bt_router_setup *setup, uint32_t how, void *mem, size_t bytes)
-{
-    struct bt_split_setup both = setup_of(setup, how);
-    s->split = bt_split_init(mem, bytes, &both, s->now);
-    CHECK(s->split != NULL);
-    s->decides = bt_split_request_half(s->split);
-    s->hears = bt_split_feedback_half(s->split);
+    s->hears = s->decides->split->feedback;
     bt_txq_init(&s->port[0]);
     bt_txq_init(&s->port[1]);
 }
@@ -41,11 +30,11 @@ void halves_turn(struct story *s, bool feedback, unsigned most)
         pkts[n++] = bt_txq_pop(&s->port[feedback]);
     }
     if (feedback) {
-        bt_split_feedback(s->split, pkts, n);
-        CHECK(bt_spsc_count(&s->split->channel->notes) == 0);
+        bt_router_feedbacks(s->decides, pkts, n, &s->out);
+        CHECK(bt_spsc_count(&s->decides->split->channel->notes) == 0);
     } else {
-        bt_split_requests(s->split, pkts, n, &s->out);
-        CHECK(!bt_split_credit_waits(s->split)); /* */
+        bt_router_requests(s->decides, pkts, n, &s->out);
+        CHECK(!bt_router_credit_waits(s->decides)); /* */
     }
 }
 
@@ -69,11 +58,11 @@ void halves_give(struct story *s, bool feedback, struct bt_pkt *pkt)
 void halves_tick(struct story *s, bool feedback)
 {
     if (feedback) {
-        bt_split_feedback_tick(s->split, s->now);
+        bt_router_feedback_tick(s->decides, s->now);
     } else {
-        bt_split_request_tick(s->split, s->now, &s->out);
+        bt_router_tick(s->decides, s->now, &s->out);
     }
-    CHECK(bt_router_next(feedback ? s->hears : s->decides) >
+    CHECK((feedback ? bt_router_feedback_next(s->decides) : bt_router_next(s->decides)) >
           s->now); /* a driver that sleeps until then must not spin */
 }
 
@@ -94,9 +83,9 @@ static bool word_says(const struct bt_router *r, uint32_t w, uint64_t word, bool
 /* What one half knows of the workers the other will: it is in their words, and when no credit waits they agree. */
 void halves_check(const struct story *s)
 {
-    bool told = !bt_split_credit_waits(s->split);
+    bool told = !bt_router_credit_waits(s->decides);
     for (uint32_t w = 0; w < s->hears->used_end; w++) {
-        uint64_t word = atomic_load_explicit(&s->split->channel->word[w], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(&s->decides->split->channel->word[w], memory_order_relaxed);
         CHECK(word_says(s->hears, w, word, absurd(s, w)));
         CHECK(!told || word_says(s->decides, w, word, absurd(s, w)));
     }

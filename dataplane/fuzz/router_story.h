@@ -5,7 +5,7 @@
 
 #include "mutate.h"
 #include "router/internal.h"
-#include "router/split.h"
+#include "router/router.h"
 
 #define WORKERS 6u
 #define PACKETS 96u
@@ -13,8 +13,7 @@
 
 struct story {
     struct input in;
-    struct bt_router *decides, *hears; /* the same on one thread; on two, what belongs to each */
-    struct bt_split *split;            /* NULL: on one thread */
+    struct bt_router *decides, *hears; /* the router, and its core that takes FEEDBACK: the same on one thread */
     struct bt_txq port[2];             /* on two: arrived for requests and for FEEDBACK, not read */
     struct bt_txq out;
     struct bt_pool_fixed fixed;
@@ -36,13 +35,18 @@ struct story {
     struct bt_addr last_from, last_to;
 };
 
+static inline bool on_two_threads(const struct story *s)
+{
+    return s->hears != s->decides;
+}
+
 /* router_check.c */
 void story_check(struct story *s);                 /* after every sentence; takes what was sent */
 uint64_t story_fingerprint(const struct story *s); /* of what a rejected packet must not change */
 
 /* router_halves.c: a router on two threads, which is stepped in any order */
-size_t halves_bytes(const struct bt_router_setup *setup, uint32_t how);
-void halves_open(struct story *s, const struct bt_router_setup *setup, uint32_t how, void *mem, size_t bytes);
+void halves_setup(struct bt_router_setup *setup, uint32_t how);
+void halves_open(struct story *s);
 void halves_give(struct story *s, bool feedback, struct bt_pkt *pkt);
 void halves_turn(struct story *s, bool feedback, unsigned most); /* it reads so many packets at most */
 void halves_tick(struct story *s, bool feedback);

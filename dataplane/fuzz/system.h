@@ -4,7 +4,7 @@
 #define BT_FUZZ_SYSTEM_H
 
 #include "lan.h"
-#include "router/split.h"
+#include "router/router.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 
@@ -40,11 +40,13 @@ struct node_client {
     uint32_t open; // requests started and not ended, by our own count
 };
 
+enum { THREAD_QUEUE = 4 }; // of credits and of notes between two threads
+
 struct node_router {
     struct bt_router *core;
     uint32_t policy, limit;
-    struct bt_split *split; // on two threads, instead of core
-    struct bt_txq inbox[2]; // of its halves: arrived, not read
+    bool two;               // on two threads
+    struct bt_txq inbox[2]; // of its threads: arrived, not read
     uint32_t asleep;        // a bit per half: REQ0, FEEDBACK
 };
 
@@ -68,10 +70,10 @@ struct world {
     struct call call[CALLS];
     uint32_t calls;
     struct bt_keyring keys;
-    uint32_t split; // a bit per router: it is on two threads
-    bool keyed;     // FEEDBACK carries tags
-    bool tainted;   // a packet was changed, or a client started anew: contents may differ
-    bool forged;    // without tags: a router may have been told anything
+    uint32_t two; // a bit per router: it is on two threads
+    bool keyed;   // FEEDBACK carries tags
+    bool tainted; // a packet was changed, or a client started anew: contents may differ
+    bool forged;  // without tags: a router may have been told anything
 };
 
 extern struct world w;
@@ -98,12 +100,11 @@ void sys_tick(uint32_t node);
 // len bytes from src to dst reach whom they are for; nothing happens when nobody is there or has room.
 void sys_arrive(const struct bt_addr *src, const struct bt_addr *dst, const uint8_t *bytes, uint32_t len);
 
-// system_split.c
-size_t sys_split_bytes(const struct bt_router_setup *setup);
-void sys_split_start(uint32_t node, const struct bt_router_setup *setup, void *mem, size_t bytes);
-void sys_split_turn(uint32_t node, bool feedback, unsigned most); // reads so many packets at most
-void sys_split_tick(uint32_t node);
-uint64_t sys_split_next(uint32_t node);
+// system_threads.c
+void sys_threads_start(uint32_t node);
+void sys_threads_turn(uint32_t node, bool feedback, unsigned most); // reads so many packets at most
+void sys_threads_tick(uint32_t node);
+uint64_t sys_threads_next(uint32_t node);
 
 // system_check.c
 void sys_stats(uint32_t router, struct bt_router_stats *t);

@@ -6,21 +6,13 @@
 
 void sys_stats(uint32_t router, struct bt_router_stats *t)
 {
-    const struct node_router *r = &w.router[router];
-    uint64_t now = sys_clock(FIRST_ROUTER + router);
-    if (r->split != NULL) {
-        bt_split_stats(r->split, now, t);
-    } else {
-        bt_router_stats(r->core, now, t);
-    }
+    bt_router_stats(w.router[router].core, sys_clock(FIRST_ROUTER + router), t);
 }
 
-// The half that hears workers; when a request has left, the other one knows the same.
+// As the thread knows it that hears workers; when a request has left, the other one knows the same.
 static bool row_at(uint32_t router, uint32_t i, struct bt_router_member_stats *m)
 {
-    const struct node_router *r = &w.router[router];
-    const struct bt_router *core = r->split != NULL ? bt_split_feedback_half(r->split) : r->core;
-    return bt_router_member(core, sys_clock(FIRST_ROUTER + router), i, m);
+    return bt_router_member(w.router[router].core, sys_clock(FIRST_ROUTER + router), i, m);
 }
 
 static bool row_of(uint32_t router, const struct bt_addr *worker, struct bt_router_member_stats *m)
@@ -99,11 +91,8 @@ static void check_router(uint32_t i)
     const struct box *b = &w.box[FIRST_ROUTER + i];
     struct bt_router_stats t;
     sys_stats(i, &t);
-    uint64_t drops = 0;
+    uint64_t drops = bt_router_drops(t.counter);
     uint32_t hoarded = 0;
-    for (int k = BT_RC_DROP_QUEUE_FULL; k <= BT_RC_DROP_OPTION; k++) {
-        drops += t.counter[k];
-    }
     for (const struct bt_pkt *p = b->hoard; p; p = p->next) {
         hoarded++;
     }

@@ -192,7 +192,7 @@ bool sys_configure(uint32_t router, uint32_t bits, uint32_t depth, uint32_t limi
                                    .keys = w.keyed ? &w.keys : NULL};
     struct node_router *r = &w.router[router];
     uint64_t now = sys_clock(FIRST_ROUTER + router);
-    if (r->split != NULL ? !bt_split_apply(r->split, now, &cfg, NULL) : !bt_router_apply(r->core, now, &cfg, NULL)) {
+    if (!bt_router_apply(r->core, now, &cfg, NULL)) {
         return false;
     }
     r->policy = cfg.policy;
@@ -207,19 +207,21 @@ void sys_start_router(uint32_t i)
                                     .max_pairs = 16,
                                     .no_histograms = true,
                                     .seed = 5 + i,
+                                    .credits = THREAD_QUEUE,
+                                    .notes = THREAD_QUEUE,
                                     .pool = fresh_pool(node),
                                     .request_addr = sys_addr(node, 0),
                                     .feedback_addr = sys_addr(node, 1)};
-    size_t one = bt_router_bytes(&setup), two = sys_split_bytes(&setup), bytes = one > two ? one : two;
+    size_t one = bt_router_bytes(&setup);
+    setup.threads = 2;
+    size_t two = bt_router_bytes(&setup), bytes = one > two ? one : two;
     void *mem = room(node, bytes); // kept from story to story
     CHECK(one > 0 && two > 0);
-    w.router[i] = (struct node_router){.limit = 1};
-    if ((w.split >> i & 1) != 0) {
-        sys_split_start(node, &setup, mem, bytes);
-    } else {
-        w.router[i].core = bt_router_init(mem, bytes, &setup, sys_clock(node));
-        CHECK(w.router[i].core);
-    }
+    setup.threads = 1 + (w.two >> i & 1);
+    w.router[i] = (struct node_router){.limit = 1, .two = setup.threads == 2};
+    w.router[i].core = bt_router_init(mem, bytes, &setup, sys_clock(node));
+    CHECK(w.router[i].core);
+    sys_threads_start(node);
     CHECK(sys_configure(i, 7, 2, 16, 40));
 }
 
@@ -271,7 +273,7 @@ void sys_open(uint8_t how)
     memset(&w.now, 0, sizeof w - offsetof(struct world, now));
     w.now = 1000 * SECOND;
     w.keyed = (how & 3) != 0;
-    w.split = how >> 2 & 3;
+    w.two = how >> 2 & 3;
     for (uint8_t i = 0; i < 2; i++) {
         w.keys.key[i].id = (uint8_t)(i + 1);
         memset(w.keys.key[i].bytes, 7 + i, sizeof w.keys.key[i].bytes);
@@ -311,9 +313,9 @@ void sys_tick(uint32_t node)
     if (node < FIRST_ROUTER) {
         bt_client_tick(w.client[node].core, now, &q);
         w.box[node].next = bt_client_next(w.client[node].core);
-    } else if (node < FIRST_SERVER && w.router[node - FIRST_ROUTER].split != NULL) {
-        sys_split_tick(node);
-        w.box[node].next = sys_split_next(node);
+    } else if (node < FIRST_SERVER && w.router[node - FIRST_ROUTER].two) {
+        sys_threads_tick(node);
+        w.box[node].next = sys_threads_next(node);
     } else if (node < FIRST_SERVER) {
         bt_router_tick(w.router[node - FIRST_ROUTER].core, now, &q);
         w.box[node].next = bt_router_next(w.router[node - FIRST_ROUTER].core);
@@ -343,7 +345,7 @@ void sys_arrive(const struct bt_addr *src, const struct bt_addr *dst, const uint
         bt_client_rx(w.client[node].core, sys_clock(node), p, &q);
     } else if (node >= FIRST_SERVER) {
         bt_server_rx(w.server[node - FIRST_SERVER].core, sys_clock(node), p, &q);
-    } else if (w.router[node - FIRST_ROUTER].split != NULL) {
+    } else if (w.router[node - FIRST_ROUTER].two) {
         bt_txq_push(&w.router[node - FIRST_ROUTER].inbox[port], p);
     } else if (port == 0) {
         bt_router_request(w.router[node - FIRST_ROUTER].core, sys_clock(node), p, &q);

@@ -66,7 +66,7 @@ static uint64_t recorded_ns(const struct sim_recording *r, uint64_t k)
  * of a router on two threads gets its next request up to two lags later. */
 static uint64_t probe_gap(const struct sim_scenario *s)
 {
-    return (uint64_t)(s->service.mean_ns * 0.3) + (s->router_threads == 2 ? 2u * s->thread_lag_ns : 0);
+    return (uint64_t)(s->service.mean_ns * 0.3) + 2u * s->thread_lag_ns;
 }
 
 uint64_t sim_next_arrival(struct sim_world *w)

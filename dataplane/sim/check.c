@@ -203,14 +203,18 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
 
 void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p)
 {
-    if (!w->watching || from == UINT16_MAX || (p->mark & (SIM_MARK_DUPLICATE | SIM_MARK_COPY)) != 0 ||
-        sim_packet_of(p) != SIM_PKT_REQ0) {
+    if (!w->watching || from == UINT16_MAX || (p->mark & SIM_MARK_COPY) != 0 || sim_packet_of(p) != SIM_PKT_REQ0) {
         return;
     }
     if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER) {
         return;
     }
-    credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER])->in_flight--;
+    struct sim_credit *c = credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER]);
+    if ((p->mark & SIM_MARK_DUPLICATE) == 0) {
+        c->in_flight--;
+    } else { /* counted, it stands for a request still on its way, until that comes and its router hears of it */
+        excuse(w, c, w->agenda.now + w->ledger.margin_ns);
+    }
 }
 
 static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t server, uint32_t n, uint32_t more)
@@ -237,8 +241,7 @@ static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t serv
 static void check_hold_time(struct sim_world *w, uint32_t router, const struct bt_pkt *p, unsigned place)
 {
     const struct sim_router *r = &w->router[router];
-    uint64_t held = r->split != NULL ? sim_split_held(r, p, place) : sim_node_now(&r->n) - p->t_rx_ns;
-    uint64_t longest = r->split != NULL ? w->s->max_queue_ns - 1 : w->s->max_queue_ns + 2 * MS;
+    uint64_t held = r->form->held(r, p, place), longest = w->s->max_queue_ns + (uint64_t)r->form->hold_slack_ns;
     sim_checked(&w->ledger.verdict, SIM_INV_HOLD_TIME);
     if (held > longest) {
         sim_breach(w, SIM_INV_HOLD_TIME, "router %u held a request for %.3f ms", router, (double)held / 1e6);

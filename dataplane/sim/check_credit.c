@@ -260,7 +260,7 @@ void sim_book_heard(struct sim_world *w, uint32_t router, uint32_t server, const
                     uint64_t came_ns)
 {
     struct sim_book *b = book_of(w, router, server);
-    bool read = w->router[router].split != NULL;
+    bool read = w->router[router].form->bursts;
     if (!read) {
         look(w, router, server); /* what the router gave up meanwhile */
     }
@@ -310,7 +310,7 @@ static void check_reclaimed(struct sim_world *w, uint32_t router, uint32_t serve
 {
     uint64_t back = m->reclaimed - b->reclaimed, now = clock_of(w, router), leak = LEAK_MS * MS;
     uint64_t quiet = now - b->busy_ns, longest = w->s->request_timeout_ns > leak ? w->s->request_timeout_ns : leak;
-    uint64_t least = (leak << b->reclaims) / (w->router[router].split != NULL ? 2 : 1);
+    uint64_t least = (leak << b->reclaims) / (w->router[router].form->bursts ? 2 : 1);
     bool excess = w->s->policy == BT_ROUTER_JBSQ && b->owed > m->n;
     if (back > 0 && (quiet < least || back > b->owed || back != (excess ? b->owed - m->n + 1 : 1))) {
         sim_breach(w, SIM_INV_LEGACY,
@@ -320,7 +320,7 @@ static void check_reclaimed(struct sim_world *w, uint32_t router, uint32_t serve
     if (back > 0) {
         b->busy_ns = now;
         b->reclaims = b->reclaims < LEAK_DOUBLINGS ? b->reclaims + 1 : LEAK_DOUBLINGS;
-    } else if (m->outstanding > 0 && m->joined && w->router[router].split == NULL &&
+    } else if (m->outstanding > 0 && m->joined && !w->router[router].form->bursts &&
                quiet > (longest << b->reclaims) + 2 * leak) {
         sim_breach(w, SIM_INV_LEGACY, "router %u waits for worker %u, which owes %u and is silent for %.3f ms", router,
                    server, m->outstanding, (double)quiet / 1e6);

@@ -80,7 +80,7 @@ void sim_check_probes(struct sim_world *w)
 static uint32_t at_its_ports(const struct sim_world *w, uint32_t node)
 {
     const struct sim_router *r = &w->router[node - w->net.first[SIM_ROUTER]];
-    return r->split == NULL ? 0 : r->thread[SIM_THREAD_REQ0].inbox.n + r->thread[SIM_THREAD_FEEDBACK].inbox.n;
+    return r->thread[SIM_THREAD_REQ0].inbox.n + r->thread[SIM_THREAD_FEEDBACK].inbox.n;
 }
 
 void sim_check_buffers(struct sim_world *w)

@@ -85,7 +85,7 @@ static void check_row(struct sim_world *w, uint32_t router, uint32_t server, boo
 void sim_check_router_step(struct sim_world *w, uint32_t router)
 {
     uint32_t turn = w->ledger.turn++ % w->s->workers, concerned = w->ledger.concerned - 1;
-    bool all = w->router[router].split != NULL || w->s->legacy_workers > 0;
+    bool all = w->router[router].form->bursts || w->s->legacy_workers > 0;
     w->ledger.concerned = 0;
     for (uint32_t server = 0; all && server < w->s->workers; server++) {
         check_row(w, router, server, server == turn);
@@ -109,8 +109,8 @@ void sim_check_halves(struct sim_world *w, uint32_t router)
     uint64_t now = sim_node_now(&r->n);
     struct bt_router_member_stats q, f;
     for (uint32_t k = 0; k < w->s->workers; k++) {
-        bool known = bt_router_member(sim_split_half(r, SIM_THREAD_REQ0), now, k, &q);
-        if (known != bt_router_member(sim_split_half(r, SIM_THREAD_FEEDBACK), now, k, &f)) {
+        bool known = bt_router_member_decided(r->core, now, k, &q);
+        if (known != bt_router_member(r->core, now, k, &f)) {
             sim_breach(w, SIM_INV_HALVES, "the halves of router %u differ in their members", router);
             return;
         }

@@ -8,6 +8,7 @@
 #include "grid.h"
 #include "report.h"
 #include "router/router.h"
+#include "router/words.h"
 
 static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "timeout", "dropped", "error", "refused"};
 
@@ -69,14 +70,14 @@ static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
         const struct sim_grid_run *r = &g->run[i];
         add_up(g, i, t);
-        if (sim_drops(t->router_counter) == 0) {
+        if (bt_router_drops(t->router_counter) == 0) {
             continue;
         }
         if (!any) {
             fputs("dropped by routers, warm-up included:\n", f);
         }
         any = true;
-        fprintf(f, "%-10s %3u %7u %6.3g ", sim_policy_names[r->policy], r->depth, r->workers, r->load);
+        fprintf(f, "%-10s %3u %7u %6.3g ", bt_router_policy_words[r->policy], r->depth, r->workers, r->load);
         sim_print_drops(f, t->router_counter);
     }
 }
@@ -97,8 +98,8 @@ void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
         const struct sim_grid_run *r = &g->run[i];
         add_up(g, i, t);
-        fprintf(f, "%-10s %3u %7u %6.3g %11.0f %11.0f", sim_policy_names[r->policy], r->depth, r->workers, r->load,
-                t->offered, t->achieved);
+        fprintf(f, "%-10s %3u %7u %6.3g %11.0f %11.0f", bt_router_policy_words[r->policy], r->depth, r->workers,
+                r->load, t->offered, t->achieved);
         us(f, merged(&t->hist, 50000), "%11.1f");
         us(f, merged(&t->hist, 99000), "%11.1f");
         us(f, merged(&t->hist, 99900), "%11.1f");
@@ -113,8 +114,8 @@ void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
 
 static void place_csv(FILE *f, const struct sim_grid_runs *g, const struct sim_grid_run *r)
 {
-    fprintf(f, "%s,%s,%u,%u,%u,%.9g,%llu", g->s->name, sim_policy_names[r->policy], r->depth, r->workers, g->s->threads,
-            r->load, (unsigned long long)r->seed);
+    fprintf(f, "%s,%s,%u,%u,%u,%.9g,%llu", g->s->name, bt_router_policy_words[r->policy], r->depth, r->workers,
+            g->s->threads, r->load, (unsigned long long)r->seed);
 }
 
 void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
@@ -122,7 +123,7 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
     fputs("scenario,policy,queueDepth,workers,threads,load,seed,measured,offeredPerSecond,achievedPerSecond,"
           "meanMicroseconds,p50Microseconds,p99Microseconds,p999Microseconds,success,timeouts,dropped,errors,refused",
           f);
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+    for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
         fprintf(f, ",dropped_%s", bt_router_counter_descs[c].value);
     }
     fputs(",faults,invariantsBroken\n", f);
@@ -142,7 +143,7 @@ void sim_grid_csv(FILE *f, const struct sim_grid_runs *g)
         fprintf(f, "%llu,%llu,%llu,%llu,%llu", (unsigned long long)p->outcome[SIM_SUCCESS],
                 (unsigned long long)p->outcome[SIM_TIMEOUT], (unsigned long long)p->outcome[SIM_DROPPED],
                 (unsigned long long)p->outcome[SIM_ERROR], (unsigned long long)p->outcome[SIM_REFUSED]);
-        for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+        for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
             fprintf(f, ",%llu", (unsigned long long)r->result.router_counter[c]);
         }
         fprintf(f, ",%llu,%u\n", (unsigned long long)sim_faults_total(&r->result.seen), sim_broken(&r->result.verdict));
@@ -160,8 +161,8 @@ static void json_us(FILE *f, const char *name, double ns)
 
 static void place_json(FILE *f, const struct sim_grid_run *r)
 {
-    fprintf(f, "{\"policy\": \"%s\", \"queueDepth\": %u, \"workers\": %u, \"load\": %.9g", sim_policy_names[r->policy],
-            r->depth, r->workers, r->load);
+    fprintf(f, "{\"policy\": \"%s\", \"queueDepth\": %u, \"workers\": %u, \"load\": %.9g",
+            bt_router_policy_words[r->policy], r->depth, r->workers, r->load);
 }
 
 void sim_grid_json(FILE *f, const struct sim_grid_runs *g)

@@ -105,10 +105,10 @@ static bool begin_router(struct sim_world *w, const struct sim_happening *h, uin
                             w->agenda.now);
         return true;
     case SIM_EV_PAUSE_THREAD:
-        if (w->s->router_threads < 2) {
+        if (!w->router[i].form->bursts) {
             return false;
         }
-        sim_split_pause(&w->router[i], h->value % 2, w->agenda.now + h->for_ns);
+        sim_threads_pause(&w->router[i], h->value % 2, w->agenda.now + h->for_ns);
         sim_check_disturbed(w, w->router[i].n.node, w->agenda.now + h->for_ns);
         return true;
     default:

@@ -47,22 +47,40 @@ bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth)
         .keys = s->tagged ? &w->keys : NULL,
     };
     struct bt_router_refusal why = {0};
-    bool applied;
-    if (s->router_threads == 2) {
-        applied = sim_split_configure(at(w, i), &cfg, &why);
-    } else {
-        applied = bt_router_apply(at(w, i)->core, sim_node_now(&at(w, i)->n), &cfg, &why);
-        at(w, i)->n.due_ns = bt_router_next(at(w, i)->core);
-    }
+    struct sim_router *r = at(w, i);
+    r->form->settle(r);
+    bool applied = bt_router_apply(r->core, sim_node_now(&r->n), &cfg, &why);
+    r->n.due_ns = r->form->bursts ? 0 : bt_router_next(r->core);
     if (applied) {
-        at(w, i)->depth = depth;
+        r->depth = depth;
         return true;
     }
     sim_breach(w, SIM_INV_PROGRESS, "router %u refused its configuration: %s %s", i, why.field, why.reason);
     return false;
 }
 
-static void start_whole(struct sim_router *r, const struct bt_router_setup *setup)
+static void nothing_waits(struct sim_router *r)
+{
+    (void)r;
+}
+
+static bool has_read_all(struct sim_router *r)
+{
+    (void)r;
+    return true;
+}
+
+static uint64_t age(const struct sim_router *r, const struct bt_pkt *p, unsigned place)
+{
+    (void)place;
+    return sim_node_now(&r->n) - p->t_rx_ns;
+}
+
+/* A tick may be late by as much. */
+static const struct sim_router_form one_thread = {
+    .settle = nothing_waits, .held = age, .catch_up = has_read_all, .hold_slack_ns = 2000000, .bursts = false};
+
+static void build(struct sim_router *r, const struct bt_router_setup *setup)
 {
     if (r->n.mem == NULL) {
         r->n.mem_n = bt_router_bytes(setup);
@@ -87,6 +105,7 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     }
     const struct sim_scenario *s = w->s;
     struct bt_router_setup setup = {
+        .threads = s->router_threads,
         .max_members = w->s->workers,
         .max_pairs = w->s->router_pairs > 0       ? w->s->router_pairs
                      : w->requests_wanted > 20000 ? 65536
@@ -103,11 +122,11 @@ void sim_router_start(struct sim_world *w, uint32_t i)
     r->life++;
     r->up = true;
     r->n.wake_ns = r->n.asked_ns = UINT64_MAX;
+    r->form = &one_thread;
     if (s->router_threads == 2) {
-        sim_split_start(r, &setup);
-    } else {
-        start_whole(r, &setup);
+        sim_threads_start(r, &setup);
     }
+    build(r, &setup);
     sim_router_configure(w, i, r->depth);
     sim_router_run(&r->n, sim_node_now(&r->n), NULL);
 }
@@ -126,8 +145,8 @@ static inline __attribute__((always_inline)) void finish(struct sim_router *r, s
 /* True: that was all. A router on two threads is always due, so that others need not ask which they are. */
 __attribute__((noinline)) static bool tick(struct sim_router *r, uint64_t now, struct bt_pkt *p, struct bt_txq *q)
 {
-    if (r->split != NULL) {
-        sim_split_run(r, now, p);
+    if (r->form->run != NULL) {
+        r->form->run(r, now, p);
         return true;
     }
     bt_router_tick(r->core, now, q);
@@ -169,24 +188,17 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
     r->up = false;
     sim_holder_drop_all(&w->net.holder[r->n.node]);
     r->core = NULL;
-    sim_split_stop(r);
 }
 
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out)
 {
     const struct sim_router *r = at(w, i);
-    const struct bt_router *core = r->split != NULL ? sim_split_half(r, SIM_THREAD_FEEDBACK) : r->core;
-    return r->up && bt_router_member(core, sim_node_now(&r->n), worker, out);
+    return r->up && bt_router_member(r->core, sim_node_now(&r->n), worker, out);
 }
 
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
 {
-    const struct sim_router *r = at(w, i);
-    if (r->split != NULL) {
-        sim_split_stats(r, sim_node_now(&r->n), out);
-    } else {
-        bt_router_stats(r->core, sim_node_now(&r->n), out);
-    }
+    bt_router_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
 }
 
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
@@ -214,8 +226,8 @@ uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
             sum = (sum ^ parts[x]) * 0x100000001b3ULL;
         }
     }
-    return sum ^ (r->split != NULL ? sim_split_next(r) : bt_router_next(r->core)) ^
-           (uint64_t)w->net.holder[r->n.node].count << 40;
+    uint64_t next = bt_router_next(r->core), of_feedback = bt_router_feedback_next(r->core);
+    return sum ^ (next < of_feedback ? next : of_feedback) ^ (uint64_t)w->net.holder[r->n.node].count << 40;
 }
 
 void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
@@ -227,11 +239,7 @@ void sim_router_unreachable(struct sim_world *w, uint32_t i, uint32_t server)
     }
     w->net.seen.icmp_router++;
     w->ledger.credit[(size_t)i * w->s->workers + server].told_unreachable = w->agenda.now;
-    if (r->split != NULL) {
-        sim_split_unreachable(r, &worker);
-    } else {
-        bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
-    }
+    bt_router_unreachable(r->core, sim_node_now(&r->n), &worker);
     sim_router_run(&r->n, sim_node_now(&r->n), NULL);
 }
 

@@ -30,6 +30,7 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->admission_percentile = 99;
     s->hedging_busy = s->hedging_budget = 100;
     s->hedging_percentile = 95;
+    s->half_open_per_second = 100;
     s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
     s->server_max_message = 1 << 16;
     s->routers = 1;

@@ -94,7 +94,7 @@ static uint64_t node_state(struct sim_world *w, uint32_t node)
 /* A router on two threads that cannot come to rest: what it reads waits at its port. */
 static bool restless(struct sim_world *w, const struct sim_node *n)
 {
-    return n->role == SIM_ROUTER && w->s->router_threads == 2 && !sim_split_catch_up(&w->router[n->index]);
+    return n->role == SIM_ROUTER && !w->router[n->index].form->catch_up(&w->router[n->index]);
 }
 
 static void no_port(struct sim_world *w, struct sim_node *n, struct bt_pkt *p)
@@ -247,6 +247,17 @@ static void on_garbage(struct sim_world *w)
     sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
 }
 
+static void on_stranger(struct sim_world *w)
+{
+    if (w->net.calm) {
+        return;
+    }
+    sim_half_open(w);
+    double rate = w->s->half_open_per_second * w->s->half_open_sources;
+    double wait = -1e9 / rate * __builtin_log(sim_uniform(&w->stream[SIM_STREAM_GARBAGE]));
+    sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_STRANGER});
+}
+
 /* What happens to a frozen process waits until it runs again, in its order. */
 static bool postponed(struct sim_world *w, const struct sim_event *ev)
 {
@@ -263,7 +274,7 @@ static bool postponed(struct sim_world *w, const struct sim_event *ev)
         n->wake_ns = n->wake_ns == w->agenda.now ? n->frozen_until : n->wake_ns;
     }
     if (ev->kind == SIM_EVENT_TURN) {
-        sim_split_postpone(&w->router[n->index], ev->arg, n->frozen_until);
+        sim_threads_postpone(&w->router[n->index], ev->arg, n->frozen_until);
     }
     sim_agenda_push(&w->agenda, n->frozen_until, *ev);
     return true;
@@ -289,7 +300,7 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         on_load(w);
         break;
     case SIM_EVENT_TURN:
-        sim_split_turn(w, ev->node, ev->arg);
+        sim_threads_turn(w, ev->node, ev->arg);
         break;
     case SIM_EVENT_DONE:
         sim_server_done(w, ev->node, ev->arg, (uintptr_t)ev->ptr);
@@ -302,6 +313,9 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         break;
     case SIM_EVENT_UNREACHABLE:
         sim_hear_unreachable(w, ev->node, ev->arg);
+        break;
+    case SIM_EVENT_STRANGER:
+        on_stranger(w);
         break;
     default:
         on_garbage(w);
@@ -426,6 +440,9 @@ static void start(struct sim_world *w)
     if (s->garbage_per_second > 0) {
         sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
     }
+    if (s->half_open_sources > 0) {
+        sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_STRANGER});
+    }
 }
 
 /* Every request of the load has been sent and has ended, or should have. */
@@ -471,7 +488,10 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     sim_samples_init(&v, w->requests_main - from);
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
+        bool several = (r->flags & SIM_RQ_LONG_REQUEST) != 0;
         out->outcome[r->outcome]++;
+        out->asked[several]++;
+        out->answered[several] += r->outcome == SIM_SUCCESS;
         if (i >= from && r->outcome == SIM_SUCCESS) {
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
         }

@@ -19,7 +19,6 @@
 struct bt_client;
 struct bt_server;
 struct bt_router;
-struct bt_split;
 struct bt_msg;
 
 enum sim_kind {
@@ -31,6 +30,7 @@ enum sim_kind {
     SIM_EVENT_HAPPENING,
     SIM_EVENT_BACK,
     SIM_EVENT_GARBAGE,
+    SIM_EVENT_STRANGER,
     SIM_EVENT_UNREACHABLE
 };
 
@@ -149,12 +149,27 @@ struct sim_gap {
     bool open; /* the other thread may run there */
 };
 
+struct sim_router;
+
+/* What differs between a router on one thread and on two. */
+struct sim_router_form {
+    void (*run)(struct sim_router *r, uint64_t now, struct bt_pkt *p); /* instead of a tick; NULL: it ticks */
+    void (*settle)(struct sim_router *r);                              /* before a configuration */
+    /* How old p, sent at this place of a turn, was at least by the clock that judged it; 0: read in this turn. */
+    uint64_t (*held)(const struct sim_router *r, const struct bt_pkt *p, unsigned place);
+    bool (*catch_up)(struct sim_router *r); /* reads all that there is; false: it cannot now */
+    int64_t hold_slack_ns;                  /* a request may be held so much longer than maxQueue */
+    bool bursts;                            /* FEEDBACK is read in bursts, and what was sent is known a little later */
+};
+extern const struct sim_router_form sim_router_two_threads; /* router_threads.c */
+
 struct sim_router {
     struct sim_node n;
     struct bt_router *core;
+    const struct sim_router_form *form;
     uint32_t life, depth;
     bool up;
-    struct bt_split *split; /* instead of core; the rest is of it */
+    /* on two threads */
     struct sim_thread thread[SIM_THREADS];
     struct sim_judged judged;
     struct sim_gap between;
@@ -196,6 +211,7 @@ struct sim_world {
 struct sim_result {
     uint64_t seed;
     uint64_t outcome[SIM_OUTCOMES];
+    uint64_t asked[2], answered[2]; /* requests of one packet, and of several */
     uint64_t packets, events, virtual_ns;
     double mean_ns, p50_ns, p99_ns, p999_ns, throughput; /* throughput: completions per worker and mean service time */
     double little_error, idle_while_waiting_ns;
@@ -309,26 +325,13 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth);
 void sim_router_start(struct sim_world *w, uint32_t i);
 void sim_router_run(struct sim_node *n, uint64_t now, struct bt_pkt *p);
 void sim_router_stop(struct sim_world *w, uint32_t i);
-/* router_split.c: a router on two threads. */
-struct bt_router_config;
+/* router_threads.c: a router on two threads. */
 struct bt_router_setup;
-struct bt_router_refusal;
-void sim_split_start(struct sim_router *r, const struct bt_router_setup *setup);
-bool sim_split_configure(struct sim_router *r, const struct bt_router_config *cfg, struct bt_router_refusal *why);
-void sim_split_run(struct sim_router *r, uint64_t now, struct bt_pkt *p);
-void sim_split_turn(struct sim_world *w, uint32_t node, uint32_t which);
+void sim_threads_start(struct sim_router *r, struct bt_router_setup *setup); /* completes the setup */
+void sim_threads_turn(struct sim_world *w, uint32_t node, uint32_t which);
 /* A turn that is due now comes then. */
-void sim_split_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns);
-void sim_split_pause(struct sim_router *r, uint32_t which, uint64_t until_ns);
-void sim_split_unreachable(struct sim_router *r, const struct bt_addr *worker);
-void sim_split_stats(const struct sim_router *r, uint64_t now, struct bt_router_stats *out);
-uint64_t sim_split_next(const struct sim_router *r); /* of either half */
-/* How old p, sent at this place of a turn, was at least by the clock that judged it; 0: read in this turn, not held. */
-uint64_t sim_split_held(const struct sim_router *r, const struct bt_pkt *p, unsigned place);
-void sim_split_stop(struct sim_router *r);
-/* Both threads read all that there is; false: one is paused and cannot. */
-bool sim_split_catch_up(struct sim_router *r);
-struct bt_router *sim_split_half(const struct sim_router *r, uint32_t which);
+void sim_threads_postpone(struct sim_router *r, uint32_t which, uint64_t until_ns);
+void sim_threads_pause(struct sim_router *r, uint32_t which, uint64_t until_ns);
 bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out);
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out);
 /* Counters the worker keeps for one router; false when it is down or knows no such router. */
@@ -350,6 +353,8 @@ void sim_server_harvest(struct sim_world *w, uint32_t i);
 void sim_router_harvest(struct sim_world *w, uint32_t i);
 /* One malformed or forged packet to a random node. */
 void sim_garbage(struct sim_world *w);
+/* half_open.c: a stranger begins a request that never becomes whole. */
+void sim_half_open(struct sim_world *w);
 bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);
 
 /* Bodies: extra is the service time in a request, the worker in a reply. Returns len, at least 16. */

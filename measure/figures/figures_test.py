@@ -315,7 +315,7 @@ class HedgingJudged(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "dataplane/sim").mkdir(parents=True)
-            file = root / "dataplane/sim/hedge_pull.c"
+            file = root / "dataplane/sim/fanout_pull.c"
             seen = []
             for text in ("int a;", "int a; // said otherwise", "int b;"):
                 file.write_text(text + "\n")

@@ -29,7 +29,7 @@ VARIANTS = ("LoadAware", "LA+CC", "LA+CC+PC")  # what the gate judges
 HARM = 1.05
 PUBLISHED = judged.PUBLISHED
 # What the runs execute: the model, the policy, the draws. Comments do not count.
-CODE = ("sim/hedge_*.c", "sim/hedge_*.h", "sim/stream.[ch]", "sim/sample.[ch]", "src/router/hedge.[ch]", "src/base/rng.*")
+CODE = ("sim/fanout_*.c", "sim/fanout_*.h", "sim/laedge.[ch]", "sim/stream.[ch]", "sim/sample.[ch]", "src/base/rng.*")
 SHOWN = (("PSQ", "no copies (PSQ)", "black", {}), ("LoadAware", "LÆDGE", 2, {}), ("LA+CC+PC", "LÆDGE with cleanup and pre-emption", 1, {}),
          ("Idealized", "bound (Idealized)", "#888888", {"dash": True}))
 

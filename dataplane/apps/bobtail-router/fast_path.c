@@ -30,7 +30,7 @@ bool fast_path_open(struct router_app *app, const struct bt_addr local[2])
     if (app->opt.fast_path == FAST_PATH_OFF) {
         return true;
     }
-    if (app->two.split != NULL) {
+    if (app->opt.threads == 2) {
         return unwanted(app, "it goes with --threads=1 only");
     }
     if (app->opt.network.driver != BT_NETWORK_UDP) {

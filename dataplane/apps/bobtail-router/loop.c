@@ -18,9 +18,7 @@ static void take_feedback(struct router_app *app)
     for (unsigned round = 0; round < FEEDBACK_ROUNDS; round++) {
         unsigned n = bt_io_rx(app->io, BT_ROUTER_PORT_FEEDBACK, pkts, BT_IO_BATCH);
         fast_path_packets(app, n);
-        for (unsigned i = 0; i < n; i++) {
-            bt_router_feedback(app->router, pkts[i]->t_rx_ns, pkts[i], &app->txq);
-        }
+        bt_router_feedbacks(app->router, pkts, n, &app->txq);
         if (n < BT_IO_BATCH) {
             return;
         }
@@ -29,7 +27,7 @@ static void take_feedback(struct router_app *app)
 
 static void take_requests(struct router_app *app)
 {
-    if (app->two.split != NULL) {
+    if (app->two.running) {
         router_threads_requests(&app->two, &app->txq);
         return;
     }
@@ -44,21 +42,7 @@ static void take_events(struct router_app *app)
     struct bt_io_event ev[EVENTS];
     unsigned n = app->io->ops->events(app->io, ev, EVENTS);
     for (unsigned i = 0; i < n; i++) {
-        uint64_t now = bt_io_now(app->io);
-        if (app->two.split != NULL) {
-            bt_split_unreachable(app->two.split, now, &ev[i].peer);
-        } else {
-            bt_router_unreachable(app->router, now, &ev[i].peer);
-        }
-    }
-}
-
-static void tick(struct router_app *app, uint64_t now)
-{
-    if (app->two.split != NULL) {
-        bt_split_request_tick(app->two.split, now, &app->txq);
-    } else {
-        bt_router_tick(app->router, now, &app->txq);
+        bt_router_unreachable(app->router, bt_io_now(app->io), &ev[i].peer);
     }
 }
 
@@ -121,7 +105,7 @@ static uint64_t wake_for_feedback(struct router_app *app, uint64_t now, uint64_t
 
 static void wait_for_work(struct router_app *app, uint64_t now, uint64_t until)
 {
-    if (app->two.split != NULL) {
+    if (app->two.running) {
         router_threads_wait(&app->two, until);
     } else {
         bt_io_wait(app->io, wake_for_feedback(app, now, until));
@@ -143,7 +127,7 @@ void router_loop(struct router_app *app)
         take_requests(app);
         now = bt_io_now(app->io);
         fast_path_read(app);
-        tick(app, now);
+        bt_router_tick(app->router, now, &app->txq);
         bt_io_tx(app->io, &app->txq);
         take_events(app);
         take_letter(app);

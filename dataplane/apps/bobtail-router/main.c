@@ -58,22 +58,16 @@ static void *map_router(struct router_app *app, size_t bytes)
 
 static bool make_router(struct router_app *app, const struct bt_addr local[2])
 {
-    struct bt_split_setup setup = {.router = {.seed = bt_new_seed(),
-                                              .pool = app->pool,
-                                              .request_addr = local[0],
-                                              .feedback_addr = local[1],
-                                              .traces = &app->traces}};
+    struct bt_router_setup setup = {.threads = app->opt.threads,
+                                    .seed = bt_new_seed(),
+                                    .pool = app->pool,
+                                    .feedback_pool = bt_network_pool(app->network, app->opt.threads - 1),
+                                    .request_addr = local[0],
+                                    .feedback_addr = local[1],
+                                    .traces = &app->traces};
     app->started_ns = bt_io_now(app->io);
-    size_t bytes;
-    if (app->opt.threads == 2) {
-        setup.feedback_pool = bt_network_pool(app->network, 1);
-        bytes = bt_split_bytes(&setup);
-        app->two.split = bt_split_init(map_router(app, bytes), bytes, &setup, app->started_ns);
-        app->router = app->two.split != NULL ? bt_split_request_half(app->two.split) : NULL;
-    } else {
-        bytes = bt_router_bytes(&setup.router);
-        app->router = bt_router_init(map_router(app, bytes), bytes, &setup.router, app->started_ns);
-    }
+    size_t bytes = bt_router_bytes(&setup);
+    app->router = app->two.router = bt_router_init(map_router(app, bytes), bytes, &setup, app->started_ns);
     if (app->router == NULL) {
         bt_log_error("cannot allocate %zu bytes for the router", bytes);
     }
@@ -83,7 +77,7 @@ static bool make_router(struct router_app *app, const struct bt_addr local[2])
 static bool start_threads(struct router_app *app)
 {
     const struct bt_cpus *cpus = &app->opt.network.cpus;
-    int error = app->two.split != NULL ? router_threads_start(&app->two) : 0;
+    int error = app->two.feedback_io != NULL ? router_threads_start(&app->two) : 0;
     if (error != 0) {
         bt_log_error("cannot start the FEEDBACK thread: %s", strerror(error));
         return false;

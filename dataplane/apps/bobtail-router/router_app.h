@@ -30,8 +30,8 @@ struct router_app {
     struct bt_network *network;
     struct bt_pool *pool;
     struct bt_io *io;
-    struct bt_router *router;  // on two threads: its REQ0 half
-    struct router_threads two; // two.split is NULL on one thread
+    struct bt_router *router;
+    struct router_threads two; // two.feedback_io is NULL on one thread
     struct bt_fast *fast;      // NULL: every packet goes through the sockets
     char fast_missing[256];    // why, where it was asked for
     enum bt_lend fast_said;

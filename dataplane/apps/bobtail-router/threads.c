@@ -25,7 +25,7 @@ static void wake_if_asleep(atomic_bool *asleep, struct bt_io *io)
 
 static void sleep_for_feedback(struct router_threads *t, uint64_t now)
 {
-    uint64_t until = bt_router_next(bt_split_feedback_half(t->split)), latest = now + LATEST_NS;
+    uint64_t until = bt_router_feedback_next(t->router), latest = now + LATEST_NS;
     atomic_store_explicit(&t->feedback_asleep, true, memory_order_relaxed);
     bt_io_wait(t->feedback_io, until < latest ? until : latest);
     atomic_store_explicit(&t->feedback_asleep, false, memory_order_relaxed);
@@ -36,7 +36,7 @@ static void take_feedback(struct router_threads *t)
     struct bt_pkt *pkts[BT_IO_BATCH];
     for (unsigned round = 0; round < FEEDBACK_ROUNDS; round++) {
         unsigned n = bt_io_rx(t->feedback_io, BT_IO_ANY, pkts, BT_IO_BATCH);
-        bt_split_feedback(t->split, pkts, n);
+        bt_router_feedbacks(t->router, pkts, n, NULL);
         wake_if_asleep(&t->requests_asleep, t->request_io);
         if (n < BT_IO_BATCH) {
             return;
@@ -69,7 +69,7 @@ static void *feedback_loop(void *arg)
         sleep_for_feedback(t, now);
         take_feedback(t);
         now = bt_io_now(t->feedback_io);
-        bt_split_feedback_tick(t->split, now);
+        bt_router_feedback_tick(t->router, now);
         wake_if_asleep(&t->requests_asleep, t->request_io);
     }
     return NULL;
@@ -128,10 +128,10 @@ void router_threads_stop(struct router_threads *t)
 // published when the next request comes.
 void router_threads_wait(struct router_threads *t, uint64_t until_ns)
 {
-    bool wanted = bt_router_holds(bt_split_request_half(t->split));
+    bool wanted = bt_router_holds(t->router);
     if (wanted) {
         say_asleep(&t->requests_asleep);
-        until_ns = bt_split_credit_waits(t->split) ? 0 : until_ns;
+        until_ns = bt_router_credit_waits(t->router) ? 0 : until_ns;
     }
     bt_io_wait(t->request_io, until_ns);
     if (wanted) {
@@ -143,8 +143,8 @@ void router_threads_requests(struct router_threads *t, struct bt_txq *txq)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     unsigned n = bt_io_rx(t->request_io, BT_ROUTER_PORT_REQUEST, pkts, BT_IO_BATCH);
-    bt_split_requests(t->split, pkts, n, txq);
-    if (bt_split_notes_pile_up(t->split)) {
+    bt_router_requests(t->router, pkts, n, txq);
+    if (bt_router_notes_pile_up(t->router)) {
         wake_if_asleep(&t->feedback_asleep, t->feedback_io);
     }
 }

@@ -5,14 +5,14 @@
 #define BT_APPS_ROUTER_THREADS_H
 
 #include "io/io.h"
-#include "router/split.h"
+#include "router/router.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 struct router_threads {
-    struct bt_split *split;
+    struct bt_router *router;
     struct bt_io *request_io, *feedback_io;
     pthread_t feedback;
     bool running;

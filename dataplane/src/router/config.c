@@ -20,7 +20,7 @@ static bool refused(struct bt_router_refusal *why, const char *field, const char
 static bool judge_numbers(const struct bt_router_config *c, struct bt_router_refusal *why)
 {
     if ((unsigned)c->policy >= BT_ROUTER_POLICIES) {
-        return refused(why, "service.policy", "must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random");
+        return refused(why, "service.policy", "must be one of" BT_ROUTER_POLICY_WORDS);
     }
     if (c->forwarding != BT_FORWARD_ENCAPSULATED && c->forwarding != BT_FORWARD_TRANSPARENT) {
         return refused(why, "service.forwarding", "must be Encapsulated or Transparent");
@@ -185,8 +185,8 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
     }
 }
 
-bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
-                     struct bt_router_refusal *why)
+bool router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                  struct bt_router_refusal *why)
 {
     if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_admission(config, why) ||
         !judge_hedging(r, config, why) || !judge_members(r, config, why)) {

@@ -329,7 +329,7 @@ EVERY_PACKET bool take_short(struct bt_router *r, uint64_t now, const struct bt_
     return *w != NO_SLOT && says_as_ever(&r->worker[*w], payload, 0) && take_steady(r, now, payload, *w, outstanding);
 }
 
-void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+void router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
 {
     uint32_t w;
     uint64_t outstanding;

@@ -158,12 +158,15 @@ bool router_forward_try(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
     return true;
 }
 
-/* Any other request, which hdr describes, or NULL for a plain one. False: DROP was sent instead. */
+/* Any other request, which hdr describes, or NULL for a plain one. False: the worker has none more; DROP was sent
+ * instead, or the request went unmarked. */
 bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
                         bool handed_over, struct bt_txq *txq)
 {
     if (!router_forward_try(r, now, pkt, hdr, w, handed_over, txq)) {
-        router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
+        if (!router_forward_unmarked(r, pkt, w, txq)) {
+            router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
+        }
         return false;
     }
     return true;

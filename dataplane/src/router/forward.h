@@ -93,4 +93,7 @@ EVERY_PACKET bool router_forward_plain(struct bt_router *r, uint64_t now, struct
     return true;
 }
 
+/* unmarked.c. False, nothing changed: it cannot go so. */
+bool router_forward_unmarked(struct bt_router *r, struct bt_pkt *pkt, uint32_t w, struct bt_txq *txq);
+
 #endif

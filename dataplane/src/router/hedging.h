@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Second copies of requests that may be stuck: which requests the router keeps, when it sends
-// one again and to whom, and what it makes of two completions. The choice is that of load-aware hedging (hedge.h), made
-// for workers that hold n requests each, come and go, and lose packets: credit and membership stay what they are, since
-// a copy is a request like any other to its worker. Nothing outside src/router includes this.
+// one again and to whom, and what it makes of two completions. The choice is that of load-aware hedging
+// (dataplane/sim/laedge.h), made for workers that hold n requests each, come and go, and lose packets: credit and
+// membership stay what they are, since a copy is a request like any other to its worker. Nothing outside src/router
+// includes this.
 #ifndef BOBTAIL_ROUTER_HEDGING_H
 #define BOBTAIL_ROUTER_HEDGING_H
 

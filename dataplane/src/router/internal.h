@@ -115,6 +115,7 @@ struct pair_watch {
 /* --- the router ------------------------------------------------------------------------------------------------ */
 
 struct split_channel; /* split_channel.h */
+struct router_split;  /* likewise */
 
 struct bt_router {
     /* configuration in force */
@@ -126,6 +127,7 @@ struct bt_router {
     uint64_t max_queue_ns, request_timeout_ns;
     uint32_t hold_back_packets;
     uint64_t hold_back_ns;
+    struct router_split *split; /* NULL: on one thread. Beside what changes with a configuration only */
     struct bt_router_timers timers;
     struct bt_keyring keys;
 
@@ -322,7 +324,7 @@ void router_admission_tick(struct bt_router *r, uint64_t now);
 uint8_t router_label(const struct bt_r2p2_hdr *hdr);
 void router_admission_apply(struct bt_router *r, uint64_t now, const struct bt_admission_config *config);
 
-/* hedging.c and hedge_pairs.c; only while it is on, the first three apart */
+/* hedging.c and hedging_pairs.c; only while it is on, the first three apart */
 void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem, uint64_t seed);
 const char *router_hedging_judge(const struct bt_router *r, const struct bt_router_config *c, const char **field);
 void router_hedging_apply(struct bt_router *r, uint64_t now, const struct bt_hedging_config *config);
@@ -346,7 +348,7 @@ void hedge_list_behind(struct router_hedging *h, uint32_t s, uint32_t before);
 void hedge_refund(struct router_hedging *h);
 void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k);
 
-/* hedge_cancel.c: copies that are taken back; only while hedging is on, the last apart */
+/* hedging_cancel.c: copies that are taken back; only while hedging is on, the last apart */
 struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, struct bt_pkt *pkt,
                                  struct bt_r2p2_hdr *hdr, struct bt_r2p2_hdr *room, uint32_t w);
 bool hedge_compares(const struct router_hedging *h, uint32_t s); /* */
@@ -363,9 +365,17 @@ void router_watch_forget(struct bt_router *r, uint32_t i); /* pair i is watched 
 uint64_t router_watch_next(const struct bt_router *r);
 
 /* config.c */
+bool router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                  struct bt_router_refusal *why);                                /* as bt_router_apply */
 void router_take_numbers(struct bt_router *r, const struct bt_router_config *c); /* judged, workers apart */
 
+/* stats.c: as bt_router_stats and bt_router_member */
+void router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out);
+bool router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out);
+
 /* feedback.c */
+void router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                     struct bt_txq *txq); /* as bt_router_feedback */
 void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq); /* split.h */
 void router_feedback_again(struct bt_router *r, uint64_t now, uint32_t w, const uint8_t *payload,
                            struct bt_txq *txq); /* delegation.h: of a pair that w, which says nothing new, served */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The request port: what may be routed, what is answered with DROP, what is discarded (r2p2.md §9).
+#include "router/request.h"
+
 #include "base/bytes.h"
 #include "router/forward.h"
 
@@ -130,7 +132,7 @@ EVERY_PACKET void route_at_once(struct bt_router *r, uint64_t now, struct bt_pkt
     }
 }
 
-void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+void router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
 {
     now = router_clock(r, now);
     if (!bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST) || bad_source(r, &pkt->src) || pkt->len > r->max_payload) {
@@ -144,17 +146,5 @@ void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, st
         router_route(r, now, pkt, NULL, txq);
     } else {
         route_at_once(r, now, pkt, txq);
-    }
-}
-
-void bt_router_requests(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
-{
-    for (unsigned i = 0; i < n; i++) {
-        if (pkts[i]->len >= BT_R2P2_HEADER) {
-            router_watch_expect(r, &pkts[i]->src, bt_get16(pkts[i]->data + 4));
-        }
-    }
-    for (unsigned i = 0; i < n; i++) {
-        bt_router_request(r, pkts[i]->t_rx_ns, pkts[i], txq);
     }
 }

@@ -1,157 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building a router in the caller's memory, its timers and its end.
-#include "router/internal.h"
+// The door of the router (router.h): the same calls for one thread and for two. Which it is, is asked once a burst.
+#include "router/core.h"
+#include "router/request.h"
+#include "router/split.h"
 
-#include <string.h>
-
-#define PAIRS_DEFAULT  65536u
-#define PAIRS_MAX      (1u << 20)
-#define HEDGES_DEFAULT 1024u
-#define HEDGES_MAX     UINT16_MAX
-
-static bool fill_setup(struct bt_router_setup *s)
+/* Is it on two threads? Then r is its REQ0 half. */
+static inline bool is_split(const struct bt_router *r)
 {
-    s->max_members = s->max_members != 0 ? s->max_members : BT_ROUTER_MEMBERS_MAX;
-    s->max_pairs = s->max_pairs != 0 ? s->max_pairs : PAIRS_DEFAULT;
-    s->max_hedges = s->max_hedges != 0 ? s->max_hedges : HEDGES_DEFAULT;
-    return s->max_members <= BT_ROUTER_MEMBERS_MAX && s->max_pairs <= PAIRS_MAX && s->max_hedges <= HEDGES_MAX;
+    return __builtin_expect(r->split != NULL, 0);
 }
 
-/* Takes all tables from mem, or only measures when mem has no memory. */
-static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *s)
+/* The core that takes FEEDBACK. */
+static const struct bt_router *hearing(const struct bt_router *r)
 {
-    r->slots = s->max_members;
-    r->map_mask = bt_pow2_at_least(4u * s->max_members) - 1u;
-    r->map_shift = 64u - (uint32_t)__builtin_popcount(r->map_mask);
-    r->sent = bt_mem_take(mem, s->max_members * sizeof *r->sent);
-    r->credit = bt_mem_take(mem, s->max_members * sizeof *r->credit);
-    r->worker = bt_mem_take(mem, s->max_members * sizeof *r->worker);
-    r->cold = bt_mem_take(mem, s->max_members * sizeof *r->cold);
-    r->order = bt_mem_take(mem, s->max_members * sizeof *r->order);
-    r->map = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map);
-    r->map_next = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map_next);
-    router_watch_init(r, s->max_pairs, mem, s->seed ^ UINT64_C(0x6a09e667f3bcc908));
-    r->admission_room = bt_mem_take(mem, sizeof *r->admission_room);
-    router_hedging_init(r, s->max_hedges, mem, s->seed ^ UINT64_C(0x3c6ef372fe94f82b));
-    if (!s->no_histograms && !s->no_latency) {
-        r->class_latency = bt_mem_take(mem, (BT_ADMISSION_CLASSES + 1u) * sizeof *r->class_latency);
-        r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
-    }
-    if (!s->no_histograms && !s->no_hold) {
-        r->hold = bt_mem_take(mem, bt_hist_slices_bytes());
-    }
+    return is_split(r) ? split_feedback_half(r->split) : r;
 }
+
+/* --- building ---------------------------------------------------------------------------------------------------- */
 
 size_t bt_router_bytes(const struct bt_router_setup *setup)
 {
-    struct bt_router_setup s = *setup;
-    if (!fill_setup(&s)) {
+    if (setup->threads > 2) {
         return 0;
     }
-    struct bt_router unused; /* takes the pointers of the measuring run */
-    struct bt_mem mem;
-    bt_mem_init(&mem, NULL, 0);
-    bt_mem_take(&mem, sizeof unused);
-    lay_out(&unused, &mem, &s);
-    return mem.used;
-}
-
-/* In force until the first apply: no members, so every request gets DROP. */
-static void default_numbers(struct bt_router *r)
-{
-    r->balancer = &bt_balancers[BT_ROUTER_JBSQ];
-    r->jbsq = true;
-    r->depth = 1;
-    r->central_limit = 1;
-    r->max_queue_ns = SECOND;
-    r->request_timeout_ns = 10 * SECOND;
-    r->timers = (struct bt_router_timers){200 * MILLISECOND, 100 * MILLISECOND, SECOND};
-    r->leak_ns = r->timers.leak_ns;
+    return setup->threads == 2 ? split_bytes(setup) : router_core_bytes(setup);
 }
 
 struct bt_router *bt_router_init(void *mem, size_t bytes, const struct bt_router_setup *setup, uint64_t now)
 {
-    struct bt_router_setup s = *setup;
-    if (!fill_setup(&s) || setup->pool == NULL || mem == NULL || ((uintptr_t)mem & (BT_MEM_ALIGN - 1u)) != 0) {
+    if (setup->threads > 2) {
         return NULL;
     }
-    struct bt_mem arena;
-    bt_mem_init(&arena, mem, bytes);
-    struct bt_router *r = bt_mem_take(&arena, sizeof *r);
-    if (r == NULL) {
-        return NULL;
+    return setup->threads == 2 ? split_init(mem, bytes, setup, now) : router_core_init(mem, bytes, setup, now);
+}
+
+/* --- the thread that takes requests ------------------------------------------------------------------------------ */
+
+void bt_router_requests(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
+{
+    if (is_split(r)) {
+        split_requests(r->split, pkts, n, txq);
+    } else {
+        router_requests(r, pkts, n, txq);
     }
-    lay_out(r, &arena, &s);
-    if (arena.overflowed) {
-        return NULL;
+}
+
+/* Not inlined: whose address is taken stands on the stack, which one thread does without. */
+__attribute__((noinline)) static void hand_request(struct bt_router *r, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    bt_router_requests(r, &pkt, 1, txq);
+}
+
+void bt_router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    if (is_split(r)) {
+        hand_request(r, pkt, txq);
+    } else {
+        router_request(r, now, pkt, txq);
     }
-    bt_load_init(&r->load, s.seed);
-    bt_admission_init(r->admission_room, s.seed ^ UINT64_C(0xbb67ae8584caa73b), r->class_latency);
-    r->pool = s.pool;
-    r->traces = s.traces;
-    r->request_addr = s.request_addr;
-    r->feedback_addr = s.feedback_addr;
-    r->router_id = bt_router_id(&s.request_addr);
-    struct bt_options option = {.present = BT_HAS_ROUTER, .router_id = r->router_id};
-    bt_options_encode(r->option, BT_R2P2_HEADER, &option);
-    r->map_factor = s.seed * UINT64_C(0xd6e8feb86659fd93) | 1u;
-    r->now = now;
-    r->last_request_at = now;
-    r->next_health = r->next_learn = r->next_decay = now;
-    bt_txq_init(&r->held);
-    if (r->latency != NULL) {
-        bt_hist_slices_init(r->latency, now);
-    }
-    if (r->hold != NULL) {
-        bt_hist_slices_init(r->hold, now);
-    }
-    default_numbers(r);
-    return r;
 }
 
 void bt_router_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
-    now = router_clock(r, now);
-    router_health(r, now);
-    router_expire_held(r, now, txq);
-    router_pump(r, now, txq);
-    if (router_steers(r)) {
-        router_admission_tick(r, now);
+    if (is_split(r)) {
+        split_request_tick(r->split, now, txq);
+    } else {
+        router_core_tick(r, now, txq);
     }
-    if (r->hedging != NULL) {
-        router_hedge(r, now, txq);
-    }
-    router_watch_expire(r, now); /* last: what was held for T_max may just have left */
-}
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 uint64_t bt_router_next(const struct bt_router *r)
 {
-    uint64_t next = sooner(router_queue_next(r), router_watch_next(r));
-    next = r->hedging != NULL ? sooner(next, router_hedge_next(r)) : next;
-    next = router_steers(r) ? sooner(next, bt_admission_next(r->admission)) : next;
-    return r->used_end > 0 ? sooner(next, r->next_health) : next;
+    return router_core_next(r);
 }
 
 void bt_router_unreachable(struct bt_router *r, uint64_t now, const struct bt_addr *worker)
 {
-    uint32_t w = router_find(r, worker);
-    if (w == NO_SLOT) {
-        return;
+    if (is_split(r)) {
+        split_unreachable(r->split, now, worker);
+    } else {
+        router_core_unreachable(r, now, worker);
     }
-    now = router_clock(r, now);
-    r->counter[BT_RC_UNREACHABLE]++;
-    const unsigned alive = WORKER_JOINED | WORKER_EXTENDED;
-    if ((r->worker[w].flags & (alive | WORKER_SUSPECT)) == alive) {
-        r->worker[w].flags |= WORKER_SUSPECT;
-        r->cold[w].quiet_since = now;
-        r->counter[BT_RC_SUSPECTED]++;
-        router_refresh(r, w);
-    }
+}
+
+bool bt_router_credit_waits(const struct bt_router *r)
+{
+    return is_split(r) && split_credit_waits(r->split);
+}
+
+bool bt_router_notes_pile_up(const struct bt_router *r)
+{
+    return is_split(r) && split_notes_pile_up(r->split);
 }
 
 bool bt_router_holds(const struct bt_router *r)
@@ -191,14 +130,82 @@ void bt_router_discard_held(struct bt_router *r)
     }
 }
 
+/* --- the thread that takes FEEDBACK ------------------------------------------------------------------------------ */
+
+void bt_router_feedbacks(struct bt_router *r, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
+{
+    if (is_split(r)) {
+        split_feedbacks(r->split, pkts, n);
+        return;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        router_feedback(r, pkts[i]->t_rx_ns, pkts[i], txq);
+    }
+}
+
+/* Not inlined, as hand_request. */
+__attribute__((noinline)) static void hand_feedback(struct bt_router *r, struct bt_pkt *pkt)
+{
+    bt_router_feedbacks(r, &pkt, 1, NULL);
+}
+
+void bt_router_feedback(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
+    if (is_split(r)) {
+        hand_feedback(r, pkt);
+    } else {
+        router_feedback(r, now, pkt, txq);
+    }
+}
+
+void bt_router_feedback_tick(struct bt_router *r, uint64_t now)
+{
+    if (is_split(r)) {
+        split_feedback_tick(r->split, now);
+    }
+}
+
+uint64_t bt_router_feedback_next(const struct bt_router *r)
+{
+    return is_split(r) ? router_core_next(split_feedback_half(r->split)) : UINT64_MAX;
+}
+
+/* --- both stopped ------------------------------------------------------------------------------------------------ */
+
+bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
+                     struct bt_router_refusal *why)
+{
+    return is_split(r) ? split_apply(r->split, now, config, why) : router_apply(r, now, config, why);
+}
+
+void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+{
+    if (is_split(r)) {
+        split_stats(r->split, now, out);
+    } else {
+        router_stats(r, now, out);
+    }
+}
+
+bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
+{
+    return router_member(hearing(r), now, i, out);
+}
+
+bool bt_router_member_decided(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)
+{
+    return router_member(r, now, i, out);
+}
+
 const struct bt_hist_slices *bt_router_latency(const struct bt_router *r)
 {
-    return r->latency;
+    return hearing(r)->latency;
 }
 
 const struct bt_hist *bt_router_class_latency(const struct bt_router *r, unsigned class)
 {
-    return r->class_latency != NULL && class <= BT_ADMISSION_CLASSES ? &r->class_latency[class] : NULL;
+    const struct bt_hist *all = hearing(r)->class_latency;
+    return all != NULL && class <= BT_ADMISSION_CLASSES ? &all[class] : NULL;
 }
 
 const struct bt_hist_slices *bt_router_hold(const struct bt_router *r)

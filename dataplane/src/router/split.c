@@ -4,56 +4,57 @@
 
 #include <string.h>
 
+#include "router/core.h"
 #include "router/split_channel.h"
 
 #define CREDITS_DEFAULT 2048u
 #define NOTES_DEFAULT   4096u
 #define QUEUE_MAX       65536u
 
-static bool fill_setup(struct bt_split_setup *s)
+static bool fill_setup(struct bt_router_setup *s)
 {
     s->credits = s->credits != 0 ? s->credits : CREDITS_DEFAULT;
     s->notes = s->notes != 0 ? s->notes : NOTES_DEFAULT;
-    s->router.max_members = s->router.max_members != 0 ? s->router.max_members : BT_ROUTER_MEMBERS_MAX;
+    s->max_members = s->max_members != 0 ? s->max_members : BT_ROUTER_MEMBERS_MAX;
     return s->credits <= QUEUE_MAX && s->notes <= QUEUE_MAX && (s->credits & (s->credits - 1u)) == 0 &&
            (s->notes & (s->notes - 1u)) == 0;
 }
 
 /* The REQ0 half watches no pairs, and each half keeps the histogram of what it sees the end of. */
-static struct bt_router_setup request_setup(const struct bt_split_setup *s)
+static struct bt_router_setup request_setup(const struct bt_router_setup *s)
 {
-    struct bt_router_setup setup = s->router;
+    struct bt_router_setup setup = *s;
     setup.max_pairs = 1;
     setup.max_hedges = 1;
     setup.no_latency = true;
     return setup;
 }
 
-static struct bt_router_setup feedback_setup(const struct bt_split_setup *s)
+static struct bt_router_setup feedback_setup(const struct bt_router_setup *s)
 {
-    struct bt_router_setup setup = s->router;
-    setup.pool = s->feedback_pool;
+    struct bt_router_setup setup = *s;
+    setup.pool = s->feedback_pool != NULL ? s->feedback_pool : s->pool;
     setup.max_hedges = 1;
     setup.no_hold = true;
     return setup;
 }
 
 struct parts {
-    struct bt_split *split;
+    struct router_split *split;
     void *request, *feedback;
     size_t request_bytes, feedback_bytes;
 };
 
 /* Takes everything from mem, or only measures when mem has no memory. False: the setup is out of bounds. */
-static bool lay_out(struct parts *p, struct bt_mem *mem, const struct bt_split_setup *s)
+static bool lay_out(struct parts *p, struct bt_mem *mem, const struct bt_router_setup *s)
 {
     struct bt_router_setup q = request_setup(s), f = feedback_setup(s);
-    p->request_bytes = bt_router_bytes(&q);
-    p->feedback_bytes = bt_router_bytes(&f);
+    p->request_bytes = router_core_bytes(&q);
+    p->feedback_bytes = router_core_bytes(&f);
     p->split = bt_mem_take(mem, sizeof *p->split);
     struct split_channel *c = bt_mem_take(mem, sizeof *c);
     uint16_t *credit_of = bt_mem_take(mem, s->credits * sizeof *credit_of);
-    _Atomic uint64_t *word = bt_mem_take(mem, s->router.max_members * sizeof *word);
+    _Atomic uint64_t *word = bt_mem_take(mem, s->max_members * sizeof *word);
     struct split_note *note = bt_mem_take(mem, s->notes * sizeof *note);
     p->request = bt_mem_take(mem, p->request_bytes);
     p->feedback = bt_mem_take(mem, p->feedback_bytes);
@@ -66,9 +67,9 @@ static bool lay_out(struct parts *p, struct bt_mem *mem, const struct bt_split_s
     return p->request_bytes != 0 && p->feedback_bytes != 0;
 }
 
-size_t bt_split_bytes(const struct bt_split_setup *setup)
+size_t split_bytes(const struct bt_router_setup *setup)
 {
-    struct bt_split_setup s = *setup;
+    struct bt_router_setup s = *setup;
     struct parts measured;
     struct bt_mem mem;
     bt_mem_init(&mem, NULL, 0);
@@ -76,9 +77,10 @@ size_t bt_split_bytes(const struct bt_split_setup *setup)
 }
 
 /* Two routers become halves of one. */
-static void join_halves(struct bt_split *s)
+static void join_halves(struct router_split *s)
 {
     struct bt_router *q = s->request, *f = s->feedback;
+    q->split = f->split = s;
     f->sent = q->sent;
     f->publish = s->channel;
     q->notes = s->channel;
@@ -86,9 +88,9 @@ static void join_halves(struct bt_split *s)
     q->pairs.free = 0;           /* so are the pairs: see router_watch_full */
 }
 
-struct bt_split *bt_split_init(void *mem, size_t bytes, const struct bt_split_setup *setup, uint64_t now)
+struct bt_router *split_init(void *mem, size_t bytes, const struct bt_router_setup *setup, uint64_t now)
 {
-    struct bt_split_setup s = *setup;
+    struct bt_router_setup s = *setup;
     struct parts p;
     struct bt_mem arena;
     if (!fill_setup(&s) || mem == NULL || ((uintptr_t)mem & (BT_MEM_ALIGN - 1u)) != 0) {
@@ -99,8 +101,8 @@ struct bt_split *bt_split_init(void *mem, size_t bytes, const struct bt_split_se
         return NULL;
     }
     struct bt_router_setup q = request_setup(&s), f = feedback_setup(&s);
-    p.split->request = bt_router_init(p.request, p.request_bytes, &q, now);
-    p.split->feedback = bt_router_init(p.feedback, p.feedback_bytes, &f, now);
+    p.split->request = router_core_init(p.request, p.request_bytes, &q, now);
+    p.split->feedback = router_core_init(p.feedback, p.feedback_bytes, &f, now);
     if (p.split->request == NULL || p.split->feedback == NULL) {
         return NULL;
     }
@@ -108,11 +110,11 @@ struct bt_split *bt_split_init(void *mem, size_t bytes, const struct bt_split_se
     bt_spsc_ends_init(&p.split->channel->notes, s.notes);
     bt_txq_init(&p.split->nothing);
     join_halves(p.split);
-    return p.split;
+    return p.split->request;
 }
 
 /* What waits in the queue of credits is in the words as well. */
-static void forget_credits(struct bt_split *s)
+static void forget_credits(struct router_split *s)
 {
     uint32_t at, n;
     while ((n = bt_spsc_waiting(&s->channel->credits, &at)) != 0) {
@@ -122,7 +124,7 @@ static void forget_credits(struct bt_split *s)
 }
 
 /* The REQ0 half gets the workers as the other one has them: same slots, same order. */
-static void copy_workers(struct bt_split *s)
+static void copy_workers(struct router_split *s)
 {
     struct bt_router *q = s->request;
     const struct bt_router *f = s->feedback;
@@ -138,12 +140,12 @@ static void copy_workers(struct bt_split *s)
     }
 }
 
-bool bt_split_apply(struct bt_split *s, uint64_t now, const struct bt_router_config *config,
-                    struct bt_router_refusal *why)
+bool split_apply(struct router_split *s, uint64_t now, const struct bt_router_config *config,
+                 struct bt_router_refusal *why)
 {
     struct bt_router *q = s->request;
     split_take_notes(s); /* they speak of the workers that stand in the slots now */
-    if (!bt_router_apply(s->feedback, now, config, why)) {
+    if (!router_apply(s->feedback, now, config, why)) {
         return false;
     }
     router_clock(q, now);
@@ -156,11 +158,11 @@ bool bt_split_apply(struct bt_split *s, uint64_t now, const struct bt_router_con
     return true;
 }
 
-void bt_split_stats(const struct bt_split *s, uint64_t now, struct bt_router_stats *out)
+void split_stats(const struct router_split *s, uint64_t now, struct bt_router_stats *out)
 {
     struct bt_router_stats q;
-    bt_router_stats(s->request, now, &q);
-    bt_router_stats(s->feedback, now, out);
+    router_stats(s->request, now, &q);
+    router_stats(s->feedback, now, out);
     for (unsigned i = 0; i < BT_ROUTER_COUNTERS; i++) {
         out->counter[i] += q.counter[i];
     }

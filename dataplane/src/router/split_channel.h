@@ -41,7 +41,7 @@ struct split_channel {
     _Atomic uint64_t unwatched;                 /* sent without a note: admission counts them as unknown */
 };
 
-struct bt_split {
+struct router_split {
     struct bt_router *request, *feedback;
     struct split_channel *channel;
     alignas(64) uint64_t rescans_seen;                               /* the REQ0 thread's */
@@ -53,7 +53,7 @@ struct bt_split {
 void split_take_word(struct bt_router *q, size_t w, uint64_t word); /* paused: w as the FEEDBACK half sees it */
 
 /* split_feedback.c */
-void split_take_notes(struct bt_split *s);
+void split_take_notes(struct router_split *s);
 
 /* Counters that are far from what was sent are forged, where there is no key: they count as OWED_MAX away from it. */
 #define OWED_MAX INT64_C(0x7fffffff)

@@ -2,6 +2,7 @@
 // The FEEDBACK half (see split.h): reads what was sent, accounts for what is done, and publishes what that leaves.
 #include "router/split.h"
 
+#include "router/core.h"
 #include "router/split_channel.h"
 #include "router/watch.h"
 
@@ -48,7 +49,7 @@ static void take_sent(struct bt_router *f, const struct split_note *note)
 }
 
 /* Admission must not wait for what no note told of. */
-static void take_unwatched(struct bt_split *s)
+static void take_unwatched(struct router_split *s)
 {
     uint64_t unwatched = atomic_load_explicit(&s->channel->unwatched, memory_order_relaxed);
     for (; s->unwatched_seen != unwatched; s->unwatched_seen++) {
@@ -59,7 +60,7 @@ static void take_unwatched(struct bt_split *s)
 }
 
 /* What the other half counted since the last time goes into the present second. */
-static void take_totals(struct bt_split *s)
+static void take_totals(struct router_split *s)
 {
     struct bt_router *f = s->feedback;
     uint64_t arrived = atomic_load_explicit(&s->channel->arrived, memory_order_relaxed);
@@ -75,7 +76,7 @@ static void take_totals(struct bt_split *s)
     take_unwatched(s);
 }
 
-void split_take_notes(struct bt_split *s)
+void split_take_notes(struct router_split *s)
 {
     struct split_channel *c = s->channel;
     struct bt_router *f = s->feedback;
@@ -89,14 +90,14 @@ void split_take_notes(struct bt_split *s)
         if (note->kind == NOTE_SENT) {
             take_sent(f, note);
         } else {
-            bt_router_unreachable(f, note->sent.at, &note->worker);
+            router_core_unreachable(f, note->sent.at, &note->worker);
         }
     }
     bt_spsc_taken(&c->notes, n);
     take_totals(s);
 }
 
-void bt_split_feedback(struct bt_split *s, struct bt_pkt *const *pkts, unsigned n)
+void split_feedbacks(struct router_split *s, struct bt_pkt *const *pkts, unsigned n)
 {
     split_take_notes(s);
     for (unsigned i = 0; i < n; i++) {
@@ -122,7 +123,7 @@ static void look_again(struct bt_router *f, uint64_t now)
     }
 }
 
-void bt_split_feedback_tick(struct bt_split *s, uint64_t now)
+void split_feedback_tick(struct router_split *s, uint64_t now)
 {
     struct bt_router *f = s->feedback;
     split_take_notes(s);
@@ -130,10 +131,10 @@ void bt_split_feedback_tick(struct bt_split *s, uint64_t now)
     if (now >= f->next_health) {
         look_again(f, now);
     }
-    bt_router_tick(f, now, &s->nothing);
+    router_core_tick(f, now, &s->nothing);
 }
 
-struct bt_router *bt_split_feedback_half(struct bt_split *s)
+const struct bt_router *split_feedback_half(const struct router_split *s)
 {
     return s->feedback;
 }

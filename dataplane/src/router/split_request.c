@@ -2,6 +2,8 @@
 // The REQ0 half (see split.h): takes the credit the other half published, decides, and notes what it sent.
 #include "router/split.h"
 
+#include "router/core.h"
+#include "router/request.h"
 #include "router/split_channel.h"
 
 /* What the worker owes by the word, which was written when no more than the present requests had been sent; negative
@@ -33,7 +35,7 @@ void split_take_word(struct bt_router *q, size_t w, uint64_t word)
 /* Where flags or n change, several workers may have come at once: who gets what is held is decided when all are in. So
  * it is (at_once false) while the index may show somebody as free who is not any more, by a word that is still to come.
  */
-static void take_credit(const struct bt_split *s, uint64_t now, uint32_t w, bool at_once, struct bt_txq *txq)
+static void take_credit(const struct router_split *s, uint64_t now, uint32_t w, bool at_once, struct bt_txq *txq)
 {
     struct bt_router *q = s->request;
     uint64_t word = atomic_load_explicit(&s->channel->word[w], memory_order_relaxed);
@@ -49,7 +51,7 @@ static void take_credit(const struct bt_split *s, uint64_t now, uint32_t w, bool
 }
 
 /* Workers in the order in which they answered, or all of them when the queue could not hold their names. */
-static void take_credits(struct bt_split *s, struct bt_txq *txq)
+static void take_credits(struct router_split *s, struct bt_txq *txq)
 {
     struct split_channel *c = s->channel;
     struct bt_router *q = s->request;
@@ -83,26 +85,22 @@ static uint64_t later(uint64_t a, uint64_t b)
 }
 
 /* Before anything is counted as sent at or before `now`. */
-static void publish_clock(struct bt_split *s, uint64_t now)
+static void publish_clock(struct router_split *s, uint64_t now)
 {
     now = later(now, s->request->now);
     now = later(now, atomic_load_explicit(&s->channel->feedback_clock, memory_order_relaxed));
     atomic_store_explicit(&s->channel->request_clock, now, memory_order_relaxed);
 }
 
-static void publish_totals(struct bt_split *s)
+static void publish_totals(struct router_split *s)
 {
     const uint64_t *counter = s->request->counter;
-    uint64_t dropped = 0;
-    for (unsigned i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_ADMISSION; i++) {
-        dropped += counter[i];
-    }
     atomic_store_explicit(&s->channel->arrived, counter[BT_RC_REQUESTS], memory_order_relaxed);
-    atomic_store_explicit(&s->channel->dropped, dropped, memory_order_relaxed);
+    atomic_store_explicit(&s->channel->dropped, bt_router_drops(counter), memory_order_relaxed);
     atomic_store_explicit(&s->channel->unwatched, counter[BT_RC_PAIRS_BEHIND], memory_order_relaxed);
 }
 
-void bt_split_requests(struct bt_split *s, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
+void split_requests(struct router_split *s, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq)
 {
     uint64_t latest = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -110,25 +108,25 @@ void bt_split_requests(struct bt_split *s, struct bt_pkt *const *pkts, unsigned 
     }
     publish_clock(s, latest);
     take_credits(s, txq);
-    bt_router_requests(s->request, pkts, n, txq);
+    router_requests(s->request, pkts, n, txq);
     publish_totals(s);
 }
 
-void bt_split_request_tick(struct bt_split *s, uint64_t now, struct bt_txq *txq)
+void split_request_tick(struct router_split *s, uint64_t now, struct bt_txq *txq)
 {
     publish_clock(s, now);
     take_credits(s, txq);
-    bt_router_tick(s->request, now, txq);
+    router_core_tick(s->request, now, txq);
     publish_totals(s);
 }
 
-bool bt_split_credit_waits(const struct bt_split *s)
+bool split_credit_waits(const struct router_split *s)
 {
     return bt_spsc_count(&s->channel->credits) != 0 ||
            atomic_load_explicit(&s->channel->rescans, memory_order_relaxed) != s->rescans_seen;
 }
 
-bool bt_split_notes_pile_up(const struct bt_split *s)
+bool split_notes_pile_up(const struct router_split *s)
 {
     return bt_spsc_count(&s->channel->notes) > s->channel->notes.mask / 2u;
 }
@@ -145,7 +143,7 @@ void split_note_sent(struct bt_router *q, const struct pair *pair)
     bt_spsc_filled(&c->notes);
 }
 
-void bt_split_unreachable(struct bt_split *s, uint64_t now, const struct bt_addr *worker)
+void split_unreachable(struct router_split *s, uint64_t now, const struct bt_addr *worker)
 {
     struct split_channel *c = s->channel;
     uint32_t at;
@@ -155,9 +153,4 @@ void bt_split_unreachable(struct bt_split *s, uint64_t now, const struct bt_addr
     }
     c->note[at] = (struct split_note){.worker = *worker, .sent = {.at = now}, .kind = NOTE_UNREACHABLE};
     bt_spsc_filled(&c->notes);
-}
-
-struct bt_router *bt_split_request_half(struct bt_split *s)
-{
-    return s->request;
 }

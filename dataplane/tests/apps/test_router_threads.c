@@ -67,7 +67,7 @@ static void what_arrived_before_the_pause_is_taken(void **state)
     h.late = split_packet(&s, &b, true, &b.members[0], bytes, len);
     sem_init(&h.woken, 0, 0);
     sem_init(&h.looking, 0, 0);
-    t.split = s.s;
+    t.router = s.s;
     t.request_io = t.feedback_io = &h.io;
     assert_int_equal(router_threads_start(&t), 0);
     wake(&h.io);
@@ -76,7 +76,7 @@ static void what_arrived_before_the_pause_is_taken(void **state)
     sem_wait(&h.looking);
     router_threads_pause(&t);
     struct bt_router_member_stats m;
-    bool joined = bt_router_member(bt_split_feedback_half(s.s), b.now, 0, &m) && m.joined;
+    bool joined = bt_router_member(s.s, b.now, 0, &m) && m.joined;
     router_threads_resume(&t);
     router_threads_stop(&t);
     assert_true(joined);

@@ -24,8 +24,7 @@ import drivers
 import loop
 import plants
 
-ROUTER = ["bt_router_requests", "bt_router_feedback",  # on one thread; on two:
-          "bt_split_requests", "bt_split_feedback"]
+ROUTER = ["bt_router_requests", "bt_router_feedbacks"]  # on one thread and on two
 LINK = ["bt_link_rx_burst", "bt_link_tx_burst", "bt_link_steer", "bt_link_next", "bt_link_tick", "fire", "bt_link_announce",
         "bt_link_events"]
 LIBRARY = [*ROUTER, "bt_router_replay", *LINK, "bt_server_rx", "bt_server_next_burst", "bt_server_reply", "bt_client_rx",
@@ -38,12 +37,13 @@ VOUCHED = {
     "the pool": ["bt_assembly_add", "bt_client_send", "bt_pool_put_chain", "bt_port_packet", "bt_port_send", "bt_server_message_part",
                  "bt_server_open_message", "bt_train_get", "link_arp_rx", "link_drop", "link_icmp_rx", "link_make", "link_ndp_rx",
                  "router_credit_held", "router_drop", "router_hedge", "router_reject", "send_cancel", "take_any", "try_copy",
-                 "bt_router_feedback", "router_feedback_half", "bt_split_feedback",
+                 "router_feedback", "router_feedback_half", "bt_router_feedback", "bt_router_feedbacks", "split_feedbacks",
                  # of the link, where the program is optimised as a whole
                  "ask", "fire", "link_arp_ask", "link_neigh_confirm", "link_neigh_hear", "link_neigh_send", "make_room",
                  "report_groups", "send_any", "send_whole", "take_udp"],
     "the policies": ["bt_router_replay"],
-    "the pool and the policies": ["bt_router_request", "bt_router_requests", "router_pump", "router_route"],
+    "the pool and the policies": ["bt_router_request", "bt_router_requests", "router_request", "router_requests", "router_pump", "router_route",
+                                  "split_requests"],
     "the pool and the application, which is told of its answer": ["bt_client_rx"],
     "the pool and the application, which is handed its request": ["bt_server_rx"],
     "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel"],

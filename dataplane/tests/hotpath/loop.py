@@ -11,7 +11,7 @@ ENTRIES = ["router_loop", "feedback_loop"]
 POINTERS = {
     "the driver, by its table (io.h)": ["router_loop", "feedback_loop", "take_feedback", "take_requests", "take_events",
                                         "fast_path_take_back", "fast_path_packets", "router_threads_wait", "router_threads_requests"],
-    "the pool and the policies, when a timer is due": ["bt_router_tick"],
+    "the pool and the policies, when a timer is due": ["bt_router_tick", "router_core_tick"],
 }
 
 # The function called: who may call it, and why that is allowed. What it does is not followed.
@@ -27,7 +27,7 @@ CALLS = {
     "say_why": (["fast_path_turn"], "the log, once in ten seconds at the most, when the reason is another"),
     "bpf_map_lookup_elem_flags": (["bt_fast_turn", "bt_fast_take_back"], LOAN),
     "bpf_map_update_elem": (["lend"], LOAN),
-    **{name: (["bt_control_track", "bt_router_tick"], TIMER) for name in ("fmin", "fmax", "log", "sqrt")},
+    **{name: (["bt_control_track", "bt_router_tick", "router_core_tick"], TIMER) for name in ("fmin", "fmax", "log", "sqrt")},
 }
 
 # Functions with locked instructions: what these look like, and why they are allowed.
@@ -45,5 +45,5 @@ LOCKS = {
 }
 
 # Divisions, when a timer is due: health and admission control, in libraries and, put into the tick, in the program.
-MAY_DIVIDE = {"bt_router_tick", "router_health", "median_share", "bt_admission_tick", "bt_control_track", "bt_control_aiad",
+MAY_DIVIDE = {"bt_router_tick", "router_core_tick", "router_health", "median_share", "bt_admission_tick", "bt_control_track", "bt_control_aiad",
               "bt_admission_level_for"}

@@ -52,8 +52,8 @@ PLACES = {
     ("librouter_loop.a", "apps/bobtail-router/loop.c"): {
         "        fast_path_read(app);\n": [*ANYWHERE, "system call", "the program's log"]},
     ("librouter_loop.a", "apps/bobtail-router/threads.c"): {
-        "    bt_split_requests(t->split, pkts, n, txq);\n": ANYWHERE,
-        "        bt_split_feedback(t->split, pkts, n);\n": ["system call"]},
+        "    bt_router_requests(t->router, pkts, n, txq);\n": ANYWHERE,
+        "        bt_router_feedbacks(t->router, pkts, n, NULL);\n": ["system call"]},
     ("librouter_loop.a", "apps/bobtail-router/fast_path.c"): {
         "        app->fast_sockets[bt_fast_why_not(app->fast)] += n;\n": [*ANYWHERE, "system call", "the program's log"],
         "        bt_fast_read(app->fast, app->router, &app->txq);\n": ["call through a pointer"]},

@@ -18,20 +18,21 @@ void split_open(struct split_bed *t, const struct bed *b, uint32_t packets, uint
     t->packets = packets;
     t->requests = open_pool(t, 0);
     t->feedback = open_pool(t, 1);
-    struct bt_split_setup setup = {.router = {.max_pairs = 256,
-                                              .seed = 7,
-                                              .pool = t->requests,
-                                              .request_addr = b->requests,
-                                              .feedback_addr = b->feedback},
-                                   .feedback_pool = t->feedback,
-                                   .credits = credits,
-                                   .notes = notes};
-    size_t bytes = bt_split_bytes(&setup);
+    struct bt_router_setup setup = {.threads = 2,
+                                    .max_pairs = 256,
+                                    .seed = 7,
+                                    .pool = t->requests,
+                                    .request_addr = b->requests,
+                                    .feedback_addr = b->feedback,
+                                    .feedback_pool = t->feedback,
+                                    .credits = credits,
+                                    .notes = notes};
+    size_t bytes = bt_router_bytes(&setup);
     assert_int_not_equal(bytes, 0);
     t->mem = aligned_alloc(64, bytes);
     assert_non_null(t->mem);
     memset(t->mem, 0xa5, bytes); /* init must not count on zeroes */
-    t->s = bt_split_init(t->mem, bytes, &setup, b->now);
+    t->s = bt_router_init(t->mem, bytes, &setup, b->now);
     assert_non_null(t->s);
     bt_txq_init(&t->out);
     split_configure(t, b);
@@ -40,7 +41,7 @@ void split_open(struct split_bed *t, const struct bed *b, uint32_t packets, uint
 void split_configure(struct split_bed *t, const struct bed *b)
 {
     struct bt_router_refusal why = {0};
-    if (!bt_split_apply(t->s, b->now, &b->config, &why)) {
+    if (!bt_router_apply(t->s, b->now, &b->config, &why)) {
         fail_msg("refused: %s %s", why.field, why.reason);
     }
 }
@@ -48,7 +49,7 @@ void split_configure(struct split_bed *t, const struct bed *b)
 void split_close(struct split_bed *t)
 {
     split_discard(t);
-    bt_router_discard_held(bt_split_request_half(t->s));
+    bt_router_discard_held(t->s);
     assert_int_equal(t->fixed[0].left, t->packets);
     assert_int_equal(t->fixed[1].left, t->packets);
     free(t->mem);
@@ -84,7 +85,7 @@ static uint64_t believed(uint64_t owed)
 
 void split_check_agreement(const struct split_bed *t)
 {
-    const struct bt_router *q = t->s->request, *f = t->s->feedback;
+    const struct bt_router *q = t->s->split->request, *f = t->s->split->feedback;
     bool any_free = false;
     for (uint32_t w = 0; w < f->used_end; w++) {
         bool receives = router_may_receive(f, w);

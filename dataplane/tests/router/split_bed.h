@@ -4,11 +4,11 @@
 #define BOBTAIL_TESTS_ROUTER_SPLIT_BED_H
 
 #include "router/bed.h"
+#include "router/request.h"
 #include "router/split_channel.h"
-#include "router/split.h"
 
 struct split_bed {
-    struct bt_split *s;
+    struct bt_router *s;
     void *mem, *pool_mem[2];
     struct bt_pool_fixed fixed[2];
     struct bt_pool *requests, *feedback;

@@ -197,6 +197,50 @@ static void r4_no_room_for_the_options_gets_drop(void **state)
     bed_close(&b);
 }
 
+/* K-17: of a client without X, which leaves no room for the router's option. Its worker takes it for one that came
+ * directly, so it costs no credit. */
+static void k17_transparent_without_room_goes_as_it_came(void **state)
+{
+    (void)state;
+    for (int stopped = 0; stopped < 2; stopped++) { /* held for want of credit, too */
+        struct bed b;
+        bed_defaults(&b, 1, 1);
+        b.config.forwarding = BT_FORWARD_TRANSPARENT;
+        bed_build(&b);
+        bed_join_all(&b, 1);
+        uint8_t request[8 + 1464] = {0xcc, 8, 0, 0xc0, 0, 7, 0, 1};
+        if (stopped) {
+            bed_send(&b, 1);
+            assert_int_equal(bed_take(&b), 0);
+        }
+        for (size_t body = 1457; body <= 1464; body++) {
+            bed_request_bytes(&b, &b.client, request, 8 + body);
+            if (stopped) {
+                assert_int_equal(bed_take(&b), -1);
+            }
+        }
+        if (stopped) {
+            bed_feedback(
+                &b, 0,
+                &(struct bed_report){
+                    .n = 1, .incarnation = 1, .received = 1, .served = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 1});
+        }
+        for (size_t body = 1457; body <= 1464; body++) {
+            struct bt_pkt *pkt = bed_packet(&b);
+            assert_non_null(pkt);
+            assert_int_equal(pkt->len, 8 + body);
+            assert_memory_equal(pkt->data, request, 8 + body);
+            assert_true(bt_addr_eq(&pkt->src, &b.client) && bt_addr_eq(&pkt->dst, &b.members[0]) &&
+                        pkt->tx_as_src == 1);
+            bt_pool_put(b.pool, pkt);
+        }
+        assert_int_equal(bed_counter(&b, BT_RC_FORWARDED_BARE), 8);
+        assert_int_equal(bed_counter(&b, BT_RC_DROP_NO_ROOM), 0);
+        assert_int_equal(bed_outstanding(&b, 0), 0);
+        bed_close(&b);
+    }
+}
+
 static void r4_header_above_64_bytes_gets_drop(void **state)
 {
     (void)state;
@@ -223,6 +267,7 @@ int main(void)
         cmocka_unit_test(r57_the_short_way_tags_as_the_long_one),
         cmocka_unit_test(r4_transparent_keeps_the_source_and_names_the_router),
         cmocka_unit_test(r4_no_room_for_the_options_gets_drop),
+        cmocka_unit_test(k17_transparent_without_room_goes_as_it_came),
         cmocka_unit_test(r4_header_above_64_bytes_gets_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

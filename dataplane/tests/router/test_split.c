@@ -50,7 +50,7 @@ static void compare_rows(struct twins *t)
     struct bt_router_stats a, b;
     struct bt_router_member_stats row, twin;
     bt_router_stats(t->one.r, t->one.now, &a);
-    bt_split_stats(t->two.s, t->one.now, &b);
+    bt_router_stats(t->two.s, t->one.now, &b);
     for (int i = 0; i < BT_ROUTER_COUNTERS; i++) {
         if (a.counter[i] != b.counter[i]) {
             fail_msg("counter %s %s: %llu on one thread, %llu on two", bt_router_counter_descs[i].name,
@@ -64,7 +64,7 @@ static void compare_rows(struct twins *t)
     assert_int_equal(a.outstanding, b.outstanding);
     compare_admission(&a, &b);
     for (uint32_t i = 0; bt_router_member(t->one.r, t->one.now, i, &row); i++) {
-        assert_true(bt_router_member(bt_split_feedback_half(t->two.s), t->one.now, i, &twin));
+        assert_true(bt_router_member(t->two.s, t->one.now, i, &twin));
         assert_int_equal(row.sent, twin.sent);
         assert_int_equal(row.done, twin.done);
         assert_int_equal(row.lost, twin.lost);
@@ -77,8 +77,8 @@ static void twin_feedback(struct twins *t, const struct bt_addr *from, const uin
 {
     bed_feedback_bytes(&t->one, from, bytes, len);
     struct bt_pkt *pkt = split_packet(&t->two, &t->one, true, from, bytes, len);
-    bt_split_feedback(t->two.s, &pkt, 1);
-    bt_split_requests(t->two.s, NULL, 0, &t->two.out);
+    bt_router_feedbacks(t->two.s, &pkt, 1, NULL);
+    bt_router_requests(t->two.s, NULL, 0, &t->two.out);
 }
 
 static void twin_request(struct twins *t)
@@ -95,15 +95,15 @@ static void twin_request(struct twins *t)
     size_t len = bt_r2p2_encode(bytes, sizeof bytes, &hdr) + 8u;
     bed_request_bytes(&t->one, &t->one.client, bytes, len);
     struct bt_pkt *pkt = split_packet(&t->two, &t->one, false, &t->one.client, bytes, len);
-    bt_split_requests(t->two.s, &pkt, 1, &t->two.out);
+    bt_router_requests(t->two.s, &pkt, 1, &t->two.out);
 }
 
 static void twin_tick(struct twins *t, uint64_t step)
 {
     bed_tick(&t->one, step);
-    bt_split_feedback_tick(t->two.s, t->one.now);
-    bt_split_request_tick(t->two.s, t->one.now, &t->two.out);
-    bt_split_feedback_tick(t->two.s, t->one.now); /* what was held for T_max may just have left */
+    bt_router_feedback_tick(t->two.s, t->one.now);
+    bt_router_tick(t->two.s, t->one.now, &t->two.out);
+    bt_router_feedback_tick(t->two.s, t->one.now); /* what was held for T_max may just have left */
 }
 
 static void twin_worker(struct twins *t)
@@ -153,7 +153,7 @@ static void twin_step(struct twins *t)
     t->one.now += bt_rng_below(&t->rng, 30000);
     /* A FEEDBACK that changes nothing makes one thread look whether anybody is free, which moves its tie start (R-103).
      */
-    t->two.s->request->load.turn = t->one.r->load.turn;
+    t->two.s->load.turn = t->one.r->load.turn;
     if (what < 45) {
         twin_request(t);
     } else if (what < 90) {
@@ -163,9 +163,9 @@ static void twin_step(struct twins *t)
     } else if (what == 98) {
         struct bt_addr *worker = &t->one.members[bt_rng_below(&t->rng, WORKERS)];
         bt_router_unreachable(t->one.r, t->one.now, worker);
-        bt_split_unreachable(t->two.s, t->one.now, worker);
-        bt_split_feedback(t->two.s, NULL, 0);
-        bt_split_requests(t->two.s, NULL, 0, &t->two.out);
+        bt_router_unreachable(t->two.s, t->one.now, worker);
+        bt_router_feedbacks(t->two.s, NULL, 0, NULL);
+        bt_router_requests(t->two.s, NULL, 0, &t->two.out);
     } else {
         twin_configure(t);
     }
@@ -216,9 +216,9 @@ static void send_one(struct split_bed *t, const struct bed *b, uint16_t req_id, 
     size_t len = bt_r2p2_encode(bytes, sizeof bytes, &hdr) + 8u;
     struct bt_pkt *pkt = split_packet(t, b, false, &b->client, bytes, len);
     if (late) { /* it has not seen yet what the other half published */
-        bt_router_requests(bt_split_request_half(t->s), &pkt, 1, &t->out);
+        router_requests(t->s, &pkt, 1, &t->out);
     } else {
-        bt_split_requests(t->s, &pkt, 1, &t->out);
+        bt_router_requests(t->s, &pkt, 1, &t->out);
     }
 }
 
@@ -227,7 +227,7 @@ static void report_of(struct split_bed *t, struct bed *b, uint32_t w, const stru
     uint8_t bytes[128];
     size_t len = bed_feedback_make(b, w, what, bytes);
     struct bt_pkt *pkt = split_packet(t, b, true, &b->members[w], bytes, len);
-    bt_split_feedback(t->s, &pkt, 1);
+    bt_router_feedbacks(t->s, &pkt, 1, NULL);
 }
 
 static void report(struct split_bed *t, struct bed *b, const struct bed_report *what)
@@ -238,15 +238,15 @@ static void report(struct split_bed *t, struct bed *b, const struct bed_report *
 static struct bt_router_stats totals(const struct split_bed *t, const struct bed *b)
 {
     struct bt_router_stats stats;
-    bt_split_stats(t->s, b->now, &stats);
+    bt_router_stats(t->s, b->now, &stats);
     return stats;
 }
 
 static void tick_both(struct split_bed *t, struct bed *b, uint64_t step)
 {
     b->now += step;
-    bt_split_feedback_tick(t->s, b->now);
-    bt_split_request_tick(t->s, b->now, &t->out);
+    bt_router_feedback_tick(t->s, b->now);
+    bt_router_tick(t->s, b->now, &t->out);
 }
 
 /* A legacy worker that was idle for long owes its answer since its request left, not since it was last heard, even when
@@ -263,10 +263,10 @@ static void r110_a_request_whose_note_is_lost_is_not_reclaimed_at_once(void **st
     for (int i = 0; i < 100; i++) {
         tick_both(&t, &b, 10 * MS);
     }
-    bt_split_unreachable(t.s, b.now, &b.client); /* fills the queue of notes */
+    bt_router_unreachable(t.s, b.now, &b.client); /* fills the queue of notes */
     send_one(&t, &b, 7, false);
     assert_int_equal(totals(&t, &b).counter[BT_RC_PAIRS_BEHIND], 1);
-    bt_split_unreachable(t.s, b.now, &b.members[0]);
+    bt_router_unreachable(t.s, b.now, &b.members[0]);
     assert_int_equal(totals(&t, &b).counter[BT_RC_UNREACHABLE_BEHIND], 1);
     for (int i = 0; i < 8; i++) {
         tick_both(&t, &b, 10 * MS);
@@ -291,7 +291,7 @@ static void r113_what_was_sent_to_a_worker_just_forgotten_is_given_up(void **sta
     tick_both(&t, &b, MS);
     report(&t, &b, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
     b.now += 50 * MS;
-    bt_split_feedback_tick(t.s, b.now);
+    bt_router_feedback_tick(t.s, b.now);
     assert_int_equal(totals(&t, &b).counter[BT_RC_FORGOTTEN], 1);
     send_one(&t, &b, 7, true);
     assert_int_equal(totals(&t, &b).outstanding, 1);
@@ -311,7 +311,7 @@ static void r111_what_the_other_thread_sent_meanwhile_is_not_held_to_be_lost(voi
     bed_defaults(&b, 1, 4);
     split_open(&t, &b, 16, 0, 1);
     report(&t, &b, &(struct bed_report){.n = 4, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
-    bt_split_unreachable(t.s, b.now, &b.client); /* no room for a note, which would bring the time, too */
+    bt_router_unreachable(t.s, b.now, &b.client); /* no room for a note, which would bring the time, too */
     uint64_t behind = b.now + 50 * MS;
     b.now += 190 * MS;
     send_one(&t, &b, 1, false); /* at 190 ms */
@@ -338,9 +338,9 @@ static void r118_credit_goes_before_requests(void **state)
     split_open(&t, &b, 16, 0, 0);
     report(&t, &b, &(struct bed_report){.n = 1, .incarnation = 1, .flags = BT_FEEDBACK_JOIN});
     for (uint16_t i = 0; i < 10; i++) {
-        assert_int_equal(bt_split_credit_waits(t.s), true);
+        assert_int_equal(bt_router_credit_waits(t.s), true);
         send_one(&t, &b, i, false);
-        assert_int_equal(bt_split_credit_waits(t.s), false);
+        assert_int_equal(bt_router_credit_waits(t.s), false);
         report(&t, &b, &(struct bed_report){.received = i + 1u, .served = i + 1u, .n = 1, .incarnation = 1});
     }
     assert_int_equal(totals(&t, &b).counter[BT_RC_HELD], 0);
@@ -368,7 +368,7 @@ static void r113_r118_what_is_held_goes_by_all_that_was_heard(void **state)
     split_configure(&t, &b);
     report_of(&t, &b, 0, &(struct bed_report){.received = 1, .served = 1, .n = 2, .incarnation = 1});
     report_of(&t, &b, 1, &(struct bed_report){.n = 2, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
-    bt_split_requests(t.s, NULL, 0, &t.out);
+    bt_router_requests(t.s, NULL, 0, &t.out);
     assert_int_equal(totals(&t, &b).held, 1);
     for (const struct bt_pkt *pkt = t.out.head; pkt != NULL; pkt = pkt->next) {
         bool before = pkt == t.out.head || pkt == t.out.head->next; /* they were there */
@@ -384,18 +384,18 @@ static void setups_out_of_bounds_are_refused(void **state)
     struct split_bed t;
     bed_defaults(&b, 1, 2);
     split_open(&t, &b, 16, 0, 0);
-    struct bt_router_setup router = {.seed = 7, .pool = t.requests};
-    const struct bt_split_setup wrong[] = {
-        {.router = router, .feedback_pool = t.feedback, .credits = 3},
-        {.router = router, .feedback_pool = t.feedback, .notes = 131072},
-        {.router = {.max_members = 4096, .pool = t.requests}, .feedback_pool = t.feedback}};
+    const struct bt_router_setup right = {.threads = 2, .seed = 7, .pool = t.requests, .feedback_pool = t.feedback};
+    struct bt_router_setup wrong[] = {right, right, right, right};
+    wrong[0].credits = 3;
+    wrong[1].notes = 131072;
+    wrong[2].max_members = 4096;
+    wrong[3].threads = 3;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(bt_split_bytes(&wrong[i]), 0);
-        assert_null(bt_split_init(t.mem, 1 << 20, &wrong[i], b.now));
+        assert_int_equal(bt_router_bytes(&wrong[i]), 0);
+        assert_null(bt_router_init(t.mem, 1 << 20, &wrong[i], b.now));
     }
-    const struct bt_split_setup right = {.router = router, .feedback_pool = t.feedback};
-    assert_null(bt_split_init(t.mem, 1 << 20, &right, b.now)); /* too little memory */
-    assert_null(bt_split_init((uint8_t *)t.mem + 8, bt_split_bytes(&right), &right, b.now));
+    assert_null(bt_router_init(t.mem, 1 << 20, &right, b.now)); /* too little memory */
+    assert_null(bt_router_init((uint8_t *)t.mem + 8, bt_router_bytes(&right), &right, b.now));
     free(t.mem); /* overwritten */
     free(t.pool_mem[0]);
     free(t.pool_mem[1]);

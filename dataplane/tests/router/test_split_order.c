@@ -99,7 +99,7 @@ static uint32_t worker_of(const struct world *w, const struct bt_addr *addr)
 /* what leaves finds credit, by the books of the half that sends it, and without faults in truth. */
 static void check_sent(struct world *w)
 {
-    const struct bt_router *q = w->t.s->request;
+    const struct bt_router *q = w->t.s->split->request;
     struct bt_pkt *pkt;
     while ((pkt = bt_txq_pop(&w->t.out)) != NULL) {
         struct bt_r2p2_hdr hdr;
@@ -107,7 +107,7 @@ static void check_sent(struct world *w)
         if (hdr.type == BT_DROP) {
             w->dropped++;
         } else {
-            uint32_t at = worker_of(w, &pkt->dst), slot = router_find(w->t.s->feedback, &pkt->dst);
+            uint32_t at = worker_of(w, &pkt->dst), slot = router_find(w->t.s->split->feedback, &pkt->dst);
             uint32_t n = q->worker[slot].n < q->depth ? q->worker[slot].n : q->depth;
             assert_true(router_outstanding(q, slot) <= n);
             w->sent++;
@@ -132,7 +132,7 @@ static void requests_come(struct world *w, uint32_t n)
         size_t len = bt_r2p2_encode(bytes, sizeof bytes, &hdr) + 8u;
         pkts[i] = split_packet(&w->t, &w->b, false, &w->b.client, bytes, len);
     }
-    bt_split_requests(w->t.s, pkts, n, &w->t.out);
+    bt_router_requests(w->t.s, pkts, n, &w->t.out);
     check_sent(w);
 }
 
@@ -144,7 +144,7 @@ static void feedback_comes(struct world *w, uint32_t most)
     while (n < most && land(w, &w->feedback, &f)) {
         pkts[n++] = split_packet(&w->t, &w->b, true, &w->b.members[f.worker], f.bytes, f.len);
     }
-    bt_split_feedback(w->t.s, pkts, n);
+    bt_router_feedbacks(w->t.s, pkts, n, NULL);
 }
 
 static void request_arrives(struct world *w)
@@ -207,13 +207,13 @@ static void heartbeat(struct world *w)
 static void check_books(struct world *w)
 {
     struct bt_router_stats t;
-    bt_split_stats(w->t.s, w->b.now, &t);
+    bt_router_stats(w->t.s, w->b.now, &t);
     assert_int_equal(t.counter[BT_RC_REQUESTS], w->next_id);
     assert_int_equal(t.counter[BT_RC_FORWARDED], w->sent);
     assert_int_equal(w->next_id, w->sent + w->dropped + t.held);
     assert_true(t.counter[BT_RC_PAIRS_FINISHED] + t.counter[BT_RC_PAIRS_UNANSWERED] + t.pairs <= w->sent);
     for (uint32_t i = 0; w->honest && i < WORKERS; i++) {
-        assert_true(router_outstanding(w->t.s->request, i) >= router_outstanding(w->t.s->feedback, i));
+        assert_true(router_outstanding(w->t.s->split->request, i) >= router_outstanding(w->t.s->split->feedback, i));
     }
 }
 
@@ -230,10 +230,10 @@ static void step(struct world *w)
     } else if (what < 85) {
         worker_serves(w, at);
     } else if (what < 90) {
-        bt_split_request_tick(w->t.s, w->b.now, &w->t.out);
+        bt_router_tick(w->t.s, w->b.now, &w->t.out);
         check_sent(w);
     } else if (what < 95) {
-        bt_split_feedback_tick(w->t.s, w->b.now);
+        bt_router_feedback_tick(w->t.s, w->b.now);
     } else if (what < 97) {
         heartbeat(w);
     } else if (w->faults && what == 97) {
@@ -242,7 +242,7 @@ static void step(struct world *w)
         w->b.config.depth = 1u + chance(w, 4);
         split_configure(&w->t, &w->b);
     } else if (w->faults && what == 99) {
-        bt_split_unreachable(w->t.s, w->b.now, &w->b.members[at]);
+        bt_router_unreachable(w->t.s, w->b.now, &w->b.members[at]);
     }
     check_books(w);
 }
@@ -267,8 +267,8 @@ static void settle(struct world *w)
         heartbeat(w);
         feedback_comes(w, 64);
         w->b.now += 100 * MS;
-        bt_split_feedback_tick(w->t.s, w->b.now);
-        bt_split_request_tick(w->t.s, w->b.now, &w->t.out);
+        bt_router_feedback_tick(w->t.s, w->b.now);
+        bt_router_tick(w->t.s, w->b.now, &w->t.out);
         check_sent(w);
     }
 }
@@ -277,7 +277,7 @@ static void settle(struct world *w)
 static void check_restored(struct world *w)
 {
     struct bt_router_stats t;
-    bt_split_stats(w->t.s, w->b.now, &t);
+    bt_router_stats(w->t.s, w->b.now, &t);
     split_check_agreement(&w->t);
     assert_int_equal(t.held, 0);
     assert_int_equal(t.outstanding, 0);
@@ -296,8 +296,8 @@ static void check_window(struct world *w)
 {
     static struct bt_hist hist;
     struct bt_hist_window window;
-    bt_split_feedback_tick(w->t.s, w->b.now);
-    bt_hist_slices_merge(bt_router_latency(bt_split_feedback_half(w->t.s)), w->b.now, 600, &hist, &window);
+    bt_router_feedback_tick(w->t.s, w->b.now);
+    bt_hist_slices_merge(bt_router_latency(w->t.s), w->b.now, 600, &hist, &window);
     assert_int_equal(window.arrived, w->next_id);
     assert_int_equal(window.rejected, w->dropped);
 }
@@ -305,7 +305,7 @@ static void check_window(struct world *w)
 static uint64_t counter(const struct world *w, enum bt_router_counter c)
 {
     struct bt_router_stats t;
-    bt_split_stats(w->t.s, w->b.now, &t);
+    bt_router_stats(w->t.s, w->b.now, &t);
     return t.counter[c];
 }
 

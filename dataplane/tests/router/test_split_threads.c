@@ -64,15 +64,15 @@ static void *request_thread(void *arg)
 {
     struct run *r = arg;
     uint32_t made = 0;
-    struct bt_router *half = bt_split_request_half(r->t.s);
+    struct bt_router *half = r->t.s;
     while (atomic_load_explicit(&r->answered, memory_order_acquire) < REQUESTS) {
         struct bt_pkt *pkts[16];
         unsigned n = 0;
         while (n < 16u && made < REQUESTS && half->held.n + n < 64u) {
             pkts[n++] = request(r, (uint16_t)made++);
         }
-        bt_split_requests(r->t.s, pkts, n, &r->t.out);
-        bt_split_request_tick(r->t.s, clock_ns(r), &r->t.out);
+        bt_router_requests(r->t.s, pkts, n, &r->t.out);
+        bt_router_tick(r->t.s, clock_ns(r), &r->t.out);
         deliver(r);
         if (n == 0) {
             sched_yield();
@@ -114,8 +114,8 @@ static void *feedback_thread(void *arg)
             pkts[i] = answer(r, to, received[to->worker], ++served[to->worker]);
         }
         bt_spsc_taken(&r->ends, n);
-        bt_split_feedback(r->t.s, pkts, n);
-        bt_split_feedback_tick(r->t.s, clock_ns(r));
+        bt_router_feedbacks(r->t.s, pkts, n, NULL);
+        bt_router_feedback_tick(r->t.s, clock_ns(r));
         answered += n;
         atomic_store_explicit(&r->answered, answered, memory_order_release);
         if (n == 0) {
@@ -132,7 +132,7 @@ static void join_workers(struct run *r)
         uint8_t bytes[128];
         size_t len = bed_feedback_make(&r->b, w, &report, bytes);
         struct bt_pkt *pkt = split_packet(&r->t, &r->b, true, &r->b.members[w], bytes, len);
-        bt_split_feedback(r->t.s, &pkt, 1);
+        bt_router_feedbacks(r->t.s, &pkt, 1, NULL);
     }
 }
 
@@ -150,9 +150,9 @@ static void run(uint32_t credits, uint32_t notes)
     assert_int_equal(pthread_create(&threads[1], NULL, request_thread, &r), 0);
     assert_int_equal(pthread_join(threads[0], NULL), 0);
     assert_int_equal(pthread_join(threads[1], NULL), 0);
-    bt_split_requests(r.t.s, NULL, 0, &r.t.out);
+    bt_router_requests(r.t.s, NULL, 0, &r.t.out);
     struct bt_router_stats stats;
-    bt_split_stats(r.t.s, clock_ns(&r), &stats);
+    bt_router_stats(r.t.s, clock_ns(&r), &stats);
     print_message("most at a worker %u, rescans %llu, notes without room %llu\n", r.most_owed,
                   (unsigned long long)stats.counter[BT_RC_CREDIT_RESCANS],
                   (unsigned long long)stats.counter[BT_RC_PAIRS_BEHIND]);

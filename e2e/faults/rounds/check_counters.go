@@ -174,7 +174,7 @@ func checkServer(v *verdict, name string, g growth, executed int64, a allowance)
 	sum := int64(0)
 	for reason, n := range dropped {
 		sum += n
-		v.hold(reason == "incomplete" && (a.timeouts || a.doubled), "explained", "%s dropped %d requests by %s", name, n, reason)
+		v.hold(reason == "incomplete" && (a.timeouts || a.doubled || a.halfOpen) || reason == "displaced" && a.halfOpen, "explained", "%s dropped %d requests by %s", name, n, reason)
 	}
 	v.equal(c, name+": requests answered or dropped, of those taken", g.of("server_replies_total")+sum, g.of("server_requests_total"))
 	v.equal(c, name+": requests answered, of those executed", g.of("server_replies_total"), executed)

@@ -13,7 +13,7 @@ const (
 	TailTooLittle Verdict = "TailTooLittle"
 )
 
-// The simulator's gate has the same numbers (dataplane/sim/hedge_cells.c).
+// The simulator's gate has the same numbers (dataplane/sim/fanout_cells.c).
 const (
 	mostMedian = 1.02
 	mostTail   = 0.90

@@ -102,7 +102,7 @@ func TestR254ModelAgreesWithTheRouterOnRealPackets(t *testing.T) {
 	}
 }
 
-// harms is the simulator's (dataplane/sim/hedge_cells.c).
+// harms is the simulator's (dataplane/sim/fanout_cells.c).
 func harms(offMedian, offTail, median, tail float64) bool {
 	return median > 1.05*offMedian || tail > 1.05*offTail
 }

@@ -57,6 +57,9 @@ func spread(s *v1alpha1.RpcService, component string) []corev1.TopologySpreadCon
 func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
 	selector := Selector(in.Service.Name, component)
 	m := meta(in, name, component)
+	if !TCP(in.Service) {
+		versioned(m.Labels, in.Version)
+	}
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: m,
 		Spec: appsv1.DeploymentSpec{

@@ -173,10 +173,8 @@ func Selector(service, component string) map[string]string {
 
 // meta is the metadata of an object made for the service.
 func meta(in Input, name, component string) metav1.ObjectMeta {
-	labels := map[string]string{
-		v1alpha1.LabelService: in.Service.Name,
-		LabelManagedBy:        ManagedBy,
-	}
+	labels := recommended(nameService, in.Service.Name, component)
+	labels[v1alpha1.LabelService] = in.Service.Name
 	if component != "" {
 		labels[v1alpha1.LabelComponent] = component
 	}

@@ -18,7 +18,7 @@ import (
 func TestK28ADeadTokenShowsInTheState(t *testing.T) {
 	r := start(t)
 	operator := r.ca.client(t, dataplane.OperatorCommonName)
-	one, hash := content(t, 3)
+	one, hash := content(t, 3, 7)
 	r.api.set(one)
 	eventually(t, "configuration", r.runs(hash))
 	state := func() *dataplane.SidecarState {
@@ -44,7 +44,7 @@ func TestK28ADeadTokenShowsInTheState(t *testing.T) {
 		return strings.Contains(r.scrape(t), "bobtail_config_watch_failing_seconds ") && !strings.Contains(r.scrape(t), "bobtail_config_watch_failing_seconds 0\n")
 	})
 	r.api.revoke(false)
-	two, hash2 := content(t, 5)
+	two, hash2 := content(t, 5, 7)
 	r.api.set(two)
 	eventually(t, "what changed meanwhile", func() bool { w := state().Watch; return !w.Failing() && w.Hash == hash2 && w.Status == 0 })
 }

@@ -52,7 +52,7 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) collect(ctx context.Context) []byte {
-	e := &exposition{}
+	e := &exposition{common: s.whose}
 	s.collectSelf(e)
 	up := 0.0
 	if c, err := ask(ctx, s.link, (*dataplane.Socket).Counters); err == nil {

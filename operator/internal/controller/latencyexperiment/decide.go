@@ -23,12 +23,6 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
-// protocols are the agent's names of the API's.
-var protocols = map[string]string{
-	"R2P2": "r2p2", "Echo": "echo", "Synthetic": "synthetic", "Stss": "stss", "HTTP": "http",
-	"MemcachedASCII": "memcached-ascii", "MemcachedBinary": "memcached-binary", "Redis": "redis",
-}
-
 // surroundings is what an experiment refers to, as far as it is there.
 type surroundings struct {
 	target *v1alpha1.RpcService // nil: none is named, or there is none
@@ -44,7 +38,7 @@ func define(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definitio
 		return definition.Definition{}, fmt.Errorf("`spec.percentile` %q is no number", spec.Percentile)
 	}
 	d := definition.Definition{
-		Protocol: protocols[spec.Workload.Protocol], Load: load(spec.Load),
+		Protocol: spec.Workload.Protocol.Word(), Load: load(spec.Load),
 		Connections: definition.Connections{
 			Count: int(spec.Workload.ConnectionsPerAgent), Outstanding: int(spec.Workload.OutstandingPerConnection),
 			TimeoutMicroseconds: int64(spec.Workload.TimeoutMilliseconds) * 1000,
@@ -193,9 +187,9 @@ func judged(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definitio
 }
 
 // mismatch says why an RpcService does not understand a workload; "" when it may.
-func mismatch(protocol string, target *v1alpha1.RpcService) string {
+func mismatch(protocol v1alpha1.ExperimentProtocol, target *v1alpha1.RpcService) string {
 	switch {
-	case target == nil, (protocol == "R2P2") != render.TCP(target):
+	case target == nil, (protocol == v1alpha1.ExperimentR2P2) != render.TCP(target):
 		return ""
 	case render.TCP(target):
 		return fmt.Sprintf("`spec.workload.protocol` must not be R2P2: `spec.protocol` of RpcService %s is TCP; say what its servers speak over it", target.Name)

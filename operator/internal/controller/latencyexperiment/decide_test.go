@@ -87,10 +87,10 @@ func TestWorkload(t *testing.T) {
 
 // Every protocol of the API is one of the agent's.
 func TestProtocols(t *testing.T) {
-	for name := range protocols {
-		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) { s.Workload.Protocol = name })
+	for _, row := range v1alpha1.ExperimentProtocols {
+		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) { s.Workload.Protocol = row.Protocol })
 		if _, accepted := decideAccepted(e, surroundings{}); accepted.Status != metav1.ConditionTrue {
-			t.Errorf("%s: %s", name, accepted.Message)
+			t.Errorf("%s: %s", row.Protocol, accepted.Message)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestTargetsSpeakTheProtocol(t *testing.T) {
 	} {
 		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) {
 			s.Target = v1alpha1.ExperimentTarget{TargetRef: &v1alpha1.TargetReference{Name: c.target.Name}}
-			s.Workload.Protocol = c.protocol
+			s.Workload.Protocol = v1alpha1.ExperimentProtocol(c.protocol)
 			if c.protocol == "Redis" {
 				s.Workload.Mix, s.Workload.Keys, s.Workload.KeyBytes, s.Workload.ValueBytes, s.Workload.Path = "GetSet", 10, "fixed:8", "fixed:8", ""
 			}

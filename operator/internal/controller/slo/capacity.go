@@ -64,7 +64,10 @@ func decideAttainable(capacity verdict.Verdict) verdict.Verdict {
 }
 
 func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required int64) (verdict.Verdict, *v1alpha1.CapacityEstimate) {
-	q := question(s, times)
+	q, err := question(s, times)
+	if err != nil {
+		return verdict.No(v1alpha1.ReasonInvalidConfiguration, err.Error()), nil
+	}
 	overhead := overheadOf(q, s, m, required)
 	if overhead != nil {
 		q.Overhead = float64(*overhead) / 1e6
@@ -116,14 +119,14 @@ func floor(s *snapshot, times *dataplane.Histogram) string {
 	return written(v)
 }
 
-func question(s *snapshot, times *dataplane.Histogram) queueing.Question {
+func question(s *snapshot, times *dataplane.Histogram) (queueing.Question, error) {
 	p, _ := new(big.Rat).SetString(s.slo.Spec.Percentile)
 	share, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
-	policy, depth := queueing.OfRouter(s.target.Spec.Router)
+	policy, depth, err := queueing.OfRouter(s.target.Spec.Router)
 	return queueing.Question{
 		Service: queueing.FromHistogram(times), Policy: policy, Depth: depth,
 		Workers: int(s.target.Status.ReadyWorkers), P: share, Limit: float64(s.slo.Spec.LatencyMicroseconds) / 1e6,
-	}
+	}, err
 }
 
 // overheadOf is what requests take beyond waiting and service, as measured while

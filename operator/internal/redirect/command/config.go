@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -64,7 +65,17 @@ func readConfig(path string) (Config, error) {
 	if len(c.Watch) > 0 && c.Announce == nil && c.Balancers == nil {
 		return c, &redirect.FieldError{Field: "watch", Reason: "loads are told to the peers of announce, or to balancers, and both are missing"}
 	}
-	return c, c.Balancers.check()
+	return c, errors.Join(c.Balancers.check(), checkLives(c.Lives))
+}
+
+// checkLives refuses what would forget everything at once.
+func checkLives(l redirect.Lives) error {
+	for field, life := range map[string]time.Duration{"idle": l.Idle, "ended": l.Ended, "pending": l.Pending, "echo": l.Echo, "crowded": l.Crowded} {
+		if life < 0 {
+			return &redirect.FieldError{Field: "lives." + field, Reason: fmt.Sprintf("%d is less than nothing: name nanoseconds, or 0 for the default", int64(life))}
+		}
+	}
+	return nil
 }
 
 func (b *Balancers) check() error {
