@@ -27,7 +27,6 @@ var made = []string{
 var pairs = [][]string{
 	{"rolebinding/" + service + "-sidecar", "configmap/" + service + "-dataplane"},
 	{"serviceaccount/" + service + "-sidecar", "deployment/" + service + "-router"},
-	{"configmap/" + service + "-dataplane", "secret/" + service + "-keys"},
 	{"serviceaccount/" + service + "-sidecar", "secret/" + service + "-keys"},
 }
 
