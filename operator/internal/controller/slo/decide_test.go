@@ -252,7 +252,7 @@ func TestWriteStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeStatus(slo, accepted, decideProgrammed(s, accepted), decideMet(slo, m, 1000), m, 1000, start)
+		writeStatus(slo, &plan{accepted: accepted, programmed: decideProgrammed(s, accepted), met: decideMet(slo, m, 1000), measured: m, required: 1000}, start)
 		return &slo.Status
 	}
 	st := write(part{Required: true, Reply: measured(1000, 900, 0, 10)})
@@ -296,7 +296,7 @@ func TestLastChange(t *testing.T) {
 		{verdict.No(v1alpha1.ReasonObjectiveMissed, ""), 2}, {verdict.No(v1alpha1.ReasonObjectiveMissed, "by more"), 2},
 		{verdict.Unknown(v1alpha1.ReasonTooFewSamples, ""), 4}, {verdict.Unknown(v1alpha1.ReasonMeasurementIncomplete, ""), 4},
 	} {
-		writeStatus(slo, yes, yes, c.met, measurement{}, 1000, start.Add(time.Duration(i)*time.Minute))
+		writeStatus(slo, &plan{accepted: yes, programmed: yes, met: c.met, required: 1000}, start.Add(time.Duration(i)*time.Minute))
 		if at := slo.Status.LastChangeTime; !at.Time.Equal(start.Add(time.Duration(c.want) * time.Minute)) {
 			t.Errorf("step %d, %s: changed at %s, want minute %d", i, c.met.Reason, at, c.want)
 		}

@@ -106,6 +106,33 @@ func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
 	return v1alpha1.SourceRouter
 }
 
+// plan is what one look at an objective comes to.
+type plan struct {
+	accepted, programmed, met verdict.Verdict
+	measured                  measurement
+	required                  int64 // samples
+}
+
+// planFor is the one decision about a snapshot. The error is one that trying again
+// does not mend.
+func planFor(s *snapshot) (*plan, error) {
+	p := &plan{accepted: decideAccepted(s)}
+	var err error
+	if p.required, err = samplesRequired(s.slo.Spec.Percentile); err != nil {
+		return nil, err
+	}
+	if p.measured, err = measure(s); err != nil {
+		return nil, err
+	}
+	p.met = decideMet(s.slo, p.measured, p.required)
+	if !p.accepted.OK() {
+		p.measured = measurement{source: v1alpha1.SourceNone}
+		p.met = verdict.Unknown(v1alpha1.ReasonNoMeasurementSource, p.accepted.Message)
+	}
+	p.programmed = decideProgrammed(s, p.accepted)
+	return p, nil
+}
+
 // decideAccepted says whether the objective can be measured at all.
 func decideAccepted(s *snapshot) verdict.Verdict {
 	spec := s.slo.Spec
