@@ -70,7 +70,7 @@ STAGES = [
           both(make("images"), 2, 180), "the failing build step stands at the end of the log", ("root",)),
     Stage("cluster", "the main job on a real two-node cluster: outages, rolling updates, clean removal",
           {TEST: Form(make("e2e-main-short"), 170, 240, "the main job on a real two-node cluster: install, load, overload, recovery, rolling update, clean removal"),
-           ALL: Form(make("e2e-main"), 530, 800)},
+           ALL: Form(make("e2e-main"), 1100, 1500)},
           "the failing step names its own log; `bobtail-cluster logs` shows the components", ("root",)),
     Stage("sim", "queueing figures, fault seeds and planted bugs in the simulator",
           {TEST: Form(make("sim-short"), 80, 200, "a figure of each policy, fault seeds and a third of the planted bugs in the simulator"),
