@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 SEEDS ?= 2000
-SHORT_SEEDS ?= 300
+SHORT_SEEDS ?= 600
 REPORT := measure/report/report.py
 MEASURED := build/measurements
 FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split release,keys,fastpath

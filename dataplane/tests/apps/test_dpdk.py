@@ -19,6 +19,8 @@ PATIENCE = "--timeout=20s"
 # Of a core, at most, for a router that has nothing to do; processor time, so what else runs does not add to it.
 # Measured 0.08 over memif and 0.14 over af_packet, whose every look is a walk over a ring shared with the kernel.
 IDLE, IDLE_AF_PACKET = 0.15, 0.22
+# A neighbour that empties the caches makes every look dearer: that is not for a run beside busy ones.
+SHORT = os.environ.get("BOBTAIL_SHORT") == "1"
 
 
 def busy_share(process, seconds=2):
@@ -129,6 +131,7 @@ class Memif(MemifBed):
         self.start_service(forwarding="Transparent")
         self.answered(self.load_over_memif, "--verify")
 
+    @unittest.skipIf(SHORT, "measures the machine: left to a whole run")
     def test_an_idle_router_leaves_its_core_alone(self):
         """Adaptive idling: of two seconds without requests a router that does not spin uses a small part."""
         self.start_service()
@@ -228,9 +231,10 @@ class KernelPeers(NamespaceBed):
         self.answered(self.load_inside, 0.5, "--verify", "--connections=4", PATIENCE)
         self.answered(self.load_inside, 0.5, "--verify", "--request-bytes=5000", PATIENCE, rate=50)
         self.assert_credits_return("router")
-        share = busy_share(self.processes["router"])
-        print("idle, it uses %.1f %% of a core" % (share * 100))
-        self.assertLess(share, IDLE_AF_PACKET * (2 if "--threads=2" in options else 1))
+        if not SHORT:
+            share = busy_share(self.processes["router"])
+            print("idle, it uses %.1f %% of a core" % (share * 100))
+            self.assertLess(share, IDLE_AF_PACKET * (2 if "--threads=2" in options else 1))
         self.assertGreater(c.counter("link_rx_total", kind="arp"), 0)
         self.assertEqual((c.counter("io_tx_dropped_total"), c.counter("link_rx_dropped_total", reason="udp_checksum")), (0, 0))
         # Kernels leave checksums on a veth to a device that is not there (E-23).

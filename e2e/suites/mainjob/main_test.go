@@ -43,6 +43,7 @@ type part struct {
 
 var parts = []part{
 	{"clean slate", true, true, cleanSlate},
+	{"every released chart", false, false, releasedCharts},
 	{"install", true, false, install},
 	{"upgrade from 0.1.0", true, false, upgrade},
 	{"demo phases", true, true, demoPhases},
@@ -63,6 +64,7 @@ var parts = []part{
 	{"helm test", false, false, helmTest},
 	{"delete", false, true, deleteService},
 	{"uninstall", false, true, uninstall},
+	{"installed elsewhere", false, false, elsewhere},
 }
 
 // target names the report: the short form owes fewer figures.
