@@ -97,6 +97,24 @@ static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packe
     }
 }
 
+enum crab_hashed { CRAB_HASHED_ON = 0, CRAB_HASHED_RELAYED = 1, CRAB_HASHED_REFUSED = 2 };
+
+/*
+ * What becomes of a SYN that the hash has sent there. A server without agent cannot answer from the VIP, and where the
+ * network checks sources none may; one that dials itself would answer itself (C-107), and sees nobody's address by
+ * that.
+ */
+CRAB_PART enum crab_hashed hashed_way(struct crab_tuple *t, struct crab_choice *c)
+{
+    if (crab_addr_same(c->dip, t->client)) {
+        return CRAB_HASHED_RELAYED;
+    }
+    if (c->state != CRAB_BACKEND_UP_PLAIN && !(c->vip_flags & CRAB_VIP_TUNNEL)) {
+        return CRAB_HASHED_ON;
+    }
+    return c->vip_flags & CRAB_VIP_KEEP_CLIENT ? CRAB_HASHED_REFUSED : CRAB_HASHED_RELAYED;
+}
+
 /* By consistent hash: o is the option area of a SYN, NULL for every other packet. */
 static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
                                    struct crab_pool *pool, struct crab_tuple *t, struct crab_choice *c,
@@ -117,8 +135,12 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    /* A server that answered from the VIP would send with another's address as well, or to itself (C-107). */
-    if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel || crab_addr_same(c->dip, t->client))) {
+    enum crab_hashed way = o ? hashed_way(t, c) : CRAB_HASHED_ON;
+    if (way == CRAB_HASHED_REFUSED) {
+        crab_count(CRAB_LB_RELAY_REFUSED);
+        return TC_ACT_SHOT;
+    }
+    if (way == CRAB_HASHED_RELAYED) {
         r = crab_relay_begin(t, c);
         if (r) {
             return to_relayed(skb, p, r, forwards);
@@ -138,7 +160,7 @@ CRAB_PART int redirect_to(struct __sk_buff *skb, struct crab_packet *p, struct c
     __u32 reason = c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED;
     struct crab_tunnel *t = NULL;
 
-    if (forwards && c->tunnel) {
+    if (forwards && c->vip_flags & CRAB_VIP_TUNNEL) {
         t = bpf_map_lookup_elem(&crab_tunnels, &c->dip);
     }
     return t ? crab_tunnel_send(skb, p, t, &c->dip, reason) : deliver(skb, p, &c->dip, reason, forwards);
@@ -194,7 +216,7 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    struct crab_choice c = {.tunnel = (vip->flags & CRAB_VIP_TUNNEL) != 0};
+    struct crab_choice c = {.vip_flags = vip->flags};
     if ((p.flags & CRAB_STATE) != CRAB_SYN) {
         return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
     }

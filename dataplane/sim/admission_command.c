@@ -140,7 +140,7 @@ static bool take(struct ask *a, int c)
         return true;
     case 'd':
         m->service.kind =
-            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_TRACE);
+            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_ERLANG);
         return true;
     case 'm':
         m->service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;

@@ -3,6 +3,7 @@
 //
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/counters.h"
 #include "grid.h"
@@ -63,6 +64,16 @@ static void add_up(const struct sim_grid_runs *g, uint32_t first, struct total *
     t->achieved /= lived > 0 ? lived : 1;
 }
 
+static int policy_width(void)
+{
+    size_t width = 0;
+    for (uint32_t p = 0; p < BT_ROUTER_POLICIES; p++) {
+        size_t n = strlen(bt_router_policy_words[p]);
+        width = n > width ? n : width;
+    }
+    return (int)width;
+}
+
 /* Why the routers of each point sent DROP, below the table: the counts fit no column. */
 static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total *t)
 {
@@ -77,7 +88,8 @@ static void drops_by_reason(FILE *f, const struct sim_grid_runs *g, struct total
             fputs("dropped by routers, warm-up included:\n", f);
         }
         any = true;
-        fprintf(f, "%-10s %3u %7u %6.3g ", bt_router_policy_words[r->policy], r->depth, r->workers, r->load);
+        fprintf(f, "%-*s %3u %7u %6.3g ", policy_width(), bt_router_policy_words[r->policy], r->depth, r->workers,
+                r->load);
         sim_print_drops(f, t->router_counter);
     }
 }
@@ -93,13 +105,13 @@ void sim_grid_table(FILE *f, const struct sim_grid_runs *g)
         f, "%s: %u threads per worker, %s%s%s, %u seed(s) per point; latency in us, unanswered requests are infinite\n",
         g->s->name, g->s->threads, sim_dist_name(g->s->service.kind), *discipline != '\0' ? ", " : "", discipline,
         g->seeds);
-    fprintf(f, "%-10s %3s %7s %6s %11s %11s %10s %10s %10s %10s %9s %9s %9s\n", "policy", "n", "workers", "load",
-            "offered/s", "achieved/s", "p50", "p99", "p99.9", "answered", "timeouts", "dropped", "errors");
+    fprintf(f, "%-*s %3s %7s %6s %11s %11s %10s %10s %10s %10s %9s %9s %9s\n", policy_width(), "policy", "n", "workers",
+            "load", "offered/s", "achieved/s", "p50", "p99", "p99.9", "answered", "timeouts", "dropped", "errors");
     for (uint32_t i = 0; i < g->n; i += g->seeds) {
         const struct sim_grid_run *r = &g->run[i];
         add_up(g, i, t);
-        fprintf(f, "%-10s %3u %7u %6.3g %11.0f %11.0f", bt_router_policy_words[r->policy], r->depth, r->workers,
-                r->load, t->offered, t->achieved);
+        fprintf(f, "%-*s %3u %7u %6.3g %11.0f %11.0f", policy_width(), bt_router_policy_words[r->policy], r->depth,
+                r->workers, r->load, t->offered, t->achieved);
         us(f, merged(&t->hist, 50000), "%11.1f");
         us(f, merged(&t->hist, 99000), "%11.1f");
         us(f, merged(&t->hist, 99900), "%11.1f");

@@ -172,6 +172,7 @@ struct sim_scenario {
     char trace_file[SIM_PATH];
     bool trace_repeat;
     const struct sim_recording *recording; /* the template's; NULL: none */
+    const struct sim_times *times; /* likewise: service times that were counted, to be drawn from; NULL: row by row */
 
     uint32_t workers, threads, depth, legacy_workers;
     uint32_t discipline; /* enum sim_discipline */

@@ -21,9 +21,19 @@ static const char *const between_names[] = {"clientRouter", "clientServer", "rou
 static const char *const direction_names[] = {"both", "forth", "back", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
 const char *const sim_discipline_names[] = {"FCFS", "SJF", "EDF", NULL};
-static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
-                                         "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
-                                         "bimodal-1=bimodal1", "bimodal-2=bimodal2", NULL};
+static const char *const dist_names[] = {"deterministic",
+                                         "exponential",
+                                         "bimodal1",
+                                         "bimodal2",
+                                         "lognormal",
+                                         "bimodal10",
+                                         "erlang",
+                                         "hyperexponential",
+                                         "trace",
+                                         "fixed=deterministic",
+                                         "bimodal-1=bimodal1",
+                                         "bimodal-2=bimodal2",
+                                         NULL};
 static const char *const arrival_names[] = {"poisson", "fixed", "mmpp", "trace", "deterministic=fixed", NULL};
 static const char *const end_names[] = {"client", "router", "worker", "any", NULL};
 const char *const sim_measure_names[] = {"mean",
@@ -84,7 +94,7 @@ static const struct sim_field top_fields[] = {
     {"seriesMilliseconds", SIM_F_U32, AT(series_ms), 1, 3600000, 0, NULL, "width of one row of --series"},
     {"traceFile", SIM_F_TEXT, AT(trace_file), 0, SIM_PATH, 0, NULL,
      "CSV beside this file with a header row and columns among gapMicroseconds, timeMicroseconds, "
-     "serviceMicroseconds"},
+     "serviceMicroseconds; beside service times alone, count: how often each was seen, and it is drawn so often"},
     {"traceRepeat", SIM_F_BOOL, AT(trace_repeat), 0, 0, 0, NULL,
      "start the trace again when there are more requests than rows; otherwise that is an error"},
 };
@@ -105,6 +115,9 @@ static const struct sim_field worker_fields[] = {
     {"ignoredCancels", SIM_F_DOUBLE, AT(ignored_cancels), 0, 1, 0, NULL,
      "share of CANCELs that the application does not heed"},
     {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
+    {"stages", SIM_F_U32, AT(service.stages), 1, 1000, 0, NULL, "erlang: exponential stages of one service time"},
+    {"squaredVariation", SIM_F_DOUBLE, AT(service.c2), 1, 1000, 0, NULL,
+     "hyperexponential: squared coefficient of variation; either of its two kinds makes half of the work"},
     {"maxPairs", SIM_F_U32, AT(server_pairs), 0, 65535, 0, NULL, "pair table of a server; 0: ample, here and below"},
     {"maxAssemblies", SIM_F_U32, AT(server_assemblies), 0, 65535, 0, NULL, "long requests a server receives at once"},
     {"maxHeld", SIM_F_U32, AT(server_held), 0, 65535, 0, NULL, "packets a server keeps that came before their first"},

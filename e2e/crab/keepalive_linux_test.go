@@ -39,7 +39,9 @@ func (h *Host) asksItsClients(t *testing.T) {
 
 // K-2, C-72: connections that nothing but keepalives pass, of the client's and of the server's kernel: redirected, hashed
 // and relayed ones outlive their silence.
-func TestIdleConnectionsWithKeepalive(t *testing.T) { eachFamily(t, 3, testIdleConnectionsWithKeepalive) }
+func TestIdleConnectionsWithKeepalive(t *testing.T) {
+	eachFamily(t, 3, testIdleConnectionsWithKeepalive)
+}
 
 func testIdleConnectionsWithKeepalive(t *testing.T, b *Bed) {
 	const each = 25

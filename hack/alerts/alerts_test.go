@@ -246,6 +246,7 @@ func TestOtherAlerts(t *testing.T) {
 		{"OperatorAbsent", of("bobtail_dataplane_up", `{}`, "1x30"), of("bobtail_build_info", `{component="operator"}`, "1x30")},
 		{"DataplaneDown", of("bobtail_dataplane_up", `{instance="x"}`, "0x30"), of("bobtail_dataplane_up", `{instance="x"}`, "1x30")},
 		{"ConfigRefused", of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "0x20 1x10"), of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "1x30")},
+		{"ConfigWatchFailing", of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x25 60 120 180 240 300"), of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x28 60 120")}, // K-28
 		{"WorkerEjected", of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "1x30"), of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "0x30")},
 		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},

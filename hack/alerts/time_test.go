@@ -152,7 +152,7 @@ func TestForIsKept(t *testing.T) {
 	want := map[string]time.Duration{
 		"SLOFastBurn": time.Minute, "SLOBurn": 5 * time.Minute, "SLOSlowBurn": 15 * time.Minute, "SLORejecting": 5 * time.Minute,
 		"SLOCapacityNear": 10 * time.Minute, "SidecarUnreadable": 10 * time.Minute, "OperatorAbsent": 10 * time.Minute,
-		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "WorkerEjected": 5 * time.Minute,
+		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "ConfigWatchFailing": time.Minute, "WorkerEjected": 5 * time.Minute,
 		"CrabPoolExhausted": time.Minute, "CrabAddressWithoutOwner": time.Minute,
 	}
 	all := rules(t)

@@ -159,11 +159,12 @@ class OfUniversalmutator(unittest.TestCase):
 
 
 class Trial(unittest.TestCase):
-    def said(self, script, unchanged="true", kept=None):
+    def one(self, script, folder="/"):
+        return trial.Test("t", ("sh", "-c", script), folder, (("NAME", "x"),), "t")
+
+    def said(self, script):
         with tempfile.TemporaryDirectory() as folder:
-            test = trial.Test("t", ("sh", "-c", script), folder, (("NAME", "x"),), "t")
-            self.kept = kept if kept is not None else {}
-            return trial.Tests(self.kept).notices(test, lambda t: t._replace(command=("sh", "-c", unchanged)))
+            return trial.Tests({"t": 0.1}).fails(self.one(script, folder))
 
     def test_a_failure_that_does_not_come_again_is_none(self):
         self.assertIsNone(self.said("true"))
@@ -173,17 +174,17 @@ class Trial(unittest.TestCase):
     def test_what_is_skipped_here_says_nothing(self):
         self.assertIsNone(self.said("exit 77"))
 
-    def test_what_does_not_pass_unchanged_judges_nothing(self):
-        with self.assertRaises(SystemExit):
-            self.said("false", unchanged="false")
-
-    def test_the_unchanged_code_is_asked_once(self):
-        self.assertTrue(self.said("false"))
-        self.assertGreaterEqual(self.kept["t"], 0)
-        self.assertTrue(self.said("false", unchanged="false", kept={"t": 0.1}))
-
     def test_the_environment_and_the_folder(self):
         self.assertIsNone(self.said('test "$NAME" = x && test ! -e there && touch there'))
+
+    def test_what_does_not_pass_unchanged_judges_nothing(self):
+        with self.assertRaises(SystemExit):
+            trial.Tests({}).passes(self.one("false"))
+
+    def test_how_long_the_unchanged_code_takes_is_kept(self):
+        tests = trial.Tests({})
+        tests.passes(self.one("true"))
+        self.assertGreaterEqual(tests.kept["t"], 0)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,20 @@ class Tests:
         with self.lock:
             return self.locks.setdefault(turn, threading.Lock())
 
+    def fails(self, test):
+        """What a test says against a mutant, or None. It must say it twice: on a busy machine once is no proof."""
+        took = self.kept.get(test.name)
+        seconds = FIRST_SECONDS if took is None else round(LEAST_SECONDS + TIMES * took)
+        processor_seconds = FIRST_PROCESSOR_SECONDS if took is None else round(LEAST_PROCESSOR_SECONDS + TIMES * took)
+        for _ in range(2):
+            with self.alone(test.turn):
+                code, out = run(test.command, seconds, processor_seconds, test.folder, test.env)
+            if code is None:
+                return f"{test.name}: never ends"
+            if code in (0, SKIPPED):
+                return None
+        return f"{test.name}: {last_words(out) or f'exit code {code}'}"
+
     def passes(self, test):
         """Shows that a test passes on the unchanged code, and keeps how long that takes."""
         for _ in range(TRIES):
@@ -67,25 +81,6 @@ class Tests:
                 self.kept[test.name] = round(time.monotonic() - begun, 2)
                 return
         raise SystemExit(f"mutate: {test.name} does not pass on the unchanged code, so nothing can be judged:\n{out[-3000:]}")
-
-    def notices(self, test, unchanged):
-        """What the test says against the mutant, or None. A failure counts when it comes again, since a busy machine is no
-        proof, and when the unchanged code passes, which unchanged() builds."""
-        said = None
-        for _ in range(2):
-            took = self.kept.get(test.name)
-            with self.alone(test.turn):
-                code, out = run(test.command, FIRST_SECONDS if took is None else round(LEAST_SECONDS + TIMES * took),
-                                FIRST_PROCESSOR_SECONDS if took is None else round(LEAST_PROCESSOR_SECONDS + TIMES * took),
-                                test.folder, test.env)
-            if code in (0, SKIPPED):
-                return None
-            said = f"{test.name}: " + ("never ends" if code is None else last_words(out) or f"exit code {code}")
-            if code is None:
-                break
-        if test.name not in self.kept:
-            self.passes(unchanged(test))
-        return said
 
 
 def last_words(out):

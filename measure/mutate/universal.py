@@ -3,6 +3,7 @@
 
 A copy stands as the tree itself does (dataplane, build/dataplane-asan), so that the compiler cache serves both.
 """
+import concurrent.futures
 import contextlib
 import io
 import json
@@ -27,9 +28,9 @@ RULES = ["universal.rules", "c_like.rules", "c.rules"]
 NO_BEHAVIOUR = re.compile(r"^\s*#\s*(include|if|ifdef|ifndef|elif|else|endif|pragma|error)\b|\b_?[Ss]tatic_assert\b|\bassert\(|^[\s{}();,]*$")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
 SETUP = ["--buildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
-SANITIZERS = (("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"), ("ASAN_OPTIONS", "halt_on_error=1:abort_on_error=1"))
-# Before whole programs and their stories are started: the tests that are one program.
-AT_ONCE = 6
+SANITIZERS = (("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"),)
+# Tests that are one program are built so many at a time, and run one after the other; stories of whole programs mostly wait.
+AT_ONCE, STORIES_AT_ONCE = 6, 4
 BUILD_SECONDS = 1800
 
 
@@ -60,7 +61,7 @@ def mutants_of(line, source):
 
 
 def symbols(path):
-    """Names that an object or program defines for others, and takes from others."""
+    """Names that an object or program defines for others."""
     out = subprocess.run(["nm", "--defined-only", "-g", str(path)], capture_output=True, text=True, check=True).stdout
     return {line.split()[-1] for line in out.splitlines() if len(line.split()) == 3}
 
@@ -117,6 +118,7 @@ class Bench:
         self.build = build
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.by_path = {f: t for t in self.targets.values() for f in t["filename"]}
+        self.compiled = json.loads((self.build / "compile_commands.json").read_text())
         self.known = {}
 
     def introspect(self, what):
@@ -144,18 +146,19 @@ class Bench:
             self.known[path] = symbols(path).union(*map(symbols, shared))
         return self.known[path]
 
-    def objects(self, source):
-        """Where a source is compiled to."""
-        rows = json.loads((self.build / "compile_commands.json").read_text())
-        return [self.build / r["output"] for r in rows if (self.build / r["file"]).resolve() == source.resolve()]
+    def own(self, source):
+        """The symbols of a source, of each object that it is compiled to."""
+        if source not in self.known:
+            objects = [self.build / r["output"] for r in self.compiled if (self.build / r["file"]).resolve() == source.resolve()]
+            self.known[source] = set().union(*(symbols(o) for o in objects if o.is_file())) - {"main"}
+        return self.known[source]
 
     def links(self, program, source):
         """Whether a program has the code of a source inside: as its own, or taken from a library."""
         target = self.by_path[program]
         if any(str(source) in group.get("sources", ()) for group in target["target_sources"]):
             return True
-        own = set().union(*(symbols(o) for o in self.objects(source) if o.is_file()), set()) - {"main"}
-        return bool(own & self.symbols_of(program))
+        return bool(self.own(source) & self.symbols_of(program))
 
 
 class C:
@@ -186,7 +189,7 @@ class C:
         self.known_tests = self.bench.tests()
 
     def rooms(self, file):
-        """The tests that judge a file, the most telling first: [(test, programs)]."""
+        """The tests that judge a file, the most telling first."""
         if file not in self.room_of:
             source = self.copies[0].folder / file
             program = pathlib.Path(file).parts[2] if file.startswith("dataplane/apps/") else None
@@ -196,7 +199,7 @@ class C:
             if not program and any(row[2] for row in judged):
                 judged = [row for row in judged if row[2]]
             judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), self.tests.kept.get(row[0].name, row[3])))
-            self.room_of[file] = [row[:2] for row in judged]
+            self.room_of[file] = judged
         return self.room_of[file]
 
     def moved(self, test, copy):
@@ -224,25 +227,36 @@ class C:
             file.write_text(clean)
 
     def judge(self, copy, mutant, clean):
-        """The tests of the room, one after the other until one notices."""
+        """The tests of the room, a few at a time, until one notices."""
         room = self.rooms(mutant.line.file)
-
-        def built(programs):
-            return copy.ninja(sorted({os.path.relpath(p, self.bench.build) for p in programs}))
-
-        def unchanged(test):
-            (copy.folder / mutant.line.file).write_text(clean)
-            code, out = built(next(programs for t, programs in room if t.name == test.name))
-            if code != 0:
-                raise SystemExit("mutate: the unchanged copy does not build any more:\n" + out[-2000:])
-            return test
-        for at in range(0, len(room), AT_ONCE):
-            some = room[at:at + AT_ONCE]
-            code, out = built(p for _, programs in some for p in programs)
+        for some in chunks(room):
+            code, out = self.built(copy, some)
             if code != 0:
                 return "stillborn", next(iter(re.findall(r"(?:error|undefined reference).*", out)), "does not link")
-            for test, _ in some:
-                said = self.tests.notices(self.moved(test, copy), unchanged)
-                if said:
-                    return "caught", said
-        return "survived", f"by {len(room)} tests: " + " ".join(t.name.removeprefix("c-") for t, _ in room)[:200]
+            with concurrent.futures.ThreadPoolExecutor(1 if some[0][2] else STORIES_AT_ONCE) as pool:
+                said = list(pool.map(lambda row: self.tests.fails(self.moved(row[0], copy)), some))
+            for (test, *_), one in zip(some, said):
+                if one:
+                    self.passes(copy, mutant, clean, test)
+                    return "caught", one
+        return "survived", f"by {len(room)} tests: " + " ".join(row[0].name.removeprefix("c-") for row in room)[:200]
+
+    def built(self, copy, rows):
+        return copy.ninja(sorted({os.path.relpath(program, self.bench.build) for row in rows for program in row[1]}))
+
+    def passes(self, copy, mutant, clean, test):
+        """Shows that a test passes on the code as it is, once."""
+        if test.name not in self.tests.kept:
+            (copy.folder / mutant.line.file).write_text(clean)
+            code, out = self.built(copy, [row for row in self.known_tests if row[0].name == test.name])
+            if code != 0:
+                raise SystemExit("mutate: the unchanged copy does not build any more:\n" + out[-2000:])
+            self.tests.passes(self.moved(test, copy))
+
+
+def chunks(room):
+    """Tests that are one program, then stories of whole programs."""
+    for alone in (True, False):
+        rows = [row for row in room if row[2] == alone]
+        for at in range(0, len(rows), AT_ONCE if alone else STORIES_AT_ONCE):
+            yield rows[at:at + (AT_ONCE if alone else STORIES_AT_ONCE)]

@@ -118,7 +118,7 @@ void bt_config_check_routers(struct bt_shape_reader *r, void *base)
     for (size_t i = 0; i < c->n_routers; i++) {
         struct bt_config_router *o = &c->routers[i];
         if (o->request_port == o->feedback_port) {
-            char at[32];
+            char at[48];
             snprintf(at, sizeof at, "[%zu].feedbackPort", i);
             bt_shape_refuse(r, at, "must differ from requestPort; both are %" PRId64, o->request_port);
             return;

@@ -32,9 +32,11 @@ static const char *parse_address(const char *text, void *to)
 {
     struct bt_addr *out = to;
     char full[64];
-    bool v6 = strchr(text, ':') != NULL;
-    snprintf(full, sizeof full, v6 ? "[%s]:1" : "%s:1", text);
-    if (strlen(text) >= sizeof full - 8 || strpbrk(text, "[]%") != NULL || bt_addr_parse(full, 0, out) != 0) {
+    if (text == NULL || strlen(text) >= sizeof full - 8 || strpbrk(text, "[]%") != NULL) {
+        return "must be an IP address";
+    }
+    snprintf(full, sizeof full, strchr(text, ':') != NULL ? "[%s]:1" : "%s:1", text);
+    if (bt_addr_parse(full, 0, out) != 0) {
         return "must be an IP address";
     }
     // What nobody could send from, such as 240.0.0.0/4, nobody can be reached at.

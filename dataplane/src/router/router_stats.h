@@ -23,11 +23,11 @@
     ROW(NO_MEMBERS, "no_members")                                                                                      \
     /* sticky request, master not joined */                                                                            \
     ROW(NO_MASTER, "no_master")                                                                                        \
-    /* policy not implemented here, or unknown (M-6, also in malformed) */                                      \
+    /* policy not implemented here, or unknown (M-6) */                                                         \
     ROW(POLICY, "policy")                                                                                              \
     /* options do not fit */                                                                                     \
     ROW(NO_ROOM, "no_room")                                                                                            \
-    /* unknown option marked critical (R-55, also in malformed) */                                                     \
+    /* unknown option marked critical */                                                                        \
     ROW(OPTION, "critical_option")                                                                                     \
     /* refused to keep the objective */                                                                        \
     ROW(ADMISSION, "admission")

@@ -125,6 +125,7 @@ struct bt_arrival {
     uint32_t hash;         // of the pair, once client is known
     uint8_t router;
     bool kept;
+    bool waits; // in the holding list, and counted when it leaves it
 };
 
 // server_rx.c

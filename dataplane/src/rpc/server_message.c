@@ -85,9 +85,7 @@ static void release_held(struct bt_server *s, struct bt_pair *p, struct bt_txq *
         if (!m) {
             m = open ? add_part(s, p, &a) : BT_M15;
         }
-        if (m) {
-            s->counters[m]++;
-        }
+        s->counters[m]++;
         if (!a.kept) {
             bt_pool_put(s->port.pool, pkt);
         }
@@ -121,7 +119,7 @@ static enum bt_mcase hold(struct bt_server *s, struct bt_arrival *a)
     if (s->held >= s->cfg.max_held) {
         return BT_M16;
     }
-    a->kept = true;
+    a->kept = a->waits = true;
     a->pkt->index = a->h.req_id;
     a->pkt->t_rx_ns = s->now;
     a->pkt->next = NULL;

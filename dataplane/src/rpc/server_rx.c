@@ -154,10 +154,11 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     struct bt_arrival a; // h and what follows from it are filled in by dispatch
     a.pkt = pkt;
     a.txq = txq;
-    a.kept = false;
+    a.kept = a.waits = false;
     bt_server_clock(s, now_ns);
     s->txq = txq;
-    s->counters[dispatch(s, &a)]++;
+    enum bt_mcase m = dispatch(s, &a);
+    s->counters[m] += !a.waits;
     s->txq = NULL;
     if (!a.kept) {
         bt_pool_put(s->port.pool, pkt);

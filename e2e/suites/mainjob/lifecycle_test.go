@@ -36,7 +36,7 @@ func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 // upgrade starts from what users have.
 func install(ctx context.Context, t *testing.T, s *suite) {
 	check(t, s.env.LoadImages(ctx))
-	_, err := s.env.Helm(ctx, "upgrade", "--install", "bobtail", filepath.Join(s.env.Root, "charts", "baseline", "bobtail-0.1.0.tgz"),
+	_, err := s.env.Helm(ctx, "upgrade", "--install", "bobtail", baseline(s),
 		"--namespace", harness.SystemNamespace, "--create-namespace", "--set", "image.version="+s.env.Version, "--wait", "--timeout", "180s")
 	check(t, err)
 }

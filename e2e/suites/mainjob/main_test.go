@@ -43,6 +43,7 @@ type part struct {
 
 var parts = []part{
 	{"clean slate", true, true, cleanSlate},
+	{"every released chart", false, false, releasedCharts},
 	{"install", true, false, install},
 	{"upgrade from 0.1.0", true, false, upgrade},
 	{"demo phases", true, true, demoPhases},
@@ -54,6 +55,7 @@ var parts = []part{
 	{"apiserver down", false, false, apiserverDown},
 	{"rolling update", false, true, rollingUpdate},
 	{"router killed", false, false, routerKilled},
+	{"objects deleted by hand", false, false, deletedByHand},
 	{"fast path", false, false, fastPath},
 	{"fast path by the cluster", false, false, clusterFastPath},
 	{"service in Go", false, false, goService},
@@ -62,6 +64,7 @@ var parts = []part{
 	{"helm test", false, false, helmTest},
 	{"delete", false, true, deleteService},
 	{"uninstall", false, true, uninstall},
+	{"installed elsewhere", false, false, elsewhere},
 }
 
 // target names the report: the short form owes fewer figures.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -97,32 +96,24 @@ func (s *Suite) images(ctx context.Context) error {
 	return err
 }
 
-// start gives Prometheus the user's kubeconfig with the API server's own address: the
-// user's leads there from the machine, not from the cluster's network.
+// start lets the targets be found from here, as the user's kubeconfig has it, and
+// Prometheus read them from the cluster's network.
 func (s *Suite) start(ctx context.Context, dir string) error {
 	raw, err := s.Env.Kubectl(ctx, "config", "view", "--raw", "--flatten", "--minify")
 	if err != nil {
 		return err
 	}
-	outside, err := s.Env.Kubectl(ctx, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
-	if err != nil {
-		return err
-	}
-	inside, err := s.Env.Kubectl(ctx, "get", "endpointslices", "-n", "default", "-l", "kubernetes.io/service-name=kubernetes",
-		"-o", "jsonpath=https://{.items[0].endpoints[0].addresses[0]}:{.items[0].ports[0].port}")
-	if err != nil {
-		return err
-	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(raw, outside, inside)), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(raw), 0o600); err != nil {
 		return err
 	}
-	config, err := s.page.Config(kubeconfig, []string{filepath.Join(s.Env.Root, "charts", "bobtail", "files", "recording-rules.yaml"),
-		filepath.Join(s.Env.Root, "charts", "bobtail", "files", "alerts.yaml")})
+	files := filepath.Join(s.Env.Root, "charts", "bobtail", "files")
+	scrape, discovery, err := s.page.Configs(kubeconfig, filepath.Join(dir, targetsFile),
+		[]string{filepath.Join(files, "alerts.yaml"), filepath.Join(files, "recording-rules.yaml")})
 	if err != nil {
 		return err
 	}
-	s.prom, err = Start(ctx, s.Env, dir, config)
+	s.prom, err = Start(ctx, s.Env, dir, scrape, discovery)
 	return err
 }
 
@@ -185,5 +176,5 @@ func (s *Suite) clear(ctx context.Context) error {
 	if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {
 		return err
 	}
-	return s.Env.Install(ctx)
+	return s.Env.Install(ctx, "--set", "crab.enabled=false")
 }

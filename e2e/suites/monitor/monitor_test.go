@@ -20,22 +20,27 @@ func TestPageIsTakenAsItIs(t *testing.T) {
 	if len(page.Queries) == 0 || !strings.Contains(page.Queries[0], "service") {
 		t.Errorf("queries %q", page.Queries)
 	}
-	text, err := page.Config("/kubeconfig", []string{"alerts.yaml"})
+	scrape, discovery, err := page.Configs("/kubeconfig", "/targets", []string{"alerts.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var whole struct {
 		Jobs []struct {
-			Discovery []map[string]any `json:"kubernetes_sd_configs"`
-			Relabel   []map[string]any `json:"relabel_configs"`
-			Honor     bool             `json:"honor_labels"`
+			Files   []map[string]any `json:"file_sd_configs"`
+			Pods    []map[string]any `json:"kubernetes_sd_configs"`
+			Relabel []map[string]any `json:"relabel_configs"`
+			Honor   bool             `json:"honor_labels"`
 		} `json:"scrape_configs"`
 	}
-	if err := yaml.Unmarshal(text, &whole); err != nil {
+	if err := yaml.Unmarshal(scrape, &whole); err != nil {
 		t.Fatal(err)
 	}
-	if j := whole.Jobs; len(j) != 1 || !j[0].Honor || len(j[0].Relabel) < 4 || j[0].Discovery[0]["kubeconfig_file"] != "/kubeconfig" || j[0].Discovery[0]["role"] != "pod" {
-		t.Errorf("configuration:\n%s", text)
+	shown := page.Scrape["scrape_configs"].([]any)[0].(map[string]any)["relabel_configs"].([]any)
+	if j := whole.Jobs; len(j) != 1 || !j[0].Honor || len(j[0].Relabel) != len(shown) || len(shown) < 4 || len(j[0].Files) != 1 || len(j[0].Pods) != 0 {
+		t.Errorf("configuration:\n%s", scrape)
+	}
+	if want := "kubernetes_sd_configs:\n- kubeconfig_file: /kubeconfig\n  role: pod\n"; string(discovery) != want {
+		t.Errorf("discovery:\n%s", discovery)
 	}
 }
 
@@ -51,7 +56,11 @@ func TestPagesThatShowNothingOrTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := page.Config("k", nil); err == nil {
+	if _, _, err := page.Configs("k", "t", nil); err == nil {
+		t.Error("a configuration without a job passes")
+	}
+	page.Scrape["scrape_configs"] = []any{map[string]any{"job_name": "x"}}
+	if _, _, err := page.Configs("k", "t", nil); err == nil {
 		t.Error("a configuration that discovers nothing passes")
 	}
 }

@@ -5,6 +5,7 @@ package monitor
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,31 +72,42 @@ func readPage(path, text string) (*Page, error) {
 	return page, nil
 }
 
-// Config is the documented scrape configuration, with how to reach the API server
-// from outside the cluster, the rules and a short interval; the rest is as shown.
-func (p *Page) Config(kubeconfig string, rules []string) ([]byte, error) {
+// Configs are the documented scrape configuration for a Prometheus that reads its
+// targets from a file, and its discovery apart, for what writes that file: Debian
+// builds Prometheus without Kubernetes discovery. What is added is how to reach the API
+// server, the rules, and a short interval; the rest is as shown.
+func (p *Page) Configs(kubeconfig, targets string, rules []string) (scrape, discovery []byte, err error) {
 	jobs, _ := p.Scrape["scrape_configs"].([]any)
-	discoveries := 0
-	for _, j := range jobs {
-		job, _ := j.(map[string]any)
-		all, _ := job["kubernetes_sd_configs"].([]any)
-		for _, d := range all {
-			if discovery, ok := d.(map[string]any); ok {
-				discovery["kubeconfig_file"] = kubeconfig
-				discoveries++
-			}
-		}
+	if len(jobs) != 1 {
+		return nil, nil, fmt.Errorf("%s: %d scrape jobs, want 1", p.Path, len(jobs))
 	}
-	if discoveries == 0 {
-		return nil, fmt.Errorf("%s: nothing in the scrape configuration discovers pods", p.Path)
+	job, _ := jobs[0].(map[string]any)
+	found, _ := job["kubernetes_sd_configs"].([]any)
+	if len(found) == 0 {
+		return nil, nil, fmt.Errorf("%s: nothing in the scrape configuration discovers pods", p.Path)
 	}
-	whole := map[string]any{"global": map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"}, "rule_files": rules}
-	for key, value := range p.Scrape {
-		whole[key] = value
+	var reached []any
+	for _, f := range found {
+		one, _ := f.(map[string]any)
+		reached = append(reached, with(one, "kubeconfig_file", kubeconfig))
 	}
-	text, err := yaml.Marshal(whole)
+	job = with(job, "file_sd_configs", []any{map[string]any{"files": []string{targets}, "refresh_interval": "5s"}})
+	delete(job, "kubernetes_sd_configs")
+	whole := with(p.Scrape, "scrape_configs", []any{job})
+	whole["global"] = map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"}
+	whole["rule_files"] = rules
+	if scrape, err = yaml.Marshal(whole); err == nil {
+		discovery, err = yaml.Marshal(map[string]any{"kubernetes_sd_configs": reached})
+	}
 	if err != nil {
-		return nil, fmt.Errorf("write the configuration of Prometheus: %w", err)
+		return nil, nil, fmt.Errorf("write the configuration of Prometheus: %w", err)
 	}
-	return text, nil
+	return scrape, discovery, nil
+}
+
+// with is a copy of a map with one key more.
+func with(of map[string]any, key string, value any) map[string]any {
+	out := maps.Clone(of)
+	out[key] = value
+	return out
 }

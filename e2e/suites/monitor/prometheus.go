@@ -21,63 +21,90 @@ import (
 // namespace, from which it reaches pods as one in the cluster would.
 const listen = "127.0.0.1:19090"
 
-// Prometheus is one that runs.
+// Prometheus is one that runs, with what finds its targets.
 type Prometheus struct {
 	env *harness.Env
-	cmd *exec.Cmd
+	all []*process
+}
+
+// process is a program in the background; its end comes by the channel.
+type process struct {
+	*exec.Cmd
 	log *os.File
 	end chan error
 }
 
-// Start starts Debian's Prometheus with a configuration; its data goes into dir.
-func Start(ctx context.Context, env *harness.Env, dir string, config []byte) (*Prometheus, error) {
-	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
+// Start starts Debian's Prometheus with a configuration, and the discovery of its
+// targets; data and configurations go into dir.
+func Start(ctx context.Context, env *harness.Env, dir string, scrape, discovery []byte) (*Prometheus, error) {
+	file, pods := filepath.Join(dir, "prometheus.yml"), filepath.Join(dir, "discovery.yml")
+	if err := errors.Join(os.WriteFile(file, scrape, 0o600), os.WriteFile(pods, discovery, 0o600)); err != nil {
 		return nil, err
 	}
 	if _, err := env.Run(ctx, "", "promtool", "check", "config", file); err != nil {
 		return nil, fmt.Errorf("the documented configuration: %w", err)
 	}
-	log, err := os.Create(filepath.Join(env.Root, "build", "log", "prometheus.log"))
+	p, bin := &Prometheus{env: env}, filepath.Join(env.Root, "build", "bin")
+	err := p.run("discover", filepath.Join(bin, "discover"), pods, filepath.Join(dir, targetsFile))
+	if err == nil {
+		// exec-node replaces itself by what it runs, so the process is Prometheus' own.
+		err = p.run("prometheus", filepath.Join(bin, "bobtail-cluster"), "exec-node", "control-plane", "--",
+			"prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+listen)
+	}
+	if err == nil {
+		err = p.ready(ctx)
+	}
+	return p, err
+}
+
+// targetsFile is in the folder of the data.
+const targetsFile = "targets.json"
+
+// run starts a program whose output goes into build/log.
+func (p *Prometheus) run(name, program string, args ...string) error {
+	log, err := os.Create(filepath.Join(p.env.Root, "build", "log", name+".log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// exec-node replaces itself by what it runs, so the process is Prometheus' own.
-	cmd := exec.Command(filepath.Join(env.Root, "build", "bin", "bobtail-cluster"), "exec-node", "control-plane", "--",
-		"prometheus", "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+listen)
-	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, dir
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start prometheus: %w", err), log.Close())
+	one := &process{exec.Command(program, args...), log, make(chan error, 1)}
+	one.Stdout, one.Stderr = log, log
+	if err := one.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
 	}
-	p := &Prometheus{env: env, cmd: cmd, log: log, end: make(chan error, 1)}
-	go func() { p.end <- cmd.Wait() }()
-	return p, p.ready(ctx)
+	go func() { one.end <- one.Wait() }()
+	p.all = append(p.all, one)
+	return nil
 }
 
 // ready waits until it answers, or has ended.
 func (p *Prometheus) ready(ctx context.Context) error {
 	return harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
-		select {
-		case err := <-p.end:
-			p.end <- err
-			return false, "", fmt.Errorf("prometheus ended: %w; see %s", err, p.log.Name())
-		default:
+		for _, one := range p.all {
+			select {
+			case err := <-one.end:
+				one.end <- err
+				return false, "", fmt.Errorf("%s ended: %w; see %s", filepath.Base(one.Path), err, one.log.Name())
+			default:
+			}
 		}
 		_, err := p.Query(ctx, "vector(1)")
 		return err == nil, "", err
 	})
 }
 
-// Stop ends it.
-func (p *Prometheus) Stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.end:
-	case <-time.After(20 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.end
+// Stop ends both.
+func (p *Prometheus) Stop() (err error) {
+	for _, one := range p.all {
+		_ = one.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-one.end:
+		case <-time.After(20 * time.Second):
+			_ = one.Process.Kill()
+			<-one.end
+		}
+		err = errors.Join(err, one.log.Close())
 	}
-	return p.log.Close()
+	return err
 }
 
 // Sample is one series of an instant query's answer.

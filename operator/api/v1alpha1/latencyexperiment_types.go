@@ -85,6 +85,14 @@ type LatencyExperimentSpec struct {
 	// +optional
 	AgentResources *Resources `json:"agentResources,omitempty"`
 
+	// imagePullSecrets are Secrets of this namespace for pulling the images of
+	// agents and coordinator.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
+
 	// latencyAgents is how many of the agents only measure, with few requests of
 	// their own, while the others only make the load. Left out, every agent does both.
 	// +optional

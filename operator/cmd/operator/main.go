@@ -30,7 +30,6 @@ func main() {
 }
 
 func run(args []string) error {
-	ctx := ctrl.SetupSignalHandler()
 	check := len(args) > 0 && args[0] == "check"
 	var options manager.Options
 	if !check {
@@ -45,7 +44,7 @@ func run(args []string) error {
 		return err
 	}
 	if check {
-		return manager.Check(ctx, config, args[1:])
+		return manager.Check(ctrl.SetupSignalHandler(), config, args[1:])
 	}
-	return manager.Run(ctx, config, options)
+	return manager.Run(ctrl.SetupSignalHandler(), config, options)
 }

@@ -62,6 +62,8 @@ type Plane interface {
 	// Counters are the sums over CPUs since the state was made, by reason
 	// (dataplane/bpf/crab_reasons.h); every reason is present.
 	Counters() (map[string]uint64, error)
+	// Count adds to a reason that no program counts.
+	Count(reason string, by uint64) error
 	// FellBack are the last connections of clients of this host that took the fall-back path, some of each CPU.
 	FellBack() ([]FellBack, error)
 	// Connects are how long clients of this host waited for connections since the

@@ -280,6 +280,13 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 	return aborted(it.Err())
 }
 
+// Count adds to a reason that no program counts.
+func (n *Node) Count(reason string, by uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addCounter(reason, by)
+}
+
 // addCounter is for reasons that no program counts: nobody else writes them.
 func (n *Node) addCounter(reason string, by uint64) error {
 	for i, name := range Reasons {

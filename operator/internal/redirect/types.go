@@ -55,6 +55,9 @@ const (
 	// RoleTunnel sends SYNs by Tunnels and relays what no redirect is for, since the
 	// network lets nothing through with a client's address, or with the VIP's from a server (C-80).
 	RoleTunnel Role = 1 << 4
+	// RoleKeepClient relays nothing, so that servers see their clients' addresses (C-42): a SYN that a relay alone
+	// could serve is dropped.
+	RoleKeepClient Role = 1 << 5
 )
 
 // VIPKey is what a client dials. TCP is understood; ports are never translated (C-6).

@@ -196,6 +196,7 @@ func experimentJob(in ExperimentInput, name, component string, c corev1.Containe
 				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
+					ImagePullSecrets: PullSecrets(in.Experiment.Spec.ImagePullSecrets),
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID), FSGroup: ptr[int64](userID),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -100,17 +100,13 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 
 // barePod is a pod without a sidecar.
 func barePod(in Input, main corev1.Container) corev1.PodSpec {
-	var pull []corev1.LocalObjectReference
-	for _, r := range in.Service.Spec.ImagePullSecrets {
-		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
-	}
 	return corev1.PodSpec{
 		// A token is mounted into a sidecar alone: what executes the user's code
 		// has no business with the API server.
 		AutomountServiceAccountToken:  ptr(false),
 		EnableServiceLinks:            ptr(false),
 		TerminationGracePeriodSeconds: ptr[int64](graceSeconds),
-		ImagePullSecrets:              pull,
+		ImagePullSecrets:              PullSecrets(in.Service.Spec.ImagePullSecrets),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID),
 			FSGroup:        ptr[int64](userID),
@@ -118,6 +114,15 @@ func barePod(in Input, main corev1.Container) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{main},
 	}
+}
+
+// PullSecrets are references as pods want them.
+func PullSecrets(of []v1alpha1.SecretReference) []corev1.LocalObjectReference {
+	var pull []corev1.LocalObjectReference
+	for _, r := range of {
+		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
+	}
+	return pull
 }
 
 func serverContainer(in Input) corev1.Container {

@@ -5,6 +5,7 @@ package sidecar
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestK28ADeadTokenShowsInTheState(t *testing.T) {
 		t.Errorf("the dataplane was touched: %+v", st)
 	}
 	eventually(t, "the gauge", func() bool {
-		return strings.Contains(r.scrape(t), "bobtail_config_watch_failing_seconds ") && !strings.Contains(r.scrape(t), "bobtail_config_watch_failing_seconds 0\n")
+		return regexp.MustCompile(`bobtail_config_watch_failing_seconds\S* [1-9]`).MatchString(r.scrape(t))
 	})
 	r.api.revoke(false)
 	two, hash2 := content(t, 5, 7)

@@ -174,12 +174,22 @@ func (r *Reconciler) patchJoined(ctx context.Context, s *snapshot, joined map[st
 	return failed
 }
 
+// errStale: the service has changed since it was read.
+var errStale = errors.New("the RpcService has changed since it was read")
+
 // patchStatus writes the status if it has changed.
 func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.RpcService) error {
 	if sameStatus(before, after) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	// What was read may be older than what was written last. Then nothing is written, and
+	// nothing is told twice.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Status().Patch(ctx, after, patch, client.FieldOwner(fieldManager))
+	if apierrors.IsConflict(err) {
+		return errStale
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	r.announce(before, after)

@@ -26,9 +26,7 @@ type verdicts struct {
 // conclude judges what came of a plan.
 func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	v := verdicts{accepted: done.accepted}
-	serving := "configuration"
 	if p.overTCP {
-		serving = "specification"
 		v.programmed = decideProgrammedTCP(s, render.TCPService(p.input))
 	} else {
 		v.programmed = decideProgrammed(s, done.document)
@@ -38,10 +36,21 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 		v.programmed = lost
 	}
 	if !v.accepted.OK() {
-		v.programmed = verdict.No(v1alpha1.ReasonNotAccepted, "the last accepted "+serving+" keeps serving")
+		v.programmed = verdict.No(v1alpha1.ReasonNotAccepted, stillServing(s))
 	}
 	v.ready = decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written))
 	return v
+}
+
+// stillServing says what goes on while a specification is not accepted.
+func stillServing(s *snapshot) string {
+	switch {
+	case s.live.doc == nil && s.serverDeployment == nil:
+		return "no specification has been accepted yet, so nothing serves"
+	case render.TCP(s.service):
+		return "the last accepted specification keeps serving"
+	}
+	return "the last accepted configuration keeps serving"
 }
 
 // decideProgrammed says whether every live router and server has acknowledged.
@@ -124,7 +133,7 @@ func decideReady(s *snapshot, accepted, programmed verdict.Verdict, rollingOut s
 	}
 	switch {
 	case !accepted.OK():
-		return verdict.No(v1alpha1.ReasonNotAccepted, "the last accepted configuration keeps serving: "+serving)
+		return verdict.No(v1alpha1.ReasonNotAccepted, stillServing(s)+": "+serving)
 	case want == 0:
 		return verdict.No(v1alpha1.ReasonScaledToZero, "`spec.replicas` is 0")
 	case readyWorkers < wantWorkers:

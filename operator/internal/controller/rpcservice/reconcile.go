@@ -36,6 +36,8 @@ import (
 const (
 	converging = time.Second
 	steady     = 5 * time.Second
+	// stale is how long the cache gets to see what was written last.
+	stale = 100 * time.Millisecond
 	// patience is how long something may be unfinished before it is looked
 	// at less often.
 	patience = 2 * time.Minute
@@ -97,7 +99,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	failed := errors.Join(done.failed, r.patchJoined(ctx, s, v.joined))
 	after := withStatus(s, p, done, v)
 	result := ctrl.Result{RequeueAfter: interval(s.now, after, v)}
-	if failed = errors.Join(failed, r.patchStatus(ctx, service, after)); failed != nil {
+	err = r.patchStatus(ctx, service, after)
+	if errors.Is(err, errStale) {
+		result, err = ctrl.Result{RequeueAfter: stale}, nil
+	}
+	if failed = errors.Join(failed, err); failed != nil {
 		return ctrl.Result{}, failed
 	}
 	return result, nil

@@ -51,6 +51,9 @@ type bench struct {
 
 var key = types.NamespacedName{Namespace: "demo", Name: "echo"}
 
+// oneAuthority serves all benches: to make one takes longer than a test.
+var oneAuthority = sync.OnceValues(func() (*pki.Authority, error) { return pki.NewAuthority(start, nil) })
+
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -66,7 +69,7 @@ func newBench(t *testing.T) *bench {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).
 		WithStatusSubresource(&v1alpha1.RpcService{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: b.apply}).Build()
-	authority, err := pki.NewAuthority(start, nil)
+	authority, err := oneAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func TestLedger(t *testing.T) {
 func TestWriteSlowWithoutTarget(t *testing.T) {
 	slo := anObjective("99", 1000)
 	slo.Status.Capacity = &v1alpha1.CapacityEstimate{Workers: 1}
-	writeSlow(slo, &snapshot{slo: slo, slow: true}, &ledger{}, measurement{}, 1000, start)
+	writeSlow(slo, &snapshot{slo: slo, slow: true}, &ledger{}, &plan{required: 1000}, start)
 	if slo.Status.Capacity != nil || len(slo.Status.Conditions) != 0 {
 		t.Errorf("%+v", slo.Status)
 	}

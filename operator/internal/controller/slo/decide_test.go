@@ -196,6 +196,17 @@ func TestDecideAccepted(t *testing.T) {
 	}
 }
 
+// K-36: an objective that nobody can enforce and nobody can measure is told both.
+func TestK36BothErrorsAreTold(t *testing.T) {
+	o, target := anObjective("99", 1_000_001), aTarget()
+	o.Spec.Enforcement.Mode = v1alpha1.EnforcementReject
+	target.Spec.Router.Placement = v1alpha1.PlacementNone
+	v := decideAccepted(&snapshot{slo: o, target: target})
+	if v.Reason != v1alpha1.ReasonObjectiveBeyondTimeout || !strings.Contains(v.Message, "later requests count as unanswered; `spec.enforcement.mode`") {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestSourceFollowsThePlacement(t *testing.T) {
 	target := aTarget()
 	if measuringComponent(target) != v1alpha1.ComponentRouter || sourceOf(target) != v1alpha1.SourceRouter {
@@ -241,7 +252,7 @@ func TestWriteStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeStatus(slo, accepted, decideProgrammed(s, accepted), decideMet(slo, m, 1000), m, 1000, start)
+		writeStatus(slo, &plan{accepted: accepted, programmed: decideProgrammed(s, accepted), met: decideMet(slo, m, 1000), measured: m, required: 1000}, start)
 		return &slo.Status
 	}
 	st := write(part{Required: true, Reply: measured(1000, 900, 0, 10)})
@@ -285,7 +296,7 @@ func TestLastChange(t *testing.T) {
 		{verdict.No(v1alpha1.ReasonObjectiveMissed, ""), 2}, {verdict.No(v1alpha1.ReasonObjectiveMissed, "by more"), 2},
 		{verdict.Unknown(v1alpha1.ReasonTooFewSamples, ""), 4}, {verdict.Unknown(v1alpha1.ReasonMeasurementIncomplete, ""), 4},
 	} {
-		writeStatus(slo, yes, yes, c.met, measurement{}, 1000, start.Add(time.Duration(i)*time.Minute))
+		writeStatus(slo, &plan{accepted: yes, programmed: yes, met: c.met, required: 1000}, start.Add(time.Duration(i)*time.Minute))
 		if at := slo.Status.LastChangeTime; !at.Time.Equal(start.Add(time.Duration(c.want) * time.Minute)) {
 			t.Errorf("step %d, %s: changed at %s, want minute %d", i, c.met.Reason, at, c.want)
 		}

@@ -16,27 +16,27 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// writeStatus fills in the status from the verdicts and the measurement.
-func writeStatus(slo *v1alpha1.ServiceLevelObjective, accepted, programmed, met verdict.Verdict, m measurement, required int64, now time.Time) {
+// writeStatus fills in the status from a plan.
+func writeStatus(slo *v1alpha1.ServiceLevelObjective, p *plan, now time.Time) {
 	st := &slo.Status
 	st.ObservedGeneration = slo.Generation
-	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != met.Status {
+	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != p.met.Status {
 		st.LastChangeTime = &metav1.Time{Time: now}
 	}
 	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
-		v1alpha1.ConditionAccepted:   accepted,
-		v1alpha1.ConditionProgrammed: programmed,
-		v1alpha1.ConditionReady:      decideReady(accepted, programmed, met),
-		v1alpha1.ConditionMet:        met,
+		v1alpha1.ConditionAccepted:   p.accepted,
+		v1alpha1.ConditionProgrammed: p.programmed,
+		v1alpha1.ConditionReady:      decideReady(p.accepted, p.programmed, p.met),
+		v1alpha1.ConditionMet:        p.met,
 	}, slo.Generation, now)
 	st.Objective = duration(uint64(slo.Spec.LatencyMicroseconds) * 1000)
-	st.SamplesRequired = required
-	writeMeasurement(st, met, m)
+	st.SamplesRequired = p.required
+	writeMeasurement(st, p.met, p.measured)
 }
 
 // writeSlow fills in what was read only now and then: error budgets and the
 // estimated capacity.
-func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m measurement, required int64, now time.Time) {
+func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, p *plan, now time.Time) {
 	st := &slo.Status
 	if s.target == nil {
 		st.ErrorBudgets, st.Capacity = nil, nil
@@ -45,7 +45,7 @@ func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m 
 		return
 	}
 	writeBudgets(st, slo, s.records, led, now)
-	known, capacity := decideCapacity(s, m, required)
+	known, capacity := decideCapacity(s, p.measured, p.required)
 	st.Capacity = capacity
 	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
 		v1alpha1.ConditionCapacityKnown: known, v1alpha1.ConditionAttainable: decideAttainable(known),

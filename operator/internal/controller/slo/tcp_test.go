@@ -36,10 +36,11 @@ func TestObjectiveOnTCP(t *testing.T) {
 	if accepted.Status != metav1.ConditionTrue || !strings.Contains(accepted.Message, "from SYN to established") {
 		t.Errorf("accepted: %+v", accepted)
 	}
-	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, 1000, start)
+	p := &plan{accepted: accepted, programmed: decideProgrammed(s, accepted), met: met, measured: m, required: 1000}
+	writeStatus(slo, p, start)
 	var l ledgers
 	_, led := l.count(types.NamespacedName{Name: "p"}, slo, nil, start)
-	writeSlow(slo, s, led, m, 1000, start)
+	writeSlow(slo, s, led, p, start)
 	for kind, want := range map[string]struct {
 		status metav1.ConditionStatus
 		reason string
@@ -225,7 +226,7 @@ func TestConnectsInTheStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeStatus(slo, decideAccepted(s), decideProgrammed(s, decideAccepted(s)), decideMet(slo, m, 1000), m, 1000, start)
+	writeStatus(slo, &plan{accepted: decideAccepted(s), programmed: decideProgrammed(s, decideAccepted(s)), met: decideMet(slo, m, 1000), measured: m, required: 1000}, start)
 	st := slo.Status
 	// 900/30 + 600/10: each node has its own age.
 	if st.Source != v1alpha1.SourceClientNode || *st.Samples != 1503 || *st.Unanswered != 3 || *st.RequestsPerSecond != 90 || st.RejectedShare != "" || st.Observed == "" {

@@ -41,6 +41,25 @@ func Of(ok bool, reason, message string) Verdict {
 	return No(reason, message)
 }
 
+// Refusals joins what stands against something, so that who mends one need not be told
+// of the next afterwards. The first gives the reason; ok: there is none.
+func Refusals(all ...Verdict) (v Verdict, ok bool) {
+	var messages []string
+	for _, one := range all {
+		if one.Reason == "" || one.OK() {
+			continue
+		}
+		if v.Reason == "" {
+			v = one
+		}
+		if !slices.Contains(messages, one.Message) {
+			messages = append(messages, one.Message)
+		}
+	}
+	v.Message = strings.Join(messages, "; ")
+	return v, v.Reason == ""
+}
+
 // OK says that the answer is True.
 func (v Verdict) OK() bool { return v.Status == metav1.ConditionTrue }
 

@@ -93,18 +93,19 @@ func (b *Balancers) check() error {
 	return nil
 }
 
-// state is what the plane should hold; only looks at devices can fail.
-func (c Config) state() (desired.State, error) {
-	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Tunnels: c.Tunnels, Watch: inOrder(c.Watch)}
+// state is what the plane should hold, but for devices that are not there: missing names them.
+func (c Config) state() (s desired.State, missing error) {
+	s = desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Tunnels: c.Tunnels, Watch: inOrder(c.Watch)}
 	s.IPv6 = slices.ContainsFunc(c.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	for _, d := range c.Devices {
 		device, err := net.InterfaceByName(d.Name)
 		if err != nil {
-			return s, fmt.Errorf("device %s: %w", d.Name, err)
+			missing = errors.Join(missing, fmt.Errorf("device %s: %w", d.Name, err))
+			continue
 		}
-		s.Devices = append(s.Devices, desired.Device{Name: d.Name, Index: device.Index, Placement: d.Placement, Duties: d.Duties, XDP: d.XDP})
+		s.Devices = append(s.Devices, desired.Device{Name: d.Name, Index: device.Index, Address: device.HardwareAddr.String(), Placement: d.Placement, Duties: d.Duties, XDP: d.XDP})
 	}
-	return s, nil
+	return s, missing
 }
 
 // modified is when the file was last written; zero when it is not there.

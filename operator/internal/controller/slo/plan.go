@@ -106,6 +106,33 @@ func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
 	return v1alpha1.SourceRouter
 }
 
+// plan is what one look at an objective comes to.
+type plan struct {
+	accepted, programmed, met verdict.Verdict
+	measured                  measurement
+	required                  int64 // samples
+}
+
+// planFor is the one decision about a snapshot. The error is one that trying again
+// does not mend.
+func planFor(s *snapshot) (*plan, error) {
+	p := &plan{accepted: decideAccepted(s)}
+	var err error
+	if p.required, err = samplesRequired(s.slo.Spec.Percentile); err != nil {
+		return nil, err
+	}
+	if p.measured, err = measure(s); err != nil {
+		return nil, err
+	}
+	p.met = decideMet(s.slo, p.measured, p.required)
+	if !p.accepted.OK() {
+		p.measured = measurement{source: v1alpha1.SourceNone}
+		p.met = verdict.Unknown(v1alpha1.ReasonNoMeasurementSource, p.accepted.Message)
+	}
+	p.programmed = decideProgrammed(s, p.accepted)
+	return p, nil
+}
+
 // decideAccepted says whether the objective can be measured at all.
 func decideAccepted(s *snapshot) verdict.Verdict {
 	spec := s.slo.Spec
@@ -113,15 +140,21 @@ func decideAccepted(s *snapshot) verdict.Verdict {
 		return verdict.No(v1alpha1.ReasonTargetNotFound, fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace))
 	}
 	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
+	var beyond, barred verdict.Verdict
 	if !render.TCP(s.target) && int64(spec.LatencyMicroseconds) > timeout {
-		return verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
+		beyond = verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
 			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds))
 	}
 	if enforce.Wanted(s.slo) {
-		if reason, message := enforce.Refusal(s.target, s.slo); reason != "" {
-			return verdict.No(reason, message)
+		if reason, message := enforce.Refusal(s.target, s.slo); reason != beyond.Reason {
+			barred = verdict.No(reason, message)
 		}
+	}
+	if refused, none := verdict.Refusals(beyond, barred); !none {
+		return refused
+	}
+	if enforce.Wanted(s.slo) {
 		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured and enforced")
 	}
 	if render.TCP(s.target) {

@@ -144,19 +144,33 @@ func addresses(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) []str
 
 // decideAccepted says whether the experiment can be run, before any pod is made.
 func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, verdict.Verdict) {
-	refuse := func(reason, format string, args ...any) (definition.Definition, verdict.Verdict) {
-		return definition.Definition{}, verdict.No(reason, fmt.Sprintf(format, args...))
-	}
-	if ref := e.Spec.Target.TargetRef; ref != nil && w.target == nil {
-		return refuse(v1alpha1.ReasonTargetNotFound, "there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)
-	}
-	if from := e.Spec.Workload.GapsFrom; from != nil && w.gaps == nil {
-		return refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
-			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
+	var wrong []verdict.Verdict
+	refuse := func(reason, format string, args ...any) {
+		wrong = append(wrong, verdict.No(reason, fmt.Sprintf(format, args...)))
 	}
 	if why := mismatch(e.Spec.Workload.Protocol, w.target); why != "" {
-		return refuse(v1alpha1.ReasonInvalidExperiment, "%s", why)
+		refuse(v1alpha1.ReasonInvalidExperiment, "%s", why)
 	}
+	if ref := e.Spec.Target.TargetRef; ref != nil && w.target == nil {
+		refuse(v1alpha1.ReasonTargetNotFound, "there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)
+		w.target = &v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: ref.Name}} // to judge the rest
+	}
+	if from := e.Spec.Workload.GapsFrom; from != nil && w.gaps == nil {
+		refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
+			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
+	}
+	d, err := judged(e, w)
+	if err != nil {
+		refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
+	}
+	if refused, none := verdict.Refusals(wrong...); !none {
+		return definition.Definition{}, refused
+	}
+	return d, verdict.Yes(v1alpha1.ReasonAccepted, "the experiment can be run")
+}
+
+// judged is the load definition, or everything that is wrong with it.
+func judged(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, error) {
 	d, err := define(e, w)
 	if err == nil {
 		err = d.Validate()
@@ -169,10 +183,7 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.D
 			}
 		}
 	}
-	if err != nil {
-		return refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
-	}
-	return d, verdict.Yes(v1alpha1.ReasonAccepted, "the experiment can be run")
+	return d, err
 }
 
 // mismatch says why an RpcService does not understand a workload; "" when it may.
