@@ -108,7 +108,7 @@ class Copy:
                 words = [w for w in words if w not in ("-o", "-c")]
                 code, out = run([*words, "-O2", "-g0", "-S", "-o", "-"], 120, folder=self.build)
                 return code, out
-        raise SystemExit(f"mutate: {file} is not built")
+        return None, "this build does not have the file"
 
 
 class Bench:
@@ -219,7 +219,7 @@ class C:
             file.write_text(mutant.apply(clean))
             code, out = copy.code(mutant.line.file)
             if code != 0:
-                return "stillborn", next(iter(re.findall(r"error: .*", out)), "does not compile")
+                return "stillborn", next(iter(re.findall(r"error: .*", out)), out if code is None else "does not compile")
             if out == copy.plain_code[mutant.line.file][1]:
                 return "same", "the compiler makes the same code of it"
             return self.judge(copy, mutant, clean)
