@@ -54,6 +54,7 @@ static void r56_router_adds_forwarded_for_and_keeps_unknown_options(void **state
     assert_int_equal(back.payload_len, 2);
     assert_memory_equal(back.payload, "hi", 2);
     assert_int_equal(h.hdr_size, back.hdr_size);
+    assert_true(h.payload == back.payload && h.payload_len == back.payload_len && h.opt.present == back.opt.present);
     bt_pool_put(&fixed.pool, pkt);
 }
 

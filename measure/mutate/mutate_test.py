@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 import draw  # noqa: E402
@@ -176,6 +177,10 @@ class Trial(unittest.TestCase):
 
     def test_the_environment_and_the_folder(self):
         self.assertIsNone(self.said('test "$NAME" = x && test ! -e there && touch there'))
+
+    def test_who_takes_a_processor_for_ever_is_stopped_once(self):
+        with unittest.mock.patch.multiple(trial, LEAST_PROCESSOR_SECONDS=1, TIMES=0):
+            self.assertEqual(self.said("echo >>runs; test $(wc -l <runs) = 1 || exit 0; while :; do :; done"), "t: never ends")
 
     def test_what_does_not_pass_unchanged_judges_nothing(self):
         with self.assertRaises(SystemExit):

@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import signal
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 # What a test may take, in terms of what it takes of the unchanged code: a mutant that is not noticed must not pass for one
 # that hangs. And where that is not known yet.
 LEAST_PROCESSOR_SECONDS, LEAST_SECONDS, TIMES = 30, 90, 8
-FIRST_PROCESSOR_SECONDS, FIRST_SECONDS = 300, 900
+FIRST_PROCESSOR_SECONDS, FIRST_SECONDS = 200, 900
 TRIES = 3 # of the unchanged code, on a machine that may be busy
 
 
@@ -65,7 +66,7 @@ class Tests:
         for _ in range(2):
             with self.alone(test.turn):
                 code, out = run(test.command, seconds, processor_seconds, test.folder, test.env)
-            if code is None:
+            if code is None or code == -signal.SIGXCPU or (code != 0 and "SIGXCPU" in out): # Go's runtime names it
                 return f"{test.name}: never ends"
             if code in (0, SKIPPED):
                 return None

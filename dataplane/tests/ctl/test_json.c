@@ -201,6 +201,30 @@ static void written_json_is_read_back(void **state)
     bt_json_out_free(&o);
 }
 
+static void a_refusal_says_why(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"[1,", "the text ends early"},  {"-", "malformed number"},         {"01", "malformed number"},
+        {"1.", "malformed number"},      {"1e", "malformed number"},        {"1e+x", "malformed number"},
+        {"nul", "unexpected character"}, {"[1;2]", "unexpected character"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bt_json j;
+        bt_json_init(&j, cases[i].text, strlen(cases[i].text));
+        assert_false(bt_json_skip(&j, NULL, NULL));
+        assert_string_equal(j.failed, cases[i].why);
+    }
+    char deep[BT_JSON_DEPTH + 1];
+    memset(deep, '[', sizeof deep);
+    struct bt_json j;
+    bt_json_init(&j, deep, sizeof deep);
+    assert_false(bt_json_skip(&j, NULL, NULL));
+    assert_string_equal(j.failed, "nested too deeply");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +236,7 @@ int main(void)
         cmocka_unit_test(skip_tells_where_a_value_lies),
         cmocka_unit_test(integers_are_exact_or_refused),
         cmocka_unit_test(written_json_is_read_back),
+        cmocka_unit_test(a_refusal_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
