@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2"
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/spans"
 	"github.com/bobtail-dev/bobtail/clients/go/spans/otlptest"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -166,5 +168,28 @@ func TestOTLPEndpointFlag(t *testing.T) {
 	o, err := ParseFlags([]string{"--configmap=a/b", "--otlp-endpoint=http://collector:4318"}, nil)
 	if err != nil || o.OTLPEndpoint != "http://collector:4318" {
 		t.Errorf("%q, %v", o.OTLPEndpoint, err)
+	}
+}
+
+// Traces that cannot be read are counted, named once, and hold up no others.
+func TestTracesThatCannotBeRead(t *testing.T) {
+	receiver := otlptest.Start(t)
+	exporter, err := spans.NewExporter(t.Context(), receiver.URL, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	tracing := &tracer{exporter: exporter, log: slog.New(slog.NewTextHandler(&said, nil)), role: ctl.RoleRouter}
+	good, bad := ctl.Trace{ID: "00000000000000aa", EndNanoseconds: 5}, ctl.Trace{ID: "none"}
+	tracing.take(&ctl.Traces{Traces: []ctl.Trace{bad, good, bad, good, bad}, Next: 7, Lost: 2, NowNanoseconds: 9}, time.Now())
+	tracing.take(&ctl.Traces{Traces: []ctl.Trace{good}, Next: 8, Lost: 1, NowNanoseconds: 9}, time.Now())
+	if tracing.after != 8 || tracing.sent.Load() != 3 || tracing.bad.Load() != 3 || tracing.lost.Load() != 3 {
+		t.Errorf("after %d, sent %d, bad %d, lost %d", tracing.after, tracing.sent.Load(), tracing.bad.Load(), tracing.lost.Load())
+	}
+	if n := strings.Count(said.String(), "cannot be read"); n != 1 {
+		t.Errorf("named %d times:\n%s", n, &said)
+	}
+	if err := exporter.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
