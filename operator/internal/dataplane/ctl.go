@@ -142,19 +142,25 @@ func sealedMemfd(text []byte) (*os.File, error) {
 	return f, nil
 }
 
-func call[T any](ctx context.Context, s *Socket, q ctl.Request) (*T, error) {
+// reply is any answer of the dataplane.
+type reply[T any] interface {
+	*T
+	Outcome() ctl.Reply
+}
+
+func call[T any, R reply[T]](ctx context.Context, s *Socket, q ctl.Request) (*T, error) {
 	msg, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	return exchange[T](ctx, s, msg, nil)
+	return exchange[T, R](ctx, s, msg, nil)
 }
 
 // defaultDeadline ends a call whose context has no deadline: a hung dataplane
 // must not hang its sidecar.
 const defaultDeadline = 5 * time.Second
 
-func exchange[T any](ctx context.Context, s *Socket, msg, oob []byte) (*T, error) {
+func exchange[T any, R reply[T]](ctx context.Context, s *Socket, msg, oob []byte) (*T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deadline, ok := ctx.Deadline()
@@ -176,26 +182,25 @@ func exchange[T any](ctx context.Context, s *Socket, msg, oob []byte) (*T, error
 	if flags&unix.MSG_TRUNC != 0 {
 		return nil, fmt.Errorf("control socket: the answer is longer than %d bytes", maxReply)
 	}
-	return decodeReply[T](s.buf[:n])
+	return decodeReply[T, R](s.buf[:n])
 }
 
-func decodeReply[T any](text []byte) (*T, error) {
-	var head ctl.Reply
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("control socket: decode the answer: %w", err)
-	}
-	if head.V != ctl.Version {
-		return nil, fmt.Errorf("control socket: the dataplane answers in version %d, this program speaks %d; use images of one release", head.V, ctl.Version)
-	}
-	if !head.OK {
-		if head.Error == nil {
-			return nil, errors.New("control socket: refused without an error")
-		}
-		return nil, head.Error
-	}
+// decodeReply reads an answer once: how it came out is part of it.
+func decodeReply[T any, R reply[T]](text []byte) (*T, error) {
 	out := new(T)
-	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("control socket: decode the answer: %w", err)
+	unread := json.Unmarshal(text, out)
+	head := R(out).Outcome()
+	switch {
+	case unread != nil && head.V == 0:
+		return nil, fmt.Errorf("control socket: decode the answer: %w", unread)
+	case head.V != ctl.Version:
+		return nil, fmt.Errorf("control socket: the dataplane answers in version %d, this program speaks %d; use images of one release", head.V, ctl.Version)
+	case !head.OK && head.Error == nil:
+		return nil, errors.New("control socket: refused without an error")
+	case !head.OK:
+		return nil, head.Error
+	case unread != nil:
+		return nil, fmt.Errorf("control socket: decode the answer: %w", unread)
 	}
 	return out, nil
 }

@@ -172,6 +172,7 @@ type plane struct {
 	refuse      *ctl.Error
 	second      uint64
 	slices      map[uint64]int // values per second of the clock
+	busy        bool           // a value comes in after each answer
 }
 
 func (p *plane) Hello() ctl.Hello {
@@ -228,6 +229,9 @@ func (p *plane) Histogram(name string, window int, end uint64) (ctl.Histogram, e
 		for range p.slices[s] {
 			h.Record(2_000_000)
 		}
+	}
+	if p.busy {
+		p.slices[p.second]++
 	}
 	return ctl.Histogram{
 		Name: name, Source: ctl.SourceRouter, WindowSeconds: window, CoveredSeconds: int(min(uint64(window), end)), Histogram: h, Second: p.second,

@@ -71,7 +71,7 @@ func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := ask(r.Context(), s.link, histogramOf(name, window))
 	if err == nil && parts > 0 {
-		out.Parts, err = s.stretches(r.Context(), out, parts)
+		err = s.stretches(r.Context(), out, parts)
 	}
 	answer(w, out, err)
 }

@@ -14,10 +14,11 @@ const maxParts = 60
 
 // stretches reads a window again, in equal parts, the newest first, so that the
 // reader sees how much they differ. They end where the dataplane's life began; one
-// that keeps no seconds has none. The newest part may hold what came in since the
-// window was read.
-func (s *service) stretches(ctx context.Context, whole *dataplane.HistogramReply, parts int) ([]*ll7.Histogram, error) {
-	var out []*ll7.Histogram
+// that keeps no seconds has none. The newest part holds what came in since the window
+// was read, so the window becomes the sum of its parts: who compares them finds no
+// difference that is none of theirs.
+func (s *service) stretches(ctx context.Context, whole *dataplane.HistogramReply, parts int) error {
+	sum := &dataplane.HistogramReply{Histogram: &ll7.Histogram{}}
 	window := whole.WindowSeconds
 	parts = min(parts, window)
 	for i := range parts {
@@ -29,12 +30,18 @@ func (s *service) stretches(ctx context.Context, whole *dataplane.HistogramReply
 			return d.HistogramUntil(ctx, whole.Name, to-from, whole.Second-uint64(from))
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if one.CoveredSeconds == 0 {
 			break
 		}
-		out = append(out, one.Histogram)
+		sum.Parts = append(sum.Parts, one.Histogram)
+		sum.Histogram.Merge(one.Histogram)
+		sum.Requests += one.Requests
+		sum.Rejected += one.Rejected
 	}
-	return out, nil
+	if sum.Parts != nil {
+		whole.Parts, whole.Histogram, whole.Requests, whole.Rejected = sum.Parts, sum.Histogram, sum.Requests, sum.Rejected
+	}
+	return nil
 }

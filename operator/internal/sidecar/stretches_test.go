@@ -57,3 +57,21 @@ func TestReadInParts(t *testing.T) {
 		t.Errorf("of a dataplane that keeps no seconds: %+v, %v", h, err)
 	}
 }
+
+// A window is the sum of its parts, also of a dataplane that is busy meanwhile.
+func TestTheWindowIsTheSumOfItsParts(t *testing.T) {
+	r := start(t)
+	operator := r.ca.client(t, dataplane.OperatorCommonName)
+	r.plane.set(func(p *plane) { p.second, p.busy, p.slices = 100, true, map[uint64]int{100: 1, 95: 4, 80: 2} })
+	h, err := operator.Parts(t.Context(), r.read, ctl.HistogramLatency, 30, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := uint64(0)
+	for _, p := range h.Parts {
+		sum += p.Total()
+	}
+	if len(h.Parts) != 10 || sum < 7 || h.Histogram.Total() != sum {
+		t.Errorf("the parts hold %d values, the window %d", sum, h.Histogram.Total())
+	}
+}

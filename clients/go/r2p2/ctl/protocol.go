@@ -88,6 +88,9 @@ type Reply struct {
 	Error *Error `json:"error,omitempty"`
 }
 
+// Outcome is that part, of whichever answer.
+func (r Reply) Outcome() Reply { return r }
+
 // Hello identifies a dataplane process. Incarnation changes at every start.
 type Hello struct {
 	Reply

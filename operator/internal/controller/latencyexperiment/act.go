@@ -112,7 +112,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.La
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -79,7 +80,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	writeStatus(after, accepted, programmed, o, r.Now())
-	return ctrl.Result{RequeueAfter: again(accepted)}, r.patchStatus(ctx, e, after)
+	err = r.patchStatus(ctx, e, after)
+	if apierrors.IsConflict(err) { // what was read is older than what was written last: nothing is told twice
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{RequeueAfter: again(accepted)}, err
 }
 
 // begin makes the objects of an experiment that can be run, and says what it loads.

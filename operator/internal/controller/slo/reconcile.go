@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -115,7 +116,14 @@ func (r *Reconciler) patchStatus(ctx context.Context, before, after *v1alpha1.Se
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+	// What was read may be older than what was written last. Then nothing is written, and
+	// nothing is told twice; the next measurement is seconds away.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Status().Patch(ctx, after, patch, client.FieldOwner(fieldManager))
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	r.announce(before, after)
