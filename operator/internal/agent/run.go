@@ -74,6 +74,16 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err := a.report.exist(ctx, seen.uid); err != nil {
 		return err
 	}
+	if err := a.assemble(keys); err != nil {
+		return err
+	}
+	a.keeper.SetPeers(a.peers(seen))
+	return a.work(ctx, cancel)
+}
+
+// assemble makes the parts that share the kernel's state.
+func (a *agent) assemble(keys [][]byte) error {
+	o := a.options
 	inherited, err := a.inherit()
 	if err != nil {
 		return err
@@ -91,8 +101,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	a.keys = newKeyring(o.KeyDir, a.keeper.SetKeys)
-	a.keeper.SetPeers(a.peers(seen))
-	return a.work(ctx, cancel)
+	return nil
 }
 
 // open finds the uplink and the kernel's state.

@@ -8,47 +8,15 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/bobtail-dev/bobtail/hack/test/privileged"
+	"github.com/bobtail-dev/bobtail/hack/test/netns"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
-
-// insideVariable tells the process of a test that it is in namespaces of its own.
-const insideVariable = "BOBTAIL_TEST_INSIDE"
-
-// inside runs the test once more as a process with a network and mounts of its own,
-// and says whether this is that process: the program changes both for all threads.
-func inside(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv(insideVariable) != "" {
-		return true
-	}
-	privileged.Need(t, "loads eBPF programs in a network namespace")
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1")
-	cmd.Env = append(os.Environ(), insideVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return false
-}
-
-func ip(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := exec.Command("ip", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
 
 // said is what the program prints.
 type said struct {
@@ -70,16 +38,7 @@ func (s *said) count(line string) int {
 
 func (s *said) await(t *testing.T, line string) {
 	t.Helper()
-	until(t, func() bool { return s.count(line) > 0 }, func() string { return "not said: " + line + "\n" + s.text.String() })
-}
-
-func until(t *testing.T, ok func() bool, why func() string) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(why())
-		}
-	}
+	netns.Until(t, func() bool { return s.count(line) > 0 }, func() string { return "not said: " + line + "\n" + s.text.String() })
 }
 
 // bed is a host with an uplink, and the program with a file of its own.
@@ -91,18 +50,8 @@ type bed struct {
 }
 
 func newBed(t *testing.T) *bed {
-	ip(t, "link", "set", "lo", "up")
-	ip(t, "link", "add", "up0", "type", "veth", "peer", "name", "wire0")
-	for _, device := range []string{"up0", "wire0"} {
-		ip(t, "link", "set", device, "up")
-	}
-	ip(t, "addr", "add", "10.0.0.1/24", "dev", "up0")
-	fs := t.TempDir()
-	if err := syscall.Mount("bpf", fs, "bpf", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(fs, 0) })
-	return &bed{t: t, root: filepath.Join(fs, "node"), path: filepath.Join(t.TempDir(), "config.json")}
+	netns.Uplink(t)
+	return &bed{t: t, root: filepath.Join(netns.BPF(t), "node"), path: filepath.Join(t.TempDir(), "config.json")}
 }
 
 // write replaces the file, with a time of its own.
@@ -139,7 +88,7 @@ func (b *bed) start() {
 	go func() { ended <- c.ExecuteContext(ctx) }()
 	b.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	b.t.Cleanup(func() { _ = b.stop() })
-	until(b.t, func() bool { return b.out.count("ready\n") == 1 || len(ended) > 0 }, func() string { return "not ready" })
+	netns.Until(b.t, func() bool { return b.out.count("ready\n") == 1 || len(ended) > 0 }, func() string { return "not ready" })
 	if len(ended) > 0 {
 		b.t.Fatal(<-ended)
 	}
@@ -180,7 +129,7 @@ func configWith(vips ...redirect.VIP) Config {
 // The host holds what the file says, follows it, and keeps what it has when the
 // file is of no use; what it made stays at work when it stops, and can be removed.
 func TestRunFollowsItsFile(t *testing.T) {
-	if !inside(t) {
+	if !netns.Inside(t) {
 		return
 	}
 	b := newBed(t)
@@ -193,7 +142,7 @@ func TestRunFollowsItsFile(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	b.write(configWith(balancedVIP(vip), balancedVIP(other)))
-	until(t, func() bool { return b.holds(other, redirect.RoleBalance|redirect.RoleClient) }, func() string { return "the file is not followed" })
+	netns.Until(t, func() bool { return b.holds(other, redirect.RoleBalance|redirect.RoleClient) }, func() string { return "the file is not followed" })
 	if n := b.out.count("balancer on"); n != 1 {
 		t.Errorf("told %d times of what did not change", n)
 	}
@@ -210,7 +159,7 @@ func TestRunFollowsItsFile(t *testing.T) {
 		t.Error("a file of no use took something away")
 	}
 	b.write(announced)
-	until(t, func() bool { return len(b.show().VIPs) == 1 }, func() string { return "the next good file is not followed" })
+	netns.Until(t, func() bool { return len(b.show().VIPs) == 1 }, func() string { return "the next good file is not followed" })
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
@@ -230,7 +179,7 @@ func TestRunFollowsItsFile(t *testing.T) {
 // C-60: a shared VIP is balanced by the host that owns it, which announces it and
 // lets go of it at once when it is in the file no more.
 func TestRunOwnsSharedVIPs(t *testing.T) {
-	if !inside(t) {
+	if !netns.Inside(t) {
 		return
 	}
 	b := newBed(t)
@@ -243,7 +192,7 @@ func TestRunOwnsSharedVIPs(t *testing.T) {
 	b.write(c)
 	b.start()
 	b.out.await(t, "take "+vip.String())
-	until(t, func() bool { return b.holds(vip, redirect.RoleBalance|redirect.RoleClient) }, func() string { return "owned, and not balanced" })
+	netns.Until(t, func() bool { return b.holds(vip, redirect.RoleBalance|redirect.RoleClient) }, func() string { return "owned, and not balanced" })
 	other := configWith(balancedVIP(vip), balancedVIP(other))
 	other.Announce = &Announce{Name: "b", Device: "up0", Listen: c.Announce.Listen, KeyFile: key}
 	b.write(other)
@@ -251,5 +200,5 @@ func TestRunOwnsSharedVIPs(t *testing.T) {
 	empty := configWith()
 	empty.Announce = c.Announce
 	b.write(empty)
-	until(t, func() bool { return len(b.show().VIPs) == 0 }, func() string { return "not let go of" })
+	netns.Until(t, func() bool { return len(b.show().VIPs) == 0 }, func() string { return "not let go of" })
 }
