@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
 // made is every object that the operator makes for the service, as kubectl names it, in
@@ -81,13 +83,24 @@ func (s *suite) deleted(ctx context.Context, objects ...string) (unrepaired []st
 		}
 	}
 	// A rollout of all pods, or 4 minutes until a new key has reached them.
+	time.Sleep(3 * time.Second) // the status is written after the objects
+	replaced := func(ctx context.Context) (bool, string, error) {
+		old := s.strangers(ctx)
+		return len(old) == 0, strings.Join(old, ", "), nil
+	}
+	if err := harness.Until(ctx, whole, time.Second, replaced); err != nil {
+		unrepaired = append(unrepaired, fmt.Sprintf("%v: %v", objects, err))
+	}
 	for _, wanted := range []string{"Programmed=True", "Ready=True"} {
-		if err := s.env.WaitCondition(ctx, 6*time.Minute, namespace, "rpcsvc", service, wanted); err != nil {
+		if err := s.env.WaitCondition(ctx, whole, namespace, "rpcsvc", service, wanted); err != nil {
 			unrepaired = append(unrepaired, fmt.Sprintf("%v: not %s: %v", objects, wanted, err))
 		}
 	}
-	return append(unrepaired, s.strangers(ctx)...)
+	return unrepaired
 }
+
+// whole is how long a service may take to be whole again.
+const whole = 6 * time.Minute
 
 // uid of an object, empty when it is not there.
 func (s *suite) uid(ctx context.Context, object string) string {
