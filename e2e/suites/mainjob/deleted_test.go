@@ -118,14 +118,15 @@ func (s *suite) strangers(ctx context.Context) []string {
 		return []string{err.Error()}
 	}
 	out, err := s.env.Kubectl(ctx, "-n", namespace, "get", "pods", "-l", "bobtail.dev/service="+service,
-		"-o", `jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.metadata.creationTimestamp} {.metadata.name}{"\n"}{end}`)
+		"-o", `jsonpath={range .items[*]}{.metadata.creationTimestamp} {.metadata.name} {.metadata.deletionTimestamp}{"\n"}{end}`)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	var old []string
 	for line := range strings.Lines(out) {
-		if at, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && at < strings.TrimSpace(made) {
-			old = append(old, "pod "+name+" is older than its ServiceAccount")
+		// Made, name, and since when on its way out, which those that stay have not.
+		if f := strings.Fields(line); len(f) == 2 && f[0] < strings.TrimSpace(made) {
+			old = append(old, "pod "+f[1]+" is older than its ServiceAccount")
 		}
 	}
 	return old
