@@ -173,7 +173,7 @@ static void run(struct bench *b, uint32_t rpcs)
 static int check(const struct bench *b, uint32_t rpcs)
 {
     struct bt_router_stats s;
-    bt_router_stats(b->bed.router, b->trace.now, &s);
+    bt_router_read_stats(b->bed.router, b->trace.now, &s);
     uint64_t measured = s.counter[BT_RC_PAIRS_FINISHED];
     if (s.counter[BT_RC_FORWARDED] + s.held != b->sent || measured != rpcs) {
         fprintf(stderr, "bench_router: %u sent, %llu forwarded, %llu held; %u finished, %llu measured\n", b->sent,

@@ -73,7 +73,7 @@ static void check_index(const struct story *s)
 static void check_counters(const struct story *s)
 {
     struct bt_router_stats t;
-    bt_router_stats(s->decides, s->now, &t);
+    bt_router_read_stats(s->decides, s->now, &t);
     uint64_t drops = 0;
     for (int i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_OPTION; i++) {
         drops += t.counter[i];

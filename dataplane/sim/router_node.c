@@ -198,7 +198,7 @@ bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, stru
 
 void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
 {
-    bt_router_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
+    bt_router_read_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
 }
 
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i)

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration is judged whole before anything changes, then takes effect at once. Workers that stay keep slot and
 // counters; removed ones are drained.
+#include "router/config.h"
+
 #include <string.h>
 
-#include "router/internal.h"
+#include "router/feature.h"
+#include "router/queue.h"
+#include "router/watchers.h"
+#include "router/workers.h"
 
 #define CENTRAL_MAX 1048576u
 #define PAYLOAD_MIN 78u /* the longest header and the 14 bytes of a REQ0 that has more to come */
@@ -52,26 +57,15 @@ static bool judge_numbers(const struct bt_router_config *c, struct bt_router_ref
     return true;
 }
 
-static bool judge_admission(const struct bt_router_config *c, struct bt_router_refusal *why)
+static bool judge_features(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
 {
-    static const char *const fields[] = {"service.admission.mode", "service.admission.controller",
-                                         "service.admission.latencyMicroseconds",
-                                         "service.admission.percentilePer100000"};
-    unsigned field = 0;
-    const char *reason = bt_admission_judge(&c->admission, &field);
-    if (reason != NULL) {
-        return refused(why, fields[field], reason);
-    }
-    if (c->admission.mode == BT_ADMISSION_DEGRADE && c->legacy_peers) {
-        return refused(why, fields[0], "Degrade needs legacyPeers Deny: workers without options cannot read the mark");
+    for (unsigned i = ROUTER_FEATURES; i-- > 0;) {
+        const char *field = "", *reason = router_features[i]->judge(r, c, &field);
+        if (reason != NULL) {
+            return refused(why, field, reason);
+        }
     }
     return true;
-}
-
-static bool judge_hedging(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
-{
-    const char *field = "", *reason = router_hedging_judge(r, c, &field);
-    return reason == NULL || refused(why, field, reason);
 }
 
 static bool judge_timers(const struct bt_router_config *c, struct bt_router_refusal *why)
@@ -164,7 +158,6 @@ static void mark_members(struct bt_router *r, uint64_t now, const struct bt_rout
 
 static void take_members(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
 {
-    r->hedging = c->hedging.mode != BT_HEDGING_OFF ? r->hedging_room : r->hedging; /* as the workers' rows say */
     mark_members(r, now, c);
     uint32_t from = 0;
     for (size_t i = 0; i < c->members_n; i++) {
@@ -185,20 +178,27 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
     }
 }
 
+static void apply_features(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+{
+    router_watchers_clear(r);
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        router_features[i]->apply(r, now, c);
+    }
+}
+
 bool router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
                   struct bt_router_refusal *why)
 {
-    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_admission(config, why) ||
-        !judge_hedging(r, config, why) || !judge_members(r, config, why)) {
+    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_features(r, config, why) ||
+        !judge_members(r, config, why)) {
         r->counter[BT_RC_CONFIGS_REFUSED]++;
         return false;
     }
     now = router_clock(r, now);
     router_take_numbers(r, config);
     bt_load_bound(&r->load, r->balancer->bounded);
+    apply_features(r, now, config); /* before the workers' rows, which say who is steady */
     take_members(r, now, config);
-    router_admission_apply(r, now, &config->admission);
-    router_hedging_apply(r, now, &config->hedging);
     r->counter[BT_RC_CONFIGS_APPLIED]++;
     router_pump_soon(r);
     r->next_health = now;

@@ -20,6 +20,9 @@ struct bt_trace_ring; /* base/trace.h */
 #define BT_ROUTER_MEMBERS_MAX 1024u /* workers of one service */
 #define BT_ROUTER_DEPTH_MAX   64u   /* cap of n */
 
+/* bt_pkt.local: the port a packet came in on or must leave by. */
+enum bt_router_port { BT_ROUTER_PORT_REQUEST = 0, BT_ROUTER_PORT_FEEDBACK = 1 };
+
 /* Load-balancing policies (spec/jbsq-router.md §1). The value is the index into the policy table. */
 enum bt_router_policy {
     BT_ROUTER_JBSQ = 0,         /* fewest outstanding with a free slot, else the central FIFO */

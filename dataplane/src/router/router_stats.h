@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "base/counters.h"
 #include "router/admission.h"
 #include "router/hedging_config.h"
 #include "wire/mcase.h"
@@ -78,6 +79,9 @@ enum bt_router_counter {
     BT_RC_CONFIGS_REFUSED,
     BT_ROUTER_COUNTERS
 };
+
+/* Their names, [i] of counter i. */
+extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];
 
 struct bt_router_stats {
     uint64_t counter[BT_ROUTER_COUNTERS];
