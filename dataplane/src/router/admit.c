@@ -22,7 +22,7 @@ static uint8_t label_of(const struct bt_r2p2_hdr *hdr)
 }
 
 /* the mark is a flag of the class option, which the client may have written already. */
-static bool mark(const struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+static bool mark_degraded(const struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
 {
     if ((hdr->opt.present & BT_HAS_CLASS) != 0) {
         hdr->opt.class_flags |= BT_CLASS_DEGRADED;
@@ -59,7 +59,7 @@ static bool admit_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
         bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, room); /* it is valid: it is plain */
         *hdr = room;
     }
-    r->counter[mark(r, pkt, *hdr) ? BT_RC_DEGRADED : BT_RC_DEGRADE_NO_ROOM]++;
+    r->counter[mark_degraded(r, pkt, *hdr) ? BT_RC_DEGRADED : BT_RC_DEGRADE_NO_ROOM]++;
     return true;
 }
 
@@ -134,7 +134,7 @@ static enum router_end speak_of_ended(struct bt_router *r, uint64_t now, uint32_
 /* R-210: overdue unless its worker is shown to have served it. Then its FEEDBACK was lost, or it never arrived: nothing
  * is known of how long it took. The objective's record counts all of them (unanswered, watch.c); not so the loop, since
  * no refusal mends lost FEEDBACK. Of a request with two copies the first speaks. */
-static void judge(struct bt_router *r, uint32_t i)
+static void judge_overdue(struct bt_router *r, uint32_t i)
 {
     const struct pair *p = &r->pairs.slab[i];
     if (!speak_of(r, i)) {
@@ -155,7 +155,7 @@ static bool judge_gone(struct bt_router *r, uint32_t i, bool reused)
     if (reused && speak_of(r, i)) {
         bt_admission_unknown(r->admission);
     } else {
-        judge(r, i);
+        judge_overdue(r, i);
     }
     return true;
 }
@@ -169,7 +169,7 @@ static void judge_and_steer(struct bt_router *r, uint64_t now)
 {
     uint64_t patience = bt_admission_patience(r->admission);
     while (r->unjudged != 0 && r->pairs.slab[r->unjudged].sent.since + patience <= now) {
-        judge(r, r->unjudged);
+        judge_overdue(r, r->unjudged);
     }
     bt_admission_tick(r->admission, now);
 }
@@ -195,7 +195,7 @@ static const struct router_watcher gate = {.notes = true, .admit = admit_request
 
 /* --- the feature ------------------------------------------------------------------------------------------------- */
 
-static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
+static void lay_out_admission(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
 {
     r->admission_room = bt_mem_take(mem, sizeof *r->admission_room);
     if (!setup->no_histograms && !setup->no_latency) {
@@ -203,7 +203,7 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     }
 }
 
-static void init(struct bt_router *r, const struct bt_router_setup *setup)
+static void init_admission(struct bt_router *r, const struct bt_router_setup *setup)
 {
     bt_admission_init(r->admission_room, setup->seed ^ UINT64_C(0xbb67ae8584caa73b), r->class_latency);
 }
@@ -224,7 +224,7 @@ static const char *judge_config(const struct bt_router *r, const struct bt_route
     return reason;
 }
 
-static void apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config)
+static void apply_admission(struct bt_router *r, uint64_t now, const struct bt_router_config *config)
 {
     bool was = r->admission != NULL;
     bt_admission_apply(r->admission_room, &config->admission, now);
@@ -241,7 +241,7 @@ static void apply(struct bt_router *r, uint64_t now, const struct bt_router_conf
     router_watchers_add(r, &watcher);
 }
 
-static void share(struct bt_router *q, const struct bt_router *f)
+static void share_admission(struct bt_router *q, const struct bt_router *f)
 {
     q->admission = f->admission;
     if (q->admission != NULL) {
@@ -249,7 +249,7 @@ static void share(struct bt_router *q, const struct bt_router *f)
     }
 }
 
-static void tell(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     const struct bt_admission *a = r->admission_room;
     out->admission_mode = a->config.mode;
@@ -264,5 +264,9 @@ static void tell(const struct bt_router *r, uint64_t now, struct bt_router_stats
     }
 }
 
-const struct router_feature router_admission_feature = {
-    .lay_out = lay_out, .init = init, .judge = judge_config, .apply = apply, .share = share, .tell = tell};
+const struct router_feature router_admission_feature = {.lay_out = lay_out_admission,
+                                                        .init = init_admission,
+                                                        .judge = judge_config,
+                                                        .apply = apply_admission,
+                                                        .share = share_admission,
+                                                        .tell = tell_admission};

@@ -22,37 +22,37 @@ static bool refused(struct bt_router_refusal *why, const char *field, const char
     return false;
 }
 
+static bool outside(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least || value > most;
+}
+
 static bool judge_numbers(const struct bt_router_config *c, struct bt_router_refusal *why)
 {
-    if ((unsigned)c->policy >= BT_ROUTER_POLICIES) {
-        return refused(why, "service.policy", "must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random");
-    }
-    if (c->forwarding != BT_FORWARD_ENCAPSULATED && c->forwarding != BT_FORWARD_TRANSPARENT) {
-        return refused(why, "service.forwarding", "must be Encapsulated or Transparent");
-    }
-    if ((unsigned)c->device > BT_DEVICE_SRIOV) {
-        return refused(why, "service.deviceProfile", "must be Kernel, AFXDP or SRIOV");
-    }
-    if (c->depth < 1 || c->depth > BT_ROUTER_DEPTH_MAX) {
-        return refused(why, "service.workerQueueDepth", "must be 1..64");
-    }
-    if (c->central_limit < 1 || c->central_limit > CENTRAL_MAX) {
-        return refused(why, "service.centralQueueLimit", "must be 1..1048576");
-    }
-    if (c->max_queue_ns == 0 || c->max_queue_ns > 600 * SECOND) {
-        return refused(why, "service.maxQueueMilliseconds", "must be 1..600000");
-    }
-    if (c->request_timeout_ns == 0 || c->request_timeout_ns > 600 * SECOND) {
-        return refused(why, "service.requestTimeoutMilliseconds", "must be 1..600000");
-    }
-    if ((c->hold_back_packets == 0) != (c->hold_back_ns == 0)) {
-        return refused(why, "service.holdBack", "packets and microseconds must both be 0 or both positive");
-    }
-    if (c->hold_back_packets != 0 && c->policy != BT_ROUTER_JBSQ) {
-        return refused(why, "service.holdBack", "needs policy JBSQ; set packets and microseconds to 0");
-    }
-    if (c->max_payload != 0 && (c->max_payload < PAYLOAD_MIN || c->max_payload > PAYLOAD_MAX)) {
-        return refused(why, "maxPayload", "must be 0 or 78..65507 bytes");
+    const bool by_payload = c->max_payload != 0, holds_back = c->hold_back_packets != 0;
+    const struct {
+        bool wrong;
+        const char *field, *reason;
+    } rules[] = {
+        {outside(c->policy, 0, BT_ROUTER_POLICIES - 1), "service.policy",
+         "must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random"},
+        {outside(c->forwarding, BT_FORWARD_ENCAPSULATED, BT_FORWARD_TRANSPARENT), "service.forwarding",
+         "must be Encapsulated or Transparent"},
+        {outside(c->device, 0, BT_DEVICE_SRIOV), "service.deviceProfile", "must be Kernel, AFXDP or SRIOV"},
+        {outside(c->depth, 1, BT_ROUTER_DEPTH_MAX), "service.workerQueueDepth", "must be 1..64"},
+        {outside(c->central_limit, 1, CENTRAL_MAX), "service.centralQueueLimit", "must be 1..1048576"},
+        {outside(c->max_queue_ns, 1, 600 * SECOND), "service.maxQueueMilliseconds", "must be 1..600000"},
+        {outside(c->request_timeout_ns, 1, 600 * SECOND), "service.requestTimeoutMilliseconds", "must be 1..600000"},
+        {holds_back != (c->hold_back_ns != 0), "service.holdBack",
+         "packets and microseconds must both be 0 or both positive"},
+        {holds_back && c->policy != BT_ROUTER_JBSQ, "service.holdBack",
+         "needs policy JBSQ; set packets and microseconds to 0"},
+        {by_payload && outside(c->max_payload, PAYLOAD_MIN, PAYLOAD_MAX), "maxPayload", "must be 0 or 78..65507 bytes"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].wrong) {
+            return refused(why, rules[i].field, rules[i].reason);
+        }
     }
     return true;
 }

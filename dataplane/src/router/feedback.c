@@ -36,8 +36,8 @@ static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const
     }
 }
 
-static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb, uint32_t *w,
-                           uint64_t *trace)
+static enum bt_mcase judge_feedback(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb,
+                                    uint32_t *w, uint64_t *trace)
 {
     struct bt_r2p2_hdr hdr;
     enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &hdr);
@@ -244,7 +244,7 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
     struct bt_feedback fb;
     uint32_t w = NO_SLOT;
     uint64_t trace = 0;
-    enum bt_mcase m = judge(r, pkt, &fb, &w, &trace);
+    enum bt_mcase m = judge_feedback(r, pkt, &fb, &w, &trace);
     if (m == BT_M_OK) {
         m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb, trace);
     }

@@ -18,7 +18,7 @@
 #define SMOOTH   8u
 #define FRACTION 16u
 
-static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
+static void lay_out_hedging(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
 {
     uint32_t slots = setup->max_hedges;
     struct router_hedging *h = bt_mem_take(mem, sizeof *h);
@@ -35,7 +35,7 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     r->hedging_room = h;
 }
 
-static const char *judge(const struct bt_router *r, const struct bt_router_config *c, const char **field)
+static const char *judge_hedging(const struct bt_router *r, const struct bt_router_config *c, const char **field)
 {
     const struct bt_hedging_config *h = &c->hedging;
     *field = "service.hedging.mode";
@@ -102,7 +102,7 @@ struct view {
 };
 
 /* an idle worker; they take turns. */
-static struct view look(struct bt_router *r, uint32_t own)
+static struct view survey_workers(struct bt_router *r, uint32_t own)
 {
     struct view v = {.worker = NO_SLOT};
     bool v4 = own != NO_SLOT && bt_addr_is_v4(&r->worker[own].addr);
@@ -164,7 +164,7 @@ static uint64_t smoothed(uint64_t mean, uint32_t seen)
 static void note_load(struct bt_router *r)
 {
     struct router_hedging *h = r->hedging;
-    struct view v = look(r, NO_SLOT);
+    struct view v = survey_workers(r, NO_SLOT);
     h->busy = smoothed(h->busy, v.busy > h->copies ? v.busy - h->copies : 0);
     h->up = smoothed(h->up, v.up);
 }
@@ -293,7 +293,7 @@ static uint64_t due_at(const struct router_hedging *h, const struct hedge_slot *
 static bool try_copy(struct bt_router *r, uint64_t now, uint32_t s, struct bt_txq *txq)
 {
     struct hedge_slot *slot = &r->hedging->slot[s];
-    struct view v = look(r, hedging_worker(r, slot->copy[0].pair));
+    struct view v = survey_workers(r, hedging_worker(r, slot->copy[0].pair));
     enum bt_router_counter why = obstacle(r, &v);
     if (why != 0) {
         slot->blocked = (uint8_t)(why - BT_RC_HEDGES_SENT);
@@ -375,7 +375,7 @@ static const struct router_watcher watcher = {.notes = true,
                                               .follow = send_what_is_due,
                                               .next = next_due};
 
-static void apply(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+static void apply_hedging(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
 {
     const struct bt_hedging_config *config = &c->hedging;
     struct router_hedging *h = r->hedging_room;
@@ -402,11 +402,14 @@ static void apply(struct bt_router *r, uint64_t now, const struct bt_router_conf
     router_watchers_add(r, &watcher);
 }
 
-static void init(struct bt_router *r, const struct bt_router_setup *setup)
+static void init_hedging(struct bt_router *r, const struct bt_router_setup *setup)
 {
     (void)r;
     (void)setup;
 }
 
-const struct router_feature router_hedging_feature = {
-    .lay_out = lay_out, .init = init, .judge = judge, .apply = apply, .tell = hedging_tell};
+const struct router_feature router_hedging_feature = {.lay_out = lay_out_hedging,
+                                                      .init = init_hedging,
+                                                      .judge = judge_hedging,
+                                                      .apply = apply_hedging,
+                                                      .tell = hedging_tell};

@@ -12,7 +12,7 @@ EVERY_PACKET bool bad_source(const struct bt_router *r, const struct bt_addr *sr
     return bt_addr_bad_source(src) || bt_addr_eq(src, &r->request_addr) || bt_addr_eq(src, &r->feedback_addr);
 }
 
-static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+static enum bt_mcase judge_request(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
 {
     enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr);
     if (m != BT_M_OK && m != BT_M6 && m != BT_M_OPT_CRITICAL) {
@@ -83,7 +83,7 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
                                                struct bt_txq *txq)
 {
     struct bt_r2p2_hdr hdr;
-    enum bt_mcase m = judge(r, pkt, &hdr);
+    enum bt_mcase m = judge_request(r, pkt, &hdr);
     if (m != BT_M_OK) {
         refuse(r, now, pkt, &hdr, m, txq);
         return;
