@@ -3,7 +3,7 @@
 // the incarnation are known to the last digit. What is lost is known within bounds: the rule
 // takes what was sent T_loss ago, and a router need not remember each moment of the past. No bound depends on a fault:
 // a book knows only what its router could know, by the same clock.
-#include "check_credit.h"
+#include "ledger/book.h"
 
 #include <stdlib.h>
 

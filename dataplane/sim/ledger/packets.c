@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger of invariants. It looks at packets on the wire and at published statistics, and at
-// the truth only a simulation has: where every packet is at this very moment.
-#include "check.h"
+// The ledger's look at packets on the wire, and at the truth only a simulation has: where every packet is at this very
+// moment.
+#include "ledger/ledger.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_credit.h"
+#include "ledger/book.h"
 #include "router/router_config.h"
 #include "wire/feedback.h"
 #include "wire/r2p2.h"
 #include "world.h"
 
 #define MS 1000000ULL
-
-const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once", "content",    "one-execution", "served",     "share",     "reply-first", "own-bound",
-    "true-bound",   "fifo",       "hold-time",     "membership", "unchanged", "credits",     "capacity",
-    "service",      "buffers",    "progress",      "id-reuse",   "open",      "arithmetic",  "as-told",
-    "lost",         "legacy",     "liveness",      "ejection",   "refused",   "admitted",    "second-copy",
-    "live-copies",  "cleaned-up", "preempted",     "halves",     "conserved", "expected",
-};
 
 void sim_ledger_init(struct sim_world *w)
 {
@@ -53,23 +43,6 @@ void sim_ledger_free(struct sim_world *w)
     free(w->ledger.refusals);
     free(w->ledger.last_arrival);
     free(w->ledger.promise);
-}
-
-void sim_breach(struct sim_world *w, enum sim_invariant inv, const char *fmt, ...)
-{
-    struct sim_verdict *v = &w->ledger.verdict;
-    if (v->first[0] == '\0') {
-        char text[160];
-        va_list ap;
-        va_start(ap, fmt);
-        vsnprintf(text, sizeof text, fmt, ap);
-        va_end(ap);
-        v->first_ns = w->agenda.now;
-        v->first_invariant = inv;
-        snprintf(v->first, sizeof v->first, "%s at %.6f ms: %s", sim_invariant_names[inv], (double)w->agenda.now / 1e6,
-                 text);
-    }
-    v->broken[inv]++;
 }
 
 static struct sim_credit *credit_of(struct sim_world *w, uint32_t router, uint32_t server)
