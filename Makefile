@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 SEEDS ?= 2000
+SHORT_SEEDS ?= 600
 REPORT := measure/report/report.py
 MEASURED := build/measurements
 FAULT_MATRIX := release,keys asan,keys,go tsan,ipv6,keys,split asan,ipv6,transparent tsan,transparent,keys release,legacy release,keys,split release,keys,fastpath
@@ -12,7 +13,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Everyday
-.PHONY: deps build test verify generate format clean
+.PHONY: deps build test test-all test-steady house verify generate format clean
 deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
 	@hack/deps/install
 
@@ -25,8 +26,19 @@ build: deps-dev ## Build the dataplane (C) and the Go programs into build/
 deps-dev:
 	@hack/deps/install --only=dev
 
-test: deps ## Run every test: unit, sanitizers, simulator, fuzzing, API server, cluster
-	@hack/test/run.py $(TEST_FLAGS)
+# The wall time of a run begins with the installation of what the machine lacks.
+test test-all test-steady: BEGAN := $(shell date +%s)
+test: deps ## Prove each system once: unit, sanitizers, simulator, API server, CRAB, the main job on a cluster (10 min)
+	@hack/test/run.py --began=$(BEGAN) $(TEST_FLAGS)
+
+test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzzing, emulated cards; goes on where it was: make test-all TEST_FLAGS=--list
+	@hack/test/run.py --of=test-all --began=$(BEGAN) $(TEST_FLAGS)
+
+test-steady: deps ## Every stage of make test three times beside one busy process per processor; goes on where it was (1 h)
+	@hack/test/run.py --steady --began=$(BEGAN) $(TEST_FLAGS)
+
+house: ## Judge the structure: circles, parameters, branches, and the last whole runs of make test and make test-steady on this commit
+	@hack/house/judge.py
 
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
@@ -43,7 +55,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-lab e2e-slo e2e-crab-cluster
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -65,8 +77,14 @@ cluster-down: ## Stop the embedded cluster
 e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
 	@e2e/run e2e-main
 
+e2e-main-short: ## The main job alone: install, load, overload, recovery, rolling update, removal (3 min)
+	@e2e/run e2e-main-short
+
 e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedging Auto, cancellation, classes and Degrade on the embedded cluster (11 min, beside busy neighbours up to 20)
 	@e2e/run e2e-lab
+
+e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
+	@e2e/run e2e-monitor
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)
@@ -74,21 +92,32 @@ e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: 
 e2e-crab-cluster: ## CRAB for Services on an embedded cluster of three nodes: address, node ports, both families, RpcService over TCP, agents replaced, servers that are unready, silent or gone (15 min)
 	@e2e/run e2e-crab-cluster
 
-.PHONY: e2e-crab
-e2e-crab: deps-dev ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 3 min)
-	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/e2e-crab.json
+# What the suite proves of the core, without what measures times or takes long.
+CRAB_CORE := ^Test(RoundRobinOverThreeServers|BalancerSeesOnlySYNs|NGINX|Redis|TLS|ClientsAndForgeries|AgentKillAndUpgradeUnderConnections|Pods|NodePort|Six|UserspaceBalancer|Rights)$$
+.PHONY: e2e-crab e2e-crab-short
+e2e-crab: ## CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: packets the balancer sees, kills, attacks (root, 3 min)
+e2e-crab-short: ## The core of it: clients, forgeries, pods, both balancers, agents exchanged under fewer connections (root, 1 min)
+e2e-crab-short: CRAB_RUN := -short -run='$(CRAB_CORE)'
+e2e-crab e2e-crab-short: deps-dev
+	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/$@.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
 	@hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb
-	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m -parallel=3 ./e2e/crab; code=$$?; \
-	  $(REPORT) e2e-crab --measurements $(MEASURED)/e2e-crab.json && exit $$code
+	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m -parallel=3 $(CRAB_RUN) ./e2e/crab; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	measure/sim/run-all --seeds=$(SEEDS) --measurements=$(MEASURED)/sim.json; code=$$?; \
 	  $(REPORT) sim --measurements $(MEASURED)/sim.json && exit $$code
+
+sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, another one after each commit (1 min)
+	@hack/dataplane build release
+	@mkdir -p $(MEASURED)
+	measure/sim/run-all --short --seeds=$(SHORT_SEEDS) --measurements=$(MEASURED)/sim-short.json; code=$$?; \
+	  $(REPORT) sim-short --measurements $(MEASURED)/sim-short.json && exit $$code
 
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release
@@ -112,6 +141,13 @@ faults-mutations: ## Plant bugs in the programs one at a time; a round of make t
 	@go build -o build/bin/ ./e2e/cmd/bobtail-faults
 	e2e/faults/mutate --measurements=$(MEASURED)/faults-mutations.json; code=$$?; \
 	  $(REPORT) faults-mutations --measurements $(MEASURED)/faults-mutations.json && exit $$code
+
+.PHONY: mutate
+mutate: deps ## Are the tests tested? 60 mutants of Go and 60 of C, drawn by the commit: make mutate MUTATE="--seed=HEAD~1 --only=clients/go" (root, 60 min; continues where it was stopped)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/mutate.json
+	measure/mutate/mutate --measurements=$(MEASURED)/mutate.json $(MUTATE); code=$$?; \
+	  $(REPORT) mutate --measurements $(MEASURED)/mutate.json && exit $$code
 
 # The table of Lancet's coverage is measured again only when its code changed (measure/lancet/coverage.py); a line with the
 # variable MAKE would be run by make -n, all of it.

@@ -20,32 +20,32 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.out.yaml instead of comparing with it")
 
-// helm finds the program where hack/deps/install puts it, or in the PATH.
-func helm(t *testing.T) string {
+// tool finds a program where hack/deps/install puts it, or in the PATH.
+func tool(t *testing.T, name string) string {
 	t.Helper()
 	cache := os.Getenv("BOBTAIL_CACHE")
 	if cache == "" {
 		home, _ := os.UserHomeDir()
 		cache = filepath.Join(home, ".cache", "bobtail")
 	}
-	found, _ := filepath.Glob(filepath.Join(cache, "helm-*", "bin", "helm"))
+	found, _ := filepath.Glob(filepath.Join(cache, name+"-*", "bin", name))
 	if len(found) > 0 {
 		return found[len(found)-1]
 	}
-	if path, err := exec.LookPath("helm"); err == nil {
+	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
 	if os.Getenv("CI") != "" {
-		t.Fatal("helm is missing: run hack/deps/install")
+		t.Fatalf("%s is missing: run hack/deps/install", name)
 	}
-	t.Skip("helm is missing: run hack/deps/install")
+	t.Skipf("%s is missing: run hack/deps/install", name)
 	return ""
 }
 
 // run renders a chart; the error is what helm printed.
 func run(t *testing.T, chart string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(helm(t), append([]string{"template", "bobtail", chart, "--namespace", "bobtail-system"}, args...)...)
+	cmd := exec.Command(tool(t, "helm"), append([]string{"template", "bobtail", chart, "--namespace", "bobtail-system"}, args...)...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, errs bytes.Buffer

@@ -33,6 +33,10 @@ CRAB_PART int deliver(struct __sk_buff *skb, struct crab_packet *p, crab_addr *d
         }
         return CRAB_NEXT;
     }
+    if (!forwards && crab_addr_same(p->saddr, p->daddr)) { /* it serves what it dials: likewise (C-107) */
+        crab_count(reason);
+        return crab_turn_round(skb);
+    }
     switch (crab_route(skb, p, &verdict, mac)) {
     case CRAB_ROUTE_REDIRECTED:
         if (forwards && crab_age(skb)) {
@@ -77,7 +81,8 @@ CRAB_PART int mark_fallback(struct __sk_buff *skb, struct crab_packet *p, struct
 /* The balancer is between client and server. */
 static __always_inline int to_relayed(struct __sk_buff *skb, struct crab_packet *p, struct crab_relay *r, int forwards)
 {
-    return crab_relay_out(skb, p, r) ? crab_write_failed() : crab_relay_send(skb, p, CRAB_LB_RELAY_TO_SERVER, forwards);
+    return crab_relay_out(skb, p, r) ? crab_write_failed()
+                                     : crab_relay_segment(skb, p, CRAB_LB_RELAY_TO_SERVER, forwards);
 }
 
 static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packet *p, int forwards)
@@ -88,8 +93,26 @@ static __always_inline int from_relayed(struct __sk_buff *skb, struct crab_packe
     case CRAB_RELAY_LOST:
         return TC_ACT_SHOT; /* counted there */
     default:
-        return crab_relay_send(skb, p, CRAB_LB_RELAY_FROM_SERVER, forwards);
+        return crab_relay_segment(skb, p, CRAB_LB_RELAY_FROM_SERVER, forwards);
     }
+}
+
+enum crab_hashed { CRAB_HASHED_ON = 0, CRAB_HASHED_RELAYED = 1, CRAB_HASHED_REFUSED = 2 };
+
+/*
+ * What becomes of a SYN that the hash has sent there. A server without agent cannot answer from the VIP, and where the
+ * network checks sources none may; one that dials itself would answer itself (C-107), and sees nobody's address by
+ * that.
+ */
+CRAB_PART enum crab_hashed hashed_way(struct crab_tuple *t, struct crab_choice *c)
+{
+    if (crab_addr_same(c->dip, t->client)) {
+        return CRAB_HASHED_RELAYED;
+    }
+    if (c->state != CRAB_BACKEND_UP_PLAIN && !(c->vip_flags & CRAB_VIP_TUNNEL)) {
+        return CRAB_HASHED_ON;
+    }
+    return c->vip_flags & CRAB_VIP_KEEP_CLIENT ? CRAB_HASHED_REFUSED : CRAB_HASHED_RELAYED;
 }
 
 /* By consistent hash: o is the option area of a SYN, NULL for every other packet. */
@@ -112,8 +135,12 @@ static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p,
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    /* A server that answered from the VIP would send with another's address as well. */
-    if (o && (c->state == CRAB_BACKEND_UP_PLAIN || c->tunnel)) {
+    enum crab_hashed way = o ? hashed_way(t, c) : CRAB_HASHED_ON;
+    if (way == CRAB_HASHED_REFUSED) {
+        crab_count(CRAB_LB_RELAY_REFUSED);
+        return TC_ACT_SHOT;
+    }
+    if (way == CRAB_HASHED_RELAYED) {
         r = crab_relay_begin(t, c);
         if (r) {
             return to_relayed(skb, p, r, forwards);
@@ -133,7 +160,7 @@ CRAB_PART int redirect_to(struct __sk_buff *skb, struct crab_packet *p, struct c
     __u32 reason = c->repeated ? CRAB_LB_SYN_REPEATED : CRAB_LB_SYN_REDIRECTED;
     struct crab_tunnel *t = NULL;
 
-    if (forwards && c->tunnel) {
+    if (forwards && c->vip_flags & CRAB_VIP_TUNNEL) {
         t = bpf_map_lookup_elem(&crab_tunnels, &c->dip);
     }
     return t ? crab_tunnel_send(skb, p, t, &c->dip, reason) : deliver(skb, p, &c->dip, reason, forwards);
@@ -189,7 +216,7 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
-    struct crab_choice c = {.tunnel = (vip->flags & CRAB_VIP_TUNNEL) != 0};
+    struct crab_choice c = {.vip_flags = vip->flags};
     if ((p.flags & CRAB_STATE) != CRAB_SYN) {
         return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
     }

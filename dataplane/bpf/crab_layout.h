@@ -39,6 +39,7 @@ enum crab_vip_flag {
     CRAB_VIP_STACK_FALLBACK = 1 << 2, /* what is no CRAB SYN goes to the kernel (NodePort) */
     CRAB_VIP_TRUSTED_TIER = 1 << 3,   /* SYNs with a redirect are accepted: a tier before us (C-28) */
     CRAB_VIP_TUNNEL = 1 << 4,         /* the network lets nothing through with a client's address (C-80) */
+    CRAB_VIP_KEEP_CLIENT = 1 << 5,    /* servers see their clients' addresses: nothing is relayed (C-42) */
 };
 
 enum crab_backend_state {

@@ -5,6 +5,9 @@
  * VIP: each side's packets leave for the VIP, and come in by the uplink at once, from the VIP to the other side. To
  * conntrack and to rp_filter these are two ordinary connections of this host and the VIP.
  *
+ * The same serves a client that is its own server, wherever it lives: a SYN with the receiver's own address as its
+ * source is dropped by every kernel, and an answer to itself would never leave it (C-107).
+ *
  * crab_flows_out has one entry for each side, CRAB_FLOW_OWN_HOST, and its dip is the other side.
  */
 #ifndef CRAB_OWN_HOST_H
@@ -40,7 +43,27 @@ CRAB_PART int crab_own_host_goes(struct __sk_buff *skb, struct crab_packet *p, c
     return crab_turn_round(skb);
 }
 
-/* Whether a SYN is one of this host's that the balancer has sent back to it; out becomes its name. */
+/* Whether the sender waits for this SYN to be answered, and the VIP that it names may have such a server. */
+CRAB_PART int crab_own_pending(struct crab_packet *p, struct crab_tuple *out)
+{
+    struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
+    struct crab_vip *vip = crab_vip_of(out->server, out->server_port);
+
+    return pending && pending->marked && pending->iss == p->seq && vip && crab_prefix_allows(vip->id, p->daddr);
+}
+
+/* Whether a server lives where its client does: in this host's own network, or in the client itself. */
+CRAB_PART int crab_lives_with_client(struct __sk_buff *skb, struct crab_packet *p)
+{
+    struct bpf_fib_lookup fib = {};
+
+    return crab_addr_same(p->saddr, p->daddr) || crab_fib(skb, p, &fib) == BPF_FIB_LKUP_RET_NOT_FWDED;
+}
+
+/*
+ * Whether a SYN is one of this host's that the balancer has sent back to it; out becomes its name. Then it loses its
+ * redirect: what would be echoed is nobody's business, the answer goes to the VIP. -1: it could not be written.
+ */
 CRAB_PART int crab_own_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out)
 {
     struct crab_options o;
@@ -49,13 +72,10 @@ CRAB_PART int crab_own_syn(struct __sk_buff *skb, struct crab_packet *p, struct 
         return 0;
     }
     out->server = crab_option_addr(&o);
-    struct crab_pending *pending = bpf_map_lookup_elem(&crab_pending, out);
-    struct crab_vip *vip = crab_vip_of(out->server, out->server_port);
-    if (!pending || !pending->marked || pending->iss != p->seq || !vip || !crab_prefix_allows(vip->id, p->daddr)) {
+    if (!crab_own_pending(p, out) || !crab_lives_with_client(skb, p)) {
         return 0;
     }
-    struct bpf_fib_lookup fib = {};
-    return crab_fib(skb, p, &fib) == BPF_FIB_LKUP_RET_NOT_FWDED;
+    return crab_blank_option(skb, p, &o) ? -1 : 1;
 }
 
 /* Whether another client of this host is the VIP to that server already, by the same port. */
@@ -66,12 +86,18 @@ CRAB_PART int crab_own_host_taken(struct crab_tuple *back, crab_addr *client)
     return flow && flow->ended & CRAB_FLOW_OWN_HOST && !crab_addr_same(flow->dip, *client) && !crab_flow_over(flow);
 }
 
+/* Who dials itself from the port it serves has one socket for both sides. */
+static __always_inline int crab_own_host_same(struct crab_tuple *out, struct crab_tuple *back)
+{
+    return out->client_port == back->client_port && crab_addr_same(out->client, back->client);
+}
+
 CRAB_PART int crab_own_host_keep(struct crab_packet *p, struct crab_tuple *out)
 {
     struct crab_tuple back = crab_other_side(out, &p->daddr);
     struct crab_flow flow = {.dip = p->daddr, .iss = p->seq, .ended = CRAB_FLOW_OWN_HOST};
 
-    if (crab_own_host_taken(&back, &out->client)) {
+    if (crab_own_host_same(out, &back) || crab_own_host_taken(&back, &out->client)) {
         return CRAB_CLIENT_OWN_HOST_PORT;
     }
     flow.last_ns = bpf_ktime_get_ns();
@@ -90,8 +116,10 @@ static __always_inline int crab_own_host_begins(struct __sk_buff *skb, struct cr
 {
     struct crab_tuple out = {.client = p->saddr, .client_port = p->sport, .server_port = p->dport};
 
-    if (!crab_own_syn(skb, p, &out)) {
-        return CRAB_NEXT;
+    int ours = crab_own_syn(skb, p, &out);
+
+    if (ours <= 0) {
+        return ours ? crab_write_failed() : CRAB_NEXT;
     }
     __u32 reason = crab_own_host_keep(p, &out);
     if (reason != CRAB_NOT_COUNTED) {

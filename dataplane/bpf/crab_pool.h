@@ -32,9 +32,9 @@ struct crab_choice {
     crab_addr dip;
     __u32 place;
     __u8 state;
-    __u8 repeated; /* the same SYN was sent there before */
-    __u8 known;    /* the choice is an old one */
-    __u8 tunnel;   /* of the VIP: the caller says so, and reads it */
+    __u8 repeated;  /* the same SYN was sent there before */
+    __u8 known;     /* the choice is an old one */
+    __u8 vip_flags; /* the caller's, who reads them */
 };
 
 /* The same on every balancer of a VIP, so that a change of its owner breaks no hashed connection. */

@@ -116,3 +116,8 @@ CRAB_REASON(LB_RELAY_BACK_EXPIRED, "lb_relay_back_expired", "ports of the VIP to
 CRAB_REASON(CLIENT_FLOW_EARLY, "client_flow_early", "of the translations removed by the agent, those whose connection had ended and whose map was three quarters full [C-72]")
 CRAB_REASON(LB_RELAY_EARLY, "lb_relay_early", "of the connections to servers without agent removed by the agent, those that had ended or never begun and whose map was three quarters full [C-72]")
 CRAB_REASON(SERVER_DSR_EARLY, "server_dsr_early", "of the connections on the fall-back path removed by the agent, those that had ended and whose map was three quarters full [C-72]")
+/* balancer, again */
+CRAB_REASON(LB_RELAY_REFUSED, "lb_relay_refused", "SYN dropped that a relay alone could serve, since its VIP keeps clients' addresses [C-42]")
+/* the agent */
+CRAB_REASON(DEVICE_GONE, "device_gone", "devices of bobtail-redirect's file that were deleted, renamed or replaced while it ran")
+CRAB_REASON(DEVICE_ATTACHED_AGAIN, "device_attached_again", "of these, those that are there again, or another one by their name, and have our programs")

@@ -238,7 +238,7 @@ static __always_inline int crab_set_port(struct __sk_buff *skb, struct crab_pack
            bpf_skb_store_bytes(skb, p->l4 + field, &to, sizeof(to), 0);
 }
 
-/* Send on what has both of its addresses changed. */
+/* Send on what has its addresses changed. */
 CRAB_PART int crab_relay_send(struct __sk_buff *skb, struct crab_packet *p, __u32 reason, int forwards)
 {
     int verdict = CRAB_NEXT;
@@ -254,6 +254,19 @@ CRAB_PART int crab_relay_send(struct __sk_buff *skb, struct crab_packet *p, __u3
     }
     crab_count(reason);
     return verdict;
+}
+
+/*
+ * A segment, from the VIP. What is for this host or one of its pods passes conntrack on its way, also when it was sent
+ * here: it comes in by the device that it was about to leave by.
+ */
+CRAB_PART int crab_relay_segment(struct __sk_buff *skb, struct crab_packet *p, __u32 reason, int forwards)
+{
+    if (!forwards && crab_stays_here(skb, p)) {
+        crab_count(reason);
+        return crab_turn_round(skb);
+    }
+    return crab_relay_send(skb, p, reason, forwards);
 }
 
 /* Write what the server sees of the client's packet; 0: it can be sent. */

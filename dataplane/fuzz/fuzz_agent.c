@@ -27,11 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct bt_ctl_error e = {0};
     struct agent_config c;
-    char op[32];
+    char op[AGENT_OP_BYTES];
     char *line = malloc(n + 1);
     memcpy(line, data, n);
     line[n] = '\0';
-    if (!agent_read_op(line, n, op, sizeof op, &e) && e.code == NULL) {
+    if (!agent_read_op(line, n, op, &e) && e.code == NULL) {
         abort();
     }
     memset(&e, 0, sizeof e);

@@ -24,7 +24,7 @@ static void check_accepted(const struct bt_config *c)
         const struct bt_config_member *m = &c->members[i];
         require(m->workers >= 1 && m->workers <= 64 && m->first_port >= 1 && m->first_port + m->workers <= 65536);
         require(m->addr.port == m->first_port && m->addr.pad == 0);
-        require(i == 0 || strcmp(c->members[i - 1].name.text, m->name.text) <= 0);
+        require(i == 0 || strcmp(c->members[i - 1].name, m->name) <= 0);
         workers += (size_t)m->workers;
     }
     require(workers == c->n_workers && workers <= BT_CONFIG_WORKERS_MAX);

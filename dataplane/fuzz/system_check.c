@@ -91,11 +91,8 @@ static void check_router(uint32_t i)
     const struct box *b = &w.box[FIRST_ROUTER + i];
     struct bt_router_stats t;
     sys_stats(i, &t);
-    uint64_t drops = 0;
+    uint64_t drops = bt_router_drops(t.counter);
     uint32_t hoarded = 0;
-    for (int k = BT_RC_DROP_QUEUE_FULL; k <= BT_RC_DROP_OPTION; k++) {
-        drops += t.counter[k];
-    }
     for (const struct bt_pkt *p = b->hoard; p; p = p->next) {
         hoarded++;
     }

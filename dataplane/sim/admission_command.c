@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "option.h"
 #include "router/policy.h"
+#include "router/words.h"
 
 static const char usage_text[] =
     "usage: bobtail-sim admission [options]\n"
@@ -17,7 +18,7 @@ static const char usage_text[] =
     "Admission control (SVEN) in front of a load-balancing policy, without packets: the load goes up in steps.\n"
     "\n"
     "  --controller=NAME     Track, AIAD or Off (default Track)\n"
-    "  --policy=NAME         JBSQ, JSQ, PowerOfTwo, RoundRobin, Random (default Random)\n"
+    "  --policy=NAME         one of" BT_ROUTER_POLICY_WORDS " (default Random)\n"
     "  --n=N                 JBSQ's (default 3)\n"
     "  --workers=K           1..1024 (default 16)\n"
     "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal10, ... (default exponential)\n"
@@ -64,8 +65,7 @@ static const struct option long_options[] = {
 
 static const char *controller_name(uint32_t i)
 {
-    static const char *const names[] = {"Track", "AIAD", "Off"};
-    return names[i];
+    return i < BT_CONTROLLERS ? bt_controller_words[i] : "Off";
 }
 
 static const char *policy_name(uint32_t i)
@@ -140,7 +140,7 @@ static bool take(struct ask *a, int c)
         return true;
     case 'd':
         m->service.kind =
-            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_TRACE);
+            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_ERLANG);
         return true;
     case 'm':
         m->service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;

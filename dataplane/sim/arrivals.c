@@ -2,6 +2,7 @@
 // When the next request comes: Poisson, fixed gaps, bursts of two states, a recording; load steps.
 #include <math.h>
 
+#include "times.h"
 #include "world.h"
 
 /* Mean time between arrivals at a load, bursts of simultaneous ones included. */
@@ -100,6 +101,9 @@ void sim_arrivals_init(struct sim_world *w)
 uint64_t sim_service_ns(struct sim_world *w, uint64_t number)
 {
     const struct sim_recording *r = w->s->recording;
+    if (w->s->service.kind == SIM_DIST_TRACE && w->s->times != NULL) {
+        return sim_times_draw(w->s->times, &w->stream[SIM_STREAM_SERVICE]);
+    }
     if (w->s->service.kind == SIM_DIST_TRACE) {
         return r->service_ns[number % r->n];
     }

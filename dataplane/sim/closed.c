@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "stream.h"
+
 double sim_mm1_mean(double rho)
 {
     return 1 / (1 - rho);
@@ -76,6 +78,35 @@ static double mmn_tail(const void *ctx, double t)
 double sim_mmn_quantile(int n, double rho, double p)
 {
     return bisect(mmn_tail, &(struct mmn){n, rho}, p);
+}
+
+/* A sojourn whose transform is (n0 + n1·s) / (s² + d1·s + d0): its tail is a sum of two exponentials. */
+struct two_poles {
+    double n0, n1, d0, d1;
+};
+
+static double two_pole_tail(const void *ctx, double t)
+{
+    const struct two_poles *f = ctx;
+    double half = f->d1 / 2, root = sqrt(half * half - f->d0), slow = half - root, fast = half + root;
+    double of_slow = (f->n0 - f->n1 * slow) / ((fast - slow) * slow);
+    double of_fast = (f->n0 - f->n1 * fast) / ((slow - fast) * fast);
+    return of_slow * exp(-slow * t) + of_fast * exp(-fast * t);
+}
+
+/* Pollaczek–Khinchine's transform with B*(s) = (2/(2 + s))², where s cancels. */
+double sim_me2_1_quantile(double rho, double p)
+{
+    struct two_poles f = {4 * (1 - rho), 0, 4 * (1 - rho), 4 - rho};
+    return bisect(two_pole_tail, &f, p);
+}
+
+/* The same with B*(s) = q·a/(a + s) + (1 − q)·b/(b + s), a = 2q, b = 2(1 − q). */
+double sim_mh2_1_quantile(double rho, double c2, double p)
+{
+    double q = sim_hyper_share(c2), a = 2 * q, b = 2 * (1 - q);
+    struct two_poles f = {(1 - rho) * a * b, (1 - rho) * (q * a + (1 - q) * b), (1 - rho) * a * b, a + b - rho};
+    return bisect(two_pole_tail, &f, p);
 }
 
 double sim_mg1_wait(double rho, double c2)

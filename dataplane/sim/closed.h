@@ -30,6 +30,9 @@ double sim_mm1_sjf_wait(double rho);
 double sim_mg1ps_mean(double rho, double x);
 /* Kingman's heavy-traffic mean wait. */
 double sim_kingman_wait(double rho, double ca2, double cs2);
+/* p-quantile of the sojourn of M/E2/1, and of M/H2/1 whose two kinds make half of the work each. */
+double sim_me2_1_quantile(double rho, double p);
+double sim_mh2_1_quantile(double rho, double c2, double p);
 /* Lee–Longton approximation of the mean wait of M/G/n. */
 double sim_mgn_wait_approx(int n, double rho, double c2);
 

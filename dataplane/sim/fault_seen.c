@@ -90,6 +90,7 @@ uint32_t sim_faults_by_kind(const struct sim_faults_seen *f, struct sim_fault_co
         {"ejected", f->ejected},
         {"older_incarnation_refused", f->older_refused},
         {"garbage", f->garbage},
+        {"half_open", f->half_opened},
         {"second_copy", f->copies},
         {"second_copy_won", f->copies_won},
         {"second_copy_cancelled", f->cancelled},

@@ -46,6 +46,7 @@ struct sim_faults_seen {
     uint64_t threads_late;    /* turns of a router's thread that began later than they might */
     uint64_t threads_between; /* turns of one amid a burst of the other's */
     uint64_t restarts, garbage;
+    uint64_t half_opened; /* requests that strangers began */
     uint64_t full[SIM_FULLS];
 };
 

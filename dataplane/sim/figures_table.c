@@ -7,6 +7,7 @@
 
 #include "policy_command.h"
 #include "router/router_config.h"
+#include "router/words.h"
 #include "yaml_reader.h"
 
 static const char *const short_policy[] = {"jbsq", "jsq", "p2c", "rr", "random"};
@@ -16,7 +17,7 @@ const char *const sim_figure_dists[] = {"deterministic", "exponential", "bimodal
 
 #define AT(m) offsetof(struct sim_cell, m)
 static const struct sim_field cell_fields[] = {
-    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, bt_router_policy_words},
     {"n", SIM_F_U32, AT(n), 1, 64, 0, NULL},
     {"distribution", SIM_F_NAME, AT(dist), 0, 0, 0, sim_figure_dists},
     {"load", SIM_F_DOUBLE, AT(load), 0.01, 0.99, 0, NULL},
@@ -31,7 +32,7 @@ static const struct sim_field saturation_fields[] = {
     {"requests", SIM_F_U64, AT(requests), 1000, 1e8, 0, NULL},
 };
 static const struct sim_field same_fields[] = {
-    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, bt_router_policy_words},
     {"n", SIM_F_U32, AT(n), 1, 64, 0, NULL},
     {"distribution", SIM_F_NAME, AT(dist), 0, 0, 0, sim_figure_dists},
     {"load", SIM_F_DOUBLE, AT(load), 0.01, 0.99, 0, NULL},

@@ -26,7 +26,8 @@ static void note_direct(struct sim_net *n)
 {
     const struct sim_scenario *s = n->s;
     bool limited = s->client_packets > 0 || s->router_packets > 0 || s->server_packets > 0;
-    n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 && s->racks <= 1;
+    n->direct = !n->disturbed && !limited && s->settle_ms == 0 && s->garbage_per_second <= 0 &&
+                s->half_open_sources == 0 && s->racks <= 1;
     n->instant = n->direct;
     for (int a = 0; a < SIM_ROLES; a++) {
         for (int b = 0; b < SIM_ROLES; b++) {
@@ -311,6 +312,14 @@ void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p)
 {
     p->mark = SIM_MARK_GARBAGE;
     n->seen.garbage++;
+    n->made++;
+    sim_agenda_push(n->agenda, n->agenda->now,
+                    (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});
+}
+
+void sim_net_stranger(struct sim_net *n, uint32_t to, struct bt_pkt *p)
+{
+    p->mark = 0;
     n->made++;
     sim_agenda_push(n->agenda, n->agenda->now,
                     (struct sim_event){.ptr = p, .node = to, .kind = n->arrive_kind, .arg = UINT16_MAX});

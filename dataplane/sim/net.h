@@ -107,6 +107,8 @@ static inline void sim_net_pass(void *ctx, uint32_t from, struct bt_pkt *p)
     }
     sim_agenda_push(n->agenda, n->agenda->now + n->direct_ns[sim_net_role(n, from)][sim_net_role(n, to)], ev);
 }
+/* A packet of somebody who is no node arrives at once. */
+void sim_net_stranger(struct sim_net *n, uint32_t to, struct bt_pkt *p);
 /* A packet from nowhere, marked as garbage, arrives at once. */
 void sim_net_inject(struct sim_net *n, uint32_t to, struct bt_pkt *p);
 void sim_net_note_arrival(struct sim_net *n, uint32_t from, uint32_t to, struct bt_pkt *p);

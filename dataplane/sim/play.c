@@ -197,6 +197,17 @@ static void on_garbage(struct sim_world *w)
     sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
 }
 
+static void on_stranger(struct sim_world *w)
+{
+    if (w->net.calm) {
+        return;
+    }
+    sim_half_open(w);
+    double rate = w->s->half_open_per_second * w->s->half_open_sources;
+    double wait = -1e9 / rate * __builtin_log(sim_uniform(&w->stream[SIM_STREAM_GARBAGE]));
+    sim_agenda_push(&w->agenda, w->agenda.now + (uint64_t)wait + 1, (struct sim_event){.kind = SIM_EVENT_STRANGER});
+}
+
 /* What happens to a frozen process waits until it runs again, in its order. */
 static bool postponed(struct sim_world *w, const struct sim_event *ev)
 {
@@ -252,6 +263,9 @@ static inline void dispatch(struct sim_world *w, const struct sim_event *ev)
         break;
     case SIM_EVENT_UNREACHABLE:
         sim_hear_unreachable(w, ev->node, ev->arg);
+        break;
+    case SIM_EVENT_STRANGER:
+        on_stranger(w);
         break;
     default:
         on_garbage(w);
@@ -376,6 +390,9 @@ static void start(struct sim_world *w)
     if (s->garbage_per_second > 0) {
         sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_GARBAGE});
     }
+    if (s->half_open_sources > 0) {
+        sim_agenda_push(&w->agenda, w->load_start_ns, (struct sim_event){.kind = SIM_EVENT_STRANGER});
+    }
 }
 
 /* Every request of the load has been sent and has ended, or should have. */
@@ -421,7 +438,10 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     sim_samples_init(&v, w->requests_main - from);
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
+        bool several = (r->flags & SIM_RQ_LONG_REQUEST) != 0;
         out->outcome[r->outcome]++;
+        out->asked[several]++;
+        out->answered[several] += r->outcome == SIM_SUCCESS;
         if (i >= from && r->outcome == SIM_SUCCESS) {
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
         }

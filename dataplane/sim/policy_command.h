@@ -27,7 +27,7 @@ struct sim_policy_ask {
     unsigned jobs;
     const char *json, *csv, *path_name;
     struct sim_times times; /* of --distribution=trace:FILE */
-    bool mean_given;
+    bool mean_given, stages_given, c2_given;
 };
 
 /* One line of the answer. The unused fields are 0. */

@@ -13,14 +13,17 @@ static const char usage_text[] =
     "\n"
     "The load-balancing policies alone, without packets: some ten million requests a second.\n"
     "\n"
-    "  --policy=LIST         of JBSQ:n, Switch:n, JSQ, PowerOfTwo, RoundRobin, Random, Direct, Central, Steal;\n"
-    "                        JBSQ:1-5 is five rows (default JBSQ:1-5); one server that is not first come first\n"
+    "  --policy=LIST         of the routers' policies," BT_ROUTER_POLICY_WORDS ",\n"
+    "                        and of Switch, Direct, Central, Steal; with n: JBSQ:n, Switch:n; JBSQ:1-5 is five rows\n"
+    "                        (default JBSQ:1-5); one server that is not first come first\n"
     "                        served: SJF, EDF, CSCQ (bimodal service only), PS; DirectPS: Direct with such workers\n"
     "  --workers=K           1..1024 (default 16)\n"
-    "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal2, bimodal10, lognormal (default "
-    "exponential);\n"
+    "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal2, bimodal10, lognormal, erlang,\n"
+    "                        hyperexponential (default exponential);\n"
     "                        trace:FILE draws from the CSV column serviceMicroseconds, each row as often as count "
     "says\n"
+    "  --stages=K            erlang: 1..1000 (default 2)\n"
+    "  --squared-variation=C hyperexponential: 1..1000 (default 4)\n"
     "  --mean=US             mean service time (default 10; a trace has its own)\n"
     "  --overhead=US         worker time per request on top of it (default 0)\n"
     "  --path=NAME           ideal (no delay), software, switch: the delays below, preset (default ideal)\n"
@@ -45,6 +48,8 @@ enum {
     O_WORKERS,
     O_DISTRIBUTION,
     O_MEAN,
+    O_STAGES,
+    O_SQUARED_VARIATION,
     O_OVERHEAD,
     O_PATH,
     O_CLIENT_ROUTER,
@@ -76,6 +81,8 @@ static const struct option long_options[] = {
     {"workers", required_argument, NULL, O_WORKERS},
     {"distribution", required_argument, NULL, O_DISTRIBUTION},
     {"mean", required_argument, NULL, O_MEAN},
+    {"stages", required_argument, NULL, O_STAGES},
+    {"squared-variation", required_argument, NULL, O_SQUARED_VARIATION},
     {"overhead", required_argument, NULL, O_OVERHEAD},
     {"path", required_argument, NULL, O_PATH},
     {"client-router", required_argument, NULL, O_CLIENT_ROUTER},
@@ -271,6 +278,23 @@ static bool take_time(struct sim_policy_ask *a, int c)
     }
 }
 
+/* Options that are a parameter of one distribution. */
+static bool take_shape(struct sim_policy_ask *a, int c)
+{
+    switch (c) {
+    case O_STAGES:
+        a->base.service.stages = (uint32_t)sim_option_whole("--stages", optarg, 1, 1000);
+        a->stages_given = true;
+        return true;
+    case O_SQUARED_VARIATION:
+        a->base.service.c2 = sim_option_number("--squared-variation", optarg, 1, 1000);
+        a->c2_given = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool take(struct sim_policy_ask *a, int c)
 {
     switch (c) {
@@ -327,12 +351,20 @@ static bool take(struct sim_policy_ask *a, int c)
         a->jobs = (uint32_t)sim_option_whole("--jobs", optarg, 1, 64);
         return true;
     default:
-        return take_time(a, c);
+        return take_time(a, c) || take_shape(a, c);
     }
 }
 
 static int check(struct sim_policy_ask *a)
 {
+    if (a->stages_given && a->base.service.kind != SIM_DIST_ERLANG) {
+        fputs("bobtail-sim: --stages is of --distribution=erlang\n", stderr);
+        return 2;
+    }
+    if (a->c2_given && a->base.service.kind != SIM_DIST_HYPEREXPONENTIAL) {
+        fputs("bobtail-sim: --squared-variation is of --distribution=hyperexponential\n", stderr);
+        return 2;
+    }
     if (a->rates > 0 && a->slo_us <= 0) {
         fputs("bobtail-sim: --rate needs --slo: how late may its percentile be?\n", stderr);
         return 2;

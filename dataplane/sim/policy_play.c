@@ -17,7 +17,7 @@ void sim_policy_defaults(struct sim_policy_model *m)
         .policy = BT_ROUTER_JBSQ,
         .workers = 16,
         .depth = 2,
-        .service = {SIM_DIST_EXPONENTIAL, 1e4, 1},
+        .service = {SIM_DIST_EXPONENTIAL, 1e4, 1, 2, 4},
         .load = 0.5,
         .requests = 1000000,
         .warmup = 0.1,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { COLUMNS_MAX = 32, LONGEST_NUMBER = 40 };
-enum column { COLUMN_OTHER, COLUMN_GAP, COLUMN_TIME, COLUMN_SERVICE, COLUMN_COUNT };
+enum column { COLUMN_UNKNOWN, COLUMN_GAP, COLUMN_TIME, COLUMN_SERVICE, COLUMN_COUNT };
 
 #define US               1e3
 #define MICROSECONDS_MAX 1e12
@@ -71,7 +71,7 @@ static enum column column_of(const char *cell, size_t n)
             return (enum column)c;
         }
     }
-    return COLUMN_OTHER;
+    return COLUMN_UNKNOWN;
 }
 
 static int read_header(struct reader *r)
@@ -85,7 +85,12 @@ static int read_header(struct reader *r)
             return complain(r, r->columns, "at most %d columns", COLUMNS_MAX);
         }
         enum column c = column_of(cell, n);
-        if (c != COLUMN_OTHER && r->has[c]) {
+        if (c == COLUMN_UNKNOWN) {
+            return complain(r, r->columns,
+                            "unknown column %.*s; known: gapMicroseconds, timeMicroseconds, serviceMicroseconds, count",
+                            (int)(n < LONGEST_NUMBER ? n : LONGEST_NUMBER), cell);
+        }
+        if (r->has[c]) {
             return complain(r, r->columns, "this column is named twice");
         }
         r->has[c] = true;
@@ -93,6 +98,12 @@ static int read_header(struct reader *r)
     }
     if (r->has[COLUMN_GAP] && r->has[COLUMN_TIME]) {
         return complain(r, 0, "gapMicroseconds and timeMicroseconds say the same; leave one out");
+    }
+    if (r->has[COLUMN_COUNT] && !r->has[COLUMN_SERVICE]) {
+        return complain(r, 0, "count says how often a serviceMicroseconds was seen, and that column is missing");
+    }
+    if (r->has[COLUMN_COUNT] && (r->has[COLUMN_GAP] || r->has[COLUMN_TIME])) {
+        return complain(r, 0, "a row with an arrival is one request; leave out count, or the arrivals");
     }
     if (!r->has[COLUMN_GAP] && !r->has[COLUMN_TIME] && !r->has[COLUMN_SERVICE]) {
         return complain(r, 0,
@@ -195,7 +206,7 @@ static int read_row(struct reader *r)
         if (i >= r->columns || (last && i + 1 < r->columns)) {
             return complain(r, i, "this row has not the %u columns of the first", r->columns);
         }
-        if (r->column[i] != COLUMN_OTHER && (number(r, i, cell, n, &us) != 0 || take_value(r, i, us) != 0)) {
+        if (number(r, i, cell, n, &us) != 0 || take_value(r, i, us) != 0) {
             return -1;
         }
     }

@@ -8,7 +8,7 @@
 enum { SIM_RECORDING_ROWS = 50000000 };
 
 /* Reads a file whose first row names its columns: gapMicroseconds (since the row before) or timeMicroseconds (rising),
- * and serviceMicroseconds; count says that a row stands for so many. Others are left alone. 0, or -1 with
+ * and serviceMicroseconds; count, without arrivals, says how often that was seen. 0, or -1 with
  * "FILE:LINE:COLUMN: what is wrong". */
 int sim_recording_load(const char *path, struct sim_recording *out, char *err, size_t err_n);
 /* The same of n bytes in memory. */

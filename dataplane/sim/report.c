@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "router/router.h"
 #include "router/router_config.h"
+#include "router/words.h"
 
 static const char *const outcome_names[SIM_OUTCOMES] = {"pending", "success", "timeout", "dropped", "error", "refused"};
 
@@ -108,19 +109,10 @@ void sim_print_invariants(FILE *f, const struct sim_verdict *v)
     }
 }
 
-uint64_t sim_drops(const uint64_t *router_counter)
-{
-    uint64_t sum = 0;
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
-        sum += router_counter[c];
-    }
-    return sum;
-}
-
 void sim_print_drops(FILE *f, const uint64_t *router_counter)
 {
     const char *between = "";
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
+    for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
         if (router_counter[c] == 0) {
             continue;
         }
@@ -132,8 +124,8 @@ void sim_print_drops(FILE *f, const uint64_t *router_counter)
 
 void sim_json_drops(FILE *f, const uint64_t *router_counter)
 {
-    for (int c = BT_RC_DROP_QUEUE_FULL; c <= BT_RC_DROP_ADMISSION; c++) {
-        fprintf(f, "%s\"%s\": %llu", c > BT_RC_DROP_QUEUE_FULL ? ", " : "{", bt_router_counter_descs[c].value,
+    for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
+        fprintf(f, "%s\"%s\": %llu", c > BT_RC_DROPS_FIRST ? ", " : "{", bt_router_counter_descs[c].value,
                 (unsigned long long)router_counter[c]);
     }
     fputs("}", f);
@@ -144,7 +136,7 @@ void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_resul
     double us = 1e3;
     fprintf(f, "%s, seed %llu: %u workers, n %u, %s, %u router(s), %s, %s, load %.3g\n", s->name,
             (unsigned long long)r->seed, s->workers, s->depth, sim_discipline_names[s->discipline], s->routers,
-            sim_policy_names[s->policy], sim_dist_name(s->service.kind), s->load);
+            bt_router_policy_words[s->policy], sim_dist_name(s->service.kind), s->load);
     if (s->drawn[0] != '\0') {
         fprintf(f, "  drawn: %s\n", s->drawn);
     }
@@ -155,7 +147,7 @@ void sim_print_run(FILE *f, const struct sim_scenario *s, const struct sim_resul
     fprintf(
         f, "\n  latency us: mean %.3f p50 %.3f p99 %.3f p99.9 %.3f; throughput %.4f per worker and mean service time\n",
         r->mean_ns / us, r->p50_ns / us, r->p99_ns / us, r->p999_ns / us, r->throughput);
-    if (sim_drops(r->router_counter) > 0) {
+    if (bt_router_drops(r->router_counter) > 0) {
         fputs("  dropped by routers: ", f);
         sim_print_drops(f, r->router_counter);
     }
@@ -198,6 +190,12 @@ void sim_json_run(FILE *f, const struct sim_scenario *s, const struct sim_result
     fprintf(f, "},\n \"first\": \"%s\"}\n", r->verdict.first);
 }
 
+/* Share of the requests of one packet, or of several; 1 where there were none. */
+static double answered(const struct sim_result *r, int several)
+{
+    return r->asked[several] > 0 ? (double)r->answered[several] / (double)r->asked[several] : 1;
+}
+
 double sim_measure_value(const struct sim_scenario *s, const struct sim_result *r, const char *name)
 {
     double mean = s->service.mean_ns;
@@ -225,6 +223,9 @@ double sim_measure_value(const struct sim_scenario *s, const struct sim_result *
         {"copiesCancelled", (double)r->seen.cancelled},
         {"preemptions", (double)r->seen.preempted},
         {"admissionRefused", (double)r->seen.admission_refused},
+        {"singleAnswered", answered(r, 0)},
+        {"multiAnswered", answered(r, 1)},
+        {"halfOpened", (double)r->seen.half_opened},
         {"errors", (double)r->outcome[SIM_ERROR]},
         {"faults", (double)sim_faults_total(&r->seen)},
         {"restarts", (double)r->seen.restarts},

@@ -23,9 +23,8 @@ uint32_t sim_broken(const struct sim_verdict *v);
 /* Adds b to a. */
 void sim_verdict_add(struct sim_verdict *a, const struct sim_verdict *b);
 
-/* DROPs of routers, of BT_ROUTER_COUNTERS counters: their number; "queue_full 3, admission 1", a line of those that are
- * not 0; a JSON object of all reasons. */
-uint64_t sim_drops(const uint64_t *router_counter);
+/* DROPs of routers, of BT_ROUTER_COUNTERS counters: "queue_full 3, admission 1", a line of those that are not 0; a JSON
+ * object of all reasons. */
 void sim_print_drops(FILE *f, const uint64_t *router_counter);
 void sim_json_drops(FILE *f, const uint64_t *router_counter);
 void sim_print_faults(FILE *f, const struct sim_faults_seen *s);

@@ -63,6 +63,9 @@ int sim_prepare(const struct sim_options *o, const struct sim_template *t, uint6
     if (!stays(o, "garbage")) {
         s->garbage_per_second = 0;
     }
+    if (!stays(o, "halfOpen")) {
+        s->half_open_sources = 0;
+    }
     return 0;
 }
 
@@ -96,6 +99,10 @@ int sim_command_run(const struct sim_options *o)
         sim_measure(&m, "seed", (double)r->seed, "seed");
         sim_measure(&m, "sim_faults_realised", (double)sim_faults_total(&r->seen), "count");
         sim_measure(&m, "invariants_broken", sim_broken(&r->verdict), "count");
+        if (s->half_open_sources > 0) { /* what it cost others */
+            double single = sim_measure_value(s, r, "singleAnswered"), multi = sim_measure_value(s, r, "multiAnswered");
+            sim_measure(&m, "halfopen_legit_answered_share", single < multi ? single : multi, "ratio");
+        }
         if (sim_measures_close(&m) != 0) {
             code = 2;
         }

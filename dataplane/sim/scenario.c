@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "recording.h"
+#include "times.h"
 #include "router/router_config.h"
 #include "scenario_fields.h"
 #include "yaml_reader.h"
@@ -30,7 +31,8 @@ void sim_scenario_defaults(struct sim_scenario *s)
     s->admission_percentile = 99;
     s->hedging_busy = s->hedging_budget = 100;
     s->hedging_percentile = 95;
-    s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1};
+    s->half_open_per_second = 100;
+    s->service = (struct sim_dist){SIM_DIST_EXPONENTIAL, 1e6, 1, 2, 4};
     s->server_max_message = 1 << 16;
     s->routers = 1;
     s->router_threads = 1;
@@ -51,6 +53,7 @@ struct sim_template {
     char *path;
     yaml_document_t *doc;
     struct sim_recording recording;
+    struct sim_times times; /* of a recording with counts */
 };
 
 /* Walks "clients.mmpp" down from the root; NULL when the file has no such section. */
@@ -146,6 +149,20 @@ static void check_workers(struct sim_yaml *y, yaml_node_t *root, const struct si
     }
 }
 
+/* A parameter of a distribution that is not asked for. */
+static void check_shape(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
+{
+    yaml_node_t *workers = sim_yaml_get(y, root, "workers");
+    yaml_node_t *stages = workers != NULL ? sim_yaml_get(y, workers, "stages") : NULL;
+    yaml_node_t *c2 = workers != NULL ? sim_yaml_get(y, workers, "squaredVariation") : NULL;
+    if (stages != NULL && s->service.kind != SIM_DIST_ERLANG) {
+        sim_yaml_complain(y, stages, "workers.stages", "is not used; set workers.distribution: erlang");
+    }
+    if (c2 != NULL && s->service.kind != SIM_DIST_HYPEREXPONENTIAL) {
+        sim_yaml_complain(y, c2, "workers.squaredVariation", "is not used; set workers.distribution: hyperexponential");
+    }
+}
+
 static void check_hedging(struct sim_yaml *y, yaml_node_t *root, const struct sim_scenario *s)
 {
     if (s->hedging_mode != 0 && s->policy != BT_ROUTER_JBSQ) {
@@ -220,9 +237,9 @@ static void settle_load(struct sim_scenario *s)
     }
 }
 
-static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct sim_recording *r,
-                            struct sim_scenario *s)
+static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct sim_template *t, struct sim_scenario *s)
 {
+    const struct sim_recording *r = &t->recording;
     yaml_node_t *file = sim_yaml_get(y, root, "traceFile");
     if (r->n == 0) {
         return;
@@ -234,11 +251,14 @@ static void apply_recording(struct sim_yaml *y, yaml_node_t *root, const struct 
     if (s->service.kind == SIM_DIST_TRACE && r->service_ns == NULL) {
         sim_yaml_complain(y, file, "traceFile", "has no column serviceMicroseconds");
     }
-    if (s->requests > r->n && !s->trace_repeat) {
+    s->times = r->count != NULL ? &t->times : NULL;
+    if (r->count == NULL && s->requests > r->n && !s->trace_repeat) {
         sim_yaml_complain(y, sim_yaml_get(y, root, "requests"), "requests",
                           "the trace has %zu rows; ask for that many or set traceRepeat: true", r->n);
     }
-    if (s->service.kind == SIM_DIST_TRACE && r->service_ns != NULL) {
+    if (s->service.kind == SIM_DIST_TRACE && s->times != NULL) {
+        s->service.mean_ns = s->times->mean_ns;
+    } else if (s->service.kind == SIM_DIST_TRACE && r->service_ns != NULL) {
         double sum = 0;
         for (size_t i = 0; i < r->n; i++) {
             sum += (double)r->service_ns[i];
@@ -268,10 +288,11 @@ int sim_template_draw(const struct sim_template *t, uint64_t seed, struct sim_sc
     y.draw = &draw;
     read_sections(&y, root, out);
     check_workers(&y, root, out);
+    check_shape(&y, root, out);
     check_hedging(&y, root, out);
     check_threads(&y, root, out);
     check_arrivals(&y, root, out);
-    apply_recording(&y, root, &t->recording, out);
+    apply_recording(&y, root, t, out);
     settle_load(out);
     out->seed = seed;
     return y.failed ? -1 : 0;
@@ -288,7 +309,10 @@ static int load_recording(struct sim_template *t, const struct sim_scenario *s, 
         return -1;
     }
     snprintf(path, sizeof path, "%.*s%s", folder, t->path, s->trace_file);
-    return sim_recording_load(path, &t->recording, err, err_n);
+    if (sim_recording_load(path, &t->recording, err, err_n) != 0) {
+        return -1;
+    }
+    return t->recording.count != NULL ? sim_times_of(path, &t->recording, &t->times, err, err_n) : 0;
 }
 
 static struct sim_template *template_of(const char *path, yaml_document_t *doc, bool files, char *err, size_t err_n)
@@ -332,6 +356,7 @@ void sim_template_free(struct sim_template *t)
     }
     yaml_document_delete(t->doc);
     sim_recording_free(&t->recording);
+    sim_times_free(&t->times);
     free(t->doc);
     free(t->path);
     free(t);

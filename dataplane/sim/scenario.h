@@ -172,6 +172,7 @@ struct sim_scenario {
     char trace_file[SIM_PATH];
     bool trace_repeat;
     const struct sim_recording *recording; /* the template's; NULL: none */
+    const struct sim_times *times; /* likewise: service times that were counted, to be drawn from; NULL: row by row */
 
     uint32_t workers, threads, depth, legacy_workers;
     uint32_t discipline; /* enum sim_discipline */
@@ -217,6 +218,11 @@ struct sim_scenario {
     uint32_t links_n;
     double garbage_per_second; /* malformed packets to each router, server and client */
 
+    /* strangers whose requests of several packets never become whole */
+    uint32_t half_open_sources;
+    double half_open_per_second; /* of each */
+    bool half_open_spoofed;      /* each request names another address */
+
     struct sim_fault fault[SIM_FAULTS_MAX];
     uint32_t faults_n;
     struct sim_happening event[SIM_EVENTS_MAX];
@@ -231,10 +237,7 @@ struct sim_scenario {
 extern const char *const sim_packet_names[SIM_PKTS + 1];
 extern const char *const sim_fault_names[SIM_FAULTS + 1];
 extern const char *const sim_event_names[SIM_EV_KINDS + 1];
-extern const char *const sim_policy_names[];
 extern const char *const sim_discipline_names[]; /* by enum sim_discipline */
-extern const char *const sim_forwarding_names[];
-extern const char *const sim_device_names[];
 extern const char *const sim_measure_names[];
 
 struct sim_template; /* a parsed YAML file, open values still open */

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "router/words.h"
+
 const char *const sim_packet_names[] = {"REQ0", "REPLY", "FEEDBACK", "REQRDY", "DROP",
                                         "SACK", "REQN",  "CANCEL",   "ANY",    NULL};
 const char *const sim_fault_names[] = {"loss",         "duplicate", "reorder", "delay", "corrupt",
@@ -17,19 +19,21 @@ const char *const sim_event_names[] = {"crashServer",  "crashRouter",   "leaveSe
 static const char *const who_names[] = {"client", "router", "server", NULL};
 static const char *const between_names[] = {"clientRouter", "clientServer", "routerServer", NULL};
 static const char *const direction_names[] = {"both", "forth", "back", NULL};
-/* The order is that of enum bt_router_policy, bt_router_forwarding, bt_device. */
-const char *const sim_policy_names[] = {"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random", NULL};
-const char *const sim_forwarding_names[] = {"Encapsulated", "Transparent", NULL};
-const char *const sim_device_names[] = {"Kernel", "AFXDP", "SRIOV", NULL};
-static const char *const admission_names[] = {"Observe", "Reject", "Degrade", NULL};
-static const char *const controller_names[] = {"Track", "AIAD", NULL};
-static const char *const hedging_names[] = {"Off", "LoadAware", "Delayed", "Probe", NULL};
-static const char *const cancellation_names[] = {"None", "Answered", "Preemptive", NULL};
 /* Of enum sim_dist_kind and enum sim_arrivals; what follows "=" is another word for the one named there. */
 const char *const sim_discipline_names[] = {"FCFS", "SJF", "EDF", NULL};
-static const char *const dist_names[] = {"deterministic",      "exponential",        "bimodal1", "bimodal2",
-                                         "lognormal",          "bimodal10",          "trace",    "fixed=deterministic",
-                                         "bimodal-1=bimodal1", "bimodal-2=bimodal2", NULL};
+static const char *const dist_names[] = {"deterministic",
+                                         "exponential",
+                                         "bimodal1",
+                                         "bimodal2",
+                                         "lognormal",
+                                         "bimodal10",
+                                         "erlang",
+                                         "hyperexponential",
+                                         "trace",
+                                         "fixed=deterministic",
+                                         "bimodal-1=bimodal1",
+                                         "bimodal-2=bimodal2",
+                                         NULL};
 static const char *const arrival_names[] = {"poisson", "fixed", "mmpp", "trace", "deterministic=fixed", NULL};
 static const char *const end_names[] = {"client", "router", "worker", "any", NULL};
 const char *const sim_measure_names[] = {"mean",
@@ -58,6 +62,9 @@ const char *const sim_measure_names[] = {"mean",
                                          "copiesCancelled",
                                          "preemptions",
                                          "admissionRefused",
+                                         "singleAnswered",
+                                         "multiAnswered",
+                                         "halfOpened",
                                          NULL};
 static const char *const jitter_names[] = {"uniform", "exponential", "lognormal", NULL};
 
@@ -72,7 +79,7 @@ static const struct sim_field top_fields[] = {
     {"seed", SIM_F_U64, AT(seed), 1, 9e15, 0, NULL, "of every random choice; --seed overrides"},
     {"requests", SIM_F_U64, AT(requests), 1, 1e9, 0, NULL, "RPCs of the load; --requests overrides"},
     {"warmup", SIM_F_DOUBLE, AT(warmup), 0, 0.9, 0, NULL, "share of them, from the first on, that is not measured"},
-    {"deviceProfile", SIM_F_NAME, AT(device), 0, 0, 0, sim_device_names, "timers of all sides"},
+    {"deviceProfile", SIM_F_NAME, AT(device), 0, 0, 0, bt_device_words, "timers of all sides"},
     {"tagged", SIM_F_BOOL, AT(tagged), 0, 0, 0, NULL, "the service has a key (R-57)"},
     {"settleMilliseconds", SIM_F_U32, AT(settle_ms), 0, 60000, 0, NULL,
      "idle time before \"nothing may be left\" is checked; 0: not checked"},
@@ -87,7 +94,7 @@ static const struct sim_field top_fields[] = {
     {"seriesMilliseconds", SIM_F_U32, AT(series_ms), 1, 3600000, 0, NULL, "width of one row of --series"},
     {"traceFile", SIM_F_TEXT, AT(trace_file), 0, SIM_PATH, 0, NULL,
      "CSV beside this file with a header row and columns among gapMicroseconds, timeMicroseconds, "
-     "serviceMicroseconds"},
+     "serviceMicroseconds; beside service times alone, count: how often each was seen, and it is drawn so often"},
     {"traceRepeat", SIM_F_BOOL, AT(trace_repeat), 0, 0, 0, NULL,
      "start the trace again when there are more requests than rows; otherwise that is an error"},
 };
@@ -108,6 +115,9 @@ static const struct sim_field worker_fields[] = {
     {"ignoredCancels", SIM_F_DOUBLE, AT(ignored_cancels), 0, 1, 0, NULL,
      "share of CANCELs that the application does not heed"},
     {"sigma", SIM_F_DOUBLE, AT(service.sigma), 0, 3, 0, NULL, "lognormal: standard deviation of the logarithm"},
+    {"stages", SIM_F_U32, AT(service.stages), 1, 1000, 0, NULL, "erlang: exponential stages of one service time"},
+    {"squaredVariation", SIM_F_DOUBLE, AT(service.c2), 1, 1000, 0, NULL,
+     "hyperexponential: squared coefficient of variation; either of its two kinds makes half of the work"},
     {"maxPairs", SIM_F_U32, AT(server_pairs), 0, 65535, 0, NULL, "pair table of a server; 0: ample, here and below"},
     {"maxAssemblies", SIM_F_U32, AT(server_assemblies), 0, 65535, 0, NULL, "long requests a server receives at once"},
     {"maxHeld", SIM_F_U32, AT(server_held), 0, 65535, 0, NULL, "packets a server keeps that came before their first"},
@@ -116,8 +126,8 @@ static const struct sim_field worker_fields[] = {
 };
 static const struct sim_field router_fields[] = {
     {"count", SIM_F_U32, AT(routers), 1, SIM_ROUTERS_MAX, 0, NULL, "clients are dealt round them"},
-    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, sim_policy_names, "how a worker is chosen"},
-    {"forwarding", SIM_F_NAME, AT(forwarding), 0, 0, 0, sim_forwarding_names, "as in RpcService"},
+    {"policy", SIM_F_NAME, AT(policy), 0, 0, 0, bt_router_policy_words, "how a worker is chosen"},
+    {"forwarding", SIM_F_NAME, AT(forwarding), 0, 0, 0, bt_router_forwarding_words, "as in RpcService"},
     {"maxPairs", SIM_F_U32, AT(router_pairs), 0, 1 << 20, 0, NULL, "requests a router watches until their FEEDBACK"},
     {"packets", SIM_F_U32, AT(router_packets), 0, 1 << 18, 0, NULL, "packet buffers; more than centralQueueLimit"},
     {"centralQueueLimit", SIM_F_U32, AT(central_limit), 1, 1048576, 0, NULL, "as in RpcService"},
@@ -138,13 +148,13 @@ static const struct sim_field thread_fields[] = {
      "entries of the queue that tells which workers' credit changed, likewise"},
 };
 static const struct sim_field admission_fields[] = {
-    {"mode", SIM_F_NAME, AT(admission_mode), 0, 0, 0, admission_names, "Observe: off"},
-    {"controller", SIM_F_NAME, AT(admission_controller), 0, 0, 0, controller_names, "as in ServiceLevelObjective"},
+    {"mode", SIM_F_NAME, AT(admission_mode), 0, 0, 0, bt_admission_mode_words, "Observe: off"},
+    {"controller", SIM_F_NAME, AT(admission_controller), 0, 0, 0, bt_controller_words, "as in ServiceLevelObjective"},
     {"latencyMicroseconds", SIM_F_NS, AT(admission_slo_ns), 1, 1e8, US, NULL, "the objective"},
     {"percentile", SIM_F_DOUBLE, AT(admission_percentile), 50, 99.99, 0, NULL, "of it"},
 };
 static const struct sim_field hedging_fields[] = {
-    {"mode", SIM_F_NAME, AT(hedging_mode), 0, 0, 0, hedging_names, "as in RpcService (needs policy JBSQ)"},
+    {"mode", SIM_F_NAME, AT(hedging_mode), 0, 0, 0, bt_hedging_mode_words, "as in RpcService (needs policy JBSQ)"},
     {"busyPercent", SIM_F_U32, AT(hedging_busy), 1, 100, 0, NULL,
      "copies begin while at most so many workers are busy"},
     {"budgetPercent", SIM_F_U32, AT(hedging_budget), 1, 100, 0, NULL, "copies, of requests"},
@@ -152,7 +162,7 @@ static const struct sim_field hedging_fields[] = {
      "Delayed: of the response time, waited for"},
     {"probePerMillion", SIM_F_U32, AT(hedging_probes), 0, 1000000, 0, NULL,
      "requests copied at once to measure jitter"},
-    {"cancellation", SIM_F_NAME, AT(hedging_cancellation), 0, 0, 0, cancellation_names, "as in RpcService"},
+    {"cancellation", SIM_F_NAME, AT(hedging_cancellation), 0, 0, 0, bt_cancellation_words, "as in RpcService"},
     {"cancelWithinMicroseconds", SIM_F_NS, AT(hedging_cancel_ns), 0, 1e6, US, NULL,
      "copies of answered requests must have ended by then; 0: not checked"},
 };
@@ -178,6 +188,13 @@ static const struct sim_field client_fields[] = {
     {"prioritised", SIM_F_DOUBLE, AT(prioritised), 0, 1, 0, NULL, "share that asks for a class from 4 to 7 (R-214)"},
     {"notDroppable", SIM_F_DOUBLE, AT(spared), 0, 1, 0, NULL, "share that admission must not refuse (R-58)"},
     {"direct", SIM_F_DOUBLE, AT(direct), 0, 1, 0, NULL, "share of requests sent to a random worker, past the router"},
+};
+static const struct sim_field half_open_fields[] = {
+    {"sources", SIM_F_U32, AT(half_open_sources), 0, 10000, 0, NULL,
+     "strangers that send first packets of requests and never the rest; 0: none"},
+    {"perSecond", SIM_F_DOUBLE, AT(half_open_per_second), 0.1, 1e6, 0, NULL, "of each of them"},
+    {"spoofed", SIM_F_BOOL, AT(half_open_spoofed), 0, 0, 0, NULL,
+     "each request names an address of its own as its source"},
 };
 static const struct sim_field mmpp_fields[] = {
     {"quietLoad", SIM_F_DOUBLE, AT(mmpp.quiet_load), 0, 10, 0, NULL, "load in the quiet state"},
@@ -205,7 +222,7 @@ static const struct sim_field grid_fields[] = {
     {"load", SIM_F_NUMBERS, AT(grid.load), 0.001, 10, 0, NULL, "values of clients.load"},
     {"queueDepth", SIM_F_NUMBERS, AT(grid.depth), 1, 64, 1, NULL, "values of workers.queueDepth"},
     {"workers", SIM_F_NUMBERS, AT(grid.workers), 1, SIM_WORKERS_MAX, 1, NULL, "values of workers.count"},
-    {"policy", SIM_F_NAMES, AT(grid.policy), 0, 0, 0, sim_policy_names, "values of routers.policy"},
+    {"policy", SIM_F_NAMES, AT(grid.policy), 0, 0, 0, bt_router_policy_words, "values of routers.policy"},
     {"seeds", SIM_F_U32, AT(grid.seeds), 1, 1000, 0, NULL, "seeds of each point, from the scenario's own on"},
 };
 
@@ -329,6 +346,7 @@ const struct sim_section sim_sections[] = {
     MAP("hedging", hedging_fields, "Second copies of requests, sent by the routers (R-249)."),
     MAP("clients", client_fields, "Clients, arrivals and sizes."),
     MAP("clients.mmpp", mmpp_fields, "Bursts: Poisson arrivals whose rate switches between two states."),
+    MAP("halfOpen", half_open_fields, "Strangers whose requests never become whole (R-63)."),
     LIST("clients.phases", phase_fields, "Load steps, one after the other.", phase, phases_n, NULL, NULL),
     MAP("network", network_fields, "One-way delays by role."),
     MAP("topology", topology_fields, "Racks: a delay class for pairs of nodes in the same rack, another for the rest."),

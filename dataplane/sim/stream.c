@@ -35,8 +35,9 @@ int sim_chance(struct bt_rng *g, double p)
 
 const char *sim_dist_name(enum sim_dist_kind k)
 {
-    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential", "bimodal1", "bimodal2",
-                                                      "lognormal",     "bimodal10",   "trace"};
+    static const char *const names[SIM_DIST_KINDS] = {"deterministic", "exponential",      "bimodal1",
+                                                      "bimodal2",      "lognormal",        "bimodal10",
+                                                      "erlang",        "hyperexponential", "trace"};
     return k < SIM_DIST_KINDS ? names[k] : "?";
 }
 
@@ -51,11 +52,20 @@ double sim_dist_c2(const struct sim_dist *d)
         return 249.75; /* queueing.md prints 249.5; 0.999·0.5² + 0.001·500.5² − 1 is this */
     case SIM_DIST_LOGNORMAL:
         return exp(d->sigma * d->sigma) - 1;
+    case SIM_DIST_ERLANG:
+        return 1.0 / (d->stages > 1 ? d->stages : 1);
+    case SIM_DIST_HYPEREXPONENTIAL:
+        return d->c2 > 1 ? d->c2 : 1;
     case SIM_DIST_BIMODAL10:
         return 0.9 * (10.0 / 19) * (10.0 / 19) + 0.1 * (100.0 / 19) * (100.0 / 19) - 1;
     default:
         return 0;
     }
+}
+
+double sim_hyper_share(double c2)
+{
+    return c2 > 1 ? (1 + sqrt((c2 - 1) / (c2 + 1))) / 2 : 0.5;
 }
 
 double sim_dist_short_share(const struct sim_dist *d)
@@ -82,6 +92,28 @@ static inline uint64_t whole_ns(double ns)
     return ns + 0.5 < 1 ? 1 : (uint64_t)(int64_t)(ns + 0.5);
 }
 
+/* Mean 1: the logarithm of a product, which cannot fall to 0, since no factor is below 2⁻⁵⁴. */
+static double draw_erlang(uint32_t stages, struct bt_rng *g)
+{
+    double sum = 0, product = 1;
+    for (uint32_t i = 1; i <= stages; i++) {
+        product *= sim_uniform(g);
+        if (i % 16 == 0 || i == stages) {
+            sum -= log(product);
+            product = 1;
+        }
+    }
+    return sum / stages;
+}
+
+/* Mean 1. */
+static double draw_hyper(double c2, struct bt_rng *g)
+{
+    double share = sim_hyper_share(c2);
+    double mean = sim_uniform(g) < share ? 0.5 / share : 0.5 / (1 - share);
+    return -log(sim_uniform(g)) * mean;
+}
+
 uint64_t sim_exponential(double mean_ns, struct bt_rng *g)
 {
     return whole_ns(-log(sim_uniform(g)) * mean_ns);
@@ -101,6 +133,12 @@ uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
         break;
     case SIM_DIST_LOGNORMAL:
         x = exp(d->sigma * draw_normal(g) - d->sigma * d->sigma / 2);
+        break;
+    case SIM_DIST_ERLANG:
+        x = draw_erlang(d->stages > 1 ? d->stages : 1, g);
+        break;
+    case SIM_DIST_HYPEREXPONENTIAL:
+        x = draw_hyper(d->c2, g);
         break;
     case SIM_DIST_BIMODAL10:
         x = sim_uniform(g) < 0.9 ? 10.0 / 19 : 100.0 / 19;

@@ -38,15 +38,19 @@ enum sim_dist_kind {
     SIM_DIST_BIMODAL1, /* 90 % 0.5, 10 % 5.5 (queueing.md §1) */
     SIM_DIST_BIMODAL2, /* 99.9 % 0.5, 0.1 % 500.5 */
     SIM_DIST_LOGNORMAL,
-    SIM_DIST_BIMODAL10, /* 10 % ten times slower than the rest: 0.526 and 5.263 */
-    SIM_DIST_TRACE,     /* recorded; drawn by nobody */
+    SIM_DIST_BIMODAL10,        /* 10 % ten times slower than the rest: 0.526 and 5.263 */
+    SIM_DIST_ERLANG,           /* sum of `stages` exponential ones */
+    SIM_DIST_HYPEREXPONENTIAL, /* one of two exponential ones, each of which makes half of the work; c² is `c2` */
+    SIM_DIST_TRACE,            /* recorded; drawn by nobody */
     SIM_DIST_KINDS
 };
 
 struct sim_dist {
     enum sim_dist_kind kind;
     double mean_ns;
-    double sigma; /* lognormal only: standard deviation of the logarithm */
+    double sigma;    /* lognormal only: standard deviation of the logarithm */
+    uint32_t stages; /* erlang only; 0: as 1 */
+    double c2;       /* hyperexponential only: squared coefficient of variation; below 1: as 1 */
 };
 
 const char *sim_dist_name(enum sim_dist_kind k);
@@ -56,6 +60,8 @@ double sim_dist_c2(const struct sim_dist *d);
 double sim_dist_short_work(const struct sim_dist *d);
 /* And the share of the requests that have it. */
 double sim_dist_short_share(const struct sim_dist *d);
+/* hyperexponential: share of the requests that are of the shorter kind; the longer has 1 minus that. */
+double sim_hyper_share(double c2);
 /* What sim_dist_draw gives for an exponential one. */
 uint64_t sim_exponential(double mean_ns, struct bt_rng *g);
 /* One value in ns, at least 1: a zero-length service would make Little's law trivially true. */

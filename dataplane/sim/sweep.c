@@ -180,6 +180,9 @@ static void name_all(struct smaller *m)
     if (s->garbage_per_second > 0) {
         snprintf(m->name[m->names++], SIM_NAME, "garbage");
     }
+    if (s->half_open_sources > 0) {
+        snprintf(m->name[m->names++], SIM_NAME, "halfOpen");
+    }
     memset(m->kept, true, sizeof m->kept);
 }
 

@@ -51,7 +51,7 @@ static int refuse(const char *path, const char *why, char *err, size_t err_n)
     return -1;
 }
 
-static int of_recording(const char *path, const struct sim_recording *r, struct sim_times *out, char *err, size_t err_n)
+int sim_times_of(const char *path, const struct sim_recording *r, struct sim_times *out, char *err, size_t err_n)
 {
     double total = 0, sum = 0;
     if (r->service_ns == NULL) {
@@ -87,7 +87,7 @@ int sim_times_parse(const char *path, const char *text, size_t n, struct sim_tim
     if (sim_recording_parse(path, text, n, &r, err, err_n) != 0) {
         return -1;
     }
-    int rc = of_recording(path, &r, out, err, err_n);
+    int rc = sim_times_of(path, &r, out, err, err_n);
     sim_recording_free(&r);
     return rc;
 }
@@ -99,7 +99,7 @@ int sim_times_load(const char *path, struct sim_times *out, char *err, size_t er
     if (sim_recording_load(path, &r, err, err_n) != 0) {
         return -1;
     }
-    int rc = of_recording(path, &r, out, err, err_n);
+    int rc = sim_times_of(path, &r, out, err, err_n);
     sim_recording_free(&r);
     return rc;
 }

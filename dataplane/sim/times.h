@@ -8,6 +8,8 @@
 
 #include "base/rng.h"
 
+struct sim_recording;
+
 struct sim_times {
     size_t n;
     uint64_t *ns;
@@ -21,6 +23,8 @@ struct sim_times {
 int sim_times_load(const char *path, struct sim_times *out, char *err, size_t err_n);
 /* The same of n bytes in memory. */
 int sim_times_parse(const char *path, const char *text, size_t n, struct sim_times *out, char *err, size_t err_n);
+/* Of a recording that has service times; path names it in a complaint. */
+int sim_times_of(const char *path, const struct sim_recording *r, struct sim_times *out, char *err, size_t err_n);
 void sim_times_free(struct sim_times *t);
 /* One value in ns, at least 1, in constant time. */
 uint64_t sim_times_draw(const struct sim_times *t, struct bt_rng *g);

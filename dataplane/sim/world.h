@@ -30,6 +30,7 @@ enum sim_kind {
     SIM_EVENT_HAPPENING,
     SIM_EVENT_BACK,
     SIM_EVENT_GARBAGE,
+    SIM_EVENT_STRANGER,
     SIM_EVENT_UNREACHABLE
 };
 
@@ -210,6 +211,7 @@ struct sim_world {
 struct sim_result {
     uint64_t seed;
     uint64_t outcome[SIM_OUTCOMES];
+    uint64_t asked[2], answered[2]; /* requests of one packet, and of several */
     uint64_t packets, events, virtual_ns;
     double mean_ns, p50_ns, p99_ns, p999_ns, throughput; /* throughput: completions per worker and mean service time */
     double little_error, idle_while_waiting_ns;
@@ -351,6 +353,8 @@ void sim_server_harvest(struct sim_world *w, uint32_t i);
 void sim_router_harvest(struct sim_world *w, uint32_t i);
 /* One malformed or forged packet to a random node. */
 void sim_garbage(struct sim_world *w);
+/* half_open.c: a stranger begins a request that never becomes whole. */
+void sim_half_open(struct sim_world *w);
 bool sim_router_configure(struct sim_world *w, uint32_t i, uint32_t depth);
 
 /* Bodies: extra is the service time in a request, the worker in a reply. Returns len, at least 16. */

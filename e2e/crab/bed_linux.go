@@ -127,6 +127,16 @@ func (b *Bed) add(name, addr string) *Host {
 	h := &Host{bed: b, Name: name, NS: b.ns(name), Addr: addr, log: filepath.Join(b.dir, name+".log")}
 	b.all[name] = h
 	b.run("ip", "netns", "add", h.NS)
+	h.plug(addr)
+	if b.direct {
+		h.completeChecksums()
+	}
+	return h
+}
+
+// plug makes a host's device, its addresses and routes.
+func (h *Host) plug(addr string) {
+	b, name := h.bed, h.Name
 	b.run("ip", "-n", b.ns("hub"), "link", "add", "v"+name, "type", "veth", "peer", "name", "eth0", "netns", h.NS)
 	b.run("ip", "-n", b.ns("hub"), "link", "set", "v"+name, "master", "br0", "up")
 	for _, line := range []string{"link set lo up", "addr add " + addr + "/24 dev eth0", "link set eth0 up"} {
@@ -137,10 +147,6 @@ func (b *Bed) add(name, addr string) *Host {
 	} else {
 		h.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.eth0.send_redirects=0")
 	}
-	if b.direct {
-		h.completeChecksums()
-	}
-	return h
 }
 
 // vips are what clients may dial.

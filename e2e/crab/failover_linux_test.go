@@ -229,3 +229,40 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("%d of 2 SYNs of %s's own clients were redirected, by whomever", n, owner.Name)
 	}
 }
+
+// K-12: of two balancers one is gone, no router is on the wire, and nobody says anything for a while. The survivor keeps
+// the VIP: there are hosts that answer when they are asked. New connections find no gap.
+func TestSurvivorOnAQuietWire(t *testing.T) { eachFamily(t, 2, testSurvivorOnAQuietWire) }
+
+func testSurvivorOnAQuietWire(t *testing.T, b *Bed) {
+	both := balancers(t, b)
+	client := b.Host("client")
+	client.config = Config{Devices: uplink("client"), VIPs: []map[string]any{b.dialled(b.vip, port)}}
+	for _, s := range b.Servers() {
+		s.config = Config{Devices: uplink("server"), AllowEcho: []string{b.vip}}
+		s.Echo(port)
+	}
+	for _, h := range b.all {
+		h.Start()
+	}
+	owner, other := settled(t, both)
+	candidate()
+	client.untilServed(t)
+	b.inHub("ip link set v" + owner.Name + " down")
+	client.untilServed(t)
+	for round := range 3 {
+		time.Sleep(4 * time.Second)
+		if !other.owns() {
+			t.Fatalf("round %d: %s, the only balancer, has given the VIP up:\n%s", round, other.Name, other.Log())
+		}
+		c, err := client.dialWithin(b.target(), time.Second) // before a second SYN could help
+		if err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, b.told())
+		}
+		must(t, c.ask("after the quiet"))
+		c.Close()
+	}
+	if n := other.said("yield " + b.vip + ": nobody is heard on the uplink"); n > 0 {
+		t.Errorf("%s gave the VIP up %d times:\n%s", other.Name, n, other.Log())
+	}
+}

@@ -18,7 +18,15 @@ var measured struct {
 	values map[string]float64
 }
 
-// Measure keeps a figure for build/measurements/e2e-crab.json.
+// reportName names the file of the figures: the short form owes fewer of them.
+func reportName() string {
+	if testing.Short() {
+		return "e2e-crab-short"
+	}
+	return "e2e-crab"
+}
+
+// Measure keeps a figure for build/measurements/<target>.json.
 func Measure(t testing.TB, name string, value float64) {
 	t.Helper()
 	measured.Lock()
@@ -45,7 +53,7 @@ func keep(t testing.TB, name string, value float64) {
 	for _, name := range slices.Sorted(maps.Keys(measured.values)) {
 		rows = append(rows, map[string]any{"name": name, "value": measured.values[name]})
 	}
-	path := filepath.Join("../../build/measurements", "e2e-crab.json")
+	path := filepath.Join("../../build/measurements", reportName()+".json")
 	raw, err := json.Marshal(rows)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)

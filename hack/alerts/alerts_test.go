@@ -35,17 +35,25 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func rules(t *testing.T) map[string]rulefmt.Rule {
+// parsed are the rules of a file, in their order.
+func parsed(t *testing.T, file string) []rulefmt.Rule {
 	t.Helper()
-	groups, errs := rulefmt.Parse([]byte(read(t, "charts/bobtail/files/alerts.yaml")), false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.Parse([]byte(read(t, "charts/bobtail/files/"+file)), false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	out := map[string]rulefmt.Rule{}
+	var out []rulefmt.Rule
 	for _, g := range groups.Groups {
-		for _, r := range g.Rules {
-			out[r.Alert] = r
-		}
+		out = append(out, g.Rules...)
+	}
+	return out
+}
+
+func rules(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	out := map[string]rulefmt.Rule{}
+	for _, r := range parsed(t, "alerts.yaml") {
+		out[r.Alert] = r
 	}
 	return out
 }
@@ -93,8 +101,9 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestDashboard(t *testing.T) {
-	page := read(t, "docs/reference/metrics.md")
+// panels are the dashboard's queries by the title of their panel.
+func panels(t *testing.T) map[string][]string {
+	t.Helper()
 	var board struct {
 		Panels []struct {
 			Title   string
@@ -104,10 +113,21 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, "charts/bobtail/files/dashboard.json")), &board); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	out := map[string][]string{}
 	for _, p := range board.Panels {
 		for _, target := range p.Targets {
-			checkMetrics(t, "panel "+p.Title, target.Expr, page)
+			out[p.Title] = append(out[p.Title], target.Expr)
+		}
+	}
+	return out
+}
+
+func TestDashboard(t *testing.T) {
+	page := read(t, "docs/reference/metrics.md")
+	n := 0
+	for title, exprs := range panels(t) {
+		for _, expr := range exprs {
+			checkMetrics(t, "panel "+title, expr, page)
 			n++
 		}
 	}
@@ -223,9 +243,10 @@ func TestOtherAlerts(t *testing.T) {
 		{"SLOCapacityNear", requests + of("bobtail_slo_capacity_low", slo, "110x30"), requests + of("bobtail_slo_capacity_low", slo, "112x30")},
 		{"SidecarUnreadable", of("bobtail_operator_sidecar_reads_total", `{operation="state", result="Untrusted"}`, "0+10x30"),
 			of("bobtail_operator_sidecar_reads_total", `{operation="state", result="Answered"}`, "0+10x30")},
-		{"OperatorAbsent", of("bobtail_dataplane_up", `{}`, "1x30"), of("bobtail_operator_sidecar_reads_total", `{}`, "1x30")},
+		{"OperatorAbsent", of("bobtail_dataplane_up", `{}`, "1x30"), of("bobtail_build_info", `{component="operator"}`, "1x30")},
 		{"DataplaneDown", of("bobtail_dataplane_up", `{instance="x"}`, "0x30"), of("bobtail_dataplane_up", `{instance="x"}`, "1x30")},
 		{"ConfigRefused", of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "0x20 1x10"), of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "1x30")},
+		{"ConfigWatchFailing", of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x25 60 120 180 240 300"), of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x28 60 120")}, // K-28
 		{"WorkerEjected", of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "1x30"), of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "0x30")},
 		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},

@@ -152,7 +152,7 @@ func TestForIsKept(t *testing.T) {
 	want := map[string]time.Duration{
 		"SLOFastBurn": time.Minute, "SLOBurn": 5 * time.Minute, "SLOSlowBurn": 15 * time.Minute, "SLORejecting": 5 * time.Minute,
 		"SLOCapacityNear": 10 * time.Minute, "SidecarUnreadable": 10 * time.Minute, "OperatorAbsent": 10 * time.Minute,
-		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "WorkerEjected": 5 * time.Minute,
+		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "ConfigWatchFailing": time.Minute, "WorkerEjected": 5 * time.Minute,
 		"CrabPoolExhausted": time.Minute, "CrabAddressWithoutOwner": time.Minute,
 	}
 	all := rules(t)
@@ -176,7 +176,7 @@ func TestForIsKept(t *testing.T) {
 // that an annotation asks for is there when the alert fires.
 func TestAnnotationsAsTheyAreRead(t *testing.T) {
 	for name, r := range rules(t) {
-		series := labels.FromStrings("namespace", "shop", "name", "cart-p99", "worker", "10.0.0.1:8000", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
+		series := labels.FromStrings("namespace", "shop", "service", "cart", "name", "cart-p99", "worker", "10.0.0.1:8000", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
 		for key, text := range r.Annotations {
 			got, err := template.NewTemplateExpander(context.Background(), "{{$labels := .Labels}}{{$value := .Value}}"+text, name,
 				template.AlertTemplateData(series.Map(), nil, "", promql.Sample{F: 3, Metric: series}), model.Time(0), nil, &url.URL{}, nil).Expand()
@@ -211,8 +211,8 @@ func TestTheChartRendersTheseRules(t *testing.T) {
 	for line := range strings.Lines(spec) {
 		groups.WriteString(strings.TrimPrefix(line, "  "))
 	}
-	text := read(t, "charts/bobtail/files/alerts.yaml")
-	want := text[strings.Index(text, "groups:"):]
+	text, more := read(t, "charts/bobtail/files/alerts.yaml"), read(t, "charts/bobtail/files/recording-rules.yaml")
+	want := text[strings.Index(text, "groups:"):] + more[strings.Index(more, "  - name:"):]
 	if got := strings.TrimSpace(groups.String()); got != strings.TrimSpace(want) {
 		t.Errorf("the chart renders\n%s", got)
 	}

@@ -20,9 +20,10 @@ type panel struct {
 type query struct{ legend, expr string }
 
 const (
-	of    = `{namespace=~"$namespace", name=~"$slo"}`
-	pods  = `{namespace=~"$namespace", pod=~"$pod"}`
-	route = `{namespace=~"$namespace", pod=~"$pod", source="Router"}`
+	of    = `{namespace=~"$namespace", service=~"$service", name=~"$slo"}`
+	pods  = `{namespace=~"$namespace", service=~"$service", pod=~"$pod"}`
+	route = `{namespace=~"$namespace", service=~"$service", pod=~"$pod", source="Router"}`
+	whose = "{{namespace}}/{{service}}"
 )
 
 // rows of the dashboard, from what users feel to what explains it.
@@ -42,27 +43,27 @@ var rows = []struct {
 			{"{{namespace}}/{{name}}", "sum by (namespace, name) (rate(bobtail_slo_rejected_total" + of + "[1m]))"}}},
 	}},
 	{"Latency", []panel{
-		{"Percentiles over all routers", "From the summed buckets; percentiles are never averaged.", "s", []query{
-			{"p50", quantile("0.5")}, {"p99", quantile("0.99")}, {"p99.9", quantile("0.999")}}},
+		{"Percentiles over all routers", "From the summed buckets of each service; percentiles are never averaged.", "s", []query{
+			{"p50 " + whose, quantile("0.5")}, {"p99 " + whose, quantile("0.99")}, {"p99.9 " + whose, quantile("0.999")}}},
 		{"Never answered", "Requests that count as infinite in every percentile.", "reqps", []query{
-			{"{{pod}}", "sum by (pod) (rate(bobtail_router_pairs_total" + `{namespace=~"$namespace", pod=~"$pod", result="unanswered"}` + "[1m]))"}}},
+			{"{{pod}}", "sum by (namespace, service, pod) (rate(bobtail_router_pairs_total" + `{namespace=~"$namespace", service=~"$service", pod=~"$pod", result="unanswered"}` + "[1m]))"}}},
 	}},
 	{"Routers", []panel{
 		{"Requests", "Routed, and held for want of a free worker.", "reqps", []query{
-			{"routed {{pod}}", "sum by (pod) (rate(bobtail_router_requests_total" + pods + "[1m]))"}, {"held {{pod}}", "sum by (pod) (rate(bobtail_router_held_total" + pods + "[1m]))"}}},
+			{"routed {{pod}}", "sum by (namespace, service, pod) (rate(bobtail_router_requests_total" + pods + "[1m]))"}, {"held {{pod}}", "sum by (namespace, service, pod) (rate(bobtail_router_held_total" + pods + "[1m]))"}}},
 		{"Central queue", "Requests waiting in the router now, and the age of the oldest.", "short", []query{
 			{"held {{pod}}", "bobtail_router_held" + pods}, {"oldest, s {{pod}}", "bobtail_router_oldest_held_seconds" + pods}}},
 		{"Dropped by reason", "Answered by DROP.", "reqps", []query{
-			{"{{reason}}", "sum by (reason) (rate(bobtail_router_dropped_total" + pods + "[1m]))"}}},
+			{"{{reason}} " + whose, "sum by (namespace, service, reason) (rate(bobtail_router_dropped_total" + pods + "[1m]))"}}},
 		{"Discarded by reason", "Thrown away without an answer; docs/reference/protocol.md lists the cases.", "pps", []query{
-			{"router {{reason}}", "sum by (reason) (rate(bobtail_router_discarded_total" + pods + "[1m]))"},
-			{"socket, in {{reason}}", "sum by (reason) (rate(bobtail_io_rx_dropped_total" + pods + "[1m]))"},
-			{"socket, out {{reason}}", "sum by (reason) (rate(bobtail_io_tx_dropped_total" + pods + "[1m]))"}}},
+			{"router {{reason}} " + whose, "sum by (namespace, service, reason) (rate(bobtail_router_discarded_total" + pods + "[1m]))"},
+			{"socket, in {{reason}} " + whose, "sum by (namespace, service, reason) (rate(bobtail_io_rx_dropped_total" + pods + "[1m]))"},
+			{"socket, out {{reason}} " + whose, "sum by (namespace, service, reason) (rate(bobtail_io_tx_dropped_total" + pods + "[1m]))"}}},
 	}},
 	{"Workers", []panel{
-		{"In use", "Requests at each worker, of its credits n.", "short", []query{{"{{worker}}", "sum by (worker) (bobtail_worker_outstanding" + pods + ")"}}},
+		{"In use", "Requests at each worker, of its credits n.", "short", []query{{"{{worker}}", "sum by (namespace, service, worker) (bobtail_worker_outstanding" + pods + ")"}}},
 		{"Not taking requests", "Suspect: FEEDBACK overdue. Ejected: takes requests, reports nothing.", "short", []query{
-			{"suspect {{worker}}", "max by (worker) (bobtail_worker_suspect" + pods + ") > 0"}, {"ejected {{worker}}", "max by (worker) (bobtail_worker_ejected" + pods + ") > 0"}}},
+			{"suspect {{worker}}", "max by (namespace, service, worker) (bobtail_worker_suspect" + pods + ") > 0"}, {"ejected {{worker}}", "max by (namespace, service, worker) (bobtail_worker_ejected" + pods + ") > 0"}}},
 	}},
 	{"Control", []panel{
 		{"Dataplanes that do not answer", "Sidecars whose router or server is silent.", "short", []query{{"{{pod}}", "1 - bobtail_dataplane_up" + pods + " > 0"}}},
@@ -80,7 +81,7 @@ func burn(window string) string {
 }
 
 func quantile(q string) string {
-	return "histogram_quantile(" + q + ", sum by (le) (rate(bobtail_latency_seconds_bucket" + route + "[1m])))"
+	return "histogram_quantile(" + q + ", sum by (namespace, service, le) (rate(bobtail_latency_seconds_bucket" + route + "[1m])))"
 }
 
 type object = map[string]any
@@ -89,7 +90,7 @@ type object = map[string]any
 var source = object{"type": "prometheus", "uid": "${datasource}"}
 
 func variable(name, metric string) object {
-	q := fmt.Sprintf("label_values(%s, %s)", metric, map[string]string{"namespace": "namespace", "slo": "name", "pod": "pod"}[name])
+	q := fmt.Sprintf("label_values(%s, %s)", metric, map[string]string{"namespace": "namespace", "service": "service", "slo": "name", "pod": "pod"}[name])
 	return object{"name": name, "type": "query", "datasource": source, "definition": q, "query": object{"query": q, "refId": name},
 		"refresh": 2, "multi": true, "includeAll": true, "current": object{"text": "All", "value": "$__all"}}
 }
@@ -130,7 +131,8 @@ func main() {
 		"time": object{"from": "now-1h", "to": "now"}, "refresh": "10s", "panels": layout(),
 		"templating": object{"list": []object{
 			{"name": "datasource", "type": "datasource", "query": "prometheus"},
-			variable("namespace", "bobtail_build_info"), variable("slo", "bobtail_slo_objective_seconds"), variable("pod", "bobtail_build_info"),
+			variable("namespace", "bobtail_dataplane_up"), variable("service", `bobtail_dataplane_up{namespace=~"$namespace"}`),
+			variable("slo", `bobtail_slo_objective_seconds{namespace=~"$namespace", service=~"$service"}`), variable("pod", `bobtail_dataplane_up{namespace=~"$namespace", service=~"$service"}`),
 		}},
 	}, "", "  ")
 	if err != nil {

@@ -35,8 +35,9 @@ class FakeApt(unittest.TestCase):
         self.program("dpkg-query", "#!/bin/sh\nexit 1\n")  # nothing is installed
         self.program("sudo", '#!/bin/bash\nshift\n"$@"\n')
         self.program("sleep", "#!/bin/sh\n")
+        self.program("python3", "#!/bin/sh\n")  # pip, which has packages of its own to look after
         self.env = {**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}", "FAKE": str(self.dir), "TMPDIR": str(self.dir),
-                    "BOBTAIL_CACHE": str(self.dir / "cache")}
+                    "BOBTAIL_CACHE": str(self.dir / "cache"), "SYSTEMD_UNITS": str(self.dir / "units")}
 
     def program(self, name, text):
         path = self.dir / name
@@ -63,6 +64,30 @@ class Install(FakeApt):
         self.assertIn("held by process 4711", p.stdout)
         for line in (self.dir / "asked").read_text().splitlines():
             self.assertIn("DPkg::Lock::Timeout=300", line)
+
+    def test_what_takes_long_tells_what_it_does(self):
+        self.program("apt-get", """#!/bin/bash
+case "$*" in *update*)
+  echo reading lists
+  until grep -q 'apt-get update . s: reading lists' "$FAKE/said"; do read -rt 0.05 -u 9; done 9<> <(:) ;;
+esac
+""")
+        self.env["TELL_SECONDS"] = "0.1"
+        with open(self.dir / "said", "w", encoding="utf-8") as said:
+            p = subprocess.run([ROOT / "hack/deps/install", "--only=dev"], env=self.env, stdout=said, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual((p.returncode, p.stderr), (0, ""))
+        self.assertIn("reading lists", (self.dir / "cache/log/apt.log").read_text())
+
+    def test_a_service_of_a_new_package_does_not_start(self):
+        self.answers("ok", "ok")
+        self.assertEqual(self.run_install().returncode, 0)
+        self.assertEqual(os.readlink(self.dir / "units/prometheus.service"), "/dev/null")
+
+    def test_a_service_that_was_there_is_left_alone(self):
+        self.program("dpkg-query", '#!/bin/sh\n[ "${*##* }" = prometheus ] && echo installed\n')
+        self.answers("ok", "ok")
+        self.assertEqual(self.run_install().returncode, 0)
+        self.assertFalse((self.dir / "units").exists())
 
     def test_patience_ends(self):
         self.answers("ok", LISTS)

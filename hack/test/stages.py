@@ -1,46 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of `make test`, cheapest and most telling first, the cluster last.
+"""The stages of the tests: what each proves, how, and what it may take.
 
-A stage is (name, what it proves, command, needs, cause): `needs` holds "root"
-where Linux root is indispensable; `cause` is what usually made it fail.
-Commands run from the top of the repository with bash.
+A stage has a form for `make test` (TEST: prove the system once, shortly), for
+`make test-all` (ALL: everything), or the same for both; `forms` is the one
+field that says so. A new system brings a short and a long form. Cheapest and
+most telling first, the cluster last. Commands run from the top of the
+repository with bash.
 """
-import collections
 import os
+from typing import NamedTuple
 
-Stage = collections.namedtuple("Stage", "name proves command needs cause cost")
+TEST, ALL = "test", "test-all"
+
+
+class Form(NamedTuple):
+    """One way to play a stage; cost and budget are seconds on two quiet processors with warm caches."""
+    command: str
+    cost: int  # what it takes
+    budget: int  # what it may take; judged where the machine was quiet
+    proves: str = ""  # where a form proves less or more than the stage's line says
+
+
+class Stage(NamedTuple):
+    name: str
+    proves: str
+    forms: dict  # list -> Form
+    cause: str  # what usually made it fail
+    needs: tuple = ()  # "root" where Linux root is indispensable
+    beside: tuple = ()  # stages that leave the machine idle enough for this one to run beside them
+
+
+def both(*form):
+    return {TEST: Form(*form), ALL: Form(*form)}
+
+
+def make(target, *variables):
+    return " ".join(["make --no-print-directory", target, *variables])
+
+
+def on_cluster(target):
+    """A target that leaves its cluster to look at; here it is taken down, and has to be gone without a trace."""
+    return f"code=0; {make(target)} || code=$?; {make('demo-down')} || code=1; exit $code"
+
 
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 SIM_SEEDS = int(os.environ.get("SIM_SEEDS", "2000"))
 
 STAGES = [
-    Stage("verify", "generated files current, format, vet, layering, API lint, docs ids",
-          "hack/verify/all", (), "run `make generate` and `make format`, then look at the diff", "1 min"),
-    Stage("c-build", "the dataplane builds without warnings",
-          "hack/dataplane build release", (), "a compiler error stands at the end of the log", "1 min"),
+    Stage("build", "every program and every test compiles without warnings",
+          both("hack/test/build", 20, 90), "a compiler error stands at the end of the log"),
     Stage("c-unit", "C unit and loopback integration tests, release build",
-          "hack/dataplane test release", (), "a cmocka test names the rule it checks; the seed is printed beside it", "1 min"),
-    Stage("c-asan", "the same under AddressSanitizer and UBSan",
-          "hack/dataplane test asan", (), "the sanitizer report names file and line", "2 min"),
+          {TEST: Form("hack/dataplane test release short", 110, 200, "C unit and loopback integration tests, release build, without the stories told again on two threads"),
+           ALL: Form("hack/dataplane test release", 130, 240)}, "a cmocka test names the rule it checks; the seed is printed beside it"),
+    Stage("verify", "generated files current, format, vet, layering, API lint, docs ids, circles and sizes no worse",
+          both("hack/verify/all", 60, 200), "run `make generate` and `make format`, then look at the diff", beside=("c-unit",)),
+    Stage("c-asan", "C tests under AddressSanitizer and UBSan",
+          {TEST: Form("hack/dataplane test asan short", 150, 240, "C tests under AddressSanitizer and UBSan, without the stories told again on two threads"),
+           ALL: Form("hack/dataplane test asan", 125, 200)}, "the sanitizer report names file and line", beside=("c-unit", "verify")),
     Stage("c-tsan", "threaded programs under ThreadSanitizer",
-          "hack/dataplane test tsan", (), "the sanitizer report names the two accesses", "2 min"),
+          both("hack/dataplane test tsan", 25, 60), "the sanitizer report names the two accesses"),
     Stage("go-unit", "Go unit, race detector, real API server (envtest), C/Go interoperation",
-          "hack/go-test", (), "a missing KUBEBUILDER_ASSETS folder means `make deps` did not finish", "4 min"),
-    Stage("sim", "queueing figures, fault seeds and planted bugs in the simulator",
-          f"make --no-print-directory sim SEEDS={SIM_SEEDS}", (), "the failing seed and its replay command stand in the log", "4 min"),
-    Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
-          "make --no-print-directory figures-quick", (), "the failed check names figure, panel and series; plots are in build/figures-quick", "1 min"),
-    Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",
-          f"hack/dataplane fuzz {FUZZ_SECONDS}", (), "the crashing input was kept in build/fuzz; replay it with the named binary", "1 min"),
-    Stage("faults", "the real programs under loss, kills, pauses and cuts in network namespaces, under ASan and TSan",
-          "make --no-print-directory test-faults VARIANTS='asan,keys tsan,ipv6,keys' THEMES='loss kill-server failover'",
-          ("root",), "the broken promise stands behind FAILED, with the command that plays the round again", "1 min"),
-    Stage("lancet-agent", "the measuring agent against Redis, memcached and NGINX from Debian: nothing fails, both sides count alike",
-          "make --no-print-directory lancet-agent", (), "a server's log stands in build/lancet-logs; without package lists run apt-get update", "1 min"),
+          {TEST: Form("hack/go-test -short ./...", 150, 200, "Go unit, race detector, real API server (envtest), C/Go interoperation; without what only more time proves"), ALL: Form("hack/go-test", 260, 400)},
+          "a missing KUBEBUILDER_ASSETS folder means `make deps` did not finish"),
     Stage("crab", "CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: redirects, attacks, fail-over, agents killed and upgraded",
-          "make --no-print-directory e2e-crab", ("root",), "the failed test prints what every host's programs counted and its agent's log", "3 min"),
+          {TEST: Form(make("e2e-crab-short"), 50, 100, "CRAB's core in network namespaces: redirects, clients, forgeries, fail-over, what the balancer sees"),
+           ALL: Form(make("e2e-crab"), 240, 400)},
+          "the failed test prints what every host's programs counted and its agent's log", ("root",)),
     Stage("images", "the Dockerfile builds every component",
-          "make --no-print-directory images", ("root",), "the failing build step stands at the end of the log", "2 min"),
+          both(make("images"), 2, 180), "the failing build step stands at the end of the log", ("root",)),
     Stage("cluster", "the main job on a real two-node cluster: outages, rolling updates, clean removal",
-          "make --no-print-directory e2e-main", ("root",), "the failing step names its own log; `bobtail-cluster logs` shows the components", "9 min"),
+          {TEST: Form(make("e2e-main-short"), 170, 240, "the main job on a real two-node cluster: install, load, overload, recovery, rolling update, clean removal"),
+           ALL: Form(make("e2e-main"), 1100, 1500)},
+          "the failing step names its own log; `bobtail-cluster logs` shows the components", ("root",)),
+    Stage("sim", "queueing figures, fault seeds and planted bugs in the simulator",
+          {TEST: Form(make("sim-short"), 80, 200, "a figure of each policy, fault seeds and a third of the planted bugs in the simulator"),
+           ALL: Form(make("sim", f"SEEDS={SIM_SEEDS}"), 240, 400)},
+          "the failing seed and its replay command stand in the log", beside=("cluster",)),
+    Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
+          {ALL: Form(make("figures-quick"), 160, 300)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
+    Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",
+          {ALL: Form(f"hack/dataplane fuzz {FUZZ_SECONDS}", FUZZ_SECONDS + 20, 2 * FUZZ_SECONDS + 120)},
+          "the crashing input was kept in build/fuzz; replay it with the named binary"),
+    Stage("packets", "one packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp",
+          {ALL: Form(make("packet-tests"), 30, 120)}, "the failed case and its driver stand in the table", ("root",)),
+    Stage("faults", "the real programs under loss, kills, pauses and cuts in network namespaces: every theme in every variant",
+          {ALL: Form(make("test-faults"), 780, 1500)},
+          "the broken promise stands behind FAILED, with the command that plays the round again", ("root",)),
+    Stage("faults-planted", "a round of faults notices each of the bugs planted in the programs",
+          {ALL: Form(make("faults-mutations"), 360, 900)}, "NOT CAUGHT names the bug", ("root",)),
+    Stage("lancet-agent", "the measuring agent against Redis, memcached and NGINX from Debian: nothing fails, both sides count alike",
+          {ALL: Form(make("lancet-agent"), 30, 90)}, "a server's log stands in build/lancet-logs; without package lists run apt-get update", ("root",)),
+    Stage("lab", "LatencyExperiment, spans, kubectl bobtail, hedging, cancellation, classes and Degrade on the embedded cluster",
+          {ALL: Form(on_cluster("e2e-lab"), 660, 1500)}, "the failing step names its own log", ("root",)),
+    Stage("monitor", "a real Prometheus scrapes the embedded cluster by the documented configuration; every query finds something, no alert on a fresh installation",
+          {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
+    Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
+          {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
+    Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",
+          {ALL: Form(make("test-sriov"), 600, 1500)}, "the guest's console stands in the log; the kernel and QEMU are loaded once, 130 MB", ("root",)),
+    Stage("house", "circles of files, branches, parameters, complexity; make test within its time and steady on this commit",
+          {ALL: Form(make("house"), 20, 120)}, "missing figures: run make test and make test-steady on this commit, with nothing changed"),
 ]

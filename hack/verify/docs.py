@@ -3,8 +3,9 @@
 """Docs are tests: every shell block says where it is run, and those blocks are run.
 
 A fenced block that starts with ```sh carries one tag more: `ci` (run on every
-change, no cluster), `cluster` (run against the embedded cluster), `nightly`
-(listed, run by hand or at night) or `output` (what a command printed). The
+change, no cluster), `cluster` (run against the embedded cluster), `house` (run in a
+copy of the tree, hack/house/places), `nightly` (listed, run by hand or at night) or
+`output` (what a command printed). The
 cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
 the API server judge every manifest that a page shows.
 
@@ -26,7 +27,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pages import PATHS, ROOT, every as pages, with_links  # noqa: E402
 
-TAGS = {"ci", "cluster", "nightly", "output"}
+TAGS = {"ci", "cluster", "house", "nightly", "output"}
 COMMIT = re.compile(r"\bcommits?\s+`?([0-9a-f]{7,40})\b")
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # a link is not shown in it

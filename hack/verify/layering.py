@@ -5,7 +5,7 @@
 C floors (DESIGN: four floors, no circle): apps|sim -> replica -> router|rpc|sched|tcp|ctl
 -> wire|base; io is reached through io/io.h only, and stands on link, the IP host of drivers that move frames. The core floors may not reach
 the world either: no socket, clock, file or allocation header in them.
-Go: cmd -> controller -> {render, decide} -> api; render and decide import no client;
+Go: cmd -> controller -> {render, plan} -> api; render, plans and decisions import no client;
 e2e is a black box; clients/go stands alone.
 
 Prints every arrow that points the wrong way and exits 1; 0 when there is none.
@@ -89,7 +89,8 @@ GO_RULES = [
     # (path prefix, file name regex, forbidden import regex, why)
     ("operator/api/", r".*", r"controller-runtime/pkg/client|k8s.io/client-go|" + MODULE + r"operator/internal", "the API package imports types only"),
     ("operator/internal/render/", r"(?!.*_test\.go).*", r"controller-runtime/pkg/client|k8s.io/client-go|operator/internal/controller", "render is pure"),
-    ("operator/internal/controller/", r"decide\.go", r"controller-runtime/pkg/client|k8s.io/client-go", "decisions are pure functions"),
+    ("operator/internal/controller/", r"(plan|decide|conditions)\.go", r"controller-runtime/pkg/client|k8s.io/client-go|crypto/rand", "decisions are pure functions"),
+    ("operator/internal/controller/verdict/", r".*", r"controller-runtime/pkg/client|k8s.io/client-go", "a verdict reads nothing"),
     ("operator/internal/", r".*", MODULE + r"(operator/cmd|e2e)", "internal never reaches up"),
     ("e2e/", r".*", MODULE + r"operator/internal", "e2e is a black box: API types, kubectl and HTTP only"),
     ("clients/go/", r".*", MODULE + r"(operator|e2e)|k8s.io/", "the public client stands alone"),

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -434,6 +435,31 @@ class Table(unittest.TestCase):
             was = [line for line in whole.splitlines() if line.startswith("| `")]
             self.assertEqual([lines[i] for i in (0, 1, 4)], [was[i] for i in (0, 1, 3)])
             self.assertEqual(lines[2:4], ["| `c` | 9 1/s |  |  | - | 2026-02-02 | w |", "| `e` | 7 1/s |  |  | - | 2026-02-02 | new |"])
+
+
+class Partial(unittest.TestCase):
+    """K-20: a run of some of the benchmarks is judged by their figures."""
+
+    def test_every_goal_belongs_to_a_benchmark(self):
+        for suite, names in runner.SUITES.items():
+            self.assertEqual({g["part"] for g in table.report.goals_of(suite)}, set(names), suite)
+
+    def judged(self, names, **values):
+        with tempfile.TemporaryDirectory() as d:
+            root = pathlib.Path(d)  # a tree of its own, whose report it writes
+            for part in ("measure/report", "measure/goals", "hack/verify", "docs/lab"):
+                shutil.copytree(machine.ROOT / part, root / part)
+            (root / "measured").mkdir()
+            with unittest.mock.patch.object(runner, "MEASURED", root / "measured"), unittest.mock.patch.object(machine, "ROOT", root):
+                return runner.judged("bench", names, [{"name": n, "value": v} for n, v in values.items()])
+
+    def test_what_was_not_asked_for_is_not_missing(self):
+        rows, good = self.judged(["stages"], router_cycles_per_rpc=250)
+        self.assertEqual(([r["name"] for r in rows], good), (["router_cycles_per_rpc"], True))
+
+    def test_what_was_asked_for_and_not_measured_is(self):
+        self.assertFalse(self.judged(["stages"])[1])
+        self.assertFalse(self.judged(["stages", "echo"], router_cycles_per_rpc=250)[1])
 
 
 class Machine(unittest.TestCase):

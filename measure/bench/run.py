@@ -4,7 +4,7 @@
 
   run.py                     all of them (25 to 30 minutes on two quiet processors)
   run.py --quick             fewer and shorter runs (some 8 minutes); intervals are wide
-  run.py --only=proxy,echo   some of them; figures of the others keep their last values, in the docs too
+  run.py --only=proxy,echo   some of them, and only their figures are judged; those of the others keep their last values in the docs
   run.py --no-docs           leave docs/lab/performance.md alone
   run.py --again             measure nothing: draw the figures again from what was measured last
   run.py --suite=bench-crab  CRAB's benchmarks instead, which need root (at most 15 minutes, --quick 3)
@@ -86,10 +86,10 @@ def draw_again(suite, name):
     return True
 
 
-def measurements(suite):
-    """All rows kept so far, in the order of SUITES."""
+def measurements(suite, names=None):
+    """All rows that these benchmarks kept so far, or all of the suite, in the order of SUITES."""
     rows = []
-    for name in SUITES[suite]:
+    for name in names or SUITES[suite]:
         path = MEASURED / suite / f"{name}.json"
         if path.exists():
             kept = json.loads(path.read_text())
@@ -97,11 +97,11 @@ def measurements(suite):
     return rows
 
 
-def judged(suite, rows):
-    """(the report's rows, whether every required figure meets its goal)"""
+def judged(suite, names, rows):
+    """(the report's rows, whether every required figure of these benchmarks meets its goal)"""
     flat = MEASURED / f"{suite}.json"
     flat.write_text(json.dumps(rows, indent=1) + "\n")
-    report = subprocess.run([sys.executable, machine.ROOT / "measure/report/report.py", suite, "--measurements", flat], stdout=subprocess.DEVNULL)
+    report = subprocess.run([sys.executable, machine.ROOT / "measure/report/report.py", suite, f"--parts={','.join(names)}", "--measurements", flat], stdout=subprocess.DEVNULL)
     return json.loads((machine.ROOT / f"build/report/{suite}.json").read_text()), report.returncode == 0
 
 
@@ -143,11 +143,11 @@ def main(argv):
     ctx = Context(args.quick)
     names = [name for name in SUITES[args.suite] if name in args.wanted]
     finished = [draw_again(args.suite, name) if args.again else run_one(args.suite, name, ctx) for name in names]
-    rows = measurements(args.suite)
-    verdicts, good = judged(args.suite, rows)
+    rows = measurements(args.suite, names)
+    verdicts, good = judged(args.suite, names, rows)
     print(table.plain(table.lines(verdicts, rows)))
     if not args.quick and not args.no_docs and all(finished):
-        write_docs(args.suite, rows, verdicts, names == list(SUITES[args.suite]))
+        write_docs(args.suite, measurements(args.suite), verdicts, names == list(SUITES[args.suite]))
     return 0 if good and all(finished) else 1
 
 

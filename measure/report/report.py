@@ -7,10 +7,14 @@ place, a figure that was promised but not measured fails, and the goals stand in
 one folder that can be reviewed. What a figure means is said by a page of the docs (explained.py).
 
   report.py TARGET --measurements FILE [FILE ...]   judge and write the report
+  report.py TARGET --parts A,B --measurements FILE  the same of a partial run: figures of its other parts were not asked for
   report.py --show [TARGET ...]                     print reports already written
 
 A measurements file is a JSON list of {"name", "value"} (other keys are kept as
-"note"); a name given twice takes the last value. Exit 0 when every required
+"note"); a name given twice takes the last value. A goal with a "part" belongs to
+that part of the target; --parts names those that ran (none: --parts=), and what
+a part that ran did not measure is missing all the same. A measurement may bring
+its goal itself (op, goal, required, unit, how). Exit 0 when every required
 figure meets its goal, 1 when one does not, 2 on bad usage.
 """
 import argparse
@@ -37,14 +41,14 @@ def meets(value, op, goal):
     return OPS[op](value, goal)
 
 
-def load_measurements(files):
-    """Return {name: value} of all files; a bad file is an error that names it."""
+def load_rows(files):
+    """Return {name: row} of all files; a bad file is an error that names it."""
     out = {}
     for name in files:
         try:
             rows = json.loads(pathlib.Path(name).read_text())
             for row in rows:
-                out[row["name"]] = row["value"]
+                out[row["name"]] = {**row, "value": row["value"]}
         except FileNotFoundError:
             print(f"report: {name}: no such measurements file; its figures count as missing", file=sys.stderr)
         except (ValueError, KeyError, TypeError) as err:
@@ -57,20 +61,36 @@ def goals_of(target, folder=GOALS):
     return json.loads((pathlib.Path(folder) / f"{target}.json").read_text())
 
 
-def judge(goals, values, how=None):
-    """Rows of the report: goals in order, then measurements that have no goal; how: {name: what the figure means}."""
-    how = how or {}
-    rows = []
-    for g in goals:
-        value = values.get(g["name"])
-        rows.append({"name": g["name"], "value": value, "unit": g["unit"], "op": g["op"], "goal": g["goal"],
-                     "required": g["required"], "ok": meets(value, g["op"], g["goal"]), "how": how.get(g["name"], "")})
+def of_parts(goals, parts):
+    """The goals that a run of these parts is judged by; None: a whole run."""
+    for part in parts or []:
+        if not any(g.get("part") == part for g in goals):
+            print(f"report: part {part!r} owes no figure", file=sys.stderr)
+    return [g for g in goals if parts is None or "part" not in g or g["part"] in parts]
+
+
+def judged_row(goal, value, how):
+    return {"name": goal["name"], "value": value, "unit": goal["unit"], "op": goal["op"], "goal": goal["goal"],
+            "required": goal["required"], "ok": meets(value, goal["op"], goal["goal"]), "how": how}
+
+
+def own_row(row):
+    """A measurement that the goals do not know: judged by the goal it brings, or only reported."""
+    if "goal" in row:
+        return judged_row({"unit": "", "required": False, **row}, row["value"], row.get("how", ""))
+    return {"name": row["name"], "value": row["value"], "unit": "", "op": "", "goal": None,
+            "required": False, "ok": True, "how": "reported, no goal"}
+
+
+def judge(goals, values, how=None, parts=None, measured=None):
+    """Rows of the report: goals in order, then measurements that have none there.
+
+    how: {name: what the figure means}; parts: those of a partial run, None of a whole one; measured: the whole rows of
+    the measurements by name.
+    """
+    rows = [judged_row(g, values.get(g["name"]), (how or {}).get(g["name"], "")) for g in of_parts(goals, parts)]
     known = {g["name"] for g in goals}
-    for name in values:
-        if name not in known:
-            rows.append({"name": name, "value": values[name], "unit": "", "op": "", "goal": None,
-                         "required": False, "ok": True, "how": "reported, no goal"})
-    return rows
+    return rows + [own_row((measured or {}).get(name) or {"name": name, "value": values[name]}) for name in values if name not in known]
 
 
 def text(value):
@@ -113,6 +133,7 @@ def main(argv):
     ap.add_argument("target", nargs="*", help="report to make, or with --show those to print")
     ap.add_argument("--measurements", nargs="+", default=[], metavar="FILE")
     ap.add_argument("--goals", default=str(GOALS), metavar="FOLDER")
+    ap.add_argument("--parts", metavar="A,B", help="the parts that ran, of a run that was not whole")
     ap.add_argument("--show", action="store_true")
     args = ap.parse_args(argv)
     if args.show:
@@ -123,7 +144,10 @@ def main(argv):
     target = args.target[0]
     if not (pathlib.Path(args.goals) / f"{target}.json").is_file():
         ap.error(f"{target}: {args.goals} has no {target}.json; write its goals there")
-    rows = judge(goals_of(target, args.goals), load_measurements(args.measurements), explained.of(target))
+    measured = load_rows(args.measurements)
+    parts = None if args.parts is None else [p for p in args.parts.split(",") if p]
+    values = {name: row["value"] for name, row in measured.items()}
+    rows = judge(goals_of(target, args.goals), values, explained.of(target), parts, measured)
     report_dir().mkdir(parents=True, exist_ok=True)
     (report_dir() / f"{target}.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table(target, rows))

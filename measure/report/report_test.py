@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The report tool decides what CI calls good, so its own verdicts are tested."""
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
@@ -49,8 +51,44 @@ class Judge(unittest.TestCase):
             names = [r["name"] for r in rows]
             self.assertEqual(len(names), len(set(names)), target)
             for r in rows:
-                self.assertEqual(set(r), {"name", "unit", "op", "goal", "required"}, (target, r))
+                self.assertEqual(set(r) - {"part"}, {"name", "unit", "op", "goal", "required"}, (target, r))
                 self.assertIn(r["op"], list(report.OPS) + ["between"])
+
+    def test_a_goal_of_its_own_is_judged(self):
+        measured = {"d": {"name": "d", "value": 9, "unit": "s", "op": "<=", "goal": 8, "required": True, "how": "x"}}
+        rows = report.judge([], {"d": 9, "e": 1}, measured=measured)
+        self.assertEqual([(r["name"], r["ok"], r["required"]) for r in rows], [("d", False, True), ("e", True, False)])
+        self.assertEqual(set(rows[0]), set(rows[1]))
+
+    def test_the_goals_of_a_target_have_the_last_word(self):
+        rows = report.judge(GOALS, {"a": 11}, measured={"a": {"name": "a", "value": 11, "op": "<=", "goal": 99}})
+        self.assertFalse(rows[0]["ok"])
+
+
+class Parts(unittest.TestCase):
+    GOALS = [{**GOALS[0], "part": "one"}, {**GOALS[1], "part": "two"}, GOALS[2]]
+
+    def names(self, parts, values):
+        return {r["name"]: r["ok"] for r in report.judge(self.GOALS, values, parts=parts)}
+
+    def test_what_was_not_asked_for_is_not_missing(self):
+        self.assertEqual(self.names(["one"], {"a": 3, "c": 1.0}), {"a": True, "c": True})
+        self.assertEqual(self.names([], {"c": 1.0}), {"c": True})
+
+    def test_what_was_asked_for_and_not_measured_is(self):
+        self.assertEqual(self.names(["two"], {"c": 1.0}), {"b": False, "c": True})
+
+    def test_a_whole_run_owes_every_part(self):
+        self.assertEqual(self.names(None, {"a": 3, "c": 1.0}), {"a": True, "b": False, "c": True})
+
+    def test_a_figure_of_another_part_is_not_shown(self):
+        self.assertEqual(self.names(["one"], {"a": 3, "b": True, "c": 1.0}), {"a": True, "c": True})
+
+    def test_a_part_that_owes_nothing_is_told(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.assertEqual(self.names(["three"], {"c": 1.0}), {"c": True})
+        self.assertIn("part 'three' owes no figure", said.getvalue())
 
 
 class Explained(unittest.TestCase):
@@ -69,20 +107,24 @@ class Explained(unittest.TestCase):
 
 
 class Exit(unittest.TestCase):
-    def run_tool(self, values):
+    def run_tool(self, values, *options, goals_of=GOALS):
         with tempfile.TemporaryDirectory() as tmp:
             goals = pathlib.Path(tmp, "selftest.json")
-            goals.write_text(json.dumps(GOALS))
+            goals.write_text(json.dumps(goals_of))
             m = pathlib.Path(tmp, "m.json")
             m.write_text(json.dumps([{"name": k, "value": v} for k, v in values.items()]))
             tool = pathlib.Path(report.__file__)
-            out = subprocess.run([sys.executable, tool, "selftest", "--goals", tmp, "--measurements", m],
+            out = subprocess.run([sys.executable, tool, "selftest", "--goals", tmp, "--measurements", m, *options],
                                  capture_output=True, text=True)
             (report.report_dir() / "selftest.json").unlink(missing_ok=True)
             return out.returncode
 
     def test_required_failure_exits_non_zero(self):
         self.assertEqual(self.run_tool({"a": 11, "b": False, "c": 1.0}), 1)
+
+    def test_a_partial_run_is_judged_by_its_parts(self):
+        self.assertEqual(self.run_tool({"c": 1.0}, "--parts=", goals_of=Parts.GOALS), 0)
+        self.assertEqual(self.run_tool({"c": 1.0}, "--parts=one", goals_of=Parts.GOALS), 1)
 
     def test_stretch_failure_only_reports(self):
         self.assertEqual(self.run_tool({"a": 9, "b": False, "c": 2.0}), 0)

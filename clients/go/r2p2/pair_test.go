@@ -404,21 +404,73 @@ func TestTargets(t *testing.T) {
 }
 
 func TestConfigErrorsNameTheField(t *testing.T) {
+	client := func(change func(c *ClientConfig)) error {
+		c := ClientConfig{Targets: []string{"127.0.0.1"}}
+		change(&c)
+		return second(c.withDefaults())
+	}
+	server := func(change func(c *ServerConfig)) error {
+		c := ServerConfig{Handler: upper, Address: loopback}
+		change(&c)
+		return second(c.withDefaults())
+	}
 	for _, c := range []struct {
-		field string
+		field string // empty: it is right
 		err   error
 	}{
 		{"Targets", second(Dial(t.Context(), ClientConfig{}))},
 		{"Targets[0]", second(Dial(t.Context(), ClientConfig{Targets: []string{":"}}))},
-		{"Sockets", second(Dial(t.Context(), ClientConfig{Targets: []string{"127.0.0.1"}, Sockets: -1}))},
+		{"Timeout", client(func(c *ClientConfig) { c.Timeout = -1 })},
+		{"Sockets", client(func(c *ClientConfig) { c.Sockets = -1 })},
+		{"Sockets", client(func(c *ClientConfig) { c.Sockets = 1025 })},
+		{"", client(func(c *ClientConfig) { c.Sockets = 1024 })},
+		{"MTU", client(func(c *ClientConfig) { c.MTU = 1 })},
+		{"MaxMessage", client(func(c *ClientConfig) { c.MaxMessage = -1 })},
+		{"MaxMessage", client(func(c *ClientConfig) { c.MaxMessage = 64<<20 + 1 })},
+		{"", client(func(c *ClientConfig) { c.MaxMessage = 64 << 20 })},
+		{"", client(func(c *ClientConfig) { c.MaxMessage = 1 })},
+		{"ResolveInterval", client(func(c *ClientConfig) { c.ResolveInterval = -1 })},
+		{"FailAfter", client(func(c *ClientConfig) { c.FailAfter = -1 })},
 		{"Address", second(NewServer(ServerConfig{Handler: upper}))},
-		{"Workers", second(NewServer(ServerConfig{Handler: upper, Address: loopback, Workers: 65}))},
-		{"QueueDepth", second(NewServer(ServerConfig{Handler: upper, Address: loopback, QueueDepth: 65}))},
-		{"FirstPort", second(NewServer(ServerConfig{Handler: upper, Address: loopback, FirstPort: 65535, Workers: 2}))},
+		{"Workers", server(func(c *ServerConfig) { c.Workers = 65 })},
+		{"", server(func(c *ServerConfig) { c.Workers = 64 })},
+		{"QueueDepth", server(func(c *ServerConfig) { c.QueueDepth = 65 })},
+		{"", server(func(c *ServerConfig) { c.QueueDepth = 64 })},
+		{"FirstPort", server(func(c *ServerConfig) { c.FirstPort, c.Workers = 65535, 2 })},
+		{"", server(func(c *ServerConfig) { c.FirstPort, c.Workers = 65534, 2 })},
+		{"MTU", server(func(c *ServerConfig) { c.MTU = 1 })},
+		{"MaxMessage", server(func(c *ServerConfig) { c.MaxMessage = -1 })},
+		{"MaxPending", server(func(c *ServerConfig) { c.MaxPending = -1 })},
+		{"", server(func(c *ServerConfig) { c.MaxMessage, c.MaxPending = 1, 1 })},
 		{"Handler", second(NewServer(ServerConfig{Address: loopback}))},
 	} {
-		if c.err == nil || !strings.Contains(c.err.Error(), c.field) {
-			t.Errorf("%v does not name %s", c.err, c.field)
+		if (c.err == nil) != (c.field == "") || c.err != nil && !strings.Contains(c.err.Error(), c.field) {
+			t.Errorf("%v, want %q named", c.err, c.field)
+		}
+	}
+}
+
+// What can never be sent fails at once.
+func TestRequestsThatFailAtOnce(t *testing.T) {
+	s := newServer(t, ServerConfig{})
+	c := dial(t, ClientConfig{MaxMessage: 100, Timeout: time.Minute}, s.Addrs()[0])
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, one := range []struct {
+		name string
+		ctx  context.Context
+		r    Request
+		ok   bool
+	}{
+		{"the longest", t.Context(), Request{Payload: body(100)}, true},
+		{"too long", t.Context(), Request{Payload: body(101)}, false},
+		{"the last policy", t.Context(), Request{Policy: wire.ReplicatedRead + 1}, false},
+		{"nobody waits", over, Request{}, false},
+	} {
+		done := make(chan error, 1)
+		go func() { done <- second(c.Go(one.ctx, &one.r).Wait()) }()
+		if err := <-done; (err == nil) != one.ok || errors.Is(err, ErrTimeout) {
+			t.Errorf("%s: %v", one.name, err)
 		}
 	}
 }

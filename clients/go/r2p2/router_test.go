@@ -193,8 +193,8 @@ func TestEveryRequestIsPaidOnce(t *testing.T) {
 	}
 	r.forward(w, at(c), 1, nil) // a duplicate of a finished pair
 	r.forward(w, at(c), 9, nil)
-	if f, _, _ := r.next(ofPair(9)); f.Received != 5 || f.Served != 5 {
-		t.Errorf("R-26: a duplicate was counted: %+v", f)
+	if f, _, _ := r.next(ofPair(9)); f.Received != 6 || f.Served != 6 {
+		t.Errorf("R-38: a duplicate gives its credit back: %+v", f)
 	}
 }
 

@@ -84,10 +84,13 @@ func (w *worker) throughRouter(h *wire.Header, packet []byte, from netip.AddrPor
 		}
 		return nil, from, wire.OK
 	}
+	r := w.routerAt(from)
 	if !w.sock.honest(o.Forwarded) {
+		if r != nil && r.configured && o.Forwarded == w.sock.local {
+			w.unwanted(r) // no router can tell that from a client's address
+		}
 		return nil, from, wire.M23
 	}
-	r := w.routerAt(from)
 	if r != nil && r.configured {
 		return r, o.Forwarded, wire.OK
 	}
@@ -132,7 +135,7 @@ func (w *worker) grant(r *routerState, now time.Time, heard time.Duration) uint1
 			active++
 		}
 	}
-	return uint16(max(1, w.depth/active))
+	return uint16(max(1, w.depth/active-w.holds.beyond)) // they take places all the same
 }
 
 // feedback builds a FEEDBACK to r from its counters as they stand. Callers

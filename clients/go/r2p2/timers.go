@@ -18,6 +18,7 @@ const (
 // milliseconds, a pinned one behind SR-IOV is not.
 type Timers struct {
 	RTO            time.Duration // first repair of an incomplete message
+	Patience       time.Duration // an incomplete request holds its router's credit
 	GC             time.Duration // an incomplete message or kept reply is freed
 	Quarantine     time.Duration // a released request id is not used again
 	FeedbackPeriod time.Duration // FEEDBACK to a router that got none for so long
@@ -36,6 +37,6 @@ func TimersFor(p Profile) Timers {
 	if p == SRIOV {
 		t.RTO, t.FeedbackPeriod = 2*time.Millisecond, 10*time.Millisecond
 	}
-	t.GC, t.Quarantine = 4*t.RTO, 8*t.RTO
+	t.Patience, t.GC, t.Quarantine = t.RTO/20, 4*t.RTO, 8*t.RTO
 	return t
 }

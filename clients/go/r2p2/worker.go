@@ -35,12 +35,14 @@ type serverPair struct {
 	state   pairState
 	policy  wire.Policy
 	ext     bool
+	content uint64       // of a client without X (contentOf), else 0
 	echo    wire.Options // class and trace, echoed in the reply
 	trace   uint64
 	message *assembly // nil once the handler has it
 	begun   time.Time
 	rounds  int // SACKs sent while receiving, answered while kept
 	timer   *time.Timer
+	hold    hold
 	moved   time.Time // newest progress of a message being received
 	replies [][]byte  // packets kept for repair
 
@@ -64,6 +66,7 @@ type worker struct {
 	routers []*routerState
 	keys    Keyring
 	depth   int
+	holds   holds
 }
 
 type doneKey struct {
@@ -95,8 +98,10 @@ func (w *worker) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pairs {
-		if p.timer != nil {
-			p.timer.Stop()
+		for _, t := range []*time.Timer{p.timer, p.hold.timer} {
+			if t != nil {
+				t.Stop()
+			}
 		}
 	}
 }
@@ -116,7 +121,7 @@ func (w *worker) backlog() int {
 
 // remember keeps a finished pair from being executed again when its request
 // comes twice.
-func (w *worker) remember(key pairKey) {
+func (w *worker) remember(p *serverPair) {
 	now := time.Now()
 	for len(w.expiry) > 0 && (len(w.expiry) >= maxDone || !w.expiry[0].until.After(now)) {
 		if oldest := w.expiry[0]; w.done[oldest.key].until.Equal(oldest.until) {
@@ -125,8 +130,8 @@ func (w *worker) remember(key pairKey) {
 		w.expiry = w.expiry[1:]
 	}
 	until := now.Add(w.server.timing().GC)
-	w.done[key] = doneKnown{until: until}
-	w.expiry = append(w.expiry, doneKey{key, until})
+	w.done[p.key] = doneKnown{until: until, content: p.content}
+	w.expiry = append(w.expiry, doneKey{p.key, until})
 }
 
 func (w *worker) known(key pairKey) bool {
@@ -147,10 +152,15 @@ func (w *worker) received(r *routerState) {
 // served pays what received owes. The message is sent by the caller's
 // goroutine, behind the reply. Callers hold mu.
 func (w *worker) served(p *serverPair, flags uint8) {
+	if p.hold.paid && p.state != receiving {
+		w.holds.beyond--
+	}
 	if p.router == nil {
 		return
 	}
-	p.router.served++
+	if !p.hold.paid {
+		p.router.served++
+	}
 	w.send(w.feedback(p.router, flags, p), p.router.Feedback)
 }
 
@@ -255,7 +265,7 @@ func (w *worker) forget(p *serverPair) {
 		w.busy--
 	}
 	delete(w.pairs, p.key)
-	w.remember(p.key)
+	w.remember(p)
 }
 
 // reply sends a reply, keeps its packets when they can be asked for again, and

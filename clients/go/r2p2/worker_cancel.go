@@ -114,6 +114,8 @@ func (w *worker) wentOn(p *serverPair) {
 type doneKnown struct {
 	until time.Time
 	copy  uint32 // that was taken back; 0: it was not
+	// of its request; 0: that of a client with X
+	content uint64
 }
 
 // comesAgain says whether a request that is known to be done is a later copy of

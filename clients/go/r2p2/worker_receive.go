@@ -56,7 +56,8 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 		return m
 	}
 	key := pairKey{client, h.ReqID}
-	if w.known(key) && !w.comesAgain(key, &h.Options) {
+	if w.known(key) && !w.comesAgain(key, &h.Options) && !w.ofNextLife(key, h) {
+		w.unwanted(router)
 		if flaw != wire.OK {
 			return flaw
 		}
@@ -75,7 +76,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 		return w.reject(p, &s.stats.dropPolicy, wire.OK)
 	case s.cfg.Admit != nil && !s.cfg.Admit():
 		return w.reject(p, &s.stats.dropAdmit, wire.OK)
-	case len(w.pairs) >= s.cfg.MaxPending:
+	case len(w.pairs) >= s.cfg.MaxPending && !w.displace(router):
 		return w.reject(p, &s.stats.dropTable, wire.M24)
 	}
 	w.pairs[key] = p
@@ -89,6 +90,7 @@ func (w *worker) onFirst(h *wire.Header, packet []byte, from netip.AddrPort, fla
 	s.stats.reqrdy.Add(1)
 	w.control(wire.ReqRdy, key, p.ext, []byte("ACK"))
 	w.watch(p)
+	w.beginHold(p)
 	return wire.OK
 }
 
@@ -99,6 +101,9 @@ func (w *worker) newPair(key pairKey, router *routerState, h *wire.Header) *serv
 		message: &assembly{limit: w.server.cfg.MaxMessage}, echo: h.Options,
 	}
 	p.echo.Present &= wire.HasClass | wire.HasTrace
+	if !h.Ext {
+		p.content = contentOf(h)
+	}
 	if h.Options.Present&wire.HasCopy != 0 {
 		p.copy = h.Options.Copy
 	}
@@ -114,7 +119,7 @@ func (w *worker) reject(p *serverPair, why *atomic.Uint64, m wire.Case) wire.Cas
 	why.Add(1)
 	w.server.latency.Rejected()
 	w.sendDrop(p.key, p.ext)
-	w.remember(p.key)
+	w.remember(p)
 	w.served(p, wire.FeedbackDropped)
 	return m
 }
@@ -157,6 +162,8 @@ func (w *worker) onPart(h *wire.Header, from netip.AddrPort) wire.Case {
 	p.moved = time.Now()
 	if p.message.complete() {
 		w.enqueue(p)
+	} else {
+		w.onProgress(p)
 	}
 	return wire.OK
 }
@@ -167,6 +174,7 @@ func (w *worker) enqueue(p *serverPair) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	w.releaseHold(p, true)
 	p.state = executing
 	w.queue <- p
 }
@@ -190,6 +198,7 @@ func (w *worker) overdue(p *serverPair) {
 	if idle >= t.GC {
 		w.server.stats.collected.Add(1)
 		w.server.latency.Rejected()
+		w.releaseHold(p, false)
 		w.forget(p)
 		w.served(p, wire.FeedbackDropped)
 		return
@@ -228,6 +237,7 @@ type serverStats struct {
 	requests, replies, failed, collected                                 atomic.Uint64
 	dropMalformed, dropPolicy, dropAdmit, dropTable, dropApp             atomic.Uint64
 	duplicate, feedback, reqrdy, sackSent, sackReceived, resent, packets atomic.Uint64
+	early, unwanted, displaced                                           atomic.Uint64
 	cancelsRemoved, cancelsStopped, cancelsKept, cancelsUnmatched        atomic.Uint64
 	unsent                                                               unsent
 	rejected                                                             cases
@@ -247,6 +257,9 @@ func (s *Server) Counters() []Counter {
 		{"server_dropped_total", "reason", "policy_not_implemented", t.dropPolicy.Load()},
 		{"server_dropped_total", "reason", "malformed", t.dropMalformed.Load()},
 		{"server_dropped_total", "reason", "incomplete", t.collected.Load()},
+		{"server_dropped_total", "reason", "displaced", t.displaced.Load()},
+		{"server_credits_returned_total", "reason", "incomplete", t.early.Load()},
+		{"server_credits_returned_total", "reason", "unwanted", t.unwanted.Load()},
 		{"server_cancels_total", "outcome", "removed", t.cancelsRemoved.Load()},
 		{"server_cancels_total", "outcome", "stopped", t.cancelsStopped.Load()},
 		{"server_cancels_total", "outcome", "kept", t.cancelsKept.Load()},

@@ -87,7 +87,10 @@ static bool check(struct lb_config *c, struct bt_ctl_error *e)
 
 bool lb_config_parse(const char *text, size_t len, struct lb_config *c, struct bt_ctl_error *e)
 {
-    *c = (struct lb_config){.encoding = {.kind = BT_CRAB_KIND}};
+    *c = (struct lb_config){.encoding = {.kind = BT_CRAB_KIND},
+                            .probe = {.failures = 3, .successes = 2},
+                            .probe_interval_ms = 1000,
+                            .probe_timeout_ms = 500};
     if (lb_decode(text, len, c, e) && check(c, e)) {
         return true;
     }

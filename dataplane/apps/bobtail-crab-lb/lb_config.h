@@ -24,6 +24,8 @@ struct lb_vip {
     struct lb_server *servers;
     uint32_t n_servers;
     uint32_t first; // of its servers in the list of all of them, which is the list of probed targets
+    uint16_t port;  // as written, and the word of its policy; both are in `crab` too
+    unsigned policy;
 };
 
 struct lb_config {
@@ -33,6 +35,8 @@ struct lb_config {
     uint32_t n_vips, n_servers;
     struct bt_addr addrs[LB_MAX_VIP_ADDRS]; // of the VIPs, each once, ports 0
     uint32_t n_addrs;
+    uint64_t probe_interval_ms, probe_timeout_ms; // as written
+    bool experiment_given;
 };
 
 // Reads a document of `len` bytes. False with the field at fault in *e; *c is then empty.

@@ -240,7 +240,7 @@ static void reload(struct lb_app *app)
     struct lb_config new;
     if (!lb_config_read(app->opt.config, &new, &e) || !lb_config_may_follow(&app->config, &new, &e)) {
         bt_log_error("SIGHUP: %s: %s%s%s; the old configuration stays", app->opt.config, e.field,
-                     e.field[0] != '\0' ? " " : "", e.message);
+                     e.field[0] != '\0' ? ": " : "", e.message);
         lb_config_free(&new);
         return;
     }

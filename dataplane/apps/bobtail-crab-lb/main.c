@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     bt_log_init("bobtail-crab-lb", (enum bt_log_format)app.opt.log);
     if (!lb_config_read(app.opt.config, &app.config, &e) ||
         !lb_config_fits(&app.config, app.opt.own, app.opt.n_own, &e)) {
-        bt_log_error("%s: %s%s%s", app.opt.config, e.field, e.field[0] != '\0' ? " " : "", e.message);
+        bt_log_error("%s: %s%s%s", app.opt.config, e.field, e.field[0] != '\0' ? ": " : "", e.message);
         return 2;
     }
     if (app.opt.key_dir != NULL && !lb_keys_read(app.opt.key_dir, app.secrets, &e)) {

@@ -2,6 +2,7 @@
 // The router's answers to the control protocol; all of them run in the packet loop.
 #include "router_app.h"
 
+#include "router/words.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "wire/mcase.h"
@@ -10,13 +11,6 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-
-static const enum bt_router_policy policies[] = {
-    [BT_POLICY_JBSQ] = BT_ROUTER_JBSQ,        [BT_POLICY_JSQ] = BT_ROUTER_JSQ,
-    [BT_POLICY_P2C] = BT_ROUTER_POWER_OF_TWO, [BT_POLICY_RR] = BT_ROUTER_ROUND_ROBIN,
-    [BT_POLICY_RANDOM] = BT_ROUTER_RANDOM,
-};
-static const char *const hedging_names[BT_HEDGING_MODES] = {"Off", "LoadAware", "Delayed", "Probe"};
 
 // One address per worker, in the document's order; returns how many.
 static size_t expand_members(struct router_app *app, const struct bt_config *c)
@@ -36,14 +30,14 @@ static size_t expand_members(struct router_app *app, const struct bt_config *c)
 // needs a privilege.
 static bool prepare_transparent(struct router_app *app, const struct bt_config *c, struct bt_ctl_error *e)
 {
-    char why[256];
+    char why[256], text[BT_ADDR_TEXT];
     struct bt_addr own = app->io->ops->local(app->io, BT_ROUTER_PORT_REQUEST);
     bool v4 = bt_addr_is_v4(&own);
     for (size_t i = 0; i < c->n_members; i++) {
         if (bt_addr_is_v4(&c->members[i].addr) != v4) {
             return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "service.forwarding",
                                  "Transparent needs members of the router's own family, IPv%d; %s is not", v4 ? 4 : 6,
-                                 c->members[i].address.text);
+                                 bt_addr_format_ip(&c->members[i].addr, text));
         }
     }
     return bt_network_allow_transparent(app->network, app->io, why, sizeof why) == 0 ||
@@ -64,11 +58,11 @@ static bool refusal(const struct router_app *app, struct bt_ctl_error *e, const 
 static struct bt_admission_config admission_of(const struct bt_config_admission *a)
 {
     struct bt_admission_config out = {.mode = BT_ADMISSION_OBSERVE};
-    if (a->given == 0) {
+    if (!a->given) {
         return out;
     }
-    out.mode = a->how == BT_ADMIT_DEGRADE ? BT_ADMISSION_DEGRADE : BT_ADMISSION_REJECT;
-    out.controller = a->by == BT_CTRL_AIAD ? BT_CONTROL_AIAD : BT_CONTROL_TRACK;
+    out.mode = a->mode;
+    out.controller = a->controller;
     out.slo_ns = (uint64_t)a->latency_us * 1000;
     out.per_100k = (uint32_t)a->per_100k;
     for (size_t i = 0; i < a->n_droppable; i++) {
@@ -77,27 +71,17 @@ static struct bt_admission_config admission_of(const struct bt_config_admission 
     return out;
 }
 
-static enum bt_hedging_cancellation cancellation_of(const struct bt_config_hedging *h)
-{
-    static const enum bt_hedging_cancellation kinds[] = {[BT_CANCEL_COPY_ANSWERED] = BT_HEDGING_CANCEL_ANSWERED,
-                                                         [BT_CANCEL_COPY_PREEMPTIVE] = BT_HEDGING_CANCEL_PREEMPTIVE};
-    return h->cancellation.len == 0 ? BT_HEDGING_CANCEL_NONE : kinds[h->taken_back];
-}
-
 static struct bt_hedging_config hedging_of(const struct bt_config_hedging *h)
 {
-    static const enum bt_hedging_mode modes[] = {[BT_HEDGE_COPY_LOAD_AWARE] = BT_HEDGING_LOAD_AWARE,
-                                                 [BT_HEDGE_COPY_DELAYED] = BT_HEDGING_DELAYED,
-                                                 [BT_HEDGE_COPY_PROBE] = BT_HEDGING_PROBE};
-    if (h->given == 0) {
+    if (!h->given) {
         return (struct bt_hedging_config){.mode = BT_HEDGING_OFF};
     }
-    return (struct bt_hedging_config){.mode = modes[h->how],
+    return (struct bt_hedging_config){.mode = h->mode,
                                       .busy_percent = (uint32_t)h->busy_percent,
                                       .budget_percent = (uint32_t)h->budget_percent,
                                       .per_100k = (uint32_t)h->per_100k,
                                       .probe_per_million = (uint32_t)h->probe_per_million,
-                                      .cancellation = cancellation_of(h)};
+                                      .cancellation = h->cancellation};
 }
 
 static bool router_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
@@ -105,14 +89,14 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
     struct router_app *app = arg;
     const struct bt_config_service *s = &c->service;
     struct bt_router_refusal why = {.field = "", .reason = "refused"};
-    if (s->forward == BT_FWD_TRANSPARENT && !prepare_transparent(app, c, e)) {
+    if (s->forwarding == BT_FORWARD_TRANSPARENT && !prepare_transparent(app, c, e)) {
         return false;
     }
     struct bt_router_config config = {
-        .policy = policies[s->balance],
-        .forwarding = s->forward == BT_FWD_TRANSPARENT ? BT_FORWARD_TRANSPARENT : BT_FORWARD_ENCAPSULATED,
+        .policy = s->policy,
+        .forwarding = s->forwarding,
         .device = s->device,
-        .legacy_peers = s->legacy_allowed,
+        .legacy_peers = s->legacy_peers,
         .depth = (uint32_t)s->worker_queue_depth,
         .central_limit = (uint32_t)s->central_queue_limit,
         .max_queue_ns = (uint64_t)s->max_queue_ms * MS,
@@ -129,8 +113,8 @@ static bool router_apply(void *arg, const struct bt_config *c, const struct bt_k
     if (!bt_router_apply(app->router, bt_io_now(app->io), &config, &why)) {
         return refusal(app, e, &why);
     }
-    bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace.text, s->name.text,
-                s->policy.text, config.depth, config.members_n);
+    bt_log_info("configuration in force: service %s/%s, policy %s, n %u, %zu workers", s->namespace, s->name,
+                bt_router_policy_words[s->policy], config.depth, config.members_n);
     return true;
 }
 
@@ -146,7 +130,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     out->uptime_ns = now - app->started_ns;
     out->held = stats.held;
     out->held_limit = stats.held_limit;
-    out->hedging = (struct bt_ctl_hedging){.mode = hedging_names[stats.hedging_mode],
+    out->hedging = (struct bt_ctl_hedging){.mode = bt_hedging_mode_words[stats.hedging_mode],
                                            .copies = stats.counter[BT_RC_HEDGES_SENT],
                                            .won = stats.counter[BT_RC_HEDGES_WON],
                                            .cancelled = stats.counter[BT_RC_CANCELS_HONOURED],

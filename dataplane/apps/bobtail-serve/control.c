@@ -27,7 +27,7 @@ static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_ke
         bt_server_set_n(server, now, (uint16_t)s->worker_queue_depth, &app->txq);
         bt_server_set_routers(server, now, routers, (int)c->n_routers, &app->txq);
     }
-    bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace.text, s->name.text,
+    bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace, s->name,
                 (int)s->worker_queue_depth, c->n_routers);
     return true;
 }

@@ -178,7 +178,7 @@ static const struct command {
       "dataplane/tests/sim/faults-hosts.yaml", "dataplane/tests/sim/black-hole.yaml",
       "dataplane/tests/sim/id-wrap.yaml", "dataplane/tests/sim/leave.yaml", "dataplane/tests/sim/faults-admission.yaml",
       "dataplane/tests/sim/faults-hedging.yaml", "dataplane/tests/sim/faults-cancel.yaml",
-      "dataplane/tests/sim/faults-split.yaml"},
+      "dataplane/tests/sim/faults-split.yaml", "dataplane/tests/sim/half-open.yaml"},
      SIM_FILES_MAX},
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };

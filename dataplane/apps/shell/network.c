@@ -94,7 +94,7 @@ bool bt_network_check(const struct bt_cli *p, struct bt_network_options *o, cons
     if (!bt_cpus_read(p, o->cpu_list, threads, &o->cpus)) {
         return false;
     }
-    if (o->driver == BT_NETWORK_UDP) {
+    if (o->driver != BT_NETWORK_DPDK) {
         return check_udp(p, o);
     }
     if (!bt_network_has_dpdk) {
@@ -138,7 +138,7 @@ struct bt_network *bt_network_open(const struct bt_network_options *o, const str
     n->driver = (enum bt_network_driver)o->driver;
     n->idle = o->idle == BT_NETWORK_SPIN ? BT_IDLE_SPIN : o->idle == BT_NETWORK_YIELD ? BT_IDLE_YIELD : BT_IDLE_BLOCK;
     n->threads = threads;
-    if (n->driver == BT_NETWORK_UDP) {
+    if (n->driver != BT_NETWORK_DPDK) {
         opened = open_pools(n, buffers);
     } else {
         n->dev = bt_network_dpdk_open(o, own, threads);

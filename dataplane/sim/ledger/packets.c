@@ -176,14 +176,18 @@ void sim_check_watch(void *ctx, uint32_t from, uint32_t to, struct bt_pkt *p, ui
 
 void sim_check_req0_gone(struct sim_world *w, uint32_t from, uint32_t to, const struct bt_pkt *p)
 {
-    if (!w->watching || from == UINT16_MAX || (p->mark & (SIM_MARK_DUPLICATE | SIM_MARK_COPY)) != 0 ||
-        sim_packet_of(p) != SIM_PKT_REQ0) {
+    if (!w->watching || from == UINT16_MAX || (p->mark & SIM_MARK_COPY) != 0 || sim_packet_of(p) != SIM_PKT_REQ0) {
         return;
     }
     if (sim_net_role(&w->net, from) != SIM_ROUTER || sim_net_role(&w->net, to) != SIM_SERVER) {
         return;
     }
-    credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER])->in_flight--;
+    struct sim_credit *c = credit_of(w, from - w->net.first[SIM_ROUTER], to - w->net.first[SIM_SERVER]);
+    if ((p->mark & SIM_MARK_DUPLICATE) == 0) {
+        c->in_flight--;
+    } else { /* counted, it stands for a request still on its way, until that comes and its router hears of it */
+        excuse(w, c, w->agenda.now + w->ledger.margin_ns);
+    }
 }
 
 static void check_true_bound(struct sim_world *w, uint32_t router, uint32_t server, uint32_t n, uint32_t more)

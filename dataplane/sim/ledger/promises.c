@@ -6,15 +6,6 @@
 #include "wire/r2p2.h"
 #include "world.h"
 
-static uint64_t all_drops(const struct bt_router_stats *st)
-{
-    uint64_t sum = 0;
-    for (unsigned i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_ADMISSION; i++) {
-        sum += st->counter[i];
-    }
-    return sum;
-}
-
 /* the DROP is of a request that may be refused. The option is read by the router, so it must be sent. */
 static void check_victim(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
 {
@@ -34,7 +25,7 @@ static void check_victim(struct sim_world *w, uint32_t router, const struct bt_p
 static void check_drops(struct sim_world *w, uint32_t router, const struct bt_txq *q, const struct bt_router_stats *st)
 {
     const struct sim_promise *before = &w->ledger.promise[router];
-    uint64_t drops = 0, counted = all_drops(st) - before->dropped;
+    uint64_t drops = 0, counted = bt_router_drops(st->counter) - before->dropped;
     uint64_t refused = st->counter[BT_RC_DROP_ADMISSION] - before->refused;
     for (const struct bt_pkt *p = q->head; p != NULL; p = p->next) {
         drops += sim_packet_of(p) == SIM_PKT_DROP;
@@ -81,7 +72,8 @@ void sim_check_admitted(struct sim_world *w, uint32_t router)
         return;
     }
     sim_router_totals(w, router, &st);
-    uint64_t arrived = 0, gone = all_drops(&st) - st.counter[BT_RC_DROP_POLICY] - st.counter[BT_RC_DROP_OPTION];
+    uint64_t arrived = 0,
+             gone = bt_router_drops(st.counter) - st.counter[BT_RC_DROP_POLICY] - st.counter[BT_RC_DROP_OPTION];
     uint64_t known = st.admission_unknown + st.admission_dropped;
     for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
         arrived += st.admission_class[c].arrived;
@@ -183,7 +175,7 @@ void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_tx
     check_classes(w, router, &st);
     check_copies(w, router, q, &st);
     sim_check_preempted(w, router, &st);
-    promise->dropped = all_drops(&st);
+    promise->dropped = bt_router_drops(st.counter);
     promise->refused = st.counter[BT_RC_DROP_ADMISSION];
     promise->copies = st.counter[BT_RC_HEDGES_SENT];
 }

@@ -4,6 +4,6 @@
 #ifndef BT_BASE_DEVICE_H
 #define BT_BASE_DEVICE_H
 
-enum bt_device { BT_DEVICE_KERNEL = 0, BT_DEVICE_AFXDP = 1, BT_DEVICE_SRIOV = 2 };
+enum bt_device { BT_DEVICE_KERNEL = 0, BT_DEVICE_AFXDP = 1, BT_DEVICE_SRIOV = 2, BT_DEVICES };
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole documents: parse, order, hash, free.
-#include "ctl/config.h"
+#include "ctl/config_internal.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static int by_name_and_port(const void *a, const void *b)
 {
     const struct bt_config_member *x = a;
     const struct bt_config_member *y = b;
-    int order = strcmp(x->name.text, y->name.text);
+    int order = strcmp(x->name, y->name);
     if (order == 0) {
         order = (x->first_port > y->first_port) - (x->first_port < y->first_port);
     }
@@ -24,7 +24,7 @@ struct bt_config *bt_config_parse(const char *text, size_t len, struct bt_ctl_er
         bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "out of memory");
         return NULL;
     }
-    if (!bt_config_decode(text, len, c, e) || !bt_config_check(c, e)) {
+    if (!bt_shape_read(&bt_config_shape, c, text, len, BT_CTL_INVALID_CONFIG, e)) {
         bt_config_free(c);
         return NULL;
     }

@@ -6,16 +6,16 @@
 #ifndef BT_CTL_CONFIG_H
 #define BT_CTL_CONFIG_H
 
-#include "base/device.h"
 #include "base/addr.h"
 #include "ctl/error.h"
+#include "router/router_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define BT_CONFIG_API_VERSION "dataplane.bobtail.dev/v1"
-#define BT_CONFIG_TEXT_MAX    253u // bytes of any string; Kubernetes names end there
+#define BT_CONFIG_TEXT        254u // any string with its end; Kubernetes names have 253 bytes at most
 #define BT_CONFIG_BYTES_MAX   (1u << 20)
 #define BT_CONFIG_WORKERS_MAX 1024u // over all members; also the longest list
 #define BT_CONFIG_ROUTERS_MAX 16u
@@ -23,51 +23,40 @@
 #define BT_CONFIG_KEYS_MAX    2u
 
 enum bt_config_placement { BT_PLACE_SOFTWARE, BT_PLACE_NONE };
-enum bt_config_policy { BT_POLICY_JBSQ, BT_POLICY_JSQ, BT_POLICY_P2C, BT_POLICY_RR, BT_POLICY_RANDOM };
-enum bt_config_forwarding { BT_FWD_ENCAPSULATED, BT_FWD_TRANSPARENT };
-enum bt_config_admission_mode { BT_ADMIT_REJECT, BT_ADMIT_DEGRADE };
-enum bt_config_controller { BT_CTRL_TRACK, BT_CTRL_AIAD };
-
-enum bt_config_hedging_mode { BT_HEDGE_COPY_LOAD_AWARE, BT_HEDGE_COPY_DELAYED, BT_HEDGE_COPY_PROBE };
-enum bt_config_cancellation { BT_CANCEL_COPY_ANSWERED, BT_CANCEL_COPY_PREEMPTIVE };
-
-struct bt_config_text {
-    size_t len; // as written; above BT_CONFIG_TEXT_MAX only while decoding
-    char text[BT_CONFIG_TEXT_MAX + 1];
-};
 
 struct bt_config_source {
-    struct bt_config_text kind, namespace, name, uid;
+    char kind[BT_CONFIG_TEXT], namespace[BT_CONFIG_TEXT], name[BT_CONFIG_TEXT], uid[BT_CONFIG_TEXT];
     int64_t generation;
 };
 
 // Admission control of a service; absent: none. Mode Observe is never written.
 struct bt_config_admission {
-    size_t given; // 1 when the document has it
-    struct bt_config_text mode, controller;
+    bool given; // the document has it
+    enum bt_admission_mode mode;
+    enum bt_admission_controller controller;
     int64_t latency_us; // 1..100000000
     int64_t per_100k;   // 50000..99990: percentile × 1,000
     int64_t *droppable; // classes 0..7 that may be refused
     size_t n_droppable;
-    // Once checked.
-    enum bt_config_admission_mode how;
-    enum bt_config_controller by;
 };
 
 // Second copies of requests; absent: none. Mode Off is never written.
 struct bt_config_hedging {
-    size_t given;                             // 1 when the document has it
-    struct bt_config_text mode, cancellation; // the latter empty: both copies run to their end
-    int64_t busy_percent, budget_percent;     // 1..100
-    int64_t per_100k;                         // 50000..99990
-    int64_t probe_per_million;                // 0..1000000
-    // Once checked.
-    enum bt_config_hedging_mode how;
-    enum bt_config_cancellation taken_back; // unless cancellation is empty
+    bool given; // the document has it
+    enum bt_hedging_mode mode;
+    enum bt_hedging_cancellation cancellation; // absent: both copies run to their end
+    int64_t busy_percent, budget_percent;      // 1..100
+    int64_t per_100k;                          // 50000..99990
+    int64_t probe_per_million;                 // 0..1000000
 };
 
 struct bt_config_service {
-    struct bt_config_text name, namespace, placement, policy, forwarding, device_profile, legacy_peers;
+    char name[BT_CONFIG_TEXT], namespace[BT_CONFIG_TEXT];
+    enum bt_config_placement placement;
+    enum bt_router_policy policy;
+    enum bt_router_forwarding forwarding;
+    enum bt_device device;
+    bool legacy_peers;           // legacyPeers: Allow
     int64_t worker_queue_depth;  // 1..64
     int64_t central_queue_limit; // 1..1048576 requests
     int64_t max_queue_ms;        // 1..600000
@@ -77,29 +66,22 @@ struct bt_config_service {
     int64_t hold_back_us;        // 0..1000000
     struct bt_config_admission admission;
     struct bt_config_hedging hedging;
-    // The enumerations above, once checked.
-    enum bt_config_placement place;
-    enum bt_config_policy balance;
-    enum bt_config_forwarding forward;
-    enum bt_device device;
-    bool legacy_allowed;
 };
 
 // One server pod: `workers` consecutive UDP ports from first_port, each one worker.
 struct bt_config_member {
-    struct bt_config_text address, name;
+    char name[BT_CONFIG_TEXT];
     int64_t first_port, workers;
-    struct bt_addr addr; // first worker, once checked
+    struct bt_addr addr; // of the first worker
 };
 
 struct bt_config_router {
-    struct bt_config_text address, name;
+    char name[BT_CONFIG_TEXT];
     int64_t request_port, feedback_port;
-    struct bt_addr request, feedback; // once checked
+    struct bt_addr request, feedback;
 };
 
 struct bt_config {
-    struct bt_config_text api_version;
     struct bt_config_source *sources;
     size_t n_sources;
     struct bt_config_service service;
@@ -119,9 +101,5 @@ void bt_config_free(struct bt_config *c);
 // Lowercase hexadecimal SHA-256 of a document's exact text.
 #define BT_CONFIG_HASH 65
 void bt_config_hash(const char *text, size_t len, char out[BT_CONFIG_HASH]);
-
-// The two halves of parse, apart for their files' sake.
-bool bt_config_decode(const char *text, size_t len, struct bt_config *c, struct bt_ctl_error *e);
-bool bt_config_check(struct bt_config *c, struct bt_ctl_error *e);
 
 #endif

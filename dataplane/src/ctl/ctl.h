@@ -132,7 +132,10 @@ bool bt_ctl_start(struct bt_ctl *c, struct bt_ctl_error *e);
 // Ends the thread, removes the socket, frees everything. Call after bt_mailbox_close. NULL is fine.
 void bt_ctl_stop(struct bt_ctl *c);
 
-// Answers one request, for tests and the fuzzer: `fds` are the descriptors that came with it.
+#define BT_CTL_FDS_MAX 4u // descriptors received with one request
+
+// Answers one request, for tests and the fuzzer: `fds` are the descriptors that came with it, n_fds their number;
+// above BT_CTL_FDS_MAX: there were more than that.
 // The text is malloc'd and terminated.
 char *bt_ctl_answer(struct bt_ctl *c, const char *request, size_t len, const int *fds, size_t n_fds);
 

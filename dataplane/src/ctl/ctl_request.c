@@ -142,7 +142,9 @@ static const char *config_text(const struct request *q, const int *fds, size_t n
         return q->config;
     }
     if (n_fds != 1) {
-        bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "memfd", "needs exactly one file descriptor; got %zu", n_fds);
+        bool more = n_fds > BT_CTL_FDS_MAX;
+        bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "memfd", "needs exactly one file descriptor; got %s%zu",
+                      more ? "more than " : "", more ? BT_CTL_FDS_MAX : n_fds);
         return NULL;
     }
     if (q->size < 1 || q->size > (int64_t)BT_CONFIG_BYTES_MAX) {

@@ -16,7 +16,7 @@
 
 #define BUF_BYTES   (BT_CTL_INLINE_MAX + 4096u)
 #define REPLY_BYTES (1 << 20)
-enum { FDS_MAX = 4, NO_DESCRIPTOR_WAIT_MS = 100 };
+enum { FDS_MAX = BT_CTL_FDS_MAX, NO_DESCRIPTOR_WAIT_MS = 100 };
 
 void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc *descs, const uint64_t *values,
                          size_t n)
@@ -99,7 +99,8 @@ static bool serve_one(struct bt_ctl *c, int fd)
     }
     take_fds(&h, fds, &n_fds); // an empty packet, which reads like the end, can bring some too
     size_t len = h.msg_flags & MSG_TRUNC ? BUF_BYTES : (size_t)n; // too long either way
-    char *answer = n > 0 ? bt_ctl_answer(c, c->buf, len, fds, n_fds) : NULL;
+    size_t came = h.msg_flags & MSG_CTRUNC ? FDS_MAX + 1 : n_fds; // the kernel keeps the others and does not count them
+    char *answer = n > 0 ? bt_ctl_answer(c, c->buf, len, fds, came) : NULL;
     for (size_t i = 0; i < n_fds; i++) {
         close(fds[i]);
     }

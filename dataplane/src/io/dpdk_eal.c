@@ -5,8 +5,6 @@
 #include "io/dpdk_internal.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <sched.h>
@@ -78,41 +76,6 @@ uint32_t bt_dpdk_memory(uint32_t buffers, bool huge)
     return (uint32_t)((one * (buffers != 0 ? buffers : BT_DPDK_DEFAULT_BUFFERS) + MIB - 1) / MIB) + 24;
 }
 
-static uint64_t read_number(const char *folder, const char *name, const char *file)
-{
-    char path[300];
-    uint64_t v = 0;
-    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
-    FILE *f = fopen(path, "re");
-    if (f != NULL) {
-        if (fscanf(f, "%" SCNu64, &v) != 1) {
-            v = 0;
-        }
-        fclose(f);
-    }
-    return v;
-}
-
-// MiB of the machine's free hugepages, of all sizes.
-static uint64_t free_hugepages(void)
-{
-    static const char folder[] = "/sys/kernel/mm/hugepages";
-    uint64_t kib = 0;
-    DIR *d = opendir(folder);
-    const struct dirent *e;
-    if (d == NULL) {
-        return 0;
-    }
-    while ((e = readdir(d)) != NULL) {
-        unsigned long size;
-        if (sscanf(e->d_name, "hugepages-%lukB", &size) == 1) {
-            kib += size * read_number(folder, e->d_name, "free_hugepages");
-        }
-    }
-    closedir(d);
-    return kib / 1024;
-}
-
 static void add(struct args *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(struct args *a, const char *format, ...)
 {
@@ -153,26 +116,55 @@ static void add_lcore(struct args *a, const char *cpus, const cpu_set_t *may)
     }
 }
 
+// What the machine has free, and this process gets of it.
+struct pages {
+    uint64_t free, usable;
+};
+
+static struct pages look_for_pages(uint32_t want)
+{
+    struct pages p = {.free = bt_dpdk_free_hugepages()};
+    p.usable = p.free >= want ? bt_dpdk_usable_hugepages(want) : p.free;
+    return p;
+}
+
+static const char *why_no_pages(const struct bt_dpdk_eal *cfg, const struct pages *p, uint32_t want, char text[200])
+{
+    if (cfg->hugepages == BT_DPDK_HUGEPAGES_OFF) {
+        return "as told";
+    }
+    if (p->free < want) {
+        return "not enough hugepages are free";
+    }
+    snprintf(text, 200,
+             "%" PRIu64 " MiB of hugepages are free, and %" PRIu64
+             " MiB of the %u wanted are granted: the cgroup's limit "
+             "is lower, or others have reserved them",
+             p->free, p->usable, want);
+    return text;
+}
+
 static int add_memory(struct args *a, const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
 {
     uint32_t want = cfg->memory_mib != 0 ? cfg->memory_mib : bt_dpdk_memory(cfg->buffers, true);
-    uint64_t have = free_hugepages();
-    bool enough = have >= want;
-    if (cfg->hugepages == BT_DPDK_HUGEPAGES_ON && !enough) {
+    bool off = cfg->hugepages == BT_DPDK_HUGEPAGES_OFF;
+    struct pages p = off ? (struct pages){0} : look_for_pages(want);
+    char text[200];
+    if (cfg->hugepages == BT_DPDK_HUGEPAGES_ON && p.usable < want) {
         snprintf(err, errlen,
-                 "%u MiB of hugepages are wanted and %" PRIu64 " MiB are free; reserve more (sysctl vm.nr_hugepages=N) "
-                 "or do without hugepages",
-                 want, have);
+                 "%u MiB of hugepages are wanted, %" PRIu64 " MiB are free and %" PRIu64
+                 " MiB granted to this process; "
+                 "reserve more (sysctl vm.nr_hugepages=N, a pod's limit hugepages-2Mi) or do without hugepages",
+                 want, p.free, p.usable);
         return -1;
     }
-    if (cfg->hugepages == BT_DPDK_HUGEPAGES_OFF || !enough) {
-        want = cfg->memory_mib != 0 ? want : bt_dpdk_memory(cfg->buffers, false);
-        bt_dpdk_say(cfg->log, "DPDK: %u MiB of ordinary memory (%s)", want,
-                    cfg->hugepages == BT_DPDK_HUGEPAGES_OFF ? "as told" : "not enough hugepages are free");
+    if (off || p.usable < want) {
+        uint32_t ordinary = cfg->memory_mib != 0 ? want : bt_dpdk_memory(cfg->buffers, false);
+        bt_dpdk_say(cfg->log, "DPDK: %u MiB of ordinary memory (%s)", ordinary, why_no_pages(cfg, &p, want, text));
         add(a, "--no-huge");
         add(a, "--no-shconf"); // --in-memory does not go with --no-huge
         add(a, "-m");
-        add(a, "%u", want);
+        add(a, "%u", ordinary);
     } else {
         bt_dpdk_say(cfg->log, "DPDK: %u MiB of hugepages", want);
         add(a, "--in-memory");

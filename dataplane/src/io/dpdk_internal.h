@@ -198,4 +198,8 @@ void bt_dpdk_interrupts_open(struct bt_dpdk *d);
 int bt_dpdk_counters_open(struct bt_dpdk *d);
 const uint64_t *bt_dpdk_counters(struct bt_io *io, const struct bt_counter_desc **desc, unsigned *n);
 
+// dpdk_hugepages.c: MiB that the machine has free, of all sizes; and of so many, those that this process really gets.
+uint64_t bt_dpdk_free_hugepages(void);
+uint64_t bt_dpdk_usable_hugepages(uint64_t want_mib);
+
 #endif

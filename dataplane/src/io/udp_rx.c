@@ -156,7 +156,7 @@ static unsigned accept_batch(struct bt_udp *u, unsigned index, unsigned got, str
         pkts[kept++] = p;
     }
     u->n_stale = got;
-    u->counters[BT_UDP_RX_PACKETS] += got;
+    u->counters[BT_UDP_RX_PACKETS] += kept;
     if (!port->readable) {
         port->emptied_ns = m.now;
     }
@@ -171,7 +171,6 @@ static unsigned discard_batch(struct bt_udp *u, unsigned index, unsigned max)
     int got = receive(u, index, nothing, max);
     if (got > 0) {
         u->counters[BT_UDP_RX_NO_BUFFER] += (unsigned)got;
-        u->counters[BT_UDP_RX_PACKETS] += (unsigned)got;
     }
     u->ports[index].readable = got == (int)max;
     return 0;

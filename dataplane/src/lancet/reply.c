@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#define WORD(name, word, read, write, keys) word,
+const char *const bt_lancet_protocol_words[] = {BT_LANCET_PROTOCOL_TABLE(WORD) "r2p2", NULL};
+
 void bt_reply_begin(struct bt_reply *r, enum bt_reply_protocol protocol, const struct bt_expect *expect)
 {
     // All but the line's text, which is written before it is read.
@@ -16,15 +19,8 @@ void bt_reply_begin(struct bt_reply *r, enum bt_reply_protocol protocol, const s
 
 enum bt_reply_state bt_reply_feed(struct bt_reply *r, const uint8_t *data, size_t n, size_t *used)
 {
-    static enum bt_reply_state (*const read[BT_REPLY_PROTOCOLS])(struct bt_reply *, struct bt_reply_in *) = {
-        [BT_REPLY_ECHO] = bt_reply_plain,
-        [BT_REPLY_SYNTHETIC] = bt_reply_plain,
-        [BT_REPLY_STSS] = bt_reply_plain,
-        [BT_REPLY_HTTP] = bt_reply_http,
-        [BT_REPLY_MEMCACHED_TEXT] = bt_reply_memcached_text,
-        [BT_REPLY_MEMCACHED_BINARY] = bt_reply_memcached_binary,
-        [BT_REPLY_REDIS] = bt_reply_redis,
-    };
+#define READER(name, word, read, write, keys) [BT_REPLY_##name] = read,
+    static bt_reply_reader *const read[BT_REPLY_PROTOCOLS] = {BT_LANCET_PROTOCOL_TABLE(READER)};
     struct bt_reply_in in = {data, n, 0};
     enum bt_reply_state state = read[r->protocol](r, &in);
     *used = in.at;

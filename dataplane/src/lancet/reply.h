@@ -10,16 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum bt_reply_protocol {
-    BT_REPLY_ECHO,      // as many bytes as the request had, the same first eight
-    BT_REPLY_SYNTHETIC, // one i64
-    BT_REPLY_STSS,      // one i64, little endian: how many bytes follow
-    BT_REPLY_HTTP,
-    BT_REPLY_MEMCACHED_TEXT,
-    BT_REPLY_MEMCACHED_BINARY,
-    BT_REPLY_REDIS,
-    BT_REPLY_PROTOCOLS
-};
+#include "lancet/protocols.h"
 
 enum bt_reply_state { BT_REPLY_MORE, BT_REPLY_DONE, BT_REPLY_BAD };
 

@@ -11,12 +11,10 @@ struct bt_reply_in {
     size_t n, at;
 };
 
-// One protocol's reader: goes on until the bytes end, the reply ends or is bad.
-enum bt_reply_state bt_reply_http(struct bt_reply *r, struct bt_reply_in *in);
-enum bt_reply_state bt_reply_redis(struct bt_reply *r, struct bt_reply_in *in);
-enum bt_reply_state bt_reply_memcached_text(struct bt_reply *r, struct bt_reply_in *in);
-enum bt_reply_state bt_reply_memcached_binary(struct bt_reply *r, struct bt_reply_in *in);
-enum bt_reply_state bt_reply_plain(struct bt_reply *r, struct bt_reply_in *in); // echo, synthetic, stss
+// One protocol's reader: goes on until the bytes end, the reply ends or is bad. Several may share one.
+typedef enum bt_reply_state bt_reply_reader(struct bt_reply *r, struct bt_reply_in *in);
+#define BT_LANCET_PROTOCOL_READER(name, word, read, write, keys) bt_reply_reader read;
+BT_LANCET_PROTOCOL_TABLE(BT_LANCET_PROTOCOL_READER)
 
 static inline enum bt_reply_state bt_reply_refuse(struct bt_reply *r, const char *why)
 {

@@ -34,8 +34,7 @@ static bool judge_numbers(const struct bt_router_config *c, struct bt_router_ref
         bool wrong;
         const char *field, *reason;
     } rules[] = {
-        {outside(c->policy, 0, BT_ROUTER_POLICIES - 1), "service.policy",
-         "must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random"},
+        {outside(c->policy, 0, BT_ROUTER_POLICIES - 1), "service.policy", "must be one of" BT_ROUTER_POLICY_WORDS},
         {outside(c->forwarding, BT_FORWARD_ENCAPSULATED, BT_FORWARD_TRANSPARENT), "service.forwarding",
          "must be Encapsulated or Transparent"},
         {outside(c->device, 0, BT_DEVICE_SRIOV), "service.deviceProfile", "must be Kernel, AFXDP or SRIOV"},

@@ -2,6 +2,8 @@
 // Requests that are not plain, or not in the plainest service, on their way to a worker (see forward.h).
 #include "router/forward.h"
 
+#include "router/unmarked.h"
+
 /* A plain request of an IPv4 client where the service has a key. False, nothing changed: it is not that simple. */
 static bool forward_tagged(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct router_target to,
                            struct bt_txq *txq)
@@ -45,7 +47,9 @@ bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
                         struct router_target to, struct bt_txq *txq)
 {
     if (!router_forward_try(r, now, pkt, hdr, to, txq)) {
-        router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
+        if (!router_forward_unmarked(r, pkt, to.worker, txq)) {
+            router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
+        }
         return false;
     }
     return true;

@@ -15,7 +15,8 @@ bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
 bool router_forward_bare(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
                          struct router_target to, struct bt_txq *txq);
 
-/* The same, of a request that router_forward_plain does not take. */
+/* The same, of a request that router_forward_plain does not take. False: the worker has none more; DROP was sent
+ * instead, or the request went unmarked. */
 bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
                         struct router_target to, struct bt_txq *txq);
 

@@ -57,8 +57,7 @@ static void refuse(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, const 
         router_reject(r, pkt, m);
         return;
     }
-    router_note_arrival(r, now, pkt);
-    r->malformed[m]++;
+    router_note_arrival(r, now, pkt); /* it has an answer, so it is no discarded packet */
     router_drop(r, now, pkt, m == BT_M6 ? BT_RC_DROP_POLICY : BT_RC_DROP_OPTION, txq);
 }
 

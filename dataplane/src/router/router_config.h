@@ -23,20 +23,31 @@ struct bt_trace_ring; /* base/trace.h */
 /* bt_pkt.local: the port a packet came in on or must leave by. */
 enum bt_router_port { BT_ROUTER_PORT_REQUEST = 0, BT_ROUTER_PORT_FEEDBACK = 1 };
 
-/* Load-balancing policies (spec/jbsq-router.md §1). The value is the index into the policy table. */
-enum bt_router_policy {
-    BT_ROUTER_JBSQ = 0,         /* fewest outstanding with a free slot, else the central FIFO */
-    BT_ROUTER_JSQ = 1,          /* fewest outstanding, no bound */
-    BT_ROUTER_POWER_OF_TWO = 2, /* two distinct random workers, the shorter queue */
-    BT_ROUTER_ROUND_ROBIN = 3,  /* next in the ring */
-    BT_ROUTER_RANDOM = 4,       /* uniform */
-    BT_ROUTER_POLICIES
-};
+/* Load-balancing policies (spec/jbsq-router.md §1), the one table of them in C: the name here, the word of documents
+   and options, whether it waits for a worker with outstanding < n (else it pushes to any worker that is up), whether it
+   takes a least loaded worker (an idle one, if there is any), and its function in policies/. New ones stand last. */
+#define BT_ROUTER_POLICY_TABLE(ROW)                                                                                    \
+    /* fewest outstanding with a free slot, else the central FIFO */                                    \
+    ROW(JBSQ, "JBSQ", true, true, bt_pick_jbsq)                                                                        \
+    /* fewest outstanding, no bound */                                                                                 \
+    ROW(JSQ, "JSQ", false, true, bt_pick_jsq)                                                                          \
+    /* two distinct random workers, the shorter queue */                                                        \
+    ROW(POWER_OF_TWO, "PowerOfTwo", false, false, bt_pick_power_of_two)                                                \
+    /* next in the ring */                                                                                             \
+    ROW(ROUND_ROBIN, "RoundRobin", false, false, bt_pick_round_robin)                                                  \
+    /* uniform */                                                                                                      \
+    ROW(RANDOM, "Random", false, false, bt_pick_random)
+
+#define BT_ROUTER_POLICY_VALUE(name, word, bounded, least, pick)    BT_ROUTER_##name,
+#define BT_ROUTER_POLICY_AND_WORD(name, word, bounded, least, pick) " " word
+#define BT_ROUTER_POLICY_WORDS                                      BT_ROUTER_POLICY_TABLE(BT_ROUTER_POLICY_AND_WORD) /* " JBSQ JSQ …", for messages */
+enum bt_router_policy { BT_ROUTER_POLICY_TABLE(BT_ROUTER_POLICY_VALUE) BT_ROUTER_POLICIES };
 
 /* How a forwarded request keeps the client's identity. */
 enum bt_router_forwarding {
     BT_FORWARD_ENCAPSULATED = 0, /* router's own source address + option kind 1 */
     BT_FORWARD_TRANSPARENT = 1,  /* client's source address, the driver must be able to send it */
+    BT_ROUTER_FORWARDINGS
 };
 
 /* Timers in ns; 0 anywhere = the default of the device profile. */

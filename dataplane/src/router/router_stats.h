@@ -13,25 +13,41 @@
 #include "router/hedging_config.h"
 #include "wire/mcase.h"
 
+/* Why a router answers with DROP, the one table of reasons: the name in C, the word in counters. New ones stand last.
+ */
+#define BT_ROUTER_DROP_TABLE(ROW)                                                                                      \
+    /* central FIFO at its limit */                                                                            \
+    ROW(QUEUE_FULL, "queue_full")                                                                                      \
+    /* held for maxQueueMilliseconds */                                                                        \
+    ROW(QUEUE_TIMEOUT, "queue_timeout")                                                                                \
+    /* no worker is configured */                                                                                      \
+    ROW(NO_MEMBERS, "no_members")                                                                                      \
+    /* sticky request, master not joined */                                                                            \
+    ROW(NO_MASTER, "no_master")                                                                                        \
+    /* policy not implemented here, or unknown (M-6) */                                                         \
+    ROW(POLICY, "policy")                                                                                              \
+    /* options do not fit */                                                                                     \
+    ROW(NO_ROOM, "no_room")                                                                                            \
+    /* unknown option marked critical */                                                                        \
+    ROW(OPTION, "critical_option")                                                                                     \
+    /* refused to keep the objective */                                                                        \
+    ROW(ADMISSION, "admission")
+#define BT_ROUTER_DROP_VALUE(name, word) BT_RC_DROP_##name,
+
 enum bt_router_counter {
     /* requests */
     BT_RC_REQUESTS,         /* well-formed REQ0 accepted for routing */
     BT_RC_FORWARDED,        /* REQ0 handed to the driver for a worker */
     BT_RC_FORWARDED_STICKY, /* of these, by policy 1 */
     BT_RC_FORWARDED_LEGACY, /* of these, without options to a legacy worker */
+    BT_RC_FORWARDED_BARE,   /* of these, without room for Transparent forwarding's option: not counted as sent */
     BT_RC_HELD,             /* REQ0 that had to enter the central FIFO */
     BT_RC_HELD_BACK,        /* decisions put off by the hold-back tweak */
-    /* DROP sent to the client, by reason */
-    BT_RC_DROP_QUEUE_FULL,    /* central FIFO at its limit */
-    BT_RC_DROP_QUEUE_TIMEOUT, /* held for maxQueueMilliseconds */
-    BT_RC_DROP_NO_MEMBERS,    /* no worker is configured */
-    BT_RC_DROP_NO_MASTER,     /* sticky request, master not joined */
-    BT_RC_DROP_POLICY,        /* policy not implemented here, or unknown (M-6, also in malformed) */
-    BT_RC_DROP_NO_ROOM,       /* options do not fit */
-    BT_RC_DROP_OPTION,        /* unknown option marked critical (R-55, also in malformed) */
-    BT_RC_DROP_ADMISSION,     /* refused to keep the objective */
-    BT_RC_DEGRADED,           /* marked instead */
-    BT_RC_DEGRADE_NO_ROOM,    /* should have been marked, but the mark does not fit */
+    /* DROP sent to the client, by reason: bt_router_drops is their sum */
+    BT_ROUTER_DROP_TABLE(BT_ROUTER_DROP_VALUE) /* from BT_RC_DROPS_FIRST */
+    BT_RC_DROPS_END,
+    BT_RC_DEGRADED = BT_RC_DROPS_END, /* marked instead */
+    BT_RC_DEGRADE_NO_ROOM,            /* should have been marked, but the mark does not fit */
     /* FEEDBACK */
     BT_RC_FEEDBACK,        /* applied */
     BT_RC_FEEDBACK_STALE,  /* late or duplicated: counters ignored */
@@ -79,6 +95,18 @@ enum bt_router_counter {
     BT_RC_CONFIGS_REFUSED,
     BT_ROUTER_COUNTERS
 };
+
+#define BT_RC_DROPS_FIRST (BT_RC_HELD_BACK + 1)
+
+/* Requests answered by DROP, whatever the reason; counter: BT_ROUTER_COUNTERS of them. */
+static inline uint64_t bt_router_drops(const uint64_t *counter)
+{
+    uint64_t sum = 0;
+    for (unsigned c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
+        sum += counter[c];
+    }
+    return sum;
+}
 
 /* Their names, [i] of counter i. */
 extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];

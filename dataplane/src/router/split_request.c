@@ -96,12 +96,8 @@ static void publish_clock(struct router_split *s, uint64_t now)
 static void publish_totals(struct router_split *s)
 {
     const uint64_t *counter = s->request->counter;
-    uint64_t dropped = 0;
-    for (unsigned i = BT_RC_DROP_QUEUE_FULL; i <= BT_RC_DROP_ADMISSION; i++) {
-        dropped += counter[i];
-    }
     atomic_store_explicit(&s->channel->arrived, counter[BT_RC_REQUESTS], memory_order_relaxed);
-    atomic_store_explicit(&s->channel->dropped, dropped, memory_order_relaxed);
+    atomic_store_explicit(&s->channel->dropped, bt_router_drops(counter), memory_order_relaxed);
     atomic_store_explicit(&s->channel->unwatched, counter[BT_RC_PAIRS_BEHIND], memory_order_relaxed);
 }
 

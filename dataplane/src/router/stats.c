@@ -7,27 +7,20 @@
 #include "router/feature.h"
 #include "router/workers.h"
 
-#define DROPPED(why)   {"router_dropped_total", "reason", why}
-#define PAIRS(what)    {"router_pairs_total", "result", what}
-#define WORKERS(what)  {"router_worker_events_total", "event", what}
-#define HEDGES(what)   {"router_hedges_total", "result", what}
-#define FEEDBACK(what) {"router_feedback_total", "kind", what}
+#define DROPPED(name, why) [BT_RC_DROP_##name] = {"router_dropped_total", "reason", why},
+#define PAIRS(what)        {"router_pairs_total", "result", what}
+#define WORKERS(what)      {"router_worker_events_total", "event", what}
+#define HEDGES(what)       {"router_hedges_total", "result", what}
+#define FEEDBACK(what)     {"router_feedback_total", "kind", what}
 
 const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_REQUESTS] = {"router_requests_total", NULL, NULL},
     [BT_RC_FORWARDED] = {"router_forwarded_total", NULL, NULL},
     [BT_RC_FORWARDED_STICKY] = {"router_forwarded_sticky_total", NULL, NULL},
     [BT_RC_FORWARDED_LEGACY] = {"router_forwarded_legacy_total", NULL, NULL},
+    [BT_RC_FORWARDED_BARE] = {"router_forwarded_unmarked_total", NULL, NULL},
     [BT_RC_HELD] = {"router_held_total", "reason", "no_credit"},
     [BT_RC_HELD_BACK] = {"router_held_total", "reason", "hold_back"},
-    [BT_RC_DROP_QUEUE_FULL] = DROPPED("queue_full"),
-    [BT_RC_DROP_QUEUE_TIMEOUT] = DROPPED("queue_timeout"),
-    [BT_RC_DROP_NO_MEMBERS] = DROPPED("no_members"),
-    [BT_RC_DROP_NO_MASTER] = DROPPED("no_master"),
-    [BT_RC_DROP_POLICY] = DROPPED("policy"),
-    [BT_RC_DROP_NO_ROOM] = DROPPED("no_room"),
-    [BT_RC_DROP_OPTION] = DROPPED("critical_option"),
-    [BT_RC_DROP_ADMISSION] = DROPPED("admission"),
     [BT_RC_DEGRADED] = {"router_degraded_total", "result", "marked"},
     [BT_RC_DEGRADE_NO_ROOM] = {"router_degraded_total", "result", "no_room"},
     [BT_RC_FEEDBACK] = FEEDBACK("applied"),
@@ -71,7 +64,7 @@ const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS] = {
     [BT_RC_PREEMPTIONS] = {"router_preemptions_total", NULL, NULL},
     [BT_RC_CONFIGS_APPLIED] = {"router_configs_total", "result", "applied"},
     [BT_RC_CONFIGS_REFUSED] = {"router_configs_total", "result", "refused"},
-};
+    BT_ROUTER_DROP_TABLE(DROPPED)};
 
 static void count_workers(const struct bt_router *r, struct bt_router_stats *out)
 {

@@ -9,6 +9,7 @@ struct bt_rpc_timers bt_rpc_timers_for(enum bt_device profile)
     uint64_t rto = profile == BT_DEVICE_SRIOV ? 2 * MS : 100 * MS;
     return (struct bt_rpc_timers){
         .rto_ns = rto,
+        .patience_ns = rto / 20,
         .gc_ns = 4 * rto,
         .quarantine_ns = 8 * rto,
         // A tenth of the router's T_dead on shared vCPUs: 10 ms there
@@ -28,6 +29,7 @@ static bool sane(uint64_t ns)
 
 bool bt_rpc_timers_valid(const struct bt_rpc_timers *t)
 {
-    return sane(t->rto_ns) && sane(t->gc_ns) && sane(t->quarantine_ns) && sane(t->feedback_period_ns) &&
-           sane(t->router_heard_ns) && sane(t->burst_gap_ns) && t->burst > 0 && t->sack_rounds < 16;
+    return sane(t->rto_ns) && sane(t->patience_ns) && sane(t->gc_ns) && sane(t->quarantine_ns) &&
+           sane(t->feedback_period_ns) && sane(t->router_heard_ns) && sane(t->burst_gap_ns) && t->burst > 0 &&
+           t->sack_rounds < 16;
 }

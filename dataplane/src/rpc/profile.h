@@ -11,6 +11,7 @@
 
 struct bt_rpc_timers {
     uint64_t rto_ns;        // first repair of an incomplete message
+    uint64_t patience_ns;   // an incomplete request holds its router's credit: RTO / 20, more with more packets
     uint64_t gc_ns;         // an incomplete message or kept reply without progress is freed: 4 RTO
     uint64_t quarantine_ns; // a released req_id is not used again, a finished pair is known: 2 x gc_ns
     uint64_t feedback_period_ns; // FEEDBACK to a router that got none for so long

@@ -101,9 +101,9 @@ static inline uint32_t place_for_done(struct bt_server *s)
     return at >= s->cfg.max_done ? at - s->cfg.max_done : at;
 }
 
-static inline void remember_at(struct bt_server *s, uint32_t at, uint32_t hash)
+static inline void remember_at(struct bt_server *s, uint32_t at, uint32_t hash, uint32_t content)
 {
-    s->done[at] = (struct bt_done){.hash = hash, .until_ns = s->now + s->cfg.timers.quarantine_ns};
+    s->done[at] = (struct bt_done){.hash = hash, .content = content, .until_ns = s->now + s->cfg.timers.quarantine_ns};
     s->done_count++;
 }
 
@@ -116,7 +116,7 @@ static inline void remember(struct bt_server *s, const struct bt_pair *p)
         return;
     }
     entry->value = BT_PAIR_DONE | at;
-    remember_at(s, at, p->hash);
+    remember_at(s, at, p->hash, p->content);
 }
 
 // A request that never became a pair. The table has room: max_done was reserved for these.
@@ -124,7 +124,7 @@ void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a)
 {
     uint32_t at = place_for_done(s);
     if (bt_pairs_add(&s->pairs, a->hash, &a->client, a->h.req_id, BT_PAIR_DONE | at)) {
-        remember_at(s, at, a->hash);
+        remember_at(s, at, a->hash, a->h.ext ? 0 : bt_server_content(s, &a->h));
     }
 }
 
@@ -159,9 +159,11 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->policy = a->h.policy;
     p->router = a->router;
     p->class_id = p->class_flags = 0;
+    p->paid = false;
     p->trace = 0;
     p->generation = generation ? generation : 1;
     p->ext = a->h.ext;
+    p->content = a->h.ext ? 0 : bt_server_content(s, &a->h);
     p->packets = a->h.count_or_index;
     p->echo = (uint8_t)(a->h.opt.present & (BT_ECHOED | BT_HAS_COPY));
     if (p->echo) {
@@ -200,7 +202,7 @@ void bt_server_free_pair(struct bt_server *s, struct bt_pair *p)
 {
     bt_wheel_del(&s->wheel, &p->timer);
     if (p->state == BT_PAIR_KEPT) {
-        bt_server_unkeep(s, p);
+        bt_pair_list_remove(&s->kept, p);
     }
     if (p->in) {
         bt_assembly_put(&s->assemblies, p->in, s->port.pool);

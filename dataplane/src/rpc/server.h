@@ -102,6 +102,9 @@ enum bt_server_counter {
     BT_SERVER_RESENT,
     BT_SERVER_PACKETS_SENT,
     BT_SERVER_NO_BUFFER,         // a packet could not be sent: pool empty
+    BT_SERVER_CREDITS_EARLY,     // credits given back before their request was whole
+    BT_SERVER_CREDITS_UNWANTED,  // and of first packets that made no pair
+    BT_SERVER_DISPLACED,         // DROP: incomplete, gave way to another one
     BT_SERVER_HELD,              // packets that waited in the holding list
     BT_SERVER_CANCELS_REMOVED,   // CANCEL: the request waited, and is gone
     BT_SERVER_CANCELS_STOPPED,   // its execution ended without a reply

@@ -9,14 +9,8 @@
 // Gone without a reply. Its name stays known, for this copy alone: the network may deliver it twice.
 static void end_cancelled(struct bt_server *s, struct bt_pair *p, uint32_t copy, struct bt_txq *txq)
 {
-    struct bt_finished f = {.client = &p->client,
-                            .req_id = p->req_id,
-                            .fate = BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED,
-                            .trace = p->trace};
-    f.with_trace = p->echo & BT_HAS_TRACE;
-    s->backlog--;
     bt_msg_free(&p->msg, s->port.pool); // before the FEEDBACK, which may find no other buffer
-    bt_server_served(s, p->router, &f, txq);
+    bt_server_end(s, p, BT_FEEDBACK_DROPPED | BT_FEEDBACK_CANCELLED, txq);
     bt_server_free_pair(s, p);
     uint32_t newest = s->done_head + s->done_count - 1;
     s->done[newest >= s->cfg.max_done ? newest - s->cfg.max_done : newest].copy = copy;

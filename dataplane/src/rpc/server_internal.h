@@ -6,6 +6,7 @@
 #include "base/pairs.h"
 #include "base/wheel.h"
 #include "rpc/assembly.h"
+#include "rpc/patience.h"
 #include "rpc/port.h"
 #include "rpc/server.h"
 #include "rpc/train.h"
@@ -34,15 +35,23 @@ struct bt_pair {
     uint32_t generation; // upper half of the handle
     uint32_t hash;       // of client and req_id in the pair table
     uint32_t packets;    // of the request
+    uint32_t content;    // of a client without X (bt_server_content); 0: not looked at
     uint32_t copy;       // with BT_HAS_COPY: which of its router's copies it is; 0: taken back
     uint32_t taken_back; // what copy was then
     uint64_t trace;
     uint64_t t_first_ns, t_handed_ns;
+    uint64_t hold_until_ns; // RECEIVING: its credit is held so long; 0: it gave it back, or had none
+    bool paid;              // its credit went back before its end
+    bool begun;             // RECEIVING without a credit: more than its first packet is here
     struct bt_assembly *in;
     struct bt_msg msg;
     struct bt_train *out;
     struct bt_pair *next_free;
-    struct bt_pair *kept_prev, *kept_next; // while KEPT
+    struct bt_pair *kept_prev, *kept_next; // while KEPT, or RECEIVING without a credit
+};
+
+struct bt_pair_list {
+    struct bt_pair *head, *tail;
 };
 
 #define BT_ECHOED (BT_HAS_CLASS | BT_HAS_TRACE) // options that a reply repeats
@@ -52,8 +61,9 @@ struct bt_pair {
 #define BT_PAIR_DONE 0x80000000u
 
 struct bt_done {
-    uint32_t hash; // where its entry is to be looked for
-    uint32_t copy; // that was taken back; 0: it was not, and its request never runs again
+    uint32_t hash;    // where its entry is to be looked for
+    uint32_t content; // of its request, 0: not known
+    uint32_t copy;    // that was taken back; 0: it was not, and its request never runs again
     uint64_t until_ns;
 };
 
@@ -76,7 +86,11 @@ struct bt_server {
     struct bt_pairs pairs;
     struct bt_pair *pair;
     struct bt_pair *free;
-    struct bt_pair *kept_head, *kept_tail; // KEPT pairs, oldest first
+    struct bt_pair_list kept;     // KEPT pairs, oldest first
+    struct bt_pair_list loose[2]; // RECEIVING ones that hold no credit, oldest first: without, and with a part
+    struct bt_patience patience;
+    uint32_t holding; // RECEIVING ones that hold one
+    uint32_t beyond;  // EXECUTING and SENDING ones without a credit
     uint32_t backlog;
     uint64_t free_ns;     // when the last execution ended
     struct bt_done *done; // ring, oldest at done_head
@@ -111,6 +125,7 @@ struct bt_arrival {
     uint32_t hash;         // of the pair, once client is known
     uint8_t router;
     bool kept;
+    bool waits; // in the holding list, and counted when it leaves it
 };
 
 // server_rx.c
@@ -122,6 +137,15 @@ enum bt_mcase bt_server_message_part(struct bt_server *s, struct bt_arrival *a);
 void bt_server_repair(struct bt_server *s, struct bt_pair *p);
 void bt_server_expire_held(struct bt_server *s);
 
+// server_hold.c: credits of requests that are not whole yet
+void bt_server_hold(struct bt_server *s, struct bt_pair *p);
+void bt_server_hold_due(struct bt_server *s, struct bt_pair *p);
+void bt_server_hold_part(struct bt_server *s, struct bt_pair *p);
+void bt_server_release(struct bt_server *s, struct bt_pair *p, bool whole);
+bool bt_server_displace(struct bt_server *s, uint8_t router);
+void bt_pair_list_add(struct bt_pair_list *l, struct bt_pair *p);
+void bt_pair_list_remove(struct bt_pair_list *l, struct bt_pair *p);
+
 // server.c: pairs
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
@@ -129,11 +153,14 @@ void bt_server_free_pair(struct bt_server *s, struct bt_pair *p); // leaves it a
 void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_forget_old(struct bt_server *s);
 
+// server_restart.c
+uint32_t bt_server_content(const struct bt_server *s, const struct bt_r2p2_hdr *h);
+uint32_t bt_server_after_restart(struct bt_server *s, const struct bt_arrival *a, uint32_t known);
+
 // server_reply.c
 void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
                          struct bt_txq *txq);
 void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq);
-void bt_server_unkeep(struct bt_server *s, struct bt_pair *p);
 enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
 
 // server_cancel.c
@@ -151,7 +178,11 @@ struct bt_finished {
 uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enum bt_mcase *why);
 enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *a, uint8_t *router);
 void bt_server_received(struct bt_server *s, uint8_t router); // one more accepted from it
+void bt_server_heard(struct bt_server *s, uint8_t router);    // one came, whatever becomes of it
 void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq);
+void bt_server_end(struct bt_server *s, const struct bt_pair *p, uint8_t fate, struct bt_txq *txq);
+void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a);
+void bt_server_pay_early(struct bt_server *s, const struct bt_pair *p, struct bt_txq *txq);
 void bt_server_periodic(struct bt_server *s);
 void bt_server_shares(struct bt_server *s);
 

@@ -15,9 +15,17 @@ static void send_reqrdy(struct bt_server *s, const struct bt_pair *p, struct bt_
     s->counters[BT_SERVER_PACKETS_SENT] += sent;
 }
 
+// Wakes for what comes first: its credit is to go back, or something is to be done about what is missing.
+static void watch(struct bt_server *s, struct bt_pair *p)
+{
+    uint64_t at = bt_assembly_deadline(p->in, &s->cfg.timers, p->ext);
+    bt_wheel_add(&s->wheel, &p->timer, p->hold_until_ns && p->hold_until_ns < at ? p->hold_until_ns : at);
+}
+
 static void complete(struct bt_server *s, struct bt_pair *p)
 {
     bt_wheel_del(&s->wheel, &p->timer);
+    bt_server_release(s, p, true);
     bt_assembly_take(p->in, &p->msg);
     bt_assembly_put(&s->assemblies, p->in, s->port.pool);
     p->in = NULL;
@@ -42,7 +50,10 @@ static enum bt_mcase add_part(struct bt_server *s, struct bt_pair *p, struct bt_
         break;
     }
     a->kept = true;
-    bt_wheel_add(&s->wheel, &p->timer, bt_assembly_deadline(p->in, &s->cfg.timers, p->ext));
+    if (!a->h.first) {
+        bt_server_hold_part(s, p);
+    }
+    watch(s, p);
     return BT_M_OK;
 }
 
@@ -74,9 +85,7 @@ static void release_held(struct bt_server *s, struct bt_pair *p, struct bt_txq *
         if (!m) {
             m = open ? add_part(s, p, &a) : BT_M15;
         }
-        if (m) {
-            s->counters[m]++;
-        }
+        s->counters[m]++;
         if (!a.kept) {
             bt_pool_put(s->port.pool, pkt);
         }
@@ -85,11 +94,11 @@ static void release_held(struct bt_server *s, struct bt_pair *p, struct bt_txq *
 
 enum bt_mcase bt_server_open_message(struct bt_server *s, struct bt_arrival *a)
 {
-    struct bt_assembly *in = s->free ? bt_assembly_get(&s->assemblies, s->now) : NULL;
-    if (!in) {
+    if ((!s->free || !s->assemblies.free) && !bt_server_displace(s, a->router)) {
         bt_server_refuse(s, a, BT_SERVER_DROP_TABLE);
         return BT_M24;
     }
+    struct bt_assembly *in = bt_assembly_get(&s->assemblies, s->now); // who made room had both
     struct bt_pair *p = bt_server_new_pair(s, a);
     p->in = in;
     p->state = BT_PAIR_RECEIVING;
@@ -97,6 +106,8 @@ enum bt_mcase bt_server_open_message(struct bt_server *s, struct bt_arrival *a)
     s->counters[BT_SERVER_REQUESTS]++;
     add_part(s, p, a); // cannot be rejected: first packet, count checked
     send_reqrdy(s, p, a->txq);
+    bt_server_hold(s, p);
+    watch(s, p);
     if (s->held) {
         release_held(s, p, a->txq);
     }
@@ -108,7 +119,7 @@ static enum bt_mcase hold(struct bt_server *s, struct bt_arrival *a)
     if (s->held >= s->cfg.max_held) {
         return BT_M16;
     }
-    a->kept = true;
+    a->kept = a->waits = true;
     a->pkt->index = a->h.req_id;
     a->pkt->t_rx_ns = s->now;
     a->pkt->next = NULL;
@@ -161,22 +172,19 @@ static void send_sack(struct bt_server *s, const struct bt_pair *p)
 
 void bt_server_repair(struct bt_server *s, struct bt_pair *p)
 {
+    bt_server_hold_due(s, p);
     switch (bt_assembly_due(p->in, &s->cfg.timers, s->now, p->ext)) {
     case BT_REPAIR_SACK:
         send_sack(s, p);
         break;
     case BT_REPAIR_WAIT:
         break;
-    case BT_REPAIR_FAIL: { // the router's credit goes back
-        struct bt_finished f = {
-            .client = &p->client, .req_id = p->req_id, .fate = BT_FEEDBACK_DROPPED, .trace = p->trace};
-        f.with_trace = p->echo & BT_HAS_TRACE;
+    case BT_REPAIR_FAIL: // the router learns it
         s->counters[BT_SERVER_COLLECTED]++;
-        s->backlog--;
-        bt_server_served(s, p->router, &f, s->txq);
+        bt_server_release(s, p, false);
+        bt_server_end(s, p, BT_FEEDBACK_DROPPED, s->txq);
         bt_server_free_pair(s, p);
         return;
     }
-    }
-    bt_wheel_add(&s->wheel, &p->timer, bt_assembly_deadline(p->in, &s->cfg.timers, p->ext));
+    watch(s, p);
 }

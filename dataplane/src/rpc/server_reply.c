@@ -47,15 +47,12 @@ static void note_trace(struct bt_server *s, const struct bt_pair *p, bool droppe
 // The last reply packet is in txq: FEEDBACK follows it.
 static void reply_sent(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq)
 {
-    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .trace = p->trace};
-    f.with_trace = p->echo & BT_HAS_TRACE;
     s->counters[BT_SERVER_REPLIES]++;
-    s->backlog--;
     note_trace(s, p, false);
     if (s->cfg.latency) {
         bt_hist_slices_record(s->cfg.latency, s->now, s->now > p->t_first_ns ? s->now - p->t_first_ns : 0);
     }
-    bt_server_served(s, p->router, &f, txq);
+    bt_server_end(s, p, 0, txq);
 }
 
 // A worker executes one request at a time: one that was handed over while another was at work waited for it.
@@ -142,21 +139,6 @@ static int reply_single(struct bt_server *s, struct bt_pair *p, struct bt_r2p2_h
     return 0;
 }
 
-static void keep(struct bt_server *s, struct bt_pair *p)
-{
-    p->state = BT_PAIR_KEPT;
-    p->kept_prev = s->kept_tail;
-    *(s->kept_tail ? &s->kept_tail->kept_next : &s->kept_head) = p;
-    s->kept_tail = p;
-}
-
-void bt_server_unkeep(struct bt_server *s, struct bt_pair *p)
-{
-    *(p->kept_prev ? &p->kept_prev->kept_next : &s->kept_head) = p->kept_next;
-    *(p->kept_next ? &p->kept_next->kept_prev : &s->kept_tail) = p->kept_prev;
-    p->kept_prev = p->kept_next = NULL;
-}
-
 // A train for a new reply; sent replies kept for repair give way, oldest first.
 static struct bt_train *get_train(struct bt_server *s, const struct bt_iov_cursor *iov, uint32_t len,
                                   const struct bt_split *split)
@@ -164,10 +146,10 @@ static struct bt_train *get_train(struct bt_server *s, const struct bt_iov_curso
     for (;;) {
         struct bt_iov_cursor at = *iov;
         struct bt_train *t = bt_train_get(&s->trains, s->port.pool, &at, len, split, 0);
-        if (t || !s->kept_head) {
+        if (t || !s->kept.head) {
             return t;
         }
-        bt_server_free_pair(s, s->kept_head);
+        bt_server_free_pair(s, s->kept.head);
     }
 }
 
@@ -226,7 +208,8 @@ void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq 
     }
     if (p->state == BT_PAIR_SENDING) {
         reply_sent(s, p, txq);
-        keep(s, p);
+        p->state = BT_PAIR_KEPT;
+        bt_pair_list_add(&s->kept, p);
     }
     if (!p->ext) {
         bt_server_free_pair(s, p);
@@ -280,16 +263,13 @@ int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct
     }
     bt_server_clock(s, now_ns);
     s->counters[BT_SERVER_DROP_APP]++;
-    s->backlog--;
     note_trace(s, p, true);
     if (s->cfg.latency) {
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
     }
     bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer
     bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
-    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = BT_FEEDBACK_DROPPED, .trace = p->trace};
-    f.with_trace = p->echo & BT_HAS_TRACE;
-    bt_server_served(s, p->router, &f, txq);
+    bt_server_end(s, p, BT_FEEDBACK_DROPPED, txq);
     bt_server_free_pair(s, p);
     return 0;
 }

@@ -32,7 +32,11 @@ static uint16_t grant(const struct bt_server *s, const struct bt_router_slot *r)
     for (uint32_t i = 0; i < s->router_top; i++) {
         active += heard(s, &s->router[i]);
     }
-    return s->share[active];
+    uint32_t share = s->share[active];
+    if (__builtin_expect(s->beyond == 0, 1) || share == 0) {
+        return (uint16_t)share;
+    }
+    return (uint16_t)(share > s->beyond ? share - s->beyond : 1); // they take places all the same
 }
 
 static struct bt_router_slot *slot_with_address(struct bt_server *s, const struct bt_addr *src)
@@ -185,6 +189,13 @@ uint8_t bt_server_router_of(struct bt_server *s, const struct bt_arrival *a, enu
     return r ? (uint8_t)(r - s->router) : BT_NO_ROUTER;
 }
 
+void bt_server_heard(struct bt_server *s, uint8_t router)
+{
+    if (router != BT_NO_ROUTER) {
+        s->router[router].st.heard_ns = s->now ? s->now : 1;
+    }
+}
+
 void bt_server_received(struct bt_server *s, uint8_t router)
 {
     if (router == BT_NO_ROUTER) {
@@ -279,6 +290,44 @@ void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finis
     }
     s->router[router].st.served++;
     send_feedback(s, &s->router[router], 0, f, txq);
+}
+
+// A pair ends; whose credit went back before is only named now.
+void bt_server_end(struct bt_server *s, const struct bt_pair *p, uint8_t fate, struct bt_txq *txq)
+{
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = fate, .trace = p->trace};
+    f.with_trace = p->echo & BT_HAS_TRACE;
+    s->backlog--;
+    if (__builtin_expect(!p->paid, 1)) {
+        bt_server_served(s, p->router, &f, txq);
+        return;
+    }
+    s->beyond -= p->state != BT_PAIR_RECEIVING;
+    if (p->router != BT_NO_ROUTER && !s->router[p->router].st.router.legacy) {
+        send_feedback(s, &s->router[p->router], 0, &f, txq);
+    }
+}
+
+// of a request that makes no pair here its router knows only that it sent it, and would wait for T_loss. In the
+// 16-byte form it would be one answer more than the network may have made of one request.
+void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a)
+{
+    if (a->router == BT_NO_ROUTER || s->router[a->router].st.router.legacy) {
+        return;
+    }
+    s->counters[BT_SERVER_CREDITS_UNWANTED]++;
+    bt_server_received(s, a->router);
+    s->router[a->router].st.served++;
+    send_feedback(s, &s->router[a->router], 0, NULL, a->txq);
+}
+
+// the credit of a request that is not whole. In the 16-byte form each message is one credit, and names a pair.
+void bt_server_pay_early(struct bt_server *s, const struct bt_pair *p, struct bt_txq *txq)
+{
+    struct bt_router_slot *r = &s->router[p->router];
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id};
+    r->st.served++;
+    send_feedback(s, r, 0, r->st.router.legacy ? &f : NULL, txq);
 }
 
 static void tell_all(struct bt_server *s, uint8_t flags, struct bt_txq *txq)

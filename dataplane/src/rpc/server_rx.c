@@ -29,6 +29,9 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
 static void take_single(struct bt_server *s, struct bt_arrival *a)
 {
     struct bt_pair *p = bt_server_new_pair(s, a);
+    if (!p && bt_server_displace(s, a->router)) {
+        p = bt_server_new_pair(s, a);
+    }
     if (!p) {
         s->counters[BT_M24]++;
         bt_server_refuse(s, a, BT_SERVER_DROP_TABLE);
@@ -54,6 +57,7 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
         same = p->policy == a->h.policy && p->packets == a->h.count_or_index &&
                (!have || bt_assembly_same_first(have, p->packets, &a->h));
     }
+    bt_server_pay_unwanted(s, a);
     if (!same) {
         return BT_M11;
     }
@@ -71,9 +75,16 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
         if (a->h.opt.present & BT_HAS_COPY) {
             known = bt_server_after_cancel(s, a, known);
         }
+        if (!a->h.ext) {
+            known = bt_server_after_restart(s, a, known);
+        }
     }
-    if (known != BT_PAIRS_NONE) { // a refused packet is not answered twice either
-        return flaw ? flaw : repeated_first(s, a, known);
+    if (known != BT_PAIRS_NONE && flaw) { // a refused packet is not answered twice either
+        bt_server_pay_unwanted(s, a);
+        return flaw;
+    }
+    if (known != BT_PAIRS_NONE) {
+        return repeated_first(s, a, known);
     }
     if (!flaw && a->h.count_or_index > s->port.max_packets) {
         flaw = BT_M14;
@@ -109,10 +120,14 @@ static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum 
     if (a->h.opt.present & BT_HAS_FORWARDED) {
         a->client = a->h.opt.forwarded;
     }
-    if (bt_addr_bad_source(&a->client) || bt_addr_eq(&a->client, &s->port.local)) {
+    if (bt_addr_bad_source(&a->client)) {
         return BT_M23;
     }
     a->router = bt_server_router_of(s, a, &m);
+    if (!m && bt_addr_eq(&a->client, &s->port.local)) { // no router can tell that from a client's
+        bt_server_pay_unwanted(s, a);
+        return BT_M23;
+    }
     return m ? m : on_first(s, a, flaw);
 }
 
@@ -139,10 +154,11 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     struct bt_arrival a; // h and what follows from it are filled in by dispatch
     a.pkt = pkt;
     a.txq = txq;
-    a.kept = false;
+    a.kept = a.waits = false;
     bt_server_clock(s, now_ns);
     s->txq = txq;
-    s->counters[dispatch(s, &a)]++;
+    enum bt_mcase m = dispatch(s, &a);
+    s->counters[m] += !a.waits;
     s->txq = NULL;
     if (!a.kept) {
         bt_pool_put(s->port.pool, pkt);

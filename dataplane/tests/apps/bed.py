@@ -24,6 +24,12 @@ OTHER_KEY = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
 PREFIX = "127.%d.%d." % (16 + os.getpid() // 250 % 200, 1 + os.getpid() % 250)
 
 
+def policies():
+    """The routers' own: the schema of scenarios is written from their table."""
+    with open(os.path.join(os.path.dirname(__file__), "../../sim/scenario.schema.json")) as f:
+        return json.load(f)["properties"]["routers"]["properties"]["policy"]["anyOf"][0]["enum"]
+
+
 def program(name):
     return os.path.join(BUILD, "apps", name, name)
 

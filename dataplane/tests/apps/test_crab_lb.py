@@ -51,33 +51,33 @@ socket.socket(family, socket.SOCK_DGRAM).sendto(bytes.fromhex(sys.argv[1]), (sys
 @unittest.skipUnless(BUILT, "this build has no DPDK")
 class Refusals(Bed):
     CASES = [
-        ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[]}],"x":1}', "x is no field"),
-        ('{"vips":[]}', "vips must name at least one VIP"),
-        ('{"vips":[{"address":"10.0.0.9","servers":[]}]}', "vips[0].port is missing"),
-        ('{"vips":[{"address":"10.0.0.9","port":0,"servers":[]}]}', "vips[0].port must be 1..65535; got 0"),
-        ('{"vips":[{"address":"10.0.0.9","port":80,"port":81,"servers":[]}]}', "vips[0].port is given twice"),
-        ('{"vips":[{"address":"fe80::9","port":80,"servers":[]}]}', "vips[0].address must be the IPv4 or IPv6 address"),
-        ('{"vips":[{"address":"::ffff:10.0.0.9","port":80,"servers":[]}]}', "vips[0].address must be the IPv4 or IPv6 address"),
-        ('{"vips":[{"address":"ff02::9","port":80,"servers":[]}]}', "vips[0].address must be the IPv4 or IPv6 address"),
-        ('{"vips":[{"address":"fd00::9","port":80,"servers":[]}]}', "vips[0].address needs a balancer with an IPv6 address"),
-        ('{"vips":[{"address":"10.0.0.2","port":80,"servers":[]}]}', "vips[0].address is the balancer's own"),
+        ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[]}],"x":1}', "x: unknown field; remove it"),
+        ('{"vips":[]}', "vips: must name at least one VIP"),
+        ('{"vips":[{"address":"10.0.0.9","servers":[]}]}', "vips[0].port: is required"),
+        ('{"vips":[{"address":"10.0.0.9","port":0,"servers":[]}]}', "vips[0].port: must be 1..65535; got 0"),
+        ('{"vips":[{"address":"10.0.0.9","port":80,"port":81,"servers":[]}]}', "vips[0].port: occurs twice; keep one"),
+        ('{"vips":[{"address":"fe80::9","port":80,"servers":[]}]}', "vips[0].address: must be the IPv4 or IPv6 address"),
+        ('{"vips":[{"address":"::ffff:10.0.0.9","port":80,"servers":[]}]}', "vips[0].address: must be the IPv4 or IPv6 address"),
+        ('{"vips":[{"address":"ff02::9","port":80,"servers":[]}]}', "vips[0].address: must be the IPv4 or IPv6 address"),
+        ('{"vips":[{"address":"fd00::9","port":80,"servers":[]}]}', "vips[0].address: needs a balancer with an IPv6 address"),
+        ('{"vips":[{"address":"10.0.0.2","port":80,"servers":[]}]}', "vips[0].address: is the balancer's own"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"fd00::3"}]}]}',
-         "vips[0].servers[0].address is not of the VIP's family"),
+         "vips[0].servers[0].address: is not of the VIP's family"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"policy":"Best","servers":[]}]}', 
-         'vips[0].policy must be RoundRobin|Weighted|Random|Hash|PowerOfTwo|LeastConnections|RoundRobinPerCPU|Least; got "Best"'),
+         'vips[0].policy: must be one of RoundRobin, Weighted, Random, Hash, PowerOfTwo, LeastConnections, RoundRobinPerCPU, Least; got "Best"'),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"10.0.0.3","weight":257}]}]}',
-         "vips[0].servers[0].weight must be 1..256; got 257"),
+         "vips[0].servers[0].weight: must be 1..256; got 257"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"10.0.0.3"},{"address":"10.0.0.3"}]}]}',
-         "vips[0].servers[1].address stands in the list before"),
+         "vips[0].servers[1].address: stands in the list before"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[{"address":"10.0.0.9"}]}]}',
-         "vips[0].servers[0].address is the address of a VIP"),
+         "vips[0].servers[0].address: is the address of a VIP"),
         ('{"vips":[{"address":"10.0.0.9","port":80,"servers":[]},{"address":"10.0.0.9","port":80,"servers":[]}]}',
-         "vips[1] has address and port of an earlier one"),
+         "vips[1]: has address and port of an earlier one"),
         ('{"vips":[{"address":"169.254.0.9","port":80,"servers":[{"address":"127.0.0.1"}]}]}',
-         "vips[0].servers[0].address must be the IPv4 or IPv6 address"),
-        ('{"option":{"kind":253},"vips":[{"address":"10.0.0.9","port":80,"servers":[]}]}', "option needs experiment"),
-        ('{"probe":{"intervalMilliseconds":100,"timeoutMilliseconds":200},"vips":[]}', "probe needs a timeout"),
-        ('{"vips":7}', "vips must be a list; got a number"),
+         "vips[0].servers[0].address: must be the IPv4 or IPv6 address"),
+        ('{"option":{"kind":253},"vips":[{"address":"10.0.0.9","port":80,"servers":[]}]}', "option: needs experiment"),
+        ('{"probe":{"intervalMilliseconds":100,"timeoutMilliseconds":200},"vips":[]}', "probe: needs a timeout"),
+        ('{"vips":7}', "vips: must be a list; got a number"),
         ('{"vips":[', "is not valid JSON"),
     ]
 
@@ -238,7 +238,7 @@ class Balancer(Hosts):
 
         def logged():
             with open(self.path("lb.log")) as f:
-                return "vips[0] differs in more than its servers" in f.read()
+                return "vips[0]: differs in more than its servers" in f.read()
 
         wait_for("the refusal is logged", logged)
         self.assertEqual(len(self.connect(5)), 5)

@@ -19,6 +19,8 @@ PATIENCE = "--timeout=20s"
 # Of a core, at most, for a router that has nothing to do; processor time, so what else runs does not add to it.
 # Measured 0.08 over memif and 0.14 over af_packet, whose every look is a walk over a ring shared with the kernel.
 IDLE, IDLE_AF_PACKET = 0.15, 0.22
+# A neighbour that empties the caches makes every look dearer: that is not for a run beside busy ones.
+SHORT = os.environ.get("BOBTAIL_SHORT") == "1"
 
 
 def busy_share(process, seconds=2):
@@ -89,6 +91,15 @@ class MemifBed(Bed):
                               "--warmup=1s", "--output=json", PATIENCE, *options], 90)
 
 
+def thread_places(pid):
+    """The CPUs that each of a program's threads may run on: (its own, DPDK's)."""
+    own, dpdks = [], []
+    for tid in map(int, os.listdir("/proc/%d/task" % pid)):
+        with open("/proc/%d/task/%d/comm" % (pid, tid)) as f:
+            (dpdks if f.read().startswith(("eal-", "rte_")) else own).append(sorted(os.sched_getaffinity(tid)))
+    return own, dpdks
+
+
 class Memif(MemifBed):
     def test_a_refused_setting_is_named_as_the_option_it_came_by(self):
         for option, *more in (("--address", "--address=10.98.0.255"),  # its network's broadcast address
@@ -120,6 +131,7 @@ class Memif(MemifBed):
         self.start_service(forwarding="Transparent")
         self.answered(self.load_over_memif, "--verify")
 
+    @unittest.skipIf(SHORT, "measures the machine: left to a whole run")
     def test_an_idle_router_leaves_its_core_alone(self):
         """Adaptive idling: of two seconds without requests a router that does not spin uses a small part."""
         self.start_service()
@@ -136,13 +148,10 @@ class Memif(MemifBed):
             self.start("router", [*options, *more], self.PREFIX)
             self.ctl("router")
             pid = self.processes["router"].pid
-            wait_for("it started", lambda: os.sched_getaffinity(pid) == {b})
-            others, dpdks = [], []
-            for tid in map(int, os.listdir("/proc/%d/task" % pid)):
-                with open("/proc/%d/task/%d/comm" % (pid, tid)) as f:
-                    (dpdks if f.read().startswith(("eal-", "rte_")) else others).append(sorted(os.sched_getaffinity(tid)))
-            everywhere = sorted(os.sched_getaffinity(0))
-            self.assertEqual(sorted(others), sorted([[b], *carry, everywhere]))  # the last: the control thread
+            want = sorted([[b], *carry, sorted(os.sched_getaffinity(0))])  # the last: the control thread
+            # A thread takes its place itself, when it is given a processor.
+            wait_for("threads are where they belong: %s" % want, lambda: sorted(thread_places(pid)[0]) == want)
+            dpdks = thread_places(pid)[1]
             self.assertTrue(dpdks)
             if not carry:
                 self.assertTrue(all(b not in cpus for cpus in dpdks), dpdks)
@@ -222,9 +231,10 @@ class KernelPeers(NamespaceBed):
         self.answered(self.load_inside, 0.5, "--verify", "--connections=4", PATIENCE)
         self.answered(self.load_inside, 0.5, "--verify", "--request-bytes=5000", PATIENCE, rate=50)
         self.assert_credits_return("router")
-        share = busy_share(self.processes["router"])
-        print("idle, it uses %.1f %% of a core" % (share * 100))
-        self.assertLess(share, IDLE_AF_PACKET * (2 if "--threads=2" in options else 1))
+        if not SHORT:
+            share = busy_share(self.processes["router"])
+            print("idle, it uses %.1f %% of a core" % (share * 100))
+            self.assertLess(share, IDLE_AF_PACKET * (2 if "--threads=2" in options else 1))
         self.assertGreater(c.counter("link_rx_total", kind="arp"), 0)
         self.assertEqual((c.counter("io_tx_dropped_total"), c.counter("link_rx_dropped_total", reason="udp_checksum")), (0, 0))
         # Kernels leave checksums on a veth to a device that is not there (E-23).

@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from bed import Bed, ip, main, program, wait_for
+from bed import Bed, ip, main, policies, program, wait_for
 
 
 def has_ipv6():
@@ -58,7 +58,7 @@ class Serving(Bed):
         self.assert_credits_return("router-4", "router-5")
 
     def test_every_policy_serves(self):
-        for policy in ("JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random"):
+        for policy in policies():
             with self.subTest(policy):
                 document = self.document([1, 2], [3], policy=policy)
                 if "router-3" not in self.processes:

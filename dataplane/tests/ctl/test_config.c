@@ -37,7 +37,7 @@ static void check_good(const char *name, const cJSON *want, const struct bt_conf
     }
     assert_int_equal(c->n_workers, cJSON_GetObjectItem(want, "workers")->valueint);
     if (first != NULL) {
-        assert_string_equal(c->members[0].name.text, first->valuestring);
+        assert_string_equal(c->members[0].name, first->valuestring);
     }
 }
 
@@ -109,11 +109,11 @@ static void values_arrive_where_they_belong(void **state)
     (void)state;
     assert_non_null(c);
     const struct bt_config_service *s = &c->service;
-    assert_int_equal(s->place, BT_PLACE_SOFTWARE);
-    assert_int_equal(s->balance, BT_POLICY_P2C);
-    assert_int_equal(s->forward, BT_FWD_TRANSPARENT);
+    assert_int_equal(s->placement, BT_PLACE_SOFTWARE);
+    assert_int_equal(s->policy, BT_ROUTER_POWER_OF_TWO);
+    assert_int_equal(s->forwarding, BT_FORWARD_TRANSPARENT);
     assert_int_equal(s->device, BT_DEVICE_SRIOV);
-    assert_true(s->legacy_allowed);
+    assert_true(s->legacy_peers);
     assert_int_equal(s->worker_queue_depth, 64);
     assert_int_equal(s->central_queue_limit, 1048576);
     assert_int_equal(s->max_queue_ms, 600000);
@@ -141,14 +141,14 @@ static void admission_arrives_where_it_belongs(void **state)
     assert_non_null(c);
     assert_non_null(none);
     const struct bt_config_admission *a = &c->service.admission;
-    assert_int_equal(a->given, 1);
-    assert_int_equal(a->how, BT_ADMIT_REJECT);
-    assert_int_equal(a->by, BT_CTRL_TRACK);
+    assert_true(a->given);
+    assert_int_equal(a->mode, BT_ADMISSION_REJECT);
+    assert_int_equal(a->controller, BT_CONTROL_TRACK);
     assert_int_equal(a->latency_us, 300);
     assert_int_equal(a->per_100k, 99000);
     assert_int_equal(a->n_droppable, 6);
     assert_int_equal(a->droppable[5], 7);
-    assert_int_equal(none->service.admission.given, 0);
+    assert_false(none->service.admission.given);
     bt_config_free(c);
     bt_config_free(none);
     free(text);

@@ -69,7 +69,8 @@ static void r55_critical_unknown_option_gets_drop(void **state)
     const uint8_t critical[] = {0xcc, 12, 0, 0xc0, 0, 9, 0, 1, 0x81, 4, 0, 0};
     bed_request_bytes(&b, &b.client, critical, sizeof critical);
     assert_true(bed_take_drop(&b, 9));
-    assert_int_equal(bed_malformed(&b, BT_M_OPT_CRITICAL), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_DROP_OPTION), 1);
+    assert_int_equal(bed_malformed(&b, BT_M_OPT_CRITICAL), 0); /* that is of packets without an answer (K-18) */
     const uint8_t harmless[] = {0xcc, 12, 0, 0xc0, 0, 9, 0, 1, 0x71, 4, 0, 0};
     bed_request_bytes(&b, &b.client, harmless, sizeof harmless);
     assert_in_range(bed_take(&b), 0, 1);
@@ -197,6 +198,93 @@ static void r4_no_room_for_the_options_gets_drop(void **state)
     bed_close(&b);
 }
 
+/* K-17: of a client without X, which leaves no room for the router's option. Its worker takes it for one that came
+ * directly, so it costs no credit. */
+static void k17_transparent_without_room_goes_as_it_came(void **state)
+{
+    (void)state;
+    for (int stopped = 0; stopped < 2; stopped++) { /* held for want of credit, too */
+        struct bed b;
+        bed_defaults(&b, 1, 1);
+        b.config.forwarding = BT_FORWARD_TRANSPARENT;
+        bed_build(&b);
+        bed_join_all(&b, 1);
+        uint8_t request[8 + 1464] = {0xcc, 8, 0, 0xc0, 0, 7, 0, 1};
+        if (stopped) {
+            bed_send(&b, 1);
+            assert_int_equal(bed_take(&b), 0);
+        }
+        for (size_t body = 1457; body <= 1464; body++) {
+            bed_request_bytes(&b, &b.client, request, 8 + body);
+            if (stopped) {
+                assert_int_equal(bed_take(&b), -1);
+            }
+        }
+        if (stopped) {
+            bed_feedback(
+                &b, 0,
+                &(struct bed_report){
+                    .n = 1, .incarnation = 1, .received = 1, .served = 1, .flags = BT_FEEDBACK_PAIR, .req_id = 1});
+        }
+        for (size_t body = 1457; body <= 1464; body++) {
+            struct bt_pkt *pkt = bed_packet(&b);
+            assert_non_null(pkt);
+            assert_int_equal(pkt->len, 8 + body);
+            assert_memory_equal(pkt->data, request, 8 + body);
+            assert_true(bt_addr_eq(&pkt->src, &b.client) && bt_addr_eq(&pkt->dst, &b.members[0]) &&
+                        pkt->tx_as_src == 1);
+            bt_pool_put(b.pool, pkt);
+        }
+        assert_int_equal(bed_counter(&b, BT_RC_FORWARDED_BARE), 8);
+        assert_int_equal(bed_counter(&b, BT_RC_DROP_NO_ROOM), 0);
+        assert_int_equal(bed_outstanding(&b, 0), 0);
+        bed_close(&b);
+    }
+}
+
+/* K-18: each packet is in one counter, whatever it is, and each request has one end. */
+static void k18_each_packet_is_counted_once(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 3, 2);
+    bed_join(&b, 1, 2);
+    uint8_t p[64] = {0};
+    uint64_t sent = 0, discarded = 0, dropped = 0, now_held = 0;
+    uint64_t before = bed_counter(&b, BT_RC_FEEDBACK);
+    for (uint32_t i = 0; i < 20000; i++) {
+        static const uint8_t policies[] = {0, 1, 2, 9}, flags[] = {0xc0, 0xe0, 0x80, 0x40, 0};
+        static const uint8_t options[] = {0, 0x70, 0x81, 0x05};
+        uint32_t n = i * 2654435761u;
+        p[0] = n % 31 == 0 ? 0xcd : 0xcc;
+        p[1] = options[n >> 8 & 3] != 0 ? 12 : 8;
+        p[2] = (uint8_t)((n >> 10 & 7) == 7 ? 0x10 : policies[n >> 13 & 3]);
+        p[3] = flags[(n >> 15) % 5];
+        p[4] = (uint8_t)(i >> 8);
+        p[5] = (uint8_t)i;
+        p[7] = (uint8_t)(1 + (n >> 18 & 1));
+        p[8] = options[n >> 8 & 3];
+        p[9] = 4;
+        bed_request_bytes(&b, &b.client, p, n >> 20 & 3 ? 12 + (n >> 22 & 31) : n >> 22 & 7);
+        sent++;
+        bed_discard(&b);
+    }
+    for (int m = 0; m < BT_M_COUNT; m++) {
+        discarded += m == BT_M_OK ? 0 : bed_malformed(&b, (enum bt_mcase)m);
+    }
+    for (int c = BT_RC_DROPS_FIRST; c < BT_RC_DROPS_END; c++) {
+        dropped += bed_counter(&b, (enum bt_router_counter)c);
+    }
+    now_held = bed_held(&b);
+    assert_true(discarded > 1000 && dropped > 1000);
+    assert_int_equal(bed_counter(&b, BT_RC_FEEDBACK), before);
+    assert_int_equal(bed_counter(&b, BT_RC_REQUESTS) + discarded, sent);
+    assert_int_equal(bed_counter(&b, BT_RC_FORWARDED) + dropped + now_held, bed_counter(&b, BT_RC_REQUESTS));
+    bed_tick(&b, 10000000000);
+    bed_discard(&b);
+    bed_close(&b);
+}
+
 static void r4_header_above_64_bytes_gets_drop(void **state)
 {
     (void)state;
@@ -223,6 +311,8 @@ int main(void)
         cmocka_unit_test(r57_the_short_way_tags_as_the_long_one),
         cmocka_unit_test(r4_transparent_keeps_the_source_and_names_the_router),
         cmocka_unit_test(r4_no_room_for_the_options_gets_drop),
+        cmocka_unit_test(k17_transparent_without_room_goes_as_it_came),
+        cmocka_unit_test(k18_each_packet_is_counted_once),
         cmocka_unit_test(r4_header_above_64_bytes_gets_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,23 @@ static void q61_agrees_with_closed_forms(void **state)
     near(r.achieved_rps, 0.8 * 64e5, 0.01);
 }
 
+/* K-14: the same in the policy mode. */
+static void k14_erlang_and_hyperexponential_in_the_policy_mode(void **state)
+{
+    (void)state;
+    struct sim_policy_result r;
+    struct sim_policy_model m = model(SIM_POLICY_ROUTER, BT_ROUTER_RANDOM, 1, 0.7);
+    m.requests = 3000000;
+    m.service = (struct sim_dist){SIM_DIST_ERLANG, 1e4, 0, 2, 0};
+    sim_policy_run(&m, &r);
+    near(r.mean_ns / 1e4, 1 + sim_mg1_wait(0.7, 0.5), 0.01);
+    near(r.p99_ns / 1e4, sim_me2_1_quantile(0.7, 0.99), 0.02);
+    m.service = (struct sim_dist){SIM_DIST_HYPEREXPONENTIAL, 1e4, 0, 0, 4};
+    sim_policy_run(&m, &r);
+    near(r.mean_ns / 1e4, 1 + sim_mg1_wait(0.7, 4), 0.02);
+    near(r.p99_ns / 1e4, sim_mh2_1_quantile(0.7, 4, 0.99), 0.03);
+}
+
 /* Exponential, 16 workers: the published-order check and the values of the specification's own simulation. */
 static void q63_orders_of_the_policies(void **state)
 {
@@ -535,6 +552,7 @@ int main(void)
         cmocka_unit_test(q62_round_robin_is_the_single_queue_for_fixed_service),
         cmocka_unit_test(q2_direct_is_the_partitioned_queue_sample_by_sample),
         cmocka_unit_test(q61_agrees_with_closed_forms),
+        cmocka_unit_test(k14_erlang_and_hyperexponential_in_the_policy_mode),
         cmocka_unit_test(q63_orders_of_the_policies),
         cmocka_unit_test(q65_saturation_follows_n),
         cmocka_unit_test(nobody_beats_the_path_or_the_single_queue),

@@ -273,8 +273,7 @@ static void traces_are_replayed_row_by_row_and_again(void **state)
     (void)state;
     struct sim_scenario s = quiet();
     struct sim_result r;
-    struct sim_recording rec =
-        recording("kind,timeMicroseconds,serviceMicroseconds\na,100,7\nb,130.5,1\nc,190,0.0001\n");
+    struct sim_recording rec = recording("timeMicroseconds,serviceMicroseconds\n100,7\n130.5,1\n190,0.0001\n");
     s.recording = &rec;
     s.arrivals = SIM_ARRIVE_TRACE;
     s.service = (struct sim_dist){SIM_DIST_TRACE, 5000, 0};
@@ -296,18 +295,59 @@ static void traces_are_replayed_row_by_row_and_again(void **state)
     sim_recording_free(&rec);
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* K-13: a scenario takes `count` as `policy` does: each service time is drawn as often as it was seen. */
+static void k13_counted_traces_mean_the_same_in_a_scenario(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/bobtail-sim-XXXXXX", yaml[64], csv[64], err[300] = "";
+    assert_non_null(mkdtemp(folder));
+    snprintf(yaml, sizeof yaml, "%s/s.yaml", folder);
+    snprintf(csv, sizeof csv, "%s/t.csv", folder);
+    write_file(csv, "serviceMicroseconds,count\n8,90\n80,10\n9,0\n");
+    write_file(yaml, "requests: 200000\ntraceFile: t.csv\nworkers: {distribution: trace}\n");
+    struct sim_template *template = sim_template_load(yaml, err, sizeof err);
+    struct sim_scenario *s = calloc(1, sizeof *s);
+    if (template == NULL || s == NULL || sim_template_draw(template, 0, s, err, sizeof err) != 0) {
+        fail_msg("refused: %s", err);
+    }
+    assert_true(fabs(s->service.mean_ns - 15200) < 1e-6);
+    struct sim_result r;
+    struct sim_trace t = traced(s, &r);
+    double sum = 0;
+    for (size_t i = 0; i < t.n; i++) {
+        assert_true(t.job[i].service_ns == 8000 || t.job[i].service_ns == 80000);
+        sum += (double)t.job[i].service_ns;
+    }
+    assert_true(fabs(sum / (double)t.n / 15200 - 1) < 0.02);
+    release(&t);
+    sim_template_free(template);
+    free(s);
+    assert_int_equal(remove(yaml) | remove(csv) | remove(folder), 0);
+}
+
 static void bad_traces_are_named_by_line_and_column(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
         {"", "t.csv:1:1: is empty"},
-        {"a,b\n1,2\n", "t.csv:1:1: the first row must name columns"},
+        {"a,b\n1,2\n", "t.csv:1:1: unknown column a; known: gapMicroseconds, timeMicroseconds,"},
+        {"serviceMicroseconds,endpoint\n1,2\n", "t.csv:1:2: unknown column endpoint"}, /* K-13 */
+        {"count\n1\n", "t.csv:1:1: count says how often a serviceMicroseconds was seen"},
+        {"gapMicroseconds,serviceMicroseconds,count\n1,1,1\n", "t.csv:1:1: a row with an arrival is one request"},
         {"gapMicroseconds,timeMicroseconds\n", "t.csv:1:1: gapMicroseconds and timeMicroseconds say the same"},
         {"gapMicroseconds,gapMicroseconds\n", "t.csv:1:2: this column is named twice"},
         {"gapMicroseconds\n", "t.csv:1:1: has no rows"},
-        {"gapMicroseconds,x\n1,2\n3\n", "t.csv:3:1: this row has not the 2 columns"},
-        {"x,gapMicroseconds\n1,2,3\n", "t.csv:2:3: this row has not the 2 columns"},
-        {"x,gapMicroseconds\n1,2\n\n3,-1\n", "t.csv:4:2: must be a number of microseconds"},
+        {"gapMicroseconds,serviceMicroseconds\n1,2\n3\n", "t.csv:3:1: this row has not the 2 columns"},
+        {"serviceMicroseconds,gapMicroseconds\n1,2,3\n", "t.csv:2:3: this row has not the 2 columns"},
+        {"serviceMicroseconds,gapMicroseconds\n1,2\n\n3,-1\n", "t.csv:4:2: must be a number of microseconds"},
         {"gapMicroseconds\nnan\n", "t.csv:2:1: must be a number of microseconds"},
         {"timeMicroseconds\n5\n4\n", "t.csv:3:1: times must rise; 4 comes after 5"},
     };
@@ -320,6 +360,33 @@ static void bad_traces_are_named_by_line_and_column(void **state)
         }
         assert_null(r.at_ns);
     }
+}
+
+/* K-14: the same with real packets, by their names. */
+static void k14_erlang_and_hyperexponential_in_a_scenario(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *distribution;
+        double c2;
+    } cases[] = {{"erlang, stages: 4", 0.25}, {"hyperexponential, squaredVariation: 3", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "requests: 400000\ntagged: false\nsettleMilliseconds: 0\nclients: {load: 0.6}\n"
+                 "workers: {count: 1, distribution: %s}\n",
+                 cases[i].distribution);
+        struct sim_scenario s = drawn(text, 3);
+        struct sim_result r;
+        sim_run(&s, &r, NULL);
+        double want = 1 + sim_mg1_wait(0.6, cases[i].c2);
+        assert_true(fabs(r.mean_ns / s.service.mean_ns / want - 1) < 0.02);
+    }
+    complains("workers: {stages: 3}\n", "bad.yaml:1:19: workers.stages: is not used");
+    complains("workers: {distribution: erlang, squaredVariation: 3}\n",
+              "bad.yaml:1:51: workers.squaredVariation: is not used");
+    complains("workers: {distribution: hyperexponential, squaredVariation: 0.5}\n",
+              "bad.yaml:1:61: workers.squaredVariation: must be 1..1000");
 }
 
 /* One server of k threads behind a central queue is M/M/k. */
@@ -481,6 +548,8 @@ int main(void)
         cmocka_unit_test(mmpp_keeps_its_rate_and_comes_in_bursts),
         cmocka_unit_test(phases_change_the_load),
         cmocka_unit_test(traces_are_replayed_row_by_row_and_again),
+        cmocka_unit_test(k14_erlang_and_hyperexponential_in_a_scenario),
+        cmocka_unit_test(k13_counted_traces_mean_the_same_in_a_scenario),
         cmocka_unit_test(bad_traces_are_named_by_line_and_column),
         cmocka_unit_test(threads_of_one_server_are_a_multi_server_queue),
         cmocka_unit_test(links_lose_delay_and_serialise),

@@ -21,6 +21,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/suites/crab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
+	"github.com/bobtail-dev/bobtail/e2e/suites/monitor"
 	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
 )
 
@@ -32,10 +33,13 @@ type options struct {
 	setup      slo.Setup
 }
 
+// plays are what can be played.
+var plays = []string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster", "e2e-monitor"}
+
 func main() {
 	o := options{}
 	flag.StringVar(&o.root, "root", ".", "top of the repository")
-	flag.StringVar(&o.play, "play", "demo", "what is played: demo, e2e-lab, e2e-slo or e2e-crab-cluster")
+	flag.StringVar(&o.play, "play", "demo", "what is played: "+strings.Join(plays, ", "))
 	flag.StringVar(&o.only, "only", "", "e2e-lab, e2e-crab-cluster: the parts to play, with commas between them; all when empty")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
 	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
@@ -52,8 +56,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if !slices.Contains([]string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster"}, o.play) {
-		return fmt.Errorf("--play must be demo, e2e-lab, e2e-slo or e2e-crab-cluster; got %q", o.play)
+	if !slices.Contains(plays, o.play) {
+		return fmt.Errorf("--play must be one of %s; got %q", strings.Join(plays, ", "), o.play)
 	}
 	only := strings.FieldsFunc(o.only, func(c rune) bool { return c == ',' })
 	if err := errors.Join(o.setup.Judge(), judge(o.play, only)); err != nil {
@@ -79,6 +83,8 @@ func run(ctx context.Context, o options) error {
 		}
 	case "e2e-crab-cluster":
 		failed = (&crab.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
+	case "e2e-monitor":
+		failed = (&monitor.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 	default:
 		failed = (&slo.Suite{Env: env, Steps: steps, Got: got, Setup: o.setup}).Run(ctx)
 	}

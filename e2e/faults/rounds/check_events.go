@@ -41,6 +41,8 @@ func (r *runner) checkEvents(v *verdict, p *plan, saw played) {
 			r.checkSuspicion(v, saw.before, saw.after)
 		case stopFailover:
 			r.checkFailover(v, saw.loads[0])
+		case halfOpen:
+			r.checkAnswered(v, saw.loads)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -75,6 +76,8 @@ func (h *happening) run(e event) error {
 		return w.stranger(e.length / time.Duration(strangerPackets*w.v.routers()))
 	case socketFlood:
 		return h.flood(e.victim)
+	case halfOpen:
+		return h.beginOnly(e)
 	}
 	h.cut(e, true)
 	time.Sleep(e.length)
@@ -218,7 +221,8 @@ func (h *happening) overload() error {
 // reconfigure changes what may change at run time on every program, again and
 // again, and ends with the configuration of the start.
 func (h *happening) reconfigure() error {
-	policies := []string{"JSQ", "PowerOfTwo", "RoundRobin", "JBSQ", "Random", "JBSQ"}
+	policies := slices.DeleteFunc(slices.Clone(config.Policies), func(p string) bool { return p == "JBSQ" })
+	policies = append(slices.Insert(policies, len(policies)-1, "JBSQ"), "JBSQ") // from and to each of the others
 	for i, policy := range policies {
 		d := h.w.v.document()
 		d.Service.Policy = policy

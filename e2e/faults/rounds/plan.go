@@ -31,6 +31,7 @@ const (
 	idlePeers    eventKind = "idle-peers"   // peers that fill the control sockets and say nothing
 	socketFlood  eventKind = "socket-flood" // garbage faster than a paused router can take it
 	stranger     eventKind = "stranger"     // FEEDBACK from a host that is no worker
+	halfOpen     eventKind = "half-open"    // a socket begins requests of several packets and never sends the rest
 	stopFailover eventKind = "failover"     // a router is stopped while each socket has one request at a time
 )
 
@@ -54,6 +55,7 @@ type allowance struct {
 	full      bool  // DROP because the central queue is full
 	rejected  bool  // packets that are malformed, or belong to no pair any more
 	strangers int64 // FEEDBACK of strangers that each router discards
+	halfOpen  bool  // requests of which the rest never comes
 	overflow  bool  // the kernel drops: socket buffers run over, checksums are wrong
 }
 
@@ -74,7 +76,7 @@ const copyMax = 300 * time.Millisecond
 // Themes are the kinds of rounds, each run in turn.
 var Themes = []string{
 	"loss", string(killServer), "reorder", string(killRouter), string(pauseServer), "cut", string(overload), string(drainServer),
-	string(pauseRouter), string(reconfigure), "storm", string(stopFailover), string(socketFlood),
+	string(pauseRouter), string(reconfigure), "storm", string(stopFailover), string(socketFlood), string(halfOpen),
 }
 
 // faultSeconds is how long load runs under faults.
@@ -127,7 +129,7 @@ func (p *plan) apart(v Variant) {
 }
 
 func isRouterEvent(k eventKind) bool {
-	return slices.Contains([]eventKind{killRouter, pauseRouter, cutRouter, stopFailover, socketFlood}, k)
+	return slices.Contains([]eventKind{killRouter, pauseRouter, cutRouter, stopFailover, socketFlood, halfOpen}, k)
 }
 
 // between draws a time.
@@ -147,6 +149,8 @@ func (p *plan) add(v Variant, rng *rand.Rand, k eventKind) {
 		e.length = between(rng, 1800*time.Millisecond, 2600*time.Millisecond)
 	case cutFeedback:
 		e.length = between(rng, 1500*time.Millisecond, 2500*time.Millisecond)
+	case halfOpen:
+		e.at, e.length = 0, faultSeconds*time.Second
 	case stopFailover:
 		e.at, e.length = time.Second, 20*time.Second // until the load ends
 	}
@@ -168,6 +172,8 @@ func (p *plan) explain(k eventKind) {
 		a.timeouts, a.queue, a.overflow, a.rejected = true, true, true, true
 	case cutFeedback, reconfigure:
 		a.queue = true
+	case halfOpen:
+		a.queue, a.halfOpen = true, true
 	}
 }
 

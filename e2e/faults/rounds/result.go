@@ -52,6 +52,9 @@ func (r *Result) WriteMeasurements(file string) error {
 		{"credits_back_extra_seconds_max", t.creditsBack.Seconds()}, {"capacity_after_over_before_min", t.capacityRatio},
 		{"open_files_grown", t.filesGrown}, {"rss_grown_kib_max", t.rssGrown},
 	}
+	if t.faults[string(halfOpen)] > 0 {
+		rows = append(rows, row{"halfopen_legit_answered_share", t.answered})
+	}
 	text, err := json.Marshal(rows)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (s *Suite) classMetrics(ctx context.Context) error {
 	}
 	var errs []error
 	for _, m := range mix {
-		if series := fmt.Sprintf(`bobtail_router_class_latency_seconds_count{class="%d"}`, m.class); !strings.Contains(all.String(), series) {
+		if series := fmt.Sprintf(`bobtail_router_class_latency_seconds_count{class="%d",`, m.class); !strings.Contains(all.String(), series) {
 			errs = append(errs, fmt.Errorf("no router has %s", series))
 		}
 	}

@@ -156,7 +156,7 @@ func TestLacks(t *testing.T) {
 
 func TestJudgeBundle(t *testing.T) {
 	files := map[string]string{"objects/rpcservices.yaml": "", "objects/servicelevelobjectives.yaml": "", "objects/pods.yaml": "",
-		"x/histogram.json": "", "x/counters.json": ""}
+		"x/histogram.json": "", "x/counters.json": "", "logs/bobtail-system/bobtail-operator-1.operator.log": ""}
 	secret := `{"1":"AAECAwQFBgcICQoLDA0ODw=="}`
 	if err := judgeBundle(files, secret); err != nil {
 		t.Error(err)

@@ -130,10 +130,11 @@ func (s *Suite) bundle(ctx context.Context) error {
 	return judgeBundle(files, key)
 }
 
-// judgeBundle finds the files that count and looks for values of the Secret.
+// judgeBundle finds the files that count, the operator's log among them (K-22), and
+// looks for values of the Secret.
 func judgeBundle(files map[string]string, secret string) error {
 	var errs []error
-	for _, want := range []string{"rpcservices", "servicelevelobjectives", "pods", "histogram", "counters"} {
+	for _, want := range []string{"rpcservices", "servicelevelobjectives", "pods", "histogram", "counters", "logs/" + harness.SystemNamespace + "/bobtail-operator"} {
 		found := false
 		for name := range files {
 			found = found || strings.Contains(name, want)

@@ -7,6 +7,7 @@ package mainjob
 import (
 	"context"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -16,18 +17,8 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 )
 
-// install puts the committed 0.1.0 baseline on a clean cluster, so that the
-// upgrade starts from what users have.
-func install(ctx context.Context, t *testing.T, s *suite) {
-	check(t, s.env.LoadImages(ctx))
-	cleanSlate(ctx, t, s)
-	s.before = objects(ctx, t, s)
-	_, err := s.env.Helm(ctx, "upgrade", "--install", "bobtail", filepath.Join(s.env.Root, "charts", "baseline", "bobtail-0.1.0.tgz"),
-		"--namespace", harness.SystemNamespace, "--create-namespace", "--set", "image.version="+s.env.Version, "--wait", "--timeout", "180s")
-	check(t, err)
-}
-
-// cleanSlate removes what an earlier run left on a reused cluster.
+// cleanSlate removes what an earlier run left on a reused cluster, and notes what
+// there is without us.
 func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 	if out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace, "-q"); err == nil && strings.Contains(out, "bobtail") {
 		_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found", "--wait=true")
@@ -37,6 +28,16 @@ func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 	_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, harness.SystemNamespace, "--ignore-not-found", "--wait=true")
 	check(t, err)
 	_, err = s.env.Kubectl(ctx, "delete", "crd", "-l", "app.kubernetes.io/part-of=bobtail", "--ignore-not-found", "--wait=true")
+	check(t, err)
+	s.before = objects(ctx, t, s)
+}
+
+// install puts the committed 0.1.0 baseline on a clean cluster, so that the
+// upgrade starts from what users have.
+func install(ctx context.Context, t *testing.T, s *suite) {
+	check(t, s.env.LoadImages(ctx))
+	_, err := s.env.Helm(ctx, "upgrade", "--install", "bobtail", baseline(s),
+		"--namespace", harness.SystemNamespace, "--create-namespace", "--set", "image.version="+s.env.Version, "--wait", "--timeout", "180s")
 	check(t, err)
 }
 
@@ -57,8 +58,11 @@ func upgrade(ctx context.Context, t *testing.T, s *suite) {
 	}
 	out, err := s.env.Helm(ctx, "list", "-n", harness.SystemNamespace)
 	check(t, err)
-	if !strings.Contains(out, "bobtail-"+s.env.Version) {
-		t.Errorf("helm list does not show the new chart version %s:\n%s", s.env.Version, out)
+	chart, err := s.env.Helm(ctx, "show", "chart", filepath.Join(s.env.Root, "charts", "bobtail"))
+	check(t, err)
+	version := regexp.MustCompile(`(?m)^version: (\S+)$`).FindStringSubmatch(chart)
+	if version == nil || !strings.Contains(out, "bobtail-"+version[1]) {
+		t.Errorf("helm list does not show the version of the new chart, %v:\n%s", version, out)
 	}
 }
 

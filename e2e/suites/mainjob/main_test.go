@@ -33,11 +33,46 @@ type suite struct {
 }
 
 // part is one step of the story; a part that fails does not stop the next ones
-// unless they would be meaningless without it.
+// unless they would be meaningless without it. Of the short form (go test -short)
+// are the parts of the main job itself.
 type part struct {
-	name string
-	must bool
-	run  func(context.Context, *testing.T, *suite)
+	name        string
+	must, short bool
+	run         func(context.Context, *testing.T, *suite)
+}
+
+var parts = []part{
+	{"clean slate", true, true, cleanSlate},
+	{"every released chart", false, false, releasedCharts},
+	{"install", true, false, install},
+	{"upgrade from 0.1.0", true, false, upgrade},
+	{"demo phases", true, true, demoPhases},
+	{"patient routers", true, true, patient},
+	{"invalid manifests", false, true, invalidManifests},
+	{"stuck rollout", false, false, stuckRollout},
+	{"operator down", false, false, operatorDown},
+	{"sidecars down", false, false, sidecarsDown},
+	{"apiserver down", false, false, apiserverDown},
+	{"rolling update", false, true, rollingUpdate},
+	{"router killed", false, false, routerKilled},
+	{"objects deleted by hand", false, false, deletedByHand},
+	{"fast path", false, false, fastPath},
+	{"fast path by the cluster", false, false, clusterFastPath},
+	{"service in Go", false, false, goService},
+	{"ports of their own", false, false, ownPorts},
+	{"documentation", false, false, documentation},
+	{"helm test", false, false, helmTest},
+	{"delete", false, true, deleteService},
+	{"uninstall", false, true, uninstall},
+	{"installed elsewhere", false, false, elsewhere},
+}
+
+// target names the report: the short form owes fewer figures.
+func target() string {
+	if testing.Short() {
+		return "e2e-main-short"
+	}
+	return "e2e-main"
 }
 
 func TestMainJob(t *testing.T) {
@@ -46,7 +81,7 @@ func TestMainJob(t *testing.T) {
 		t.Fatal("BOBTAIL_ROOT is not set: run `make e2e-main`, which starts the cluster first")
 	}
 	ctx := context.Background()
-	steps, err := harness.NewSteps(root, "e2e-main", os.Stdout)
+	steps, err := harness.NewSteps(root, target(), os.Stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,34 +91,17 @@ func TestMainJob(t *testing.T) {
 	}
 	s := &suite{env: env, steps: steps, got: &harness.Measurements{}}
 	defer func() {
-		if err := s.got.Write(root, "e2e-main"); err != nil {
+		if err := s.got.Write(root, target()); err != nil {
 			t.Error(err)
 		}
 	}()
-	for _, p := range []part{
-		{"install", true, install},
-		{"upgrade from 0.1.0", true, upgrade},
-		{"demo phases", true, demoPhases},
-		{"patient routers", true, patient},
-		{"invalid manifests", false, invalidManifests},
-		{"stuck rollout", false, stuckRollout},
-		{"operator down", false, operatorDown},
-		{"sidecars down", false, sidecarsDown},
-		{"apiserver down", false, apiserverDown},
-		{"rolling update", false, rollingUpdate},
-		{"router killed", false, routerKilled},
-		{"fast path", false, fastPath},
-		{"fast path by the cluster", false, clusterFastPath},
-		{"service in Go", false, goService},
-		{"ports of their own", false, ownPorts},
-		{"documentation", false, documentation},
-		{"helm test", false, helmTest},
-		{"delete", false, deleteService},
-		{"uninstall", false, uninstall},
-	} {
+	for _, p := range parts {
+		if testing.Short() && !p.short {
+			continue
+		}
 		ok := t.Run(p.name, func(t *testing.T) { p.run(ctx, t, s) })
 		if !ok && p.must {
-			t.Fatalf("%s failed: the rest would prove nothing; log build/log/e2e-main.log", p.name)
+			t.Fatalf("%s failed: the rest would prove nothing; log build/log/%s.log", p.name, target())
 		}
 	}
 }

@@ -91,6 +91,14 @@ const (
 	// ReasonUnreachable: the sidecar of a running pod does not answer.
 	ReasonUnreachable = "Unreachable"
 
+	// ReasonConfigUnreadable: the sidecar of a running pod cannot read its
+	// configuration, so the pod hears of no change; it serves with what it has.
+	ReasonConfigUnreadable = "ConfigUnreadable"
+
+	// ReasonKeysLost: the Secret with the packet keys is gone. Running pods go on
+	// with the keys they hold; pods that start wait for a new one.
+	ReasonKeysLost = "KeysLost"
+
 	// ReasonNoPods: no router or server pod is running.
 	ReasonNoPods = "NoPods"
 

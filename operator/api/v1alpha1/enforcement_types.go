@@ -64,6 +64,9 @@ const (
 	EnforcementDegrade EnforcementMode = "Degrade"
 )
 
+// EnforcementModes are all of them, in the dataplane's order.
+var EnforcementModes = []EnforcementMode{EnforcementObserve, EnforcementReject, EnforcementDegrade}
+
 // AdmissionController decides how many requests are refused.
 type AdmissionController string
 
@@ -73,6 +76,9 @@ const (
 	// ControllerAIAD is the published loop.
 	ControllerAIAD AdmissionController = "AIAD"
 )
+
+// AdmissionControllers are all of them, in the dataplane's order.
+var AdmissionControllers = []AdmissionController{ControllerTrack, ControllerAIAD}
 
 // TrafficPolicy names a class of requests.
 type TrafficPolicy string

@@ -82,6 +82,9 @@ const (
 	HedgingAuto HedgingMode = "Auto"
 )
 
+// HedgingModes are all of them; those of the dataplane stand first, in its order.
+var HedgingModes = []HedgingMode{HedgingOff, HedgingLoadAware, HedgingDelayed, HedgingProbe, HedgingAuto}
+
 // HedgingCancellation says when a copy is taken back.
 // +kubebuilder:validation:Enum=None;Answered;Preemptive
 type HedgingCancellation string
@@ -94,6 +97,9 @@ const (
 	// CancellationPreemptive also makes room for requests that find no idle worker.
 	CancellationPreemptive HedgingCancellation = "Preemptive"
 )
+
+// HedgingCancellations are all of them, in the dataplane's order.
+var HedgingCancellations = []HedgingCancellation{CancellationNone, CancellationAnswered, CancellationPreemptive}
 
 // HedgingReason is why second copies are sent or not.
 // +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;TooFewCancels;Overloaded;MedianWouldRise;TailTooLittle;TailRose

@@ -85,6 +85,14 @@ type LatencyExperimentSpec struct {
 	// +optional
 	AgentResources *Resources `json:"agentResources,omitempty"`
 
+	// imagePullSecrets are Secrets of this namespace for pulling the images of
+	// agents and coordinator.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
+
 	// latencyAgents is how many of the agents only measure, with few requests of
 	// their own, while the others only make the load. Left out, every agent does both.
 	// +optional
@@ -180,6 +188,44 @@ type ExperimentTarget struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
+// ExperimentProtocols is the table of protocols: the word of the agent and of
+// load definitions (dataplane/src/lancet/protocols.h) for each of the API's.
+var ExperimentProtocols = []ExperimentProtocolWord{
+	{ExperimentR2P2, "r2p2"},
+	{"Echo", "echo"},
+	{"Synthetic", "synthetic"},
+	{"Stss", "stss"},
+	{"HTTP", "http"},
+	{"MemcachedASCII", "memcached-ascii"},
+	{"MemcachedBinary", "memcached-binary"},
+	{"Redis", "redis"},
+}
+
+// ExperimentProtocol is what a target speaks.
+// +kubebuilder:validation:Enum=R2P2;Echo;Synthetic;Stss;HTTP;MemcachedASCII;MemcachedBinary;Redis
+type ExperimentProtocol string
+
+// ExperimentR2P2 is the protocol of Bobtail's own services: it alone needs no
+// connections and carries trace ids.
+const ExperimentR2P2 ExperimentProtocol = "R2P2"
+
+// ExperimentProtocolWord is a row of ExperimentProtocols.
+// +kubebuilder:object:generate=false
+type ExperimentProtocolWord struct {
+	Protocol ExperimentProtocol
+	Word     string
+}
+
+// Word is the agent's name for the protocol; "": there is no such protocol.
+func (p ExperimentProtocol) Word() string {
+	for _, row := range ExperimentProtocols {
+		if row.Protocol == p {
+			return row.Word
+		}
+	}
+	return ""
+}
+
 // ExperimentWorkload says what is sent. Distributions are written as in
 // docs/reference/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
 //
@@ -188,8 +234,7 @@ type ExperimentWorkload struct {
 	// protocol is what the target speaks.
 	// +optional
 	// +kubebuilder:default=R2P2
-	// +kubebuilder:validation:Enum=R2P2;Echo;Synthetic;Stss;HTTP;MemcachedASCII;MemcachedBinary;Redis
-	Protocol string `json:"protocol,omitempty"`
+	Protocol ExperimentProtocol `json:"protocol,omitempty"`
 
 	// interarrival is the distribution of the gaps between requests. Trace
 	// replays the gaps of gapsFrom, scaled to the load.

@@ -3,6 +3,8 @@
 // The router of an RpcService: what is asked of it, and what each one does.
 package v1alpha1
 
+import "strings"
+
 // RpcServiceRouter says how requests are placed on workers.
 //
 // +kubebuilder:validation:XValidation:rule="self.placement == oldSelf.placement",message="`placement` cannot be changed: clients reach a service with and without a router in different ways; create another RpcService"
@@ -116,9 +118,8 @@ const (
 	PlacementNone RouterPlacement = "None"
 )
 
-// RouterPolicy chooses the worker of a request.
-// +kubebuilder:validation:Enum=JBSQ;JSQ;PowerOfTwo;RoundRobin;Random
-type RouterPolicy string
+// RouterPlacements are all of them, in the dataplane's order.
+var RouterPlacements = []RouterPlacement{PlacementSoftware, PlacementNone}
 
 const (
 	// PolicyJBSQ joins the shortest queue among those below the bound n and
@@ -134,6 +135,68 @@ const (
 	PolicyRandom RouterPolicy = "Random"
 )
 
+// RouterPolicy chooses the worker of a request.
+// +kubebuilder:validation:Enum=JBSQ;JSQ;PowerOfTwo;RoundRobin;Random
+type RouterPolicy string
+
+// RouterPolicies is the table of policies, in the order of the dataplane's own
+// (dataplane/src/router/router_config.h): what programs ask about them.
+var RouterPolicies = []RouterPolicyTraits{
+	{PolicyJBSQ, SeesBoundedQueues},
+	{PolicyJSQ, SeesQueues},
+	{PolicyPowerOfTwo, SeesSomeQueues},
+	{PolicyRoundRobin, SeesSomeQueues},
+	{PolicyRandom, SeesNothing},
+}
+
+// RouterPolicyTraits is what tells a policy apart where it is not run.
+// +kubebuilder:object:generate=false
+type RouterPolicyTraits struct {
+	Policy RouterPolicy
+	Sight  PolicySight
+}
+
+// PolicySight is how much of the workers' queues a policy goes by: what a
+// queueing model can tell policies apart by.
+type PolicySight int
+
+const (
+	// SeesBoundedQueues takes the shortest queue and holds back what would make
+	// it longer than workerQueueDepth.
+	SeesBoundedQueues PolicySight = iota + 1
+	// SeesQueues takes the shortest queue.
+	SeesQueues
+	// SeesSomeQueues is better than Random and worse than the shortest queue.
+	SeesSomeQueues
+	// SeesNothing is the same for every worker at any time.
+	SeesNothing
+)
+
+// Traits are the policy's row of the table; false: there is no such policy.
+func (p RouterPolicy) Traits() (RouterPolicyTraits, bool) {
+	for _, t := range RouterPolicies {
+		if t.Policy == p {
+			return t, true
+		}
+	}
+	return RouterPolicyTraits{}, false
+}
+
+// RouterPolicyNames are all policies, as a list for people: "A, B or C".
+func RouterPolicyNames() string {
+	var out strings.Builder
+	for i, t := range RouterPolicies {
+		switch {
+		case i > 0 && i == len(RouterPolicies)-1:
+			out.WriteString(" or ")
+		case i > 0:
+			out.WriteString(", ")
+		}
+		out.WriteString(string(t.Policy))
+	}
+	return out.String()
+}
+
 // ForwardingMode says how a server learns the address of the client.
 // +kubebuilder:validation:Enum=Auto;Transparent;Encapsulated
 type ForwardingMode string
@@ -146,6 +209,9 @@ const (
 	// ForwardingEncapsulated carries the client's address in a header option.
 	ForwardingEncapsulated ForwardingMode = "Encapsulated"
 )
+
+// ForwardingModes are all of them; behind Auto those of the dataplane, in its order.
+var ForwardingModes = []ForwardingMode{ForwardingAuto, ForwardingEncapsulated, ForwardingTransparent}
 
 // RouterStatus is one live router.
 type RouterStatus struct {

@@ -180,6 +180,9 @@ const (
 	LegacyPeersAllow LegacyPeersPolicy = "Allow"
 )
 
+// LegacyPeersPolicies are all of them, in the dataplane's order.
+var LegacyPeersPolicies = []LegacyPeersPolicy{LegacyPeersDeny, LegacyPeersAllow}
+
 // RpcServiceServer says what runs in the server pods.
 //
 // The container finds its surroundings in the environment: POD_IP,

@@ -566,6 +566,11 @@ func (in *LatencyExperimentSpec) DeepCopyInto(out *LatencyExperimentSpec) {
 		*out = new(Resources)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.ImagePullSecrets != nil {
+		in, out := &in.ImagePullSecrets, &out.ImagePullSecrets
+		*out = make([]SecretReference, len(*in))
+		copy(*out, *in)
+	}
 	if in.Traces != nil {
 		in, out := &in.Traces, &out.Traces
 		*out = new(ExperimentTraces)

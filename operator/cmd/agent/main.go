@@ -20,9 +20,6 @@ import (
 var version string
 
 func main() {
-	handler := slog.NewJSONHandler(os.Stderr, nil)
-	slog.SetDefault(slog.New(handler))
-	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bobtail-agent:", err)
 		if errors.Is(err, agent.ErrUsage) {
@@ -40,6 +37,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: options.LogLevel})
+	slog.SetDefault(slog.New(handler))
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err

@@ -20,7 +20,6 @@ import (
 var version string
 
 func main() {
-	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil)))
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bobtail-operator:", err)
 		if errors.Is(err, manager.ErrUsage) {
@@ -31,21 +30,21 @@ func main() {
 }
 
 func run(args []string) error {
-	ctx := ctrl.SetupSignalHandler()
-	if len(args) > 0 && args[0] == "check" {
-		config, err := ctrl.GetConfig()
-		if err != nil {
+	check := len(args) > 0 && args[0] == "check"
+	var options manager.Options
+	if !check {
+		var err error
+		if options, err = manager.ParseOptions(args, version); err != nil {
 			return err
 		}
-		return manager.Check(ctx, config, args[1:])
 	}
-	options, err := manager.ParseOptions(args, version)
-	if err != nil {
-		return err
-	}
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: options.LogLevel})))
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
-	return manager.Run(ctx, config, options)
+	if check {
+		return manager.Check(ctrl.SetupSignalHandler(), config, args[1:])
+	}
+	return manager.Run(ctrl.SetupSignalHandler(), config, options)
 }

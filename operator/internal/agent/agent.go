@@ -72,7 +72,7 @@ func (a *agent) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-expire.C:
-			e, err := a.plane.Expire(redirect.Lives{})
+			e, err := a.plane.Expire(redirect.Lives{Idle: a.options.Idle})
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,11 @@ func TestOptions(t *testing.T) {
 	if o, err := ParseOptions(append(slices.Clone(good), "--balancers=10.0.0.20:8470,[fd00::20]:8470"), "1"); err != nil || len(o.Balancers) != 2 || o.BalancerKeyDir == "" {
 		t.Errorf("%v, %v", o.Balancers, err)
 	}
+	if long, err := ParseOptions(append(slices.Clone(good), "--idle-timeout=6h"), "1"); err != nil || long.Idle != 6*time.Hour || o.Idle != redirect.DefaultIdle {
+		t.Errorf("C-72: %v and %v by default, %v", long.Idle, o.Idle, err)
+	}
 	for _, bad := range []string{"--node=", "--node-ip=::ffff:192.0.2.1", "--node-ip=fe80::1%eth0", "--node-ip=x", "--namespace=", "--vip-pool=x", "--xdp=Fast", "--tunnel=Maybe", "--heartbeat-port=0", "--heartbeat-port=70000", "--connects-port=65536", "--nonsense", "word",
-		"--option-kind=8", "--option-kind=255", "--option-kind=298", "--option-kind=253", "--option-exid=1", "--option-exid=65536", "--balancers=lb:8470"} {
+		"--option-kind=8", "--option-kind=255", "--option-kind=298", "--option-kind=253", "--option-exid=1", "--option-exid=65536", "--balancers=lb:8470", "--idle-timeout=2", "--idle-timeout=1m", "--idle-timeout=-3h", "--idle-timeout=1000h"} {
 		if _, err := ParseOptions(append(slices.Clone(good), bad), "1"); !errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}

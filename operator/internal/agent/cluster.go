@@ -23,7 +23,7 @@ import (
 
 // cluster is what the API server tells; it keeps the last it heard when that is away.
 type cluster struct {
-	cache   cache.Cache
+	cache   client.Reader
 	changed chan struct{}
 	pool    crabplan.Pool
 	family  corev1.IPFamily // of the agents among each other

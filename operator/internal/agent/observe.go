@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/devices"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
@@ -43,42 +45,55 @@ func (a *agent) observe(seen snapshot, mine share.Share, state desired.State, re
 	for _, name := range a.keeper.Alive() {
 		alive[name] = true
 	}
-	silence := a.loads.Silence()
+	st.VIPs = vipStatuses(mine, result, a.loads.Silence(), alive)
+	st.Devices = nodeDevices(state.Devices, a.uplink.Index, a.applier.Balancer, result)
+	st.Peers = peerStatuses(seen.nodes, a.options.Node, alive)
+	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needs(seen.plan, a.options.Node), a.has(), sysctl))
+	return observed{seen.uid, st, a.outside(seen), relayed(seen.plan, alive), references(seen)}
+}
+
+// vipStatuses are those of the entries that were written, with the reason why one is
+// balanced by less than was asked for.
+func vipStatuses(mine share.Share, result desired.Result, silence map[netip.AddrPort]loads.Silent, alive map[string]bool) []v1alpha1.NodeVIP {
+	var out []v1alpha1.NodeVIP
 	for i, v := range mine.Status {
 		key := mine.VIPs[i].VIPKey
-		if _, failed := result.VIPs[key]; failed || len(st.VIPs) == v1alpha1.MaxNodeVIPs {
+		if _, failed := result.VIPs[key]; failed || len(out) == v1alpha1.MaxNodeVIPs {
 			continue
 		}
 		if s, silent := silence[netip.AddrPortFrom(key.Addr, key.Port)]; silent && v.FallBack == "" {
 			v.FallBack = withoutLoads(s, alive)
 		}
 		v.FallBack = short(v.FallBack)
-		st.VIPs = append(st.VIPs, v)
+		out = append(out, v)
 	}
-	st.Devices = a.devices(state.Devices, result)
-	for name := range seen.nodes {
-		if name == a.options.Node || len(st.Peers) == v1alpha1.MaxNodePeers {
+	return out
+}
+
+// peerStatuses are the other nodes with an agent, in order of their names.
+func peerStatuses(nodes map[string]netip.Addr, self string, alive map[string]bool) []v1alpha1.NodePeer {
+	var out []v1alpha1.NodePeer
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		if name == self || len(out) == v1alpha1.MaxNodePeers {
 			continue
 		}
 		p := v1alpha1.NodePeer{Node: name, State: v1alpha1.PeerSilent}
 		if alive[name] {
 			p.State = v1alpha1.PeerAlive
 		}
-		st.Peers = append(st.Peers, p)
+		out = append(out, p)
 	}
-	slices.SortFunc(st.Peers, func(x, y v1alpha1.NodePeer) int { return cmp.Compare(x.Node, y.Node) })
-	st.Conditions = conditions(a.uplink.Name, result, missing(a.uplink.Name, needs(seen.plan, a.options.Node), a.has(), sysctl))
-	return observed{seen.uid, st, a.outside(seen), relayed(seen.plan, alive), references(seen)}
+	return out
 }
 
-// devices: the uplink comes first, then those that failed.
-func (a *agent) devices(all []desired.Device, result desired.Result) []v1alpha1.NodeDevice {
+// nodeDevices: the uplink comes first, then those that failed.
+func nodeDevices(all []desired.Device, uplink int, balancer func(index int) (redirect.Attachment, bool), result desired.Result) []v1alpha1.NodeDevice {
 	var out []v1alpha1.NodeDevice
 	for _, d := range all {
 		n := v1alpha1.NodeDevice{Name: d.Name, Placement: v1alpha1.PlacementPod, Mode: v1alpha1.DeviceModeNone}
-		if d.Index == a.uplink.Index {
+		if d.Index == uplink {
 			n.Placement = v1alpha1.PlacementUplink
-			if b, on := a.applier.Balancer(d.Index); on {
+			if b, on := balancer(d.Index); on {
 				n.Mode, n.Reason = mode(b.XDP), b.XDPReason
 			}
 		}

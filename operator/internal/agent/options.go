@@ -12,9 +12,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/balancers"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
@@ -26,6 +28,12 @@ import (
 var ErrUsage = errors.New("wrong usage")
 
 const defaultRoot = "/sys/fs/bpf/bobtail"
+
+// Bounds of Options.Idle: below, connections would not outlive a handshake's repetitions; above is as good as for ever.
+const (
+	minIdle = 3 * time.Minute
+	maxIdle = 30 * 24 * time.Hour
+)
 
 // Options are the command line.
 type Options struct {
@@ -46,7 +54,10 @@ type Options struct {
 	// Balancers are told the loads of this node's servers (C-64), by the key in BalancerKeyDir.
 	Balancers      []netip.AddrPort
 	BalancerKeyDir string
-	Version        string
+	// Idle is how long a connection may be silent (C-72).
+	Idle     time.Duration
+	Version  string
+	LogLevel slog.Level // the least that is written
 }
 
 // ParseOptions reads the command line of `agent [run]`.
@@ -70,8 +81,10 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.UintVar(&connects, "connects-port", 9442, "TCP port of the node where the operator alone reads how long clients wait for connections (mutual TLS); 0 turns it off")
 	f.StringVar(&o.TLSDir, "tls-dir", "/etc/bobtail/tls", "folder with tls.crt, tls.key and ca.crt for that; it may be empty until the operator has filled it")
 	f.StringVar(&pool, "vip-pool", "", "IPv4 and IPv6 addresses that may be announced: `NETWORK|FIRST-LAST,...`")
+	f.DurationVar(&o.Idle, "idle-timeout", redirect.DefaultIdle, "how long a connection may be silent before its entry makes room for others; guests' keepalives must be more frequent")
 	f.StringVar(&lbs, "balancers", "", "report ports of bobtail-crab-lb's that are told the loads of this node's servers: `ADDRESS:PORT,...`")
 	f.StringVar(&o.BalancerKeyDir, "balancer-key-dir", "/etc/bobtail/balancers", "folder with the key of those reports, key, and previous while it is exchanged; read anew every second")
+	f.TextVar(&o.LogLevel, "log-level", slog.LevelInfo, "`debug|info|warn|error`: the least that is written")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {
@@ -132,6 +145,9 @@ func (o *Options) complete(ip, pool string, port, connects uint) error {
 	}
 	if port == 0 || port > 65535 {
 		errs = append(errs, fmt.Errorf("--heartbeat-port=%d must be 1 to 65535", port))
+	}
+	if o.Idle < minIdle || o.Idle > maxIdle {
+		errs = append(errs, fmt.Errorf("--idle-timeout=%s must be %s to %s", o.Idle, minIdle, maxIdle))
 	}
 	if connects > 65535 {
 		errs = append(errs, fmt.Errorf("--connects-port=%d must be 0 to 65535", connects))

@@ -67,6 +67,8 @@ type VIP struct {
 	Policy string
 	// Backends are all servers, by address. They listen on Port.
 	Backends []Backend
+	// KeepsClients says that servers must see their clients' addresses: externalTrafficPolicy: Local.
+	KeepsClients bool
 	// Node has the address; of a NodePort only.
 	Node string
 	// Local says that Node has a ready pod itself: it redirects nobody.

@@ -417,6 +417,7 @@ func TestRevisionFollowsTheService(t *testing.T) {
 		"redirect": func(s *corev1.Service) {
 			s.Annotations[v1alpha1.AnnotationRedirect], s.Spec.ExternalTrafficPolicy = "enabled", "Local"
 		},
+		"promise":   func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal },
 		"made anew": func(s *corev1.Service) { s.UID = "v" },
 	} {
 		other := service(change)
@@ -430,6 +431,29 @@ func TestRevisionFollowsTheService(t *testing.T) {
 	same := service(func(s *corev1.Service) { s.Annotations["other"] = "x"; s.Labels = map[string]string{"a": "b"} })
 	if Revision(&base) != Revision(&same) {
 		t.Error("the revision follows what does not concern the nodes")
+	}
+}
+
+// K-11: externalTrafficPolicy: Local promises that clients keep their addresses, which the nodes are told. That of node
+// ports is another matter: they are never relayed.
+func TestLocalKeepsClientsAddresses(t *testing.T) {
+	local := service(func(s *corev1.Service) {
+		s.Annotations[v1alpha1.AnnotationRedirect] = "enabled"
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	cluster := service(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster })
+	for _, s := range []corev1.Service{local, cluster} {
+		p := Make(Input{Services: []corev1.Service{s}, Slices: []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@a")},
+			Nodes: []corev1.Node{node("a", "10.1.0.1")}, Pool: mustPool(t, "192.0.2.0/28")})
+		if len(p.VIPs) == 0 || len(p.Refusals) != 0 {
+			t.Errorf("%s: %+v", s.Spec.ExternalTrafficPolicy, p)
+		}
+		for _, v := range p.VIPs {
+			want := v.Kind == LoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+			if v.KeepsClients != want {
+				t.Errorf("%s, %s: clients' addresses are kept: %v", s.Spec.ExternalTrafficPolicy, v.Kind, v.KeepsClients)
+			}
+		}
 	}
 }
 

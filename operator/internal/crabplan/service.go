@@ -203,6 +203,11 @@ func loadBalancer(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, 
 	return out, refused
 }
 
+// keepsClients says that a Service promises its servers their clients' addresses.
+func keepsClients(s *corev1.Service) bool {
+	return s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
 // portsOf plans the entries of one address.
 func portsOf(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, addr netip.Addr) ([]VIP, []Refusal) {
 	var out []VIP
@@ -214,7 +219,7 @@ func portsOf(s *corev1.Service, of []discoveryv1.EndpointSlice, o options, addr 
 				portName(p), servers.excluded, servers.other, p.Port))}
 		}
 		out = append(out, VIP{
-			Addr: addr, Port: uint16(p.Port), Kind: LoadBalancer, Backends: servers.backends, Excluded: servers.excluded, Cut: servers.cut,
+			Addr: addr, Port: uint16(p.Port), Kind: LoadBalancer, KeepsClients: keepsClients(s), Backends: servers.backends, Excluded: servers.excluded, Cut: servers.cut,
 		})
 	}
 	return out, nil
@@ -296,10 +301,14 @@ func Missing(s *corev1.Service, held map[netip.AddrPort]bool) bool {
 // Revision names what a Service asks of the nodes: addresses, ports and options,
 // but not its pods. Those come and go without anybody waiting for all nodes.
 func Revision(s *corev1.Service) string {
-	text, err := json.Marshal([]any{
+	asked := []any{
 		s.UID, joined(Addresses(s)), Ports(s),
 		s.Annotations[v1alpha1.AnnotationPolicy], s.Annotations[v1alpha1.AnnotationNodeWeights], WantsRedirect(s),
-	})
+	}
+	if WantsVIP(s) && keepsClients(s) { // of the others it is what it was before this was asked
+		asked = append(asked, s.Spec.ExternalTrafficPolicy)
+	}
+	text, err := json.Marshal(asked)
 	if err != nil {
 		panic(err) // strings and numbers
 	}

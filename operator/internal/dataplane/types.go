@@ -105,4 +105,27 @@ type SidecarState struct {
 	Dataplane      *State `json:"dataplane"`
 	Incarnation    uint64 `json:"incarnation,omitempty"`
 	SidecarVersion string `json:"sidecarVersion"`
+	// KeyIDs are the packet keys that the acknowledged configuration names.
+	KeyIDs []int `json:"keyIds,omitempty"`
+	// Watch is how the sidecar fares with its ConfigMap; nil from sidecars older than
+	// this field.
+	Watch *WatchState `json:"watch,omitempty"`
 }
+
+// WatchState is how a sidecar fares with the ConfigMap it follows. Times are spans, so
+// that no two clocks need agree.
+type WatchState struct {
+	// Hash of the document it read last; empty before the first one.
+	Hash string `json:"hash"`
+	// ReadSecondsAgo is when the API server last answered; -1: never.
+	ReadSecondsAgo int64 `json:"readSecondsAgo"`
+	// FailingSeconds is for how long every attempt has failed; 0 when the last did not.
+	FailingSeconds int64 `json:"failingSeconds,omitempty"`
+	// Status is the HTTP status of the last failure, 0 without an answer; Error is what
+	// it said. Both are empty when the last attempt did not fail.
+	Status int    `json:"status,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Failing says that the last attempt to read the ConfigMap failed.
+func (w *WatchState) Failing() bool { return w != nil && w.Error != "" }

@@ -15,6 +15,9 @@ import (
 // other draws, and to a service whose times are neither of the two that it asks
 // about. The simulator's grid (laedge_auto_harm_cells) is about its own gate.
 func TestR254NoHarmWhereItPays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("statistics of many draws are left to a whole run")
+	}
 	t.Parallel()
 	const harm = 1.05 // of the percentile without copies
 	var pays, harmed, cells int

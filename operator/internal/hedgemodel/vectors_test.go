@@ -151,6 +151,9 @@ func TestR254NoHarmedCellIsChosen(t *testing.T) {
 
 // the same of packets, with the delay that is assumed of CANCELs.
 func TestR254NoHarmOnRealPackets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("statistics of many draws are left to a whole run")
+	}
 	t.Parallel()
 	off := map[string]map[string]string{}
 	plain := map[string]Outcome{}

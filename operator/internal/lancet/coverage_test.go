@@ -17,6 +17,9 @@ import (
 // loads where samples are far from independent; LANCET_MEASUREMENTS names the file
 // its figures go to (make lancet-coverage).
 func TestCoverage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("statistics of many draws are left to a whole run")
+	}
 	experiments, models := 6, lightModels
 	if text, ok := os.LookupEnv("LANCET_EXPERIMENTS"); ok {
 		n, err := strconv.Atoi(text)

@@ -153,6 +153,20 @@ func TestGapsOfTheWholeRoundAreJudged(t *testing.T) {
 	}
 }
 
+// Late requests of a load that keeps half of its connections busy are laid to
+// them; with more room, or none known, they are not.
+func TestCrowdedConnections(t *testing.T) {
+	m := Measurement{Elapsed: 10 * time.Second, Sent: 5000}
+	for slots, want := range map[int]string{
+		0: "", 10: "; 5.0 requests under way on average, and room for 10 on its connections: give it more", 11: "",
+	} {
+		m.Slots = slots
+		if got := crowded(m, 0.01); got != want {
+			t.Errorf("%d slots: %q, want %q", slots, got, want)
+		}
+	}
+}
+
 // L-25: what drifts is given more samples, as many again, at the same rate.
 func TestDriftAsksForMoreSamples(t *testing.T) {
 	e := Experiment{Percentile: 0.99}.WithDefaults()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // load is what bench asks of bobtail-load.
@@ -31,6 +31,7 @@ type load struct {
 	connections   int
 	requestBytes  int
 	image, output string
+	pullSecrets   []string
 	keep          bool
 }
 
@@ -61,6 +62,7 @@ func benchCommand(s streams, connect connector) *cobra.Command {
 	f.IntVar(&l.connections, "connections", l.connections, "sockets to spread over")
 	f.IntVar(&l.requestBytes, "request-bytes", l.requestBytes, "size of a request")
 	f.StringVar(&l.image, "image", "", "load image; default: from the registry and of the version of the service's routers")
+	f.StringSliceVar(&l.pullSecrets, "image-pull-secret", nil, "Secret for pulling it, in the service's namespace; default: those of the service")
 	f.StringVar(&l.output, "report", l.output, "table or json")
 	f.BoolVar(&l.keep, "keep", false, "leave the Job behind")
 	return cmd
@@ -120,11 +122,12 @@ func bench(ctx context.Context, s streams, c *cluster, name string, l load) erro
 		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
 	}
 	defer logs.Close()
-	if _, err := io.Copy(s.out, logs); err != nil {
-		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
-	}
+	err = printReport(s, logs, l.output)
 	if pod.Status.Phase == corev1.PodFailed {
 		return errors.New("the load failed; its log stands above")
+	}
+	if err != nil {
+		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)
 	}
 	return nil
 }
@@ -152,7 +155,7 @@ func (c *cluster) loadImage(ctx context.Context, service *v1alpha1.RpcService) (
 func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 	yes, no, user, never, ttl := true, false, int64(65532), int32(0), int32(600)
 	seconds := int64((l.duration + l.timeout + time.Minute) / time.Second)
-	labels := map[string]string{"app.kubernetes.io/name": "bobtail-load", "app.kubernetes.io/managed-by": "kubectl-bobtail"}
+	labels := map[string]string{"app.kubernetes.io/name": "bobtail-load", "app.kubernetes.io/part-of": "bobtail", "app.kubernetes.io/managed-by": "kubectl-bobtail"}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: service.Name + "-bench-", Namespace: service.Namespace, Labels: labels},
 		Spec: batchv1.JobSpec{
@@ -161,13 +164,14 @@ func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
-					SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+					ImagePullSecrets: l.secrets(service),
+					SecurityContext:  &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 					Containers: []corev1.Container{{
 						Name: "load", Image: l.image, ImagePullPolicy: corev1.PullIfNotPresent,
 						Resources:       corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}},
 						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 						Args: []string{
-							"--target=" + service.Status.Address, fmt.Sprintf("--rate=%g", l.rate), "--duration=" + l.duration.String(), "--timeout=" + l.timeout.String(),
+							"--target=" + service.Status.Address, fmt.Sprintf("--rate=%g", l.rate), "--duration=" + singleUnit(l.duration), "--timeout=" + singleUnit(l.timeout),
 							fmt.Sprintf("--connections=%d", l.connections), fmt.Sprintf("--request-bytes=%d", l.requestBytes), "--progress=0s", "--output=" + l.output,
 						},
 					}},
@@ -175,6 +179,19 @@ func (l load) job(service *v1alpha1.RpcService) *batchv1.Job {
 			},
 		},
 	}
+}
+
+// secrets are those that were asked for, else the service's own: its images come from
+// the same registry as a rule.
+func (l load) secrets(service *v1alpha1.RpcService) []corev1.LocalObjectReference {
+	of := service.Spec.ImagePullSecrets
+	if len(l.pullSecrets) > 0 {
+		of = nil
+		for _, name := range l.pullSecrets {
+			of = append(of, v1alpha1.SecretReference{Name: name})
+		}
+	}
+	return render.PullSecrets(of)
 }
 
 // finished waits for the end of the Job's only pod.

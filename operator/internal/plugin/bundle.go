@@ -19,11 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 func bundleCommand(s streams, connect connector) *cobra.Command {
@@ -46,13 +48,17 @@ func bundleCommand(s streams, connect connector) *cobra.Command {
 // bundle writes files into an archive. What could not be read becomes a line in
 // errors.txt: a bundle of half a cluster is still worth sending.
 type bundle struct {
-	tar    *tar.Writer
-	now    time.Time
-	errors []byte
-	files  int
+	tar     *tar.Writer
+	now     time.Time
+	errors  []byte
+	missing int // lines of them
+	files   int
 }
 
 func writeBundle(ctx context.Context, s streams, c *cluster, path, system string) (err error) {
+	if err := c.exists(ctx, c.namespace); err != nil {
+		return fmt.Errorf("%w (-n)", err)
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
@@ -67,8 +73,22 @@ func writeBundle(ctx context.Context, s streams, c *cluster, path, system string
 	}
 	fmt.Fprintf(s.out, "%s: %d files; Secrets were not read; annotations, arguments and values of environment variables are hidden\n", path, b.files)
 	fmt.Fprintln(s.out, "Logs are as the programs wrote them: look through those of your own servers before you send it.")
-	if len(b.errors) > 0 {
-		fmt.Fprintf(s.errs, "Not everything could be read; errors.txt in the archive:\n%s", b.errors)
+	if b.missing == 0 {
+		return nil
+	}
+	fmt.Fprintf(s.errs, "Not everything could be read; errors.txt in the archive:\n%s", b.errors)
+	if b.missing == 1 {
+		return fmt.Errorf("%s was written, but one part is missing, named above", path)
+	}
+	return fmt.Errorf("%s was written, but %d parts are missing, named above", path, b.missing)
+}
+
+// exists fails for a namespace that is not there. Whoever may not ask for namespaces
+// may still read what is in theirs.
+func (c *cluster) exists(ctx context.Context, namespace string) error {
+	err := c.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %q does not exist", namespace)
 	}
 	return nil
 }
@@ -111,6 +131,7 @@ func (b *bundle) add(name string, text []byte) error {
 }
 
 func (b *bundle) failed(what string, err error) {
+	b.missing++
 	b.errors = fmt.Appendf(b.errors, "%s: %v\n", what, err)
 }
 
@@ -199,6 +220,7 @@ func only[T any](all []T, wanted func(*T) bool) (out []T) {
 // and those of cluster-wide objects, which are kept in the namespace "default".
 func (b *bundle) system(ctx context.Context, c *cluster, namespace string) error {
 	here := client.InNamespace(namespace)
+	b.operator(ctx, c, namespace)
 	for _, kind := range []struct {
 		name string
 		list client.ObjectList
@@ -217,6 +239,28 @@ func (b *bundle) system(ctx context.Context, c *cluster, namespace string) error
 		}
 	}
 	return nil
+}
+
+// operator says so when there is none: its log is what most questions are about, and
+// one that is absent would not be missed.
+func (b *bundle) operator(ctx context.Context, c *cluster, namespace string) {
+	if err := c.exists(ctx, namespace); err != nil {
+		b.failed("operator", fmt.Errorf("%w: --operator-namespace", err))
+		return
+	}
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(render.OperatorLabels)); err != nil {
+		b.failed("operator", err)
+	} else if len(pods.Items) == 0 {
+		b.failed("operator", fmt.Errorf("no pod of it in namespace %s: --operator-namespace", namespace))
+	}
+}
+
+// belongs says whether a pod is of Bobtail. Before chart 0.3.0 those of operator and
+// agents had no label part-of.
+func belongs(p *corev1.Pod) bool {
+	return p.Labels[v1alpha1.LabelService] != "" || p.Labels[v1alpha1.LabelExperiment] != "" ||
+		p.Labels["app.kubernetes.io/part-of"] == "bobtail" || p.Labels["app.kubernetes.io/name"] == "bobtail"
 }
 
 // measurements are what every dataplane answers.
@@ -264,7 +308,7 @@ func (b *bundle) logs(ctx context.Context, c *cluster, namespace string) error {
 		return nil
 	}
 	for _, p := range pods.Items {
-		if p.Labels[v1alpha1.LabelService] == "" && p.Labels[v1alpha1.LabelExperiment] == "" && p.Labels["app.kubernetes.io/part-of"] != "bobtail" {
+		if !belongs(&p) {
 			continue
 		}
 		for _, container := range append(p.Spec.InitContainers, p.Spec.Containers...) {

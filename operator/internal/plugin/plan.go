@@ -67,7 +67,7 @@ func planCommand(s streams, connect connector) *cobra.Command {
 	f.DurationVar(&o.roundTrip, "round-trip", 0, "router to worker and back, such as 15us: for the queue depth n")
 	f.DurationVar(&o.overhead, "overhead", 0, "what a request takes besides waiting and service, such as the network; default: as measured for the objective")
 	f.IntVar(&o.perReplica, "workers-per-replica", o.perReplica, "workers of one server pod")
-	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), "JBSQ, JSQ, PowerOfTwo, RoundRobin or Random")
+	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), v1alpha1.RouterPolicyNames())
 	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, which simulates the policy; default: that of the PATH, none to leave it out")
 	f.DurationVar(&o.simulateFor, "simulate-for", 2*time.Minute, "how long the simulator may take before the closed forms have to do")
 	return cmd
@@ -98,8 +98,10 @@ func question(cmd *cobra.Command, o planOptions, args []string, connect connecto
 	if err := out.check(); err != nil {
 		return nil, err
 	}
-	out.Policy, out.Depth = queueing.OfRouter(out.router)
 	var err error
+	if out.Policy, out.Depth, err = queueing.OfRouter(out.router); err != nil {
+		return nil, err
+	}
 	out.P, err = quantile(out.percentile)
 	out.Limit, out.Overhead = out.latency.Seconds(), out.overhead.Seconds()
 	return out, err
@@ -118,12 +120,10 @@ func (p *planned) check() error {
 	case p.perReplica < 1 || p.perReplica > 64:
 		return fmt.Errorf("--workers-per-replica: must be 1 to 64; got %d", p.perReplica)
 	}
-	for _, known := range []v1alpha1.RouterPolicy{v1alpha1.PolicyJBSQ, v1alpha1.PolicyJSQ, v1alpha1.PolicyPowerOfTwo, v1alpha1.PolicyRoundRobin, v1alpha1.PolicyRandom} {
-		if p.router.Policy == known {
-			return nil
-		}
+	if _, known := p.router.Policy.Traits(); !known {
+		return fmt.Errorf("--policy: must be %s; got %q", v1alpha1.RouterPolicyNames(), p.router.Policy)
 	}
-	return fmt.Errorf("--policy: must be JBSQ, JSQ, PowerOfTwo, RoundRobin or Random; got %q", p.router.Policy)
+	return nil
 }
 
 func (p *planned) fromObjective(cmd *cobra.Command, arg string, connect connector) error {

@@ -156,7 +156,8 @@ func (p *planned) hides() int { return int(math.Ceil(p.loop()/p.Service.Mean() +
 
 // bounded: the policy has a queue depth.
 func (p *planned) bounded() bool {
-	return p.router.Policy == v1alpha1.PolicyJBSQ && p.router.Placement != v1alpha1.PlacementNone
+	traits, _ := p.router.Policy.Traits()
+	return traits.Sight == v1alpha1.SeesBoundedQueues && p.router.Placement != v1alpha1.PlacementNone
 }
 
 // simulatedPolicies are those around the depth that hides the round trip,

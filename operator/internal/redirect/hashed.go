@@ -19,7 +19,7 @@ func hashedOver(e programs.Echo, now uint64, l Lives) bool {
 	if e.LastNs&hashedReset != 0 || e.LastNs&both == both {
 		return idle > l.Ended
 	}
-	return idle > l.Idle
+	return l.silent(idle)
 }
 
 // expireHashed forgets connections of this host's servers to clients without agent.

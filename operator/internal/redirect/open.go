@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -45,6 +46,7 @@ type Node struct {
 	swept   map[family]bool                  // crab_connects holds nothing of VIPs that are gone
 	bits    bits                             // what crab_balanced holds
 	relayed map[netip.Addr]bool              // VIPs that relays were left of at the last sweep
+	idle    time.Duration                    // Lives.Idle of the last sweep
 	// evicted is what Expire found pushed out, by kind: it never goes down.
 	evicted map[string]uint64
 	closed  bool

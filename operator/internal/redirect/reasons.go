@@ -100,4 +100,7 @@ var Reasons = []string{
 	"client_flow_early",
 	"lb_relay_early",
 	"server_dsr_early",
+	"lb_relay_refused",
+	"device_gone",
+	"device_attached_again",
 }

@@ -18,7 +18,7 @@ func relayOver(r programs.Relay, now uint64, l Lives) bool {
 	case r.Opened == 0:
 		return idle > l.Pending
 	}
-	return idle > l.Idle
+	return l.silent(idle)
 }
 
 // expireRelays forgets connections to servers without agent, in both directions.

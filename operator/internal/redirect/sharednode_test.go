@@ -87,7 +87,7 @@ func (n *Node) forget() error {
 			}
 		}
 	}
-	n.evicted = map[string]uint64{}
+	n.evicted, n.idle = map[string]uint64{}, 0
 	for i := range Reasons {
 		if err := n.maps["crab_counters"].Put(uint32(i), make([]uint64, ebpf.MustPossibleCPU())); err != nil {
 			return err

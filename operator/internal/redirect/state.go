@@ -74,14 +74,25 @@ func since(now, then uint64) time.Duration {
 	return time.Duration(now - then)
 }
 
-// Expire removes what has outlived its life (C-72, C-73).
-func (n *Node) Expire(l Lives) (Expired, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// complete puts the defaults into what is not said.
+func (l Lives) complete() Lives {
 	l = Lives{
 		Idle: cmp.Or(l.Idle, DefaultIdle), Ended: cmp.Or(l.Ended, DefaultEnded),
 		Pending: cmp.Or(l.Pending, DefaultPending), Echo: cmp.Or(l.Echo, DefaultEcho), Crowded: cmp.Or(l.Crowded, DefaultCrowded),
 	}
+	l.late = l.Idle
+	return l
+}
+
+// silent says whether an open connection has outlived its silence.
+func (l Lives) silent(idle time.Duration) bool { return idle > l.Idle && idle-l.Idle > l.late }
+
+// Expire removes what has outlived its life (C-72, C-73).
+func (n *Node) Expire(l Lives) (Expired, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l = l.complete()
+	n.idle = l.Idle
 	var e Expired
 	before, err := n.Counters()
 	if err != nil {
@@ -137,7 +148,13 @@ func (n *Node) expire(f family, l Lives, e *Expired) error {
 
 // crowded are the lives in a map that fills up: what has ended, or never began, makes room for those that live.
 func (l Lives) crowded() Lives {
-	l.Ended, l.Pending = min(l.Ended, l.Crowded), min(l.Pending, l.Crowded)
+	l.Ended, l.Pending, l.late = min(l.Ended, l.Crowded), min(l.Pending, l.Crowded), 0
+	return l
+}
+
+// due are the lives that nothing is cut short in, and nothing kept beyond.
+func (l Lives) due() Lives {
+	l.late = 0
 	return l
 }
 
@@ -204,7 +221,7 @@ func expireEnding[V any](m *ebpf.Map, l Lives, over func(V, uint64, Lives) bool,
 			continue
 		}
 		s.removed, s.left = s.removed+1, s.left-1
-		if !over(value, now, l) {
+		if !over(value, now, l.due()) {
 			early++
 		}
 	}
@@ -219,7 +236,7 @@ func over(f programs.Flow, now uint64, l Lives) (gone, ended bool) {
 	if closed&Reset != 0 || closed&both == both {
 		return idle > l.Ended, true
 	}
-	return idle > l.Idle, false
+	return l.silent(idle), false
 }
 
 func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
@@ -244,7 +261,7 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 		if !gone || flows.Delete(k) != nil {
 			continue
 		}
-		if longer, _ := over(flow, now, l); !longer {
+		if longer, _ := over(flow, now, l.due()); !longer {
 			e.add("flows_early", swept{removed: 1})
 		}
 		back := programs.Tuple{Client: k.Client, Server: netip.AddrPortFrom(flow.DIP, k.Server.Port())}
@@ -261,6 +278,13 @@ func (n *Node) expireFlows(fam family, l Lives, e *Expired) error {
 	}
 	e.Flows += there
 	return aborted(it.Err())
+}
+
+// Count adds to a reason that no program counts.
+func (n *Node) Count(reason string, by uint64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addCounter(reason, by)
 }
 
 // addCounter is for reasons that no program counts: nobody else writes them.

@@ -13,7 +13,7 @@ var (
 	policyNames    = []string{"RoundRobin", "RoundRobinPerCPU", "Random", "Hash", "PowerOfTwo", "Least"}
 	stateNames     = []string{"Down", "UpPlain", "UpCRAB", "Draining"}
 	placementNames = []string{"Uplink", "Pod", "PodAlone"}
-	roleNames      = []string{"Client", "Balance", "StackFallback", "TrustedTier", "Tunnel"}
+	roleNames      = []string{"Client", "Balance", "StackFallback", "TrustedTier", "Tunnel", "KeepClient"}
 )
 
 func nameOf(names []string, value uint8) string {

@@ -55,6 +55,9 @@ const (
 	// RoleTunnel sends SYNs by Tunnels and relays what no redirect is for, since the
 	// network lets nothing through with a client's address, or with the VIP's from a server (C-80).
 	RoleTunnel Role = 1 << 4
+	// RoleKeepClient relays nothing, so that servers see their clients' addresses (C-42): a SYN that a relay alone
+	// could serve is dropped.
+	RoleKeepClient Role = 1 << 5
 )
 
 // VIPKey is what a client dials. TCP is understood; ports are never translated (C-6).
@@ -185,12 +188,16 @@ type Flow struct {
 
 // Lives bound how long state stays without a packet; 0 takes the default in brackets.
 type Lives struct {
-	Idle    time.Duration // of an open connection [2 h, guests' keepalive]
+	// Idle is that of an open connection, after which it makes room where its map is three quarters full; elsewhere it is
+	// kept as long again, so that a late packet still finds it [2 h 30 min, guests' keepalive].
+	Idle    time.Duration
 	Ended   time.Duration // after RST or both FINs [60 s]
 	Pending time.Duration // of an unanswered SYN [130 s, Linux's last retry]
 	Echo    time.Duration // of a server's rule [65 s]
 	// Crowded is what is left of Ended, and of Pending of relays, in a map that is more than three quarters full [2 s].
 	Crowded time.Duration
+
+	late time.Duration // beyond Idle, where there is room
 }
 
 // Expired is what one sweep removed, and what it found missing.

@@ -12,7 +12,7 @@ const MaxBackends = 4096
 
 const (
 	maxPolicy = Least
-	allRoles  = RoleClient | RoleBalance | RoleStackFallback | RoleTrustedTier | RoleTunnel
+	allRoles  = RoleClient | RoleBalance | RoleStackFallback | RoleTrustedTier | RoleTunnel | RoleKeepClient
 )
 
 // Validate says what of a VIP cannot be used; SetVIP calls it first.

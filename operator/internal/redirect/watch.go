@@ -3,10 +3,12 @@
 package redirect
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -100,26 +102,27 @@ func (n *Node) Connections() (map[netip.AddrPort]uint32, error) {
 			open[netip.AddrPortFrom(key.Addr, key.Port)] = 0
 		}
 	}
-	if err := countConns(n.m(four, "crab_conns"), server4, open); err != nil {
+	silence := cmp.Or(n.idle, DefaultIdle)
+	if err := countConns(n.m(four, "crab_conns"), silence, server4, open); err != nil {
 		return nil, fmt.Errorf("crab_conns: %w", err)
 	}
 	if conns := n.m(six, "crab_conns"); conns != nil {
-		if err := countConns(conns, server6, open); err != nil {
+		if err := countConns(conns, silence, server6, open); err != nil {
 			return nil, fmt.Errorf("crab_conns6: %w", err)
 		}
 	}
 	return open, nil
 }
 
-// countConns adds up the connections of one family; keys of open are watched.
-func countConns[K any](m *ebpf.Map, serverOf func(K) netip.AddrPort, open map[netip.AddrPort]uint32) error {
+// countConns adds up the connections of one family, but those of so long a silence; keys of open are watched.
+func countConns[K any](m *ebpf.Map, silence time.Duration, serverOf func(K) netip.AddrPort, open map[netip.AddrPort]uint32) error {
 	now := monotonic()
 	var gone []K
 	err := eachConn(m, func(key K, c programs.Conn) {
 		server := serverOf(key)
 		life := DefaultEcho
 		if c.Open != 0 {
-			life = DefaultIdle
+			life = silence
 		}
 		if _, watched := open[server]; !watched || since(now, c.SeenNs) > life {
 			gone = append(gone, key)

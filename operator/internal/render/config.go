@@ -27,6 +27,8 @@ type Peers struct {
 	KeyIDs []int
 	// Objective is enforced by the routers; nil: none.
 	Objective *Objective
+	// Hedging is what was decided about second copies in mode Auto; nil: nothing yet.
+	Hedging *v1alpha1.HedgingStatus
 }
 
 // Objective is what a configuration says of the objective it enforces.
@@ -57,7 +59,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 	if h := r.HoldBack; h != nil {
 		doc.Service.HoldBack = dataplane.HoldBack{Packets: int(h.Packets), Microseconds: int(h.Microseconds)}
 	}
-	doc.Service.Hedging = hedging(s)
+	doc.Service.Hedging = hedging(s, peers.Hedging)
 	if o := peers.Objective; o != nil {
 		doc.Service.Admission = o.Admission
 		doc.Sources = append(doc.Sources, o.Source)

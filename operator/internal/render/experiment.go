@@ -69,7 +69,8 @@ func ExperimentToken(in ExperimentInput, token []byte) *corev1.Secret {
 }
 
 func experimentMeta(in ExperimentInput, name, component string) metav1.ObjectMeta {
-	labels := map[string]string{v1alpha1.LabelExperiment: in.Experiment.Name, "app.kubernetes.io/managed-by": "bobtail-operator"}
+	labels := recommended(nameExperiment, in.Experiment.Name, component)
+	labels[v1alpha1.LabelExperiment] = in.Experiment.Name
 	if component != "" {
 		labels[v1alpha1.LabelComponent] = component
 	}
@@ -114,7 +115,7 @@ func agentsPolicy(in ExperimentInput) *networkingv1.NetworkPolicy {
 		From:  from(ExperimentSelector(in.Experiment.Name, v1alpha1.ComponentCoordinator)),
 		Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(agentPort))}},
 	}}
-	ref, r2p2 := in.Experiment.Spec.Target.TargetRef, in.Experiment.Spec.Workload.Protocol == "R2P2"
+	ref, r2p2 := in.Experiment.Spec.Target.TargetRef, in.Experiment.Spec.Workload.Protocol == v1alpha1.ExperimentR2P2
 	if r2p2 && ref != nil {
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{
 			From:  from(map[string]string{v1alpha1.LabelService: ref.Name}),
@@ -184,6 +185,7 @@ func coordinatorJob(in ExperimentInput) *batchv1.Job {
 // reported.
 func experimentJob(in ExperimentInput, name, component string, c corev1.Container) *batchv1.Job {
 	m := experimentMeta(in, name, component)
+	versioned(m.Labels, in.Version)
 	limit := in.Seconds + experimentSlackSeconds
 	return &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
@@ -194,6 +196,7 @@ func experimentJob(in ExperimentInput, name, component string, c corev1.Containe
 				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr(false), EnableServiceLinks: ptr(false),
+					ImagePullSecrets: PullSecrets(in.Experiment.Spec.ImagePullSecrets),
 					SecurityContext: &corev1.PodSecurityContext{
 						RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID), FSGroup: ptr[int64](userID),
 						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -96,3 +96,22 @@ func TestExperimentPrivileges(t *testing.T) {
 		}
 	}
 }
+
+// K-32: a private registry's secrets reach the pods of agents and coordinator, as those
+// of an RpcService reach its own.
+func TestExperimentPullSecrets(t *testing.T) {
+	in := experimentInput(t, "testdata/experiment/service.in.yaml")
+	in.Experiment.Spec.ImagePullSecrets = []v1alpha1.SecretReference{{Name: "registry-a"}, {Name: "registry-b"}}
+	jobs := 0
+	for _, o := range ExperimentObjects(in) {
+		if job, ok := o.(*batchv1.Job); ok {
+			jobs++
+			if s := job.Spec.Template.Spec.ImagePullSecrets; len(s) != 2 || s[0].Name != "registry-a" || s[1].Name != "registry-b" {
+				t.Errorf("%s: %v", job.Name, s)
+			}
+		}
+	}
+	if jobs != 2 {
+		t.Errorf("%d Jobs", jobs)
+	}
+}

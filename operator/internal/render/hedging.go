@@ -15,9 +15,9 @@ const TriedShare = 0.01
 // delayPercentile of a Delayed service that names none.
 const delayPercentile = 95
 
-// HedgingMode is the mode that routers are told: routers know no Auto.
-func HedgingMode(s *v1alpha1.RpcService) v1alpha1.HedgingMode {
-	decided := s.Status.Hedging
+// HedgingMode is the mode that routers are told: routers know no Auto. decided is what
+// stands in its place; nil: nothing yet.
+func HedgingMode(s *v1alpha1.RpcService, decided *v1alpha1.HedgingStatus) v1alpha1.HedgingMode {
 	switch h := s.Spec.Hedging; {
 	case h == nil:
 		return v1alpha1.HedgingOff
@@ -30,8 +30,8 @@ func HedgingMode(s *v1alpha1.RpcService) v1alpha1.HedgingMode {
 }
 
 // hedging is what a configuration says of second copies; nil: there are none.
-func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
-	h, mode := s.Spec.Hedging, HedgingMode(s)
+func hedging(s *v1alpha1.RpcService, decided *v1alpha1.HedgingStatus) *dataplane.Hedging {
+	h, mode := s.Spec.Hedging, HedgingMode(s, decided)
 	if mode == v1alpha1.HedgingOff {
 		return nil
 	}
@@ -49,7 +49,7 @@ func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
 	if h.ProbePerMillion != nil {
 		out.ProbePerMillion = int(*h.ProbePerMillion)
 	}
-	if TriesCancels(s) {
+	if TriesCancels(s, decided) {
 		tryCancels(out)
 	}
 	return out
@@ -57,8 +57,8 @@ func hedging(s *v1alpha1.RpcService) *dataplane.Hedging {
 
 // TriesCancels says whether routers send a few copies only to see whether servers
 // let go of them.
-func TriesCancels(s *v1alpha1.RpcService) bool {
-	h, decided := s.Spec.Hedging, s.Status.Hedging
+func TriesCancels(s *v1alpha1.RpcService, decided *v1alpha1.HedgingStatus) bool {
+	h := s.Spec.Hedging
 	return h != nil && decided != nil && h.Mode == v1alpha1.HedgingAuto && cancels(h) && decided.Reason == v1alpha1.HedgingTooFewCancels
 }
 

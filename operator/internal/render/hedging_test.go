@@ -52,8 +52,8 @@ func TestR249HedgingIsRendered(t *testing.T) {
 			&dataplane.Hedging{Mode: "Probe", BusyPercent: 50, BudgetPercent: 100, PercentilePer100000: 95000}},
 	} {
 		s := &v1alpha1.RpcService{}
-		s.Spec.Hedging, s.Status.Hedging = c.in, c.decided
-		got := Config(s, Peers{}).Service.Hedging
+		s.Spec.Hedging = c.in
+		got := Config(s, Peers{Hedging: c.decided}).Service.Hedging
 		if (got == nil) != (c.want == nil) || (got != nil && *got != *c.want) {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}

@@ -57,6 +57,9 @@ func spread(s *v1alpha1.RpcService, component string) []corev1.TopologySpreadCon
 func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
 	selector := Selector(in.Service.Name, component)
 	m := meta(in, name, component)
+	if !TCP(in.Service) {
+		versioned(m.Labels, in.Version)
+	}
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: m,
 		Spec: appsv1.DeploymentSpec{
@@ -72,18 +75,24 @@ func deployment(in Input, name, component string, replicas int32, pod corev1.Pod
 				},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: map[string]string{
-					"kubectl.kubernetes.io/default-container": component,
-				}},
-				Spec: pod,
+				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: podAnnotations(in, component)},
+				Spec:       pod,
 			},
 		},
 	}
 }
 
+func podAnnotations(in Input, component string) map[string]string {
+	out := map[string]string{"kubectl.kubernetes.io/default-container": component}
+	if account := in.Accounts[component]; account != "" {
+		out[AnnotationAccount] = account
+	}
+	return out
+}
+
 func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod := barePod(in, main)
-	pod.ServiceAccountName = sidecarName(in.Service)
+	pod.ServiceAccountName = SidecarName(in.Service)
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
 	return pod
@@ -91,17 +100,13 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 
 // barePod is a pod without a sidecar.
 func barePod(in Input, main corev1.Container) corev1.PodSpec {
-	var pull []corev1.LocalObjectReference
-	for _, r := range in.Service.Spec.ImagePullSecrets {
-		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
-	}
 	return corev1.PodSpec{
 		// A token is mounted into a sidecar alone: what executes the user's code
 		// has no business with the API server.
 		AutomountServiceAccountToken:  ptr(false),
 		EnableServiceLinks:            ptr(false),
 		TerminationGracePeriodSeconds: ptr[int64](graceSeconds),
-		ImagePullSecrets:              pull,
+		ImagePullSecrets:              PullSecrets(in.Service.Spec.ImagePullSecrets),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID),
 			FSGroup:        ptr[int64](userID),
@@ -109,6 +114,15 @@ func barePod(in Input, main corev1.Container) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{main},
 	}
+}
+
+// PullSecrets are references as pods want them.
+func PullSecrets(of []v1alpha1.SecretReference) []corev1.LocalObjectReference {
+	var pull []corev1.LocalObjectReference
+	for _, r := range of {
+		pull = append(pull, corev1.LocalObjectReference{Name: r.Name})
+	}
+	return pull
 }
 
 func serverContainer(in Input) corev1.Container {

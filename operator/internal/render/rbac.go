@@ -13,7 +13,7 @@ import (
 func serviceAccount(in Input) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-		ObjectMeta:                   meta(in, sidecarName(in.Service), ""),
+		ObjectMeta:                   meta(in, SidecarName(in.Service), ""),
 		AutomountServiceAccountToken: ptr(false),
 	}
 }
@@ -21,7 +21,7 @@ func serviceAccount(in Input) *corev1.ServiceAccount {
 func role(in Input) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: meta(in, sidecarName(in.Service), ""),
+		ObjectMeta: meta(in, SidecarName(in.Service), ""),
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"},
 			ResourceNames: []string{ConfigMapName(in.Service)}, Verbs: []string{"get", "watch"},
@@ -30,7 +30,7 @@ func role(in Input) *rbacv1.Role {
 }
 
 func roleBinding(in Input) *rbacv1.RoleBinding {
-	name := sidecarName(in.Service)
+	name := SidecarName(in.Service)
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: meta(in, name, ""),

@@ -40,6 +40,10 @@ type Input struct {
 	// namespace admits them.
 	FastPath bool
 
+	// Accounts is, by component, the identity of the ServiceAccount for which its pods
+	// are made anew; empty: none was lost.
+	Accounts map[string]string
+
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
 	LiveWorkers int32
@@ -77,6 +81,16 @@ const (
 // AnnotationWorkers on a pod is the number of its workers. Pods of the previous
 // template live on during a rollout, with the number they were started with.
 const AnnotationWorkers = "bobtail.dev/workers"
+
+// AnnotationAccount on a pod is the identity of the ServiceAccount it was made anew for:
+// a token of the account before is good for nothing.
+const AnnotationAccount = "bobtail.dev/sidecar-account"
+
+// LabelManagedBy with the value ManagedBy marks what the operator makes.
+const (
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "bobtail-operator"
+)
 
 // Objects returns everything made for a service but its configuration and its
 // Secrets, in the order in which it should be applied.
@@ -131,14 +145,14 @@ func KeysName(s *v1alpha1.RpcService) string { return s.Name + "-keys" }
 // TLSName is the name of the Secret with the sidecars' certificate.
 func TLSName(s *v1alpha1.RpcService) string { return s.Name + "-tls" }
 
-// sidecarName is the name of the sidecars' account, role and binding.
-func sidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
+// SidecarName is the name of the sidecars' account, role and binding.
+func SidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
 
 // Address is what clients are given as the target. Over TCP a name leads through
-// kube-proxy, so an address of the load balancer is better.
-func Address(s *v1alpha1.RpcService) string {
-	if TCP(s) && len(s.Status.Addresses) > 0 {
-		return s.Status.Addresses[0]
+// kube-proxy, so an address of the load balancer is better: balanced are those it has.
+func Address(s *v1alpha1.RpcService, balanced []string) string {
+	if TCP(s) && len(balanced) > 0 {
+		return balanced[0]
 	}
 	return NamedAddress(s)
 }
@@ -159,10 +173,8 @@ func Selector(service, component string) map[string]string {
 
 // meta is the metadata of an object made for the service.
 func meta(in Input, name, component string) metav1.ObjectMeta {
-	labels := map[string]string{
-		v1alpha1.LabelService:          in.Service.Name,
-		"app.kubernetes.io/managed-by": "bobtail-operator",
-	}
+	labels := recommended(nameService, in.Service.Name, component)
+	labels[v1alpha1.LabelService] = in.Service.Name
 	if component != "" {
 		labels[v1alpha1.LabelComponent] = component
 	}

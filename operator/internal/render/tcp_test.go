@@ -70,11 +70,10 @@ func TestTCPReadinessAndDrain(t *testing.T) {
 // What clients are given: an address of the load balancer, else the name.
 func TestAddressOverTCP(t *testing.T) {
 	s := load(t, "testdata/tcp.in.yaml").Service
-	if got := Address(s); got != "web.default.svc:8080" {
+	if got := Address(s, nil); got != "web.default.svc:8080" {
 		t.Errorf("%s", got)
 	}
-	s.Status.Addresses = []string{"192.0.2.1:8080", "[2001:db8::1]:8080"}
-	if got := Address(s); got != "192.0.2.1:8080" {
+	if got := Address(s, []string{"192.0.2.1:8080", "[2001:db8::1]:8080"}); got != "192.0.2.1:8080" {
 		t.Errorf("%s", got)
 	}
 }

@@ -108,7 +108,7 @@ func follow(t *testing.T, admin client.Client, cluster Cluster) {
 			defer mu.Unlock()
 			now = d
 		},
-		failed: func() { failures++ },
+		failed: func() { failures++ }, health: &health{now: time.Now},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

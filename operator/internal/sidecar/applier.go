@@ -30,6 +30,8 @@ type applier struct {
 	role     string
 	applied  string // hash acknowledged in the present life
 	sources  []dataplane.Source
+	parsed   string                // hash of the document that the next two are of
+	keyIDs   []int                 // that the acknowledged configuration names
 	broken   *dataplane.ApplyError // what is wrong with the ConfigMap itself
 	last     *dataplane.ApplyError // what the dataplane refused
 	refusals map[string]uint64     // by code
@@ -148,8 +150,11 @@ func (a *applier) acknowledged(want desired, hash string) {
 	if a.last != nil && a.last.Hash == hash {
 		a.last = nil
 	}
+	if hash == a.parsed {
+		return
+	}
 	if c, err := dataplane.ParseConfig(want.text); err == nil {
-		a.sources = c.Sources
+		a.parsed, a.sources, a.keyIDs = hash, c.Sources, c.KeyIDs
 	}
 }
 
@@ -184,6 +189,7 @@ type view struct {
 	version       string
 	last          *dataplane.ApplyError
 	sources       []dataplane.Source
+	keyIDs        []int
 	refusals      map[string]uint64
 	restarts      uint64
 	wanted        bool
@@ -194,7 +200,7 @@ func (a *applier) view() view {
 	defer a.mu.Unlock()
 	v := view{
 		role: a.role, applied: a.applied, incarnation: a.seen.Incarnation, version: a.seen.Version,
-		sources: a.sources, refusals: map[string]uint64{}, restarts: a.restarts, wanted: a.want.text != nil,
+		sources: a.sources, keyIDs: a.keyIDs, refusals: map[string]uint64{}, restarts: a.restarts, wanted: a.want.text != nil,
 	}
 	if e := cmp.Or(a.broken, a.last); e != nil {
 		shown := *e

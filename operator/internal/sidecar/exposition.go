@@ -22,6 +22,7 @@ type family struct {
 // exposition collects samples by family, because all samples of one family
 // must stand together under one TYPE line.
 type exposition struct {
+	common   map[string]string // labels of every sample that does not set them itself
 	families map[string]*family
 }
 
@@ -38,7 +39,12 @@ func (e *exposition) line(kind, name, help, sample string, labels map[string]str
 		f = &family{kind: kind, help: help}
 		e.families[name] = f
 	}
-	f.lines = append(f.lines, sample+formatLabels(labels)+" "+formatValue(value))
+	all := maps.Clone(e.common)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labels)
+	f.lines = append(f.lines, sample+formatLabels(all)+" "+formatValue(value))
 }
 
 // bytes returns the text, families in alphabetical order.

@@ -40,6 +40,7 @@ type apiServer struct {
 	version int
 	changed chan struct{}
 	down    bool
+	revoked bool // the token is taken no more
 	denied  []string
 	gets    int
 }
@@ -82,6 +83,17 @@ func (a *apiServer) outage(down bool) {
 	}
 }
 
+// revoke ends the life of the token, as when its ServiceAccount is deleted, and the
+// watches that live on.
+func (a *apiServer) revoke(revoked bool) {
+	a.mu.Lock()
+	a.revoked = revoked
+	a.mu.Unlock()
+	if revoked {
+		a.CloseClientConnections()
+	}
+}
+
 func (a *apiServer) object() ([]byte, int, chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,13 +109,13 @@ func (a *apiServer) object() ([]byte, int, chan struct{}) {
 
 func (a *apiServer) handle(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
-	down := a.down
+	down, revoked := a.down, a.revoked
 	a.mu.Unlock()
 	q := r.URL.Query()
 	switch {
 	case down:
 		http.Error(w, `{"message":"etcd is away"}`, http.StatusInternalServerError)
-	case r.Header.Get("Authorization") != "Bearer "+token:
+	case revoked || r.Header.Get("Authorization") != "Bearer "+token:
 		http.Error(w, `{"message":"who are you"}`, http.StatusUnauthorized)
 	case r.URL.Path == "/api/v1/namespaces/demo/configmaps/echo-dataplane" && len(q) == 0:
 		a.mu.Lock()

@@ -58,8 +58,8 @@ func TestSidecarConfiguresTheCRouter(t *testing.T) {
 	eventually(t, "metrics", func() bool {
 		text := r.scrape(t)
 		return strings.Contains(text, "bobtail_router_discarded_total{") &&
-			strings.Contains(text, `bobtail_latency_seconds_count{source="Router"} 0`) &&
-			strings.Contains(text, "bobtail_dataplane_restarts_total 1")
+			strings.Contains(text, `bobtail_latency_seconds_count{`+whose+`,source="Router"} 0`) &&
+			strings.Contains(text, "bobtail_dataplane_restarts_total{"+whose+"} 1")
 	})
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)

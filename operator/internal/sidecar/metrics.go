@@ -52,7 +52,7 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) collect(ctx context.Context) []byte {
-	e := &exposition{}
+	e := &exposition{common: s.whose}
 	s.collectSelf(e)
 	up := 0.0
 	if c, err := ask(ctx, s.link, (*dataplane.Socket).Counters); err == nil {
@@ -92,6 +92,7 @@ func (s *service) collectSelf(e *exposition) {
 	}
 	e.add("counter", "bobtail_dataplane_restarts_total", "New lives of the dataplane this sidecar saw.", nil, float64(v.restarts))
 	e.add("counter", "bobtail_config_watch_failures_total", "Rounds in which the ConfigMap could not be read.", nil, float64(s.watchFailures.Load()))
+	e.add("gauge", "bobtail_config_watch_failing_seconds", "For how long every attempt to read the ConfigMap has failed; 0 when the last did not.", nil, float64(s.health.state().FailingSeconds))
 	if s.tracer != nil {
 		const name, help = "bobtail_traces_lost_total", "What of traced requests no receiver saw, by reason."
 		e.add("counter", name, help, map[string]string{"reason": "not_taken"}, float64(s.tracer.exporter.Lost()))

@@ -41,7 +41,7 @@ func (s *service) serveState(w http.ResponseWriter, r *http.Request) {
 	state, err := ask(r.Context(), s.link, (*dataplane.Socket).State)
 	v := s.applier.view()
 	out := dataplane.SidecarState{
-		Role: v.role, LastError: v.last, Incarnation: v.incarnation, SidecarVersion: Version(),
+		Role: v.role, LastError: v.last, Incarnation: v.incarnation, SidecarVersion: Version(), Watch: s.health.state(),
 	}
 	if err != nil {
 		if out.LastError == nil {
@@ -49,6 +49,9 @@ func (s *service) serveState(w http.ResponseWriter, r *http.Request) {
 		}
 	} else {
 		out.Dataplane, out.AppliedHash = state, state.Hash
+		if state.Hash == v.applied {
+			out.KeyIDs = v.keyIDs
+		}
 	}
 	dataplane.WriteJSON(w, http.StatusOK, out)
 }

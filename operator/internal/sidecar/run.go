@@ -57,6 +57,9 @@ type Options struct {
 	Ready func(read, metrics net.Addr)
 }
 
+// serviceName is that of the RpcService, whose ConfigMap is named after it.
+func (o Options) serviceName() string { return strings.TrimSuffix(o.Name, "-dataplane") }
+
 // ErrUsage marks a wrong command line: exit code 2.
 var ErrUsage = errors.New("usage")
 
@@ -128,8 +131,10 @@ type service struct {
 	link          *link
 	applier       *applier
 	latency       *accumulator
-	callers       *callers // of the metrics port
+	callers       *callers          // of the metrics port
+	whose         map[string]string // labels of every series: the service's namespace and name
 	watchFailures atomic.Uint64
+	health        *health // of the watch
 	tracer        *tracer // nil: off
 	log           *slog.Logger
 }
@@ -146,16 +151,20 @@ func Run(ctx context.Context, o Options) error {
 	}
 	l := &link{path: o.Socket}
 	defer l.close()
-	s := &service{link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log}
+	s := &service{
+		link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log,
+		health: &health{now: time.Now},
+		whose:  map[string]string{"namespace": o.Namespace, "service": o.serviceName()},
+	}
 	read := &http.Server{Handler: s.readHandler(), TLSConfig: id.ServerConfig()}
 	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
 	w := &watcher{
-		kube: kube, log: o.Log, out: s.applier.set, failed: func() { s.watchFailures.Add(1) },
+		kube: kube, log: o.Log, out: s.applier.set, health: s.health, failed: func() { s.watchFailures.Add(1) },
 		minWait: time.Second, maxWait: 10 * time.Second,
 	}
 	loops := []func(context.Context){w.run, s.applier.run, s.latency.run}
 	if o.OTLPEndpoint != "" {
-		exporter, err := spans.NewExporter(ctx, o.OTLPEndpoint, strings.TrimSuffix(o.Name, "-dataplane"), attribute.String("service.namespace", o.Namespace))
+		exporter, err := spans.NewExporter(ctx, o.OTLPEndpoint, o.serviceName(), attribute.String("service.namespace", o.Namespace))
 		if err != nil {
 			return fmt.Errorf("%w: --otlp-endpoint: %w", ErrUsage, err)
 		}

@@ -95,10 +95,11 @@ func (r *rig) startPlane(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, depth int) (map[string]string, string) {
+func content(t *testing.T, depth int, keys ...int) (map[string]string, string) {
 	t.Helper()
 	c := &dataplane.Config{
 		APIVersion: dataplane.ConfigAPIVersion,
+		KeyIDs:     keys,
 		Sources:    []dataplane.Source{{Kind: "RpcService", Namespace: "demo", Name: "echo", UID: "u", Generation: int64(depth)}},
 		Service: dataplane.Service{
 			Name: "echo", Namespace: "demo", Placement: "Software", Policy: "JBSQ", WorkerQueueDepth: depth, CentralQueueLimit: 65536,
@@ -199,7 +200,7 @@ func TestAPIServerOutage(t *testing.T) {
 	r.api.outage(true)
 	two, hash2 := content(t, 5)
 	r.api.set(two)
-	eventually(t, "failures counted", func() bool { return strings.Contains(r.scrape(t), "bobtail_config_watch_failures_total 1") })
+	eventually(t, "failures counted", func() bool { return strings.Contains(r.scrape(t), "bobtail_config_watch_failures_total{"+whose+"} 1") })
 	if hash, _ := r.plane.now(); hash != hash1 {
 		t.Fatalf("the dataplane runs %q during the outage, want %q", hash, hash1)
 	}
@@ -447,7 +448,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	drops := families["bobtail_router_dropped_total"]
-	if drops == nil || drops.GetMetric()[0].GetCounter().GetValue() != 3 || drops.GetMetric()[0].GetLabel()[0].GetValue() != `queue"full` {
+	if drops == nil || drops.GetMetric()[0].GetCounter().GetValue() != 3 || label(drops.GetMetric()[0], "reason") != `queue"full` {
 		t.Errorf("drops by reason: %v", drops)
 	}
 	if h := families["bobtail_latency_seconds"]; h == nil || h.GetMetric()[0].GetHistogram() == nil {
@@ -455,7 +456,7 @@ func TestMetrics(t *testing.T) {
 	}
 	// Class 5 has a histogram, class 4 none yet.
 	classes := families["bobtail_router_class_latency_seconds"]
-	if m := classes.GetMetric(); len(m) != 1 || m[0].GetLabel()[0].GetValue() != "5" || m[0].GetHistogram().GetSampleCount() != 1 {
+	if m := classes.GetMetric(); len(m) != 1 || label(m[0], "class") != "5" || m[0].GetHistogram().GetSampleCount() != 1 {
 		t.Errorf("latency by class: %v", classes)
 	}
 	if code := status(t, r.metrics+"/healthz"); code != http.StatusOK {

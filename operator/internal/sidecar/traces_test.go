@@ -71,13 +71,13 @@ func TestSpansOfRealPrograms(t *testing.T) {
 		sidecars = append(sidecars, r)
 	}
 	eventually(t, "the worker has joined", func() bool {
-		return strings.Contains(sidecars[0].scrape(t), fmt.Sprintf(`bobtail_worker_eligible{worker="127.0.0.1:%d"} 1`, server))
+		return strings.Contains(sidecars[0].scrape(t), fmt.Sprintf(`bobtail_worker_eligible{`+whose+`,worker="127.0.0.1:%d"} 1`, server))
 	})
 	const requests = 5
 	requestThrough(t, receiver, request, requests)
 	for _, r := range sidecars {
 		eventually(t, "the traces are counted", func() bool {
-			return strings.Contains(r.scrape(t), fmt.Sprintf("bobtail_traces_sent_total %d", requests))
+			return strings.Contains(r.scrape(t), fmt.Sprintf("bobtail_traces_sent_total{"+whose+"} %d", requests))
 		})
 		if err := r.stop(); err != nil { // and sends what is left
 			t.Error(err)
@@ -153,7 +153,7 @@ func TestSpansAreOffByDefault(t *testing.T) {
 	socket, port := filepath.Join(t.TempDir(), "ctl.sock"), freePort(t)
 	background(t, "bobtail-serve", "--address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--workers=1", "--ctl="+socket)
 	r := startAt(t, socket)
-	eventually(t, "the server answers", func() bool { return strings.Contains(r.scrape(t), "bobtail_dataplane_up 1") })
+	eventually(t, "the server answers", func() bool { return strings.Contains(r.scrape(t), "bobtail_dataplane_up{"+whose+"} 1") })
 	if strings.Contains(r.scrape(t), "bobtail_traces") {
 		t.Error("a sidecar without --otlp-endpoint counts traces")
 	}

@@ -27,6 +27,7 @@ type watcher struct {
 	kube   *kubeClient
 	log    *slog.Logger
 	out    func(desired)
+	health *health
 	failed func() // called once per failed round, for the metric
 
 	minWait, maxWait time.Duration
@@ -44,6 +45,7 @@ func (w *watcher) run(ctx context.Context) {
 			wait = w.minWait
 		} else {
 			w.failed()
+			w.health.failed(err)
 			w.log.Warn("ConfigMap not readable, the dataplane keeps what it has", "error", err, "retryIn", wait.String())
 		}
 		// Half of the wait is random, so that a thousand sidecars do not
@@ -66,11 +68,12 @@ func (w *watcher) round(ctx context.Context) error {
 	cm, err := w.kube.get(ctx)
 	switch {
 	case hasStatus(err, http.StatusNotFound):
+		w.health.worked("")
 		w.out(missing(w.kube))
 	case err != nil:
 		return err
 	default:
-		w.out(read(cm))
+		w.take(cm)
 		version = cm.Metadata.ResourceVersion
 	}
 	err = w.kube.watch(ctx, version, w.event)
@@ -87,8 +90,11 @@ func (w *watcher) event(e watchEvent) error {
 		if err := json.Unmarshal(e.Object, cm); err != nil {
 			return fmt.Errorf("API server: decode a watch event: %w", err)
 		}
-		w.out(read(cm))
+		w.take(cm)
+	case "BOOKMARK":
+		w.health.worked("")
 	case "DELETED":
+		w.health.worked("")
 		w.out(missing(w.kube))
 	case "ERROR":
 		var s struct {
@@ -99,6 +105,13 @@ func (w *watcher) event(e watchEvent) error {
 		return &statusError{s.Code, s.Message}
 	}
 	return nil
+}
+
+// take hands a content on and notes that it was read.
+func (w *watcher) take(cm *configMap) {
+	d := read(cm)
+	w.health.worked(d.hash)
+	w.out(d)
 }
 
 // Codes of what is wrong before the dataplane is even asked.

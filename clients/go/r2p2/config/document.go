@@ -138,18 +138,9 @@ type Router struct {
 	Name         string `json:"name"`
 }
 
-// Values of the enumerations.
-var (
-	Placements     = []string{"Software", "None"}
-	Policies       = []string{"JBSQ", "JSQ", "PowerOfTwo", "RoundRobin", "Random"}
-	Forwardings    = []string{"Encapsulated", "Transparent"}
-	DeviceProfiles = []string{"Kernel", "AFXDP", "SRIOV"}
-	LegacyPeers    = []string{"Deny", "Allow"}
-	AdmissionModes = []string{"Reject", "Degrade"}
-	Controllers    = []string{"Track", "AIAD"}
-	HedgingModes   = []string{"LoadAware", "Delayed", "Probe"}
-	Cancellations  = []string{"Answered", "Preemptive"} // absent: none
-)
+// DeviceProfiles are the kinds of device whose timers the dataplane knows. The words
+// of the other enumerations are the API's (zz_generated_words.go).
+var DeviceProfiles = []string{"Kernel", "AFXDP", "SRIOV"}
 
 // FieldError is a rejection: the field at fault by its path ("members[2].address",
 // empty when the text is no document at all) and what to do about it.

@@ -63,6 +63,11 @@ func (f *fixture) ask(t *testing.T, text string, out any) {
 	if _, err := f.conn.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
+	f.read(t, out)
+}
+
+func (f *fixture) read(t *testing.T, out any) {
+	t.Helper()
 	buf := make([]byte, 1<<18)
 	n, err := f.conn.Read(buf)
 	if err != nil {

@@ -121,7 +121,7 @@ func (s *Listener) serve(c *net.UnixConn) {
 		s.done.Done()
 	}()
 	buf := make([]byte, MaxInline+4096)
-	oob := make([]byte, syscall.CmsgSpace(4*4))
+	oob := make([]byte, syscall.CmsgSpace(4*maxFiles))
 	for {
 		n, oobn, flags, _, err := c.ReadMsgUnix(buf, oob)
 		if err != nil {
@@ -129,7 +129,9 @@ func (s *Listener) serve(c *net.UnixConn) {
 		}
 		files := receivedFiles(oob[:oobn])
 		var answer any
-		if flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0 {
+		if flags&syscall.MSG_CTRUNC != 0 { // the kernel keeps the others and does not count them
+			answer = failure(&Error{CodeInvalidRequest, "memfd", fmt.Sprintf("needs exactly one file descriptor; got more than %d", maxFiles)})
+		} else if flags&syscall.MSG_TRUNC != 0 {
 			answer = failure(&Error{CodeInvalidRequest, "", fmt.Sprintf("a message must have at most %d bytes; send a longer configuration by memfd", MaxInline)})
 		} else {
 			answer = s.answer(buf[:n], files)
@@ -146,6 +148,9 @@ func (s *Listener) serve(c *net.UnixConn) {
 		}
 	}
 }
+
+// maxFiles is how many descriptors are received with one request.
+const maxFiles = 4
 
 func receivedFiles(oob []byte) []*os.File {
 	var files []*os.File

@@ -5,90 +5,92 @@
 
 #include "shell/start.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIST_TEXT = 512, FIELDS_MAX = 32 };
+enum { GET_SET, YCSB_E }; // the words of "mix"
 
-#define PROTOCOLS "echo|synthetic|stss|http|memcached-ascii|memcached-binary|redis|r2p2"
-enum { R2P2 = BT_REPLY_PROTOCOLS }; // the others are in the order of enum bt_reply_protocol
-enum { GET_SET, YCSB_E };           // the choices of "mix"
-
-// Fields that are not simply stored.
+// The configuration to be, and what is not simply stored in it.
 struct draft {
-    int protocol, mix;
+    struct agent_config c;
+    unsigned protocol, mix; // protocol: of enum bt_reply_protocol, and AGENT_R2P2
     uint64_t keys;
-    double read_ratio;
+    double read_ratio; // below 0: not given
     char key_order[64];
-    char request[DIST_TEXT], reply[DIST_TEXT], service[DIST_TEXT], key[DIST_TEXT], value[DIST_TEXT], scan[DIST_TEXT];
+    bool key_order_given;
+    struct bt_dist key_bytes;
 };
 
-static const struct draft defaults = {
-    .protocol = -1,
-    .keys = 10000,
-    .read_ratio = -1,
-    .request = "fixed:64",
-    .reply = "fixed:64",
-    .service = "fixed:0",
-    .key = "fixed:30",
-    .value = "fixed:200",
-    .scan = "uni:1:100",
+static const char *const role_words[] = {"throughput", "latency", "symmetric", NULL};
+static const char *const stamps_words[] = {"auto", "software", "kernel", "hardware", NULL};
+static const char *const polling_words[] = {"default", "busy", "wait", NULL};
+static const char *const arrivals_words[] = {"poisson", "fixed", "trace", NULL};
+static const char *const mix_words[] = {"get-set", "ycsb-e", NULL};
+
+static const char *parse_dist(const char *text, void *to)
+{
+    return bt_dist_parse(text, to);
+}
+
+#define AT(m)                        BT_SHAPE_AT(struct draft, m)
+#define WORD(label, place, list)     {.name = label, .kind = BT_SHAPE_WORD, .to = place, .words = list}
+#define WHOLE(label, place, low, up) {.name = label, .kind = BT_SHAPE_WHOLE, .to = place, .min = low, .max = up}
+#define SHARE(label, place)          {.name = label, .kind = BT_SHAPE_NUMBER, .to = place, .max = 1}
+#define DIST(label, place)           {.name = label, .kind = BT_SHAPE_PARSED, .to = place, .parse = parse_dist}
+#define TEXT(label, place)           {.name = label, .kind = BT_SHAPE_TEXT, .to = place}
+
+static const struct bt_shape_field target = {.kind = BT_SHAPE_TEXT, .to = {0, AGENT_TARGET_TEXT}};
+static const struct bt_shape_field gap = {.kind = BT_SHAPE_WHOLE, .to = {0, sizeof(uint64_t)}, .max = 0x1p53};
+
+static const struct bt_shape_field configure_fields[] = {
+    AGENT_OP_FIELD,
+    {"protocol", BT_SHAPE_WORD, true, AT(protocol), .words = bt_lancet_protocol_words},
+    {"targets", BT_SHAPE_ARRAY, true, AT(c.target), AT(c.n_targets), .min = 1, .max = AGENT_TARGETS, .item = &target},
+    WORD("role", AT(c.role), role_words),
+    WORD("timestamps", AT(c.stamps), stamps_words),
+    TEXT("device", AT(c.device)),
+    WORD("polling", AT(c.polling), polling_words),
+    WHOLE("threads", AT(c.threads), 1, AGENT_THREADS),
+    WHOLE("connections", AT(c.connections), 1, AGENT_CONNECTIONS),
+    WHOLE("outstanding", AT(c.outstanding), 1, BT_FLIGHT_MAX),
+    WHOLE("timeoutNanoseconds", AT(c.timeout_ns), 1e6, 600e9),
+    WORD("arrivals", AT(c.arrivals), arrivals_words),
+    {"traceNanoseconds", BT_SHAPE_LIST, false, AT(c.trace), AT(c.n_trace), .max = AGENT_TRACE, .item = &gap},
+    WHOLE("seed", AT(c.seed), 0, 0x1p53),
+    {"preload", BT_SHAPE_TRUTH, false, AT(c.preload)},
+    SHARE("traceShare", AT(c.trace_share)),
+    DIST("requestBytes", AT(c.workload.request_bytes)),
+    DIST("replyBytes", AT(c.workload.reply_bytes)),
+    DIST("serviceTime", AT(c.workload.service_ns)),
+    TEXT("path", AT(c.workload.path)),
+    TEXT("host", AT(c.workload.host)),
+    WHOLE("keys", AT(keys), 1, BT_KEYS_MAX),
+    {"keyOrder", BT_SHAPE_TEXT, false, AT(key_order), .given = AT(key_order_given)},
+    DIST("keyBytes", AT(key_bytes)),
+    DIST("valueBytes", AT(c.workload.value_bytes)),
+    WORD("mix", AT(mix), mix_words),
+    SHARE("readRatio", AT(read_ratio)),
+    DIST("scanLength", AT(c.workload.scan_length)),
 };
+static const struct bt_shape configure_shape = AGENT_SHAPE(configure_fields);
 
-static size_t how_fields(struct agent_field f[FIELDS_MAX], struct agent_config *c, struct draft *d)
+static void set_defaults(struct draft *d)
 {
-    const struct agent_field rows[] = {
-        {.name = "protocol", .kind = FIELD_CHOICE, .to = &d->protocol, .choices = PROTOCOLS},
-        {.name = "targets",
-         .kind = FIELD_TEXTS,
-         .to = c->target,
-         .max = AGENT_TARGETS,
-         .cap = AGENT_TARGET_TEXT,
-         .count = &c->n_targets},
-        {.name = "role", .kind = FIELD_CHOICE, .to = &c->role, .choices = "throughput|latency|symmetric"},
-        {.name = "timestamps", .kind = FIELD_CHOICE, .to = &c->stamps, .choices = "auto|software|kernel|hardware"},
-        {.name = "device", .kind = FIELD_TEXT, .to = c->device, .cap = sizeof c->device},
-        {.name = "polling", .kind = FIELD_CHOICE, .to = &c->polling, .choices = "default|busy|wait"},
-        {.name = "threads", .kind = FIELD_U32, .to = &c->threads, .min = 1, .max = AGENT_THREADS},
-        {.name = "connections", .kind = FIELD_U32, .to = &c->connections, .min = 1, .max = AGENT_CONNECTIONS},
-        {.name = "outstanding", .kind = FIELD_U32, .to = &c->outstanding, .min = 1, .max = BT_FLIGHT_MAX},
-        {.name = "timeoutNanoseconds", .kind = FIELD_U64, .to = &c->timeout_ns, .min = 1e6, .max = 600e9},
-        {.name = "arrivals", .kind = FIELD_CHOICE, .to = &c->arrivals, .choices = "poisson|fixed|trace"},
-        {.name = "traceNanoseconds", .kind = FIELD_NUMBERS, .to = c->trace, .max = AGENT_TRACE, .count = &c->n_trace},
-        {.name = "seed", .kind = FIELD_U64, .to = &c->seed, .max = 0x1p53},
-        {.name = "preload", .kind = FIELD_BOOL, .to = &c->preload},
-        {.name = "traceShare", .kind = FIELD_DOUBLE, .to = &c->trace_share, .min = 0, .max = 1},
-    };
-    memcpy(f, rows, sizeof rows);
-    return sizeof rows / sizeof rows[0];
-}
-
-static size_t what_fields(struct agent_field f[FIELDS_MAX], struct agent_config *c, struct draft *d)
-{
-    struct bt_workload *w = &c->workload;
-    const struct agent_field rows[] = {
-        {.name = "requestBytes", .kind = FIELD_TEXT, .to = d->request, .cap = DIST_TEXT},
-        {.name = "replyBytes", .kind = FIELD_TEXT, .to = d->reply, .cap = DIST_TEXT},
-        {.name = "serviceTime", .kind = FIELD_TEXT, .to = d->service, .cap = DIST_TEXT},
-        {.name = "path", .kind = FIELD_TEXT, .to = w->path, .cap = sizeof w->path},
-        {.name = "host", .kind = FIELD_TEXT, .to = w->host, .cap = sizeof w->host},
-        {.name = "keys", .kind = FIELD_U64, .to = &d->keys, .min = 1, .max = BT_KEYS_MAX},
-        {.name = "keyOrder", .kind = FIELD_TEXT, .to = d->key_order, .cap = sizeof d->key_order},
-        {.name = "keyBytes", .kind = FIELD_TEXT, .to = d->key, .cap = DIST_TEXT},
-        {.name = "valueBytes", .kind = FIELD_TEXT, .to = d->value, .cap = DIST_TEXT},
-        {.name = "mix", .kind = FIELD_CHOICE, .to = &d->mix, .choices = "get-set|ycsb-e"},
-        {.name = "readRatio", .kind = FIELD_DOUBLE, .to = &d->read_ratio, .min = 0, .max = 1},
-        {.name = "scanLength", .kind = FIELD_TEXT, .to = d->scan, .cap = DIST_TEXT},
-    };
-    memcpy(f, rows, sizeof rows);
-    return sizeof rows / sizeof rows[0];
-}
-
-static bool read_dist(const char *field, const char *text, struct bt_dist *out, struct bt_ctl_error *e)
-{
-    const char *why = bt_dist_parse(text, out);
-    return why == NULL || bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, field, "%s; got \"%.80s\"", why, text);
+    struct bt_workload *w = &d->c.workload;
+    *d = (struct draft){.keys = 10000,
+                        .read_ratio = -1,
+                        .c = {.role = AGENT_SYMMETRIC,
+                              .threads = 1,
+                              .connections = 16,
+                              .outstanding = 1,
+                              .timeout_ns = UINT64_C(1000000000),
+                              .workload = {.path = "/"}}};
+    bt_dist_parse("fixed:64", &w->request_bytes);
+    bt_dist_parse("fixed:64", &w->reply_bytes);
+    bt_dist_parse("fixed:0", &w->service_ns);
+    bt_dist_parse("fixed:30", &d->key_bytes);
+    bt_dist_parse("fixed:200", &w->value_bytes);
+    bt_dist_parse("uni:1:100", &w->scan_length);
 }
 
 // Bytes that end up in a request line or a header must not end it.
@@ -118,13 +120,15 @@ static bool check_http(struct agent_config *c, struct bt_ctl_error *e)
 static bool check_workload(struct agent_config *c, const struct draft *d, struct bt_ctl_error *e)
 {
     struct bt_workload *w = &c->workload;
-    const char *why = bt_keys_init(&w->keys, d->keys, d->key_order);
-    w->protocol = d->protocol == R2P2 ? BT_REPLY_ECHO : (uint8_t)d->protocol;
-    c->r2p2 = d->protocol == R2P2;
+    const char *order = d->key_order_given ? d->key_order : bt_workload_key_order(d->mix == YCSB_E);
+    const char *why = bt_keys_init(&w->keys, d->keys, order);
+    w->keys.bytes = d->key_bytes;
+    c->r2p2 = d->protocol == BT_REPLY_PROTOCOLS; // the word behind theirs
+    w->protocol = c->r2p2 ? BT_REPLY_ECHO : (uint8_t)d->protocol;
     w->scans = d->mix == YCSB_E;
     w->read_ratio = d->read_ratio >= 0 ? d->read_ratio : w->scans ? 0.95 : 1;
     if (why != NULL) {
-        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "keyOrder", "%s; got \"%s\"", why, d->key_order);
+        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "keyOrder", "%s; got \"%s\"", why, order);
     }
     if (w->scans && w->protocol != BT_REPLY_REDIS) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "mix", "ycsb-e needs the protocol redis, which can scan");
@@ -136,11 +140,7 @@ static bool check_workload(struct agent_config *c, const struct draft *d, struct
     if (c->preload && !bt_workload_has_keys(w)) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "preload", "needs a protocol with keys: redis or memcached");
     }
-    return read_dist("requestBytes", d->request, &w->request_bytes, e) &&
-           read_dist("replyBytes", d->reply, &w->reply_bytes, e) &&
-           read_dist("serviceTime", d->service, &w->service_ns, e) &&
-           read_dist("keyBytes", d->key, &w->keys.bytes, e) && read_dist("valueBytes", d->value, &w->value_bytes, e) &&
-           read_dist("scanLength", d->scan, &w->scan_length, e) && (w->protocol != BT_REPLY_HTTP || check_http(c, e));
+    return w->protocol != BT_REPLY_HTTP || check_http(c, e);
 }
 
 static bool check_trace(struct agent_config *c, struct bt_ctl_error *e)
@@ -160,12 +160,6 @@ static bool check_trace(struct agent_config *c, struct bt_ctl_error *e)
 
 static bool check(struct agent_config *c, const struct draft *d, struct bt_ctl_error *e)
 {
-    if (d->protocol < 0) {
-        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "protocol", "is required: one of " PROTOCOLS);
-    }
-    if (c->n_targets == 0) {
-        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "targets", "is required: a list of HOST:PORT");
-    }
     if (c->connections < c->threads) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "connections", "must be at least threads, %u; got %u",
                              c->threads, c->connections);
@@ -186,29 +180,14 @@ static bool check(struct agent_config *c, const struct draft *d, struct bt_ctl_e
 
 bool agent_config_read(const char *line, size_t len, struct agent_config *out, struct bt_ctl_error *e)
 {
-    struct agent_field fields[FIELDS_MAX];
-    struct draft d = defaults;
-    *out = (struct agent_config){.role = AGENT_SYMMETRIC,
-                                 .threads = 1,
-                                 .connections = 16,
-                                 .outstanding = 1,
-                                 .timeout_ns = UINT64_C(1000000000),
-                                 .trace = malloc(AGENT_TRACE * sizeof(uint64_t)),
-                                 .workload = {.path = "/"}};
-    if (out->trace == NULL) {
-        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "out of memory");
+    struct draft d;
+    set_defaults(&d);
+    bool ok = agent_read_fields(line, len, &configure_shape, &d, e) && check(&d.c, &d, e);
+    if (!ok) {
+        agent_config_free(&d.c);
     }
-    size_t n = how_fields(fields, out, &d);
-    n += what_fields(fields + n, out, &d);
-    bool read = agent_read_fields(line, len, fields, n, e);
-    if (read && !agent_field_seen(fields, n, "keyOrder")) {
-        snprintf(d.key_order, sizeof d.key_order, "%s", bt_workload_key_order(d.mix == YCSB_E));
-    }
-    if (!read || !check(out, &d, e)) {
-        agent_config_free(out);
-        return false;
-    }
-    return true;
+    *out = d.c;
+    return ok;
 }
 
 void agent_config_free(struct agent_config *c)

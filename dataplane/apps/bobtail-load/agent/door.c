@@ -15,8 +15,6 @@
 
 #define HELLO_NS UINT64_C(5000000000)
 
-enum { OP_BYTES = 32 };
-
 // Peers here are strangers: what they do not take at once they do not get.
 static bool say(int fd, struct bt_json_out *o)
 {
@@ -100,26 +98,33 @@ static bool check_proof(const struct door *d, const struct door_peer *p, const c
     return true;
 }
 
+struct hello {
+    char nonce[65], proof[65];
+};
+static const struct bt_shape_field hello_fields[] = {
+    AGENT_OP_FIELD,
+    {"nonce", BT_SHAPE_TEXT, false, BT_SHAPE_AT(struct hello, nonce)},
+    {"proof", BT_SHAPE_TEXT, false, BT_SHAPE_AT(struct hello, proof)},
+};
+static const struct bt_shape hello_shape = AGENT_SHAPE(hello_fields);
+
 // Is the first line a hello that proves the secret? Then the answer is sent.
 static bool hello(const struct door *d, const struct door_peer *p, size_t len, struct bt_ctl_error *e)
 {
-    char op[OP_BYTES] = "";
-    char nonce[65] = "";
-    char proof[65] = "";
+    char op[AGENT_OP_BYTES] = "";
+    char proof[65];
+    struct hello said = {"", ""};
     struct bt_json_out o = {0};
-    struct agent_field fields[] = {{.name = "nonce", .kind = FIELD_TEXT, .to = nonce, .cap = sizeof nonce},
-                                   {.name = "proof", .kind = FIELD_TEXT, .to = proof, .cap = sizeof proof}};
-    if (!agent_read_op(p->line, len, op, sizeof op, e)) {
+    if (!agent_read_op(p->line, len, op, e)) {
         return false;
     }
     if (strcmp(op, "hello") != 0) {
         return bt_ctl_refuse(e, AGENT_UNAUTHORIZED, "op", "the first request must be hello");
     }
-    if (!agent_read_fields(p->line, len, fields, sizeof fields / sizeof fields[0], e) ||
-        !check_proof(d, p, nonce, proof, e)) {
+    if (!agent_read_fields(p->line, len, &hello_shape, &said, e) || !check_proof(d, p, said.nonce, said.proof, e)) {
         return false;
     }
-    session_proof(d->secret, "lancet-agent-1:", nonce, p->nonce, proof);
+    session_proof(d->secret, "lancet-agent-1:", said.nonce, p->nonce, proof);
     bt_json_out_open(&o, NULL, '{');
     bt_json_out_bool(&o, "ok", true);
     bt_json_out_string(&o, "proof", proof);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORDS_PER_WRITE = 1024, SAMPLES_PATIENCE_MS = 10000 };
+enum { RECORDS_PER_WRITE = 1024, SAMPLES_PATIENCE_MS = 10000, DAY = 86400 };
 
 static void begin_ok(struct bt_json_out *o)
 {
@@ -89,20 +89,37 @@ static void set_rate(struct agent *a, double per_second)
     agent_wake(a);
 }
 
+struct asked_load {
+    double rate; // requests per second
+};
+static const struct bt_shape_field load_fields[] = {
+    AGENT_OP_FIELD,
+    {"rate", BT_SHAPE_NUMBER, true, BT_SHAPE_AT(struct asked_load, rate), .min = 0.01, .max = 1e8},
+};
+static const struct bt_shape load_shape = AGENT_SHAPE(load_fields);
+
+struct asked_window {
+    uint32_t samples;
+    double rate, seconds;
+};
+static const struct bt_shape_field measure_fields[] = {
+    AGENT_OP_FIELD,
+    {"samples", BT_SHAPE_WHOLE, false, BT_SHAPE_AT(struct asked_window, samples), .max = AGENT_SAMPLES},
+    {"samplingRate", BT_SHAPE_NUMBER, false, BT_SHAPE_AT(struct asked_window, rate), .min = 1e-9, .max = 1},
+    {"seconds", BT_SHAPE_NUMBER, false, BT_SHAPE_AT(struct asked_window, seconds), .min = 0.001, .max = DAY},
+};
+static const struct bt_shape measure_shape = AGENT_SHAPE(measure_fields);
+
 static bool load(struct session *s, const char *line, size_t len, struct bt_json_out *o, struct bt_ctl_error *e)
 {
-    double rate = 0;
-    struct agent_field fields[] = {{.name = "rate", .kind = FIELD_DOUBLE, .to = &rate, .min = 0.01, .max = 1e8}};
-    if (!agent_read_fields(line, len, fields, 1, e)) {
+    struct asked_load asked = {0};
+    if (!agent_read_fields(line, len, &load_shape, &asked, e)) {
         return false;
-    }
-    if (!fields[0].seen) {
-        return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "rate", "is required: requests per second");
     }
     if (s->agent.state == AGENT_IDLE) {
         return wrong_state(&s->agent, "Ready or Loading", e);
     }
-    set_rate(&s->agent, rate);
+    set_rate(&s->agent, asked.rate);
     s->agent.state = AGENT_LOADING;
     return state_answer(&s->agent, o);
 }
@@ -110,22 +127,15 @@ static bool load(struct session *s, const char *line, size_t len, struct bt_json
 static bool measure(struct session *s, const char *line, size_t len, struct bt_json_out *o, struct bt_ctl_error *e)
 {
     struct agent *a = &s->agent;
-    uint32_t samples = 0;
-    double rate = 1;
-    double seconds = 86400;
-    struct agent_field fields[] = {
-        {.name = "samples", .kind = FIELD_U32, .to = &samples, .max = AGENT_SAMPLES},
-        {.name = "samplingRate", .kind = FIELD_DOUBLE, .to = &rate, .min = 1e-9, .max = 1},
-        {.name = "seconds", .kind = FIELD_DOUBLE, .to = &seconds, .min = 0.001, .max = 86400},
-    };
-    if (!agent_read_fields(line, len, fields, sizeof fields / sizeof fields[0], e)) {
+    struct asked_window asked = {.rate = 1, .seconds = DAY};
+    if (!agent_read_fields(line, len, &measure_shape, &asked, e)) {
         return false;
     }
     if (a->state != AGENT_LOADING || (a->window.last != 0 && !agent_window_complete(a))) {
         return wrong_state(a, "Loading", e);
     }
-    if (!agent_window_open(a, samples, rate, (uint64_t)(seconds * 1e9))) {
-        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "out of memory for %u samples", samples);
+    if (!agent_window_open(a, asked.samples, asked.rate, (uint64_t)(asked.seconds * 1e9))) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "out of memory for %u samples", asked.samples);
     }
     return state_answer(a, o);
 }
@@ -234,7 +244,7 @@ bool session_operation(struct session *s, const char *op, const char *line, size
         return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op",
                              "\"%s\" is none of hello, configure, load, measure, poll, samples, stop, alive", op);
     }
-    if (!agent_read_fields(line, len, NULL, 0, e)) {
+    if (!agent_read_fields(line, len, NULL, NULL, e)) {
         return false;
     }
     if (alive) {

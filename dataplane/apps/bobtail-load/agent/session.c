@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { OP_BYTES = 32, WRITE_PATIENCE_MS = 10000 };
+enum { WRITE_PATIENCE_MS = 10000 };
 
 bool session_write(int fd, const void *bytes, size_t n, int patience_ms)
 {
@@ -96,8 +96,8 @@ static bool answer(struct session *s, const char *line, size_t len)
 {
     struct bt_ctl_error e = {0};
     struct bt_json_out o = {0};
-    char op[OP_BYTES] = "";
-    if (!agent_read_op(line, len, op, sizeof op, &e)) {
+    char op[AGENT_OP_BYTES] = "";
+    if (!agent_read_op(line, len, op, &e)) {
         (void)reply(s, false, &o, &e);
         return false;
     }

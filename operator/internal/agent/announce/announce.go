@@ -56,6 +56,7 @@ type Announcer struct {
 	mu       sync.Mutex
 	owned    map[netip.Addr]*announced
 	counters map[Protocol]map[string]uint64
+	hosts    []Host // that spoke lately
 }
 
 type announced struct {
@@ -249,6 +250,7 @@ func (a *Announcer) takeARP(b []byte, _ net.HardwareAddr, now time.Time) {
 	if bytes.Equal(f.senderMAC, a.device.HardwareAddr) {
 		return // our own, come back
 	}
+	a.hear(f.sender, f.senderMAC)
 	if a.conflict(f.sender, now) {
 		a.tell(f.sender)
 		return
@@ -272,6 +274,7 @@ func (a *Announcer) takeNDP(b []byte, from net.HardwareAddr, now time.Time) {
 	if bytes.Equal(from, a.device.HardwareAddr) {
 		return
 	}
+	a.hear(m.claims(), from)
 	if claimed := m.claims(); !bytes.Equal(m.mac, a.device.HardwareAddr) && a.conflict(claimed, now) {
 		a.tell(claimed)
 		return

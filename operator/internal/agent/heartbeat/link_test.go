@@ -5,6 +5,7 @@ package heartbeat
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,31 @@ func TestLinks(t *testing.T) {
 			}
 		case <-time.After(10 * time.Second):
 			t.Fatalf("nothing is heard: %v, %v", a.Counters(), b.Counters())
+		}
+	}
+}
+
+// The longest heartbeat that an agent sends arrives whole.
+func TestTheLongestHeartbeat(t *testing.T) {
+	long := strings.Repeat("a", maxName)
+	a, _ := listen(t, long, key)
+	b, heard := listen(t, "b", key)
+	a.SetPeers([]Peer{{"b", b.Addr()}})
+	b.SetPeers([]Peer{{long, a.Addr()}})
+	say := func() {
+		b.Say(ownership.Message{From: "b", Able: true})
+		a.Say(ownership.Message{From: long, Able: true, VIPs: sixes(MaxVIPs)})
+	}
+	for end := time.Now().Add(time.Minute); ; say() {
+		select {
+		case m := <-heard:
+			if len(m.VIPs) == MaxVIPs { // before they have met, addresses of IPv6 are left out
+				return
+			}
+		case <-time.After(5 * time.Millisecond):
+			if time.Now().After(end) {
+				t.Fatalf("not heard: %v, %v", a.Counters(), b.Counters())
+			}
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Keeper struct {
 	mu        sync.Mutex
 	machine   *ownership.Machine
 	peers     []heartbeat.Peer
+	vips      map[netip.Addr]bool // that may be owned by whomever
 	announced map[netip.Addr]bool
 	given     map[netip.Addr]time.Duration // when a VIP was given away
 	renew     map[netip.Addr]bool
@@ -191,9 +192,11 @@ func (k *Keeper) say() {
 // look at the uplink: carrier, and whether anybody is heard.
 func (k *Keeper) look() {
 	state, err := devices.State(k.options.Uplink)
-	now := k.link.Now()
+	now, heard := k.link.Now(), k.wire.Hosts()
 	k.mu.Lock()
 	k.machine.SetLink(now, err == nil && state.Up)
+	hosts := company(heard, k.peers, k.vips)
+	k.machine.Company(len(hosts) > 0)
 	if state.Received != k.received {
 		k.received = state.Received
 		k.machine.Wire(now)
@@ -205,26 +208,19 @@ func (k *Keeper) look() {
 	peers := k.peers
 	k.mu.Unlock()
 	if ask {
-		k.ask(peers)
+		k.ask(peers, hosts)
 	}
 	k.step()
 }
 
-// ask the router and the other nodes: a host without agent answers too.
-func (k *Keeper) ask(peers []heartbeat.Peer) {
+// ask the router, the other nodes, and whoever spoke before: a host without agent answers too.
+func (k *Keeper) ask(peers []heartbeat.Peer, hosts []netip.Addr) {
 	six := k.options.Listen.Addr().Is6() // as all the agents' addresses are
 	from, err := devices.Address(k.options.Uplink, six)
 	if err != nil {
 		return
 	}
-	var targets []netip.Addr
-	if router := devices.Gateway(k.options.Uplink, six); router.IsValid() {
-		targets = append(targets, router)
-	}
-	for _, p := range peers[:min(len(peers), 8)] {
-		targets = append(targets, p.Addr.Addr())
-	}
-	k.wire.Ask(from, targets)
+	k.wire.Ask(from, questions(six, devices.Gateway(k.options.Uplink, six), peers, hosts))
 }
 
 // SetVIPs replaces the VIPs that may be owned here.
@@ -235,6 +231,10 @@ func (k *Keeper) SetVIPs(vips []netip.Addr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.machine.SetVIPs(vips)
+	k.vips = map[netip.Addr]bool{}
+	for _, vip := range vips {
+		k.vips[vip] = true
+	}
 	for vip := range k.announced {
 		if !slices.Contains(vips, vip) {
 			k.wire.Withdraw(vip)

@@ -82,6 +82,7 @@ type Machine struct {
 	vips    map[netip.Addr]*vip
 	peers   map[string]*peer
 	expect  bool // others are configured
+	company bool // hosts that are no agents are known on the wire
 	link    bool
 	left    bool
 	wire    time.Duration // when something on the wire was last heard
@@ -124,6 +125,10 @@ func (m *Machine) SetVIPs(all []netip.Addr) {
 // Expect says whether there are other agents that should be heard.
 func (m *Machine) Expect(others bool) { m.expect = others }
 
+// Company says whether hosts that are no agents are known on the wire, and answer when they are asked. Without any,
+// silence is no sign of being cut off: it is what the death of the other agents sounds like.
+func (m *Machine) Company(known bool) { m.company = known }
+
 // SetLink tells of the uplink's carrier.
 func (m *Machine) SetLink(now time.Duration, up bool) {
 	if up && !m.link {
@@ -144,7 +149,7 @@ func (m *Machine) Wire(now time.Duration) {
 // alone tells that nobody has been on the wire for so long that the others must
 // have chosen new owners.
 func (m *Machine) alone(now time.Duration) bool {
-	return m.expect && now-m.wire >= m.config.DeadAfter+m.config.DeadAfter/2
+	return m.expect && m.company && now-m.wire >= m.config.DeadAfter+m.config.DeadAfter/2
 }
 
 // Leave makes the next message say that this agent goes; it owns nothing then.
@@ -176,7 +181,7 @@ func (m *Machine) alive(p *peer, now time.Duration) bool { return now-p.heard < 
 // Ask tells that nobody has been heard for so long that the caller should ask
 // the wire (ARP, NDP) whether somebody is there, and report answers by Wire.
 func (m *Machine) Ask(now time.Duration) bool {
-	return m.expect && now-m.wire >= m.config.DeadAfter/2
+	return m.expect && m.company && now-m.wire >= m.config.DeadAfter/2
 }
 
 // cut says why this agent must not own anything; empty when it may.

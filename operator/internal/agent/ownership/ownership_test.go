@@ -233,6 +233,44 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// K-12: where nobody but agents is on the wire, the last one keeps what it owns, however quiet it is; in a network that
+// is cut each side has an owner, and soon after one that is whole again has a single one.
+func TestNobodyButAgents(t *testing.T) {
+	for _, seed := range seeds(t, 20) {
+		w := newWorld(t, seed, 2, 2)
+		w.agentsOnly = true
+		for i := range w.nodes {
+			w.start(i)
+		}
+		w.run(15*time.Second, nil)
+		gone := int(seed) % 2
+		w.fault = w.now
+		w.nodes[gone].m = nil
+		w.run(3*time.Second, nil)
+		w.run(time.Minute, func() {
+			if len(w.nodes[1-gone].m.Owned()) != 2 {
+				w.fail("the only agent owns %v", w.nodes[1-gone].m.Owned())
+			}
+		})
+		w.start(gone)
+		w.run(15*time.Second, nil)
+		w.nodes[gone].side, w.fault = 1, w.now
+		w.run(time.Minute, nil)
+		for _, n := range w.nodes {
+			if len(n.m.Owned()) != 2 {
+				w.fail("%s, on one side of the cut, owns %v", n.name, n.m.Owned())
+			}
+		}
+		w.nodes[gone].side, w.fault = 0, w.now
+		w.run(15*time.Second, nil)
+		for _, v := range w.vips {
+			if w.owner(v) < 0 {
+				w.fail("%s has not exactly one owner", v)
+			}
+		}
+	}
+}
+
 // An agent that did not run for a while must not conclude that the others died.
 func TestPause(t *testing.T) {
 	m := New(Config{Self: "slow"}, 0)

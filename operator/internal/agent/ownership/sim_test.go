@@ -55,8 +55,10 @@ type world struct {
 	vips  []netip.Addr
 	cut   map[[2]int]bool // pairs that do not hear each other
 	loss  float64
-	air   flights
-	fault time.Duration // when the last one happened
+	// agentsOnly: nobody else is on the wire, no router and no host that answers.
+	agentsOnly bool
+	air        flights
+	fault      time.Duration // when the last one happened
 
 	heard   [][]time.Duration            // [from][to] last delivery
 	silent  [][]time.Duration            // [a][b] when a pair last was without word for a life
@@ -87,6 +89,7 @@ func (w *world) start(i int) {
 	n.m, n.gone = New(Config{Self: n.name}, w.now), 0
 	n.m.SetVIPs(w.vips)
 	n.m.Expect(true)
+	n.m.Company(!w.agentsOnly)
 	n.m.SetLink(w.now, n.link)
 	n.next = w.now + time.Duration(w.r.Int64N(int64(DefaultInterval)))
 }
@@ -141,7 +144,7 @@ func (w *world) run(span time.Duration, each func()) {
 				n.m = nil
 				continue
 			}
-			if n.link && n.side == 0 {
+			if n.link && n.side == 0 && !w.agentsOnly {
 				n.m.Wire(w.now) // the router and other hosts are on this side
 			}
 			if w.now%stepping == 0 {

@@ -115,9 +115,13 @@ func (in *Input) roles(v *crabplan.VIP) redirect.Role {
 	if in.Tunnel == TunnelOn {
 		tunnel = redirect.RoleTunnel
 	}
+	var keep redirect.Role
+	if v.KeepsClients {
+		keep = redirect.RoleKeepClient
+	}
 	switch {
 	case v.Kind == crabplan.LoadBalancer && in.Balances(v.Addr):
-		return redirect.RoleClient | redirect.RoleBalance | tunnel
+		return redirect.RoleClient | redirect.RoleBalance | tunnel | keep
 	case v.Kind == crabplan.NodePort && v.Node == in.Node && !v.Local:
 		return redirect.RoleBalance | redirect.RoleStackFallback | tunnel
 	}
@@ -125,6 +129,15 @@ func (in *Input) roles(v *crabplan.VIP) redirect.Role {
 }
 
 func (in *Input) state(v *crabplan.VIP, b crabplan.Backend) redirect.State {
+	s := in.health(v, b)
+	if s == redirect.UpPlain && v.KeepsClients {
+		return redirect.Down // its connections would be relayed, and a hash that leads there must lead elsewhere
+	}
+	return s
+}
+
+// health is what a server could serve, if the Service asked for nothing else.
+func (in *Input) health(v *crabplan.VIP, b crabplan.Backend) redirect.State {
 	if b.State == crabplan.NotReady {
 		return redirect.Down
 	}
@@ -156,19 +169,19 @@ func (in *Input) status(v *crabplan.VIP, entry *redirect.VIP) v1alpha1.NodeVIP {
 		return out
 	}
 	out.Role = v1alpha1.VIPRoleBalancer
-	for i, b := range entry.Backends {
-		switch {
-		case v.Backends[i].State == crabplan.Draining:
+	for _, b := range v.Backends {
+		switch s := in.health(v, b); {
+		case b.State == crabplan.Draining:
 			out.Draining++
-		case b.State == redirect.UpCRAB:
+		case s == redirect.UpCRAB:
 			out.UpCRAB++
-		case b.State == redirect.UpPlain:
+		case s == redirect.UpPlain:
 			out.UpPlain++
 		default:
 			out.Down++
 		}
 	}
-	if text := []rune(fallBack(v, &out)); len(text) > v1alpha1.MaxNodeMessage {
+	if text := []rune(in.fallBack(v, &out)); len(text) > v1alpha1.MaxNodeMessage {
 		out.FallBack = string(text[:v1alpha1.MaxNodeMessage])
 	} else {
 		out.FallBack = string(text)
@@ -176,10 +189,15 @@ func (in *Input) status(v *crabplan.VIP, entry *redirect.VIP) v1alpha1.NodeVIP {
 	return out
 }
 
+// keptClients is the rule by which some connections are not served at all.
+const keptClients = "with externalTrafficPolicy: Local clients keep their addresses, which a relay would hide (C-42)"
+
 // fallBack says why connections stay with the balancer, or end there.
-func fallBack(v *crabplan.VIP, n *v1alpha1.NodeVIP) string {
+func (in *Input) fallBack(v *crabplan.VIP, n *v1alpha1.NodeVIP) string {
 	var silent []string
 	switch {
+	case n.UpCRAB > 0 && n.UpPlain == 0 && v.KeepsClients && in.Tunnel == TunnelOn:
+		return "clients without agent get no connections: " + keptClients
 	case n.UpCRAB > 0 && n.UpPlain == 0:
 		return ""
 	case n.UpCRAB+n.UpPlain == 0 && len(v.Backends) == 0:
@@ -192,10 +210,21 @@ func fallBack(v *crabplan.VIP, n *v1alpha1.NodeVIP) string {
 			silent = append(silent, b.Node)
 		}
 	}
+	if v.KeepsClients {
+		return keepingOnly(n, Names(silent))
+	}
 	if n.UpCRAB == 0 {
 		return fmt.Sprintf("none of %d servers knows redirects: is the agent running on %s?", n.UpPlain, Names(silent))
 	}
 	return fmt.Sprintf("%d of %d servers do not know redirects and get no redirected connection: is the agent running on all of %s?", n.UpPlain, n.UpPlain+n.UpCRAB, Names(silent))
+}
+
+// keepingOnly says who gets no connections where nothing is relayed.
+func keepingOnly(n *v1alpha1.NodeVIP, nodes string) string {
+	if n.UpCRAB == 0 {
+		return fmt.Sprintf("none of %d servers knows redirects, and none gets connections: %s; is the agent running on %s?", n.UpPlain, keptClients, nodes)
+	}
+	return fmt.Sprintf("%d of %d servers do not know redirects and get no connections: %s; is the agent running on all of %s?", n.UpPlain, n.UpPlain+n.UpCRAB, keptClients, nodes)
 }
 
 // Names lists nodes for people, a few of them by name.

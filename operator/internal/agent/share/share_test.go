@@ -137,6 +137,40 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// K-11: where clients keep their addresses nothing is relayed: a server without agent gets no connections, and the Service
+// is told which rule that is.
+func TestNothingIsRelayedWhereClientsKeepTheirAddresses(t *testing.T) {
+	for _, c := range []struct {
+		agents, states, fallBack string
+		mode                     TunnelMode
+	}{
+		{"abc", "UpCRAB UpCRAB Draining Down", "", TunnelOff},
+		{"ac", "UpCRAB Down Down Down", "1 of 2 servers do not know redirects and get no connections: with externalTrafficPolicy: Local clients keep their addresses, which a relay would hide (C-42); is the agent running on all of a, b?", TunnelOff},
+		{"", "Down Down Down Down", "none of 2 servers knows redirects, and none gets connections: with externalTrafficPolicy: Local", TunnelOff},
+		{"abc", "UpCRAB UpCRAB Down Down", "clients without agent get no connections: with externalTrafficPolicy: Local", TunnelOn},
+	} {
+		in := input(vip(func(v *crabplan.VIP) { v.KeepsClients = true }))
+		in.Balances = func(netip.Addr) bool { return true }
+		in.HasAgent = func(node string) bool { return strings.Contains(c.agents, node) }
+		in.Tunnel = c.mode
+		s, err := Make(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, b := range s.VIPs[0].Backends {
+			got = append(got, b.State.String())
+		}
+		n := s.Status[0]
+		if strings.Join(got, " ") != c.states || s.VIPs[0].Roles&redirect.RoleKeepClient == 0 || s.VIPs[0].Validate() != nil {
+			t.Errorf("agents on %q: %v, %s", c.agents, got, s.VIPs[0].Roles)
+		}
+		if (c.fallBack == "") != (n.FallBack == "") || !strings.HasPrefix(n.FallBack, c.fallBack) {
+			t.Errorf("agents on %q: the Service is told %q", c.agents, n.FallBack)
+		}
+	}
+}
+
 func TestNoEndpoints(t *testing.T) {
 	in := input(vip(func(v *crabplan.VIP) { v.Backends = nil }))
 	in.Balances = func(netip.Addr) bool { return true }

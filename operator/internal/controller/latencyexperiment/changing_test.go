@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
 )
@@ -26,24 +27,24 @@ func TestLoadsThatChange(t *testing.T) {
 		s.WidthMicroseconds, s.Load = 0, v1alpha1.ExperimentLoad{Steps: []v1alpha1.ExperimentStep{{RequestsPerSecond: 100, Seconds: 3}, {RequestsPerSecond: 900, Seconds: 2}}}
 	})
 	d, accepted := decideAccepted(e, surroundings{})
-	if accepted.status != metav1.ConditionTrue {
-		t.Fatal(accepted.message)
+	if accepted.Status != metav1.ConditionTrue {
+		t.Fatal(accepted.Message)
 	}
 	if p := d.Phases(); len(p) != 2 || p[1].Load != 900 || p[1].Duration != 2*time.Second || len(d.Experiments()) != 0 || measuredSeconds(e, d) != 5 {
 		t.Errorf("%+v, %d experiments, %d s", p, len(d.Experiments()), measuredSeconds(e, d))
 	}
 	e.Spec.Load = v1alpha1.ExperimentLoad{Sine: &v1alpha1.ExperimentSine{
 		MeanRequestsPerSecond: 1000, AmplitudeRequestsPerSecond: 500, PeriodSeconds: 8, Seconds: 16, StepSeconds: 2}}
-	if d, accepted = decideAccepted(e, surroundings{}); accepted.status != metav1.ConditionTrue {
-		t.Fatal(accepted.message)
+	if d, accepted = decideAccepted(e, surroundings{}); accepted.Status != metav1.ConditionTrue {
+		t.Fatal(accepted.Message)
 	}
 	p := d.Phases()
 	if len(p) != 8 || math.Round(p[0].Load) != 1354 || math.Round(p[2].Load) != 646 || p[0].Duration != 2*time.Second || measuredSeconds(e, d) != 16 {
 		t.Errorf("%+v, %d s", p, measuredSeconds(e, d))
 	}
 	e.Spec.Load = v1alpha1.ExperimentLoad{Steps: []v1alpha1.ExperimentStep{{RequestsPerSecond: 900, Seconds: 2}, {RequestsPerSecond: 99, Seconds: 2}}}
-	if _, accepted = decideAccepted(e, surroundings{}); accepted.reason != v1alpha1.ReasonInvalidExperiment ||
-		accepted.message != "load: phase 1: 99 requests/s for 2s are 99 samples for each agent that measures: must be at least 100" {
+	if _, accepted = decideAccepted(e, surroundings{}); accepted.Reason != v1alpha1.ReasonInvalidExperiment ||
+		accepted.Message != "load: phase 1: 99 requests/s for 2s are 99 samples for each agent that measures: must be at least 100" {
 		t.Errorf("%+v", accepted)
 	}
 	e = experiment(func(*v1alpha1.LatencyExperimentSpec) {})
@@ -63,7 +64,7 @@ func TestGaps(t *testing.T) {
 	text := "1000 2000\n\t3000\n"
 	d, accepted := decideAccepted(experiment(traced), surroundings{gaps: &text})
 	c := d.Configuration(0)
-	if accepted.status != metav1.ConditionTrue || c.Arrivals != "trace" || len(c.TraceNanoseconds) != 3 || c.TraceNanoseconds[2] != 3000 {
+	if accepted.Status != metav1.ConditionTrue || c.Arrivals != "trace" || len(c.TraceNanoseconds) != 3 || c.TraceNanoseconds[2] != 3000 {
 		t.Errorf("%+v: %+v", accepted, c)
 	}
 	if raw, err := written(d); err != nil {
@@ -85,8 +86,8 @@ func TestGaps(t *testing.T) {
 		"too long": {ptr(strings.Repeat(fmt.Sprintf("%016d ", 1), 60_000)), v1alpha1.ReasonInvalidExperiment, "1020000 bytes: must be at most 1000000"},
 	} {
 		_, got := decideAccepted(experiment(traced), surroundings{gaps: c.text})
-		if got.status != metav1.ConditionFalse || got.reason != c.reason || !strings.Contains(got.message, c.says) {
-			t.Errorf("%s: %s: %.300s", name, got.reason, got.message)
+		if got.Status != metav1.ConditionFalse || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%s: %s: %.300s", name, got.Reason, got.Message)
 		}
 	}
 }
@@ -108,7 +109,7 @@ func TestExampleThatChanges(t *testing.T) {
 	gaps := m.Data[ref.Key]
 	e.Spec.Workload.Protocol = "R2P2" // the schema's default
 	d, accepted := decideAccepted(e, surroundings{target: &v1alpha1.RpcService{}, gaps: &gaps})
-	if accepted.status != metav1.ConditionTrue || ref.Name != m.Name || len(d.Interarrival.GapsNanoseconds) != 8 || len(d.Phases()) != 3 || d.Traces.Share != 0.01 {
+	if accepted.Status != metav1.ConditionTrue || ref.Name != m.Name || len(d.Interarrival.GapsNanoseconds) != 8 || len(d.Phases()) != 3 || d.Traces.Share != 0.01 {
 		t.Errorf("%+v, %+v", accepted, d)
 	}
 }
@@ -125,12 +126,12 @@ func TestTraces(t *testing.T) {
 		})
 		d, accepted := decideAccepted(e, surroundings{otlp: c.operators})
 		if c.want == "" {
-			if accepted.reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.message, "`spec.traces.otlpEndpoint` must be given") {
+			if accepted.Reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.Message, "`spec.traces.otlpEndpoint` must be given") {
 				t.Errorf("%+v", accepted)
 			}
 			continue
 		}
-		if accepted.status != metav1.ConditionTrue || d.Traces.OTLPEndpoint != c.want || d.Configuration(0).TraceShare != 0.005 {
+		if accepted.Status != metav1.ConditionTrue || d.Traces.OTLPEndpoint != c.want || d.Configuration(0).TraceShare != 0.005 {
 			t.Errorf("%+v: %+v, %+v", c, accepted, d.Traces)
 		}
 	}
@@ -142,7 +143,7 @@ func TestFollowedPhases(t *testing.T) {
 	s := report.Summary{Changing: true, Loads: []report.SummaryLoad{
 		{Offered: 100, Achieved: 99, Value: us(40), Low: us(38), High: us(45)}, {Offered: 900, Achieved: 880, Value: us(400), Low: us(350), High: us(480), Start: 3}}}
 	e := experiment(func(*v1alpha1.LatencyExperimentSpec) {})
-	yes := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}
+	yes := verdict.Yes(v1alpha1.ReasonAccepted, "")
 	writeStatus(e, yes, yes, outcome{over: true, summary: s}, time.Now())
 	st := e.Status
 	if st.Observed != "up to 400us at 900/s" || st.Loads != 2 || st.Results[1].Verdict != v1alpha1.VerdictFollowed || *st.Results[1].StartSeconds != 3 || *st.Results[0].StartSeconds != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
 func experiment(change func(*v1alpha1.LatencyExperimentSpec)) *v1alpha1.LatencyExperiment {
@@ -35,8 +36,8 @@ func TestDefine(t *testing.T) {
 		s.LatencyRequestsPerSecond, s.ArrivalGaps = 300, 2000
 	})
 	d, accepted := decideAccepted(e, surroundings{})
-	if accepted.status != metav1.ConditionTrue {
-		t.Fatal(accepted.message)
+	if accepted.Status != metav1.ConditionTrue {
+		t.Fatal(accepted.Message)
 	}
 	all, c := d.Experiments(), d.Configuration(1)
 	if len(all) != 1 || all[0].Percentile != 0.999 || all[0].Width != 50*time.Microsecond || all[0].Arrivals != "Fixed" || all[0].Load != 1000 {
@@ -66,8 +67,8 @@ func TestWorkload(t *testing.T) {
 		}
 	})
 	d, accepted := decideAccepted(e, surroundings{})
-	if accepted.status != metav1.ConditionTrue {
-		t.Fatal(accepted.message)
+	if accepted.Status != metav1.ConditionTrue {
+		t.Fatal(accepted.Message)
 	}
 	c := d.Configuration(0)
 	if c.KeyOrder != "zipf:0.99" || c.KeyBytes != "fb-key" || c.ValueBytes != "fb-value" || c.Mix != "ycsb-e" || c.ScanLength != "fixed:10" ||
@@ -76,8 +77,8 @@ func TestWorkload(t *testing.T) {
 	}
 	e.Spec.Workload = v1alpha1.ExperimentWorkload{Protocol: "Stss", Interarrival: "Poisson", ConnectionsPerAgent: 8, OutstandingPerConnection: 1,
 		TimeoutMilliseconds: 500, RequestBytes: "fixed:64", ReplyBytes: "fixed:128", ServiceTimeNanoseconds: "exp:10000"}
-	if d, accepted = decideAccepted(e, surroundings{}); accepted.status != metav1.ConditionTrue {
-		t.Fatal(accepted.message)
+	if d, accepted = decideAccepted(e, surroundings{}); accepted.Status != metav1.ConditionTrue {
+		t.Fatal(accepted.Message)
 	}
 	if c = d.Configuration(0); c.ReplyBytes != "fixed:128" || c.ServiceTime != "exp:10000" {
 		t.Errorf("configuration %+v", c)
@@ -86,10 +87,10 @@ func TestWorkload(t *testing.T) {
 
 // Every protocol of the API is one of the agent's.
 func TestProtocols(t *testing.T) {
-	for name := range protocols {
-		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) { s.Workload.Protocol = name })
-		if _, accepted := decideAccepted(e, surroundings{}); accepted.status != metav1.ConditionTrue {
-			t.Errorf("%s: %s", name, accepted.message)
+	for _, row := range v1alpha1.ExperimentProtocols {
+		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) { s.Workload.Protocol = row.Protocol })
+		if _, accepted := decideAccepted(e, surroundings{}); accepted.Status != metav1.ConditionTrue {
+			t.Errorf("%s: %s", row.Protocol, accepted.Message)
 		}
 	}
 }
@@ -101,14 +102,16 @@ func TestDecideAccepted(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"a service":     {func(s *v1alpha1.LatencyExperimentSpec) { s.Target, s.Workload.Protocol = ref, "R2P2" }, &v1alpha1.RpcService{}, v1alpha1.ReasonAccepted, ""},
-		"no service":    {func(s *v1alpha1.LatencyExperimentSpec) { s.Target = ref }, nil, v1alpha1.ReasonTargetNotFound, `"echo"`},
-		"a slow load":   {func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 10 }, nil, v1alpha1.ReasonInvalidExperiment, "limit"},
-		"a port beyond": {func(s *v1alpha1.LatencyExperimentSpec) { s.Target.Addresses = []string{"a:70000"} }, nil, v1alpha1.ReasonInvalidExperiment, "targets[0].port"},
+		"a service":   {func(s *v1alpha1.LatencyExperimentSpec) { s.Target, s.Workload.Protocol = ref, "R2P2" }, &v1alpha1.RpcService{}, v1alpha1.ReasonAccepted, ""},
+		"no service":  {func(s *v1alpha1.LatencyExperimentSpec) { s.Target = ref }, nil, v1alpha1.ReasonTargetNotFound, `"echo"`},
+		"a slow load": {func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 10 }, nil, v1alpha1.ReasonInvalidExperiment, "limit"},
+		// K-36: what is wrong besides is told with it.
+		"no service and a slow load": {func(s *v1alpha1.LatencyExperimentSpec) { s.Target, s.Load.RequestsPerSecond = ref, 10 }, nil, v1alpha1.ReasonTargetNotFound, "create it, or another experiment; at 10 requests/s"},
+		"a port beyond":              {func(s *v1alpha1.LatencyExperimentSpec) { s.Target.Addresses = []string{"a:70000"} }, nil, v1alpha1.ReasonInvalidExperiment, "targets[0].port"},
 	} {
 		_, got := decideAccepted(experiment(c.change), surroundings{target: c.target})
-		if got.reason != c.reason || !strings.Contains(got.message, c.says) {
-			t.Errorf("%s: %s: %s; want %s saying %s", name, got.reason, got.message, c.reason, c.says)
+		if got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%s: %s: %s; want %s saying %s", name, got.Reason, got.Message, c.reason, c.says)
 		}
 	}
 }
@@ -123,7 +126,7 @@ func TestOutcomeKeepsTheBoundsOfTheSchema(t *testing.T) {
 	pod := said(job, v1alpha1.ComponentCoordinator, `{"loads":[`+strings.TrimSuffix(loads, ",")+`]}`)
 	e := experiment(func(*v1alpha1.LatencyExperimentSpec) {})
 	o := decideOutcome([]corev1.Pod{pod}, job)
-	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, long}
+	accepted := verdict.Yes(v1alpha1.ReasonAccepted, long)
 	e.Status.Target = message.Bounded(long, maxTarget)
 	writeStatus(e, accepted, accepted, o, time.Now())
 	st := e.Status

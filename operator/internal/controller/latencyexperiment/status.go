@@ -6,26 +6,22 @@ package latencyexperiment
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
 )
 
 // Bounds of the schema.
 const (
-	maxMessage = 4096
 	maxReason  = 512
 	maxTarget  = 1024
 	maxResults = 40
 )
 
-func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o outcome, now time.Time) {
+func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict.Verdict, o outcome, now time.Time) {
 	st := &e.Status
 	st.ObservedGeneration = e.Generation
 	if o.over {
@@ -33,16 +29,10 @@ func writeStatus(e *v1alpha1.LatencyExperiment, accepted, programmed verdict, o 
 		st.Loads, st.Observed = int32(len(st.Results)), observed(st.Results) // at most maxResults
 	}
 	ready := decideReady(accepted, o)
-	for kind, v := range map[string]verdict{
+	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
 		v1alpha1.ConditionAccepted: accepted, v1alpha1.ConditionProgrammed: programmed,
 		v1alpha1.ConditionReady: ready, v1alpha1.ConditionConclusive: decideConclusive(ready, st.Results),
-	} {
-		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: message.Bounded(v.message, maxMessage),
-			ObservedGeneration: e.Generation, LastTransitionTime: metav1.NewTime(now),
-		})
-	}
-	slices.SortFunc(st.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	}, e.Generation, now)
 }
 
 func results(s report.Summary) []v1alpha1.ExperimentResult {

@@ -34,7 +34,7 @@ func TestTargetsSpeakTheProtocol(t *testing.T) {
 	} {
 		e := experiment(func(s *v1alpha1.LatencyExperimentSpec) {
 			s.Target = v1alpha1.ExperimentTarget{TargetRef: &v1alpha1.TargetReference{Name: c.target.Name}}
-			s.Workload.Protocol = c.protocol
+			s.Workload.Protocol = v1alpha1.ExperimentProtocol(c.protocol)
 			if c.protocol == "Redis" {
 				s.Workload.Mix, s.Workload.Keys, s.Workload.KeyBytes, s.Workload.ValueBytes, s.Workload.Path = "GetSet", 10, "fixed:8", "fixed:8", ""
 			}
@@ -44,12 +44,12 @@ func TestTargetsSpeakTheProtocol(t *testing.T) {
 		})
 		d, accepted := decideAccepted(e, surroundings{target: c.target})
 		if c.refusal != "" {
-			if accepted.reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.message, c.refusal) {
+			if accepted.Reason != v1alpha1.ReasonInvalidExperiment || !strings.Contains(accepted.Message, c.refusal) {
 				t.Errorf("%s by %s: %+v", c.target.Name, c.protocol, accepted)
 			}
 			continue
 		}
-		if accepted.status != metav1.ConditionTrue || d.Configuration(0).Targets[0] != c.address {
+		if accepted.Status != metav1.ConditionTrue || d.Configuration(0).Targets[0] != c.address {
 			t.Errorf("%s by %s: %+v, targets %v", c.target.Name, c.protocol, accepted, d.Targets)
 		}
 	}

@@ -135,7 +135,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	store := &pki.Store{Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Namespace: o.Namespace, Now: time.Now}
 	http := dataplane.NewClient(store.Credentials, 0)
 	store.OnChange = http.CloseIdle
-	sidecars, objectives, err := instrument(http)
+	sidecars, objectives, err := instrument(http, o.ImageVersion)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	objective "github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
@@ -41,6 +42,7 @@ func TestParseOptions(t *testing.T) {
 		want string
 	}{
 		{[]string{"--image-version="}, "--image-version must not be empty"},
+		{[]string{"--log-level=loud"}, "log-level"},
 		{[]string{"--otlp-endpoint=collector:4318"}, "--otlp-endpoint=collector:4318: must be a URL"},
 		{[]string{"--router-fast-path=auto"}, "--router-fast-path=auto must be Off or Auto"},
 		{[]string{"--crab-vip-pool=192.0.2.9/28"}, `--crab-vip-pool: "192.0.2.9/28" has bits beyond its length`},
@@ -106,21 +108,45 @@ func TestReadsAreCountedByResult(t *testing.T) {
 	}
 }
 
+// K-23: an operator that has nothing to do, and one that does not lead, show that they
+// are there, and counters begin before there is something to count.
+func TestQuietOperatorShowsItself(t *testing.T) {
+	if _, _, err := instrument(fakeReader{}, "1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]int{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() != "bobtail_build_info" || m.GetLabel()[0].GetValue() == "operator" {
+				shown[f.GetName()]++
+			}
+		}
+	}
+	if shown["bobtail_build_info"] != 1 || shown["bobtail_operator_sidecar_reads_total"] < len(operations) {
+		t.Errorf("shown at rest: %v", shown)
+	}
+}
+
 func TestObjectivesAreShown(t *testing.T) {
-	_, o, err := instrument(fakeReader{})
+	_, o, err := instrument(fakeReader{}, "1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := types.NamespacedName{Namespace: "demo", Name: "p99"}
 	value := func(g *prometheus.GaugeVec) float64 {
 		m := &dto.Metric{}
-		if err := g.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil {
+		if err := g.WithLabelValues(key.Namespace, key.Name, "echo").Write(m); err != nil {
 			t.Fatal(err)
 		}
 		return m.GetGauge().GetValue()
 	}
 	micro := int64(1500)
 	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{LatencyMicroseconds: 2000, Percentile: "99"}}
+	slo.Spec.TargetRef.Name = "echo"
 	for _, c := range []struct {
 		status   metav1.ConditionStatus
 		micro    *int64
@@ -151,13 +177,37 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 	for c, want := range map[*prometheus.CounterVec]float64{o.requests: 30, o.violations: 9, o.rejectedOnes: 6} {
 		m := &dto.Metric{}
-		if err := c.WithLabelValues(key.Namespace, key.Name).Write(m); err != nil || m.GetCounter().GetValue() != want {
+		if err := c.WithLabelValues(key.Namespace, key.Name, "echo").Write(m); err != nil || m.GetCounter().GetValue() != want {
 			t.Errorf("counted %v, want %v (%v)", m.GetCounter().GetValue(), want, err)
 		}
 	}
 	o.observe(key, nil, objective.Counted{})
-	if o.met.DeleteLabelValues(key.Namespace, key.Name) || o.violations.DeleteLabelValues(key.Namespace, key.Name) {
+	if o.met.DeleteLabelValues(key.Namespace, key.Name, "echo") || o.violations.DeleteLabelValues(key.Namespace, key.Name, "echo") {
 		t.Error("an objective that is gone is still shown")
+	}
+}
+
+// K-31: an objective is shown as its service's, and when it is put on another one, as
+// that one's alone.
+func TestObjectivesNameTheirService(t *testing.T) {
+	o := newObjectives()
+	key := types.NamespacedName{Namespace: "demo", Name: "p99"}
+	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{Percentile: "99"}}
+	for _, service := range []string{"echo", "cart"} {
+		slo.Spec.TargetRef.Name = service
+		o.observe(key, slo, objective.Counted{Requests: 3})
+	}
+	for _, c := range []prometheus.Collector{o.met, o.requests} {
+		series := make(chan prometheus.Metric, 10)
+		c.Collect(series)
+		if n := len(series); n != 1 {
+			t.Errorf("%d series of one objective", n)
+			continue
+		}
+		m := &dto.Metric{}
+		if err := (<-series).Write(m); err != nil || len(m.GetLabel()) != 3 || m.GetLabel()[2].GetValue() != "cart" || m.GetCounter() != nil && m.GetCounter().GetValue() != 3 {
+			t.Errorf("%v, %v", m, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,9 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
+// answered is the result of a read that went well; others are a ReadError's kind.
+const answered = "Answered"
+
 // reader counts and times the reads of sidecars.
 type reader struct {
 	next  dataplane.Reader
@@ -36,6 +40,9 @@ type objectives struct {
 	met, observed, objective, allowed  *prometheus.GaugeVec
 	capacityLow, capacityHigh          *prometheus.GaugeVec
 	requests, violations, rejectedOnes *prometheus.CounterVec
+
+	mu      sync.Mutex
+	targets map[types.NamespacedName]string // the service each is shown with
 }
 
 func (o *objectives) gauges() []*prometheus.GaugeVec {
@@ -46,8 +53,20 @@ func (o *objectives) counters() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{o.requests, o.violations, o.rejectedOnes}
 }
 
+// operations of the reads.
+var operations = []string{"state", "histogram", "history", "connects"}
+
+// build shows that an operator is there, whether or not it leads or has anything to
+// do: that no operator shows itself is an alert.
+func build(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bobtail_build_info", Help: "An operator is there; the version is that of its images; always 1.",
+		ConstLabels: prometheus.Labels{"component": "operator", "version": version},
+	}, func() float64 { return 1 })
+}
+
 // instrument registers the metrics.
-func instrument(next dataplane.Reader) (*reader, *objectives, error) {
+func instrument(next dataplane.Reader, version string) (*reader, *objectives, error) {
 	r := &reader{
 		next: next,
 		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -58,8 +77,11 @@ func instrument(next dataplane.Reader) (*reader, *objectives, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}, []string{"operation"}),
 	}
+	for _, operation := range operations { // a rate begins at the first read
+		r.reads.WithLabelValues(operation, answered)
+	}
 	o := newObjectives()
-	collectors := []prometheus.Collector{r.reads, r.took}
+	collectors := []prometheus.Collector{build(version), r.reads, r.took}
 	for _, g := range o.gauges() {
 		collectors = append(collectors, g)
 	}
@@ -99,7 +121,7 @@ func instrumentPool() (func(redirection.PoolUse), error) {
 }
 
 func newObjectives() *objectives {
-	labels := []string{"namespace", "name"}
+	labels := []string{"namespace", "name", "service"}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
@@ -107,6 +129,7 @@ func newObjectives() *objectives {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &objectives{
+		targets:      map[types.NamespacedName]string{},
 		met:          gauge("bobtail_slo_met", "1 when the objective is met, 0 when it is missed, NaN when it is not known, or below 1."),
 		observed:     gauge("bobtail_slo_observed_seconds", "Measured percentile; +Inf when it falls on unanswered requests, NaN when it is not known, or below 1."),
 		objective:    gauge("bobtail_slo_objective_seconds", "The objective."),
@@ -165,7 +188,7 @@ func (r *reader) time(operation string) func() {
 }
 
 func (r *reader) count(operation string, err error) {
-	result := "Answered"
+	result := answered
 	var read *dataplane.ReadError
 	if errors.As(err, &read) {
 		result = string(read.Kind)
@@ -178,16 +201,15 @@ func (r *reader) count(operation string, err error) {
 // observe shows one objective; nil means that it is gone.
 func (o *objectives) observe(key types.NamespacedName, objective *v1alpha1.ServiceLevelObjective, counted slo.Counted) {
 	if objective == nil {
-		for _, g := range o.gauges() {
-			g.DeleteLabelValues(key.Namespace, key.Name)
-		}
-		for _, c := range o.counters() {
-			c.DeleteLabelValues(key.Namespace, key.Name)
-		}
+		o.show(key, "")
 		return
 	}
-	set := func(g *prometheus.GaugeVec, v float64) { g.WithLabelValues(key.Namespace, key.Name).Set(v) }
-	add := func(c *prometheus.CounterVec, n uint64) { c.WithLabelValues(key.Namespace, key.Name).Add(float64(n)) }
+	service := objective.Spec.TargetRef.Name
+	o.show(key, service)
+	set := func(g *prometheus.GaugeVec, v float64) { g.WithLabelValues(key.Namespace, key.Name, service).Set(v) }
+	add := func(c *prometheus.CounterVec, n uint64) {
+		c.WithLabelValues(key.Namespace, key.Name, service).Add(float64(n))
+	}
 	set(o.objective, float64(objective.Spec.LatencyMicroseconds)/1e6)
 	set(o.allowed, allowedShare(objective))
 	set(o.met, metValue(objective))
@@ -198,6 +220,28 @@ func (o *objectives) observe(key types.NamespacedName, objective *v1alpha1.Servi
 	add(o.requests, counted.Requests)
 	add(o.violations, counted.Violations)
 	add(o.rejectedOnes, counted.Rejected)
+}
+
+// show forgets the series of an objective that was shown with another service; "" is
+// none, it is gone.
+func (o *objectives) show(key types.NamespacedName, service string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was, shown := o.targets[key]
+	if service == "" {
+		delete(o.targets, key)
+	} else {
+		o.targets[key] = service
+	}
+	if !shown || was == service {
+		return
+	}
+	for _, g := range o.gauges() {
+		g.DeleteLabelValues(key.Namespace, key.Name, was)
+	}
+	for _, c := range o.counters() {
+		c.DeleteLabelValues(key.Namespace, key.Name, was)
+	}
 }
 
 // capacityOf is NaN when it is not known, or below 1. Attainable and yet 0 is less than one

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 
@@ -39,6 +40,8 @@ type Options struct {
 	AgentPort int
 	// Namespace is the operator's own.
 	Namespace string
+	// LogLevel is the least that is written.
+	LogLevel slog.Level
 }
 
 // ParseOptions reads the command line. The default of the version is the
@@ -57,6 +60,7 @@ func ParseOptions(args []string, version string) (Options, error) {
 	f.StringVar(&o.VIPPool, "crab-vip-pool", "", "IPv4 and IPv6 addresses for Services of that class: `NETWORK|FIRST-LAST,...`")
 	f.IntVar(&o.AgentPort, "crab-agent-port", 9442, "TCP port of the nodes where CRAB's agents tell how long clients wait for connections")
 	f.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace the operator runs in (default $POD_NAMESPACE)")
+	f.TextVar(&o.LogLevel, "log-level", slog.LevelInfo, "`debug|info|warn|error`: the least that is written")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {

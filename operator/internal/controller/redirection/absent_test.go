@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -73,17 +74,17 @@ func TestProgrammedWithoutAbsentNodes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		agents []v1alpha1.NodeDataplane
-		want   verdict
+		want   verdict.Verdict
 	}{
-		{"it acknowledged an old one", []v1alpha1.NodeDataplane{agent("x", now), agent("dead", "old")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "1 nodes acknowledge it; " + left}},
-		{"it never knew", []v1alpha1.NodeDataplane{agent("x", now), agent("dead")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, left}},
-		{"it refused", []v1alpha1.NodeDataplane{agent("x", now), refusing}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, left}},
-		{"it fell back", []v1alpha1.NodeDataplane{agent("x", now), falling}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "2 nodes acknowledge it"}},
-		{"another one is waited for", []v1alpha1.NodeDataplane{agent("x"), agent("dead")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "1 of 1 nodes have yet to acknowledge: x; " + left}},
-		{"there is no other", []v1alpha1.NodeDataplane{agent("dead")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, left}},
+		{"it acknowledged an old one", []v1alpha1.NodeDataplane{agent("x", now), agent("dead", "old")}, verdict.Yes(v1alpha1.ReasonProgrammed, "1 nodes acknowledge it; "+left)},
+		{"it never knew", []v1alpha1.NodeDataplane{agent("x", now), agent("dead")}, verdict.Yes(v1alpha1.ReasonProgrammed, left)},
+		{"it refused", []v1alpha1.NodeDataplane{agent("x", now), refusing}, verdict.Yes(v1alpha1.ReasonProgrammed, left)},
+		{"it fell back", []v1alpha1.NodeDataplane{agent("x", now), falling}, verdict.Yes(v1alpha1.ReasonProgrammed, "2 nodes acknowledge it")},
+		{"another one is waited for", []v1alpha1.NodeDataplane{agent("x"), agent("dead")}, verdict.No(v1alpha1.ReasonReconciling, "1 of 1 nodes have yet to acknowledge: x; "+left)},
+		{"there is no other", []v1alpha1.NodeDataplane{agent("dead")}, verdict.No(v1alpha1.ReasonNoAgents, left)},
 	} {
-		got := decideProgrammed(&s, verdict{status: metav1.ConditionTrue}, c.agents, map[string]bool{"dead": true})
-		if got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
+		got := decideProgrammed(&s, verdict.Yes("", ""), c.agents, map[string]bool{"dead": true})
+		if got.Status != c.want.Status || got.Reason != c.want.Reason || !strings.Contains(got.Message, c.want.Message) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -128,8 +129,8 @@ func TestAddresses(t *testing.T) {
 		changed := false
 		for i, d := range out {
 			text := d.service.Name + "=" + addressOf(d.service)
-			if d.accepted.reason != v1alpha1.ReasonAccepted {
-				text += "(" + d.accepted.reason + ")"
+			if d.accepted.Reason != v1alpha1.ReasonAccepted {
+				text += "(" + d.accepted.Reason + ")"
 			}
 			got = append(got, text)
 			is := addressOf(d.service)
@@ -180,11 +181,11 @@ func TestAddressesOfBothFamilies(t *testing.T) {
 		if given != (got != addressOf(&c.service) && c.name != "a family less") {
 			t.Errorf("%s: given %v", c.name, given)
 		}
-		if out[0].accepted.reason != v1alpha1.ReasonAccepted {
-			got += " " + out[0].accepted.reason
+		if out[0].accepted.Reason != v1alpha1.ReasonAccepted {
+			got += " " + out[0].accepted.Reason
 		}
 		if got != c.want {
-			t.Errorf("%s: %s, want %s (%s)", c.name, got, c.want, out[0].accepted.message)
+			t.Errorf("%s: %s, want %s (%s)", c.name, got, c.want, out[0].accepted.Message)
 		}
 		for _, i := range out[0].service.Status.LoadBalancer.Ingress {
 			if i.IPMode == nil || *i.IPMode != corev1.LoadBalancerIPModeProxy {
@@ -205,14 +206,14 @@ func TestMissingFamilyIsWarnedOf(t *testing.T) {
 		out, _ := decide(snapshot{pool: pool(t, "192.0.2.1-192.0.2.2"), services: []corev1.Service{s}, agents: []v1alpha1.NodeDataplane{agent("x", crabplan.Revision(&s))}})
 		a := out[0].accepted
 		for _, text := range want {
-			if a.status != metav1.ConditionTrue || a.reason != v1alpha1.ReasonFamilyMissing || !strings.Contains(a.message, text) {
+			if a.Status != metav1.ConditionTrue || a.Reason != v1alpha1.ReasonFamilyMissing || !strings.Contains(a.Message, text) {
 				t.Errorf("%s: %+v, want %q", policy, a, text)
 			}
 		}
-		if p := out[0].programmed; p.status != metav1.ConditionTrue {
+		if p := out[0].programmed; p.Status != metav1.ConditionTrue {
 			t.Errorf("%s: the nodes serve it, and Programmed is %+v", policy, p)
 		}
-		if got := level(&metav1.Condition{Status: a.status, Reason: a.reason}); got != corev1.EventTypeWarning {
+		if got := level(&metav1.Condition{Status: a.Status, Reason: a.Reason}); got != corev1.EventTypeWarning {
 			t.Errorf("%s: the event is %s", policy, got)
 		}
 	}
@@ -220,7 +221,7 @@ func TestMissingFamilyIsWarnedOf(t *testing.T) {
 
 func TestPoolMessagesSayWhatToDo(t *testing.T) {
 	out, _ := decide(snapshot{services: []corev1.Service{service("a", 1, "", nil)}})
-	if a := out[0].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "the pool (empty) has no IPv4 addresses") || !strings.Contains(a.message, "crab.vipPool") {
+	if a := out[0].accepted; a.Reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.Message, "the pool (empty) has no IPv4 addresses") || !strings.Contains(a.Message, "crab.vipPool") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -278,7 +279,7 @@ func anyWish(services []corev1.Service) bool {
 func TestExhaustedFamily(t *testing.T) {
 	services := []corev1.Service{service("a", 1, "fd00::1", stacks("6", single)), service("b", 2, "", stacks("6", single))}
 	out, _ := decide(snapshot{pool: pool(t, "192.0.2.0/24,fd00::1/128"), services: services})
-	if a := out[1].accepted; a.reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.message, "all 1 IPv6 addresses of the pool") {
+	if a := out[1].accepted; a.Reason != v1alpha1.ReasonPoolExhausted || !strings.Contains(a.Message, "all 1 IPv6 addresses of the pool") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -306,7 +307,7 @@ func TestProgrammed(t *testing.T) {
 		for _, a := range addresses {
 			n.Status.VIPs = append(n.Status.VIPs, v1alpha1.NodeVIP{Address: a, Port: 80, Namespace: "shop", Service: "a", Revision: crabplan.Revision(&six)})
 		}
-		if got := decideProgrammed(&six, verdict{status: metav1.ConditionTrue}, []v1alpha1.NodeDataplane{n}, nil); (got.status == metav1.ConditionTrue) != (len(addresses) == 2) {
+		if got := decideProgrammed(&six, verdict.Yes("", ""), []v1alpha1.NodeDataplane{n}, nil); (got.Status == metav1.ConditionTrue) != (len(addresses) == 2) {
 			t.Errorf("a node that holds %v: %+v", addresses, got)
 		}
 	}
@@ -316,25 +317,25 @@ func TestProgrammed(t *testing.T) {
 	for i := range 9 {
 		many = append(many, agent(fmt.Sprint("n", i)))
 	}
-	ok := verdict{status: metav1.ConditionTrue}
+	ok := verdict.Yes("", "")
 	for _, c := range []struct {
 		name     string
-		accepted verdict
+		accepted verdict.Verdict
 		agents   []v1alpha1.NodeDataplane
-		want     verdict
+		want     verdict.Verdict
 	}{
-		{"all", ok, []v1alpha1.NodeDataplane{agent("x", now), agent("y", now)}, verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "2 nodes"}},
-		{"not accepted", verdict{metav1.ConditionFalse, "X", "because"}, []v1alpha1.NodeDataplane{agent("x", now)}, verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, "because"}},
-		{"nobody", ok, nil, verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "bobtail-agent"}},
-		{"an old revision", ok, []v1alpha1.NodeDataplane{agent("x", "old"), agent("y", now)}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "1 of 2 nodes have yet to acknowledge: x"}},
-		{"an old address beside the new one", ok, []v1alpha1.NodeDataplane{agent("x", now, "old")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "x"}},
-		{"somebody else's", ok, []v1alpha1.NodeDataplane{other}, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "other"}},
-		{"a node that cannot", ok, []v1alpha1.NodeDataplane{agent("x"), refusing}, verdict{metav1.ConditionFalse, v1alpha1.ReasonRejected, "refusing: port: is 0"}},
-		{"fall-back", ok, []v1alpha1.NodeDataplane{falling}, verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, "192.0.2.1:80 on falling: no server takes redirects"}},
-		{"many", ok, many, verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling, "n0, n1, n2, n3, n4 and 4 more"}},
+		{"all", ok, []v1alpha1.NodeDataplane{agent("x", now), agent("y", now)}, verdict.Yes(v1alpha1.ReasonProgrammed, "2 nodes")},
+		{"not accepted", verdict.No("X", "because"), []v1alpha1.NodeDataplane{agent("x", now)}, verdict.No(v1alpha1.ReasonNotAccepted, "because")},
+		{"nobody", ok, nil, verdict.No(v1alpha1.ReasonNoAgents, "bobtail-agent")},
+		{"an old revision", ok, []v1alpha1.NodeDataplane{agent("x", "old"), agent("y", now)}, verdict.No(v1alpha1.ReasonReconciling, "1 of 2 nodes have yet to acknowledge: x")},
+		{"an old address beside the new one", ok, []v1alpha1.NodeDataplane{agent("x", now, "old")}, verdict.No(v1alpha1.ReasonReconciling, "x")},
+		{"somebody else's", ok, []v1alpha1.NodeDataplane{other}, verdict.No(v1alpha1.ReasonReconciling, "other")},
+		{"a node that cannot", ok, []v1alpha1.NodeDataplane{agent("x"), refusing}, verdict.No(v1alpha1.ReasonRejected, "refusing: port: is 0")},
+		{"fall-back", ok, []v1alpha1.NodeDataplane{falling}, verdict.Yes(v1alpha1.ReasonFallingBack, "192.0.2.1:80 on falling: no server takes redirects")},
+		{"many", ok, many, verdict.No(v1alpha1.ReasonReconciling, "n0, n1, n2, n3, n4 and 4 more")},
 	} {
 		got := decideProgrammed(&s, c.accepted, c.agents, nil)
-		if got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
+		if got.Status != c.want.Status || got.Reason != c.want.Reason || !strings.Contains(got.Message, c.want.Message) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -354,14 +355,14 @@ func TestAcceptedTellsOfExcludedEndpoints(t *testing.T) {
 	}
 	for _, c := range []struct {
 		slices []discoveryv1.EndpointSlice
-		want   verdict
+		want   verdict.Verdict
 	}{
-		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}},
-		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1"), in(81, "10.0.0.2", "10.0.0.3")}, verdict{metav1.ConditionTrue, v1alpha1.ReasonEndpointsExcluded, "2 endpoints"}},
-		{[]discoveryv1.EndpointSlice{in(81, "10.0.0.2")}, verdict{metav1.ConditionFalse, v1alpha1.ReasonPortTranslation, "listen on 80"}},
+		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1")}, verdict.Yes(v1alpha1.ReasonAccepted, "")},
+		{[]discoveryv1.EndpointSlice{in(80, "10.0.0.1"), in(81, "10.0.0.2", "10.0.0.3")}, verdict.Yes(v1alpha1.ReasonEndpointsExcluded, "2 endpoints")},
+		{[]discoveryv1.EndpointSlice{in(81, "10.0.0.2")}, verdict.No(v1alpha1.ReasonPortTranslation, "listen on 80")},
 	} {
 		out, _ := decide(snapshot{services: []corev1.Service{s}, slices: c.slices, pool: pool(t, "192.0.2.0/24")})
-		if got := out[0].accepted; got.status != c.want.status || got.reason != c.want.reason || !strings.Contains(got.message, c.want.message) {
+		if got := out[0].accepted; got.Status != c.want.Status || got.Reason != c.want.Reason || !strings.Contains(got.Message, c.want.Message) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 		if addressOf(out[0].service) != "192.0.2.1" {

@@ -61,7 +61,7 @@ func familyUse(s snapshot, decisions []decision, family corev1.IPFamily, taken m
 		}
 	}
 	for _, d := range without { // one that requires both families may wait for the other one
-		if d.accepted.reason == v1alpha1.ReasonPoolExhausted && u.Free == 0 {
+		if d.accepted.Reason == v1alpha1.ReasonPoolExhausted && u.Free == 0 {
 			u.Waiting++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
 // Standing tells whoever made a Service whether the agents acknowledge it exactly
@@ -26,6 +27,6 @@ func (r *Reconciler) Standing(ctx context.Context, service *corev1.Service) (ok 
 		return false, "", "", fmt.Errorf("list Nodes: %w", err)
 	}
 	gone, _ := absent(agents.Items, nodes.Items, r.Now())
-	v := decideProgrammed(service, verdict{status: metav1.ConditionTrue}, agents.Items, gone)
-	return v.status == metav1.ConditionTrue, v.reason, v.message, nil
+	v := decideProgrammed(service, verdict.Yes("", ""), agents.Items, gone)
+	return v.Status == metav1.ConditionTrue, v.Reason, v.Message, nil
 }

@@ -12,12 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
-	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
-
-// maxMessage bounds a condition's message.
-const maxMessage = 4096
 
 // conditionTypes are ours among the conditions of a Service.
 var conditionTypes = []string{v1alpha1.ServiceConditionAccepted, v1alpha1.ServiceConditionProgrammed}
@@ -39,12 +36,8 @@ func writeStatus(s *corev1.Service, d decision, now time.Time) {
 	if crabplan.WantsVIP(s) {
 		s.Status.LoadBalancer.Ingress = d.service.Status.LoadBalancer.Ingress
 	}
-	for kind, v := range map[string]verdict{v1alpha1.ServiceConditionAccepted: d.accepted, v1alpha1.ServiceConditionProgrammed: d.programmed} {
-		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: message.Bounded(v.message, maxMessage),
-			ObservedGeneration: s.Generation, LastTransitionTime: metav1.NewTime(now),
-		})
-	}
+	verdict.Set(&s.Status.Conditions, v1alpha1.ServiceConditionAccepted, d.accepted, s.Generation, now)
+	verdict.Set(&s.Status.Conditions, v1alpha1.ServiceConditionProgrammed, d.programmed, s.Generation, now)
 }
 
 // Reasons whose events are warnings although CRAB serves the Service, and those

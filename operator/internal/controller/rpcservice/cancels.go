@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -49,9 +50,10 @@ type routerCounts struct{ copies, compared, taken uint64 }
 // cancelsSeen remembers per service what was counted. Its zero value is ready.
 type cancelsSeen struct {
 	mu sync.Mutex
-	of map[types.NamespacedName]*counted
+	of map[types.NamespacedName]counted
 }
 
+// counted is what became of copies, and what of it is known by router.
 type counted struct {
 	at      time.Time
 	routers map[string]routerCounts
@@ -66,19 +68,28 @@ func (m *cancelsSeen) forget(service types.NamespacedName) {
 	delete(m.of, service)
 }
 
-// look adds what the routers counted since the last time, if they sent copies that
-// can be taken back; else what is known fades.
-func (m *cancelsSeen) look(s *snapshot) cancelled {
+// get is what is remembered of a service; the zero value: nothing.
+func (m *cancelsSeen) get(s *v1alpha1.RpcService) counted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name := types.NamespacedName{Namespace: s.service.Namespace, Name: s.service.Name}
-	c := m.of[name]
-	if c == nil {
-		c = &counted{at: s.now, sum: saidBefore(s.service)}
-		if m.of == nil {
-			m.of = map[types.NamespacedName]*counted{}
-		}
-		m.of[name] = c
+	return m.of[client.ObjectKeyFromObject(s)]
+}
+
+func (m *cancelsSeen) put(s *v1alpha1.RpcService, c counted) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[types.NamespacedName]counted{}
+	}
+	m.of[client.ObjectKeyFromObject(s)] = c
+}
+
+// count adds to what is remembered what the routers counted since the last time, if
+// they sent copies that can be taken back; else what is known fades.
+func count(s *snapshot) counted {
+	c := s.counted
+	if c.at.IsZero() {
+		c = counted{at: s.now, sum: saidBefore(s.service)}
 	}
 	sends := sendsCancels(s.service)
 	now := map[string]routerCounts{}
@@ -96,16 +107,16 @@ func (m *cancelsSeen) look(s *snapshot) cancelled {
 	}
 	c.sum.expected, c.sum.taken = c.sum.expected*left, c.sum.taken*left
 	c.at, c.routers = s.now, now
-	return c.sum
+	return c
 }
 
-// expect takes the share of copies that the model says are let go of from now on.
-func (m *cancelsSeen) expect(s *snapshot) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c := m.of[types.NamespacedName{Namespace: s.service.Namespace, Name: s.service.Name}]; c != nil && s.expected > 0 {
-		c.share = s.expected
+// expecting takes the share of copies that the model says are let go of from now on;
+// 0: no model was asked.
+func (c counted) expecting(share float64) counted {
+	if share > 0 {
+		c.share = share
 	}
+	return c
 }
 
 func countsOf(h *dataplane.HedgingState) routerCounts {
@@ -130,7 +141,7 @@ func (c *cancelled) add(before, now routerCounts, share float64) {
 func sendsCancels(s *v1alpha1.RpcService) bool {
 	h := s.Spec.Hedging
 	return h != nil && h.Mode == v1alpha1.HedgingAuto && cancellationOf(h) != v1alpha1.CancellationNone &&
-		(render.HedgingMode(s) == v1alpha1.HedgingLoadAware || render.TriesCancels(s))
+		(render.HedgingMode(s, s.Status.Hedging) == v1alpha1.HedgingLoadAware || render.TriesCancels(s, s.Status.Hedging))
 }
 
 // saidBefore is what an operator knew before it was started again.

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
@@ -17,23 +15,24 @@ import (
 func counting() *snapshot {
 	s := inCancels(v1alpha1.CancellationAnswered, cancelled{})
 	s.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays}
-	s.states = map[string]answer{}
+	s.states = map[string]stateRead{}
 	tells(s, 0, dataplane.HedgingState{})
 	tells(s, 1, dataplane.HedgingState{})
 	return s
 }
 
 func tells(s *snapshot, router int, h dataplane.HedgingState) {
-	s.states[s.routers[router].Name] = answer{state: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
+	s.states[s.routers[router].Name] = stateRead{Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
 }
 
 // only what came since the last look counts, probes apart, against what the
 // model expected of it.
 func TestR254CountsCancels(t *testing.T) {
-	s, m := counting(), &cancelsSeen{}
+	s := counting()
 	look := func(what string, want cancelled) {
 		t.Helper()
-		got := m.look(s)
+		s.counted = count(s)
+		got := s.counted.sum
 		if math.Abs(got.expected-want.expected) > 1e-9 || math.Abs(got.taken-want.taken) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
@@ -42,8 +41,7 @@ func TestR254CountsCancels(t *testing.T) {
 	look("what was before", cancelled{})
 	tells(s, 0, dataplane.HedgingState{Copies: 600, Cancelled: 480})
 	look("before a model was asked", cancelled{})
-	s.expected = 0.5
-	m.expect(s)
+	s.counted = s.counted.expecting(0.5)
 	tells(s, 0, dataplane.HedgingState{Copies: 700, Cancelled: 520, Compared: 20})
 	tells(s, 1, dataplane.HedgingState{Copies: 40, Cancelled: 15})
 	look("both routers", cancelled{60, 55})
@@ -58,7 +56,7 @@ func TestR254CountsCancels(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	tells(s, 0, dataplane.HedgingState{Copies: 5000, Cancelled: 10})
 	look("copies that cannot be taken back", cancelled{1000, 1000 * 4060.0 / 4065})
-	m.forget(types.NamespacedName{Namespace: s.service.Namespace, Name: s.service.Name})
+	s.counted = (&cancelsSeen{}).get(s.service)
 	look("of another service of that name", cancelled{})
 }
 
@@ -66,7 +64,7 @@ func TestR254CountsCancels(t *testing.T) {
 func TestR254CancelsAreRemembered(t *testing.T) {
 	s := counting()
 	s.service.Status.Hedging.Cancels = &v1alpha1.HedgingCancels{Expected: 300, TakenBack: 290}
-	if got := (&cancelsSeen{}).look(s); got != (cancelled{300, 290}) {
+	if got := count(s).sum; got != (cancelled{300, 290}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -19,8 +20,25 @@ import (
 // rightly called not programmed.
 const maxHistory = 16
 
-// live is the configuration as it stands in the ConfigMap.
+// desired is the configuration that should be running.
+type desired struct {
+	// text and hash are the document; hash is empty when there is none.
+	text []byte
+	hash string
+	// sameGeneration are hashes of documents that were made from the same
+	// generation and differ only in pods or keys. A peer that still runs one
+	// of them runs this specification.
+	sameGeneration []string
+}
+
+// runs says whether a dataplane runs the specification's generation.
+func (d desired) runs(applied string) bool {
+	return applied != "" && (applied == d.hash || slices.Contains(d.sameGeneration, applied))
+}
+
+// liveConfig is the configuration as it stands in the ConfigMap.
 type liveConfig struct {
+	exists  bool              // the ConfigMap does, whatever is in it
 	doc     *dataplane.Config // nil when there is none that can be read
 	hash    string
 	history []string
@@ -33,9 +51,9 @@ func readLive(cm *corev1.ConfigMap) liveConfig {
 	text := []byte(cm.Data[dataplane.ConfigMapKeyConfig])
 	doc, err := dataplane.ParseConfig(text)
 	if err != nil {
-		return liveConfig{}
+		return liveConfig{exists: true}
 	}
-	l := liveConfig{doc: doc, hash: dataplane.HashConfig(text)}
+	l := liveConfig{exists: true, doc: doc, hash: dataplane.HashConfig(text)}
 	if h := cm.Annotations[dataplane.AnnotationSameGeneration]; h != "" {
 		l.history = strings.Split(h, ",")
 	}
@@ -54,14 +72,15 @@ func (l liveConfig) keyIDs() []int {
 // specification was not accepted, the one that is running is brought up to
 // date with the pods: what serves must keep up with its members even while its
 // owner's latest wish cannot be fulfilled.
-func decideConfig(s *snapshot, accepted bool, keyIDs []int) (desired, error) {
+func decideConfig(s *snapshot, accepted bool, keyIDs []int, hedging *v1alpha1.HedgingStatus) (desired, error) {
 	peers := choosePeers(s.servers, s.routers, keyIDs)
+	peers.Hedging = hedging
 	var err error
 	if peers.Objective, err = chooseObjective(s); err != nil {
 		return desired{}, err
 	}
 	doc := render.Config(s.service, peers)
-	was := readLive(s.configMap)
+	was := s.live
 	if !accepted {
 		if was.doc == nil {
 			return desired{}, nil
@@ -107,12 +126,12 @@ func sameSources(a, b []dataplane.Source) bool { return slices.Equal(a, b) }
 // acknowledgedExactly says that every live peer runs the very document of the
 // ConfigMap, and that it names these keys.
 func acknowledgedExactly(s *snapshot, keyIDs []int) bool {
-	was := readLive(s.configMap)
+	was := s.live
 	if was.doc == nil || !slices.Equal(was.doc.KeyIDs, keyIDs) {
 		return false
 	}
 	for _, p := range slices.Concat(s.servers, s.routers) {
-		if a := s.states[p.Name]; live(p) && (a.state == nil || a.state.AppliedHash != was.hash) {
+		if a := s.states[p.Name]; live(p) && (a.Reply == nil || a.Reply.AppliedHash != was.hash) {
 			return false
 		}
 	}

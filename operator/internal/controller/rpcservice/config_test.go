@@ -25,7 +25,7 @@ func stored(t *testing.T, s *snapshot, d desired) *corev1.ConfigMap {
 
 func decide(t *testing.T, s *snapshot, accepted bool, keys []int) desired {
 	t.Helper()
-	d, err := decideConfig(s, accepted, keys)
+	d, err := decideConfig(s, accepted, keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +40,13 @@ func TestHistoryOfHashes(t *testing.T) {
 	if first.hash != dataplane.HashConfig(first.text) || len(first.sameGeneration) != 0 {
 		t.Fatalf("first: %+v", first)
 	}
-	s.configMap = stored(t, s, first)
+	s.live = readLive(stored(t, s, first))
 	s.servers = pods("r r")
 	second := decide(t, s, true, []int{1})
 	if second.hash == first.hash || !slices.Equal(second.sameGeneration, []string{first.hash}) {
 		t.Fatalf("second: %+v", second)
 	}
-	s.configMap = stored(t, s, second)
+	s.live = readLive(stored(t, s, second))
 	if again := decide(t, s, true, []int{1}); again.hash != second.hash || !slices.Equal(again.sameGeneration, second.sameGeneration) {
 		t.Errorf("nothing changed, but: %+v", again)
 	}
@@ -68,7 +68,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	s := &snapshot{service: aService()}
 	for n := range 40 {
 		s.servers = pods(string(slices.Repeat([]byte("r "), n+1)))
-		s.configMap = stored(t, s, decide(t, s, true, []int{1}))
+		s.live = readLive(stored(t, s, decide(t, s, true, []int{1})))
 	}
 	if d := decide(t, s, true, []int{1, 2}); len(d.sameGeneration) != maxHistory {
 		t.Errorf("%d hashes are remembered, want %d", len(d.sameGeneration), maxHistory)
@@ -81,7 +81,7 @@ func TestNotAcceptedKeepsTheLastSpecification(t *testing.T) {
 	if d := decide(t, s, false, []int{1}); d.hash != "" {
 		t.Errorf("something is configured that never was accepted: %s", d.text)
 	}
-	s.configMap = stored(t, s, decide(t, s, true, []int{1}))
+	s.live = readLive(stored(t, s, decide(t, s, true, []int{1})))
 	s.service.Spec.Router.WorkerQueueDepth, s.service.Generation = 60, 5
 	s.servers = pods("r r")
 	d := decide(t, s, false, []int{1, 2})
@@ -96,7 +96,7 @@ func TestNotAcceptedKeepsTheLastSpecification(t *testing.T) {
 
 func TestBrokenConfigMapIsReplaced(t *testing.T) {
 	s := &snapshot{service: aService(), servers: pods("r")}
-	s.configMap = &corev1.ConfigMap{Data: map[string]string{dataplane.ConfigMapKeyConfig: "{"}}
+	s.live = readLive(&corev1.ConfigMap{Data: map[string]string{dataplane.ConfigMapKeyConfig: "{"}})
 	if d := decide(t, s, true, []int{1}); d.hash == "" || len(d.sameGeneration) != 0 {
 		t.Errorf("got %+v", d)
 	}
@@ -106,8 +106,8 @@ func TestBrokenConfigMapIsReplaced(t *testing.T) {
 func TestAcknowledgedExactly(t *testing.T) {
 	s := &snapshot{service: aService(), servers: pods("r"), routers: []*corev1.Pod{aPod("router", "10.0.1.1", "r"), aPod("gone", "10.0.1.2", "rd")}}
 	d := decide(t, s, true, []int{1, 2})
-	s.configMap = stored(t, s, d)
-	s.states = map[string]answer{"p0": runs(d.hash), "router": runs(d.hash)}
+	s.live = readLive(stored(t, s, d))
+	s.states = map[string]stateRead{"p0": runs(d.hash), "router": runs(d.hash)}
 	if !acknowledgedExactly(s, []int{1, 2}) {
 		t.Error("all live peers run it")
 	}
@@ -127,7 +127,7 @@ func TestAcknowledgedExactly(t *testing.T) {
 // A document that breaks a bound is an error that names the field.
 func TestUnusableDocument(t *testing.T) {
 	s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("a", "10.0.0.1", "r"), aPod("b", "10.0.0.1", "r")}}
-	_, err := decideConfig(s, true, []int{1})
+	_, err := decideConfig(s, true, []int{1}, nil)
 	if refusal(err) != "InvalidConfiguration" {
 		t.Errorf("two pods on one address: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -61,23 +62,23 @@ func aPod(name, ip, how string) *corev1.Pod {
 	return p
 }
 
-func runs(hash string, joined ...string) answer {
-	a := answer{state: &dataplane.SidecarState{AppliedHash: hash, Dataplane: &dataplane.State{Hash: hash}}}
+func runs(hash string, joined ...string) stateRead {
+	a := stateRead{Reply: &dataplane.SidecarState{AppliedHash: hash, Dataplane: &dataplane.State{Hash: hash}}}
 	for _, ip := range joined {
 		for i := range 2 {
-			a.state.Dataplane.Members = append(a.state.Dataplane.Members, dataplane.WorkerState{Address: ip, Port: 8000 + i, Joined: true})
+			a.Reply.Dataplane.Members = append(a.Reply.Dataplane.Members, dataplane.WorkerState{Address: ip, Port: 8000 + i, Joined: true})
 		}
 	}
 	return a
 }
 
-func refuses(field string) answer {
+func refuses(field string) stateRead {
 	a := runs("old")
-	a.state.LastError = &dataplane.ApplyError{Field: field, Message: "must be 1..64; got 0", Hash: hash}
+	a.Reply.LastError = &dataplane.ApplyError{Field: field, Message: "must be 1..64; got 0", Hash: hash}
 	return a
 }
 
-var silent = answer{err: errors.New("connection refused")}
+var silent = stateRead{Err: errors.New("connection refused")}
 
 func TestDecideProgrammed(t *testing.T) {
 	server := func(how string) []*corev1.Pod { return []*corev1.Pod{aPod("s1", "10.0.0.1", how)} }
@@ -85,34 +86,34 @@ func TestDecideProgrammed(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		servers, routers []*corev1.Pod
-		states           map[string]answer
+		states           map[string]stateRead
 		change           func(*v1alpha1.RpcService)
 		reason, message  string
 	}{
-		{name: "all run it", servers: server("r"), routers: router("r"), states: map[string]answer{"s1": runs(hash), "r1": runs(hash)},
+		{name: "all run it", servers: server("r"), routers: router("r"), states: map[string]stateRead{"s1": runs(hash), "r1": runs(hash)},
 			reason: v1alpha1.ReasonProgrammed, message: "1 of 1 routers and 1 of 1 servers acknowledged generation 4"},
 		{name: "a peer one membership behind runs the same specification", servers: server("r"), routers: router("r"),
-			states: map[string]answer{"s1": runs("same"), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
-		{name: "a server lags", servers: server("r"), routers: router("r"), states: map[string]answer{"s1": runs("old"), "r1": runs(hash)},
+			states: map[string]stateRead{"s1": runs("same"), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
+		{name: "a server lags", servers: server("r"), routers: router("r"), states: map[string]stateRead{"s1": runs("old"), "r1": runs(hash)},
 			reason: v1alpha1.ReasonReconciling, message: "waiting for s1"},
-		{name: "nothing applied yet", servers: server("r"), routers: router("r"), states: map[string]answer{"s1": runs(""), "r1": runs(hash)},
+		{name: "nothing applied yet", servers: server("r"), routers: router("r"), states: map[string]stateRead{"s1": runs(""), "r1": runs(hash)},
 			reason: v1alpha1.ReasonReconciling, message: "waiting for s1"},
-		{name: "a router refuses", servers: server("r"), routers: router("r"), states: map[string]answer{"s1": runs(hash), "r1": refuses("service.workerQueueDepth")},
+		{name: "a router refuses", servers: server("r"), routers: router("r"), states: map[string]stateRead{"s1": runs(hash), "r1": refuses("service.workerQueueDepth")},
 			reason: v1alpha1.ReasonRejected, message: "service.workerQueueDepth: must be 1..64; got 0"},
 		{name: "an old refusal of another document", servers: server("r"), routers: router("r"),
-			states: map[string]answer{"s1": runs(hash), "r1": {state: &dataplane.SidecarState{AppliedHash: hash,
+			states: map[string]stateRead{"s1": runs(hash), "r1": {Reply: &dataplane.SidecarState{AppliedHash: hash,
 				LastError: &dataplane.ApplyError{Hash: "older"}}}}, reason: v1alpha1.ReasonProgrammed},
-		{name: "a sidecar is silent", servers: server("r"), routers: router("r"), states: map[string]answer{"s1": runs(hash), "r1": silent},
+		{name: "a sidecar is silent", servers: server("r"), routers: router("r"), states: map[string]stateRead{"s1": runs(hash), "r1": silent},
 			reason: v1alpha1.ReasonUnreachable, message: "sidecar of r1"},
 		{name: "a pod being deleted is not asked", servers: append(server("r"), aPod("s2", "10.0.0.2", "rd")), routers: router("r"),
-			states: map[string]answer{"s1": runs(hash), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
+			states: map[string]stateRead{"s1": runs(hash), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
 		{name: "a pending pod is not asked", servers: append(server("r"), aPod("s2", "", "")), routers: router("r"),
-			states: map[string]answer{"s1": runs(hash), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
-		{name: "no server", servers: server(""), routers: router("r"), states: map[string]answer{"r1": runs(hash)}, reason: v1alpha1.ReasonNoPods, message: "no server"},
-		{name: "no router", servers: server("r"), routers: router(""), states: map[string]answer{"s1": runs(hash)}, reason: v1alpha1.ReasonNoPods, message: "no router"},
-		{name: "scaled to zero", routers: router("r"), states: map[string]answer{"r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed,
+			states: map[string]stateRead{"s1": runs(hash), "r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed},
+		{name: "no server", servers: server(""), routers: router("r"), states: map[string]stateRead{"r1": runs(hash)}, reason: v1alpha1.ReasonNoPods, message: "no server"},
+		{name: "no router", servers: server("r"), routers: router(""), states: map[string]stateRead{"s1": runs(hash)}, reason: v1alpha1.ReasonNoPods, message: "no router"},
+		{name: "scaled to zero", routers: router("r"), states: map[string]stateRead{"r1": runs(hash)}, reason: v1alpha1.ReasonProgrammed,
 			change: func(s *v1alpha1.RpcService) { s.Spec.Replicas = new(int32) }},
-		{name: "without a router", servers: server("r"), states: map[string]answer{"s1": runs(hash)}, reason: v1alpha1.ReasonProgrammed,
+		{name: "without a router", servers: server("r"), states: map[string]stateRead{"s1": runs(hash)}, reason: v1alpha1.ReasonProgrammed,
 			change: func(s *v1alpha1.RpcService) { s.Spec.Router.Placement = v1alpha1.PlacementNone }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,8 +122,8 @@ func TestDecideProgrammed(t *testing.T) {
 				c.change(s.service)
 			}
 			v := decideProgrammed(s, desired{hash: hash, sameGeneration: []string{"same"}})
-			if v.reason != c.reason || v.ok != (c.reason == v1alpha1.ReasonProgrammed) || !strings.Contains(v.message, c.message) {
-				t.Errorf("got %v %s: %q; want %s: %q", v.ok, v.reason, v.message, c.reason, c.message)
+			if v.Reason != c.reason || v.OK() != (c.reason == v1alpha1.ReasonProgrammed) || !strings.Contains(v.Message, c.message) {
+				t.Errorf("got %v %s: %q; want %s: %q", v.OK(), v.Reason, v.Message, c.reason, c.message)
 			}
 		})
 	}
@@ -135,32 +136,32 @@ func TestDecideJoined(t *testing.T) {
 		name    string
 		pod     string
 		routers string // one description per router, by space
-		states  []answer
+		states  []stateRead
 		want    bool
 	}{
-		{"all routers have it", "r", "rR rR", []answer{runs(hash, ip), runs(hash, ip)}, true},
-		{"one has not", "r", "rR rR", []answer{runs(hash, ip), runs(hash)}, false},
-		{"one has not, but it was joined", "rJ", "rR rR", []answer{runs(hash, ip), runs(hash)}, true},
-		{"no router has it any more", "rJ", "rR rR", []answer{runs(hash), runs(hash)}, false},
-		{"no router answers, it was joined", "rJ", "rR rR", []answer{silent, silent}, true},
-		{"no router answers, it is new", "r", "rR rR", []answer{silent, silent}, false},
-		{"a silent router holds a new pod back", "r", "rR rR", []answer{runs(hash, ip), silent}, false},
-		{"a starting router does not", "r", "rR r", []answer{runs(hash, ip), runs("")}, true},
-		{"a draining router does not", "r", "rR rRd", []answer{runs(hash, ip), runs(hash)}, true},
-		{"a starting router is no proof", "r", "r", []answer{runs(hash, ip)}, false},
-		{"the only router restarts", "rJ", "r", []answer{runs("")}, true},
-		{"half the workers", "r", "rR", []answer{{state: &dataplane.SidecarState{Dataplane: &dataplane.State{
+		{"all routers have it", "r", "rR rR", []stateRead{runs(hash, ip), runs(hash, ip)}, true},
+		{"one has not", "r", "rR rR", []stateRead{runs(hash, ip), runs(hash)}, false},
+		{"one has not, but it was joined", "rJ", "rR rR", []stateRead{runs(hash, ip), runs(hash)}, true},
+		{"no router has it any more", "rJ", "rR rR", []stateRead{runs(hash), runs(hash)}, false},
+		{"no router answers, it was joined", "rJ", "rR rR", []stateRead{silent, silent}, true},
+		{"no router answers, it is new", "r", "rR rR", []stateRead{silent, silent}, false},
+		{"a silent router holds a new pod back", "r", "rR rR", []stateRead{runs(hash, ip), silent}, false},
+		{"a starting router does not", "r", "rR r", []stateRead{runs(hash, ip), runs("")}, true},
+		{"a draining router does not", "r", "rR rRd", []stateRead{runs(hash, ip), runs(hash)}, true},
+		{"a starting router is no proof", "r", "r", []stateRead{runs(hash, ip)}, false},
+		{"the only router restarts", "rJ", "r", []stateRead{runs("")}, true},
+		{"half the workers", "r", "rR", []stateRead{{Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{
 			Members: []dataplane.WorkerState{{Address: ip, Port: 8000, Joined: true}, {Address: ip, Port: 8001}}}}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("s1", ip, c.pod)}, states: map[string]answer{"s1": runs(hash)}}
+			s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("s1", ip, c.pod)}, states: map[string]stateRead{"s1": runs(hash)}}
 			for i, how := range strings.Fields(c.routers) {
 				name := fmt.Sprintf("r%d", i)
 				s.routers = append(s.routers, aPod(name, "10.0.1."+fmt.Sprint(i), how))
 				s.states[name] = c.states[i]
 			}
-			if v := decideJoined(s, desired{hash: hash})["s1"]; v.ok != c.want {
-				t.Errorf("joined %v (%s), want %v", v.ok, v.message, c.want)
+			if v := decideJoined(s, desired{hash: hash})["s1"]; v.OK() != c.want {
+				t.Errorf("joined %v (%s), want %v", v.OK(), v.Message, c.want)
 			}
 		})
 	}
@@ -169,7 +170,7 @@ func TestDecideJoined(t *testing.T) {
 func TestDecideJoinedWithoutRouter(t *testing.T) {
 	for _, c := range []struct {
 		name, pod string
-		answer    answer
+		answer    stateRead
 		want      bool
 	}{
 		{"runs the configuration", "r", runs(hash), true},
@@ -179,21 +180,21 @@ func TestDecideJoinedWithoutRouter(t *testing.T) {
 		{"silent, was joined", "rJ", silent, true},
 		{"silent, new", "r", silent, false},
 	} {
-		s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("s1", "10.0.0.1", c.pod)}, states: map[string]answer{"s1": c.answer}}
+		s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("s1", "10.0.0.1", c.pod)}, states: map[string]stateRead{"s1": c.answer}}
 		s.service.Spec.Router.Placement = v1alpha1.PlacementNone
-		if v := decideJoined(s, desired{hash: hash})["s1"]; v.ok != c.want {
-			t.Errorf("%s: joined %v (%s), want %v", c.name, v.ok, v.message, c.want)
+		if v := decideJoined(s, desired{hash: hash})["s1"]; v.OK() != c.want {
+			t.Errorf("%s: joined %v (%s), want %v", c.name, v.OK(), v.Message, c.want)
 		}
 	}
 }
 
 func TestDecideReady(t *testing.T) {
-	yes, no := verdict{ok: true}, verdict{message: "why not"}
+	yes, no := verdict.Yes("", ""), verdict.No("", "why not")
 	for _, c := range []struct {
 		name                 string
 		servers, routers     string
 		replicas             int32
-		accepted, programmed verdict
+		accepted, programmed verdict.Verdict
 		reason               string
 	}{
 		{"all there", "rR rR", "rR rR", 2, yes, yes, v1alpha1.ReasonReady},
@@ -207,8 +208,8 @@ func TestDecideReady(t *testing.T) {
 	} {
 		s := &snapshot{service: aService(), servers: pods(c.servers), routers: pods(c.routers)}
 		s.service.Spec.Replicas = &c.replicas
-		if v := decideReady(s, c.accepted, c.programmed); v.reason != c.reason || v.ok != (c.reason == v1alpha1.ReasonReady) {
-			t.Errorf("%s: %v %s (%s), want %s", c.name, v.ok, v.reason, v.message, c.reason)
+		if v := decideReady(s, c.accepted, c.programmed, ""); v.Reason != c.reason || v.OK() != (c.reason == v1alpha1.ReasonReady) {
+			t.Errorf("%s: %v %s (%s), want %s", c.name, v.OK(), v.Reason, v.Message, c.reason)
 		}
 	}
 }
@@ -249,20 +250,20 @@ func names(pods []*corev1.Pod) string {
 func TestIntervalSlowsDownAfterAWhile(t *testing.T) {
 	s := &snapshot{service: aService(), now: start}
 	s.service.CreationTimestamp = metav1.NewTime(start)
-	done := outcome{programmed: verdict{ok: true}, ready: verdict{ok: true}}
+	done := verdicts{programmed: verdict.Yes("", ""), ready: verdict.Yes("", "")}
 	for _, c := range []struct {
 		name  string
-		out   outcome
+		out   verdicts
 		after time.Duration
 		want  time.Duration
 	}{
 		{"finished", done, 0, steady},
-		{"converging", outcome{}, time.Second, converging},
-		{"a pod has not joined", outcome{programmed: done.programmed, ready: done.ready, joined: map[string]verdict{"s": {}}}, time.Second, converging},
-		{"converging for long", outcome{}, patience + time.Second, steady},
+		{"converging", verdicts{}, time.Second, converging},
+		{"a pod has not joined", verdicts{programmed: done.programmed, ready: done.ready, joined: map[string]verdict.Verdict{"s": {}}}, time.Second, converging},
+		{"converging for long", verdicts{}, patience + time.Second, steady},
 	} {
 		s.now = start.Add(c.after)
-		if got := interval(s, c.out); got != c.want {
+		if got := interval(s.now, s.service, c.out); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

@@ -5,15 +5,12 @@
 package rpcservice
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
-	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // fastPath is who asks for it, and why the pods would not be admitted.
@@ -25,35 +22,38 @@ type fastPath struct {
 // given says whether router pods are made for it.
 func (f fastPath) given() bool { return f.chooser != "" && f.barred == "" }
 
-// gatherFastPath reads what a service that is to have it depends on.
-func (r *Reconciler) gatherFastPath(ctx context.Context, s *snapshot) error {
-	chooser := render.FastPath(s.service, r.FastPath)
-	if chooser == "" {
-		r.denials.forget(client.ObjectKeyFromObject(s.service))
-		return nil
+// fastPathAsked is who asks for it, and what is known of the namespace.
+type fastPathAsked struct {
+	chooser v1alpha1.FastPathChooser // empty: nobody asks
+	level   string                   // of its label
+	denial  denial                   // as remembered
+}
+
+// decideFastPath says whether routers are made for it, and which denial is to be
+// remembered.
+func decideFastPath(s *snapshot) (fastPath, denial) {
+	asked, namespace := s.fastPath, s.service.Namespace
+	if asked.chooser == "" {
+		return fastPath{}, denial{}
 	}
-	namespace := s.service.Namespace
-	level, err := r.enforced(ctx, namespace)
-	if err != nil {
-		return err
+	f := fastPath{chooser: asked.chooser, barred: barredByLabel(namespace, asked.level)}
+	if f.barred != "" {
+		return f, asked.denial
 	}
-	s.fastPath = fastPath{chooser: chooser, barred: barredByLabel(namespace, level)}
-	if s.fastPath.barred != "" {
-		return nil
+	known := heldDenial(s)
+	if known.why != "" {
+		f.barred = barredByDenial(namespace, known.why)
 	}
-	if denial := r.denials.look(s, level, chooser); denial != "" {
-		s.fastPath.barred = barredByDenial(namespace, denial)
-	}
-	return nil
+	return f, known
 }
 
 // fastPathStatus sums up what live routers say; nil while nobody asks for it.
-func fastPathStatus(s *snapshot) *v1alpha1.FastPathStatus {
-	if s.fastPath.chooser == "" {
+func fastPathStatus(s *snapshot, f fastPath) *v1alpha1.FastPathStatus {
+	if f.chooser == "" {
 		return nil
 	}
 	routers, active, reason, message := countFastPaths(s)
-	out := &v1alpha1.FastPathStatus{State: v1alpha1.FastPathPartial, ChosenBy: s.fastPath.chooser, ActiveRouters: active, Reason: reason}
+	out := &v1alpha1.FastPathStatus{State: v1alpha1.FastPathPartial, ChosenBy: f.chooser, ActiveRouters: active, Reason: reason}
 	switch {
 	case routers == 0:
 		out.State, out.Reason, message = v1alpha1.FastPathInactive, v1alpha1.FastPathReasonNoAnswer, "no router has answered"
@@ -62,9 +62,9 @@ func fastPathStatus(s *snapshot) *v1alpha1.FastPathStatus {
 	case active == 0:
 		out.State = v1alpha1.FastPathInactive
 	}
-	if s.fastPath.barred != "" {
+	if f.barred != "" {
 		// Routers that still have it are on their way out.
-		out.State, out.Reason, message = v1alpha1.FastPathInactive, v1alpha1.FastPathReasonPodSecurity, s.fastPath.barred
+		out.State, out.Reason, message = v1alpha1.FastPathInactive, v1alpha1.FastPathReasonPodSecurity, f.barred
 		if active > 0 {
 			out.State = v1alpha1.FastPathPartial
 		}
@@ -81,11 +81,11 @@ func fastPathStatus(s *snapshot) *v1alpha1.FastPathStatus {
 func countFastPaths(s *snapshot) (routers, active int32, reason, message string) {
 	for _, p := range s.routers {
 		a := s.states[p.Name]
-		if !live(p) || a.state == nil || a.state.Dataplane == nil {
+		if !live(p) || a.Reply == nil || a.Reply.Dataplane == nil {
 			continue
 		}
 		routers++
-		said := fastPathOf(a.state.Dataplane)
+		said := fastPathOf(a.Reply.Dataplane)
 		switch {
 		case said.Active:
 			active++

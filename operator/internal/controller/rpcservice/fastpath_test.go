@@ -15,12 +15,12 @@ import (
 
 // says is a router that says that of its fast path; without a reason it was
 // started without one.
-func says(active bool, reason, message string) answer {
+func says(active bool, reason, message string) stateRead {
 	d := &dataplane.State{}
 	if reason != "" {
 		d.FastPath = &dataplane.FastPathState{Active: active, Reason: reason, Message: message}
 	}
-	return answer{state: &dataplane.SidecarState{Dataplane: d}}
+	return stateRead{Reply: &dataplane.SidecarState{Dataplane: d}}
 }
 
 func TestFastPathStatus(t *testing.T) {
@@ -29,32 +29,31 @@ func TestFastPathStatus(t *testing.T) {
 	refused := says(false, "NotLoaded", "it needs CAP_BPF")
 	for _, c := range []struct {
 		name, routers string
-		answers       []answer
+		answers       []stateRead
 		state         v1alpha1.FastPathState
 		active        int32
 		reason        string
 		message       string
 	}{
-		{"everywhere", "rR rR", []answer{on, on}, v1alpha1.FastPathActive, 2, "Active", "2 of 2 routers decide requests in the kernel"},
-		{"nowhere", "rR rR", []answer{many, many}, v1alpha1.FastPathInactive, 0, "TooManyWorkers", "0 of 2 routers decide requests in the kernel; p0: there are more than 64 workers"},
-		{"on one of two nodes", "rR rR", []answer{on, refused}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 2 routers decide requests in the kernel; p1: it needs CAP_BPF"},
-		{"the oldest tells why", "rR rR rR", []answer{refused, many, on}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 3 routers decide requests in the kernel; p0: it needs CAP_BPF"},
-		{"an old template", "rR rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathPartial, 1, "RollingOut", "1 of 2 routers decide requests in the kernel; p0: it was started without the fast path"},
-		{"one that leaves does not count", "rRd rR", []answer{says(false, "", ""), on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
-		{"nor one that does not answer", "rR rR", []answer{silent, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
-		{"nor one without a router behind its sidecar", "rR rR", []answer{{state: &dataplane.SidecarState{}}, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
-		{"nobody answers", "rR r", []answer{silent, silent}, v1alpha1.FastPathInactive, 0, "NoAnswer", "0 of 0 routers decide requests in the kernel; no router has answered"},
+		{"everywhere", "rR rR", []stateRead{on, on}, v1alpha1.FastPathActive, 2, "Active", "2 of 2 routers decide requests in the kernel"},
+		{"nowhere", "rR rR", []stateRead{many, many}, v1alpha1.FastPathInactive, 0, "TooManyWorkers", "0 of 2 routers decide requests in the kernel; p0: there are more than 64 workers"},
+		{"on one of two nodes", "rR rR", []stateRead{on, refused}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 2 routers decide requests in the kernel; p1: it needs CAP_BPF"},
+		{"the oldest tells why", "rR rR rR", []stateRead{refused, many, on}, v1alpha1.FastPathPartial, 1, "NotLoaded", "1 of 3 routers decide requests in the kernel; p0: it needs CAP_BPF"},
+		{"an old template", "rR rR", []stateRead{says(false, "", ""), on}, v1alpha1.FastPathPartial, 1, "RollingOut", "1 of 2 routers decide requests in the kernel; p0: it was started without the fast path"},
+		{"one that leaves does not count", "rRd rR", []stateRead{says(false, "", ""), on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
+		{"nor one that does not answer", "rR rR", []stateRead{silent, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
+		{"nor one without a router behind its sidecar", "rR rR", []stateRead{{Reply: &dataplane.SidecarState{}}, on}, v1alpha1.FastPathActive, 1, "Active", "1 of 1 routers decide requests in the kernel"},
+		{"nobody answers", "rR r", []stateRead{silent, silent}, v1alpha1.FastPathInactive, 0, "NoAnswer", "0 of 0 routers decide requests in the kernel; no router has answered"},
 	} {
-		s := &snapshot{service: aService(), routers: pods(c.routers), states: map[string]answer{}}
+		s := &snapshot{service: aService(), routers: pods(c.routers), states: map[string]stateRead{}}
 		for i, p := range s.routers {
 			s.states[p.Name] = c.answers[i]
 		}
-		if got := fastPathStatus(s); got != nil {
+		if got := fastPathStatus(s, fastPath{}); got != nil {
 			t.Errorf("%s, not asked for: %+v", c.name, got)
 		}
-		s.fastPath.chooser = v1alpha1.FastPathByCluster
 		want := v1alpha1.FastPathStatus{State: c.state, ChosenBy: v1alpha1.FastPathByCluster, ActiveRouters: c.active, Reason: c.reason, Message: c.message}
-		if got := fastPathStatus(s); got == nil || *got != want {
+		if got := fastPathStatus(s, fastPath{chooser: v1alpha1.FastPathByCluster}); got == nil || *got != want {
 			t.Errorf("%s:\n got  %+v\n want %+v", c.name, got, want)
 		}
 	}
@@ -62,10 +61,9 @@ func TestFastPathStatus(t *testing.T) {
 
 // What a router says at length is cut before the API server refuses the status.
 func TestFastPathMessageIsBounded(t *testing.T) {
-	s := &snapshot{service: aService(), routers: pods("rR"), states: map[string]answer{}}
-	s.fastPath.chooser = v1alpha1.FastPathByService
+	s := &snapshot{service: aService(), routers: pods("rR"), states: map[string]stateRead{}}
 	s.states[s.routers[0].Name] = says(false, "NotLoaded", strings.Repeat("x", 5000))
-	if got := fastPathStatus(s); len(got.Message) > 1024 || !strings.Contains(got.Message, "xxx") {
+	if got := fastPathStatus(s, fastPath{chooser: v1alpha1.FastPathByService}); len(got.Message) > 1024 || !strings.Contains(got.Message, "xxx") {
 		t.Errorf("%d bytes", len(got.Message))
 	}
 }

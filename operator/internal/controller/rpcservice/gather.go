@@ -6,9 +6,11 @@ package rpcservice
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,10 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
+	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 
 // Sidecars reads what dataplanes run.
@@ -30,10 +35,17 @@ type Sidecars interface {
 	Parts(ctx context.Context, t dataplane.Target, name string, windowSeconds, parts int) (*dataplane.HistogramReply, error)
 }
 
-// snapshot is the world as one reconciliation sees it.
+// stateRead is what the sidecar of a pod said of itself, or why it said nothing.
+type stateRead = dataplane.Reading[*dataplane.SidecarState]
+
+// snapshot is the world as one reconciliation sees it. Once gathered, nobody writes
+// to it.
 type snapshot struct {
 	now     time.Time
 	service *v1alpha1.RpcService
+
+	// input is what is rendered for the service, but for what the plan decides.
+	input render.Input
 
 	// servers and routers are the pods of the service, sorted by age.
 	servers, routers []*corev1.Pod
@@ -41,8 +53,8 @@ type snapshot struct {
 	// serverDeployment and routerDeployment are nil until they exist.
 	serverDeployment, routerDeployment *appsv1.Deployment
 
-	// fastPath is who asks for it, and whether the namespace admits its pods.
-	fastPath fastPath
+	// fastPath is who asks for it, and what is known of the namespace's consent.
+	fastPath fastPathAsked
 
 	// front is the Service that clients dial, nil until it exists; standing is
 	// what CRAB's agents say of it, with protocol TCP.
@@ -50,13 +62,10 @@ type snapshot struct {
 	standing standing
 
 	// states holds what the sidecar of each running pod answered, by pod name.
-	states map[string]answer
+	states map[string]stateRead
 
-	// cancels is what became of copies that could be taken back.
-	cancels cancelled
-
-	// expected is the share of copies that the model says will be; 0: not asked.
-	expected float64
+	// counted is what became of copies that could be taken back.
+	counted counted
 
 	// tails is how long requests took, by router, if mode Auto decides now; nil where
 	// one did not tell.
@@ -69,29 +78,34 @@ type snapshot struct {
 	// secretTaken says that one of the conflicts is about a Secret.
 	secretTaken bool
 
-	// configMap, keys and tls are the objects as they are now, nil when missing.
-	configMap *corev1.ConfigMap
-	keys, tls *corev1.Secret
+	// account is that of the sidecars, nil when missing.
+	account *corev1.ServiceAccount
+
+	// lagged is since when peers have run another document than the ConfigMap's.
+	lagged map[string]time.Time
+
+	// live is the configuration as it stands, keys are the packet keys, tls is the
+	// certificate; nil or empty when missing.
+	live liveConfig
+	keys keyring
+	tls  *corev1.Secret
+
+	// keysOrphaned says that the Secret of keys belongs to nobody.
+	keysOrphaned bool
+
+	// freshKey is the value of the next packet key, should one be needed.
+	freshKey []byte
 
 	// objectives are those of the namespace, whatever they are about.
 	objectives []v1alpha1.ServiceLevelObjective
 
 	authority *pki.Authority
-
-	// rollingOut says which Deployment does not run the present specification
-	// yet, and why; it is known once the Deployments have been written.
-	rollingOut string
-}
-
-// answer is what a sidecar said, or why it said nothing.
-type answer struct {
-	state *dataplane.SidecarState
-	err   error
 }
 
 // gather reads the world.
-func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, in render.Input) (*snapshot, error) {
-	s := &snapshot{now: r.Now(), service: service}
+func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (*snapshot, error) {
+	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace, OTLPEndpoint: r.OTLPEndpoint}
+	s := &snapshot{now: r.Now(), service: service, input: in, freshKey: newKey(), counted: r.cancels.get(service)}
 	if err := r.gatherPods(ctx, s); err != nil {
 		return nil, err
 	}
@@ -107,10 +121,14 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService, i
 	if err := r.gatherOwned(ctx, s); err != nil {
 		return nil, err
 	}
+	var err error
 	if render.TCP(service) {
-		return s, r.gatherStanding(ctx, s)
+		err = r.gatherStanding(ctx, s)
+	} else {
+		err = r.gatherDataplane(ctx, s)
 	}
-	return s, r.gatherDataplane(ctx, s)
+	slices.Sort(s.conflicts)
+	return s, err
 }
 
 // gatherDataplane reads what routers and servers of R2P2 need, and what they say.
@@ -122,38 +140,43 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 	if s.objectives, err = r.objectives(ctx, s.service.Namespace); err != nil {
 		return err
 	}
-	if s.keys, err = r.secret(ctx, s, render.KeysName(s.service)); err != nil {
+	keys, err := r.secret(ctx, s, render.KeysName(s.service))
+	if err != nil {
 		return err
 	}
+	s.keys, s.keysOrphaned = keyringOf(keys), keys != nil && !ownedBy(keys, s.service)
 	if s.tls, err = r.secret(ctx, s, render.TLSName(s.service)); err != nil {
 		return err
 	}
 	if err := r.gatherFastPath(ctx, s); err != nil {
 		return err
 	}
-	r.poll(ctx, s)
+	s.states = r.readStates(ctx, s)
+	s.counted, s.lagged = count(s), r.lags.get(client.ObjectKeyFromObject(s.service))
 	r.gatherTails(ctx, s)
 	return nil
 }
 
 // gatherOwned reads the objects of the service whose state matters.
 func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
-	cm, server, router, front := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}, &corev1.Service{}
+	cm, server, router := &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.Deployment{}
+	front, account := &corev1.Service{}, &corev1.ServiceAccount{}
 	for _, o := range []struct {
 		name string
 		into client.Object
 		keep func()
 	}{
-		{render.ConfigMapName(s.service), cm, func() { s.configMap = cm }},
+		{render.ConfigMapName(s.service), cm, func() { s.live = readLive(cm) }},
 		{render.ServerName(s.service), server, func() { s.serverDeployment = server }},
 		{render.RouterName(s.service), router, func() { s.routerDeployment = router }},
 		{s.service.Name, front, func() { s.front = front }},
+		{render.SidecarName(s.service), account, func() { s.account = account }},
 	} {
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.service.Namespace, Name: o.name}, o.into)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read %T %s: %w", o.into, o.name, err)
 		}
-		if err == nil && ownedBy(o.into, s.service) {
+		if err == nil && ours(o.into, s.service) {
 			o.keep()
 		}
 	}
@@ -198,7 +221,7 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 	if !ok {
 		return fmt.Errorf("%s is no API object", gvk.Kind)
 	}
-	if err := r.Client.Get(ctx, key, cached); err == nil && ownedBy(cached, s.service) {
+	if err := r.Client.Get(ctx, key, cached); err == nil && ours(cached, s.service) {
 		return nil
 	}
 	found := &metav1.PartialObjectMetadata{}
@@ -210,7 +233,7 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 	if err != nil {
 		return fmt.Errorf("look whether %s %s is free: %w", gvk.Kind, key.Name, err)
 	}
-	if !ownedBy(found, s.service) {
+	if !ours(found, s.service) {
 		s.conflicts = append(s.conflicts, gvk.Kind+" "+key.Name)
 	}
 	return nil
@@ -231,7 +254,7 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	if !ownedBy(secret, s.service) {
+	if !ours(secret, s.service) {
 		s.conflicts, s.secretTaken = append(s.conflicts, "Secret "+name), true
 		return nil, nil
 	}
@@ -239,37 +262,97 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 	return secret, nil
 }
 
+// ours says that an object is the service's, or was and belongs to nobody now: the
+// service was deleted without it, or both come from a backup. Then it is taken over.
+func ours(o metav1.Object, s *v1alpha1.RpcService) bool {
+	if metav1.GetControllerOf(o) == nil {
+		labels := o.GetLabels()
+		return labels[render.LabelManagedBy] == render.ManagedBy && labels[v1alpha1.LabelService] == s.Name
+	}
+	return ownedBy(o, s)
+}
+
 func ownedBy(o metav1.Object, s *v1alpha1.RpcService) bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && owner.UID == s.UID
 }
 
-// polls bounds how many sidecars are read at a time.
-const polls = 32
-
-// poll reads the sidecars of all pods that could answer.
-func (r *Reconciler) poll(ctx context.Context, s *snapshot) {
-	s.states = map[string]answer{}
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, polls)
-	for _, p := range append(append([]*corev1.Pod{}, s.servers...), s.routers...) {
-		if !running(p) {
-			continue
+// readStates asks the sidecars of all pods that could answer.
+func (r *Reconciler) readStates(ctx context.Context, s *snapshot) map[string]stateRead {
+	states := map[string]stateRead{}
+	for _, read := range dataplane.ReadAll(ctx, sidecarsOf(s, slices.Concat(s.servers, s.routers)), r.Sidecars.State) {
+		if read.Err == nil && read.Reply == nil {
+			read.Err = errors.New("empty answer")
 		}
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			state, err := r.Sidecars.State(ctx, dataplane.NewTarget(p.Status.PodIP, s.service.Name, s.service.Namespace))
-			if err == nil && state == nil {
-				err = errors.New("empty answer")
-			}
-			mu.Lock()
-			s.states[p.Name] = answer{state: state, err: err}
-			mu.Unlock()
-		}()
+		states[read.Name] = read
 	}
-	wait.Wait()
+	return states
+}
+
+// sidecarsOf are those of the pods that run.
+func sidecarsOf(s *snapshot, pods []*corev1.Pod) []dataplane.Asked {
+	var out []dataplane.Asked
+	for _, p := range pods {
+		if running(p) {
+			out = append(out, dataplane.Asked{Name: p.Name, Target: dataplane.NewTarget(p.Status.PodIP, s.service.Name, s.service.Namespace)})
+		}
+	}
+	return out
+}
+
+// gatherStanding asks about the Service as it is.
+func (r *Reconciler) gatherStanding(ctx context.Context, s *snapshot) error {
+	if r.Redirection == nil {
+		return nil
+	}
+	s.standing.crab = true
+	if s.front == nil {
+		return nil
+	}
+	ok, reason, message, err := r.Redirection.Standing(ctx, s.front)
+	if err != nil {
+		return fmt.Errorf("ask what the agents know of Service %s: %w", s.front.Name, err)
+	}
+	s.standing.Verdict = verdict.Of(ok, reason, message)
+	return nil
+}
+
+// gatherFastPath reads what a service that is to have it depends on.
+func (r *Reconciler) gatherFastPath(ctx context.Context, s *snapshot) error {
+	chooser := render.FastPath(s.service, r.FastPath)
+	if chooser == "" {
+		return nil
+	}
+	level, err := r.enforced(ctx, s.service.Namespace)
+	s.fastPath = fastPathAsked{chooser: chooser, level: level, denial: r.denials.get(client.ObjectKeyFromObject(s.service))}
+	return err
+}
+
+// gatherTails asks every router, if a decision is due, how long requests took.
+func (r *Reconciler) gatherTails(ctx context.Context, s *snapshot) {
+	if !decidesHedging(s) {
+		return
+	}
+	s.tails = make([]*dataplane.HistogramReply, len(s.routers))
+	at := map[string]int{}
+	for i, p := range s.routers {
+		at[p.Name] = i
+	}
+	ask := func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+		return r.Sidecars.Parts(ctx, t, ctl.HistogramLatency, int(tailWindow.Seconds()), stretches.Parts)
+	}
+	for _, read := range dataplane.ReadAll(ctx, sidecarsOf(s, s.routers), ask) {
+		if read.Err == nil {
+			s.tails[at[read.Name]] = read.Reply
+		}
+	}
+}
+
+// newKey makes one packet key: 128 bits, as 32 hex digits.
+func newKey() []byte {
+	raw := make([]byte, 16)
+	if _, err := rand.Read(raw); err != nil {
+		panic("crypto/rand failed, which the Go runtime excludes: " + err.Error())
+	}
+	return []byte(hex.EncodeToString(raw))
 }

@@ -32,20 +32,22 @@ const (
 	cancelLag = 0.25
 )
 
-// decideHedging says what routers do about second copies, and why.
-func decideHedging(s *snapshot) *v1alpha1.HedgingStatus {
+// decideHedging says what routers do about second copies, and why, and which share of
+// copies that can be taken back the model expects servers to let go of; 0: it was not
+// asked.
+func decideHedging(s *snapshot) (out *v1alpha1.HedgingStatus, expected float64) {
 	spec := s.service.Spec.Hedging
 	switch {
 	case spec == nil:
-		return nil
+		return nil, 0
 	case spec.Mode != v1alpha1.HedgingAuto:
-		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified, Cancellation: cancellationOf(spec)}
+		return &v1alpha1.HedgingStatus{Mode: spec.Mode, Reason: v1alpha1.HedgingAsSpecified, Cancellation: cancellationOf(spec)}, 0
 	case !decidesHedging(s):
-		return s.service.Status.Hedging
+		return s.service.Status.Hedging, 0
 	}
-	out := askMeasurementAndModel(s, measuredJitter(s), judgedPercentile(s))
+	out, expected = askMeasurementAndModel(s, measuredJitter(s), judgedPercentile(s))
 	compareTails(s, out)
-	return out
+	return out, expected
 }
 
 // decidesHedging says whether mode Auto is to be asked again.
@@ -59,48 +61,57 @@ func decidesHedging(s *snapshot) bool {
 
 // askMeasurementAndModel is the decision before anybody looks at what came of the
 // last one.
-func askMeasurementAndModel(s *snapshot, j jitter, p float64) *v1alpha1.HedgingStatus {
+func askMeasurementAndModel(s *snapshot, j jitter, p float64) (out *v1alpha1.HedgingStatus, expected float64) {
 	spec := s.service.Spec.Hedging
 	load := int32(math.Round(100 * math.Min(j.load, 10))) // clamped
-	out := &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, DecidedTime: &metav1.Time{Time: s.now}, LoadPercent: &load, Cancellation: cancellationOf(spec)}
+	out = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingProbe, DecidedTime: &metav1.Time{Time: s.now}, LoadPercent: &load, Cancellation: cancellationOf(spec)}
 	if out.Cancellation != v1alpha1.CancellationNone {
-		out.Cancels = &v1alpha1.HedgingCancels{Expected: int64(s.cancels.expected), TakenBack: int64(s.cancels.taken)}
+		out.Cancels = &v1alpha1.HedgingCancels{Expected: int64(s.counted.sum.expected), TakenBack: int64(s.counted.sum.taken)}
 	}
 	if out.Reason, out.Message = measuredEnough(j, p); out.Reason != "" {
-		return out
+		return out, 0
 	}
-	out.Reason, out.Message = askModel(s, j, p)
+	a := askModel(s, j, p)
+	out.Reason, out.Message = a.reason, a.message
 	if out.Reason == v1alpha1.HedgingPays {
 		out.Mode = v1alpha1.HedgingLoadAware
 	}
-	return out
+	return out, a.expected
+}
+
+// opinion is what the model makes of copies.
+type opinion struct {
+	reason   v1alpha1.HedgingReason
+	message  string
+	expected float64 // share of copies that servers let go of; 0: of none
 }
 
 // askModel: where copies can be taken back and nobody knows whether servers let go
 // of them, copies must pay even if none does. If they pay only otherwise, a few are
 // sent to see.
-func askModel(s *snapshot, j jitter, percentile float64) (reason v1alpha1.HedgingReason, message string) {
-	all := services(s, j, percentile)
-	tell := func(a hedgemodel.Answer) (reason v1alpha1.HedgingReason, message string) {
-		return v1alpha1.HedgingReason(a.Verdict), explainAnswer(a, j, s.cancels)
+func askModel(s *snapshot, j jitter, percentile float64) opinion {
+	all, cancels := services(s, j, percentile), s.counted.sum
+	tell := func(a hedgemodel.Answer, expected float64) opinion {
+		return opinion{v1alpha1.HedgingReason(a.Verdict), explainAnswer(a, j, cancels), expected}
 	}
 	if all[0].Cancel == hedgemodel.None {
-		return tell(hedgemodel.AskAll(all...))
+		return tell(hedgemodel.AskAll(all...), 0)
 	}
-	s.expected = takenIfHeeded(all, 1)
-	if heeded, known := s.cancels.heeded(); known && (!render.TriesCancels(s.service) || s.cancels.expected >= triedCancels) {
-		return tell(hedgemodel.AskAll(heed(all, heeded)...))
+	expected := takenIfHeeded(all, 1)
+	tries := render.TriesCancels(s.service, s.service.Status.Hedging)
+	if heeded, known := cancels.heeded(); known && (!tries || cancels.expected >= triedCancels) {
+		return tell(hedgemodel.AskAll(heed(all, heeded)...), expected)
 	}
 	if a := hedgemodel.AskAll(heed(all, 0)...); a.Verdict == hedgemodel.Pays {
-		return tell(a)
+		return tell(a, expected)
 	}
 	a := hedgemodel.AskAll(heed(all, 1)...)
-	if reason, message = tell(a); a.Verdict != hedgemodel.Pays {
-		return reason, message
+	out := tell(a, expected)
+	if a.Verdict != hedgemodel.Pays {
+		return out
 	}
-	s.expected = takenIfHeeded(all, render.TriedShare)
-	return v1alpha1.HedgingTooFewCancels, fmt.Sprintf("if servers let go of copies, of which so far %d of %d were, and some %d tell: ",
-		int64(s.cancels.taken), int64(s.cancels.expected), triedCancels) + message
+	return opinion{v1alpha1.HedgingTooFewCancels, fmt.Sprintf("if servers let go of copies, of which so far %d of %d were, and some %d tell: ",
+		int64(cancels.taken), int64(cancels.expected), triedCancels) + out.message, takenIfHeeded(all, render.TriedShare)}
 }
 
 // heed sets what becomes of CANCELs. What makes fewer of them end a copy than the
@@ -180,7 +191,7 @@ func hiccupsSeen(j jitter) float64 { return j.compared * 2 * j.share * (1 - j.sh
 // is switched on is not switched off again by noise.
 func services(s *snapshot, j jitter, percentile float64) []hedgemodel.Service {
 	loads, shares := []float64{j.load}, []float64{j.share}
-	if render.HedgingMode(s.service) != v1alpha1.HedgingLoadAware {
+	if render.HedgingMode(s.service, s.service.Status.Hedging) != v1alpha1.HedgingLoadAware {
 		loads = append(loads, 1.2*j.load+0.02)
 		shares = append(shares, j.share*math.Max(0, 1-1.96/math.Sqrt(hiccupsSeen(j))))
 	}

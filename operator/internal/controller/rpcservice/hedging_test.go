@@ -21,15 +21,21 @@ func anAutoService(h dataplane.HedgingState) *snapshot {
 	service := aService()
 	service.Spec.Hedging = &v1alpha1.RpcServiceHedging{Mode: v1alpha1.HedgingAuto, BusyPercent: 50, BudgetPercent: 100}
 	service.Spec.WorkersPerReplica = 8
-	s := &snapshot{service: service, now: time.Unix(1000, 0), servers: pods("RJ RJ"), routers: pods("R R"), states: map[string]answer{}}
+	s := &snapshot{service: service, now: time.Unix(1000, 0), servers: pods("RJ RJ"), routers: pods("R R"), states: map[string]stateRead{}}
 	for _, p := range s.servers {
 		p.Annotations = map[string]string{"bobtail.dev/workers": "8"}
 	}
 	for i, p := range s.routers {
 		p.Name = "router" + string(rune('a'+i))
-		s.states[p.Name] = answer{state: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
+		s.states[p.Name] = stateRead{Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
 	}
 	return s
+}
+
+// decidedHedging is the decision alone.
+func decidedHedging(s *snapshot) *v1alpha1.HedgingStatus {
+	out, _ := decideHedging(s)
+	return out
 }
 
 // jittery: 2 % of the executions take 15 ms longer than 1 ms; each router keeps
@@ -62,7 +68,7 @@ func TestR254AutoDecides(t *testing.T) {
 	} {
 		h := jittery()
 		c.edit(&h)
-		got := decideHedging(anAutoService(h))
+		got := decidedHedging(anAutoService(h))
 		if got.Mode != c.mode || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %s %s %q", c.name, got.Mode, got.Reason, got.Message)
 		}
@@ -76,7 +82,7 @@ func inCancels(c v1alpha1.HedgingCancellation, known cancelled) *snapshot {
 	h.BusyMillionths = 250_000
 	s := anAutoService(h)
 	s.service.Spec.Hedging.Cancellation, s.service.Spec.Hedging.BusyPercent = c, 100
-	s.cancels = known
+	s.counted.sum = known
 	s.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays} // less to ask
 	return s
 }
@@ -101,7 +107,7 @@ func TestR254AutoCountsOnCancels(t *testing.T) {
 		{"half of them", preemptive, cancelled{2000, 1000}, v1alpha1.HedgingProbe, v1alpha1.HedgingMedianRises, "as 1000 were of 2000"},
 		{"only what was answered", answered, cancelled{2000, 2000}, v1alpha1.HedgingLoadAware, v1alpha1.HedgingPays, "taken back Answered as 2000"},
 	} {
-		got := decideHedging(inCancels(c.cancel, c.known))
+		got := decidedHedging(inCancels(c.cancel, c.known))
 		if got.Mode != c.mode || got.Reason != c.reason || !strings.Contains(got.Message, c.says) || got.Cancellation != c.cancel {
 			t.Errorf("%s: %s %s %s %q", c.name, got.Mode, got.Reason, got.Cancellation, got.Message)
 		}
@@ -110,8 +116,8 @@ func TestR254AutoCountsOnCancels(t *testing.T) {
 		}
 	}
 	s := inCancels(preemptive, cancelled{})
-	s.states["routera"].state.Dataplane.Hedging.BusyMillionths = 0 // both routers say the same
-	if got := decideHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "even if no server lets go") {
+	s.states["routera"].Reply.Dataplane.Hedging.BusyMillionths = 0 // both routers say the same
+	if got := decidedHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "even if no server lets go") {
 		t.Errorf("where copies pay anyway: %+v", got)
 	}
 }
@@ -131,7 +137,7 @@ func TestR254ATrialFindsOutForAWhile(t *testing.T) {
 	} {
 		s := inCancels(v1alpha1.CancellationPreemptive, cancelled{c.seen, 0})
 		s.service.Status.Hedging = &v1alpha1.HedgingStatus{Reason: c.was}
-		if got := decideHedging(s); got.Reason != c.want {
+		if got := decidedHedging(s); got.Reason != c.want {
 			t.Errorf("%s with %v expected: %s, want %s", c.was, c.seen, got.Reason, c.want)
 		}
 	}
@@ -140,9 +146,9 @@ func TestR254ATrialFindsOutForAWhile(t *testing.T) {
 // a decision about one cancellation says nothing of another.
 func TestR254AnotherCancellationIsAnotherQuestion(t *testing.T) {
 	s := inCancels(v1alpha1.CancellationPreemptive, cancelled{2000, 2000})
-	s.service.Status.Hedging = decideHedging(s)
+	s.service.Status.Hedging = decidedHedging(s)
 	s.service.Spec.Hedging.Cancellation = ""
-	if got := decideHedging(s); got.Mode != v1alpha1.HedgingProbe || got.Cancellation != v1alpha1.CancellationNone {
+	if got := decidedHedging(s); got.Mode != v1alpha1.HedgingProbe || got.Cancellation != v1alpha1.CancellationNone {
 		t.Errorf("%+v", got)
 	}
 }
@@ -154,7 +160,7 @@ func TestR254TheMedianCounts(t *testing.T) {
 	s := anAutoService(h)
 	s.servers = s.servers[:1]
 	s.servers[0].Annotations["bobtail.dev/workers"] = "2"
-	if got := decideHedging(s); got.Reason != v1alpha1.HedgingMedianRises {
+	if got := decidedHedging(s); got.Reason != v1alpha1.HedgingMedianRises {
 		t.Errorf("%+v", got)
 	}
 }
@@ -164,13 +170,13 @@ func TestR254ObjectivesChooseThePercentile(t *testing.T) {
 	h := jittery()
 	h.HiccupMillionths, h.Compared, h.BusyMillionths = 3000, 20000, 10_000
 	s := anAutoService(h)
-	if got := decideHedging(s); got.Reason != v1alpha1.HedgingTailTooLittle {
+	if got := decidedHedging(s); got.Reason != v1alpha1.HedgingTailTooLittle {
 		t.Errorf("p99: %+v", got)
 	}
 	slo := v1alpha1.ServiceLevelObjective{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "far"}}
 	slo.Spec.TargetRef.Name, slo.Spec.Percentile = "echo", "99.9"
 	s.objectives = []v1alpha1.ServiceLevelObjective{slo}
-	if got := decideHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "p99.9") {
+	if got := decidedHedging(s); got.Reason != v1alpha1.HedgingPays || !strings.Contains(got.Message, "p99.9") {
 		t.Errorf("p99.9: %+v", got)
 	}
 }
@@ -264,17 +270,17 @@ func TestR254Probes(t *testing.T) {
 // than to switch on.
 func TestR254DecisionsStand(t *testing.T) {
 	s := anAutoService(jittery())
-	s.service.Status.Hedging = decideHedging(s)
+	s.service.Status.Hedging = decidedHedging(s)
 	if s.service.Status.Hedging.Mode != v1alpha1.HedgingLoadAware {
 		t.Fatalf("%+v", s.service.Status.Hedging)
 	}
-	s.states = map[string]answer{}
+	s.states = map[string]stateRead{}
 	s.now = s.now.Add(decideEvery - time.Second)
-	if got := decideHedging(s); got.Mode != v1alpha1.HedgingLoadAware {
+	if got := decidedHedging(s); got.Mode != v1alpha1.HedgingLoadAware {
 		t.Errorf("within the time: %+v", got)
 	}
 	s.now = s.now.Add(2 * time.Second)
-	if got := decideHedging(s); got.Mode != v1alpha1.HedgingProbe || got.Reason != v1alpha1.HedgingTooFewProbes {
+	if got := decidedHedging(s); got.Mode != v1alpha1.HedgingProbe || got.Reason != v1alpha1.HedgingTooFewProbes {
 		t.Errorf("after it, with routers that know nothing: %+v", got)
 	}
 
@@ -283,10 +289,10 @@ func TestR254DecisionsStand(t *testing.T) {
 	off, on := anAutoService(edge), anAutoService(edge)
 	off.routers, on.routers = off.routers[:1], on.routers[:1] // two meet at a worker, which copies help with
 	on.service.Status.Hedging = &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Reason: v1alpha1.HedgingPays}
-	if got := decideHedging(off); got.Mode != v1alpha1.HedgingProbe {
+	if got := decidedHedging(off); got.Mode != v1alpha1.HedgingProbe {
 		t.Errorf("switched on at the edge: %+v", got)
 	}
-	if got := decideHedging(on); got.Mode != v1alpha1.HedgingLoadAware {
+	if got := decidedHedging(on); got.Mode != v1alpha1.HedgingLoadAware {
 		t.Errorf("switched off at the edge: %+v", got)
 	}
 }
@@ -294,11 +300,11 @@ func TestR254DecisionsStand(t *testing.T) {
 func TestHedgingStatusOfOtherModes(t *testing.T) {
 	s := anAutoService(jittery())
 	s.service.Spec.Hedging.Mode = v1alpha1.HedgingDelayed
-	if got := decideHedging(s); got.Mode != v1alpha1.HedgingDelayed || got.Reason != v1alpha1.HedgingAsSpecified {
+	if got := decidedHedging(s); got.Mode != v1alpha1.HedgingDelayed || got.Reason != v1alpha1.HedgingAsSpecified {
 		t.Errorf("%+v", got)
 	}
 	s.service.Spec.Hedging = nil
-	if got := decideHedging(s); got != nil {
+	if got := decidedHedging(s); got != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -307,16 +313,16 @@ func TestHedgingStatusOfOtherModes(t *testing.T) {
 // acted upon.
 func TestServiceOfAnOlderAPIHasNoCopies(t *testing.T) {
 	s := anAutoService(jittery())
-	s.service.Status.Hedging = decideHedging(s)
-	if got := render.HedgingMode(s.service); got != v1alpha1.HedgingLoadAware {
+	s.service.Status.Hedging = decidedHedging(s)
+	if got := render.HedgingMode(s.service, s.service.Status.Hedging); got != v1alpha1.HedgingLoadAware {
 		t.Fatalf("mode %s: the test shows nothing", got)
 	}
 	s.service.Spec.Hedging = nil
-	if got := decideHedging(s); got != nil {
+	if got := decidedHedging(s); got != nil {
 		t.Errorf("decided %+v", got)
 	}
 	s.service.Status.Hedging = nil
-	if got := render.HedgingMode(s.service); got != v1alpha1.HedgingOff {
+	if got := render.HedgingMode(s.service, s.service.Status.Hedging); got != v1alpha1.HedgingOff {
 		t.Errorf("mode %s", got)
 	}
 }

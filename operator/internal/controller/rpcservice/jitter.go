@@ -57,11 +57,11 @@ func jitterStatus(s *snapshot) *v1alpha1.JitterStatus {
 	}
 }
 
-func hedgingOf(a answer) *dataplane.HedgingState {
-	if a.state == nil || a.state.Dataplane == nil {
+func hedgingOf(a stateRead) *dataplane.HedgingState {
+	if a.Reply == nil || a.Reply.Dataplane == nil {
 		return nil
 	}
-	return a.state.Dataplane.Hedging
+	return a.Reply.Dataplane.Hedging
 }
 
 // twoDigits keeps a status from being written again for every request.

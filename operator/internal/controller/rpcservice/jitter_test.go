@@ -12,12 +12,12 @@ import (
 // routers' measurements are merged by what they are the mean of, and
 // those that measured nothing say nothing.
 func TestR252JitterIsMergedOverRouters(t *testing.T) {
-	s := &snapshot{service: aService(), routers: pods("r r r"), states: map[string]answer{}}
+	s := &snapshot{service: aService(), routers: pods("r r r"), states: map[string]stateRead{}}
 	if got := jitterStatus(s); got != nil {
 		t.Fatalf("out of nothing: %+v", got)
 	}
 	told := func(i int, h dataplane.HedgingState) {
-		s.states[s.routers[i].Name] = answer{state: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
+		s.states[s.routers[i].Name] = stateRead{Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Hedging: &h}}}
 	}
 	told(0, dataplane.HedgingState{Compared: 3000, HiccupMillionths: 1000, HiccupNanoseconds: 4_000_000, ServiceNanoseconds: 100_000})
 	told(1, dataplane.HedgingState{Compared: 1000, HiccupMillionths: 9000, HiccupNanoseconds: 8_000_000, ServiceNanoseconds: 300_000})

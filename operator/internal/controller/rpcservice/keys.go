@@ -27,6 +27,8 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
@@ -65,6 +67,14 @@ type keyring struct {
 	stage string
 	since time.Time
 	token string // last seen value of AnnotationRotateKeys
+}
+
+// keyringOf is the keyring of a Secret, which may be missing.
+func keyringOf(s *corev1.Secret) keyring {
+	if s == nil {
+		return parseKeyring(nil, nil)
+	}
+	return parseKeyring(s.Data, s.Annotations)
 }
 
 // parseKeyring reads the Secret's content. What cannot be read is not there.
@@ -170,9 +180,9 @@ func (k keyring) advance(now time.Time, token string, acknowledged bool, newKey 
 // whose values are lost.
 func replaceLost(running []int, now time.Time, token string, newKey func() []byte) keyring {
 	newest := running[0]
-	for _, id := range running {
-		if id == successor(newest) {
-			newest = id
+	for range running {
+		if slices.Contains(running, successor(newest)) {
+			newest = successor(newest)
 		}
 	}
 	return keyring{keys: map[int][]byte{successor(newest): newKey()}, stage: stageReplacing, since: now, token: token}

@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
@@ -147,28 +146,39 @@ type denial struct {
 	why     string
 }
 
-// look takes what the Deployment shows now and returns what holds: "" is nothing.
-func (m *denialsSeen) look(s *snapshot, level string, chooser v1alpha1.FastPathChooser) string {
+// get is the denial that is remembered of a service; the zero value: none.
+func (m *denialsSeen) get(service types.NamespacedName) denial {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := client.ObjectKeyFromObject(s.service)
-	known, now := m.all[key], denial{of: s.service.UID, level: level, chooser: chooser, at: s.now}
-	if known.of == now.of && known.level == level && known.chooser == chooser && s.now.Before(known.at.Add(remembered)) {
-		return known.why
-	}
-	delete(m.all, key)
-	if now.why = denied(s.routerDeployment); now.why == "" {
-		return ""
+	return m.all[service]
+}
+
+// put remembers a denial, or that there is none.
+func (m *denialsSeen) put(service types.NamespacedName, d denial) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d.why == "" {
+		delete(m.all, service)
+		return
 	}
 	if m.all == nil {
 		m.all = map[types.NamespacedName]denial{}
 	}
-	m.all[key] = now
-	return now.why
+	m.all[service] = d
 }
 
-func (m *denialsSeen) forget(service types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.all, service)
+func (m *denialsSeen) forget(service types.NamespacedName) { m.put(service, denial{}) }
+
+// heldDenial is the remembered denial where it still holds, else what the Deployment
+// shows now.
+func heldDenial(s *snapshot) denial {
+	asked, known := s.fastPath, s.fastPath.denial
+	if known.of == s.service.UID && known.level == asked.level && known.chooser == asked.chooser && s.now.Before(known.at.Add(remembered)) {
+		return known
+	}
+	why := denied(s.routerDeployment)
+	if why == "" {
+		return denial{}
+	}
+	return denial{of: s.service.UID, level: asked.level, chooser: asked.chooser, at: s.now, why: why}
 }

@@ -87,47 +87,54 @@ func refuse(d *appsv1.Deployment, message string) {
 // A denial holds for as long as what it depends on, and is bounded in length.
 func TestDenialsAreRemembered(t *testing.T) {
 	var m denialsSeen
+	service := types.NamespacedName{Namespace: "demo", Name: "echo"}
+	look := func(s *snapshot, level string, chooser v1alpha1.FastPathChooser) string {
+		s.fastPath = fastPathAsked{chooser: chooser, level: level, denial: m.get(service)}
+		held := heldDenial(s)
+		m.put(service, held)
+		return held.why
+	}
 	s := &snapshot{service: aService(), now: start, routerDeployment: routers(t, true)}
 	const byService, byCluster = v1alpha1.FastPathByService, v1alpha1.FastPathByCluster
-	if m.look(s, "", byService) != "" {
+	if look(s, "", byService) != "" {
 		t.Error("nothing was denied")
 	}
 	again := func() {
 		t.Helper()
 		refuse(s.routerDeployment, violates)
-		if m.look(s, "", byService) != violates {
+		if look(s, "", byService) != violates {
 			t.Fatal("not seen")
 		}
 		s.routerDeployment.Status.Conditions = nil
-		if m.look(s, "", byService) != violates {
+		if look(s, "", byService) != violates {
 			t.Fatal("not remembered")
 		}
 	}
 	again()
-	if m.look(s, "privileged", byService) != "" || m.look(s, "", byService) != "" {
+	if look(s, "privileged", byService) != "" || look(s, "", byService) != "" {
 		t.Error("another label does not ask again")
 	}
 	again()
-	if m.look(s, "", byCluster) != "" {
+	if look(s, "", byCluster) != "" {
 		t.Error("another choice does not ask again")
 	}
 	again()
-	m.forget(types.NamespacedName{Namespace: s.service.Namespace, Name: s.service.Name})
-	if m.look(s, "", byService) != "" {
+	m.forget(service)
+	if look(s, "", byService) != "" {
 		t.Error("a service that was gone is remembered")
 	}
 	again()
 	s.service.UID = "another"
-	if m.look(s, "", byService) != "" {
+	if look(s, "", byService) != "" {
 		t.Error("another service of that name is not asked for")
 	}
 	again()
 	s.now = start.Add(remembered - time.Second)
-	if m.look(s, "", byService) == "" {
+	if look(s, "", byService) == "" {
 		t.Error("forgotten too early")
 	}
 	s.now = start.Add(remembered)
-	if m.look(s, "", byService) != "" {
+	if look(s, "", byService) != "" {
 		t.Error("remembered for ever")
 	}
 }
@@ -142,19 +149,19 @@ func TestALongDenialIsCutBetweenCharacters(t *testing.T) {
 func TestFastPathStatusOfABarredService(t *testing.T) {
 	on, without := says(true, "Active", ""), says(false, "", "")
 	for _, c := range []struct {
-		answers []answer
+		answers []stateRead
 		state   v1alpha1.FastPathState
 		message string
 	}{
-		{[]answer{without, without}, v1alpha1.FastPathInactive, "0 of 2 routers decide requests in the kernel; because"},
-		{[]answer{on, without}, v1alpha1.FastPathPartial, "1 of 2 routers decide requests in the kernel; because"},
-		{[]answer{silent, silent}, v1alpha1.FastPathInactive, "0 of 0 routers decide requests in the kernel; because"},
+		{[]stateRead{without, without}, v1alpha1.FastPathInactive, "0 of 2 routers decide requests in the kernel; because"},
+		{[]stateRead{on, without}, v1alpha1.FastPathPartial, "1 of 2 routers decide requests in the kernel; because"},
+		{[]stateRead{silent, silent}, v1alpha1.FastPathInactive, "0 of 0 routers decide requests in the kernel; because"},
 	} {
-		s := &snapshot{service: aService(), routers: pods("rR rR"), states: map[string]answer{}, fastPath: fastPath{v1alpha1.FastPathByCluster, "because"}}
+		s := &snapshot{service: aService(), routers: pods("rR rR"), states: map[string]stateRead{}}
 		for i, p := range s.routers {
 			s.states[p.Name] = c.answers[i]
 		}
-		got := fastPathStatus(s)
+		got := fastPathStatus(s, fastPath{v1alpha1.FastPathByCluster, "because"})
 		if got.State != c.state || got.Reason != "PodSecurity" || got.Message != c.message {
 			t.Errorf("%+v", got)
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,10 +45,14 @@ type bench struct {
 	mu       sync.Mutex
 	lagged   bool // peers run nothing new
 	last     string
+	named    []int                    // keys of that document
 	fastPath *dataplane.FastPathState // what every peer says of it
 }
 
 var key = types.NamespacedName{Namespace: "demo", Name: "echo"}
+
+// oneAuthority serves all benches: to make one takes longer than a test.
+var oneAuthority = sync.OnceValues(func() (*pki.Authority, error) { return pki.NewAuthority(start, nil) })
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
@@ -57,13 +62,14 @@ func newBench(t *testing.T) *bench {
 	}
 	service := aService()
 	server, router := aPod("s1", "10.0.0.1", "rRJ"), aPod("r1", "10.0.1.1", "rR")
+	server.CreationTimestamp, router.CreationTimestamp = metav1.NewTime(start), metav1.NewTime(start)
 	server.Namespace, server.Labels = "demo", render.Selector("echo", v1alpha1.ComponentServer)
 	router.Namespace, router.Labels = "demo", render.Selector("echo", v1alpha1.ComponentRouter)
 	b := &bench{t: t, now: start, events: events.NewFakeRecorder(1000)}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).
 		WithStatusSubresource(&v1alpha1.RpcService{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: b.apply}).Build()
-	authority, err := pki.NewAuthority(start, nil)
+	authority, err := oneAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +99,15 @@ func (b *bench) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 	old := &unstructured.Unstructured{}
 	old.SetGroupVersionKind(u.GroupVersionKind())
 	if err := c.Get(ctx, client.ObjectKeyFromObject(u), old); apierrors.IsNotFound(err) {
+		u.SetUID(uuid.NewUUID())
+		u.SetCreationTimestamp(metav1.NewTime(b.now))
 		err = c.Create(ctx, u)
 		o.(interface{ SetResourceVersion(string) }).SetResourceVersion(u.GetResourceVersion())
 		return err
 	}
 	u.SetResourceVersion(old.GetResourceVersion())
+	u.SetUID(old.GetUID())
+	u.SetCreationTimestamp(old.GetCreationTimestamp())
 	err = c.Update(ctx, u)
 	o.(interface{ SetResourceVersion(string) }).SetResourceVersion(u.GetResourceVersion())
 	return err
@@ -108,15 +118,17 @@ func (b *bench) State(ctx context.Context, _ dataplane.Target) (*dataplane.Sidec
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	cm := &corev1.ConfigMap{}
-	if err := b.Live.Get(ctx, types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}, cm); err != nil {
+	err := b.Live.Get(ctx, types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}, cm)
+	if err != nil && b.last == "" {
 		return &dataplane.SidecarState{}, nil
 	}
-	if !b.lagged {
-		b.last = cm.Data[dataplane.ConfigMapKeyHash]
+	if err == nil && !b.lagged {
+		b.last, b.named = cm.Data[dataplane.ConfigMapKeyHash], readLive(cm).keyIDs()
 	}
 	a := runs(b.last, "10.0.0.1")
-	a.state.Dataplane.FastPath = b.fastPath
-	return a.state, nil
+	a.Reply.KeyIDs = b.named
+	a.Reply.Dataplane.FastPath = b.fastPath
+	return a.Reply, nil
 }
 
 // Parts are those of a router that has not been asked anything yet.

@@ -14,8 +14,8 @@ import (
 )
 
 // rollingOut says which Deployment still runs something else than was last
-// written, and why; empty when none does.
-func (r *Reconciler) rollingOut(s *snapshot, wanted []render.Object) string {
+// written, and why; empty when none does. written is the versions as written, by name.
+func rollingOut(s *snapshot, wanted []render.Object, written map[string]string) string {
 	for _, o := range wanted {
 		if o.GetObjectKind().GroupVersionKind().Kind != "Deployment" {
 			continue
@@ -24,7 +24,7 @@ func (r *Reconciler) rollingOut(s *snapshot, wanted []render.Object) string {
 		if o.GetName() == render.RouterName(s.service) {
 			d, pods = s.routerDeployment, s.routers
 		}
-		if why := unfinishedRollout(o.GetName(), d, r.applied.written(o)); why != "" {
+		if why := unfinishedRollout(o.GetName(), d, written[o.GetName()]); why != "" {
 			return because(why, d, pods)
 		}
 	}

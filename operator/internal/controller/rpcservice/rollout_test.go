@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
 func TestUnfinishedRollout(t *testing.T) {
@@ -45,12 +46,13 @@ func TestReadyAsksForTheRightPods(t *testing.T) {
 		s.servers = append(s.servers, aPod("s"+string(rune('1'+i)), ip, "rRJ"))
 	}
 	s.routers = append(s.routers, aPod("r1", "10.0.1.1", "rR"), aPod("r2", "10.0.1.2", "rR"))
-	fine := verdict{ok: true}
-	if v := decideReady(s, fine, fine); !v.ok {
-		t.Fatalf("not ready: %s", v.message)
+	rolling := ""
+	fine := verdict.Yes("", "")
+	if v := decideReady(s, fine, fine, rolling); !v.OK() {
+		t.Fatalf("not ready: %s", v.Message)
 	}
-	s.rollingOut = "1 of 2 pods of Deployment echo-server are of the present specification"
-	if v := decideReady(s, fine, fine); v.ok || v.reason != v1alpha1.ReasonRollingOut || !strings.Contains(v.message, "1 of 2 pods") {
-		t.Errorf("%v %s: %s", v.ok, v.reason, v.message)
+	rolling = "1 of 2 pods of Deployment echo-server are of the present specification"
+	if v := decideReady(s, fine, fine, rolling); v.OK() || v.Reason != v1alpha1.ReasonRollingOut || !strings.Contains(v.Message, "1 of 2 pods") {
+		t.Errorf("%v %s: %s", v.OK(), v.Reason, v.Message)
 	}
 }

@@ -5,8 +5,6 @@
 package rpcservice
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -20,52 +18,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
-// outcome is what one reconciliation came to.
-type outcome struct {
-	accepted, programmed, ready verdict
-	desired                     desired
-	joined                      map[string]verdict // by server pod
-}
-
-// writeStatus fills in the status of the snapshot's service.
-func writeStatus(s *snapshot, out *outcome) {
-	service := s.service
+// withStatus is the service with the status it should have.
+func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcService {
+	service := s.service.DeepCopy()
 	st := &service.Status
-	if out.programmed.reason == "" {
-		out.programmed = verdict{reason: v1alpha1.ReasonReconciling, message: "the configuration has not been written yet"}
-	}
-	out.ready = decideReady(s, out.accepted, out.programmed)
+	st.Hedging = p.hedging
 	st.ObservedGeneration = service.Generation
-	for kind, v := range map[string]verdict{
-		v1alpha1.ConditionAccepted: out.accepted, v1alpha1.ConditionProgrammed: out.programmed, v1alpha1.ConditionReady: out.ready,
-	} {
-		setCondition(&st.Conditions, kind, v, service.Generation, s.now)
-	}
-	slices.SortFunc(st.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
+		v1alpha1.ConditionAccepted: v.accepted, v1alpha1.ConditionProgrammed: v.programmed, v1alpha1.ConditionReady: v.ready,
+	}, service.Generation, s.now)
 
 	st.Replicas = countExisting(s.servers)
 	st.Selector = labels.SelectorFromSet(render.Selector(service.Name, v1alpha1.ComponentServer)).String()
 	st.ReadyWorkers = int32(countReadyWorkers(s)) // bounded by maxWorkers plus a rollout
 	st.DesiredWorkers = render.Replicas(service) * service.Spec.WorkersPerReplica
 	st.Workers = fmt.Sprintf("%d/%d", st.ReadyWorkers, st.DesiredWorkers)
-	if render.TCP(service) {
+	if p.overTCP {
 		st.Addresses = frontAddresses(s)
 	}
-	st.Address = render.Address(service)
+	st.Address = render.Address(service, st.Addresses)
 	st.Device = string(service.Spec.Device.Type)
 	st.Policy, st.Forwarding = inEffect(service)
-	st.Routers = routerStatus(s, out.desired)
-	st.FastPath = fastPathStatus(s)
+	st.Routers = routerStatus(s, done.document)
+	st.FastPath = fastPathStatus(s, p.fastPath)
 	st.Jitter = jitterStatus(s)
-	if out.desired.hash != "" {
-		st.ConfigHash = out.desired.hash
+	if done.document.hash != "" {
+		st.ConfigHash = done.document.hash
 	}
+	return service
 }
 
 // inEffect is who gets what, and with which address.
@@ -77,26 +63,6 @@ func inEffect(s *v1alpha1.RpcService) (policy, forwarding string) {
 		return none, none
 	}
 	return string(s.Spec.Router.Policy), string(render.Forwarding(s))
-}
-
-func setCondition(conditions *[]metav1.Condition, kind string, v verdict, generation int64, now time.Time) {
-	status := metav1.ConditionFalse
-	if v.ok {
-		status = metav1.ConditionTrue
-	}
-	const longest = 4096 // well below the API server's 32768
-	if len(v.message) > longest {
-		v.message = v.message[:longest]
-	}
-	old := meta.FindStatusCondition(*conditions, kind)
-	c := metav1.Condition{
-		Type: kind, Status: status, Reason: v.reason, Message: v.message, ObservedGeneration: generation,
-		LastTransitionTime: metav1.NewTime(now),
-	}
-	if old != nil && old.Status == status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	meta.SetStatusCondition(conditions, c)
 }
 
 func countExisting(pods []*corev1.Pod) int32 {
@@ -128,9 +94,9 @@ func routerState(s *snapshot, d desired, p *corev1.Pod) v1alpha1.RouterState {
 	switch {
 	case p.DeletionTimestamp != nil:
 		return v1alpha1.RouterDraining
-	case running(p) && a.state == nil:
+	case running(p) && a.Reply == nil:
 		return v1alpha1.RouterUnreachable
-	case ready(p) && a.state != nil && d.runs(a.state.AppliedHash):
+	case ready(p) && a.Reply != nil && d.runs(a.Reply.AppliedHash):
 		return v1alpha1.RouterReady
 	}
 	return v1alpha1.RouterStarting
@@ -203,37 +169,18 @@ var passes = map[string]bool{
 	v1alpha1.ReasonReconciling: true, v1alpha1.ReasonUnreachable: true, v1alpha1.ReasonNoPods: true, v1alpha1.ReasonNotAccepted: true,
 }
 
-// patchJoined writes the readiness gate of server pods where it has changed.
-// Each condition is an entry of its own in a server-side apply, so the kubelet's
-// conditions are not touched.
-func (r *Reconciler) patchJoined(ctx context.Context, s *snapshot, joined map[string]verdict) error {
-	var failed error
-	for _, p := range s.servers {
-		v, ok := joined[p.Name]
-		if !ok || sameJoined(p, v) {
-			continue
-		}
-		u := joinedPatch(p, v, s.now)
-		err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldManager), client.ForceOwnership)
-		if client.IgnoreNotFound(err) != nil {
-			failed = errors.Join(failed, fmt.Errorf("set %s of pod %s: %w", v1alpha1.PodConditionJoined, p.Name, err))
-		}
-	}
-	return failed
-}
-
-func sameJoined(p *corev1.Pod, v verdict) bool {
+func sameJoined(p *corev1.Pod, v verdict.Verdict) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1alpha1.PodConditionJoined {
-			return (c.Status == corev1.ConditionTrue) == v.ok && c.Reason == v.reason && c.Message == v.message
+			return (c.Status == corev1.ConditionTrue) == v.OK() && c.Reason == v.Reason && c.Message == v.Message
 		}
 	}
 	return false
 }
 
-func joinedPatch(p *corev1.Pod, v verdict, now time.Time) *unstructured.Unstructured {
+func joinedPatch(p *corev1.Pod, v verdict.Verdict, now time.Time) *unstructured.Unstructured {
 	status := string(corev1.ConditionFalse)
-	if v.ok {
+	if v.OK() {
 		status = string(corev1.ConditionTrue)
 	}
 	since := now
@@ -246,7 +193,7 @@ func joinedPatch(p *corev1.Pod, v verdict, now time.Time) *unstructured.Unstruct
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "uid": string(p.UID)},
 		"status": map[string]any{"conditions": []any{map[string]any{
-			"type": v1alpha1.PodConditionJoined, "status": status, "reason": v.reason, "message": v.message,
+			"type": v1alpha1.PodConditionJoined, "status": status, "reason": v.Reason, "message": v.Message,
 			"lastTransitionTime": since.UTC().Format(time.RFC3339),
 		}}},
 	}}

@@ -5,19 +5,14 @@
 package rpcservice
 
 import (
-	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
-	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
@@ -39,44 +34,13 @@ const (
 	heldFor = time.Hour
 )
 
-// gatherTails asks every router, if a decision is due, how long requests took.
-func (r *Reconciler) gatherTails(ctx context.Context, s *snapshot) {
-	if !decidesHedging(s) {
-		return
-	}
-	s.tails = make([]*dataplane.HistogramReply, len(s.routers))
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, polls)
-	for i, p := range s.routers {
-		if !running(p) {
-			continue
-		}
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			s.tails[i] = r.tailOf(ctx, s, p)
-		})
-	}
-	wait.Wait()
-}
-
-// tailOf one router; nil: it does not tell.
-func (r *Reconciler) tailOf(ctx context.Context, s *snapshot, p *corev1.Pod) *dataplane.HistogramReply {
-	target := dataplane.NewTarget(p.Status.PodIP, s.service.Name, s.service.Namespace)
-	reply, err := r.Sidecars.Parts(ctx, target, ctl.HistogramLatency, int(tailWindow.Seconds()), stretches.Parts)
-	if err != nil {
-		return nil
-	}
-	return reply
-}
-
 // compareTails keeps the percentile without copies and with them, and takes the
 // decision back if it rose.
 func compareTails(s *snapshot, out *v1alpha1.HedgingStatus) {
 	percentile := judgedPercentile(s)
 	t := tailSoFar(s, percentile)
 	out.Tail = t
-	sent, pays := render.HedgingMode(s.service) == v1alpha1.HedgingLoadAware, out.Mode == v1alpha1.HedgingLoadAware
+	sent, pays := render.HedgingMode(s.service, s.service.Status.Hedging) == v1alpha1.HedgingLoadAware, out.Mode == v1alpha1.HedgingLoadAware
 	measured := measuredTail(s, t, percentile, *out.LoadPercent)
 	switch {
 	case pays && t.HeldUntil != nil && s.now.Before(t.HeldUntil.Time):

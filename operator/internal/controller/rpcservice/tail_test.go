@@ -40,7 +40,7 @@ func tailsOf(slow time.Duration) []*dataplane.HistogramReply {
 func minute(s *snapshot, slow time.Duration) *v1alpha1.HedgingStatus {
 	s.now = s.now.Add(decideEvery)
 	s.tails = tailsOf(slow)
-	s.service.Status.Hedging = decideHedging(s)
+	s.service.Status.Hedging = decidedHedging(s)
 	return s.service.Status.Hedging
 }
 
@@ -81,7 +81,7 @@ func TestR254AutoStaysWithoutProof(t *testing.T) {
 	load := func(millionths uint64) func(*snapshot) {
 		return func(s *snapshot) {
 			for _, a := range s.states {
-				a.state.Dataplane.Hedging.BusyMillionths = millionths
+				a.Reply.Dataplane.Hedging.BusyMillionths = millionths
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestR254AutoStaysWithoutProof(t *testing.T) {
 			if name == "a router does not tell" {
 				s.tails[1] = nil
 			}
-			s.service.Status.Hedging = decideHedging(s)
+			s.service.Status.Hedging = decidedHedging(s)
 		}
 		if h := s.service.Status.Hedging; h.Mode != v1alpha1.HedgingLoadAware || h.Tail.RisenMinutes != c.risen {
 			t.Errorf("%s: %+v %+v", name, h, h.Tail)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -28,43 +29,15 @@ type Redirection interface {
 // standing is its answer; the zero value: there is no CRAB.
 type standing struct {
 	crab bool
-	verdict
-}
-
-// gatherStanding asks about the Service as it is.
-func (r *Reconciler) gatherStanding(ctx context.Context, s *snapshot) error {
-	if r.Redirection == nil {
-		return nil
-	}
-	s.standing.crab = true
-	if s.front == nil {
-		return nil
-	}
-	var err error
-	if s.standing.ok, s.standing.reason, s.standing.message, err = r.Redirection.Standing(ctx, s.front); err != nil {
-		return fmt.Errorf("ask what the agents know of Service %s: %w", s.front.Name, err)
-	}
-	return nil
-}
-
-// actTCP writes what should be there and fills in the outcome.
-func (r *Reconciler) actTCP(ctx context.Context, s *snapshot, in render.Input, out *outcome) error {
-	a := attempt{out: out}
-	wanted := r.applyObjects(ctx, in, &a)
-	s.rollingOut = r.rollingOut(s, wanted)
-	out.programmed = decideProgrammedTCP(s, render.TCPService(in))
-	if !out.accepted.ok {
-		out.programmed = verdict{reason: v1alpha1.ReasonNotAccepted, message: "the last accepted specification keeps serving"}
-	}
-	return a.failed
+	verdict.Verdict
 }
 
 // decideProgrammedTCP says whether every agent has acknowledged the Service that
 // this generation asks for. wanted is that Service.
-func decideProgrammedTCP(s *snapshot, wanted *corev1.Service) verdict {
-	no := func(reason, format string, args ...any) verdict {
-		return verdict{reason: reason, message: fmt.Sprintf(format, args...) +
-			"; clients in the cluster reach it by its ClusterIP, " + render.NamedAddress(s.service)}
+func decideProgrammedTCP(s *snapshot, wanted *corev1.Service) verdict.Verdict {
+	no := func(reason, format string, args ...any) verdict.Verdict {
+		return verdict.No(reason, fmt.Sprintf(format, args...)+
+			"; clients in the cluster reach it by its ClusterIP, "+render.NamedAddress(s.service))
 	}
 	if !s.standing.crab {
 		return no(v1alpha1.ReasonCRABDisabled, "this installation has no CRAB, which would balance the connections: set crab.enabled and crab.vipPool of the chart")
@@ -78,14 +51,14 @@ func decideProgrammedTCP(s *snapshot, wanted *corev1.Service) verdict {
 		return no(v1alpha1.ReasonReconciling, "CRAB has not judged Service %s yet", s.front.Name)
 	case judged.Status != metav1.ConditionTrue:
 		return no(judged.Reason, "CRAB refuses Service %s: %s", s.front.Name, judged.Message)
-	case !s.standing.ok:
-		return no(s.standing.reason, "Service %s: %s", s.front.Name, s.standing.message)
+	case !s.standing.OK():
+		return no(s.standing.Reason, "Service %s: %s", s.front.Name, s.standing.Message)
 	}
-	message := fmt.Sprintf("Service %s, generation %d: %s", s.front.Name, s.service.Generation, s.standing.message)
+	message := fmt.Sprintf("Service %s, generation %d: %s", s.front.Name, s.service.Generation, s.standing.Message)
 	if judged.Reason != v1alpha1.ReasonAccepted {
 		message += "; " + judged.Message
 	}
-	return verdict{ok: true, reason: s.standing.reason, message: message}
+	return verdict.Yes(s.standing.Reason, message)
 }
 
 // asks says that the Service as it is asks of CRAB what it should.
@@ -97,7 +70,7 @@ func asks(is, wanted *corev1.Service) bool {
 // frontAddresses are those at which the load balancer answers: none where no node
 // has an agent, though the Service may have been given one.
 func frontAddresses(s *snapshot) []string {
-	if s.front == nil || !s.standing.crab || s.standing.reason == v1alpha1.ReasonNoAgents {
+	if s.front == nil || !s.standing.crab || s.standing.Reason == v1alpha1.ReasonNoAgents {
 		return nil
 	}
 	var out []string

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -44,11 +45,11 @@ func TestDecideProgrammedTCP(t *testing.T) {
 	unjudged.Status.Conditions = nil
 	other := good.DeepCopy()
 	other.Annotations = map[string]string{v1alpha1.AnnotationPolicy: "Random"}
-	stands := standing{crab: true, verdict: verdict{ok: true, reason: v1alpha1.ReasonProgrammed, message: "3 nodes acknowledge it"}}
+	stands := standing{crab: true, Verdict: verdict.Yes(v1alpha1.ReasonProgrammed, "3 nodes acknowledge it")}
 	says := func(reason, message string) standing {
-		return standing{crab: true, verdict: verdict{reason: reason, message: message}}
+		return standing{crab: true, Verdict: verdict.No(reason, message)}
 	}
-	falling := standing{crab: true, verdict: verdict{ok: true, reason: v1alpha1.ReasonFallingBack, message: "no server takes redirects"}}
+	falling := standing{crab: true, Verdict: verdict.Yes(v1alpha1.ReasonFallingBack, "no server takes redirects")}
 	const normal = "; clients in the cluster reach it by its ClusterIP, echo.demo.svc:8080"
 	for _, c := range []struct {
 		name            string
@@ -73,7 +74,7 @@ func TestDecideProgrammedTCP(t *testing.T) {
 	} {
 		in := &snapshot{now: start, service: s, front: c.front, standing: c.standing}
 		v := decideProgrammedTCP(in, render.TCPService(render.Input{Service: s}))
-		if v.ok != c.ok || v.reason != c.reason || !strings.Contains(v.message, c.message) {
+		if v.OK() != c.ok || v.Reason != c.reason || !strings.Contains(v.Message, c.message) {
 			t.Errorf("%s: %+v, want %v %s, %q", c.name, v, c.ok, c.reason, c.message)
 		}
 		if got := frontAddresses(in); !slices.Equal(got, c.addresses) {
@@ -84,14 +85,14 @@ func TestDecideProgrammedTCP(t *testing.T) {
 
 // redirected answers as it is told.
 type redirected struct {
-	verdict
+	verdict.Verdict
 	err   error
 	asked *corev1.Service
 }
 
 func (r *redirected) Standing(_ context.Context, s *corev1.Service) (bool, string, string, error) {
 	r.asked = s
-	return r.ok, r.reason, r.message, r.err
+	return r.OK(), r.Reason, r.Message, r.err
 }
 
 // onTCP is a bench whose service speaks TCP, with one server.
@@ -109,7 +110,7 @@ func onTCP(t *testing.T) (*bench, *redirected) {
 	if err := errors.Join(b.Client.Update(ctx, service), b.Client.Update(ctx, pod)); err != nil {
 		t.Fatal(err)
 	}
-	crab := &redirected{verdict: verdict{ok: true, reason: v1alpha1.ReasonProgrammed, message: "2 nodes acknowledge it"}}
+	crab := &redirected{Verdict: verdict.Yes(v1alpha1.ReasonProgrammed, "2 nodes acknowledge it")}
 	b.Redirection = crab
 	return b, crab
 }

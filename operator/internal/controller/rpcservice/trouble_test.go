@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
 func TestTrouble(t *testing.T) {
@@ -54,12 +55,12 @@ func TestTrouble(t *testing.T) {
 func TestReadyNamesTheCause(t *testing.T) {
 	s := &snapshot{service: aService(), servers: pods("rR r"), routers: pods("rR rR")}
 	s.servers[1].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "too little memory"}}
-	if v := decideReady(s, verdict{ok: true}, verdict{ok: true}); !strings.HasPrefix(v.message, "2 of 4 workers and 2 routers ready; pod p1 cannot") {
-		t.Errorf("message %q", v.message)
+	if v := decideReady(s, verdict.Yes("", ""), verdict.Yes("", ""), ""); !strings.HasPrefix(v.Message, "2 of 4 workers and 2 routers ready; pod p1 cannot") {
+		t.Errorf("message %q", v.Message)
 	}
 	s.serverDeployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "echo-server"}, Status: appsv1.DeploymentStatus{
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity"}}}}
-	if v := decideReady(s, verdict{ok: true}, verdict{ok: true}); !strings.Contains(v.message, "Deployment echo-server cannot make pods: violates PodSecurity") {
-		t.Errorf("message %q", v.message)
+	if v := decideReady(s, verdict.Yes("", ""), verdict.Yes("", ""), ""); !strings.Contains(v.Message, "Deployment echo-server cannot make pods: violates PodSecurity") {
+		t.Errorf("message %q", v.Message)
 	}
 }

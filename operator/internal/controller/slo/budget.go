@@ -39,8 +39,8 @@ func wholeSince(records []record) (since time.Time, sources int32) {
 			continue
 		}
 		sources++
-		if r.required && r.reply.Started.After(since) {
-			since = r.reply.Started
+		if r.Required && r.Reply.Started.After(since) {
+			since = r.Reply.Started
 		}
 	}
 	return since, sources

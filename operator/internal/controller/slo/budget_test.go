@@ -29,7 +29,7 @@ func recorded(pod string, started time.Time, fast, slow int) record {
 			h.Windows = append(h.Windows, w)
 		}
 	}
-	return record{pod: pod, required: true, reply: h}
+	return record{Name: pod, Required: true, Reply: h}
 }
 
 // look is one look of an operator: its ledgers, the status it finds and leaves.
@@ -61,7 +61,7 @@ func TestBudgets(t *testing.T) {
 	}
 	// One that is starting adds what it has, and takes nothing away.
 	starting := recorded("c", start.Add(-time.Second), 10, 0)
-	starting.required = false
+	starting.Required = false
 	fresh := anObjective("99", 1000)
 	look(&ledgers{}, fresh, start, recorded("a", first, 9990, 10), starting)
 	if !fresh.Status.HistorySince.Time.Equal(first) || fresh.Status.MeasuredBy != 2 {
@@ -131,7 +131,7 @@ func TestHistorySince(t *testing.T) {
 	late := start.Add(20 * time.Minute)
 	step(late, late, recorded("c", late.Add(-time.Minute), 100, 0))
 	// One that cannot be read takes the budgets away, not the memory.
-	look(l, slo, late.Add(15*time.Second), recorded("c", late.Add(-time.Minute), 100, 0), record{pod: "d", required: true, err: errors.New("refused")})
+	look(l, slo, late.Add(15*time.Second), recorded("c", late.Add(-time.Minute), 100, 0), record{Name: "d", Required: true, Err: errors.New("refused")})
 	if st.ErrorBudgets != nil || !st.HistorySince.Time.Equal(late) || st.ErrorRecord == nil {
 		t.Errorf("with a silent router: %+v since %s", st.ErrorBudgets, st.HistorySince)
 	}
@@ -181,7 +181,7 @@ func recordOf(pod string, started time.Time, requests int) record {
 	w := func(seconds int) dataplane.HistoryWindow {
 		return dataplane.HistoryWindow{WindowSeconds: seconds, Latency: h}
 	}
-	return record{pod: pod, required: true, reply: &dataplane.History{Started: started, All: w(0), Windows: []dataplane.HistoryWindow{w(3600), w(86400)}}}
+	return record{Name: pod, Required: true, Reply: &dataplane.History{Started: started, All: w(0), Windows: []dataplane.HistoryWindow{w(3600), w(86400)}}}
 }
 
 func TestRemaining(t *testing.T) {
@@ -230,7 +230,7 @@ func TestLedger(t *testing.T) {
 		t.Error("due at the wrong time")
 	}
 	count(start, Counted{Requests: 105, Violations: 5}, recorded("a", began, 1100, 15))
-	count(start, Counted{}, record{pod: "a", err: errors.New("refused")})
+	count(start, Counted{}, record{Name: "a", Err: errors.New("refused")})
 	count(start, Counted{Requests: 5}, recorded("a", began, 1105, 15))
 	// The sidecar was restarted: what its new record holds is new.
 	again := start.Add(time.Minute)
@@ -253,7 +253,7 @@ func TestLedger(t *testing.T) {
 func TestWriteSlowWithoutTarget(t *testing.T) {
 	slo := anObjective("99", 1000)
 	slo.Status.Capacity = &v1alpha1.CapacityEstimate{Workers: 1}
-	writeSlow(slo, &snapshot{slo: slo, slow: true}, &ledger{}, measurement{}, 1000, start)
+	writeSlow(slo, &snapshot{slo: slo, slow: true}, &ledger{}, &plan{required: 1000}, start)
 	if slo.Status.Capacity != nil || len(slo.Status.Conditions) != 0 {
 		t.Errorf("%+v", slo.Status)
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -26,14 +27,14 @@ const trustedLoad = 0.7
 
 // decideCapacity estimates. What cannot be estimated has a reason instead of a
 // number.
-func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alpha1.CapacityEstimate) {
-	unknown := func(reason, format string, args ...any) (verdict, *v1alpha1.CapacityEstimate) {
-		return verdict{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}, nil
+func decideCapacity(s *snapshot, m measurement, required int64) (verdict.Verdict, *v1alpha1.CapacityEstimate) {
+	unknown := func(reason, format string, args ...any) (verdict.Verdict, *v1alpha1.CapacityEstimate) {
+		return verdict.No(reason, fmt.Sprintf(format, args...)), nil
 	}
 	times := &dataplane.Histogram{}
 	for _, p := range s.services {
-		if p.err == nil && p.reply != nil {
-			times.Merge(p.reply.Histogram)
+		if p.Err == nil && p.Reply != nil {
+			times.Merge(p.Reply.Histogram)
 		}
 	}
 	silent := unread(s.services)
@@ -52,18 +53,21 @@ func decideCapacity(s *snapshot, m measurement, required int64) (verdict, *v1alp
 }
 
 // decideAttainable warns of an objective below what the service itself takes.
-func decideAttainable(capacity verdict) verdict {
+func decideAttainable(capacity verdict.Verdict) verdict.Verdict {
 	switch {
-	case capacity.status != metav1.ConditionTrue:
-		return verdict{metav1.ConditionUnknown, capacity.reason, capacity.message}
-	case capacity.reason == v1alpha1.ReasonServiceAboveObjective:
-		return verdict{metav1.ConditionFalse, capacity.reason, capacity.message}
+	case capacity.Status != metav1.ConditionTrue:
+		return verdict.Unknown(capacity.Reason, capacity.Message)
+	case capacity.Reason == v1alpha1.ReasonServiceAboveObjective:
+		return verdict.No(capacity.Reason, capacity.Message)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, "some load meets the objective; status.capacity says which"}
+	return verdict.Yes(v1alpha1.ReasonEstimated, "some load meets the objective; status.capacity says which")
 }
 
-func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required int64) (verdict, *v1alpha1.CapacityEstimate) {
-	q := question(s, times)
+func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required int64) (verdict.Verdict, *v1alpha1.CapacityEstimate) {
+	q, err := question(s, times)
+	if err != nil {
+		return verdict.No(v1alpha1.ReasonInvalidConfiguration, err.Error()), nil
+	}
 	overhead := overheadOf(q, s, m, required)
 	if overhead != nil {
 		q.Overhead = float64(*overhead) / 1e6
@@ -80,12 +84,12 @@ func estimate(s *snapshot, m measurement, times *dataplane.Histogram, required i
 	}
 	objective := duration(uint64(s.slo.Spec.LatencyMicroseconds) * 1000)
 	if e.High == 0 { // not below 1: slow workers take one request in several seconds
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonServiceAboveObjective, fmt.Sprintf(
+		return verdict.Yes(v1alpha1.ReasonServiceAboveObjective, fmt.Sprintf(
 			"p%s of the service time alone is %s and %s of overhead come on top: no load meets the objective of %s; raise `spec.latencyMicroseconds` above the sum",
-			s.slo.Spec.Percentile, floor(s, times), duration(uint64(math.Round(q.Overhead*1e9))), objective)}, out
+			s.slo.Spec.Percentile, floor(s, times), duration(uint64(math.Round(q.Overhead*1e9))), objective)), out
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonEstimated, fmt.Sprintf(
-		"%s requests/s keep p%s within %s on %d workers", out.Range, s.slo.Spec.Percentile, objective, out.Workers)}, out
+	return verdict.Yes(v1alpha1.ReasonEstimated, fmt.Sprintf(
+		"%s requests/s keep p%s within %s on %d workers", out.Range, s.slo.Spec.Percentile, objective, out.Workers)), out
 }
 
 // rangeOf writes both ends for people, rounded down: whole requests a second, and
@@ -115,14 +119,14 @@ func floor(s *snapshot, times *dataplane.Histogram) string {
 	return written(v)
 }
 
-func question(s *snapshot, times *dataplane.Histogram) queueing.Question {
+func question(s *snapshot, times *dataplane.Histogram) (queueing.Question, error) {
 	p, _ := new(big.Rat).SetString(s.slo.Spec.Percentile)
 	share, _ := new(big.Rat).Quo(p, big.NewRat(100, 1)).Float64()
-	policy, depth := queueing.OfRouter(s.target.Spec.Router)
+	policy, depth, err := queueing.OfRouter(s.target.Spec.Router)
 	return queueing.Question{
 		Service: queueing.FromHistogram(times), Policy: policy, Depth: depth,
 		Workers: int(s.target.Status.ReadyWorkers), P: share, Limit: float64(s.slo.Spec.LatencyMicroseconds) / 1e6,
-	}
+	}, err
 }
 
 // overheadOf is what requests take beyond waiting and service, as measured while
@@ -161,8 +165,8 @@ func settled(q queueing.Question, s *snapshot, m measurement) bool {
 	}
 	held := 0.0
 	for _, p := range s.holds {
-		if p.err == nil && p.reply != nil && p.reply.Histogram != nil {
-			held += float64(p.reply.Histogram.SumNanoseconds()) / 1e9
+		if p.Err == nil && p.Reply != nil && p.Reply.Histogram != nil {
+			held += float64(p.Reply.Histogram.SumNanoseconds()) / 1e9
 		}
 	}
 	return held/float64(m.samples) <= q.WaitAt(m.perSecond)+longHold*q.Service.Mean()

@@ -28,7 +28,7 @@ func serving(samples int) *snapshot {
 		for range samples / 2 {
 			h.Record(uint64(random.ExpFloat64() * 1e6))
 		}
-		s.services = append(s.services, part{pod: pod, required: true, reply: &dataplane.HistogramReply{Histogram: h}})
+		s.services = append(s.services, part{Name: pod, Required: true, Reply: &dataplane.HistogramReply{Histogram: h}})
 	}
 	return s
 }
@@ -37,7 +37,7 @@ func serving(samples int) *snapshot {
 func TestCapacityOfExponentialService(t *testing.T) {
 	s := serving(40_000)
 	v, c := decideCapacity(s, measurement{}, 1000)
-	if v.status != metav1.ConditionTrue || v.reason != v1alpha1.ReasonEstimated {
+	if v.Status != metav1.ConditionTrue || v.Reason != v1alpha1.ReasonEstimated {
 		t.Fatalf("%+v", v)
 	}
 	if c.LowRequestsPerSecond > 15_320 || c.HighRequestsPerSecond < 15_320 || c.HighRequestsPerSecond > 16_000 {
@@ -47,8 +47,8 @@ func TestCapacityOfExponentialService(t *testing.T) {
 		!strings.HasPrefix(c.ServiceVariation, "1.0") && !strings.HasPrefix(c.ServiceVariation, "0.9") || c.OverheadMicroseconds != nil {
 		t.Errorf("%+v", c)
 	}
-	if !strings.Contains(v.message, c.Range+" requests/s keep p99 within 8ms on 16 workers") {
-		t.Error(v.message)
+	if !strings.Contains(v.Message, c.Range+" requests/s keep p99 within 8ms on 16 workers") {
+		t.Error(v.Message)
 	}
 }
 
@@ -78,13 +78,13 @@ func TestCapacityThatIsNotKnown(t *testing.T) {
 	}{
 		{"too few", v1alpha1.ReasonTooFewSamples, "998 service times in the last 600 s; p99 needs 1000", func(*snapshot) {}},
 		{"a server is silent", v1alpha1.ReasonMeasurementIncomplete, "no service times from a", func(s *snapshot) {
-			s.services[0] = part{pod: "a", required: true, err: errors.New("refused")}
+			s.services[0] = part{Name: "a", Required: true, Err: errors.New("refused")}
 		}},
 		{"no worker", v1alpha1.ReasonWorkersNotReady, "no worker of echo is ready", func(s *snapshot) { s.target.Status.ReadyWorkers = 0 }},
 	} {
 		s := serving(998)
 		c.change(s)
-		if v, e := decideCapacity(s, measurement{}, 1000); v.status != metav1.ConditionFalse || v.reason != c.reason || v.message != c.message || e != nil {
+		if v, e := decideCapacity(s, measurement{}, 1000); v.Status != metav1.ConditionFalse || v.Reason != c.reason || v.Message != c.message || e != nil {
 			t.Errorf("%s: %+v, %+v", c.name, v, e)
 		}
 	}
@@ -94,24 +94,24 @@ func TestServiceAloneIsTooLong(t *testing.T) {
 	s := serving(10_000)
 	s.slo.Spec.LatencyMicroseconds = 4000 // p99 of the service time is 4.6 ms
 	v, c := decideCapacity(s, measurement{}, 1000)
-	if v.status != metav1.ConditionTrue || v.reason != v1alpha1.ReasonServiceAboveObjective || c.HighRequestsPerSecond != 0 || c.Range != "0-0" {
+	if v.Status != metav1.ConditionTrue || v.Reason != v1alpha1.ReasonServiceAboveObjective || c.HighRequestsPerSecond != 0 || c.Range != "0-0" {
 		t.Errorf("%+v, %+v", v, c)
 	}
-	if !strings.Contains(v.message, "service time alone is 4.") || !strings.Contains(v.message, "latencyMicroseconds") {
-		t.Errorf("the floor is not named: %s", v.message)
+	if !strings.Contains(v.Message, "service time alone is 4.") || !strings.Contains(v.Message, "latencyMicroseconds") {
+		t.Errorf("the floor is not named: %s", v.Message)
 	}
-	if warning := decideAttainable(v); warning.status != metav1.ConditionFalse || warning.reason != v.reason || warning.message != v.message {
+	if warning := decideAttainable(v); warning.Status != metav1.ConditionFalse || warning.Reason != v.Reason || warning.Message != v.Message {
 		t.Errorf("no warning: %+v", warning)
 	}
-	if accepted := decideAccepted(s); accepted.status != metav1.ConditionTrue {
+	if accepted := decideAccepted(s); accepted.Status != metav1.ConditionTrue {
 		t.Errorf("it can be measured all the same: %+v", accepted)
 	}
 	s.slo.Spec.LatencyMicroseconds = 9000
-	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).status != metav1.ConditionTrue {
+	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).Status != metav1.ConditionTrue {
 		t.Errorf("above the floor: %+v", decideAttainable(v))
 	}
 	s.target.Status.ReadyWorkers = 0
-	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).status != metav1.ConditionUnknown {
+	if v, _ = decideCapacity(s, measurement{}, 1000); decideAttainable(v).Status != metav1.ConditionUnknown {
 		t.Errorf("nothing is known: %+v", decideAttainable(v))
 	}
 }
@@ -137,13 +137,13 @@ func TestLessThanOneRequestASecondIsSomeLoad(t *testing.T) {
 		s.slo = anObjective("90", int32(c.limit*1_000_000))
 		s.target.Status.ReadyWorkers = c.workers
 		for range c.samples {
-			s.services[0].reply.Histogram.Record(c.service * 1e9)
+			s.services[0].Reply.Histogram.Record(c.service * 1e9)
 		}
 		v, e := decideCapacity(s, measurement{}, 100)
-		if e == nil || v.status != metav1.ConditionTrue || v.reason != c.reason || !strings.HasPrefix(e.Range, c.rangeText) {
+		if e == nil || v.Status != metav1.ConditionTrue || v.Reason != c.reason || !strings.HasPrefix(e.Range, c.rangeText) {
 			t.Errorf("%s: %+v, %+v", c.name, v, e)
 		}
-		if a := decideAttainable(v); a.status != c.status {
+		if a := decideAttainable(v); a.Status != c.status {
 			t.Errorf("%s: %+v", c.name, a)
 		}
 	}
@@ -194,7 +194,7 @@ func TestQueueingIsNoOverhead(t *testing.T) {
 			for range m.samples {
 				h.Record(mean)
 			}
-			s.holds = []part{{pod: "r", required: true, reply: &dataplane.HistogramReply{Histogram: h}}}
+			s.holds = []part{{Name: "r", Required: true, Reply: &dataplane.HistogramReply{Histogram: h}}}
 		}
 	}
 	for _, c := range []struct {
@@ -206,7 +206,7 @@ func TestQueueingIsNoOverhead(t *testing.T) {
 		{"nobody waited long", true, held(50_000)},
 		{"a burst waited in the routers", false, held(400_000_000)},
 		{"a router is silent", false, func(s *snapshot, _ *measurement) {
-			s.holds = []part{{pod: "r", required: true, err: errors.New("refused")}}
+			s.holds = []part{{Name: "r", Required: true, Err: errors.New("refused")}}
 		}},
 		{"more arrived than ended", false, func(_ *snapshot, m *measurement) { m.requests = 40_000 }},
 		{"more ended than arrived", false, func(_ *snapshot, m *measurement) { m.requests = 10_000 }},

@@ -66,13 +66,13 @@ func (m *measurement) evidence() string {
 // somebody with requests does not tell them.
 func inParts(all []part) (parts []*ll7.Histogram, without []string) {
 	for _, p := range all {
-		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
+		if p.Err != nil || p.Reply == nil || p.Reply.Histogram == nil {
 			continue
 		}
-		if p.reply.Parts == nil && p.reply.Histogram.Total() > 0 {
-			without = append(without, p.pod)
+		if p.Reply.Parts == nil && p.Reply.Histogram.Total() > 0 {
+			without = append(without, p.Name)
 		}
-		for i, h := range p.reply.Parts {
+		for i, h := range p.Reply.Parts {
 			if i == len(parts) {
 				parts = append(parts, &ll7.Histogram{})
 			}

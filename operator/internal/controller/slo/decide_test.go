@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -64,10 +65,10 @@ func TestSamplesRequired(t *testing.T) {
 // both, where the mean of their p99s would not.
 func TestMeasureMergesHistograms(t *testing.T) {
 	s := &snapshot{slo: anObjective("99", 1000), target: aTarget(), parts: []part{
-		{pod: "a", required: true, reply: measured(9800, 100, 0, 30)},
-		{pod: "b", required: true, reply: measured(200, 5000, 0, 10)},
+		{Name: "a", Required: true, Reply: measured(9800, 100, 0, 30)},
+		{Name: "b", Required: true, Reply: measured(200, 5000, 0, 10)},
 	}}
-	s.parts[0].reply.Rejected, s.parts[0].reply.Requests = 500, 10300
+	s.parts[0].Reply.Rejected, s.parts[0].Reply.Requests = 500, 10300
 	m, err := measure(s)
 	if err != nil {
 		t.Fatal(err)
@@ -97,19 +98,19 @@ func TestDecideMet(t *testing.T) {
 		reason     string
 		message    string
 	}{
-		{"met", "99", []part{{required: true, reply: measured(1000, 900, 0, 30)}}, "True", v1alpha1.ReasonObjectiveMet, "p99 is"},
-		{"missed", "99", []part{{required: true, reply: measured(1000, 1100, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "the objective 1ms"},
-		{"one too few", "99", []part{{required: true, reply: measured(999, 900, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "999 requests in the last 30 s; p99 needs 1000"},
-		{"nothing at all", "99", []part{{required: true, reply: measured(0, 0, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "0 requests"},
-		{"unanswered beyond the percentile", "99", []part{{required: true, reply: measured(990, 900, 10, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, ""},
-		{"the percentile is unanswered, by one request", "99", []part{{required: true, reply: measured(989, 900, 11, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, "+Inf"},
-		{"the whole interval is unanswered", "99", []part{{required: true, reply: measured(980, 900, 20, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "+Inf"},
-		{"beyond the histogram", "50", []part{{required: true, reply: measured(100, 200_000_000, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, ">=137s"},
-		{"a router is silent", "99", []part{{pod: "a", required: true, reply: measured(5000, 900, 0, 30)}, {pod: "b", required: true, err: dead}},
+		{"met", "99", []part{{Required: true, Reply: measured(1000, 900, 0, 30)}}, "True", v1alpha1.ReasonObjectiveMet, "p99 is"},
+		{"missed", "99", []part{{Required: true, Reply: measured(1000, 1100, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "the objective 1ms"},
+		{"one too few", "99", []part{{Required: true, Reply: measured(999, 900, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "999 requests in the last 30 s; p99 needs 1000"},
+		{"nothing at all", "99", []part{{Required: true, Reply: measured(0, 0, 0, 30)}}, "Unknown", v1alpha1.ReasonTooFewSamples, "0 requests"},
+		{"unanswered beyond the percentile", "99", []part{{Required: true, Reply: measured(990, 900, 10, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, ""},
+		{"the percentile is unanswered, by one request", "99", []part{{Required: true, Reply: measured(989, 900, 11, 30)}}, "True", v1alpha1.ReasonObjectiveInInterval, "+Inf"},
+		{"the whole interval is unanswered", "99", []part{{Required: true, Reply: measured(980, 900, 20, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, "+Inf"},
+		{"beyond the histogram", "50", []part{{Required: true, Reply: measured(100, 200_000_000, 0, 30)}}, "False", v1alpha1.ReasonObjectiveMissed, ">=137s"},
+		{"a router is silent", "99", []part{{Name: "a", Required: true, Reply: measured(5000, 900, 0, 30)}, {Name: "b", Required: true, Err: dead}},
 			"Unknown", v1alpha1.ReasonMeasurementIncomplete, "no histogram from b"},
-		{"a draining router is silent", "99", []part{{required: true, reply: measured(5000, 900, 0, 30)}, {err: dead}}, "True", v1alpha1.ReasonObjectiveMet, ""},
-		{"a draining router counts", "99", []part{{required: true, reply: measured(600, 900, 0, 30)}, {reply: measured(600, 900, 0, 30)}}, "True", v1alpha1.ReasonObjectiveMet, ""},
-		{"an answer without a histogram", "99", []part{{pod: "a", required: true, reply: &dataplane.HistogramReply{}}}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, ""},
+		{"a draining router is silent", "99", []part{{Required: true, Reply: measured(5000, 900, 0, 30)}, {Err: dead}}, "True", v1alpha1.ReasonObjectiveMet, ""},
+		{"a draining router counts", "99", []part{{Required: true, Reply: measured(600, 900, 0, 30)}, {Reply: measured(600, 900, 0, 30)}}, "True", v1alpha1.ReasonObjectiveMet, ""},
+		{"an answer without a histogram", "99", []part{{Name: "a", Required: true, Reply: &dataplane.HistogramReply{}}}, "Unknown", v1alpha1.ReasonMeasurementIncomplete, ""},
 		{"nobody", "99", nil, "Unknown", v1alpha1.ReasonNoMeasurementSource, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,8 +123,8 @@ func TestDecideMet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := decideMet(s.slo, m, required); v.status != c.want || v.reason != c.reason || !strings.Contains(v.message, c.message) {
-				t.Errorf("got %s %s: %q; want %s %s: %q", v.status, v.reason, v.message, c.want, c.reason, c.message)
+			if v := decideMet(s.slo, m, required); v.Status != c.want || v.Reason != c.reason || !strings.Contains(v.Message, c.message) {
+				t.Errorf("got %s %s: %q; want %s %s: %q", v.Status, v.Reason, v.Message, c.want, c.reason, c.message)
 			}
 		})
 	}
@@ -147,13 +148,13 @@ func TestMetIsAQuestionOfTheInterval(t *testing.T) {
 	} {
 		reply := measured(100_000-slow, 900, 0, 30)
 		reply.Histogram.Merge(measured(slow, 1030, 0, 30).Histogram)
-		s := &snapshot{slo: anObjective("99", 1000), target: aTarget(), parts: []part{{required: true, reply: reply}}}
+		s := &snapshot{slo: anObjective("99", 1000), target: aTarget(), parts: []part{{Required: true, Reply: reply}}}
 		m, err := measure(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := decideMet(s.slo, m, 1000); v.status != want.status || v.reason != want.reason {
-			t.Errorf("%d of 100000 slow: %s %s: %q; want %s %s", slow, v.status, v.reason, v.message, want.status, want.reason)
+		if v := decideMet(s.slo, m, 1000); v.Status != want.status || v.Reason != want.reason {
+			t.Errorf("%d of 100000 slow: %s %s: %q; want %s %s", slow, v.Status, v.Reason, v.Message, want.status, want.reason)
 		}
 	}
 }
@@ -162,7 +163,7 @@ func TestMetIsAQuestionOfTheInterval(t *testing.T) {
 // when the bucket's upper edge is not above it: a bucket is 0.8 % wide, and the
 // doubt goes against the service.
 func TestDoubtGoesAgainstTheService(t *testing.T) {
-	s := &snapshot{slo: anObjective("50", 1000), target: aTarget(), parts: []part{{required: true, reply: measured(100, 1000, 0, 30)}}}
+	s := &snapshot{slo: anObjective("50", 1000), target: aTarget(), parts: []part{{Required: true, Reply: measured(100, 1000, 0, 30)}}}
 	m, err := measure(s)
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +172,8 @@ func TestDoubtGoesAgainstTheService(t *testing.T) {
 	if edge <= 1_000_000 {
 		t.Fatalf("the test's value lies on an edge: %d", edge)
 	}
-	if v := decideMet(s.slo, m, 20); v.status != metav1.ConditionFalse {
-		t.Errorf("%s %s", v.status, v.message)
+	if v := decideMet(s.slo, m, 20); v.Status != metav1.ConditionFalse {
+		t.Errorf("%s %s", v.Status, v.Message)
 	}
 }
 
@@ -189,9 +190,20 @@ func TestDecideAccepted(t *testing.T) {
 		{"no target", 1000, nil, v1alpha1.ReasonTargetNotFound},
 	} {
 		v := decideAccepted(&snapshot{slo: anObjective("99", c.us), target: c.target})
-		if v.reason != c.reason || (v.status == metav1.ConditionTrue) != (c.reason == v1alpha1.ReasonAccepted) {
-			t.Errorf("%s: %s %s", c.name, v.status, v.reason)
+		if v.Reason != c.reason || (v.Status == metav1.ConditionTrue) != (c.reason == v1alpha1.ReasonAccepted) {
+			t.Errorf("%s: %s %s", c.name, v.Status, v.Reason)
 		}
+	}
+}
+
+// K-36: an objective that nobody can enforce and nobody can measure is told both.
+func TestK36BothErrorsAreTold(t *testing.T) {
+	o, target := anObjective("99", 1_000_001), aTarget()
+	o.Spec.Enforcement.Mode = v1alpha1.EnforcementReject
+	target.Spec.Router.Placement = v1alpha1.PlacementNone
+	v := decideAccepted(&snapshot{slo: o, target: target})
+	if v.Reason != v1alpha1.ReasonObjectiveBeyondTimeout || !strings.Contains(v.Message, "later requests count as unanswered; `spec.enforcement.mode`") {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -232,7 +244,7 @@ func TestShare(t *testing.T) {
 // percentile only with a verdict on it.
 func TestWriteStatus(t *testing.T) {
 	slo := anObjective("99", 1000)
-	accepted := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}
+	accepted := verdict.Yes(v1alpha1.ReasonAccepted, "")
 	write := func(parts ...part) *v1alpha1.ServiceLevelObjectiveStatus {
 		t.Helper()
 		s := &snapshot{slo: slo, target: aTarget(), parts: parts}
@@ -240,10 +252,10 @@ func TestWriteStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeStatus(slo, accepted, decideProgrammed(s, accepted), decideMet(slo, m, 1000), m, 1000, start)
+		writeStatus(slo, &plan{accepted: accepted, programmed: decideProgrammed(s, accepted), met: decideMet(slo, m, 1000), measured: m, required: 1000}, start)
 		return &slo.Status
 	}
-	st := write(part{required: true, reply: measured(1000, 900, 0, 10)})
+	st := write(part{Required: true, Reply: measured(1000, 900, 0, 10)})
 	if st.Observed != "901us" || *st.ObservedMicroseconds != 902 || *st.ObservedHighMicroseconds != 902 || *st.Samples != 1000 ||
 		*st.RequestsPerSecond != 100 || st.RejectedShare != "0.0%" || st.Objective != "1ms" || st.WindowSeconds != 10 {
 		t.Errorf("measured: %+v", st)
@@ -252,14 +264,14 @@ func TestWriteStatus(t *testing.T) {
 	if len(st.Conditions) != 4 || !meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady) || changed == nil {
 		t.Errorf("conditions %+v", st.Conditions)
 	}
-	st = write(part{required: true, reply: measured(10, 900, 0, 10)})
+	st = write(part{Required: true, Reply: measured(10, 900, 0, 10)})
 	if st.Observed != "" || st.ObservedMicroseconds != nil || *st.Samples != 10 || *st.RequestsPerSecond != 1 {
 		t.Errorf("too few samples show a percentile: %+v", st)
 	}
 	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
 		t.Errorf("an idle service is still measured: %+v", c)
 	}
-	st = write(part{required: true, reply: measured(0, 0, 1000, 10)})
+	st = write(part{Required: true, Reply: measured(0, 0, 1000, 10)})
 	if st.Observed != "+Inf" || st.ObservedMicroseconds != nil || *st.Unanswered != 1000 || *st.RequestsPerSecond != 0 {
 		t.Errorf("infinite: %+v", st)
 	}
@@ -275,18 +287,18 @@ func TestWriteStatus(t *testing.T) {
 // The time of the last change is that of the answer, not of the words for it.
 func TestLastChange(t *testing.T) {
 	slo := anObjective("99", 1000)
-	yes := verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""}
+	yes := verdict.Yes(v1alpha1.ReasonAccepted, "")
 	for i, c := range []struct {
-		met  verdict
+		met  verdict.Verdict
 		want int // minute of the last change
 	}{
-		{verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, ""}, 0}, {verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, ""}, 0},
-		{verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, ""}, 2}, {verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, "by more"}, 2},
-		{verdict{metav1.ConditionUnknown, v1alpha1.ReasonTooFewSamples, ""}, 4}, {verdict{metav1.ConditionUnknown, v1alpha1.ReasonMeasurementIncomplete, ""}, 4},
+		{verdict.Yes(v1alpha1.ReasonObjectiveMet, ""), 0}, {verdict.Yes(v1alpha1.ReasonObjectiveInInterval, ""), 0},
+		{verdict.No(v1alpha1.ReasonObjectiveMissed, ""), 2}, {verdict.No(v1alpha1.ReasonObjectiveMissed, "by more"), 2},
+		{verdict.Unknown(v1alpha1.ReasonTooFewSamples, ""), 4}, {verdict.Unknown(v1alpha1.ReasonMeasurementIncomplete, ""), 4},
 	} {
-		writeStatus(slo, yes, yes, c.met, measurement{}, 1000, start.Add(time.Duration(i)*time.Minute))
+		writeStatus(slo, &plan{accepted: yes, programmed: yes, met: c.met, required: 1000}, start.Add(time.Duration(i)*time.Minute))
 		if at := slo.Status.LastChangeTime; !at.Time.Equal(start.Add(time.Duration(c.want) * time.Minute)) {
-			t.Errorf("step %d, %s: changed at %s, want minute %d", i, c.met.reason, at, c.want)
+			t.Errorf("step %d, %s: changed at %s, want minute %d", i, c.met.Reason, at, c.want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -59,16 +60,15 @@ func (r *Reconciler) gatherEnforcement(ctx context.Context, s *snapshot) error {
 
 // decideProgrammed says whether every live router runs a configuration made
 // from this generation of the objective.
-func decideProgrammed(s *snapshot, accepted verdict) verdict {
+func decideProgrammed(s *snapshot, accepted verdict.Verdict) verdict.Verdict {
 	if !enforce.Wanted(s.slo) {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonNothingToProgram,
-			"the objective observes; routers and servers measure without being told"}
+		return verdict.Yes(v1alpha1.ReasonNothingToProgram, "the objective observes; routers and servers measure without being told")
 	}
-	no := func(reason, format string, args ...any) verdict {
-		return verdict{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+	no := func(reason, format string, args ...any) verdict.Verdict {
+		return verdict.No(reason, fmt.Sprintf(format, args...))
 	}
-	if accepted.status != metav1.ConditionTrue {
-		return no(v1alpha1.ReasonNotAccepted, "%s", accepted.message)
+	if accepted.Status != metav1.ConditionTrue {
+		return no(v1alpha1.ReasonNotAccepted, "%s", accepted.Message)
 	}
 	e, target := s.enforcement, s.target
 	if e.chosen != nil && e.chosen.Name != s.slo.Name {
@@ -82,6 +82,6 @@ func decideProgrammed(s *snapshot, accepted verdict) verdict {
 	if programmed == nil || programmed.Status != metav1.ConditionTrue || !slices.Contains(e.hashes, target.Status.ConfigHash) {
 		return no(v1alpha1.ReasonReconciling, "not every router of RpcService %s has acknowledged the configuration", target.Name)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, fmt.Sprintf("every router of RpcService %s enforces the objective: %s",
-		target.Name, s.slo.Spec.Enforcement.Mode)}
+	return verdict.Yes(v1alpha1.ReasonProgrammed, fmt.Sprintf("every router of RpcService %s enforces the objective: %s",
+		target.Name, s.slo.Spec.Enforcement.Mode))
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 )
@@ -57,11 +58,11 @@ func TestDecideProgrammed(t *testing.T) {
 			s := enforcing()
 			c.change(s)
 			v := decideProgrammed(s, decideAccepted(s))
-			if v.status != c.want || v.reason != c.reason || !strings.Contains(v.message, c.says) {
+			if v.Status != c.want || v.Reason != c.reason || !strings.Contains(v.Message, c.says) {
 				t.Errorf("%+v, want %s (%s) saying %q", v, c.want, c.reason, c.says)
 			}
-			if ready := decideReady(decideAccepted(s), v, verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, ""}); (ready.status == metav1.ConditionTrue) != (c.want == "True") {
-				t.Errorf("Ready %+v beside Programmed %s", ready, v.status)
+			if ready := decideReady(decideAccepted(s), v, verdict.Yes(v1alpha1.ReasonObjectiveMet, "")); (ready.Status == metav1.ConditionTrue) != (c.want == "True") {
+				t.Errorf("Ready %+v beside Programmed %s", ready, v.Status)
 			}
 		})
 	}

@@ -39,10 +39,10 @@ const (
 const serviceWindow = 600
 
 // part is what one router or server has measured over the window.
-type part = reading[*dataplane.HistogramReply]
+type part = dataplane.Reading[*dataplane.HistogramReply]
 
 // record is the day's history of one router or server.
-type record = reading[*dataplane.History]
+type record = dataplane.Reading[*dataplane.History]
 
 // snapshot is the world as one reconciliation sees it.
 type snapshot struct {
@@ -82,22 +82,22 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 		return nil, err
 	}
 	measuring := running(target, pods)
-	s.parts = readAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+	s.parts = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 		return r.Sidecars.Parts(ctx, t, latency, int(slo.Spec.WindowSeconds), windowParts)
 	})
 	if !slow {
 		return s, nil
 	}
-	s.records = readAll(ctx, measuring, r.Sidecars.History)
+	s.records = dataplane.ReadAll(ctx, measuring, r.Sidecars.History)
 	if measuringComponent(target) == v1alpha1.ComponentRouter {
-		s.holds = readAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+		s.holds = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 			return r.Sidecars.Histogram(ctx, t, hold, int(slo.Spec.WindowSeconds))
 		})
 	}
 	if pods, err = r.pods(ctx, target, v1alpha1.ComponentServer); err != nil {
 		return nil, err
 	}
-	s.services = readAll(ctx, running(target, pods), func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+	s.services = dataplane.ReadAll(ctx, running(target, pods), func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 		return r.Sidecars.Histogram(ctx, t, service, serviceWindow)
 	})
 	return s, nil

@@ -126,18 +126,18 @@ func (l *ledger) settle(slo *v1alpha1.ServiceLevelObjective, records []record, n
 		if !kept(r) {
 			continue
 		}
-		old, known := marks[r.pod]
-		sum.add(step(old, known, r.reply, slo, l.record.BeginTime.Time))
+		old, known := marks[r.Name]
+		sum.add(step(old, known, r.Reply, slo, l.record.BeginTime.Time))
 		switch {
-		case known && sameLife(old, r.reply) && fewer(old, r.reply, slo):
+		case known && sameLife(old, r.Reply) && fewer(old, r.Reply, slo):
 			l.since = now
-		case known && !sameLife(old, r.reply) && r.reply.Started.Sub(l.heard[r.pod]) > gap:
-			l.since = latest(l.since, r.reply.Started)
+		case known && !sameLife(old, r.Reply) && r.Reply.Started.Sub(l.heard[r.Name]) > gap:
+			l.since = latest(l.since, r.Reply.Started)
 		}
-		marks[r.pod], l.heard[r.pod] = markOf(r.pod, r.reply, slo), now
+		marks[r.Name], l.heard[r.Name] = markOf(r.Name, r.Reply, slo), now
 	}
 	for pod := range marks {
-		if slices.ContainsFunc(records, func(r record) bool { return r.pod == pod }) {
+		if slices.ContainsFunc(records, func(r record) bool { return r.Name == pod }) {
 			continue
 		}
 		if now.Sub(l.heard[pod]) > gap {
@@ -177,7 +177,7 @@ func fewer(old v1alpha1.ErrorMark, h *dataplane.History, slo *v1alpha1.ServiceLe
 	return now.Requests < old.Requests || now.Violations < old.Violations
 }
 
-func kept(r record) bool { return r.err == nil && r.reply != nil && !r.reply.Started.IsZero() }
+func kept(r record) bool { return r.Err == nil && r.Reply != nil && !r.Reply.Started.IsZero() }
 
 func markOf(pod string, h *dataplane.History, slo *v1alpha1.ServiceLevelObjective) v1alpha1.ErrorMark {
 	return v1alpha1.ErrorMark{Pod: pod, StartTime: metav1.NewMicroTime(h.Started.Truncate(time.Microsecond)),

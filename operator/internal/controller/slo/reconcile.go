@@ -81,32 +81,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	required, err := samplesRequired(slo.Spec.Percentile)
+	p, err := planFor(s)
 	if err != nil {
 		return ctrl.Result{}, reconcile.TerminalError(err)
 	}
-	before := slo.DeepCopy()
-	accepted := decideAccepted(s)
-	m, err := measure(s)
-	if err != nil {
-		return ctrl.Result{}, reconcile.TerminalError(err)
-	}
-	met := decideMet(slo, m, required)
-	if accepted.status != metav1.ConditionTrue {
-		m = measurement{source: v1alpha1.SourceNone}
-		met = verdict{metav1.ConditionUnknown, v1alpha1.ReasonNoMeasurementSource, accepted.message}
-	}
-	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, required, r.Now())
+	after := slo.DeepCopy()
+	writeStatus(after, p, r.Now())
 	var counted Counted
 	if s.slow {
 		var led *ledger
 		counted, led = r.ledgers.count(req.NamespacedName, slo, s.records, r.Now())
-		writeSlow(slo, s, led, m, required, r.Now())
+		writeSlow(after, s, led, p, r.Now())
 	}
-	if err := r.patchStatus(ctx, before, slo); err != nil {
+	if err := r.patchStatus(ctx, slo, after); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.observe(req.NamespacedName, slo, counted)
+	r.observe(req.NamespacedName, after, counted)
 	return ctrl.Result{RequeueAfter: interval(slo)}, nil
 }
 

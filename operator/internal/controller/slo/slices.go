@@ -35,8 +35,8 @@ func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time)
 		if !kept(one) {
 			continue
 		}
-		for i := range one.reply.Windows {
-			w := &one.reply.Windows[i]
+		for i := range one.Reply.Windows {
+			w := &one.Reply.Windows[i]
 			switch time.Duration(w.WindowSeconds) * time.Second {
 			case hour:
 				inHour.add(countsOf(w, slo))
@@ -44,8 +44,8 @@ func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time)
 				inDay.add(countsOf(w, slo))
 			}
 		}
-		r.Marks = append(r.Marks, markOf(one.pod, one.reply, slo))
-		led.heard[one.pod] = now
+		r.Marks = append(r.Marks, markOf(one.Name, one.Reply, slo))
+		led.heard[one.Name] = now
 	}
 	before := inDay.minus(inHour.written())
 	r.Slices = append(sliceOf(now.Add(-day), now.Add(-hour), before), sliceOf(now.Add(-hour), now, inHour)...)
@@ -55,7 +55,7 @@ func begun(slo *v1alpha1.ServiceLevelObjective, records []record, now time.Time)
 // windowed says that the records tell when things happened; those of agents do not,
 // and begin nothing.
 func windowed(records []record) bool {
-	return slices.ContainsFunc(records, func(r record) bool { return kept(r) && len(r.reply.Windows) > 0 })
+	return slices.ContainsFunc(records, func(r record) bool { return kept(r) && len(r.Reply.Windows) > 0 })
 }
 
 // sliceOf is one slice, or none of nothing.

@@ -5,8 +5,6 @@ package slo
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,33 +12,31 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
-// writeStatus fills in the status from the verdicts and the measurement.
-func writeStatus(slo *v1alpha1.ServiceLevelObjective, accepted, programmed, met verdict, m measurement, required int64, now time.Time) {
+// writeStatus fills in the status from a plan.
+func writeStatus(slo *v1alpha1.ServiceLevelObjective, p *plan, now time.Time) {
 	st := &slo.Status
 	st.ObservedGeneration = slo.Generation
-	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != met.status {
+	if old := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionMet); old == nil || old.Status != p.met.Status {
 		st.LastChangeTime = &metav1.Time{Time: now}
 	}
-	for kind, v := range map[string]verdict{
-		v1alpha1.ConditionAccepted:   accepted,
-		v1alpha1.ConditionProgrammed: programmed,
-		v1alpha1.ConditionReady:      decideReady(accepted, programmed, met),
-		v1alpha1.ConditionMet:        met,
-	} {
-		setCondition(&st.Conditions, kind, v, slo.Generation, now)
-	}
-	sortConditions(st.Conditions)
+	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
+		v1alpha1.ConditionAccepted:   p.accepted,
+		v1alpha1.ConditionProgrammed: p.programmed,
+		v1alpha1.ConditionReady:      decideReady(p.accepted, p.programmed, p.met),
+		v1alpha1.ConditionMet:        p.met,
+	}, slo.Generation, now)
 	st.Objective = duration(uint64(slo.Spec.LatencyMicroseconds) * 1000)
-	st.SamplesRequired = required
-	writeMeasurement(st, met, m)
+	st.SamplesRequired = p.required
+	writeMeasurement(st, p.met, p.measured)
 }
 
 // writeSlow fills in what was read only now and then: error budgets and the
 // estimated capacity.
-func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m measurement, required int64, now time.Time) {
+func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, p *plan, now time.Time) {
 	st := &slo.Status
 	if s.target == nil {
 		st.ErrorBudgets, st.Capacity = nil, nil
@@ -49,36 +45,32 @@ func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, m 
 		return
 	}
 	writeBudgets(st, slo, s.records, led, now)
-	known, capacity := decideCapacity(s, m, required)
+	known, capacity := decideCapacity(s, p.measured, p.required)
 	st.Capacity = capacity
-	setCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown, known, slo.Generation, now)
-	setCondition(&st.Conditions, v1alpha1.ConditionAttainable, decideAttainable(known), slo.Generation, now)
-	sortConditions(st.Conditions)
-}
-
-func sortConditions(conditions []metav1.Condition) {
-	slices.SortFunc(conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
+		v1alpha1.ConditionCapacityKnown: known, v1alpha1.ConditionAttainable: decideAttainable(known),
+	}, slo.Generation, now)
 }
 
 // decideReady: an objective is ready while it is being measured, whatever the
 // result, and enforced if it asks for that.
-func decideReady(accepted, programmed, met verdict) verdict {
+func decideReady(accepted, programmed, met verdict.Verdict) verdict.Verdict {
 	switch {
-	case accepted.status != metav1.ConditionTrue:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
-	case met.reason == v1alpha1.ReasonNoMeasurementSource, met.reason == v1alpha1.ReasonMeasurementIncomplete:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotMeasuring, met.message}
+	case accepted.Status != metav1.ConditionTrue:
+		return verdict.No(v1alpha1.ReasonNotAccepted, accepted.Message)
+	case met.Reason == v1alpha1.ReasonNoMeasurementSource, met.Reason == v1alpha1.ReasonMeasurementIncomplete:
+		return verdict.No(v1alpha1.ReasonNotMeasuring, met.Message)
 	}
-	if programmed.status != metav1.ConditionTrue {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotProgrammed, programmed.message}
+	if programmed.Status != metav1.ConditionTrue {
+		return verdict.No(v1alpha1.ReasonNotProgrammed, programmed.Message)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonMeasuring, met.message}
+	return verdict.Yes(v1alpha1.ReasonMeasuring, met.Message)
 }
 
 // writeMeasurement shows numbers only where there are any: without a source
 // everything is blank, and a percentile stands there only when it rests on enough
 // requests, if not always enough independent ones for a verdict.
-func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m measurement) {
+func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict.Verdict, m measurement) {
 	st.Source = m.source
 	st.Observed, st.ObservedMicroseconds, st.ObservedLowMicroseconds, st.ObservedHighMicroseconds, st.ObservedRange = "", nil, nil, nil, ""
 	st.Samples, st.Unanswered, st.RequestsPerSecond, st.RejectedShare, st.WindowSeconds = nil, nil, nil, "", 0
@@ -91,7 +83,7 @@ func writeMeasurement(st *v1alpha1.ServiceLevelObjectiveStatus, met verdict, m m
 		st.RejectedShare = share(m.rejected, m.requests)
 	}
 	st.WindowSeconds = int32(min(m.covered, 600)) // bounded by the histogram's reach
-	if met.status == metav1.ConditionUnknown && met.reason != v1alpha1.ReasonTooFewIndependentSamples {
+	if met.Status == metav1.ConditionUnknown && met.Reason != v1alpha1.ReasonTooFewIndependentSamples {
 		return
 	}
 	st.Observed = written(m.value)
@@ -124,15 +116,4 @@ func microseconds(v dataplane.Value) *int64 {
 func integer(n uint64) *int64 {
 	v := int64(min(n, math.MaxInt64)) // clamped
 	return &v
-}
-
-func setCondition(conditions *[]metav1.Condition, kind string, v verdict, generation int64, now time.Time) {
-	c := metav1.Condition{
-		Type: kind, Status: v.status, Reason: v.reason, Message: v.message, ObservedGeneration: generation,
-		LastTransitionTime: metav1.NewTime(now),
-	}
-	if old := meta.FindStatusCondition(*conditions, kind); old != nil && old.Status == v.status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	meta.SetStatusCondition(conditions, c)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -32,7 +33,7 @@ func read(parts []*ll7.Histogram) *snapshot {
 	for _, h := range parts {
 		whole.Merge(h)
 	}
-	return &snapshot{slo: anObjective("99", 1), target: aTarget(), parts: []part{{pod: "a", required: true, reply: &dataplane.HistogramReply{
+	return &snapshot{slo: anObjective("99", 1), target: aTarget(), parts: []part{{Name: "a", Required: true, Reply: &dataplane.HistogramReply{
 		Histogram: whole, Parts: parts, CoveredSeconds: windowSeconds, Requests: whole.Total()}}}}
 }
 
@@ -63,19 +64,19 @@ func tallied(t *testing.T, q queue) (out tally) {
 		add(&out.above, m.low.Nanoseconds > bucket)
 		add(&out.below, m.high.Bound == ll7.Finite && m.high.Nanoseconds < bucket)
 		add(&out.open, m.open)
-		low, high, _ := independently(s.parts[0].reply.Histogram, 0.99)
+		low, high, _ := independently(s.parts[0].Reply.Histogram, 0.99)
 		add(&out.alone, low.Nanoseconds <= bucket && bucket <= high.Nanoseconds)
-		met := func(factor float64) verdict {
+		met := func(factor float64) verdict.Verdict {
 			// Times here are at least 100 us: a microsecond more is nothing.
 			s.slo.Spec.LatencyMicroseconds = int32(float64(bucket)*factor/1000) + 1
 			return decideMet(s.slo, m, 1000)
 		}
 		at := met(1)
-		add(&out.missed, at.status == metav1.ConditionFalse)
-		add(&out.shown, at.reason == v1alpha1.ReasonObjectiveMet)
-		add(&out.unknown, at.status == metav1.ConditionUnknown)
-		add(&out.missedAtLess, met(0.7).status == metav1.ConditionFalse)
-		add(&out.shownAtMore, met(1.5).reason == v1alpha1.ReasonObjectiveMet)
+		add(&out.missed, at.Status == metav1.ConditionFalse)
+		add(&out.shown, at.Reason == v1alpha1.ReasonObjectiveMet)
+		add(&out.unknown, at.Status == metav1.ConditionUnknown)
+		add(&out.missedAtLess, met(0.7).Status == metav1.ConditionFalse)
+		add(&out.shownAtMore, met(1.5).Reason == v1alpha1.ReasonObjectiveMet)
 	}
 	out.windows = len(windows)
 	return out
@@ -183,11 +184,11 @@ func TestStretches(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := decideMet(s.slo, m, 1000)
-			if v.status != c.status || v.reason != c.reason || !strings.Contains(v.message, c.says) {
-				t.Errorf("%s %s: %q, %d independent", v.status, v.reason, v.message, m.independent)
+			if v.Status != c.status || v.Reason != c.reason || !strings.Contains(v.Message, c.says) {
+				t.Errorf("%s %s: %q, %d independent", v.Status, v.Reason, v.Message, m.independent)
 			}
-			if strings.Contains(v.message, "independent") != (m.unknown || m.independent < m.samples/3) {
-				t.Errorf("%q, of %d", v.message, m.samples)
+			if strings.Contains(v.Message, "independent") != (m.unknown || m.independent < m.samples/3) {
+				t.Errorf("%q, of %d", v.Message, m.samples)
 			}
 		})
 	}
@@ -210,8 +211,8 @@ func TestOutages(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, allowed := decideMet(s.slo, m, 1000), m.value.Nanoseconds <= 1_000_000
-			if (v.status == metav1.ConditionFalse) != (slow >= want) || (v.status == metav1.ConditionTrue) != allowed {
-				t.Errorf("p%s, %d parts of %d slow: %s %s; want False from %d on", percentile, slow, windowParts, v.status, v.reason, want)
+			if (v.Status == metav1.ConditionFalse) != (slow >= want) || (v.Status == metav1.ConditionTrue) != allowed {
+				t.Errorf("p%s, %d parts of %d slow: %s %s; want False from %d on", percentile, slow, windowParts, v.Status, v.Reason, want)
 			}
 		}
 	}
@@ -230,20 +231,20 @@ func TestPartsOfSeveral(t *testing.T) {
 		}
 		return r
 	}
-	all := []part{{pod: "a", reply: two(10)}, {pod: "b", reply: two(3)}, {pod: "c", reply: &dataplane.HistogramReply{Histogram: &dataplane.Histogram{}}}, {pod: "d", err: fmt.Errorf("gone")}}
+	all := []part{{Name: "a", Reply: two(10)}, {Name: "b", Reply: two(3)}, {Name: "c", Reply: &dataplane.HistogramReply{Histogram: &dataplane.Histogram{}}}, {Name: "d", Err: fmt.Errorf("gone")}}
 	parts, without := inParts(all)
 	if len(parts) != 10 || without != nil || parts[0].Total() != 1300 || parts[3].Total() != 1000 || two(10).Parts[0].Total() != 1000 {
 		t.Errorf("%d parts, not of %v", len(parts), without)
 	}
 	old := measured(1500, 900, 0, 30)
-	all = append(all, part{pod: "old", required: true, reply: old})
+	all = append(all, part{Name: "old", Required: true, Reply: old})
 	s := &snapshot{slo: anObjective("99", 1000), target: aTarget(), parts: all}
 	m, err := measure(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := decideMet(s.slo, m, 1000)
-	if parts, _ := inParts(all); parts != nil || v.status != metav1.ConditionTrue || !strings.Contains(v.message, "old does not tell") {
-		t.Errorf("%s: %q", v.status, v.message)
+	if parts, _ := inParts(all); parts != nil || v.Status != metav1.ConditionTrue || !strings.Contains(v.Message, "old does not tell") {
+		t.Errorf("%s: %q", v.Status, v.Message)
 	}
 }

@@ -57,24 +57,24 @@ func (r *Reconciler) gatherConnects(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	s.nodes = nodes{crab: true, versions: map[string]string{}}
-	var sources []source
+	var sources []dataplane.Asked
 	for _, a := range agents {
 		s.nodes.versions[a.Node] = a.Version
-		sources = append(sources, source{a.Node, a.Expected, a.Target})
+		sources = append(sources, dataplane.Asked{Name: a.Node, Required: a.Expected, Target: a.Target})
 	}
 	window := int(s.slo.Spec.WindowSeconds)
-	answers := readAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
+	answers := dataplane.ReadAll(ctx, sources, func(ctx context.Context, t dataplane.Target) (*dataplane.Connects, error) {
 		return r.Sidecars.Connects(ctx, t, s.target.Namespace, s.target.Name, window, windowParts)
 	})
 	identify(answers)
 	r.told.excuse(types.NamespacedName{Namespace: s.target.Namespace, Name: s.target.Name}, answers, r.Now())
 	for _, a := range answers {
-		if a.err == nil {
-			s.nodes.lost += a.reply.Lost
+		if a.Err == nil {
+			s.nodes.lost += a.Reply.Lost
 		}
-		one, day := part{pod: a.pod, required: a.required, err: a.err}, record{pod: a.pod, required: a.required, err: a.err}
-		if a.err == nil {
-			one.reply, day.reply = &a.reply.Window, &a.reply.Record
+		one, day := part{Name: a.Name, Required: a.Required, Err: a.Err}, record{Name: a.Name, Required: a.Required, Err: a.Err}
+		if a.Err == nil {
+			one.Reply, day.Reply = &a.Reply.Window, &a.Reply.Record
 		}
 		s.parts = append(s.parts, one)
 		if s.slow {
@@ -92,10 +92,10 @@ func (e anotherNode) Error() string { return "node " + e.name + " answers at its
 
 // identify drops answers of others. Agents older than the question do not say who
 // they are.
-func identify(answers []reading[*dataplane.Connects]) {
+func identify(answers []dataplane.Reading[*dataplane.Connects]) {
 	for i := range answers {
-		if a := &answers[i]; a.err == nil && a.reply.Node != "" && a.reply.Node != a.pod {
-			a.err, a.reply = anotherNode{a.reply.Node}, nil
+		if a := &answers[i]; a.Err == nil && a.Reply.Node != "" && a.Reply.Node != a.Name {
+			a.Err, a.Reply = anotherNode{a.Reply.Node}, nil
 		}
 	}
 }
@@ -118,7 +118,7 @@ type tale struct {
 // excuse requires no answer of a node that told of the Service a moment ago, as long
 // as another tells. One that refuses is excused, too: an agent listens before it has
 // learnt of the Services.
-func (l *told) excuse(service types.NamespacedName, answers []reading[*dataplane.Connects], now time.Time) {
+func (l *told) excuse(service types.NamespacedName, answers []dataplane.Reading[*dataplane.Connects], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at == nil {
@@ -127,13 +127,13 @@ func (l *told) excuse(service types.NamespacedName, answers []reading[*dataplane
 	maps.DeleteFunc(l.at, func(_ tale, at time.Time) bool { return now.Sub(at) > grace })
 	anybody := false
 	for _, a := range answers {
-		if a.err == nil {
-			l.at[tale{a.pod, service}], anybody = now, true
+		if a.Err == nil {
+			l.at[tale{a.Name, service}], anybody = now, true
 		}
 	}
 	for i := range answers {
-		if _, lately := l.at[tale{answers[i].pod, service}]; anybody && lately {
-			answers[i].required = answers[i].required && answers[i].err == nil
+		if _, lately := l.at[tale{answers[i].Name, service}]; anybody && lately {
+			answers[i].Required = answers[i].Required && answers[i].Err == nil
 		}
 	}
 }
@@ -169,17 +169,17 @@ func list(missing []string) string {
 func (n nodes) why(p part) string {
 	reason := "Garbled"
 	var read *dataplane.ReadError
-	if errors.As(p.err, &read) {
+	if errors.As(p.Err, &read) {
 		reason = string(read.Kind)
 		if read.Refusal != nil {
 			reason = read.Refusal.Message
 		}
 	}
 	var other anotherNode
-	if errors.As(p.err, &other) {
+	if errors.As(p.Err, &other) {
 		reason = other.Error()
 	}
-	return fmt.Sprintf("%s (agent %s: %s)", p.pod, n.versions[p.pod], reason)
+	return fmt.Sprintf("%s (agent %s: %s)", p.Name, n.versions[p.Name], reason)
 }
 
 // lossy: more waits were lost than the percentile leaves out. Then it is not met for all
@@ -200,12 +200,12 @@ func (m *measurement) describe(s *snapshot) {
 	answered := 0
 	for _, p := range s.parts {
 		switch {
-		case p.reply != nil && p.reply.Histogram != nil:
+		case p.Reply != nil && p.Reply.Histogram != nil:
 			answered++
-		case p.required:
+		case p.Required:
 			missing = append(missing, s.nodes.why(p))
 		default:
-			absent = append(absent, p.pod)
+			absent = append(absent, p.Name)
 		}
 	}
 	m.unit = "connections"

@@ -33,13 +33,14 @@ func TestObjectiveOnTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted, met := decideAccepted(s), decideMet(slo, m, 1000)
-	if accepted.status != metav1.ConditionTrue || !strings.Contains(accepted.message, "from SYN to established") {
+	if accepted.Status != metav1.ConditionTrue || !strings.Contains(accepted.Message, "from SYN to established") {
 		t.Errorf("accepted: %+v", accepted)
 	}
-	writeStatus(slo, accepted, decideProgrammed(s, accepted), met, m, 1000, start)
+	p := &plan{accepted: accepted, programmed: decideProgrammed(s, accepted), met: met, measured: m, required: 1000}
+	writeStatus(slo, p, start)
 	var l ledgers
 	_, led := l.count(types.NamespacedName{Name: "p"}, slo, nil, start)
-	writeSlow(slo, s, led, m, 1000, start)
+	writeSlow(slo, s, led, p, start)
 	for kind, want := range map[string]struct {
 		status metav1.ConditionStatus
 		reason string
@@ -195,16 +196,16 @@ func TestConnectsAreMerged(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := decideMet(s.slo, m, 1000)
-		if v.status != c.status || v.reason != c.reason || a.asked != "" && a.asked != "demo/web 30/10" {
+		if v.Status != c.status || v.Reason != c.reason || a.asked != "" && a.asked != "demo/web 30/10" {
 			t.Errorf("%s: %+v, asked %q", c.name, v, a.asked)
 		}
 		for _, say := range c.says {
-			if !strings.Contains(v.message, say) {
-				t.Errorf("%s: %q does not say %q", c.name, v.message, say)
+			if !strings.Contains(v.Message, say) {
+				t.Errorf("%s: %q does not say %q", c.name, v.Message, say)
 			}
 		}
-		if strings.Contains(v.message, "192.0.2.2") {
-			t.Errorf("%s: what changes from look to look is in the status: %q", c.name, v.message)
+		if strings.Contains(v.Message, "192.0.2.2") {
+			t.Errorf("%s: what changes from look to look is in the status: %q", c.name, v.Message)
 		}
 		if len(s.records) != len(a.list) {
 			t.Errorf("%s: %d records of %d nodes", c.name, len(s.records), len(a.list))
@@ -225,7 +226,7 @@ func TestConnectsInTheStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeStatus(slo, decideAccepted(s), decideProgrammed(s, decideAccepted(s)), decideMet(slo, m, 1000), m, 1000, start)
+	writeStatus(slo, &plan{accepted: decideAccepted(s), programmed: decideProgrammed(s, decideAccepted(s)), met: decideMet(slo, m, 1000), measured: m, required: 1000}, start)
 	st := slo.Status
 	// 900/30 + 600/10: each node has its own age.
 	if st.Source != v1alpha1.SourceClientNode || *st.Samples != 1503 || *st.Unanswered != 3 || *st.RequestsPerSecond != 90 || st.RejectedShare != "" || st.Observed == "" {
@@ -243,7 +244,7 @@ func TestBudgetOfConnects(t *testing.T) {
 	slo := anObjective("99", 1000)
 	l, boot, now := &ledgers{}, start.Add(-100*time.Hour), start
 	of := func(node string, started time.Time, fast, never int) record {
-		return record{pod: node, required: true, reply: &dataplane.History{Started: started, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
+		return record{Name: node, Required: true, Reply: &dataplane.History{Started: started, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
 	}
 	since := start
 	step := func(name string, requests, violations int64, records ...record) {
@@ -274,7 +275,7 @@ func TestBudgetOfConnects(t *testing.T) {
 func TestBudgetOfAnotherTarget(t *testing.T) {
 	boot := start.Add(-100 * time.Hour)
 	of := func(fast, never int) record {
-		return record{pod: "a", required: true, reply: &dataplane.History{Started: boot, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
+		return record{Name: "a", Required: true, Reply: &dataplane.History{Started: boot, All: dataplane.HistoryWindow{Latency: measured(fast, 100, never, 1).Histogram}}}
 	}
 	for name, next := range map[string]func(*ledgers) *ledgers{
 		"same operator":    func(l *ledgers) *ledgers { return l },
@@ -328,7 +329,7 @@ func TestAgentRestartIsNoGap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := decideMet(s.slo, m, 1000); v.reason != reason || !strings.Contains(v.message, says) || len(unread(s.records)) != unreadRecords {
+		if v := decideMet(s.slo, m, 1000); v.Reason != reason || !strings.Contains(v.Message, says) || len(unread(s.records)) != unreadRecords {
 			t.Errorf("%s: %+v, records missing of %q; want %s, %q, %d", name, v, unread(s.records), reason, says, unreadRecords)
 		}
 	}

@@ -7,10 +7,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
-// Protocols are those the agent speaks.
-var Protocols = []string{"r2p2", "echo", "synthetic", "stss", "http", "memcached-ascii", "memcached-binary", "redis"}
+// Protocols are the words of those the agent speaks.
+var Protocols = words(v1alpha1.ExperimentProtocols)
+
+func words(table []v1alpha1.ExperimentProtocolWord) []string {
+	out := make([]string, 0, len(table))
+	for _, row := range table {
+		out = append(out, row.Word)
+	}
+	return out
+}
 
 // maxPhases bounds a changing load: a line of output each.
 const maxPhases = 10_000

@@ -102,6 +102,26 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A line for each percentile of each load; loads are written as they are, latencies
+// to the nanosecond, and what never ends stays empty.
+func TestCSV(t *testing.T) {
+	d := document(2, "too slow")
+	d.Points[0].StartSeconds, d.Points[0].Offered = 1.5, 1234.5678
+	d.Points[0].Reasons = []string{"one", "two"}
+	var out bytes.Buffer
+	if err := CSV(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	want := "start_s,offered_rps,achieved_rps,conclusive,percentile,value_us,low_us,high_us,defined,other_us,samples,reasons\n" +
+		"1.5,1234.5678,999,false,50,10.000,9.000,11.000,true,0.000,100,one; two\n" +
+		"1.5,1234.5678,999,false,99,100.000,90.000,,true,0.000,100,one; two\n" +
+		"0,2000,999,false,50,10.000,9.000,11.000,true,0.000,100,too slow\n" +
+		"0,2000,999,false,99,100.000,90.000,,true,0.000,100,too slow\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+}
+
 // L-2: what the kernel said to the agent that asked it to poll stands above the table, and why it refused below.
 func TestTableSaysWhoIsPolledFor(t *testing.T) {
 	d := document(1, "")

@@ -52,6 +52,9 @@ func found(sender func(*rand.Rand, float64) float64, far float64, gaps, trials i
 
 // L-44: 500 gaps tell a sender that bends the latency from one that does not.
 func TestPowerOfTheTestOfArrivals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("statistics of many draws are left to a whole run")
+	}
 	const trials = 400
 	for _, c := range []struct {
 		sender   string

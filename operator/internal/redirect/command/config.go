@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -64,7 +65,17 @@ func readConfig(path string) (Config, error) {
 	if len(c.Watch) > 0 && c.Announce == nil && c.Balancers == nil {
 		return c, &redirect.FieldError{Field: "watch", Reason: "loads are told to the peers of announce, or to balancers, and both are missing"}
 	}
-	return c, c.Balancers.check()
+	return c, errors.Join(c.Balancers.check(), checkLives(c.Lives))
+}
+
+// checkLives refuses what would forget everything at once.
+func checkLives(l redirect.Lives) error {
+	for field, life := range map[string]time.Duration{"idle": l.Idle, "ended": l.Ended, "pending": l.Pending, "echo": l.Echo, "crowded": l.Crowded} {
+		if life < 0 {
+			return &redirect.FieldError{Field: "lives." + field, Reason: fmt.Sprintf("%d is less than nothing: name nanoseconds, or 0 for the default", int64(life))}
+		}
+	}
+	return nil
 }
 
 func (b *Balancers) check() error {
@@ -82,18 +93,19 @@ func (b *Balancers) check() error {
 	return nil
 }
 
-// state is what the plane should hold; only looks at devices can fail.
-func (c Config) state() (desired.State, error) {
-	s := desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Tunnels: c.Tunnels, Watch: inOrder(c.Watch)}
+// state is what the plane should hold, but for devices that are not there: missing names them.
+func (c Config) state() (s desired.State, missing error) {
+	s = desired.State{VIPs: c.VIPs, AllowEcho: c.AllowEcho, Tunnels: c.Tunnels, Watch: inOrder(c.Watch)}
 	s.IPv6 = slices.ContainsFunc(c.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	for _, d := range c.Devices {
 		device, err := net.InterfaceByName(d.Name)
 		if err != nil {
-			return s, fmt.Errorf("device %s: %w", d.Name, err)
+			missing = errors.Join(missing, fmt.Errorf("device %s: %w", d.Name, err))
+			continue
 		}
-		s.Devices = append(s.Devices, desired.Device{Name: d.Name, Index: device.Index, Placement: d.Placement, Duties: d.Duties, XDP: d.XDP})
+		s.Devices = append(s.Devices, desired.Device{Name: d.Name, Index: device.Index, Address: device.HardwareAddr.String(), Placement: d.Placement, Duties: d.Duties, XDP: d.XDP})
 	}
-	return s, nil
+	return s, missing
 }
 
 // modified is when the file was last written; zero when it is not there.

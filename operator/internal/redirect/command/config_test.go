@@ -18,7 +18,8 @@ func TestConfigOfBalancers(t *testing.T) {
 		`{"balancers":{"addresses":[],"keyDir":"/k"}}`:                                                           "balancers.addresses: name at least one",
 		`{"balancers":{"addresses":["10.0.0.20:8470"]}}`:                                                         "balancers.keyDir: name the folder",
 		`{"balancers":{"addresses":["10.0.0.20:0"],"keyDir":"/k"}}`:                                              "balancers.addresses: 10.0.0.20:0 is not",
-		`{"balancers":{"keyFile":"/k"}}`:                                                                         "unknown field",
+		`{"lives":{"idle":-1}}`:          "lives.idle: -1 is less than nothing",
+		`{"balancers":{"keyFile":"/k"}}`: "unknown field",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -25,6 +25,13 @@ func (s *share) newReporter(p redirect.Plane) *reports.Reporter {
 
 // report says what there is to count and to tell, and what is balanced by load.
 func (s *share) report(c Config, vips []redirect.VIP) {
+	served, nodes := hosted(c)
+	s.reports.Set(served, byLoad(vips, nodes, s.keeper.Owned()))
+}
+
+// hosted are this host's servers, whose loads all balancers are told, and which
+// host runs each server.
+func hosted(c Config) ([]loads.Served, map[netip.Addr]string) {
 	self := c.Announce.Name
 	nodes, everybody := map[netip.Addr]string{}, []string{self}
 	for _, p := range c.Announce.Peers {
@@ -38,7 +45,15 @@ func (s *share) report(c Config, vips []redirect.VIP) {
 		nodes[w.Addr()] = self
 		here.Servers = append(here.Servers, loads.Server{Addr: w, Node: self, Weight: 1})
 	}
-	owned := s.keeper.Owned()
+	if len(here.Servers) == 0 {
+		return nil, nodes
+	}
+	return []loads.Served{here}, nodes
+}
+
+// byLoad are the VIPs that are balanced here by the loads of their servers; one
+// that another host owns is about to leave.
+func byLoad(vips []redirect.VIP, nodes map[netip.Addr]string, owned []netip.Addr) []loads.Pool {
 	var balanced []loads.Pool
 	for _, v := range vips {
 		if v.Roles&redirect.RoleBalance != 0 && (v.Policy == redirect.PowerOfTwo || v.Policy == redirect.Least) {
@@ -47,11 +62,7 @@ func (s *share) report(c Config, vips []redirect.VIP) {
 			balanced = append(balanced, pool)
 		}
 	}
-	var served []loads.Served
-	if len(here.Servers) > 0 {
-		served = append(served, here)
-	}
-	s.reports.Set(served, balanced)
+	return balanced
 }
 
 func poolOf(v redirect.VIP, nodes map[netip.Addr]string) loads.Pool {

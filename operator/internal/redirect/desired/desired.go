@@ -84,7 +84,8 @@ type Result struct {
 	VIPs    map[redirect.VIPKey]error
 	Devices map[string]error // by name
 	Other   error
-	former  bool // programs of a former version are at work
+	Lost    map[int]bool // devices, by index, whose programs were not on them any more; they are again where Devices has no error
+	former  bool         // programs of a former version are at work
 }
 
 // Works tells whether what was wanted of a device is at work there, be it by a former version.
@@ -106,7 +107,7 @@ func (r Result) Err() error {
 // Apply makes the plane hold a state as far as it can: one entry that is at fault
 // keeps its former content and hinders no other.
 func (a *Applier) Apply(s State) Result {
-	r := Result{VIPs: map[redirect.VIPKey]error{}, Devices: map[string]error{}}
+	r := Result{VIPs: map[redirect.VIPKey]error{}, Devices: map[string]error{}, Lost: map[int]bool{}}
 	wanted := map[redirect.VIPKey]bool{}
 	refused := a.exchange()
 	if refused == nil && s.IPv6 {
@@ -135,7 +136,7 @@ func (a *Applier) Apply(s State) Result {
 		}
 	}
 	if refused == nil {
-		refused = a.attach(s.Devices, r.Devices)
+		refused = a.attach(s.Devices, r)
 		a.rest(s, r.Devices)
 	} else {
 		r.former = true
@@ -218,13 +219,14 @@ func (a *Applier) deleteVIPs(wanted map[redirect.VIPKey]bool) error {
 }
 
 // attach puts the wanted parts in place and takes away all others.
-func (a *Applier) attach(devices []Device, failed map[string]error) error {
+func (a *Applier) attach(devices []Device, r Result) error {
 	have, err := a.plane.Attachments()
 	if err != nil {
 		return err
 	}
 	for _, h := range have {
 		if h.Lost {
+			r.Lost[h.Index] = true
 			delete(a.attached, part{h.Index, h.Duty})
 		}
 	}
@@ -233,7 +235,7 @@ func (a *Applier) attach(devices []Device, failed map[string]error) error {
 		for _, duty := range d.Duties {
 			wanted[part{d.Index, duty}] = true
 			if err := a.attachOne(d, duty); err != nil {
-				failed[d.Name] = errors.Join(failed[d.Name], err)
+				r.Devices[d.Name] = errors.Join(r.Devices[d.Name], err)
 			}
 		}
 	}

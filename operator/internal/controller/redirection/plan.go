@@ -20,14 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
-
-type verdict struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
 
 // snapshot is what gather has seen.
 type snapshot struct {
@@ -46,7 +41,7 @@ type decision struct {
 	service *corev1.Service // with the address it should have
 	// released: CRAB has nothing to do with it any more.
 	released             bool
-	accepted, programmed verdict
+	accepted, programmed verdict.Verdict
 }
 
 // decide decides about all of them; given says that an address was newly chosen,
@@ -83,7 +78,7 @@ func decide(s snapshot) (out []decision, given bool) {
 	return append(out, gone...), given
 }
 
-func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking []crabplan.Refusal) verdict {
+func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking []crabplan.Refusal) verdict.Verdict {
 	if len(refused) > 0 {
 		var messages []string
 		for _, r := range refused {
@@ -91,7 +86,7 @@ func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking
 				messages = append(messages, r.Message)
 			}
 		}
-		return verdict{metav1.ConditionFalse, refused[0].Rule, strings.Join(messages, "; ")}
+		return verdict.No(refused[0].Rule, strings.Join(messages, "; "))
 	}
 	if len(excluded) > 0 {
 		v := excluded[0]
@@ -99,12 +94,12 @@ func decideAccepted(refused []crabplan.Refusal, excluded []crabplan.VIP, lacking
 		if v.Excluded == 0 {
 			message = fmt.Sprintf("port %d: a pool holds %d servers, %d more get no connections; use a second Service", v.Port, crabplan.MaxBackends, v.Cut)
 		}
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonEndpointsExcluded, message}
+		return verdict.Yes(v1alpha1.ReasonEndpointsExcluded, message)
 	}
 	if len(lacking) > 0 {
-		return verdict{metav1.ConditionTrue, lacking[0].Rule, lacking[0].Message}
+		return verdict.Yes(lacking[0].Rule, lacking[0].Message)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "CRAB serves this Service"}
+	return verdict.Yes(v1alpha1.ReasonAccepted, "CRAB serves this Service")
 }
 
 // named is how many nodes a message names.
@@ -112,12 +107,12 @@ const named = 5
 
 // decideProgrammed compares what the agents acknowledge with the Service; those that
 // are absent need not.
-func decideProgrammed(service *corev1.Service, accepted verdict, agents []v1alpha1.NodeDataplane, absent map[string]bool) verdict {
+func decideProgrammed(service *corev1.Service, accepted verdict.Verdict, agents []v1alpha1.NodeDataplane, absent map[string]bool) verdict.Verdict {
 	switch {
-	case accepted.status != metav1.ConditionTrue:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
+	case accepted.Status != metav1.ConditionTrue:
+		return verdict.No(v1alpha1.ReasonNotAccepted, accepted.Message)
 	case len(agents) == 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "no node has an agent: is the DaemonSet bobtail-agent running?"}
+		return verdict.No(v1alpha1.ReasonNoAgents, "no node has an agent: is the DaemonSet bobtail-agent running?")
 	}
 	t := tally{}
 	for i := range agents {
@@ -125,7 +120,7 @@ func decideProgrammed(service *corev1.Service, accepted verdict, agents []v1alph
 	}
 	v := t.verdict(len(agents) - t.leftOut)
 	if t.leftOut > 0 {
-		v.message += fmt.Sprintf("; left out: %d, whose nodes are deleted or have not been Ready for %s", t.leftOut, deadAfter)
+		v.Message += fmt.Sprintf("; left out: %d, whose nodes are deleted or have not been Ready for %s", t.leftOut, deadAfter)
 	}
 	return v
 }
@@ -155,19 +150,18 @@ func (t *tally) add(service *corev1.Service, a *v1alpha1.NodeDataplane, absent b
 }
 
 // verdict of so many agents.
-func (t *tally) verdict(agents int) verdict {
+func (t *tally) verdict(agents int) verdict.Verdict {
 	switch {
 	case agents == 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNoAgents, "no node that could serve it is there"}
+		return verdict.No(v1alpha1.ReasonNoAgents, "no node that could serve it is there")
 	case len(t.refusals) > 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonRejected, list(t.refusals)}
+		return verdict.No(v1alpha1.ReasonRejected, list(t.refusals))
 	case len(t.waiting) > 0:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonReconciling,
-			fmt.Sprintf("%d of %d nodes have yet to acknowledge: %s", len(t.waiting), agents, list(t.waiting))}
+		return verdict.No(v1alpha1.ReasonReconciling, fmt.Sprintf("%d of %d nodes have yet to acknowledge: %s", len(t.waiting), agents, list(t.waiting)))
 	case len(t.fallBacks) > 0:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonFallingBack, list(t.fallBacks)}
+		return verdict.Yes(v1alpha1.ReasonFallingBack, list(t.fallBacks))
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonProgrammed, fmt.Sprintf("%d nodes acknowledge it", agents)}
+	return verdict.Yes(v1alpha1.ReasonProgrammed, fmt.Sprintf("%d nodes acknowledge it", agents))
 }
 
 func list(texts []string) string {

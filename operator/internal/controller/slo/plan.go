@@ -10,21 +10,13 @@ import (
 	"math/big"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
-
-// verdict is the answer for one condition.
-type verdict struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
 
 // measurement is what the histograms say together.
 type measurement struct {
@@ -72,21 +64,21 @@ func measure(s *snapshot) (measurement, error) {
 	m := measurement{source: v1alpha1.SourceNone}
 	var all dataplane.Histogram
 	for _, p := range s.parts {
-		if p.err != nil || p.reply == nil || p.reply.Histogram == nil {
-			if p.required {
-				m.incomplete = append(m.incomplete, p.pod)
+		if p.Err != nil || p.Reply == nil || p.Reply.Histogram == nil {
+			if p.Required {
+				m.incomplete = append(m.incomplete, p.Name)
 			}
 			continue
 		}
-		h := p.reply.Histogram
+		h := p.Reply.Histogram
 		all.Merge(h)
-		m.requests += p.reply.Requests
-		m.rejected += p.reply.Rejected
-		m.covered = max(m.covered, p.reply.CoveredSeconds)
+		m.requests += p.Reply.Requests
+		m.rejected += p.Reply.Rejected
+		m.covered = max(m.covered, p.Reply.CoveredSeconds)
 		m.source = sourceOf(s.target)
 		// Each part has its own age, so rates are added, not counts over the
 		// longest time.
-		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.reply.CoveredSeconds, 1))
+		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.Reply.CoveredSeconds, 1))
 	}
 	m.samples, m.unanswered = all.Total(), all.Inf()
 	if s.target != nil && render.TCP(s.target) {
@@ -114,29 +106,61 @@ func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
 	return v1alpha1.SourceRouter
 }
 
+// plan is what one look at an objective comes to.
+type plan struct {
+	accepted, programmed, met verdict.Verdict
+	measured                  measurement
+	required                  int64 // samples
+}
+
+// planFor is the one decision about a snapshot. The error is one that trying again
+// does not mend.
+func planFor(s *snapshot) (*plan, error) {
+	p := &plan{accepted: decideAccepted(s)}
+	var err error
+	if p.required, err = samplesRequired(s.slo.Spec.Percentile); err != nil {
+		return nil, err
+	}
+	if p.measured, err = measure(s); err != nil {
+		return nil, err
+	}
+	p.met = decideMet(s.slo, p.measured, p.required)
+	if !p.accepted.OK() {
+		p.measured = measurement{source: v1alpha1.SourceNone}
+		p.met = verdict.Unknown(v1alpha1.ReasonNoMeasurementSource, p.accepted.Message)
+	}
+	p.programmed = decideProgrammed(s, p.accepted)
+	return p, nil
+}
+
 // decideAccepted says whether the objective can be measured at all.
-func decideAccepted(s *snapshot) verdict {
+func decideAccepted(s *snapshot) verdict.Verdict {
 	spec := s.slo.Spec
 	if s.target == nil {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonTargetNotFound,
-			fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace)}
+		return verdict.No(v1alpha1.ReasonTargetNotFound, fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace))
 	}
 	timeout := int64(s.target.Spec.RequestTimeoutMilliseconds) * 1000
+	var beyond, barred verdict.Verdict
 	if !render.TCP(s.target) && int64(spec.LatencyMicroseconds) > timeout {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
+		beyond = verdict.No(v1alpha1.ReasonObjectiveBeyondTimeout, fmt.Sprintf(
 			"`spec.latencyMicroseconds` (%d) must not be more than the target's `spec.requestTimeoutMilliseconds` (%d ms): later requests count as unanswered",
-			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds)}
+			spec.LatencyMicroseconds, s.target.Spec.RequestTimeoutMilliseconds))
 	}
 	if enforce.Wanted(s.slo) {
-		if reason, message := enforce.Refusal(s.target, s.slo); reason != "" {
-			return verdict{metav1.ConditionFalse, reason, message}
+		if reason, message := enforce.Refusal(s.target, s.slo); reason != beyond.Reason {
+			barred = verdict.No(reason, message)
 		}
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured and enforced"}
+	}
+	if refused, none := verdict.Refusals(beyond, barred); !none {
+		return refused
+	}
+	if enforce.Wanted(s.slo) {
+		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured and enforced")
 	}
 	if render.TCP(s.target) {
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective is about the time clients wait for a connection, from SYN to established; nobody sees requests over TCP"}
+		return verdict.Yes(v1alpha1.ReasonAccepted, "the objective is about the time clients wait for a connection, from SYN to established; nobody sees requests over TCP")
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the objective can be measured"}
+	return verdict.Yes(v1alpha1.ReasonAccepted, "the objective can be measured")
 }
 
 // decideMet compares. What was not measured is Unknown, never a guess. False is
@@ -146,9 +170,9 @@ func decideAccepted(s *snapshot) verdict {
 // Where the window is a matter of one or two stretches of slow requests, which may
 // have been chance or may be the rule, it is Unknown: more are slow than chance would
 // make of independent requests, and nothing shows that stretches did not.
-func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict {
-	unknown := func(reason, format string, args ...any) verdict {
-		return verdict{metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int64) verdict.Verdict {
+	unknown := func(reason, format string, args ...any) verdict.Verdict {
+		return verdict.Unknown(reason, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case len(m.incomplete) > 0:
@@ -168,13 +192,13 @@ func decideMet(slo *v1alpha1.ServiceLevelObjective, m measurement, required int6
 	case m.unknown:
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	case !within(m.low, objective):
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed, text}
+		return verdict.No(v1alpha1.ReasonObjectiveMissed, text)
 	case within(m.high, objective):
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet, text}
+		return verdict.Yes(v1alpha1.ReasonObjectiveMet, text)
 	case m.open && !within(m.alone, objective):
 		return unknown(v1alpha1.ReasonTooFewIndependentSamples, "%s", text)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonObjectiveInInterval, text}
+	return verdict.Yes(v1alpha1.ReasonObjectiveInInterval, text)
 }
 
 // objectiveOf is it in nanoseconds.

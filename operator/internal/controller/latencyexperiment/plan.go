@@ -16,23 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/definition"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/report"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
-
-type verdict struct {
-	status  metav1.ConditionStatus
-	reason  string
-	message string
-}
-
-// protocols are the agent's names of the API's.
-var protocols = map[string]string{
-	"R2P2": "r2p2", "Echo": "echo", "Synthetic": "synthetic", "Stss": "stss", "HTTP": "http",
-	"MemcachedASCII": "memcached-ascii", "MemcachedBinary": "memcached-binary", "Redis": "redis",
-}
 
 // surroundings is what an experiment refers to, as far as it is there.
 type surroundings struct {
@@ -49,7 +38,7 @@ func define(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definitio
 		return definition.Definition{}, fmt.Errorf("`spec.percentile` %q is no number", spec.Percentile)
 	}
 	d := definition.Definition{
-		Protocol: protocols[spec.Workload.Protocol], Load: load(spec.Load),
+		Protocol: spec.Workload.Protocol.Word(), Load: load(spec.Load),
 		Connections: definition.Connections{
 			Count: int(spec.Workload.ConnectionsPerAgent), Outstanding: int(spec.Workload.OutstandingPerConnection),
 			TimeoutMicroseconds: int64(spec.Workload.TimeoutMilliseconds) * 1000,
@@ -148,26 +137,40 @@ func requests(w v1alpha1.ExperimentWorkload) definition.Requests {
 
 func addresses(e *v1alpha1.LatencyExperiment, target *v1alpha1.RpcService) []string {
 	if target != nil {
-		return []string{render.Address(target)}
+		return []string{render.Address(target, target.Status.Addresses)}
 	}
 	return e.Spec.Target.Addresses
 }
 
 // decideAccepted says whether the experiment can be run, before any pod is made.
-func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, verdict) {
-	refuse := func(reason, format string, args ...any) (definition.Definition, verdict) {
-		return definition.Definition{}, verdict{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
-	}
-	if ref := e.Spec.Target.TargetRef; ref != nil && w.target == nil {
-		return refuse(v1alpha1.ReasonTargetNotFound, "there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)
-	}
-	if from := e.Spec.Workload.GapsFrom; from != nil && w.gaps == nil {
-		return refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
-			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
+func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, verdict.Verdict) {
+	var wrong []verdict.Verdict
+	refuse := func(reason, format string, args ...any) {
+		wrong = append(wrong, verdict.No(reason, fmt.Sprintf(format, args...)))
 	}
 	if why := mismatch(e.Spec.Workload.Protocol, w.target); why != "" {
-		return refuse(v1alpha1.ReasonInvalidExperiment, "%s", why)
+		refuse(v1alpha1.ReasonInvalidExperiment, "%s", why)
 	}
+	if ref := e.Spec.Target.TargetRef; ref != nil && w.target == nil {
+		refuse(v1alpha1.ReasonTargetNotFound, "there is no RpcService %q in namespace %q; create it, or another experiment", ref.Name, e.Namespace)
+		w.target = &v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: ref.Name}} // to judge the rest
+	}
+	if from := e.Spec.Workload.GapsFrom; from != nil && w.gaps == nil {
+		refuse(v1alpha1.ReasonGapsNotFound, "`spec.workload.gapsFrom`: there is no ConfigMap %q with a key %q in namespace %q; create it, or another experiment",
+			from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, e.Namespace)
+	}
+	d, err := judged(e, w)
+	if err != nil {
+		refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
+	}
+	if refused, none := verdict.Refusals(wrong...); !none {
+		return definition.Definition{}, refused
+	}
+	return d, verdict.Yes(v1alpha1.ReasonAccepted, "the experiment can be run")
+}
+
+// judged is the load definition, or everything that is wrong with it.
+func judged(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definition, error) {
 	d, err := define(e, w)
 	if err == nil {
 		err = d.Validate()
@@ -180,16 +183,13 @@ func decideAccepted(e *v1alpha1.LatencyExperiment, w surroundings) (definition.D
 			}
 		}
 	}
-	if err != nil {
-		return refuse(v1alpha1.ReasonInvalidExperiment, "%v", err)
-	}
-	return d, verdict{metav1.ConditionTrue, v1alpha1.ReasonAccepted, "the experiment can be run"}
+	return d, err
 }
 
 // mismatch says why an RpcService does not understand a workload; "" when it may.
-func mismatch(protocol string, target *v1alpha1.RpcService) string {
+func mismatch(protocol v1alpha1.ExperimentProtocol, target *v1alpha1.RpcService) string {
 	switch {
-	case target == nil, (protocol == "R2P2") != render.TCP(target):
+	case target == nil, (protocol == v1alpha1.ExperimentR2P2) != render.TCP(target):
 		return ""
 	case render.TCP(target):
 		return fmt.Sprintf("`spec.workload.protocol` must not be R2P2: `spec.protocol` of RpcService %s is TCP; say what its servers speak over it", target.Name)
@@ -252,28 +252,28 @@ func ending(job *batchv1.Job) string {
 
 // decideReady is the summary: an experiment is ready once its result stands there,
 // whatever the result.
-func decideReady(accepted verdict, o outcome) verdict {
+func decideReady(accepted verdict.Verdict, o outcome) verdict.Verdict {
 	switch {
-	case accepted.status != metav1.ConditionTrue:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotAccepted, accepted.message}
+	case accepted.Status != metav1.ConditionTrue:
+		return verdict.No(v1alpha1.ReasonNotAccepted, accepted.Message)
 	case !o.over:
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunning, "agents and coordinator are at work"}
+		return verdict.No(v1alpha1.ReasonRunning, "agents and coordinator are at work")
 	case o.failure != "":
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonFailed, o.failure}
+		return verdict.No(v1alpha1.ReasonFailed, o.failure)
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonFinished, "the result stands in status.results"}
+	return verdict.Yes(v1alpha1.ReasonFinished, "the result stands in status.results")
 }
 
 // decideConclusive says whether the result may be trusted.
-func decideConclusive(ready verdict, results []v1alpha1.ExperimentResult) verdict {
-	if ready.status != metav1.ConditionTrue {
-		return verdict{metav1.ConditionUnknown, ready.reason, ready.message}
+func decideConclusive(ready verdict.Verdict, results []v1alpha1.ExperimentResult) verdict.Verdict {
+	if ready.Status != metav1.ConditionTrue {
+		return verdict.Unknown(ready.Reason, ready.Message)
 	}
 	bad, first := 0, ""
 	for _, r := range results {
 		if r.Verdict == v1alpha1.VerdictFollowed {
-			return verdict{metav1.ConditionUnknown, v1alpha1.ReasonFollowed, fmt.Sprintf(
-				"%d phases were followed; a load that changes has no steady state to qualify", len(results))}
+			return verdict.Unknown(v1alpha1.ReasonFollowed, fmt.Sprintf(
+				"%d phases were followed; a load that changes has no steady state to qualify", len(results)))
 		}
 		if r.Verdict == v1alpha1.VerdictInconclusive {
 			bad++
@@ -283,7 +283,7 @@ func decideConclusive(ready verdict, results []v1alpha1.ExperimentResult) verdic
 		}
 	}
 	if bad > 0 {
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonInconclusive, fmt.Sprintf("%d of %d loads are inconclusive; %s", bad, len(results), first)}
+		return verdict.No(v1alpha1.ReasonInconclusive, fmt.Sprintf("%d of %d loads are inconclusive; %s", bad, len(results), first))
 	}
-	return verdict{metav1.ConditionTrue, v1alpha1.ReasonConclusive, fmt.Sprintf("all %d loads are conclusive", len(results))}
+	return verdict.Yes(v1alpha1.ReasonConclusive, fmt.Sprintf("all %d loads are conclusive", len(results)))
 }

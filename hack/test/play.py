@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Play stages: one at a time, beside another where that leaves the machine idle, with a sign of life twice a minute."""
+import collections
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import machine
+import runlog
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOGS = ROOT / "build" / "log"
+TELL_SECONDS, LOOK_SECONDS = 20, 0.1
+GRACE_SECONDS = 20  # for a stage that is told to end: clusters and namespaces are taken away
+
+Job = collections.namedtuple("Job", "stage form")
+Result = collections.namedtuple("Result", "name command ok seconds tests")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+class Running:
+    """A stage at work, its log beside it."""
+
+    def __init__(self, job):
+        self.job, self.name = job, job.stage.name
+        self.log = LOGS / f"test-{self.name}.log"
+        proves = job.form.proves or job.stage.proves
+        say(f"==> {self.name}: {proves} (about {job.form.cost} s; log {os.path.relpath(self.log, ROOT)})")
+        self.began = self.told = time.monotonic()
+        self.busy = machine.busy_seconds()
+        # Run as root, no Go test may leave itself out for want of it (hack/test/privileged).
+        env = {**os.environ, "BOBTAIL_PRIVILEGED_TESTS": "1"} if os.geteuid() == 0 else None
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", job.form.command], cwd=ROOT, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
+
+    def tell(self):
+        """What it is doing, when nothing was said of it for a while."""
+        now = time.monotonic()
+        if now - self.told >= TELL_SECONDS:
+            self.told = now
+            say(f"    ... {self.name} {now - self.began:.0f} s: {runlog.last_line(self.log)}")
+
+    def result(self):
+        """The Result of one that has ended, told."""
+        took, code = time.monotonic() - self.began, self.process.returncode
+        text = self.log.read_text(errors="replace")
+        tests = runlog.count(text)
+        say(f"    {self.name} {'ok' if code == 0 else 'FAILED'} in {took:.0f} s (machine busy {machine.busy_share(self.busy, took)} %): "
+            f"{tests[0]} passed, {tests[1]} failed, {tests[2]} skipped")
+        if code:
+            for line in runlog.excerpt(text.splitlines()):
+                say("    | " + line)
+            say(f"    stage {self.name} exited {code}; likely cause: {self.job.stage.cause}")
+        return Result(self.name, self.job.form.command, code == 0, round(took, 1), tests)
+
+    def end(self):
+        """Ends it and what it started, in order if it can."""
+        try:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(GRACE_SECONDS)
+        except ProcessLookupError:
+            pass
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def may_start(stage, running):
+    """Whether a stage may run beside those that run now (names)."""
+    return all(name in stage.beside for name in running)
+
+
+def expected(jobs):
+    """Seconds that the jobs take together, by their costs."""
+    now, running = 0, {}
+    for job in jobs:
+        while not may_start(job.stage, running):
+            now = min(running.values())
+            running = {name: end for name, end in running.items() if end > now}
+        running[job.stage.name] = now + job.form.cost
+    return max(running.values(), default=now)
+
+
+def play(jobs, keep_going, done=lambda result: None):
+    """Plays the jobs in their order and returns their results; after a failure only those that run already come to an end."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    pending, running, results = collections.deque(jobs), [], []
+    try:
+        while pending or running:
+            while pending and may_start(pending[0].stage, [r.name for r in running]):
+                running.append(Running(pending.popleft()))
+            time.sleep(LOOK_SECONDS)
+            for one in list(running):
+                if one.process.poll() is None:
+                    one.tell()
+                    continue
+                running.remove(one)
+                results.append(one.result())
+                done(results[-1])
+                if not results[-1].ok and not keep_going:
+                    pending.clear()
+    finally:
+        for one in running:
+            one.end()
+    return results
