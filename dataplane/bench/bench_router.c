@@ -195,47 +195,45 @@ static int usage(void)
     return 2;
 }
 
-/* What the command line says. */
-struct ask {
-    uint32_t workers, rpcs;
-    const char *form;
-    bool encapsulated, bursts, split;
-    unsigned at_once;
+/* What the command line may ask for. at_once: packets a call, unless it says another number; most: what it may say; 0:
+ * packet by packet, without the door for bursts. */
+static const struct form {
+    const char *name;
+    struct router_bed_form bed;
+    unsigned at_once, most;
+} forms[] = {
+    {"transparent", {.threads = 1}, 0, 0},
+    {"encapsulated", {.keyed = true, .threads = 1}, 0, 0},
+    {"split", {.threads = 2}, 1, 1},
+    {"split-bursts", {.threads = 2}, BURST, BURST},
 };
 
-static struct ask read_arguments(int argc, char **argv)
+static const struct form *form_named(const char *name)
 {
-    struct ask a = {.workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16,
-                    .form = argc > 2 ? argv[2] : "transparent",
-                    .rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000};
-    a.encapsulated = strcmp(a.form, "encapsulated") == 0;
-    a.bursts = strcmp(a.form, "split-bursts") == 0;
-    a.split = a.bursts || strcmp(a.form, "split") == 0;
-    a.at_once = argc > 4 ? (unsigned)atoi(argv[4]) : a.bursts ? BURST : 1;
-    return a;
-}
-
-static bool may_run(const struct ask *a)
-{
-    bool known = a->encapsulated || a->split || strcmp(a->form, "transparent") == 0;
-    return a->workers >= 1 && a->workers <= TRACE_WORKERS_MAX && a->rpcs >= 1 && a->at_once >= 1 &&
-           a->at_once <= BURST && (a->at_once == 1 || a->bursts) && known;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(forms[i].name, name) == 0) {
+            return &forms[i];
+        }
+    }
+    return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    const struct ask a = read_arguments(argc, argv);
-    if (!may_run(&a)) {
+    uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16;
+    const struct form *form = form_named(argc > 2 ? argv[2] : "transparent");
+    uint32_t rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000;
+    if (form == NULL || workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1) {
+        return usage();
+    }
+    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : form->at_once;
+    if (argc > 4 && (at_once < 1 || at_once > form->most)) {
         return usage();
     }
     static struct bench b;
-    b.at_once = a.split ? a.at_once : 0;
-    trace_open(&b.trace, a.workers, false, 1);
-    if (a.split) {
-        router_bed_open_split(&b.bed, a.workers, N, b.trace.now);
-    } else {
-        router_bed_open(&b.bed, a.workers, N, a.encapsulated, b.trace.now);
-    }
-    run(&b, a.rpcs);
-    return check(&b, a.rpcs);
+    b.at_once = at_once;
+    trace_open(&b.trace, workers, false, 1);
+    router_bed_open(&b.bed, workers, N, form->bed, b.trace.now);
+    run(&b, rpcs);
+    return check(&b, rpcs);
 }
