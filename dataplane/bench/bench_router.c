@@ -199,7 +199,7 @@ static int usage(void)
 struct ask {
     uint32_t workers, rpcs;
     const char *form;
-    bool encapsulated, bursts, split;
+    bool encapsulated, bursts, halves;
     unsigned at_once;
 };
 
@@ -210,14 +210,14 @@ static struct ask read_arguments(int argc, char **argv)
                     .rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000};
     a.encapsulated = strcmp(a.form, "encapsulated") == 0;
     a.bursts = strcmp(a.form, "split-bursts") == 0;
-    a.split = a.bursts || strcmp(a.form, "split") == 0;
+    a.halves = a.bursts || strcmp(a.form, "split") == 0;
     a.at_once = argc > 4 ? (unsigned)atoi(argv[4]) : a.bursts ? BURST : 1;
     return a;
 }
 
 static bool may_run(const struct ask *a)
 {
-    bool known = a->encapsulated || a->split || strcmp(a->form, "transparent") == 0;
+    bool known = a->encapsulated || a->halves || strcmp(a->form, "transparent") == 0;
     return a->workers >= 1 && a->workers <= TRACE_WORKERS_MAX && a->rpcs >= 1 && a->at_once >= 1 &&
            a->at_once <= BURST && (a->at_once == 1 || a->bursts) && known;
 }
@@ -229,9 +229,9 @@ int main(int argc, char **argv)
         return usage();
     }
     static struct bench b;
-    b.at_once = a.split ? a.at_once : 0;
+    b.at_once = a.halves ? a.at_once : 0;
     trace_open(&b.trace, a.workers, false, 1);
-    if (a.split) {
+    if (a.halves) {
         router_bed_open_split(&b.bed, a.workers, N, b.trace.now);
     } else {
         router_bed_open(&b.bed, a.workers, N, a.encapsulated, b.trace.now);
