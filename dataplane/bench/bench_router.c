@@ -173,7 +173,7 @@ static void run(struct bench *b, uint32_t rpcs)
 static int check(const struct bench *b, uint32_t rpcs)
 {
     struct bt_router_stats s;
-    bt_router_stats(b->bed.router, b->trace.now, &s);
+    bt_router_read_stats(b->bed.router, b->trace.now, &s);
     uint64_t measured = s.counter[BT_RC_PAIRS_FINISHED];
     if (s.counter[BT_RC_FORWARDED] + s.held != b->sent || measured != rpcs) {
         fprintf(stderr, "bench_router: %u sent, %llu forwarded, %llu held; %u finished, %llu measured\n", b->sent,
@@ -195,25 +195,47 @@ static int usage(void)
     return 2;
 }
 
+/* What the command line says. */
+struct ask {
+    uint32_t workers, rpcs;
+    const char *form;
+    bool encapsulated, bursts, split;
+    unsigned at_once;
+};
+
+static struct ask read_arguments(int argc, char **argv)
+{
+    struct ask a = {.workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16,
+                    .form = argc > 2 ? argv[2] : "transparent",
+                    .rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000};
+    a.encapsulated = strcmp(a.form, "encapsulated") == 0;
+    a.bursts = strcmp(a.form, "split-bursts") == 0;
+    a.split = a.bursts || strcmp(a.form, "split") == 0;
+    a.at_once = argc > 4 ? (unsigned)atoi(argv[4]) : a.bursts ? BURST : 1;
+    return a;
+}
+
+static bool may_run(const struct ask *a)
+{
+    bool known = a->encapsulated || a->split || strcmp(a->form, "transparent") == 0;
+    return a->workers >= 1 && a->workers <= TRACE_WORKERS_MAX && a->rpcs >= 1 && a->at_once >= 1 &&
+           a->at_once <= BURST && (a->at_once == 1 || a->bursts) && known;
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16, rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000;
-    const char *form = argc > 2 ? argv[2] : "transparent";
-    bool encapsulated = strcmp(form, "encapsulated") == 0, bursts = strcmp(form, "split-bursts") == 0;
-    bool split = bursts || strcmp(form, "split") == 0;
-    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : bursts ? BURST : 1;
-    if (workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1 || at_once < 1 || at_once > BURST ||
-        (at_once > 1 && !bursts) || (!encapsulated && !split && strcmp(form, "transparent") != 0)) {
+    const struct ask a = read_arguments(argc, argv);
+    if (!may_run(&a)) {
         return usage();
     }
     static struct bench b;
-    b.at_once = split ? at_once : 0;
-    trace_open(&b.trace, workers, false, 1);
-    if (split) {
-        router_bed_open_split(&b.bed, workers, N, b.trace.now);
+    b.at_once = a.split ? a.at_once : 0;
+    trace_open(&b.trace, a.workers, false, 1);
+    if (a.split) {
+        router_bed_open_split(&b.bed, a.workers, N, b.trace.now);
     } else {
-        router_bed_open(&b.bed, workers, N, encapsulated, b.trace.now);
+        router_bed_open(&b.bed, a.workers, N, a.encapsulated, b.trace.now);
     }
-    run(&b, rpcs);
-    return check(&b, rpcs);
+    run(&b, a.rpcs);
+    return check(&b, a.rpcs);
 }

@@ -3,7 +3,10 @@
 #ifndef BOBTAIL_BENCH_ROUTER_BED_H
 #define BOBTAIL_BENCH_ROUTER_BED_H
 
-#include "router/internal.h"
+#include "router/feedback.h"
+#include "router/queue.h"
+#include "router/state.h"
+#include "router/workers.h"
 #include "router/router.h"
 
 #define BED_PACKETS 8192u

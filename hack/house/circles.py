@@ -1,18 +1,23 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Files of one room that are tied in a circle of includes and calls: none of them can be read, tested or changed alone.
 
 A file is a .c with its .h. It leads to another when it includes its header, or
 when it uses a function that the other one defines, whatever header declares it.
+
+  circles.py dataplane/src/router    the circles of a room, and why each file of one leads to the others
 """
 import pathlib
 import re
+import sys
 
 import sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # In this house a definition begins in the first column and its body in the first column of a line of its own, or behind it.
 DEFINED = re.compile(r"^(?!static\b|typedef\b|return\b|else\b)[A-Za-z_][\w \t*]*?\b([A-Za-z_]\w*)\s*\((?:[^;{}()]|\([^;{}()]*\))*\)\s*\{", re.M)
-WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+# A word that may name a function: no tag of a structure, no member.
+WORD = re.compile(r"(?<!struct )(?<!union )(?<!enum )(?<!\.)(?<!->)\b[A-Za-z_]\w*\b")
 
 
 def unit(path):
@@ -46,7 +51,7 @@ def bodies(code):
 
 
 def edges(folder):
-    """{unit: units it leads to} of a room."""
+    """{unit: {unit it leads to: why}} of a room; why: "include", or the functions that it uses."""
     files = room_files(folder)
     texts = {path: (sources.ROOT / path).read_text(errors="replace") for path in files}
     code = {path: sources.bare(text) for path, text in texts.items()}
@@ -54,13 +59,16 @@ def edges(folder):
     for path in files:
         if path.suffix == ".c":
             home.update({name: unit(path) for name in DEFINED.findall(code[path])})
-    leads = {unit(path): set() for path in files}
+    leads = {unit(path): {} for path in files}
     for path in files:
-        here = unit(path)
-        leads[here] |= {unit(target) for target in included(path, texts[path], files)}
-        used = code[path] if path.suffix == ".c" else bodies(code[path])
-        leads[here] |= {home[word] for word in WORD.findall(used) if word in home}
-        leads[here].discard(here)
+        here = leads[unit(path)]
+        for target in included(path, texts[path], files):
+            here.setdefault(unit(target), set()).add("include")
+        for word in WORD.findall(code[path] if path.suffix == ".c" else bodies(code[path])):
+            if word in home:
+                here.setdefault(home[word], set()).add(word)
+    for name, others in leads.items():
+        others.pop(name, None)
     return leads
 
 
@@ -103,3 +111,21 @@ def rows():
         parts = circles(edges(folder))
         out[name] = (len(parts[0]), parts[0]) if parts else (1, [])
     return out
+
+
+def main(argv):
+    if len(argv) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    leads = edges(argv[0])
+    for part in circles(leads):
+        print(f"a circle of {len(part)} files")
+        for name in part:
+            print(f"  {name}")
+            for other in sorted(set(leads[name]) & set(part)):
+                print(f"    -> {other}: {', '.join(sorted(leads[name][other]))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -60,6 +60,9 @@ class Circles(Tree):
     def test_a_word_in_a_comment_or_a_text_is_no_call(self):
         self.assertEqual(self.room(a_c="void a(void)\n{\n    b();\n}\n", b_c='void b(void)\n{\n    say("a"); /* a() */ // a()\n}\n'), [])
 
+    def test_a_structure_or_a_member_of_that_name_is_no_call(self):
+        self.assertEqual(self.room(a_c="void a(void)\n{\n    b();\n}\n", b_c="void b(void)\n{\n    struct a x = {.a = 1};\n    p->a = x.a;\n}\n"), [])
+
     def test_static_functions_of_one_name_are_not_confused(self):
         self.assertEqual(self.room(a_c="static int take(int x)\n{\n    return x;\n}\nint a(void)\n{\n    return take(b());\n}\n",
                                    b_c="static int take(int x)\n{\n    return x;\n}\nint b(void)\n{\n    return take(1);\n}\n"), [])
@@ -67,6 +70,11 @@ class Circles(Tree):
     def test_a_table_of_functions_in_parameters(self):
         found = self.room(a_c="int a(int (*by)(int, int), struct x *s)\n{\n    return b(s);\n}\n", b_c="int b(struct x *s)\n{\n    return a(0, s);\n}\n")
         self.assertEqual(found, [["a", "b"]])
+
+    def test_why_one_leads_to_another_is_told(self):
+        self.file(f"{ROOM}/b.h", "void b(void);\nvoid c(void);\n")
+        self.room(a_c='#include "b.h"\nvoid a(void)\n{\n    b();\n    c();\n}\n', b_c="void b(void)\n{\n}\nvoid c(void)\n{\n}\n")
+        self.assertEqual(circles.edges(ROOM)[f"{ROOM}/a"], {f"{ROOM}/b": {"include", "b", "c"}})
 
     def test_two_circles_are_two_and_the_larger_is_first(self):
         leads = {"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}}

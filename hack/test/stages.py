@@ -98,6 +98,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",
           {ALL: Form(make("test-sriov"), 600, 1500)}, "the guest's console stands in the log; the kernel and QEMU are loaded once, 130 MB", ("root",)),
+    Stage("mutants", "the tests of each room notice most of what is changed in it: 60 mutants of Go and 60 of C, drawn by the commit",
+          {ALL: Form(make("mutate"), 3600, 5400)}, "each mutant that nobody noticed stands in the log with its place", ("root",)),
     Stage("house", "circles of files, branches, parameters, complexity; what a policy, field, reason, protocol and driver touch; "
           "make test within its time and steady on this commit",
           {ALL: Form(make("house"), 480, 1800)}, "missing figures: run make test and make test-steady on this commit, with nothing changed"),

@@ -84,8 +84,10 @@ func TestM14EndsWithDifferentMTUs(t *testing.T) {
 	if _, err := over.Call(t.Context(), make([]byte, 64<<10)); !errors.Is(err, ErrTimeout) {
 		t.Errorf("packets of 1500 bytes to a server of 1400: %v, want %v", err, ErrTimeout)
 	}
-	if total(s.Counters(), "server_rejected_total", "M-14") == 0 {
-		t.Errorf("no M-14 among %v", s.Counters())
+	for end := time.Now().Add(time.Minute); total(s.Counters(), "server_rejected_total", "M-14") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no M-14 among %v", s.Counters())
+		}
 	}
 	under := dial(t, ClientConfig{MTU: 1300}, s.Addrs()...)
 	for _, c := range []*Client{over, under} {

@@ -56,6 +56,9 @@ func TestRealAgent(t *testing.T) {
 // The load changes on time, whatever is still under way: answers take longer than
 // the phases, and the service sees each load as long as was asked.
 func TestRealAgentKeepsTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures the machine: left to a whole run")
+	}
 	agent := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
 	if !executable(agent) {
 		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
