@@ -430,6 +430,17 @@ static void run_calm(struct sim_world *w)
     sim_check_buffers(w);
 }
 
+/* Where somebody asks, since it is a walk over all requests. */
+static void count_answered(const struct sim_world *w, struct sim_result *out)
+{
+    bool wanted = w->s->expect_n > 0 || w->s->half_open_sources > 0;
+    for (uint64_t i = 0; wanted && i < w->requests_made && i < w->requests_main; i++) {
+        bool several = (w->request[i].flags & SIM_RQ_LONG_REQUEST) != 0;
+        out->asked[several]++;
+        out->answered[several] += w->request[i].outcome == SIM_SUCCESS;
+    }
+}
+
 static void summarise(struct sim_world *w, struct sim_result *out)
 {
     struct sim_samples v;
@@ -438,10 +449,7 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     sim_samples_init(&v, w->requests_main - from);
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
-        bool several = (r->flags & SIM_RQ_LONG_REQUEST) != 0;
         out->outcome[r->outcome]++;
-        out->asked[several]++;
-        out->answered[several] += r->outcome == SIM_SUCCESS;
         if (i >= from && r->outcome == SIM_SUCCESS) {
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
         }
@@ -517,6 +525,7 @@ void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct s
     }
     sim_check_ended(w);
     summarise(w, out);
+    count_answered(w, out);
     if (trace != NULL) {
         write_trace(w, trace);
     }
