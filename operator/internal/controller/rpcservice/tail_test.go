@@ -172,3 +172,22 @@ func TestR254SpecifiedCopiesAreCopies(t *testing.T) {
 		t.Errorf("%+v %+v", h, h.Tail)
 	}
 }
+
+// Both sides of the comparison are told, where both are known.
+func TestR254TakeBackTellsWhatItKnows(t *testing.T) {
+	one := &v1alpha1.HedgingTailMeasured{LowMicroseconds: 100, HighMicroseconds: 200, LoadPercent: 30}
+	for name, c := range map[string]struct {
+		without, with *v1alpha1.HedgingTailMeasured
+		told          bool
+	}{"both": {one, one, true}, "not with": {one, nil, false}, "not without": {nil, one, false}, "neither": {}} {
+		out := &v1alpha1.HedgingStatus{Mode: v1alpha1.HedgingLoadAware, Message: "copies pay",
+			Tail: &v1alpha1.HedgingTail{Percentile: "99", Without: c.without, With: c.with, HeldUntil: &metav1.Time{Time: start}}}
+		takeBack(out)
+		if told := strings.Contains(out.Message, "p99 was 100µs to 200µs without copies at 30% load"); told != c.told || !strings.HasSuffix(out.Message, "although copies pay") {
+			t.Errorf("%s: %s", name, out.Message)
+		}
+		if out.Mode != v1alpha1.HedgingProbe || out.Reason != v1alpha1.HedgingTailRose {
+			t.Errorf("%s: %s, %s", name, out.Mode, out.Reason)
+		}
+	}
+}
