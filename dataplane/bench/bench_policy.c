@@ -264,7 +264,7 @@ int main(int argc, char **argv)
     }
     static struct bench b;
     trace_open(&b.trace, workers, bursts, 1);
-    router_bed_open(&b.bed, workers, n, false, b.trace.now);
+    router_bed_open(&b.bed, workers, n, (struct router_bed_form){.threads = 1}, b.trace.now);
     b.bed.router->waits_for_credit = true; /* whatever is held here */
     run(&b, warm, NOTHING);
     run(&b, rpcs, fifo ? FIFO : POLICY);

@@ -173,7 +173,7 @@ static void run(struct bench *b, uint32_t rpcs)
 static int check(const struct bench *b, uint32_t rpcs)
 {
     struct bt_router_stats s;
-    bt_router_stats(b->bed.router, b->trace.now, &s);
+    bt_router_read_stats(b->bed.router, b->trace.now, &s);
     uint64_t measured = s.counter[BT_RC_PAIRS_FINISHED];
     if (s.counter[BT_RC_FORWARDED] + s.held != b->sent || measured != rpcs) {
         fprintf(stderr, "bench_router: %u sent, %llu forwarded, %llu held; %u finished, %llu measured\n", b->sent,
@@ -195,25 +195,45 @@ static int usage(void)
     return 2;
 }
 
+/* What the command line may ask for. at_once: packets a call, unless it says another number; most: what it may say; 0:
+ * packet by packet, without the door for bursts. */
+static const struct form {
+    const char *name;
+    struct router_bed_form bed;
+    unsigned at_once, most;
+} forms[] = {
+    {"transparent", {.threads = 1}, 0, 0},
+    {"encapsulated", {.keyed = true, .threads = 1}, 0, 0},
+    {"split", {.threads = 2}, 1, 1},
+    {"split-bursts", {.threads = 2}, BURST, BURST},
+};
+
+static const struct form *form_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(forms[i].name, name) == 0) {
+            return &forms[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16, rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000;
-    const char *form = argc > 2 ? argv[2] : "transparent";
-    bool encapsulated = strcmp(form, "encapsulated") == 0, bursts = strcmp(form, "split-bursts") == 0;
-    bool split = bursts || strcmp(form, "split") == 0;
-    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : bursts ? BURST : 1;
-    if (workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1 || at_once < 1 || at_once > BURST ||
-        (at_once > 1 && !bursts) || (!encapsulated && !split && strcmp(form, "transparent") != 0)) {
+    uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 16;
+    const struct form *form = form_named(argc > 2 ? argv[2] : "transparent");
+    uint32_t rpcs = argc > 3 ? (uint32_t)atoi(argv[3]) : 20000;
+    if (form == NULL || workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1) {
+        return usage();
+    }
+    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : form->at_once;
+    if (argc > 4 && (at_once < 1 || at_once > form->most)) {
         return usage();
     }
     static struct bench b;
-    b.at_once = split ? at_once : 0;
+    b.at_once = at_once;
     trace_open(&b.trace, workers, false, 1);
-    if (split) {
-        router_bed_open_split(&b.bed, workers, N, b.trace.now);
-    } else {
-        router_bed_open(&b.bed, workers, N, encapsulated, b.trace.now);
-    }
+    router_bed_open(&b.bed, workers, N, form->bed, b.trace.now);
     run(&b, rpcs);
     return check(&b, rpcs);
 }

@@ -21,6 +21,8 @@
 
 #include "kept.h"
 #include "router/forward.h"
+#include "router/router.h"
+#include "router/workers.h"
 
 enum { WORKERS = 64, BATCH = 64, DEPTH = 3, START = WORKERS * 17 / 10, PACKETS = 4096, INDEXES = 8 };
 enum stage { REQUEST, FEEDBACK, PARSE, DECIDE, REWRITE, FORWARD, CHAINED, OVERLAPPED, CLOCK, STAGES };

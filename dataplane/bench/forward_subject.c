@@ -140,7 +140,7 @@ void forward_subject_explain(struct forward_subject *s)
     unsigned n;
     const uint64_t *v = x->io->ops->counters(x->io, &d, &n);
     struct bt_router_stats stats;
-    bt_router_stats(x->router, bt_io_now(x->io), &stats);
+    bt_router_read_stats(x->router, bt_io_now(x->io), &stats);
     for (unsigned i = 0; i < n; i++) {
         if (v[i] != 0) {
             fprintf(stderr, "%s %s %lu\n", d[i].name, d[i].value != NULL ? d[i].value : "", (unsigned long)v[i]);

@@ -130,18 +130,10 @@ static void join_all(struct router_bed *b, uint32_t k, uint64_t now)
     }
 }
 
-void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now)
+void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, struct router_bed_form form, uint64_t now)
 {
-    prepare(b, k, n, keyed);
-    build(b, 1, now);
-    configure(b, k, now);
-    join_all(b, k, now);
-}
-
-void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now)
-{
-    prepare(b, k, n, false);
-    build(b, 2, now);
+    prepare(b, k, n, form.keyed);
+    build(b, form.threads, now);
     configure(b, k, now);
     join_all(b, k, now);
 }

@@ -3,7 +3,10 @@
 #ifndef BOBTAIL_BENCH_ROUTER_BED_H
 #define BOBTAIL_BENCH_ROUTER_BED_H
 
-#include "router/internal.h"
+#include "router/feedback.h"
+#include "router/queue.h"
+#include "router/state.h"
+#include "router/workers.h"
 #include "router/router.h"
 
 #define BED_PACKETS 8192u
@@ -19,12 +22,14 @@ struct router_bed {
     uint16_t n;
 };
 
+struct router_bed_form {
+    bool keyed;
+    unsigned threads; // 2: the caller takes their turns
+};
+
 // k workers, JBSQ(n). With a key, requests are forwarded Encapsulated and tagged and FEEDBACK is tagged, as on pod
 // networks; without one, Transparent and untagged. Ends the program if anything does not fit.
-void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, bool keyed, uint64_t now);
-
-// The same without a key on two threads whose turns the caller takes.
-void router_bed_open_split(struct router_bed *b, uint32_t k, uint32_t n, uint64_t now);
+void router_bed_open(struct router_bed *b, uint32_t k, uint32_t n, struct router_bed_form form, uint64_t now);
 
 // A packet that has just arrived: a single-packet REQ0 of 8 bytes, or worker w's FEEDBACK about the pair.
 struct bt_pkt *router_bed_request(struct router_bed *b, const struct bt_addr *client, uint16_t req_id, uint64_t now);

@@ -81,7 +81,7 @@ static void check_index(const struct story *s)
 static void check_counters(const struct story *s)
 {
     struct bt_router_stats t;
-    bt_router_stats(s->decides, s->now, &t);
+    bt_router_read_stats(s->decides, s->now, &t);
     uint64_t drops = bt_router_drops(t.counter);
     CHECK(t.counter[BT_RC_REQUESTS] == t.counter[BT_RC_FORWARDED] + drops + t.held);
     CHECK(t.held <= s->limit);

@@ -4,7 +4,8 @@
 #define BT_FUZZ_ROUTER_STORY_H
 
 #include "mutate.h"
-#include "router/internal.h"
+#include "router/state.h"
+#include "router/workers.h"
 #include "router/router.h"
 
 #define WORKERS 6u

@@ -6,7 +6,7 @@
 
 void sys_stats(uint32_t router, struct bt_router_stats *t)
 {
-    bt_router_stats(w.router[router].core, sys_clock(FIRST_ROUTER + router), t);
+    bt_router_read_stats(w.router[router].core, sys_clock(FIRST_ROUTER + router), t);
 }
 
 // As the thread knows it that hears workers; when a request has left, the other one knows the same.

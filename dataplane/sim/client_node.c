@@ -247,15 +247,6 @@ void sim_client_load(struct sim_world *w)
     start_request(w, at(w, who), number, number >= w->requests_main);
 }
 
-uint32_t sim_request_of(struct sim_world *w, const struct bt_addr *client, uint16_t id)
-{
-    uint32_t node = sim_net_node(&w->net, client);
-    if (node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_CLIENT) {
-        return UINT32_MAX;
-    }
-    return w->client[node].by_id[id] - 1;
-}
-
 uint64_t sim_client_state(const struct sim_world *w, uint32_t i)
 {
     const struct sim_client *c = at(w, i);

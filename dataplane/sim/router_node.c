@@ -190,17 +190,6 @@ void sim_router_stop(struct sim_world *w, uint32_t i)
     r->core = NULL;
 }
 
-bool sim_router_row(const struct sim_world *w, uint32_t i, uint32_t worker, struct bt_router_member_stats *out)
-{
-    const struct sim_router *r = at(w, i);
-    return r->up && bt_router_member(r->core, sim_node_now(&r->n), worker, out);
-}
-
-void sim_router_totals(const struct sim_world *w, uint32_t i, struct bt_router_stats *out)
-{
-    bt_router_stats(at(w, i)->core, sim_node_now(&at(w, i)->n), out);
-}
-
 uint64_t sim_router_state(const struct sim_world *w, uint32_t i)
 {
     const struct sim_router *r = at(w, i);

@@ -9,7 +9,7 @@
 
 /* TRIES: to answer without a packet to do it with. MANY: tables of more workers than this are smaller, so that a
  * thousand fit in memory. */
-enum { TRIES = 20, RETRY_NS = 100000, HEARD_NS = 1000000000, MANY = 64 };
+enum { TRIES = 20, RETRY_NS = 100000, MANY = 64 };
 
 static struct sim_server *at(const struct sim_world *w, uint32_t i)
 {
@@ -402,24 +402,6 @@ void sim_server_depth(struct sim_world *w, uint32_t i, uint32_t depth)
     v->depth = depth;
     bt_server_set_n(v->core, sim_node_now(&v->n), (uint16_t)depth, &q);
     finish(v, &q);
-}
-
-bool sim_server_counts(const struct sim_world *w, uint32_t i, uint32_t router, uint64_t *received, uint64_t *served)
-{
-    struct bt_server_router_state st;
-    if (!at(w, i)->up || !bt_server_router_state(at(w, i)->core, (int)router, &st)) {
-        return false;
-    }
-    *received = st.received;
-    *served = st.served;
-    return true;
-}
-
-bool sim_server_heard(const struct sim_world *w, uint32_t i, uint32_t router)
-{
-    struct bt_server_router_state st;
-    return bt_server_router_state(at(w, i)->core, (int)router, &st) && st.heard_ns != 0 &&
-           sim_node_now(&at(w, i)->n) - st.heard_ns < HEARD_NS;
 }
 
 uint64_t sim_server_state(const struct sim_world *w, uint32_t i)

@@ -119,7 +119,7 @@ uint64_t sim_exponential(double mean_ns, struct bt_rng *g)
     return whole_ns(-log(sim_uniform(g)) * mean_ns);
 }
 
-uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
+uint64_t sim_dist_draw_any(const struct sim_dist *d, struct bt_rng *g)
 {
     double x = 1;
     switch (d->kind) {

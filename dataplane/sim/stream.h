@@ -62,9 +62,13 @@ double sim_dist_short_work(const struct sim_dist *d);
 double sim_dist_short_share(const struct sim_dist *d);
 /* hyperexponential: share of the requests that are of the shorter kind; the longer has 1 minus that. */
 double sim_hyper_share(double c2);
-/* What sim_dist_draw gives for an exponential one. */
+/* What sim_dist_draw gives for an exponential one, and for any. */
+uint64_t sim_dist_draw_any(const struct sim_dist *d, struct bt_rng *g);
 uint64_t sim_exponential(double mean_ns, struct bt_rng *g);
 /* One value in ns, at least 1: a zero-length service would make Little's law trivially true. */
-uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g);
+static inline uint64_t sim_dist_draw(const struct sim_dist *d, struct bt_rng *g)
+{
+    return d->kind == SIM_DIST_EXPONENTIAL ? sim_exponential(d->mean_ns, g) : sim_dist_draw_any(d, g);
+}
 
 #endif

@@ -4,7 +4,7 @@
 #define BOBTAIL_SIM_WORLD_H
 
 #include "base/pkt.h"
-#include "check.h"
+#include "ledger/ledger.h"
 #include "event.h"
 #include "fault_clock.h"
 #include "io/sim.h"

@@ -124,7 +124,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     uint64_t now = bt_io_now(app->io);
     struct bt_router_stats stats;
     struct bt_router_member_stats m;
-    bt_router_stats(app->router, now, &stats);
+    bt_router_read_stats(app->router, now, &stats);
     out->is_router = true;
     out->draining = stats.router_draining;
     out->uptime_ns = now - app->started_ns;
@@ -235,7 +235,7 @@ static void router_counters(void *arg, struct bt_ctl_samples *out)
 {
     struct router_app *app = arg;
     struct bt_router_stats s;
-    bt_router_stats(app->router, bt_io_now(app->io), &s);
+    bt_router_read_stats(app->router, bt_io_now(app->io), &s);
     bt_ctl_add_counters(out, bt_router_counter_descs, s.counter, BT_ROUTER_COUNTERS);
     add_malformed(out, s.malformed);
     add_io_counters(out, app);

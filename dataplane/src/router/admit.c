@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the router and admission control: which class a request is of, DROP or the mark, and what becomes of the
 // pairs that are watched.
-#include "router/internal.h"
+#include "router/admission.h"
+#include "router/feature.h"
+#include "router/leave.h"
+#include "router/watchers.h"
 
 #define PRIORITY_FIRST 4u
 
 /* Sticky requests and replicated writes stay what they are; others may ask for a priority. */
-uint8_t router_label(const struct bt_r2p2_hdr *hdr)
+static uint8_t label_of(const struct bt_r2p2_hdr *hdr)
 {
     unsigned class = hdr->policy & 3u, flags = 0;
     bool may_ask = class != BT_POLICY_STICKY && class != BT_POLICY_REPLICATED_WRITE;
@@ -19,7 +22,7 @@ uint8_t router_label(const struct bt_r2p2_hdr *hdr)
 }
 
 /* the mark is a flag of the class option, which the client may have written already. */
-static bool mark(const struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+static bool mark_degraded(const struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
 {
     if ((hdr->opt.present & BT_HAS_CLASS) != 0) {
         hdr->opt.class_flags |= BT_CLASS_DEGRADED;
@@ -41,10 +44,10 @@ static bool is_spared(const struct bt_router *r, const struct bt_r2p2_hdr *hdr)
            (hdr == NULL || hdr->policy != BT_POLICY_STICKY) && bt_load_has_idle(&r->load);
 }
 
-bool router_admit(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr **hdr,
-                  struct bt_r2p2_hdr *room, struct bt_txq *txq)
+static bool admit_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr **hdr,
+                          struct bt_r2p2_hdr *room, struct bt_txq *txq)
 {
-    unsigned class = *hdr != NULL ? router_label(*hdr) & PAIR_CLASS : BT_POLICY_UNRESTRICTED;
+    unsigned class = *hdr != NULL ? label_of(*hdr) & PAIR_CLASS : BT_POLICY_UNRESTRICTED;
     if (!bt_admission_refuse(r->admission, now, class, is_spared(r, *hdr))) {
         return true;
     }
@@ -56,20 +59,28 @@ bool router_admit(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct 
         bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, room); /* it is valid: it is plain */
         *hdr = room;
     }
-    r->counter[mark(r, pkt, *hdr) ? BT_RC_DEGRADED : BT_RC_DEGRADE_NO_ROOM]++;
+    r->counter[mark_degraded(r, pkt, *hdr) ? BT_RC_DEGRADED : BT_RC_DEGRADE_NO_ROOM]++;
     return true;
 }
 
-void router_pair_began(struct bt_router *r, uint32_t i, uint8_t label)
+static void keep_oldest_unjudged(struct bt_router *r, uint32_t i)
 {
-    struct pair *p = &r->pairs.slab[i];
-    p->label = label;
-    p->hedge = 0;
-    if (r->hedging != NULL) {
-        hedge_pair_began(r, i);
-    }
-    if (r->admission != NULL && r->unjudged == 0) {
+    if (r->unjudged == 0) {
         r->unjudged = i;
+    }
+}
+
+/* It is removed without a word, and the other copy of its request speaks. */
+static void skip_forgotten(struct bt_router *r, uint32_t i)
+{
+    r->unjudged = r->unjudged == i ? r->pairs.slab[i].newer : r->unjudged;
+}
+
+static void skip_judged(struct bt_router *r)
+{
+    const struct pair *slab = r->pairs.slab;
+    while (r->unjudged != 0 && (slab[r->unjudged].label & PAIR_JUDGED) != 0) {
+        r->unjudged = slab[r->unjudged].newer;
     }
 }
 
@@ -77,15 +88,13 @@ void router_pair_began(struct bt_router *r, uint32_t i, uint8_t label)
 static bool speak_of(struct bt_router *r, uint32_t i)
 {
     struct pair *slab = r->pairs.slab;
-    uint32_t twin = r->hedging != NULL ? hedge_twin(r, i) : 0;
+    uint32_t twin = router_twin(r, i);
     bool first = (slab[i].label & PAIR_JUDGED) == 0;
     slab[i].label |= PAIR_JUDGED;
     if (twin != 0) {
         slab[twin].label |= PAIR_JUDGED;
     }
-    while (r->unjudged != 0 && (slab[r->unjudged].label & PAIR_JUDGED) != 0) { /* before pair i is removed */
-        r->unjudged = slab[r->unjudged].newer;
-    }
+    skip_judged(r); /* before pair i is removed */
     return first;
 }
 
@@ -107,16 +116,11 @@ static bool shown_served(const struct bt_router *r, const struct pair *p)
     return (int64_t)(done - p->sent.index) > 0;
 }
 
-bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved)
+static enum router_end speak_of_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved)
 {
     const struct pair *p = &r->pairs.slab[i];
-    if (r->admission != NULL) {
-        note_answered(r, p);
-    }
-    if (r->hedging != NULL && hedge_pair_taken_back(r, i, unserved)) {
-        return false;
-    }
-    if (r->admission != NULL && speak_of(r, i)) {
+    note_answered(r, p);
+    if (speak_of(r, i)) {
         if (unserved) {
             bt_admission_dropped(r->admission);
         } else {
@@ -124,13 +128,13 @@ bool router_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, uint8_t un
                                 now - p->sent.since);
         }
     }
-    return r->hedging == NULL || hedge_pair_ended(r, now, i, unserved);
+    return ROUTER_END;
 }
 
 /* R-210: overdue unless its worker is shown to have served it. Then its FEEDBACK was lost, or it never arrived: nothing
  * is known of how long it took. The objective's record counts all of them (unanswered, watch.c); not so the loop, since
  * no refusal mends lost FEEDBACK. Of a request with two copies the first speaks. */
-static void judge(struct bt_router *r, uint32_t i)
+static void judge_overdue(struct bt_router *r, uint32_t i)
 {
     const struct pair *p = &r->pairs.slab[i];
     if (!speak_of(r, i)) {
@@ -146,37 +150,123 @@ static void judge(struct bt_router *r, uint32_t i)
 }
 
 /* Reused: the client gave it up, and nobody will ever know. */
-bool router_pair_gone(struct bt_router *r, uint32_t i, bool reused)
+static bool judge_gone(struct bt_router *r, uint32_t i, bool reused)
 {
-    if (r->admission != NULL && reused && speak_of(r, i)) {
+    if (reused && speak_of(r, i)) {
         bt_admission_unknown(r->admission);
-    } else if (r->admission != NULL) {
-        judge(r, i);
+    } else {
+        judge_overdue(r, i);
     }
-    return r->hedging == NULL || hedge_pair_gone(r, i, reused);
+    return true;
 }
 
-void router_admission_tick(struct bt_router *r, uint64_t now)
+static void count_unseen(struct bt_router *r)
+{
+    bt_admission_unknown(r->admission);
+}
+
+static void judge_and_steer(struct bt_router *r, uint64_t now)
 {
     uint64_t patience = bt_admission_patience(r->admission);
     while (r->unjudged != 0 && r->pairs.slab[r->unjudged].sent.since + patience <= now) {
-        judge(r, r->unjudged);
+        judge_overdue(r, r->unjudged);
     }
     bt_admission_tick(r->admission, now);
 }
 
-void router_admission_apply(struct bt_router *r, uint64_t now, const struct bt_admission_config *config)
+static uint64_t next_period(const struct bt_router *r)
 {
-    bool was = r->admission != NULL;
-    bt_admission_apply(r->admission_room, config, now);
-    r->admission = bt_admission_on(r->admission_room) ? r->admission_room : NULL;
-    r->noted = r->admission != NULL || r->hedging != NULL;
-    if (r->admission == NULL || was) {
-        return;
-    }
-    const struct pair *slab = r->pairs.slab;
-    r->unjudged = slab[0].newer; /* the oldest, or 0 */
-    for (uint32_t i = r->unjudged; i != 0; i = slab[i].newer) {
-        r->pairs.slab[i].label &= r->hedging != NULL ? PAIR_COPY : 0; /* from before: nobody kept the rest */
+    return bt_admission_next(r->admission);
+}
+
+static const struct router_watcher watcher = {.notes = true,
+                                              .admit = admit_request,
+                                              .label = label_of,
+                                              .began = keep_oldest_unjudged,
+                                              .ended = speak_of_ended,
+                                              .gone = judge_gone,
+                                              .forgotten = skip_forgotten,
+                                              .unseen = count_unseen,
+                                              .tick = judge_and_steer,
+                                              .next = next_period};
+
+/* Of the half that takes requests: the loop is run by whoever sees how long they take. */
+static const struct router_watcher gate = {.notes = true, .admit = admit_request, .label = label_of};
+
+/* --- the feature ------------------------------------------------------------------------------------------------- */
+
+static void lay_out_admission(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
+{
+    r->admission_room = bt_mem_take(mem, sizeof *r->admission_room);
+    if (!setup->no_histograms && !setup->no_latency) {
+        r->class_latency = bt_mem_take(mem, (BT_ADMISSION_CLASSES + 1u) * sizeof *r->class_latency);
     }
 }
+
+static void init_admission(struct bt_router *r, const struct bt_router_setup *setup)
+{
+    bt_admission_init(r->admission_room, setup->seed ^ UINT64_C(0xbb67ae8584caa73b), r->class_latency);
+}
+
+static const char *judge_config(const struct bt_router *r, const struct bt_router_config *c, const char **field)
+{
+    static const char *const fields[] = {"service.admission.mode", "service.admission.controller",
+                                         "service.admission.latencyMicroseconds",
+                                         "service.admission.percentilePer100000"};
+    unsigned which = 0;
+    (void)r;
+    const char *reason = bt_admission_judge(&c->admission, &which);
+    *field = fields[which];
+    if (reason == NULL && c->admission.mode == BT_ADMISSION_DEGRADE && c->legacy_peers) {
+        *field = fields[0];
+        return "Degrade needs legacyPeers Deny: workers without options cannot read the mark";
+    }
+    return reason;
+}
+
+static void apply_admission(struct bt_router *r, uint64_t now, const struct bt_router_config *config)
+{
+    bool was = r->admission != NULL;
+    bt_admission_apply(r->admission_room, &config->admission, now);
+    r->admission = bt_admission_on(r->admission_room) ? r->admission_room : NULL;
+    if (r->admission == NULL) {
+        return;
+    }
+    struct pair *slab = r->pairs.slab;
+    for (uint32_t i = slab[0].newer; i != 0 && !was; i = slab[i].newer) {
+        slab[i].label &= r->noted ? PAIR_COPY : 0; /* from before: nobody kept the rest */
+    }
+    r->unjudged = slab[0].newer; /* the oldest, or 0 */
+    skip_judged(r);
+    router_watchers_add(r, &watcher);
+}
+
+static void share_admission(struct bt_router *q, const struct bt_router *f)
+{
+    q->admission = f->admission;
+    if (q->admission != NULL) {
+        router_watchers_add(q, &gate);
+    }
+}
+
+static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+{
+    const struct bt_admission *a = r->admission_room;
+    out->admission_mode = a->config.mode;
+    out->admission_controller = a->config.controller;
+    out->admission_unknown = a->unknown;
+    out->admission_decisions = a->decisions;
+    out->admission_extensions = a->extensions;
+    out->admission_stalls = a->stalls;
+    out->admission_dropped = a->dropped;
+    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
+        bt_admission_class_stats(a, now, c, &out->admission_class[c]);
+    }
+}
+
+const struct router_feature router_admission_feature = {.lay_out = lay_out_admission,
+                                                        .init = init_admission,
+                                                        .judge = judge_config,
+                                                        .apply = apply_admission,
+                                                        .share = share_admission,
+                                                        .tell = tell_admission};

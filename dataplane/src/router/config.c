@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration is judged whole before anything changes, then takes effect at once. Workers that stay keep slot and
 // counters; removed ones are drained.
+#include "router/config.h"
+
 #include <string.h>
 
-#include "router/internal.h"
+#include "router/feature.h"
+#include "router/queue.h"
+#include "router/watchers.h"
+#include "router/workers.h"
 
 #define CENTRAL_MAX 1048576u
 #define PAYLOAD_MIN 78u /* the longest header and the 14 bytes of a REQ0 that has more to come */
@@ -17,61 +22,49 @@ static bool refused(struct bt_router_refusal *why, const char *field, const char
     return false;
 }
 
+static bool outside(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least || value > most;
+}
+
 static bool judge_numbers(const struct bt_router_config *c, struct bt_router_refusal *why)
 {
-    if ((unsigned)c->policy >= BT_ROUTER_POLICIES) {
-        return refused(why, "service.policy", "must be one of" BT_ROUTER_POLICY_WORDS);
-    }
-    if (c->forwarding != BT_FORWARD_ENCAPSULATED && c->forwarding != BT_FORWARD_TRANSPARENT) {
-        return refused(why, "service.forwarding", "must be Encapsulated or Transparent");
-    }
-    if ((unsigned)c->device > BT_DEVICE_SRIOV) {
-        return refused(why, "service.deviceProfile", "must be Kernel, AFXDP or SRIOV");
-    }
-    if (c->depth < 1 || c->depth > BT_ROUTER_DEPTH_MAX) {
-        return refused(why, "service.workerQueueDepth", "must be 1..64");
-    }
-    if (c->central_limit < 1 || c->central_limit > CENTRAL_MAX) {
-        return refused(why, "service.centralQueueLimit", "must be 1..1048576");
-    }
-    if (c->max_queue_ns == 0 || c->max_queue_ns > 600 * SECOND) {
-        return refused(why, "service.maxQueueMilliseconds", "must be 1..600000");
-    }
-    if (c->request_timeout_ns == 0 || c->request_timeout_ns > 600 * SECOND) {
-        return refused(why, "service.requestTimeoutMilliseconds", "must be 1..600000");
-    }
-    if ((c->hold_back_packets == 0) != (c->hold_back_ns == 0)) {
-        return refused(why, "service.holdBack", "packets and microseconds must both be 0 or both positive");
-    }
-    if (c->hold_back_packets != 0 && c->policy != BT_ROUTER_JBSQ) {
-        return refused(why, "service.holdBack", "needs policy JBSQ; set packets and microseconds to 0");
-    }
-    if (c->max_payload != 0 && (c->max_payload < PAYLOAD_MIN || c->max_payload > PAYLOAD_MAX)) {
-        return refused(why, "maxPayload", "must be 0 or 78..65507 bytes");
+    const bool by_payload = c->max_payload != 0, holds_back = c->hold_back_packets != 0;
+    const struct {
+        bool wrong;
+        const char *field, *reason;
+    } rules[] = {
+        {outside(c->policy, 0, BT_ROUTER_POLICIES - 1), "service.policy", "must be one of" BT_ROUTER_POLICY_WORDS},
+        {outside(c->forwarding, BT_FORWARD_ENCAPSULATED, BT_FORWARD_TRANSPARENT), "service.forwarding",
+         "must be Encapsulated or Transparent"},
+        {outside(c->device, 0, BT_DEVICE_SRIOV), "service.deviceProfile", "must be Kernel, AFXDP or SRIOV"},
+        {outside(c->depth, 1, BT_ROUTER_DEPTH_MAX), "service.workerQueueDepth", "must be 1..64"},
+        {outside(c->central_limit, 1, CENTRAL_MAX), "service.centralQueueLimit", "must be 1..1048576"},
+        {outside(c->max_queue_ns, 1, 600 * SECOND), "service.maxQueueMilliseconds", "must be 1..600000"},
+        {outside(c->request_timeout_ns, 1, 600 * SECOND), "service.requestTimeoutMilliseconds", "must be 1..600000"},
+        {holds_back != (c->hold_back_ns != 0), "service.holdBack",
+         "packets and microseconds must both be 0 or both positive"},
+        {holds_back && c->policy != BT_ROUTER_JBSQ, "service.holdBack",
+         "needs policy JBSQ; set packets and microseconds to 0"},
+        {by_payload && outside(c->max_payload, PAYLOAD_MIN, PAYLOAD_MAX), "maxPayload", "must be 0 or 78..65507 bytes"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].wrong) {
+            return refused(why, rules[i].field, rules[i].reason);
+        }
     }
     return true;
 }
 
-static bool judge_admission(const struct bt_router_config *c, struct bt_router_refusal *why)
+static bool judge_features(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
 {
-    static const char *const fields[] = {"service.admission.mode", "service.admission.controller",
-                                         "service.admission.latencyMicroseconds",
-                                         "service.admission.percentilePer100000"};
-    unsigned field = 0;
-    const char *reason = bt_admission_judge(&c->admission, &field);
-    if (reason != NULL) {
-        return refused(why, fields[field], reason);
-    }
-    if (c->admission.mode == BT_ADMISSION_DEGRADE && c->legacy_peers) {
-        return refused(why, fields[0], "Degrade needs legacyPeers Deny: workers without options cannot read the mark");
+    for (unsigned i = ROUTER_FEATURES; i-- > 0;) {
+        const char *field = "", *reason = router_features[i]->judge(r, c, &field);
+        if (reason != NULL) {
+            return refused(why, field, reason);
+        }
     }
     return true;
-}
-
-static bool judge_hedging(const struct bt_router *r, const struct bt_router_config *c, struct bt_router_refusal *why)
-{
-    const char *field = "", *reason = router_hedging_judge(r, c, &field);
-    return reason == NULL || refused(why, field, reason);
 }
 
 static bool judge_timers(const struct bt_router_config *c, struct bt_router_refusal *why)
@@ -164,7 +157,6 @@ static void mark_members(struct bt_router *r, uint64_t now, const struct bt_rout
 
 static void take_members(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
 {
-    r->hedging = c->hedging.mode != BT_HEDGING_OFF ? r->hedging_room : r->hedging; /* as the workers' rows say */
     mark_members(r, now, c);
     uint32_t from = 0;
     for (size_t i = 0; i < c->members_n; i++) {
@@ -185,20 +177,27 @@ static void take_members(struct bt_router *r, uint64_t now, const struct bt_rout
     }
 }
 
+static void apply_features(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+{
+    router_watchers_clear(r);
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        router_features[i]->apply(r, now, c);
+    }
+}
+
 bool router_apply(struct bt_router *r, uint64_t now, const struct bt_router_config *config,
                   struct bt_router_refusal *why)
 {
-    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_admission(config, why) ||
-        !judge_hedging(r, config, why) || !judge_members(r, config, why)) {
+    if (!judge_numbers(config, why) || !judge_timers(config, why) || !judge_features(r, config, why) ||
+        !judge_members(r, config, why)) {
         r->counter[BT_RC_CONFIGS_REFUSED]++;
         return false;
     }
     now = router_clock(r, now);
     router_take_numbers(r, config);
     bt_load_bound(&r->load, r->balancer->bounded);
+    apply_features(r, now, config); /* before the workers' rows, which say who is steady */
     take_members(r, now, config);
-    router_admission_apply(r, now, &config->admission);
-    router_hedging_apply(r, now, &config->hedging);
     r->counter[BT_RC_CONFIGS_APPLIED]++;
     router_pump_soon(r);
     r->next_health = now;

@@ -4,6 +4,12 @@
 
 #include <string.h>
 
+#include "router/feature.h"
+#include "router/health.h"
+#include "router/queue.h"
+#include "router/watch.h"
+#include "router/workers.h"
+
 #define PAIRS_DEFAULT  65536u
 #define PAIRS_MAX      (1u << 20)
 #define HEDGES_DEFAULT 1024u
@@ -31,10 +37,10 @@ static void lay_out(struct bt_router *r, struct bt_mem *mem, const struct bt_rou
     r->map = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map);
     r->map_next = bt_mem_take(mem, (r->map_mask + 1u) * sizeof *r->map_next);
     router_watch_init(r, s->max_pairs, mem, s->seed ^ UINT64_C(0x6a09e667f3bcc908));
-    r->admission_room = bt_mem_take(mem, sizeof *r->admission_room);
-    router_hedging_init(r, s->max_hedges, mem, s->seed ^ UINT64_C(0x3c6ef372fe94f82b));
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        router_features[i]->lay_out(r, mem, s);
+    }
     if (!s->no_histograms && !s->no_latency) {
-        r->class_latency = bt_mem_take(mem, (BT_ADMISSION_CLASSES + 1u) * sizeof *r->class_latency);
         r->latency = bt_mem_take(mem, bt_hist_slices_bytes());
     }
     if (!s->no_histograms && !s->no_hold) {
@@ -86,7 +92,9 @@ struct bt_router *router_core_init(void *mem, size_t bytes, const struct bt_rout
         return NULL;
     }
     bt_load_init(&r->load, s.seed);
-    bt_admission_init(r->admission_room, s.seed ^ UINT64_C(0xbb67ae8584caa73b), r->class_latency);
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        router_features[i]->init(r, &s);
+    }
     r->pool = s.pool;
     r->traces = s.traces;
     r->request_addr = s.request_addr;
@@ -115,11 +123,9 @@ void router_core_tick(struct bt_router *r, uint64_t now, struct bt_txq *txq)
     router_health(r, now);
     router_expire_held(r, now, txq);
     router_pump(r, now, txq);
-    if (router_steers(r)) {
-        router_admission_tick(r, now);
-    }
-    if (r->hedging != NULL) {
-        router_hedge(r, now, txq);
+    if (r->noted) {
+        router_tell_tick(r, now);
+        router_tell_follow(r, now, txq);
     }
     router_watch_expire(r, now); /* last: what was held for T_max may just have left */
 }
@@ -132,8 +138,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 uint64_t router_core_next(const struct bt_router *r)
 {
     uint64_t next = sooner(router_queue_next(r), router_watch_next(r));
-    next = r->hedging != NULL ? sooner(next, router_hedge_next(r)) : next;
-    next = router_steers(r) ? sooner(next, bt_admission_next(r->admission)) : next;
+    next = r->noted ? sooner(next, router_watchers_next(r)) : next;
     return r->used_end > 0 ? sooner(next, r->next_health) : next;
 }
 

@@ -4,7 +4,7 @@
 #ifndef BOBTAIL_ROUTER_CORE_H
 #define BOBTAIL_ROUTER_CORE_H
 
-#include "router/internal.h"
+#include "router/state.h"
 
 /* As bt_router_bytes and bt_router_init; threads and what is of two do not matter. */
 size_t router_core_bytes(const struct bt_router_setup *setup);

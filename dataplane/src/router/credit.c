@@ -19,8 +19,8 @@ static inline bool older(uint64_t a, uint64_t b)
 }
 
 /* takes the worker's word for its backlog. What the router sent before is its history no longer. */
-static void start(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent, uint64_t now,
-                  uint64_t loss_ns)
+static void start_incarnation(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent, uint64_t now,
+                              uint64_t loss_ns)
 {
     c->known = true;
     c->incarnation = report->incarnation;
@@ -79,7 +79,7 @@ static void look_back(struct bt_credit *c, uint64_t sent, uint64_t now, uint64_t
     c->next_sample_at = now + (loss_ns >> 3);
 }
 
-static enum bt_credit_verdict judge(const struct bt_credit *c, const struct bt_credit_report *report)
+static enum bt_credit_verdict judge_report(const struct bt_credit *c, const struct bt_credit_report *report)
 {
     if (older(report->received, report->served)) {
         return BT_CREDIT_BACKWARDS;
@@ -104,12 +104,12 @@ static enum bt_credit_verdict judge(const struct bt_credit *c, const struct bt_c
 enum bt_credit_verdict bt_credit_report(struct bt_credit *c, const struct bt_credit_report *report, uint64_t sent,
                                         uint64_t now, uint64_t loss_ns)
 {
-    enum bt_credit_verdict verdict = judge(c, report);
+    enum bt_credit_verdict verdict = judge_report(c, report);
     if (verdict == BT_CREDIT_STALE || verdict == BT_CREDIT_BACKWARDS) {
         return verdict;
     }
     if (verdict == BT_CREDIT_RESTARTED) {
-        start(c, report, sent, now, loss_ns);
+        start_incarnation(c, report, sent, now, loss_ns);
     }
     look_back(c, sent, now, loss_ns);
     look_later(c, loss_ns);

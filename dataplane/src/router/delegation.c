@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "router/feedback.h"
 #include "router/forward.h"
 
 static_assert(BT_DELEGATION_WORKERS == BT_LOAD_ROW, "a loan is an index of one row");
@@ -41,7 +42,7 @@ static enum bt_lend unsuited(const struct bt_router *r)
     if (r->forwarding != BT_FORWARD_ENCAPSULATED) {
         return BT_LEND_FORWARDING;
     }
-    if (r->publish != NULL || r->notes != NULL) {
+    if (r->split != NULL) {
         return BT_LEND_THREADS;
     }
     return r->load.span > BT_DELEGATION_WORKERS ? BT_LEND_WORKERS : BT_LEND_YES;
@@ -160,7 +161,7 @@ static bool replay_request(struct bt_router *r, uint64_t now, const struct bt_de
     router_note_arrival(r, now, &pkt);
     uint32_t chosen = router_choose(r);
     struct pair_key key = watch_key(&client, be16toh(note->req_id), note->worker);
-    count_forwarded(r, now, &pkt, key, note->worker, 0, false);
+    count_forwarded(r, now, &pkt, key, router_to(note->worker), 0);
     return chosen == note->worker;
 }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The feedback port: who may speak, what it changes (R-109…R-115), and the credit it frees.
-#include "router/internal.h"
+#include "router/feedback.h"
+
+#include "base/bytes.h"
 #include "base/trace.h"
+#include "router/health.h"
+#include "router/leave.h"
+#include "router/queue.h"
 #include "router/watch.h"
+#include "router/workers.h"
 #include "wire/tag_short.h"
 
 /* 0: the pair was served. CANCELLED says why a pair was dropped, and nothing without DROPPED (R-272): says_as_ever and
@@ -30,8 +36,8 @@ static bool authentic(const struct bt_router *r, const struct bt_pkt *pkt, const
     }
 }
 
-static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb, uint32_t *w,
-                           uint64_t *trace)
+static enum bt_mcase judge_feedback(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_feedback *fb,
+                                    uint32_t *w, uint64_t *trace)
 {
     struct bt_r2p2_hdr hdr;
     enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_FEEDBACK, &hdr);
@@ -149,7 +155,7 @@ __attribute__((noinline, cold)) static void note_trace(struct bt_router *r, uint
 __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now, uint32_t w,
                                                const struct bt_feedback *fb, uint64_t trace)
 {
-    if ((unserved(fb) & BT_FEEDBACK_CANCELLED) != 0 && r->hedging != NULL && hedge_earlier_copy(r, w, fb)) {
+    if ((unserved(fb) & BT_FEEDBACK_CANCELLED) != 0 && router_is_stale(r, w, fb)) {
         r->counter[BT_RC_PAIRS_UNKNOWN]++;
     } else if ((fb->flags & BT_FEEDBACK_PAIR) != 0) {
         if (trace != 0) {
@@ -159,12 +165,17 @@ __attribute__((noinline)) static void end_pair(struct bt_router *r, uint64_t now
     }
 }
 
+/* R-111 remembers when so many were sent. A thread that sends may be ahead of the time stamp of a FEEDBACK, but no
+ * request that `sent` counts is later than its clock, read after it. */
 static inline enum bt_credit_verdict take_report(struct bt_router *r, uint64_t now, uint32_t w,
                                                  const struct bt_credit_report *report)
 {
-    return __builtin_expect(r->publish == NULL, 1)
-               ? bt_credit_report(&r->credit[w], report, router_sent(r, w), now, r->timers.loss_ns)
-               : split_take_report(r, now, w, report);
+    uint64_t sent = atomic_load_explicit(&r->sent[w], memory_order_acquire);
+    if (__builtin_expect(r->sends_clock != NULL, 0)) {
+        uint64_t clock = atomic_load_explicit(r->sends_clock, memory_order_relaxed);
+        now = router_clock(r, clock > now ? clock : now);
+    }
+    return bt_credit_report(&r->credit[w], report, sent, now, r->timers.loss_ns);
 }
 
 static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w, const struct bt_feedback *fb,
@@ -233,7 +244,7 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
     struct bt_feedback fb;
     uint32_t w = NO_SLOT;
     uint64_t trace = 0;
-    enum bt_mcase m = judge(r, pkt, &fb, &w, &trace);
+    enum bt_mcase m = judge_feedback(r, pkt, &fb, &w, &trace);
     if (m == BT_M_OK) {
         m = fb.version == 0 ? take_legacy(r, now, w, &fb) : take_extended(r, now, w, &fb, trace);
     }
@@ -243,8 +254,8 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
     }
     bt_pool_put(r->pool, pkt);
     router_pump(r, now, txq);
-    if (r->hedging != NULL) {
-        router_hedge(r, now, txq);
+    if (r->noted) {
+        router_tell_follow(r, now, txq);
     }
 }
 
@@ -365,15 +376,13 @@ void router_feedback_again(struct bt_router *r, uint64_t now, uint32_t w, const 
     router_pump(r, now, txq);
 }
 
-void router_feedback_half(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+bool router_feedback_steady(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, uint32_t *w)
 {
-    uint32_t w;
     uint64_t outstanding;
-    now = router_clock(r, now);
-    if (take_short(r, now, pkt, &w, &outstanding)) {
-        split_publish(r, w);
-        bt_pool_put(r->pool, pkt);
-        return;
-    }
+    return take_short(r, now, pkt, w, &outstanding);
+}
+
+void router_feedback_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_txq *txq)
+{
     take_any(r, now, pkt, txq);
 }

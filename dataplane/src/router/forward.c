@@ -1,170 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves the router: a request on its way to a worker, or DROP to the client. Both are
-// made in the buffer the request came in, so neither can fail for want of memory.
-#include <string.h>
-
+// Requests that are not plain, or not in the plainest service, on their way to a worker (see forward.h).
 #include "router/forward.h"
-#include "wire/tag_short.h"
 
-static const char drop_payload[4] = {'D', 'R', 'O', 'P'};
-#define DROP_BYTES (BT_R2P2_HEADER + (uint32_t)sizeof drop_payload)
-
-void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why)
-{
-    r->malformed[why]++;
-    bt_pool_put(r->pool, pkt);
-}
-
-void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_router_counter reason,
-                 struct bt_txq *txq)
-{
-    r->counter[reason]++;
-    if (r->latency != NULL) {
-        bt_hist_slices_rejected(r->latency, now, 1);
-    }
-    uint32_t space = pkt->len + pkt->room_after;
-    if (space < DROP_BYTES) {
-        bt_pool_put(r->pool, pkt);
-        return;
-    }
-    struct bt_r2p2_hdr hdr = {.type = BT_DROP,
-                              .policy = BT_POLICY_STICKY,
-                              .first = true,
-                              .last = true,
-                              .req_id = (uint16_t)(pkt->data[4] << 8 | pkt->data[5]),
-                              .count_or_index = 1};
-    bt_r2p2_encode(pkt->data, BT_R2P2_HEADER, &hdr);
-    memcpy(pkt->data + BT_R2P2_HEADER, drop_payload, sizeof drop_payload);
-    pkt->len = DROP_BYTES;
-    pkt->room_after = space - DROP_BYTES;
-    pkt->dst = pkt->src;
-    pkt->src = r->request_addr;
-    pkt->tx_as_src = 0;
-    pkt->local = BT_ROUTER_PORT_REQUEST;
-    bt_txq_push(txq, pkt);
-}
-
-/* Options the router adds for a worker that understands them (r2p2.md §11). */
-static void choose_options(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_options *add)
-{
-    memset(add, 0, sizeof *add);
-    if (r->forwarding == BT_FORWARD_TRANSPARENT) {
-        add->present = BT_HAS_ROUTER;
-        add->router_id = r->router_id;
-        return;
-    }
-    add->present = BT_HAS_FORWARDED;
-    add->forwarded = pkt->src;
-    const struct bt_key *key = bt_keyring_signer(&r->keys);
-    if (key != NULL) {
-        add->present |= BT_HAS_TAG;
-        add->key_id = key->id;
-    }
-}
-
-static bool fits(const struct bt_router *r, const struct bt_pkt *pkt, const struct worker *worker, size_t more)
-{
-    uint32_t most = r->max_payload != 0 ? r->max_payload : bt_r2p2_datagram_max(1500, bt_addr_is_v4(&worker->addr));
-    return pkt->len + more <= most;
-}
-
-/* Rewrites the packet for worker w. False, packet unchanged: no room. */
-static bool address_to(struct bt_router *r, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, const struct worker *worker)
-{
-    if ((worker->flags & WORKER_EXTENDED) == 0) {
-        if (!fits(r, pkt, worker, 0)) {
-            return false;
-        }
-        pkt->tx_as_src = 1;
-        r->counter[BT_RC_FORWARDED_LEGACY]++;
-    } else {
-        struct bt_options add;
-        choose_options(r, pkt, &add);
-        if (!fits(r, pkt, worker, bt_options_size(&add)) || !bt_r2p2_add_options(pkt, hdr, &add)) {
-            return false;
-        }
-        pkt->tx_as_src = r->forwarding == BT_FORWARD_TRANSPARENT ? 1 : 0;
-    }
-    if (!pkt->tx_as_src) {
-        pkt->src = r->request_addr;
-    }
-    pkt->dst = worker->addr;
-    pkt->local = BT_ROUTER_PORT_REQUEST;
-    if ((hdr->opt.present & BT_HAS_TAG) != 0) {
-        bt_tag_sign(pkt->data, pkt->len, hdr, bt_keyring_signer(&r->keys), &pkt->src, &pkt->dst);
-    }
-    return true;
-}
-
-#define TAGGED_OPTIONS (PLAIN_OPTION + BT_TAG_OPTION)
-#define TAGGED_REQUEST (BT_R2P2_HEADER + TAGGED_OPTIONS)
-
-/* Moves the header to the front of two options: for whom the request is forwarded, and the tag. */
-static void address_tagged(const struct bt_router *r, struct bt_pkt *pkt, const struct worker *worker,
-                           const struct bt_key *key)
-{
-    uint8_t *p = pkt->data - TAGGED_OPTIONS, *option = p + BT_R2P2_HEADER;
-    memcpy(p, pkt->data, BT_R2P2_HEADER);
-    p[1] = (uint8_t)TAGGED_REQUEST;
-    put_forwarded(option, &pkt->src);
-    bt_put32(option + PLAIN_OPTION, (uint32_t)BT_OPTION_TAG << 24 | BT_TAG_OPTION << 16 | (uint32_t)key->id << 8);
-    pkt->data = p;
-    pkt->len += TAGGED_OPTIONS;
-    pkt->room_before -= TAGGED_OPTIONS;
-    pkt->tx_as_src = 0;
-    pkt->src = r->request_addr;
-    pkt->dst = worker->addr;
-    pkt->local = BT_ROUTER_PORT_REQUEST;
-    uint64_t tag = bt_tag_short(p, TAGGED_REQUEST, TAGGED_REQUEST - sizeof tag, key, &pkt->src, &pkt->dst);
-    memcpy(p + TAGGED_REQUEST - sizeof tag, &tag, sizeof tag);
-}
+#include "router/unmarked.h"
 
 /* A plain request of an IPv4 client where the service has a key. False, nothing changed: it is not that simple. */
-static bool forward_tagged(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, uint32_t w, bool handed_over,
+static bool forward_tagged(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct router_target to,
                            struct bt_txq *txq)
 {
-    const struct worker *worker = &r->worker[w];
-    const struct bt_key *key = bt_keyring_signer(&r->keys);
-    if (key == NULL || r->forwarding == BT_FORWARD_TRANSPARENT || (worker->flags & WORKER_EXTENDED) == 0 ||
-        !bt_addr_is_v4(&pkt->src) || pkt->room_before < TAGGED_OPTIONS || pkt->len + TAGGED_OPTIONS > r->max_payload) {
+    const struct worker *worker = &r->worker[to.worker];
+    if (!router_tagged_fits(r, pkt, worker)) {
         return false;
     }
-    count_forwarded(r, now, pkt, watch_key(&pkt->src, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT), w), w, 0, handed_over);
-    address_tagged(r, pkt, worker, key);
+    struct pair_key key = watch_key(&pkt->src, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT), to.worker);
+    count_forwarded(r, now, pkt, key, to, 0);
+    router_address_tagged(r, pkt, worker);
     bt_txq_push(txq, pkt);
     return true;
 }
 
-bool router_forward_try(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                        bool handed_over, struct bt_txq *txq)
+bool router_forward_try(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                        struct router_target to, struct bt_txq *txq)
 {
     struct bt_r2p2_hdr plain;
     if (hdr == NULL) {
-        if (forward_tagged(r, now, pkt, w, handed_over, txq)) {
+        if (forward_tagged(r, now, pkt, to, txq)) {
             return true;
         }
         hdr = &plain;
         bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr); /* it is valid: bt_r2p2_is_plain said so */
     }
-    struct pair_key key = watch_key(&pkt->src, hdr->req_id, w);
-    if (!address_to(r, pkt, hdr, &r->worker[w])) {
+    struct worker *worker = &r->worker[to.worker];
+    struct pair_key key = watch_key(&pkt->src, hdr->req_id, to.worker);
+    if (!router_address(r, pkt, hdr, worker)) {
         return false;
     }
-    if (router_outstanding(r, w) == 0) {
-        r->worker[w].busy_at = now;
+    if (router_outstanding(r, to.worker) == 0) {
+        worker->busy_at = now;
     }
-    count_forwarded(r, now, pkt, key, w, router_label(hdr), handed_over);
+    count_forwarded(r, now, pkt, key, to, router_label(r, hdr));
     bt_txq_push(txq, pkt);
     return true;
 }
 
-/* Any other request, which hdr describes, or NULL for a plain one. False: the worker has none more; DROP was sent
- * instead, or the request went unmarked. */
-bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                        bool handed_over, struct bt_txq *txq)
+bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                        struct router_target to, struct bt_txq *txq)
 {
-    if (!router_forward_try(r, now, pkt, hdr, w, handed_over, txq)) {
-        if (!router_forward_unmarked(r, pkt, w, txq)) {
+    if (!router_forward_try(r, now, pkt, hdr, to, txq)) {
+        if (!router_forward_unmarked(r, pkt, to.worker, txq)) {
             router_drop(r, now, pkt, BT_RC_DROP_NO_ROOM, txq);
         }
         return false;
@@ -172,12 +55,17 @@ bool router_forward_any(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, s
     return true;
 }
 
-bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                    bool handed_over, struct bt_txq *txq)
+bool router_forward_bare(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                         struct router_target to, struct bt_txq *txq)
 {
-    if (__builtin_expect(r->hedging != NULL, 0)) {
-        return router_forward_kept(r, now, pkt, hdr, w, handed_over, txq);
+    return (hdr == NULL && router_forward_plain(r, now, pkt, to, txq)) || router_forward_any(r, now, pkt, hdr, to, txq);
+}
+
+bool router_forward(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                    struct router_target to, struct bt_txq *txq)
+{
+    if (__builtin_expect(r->watchers.forward != NULL, 0)) {
+        return router_forward_watched(r, now, pkt, hdr, to, txq);
     }
-    return (hdr == NULL && router_forward_plain(r, now, pkt, w, handed_over, txq)) ||
-           router_forward_any(r, now, pkt, hdr, w, handed_over, txq);
+    return router_forward_bare(r, now, pkt, hdr, to, txq);
 }

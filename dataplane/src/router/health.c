@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that fall silent, leave, leak credits or fail at once (R-139a). Looked at a few
 // times per T_dead, not per packet, so a scan of all workers is cheap and divisions are allowed.
+#include "router/health.h"
+
 #include <string.h>
 
-#include "router/internal.h"
+#include "router/queue.h"
+#include "router/workers.h"
 
 #define WINDOW_MIN  20u /* pairs before a dropped share means anything */
 #define EJECT_FIRST SECOND

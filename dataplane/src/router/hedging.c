@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which requests are kept, and when and where a second copy goes. See hedging.h.
+// Which requests are kept, and when and where a second copy goes. See hedging_slots.h.
 #include <string.h>
 
+#include "router/feature.h"
 #include "router/forward.h"
+#include "router/hedging_cancel.h"
+#include "router/hedging_pairs.h"
+#include "router/hedging_slots.h"
 
 #define HUNDRED  100u
-#define BURST    (64u * HUNDRED) /* copies that an unused budget saves up */
 #define MILLION  1000000u
 #define P_LEAST  50000u
 #define P_MOST   99990u
@@ -15,8 +18,9 @@
 #define SMOOTH   8u
 #define FRACTION 16u
 
-void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem, uint64_t seed)
+static void lay_out_hedging(struct bt_router *r, struct bt_mem *mem, const struct bt_router_setup *setup)
 {
+    uint32_t slots = setup->max_hedges;
     struct router_hedging *h = bt_mem_take(mem, sizeof *h);
     struct hedge_slot *slot = bt_mem_take(mem, (slots + 2u) * sizeof *slot);
     uint8_t *bytes = bt_mem_take(mem, (size_t)(slots + 1u) * HEDGE_BYTES);
@@ -26,12 +30,12 @@ void router_hedging_init(struct bt_router *r, uint32_t slots, struct bt_mem *mem
     h->slot = slot;
     h->bytes = bytes;
     h->slots = slots;
-    bt_rng_seed(&h->rng, seed);
+    bt_rng_seed(&h->rng, setup->seed ^ UINT64_C(0x3c6ef372fe94f82b));
     h->copy_number = (uint32_t)bt_rng_next(&h->rng);
     r->hedging_room = h;
 }
 
-const char *router_hedging_judge(const struct bt_router *r, const struct bt_router_config *c, const char **field)
+static const char *judge_hedging(const struct bt_router *r, const struct bt_router_config *c, const char **field)
 {
     const struct bt_hedging_config *h = &c->hedging;
     *field = "service.hedging.mode";
@@ -46,7 +50,7 @@ const char *router_hedging_judge(const struct bt_router *r, const struct bt_rout
         return NULL;
     }
     *field = "service.hedging.mode";
-    if (r->publish != NULL) {
+    if (r->split != NULL) {
         return "needs a router on one thread; start it with --threads=1";
     }
     if (c->policy != BT_ROUTER_JBSQ) {
@@ -90,30 +94,6 @@ static void start_anew(struct router_hedging *h, uint64_t now)
     }
 }
 
-void router_hedging_apply(struct bt_router *r, uint64_t now, const struct bt_hedging_config *config)
-{
-    struct router_hedging *h = r->hedging_room;
-    bool was = h->config.mode != BT_HEDGING_OFF, on = config->mode != BT_HEDGING_OFF;
-    if (was && (!on || h->config.per_100k != config->per_100k)) {
-        h->delay_ns = 0;
-    }
-    h->config = *config;
-    r->hedging = h;
-    if (!on) {
-        if (was) {
-            hedge_forget_pairs(r);
-        }
-        r->hedging = NULL;
-    } else if (!was) {
-        start_anew(h, now);
-        for (uint32_t i = r->pairs.slab[0].newer; i != 0; i = r->pairs.slab[i].newer) {
-            r->pairs.slab[i].hedge = 0; /* from before: nobody kept it */
-            r->pairs.slab[i].label &= r->admission != NULL ? (uint8_t)~PAIR_COPY : 0;
-        }
-    }
-    r->noted = r->admission != NULL || r->hedging != NULL;
-}
-
 /* --- workers ----------------------------------------------------------------------------------------------------- */
 
 struct view {
@@ -121,13 +101,8 @@ struct view {
     uint32_t up, busy, idle; /* workers that may be chosen */
 };
 
-static uint32_t worker_of(const struct bt_router *r, uint32_t pair)
-{
-    return (uint32_t)(r->pairs.slab[pair].key.who >> 32);
-}
-
 /* an idle worker; they take turns. */
-static struct view look(struct bt_router *r, uint32_t own)
+static struct view survey_workers(struct bt_router *r, uint32_t own)
 {
     struct view v = {.worker = NO_SLOT};
     bool v4 = own != NO_SLOT && bt_addr_is_v4(&r->worker[own].addr);
@@ -153,34 +128,6 @@ static struct view look(struct bt_router *r, uint32_t own)
 }
 
 /* --- requests that are kept ------------------------------------------------------------------------------------- */
-
-void hedge_unlist(struct router_hedging *h, uint32_t s)
-{
-    struct hedge_slot *slot = &h->slot[s];
-    if (slot->listed) {
-        h->slot[slot->older].newer = slot->newer;
-        h->slot[slot->newer].older = slot->older;
-        slot->listed = false;
-    }
-}
-
-void hedge_list_behind(struct router_hedging *h, uint32_t s, uint32_t before)
-{
-    uint32_t after = h->slot[before].newer;
-    h->slot[s].older = before;
-    h->slot[s].newer = after;
-    h->slot[before].newer = s;
-    h->slot[after].older = s;
-    h->slot[s].listed = true;
-}
-
-void hedge_release(struct router_hedging *h, uint32_t s)
-{
-    hedge_unlist(h, s);
-    h->slot[s].newer = h->free;
-    h->free = s;
-    h->used--;
-}
 
 /* one packet, policy 0. */
 static bool suited(const struct bt_pkt *pkt, const struct bt_r2p2_hdr *hdr)
@@ -214,42 +161,37 @@ static uint64_t smoothed(uint64_t mean, uint32_t seen)
 }
 
 /* Arrivals see what time sees; what is forwarded has found a worker and does not. */
-void router_hedge_arrival(struct bt_router *r)
+static void note_load(struct bt_router *r)
 {
     struct router_hedging *h = r->hedging;
-    struct view v = look(r, NO_SLOT);
+    struct view v = survey_workers(r, NO_SLOT);
     h->busy = smoothed(h->busy, v.busy > h->copies ? v.busy - h->copies : 0);
     h->up = smoothed(h->up, v.up);
 }
 
-bool router_forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, uint32_t w,
-                         bool handed_over, struct bt_txq *txq)
+static bool forward_kept(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
+                         struct router_target to, struct bt_txq *txq)
 {
     struct router_hedging *h = r->hedging;
     uint32_t s = keep(r, now, pkt, hdr);
-    h->slot[s].together = router_outstanding(r, w) == 0;
+    h->slot[s].together = router_outstanding(r, to.worker) == 0;
     struct bt_r2p2_hdr room;
-    hdr = hedge_number(r, s, 0, pkt, hdr, &room, w);
+    if (s != 0) {
+        hdr = hedging_number(r, &h->slot[s].copy[0], pkt, hdr, &room, to.worker);
+    }
     h->keeping = s;
-    bool sent = (hdr == NULL && router_forward_plain(r, now, pkt, w, handed_over, txq)) ||
-                router_forward_any(r, now, pkt, hdr, w, handed_over, txq);
+    bool sent = router_forward_bare(r, now, pkt, hdr, to, txq);
     h->keeping = 0;
     if (s != 0 && h->slot[s].copy[0].pair == 0) {
-        hedge_release(h, s); /* nobody would learn of its end */
+        hedging_release(h, s); /* nobody would learn of its end */
     } else if (s != 0) {
-        hedge_list_behind(h, s, h->slot[0].older);
+        hedging_list_behind(h, s, h->slot[0].older);
     }
     if (sent) {
         h->budget += h->config.budget_percent;
-        h->budget = h->budget < BURST ? h->budget : BURST;
+        h->budget = h->budget < HEDGING_BURST ? h->budget : HEDGING_BURST;
     }
     return sent;
-}
-
-/* A copy that was taken back to make room is none that the budget is for. */
-void hedge_refund(struct router_hedging *h)
-{
-    h->budget = h->budget + HUNDRED < BURST ? h->budget + HUNDRED : BURST;
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -303,12 +245,14 @@ static bool forward_copy(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     } else if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &hdr) != BT_M_OK) {
         return false;
     }
-    told = hedge_number(r, s, 1, pkt, told, &hdr, w);
+    told = hedging_number(r, &h->slot[s].copy[1], pkt, told, &hdr, w);
     h->copying = s;
-    r->hold = NULL; /* it waited for nobody */
-    bool sent = (told == NULL && router_forward_plain(r, now, pkt, w, false, txq)) ||
-                router_forward_try(r, now, pkt, told, w, false, txq);
+    r->another = true; /* a second copy has a pair of its own */
+    r->hold = NULL;    /* it waited for nobody */
+    bool sent = (told == NULL && router_forward_plain(r, now, pkt, router_to(w), txq)) ||
+                router_forward_try(r, now, pkt, told, router_to(w), txq);
     r->hold = hold;
+    r->another = false;
     h->copying = 0;
     r->counter[BT_RC_FORWARDED] -= sent;
     return sent;
@@ -325,10 +269,10 @@ static bool send_copy(struct bt_router *r, uint64_t now, uint32_t s, uint32_t w,
         h->slot[s].blocked = BT_RC_HEDGES_NO_BUFFER - BT_RC_HEDGES_SENT;
         return false;
     }
-    hedge_unlist(h, s);
-    hedge_list_behind(h, s, h->slot[h->slots + 1u].older);
+    hedging_unlist(h, s);
+    hedging_list_behind(h, s, h->slot[h->slots + 1u].older);
     h->slot[s].measures = h->slot[s].probe;
-    h->slot[s].together = h->slot[s].together && h->slot[s].at == now && hedge_compares(h, s);
+    h->slot[s].together = h->slot[s].together && h->slot[s].at == now && hedging_compares(h, s);
     h->slot[s].blocked = 0;
     h->budget -= HUNDRED;
     h->copies++;
@@ -349,7 +293,7 @@ static uint64_t due_at(const struct router_hedging *h, const struct hedge_slot *
 static bool try_copy(struct bt_router *r, uint64_t now, uint32_t s, struct bt_txq *txq)
 {
     struct hedge_slot *slot = &r->hedging->slot[s];
-    struct view v = look(r, worker_of(r, slot->copy[0].pair));
+    struct view v = survey_workers(r, hedging_worker(r, slot->copy[0].pair));
     enum bt_router_counter why = obstacle(r, &v);
     if (why != 0) {
         slot->blocked = (uint8_t)(why - BT_RC_HEDGES_SENT);
@@ -376,15 +320,15 @@ static void probe_youngest(struct bt_router *r, uint64_t now, struct bt_txq *txq
     h->slot[s].probe = false;
 }
 
-void router_hedge(struct bt_router *r, uint64_t now, struct bt_txq *txq)
+static void send_what_is_due(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
     struct router_hedging *h = r->hedging;
     h->looked_at = now;
     if (h->config.mode == BT_HEDGING_DELAYED) {
-        hedge_learn_delay(h, now);
+        hedging_learn_delay(h, now);
     }
-    hedge_clean_up(r, txq);
-    hedge_preempt_for_held(r, now, txq);
+    hedging_clean_up(r, txq);
+    hedging_preempt_for_held(r, now, txq);
     if (r->held.n != 0) { /* */
         return;
     }
@@ -398,7 +342,7 @@ void router_hedge(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 }
 
 /* What was due when we looked waits for a FEEDBACK or a request, not for time. */
-uint64_t router_hedge_next(const struct bt_router *r)
+static uint64_t next_due(const struct bt_router *r)
 {
     const struct router_hedging *h = r->hedging;
     uint32_t oldest = h->slot[0].newer;
@@ -408,3 +352,64 @@ uint64_t router_hedge_next(const struct bt_router *r)
     uint64_t due = due_at(h, &h->slot[oldest]);
     return due > h->looked_at ? due : UINT64_MAX;
 }
+
+/* --- the feature ------------------------------------------------------------------------------------------------- */
+
+static enum router_end end_copy(struct bt_router *r, uint64_t now, uint32_t i, uint8_t unserved)
+{
+    if (hedging_pair_taken_back(r, i, unserved)) {
+        return ROUTER_TAKEN_BACK;
+    }
+    return hedging_pair_ended(r, now, i, unserved) ? ROUTER_END : ROUTER_END_LATE;
+}
+
+static const struct router_watcher watcher = {.notes = true,
+                                              .arrived = note_load,
+                                              .send = hedging_preempt,
+                                              .forward = forward_kept,
+                                              .began = hedging_pair_began,
+                                              .ended = end_copy,
+                                              .gone = hedging_pair_gone,
+                                              .twin = hedging_twin,
+                                              .stale = hedging_earlier_copy,
+                                              .follow = send_what_is_due,
+                                              .next = next_due};
+
+static void apply_hedging(struct bt_router *r, uint64_t now, const struct bt_router_config *c)
+{
+    const struct bt_hedging_config *config = &c->hedging;
+    struct router_hedging *h = r->hedging_room;
+    bool was = h->config.mode != BT_HEDGING_OFF, on = config->mode != BT_HEDGING_OFF;
+    if (was && (!on || h->config.per_100k != config->per_100k)) {
+        h->delay_ns = 0;
+    }
+    h->config = *config;
+    r->hedging = h;
+    if (!on) {
+        if (was) {
+            hedging_forget_pairs(r);
+        }
+        r->hedging = NULL;
+        return;
+    }
+    if (!was) {
+        start_anew(h, now);
+        for (uint32_t i = r->pairs.slab[0].newer; i != 0; i = r->pairs.slab[i].newer) {
+            r->pairs.slab[i].hedge = 0; /* from before: nobody kept it */
+            r->pairs.slab[i].label &= (uint8_t)~(PAIR_COPY | PAIR_CANCELLED);
+        }
+    }
+    router_watchers_add(r, &watcher);
+}
+
+static void init_hedging(struct bt_router *r, const struct bt_router_setup *setup)
+{
+    (void)r;
+    (void)setup;
+}
+
+const struct router_feature router_hedging_feature = {.lay_out = lay_out_hedging,
+                                                      .init = init_hedging,
+                                                      .judge = judge_hedging,
+                                                      .apply = apply_hedging,
+                                                      .tell = hedging_tell};

@@ -2,22 +2,23 @@
 // Copies that are taken back: that of a request which was answered, and, so that no
 // newcomer waits behind copies, the one that began last. A CANCEL asks; what the copy owes comes back with its FEEDBACK
 // alone, so one that is lost, late or not heeded costs time, and no credit.
+#include "router/hedging_cancel.h"
+
 #include "router/forward.h"
 #include "router/watch.h"
+#include "wire/tag.h"
 
 /* --- names of copies --------------------------------------------------------------------------------------------- */
 
-/* R-270: numbers copy k of the request in slot s, in the packet, if its worker reads options and it still fits with all
- * that a router adds. Returns the packet's header, NULL for a plain one. */
-struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, struct bt_pkt *pkt,
-                                 struct bt_r2p2_hdr *hdr, struct bt_r2p2_hdr *room, uint32_t w)
+struct bt_r2p2_hdr *hedging_number(struct bt_router *r, struct hedge_copy *copy, struct bt_pkt *pkt,
+                                   struct bt_r2p2_hdr *hdr, struct bt_r2p2_hdr *room, uint32_t w)
 {
     struct router_hedging *h = r->hedging;
     struct bt_options add = {.present = BT_HAS_COPY};
     uint32_t more = (uint32_t)bt_options_size(&add) + BT_R2P2_RESERVE;
     uint32_t most = r->max_payload != 0 ? r->max_payload : bt_r2p2_datagram_max(1500, false);
-    h->slot[s].copy[k].number = 0;
-    if (s == 0 || h->config.cancellation == BT_HEDGING_CANCEL_NONE || (r->worker[w].flags & WORKER_EXTENDED) == 0 ||
+    copy->number = 0;
+    if (h->config.cancellation == BT_HEDGING_CANCEL_NONE || (r->worker[w].flags & WORKER_EXTENDED) == 0 ||
         pkt->len + more > most || pkt->room_before < more) {
         return hdr;
     }
@@ -28,30 +29,24 @@ struct bt_r2p2_hdr *hedge_number(struct bt_router *r, uint32_t s, unsigned k, st
     h->copy_number += h->copy_number == UINT32_MAX ? 2u : 1u; /* never 0 */
     add.copy = h->copy_number;
     if (hdr->hdr_size + more <= BT_R2P2_HEADER_MAX && bt_r2p2_add_options(pkt, hdr, &add)) {
-        h->slot[s].copy[k].number = add.copy;
+        copy->number = add.copy;
     }
     return hdr;
 }
 
-/* what is taken back says nothing of how long it takes, so only probes, which are not, are compared. */
-bool hedge_compares(const struct router_hedging *h, uint32_t s)
+bool hedging_compares(const struct router_hedging *h, uint32_t s)
 {
     return h->config.cancellation == BT_HEDGING_CANCEL_NONE || h->slot[s].measures;
 }
 
 /* --- CANCEL ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t worker_of(const struct bt_router *r, uint32_t pair)
-{
-    return (uint32_t)(r->pairs.slab[pair].key.who >> 32);
-}
-
 /* Copy k of the request in slot s runs, and may be taken back. */
 static bool may_cancel(const struct bt_router *r, const struct hedge_slot *slot, unsigned k)
 {
     uint32_t i = slot->copy[k].pair;
     return i != 0 && slot->copy[k].number != 0 && !slot->measures && (r->pairs.slab[i].label & PAIR_CANCELLED) == 0 &&
-           (r->worker[worker_of(r, i)].flags & WORKER_EXTENDED) != 0;
+           (r->worker[hedging_worker(r, i)].flags & WORKER_EXTENDED) != 0;
 }
 
 static void name_copy(const struct bt_router *r, const struct hedge_slot *slot, unsigned k, struct bt_r2p2_hdr *hdr)
@@ -82,7 +77,7 @@ static bool send_cancel(struct bt_router *r, struct hedge_slot *slot, unsigned k
     name_copy(r, slot, k, &hdr);
     bt_r2p2_push_header(pkt, &hdr); /* headroom is larger than any header */
     pkt->src = r->request_addr;
-    pkt->dst = r->worker[worker_of(r, slot->copy[k].pair)].addr;
+    pkt->dst = r->worker[hedging_worker(r, slot->copy[k].pair)].addr;
     pkt->local = BT_ROUTER_PORT_REQUEST;
     pkt->tx_as_src = 0;
     if ((hdr.opt.present & BT_HAS_TAG) != 0) {
@@ -94,8 +89,7 @@ static bool send_cancel(struct bt_router *r, struct hedge_slot *slot, unsigned k
     return true;
 }
 
-/* the request whose end has just been heard of is still being executed elsewhere. */
-void hedge_clean_up(struct bt_router *r, struct bt_txq *txq)
+void hedging_clean_up(struct bt_router *r, struct bt_txq *txq)
 {
     struct router_hedging *h = r->hedging;
     struct hedge_slot *slot = &h->slot[h->answered_slot];
@@ -118,7 +112,7 @@ static bool is_victim(const struct bt_router *r, const struct hedge_slot *slot, 
     if (!may_cancel(r, slot, k)) {
         return false;
     }
-    uint32_t w = worker_of(r, slot->copy[k].pair);
+    uint32_t w = hedging_worker(r, slot->copy[k].pair);
     return r->load.limit[w] != 0 && router_outstanding(r, w) <= r->load.limit[w];
 }
 
@@ -149,7 +143,7 @@ static uint32_t victim(struct bt_router *r, unsigned *copy)
     return best;
 }
 
-uint64_t hedge_pairs_live(const struct bt_router *r)
+uint64_t hedging_pairs_live(const struct bt_router *r)
 {
     const struct router_hedging *h = r->hedging;
     uint64_t n = 0;
@@ -182,17 +176,16 @@ static uint32_t make_room(struct bt_router *r, struct bt_txq *txq)
     if (k == 0) {
         swap_copies(r, slot);
     }
-    hedge_unlist(h, s);
+    hedging_unlist(h, s);
     slot->preempted = true;
     slot->together = false;
     h->copies--;
-    hedge_refund(h);
+    hedging_refund(h);
     r->counter[BT_RC_PREEMPTIONS]++;
-    return worker_of(r, slot->copy[1].pair);
+    return hedging_worker(r, slot->copy[1].pair);
 }
 
-bool router_hedge_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr,
-                          struct bt_txq *txq)
+bool hedging_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr, struct bt_txq *txq)
 {
     if (r->hedging->config.cancellation != BT_HEDGING_CANCEL_PREEMPTIVE || r->held.n != 0 ||
         bt_load_has_idle(&r->load)) {
@@ -200,13 +193,12 @@ bool router_hedge_preempt(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
     }
     uint32_t w = make_room(r, txq);
     if (w != NO_SLOT) {
-        router_forward(r, now, pkt, hdr, w, false, txq); /* even beyond its credit, by the one that comes back */
+        router_forward(r, now, pkt, hdr, router_to(w), txq); /* even beyond its credit, by the one that comes back */
     }
     return w != NO_SLOT;
 }
 
-/* A copy could not be taken back when the request came, and now it can. */
-void hedge_preempt_for_held(struct bt_router *r, uint64_t now, struct bt_txq *txq)
+void hedging_preempt_for_held(struct bt_router *r, uint64_t now, struct bt_txq *txq)
 {
     while (r->held.n != 0 && r->hedging->config.cancellation == BT_HEDGING_CANCEL_PREEMPTIVE) {
         uint32_t w = make_room(r, txq);
@@ -217,7 +209,7 @@ void hedge_preempt_for_held(struct bt_router *r, uint64_t now, struct bt_txq *tx
         struct bt_r2p2_hdr hdr;
         bool plain = bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST);
         bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &hdr); /* as on arrival */
-        router_forward(r, now, pkt, plain ? NULL : &hdr, w, false, txq);
+        router_forward(r, now, pkt, plain ? NULL : &hdr, router_to(w), txq);
     }
 }
 
@@ -231,12 +223,10 @@ static void alone_again(struct bt_router *r, uint32_t s)
     while (before != 0 && h->slot[before].at > h->slot[s].at) {
         before = h->slot[before].older;
     }
-    hedge_list_behind(h, s, before);
+    hedging_list_behind(h, s, before);
 }
 
-/* A FEEDBACK names client and req_id, and no copy: one that the network repeats may say of a copy that was taken back
- * what must not be believed of a later one at the same worker. It was written before that came there. */
-bool hedge_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_feedback *fb)
+bool hedging_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_feedback *fb)
 {
     struct pair_key key = watch_key(&fb->client, fb->req_id, w);
     const uint32_t *link = router_watch_search(&r->pairs, watch_slot(&r->pairs, &key), key);
@@ -249,9 +239,7 @@ bool hedge_earlier_copy(const struct bt_router *r, uint32_t w, const struct bt_f
     return fb->incarnation == slot->copy[k].incarnation && (int64_t)(fb->served - slot->copy[k].served) <= 0;
 }
 
-/* The worker says that it let go of a copy which was taken back (R-272). Its request is not answered by that: admission
- * hears of it by the other copy. */
-bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved)
+bool hedging_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved)
 {
     const struct pair *p = &r->pairs.slab[i];
     if ((unserved & BT_FEEDBACK_CANCELLED) == 0 || (p->label & PAIR_CANCELLED) == 0) {
@@ -261,12 +249,12 @@ bool hedge_pair_taken_back(struct bt_router *r, uint32_t i, uint8_t unserved)
     struct hedge_slot *slot = &r->hedging->slot[s];
     unsigned k = (p->label & PAIR_COPY) != 0;
     r->counter[BT_RC_CANCELS_HONOURED]++;
-    hedge_copy_over(r->hedging, slot, k);
+    hedging_copy_over(r->hedging, slot, k);
     if (slot->copy[!k].pair == 0) {
-        hedge_release(r->hedging, s);
+        hedging_release(r->hedging, s);
     } else if (!slot->answered) {
         alone_again(r, s);
     }
-    r->unjudged = r->unjudged == i ? p->newer : r->unjudged; /* before pair i is removed */
+    router_tell_forgotten(r, i);
     return true;
 }

@@ -2,14 +2,17 @@
 // What becomes of a request with two copies: the first completion is its end, the later one is counted, and both
 // together say how much executions of the same request differ. A lost copy costs what any lost request
 // costs: its worker's credit comes back by R-111, its pair goes at T_max. Copies that are taken back: hedging_cancel.c.
+#include "router/hedging_pairs.h"
+
 #include <math.h>
 
+#include "router/hedging_cancel.h"
 #include "router/watch.h"
 
 #define REMEMBERED    20000u /* so many pairs, and up to as many before them, are what is told */
 #define HICCUP_FACTOR 4u     /* a difference beyond so many mean service times is a hiccup */
 
-void hedge_pair_began(struct bt_router *r, uint32_t i)
+void hedging_pair_began(struct bt_router *r, uint32_t i)
 {
     struct router_hedging *h = r->hedging;
     struct pair *p = &r->pairs.slab[i];
@@ -34,18 +37,10 @@ static unsigned which(const struct bt_router *r, uint32_t i)
     return (r->pairs.slab[i].label & PAIR_COPY) != 0;
 }
 
-uint32_t hedge_twin(const struct bt_router *r, uint32_t i)
+uint32_t hedging_twin(const struct bt_router *r, uint32_t i)
 {
     uint32_t s = r->pairs.slab[i].hedge;
     return s == 0 ? 0 : r->hedging->slot[s].copy[!which(r, i)].pair;
-}
-
-/* Copy k of the request is not watched any more. */
-void hedge_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k)
-{
-    slot->copy[k].pair = 0;
-    h->copies -= k != 0 && !slot->preempted;
-    slot->preempted = slot->preempted && k == 0;
 }
 
 /* The request is answered, or given up; `over` says that none of its copies is watched any more. */
@@ -57,9 +52,9 @@ static void end_request(struct bt_router *r, uint32_t s, bool over)
     }
     slot->answered = true;
     if (over) {
-        hedge_release(r->hedging, s);
+        hedging_release(r->hedging, s);
     } else {
-        hedge_unlist(r->hedging, s);
+        hedging_unlist(r->hedging, s);
     }
 }
 
@@ -91,7 +86,7 @@ static bool comparable(const struct bt_router *r, const struct pair *p, bool rej
     return !rejected && router_sent(r, w) == p->sent.index + 1u;
 }
 
-bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected)
+bool hedging_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool rejected)
 {
     struct router_hedging *h = r->hedging;
     const struct pair *p = &r->pairs.slab[i];
@@ -105,12 +100,12 @@ bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool reject
         return true;
     }
     struct hedge_slot *slot = &h->slot[s];
-    hedge_copy_over(h, slot, k);
+    hedging_copy_over(h, slot, k);
     slot->together = slot->together && comparable(r, p, rejected);
     if (slot->answered) {
         r->counter[BT_RC_HEDGES_LATE]++;
         compare(h, slot, took);
-        hedge_release(h, s);
+        hedging_release(h, s);
         return false;
     }
     slot->took = took > 0 ? took : 1;
@@ -120,7 +115,7 @@ bool hedge_pair_ended(struct bt_router *r, uint64_t now, uint32_t i, bool reject
     return true;
 }
 
-bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused)
+bool hedging_pair_gone(struct bt_router *r, uint32_t i, bool reused)
 {
     struct router_hedging *h = r->hedging;
     uint32_t s = r->pairs.slab[i].hedge, k = which(r, i);
@@ -130,28 +125,25 @@ bool hedge_pair_gone(struct bt_router *r, uint32_t i, bool reused)
     struct hedge_slot *slot = &h->slot[s];
     bool answered = slot->answered, alone = slot->copy[!k].pair == 0;
     r->counter[BT_RC_CANCELS_UNHEARD] += (r->pairs.slab[i].label & PAIR_CANCELLED) != 0;
-    hedge_copy_over(h, slot, k);
+    hedging_copy_over(h, slot, k);
     slot->together = false;
     if (alone) {
         end_request(r, s, true);
     } else if (reused) {
         end_request(r, s, false);
     } else {
-        hedge_unlist(h, s);
+        hedging_unlist(h, s);
     }
     return !answered && (alone || reused);
 }
 
-/* Hedging is switched off. A request whose copies are both watched is from now on known by the first, and not at all
- * if it was answered. */
-void hedge_forget_pairs(struct bt_router *r)
+void hedging_forget_pairs(struct bt_router *r)
 {
     struct pair *slab = r->pairs.slab;
     for (uint32_t i = slab[0].newer, newer; i != 0; i = newer) {
         uint32_t s = slab[i].hedge;
         newer = slab[i].newer;
         if (s != 0 && ((slab[i].label & PAIR_COPY) != 0 || r->hedging->slot[s].answered)) {
-            r->unjudged = r->unjudged == i ? newer : r->unjudged;
             router_watch_forget(r, i);
         } else {
             slab[i].hedge = 0;
@@ -159,8 +151,7 @@ void hedge_forget_pairs(struct bt_router *r)
     }
 }
 
-/* every second, once ten samples lie beyond the percentile. */
-void hedge_learn_delay(struct router_hedging *h, uint64_t now)
+void hedging_learn_delay(struct router_hedging *h, uint64_t now)
 {
     if (now < h->next_delay || h->response.total * (100000u - h->config.per_100k) < 10u * 100000u) {
         return;
@@ -192,15 +183,16 @@ static void tell_jitter(const struct router_hedging *h, struct bt_router_stats *
     out->hiccup_ns = hiccups > 0 ? (uint64_t)(sum / (double)hiccups) : 0;
 }
 
-void router_hedging_stats(const struct bt_router *r, struct bt_router_stats *out)
+void hedging_tell(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     const struct router_hedging *h = r->hedging;
+    (void)now;
     if (h == NULL) {
         return;
     }
     out->hedging_mode = h->config.mode;
     out->hedging_kept = h->used;
-    out->hedging_pairs = hedge_pairs_live(r);
+    out->hedging_pairs = hedging_pairs_live(r);
     out->hedging_delay_ns = h->delay_ns;
     out->hedging_busy_ppm = h->up > 0 ? h->busy * 1000000u / h->up : 0;
     tell_jitter(h, out);

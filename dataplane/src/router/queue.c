@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The central FIFO and the hold-back tweak in front of busy workers.
-#include "router/internal.h"
+#include "router/queue.h"
+
+#include "router/forward.h"
 
 static uint64_t age(const struct bt_pkt *pkt, uint64_t now)
 {
@@ -15,15 +17,15 @@ static bool hold_back(const struct bt_router *r, const struct bt_pkt *oldest, ui
            ahead <= r->hold_back_packets && age(oldest, now) < r->hold_back_ns;
 }
 
-/* Gives the head of the FIFO to w. */
-static void release(struct bt_router *r, uint64_t now, uint32_t w, bool handed_over, struct bt_txq *txq)
+/* Gives the head of the FIFO to a worker. */
+EVERY_PACKET void release(struct bt_router *r, uint64_t now, struct router_target to, struct bt_txq *txq)
 {
     struct bt_pkt *pkt = bt_txq_pop(&r->held);
     struct bt_r2p2_hdr hdr;
     if (bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST)) {
-        router_forward(r, now, pkt, NULL, w, handed_over, txq);
+        router_forward(r, now, pkt, NULL, to, txq);
     } else if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &hdr) == BT_M_OK) { /* as on arrival */
-        router_forward(r, now, pkt, &hdr, w, handed_over, txq);
+        router_forward(r, now, pkt, &hdr, to, txq);
     } else {
         bt_pool_put(r->pool, pkt);
     }
@@ -40,7 +42,7 @@ void router_pump(struct bt_router *r, uint64_t now, struct bt_txq *txq)
             r->waits_for_credit = r->load.bounded && r->hold_back_packets == 0;
             return;
         }
-        release(r, now, w, false, txq);
+        release(r, now, router_to(w), txq);
     }
 }
 
@@ -48,7 +50,7 @@ void router_credit_held(struct bt_router *r, uint64_t now, uint32_t w, uint64_t 
 {
     if (router_sole_choice(r, w, outstanding) && age(r->held.head, now) < r->max_queue_ns) {
         uint64_t sent = router_sent(r, w);
-        release(r, now, w, true, txq);
+        release(r, now, (struct router_target){.worker = w, .handed_over = true}, txq);
         if (router_sent(r, w) != sent) {
             return;
         }
@@ -65,7 +67,7 @@ static inline bool route_at_once(struct bt_router *r, uint64_t now, struct bt_pk
     if (w == BT_NO_WORKER) {
         return false;
     }
-    router_forward(r, now, pkt, hdr, w, false, txq);
+    router_forward(r, now, pkt, hdr, router_to(w), txq);
     return true;
 }
 

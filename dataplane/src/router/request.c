@@ -2,8 +2,9 @@
 // The request port: what may be routed, what is answered with DROP, what is discarded (r2p2.md §9).
 #include "router/request.h"
 
-#include "base/bytes.h"
 #include "router/forward.h"
+#include "router/queue.h"
+#include "router/workers.h"
 
 /* M-23: nobody honest sends from there, and an answer would go astray or come back to us. */
 EVERY_PACKET bool bad_source(const struct bt_router *r, const struct bt_addr *src)
@@ -11,7 +12,7 @@ EVERY_PACKET bool bad_source(const struct bt_router *r, const struct bt_addr *sr
     return bt_addr_bad_source(src) || bt_addr_eq(src, &r->request_addr) || bt_addr_eq(src, &r->feedback_addr);
 }
 
-static enum bt_mcase judge(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+static enum bt_mcase judge_request(const struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
 {
     enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, hdr);
     if (m != BT_M_OK && m != BT_M6 && m != BT_M_OPT_CRITICAL) {
@@ -42,7 +43,7 @@ static void route_sticky(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
         router_drop(r, now, pkt, r->order_n == 0 ? BT_RC_DROP_NO_MEMBERS : BT_RC_DROP_NO_MASTER, txq);
         return;
     }
-    if (router_forward(r, now, pkt, hdr, r->order[0], false, txq)) { /* even without credit */
+    if (router_forward(r, now, pkt, hdr, router_to(r->order[0]), txq)) { /* even without credit */
         r->counter[BT_RC_FORWARDED_STICKY]++;
     }
 }
@@ -81,43 +82,37 @@ __attribute__((noinline)) static void take_any(struct bt_router *r, uint64_t now
                                                struct bt_txq *txq)
 {
     struct bt_r2p2_hdr hdr;
-    enum bt_mcase m = judge(r, pkt, &hdr);
+    enum bt_mcase m = judge_request(r, pkt, &hdr);
     if (m != BT_M_OK) {
         refuse(r, now, pkt, &hdr, m, txq);
         return;
     }
     router_note_arrival(r, now, pkt);
-    if (r->hedging != NULL) {
-        router_hedge_arrival(r);
-    }
-    struct bt_r2p2_hdr *told = &hdr;
-    if (r->admission != NULL && hdr.policy <= BT_POLICY_STICKY && !router_admit(r, now, pkt, &told, NULL, txq)) {
+    if (!r->noted) {
+        choose_policy(r, now, pkt, &hdr, txq);
         return;
     }
-    bool any = r->hedging != NULL && hdr.policy == BT_POLICY_UNRESTRICTED;
-    if (!any || !router_hedge_preempt(r, now, pkt, &hdr, txq)) {
+    struct bt_r2p2_hdr *told = &hdr;
+    router_tell_arrived(r);
+    if (hdr.policy <= BT_POLICY_STICKY && !router_ask_admit(r, now, pkt, &told, NULL, txq)) {
+        return;
+    }
+    if (hdr.policy != BT_POLICY_UNRESTRICTED || !router_ask_send(r, now, pkt, &hdr, txq)) {
         choose_policy(r, now, pkt, &hdr, txq);
     }
-    if (r->hedging != NULL) {
-        router_hedge(r, now, txq);
-    }
+    router_tell_follow(r, now, txq);
 }
 
-/* A plain request while admission (R-202: before the policy) or hedging is on. The mark makes it another. */
-__attribute__((noinline)) static void take_chosen(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
-                                                  struct bt_txq *txq)
+/* A plain request while somebody watches. Admission comes before the policy; its mark makes it another. */
+__attribute__((noinline)) static void take_watched(struct bt_router *r, uint64_t now, struct bt_pkt *pkt,
+                                                   struct bt_txq *txq)
 {
     struct bt_r2p2_hdr room, *hdr = NULL;
-    if (r->hedging != NULL) {
-        router_hedge_arrival(r);
-    }
-    bool admitted = r->admission == NULL || router_admit(r, now, pkt, &hdr, &room, txq);
-    if (admitted && (r->hedging == NULL || !router_hedge_preempt(r, now, pkt, hdr, txq))) {
+    router_tell_arrived(r);
+    if (router_ask_admit(r, now, pkt, &hdr, &room, txq) && !router_ask_send(r, now, pkt, hdr, txq)) {
         router_route(r, now, pkt, hdr, txq);
     }
-    if (r->hedging != NULL) {
-        router_hedge(r, now, txq);
-    }
+    router_tell_follow(r, now, txq);
 }
 
 /* A plain request while nothing waits nor is to wait for an idle worker; all others go through router_route. */
@@ -126,8 +121,8 @@ EVERY_PACKET void route_at_once(struct bt_router *r, uint64_t now, struct bt_pkt
     uint32_t w = router_choose(r);
     if (__builtin_expect(w == BT_NO_WORKER, 0)) {
         router_hold(r, now, pkt, false, txq);
-    } else if (!router_forward_plain(r, now, pkt, w, false, txq)) {
-        router_forward_any(r, now, pkt, NULL, w, false, txq);
+    } else if (!router_forward_plain(r, now, pkt, router_to(w), txq)) {
+        router_forward_any(r, now, pkt, NULL, router_to(w), txq);
     }
 }
 
@@ -140,7 +135,7 @@ void router_request(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, struc
     }
     router_note_arrival(r, now, pkt);
     if (__builtin_expect(r->noted, 0)) {
-        take_chosen(r, now, pkt, txq);
+        take_watched(r, now, pkt, txq);
     } else if (__builtin_expect((r->held.n | r->hold_back_packets) != 0, 0)) {
         router_route(r, now, pkt, NULL, txq);
     } else {

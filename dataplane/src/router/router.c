@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door of the router (router.h): the same calls for one thread and for two. Which it is, is asked once a burst.
+#include "router/router.h"
+
+#include "router/config.h"
 #include "router/core.h"
+#include "router/feedback.h"
 #include "router/request.h"
 #include "router/split.h"
+#include "router/split_feedback.h"
+#include "router/split_request.h"
+#include "router/stats.h"
 
 /* Is it on two threads? Then r is its REQ0 half. */
 static inline bool is_split(const struct bt_router *r)
@@ -178,7 +185,7 @@ bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_c
     return is_split(r) ? split_apply(r->split, now, config, why) : router_apply(r, now, config, why);
 }
 
-void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
+void bt_router_read_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     if (is_split(r)) {
         split_stats(r->split, now, out);

@@ -16,16 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/counters.h"
 #include "base/histogram.h"
 #include "base/pkt.h"
 #include "router/router_config.h"
 #include "router/router_stats.h"
 
 struct bt_router;
-
-/* bt_pkt.local: the port a packet came in on or must leave by. */
-enum bt_router_port { BT_ROUTER_PORT_REQUEST = 0, BT_ROUTER_PORT_FEEDBACK = 1 };
 
 /* Bytes of memory init needs, 64-byte aligned; 0 if the setup is out of bounds. */
 size_t bt_router_bytes(const struct bt_router_setup *setup);
@@ -99,8 +95,7 @@ bool bt_router_apply(struct bt_router *r, uint64_t now, const struct bt_router_c
 
 /* Counters and gauges at now. bt_router_counter_descs[i] names counter[i]; malformed[m] is
  * router_discarded_total{reason=bt_mcase_name(m)}. */
-extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];
-void bt_router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out);
+void bt_router_read_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out);
 
 /* Row of the i-th configured member (i < members of bt_router_stats); false past the end. */
 bool bt_router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out);

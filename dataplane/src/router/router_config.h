@@ -20,6 +20,9 @@ struct bt_trace_ring; /* base/trace.h */
 #define BT_ROUTER_MEMBERS_MAX 1024u /* workers of one service */
 #define BT_ROUTER_DEPTH_MAX   64u   /* cap of n */
 
+/* bt_pkt.local: the port a packet came in on or must leave by. */
+enum bt_router_port { BT_ROUTER_PORT_REQUEST = 0, BT_ROUTER_PORT_FEEDBACK = 1 };
+
 /* Load-balancing policies (spec/jbsq-router.md §1), the one table of them in C: the name here, the word of documents
    and options, whether it waits for a worker with outstanding < n (else it pushes to any worker that is up), whether it
    takes a least loaded worker (an idle one, if there is any), and its function in policies/. New ones stand last. */

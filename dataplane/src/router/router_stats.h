@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/addr.h"
+#include "base/counters.h"
 #include "router/admission.h"
 #include "router/hedging_config.h"
 #include "wire/mcase.h"
@@ -106,6 +107,9 @@ static inline uint64_t bt_router_drops(const uint64_t *counter)
     }
     return sum;
 }
+
+/* Their names, [i] of counter i. */
+extern const struct bt_counter_desc bt_router_counter_descs[BT_ROUTER_COUNTERS];
 
 struct bt_router_stats {
     uint64_t counter[BT_ROUTER_COUNTERS];

@@ -4,8 +4,16 @@
 
 #include <string.h>
 
+#include "router/config.h"
 #include "router/core.h"
+#include "router/feature.h"
+#include "router/queue.h"
 #include "router/split_channel.h"
+#include "router/split_feedback.h"
+#include "router/split_request.h"
+#include "router/stats.h"
+#include "router/watchers.h"
+#include "router/workers.h"
 
 #define CREDITS_DEFAULT 2048u
 #define NOTES_DEFAULT   4096u
@@ -82,8 +90,11 @@ static void join_halves(struct router_split *s)
     struct bt_router *q = s->request, *f = s->feedback;
     q->split = f->split = s;
     f->sent = q->sent;
-    f->publish = s->channel;
-    q->notes = s->channel;
+    f->sends_clock = &s->channel->request_clock;
+    router_watchers_add(q, &split_request_watcher);
+    router_watchers_last(q);
+    router_watchers_add(f, &split_feedback_watcher);
+    router_watchers_last(f);
     q->next_health = UINT64_MAX; /* the workers' health is the other half's */
     q->pairs.free = 0;           /* so are the pairs: see router_watch_full */
 }
@@ -140,6 +151,16 @@ static void copy_workers(struct router_split *s)
     }
 }
 
+static void share_features(struct router_split *s)
+{
+    router_watchers_clear(s->request);
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        if (router_features[i]->share != NULL) {
+            router_features[i]->share(s->request, s->feedback);
+        }
+    }
+}
+
 bool split_apply(struct router_split *s, uint64_t now, const struct bt_router_config *config,
                  struct bt_router_refusal *why)
 {
@@ -152,8 +173,7 @@ bool split_apply(struct router_split *s, uint64_t now, const struct bt_router_co
     router_take_numbers(q, config);
     bt_load_bound(&q->load, q->balancer->bounded);
     copy_workers(s);
-    q->admission = s->feedback->admission;
-    q->noted = s->feedback->noted;
+    share_features(s);
     router_pump_soon(q);
     return true;
 }

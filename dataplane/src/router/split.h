@@ -8,7 +8,7 @@
 #ifndef BOBTAIL_ROUTER_SPLIT_H
 #define BOBTAIL_ROUTER_SPLIT_H
 
-#include "router/router.h"
+#include "router/state.h"
 
 struct router_split;
 
@@ -16,26 +16,7 @@ struct router_split;
 size_t split_bytes(const struct bt_router_setup *setup);
 struct bt_router *split_init(void *mem, size_t bytes, const struct bt_router_setup *setup, uint64_t now);
 
-/* --- REQ0 thread -------------------------------------------------------------------------------------------------- */
-
-/* Takes the credit the other half published, which may release held requests, then the burst. */
-void split_requests(struct router_split *s, struct bt_pkt *const *pkts, unsigned n, struct bt_txq *txq);
-void split_request_tick(struct router_split *s, uint64_t now, struct bt_txq *txq);
-bool split_credit_waits(const struct router_split *s);
-bool split_notes_pile_up(const struct router_split *s);
-
-/* ICMP errors come in where requests go out; the other half judges them. */
-void split_unreachable(struct router_split *s, uint64_t now, const struct bt_addr *worker);
-
-/* --- FEEDBACK thread ---------------------------------------------------------------------------------------------- */
-
-/* Takes the notes of what was sent before, then the burst. */
-void split_feedbacks(struct router_split *s, struct bt_pkt *const *pkts, unsigned n);
-void split_feedback_tick(struct router_split *s, uint64_t now);
-const struct bt_router *split_feedback_half(const struct router_split *s);
-
-/* --- both stopped ------------------------------------------------------------------------------------------------- */
-
+/* While both stand still, as bt_router_apply and bt_router_read_stats. */
 bool split_apply(struct router_split *s, uint64_t now, const struct bt_router_config *config,
                  struct bt_router_refusal *why);
 void split_stats(const struct router_split *s, uint64_t now, struct bt_router_stats *out);

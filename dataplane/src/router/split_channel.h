@@ -4,7 +4,7 @@
 #define BOBTAIL_ROUTER_SPLIT_CHANNEL_H
 
 #include "base/spsc.h"
-#include "router/internal.h"
+#include "router/state.h"
 
 /* One word says all of a worker that a decision needs: settled in 48 bits, which only differ from `sent` by what is on
  * its way, then n and flags. So the two can never disagree, whenever it is read. */
@@ -48,12 +48,6 @@ struct router_split {
     alignas(64) uint64_t arrived_seen, dropped_seen, unwatched_seen; /* the FEEDBACK thread's */
     struct bt_txq nothing;                                           /* it sends nothing */
 };
-
-/* split_request.c */
-void split_take_word(struct bt_router *q, size_t w, uint64_t word); /* paused: w as the FEEDBACK half sees it */
-
-/* split_feedback.c */
-void split_take_notes(struct router_split *s);
 
 /* Counters that are far from what was sent are forged, where there is no key: they count as OWED_MAX away from it. */
 #define OWED_MAX INT64_C(0x7fffffff)

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The FEEDBACK half (see split.h): reads what was sent, accounts for what is done, and publishes what that leaves.
-#include "router/split.h"
+#include "router/split_feedback.h"
 
 #include "router/core.h"
-#include "router/split_channel.h"
+#include "router/feedback.h"
 #include "router/watch.h"
+#include "router/workers.h"
 
 #define NOTES_AHEAD 4u /* so many notes early is the place of a pair asked for */
 
 /* The word first, then who it is about: who takes the name out of the queue sees that word or a later one. */
-void split_publish(struct bt_router *f, size_t w)
+static void publish_worker(struct bt_router *f, size_t w)
 {
-    struct split_channel *c = f->publish;
+    struct split_channel *c = f->split->channel;
     uint64_t word = split_word(f, w);
     uint32_t at;
     if (word == atomic_load_explicit(&c->word[w], memory_order_relaxed)) {
@@ -29,15 +30,7 @@ void split_publish(struct bt_router *f, size_t w)
     f->counter[BT_RC_CREDIT_RESCANS]++;
 }
 
-/* R-111 remembers when so many were sent. The other thread may be ahead of the time stamp of a FEEDBACK, but no request
- * that `sent` counts is later than its clock, read after it. */
-enum bt_credit_verdict split_take_report(struct bt_router *f, uint64_t now, uint32_t w,
-                                         const struct bt_credit_report *report)
-{
-    uint64_t sent = atomic_load_explicit(&f->sent[w], memory_order_acquire);
-    uint64_t clock = atomic_load_explicit(&f->publish->request_clock, memory_order_relaxed);
-    return bt_credit_report(&f->credit[w], report, sent, router_clock(f, clock > now ? clock : now), f->timers.loss_ns);
-}
+const struct router_watcher split_feedback_watcher = {.changed = publish_worker};
 
 static void take_sent(struct bt_router *f, const struct split_note *note)
 {
@@ -53,9 +46,7 @@ static void take_unwatched(struct router_split *s)
 {
     uint64_t unwatched = atomic_load_explicit(&s->channel->unwatched, memory_order_relaxed);
     for (; s->unwatched_seen != unwatched; s->unwatched_seen++) {
-        if (s->feedback->admission != NULL) {
-            bt_admission_unknown(s->feedback->admission);
-        }
+        router_tell_unseen(s->feedback);
     }
 }
 
@@ -100,8 +91,16 @@ void split_take_notes(struct router_split *s)
 void split_feedbacks(struct router_split *s, struct bt_pkt *const *pkts, unsigned n)
 {
     split_take_notes(s);
+    struct bt_router *f = s->feedback;
     for (unsigned i = 0; i < n; i++) {
-        router_feedback_half(s->feedback, pkts[i]->t_rx_ns, pkts[i], &s->nothing);
+        uint64_t now = router_clock(f, pkts[i]->t_rx_ns);
+        uint32_t w;
+        if (router_feedback_steady(f, now, pkts[i], &w)) {
+            publish_worker(f, w);
+            bt_pool_put(f->pool, pkts[i]);
+        } else {
+            router_feedback_any(f, now, pkts[i], &s->nothing);
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The REQ0 half (see split.h): takes the credit the other half published, decides, and notes what it sent.
-#include "router/split.h"
+#include "router/split_request.h"
 
 #include "router/core.h"
 #include "router/request.h"
-#include "router/split_channel.h"
+#include "router/queue.h"
+#include "router/workers.h"
 
 /* What the worker owes by the word, which was written when no more than the present requests had been sent; negative
  * when it served more than we know of. */
@@ -131,17 +132,20 @@ bool split_notes_pile_up(const struct router_split *s)
     return bt_spsc_count(&s->channel->notes) > s->channel->notes.mask / 2u;
 }
 
-void split_note_sent(struct bt_router *q, const struct pair *pair)
+/* A request left: the other half watches its pair. */
+static void tell_other_half(struct bt_router *q, struct pair_key key, struct pair_sent sent, uint8_t label)
 {
-    struct split_channel *c = q->notes;
+    struct split_channel *c = q->split->channel;
     uint32_t at;
     if (!bt_spsc_room(&c->notes, &at)) {
         q->counter[BT_RC_PAIRS_BEHIND]++;
         return;
     }
-    c->note[at] = (struct split_note){.key = pair->key, .sent = pair->sent, .kind = NOTE_SENT, .label = pair->label};
+    c->note[at] = (struct split_note){.key = key, .sent = sent, .kind = NOTE_SENT, .label = label};
     bt_spsc_filled(&c->notes);
 }
+
+const struct router_watcher split_request_watcher = {.sent = tell_other_half};
 
 void split_unreachable(struct router_split *s, uint64_t now, const struct bt_addr *worker)
 {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of the counters, and the gauges and rows computed when somebody asks.
+#include "router/stats.h"
+
 #include <string.h>
 
-#include "router/internal.h"
+#include "router/feature.h"
+#include "router/workers.h"
 
 #define DROPPED(name, why) [BT_RC_DROP_##name] = {"router_dropped_total", "reason", why},
 #define PAIRS(what)        {"router_pairs_total", "result", what}
@@ -83,21 +86,6 @@ static void count_workers(const struct bt_router *r, struct bt_router_stats *out
     }
 }
 
-static void tell_admission(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
-{
-    const struct bt_admission *a = r->admission_room;
-    out->admission_mode = a->config.mode;
-    out->admission_controller = a->config.controller;
-    out->admission_unknown = a->unknown;
-    out->admission_decisions = a->decisions;
-    out->admission_extensions = a->extensions;
-    out->admission_stalls = a->stalls;
-    out->admission_dropped = a->dropped;
-    for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
-        bt_admission_class_stats(a, now, c, &out->admission_class[c]);
-    }
-}
-
 void router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stats *out)
 {
     memset(out, 0, sizeof *out);
@@ -111,8 +99,9 @@ void router_stats(const struct bt_router *r, uint64_t now, struct bt_router_stat
     out->pairs = r->pairs.count;
     out->router_draining = r->draining;
     count_workers(r, out);
-    tell_admission(r, now, out);
-    router_hedging_stats(r, out);
+    for (unsigned i = 0; i < ROUTER_FEATURES; i++) {
+        router_features[i]->tell(r, now, out);
+    }
 }
 
 bool router_member(const struct bt_router *r, uint64_t now, uint32_t i, struct bt_router_member_stats *out)

@@ -3,7 +3,7 @@
 // promises that only the destination is rewritten, so it goes as it came. The worker takes it for one that came
 // directly and tells nobody of its end: it is not counted as sent, since nothing would give its credit back but
 // T_loss.
-#include "router/forward.h"
+#include "router/unmarked.h"
 
 bool router_forward_unmarked(struct bt_router *r, struct bt_pkt *pkt, uint32_t w, struct bt_txq *txq)
 {

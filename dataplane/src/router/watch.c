@@ -43,12 +43,10 @@ static void start_again(struct bt_router *r, uint32_t i, struct pair_key key, st
 {
     struct pair *p = &r->pairs.slab[i];
     if (sent.since < p->sent.since + r->timers.loss_ns) {
-        if (r->admission != NULL) {
-            bt_admission_unknown(r->admission);
-        }
+        router_tell_unseen(r);
         return;
     }
-    if (!r->noted || router_pair_gone(r, i, true)) {
+    if (!r->noted || router_tell_gone(r, i, true)) {
         unanswered(r, sent.at);
     }
     watch_unlink(r->pairs.slab, p);
@@ -56,15 +54,15 @@ static void start_again(struct bt_router *r, uint32_t i, struct pair_key key, st
     p->sent = sent;
     watch_append(r->pairs.slab, i);
     if (r->noted) {
-        router_pair_began(r, i, label);
+        router_tell_began(r, i, label);
     }
 }
 
 __attribute__((noinline, cold)) bool router_watch_again(struct bt_router *r, uint32_t i, struct pair_key key,
                                                         struct pair_sent sent, uint8_t label)
 {
-    if (r->hedging != NULL && r->hedging->copying != 0) {
-        return false; /* a second copy has a pair of its own */
+    if (r->another) {
+        return false;
     }
     for (; i != 0; i = r->pairs.slab[i].next) {
         const struct pair_key *here = &r->pairs.slab[i].key;
@@ -79,14 +77,12 @@ __attribute__((noinline, cold)) bool router_watch_again(struct bt_router *r, uin
 __attribute__((noinline, cold)) void router_watch_full(struct bt_router *r, struct pair_key key, struct pair_sent sent,
                                                        uint8_t label)
 {
-    if (r->notes != NULL) {
-        split_note_sent(r, &(struct pair){.key = key, .sent = sent, .label = label});
+    if (r->watchers.sent != NULL) {
+        r->watchers.sent(r, key, sent, label);
         return;
     }
     r->counter[BT_RC_PAIRS_FULL]++;
-    if (r->admission != NULL) {
-        bt_admission_unknown(r->admission);
-    }
+    router_tell_unseen(r);
 }
 
 __attribute__((noinline, cold)) uint32_t *router_watch_search(const struct pair_watch *watch, uint32_t *link,
@@ -132,7 +128,7 @@ void router_watch_expire(struct bt_router *r, uint64_t now)
         if (r->pairs.slab[i].sent.since + r->request_timeout_ns > now) {
             return;
         }
-        if (!r->noted || router_pair_gone(r, i, false)) {
+        if (!r->noted || router_tell_gone(r, i, false)) {
             unanswered(r, now);
         }
         remove_at(&r->pairs, i);

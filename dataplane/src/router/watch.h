@@ -4,7 +4,8 @@
 #ifndef BOBTAIL_ROUTER_WATCH_H
 #define BOBTAIL_ROUTER_WATCH_H
 
-#include "router/internal.h"
+#include "base/mem.h"
+#include "router/watchers.h"
 
 EVERY_PACKET uint32_t *watch_slot(const struct pair_watch *watch, const struct pair_key *key)
 {
@@ -49,13 +50,18 @@ EVERY_PACKET void watch_remove(struct pair_watch *watch, uint32_t *link, uint32_
     watch->count--;
 }
 
+void router_watch_init(struct bt_router *r, uint32_t limit, struct bt_mem *mem, uint64_t seed);
+void router_watch_expire(struct bt_router *r, uint64_t now);
+void router_watch_forget(struct bt_router *r, uint32_t i); /* pair i is watched no more, and counts nowhere */
+uint64_t router_watch_next(const struct bt_router *r);
+
 /* The slot is taken: true if it holds the same identity, and what has to be done is done. */
 bool router_watch_again(struct bt_router *r, uint32_t i, struct pair_key key, struct pair_sent sent, uint8_t label);
 
 /* Further along the slot; NULL if the pair is not there. */
 uint32_t *router_watch_search(const struct pair_watch *watch, uint32_t *link, struct pair_key key);
 
-/* There is no room: the table is full, or it is that of the REQ0 half, which has none and tells the other one. */
+/* There is no room: the table is full, or pairs are watched elsewhere. */
 void router_watch_full(struct bt_router *r, struct pair_key key, struct pair_sent sent, uint8_t label);
 
 /* A request was sent. */
@@ -79,11 +85,11 @@ EVERY_PACKET void router_watch_start(struct bt_router *r, struct pair_key key, s
     slab[i].sent = sent;
     watch_append(slab, i);
     if (__builtin_expect(r->noted, 0)) {
-        router_pair_began(r, i, label);
+        router_tell_began(r, i, label);
     }
 }
 
-/* The later of two copies: its worker is done with it, and nothing else comes of it. */
+/* Its worker is done with a pair that is not the end of its request: nothing else comes of it. */
 void router_watch_end_late(struct bt_router *r, uint64_t now, uint32_t *link, struct bt_credit *credit);
 
 /* The pair's worker, whose credit is given, says that it is done with it. unserved: 0, or what its FEEDBACK says of
@@ -101,7 +107,7 @@ EVERY_PACKET void router_watch_end(struct bt_router *r, uint64_t now, struct pai
         }
         i = *link;
     }
-    if (__builtin_expect(r->noted, 0) && !router_pair_ended(r, now, i, unserved)) {
+    if (__builtin_expect(r->noted, 0) && router_tell_ended(r, now, i, unserved) != ROUTER_END) {
         router_watch_end_late(r, now, link, credit);
         return;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker table: address → slot, what the load index is told about each slot, and the life of a slot.
-#include <string.h>
+#include "router/workers.h"
 
-#include "router/internal.h"
+#include <string.h>
 
 void router_map_add(const struct bt_router *r, uint16_t *map, const struct bt_addr *addr, uint32_t slot)
 {
@@ -77,11 +77,11 @@ void router_legacy_default(struct bt_router *r, uint32_t w)
 
 /* Steady is a worker in service that speaks the long form: a FEEDBACK that a pair was served, with the same n and
  * incarnation and neither JOIN nor LEAVE, and with a valid tag where there is a key, then changes nothing but counters.
- * With hedging it may make room for a copy, and nobody is steady. */
+ * Where a watcher acts behind FEEDBACK nobody is steady. */
 static uint64_t steady(const struct bt_router *r, uint32_t w)
 {
     const unsigned in_service = WORKER_USED | WORKER_ALLOWED | WORKER_JOINED | WORKER_EXTENDED;
-    if (r->worker[w].flags != in_service || r->hedging != NULL) {
+    if (r->worker[w].flags != in_service || r->none_steady) {
         return NEVER_STEADY;
     }
     uint8_t payload[BT_FEEDBACK_V1_SIZE] = {0};
@@ -95,8 +95,8 @@ static uint64_t steady(const struct bt_router *r, uint32_t w)
 void router_refresh(struct bt_router *r, uint32_t w)
 {
     r->worker[w].steady = steady(r, w);
-    if (r->publish != NULL) {
-        split_publish(r, w);
+    if (r->watchers.changed != NULL) {
+        r->watchers.changed(r, w);
         return;
     }
     uint32_t n = 0;

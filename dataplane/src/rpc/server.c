@@ -148,9 +148,6 @@ static void take_options(struct bt_pair *p, const struct bt_options *o)
 struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a)
 {
     struct bt_pair *p = s->free;
-    if (!p) {
-        return NULL;
-    }
     s->free = p->next_free;
     uint32_t generation = p->generation + 1;
     // The rest is as free_pair left it: no timer, no packets.
@@ -159,7 +156,6 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->policy = a->h.policy;
     p->router = a->router;
     p->class_id = p->class_flags = 0;
-    p->paid = false;
     p->trace = 0;
     p->generation = generation ? generation : 1;
     p->ext = a->h.ext;

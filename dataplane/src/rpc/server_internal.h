@@ -125,7 +125,6 @@ struct bt_arrival {
     uint32_t hash;         // of the pair, once client is known
     uint8_t router;
     bool kept;
-    bool waits; // in the holding list, and counted when it leaves it
 };
 
 // server_rx.c
@@ -147,7 +146,7 @@ void bt_pair_list_add(struct bt_pair_list *l, struct bt_pair *p);
 void bt_pair_list_remove(struct bt_pair_list *l, struct bt_pair *p);
 
 // server.c: pairs
-struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a);
+struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival *a); // one is free
 void bt_server_hand_over(struct bt_server *s, struct bt_pair *p);
 void bt_server_free_pair(struct bt_server *s, struct bt_pair *p); // leaves it as done
 void bt_server_remember_refused(struct bt_server *s, const struct bt_arrival *a);
@@ -180,9 +179,21 @@ enum bt_mcase bt_server_canceller(struct bt_server *s, const struct bt_arrival *
 void bt_server_received(struct bt_server *s, uint8_t router); // one more accepted from it
 void bt_server_heard(struct bt_server *s, uint8_t router);    // one came, whatever becomes of it
 void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finished *f, struct bt_txq *txq);
-void bt_server_end(struct bt_server *s, const struct bt_pair *p, uint8_t fate, struct bt_txq *txq);
+void bt_server_end_paid(struct bt_server *s, struct bt_pair *p, const struct bt_finished *f, struct bt_txq *txq);
 void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_pay_early(struct bt_server *s, const struct bt_pair *p, struct bt_txq *txq);
+// A pair ends; whose credit went back before is only named now.
+static inline void bt_server_end(struct bt_server *s, struct bt_pair *p, uint8_t fate, struct bt_txq *txq)
+{
+    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = fate, .trace = p->trace};
+    f.with_trace = p->echo & BT_HAS_TRACE;
+    s->backlog--;
+    if (__builtin_expect(!p->paid, 1)) {
+        bt_server_served(s, p->router, &f, txq);
+    } else {
+        bt_server_end_paid(s, p, &f, txq);
+    }
+}
 void bt_server_periodic(struct bt_server *s);
 void bt_server_shares(struct bt_server *s);
 

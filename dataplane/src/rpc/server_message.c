@@ -119,7 +119,7 @@ static enum bt_mcase hold(struct bt_server *s, struct bt_arrival *a)
     if (s->held >= s->cfg.max_held) {
         return BT_M16;
     }
-    a->kept = a->waits = true;
+    a->kept = true;
     a->pkt->index = a->h.req_id;
     a->pkt->t_rx_ns = s->now;
     a->pkt->next = NULL;
@@ -127,6 +127,7 @@ static enum bt_mcase hold(struct bt_server *s, struct bt_arrival *a)
     s->held_tail = a->pkt;
     s->held++;
     s->counters[BT_SERVER_HELD]++;
+    s->counters[BT_M_OK]--; // what bt_server_rx adds: it is counted when it is known what became of it
     return BT_M_OK;
 }
 

@@ -33,8 +33,11 @@ static uint16_t grant(const struct bt_server *s, const struct bt_router_slot *r)
         active += heard(s, &s->router[i]);
     }
     uint32_t share = s->share[active];
-    if (__builtin_expect(s->beyond == 0, 1) || share == 0) {
+    if (__builtin_expect(s->beyond == 0, 1)) {
         return (uint16_t)share;
+    }
+    if (share == 0) {
+        return 0;
     }
     return (uint16_t)(share > s->beyond ? share - s->beyond : 1); // they take places all the same
 }
@@ -292,19 +295,12 @@ void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finis
     send_feedback(s, &s->router[router], 0, f, txq);
 }
 
-// A pair ends; whose credit went back before is only named now.
-void bt_server_end(struct bt_server *s, const struct bt_pair *p, uint8_t fate, struct bt_txq *txq)
+void bt_server_end_paid(struct bt_server *s, struct bt_pair *p, const struct bt_finished *f, struct bt_txq *txq)
 {
-    struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = fate, .trace = p->trace};
-    f.with_trace = p->echo & BT_HAS_TRACE;
-    s->backlog--;
-    if (__builtin_expect(!p->paid, 1)) {
-        bt_server_served(s, p->router, &f, txq);
-        return;
-    }
     s->beyond -= p->state != BT_PAIR_RECEIVING;
+    p->paid = false; // for who gets its place
     if (p->router != BT_NO_ROUTER && !s->router[p->router].st.router.legacy) {
-        send_feedback(s, &s->router[p->router], 0, &f, txq);
+        send_feedback(s, &s->router[p->router], 0, f, txq);
     }
 }
 

@@ -28,15 +28,12 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
 
 static void take_single(struct bt_server *s, struct bt_arrival *a)
 {
-    struct bt_pair *p = bt_server_new_pair(s, a);
-    if (!p && bt_server_displace(s, a->router)) {
-        p = bt_server_new_pair(s, a);
-    }
-    if (!p) {
+    if (!s->free && !bt_server_displace(s, a->router)) {
         s->counters[BT_M24]++;
         bt_server_refuse(s, a, BT_SERVER_DROP_TABLE);
         return;
     }
+    struct bt_pair *p = bt_server_new_pair(s, a);
     bt_server_received(s, a->router);
     s->counters[BT_SERVER_REQUESTS]++;
     bt_pkt_pull(a->pkt, a->h.hdr_size);
@@ -57,7 +54,6 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
         same = p->policy == a->h.policy && p->packets == a->h.count_or_index &&
                (!have || bt_assembly_same_first(have, p->packets, &a->h));
     }
-    bt_server_pay_unwanted(s, a);
     if (!same) {
         return BT_M11;
     }
@@ -79,12 +75,10 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
             known = bt_server_after_restart(s, a, known);
         }
     }
-    if (known != BT_PAIRS_NONE && flaw) { // a refused packet is not answered twice either
+    if (known != BT_PAIRS_NONE) { // a refused packet is not answered twice either
+        enum bt_mcase m = flaw ? flaw : repeated_first(s, a, known);
         bt_server_pay_unwanted(s, a);
-        return flaw;
-    }
-    if (known != BT_PAIRS_NONE) {
-        return repeated_first(s, a, known);
+        return m;
     }
     if (!flaw && a->h.count_or_index > s->port.max_packets) {
         flaw = BT_M14;
@@ -154,11 +148,10 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     struct bt_arrival a; // h and what follows from it are filled in by dispatch
     a.pkt = pkt;
     a.txq = txq;
-    a.kept = a.waits = false;
+    a.kept = false;
     bt_server_clock(s, now_ns);
     s->txq = txq;
-    enum bt_mcase m = dispatch(s, &a);
-    s->counters[m] += !a.waits;
+    s->counters[dispatch(s, &a)]++;
     s->txq = NULL;
     if (!a.kept) {
         bt_pool_put(s->port.pool, pkt);

@@ -294,8 +294,8 @@ void twins_compare(struct twins *t)
     compare_terms(t);
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
-    bt_router_stats(t->whole.r, t->whole.now, &a);
-    bt_router_stats(t->lending.r, t->lending.now, &b);
+    bt_router_read_stats(t->whole.r, t->whole.now, &a);
+    bt_router_read_stats(t->lending.r, t->lending.now, &b);
     for (unsigned c = 0; c < BT_ROUTER_COUNTERS; c++) {
         if (a.counter[c] != b.counter[c]) {
             fail_msg("%s %s: %llu and %llu", bt_router_counter_descs[c].name,

@@ -32,16 +32,23 @@ LIBRARY = [*ROUTER, "bt_router_replay", *LINK, "bt_server_rx", "bt_server_next_b
 
 # What functions call through a pointer, so that no call names it; the same whatever was inlined into them.
 PICK = ["bt_pick_jbsq", "bt_pick_jsq", "bt_pick_power_of_two", "bt_pick_round_robin", "bt_pick_random"]
+WATCHERS = ["admit_request", "label_of", "keep_oldest_unjudged", "speak_of_ended", "judge_gone", "skip_forgotten", "count_unseen",  # admission
+            "note_load", "hedging_preempt", "forward_kept", "hedging_pair_began", "end_copy", "hedging_pair_gone", "hedging_twin",  # hedging
+            "hedging_earlier_copy", "send_what_is_due", "tell_other_half", "publish_worker"]  # and two threads
 LIBRARY_POOL, PROGRAM_POOL = ["fixed_get", "fixed_put"], ["mapped_get", "mapped_put"]  # of the tests, of the programs
 VOUCHED = {
     "the pool": ["bt_assembly_add", "bt_client_send", "bt_pool_put_chain", "bt_port_packet", "bt_port_send", "bt_server_message_part",
-                 "bt_server_open_message", "bt_train_get", "link_arp_rx", "link_drop", "link_icmp_rx", "link_make", "link_ndp_rx",
-                 "router_credit_held", "router_drop", "router_hedge", "router_reject", "send_cancel", "take_any", "try_copy",
-                 "router_feedback", "router_feedback_half", "bt_router_feedback", "bt_router_feedbacks", "split_feedbacks",
+                 "bt_server_open_message", "bt_train_get", "choose_policy", "link_arp_rx", "link_drop", "link_icmp_rx", "link_make", "link_ndp_rx",
+                 "router_credit_held", "router_drop", "router_reject", "send_what_is_due", "send_cancel", "take_any", "try_copy",
+                 "router_feedback", "router_feedback_any", "bt_router_feedback", "bt_router_feedbacks", "split_feedbacks",
                  # of the link, where the program is optimised as a whole
                  "ask", "fire", "link_arp_ask", "link_neigh_confirm", "link_neigh_hear", "link_neigh_send", "make_room",
                  "report_groups", "send_any", "send_whole", "take_udp"],
     "the policies": ["bt_router_replay"],
+    "who watches (router/watchers.c)": ["router_tell_arrived", "router_ask_admit", "router_ask_send", "router_forward_watched", "router_label",
+                                        "router_tell_began", "router_tell_ended", "router_tell_gone", "router_tell_forgotten", "router_tell_unseen",
+                                        "router_twin", "router_is_stale", "router_tell_follow"],
+    "the other half of a router on two threads": ["router_refresh", "router_watch_full"],
     "the pool and the policies": ["bt_router_request", "bt_router_requests", "router_request", "router_requests", "router_pump", "router_route",
                                   "split_requests"],
     "the pool and the application, which is told of its answer": ["bt_client_rx"],
@@ -213,7 +220,7 @@ def main():
     parser.add_argument("--plant", type=pathlib.Path, metavar="BUILD_DIR")
     args = parser.parse_args()
     functions = [f for file in args.files for f in read(file)]
-    pure = ROUTER + PICK + PROGRAM_POOL if args.program else LIBRARY + PICK + LIBRARY_POOL
+    pure = WATCHERS + (ROUTER + PICK + PROGRAM_POOL if args.program else LIBRARY + PICK + LIBRARY_POOL)
     driven = drivers.UDP + (drivers.DPDK if args.dpdk else [])
     faults, reached = prove(functions, pure, driven)
     print(*faults, sep="\n")

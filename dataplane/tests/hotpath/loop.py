@@ -5,13 +5,14 @@ A turn of a loop takes packets, handles them, looks at the clock and at who else
 somebody does, when a timer is due or when there is nothing to do is not the path of a packet; it is named here, and what
 hotpath.py proves is that the loops do nothing else. The drivers' functions are called through a table; drivers.py is about them.
 """
-ENTRIES = ["router_loop", "feedback_loop"]
+ENTRIES = ["router_loop", "feedback_loop",
+           "judge_and_steer", "next_period", "next_due"]  # of watchers, when a timer is due
 
 # Functions that call through a pointer, by what they call.
 POINTERS = {
     "the driver, by its table (io.h)": ["router_loop", "feedback_loop", "take_feedback", "take_requests", "take_events",
                                         "fast_path_take_back", "fast_path_packets", "router_threads_wait", "router_threads_requests"],
-    "the pool and the policies, when a timer is due": ["bt_router_tick", "router_core_tick"],
+    "the pool and the policies, when a timer is due": ["bt_router_tick", "router_core_tick", "router_tell_tick", "router_watchers_next"],
 }
 
 # The function called: who may call it, and why that is allowed. What it does is not followed.
@@ -27,7 +28,7 @@ CALLS = {
     "say_why": (["fast_path_turn"], "the log, once in ten seconds at the most, when the reason is another"),
     "bpf_map_lookup_elem_flags": (["bt_fast_turn", "bt_fast_take_back"], LOAN),
     "bpf_map_update_elem": (["lend"], LOAN),
-    **{name: (["bt_control_track", "bt_router_tick", "router_core_tick"], TIMER) for name in ("fmin", "fmax", "log", "sqrt")},
+    **{name: (["bt_control_track", "judge_and_steer"], TIMER) for name in ("fmin", "fmax", "log", "sqrt")},
 }
 
 # Functions with locked instructions: what these look like, and why they are allowed.
@@ -45,5 +46,5 @@ LOCKS = {
 }
 
 # Divisions, when a timer is due: health and admission control, in libraries and, put into the tick, in the program.
-MAY_DIVIDE = {"bt_router_tick", "router_core_tick", "router_health", "median_share", "bt_admission_tick", "bt_control_track", "bt_control_aiad",
+MAY_DIVIDE = {"bt_router_tick", "router_core_tick", "judge_and_steer", "router_health", "median_share", "bt_admission_tick", "bt_control_track", "bt_control_aiad",
               "bt_admission_level_for"}

@@ -41,7 +41,7 @@ BUILT_IN = {"librouter_loop.a": "bobtail-router.p/"}
 # By library and source: behind which line what is planted. Calls through a pointer only where nothing is called so.
 PLACES = {
     ("libbobtail_core.a", "src/router/forward.c"): {
-        "    count_forwarded(r, now, pkt, key, w, router_label(hdr), handed_over);\n":
+        "    count_forwarded(r, now, pkt, key, to, router_label(r, hdr));\n":
             [*ANYWHERE, "system call", "call through a pointer"]},
     ("libbobtail_io.a", "src/io/udp_rx.c"): {
         "        p->t_rx_ns = at;\n": [*ANYWHERE, "system call"],

@@ -240,28 +240,28 @@ void bed_discard(struct bed *b)
 uint64_t bed_counter(const struct bed *b, enum bt_router_counter c)
 {
     struct bt_router_stats stats;
-    bt_router_stats(b->r, b->now, &stats);
+    bt_router_read_stats(b->r, b->now, &stats);
     return stats.counter[c];
 }
 
 uint64_t bed_malformed(const struct bed *b, enum bt_mcase m)
 {
     struct bt_router_stats stats;
-    bt_router_stats(b->r, b->now, &stats);
+    bt_router_read_stats(b->r, b->now, &stats);
     return stats.malformed[m];
 }
 
 uint64_t bed_held(const struct bed *b)
 {
     struct bt_router_stats stats;
-    bt_router_stats(b->r, b->now, &stats);
+    bt_router_read_stats(b->r, b->now, &stats);
     return stats.held;
 }
 
 uint64_t bed_pairs(const struct bed *b)
 {
     struct bt_router_stats stats;
-    bt_router_stats(b->r, b->now, &stats);
+    bt_router_read_stats(b->r, b->now, &stats);
     return stats.pairs;
 }
 

@@ -77,7 +77,7 @@ static inline int hedging_copy(struct hedging_bed *h)
 static inline struct bt_router_stats hedging_stats(const struct hedging_bed *h)
 {
     struct bt_router_stats s;
-    bt_router_stats(h->b.r, h->b.now, &s);
+    bt_router_read_stats(h->b.r, h->b.now, &s);
     return s;
 }
 

@@ -4,8 +4,11 @@
 #define BOBTAIL_TESTS_ROUTER_SPLIT_BED_H
 
 #include "router/bed.h"
+#include "router/queue.h"
 #include "router/request.h"
+#include "router/router.h"
 #include "router/split_channel.h"
+#include "router/workers.h"
 
 struct split_bed {
     struct bt_router *s;

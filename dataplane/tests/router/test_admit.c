@@ -36,7 +36,7 @@ static void finish(struct bed *b, uint16_t req_id, uint64_t served, uint32_t n, 
 static struct bt_router_stats stats_of(const struct bed *b)
 {
     struct bt_router_stats s;
-    bt_router_stats(b->r, b->now, &s);
+    bt_router_read_stats(b->r, b->now, &s);
     return s;
 }
 

@@ -96,7 +96,7 @@ static void r107_members_that_stay_keep_counters_and_removed_ones_drain(void **s
     b.config.members_n = 3;
     bed_apply(&b);
     struct bt_router_stats stats;
-    bt_router_stats(b.r, b.now, &stats);
+    bt_router_read_stats(b.r, b.now, &stats);
     assert_int_equal(stats.members, 3);
     assert_int_equal(stats.joined, 2);
     assert_int_equal(stats.draining, 2);
@@ -111,12 +111,12 @@ static void r107_members_that_stay_keep_counters_and_removed_ones_drain(void **s
     bed_send(&b, 20);
     assert_int_equal(bed_take(&b), -1);
     bed_tick(&b, 200 * MS);
-    bt_router_stats(b.r, b.now, &stats);
+    bt_router_read_stats(b.r, b.now, &stats);
     assert_int_equal(stats.draining, 1);
     bed_feedback(&b, 0, &(struct bed_report){.received = 2, .served = 2, .n = 2, .incarnation = 1});
     assert_int_equal(bed_malformed(&b, BT_M21), 1); /* forgotten: a stranger now */
     bed_tick(&b, 10 * SEC);                         /* the other removed one had its time */
-    bt_router_stats(b.r, b.now, &stats);
+    bt_router_read_stats(b.r, b.now, &stats);
     assert_int_equal(stats.draining, 0);
     bed_close(&b);
 }
@@ -190,7 +190,7 @@ static void full_table_makes_room_for_new_members(void **state)
     b.config.members = fresh;
     bed_apply(&b);
     struct bt_router_stats stats;
-    bt_router_stats(b.r, b.now, &stats);
+    bt_router_read_stats(b.r, b.now, &stats);
     assert_int_equal(stats.members, 1024);
     assert_int_equal(stats.joined, 512);
     assert_int_equal(stats.draining, 0);

@@ -356,7 +356,7 @@ static void open_round_robin(struct bed *b, uint32_t k)
 static uint32_t ejected(const struct bed *b)
 {
     struct bt_router_stats stats;
-    bt_router_stats(b->r, b->now, &stats);
+    bt_router_read_stats(b->r, b->now, &stats);
     return stats.ejected;
 }
 

@@ -49,8 +49,8 @@ static void compare_rows(struct twins *t)
 {
     struct bt_router_stats a, b;
     struct bt_router_member_stats row, twin;
-    bt_router_stats(t->one.r, t->one.now, &a);
-    bt_router_stats(t->two.s, t->one.now, &b);
+    bt_router_read_stats(t->one.r, t->one.now, &a);
+    bt_router_read_stats(t->two.s, t->one.now, &b);
     for (int i = 0; i < BT_ROUTER_COUNTERS; i++) {
         if (a.counter[i] != b.counter[i]) {
             fail_msg("counter %s %s: %llu on one thread, %llu on two", bt_router_counter_descs[i].name,
@@ -238,7 +238,7 @@ static void report(struct split_bed *t, struct bed *b, const struct bed_report *
 static struct bt_router_stats totals(const struct split_bed *t, const struct bed *b)
 {
     struct bt_router_stats stats;
-    bt_router_stats(t->s, b->now, &stats);
+    bt_router_read_stats(t->s, b->now, &stats);
     return stats;
 }
 

@@ -207,7 +207,7 @@ static void heartbeat(struct world *w)
 static void check_books(struct world *w)
 {
     struct bt_router_stats t;
-    bt_router_stats(w->t.s, w->b.now, &t);
+    bt_router_read_stats(w->t.s, w->b.now, &t);
     assert_int_equal(t.counter[BT_RC_REQUESTS], w->next_id);
     assert_int_equal(t.counter[BT_RC_FORWARDED], w->sent);
     assert_int_equal(w->next_id, w->sent + w->dropped + t.held);
@@ -277,7 +277,7 @@ static void settle(struct world *w)
 static void check_restored(struct world *w)
 {
     struct bt_router_stats t;
-    bt_router_stats(w->t.s, w->b.now, &t);
+    bt_router_read_stats(w->t.s, w->b.now, &t);
     split_check_agreement(&w->t);
     assert_int_equal(t.held, 0);
     assert_int_equal(t.outstanding, 0);
@@ -305,7 +305,7 @@ static void check_window(struct world *w)
 static uint64_t counter(const struct world *w, enum bt_router_counter c)
 {
     struct bt_router_stats t;
-    bt_router_stats(w->t.s, w->b.now, &t);
+    bt_router_read_stats(w->t.s, w->b.now, &t);
     return t.counter[c];
 }
 

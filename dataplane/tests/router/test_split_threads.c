@@ -152,7 +152,7 @@ static void run(uint32_t credits, uint32_t notes)
     assert_int_equal(pthread_join(threads[1], NULL), 0);
     bt_router_requests(r.t.s, NULL, 0, &r.t.out);
     struct bt_router_stats stats;
-    bt_router_stats(r.t.s, clock_ns(&r), &stats);
+    bt_router_read_stats(r.t.s, clock_ns(&r), &stats);
     print_message("most at a worker %u, rescans %llu, notes without room %llu\n", r.most_owed,
                   (unsigned long long)stats.counter[BT_RC_CREDIT_RESCANS],
                   (unsigned long long)stats.counter[BT_RC_PAIRS_BEHIND]);

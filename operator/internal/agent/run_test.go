@@ -92,6 +92,26 @@ func get(path string) string {
 	return string(text)
 }
 
+// checkFirstReport holds what an agent tells that owns one address, on the first of two nodes.
+func checkFirstReport(t *testing.T, a *agent, n v1alpha1.NodeDataplaneStatus, page string) {
+	t.Helper()
+	if v := n.VIPs[0]; v.Address != "192.0.2.1" || v.Port != 80 || v.Service != "web" || n.AgentVersion != "1.2" {
+		t.Errorf("%+v", n)
+	}
+	if len(n.Peers) != 1 || n.Peers[0] != (v1alpha1.NodePeer{Node: "node-b", State: v1alpha1.PeerSilent}) || n.Devices[0].Name != "up0" || n.Devices[0].Placement != v1alpha1.PlacementUplink {
+		t.Errorf("peers %+v, devices %+v", n.Peers, n.Devices)
+	}
+	for _, line := range []string{`bobtail_crab_owned_vips{family="IPv4"} 1`, `bobtail_crab_owned_vips{family="IPv6"} 0`, `bobtail_crab_unowned_vips{family="IPv4"} 0`} {
+		if !strings.Contains(page, line) {
+			t.Errorf("%s is missing in\n%s", line, page)
+		}
+	}
+	vips, err := a.plane.VIPs()
+	if err != nil || len(vips) != 1 || vips[0].Roles&redirect.RoleBalance == 0 {
+		t.Errorf("%+v, %v", vips, err)
+	}
+}
+
 // An agent takes over what the cluster asks for, tells of it in its NodeDataplane and
 // its metrics, lets go of what is asked for no more, and leaves all at work when it
 // is stopped.
@@ -122,23 +142,7 @@ func TestAgentAtWork(t *testing.T) {
 	netns.Until(t, func() bool {
 		return get("/readyz") != "" && said().Status.OwnedVIPs == 1 && len(said().Status.VIPs) == 1
 	}, why)
-	n := said().Status
-	if v := n.VIPs[0]; v.Address != "192.0.2.1" || v.Port != 80 || v.Service != "web" || n.AgentVersion != "1.2" {
-		t.Errorf("%+v", n)
-	}
-	if len(n.Peers) != 1 || n.Peers[0] != (v1alpha1.NodePeer{Node: "node-b", State: v1alpha1.PeerSilent}) || n.Devices[0].Name != "up0" || n.Devices[0].Placement != v1alpha1.PlacementUplink {
-		t.Errorf("peers %+v, devices %+v", n.Peers, n.Devices)
-	}
-	page := get("/metrics")
-	for _, line := range []string{`bobtail_crab_owned_vips{family="IPv4"} 1`, `bobtail_crab_owned_vips{family="IPv6"} 0`, `bobtail_crab_unowned_vips{family="IPv4"} 0`} {
-		if !strings.Contains(page, line) {
-			t.Errorf("%s is missing in\n%s", line, page)
-		}
-	}
-	vips, err := a.plane.VIPs()
-	if err != nil || len(vips) != 1 || vips[0].Roles&redirect.RoleBalance == 0 {
-		t.Errorf("%+v, %v", vips, err)
-	}
+	checkFirstReport(t, a, said().Status, get("/metrics"))
 	if err := c.Delete(ctx, service); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +156,7 @@ func TestAgentAtWork(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if vips, err = a.plane.VIPs(); err != nil || len(vips) != 1 {
+	if vips, err := a.plane.VIPs(); err != nil || len(vips) != 1 {
 		t.Errorf("gone with the agent: %+v, %v", vips, err)
 	}
 	if get("/metrics") != "" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold after every single step of a node, whatever it did: a client's and a worker's books against ours, and
 // one row of a router at a time against the rules its counters obey.
-#include "check_credit.h"
+#include "ledger/book.h"
 #include "router/router.h"
 #include "rpc/client.h"
 #include "rpc/server.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold of a world at rest: when nothing is under way any more, of the probes sent then, and of every buffer.
-#include "check.h"
+#include "ledger/ledger.h"
 
 #include "router/router_config.h"
 #include "world.h"

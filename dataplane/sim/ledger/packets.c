@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger of invariants. It looks at packets on the wire and at published statistics, and at
-// the truth only a simulation has: where every packet is at this very moment.
-#include "check.h"
+// The ledger's look at packets on the wire, and at the truth only a simulation has: where every packet is at this very
+// moment.
+#include "ledger/ledger.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_credit.h"
+#include "ledger/book.h"
 #include "router/router_config.h"
 #include "wire/feedback.h"
 #include "wire/r2p2.h"
 #include "world.h"
 
 #define MS 1000000ULL
-
-const char *const sim_invariant_names[SIM_INVARIANTS] = {
-    "exactly-once", "content",    "one-execution", "served",     "share",     "reply-first", "own-bound",
-    "true-bound",   "fifo",       "hold-time",     "membership", "unchanged", "credits",     "capacity",
-    "service",      "buffers",    "progress",      "id-reuse",   "open",      "arithmetic",  "as-told",
-    "lost",         "legacy",     "liveness",      "ejection",   "refused",   "admitted",    "second-copy",
-    "live-copies",  "cleaned-up", "preempted",     "halves",     "conserved", "expected",
-};
 
 void sim_ledger_init(struct sim_world *w)
 {
@@ -53,23 +43,6 @@ void sim_ledger_free(struct sim_world *w)
     free(w->ledger.refusals);
     free(w->ledger.last_arrival);
     free(w->ledger.promise);
-}
-
-void sim_breach(struct sim_world *w, enum sim_invariant inv, const char *fmt, ...)
-{
-    struct sim_verdict *v = &w->ledger.verdict;
-    if (v->first[0] == '\0') {
-        char text[160];
-        va_list ap;
-        va_start(ap, fmt);
-        vsnprintf(text, sizeof text, fmt, ap);
-        va_end(ap);
-        v->first_ns = w->agenda.now;
-        v->first_invariant = inv;
-        snprintf(v->first, sizeof v->first, "%s at %.6f ms: %s", sim_invariant_names[inv], (double)w->agenda.now / 1e6,
-                 text);
-    }
-    v->broken[inv]++;
 }
 
 static struct sim_credit *credit_of(struct sim_world *w, uint32_t router, uint32_t server)
@@ -270,9 +243,29 @@ static void note_handed(struct sim_world *w, uint32_t router, uint32_t server, c
     r->handed_to = (uint16_t)server;
 }
 
-static void check_forward(struct sim_world *w, uint32_t router, uint32_t server, const struct bt_pkt *p, uint32_t more,
-                          bool second, unsigned place)
+/* What left later in the same step, sticky requests among them. */
+static uint32_t left_behind(const struct bt_pkt *p)
 {
+    uint32_t behind = 0;
+    for (const struct bt_pkt *x = p->next; x != NULL; x = x->next) {
+        behind += bt_addr_eq(&x->dst, &p->dst) && sim_packet_of(x) == SIM_PKT_REQ0;
+    }
+    return behind;
+}
+
+/* A REQ0 among what a router sends in one step. */
+struct leaving {
+    const struct bt_pkt *p;
+    uint32_t server, more; /* more: how many of the step went to that worker so far */
+    bool second;           /* a copy */
+    unsigned place;        /* in the step */
+};
+
+static void check_forward(struct sim_world *w, uint32_t router, const struct leaving *sent)
+{
+    const struct bt_pkt *p = sent->p;
+    const uint32_t server = sent->server, more = sent->more;
+    const bool second = sent->second;
     struct bt_router_member_stats m;
     if (!sim_router_row(w, router, server, &m)) {
         sim_breach(w, SIM_INV_MEMBERSHIP, "router %u sent to worker %u, which is no member", router, server);
@@ -295,16 +288,13 @@ static void check_forward(struct sim_world *w, uint32_t router, uint32_t server,
     }
     if (!second) {
         check_order(w, router, p);
-        check_hold_time(w, router, p, place);
+        check_hold_time(w, router, p, sent->place);
     } else {
         sim_check_second_copy(w, router, p);
     }
     sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
     uint32_t beyond = w->s->hedging_cancellation == BT_HEDGING_CANCEL_PREEMPTIVE; /* in place of what is taken back */
-    uint32_t behind = 0; /* what left later in the same step, sticky requests among them */
-    for (const struct bt_pkt *x = p->next; x != NULL; x = x->next) {
-        behind += bt_addr_eq(&x->dst, &p->dst) && sim_packet_of(x) == SIM_PKT_REQ0;
-    }
+    uint32_t behind = left_behind(p);
     if (m.outstanding > m.n + beyond + behind) {
         sim_breach(w, SIM_INV_OWN_BOUND, "router %u counts %u outstanding at worker %u, n is %u", router,
                    m.outstanding - behind, server, m.n);
@@ -348,7 +338,9 @@ void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_t
             more += bt_addr_eq(&x->dst, &p->dst) && sim_packet_of(x) == SIM_PKT_REQ0;
         }
         bool second = place + w->ledger.promise[router].new_copies >= q->n;
-        check_forward(w, router, node - w->net.first[SIM_SERVER], p, more, second, place);
+        const struct leaving sent = {
+            .p = p, .server = node - w->net.first[SIM_SERVER], .more = more, .second = second, .place = place};
+        check_forward(w, router, &sent);
     }
 }
 
@@ -445,16 +437,34 @@ static bool is_straggler(const struct sim_world *w, const struct sim_credit *c)
     return w->agenda.now - c->left_at < w->ledger.t_loss_ns / 2 && w->agenda.now >= c->excused_until;
 }
 
-void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
+/* Whether the worker will leave, as the FEEDBACK says which the router reads now. */
+static void note_leaving(struct sim_world *w, struct sim_credit *c, const struct bt_feedback *fb, bool leaves)
+{
+    if (!leaves) {
+        c->left = false;
+    } else if ((fb->flags & BT_FEEDBACK_LEAVE) != 0 || fb->n == 0) {
+        c->left_at = c->left ? c->left_at : w->agenda.now;
+        c->left = true;
+    } else {
+        c->left = c->left && (fb->flags & BT_FEEDBACK_JOIN) == 0 && is_straggler(w, c);
+    }
+}
+
+static bool read_feedback(const struct bt_pkt *p, struct bt_feedback *fb)
 {
     struct bt_r2p2_hdr h;
+    return bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) == BT_M_OK &&
+           bt_feedback_decode(h.payload, h.payload_len, fb) == BT_M_OK;
+}
+
+void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
+{
     struct bt_feedback fb;
     uint32_t node = sim_net_node(&w->net, &p->src);
     if (!w->watching || w->ledger.bad_packet || node == UINT32_MAX || sim_net_role(&w->net, node) != SIM_SERVER) {
         return;
     }
-    if (bt_r2p2_decode(p->data, p->len, BT_ROLE_ROUTER_FEEDBACK, &h) != BT_M_OK ||
-        bt_feedback_decode(h.payload, h.payload_len, &fb) != BT_M_OK) {
+    if (!read_feedback(p, &fb)) {
         return;
     }
     uint32_t server = node - w->net.first[SIM_SERVER];
@@ -463,7 +473,6 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
     if (fb.version == 0) {
         return;
     }
-    struct sim_credit *c = credit_of(w, router, server);
     bool current = fb.incarnation == w->server[server].incarnation;
     struct bt_router_member_stats m;
     if (current && w->agenda.now < w->server[server].doubted_until) { /* it may be refused as too old */
@@ -471,14 +480,7 @@ void sim_check_feedback_in(struct sim_world *w, uint32_t router, const struct bt
         w->net.seen.older_refused += known && (int32_t)(fb.incarnation - m.incarnation) < 0;
         return;
     }
-    if (!current || !w->server[server].leaving) {
-        c->left = false;
-    } else if ((fb.flags & BT_FEEDBACK_LEAVE) != 0 || fb.n == 0) {
-        c->left_at = c->left ? c->left_at : w->agenda.now;
-        c->left = true;
-    } else {
-        c->left = c->left && (fb.flags & BT_FEEDBACK_JOIN) == 0 && is_straggler(w, c);
-    }
+    note_leaving(w, credit_of(w, router, server), &fb, current && w->server[server].leaving);
 }
 
 void sim_check_ended(struct sim_world *w)

@@ -10,57 +10,7 @@
 
 enum { START_MS = 1, LOAD_MS = 20 };
 
-struct bt_addr sim_addr(struct sim_world *w, enum sim_role role, uint32_t i, uint32_t port)
-{
-    return sim_net_addr(&w->net, w->net.first[role] + i, port);
-}
-
-uint32_t sim_node_of(struct sim_world *w, enum sim_role role, uint32_t i)
-{
-    return w->net.first[role] + i;
-}
-
-void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, uint32_t i)
-{
-    static const bool always = true;
-    n->world = w;
-    n->role = role;
-    n->index = i;
-    n->node = sim_node_of(w, role, i);
-    n->up = role == SIM_CLIENT ? &always : role == SIM_ROUTER ? &w->router[i].up : &w->server[i].up;
-    w->node[n->node] = n;
-    n->due_ns = n->wake_ns = n->asked_ns = UINT64_MAX;
-    const struct bt_addr ports[BT_IO_SIM_PORTS] = {sim_addr(w, role, i, 0), sim_addr(w, role, i, 1)};
-    n->link = (struct bt_io_sim_net){.send = sim_net_send, .ctx = &w->net, .now = &n->local_ns};
-    bt_io_sim_init(&n->io, &n->link, n->node, ports);
-    if (w->s->clocks_differ) { /* from a fresh boot to weeks of uptime */
-        struct bt_rng *g = &w->stream[SIM_STREAM_EVENT];
-        n->clock.skew = 10000 * MS + (bt_rng_next(g) >> (20 + sim_below(g, 40)));
-    }
-}
-
-struct bt_pool *sim_node_pool(struct sim_node *n)
-{
-    return &n->world->net.holder[n->node].pool;
-}
-
-void sim_node_wake(struct sim_node *n, uint64_t next_ns)
-{
-    struct sim_world *w = n->world;
-    next_ns = sim_clock_world(&n->clock, next_ns, w->agenda.now);
-    if (next_ns == UINT64_MAX || next_ns >= n->wake_ns) {
-        return;
-    }
-    n->wake_ns = next_ns;
-    sim_agenda_push(&w->agenda, next_ns, (struct sim_event){.node = n->node, .kind = SIM_EVENT_WAKE});
-}
-
 /* --- events ------------------------------------------------------------------------------------ */
-
-struct sim_node *sim_node_by(struct sim_world *w, enum sim_role role, uint32_t i)
-{
-    return w->node[sim_node_of(w, role, i)];
-}
 
 static inline void run_node(struct sim_node *n, uint64_t now, struct bt_pkt *p)
 {
@@ -480,6 +430,17 @@ static void run_calm(struct sim_world *w)
     sim_check_buffers(w);
 }
 
+/* Where somebody asks, since it is a walk over all requests. */
+static void count_answered(const struct sim_world *w, struct sim_result *out)
+{
+    bool wanted = w->s->expect_n > 0 || w->s->half_open_sources > 0;
+    for (uint64_t i = 0; wanted && i < w->requests_made && i < w->requests_main; i++) {
+        bool several = (w->request[i].flags & SIM_RQ_LONG_REQUEST) != 0;
+        out->asked[several]++;
+        out->answered[several] += w->request[i].outcome == SIM_SUCCESS;
+    }
+}
+
 static void summarise(struct sim_world *w, struct sim_result *out)
 {
     struct sim_samples v;
@@ -488,10 +449,7 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     sim_samples_init(&v, w->requests_main - from);
     for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
         const struct sim_request *r = &w->request[i];
-        bool several = (r->flags & SIM_RQ_LONG_REQUEST) != 0;
         out->outcome[r->outcome]++;
-        out->asked[several]++;
-        out->answered[several] += r->outcome == SIM_SUCCESS;
         if (i >= from && r->outcome == SIM_SUCCESS) {
             sim_samples_add(&v, r->ended_ns - r->sent_ns);
         }
@@ -567,6 +525,7 @@ void sim_run_full(const struct sim_scenario *s, struct sim_result *out, struct s
     }
     sim_check_ended(w);
     summarise(w, out);
+    count_answered(w, out);
     if (trace != NULL) {
         write_trace(w, trace);
     }

@@ -4,14 +4,13 @@
 // (dataplane/sim/laedge.h), made for workers that hold n requests each, come and go, and lose packets: credit and
 // membership stay what they are, since a copy is a request like any other to its worker. Nothing outside src/router
 // includes this.
-#ifndef BOBTAIL_ROUTER_HEDGING_H
-#define BOBTAIL_ROUTER_HEDGING_H
+#ifndef BOBTAIL_ROUTER_HEDGING_SLOTS_H
+#define BOBTAIL_ROUTER_HEDGING_SLOTS_H
 
-#include "base/addr.h"
 #include "base/histogram.h"
-#include "base/mem.h"
 #include "base/rng.h"
 #include "router/hedging_config.h"
+#include "router/state.h"
 
 #define HEDGE_BYTES 1472u /* longest request that is kept: a datagram of a 1,500 B MTU */
 
@@ -61,5 +60,24 @@ struct router_hedging {
      * so that what was long ago is forgotten. */
     struct bt_hist differs[2], lesser[2];
 };
+
+#define HEDGING_BURST (64u * 100u) /* hundredths: copies that an unused budget saves up */
+
+/* Lists of slots: takes slot s out of its list; puts it behind another one; frees it. */
+void hedging_unlist(struct router_hedging *h, uint32_t s);
+void hedging_list_behind(struct router_hedging *h, uint32_t s, uint32_t before);
+void hedging_release(struct router_hedging *h, uint32_t s);
+
+/* Copy k of the request is not watched any more. */
+void hedging_copy_over(struct router_hedging *h, struct hedge_slot *slot, unsigned k);
+
+/* A copy that was taken back to make room is none that the budget is for. */
+void hedging_refund(struct router_hedging *h);
+
+/* Who has the request of a pair. */
+static inline uint32_t hedging_worker(const struct bt_router *r, uint32_t pair)
+{
+    return (uint32_t)(r->pairs.slab[pair].key.who >> 32);
+}
 
 #endif

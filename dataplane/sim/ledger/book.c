@@ -3,7 +3,7 @@
 // the incarnation are known to the last digit. What is lost is known within bounds: the rule
 // takes what was sent T_loss ago, and a router need not remember each moment of the past. No bound depends on a fault:
 // a book knows only what its router could know, by the same clock.
-#include "check_credit.h"
+#include "ledger/book.h"
 
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static uint64_t clock_of(const struct sim_world *w, uint32_t router)
     return sim_node_now(&w->router[router].n);
 }
 
-static struct sim_book *book_of(struct sim_world *w, uint32_t router, uint32_t server)
+static struct sim_book *book_of(const struct sim_world *w, uint32_t router, uint32_t server)
 {
     struct sim_book *b = &w->ledger.book[(size_t)router * w->s->workers + server];
     if (b->life != w->router[router].life) {
@@ -167,9 +167,11 @@ enum heard {
 
 /* An older incarnation is believed when nothing was heard for T_dead. On two threads it is open how late the FEEDBACK
  * before this one was noticed: where that matters, the row tells, which has been written. */
-static bool silent(const struct sim_world *w, uint32_t router, uint32_t server, const struct sim_book *b,
-                   const struct bt_feedback *fb, uint64_t came_ns, uint64_t now)
+static bool silent(const struct sim_world *w, uint32_t router, uint32_t server, const struct bt_feedback *fb,
+                   uint64_t came_ns)
 {
+    const struct sim_book *b = book_of(w, router, server);
+    const uint64_t now = clock_of(w, router);
     struct bt_router_member_stats m;
     if ((int64_t)(came_ns - b->heard_read_ns) >= (int64_t)w->ledger.t_dead_ns) {
         return true;
@@ -180,9 +182,10 @@ static bool silent(const struct sim_world *w, uint32_t router, uint32_t server, 
     return sim_router_row(w, router, server, &m) && m.incarnation == fb->incarnation;
 }
 
-static enum heard judge(const struct sim_world *w, uint32_t router, uint32_t server, const struct sim_book *b,
-                        const struct bt_feedback *fb, uint64_t came_ns, uint64_t now)
+static enum heard judge_counters(const struct sim_world *w, uint32_t router, uint32_t server,
+                                 const struct bt_feedback *fb, uint64_t came_ns)
 {
+    const struct sim_book *b = book_of(w, router, server);
     if (fb->n > BT_ROUTER_DEPTH_MAX || older(fb->received, fb->served)) {
         return REFUSED;
     }
@@ -190,7 +193,7 @@ static enum heard judge(const struct sim_world *w, uint32_t router, uint32_t ser
         return NEW_LIFE;
     }
     if (fb->incarnation != b->incarnation) {
-        return silent(w, router, server, b, fb, came_ns, now) ? NEW_LIFE : REFUSED;
+        return silent(w, router, server, fb, came_ns) ? NEW_LIFE : REFUSED;
     }
     bool less = older(fb->received, b->received) || older(fb->served, b->served);
     bool more = older(b->received, fb->received) || older(b->served, fb->served);
@@ -215,7 +218,7 @@ static void hear_counters(struct sim_world *w, uint32_t router, uint32_t server,
                           const struct bt_feedback *fb, uint64_t came_ns)
 {
     uint64_t now = clock_of(w, router);
-    enum heard how = judge(w, router, server, b, fb, came_ns, now);
+    enum heard how = judge_counters(w, router, server, fb, came_ns);
     if (how == REFUSED) {
         return;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger: what must hold in every run, checked while it runs, kept apart from the code it judges.
-#ifndef BOBTAIL_SIM_CHECK_H
-#define BOBTAIL_SIM_CHECK_H
+// The ledger: what must hold in every run, checked while it runs, kept apart from the code it judges. The world and its
+// nodes call it by this header alone; it reads their state and changes none of it.
+#ifndef BOBTAIL_SIM_LEDGER_H
+#define BOBTAIL_SIM_LEDGER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,7 +101,7 @@ static inline void sim_checked(struct sim_verdict *v, enum sim_invariant inv)
     v->checked[inv]++;
 }
 
-/* Called with what a node is about to send, before the driver takes it; check_promises.c first. */
+/* Called with what a node is about to send, before the driver takes it; promises.c first. */
 void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_txq *q);
 void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
 void sim_check_admitted(struct sim_world *w, uint32_t router); /* when idle */
@@ -120,7 +121,7 @@ void sim_check_disturbed(struct sim_world *w, uint32_t node, uint64_t until);
 uint64_t sim_check_doubted(struct sim_world *w, uint32_t server);
 /* A client is about to use an id it used before. */
 void sim_check_id(struct sim_world *w, uint32_t client, uint16_t id);
-/* After every step of a node (check_step.c). */
+/* After every step of a node (step.c). */
 void sim_check_client_step(struct sim_world *w, uint32_t client);
 void sim_check_server_step(struct sim_world *w, uint32_t server);
 void sim_check_router_step(struct sim_world *w, uint32_t router);
