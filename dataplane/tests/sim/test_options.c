@@ -83,7 +83,8 @@ static void the_other_commands_too(void **state)
     refused(sim_command_policy, "--load=0.5,,0.6", "--load must be 0.001..10; got ");
     refused(sim_command_policy, "--path=tofino", "--path must be ideal, software or switch; got tofino");
     refused(sim_command_policy, "--distribution=trace",
-            "--distribution must be deterministic, exponential, bimodal1, bimodal2, lognormal, bimodal10, erlang or hyperexponential; got trace");
+            "--distribution must be deterministic, exponential, bimodal1, bimodal2, lognormal, bimodal10, erlang or "
+            "hyperexponential; got trace");
     refused(sim_command_policy, "--distribution=trace:/nowhere/f",
             "--distribution=trace:/nowhere/f: No such file or directory");
     refused(sim_command_policy, "--policy=JBSQ:2-65", "--policy's n must be 2..64; got 65");
