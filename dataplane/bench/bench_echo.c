@@ -323,23 +323,84 @@ static int udp_call(uint16_t port, unsigned window, double seconds, bool segment
     return report(&run);
 }
 
+/* The sides that are measured, by name: how each serves, and how it calls. */
+struct call {
+    unsigned window;
+    double seconds;
+};
+
+static void serve_fast(uint16_t port)
+{
+    bobtail_serve(port, true);
+}
+
+static void serve_default(uint16_t port)
+{
+    bobtail_serve(port, false);
+}
+
+static void serve_udp(uint16_t port)
+{
+    udp_serve(port, false);
+}
+
+static void serve_segments(uint16_t port)
+{
+    udp_serve(port, true);
+}
+
+static int call_fast(uint16_t port, struct call c)
+{
+    return bobtail_call(port, true, c.window, c.seconds);
+}
+
+static int call_default(uint16_t port, struct call c)
+{
+    return bobtail_call(port, false, c.window, c.seconds);
+}
+
+static int call_udp(uint16_t port, struct call c)
+{
+    return udp_call(port, c.window, c.seconds, false);
+}
+
+static int call_segments(uint16_t port, struct call c)
+{
+    return udp_call(port, c.window, c.seconds, true);
+}
+
+static const struct side {
+    const char *name;
+    void (*serve)(uint16_t port);
+    int (*call)(uint16_t port, struct call c);
+} sides[] = {
+    {"bobtail", serve_fast, call_fast},
+    {"bobtail-default", serve_default, call_default},
+    {"udp", serve_udp, call_udp},
+    {"udp-segments", serve_segments, call_segments},
+};
+
+static const struct side *side_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        if (strcmp(sides[i].name, name) == 0) {
+            return &sides[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    const char *side = argc > 1 ? argv[1] : "";
-    bool fast = strcmp(side, "bobtail") == 0, segments = strcmp(side, "udp-segments") == 0;
-    bool bobtail = fast || strcmp(side, "bobtail-default") == 0;
+    const struct side *side = side_named(argc > 1 ? argv[1] : "");
     int port = argc > 3 ? atoi(argv[3]) : 0;
-    unsigned window = argc == 6 ? (unsigned)atoi(argv[4]) : 0;
-    double seconds = argc == 6 ? atof(argv[5]) : 0;
-    if ((!bobtail && !segments && strcmp(side, "udp") != 0) || port < 1 || port > 65535) {
-        argc = 0;
+    struct call c = {.window = argc == 6 ? (unsigned)atoi(argv[4]) : 0, .seconds = argc == 6 ? atof(argv[5]) : 0};
+    bool known = side != NULL && port >= 1 && port <= 65535;
+    if (known && argc == 4 && strcmp(argv[2], "serve") == 0) {
+        side->serve((uint16_t)port);
     }
-    if (argc == 4 && strcmp(argv[2], "serve") == 0) {
-        bobtail ? bobtail_serve((uint16_t)port, fast) : udp_serve((uint16_t)port, segments);
-    }
-    if (argc == 6 && strcmp(argv[2], "call") == 0 && window >= 1 && window <= WINDOW_MAX && seconds > 0) {
-        return bobtail ? bobtail_call((uint16_t)port, fast, window, seconds)
-                       : udp_call((uint16_t)port, window, seconds, segments);
+    if (known && c.window >= 1 && c.window <= WINDOW_MAX && c.seconds > 0 && strcmp(argv[2], "call") == 0) {
+        return side->call((uint16_t)port, c);
     }
     fprintf(stderr,
             "usage: bench_echo bobtail|bobtail-default|udp|udp-segments serve PORT | call PORT WINDOW 1..%d SECONDS\n",

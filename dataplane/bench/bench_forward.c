@@ -202,44 +202,67 @@ static int measure(uint16_t port, struct forward_subject *s, const char *how)
     return 0;
 }
 
+struct ask {
+    const char *how;
+    bool memif, router, steps;
+};
+
+/* False: what the command line says is none of the usage. */
+static bool read_arguments(int argc, char **argv, struct ask *a)
+{
+    if (argc != 4) {
+        return false;
+    }
+    *a = (struct ask){.how = argv[3],
+                      .memif = strcmp(argv[1], "memif") == 0,
+                      .router = strcmp(argv[2], "router") == 0,
+                      .steps = strcmp(argv[3], "apart") == 0 || strcmp(argv[3], "together") == 0};
+    return (a->steps || atof(a->how) > 0) && (a->memif || strcmp(argv[1], "ring") == 0) &&
+           (a->router || strcmp(argv[2], "l2fwd") == 0);
+}
+
+/* Both ends of the link. Memif's socket is `path`, in that folder. */
+static void make_link(bool memif, const char *folder, const char *path)
+{
+    if (!memif) {
+        make_rings();
+        return;
+    }
+    char server[128], client[128];
+    snprintf(server, sizeof server, "net_memif0,role=server,socket=%s,socket-abstract=no,rsize=10", path);
+    // One process holds both ends: the driver tells sockets apart by the text of their path.
+    snprintf(client, sizeof client, "net_memif1,role=client,socket=%s/./m,socket-abstract=no,rsize=10", folder);
+    if (rte_dev_probe(server) != 0 || rte_dev_probe(client) != 0) {
+        fail("memif");
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct forward_subject s;
-    char folder[] = "/tmp/bobtail-forward-XXXXXX";
-    char server[128], client[128], path[64];
     static struct forward_lockstep lockstep;
-    const char *how = argc == 4 ? argv[3] : "";
-    bool steps = strcmp(how, "apart") == 0 || strcmp(how, "together") == 0;
-    bool memif = argc > 1 && strcmp(argv[1], "memif") == 0;
-    s.router = argc > 2 && strcmp(argv[2], "router") == 0;
-    s.lockstep = steps ? &lockstep : NULL;
-    if ((!steps && atof(how) <= 0) || (!memif && strcmp(argv[1], "ring") != 0) ||
-        (!s.router && strcmp(argv[2], "l2fwd") != 0)) {
+    char folder[] = "/tmp/bobtail-forward-XXXXXX", path[64];
+    struct ask a;
+    if (!read_arguments(argc, argv, &a)) {
         fprintf(stderr, "usage: bench_forward ring|memif l2fwd|router SECONDS|apart|together\n");
         return 2;
     }
+    s.router = a.router;
+    s.lockstep = a.steps ? &lockstep : NULL;
     s.huge = start_eal();
-    struct rte_mempool *buffers = bt_dpdk_pool_new("generator", BUFFERS);
-    if (buffers == NULL || mkdtemp(folder) == NULL) {
+    s.buffers = bt_dpdk_pool_new("generator", BUFFERS);
+    if (s.buffers == NULL || mkdtemp(folder) == NULL) {
         fail("buffers");
     }
     snprintf(path, sizeof path, "%s/m", folder);
-    snprintf(server, sizeof server, "net_memif0,role=server,socket=%s/m,socket-abstract=no,rsize=10", folder);
-    // One process holds both ends: the driver tells sockets apart by the text of their path.
-    snprintf(client, sizeof client, "net_memif1,role=client,socket=%s/./m,socket-abstract=no,rsize=10", folder);
-    if (!memif) {
-        make_rings();
-    } else if (rte_dev_probe(server) != 0 || rte_dev_probe(client) != 0) {
-        fail("memif");
-    }
-    uint16_t port = port_of(memif ? "net_memif0" : "net_ring_generator");
-    s.port = memif ? "net_memif1" : "net_ring_subject";
-    s.buffers = buffers;
-    start_port(port, buffers);
+    make_link(a.memif, folder, path);
+    uint16_t port = port_of(a.memif ? "net_memif0" : "net_ring_generator");
+    s.port = a.memif ? "net_memif1" : "net_ring_subject";
+    start_port(port, s.buffers);
     if (!s.router) {
-        start_port(port_of(s.port), buffers);
+        start_port(port_of(s.port), s.buffers);
     }
-    int result = measure(port, &s, how);
+    int result = measure(port, &s, a.how);
     unlink(path);
     rmdir(folder);
     return result;

@@ -260,25 +260,35 @@ static int bulk(union bench_address to, char **argv)
     return 0;
 }
 
+static bool asks(int argc, char **argv, int n, const char *what)
+{
+    return argc == n && strcmp(argv[1], what) == 0;
+}
+
+static bool asks_turns(int argc, char **argv)
+{
+    return argc > 5 && strcmp(argv[1], "turns") == 0 && (argc - 5) % 3 == 0 && (argc - 5) / 3 <= WAYS_MAX &&
+           atol(argv[3]) > 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench_load l = {.send = send_request, .take = take_answer};
     signal(SIGPIPE, SIG_IGN);
-    if (argc == 4 && strcmp(argv[1], "serve") == 0) {
+    if (asks(argc, argv, 4, "serve")) {
         bench_serve(address(argv + 2), sizeof(struct stream), serve);
     }
-    if (argc > 5 && strcmp(argv[1], "turns") == 0 && (argc - 5) % 3 == 0 && (argc - 5) / 3 <= WAYS_MAX &&
-        atol(argv[3]) > 0) {
+    if (asks_turns(argc, argv)) {
         return turns(argv, (unsigned)(argc - 5) / 3);
     }
     union bench_address to = argc > 4 ? address(argv + 2) : (union bench_address){0};
-    if (argc == 7 && strcmp(argv[1], "rate") == 0 && atof(argv[6]) > 0) {
+    if (asks(argc, argv, 7, "rate") && atof(argv[6]) > 0) {
         return load(&l, to, argv, atof(argv[6]));
     }
-    if (argc == 5 && strcmp(argv[1], "connect") == 0) {
+    if (asks(argc, argv, 5, "connect")) {
         return connect_often(&l, to, argv);
     }
-    if (argc == 5 && strcmp(argv[1], "bulk") == 0) {
+    if (asks(argc, argv, 5, "bulk")) {
         return bulk(to, argv);
     }
     fprintf(stderr, "usage: bench_tcp serve ADDRESS PORT | rate ADDRESS PORT "

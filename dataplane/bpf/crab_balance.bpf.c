@@ -115,12 +115,21 @@ CRAB_PART enum crab_hashed hashed_way(struct crab_tuple *t, struct crab_choice *
     return c->vip_flags & CRAB_VIP_KEEP_CLIENT ? CRAB_HASHED_REFUSED : CRAB_HASHED_RELAYED;
 }
 
+/* What the hash chooses for: the connection t, to this VIP of those servers. */
+struct crab_question {
+    struct crab_vip *vip;
+    struct crab_pool *pool;
+    struct crab_tuple *t;
+};
+
 /* By consistent hash: o is the option area of a SYN, NULL for every other packet. */
-static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p, struct crab_vip *vip,
-                                   struct crab_pool *pool, struct crab_tuple *t, struct crab_choice *c,
-                                   struct crab_options *o, int forwards)
+static __always_inline int by_hash(struct __sk_buff *skb, struct crab_packet *p, struct crab_question *q,
+                                   struct crab_choice *c, struct crab_options *o, int forwards)
 {
-    if (vip->flags & CRAB_VIP_STACK_FALLBACK) {
+    struct crab_pool *pool = q->pool;
+    struct crab_tuple *t = q->t;
+
+    if (q->vip->flags & CRAB_VIP_STACK_FALLBACK) {
         crab_count(CRAB_LB_FALLBACK_TO_STACK);
         return CRAB_NEXT;
     }
@@ -216,9 +225,10 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
         crab_count(CRAB_LB_NO_BACKEND);
         return TC_ACT_SHOT;
     }
+    struct crab_question q = {.vip = vip, .pool = pool, .t = &t};
     struct crab_choice c = {.vip_flags = vip->flags};
     if ((p.flags & CRAB_STATE) != CRAB_SYN) {
-        return by_hash(skb, &p, vip, pool, &t, &c, NULL, forwards);
+        return by_hash(skb, &p, &q, &c, NULL, forwards);
     }
     struct crab_options o;
     if (crab_read_options(skb, &p, &o)) {
@@ -227,7 +237,7 @@ static __always_inline int balance(struct __sk_buff *skb, int forwards, enum cra
     if ((o.form == CRAB_FORM_PLACEHOLDER || o.form == CRAB_FORM_REDIRECT) && crab_choose(pool, vip, &t, p.seq, &c)) {
         return by_policy(skb, &p, vip, &o, &c, forwards);
     }
-    return by_hash(skb, &p, vip, pool, &t, &c, &o, forwards);
+    return by_hash(skb, &p, &q, &c, &o, forwards);
 }
 
 SEC("tc")

@@ -159,12 +159,34 @@ CRAB_PART int syn_in_transit(struct crab_tuple *out)
     return CRAB_NEXT;
 }
 
+/* A SYN of a new connection gets the placeholder, unless several that had it were not answered. */
+static __always_inline int mark_first(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out)
+{
+    struct crab_pending pending = {};
+    int inserted, verdict;
+
+    if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
+        crab_fell_back(out, CRAB_CLIENT_SYN_UNMARKED_RETRY);
+        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
+        return CRAB_NEXT;
+    }
+    verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, (crab_addr){0}, &inserted);
+    if (inserted == CRAB_INSERTED) {
+        pending.marked = 1;
+        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
+        crab_count(CRAB_CLIENT_SYN_MARKED);
+    } else if (inserted == CRAB_NO_SPACE) {
+        crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
+        crab_fell_back(out, CRAB_CLIENT_SYN_NO_SPACE);
+    }
+    return verdict;
+}
+
 static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet *p, struct crab_tuple *out, int routed)
 {
     struct crab_options o;
-    struct crab_pending pending = {};
     struct crab_flow *flow;
-    int inserted, verdict, live = crab_flow_lives(out);
+    int live = crab_flow_lives(out);
 
     struct crab_vip *vip = crab_vip_of(p->daddr, p->dport);
     if (!vip || !(vip->flags & CRAB_VIP_CLIENT)) {
@@ -189,21 +211,7 @@ static __always_inline int client_syn(struct __sk_buff *skb, struct crab_packet 
         return syn_again(skb, p, flow, routed);
     }
     crab_flow_give_up(out);
-    if (pending_count(out, p->seq, &pending) > CRAB_MARKED_SYNS) {
-        crab_fell_back(out, CRAB_CLIENT_SYN_UNMARKED_RETRY);
-        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
-        return CRAB_NEXT;
-    }
-    verdict = mark_syn(skb, p, CRAB_FORM_PLACEHOLDER, (crab_addr){0}, &inserted);
-    if (inserted == CRAB_INSERTED) {
-        pending.marked = 1;
-        crab_keep(&crab_pending, out, &pending, CRAB_CLIENT_PENDING_CREATED);
-        crab_count(CRAB_CLIENT_SYN_MARKED);
-    } else if (inserted == CRAB_NO_SPACE) {
-        crab_drop(&crab_pending, out, CRAB_CLIENT_PENDING_REMOVED);
-        crab_fell_back(out, CRAB_CLIENT_SYN_NO_SPACE);
-    }
-    return verdict;
+    return mark_first(skb, p, out);
 }
 
 /*

@@ -75,6 +75,23 @@ static __always_inline void crab_relay_closes(struct crab_relay *r, __u8 flags, 
     }
 }
 
+/* Who goes on has sent no RST. */
+static __always_inline void crab_relay_goes(struct crab_relay *r, __u8 flags, int way)
+{
+    __u8 reset = way == CRAB_RELAY_OUT ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_RST;
+
+    if (!(flags & CRAB_RST) && (r->ended & (CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST)) == reset) {
+        r->ended &= ~reset;
+    }
+}
+
+/* Does a segment acknowledge about what the other side has sent, and end about where its sender is? */
+static __always_inline int crab_relay_fits(struct crab_packet *p, __u32 end, __u32 next, __u32 other)
+{
+    return p->flags & CRAB_ACK && p->ack - other + CRAB_RELAY_BEHIND <= CRAB_RELAY_BEHIND + CRAB_RELAY_WINDOW &&
+           end - next + CRAB_RELAY_WINDOW <= 2 * CRAB_RELAY_WINDOW;
+}
+
 /*
  * What a segment says of the connection's state. An end counts where the sender's next byte is, which nobody
  * guesses who does not see the connection. A segment moves that place only if it also acknowledges about what the
@@ -85,7 +102,6 @@ CRAB_PART void crab_relay_passes(struct crab_relay *r, struct crab_packet *p, in
     __u32 end = p->seq + p->length - (p->l4 - ETH_HLEN) - p->doff;
     __u32 *next = way == CRAB_RELAY_OUT ? &r->next_out : &r->next_back;
     __u32 other = way == CRAB_RELAY_OUT ? r->next_back : r->next_out;
-    __u8 reset = way == CRAB_RELAY_OUT ? CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST : CRAB_ENDED_RST;
 
     if (!(p->flags & CRAB_SYN)) {
         r->last_ns = bpf_ktime_get_ns();
@@ -97,21 +113,15 @@ CRAB_PART void crab_relay_passes(struct crab_relay *r, struct crab_packet *p, in
     if (p->flags & CRAB_SYN) {
         return;
     }
-    if (way == CRAB_RELAY_OUT && !r->opened && p->flags & CRAB_ACK && p->ack == r->next_back) {
+    if (way == CRAB_RELAY_OUT && p->flags & CRAB_ACK && p->ack == r->next_back) {
         r->opened = 1;
     }
     if (p->flags & (CRAB_FIN | CRAB_RST) && p->seq == *next) {
         crab_relay_closes(r, p->flags, way);
     }
-    if (!(p->flags & CRAB_ACK) || p->ack - other + CRAB_RELAY_BEHIND > CRAB_RELAY_BEHIND + CRAB_RELAY_WINDOW ||
-        end - *next + CRAB_RELAY_WINDOW > 2 * CRAB_RELAY_WINDOW) {
-        return;
-    }
-    if (!(p->flags & CRAB_RST) && (r->ended & (CRAB_ENDED_RST | CRAB_ENDED_CLIENT_RST)) == reset) {
-        r->ended &= ~reset;
-    }
-    if ((__s32)(end - *next) > 0) {
-        *next = end;
+    if (crab_relay_fits(p, end, *next, other)) {
+        crab_relay_goes(r, p->flags, way);
+        *next = (__s32)(end - *next) > 0 ? end : *next;
     }
 }
 

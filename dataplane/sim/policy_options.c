@@ -295,7 +295,8 @@ static bool take_shape(struct sim_policy_ask *a, int c)
     }
 }
 
-static bool take(struct sim_policy_ask *a, int c)
+/* Options of the system that is asked about. */
+static bool take_system(struct sim_policy_ask *a, int c)
 {
     switch (c) {
     case O_POLICY:
@@ -320,6 +321,15 @@ static bool take(struct sim_policy_ask *a, int c)
     case O_QUEUE:
         a->base.central_limit = (uint32_t)sim_option_whole("--queue", optarg, 0, 1e9);
         return true;
+    default:
+        return take_time(a, c) || take_shape(a, c);
+    }
+}
+
+/* Options of the question: which loads, how exactly, and where the answer goes. */
+static bool take_question(struct sim_policy_ask *a, int c)
+{
+    switch (c) {
     case O_REQUESTS:
         a->base.requests = sim_option_whole("--requests", optarg, 1000, 1e8);
         return true;
@@ -351,29 +361,37 @@ static bool take(struct sim_policy_ask *a, int c)
         a->jobs = (uint32_t)sim_option_whole("--jobs", optarg, 1, 64);
         return true;
     default:
-        return take_time(a, c) || take_shape(a, c);
+        return false;
     }
 }
 
-static int check(struct sim_policy_ask *a)
+static bool take(struct sim_policy_ask *a, int c)
+{
+    return take_system(a, c) || take_question(a, c);
+}
+
+/* What does not go together, NULL if all does. */
+static const char *contradiction(const struct sim_policy_ask *a)
 {
     if (a->stages_given && a->base.service.kind != SIM_DIST_ERLANG) {
-        fputs("bobtail-sim: --stages is of --distribution=erlang\n", stderr);
-        return 2;
+        return "--stages is of --distribution=erlang";
     }
     if (a->c2_given && a->base.service.kind != SIM_DIST_HYPEREXPONENTIAL) {
-        fputs("bobtail-sim: --squared-variation is of --distribution=hyperexponential\n", stderr);
-        return 2;
+        return "--squared-variation is of --distribution=hyperexponential";
     }
     if (a->rates > 0 && a->slo_us <= 0) {
-        fputs("bobtail-sim: --rate needs --slo: how late may its percentile be?\n", stderr);
-        return 2;
+        return "--rate needs --slo: how late may its percentile be?";
     }
+    if (a->base.service.kind == SIM_DIST_TRACE && a->mean_given) {
+        return "--mean: a trace has its own; leave it out";
+    }
+    return NULL;
+}
+
+/* What was not said. */
+static void fill_in(struct sim_policy_ask *a)
+{
     if (a->base.service.kind == SIM_DIST_TRACE) {
-        if (a->mean_given) {
-            fputs("bobtail-sim: --mean: a trace has its own; leave it out\n", stderr);
-            return 2;
-        }
         a->base.service.mean_ns = a->times.mean_ns;
         a->base.times = &a->times;
     }
@@ -386,13 +404,21 @@ static int check(struct sim_policy_ask *a)
             a->load[a->loads++] = i / 10.0;
         }
     }
-    for (uint32_t i = 0; i < a->choices; i++) {
+}
+
+static int check(struct sim_policy_ask *a)
+{
+    const char *why = contradiction(a);
+    if (why == NULL) {
+        fill_in(a);
+    }
+    for (uint32_t i = 0; why == NULL && i < a->choices; i++) {
         struct sim_policy_model m = sim_policy_model_of(a, &a->choice[i], 0.5, 1);
-        const char *why = sim_policy_refuse(&m);
-        if (why != NULL) {
-            fprintf(stderr, "bobtail-sim: %s\n", why);
-            return 2;
-        }
+        why = sim_policy_refuse(&m);
+    }
+    if (why != NULL) {
+        fprintf(stderr, "bobtail-sim: %s\n", why);
+        return 2;
     }
     return 0;
 }

@@ -96,16 +96,23 @@ static int read_header(struct reader *r)
         r->has[c] = true;
         r->column[r->columns++] = c;
     }
+    return 0;
+}
+
+/* Columns that go together; bad ones are named. */
+static int check_columns(struct reader *r)
+{
+    bool arrival = r->has[COLUMN_GAP] || r->has[COLUMN_TIME];
     if (r->has[COLUMN_GAP] && r->has[COLUMN_TIME]) {
         return complain(r, 0, "gapMicroseconds and timeMicroseconds say the same; leave one out");
     }
     if (r->has[COLUMN_COUNT] && !r->has[COLUMN_SERVICE]) {
         return complain(r, 0, "count says how often a serviceMicroseconds was seen, and that column is missing");
     }
-    if (r->has[COLUMN_COUNT] && (r->has[COLUMN_GAP] || r->has[COLUMN_TIME])) {
+    if (r->has[COLUMN_COUNT] && arrival) {
         return complain(r, 0, "a row with an arrival is one request; leave out count, or the arrivals");
     }
-    if (!r->has[COLUMN_GAP] && !r->has[COLUMN_TIME] && !r->has[COLUMN_SERVICE]) {
+    if (!arrival && !r->has[COLUMN_SERVICE]) {
         return complain(r, 0,
                         "the first row must name columns: gapMicroseconds or timeMicroseconds, serviceMicroseconds");
     }
@@ -220,6 +227,7 @@ int sim_recording_parse(const char *path, const char *text, size_t n, struct sim
     struct reader r = {.path = path, .at = text, .end = text + n, .line = 1, .out = out, .err = err, .err_n = err_n};
     *out = (struct sim_recording){0};
     int rc = n > 0 ? read_header(&r) : complain(&r, 0, "is empty");
+    rc = rc == 0 ? check_columns(&r) : rc;
     while (rc == 0 && r.at < r.end) {
         r.line++;
         rc = *r.at == '\n' ? (r.at++, 0) : read_row(&r);

@@ -56,19 +56,19 @@ void expect(const struct side *d, const char *what, const struct bt_addr *src, u
 
 // --- packets --------------------------------------------------------------------
 
-void packet(unsigned type, unsigned policy, unsigned flags, unsigned id, unsigned count, size_t payload, uint8_t fill)
+void write_packet(const struct hostile_packet *o)
 {
     uint8_t h[8] = {0xcc,
                     8,
-                    (uint8_t)(type << 4 | policy),
-                    (uint8_t)flags,
-                    (uint8_t)(id >> 8),
-                    (uint8_t)id,
-                    (uint8_t)(count >> 8),
-                    (uint8_t)count};
+                    (uint8_t)(o->type << 4 | o->policy),
+                    (uint8_t)o->flags,
+                    (uint8_t)(o->id >> 8),
+                    (uint8_t)o->id,
+                    (uint8_t)(o->count >> 8),
+                    (uint8_t)o->count};
     memcpy(raw, h, 8);
-    memset(raw + 8, fill, payload);
-    raw_len = 8 + payload;
+    memset(raw + 8, o->fill, o->payload);
+    raw_len = 8 + o->payload;
 }
 
 void hex(const char *text)

@@ -30,7 +30,13 @@ struct side client_side(void);
 // Injects the packet, which is counted as `counter` and changes nothing else.
 void expect(const struct side *d, const char *what, const struct bt_addr *src, unsigned counter);
 
-void packet(unsigned type, unsigned policy, unsigned flags, unsigned id, unsigned count, size_t payload, uint8_t fill);
+struct hostile_packet {
+    unsigned type, policy, flags, id, count;
+    size_t payload;
+    uint8_t fill;
+};
+#define packet(...) write_packet(&(struct hostile_packet){__VA_ARGS__})
+void write_packet(const struct hostile_packet *o);
 void sack(unsigned id, unsigned what, unsigned base, unsigned nbits, size_t bytes);
 void hex(const char *text);
 

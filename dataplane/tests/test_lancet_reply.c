@@ -7,16 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Feeds text in pieces of `step` bytes; the state it ends in and how many bytes were used.
+// What a peer sends, n bytes in pieces of `step`.
+struct sent {
+    const char *text;
+    size_t n, step;
+};
+
+// Feeds it; the state it ends in and how many bytes were used.
 static enum bt_reply_state feed(struct bt_reply *r, enum bt_reply_protocol protocol, const struct bt_expect *expect,
-                                const char *text, size_t n, size_t step, size_t *used)
+                                struct sent in, size_t *used)
 {
     enum bt_reply_state s = BT_REPLY_MORE;
     bt_reply_begin(r, protocol, expect);
-    for (*used = 0; *used < n && s == BT_REPLY_MORE;) {
-        size_t part = n - *used < step ? n - *used : step;
+    for (*used = 0; *used < in.n && s == BT_REPLY_MORE;) {
+        size_t part = in.n - *used < in.step ? in.n - *used : in.step;
         size_t took;
-        s = bt_reply_feed(r, (const uint8_t *)text + *used, part, &took);
+        s = bt_reply_feed(r, (const uint8_t *)in.text + *used, part, &took);
         assert_true(took <= part);
         assert_true(s != BT_REPLY_MORE || took == part);
         *used += took;
@@ -126,7 +132,7 @@ static void replies(void **state)
         for (size_t step = 1; step <= n; step = step < 8 ? step + 1 : n > step ? n : n + 1) {
             struct bt_reply r;
             size_t used;
-            enum bt_reply_state s = feed(&r, c->protocol, &c->expect, c->text, n, step, &used);
+            enum bt_reply_state s = feed(&r, c->protocol, &c->expect, (struct sent){c->text, n, step}, &used);
             if (s != c->state || (s == BT_REPLY_DONE && (r.verdict != c->verdict || r.closes != c->closes))) {
                 fail_msg("case %zu step %zu: state %d verdict %d: %s", i, step, (int)s, (int)r.verdict,
                          r.bad != NULL ? r.bad : "-");
@@ -171,7 +177,7 @@ static enum bt_reply_state ends(enum bt_reply_protocol protocol, const char *tex
 {
     struct bt_reply r;
     size_t used;
-    return feed(&r, protocol, &(struct bt_expect){0}, text, strlen(text), strlen(text), &used);
+    return feed(&r, protocol, &(struct bt_expect){0}, (struct sent){text, strlen(text), strlen(text)}, &used);
 }
 
 // n times `piece` between `before` and `behind`; to be freed.
@@ -259,7 +265,7 @@ static void memcached_binary(void **state)
         bytes[5] = rows[i].type;
         for (size_t step = 1; step <= 64; step += 21) {
             enum bt_reply_state s = feed(&r, BT_REPLY_MEMCACHED_BINARY, &(struct bt_expect){.opaque = 99},
-                                         (const char *)bytes, sizeof bytes, step, &used);
+                                         (struct sent){(const char *)bytes, sizeof bytes, step}, &used);
             assert_int_equal(s, rows[i].state);
             if (s == BT_REPLY_DONE) {
                 assert_int_equal(r.verdict, rows[i].verdict);
@@ -276,17 +282,19 @@ static void plain(void **state)
     size_t used;
     struct bt_expect echo = {.bytes = 12};
     memcpy(&echo.first, "serial-1", 8);
-    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, "serial-1abcdX", 13, 5, &used), BT_REPLY_DONE);
+    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, (struct sent){"serial-1abcdX", 13, 5}, &used), BT_REPLY_DONE);
     assert_int_equal(used, 12);
-    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, "serial-2abcd", 12, 12, &used), BT_REPLY_BAD);
+    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, (struct sent){"serial-2abcd", 12, 12}, &used), BT_REPLY_BAD);
     echo.bytes = 3; // too short for a serial number
-    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, "xyzX", 4, 4, &used), BT_REPLY_DONE);
+    assert_int_equal(feed(&r, BT_REPLY_ECHO, &echo, (struct sent){"xyzX", 4, 4}, &used), BT_REPLY_DONE);
     assert_int_equal(used, 3);
     struct bt_expect asked = {.bytes = 3};
-    assert_int_equal(feed(&r, BT_REPLY_STSS, &asked, "\3\0\0\0\0\0\0\0abcX", 12, 3, &used), BT_REPLY_DONE);
+    assert_int_equal(feed(&r, BT_REPLY_STSS, &asked, (struct sent){"\3\0\0\0\0\0\0\0abcX", 12, 3}, &used),
+                     BT_REPLY_DONE);
     assert_int_equal(used, 11);
-    assert_int_equal(feed(&r, BT_REPLY_STSS, &asked, "\0\0\0\0\0\0\0\3abc", 11, 11, &used), BT_REPLY_BAD);
-    assert_int_equal(feed(&r, BT_REPLY_SYNTHETIC, &asked, "12345678X", 9, 2, &used), BT_REPLY_DONE);
+    assert_int_equal(feed(&r, BT_REPLY_STSS, &asked, (struct sent){"\0\0\0\0\0\0\0\3abc", 11, 11}, &used),
+                     BT_REPLY_BAD);
+    assert_int_equal(feed(&r, BT_REPLY_SYNTHETIC, &asked, (struct sent){"12345678X", 9, 2}, &used), BT_REPLY_DONE);
     assert_int_equal(used, 8);
 }
 

@@ -9,11 +9,13 @@ import "testing"
 func TestR59TracesAreReadOnce(t *testing.T) {
 	r := &traceRing{}
 	size := uint64(len(r.trace))
-	check := func(name string, after uint64, n int, first, count, next, lost uint64) {
+	type read struct{ first, count, next, lost uint64 }
+	check := func(name string, after uint64, n int, want read) {
 		t.Helper()
-		out, gotNext, gotLost := r.read(after, n)
-		if uint64(len(out)) != count || gotNext != next || gotLost != lost || count > 0 && (out[0].ID != first || out[count-1].ID != first+count-1) {
-			t.Errorf("%s: %d traces, next %d, lost %d: want %d from %d, %d, %d", name, len(out), gotNext, gotLost, count, first, next, lost)
+		out, next, lost := r.read(after, n)
+		if uint64(len(out)) != want.count || next != want.next || lost != want.lost ||
+			want.count > 0 && (out[0].ID != want.first || out[want.count-1].ID != want.first+want.count-1) {
+			t.Errorf("%s: %d traces, next %d, lost %d: want %+v", name, len(out), next, lost, want)
 		}
 	}
 	note := func(n uint64) {
@@ -21,16 +23,16 @@ func TestR59TracesAreReadOnce(t *testing.T) {
 			r.note(Trace{ID: r.written})
 		}
 	}
-	check("none", 0, 10, 0, 0, 0, 0)
+	check("none", 0, 10, read{0, 0, 0, 0})
 	note(5)
-	check("all", 0, 10, 0, 5, 5, 0)
-	check("some", 1, 2, 1, 2, 3, 0)
-	check("no more", 5, 10, 0, 0, 5, 0)
-	check("of another life", 6, 10, 0, 5, 5, 0)
+	check("all", 0, 10, read{0, 5, 5, 0})
+	check("some", 1, 2, read{1, 2, 3, 0})
+	check("no more", 5, 10, read{0, 0, 5, 0})
+	check("of another life", 6, 10, read{0, 5, 5, 0})
 	note(size - 5)
-	check("a full ring", 0, 1<<20, 0, size, size, 0)
+	check("a full ring", 0, 1<<20, read{0, size, size, 0})
 	note(3)
-	check("three are gone", 0, 1<<20, 3, size, size+3, 3)
-	check("two are gone", 1, 4, 3, 4, 7, 2)
-	check("none is gone", 3, 1, 3, 1, 4, 0)
+	check("three are gone", 0, 1<<20, read{3, size, size + 3, 3})
+	check("two are gone", 1, 4, read{3, 4, 7, 2})
+	check("none is gone", 3, 1, read{3, 1, 4, 0})
 }

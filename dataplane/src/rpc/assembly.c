@@ -139,15 +139,14 @@ static enum bt_mcase check(const struct bt_assembly *a, const struct bt_pkt *pkt
 }
 
 enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pkt, const struct bt_r2p2_hdr *h,
-                                        uint64_t now_ns, const struct bt_port *port, uint64_t *counters,
-                                        enum bt_mcase *why)
+                                        uint64_t now_ns, struct bt_assembly_owner owner, enum bt_mcase *why)
 {
     uint32_t index = h->first ? 0 : h->count_or_index;
     if (h->first && a->count) {
         *why = BT_M11;
         return bt_assembly_same_first(a->head, a->count, h) ? BT_ASSEMBLY_DUPLICATE : BT_ASSEMBLY_REJECTED;
     }
-    *why = check(a, pkt, h, port);
+    *why = check(a, pkt, h, owner.port);
     if (*why) {
         return BT_ASSEMBLY_REJECTED;
     }
@@ -155,7 +154,7 @@ enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pk
         *why = BT_M12;
         return same_payload(find(a, index), h) ? BT_ASSEMBLY_DUPLICATE : BT_ASSEMBLY_REJECTED;
     }
-    if (a->bytes + h->payload_len > port->max_message) {
+    if (a->bytes + h->payload_len > owner.port->max_message) {
         *why = BT_M14;
         return BT_ASSEMBLY_REJECTED;
     }
@@ -163,7 +162,7 @@ enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pk
     pkt->index = (uint16_t)index;
     pkt->mark = h->last;
     if (h->first) {
-        adopt_count(a, h->count_or_index, port->pool, counters);
+        adopt_count(a, h->count_or_index, owner.port->pool, owner.counters);
     }
     insert(a, pkt);
     a->progress_ns = a->event_ns = now_ns;

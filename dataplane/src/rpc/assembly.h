@@ -40,13 +40,18 @@ void bt_assembly_put(struct bt_assembly_pool *ap, struct bt_assembly *a, struct 
 
 enum bt_assembly_result { BT_ASSEMBLY_ADDED, BT_ASSEMBLY_COMPLETE, BT_ASSEMBLY_DUPLICATE, BT_ASSEMBLY_REJECTED };
 
+// Whose assembly it is: the port that packets come in by, and its owner's counters.
+struct bt_assembly_owner {
+    const struct bt_port *port;
+    uint64_t *counters; // by M-case
+};
+
 // Adds the packet h was decoded from. ADDED and COMPLETE take it (trimmed to
 // its payload); otherwise it stays the caller's and nothing has changed, *why
-// naming the case of a rejection (M-9…M-14). counters is indexed by M-case:
-// packets that came before their F packet and contradict it are dropped then.
+// naming the case of a rejection (M-9…M-14). Packets that came before their F
+// packet and contradict it are dropped then, and counted.
 enum bt_assembly_result bt_assembly_add(struct bt_assembly *a, struct bt_pkt *pkt, const struct bt_r2p2_hdr *h,
-                                        uint64_t now_ns, const struct bt_port *port, uint64_t *counters,
-                                        enum bt_mcase *why);
+                                        uint64_t now_ns, struct bt_assembly_owner owner, enum bt_mcase *why);
 
 // True when an F packet repeats the message's own: same count and same bytes.
 bool bt_assembly_same_first(const struct bt_pkt *have, uint32_t count, const struct bt_r2p2_hdr *h);

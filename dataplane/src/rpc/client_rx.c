@@ -85,7 +85,7 @@ static enum bt_mcase part_of_reply(struct bt_client *c, struct bt_call *call, st
     if (!as) {
         return BT_M24;
     }
-    switch (bt_assembly_add(as, a->pkt, &a->h, c->now, &c->port, c->counters, &why)) {
+    switch (bt_assembly_add(as, a->pkt, &a->h, c->now, (struct bt_assembly_owner){&c->port, c->counters}, &why)) {
     case BT_ASSEMBLY_REJECTED:
         if (!call->reply) {
             bt_assembly_put(&c->assemblies, as, c->port.pool);

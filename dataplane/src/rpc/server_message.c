@@ -36,7 +36,7 @@ static void complete(struct bt_server *s, struct bt_pair *p)
 static enum bt_mcase add_part(struct bt_server *s, struct bt_pair *p, struct bt_arrival *a)
 {
     enum bt_mcase why = BT_M_OK;
-    switch (bt_assembly_add(p->in, a->pkt, &a->h, s->now, &s->port, s->counters, &why)) {
+    switch (bt_assembly_add(p->in, a->pkt, &a->h, s->now, (struct bt_assembly_owner){&s->port, s->counters}, &why)) {
     case BT_ASSEMBLY_REJECTED:
         return why;
     case BT_ASSEMBLY_DUPLICATE:

@@ -32,17 +32,25 @@ static uint8_t *put_addr(uint8_t *p, const struct bt_addr *a)
     return p + 18;
 }
 
-static bool compute(const uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, const uint8_t key[16],
-                    const struct bt_addr *src, const struct bt_addr *dst, uint8_t out[TAG_BYTES])
+// What a tag is of: a packet, and where it goes.
+struct tagged {
+    const uint8_t *p;
+    size_t n;
+    const struct bt_r2p2_hdr *h;
+    const struct bt_addr *src, *dst;
+};
+
+static inline bool compute(const struct tagged *of, const uint8_t key[16], uint8_t out[TAG_BYTES])
 {
+    const struct bt_r2p2_hdr *h = of->h;
     uint8_t buf[BT_R2P2_HEADER_MAX + CONTROL_MAX + ENDPOINTS];
-    size_t head = h->hdr_size, body = h->type == BT_REQUEST || h->type == BT_REPLY ? 0 : n - head;
-    if (head > BT_R2P2_HEADER_MAX || head > n || body > CONTROL_MAX || h->opt.tag_offset + TAG_BYTES > head) {
+    size_t head = h->hdr_size, body = h->type == BT_REQUEST || h->type == BT_REPLY ? 0 : of->n - head;
+    if (head > BT_R2P2_HEADER_MAX || head > of->n || body > CONTROL_MAX || h->opt.tag_offset + TAG_BYTES > head) {
         return false;
     }
-    memcpy(buf, p, head + body);
+    memcpy(buf, of->p, head + body);
     memset(buf + h->opt.tag_offset, 0, TAG_BYTES);
-    uint8_t *end = put_addr(put_addr(buf + head + body, src), dst);
+    uint8_t *end = put_addr(put_addr(buf + head + body, of->src), of->dst);
     crypto_shorthash(out, buf, (unsigned long long)(end - buf), key);
     return true;
 }
@@ -51,7 +59,7 @@ bool bt_tag_sign(uint8_t *p, size_t n, const struct bt_r2p2_hdr *h, const struct
                  const struct bt_addr *dst)
 {
     uint8_t tag[TAG_BYTES];
-    if (!(h->opt.present & BT_HAS_TAG) || !compute(p, n, h, key->bytes, src, dst, tag)) {
+    if (!(h->opt.present & BT_HAS_TAG) || !compute(&(struct tagged){p, n, h, src, dst}, key->bytes, tag)) {
         return false;
     }
     memcpy(p + h->opt.tag_offset, tag, TAG_BYTES);
@@ -69,7 +77,7 @@ enum bt_tag_result bt_tag_verify(const uint8_t *p, size_t n, const struct bt_r2p
         if (keys->key[i].id == 0 || keys->key[i].id != h->opt.key_id) {
             continue;
         }
-        if (!compute(p, n, h, keys->key[i].bytes, src, dst, want)) {
+        if (!compute(&(struct tagged){p, n, h, src, dst}, keys->key[i].bytes, want)) {
             return BT_TAG_WRONG;
         }
         return sodium_memcmp(want, p + h->opt.tag_offset, TAG_BYTES) == 0 ? BT_TAG_VALID : BT_TAG_WRONG;

@@ -162,23 +162,22 @@ struct bt_pkt *bed_arp(struct bed *b, bool reply, const char *sender, const uint
     return pkt;
 }
 
-struct bt_pkt *bed_nd(struct bed *b, bool advertisement, const char *from, const char *to, const char *target,
-                      const uint8_t mac[6], unsigned flags)
+struct bt_pkt *bed_nd_of(struct bed *b, const struct bed_nd *o)
 {
     struct bt_pkt *pkt = frame_of(b, BT_ETHER_IP6, BT_IP6_HEAD + BT_ND_BYTES);
-    struct bt_addr src = host(from), dst = host(to);
-    struct bt_nd nd = {.advertisement = advertisement,
-                       .solicited = (flags & 1) != 0,
-                       .override = (flags & 2) != 0,
-                       .target = host(target)};
-    memcpy(nd.mac, mac, 6);
+    struct bt_addr src = host(o->from), dst = host(o->to);
+    struct bt_nd nd = {.advertisement = o->advertisement,
+                       .solicited = (o->flags & 1) != 0,
+                       .override = (o->flags & 2) != 0,
+                       .target = host(o->target)};
+    memcpy(nd.mac, o->mac, 6);
     if (dst.ip[0] == 0xff) {
         bt_ip6_group_mac(&dst, pkt->data);
     }
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
     bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, BT_ND_TTL, BT_ND_BYTES);
     bt_nd_write(ip + BT_IP6_HEAD, &src, &dst, &nd);
-    if ((flags & 4) != 0) {
+    if ((o->flags & 4) != 0) {
         link_resize(pkt, pkt->len - 8);
         bt_put16(ip + 4, BT_ND_BYTES - 8);
         bed_seal(pkt);
@@ -186,23 +185,22 @@ struct bt_pkt *bed_nd(struct bed *b, bool advertisement, const char *from, const
     return pkt;
 }
 
-struct bt_pkt *bed_icmp(struct bed *b, const char *from, const char *to, uint8_t type, uint8_t code, uint32_t rest,
-                        const uint8_t *body, uint32_t len)
+struct bt_pkt *bed_icmp_of(struct bed *b, const struct bed_icmp *o)
 {
-    struct bt_addr src = host(from), dst = host(to);
+    struct bt_addr src = host(o->from), dst = host(o->to);
     bool v4 = bt_addr_is_v4(&src);
     uint32_t head = v4 ? BT_IP4_HEAD : BT_IP6_HEAD;
-    struct bt_pkt *pkt = frame_of(b, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6, head + BT_ICMP_HEAD + len);
+    struct bt_pkt *pkt = frame_of(b, v4 ? BT_ETHER_IP4 : BT_ETHER_IP6, head + BT_ICMP_HEAD + o->len);
     uint8_t *ip = pkt->data + BT_ETHER_HEAD;
     if (v4) {
-        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 60, BT_ICMP_HEAD + len);
+        bt_ip4_write(ip, &src, &dst, BT_PROTO_ICMP4, 60, BT_ICMP_HEAD + o->len);
     } else {
-        bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, 60, BT_ICMP_HEAD + len);
+        bt_ip6_write(ip, &src, &dst, BT_PROTO_ICMP6, 60, BT_ICMP_HEAD + o->len);
     }
-    ip[head] = type;
-    ip[head + 1] = code;
-    bt_put32(ip + head + 4, rest);
-    memcpy(ip + head + BT_ICMP_HEAD, body, len);
+    ip[head] = o->type;
+    ip[head + 1] = o->code;
+    bt_put32(ip + head + 4, o->rest);
+    memcpy(ip + head + BT_ICMP_HEAD, o->body, o->len);
     bed_seal(pkt);
     return pkt;
 }

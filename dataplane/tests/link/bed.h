@@ -49,12 +49,23 @@ uint64_t bed_count(const struct bed *b, enum bt_link_counter c);
 // A UDP frame from their_mac, right in everything.
 struct bt_pkt *bed_udp(struct bed *b, const char *from, const char *to, uint32_t len);
 struct bt_pkt *bed_arp(struct bed *b, bool reply, const char *sender, const uint8_t mac[6], const char *target);
-// flags: 1 solicited, 2 override, 4 without a MAC.
-struct bt_pkt *bed_nd(struct bed *b, bool advertisement, const char *from, const char *to, const char *target,
-                      const uint8_t mac[6], unsigned flags);
-// An ICMP message with body bytes behind its first eight.
-struct bt_pkt *bed_icmp(struct bed *b, const char *from, const char *to, uint8_t type, uint8_t code, uint32_t rest,
-                        const uint8_t *body, uint32_t len);
+struct bed_nd {
+    bool advertisement;
+    const char *from, *to, *target;
+    const uint8_t *mac;
+    unsigned flags; // 1 solicited, 2 override, 4 without a MAC
+};
+#define bed_nd(b, ...) bed_nd_of(b, &(struct bed_nd){__VA_ARGS__})
+struct bt_pkt *bed_nd_of(struct bed *b, const struct bed_nd *o);
+struct bed_icmp {
+    const char *from, *to;
+    uint8_t type, code;
+    uint32_t rest;
+    const uint8_t *body; // behind the first eight bytes
+    uint32_t len;
+};
+#define bed_icmp(b, ...) bed_icmp_of(b, &(struct bed_icmp){__VA_ARGS__})
+struct bt_pkt *bed_icmp_of(struct bed *b, const struct bed_icmp *o);
 // Repairs the IPv4 header or ICMPv6 checksum after a change.
 void bed_seal(struct bt_pkt *frame);
 

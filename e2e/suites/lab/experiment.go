@@ -203,6 +203,11 @@ func judge(l lexp, rate int64) error {
 	if *r.Observed < leastP99.Microseconds() {
 		return fmt.Errorf("p99 is %d us; the service alone takes %s", *r.Observed, leastP99)
 	}
+	return judgeVerdict(l, r, c)
+}
+
+// judgeVerdict: a conclusive result is within the width asked for, an inconclusive one names the statistic it failed by.
+func judgeVerdict(l lexp, r result, c harness.Condition) error {
 	conclusive := c.Status == "True" && r.High != nil && *r.High-*r.Low <= experimentWidth.Microseconds() && l.Status.Observed != ""
 	inconclusive := c.Status == "False" && statistic.MatchString(r.Reason) && l.Status.Observed == ""
 	if r.Verdict == "Conclusive" && conclusive || r.Verdict == "Inconclusive" && inconclusive {

@@ -103,8 +103,9 @@ func ownHostPort(t *testing.T, n *Node, device int, back packet) {
 }
 
 // ownHostFrom connects a port of a client to the server of the own host, as far as the SYN-ACK.
-func ownHostFrom(t *testing.T, n *Node, device int, own, client netip.Addr, sport uint16, seq uint32) {
+func ownHostFrom(t *testing.T, n *Node, device int, own netip.Addr, from netip.AddrPort, seq uint32) {
 	t.Helper()
+	client, sport := from.Addr(), from.Port()
 	sent := clientSYN(seq)
 	sent.src, sent.sport = client, sport
 	run(t, n, "crab_client_out", sent)
@@ -133,7 +134,7 @@ func TestErrorsOfOwnHost(t *testing.T) {
 	bothFamilies(t, func(t *testing.T) {
 		device, _ := routed(t)
 		own, n := ownAddress(t), clientNode(t)
-		ownHostFrom(t, n, device, own, testClient, 5001, 200)
+		ownHostFrom(t, n, device, own, netip.AddrPortFrom(testClient, 5001), 200)
 		data := bytes.Repeat([]byte{7}, 40)
 		page := packet{src: testVIP, dst: testClient, sport: 80, dport: 5001, flags: ack, seq: 10, ack: 201, data: data}
 		request := packet{src: testVIP, dst: own, sport: 5001, dport: 80, flags: ack, seq: 201, ack: 10, data: data}
@@ -156,17 +157,17 @@ func TestPortOfOwnHostIsUsedAgain(t *testing.T) {
 		last := packet{src: testClient, dst: testVIP, sport: 5001, dport: 80, flags: fin | ack, seq: 201, ack: 10}
 		again := clientSYN(900)
 		again.sport = 5001
-		ownHostFrom(t, n, device, own, testClient, 5001, 200)
+		ownHostFrom(t, n, device, own, netip.AddrPortFrom(testClient, 5001), 200)
 		turned(t, n, device, last, own)
 		if _, got := run(t, n, "crab_client_out", again); got.dst != testVIP || !bytes.HasPrefix(got.options, placeholder) {
 			t.Errorf("the new SYN goes to %s with %x", got.dst, got.options)
 		}
-		ownHostFrom(t, n, device, own, other, 5001, 300)
+		ownHostFrom(t, n, device, own, netip.AddrPortFrom(other, 5001), 300)
 		counted(t, n, map[string]uint64{"client_own_host_port": 0, "client_flow_created": 4, "client_flow_removed": 2})
 
 		reset := packet{src: other, dst: testVIP, sport: 5001, dport: 80, flags: rst, seq: 301}
 		turned(t, n, device, reset, own)
-		ownHostFrom(t, n, device, own, testClient, 5001, 950) // takes the port of one that is over
+		ownHostFrom(t, n, device, own, netip.AddrPortFrom(testClient, 5001), 950) // takes the port of one that is over
 		again.src, again.seq = other, 960
 		run(t, n, "crab_client_out", again)
 		reply := packet{src: own, dst: testVIP, sport: 80, dport: 5001, flags: ack, seq: 10, ack: 951, data: []byte("page")}

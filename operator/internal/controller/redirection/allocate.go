@@ -79,17 +79,28 @@ type allocation struct {
 	taken map[netip.Addr]string
 }
 
-// serve gives one Service its addresses. One that requires both families and
-// cannot have one of them gets nothing new; what it has it keeps, and goes on being
-// served by, with a warning. One that prefers them is served by the other, with a
-// warning.
-func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusal, news bool) {
-	had, want := map[corev1.IPFamily]netip.Addr{}, map[corev1.IPFamily]netip.Addr{}
+// had are the addresses that a Service has and that are its own.
+func (a allocation) had(s *corev1.Service) map[corev1.IPFamily]netip.Addr {
+	had := map[corev1.IPFamily]netip.Addr{}
 	for _, family := range crabplan.Families(s) {
 		if addr, have := crabplan.Address(s, family); have && a.taken[addr] == crabplan.Name(s).String() {
 			had[family] = addr
 		}
 	}
+	return had
+}
+
+// doesWithout tells whether a family that cannot be had is a lack, not a refusal.
+func doesWithout(s *corev1.Service, had map[corev1.IPFamily]netip.Addr) bool {
+	return policyOf(s) == corev1.IPFamilyPolicyPreferDualStack || len(had) > 0 && requires(s)
+}
+
+// serve gives one Service its addresses. One that requires both families and
+// cannot have one of them gets nothing new; what it has it keeps, and goes on being
+// served by, with a warning. One that prefers them is served by the other, with a
+// warning.
+func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusal, news bool) {
+	had, want := a.had(s), map[corev1.IPFamily]netip.Addr{}
 	wishes, refusal := wishesOf(s)
 	if refusal != nil {
 		return []crabplan.Refusal{*refusal}, nil, a.publish(s, had, had)
@@ -101,7 +112,7 @@ func (a allocation) serve(s *corev1.Service) (refused, lacking []crabplan.Refusa
 		}
 		switch {
 		case refusal == nil:
-		case refusal.Rule == v1alpha1.ReasonPoolExhausted && (policyOf(s) == corev1.IPFamilyPolicyPreferDualStack || len(had) > 0 && requires(s)):
+		case refusal.Rule == v1alpha1.ReasonPoolExhausted && doesWithout(s, had):
 			lacking = append(lacking, *refusal)
 		default:
 			refused = append(refused, *refusal)

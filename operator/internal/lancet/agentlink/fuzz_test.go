@@ -14,9 +14,10 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet"
 )
 
-func encoded(intended, actual, received, stamped, gap uint64, outcome, stamps byte) []byte {
+// encoded is a record: when it was due, was sent and was answered, the stamp of the reply and the gap before it.
+func encoded(times [5]uint64, outcome, stamps byte) []byte {
 	var b []byte
-	for _, v := range []uint64{intended, actual, received, stamped, gap} {
+	for _, v := range times {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	return append(b, 0, 0, outcome, stamps, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0)
@@ -24,10 +25,10 @@ func encoded(intended, actual, received, stamped, gap uint64, outcome, stamps by
 
 // L-53, L-56, L-66: records with and without a reply, a stamp and a gap.
 func TestDecodeSamples(t *testing.T) {
-	raw := encoded(1000, 1500, 4000, absent, absent, 0, 0)
-	raw = append(raw, encoded(2000, 2100, 9000, 6000, 1000, 0, 1)...)
-	raw = append(raw, encoded(3000, 3100, absent, absent, 1000, 1, 0)...)
-	raw = append(raw, encoded(3200, absent, absent, absent, absent, 6, 0)...) // never sent: it stands where it was due, not behind all others
+	raw := encoded([5]uint64{1000, 1500, 4000, absent, absent}, 0, 0)
+	raw = append(raw, encoded([5]uint64{2000, 2100, 9000, 6000, 1000}, 0, 1)...)
+	raw = append(raw, encoded([5]uint64{3000, 3100, absent, absent, 1000}, 1, 0)...)
+	raw = append(raw, encoded([5]uint64{3200, absent, absent, absent, absent}, 6, 0)...) // never sent: it stands where it was due, not behind all others
 	samples, gaps, err := decodeSamples(raw, lancet.Service)
 	if err != nil || len(samples) != 4 || len(gaps) != 2 {
 		t.Fatalf("%v, %v, %v", samples, gaps, err)
@@ -46,7 +47,7 @@ func TestDecodeSamples(t *testing.T) {
 	if _, _, err := decodeSamples(raw[:60], lancet.Service); err == nil {
 		t.Error("60 bytes are no samples")
 	}
-	if _, _, err := decodeSamples(encoded(10, 20, 15, 0, 0, 0, 0), lancet.Service); err == nil {
+	if _, _, err := decodeSamples(encoded([5]uint64{10, 20, 15, 0, 0}, 0, 0), lancet.Service); err == nil {
 		t.Error("an answer before the request was sent")
 	}
 }
@@ -56,10 +57,10 @@ func TestDivide(t *testing.T) {
 	marks := []mark{{100, 0}, {200, 10}, {300, 20}}
 	var raw []byte
 	for _, due := range []uint64{90, 100, 199, 200, 299, 300, 305} {
-		raw = append(raw, encoded(due, due+150, due+200, absent, absent, 0, 1)...)
+		raw = append(raw, encoded([5]uint64{due, due + 150, due + 200, absent, absent}, 0, 1)...)
 	}
-	raw = append(raw, encoded(150, absent, absent, absent, absent, 6, 0)...)
-	raw = append(raw, encoded(160, 170, 180, absent, absent, 0, 0)...)
+	raw = append(raw, encoded([5]uint64{150, absent, absent, absent, absent}, 6, 0)...)
+	raw = append(raw, encoded([5]uint64{160, 170, 180, absent, absent}, 0, 0)...)
 	got := divide(raw, marks)
 	if len(got) != 2 || len(got[0]) != 5*recordBytes || len(got[1]) != 4*recordBytes {
 		t.Fatalf("%d phases: %d and %d bytes", len(got), len(got[0]), len(got[1]))
@@ -76,9 +77,9 @@ func TestDivide(t *testing.T) {
 // that never left say when they should have.
 func TestDecodeTraced(t *testing.T) {
 	zero := time.Unix(1000, 0)
-	raw := encoded(1000, 1500, 4000, absent, absent, 0, 0)
-	raw = append(raw, encoded(2000, 2100, absent, absent, 0, 1, 0)...)
-	raw = append(raw, encoded(3000, absent, absent, absent, absent, 6, 0)...)
+	raw := encoded([5]uint64{1000, 1500, 4000, absent, absent}, 0, 0)
+	raw = append(raw, encoded([5]uint64{2000, 2100, absent, absent, 0}, 1, 0)...)
+	raw = append(raw, encoded([5]uint64{3000, absent, absent, absent, absent}, 6, 0)...)
 	raw = append(raw, make([]byte, recordBytes)...) // without an id
 	want := []Traced{
 		{7, zero.Add(1500), zero.Add(4000), ""}, {7, zero.Add(2100), zero.Add(2100), "timeout"}, {7, zero.Add(3000), zero.Add(3000), "notSent"},
@@ -95,8 +96,8 @@ func TestDecodeTraced(t *testing.T) {
 }
 
 func FuzzDecodeSamples(f *testing.F) {
-	f.Add(encoded(1, 2, 3, 4, 5, 0, 1))
-	f.Add(encoded(0, 0, math.MaxUint64, math.MaxUint64, math.MaxUint64, 6, 0))
+	f.Add(encoded([5]uint64{1, 2, 3, 4, 5}, 0, 1))
+	f.Add(encoded([5]uint64{0, 0, math.MaxUint64, math.MaxUint64, math.MaxUint64}, 6, 0))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		samples, gaps, err := decodeSamples(raw, lancet.Response)
 		if err == nil && len(samples) != len(raw)/recordBytes || len(gaps) > len(raw)/recordBytes {
