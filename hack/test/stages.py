@@ -83,6 +83,8 @@ STAGES = [
           "the crashing input was kept in build/fuzz; replay it with the named binary"),
     Stage("packets", "one packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp",
           {ALL: Form(make("packet-tests"), 30, 120)}, "the failed case and its driver stand in the table", ("root",)),
+    Stage("machine", "what programs take of the whole machine: hugepages that are free, granted, reserved by others",
+          {ALL: Form("hack/dataplane test release machine", 10, 60)}, "the failed case names what the machine had", ("root",)),
     Stage("faults", "the real programs under loss, kills, pauses and cuts in network namespaces: every theme in every variant",
           {ALL: Form(make("test-faults"), 780, 1500)},
           "the broken promise stands behind FAILED, with the command that plays the round again", ("root",)),

@@ -6,14 +6,14 @@
 
 static const struct bt_patience_source *known(const struct bt_patience *p, uint32_t hash)
 {
-    const struct bt_patience_source *s = &p->source[hash % BT_PATIENCE_SOURCES];
+    const struct bt_patience_source *s = &p->source[hash & (BT_PATIENCE_SOURCES - 1u)];
     return s->hash == hash ? s : NULL;
 }
 
 // Its place; whoever had it is forgotten.
 static struct bt_patience_source *place(struct bt_patience *p, uint32_t hash)
 {
-    struct bt_patience_source *s = &p->source[hash % BT_PATIENCE_SOURCES];
+    struct bt_patience_source *s = &p->source[hash & (BT_PATIENCE_SOURCES - 1u)];
     if (s->hash != hash) {
         *s = (struct bt_patience_source){.hash = hash};
     }

@@ -58,8 +58,8 @@ VOUCHED = {
 }
 INDIRECT = {name for table in (VOUCHED, drivers.POINTERS, loop.POINTERS) for names in table.values() for name in names}
 
-# Once for a message, to know how many packets it makes; and what the loops do when a timer is due.
-MAY_DIVIDE = {"bt_split_reply", "bt_split_request"} | loop.MAY_DIVIDE
+# Once for a message, to know how many packets it makes or how long they may take; and what the loops do when a timer is due.
+MAY_DIVIDE = {"bt_split_reply", "bt_split_request", "patience_for"} | loop.MAY_DIVIDE
 LOCKS = {**drivers.LOCKS, **loop.LOCKS}
 
 # Outside: memory that is copied, and SipHash, both without side effects.
