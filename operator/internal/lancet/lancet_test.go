@@ -72,6 +72,9 @@ func TestLoadNotReached(t *testing.T) {
 
 // L-25: above saturation the queue only grows.
 func TestOverloadIsNotStationary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("statistics of many draws are left to a whole run")
+	}
 	e := heavyModels[0].experiment()
 	e.Load = 1.2 / unit
 	e.Tries = 2

@@ -58,6 +58,9 @@ func TestK28DeletedObjectsAreRepaired(t *testing.T) {
 	kinds := newBench(t).made()
 	for i := range kinds {
 		for j := i; j < len(kinds); j++ {
+			if testing.Short() && i != j && kinds[i].GetName() != "echo-keys" && kinds[j].GetName() != "echo-keys" {
+				continue // a whole run has all pairs
+			}
 			name := fmt.Sprintf("%T %s and %T %s", kinds[i], kinds[i].GetName(), kinds[j], kinds[j].GetName())
 			b := newBench(t)
 			b.must(4)
