@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BT_PATIENCE_SOURCES 256u // a power of two; remembered at once, by hash: one that was forgotten is a stranger again
+#define BT_PATIENCE_SOURCES 256u // a power of two, remembered by hash: one that was forgotten is a stranger again
 #define BT_PATIENCE_PROVEN  8u   // whole requests in a row
 #define BT_PATIENCE_SOURCE  100u // a source holds in vain for 1/100 of the time of one credit at most,
 #define BT_PATIENCE_ALL     20u  // and all strangers together for 1/20
