@@ -195,15 +195,15 @@ static int usage(void)
     return 2;
 }
 
-/* What the command line may ask for. at_once: packets a call, unless it says another number; most: what it may say; 0:
- * packet by packet, without the door for bursts. */
+/* What the command line may ask for. at_once: packets a call, unless it says another number; 0: packet by packet,
+ * without the door for bursts; most: what it may say. */
 static const struct form {
     const char *name;
     struct router_bed_form bed;
     unsigned at_once, most;
 } forms[] = {
-    {"transparent", {.threads = 1}, 0, 0},
-    {"encapsulated", {.keyed = true, .threads = 1}, 0, 0},
+    {"transparent", {.threads = 1}, 0, 1},
+    {"encapsulated", {.keyed = true, .threads = 1}, 0, 1},
     {"split", {.threads = 2}, 1, 1},
     {"split-bursts", {.threads = 2}, BURST, BURST},
 };
@@ -226,12 +226,12 @@ int main(int argc, char **argv)
     if (form == NULL || workers < 1 || workers > TRACE_WORKERS_MAX || rpcs < 1) {
         return usage();
     }
-    unsigned at_once = argc > 4 ? (unsigned)atoi(argv[4]) : form->at_once;
-    if (argc > 4 && (at_once < 1 || at_once > form->most)) {
+    unsigned asked = argc > 4 ? (unsigned)atoi(argv[4]) : form->most;
+    if (asked < 1 || asked > form->most) {
         return usage();
     }
     static struct bench b;
-    b.at_once = at_once;
+    b.at_once = form->at_once == 0 ? 0 : asked;
     trace_open(&b.trace, workers, false, 1);
     router_bed_open(&b.bed, workers, N, form->bed, b.trace.now);
     run(&b, rpcs);
