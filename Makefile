@@ -28,7 +28,7 @@ deps-dev:
 
 # The wall time of a run begins with the installation of what the machine lacks.
 test test-all test-steady: BEGAN := $(shell date +%s)
-test: deps ## Prove each system once: unit, sanitizers, simulator, API server, CRAB, the main job on a cluster (10 min)
+test: deps ## Prove each system once: unit, sanitizers, simulator, API server, CRAB, the main job on a cluster (12 to 15 min)
 	@hack/test/run.py --began=$(BEGAN) $(TEST_FLAGS)
 
 test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzzing, emulated cards; goes on where it was: make test-all TEST_FLAGS=--list
@@ -37,7 +37,7 @@ test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzz
 test-steady: deps ## Every stage of make test three times beside one busy process per processor; goes on where it was (1 h)
 	@hack/test/run.py --steady --began=$(BEGAN) $(TEST_FLAGS)
 
-house: ## Judge the structure: circles, parameters, branches, and the last whole runs of make test and make test-steady on this commit
+house: ## Judge the structure: circles, parameters, branches, what additions touch (8 min), and the last whole runs of make test and make test-steady on this commit
 	@hack/house/judge.py
 
 verify: ## Check generated files, format, lint, layering, API conventions, docs

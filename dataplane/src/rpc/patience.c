@@ -2,7 +2,11 @@
 // See patience.h.
 #include "rpc/patience.h"
 
+#include <assert.h>
 #include <stddef.h>
+
+// The place of a source is a mask of its hash: nothing here divides.
+static_assert((BT_PATIENCE_SOURCES & (BT_PATIENCE_SOURCES - 1u)) == 0, "a power of two");
 
 static const struct bt_patience_source *known(const struct bt_patience *p, uint32_t hash)
 {
