@@ -37,7 +37,10 @@ def selected(known, name, only, skip):
         if given not in names:
             raise SystemExit(f"run.py: no stage {given!r} in {name}; there are: {', '.join(names)}")
     chosen = [s for s in known if s.name in names and (not only or s.name in only) and s.name not in (skip or [])]
-    left_out = [s.name for s in chosen if "root" in s.needs and os.geteuid() != 0]
+    left_out = []
+    if os.geteuid() != 0:
+        left_out = [s.name for s in chosen if "root" in s.needs]
+        chosen = [s._replace(beside=()) for s in chosen]  # they would share loopback addresses (hack/dataplane, apart)
     return [Job(s, s.forms[name]) for s in chosen if s.name not in left_out], left_out
 
 

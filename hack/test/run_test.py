@@ -59,7 +59,7 @@ class Expected(unittest.TestCase):
 
 
 class Select(unittest.TestCase):
-    KNOWN = (stage("a"), stage("b", lists=(ALL,)), stage("c", needs=("root",)))
+    KNOWN = (stage("a"), stage("b", lists=(ALL,)), stage("c", needs=("root",)), stage("d", beside=("a",)))
 
     def names(self, *args):
         jobs, left_out = run.selected(self.KNOWN, *args)
@@ -67,15 +67,16 @@ class Select(unittest.TestCase):
 
     def test_lists(self):
         with unittest.mock.patch("os.geteuid", return_value=0):
-            self.assertEqual(self.names(TEST, None, None), (["a", "c"], []))
-            self.assertEqual(self.names(ALL, None, ["c"]), (["a", "b"], []))
+            self.assertEqual(self.names(TEST, None, None), (["a", "c", "d"], []))
+            self.assertEqual(self.names(ALL, None, ["c"]), (["a", "b", "d"], []))
 
     def test_without_root_what_needs_it_is_named(self):
         with unittest.mock.patch("os.geteuid", return_value=1000):
-            self.assertEqual(self.names(TEST, None, None), (["a"], ["c"]))
+            self.assertEqual(self.names(TEST, None, None), (["a", "d"], ["c"]))
+            self.assertEqual([j.stage.beside for j in run.selected(self.KNOWN, TEST, None, None)[0]], [(), ()])
 
     def test_a_stage_of_another_list_is_refused(self):
-        with self.assertRaisesRegex(SystemExit, "no stage 'b' in test; there are: a, c"):
+        with self.assertRaisesRegex(SystemExit, "no stage 'b' in test; there are: a, c, d"):
             self.names(TEST, ["b"], None)
 
 

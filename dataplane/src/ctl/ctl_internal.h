@@ -36,6 +36,7 @@ struct bt_ctl {
     struct bt_ctl_samples *samples; // scratch of "counters"
     struct bt_ctl_state state;      // scratch of "state", arrays allocated once
     struct bt_hist *hist;           // scratch of "histogram"
+    struct bt_hist *part;           // and of its parts
     const char *total_name;         // asked for; the loop sets total_known and fills hist
     bool total_known;
     struct bt_ctl_traces traces; // scratch of "traces"

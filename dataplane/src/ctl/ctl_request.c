@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define WINDOW_MAX 600
+#define PARTS_MAX  20
 
 // Every field any request may have.
 struct request {
@@ -24,14 +25,15 @@ struct request {
     char name[32];
     int64_t window_seconds;
     int64_t end_second; // last second of the window, on the dataplane's clock; 0: the present one
+    int64_t parts;      // stretches of the window to be told apart; 0: none
     int64_t after;      // traced pairs the reader has had
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, AFTER, FIELDS };
+enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, PARTS, AFTER, FIELDS };
 
-static const char *const field_names[FIELDS] = {"v",    "op",   "hash",          "config",    "memfd",
-                                                "size", "name", "windowSeconds", "endSecond", "after"};
+static const char *const field_names[FIELDS] = {
+    "v", "op", "hash", "config", "memfd", "size", "name", "windowSeconds", "endSecond", "parts", "after"};
 
 static int field_of(const char *key)
 {
@@ -77,6 +79,8 @@ static bool read_field(struct bt_json *j, enum field f, struct request *q)
         return read_int(j, &q->window_seconds);
     case END:
         return read_int(j, &q->end_second);
+    case PARTS:
+        return read_int(j, &q->parts);
     case AFTER:
         return read_int(j, &q->after);
     case FIELDS:
@@ -276,6 +280,44 @@ static void reply_total(struct bt_ctl *c, const struct request *q, struct bt_jso
     bt_json_out_close(o, '}');
 }
 
+// The window in equal stretches, the newest first, as far back as the program lived. The whole is their sum, so that
+// nothing that comes in meanwhile is in one and not in the other.
+static void reply_parts(struct bt_ctl *c, const struct request *q, const struct bt_hist_slices *slices, uint64_t end_ns,
+                        struct bt_hist_window *whole, struct bt_json_out *o)
+{
+    uint64_t window = (uint64_t)q->window_seconds;
+    uint64_t parts = (uint64_t)q->parts < window ? (uint64_t)q->parts : window;
+    bt_hist_clear(c->hist);
+    *whole = (struct bt_hist_window){0};
+    bt_json_out_open(o, "parts", '[');
+    for (uint64_t i = 0; i < parts; i++) {
+        uint64_t from = window * i / parts;
+        uint64_t to = window * (i + 1) / parts;
+        struct bt_hist_window part;
+        if (end_ns / SECOND < from) {
+            break;
+        }
+        uint64_t until = i == 0 ? end_ns : (end_ns / SECOND - from + 1) * SECOND - 1;
+        bt_hist_slices_merge(slices, until, (uint32_t)(to - from), c->part, &part);
+        if (part.covered_seconds == 0) {
+            break;
+        }
+        bt_ctl_reply_histogram(o, NULL, c->part);
+        bt_hist_merge(c->hist, c->part);
+        whole->covered_seconds += part.covered_seconds;
+        whole->arrived += part.arrived;
+        whole->rejected += part.rejected;
+    }
+    bt_json_out_close(o, ']');
+}
+
+static bool check_parts(const struct request *q, struct bt_ctl_error *e)
+{
+    bool absent = (q->seen & (1u << PARTS)) == 0;
+    return absent || (q->parts >= 1 && q->parts <= PARTS_MAX) ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "parts", "must be 1..%d; got %" PRId64, PARTS_MAX, q->parts);
+}
+
 static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct bt_json_out *o, struct bt_ctl_error *e)
 {
     struct bt_hist_window window;
@@ -292,6 +334,9 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "windowSeconds", "must be 1..%d; got %" PRId64, WINDOW_MAX,
                              q->window_seconds);
     }
+    if (!check_parts(q, e)) {
+        return false;
+    }
     const struct bt_hist_slices *slices = c->app.slices(c->app.arg, q->name);
     if (slices == NULL) {
         return bt_ctl_refuse(e, BT_CTL_UNKNOWN_HISTOGRAM, "name", "must be one of %s; got \"%s\"",
@@ -301,8 +346,12 @@ static bool answer_histogram(struct bt_ctl *c, const struct request *q, struct b
         return false;
     }
     uint64_t now_ns = c->app.now(c->app.arg);
-    bt_hist_slices_merge(slices, window_end(q, now_ns), (uint32_t)q->window_seconds, c->hist, &window);
     bt_ctl_reply_begin(o, true);
+    if (q->parts > 0) {
+        reply_parts(c, q, slices, window_end(q, now_ns), &window, o);
+    } else {
+        bt_hist_slices_merge(slices, window_end(q, now_ns), (uint32_t)q->window_seconds, c->hist, &window);
+    }
     bt_json_out_string(o, "name", q->name);
     bt_json_out_string(o, "source", c->app.histogram_source);
     bt_json_out_i64(o, "windowSeconds", q->window_seconds);

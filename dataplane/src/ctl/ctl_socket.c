@@ -54,10 +54,11 @@ struct bt_ctl *bt_ctl_new(const struct bt_ctl_app *app, const struct bt_ctl_opti
     c->buf = malloc(BUF_BYTES);
     c->samples = calloc(1, sizeof *c->samples);
     c->hist = calloc(1, sizeof *c->hist);
+    c->part = calloc(1, sizeof *c->part);
     c->state.members = calloc(BT_CONFIG_WORKERS_MAX, sizeof c->state.members[0]);
     c->state.routers = calloc((size_t)2 * BT_CONFIG_ROUTERS_MAX, sizeof c->state.routers[0]);
     c->state.workers = calloc(BT_CTL_SERVED_MAX, sizeof c->state.workers[0]);
-    if (c->buf == NULL || c->samples == NULL || c->hist == NULL || c->state.members == NULL ||
+    if (c->buf == NULL || c->samples == NULL || c->hist == NULL || c->part == NULL || c->state.members == NULL ||
         c->state.routers == NULL || c->state.workers == NULL) {
         bt_ctl_stop(c);
         return NULL;
@@ -286,6 +287,7 @@ void bt_ctl_stop(struct bt_ctl *c)
     free(c->buf);
     free(c->samples);
     free(c->hist);
+    free(c->part);
     free(c->state.members);
     free(c->state.routers);
     free(c->state.workers);

@@ -84,6 +84,10 @@ static void wrong_requests_are_refused_with_their_field(void **state)
          "windowSeconds"},
         {"{\"v\":1,\"op\":\"histogram\",\"name\":\"size\",\"windowSeconds\":5}", "UnknownHistogram", "name"},
         {"{\"v\":1,\"op\":\"histogram\",\"windowSeconds\":1.5}", "InvalidRequest", "windowSeconds"},
+        {"{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":5,\"parts\":0}", "InvalidRequest",
+         "parts"},
+        {"{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":5,\"parts\":21}", "InvalidRequest",
+         "parts"},
         {"{\"v\":1,\"op\":\"traces\",\"after\":-1}", "InvalidRequest", "after"},
         {"{\"v\":1,\"op\":\"traces\",\"after\":\"0\"}", "InvalidRequest", "after"},
     };
@@ -303,6 +307,42 @@ static void histograms_cover_their_window(void **state)
     bed_close(&b);
 }
 
+/* A window and its stretches are one answer, the newest first; the whole is their sum. */
+static void a_window_is_told_in_parts(void **state)
+{
+    struct bed b;
+    const uint64_t second = UINT64_C(1000000000);
+    const int want[] = {1, 0, 2, 3}; /* of seconds 0-1, 2-3, 4-5, 6-7 back; 8 back is none of them */
+    const uint64_t back[] = {0, 4, 5, 6, 6, 7, 8};
+    int sum = 0;
+    (void)state;
+    bed_open(&b, true);
+    for (size_t i = sizeof back / sizeof back[0]; i-- > 0;) {
+        bt_hist_slices_arrived(b.slices, b.now - back[i] * second, 1);
+        bt_hist_slices_record(b.slices, b.now - back[i] * second, 5000);
+    }
+    cJSON *json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":8,\"parts\":4}");
+    const cJSON *parts = cJSON_GetObjectItem(json, "parts");
+    assert_int_equal(cJSON_GetArraySize(parts), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(parts, i), "total")->valueint, want[i]);
+        sum += want[i];
+    }
+    assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "histogram"), "total")->valueint, sum);
+    assert_int_equal(cJSON_GetObjectItem(json, "requests")->valueint, sum);
+    assert_int_equal(cJSON_GetObjectItem(json, "coveredSeconds")->valueint, 8);
+    cJSON_Delete(json);
+    /* Before the program's life there is nothing to tell; more parts than seconds are as many as seconds. */
+    json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":600,\"parts\":20}");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "parts")), 1);
+    assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(json, "histogram"), "total")->valueint, 7);
+    cJSON_Delete(json);
+    json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":3,\"parts\":20}");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "parts")), 3);
+    cJSON_Delete(json);
+    bed_close(&b);
+}
+
 /* the histogram of a class covers all there was; nobody need say how long. */
 static void a_histogram_of_the_whole_life_needs_no_window(void **state)
 {
@@ -402,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_configuration_whose_key_is_missing_is_refused),
         cmocka_unit_test(state_counters_and_leave),
         cmocka_unit_test(histograms_cover_their_window),
+        cmocka_unit_test(a_window_is_told_in_parts),
         cmocka_unit_test(a_histogram_of_the_whole_life_needs_no_window),
         cmocka_unit_test(a_histogram_holds_what_arrived_before_it_was_asked_for),
         cmocka_unit_test(traces_come_in_portions),

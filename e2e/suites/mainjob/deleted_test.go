@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
 // made is every object that the operator makes for the service, as kubectl names it, in
@@ -81,13 +83,24 @@ func (s *suite) deleted(ctx context.Context, objects ...string) (unrepaired []st
 		}
 	}
 	// A rollout of all pods, or 4 minutes until a new key has reached them.
+	time.Sleep(3 * time.Second) // the status is written after the objects
+	replaced := func(ctx context.Context) (bool, string, error) {
+		old := s.strangers(ctx)
+		return len(old) == 0, strings.Join(old, ", "), nil
+	}
+	if err := harness.Until(ctx, whole, time.Second, replaced); err != nil {
+		unrepaired = append(unrepaired, fmt.Sprintf("%v: %v", objects, err))
+	}
 	for _, wanted := range []string{"Programmed=True", "Ready=True"} {
-		if err := s.env.WaitCondition(ctx, 6*time.Minute, namespace, "rpcsvc", service, wanted); err != nil {
+		if err := s.env.WaitCondition(ctx, whole, namespace, "rpcsvc", service, wanted); err != nil {
 			unrepaired = append(unrepaired, fmt.Sprintf("%v: not %s: %v", objects, wanted, err))
 		}
 	}
-	return append(unrepaired, s.strangers(ctx)...)
+	return unrepaired
 }
+
+// whole is how long a service may take to be whole again.
+const whole = 6 * time.Minute
 
 // uid of an object, empty when it is not there.
 func (s *suite) uid(ctx context.Context, object string) string {
@@ -105,14 +118,15 @@ func (s *suite) strangers(ctx context.Context) []string {
 		return []string{err.Error()}
 	}
 	out, err := s.env.Kubectl(ctx, "-n", namespace, "get", "pods", "-l", "bobtail.dev/service="+service,
-		"-o", `jsonpath={range .items[?(!@.metadata.deletionTimestamp)]}{.metadata.creationTimestamp} {.metadata.name}{"\n"}{end}`)
+		"-o", `jsonpath={range .items[*]}{.metadata.creationTimestamp} {.metadata.name} {.metadata.deletionTimestamp}{"\n"}{end}`)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	var old []string
 	for line := range strings.Lines(out) {
-		if at, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && at < strings.TrimSpace(made) {
-			old = append(old, "pod "+name+" is older than its ServiceAccount")
+		// Made, name, and since when on its way out, which those that stay have not.
+		if f := strings.Fields(line); len(f) == 2 && f[0] < strings.TrimSpace(made) {
+			old = append(old, "pod "+f[1]+" is older than its ServiceAccount")
 		}
 	}
 	return old

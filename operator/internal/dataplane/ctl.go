@@ -73,6 +73,12 @@ func (s *Socket) HistogramUntil(ctx context.Context, name string, windowSeconds 
 	})
 }
 
+// HistogramInParts asks for a window and its equal stretches in one exchange. A
+// dataplane that is older than that refuses the field "parts".
+func (s *Socket) HistogramInParts(ctx context.Context, name string, windowSeconds, parts int) (*HistogramReply, error) {
+	return call[HistogramReply](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpHistogram, Name: name, WindowSeconds: windowSeconds, Parts: parts})
+}
+
 // Traces asks for the traced requests behind the first `after` (R-59).
 func (s *Socket) Traces(ctx context.Context, after uint64) (*ctl.Traces, error) {
 	return call[ctl.Traces](ctx, s, ctl.Request{V: ctl.Version, Op: ctl.OpTraces, After: after})

@@ -286,6 +286,13 @@ func (n *Node) Attachments() ([]Attachment, error) {
 	found := map[key]*Attachment{}
 	var keys []key
 	for _, p := range pins {
+		l, err := link.LoadPinnedLink(p.path, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // taken away meanwhile: who only looks is another process than who attaches
+		}
+		if err != nil {
+			return nil, err
+		}
 		k := key{p.index, p.duty}
 		if found[k] == nil {
 			found[k] = &Attachment{Device: deviceName(p.index), Index: p.index, Duty: p.duty, Placement: p.at}
@@ -296,10 +303,6 @@ func (n *Node) Attachments() ([]Attachment, error) {
 		}
 		if p.part.hook == xdpHook {
 			found[k].XDP = xdpModeOf(p.part.program)
-		}
-		l, err := link.LoadPinnedLink(p.path, nil)
-		if err != nil {
-			return nil, err
 		}
 		found[k].Lost = found[k].Lost || !holds(l)
 		l.Close()

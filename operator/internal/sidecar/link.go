@@ -16,8 +16,9 @@ import (
 type link struct {
 	path string
 
-	mu     sync.Mutex
-	socket *dataplane.Socket
+	mu        sync.Mutex
+	socket    *dataplane.Socket
+	exchanges uint64 // so far
 }
 
 // callTimeout bounds one exchange with the dataplane; it answers in
@@ -40,6 +41,7 @@ func (l *link) do(ctx context.Context, f func(context.Context, *dataplane.Socket
 			}
 			l.socket = s
 		}
+		l.exchanges++
 		err := f(ctx, l.socket)
 		var refusal *dataplane.CtlError
 		if err == nil || errors.As(err, &refusal) {

@@ -69,10 +69,7 @@ func (s *service) serveHistogram(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, err)
 		return
 	}
-	out, err := ask(r.Context(), s.link, histogramOf(name, window))
-	if err == nil && parts > 0 {
-		err = s.stretches(r.Context(), out, parts)
-	}
+	out, err := s.histogram(r.Context(), name, window, parts)
 	answer(w, out, err)
 }
 

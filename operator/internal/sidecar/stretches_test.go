@@ -75,3 +75,31 @@ func TestTheWindowIsTheSumOfItsParts(t *testing.T) {
 		t.Errorf("the parts hold %d values, the window %d", sum, h.Histogram.Total())
 	}
 }
+
+// exchanges_per_slo_read: a window and its parts are one exchange with the dataplane;
+// one that is older than that is asked for each.
+func TestAWindowAndItsPartsAreOneExchange(t *testing.T) {
+	r := start(t)
+	l := &link{path: r.socket}
+	defer l.close()
+	s := &service{link: l}
+	r.plane.set(func(p *plane) { p.second, p.busy, p.slices = 100, true, map[uint64]int{100: 1, 95: 4, 80: 2} })
+	h, err := s.histogram(t.Context(), ctl.HistogramLatency, 30, 10)
+	if err != nil || len(h.Parts) != 10 || h.CoveredSeconds != 30 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	t.Logf("exchanges_per_slo_read %d", l.exchanges)
+	if l.exchanges != 1 {
+		t.Errorf("%d exchanges for a window and its parts, want 1", l.exchanges)
+	}
+	sum := uint64(0)
+	for _, p := range h.Parts {
+		sum += p.Total()
+	}
+	if sum < 7 || sum != h.Histogram.Total() {
+		t.Errorf("the parts hold %d values, the window %d", sum, h.Histogram.Total())
+	}
+	if h, err = s.histogram(t.Context(), ctl.HistogramLatency, 60, 60); err != nil || len(h.Parts) != 60 || l.exchanges != 1+1+60 {
+		t.Errorf("more parts than one answer takes: %d parts in %d exchanges, %v", len(h.Parts), l.exchanges-1, err)
+	}
+}

@@ -62,6 +62,9 @@ type Request struct {
 	// included; 0 means the present one. A reader that adds windows up asks for
 	// seconds that are over, each exactly once.
 	EndSecond uint64 `json:"endSecond,omitempty"`
+	// Parts asks for the window in so many equal stretches too, MaxParts at most; the
+	// whole is their sum. A dataplane older than this field refuses it.
+	Parts int `json:"parts,omitempty"`
 	// After is how many traces the reader has had: "next" of the last answer.
 	After uint64 `json:"after,omitempty"`
 }
@@ -267,6 +270,9 @@ type Histogram struct {
 	// reads them one by one for a reader that asks for them.
 	Parts []*ll7.Histogram `json:"parts,omitempty"`
 }
+
+// MaxParts is in how many stretches a dataplane tells a window.
+const MaxParts = 20
 
 // MaxWindowSeconds is how far back the dataplane's slices reach.
 const MaxWindowSeconds = 600

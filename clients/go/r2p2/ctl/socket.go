@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 )
 
 // Dataplane answers the control protocol. Its methods are called from several
@@ -271,11 +272,48 @@ func readMemfd(files []*os.File, size int) ([]byte, error) {
 	return text, nil
 }
 
+// inParts reads the window again, in equal stretches, the newest first, as far back as
+// the dataplane lived, and makes it their sum.
+func (s *Listener) inParts(q *Request, whole Histogram) (Histogram, error) {
+	end := whole.Second
+	if q.EndSecond > 0 {
+		end = min(end, q.EndSecond)
+	}
+	sum := whole
+	sum.Histogram, sum.Requests, sum.Rejected, sum.CoveredSeconds, sum.Parts = &ll7.Histogram{}, 0, 0, 0, nil
+	parts := min(q.Parts, q.WindowSeconds)
+	for i := range parts {
+		from, to := q.WindowSeconds*i/parts, q.WindowSeconds*(i+1)/parts
+		if end <= uint64(from) {
+			break
+		}
+		one, err := s.dataplane.Histogram(q.Name, to-from, end-uint64(from))
+		if err != nil {
+			return Histogram{}, err
+		}
+		if one.CoveredSeconds == 0 {
+			break
+		}
+		sum.Parts = append(sum.Parts, one.Histogram)
+		sum.Histogram.Merge(one.Histogram)
+		sum.Requests += one.Requests
+		sum.Rejected += one.Rejected
+		sum.CoveredSeconds += one.CoveredSeconds
+	}
+	return sum, nil
+}
+
 func (s *Listener) histogram(q *Request) any {
 	if q.WindowSeconds < 1 || q.WindowSeconds > MaxWindowSeconds {
 		return failure(&Error{CodeInvalidRequest, "windowSeconds", fmt.Sprintf("must be 1..%d; got %d", MaxWindowSeconds, q.WindowSeconds)})
 	}
+	if q.Parts < 0 || q.Parts > MaxParts {
+		return failure(&Error{CodeInvalidRequest, "parts", fmt.Sprintf("must be 1..%d; got %d", MaxParts, q.Parts)})
+	}
 	h, err := s.dataplane.Histogram(q.Name, q.WindowSeconds, q.EndSecond)
+	if err == nil && q.Parts > 0 && h.Second > 0 {
+		h, err = s.inParts(q, h)
+	}
 	if err != nil {
 		return failure(asError(err))
 	}

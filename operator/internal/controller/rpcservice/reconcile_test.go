@@ -39,7 +39,8 @@ type bench struct {
 	*Reconciler
 	t      *testing.T
 	now    time.Time
-	refuse error // what applying a Deployment answers
+	refuse error // what applying one of a kind answers
+	kind   string
 	events *events.FakeRecorder
 
 	mu       sync.Mutex
@@ -65,7 +66,7 @@ func newBench(t *testing.T) *bench {
 	server.CreationTimestamp, router.CreationTimestamp = metav1.NewTime(start), metav1.NewTime(start)
 	server.Namespace, server.Labels = "demo", render.Selector("echo", v1alpha1.ComponentServer)
 	router.Namespace, router.Labels = "demo", render.Selector("echo", v1alpha1.ComponentRouter)
-	b := &bench{t: t, now: start, events: events.NewFakeRecorder(1000)}
+	b := &bench{t: t, now: start, kind: "Deployment", events: events.NewFakeRecorder(1000)}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(service, server, router, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}).
 		WithStatusSubresource(&v1alpha1.RpcService{}, &corev1.Pod{}).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: b.apply}).Build()
@@ -93,7 +94,7 @@ func (b *bench) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 	if err := u.UnmarshalJSON(text); err != nil {
 		return err
 	}
-	if u.GetKind() == "Deployment" && b.refuse != nil {
+	if u.GetKind() == b.kind && b.refuse != nil {
 		return b.refuse
 	}
 	old := &unstructured.Unstructured{}
@@ -427,5 +428,23 @@ func TestReconcileReadsSecretsSparingly(t *testing.T) {
 	}
 	if reads < 2 || reads > 4 {
 		t.Errorf("%d reads of 2 Secrets in 60 s, want one each in %s", reads, believed)
+	}
+}
+
+// a document that names keys is not handed out before they are there.
+func TestNoDocumentWithoutItsKeys(t *testing.T) {
+	b := newBench(t)
+	b.kind, b.refuse = "Secret", errors.New("the API server is busy")
+	cm := types.NamespacedName{Namespace: "demo", Name: "echo-dataplane"}
+	if err := b.reconcile(2); err == nil {
+		t.Fatal("Secrets are refused, and nothing is tried again")
+	}
+	if err := b.Live.Get(t.Context(), cm, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the document is there: %v", err)
+	}
+	b.refuse = nil
+	b.must(2)
+	if err := b.Live.Get(t.Context(), cm, &corev1.ConfigMap{}); err != nil {
+		t.Error(err)
 	}
 }

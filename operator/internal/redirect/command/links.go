@@ -49,6 +49,15 @@ func (h *host) follows(found []desired.Device, r desired.Result) error {
 	return errors.Join(errs...)
 }
 
+// newDevices refuses a file for a device that is not there, unless the former one had it: that one is waited for.
+func (c Config) newDevices(former Config) error {
+	fresh := Config{Devices: slices.DeleteFunc(slices.Clone(c.Devices), func(d Device) bool {
+		return slices.ContainsFunc(former.Devices, func(f Device) bool { return f.Name == d.Name })
+	})}
+	_, missing := fresh.state()
+	return missing
+}
+
 func (h *host) say(reason, format, device string) error {
 	fmt.Fprintf(h.out, format, device)
 	return h.plane.Count(reason, 1)

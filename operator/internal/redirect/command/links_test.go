@@ -62,6 +62,13 @@ func TestDevicesThatComeAndGo(t *testing.T) {
 	if p.counted["device_gone"] != 4 || p.counted["device_attached_again"] != 4 {
 		t.Errorf("counted %v, want 4 of each", p.counted)
 	}
+	former := Config{Devices: []Device{{Name: "eth0"}, {Name: "gone0"}}}
+	for name, refused := range map[string]bool{"lo": false, "gone0": false, "none0": true} {
+		c := Config{Devices: []Device{{Name: "eth0"}, {Name: name}}}
+		if err := c.newDevices(former); (err != nil) != refused || refused && !strings.Contains(err.Error(), "device none0") {
+			t.Errorf("a file that names %s as well: %v", name, err)
+		}
+	}
 	h.config.Devices = nil
 	if err := h.follows(nil, desired.Result{}); err != nil || len(h.links) != 0 {
 		t.Errorf("a device that left the file is followed: %v, %v", h.links, err)

@@ -176,6 +176,9 @@ func (h *host) read(ctx context.Context, path string) {
 		err = &redirect.FieldError{Field: "balancers", Reason: "cannot change while the program runs: start it again"}
 	}
 	if err == nil {
+		err = next.newDevices(h.config)
+	}
+	if err == nil {
 		h.config = next
 		err = h.apply(ctx)
 	}

@@ -146,8 +146,10 @@ func TestRunFollowsItsFile(t *testing.T) {
 	if n := b.out.count("balancer on"); n != 1 {
 		t.Errorf("told %d times of what did not change", n)
 	}
-	b.write(`{"devices":[{"name":"none"}]}`)
-	b.out.await(t, "not applied: device none")
+	absent := configWith(balancedVIP(vip), balancedVIP(other))
+	absent.Devices = append(absent.Devices, Device{Name: "none", Placement: redirect.Pod, Duties: []redirect.Duty{redirect.DutyClient}})
+	b.write(absent)
+	b.out.await(t, "device none")
 	b.write(`{`)
 	b.out.await(t, "not applied: "+b.path)
 	changed := configWith(balancedVIP(vip))
