@@ -37,7 +37,7 @@ test-all: deps ## Everything: all seeds, all planted bugs, faults, outages, fuzz
 test-steady: deps ## Every stage of make test three times beside one busy process per processor; goes on where it was (1 h)
 	@hack/test/run.py --steady --began=$(BEGAN) $(TEST_FLAGS)
 
-house: ## Judge the structure: circles, parameters, branches, what additions touch (8 min), and the last whole runs of make test and make test-steady on this commit
+house: ## Judge the structure: circles, parameters, branches, what additions touch (3 min), and the last whole runs of make test and make test-steady on this commit
 	@hack/house/judge.py
 
 verify: ## Check generated files, format, lint, layering, API conventions, docs

@@ -104,5 +104,5 @@ STAGES = [
           {ALL: Form(make("mutate"), 3600, 5400)}, "each mutant that nobody noticed stands in the log with its place", ("root",)),
     Stage("house", "circles of files, branches, parameters, complexity; what a policy, field, reason, protocol and driver touch; "
           "make test within its time and steady on this commit",
-          {ALL: Form(make("house"), 480, 1800)}, "missing figures: run make test and make test-steady on this commit, with nothing changed"),
+          {ALL: Form(make("house"), 150, 600)}, "missing figures: run make test and make test-steady on this commit, with nothing changed"),
 ]
