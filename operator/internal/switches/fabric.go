@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package switches
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// The router program's tables (dataplane/p4/router), and the order in which they are
+// written: what an entry points at has a lower rank.
+const (
+	tableStation   = "station"
+	tableOwn       = "own"
+	tableOwnSource = "own_source"
+)
+
+// Ranks of the tables.
+var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1}
+
+// Flood is the multicast group of all ports.
+const Flood = 1
+
+// broadcast is the MAC address of everybody.
+const broadcast = 1<<48 - 1
+
+// MaxPort is the highest number of a port: nine bits, on both architectures.
+const MaxPort = 511
+
+// Fabric is what a switch must know before it serves anybody: its ports, who is behind
+// them, and which addresses are its own.
+type Fabric struct {
+	Ports    []uint32
+	NextHops []NextHop
+	// Pool holds networks of addresses of services.
+	Pool []netip.Prefix
+}
+
+// NextHop is a station behind a port.
+type NextHop struct {
+	MAC  uint64
+	Port uint32
+}
+
+// Entries are what a switch holds of a fabric. Frames for everybody go to all ports;
+// those for a station to its own; what is sent to an address of the pool that is no
+// service's is discarded and counted, and so is what pretends to come from one.
+func (i *Info) Entries(f Fabric) ([]Entry, error) {
+	flood, err := i.Group(Flood, slices.Sorted(slices.Values(f.Ports)), Ranks[Groups])
+	if err != nil {
+		return nil, err
+	}
+	out := []Entry{flood}
+	rows := []Row{{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: broadcast}}, Action: "to_group", Args: []Arg{{"group", Flood}}}}
+	for _, h := range f.NextHops {
+		rows = append(rows, Row{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: h.MAC}}, Action: "to_port", Args: []Arg{{"port", uint64(h.Port)}}})
+	}
+	for _, p := range f.Pool {
+		for a := p.Masked().Addr(); p.Contains(a); a = a.Next() {
+			address := number(a)
+			rows = append(rows,
+				Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"},
+				Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"})
+		}
+	}
+	var wrong []error
+	for _, r := range rows {
+		r.Rank = Ranks[r.Table]
+		e, err := i.Bind(r)
+		if err != nil {
+			wrong = append(wrong, err)
+			if len(wrong) == 3 {
+				break
+			}
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, errors.Join(wrong...)
+}
+
+func number(a netip.Addr) (n uint64) {
+	for _, b := range a.As4() {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
+
+// Addresses is how many addresses a pool has.
+func Addresses(pool []netip.Prefix) (n int) {
+	for _, p := range pool {
+		n += 1 << (32 - p.Bits())
+	}
+	return n
+}
+
+// Fit says what of a fabric a pipeline has no room for, with the number that would fit
+// (W-24). It counts before any entry is made.
+func (i *Info) Fit(f Fabric) []string {
+	var out []string
+	short := func(field, table string, want, reserved int64) {
+		if room := i.Size(table) - reserved; want > room {
+			out = append(out, fmt.Sprintf("`%s`: %d, and table %s of the pipeline has room for %d", field, want, table, max(room, 0)))
+		}
+	}
+	short("spec.nextHops", tableStation, int64(len(f.NextHops)), 1)
+	short("spec.addressPool", tableOwn, int64(Addresses(f.Pool)), 0)
+	short("spec.addressPool", tableOwnSource, int64(Addresses(f.Pool)), 0)
+	return out
+}
