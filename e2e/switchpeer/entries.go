@@ -129,34 +129,41 @@ func (p *Peer) Write(ctx context.Context, r *p4.WriteRequest) (*p4.WriteResponse
 // update needs p.mu.
 func (p *Peer) update(u *p4.Update) (codes.Code, string) {
 	p.updates++
+	if code, text := p.refusal(u); code != codes.OK || p.faults.LoseWrites {
+		return code, text
+	}
 	e := u.GetEntity()
-	key := keyOf(e)
-	_, there := p.entries[key]
-	switch t := e.GetTableEntry(); {
-	case p.faults.RefuseEvery > 0 && p.updates%p.faults.RefuseEvery == 0:
-		return codes.Aborted, "not now"
-	case t == nil && p.faults.NoGroups:
-		return codes.Unimplemented, "no groups"
-	case t != nil && p.sizes[t.GetTableId()] == 0:
-		return codes.NotFound, "no such table"
-	case u.GetType() == p4.Update_INSERT && there:
-		return codes.AlreadyExists, "there already"
-	case u.GetType() != p4.Update_INSERT && !there:
-		return codes.NotFound, "not there"
-	case u.GetType() == p4.Update_INSERT && t != nil && p.count(t.GetTableId()) >= p.sizes[t.GetTableId()]:
-		return codes.ResourceExhausted, "the table is full"
-	}
-	if p.faults.LoseWrites {
-		return codes.OK, ""
-	}
 	if u.GetType() == p4.Update_DELETE {
-		delete(p.entries, key)
+		delete(p.entries, keyOf(e))
 		return codes.OK, ""
 	}
 	if p.points != nil && !p.points(e, func(to *p4.Entity) bool { return p.entries[keyOf(to)] != nil }) {
 		p.counts.Dangling++
 	}
-	p.entries[key] = p.stored(e)
+	p.entries[keyOf(e)] = p.stored(e)
+	return codes.OK, ""
+}
+
+// refusal says what stands against an update.
+func (p *Peer) refusal(u *p4.Update) (codes.Code, string) {
+	t, insert := u.GetEntity().GetTableEntry(), u.GetType() == p4.Update_INSERT
+	_, there := p.entries[keyOf(u.GetEntity())]
+	switch {
+	case p.faults.RefuseEvery > 0 && p.updates%p.faults.RefuseEvery == 0:
+		return codes.Aborted, "not now"
+	case t == nil && p.faults.NoGroups:
+		return codes.Unimplemented, "no groups"
+	case insert && there:
+		return codes.AlreadyExists, "there already"
+	case !insert && !there:
+		return codes.NotFound, "not there"
+	case t == nil:
+		return codes.OK, ""
+	case p.sizes[t.GetTableId()] == 0:
+		return codes.NotFound, "no such table"
+	case insert && p.count(t.GetTableId()) >= p.sizes[t.GetTableId()]:
+		return codes.ResourceExhausted, "the table is full"
+	}
 	return codes.OK, ""
 }
 

@@ -226,8 +226,7 @@ func TestParseInfo(t *testing.T) {
 	}
 }
 
-// W-12: one compiler prefixes names, some servers pad values, and some answer to old
-// fields: all of it is the same entry.
+// Some servers pad values, and some answer with old fields: all of it is the same entry.
 func TestCanonical(t *testing.T) {
 	i := testInfo(t)
 	plain := bound(t, i, hopRow(5, 1, 0xaabb))[0]

@@ -101,6 +101,9 @@ func Addresses(pool []netip.Prefix) (n int) {
 func (i *Info) Fit(f Fabric) []string {
 	var out []string
 	short := func(field, table string, want, reserved int64) {
+		if i.byName[table] == nil {
+			return // Entries says so
+		}
 		if room := i.Size(table) - reserved; want > room {
 			out = append(out, fmt.Sprintf("`%s`: %d, and table %s of the pipeline has room for %d", field, want, table, max(room, 0)))
 		}

@@ -164,6 +164,19 @@ func (k *Keeper) Set(name string, d Desired) {
 	}
 }
 
+// Clear has what is ours taken off a switch, if anybody looks after it.
+func (k *Keeper) Clear(name string) {
+	k.mu.Lock()
+	c := k.all[name]
+	k.mu.Unlock()
+	if c == nil {
+		return
+	}
+	d := c.wanted()
+	d.Clear = true
+	k.Set(name, d)
+}
+
 // Forget leaves a switch alone from now on.
 func (k *Keeper) Forget(name string) {
 	k.mu.Lock()
