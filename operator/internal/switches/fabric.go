@@ -53,7 +53,7 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 		return nil, err
 	}
 	out := []Entry{flood}
-	rows := []Row{{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: broadcast}}, Action: "to_group", Args: []Arg{{"group", Flood}}}}
+	rows := []Row{{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: broadcast}}, Action: "to_group", Args: []Arg{{"number", Flood}}}}
 	for _, h := range f.NextHops {
 		rows = append(rows, Row{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: h.MAC}}, Action: "to_port", Args: []Arg{{"port", uint64(h.Port)}}})
 	}
