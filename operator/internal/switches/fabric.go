@@ -18,7 +18,7 @@ const (
 )
 
 // Ranks of the tables.
-var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1}
+var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
 
 // Flood is the multicast group of all ports.
 const Flood = 1
