@@ -113,7 +113,7 @@ func TestAccepted(t *testing.T) {
 		{"no P4Info at all", func(s *snapshot) { named(s, "hello") }, v1alpha1.ReasonInvalidPipeline, "`spec.pipeline.p4Info`: is no P4Info"},
 		{"another program's", func(s *snapshot) { named(s, `tables { preamble { id: 1 name: "acl" } size: 5000 }`) }, v1alpha1.ReasonInvalidPipeline, "is not of Bobtail's router: table station is not there"},
 		{"a table with other keys", func(s *snapshot) {
-			named(s, strings.Replace(string(routerInfo(t)), `name: "hdr.ethernet.dst"`, `name: "hdr.ethernet.src"`, 1))
+			named(s, strings.Replace(string(routerInfo(t)), `"hdr.ethernet.dst"`, `"hdr.ethernet.src"`, 1))
 		}, v1alpha1.ReasonInvalidPipeline, "table station has no field hdr.ethernet.dst"},
 		{"a pool that is none", func(s *snapshot) { s.psw.Spec.AddressPool = []string{"300.0.0.0/24"} }, v1alpha1.ReasonInvalidConfiguration, "`spec.addressPool[0]` \"300.0.0.0/24\" is no IPv4 network"},
 		{"a pool with host bits", func(s *snapshot) { s.psw.Spec.AddressPool = []string{"192.0.2.1/24"} }, v1alpha1.ReasonInvalidConfiguration, "is no IPv4 network such as 192.0.2.0/28"},
