@@ -273,7 +273,7 @@ type ProgrammableSwitchStatus struct {
 	Entries int64 `json:"entries,omitempty"`
 
 	// entriesRepaired is how many had to be written again because the switch had
-	// lost or changed them.
+	// lost or changed them, since this operator began to lead.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	EntriesRepaired int64 `json:"entriesRepaired,omitempty"`

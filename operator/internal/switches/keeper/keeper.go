@@ -156,8 +156,12 @@ func (k *Keeper) Set(name string, d Desired) {
 		return
 	}
 	c.mu.Lock()
+	told := c.desired.Generation == d.Generation && c.desired.Identity == d.Identity && c.desired.Clear == d.Clear
 	c.desired = d
 	c.mu.Unlock()
+	if told {
+		return
+	}
 	select {
 	case c.news <- struct{}{}:
 	default:
