@@ -52,8 +52,10 @@ func (p *Peer) SetForwardingPipelineConfig(ctx context.Context, r *p4.SetForward
 	defer p.mu.Unlock()
 	switch {
 	case p.faults.FixedPipeline:
+		p.counts.PushesRefused++
 		return nil, status.Error(codes.Unimplemented, "the pipeline is fixed")
 	case p.faults.RefusePipeline:
+		p.counts.PushesRefused++
 		return nil, status.Error(codes.InvalidArgument, "12 stages are not enough")
 	}
 	if err := p.mayWrite(r.GetElectionId(), r.GetDeviceId()); err != nil {

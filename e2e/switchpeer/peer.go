@@ -50,6 +50,8 @@ type Faults struct {
 // Counts are what happened since the peer was made.
 type Counts struct {
 	Pushes, Writes, Updates int
+	// PushesRefused are those that its faults refused.
+	PushesRefused int
 	// PushesWithoutNeed had the pipeline that ran already.
 	PushesWithoutNeed int
 	// FromOldLeader are batches taken from a controller when a later one had been here;

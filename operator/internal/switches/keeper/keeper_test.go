@@ -15,6 +15,7 @@ import (
 	"time"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches"
@@ -166,7 +167,7 @@ func TestKeeper(t *testing.T) {
 	k.Set("leaf", d)
 	s := until(t, k, "leaf", "the first entries", settled(1))
 	holds(t, p, info, d.Wanted)
-	if !s.Role.Primary || s.Cookie == nil || *s.Cookie != 42 || s.Pushes != 1 || s.Used["worker"] != 2 {
+	if !s.Role.Primary || s.Cookie == nil || *s.Cookie != 42 || s.Pushes != 1 || s.Repaired != 0 || s.Used["worker"] != 2 {
 		t.Errorf("state %+v", s)
 	}
 
@@ -327,6 +328,10 @@ func TestWorkingPipelineStays(t *testing.T) {
 	if s.Cookie == nil || *s.Cookie != 42 {
 		t.Errorf("cookie %v", s.Cookie)
 	}
+	time.Sleep(300 * time.Millisecond) // ten rounds
+	if n := p.Counts().PushesRefused; n != 1 {
+		t.Errorf("a pipeline that was refused was pushed %d times", n)
+	}
 }
 
 // Servers that lack what is optional, or write values their own way, are served all the
@@ -360,6 +365,49 @@ func TestOptionalFeatures(t *testing.T) {
 				t.Errorf("held %d of %d, after Clear %d; %d pushes", held, len(d.Wanted), len(p.Held()), c.Pushes)
 			}
 		})
+	}
+}
+
+// Clear leaves a switch alone that runs somebody else's pipeline by now: what was ours
+// went with the one before.
+func TestClearedByAnotherPipeline(t *testing.T) {
+	p, one := peer(t), pipeline(t, 42)
+	other := proto.CloneOf(one.Info.P4)
+	other.Tables = other.Tables[:1]
+	p.Load(other, 7)
+	k, _ := start(t, always)
+	k.Set("leaf", Desired{Generation: 1, Target: target(p), Identity: "a", Pipeline: one, Ranks: ranks, Tag: tag, Clear: true})
+	until(t, k, "leaf", "clearing", func(s State) bool { return s.Cleared })
+	if c := p.Counts(); c.Pushes+c.Updates != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// W-20: a lease that ends while the switch is being read ends the round before it writes,
+// even where a switch would let it.
+func TestLeaseEndsInTheMiddle(t *testing.T) {
+	p, one := peer(t), pipeline(t, 42)
+	p.Load(one.Info.P4, 42)
+	began := time.Now()
+	var read atomic.Bool
+	p.Misbehave(func(f *switchpeer.Faults) {
+		f.Lax, f.Garble = true, func(*p4.ReadResponse) { read.Store(true) }
+	})
+	k := &Keeper{Term: func(context.Context) (Term, error) { return Term{Number: 1, Until: began.Add(time.Minute)}, nil }, Patience: quick,
+		Period: time.Hour, First: time.Hour, Longest: time.Hour,
+		Now: func() time.Time {
+			if read.Load() {
+				return began.Add(time.Hour)
+			}
+			return began
+		}}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { _ = k.Start(ctx) }()
+	k.Set("leaf", Desired{Generation: 1, Target: target(p), Pipeline: one, Wanted: entries(t, one.Info, []uint64{1}, 1), Ranks: ranks, Tag: tag})
+	until(t, k, "leaf", "the fault", faulty(link.Fenced, "does not lead"))
+	if n := p.Counts().Updates; n != 0 {
+		t.Errorf("%d updates were written without a lease", n)
 	}
 }
 

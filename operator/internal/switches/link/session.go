@@ -101,9 +101,37 @@ func Open(ctx context.Context, t Target, id Election, p Patience) (*Session, err
 	s.role.Election = id
 	if err := s.hello(alive); err != nil {
 		s.Close()
+		if FaultOf(err).Kind == Unreachable && t.TLS != nil {
+			if refused := t.refusal(ctx, p.Hello); refused != nil {
+				return nil, refused
+			}
+		}
 		return nil, err
 	}
 	return s, nil
+}
+
+// refusal asks once more why a connection with TLS came to nothing. A server that does not
+// trust our certificate says so behind the handshake, when what we write may already have
+// failed for another reason; who only listens hears it.
+func (t Target) refusal(ctx context.Context, patience time.Duration) *Fault {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	config := t.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", t.Endpoint)
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetReadDeadline(time.Now().Add(patience)) // a connection that is closed fails below
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if err == nil {
+		return nil
+	}
+	if fault := judge("the handshake", err); fault.Kind == Certificate {
+		return fault
+	}
+	return nil
 }
 
 // hello opens the stream and waits for the first answer. The stream may stay blocked in

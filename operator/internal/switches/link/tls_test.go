@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 )
 
 // issued is a certificate for 127.0.0.1 that ends then, and whoever trusts it.
@@ -87,5 +88,35 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("%v, want %s", err, row.kind)
 			}
 		})
+	}
+}
+
+// What became of an update of a later batch has the place it was given at.
+func TestLaterBatch(t *testing.T) {
+	p, err := switchpeer.Start(switchpeer.Options{Device: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	info := testInfo(t)
+	p.Load(info.P4, 1)
+	p.Misbehave(func(f *switchpeer.Faults) { f.RefuseEvery = Batch + 3 })
+	s, err := Open(context.Background(), Target{Endpoint: p.Address(), DeviceID: 3}, ElectionOf(1, 1), Usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var all []switches.Entry
+	for n := range uint32(Batch + 10) {
+		g, err := info.Group(n+1, []uint32{1}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, g)
+	}
+	d := switches.Compare(all, nil, switches.Owner{Tag: []byte("ours")}, nil)
+	refused, err := s.Write(context.Background(), d.Steps[0])
+	if err != nil || len(refused) != 1 || refused[0].Index != Batch+2 || len(p.Held()) != Batch+9 {
+		t.Errorf("%v, %v, held %d", refused, err, len(p.Held()))
 	}
 }
