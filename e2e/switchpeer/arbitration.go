@@ -106,7 +106,7 @@ func (p *Peer) announce() {
 			code = codes.NotFound
 		}
 		_ = s.server.Send(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Arbitration{Arbitration: &p4.MasterArbitrationUpdate{
-			DeviceId: p.device, ElectionId: p.highest, Status: &rpcstatus.Status{Code: int32(code)}, //nolint:gosec // a code
+			DeviceId: p.device, ElectionId: p.highest, Status: &rpcstatus.Status{Code: int32(code)},
 		}}})
 	}
 }

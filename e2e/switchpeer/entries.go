@@ -108,7 +108,7 @@ func (p *Peer) Write(ctx context.Context, r *p4.WriteRequest) (*p4.WriteResponse
 		p.counts.Updates++
 		code, text := p.update(u)
 		failed = failed || code != codes.OK
-		each = append(each, &p4.Error{CanonicalCode: int32(code), Message: text}) //nolint:gosec // a code
+		each = append(each, &p4.Error{CanonicalCode: int32(code), Message: text})
 	}
 	if !failed {
 		return &p4.WriteResponse{}, nil

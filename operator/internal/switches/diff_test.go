@@ -245,7 +245,8 @@ func TestCanonical(t *testing.T) {
 	}
 	old := proto.CloneOf(group.Entity())
 	for n, r := range old.GetPacketReplicationEngineEntry().GetMulticastGroupEntry().GetReplicas() {
-		r.PortKind = &p4.Replica_EgressPort{EgressPort: []uint32{1, 300}[n]} //nolint:staticcheck // what old servers answer
+		//lint:ignore SA1019 what old servers answer
+		r.PortKind = &p4.Replica_EgressPort{EgressPort: []uint32{1, 300}[n]}
 	}
 	if got, err := i.Canonical(old); err != nil || got.value != group.value {
 		t.Errorf("%+v, %v is not %+v", got, err, group)

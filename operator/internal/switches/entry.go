@@ -157,7 +157,7 @@ func (i *Info) Group(id uint32, ports []uint32, rank int) (Entry, error) {
 		if err != nil {
 			return Entry{}, err
 		}
-		g.Replicas = append(g.Replicas, &p4.Replica{PortKind: &p4.Replica_Port{Port: value}, Instance: uint32(n)}) //nolint:gosec // bounded by the specification
+		g.Replicas = append(g.Replicas, &p4.Replica{PortKind: &p4.Replica_Port{Port: value}, Instance: uint32(n)})
 	}
 	e, err := i.Canonical(groupEntity(g))
 	e.rank = rank

@@ -106,8 +106,8 @@ func (s Service) ringSize() int {
 func (i *Info) ServiceEntries(s Service, p Place) ([]Entry, error) {
 	rows := []Row{{Table: tableService, Match: []Match{{Field: "hdr.ipv4.dst", Value: number(s.Address.Addr())}, {Field: "hdr.udp.dst", Value: uint64(s.Address.Port())}},
 		Action: "serve", Args: []Arg{
-			{"service", uint64(p.ID)}, {"choose", uint64(s.Choice)}, {"base", uint64(p.Base)}, {"last_group", uint64(s.lastGroup(p))}, //nolint:gosec // never below 0
-			{"top", uint64(s.Depth - 1)}, {"mask", uint64(max(s.ringSize()-1, 0))}, {"limit", uint64(s.Held)}, {"patience", uint64(s.Patience)}, {"router", uint64(s.Router)}, //nolint:gosec // likewise
+			{"service", uint64(p.ID)}, {"choose", uint64(s.Choice)}, {"base", uint64(p.Base)}, {"last_group", uint64(s.lastGroup(p))},
+			{"top", uint64(s.Depth - 1)}, {"mask", uint64(max(s.ringSize()-1, 0))}, {"limit", uint64(s.Held)}, {"patience", uint64(s.Patience)}, {"router", uint64(s.Router)},
 		}}}
 	for _, w := range s.Workers {
 		rows = append(rows, s.workerRows(w, p)...)
@@ -115,7 +115,7 @@ func (i *Info) ServiceEntries(s Service, p Place) ([]Entry, error) {
 	if s.Choice != ByCredit {
 		for n := range s.ringSize() {
 			row, slot := p.slot(s.Workers[n%len(s.Workers)].Address)
-			rows = append(rows, Row{Table: tableRing, Match: []Match{{Field: "meta.service", Value: uint64(p.ID)}, {Field: "meta.turn", Value: uint64(n)}}, //nolint:gosec // likewise
+			rows = append(rows, Row{Table: tableRing, Match: []Match{{Field: "meta.service", Value: uint64(p.ID)}, {Field: "meta.turn", Value: uint64(n)}},
 				Action: "pick", Args: append(at(row, slot), lessOne(slot)...)})
 		}
 	}
@@ -134,20 +134,20 @@ func (i *Info) ServiceEntries(s Service, p Place) ([]Entry, error) {
 func (s Service) workerRows(w Worker, p Place) []Row {
 	row, slot := p.slot(w.Address)
 	address, port := number(w.Address.Addr()), uint64(w.Address.Port())
-	half := uint64(slot-1) % 2 //nolint:gosec // 0 or 1
+	half := uint64(slot-1) % 2
 	return []Row{
-		{Table: tableTarget, Match: []Match{{Field: "meta.row", Value: uint64(row)}, {Field: "meta.found", Value: uint64(slot)}}, //nolint:gosec // never below 0
+		{Table: tableTarget, Match: []Match{{Field: "meta.row", Value: uint64(row)}, {Field: "meta.found", Value: uint64(slot)}},
 			Action: "to_worker", Args: []Arg{{"port", uint64(w.Port)}, {"own_mac", s.OwnMAC}, {"mac", w.MAC}, {"address", address}, {"udp_port", port}}},
 		{Table: tableMember, Match: []Match{
 			{Field: "hdr.ipv4.src", Value: address}, {Field: "hdr.udp.src", Value: port}, {Field: "in_port", Value: uint64(w.Port)},
 			{Field: "hdr.ipv4.dst", Value: number(s.Reports.Addr())}, {Field: "hdr.udp.dst", Value: uint64(s.Reports.Port())}},
-			Action: "report", Args: append(at(row, slot), Arg{"service", uint64(p.ID)}, Arg{"half", half}, Arg{"loss", uint64(s.Loss)})}, //nolint:gosec // likewise
+			Action: "report", Args: append(at(row, slot), Arg{"service", uint64(p.ID)}, Arg{"half", half}, Arg{"loss", uint64(s.Loss)})},
 	}
 }
 
 // at names a register: two slots share one.
 func at(row, slot int) []Arg {
-	return []Arg{{"row", uint64(row)}, {"slot", uint64(slot)}, {"pair", uint64(slot-1) / 2}} //nolint:gosec // never below 0
+	return []Arg{{"row", uint64(row)}, {"slot", uint64(slot)}, {"pair", uint64(slot-1) / 2}}
 }
 
 // lessOne takes one request off a worker's half of its register.

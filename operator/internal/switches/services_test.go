@@ -15,7 +15,7 @@ import (
 // workers are that many, from the one with that number on.
 func workers(from, n int) (out []Worker) {
 	for w := from; w < from+n; w++ {
-		out = append(out, Worker{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(w >> 16), byte(w >> 8), byte(w)}), 8000), NextHop{MAC: uint64(w) + 0x020000000000, Port: uint32(w%32) + 1}}) //nolint:gosec // small
+		out = append(out, Worker{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(w >> 16), byte(w >> 8), byte(w)}), 8000), NextHop{MAC: uint64(w) + 0x020000000000, Port: uint32(w%32) + 1}})
 	}
 	return out
 }
@@ -23,7 +23,7 @@ func workers(from, n int) (out []Worker) {
 func service(name string, choice Choice, depth int, w []Worker) Service {
 	last := byte(0)
 	for _, c := range name {
-		last = last*7 + byte(c) //nolint:gosec // any number
+		last = last*7 + byte(c)
 	}
 	return Service{Name: name, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, last}), 8000), Reports: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, last}), 9000),
 		Choice: choice, Depth: depth, Held: 100, Patience: 1000, Loss: 50, Router: 7, OwnMAC: 0x0200000000ff, Workers: w}

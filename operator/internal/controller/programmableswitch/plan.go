@@ -40,7 +40,7 @@ func planFor(s *snapshot) plan {
 	if twin := olderTwin(s); twin != "" {
 		refuse(v1alpha1.ReasonDuplicateSwitch, "`spec.endpoint`: ProgrammableSwitch %s is device %d at %s already; delete one of the two", twin, spec.DeviceID, spec.Endpoint)
 	}
-	target := link.Target{Endpoint: spec.Endpoint, DeviceID: uint64(spec.DeviceID)} //nolint:gosec // never below 0
+	target := link.Target{Endpoint: spec.Endpoint, DeviceID: uint64(spec.DeviceID)}
 	var v verdict.Verdict
 	if target.TLS, v = credentials(s); v.Reason != "" {
 		wrong = append(wrong, v)
@@ -204,14 +204,14 @@ func fabricOf(spec v1alpha1.ProgrammableSwitchSpec) (switches.Fabric, verdict.Ve
 	}
 	var out switches.Fabric
 	for _, p := range spec.Ports {
-		out.Ports = append(out.Ports, uint32(p)) //nolint:gosec // 0 to 511
+		out.Ports = append(out.Ports, uint32(p))
 	}
 	for n, h := range spec.NextHops {
 		mac, err := strconv.ParseUint(strings.ReplaceAll(h.MACAddress, ":", ""), 16, 48)
 		if err != nil {
 			return out, invalid("`spec.nextHops[%d].macAddress` %q is no MAC address", n, h.MACAddress)
 		}
-		out.NextHops = append(out.NextHops, switches.NextHop{MAC: mac, Port: uint32(h.Port)}) //nolint:gosec // 0 to 511
+		out.NextHops = append(out.NextHops, switches.NextHop{MAC: mac, Port: uint32(h.Port)})
 	}
 	for n, text := range spec.AddressPool {
 		p, err := netip.ParsePrefix(text)

@@ -91,7 +91,7 @@ type Keeper struct {
 	Period, First, Longest time.Duration
 
 	mu     sync.Mutex
-	ctx    context.Context //nolint:containedctx // that of Start
+	ctx    context.Context // that of Start
 	all    map[string]*charge
 	rounds sync.WaitGroup
 }

@@ -59,7 +59,7 @@ func entries(t testing.TB, info *switches.Info, services []uint64, version uint6
 			}
 			out = append(out, e)
 		}
-		g, err := info.Group(uint32(n)+1, []uint32{1, 2}, ranks[switches.Groups]) //nolint:gosec // small
+		g, err := info.Group(uint32(n)+1, []uint32{1, 2}, ranks[switches.Groups])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -131,7 +131,7 @@ func message(m proto.Message) []byte {
 // arbitration is an honest answer.
 func arbitration(device uint64, code codes.Code, id Election) []byte {
 	return message(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Arbitration{Arbitration: &p4.MasterArbitrationUpdate{
-		DeviceId: device, ElectionId: id.wire(), Status: &rpcstatus.Status{Code: int32(code)}}}}) //nolint:gosec // a code
+		DeviceId: device, ElectionId: id.wire(), Status: &rpcstatus.Status{Code: int32(code)}}}})
 }
 
 // Whatever a server answers, calls end in time and nothing panics.
@@ -240,7 +240,7 @@ func TestEndlessAnswers(t *testing.T) {
 func TestFailures(t *testing.T) {
 	detail := func(codes ...codes.Code) (out []*anypb.Any) {
 		for _, c := range codes {
-			d, err := anypb.New(&p4.Error{CanonicalCode: int32(c), Message: "why"}) //nolint:gosec // a code
+			d, err := anypb.New(&p4.Error{CanonicalCode: int32(c), Message: "why"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func TestFailures(t *testing.T) {
 		return out
 	}
 	of := func(code codes.Code, details []*anypb.Any) error {
-		return status.FromProto(&rpcstatus.Status{Code: int32(code), Message: "some failed", Details: details}).Err() //nolint:gosec // a code
+		return status.FromProto(&rpcstatus.Status{Code: int32(code), Message: "some failed", Details: details}).Err()
 	}
 	for _, row := range []struct {
 		name string
