@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "\n"
     "options\n"
@@ -217,6 +218,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "crab") == 0) {
         return sim_command_crab(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "store") == 0) {
+        return sim_command_store(argc - 1, argv + 1);
     }
     if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
         return sim_command_hedge(argc - 1, argv + 1);
