@@ -14,8 +14,8 @@
 enum {
     FILES_MOST = 64,
     FILES_TIDY = 40,
-    LIVES_MOST = 12,
-    GROUPS_MOST = 14,
+    LIVES_MOST = 16,
+    GROUPS_MOST = 20,
     OPS_MOST = 8,
     MARKS = 16,
     MEMORY = 1 << 18
@@ -215,7 +215,7 @@ static bool group(struct run *r)
     }
     enum bt_store_result result = bt_store_commit(&r->store, &generation);
     uint64_t done = sim_disk_done_at(r->disk);
-    if (done > began && chance(r, 0.08)) {
+    if (done > began && chance(r, 0.2)) {
         crash(r, moment(r, began, done));
         return false;
     }

@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BT_BLOCK_BYTES   512u
-#define BT_BLOCK_HEAD    48u
-#define BT_BLOCK_ROOM    (BT_BLOCK_BYTES - BT_BLOCK_HEAD)
+#define BT_BLOCK_BYTES          512u
+#define BT_BLOCK_HEAD           48u
+#define BT_BLOCK_ROOM           (BT_BLOCK_BYTES - BT_BLOCK_HEAD)
 #define BT_STORE_VERSION_NUMBER 1u
 
 enum bt_store_policy { BT_STORE_ALWAYS, BT_STORE_VOLATILE };

@@ -31,7 +31,8 @@ static const struct {
 } words[BT_STORE_TROUBLES] = {
     [BT_STORE_FINE] = {"nothing is wrong", ""},
     [BT_STORE_DAMAGED] = {"damaged", "; this member must not start: remove its disk and add a new member"},
-    [BT_STORE_CLUSTER] = {"refused: the disk belongs to another cluster", "; give this member an empty disk, or the cluster its own one"},
+    [BT_STORE_CLUSTER] = {"refused: the disk belongs to another cluster",
+                          "; give this member an empty disk, or the cluster its own one"},
     [BT_STORE_MEMBER] = {"refused: the disk belongs to another member", "; give each member its own disk"},
     [BT_STORE_POLICY] = {"refused: storage Volatile over a durable log", "; remove the disk's files, or keep Always"},
     [BT_STORE_VERSION] = {"refused: written by another version of the format", "; start the release that wrote it"},

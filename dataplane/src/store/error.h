@@ -11,14 +11,14 @@
 
 enum bt_store_trouble {
     BT_STORE_FINE,
-    BT_STORE_DAMAGED,  // what was durable is not there any more, or is not what was written: the member is fenced
-    BT_STORE_CLUSTER,  // the disk is another cluster's
-    BT_STORE_MEMBER,   // the disk is another member's
-    BT_STORE_POLICY,   // Volatile is asked for where a durable log stands
-    BT_STORE_VERSION,  // written by a release with another format
-    BT_STORE_ROOM,     // more on the disk than this store was given memory for
-    BT_STORE_DISK,     // an operation of the disk failed; code says how
-    BT_STORE_REFUSED,  // an operation that contradicts the log: a mistake of who gave it
+    BT_STORE_DAMAGED, // what was durable is not there any more, or is not what was written: the member is fenced
+    BT_STORE_CLUSTER, // the disk is another cluster's
+    BT_STORE_MEMBER,  // the disk is another member's
+    BT_STORE_POLICY,  // Volatile is asked for where a durable log stands
+    BT_STORE_VERSION, // written by a release with another format
+    BT_STORE_ROOM,    // more on the disk than this store was given memory for
+    BT_STORE_DISK,    // an operation of the disk failed; code says how
+    BT_STORE_REFUSED, // an operation that contradicts the log: a mistake of who gave it
     BT_STORE_TROUBLES,
 };
 
@@ -39,7 +39,8 @@ static inline bool bt_store_trouble(struct bt_store_error *e, const struct bt_st
     return false;
 }
 
-// "damaged at segment 3, byte 4096: a block's checksum is wrong" and what to do; always ends in a zero. Returns its length.
+// "damaged at segment 3, byte 4096: a block's checksum is wrong" and what to do; always ends in a zero. Returns its
+// length.
 size_t bt_store_error_text(const struct bt_store_error *e, char *out, size_t room);
 
 #endif

@@ -66,7 +66,8 @@ static uint64_t below(const struct bt_store *s, uint64_t number)
     return best;
 }
 
-static enum bt_scan_state read_head(struct bt_store *s, struct bt_scan *scan, uint64_t number, struct bt_segment_head *h)
+static enum bt_scan_state read_head(struct bt_store *s, struct bt_scan *scan, uint64_t number,
+                                    struct bt_segment_head *h)
 {
     struct bt_batch b = {.payload = s->payload, .room = BT_SEGMENT_HEAD_MAX + s->config.batch_bytes};
     struct bt_record r;
@@ -130,8 +131,9 @@ static bool follow_chain(struct bt_store *s, struct bt_scan *scan, const struct 
         struct bt_disk_file f = {.number = h.previous, .kind = BT_DISK_SEGMENT};
         struct bt_segment next = {.number = h.previous, .end = h.previous_end};
         if (h.previous < tip->first || !listed(s, next.number) || s->chain_n == s->config.files_max) {
-            return bt_store_trouble(&s->why, &(struct bt_store_error){
-                                                 .trouble = BT_STORE_DAMAGED, .file = f, .what = "the segment is missing"});
+            return bt_store_trouble(
+                &s->why,
+                &(struct bt_store_error){.trouble = BT_STORE_DAMAGED, .file = f, .what = "the segment is missing"});
         }
         enum bt_scan_state state = read_head(s, scan, next.number, &h);
         if (state != BT_SCAN_BATCH) {
@@ -213,7 +215,8 @@ static bool gather_last(struct bt_store *s, struct bt_scan *scan, struct bt_repl
     return true;
 }
 
-static bool read_disk(struct bt_store *s, struct bt_scan *scan, const struct bt_segment_head *tip, struct bt_image *image)
+static bool read_disk(struct bt_store *s, struct bt_scan *scan, const struct bt_segment_head *tip,
+                      struct bt_image *image)
 {
     struct bt_replay r = {.image = image, .base = tip->log.base};
     struct bt_segment *last = &s->chain[s->chain_n - 1];
@@ -310,8 +313,6 @@ bool bt_store_open(struct bt_store *s, struct bt_image *image)
 
 void bt_store_recovered(const struct bt_store *s, const struct bt_image *image, struct bt_recovery *r)
 {
-    *r = (struct bt_recovery){.hard_state = s->log.hard,
-                              .snapshot = image->snapshot,
-                              .entry = image->entry,
-                              .count = image->count};
+    *r = (struct bt_recovery){
+        .hard_state = s->log.hard, .snapshot = image->snapshot, .entry = image->entry, .count = image->count};
 }

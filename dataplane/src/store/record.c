@@ -116,7 +116,8 @@ static bool contradicts(const struct bt_segment_head *h)
 {
     const struct bt_log *l = &h->log;
     bool alone = h->first == h->number;
-    bool chain = h->first == 0 || h->first > h->number || h->previous >= h->number || (!alone && h->previous < h->first);
+    bool chain =
+        h->first == 0 || h->first > h->number || h->previous >= h->number || (!alone && h->previous < h->first);
     bool log = l->base > l->last || l->snapshot > l->last || l->base > l->snapshot;
     bool mark = h->snapshot.last_index != l->snapshot || (h->snapshot.number == 0 && l->snapshot != 0);
     return chain || log || mark || h->snapshot.number >= h->number;
@@ -154,11 +155,9 @@ uint32_t bt_snapshot_head_put(uint8_t *p, const struct bt_store_ids *ids, const 
     memcpy(b + 16, ids->member, 16);
     bt_put64(b + 32, s->length);
     uint32_t length = SNAPSHOT_FIXED + put_config(b + SNAPSHOT_FIXED, &s->config);
-    return bt_record_put(p, &(struct bt_record){.type = BT_RECORD_SNAPSHOT,
-                                                .length = length,
-                                                .a = s->last_index,
-                                                .b = s->last_term,
-                                                .body = b});
+    return bt_record_put(
+        p, &(struct bt_record){
+               .type = BT_RECORD_SNAPSHOT, .length = length, .a = s->last_index, .b = s->last_term, .body = b});
 }
 
 bool bt_snapshot_head_get(const struct bt_record *r, struct bt_store_ids *ids, struct bt_snapshot *s)

@@ -10,6 +10,16 @@ static bool room(struct bt_scan *scan, const char *what)
                             &(struct bt_store_error){.trouble = BT_STORE_ROOM, .file = scan->file, .what = what});
 }
 
+static bool listed(const struct bt_store *s, struct bt_disk_file f)
+{
+    for (uint32_t i = 0; i < s->files_n; i++) {
+        if (s->files[i].kind == f.kind && s->files[i].number == f.number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bt_replay_snapshot(struct bt_scan *scan, const struct bt_store *s, struct bt_image *image)
 {
     image->snapshot = (struct bt_snapshot){.config = s->mark.config};
@@ -21,11 +31,12 @@ bool bt_replay_snapshot(struct bt_scan *scan, const struct bt_store *s, struct b
     struct bt_store_ids ids;
     struct bt_snapshot found;
     bt_scan_open(scan, (struct bt_disk_file){.number = s->mark.number, .kind = BT_DISK_SNAPSHOT});
-    enum bt_scan_state state = bt_scan_batch(scan, 0, &b);
+    enum bt_scan_state state = listed(s, scan->file) ? bt_scan_batch(scan, 0, &b) : BT_SCAN_END;
     if (state != BT_SCAN_BATCH) {
         return state != BT_SCAN_BAD && bt_scan_damaged(scan, 0, "the snapshot is missing or not whole");
     }
-    uint32_t n = bt_record_get(b.payload, b.bytes < BT_SNAPSHOT_HEAD_MAX ? (uint32_t)b.bytes : BT_SNAPSHOT_HEAD_MAX, &r);
+    uint32_t n =
+        bt_record_get(b.payload, b.bytes < BT_SNAPSHOT_HEAD_MAX ? (uint32_t)b.bytes : BT_SNAPSHOT_HEAD_MAX, &r);
     bool ok = n != 0 && bt_snapshot_head_get(&r, &ids, &found) && memcmp(&ids, &s->ids, sizeof ids) == 0 &&
               found.last_index == s->mark.last_index && found.last_term == s->mark.last_term &&
               found.length == s->mark.length && b.bytes - n == found.length;

@@ -19,10 +19,9 @@ void bt_scan_open(struct bt_scan *s, struct bt_disk_file file)
 
 static bool trouble(struct bt_scan *s, enum bt_store_trouble kind, uint32_t block, const char *what)
 {
-    return bt_store_trouble(s->why, &(struct bt_store_error){.trouble = kind,
-                                                             .file = s->file,
-                                                             .byte = (uint64_t)block * BT_BLOCK_BYTES,
-                                                             .what = what});
+    return bt_store_trouble(
+        s->why, &(struct bt_store_error){
+                    .trouble = kind, .file = s->file, .byte = (uint64_t)block * BT_BLOCK_BYTES, .what = what});
 }
 
 bool bt_scan_damaged(struct bt_scan *s, uint32_t block, const char *what)

@@ -50,12 +50,8 @@ static bool gather(struct bt_store *s, const struct bt_record *r)
 
 static bool take_entry(struct bt_store *s, const struct bt_entry *e)
 {
-    struct bt_record r = {.type = BT_RECORD_ENTRY,
-                          .kind = e->kind,
-                          .length = e->length,
-                          .a = e->index,
-                          .b = e->term,
-                          .body = e->body};
+    struct bt_record r = {
+        .type = BT_RECORD_ENTRY, .kind = e->kind, .length = e->length, .a = e->index, .b = e->term, .body = e->body};
     if (e->kind >= BT_ENTRY_KINDS) {
         return refuse(s, "an entry of unknown kind");
     }
