@@ -52,14 +52,9 @@ static void keep(struct bt_files *f, struct bt_disk_file file, int fd)
 }
 
 // An open descriptor, or the negative errno. flags: O_CREAT | O_EXCL for a new file.
-static int fd_of(struct bt_files *f, struct bt_disk_file file, int flags)
+static int open_file(struct bt_files *f, struct bt_disk_file file, int flags)
 {
     char name[NAME];
-    for (unsigned i = 0; i < BT_FILES_OPEN; i++) {
-        if (f->open[i].file.kind == file.kind && f->open[i].file.number == file.number) {
-            return f->open[i].fd;
-        }
-    }
     name_of(file, name);
     int fd = openat(f->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
     if (fd < 0) {
@@ -67,6 +62,16 @@ static int fd_of(struct bt_files *f, struct bt_disk_file file, int flags)
     }
     keep(f, file, fd);
     return fd;
+}
+
+static int fd_of(struct bt_files *f, struct bt_disk_file file)
+{
+    for (unsigned i = 0; i < BT_FILES_OPEN; i++) {
+        if (f->open[i].file.kind == file.kind && f->open[i].file.number == file.number) {
+            return f->open[i].fd;
+        }
+    }
+    return open_file(f, file, 0);
 }
 
 static void forget(struct bt_files *f, struct bt_disk_file file)
@@ -81,13 +86,13 @@ static void forget(struct bt_files *f, struct bt_disk_file file)
 
 static int files_create(struct bt_disk *d, struct bt_disk_file file)
 {
-    int fd = fd_of(of(d), file, O_CREAT | O_EXCL);
+    int fd = open_file(of(d), file, O_CREAT | O_EXCL);
     return fd < 0 ? -fd : 0;
 }
 
 static int files_write(struct bt_disk *d, struct bt_disk_file file, uint64_t offset, const uint8_t *p, uint32_t n)
 {
-    int fd = fd_of(of(d), file, 0);
+    int fd = fd_of(of(d), file);
     if (fd < 0) {
         return -fd;
     }
@@ -106,7 +111,7 @@ static int files_write(struct bt_disk *d, struct bt_disk_file file, uint64_t off
 
 static int files_sync(struct bt_disk *d, struct bt_disk_file file)
 {
-    int fd = fd_of(of(d), file, 0);
+    int fd = fd_of(of(d), file);
     if (fd < 0) {
         return -fd;
     }
@@ -129,7 +134,7 @@ static int files_remove(struct bt_disk *d, struct bt_disk_file file)
 static int files_read(struct bt_disk *d, struct bt_disk_file file, uint64_t offset, uint8_t *p, uint32_t n,
                       uint32_t *got)
 {
-    int fd = fd_of(of(d), file, 0);
+    int fd = fd_of(of(d), file);
     *got = 0;
     if (fd < 0) {
         return -fd;
