@@ -180,15 +180,18 @@ static bool hollow(const struct sim_sector *s)
     return s->lying[0] == 0 && memcmp(s->lying, s->lying + 1, SIM_SECTOR - 1) == 0;
 }
 
-/* A sector that is not empty, drawn from all; NULL when there is none. */
-static struct sim_sector *draw(struct sim_platter *p)
+/* A sector that is not empty, drawn from all; place: only from those at that place of their files, UINT32_MAX: from
+ * all. NULL when there is none; *at: where it lies in its file. */
+static struct sim_sector *draw(struct sim_platter *p, uint32_t place, uint32_t *at)
 {
     uint32_t found = 0;
     struct sim_sector *drawn = NULL;
     for (uint32_t i = 0; i < p->files; i++) {
         for (uint32_t k = 0; k < p->file[i].lying; k++) {
-            if (!hollow(&p->file[i].sector[k]) && bt_rng_below(&p->rng, ++found) == 0) {
+            bool asked = place == UINT32_MAX || place == k;
+            if (asked && !hollow(&p->file[i].sector[k]) && bt_rng_below(&p->rng, ++found) == 0) {
                 drawn = &p->file[i].sector[k];
+                *at = k;
             }
         }
     }
@@ -197,7 +200,9 @@ static struct sim_sector *draw(struct sim_platter *p)
 
 bool sim_platter_rot(struct sim_platter *p, enum sim_disk_seen kind)
 {
-    struct sim_sector *s = draw(p), *other = draw(p);
+    uint32_t at = 0, from = 0;
+    struct sim_sector *s = draw(p, UINT32_MAX, &at);
+    struct sim_sector *other = draw(p, bt_rng_below(&p->rng, 2) == 0 ? at : UINT32_MAX, &from);
     if (s == NULL || (kind == SIM_DISK_MOVED && other == s)) {
         return false;
     }

@@ -13,7 +13,7 @@
 
 enum {
     FILES_MOST = 64,
-    FILES_TIDY = 40,
+    FILES_TIDY = 24,
     LIVES_MOST = 16,
     GROUPS_MOST = 20,
     OPS_MOST = 8,
@@ -209,12 +209,16 @@ static bool group(struct run *r)
     uint64_t began = r->now, generation;
     uint32_t n = 1 + below(r, OPS_MOST), steps = h->steps;
     sim_disk_at(r->disk, r->now);
-    r->mark[r->marks++ % MARKS] = steps;
+    uint64_t batches = r->store.counter[BT_STORE_BATCHES];
     for (uint32_t i = 0; i < n && !r->store.failed; i++) {
         give_one(r);
     }
     enum bt_store_result result = bt_store_commit(&r->store, &generation);
     uint64_t done = sim_disk_done_at(r->disk);
+    bool wrote = r->store.counter[BT_STORE_BATCHES] > batches;
+    if (wrote) {
+        r->mark[r->marks++ % MARKS] = steps;
+    }
     if (done > began && chance(r, 0.2)) {
         crash(r, moment(r, began, done));
         return false;
@@ -235,6 +239,7 @@ static bool group(struct run *r)
     }
     r->result->count[SIM_STORE_ACKNOWLEDGED] += h->steps - h->acked;
     h->acked = h->steps;
+    h->before = wrote ? steps : h->before; /* this commit's batch may be the disk's last one */
     return true;
 }
 

@@ -308,7 +308,8 @@ bool bt_store_open(struct bt_store *s, struct bt_image *image)
     }
     s->owner = bt_store_owner(&s->ids);
     s->roll = true;
-    return bt_write_gathered(s);
+    s->opened = bt_write_gathered(s);
+    return s->opened;
 }
 
 void bt_store_recovered(const struct bt_store *s, const struct bt_image *image, struct bt_recovery *r)

@@ -24,7 +24,7 @@ struct bt_store_config {
     enum bt_store_policy policy;
     uint32_t segment_bytes; // a batch that would make a segment longer begins a new one
     uint32_t batch_bytes;   // of records between two syncs; an entry must fit
-    uint32_t files_max;     // segments and snapshots at once
+    uint32_t files_max;     // segments and snapshots at once; a quarter of them is kept for starts
     uint64_t snapshot_max;  // bytes of the application's snapshot
 };
 
@@ -62,7 +62,7 @@ struct bt_store {
     uint8_t *blocks;
     uint32_t blocks_n;
     bool roll; // the next batch begins a segment
-    bool failed;
+    bool opened, failed;
     uint64_t taken, durable; // generations
     struct bt_store_error why;
     uint64_t counter[BT_STORE_COUNTERS];

@@ -41,7 +41,8 @@ static bool sync_names(struct bt_store *s, struct bt_disk_file f)
 static bool create(struct bt_store *s, struct bt_disk_file f)
 {
     struct bt_disk *d = s->config.disk;
-    if (s->files_n == s->config.files_max) {
+    uint32_t most = s->config.files_max - (s->opened ? s->config.files_max / 4 : 0); // the rest is for later starts
+    if (s->files_n >= most) {
         return bt_store_disk_failed(s, f, ENFILE, "too many files for a new one; is no snapshot taken?");
     }
     int code = d->ops->create(d, f);
