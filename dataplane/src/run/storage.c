@@ -195,7 +195,7 @@ static void *run(void *arg)
             return NULL;
         }
         if (!worked) {
-            sem_wait(&s->work); // EINTR: just another look
+            sem_wait(&s->work);                  // EINTR: just another look
             while (sem_trywait(&s->work) == 0) { // one look for all that was given meanwhile
             }
         }

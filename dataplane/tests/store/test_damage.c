@@ -93,6 +93,7 @@ static uint8_t *block_of(struct bed *b, uint32_t block)
     return ram_newest(&b->ram, BT_DISK_SEGMENT)->bytes + (size_t)block * BT_BLOCK_BYTES;
 }
 
+// of a batch that is not whole nothing is believed.
 static void r368_a_torn_tail_is_cut(void **state)
 {
     (void)state;
