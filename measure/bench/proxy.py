@@ -7,8 +7,8 @@ its program in the kernel, and that where the service has keys (a tag to make an
 direct, bare UDP through a forwarder that does nothing else (bench_hop.c). A figure is made of undisturbed pairs
 (pairs.py), 20 of each in a full run, else there is no figure. The services are equal in kind: one echo process, 64-byte bodies, loopback.
 
-The judged share is that of the router with its program, which a service asks for by spec.router.fastPath; the share on plain
-sockets, which is what runs by default, stands beside it under its own name. Where the program may not be loaded there is no judged
+The judged share is that of the router with its program, which is what runs by default; the share on plain
+sockets, which is what runs where the program may not be loaded, stands beside it under its own name. Where the program may not be loaded there is no judged
 share, and that is a failure: the other one does not stand in for it.
 """
 import json
@@ -125,7 +125,7 @@ THEIRS = ("nginx", "haproxy")
 HOPS = {"router": ("r2p2", "router"), "fast": ("r2p2", "fast"), "keyed": ("r2p2", "keyed"), "nginx": ("http", "nginx"), "haproxy": ("http", "haproxy"),
         "hop": ("udp", "hop")}
 SHARED = (("fast", "proxy_cpu_share_vs", "fastPath Auto"), ("keyed", "proxy_cpu_share_keys_vs", "fastPath Auto, with keys"),
-          ("router", "proxy_cpu_share_sockets_vs", "fastPath Off, the default"),
+          ("router", "proxy_cpu_share_sockets_vs", "fastPath Off"),
           ("hop", "hop_cpu_share_vs", "a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets"))
 
 
