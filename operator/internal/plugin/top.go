@@ -60,6 +60,9 @@ func top(ctx context.Context, s streams, c *cluster, window int) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%s\t%s\t%s\t%.0f\t%s\t%s\n", service.Namespace, service.Name, service.Status.Workers, o.perSecond,
 			percentile(&o.latency, "50"), percentile(&o.latency, "99"), percentile(&o.service, "99"),
 			o.held, share(o.rejected, o.requests), share(o.latency.Inf(), o.latency.Total()))
+		for _, g := range o.gaps {
+			fmt.Fprintf(s.errs, "%s/%s: %s: %s; %s\n", service.Namespace, service.Name, g.cause, g.evidence, g.advice)
+		}
 		for _, u := range o.unread {
 			fmt.Fprintf(s.errs, "%s/%s is incomplete: %s\n", service.Namespace, service.Name, u)
 		}
