@@ -15,7 +15,9 @@ import (
 
 // finding is one cause, with what shows it and what helps.
 type finding struct {
-	cause, evidence, advice string
+	Cause    string `json:"cause"`
+	Evidence string `json:"evidence"`
+	Advice   string `json:"advice"`
 }
 
 // Causes, the telling ones first.

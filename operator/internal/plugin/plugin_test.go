@@ -29,7 +29,7 @@ func TestTop(t *testing.T) {
 	}
 	golden(t, "top", out)
 	delete(all, "cart-router-b v1/histogram?latency")
-	if _, errs, _ = execute(t, c, "top", "-A"); !strings.Contains(errs, "shop/cart is incomplete: read pod cart-router-b") {
+	if _, errs, _ = execute(t, c, "top", "-A"); !strings.Contains(errs, "shop/cart: read pod cart-router-b") {
 		t.Errorf("a router that cannot be read is passed over in silence: %q", errs)
 	}
 	if _, _, err := execute(t, c, "top", "--window=601"); err == nil || !strings.Contains(err.Error(), "--window") {
@@ -175,7 +175,7 @@ func TestDiagnose(t *testing.T) {
 		}
 		c.change(o, service, slo)
 		found := diagnose(slo, service, o, nil)
-		if len(found) != 1 || found[0].cause != c.cause || !strings.Contains(found[0].evidence, c.evidence) {
+		if len(found) != 1 || found[0].Cause != c.cause || !strings.Contains(found[0].Evidence, c.evidence) {
 			t.Errorf("%s: %+v", c.name, found)
 		}
 	}
@@ -237,7 +237,7 @@ func TestBlockedClients(t *testing.T) {
 		gone.Status.Phase = corev1.PodSucceeded
 		found, err := blocked(aService(), []corev1.Pod{*gone, *aPod("web", ""), *aPod("web-2", "")}, policies,
 			[]corev1.Pod{*aPod("cart-server-a", v1alpha1.ComponentServer)}, map[string]string{"team": "y"})
-		if err != nil || (len(found) == 1) != c.closed || len(found) > 1 || c.closed && !strings.Contains(found[0].evidence, "pod web ") {
+		if err != nil || (len(found) == 1) != c.closed || len(found) > 1 || c.closed && !strings.Contains(found[0].Evidence, "pod web ") {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
