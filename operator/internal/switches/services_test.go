@@ -29,7 +29,7 @@ func service(name string, choice Choice, depth int, w []Worker) Service {
 		Choice: choice, Depth: depth, Held: 100, Patience: 1000, Loss: 50, Router: 7, OwnMAC: 0x0200000000ff, Workers: w}
 }
 
-// What stands in each table for two workers by credit, and by turn (R-130, W-8).
+// What stands in each table for two workers by credit, and by turn.
 func TestServiceEntries(t *testing.T) {
 	i := routerInfo(t)
 	for _, row := range []struct {
