@@ -101,7 +101,7 @@ func hostile(t *testing.T, info *switches.Info, answers [][]byte) {
 		defer session.Close()
 		play(session, info)
 	}
-	if took := time.Since(before); took > 5*time.Second {
+	if took := time.Since(before); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

@@ -72,7 +72,7 @@ func TestCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Stop()
-			patience := Patience{Hello: 3 * time.Second, Call: time.Second, Push: time.Second}
+			patience := Patience{Hello: 20 * time.Second, Call: time.Second, Push: time.Second}
 			s, err := Open(context.Background(), Target{Endpoint: p.Address(), DeviceID: 3, TLS: row.client}, ElectionOf(1, 1), patience)
 			var fault *Fault
 			switch {
