@@ -266,6 +266,22 @@ func TestSwitchFromApplyToGone(t *testing.T) {
 	}
 }
 
+// settledSwitch is one that holds what it should.
+func settledSwitch(t *testing.T, name string) {
+	t.Helper()
+	p, err := switchpeer.Start(switchpeer.Options{Device: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	info, device := pipelineParts(t, name+"-router")
+	if err := direct.Create(context.Background(), newSwitch(name, p.Address(), info, device)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { deleteSwitch(t, name) })
+	waitSwitch(t, name, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
+}
+
 // What stands in the way has its reason, and the field at fault in the message.
 func TestSwitchFaults(t *testing.T) {
 	t.Parallel()
