@@ -36,6 +36,7 @@ type ProgrammableSwitch struct {
 	// +kubebuilder:validation:XValidation:rule="self.transport == 'TLS' ? has(self.tls) : !has(self.tls)",message="`tls` must be given with `transport` TLS, and only with it: it says whom to trust"
 	// +kubebuilder:validation:XValidation:rule="self.deviceID == oldSelf.deviceID",message="`deviceID` cannot be changed: entries would be left on the other device; create another ProgrammableSwitch"
 	// +kubebuilder:validation:XValidation:rule="!has(self.nextHops) || self.nextHops.all(h, h.port in self.ports)",message="`nextHops` must be behind one of `ports`: the switch knows no others"
+	// +kubebuilder:validation:XValidation:rule="(has(self.addressPool) && size(self.addressPool) > 0) == has(self.macAddress)",message="`macAddress` must be given with `addressPool`, and only with it: it is what ARP is answered with"
 	Spec ProgrammableSwitchSpec `json:"spec,omitzero"`
 
 	// status says what the switch does. The operator writes it.
@@ -106,9 +107,9 @@ type ProgrammableSwitchSpec struct {
 	// +kubebuilder:validation:MaxItems=1024
 	NextHops []SwitchNextHop `json:"nextHops,omitempty"`
 
-	// addressPool holds the IPv4 networks that are the switch's own. What is sent
-	// to them and is for no service is discarded and counted, and so is what
-	// pretends to come from them.
+	// addressPool holds the IPv4 networks that are the switch's own. It answers ARP
+	// for them. What is sent to them and is for no service is discarded and counted,
+	// and so is what pretends to come from them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -116,6 +117,13 @@ type ProgrammableSwitchSpec struct {
 	// +kubebuilder:validation:items:MaxLength=18
 	// +kubebuilder:validation:items:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/(2[0-9]|3[0-2])$`
 	AddressPool []string `json:"addressPool,omitempty"`
+
+	// macAddress is the switch's own, in its answers to ARP; in lower case.
+	// +optional
+	// +kubebuilder:validation:MinLength=17
+	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:Pattern=`^[0-9a-f][02468ace](:[0-9a-f]{2}){5}$`
+	MACAddress string `json:"macAddress,omitempty"`
 }
 
 // SwitchTransport is how the connection is protected.

@@ -15,10 +15,11 @@ const (
 	tableStation   = "station"
 	tableOwn       = "own"
 	tableOwnSource = "own_source"
+	tableAddress   = "address"
 )
 
 // Ranks of the tables.
-var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
+var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
 
 // Flood is the multicast group of all ports.
 const Flood = 1
@@ -26,16 +27,21 @@ const Flood = 1
 // broadcast is the MAC address of everybody.
 const broadcast = 1<<48 - 1
 
-// MaxPort is the highest number of a port: nine bits, on both architectures.
-const MaxPort = 511
+// What ARP asks with.
+const (
+	arpRequest = 1
+	etherIPv4  = 0x0800
+)
 
 // Fabric is what a switch must know before it serves anybody: its ports, who is behind
 // them, and which addresses are its own.
 type Fabric struct {
 	Ports    []uint32
 	NextHops []NextHop
-	// Pool holds networks of addresses of services.
+	// Pool holds networks of addresses of services, for which the switch answers ARP with
+	// its own MAC address.
 	Pool []netip.Prefix
+	MAC  uint64
 }
 
 // NextHop is a station behind a port.
@@ -45,8 +51,9 @@ type NextHop struct {
 }
 
 // Entries are what a switch holds of a fabric. Frames for everybody go to all ports;
-// those for a station to its own; what is sent to an address of the pool that is no
-// service's is discarded and counted, and so is what pretends to come from one.
+// those for a station to its own. Who asks for an address of the pool is answered; what is
+// sent there and is no service's is discarded and counted, and so is what pretends to
+// come from there.
 func (i *Info) Entries(f Fabric) ([]Entry, error) {
 	flood, err := i.Group(Flood, slices.Sorted(slices.Values(f.Ports)), Ranks[Groups])
 	if err != nil {
@@ -62,7 +69,9 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 			address := number(a)
 			rows = append(rows,
 				Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"},
-				Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"})
+				Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"},
+				Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},
+					Action: "is_asked", Args: []Arg{{"mac", f.MAC}}})
 		}
 	}
 	var wrong []error
@@ -111,5 +120,6 @@ func (i *Info) Fit(f Fabric) []string {
 	short("spec.nextHops", tableStation, int64(len(f.NextHops)), 1)
 	short("spec.addressPool", tableOwn, int64(Addresses(f.Pool)), 0)
 	short("spec.addressPool", tableOwnSource, int64(Addresses(f.Pool)), 0)
+	short("spec.addressPool", tableAddress, int64(Addresses(f.Pool)), 0)
 	return out
 }

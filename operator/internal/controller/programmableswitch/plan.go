@@ -206,8 +206,12 @@ func fabricOf(spec v1alpha1.ProgrammableSwitchSpec) (switches.Fabric, verdict.Ve
 	for _, p := range spec.Ports {
 		out.Ports = append(out.Ports, uint32(p))
 	}
+	var err error
+	if out.MAC, err = parseMAC(spec.MACAddress); err != nil && spec.MACAddress != "" {
+		return out, invalid("`spec.macAddress` %q is no MAC address", spec.MACAddress)
+	}
 	for n, h := range spec.NextHops {
-		mac, err := strconv.ParseUint(strings.ReplaceAll(h.MACAddress, ":", ""), 16, 48)
+		mac, err := parseMAC(h.MACAddress)
 		if err != nil {
 			return out, invalid("`spec.nextHops[%d].macAddress` %q is no MAC address", n, h.MACAddress)
 		}
@@ -226,6 +230,10 @@ func fabricOf(spec v1alpha1.ProgrammableSwitchSpec) (switches.Fabric, verdict.Ve
 		out.Pool = append(out.Pool, p)
 	}
 	return out, verdict.Verdict{}
+}
+
+func parseMAC(text string) (uint64, error) {
+	return strconv.ParseUint(strings.ReplaceAll(text, ":", ""), 16, 48)
 }
 
 func entriesOf(info *switches.Info, f switches.Fabric) ([]switches.Entry, []verdict.Verdict) {

@@ -47,7 +47,7 @@ func world(t *testing.T, change func(*snapshot)) *snapshot {
 				Pipeline: v1alpha1.SwitchPipeline{Mode: v1alpha1.PipelinePush,
 					P4Info:       v1alpha1.SwitchPipelinePart{ConfigMapName: "router", Key: "p4info", SHA256: digest(info)},
 					DeviceConfig: []v1alpha1.SwitchPipelinePart{{ConfigMapName: "router", Key: "bin", SHA256: digest(device)}}},
-				Ports: []int32{1, 2}, NextHops: []v1alpha1.SwitchNextHop{{MACAddress: "02:00:00:00:00:0a", Port: 1}}, AddressPool: []string{"192.0.2.0/31"},
+				Ports: []int32{1, 2}, NextHops: []v1alpha1.SwitchNextHop{{MACAddress: "02:00:00:00:00:0a", Port: 1}}, AddressPool: []string{"192.0.2.0/31"}, MACAddress: "02:00:00:00:00:ff",
 			},
 		},
 		parts: map[v1alpha1.SwitchPipelinePart][]byte{},
@@ -150,8 +150,8 @@ func TestAccepted(t *testing.T) {
 // identity, so that the session is made anew.
 func TestDesired(t *testing.T) {
 	base := planFor(world(t, nil)).desired
-	// a group, two stations (one of them everybody), and two rows for each of two addresses
-	if base.Generation != 3 || len(base.Wanted) != 7 || !base.Pipeline.Push || !bytes.Equal(base.Pipeline.Device, []byte{1, 2, 3}) || base.Clear || string(base.Tag) != "bobtail/u" {
+	// a group, two stations (one of them everybody), and three rows for each of two addresses
+	if base.Generation != 3 || len(base.Wanted) != 9 || !base.Pipeline.Push || !bytes.Equal(base.Pipeline.Device, []byte{1, 2, 3}) || base.Clear || string(base.Tag) != "bobtail/u" {
 		t.Errorf("%+v with %d entries", base, len(base.Wanted))
 	}
 	cert, _ := certificate(t)
