@@ -30,9 +30,12 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, p plan) (gone bool, e
 			}
 			return false, nil
 		}
+		if err := r.release(ctx, s.psw); err != nil { // and what is known of the switch stays, for the next attempt
+			return true, err
+		}
 		r.parts.keep(s.psw.Name, nil)
 		r.forget(s.psw.Name)
-		return true, r.release(ctx, s.psw)
+		return true, nil
 	}
 	if p.desired == nil {
 		return false, nil
