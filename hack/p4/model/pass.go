@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+
+	"github.com/bobtail-dev/bobtail/hack/p4/syntax"
+)
+
+// Frame is a packet at a port. Loop: it goes round, or came round, the recirculation port.
+type Frame struct {
+	Port uint64
+	Data []byte
+	Loop bool
+}
+
+// arrival runs one frame through ingress and egress.
+type arrival struct {
+	run func(m *Machine, in Frame) []Frame
+}
+
+const (
+	dropPort          = 511
+	instanceRecirc    = 4
+	noPort            = 511
+	phaseZero         = 8 // bytes between the intrinsic header of TNA and the frame
+	parserErrorNone   = 1
+	parserErrorShort  = 2
+	parserErrorExpire = 16
+)
+
+// Pass runs one frame through the program once. What is to go round comes back with Loop set.
+func (m *Machine) Pass(in Frame) []Frame {
+	return m.Prog.ports[0].run(m, in)
+}
+
+// MaxPasses bounds Run.
+const MaxPasses = 10_000
+
+// Run passes a frame, and what goes round, until nothing does; still: what still goes round after so many passes.
+func (m *Machine) Run(in Frame, most int) (out, still []Frame) {
+	waiting := []Frame{in}
+	for n := 0; len(waiting) > 0 && n < most; n++ {
+		f := waiting[0]
+		waiting = waiting[1:]
+		for _, g := range m.Pass(f) {
+			if g.Loop {
+				waiting = append(waiting, g)
+			} else {
+				out = append(out, g)
+			}
+		}
+	}
+	return out, waiting
+}
+
+func (m *Machine) begin(packet []byte) {
+	clear(m.S)
+	m.packet, m.at, m.out = packet, 0, nil
+	m.parserError, m.badChecksum, m.recirculate = noError, false, false
+	m.pass++
+}
+
+func (b *builder) wantBlocks(main *syntax.Instance, name string, n int) {
+	if main.Type.Name != name || len(main.Args) != n {
+		b.fail(main.Pos, "want %s of %d blocks", name, n)
+	}
+}
+
+// v1model is V1Switch: parser, verify, ingress, egress, compute, deparser share headers and metadata.
+func (b *builder) v1model(main *syntax.Instance) {
+	b.wantBlocks(main, "V1Switch", 6)
+	g := &gress{places: map[string]*Place{}}
+	b.parserBlock(g, main.Args[0])
+	verify := runAll(b.controlBlock(g, main.Args[1]))
+	b.prog.Ingress = b.controlBlock(g, main.Args[2])
+	b.prog.Egress = b.controlBlock(g, main.Args[3])
+	compute := runAll(b.controlBlock(g, main.Args[4]))
+	deparse := runAll(b.controlBlock(g, main.Args[5]))
+	ingress, egress := runAll(b.prog.Ingress), runAll(b.prog.Egress)
+	std := g.places["standard_metadata_t"]
+	if std == nil {
+		b.fail(main.Pos, "no block has standard_metadata_t")
+	}
+	slot := func(name string) int { return std.member(name).Slot }
+	spec, group, port, errors, wrong := slot("egress_spec"), slot("mcast_grp"), slot("egress_port"), slot("parser_error"), slot("checksum_error")
+	inPort, kind, stamp, length := slot("ingress_port"), slot("instance_type"), slot("ingress_global_timestamp"), slot("packet_length")
+	leave := func(m *Machine, to uint64, rest []byte) []Frame {
+		m.S[port], m.S[spec] = to, 0
+		m.out, m.recirculate = nil, false
+		egress(m)
+		if m.S[spec] == dropPort {
+			return nil
+		}
+		compute(m)
+		deparse(m)
+		return []Frame{{Port: to, Data: append(m.out, rest...), Loop: m.recirculate}}
+	}
+	b.prog.ports = []*arrival{{func(m *Machine, in Frame) []Frame {
+		m.begin(in.Data)
+		m.S[inPort], m.S[stamp], m.S[length] = in.Port, m.Now&mask(48), uint64(len(in.Data))
+		if in.Loop {
+			m.S[inPort], m.S[kind] = 0, instanceRecirc
+		}
+		m.parse(g.parser)
+		m.S[errors] = uint64(m.parserError)
+		rest := m.packet[m.at:]
+		verify(m)
+		m.S[wrong] = truth(m.badChecksum)
+		ingress(m)
+		if n := m.S[group]; n != 0 {
+			return m.copies(n, func(m *Machine, to uint64) []Frame { return leave(m, to, rest) })
+		}
+		if m.S[spec] == dropPort {
+			return nil
+		}
+		return leave(m, m.S[spec], rest)
+	}}}
+}
+
+// copies makes one frame for each port of a multicast group.
+func (m *Machine) copies(group uint64, leave func(m *Machine, to uint64) []Frame) []Frame {
+	kept := append([]uint64(nil), m.S...)
+	var all []Frame
+	for _, to := range m.Groups[group] {
+		copy(m.S, kept)
+		all = append(all, leave(m, to)...)
+	}
+	return all
+}
+
+// tnaPass is what an ingress or egress of TNA needs from its program.
+type tnaPass struct {
+	*gress
+	control, deparse func(m *Machine)
+	intrinsic        *Type
+	dropCtl, errors  int
+}
+
+func (b *builder) tnaPass(args []*syntax.Expr, dir string) (*tnaPass, []*Node) {
+	g := &gress{places: map[string]*Place{}}
+	b.parserBlock(g, args[0])
+	nodes := b.controlBlock(g, args[1])
+	p := &tnaPass{gress: g, control: runAll(nodes), deparse: runAll(b.controlBlock(g, args[2]))}
+	p.intrinsic = b.types[dir+"_intrinsic_metadata_t"]
+	p.dropCtl = g.need(dir+"_intrinsic_metadata_for_deparser_t", "drop_ctl")
+	p.errors = g.need(dir+"_intrinsic_metadata_from_parser_t", "parser_err")
+	return p, nodes
+}
+
+// tna is Switch of one Pipeline: what passes from ingress to egress is the frame alone.
+func (b *builder) tna(main *syntax.Instance) {
+	b.wantBlocks(main, "Switch", 1)
+	pipe, ok := b.named(main.Args[0]).(*syntax.Instance)
+	if !ok {
+		b.fail(main.Pos, "want Switch(pipe) of a Pipeline")
+	}
+	b.wantBlocks(pipe, "Pipeline", 6)
+	in, ingress := b.tnaPass(pipe.Args[:3], "ingress")
+	out, egress := b.tnaPass(pipe.Args[3:], "egress")
+	b.prog.Ingress, b.prog.Egress = ingress, egress
+	unicast := in.need("ingress_intrinsic_metadata_for_tm_t", "ucast_egress_port")
+	group := in.need("ingress_intrinsic_metadata_for_tm_t", "mcast_grp_a")
+	if unicast < 0 {
+		b.fail(pipe.Pos, "the ingress control has no ingress_intrinsic_metadata_for_tm_t")
+	}
+	b.prog.ports = []*arrival{{func(m *Machine, f Frame) []Frame {
+		if f.Loop {
+			f.Port = loopPort
+		}
+		m.Prog.tnaBegin(m, in.intrinsic, f)
+		m.S[unicast] = noPort
+		if !m.tnaRun(in) {
+			return nil
+		}
+		data := m.out
+		leave := func(m *Machine, to uint64) []Frame {
+			m.Prog.tnaBegin(m, out.intrinsic, Frame{Port: to, Data: data})
+			if !m.tnaRun(out) {
+				return nil
+			}
+			return []Frame{{Port: to, Data: m.out, Loop: to == loopPort}}
+		}
+		to, n := m.S[unicast], m.S[group]
+		var all []Frame
+		if n != 0 {
+			all = m.copies(n, leave)
+		}
+		if to != noPort {
+			all = append(all, leave(m, to)...)
+		}
+		return all
+	}}}
+}
+
+// The recirculation port of pipe 0.
+const loopPort = 68
+
+// tnaBegin puts the intrinsic header in front of a frame.
+func (p *Program) tnaBegin(m *Machine, t *Type, f Frame) {
+	head := make([]byte, t.Width/8, t.Width/8+phaseZero+len(f.Data))
+	for _, field := range t.Fields {
+		switch field.Name {
+		case "ingress_port", "egress_port":
+			putBits(head, field.At, field.Type.Width, f.Port)
+		case "ingress_mac_tstamp":
+			putBits(head, field.At, field.Type.Width, m.Now<<10&mask(48))
+			head = append(head, make([]byte, phaseZero)...)
+		case "pkt_length":
+			putBits(head, field.At, field.Type.Width, uint64(len(f.Data)))
+		}
+	}
+	m.begin(append(head, f.Data...))
+}
+
+// tnaRun is parser, control and deparser; false: the frame ends here.
+func (m *Machine) tnaRun(p *tnaPass) bool {
+	m.parse(p.parser)
+	if m.parserError != noError {
+		if p.errors < 0 {
+			return false // a parser drops what the control does not ask about
+		}
+		m.S[p.errors] = map[int]uint64{packetTooShort: parserErrorShort, noMatch: parserErrorNone, timeout: parserErrorExpire}[m.parserError]
+	}
+	rest := m.packet[m.at:]
+	p.control(m)
+	if p.dropCtl >= 0 && m.S[p.dropCtl]&1 != 0 {
+		return false
+	}
+	p.deparse(m)
+	m.out = append(m.out, rest...)
+	return true
+}
+
+// Describe says what a program has, for people.
+func (p *Program) Describe() string {
+	return fmt.Sprintf("%s: %d tables, %d registers, %d counters, %d variables", p.Arch, len(p.Tables), len(p.Registers), len(p.Counters), len(p.Slots))
+}
