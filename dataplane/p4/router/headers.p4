@@ -155,6 +155,7 @@ header loop_h {
     bit<32> since;   // and when
     bit<32> admitted; // 0: the loop was full
     bit<32> delta;
+    bit<32> life; // of whom it was said
     bit<16> worker;
     bit<16> row;
     bit<8> pair;

@@ -99,6 +99,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         }
     })
 
+    ON_WORD(read_life, lives_known, { rv = v; })
+
     WORDS(served, WORKERS)
     ON_WORD(advance_served, served, {
         rv = v;
@@ -415,7 +417,6 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             if (hdr.loop.kind == LOOP_CREDIT) {
                 meta.is = IS_CREDIT;
                 meta.reason = R_CREDITED;
-                meta.credit = CREDIT_ADD;
                 meta.service = hdr.loop.service[10:0];
                 meta.row = hdr.loop.row[10:0];
                 meta.pair = hdr.loop.pair;
@@ -425,6 +426,11 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                     meta.delta_hi = hdr.loop.delta;
                 }
                 RUN(meta.spent, reset_round, hdr.loop.service[10:0]);
+                // What was said of a former life counts no more: its credits were taken away since.
+                RUN(meta.life, read_life, hdr.loop.worker);
+                if (meta.life == hdr.loop.life) {
+                    meta.credit = CREDIT_ADD;
+                }
             } else if (meta.served == 0) {
                 bad(R_NOT_SERVED); // the service was deleted while it waited
             } else if (hdr.loop.admitted == 0) {
@@ -594,6 +600,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             hdr.loop.setValid();
             hdr.loop.kind = LOOP_REPORT;
             hdr.loop.delta = meta.delta;
+            hdr.loop.life = hdr.feedback.incarnation;
             hdr.loop.worker = INDEX(meta.row, meta.slot);
             hdr.loop.row = (bit<16>)meta.row;
             hdr.loop.pair = meta.pair;
