@@ -72,6 +72,9 @@ func (b *builder) execute(x *syntax.Expr, o *object) *Expr {
 			m.Trace("    %s[%d] %v -> %v, tells %d", s.Name, index(m), entry, m.words(lanes), m.S[told])
 		}
 		for i, l := range lanes {
+			if entry[i] != m.S[l] {
+				m.Changes++
+			}
 			entry[i] = m.S[l]
 		}
 		return m.S[told]

@@ -24,6 +24,8 @@ type Machine struct {
 	pass        uint64
 	touched     []uint64 // by register: the pass of its last access
 
+	Changes uint64 // words of registers that became others
+
 	// What should not happen.
 	Doubles    uint64 // a register accessed twice in a pass
 	Invalids   uint64 // fields read of headers that are not there
@@ -90,6 +92,9 @@ func (m *Machine) writeWord(r *Register, at, v uint64) {
 	}
 	if m.Trace != nil {
 		m.Trace("    %s[%d] %d -> %d", r.Name, at, m.registers[r.index][at], v)
+	}
+	if m.registers[r.index][at] != v {
+		m.Changes++
 	}
 	m.registers[r.index][at] = v
 }

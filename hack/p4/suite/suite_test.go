@@ -3,7 +3,11 @@
 package suite
 
 import (
+	"bytes"
+	"os"
+	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
@@ -33,5 +37,32 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: %s", shell, f)
 		}
 		t.Logf("%s: %d vectors", shell, run)
+	}
+}
+
+const simulator = "../../../build/dataplane/apps/bobtail-sim/bobtail-sim"
+
+// W-3, W-5, R-111, R-112: the program decides as the simulator's pipeline, event by event.
+func TestLockstep(t *testing.T) {
+	if _, err := os.Stat(simulator); err != nil {
+		t.Skip("no " + simulator)
+	}
+	for _, shell := range []string{"v1model", "tna"} {
+		lines, err := exec.Command(simulator, "switch", "--events=20000").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		r, err := Play(bytes.NewReader(lines), load(t, shell), 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d events, %d differences, %d above n, %d missing in %v", shell, r.Events, r.Differences, r.AboveN, r.Missing, time.Since(start))
+		for _, d := range r.First {
+			t.Error(d)
+		}
+		if r.Odd != 0 {
+			t.Errorf("%d odd accesses", r.Odd)
+		}
 	}
 }
