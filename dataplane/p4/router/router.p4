@@ -4,7 +4,7 @@
 //
 //   WORDS(name, size), PAIRS(name, size)   a register of 32-bit words, or of two of them
 //   ON_WORD(op, name, BODY), ON_PAIR(...)  what is done to the entry `v` in one go; `rv` is what the packet is told
-//   RUN(to, op, at)                        does it to entry `at`
+//   RUN(to, op, at), DO(op, at)            does it to entry `at`
 //   COUNTER(name, size), COUNT(name, at)   packets
 //   INDEX(a, b)                            the bits of a and then those of b
 //   GENERATOR, DRAW(to)                    sixteen random bits
@@ -51,12 +51,12 @@
         } \
     } else if (meta.pair == J) { \
         if (meta.credit == CREDIT_ADD) { \
-            RUN(meta.spent, add_##J, meta.row); \
+            DO(add_##J, meta.row); \
         } else if (meta.credit == CREDIT_CLEAR) { \
             if (meta.half == 0) { \
-                RUN(meta.spent, clear_lo_##J, meta.row); \
+                DO(clear_lo_##J, meta.row); \
             } else { \
-                RUN(meta.spent, clear_hi_##J, meta.row); \
+                DO(clear_hi_##J, meta.row); \
             } \
         } \
     }
@@ -425,7 +425,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 } else {
                     meta.delta_hi = hdr.loop.delta;
                 }
-                RUN(meta.spent, reset_round, hdr.loop.service[10:0]);
+                DO(reset_round, hdr.loop.service[10:0]);
                 // What was said of a former life counts no more: its credits were taken away since.
                 RUN(meta.life, read_life, hdr.loop.worker);
                 if (meta.life == hdr.loop.life) {
@@ -440,7 +440,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 meta.waits = 1;
                 meta.left = meta.patience - meta.age;
                 if (hdr.loop.raised == 1) {
-                    RUN(meta.spent, raise_round, meta.service);
+                    DO(raise_round, meta.service);
                 }
                 if (meta.left[31:31] == 1) {
                     refuse(R_LATE);
@@ -481,7 +481,11 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 refuse(R_NO_ROOM);
             } else {
                 meta.is = IS_REQUEST;
-                RUN(meta.turn, next_turn, meta.service);
+                if (meta.choose == CHOOSE_RANDOM) {
+                    meta.turn = (bit<32>)(meta.draw & meta.mask);
+                } else {
+                    RUN(meta.turn, next_turn, meta.service);
+                }
                 if (meta.choose == CHOOSE_CREDIT) {
                     RUN(meta.round, read_round, meta.service);
                     meta.row = meta.base + meta.turn[10:0];
@@ -499,13 +503,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                     } else {
                         hdr.loop.group = meta.turn[7:0] + 1;
                     }
-                } else {
-                    if (meta.choose == CHOOSE_RANDOM) {
-                        meta.turn = (bit<32>)(meta.draw & meta.mask);
-                    }
-                    if (!ring.apply().hit) {
-                        refuse(R_NOBODY);
-                    }
+                } else if (!ring.apply().hit) {
+                    refuse(R_NOBODY);
                 }
             }
         } else if (meta.member == 1) {
@@ -533,9 +532,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                     // Everything is taken away before anything is given: whatever is sent in between counts (R-112).
                     meta.credit = CREDIT_CLEAR;
                     meta.delta = meta.n - meta.backlog;
-                    RUN(meta.spent, restart_served, INDEX(meta.row, meta.slot));
+                    DO(restart_served, INDEX(meta.row, meta.slot));
                     RUN(meta.received, restart_received, INDEX(meta.row, meta.slot));
-                    RUN(meta.spent, grant, INDEX(meta.row, meta.slot));
+                    DO(grant, INDEX(meta.row, meta.slot));
                 } else if (meta.life != hdr.feedback.incarnation) {
                     bad(R_OLD);
                 } else {
@@ -574,9 +573,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             if (meta.found != 0) {
                 hdr.loop.setInvalid();
                 target.apply();
-                RUN(meta.spent, count_sent, INDEX(meta.row, meta.found[4:0]));
+                DO(count_sent, INDEX(meta.row, meta.found[4:0]));
                 if (meta.waits == 1) {
-                    RUN(meta.spent, leave, meta.service);
+                    DO(leave, meta.service);
                 }
             } else {
                 out_port = LOOP_PORT;
@@ -587,7 +586,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             }
         } else if (meta.is == IS_REPORT) {
             if (meta.newer == 1) {
-                RUN(meta.spent, restart_sent, INDEX(meta.row, meta.slot));
+                DO(restart_sent, INDEX(meta.row, meta.slot));
                 hdr.note.sent = meta.received;
             } else {
                 RUN(hdr.note.sent, observe_sent, INDEX(meta.row, meta.slot));
@@ -620,7 +619,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 out_port = in_port;
             }
             if (meta.waits == 1) {
-                RUN(meta.spent, leave, meta.service);
+                DO(leave, meta.service);
             }
             answer();
         } else if (meta.is == IS_OTHER) {
@@ -668,9 +667,9 @@ control Settle(inout headers_t hdr, inout meta_t meta, inout bit<3> discard) {
     apply {
         if (hdr.note.isValid()) {
             if (hdr.note.restarted == 1) {
-                RUN(meta.spent, restart_due, hdr.loop.worker);
-                RUN(meta.spent, restart_past, hdr.loop.worker);
-                RUN(meta.spent, restart_lost, hdr.loop.worker);
+                DO(restart_due, hdr.loop.worker);
+                DO(restart_past, hdr.loop.worker);
+                DO(restart_lost, hdr.loop.worker);
             } else {
                 meta.excess = hdr.note.received - hdr.note.sent;
                 RUN(meta.due, is_due, hdr.loop.worker);

@@ -29,6 +29,7 @@
         } \
     };
 #define RUN(TO, OP, AT) TO = (bit<32>)OP.execute((bit<16>)(AT))
+#define DO(OP, AT) OP.execute((bit<16>)(AT))
 #define COUNTER(NAME, SIZE, ID) @id(ID) Counter<bit<64>, bit<16>>(SIZE, CounterType_t.PACKETS) NAME;
 #define COUNT(NAME, AT) NAME.count((bit<16>)(AT))
 #define INDEX(A, B) ((A) ++ (B))

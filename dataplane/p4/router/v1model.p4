@@ -39,6 +39,7 @@
         } \
     }
 #define RUN(TO, OP, AT) OP((bit<16>)(AT), TO)
+#define DO(OP, AT) OP((bit<16>)(AT), meta.spent)
 #define COUNTER(NAME, SIZE, ID) @id(ID) counter(SIZE, CounterType.packets) NAME;
 #define COUNT(NAME, AT) NAME.count((bit<32>)(AT))
 #define INDEX(A, B) ((A) ++ (B))

@@ -83,6 +83,11 @@ func (b *builder) objectCall(x *syntax.Expr, o *object, method string) []*Node {
 		n := effect(x.Pos, c.Name, func(m *Machine) { m.count(c, eval(m)) }, at)
 		n.Counter = c
 		return []*Node{n}
+	case "RegisterAction.execute":
+		e := b.execute(x, o)
+		n, eval := e.effect, e.Eval
+		n.Depth, n.run = 1, func(m *Machine) { eval(m) }
+		return []*Node{n}
 	case "Checksum.add", "Checksum.subtract":
 		return []*Node{b.sumCall(x, o, method)}
 	}
