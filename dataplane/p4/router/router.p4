@@ -622,7 +622,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 DO(leave, meta.service);
             }
             answer();
-        } else if (meta.is == IS_OTHER) {
+        } else if (meta.is == IS_OTHER && hdr.ethernet.isValid()) {
             station.apply();
         } else {
             discard = 1;

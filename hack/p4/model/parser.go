@@ -9,7 +9,7 @@ import (
 // state of a parser that can be run.
 type state struct {
 	name  string
-	body  func(m *Machine)
+	body  []*Node
 	keys  []func(m *Machine) uint64
 	cases []stateCase
 	next  int
@@ -62,7 +62,7 @@ func (b *builder) parserStates(p *syntax.Parser) []*state {
 	for _, s := range p.States {
 		out := &state{name: s.Name}
 		b.open()
-		out.body = runAll(b.stmts(s.Body))
+		out.body = b.stmts(s.Body)
 		if len(s.Keys) == 0 {
 			out.next = to(s.Pos, s.Next)
 		} else {
@@ -75,6 +75,9 @@ func (b *builder) parserStates(p *syntax.Parser) []*state {
 }
 
 func (b *builder) selection(s *syntax.State, out *state, to func(syntax.Pos, string) int) {
+	if len(s.Keys) > maxKeys {
+		b.fail(s.Pos, "a select by more than %d keys", maxKeys)
+	}
 	var keys []*Expr
 	for _, k := range s.Keys {
 		e := b.scalar(k, nil)
@@ -113,9 +116,10 @@ func (m *Machine) parse(states []*state) {
 		if m.Trace != nil {
 			m.Trace("  state %s", s.name)
 		}
-		s.body(m)
-		if m.parserError != noError {
-			return
+		for _, n := range s.body {
+			if n.run(m); m.parserError != noError {
+				return
+			}
 		}
 		at = s.choose(m)
 	}
@@ -152,11 +156,7 @@ func (b *builder) extract(x *syntax.Expr) *Node {
 	b.wantArgs(x.Pos, "extract", x.Args, 1)
 	h := b.header(x.Args[0])
 	read := headerReader(h)
-	n := effect(x.Pos, h.Name, func(m *Machine) {
-		if m.parserError == noError {
-			read(m)
-		}
-	})
+	n := effect(x.Pos, h.Name, read)
 	n.Writes = h.slots()
 	b.note(n.Writes...)
 	return n
@@ -216,13 +216,11 @@ func (b *builder) advance(x *syntax.Expr) *Node {
 	}
 	by := int(n / 8)
 	return effect(x.Pos, "advance", func(m *Machine) {
-		switch {
-		case m.parserError != noError:
-		case len(m.packet)-m.at < by:
+		if len(m.packet)-m.at < by {
 			m.parserError = packetTooShort
-		default:
-			m.at += by
+			return
 		}
+		m.at += by
 	})
 }
 

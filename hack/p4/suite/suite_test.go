@@ -66,3 +66,31 @@ func TestLockstep(t *testing.T) {
 		}
 	}
 }
+
+// W-1: one core, two architectures, one behaviour.
+func TestShells(t *testing.T) {
+	for seed := range uint64(3) {
+		n, first, err := Shells(load(t, "v1model"), load(t, "tna"), seed, 5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range first {
+			t.Error(f)
+		}
+		t.Logf("seed %d: %d differences", seed, n)
+	}
+}
+
+// W-9, R-4, R-12, R-55: the STF files, whose frames and answers another program made from the rules.
+func TestCases(t *testing.T) {
+	for _, shell := range []string{"v1model", "tna"} {
+		run, failed, err := Cases(routerFolder+"stf", load(t, shell))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range failed {
+			t.Errorf("%s: %s", shell, f)
+		}
+		t.Logf("%s: %d files", shell, run)
+	}
+}
