@@ -176,6 +176,13 @@ static void serve(struct story *s, uint32_t w)
     }
 }
 
+static void tell(struct story *s, uint32_t w)
+{
+    const struct sim_pipeline_worker *k = &s->known[w];
+    fprintf(s->out, "D %u %d %u %u %u %u %u %u %u %u\n", w, k->credits, k->life, k->served, k->received, k->granted,
+            k->sent, k->due, k->past, k->lost);
+}
+
 static void hear(struct story *s)
 {
     struct packet p = land(s, &s->reports);
@@ -186,6 +193,7 @@ static void hear(struct story *s)
     fprintf(s->out, "%u %u %u %u %u %u ", p.worker, p.flags, r->n, r->life, r->received, r->served);
     if (!sim_pipeline_report(&s->pipeline, s->now, p.worker, r, &g.delta)) {
         fputs("O\n", s->out);
+        tell(s, p.worker);
         return;
     }
     if (life == r->life) {
@@ -218,13 +226,6 @@ static void switch_restarts(struct story *s)
     fputs("Z\n", s->out);
     sim_pipeline_init(&s->pipeline, &s->config, s->known);
     s->going = 0;
-}
-
-static void tell(struct story *s, uint32_t w)
-{
-    const struct sim_pipeline_worker *k = &s->known[w];
-    fprintf(s->out, "D %u %d %u %u %u %u %u %u %u %u\n", w, k->credits, k->life, k->served, k->received, k->granted,
-            k->sent, k->due, k->past, k->lost);
 }
 
 static void go_wrong(struct story *s)

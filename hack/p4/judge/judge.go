@@ -242,7 +242,7 @@ func (j *judging) levels() int {
 
 // settle moves registers, each of which is in one stage, until nothing moves.
 func (j *judging) settle() int {
-	for range 10 * len(j.steps) {
+	for range 1 + 10*len(j.steps) {
 		most, moved := j.levels(), false
 		for _, s := range j.steps {
 			if r := s.node.Register; r != nil && j.least[r] < s.stage {
@@ -328,4 +328,16 @@ func (j *judging) moveOn(stage int) {
 		j.least = bestLeast
 		j.out.Stages = j.settle()
 	}
+}
+
+// Registers of a stage, by name.
+func (v *Verdict) Registers(stage int) []string {
+	var names []string
+	for name, at := range v.At {
+		if at == stage {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	return names
 }

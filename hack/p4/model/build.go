@@ -18,6 +18,7 @@ type builder struct {
 	path     string           // of the instance, for names
 	depth    int
 	writes   [][]int // slots written, by open action or control
+	words    uint64  // of registers and counters so far
 }
 
 // object is an instance of an extern or of a control.

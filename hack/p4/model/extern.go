@@ -12,7 +12,17 @@ var externsOf = map[string]map[string]bool{
 	"tna":     {"Register": true, "RegisterAction": true, "Counter": true, "Checksum": true, "Random": true},
 }
 
-const maxRegister = 1 << 22
+const (
+	maxRegister = 1 << 22
+	maxWords    = 1 << 24 // of all registers and counters of a program
+)
+
+// room accounts for the memory that a program's arrays take.
+func (b *builder) room(d *syntax.Instance, words uint64) {
+	if b.words += words; b.words > maxWords {
+		b.fail(d.Pos, "registers and counters of more than %d words", maxWords)
+	}
+}
 
 func (b *builder) instance(d *syntax.Instance) *object {
 	name := d.Type.Name
@@ -89,6 +99,7 @@ func (b *builder) register(d *syntax.Instance) *Register {
 	if r.Size == 0 || r.Size > maxRegister || len(r.Lanes) == 0 || len(r.Lanes) > 4 {
 		b.fail(d.Pos, "register %s of %d entries: want 1 to %d", d.Name, r.Size, maxRegister)
 	}
+	b.room(d, r.Size*uint64(len(r.Lanes)))
 	b.prog.Registers = append(b.prog.Registers, r)
 	return r
 }
@@ -113,6 +124,7 @@ func (b *builder) counter(d *syntax.Instance) *Counter {
 		b.fail(d.Pos, "counter %s of %d entries: want 1 to %d", d.Name, c.Size, maxRegister)
 	}
 	b.constantExpr(d.Args[1], nil)
+	b.room(d, c.Size)
 	b.prog.Counters = append(b.prog.Counters, c)
 	return c
 }

@@ -94,3 +94,31 @@ func TestCases(t *testing.T) {
 		t.Logf("%s: %d files", shell, run)
 	}
 }
+
+// Each planted bug is noticed, and the program as it is is not.
+func TestMutations(t *testing.T) {
+	if _, err := os.Stat(simulator); err != nil || testing.Short() {
+		t.Skip("needs " + simulator + ", and takes long")
+	}
+	lines, err := exec.Command(simulator, "switch", "--events=20000").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := Mutations("../../../dataplane/tests/p4/mutations.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{Root: "../../..", Vectors: vectorsJSON, Lines: lines, Frames: 3000}
+	if what, err := b.Notice(load(t, "v1model"), load(t, "tna")); err != nil || what != "" {
+		t.Fatal(what, err)
+	}
+	for _, m := range rows {
+		what, err := b.Plant(m)
+		if err != nil {
+			t.Error(err)
+		} else if what == "" {
+			t.Errorf("%s was not noticed: %s", m.Name, m.Why)
+		}
+		t.Logf("%s: %.150s", m.Name, what)
+	}
+}
