@@ -14,8 +14,14 @@ enum { LIFE = 1 }; /* nobody restarts */
 struct loop {
     uint64_t at; /* its next pass */
     uint32_t job, worker;
-    int32_t delta; /* 0: a request */
+    int32_t delta;
     struct sim_pipeline_loop request;
+};
+
+/* In order of `at`: every pass takes equally long. */
+struct ring {
+    struct loop *p;
+    size_t head, n, cap;
 };
 
 struct engine {
@@ -28,11 +34,10 @@ struct engine {
     struct sim_pipeline pipeline;
     struct sim_pipeline_worker *worker;
     uint32_t *served;
-    bool lost;         /* the patience has ended */
-    struct loop *ring; /* in order of `at`: every pass takes equally long */
-    size_t head, n, cap;
-    size_t requests;    /* of those in the ring */
-    uint64_t port_free; /* the recirculation port takes the next packet */
+    bool lost; /* the patience has ended */
+    /* The port's two queues: FEEDBACK goes first. */
+    struct ring requests, credits;
+    uint64_t port_free; /* the recirculation port takes the next request */
 };
 
 /* Nothing is lost, late or restarted here: a FEEDBACK tells of one more that was served. */
@@ -61,8 +66,9 @@ static void start(struct engine *e)
     for (uint32_t w = 0; w < m->workers; w++) {
         sim_pipeline_credit(&e->pipeline, w, LIFE, report(e, w));
     }
-    e->cap = 64;
-    e->ring = sim_zeroed(e->cap * sizeof *e->ring);
+    e->requests = e->credits = (struct ring){.cap = 64};
+    e->requests.p = sim_zeroed(e->requests.cap * sizeof *e->requests.p);
+    e->credits.p = sim_zeroed(e->credits.cap * sizeof *e->credits.p);
 }
 
 static void stop(struct engine *e)
@@ -71,7 +77,8 @@ static void stop(struct engine *e)
     free(e->free_at);
     free(e->served);
     free(e->worker);
-    free(e->ring);
+    free(e->requests.p);
+    free(e->credits.p);
 }
 
 static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
@@ -89,35 +96,52 @@ static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
     }
 }
 
+static void push(struct ring *r, struct loop p)
+{
+    if (r->n == r->cap) {
+        struct loop *bigger = sim_zeroed(r->cap * 2 * sizeof *bigger);
+        for (size_t i = 0; i < r->n; i++) {
+            bigger[i] = r->p[(r->head + i) & (r->cap - 1)];
+        }
+        free(r->p);
+        *r = (struct ring){bigger, 0, r->n, r->cap * 2};
+    }
+    r->p[(r->head + r->n++) & (r->cap - 1)] = p;
+}
+
+static struct loop pop(struct ring *r)
+{
+    struct loop p = r->p[r->head];
+    r->head = (r->head + 1) & (r->cap - 1);
+    r->n--;
+    return p;
+}
+
+static uint64_t next(const struct ring *r)
+{
+    return r->n > 0 ? r->p[r->head].at : SIM_NOTICE_NEVER;
+}
+
+/* A request goes round, behind those that do already. */
 static void recirculate(struct engine *e, struct loop p)
 {
-    if (e->n == e->cap) {
-        struct loop *bigger = sim_zeroed(e->cap * 2 * sizeof *bigger);
-        for (size_t i = 0; i < e->n; i++) {
-            bigger[i] = e->ring[(e->head + i) & (e->cap - 1)];
-        }
-        free(e->ring);
-        e->ring = bigger;
-        e->head = 0;
-        e->cap *= 2;
-    }
     p.at += e->m->pipeline.pass_ns;
     p.at = p.at > e->port_free ? p.at : e->port_free;
     e->port_free = p.at + e->m->pipeline.gap_ns;
-    e->ring[(e->head + e->n++) & (e->cap - 1)] = p;
-    e->requests += p.delta == 0;
+    push(&e->requests, p);
     if (e->pipeline.held > e->counts->most_held) {
         e->counts->most_held = e->pipeline.held;
     }
 }
 
-/* W-3: a FEEDBACK sets what was served; its second pass goes round. */
+/* W-3: a FEEDBACK sets what was served; its second pass goes round, in front of the requests, which wait for it. */
 static void heard(struct engine *e)
 {
-    uint64_t at = sim_notices_next(&e->notices);
+    uint64_t at = sim_notices_next(&e->notices) + e->m->pipeline.pass_ns;
     uint32_t w = sim_notices_pop(&e->notices);
     e->served[w]++;
-    recirculate(e, (struct loop){.at = at, .worker = w, .delta = report(e, w)});
+    push(&e->credits, (struct loop){.at = at, .worker = w, .delta = report(e, w)});
+    e->port_free += e->m->pipeline.gap_ns;
 }
 
 static void drop(struct engine *e, size_t job)
@@ -126,14 +150,10 @@ static void drop(struct engine *e, size_t job)
     e->counts->dropped++;
 }
 
-/* What came round passes again. */
-static void pass(struct engine *e, struct loop p)
+/* The request that came round passes again. */
+static void pass(struct engine *e)
 {
-    if (p.delta != 0) {
-        sim_pipeline_credit(&e->pipeline, p.worker, LIFE, p.delta);
-        return;
-    }
-    e->requests--;
+    struct loop p = pop(&e->requests);
     uint32_t w = sim_pipeline_again(&e->pipeline, 0, &p.request);
     if (w == SIM_PIPELINE_WAITS) {
         e->counts->passes++;
@@ -145,22 +165,28 @@ static void pass(struct engine *e, struct loop p)
     }
 }
 
-/* Everything that happens up to and including now: FEEDBACK before a pass of the same instant. */
+static void credit(struct engine *e)
+{
+    struct loop p = pop(&e->credits);
+    sim_pipeline_credit(&e->pipeline, p.worker, LIFE, p.delta);
+}
+
+/* Everything that happens up to and including now: FEEDBACK before a request's pass of the same instant. */
 static void advance(struct engine *e, uint64_t now)
 {
     for (;;) {
-        uint64_t notice = sim_notices_next(&e->notices), turn = e->n > 0 ? e->ring[e->head].at : SIM_NOTICE_NEVER;
-        if (notice > now && turn > now) {
+        uint64_t notice = sim_notices_next(&e->notices), change = next(&e->credits), turn = next(&e->requests);
+        uint64_t first = notice < change ? notice : change;
+        if ((first < turn ? first : turn) > now) {
             return;
         }
-        if (notice <= turn) {
+        if (notice <= change && notice <= turn) {
             heard(e);
-            continue;
+        } else if (change <= turn) {
+            credit(e);
+        } else {
+            pass(e);
         }
-        struct loop p = e->ring[e->head];
-        e->head = (e->head + 1) & (e->cap - 1);
-        e->n--;
-        pass(e, p);
     }
 }
 
@@ -183,14 +209,11 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
         counts->held += p.request.admitted;
         recirculate(&e, p);
     }
-    while (e.requests > 0 && !e.lost) {
-        advance(&e, e.ring[e.head].at);
+    while (e.requests.n > 0 && !e.lost) {
+        advance(&e, next(&e.requests));
     }
-    for (; e.n > 0; e.n--) {
-        struct loop p = e.ring[e.head++ & (e.cap - 1)];
-        if (p.delta == 0) {
-            sojourn_ns[p.job] = SIM_POLICY_DROPPED;
-        }
+    while (e.requests.n > 0) {
+        sojourn_ns[pop(&e.requests).job] = SIM_POLICY_DROPPED;
     }
     for (; i < n; i++) {
         sojourn_ns[i] = SIM_POLICY_DROPPED;

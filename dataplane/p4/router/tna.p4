@@ -8,6 +8,9 @@
 #define LOOP_PORT 68
 #endif
 
+// FEEDBACK goes round in a queue of its own, which the port serves first (R-118).
+#define FEEDBACK_QUEUE 1
+
 #define IPV4_READ ipv4_sum.add(hdr.ipv4); meta.bad_checksum = (bit<1>)ipv4_sum.verify();
 #define UDP_READ udp_sum.subtract({ hdr.udp.checksum, hdr.ipv4.dst, hdr.udp.dst, hdr.udp.length, hdr.udp.length });
 #define R2P2_READ udp_sum.subtract({ hdr.r2p2.magic, hdr.r2p2.size }); meta.sum = udp_sum.get();
@@ -66,6 +69,9 @@ control Ingress(inout headers_t hdr, inout meta_t meta, in ingress_intrinsic_met
         }
         route.apply(hdr, meta, intrinsic.ingress_port, intrinsic.ingress_mac_tstamp[41:10], traffic.ucast_egress_port,
                     traffic.mcast_grp_a, deparsing.drop_ctl);
+        if (meta.is == IS_REPORT) {
+            traffic.qid = FEEDBACK_QUEUE;
+        }
     }
 }
 

@@ -88,6 +88,9 @@ control Ingress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_
         }
         route.apply(hdr, meta, standard.ingress_port, standard.ingress_global_timestamp[31:0], standard.egress_spec,
                     standard.mcast_grp, meta.discard);
+        if (meta.is == IS_REPORT) {
+            standard.priority = 1; // FEEDBACK first (R-118), where bmv2 was built with queues
+        }
         if (meta.discard != 0) {
             mark_to_drop(standard);
         }
