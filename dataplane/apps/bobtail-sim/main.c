@@ -207,24 +207,23 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
     return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
+/* Commands that read their options themselves. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} own_options[] = {
+    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
+    {"hedge", sim_command_hedge},   {"switch", sim_command_switch},
+};
+
 int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    if (argc > 1 && strcmp(argv[1], "policy") == 0) {
-        return sim_command_policy(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "admission") == 0) {
-        return sim_command_admission(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "crab") == 0) {
-        return sim_command_crab(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
-        return sim_command_hedge(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "switch") == 0) {
-        return sim_command_switch(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < sizeof own_options / sizeof own_options[0]; i++) {
+        if (strcmp(argv[1], own_options[i].name) == 0) {
+            return own_options[i].run(argc - 1, argv + 1);
+        }
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);

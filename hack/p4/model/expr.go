@@ -249,10 +249,7 @@ func (b *builder) cast(x *syntax.Expr) *Expr {
 		return constant(t, e.Value&mask(t.Width))
 	}
 	from := e.T
-	allowed := from.Kind == KBits && t.Kind == KBits || from.Kind == KInt && t.Kind == KInt ||
-		from.numeric() && t.numeric() && from.Width == t.Width ||
-		from.Width == 1 && t.Width == 1 && (from.Kind == KBool || t.Kind == KBool)
-	if !allowed {
+	if !castable(from, t) {
 		b.fail(x.Pos, "a cast of %s to %s is not in the subset", from, t)
 	}
 	if e.Const {
@@ -266,6 +263,13 @@ func (b *builder) cast(x *syntax.Expr) *Expr {
 		out.Place = nil
 	}
 	return &out
+}
+
+func castable(from, to *Type) bool {
+	if from.numeric() && to.numeric() {
+		return from.Kind == to.Kind || from.Width == to.Width
+	}
+	return from.Width == 1 && to.Width == 1 && (from.Kind == KBool || to.Kind == KBool)
 }
 
 func recast(v uint64, from, to *Type) uint64 {

@@ -67,8 +67,8 @@ func (p *player) remember(format string, args ...any) {
 
 var lineFields = map[string]int{"E": 7, "Z": 1, "Q": 5, "L": 5, "B": 9, "X": 3, "D": 11, "I": 4}
 
-// play is one line: the kind, numbers, and perhaps a letter in between.
-func (p *player) play(text string) error {
+// read takes a line apart: the kind, numbers, and perhaps a letter in between.
+func (p *player) read(text string) error {
 	p.text, p.fields = text, strings.Fields(text)
 	p.n = p.n[:0]
 	for _, f := range p.fields {
@@ -84,6 +84,13 @@ func (p *player) play(text string) error {
 	if p.sw == nil && p.fields[0] != "E" {
 		return fmt.Errorf("%q comes before any E", text)
 	}
+	return nil
+}
+
+func (p *player) play(text string) error {
+	if err := p.read(text); err != nil {
+		return err
+	}
 	switch p.fields[0] {
 	case "E":
 		return p.episode()
@@ -96,11 +103,17 @@ func (p *player) play(text string) error {
 		p.rest()
 		return nil
 	}
+	p.event()
+	return nil
+}
+
+// event is a packet that arrives at the switch.
+func (p *player) event() {
 	p.sw.Now = uint64(p.n[1])
 	p.result.Events++
 	switch p.fields[0] {
 	case "Q":
-		p.request(p.service.FromClient(uint16(30000+p.n[2]%1000), bed.Request(uint16(p.n[2]), []byte(text))))
+		p.request(p.service.FromClient(uint16(30000+p.n[2]%1000), bed.Request(uint16(p.n[2]), []byte(p.text))))
 	case "L":
 		p.goRound()
 	case "B":
@@ -108,7 +121,6 @@ func (p *player) play(text string) error {
 	case "X":
 		p.forged()
 	}
-	return nil
 }
 
 func (p *player) episode() error {

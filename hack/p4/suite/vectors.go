@@ -181,48 +181,70 @@ func oneVector(p *model.Program, v vector, data []byte, feedback bool, want expe
 		frame = service.FromWorker(0, data)
 	}
 	before, state := outcomes(s), s.State()
-	out, still := s.Run(frame, 8)
-	var counted []int
+	j := &vectorJudge{v: v, want: want}
+	j.out, j.still = s.Run(frame, 8)
 	for r := range reasons {
 		if s.Outcome(vectorService, r)+s.Outcome(0, r) > before[r] && r != RCredited {
-			counted = append(counted, r)
+			j.counted = append(j.counted, r)
 		}
 	}
-	return judgeVector(s, v, want, counted, out, still, state)
-}
-
-func judgeVector(s *bed.Switch, v vector, want expectation, counted []int, out, still []model.Frame, state uint64) []string {
-	var failed []string
-	fail := func(format string, args ...any) {
-		failed = append(failed, fmt.Sprintf("%s (%s, %s): %s", v.Name, v.Role, v.Case, fmt.Sprintf(format, args...)))
-	}
-	switch want.verdict {
-	case forwards:
-		if len(out) != 1 || out[0].Port != bed.WorkerPort || !bed.Sound(out[0].Data) {
-			fail("want it forwarded, got %d frames, reasons %v", len(out), counted)
-		}
-	case drops:
-		if len(out) != 1 || out[0].Port != bed.ClientPort || !bed.Sound(out[0].Data) || string(bed.Payload(out[0].Data)[8:]) != "DROP" {
-			fail("want DROP, got %d frames, reasons %v", len(out), counted)
-		}
-	default:
-		if len(out) != 0 {
-			fail("want nothing sent, got %d frames", len(out))
-		}
-	}
-	if len(still) != 0 {
-		fail("it stays in the loop")
-	}
-	if len(want.reasons) == 0 != (len(counted) == 0) || len(counted) > 1 || len(counted) == 1 && !slices.Contains(want.reasons, counted[0]) {
-		fail("want reason %v, counted %v", want.reasons, counted)
-	}
+	j.frames()
+	j.reasons()
 	if (want.verdict == discards || want.verdict == drops) && s.State() != state {
-		fail("a packet that was refused changed registers (R-54)")
+		j.fail("a packet that was refused changed registers (R-54)")
 	}
 	if odd := s.Doubles + s.Invalids + s.OutOfRange; odd != 0 {
-		fail("%d odd accesses, last of %s", odd, s.LastOdd)
+		j.fail("%d odd accesses, last of %s", odd, s.LastOdd)
 	}
-	return failed
+	return j.failed
+}
+
+// vectorJudge compares what came of a vector with what is expected.
+type vectorJudge struct {
+	v          vector
+	want       expectation
+	counted    []int
+	out, still []model.Frame
+	failed     []string
+}
+
+func (j *vectorJudge) fail(format string, args ...any) {
+	j.failed = append(j.failed, fmt.Sprintf("%s (%s, %s): %s", j.v.Name, j.v.Role, j.v.Case, fmt.Sprintf(format, args...)))
+}
+
+// one frame, sound, at a port.
+func (j *vectorJudge) one(port uint64) bool {
+	return len(j.out) == 1 && j.out[0].Port == port && bed.Sound(j.out[0].Data)
+}
+
+func (j *vectorJudge) frames() {
+	switch j.want.verdict {
+	case forwards:
+		if !j.one(bed.WorkerPort) {
+			j.fail("want it forwarded, got %d frames, reasons %v", len(j.out), j.counted)
+		}
+	case drops:
+		if !j.one(bed.ClientPort) || string(bed.Payload(j.out[0].Data)[8:]) != "DROP" {
+			j.fail("want DROP, got %d frames, reasons %v", len(j.out), j.counted)
+		}
+	default:
+		if len(j.out) != 0 {
+			j.fail("want nothing sent, got %d frames", len(j.out))
+		}
+	}
+	if len(j.still) != 0 {
+		j.fail("it stays in the loop")
+	}
+}
+
+func (j *vectorJudge) reasons() {
+	ok := len(j.counted) == 1 && slices.Contains(j.want.reasons, j.counted[0])
+	if len(j.want.reasons) == 0 {
+		ok = len(j.counted) == 0
+	}
+	if !ok {
+		j.fail("want reason %v, counted %v", j.want.reasons, j.counted)
+	}
 }
 
 func outcomes(s *bed.Switch) [reasons]uint64 {

@@ -265,24 +265,7 @@ func (p *preprocessor) arguments(m *macro, tokens []Token, at, depth int) ([]arg
 	if !m.function {
 		return nil, at + 1, nil
 	}
-	var args []argument
-	var one []Token
-	level, end := 0, at+1
-	for ; end < len(tokens); end++ {
-		t := tokens[end]
-		if level == 1 && (t.Text == "," || t.Text == ")") && t.Kind == Punct {
-			args = append(args, argument{raw: one})
-			one = nil
-			if t.Text == ")" {
-				break
-			}
-			continue
-		}
-		level += nesting(t)
-		if level > 1 || t.Text != "(" || len(one) > 0 || end > at+1 {
-			one = append(one, t)
-		}
-	}
+	args, end := split(tokens, at+1)
 	if end == len(tokens) {
 		return nil, 0, Errorf(tokens[at].Pos, "%s( does not end", tokens[at].Text)
 	}
@@ -299,6 +282,28 @@ func (p *preprocessor) arguments(m *macro, tokens []Token, at, depth int) ([]arg
 		}
 	}
 	return args, end + 1, nil
+}
+
+// split takes what stands in the parentheses that open at tokens[at] apart at its commas; len(tokens): they do not close.
+func split(tokens []Token, at int) ([]argument, int) {
+	var args []argument
+	var one []Token
+	level := 1
+	for at++; at < len(tokens); at++ {
+		t := tokens[at]
+		ends := t.Kind == Punct && level == 1 && (t.Text == "," || t.Text == ")")
+		if !ends {
+			level += nesting(t)
+			one = append(one, t)
+			continue
+		}
+		args = append(args, argument{raw: one})
+		one = nil
+		if t.Text == ")" {
+			break
+		}
+	}
+	return args, at
 }
 
 func nesting(t Token) int {
