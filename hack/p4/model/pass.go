@@ -32,6 +32,9 @@ const (
 
 // Pass runs one frame through the program once. What is to go round comes back with Loop set.
 func (m *Machine) Pass(in Frame) []Frame {
+	if m.Trace != nil {
+		m.Trace("packet of %d bytes at port %d, from the loop: %v", len(in.Data), in.Port, in.Loop)
+	}
 	return m.Prog.ports[0].run(m, in)
 }
 

@@ -4,6 +4,8 @@ package suite
 
 import (
 	"bytes"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/p4/bed"
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
 
@@ -149,6 +152,40 @@ func TestReasons(t *testing.T) {
 	for _, f := range found {
 		if want, ok := have[f[1]]; !ok || fmt.Sprint(want) != f[2] {
 			t.Errorf("R_%s is %s in the program", f[1], f[2])
+		}
+	}
+}
+
+// what the switch makes of the vector of a plain request are the bytes of the vector with option 5, which the C and
+// Go sides encode and decode.
+func TestForwardedBytesAreTheVectors(t *testing.T) {
+	text, err := os.ReadFile(vectorsJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all vectorFile
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string][]byte{}
+	for _, v := range all.Packets {
+		if byName[v.Name], err = hex.DecodeString(v.Hex); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, shell := range shellNames {
+		s, service, err := vectorSwitch(load(t, shell))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := s.Run(service.FromClient(40000, byName["single request"]), 2)
+		if len(out) != 1 {
+			t.Fatalf("%s: %d frames", shell, len(out))
+		}
+		got, want := bytes.Clone(bed.Payload(out[0].Data)), byName["router id"]
+		copy(got[10:14], want[10:14]) // another router
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: %x, want %x", shell, got, want)
 		}
 	}
 }
