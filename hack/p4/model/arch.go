@@ -63,7 +63,9 @@ func enumValue(of, member string) (uint64, *Type) {
 		return packetTooShort, errorType
 	case "error.NoMatch":
 		return noMatch, errorType
-	case "HashAlgorithm.csum16", "CounterType.packets", "CounterType_t.PACKETS":
+	case "CloneType.E2E":
+		return cloneEgress, bits(8)
+	case "CloneType.I2E", "HashAlgorithm.csum16", "CounterType.packets", "CounterType_t.PACKETS":
 		return 0, bits(8)
 	}
 	return 0, nil
@@ -71,9 +73,8 @@ func enumValue(of, member string) (uint64, *Type) {
 
 // gress is one pass of a program: what its blocks share by type.
 type gress struct {
-	places   map[string]*Place
-	parser   []*state
-	controls [][]*Node
+	places map[string]*Place
+	parser []*state
 }
 
 func (b *builder) architecture() {

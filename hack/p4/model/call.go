@@ -88,6 +88,8 @@ func (b *builder) objectCall(x *syntax.Expr, o *object, method string) []*Node {
 		n, eval := e.effect, e.Eval
 		n.Depth, n.run = 1, func(m *Machine) { eval(m) }
 		return []*Node{n}
+	case "Mirror.emit":
+		return []*Node{b.mirrorEmit(x)}
 	case "Checksum.add", "Checksum.subtract":
 		return []*Node{b.sumCall(x, o, method)}
 	}

@@ -110,6 +110,8 @@ func (b *builder) function(x *syntax.Expr) *Node {
 		b.wantArgs(x.Pos, name, x.Args, 1)
 		b.constantExpr(x.Args[0], bits(8))
 		return effect(x.Pos, name, func(m *Machine) { m.recirculate = true })
+	case "clone":
+		return b.clone(x)
 	case "random":
 		return b.randomCall(x)
 	case "verify_checksum", "update_checksum":

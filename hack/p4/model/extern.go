@@ -9,7 +9,7 @@ import (
 // What each architecture has.
 var externsOf = map[string]map[string]bool{
 	"v1model": {"register": true, "counter": true},
-	"tna":     {"Register": true, "RegisterAction": true, "Counter": true, "Checksum": true, "Random": true},
+	"tna":     {"Register": true, "RegisterAction": true, "Counter": true, "Checksum": true, "Random": true, "Mirror": true},
 }
 
 const (
@@ -49,6 +49,8 @@ func (b *builder) instance(d *syntax.Instance) *object {
 	case "Checksum":
 		b.wantArgs(d.Pos, name, d.Args, 0)
 		o.sum = b.slot(o.name)
+	case "Mirror":
+		b.wantArgs(d.Pos, name, d.Args, 0)
 	case "Random":
 		b.wantArgs(d.Pos, name, d.Args, 0)
 		o.width = b.typeArg(d, 0, 1).Width

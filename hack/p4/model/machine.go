@@ -10,6 +10,8 @@ type Machine struct {
 	Now   uint64 // microseconds in v1model, units of 1,024 ns in TNA
 
 	Groups    map[uint64][]uint64 // multicast: ports of a group
+	Sessions  map[uint64]uint64   // mirroring: port of a session
+	clones    [2][]copied
 	registers [][]uint64
 	counters  [][]uint64
 	tables    []tableState
@@ -35,7 +37,7 @@ type Machine struct {
 
 // NewMachine is a fresh switch: no entries, all zeros.
 func NewMachine(p *Program) *Machine {
-	m := &Machine{Prog: p, S: make([]uint64, len(p.Slots)), Groups: map[uint64][]uint64{}, seed: 1, touched: make([]uint64, len(p.Registers))}
+	m := &Machine{Prog: p, S: make([]uint64, len(p.Slots)), Groups: map[uint64][]uint64{}, Sessions: map[uint64]uint64{}, seed: 1, touched: make([]uint64, len(p.Registers))}
 	for _, r := range p.Registers {
 		m.registers = append(m.registers, make([]uint64, r.Size*uint64(len(r.Lanes))))
 	}

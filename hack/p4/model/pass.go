@@ -21,8 +21,12 @@ type arrival struct {
 }
 
 const (
-	dropPort          = 511
-	instanceRecirc    = 4
+	dropPort       = 511
+	instanceRecirc = 4
+
+	instanceIngressClone = 1
+	instanceEgressClone  = 2
+
 	noPort            = 511
 	phaseZero         = 8 // bytes between the intrinsic header of TNA and the frame
 	parserErrorNone   = 1
@@ -71,55 +75,92 @@ func (b *builder) wantBlocks(main *syntax.Instance, name string, n int) {
 	}
 }
 
+// v1Pass is what V1Switch needs from its program.
+type v1Pass struct {
+	*gress
+	verify, ingress, egress, compute, deparse func(m *Machine)
+
+	inPort, spec, port, kind, stamp, length, group, errors, wrong int // slots of the standard metadata
+}
+
 // v1model is V1Switch: parser, verify, ingress, egress, compute, deparser share headers and metadata.
 func (b *builder) v1model(main *syntax.Instance) {
 	b.wantBlocks(main, "V1Switch", 6)
-	g := &gress{places: map[string]*Place{}}
-	b.parserBlock(g, main.Args[0])
-	verify := runAll(b.controlBlock(g, main.Args[1]))
-	b.prog.Ingress = b.controlBlock(g, main.Args[2])
-	b.prog.Egress = b.controlBlock(g, main.Args[3])
-	compute := runAll(b.controlBlock(g, main.Args[4]))
-	deparse := runAll(b.controlBlock(g, main.Args[5]))
-	ingress, egress := runAll(b.prog.Ingress), runAll(b.prog.Egress)
-	std := g.places["standard_metadata_t"]
-	if std == nil {
+	p := &v1Pass{gress: &gress{places: map[string]*Place{}}}
+	b.parserBlock(p.gress, main.Args[0])
+	p.verify = runAll(b.controlBlock(p.gress, main.Args[1]))
+	b.prog.Ingress = b.controlBlock(p.gress, main.Args[2])
+	b.prog.Egress = b.controlBlock(p.gress, main.Args[3])
+	p.compute = runAll(b.controlBlock(p.gress, main.Args[4]))
+	p.deparse = runAll(b.controlBlock(p.gress, main.Args[5]))
+	p.ingress, p.egress = runAll(b.prog.Ingress), runAll(b.prog.Egress)
+	if p.places["standard_metadata_t"] == nil {
 		b.fail(main.Pos, "no block has standard_metadata_t")
 	}
-	slot := func(name string) int { return std.member(name).Slot }
-	spec, group, port, errors, wrong := slot("egress_spec"), slot("mcast_grp"), slot("egress_port"), slot("parser_error"), slot("checksum_error")
-	inPort, kind, stamp, length := slot("ingress_port"), slot("instance_type"), slot("ingress_global_timestamp"), slot("packet_length")
-	leave := func(m *Machine, to uint64, rest []byte) []Frame {
-		m.S[port], m.S[spec] = to, 0
-		m.out, m.recirculate = nil, false
-		egress(m)
-		if m.S[spec] == dropPort {
-			return nil
-		}
-		compute(m)
-		deparse(m)
-		return []Frame{{Port: to, Data: append(m.out, rest...), Loop: m.recirculate}}
+	for name, slot := range map[string]*int{"ingress_port": &p.inPort, "egress_spec": &p.spec, "egress_port": &p.port,
+		"instance_type": &p.kind, "ingress_global_timestamp": &p.stamp, "packet_length": &p.length, "mcast_grp": &p.group,
+		"parser_error": &p.errors, "checksum_error": &p.wrong} {
+		*slot = p.need("standard_metadata_t", name)
 	}
-	b.prog.ports = []*arrival{{func(m *Machine, in Frame) []Frame {
-		m.begin(in.Data)
-		m.S[inPort], m.S[stamp], m.S[length] = in.Port, m.Now&mask(48), uint64(len(in.Data))
-		if in.Loop {
-			m.S[inPort], m.S[kind] = 0, instanceRecirc
+	b.prog.ports = []*arrival{{p.run}}
+}
+
+// arrive parses a frame; what is behind its headers.
+func (p *v1Pass) arrive(m *Machine, data []byte, port, kind uint64) []byte {
+	m.begin(data)
+	m.S[p.inPort], m.S[p.kind], m.S[p.stamp], m.S[p.length] = port, kind, m.Now&mask(48), uint64(len(data))
+	m.parse(p.parser)
+	m.S[p.errors] = uint64(m.parserError)
+	return m.packet[m.at:]
+}
+
+// leave is egress to one port.
+func (p *v1Pass) leave(m *Machine, to uint64, rest []byte) []Frame {
+	m.S[p.port], m.S[p.spec] = to, 0
+	m.out, m.recirculate = nil, false
+	p.egress(m)
+	if m.S[p.spec] == dropPort {
+		return nil
+	}
+	p.compute(m)
+	p.deparse(m)
+	return []Frame{{Port: to, Data: append(m.out, rest...), Loop: m.recirculate}}
+}
+
+// clone is a copy of a frame, which is parsed anew and begins in egress.
+func (p *v1Pass) clone(m *Machine, c copied, data []byte, kind uint64) []Frame {
+	to, ok := m.session(c)
+	if !ok {
+		return nil
+	}
+	return p.leave(m, to, p.arrive(m, data, 0, kind))
+}
+
+func (p *v1Pass) run(m *Machine, in Frame) []Frame {
+	port, kind := in.Port, uint64(0)
+	if in.Loop {
+		port, kind = 0, instanceRecirc
+	}
+	rest := p.arrive(m, in.Data, port, kind)
+	p.verify(m)
+	m.S[p.wrong] = truth(m.badChecksum)
+	p.ingress(m)
+	var out []Frame
+	if n := m.S[p.group]; n != 0 {
+		out = m.copies(n, func(m *Machine, to uint64) []Frame { return p.leave(m, to, rest) })
+	} else if m.S[p.spec] != dropPort {
+		out = p.leave(m, m.S[p.spec], rest)
+	}
+	first, last := m.mirrored(cloneIngress), m.mirrored(cloneEgress)
+	for _, c := range first {
+		out = append(out, p.clone(m, c, in.Data, instanceIngressClone)...)
+	}
+	for _, c := range last {
+		if len(out) > 0 {
+			out = append(out, p.clone(m, c, out[0].Data, instanceEgressClone)...)
 		}
-		m.parse(g.parser)
-		m.S[errors] = uint64(m.parserError)
-		rest := m.packet[m.at:]
-		verify(m)
-		m.S[wrong] = truth(m.badChecksum)
-		ingress(m)
-		if n := m.S[group]; n != 0 {
-			return m.copies(n, func(m *Machine, to uint64) []Frame { return leave(m, to, rest) })
-		}
-		if m.S[spec] == dropPort {
-			return nil
-		}
-		return leave(m, m.S[spec], rest)
-	}}}
+	}
+	return out
 }
 
 // copies makes one frame for each port of a multicast group.
@@ -174,24 +215,20 @@ func (b *builder) tna(main *syntax.Instance) {
 		}
 		m.Prog.tnaBegin(m, in.intrinsic, f)
 		m.S[unicast] = noPort
-		if !m.tnaRun(in) {
-			return nil
-		}
-		data := m.out
-		leave := func(m *Machine, to uint64) []Frame {
-			m.Prog.tnaBegin(m, out.intrinsic, Frame{Port: to, Data: data})
-			if !m.tnaRun(out) {
-				return nil
-			}
-			return []Frame{{Port: to, Data: m.out, Loop: to == loopPort}}
-		}
+		passes := m.tnaRun(in)
+		data, copies := m.out, m.mirrored(cloneIngress)
 		to, n := m.S[unicast], m.S[group]
 		var all []Frame
-		if n != 0 {
-			all = m.copies(n, leave)
+		if passes && n != 0 {
+			all = m.copies(n, func(m *Machine, to uint64) []Frame { return m.tnaLeave(out, to, data) })
 		}
-		if to != noPort {
-			all = append(all, leave(m, to)...)
+		if passes && to != noPort {
+			all = append(all, m.tnaLeave(out, to, data)...)
+		}
+		for _, c := range copies { // of the packet as it came
+			if to, ok := m.session(c); ok {
+				all = append(all, m.tnaLeave(out, to, append(c.head, f.Data...))...)
+			}
 		}
 		return all
 	}}}
@@ -217,7 +254,28 @@ func (p *Program) tnaBegin(m *Machine, t *Type, f Frame) {
 	m.begin(append(head, f.Data...))
 }
 
-// tnaRun is parser, control and deparser; false: the frame ends here.
+// tnaLeave is egress, and once more for each copy that egress makes of what it sends; copies of copies are not made.
+func (m *Machine) tnaLeave(p *tnaPass, to uint64, data []byte) []Frame {
+	frames := m.tnaEgress(p, to, data)
+	sent := m.out
+	for _, c := range m.mirrored(cloneIngress) {
+		if to, ok := m.session(c); ok {
+			frames = append(frames, m.tnaEgress(p, to, append(c.head, sent...))...)
+		}
+	}
+	m.mirrored(cloneIngress)
+	return frames
+}
+
+func (m *Machine) tnaEgress(p *tnaPass, to uint64, data []byte) []Frame {
+	m.Prog.tnaBegin(m, p.intrinsic, Frame{Port: to, Data: data})
+	if !m.tnaRun(p) {
+		return nil
+	}
+	return []Frame{{Port: to, Data: m.out, Loop: to == loopPort}}
+}
+
+// tnaRun is parser, control and deparser; false: the frame ends here, but for its copies.
 func (m *Machine) tnaRun(p *tnaPass) bool {
 	m.parse(p.parser)
 	if m.parserError != noError {
@@ -228,12 +286,9 @@ func (m *Machine) tnaRun(p *tnaPass) bool {
 	}
 	rest := m.packet[m.at:]
 	p.control(m)
-	if p.dropCtl >= 0 && m.S[p.dropCtl]&1 != 0 {
-		return false
-	}
 	p.deparse(m)
 	m.out = append(m.out, rest...)
-	return true
+	return p.dropCtl < 0 || m.S[p.dropCtl]&1 == 0
 }
 
 // Describe says what a program has, for people.

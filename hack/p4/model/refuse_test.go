@@ -81,7 +81,7 @@ func TestRefused(t *testing.T) {
 		{"", "", "meta.x = 8w1 + 8s1;", "two types"},
 		{"", "", "meta.x = 9w1[3:0] ++ 4w1; meta.x[8:0] = 1;", "[8:0] of bit<8>"},
 		{"", "action a(in bit<8> v, inout bit<8> w) { w = v; }", "a(meta.x + 1, meta.x);", "is written by what is called"},
-		{"", "", "clone(1, 1);", "clone is not in the subset"},
+		{"", "", "digest(1, 1);", "digest is not in the subset"},
 	} {
 		text := fmt.Sprintf(smallest, c.top, c.decl, c.body)
 		_, err := loadText(text)

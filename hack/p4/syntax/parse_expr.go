@@ -110,6 +110,9 @@ func (r *reader) postfix() *Expr {
 				r.fail(m.Pos, "want a member, got %s", shown(m))
 			}
 			x = &Expr{at: at{t.Pos}, Kind: EMember, X: x, Name: m.Text}
+			if r.is("<") && r.types[r.ahead(1).Text] && r.ahead(2).Text == ">" && r.ahead(3).Text == "(" {
+				r.typeArgs() // emit<T>(...): the argument says it, too
+			}
 		case r.accept("["):
 			s := &Expr{at: at{t.Pos}, Kind: ESlice, X: x, Hi: r.expr()}
 			if !r.accept(":") {
