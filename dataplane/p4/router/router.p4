@@ -353,6 +353,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         hdr.loop.kind = LOOP_REQUEST;
         hdr.loop.raised = 0;
         hdr.loop.port = (bit<16>)in_port;
+        hdr.loop.service = (bit<16>)meta.service;
         hdr.loop.since = now;
         hdr.loop.admitted = 0;
         hdr.loop.round = meta.round[15:0];
@@ -432,7 +433,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                     meta.credit = CREDIT_ADD;
                 }
             } else if (meta.served == 0) {
-                bad(R_NOT_SERVED); // the service was deleted while it waited
+                bad(R_NOT_SERVED); // the service was deleted while it waited: its place is given back
+                meta.service = hdr.loop.service[10:0];
+                meta.waits = hdr.loop.admitted[0:0];
             } else if (hdr.loop.admitted == 0) {
                 refuse(R_FULL);
             } else {
@@ -626,6 +629,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             station.apply();
         } else {
             discard = 1;
+            if (meta.waits == 1) {
+                DO(leave, meta.service);
+            }
         }
         if (meta.reason != R_NONE) {
             COUNT(outcomes, INDEX(meta.service, meta.reason));

@@ -129,6 +129,36 @@ func TestLoopIsBounded(t *testing.T) {
 	})
 }
 
+// W-13: what waits for a service that is deleted is discarded and counted, and leaves its place to others.
+func TestServiceDeletedWhileRequestsWait(t *testing.T) {
+	each(t, func(t *testing.T, s *Switch) {
+		v := small()
+		must(t, s.Add(v))
+		_, still := s.Run(v.FromClient(40000, Request(1, []byte("hello"))), 3)
+		if len(still) != 1 || s.Word(Control+"held", 3) != 1 {
+			t.Fatalf("%d in the loop, %d held", len(still), s.Word(Control+"held", 3))
+		}
+		must(t, s.Delete(Control+"service", []model.Match{{Value: RouterIP}, {Value: RequestPort}}))
+		out, still := s.Run(still[0], 3)
+		if len(out)+len(still) != 0 || s.Word(Control+"held", 3) != 0 || s.Outcome(3, 20) != 1 {
+			t.Fatalf("%d out, %d in the loop, %d held, %d counted", len(out), len(still), s.Word(Control+"held", 3), s.Outcome(3, 20))
+		}
+	})
+}
+
+// Others' broadcasts go to a group of ports, as they are.
+func TestBroadcast(t *testing.T) {
+	each(t, func(t *testing.T, s *Switch) {
+		s.Groups[4] = []uint64{1, 2, 5}
+		must(t, s.insert("station", "to_group", []uint64{0xffffffffffff}, 4))
+		arp := append(bytes.Repeat([]byte{255}, 6), bytes.Repeat([]byte{2}, 54)...)
+		out, _ := s.Run(model.Frame{Port: 1, Data: arp}, 2)
+		if len(out) != 3 || out[2].Port != 5 || !bytes.Equal(out[0].Data, arp) {
+			t.Fatalf("%d frames", len(out))
+		}
+	})
+}
+
 func checkDrop(t *testing.T, s *Switch, out []model.Frame, id uint16) {
 	t.Helper()
 	if len(out) != 1 || out[0].Port != ClientPort || !Sound(out[0].Data) {
