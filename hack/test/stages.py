@@ -78,7 +78,7 @@ STAGES = [
           "the failing seed and its replay command stand in the log", beside=("cluster",)),
     Stage("p4", "the switch's P4 program in a checker of our own: vectors, STF files, both architectures, lockstep with the simulator, discipline, planted bugs",
           {TEST: Form(make("p4-short"), 40, 90, "the same with 100,000 events of lockstep"), ALL: Form(make("p4"), 150, 400)},
-          "the event, vector or case that differs stands in the log; `p4check trace` shows what a packet met"),
+          "the event, vector or case that differs stands in the log; `p4check trace` shows what a packet met", beside=("cluster",)),
     Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
           {ALL: Form(make("figures-quick"), 160, 300)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
     Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",
