@@ -10,6 +10,9 @@ typedef bit<11> service_t;
 typedef bit<5> reason_t;
 
 const bit<16> ETHERNET_IPV4 = 0x0800;
+const bit<16> ETHERNET_ARP = 0x0806;
+const bit<16> ARP_REQUEST = 1;
+const bit<16> ARP_REPLY = 2;
 const bit<8> IPV4_PLAIN = 0x45; // version 4, no options
 const bit<8> IP_UDP = 17;
 const bit<8> R2P2_MAGIC = 0xcc;
@@ -79,6 +82,19 @@ header ethernet_h {
     bit<48> dst;
     bit<48> src;
     bit<16> kind;
+}
+
+// Of Ethernet and IPv4.
+header arp_h {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<8> hardware_length;
+    bit<8> protocol_length;
+    bit<16> operation;
+    bit<48> sender_mac;
+    bit<32> sender;
+    bit<48> target_mac;
+    bit<32> target;
 }
 
 header ipv4_h {
@@ -176,6 +192,7 @@ struct headers_t {
     loop_h loop;
     note_h note;
     ethernet_h ethernet;
+    arp_h arp;
     ipv4_h ipv4;
     udp_h udp;
     r2p2_h r2p2;
@@ -201,6 +218,8 @@ struct meta_t {
     bit<1> member;
     bit<1> own;
     bit<1> own_source;
+    bit<1> asked; // by ARP for an address of ours
+    bit<48> mac;
     bit<8> choose;
     service_t service;
     service_t member_service;

@@ -13,8 +13,14 @@
         pkt.extract(hdr.ethernet);
         transition select(hdr.ethernet.kind) {
             ETHERNET_IPV4: parse_ipv4;
+            ETHERNET_ARP: parse_arp;
             default: accept;
         }
+    }
+
+    state parse_arp {
+        pkt.extract(hdr.arp);
+        transition accept;
     }
 
     state parse_ipv4 {

@@ -240,6 +240,25 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         size = 1024;
     }
 
+    // Who asks for an address of ours is told where it is.
+    @id(0x0100000a)
+    action is_asked(bit<48> mac) {
+        meta.asked = 1;
+        meta.mac = mac;
+    }
+
+    @id(0x02000008)
+    table address {
+        key = {
+            hdr.arp.target: exact;
+            hdr.arp.operation: exact;
+            hdr.arp.protocol: exact;
+        }
+        actions = { is_asked; NoAction; }
+        default_action = NoAction();
+        size = 1024;
+    }
+
     // The workers of a service without credits, by number; a service with random choice has 2^k entries.
     @id(0x01000005)
     action pick(row_t row, bit<32> slot, bit<8> pair, bit<32> delta_lo, bit<32> delta_hi) {
@@ -347,6 +366,17 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         meta.answered = 1;
     }
 
+    action answer_arp() {
+        bit<32> asker = hdr.arp.sender;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = meta.mac;
+        hdr.arp.operation = ARP_REPLY;
+        hdr.arp.target_mac = hdr.arp.sender_mac;
+        hdr.arp.sender_mac = meta.mac;
+        hdr.arp.sender = hdr.arp.target;
+        hdr.arp.target = asker;
+    }
+
     // In front of a request that found nobody; `admitted` is written behind all.
     action wait_first() {
         hdr.loop.setValid();
@@ -393,6 +423,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         if (hdr.ipv4.isValid()) {
             own.apply();
             own_source.apply();
+        }
+        if (hdr.arp.isValid()) {
+            address.apply();
         }
         if (hdr.udp.isValid()) {
             service.apply();
@@ -625,6 +658,9 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 DO(leave, meta.service);
             }
             answer();
+        } else if (meta.asked == 1) {
+            answer_arp();
+            out_port = in_port;
         } else if (meta.is == IS_OTHER && hdr.ethernet.isValid()) {
             station.apply();
         } else {

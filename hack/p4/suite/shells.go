@@ -4,6 +4,7 @@ package suite
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -72,6 +73,10 @@ func twins(a, b *model.Program) (one, two *bed.Switch, service bed.Service, err 
 			return
 		}
 		s.Groups[4] = []uint64{1, 2, 3}
+		asked := model.Entry{Match: []model.Match{{Value: bed.RouterIP}, {Value: 1}, {Value: 0x0800}}, Action: "is_asked", Args: []uint64{bed.RouterMAC}}
+		if err = s.Insert(bed.Control+"address", asked); err != nil {
+			return
+		}
 		if err = s.Insert(bed.Control+"station", model.Entry{Match: []model.Match{{Value: 0x020000000909}}, Action: "to_port", Args: []uint64{9}}); err != nil {
 			return
 		}
@@ -142,8 +147,17 @@ func (g *generator) whole() model.Frame {
 		copy(f.Data, []byte{2, 0, 0, 0, 9, 9})
 		return f
 	default:
-		return model.Frame{Port: 2, Data: append([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 1, 1, 8, 6}, g.bytes(46)...)}
+		return g.arp()
 	}
+}
+
+// arp asks for somebody, for the router now and then.
+func (g *generator) arp() model.Frame {
+	ask := append([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 1, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, g.bytes(38)...)
+	if g.rng.IntN(2) == 0 {
+		binary.BigEndian.PutUint32(ask[38:], bed.RouterIP)
+	}
+	return model.Frame{Port: 2, Data: ask}
 }
 
 func (g *generator) bytes(n int) []byte {

@@ -83,6 +83,13 @@ def service(choose, workers):
     return lines
 
 
+def arp(operation, sender, target, target_mac):
+    """Who asks does not know whom."""
+    to = target_mac if operation == 2 else b"\xff" * 6
+    return (to + MACS[sender] + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x0800, 6, 4, operation) + MACS[sender] + struct.pack(">I", sender)
+            + (target_mac if operation == 2 else bytes(6)) + struct.pack(">I", target)).ljust(60, b"\0")
+
+
 def packet(port, data):
     return f"packet {port} {data.hex(' ').upper()}"
 
@@ -132,6 +139,16 @@ def files():
         packet(WORKER_PORT, from_worker(feedback(3, 9, 4, 5))), packet(WORKER_PORT, from_worker(feedback(3, 9, 4, 4)[:16])), packet(WORKER_PORT, from_worker(ask)),
         "# The worker still has three credits, and no more.",
         *[line for i in range(3) for line in (packet(CLIENT_PORT, to_router(request(req_id=i))), expect(WORKER_PORT, forwarded(request(req_id=i)), more=True))],
+    ]
+    yield "arp", [
+        "# Asked for its own address the switch answers; others' questions and answers pass.",
+        f"add Ingress.route.address hdr.arp.target:0x{ROUTER:08x} hdr.arp.operation:1 hdr.arp.protocol:0x0800 Ingress.route.is_asked(mac:0x020000000001)",
+        "add Ingress.route.station hdr.ethernet.dst:0xffffffffffff Ingress.route.to_port(port:9)",
+        "add Ingress.route.station hdr.ethernet.dst:0x020000000001 Ingress.route.to_port(port:8)",
+        packet(CLIENT_PORT, arp(1, CLIENT, ROUTER, b"")), expect(CLIENT_PORT, arp(2, ROUTER, CLIENT, MACS[CLIENT])),
+        packet(CLIENT_PORT, arp(1, CLIENT, WORKER, b"")), expect(9, arp(1, CLIENT, WORKER, b"")),
+        packet(CLIENT_PORT, arp(2, CLIENT, ROUTER, MACS[ROUTER])), expect(8, arp(2, CLIENT, ROUTER, MACS[ROUTER])),
+        packet(CLIENT_PORT, arp(1, CLIENT, ROUTER, b"")[:40]), expect(9, arp(1, CLIENT, ROUTER, b"")[:40]),
     ]
     other = frame(CLIENT, WORKER, 53, 5353, ask)
     yield "transit", service(0, 1) + [
