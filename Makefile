@@ -129,7 +129,7 @@ p4 p4-short: deps-dev
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
 	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./hack/p4/cmd/p4check
-	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s "./hack/p4/$${f%:*}" || exit 1; done
+	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
 	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
