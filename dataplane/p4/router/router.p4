@@ -382,6 +382,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         hdr.loop.setValid();
         hdr.loop.kind = LOOP_REQUEST;
         hdr.loop.raised = 0;
+        hdr.loop.tried = 0;
         hdr.loop.port = (bit<16>)in_port;
         hdr.loop.service = (bit<16>)meta.service;
         hdr.loop.since = now;
@@ -621,18 +622,18 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 }
             }
         } else if (meta.is == IS_REPORT) {
+            hdr.note.setValid();
+            hdr.loop.setValid();
             if (meta.newer == 1) {
                 DO(restart_sent, INDEX(meta.row, meta.slot));
                 hdr.note.sent = meta.received;
             } else {
                 RUN(hdr.note.sent, observe_sent, INDEX(meta.row, meta.slot));
             }
-            hdr.note.setValid();
             hdr.note.before = now - meta.loss;
             hdr.note.now = now;
             hdr.note.received = meta.received;
             hdr.note.restarted = meta.newer[7:0];
-            hdr.loop.setValid();
             hdr.loop.kind = LOOP_REPORT;
             hdr.loop.delta = meta.delta;
             hdr.loop.life = hdr.feedback.incarnation;

@@ -54,11 +54,24 @@ func (b *builder) header(x *syntax.Expr) *Place {
 	return p
 }
 
-// setValid makes a header valid; its fields are then what was last written to them, and begin with zeros.
+// Fields of a header that was made valid hold nothing before they are written. Here they hold this, so that a program
+// which counts on zeros is another one.
+const undefined = 0xa5a5a5a5a5a5a5a5
+
 func (b *builder) setValid(x *syntax.Expr, valid bool) *Node {
 	h := b.header(x.X.X)
-	slot, v := h.Valid, truth(valid)
-	n := effect(x.Pos, h.Name+".$valid", func(m *Machine) { m.S[slot] = v })
+	slot := h.Valid
+	n := effect(x.Pos, h.Name+".$valid", func(m *Machine) { m.S[slot] = 0 })
+	if valid {
+		n.run = func(m *Machine) {
+			if m.S[slot] == 0 {
+				for _, f := range h.Members {
+					m.S[f.Slot] = undefined & mask(f.Type.Width)
+				}
+			}
+			m.S[slot] = 1
+		}
+	}
 	n.Writes = []int{slot}
 	b.note(slot)
 	return n

@@ -30,7 +30,7 @@ type Machine struct {
 
 	// What should not happen.
 	Doubles    uint64 // a register accessed twice in a pass
-	Invalids   uint64 // fields read of headers that are not there
+	Invalids   uint64 // fields read or written of headers that are not there
 	OutOfRange uint64 // entries of registers and counters that are not there
 	LastOdd    string
 }

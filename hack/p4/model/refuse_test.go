@@ -109,7 +109,7 @@ func TestValues(t *testing.T) {
 		{"meta.s = -16s1; if (meta.s < 0) { meta.x = 1; } if ((bit<16>)meta.s > 5) { meta.y = 2; }", 1, 2},
 		{"meta.y[11:4] = 8w0xab; meta.x = meta.y[7:0];", 0xb0, 0xab0},
 		{"meta.t = true; meta.x = meta.t ? 8w4 : 8w5; meta.y = !meta.t || hdr.h.isValid() ? 16w1 : 16w2;", 4, 1},
-		{"hdr.h.setInvalid(); if (!hdr.h.isValid()) { meta.x = 9; } hdr.h.setValid(); meta.y = hdr.h.b;", 9, 0x0203},
+		{"hdr.h.setInvalid(); if (!hdr.h.isValid()) { meta.x = 9; } hdr.h.setValid(); meta.y = hdr.h.b; hdr.h.c = 4;", 9, 0xa5a5},
 		{"bit<8> v = 3; { bit<8> w = v + 1; meta.x = w; } meta.y = (bit<16>)(bit<8>)16w0x1ff;", 4, 0xff},
 	} {
 		p, err := loadText(fmt.Sprintf(smallest, "", "", c.body+" hdr.h.a = meta.x; hdr.h.b = meta.y; std.egress_spec = 1;"))

@@ -110,7 +110,19 @@ func (b *builder) assignTo(p syntax.Pos, to, value *Expr) *Node {
 		n.run = func(mm *Machine) { mm.S[slot] = mm.S[slot]&^m | eval(mm)<<lo }
 		return n
 	}
-	n.run = func(m *Machine) { m.S[slot] = eval(m) }
+	valid := to.Place.Valid
+	if valid < 0 {
+		n.run = func(m *Machine) { m.S[slot] = eval(m) }
+		return n
+	}
+	n.run = func(m *Machine) {
+		v := eval(m)
+		if m.S[valid] == 0 {
+			m.invalid(slot)
+			return
+		}
+		m.S[slot] = v
+	}
 	return n
 }
 
