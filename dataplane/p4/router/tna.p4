@@ -41,6 +41,8 @@
 
 #include "router.p4"
 
+// Metadata begins with zeros, as it does in bmv2.
+@pa_auto_init_metadata
 parser IngressPacket(packet_in pkt, out headers_t hdr, out meta_t meta, out ingress_intrinsic_metadata_t intrinsic) {
     Checksum() ipv4_sum;
     Checksum() udp_sum;

@@ -19,6 +19,7 @@ type builder struct {
 	depth    int
 	writes   [][]int // slots written, by open action or control
 	words    uint64  // of registers and counters so far
+	zeroed   bool    // metadata begins with zeros
 }
 
 // object is an instance of an extern or of a control.
@@ -171,6 +172,7 @@ func Build(tree *syntax.Program, arch string) (prog *Program, err error) {
 			panic(e)
 		}
 	}()
+	b.zeroed = arch != "tna" || tree.Notes["pa_auto_init_metadata"]
 	for _, d := range tree.Decls {
 		b.topDecl(d)
 	}

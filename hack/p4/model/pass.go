@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/syntax"
 )
@@ -180,6 +181,22 @@ type tnaPass struct {
 	control, deparse func(m *Machine)
 	intrinsic        *Type
 	dropCtl, errors  int
+	unset            []*Place // metadata that begins with anything
+}
+
+// metadata of the program's own, down to its numbers.
+func (g *gress) metadata() []*Place {
+	var all []*Place
+	for name, p := range g.places {
+		if p.Type.Kind == KStruct && !strings.Contains(name, "intrinsic_metadata") {
+			for _, m := range p.Members {
+				if m.Type.scalar() {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all
 }
 
 func (b *builder) tnaPass(args []*syntax.Expr, dir string) (*tnaPass, []*Node) {
@@ -190,6 +207,9 @@ func (b *builder) tnaPass(args []*syntax.Expr, dir string) (*tnaPass, []*Node) {
 	p.intrinsic = b.types[dir+"_intrinsic_metadata_t"]
 	p.dropCtl = g.need(dir+"_intrinsic_metadata_for_deparser_t", "drop_ctl")
 	p.errors = g.need(dir+"_intrinsic_metadata_from_parser_t", "parser_err")
+	if !b.zeroed {
+		p.unset = g.metadata()
+	}
 	return p, nodes
 }
 
@@ -277,6 +297,9 @@ func (m *Machine) tnaEgress(p *tnaPass, to uint64, data []byte) []Frame {
 
 // tnaRun is parser, control and deparser; false: the frame ends here, but for its copies.
 func (m *Machine) tnaRun(p *tnaPass) bool {
+	for _, f := range p.unset {
+		m.S[f.Slot] = undefined & mask(f.Type.Width)
+	}
 	m.parse(p.parser)
 	if m.parserError != noError {
 		if p.errors < 0 {

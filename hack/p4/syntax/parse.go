@@ -8,6 +8,7 @@ type reader struct {
 	at     int
 	depth  int
 	types  map[string]bool // names of types: (name)x is a cast
+	notes  map[string]bool // of declarations at the top
 }
 
 const maxDepth = 200 // of nesting
@@ -24,7 +25,8 @@ func Parse(tokens []Token) (prog *Program, err error) {
 			panic(e)
 		}
 	}()
-	prog = &Program{}
+	prog = &Program{Notes: map[string]bool{}}
+	r.notes = prog.Notes
 	for r.peek().Kind != EOF {
 		prog.Decls = append(prog.Decls, r.topDecl()...)
 	}
@@ -174,6 +176,9 @@ func (r *reader) typeArgs() []*TypeRef {
 
 func (r *reader) topDecl() []Decl {
 	notes := r.annotations()
+	for _, n := range notes {
+		r.notes[n.Name] = true
+	}
 	t := r.peek()
 	switch t.Text {
 	case "const":

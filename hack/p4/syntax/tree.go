@@ -5,6 +5,7 @@ package syntax
 // Program is a preprocessed source: declarations in order.
 type Program struct {
 	Decls []Decl
+	Notes map[string]bool // annotations of declarations at the top, which may be meant for all of it
 }
 
 // Decl is one declaration at the top, in a parser or in a control.
