@@ -26,7 +26,7 @@ func aService() *v1alpha1.RpcService {
 		ObjectMeta: metav1.ObjectMeta{Name: "echo", Namespace: "demo", UID: "u", Generation: 4},
 		Spec: v1alpha1.RpcServiceSpec{
 			Replicas: &two, WorkersPerReplica: 2, Protocol: v1alpha1.ProtocolR2P2, RequestTimeoutMilliseconds: 10000,
-			Device: v1alpha1.RpcServiceDevice{Type: v1alpha1.DeviceKernel}, LegacyPeers: v1alpha1.LegacyPeersDeny,
+			Device: v1alpha1.RpcServiceDevice{Device: v1alpha1.Device{Type: v1alpha1.DeviceKernel}}, LegacyPeers: v1alpha1.LegacyPeersDeny,
 			Router: v1alpha1.RpcServiceRouter{Placement: v1alpha1.PlacementSoftware, Replicas: 2, Policy: v1alpha1.PolicyJBSQ,
 				WorkerQueueDepth: 3, CentralQueueLimit: 65536, MaxQueueMilliseconds: 1000, Forwarding: v1alpha1.ForwardingAuto},
 		},
