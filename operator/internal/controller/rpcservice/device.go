@@ -36,7 +36,7 @@ type definition struct {
 // deviceFacts are what entries are judged by.
 type deviceFacts struct {
 	definitions map[string]definition         // by namespace/name
-	offered     map[corev1.ResourceName]int64 // by all nodes together
+	offered     map[corev1.ResourceName]int64 // by all nodes together; nil: the operator may not look
 	others      map[corev1.ResourceName]int64 // held by pods of other services
 	level       string                        // of pod security, by the namespace's label
 }
@@ -174,6 +174,9 @@ func judgeDefinition(s *snapshot, d v1alpha1.Device) why {
 
 // offered says whether any node has what pods request.
 func offered(s *snapshot, d v1alpha1.Device) why {
+	if s.devices.offered == nil {
+		return why{} // then a pod that waits shows it
+	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceName(d.ResourceName), render.HugepagesResource(d)} {
 		if name != "" && s.devices.offered[name] == 0 {
 			return why{v1alpha1.ReasonResourceMissing, fmt.Sprintf("no node offers %s", name)}

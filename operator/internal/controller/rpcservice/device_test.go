@@ -87,8 +87,9 @@ func TestDecideDevice(t *testing.T) {
 		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionMissing", message: "AFXDP demo/data is in use"},
 		{name: "definition of another resource", change: func(s *snapshot) { s.devices.definitions["demo/vfs"] = definition{resource: "intel.com/other"} },
 			device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionInvalid", message: "must be intel.com/vfs"},
-		{name: "no node offers it", change: func(s *snapshot) { s.devices.offered = nil }, device: v1alpha1.DeviceAFXDP, kept: 1,
+		{name: "no node offers it", change: func(s *snapshot) { s.devices.offered[vf] = 0 }, device: v1alpha1.DeviceAFXDP, kept: 1,
 			reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "no node offers intel.com/vfs"},
+		{name: "nobody may look at nodes", change: func(s *snapshot) { s.devices.offered = nil }, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 		{name: "no node offers hugepages", change: func(s *snapshot) {
 			s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 1}
 		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "hugepages-2Mi"},
@@ -109,7 +110,7 @@ func TestDecideDevice(t *testing.T) {
 		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 		{name: "what pods hold stays when its definition goes", change: func(s *snapshot) {
 			s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
-			s.devices.offered = nil
+			s.devices.offered[vf] = 0
 			s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r")}
 		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 		{name: "an unallocated claim", change: func(s *snapshot) {
@@ -119,7 +120,7 @@ func TestDecideDevice(t *testing.T) {
 		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable"},
 		{name: "nothing can be had", change: func(s *snapshot) {
 			s.service.Spec.Device.Fallback = nil
-			s.devices.offered = nil
+			s.devices.offered[vf] = 0
 		}, device: v1alpha1.DeviceSRIOV, kept: -1, reason: v1alpha1.ReasonNoUsableDevice, failed: "ResourceMissing", message: "no device can be had, and pods wait for SRIOV"},
 		{name: "nothing after what was taken", change: func(s *snapshot) {
 			s.service.Spec.Device.Fallback = s.service.Spec.Device.Fallback[:1]

@@ -167,7 +167,9 @@ func readDefinition(network string, found *unstructured.Unstructured) definition
 // countOffered adds up what nodes offer of everything.
 func (r *Reconciler) countOffered(ctx context.Context) (map[corev1.ResourceName]int64, error) {
 	nodes := &corev1.NodeList{}
-	if err := r.Live.List(ctx, nodes); err != nil {
+	if err := r.Live.List(ctx, nodes); apierrors.IsForbidden(err) {
+		return nil, nil // the role of an older chart
+	} else if err != nil {
 		return nil, fmt.Errorf("list the nodes for what they offer: %w", err)
 	}
 	out := map[corev1.ResourceName]int64{}
