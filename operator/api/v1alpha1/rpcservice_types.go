@@ -173,8 +173,10 @@ var LegacyPeersPolicies = []LegacyPeersPolicy{LegacyPeersDeny, LegacyPeersAllow}
 //
 // The container finds its surroundings in the environment: POD_IP,
 // BOBTAIL_PORT, BOBTAIL_WORKERS, BOBTAIL_CTL, BOBTAIL_KEY_DIR and
-// BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone.
-// It runs as user 65532 without privileges.
+// BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone,
+// with a device other than Kernel also BOBTAIL_DEVICE and BOBTAIL_ADDRESS_FILE.
+// It runs as user 65532 without privileges, with such a device as root with few
+// capabilities.
 type RpcServiceServer struct {
 	// image is the container image of the server.
 	// +required

@@ -70,87 +70,90 @@ const (
 	dataDevice = "AFXDP demo/data"
 )
 
+// deviceCases are what an entry may meet, and what is taken then.
+var deviceCases = []struct {
+	name    string
+	change  func(s *snapshot)
+	device  v1alpha1.DeviceType
+	kept    int32 // the entry that is remembered; -1: none
+	reason  string
+	failed  string // reasons of the entries that failed
+	message string
+}{
+	{name: "Kernel asks nothing", change: func(s *snapshot) { s.service = aService(); s.devices = deviceFacts{} }, device: v1alpha1.DeviceKernel, kept: -1},
+	{name: "all is there", device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "definition absent", change: func(s *snapshot) {
+		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionMissing", message: "AFXDP demo/data is in use"},
+	{name: "definition of another resource", change: func(s *snapshot) { s.devices.definitions["demo/vfs"] = definition{resource: "intel.com/other"} },
+		device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionInvalid", message: "must be intel.com/vfs"},
+	{name: "no node offers it", change: func(s *snapshot) { s.devices.offered[vf] = 0 }, device: v1alpha1.DeviceAFXDP, kept: 1,
+		reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "no node offers intel.com/vfs"},
+	{name: "nobody may look at nodes", change: func(s *snapshot) { s.devices.offered = nil }, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "no node offers hugepages", change: func(s *snapshot) {
+		s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 1}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "hugepages-2Mi"},
+	{name: "a namespace that enforces pod security", change: func(s *snapshot) { s.devices.level = "baseline" }, device: v1alpha1.DeviceKernel, kept: 2,
+		reason: v1alpha1.ReasonFellBack, failed: "PodSecurity PodSecurity", message: "label it privileged"},
+	{name: "unschedulable for 59 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 59)} },
+		device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "unschedulable for 60 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 60)} },
+		device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable", message: "Insufficient intel.com/vfs"},
+	{name: "a router's pod counts, too", change: func(s *snapshot) { s.routers = []*corev1.Pod{waitingFor(vfDevice, noVF, 60)} },
+		device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable"},
+	{name: "unschedulable for something else", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, "2 Insufficient cpu.", 600)} },
+		device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "unschedulable for the device before", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor("SRIOV demo/old intel.com/vfs", noVF, 600)} },
+		device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "while a pod gives its device back", change: func(s *snapshot) {
+		s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 600), runningOn("s2", vfDevice, "rd")}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "what pods hold stays when its definition goes", change: func(s *snapshot) {
+		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
+		s.devices.offered[vf] = 0
+		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r")}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "an unallocated claim", change: func(s *snapshot) {
+		d := &s.service.Spec.Device
+		d.ResourceName, d.ResourceClaimTemplateName = "", "vf"
+		s.servers = []*corev1.Pod{waitingFor("SRIOV demo/vfs claim vf", "0/1 nodes are available: 1 cannot allocate all claims.", 60)}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable"},
+	{name: "nothing can be had", change: func(s *snapshot) {
+		s.service.Spec.Device.Fallback = nil
+		s.devices.offered[vf] = 0
+	}, device: v1alpha1.DeviceSRIOV, kept: -1, reason: v1alpha1.ReasonNoUsableDevice, failed: "ResourceMissing", message: "no device can be had, and pods wait for SRIOV"},
+	{name: "nothing after what was taken", change: func(s *snapshot) {
+		s.service.Spec.Device.Fallback = s.service.Spec.Device.Fallback[:1]
+		keep(s, 1)
+		s.devices.definitions["demo/data"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonNoUsableDevice, failed: "ResourceMissing DefinitionMissing"},
+	{name: "what was taken is kept though the first could be had again", change: func(s *snapshot) { keep(s, 1) },
+		device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "no node offers it"},
+	{name: "through a scaler's change", change: func(s *snapshot) {
+		keep(s, 1)
+		five := int32(5)
+		s.service.Spec.Replicas, s.service.Generation = &five, 9
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing"},
+	{name: "until the annotation changes", change: func(s *snapshot) {
+		keep(s, 1)
+		s.service.Annotations = map[string]string{v1alpha1.AnnotationRetryDevice: "now"}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "or the device", change: func(s *snapshot) {
+		keep(s, 2)
+		s.service.Spec.Device.Gateway = "10.0.0.1"
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "not until another annotation does", change: func(s *snapshot) {
+		keep(s, 1)
+		s.service.Annotations = map[string]string{v1alpha1.AnnotationRotateKeys: "now"}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing"},
+	{name: "a status of somebody's making", change: func(s *snapshot) {
+		keep(s, 1)
+		s.service.Status.DeviceChoice.Entry = 4
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+}
+
 func TestDecideDevice(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		change  func(s *snapshot)
-		device  v1alpha1.DeviceType
-		kept    int32 // the entry that is remembered; -1: none
-		reason  string
-		failed  string // reasons of the entries that failed
-		message string
-	}{
-		{name: "Kernel asks nothing", change: func(s *snapshot) { s.service = aService(); s.devices = deviceFacts{} }, device: v1alpha1.DeviceKernel, kept: -1},
-		{name: "all is there", device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "definition absent", change: func(s *snapshot) {
-			s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionMissing", message: "AFXDP demo/data is in use"},
-		{name: "definition of another resource", change: func(s *snapshot) { s.devices.definitions["demo/vfs"] = definition{resource: "intel.com/other"} },
-			device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionInvalid", message: "must be intel.com/vfs"},
-		{name: "no node offers it", change: func(s *snapshot) { s.devices.offered[vf] = 0 }, device: v1alpha1.DeviceAFXDP, kept: 1,
-			reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "no node offers intel.com/vfs"},
-		{name: "nobody may look at nodes", change: func(s *snapshot) { s.devices.offered = nil }, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "no node offers hugepages", change: func(s *snapshot) {
-			s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 1}
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "hugepages-2Mi"},
-		{name: "a namespace that enforces pod security", change: func(s *snapshot) { s.devices.level = "baseline" }, device: v1alpha1.DeviceKernel, kept: 2,
-			reason: v1alpha1.ReasonFellBack, failed: "PodSecurity PodSecurity", message: "label it privileged"},
-		{name: "unschedulable for 59 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 59)} },
-			device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "unschedulable for 60 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 60)} },
-			device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable", message: "Insufficient intel.com/vfs"},
-		{name: "a router's pod counts, too", change: func(s *snapshot) { s.routers = []*corev1.Pod{waitingFor(vfDevice, noVF, 60)} },
-			device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable"},
-		{name: "unschedulable for something else", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, "2 Insufficient cpu.", 600)} },
-			device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "unschedulable for the device before", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor("SRIOV demo/old intel.com/vfs", noVF, 600)} },
-			device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "while a pod gives its device back", change: func(s *snapshot) {
-			s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 600), runningOn("s2", vfDevice, "rd")}
-		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "what pods hold stays when its definition goes", change: func(s *snapshot) {
-			s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
-			s.devices.offered[vf] = 0
-			s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r")}
-		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "an unallocated claim", change: func(s *snapshot) {
-			d := &s.service.Spec.Device
-			d.ResourceName, d.ResourceClaimTemplateName = "", "vf"
-			s.servers = []*corev1.Pod{waitingFor("SRIOV demo/vfs claim vf", "0/1 nodes are available: 1 cannot allocate all claims.", 60)}
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "Unschedulable"},
-		{name: "nothing can be had", change: func(s *snapshot) {
-			s.service.Spec.Device.Fallback = nil
-			s.devices.offered[vf] = 0
-		}, device: v1alpha1.DeviceSRIOV, kept: -1, reason: v1alpha1.ReasonNoUsableDevice, failed: "ResourceMissing", message: "no device can be had, and pods wait for SRIOV"},
-		{name: "nothing after what was taken", change: func(s *snapshot) {
-			s.service.Spec.Device.Fallback = s.service.Spec.Device.Fallback[:1]
-			keep(s, 1)
-			s.devices.definitions["demo/data"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonNoUsableDevice, failed: "ResourceMissing DefinitionMissing"},
-		{name: "what was taken is kept though the first could be had again", change: func(s *snapshot) { keep(s, 1) },
-			device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "no node offers it"},
-		{name: "through a scaler's change", change: func(s *snapshot) {
-			keep(s, 1)
-			five := int32(5)
-			s.service.Spec.Replicas, s.service.Generation = &five, 9
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing"},
-		{name: "until the annotation changes", change: func(s *snapshot) {
-			keep(s, 1)
-			s.service.Annotations = map[string]string{v1alpha1.AnnotationRetryDevice: "now"}
-		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "or the device", change: func(s *snapshot) {
-			keep(s, 2)
-			s.service.Spec.Device.Gateway = "10.0.0.1"
-		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-		{name: "not until another annotation does", change: func(s *snapshot) {
-			keep(s, 1)
-			s.service.Annotations = map[string]string{v1alpha1.AnnotationRotateKeys: "now"}
-		}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing"},
-		{name: "a status of somebody's making", change: func(s *snapshot) {
-			keep(s, 1)
-			s.service.Status.DeviceChoice.Entry = 4
-		}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
-	} {
+	for _, c := range deviceCases {
 		s := &snapshot{now: start, service: onVFs(), devices: everything()}
 		if c.change != nil {
 			c.change(s)
@@ -404,77 +407,91 @@ func TestSeeSlices(t *testing.T) {
 	}
 }
 
+// fallingBack is a bench with one virtual function on its one node, and the network of it.
+type fallingBack struct {
+	*bench
+	api *answering
+}
+
+func newFallingBack(t *testing.T) *fallingBack {
+	b := newBench(t)
+	s := &v1alpha1.RpcService{}
+	f := &fallingBack{bench: b, api: &answering{Reader: b.Live}}
+	f.get(s, "echo")
+	s.Spec.Device = onVFs().Spec.Device
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{vf: resource.MustParse("1")}}}
+	if err := errors.Join(b.Client.Update(t.Context(), s), b.Client.Create(t.Context(), node)); err != nil {
+		t.Fatal(err)
+	}
+	b.Live = definitionsOf(f.api)
+	return f
+}
+
+func (f *fallingBack) get(o client.Object, name string) {
+	f.t.Helper()
+	if err := f.Client.Get(f.t.Context(), client.ObjectKey{Namespace: "demo", Name: name}, o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// at turns the clock, reconciles twice and says which device the status shows; why is the
+// reason of its first entry.
+func (f *fallingBack) at(after time.Duration, device, why string) {
+	f.t.Helper()
+	f.now = start.Add(after)
+	f.must(2)
+	s := &v1alpha1.RpcService{}
+	f.get(s, "echo")
+	if s.Status.Device != device || s.Status.Devices[0].Reason != why {
+		f.t.Fatalf("after %s: %s, want %s; %+v", after, s.Status.Device, device, s.Status.Devices)
+	}
+}
+
 // The whole way through the reconciler: virtual functions that no pod gets give way to
 // AF_XDP after 60 s, which is kept by the next reconciliation and by another leader,
 // and given up for the first device when somebody asks for that.
 func TestReconcileFallsBack(t *testing.T) {
-	b := newBench(t)
-	ctx := context.Background()
-	s := &v1alpha1.RpcService{}
-	mustGet := func(o client.Object, name string) {
-		t.Helper()
-		if err := b.Client.Get(ctx, client.ObjectKey{Namespace: "demo", Name: name}, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustGet(s, "echo")
-	s.Spec.Device = onVFs().Spec.Device
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{vf: resource.MustParse("1")}}}
-	if err := errors.Join(b.Client.Update(ctx, s), b.Client.Create(ctx, node)); err != nil {
-		t.Fatal(err)
-	}
-	a := &answering{Reader: b.Live}
-	b.Live = definitionsOf(a)
-	b.must(2)
-	device := func() string {
-		t.Helper()
-		mustGet(s, "echo")
-		return s.Status.Device
-	}
-	if device() != "SRIOV" || s.Status.Devices[0].State != v1alpha1.DeviceInUse || s.Status.Devices[1].State != v1alpha1.DeviceWaiting {
-		t.Fatalf("at first: %s %+v", s.Status.Device, s.Status.Devices)
-	}
+	b := newFallingBack(t)
+	b.at(0, "SRIOV", v1alpha1.ReasonDeviceInUse)
 	stuck := waitingFor(vfDevice, noVF, 0)
 	stuck.Name, stuck.Namespace, stuck.Labels = "s9", "demo", render.Selector("echo", v1alpha1.ComponentServer)
-	if err := b.Client.Create(ctx, stuck); err != nil {
+	if err := b.Client.Create(t.Context(), stuck); err != nil {
 		t.Fatal(err)
 	}
-	b.now = start.Add(59 * time.Second)
-	b.must(1)
-	if got := device(); got != "SRIOV" {
-		t.Fatalf("after 59 s: %s", got)
-	}
-	b.now = start.Add(60 * time.Second)
-	b.must(1)
-	if got := device(); got != "AFXDP" || s.Status.Devices[0].Reason != v1alpha1.ReasonUnschedulable || b.condition(v1alpha1.ConditionDeviceUsable).Reason != v1alpha1.ReasonFellBack {
-		t.Fatalf("after 60 s: %s %+v", got, s.Status.Devices)
+	b.at(schedulable-time.Second, "SRIOV", v1alpha1.ReasonDeviceInUse)
+	b.at(schedulable, "AFXDP", v1alpha1.ReasonUnschedulable)
+	if c := b.condition(v1alpha1.ConditionDeviceUsable); c.Reason != v1alpha1.ReasonFellBack || !b.told(v1alpha1.ReasonFellBack) {
+		t.Errorf("condition %+v", c)
 	}
 	service := &corev1.Service{}
-	if mustGet(service, "echo"); service.Spec.Selector != nil {
+	if b.get(service, "echo"); service.Spec.Selector != nil {
 		t.Errorf("the Service selects %v", service.Spec.Selector)
 	}
-	if err := b.Client.Delete(ctx, stuck); err != nil {
+	if err := b.Client.Delete(t.Context(), stuck); err != nil {
 		t.Fatal(err)
 	}
 	b.definitions, b.nodes = recent[definition]{}, recent[map[corev1.ResourceName]int64]{}
-	b.now = b.now.Add(time.Hour)
-	b.must(2)
-	if got := device(); got != "AFXDP" || s.Status.Devices[0].Reason != v1alpha1.ReasonUnschedulable {
-		t.Fatalf("an hour later, another leader: %s %+v", got, s.Status.Devices)
-	}
+	b.at(time.Hour, "AFXDP", v1alpha1.ReasonUnschedulable)
+	s := &v1alpha1.RpcService{}
+	b.get(s, "echo")
 	s.Annotations = map[string]string{v1alpha1.AnnotationRetryDevice: "1"}
-	if err := b.Client.Update(ctx, s); err != nil {
+	if err := b.Client.Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	b.must(1)
-	if got := device(); got != "SRIOV" || !b.told(v1alpha1.ReasonFellBack) {
-		t.Errorf("asked again: %s", got)
+	b.at(time.Hour, "SRIOV", v1alpha1.ReasonDeviceInUse)
+}
+
+// An API server that does not answer for ten minutes changes nothing.
+func TestDevicesStayWhileNobodyAnswers(t *testing.T) {
+	b := newFallingBack(t)
+	b.at(0, "SRIOV", v1alpha1.ReasonDeviceInUse)
+	b.api.err = errors.New("connection refused")
+	b.now = start.Add(10 * time.Minute)
+	if b.reconcile(1) == nil {
+		t.Error("no error")
 	}
-	a.err = errors.New("connection refused")
-	b.now = b.now.Add(10 * time.Minute)
-	if b.reconcile(1) == nil || device() != "SRIOV" {
-		t.Errorf("the API server does not answer: %s", s.Status.Device)
-	}
+	b.api.err = nil
+	b.at(10*time.Minute, "SRIOV", v1alpha1.ReasonDeviceInUse)
 }
 
 // definitionsOf lets virtual functions come from the resource that pods request.
