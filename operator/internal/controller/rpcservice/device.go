@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -139,6 +140,14 @@ func barredDevice(s *snapshot, d v1alpha1.Device) why {
 	if level := s.devices.level; level != "" && level != privileged {
 		return why{v1alpha1.ReasonPodSecurity, fmt.Sprintf("namespace %s has the label %s=%s, which admits no pod with the capabilities that %s needs; label it %s",
 			s.service.Namespace, enforceLabel, level, d.Type, privileged)}
+	}
+	for _, made := range []*appsv1.Deployment{s.serverDeployment, s.routerDeployment} {
+		if made == nil || made.Spec.Template.Annotations[render.AnnotationDevice] != render.Describe(d, s.service.Namespace) {
+			continue
+		}
+		if denial := notAdmitted(made); denial != "" {
+			return why{v1alpha1.ReasonPodSecurity, fmt.Sprintf("namespace %s refused a pod with the capabilities that %s needs: %s", s.service.Namespace, d.Type, message.Bounded(denial, 512))}
+		}
 	}
 	return why{}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,6 +96,10 @@ var deviceCases = []struct {
 	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "ResourceMissing", message: "hugepages-2Mi"},
 	{name: "a namespace that enforces pod security", change: func(s *snapshot) { s.devices.level = "baseline" }, device: v1alpha1.DeviceKernel, kept: 2,
 		reason: v1alpha1.ReasonFellBack, failed: "PodSecurity PodSecurity", message: "label it privileged"},
+	{name: "a namespace that refuses pods, whatever its label", change: func(s *snapshot) { s.serverDeployment = refusedDeployment(vfDevice) },
+		device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "PodSecurity", message: "violates PodSecurity"},
+	{name: "which refused pods of another device", change: func(s *snapshot) { s.routerDeployment = refusedDeployment(dataDevice) },
+		device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 	{name: "unschedulable for 59 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 59)} },
 		device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 	{name: "unschedulable for 60 s", change: func(s *snapshot) { s.servers = []*corev1.Pod{waitingFor(vfDevice, noVF, 60)} },
@@ -173,6 +178,16 @@ func TestDecideDevice(t *testing.T) {
 			t.Errorf("%s: %s, entry %d kept, %s, failed %v: %s", c.name, d.device.Type, kept, d.usable.Reason, failed, d.usable.Message)
 		}
 	}
+}
+
+// refusedDeployment is one for that device whose pods the API server does not admit.
+func refusedDeployment(device string) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	d.Spec.Template.Annotations = map[string]string{render.AnnotationDevice: device}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: `pods "x" is forbidden: violates PodSecurity "restricted:latest"`,
+	}}
+	return d
 }
 
 // keep makes the status say that an entry was taken because no node offered the ones
