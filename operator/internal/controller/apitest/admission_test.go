@@ -183,7 +183,6 @@ var serviceAdmission = []admission{
 	{"timeout too high", `{spec: {requestTimeoutMilliseconds: 600001}}`, "spec.requestTimeoutMilliseconds"},
 	{"unknown policy", `{spec: {router: {policy: Fastest}}}`, "spec.router.policy"},
 	{"unknown placement", `{spec: {router: {placement: Switch}}}`, "spec.router.placement"},
-	{"unknown device", `{spec: {device: {type: SRIOV}}}`, "spec.device.type"},
 	{"unknown protocol", `{spec: {protocol: QUIC}}`, "spec.protocol"},
 	{"unknown legacy policy", `{spec: {legacyPeers: Maybe}}`, "spec.legacyPeers"},
 	{"hold-back without time", `{spec: {router: {holdBack: {packets: 1}}}}`, "spec.router.holdBack.microseconds"},
