@@ -8,7 +8,7 @@ package v1alpha1
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.fallback) || self.type != 'Kernel'",message="`fallback` may not be specified when `type` is Kernel: it works everywhere, so nothing after it is ever taken"
 // +kubebuilder:validation:XValidation:rule="!has(self.fallback) || !self.fallback.exists(f, f.type == self.type && has(f.networkAttachment) == has(self.networkAttachment) && (!has(f.networkAttachment) || f.networkAttachment == self.networkAttachment) && has(f.resourceName) == has(self.resourceName) && (!has(f.resourceName) || f.resourceName == self.resourceName) && has(f.resourceClaimTemplateName) == has(self.resourceClaimTemplateName) && (!has(f.resourceClaimTemplateName) || f.resourceClaimTemplateName == self.resourceClaimTemplateName))",message="`fallback` must not list the device itself: what could not be had is not had the second time"
-// +kubebuilder:validation:XValidation:rule="!has(self.fallback) || self.fallback.all(f, self.fallback.exists_one(g, f.type == g.type && has(f.networkAttachment) == has(g.networkAttachment) && (!has(f.networkAttachment) || f.networkAttachment == g.networkAttachment) && has(f.resourceName) == has(g.resourceName) && (!has(f.resourceName) || f.resourceName == g.resourceName) && has(f.resourceClaimTemplateName) == has(g.resourceClaimTemplateName) && (!has(f.resourceClaimTemplateName) || f.resourceClaimTemplateName == g.resourceClaimTemplateName)))",message="`fallback` must list every device once"
+// +kubebuilder:validation:XValidation:rule="!has(self.fallback) || self.fallback.all(f, self.fallback.exists_one(g, f.type == g.type && has(f.networkAttachment) == has(g.networkAttachment) && (!has(f.networkAttachment) || f.networkAttachment == g.networkAttachment) && has(f.resourceName) == has(g.resourceName) && (!has(f.resourceName) || f.resourceName == g.resourceName) && has(f.resourceClaimTemplateName) == has(g.resourceClaimTemplateName) && (!has(f.resourceClaimTemplateName) || f.resourceClaimTemplateName == g.resourceClaimTemplateName)))",message="`fallback` must list every device once: what could not be had is not had the second time"
 // +kubebuilder:validation:XValidation:rule="!has(self.fallback) || self.fallback.all(f, f.type != 'Kernel' || self.fallback[self.fallback.size() - 1].type == 'Kernel')",message="`fallback` must have Kernel last: it works everywhere, so nothing after it is ever taken"
 type RpcServiceDevice struct {
 	Device `json:",inline"`
@@ -83,7 +83,7 @@ type Device struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="`gateway` must be an IP address, such as 10.0.0.1"
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="`gateway` must be an IP address, such as 10.0.0.1: it is the next hop, and nobody looks a name up"
 	Gateway string `json:"gateway,omitempty"`
 }
 

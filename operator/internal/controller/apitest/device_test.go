@@ -19,13 +19,11 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
-// attach does what Multus does for a pod that the operator's template made.
+// attach does what Multus does for a pod.
 func (w *world) attach(s *sidecar, ips string) {
 	w.t.Helper()
-	network := w.ns + "/data"
-	status := fmt.Sprintf(`[{"name":%q,"interface":"net1","ips":[%s]}]`, network, ips)
-	w.patch(&corev1.Pod{}, s.pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q,%q:%q}}}`,
-		netstatus.AnnotationNetwork, network, render.AnnotationDevice, "AFXDP "+network, netstatus.AnnotationStatus, status))
+	status := fmt.Sprintf(`[{"name":%q,"interface":"net1","ips":[%s]}]`, w.ns+"/data", ips)
+	w.patch(&corev1.Pod{}, s.pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, netstatus.AnnotationStatus, status))
 }
 
 // published are the ready addresses in the slices of a Service that carry this manager.
@@ -80,6 +78,7 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 		t.Errorf("devices %+v", d)
 	}
 	w.waitSelector("")
+	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data", render.AnnotationDevice: "AFXDP " + w.ns + "/data"}
 	servers := []*sidecar{w.pod(v1alpha1.ComponentServer, 2), w.pod(v1alpha1.ComponentServer, 2)}
 	routers := []*sidecar{w.pod(v1alpha1.ComponentRouter, 0), w.pod(v1alpha1.ComponentRouter, 0)}
 	w.attach(servers[0], `"10.77.0.1","fd00::1"`)
