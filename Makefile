@@ -48,7 +48,7 @@ generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF pro
 	@hack/generate-bpf
 
 format: ## Format Go and C sources
-	@gofmt -w operator clients e2e
+	@gofmt -w operator clients e2e hack/p4
 	@git ls-files 'dataplane/*.c' 'dataplane/*.h' | xargs clang-format-19 -i
 
 clean: ## Remove build/ (the tool cache outside the tree stays)
@@ -106,7 +106,7 @@ e2e-crab e2e-crab-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -119,11 +119,31 @@ sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, 
 	measure/sim/run-all --short --seeds=$(SHORT_SEEDS) --measurements=$(MEASURED)/sim-short.json; code=$$?; \
 	  $(REPORT) sim-short --measurements $(MEASURED)/sim-short.json && exit $$code
 
+P4_CHECK := build/bin/p4check suite
+p4: ## The switch's P4 programs in a checker of our own, not in a compiler: vectors, STF files, both architectures, a million events beside the simulator, Tofino's discipline, planted bugs (3 min)
+p4: P4_RUN := --events=1000000 --frames=400000
+p4: P4_FUZZ := model:FuzzSource stf:FuzzReplay
+p4-short: ## The same with 100,000 events (40 s)
+p4-short: P4_RUN := --events=100000
+p4 p4-short: deps-dev
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
+	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
+	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./hack/p4/cmd/p4check
+	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
+	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --every-kind --seeds=$(or $(SOAK_SEEDS),100000) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
 	  $(REPORT) sim-soak --measurements $(MEASURED)/sim-soak.json && exit $$code
+
+sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,000 seeds, planted bugs, a writer killed 200 times (4 min)
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim tests/store/test_store_kill
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/sim-store.json
+	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
+	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
 .PHONY: test-faults

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hold the arrows between the rooms: C includes and Go imports point one way.
 
-C floors (DESIGN: four floors, no circle): apps|sim -> replica -> router|rpc|sched|tcp|ctl
+C floors (DESIGN: no circle): apps|sim -> run|store|api -> replica -> router|rpc|sched|tcp|ctl
 -> wire|base; io is reached through io/io.h only, and stands on link, the IP host of drivers that move frames. The core floors may not reach
 the world either: no socket, clock, file or allocation header in them.
 Go: cmd -> controller -> {render, plan} -> api; render, plans and decisions import no client;
-e2e is a black box; clients/go stands alone.
+e2e is a black box; clients/go and hack/p4 stand alone.
 
 Prints every arrow that points the wrong way and exits 1; 0 when there is none.
 """
@@ -28,13 +28,15 @@ C_MAY = {
     "tcp": {"tcp", "wire", "base"},
     "ctl": {"ctl", "wire", "base", "router"},
     "replica": {"replica", "router", "rpc", "sched", "tcp", "ctl", "wire", "base"},
+    "store": {"store", "replica", "wire", "base"},
+    "run": {"run", "store", "replica", "router", "rpc", "sched", "tcp", "ctl", "wire", "base"},
     "io": {"io", "link", "wire", "base"},
     "api": {"api", "rpc", "wire", "base", "io"},
     "fast": {"fast", "router", "wire", "base"},
 }
 # Headers that read a clock, do I/O, allocate or take locks: not for the pure core.
 IMPURE = re.compile(r"^(sys/(socket|epoll|timerfd|mman|time|types|ioctl|un|eventfd)|time|unistd|pthread|netdb|fcntl|poll|arpa/inet|netinet/.*|rte_.*|threads|stdio)\.h$")
-PURE = {"base", "wire", "rpc", "router", "link", "tcp", "lancet", "sched", "replica"}
+PURE = {"base", "wire", "rpc", "router", "link", "tcp", "lancet", "sched", "replica", "store"}
 # base/ files that exist to be used outside the hot path may format text.
 IMPURE_ALLOWED = {("base", "stdio.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
@@ -93,6 +95,7 @@ GO_RULES = [
     ("operator/internal/controller/verdict/", r".*", r"controller-runtime/pkg/client|k8s.io/client-go", "a verdict reads nothing"),
     ("operator/internal/", r".*", MODULE + r"(operator/cmd|e2e)", "internal never reaches up"),
     ("e2e/", r".*", MODULE + r"operator/internal", "e2e is a black box: API types, kubectl and HTTP only"),
+    ("hack/p4/", r".*", MODULE + r"(operator|e2e|clients)|k8s.io/", "the checker of P4 programs stands alone"),
     ("clients/go/", r".*", MODULE + r"(operator|e2e)|k8s.io/", "the public client stands alone"),
 ]
 
@@ -111,7 +114,7 @@ def main():
     for path in sorted((ROOT / "dataplane").rglob("*.[ch]")):
         seen += 1
         bad += check_c_file(path)
-    for top in ("operator", "e2e", "clients"):
+    for top in ("operator", "e2e", "clients", "hack/p4"):
         for path in sorted((ROOT / top).rglob("*.go")):
             seen += 1
             bad += check_go_file(path)

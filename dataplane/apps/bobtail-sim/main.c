@@ -22,7 +22,10 @@ static const char usage_text[] =
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
+    "  switch                what a switch's pipeline does under faults, event by event; see bobtail-sim switch "
+    "--help\n"
     "\n"
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
@@ -183,6 +186,15 @@ static const struct command {
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
 
+/* Commands with options of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} models[] = {
+    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
+    {"hedge", sim_command_hedge},   {"store", sim_command_store},         {"switch", sim_command_switch},
+};
+
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
 {
     if (n > (int)cmd->files_max) {
@@ -209,17 +221,10 @@ int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    if (argc > 1 && strcmp(argv[1], "policy") == 0) {
-        return sim_command_policy(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "admission") == 0) {
-        return sim_command_admission(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "crab") == 0) {
-        return sim_command_crab(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
-        return sim_command_hedge(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < sizeof models / sizeof models[0]; i++) {
+        if (strcmp(argv[1], models[i].name) == 0) {
+            return models[i].run(argc - 1, argv + 1);
+        }
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);
