@@ -29,7 +29,7 @@ static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTI
 {
     const struct bt_cli_option network[] = {
         {.kind = BT_CLI_HEADING, .help = "Network"},
-        {"address", BT_CLI_TEXT, &opt->address, 0, 0, "IP", "own address, required; clients and servers see it"},
+        {"address", BT_CLI_TEXT_AT, &opt->address, 0, 0, "IP", "own address, required; clients and servers see it"},
         {"request-port", BT_CLI_U32, &opt->request_port, 1, 65535, NULL, "UDP port for requests"},
         {"feedback-port", BT_CLI_U32, &opt->feedback_port, 1, 65535, NULL, "UDP port for FEEDBACK"},
         {"mtu", BT_CLI_AUTO_U32, &opt->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",

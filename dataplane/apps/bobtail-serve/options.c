@@ -20,7 +20,7 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
 {
     const struct bt_cli_option network[] = {
         {.kind = BT_CLI_HEADING, .help = "Network"},
-        {"address", BT_CLI_TEXT, &o->address, 0, 0, "IP", "own address, required; routers and clients see it"},
+        {"address", BT_CLI_TEXT_AT, &o->address, 0, 0, "IP", "own address, required; routers and clients see it"},
         {"port", BT_CLI_U32, &o->port, 1, 65535, NULL, "UDP port of the first worker"},
         {"workers", BT_CLI_U32, &o->workers, 1, SERVE_WORKERS_MAX, NULL, "workers, one port each"},
         {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",

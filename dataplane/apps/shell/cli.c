@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP = 1000, VERSION = 1001, MAX_OPTIONS = 64, HELP_COLUMN = 34 };
+enum { HELP = 1000, VERSION = 1001, MAX_OPTIONS = 64, HELP_COLUMN = 34, LONGEST_LINE = 255 };
 
 void bt_cli_error(const struct bt_cli *p, const char *option, const char *format, ...)
 {
@@ -85,6 +85,7 @@ static void print_default(const struct bt_cli_option *o)
     size_t len;
     switch (o->kind) {
     case BT_CLI_TEXT:
+    case BT_CLI_TEXT_AT:
         if (*(const char **)o->to != NULL) {
             printf(" (default %s)", *(const char **)o->to);
         }
@@ -130,7 +131,7 @@ static void print_help(const struct bt_cli *p)
             printf("\n%s:\n", o->help);
             continue;
         }
-        static const char *const stands[] = {"TEXT", "N", "N", "auto|N", "X", "TIME", "", "", ""};
+        static const char *const stands[] = {"TEXT", "TEXT", "N", "N", "auto|N", "X", "TIME", "", "", ""};
         const char *value = o->choices != NULL ? o->choices : stands[o->kind];
         int n = printf("  --%s%s%s", o->name, o->kind != BT_CLI_FLAG ? "=" : "", o->kind != BT_CLI_FLAG ? value : "");
         printf("%s%*s%s", n > HELP_COLUMN - 2 ? "\n" : "", n > HELP_COLUMN - 2 ? HELP_COLUMN : HELP_COLUMN - n, "",
@@ -224,12 +225,39 @@ static bool set_choice(const struct bt_cli *p, const struct bt_cli_option *o, co
     }
 }
 
+// The line in the file is kept until the program ends, as argv is.
+static bool set_text_at(const struct bt_cli *p, const struct bt_cli_option *o, const char *text)
+{
+    char line[LONGEST_LINE + 2] = "";
+    FILE *f = text[0] == '@' ? fopen(text + 1, "re") : NULL;
+    if (text[0] != '@') {
+        *(const char **)o->to = text;
+        return true;
+    }
+    if (f == NULL) {
+        bt_cli_error(p, o->name, "cannot read \"%s\": %s", text + 1, strerror(errno));
+        return false;
+    }
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    (void)fclose(f);
+    n -= n > 0 && line[n - 1] == '\n';
+    line[n] = '\0';
+    if (n == 0 || n > LONGEST_LINE || strlen(line) != n || strchr(line, '\n') != NULL) {
+        bt_cli_error(p, o->name, "\"%s\" must hold one line of 1..%d characters", text + 1, LONGEST_LINE);
+        return false;
+    }
+    *(const char **)o->to = strdup(line);
+    return *(const char **)o->to != NULL;
+}
+
 static bool set(const struct bt_cli *p, const struct bt_cli_option *o, const char *text)
 {
     switch (o->kind) {
     case BT_CLI_TEXT:
         *(const char **)o->to = text;
         return true;
+    case BT_CLI_TEXT_AT:
+        return set_text_at(p, o, text);
     case BT_CLI_U32:
     case BT_CLI_U64:
     case BT_CLI_AUTO_U32:

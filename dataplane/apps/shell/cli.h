@@ -11,6 +11,7 @@
 
 enum bt_cli_kind {
     BT_CLI_TEXT,     // const char *
+    BT_CLI_TEXT_AT,  // const char *; "@FILE" stands for the one line in FILE
     BT_CLI_U32,      // uint32_t, min..max
     BT_CLI_U64,      // uint64_t
     BT_CLI_AUTO_U32, // uint32_t, min..max with min > 0; 0 for "auto"

@@ -33,7 +33,7 @@ size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
         {"cpus", BT_CLI_TEXT, &o->cpu_list, 0, 0, "LIST", "thread i stays on the i-th of these CPUs: 2,3 or 4-7"},
         {"driver", BT_CLI_CHOICE, &o->driver, 0, 0, "udp|dpdk", "Linux sockets, or a DPDK port"},
         {.kind = BT_CLI_HEADING, .help = "DPDK port (--driver=dpdk)"},
-        {"dpdk-port", BT_CLI_TEXT, &o->port, 0, 0, "PORT", "virtual device with its arguments, or PCI address"},
+        {"dpdk-port", BT_CLI_TEXT_AT, &o->port, 0, 0, "PORT", "virtual device with its arguments, or PCI address"},
         {"dpdk-prefix", BT_CLI_AUTO_U32, &o->prefix, 1, 128, "auto|BITS", "length of --address's network: 24, IPv6 64"},
         {"dpdk-gateway", BT_CLI_TEXT, &o->gateway, 0, 0, "IP", "next hop out of that network"},
         {"dpdk-queues", BT_CLI_AUTO_U32, &o->queues, 1, 16, NULL, "queues to use"},

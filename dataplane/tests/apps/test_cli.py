@@ -81,6 +81,22 @@ class CommandLine(Bed):
         self.assertEqual(p.returncode, 1, p.stderr)
         self.assertIn(text, p.stderr)
 
+    def test_an_address_may_stand_in_a_file(self):
+        file = os.path.join(self.dir, "address")
+        for name, named in (("bobtail-router", "--feedback-port: must differ"), ("bobtail-serve", "--driver=dpdk")):
+            rest = ["--feedback-port=8000"] if name == "bobtail-router" else ["--dpdk-buffers=4096"]
+            with open(file, "w") as f:
+                f.write(ip(1) + "\n")
+            self.usage_error(name, named, "--address=@" + file, *rest)  # it was taken, and what is wrong is another option
+            self.usage_error(name, "--address: cannot read \"%s.no\": No such file" % file, "--address=@%s.no" % file)
+            for text in ("", "\n", ip(1) + "\n" + ip(2) + "\n", "1" * 256, "1\0002"):
+                with open(file, "w") as f:
+                    f.write(text)
+                self.usage_error(name, "--address: \"%s\" must hold one line of 1..255 characters" % file, "--address=@" + file)
+            with open(file, "w") as f:
+                f.write("localhost")
+            self.usage_error(name, "--address: must be the IP address", "--address=@" + file)
+
     def test_failures_at_start_exit_with_1_and_say_why(self):
         a = "--address=" + ip(1)
         sock = "--ctl=" + self.path("x.sock")

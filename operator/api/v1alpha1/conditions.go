@@ -24,6 +24,15 @@ const (
 	// for, in full.
 	ConditionReady = "Ready"
 
+	// ConditionDeviceUsable says whether the device that `spec.device` asks for
+	// first is the one in use. It stands on an RpcService whose device is not
+	// Kernel.
+	ConditionDeviceUsable = "DeviceUsable"
+
+	// ConditionAddressed says whether the address of every running pod on the
+	// service's network is known and its own. It stands beside DeviceUsable.
+	ConditionAddressed = "Addressed"
+
 	// ConditionReconciling is there, and True, while an accepted object is on its
 	// way to Ready; tools that follow kstatus take that for progress.
 	ConditionReconciling = "Reconciling"
@@ -122,6 +131,81 @@ const (
 	// ReasonNothingToProgram: the object only observes; no router or server
 	// takes configuration from it.
 	ReasonNothingToProgram = "NothingToProgram"
+)
+
+// Reasons of ConditionDeviceUsable, and of the entries of `status.devices`.
+const (
+	// ReasonDeviceInUse: pods are made for the device that was asked for.
+	ReasonDeviceInUse = "DeviceInUse"
+
+	// ReasonFellBack: an earlier entry of `spec.device` could not be had; the
+	// message says which is in use and why.
+	ReasonFellBack = "FellBack"
+
+	// ReasonNoUsableDevice: no entry can be had. The last one is asked for.
+	ReasonNoUsableDevice = "NoUsableDevice"
+
+	// ReasonNotTried: an entry before it is in use.
+	ReasonNotTried = "NotTried"
+
+	// ReasonDefinitionMissing: the NetworkAttachmentDefinition does not exist,
+	// or the cluster knows no such kind.
+	ReasonDefinitionMissing = "DefinitionMissing"
+
+	// ReasonDefinitionInvalid: the NetworkAttachmentDefinition cannot give what
+	// the entry asks for; the message says what is wrong.
+	ReasonDefinitionInvalid = "DefinitionInvalid"
+
+	// ReasonDefinitionForbidden: the NetworkAttachmentDefinition is in a
+	// namespace whose networks this service may not use, or the operator may not
+	// read it.
+	ReasonDefinitionForbidden = "DefinitionForbidden"
+
+	// ReasonResourceMissing: no node offers the resource.
+	ReasonResourceMissing = "ResourceMissing"
+
+	// ReasonUnschedulable: a pod could not be scheduled for the device, for 60 s.
+	ReasonUnschedulable = "Unschedulable"
+
+	// ReasonPodSecurity: the namespace admits no pods with the capabilities that
+	// the device needs.
+	ReasonPodSecurity = "PodSecurity"
+)
+
+// Reasons of ConditionAddressed; those of one pod also stand on its condition
+// bobtail.dev/Joined.
+const (
+	// ReasonAddressed: every running pod has its address.
+	ReasonAddressed = "Addressed"
+
+	// ReasonNetworkStatusMissing: the pod has no annotation
+	// k8s.v1.cni.cncf.io/network-status yet.
+	ReasonNetworkStatusMissing = "NetworkStatusMissing"
+
+	// ReasonNetworkStatusLate: it has run for 30 s and still has none.
+	ReasonNetworkStatusLate = "NetworkStatusLate"
+
+	// ReasonNetworkStatusMalformed: the annotation cannot be read; the message
+	// says where.
+	ReasonNetworkStatusMalformed = "NetworkStatusMalformed"
+
+	// ReasonNetworkNotAttached: the annotation does not tell of the network on
+	// the interface that was asked for, or more than once.
+	ReasonNetworkNotAttached = "NetworkNotAttached"
+
+	// ReasonAddressMissing: the network gave the pod no address.
+	ReasonAddressMissing = "AddressMissing"
+
+	// ReasonAddressAmbiguous: the network gave the pod two addresses of one
+	// family.
+	ReasonAddressAmbiguous = "AddressAmbiguous"
+
+	// ReasonAddressDuplicated: an older pod of the service has the same address.
+	ReasonAddressDuplicated = "AddressDuplicated"
+
+	// ReasonNetworkStatusEdited: the annotation tells of another address than
+	// when the pod started. The pod serves at the first one.
+	ReasonNetworkStatusEdited = "NetworkStatusEdited"
 )
 
 // Reasons of ConditionReady.
@@ -457,6 +541,10 @@ const (
 	// AnnotationNodeWeights on a Service gives the servers of some nodes more
 	// connections than others: "node-a=3,node-b=1"; 1 where nothing is said.
 	AnnotationNodeWeights = "bobtail.dev/node-weights"
+
+	// AnnotationRetryDevice on an RpcService makes the operator try the entries of
+	// `spec.device` from the first again whenever its value changes.
+	AnnotationRetryDevice = "bobtail.dev/retry-device"
 
 	// AnnotationRotateKeys on an RpcService starts a rotation of its packet
 	// keys whenever its value changes, for instance to the current date.

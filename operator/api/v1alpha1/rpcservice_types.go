@@ -70,6 +70,8 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="(self.protocol == 'TCP') == has(self.tcp)",message="`tcp` must be given when `protocol` is TCP, and only then: it names the port that servers listen on"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (self.workersPerReplica == 1 && !has(self.hedging))",message="`workersPerReplica` and `hedging` may not be specified when `protocol` is TCP: nobody but the server sees its requests"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (self.requestTimeoutMilliseconds == 10000 && self.legacyPeers == 'Deny')",message="`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP: they are about messages of R2P2"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.device.type == 'Kernel'",message="`device.type` must be Kernel when `protocol` is TCP: the servers are any program, which has sockets alone"
+// +kubebuilder:validation:XValidation:rule="self.device.type == 'Kernel' || !has(self.router.fastPath) || self.router.fastPath == 'Off'",message="`router.fastPath` Auto needs `device.type` Kernel: packets of another device do not come by the kernel"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -100,7 +102,7 @@ type RpcServiceSpec struct {
 
 	// device says through which network device packets travel.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={type: Kernel}
 	Device RpcServiceDevice `json:"device,omitempty,omitzero"`
 
 	// server says what runs in the server pods.
@@ -153,22 +155,6 @@ const (
 	ProtocolTCP Protocol = "TCP"
 )
 
-// RpcServiceDevice says through which network device packets travel.
-type RpcServiceDevice struct {
-	// type is the kind of device. Kernel uses the sockets of the pod network
-	// and works everywhere.
-	// +optional
-	// +kubebuilder:default=Kernel
-	Type DeviceType `json:"type,omitempty"`
-}
-
-// DeviceType is a kind of network device.
-// +kubebuilder:validation:Enum=Kernel
-type DeviceType string
-
-// DeviceKernel is the pod network through kernel sockets.
-const DeviceKernel DeviceType = "Kernel"
-
 // LegacyPeersPolicy says whether untagged peers may take part.
 // +kubebuilder:validation:Enum=Deny;Allow
 type LegacyPeersPolicy string
@@ -187,8 +173,10 @@ var LegacyPeersPolicies = []LegacyPeersPolicy{LegacyPeersDeny, LegacyPeersAllow}
 //
 // The container finds its surroundings in the environment: POD_IP,
 // BOBTAIL_PORT, BOBTAIL_WORKERS, BOBTAIL_CTL, BOBTAIL_KEY_DIR and
-// BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone.
-// It runs as user 65532 without privileges.
+// BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone,
+// with a device other than Kernel also BOBTAIL_DEVICE and BOBTAIL_ADDRESS_FILE.
+// It runs as user 65532 without privileges, with such a device as root with few
+// capabilities.
 type RpcServiceServer struct {
 	// image is the container image of the server.
 	// +required
@@ -283,7 +271,8 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Accepted, Programmed and Ready.
+	// conditions are Accepted, Programmed and Ready; with a device other than
+	// Kernel also DeviceUsable and Addressed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -345,6 +334,19 @@ type RpcServiceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Device string `json:"device,omitempty"`
+
+	// devices are the entries of `spec.device` in order, with what became of
+	// each; absent while it is Kernel.
+	// +optional
+	// +listType=map
+	// +listMapKey=entry
+	// +kubebuilder:validation:MaxItems=5
+	Devices []DeviceStatus `json:"devices,omitempty"`
+
+	// deviceChoice is the entry that was taken, and what it was taken for;
+	// absent while `spec.device` is Kernel.
+	// +optional
+	DeviceChoice *DeviceChoice `json:"deviceChoice,omitempty"`
 
 	// forwarding in effect: Transparent, Encapsulated, or None when there is
 	// no router.

@@ -5,6 +5,7 @@
 package render
 
 import (
+	"cmp"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,10 @@ type Peers struct {
 	KeyIDs []int
 	// Objective is enforced by the routers; nil: none.
 	Objective *Objective
+	// Addresses are where the pods are reached, by name.
+	Addresses map[string]string
+	// Device is the kind of device in effect; empty: Kernel.
+	Device v1alpha1.DeviceType
 	// Hedging is what was decided about second copies in mode Auto; nil: nothing yet.
 	Hedging *v1alpha1.HedgingStatus
 }
@@ -49,7 +54,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 			Name: s.Name, Namespace: s.Namespace,
 			Placement: string(r.Placement), Policy: string(r.Policy), WorkerQueueDepth: int(r.WorkerQueueDepth),
 			CentralQueueLimit: int(r.CentralQueueLimit), MaxQueueMilliseconds: int(r.MaxQueueMilliseconds),
-			Forwarding: string(Forwarding(s)), DeviceProfile: string(s.Spec.Device.Type),
+			Forwarding: string(Forwarding(s)), DeviceProfile: string(cmp.Or(peers.Device, v1alpha1.DeviceKernel)),
 			LegacyPeers:                string(s.Spec.LegacyPeers),
 			RequestTimeoutMilliseconds: int(s.Spec.RequestTimeoutMilliseconds),
 			WorkersPerReplica:          int(s.Spec.WorkersPerReplica),
@@ -66,12 +71,12 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 	}
 	for _, p := range peers.Servers {
 		doc.Members = append(doc.Members, dataplane.Member{
-			Address: p.Status.PodIP, FirstPort: WorkerPort, Workers: Workers(p), Name: p.Name,
+			Address: peers.Addresses[p.Name], FirstPort: WorkerPort, Workers: Workers(p), Name: p.Name,
 		})
 	}
 	for _, p := range peers.Routers {
 		doc.Routers = append(doc.Routers, dataplane.Router{
-			Address: p.Status.PodIP, RequestPort: RequestPort, FeedbackPort: FeedbackPort, Name: p.Name,
+			Address: peers.Addresses[p.Name], RequestPort: RequestPort, FeedbackPort: FeedbackPort, Name: p.Name,
 		})
 	}
 	return doc

@@ -21,7 +21,7 @@ var fastPathCapabilities = []corev1.Capability{"BPF", "NET_ADMIN"}
 // only where its specification leaves the program something to do.
 func FastPath(s *v1alpha1.RpcService, cluster v1alpha1.FastPathMode) v1alpha1.FastPathChooser {
 	switch own := s.Spec.Router.FastPath; {
-	case !HasRouter(s):
+	case !HasRouter(s), !OnKernel(s.Spec.Device.Device):
 	case own == v1alpha1.FastPathAuto:
 		return v1alpha1.FastPathByService
 	case own == "" && cluster == v1alpha1.FastPathAuto && fastPathHelps(s):

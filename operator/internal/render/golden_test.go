@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,10 +34,24 @@ func load(t *testing.T, file string) Input {
 	if err := yaml.UnmarshalStrict(text, s); err != nil {
 		t.Fatal(err)
 	}
-	return Input{
-		Service: s, Registry: "registry.example", Version: "1.2.3", OperatorNamespace: "bobtail-system",
+	device := s.Spec.Device.Device
+	if chosen := s.Status.DeviceChoice; chosen != nil {
+		device = s.Spec.Device.Entries()[chosen.Entry]
+	}
+	in := Input{
+		Service: s, Device: device, Registry: "registry.example", Version: "1.2.3", OperatorNamespace: "bobtail-system",
 		FastPath: FastPath(s, v1alpha1.FastPathOff) != "",
 	}
+	if in.Slices = !OnKernel(s.Spec.Device.Device); in.Slices {
+		p := peers()
+		in.Endpoints = []Endpoint{
+			{Component: v1alpha1.ComponentServer, Pod: p.Servers[0], Address: netip.MustParseAddr("10.77.0.2"), Ready: true},
+			{Component: v1alpha1.ComponentRouter, Pod: p.Routers[0], Address: netip.MustParseAddr("10.77.0.1"), Ready: true},
+			{Component: v1alpha1.ComponentRouter, Pod: p.Routers[1], Address: netip.MustParseAddr("fd00::1")},
+		}
+	}
+	in.WithoutSurge = device.Type == v1alpha1.DeviceSRIOV
+	return in
 }
 
 // TestGolden: every testdata/x.in.yaml renders to testdata/x.out.yaml. Run with
@@ -73,7 +88,7 @@ func text(t *testing.T, in Input) []byte {
 	var out bytes.Buffer
 	objects := Objects(in)
 	if !TCP(in.Service) {
-		config, hash, err := dataplane.RenderConfig(Config(in.Service, peers()))
+		config, hash, err := dataplane.RenderConfig(Config(in.Service, peersOn(in.Device)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,10 +110,17 @@ func peers() Peers {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{AnnotationWorkers: "2"}}, Status: corev1.PodStatus{PodIP: ip}}
 	}
 	return Peers{
-		Servers: []*corev1.Pod{pod("s-b", "10.0.0.2"), pod("s-a", "10.0.0.1")},
-		Routers: []*corev1.Pod{pod("r-a", "10.0.1.1"), pod("r-b", "10.0.1.2")},
-		KeyIDs:  []int{1},
+		Servers:   []*corev1.Pod{pod("s-b", "10.0.0.2"), pod("s-a", "10.0.0.1")},
+		Routers:   []*corev1.Pod{pod("r-a", "10.0.1.1"), pod("r-b", "10.0.1.2")},
+		KeyIDs:    []int{1},
+		Addresses: map[string]string{"s-a": "10.0.0.1", "s-b": "10.0.0.2", "r-a": "10.0.1.1", "r-b": "10.0.1.2"},
 	}
+}
+
+func peersOn(d v1alpha1.Device) Peers {
+	p := peers()
+	p.Device = d.Type
+	return p
 }
 
 func firstDifference(got, want []byte) string {
@@ -166,6 +188,11 @@ func TestRestrictedPodSecurity(t *testing.T) {
 		{"transparent", 1, []corev1.Capability{"NET_RAW"}},
 		{"fastpath", 1, []corev1.Capability{"BPF", "NET_ADMIN"}},
 		{"tcp", 0, nil}, {"tcp-full", 0, nil},
+		{"afxdp", 2, []corev1.Capability{"NET_RAW", "NET_ADMIN", "BPF", "IPC_LOCK"}},
+		{"sriov", 2, []corev1.Capability{"IPC_LOCK"}},
+		{"sriov-claim", 1, []corev1.Capability{"IPC_LOCK"}},
+		{"fallback", 2, []corev1.Capability{"NET_RAW", "NET_ADMIN", "BPF", "IPC_LOCK"}},
+		{"fallback-kernel", 1, []corev1.Capability{"NET_RAW"}},
 	} {
 		in := load(t, "testdata/"+c.file+".in.yaml")
 		root := 0
@@ -198,6 +225,9 @@ func TestRestrictedPodSecurity(t *testing.T) {
 	}
 }
 
+// onDeviceFile are the inputs whose servers need what their routers need.
+var onDeviceFile = map[string]bool{"afxdp": true, "sriov": true, "sriov-claim": true, "fallback": true}
+
 func checkContainer(t *testing.T, file string, c corev1.Container, granted []corev1.Capability) (root int) {
 	t.Helper()
 	s := c.SecurityContext
@@ -206,7 +236,7 @@ func checkContainer(t *testing.T, file string, c corev1.Container, granted []cor
 	}
 	if s.RunAsUser != nil && *s.RunAsUser == 0 {
 		root++
-		if c.Name != v1alpha1.ComponentRouter || !slices.Equal(s.Capabilities.Add, granted) {
+		if c.Name != v1alpha1.ComponentRouter && (c.Name != v1alpha1.ComponentServer || !onDeviceFile[file]) || !slices.Equal(s.Capabilities.Add, granted) {
 			t.Errorf("%s: container %s runs as root with %v, want %v", file, c.Name, s.Capabilities.Add, granted)
 		}
 	} else if len(s.Capabilities.Add) > 0 {

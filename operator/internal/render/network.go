@@ -39,7 +39,7 @@ func headless(in Input, name, component, port string, number int32) *corev1.Serv
 		ObjectMeta: meta(in, name, component),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone,
-			Selector: Selector(in.Service.Name, component),
+			Selector: selects(in, component),
 			Ports: []corev1.ServicePort{{
 				Name: port, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolUDP,
 			}},

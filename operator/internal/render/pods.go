@@ -15,6 +15,11 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
+// ownAddress is how a program on the pod network is told its address.
+const ownAddress = "--address=$(POD_IP)"
+
+const sidecarName = "sidecar"
+
 // Names of the volumes.
 const (
 	runVolume   = "run"
@@ -69,10 +74,7 @@ func deployment(in Input, name, component string, replicas int32, pod corev1.Pod
 			// A new pod takes over before an old one leaves, so that a rolling
 			// restart never lowers capacity.
 			Strategy: appsv1.DeploymentStrategy{
-				Type: appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{
-					MaxSurge: ptr(intstr.FromInt32(1)), MaxUnavailable: ptr(intstr.FromInt32(0)),
-				},
+				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: rolling(in),
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: m.Labels, Annotations: podAnnotations(in, component)},
@@ -82,10 +84,22 @@ func deployment(in Input, name, component string, replicas int32, pod corev1.Pod
 	}
 }
 
+// rolling is one pod more for a while, or one less where nothing is spare.
+func rolling(in Input) *appsv1.RollingUpdateDeployment {
+	surge, unavailable := int32(1), int32(0)
+	if in.WithoutSurge {
+		surge, unavailable = 0, 1
+	}
+	return &appsv1.RollingUpdateDeployment{MaxSurge: ptr(intstr.FromInt32(surge)), MaxUnavailable: ptr(intstr.FromInt32(unavailable))}
+}
+
 func podAnnotations(in Input, component string) map[string]string {
 	out := map[string]string{"kubectl.kubernetes.io/default-container": component}
 	if account := in.Accounts[component]; account != "" {
 		out[AnnotationAccount] = account
+	}
+	if !OnKernel(in.Device) {
+		deviceAnnotations(in, out)
 	}
 	return out
 }
@@ -95,6 +109,9 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod.ServiceAccountName = SidecarName(in.Service)
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
+	if !OnKernel(in.Device) {
+		onDevice(in, &pod)
+	}
 	return pod
 }
 
@@ -140,7 +157,7 @@ func serverContainer(in Input) corev1.Container {
 	)
 	if len(spec.Command) == 0 {
 		c.Args = []string{
-			"--address=$(POD_IP)", "--port=$(BOBTAIL_PORT)", "--workers=$(BOBTAIL_WORKERS)",
+			ownAddress, "--port=$(BOBTAIL_PORT)", "--workers=$(BOBTAIL_WORKERS)",
 			"--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
 		}
 	}
@@ -159,7 +176,7 @@ func routerContainer(in Input) corev1.Container {
 	c := dataplaneContainer(v1alpha1.ComponentRouter, in.image("router"))
 	c.ImagePullPolicy = corev1.PullIfNotPresent
 	c.Args = []string{
-		"--address=$(POD_IP)",
+		ownAddress,
 		"--request-port=" + strconv.Itoa(RequestPort), "--feedback-port=" + strconv.Itoa(FeedbackPort),
 		"--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
 	}
@@ -167,11 +184,13 @@ func routerContainer(in Input) corev1.Container {
 		{Name: "requests", ContainerPort: RequestPort, Protocol: corev1.ProtocolUDP},
 		{Name: "feedback", ContainerPort: FeedbackPort, Protocol: corev1.ProtocolUDP},
 	}
-	c.Resources = resources("50m", "64Mi", "")
+	if OnKernel(in.Device) {
+		c.Resources = resources("50m", "64Mi", "")
+	}
 	if r := in.Service.Spec.Router.Resources; r != nil {
 		c.Resources = requirements(*r)
 	}
-	if Forwarding(in.Service) == v1alpha1.ForwardingTransparent {
+	if Forwarding(in.Service) == v1alpha1.ForwardingTransparent && OnKernel(in.Device) {
 		// Sending with the client's address needs a raw socket.
 		grant(&c, "NET_RAW")
 	}
@@ -224,7 +243,7 @@ func podIP() corev1.EnvVar {
 func sidecarContainer(in Input) corev1.Container {
 	s := in.Service
 	c := corev1.Container{
-		Name: "sidecar", Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
+		Name: sidecarName, Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
 		RestartPolicy: ptr(corev1.ContainerRestartPolicyAlways),
 		Args: []string{
 			"--ctl=" + ctlPath, "--configmap=" + s.Namespace + "/" + ConfigMapName(s), "--tls-dir=" + tlsDir,

@@ -44,6 +44,21 @@ type Input struct {
 	// are made anew; empty: none was lost.
 	Accounts map[string]string
 
+	// Device is the one of `spec.device` in effect; the zero value is Kernel.
+	Device v1alpha1.Device
+
+	// WithoutSurge makes rollouts take a pod away before they make its successor: there
+	// is no device for a pod more.
+	WithoutSurge bool
+
+	// Slices says that the Services have EndpointSlices of ours: the device is not
+	// Kernel, or was not. Endpoints are what stands in them.
+	Slices    bool
+	Endpoints []Endpoint
+
+	// EmptyingSelector says that Kubernetes has yet to empty the slices it made.
+	EmptyingSelector bool
+
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
 	LiveWorkers int32
@@ -102,6 +117,9 @@ func Objects(in Input) []Object {
 		serviceAccount(in), role(in), roleBinding(in),
 		serverPolicy(in), clientService(in), serversService(in), serverDeployment(in),
 	}
+	if in.Slices {
+		objects = append(objects, endpointSlices(in)...)
+	}
 	if HasRouter(in.Service) {
 		objects = append(objects, routerPolicy(in), routerBudget(in), routerDeployment(in))
 	}
@@ -114,7 +132,8 @@ func HasRouter(s *v1alpha1.RpcService) bool {
 }
 
 // Forwarding resolves forwarding Auto. Pod networks drop packets whose source
-// is not the pod's own, so on the Kernel device the address travels inside.
+// is not the pod's own, and so do cards that check what a virtual function sends: the
+// address travels inside.
 func Forwarding(s *v1alpha1.RpcService) v1alpha1.ForwardingMode {
 	if f := s.Spec.Router.Forwarding; f != v1alpha1.ForwardingAuto && f != "" {
 		return f

@@ -29,6 +29,7 @@ func (s *service) metricsHandler() http.Handler {
 	mux.Handle("/", fewAtOnce(figures))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
+	mux.HandleFunc("GET /addressz", s.placer.serveAddress)
 	return mux
 }
 

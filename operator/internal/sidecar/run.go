@@ -49,6 +49,7 @@ type Options struct {
 	TLSDir        string // tls.crt, tls.key, ca.crt
 	Listen        string // mutual TLS read
 	MetricsListen string // metrics and health
+	Network       NetworkOptions
 	OTLPEndpoint  string // where spans of traced requests go; "" is nowhere
 	Cluster       Cluster
 	Log           *slog.Logger
@@ -77,6 +78,10 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	f.StringVar(&o.Listen, "listen", ":9443", "address of the read for the operator (mutual TLS)")
 	f.StringVar(&o.MetricsListen, "metrics-listen", ":9464", "address of /metrics, /healthz, /readyz and, for kubectl bobtail, /v1/ (plain HTTP)")
 	f.StringVar(&o.OTLPEndpoint, "otlp-endpoint", "", "`URL` of an OTLP receiver for the spans of traced requests, http://collector:4318; none are sent without")
+	f.StringVar(&o.Network.Network, "network", "", "the network on which the pod is reached, as namespace/name; none: the pod network")
+	f.StringVar(&o.Network.StatusFile, "network-status", "", "`file` with the annotation that tells its address there")
+	f.StringVar(&o.Network.AddressFile, "address-file", "", "`file` to write that address to")
+	f.StringVar(&o.Network.PCIFile, "pci-file", "", "`file` to write the PCI address of the device to; none: it is not asked for")
 	f.BoolVar(&showVersion, "version", false, "print the version and exit")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -96,7 +101,7 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	if !ok || o.Namespace == "" || o.Name == "" || strings.Contains(o.Name, "/") {
 		return o, fmt.Errorf("%w: --configmap: must be namespace/name; got %q", ErrUsage, target)
 	}
-	return o, nil
+	return o, o.Network.check()
 }
 
 // Main is the whole program; it returns the exit code: 0 after a signal, 1
@@ -136,6 +141,7 @@ type service struct {
 	watchFailures atomic.Uint64
 	health        *health // of the watch
 	tracer        *tracer // nil: off
+	placer        *placer
 	log           *slog.Logger
 }
 
@@ -153,8 +159,8 @@ func Run(ctx context.Context, o Options) error {
 	defer l.close()
 	s := &service{
 		link: l, applier: newApplier(l, o.Log), latency: newAccumulator(l), callers: newCallers(), log: o.Log,
-		health: &health{now: time.Now},
-		whose:  map[string]string{"namespace": o.Namespace, "service": o.serviceName()},
+		health: &health{now: time.Now}, placer: newPlacer(o.Network, o.Log),
+		whose: map[string]string{"namespace": o.Namespace, "service": o.serviceName()},
 	}
 	read := &http.Server{Handler: s.readHandler(), TLSConfig: id.ServerConfig()}
 	metrics := &http.Server{Handler: paced(s.callers, s.metricsHandler())}
@@ -162,7 +168,7 @@ func Run(ctx context.Context, o Options) error {
 		kube: kube, log: o.Log, out: s.applier.set, health: s.health, failed: func() { s.watchFailures.Add(1) },
 		minWait: time.Second, maxWait: 10 * time.Second,
 	}
-	loops := []func(context.Context){w.run, s.applier.run, s.latency.run}
+	loops := []func(context.Context){w.run, s.applier.run, s.latency.run, s.placer.run}
 	if o.OTLPEndpoint != "" {
 		exporter, err := spans.NewExporter(ctx, o.OTLPEndpoint, o.serviceName(), attribute.String("service.namespace", o.Namespace))
 		if err != nil {

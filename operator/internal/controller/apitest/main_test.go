@@ -63,6 +63,7 @@ func start() (*envtest.Environment, error) {
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00:10::/112") // Services may be dual-stack
 	var err error
 	if config, err = env.Start(); err != nil {
+		_ = env.Stop() // what runs would outlive the test
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
 	scheme, err := manager.Scheme()

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -50,6 +51,7 @@ type world struct {
 	ns, name string
 	nextIP   int
 	sidecars map[string]*sidecar
+	template map[string]string // annotations of pods, besides their workers
 }
 
 var (
@@ -82,6 +84,7 @@ func (w *world) pod(component string, workers int) *sidecar {
 			TerminationGracePeriodSeconds: new(int64),
 		},
 	}
+	maps.Copy(p.Annotations, w.template)
 	if err := direct.Create(context.Background(), p); err != nil {
 		w.t.Fatal(err)
 	}

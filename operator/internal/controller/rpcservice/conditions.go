@@ -20,6 +20,7 @@ import (
 // verdicts are the answers about a service, and about the joining of its servers.
 type verdicts struct {
 	accepted, programmed, ready verdict.Verdict
+	usable, addressed           verdict.Verdict            // with a device other than Kernel
 	joined                      map[string]verdict.Verdict // by server pod
 }
 
@@ -37,6 +38,9 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	}
 	if !v.accepted.OK() {
 		v.programmed = verdict.No(v1alpha1.ReasonNotAccepted, stillServing(s))
+	}
+	if p.device.usable.Reason != "" {
+		v.usable, v.addressed = p.device.usable, decideAddressed(s)
 	}
 	v.ready = decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written))
 	return v
@@ -180,6 +184,11 @@ func decideJoined(s *snapshot, d desired) map[string]verdict.Verdict {
 		if !live(p) {
 			continue
 		}
+		if s.address(p) == "" {
+			r := s.peers[p.Name].Refusal
+			out[p.Name] = verdict.No(r.Reason, r.Message)
+			continue
+		}
 		if !render.HasRouter(s.service) {
 			out[p.Name] = joinedWithoutRouter(s, d, p)
 			continue
@@ -203,7 +212,7 @@ func joinedAtRouters(s *snapshot, p *corev1.Pod) verdict.Verdict {
 			continue
 		}
 		answered++
-		if hasAllWorkers(a.Reply.Dataplane, p) {
+		if hasAllWorkers(a.Reply.Dataplane, p, s.address(p)) {
 			have++
 		}
 	}

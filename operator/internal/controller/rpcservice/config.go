@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/enforce"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -72,9 +71,9 @@ func (l liveConfig) keyIDs() []int {
 // specification was not accepted, the one that is running is brought up to
 // date with the pods: what serves must keep up with its members even while its
 // owner's latest wish cannot be fulfilled.
-func decideConfig(s *snapshot, accepted bool, keyIDs []int, hedging *v1alpha1.HedgingStatus) (desired, error) {
-	peers := choosePeers(s.servers, s.routers, keyIDs)
-	peers.Hedging = hedging
+func decideConfig(s *snapshot, p *plan, accepted bool) (desired, error) {
+	peers := choosePeers(s, p.keys.named())
+	peers.Addresses, peers.Device, peers.Hedging = s.addresses(peers), p.device.device.Type, p.hedging
 	var err error
 	if peers.Objective, err = chooseObjective(s); err != nil {
 		return desired{}, err

@@ -23,9 +23,18 @@ func stored(t *testing.T, s *snapshot, d desired) *corev1.ConfigMap {
 	return cm
 }
 
+// planOf is a plan in which keys are named and nothing else was decided.
+func planOf(ids []int) *plan {
+	p := &plan{keys: keyring{keys: map[int][]byte{}, stage: stageOverlapping}}
+	for _, id := range ids {
+		p.keys.keys[id] = nil
+	}
+	return p
+}
+
 func decide(t *testing.T, s *snapshot, accepted bool, keys []int) desired {
 	t.Helper()
-	d, err := decideConfig(s, accepted, keys, nil)
+	d, err := decideConfig(s, planOf(keys), accepted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +136,7 @@ func TestAcknowledgedExactly(t *testing.T) {
 // A document that breaks a bound is an error that names the field.
 func TestUnusableDocument(t *testing.T) {
 	s := &snapshot{service: aService(), servers: []*corev1.Pod{aPod("a", "10.0.0.1", "r"), aPod("b", "10.0.0.1", "r")}}
-	_, err := decideConfig(s, true, []int{1}, nil)
+	_, err := decideConfig(s, planOf([]int{1}), true)
 	if refusal(err) != "InvalidConfiguration" {
 		t.Errorf("two pods on one address: %v", err)
 	}

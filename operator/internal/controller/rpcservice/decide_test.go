@@ -26,7 +26,7 @@ func aService() *v1alpha1.RpcService {
 		ObjectMeta: metav1.ObjectMeta{Name: "echo", Namespace: "demo", UID: "u", Generation: 4},
 		Spec: v1alpha1.RpcServiceSpec{
 			Replicas: &two, WorkersPerReplica: 2, Protocol: v1alpha1.ProtocolR2P2, RequestTimeoutMilliseconds: 10000,
-			Device: v1alpha1.RpcServiceDevice{Type: v1alpha1.DeviceKernel}, LegacyPeers: v1alpha1.LegacyPeersDeny,
+			Device: v1alpha1.RpcServiceDevice{Device: v1alpha1.Device{Type: v1alpha1.DeviceKernel}}, LegacyPeers: v1alpha1.LegacyPeersDeny,
 			Router: v1alpha1.RpcServiceRouter{Placement: v1alpha1.PlacementSoftware, Replicas: 2, Policy: v1alpha1.PolicyJBSQ,
 				WorkerQueueDepth: 3, CentralQueueLimit: 65536, MaxQueueMilliseconds: 1000, Forwarding: v1alpha1.ForwardingAuto},
 		},
@@ -223,7 +223,7 @@ func pods(descriptions string) (out []*corev1.Pod) {
 
 // R-140 and the bounds of a document: who is named, and who waits.
 func TestChoosePeers(t *testing.T) {
-	peers := choosePeers(pods("r rd - f r r"), pods("rd r rd f -"), []int{1})
+	peers := choosePeers(&snapshot{servers: pods("r rd - f r r"), routers: pods("rd r rd f -")}, []int{1})
 	if got := names(peers.Servers); got != "p0 p4 p5" {
 		t.Errorf("servers %s", got)
 	}
@@ -231,10 +231,10 @@ func TestChoosePeers(t *testing.T) {
 		t.Errorf("routers %s: live ones first, then those that drain", got)
 	}
 	many := pods(strings.Repeat("r ", 600)) // 2 workers each
-	if n := len(choosePeers(many, nil, nil).Servers); n != maxWorkers/2 {
+	if n := len(choosePeers(&snapshot{servers: many}, nil).Servers); n != maxWorkers/2 {
 		t.Errorf("%d servers of 2 workers are named, want %d", n, maxWorkers/2)
 	}
-	if n := len(choosePeers(nil, pods(strings.Repeat("r ", 20)), nil).Routers); n != maxRouters {
+	if n := len(choosePeers(&snapshot{routers: pods(strings.Repeat("r ", 20))}, nil).Routers); n != maxRouters {
 		t.Errorf("%d routers are named, want %d", n, maxRouters)
 	}
 }

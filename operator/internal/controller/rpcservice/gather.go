@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/netstatus"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
@@ -55,6 +57,12 @@ type snapshot struct {
 
 	// fastPath is who asks for it, and what is known of the namespace's consent.
 	fastPath fastPathAsked
+
+	// devices are what the entries of `spec.device` are judged by; slices is what stands
+	// in EndpointSlices; peers is where pods are reached, by name.
+	devices deviceFacts
+	slices  slicesSeen
+	peers   map[string]netstatus.Peer
 
 	// front is the Service that clients dial, nil until it exists; standing is
 	// what CRAB's agents say of it, with protocol TCP.
@@ -109,7 +117,8 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (
 	if err := r.gatherPods(ctx, s); err != nil {
 		return nil, err
 	}
-	wanted := render.Objects(in)
+	s.input.Slices = !render.OnKernel(service.Spec.Device.Device)
+	wanted := render.Objects(s.input)
 	if !render.TCP(service) {
 		wanted = append(wanted, render.ConfigMap(in, nil, ""))
 	}
@@ -151,6 +160,10 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 	if err := r.gatherFastPath(ctx, s); err != nil {
 		return err
 	}
+	if err := r.gatherDevices(ctx, s); err != nil {
+		return err
+	}
+	s.peers = judgedPeers(s)
 	s.states = r.readStates(ctx, s)
 	s.counted, s.lagged = count(s), r.lags.get(client.ObjectKeyFromObject(s.service))
 	r.gatherTails(ctx, s)
@@ -180,6 +193,11 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 			o.keep()
 		}
 	}
+	made := &discoveryv1.EndpointSliceList{}
+	if err := r.Client.List(ctx, made, client.InNamespace(s.service.Namespace), client.MatchingLabels{v1alpha1.LabelService: s.service.Name}); err != nil {
+		return fmt.Errorf("list the EndpointSlices of the service: %w", err)
+	}
+	s.slices = seeSlices(made.Items)
 	return nil
 }
 

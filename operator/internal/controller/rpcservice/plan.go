@@ -39,6 +39,7 @@ type plan struct {
 	document desired
 	hedging  *v1alpha1.HedgingStatus
 	fastPath fastPath
+	device   deviceDecision
 	remember memory
 	// failed is what could not be planned and is tried again.
 	failed error
@@ -61,6 +62,7 @@ func planFor(s *snapshot) *plan {
 	p.input.FastPath, p.input.LiveWorkers = p.fastPath.given(), mostWorkers(s.servers)
 	p.input.Accounts = renewals(s)
 	p.remember.lagged = lagging(s)
+	p.planDevice(s)
 	p.objects = render.Objects(p.input)
 	if p.overTCP || !p.accepted.OK() && (!s.live.exists || s.secretTaken) {
 		return p
@@ -72,11 +74,22 @@ func planFor(s *snapshot) *plan {
 	return p
 }
 
+// planDevice says which device pods are made for, and what clients see of them.
+func (p *plan) planDevice(s *snapshot) {
+	p.device = decideDevice(s)
+	d := p.device.device
+	p.input.Device, p.input.WithoutSurge = d, withoutSurge(s, d)
+	p.input.Slices = !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || s.slices.ours)
+	if p.input.Slices {
+		p.input.Endpoints, p.input.EmptyingSelector = endpoints(s), s.slices.theirs
+	}
+}
+
 // planDocument finds a document that breaks a bound before anything is changed: then
 // it is the specification that cannot be accepted.
 func (p *plan) planDocument(s *snapshot) {
 	var err error
-	if p.document, err = decideConfig(s, p.accepted.OK(), p.keys.named(), p.hedging); err == nil {
+	if p.document, err = decideConfig(s, p, p.accepted.OK()); err == nil {
 		return
 	}
 	var field *dataplane.FieldError
@@ -93,7 +106,7 @@ func (p *plan) planDocument(s *snapshot) {
 // keptConfig is the last accepted document, brought up to date with the pods. That it
 // breaks a bound is no news.
 func keptConfig(s *snapshot, p *plan) (desired, error) {
-	d, err := decideConfig(s, false, p.keys.named(), p.hedging)
+	d, err := decideConfig(s, p, false)
 	var field *dataplane.FieldError
 	if errors.As(err, &field) {
 		return desired{}, nil

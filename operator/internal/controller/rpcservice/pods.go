@@ -50,11 +50,11 @@ func sortByAge(pods []*corev1.Pod) {
 
 // choosePeers picks the pods that the configuration names. Where a rollout has
 // more pods for a moment than one router set handles, the youngest wait.
-func choosePeers(servers, routers []*corev1.Pod, keyIDs []int) render.Peers {
+func choosePeers(s *snapshot, keyIDs []int) render.Peers {
 	peers := render.Peers{KeyIDs: keyIDs}
 	workers := 0
-	for _, p := range servers {
-		if p.DeletionTimestamp != nil || p.Status.PodIP == "" || finished(p) {
+	for _, p := range s.servers {
+		if p.DeletionTimestamp != nil || s.address(p) == "" || finished(p) {
 			continue
 		}
 		n := render.Workers(p)
@@ -67,8 +67,8 @@ func choosePeers(servers, routers []*corev1.Pod, keyIDs []int) render.Peers {
 	// Live routers first, then the draining ones: they lose nothing but the
 	// comfort of an orderly end when there are too many.
 	for _, draining := range []bool{false, true} {
-		for _, p := range routers {
-			if p.Status.PodIP == "" || finished(p) || (p.DeletionTimestamp != nil) != draining || len(peers.Routers) == maxRouters {
+		for _, p := range s.routers {
+			if s.address(p) == "" || finished(p) || (p.DeletionTimestamp != nil) != draining || len(peers.Routers) == maxRouters {
 				continue
 			}
 			peers.Routers = append(peers.Routers, p)
@@ -89,10 +89,10 @@ func mostWorkers(pods []*corev1.Pod) int32 {
 }
 
 // hasAllWorkers says whether a router has heard from every worker of a pod.
-func hasAllWorkers(router *dataplane.State, p *corev1.Pod) bool {
+func hasAllWorkers(router *dataplane.State, p *corev1.Pod, address string) bool {
 	joined := map[int]bool{}
 	for _, m := range router.Members {
-		if m.Address == p.Status.PodIP && m.Joined {
+		if m.Address == address && m.Joined {
 			joined[m.Port] = true
 		}
 	}

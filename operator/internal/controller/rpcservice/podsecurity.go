@@ -109,7 +109,15 @@ func barredByDenial(namespace, denial string) string {
 // while it said nothing. A quota that is used up would refuse the others too, and
 // so is no reason.
 func denied(d *appsv1.Deployment) string {
-	if d == nil || !render.HasFastPath(d) || d.Status.ObservedGeneration < d.Generation {
+	if d == nil || !render.HasFastPath(d) {
+		return ""
+	}
+	return notAdmitted(d)
+}
+
+// notAdmitted is what the namespace said of the pods of a Deployment's present template.
+func notAdmitted(d *appsv1.Deployment) string {
+	if d.Status.ObservedGeneration < d.Generation {
 		return ""
 	}
 	why := replicaFailure(d)

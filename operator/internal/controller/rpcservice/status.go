@@ -33,6 +33,13 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
 		v1alpha1.ConditionAccepted: v.accepted, v1alpha1.ConditionProgrammed: v.programmed, v1alpha1.ConditionReady: v.ready,
 	}, service.Generation, s.now)
+	for kind, about := range map[string]verdict.Verdict{v1alpha1.ConditionDeviceUsable: v.usable, v1alpha1.ConditionAddressed: v.addressed} {
+		if about.Reason == "" {
+			meta.RemoveStatusCondition(&st.Conditions, kind)
+			continue
+		}
+		verdict.Set(&st.Conditions, kind, about, service.Generation, s.now)
+	}
 
 	st.Replicas = countExisting(s.servers)
 	st.Selector = labels.SelectorFromSet(render.Selector(service.Name, v1alpha1.ComponentServer)).String()
@@ -43,7 +50,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 		st.Addresses = frontAddresses(s)
 	}
 	st.Address = render.Address(service, st.Addresses)
-	st.Device = string(service.Spec.Device.Type)
+	st.Device, st.Devices, st.DeviceChoice = string(p.device.device.Type), p.device.entries, p.device.choice
 	st.Policy, st.Forwarding = inEffect(service)
 	st.Routers = routerStatus(s, done.document)
 	st.FastPath = fastPathStatus(s, p.fastPath)
@@ -78,11 +85,11 @@ func countExisting(pods []*corev1.Pod) int32 {
 func routerStatus(s *snapshot, d desired) []v1alpha1.RouterStatus {
 	var out []v1alpha1.RouterStatus
 	for _, p := range s.routers {
-		if p.Status.PodIP == "" || finished(p) || len(out) == 64 {
+		if s.address(p) == "" || finished(p) || len(out) == 64 {
 			continue
 		}
 		out = append(out, v1alpha1.RouterStatus{
-			Name: p.Name, Address: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(render.RequestPort)), State: routerState(s, d, p),
+			Name: p.Name, Address: net.JoinHostPort(s.address(p), strconv.Itoa(render.RequestPort)), State: routerState(s, d, p),
 		})
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.RouterStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -160,7 +167,8 @@ func warns(c metav1.Condition) bool {
 	case c.Status != metav1.ConditionFalse:
 		return false
 	}
-	return c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionProgrammed && !passes[c.Reason]
+	return c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionDeviceUsable ||
+		c.Type == v1alpha1.ConditionAddressed && c.Reason != v1alpha1.ReasonNetworkStatusMissing || c.Type == v1alpha1.ConditionProgrammed && !passes[c.Reason]
 }
 
 // passes are reasons for not being programmed that pass by themselves. All others

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with just the arguments and the capabilities that the operator renders for pods on AF_XDP, on interfaces as a CNI plugin
+with IPAM leaves them: the kernel has the address, too. Needs root, as all network namespaces do."""
+import os
+import subprocess
+import unittest
+
+import yaml
+
+from bed import main, program, wait_for
+from namespaces import NET, NamespaceBed, ip_command
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RENDERED = os.path.join(HERE, "../../../operator/internal/render/testdata/afxdp.out.yaml")
+HAVE_DPDK = bool(os.environ.get("BOBTAIL_MEMIF_SWITCH"))
+PATIENCE = "--timeout=10s"
+
+
+def rendered(component):
+    """The first container of a Deployment in the golden file."""
+    with open(RENDERED) as f:
+        for o in yaml.safe_load_all(f):
+            if o and o["kind"] == "Deployment" and o["metadata"]["labels"]["bobtail.dev/component"] == component:
+                return o["spec"]["template"]["spec"]["containers"][0]
+    raise AssertionError("no Deployment of component " + component)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and HAVE_DPDK, "network namespaces need root, and this build DPDK")
+class DevicePods(NamespaceBed):
+    HOSTS = {"client": 10, "router": 20, "server": 30}
+
+    def pod(self, component):
+        """What a pod of this component would have: net1 with an address, a run folder, keys, and the address in its file."""
+        ns, run = self.tag + component, self.path(component)
+        for words in (("down",), ("name", "net1")):
+            ip_command("-n", ns, "link", "set", "eth0", *words)
+        ip_command("-n", ns, "link", "set", "net1", "up")
+        os.mkdir(run)
+        with open(os.path.join(run, "address"), "w") as f:
+            f.write(NET + "%d\n" % self.HOSTS[component])
+        return run
+
+    def command(self, component, run, without=None):
+        """The container's program as it stands there, with these capabilities and no others."""
+        container = rendered(component)
+        env = {e["name"]: e.get("value", "") for e in container["env"]}
+        args = []
+        for a in container["args"]:
+            for name, value in env.items():
+                a = a.replace("$(%s)" % name, value)
+            args.append(a.replace("/run/bobtail", run).replace("/etc/bobtail/keys", self.path("keys")))
+        self.assertEqual(container["securityContext"]["runAsUser"], 0)
+        granted = [c for c in container["securityContext"]["capabilities"]["add"] if c != without]
+        kept = ",".join(["-all", *("+" + c.lower() for c in granted)])
+        name = "bobtail-" + {"router": "router", "server": "serve"}[component]
+        return [*self.inside(component), "setpriv", "--bounding-set=" + kept, "--inh-caps=-all", "--no-new-privs", program(name), *args]
+
+    def start_pod(self, component, document):
+        run = self.pod(component)
+        self.start(component, [*self.command(component, run), "--config=" + document])
+        socket = os.path.join(run, "ctl.sock")
+        wait_for(component + " listens", lambda: os.path.exists(socket))
+        os.symlink(socket, self.path(component + ".sock"))  # where the bed looks for it
+
+    def test_what_is_rendered_serves(self):
+        document = self.network_document(["server"], deviceProfile="AFXDP", workersPerReplica=1)
+        with open(document) as f:
+            text = f.read()
+        with open(document, "w") as f:
+            f.write(text.replace('"workers": 2', '"workers": 1'))
+        self.start_pod("router", document)
+        self.start_pod("server", document)
+        self.wait_joined("router", 1)
+        self.answered(self.load_inside, 1, "--verify", "--connections=2", PATIENCE, rate=50)
+        self.terminate("server")
+        self.terminate("router")
+
+    def test_each_capability_is_needed(self):
+        for component in ("router", "server"):
+            run = self.pod(component)
+            for missing in rendered(component)["securityContext"]["capabilities"]["add"]:
+                p = subprocess.run(self.command(component, run, without=missing), capture_output=True, text=True, timeout=60)
+                self.assertEqual(p.returncode, 1, p.stderr)
+                self.assertIn("CAP_" + missing, p.stderr)
+
+    def test_a_program_is_refused_without_its_address(self):
+        run = self.pod("router")
+        os.unlink(os.path.join(run, "address"))
+        p = self.start("router", self.command("router", run))
+        self.assertEqual(p.wait(timeout=60), 2)
+        with open(self.path("router.log")) as f:
+            self.assertIn("--address: cannot read", f.read())
+
+
+if __name__ == "__main__":
+    main()
