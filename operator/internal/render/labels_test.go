@@ -9,7 +9,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
 // template is the pod template of an object that has one.
@@ -130,6 +133,36 @@ func TestVersionRollsNoPodOfTheUser(t *testing.T) {
 	for i, o := range Objects(one) {
 		if a, b := template(o), template(Objects(other)[i]); a != nil && a.String() != b.String() {
 			t.Errorf("the pods of %s roll with Bobtail's version", o.GetName())
+		}
+	}
+}
+
+// K-4, K-26: a drain takes servers one at a time, finds them on different nodes where
+// there are any, and is never blocked for good: not by one replica, not by a pod that
+// does not serve.
+func TestK4ADrainTakesServersOneAtATime(t *testing.T) {
+	for _, file := range []string{"testdata/minimal.in.yaml", "testdata/no-router.in.yaml", "testdata/tcp.in.yaml"} {
+		in := load(t, file)
+		var budget *policyv1.PodDisruptionBudget
+		for _, o := range Objects(in) {
+			switch o := o.(type) {
+			case *policyv1.PodDisruptionBudget:
+				if o.Name == ServerName(in.Service) {
+					budget = o
+				}
+			case *appsv1.Deployment:
+				spread := o.Spec.Template.Spec.TopologySpreadConstraints
+				if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].WhenUnsatisfiable != corev1.ScheduleAnyway {
+					t.Errorf("%s: %s is spread by %+v", file, o.Name, spread)
+				}
+			}
+		}
+		if budget == nil || budget.Spec.MinAvailable != nil || budget.Spec.MaxUnavailable.IntValue() != 1 || *budget.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+			t.Errorf("%s: %+v", file, budget)
+			continue
+		}
+		if got := budget.Spec.Selector.MatchLabels[v1alpha1.LabelComponent]; got != v1alpha1.ComponentServer {
+			t.Errorf("%s: it selects %q", file, got)
 		}
 	}
 }

@@ -107,18 +107,25 @@ func port(protocol corev1.Protocol, number int32) networkingv1.NetworkPolicyPort
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr(intstr.FromInt32(number))}
 }
 
+func serverBudget(in Input) *policyv1.PodDisruptionBudget {
+	return budget(in, ServerName(in.Service), v1alpha1.ComponentServer)
+}
+
 func routerBudget(in Input) *policyv1.PodDisruptionBudget {
 	return budget(in, RouterName(in.Service), v1alpha1.ComponentRouter)
 }
 
-// budget keeps node drains from taking two pods of a component at a time.
+// budget keeps node drains from taking two pods of a component at a time. It never
+// forbids the last step of a drain: one replica may be evicted, and so may a pod that
+// does not serve.
 func budget(in Input, name, component string) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
 		ObjectMeta: meta(in, name, component),
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr(intstr.FromInt32(1)),
-			Selector:       &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
+			MaxUnavailable:             ptr(intstr.FromInt32(1)),
+			UnhealthyPodEvictionPolicy: ptr(policyv1.AlwaysAllow),
+			Selector:                   &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
 		},
 	}
 }

@@ -35,6 +35,7 @@ func serverDeployment(in Input) *appsv1.Deployment {
 	// A server is ready when the routers send it requests, which its own
 	// container cannot know.
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
+	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentServer)
 	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
 	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.WorkersPerReplica))
 	return d

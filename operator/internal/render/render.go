@@ -115,7 +115,7 @@ func Objects(in Input) []Object {
 	}
 	objects := []Object{
 		serviceAccount(in), role(in), roleBinding(in),
-		serverPolicy(in), clientService(in), serversService(in), serverDeployment(in),
+		serverPolicy(in), clientService(in), serversService(in), serverBudget(in), serverDeployment(in),
 	}
 	if in.Slices {
 		objects = append(objects, endpointSlices(in)...)

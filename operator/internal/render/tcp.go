@@ -27,7 +27,7 @@ func TCP(s *v1alpha1.RpcService) bool {
 // is ours.
 func tcpObjects(in Input) []Object {
 	return []Object{
-		tcpPolicy(in), TCPService(in), budget(in, ServerName(in.Service), v1alpha1.ComponentServer), tcpDeployment(in),
+		tcpPolicy(in), TCPService(in), serverBudget(in), tcpDeployment(in),
 	}
 }
 

@@ -132,7 +132,7 @@ func TestEverythingIsOwned(t *testing.T) {
 		{&rbacv1.RoleList{}, []string{"owned-sidecar"}},
 		{&rbacv1.RoleBindingList{}, []string{"owned-sidecar"}},
 		{&networkingv1.NetworkPolicyList{}, []string{"owned-router", "owned-server"}},
-		{&policyv1.PodDisruptionBudgetList{}, []string{"owned-router"}},
+		{&policyv1.PodDisruptionBudgetList{}, []string{"owned-router", "owned-server"}},
 	} {
 		if err := direct.List(context.Background(), want.list, client.InNamespace(w.ns), client.MatchingLabels{v1alpha1.LabelService: "owned"}); err != nil {
 			t.Fatal(err)
