@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "router/policy.h"
 #include "sample.h"
+#include "sched/sched.h"
 
 void sim_policy_defaults(struct sim_policy_model *m)
 {
@@ -22,6 +23,7 @@ void sim_policy_defaults(struct sim_policy_model *m)
         .requests = 1000000,
         .warmup = 0.1,
         .seed = 1,
+        .batch = 64,
         .pipeline = {.group = 16, .pass_ns = 500, .gap_ns = 7},
     };
 }
@@ -59,6 +61,10 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
     }
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1)) {
         return "a pipeline pass compares at least one server and takes at least 1 ns";
+    }
+    if ((m->kind == SIM_POLICY_RUN_TO_COMPLETION || m->kind == SIM_POLICY_WORK_STEALING) &&
+        (m->workers > BT_SCHED_CORES_MAX || m->batch < 1 || m->batch > BT_SCHED_BATCH_MAX)) {
+        return "a server of src/sched has 1..64 cores (workers) and a batch of 1..1024";
     }
     return refuse_service(m);
 }
@@ -111,6 +117,10 @@ void sim_policy_play(const struct sim_policy_model *m, const struct sim_job *job
         break;
     case SIM_POLICY_STEAL:
         sim_policy_steal(m, job, n, sojourn_ns, counts);
+        break;
+    case SIM_POLICY_RUN_TO_COMPLETION:
+    case SIM_POLICY_WORK_STEALING:
+        sim_policy_sched(m, job, n, sojourn_ns, counts);
         break;
     case SIM_POLICY_SJF:
     case SIM_POLICY_EDF:

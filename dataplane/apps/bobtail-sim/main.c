@@ -23,6 +23,7 @@ static const char usage_text[] =
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
+    "  sched                 the scheduler of a server's cores; see bobtail-sim sched --help\n"
     "\n"
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
@@ -220,6 +221,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
         return sim_command_hedge(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "sched") == 0) {
+        return sim_command_sched(argc - 1, argv + 1);
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);
