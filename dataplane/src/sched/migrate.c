@@ -63,7 +63,6 @@ bool bt_sched_move(struct bt_sched *s, uint32_t from, uint32_t to, const uint64_
     sched_events_clear(&m->local);
     sched_flows_clear(&m->parked);
     sched_store(&m->phase, (uint32_t)SCHED_ASKED, release);
-    sched_fence(); /* who is asleep is roused by the caller; who is not sees this before it sleeps */
     return true;
 }
 

@@ -43,13 +43,21 @@ static bool borrow(struct bt_sched *s, uint32_t self, struct bt_rng *rng, struct
     return false;
 }
 
-/* The core's own network comes before each flow, and when it executes to completion before each batch of them. */
 static bool own_network(struct bt_sched *s, uint32_t self)
 {
     struct sched_core *c = &s->core[self];
     bool due = c->polled == 0;
-    c->polled = due || (s->setup.mode == BT_SCHED_RUN_TO_COMPLETION && sched_load(&c->ready, relaxed) != 0);
+    c->polled = 1;
     return due && sched_token_try(s, self, self);
+}
+
+/* The own network comes before each flow, and when a core executes to completion before each batch of them. */
+static bool own_flow(struct bt_sched *s, uint32_t self, struct bt_sched_work *w)
+{
+    struct sched_core *c = &s->core[self];
+    bool found = sched_shuffle_own(s, self, w);
+    c->polled = found && s->setup.mode == BT_SCHED_RUN_TO_COMPLETION && sched_load(&c->ready, relaxed) != 0;
+    return found;
 }
 
 static void find(struct bt_sched *s, uint32_t self, struct bt_rng *rng, struct bt_sched_work *w)
@@ -58,7 +66,7 @@ static void find(struct bt_sched *s, uint32_t self, struct bt_rng *rng, struct b
         network(w, self);
         return;
     }
-    if (sched_shuffle_own(s, self, w) || s->setup.mode != BT_SCHED_WORK_STEALING || s->setup.cores == 1) {
+    if (own_flow(s, self, w) || s->setup.mode != BT_SCHED_WORK_STEALING || s->setup.cores == 1) {
         return;
     }
     if (!steal(s, self, rng, w)) {

@@ -112,10 +112,11 @@ bool bt_sched_release(struct bt_sched *s, uint32_t home);
 void bt_sched_waiting(struct bt_sched *s, uint32_t home, uint32_t packets);
 
 // Core self wants to sleep. False: there is something to do. True: it sleeps until the core that is named by another
-// one's w.wake, or by bt_sched_rouse, is it; the caller's semaphore carries that. Who polls self's network from outside
-// wakes it when packets come.
+// one's w.wake, or by bt_sched_rouse, is it; the caller's semaphore carries that. What the caller alone knows of (a
+// ring that is not empty) it looks at after this said true, and rouses itself; who fills the ring rouses after that.
 bool bt_sched_sleep(struct bt_sched *s, uint32_t self);
-// Takes a core out of sleep for another reason: true when it slept, and the caller must wake it.
+// Takes a core out of sleep for another reason: true when it slept, and the caller must wake it. What the caller wrote
+// before is seen by a core that this finds awake, before it sleeps.
 bool bt_sched_rouse(struct bt_sched *s, uint32_t core);
 
 // Migration of flow groups (Z-13), one at a time: false while another one goes on, or when the groups are not all at

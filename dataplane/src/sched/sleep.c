@@ -25,9 +25,15 @@ static bool anything(struct bt_sched *s, uint32_t self)
     return false;
 }
 
+static bool rouse(struct sched_core *c)
+{
+    return sched_load(&c->asleep, relaxed) != 0 && sched_exchange(&c->asleep, 0u, acq_rel) != 0;
+}
+
 bool bt_sched_rouse(struct bt_sched *s, uint32_t core)
 {
-    return sched_load(&s->core[core].asleep, relaxed) != 0 && sched_exchange(&s->core[core].asleep, 0u, acq_rel) != 0;
+    sched_fence();
+    return rouse(&s->core[core]);
 }
 
 bool bt_sched_sleep(struct bt_sched *s, uint32_t self)
@@ -37,7 +43,7 @@ bool bt_sched_sleep(struct bt_sched *s, uint32_t self)
     if (!anything(s, self)) {
         return true;
     }
-    return !bt_sched_rouse(s, self); /* somebody roused it already, and its semaphore is up */
+    return !rouse(&s->core[self]); /* somebody roused it already, and its semaphore is up */
 }
 
 uint32_t sched_needed(struct bt_sched *s, uint32_t home)
@@ -48,7 +54,7 @@ uint32_t sched_needed(struct bt_sched *s, uint32_t home)
     sched_fence();
     for (uint32_t i = 1; i <= s->setup.cores; i++) {
         uint32_t core = (home + i) % s->setup.cores;
-        if (bt_sched_rouse(s, core)) {
+        if (rouse(&s->core[core])) {
             return core;
         }
     }
