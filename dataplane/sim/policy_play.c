@@ -42,6 +42,15 @@ static const char *refuse_service(const struct sim_policy_model *m)
     return NULL;
 }
 
+static const char *refuse_server(const struct sim_policy_model *m)
+{
+    bool sched = m->kind == SIM_POLICY_RUN_TO_COMPLETION || m->kind == SIM_POLICY_WORK_STEALING;
+    if (sched && (m->workers > BT_SCHED_CORES_MAX || m->batch < 1 || m->batch > BT_SCHED_BATCH_MAX)) {
+        return "a server of src/sched has 1..64 cores (workers) and a batch of 1..1024";
+    }
+    return NULL;
+}
+
 const char *sim_policy_refuse(const struct sim_policy_model *m)
 {
     if (m->workers < 1 || m->workers > SIM_POLICY_WORKERS_MAX) {
@@ -62,11 +71,8 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1)) {
         return "a pipeline pass compares at least one server and takes at least 1 ns";
     }
-    if ((m->kind == SIM_POLICY_RUN_TO_COMPLETION || m->kind == SIM_POLICY_WORK_STEALING) &&
-        (m->workers > BT_SCHED_CORES_MAX || m->batch < 1 || m->batch > BT_SCHED_BATCH_MAX)) {
-        return "a server of src/sched has 1..64 cores (workers) and a batch of 1..1024";
-    }
-    return refuse_service(m);
+    const char *why = refuse_server(m);
+    return why != NULL ? why : refuse_service(m);
 }
 
 void sim_policy_jobs(const struct sim_policy_model *m, struct sim_job *job)

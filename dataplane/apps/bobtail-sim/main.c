@@ -206,24 +206,32 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
     return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
+/* Commands that have options of their own. */
+static const struct own_options {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} with_own_options[] = {
+    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
+    {"hedge", sim_command_hedge},   {"sched", sim_command_sched},
+};
+
+static const struct own_options *own_options(const char *name)
+{
+    for (size_t i = 0; i < sizeof with_own_options / sizeof with_own_options[0]; i++) {
+        if (strcmp(name, with_own_options[i].name) == 0) {
+            return &with_own_options[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    if (argc > 1 && strcmp(argv[1], "policy") == 0) {
-        return sim_command_policy(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "admission") == 0) {
-        return sim_command_admission(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "crab") == 0) {
-        return sim_command_crab(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
-        return sim_command_hedge(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "sched") == 0) {
-        return sim_command_sched(argc - 1, argv + 1);
+    const struct own_options *own = argc > 1 ? own_options(argv[1]) : NULL;
+    if (own != NULL) {
+        return own->run(argc - 1, argv + 1);
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);

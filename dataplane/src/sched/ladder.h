@@ -8,7 +8,7 @@
 
 struct bt_machine {
     uint32_t cores;
-    uint32_t threads;                          // hardware threads a core: 1 or 2
+    uint32_t smt;                              // hardware threads a core: 1 or 2
     uint32_t mhz_least, mhz_nominal, mhz_step; // step 0: the frequency stays nominal
     uint32_t mhz_turbo;                        // 0: none
 };
@@ -19,7 +19,7 @@ enum bt_objective {
 };
 
 struct bt_rung {
-    uint32_t cores, threads; // threads: of each of these cores
+    uint32_t cores, smt; // smt: hardware threads of each of these cores that are used
     uint32_t mhz;
     uint32_t background; // cores that the background job keeps
     bool turbo;

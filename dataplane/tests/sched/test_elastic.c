@@ -105,15 +105,15 @@ static void z16_the_energy_ladder(void **state)
     assert_int_equal(bt_ladder(&published, BT_OBJECTIVE_ENERGY, r, BT_LADDER_MAX), 22);
     for (uint32_t i = 0; i < 8; i++) {
         assert_int_equal(r[i].cores, i + 1u);
-        assert_int_equal(r[i].threads, 1);
+        assert_int_equal(r[i].smt, 1);
         assert_int_equal(r[i].mhz, 1200);
         assert_int_equal(r[i].background, 7u - i);
     }
-    assert_int_equal(r[8].threads, 2);
+    assert_int_equal(r[8].smt, 2);
     assert_int_equal(r[8].mhz, 1200);
     for (uint32_t i = 9; i < 21; i++) {
         assert_int_equal(r[i].mhz, 1300 + 100 * (i - 9u));
-        assert_int_equal(r[i].cores * r[i].threads, 16);
+        assert_int_equal(r[i].cores * r[i].smt, 16);
     }
     assert_false(r[20].turbo);
     assert_true(r[21].turbo);
@@ -129,7 +129,7 @@ static void z16_the_consolidation_ladder(void **state)
     assert_int_equal(bt_ladder(&published, BT_OBJECTIVE_CONSOLIDATION, r, BT_LADDER_MAX), 9);
     for (uint32_t i = 0; i < 8; i++) {
         assert_int_equal(r[i].cores + r[i].background, 8);
-        assert_int_equal(r[i].threads, 2);
+        assert_int_equal(r[i].smt, 2);
         assert_int_equal(r[i].mhz, 2400);
     }
     assert_true(r[8].turbo);
