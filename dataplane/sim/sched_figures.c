@@ -5,6 +5,7 @@
 
 #include "policy_command.h"
 #include "sched/ladder.h"
+#include "sched_lanes.h"
 
 static struct sim_policy_model model(const struct sim_sched_figure *f, enum sim_policy_kind kind, uint64_t requests,
                                      uint64_t seed)
@@ -76,6 +77,42 @@ static double cooperative_peak(const struct sim_sched_figure *f, uint64_t reques
     return peak(f, requests, seed, false);
 }
 
+/* 64 cores at load 0.9 behind a router, 7.5 us to a port and as much back (D-3). */
+static struct sim_policy_model rack(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    struct sim_policy_model m = model(f, SIM_POLICY_ROUTER, requests, seed);
+    m.workers = 64;
+    m.depth = 5;
+    m.load = 0.9;
+    m.path.dispatch_ns = m.path.feedback_ns = 7500;
+    return m;
+}
+
+static double lanes_of(const struct sim_policy_model *m, const uint32_t *cores, uint32_t lanes)
+{
+    struct sim_sched_lane lane[SIM_SCHED_LANES_MAX];
+    for (uint32_t i = 0; i < lanes; i++) {
+        lane[i] = (struct sim_sched_lane){cores[i], sim_sched_lane_n(m, cores[i])};
+    }
+    return sim_sched_lanes_p99(m, lane, lanes);
+}
+
+static const uint32_t equal[] = {16, 16, 16, 16}, unequal[] = {16, 16, 16, 8, 8};
+
+static double lane_ratio(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    struct sim_policy_model m = rack(f, requests, seed);
+    struct sim_policy_result ports;
+    sim_policy_run(&m, &ports);
+    return lanes_of(&m, equal, 4) / ports.p99_ns;
+}
+
+static double unequal_ratio(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    struct sim_policy_model m = rack(f, requests, seed);
+    return lanes_of(&m, unequal, 5) / lanes_of(&m, equal, 4);
+}
+
 /* The machine of the source: 8 cores of 2 threads, 1.2 to 2.4 GHz in steps of 100 MHz, turbo. */
 static const struct bt_machine machine = {8, 2, 1200, 2400, 100, 3100};
 
@@ -113,6 +150,8 @@ const struct sim_sched_figure sim_sched_figures[] = {
     {"sched_efficiency_10us", "ratio", 0.72, 0.78, "0.75", share_of_central, SIM_DIST_EXPONENTIAL, 10, 3.2, 100},
     {"sched_efficiency_25us", "ratio", 0.85, 0.91, "0.88", share_of_central, SIM_DIST_EXPONENTIAL, 25, 3.2, 250},
     {"sched_silo_ratio", "ratio", 1.24, 1.35, "1.29", ratio_to_partitioned, SIM_DIST_LOGNORMAL, 33, 0, 1000},
+    {"sched_lane_p99_ratio", "ratio", 0, 0.75, "not published", lane_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
+    {"sched_unequal_lanes_p99_ratio", "ratio", 0, 1.15, "not published", unequal_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
     {"ladder_steps_energy", "count", 22, 22, "22", energy, 0, 0, 0, 0},
     {"ladder_steps_consolidation", "count", 9, 9, "9", consolidation, 0, 0, 0, 0},
 };

@@ -9,6 +9,7 @@
 #include "policy_model.h"
 #include "sched/sched.h"
 #include "sched_figures.h"
+#include "sched_lanes.h"
 #include "sched_sweep.h"
 
 enum { N = 20000 };
@@ -113,6 +114,46 @@ static void seeds_hold_and_try(void **state)
     assert_true(sum.stolen > 1000 && sum.borrowed > 100 && sum.moves > 50);
 }
 
+static struct sim_policy_model rack(uint32_t workers, double load)
+{
+    struct sim_policy_model m = model(SIM_POLICY_ROUTER, SIM_DIST_EXPONENTIAL, load);
+    m.workers = workers;
+    m.depth = 5;
+    m.path.dispatch_ns = m.path.feedback_ns = 7500;
+    return m;
+}
+
+static void d3_a_lane_has_what_hides_the_loop(void **state)
+{
+    struct sim_policy_model m = rack(64, 0.9);
+    (void)state;
+    assert_int_equal(sim_sched_lane_n(&m, 16), 48);
+    assert_int_equal(sim_sched_lane_n(&m, 8), 28);
+    m.path.feedback_ns = 1000000;
+    assert_int_equal(sim_sched_lane_n(&m, 16), 64);
+}
+
+/* A lane of one core that may have 5 requests is a worker that may: the same requests end at the same times. */
+static void d3_lanes_of_one_core_are_workers(void **state)
+{
+    static const struct sim_sched_lane lane[4] = {{1, 5}, {1, 5}, {1, 5}, {1, 5}};
+    struct sim_policy_model m = rack(4, 0.8);
+    struct sim_policy_result r;
+    (void)state;
+    sim_policy_run(&m, &r);
+    assert_true(sim_sched_lanes_p99(&m, lane, 4) == r.p99_ns);
+}
+
+static void d3_lanes_beat_ports(void **state)
+{
+    static const struct sim_sched_lane lane[4] = {{16, 48}, {16, 48}, {16, 48}, {16, 48}};
+    struct sim_policy_model m = rack(64, 0.9);
+    struct sim_policy_result r;
+    (void)state;
+    sim_policy_run(&m, &r);
+    assert_true(sim_sched_lanes_p99(&m, lane, 4) < 0.75 * r.p99_ns);
+}
+
 /* A wrong server's figure is one that there is. */
 static void planted_servers_have_a_figure(void **state)
 {
@@ -149,6 +190,9 @@ int main(void)
         cmocka_unit_test(q1_stealing_leaves_no_core_idle),
         cmocka_unit_test(one_core_has_nobody_to_rob),
         cmocka_unit_test(seeds_hold_and_try),
+        cmocka_unit_test(d3_a_lane_has_what_hides_the_loop),
+        cmocka_unit_test(d3_lanes_of_one_core_are_workers),
+        cmocka_unit_test(d3_lanes_beat_ports),
         cmocka_unit_test(planted_servers_have_a_figure),
         cmocka_unit_test(bounds_of_a_server),
     };

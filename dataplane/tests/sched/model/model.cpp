@@ -471,7 +471,7 @@ static const struct {
 } stories[] = {
     {"shuffle-short", play<shuffle_short>, ALL, ALL},
     {"event-short", play<event_short>, ALL, ALL},
-    {"sleep-short", play<sleep_short>, 4, ALL},
+    {"sleep-short", play<sleep_short>, 4, 6},
     {"move-short", play<move_short>, ALL, ALL},
     {"token", play<token_story>, 5, ALL},
     {"token-of-three", play<token3_story>, 2, 3},
