@@ -5,6 +5,7 @@
 
 #include "policy_command.h"
 #include "sched/ladder.h"
+#include "sched_elastic.h"
 #include "sched_lanes.h"
 
 static struct sim_policy_model model(const struct sim_sched_figure *f, enum sim_policy_kind kind, uint64_t requests,
@@ -113,6 +114,45 @@ static double unequal_ratio(const struct sim_sched_figure *f, uint64_t requests,
     return lanes_of(&m, unequal, 5) / lanes_of(&m, equal, 4);
 }
 
+/* The controller's loop: the share of all seconds that broke the objective. */
+static double violations(uint64_t seed, uint32_t tick_ms, double times_the_bound)
+{
+    uint32_t broken = 0, seconds = 0;
+    for (int p = 0; p < SIM_ELASTIC_PATTERNS; p++) {
+        struct sim_elastic_model m;
+        struct sim_elastic_result r;
+        sim_elastic_defaults(&m, (enum sim_elastic_pattern)p, seed);
+        m.tick_ms = tick_ms;
+        m.delay_bound_ns *= times_the_bound;
+        sim_elastic_run(&m, &r);
+        broken += r.violations;
+        seconds += r.seconds;
+    }
+    return (double)broken / seconds;
+}
+
+static double violation_share(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    (void)f;
+    (void)requests;
+    return violations(seed, 100, 1);
+}
+
+static double reaction(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    uint32_t most = 0;
+    (void)f;
+    (void)requests;
+    for (int p = 0; p < SIM_ELASTIC_PATTERNS; p++) {
+        struct sim_elastic_model m;
+        struct sim_elastic_result r;
+        sim_elastic_defaults(&m, (enum sim_elastic_pattern)p, seed);
+        sim_elastic_run(&m, &r);
+        most = r.most_ticks > most ? r.most_ticks : most;
+    }
+    return most;
+}
+
 /* The machine of the source: 8 cores of 2 threads, 1.2 to 2.4 GHz in steps of 100 MHz, turbo. */
 static const struct bt_machine machine = {8, 2, 1200, 2400, 100, 3100};
 
@@ -152,12 +192,28 @@ const struct sim_sched_figure sim_sched_figures[] = {
     {"sched_silo_ratio", "ratio", 1.24, 1.35, "1.29", ratio_to_partitioned, SIM_DIST_LOGNORMAL, 33, 0, 1000},
     {"sched_lane_p99_ratio", "ratio", 0, 0.75, "not published", lane_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
     {"sched_unequal_lanes_p99_ratio", "ratio", 0, 1.15, "not published", unequal_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
+    {"elastic_violation_share", "ratio", 0, 0.02, "0.019", violation_share, 0, 0, 0, 0},
+    {"elastic_reaction_ticks", "count", 0, 3, "up to 3", reaction, 0, 0, 0, 0},
     {"ladder_steps_energy", "count", 22, 22, "22", energy, 0, 0, 0, 0},
     {"ladder_steps_consolidation", "count", 9, 9, "9", consolidation, 0, 0, 0, 0},
 };
 const uint32_t sim_sched_figures_n = sizeof sim_sched_figures / sizeof sim_sched_figures[0];
 
-/* The wrong servers. */
+/* The wrong servers and controllers. */
+
+static double decides_once_a_second(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    (void)f;
+    (void)requests;
+    return violations(seed, 1000, 1);
+}
+
+static double waits_until_it_is_late(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
+{
+    (void)f;
+    (void)requests;
+    return violations(seed, 100, 30);
+}
 
 static double nobody_steals(const struct sim_sched_figure *f, uint64_t requests, uint64_t seed)
 {
@@ -188,6 +244,8 @@ const struct sim_sched_planted sim_sched_planted[] = {
     {"nobody does another's network", "sched_central_share_bimodal1", nobody_borrows},
     {"partitions that steal", "sched_partitioned_max_load", stealing},
     {"cooperative stealing that borrows networks", "sched_cooperative_steal_peak", all_borrow},
+    {"a controller that decides once a second", "elastic_violation_share", decides_once_a_second},
+    {"a controller that waits until it is late", "elastic_violation_share", waits_until_it_is_late},
     {"half of the cost of a request", "sched_efficiency_10us", half_the_cost},
 };
 const uint32_t sim_sched_planted_n = sizeof sim_sched_planted / sizeof sim_sched_planted[0];

@@ -99,33 +99,51 @@ static void hear(struct lanes *a, uint64_t now)
     send_what_may(a, now);
 }
 
-/* The earliest of: a lane's core, a FEEDBACK, a packet that reaches its lane, an arrival; false: all is over. */
+static uint32_t first_lane(const struct lanes *a)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 1; i < a->lanes; i++) {
+        first = sim_sched_due(a->lane[i].server) < sim_sched_due(a->lane[first].server) ? i : first;
+    }
+    return first;
+}
+
+static void arrive(struct lanes *a, uint64_t now)
+{
+    a->arrived++;
+    if (a->sent + 1u == a->arrived) { /* nobody overtakes */
+        send_what_may(a, now);
+    }
+}
+
+/* What may be next; of two at one time the one that stands first here. */
+enum { CORE, TOLD, PACKET, ARRIVAL, KINDS };
+
+/* False: all is over. */
 static bool step(struct lanes *a)
 {
     const struct sim_policy_path *path = &a->m->path;
-    uint64_t arrival = a->arrived < a->n ? a->job[a->arrived].arrival_ns : SIM_NOTICE_NEVER;
-    uint64_t packet = a->delivered < a->sent ? a->sent_at[a->delivered] + path->dispatch_ns : SIM_NOTICE_NEVER;
-    uint64_t told = a->heard < a->replied ? a->told[a->heard].at : SIM_NOTICE_NEVER;
-    uint64_t due = SIM_NOTICE_NEVER;
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < a->lanes; i++) {
-        uint64_t own = sim_sched_due(a->lane[i].server);
-        first = own < due ? i : first;
-        due = own < due ? own : due;
+    uint32_t lane = first_lane(a), next = CORE;
+    const uint64_t at[KINDS] = {
+        [CORE] = sim_sched_due(a->lane[lane].server),
+        [TOLD] = a->heard < a->replied ? a->told[a->heard].at : SIM_NOTICE_NEVER,
+        [PACKET] = a->delivered < a->sent ? a->sent_at[a->delivered] + path->dispatch_ns : SIM_NOTICE_NEVER,
+        [ARRIVAL] = a->arrived < a->n ? a->job[a->arrived].arrival_ns : SIM_NOTICE_NEVER,
+    };
+    for (uint32_t i = 1; i < KINDS; i++) {
+        next = at[i] < at[next] ? i : next;
     }
-    if (due < SIM_NOTICE_NEVER && due <= told && due <= packet && due <= arrival) {
-        sim_sched_step(a->lane[first].server);
-    } else if (told < SIM_NOTICE_NEVER && told <= packet && told <= arrival) {
-        hear(a, told);
-    } else if (packet < SIM_NOTICE_NEVER && packet <= arrival) {
-        deliver(a, packet);
-    } else if (arrival < SIM_NOTICE_NEVER) {
-        a->arrived++;
-        if (a->sent + 1u == a->arrived) { /* nobody overtakes */
-            send_what_may(a, arrival);
-        }
-    } else {
+    if (at[next] >= SIM_NOTICE_NEVER) {
         return false;
+    }
+    if (next == CORE) {
+        sim_sched_step(a->lane[lane].server);
+    } else if (next == TOLD) {
+        hear(a, at[next]);
+    } else if (next == PACKET) {
+        deliver(a, at[next]);
+    } else {
+        arrive(a, at[next]);
     }
     return true;
 }
