@@ -80,6 +80,8 @@ STAGES = [
           {TEST: Form(make("test-sched-short"), 40, 90, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
            ALL: Form(make("test-sched"), 400, 900)},
           "the story that broke prints its history; a seed is played again with bobtail-sim sched sweep --first=SEED --seeds=1", beside=("cluster",)),
+    Stage("sim-store", "a member's log on disks that lose, tear, reorder, rot, fill and fail; planted bugs; a writer that is killed",
+          {ALL: Form(make("sim-store"), 240, 500)}, "the failing seed and its command stand in the log"),
     Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
           {ALL: Form(make("figures-quick"), 160, 300)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
     Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",

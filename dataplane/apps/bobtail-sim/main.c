@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "  sched                 the scheduler of a server's cores; see bobtail-sim sched --help\n"
     "\n"
@@ -184,6 +185,15 @@ static const struct command {
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
 
+/* Commands with options of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} models[] = {
+    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
+    {"hedge", sim_command_hedge},   {"store", sim_command_store},         {"sched", sim_command_sched},
+};
+
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
 {
     if (n > (int)cmd->files_max) {
@@ -206,32 +216,14 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
     return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
-/* Commands that have options of their own. */
-static const struct own_options {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} with_own_options[] = {
-    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
-    {"hedge", sim_command_hedge},   {"sched", sim_command_sched},
-};
-
-static const struct own_options *own_options(const char *name)
-{
-    for (size_t i = 0; i < sizeof with_own_options / sizeof with_own_options[0]; i++) {
-        if (strcmp(name, with_own_options[i].name) == 0) {
-            return &with_own_options[i];
-        }
-    }
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    const struct own_options *own = argc > 1 ? own_options(argv[1]) : NULL;
-    if (own != NULL) {
-        return own->run(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < sizeof models / sizeof models[0]; i++) {
+        if (strcmp(argv[1], models[i].name) == 0) {
+            return models[i].run(argc - 1, argv + 1);
+        }
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);

@@ -6,7 +6,8 @@
 package v1alpha1
 
 // Condition types. Accepted, Programmed and Ready stand on every kind, from the
-// first time the operator sees an object; Met stands on ServiceLevelObjective,
+// first time the operator sees an object, Reconciling and Stalled while they are True;
+// Met stands on ServiceLevelObjective,
 // Conclusive on LatencyExperiment.
 const (
 	// ConditionAccepted says whether the specification can be acted on. While
@@ -22,6 +23,14 @@ const (
 	// ConditionReady is the summary: True when the object does what it asks
 	// for, in full.
 	ConditionReady = "Ready"
+
+	// ConditionReconciling is there, and True, while an accepted object is on its
+	// way to Ready; tools that follow kstatus take that for progress.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is there, and True, while nothing will happen until
+	// somebody acts: the specification is not accepted, or an experiment failed.
+	ConditionStalled = "Stalled"
 
 	// ConditionMet says whether the latency objective was met over the last
 	// window. Unknown means that it was not measured, and why.

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between the members of a replication group, each the payload of one R2P2 message of type 5 or 6: a
+// header of 24 bytes, then what its type says. Big endian, every field that a switch may keep on 4 bytes. The key's tag
+// stands in the R2P2 header's options and covers the whole payload; BT_GROUP_TAG_ROOM is left for it.
+//
+//   header       version u8, type u8, from u16, group u32, term u64, cluster u64
+//   vote         flags u32, asked u64, last index u64, last term u64
+//   vote reply   flags u32, asked u64
+//   append       count u32, prev index u64, prev term u64, commit u64; count entries: term u64, length u32, kind u8,
+//                replier u8, reserved u16, length bytes
+//   append reply flags u32, index u64, last u64, applied u64
+//   snapshot     length u32, last index u64, last term u64, total u64, offset u64; a configuration; length bytes
+//   snapshot reply  flags u32, last index u64, offset u64
+//   take over    nothing
+//   configuration   count u16; count members: id u16, role u8, reserved u8
+#ifndef BT_WIRE_GROUP_H
+#define BT_WIRE_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BT_GROUP_VERSION     1u
+#define BT_GROUP_MEMBERS_MAX 16u // 9 voters and the learners beside them
+#define BT_GROUP_HEADER      24u
+#define BT_GROUP_ENTRY       16u    // an entry's bytes before its body
+#define BT_GROUP_ENTRIES_MAX 64u    // in one message
+#define BT_GROUP_MESSAGE_MAX 65000u // bytes; above one packet a message of several
+#define BT_GROUP_TAG_ROOM    20u    // R2P2 header with the tag option
+#define BT_GROUP_CONFIG_MAX  (2u + 4u * BT_GROUP_MEMBERS_MAX)
+
+// What an entry is (R-307's replier and R-308's pair and hash come with HovercRaft: then a body may live elsewhere).
+enum bt_entry_kind { BT_ENTRY_NOOP, BT_ENTRY_CONFIG, BT_ENTRY_COMMAND, BT_ENTRY_KINDS };
+
+// Metadata and a body; index is implied on the wire and written on a disk.
+struct bt_entry {
+    uint64_t index, term;
+    const uint8_t *body; // length bytes, the holder's
+    uint32_t length;
+    uint8_t kind; // enum bt_entry_kind
+};
+
+enum bt_group_role { BT_GROUP_VOTER = 1, BT_GROUP_LEARNER = 2 };
+
+struct bt_group_member {
+    uint16_t id; // never 0, never given twice
+    uint8_t role;
+};
+
+struct bt_group_config {
+    struct bt_group_member member[BT_GROUP_MEMBERS_MAX]; // ids rise
+    uint16_t count;
+};
+
+enum bt_group_type {
+    BT_GROUP_VOTE = 0,
+    BT_GROUP_VOTE_REPLY = 1,
+    BT_GROUP_APPEND = 2,
+    BT_GROUP_APPEND_REPLY = 3, // 4 to 8: AGG_COMMIT, commit announcements and recovery, HovercRaft's
+    BT_GROUP_SNAPSHOT = 9,
+    BT_GROUP_SNAPSHOT_REPLY = 10,
+    BT_GROUP_TAKE_OVER = 11,
+};
+
+/* Flags of votes, and of replies. */
+#define BT_GROUP_PRE      0x1u // a question before a vote: changes nobody's state
+#define BT_GROUP_TRANSFER 0x2u // the leader asked for this election
+#define BT_GROUP_GRANTED  0x1u // after PRE's bit in a vote's reply: see BT_GROUP_PRE_REPLY
+#define BT_GROUP_YES      0x4u // granted, appended, installed
+
+struct bt_group_header {
+    uint8_t version, type;
+    uint16_t from;
+    uint32_t group;
+    uint64_t term, cluster;
+};
+
+struct bt_group_vote {
+    uint32_t flags;
+    uint64_t asked; // the term the candidate wants
+    uint64_t last_index, last_term;
+};
+
+struct bt_group_append {
+    uint64_t prev_index, prev_term, commit;
+    uint32_t count;
+    struct bt_entry entry[BT_GROUP_ENTRIES_MAX]; // bodies lie in the message
+};
+
+struct bt_group_append_reply {
+    uint32_t flags;
+    uint64_t index;   // YES: all up to here are durable; else the previous index that was refused
+    uint64_t last;    // refused: the leader may try after this one
+    uint64_t applied; // the follower's
+};
+
+struct bt_group_snapshot {
+    uint64_t last_index, last_term, total, offset;
+    struct bt_group_config config;
+    uint32_t length;
+    const uint8_t *bytes; // in the message
+};
+
+struct bt_group_snapshot_reply {
+    uint32_t flags;
+    uint64_t last_index, offset; // the next byte wanted; YES: installed and durable
+};
+
+struct bt_group_message {
+    struct bt_group_header header;
+    union {
+        struct bt_group_vote vote; // of VOTE and, without a log, of VOTE_REPLY
+        struct bt_group_append append;
+        struct bt_group_append_reply append_reply;
+        struct bt_group_snapshot snapshot;
+        struct bt_group_snapshot_reply snapshot_reply;
+    };
+};
+
+// Why a message is refused; each has a counter.
+#define BT_GROUP_ERROR_LIST(ROW)                                                                                       \
+    ROW(SHORT, "short")       /* ends inside a field */                                                                \
+    ROW(LONG, "long")         /* bytes after its end, or above the largest message */                                  \
+    ROW(VERSION, "version")   /* not a version we know */                                                              \
+    ROW(TYPE, "type")         /* not a type we know */                                                                 \
+    ROW(FROM, "from")         /* member 0 */                                                                           \
+    ROW(TERM, "term")         /* term 0, or an entry's above the message's or falling */                               \
+    ROW(FLAGS, "flags")       /* a bit that has no meaning here */                                                     \
+    ROW(COUNT, "count")       /* more entries or members than a message may have */                                    \
+    ROW(KIND, "kind")         /* an entry of an unknown kind */                                                        \
+    ROW(INDEX, "index")       /* an index that contradicts another, or would wrap */                                   \
+    ROW(CONFIG, "config")     /* members not in order, an unknown role, or none that votes */                          \
+    ROW(RESERVED, "reserved") /* a reserved byte that is not 0 */
+#define BT_GROUP_ERROR_VALUE(name, word) BT_GROUP_BAD_##name,
+enum bt_group_error { BT_GROUP_OK, BT_GROUP_ERROR_LIST(BT_GROUP_ERROR_VALUE) BT_GROUP_ERRORS };
+
+// What is wrong and at which byte.
+struct bt_group_fault {
+    enum bt_group_error error;
+    uint32_t at;
+};
+
+const char *bt_group_error_name(enum bt_group_error e);
+
+// Reads p[0..n); entries and bytes of *out point into it.
+struct bt_group_fault bt_group_decode(const uint8_t *p, size_t n, struct bt_group_message *out);
+
+// Writes m and returns its bytes; 0 when room is too small or m is no message that decode accepts.
+size_t bt_group_encode(uint8_t *p, size_t room, const struct bt_group_message *m);
+
+// A configuration alone, the body of an entry of kind CONFIG. Exactly n bytes.
+struct bt_group_fault bt_group_config_decode(const uint8_t *p, size_t n, struct bt_group_config *out);
+size_t bt_group_config_encode(uint8_t *p, size_t room, const struct bt_group_config *c);
+
+#endif
