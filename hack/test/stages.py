@@ -77,7 +77,7 @@ STAGES = [
            ALL: Form(make("sim", f"SEEDS={SIM_SEEDS}"), 240, 400)},
           "the failing seed and its replay command stand in the log", beside=("cluster",)),
     Stage("sched", "the scheduler of a server's cores: model checking, seeds, real threads, planted bugs",
-          {TEST: Form(make("test-sched-short"), 40, 90, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
+          {TEST: Form(make("test-sched-short"), 50, 90, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
            ALL: Form(make("test-sched"), 400, 900)},
           "the story that broke prints its history; a seed is played again with bobtail-sim sched sweep --first=SEED --seeds=1", beside=("cluster",)),
     Stage("sim-store", "a member's log on disks that lose, tear, reorder, rot, fill and fail; planted bugs; a writer that is killed",
