@@ -7,6 +7,32 @@
 #include "sched/lock.h"
 #include "sched/queue.h"
 
+static uint32_t word(enum sched_phase phase, uint32_t from, uint32_t to)
+{
+    return (uint32_t)phase | from << 8 | to << 16;
+}
+
+static uint32_t phase_of(uint32_t now)
+{
+    return now & 0xffu;
+}
+
+static uint32_t from_of(uint32_t now)
+{
+    return now >> 8 & 0xffu;
+}
+
+static uint32_t to_of(uint32_t now)
+{
+    return now >> 16;
+}
+
+/* The next phase of the migration that `now` tells of. */
+static void enter(struct bt_sched *s, uint32_t now, enum sched_phase phase)
+{
+    sched_store(&s->move.now, word(phase, from_of(now), to_of(now)), release);
+}
+
 static bool in_set(const struct sched_migration *m, uint32_t group)
 {
     return (m->set[group / 64u] >> (group % 64u) & 1u) != 0;
@@ -24,7 +50,7 @@ bool bt_sched_moving(const struct bt_sched *s, uint32_t group)
 
 bool bt_sched_move_pending(const struct bt_sched *s)
 {
-    return sched_load(&s->move.phase, acquire) != SCHED_REST;
+    return sched_load(&s->move.now, acquire) != SCHED_REST;
 }
 
 bool bt_sched_move_set(const struct bt_sched *s, uint32_t group)
@@ -49,39 +75,31 @@ static bool all_at(const struct bt_sched *s, uint32_t from, const uint64_t *set)
 bool bt_sched_move(struct bt_sched *s, uint32_t from, uint32_t to, const uint64_t *set, uint64_t wait_ns)
 {
     struct sched_migration *m = &s->move;
-    if (sched_load(&m->phase, acquire) != SCHED_REST || from >= s->setup.cores || to >= s->setup.cores || from == to ||
+    if (sched_load(&m->now, acquire) != SCHED_REST || from >= s->setup.cores || to >= s->setup.cores || from == to ||
         !all_at(s, from, set)) {
         return false;
     }
     for (uint32_t i = 0; i <= (s->setup.groups - 1u) / 64u; i++) {
         m->set[i] = set[i];
     }
-    sched_put(&m->from, from);
-    sched_put(&m->to, to);
     sched_put(&m->wait_ns, wait_ns);
     sched_events_clear(&m->remote);
     sched_events_clear(&m->local);
     sched_flows_clear(&m->parked);
-    sched_store(&m->phase, (uint32_t)SCHED_ASKED, release);
+    sched_store(&m->now, word(SCHED_ASKED, from, to), release);
     return true;
 }
 
 bool sched_migrate_hold(struct bt_sched *s, uint32_t home, uint32_t group, struct bt_sched_event *event)
 {
     struct sched_migration *m = &s->move;
-    uint32_t phase = sched_load(&m->phase, acquire);
-    if (phase < SCHED_HOLDING || !in_set(m, group)) {
+    uint32_t now = sched_load(&m->now, acquire), phase = phase_of(now);
+    bool to = home == to_of(now), from = home == from_of(now) && phase != SCHED_HANDED;
+    if (phase < SCHED_HOLDING || (!to && !from) || !in_set(m, group)) {
         return false;
     }
-    if (home == sched_get(&m->to)) {
-        sched_events_add(&m->local, event);
-        return true;
-    }
-    if (home == sched_get(&m->from) && phase != SCHED_HANDED) {
-        sched_events_add(&m->remote, event);
-        return true;
-    }
-    return false;
+    sched_events_add(to ? &m->local : &m->remote, event);
+    return true;
 }
 
 static void tag_groups(struct bt_sched *s, uint32_t from)
@@ -110,16 +128,17 @@ static void park_ready(struct bt_sched *s, uint32_t from)
     }
 }
 
-static enum bt_sched_moved begin(struct bt_sched *s, uint32_t from, uint64_t now)
+static enum bt_sched_moved begin(struct bt_sched *s, uint32_t word_now, uint64_t now)
 {
     struct sched_migration *m = &s->move;
+    uint32_t from = from_of(word_now);
     struct sched_core *c = &s->core[from];
     sched_lock(c);
     tag_groups(s, from);
     park_ready(s, from);
     sched_unlock(c);
     sched_put(&m->deadline, now + sched_get(&m->wait_ns));
-    sched_store(&m->phase, (uint32_t)SCHED_HOLDING, release);
+    enter(s, word_now, SCHED_HOLDING);
     return BT_SCHED_MOVE_REDIRECT;
 }
 
@@ -162,39 +181,39 @@ static enum bt_sched_moved adopt(struct bt_sched *s, uint32_t to)
         }
     }
     sched_unlock(c);
-    sched_store(&m->phase, (uint32_t)SCHED_REST, release);
+    sched_store(&m->now, (uint32_t)SCHED_REST, release);
     return BT_SCHED_MOVE_DONE;
 }
 
-static enum bt_sched_moved step_from(struct bt_sched *s, uint32_t phase, uint32_t home, bool empty, uint64_t now)
+static enum bt_sched_moved step_from(struct bt_sched *s, uint32_t word_now, bool empty, uint64_t now)
 {
-    if (phase == SCHED_ASKED) {
-        return begin(s, home, now);
+    if (phase_of(word_now) == SCHED_ASKED) {
+        return begin(s, word_now, now);
     }
-    if (phase == SCHED_CLOSING && empty && !any_busy(s, home)) {
-        sched_store(&s->move.phase, (uint32_t)SCHED_HANDED, release);
+    if (phase_of(word_now) == SCHED_CLOSING && empty && !any_busy(s, from_of(word_now))) {
+        enter(s, word_now, SCHED_HANDED);
     }
     return BT_SCHED_MOVE_NOTHING;
 }
 
-static enum bt_sched_moved step_to(struct bt_sched *s, uint32_t phase, uint32_t home, uint64_t now)
+static enum bt_sched_moved step_to(struct bt_sched *s, uint32_t word_now, uint64_t now)
 {
     struct sched_migration *m = &s->move;
-    if (phase == SCHED_HOLDING && (sched_get(&m->local.first) != NULL || now >= sched_get(&m->deadline))) {
-        sched_store(&m->phase, (uint32_t)SCHED_CLOSING, release);
+    bool holding = phase_of(word_now) == SCHED_HOLDING;
+    if (holding && (sched_get(&m->local.first) != NULL || now >= sched_get(&m->deadline))) {
+        enter(s, word_now, SCHED_CLOSING);
     }
-    return phase == SCHED_HANDED ? adopt(s, home) : BT_SCHED_MOVE_NOTHING;
+    return phase_of(word_now) == SCHED_HANDED ? adopt(s, to_of(word_now)) : BT_SCHED_MOVE_NOTHING;
 }
 
 enum bt_sched_moved bt_sched_move_step(struct bt_sched *s, uint32_t home, bool empty, uint64_t now)
 {
-    struct sched_migration *m = &s->move;
-    uint32_t phase = sched_load(&m->phase, acquire);
-    if (phase == SCHED_REST) {
+    uint32_t word_now = sched_load(&s->move.now, acquire);
+    if (word_now == SCHED_REST) {
         return BT_SCHED_MOVE_NOTHING;
     }
-    if (home == sched_get(&m->from)) {
-        return step_from(s, phase, home, empty, now);
+    if (home == from_of(word_now)) {
+        return step_from(s, word_now, empty, now);
     }
-    return home == sched_get(&m->to) ? step_to(s, phase, home, now) : BT_SCHED_MOVE_NOTHING;
+    return home == to_of(word_now) ? step_to(s, word_now, now) : BT_SCHED_MOVE_NOTHING;
 }

@@ -10,7 +10,7 @@ static bool helps(const struct bt_sched *s)
 
 static bool anything(struct bt_sched *s, uint32_t self)
 {
-    if (sched_load(&s->move.phase, relaxed) != SCHED_REST) {
+    if (sched_load(&s->move.now, relaxed) != SCHED_REST) {
         return true; /* it may be an end of it, and takes a few turns */
     }
     for (uint32_t i = 0; i < s->setup.cores; i++) {

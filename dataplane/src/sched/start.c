@@ -36,5 +36,5 @@ void sched_start(struct bt_sched *s)
     for (uint32_t i = 0; i < s->setup.flows; i++) {
         start_flow(&s->flow[i]);
     }
-    sched_store(&s->move.phase, (uint32_t)SCHED_REST, relaxed);
+    sched_store(&s->move.now, (uint32_t)SCHED_REST, relaxed);
 }

@@ -59,10 +59,9 @@ enum sched_phase {
     SCHED_HANDED,  // from has nothing more of them: what it put aside is to's
 };
 
+// What is only the ends' is read by nobody else: a core that is neither end may see a migration that is long over.
 struct sched_migration {
-    sched_word phase;
-    SCHED_PLAIN(uint32_t) from;
-    SCHED_PLAIN(uint32_t) to;
+    sched_word now; // phase, from and to in one word, so that all three are of one migration; SCHED_REST: none
     SCHED_PLAIN(uint64_t) wait_ns;
     SCHED_PLAIN(uint64_t) deadline; // of HOLDING
     struct sched_events remote;     // put aside at `from`

@@ -401,6 +401,44 @@ struct move_short : rl::test_suite<move_short, 2> {
     }
 };
 
+// Z-13: core 2 is no end of the migration that it sees. That one ends, and core 2 is the old home of the next.
+struct bystander_story : rl::test_suite<bystander_story, 2> {
+    model_world m;
+
+    void before()
+    {
+        m.start(3, 2, 2);
+        sched_store(&m.group[1].owner, 2u, relaxed);
+        uint64_t set[BT_SCHED_GROUPS_MAX / 64] = {1};
+        RL_ASSERT(bt_sched_move(&m.s, 0, 1, set, 0));
+        bt_sched_move_step(&m.s, 0, true, 0);
+        bt_sched_move_step(&m.s, 1, true, 1);
+    }
+    void thread(unsigned self)
+    {
+        if (self == 1) {
+            bt_sched_move_step(&m.s, 2, true, 1);
+            return;
+        }
+        bt_sched_move_step(&m.s, 0, true, 1);
+        RL_ASSERT(bt_sched_move_step(&m.s, 1, true, 1) == BT_SCHED_MOVE_DONE);
+        uint64_t set[BT_SCHED_GROUPS_MAX / 64] = {2};
+        RL_ASSERT(bt_sched_move(&m.s, 2, 1, set, 0));
+    }
+    void after()
+    {
+        uint32_t asked = 0, adopted = 0;
+        bool begun = bt_sched_moving(&m.s, 1);
+        for (int i = 0; i < 6; i++) {
+            bt_sched_moved a = bt_sched_move_step(&m.s, 2, true, 2), b = bt_sched_move_step(&m.s, 1, true, 2);
+            asked += a == BT_SCHED_MOVE_REDIRECT;
+            adopted += b == BT_SCHED_MOVE_DONE;
+        }
+        RL_ASSERT(adopted == 1 && asked + begun == 1);
+        RL_ASSERT(bt_sched_home(&m.s, 0) == 1 && bt_sched_home(&m.s, 1) == 1);
+    }
+};
+
 enum { ALL = 0 };
 
 struct verdict {
@@ -473,6 +511,7 @@ static const struct {
     {"event-short", play<event_short>, ALL, ALL},
     {"sleep-short", play<sleep_short>, 4, 6},
     {"move-short", play<move_short>, ALL, ALL},
+    {"bystander", play<bystander_story>, ALL, ALL},
     {"token", play<token_story>, 5, ALL},
     {"token-of-three", play<token3_story>, 2, 3},
     {"shuffle", play<shuffle_story>, 3, 5},
