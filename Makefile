@@ -182,16 +182,18 @@ figures: ## The published figures, ours beside them: plots, CSV, docs/lab/figure
 	  $$sim hedge --cells --measurements=$(MEASURED)/hedge-cells.json --json=build/figures/hedge-cells.json || code=1; \
 	  measure/figures/hedging.py write build/figures/hedge.json build/figures/hedge-none.json build/figures/hedge-cells.json $$of $(MEASURED)/hedge-judged.json || code=1; \
 	  $$sim crab --measurements=$(MEASURED)/crab.json || code=1; \
+	  $$sim sched figures --planted --requests=3000000 --measurements=$(MEASURED)/sched-figures.json || code=1; \
 	  HEDGE_MEASUREMENTS=$(abspath $(MEASURED))/hedge-router.json go test ./operator/internal/hedgemodel -run TestR254NoHarmWhereItPays -count=1 || code=1; \
 	  if measure/lancet/coverage.py kept $(MEASURED)/lancet-coverage.json; \
 	    then $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json; else make lancet-coverage; fi || code=1; \
-	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/hedge-judged.json $(MEASURED)/hedge-router.json $(MEASURED)/crab.json && exit $$code
+	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/hedge-judged.json $(MEASURED)/hedge-router.json $(MEASURED)/crab.json $(MEASURED)/sched-figures.json && exit $$code
 
 figures-quick: ## The same with fewer points and wider bounds, and planted mistakes
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
 	measure/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
-	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json && exit $$code
+	  build/dataplane/apps/bobtail-sim/bobtail-sim sched figures --planted --measurements=$(MEASURED)/sched-figures-quick.json || code=1; \
+	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
 lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
@@ -202,6 +204,19 @@ lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experime
 	  go test ./operator/internal/lancet -run TestCoverage -count=1 -timeout=6h -v; code=$$?; \
 	  measure/lancet/coverage.py keep $(MEASURED)/lancet-coverage.json $$of || code=1; \
 	  $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json && exit $$code
+
+.PHONY: test-sched test-sched-short
+test-sched: ## The scheduler of a server's cores: model checking, 10,000 seeds, real threads (release, TSan), planted bugs (10 min)
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@mkdir -p $(MEASURED)
+	measure/sched/run-all --measurements=$(MEASURED)/test-sched.json; code=$$?; \
+	  $(REPORT) test-sched --measurements $(MEASURED)/test-sched.json && exit $$code
+
+test-sched-short: ## The same with fewer switches, seeds and requests, and a third of the planted bugs, another one after each commit (1 min)
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@mkdir -p $(MEASURED)
+	measure/sched/run-all --short --measurements=$(MEASURED)/test-sched-short.json; code=$$?; \
+	  $(REPORT) test-sched-short --measurements $(MEASURED)/test-sched-short.json && exit $$code
 
 packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp
 	@hack/dataplane build release

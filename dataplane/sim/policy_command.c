@@ -22,11 +22,18 @@ struct sim_policy_model sim_policy_model_of(const struct sim_policy_ask *a, cons
 }
 
 const char *const sim_policy_kinds[SIM_POLICY_KINDS + 1] = {
-    [SIM_POLICY_ROUTER] = "",       [SIM_POLICY_SWITCH] = "Switch",
-    [SIM_POLICY_DIRECT] = "Direct", [SIM_POLICY_CENTRAL] = "Central",
-    [SIM_POLICY_STEAL] = "Steal",   [SIM_POLICY_SJF] = "SJF",
-    [SIM_POLICY_EDF] = "EDF",       [SIM_POLICY_CSCQ] = "CSCQ",
-    [SIM_POLICY_PS] = "PS",         [SIM_POLICY_DIRECT_PS] = "DirectPS",
+    [SIM_POLICY_ROUTER] = "",
+    [SIM_POLICY_SWITCH] = "Switch",
+    [SIM_POLICY_DIRECT] = "Direct",
+    [SIM_POLICY_CENTRAL] = "Central",
+    [SIM_POLICY_STEAL] = "Steal",
+    [SIM_POLICY_SJF] = "SJF",
+    [SIM_POLICY_EDF] = "EDF",
+    [SIM_POLICY_CSCQ] = "CSCQ",
+    [SIM_POLICY_PS] = "PS",
+    [SIM_POLICY_DIRECT_PS] = "DirectPS",
+    [SIM_POLICY_RUN_TO_COMPLETION] = "RunToCompletion",
+    [SIM_POLICY_WORK_STEALING] = "WorkStealing",
 };
 
 void sim_policy_choice_name(const struct sim_policy_choice *c, char *out, size_t n)

@@ -26,16 +26,18 @@ enum {
 };
 
 enum sim_policy_kind {
-    SIM_POLICY_ROUTER,    /* a shipped policy behind a software router */
-    SIM_POLICY_SWITCH,    /* JBSQ as a switch pipeline does it (R-129…R-133) */
-    SIM_POLICY_DIRECT,    /* no router: the client draws a worker, k × M/G/1 when there is no delay */
-    SIM_POLICY_CENTRAL,   /* one queue, no delay at all: the bound */
-    SIM_POLICY_STEAL,     /* work stealing between the cores of one server (ZygOS; Q-9) */
-    SIM_POLICY_SJF,       /* one server, shortest job first */
-    SIM_POLICY_EDF,       /* one server, earliest deadline first */
-    SIM_POLICY_CSCQ,      /* one server, cycle stealing between fast and slow workers */
-    SIM_POLICY_PS,        /* one server that shares all its workers out */
-    SIM_POLICY_DIRECT_PS, /* as DIRECT, and each worker shares itself out */
+    SIM_POLICY_ROUTER,            /* a shipped policy behind a software router */
+    SIM_POLICY_SWITCH,            /* JBSQ as a switch pipeline does it (R-129…R-133) */
+    SIM_POLICY_DIRECT,            /* no router: the client draws a worker, k × M/G/1 when there is no delay */
+    SIM_POLICY_CENTRAL,           /* one queue, no delay at all: the bound */
+    SIM_POLICY_STEAL,             /* work stealing between the cores of one server (ZygOS; Q-9) */
+    SIM_POLICY_SJF,               /* one server, shortest job first */
+    SIM_POLICY_EDF,               /* one server, earliest deadline first */
+    SIM_POLICY_CSCQ,              /* one server, cycle stealing between fast and slow workers */
+    SIM_POLICY_PS,                /* one server that shares all its workers out */
+    SIM_POLICY_DIRECT_PS,         /* as DIRECT, and each worker shares itself out */
+    SIM_POLICY_RUN_TO_COMPLETION, /* one server, whose cores run src/sched in that mode */
+    SIM_POLICY_WORK_STEALING,     /* and in this one */
     SIM_POLICY_KINDS
 };
 
@@ -77,7 +79,8 @@ struct sim_policy_model {
     struct sim_policy_path path;
     struct sim_policy_pipeline pipeline;
     struct sim_policy_patience patience; /* heeded by SIM_POLICY_ROUTER and SIM_POLICY_SWITCH */
-    bool interrupts;                     /* SIM_POLICY_STEAL: idle cores see what waits in a busy core's NIC queue */
+    bool interrupts; /* STEAL, WORK_STEALING: idle cores see what waits in a busy core's NIC queue */
+    uint32_t batch;  /* RUN_TO_COMPLETION, WORK_STEALING: packets that a core takes at once, at most (Z-04) */
 };
 
 #define SIM_POLICY_DROPPED UINT64_MAX
@@ -137,6 +140,8 @@ void sim_policy_ordered(const struct sim_policy_model *m, const struct sim_job *
                         struct sim_policy_counts *counts);
 void sim_policy_cscq(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
                      struct sim_policy_counts *counts);
+void sim_policy_sched(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
+                      struct sim_policy_counts *counts);
 void sim_policy_ps(const struct sim_policy_model *m, const struct sim_job *job, size_t n, uint64_t *sojourn_ns,
                    struct sim_policy_counts *counts);
 

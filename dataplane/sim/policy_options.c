@@ -16,7 +16,8 @@ static const char usage_text[] =
     "  --policy=LIST         of the routers' policies," BT_ROUTER_POLICY_WORDS ",\n"
     "                        and of Switch, Direct, Central, Steal; with n: JBSQ:n, Switch:n; JBSQ:1-5 is five rows\n"
     "                        (default JBSQ:1-5); one server that is not first come first\n"
-    "                        served: SJF, EDF, CSCQ (bimodal service only), PS; DirectPS: Direct with such workers\n"
+    "                        served: SJF, EDF, CSCQ (bimodal service only), PS; DirectPS: Direct with such workers;\n"
+    "                        one server on the product's scheduler: RunToCompletion, WorkStealing\n"
     "  --workers=K           1..1024 (default 16)\n"
     "  --distribution=NAME   deterministic, exponential, bimodal1, bimodal2, bimodal10, lognormal, erlang,\n"
     "                        hyperexponential (default exponential);\n"
@@ -31,7 +32,8 @@ static const char usage_text[] =
     "  --confirm=US          requests of several packets: REQRDY and REQ1 arrive so much later\n"
     "  --router-cost=NS      the router is busy so long with a request\n"
     "  --group=N --pass=NS --gap=NS   Switch: servers compared a pass, one recirculation, its port\n"
-    "  --no-interrupts       Steal: cooperative only\n"
+    "  --no-interrupts       Steal, WorkStealing: cooperative only\n"
+    "  --batch=B             RunToCompletion, WorkStealing: packets taken at once, at most (default 64)\n"
     "  --queue=N             held requests beyond N are dropped (default 0: no bound)\n"
     "  --requests=N --seed=N --seeds=R   requests of a run (default 1000000); R seeds from N on (default 1 from 1)\n"
     "  -j N, --jobs=N        processes (default 2)\n"
@@ -63,6 +65,7 @@ enum {
     O_PASS,
     O_GAP,
     O_NO_INTERRUPTS,
+    O_BATCH,
     O_QUEUE,
     O_REQUESTS,
     O_SEED,
@@ -96,6 +99,7 @@ static const struct option long_options[] = {
     {"pass", required_argument, NULL, O_PASS},
     {"gap", required_argument, NULL, O_GAP},
     {"no-interrupts", no_argument, NULL, O_NO_INTERRUPTS},
+    {"batch", required_argument, NULL, O_BATCH},
     {"queue", required_argument, NULL, O_QUEUE},
     {"requests", required_argument, NULL, O_REQUESTS},
     {"seed", required_argument, NULL, O_SEED},
@@ -317,6 +321,9 @@ static bool take_system(struct sim_policy_ask *a, int c)
         return true;
     case O_NO_INTERRUPTS:
         a->base.interrupts = false;
+        return true;
+    case O_BATCH:
+        a->base.batch = (uint32_t)sim_option_whole("--batch", optarg, 1, 1024);
         return true;
     case O_QUEUE:
         a->base.central_limit = (uint32_t)sim_option_whole("--queue", optarg, 0, 1e9);

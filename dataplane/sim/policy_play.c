@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "router/policy.h"
 #include "sample.h"
+#include "sched/sched.h"
 
 void sim_policy_defaults(struct sim_policy_model *m)
 {
@@ -22,6 +23,7 @@ void sim_policy_defaults(struct sim_policy_model *m)
         .requests = 1000000,
         .warmup = 0.1,
         .seed = 1,
+        .batch = 64,
         .pipeline = {.group = 16, .pass_ns = 500, .gap_ns = 7},
     };
 }
@@ -36,6 +38,15 @@ static const char *refuse_service(const struct sim_policy_model *m)
     }
     if (m->kind == SIM_POLICY_CSCQ && sim_dist_short_work(&m->service) <= 0) {
         return "CSCQ needs two kinds of requests: distribution bimodal1, bimodal2 or bimodal10";
+    }
+    return NULL;
+}
+
+static const char *refuse_server(const struct sim_policy_model *m)
+{
+    bool sched = m->kind == SIM_POLICY_RUN_TO_COMPLETION || m->kind == SIM_POLICY_WORK_STEALING;
+    if (sched && (m->workers > BT_SCHED_CORES_MAX || m->batch < 1 || m->batch > BT_SCHED_BATCH_MAX)) {
+        return "a server of src/sched has 1..64 cores (workers) and a batch of 1..1024";
     }
     return NULL;
 }
@@ -60,7 +71,8 @@ const char *sim_policy_refuse(const struct sim_policy_model *m)
     if (m->kind == SIM_POLICY_SWITCH && (m->pipeline.group < 1 || m->pipeline.pass_ns < 1)) {
         return "a pipeline pass compares at least one server and takes at least 1 ns";
     }
-    return refuse_service(m);
+    const char *why = refuse_server(m);
+    return why != NULL ? why : refuse_service(m);
 }
 
 void sim_policy_jobs(const struct sim_policy_model *m, struct sim_job *job)
@@ -111,6 +123,10 @@ void sim_policy_play(const struct sim_policy_model *m, const struct sim_job *job
         break;
     case SIM_POLICY_STEAL:
         sim_policy_steal(m, job, n, sojourn_ns, counts);
+        break;
+    case SIM_POLICY_RUN_TO_COMPLETION:
+    case SIM_POLICY_WORK_STEALING:
+        sim_policy_sched(m, job, n, sojourn_ns, counts);
         break;
     case SIM_POLICY_SJF:
     case SIM_POLICY_EDF:

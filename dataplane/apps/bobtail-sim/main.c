@@ -24,6 +24,7 @@ static const char usage_text[] =
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
     "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
+    "  sched                 the scheduler of a server's cores; see bobtail-sim sched --help\n"
     "  switch                what a switch's pipeline does under faults, event by event; see bobtail-sim switch "
     "--help\n"
     "\n"
@@ -193,6 +194,7 @@ static const struct {
 } models[] = {
     {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
     {"hedge", sim_command_hedge},   {"store", sim_command_store},         {"switch", sim_command_switch},
+    {"sched", sim_command_sched},
 };
 
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
