@@ -221,6 +221,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
         return sim_command_hedge(argc - 1, argv + 1);
     }
+    if (argc > 1 && strcmp(argv[1], "replica") == 0) {
+        return sim_command_replica(argc - 1, argv + 1);
+    }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);
     }

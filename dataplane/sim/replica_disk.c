@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// See replica_disk.h.
+#include "replica_disk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An operation with memory of its own. */
+struct queued {
+    struct bt_store_op op;
+    struct bt_entry *entry;
+    uint8_t *bytes;
+};
+
+struct sim_disk {
+    struct bt_hard_state hard_state;
+    struct bt_snapshot snapshot;
+    uint8_t *snapshot_bytes;
+    struct bt_entry *entry; /* bodies are theirs */
+    uint64_t entries, entries_room;
+    struct queued *queue; /* oldest first */
+    uint32_t queued, queue_room;
+    uint32_t syncing; /* of the queue */
+    uint64_t end;     /* last index once all of the queue is done */
+    struct bt_recovery recovery;
+};
+
+static void *need(void *p)
+{
+    if (p == NULL) {
+        fputs("bobtail-sim: out of memory\n", stderr);
+        abort();
+    }
+    return p;
+}
+
+static uint8_t *copy_of(const uint8_t *bytes, uint64_t n)
+{
+    uint8_t *p = need(malloc(n + 1));
+    if (n > 0) {
+        memcpy(p, bytes, n);
+    }
+    return p;
+}
+
+struct sim_disk *sim_disk_new(const struct bt_group_config *first)
+{
+    struct sim_disk *d = need(calloc(1, sizeof *d));
+    d->snapshot.config = *first;
+    return d;
+}
+
+/* --- the durable image --- */
+
+static void drop_entries(struct sim_disk *d, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        free((void *)(uintptr_t)d->entry[i].body);
+    }
+    memmove(d->entry + from, d->entry + to, (d->entries - to) * sizeof *d->entry);
+    d->entries -= to - from;
+}
+
+/* Entries whose index is below. */
+static uint64_t below(const struct sim_disk *d, uint64_t index)
+{
+    if (d->entries == 0 || index <= d->entry[0].index) {
+        return 0;
+    }
+    uint64_t n = index - d->entry[0].index;
+    return n < d->entries ? n : d->entries;
+}
+
+static void put_entries(struct sim_disk *d, struct queued *q, uint32_t count)
+{
+    if (d->entries + count > d->entries_room) {
+        d->entries_room = 2 * (d->entries + count);
+        d->entry = need(realloc(d->entry, d->entries_room * sizeof *d->entry));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        d->entry[d->entries] = q->entry[i];
+        d->entry[d->entries].body = copy_of(q->entry[i].body, q->entry[i].length);
+        d->entries++;
+    }
+}
+
+static void put_snapshot(struct sim_disk *d, struct queued *q)
+{
+    free(d->snapshot_bytes);
+    d->snapshot_bytes = q->bytes;
+    q->bytes = NULL;
+    d->snapshot = q->op.snapshot;
+    d->snapshot.bytes = d->snapshot_bytes;
+}
+
+static void apply(struct sim_disk *d, struct queued *q)
+{
+    switch (q->op.kind) {
+    case BT_STORE_APPEND:
+        put_entries(d, q, q->op.append.count);
+        break;
+    case BT_STORE_TRUNCATE:
+        drop_entries(d, below(d, q->op.from), d->entries);
+        break;
+    case BT_STORE_HARD_STATE:
+        d->hard_state = q->op.hard_state;
+        break;
+    case BT_STORE_SNAPSHOT:
+        put_snapshot(d, q);
+        break;
+    case BT_STORE_COMPACT:
+        drop_entries(d, 0, below(d, q->op.to + 1));
+        break;
+    }
+}
+
+/* --- the queue --- */
+
+static void release(struct queued *q)
+{
+    for (uint32_t i = 0; q->entry != NULL && i < q->op.append.count; i++) {
+        free((void *)(uintptr_t)q->entry[i].body);
+    }
+    free(q->entry);
+    free(q->bytes);
+}
+
+/* Does the operation follow those before it? Keeps `end` up to date. */
+static bool possible(struct sim_disk *d, const struct bt_store_op *op)
+{
+    switch (op->kind) {
+    case BT_STORE_APPEND:
+        for (uint32_t i = 0; i < op->append.count; i++) {
+            if (op->append.entry[i].index != ++d->end) {
+                return false;
+            }
+        }
+        return op->append.count > 0;
+    case BT_STORE_TRUNCATE:
+        if (op->from == 0 || op->from > d->end) {
+            return false;
+        }
+        d->end = op->from - 1;
+        return true;
+    case BT_STORE_COMPACT:
+        d->end = op->to > d->end ? op->to : d->end;
+        return true;
+    default:
+        return true;
+    }
+}
+
+bool sim_disk_store(struct sim_disk *d, const struct bt_store_op *op)
+{
+    if (!possible(d, op)) {
+        return false;
+    }
+    if (d->queued == d->queue_room) {
+        d->queue_room = d->queue_room * 2 + 16;
+        d->queue = need(realloc(d->queue, d->queue_room * sizeof *d->queue));
+    }
+    struct queued *q = &d->queue[d->queued++];
+    *q = (struct queued){.op = *op};
+    if (op->kind == BT_STORE_APPEND) {
+        q->entry = need(calloc(op->append.count, sizeof *q->entry));
+        for (uint32_t i = 0; i < op->append.count; i++) {
+            q->entry[i] = op->append.entry[i];
+            q->entry[i].body = copy_of(op->append.entry[i].body, op->append.entry[i].length);
+        }
+    } else if (op->kind == BT_STORE_SNAPSHOT) {
+        q->bytes = copy_of(op->snapshot.bytes, op->snapshot.length);
+    }
+    return true;
+}
+
+bool sim_disk_sync(struct sim_disk *d)
+{
+    if (d->syncing > 0 || d->queued == 0) {
+        return false;
+    }
+    d->syncing = d->queued;
+    return true;
+}
+
+static void finish(struct sim_disk *d, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        apply(d, &d->queue[i]);
+        release(&d->queue[i]);
+    }
+    memmove(d->queue, d->queue + n, (d->queued - n) * sizeof *d->queue);
+    d->queued -= n;
+    d->syncing = 0;
+}
+
+uint64_t sim_disk_synced(struct sim_disk *d)
+{
+    uint64_t generation = d->queue[d->syncing - 1].op.generation;
+    finish(d, d->syncing);
+    return generation;
+}
+
+void sim_disk_crash(struct sim_disk *d, struct bt_rng *rng)
+{
+    if (d->queued > 0) {
+        finish(d, bt_rng_below(rng, d->queued + 1));
+    }
+    for (uint32_t i = 0; i < d->queued; i++) {
+        release(&d->queue[i]);
+    }
+    d->queued = d->syncing = 0;
+}
+
+const struct bt_recovery *sim_disk_recover(struct sim_disk *d)
+{
+    uint64_t last = d->entries > 0 ? d->entry[d->entries - 1].index : 0;
+    d->end = last > d->snapshot.last_index ? last : d->snapshot.last_index;
+    d->recovery = (struct bt_recovery){
+        .hard_state = d->hard_state, .snapshot = d->snapshot, .entry = d->entry, .count = d->entries};
+    return &d->recovery;
+}
+
+bool sim_disk_holds(const struct sim_disk *d, uint64_t index, uint64_t term)
+{
+    if (index <= d->snapshot.last_index) {
+        return true;
+    }
+    uint64_t at = below(d, index);
+    return at < d->entries && d->entry[at].index == index && d->entry[at].term == term;
+}
+
+struct bt_hard_state sim_disk_hard_state(const struct sim_disk *d)
+{
+    return d->hard_state;
+}
+
+void sim_disk_free(struct sim_disk *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < d->queued; i++) {
+        release(&d->queue[i]);
+    }
+    drop_entries(d, 0, d->entries);
+    free(d->entry);
+    free(d->queue);
+    free(d->snapshot_bytes);
+    free(d);
+}
