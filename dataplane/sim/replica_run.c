@@ -12,7 +12,7 @@
 #include "replica_member.h"
 #include "replica_net.h"
 
-enum { POLL_MS = 5, STAGE_MS = 2500, WRITES_AFTER = 3 };
+enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, WRITES_AFTER = 3 };
 enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
 static const char *const stage_name[] = {"no write of a client is acknowledged", "the leadership is not handed over",
                                          "the membership does not change", "the members do not agree"};
@@ -116,8 +116,11 @@ static bool all_wrote(const struct replica_world *w)
 static bool handed_over(struct replica_world *w)
 {
     uint16_t leader = replica_leader(w);
-    if (w->stage_target != 0) {
-        return leader == w->stage_target;
+    if (w->stage_target != 0 && leader == w->stage_target) {
+        return true;
+    }
+    if (w->stage_target != 0 && w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
+        return false; /* one that is behind may be waited for in vain; then another is asked */
     }
     if (leader == 0) {
         return false;
@@ -127,6 +130,7 @@ static bool handed_over(struct replica_world *w)
         bool other = c->member[i].role == BT_GROUP_VOTER && c->member[i].id != leader;
         if (other && replica_member_transfer(w, leader, c->member[i].id) == BT_REPLICA_OK) {
             w->stage_target = c->member[i].id;
+            w->stage_tried = w->agenda.now;
             w->count.transfers++;
             return false;
         }

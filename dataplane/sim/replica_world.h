@@ -142,7 +142,7 @@ struct replica_world {
     bool closing; /* no more writes */
     bool done;
     uint32_t stage;
-    uint64_t stage_at, stage_acked[REPLICA_CLIENTS], stage_index;
+    uint64_t stage_at, stage_tried, stage_acked[REPLICA_CLIENTS], stage_index;
     uint16_t stage_target;
     uint64_t faults_end;
     uint16_t sending; /* the member whose input is being taken */

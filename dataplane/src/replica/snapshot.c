@@ -59,6 +59,9 @@ enum bt_replica_result bt_replica_snapshot(struct bt_replica *r, uint64_t now, u
     uint64_t at;
     h->of = (struct bt_snapshot){.last_index = index, .last_term = bt_log_term(&r->log, index), .length = n};
     replica_config_at(r, index, &h->of.config, &at);
+    if (h->of.config.count == 0) {
+        return BT_REPLICA_NOT_YET; // a new member that has not come to the entry which names the members
+    }
     memcpy(h->room, bytes, n);
     store_spare(r, REPLICA_SPARE_TAKEN);
     return BT_REPLICA_OK;
