@@ -237,7 +237,8 @@ static void check_held(struct replica_world *w, uint16_t id, const struct bt_rep
     uint32_t holders = 0;
     for (int i = 0; i < c.count; i++) {
         const struct replica_member *m = &w->member[c.member[i].id];
-        holders += c.member[i].role == BT_GROUP_VOTER && m->disk != NULL && sim_disk_holds(m->disk, s->commit, term);
+        holders +=
+            c.member[i].role == BT_GROUP_VOTER && m->disk != NULL && replica_disk_holds(m->disk, s->commit, term);
     }
     if (holders <= voters_of(&c) / 2) {
         replica_breach(w, REPLICA_NOT_DURABLE, "leader %u commits %llu, which %u of %u voters hold durably", id,
@@ -348,7 +349,7 @@ static void check_vote(struct replica_world *w, uint16_t voter, uint64_t term, u
                        (unsigned long long)term);
     }
     *v = (struct replica_vote){term, to};
-    struct bt_hard_state h = sim_disk_hard_state(w->member[voter].disk);
+    struct bt_hard_state h = replica_disk_hard_state(w->member[voter].disk);
     if (h.term != term || h.vote != to) {
         replica_breach(w, REPLICA_NOT_DURABLE, "member %u tells its vote of term %llu before it is durable", voter,
                        (unsigned long long)term);
@@ -358,12 +359,12 @@ static void check_vote(struct replica_world *w, uint16_t voter, uint64_t term, u
 static void check_ack(struct replica_world *w, uint16_t from, uint64_t term, uint64_t index)
 {
     const struct replica_member *m = &w->member[from];
-    if (sim_disk_hard_state(m->disk).term < term && term > 1) {
+    if (replica_disk_hard_state(m->disk).term < term && term > 1) {
         replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges in term %llu, which is not durable", from,
                        (unsigned long long)term);
     }
     uint64_t has = term_at(m->core, index);
-    if (index > 0 && has != 0 && !sim_disk_holds(m->disk, index, has)) {
+    if (index > 0 && has != 0 && !replica_disk_holds(m->disk, index, has)) {
         replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges %llu, which is not durable", from,
                        (unsigned long long)index);
     }

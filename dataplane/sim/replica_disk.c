@@ -13,7 +13,7 @@ struct queued {
     uint8_t *bytes;
 };
 
-struct sim_disk {
+struct replica_disk {
     struct bt_hard_state hard_state;
     struct bt_snapshot snapshot;
     uint8_t *snapshot_bytes;
@@ -44,16 +44,16 @@ static uint8_t *copy_of(const uint8_t *bytes, uint64_t n)
     return p;
 }
 
-struct sim_disk *sim_disk_new(const struct bt_group_config *first)
+struct replica_disk *replica_disk_new(const struct bt_group_config *first)
 {
-    struct sim_disk *d = need(calloc(1, sizeof *d));
+    struct replica_disk *d = need(calloc(1, sizeof *d));
     d->snapshot.config = *first;
     return d;
 }
 
 /* --- the durable image --- */
 
-static void drop_entries(struct sim_disk *d, uint64_t from, uint64_t to)
+static void drop_entries(struct replica_disk *d, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
         free((void *)(uintptr_t)d->entry[i].body);
@@ -63,7 +63,7 @@ static void drop_entries(struct sim_disk *d, uint64_t from, uint64_t to)
 }
 
 /* Entries whose index is below. */
-static uint64_t below(const struct sim_disk *d, uint64_t index)
+static uint64_t below(const struct replica_disk *d, uint64_t index)
 {
     if (d->entries == 0 || index <= d->entry[0].index) {
         return 0;
@@ -72,7 +72,7 @@ static uint64_t below(const struct sim_disk *d, uint64_t index)
     return n < d->entries ? n : d->entries;
 }
 
-static void put_entries(struct sim_disk *d, struct queued *q, uint32_t count)
+static void put_entries(struct replica_disk *d, struct queued *q, uint32_t count)
 {
     if (d->entries + count > d->entries_room) {
         d->entries_room = 2 * (d->entries + count);
@@ -85,7 +85,7 @@ static void put_entries(struct sim_disk *d, struct queued *q, uint32_t count)
     }
 }
 
-static void put_snapshot(struct sim_disk *d, struct queued *q)
+static void put_snapshot(struct replica_disk *d, struct queued *q)
 {
     free(d->snapshot_bytes);
     d->snapshot_bytes = q->bytes;
@@ -94,7 +94,7 @@ static void put_snapshot(struct sim_disk *d, struct queued *q)
     d->snapshot.bytes = d->snapshot_bytes;
 }
 
-static void apply(struct sim_disk *d, struct queued *q)
+static void apply(struct replica_disk *d, struct queued *q)
 {
     switch (q->op.kind) {
     case BT_STORE_APPEND:
@@ -127,7 +127,7 @@ static void release(struct queued *q)
 }
 
 /* Does the operation follow those before it? Keeps `end` up to date. */
-static bool possible(struct sim_disk *d, const struct bt_store_op *op)
+static bool possible(struct replica_disk *d, const struct bt_store_op *op)
 {
     switch (op->kind) {
     case BT_STORE_APPEND:
@@ -151,7 +151,7 @@ static bool possible(struct sim_disk *d, const struct bt_store_op *op)
     }
 }
 
-bool sim_disk_store(struct sim_disk *d, const struct bt_store_op *op)
+bool replica_disk_store(struct replica_disk *d, const struct bt_store_op *op)
 {
     if (!possible(d, op)) {
         return false;
@@ -174,7 +174,7 @@ bool sim_disk_store(struct sim_disk *d, const struct bt_store_op *op)
     return true;
 }
 
-bool sim_disk_sync(struct sim_disk *d)
+bool replica_disk_sync(struct replica_disk *d)
 {
     if (d->syncing > 0 || d->queued == 0) {
         return false;
@@ -183,7 +183,7 @@ bool sim_disk_sync(struct sim_disk *d)
     return true;
 }
 
-static void finish(struct sim_disk *d, uint32_t n)
+static void finish(struct replica_disk *d, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         apply(d, &d->queue[i]);
@@ -194,14 +194,14 @@ static void finish(struct sim_disk *d, uint32_t n)
     d->syncing = 0;
 }
 
-uint64_t sim_disk_synced(struct sim_disk *d)
+uint64_t replica_disk_synced(struct replica_disk *d)
 {
     uint64_t generation = d->queue[d->syncing - 1].op.generation;
     finish(d, d->syncing);
     return generation;
 }
 
-void sim_disk_crash(struct sim_disk *d, struct bt_rng *rng)
+void replica_disk_crash(struct replica_disk *d, struct bt_rng *rng)
 {
     if (d->queued > 0) {
         finish(d, bt_rng_below(rng, d->queued + 1));
@@ -212,7 +212,7 @@ void sim_disk_crash(struct sim_disk *d, struct bt_rng *rng)
     d->queued = d->syncing = 0;
 }
 
-const struct bt_recovery *sim_disk_recover(struct sim_disk *d)
+const struct bt_recovery *replica_disk_recover(struct replica_disk *d)
 {
     uint64_t last = d->entries > 0 ? d->entry[d->entries - 1].index : 0;
     d->end = last > d->snapshot.last_index ? last : d->snapshot.last_index;
@@ -221,7 +221,7 @@ const struct bt_recovery *sim_disk_recover(struct sim_disk *d)
     return &d->recovery;
 }
 
-bool sim_disk_holds(const struct sim_disk *d, uint64_t index, uint64_t term)
+bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t term)
 {
     if (index <= d->snapshot.last_index) {
         return true;
@@ -230,12 +230,12 @@ bool sim_disk_holds(const struct sim_disk *d, uint64_t index, uint64_t term)
     return at < d->entries && d->entry[at].index == index && d->entry[at].term == term;
 }
 
-struct bt_hard_state sim_disk_hard_state(const struct sim_disk *d)
+struct bt_hard_state replica_disk_hard_state(const struct replica_disk *d)
 {
     return d->hard_state;
 }
 
-void sim_disk_free(struct sim_disk *d)
+void replica_disk_free(struct replica_disk *d)
 {
     if (d == NULL) {
         return;

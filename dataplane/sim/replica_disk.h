@@ -10,28 +10,28 @@
 #include "base/rng.h"
 #include "replica/entry.h"
 
-struct sim_disk;
+struct replica_disk;
 
-struct sim_disk *sim_disk_new(const struct bt_group_config *first);
-void sim_disk_free(struct sim_disk *d);
+struct replica_disk *replica_disk_new(const struct bt_group_config *first);
+void replica_disk_free(struct replica_disk *d);
 
 /* Queues an operation; false when no store could do it. */
-bool sim_disk_store(struct sim_disk *d, const struct bt_store_op *op);
+bool replica_disk_store(struct replica_disk *d, const struct bt_store_op *op);
 
 /* Begins to sync all that is queued; false when there is nothing or a sync is under way. */
-bool sim_disk_sync(struct sim_disk *d);
+bool replica_disk_sync(struct replica_disk *d);
 
 /* The sync under way is done; the generation up to which all is durable. */
-uint64_t sim_disk_synced(struct sim_disk *d);
+uint64_t replica_disk_synced(struct replica_disk *d);
 
 /* Power goes: of what was not synced some beginning stays. */
-void sim_disk_crash(struct sim_disk *d, struct bt_rng *rng);
+void replica_disk_crash(struct replica_disk *d, struct bt_rng *rng);
 
 /* What a store finds; valid until the next call for this disk. */
-const struct bt_recovery *sim_disk_recover(struct sim_disk *d);
+const struct bt_recovery *replica_disk_recover(struct replica_disk *d);
 
 /* Is the entry durable, by itself or by a snapshot? */
-bool sim_disk_holds(const struct sim_disk *d, uint64_t index, uint64_t term);
-struct bt_hard_state sim_disk_hard_state(const struct sim_disk *d);
+bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t term);
+struct bt_hard_state replica_disk_hard_state(const struct replica_disk *d);
 
 #endif

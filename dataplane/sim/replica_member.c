@@ -26,7 +26,7 @@ static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 static void begin_sync(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
-    if (!sim_disk_sync(m->disk)) {
+    if (!replica_disk_sync(m->disk)) {
         return;
     }
     uint64_t takes = w->rules.sync_ns / 2 + bt_rng_next(&w->rng) % (w->rules.sync_ns + 1);
@@ -40,7 +40,7 @@ static void begin_sync(struct replica_world *w, uint16_t id)
 static void on_store(void *ctx, const struct bt_store_op *op)
 {
     struct replica_world *w = ctx;
-    if (!sim_disk_store(w->member[w->sending].disk, op)) {
+    if (!replica_disk_store(w->member[w->sending].disk, op)) {
         replica_breach(w, REPLICA_STORE_MISUSE, "member %u: operation %llu of kind %u does not follow the ones before",
                        w->sending, (unsigned long long)op->generation, op->kind);
         return;
@@ -173,7 +173,7 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
 void replica_member_make(struct replica_world *w, uint16_t id, const struct bt_group_config *first)
 {
     struct replica_member *m = &w->member[id];
-    m->disk = sim_disk_new(first);
+    m->disk = replica_disk_new(first);
     m->exists = true;
     m->rate = w->mode == REPLICA_KILLS ? 1 : 0.9 + 0.2 * bt_rng_unit(&w->rng);
     m->clock_base = bt_rng_next(&w->rng) >> 20;
@@ -193,7 +193,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->tick_at = m->paused_until = 0;
     m->state = (struct replica_state){0};
     w->sending = id;
-    enum bt_replica_result r = bt_replica_start(m->mem, &c, &ops, w, sim_disk_recover(m->disk), &m->core);
+    enum bt_replica_result r = bt_replica_start(m->mem, &c, &ops, w, replica_disk_recover(m->disk), &m->core);
     if (r != BT_REPLICA_OK) {
         m->core = NULL;
         replica_breach(w, REPLICA_STORE_MISUSE, "member %u does not start: %s", id, bt_replica_result_name(r));
@@ -209,14 +209,14 @@ void replica_member_crash(struct replica_world *w, uint16_t id)
     struct replica_member *m = &w->member[id];
     m->core = NULL;
     m->incarnation = (m->incarnation + 1) & 0xffff;
-    sim_disk_crash(m->disk, &w->rng);
+    replica_disk_crash(m->disk, &w->rng);
     w->count.crashes++;
 }
 
 void replica_member_free(struct replica_world *w, uint16_t id)
 {
     free(w->member[id].mem);
-    sim_disk_free(w->member[id].disk);
+    replica_disk_free(w->member[id].disk);
 }
 
 static void input(struct replica_world *w, uint16_t id, const struct sim_event *ev)
@@ -230,7 +230,7 @@ static void input(struct replica_world *w, uint16_t id, const struct sim_event *
     } else if (ev->kind == EV_TICK) {
         bt_replica_tick(m->core, now);
     } else {
-        uint64_t generation = sim_disk_synced(m->disk);
+        uint64_t generation = replica_disk_synced(m->disk);
         bt_replica_stored(m->core, now, generation, BT_STORE_DURABLE);
         begin_sync(w, id);
     }

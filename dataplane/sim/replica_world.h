@@ -69,7 +69,7 @@ struct replica_waiter {
 struct replica_member {
     struct bt_replica *core; /* NULL: down */
     void *mem;
-    struct sim_disk *disk;
+    struct replica_disk *disk;
     struct replica_state state;
     struct replica_waiter waiter[REPLICA_WAITERS];
     uint32_t waiters;

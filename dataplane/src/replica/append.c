@@ -12,8 +12,8 @@ static uint64_t try_after(const struct bt_replica *r, uint64_t refused)
     if (refused > r->log.last) {
         return r->log.last;
     }
-    uint64_t term = bt_log_term(&r->log, refused), i = refused;
-    while (i > r->log.base && i > r->commit && bt_log_term(&r->log, i) == term) {
+    uint64_t term = replica_log_term(&r->log, refused), i = refused;
+    while (i > r->log.base && i > r->commit && replica_log_term(&r->log, i) == term) {
         i--;
     }
     return i;
@@ -22,7 +22,7 @@ static uint64_t try_after(const struct bt_replica *r, uint64_t refused)
 static bool follows_log(const struct bt_replica *r, const struct bt_group_append *a)
 {
     return a->prev_index < r->log.base ||
-           (a->prev_index <= r->log.last && bt_log_term(&r->log, a->prev_index) == a->prev_term);
+           (a->prev_index <= r->log.last && replica_log_term(&r->log, a->prev_index) == a->prev_term);
 }
 
 // Entries of the message that the log has already, from the first on.
@@ -31,7 +31,8 @@ static uint32_t known(const struct bt_replica *r, const struct bt_group_append *
     uint32_t n = 0;
     while (n < a->count) {
         const struct bt_entry *e = &a->entry[n];
-        bool have = e->index <= r->log.base || (e->index <= r->log.last && bt_log_term(&r->log, e->index) == e->term);
+        bool have =
+            e->index <= r->log.base || (e->index <= r->log.last && replica_log_term(&r->log, e->index) == e->term);
         if (!have) {
             break;
         }
@@ -44,7 +45,7 @@ static uint32_t known(const struct bt_replica *r, const struct bt_group_append *
 static uint32_t take(struct bt_replica *r, const struct bt_group_append *a, uint32_t from, bool *config)
 {
     uint32_t n = from;
-    while (n < a->count && bt_log_append(&r->log, &a->entry[n], replica_next_generation(r))) {
+    while (n < a->count && replica_log_append(&r->log, &a->entry[n], replica_next_generation(r))) {
         *config = *config || a->entry[n].kind == BT_ENTRY_CONFIG;
         n++;
     }

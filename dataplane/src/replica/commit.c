@@ -14,7 +14,7 @@ void replica_commit(struct bt_replica *r)
         r->peer[own].match = r->log.durable;
     }
     uint64_t held = replica_held_by_majority(r);
-    if (held <= r->commit || bt_log_term(&r->log, held) != r->term) {
+    if (held <= r->commit || replica_log_term(&r->log, held) != r->term) {
         return;
     }
     r->commit = held;

@@ -13,8 +13,11 @@ static void ask_all(struct bt_replica *r, uint32_t flags, uint64_t asked)
         if (r->config.member[i].id == r->conf.id || r->config.member[i].role != BT_GROUP_VOTER) {
             continue;
         }
-        replica_message(r, BT_GROUP_VOTE)->vote = (struct bt_group_vote){
-            .flags = flags, .asked = asked, .last_index = r->log.last, .last_term = bt_log_term(&r->log, r->log.last)};
+        replica_message(r, BT_GROUP_VOTE)->vote =
+            (struct bt_group_vote){.flags = flags,
+                                   .asked = asked,
+                                   .last_index = r->log.last,
+                                   .last_term = replica_log_term(&r->log, r->log.last)};
         replica_send(r, r->config.member[i].id);
     }
 }
@@ -35,7 +38,7 @@ static void campaign(struct bt_replica *r, bool by_transfer)
 
 static bool may_campaign(const struct bt_replica *r)
 {
-    return !r->failed && replica_votes(r, r->conf.id) && bt_log_fits(&r->log, BT_ENTRY_NOOP, 0);
+    return !r->failed && replica_votes(r, r->conf.id) && replica_log_fits(&r->log, BT_ENTRY_NOOP, 0);
 }
 
 void replica_election_begin(struct bt_replica *r)
@@ -87,7 +90,7 @@ bool replica_vote_welcome(struct bt_replica *r, const struct bt_group_message *m
 
 static bool as_new_as_ours(const struct bt_replica *r, const struct bt_group_vote *v)
 {
-    uint64_t own_term = bt_log_term(&r->log, r->log.last);
+    uint64_t own_term = replica_log_term(&r->log, r->log.last);
     return v->last_term > own_term || (v->last_term == own_term && v->last_index >= r->log.last);
 }
 

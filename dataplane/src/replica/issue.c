@@ -18,7 +18,7 @@ void replica_store_truncate(struct bt_replica *r, uint64_t from)
     if (r->log.last >= from) {
         r->counter[BT_REPLICA_TRUNCATED_TOTAL] += r->log.last - from + 1;
     }
-    bt_log_truncate(&r->log, from);
+    replica_log_truncate(&r->log, from);
     issue(r, &(struct bt_store_op){.kind = BT_STORE_TRUNCATE, .from = from});
 }
 
@@ -42,7 +42,7 @@ void replica_store_compact(struct bt_replica *r, uint64_t to)
 bool replica_store_own(struct bt_replica *r, uint8_t kind, const uint8_t *body, uint32_t n)
 {
     struct bt_entry e = {.index = r->log.last + 1, .term = r->term, .body = body, .length = n, .kind = kind};
-    if (!bt_log_append(&r->log, &e, replica_next_generation(r))) {
+    if (!replica_log_append(&r->log, &e, replica_next_generation(r))) {
         replica_count(r, BT_REPLICA_NO_ROOM_TOTAL);
         return false;
     }

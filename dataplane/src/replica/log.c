@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-void bt_log_init(struct bt_log *l, struct bt_log_slot *slot, uint32_t slots, uint8_t *bytes, uint32_t room)
+void replica_log_init(struct replica_log *l, struct replica_slot *slot, uint32_t slots, uint8_t *bytes, uint32_t room)
 {
-    *l = (struct bt_log){.slot = slot, .bytes = bytes, .mask = slots - 1, .room = room};
+    *l = (struct replica_log){.slot = slot, .bytes = bytes, .mask = slots - 1, .room = room};
 }
 
-void bt_log_reset(struct bt_log *l, uint64_t base, uint64_t base_term)
+void replica_log_reset(struct replica_log *l, uint64_t base, uint64_t base_term)
 {
     l->base = l->last = l->durable = base;
     l->base_term = base_term;
@@ -17,12 +17,12 @@ void bt_log_reset(struct bt_log *l, uint64_t base, uint64_t base_term)
 
 // Where a body of n bytes would begin; room when it has no place. The ring is never filled to its last byte, so that
 // begin == end means empty.
-static uint32_t place(const struct bt_log *l, uint32_t n)
+static uint32_t place(const struct replica_log *l, uint32_t n)
 {
     if (l->last == l->base) {
         return n < l->room ? 0 : l->room;
     }
-    const struct bt_log_slot *first = bt_log_at(l, l->base + 1), *last = bt_log_at(l, l->last);
+    const struct replica_slot *first = replica_log_at(l, l->base + 1), *last = replica_log_at(l, l->last);
     uint32_t begin = first->at, end = last->at + last->length;
     if (end < begin) {
         return begin - end > n ? end : l->room;
@@ -33,17 +33,17 @@ static uint32_t place(const struct bt_log *l, uint32_t n)
     return begin > n ? 0 : l->room;
 }
 
-bool bt_log_fits(const struct bt_log *l, uint8_t kind, uint32_t length)
+bool replica_log_fits(const struct replica_log *l, uint8_t kind, uint32_t length)
 {
-    uint64_t slots = (uint64_t)l->mask + 1 - (kind == BT_ENTRY_COMMAND ? BT_LOG_RESERVED : 0);
+    uint64_t slots = (uint64_t)l->mask + 1 - (kind == BT_ENTRY_COMMAND ? REPLICA_LOG_RESERVED : 0);
     // Bodies of memberships are small: commands leave room for a few.
     uint32_t spare = kind == BT_ENTRY_COMMAND ? 4 * BT_GROUP_CONFIG_MAX : 0;
     return l->last - l->base < slots && place(l, length + spare) != l->room;
 }
 
-bool bt_log_append(struct bt_log *l, const struct bt_entry *e, uint64_t generation)
+bool replica_log_append(struct replica_log *l, const struct bt_entry *e, uint64_t generation)
 {
-    if (!bt_log_fits(l, e->kind, e->length)) {
+    if (!replica_log_fits(l, e->kind, e->length)) {
         return false;
     }
     uint32_t at = place(l, e->length);
@@ -51,12 +51,12 @@ bool bt_log_append(struct bt_log *l, const struct bt_entry *e, uint64_t generati
         memcpy(l->bytes + at, e->body, e->length);
     }
     l->last++;
-    l->slot[l->last & l->mask] =
-        (struct bt_log_slot){.term = e->term, .generation = generation, .at = at, .length = e->length, .kind = e->kind};
+    l->slot[l->last & l->mask] = (struct replica_slot){
+        .term = e->term, .generation = generation, .at = at, .length = e->length, .kind = e->kind};
     return true;
 }
 
-void bt_log_truncate(struct bt_log *l, uint64_t from)
+void replica_log_truncate(struct replica_log *l, uint64_t from)
 {
     if (from <= l->last) {
         l->last = from - 1;
@@ -66,27 +66,27 @@ void bt_log_truncate(struct bt_log *l, uint64_t from)
     }
 }
 
-void bt_log_compact(struct bt_log *l, uint64_t to)
+void replica_log_compact(struct replica_log *l, uint64_t to)
 {
-    l->base_term = bt_log_term(l, to);
+    l->base_term = replica_log_term(l, to);
     l->base = to;
     if (l->durable < to) {
         l->durable = to;
     }
 }
 
-bool bt_log_settle(struct bt_log *l, uint64_t generation)
+bool replica_log_settle(struct replica_log *l, uint64_t generation)
 {
     uint64_t before = l->durable;
-    while (l->durable < l->last && bt_log_at(l, l->durable + 1)->generation <= generation) {
+    while (l->durable < l->last && replica_log_at(l, l->durable + 1)->generation <= generation) {
         l->durable++;
     }
     return l->durable != before;
 }
 
-struct bt_entry bt_log_entry(const struct bt_log *l, uint64_t index)
+struct bt_entry replica_log_entry(const struct replica_log *l, uint64_t index)
 {
-    const struct bt_log_slot *s = bt_log_at(l, index);
+    const struct replica_slot *s = replica_log_at(l, index);
     return (struct bt_entry){
         .index = index, .term = s->term, .body = l->bytes + s->at, .length = s->length, .kind = s->kind};
 }

@@ -11,16 +11,16 @@
 
 #include "wire/group.h"
 
-#define BT_LOG_RESERVED 64u // slots that only the entries of elections and memberships may take
+#define REPLICA_LOG_RESERVED 64u // slots that only the entries of elections and memberships may take
 
-struct bt_log_slot {
+struct replica_slot {
     uint64_t term, generation;
     uint32_t at, length; // of the body
     uint8_t kind;
 };
 
-struct bt_log {
-    struct bt_log_slot *slot;
+struct replica_log {
+    struct replica_slot *slot;
     uint8_t *bytes;
     uint32_t mask, room;
     uint64_t base, base_term; // the entry before the first one
@@ -29,39 +29,39 @@ struct bt_log {
 };
 
 // slot: slots of them, a power of two; bytes: room of them.
-void bt_log_init(struct bt_log *l, struct bt_log_slot *slot, uint32_t slots, uint8_t *bytes, uint32_t room);
+void replica_log_init(struct replica_log *l, struct replica_slot *slot, uint32_t slots, uint8_t *bytes, uint32_t room);
 
 // Empty, after an entry that a durable snapshot covers.
-void bt_log_reset(struct bt_log *l, uint64_t base, uint64_t base_term);
+void replica_log_reset(struct replica_log *l, uint64_t base, uint64_t base_term);
 
 // Copies the body. False when it is full, then nothing changed.
-bool bt_log_append(struct bt_log *l, const struct bt_entry *e, uint64_t generation);
-bool bt_log_fits(const struct bt_log *l, uint8_t kind, uint32_t length);
+bool replica_log_append(struct replica_log *l, const struct bt_entry *e, uint64_t generation);
+bool replica_log_fits(const struct replica_log *l, uint8_t kind, uint32_t length);
 
 // Entry `from` and those after it go. Precondition: from > base.
-void bt_log_truncate(struct bt_log *l, uint64_t from);
+void replica_log_truncate(struct replica_log *l, uint64_t from);
 
 // Entries up to `to` go. Precondition: to <= last.
-void bt_log_compact(struct bt_log *l, uint64_t to);
+void replica_log_compact(struct replica_log *l, uint64_t to);
 
 // Everything up to this generation is durable; true when the durable end moved.
-bool bt_log_settle(struct bt_log *l, uint64_t generation);
+bool replica_log_settle(struct replica_log *l, uint64_t generation);
 
-static inline const struct bt_log_slot *bt_log_at(const struct bt_log *l, uint64_t index)
+static inline const struct replica_slot *replica_log_at(const struct replica_log *l, uint64_t index)
 {
     return &l->slot[index & l->mask];
 }
 
 // Term of an entry in [base, last]; 0 for any other.
-static inline uint64_t bt_log_term(const struct bt_log *l, uint64_t index)
+static inline uint64_t replica_log_term(const struct replica_log *l, uint64_t index)
 {
     if (index == l->base) {
         return l->base_term;
     }
-    return index > l->base && index <= l->last ? bt_log_at(l, index)->term : 0;
+    return index > l->base && index <= l->last ? replica_log_at(l, index)->term : 0;
 }
 
 // Precondition: base < index <= last.
-struct bt_entry bt_log_entry(const struct bt_log *l, uint64_t index);
+struct bt_entry replica_log_entry(const struct replica_log *l, uint64_t index);
 
 #endif

@@ -74,8 +74,8 @@ uint64_t replica_held_by_majority(const struct bt_replica *r)
 void replica_config_at(const struct bt_replica *r, uint64_t index, struct bt_group_config *out, uint64_t *at)
 {
     for (uint64_t i = index; i > r->log.base; i--) {
-        if (bt_log_at(&r->log, i)->kind == BT_ENTRY_CONFIG) {
-            struct bt_entry e = bt_log_entry(&r->log, i);
+        if (replica_log_at(&r->log, i)->kind == BT_ENTRY_CONFIG) {
+            struct bt_entry e = replica_log_entry(&r->log, i);
             bt_group_config_decode(e.body, e.length, out); // was judged when it came in
             *at = i;
             return;

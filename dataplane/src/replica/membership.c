@@ -18,7 +18,7 @@ static enum bt_replica_result may_change(const struct bt_replica *r)
     if (r->transfer_to != 0) {
         return BT_REPLICA_TRANSFERRING;
     }
-    if (bt_log_term(&r->log, r->commit) != r->term) {
+    if (replica_log_term(&r->log, r->commit) != r->term) {
         return BT_REPLICA_NOT_YET;
     }
     if (r->config_index > r->commit) {

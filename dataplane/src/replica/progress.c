@@ -68,7 +68,7 @@ static uint32_t fill(struct bt_replica *r, struct bt_group_append *a, uint64_t n
 {
     uint32_t room = r->conf.message_bytes - APPEND_ROOM, n = 0;
     for (uint64_t i = next; i <= r->log.last && n < BT_GROUP_ENTRIES_MAX; i++) {
-        struct bt_entry e = bt_log_entry(&r->log, i);
+        struct bt_entry e = replica_log_entry(&r->log, i);
         if (room < BT_GROUP_ENTRY + e.length) {
             break;
         }
@@ -83,7 +83,7 @@ static void send_append(struct bt_replica *r, int i, bool with_entries)
     struct replica_peer *p = &r->peer[i];
     struct bt_group_append *a = &replica_message(r, BT_GROUP_APPEND)->append;
     a->prev_index = p->next - 1;
-    a->prev_term = bt_log_term(&r->log, a->prev_index);
+    a->prev_term = replica_log_term(&r->log, a->prev_index);
     a->commit = r->commit;
     a->count = with_entries ? fill(r, a, p->next) : 0;
     if (a->count > 0 && p->feed == REPLICA_STREAM) {

@@ -211,7 +211,7 @@ void bt_replica_stored(struct bt_replica *r, uint64_t now, uint64_t generation, 
         return;
     }
     r->done = generation;
-    bt_log_settle(&r->log, generation);
+    replica_log_settle(&r->log, generation);
     replica_snapshot_settled(r);
     replica_election_settled(r);
     if (r->role == BT_REPLICA_LEADER) {

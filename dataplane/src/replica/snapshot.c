@@ -57,7 +57,7 @@ enum bt_replica_result bt_replica_snapshot(struct bt_replica *r, uint64_t now, u
     }
     struct replica_held *h = replica_spare(r);
     uint64_t at;
-    h->of = (struct bt_snapshot){.last_index = index, .last_term = bt_log_term(&r->log, index), .length = n};
+    h->of = (struct bt_snapshot){.last_index = index, .last_term = replica_log_term(&r->log, index), .length = n};
     replica_config_at(r, index, &h->of.config, &at);
     if (h->of.config.count == 0) {
         return BT_REPLICA_NOT_YET; // a new member that has not come to the entry which names the members
@@ -71,7 +71,7 @@ static void compact_behind(struct bt_replica *r)
 {
     uint64_t last = replica_current(r)->last_index, keep = r->conf.keep_entries;
     if (last > r->log.base + keep) {
-        bt_log_compact(&r->log, last - keep);
+        replica_log_compact(&r->log, last - keep);
         replica_store_compact(r, last - keep);
     }
 }
@@ -145,13 +145,13 @@ void replica_snapshot_chunk(struct bt_replica *r, const struct bt_group_message 
 // The log after an installed snapshot: what follows its last entry stays, if that entry is the log's.
 static void fit_log(struct bt_replica *r, const struct bt_snapshot *s)
 {
-    if (bt_log_term(&r->log, s->last_index) == s->last_term) {
-        bt_log_compact(&r->log, s->last_index);
+    if (replica_log_term(&r->log, s->last_index) == s->last_term) {
+        replica_log_compact(&r->log, s->last_index);
     } else {
         if (r->log.last > s->last_index) {
             replica_store_truncate(r, s->last_index + 1);
         }
-        bt_log_reset(&r->log, s->last_index, s->last_term);
+        replica_log_reset(&r->log, s->last_index, s->last_term);
     }
     replica_store_compact(r, s->last_index);
     replica_config_adopt(r);

@@ -28,7 +28,7 @@ size_t bt_replica_bytes(const struct bt_replica_config *c)
     if (!in_bounds(c)) {
         return 0;
     }
-    return rounded(sizeof(struct bt_replica)) + rounded(c->log_slots * sizeof(struct bt_log_slot)) +
+    return rounded(sizeof(struct bt_replica)) + rounded(c->log_slots * sizeof(struct replica_slot)) +
            rounded(c->body_bytes) + rounded(c->message_bytes) + 2 * rounded(c->snapshot_bytes);
 }
 
@@ -44,8 +44,8 @@ static struct bt_replica *lay(void *mem, const struct bt_replica_config *c, cons
     uint8_t *m = mem;
     struct bt_replica *r = carve(&m, sizeof *r);
     *r = (struct bt_replica){.conf = *c, .ops = *ops, .ctx = ctx, .role = BT_REPLICA_FOLLOWER};
-    struct bt_log_slot *slots = carve(&m, c->log_slots * sizeof *slots);
-    bt_log_init(&r->log, slots, c->log_slots, carve(&m, c->body_bytes), c->body_bytes);
+    struct replica_slot *slots = carve(&m, c->log_slots * sizeof *slots);
+    replica_log_init(&r->log, slots, c->log_slots, carve(&m, c->body_bytes), c->body_bytes);
     r->message = carve(&m, c->message_bytes);
     for (int i = 0; i < 2; i++) {
         r->held[i].room = carve(&m, c->snapshot_bytes);
@@ -65,7 +65,7 @@ static bool take_snapshot(struct bt_replica *r, const struct bt_snapshot *s)
     if (s->length > 0) {
         memcpy(h->room, s->bytes, s->length);
     }
-    bt_log_reset(&r->log, s->last_index, s->last_term);
+    replica_log_reset(&r->log, s->last_index, s->last_term);
     r->commit = r->applied = s->last_index;
     return true;
 }
@@ -89,12 +89,12 @@ static bool take_entries(struct bt_replica *r, const struct bt_recovery *f)
         if (e->index <= r->log.base) {
             continue;
         }
-        bool follows = e->index == r->log.last + 1 && e->term >= bt_log_term(&r->log, r->log.last);
-        if (!follows || e->term > r->term || !bt_log_append(&r->log, e, 0)) {
+        bool follows = e->index == r->log.last + 1 && e->term >= replica_log_term(&r->log, r->log.last);
+        if (!follows || e->term > r->term || !replica_log_append(&r->log, e, 0)) {
             return false;
         }
     }
-    bt_log_settle(&r->log, 0);
+    replica_log_settle(&r->log, 0);
     return true;
 }
 

@@ -34,7 +34,7 @@ struct bt_replica {
     struct bt_replica_config conf;
     struct bt_replica_ops ops;
     void *ctx;
-    struct bt_log log;
+    struct replica_log log;
     struct bt_rng rng;
 
     enum bt_replica_role role;

@@ -15,7 +15,7 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .first = r->log.base + 1,
                                       .last = r->log.last,
                                       .durable = r->log.durable,
-                                      .last_term = bt_log_term(&r->log, r->log.last),
+                                      .last_term = replica_log_term(&r->log, r->log.last),
                                       .snapshot = replica_current(r)->last_index,
                                       .config_index = r->config_index,
                                       .config = &r->config};
@@ -26,7 +26,7 @@ bool bt_replica_entry(const struct bt_replica *r, uint64_t index, struct bt_entr
     if (index <= r->log.base || index > r->log.last) {
         return false;
     }
-    *out = bt_log_entry(&r->log, index);
+    *out = replica_log_entry(&r->log, index);
     return true;
 }
 
