@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  replica               a replication group under faults; see bobtail-sim replica --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "\n"
     "options\n"
@@ -183,6 +184,15 @@ static const struct command {
     {"figures", sim_command_figures, {"dataplane/tests/sim/figures.yaml"}, 1},
 };
 
+/* Commands with options of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} models[] = {
+    {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
+    {"hedge", sim_command_hedge},   {"replica", sim_command_replica},
+};
+
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
 {
     if (n > (int)cmd->files_max) {
@@ -209,20 +219,10 @@ int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
     int c;
-    if (argc > 1 && strcmp(argv[1], "policy") == 0) {
-        return sim_command_policy(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "admission") == 0) {
-        return sim_command_admission(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "crab") == 0) {
-        return sim_command_crab(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "hedge") == 0) {
-        return sim_command_hedge(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "replica") == 0) {
-        return sim_command_replica(argc - 1, argv + 1);
+    for (size_t i = 0; argc > 1 && i < sizeof models / sizeof models[0]; i++) {
+        if (strcmp(argv[1], models[i].name) == 0) {
+            return models[i].run(argc - 1, argv + 1);
+        }
     }
     while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
         take(&o, c);
