@@ -177,6 +177,16 @@ static uint32_t voters_of(const struct bt_group_config *c)
     return n;
 }
 
+static bool votes_in(const struct bt_group_config *c, uint16_t id)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (c->member[i].id == id) {
+            return c->member[i].role == BT_GROUP_VOTER;
+        }
+    }
+    return false;
+}
+
 static bool voted_for(const struct replica_world *w, uint16_t voter, uint64_t term, uint16_t to)
 {
     const struct replica_vote *v = &w->vote[voter][term % REPLICA_VOTES];
@@ -199,6 +209,10 @@ static void check_election(struct replica_world *w, uint16_t id, const struct bt
     uint32_t votes = 0;
     for (int i = 0; i < c.count; i++) {
         votes += c.member[i].role == BT_GROUP_VOTER && voted_for(w, c.member[i].id, s->term, id);
+    }
+    if (!votes_in(&c, id)) {
+        replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu and has no vote", id,
+                       (unsigned long long)s->term);
     }
     if (votes <= voters_of(&c) / 2) {
         replica_breach(w, REPLICA_NO_MAJORITY, "member %u leads term %llu with %u votes of %u", id,
@@ -335,6 +349,10 @@ void replica_check_step(struct replica_world *w, uint16_t id)
         check_complete(w, id, &s);
     }
     check_commits(w, id, &s);
+    if (s.role == BT_REPLICA_LEADER && s.config_index <= s.commit && !votes_in(s.config, id)) {
+        replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu after its removal at %llu was committed", id,
+                       (unsigned long long)s.term, (unsigned long long)s.config_index);
+    }
     m->seen_leader = s.role == BT_REPLICA_LEADER;
     m->seen_term = s.term;
 }
@@ -363,8 +381,9 @@ static void check_ack(struct replica_world *w, uint16_t from, uint64_t term, uin
         replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges in term %llu, which is not durable", from,
                        (unsigned long long)term);
     }
-    uint64_t has = term_at(m->core, index);
-    if (index > 0 && has != 0 && !replica_disk_holds(m->disk, index, has)) {
+    uint64_t has = term_at(m->core, index); /* 0: its log begins after it */
+    bool held = has != 0 ? replica_disk_holds(m->disk, index, has) : replica_disk_reaches(m->disk, index);
+    if (!held) {
         replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges %llu, which is not durable", from,
                        (unsigned long long)index);
     }

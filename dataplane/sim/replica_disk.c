@@ -230,6 +230,11 @@ bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t t
     return at < d->entries && d->entry[at].index == index && d->entry[at].term == term;
 }
 
+bool replica_disk_reaches(const struct replica_disk *d, uint64_t index)
+{
+    return index <= d->snapshot.last_index || (d->entries > 0 && d->entry[d->entries - 1].index >= index);
+}
+
 struct bt_hard_state replica_disk_hard_state(const struct replica_disk *d)
 {
     return d->hard_state;

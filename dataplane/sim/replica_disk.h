@@ -32,6 +32,7 @@ const struct bt_recovery *replica_disk_recover(struct replica_disk *d);
 
 /* Is the entry durable, by itself or by a snapshot? */
 bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t term);
+bool replica_disk_reaches(const struct replica_disk *d, uint64_t index); /* of whatever term */
 struct bt_hard_state replica_disk_hard_state(const struct replica_disk *d);
 
 #endif
