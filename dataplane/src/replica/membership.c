@@ -109,6 +109,6 @@ enum bt_replica_result bt_replica_change(struct bt_replica *r, uint64_t now, enu
         return BT_REPLICA_FULL;
     }
     replica_config_adopt(r);
-    replica_feed_all(r, false);
+    replica_feed_all(r, true); // a new member hears of it at once
     return BT_REPLICA_OK;
 }
