@@ -35,6 +35,14 @@ static void crash(struct replica_world *w, uint16_t id)
     push(w, replica_draw(w, 1, 300) * SIM_MS, EV_RESTART, id);
 }
 
+void replica_blink(struct replica_world *w, uint16_t id)
+{
+    if (replica_member_up(w, id)) {
+        replica_member_crash(w, id);
+        push(w, bt_rng_next(&w->rng) % (3 * SIM_MS), EV_RESTART, id);
+    }
+}
+
 void replica_restart(struct replica_world *w, uint16_t id)
 {
     if (!replica_member_up(w, id) && !w->member[id].gone) {

@@ -16,11 +16,21 @@ enum { GROUP = 7, STATE_BYTES = 16, BODY_MOST = 300 };
 
 /* --- what the core asks for --- */
 
+static void crash_after_a_vote(struct replica_world *w, const uint8_t *message)
+{
+    bool yes = message[1] == BT_GROUP_VOTE_REPLY && bt_get32(message + BT_GROUP_HEADER) == BT_GROUP_YES;
+    if (yes && !w->calm && replica_chance(w, w->rules.after_a_vote)) {
+        w->count.after_votes++;
+        sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){NULL, w->sending, EV_CRASH, 0});
+    }
+}
+
 static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct replica_world *w = ctx;
     replica_check_sent(w, w->sending, to, message, n);
     replica_net_send(w, w->sending, to, message, n);
+    crash_after_a_vote(w, message);
 }
 
 static void begin_sync(struct replica_world *w, uint16_t id)
@@ -162,7 +172,7 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .pipeline = 4,
                                       .election_ns = w->rules.election_ns,
                                       .heartbeat_ns = w->rules.heartbeat_ns,
-                                      .seed = bt_rng_next(&w->rng),
+                                      .seed = w->rules.same_timers ? 1 : bt_rng_next(&w->rng),
                                       .log_slots = REPLICA_SLOTS,
                                       .body_bytes = REPLICA_BODIES,
                                       .keep_entries = 16,
@@ -175,7 +185,7 @@ void replica_member_make(struct replica_world *w, uint16_t id, const struct bt_g
     struct replica_member *m = &w->member[id];
     m->disk = replica_disk_new(first);
     m->exists = true;
-    m->rate = w->mode == REPLICA_KILLS ? 1 : 0.9 + 0.2 * bt_rng_unit(&w->rng);
+    m->rate = w->mode == REPLICA_KILLS || w->rules.same_timers ? 1 : 0.9 + 0.2 * bt_rng_unit(&w->rng);
     m->clock_base = bt_rng_next(&w->rng) >> 20;
 }
 

@@ -40,6 +40,8 @@ static void draw_rules(struct replica_world *w)
     r->late_ns = replica_draw(w, 1, 120) * SIM_MS;
     r->stall = replica_chance(w, 0.5) ? 0.05 * bt_rng_unit(&w->rng) : 0;
     r->stall_ns = replica_draw(w, 10, 150) * SIM_MS;
+    r->same_timers = replica_chance(w, 0.2);
+    r->after_a_vote = replica_chance(w, 0.5) ? 0.2 * bt_rng_unit(&w->rng) : 0;
     r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
 }
 
@@ -244,6 +246,9 @@ static void happen(struct replica_world *w, const struct sim_event *ev)
         break;
     case EV_RESTART:
         replica_restart(w, (uint16_t)ev->node);
+        break;
+    case EV_CRASH:
+        replica_blink(w, (uint16_t)ev->node);
         break;
     case EV_HEAL:
         replica_net_heal(w);

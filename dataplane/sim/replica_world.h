@@ -33,7 +33,18 @@ enum replica_mode {
     REPLICA_KILLS   /* leaders are killed, nothing else: how long until a write is acknowledged */
 };
 
-enum replica_event { EV_MESSAGE, EV_TICK, EV_DISK, EV_CLIENT, EV_REQUEST, EV_ANSWER, EV_RESTART, EV_FAULT, EV_HEAL };
+enum replica_event {
+    EV_MESSAGE,
+    EV_TICK,
+    EV_DISK,
+    EV_CLIENT,
+    EV_REQUEST,
+    EV_ANSWER,
+    EV_RESTART,
+    EV_CRASH,
+    EV_FAULT,
+    EV_HEAL
+};
 
 /* Why a run is broken; its name begins the line that says so. */
 enum replica_breach {
@@ -117,8 +128,9 @@ struct replica_ack {
 };
 
 struct replica_counts {
-    uint64_t events, messages, writes, acked, elections, crashes, restarts, cuts, one_way, isolations, pauses,
-        transfers, changes, snapshots, installs, lost, duplicated, late, foreign, cut_short, stalls, leader_kills;
+    uint64_t events, after_votes, messages, writes, acked, elections, crashes, restarts, cuts, one_way, isolations,
+        pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign, cut_short, stalls,
+        leader_kills;
 };
 
 struct replica_rules { /* drawn from the seed */
@@ -128,6 +140,8 @@ struct replica_rules { /* drawn from the seed */
     double stall;
     uint32_t snapshot_every, apply_most, clients, members;
     uint64_t election_ns, heartbeat_ns;
+    bool same_timers;    /* members draw alike: elections collide */
+    double after_a_vote; /* a member crashes when it has told its vote, and is back soon */
 };
 
 struct replica_world {
