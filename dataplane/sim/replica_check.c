@@ -316,6 +316,24 @@ static void check_commits(struct replica_world *w, uint16_t id, const struct bt_
     m->seen_commit = s->commit;
 }
 
+/* What the leader of the latest term believes a member to hold is on that member's disk. */
+static void check_belief(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    struct bt_replica_peer p;
+    for (int i = 0; s->term == w->term_most && i < s->config->count; i++) {
+        uint16_t of = s->config->member[i].id;
+        if (!bt_replica_peer(w->member[id].core, of, &p) || p.match == 0) {
+            continue;
+        }
+        const struct replica_disk *d = w->member[of].disk;
+        uint64_t term = term_at(w->member[id].core, p.match);
+        if (term != 0 ? !replica_disk_holds(d, p.match, term) : !replica_disk_reaches(d, p.match)) {
+            replica_breach(w, REPLICA_NOT_DURABLE, "leader %u of term %llu takes %llu for durable at member %u", id,
+                           (unsigned long long)s->term, (unsigned long long)p.match, of);
+        }
+    }
+}
+
 /* Terms are begun by candidates of this group, and by nobody else. */
 static void check_term(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
 {
@@ -347,6 +365,9 @@ void replica_check_step(struct replica_world *w, uint16_t id)
     if (s.role == BT_REPLICA_LEADER && !(m->seen_leader && m->seen_term == s.term)) {
         check_election(w, id, &s);
         check_complete(w, id, &s);
+    }
+    if (s.role == BT_REPLICA_LEADER) {
+        check_belief(w, id, &s);
     }
     check_commits(w, id, &s);
     if (s.role == BT_REPLICA_LEADER && s.config_index <= s.commit && !votes_in(s.config, id)) {
@@ -436,6 +457,29 @@ void replica_check_restored(struct replica_world *w, uint16_t id, uint64_t last_
     if (!c->is || s->applied != last_index || s->chain != c->chain) {
         replica_breach(w, REPLICA_SNAPSHOTS, "member %u restores the state after %llu as the one after %llu", id,
                        (unsigned long long)s->applied, (unsigned long long)last_index);
+    }
+}
+
+static bool same_members(const struct bt_group_config *a, const struct bt_group_config *b)
+{
+    for (int i = 0; i < a->count && a->count == b->count; i++) {
+        if (a->member[i].id != b->member[i].id || a->member[i].role != b->member[i].role) {
+            return false;
+        }
+    }
+    return a->count == b->count;
+}
+
+void replica_check_snapshot(struct replica_world *w, uint16_t id, const struct bt_snapshot *s)
+{
+    uint64_t i = s->last_index <= w->commit ? s->last_index : w->commit;
+    while (i > 0 && !w->at[i].config) {
+        i--;
+    }
+    if (s->last_index > w->commit || !same_members(&s->config, &w->at[i].body)) {
+        replica_breach(w, REPLICA_SNAPSHOTS,
+                       "member %u stores a snapshot up to %llu with another configuration than %llu's", id,
+                       (unsigned long long)s->last_index, (unsigned long long)i);
     }
 }
 

@@ -20,6 +20,9 @@ void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, con
 void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e);
 void replica_check_restored(struct replica_world *w, uint16_t id, uint64_t last_index);
 
+/* A snapshot is to be stored: its configuration is the one that was committed up to its last entry. */
+void replica_check_snapshot(struct replica_world *w, uint16_t id, const struct bt_snapshot *s);
+
 /* A client learns that its write is at this index. */
 void replica_check_acknowledged(struct replica_world *w, uint64_t index, uint64_t op, uint64_t floor);
 

@@ -25,6 +25,16 @@ static void crash_after_a_vote(struct replica_world *w, const uint8_t *message)
     }
 }
 
+static void crash_amid(struct replica_world *w, const struct bt_store_op *op)
+{
+    bool long_story = op->kind == BT_STORE_SNAPSHOT || op->kind == BT_STORE_TRUNCATE || op->kind == BT_STORE_COMPACT;
+    if (long_story && !w->calm && replica_chance(w, w->rules.after_a_vote / 4)) {
+        w->count.amid_stores++;
+        uint64_t soon = replica_chance(w, 0.5) ? 0 : bt_rng_next(&w->rng) % (2 * w->rules.sync_ns);
+        sim_agenda_push(&w->agenda, w->agenda.now + soon, (struct sim_event){NULL, w->sending, EV_CRASH, 0});
+    }
+}
+
 static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct replica_world *w = ctx;
@@ -55,7 +65,11 @@ static void on_store(void *ctx, const struct bt_store_op *op)
                        w->sending, (unsigned long long)op->generation, op->kind);
         return;
     }
+    if (op->kind == BT_STORE_SNAPSHOT) {
+        replica_check_snapshot(w, w->sending, &op->snapshot);
+    }
     begin_sync(w, w->sending);
+    crash_amid(w, op);
 }
 
 /* The application's bytes are its state and some that follow from it. */
@@ -94,6 +108,9 @@ static void plan_tick(struct replica_world *w, uint16_t id)
     uint64_t due = (uint64_t)(local / m->rate) + 1;
     if (due <= w->agenda.now) {
         due = w->agenda.now + 1;
+    }
+    if (w->calm && w->rules.same_timers) {
+        due += bt_rng_next(&w->rng) % (15 * SIM_MS); /* what draws alike for ever elects nobody */
     }
     if (m->tick_at <= w->agenda.now || due < m->tick_at) {
         m->tick_at = due;
@@ -175,7 +192,7 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .seed = w->rules.same_timers ? 1 : bt_rng_next(&w->rng),
                                       .log_slots = REPLICA_SLOTS,
                                       .body_bytes = REPLICA_BODIES,
-                                      .keep_entries = 16,
+                                      .keep_entries = w->rules.keep,
                                       .message_bytes = REPLICA_MESSAGE,
                                       .snapshot_bytes = REPLICA_SNAPSHOT};
 }

@@ -49,6 +49,21 @@ static void foreign(struct replica_world *w, uint16_t to, const struct replica_p
     deliver(w, to, p);
 }
 
+/* Some words come again much later: a vote is asked for when whom it was given to may be forgotten; a success is told
+ * when another leads, or the same one for the second time. */
+static void repeat_later(struct replica_world *w, uint16_t to, const struct replica_packet *like)
+{
+    bool vote = like->bytes[1] == BT_GROUP_VOTE && (bt_get32(like->bytes + BT_GROUP_HEADER) & BT_GROUP_PRE) == 0;
+    bool success = like->bytes[1] == BT_GROUP_APPEND_REPLY && bt_get32(like->bytes + BT_GROUP_HEADER) == BT_GROUP_YES;
+    double often = vote ? 2 * w->rules.after_a_vote : success ? 0.1 * w->rules.after_a_vote : 0;
+    if (replica_chance(w, often)) {
+        w->count.duplicated++;
+        uint64_t later = w->agenda.now + delay(w) + bt_rng_next(&w->rng) % ((vote ? 12 : 600) * SIM_MS);
+        struct replica_packet *p = packet(like->from, like->bytes, like->n);
+        sim_agenda_push(&w->agenda, later, (struct sim_event){p, to, EV_MESSAGE, 0});
+    }
+}
+
 static void odd_ones(struct replica_world *w, uint16_t to, const struct replica_packet *like)
 {
     if (replica_chance(w, 0.002)) {
@@ -58,6 +73,7 @@ static void odd_ones(struct replica_world *w, uint16_t to, const struct replica_
         w->count.cut_short++;
         deliver(w, to, packet(like->from, like->bytes, replica_draw(w, 0, like->n - 1)));
     }
+    repeat_later(w, to, like);
     if (replica_chance(w, w->rules.duplicate)) {
         w->count.duplicated++;
         deliver(w, to, packet(like->from, like->bytes, like->n));

@@ -12,7 +12,7 @@
 #include "replica_member.h"
 #include "replica_net.h"
 
-enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, WRITES_AFTER = 3 };
+enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, WRITES_AFTER = 3 };
 enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
 static const char *const stage_name[] = {"no write of a client is acknowledged", "the leadership is not handed over",
                                          "the membership does not change", "the members do not agree"};
@@ -29,6 +29,7 @@ static void draw_rules(struct replica_world *w)
                                 .delay_ns = replica_draw(w, 10, 300) * SIM_US,
                                 .spread_ns = replica_draw(w, 1, 500) * SIM_US,
                                 .sync_ns = replica_draw(w, 50, 6000) * SIM_US,
+                                .keep = 16,
                                 .snapshot_every = (uint32_t)replica_draw(w, 20, 120)};
     if (kills) {
         r->loss = 0.001;
@@ -40,8 +41,12 @@ static void draw_rules(struct replica_world *w)
     r->late_ns = replica_draw(w, 1, 120) * SIM_MS;
     r->stall = replica_chance(w, 0.5) ? 0.05 * bt_rng_unit(&w->rng) : 0;
     r->stall_ns = replica_draw(w, 10, 150) * SIM_MS;
-    r->same_timers = replica_chance(w, 0.2);
-    r->after_a_vote = replica_chance(w, 0.5) ? 0.2 * bt_rng_unit(&w->rng) : 0;
+    r->same_timers = replica_chance(w, 0.25);
+    r->after_a_vote = replica_chance(w, 0.6) ? 0.3 * bt_rng_unit(&w->rng) : 0;
+    if (replica_chance(w, 0.5)) {
+        r->keep = (uint32_t)replica_draw(w, 0, 4);
+        r->snapshot_every = (uint32_t)replica_draw(w, 2, 12);
+    }
     r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
 }
 
@@ -115,29 +120,46 @@ static bool all_wrote(const struct replica_world *w)
     return true;
 }
 
-static bool handed_over(struct replica_world *w)
+static bool ask_for_hand_over(struct replica_world *w, uint16_t leader)
 {
-    uint16_t leader = replica_leader(w);
-    if (w->stage_target != 0 && leader == w->stage_target) {
-        return true;
-    }
-    if (w->stage_target != 0 && w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
-        return false; /* one that is behind may be waited for in vain; then another is asked */
-    }
-    if (leader == 0) {
-        return false;
-    }
-    const struct bt_group_config *c = bt_replica_status(w->member[leader].core).config;
-    for (int i = 0; i < c->count; i++) {
-        bool other = c->member[i].role == BT_GROUP_VOTER && c->member[i].id != leader;
-        if (other && replica_member_transfer(w, leader, c->member[i].id) == BT_REPLICA_OK) {
-            w->stage_target = c->member[i].id;
+    struct bt_replica_status s = bt_replica_status(w->member[leader].core);
+    for (int i = 0; i < s.config->count; i++) {
+        uint16_t id = s.config->member[i].id;
+        bool other = s.config->member[i].role == BT_GROUP_VOTER && id != leader;
+        if (other && replica_chance(w, 0.5) && replica_member_transfer(w, leader, id) == BT_REPLICA_OK) {
+            w->stage_target = id;
+            w->stage_term = s.term;
             w->stage_tried = w->agenda.now;
             w->count.transfers++;
             return false;
         }
     }
-    return c->count == 1;
+    return s.config->count == 1;
+}
+
+/* The one that was chosen leads the very next term. One that is behind may be waited for in vain: then another is
+ * asked; but an election that somebody else won, or that took several terms, was no hand-over. */
+static bool handed_over(struct replica_world *w)
+{
+    uint16_t leader = replica_leader(w);
+    if (leader == 0) {
+        return false;
+    }
+    uint64_t term = bt_replica_status(w->member[leader].core).term;
+    if (w->stage_target != 0 && term > w->stage_term) {
+        if (leader == w->stage_target && term == w->stage_term + 1) {
+            return true;
+        }
+        w->stage_target = 0;
+        if (++w->stage_failed == HAND_OVERS) {
+            replica_breach(w, REPLICA_NO_PROGRESS,
+                           "the leadership was asked to be handed over %d times and was won by others", HAND_OVERS);
+        }
+    }
+    if (w->stage_target != 0 && w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
+        return false;
+    }
+    return ask_for_hand_over(w, leader);
 }
 
 static bool changed(struct replica_world *w)

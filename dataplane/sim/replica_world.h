@@ -128,8 +128,8 @@ struct replica_ack {
 };
 
 struct replica_counts {
-    uint64_t events, after_votes, messages, writes, acked, elections, crashes, restarts, cuts, one_way, isolations,
-        pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign, cut_short, stalls,
+    uint64_t events, after_votes, amid_stores, messages, writes, acked, elections, crashes, restarts, cuts, one_way,
+        isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign, cut_short, stalls,
         leader_kills;
 };
 
@@ -138,7 +138,7 @@ struct replica_rules { /* drawn from the seed */
     uint64_t delay_ns, spread_ns, late_ns;
     uint64_t sync_ns, stall_ns;
     double stall;
-    uint32_t snapshot_every, apply_most, clients, members;
+    uint32_t keep, snapshot_every, apply_most, clients, members;
     uint64_t election_ns, heartbeat_ns;
     bool same_timers;    /* members draw alike: elections collide */
     double after_a_vote; /* a member crashes when it has told its vote, and is back soon */
@@ -158,6 +158,8 @@ struct replica_world {
     uint32_t stage;
     uint64_t stage_at, stage_tried, stage_acked[REPLICA_CLIENTS], stage_index;
     uint16_t stage_target;
+    uint64_t stage_term;
+    uint32_t stage_failed;
     uint64_t faults_end;
     uint16_t sending; /* the member whose input is being taken */
 

@@ -107,6 +107,13 @@ struct bt_replica_status {
 };
 struct bt_replica_status bt_replica_status(const struct bt_replica *r);
 
+// What a leader knows of a member; false when this one does not lead, or knows no such member.
+struct bt_replica_peer {
+    uint64_t match, applied; // all up to it is durable there; and applied, as it said last
+    uint64_t heard_ns;       // when it last answered
+};
+bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_peer *out);
+
 // X(NAME, word, what): why something was dropped, or what happened; each a counter.
 #define BT_REPLICA_COUNTER_LIST(ROW)                                                                                   \
     ROW(MALFORMED, "malformed")             /* no message, see bt_group_decode */                                      \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a member can be asked.
+#include "replica/members.h"
 #include "replica/state.h"
 
 struct bt_replica_status bt_replica_status(const struct bt_replica *r)
@@ -19,6 +20,17 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .snapshot = replica_current(r)->last_index,
                                       .config_index = r->config_index,
                                       .config = &r->config};
+}
+
+bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_peer *out)
+{
+    int i = replica_member(r, id);
+    if (r->role != BT_REPLICA_LEADER || i < 0) {
+        return false;
+    }
+    const struct replica_peer *p = &r->peer[i];
+    *out = (struct bt_replica_peer){.match = p->match, .applied = p->applied, .heard_ns = p->heard_ns};
+    return true;
 }
 
 bool bt_replica_entry(const struct bt_replica *r, uint64_t index, struct bt_entry *out)
