@@ -85,6 +85,30 @@ static void isolate_leader(struct replica_world *w)
     }
 }
 
+/* A leader with too few beside it takes writes that will be taken back. */
+static void minority_with_a_tail(struct replica_world *w)
+{
+    uint16_t leader = replica_leader(w);
+    if (leader == 0) {
+        return;
+    }
+    struct bt_group_config c = *bt_replica_status(w->member[leader].core).config;
+    uint32_t side = UINT32_C(1) << leader, most = c.count / 2U;
+    for (int i = 0; i < c.count && most > 1; i++) {
+        if (c.member[i].id != leader && replica_chance(w, 0.5)) {
+            side |= UINT32_C(1) << c.member[i].id;
+            most--;
+        }
+    }
+    w->count.tails++;
+    cut_between(w, side, true);
+    for (uint64_t n = replica_draw(w, 5, 40); n > 0; n--) {
+        uint64_t op = UINT64_C(99) << 40 | ++w->tail_seq;
+        sim_agenda_push(&w->agenda, w->agenda.now + bt_rng_next(&w->rng) % (40 * SIM_MS),
+                        (struct sim_event){(void *)(uintptr_t)op, REPLICA_CLIENTS, EV_REQUEST, leader});
+    }
+}
+
 static void pause_one(struct replica_world *w)
 {
     uint16_t id = some_member(w);
@@ -220,8 +244,9 @@ static void crash_all(struct replica_world *w)
 static const struct {
     void (*fn)(struct replica_world *);
     uint32_t weight;
-} kinds[] = {{crash_one, 20}, {crash_leader, 15}, {partition, 15}, {isolate_leader, 12},
-             {pause_one, 10}, {transfer, 12},     {change, 25},    {crash_all, 3}};
+} kinds[] = {{crash_one, 20},      {crash_leader, 15}, {partition, 15},
+             {isolate_leader, 12}, {pause_one, 10},    {minority_with_a_tail, 12},
+             {transfer, 12},       {change, 25},       {crash_all, 3}};
 
 static void draw_fault(struct replica_world *w)
 {

@@ -128,9 +128,9 @@ struct replica_ack {
 };
 
 struct replica_counts {
-    uint64_t events, after_votes, amid_stores, messages, writes, acked, elections, crashes, restarts, cuts, one_way,
-        isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign, cut_short, stalls,
-        leader_kills;
+    uint64_t events, after_votes, amid_stores, tails, messages, writes, acked, elections, crashes, restarts, cuts,
+        one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign,
+        cut_short, stalls, leader_kills;
 };
 
 struct replica_rules { /* drawn from the seed */
@@ -174,6 +174,7 @@ struct replica_world {
     struct replica_ack *ack;
     uint64_t acks, acks_room, acked_index;
 
+    uint64_t tail_seq;
     uint64_t killed_at; /* a leader; 0: none that is not replaced */
     uint64_t failover[64];
     uint32_t failovers;
