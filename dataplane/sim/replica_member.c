@@ -18,8 +18,9 @@ enum { GROUP = 7, STATE_BYTES = 16, BODY_MOST = 300 };
 
 static void crash_after_a_vote(struct replica_world *w, const uint8_t *message)
 {
-    bool yes = message[1] == BT_GROUP_VOTE_REPLY && bt_get32(message + BT_GROUP_HEADER) == BT_GROUP_YES;
-    if (yes && !w->calm && replica_chance(w, w->rules.after_a_vote)) {
+    bool voter = message[1] == BT_GROUP_VOTE_REPLY && bt_get32(message + BT_GROUP_HEADER) == BT_GROUP_YES;
+    bool candidate = message[1] == BT_GROUP_VOTE && bt_get32(message + BT_GROUP_HEADER) == 0;
+    if ((voter || candidate) && !w->calm && replica_chance(w, w->rules.after_a_vote)) {
         w->count.after_votes++;
         sim_agenda_push(&w->agenda, w->agenda.now, (struct sim_event){NULL, w->sending, EV_CRASH, 0});
     }
