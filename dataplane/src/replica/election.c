@@ -106,7 +106,7 @@ void replica_vote_asked(struct bt_replica *r, const struct bt_group_message *m)
         answer_question(r, m);
         return;
     }
-    bool free_vote = r->vote == 0 && r->role == BT_REPLICA_FOLLOWER && r->leader == 0;
+    bool free_vote = r->vote == 0 && r->leader == 0;
     bool yes = m->vote.asked == r->term && (r->vote == m->header.from || free_vote) && as_new_as_ours(r, &m->vote);
     if (!yes) {
         replica_send_vote_reply(r, m->header.from, 0, m->vote.asked);
@@ -114,6 +114,7 @@ void replica_vote_asked(struct bt_replica *r, const struct bt_group_message *m)
     }
     if (r->vote == 0) {
         r->vote = m->header.from;
+        r->role = BT_REPLICA_FOLLOWER; // not one that asks for votes itself
         replica_store_hard_state(r);
         replica_patience(r);
     }

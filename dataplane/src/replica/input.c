@@ -170,6 +170,9 @@ static void tick_leader(struct bt_replica *r)
 void bt_replica_tick(struct bt_replica *r, uint64_t now)
 {
     r->now = now;
+    if (r->election_at == 0) {
+        replica_patience(r); // the first word of the time since the start
+    }
     if (r->role == BT_REPLICA_LEADER) {
         tick_leader(r);
     } else if (now >= r->election_at) {

@@ -62,7 +62,8 @@ enum bt_replica_result {
 };
 const char *bt_replica_result_name(enum bt_replica_result r);
 
-// Makes a member from what its store found. *out lies in mem. Restores the snapshot through ops.
+// Makes a member from what its store found. *out lies in mem. Restores the snapshot through ops. Its patience with a
+// leader begins with the first tick, which is due at once.
 enum bt_replica_result bt_replica_start(void *mem, const struct bt_replica_config *c, const struct bt_replica_ops *ops,
                                         void *ctx, const struct bt_recovery *found, struct bt_replica **out);
 

@@ -4,7 +4,6 @@
 
 #include "replica/issue.h"
 #include "replica/members.h"
-#include "replica/role.h"
 #include "replica/state.h"
 
 enum { SLOTS_LEAST = 128, MESSAGE_LEAST = 512 };
@@ -127,7 +126,6 @@ enum bt_replica_result bt_replica_start(void *mem, const struct bt_replica_confi
     }
     tidy_store(r, found, contradicts);
     replica_config_adopt(r);
-    replica_patience(r);
     if (r->applied > 0) {
         r->ops.restore(r->ctx, r->applied, r->held[0].room, r->held[0].of.length);
     }
