@@ -85,6 +85,14 @@ static void isolate_leader(struct replica_world *w)
     }
 }
 
+void replica_back(struct replica_world *w, uint16_t id)
+{
+    uint16_t leader = replica_leader(w);
+    if (leader != 0 && leader != id) {
+        w->count.transfers += replica_member_transfer(w, leader, id) == BT_REPLICA_OK;
+    }
+}
+
 /* A leader with too few beside it takes writes that will be taken back. */
 static void minority_with_a_tail(struct replica_world *w)
 {
@@ -101,6 +109,9 @@ static void minority_with_a_tail(struct replica_world *w)
         }
     }
     w->count.tails++;
+    for (int i = 0; i < 3; i++) {
+        push(w, replica_draw(w, 100, 600) * SIM_MS, EV_BACK, leader);
+    }
     cut_between(w, side, true);
     for (uint64_t n = replica_draw(w, 5, 40); n > 0; n--) {
         uint64_t op = UINT64_C(99) << 40 | ++w->tail_seq;

@@ -9,6 +9,8 @@
 void replica_fault(struct replica_world *w);
 /* A member crashes and is back at once. */
 void replica_blink(struct replica_world *w, uint16_t id);
+/* The leadership goes to one who had it before. */
+void replica_back(struct replica_world *w, uint16_t id);
 void replica_restart(struct replica_world *w, uint16_t id);
 
 /* A learner is added, a learner promoted or a member removed, by the leader; true when it began. */

@@ -272,6 +272,9 @@ static void happen(struct replica_world *w, const struct sim_event *ev)
     case EV_CRASH:
         replica_blink(w, (uint16_t)ev->node);
         break;
+    case EV_BACK:
+        replica_back(w, (uint16_t)ev->node);
+        break;
     case EV_HEAL:
         replica_net_heal(w);
         break;

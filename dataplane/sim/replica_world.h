@@ -42,6 +42,7 @@ enum replica_event {
     EV_ANSWER,
     EV_RESTART,
     EV_CRASH,
+    EV_BACK,
     EV_FAULT,
     EV_HEAL
 };
