@@ -106,7 +106,7 @@ e2e-crab e2e-crab-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -124,6 +124,12 @@ sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@mkdir -p $(MEASURED)
 	build/dataplane/apps/bobtail-sim/bobtail-sim sweep --every-kind --seeds=$(or $(SOAK_SEEDS),100000) --measurements=$(MEASURED)/sim-soak.json; code=$$?; \
 	  $(REPORT) sim-soak --measurements $(MEASURED)/sim-soak.json && exit $$code
+
+sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,000 seeds, planted bugs, a writer killed 200 times (4 min)
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim tests/store/test_store_kill
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/sim-store.json
+	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
+	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
 .PHONY: test-faults

@@ -76,6 +76,8 @@ STAGES = [
           {TEST: Form(make("sim-short"), 35, 120, "a figure of each policy, fault seeds and a third of the planted bugs in the simulator"),
            ALL: Form(make("sim", f"SEEDS={SIM_SEEDS}"), 240, 400)},
           "the failing seed and its replay command stand in the log", beside=("cluster",)),
+    Stage("sim-store", "a member's log on disks that lose, tear, reorder, rot, fill and fail; planted bugs; a writer that is killed",
+          {ALL: Form(make("sim-store"), 240, 500)}, "the failing seed and its command stand in the log"),
     Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
           {ALL: Form(make("figures-quick"), 160, 300)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
     Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",

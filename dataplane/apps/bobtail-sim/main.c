@@ -23,6 +23,7 @@ static const char usage_text[] =
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
     "  replica               a replication group under faults; see bobtail-sim replica --help\n"
+    "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "\n"
     "options\n"
@@ -190,7 +191,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } models[] = {
     {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
-    {"hedge", sim_command_hedge},   {"replica", sim_command_replica},
+    {"hedge", sim_command_hedge},   {"replica", sim_command_replica},     {"store", sim_command_store},
 };
 
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)
