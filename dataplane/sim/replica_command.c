@@ -174,13 +174,13 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
            (unsigned long long)c->elections, (unsigned long long)c->messages, s->virtual_s, wall);
     printf("  faults: %llu crashes (%llu after a vote, %llu amid a truncation or snapshot), %llu cuts (%llu one way), "
            "%llu leaders isolated, %llu left with a minority, %llu pauses, "
-           "%llu disk stalls, "
+           "%llu disk stalls, %llu disks failed, "
            "%llu lost, %llu repeated, %llu late, %llu foreign, %llu cut short\n",
            (unsigned long long)c->crashes, (unsigned long long)c->after_votes, (unsigned long long)c->amid_stores,
            (unsigned long long)c->cuts, (unsigned long long)c->one_way, (unsigned long long)c->isolations,
            (unsigned long long)c->tails, (unsigned long long)c->pauses, (unsigned long long)c->stalls,
-           (unsigned long long)c->lost, (unsigned long long)c->duplicated, (unsigned long long)c->late,
-           (unsigned long long)c->foreign, (unsigned long long)c->cut_short);
+           (unsigned long long)c->disks_failed, (unsigned long long)c->lost, (unsigned long long)c->duplicated,
+           (unsigned long long)c->late, (unsigned long long)c->foreign, (unsigned long long)c->cut_short);
     printf("  %llu transfers, %llu changes of membership, %llu snapshots taken, %llu installed\n",
            (unsigned long long)c->transfers, (unsigned long long)c->changes, (unsigned long long)c->snapshots,
            (unsigned long long)c->installs);

@@ -24,6 +24,10 @@ struct replica_disk {
     uint32_t syncing; /* of the queue */
     uint64_t end;     /* last index once all of the queue is done */
     struct bt_recovery recovery;
+    struct replica_wal *wal;
+    uint64_t wal_generation; /* of the sync under way */
+    enum bt_store_result wal_result;
+    const char *why;
 };
 
 static void *need(void *p)
@@ -44,10 +48,11 @@ static uint8_t *copy_of(const uint8_t *bytes, uint64_t n)
     return p;
 }
 
-struct replica_disk *replica_disk_new(const struct bt_group_config *first)
+struct replica_disk *replica_disk_new(const struct bt_group_config *first, struct replica_wal *wal)
 {
     struct replica_disk *d = need(calloc(1, sizeof *d));
     d->snapshot.config = *first;
+    d->wal = wal;
     return d;
 }
 
@@ -174,13 +179,31 @@ bool replica_disk_store(struct replica_disk *d, const struct bt_store_op *op)
     return true;
 }
 
-bool replica_disk_sync(struct replica_disk *d)
+static uint64_t sync_wal(struct replica_disk *d, uint64_t now)
+{
+    uint64_t done = now + 1;
+    bool taken = true;
+    for (uint32_t i = 0; taken && i < d->syncing; i++) {
+        struct queued *q = &d->queue[i];
+        struct bt_store_op op = q->op;
+        if (op.kind == BT_STORE_APPEND) {
+            op.append.entry = q->entry;
+        } else if (op.kind == BT_STORE_SNAPSHOT) {
+            op.snapshot.bytes = q->bytes;
+        }
+        taken = replica_wal_take(d->wal, now, &op);
+    }
+    d->wal_result = replica_wal_commit(d->wal, &d->wal_generation, &done);
+    return done > now ? done : now + 1;
+}
+
+uint64_t replica_disk_sync(struct replica_disk *d, uint64_t now, uint64_t takes)
 {
     if (d->syncing > 0 || d->queued == 0) {
-        return false;
+        return 0;
     }
     d->syncing = d->queued;
-    return true;
+    return d->wal != NULL ? sync_wal(d, now) : now + takes;
 }
 
 static void finish(struct replica_disk *d, uint32_t n)
@@ -194,31 +217,113 @@ static void finish(struct replica_disk *d, uint32_t n)
     d->syncing = 0;
 }
 
-uint64_t replica_disk_synced(struct replica_disk *d)
+enum bt_store_result replica_disk_synced(struct replica_disk *d, uint64_t *generation)
 {
-    uint64_t generation = d->queue[d->syncing - 1].op.generation;
+    *generation = d->queue[d->syncing - 1].op.generation;
+    if (d->wal != NULL && d->wal_result != BT_STORE_DURABLE) {
+        return BT_STORE_FAILED; /* what is queued may be there or not */
+    }
     finish(d, d->syncing);
-    return generation;
+    return BT_STORE_DURABLE;
 }
 
-void replica_disk_crash(struct replica_disk *d, struct bt_rng *rng)
+static void forget_queue(struct replica_disk *d)
 {
-    if (d->queued > 0) {
-        finish(d, bt_rng_below(rng, d->queued + 1));
-    }
     for (uint32_t i = 0; i < d->queued; i++) {
         release(&d->queue[i]);
     }
     d->queued = d->syncing = 0;
 }
 
-const struct bt_recovery *replica_disk_recover(struct replica_disk *d)
+void replica_disk_crash(struct replica_disk *d, uint64_t now, struct bt_rng *rng)
 {
+    d->syncing = 0;
+    if (d->wal != NULL) {
+        replica_wal_crash(d->wal, now, bt_rng_below(rng, 10) < 7);
+        return; /* what of the queue is there is seen when it is opened */
+    }
+    if (d->queued > 0) {
+        finish(d, bt_rng_below(rng, d->queued + 1));
+    }
+    forget_queue(d);
+}
+
+/* --- what is found --- */
+
+/* Entries that a snapshot covers do not count. */
+static bool same_entries(const struct replica_disk *d, const struct bt_recovery *f)
+{
+    uint64_t mine = below(d, d->snapshot.last_index + 1), theirs = 0;
+    while (theirs < f->count && f->entry[theirs].index <= f->snapshot.last_index) {
+        theirs++;
+    }
+    if (d->entries - mine != f->count - theirs) {
+        return false;
+    }
+    for (; mine < d->entries; mine++, theirs++) {
+        const struct bt_entry *a = &d->entry[mine], *b = &f->entry[theirs];
+        bool same = a->index == b->index && a->term == b->term && a->kind == b->kind && a->length == b->length;
+        if (!same || memcmp(a->body, b->body, a->length) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool same(const struct replica_disk *d, const struct bt_recovery *f)
+{
+    return d->hard_state.term == f->hard_state.term && d->hard_state.vote == f->hard_state.vote &&
+           d->snapshot.last_index == f->snapshot.last_index && d->snapshot.last_term == f->snapshot.last_term &&
+           d->snapshot.length == f->snapshot.length && same_entries(d, f);
+}
+
+static bool open_wal(struct replica_disk *d, uint64_t now)
+{
+    if (!replica_wal_open(d->wal, now, &d->recovery)) {
+        d->why = replica_wal_why(d->wal);
+        return false;
+    }
+    if (d->recovery.fenced != NULL) {
+        d->why = d->recovery.fenced;
+        return false;
+    }
+    while (!same(d, &d->recovery) && d->queued > 0) {
+        finish(d, 1);
+    }
+    d->why = "the log found neither what was durable nor that and some of what followed";
+    return same(d, &d->recovery);
+}
+
+const struct bt_recovery *replica_disk_recover(struct replica_disk *d, uint64_t now)
+{
+    if (d->wal != NULL && !open_wal(d, now)) {
+        return NULL;
+    }
+    forget_queue(d);
     uint64_t last = d->entries > 0 ? d->entry[d->entries - 1].index : 0;
     d->end = last > d->snapshot.last_index ? last : d->snapshot.last_index;
-    d->recovery = (struct bt_recovery){
-        .hard_state = d->hard_state, .snapshot = d->snapshot, .entry = d->entry, .count = d->entries};
+    if (d->wal == NULL) {
+        d->recovery = (struct bt_recovery){
+            .hard_state = d->hard_state, .snapshot = d->snapshot, .entry = d->entry, .count = d->entries};
+    }
     return &d->recovery;
+}
+
+bool replica_disk_may_try_again(const struct replica_disk *d)
+{
+    return d->wal != NULL && replica_wal_may_try_again(d->wal);
+}
+
+void replica_disk_mend(struct replica_disk *d)
+{
+    if (d->wal != NULL) {
+        replica_wal_mend(d->wal);
+    }
+}
+
+const char *replica_disk_why(const struct replica_disk *d)
+{
+    return d->why;
 }
 
 bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t term)
@@ -245,9 +350,8 @@ void replica_disk_free(struct replica_disk *d)
     if (d == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < d->queued; i++) {
-        release(&d->queue[i]);
-    }
+    forget_queue(d);
+    replica_wal_free(d->wal);
     drop_entries(d, 0, d->entries);
     free(d->entry);
     free(d->queue);

@@ -293,8 +293,13 @@ void replica_faults_over(struct replica_world *w)
     w->calm = true;
     replica_net_heal(w);
     for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
-        w->member[id].paused_until = 0;
-        if (w->member[id].exists) {
+        struct replica_member *m = &w->member[id];
+        m->paused_until = 0;
+        if (m->exists) {
+            replica_disk_mend(m->disk);
+            if (m->core != NULL && bt_replica_status(m->core).failed) {
+                replica_member_crash(w, id);
+            }
             replica_restart(w, id);
         }
     }

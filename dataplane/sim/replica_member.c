@@ -47,15 +47,15 @@ static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 static void begin_sync(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
-    if (!replica_disk_sync(m->disk)) {
-        return;
-    }
     uint64_t takes = w->rules.sync_ns / 2 + bt_rng_next(&w->rng) % (w->rules.sync_ns + 1);
     if (!w->calm && replica_chance(w, w->rules.stall)) {
         w->count.stalls++;
         takes += bt_rng_next(&w->rng) % w->rules.stall_ns;
     }
-    sim_agenda_push(&w->agenda, w->agenda.now + takes, (struct sim_event){NULL, id, EV_DISK, (uint16_t)m->incarnation});
+    uint64_t done = replica_disk_sync(m->disk, w->agenda.now, takes);
+    if (done != 0) {
+        sim_agenda_push(&w->agenda, done, (struct sim_event){NULL, id, EV_DISK, (uint16_t)m->incarnation});
+    }
 }
 
 static void on_store(void *ctx, const struct bt_store_op *op)
@@ -201,7 +201,9 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
 void replica_member_make(struct replica_world *w, uint16_t id, const struct bt_group_config *first)
 {
     struct replica_member *m = &w->member[id];
-    m->disk = replica_disk_new(first);
+    struct replica_wal_rules rules = {
+        .seed = bt_rng_next(&w->rng), .sync_ns = w->rules.sync_ns, .sync_fails = w->rules.sync_fails};
+    m->disk = replica_disk_new(first, w->rules.wal ? replica_wal_new(first, &rules) : NULL);
     m->exists = true;
     m->rate = w->mode == REPLICA_KILLS || w->rules.same_timers ? 1 : 0.9 + 0.2 * bt_rng_unit(&w->rng);
     m->clock_base = bt_rng_next(&w->rng) >> 20;
@@ -221,7 +223,17 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->tick_at = m->paused_until = 0;
     m->state = (struct replica_state){0};
     w->sending = id;
-    enum bt_replica_result r = bt_replica_start(m->mem, &c, &ops, w, replica_disk_recover(m->disk), &m->core);
+    const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);
+    if (found == NULL && replica_disk_may_try_again(m->disk)) {
+        replica_disk_crash(m->disk, w->agenda.now, &w->rng);
+        sim_agenda_push(&w->agenda, w->agenda.now + 20 * SIM_MS, (struct sim_event){NULL, id, EV_RESTART, 0});
+        return;
+    }
+    if (found == NULL) {
+        replica_breach(w, REPLICA_NOT_DURABLE, "member %u: %s", id, replica_disk_why(m->disk));
+        return;
+    }
+    enum bt_replica_result r = bt_replica_start(m->mem, &c, &ops, w, found, &m->core);
     if (r != BT_REPLICA_OK) {
         m->core = NULL;
         replica_breach(w, REPLICA_STORE_MISUSE, "member %u does not start: %s", id, bt_replica_result_name(r));
@@ -237,7 +249,7 @@ void replica_member_crash(struct replica_world *w, uint16_t id)
     struct replica_member *m = &w->member[id];
     m->core = NULL;
     m->incarnation = (m->incarnation + 1) & 0xffff;
-    replica_disk_crash(m->disk, &w->rng);
+    replica_disk_crash(m->disk, w->agenda.now, &w->rng);
     w->count.crashes++;
 }
 
@@ -245,6 +257,21 @@ void replica_member_free(struct replica_world *w, uint16_t id)
 {
     free(w->member[id].mem);
     replica_disk_free(w->member[id].disk);
+}
+
+static void take_completion(struct replica_world *w, uint16_t id, uint64_t now)
+{
+    struct replica_member *m = &w->member[id];
+    uint64_t generation;
+    enum bt_store_result r = replica_disk_synced(m->disk, &generation);
+    bt_replica_stored(m->core, now, generation, r);
+    if (r == BT_STORE_DURABLE) {
+        begin_sync(w, id);
+        return;
+    }
+    w->count.disks_failed++; /* somebody starts it again, later */
+    sim_agenda_push(&w->agenda, w->agenda.now + replica_draw(w, 20, 300) * SIM_MS,
+                    (struct sim_event){NULL, id, EV_CRASH, 0});
 }
 
 static void input(struct replica_world *w, uint16_t id, const struct sim_event *ev)
@@ -258,9 +285,7 @@ static void input(struct replica_world *w, uint16_t id, const struct sim_event *
     } else if (ev->kind == EV_TICK) {
         bt_replica_tick(m->core, now);
     } else {
-        uint64_t generation = replica_disk_synced(m->disk);
-        bt_replica_stored(m->core, now, generation, BT_STORE_DURABLE);
-        begin_sync(w, id);
+        take_completion(w, id, now);
     }
     after_input(w, id);
 }

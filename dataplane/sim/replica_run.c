@@ -41,6 +41,8 @@ static void draw_rules(struct replica_world *w)
     r->late_ns = replica_draw(w, 1, 120) * SIM_MS;
     r->stall = replica_chance(w, 0.5) ? 0.05 * bt_rng_unit(&w->rng) : 0;
     r->stall_ns = replica_draw(w, 10, 150) * SIM_MS;
+    r->wal = replica_chance(w, 0.5);
+    r->sync_fails = replica_chance(w, 0.2) ? 0.005 : 0;
     r->same_timers = replica_chance(w, 0.25);
     r->after_a_vote = replica_chance(w, 0.6) ? 0.3 * bt_rng_unit(&w->rng) : 0;
     if (replica_chance(w, 0.5)) {

@@ -129,9 +129,9 @@ struct replica_ack {
 };
 
 struct replica_counts {
-    uint64_t events, after_votes, amid_stores, tails, messages, writes, acked, elections, crashes, restarts, cuts,
-        one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late, foreign,
-        cut_short, stalls, leader_kills;
+    uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
+        restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
+        foreign, cut_short, stalls, leader_kills;
 };
 
 struct replica_rules { /* drawn from the seed */
@@ -141,6 +141,8 @@ struct replica_rules { /* drawn from the seed */
     double stall;
     uint32_t keep, snapshot_every, apply_most, clients, members;
     uint64_t election_ns, heartbeat_ns;
+    bool wal; /* the shipped log, on disks that tear; else a log that is whole or not there */
+    double sync_fails;
     bool same_timers;    /* members draw alike: elections collide */
     double after_a_vote; /* a member crashes when it has told its vote, and is back soon */
 };
