@@ -290,8 +290,14 @@ static bool open_wal(struct replica_disk *d, uint64_t now)
     while (!same(d, &d->recovery) && d->queued > 0) {
         finish(d, 1);
     }
-    d->why = "the log found neither what was durable nor that and some of what followed";
-    return same(d, &d->recovery);
+    if (!same(d, &d->recovery)) {
+        d->why = "the log found neither what was durable nor that and some of what followed";
+        return false;
+    }
+    /* What a snapshot covers may be gone without having been asked for. */
+    const struct bt_recovery *f = &d->recovery;
+    drop_entries(d, 0, below(d, f->count > 0 ? f->entry[0].index : f->snapshot.last_index + 1));
+    return true;
 }
 
 const struct bt_recovery *replica_disk_recover(struct replica_disk *d, uint64_t now)
