@@ -60,6 +60,9 @@ struct replica_disk *replica_disk_new(const struct bt_group_config *first, struc
 
 static void drop_entries(struct replica_disk *d, uint64_t from, uint64_t to)
 {
+    if (from >= to) {
+        return;
+    }
     for (uint64_t i = from; i < to; i++) {
         free((void *)(uintptr_t)d->entry[i].body);
     }
@@ -250,10 +253,22 @@ void replica_disk_crash(struct replica_disk *d, uint64_t now, struct bt_rng *rng
 
 /* --- what is found --- */
 
+/* The log's entry at the snapshot's last index is another one: what follows it is nothing. A log that was asked to keep
+ * it may have dropped it all the same. */
+static bool contradicted(const struct replica_disk *d)
+{
+    uint64_t at = below(d, d->snapshot.last_index);
+    return at < d->entries && d->entry[at].index == d->snapshot.last_index &&
+           d->entry[at].term != d->snapshot.last_term;
+}
+
 /* Entries that a snapshot covers do not count. */
 static bool same_entries(const struct replica_disk *d, const struct bt_recovery *f)
 {
     uint64_t mine = below(d, d->snapshot.last_index + 1), theirs = 0;
+    if (contradicted(d) && f->count == 0) {
+        return true;
+    }
     while (theirs < f->count && f->entry[theirs].index <= f->snapshot.last_index) {
         theirs++;
     }
@@ -296,7 +311,7 @@ static bool open_wal(struct replica_disk *d, uint64_t now)
     }
     /* What a snapshot covers may be gone without having been asked for. */
     const struct bt_recovery *f = &d->recovery;
-    drop_entries(d, 0, below(d, f->count > 0 ? f->entry[0].index : f->snapshot.last_index + 1));
+    drop_entries(d, 0, f->count > 0 ? below(d, f->entry[0].index) : d->entries);
     return true;
 }
 

@@ -138,10 +138,8 @@ static void apply(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
     struct bt_replica_status s = bt_replica_status(m->core);
-    uint64_t most = s.applied + replica_draw(w, w->rules.apply_most == 0 ? 1 : 0, w->rules.apply_most);
-    if (w->rules.apply_most == 0 || w->calm) {
-        most = s.commit;
-    }
+    bool all = w->rules.apply_most == 0 || w->calm;
+    uint64_t most = all ? s.commit : s.applied + replica_draw(w, 0, w->rules.apply_most);
     struct bt_entry e;
     for (uint64_t i = s.applied + 1; i <= s.commit && i <= most; i++) {
         if (!bt_replica_entry(m->core, i, &e)) {
