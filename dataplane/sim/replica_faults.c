@@ -37,7 +37,7 @@ static void crash(struct replica_world *w, uint16_t id)
 
 void replica_blink(struct replica_world *w, uint16_t id)
 {
-    if (replica_member_up(w, id)) {
+    if (replica_member_up(w, id) && (!w->calm || bt_replica_status(w->member[id].core).failed)) {
         replica_member_crash(w, id);
         push(w, bt_rng_next(&w->rng) % (3 * SIM_MS), EV_RESTART, id);
     }

@@ -185,6 +185,9 @@ static bool agree(struct replica_world *w)
     }
     struct bt_replica_status l = bt_replica_status(w->member[leader].core);
     for (int i = 0; i < l.config->count; i++) {
+        if (!replica_member_up(w, l.config->member[i].id)) {
+            return false;
+        }
         struct bt_replica_status s = bt_replica_status(w->member[l.config->member[i].id].core);
         if (s.applied != l.last || w->commit != l.last || s.last != l.last) {
             return false;
