@@ -110,10 +110,11 @@ static void minority_with_a_tail(struct replica_world *w)
     }
     w->count.tails++;
     for (int i = 0; i < 3; i++) {
-        push(w, replica_draw(w, 100, 600) * SIM_MS, EV_BACK, leader);
+        push(w, replica_draw(w, 60, 500) * SIM_MS, EV_BACK, leader);
     }
     cut_between(w, side, true);
-    for (uint64_t n = replica_draw(w, 5, 40); n > 0; n--) {
+    uint64_t tail = replica_chance(w, 0.5) ? replica_draw(w, 5, 40) : replica_draw(w, 60, 250);
+    for (uint64_t n = tail; n > 0; n--) {
         uint64_t op = UINT64_C(99) << 40 | ++w->tail_seq;
         sim_agenda_push(&w->agenda, w->agenda.now + bt_rng_next(&w->rng) % (40 * SIM_MS),
                         (struct sim_event){(void *)(uintptr_t)op, REPLICA_CLIENTS, EV_REQUEST, leader});

@@ -55,7 +55,7 @@ static void repeat_later(struct replica_world *w, uint16_t to, const struct repl
 {
     bool vote = like->bytes[1] == BT_GROUP_VOTE && (bt_get32(like->bytes + BT_GROUP_HEADER) & BT_GROUP_PRE) == 0;
     bool success = like->bytes[1] == BT_GROUP_APPEND_REPLY && bt_get32(like->bytes + BT_GROUP_HEADER) == BT_GROUP_YES;
-    double often = vote ? 2 * w->rules.after_a_vote : success ? 0.4 * w->rules.after_a_vote : 0;
+    double often = vote ? 2 * w->rules.after_a_vote : success ? w->rules.after_a_vote : 0;
     if (replica_chance(w, often)) {
         w->count.duplicated++;
         uint64_t later = w->agenda.now + delay(w) + bt_rng_next(&w->rng) % ((vote ? 12 : 600) * SIM_MS);
