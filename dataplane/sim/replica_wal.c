@@ -9,7 +9,7 @@
 #include "disk.h"
 #include "store/store.h"
 
-enum { BATCH = 16384, FILES = 64, SNAPSHOT = 8192, MEMORY = 1 << 18 };
+enum { BATCH = 16384, FILES = 2048, SNAPSHOT = 8192, MEMORY = 1 << 18 };
 
 struct replica_wal {
     struct sim_disk *disk;
