@@ -151,9 +151,11 @@ static bool possible(struct replica_disk *d, const struct bt_store_op *op)
         }
         d->end = op->from - 1;
         return true;
-    case BT_STORE_COMPACT:
-        d->end = op->to > d->end ? op->to : d->end;
+    case BT_STORE_SNAPSHOT:
+        d->end = op->snapshot.last_index > d->end ? op->snapshot.last_index : d->end;
         return true;
+    case BT_STORE_COMPACT:
+        return op->to <= d->end;
     default:
         return true;
     }

@@ -70,6 +70,10 @@ static uint32_t merge(struct bt_replica *r, const struct bt_group_append *a)
         replica_count(r, BT_REPLICA_STORE_BUSY_TOTAL);
         return have;
     }
+    if (r->spare == REPLICA_SPARE_INSTALLED) {
+        replica_count(r, BT_REPLICA_SNAPSHOT_BUSY_TOTAL); // the log is about to follow the snapshot
+        return have;
+    }
     if (a->entry[have].index <= r->log.last) {
         replica_store_truncate(r, a->entry[have].index);
         config = true; // one that was in force may be gone
@@ -99,7 +103,8 @@ void replica_append(struct bt_replica *r, const struct bt_group_message *m)
         replica_count(r, BT_REPLICA_CONFLICT_TOTAL);
         return;
     }
-    uint64_t end = a->prev_index + merge(r, a);
+    uint32_t has = merge(r, a);
+    uint64_t end = a->prev_index + has;
     if (end > r->verified) {
         r->verified = end;
     }
@@ -108,9 +113,10 @@ void replica_append(struct bt_replica *r, const struct bt_group_message *m)
         r->commit = commit;
     }
     // With entries under way to the disk, word follows when they are durable; a sign of life is answered at once.
-    if (a->count == 0 || r->log.durable >= r->verified) {
+    // What there was no room for is left unanswered: the leader asks again with its next sign of life, not at once.
+    if (a->count == 0 || (has == a->count && r->log.durable >= r->verified)) {
         replica_send_ack(r);
     } else {
-        r->ack_due = true;
+        r->ack_due = r->log.durable < r->verified || !replica_settled(r);
     }
 }
