@@ -142,11 +142,11 @@ void bed_deliver(struct bed *b, struct bt_group_message *m)
     bt_replica_receive(b->r, b->now, bytes, n);
 }
 
-void bed_append(struct bed *b, uint16_t from, uint64_t term, uint64_t prev_index, uint64_t prev_term, uint64_t commit,
-                const uint64_t *terms)
+void bed_append_after(struct bed *b, uint16_t from, uint64_t term, struct bed_place prev, uint64_t commit,
+                      const uint64_t *terms)
 {
     struct bt_group_message m = bed_message(BT_GROUP_APPEND, from, term);
-    m.append = (struct bt_group_append){.prev_index = prev_index, .prev_term = prev_term, .commit = commit};
+    m.append = (struct bt_group_append){.prev_index = prev.index, .prev_term = prev.term, .commit = commit};
     for (; terms[m.append.count] != 0; m.append.count++) {
         m.append.entry[m.append.count] = (struct bt_entry){
             .term = terms[m.append.count], .kind = BT_ENTRY_COMMAND, .body = (const uint8_t *)"write", .length = 5};

@@ -57,9 +57,15 @@ void bed_forget(struct bed *b);            // what was sent and stored so far
 void bed_deliver(struct bed *b, struct bt_group_message *m);
 struct bt_group_message bed_message(enum bt_group_type type, uint16_t from, uint64_t term);
 
-// Commands of these terms after an entry; commit says how far.
-void bed_append(struct bed *b, uint16_t from, uint64_t term, uint64_t prev_index, uint64_t prev_term, uint64_t commit,
-                const uint64_t *terms); // ends with 0
+struct bed_place {
+    uint64_t index, term;
+};
+
+// Commands of these terms, which end with 0, after an entry; commit says how far.
+void bed_append_after(struct bed *b, uint16_t from, uint64_t term, struct bed_place prev, uint64_t commit,
+                      const uint64_t *terms);
+#define bed_append(b, from, term, prev_index, prev_term, commit, terms)                                                \
+    bed_append_after(b, from, term, (struct bed_place){prev_index, prev_term}, commit, terms)
 void bed_ack(struct bed *b, uint16_t from, uint64_t index);
 
 // The latest message of a type to a member, decoded; NULL when there is none.
