@@ -64,8 +64,8 @@ struct bed_place {
 // Commands of these terms, which end with 0, after an entry; commit says how far.
 void bed_append_after(struct bed *b, uint16_t from, uint64_t term, struct bed_place prev, uint64_t commit,
                       const uint64_t *terms);
-#define bed_append(b, from, term, prev_index, prev_term, commit, terms)                                                \
-    bed_append_after(b, from, term, (struct bed_place){prev_index, prev_term}, commit, terms)
+#define bed_append(b, from, term, prev_index, prev_term, commit, ...)                                                  \
+    bed_append_after(b, from, term, (struct bed_place){prev_index, prev_term}, commit, __VA_ARGS__)
 void bed_ack(struct bed *b, uint16_t from, uint64_t index);
 
 // The latest message of a type to a member, decoded; NULL when there is none.
