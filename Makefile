@@ -48,7 +48,7 @@ generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF pro
 	@hack/generate-bpf
 
 format: ## Format Go and C sources
-	@gofmt -w operator clients e2e
+	@gofmt -w operator clients e2e hack/p4
 	@git ls-files 'dataplane/*.c' 'dataplane/*.h' | xargs clang-format-19 -i
 
 clean: ## Remove build/ (the tool cache outside the tree stays)
@@ -106,7 +106,7 @@ e2e-crab e2e-crab-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -118,6 +118,20 @@ sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, 
 	@mkdir -p $(MEASURED)
 	measure/sim/run-all --short --seeds=$(SHORT_SEEDS) --measurements=$(MEASURED)/sim-short.json; code=$$?; \
 	  $(REPORT) sim-short --measurements $(MEASURED)/sim-short.json && exit $$code
+
+P4_CHECK := build/bin/p4check suite
+p4: ## The switch's P4 programs in a checker of our own, not in a compiler: vectors, STF files, both architectures, a million events beside the simulator, Tofino's discipline, planted bugs (3 min)
+p4: P4_RUN := --events=1000000 --frames=400000
+p4: P4_FUZZ := model:FuzzSource stf:FuzzReplay
+p4-short: ## The same with 100,000 events (40 s)
+p4-short: P4_RUN := --events=100000
+p4 p4-short: deps-dev
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
+	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
+	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./hack/p4/cmd/p4check
+	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
+	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release

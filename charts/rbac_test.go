@@ -19,6 +19,8 @@ var clusterRights = []string{
 	"batch/jobs: create get list patch watch",
 	"bobtail.dev/latencyexperiments/status: patch",
 	"bobtail.dev/latencyexperiments: get list watch",
+	"bobtail.dev/programmableswitches/status: patch",
+	"bobtail.dev/programmableswitches: get list patch watch",
 	"bobtail.dev/rpcservices/status: patch",
 	"bobtail.dev/rpcservices: get list watch",
 	"bobtail.dev/servicelevelobjectives/status: patch",

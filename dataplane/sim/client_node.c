@@ -181,16 +181,15 @@ static uint8_t shape(struct sim_world *w)
 /* What a request is, before it is sent. Every draw is from the streams of its kind, in this order. */
 static void draw_request(struct sim_world *w, struct sim_request *r, uint32_t number, bool probe)
 {
-    if (probe) {
-        r->flags = (uint8_t)(SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0));
-    } else if (!w->unshaped) {
+    if (!probe && !w->unshaped) {
         r->flags = shape(w);
-    }
-    if (!probe && w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised)) {
-        r->asked = (uint8_t)(4 + number % 4);
+        if (w->s->prioritised > 0 && sim_chance(&w->stream[SIM_STREAM_SHAPE], w->s->prioritised)) {
+            r->asked = (uint8_t)(4 + number % 4);
+        }
     }
     r->service_ns = sim_service_ns(w, number);
     if (probe) {
+        r->flags = (uint8_t)(SIM_RQ_PROBE | (w->s->admission_mode != 0 ? SIM_RQ_SPARED : 0));
         r->service_ns = (uint64_t)(w->s->service.mean_ns / 10) + 1; /* only a lost credit may delay it */
     }
 }

@@ -38,6 +38,7 @@ int sim_command_figures(const struct sim_options *o);
 int sim_command_policy(int argc, char **argv);
 int sim_command_admission(int argc, char **argv);
 int sim_command_hedge(int argc, char **argv);
+int sim_command_switch(int argc, char **argv);
 int sim_command_crab(int argc, char **argv);
 int sim_command_replica(int argc, char **argv);
 int sim_command_store(int argc, char **argv);

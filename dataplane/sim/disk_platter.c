@@ -202,7 +202,7 @@ bool sim_platter_rot(struct sim_platter *p, enum sim_disk_seen kind)
 {
     uint32_t at = 0, from = 0;
     struct sim_sector *s = draw(p, UINT32_MAX, &at);
-    struct sim_sector *other = draw(p, bt_rng_below(&p->rng, 2) == 0 ? at : UINT32_MAX, &from);
+    struct sim_sector *other = draw(p, bt_rng_below(&p->rng, 4) > 0 ? at : UINT32_MAX, &from);
     if (s == NULL || (kind == SIM_DISK_MOVED && other == s)) {
         return false;
     }

@@ -65,12 +65,18 @@ static inline void sim_agenda_push(struct sim_agenda *a, uint64_t t, struct sim_
     *(t > a->now ? sim_agenda_later(a, t) : sim_agenda_at_once(a)) = ev;
 }
 
+/* Whether the next event is of this instant too. */
+static inline bool sim_agenda_has_more_now(const struct sim_agenda *a)
+{
+    return a->head != a->tail;
+}
+
 /* Takes the earliest event that is due at `until` or before and moves `now` to it; false when there is none.
  * Precondition: it is not later than `until` already. */
 static inline bool sim_agenda_next(struct sim_agenda *a, uint64_t until, struct sim_event *out)
 {
     const struct sim_event *ev;
-    if (a->head != a->tail) {
+    if (sim_agenda_has_more_now(a)) {
         ev = &a->fifo[a->head++ & a->mask];
     } else {
         ev = sim_agenda_forward(a, until);

@@ -285,8 +285,12 @@ __attribute__((noinline)) static bool advance(struct sim_world *w, uint64_t unti
 {
     struct sim_event ev;
     w->requests_enough = w->stuck || w->agenda.now > until_ns ? 0 : enough;
-    while (w->requests_ended < w->requests_enough && sim_agenda_next(&w->agenda, until_ns, &ev)) {
-        if (__builtin_expect(sim_agenda_stands_still(&w->agenda), 0)) {
+    while (w->requests_ended < w->requests_enough) {
+        bool same_instant = sim_agenda_has_more_now(&w->agenda);
+        if (!sim_agenda_next(&w->agenda, until_ns, &ev)) {
+            break;
+        }
+        if (same_instant && __builtin_expect(sim_agenda_stands_still(&w->agenda), 0)) {
             stand_still(w, ev);
         }
         dispatch(w, &ev);

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// JBSQ as a switch pipeline does it, in software (R-129…R-133): a request is compared with one group of servers a
-// pass, accepts a server with at most i outstanding, and goes round again when there is none. What goes round is the
-// queue: it has no order, and a comparison over several groups is not atomic. Rounds run from 0 to n − 1
-// any FEEDBACK lets the next request begin at round 0 again.
+// A switch pipeline (switch_pipeline.h) under the policy simulation's load: passes take time, and share a recirculation
+// port that bounds the queue. What goes round is the queue, and the second passes of FEEDBACK.
 #include <stdlib.h>
 
 #include "buffers.h"
 #include "policy_model.h"
 #include "policy_notices.h"
+#include "switch_pipeline.h"
 
-enum { WORDS = SIM_POLICY_WORKERS_MAX / 64 };
+enum { LIFE = 1 }; /* nobody restarts */
 
-/* One recirculating request: the meta header it carries. */
+/* What goes round: a request, or a change of a worker's credits. */
 struct loop {
     uint64_t at; /* its next pass */
-    uint32_t job;
-    uint16_t group, tried;
-    uint8_t round;
+    uint32_t job, worker;
+    int32_t delta;
+    struct sim_pipeline_loop request;
+};
+
+/* In order of `at`: every pass takes equally long. */
+struct ring {
+    struct loop *p;
+    size_t head, n, cap;
 };
 
 struct engine {
@@ -26,59 +31,54 @@ struct engine {
     struct sim_policy_counts *counts;
     struct sim_notices notices;
     uint64_t *free_at;
-    uint8_t *outstanding;
-    uint64_t (*room)[WORDS]; /* room[i]: servers with at most i outstanding */
-    uint32_t groups, last_round, next_group;
-    bool lost;         /* the patience has ended */
-    struct loop *ring; /* in order of `at`: every pass takes equally long */
-    size_t head, n, cap;
-    uint64_t port_free; /* the recirculation port takes the next packet */
+    struct sim_pipeline pipeline;
+    struct sim_pipeline_worker *worker;
+    uint32_t *served;
+    bool lost; /* the patience has ended */
+    /* The port's two queues: FEEDBACK goes first. */
+    struct ring requests, credits;
+    uint64_t port_free; /* the recirculation port takes the next request */
 };
+
+/* Nothing is lost, late or restarted here: a FEEDBACK tells of one more that was served. */
+static int32_t report(struct engine *e, uint32_t w)
+{
+    int32_t delta = 0;
+    struct sim_pipeline_report r = {e->m->depth, LIFE, e->served[w], e->served[w], false};
+    sim_pipeline_report(&e->pipeline, 0, w, &r, &delta);
+    return delta;
+}
 
 static void start(struct engine *e)
 {
     const struct sim_policy_model *m = e->m;
+    struct sim_pipeline_config c = {.workers = m->workers,
+                                    .depth = m->depth,
+                                    .group = m->pipeline.group,
+                                    .limit = m->central_limit != 0 ? m->central_limit : UINT32_MAX,
+                                    .patience = INT32_MAX,
+                                    .loss = INT32_MAX};
     sim_notices_init(&e->notices, m->workers);
     e->free_at = sim_zeroed(m->workers * sizeof *e->free_at);
-    e->outstanding = sim_zeroed(m->workers);
-    e->room = sim_zeroed(m->depth * sizeof *e->room);
-    for (uint32_t i = 0; i < m->depth; i++) {
-        for (uint32_t w = 0; w < m->workers; w++) {
-            e->room[i][w >> 6] |= UINT64_C(1) << (w & 63u);
-        }
+    e->served = sim_zeroed(m->workers * sizeof *e->served);
+    e->worker = sim_zeroed(m->workers * sizeof *e->worker);
+    sim_pipeline_init(&e->pipeline, &c, e->worker);
+    for (uint32_t w = 0; w < m->workers; w++) {
+        sim_pipeline_credit(&e->pipeline, w, LIFE, report(e, w));
     }
-    e->groups = (m->workers + m->pipeline.group - 1) / m->pipeline.group;
-    e->cap = 64;
-    e->ring = sim_zeroed(e->cap * sizeof *e->ring);
+    e->requests = e->credits = (struct ring){.cap = 64};
+    e->requests.p = sim_zeroed(e->requests.cap * sizeof *e->requests.p);
+    e->credits.p = sim_zeroed(e->credits.cap * sizeof *e->credits.p);
 }
 
 static void stop(struct engine *e)
 {
     sim_notices_free(&e->notices);
     free(e->free_at);
-    free(e->outstanding);
-    free(e->room);
-    free(e->ring);
-}
-
-/* First server of the group with at most `round` outstanding; UINT32_MAX: none. */
-static uint32_t compare(const struct engine *e, uint32_t group, uint32_t round)
-{
-    uint32_t from = group * e->m->pipeline.group, to = from + e->m->pipeline.group;
-    to = to < e->m->workers ? to : e->m->workers;
-    for (uint32_t word = from >> 6; word <= (to - 1) >> 6; word++) {
-        uint64_t bits = e->room[round][word];
-        if (word == from >> 6) {
-            bits &= ~UINT64_C(0) << (from & 63u);
-        }
-        if (word == (to - 1) >> 6) {
-            bits &= ~UINT64_C(0) >> (63u - ((to - 1) & 63u));
-        }
-        if (bits != 0) {
-            return word << 6 | (uint32_t)__builtin_ctzll(bits);
-        }
-    }
-    return UINT32_MAX;
+    free(e->served);
+    free(e->worker);
+    free(e->requests.p);
+    free(e->credits.p);
 }
 
 static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
@@ -90,77 +90,102 @@ static void dispatch(struct engine *e, size_t i, uint32_t w, uint64_t now)
     e->sojourn[i] = e->free_at[w] + path->reply_ns - e->job[i].arrival_ns;
     e->lost |= sim_policy_impatient(e->m, e->counts, i, e->sojourn[i]);
     sim_notices_push(&e->notices, w, e->free_at[w] + path->feedback_ns);
-    e->room[e->outstanding[w]][w >> 6] &= ~(UINT64_C(1) << (w & 63u));
-    if (++e->outstanding[w] > e->counts->most_outstanding) {
-        e->counts->most_outstanding = e->outstanding[w];
+    uint64_t outstanding = e->m->depth - (uint64_t)(int64_t)e->worker[w].credits;
+    if (outstanding > e->counts->most_outstanding) {
+        e->counts->most_outstanding = outstanding;
     }
 }
 
-/* a FEEDBACK decrements. */
-static void heard(struct engine *e)
+static void push(struct ring *r, struct loop p)
 {
-    uint32_t w = sim_notices_pop(&e->notices);
-    e->outstanding[w]--;
-    e->room[e->outstanding[w]][w >> 6] |= UINT64_C(1) << (w & 63u);
-    e->last_round = 0;
+    if (r->n == r->cap) {
+        struct loop *bigger = sim_zeroed(r->cap * 2 * sizeof *bigger);
+        for (size_t i = 0; i < r->n; i++) {
+            bigger[i] = r->p[(r->head + i) & (r->cap - 1)];
+        }
+        free(r->p);
+        *r = (struct ring){bigger, 0, r->n, r->cap * 2};
+    }
+    r->p[(r->head + r->n++) & (r->cap - 1)] = p;
 }
 
+static struct loop pop(struct ring *r)
+{
+    struct loop p = r->p[r->head];
+    r->head = (r->head + 1) & (r->cap - 1);
+    r->n--;
+    return p;
+}
+
+static uint64_t next(const struct ring *r)
+{
+    return r->n > 0 ? r->p[r->head].at : SIM_NOTICE_NEVER;
+}
+
+/* A request goes round, behind those that do already. */
 static void recirculate(struct engine *e, struct loop p)
 {
-    if (e->n == e->cap) {
-        struct loop *bigger = sim_zeroed(e->cap * 2 * sizeof *bigger);
-        for (size_t i = 0; i < e->n; i++) {
-            bigger[i] = e->ring[(e->head + i) & (e->cap - 1)];
-        }
-        free(e->ring);
-        e->ring = bigger;
-        e->head = 0;
-        e->cap *= 2;
-    }
     p.at += e->m->pipeline.pass_ns;
     p.at = p.at > e->port_free ? p.at : e->port_free;
     e->port_free = p.at + e->m->pipeline.gap_ns;
-    e->ring[(e->head + e->n++) & (e->cap - 1)] = p;
-    if (e->n > e->counts->most_held) {
-        e->counts->most_held = e->n;
+    push(&e->requests, p);
+    if (e->pipeline.held > e->counts->most_held) {
+        e->counts->most_held = e->pipeline.held;
     }
 }
 
-/* One pass through the pipeline. True when the request has left it. */
-static bool pass(struct engine *e, struct loop *p)
+/* W-3: a FEEDBACK sets what was served; its second pass goes round, in front of the requests, which wait for it. */
+static void heard(struct engine *e)
 {
-    uint32_t w = compare(e, p->group, p->round);
-    if (w != UINT32_MAX) {
-        e->last_round = p->round;
-        dispatch(e, p->job, w, p->at);
-        return true;
-    }
-    p->group = (uint16_t)(p->group + 1u < e->groups ? p->group + 1u : 0);
-    if (++p->tried == e->groups) {
-        p->tried = 0;
-        p->round = (uint8_t)(p->round + 1u < e->m->depth ? p->round + 1u : p->round);
-    }
-    e->counts->passes++;
-    return false;
+    uint64_t at = sim_notices_next(&e->notices) + e->m->pipeline.pass_ns;
+    uint32_t w = sim_notices_pop(&e->notices);
+    e->served[w]++;
+    push(&e->credits, (struct loop){.at = at, .worker = w, .delta = report(e, w)});
+    e->port_free += e->m->pipeline.gap_ns;
 }
 
-/* Everything that happens up to and including now: FEEDBACK before a pass of the same instant. */
+static void drop(struct engine *e, size_t job)
+{
+    e->sojourn[job] = SIM_POLICY_DROPPED;
+    e->counts->dropped++;
+}
+
+/* The request that came round passes again. */
+static void pass(struct engine *e)
+{
+    struct loop p = pop(&e->requests);
+    uint32_t w = sim_pipeline_again(&e->pipeline, 0, &p.request);
+    if (w == SIM_PIPELINE_WAITS) {
+        e->counts->passes++;
+        recirculate(e, p);
+    } else if (w == SIM_PIPELINE_FULL) {
+        drop(e, p.job);
+    } else {
+        dispatch(e, p.job, w, p.at);
+    }
+}
+
+static void credit(struct engine *e)
+{
+    struct loop p = pop(&e->credits);
+    sim_pipeline_credit(&e->pipeline, p.worker, LIFE, p.delta);
+}
+
+/* Everything that happens up to and including now: FEEDBACK before a request's pass of the same instant. */
 static void advance(struct engine *e, uint64_t now)
 {
     for (;;) {
-        uint64_t notice = sim_notices_next(&e->notices), turn = e->n > 0 ? e->ring[e->head].at : SIM_NOTICE_NEVER;
-        if (notice > now && turn > now) {
+        uint64_t notice = sim_notices_next(&e->notices), change = next(&e->credits), turn = next(&e->requests);
+        uint64_t first = notice < change ? notice : change;
+        if ((first < turn ? first : turn) > now) {
             return;
         }
-        if (notice <= turn) {
+        if (notice <= change && notice <= turn) {
             heard(e);
-            continue;
-        }
-        struct loop p = e->ring[e->head];
-        e->head = (e->head + 1) & (e->cap - 1);
-        e->n--;
-        if (!pass(e, &p)) {
-            recirculate(e, p);
+        } else if (change <= turn) {
+            credit(e);
+        } else {
+            pass(e);
         }
     }
 }
@@ -174,24 +199,21 @@ void sim_policy_switch(const struct sim_policy_model *m, const struct sim_job *j
     for (; i < n && !e.lost; i++) {
         uint64_t now = job[i].arrival_ns + m->path.client_router_ns;
         advance(&e, now);
-        struct loop p = {now, (uint32_t)i, (uint16_t)e.next_group, 0, (uint8_t)e.last_round};
-        e.next_group = e.next_group + 1u < e.groups ? e.next_group + 1u : 0;
-        if (pass(&e, &p)) {
+        struct loop p = {.at = now, .job = (uint32_t)i};
+        uint32_t w = sim_pipeline_first(&e.pipeline, 0, &p.request);
+        if (w != SIM_PIPELINE_WAITS) {
+            dispatch(&e, i, w, now);
             continue;
         }
-        if (m->central_limit != 0 && e.n >= m->central_limit) {
-            sojourn_ns[i] = SIM_POLICY_DROPPED;
-            counts->dropped++;
-            continue;
-        }
-        counts->held++;
+        counts->passes++;
+        counts->held += p.request.admitted;
         recirculate(&e, p);
     }
-    while (e.n > 0 && !e.lost) {
-        advance(&e, e.ring[e.head].at);
+    while (e.requests.n > 0 && !e.lost) {
+        advance(&e, next(&e.requests));
     }
-    for (; e.n > 0; e.n--) {
-        sojourn_ns[e.ring[e.head++ & (e.cap - 1)].job] = SIM_POLICY_DROPPED;
+    while (e.requests.n > 0) {
+        sojourn_ns[pop(&e.requests).job] = SIM_POLICY_DROPPED;
     }
     for (; i < n; i++) {
         sojourn_ns[i] = SIM_POLICY_DROPPED;

@@ -118,10 +118,9 @@ int sim_store_match(struct sim_store_history *h, const struct bt_recovery *r, ui
     }
     *s = h->from;
     for (uint32_t i = 0;; i++) {
-        if (i >= least && (*why = differs(s, r)) == NULL) {
-            found = (int)i;
-            break;
-        }
+        const char *what = i >= least ? differs(s, r) : "";
+        found = what == NULL ? (int)i : found;
+        *why = what != NULL ? what : *why;
         if (i == h->steps) {
             break;
         }

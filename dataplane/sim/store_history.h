@@ -54,8 +54,8 @@ struct bt_group_config sim_store_config(uint16_t n);
 void sim_store_told(struct sim_store_history *h, const struct sim_store_step *s);
 
 /*
- * Which prefix, of at least `least` steps, is what was recovered; -1: none. The shortest one: what is more was not
- * promised. *why then says what does not fit the longest.
+ * Which prefix, of at least `least` steps, is what was recovered; -1: none. The longest one: states repeat, and those
+ * between two that are alike may be on the disk, too. *why then says what did not fit.
  */
 int sim_store_match(struct sim_store_history *h, const struct bt_recovery *r, uint32_t least, const char **why);
 

@@ -99,7 +99,7 @@ static void crash(struct run *r, uint64_t now)
     sim_disk_crash(r->disk, now, power);
     r->now = now + 1;
     r->result->count[power ? SIM_STORE_POWER_LOSSES : SIM_STORE_KILLS]++;
-    if (power && r->rot == SIM_DISK_SEEN && chance(r, 0.12)) {
+    if (power && r->rot == SIM_DISK_SEEN && chance(r, 0.2)) {
         enum sim_disk_seen kind = SIM_DISK_FLIPPED + below(r, 3);
         r->rot = sim_disk_rot(r->disk, kind) ? kind : SIM_DISK_SEEN;
     }

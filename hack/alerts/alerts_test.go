@@ -248,6 +248,10 @@ func TestOtherAlerts(t *testing.T) {
 		{"ConfigRefused", of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "0x20 1x10"), of("bobtail_config_refused_total", `{reason="InvalidConfig"}`, "1x30")},
 		{"ConfigWatchFailing", of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x25 60 120 180 240 300"), of("bobtail_config_watch_failing_seconds", `{instance="x"}`, "0x28 60 120")}, // K-28
 		{"WorkerEjected", of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "1x30"), of("bobtail_worker_ejected", `{worker="10.0.0.1:8000"}`, "0x30")},
+		{"SwitchNotProgrammed", of("bobtail_switch_programmed", `{switch="leaf"}`, "0x30") + of("bobtail_switch_programmed", `{switch="spine"}`, "1x30"),
+			of("bobtail_switch_programmed", `{switch="leaf"}`, "1x30")},
+		{"SwitchEntriesLost", of("bobtail_switch_entries_repaired_total", `{switch="leaf"}`, "0+1x30") + of("bobtail_switch_entries_repaired_total", `{switch="spine"}`, "7x30"),
+			of("bobtail_switch_entries_repaired_total", `{switch="leaf"}`, "7x30")},
 		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},
 		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{instance="a"}`, "1x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30"),

@@ -16,7 +16,7 @@ TELL_SECONDS, LOOK_SECONDS = 20, 0.1
 GRACE_SECONDS = 20  # for a stage that is told to end: clusters and namespaces are taken away
 
 Job = collections.namedtuple("Job", "stage form")
-Result = collections.namedtuple("Result", "name command ok seconds tests")
+Result = collections.namedtuple("Result", "name command ok seconds tests failures", defaults=((),))
 
 
 def say(text):
@@ -57,7 +57,7 @@ class Running:
             for line in runlog.excerpt(text.splitlines()):
                 say("    | " + line)
             say(f"    stage {self.name} exited {code}; likely cause: {self.job.stage.cause}")
-        return Result(self.name, self.job.form.command, code == 0, round(took, 1), tests)
+        return Result(self.name, self.job.form.command, code == 0, round(took, 1), tests, runlog.failures(text) if code else ())
 
     def end(self):
         """Ends it and what it started, in order if it can."""

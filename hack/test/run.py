@@ -158,6 +158,9 @@ def main(argv):
     bad = [r.name for r in results if not r.ok]
     if bad:
         say(f"failed stages: {', '.join(bad)}")
+        for result in results:
+            for line in result.failures:
+                say(f"  {result.name}: {line}")
     say(f"{passed} passed, {max(failed, len(bad))} failed, {skipped} skipped")
     return 1 if bad or not good else 0
 

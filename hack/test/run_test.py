@@ -58,6 +58,20 @@ class Expected(unittest.TestCase):
         self.assertEqual(play.expected([]), 0)
 
 
+class Failures(unittest.TestCase):
+    def test_they_are_named_again_when_the_run_ends(self):
+        failing = stage("unit", "echo ' 7/9 net:x FAIL 1.00s'; echo ' 7/9 net:x FAIL 1.00s'; exit 1")
+        out = io.StringIO()
+        with tempfile.TemporaryDirectory() as logs, contextlib.redirect_stdout(out), unittest.mock.patch.object(play, "LOGS", pathlib.Path(logs)), \
+                unittest.mock.patch.object(play, "ROOT", pathlib.Path(logs)):
+            results = play.play([play.Job(failing, failing.forms[TEST])], True)
+        self.assertEqual(results[0].failures, ["7/9 net:x FAIL 1.00s"])
+
+    def test_of_many_the_first(self):
+        log = "".join(f"--- FAIL: Test{i}\n" for i in range(50))
+        self.assertEqual(runlog.failures(log), [f"--- FAIL: Test{i}" for i in range(runlog.REPEATED)])
+
+
 class Select(unittest.TestCase):
     KNOWN = (stage("a"), stage("b", lists=(ALL,)), stage("c", needs=("root",)), stage("d", beside=("a",)))
 

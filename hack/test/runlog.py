@@ -11,7 +11,7 @@ GO_FAIL = re.compile(r"^\s*--- FAIL: ", re.M)
 GO_SKIP = re.compile(r"^\s*--- SKIP: ", re.M)
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 FAILURE = re.compile(r"--- FAIL: |_test\.go:\d+: |\bFAILED\b|^\s*\d+/\d+ .*(FAIL|TIMEOUT)|^panic: |ERROR: |: error: |NOT CAUGHT")
-NAMED, TAIL = 30, 40  # lines shown of a failed stage
+NAMED, TAIL, REPEATED = 30, 40, 8  # lines shown of a failed stage; repeated when the run ends
 READ, SHOWN = 4096, 110  # bytes read for the last line, characters shown of it
 
 
@@ -29,6 +29,12 @@ def excerpt(lines):
     """What a reader of nothing but this output needs: the lines that name a failure, then how the log ends."""
     named = [line for line in lines if FAILURE.search(line)]
     return [*named[-NAMED:], *(["..."] if named else []), *lines[-TAIL:]]
+
+
+def failures(log):
+    """The lines that name a failed test, the first few, each once: for the very end of a run, which is all that some readers see."""
+    lines = dict.fromkeys(line.strip() for line in log.splitlines() if FAILURE.search(line))
+    return list(lines)[:REPEATED]
 
 
 def last_line(path):

@@ -33,7 +33,7 @@ FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # a link is not shown in it
 LINK = re.compile(r"\]\(<?([^)\s>]*)>?[^)]*\)|^\[[^\]]+\]: (\S+)", re.M)
 STATED = re.compile(r"^\|\s*([A-Z])-(\d{1,3}a?)†?\s*\|", re.M)  # a row of the protocol page that begins with an id
-TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal", "e2e")
+TEST_FILES = ("dataplane/tests", "dataplane/fuzz", "clients/go", "operator/internal", "e2e", "hack/p4")
 
 
 def blocks(path):

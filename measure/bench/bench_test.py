@@ -100,6 +100,16 @@ class Proxy(unittest.TestCase):
         self.assertAlmostEqual(rows["proxy_cpu_share_vs_haproxy"], 3 / 24)
         self.assertAlmostEqual(rows["proxy_cpu_share_sockets_vs_nginx"], 6 / 30)
         self.assertAlmostEqual(rows["proxy_cpu_share_keys_vs_nginx"], 4 / 30)
+        self.assertAlmostEqual(rows["proxy_cpu_share_default_vs_nginx"], 4 / 30)
+
+    def test_a_rendered_router_keeps_every_argument_that_is_not_of_its_pod(self):
+        rendered = {"args": ["--address=$(POD_IP)", "--config-cache=/run/x", "--fast-path=auto", "--new-option=7"], "capabilities": ["BPF", "NET_ADMIN"]}
+        self.assertEqual(proxy.as_rendered(rendered, {"--address": "127.0.0.1", "--config-cache": None}), ["--address=127.0.0.1", "--fast-path=auto", "--new-option=7"])
+        self.assertIn("--bounding-set=-all,+bpf,+net_admin", proxy.only_with(rendered["capabilities"]))
+
+    def test_costs_of_the_fast_path(self):
+        rounds = [{**r, "fast": {**r["r2p2"], "busy": r["r2p2"]["busy"] + 3}, "keyed": {**r["r2p2"], "busy": r["r2p2"]["busy"] + 4}} for r in self.rounds()]
+        rows = {r["name"]: r["value"] for r in proxy.figures(rounds, 4)}
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router_fast_path"], 3)
         self.assertAlmostEqual(rows["proxy_cpu_us_per_request_router_fast_path_keys"], 4)
 

@@ -7,13 +7,14 @@ its program in the kernel, and that where the service has keys (a tag to make an
 direct, bare UDP through a forwarder that does nothing else (bench_hop.c). A figure is made of undisturbed pairs
 (pairs.py), 20 of each in a full run, else there is no figure. The services are equal in kind: one echo process, 64-byte bodies, loopback.
 
-The judged share is that of the router with its program, which a service asks for by spec.router.fastPath; the share on plain
-sockets, which is what runs by default, stands beside it under its own name. Where the program may not be loaded there is no judged
+The judged share is that of the router with its program, which is what runs by default; the share on plain
+sockets, which is what runs where the program may not be loaded, stands beside it under its own name. Where the program may not be loaded there is no judged
 share, and that is a failure: the other one does not stand in for it.
 """
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -60,9 +61,30 @@ def proxy_config(source, target, port):
     target.write_text(text)
 
 
-def start_router(procs, work, fast="", cpus=None, keys=()):
-    """A router and its echo service. The program of the fast path sees every packet of its device, so that router lives for its
-    own runs only: the others shall not pay for it."""
+def default_router():
+    """What the chart's defaults render for the least manifest: {"args", "capabilities", "keys"} of the router's container."""
+    run = subprocess.run(["go", "test", "-count=1", "-v", "-run=^TestWhatTheDefaultsRun$", "./operator/internal/render"], cwd=machine.ROOT,
+                         capture_output=True, text=True)
+    found = re.search(r"default_router (\{.*\})$", run.stdout, re.M)
+    if run.returncode != 0 or not found:
+        raise SystemExit(f"bench: the defaults could not be rendered:\n{run.stdout}{run.stderr}")
+    return json.loads(found.group(1))
+
+
+def as_rendered(rendered, here):
+    """Those arguments with this machine's addresses, ports and files (`here`: option -> value, None leaves it out)."""
+    return [f"{name}={here.get(name, value)}" for name, _, value in (a.partition("=") for a in rendered["args"]) if here.get(name, value) is not None]
+
+
+def only_with(capabilities):
+    """The words before a command that leave it, as root, these capabilities and no way to more."""
+    kept = ",".join(["-all", *(f"+{c.lower()}" for c in capabilities)])
+    return ["setpriv", "--no-new-privs", f"--bounding-set={kept}", "--inh-caps=-all"]
+
+
+def start_router(procs, work, fast="", cpus=None, keys=(), rendered=None):
+    """A router and its echo service; rendered: the router as the operator's defaults make it. The program of the fast path sees
+    every packet of its device, so that router lives for its own runs only: the others shall not pay for it."""
     request, feedback = PORT["fast" if fast else "router"], PORT["feedback" + fast]
     document = work / f"router{fast}.json"
     router_document(document, fast, keys)
@@ -71,8 +93,12 @@ def start_router(procs, work, fast="", cpus=None, keys=()):
     for key in keys:
         (folder / str(key)).write_text("000102030405060708090a0b0c0d0e0f\n")
     local = ["--address=127.0.0.1", "--ctl=", f"--key-dir={folder}"]
-    procs.start("router" + fast, [machine.app("bobtail-router"), *local, f"--request-port={request}", f"--feedback-port={feedback}",
-                                  f"--config={document}", "--fast-path=" + ("require" if fast else "off")], cpus=cpus)
+    options = [*local, f"--request-port={request}", f"--feedback-port={feedback}", "--fast-path=" + ("require" if fast else "off")]
+    prefix = []
+    if rendered:
+        here = {"--address": "127.0.0.1", "--request-port": request, "--feedback-port": feedback, "--ctl": "", "--key-dir": folder, "--config-cache": None}
+        options, prefix = as_rendered(rendered, here), only_with(rendered["capabilities"])
+    procs.start("router" + fast, [*prefix, machine.app("bobtail-router"), *options, f"--config={document}"], cpus=cpus)
     told = [f"--config={document}"] if keys else [f"--routers=127.0.0.1:{request}", f"--feedback-port={feedback}"]
     procs.start("serve" + fast, [machine.app("bobtail-serve"), *local, f"--port={PORT['serve' + fast]}", f"--workers={WORKERS}", *told], cpus=cpus)
 
@@ -120,17 +146,19 @@ PARTS = {"r2p2": ("serve-direct",), "router": ("router", "serve"), "fast": ("rou
          "haproxy": ("haproxy", "http"), "udp": (), "hop": ()}
 CALLED = {"router": "router_sockets", "fast": "router_fast_path", "keyed": "router_fast_path_keys"}  # in the names of rows
 FAST = {"fast": (), "keyed": (1,)}  # the variants with the program, and their keys
+RENDERED = "keyed"  # the variant whose router is what the operator's defaults make; it falls back to sockets where they would
 THEIRS = ("nginx", "haproxy")
 # What is in between: without it, with it.
 HOPS = {"router": ("r2p2", "router"), "fast": ("r2p2", "fast"), "keyed": ("r2p2", "keyed"), "nginx": ("http", "nginx"), "haproxy": ("http", "haproxy"),
         "hop": ("udp", "hop")}
 SHARED = (("fast", "proxy_cpu_share_vs", "fastPath Auto"), ("keyed", "proxy_cpu_share_keys_vs", "fastPath Auto, with keys"),
-          ("router", "proxy_cpu_share_sockets_vs", "fastPath Off, the default"),
+          ("keyed", "proxy_cpu_share_default_vs", "arguments, capabilities and keys as the chart's defaults render them for examples/minimal.yaml"),
+          ("router", "proxy_cpu_share_sockets_vs", "fastPath Off"),
           ("hop", "hop_cpu_share_vs", "a forwarder that does nothing else, FEEDBACK included: the floor of UDP sockets"))
 
 
-def one_fast_run(procs, variant, work, rate, seconds, cpus):
-    start_router(procs, work, "-fast", cpus, FAST[variant])
+def one_fast_run(procs, variant, work, rate, seconds, cpus, rendered):
+    start_router(procs, work, "-fast", cpus, FAST[variant], rendered if variant == RENDERED else None)
     time.sleep(0.7)  # every worker has joined by then
     try:
         return one_run(procs, variant, rate, seconds, cpus)
@@ -196,6 +224,7 @@ def measure(ctx):
     ctx.say(f"proxy: {RATE} requests/s of 64 bytes, {wanted} rounds of {seconds} s; NGINX {nginx}, HAProxy {haproxy}")
     with tempfile.TemporaryDirectory(prefix="bobtail-bench-") as work, machine.Processes(ctx.logs / "proxy") as procs:
         work = pathlib.Path(work)
+        rendered = default_router()
         possible = fast_path_possible(procs, work)
         if not possible:
             ctx.say("  no figures of the fast path, and so no judged share: " + (ctx.logs / "proxy" / "router-fast.log").read_text().strip().split("\n")[-1])
@@ -205,7 +234,7 @@ def measure(ctx):
 
         def rounds(wanted, cpus):
             def once(v):
-                return one_fast_run(procs, v, work, RATE, seconds, cpus) if v in FAST else one_run(procs, v, RATE, seconds, cpus)
+                return one_fast_run(procs, v, work, RATE, seconds, cpus, rendered) if v in FAST else one_run(procs, v, RATE, seconds, cpus)
             return pairs.collect(ctx, wanted, variants, asked, once, trouble)
 
         spread = rounds(wanted, None)

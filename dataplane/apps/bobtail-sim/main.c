@@ -25,6 +25,8 @@ static const char usage_text[] =
     "  replica               a replication group under faults; see bobtail-sim replica --help\n"
     "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
+    "  switch                what a switch's pipeline does under faults, event by event; see bobtail-sim switch "
+    "--help\n"
     "\n"
     "options\n"
     "  --seed=N              run, figures: this seed instead of the file's\n"
@@ -192,6 +194,7 @@ static const struct {
 } models[] = {
     {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
     {"hedge", sim_command_hedge},   {"replica", sim_command_replica},     {"store", sim_command_store},
+    {"switch", sim_command_switch},
 };
 
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)

@@ -296,7 +296,12 @@ static bool read_or_begin(struct bt_store *s, struct bt_image *image)
     }
     s->ids = tip.ids;
     s->mark = tip.snapshot;
-    return ours(s, &tip) && follow_chain(s, &scan, &tip) && read_disk(s, &scan, &tip, image);
+    s->named = tip.snapshot.number;
+    if (!ours(s, &tip) || !follow_chain(s, &scan, &tip)) {
+        return false;
+    }
+    bt_keep_chain(s);
+    return read_disk(s, &scan, &tip, image);
 }
 
 bool bt_store_open(struct bt_store *s, struct bt_image *image)

@@ -22,6 +22,7 @@ bool bt_store_init(struct bt_store *s, const struct bt_store_config *config, str
     s->payload = bt_mem_take(mem, payload);
     s->blocks = bt_mem_take(mem, (size_t)s->blocks_n * BT_BLOCK_BYTES);
     s->chain = bt_mem_take(mem, (size_t)config->files_max * sizeof *s->chain);
+    s->kept = bt_mem_take(mem, (size_t)config->files_max * sizeof *s->kept);
     s->files = bt_mem_take(mem, (size_t)config->files_max * sizeof *s->files);
     return !mem->overflowed;
 }

@@ -53,7 +53,10 @@ struct bt_store {
     struct bt_snapshot_mark mark;
     struct bt_segment *chain; // oldest first; the last one is written to
     uint32_t chain_n;
-    struct bt_disk_file *files; // all there are
+    uint64_t *kept; // segments of the head before the newest one, until a batch behind that proves it
+    uint32_t kept_n;
+    uint64_t named, kept_snapshot; // the snapshot that the newest head names, and the one before
+    struct bt_disk_file *files;    // all there are
     uint32_t files_n;
     uint64_t next_number;
     uint8_t *payload; // room for a head, then what is gathered

@@ -68,7 +68,7 @@ static struct bt_block_head head_of(const struct bt_store *s, struct bt_disk_fil
         .file = f, .owner = s->owner, .at = start, .start = start, .count = count, .policy = (uint8_t)s->config.policy};
 }
 
-// One batch of the newest segment.
+// One batch of a segment that is the newest one.
 static bool write_batch(struct bt_store *s, const uint8_t *payload, uint32_t n)
 {
     struct bt_segment *to = &s->chain[s->chain_n - 1];
@@ -80,6 +80,14 @@ static bool write_batch(struct bt_store *s, const uint8_t *payload, uint32_t n)
     to->top = s->gathered_top > to->top ? s->gathered_top : to->top;
     s->counter[BT_STORE_BATCHES]++;
     return true;
+}
+
+void bt_keep_chain(struct bt_store *s)
+{
+    for (s->kept_n = 0; s->kept_n < s->chain_n; s->kept_n++) {
+        s->kept[s->kept_n] = s->chain[s->kept_n].number;
+    }
+    s->kept_snapshot = s->named;
 }
 
 // Segments at the front whose entries are all in the snapshot are not read any more.
@@ -98,6 +106,9 @@ static bool begin_segment(struct bt_store *s)
 {
     struct bt_segment before = s->chain_n > 0 ? s->chain[s->chain_n - 1] : (struct bt_segment){.number = 0};
     struct bt_segment fresh = {.number = s->next_number++};
+    if (s->opened) {
+        bt_keep_chain(s);
+    }
     forget_front(s);
     struct bt_segment_head head = {.ids = s->ids,
                                    .number = fresh.number,
@@ -118,7 +129,22 @@ static bool begin_segment(struct bt_store *s)
         return false;
     }
     s->roll = false;
+    s->named = s->mark.number;
     bt_remove_unneeded(s);
+    return true;
+}
+
+// The first batch behind a head proves that the head is durable: nobody will have to go back to the one before.
+static bool go_on(struct bt_store *s)
+{
+    if (!write_batch(s, s->payload + BT_SEGMENT_HEAD_MAX, s->gathered)) {
+        return false;
+    }
+    if (s->kept_n > 0) {
+        s->kept_n = 0;
+        s->kept_snapshot = s->named;
+        bt_remove_unneeded(s);
+    }
     return true;
 }
 
@@ -132,7 +158,7 @@ bool bt_write_gathered(struct bt_store *s)
     }
     uint64_t end = s->chain_n > 0 ? s->chain[s->chain_n - 1].end : 0;
     bool fits = (end + bt_blocks_of(s->gathered)) * BT_BLOCK_BYTES <= s->config.segment_bytes;
-    bool ok = s->roll || !fits ? begin_segment(s) : write_batch(s, s->payload + BT_SEGMENT_HEAD_MAX, s->gathered);
+    bool ok = s->roll || !fits ? begin_segment(s) : go_on(s);
     s->failed = !ok;
     if (ok) {
         s->committed = s->log;
@@ -183,10 +209,15 @@ bool bt_write_snapshot(struct bt_store *s, const struct bt_snapshot *snapshot, u
 static bool needed(const struct bt_store *s, struct bt_disk_file f)
 {
     if (f.kind == BT_DISK_SNAPSHOT) {
-        return f.number == s->mark.number;
+        return f.number == s->mark.number || f.number == s->kept_snapshot;
     }
     for (uint32_t i = 0; i < s->chain_n; i++) {
         if (s->chain[i].number == f.number) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < s->kept_n; i++) {
+        if (s->kept[i] == f.number) {
             return true;
         }
     }

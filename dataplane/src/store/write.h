@@ -14,7 +14,10 @@ bool bt_write_gathered(struct bt_store *s);
 // A whole snapshot file, durable with its name. *number: of its file.
 bool bt_write_snapshot(struct bt_store *s, const struct bt_snapshot *snapshot, uint64_t *number);
 
-// Removes what neither the chain nor the newest head needs.
+// What the newest head on the disk needs stays until the next one is proven.
+void bt_keep_chain(struct bt_store *s);
+
+// Removes what neither the newest head needs nor, while it is kept, the one before.
 void bt_remove_unneeded(struct bt_store *s);
 
 #endif

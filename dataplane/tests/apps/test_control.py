@@ -2,6 +2,7 @@
 """The control protocol against running programs: configurations apply whole or not at all, the
 last good one survives, servers join and leave by it."""
 import json
+import pathlib
 import subprocess
 import threading
 
@@ -107,8 +108,8 @@ class Control(Bed):
             f.write('{"apiVersion":')  # a broken cache is said and passed over, not fatal
         self.start_router(2, cache[2])
         self.assertEqual(self.ctl("router-2").state()["hash"], "")
-        with open(self.path("router-2.log")) as f:
-            self.assertIn("is not used", f.read())
+        log = pathlib.Path(self.path("router-2.log"))
+        wait_for("it is said", lambda: "is not used" in log.read_text())
 
     def test_members_come_and_go_under_load(self):
         self.cluster([1, 2], [3], "--service-time=fixed:1ms")

@@ -63,14 +63,16 @@ class Pinned(AgentBed):
     def assert_pinned(self, name, cpus):
         """The threads that carry packets are where they were told to be, the others are left alone."""
         pid = self.processes[name].pid
+        for i, c in enumerate(cpus):  # told when it is done; the control socket may answer before
+            wait_for("thread %d stays on CPU %d" % (i, c), lambda line="thread %d stays on CPU %d" % (i, c): line in self.log(name))
         first, others = pinned(pid)
         self.assertEqual(first, [cpus[0]])
         self.assertEqual(others, sorted([c] for c in cpus[1:]))
         self.assertIn(ALL, threads(pid).values(), "the control thread may run anywhere")
+
+    def log(self, name):
         with open(self.path(name + ".log")) as f:
-            log = f.read()
-        for i, c in enumerate(cpus):
-            self.assertIn("thread %d stays on CPU %d" % (i, c), log)
+            return f.read()
 
     def test_without_the_option_nobody_is(self):
         self.start_router(1)

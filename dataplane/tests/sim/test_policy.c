@@ -358,8 +358,9 @@ static void r135_one_group_differs_by_the_order_of_the_waiting_only(void **state
     free(y);
 }
 
-/* R-132: groups compare one after the other, so the least loaded server is sometimes missed; the mean stays between
- * JBSQ(n) and a fifth above it, and requests do overtake. */
+/* R-132, W-3: groups compare one after the other, so the least loaded server is sometimes missed, and a FEEDBACK counts
+ * a pass later: half a microsecond in ten here, without any other delay. The mean stays between JBSQ(n) and a fifth
+ * above it, and requests do overtake. */
 static void r132_groups_cost_little_and_reorder(void **state)
 {
     (void)state;
@@ -374,7 +375,7 @@ static void r132_groups_cost_little_and_reorder(void **state)
     m.pipeline.group = 16;
     sim_policy_run(&m, &four);
     assert_true(four.counts.passes > one.counts.passes);
-    near(one.mean_ns, jbsq.mean_ns, 0.10);
+    near(one.mean_ns, jbsq.mean_ns, 0.12);
     near(four.mean_ns, jbsq.mean_ns, 0.20);
     assert_true(one.p999_ns > jbsq.p999_ns); /* no order among the waiting: a longer tail */
 }

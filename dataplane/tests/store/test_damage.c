@@ -4,6 +4,7 @@
 
 #include "bed.h"
 
+#include <sodium/crypto_shorthash.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -248,6 +249,16 @@ static void r368_a_torn_first_batch_is_no_segment(void **state)
 static void r376_an_unknown_version_is_named(void **state)
 {
     (void)state;
+    struct bed b;
+    uint32_t last;
+    written(&b, &last);
+    uint8_t *block = block_of(&b, 2);
+    block[12] = BT_STORE_VERSION_NUMBER + 1;
+    crypto_shorthash(block, block + 8, BT_BLOCK_BYTES - 8, (const uint8_t *)"bobtail's blocks");
+    assert_false(bed_start(&b));
+    assert_int_equal(b.store.why.trouble, BT_STORE_VERSION);
+    assert_int_equal(b.store.why.byte, 2 * BT_BLOCK_BYTES);
+    bed_free(&b);
     struct bt_store_error e = {
         .trouble = BT_STORE_VERSION, .file = {.number = 3, .kind = BT_DISK_SEGMENT}, .byte = 512};
     char text[200], small[8];

@@ -270,6 +270,8 @@ static void r349_snapshot_and_compaction(void **state)
     assert_true(bed_start(&b));
     bed_expect(&b, 111, 110, 2);
     assert_int_equal(b.found.snapshot.last_index, 110);
+    assert_true(bed_append(&b, 111, 111, 2));
+    bed_commit(&b);
     assert_int_equal(b.ram.files, 2); // one segment, one snapshot
     bed_free(&b);
 }
@@ -290,6 +292,36 @@ static void r349_a_snapshot_beyond_the_log_replaces_it(void **state)
     bed_commit(&b);
     assert_true(bed_start(&b));
     bed_expect(&b, 26, 30, 4);
+    bed_free(&b);
+}
+
+// a newest segment that is lost takes its one batch along, and nothing older comes up in its place.
+static void r370_the_head_before_is_kept_for_one_batch(void **state)
+{
+    (void)state;
+    struct bed b, lost;
+    started(&b);
+    assert_true(bed_append(&b, 1, 400, 2)); // two segments
+    bed_commit(&b);
+    assert_true(b.store.chain_n >= 2);
+    assert_true(bed_snapshot(&b, 400, 2, 10));
+    assert_true(bed_compact(&b, 400));
+    bed_commit(&b);
+    assert_int_equal(b.store.chain_n, 1);
+    bed_copy(&lost, &b);
+    ram_newest(&lost.ram, BT_DISK_SEGMENT)->size = 0;
+    assert_true(bed_start(&lost));
+    bed_expect(&lost, 1, 400, 2);
+    assert_int_equal(lost.found.snapshot.last_index, 400);
+    bed_free(&lost);
+    assert_true(bed_append(&b, 401, 401, 2));
+    bed_commit(&b);
+    assert_int_equal(b.ram.files, 2);
+    for (int again = 0; again < 100; again++) { // and starts alone do not fill the disk
+        assert_true(bed_start(&b));
+        bed_expect(&b, 401, 401, 2);
+        assert_true(b.ram.files <= 4);
+    }
     bed_free(&b);
 }
 
@@ -426,6 +458,7 @@ int main(void)
         cmocka_unit_test(r349_snapshot_and_compaction),
         cmocka_unit_test(r349_a_snapshot_beyond_the_log_replaces_it),
         cmocka_unit_test(r349_a_log_that_the_snapshot_contradicts_is_dropped),
+        cmocka_unit_test(r370_the_head_before_is_kept_for_one_batch),
         cmocka_unit_test(r372_a_disk_that_fails_stops_the_member),
         cmocka_unit_test(r373_the_last_batch_is_written_once_more),
         cmocka_unit_test(r375_volatile_begins_anew),

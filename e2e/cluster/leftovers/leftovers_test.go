@@ -15,7 +15,8 @@ import (
 
 func TestDiff(t *testing.T) {
 	base := func() Snapshot {
-		return Snapshot{"mount": {"/ ext4": "/dev/sda "}, "sysctl": {"kernel/panic": "0", "vm/x": "1"}, "link": {"lo": ""}}
+		return Snapshot{"mount": {"/ ext4": "/dev/sda ", "/run/netns/theirs nsfs": "nsfs "}, "sysctl": {"kernel/panic": "0", "vm/x": "1"}, "link": {"lo": virtual, "veth1": virtual, "eth0": "device"},
+			"address and route": {"-4 route: 10.9.0.0/24 dev veth1 scope link": ""}, "cgroup": {"/sys/fs/cgroup/session-3": ""}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -23,7 +24,16 @@ func TestDiff(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(Snapshot) {}, ""},
-		{"a link stayed", func(s Snapshot) { s["link"]["veth9"] = "" }, "link: veth9 added "},
+		{"a link stayed", func(s Snapshot) { s["link"]["veth9"] = virtual }, "link: veth9 added virtual"},
+		{"K-37: somebody else's namespace is gone, and what was in it", func(s Snapshot) {
+			delete(s["mount"], "/run/netns/theirs nsfs")
+			delete(s["link"], "veth1")
+			delete(s["address and route"], "-4 route: 10.9.0.0/24 dev veth1 scope link")
+			delete(s["cgroup"], "/sys/fs/cgroup/session-3")
+		}, ""},
+		{"a device is gone", func(s Snapshot) { delete(s["link"], "eth0") }, "link: eth0 removed device"},
+		{"a route is gone and its link is not", func(s Snapshot) { delete(s["address and route"], "-4 route: 10.9.0.0/24 dev veth1 scope link") },
+			"address and route: -4 route: 10.9.0.0/24 dev veth1 scope link removed "},
 		{"a mount is gone", func(s Snapshot) { delete(s["mount"], "/ ext4") }, "mount: / ext4 removed /dev/sda "},
 		{"a second mount on the same place", func(s Snapshot) { s["mount"]["/ ext4"] = "/dev/sda /dev/sda " }, `mount: / ext4 changed from "/dev/sda " to "/dev/sda /dev/sda "`},
 		{"a module brought a setting", func(s Snapshot) { s["sysctl"]["net/new"] = "1" }, ""},

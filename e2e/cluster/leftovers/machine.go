@@ -34,14 +34,19 @@ func mounts(layout.State) (map[string]string, error) {
 	return items, lines.Err()
 }
 
+// virtual is the value of a link that no device is behind.
+const virtual = "virtual"
+
 func links(layout.State) (map[string]string, error) {
-	entries, err := os.ReadDir("/sys/class/net")
+	const folder = "/sys/class/net"
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	items := map[string]string{}
 	for _, e := range entries {
-		items[e.Name()] = ""
+		where, _ := os.Readlink(filepath.Join(folder, e.Name()))
+		items[e.Name()] = map[bool]string{true: virtual, false: "device"}[strings.Contains(where, "/virtual/")]
 	}
 	return items, nil
 }

@@ -11,7 +11,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
 )
@@ -83,6 +85,7 @@ func Diff(before, after Snapshot) []Item {
 		for name, was := range b {
 			now, there := a[name]
 			switch {
+			case !there && wentOnItsOwn(before, after, p.name, name):
 			case !there:
 				items = append(items, Item{Category: p.name, Name: name, Before: was, Change: "removed"})
 			case now != was:
@@ -102,6 +105,28 @@ func Diff(before, after Snapshot) []Item {
 		return items[i].Name < items[j].Name
 	})
 	return items
+}
+
+// wentOnItsOwn says of something that was there before the cluster was, and so was
+// never its own, that others took it away: their network namespaces, the virtual
+// links and routes that go with those, the control groups of sessions that ended.
+// What else is gone, a device or a mount of the machine, would be damage.
+func wentOnItsOwn(before, after Snapshot, category, name string) bool {
+	gone := func(link string) bool {
+		_, there := after["link"][link]
+		return before["link"][link] == virtual && !there
+	}
+	switch category {
+	case "mount":
+		return strings.HasPrefix(name, "/run/netns/") && strings.HasSuffix(name, " nsfs")
+	case "link":
+		return gone(name)
+	case "address and route":
+		words := strings.Fields(name)
+		dev := slices.Index(words, "dev")
+		return dev >= 0 && dev+1 < len(words) && gone(words[dev+1])
+	}
+	return category == "cgroup"
 }
 
 // Write stores a snapshot.

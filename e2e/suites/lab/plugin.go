@@ -60,7 +60,10 @@ func (s *Suite) underOverload(ctx context.Context, after time.Duration) error {
 	}
 	var errs []error
 	for _, c := range []said{
-		{[]string{"top"}, []string{Namespace, Service, "32/32"}},
+		{[]string{"top"}, []string{Service, "32/32"}},
+		{[]string{"top", "-A"}, []string{Namespace, Service, "32/32"}},
+		{[]string{"version"}, []string{"plugin", "operator", "kubernetes"}},
+		{[]string{"check"}, []string{"with Linux 6.6 or newer", "enough to install the chart"}},
 		{[]string{"explain", "slo/" + Objective}, []string{"Met=False (ObjectiveMissed)", "TooFewWorkers", "Queueing", "wait now", "queue",
 			"ClientIngressRule", "NetworkPolicy " + Namespace + "/closed isolates pod load-plugin",
 			"add an ingress rule from pods bobtail.dev/service=" + Service + ",bobtail.dev/component=server, protocol UDP"}},

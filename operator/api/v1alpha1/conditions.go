@@ -6,7 +6,8 @@
 package v1alpha1
 
 // Condition types. Accepted, Programmed and Ready stand on every kind, from the
-// first time the operator sees an object; Met stands on ServiceLevelObjective,
+// first time the operator sees an object, Reconciling and Stalled while they are True;
+// Met stands on ServiceLevelObjective,
 // Conclusive on LatencyExperiment.
 const (
 	// ConditionAccepted says whether the specification can be acted on. While
@@ -22,6 +23,14 @@ const (
 	// ConditionReady is the summary: True when the object does what it asks
 	// for, in full.
 	ConditionReady = "Ready"
+
+	// ConditionReconciling is there, and True, while an accepted object is on its
+	// way to Ready; tools that follow kstatus take that for progress.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is there, and True, while nothing will happen until
+	// somebody acts: the specification is not accepted, or an experiment failed.
+	ConditionStalled = "Stalled"
 
 	// ConditionMet says whether the latency objective was met over the last
 	// window. Unknown means that it was not measured, and why.
@@ -220,6 +229,65 @@ const (
 	ReasonInconclusive = "Inconclusive"
 )
 
+// Reasons of ProgrammableSwitch, besides Accepted, NotAccepted, Programmed,
+// Reconciling, Unreachable and Ready.
+const (
+	// ReasonPartNotFound: a ConfigMap or key that the pipeline or `tls` names does
+	// not exist; the message names the field.
+	ReasonPartNotFound = "PartNotFound"
+
+	// ReasonDigestMismatch: a part of the pipeline has another digest than the
+	// specification gives; the message names the field. A pipeline that works stays.
+	ReasonDigestMismatch = "DigestMismatch"
+
+	// ReasonInvalidPipeline: the P4Info cannot be read, or is of another program;
+	// the message names the table at fault.
+	ReasonInvalidPipeline = "InvalidPipeline"
+
+	// ReasonInvalidCredentials: the Secret holds no certificate that can be used; the
+	// message names the key.
+	ReasonInvalidCredentials = "InvalidCredentials"
+
+	// ReasonCapacityExceeded: the pipeline's tables have no room; the message says
+	// how much would fit.
+	ReasonCapacityExceeded = "CapacityExceeded"
+
+	// ReasonDuplicateSwitch: an older ProgrammableSwitch has the same endpoint and
+	// device id; the message names it.
+	ReasonDuplicateSwitch = "DuplicateSwitch"
+
+	// ReasonCertificateRefused: the TLS handshake failed: one side does not trust the
+	// other's certificate.
+	ReasonCertificateRefused = "CertificateRefused"
+
+	// ReasonUnknownDevice: the server does not know `spec.deviceID`.
+	ReasonUnknownDevice = "UnknownDevice"
+
+	// ReasonAnotherPrimary: another controller is primary. Nothing is written.
+	ReasonAnotherPrimary = "AnotherPrimary"
+
+	// ReasonPipelineRefused: the switch does not take the pipeline, or runs another
+	// one that may not be replaced; the one it has stays.
+	ReasonPipelineRefused = "PipelineRefused"
+
+	// ReasonFixedPipeline: the switch takes no pipeline at all, as SONiC with PINS.
+	ReasonFixedPipeline = "FixedPipeline"
+
+	// ReasonEntriesOfOthers: entries that are not ours stand where ours should. They
+	// stay.
+	ReasonEntriesOfOthers = "EntriesOfOthers"
+
+	// ReasonSwitchFailed: the switch breaks the protocol, or does not hold what it
+	// took; the message says what it answered.
+	ReasonSwitchFailed = "SwitchFailed"
+
+	// ReasonNotLeading: the operator does not know that it may act.
+	ReasonNotLeading = "NotLeading"
+)
+
+// FinalizerSwitch keeps a ProgrammableSwitch until its entries are off the switch.
+const FinalizerSwitch = "bobtail.dev/switch-entries"
+
 // Conditions on Services that CRAB serves. They are qualified, because the kind
 // is not ours.
 const (
@@ -273,7 +341,8 @@ const (
 	// ReasonInvalidAnnotation: an annotation cannot be read; the message names it.
 	ReasonInvalidAnnotation = "InvalidAnnotation"
 
-	// ReasonTableFull: the nodes' VIP tables have no room for this Service.
+	// ReasonTableFull: the nodes' VIP tables have no room for this Service. Of a
+	// ProgrammableSwitch: a table of the switch is full, whatever its P4Info says.
 	ReasonTableFull = "TableFull"
 
 	// ReasonPoolExhausted: every address of the pool, of the family the message
@@ -323,6 +392,10 @@ const (
 
 	// EventAddressGiven: a Service got an address of CRAB's pool.
 	EventAddressGiven = "AddressGiven"
+
+	// EventPipelinePushed: a pipeline was put on a switch, which interrupted everything
+	// on it.
+	EventPipelinePushed = "PipelinePushed"
 
 	// EventCertificateRenewed: the certificate of the sidecars was issued anew.
 	EventCertificateRenewed = "CertificateRenewed"

@@ -27,6 +27,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ServiceLevelObjective{}, &ServiceLevelObjectiveList{},
 		&LatencyExperiment{}, &LatencyExperimentList{},
 		&NodeDataplane{}, &NodeDataplaneList{},
+		&ProgrammableSwitch{}, &ProgrammableSwitchList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -77,7 +77,7 @@ type RpcServiceRouter struct {
 	// Linux 6.6, a namespace that admits such pods, and at most 64 workers with
 	// IPv4 addresses; where something is missing it serves as with Off, and
 	// status.fastPath says what. Left out it is what the cluster chose
-	// (`routers.fastPath` of the chart, Off unless somebody decides), and Off
+	// (`routers.fastPath` of the chart, Auto unless somebody decides), and Off
 	// where this specification leaves the program nothing to do.
 	// +optional
 	FastPath FastPathMode `json:"fastPath,omitempty"`

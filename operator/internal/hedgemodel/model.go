@@ -104,10 +104,10 @@ type run struct {
 	taken   int
 }
 
-// Run serves the requests. The same service has the same requests, with and
+// serve serves the requests. The same service has the same requests, with and
 // without copies: arrivals, service times and hiccups of first executions are
 // drawn before anything is decided.
-func Run(s Service) Outcome {
+func serve(s Service) Outcome {
 	r := &run{Service: s, workers: make([]worker, s.Workers)}
 	for i := range r.workers {
 		r.workers[i].ends = math.Inf(1)

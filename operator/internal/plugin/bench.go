@@ -39,7 +39,8 @@ func benchCommand(s streams, connect connector) *cobra.Command {
 	l := load{duration: 10 * time.Second, timeout: time.Second, connections: 16, requestBytes: 64, output: "table"}
 	cmd := &cobra.Command{
 		Use: "bench rpcsvc/NAME --rate=RPS", Short: "Offer load to a service from inside the cluster and print what it measured", Args: cobra.ExactArgs(1),
-		Long: "Runs the load image as a Job beside the service: open loop, Poisson arrivals, latency counted\nfrom the times the arrivals should have left. The Job is deleted afterwards.",
+		ValidArgsFunction: serviceNames(connect),
+		Long:              "Runs the load image as a Job beside the service: open loop, Poisson arrivals, latency counted\nfrom the times the arrivals should have left. The Job is deleted afterwards.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, name, _ := strings.Cut(args[0], "/")
 			if name == "" || kind != "rpcsvc" && kind != "rpcservice" && kind != "rpcservices" {
@@ -248,7 +249,7 @@ func (c *cluster) warnOfIsolation(ctx context.Context, s streams, service *v1alp
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.GenerateName, Labels: job.Spec.Template.Labels}}
 	found, err := c.blockedPods(ctx, service, job.Namespace, []corev1.Pod{pod})
 	for _, f := range found {
-		fmt.Fprintf(s.errs, "Careful: %s; %s\n", f.evidence, f.advice)
+		fmt.Fprintf(s.errs, "Careful: %s; %s\n", f.Evidence, f.Advice)
 	}
 	return err
 }

@@ -169,6 +169,7 @@ func (b *bundle) objects(ctx context.Context, c *cluster) error {
 		{"experiments/jobs", &batchv1.JobList{}, []client.ListOption{here, experiments}},
 		{"experiments/pods", &corev1.PodList{}, []client.ListOption{here, experiments}},
 		{"nodedataplanes", &v1alpha1.NodeDataplaneList{}, nil},
+		{"programmableswitches", &v1alpha1.ProgrammableSwitchList{}, nil},
 		{"deployments", &appsv1.DeploymentList{}, []client.ListOption{here, ours}},
 		{"pods", &corev1.PodList{}, []client.ListOption{here, ours}},
 		{"services", &corev1.ServiceList{}, []client.ListOption{here, ours}},

@@ -96,6 +96,7 @@ func crabObjects() []client.Object {
 	agent.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: 2}}
 	return []client.Object{
 		&v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+		&v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: "leaf-1"}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vip", Annotations: applied}, Spec: corev1.ServiceSpec{LoadBalancerClass: &class}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ports", Annotations: map[string]string{v1alpha1.AnnotationRedirect: "enabled"}}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "private"}},
@@ -120,7 +121,7 @@ func TestBundleHoldsCRABAndExperiments(t *testing.T) {
 	}
 	files := unpack(t, path)
 	for name, want := range map[string]struct{ has, lacks string }{
-		"objects/nodedataplanes.yaml": {"name: node-1", "hunter2"}, "objects/crab/services.yaml": {"name: vip", "private"},
+		"objects/programmableswitches.yaml": {"name: leaf-1", "hunter2"}, "objects/nodedataplanes.yaml": {"name: node-1", "hunter2"}, "objects/crab/services.yaml": {"name: vip", "private"},
 		"objects/crab/endpointslices.yaml": {"name: vip-1", "private"}, "objects/events.yaml": {"no address is free", "hunter2"},
 		"operator/events-nodedataplanes.yaml": {"programs were refused", "none of our business"}, "operator/events.yaml": {"back-off", "none of our business"},
 		"operator/daemonsets.yaml": {"name: bobtail-agent", "hunter2"}, "objects/latencyexperiments.yaml": {"name: slow", "hunter2"},

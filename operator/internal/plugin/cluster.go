@@ -106,6 +106,16 @@ func read[T any](ctx context.Context, c *cluster, pod *corev1.Pod, path string, 
 
 // pods of one component of a service that run, sorted by name.
 func (c *cluster) pods(ctx context.Context, service *v1alpha1.RpcService, component string) ([]corev1.Pod, error) {
+	all, err := c.allPods(ctx, service, component)
+	return running(all), err
+}
+
+func running(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+}
+
+// allPods of a component by name, running or not.
+func (c *cluster) allPods(ctx context.Context, service *v1alpha1.RpcService, component string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := c.List(ctx, list, client.InNamespace(service.Namespace), client.MatchingLabels{
 		v1alpha1.LabelService: service.Name, v1alpha1.LabelComponent: component,
@@ -113,9 +123,8 @@ func (c *cluster) pods(ctx context.Context, service *v1alpha1.RpcService, compon
 	if err != nil {
 		return nil, fmt.Errorf("list the %s pods of %s: %w", component, service.Name, err)
 	}
-	running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
-	slices.SortFunc(running, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return running, nil
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
 }
 
 // service reads one RpcService.

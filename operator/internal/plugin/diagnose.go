@@ -15,11 +15,19 @@ import (
 
 // finding is one cause, with what shows it and what helps.
 type finding struct {
-	cause, evidence, advice string
+	Cause    string `json:"cause"`
+	Evidence string `json:"evidence"`
+	Advice   string `json:"advice"`
 }
 
 // Causes, the telling ones first.
 const (
+	causeNoRouters   = "RoutersAbsent"
+	causeNoServers   = "ServersAbsent"
+	causeUnscheduled = "PodsUnscheduled"
+	causeNotStarted  = "PodsNotStarted"
+	causeUnread      = "MeasurementIncomplete"
+
 	causeWorkers   = "TooFewWorkers"
 	causeService   = "ServiceTime"
 	causeQueueing  = "Queueing"
@@ -27,7 +35,6 @@ const (
 	causeDrops     = "Drops"
 	causeLost      = "Unanswered"
 	causeClients   = "ClientIngressRule"
-	causeUnread    = "MeasurementIncomplete"
 	causeNotServed = "NotReady"
 )
 
@@ -41,7 +48,10 @@ const large = 0.3
 
 // diagnose says why the objective is not met, or what comes nearest to it.
 func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService, o *observation, blocked []finding) []finding {
-	var out []finding
+	out := slices.Clone(o.gaps)
+	if len(o.unread) > 0 {
+		out = append(out, finding{causeUnread, strings.Join(o.unread, "; "), "the picture below lacks these pods"})
+	}
 	add := func(f *finding) {
 		if f != nil {
 			out = append(out, *f)
@@ -59,11 +69,7 @@ func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService,
 	}
 	add(ofLost(o, p))
 	add(ofDrops(o))
-	out = append(out, blocked...)
-	if len(o.unread) > 0 {
-		out = append(out, finding{causeUnread, strings.Join(o.unread, "; "), "the picture above lacks these pods"})
-	}
-	return out
+	return append(out, blocked...)
 }
 
 func ofReadiness(service *v1alpha1.RpcService, o *observation) *finding {

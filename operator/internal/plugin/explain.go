@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -18,9 +19,14 @@ import (
 
 func explainCommand(s streams, connect connector) *cobra.Command {
 	var clients []string
+	var f format
 	cmd := &cobra.Command{
 		Use: "explain slo/NAME", Short: "Why an objective is not met: each cause with its evidence", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: objectiveNames(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			name, err := objectName(args[0])
 			if err != nil {
 				return err
@@ -29,10 +35,11 @@ func explainCommand(s streams, connect connector) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return explain(cmd.Context(), s, c, name, clients)
+			return explain(cmd.Context(), s, f, c, name, clients)
 		},
 	}
 	cmd.Flags().StringSliceVar(&clients, "client-namespace", nil, "namespaces of clients, besides the service's own: is the way of the replies open?")
+	f.flag(cmd)
 	return cmd
 }
 
@@ -54,14 +61,36 @@ func (c *cluster) objective(ctx context.Context, name string) (*v1alpha1.Service
 	return slo, service, err
 }
 
-func explain(ctx context.Context, s streams, c *cluster, name string, clients []string) error {
+// explained is the answer for programs.
+type explained struct {
+	Namespace         string            `json:"namespace"`
+	Name              string            `json:"name"`
+	Service           string            `json:"service"`
+	Met               *metav1.Condition `json:"met,omitempty"`
+	Percentile        string            `json:"percentile"`
+	Observed          string            `json:"observed"`
+	RequestsPerSecond float64           `json:"requestsPerSecond"`
+	Rejected          string            `json:"rejected"`
+	Findings          []finding         `json:"findings"`
+}
+
+func explanation(slo *v1alpha1.ServiceLevelObjective, o *observation, findings []finding) explained {
+	return explained{slo.Namespace, slo.Name, slo.Spec.TargetRef.Name, meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet),
+		slo.Spec.Percentile, percentile(&o.latency, slo.Spec.Percentile), o.perSecond, share(o.rejected, o.requests), append([]finding{}, findings...)}
+}
+
+func explain(ctx context.Context, s streams, f format, c *cluster, name string, clients []string) error {
 	slo, service, err := c.objective(ctx, name)
 	if err != nil {
 		return err
 	}
 	if overTCP(service) {
-		explainTCP(s, slo, service)
-		return nil
+		findings := findingsTCP(slo, service)
+		return f.print(s, explanation(slo, &observation{}, findings), func() error {
+			printHeadTCP(s, slo)
+			printFindings(s, findings)
+			return nil
+		})
 	}
 	o, err := c.observe(ctx, service, int(slo.Spec.WindowSeconds))
 	if err != nil {
@@ -75,9 +104,12 @@ func explain(ctx context.Context, s streams, c *cluster, name string, clients []
 		}
 		closed = append(closed, found...)
 	}
-	printHead(s, slo, o)
-	printFindings(s, diagnose(slo, service, o, closed))
-	return nil
+	findings := diagnose(slo, service, o, closed)
+	return f.print(s, explanation(slo, o, findings), func() error {
+		printHead(s, slo, o)
+		printFindings(s, findings)
+		return nil
+	})
 }
 
 func printFindings(s streams, findings []finding) {
@@ -85,7 +117,7 @@ func printFindings(s streams, findings []finding) {
 		fmt.Fprintln(s.out, "\nNothing stands out.")
 	}
 	for _, f := range findings {
-		fmt.Fprintf(s.out, "\n%s\n  evidence: %s\n  next:     %s\n", f.cause, f.evidence, f.advice)
+		fmt.Fprintf(s.out, "\n%s\n  evidence: %s\n  next:     %s\n", f.Cause, f.Evidence, f.Advice)
 	}
 }
 

@@ -167,7 +167,7 @@ func execute(t *testing.T, c *cluster, args ...string) (out, errs string, err er
 	connect := func() (*cluster, error) { return c, nil }
 	root := Command("test", &o, &e)
 	root.ResetCommands()
-	root.AddCommand(topCommand(s, connect), explainCommand(s, connect), planCommand(s, connect), benchCommand(s, connect), bundleCommand(s, connect))
+	root.AddCommand(commands(s, "0.2.0", connect)...)
 	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return o.String(), e.String(), err

@@ -26,7 +26,8 @@ type observation struct {
 	held                   float64 // requests waiting in the routers now
 	drops                  map[string]float64
 	suspect, ejected       int
-	unread                 []string // what could not be read, and why
+	unread                 []string  // what could not be read, and why
+	gaps                   []finding // pods that should serve and do not
 }
 
 // offered is the rate with the rejected requests, as far as they are known.
@@ -48,10 +49,12 @@ func (c *cluster) observe(ctx context.Context, s *v1alpha1.RpcService, window in
 		measuring = v1alpha1.ComponentServer
 	}
 	for _, component := range []string{v1alpha1.ComponentRouter, v1alpha1.ComponentServer} {
-		pods, err := c.pods(ctx, s, component)
+		all, err := c.allPods(ctx, s, component)
 		if err != nil {
 			return nil, err
 		}
+		o.gaps = append(o.gaps, gaps(s, component, all)...)
+		pods := running(all)
 		for _, one := range c.observeAll(ctx, pods, component, component == measuring, window) {
 			o.merge(one)
 		}

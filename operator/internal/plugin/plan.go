@@ -49,14 +49,19 @@ some room for bursts.`
 
 func planCommand(s streams, connect connector) *cobra.Command {
 	o := planOptions{percentile: "99", overheadFrom: "--overhead", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
+	var form format
 	cmd := &cobra.Command{
 		Use: "plan [slo/NAME] --rate=RPS", Short: "Replicas, queue depth and cores for a target", Long: planHelp, Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: objectiveNames(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := form.check(); err != nil {
+				return err
+			}
 			q, err := question(cmd, o, args, connect)
 			if err != nil {
 				return err
 			}
-			return plan(cmd.Context(), s, q)
+			return plan(cmd.Context(), s, form, q)
 		},
 	}
 	f := cmd.Flags()
@@ -70,6 +75,7 @@ func planCommand(s streams, connect connector) *cobra.Command {
 	f.StringVar((*string)(&o.router.Policy), "policy", string(o.router.Policy), v1alpha1.RouterPolicyNames())
 	f.StringVar(&o.simulator, "simulator", "", "path of bobtail-sim, which simulates the policy; default: that of the PATH, none to leave it out")
 	f.DurationVar(&o.simulateFor, "simulate-for", 2*time.Minute, "how long the simulator may take before the closed forms have to do")
+	form.flag(cmd)
 	return cmd
 }
 
@@ -234,68 +240,119 @@ func fewest(from, most int, enough func(workers int) bool) int {
 	return low
 }
 
-func plan(ctx context.Context, s streams, p *planned) error {
-	estimate := func(workers int) queueing.Estimate {
-		q := p.Question
-		q.Workers = workers
-		return queueing.Capacity(q)
-	}
+// planRow is one number of workers, with what it means.
+type planRow struct {
+	Name     string  `json:"name"`
+	Workers  int     `json:"workers"`
+	Replicas int     `json:"replicas"`
+	Cores    int     `json:"cores"`
+	Busy     float64 `json:"busyShare"`
+	Low      float64 `json:"capacityLowRequestsPerSecond"`
+	High     float64 `json:"capacityHighRequestsPerSecond"`
+}
+
+// planFacts is the answer for programs. Rows without workers are those that no number
+// that fits meets.
+type planFacts struct {
+	RequestsPerSecond   float64   `json:"requestsPerSecond"`
+	Percentile          string    `json:"percentile"`
+	LatencyMicroseconds float64   `json:"latencyMicroseconds"`
+	OverheadMicrosecond float64   `json:"overheadMicroseconds"`
+	ServiceTimes        string    `json:"serviceTimes"`
+	MeanMicroseconds    float64   `json:"serviceMeanMicroseconds"`
+	SquaredVariation    float64   `json:"serviceSquaredVariation"`
+	Placing             string    `json:"placing"`
+	Careful             string    `json:"careful,omitempty"`
+	Answers             []planRow `json:"answers"`
+	Notes               []string  `json:"notes,omitempty"`
+}
+
+func (p *planned) estimate(workers int) queueing.Estimate {
+	q := p.Question
+	q.Workers = workers
+	return queueing.Capacity(q)
+}
+
+// plan answers; in text what the answer rests on comes before the simulator has ended.
+func plan(ctx context.Context, s streams, f format, p *planned) error {
 	busy := int(min(p.rate*p.Service.Mean(), setWorkers)) // workers that never rest
-	least := fewest(busy, p.most(), func(k int) bool { return estimate(k).High >= p.rate })
+	least := fewest(busy, p.most(), func(k int) bool { return p.estimate(k).High >= p.rate })
 	surely := 0
 	if least > 0 {
-		surely = fewest(least, p.most(), func(k int) bool { return estimate(k).Low >= p.rate })
+		surely = fewest(least, p.most(), func(k int) bool { return p.estimate(k).Low >= p.rate })
 	}
-	mean := time.Duration(p.Service.Mean() * 1e9)
-	fmt.Fprintf(s.out, "service times: %s; mean %s, c² %.2f, p%s %s\n", p.from, short(mean), p.Service.SquaredVariation(), p.percentile, short(serviceQuantile(p)))
-	fmt.Fprintf(s.out, "asked for:     %.0f requests/s with p%s within %s, %s", p.rate, p.percentile, short(p.latency), p.placing())
-	if p.overhead > 0 {
-		fmt.Fprintf(s.out, ", overhead %s", short(p.overhead))
+	if f == asText {
+		p.printQuestion(s.out)
 	}
-	fmt.Fprint(s.out, "\n")
-	if doubt := p.unsure(); doubt != "" {
-		fmt.Fprintln(s.out, "careful:      ", doubt)
-	}
-	fmt.Fprintln(s.out)
 	if least == 0 {
-		return p.refusal(estimate)
+		return p.refusal(p.estimate)
 	}
 	sim, err := p.simulate(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.printWorkers(s.out, least, surely, sim, estimate); err != nil {
-		return err
-	}
-	if surely == 0 {
-		fmt.Fprintln(s.out, "\n"+p.doubt(estimate(p.most())))
-	}
-	p.printDepth(s.out, sim)
-	return nil
+	facts := p.facts(least, surely, sim)
+	return f.print(s, facts, func() error { return printAnswers(s.out, facts) })
 }
 
-// printWorkers: what the closed forms say and, where it was asked, the simulator.
-func (p *planned) printWorkers(out io.Writer, least, surely int, sim *simulation, estimate func(int) queueing.Estimate) error {
-	type answer struct {
-		name string
-		k    int
+func (p *planned) printQuestion(out io.Writer) {
+	mean := time.Duration(p.Service.Mean() * 1e9)
+	fmt.Fprintf(out, "service times: %s; mean %s, c² %.2f, p%s %s\n", p.from, short(mean), p.Service.SquaredVariation(), p.percentile, short(serviceQuantile(p)))
+	fmt.Fprintf(out, "asked for:     %.0f requests/s with p%s within %s, %s", p.rate, p.percentile, short(p.latency), p.placing())
+	if p.overhead > 0 {
+		fmt.Fprintf(out, ", overhead %s", short(p.overhead))
 	}
-	answers := []answer{{"at least", least}, {"surely", surely}}
+	fmt.Fprint(out, "\n")
+	if doubt := p.unsure(); doubt != "" {
+		fmt.Fprintln(out, "careful:      ", doubt)
+	}
+	fmt.Fprintln(out)
+}
+
+// facts: what the closed forms say and, where it was asked, the simulator.
+func (p *planned) facts(least, surely int, sim *simulation) planFacts {
+	out := planFacts{RequestsPerSecond: p.rate, Percentile: p.percentile, LatencyMicroseconds: p.latency.Seconds() * 1e6, OverheadMicrosecond: p.overhead.Seconds() * 1e6,
+		ServiceTimes: p.from, MeanMicroseconds: p.Service.Mean() * 1e6, SquaredVariation: p.Service.SquaredVariation(), Placing: p.placing(), Careful: p.unsure()}
+	out.Answers = []planRow{p.row("at least", least), p.row("surely", surely)}
 	if sim.why == "" {
-		answers = append(answers, answer{"simulated", sim.best().Workers})
+		out.Answers = append(out.Answers, p.row("simulated", sim.best().Workers))
 	}
+	if surely == 0 {
+		out.Notes = append(out.Notes, p.doubt(p.estimate(p.most())))
+	}
+	var depth strings.Builder
+	p.printDepth(&depth, sim)
+	if note := strings.Trim(depth.String(), "\n"); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
+	return out
+}
+
+func (p *planned) row(name string, k int) planRow {
+	if k == 0 || k > p.most() {
+		return planRow{Name: name}
+	}
+	e := p.estimate(k)
+	return planRow{name, k, (k + p.perReplica - 1) / p.perReplica, k, p.rate * p.Service.Mean() / float64(k), e.Low, e.High}
+}
+
+func printAnswers(out io.Writer, facts planFacts) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "\tWORKERS\tREPLICAS\tCORES\tBUSY\tCAPACITY")
-	for _, row := range answers {
-		if row.k == 0 || row.k > p.most() {
-			fmt.Fprintf(w, "%s\t-\t\t\t\t\n", row.name)
+	for _, r := range facts.Answers {
+		if r.Workers == 0 {
+			fmt.Fprintf(w, "%s\t-\t\t\t\t\n", r.Name)
 			continue
 		}
-		e := estimate(row.k)
-		replicas := (row.k + p.perReplica - 1) / p.perReplica
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f%%\t%.0f-%.0f requests/s\n", row.name, row.k, replicas, row.k, 100*p.rate*p.Service.Mean()/float64(row.k), e.Low, e.High)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.0f%%\t%.0f-%.0f requests/s\n", r.Name, r.Workers, r.Replicas, r.Cores, 100*r.Busy, r.Low, r.High)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, note := range facts.Notes {
+		fmt.Fprintln(out, "\n"+note)
+	}
+	return nil
 }
 
 // placing is how requests find their worker, for people.

@@ -29,7 +29,7 @@ func TestTop(t *testing.T) {
 	}
 	golden(t, "top", out)
 	delete(all, "cart-router-b v1/histogram?latency")
-	if _, errs, _ = execute(t, c, "top", "-A"); !strings.Contains(errs, "shop/cart is incomplete: read pod cart-router-b") {
+	if _, errs, _ = execute(t, c, "top", "-A"); !strings.Contains(errs, "shop/cart: read pod cart-router-b") {
 		t.Errorf("a router that cannot be read is passed over in silence: %q", errs)
 	}
 	if _, _, err := execute(t, c, "top", "--window=601"); err == nil || !strings.Contains(err.Error(), "--window") {
@@ -52,6 +52,77 @@ func TestExplainLightLoad(t *testing.T) {
 	if err != nil || !strings.Contains(out, "Nothing stands out.") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// K-27: every node is cordoned and the routers are deleted: that is said first, by
+// explain and by top, before any figure.
+func TestK27WhatIsNotThereIsSaidFirst(t *testing.T) {
+	service := aService()
+	service.Spec.Router.Replicas = 2
+	c, all := aCluster(t, false)
+	if err := c.Update(t.Context(), withVersionOf(t, c, service)); err != nil {
+		t.Fatal(err)
+	}
+	delete(all, "cart-server-b v1/histogram?service")
+	for name, message := range map[string]string{"cart-router-a": "", "cart-router-b": "0/3 nodes are available: 3 node(s) were unschedulable."} {
+		pod := aPod(name, v1alpha1.ComponentRouter)
+		if err := c.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if message == "" {
+			continue
+		}
+		pod = aPod(name, v1alpha1.ComponentRouter)
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+		if err := c.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _, err := execute(t, c, "explain", "slo/cart-p99")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for _, want := range []string{causeNoRouters + "\n  evidence: 0 of 2 routers run", causeUnscheduled + "\n  evidence: cart-router-b: 0/3 nodes are available",
+		causeUnread + "\n  evidence: read pod cart-server-b"} {
+		i := strings.Index(out, want)
+		if i <= at {
+			t.Errorf("%q is missing or late in:\n%s", want, out)
+		}
+		at = i
+	}
+	if strings.Contains(out, "Nothing stands out") {
+		t.Error(out)
+	}
+	if _, errs, _ := execute(t, c, "top"); !strings.Contains(errs, "shop/cart: RoutersAbsent: 0 of 2 routers run") {
+		t.Errorf("top: %q", errs)
+	}
+}
+
+// A pod that has a node and does not run says what it waits for.
+func TestWaitingFor(t *testing.T) {
+	pod := aPod("x", v1alpha1.ComponentServer)
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "sidecar"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "server", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
+	if why, placed := waitingFor(pod); why != "server ImagePullBackOff: not found" || !placed {
+		t.Errorf("%q %v", why, placed)
+	}
+	pod.Status.ContainerStatuses = nil
+	if why, placed := waitingFor(pod); why != "pending" || !placed {
+		t.Errorf("%q %v", why, placed)
+	}
+}
+
+func withVersionOf(t *testing.T, c *cluster, wanted *v1alpha1.RpcService) *v1alpha1.RpcService {
+	t.Helper()
+	stored, err := c.service(t.Context(), wanted.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted.ResourceVersion = stored.ResourceVersion
+	return wanted
 }
 
 // Each cause alone, from its own evidence.
@@ -104,7 +175,7 @@ func TestDiagnose(t *testing.T) {
 		}
 		c.change(o, service, slo)
 		found := diagnose(slo, service, o, nil)
-		if len(found) != 1 || found[0].cause != c.cause || !strings.Contains(found[0].evidence, c.evidence) {
+		if len(found) != 1 || found[0].Cause != c.cause || !strings.Contains(found[0].Evidence, c.evidence) {
 			t.Errorf("%s: %+v", c.name, found)
 		}
 	}
@@ -166,7 +237,7 @@ func TestBlockedClients(t *testing.T) {
 		gone.Status.Phase = corev1.PodSucceeded
 		found, err := blocked(aService(), []corev1.Pod{*gone, *aPod("web", ""), *aPod("web-2", "")}, policies,
 			[]corev1.Pod{*aPod("cart-server-a", v1alpha1.ComponentServer)}, map[string]string{"team": "y"})
-		if err != nil || (len(found) == 1) != c.closed || len(found) > 1 || c.closed && !strings.Contains(found[0].evidence, "pod web ") {
+		if err != nil || (len(found) == 1) != c.closed || len(found) > 1 || c.closed && !strings.Contains(found[0].Evidence, "pod web ") {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}

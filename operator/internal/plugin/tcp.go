@@ -21,17 +21,20 @@ const (
 	causeRedirected = "NotProgrammed"
 )
 
-// explainTCP says what is known without a router: whether the servers are ready,
-// and whether connections take the way they should.
-func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService) {
+func printHeadTCP(s streams, slo *v1alpha1.ServiceLevelObjective) {
 	printMet(s, slo)
 	if st := slo.Status; st.Observed != "" && st.Samples != nil {
 		fmt.Fprintf(s.out, "  p%s      %s until a connection is established, objective %s, last %d s, %d connections\n",
 			slo.Spec.Percentile, st.Observed, st.Objective, st.WindowSeconds, *st.Samples)
 	}
+}
+
+// findingsTCP are what is known without a router: whether the servers are ready,
+// and whether connections take the way they should.
+func findingsTCP(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService) []finding {
 	var findings []finding
 	if f := ofReadiness(service, &observation{}); f != nil {
-		f.evidence = service.Status.Workers + " servers ready"
+		f.Evidence = service.Status.Workers + " servers ready"
 		findings = append(findings, *f)
 	}
 	c := meta.FindStatusCondition(service.Status.Conditions, v1alpha1.ConditionProgrammed)
@@ -46,8 +49,7 @@ func explainTCP(s streams, slo *v1alpha1.ServiceLevelObjective, service *v1alpha
 	if slo.Status.Source == v1alpha1.SourceClientNode {
 		cause = causeUnseen
 	}
-	findings = append(findings, finding{cause,
+	return append(findings, finding{cause,
 		fmt.Sprintf("RpcService %s speaks TCP: connections leave the balancer with their SYN, and nobody in between sees requests", service.Name),
 		fmt.Sprintf("a LatencyExperiment with `target.targetRef` %s and `workload.protocol` HTTP, Redis or what else the servers speak", service.Name)})
-	printFindings(s, findings)
 }

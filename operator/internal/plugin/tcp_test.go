@@ -31,7 +31,7 @@ func webService(t *testing.T) *cluster {
 }
 
 func TestTopShowsTCPServices(t *testing.T) {
-	out, errs, err := execute(t, webService(t), "top")
+	out, errs, err := execute(t, webService(t), "top", "-A")
 	if err != nil || errs != "" {
 		t.Fatalf("%v, %s", err, errs)
 	}
@@ -59,7 +59,11 @@ func TestExplainConnects(t *testing.T) {
 	slo, service := anSLO(), aService()
 	slo.Status = v1alpha1.ServiceLevelObjectiveStatus{Source: v1alpha1.SourceClientNode, Observed: "180us", Objective: "1ms", WindowSeconds: 30, Samples: new(int64(1500))}
 	var out, errs bytes.Buffer
-	explainTCP(streams{out: &out, errs: &errs}, slo, service)
+	tell := func() {
+		printHeadTCP(streams{out: &out, errs: &errs}, slo)
+		printFindings(streams{out: &out, errs: &errs}, findingsTCP(slo, service))
+	}
+	tell()
 	for _, want := range []string{"p99      180us until a connection is established, objective 1ms, last 30 s, 1500 connections", "\nRequestsUnseen\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -68,7 +72,7 @@ func TestExplainConnects(t *testing.T) {
 	slo.Status = v1alpha1.ServiceLevelObjectiveStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionMet, Status: metav1.ConditionUnknown,
 		Reason: v1alpha1.ReasonMeasurementIncomplete, Message: "no histogram from node-b (agent 0.1.0: Unreachable)"}}}
 	out.Reset()
-	explainTCP(streams{out: &out, errs: &errs}, slo, service)
+	tell()
 	if s := out.String(); strings.Contains(s, "established") || !strings.Contains(s, "\nMeasurementIncomplete\n  evidence: no histogram from node-b (agent 0.1.0") {
 		t.Errorf("%s", s)
 	}

@@ -197,7 +197,7 @@ func TestAdmission(t *testing.T) {
 		base string
 		rows []admission
 	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission},
-		"LatencyExperiment": {baseExperiment, experimentAdmission}} {
+		"LatencyExperiment": {baseExperiment, experimentAdmission}, "ProgrammableSwitch": {baseSwitch, switchAdmission}} {
 		ns := namespace(t)
 		for _, row := range c.rows {
 			t.Run(kind+"/"+row.name, func(t *testing.T) {

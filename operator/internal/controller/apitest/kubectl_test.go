@@ -32,7 +32,7 @@ func table(t *testing.T, ns, resource, name string) *metav1.Table {
 		t.Fatal(err)
 	}
 	out := &metav1.Table{}
-	err = r.Get().Namespace(ns).Resource(resource).Name(name).
+	err = r.Get().NamespaceIfScoped(ns, ns != "").Resource(resource).Name(name).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(context.Background()).Into(out)
 	if err != nil {
 		t.Fatal(err)
@@ -103,14 +103,14 @@ func TestNamesForKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp", "nodedataplanes": "ndp"}
+	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp", "nodedataplanes": "ndp", "programmableswitches": "psw"}
 	for _, r := range list.APIResources {
 		want, ok := short[r.Name]
 		if !ok {
 			continue
 		}
 		delete(short, r.Name)
-		if len(r.ShortNames) != 1 || r.ShortNames[0] != want || len(r.Categories) != 1 || r.Categories[0] != "bobtail" || r.Namespaced == (r.Name == "nodedataplanes") {
+		if len(r.ShortNames) != 1 || r.ShortNames[0] != want || len(r.Categories) != 1 || r.Categories[0] != "bobtail" || r.Namespaced == (r.Name == "nodedataplanes" || r.Name == "programmableswitches") {
 			t.Errorf("%s: short names %v, categories %v", r.Name, r.ShortNames, r.Categories)
 		}
 	}

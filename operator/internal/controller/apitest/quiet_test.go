@@ -71,6 +71,7 @@ func newWrites(t *testing.T, before map[string]int) (out []string) {
 func TestSettledServiceIsLeftAlone(t *testing.T) {
 	serving(t, "still", `{}`)
 	servingTCP(t, "still-tcp")
+	settledSwitch(t, "still-switch")
 	if len(writes(t)) == 0 {
 		t.Fatal("no write was ever counted: the metric has another name")
 	}

@@ -18,7 +18,7 @@ import (
 func schemas(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob("../../../../crds/*.yaml")
-	if err != nil || len(files) != 4 {
+	if err != nil || len(files) != 5 {
 		t.Fatalf("CRDs: %v %v", files, err)
 	}
 	var out []apiextensionsv1.CustomResourceDefinition
@@ -64,7 +64,7 @@ func TestRulesExplainThemselves(t *testing.T) {
 			}
 		})
 	}
-	if want := 43; rules != want {
-		t.Errorf("%d CEL rules, want %d: a new one needs rows on both sides in serviceAdmission, objectiveAdmission or experimentAdmission", rules, want)
+	if want := 49; rules != want {
+		t.Errorf("%d CEL rules, want %d: a new one needs rows on both sides in serviceAdmission, objectiveAdmission, experimentAdmission or switchAdmission", rules, want)
 	}
 }

@@ -259,7 +259,7 @@ func decideReady(accepted verdict.Verdict, o outcome) verdict.Verdict {
 	case !o.over:
 		return verdict.No(v1alpha1.ReasonRunning, "agents and coordinator are at work")
 	case o.failure != "":
-		return verdict.No(v1alpha1.ReasonFailed, o.failure)
+		return verdict.Failed(v1alpha1.ReasonFailed, o.failure)
 	}
 	return verdict.Yes(v1alpha1.ReasonFinished, "the result stands in status.results")
 }

@@ -161,7 +161,10 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
 	}
-	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil || !o.CRAB {
+	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil {
+		return err
+	}
+	if err := addSwitches(mgr, o); err != nil || !o.CRAB {
 		return err
 	}
 	return addCRAB(mgr, o, crab, store)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 )
 
@@ -20,17 +21,28 @@ type Verdict struct {
 	Status  metav1.ConditionStatus
 	Reason  string
 	Message string
+	// Final: it stays so until somebody acts.
+	Final bool
 }
 
 // Yes is the answer True.
-func Yes(reason, message string) Verdict { return Verdict{metav1.ConditionTrue, reason, message} }
+func Yes(reason, message string) Verdict {
+	return Verdict{Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
 
 // No is the answer False.
-func No(reason, message string) Verdict { return Verdict{metav1.ConditionFalse, reason, message} }
+func No(reason, message string) Verdict {
+	return Verdict{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+// Failed is the answer False that stays until somebody acts.
+func Failed(reason, message string) Verdict {
+	return Verdict{Status: metav1.ConditionFalse, Reason: reason, Message: message, Final: true}
+}
 
 // Unknown is the answer of whoever cannot know.
 func Unknown(reason, message string) Verdict {
-	return Verdict{metav1.ConditionUnknown, reason, message}
+	return Verdict{Status: metav1.ConditionUnknown, Reason: reason, Message: message}
 }
 
 // Of is the answer True or False.
@@ -84,9 +96,35 @@ func Set(conditions *[]metav1.Condition, kind string, v Verdict, generation int6
 }
 
 // SetAll writes conditions by their types and leaves all of them in the order of types.
+// Those that hold Ready get Reconciling or Stalled where one of them is due.
 func SetAll(conditions *[]metav1.Condition, all map[string]Verdict, generation int64, now time.Time) {
+	if _, summary := all[v1alpha1.ConditionReady]; summary {
+		setProgress(conditions, all[v1alpha1.ConditionAccepted], all[v1alpha1.ConditionReady], generation, now)
+	}
 	for kind, v := range all {
 		Set(conditions, kind, v, generation, now)
 	}
 	slices.SortFunc(*conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}
+
+// setProgress says in the words of kstatus where an object stands: on its way, waiting
+// for somebody to act, or, with neither word, where it shall be.
+func setProgress(conditions *[]metav1.Condition, accepted, ready Verdict, generation int64, now time.Time) {
+	due, why := "", ready
+	switch {
+	case accepted.Status == metav1.ConditionFalse:
+		due, why = v1alpha1.ConditionStalled, accepted
+	case ready.OK():
+	case ready.Final:
+		due = v1alpha1.ConditionStalled
+	default:
+		due = v1alpha1.ConditionReconciling
+	}
+	for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+		if kind == due {
+			Set(conditions, kind, Yes(why.Reason, why.Message), generation, now)
+		} else {
+			meta.RemoveStatusCondition(conditions, kind)
+		}
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
 // The time of a condition is that of its last change, not of its last writing.
@@ -36,5 +38,38 @@ func TestAMessageIsCutBetweenCharacters(t *testing.T) {
 	}
 	if (Verdict{}).OK() || !Yes("", "").OK() {
 		t.Error("OK")
+	}
+}
+
+// K-33: kstatus, and so Flux and Argo CD, reads from every kind whether it is on its
+// way, stands, or waits for somebody.
+func TestK33ProgressInTheWordsOfKstatus(t *testing.T) {
+	yes := Yes("Fine", "")
+	var all []metav1.Condition
+	for _, c := range []struct {
+		name            string
+		accepted, ready Verdict
+		want            string
+	}{
+		{"new", yes, No("NoPods", "no server"), "Reconciling"},
+		{"not known", yes, Unknown("Lost", ""), "Reconciling"},
+		{"refused", No("NameConflict", "it is theirs"), No("NotAccepted", "it is theirs"), "Stalled"},
+		{"there", yes, yes, ""},
+		{"failed for good", yes, Failed("Failed", "no agent"), "Stalled"},
+		{"mended", yes, yes, ""},
+	} {
+		SetAll(&all, map[string]Verdict{v1alpha1.ConditionAccepted: c.accepted, v1alpha1.ConditionReady: c.ready}, 3, time.Unix(1, 0))
+		got := ""
+		for _, one := range all {
+			if one.Type == "Reconciling" || one.Type == "Stalled" {
+				got += one.Type
+				if one.Status != metav1.ConditionTrue || one.ObservedGeneration != 3 || one.Reason == "" {
+					t.Errorf("%s: %+v", c.name, one)
+				}
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

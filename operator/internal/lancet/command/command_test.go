@@ -82,6 +82,22 @@ func TestInconclusiveSaysWhy(t *testing.T) {
 	}
 }
 
+// K-33: with a summary, as in a LatencyExperiment's Job, what is not conclusive is a
+// measurement all the same: the Job did not fail.
+func TestK33AFinishedMeasurementIsNoFailure(t *testing.T) {
+	path, summary := file(t, "measurement: {rounds: 1, settleSeconds: 0.01}\n"), filepath.Join(t.TempDir(), "summary")
+	a := &agenttest.Agent{Mean: 100_000, Lose: 0.05}
+	code, _, _ := program(path, "--target=h:1234", "--protocol=echo", "--rate=50000", "--width=300", "--agent="+a.Start(t), "--summary="+summary)
+	text, err := os.ReadFile(summary)
+	if code != ExitConclusive || err != nil || !strings.Contains(string(text), "were not answered") {
+		t.Errorf("exit %d, %v, %s", code, err, text)
+	}
+	code, _, _ = program(path, "--target=h:1234", "--protocol=echo", "--rate=50000", "--agent=127.0.0.1:1", "--summary="+summary)
+	if code != ExitFailed {
+		t.Errorf("nothing was measured: exit %d", code)
+	}
+}
+
 // L-24, L-30: agents that draw the same requests are independent each, and not together.
 func TestAgentsInStepAreNotIndependent(t *testing.T) {
 	a, b := &agenttest.Agent{Mean: 100_000}, &agenttest.Agent{Mean: 100_000}

@@ -146,7 +146,7 @@ func (o *options) bind(flags *flag.FlagSet) *list {
 	flags.Var(&o.agents, "agent", "`ADDRESS` of a running bobtail-load --agent: HOST:PORT or unix:PATH; may be repeated")
 	flags.StringVar(&o.tokenFile, "agent-token-file", "", "`FILE` with the secret of agents elsewhere")
 	flags.Float64Var(&o.wait, "agent-wait", 0, "`seconds` to wait for agents elsewhere to listen")
-	flags.StringVar(&o.summary, "summary", "", "also write the wanted percentile of each load, at most 4096 bytes of JSON, to this `file`")
+	flags.StringVar(&o.summary, "summary", "", "also write the wanted percentile of each load, at most 4096 bytes of JSON, to this `file`; the exit status is then 0 for a measurement that is not conclusive, too")
 	flags.IntVar(&o.local, "local", 0, "agents to start on this machine (default 1 when there is no --agent)")
 	flags.StringVar(&o.program, "agent-program", defaultProgram(), "the agent to start on this machine")
 	flags.StringVar(&o.output, "output", "table", "on standard output: table, json or csv")

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The router for bmv2 (v1model): recirculation is the loop. Time is in microseconds.
+#include <core.p4>
+#include <v1model.p4>
+
+#define LOOP_PORT 510
+#define RECIRCULATED 4
+
+#define IPV4_READ
+#define UDP_READ
+#define R2P2_READ
+
+#define WORDS(NAME, SIZE) register<bit<32>>(SIZE) NAME;
+#define PAIRS(NAME, SIZE) register<bit<64>>(SIZE) NAME;
+#define ON_WORD(OP, NAME, BODY) \
+    action OP(in bit<16> at, out bit<32> told) { \
+        bit<32> word; \
+        @atomic { \
+            NAME.read(word, (bit<32>)at); \
+            int<32> v = (int<32>)word; \
+            int<32> rv = 0; \
+            BODY \
+            NAME.write((bit<32>)at, (bit<32>)v); \
+            told = (bit<32>)rv; \
+        } \
+    }
+#define ON_PAIR(OP, NAME, BODY) \
+    action OP(in bit<16> at, out bit<32> told) { \
+        bit<64> word; \
+        @atomic { \
+            NAME.read(word, (bit<32>)at); \
+            pair_t v; \
+            v.lo = (int<32>)word[31:0]; \
+            v.hi = (int<32>)word[63:32]; \
+            int<32> rv = 0; \
+            BODY \
+            NAME.write((bit<32>)at, (bit<32>)v.hi ++ (bit<32>)v.lo); \
+            told = (bit<32>)rv; \
+        } \
+    }
+#define RUN(TO, OP, AT) OP((bit<16>)(AT), TO)
+#define DO(OP, AT) OP((bit<16>)(AT), meta.spent)
+#define COUNTER(NAME, SIZE, ID) @id(ID) counter(SIZE, CounterType.packets) NAME;
+#define COUNT(NAME, AT) NAME.count((bit<32>)(AT))
+#define INDEX(A, B) ((A) ++ (B))
+#define GENERATOR
+#define DRAW(TO) random(TO, (bit<16>)0, (bit<16>)0xffff);
+
+#include "router.p4"
+
+parser Packet(packet_in pkt, out headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
+    state start {
+        transition select(standard.instance_type) {
+            RECIRCULATED: parse_loop;
+            default: parse_ethernet;
+        }
+    }
+
+#include "parser.p4"
+}
+
+control Verify(inout headers_t hdr, inout meta_t meta) {
+    apply {
+        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.version == IPV4_PLAIN,
+            { hdr.ipv4.version, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
+              hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Ingress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
+    Route() route;
+
+    apply {
+        meta.bad_checksum = standard.checksum_error;
+        if (standard.parser_error != error.NoError) {
+            meta.fault = R_TRUNCATED;
+        }
+        if (hdr.udp.isValid()) {
+            meta.less_sum = ~hdr.udp.checksum;
+            meta.less_dst_high = ~hdr.ipv4.dst[31:16];
+            meta.less_dst_low = ~hdr.ipv4.dst[15:0];
+            meta.less_port = ~hdr.udp.dst;
+            meta.less_length = ~hdr.udp.length;
+        }
+        if (hdr.r2p2.isValid()) {
+            meta.less_size = ~(hdr.r2p2.magic ++ hdr.r2p2.size);
+        }
+        route.apply(hdr, meta, standard.ingress_port, standard.ingress_global_timestamp[31:0], standard.egress_spec,
+                    standard.mcast_grp, meta.discard);
+        if (meta.is == IS_REPORT) {
+            standard.priority = 1; // FEEDBACK first (R-118), where bmv2 was built with queues
+        }
+        if (meta.discard != 0) {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+control Egress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
+    Settle() settle;
+
+    apply {
+        settle.apply(hdr, meta, meta.discard);
+        if (meta.discard != 0) {
+            mark_to_drop(standard);
+        } else if (standard.egress_port == LOOP_PORT) {
+            recirculate_preserving_field_list(0);
+        }
+    }
+}
+
+control Compute(inout headers_t hdr, inout meta_t meta) {
+    apply {
+        update_checksum(meta.rewritten == 1,
+            { hdr.ipv4.version, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.fragment, hdr.ipv4.ttl,
+              hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+        // What was is taken out of the sum, and what is put in (RFC 1624).
+        update_checksum(meta.forwarded == 1,
+            { meta.less_sum, meta.less_dst_high, meta.less_dst_low, meta.less_port, meta.less_length, meta.less_length,
+              meta.less_size, hdr.ipv4.dst, hdr.udp.dst, hdr.udp.length, hdr.udp.length, hdr.r2p2.magic, hdr.r2p2.size,
+              hdr.router.kind, hdr.router.length, hdr.router.id, hdr.router.padding },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        update_checksum(meta.answered == 1,
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.protocol, hdr.udp.length, hdr.udp.src, hdr.udp.dst,
+              hdr.udp.length, hdr.r2p2.magic, hdr.r2p2.size, hdr.r2p2.kind, hdr.r2p2.policy, hdr.r2p2.first,
+              hdr.r2p2.last, hdr.r2p2.flags, hdr.r2p2.req_id, hdr.r2p2.count, hdr.four.kind, hdr.four.length,
+              hdr.four.rest },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Deparse(packet_out pkt, in headers_t hdr) {
+    apply {
+        pkt.emit(hdr);
+    }
+}
+
+V1Switch(Packet(), Verify(), Ingress(), Egress(), Compute(), Deparse()) main;

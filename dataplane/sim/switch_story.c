@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// See switch_story.h.
+#include "switch_story.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffers.h"
+#include "stream.h"
+#include "switch_pipeline.h"
+
+enum { WORKERS_MAX = 48, FLIGHT_MAX = 4096, EPISODE_EVENTS = 4000, JOIN = 1, LEAVE = 2, GROUP = 16 };
+
+/* What a worker is. */
+struct truth {
+    uint32_t life, received, served, backlog, n;
+    uint32_t open; /* of its requests, those that its FEEDBACK has not told the switch to be finished */
+    bool leaving;
+};
+
+struct packet {
+    uint32_t worker, flags;
+    struct sim_pipeline_report report; /* of a FEEDBACK */
+};
+
+struct flight {
+    struct packet p[FLIGHT_MAX];
+    uint32_t n;
+};
+
+/* What goes round: a request, or a change of credits. */
+struct going {
+    uint64_t id;
+    struct sim_pipeline_loop loop;
+    uint32_t worker, life;
+    int32_t delta;
+};
+
+/* What may go wrong in an episode. */
+struct faults {
+    double lose, copy, restart, change, forged, switch_restart;
+};
+
+struct story {
+    struct bt_rng rng;
+    FILE *out;
+    struct sim_pipeline_config config;
+    struct sim_pipeline pipeline;
+    struct sim_pipeline_worker known[WORKERS_MAX];
+    struct truth truth[WORKERS_MAX];
+    struct flight requests, reports;
+    struct going loop[FLIGHT_MAX];
+    uint32_t head, going, life;
+    struct faults faults;
+    uint32_t now;
+    uint64_t id, events;
+    bool honest; /* nothing goes wrong, so that what is open is known exactly */
+};
+
+static uint32_t below(struct story *s, uint32_t n)
+{
+    return sim_below(&s->rng, n);
+}
+
+static void put(struct flight *f, const struct packet *p)
+{
+    if (f->n < FLIGHT_MAX) {
+        f->p[f->n++] = *p;
+    }
+}
+
+/* Takes one of those in flight, any: they overtake each other. */
+static struct packet land(struct story *s, struct flight *f)
+{
+    uint32_t i = below(s, f->n);
+    struct packet p = f->p[i];
+    f->p[i] = f->p[--f->n];
+    return p;
+}
+
+/* A packet leaves: it may get lost, or arrive twice. */
+static void launch(struct story *s, struct flight *f, const struct packet *p)
+{
+    if (sim_chance(&s->rng, s->faults.lose)) {
+        return;
+    }
+    put(f, p);
+    if (sim_chance(&s->rng, s->faults.copy)) {
+        put(f, p);
+    }
+}
+
+static void round_again(struct story *s, const struct going *g)
+{
+    s->loop[(s->head + s->going++) % FLIGHT_MAX] = *g;
+}
+
+static void event(struct story *s, const char *kind)
+{
+    s->events++;
+    fprintf(s->out, "%s %u ", kind, s->now);
+}
+
+static void forwarded(struct story *s, uint32_t w)
+{
+    struct packet p = {.worker = w};
+    s->truth[w].open++;
+    fprintf(s->out, "F %u %d %u %u\n", w, s->known[w].credits, s->honest ? s->truth[w].open : 0, s->known[w].granted);
+    launch(s, &s->requests, &p);
+}
+
+static void waits(struct story *s, const struct going *g)
+{
+    const struct sim_pipeline_loop *l = &g->loop;
+    fprintf(s->out, "W %u %u %u %d %d\n", l->round, l->group, l->tried, l->raised, l->admitted);
+    round_again(s, g);
+}
+
+static void arrive(struct story *s)
+{
+    struct going g = {.id = s->id++};
+    event(s, "Q");
+    fprintf(s->out, "%llu ", (unsigned long long)g.id);
+    uint32_t w = sim_pipeline_first(&s->pipeline, s->now, &g.loop);
+    if (w == SIM_PIPELINE_WAITS) {
+        waits(s, &g);
+    } else {
+        forwarded(s, w);
+    }
+}
+
+static void go_round(struct story *s)
+{
+    struct going g = s->loop[s->head];
+    s->head = (s->head + 1) % FLIGHT_MAX;
+    s->going--;
+    event(s, "L");
+    fprintf(s->out, "%llu ", (unsigned long long)g.id);
+    if (g.delta != 0) {
+        sim_pipeline_credit(&s->pipeline, g.worker, g.life, g.delta);
+        fprintf(s->out, "C %u %d %d\n", g.worker, g.delta, s->known[g.worker].credits);
+        return;
+    }
+    uint32_t w = sim_pipeline_again(&s->pipeline, s->now, &g.loop);
+    if (w == SIM_PIPELINE_WAITS) {
+        waits(s, &g);
+    } else if (w == SIM_PIPELINE_FULL || w == SIM_PIPELINE_LATE) {
+        fprintf(s->out, "R %s\n", w == SIM_PIPELINE_FULL ? "full" : "late");
+    } else {
+        forwarded(s, w);
+    }
+}
+
+/* A worker says what it is. */
+static void report(struct story *s, uint32_t w, uint32_t flags)
+{
+    const struct truth *t = &s->truth[w];
+    flags |= t->leaving ? LEAVE : 0;
+    struct packet p = {w, flags, {t->n, t->life, t->received, t->served, (flags & LEAVE) != 0}};
+    launch(s, &s->reports, &p);
+}
+
+static void receive(struct story *s)
+{
+    struct packet p = land(s, &s->requests);
+    s->truth[p.worker].received++;
+    s->truth[p.worker].backlog++;
+}
+
+static void serve(struct story *s, uint32_t w)
+{
+    if (s->truth[w].backlog > 0) {
+        s->truth[w].backlog--;
+        s->truth[w].served++;
+        report(s, w, 0);
+    }
+}
+
+static void tell(struct story *s, uint32_t w)
+{
+    const struct sim_pipeline_worker *k = &s->known[w];
+    fprintf(s->out, "D %u %d %u %u %u %u %u %u %u %u\n", w, k->credits, k->life, k->served, k->received, k->granted,
+            k->sent, k->due, k->past, k->lost);
+}
+
+static void hear(struct story *s)
+{
+    struct packet p = land(s, &s->reports);
+    struct sim_pipeline_report *r = &p.report;
+    struct going g = {.id = s->id++, .worker = p.worker, .life = r->life};
+    uint32_t before = s->known[p.worker].served, life = s->known[p.worker].life;
+    event(s, "B");
+    fprintf(s->out, "%u %u %u %u %u %u ", p.worker, p.flags, r->n, r->life, r->received, r->served);
+    if (!sim_pipeline_report(&s->pipeline, s->now, p.worker, r, &g.delta)) {
+        fputs("O\n", s->out);
+        tell(s, p.worker);
+        return;
+    }
+    if (life == r->life) {
+        s->truth[p.worker].open -= r->served - before;
+    }
+    if (g.delta == 0) {
+        fputs("N\n", s->out);
+        return;
+    }
+    fprintf(s->out, "P %d\n", g.delta);
+    round_again(s, &g);
+}
+
+static void restart(struct story *s, uint32_t w)
+{
+    s->truth[w] = (struct truth){.life = ++s->life, .n = s->honest ? s->config.depth : 1 + below(s, s->config.depth)};
+    report(s, w, JOIN);
+}
+
+/* Another n, or LEAVE, or back again. */
+static void change(struct story *s, uint32_t w)
+{
+    s->truth[w].n = 1 + below(s, s->config.depth);
+    s->truth[w].leaving = below(s, 3) == 0;
+    report(s, w, s->truth[w].leaving ? 0 : JOIN);
+}
+
+static void switch_restarts(struct story *s)
+{
+    fputs("Z\n", s->out);
+    sim_pipeline_init(&s->pipeline, &s->config, s->known);
+    s->going = 0;
+}
+
+static void go_wrong(struct story *s)
+{
+    uint32_t w = below(s, s->config.workers);
+    if (sim_chance(&s->rng, s->faults.restart)) {
+        restart(s, w);
+    } else if (sim_chance(&s->rng, s->faults.change)) {
+        change(s, w);
+    } else if (sim_chance(&s->rng, s->faults.forged)) {
+        event(s, "X");
+        fprintf(s->out, "%u\n", w);
+    } else if (sim_chance(&s->rng, s->faults.switch_restart)) {
+        switch_restarts(s);
+    }
+}
+
+/* One thing happens, whichever. */
+static void step(struct story *s)
+{
+    uint32_t dice = below(s, 100);
+    s->now += below(s, 4) == 0 ? below(s, 20) : 0;
+    if (dice < 22 && s->going < FLIGHT_MAX / 2) {
+        arrive(s);
+    } else if (dice < 44 && s->going > 0) {
+        go_round(s);
+    } else if (dice < 60 && s->requests.n > 0) {
+        receive(s);
+    } else if (dice < 78) {
+        serve(s, below(s, s->config.workers));
+    } else if (dice < 96 && s->reports.n > 0) {
+        hear(s);
+    } else if (dice < 98) {
+        report(s, below(s, s->config.workers), 0);
+    } else {
+        tell(s, below(s, s->config.workers));
+    }
+    go_wrong(s);
+}
+
+/* Everything in flight lands, everything is served, and what waits goes to somebody. */
+static void drain(struct story *s)
+{
+    while (s->requests.n > 0 || s->reports.n > 0 || s->going > 0) {
+        s->now++;
+        while (s->requests.n > 0) {
+            receive(s);
+        }
+        for (uint32_t w = 0; w < s->config.workers; w++) {
+            while (s->truth[w].backlog > 0) {
+                serve(s, w);
+            }
+        }
+        while (s->reports.n > 0) {
+            hear(s);
+        }
+        if (s->going > 0) {
+            go_round(s);
+        }
+    }
+}
+
+/* All come to rest: each worker tells of itself a few times, T_loss apart. Returns the credits missing then. */
+static uint64_t rest(struct story *s)
+{
+    uint64_t missing = 0;
+    s->faults = (struct faults){.lose = 0};
+    s->reports.n = 0; /* what was said before gets lost: a LEAVE with the counters of now would count */
+    for (uint32_t w = 0; w < s->config.workers; w++) {
+        s->truth[w].leaving = false;
+        report(s, w, JOIN);
+    }
+    for (int i = 0; i < 4; i++) {
+        drain(s);
+        s->now += s->config.loss + 1;
+        for (uint32_t w = 0; w < s->config.workers; w++) {
+            report(s, w, 0);
+        }
+    }
+    drain(s);
+    for (uint32_t w = 0; w < s->config.workers; w++) {
+        tell(s, w);
+        fprintf(s->out, "I %u %d %u\n", w, s->known[w].credits, s->truth[w].n);
+        missing += s->known[w].credits != (int32_t)s->truth[w].n;
+    }
+    return missing;
+}
+
+/* Every third episode is honest: nothing goes wrong but the order. */
+static void draw(struct story *s, uint64_t episode)
+{
+    s->honest = episode % 3 == 0;
+    s->config = (struct sim_pipeline_config){.workers = 1 + below(s, WORKERS_MAX),
+                                             .depth = 1 + below(s, 4),
+                                             .group = GROUP,
+                                             .limit = 1 + below(s, 64),
+                                             .patience = 100 + below(s, 20000),
+                                             .loss = s->honest ? 1u << 28 : 200 + below(s, 2000)};
+    s->faults = (struct faults){.lose = 0.02 * below(s, 4),
+                                .copy = 0.02 * below(s, 4),
+                                .restart = 0.002 * below(s, 3),
+                                .change = 0.005 * below(s, 3),
+                                .forged = 0.01,
+                                .switch_restart = 0.0005 * below(s, 3)};
+    if (s->honest) {
+        s->faults = (struct faults){.forged = 0.01};
+    }
+    s->now = below(s, 2) == 0 ? below(s, 1u << 20) : UINT32_MAX - below(s, 10000); /* time wraps */
+}
+
+static uint64_t episode(struct story *s, uint64_t number)
+{
+    const struct sim_pipeline_config *c = &s->config;
+    draw(s, number);
+    s->going = s->requests.n = s->reports.n = 0;
+    fprintf(s->out, "E %u %u %u %u %u %u\n", c->workers, c->depth, c->group, c->limit, c->patience, c->loss);
+    sim_pipeline_init(&s->pipeline, c, s->known);
+    for (uint32_t w = 0; w < c->workers; w++) {
+        restart(s, w);
+    }
+    for (uint64_t until = s->events + EPISODE_EVENTS; s->events < until;) {
+        step(s);
+    }
+    return rest(s);
+}
+
+uint64_t sim_switch_story(uint64_t seed, uint64_t events, FILE *out)
+{
+    struct story *s = sim_zeroed(sizeof *s);
+    uint64_t missing = 0;
+    sim_stream_seed(&s->rng, seed, SIM_STREAM_EVENT);
+    s->out = out;
+    for (uint64_t i = 0; s->events < events; i++) {
+        missing += episode(s, i);
+    }
+    free(s);
+    return missing;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/bobtail-dev/bobtail/hack/p4/bed"
+	"github.com/bobtail-dev/bobtail/hack/p4/judge"
+	"github.com/bobtail-dev/bobtail/hack/p4/model"
+)
+
+// Options of a run.
+type Options struct {
+	Root, Simulator, Measurements string
+	Events, Seed, Frames          uint64
+}
+
+type measurement struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+	Unit  string `json:"unit"`
+}
+
+// runner notes figures as they are found.
+type runner struct {
+	Options
+	out     io.Writer
+	figures []measurement
+	wrong   int
+	shells  map[string]*model.Program
+}
+
+func (r *runner) note(name string, value uint64) {
+	r.figures = append(r.figures, measurement{name, value, "count"})
+	fmt.Fprintf(r.out, "%-34s %d\n", name, value)
+}
+
+// fault notes what was found wrong; the figures say how much.
+func (r *runner) fault(lines ...string) {
+	for _, l := range lines {
+		r.wrong++
+		if r.wrong <= 40 {
+			fmt.Fprintln(r.out, "  "+l)
+		}
+	}
+}
+
+var shellNames = []string{"v1model", "tna"}
+
+// Run proves everything and writes the figures, also when something failed.
+func Run(o Options, out io.Writer) error {
+	r := &runner{Options: o, out: out, shells: map[string]*model.Program{}}
+	for _, s := range shellNames {
+		p, err := model.Load(filepath.Join(o.Root, "dataplane/p4/router", s+".p4"), nil)
+		if err != nil {
+			return err
+		}
+		r.shells[s] = p
+	}
+	steps := []func() error{r.cases, r.vectors, r.discipline, r.architectures, r.lockstep, r.mutations}
+	var failed []error
+	for _, step := range steps {
+		failed = append(failed, step())
+	}
+	if err := r.write(); err != nil {
+		failed = append(failed, err)
+	}
+	if r.wrong > 0 {
+		failed = append(failed, fmt.Errorf("%d findings (seed %d)", r.wrong, o.Seed))
+	}
+	return errors.Join(failed...)
+}
+
+func (r *runner) write() error {
+	if r.Measurements == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r.figures, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.Measurements, append(text, '\n'), 0o644)
+}
+
+func (r *runner) cases() error {
+	run, bad := 0, 0
+	for _, s := range shellNames {
+		n, failed, err := Cases(filepath.Join(r.Root, "dataplane/p4/router/stf"), r.shells[s])
+		if err != nil {
+			return err
+		}
+		r.fault(failed...)
+		run, bad = run+n, bad+len(failed)
+	}
+	r.note("p4_cases_run", uint64(run))
+	r.note("p4_cases_failed", uint64(bad))
+	return nil
+}
+
+func (r *runner) vectors() error {
+	run, bad := 0, 0
+	for _, s := range shellNames {
+		n, failed, err := Vectors(filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), r.shells[s])
+		if err != nil {
+			return err
+		}
+		r.fault(failed...)
+		run, bad = run+n, bad+len(failed)
+	}
+	r.note("p4_vectors_run", uint64(run))
+	r.note("p4_vector_failures", uint64(bad))
+	return nil
+}
+
+// discipline judges the program for Tofino. A pass asks as many workers as its credit registers before the last stage hold.
+func (r *runner) discipline() error {
+	p := r.shells["tna"]
+	in, out := judge.Gress(p, p.Ingress), judge.Gress(p, p.Egress)
+	r.fault(in.Findings...)
+	r.fault(out.Findings...)
+	r.note("p4_register_double_accesses", uint64(in.DoubleAccesses+out.DoubleAccesses))
+	r.note("p4_stages_router_ingress", uint64(in.Stages))
+	r.note("p4_stages_router_egress", uint64(out.Stages))
+	workers := 0
+	for _, reg := range p.Registers {
+		if strings.HasPrefix(reg.Name, bed.Control+"credits_") && in.At[reg.Name] < judge.Stages-1 {
+			workers += len(reg.Lanes)
+		}
+	}
+	r.note("p4_workers_per_pass", uint64(workers))
+	return nil
+}
+
+func (r *runner) architectures() error {
+	total := uint64(0)
+	const parts = 4
+	for k := range uint64(parts) {
+		n, first, err := Shells(r.shells["v1model"], r.shells["tna"], r.Seed+k, r.Frames/parts)
+		if err != nil {
+			return err
+		}
+		r.fault(first...)
+		total += n
+	}
+	r.note("p4_shell_differences", total)
+	return nil
+}
+
+// lines of the simulator's switch.
+func (r *runner) lines(events uint64) ([]byte, error) {
+	cmd := exec.Command(r.Simulator, "switch", fmt.Sprintf("--events=%d", events), fmt.Sprintf("--seed=%d", r.Seed))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	lines, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", r.Simulator, err, said.String())
+	}
+	return lines, nil
+}
+
+// lockstep plays the simulator's lines with both architectures. The figure counts the events of one.
+func (r *runner) lockstep() error {
+	lines, err := r.lines(r.Events)
+	if err != nil {
+		return err
+	}
+	var all Lockstep
+	least := ^uint64(0)
+	for _, s := range shellNames {
+		one, err := Play(bytes.NewReader(lines), r.shells[s], 1000)
+		if err != nil {
+			return err
+		}
+		r.fault(one.First...)
+		least = min(least, one.Events)
+		all.Differences += one.Differences + one.Odd
+		all.AboveN += one.AboveN
+		all.Missing += one.Missing
+	}
+	r.note("p4_lockstep_events", least)
+	r.note("p4_lockstep_differences", all.Differences)
+	r.note("p4_outstanding_above_n", all.AboveN)
+	r.note("p4_credits_missing_after_idle", all.Missing)
+	return nil
+}
+
+const mutationEvents = 20_000
+
+func (r *runner) mutations() error {
+	rows, err := Mutations(filepath.Join(r.Root, "dataplane/tests/p4/mutations.yaml"))
+	if err != nil {
+		return err
+	}
+	lines, err := r.lines(mutationEvents)
+	if err != nil {
+		return err
+	}
+	b := &Bench{Root: r.Root, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
+	planted, missed := uint64(0), uint64(0)
+	for _, m := range rows {
+		what, err := b.Plant(m)
+		if err != nil {
+			return err
+		}
+		planted++
+		if what == "" {
+			missed++
+			r.fault("NOT NOTICED " + m.Name + ": " + m.Why)
+			continue
+		}
+		fmt.Fprintf(r.out, "  noticed %s: %.110s\n", m.Name, what)
+	}
+	r.note("p4_mutations_planted", planted)
+	r.note("p4_mutations_missed", missed)
+	return nil
+}

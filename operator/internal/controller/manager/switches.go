@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
+)
+
+// newsOfSwitches is how many switches may have news at once; what finds no room is seen
+// when the controller looks by itself.
+const newsOfSwitches = 256
+
+// addSwitches adds the controller of ProgrammableSwitches, and who looks after them while
+// this process leads.
+func addSwitches(mgr ctrl.Manager, o Options) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("ask for the name of this host: %w", err)
+	}
+	shown, err := instrumentSwitches()
+	if err != nil {
+		return err
+	}
+	news := make(chan event.GenericEvent, newsOfSwitches)
+	lead := &leadership{reader: mgr.GetAPIReader(), namespace: o.Namespace, host: host, alone: !o.LeaderElect, now: time.Now}
+	looksAfter := &keeper.Keeper{
+		Term: lead.Term, Now: time.Now, Patience: link.Usual, Period: keeper.Period, First: keeper.First, Longest: keeper.Longest,
+		Notify: func(name string) {
+			select {
+			case news <- event.GenericEvent{Object: &v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+			default:
+			}
+		},
+	}
+	if err := mgr.Add(looksAfter); err != nil {
+		return fmt.Errorf("look after switches: %w", err)
+	}
+	r := &programmableswitch.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: looksAfter, News: news,
+		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
+	}
+	return whenKindServed(mgr, "ProgrammableSwitch", r.SetupWithManager)
+}
+
+// switchStates shows switches: it keeps what was observed last.
+type switchStates struct {
+	mu  sync.Mutex
+	all map[string]keeper.State
+}
+
+func switchMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("bobtail_switch_"+name, help, append([]string{"switch"}, labels...), nil)
+}
+
+var (
+	switchConnected  = switchMetric("connected", "1 while the operator has a session with the switch.")
+	switchPrimary    = switchMetric("primary", "1 while the operator is the switch's primary controller.")
+	switchProgrammed = switchMetric("programmed", "1 when the last read-back found what is wanted.")
+	switchEntries    = switchMetric("entries", "Entries of the switch by table, whoever wrote them.", "table")
+	switchOthers     = switchMetric("entries_of_others", "Entries that are not the operator's.")
+	switchRepaired   = switchMetric("entries_repaired_total", "Entries written again because the switch had lost or changed them.")
+	switchPushes     = switchMetric("pipeline_pushes_total", "Pipelines pushed, each of which interrupts the switch.")
+)
+
+var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes}
+
+// instrumentSwitches registers the metrics of switches.
+func instrumentSwitches() (*switchStates, error) {
+	s := &switchStates{all: map[string]keeper.State{}}
+	var already prometheus.AlreadyRegisteredError
+	err := metrics.Registry.Register(s)
+	if errors.As(err, &already) {
+		if before, is := already.ExistingCollector.(*switchStates); is {
+			return before, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register the metrics of switches: %w", err)
+	}
+	return s, nil
+}
+
+func (s *switchStates) observe(name string, state keeper.State, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !known {
+		delete(s.all, name)
+		return
+	}
+	s.all[name] = state
+}
+
+// Describe is of prometheus.Collector.
+func (s *switchStates) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range switchMetrics {
+		to <- d
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (s *switchStates) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, state := range s.all {
+		for d, v := range map[*prometheus.Desc]float64{
+			switchConnected: one(state.Connected), switchPrimary: one(state.Role.Primary), switchProgrammed: one(state.Settled),
+			switchOthers: float64(state.Strange),
+		} {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, name)
+		}
+		to <- prometheus.MustNewConstMetric(switchRepaired, prometheus.CounterValue, float64(state.Repaired), name)
+		to <- prometheus.MustNewConstMetric(switchPushes, prometheus.CounterValue, float64(state.Pushes), name)
+		for table, n := range state.Used {
+			to <- prometheus.MustNewConstMetric(switchEntries, prometheus.GaugeValue, float64(n), name, table)
+		}
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

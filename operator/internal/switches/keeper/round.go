@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keeper
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
+)
+
+// round is the life of one charge. Nothing of it is shared.
+type round struct {
+	keeper *Keeper
+	name   string
+	charge *charge
+
+	session  *link.Session
+	identity string // of the target that session is with
+	opened   uint64 // sessions so far: a part of the election id
+	term     Term
+	failures int
+	written  map[string]bool
+	// settled: the switch held what is wanted, so what is missing later has been lost.
+	settled int64
+	refused refusal
+	state   State
+}
+
+// refusal is of the pipeline that was refused last.
+type refusal struct {
+	cookie uint64
+	fault  *link.Fault
+	until  time.Time
+}
+
+func (r *round) run(ctx context.Context) {
+	defer r.close()
+	for ctx.Err() == nil {
+		d := r.charge.wanted()
+		fault := r.once(ctx, d)
+		if ctx.Err() != nil {
+			return
+		}
+		r.state.Generation, r.state.Fault = d.Generation, fault
+		if fault != nil {
+			r.state.Settled, r.state.Cleared = false, false
+		}
+		r.state.Connected = r.session != nil && r.session.Ended() == nil
+		if r.charge.publish(r.state) && r.keeper.Notify != nil {
+			r.keeper.Notify(r.name)
+		}
+		r.wait(ctx, fault)
+	}
+}
+
+// breath is the least time between two rounds.
+const breath = 10 * time.Millisecond
+
+// wait for the next round: news, or time.
+func (r *round) wait(ctx context.Context, fault *link.Fault) {
+	pause := r.keeper.Period
+	if r.session == nil {
+		pause = min(r.keeper.First<<min(r.failures, 16), r.keeper.Longest)
+	}
+	if fault == nil {
+		r.failures = 0
+	}
+	select { // a switch that has much to say is not listened to more often
+	case <-ctx.Done():
+		return
+	case <-time.After(breath):
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	var told <-chan struct{}
+	if r.session != nil {
+		told = r.session.News()
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-told:
+	case <-r.charge.news:
+	}
+}
+
+func (r *round) close() {
+	if r.session != nil {
+		r.session.Close()
+		r.session = nil
+	}
+	r.state.Role = link.Role{}
+}
+
+// once brings the switch one round further.
+func (r *round) once(ctx context.Context, d Desired) *link.Fault {
+	if fault := r.connect(ctx, d); fault != nil {
+		return fault
+	}
+	r.state.Role = r.session.Role()
+	if !r.state.Role.Primary {
+		return link.Faultf(link.Backup, "another controller is primary, with election id %s above ours, %s", r.state.Role.Other, r.state.Role.Election)
+	}
+	fault := r.program(ctx, d)
+	if fault == nil {
+		return nil
+	}
+	switch fault.Kind {
+	case link.Refused, link.Fixed, link.Full, link.Empty, link.Fenced:
+	default: // whatever state the connection is in, a new one is in a better
+		r.failures++
+		r.close()
+	}
+	return fault
+}
+
+// connect sees to a session with the target that is meant, in the term that is.
+func (r *round) connect(ctx context.Context, d Desired) *link.Fault {
+	term, err := r.keeper.Term(ctx)
+	if err != nil || term.Over(r.keeper.Now()) {
+		r.close()
+		r.failures++
+		if err != nil {
+			return link.Faultf(link.Fenced, "this operator does not know that it leads: %v", err)
+		}
+		return link.Faultf(link.Fenced, "this operator does not lead any more")
+	}
+	if r.session != nil && (r.identity != d.Identity || r.session.Ended() != nil || term.Number != r.term.Number) {
+		r.close()
+	}
+	if term.Number != r.term.Number {
+		r.opened = 0
+	}
+	r.term = term
+	if r.session != nil {
+		return nil
+	}
+	r.opened++
+	session, err := link.Open(ctx, d.Target, link.ElectionOf(term.Number, r.opened), r.keeper.Patience)
+	if err != nil {
+		r.failures++
+		return link.FaultOf(err)
+	}
+	r.session, r.identity = session, d.Identity
+	return nil
+}
+
+// program has the pipeline run, and the tables hold what is wanted.
+func (r *round) program(ctx context.Context, d Desired) *link.Fault {
+	if goOn, fault := r.pipeline(ctx, d); !goOn {
+		return fault
+	}
+	diff, fault := r.compare(ctx, d)
+	if fault != nil || diff.Settled() {
+		return fault
+	}
+	lost := r.settled == d.Generation && !d.Clear
+	for _, step := range diff.Steps {
+		if fault := r.write(ctx, step); fault != nil {
+			return fault
+		}
+	}
+	if lost {
+		r.state.Repaired += int64(diff.Missing + diff.Changed)
+	}
+	diff, fault = r.compare(ctx, d)
+	if fault == nil && len(diff.Steps) > 0 {
+		n := diff.Missing + diff.Changed + diff.Stale
+		return link.Faultf(link.Broken, "the switch took every write, and %d entries are still not as they were written", n)
+	}
+	return fault
+}
+
+// compare reads everything back.
+func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *link.Fault) {
+	read, err := r.session.Read(ctx, d.Pipeline.Info)
+	if err != nil {
+		return switches.Difference{}, link.FaultOf(err)
+	}
+	wanted := d.Wanted
+	if d.Clear {
+		wanted = nil
+	}
+	if read.NoGroups && slices.ContainsFunc(wanted, func(e switches.Entry) bool { return e.Table() == switches.Groups }) {
+		return switches.Difference{}, link.Faultf(link.Refused, "the switch knows no multicast groups, and %s asks for some", r.name)
+	}
+	diff := switches.Compare(wanted, read.Entries, switches.Owner{Tag: d.Tag, Written: r.written}, d.Ranks)
+	r.state.Used, r.state.Strange, r.state.Strangers, r.state.Contested = diff.Used, diff.Strange+read.Outside, diff.Strangers, diff.Contested
+	r.state.Settled = diff.Settled() && !d.Clear
+	r.state.Cleared = diff.Settled() && d.Clear
+	if diff.Settled() {
+		r.settled = d.Generation
+		for _, e := range wanted {
+			r.written[e.String()] = true
+		}
+	}
+	return diff, nil
+}
+
+// write sends one step; what others point at must be there before they are sent.
+func (r *round) write(ctx context.Context, step []switches.Write) *link.Fault {
+	if r.term.Over(r.keeper.Now()) {
+		return link.Faultf(link.Fenced, "this operator does not lead any more")
+	}
+	if !r.term.Until.IsZero() { // nothing is under way when the next one leads
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, time.Now().Add(r.term.Until.Sub(r.keeper.Now())))
+		defer cancel()
+	}
+	for _, w := range step {
+		r.written[w.Entry.String()] = true
+	}
+	refused, err := r.session.Write(ctx, step)
+	if err != nil {
+		return link.FaultOf(err)
+	}
+	for _, f := range refused {
+		if settledAlready(step[f.Index].Kind, f.Code) {
+			continue
+		}
+		kind := link.Broken
+		if f.Code == codes.ResourceExhausted {
+			kind = link.Full
+		}
+		return link.Faultf(kind, "the switch refuses %d of %d entries, %s among them: %s: %s", len(refused), len(step), step[f.Index].Entry, f.Code, f.Text)
+	}
+	return nil
+}
+
+// settledAlready: an update whose effect is there before it. Whether it is the right one
+// is what reading back tells.
+func settledAlready(kind p4.Update_Type, code codes.Code) bool {
+	return kind == p4.Update_DELETE && code == codes.NotFound
+}
+
+// pipeline has the wanted one run, and pushes it only where another one does (W-21). go on
+// is false when there is nothing to compare.
+func (r *round) pipeline(ctx context.Context, d Desired) (goOn bool, fault *link.Fault) {
+	running, err := r.session.Pipeline(ctx, false)
+	empty := err != nil && link.FaultOf(err).Kind == link.Empty
+	if err != nil && !empty {
+		return false, link.FaultOf(err)
+	}
+	r.state.Cookie = running.Cookie
+	ours := running.Cookie != nil && *running.Cookie == d.Pipeline.Cookie
+	if !ours && !empty && (running.Cookie == nil || !d.Pipeline.Push || d.Clear) {
+		if ours, err = r.sameInfo(ctx, d.Pipeline); err != nil {
+			return false, link.FaultOf(err)
+		}
+	}
+	switch {
+	case ours:
+		return true, nil
+	case d.Clear: // entries of ours went with the pipeline they were in
+		r.state.Settled, r.state.Cleared = false, true
+		return false, nil
+	case d.Pipeline.Push:
+		fault = r.push(ctx, d.Pipeline)
+		return fault == nil, fault
+	case empty:
+		return false, link.FaultOf(err)
+	}
+	return false, link.Faultf(link.Refused, "the switch runs another pipeline than `spec.pipeline.p4Info` describes, and `spec.pipeline.mode` Verify pushes none")
+}
+
+// sameInfo compares the P4Info itself: for servers that keep no cookie, and for pipelines
+// that somebody else put there.
+func (r *round) sameInfo(ctx context.Context, p Pipeline) (bool, error) {
+	running, err := r.session.Pipeline(ctx, true)
+	if err != nil {
+		return false, err
+	}
+	return running.Info != nil && proto.Equal(running.Info, p.Info.P4), nil
+}
+
+// refusedFor is how long a pipeline that was refused is not tried again.
+const refusedFor = time.Minute
+
+func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
+	now := r.keeper.Now()
+	if r.refused.cookie == p.Cookie && now.Before(r.refused.until) {
+		return r.refused.fault
+	}
+	if r.term.Over(now) {
+		return link.Faultf(link.Fenced, "this operator does not lead any more")
+	}
+	r.state.Settled = false
+	err := r.session.Push(ctx, p.Info.P4, p.Device, p.Cookie)
+	if err != nil {
+		fault := link.FaultOf(err)
+		if fault.Kind == link.Refused || fault.Kind == link.Fixed {
+			r.refused = refusal{p.Cookie, fault, now.Add(refusedFor)}
+		}
+		return fault
+	}
+	r.state.Pushes++
+	r.settled = 0
+	clear(r.written)
+	running, err := r.session.Pipeline(ctx, false)
+	if err != nil {
+		return link.FaultOf(err)
+	}
+	r.state.Cookie = running.Cookie
+	if running.Cookie != nil && *running.Cookie != p.Cookie {
+		fault := link.Faultf(link.Refused, "the switch took the pipeline with cookie %#x and reports %#x", p.Cookie, *running.Cookie)
+		r.refused = refusal{p.Cookie, fault, now.Add(refusedFor)}
+		return fault
+	}
+	return nil
+}
+
+// same compares what is shown; it need not be told when only a counter of entries moves.
+func same(a, b State) bool {
+	return a.Generation == b.Generation && a.Connected == b.Connected && a.Role == b.Role && a.Settled == b.Settled && a.Cleared == b.Cleared &&
+		maps.Equal(a.Used, b.Used) && a.Strange == b.Strange && slices.Equal(a.Strangers, b.Strangers) && slices.Equal(a.Contested, b.Contested) &&
+		a.Repaired == b.Repaired && a.Pushes == b.Pushes && reflect.DeepEqual(a.Fault, b.Fault) && reflect.DeepEqual(a.Cookie, b.Cookie)
+}
