@@ -39,7 +39,7 @@ const char *replica_disk_why(const struct replica_disk *d);
 /* Is the entry durable, by itself or by a snapshot? */
 bool replica_disk_holds(const struct replica_disk *d, uint64_t index, uint64_t term);
 bool replica_disk_reaches(const struct replica_disk *d, uint64_t index); /* of whatever term */
-void replica_disk_mend(struct replica_disk *d);                          /* nothing fails any more */
+void replica_disk_mend(struct replica_disk *d);                          /* nothing fails or stalls any more */
 struct bt_hard_state replica_disk_hard_state(const struct replica_disk *d);
 
 #endif

@@ -155,9 +155,23 @@ static uint16_t with_role(struct replica_world *w, const struct bt_group_config 
     return found;
 }
 
-static uint16_t new_member(struct replica_world *w)
+static bool is_in(const struct bt_group_config *c, uint16_t id)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (c->member[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One that was started for nothing, because its leader could not take it then, or a new one. */
+static uint16_t new_member(struct replica_world *w, const struct bt_group_config *c)
 {
     for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
+        if (replica_member_up(w, id) && !is_in(c, id) && bt_replica_status(w->member[id].core).last == 0) {
+            return id;
+        }
         if (!w->member[id].exists) {
             replica_member_make(w, id, &(struct bt_group_config){.count = 0});
             replica_member_start(w, id);
@@ -183,7 +197,7 @@ bool replica_change_something(struct replica_world *w)
     } else if (voters > 2 && replica_chance(w, voters > 3 ? 0.6 : 0.2)) {
         r = replica_member_change(w, leader, BT_REPLICA_REMOVE, voter);
     } else if (learners < 2 && voters < 9) {
-        uint16_t id = new_member(w);
+        uint16_t id = new_member(w, &c);
         r = id != 0 ? replica_member_change(w, leader, BT_REPLICA_ADD_LEARNER, id) : r;
     }
     w->count.changes += r == BT_REPLICA_OK;

@@ -108,6 +108,7 @@ static void next_stage(struct replica_world *w)
 {
     w->stage++;
     w->stage_at = w->agenda.now;
+    w->stage_tried = w->agenda.now; /* what was under way comes to rest first */
     w->stage_target = 0;
     w->stage_index = 0;
 }
@@ -153,12 +154,13 @@ static bool handed_over(struct replica_world *w)
             return true;
         }
         w->stage_target = 0;
+        w->stage_tried = w->agenda.now;
         if (!w->rules.same_timers && ++w->stage_failed == HAND_OVERS) { /* else elections collide by design */
             replica_breach(w, REPLICA_NO_PROGRESS,
                            "the leadership was asked to be handed over %d times and was won by others", HAND_OVERS);
         }
     }
-    if (w->stage_target != 0 && w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
+    if (w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
         return false;
     }
     return ask_for_hand_over(w, leader);

@@ -112,7 +112,7 @@ void replica_wal_crash(struct replica_wal *w, uint64_t now, bool power)
 
 void replica_wal_mend(struct replica_wal *w)
 {
-    w->faults.sync_fails = 0;
+    w->faults.sync_fails = w->faults.slow = w->faults.stalls = 0;
     sim_disk_faults(w->disk, &w->faults);
 }
 
