@@ -106,7 +106,7 @@ e2e-crab e2e-crab-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak sim-store p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -144,6 +144,15 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/sim-store.json
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
+
+sim-replica: ## A replication group in virtual time: 25,000 seeds of faults, 10,000 leaders killed, planted bugs of the Raft core (4 min)
+sim-replica-short: ## The same with 3,000 seeds and 1,000 leaders (1 min)
+sim-replica-short: REPLICA := --short
+sim-replica sim-replica-short:
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
 .PHONY: test-faults

@@ -5,6 +5,7 @@ M-case for the codec, the same packets as raw arrivals for client and server,
 and a few scripted exchanges. What an archive has already stays as it is."""
 import json
 import pathlib
+import struct
 
 import corpus
 
@@ -56,8 +57,35 @@ def lancet():
         put("agent", json.dumps({"op": "configure", **fields}).encode())
 
 
+def group():
+    """Messages of a replication group (wire/group.h), alone, and as what a member is given."""
+    head = lambda kind, term=3: struct.pack(">BBHIQQ", 1, kind, 2, 9, term, 0x1122334455667788)
+    members = struct.pack(">HHBBHBBHBB", 3, 1, 1, 0, 2, 1, 0, 3, 2, 0)
+    entries = struct.pack(">QIBBH", 2, 4, 2, 0, 0) + b"body" + struct.pack(">QIBBH", 3, 0, 0, 0, 0) + struct.pack(">QIBBH", 3, len(members), 1, 0, 0) + members
+    bodies = {
+        0: [struct.pack(">IQQQ", flags, 3 + (flags & 1), last, term) for flags, last, term in ((0, 0, 0), (1, 5, 3), (2, 4, 2))],
+        1: [struct.pack(">IQ", flags, 3 + (flags & 1)) for flags in (0, 1, 4, 5)],
+        2: [struct.pack(">IQQQ", 0, 0, 0, 2), struct.pack(">IQQQ", 3, 0, 0, 1) + entries, struct.pack(">IQQQ", 0, 3, 3, 3)],
+        3: [struct.pack(">IQQQ", flags, 1, 3, 1) for flags in (0, 4)],
+        9: [struct.pack(">IQQQQ", 5, 8, 2, 5, 0) + members + b"state", struct.pack(">IQQQQ", 2, 8, 2, 5, 3) + members + b"te"],
+        10: [struct.pack(">IQQ", flags, 8, 3) for flags in (0, 4)],
+        11: [b""],
+    }
+    given = lambda kind, body, term=3: bytes([5, 1, len(body), 2, term, kind]) + body
+    story = b""
+    for kind, some in bodies.items():
+        for body in some:
+            put("group", b"\0" + head(kind, 4 if kind == 0 and body[3] & 1 else 3) + body)
+            story += given(kind, body) + bytes([1, 1, 9])
+    put("group", b"\1" + story)
+    answers = given(1, struct.pack(">IQ", 5, 2), 1) + bytes([1, 1, 9]) + given(1, struct.pack(">IQ", 4, 2), 2)
+    acked = given(3, struct.pack(">IQQQ", 4, 1, 1, 0), 2)
+    put("group", b"\1" + bytes([0, 250]) + answers + bytes([1, 1, 9]) + acked + bytes([2, 1, 5, 3, 0, 0, 4, 1, 1, 9, 4, 0, 1, 1, 9, 0, 60]))
+
+
 def main():
     lancet()
+    group()
     doc = json.loads((HERE.parent / "tests/vectors/r2p2.json").read_text(encoding="utf-8"))
     for v in doc["packets"]:
         raw = bytes.fromhex(v["hex"])[:200]

@@ -41,6 +41,7 @@ int sim_command_hedge(int argc, char **argv);
 int sim_command_sched(int argc, char **argv);
 int sim_command_switch(int argc, char **argv);
 int sim_command_crab(int argc, char **argv);
+int sim_command_replica(int argc, char **argv);
 int sim_command_store(int argc, char **argv);
 
 /* Draws a scenario and applies --requests and --without; 0 or -1 with a message on stderr. */

@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  policy                the policies alone, without packets; see bobtail-sim policy --help\n"
     "  admission             admission control under a rising load; see bobtail-sim admission --help\n"
     "  crab                  CRAB's choice of a server over load; see bobtail-sim crab --help\n"
+    "  replica               a replication group under faults; see bobtail-sim replica --help\n"
     "  store                 a member's log on disks that fail; see bobtail-sim store --help\n"
     "  hedge                 hedged reads of a replicated service; see bobtail-sim hedge --help\n"
     "  sched                 the scheduler of a server's cores; see bobtail-sim sched --help\n"
@@ -193,8 +194,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } models[] = {
     {"policy", sim_command_policy}, {"admission", sim_command_admission}, {"crab", sim_command_crab},
-    {"hedge", sim_command_hedge},   {"store", sim_command_store},         {"switch", sim_command_switch},
-    {"sched", sim_command_sched},
+    {"hedge", sim_command_hedge},   {"replica", sim_command_replica},     {"store", sim_command_store},
+    {"switch", sim_command_switch}, {"sched", sim_command_sched},
 };
 
 static int take_files(struct sim_options *o, const struct command *cmd, char **files, int n)

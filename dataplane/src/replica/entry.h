@@ -24,7 +24,8 @@ enum bt_store_kind {
     BT_STORE_TRUNCATE,
     // Term and vote replace the last ones, together.
     BT_STORE_HARD_STATE,
-    // Replaces the last snapshot, whole or not at all. The log stays as it is until COMPACT.
+    // Replaces the last snapshot, whole or not at all. The log stays as it is until COMPACT; one that ends before the
+    // snapshot continues behind it. Of a snapshot that the leader sent, nothing else follows until it is durable.
     BT_STORE_SNAPSHOT,
     // Entries up to `to`, a snapshot's last index, may be forgotten. When none is left the next one is `to` + 1.
     BT_STORE_COMPACT,

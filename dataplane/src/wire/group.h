@@ -65,7 +65,6 @@ enum bt_group_type {
 /* Flags of votes, and of replies. */
 #define BT_GROUP_PRE      0x1u // a question before a vote: changes nobody's state
 #define BT_GROUP_TRANSFER 0x2u // the leader asked for this election
-#define BT_GROUP_GRANTED  0x1u // after PRE's bit in a vote's reply: see BT_GROUP_PRE_REPLY
 #define BT_GROUP_YES      0x4u // granted, appended, installed
 
 struct bt_group_header {
@@ -145,7 +144,7 @@ const char *bt_group_error_name(enum bt_group_error e);
 // Reads p[0..n); entries and bytes of *out point into it.
 struct bt_group_fault bt_group_decode(const uint8_t *p, size_t n, struct bt_group_message *out);
 
-// Writes m and returns its bytes; 0 when room is too small or m is no message that decode accepts.
+// Writes m, which decode would accept, and returns its bytes; 0 when room is too small.
 size_t bt_group_encode(uint8_t *p, size_t room, const struct bt_group_message *m);
 
 // A configuration alone, the body of an entry of kind CONFIG. Exactly n bytes.

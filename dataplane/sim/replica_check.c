@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// See replica_check.h.
+#include "replica_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+void replica_breach(struct replica_world *w, enum replica_breach b, const char *what, ...)
+{
+    if (w->breach != REPLICA_HELD) {
+        return;
+    }
+    char text[REPLICA_SAYS - 60];
+    va_list ap;
+    va_start(ap, what);
+    vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    w->breach = b;
+    snprintf(w->says, sizeof w->says, "%s at %.3f ms: %s", replica_breach_name(b), (double)w->agenda.now / 1e6, text);
+}
+
+const char *replica_breach_name(enum replica_breach b)
+{
+    static const char *const names[REPLICA_BREACHES] = {
+        "held",      "two-leaders",  "append-only",  "log-matching", "leader-completeness", "state-machine",
+        "history",   "not-durable",  "indices",      "two-votes",    "no-majority",         "membership",
+        "snapshots", "foreign-term", "store-misuse", "no-progress"};
+    return names[b];
+}
+
+static void *grown(void *p, uint64_t *room, uint64_t need, size_t size)
+{
+    if (need < *room) {
+        return p;
+    }
+    uint64_t more = 2 * need + 256;
+    uint8_t *q = realloc(p, more * size);
+    if (q == NULL) {
+        abort();
+    }
+    memset(q + *room * size, 0, (more - *room) * size);
+    *room = more;
+    return q;
+}
+
+static struct replica_committed *at(struct replica_world *w, uint64_t index)
+{
+    w->at = grown(w->at, &w->at_room, index, sizeof *w->at);
+    return &w->at[index];
+}
+
+uint64_t replica_hash(const struct bt_entry *e)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ e->kind;
+    for (uint32_t i = 0; i < e->length; i++) {
+        h = (h ^ e->body[i]) * UINT64_C(0x100000001b3);
+    }
+    return h ^ (h >> 29);
+}
+
+uint64_t replica_op(const struct bt_entry *e)
+{
+    return e->kind == BT_ENTRY_COMMAND && e->length >= 8 ? bt_get64(e->body) : 0;
+}
+
+/* --- logs --- */
+
+/* I-3: one entry for an index and a term, and one before it. */
+static void know(struct replica_world *w, uint16_t id, const struct bt_entry *e, uint64_t prev_term)
+{
+    struct replica_committed *c = at(w, e->index);
+    uint64_t hash = replica_hash(e);
+    for (uint32_t k = c->known; k != 0; k = w->known[k].next) {
+        const struct replica_known *had = &w->known[k];
+        if (had->term != e->term) {
+            continue;
+        }
+        if (had->hash != hash || (prev_term != 0 && had->prev_term != 0 && had->prev_term != prev_term)) {
+            replica_breach(w, REPLICA_LOG_MATCHING, "member %u has another entry %llu of term %llu than there was", id,
+                           (unsigned long long)e->index, (unsigned long long)e->term);
+        }
+        return;
+    }
+    if (w->known_n + 1 >= w->known_room) {
+        w->known_room = 2 * w->known_room + 1024;
+        w->known = realloc(w->known, w->known_room * sizeof *w->known);
+        if (w->known == NULL) {
+            abort();
+        }
+    }
+    uint32_t n = ++w->known_n; /* 0 is none */
+    w->known[n] = (struct replica_known){.term = e->term, .hash = hash, .prev_term = prev_term, .next = c->known};
+    c->known = n;
+}
+
+static uint64_t term_at(const struct bt_replica *r, uint64_t index)
+{
+    struct bt_entry e;
+    return bt_replica_entry(r, index, &e) ? e.term : 0;
+}
+
+/* only after an entry of the own term, and never two that are not committed. */
+static void check_change(struct replica_world *w, uint16_t id, const struct bt_replica_status *s, uint64_t index)
+{
+    const struct bt_replica *r = w->member[id].core;
+    if (s->commit >= s->first && term_at(r, s->commit) != s->term) {
+        replica_breach(w, REPLICA_MEMBERSHIP,
+                       "member %u changes the membership before an entry of its term %llu is committed", id,
+                       (unsigned long long)s->term);
+    }
+    struct bt_entry e;
+    for (uint64_t i = s->commit + 1; i < index; i++) {
+        if (bt_replica_entry(r, i, &e) && e.kind == BT_ENTRY_CONFIG) {
+            replica_breach(w, REPLICA_MEMBERSHIP,
+                           "member %u changes the membership at %llu before the change at %llu is committed", id,
+                           (unsigned long long)index, (unsigned long long)i);
+        }
+    }
+}
+
+static void check_log(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    struct replica_member *m = &w->member[id];
+    if (m->seen_leader && s->role == BT_REPLICA_LEADER && m->seen_term == s->term && s->last < m->seen_last) {
+        replica_breach(w, REPLICA_APPEND_ONLY, "leader %u took back entries from %llu", id,
+                       (unsigned long long)s->last + 1);
+    }
+    struct bt_entry e;
+    for (uint64_t i = s->last; i >= s->first && bt_replica_entry(m->core, i, &e); i--) {
+        uint64_t *shadow = &m->shadow[i % REPLICA_SLOTS];
+        if (i <= m->seen_last && *shadow == e.term) {
+            break;
+        }
+        *shadow = e.term;
+        know(w, id, &e, i == s->first ? 0 : term_at(m->core, i - 1));
+        if (e.kind == BT_ENTRY_CONFIG && s->role == BT_REPLICA_LEADER && e.term == s->term) {
+            check_change(w, id, s, i);
+        }
+    }
+    m->seen_last = s->last;
+}
+
+/* --- majorities --- */
+
+void replica_config_of(const struct replica_world *w, uint16_t id, struct bt_group_config *out, uint64_t *index)
+{
+    struct bt_replica_status s = bt_replica_status(w->member[id].core);
+    struct bt_entry e;
+    for (uint64_t i = s.last; i >= s.first && bt_replica_entry(w->member[id].core, i, &e); i--) {
+        if (e.kind == BT_ENTRY_CONFIG) {
+            bt_group_config_decode(e.body, e.length, out);
+            *index = i;
+            return;
+        }
+    }
+    for (uint64_t i = s.first - 1; i > 0; i--) {
+        if (w->at[i].is && w->at[i].config) {
+            *out = w->at[i].body;
+            *index = i;
+            return;
+        }
+    }
+    *out = w->at[0].body; /* the first one */
+    *index = 0;
+}
+
+static uint32_t voters_of(const struct bt_group_config *c)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < c->count; i++) {
+        n += c->member[i].role == BT_GROUP_VOTER;
+    }
+    return n;
+}
+
+static bool votes_in(const struct bt_group_config *c, uint16_t id)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (c->member[i].id == id) {
+            return c->member[i].role == BT_GROUP_VOTER;
+        }
+    }
+    return false;
+}
+
+static bool voted_for(const struct replica_world *w, uint16_t voter, uint64_t term, uint16_t to)
+{
+    const struct replica_vote *v = &w->vote[voter][term % REPLICA_VOTES];
+    return v->term == term && v->to == to;
+}
+
+/* I-1, and a majority of the configuration in its log voted for it. */
+static void check_election(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    w->leader_of = grown(w->leader_of, &w->terms_room, s->term, sizeof *w->leader_of);
+    uint16_t had = w->leader_of[s->term];
+    if (had != 0 && had != id) {
+        replica_breach(w, REPLICA_TWO_LEADERS, "members %u and %u both lead term %llu", had, id,
+                       (unsigned long long)s->term);
+    }
+    w->leader_of[s->term] = id;
+    struct bt_group_config c;
+    uint64_t index;
+    replica_config_of(w, id, &c, &index);
+    uint32_t votes = 0;
+    for (int i = 0; i < c.count; i++) {
+        votes += c.member[i].role == BT_GROUP_VOTER && voted_for(w, c.member[i].id, s->term, id);
+    }
+    if (!votes_in(&c, id)) {
+        replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu and has no vote", id,
+                       (unsigned long long)s->term);
+    }
+    if (votes <= voters_of(&c) / 2) {
+        replica_breach(w, REPLICA_NO_MAJORITY, "member %u leads term %llu with %u votes of %u", id,
+                       (unsigned long long)s->term, votes, voters_of(&c));
+    }
+    w->count.elections++;
+}
+
+/* I-4: what was committed in an earlier term is in its log. */
+static void check_complete(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    uint64_t i = w->commit;
+    while (i > 0 && w->at[i].at_term >= s->term) {
+        i--;
+    }
+    if (i < s->first) {
+        return;
+    }
+    if (i > s->last || term_at(w->member[id].core, i) != w->at[i].term) {
+        replica_breach(w, REPLICA_INCOMPLETE, "member %u leads term %llu without the committed entry %llu", id,
+                       (unsigned long long)s->term, (unsigned long long)i);
+    }
+}
+
+/* A commit is first seen at the leader: a majority of the voters has it on their disks, and it ends in its own term. */
+static void check_held(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    uint64_t term = term_at(w->member[id].core, s->commit);
+    if (term != s->term) {
+        replica_breach(w, REPLICA_INCOMPLETE, "leader %u of term %llu commits up to %llu, an entry of term %llu", id,
+                       (unsigned long long)s->term, (unsigned long long)s->commit, (unsigned long long)term);
+    }
+    struct bt_group_config c;
+    uint64_t index;
+    replica_config_of(w, id, &c, &index);
+    uint32_t holders = 0;
+    for (int i = 0; i < c.count; i++) {
+        const struct replica_member *m = &w->member[c.member[i].id];
+        holders +=
+            c.member[i].role == BT_GROUP_VOTER && m->disk != NULL && replica_disk_holds(m->disk, s->commit, term);
+    }
+    if (holders <= voters_of(&c) / 2) {
+        replica_breach(w, REPLICA_NOT_DURABLE, "leader %u commits %llu, which %u of %u voters hold durably", id,
+                       (unsigned long long)s->commit, holders, voters_of(&c));
+    }
+}
+
+/* --- commits --- */
+
+static void commit_first(struct replica_world *w, const struct bt_entry *e, uint64_t by_term)
+{
+    struct replica_committed *c = at(w, e->index);
+    c->is = true;
+    c->term = e->term;
+    c->hash = replica_hash(e);
+    c->op = replica_op(e);
+    c->at_term = by_term;
+    c->config = e->kind == BT_ENTRY_CONFIG;
+    if (c->config) {
+        bt_group_config_decode(e->body, e->length, &c->body);
+    }
+    uint64_t before = e->index > 0 ? w->at[e->index - 1].chain : 0;
+    c->chain = (before ^ c->hash) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    w->commit = e->index;
+}
+
+static void check_committed(struct replica_world *w, uint16_t id, const struct bt_entry *e, uint64_t by_term)
+{
+    const struct replica_committed *c = at(w, e->index);
+    if (!c->is) {
+        if (e->index != w->commit + 1) {
+            replica_breach(w, REPLICA_STATE_MACHINE, "member %u commits %llu after %llu", id,
+                           (unsigned long long)e->index, (unsigned long long)w->commit);
+            return;
+        }
+        commit_first(w, e, by_term);
+    } else if (c->term != e->term || c->hash != replica_hash(e)) {
+        replica_breach(w, REPLICA_STATE_MACHINE, "member %u commits another entry %llu than was committed", id,
+                       (unsigned long long)e->index);
+    }
+}
+
+static void check_commits(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    struct replica_member *m = &w->member[id];
+    if (s->commit < m->seen_commit || s->applied > s->commit || s->commit > s->last || s->durable > s->last) {
+        replica_breach(w, REPLICA_INDICES, "member %u: applied %llu, commit %llu after %llu, durable %llu, last %llu",
+                       id, (unsigned long long)s->applied, (unsigned long long)s->commit,
+                       (unsigned long long)m->seen_commit, (unsigned long long)s->durable, (unsigned long long)s->last);
+        return;
+    }
+    if (s->commit > w->commit && s->role == BT_REPLICA_LEADER) {
+        check_held(w, id, s);
+    }
+    struct bt_entry e;
+    for (uint64_t i = m->seen_commit + 1; i <= s->commit; i++) {
+        if (bt_replica_entry(m->core, i, &e)) {
+            check_committed(w, id, &e, s->term);
+        }
+    }
+    m->seen_commit = s->commit;
+}
+
+/* What the leader of the latest term believes a member to hold is on that member's disk. */
+static void check_belief(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    struct bt_replica_peer p;
+    for (int i = 0; s->term == w->term_most && i < s->config->count; i++) {
+        uint16_t of = s->config->member[i].id;
+        if (!bt_replica_peer(w->member[id].core, of, &p) || p.match == 0) {
+            continue;
+        }
+        const struct replica_disk *d = w->member[of].disk;
+        uint64_t term = term_at(w->member[id].core, p.match);
+        if (term != 0 ? !replica_disk_holds(d, p.match, term) : !replica_disk_reaches(d, p.match)) {
+            replica_breach(w, REPLICA_NOT_DURABLE, "leader %u of term %llu takes %llu for durable at member %u", id,
+                           (unsigned long long)s->term, (unsigned long long)p.match, of);
+        }
+    }
+}
+
+/* Terms are begun by candidates of this group, and by nobody else. */
+static void check_term(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    if (s->role == BT_REPLICA_CANDIDATE || s->role == BT_REPLICA_LEADER) {
+        w->term_most = s->term > w->term_most ? s->term : w->term_most;
+    }
+    if (s->term > w->term_most && s->term > 1) {
+        replica_breach(w, REPLICA_FOREIGN_TERM, "member %u is in term %llu, which nobody began", id,
+                       (unsigned long long)s->term);
+    }
+}
+
+void replica_check_started(struct replica_world *w, uint16_t id)
+{
+    struct replica_member *m = &w->member[id];
+    m->seen_last = m->seen_commit = m->seen_term = 0;
+    m->seen_leader = false;
+    struct bt_replica_status s = bt_replica_status(m->core);
+    m->seen_commit = s.commit;
+}
+
+void replica_check_step(struct replica_world *w, uint16_t id)
+{
+    struct replica_member *m = &w->member[id];
+    struct bt_replica_status s = bt_replica_status(m->core);
+    at(w, s.last);
+    check_term(w, id, &s);
+    check_log(w, id, &s);
+    if (s.role == BT_REPLICA_LEADER && !(m->seen_leader && m->seen_term == s.term)) {
+        check_election(w, id, &s);
+        check_complete(w, id, &s);
+    }
+    if (s.role == BT_REPLICA_LEADER) {
+        check_belief(w, id, &s);
+    }
+    check_commits(w, id, &s);
+    if (s.role == BT_REPLICA_LEADER && s.config_index <= s.commit && !votes_in(s.config, id)) {
+        replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu after its removal at %llu was committed", id,
+                       (unsigned long long)s.term, (unsigned long long)s.config_index);
+    }
+    m->seen_leader = s.role == BT_REPLICA_LEADER;
+    m->seen_term = s.term;
+}
+
+/* --- what is said to others --- */
+
+static void check_vote(struct replica_world *w, uint16_t voter, uint64_t term, uint16_t to)
+{
+    struct replica_vote *v = &w->vote[voter][term % REPLICA_VOTES];
+    if (v->term == term && v->to != to) {
+        replica_breach(w, REPLICA_TWO_VOTES, "member %u votes for %u and for %u in term %llu", voter, v->to, to,
+                       (unsigned long long)term);
+    }
+    *v = (struct replica_vote){term, to};
+    struct bt_hard_state h = replica_disk_hard_state(w->member[voter].disk);
+    if (h.term != term || h.vote != to) {
+        replica_breach(w, REPLICA_NOT_DURABLE, "member %u tells its vote of term %llu before it is durable", voter,
+                       (unsigned long long)term);
+    }
+}
+
+static void check_ack(struct replica_world *w, uint16_t from, uint64_t term, uint64_t index)
+{
+    const struct replica_member *m = &w->member[from];
+    if (replica_disk_hard_state(m->disk).term < term && term > 1) {
+        replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges in term %llu, which is not durable", from,
+                       (unsigned long long)term);
+    }
+    uint64_t has = term_at(m->core, index); /* 0: its log begins after it */
+    bool held = has != 0 ? replica_disk_holds(m->disk, index, has) : replica_disk_reaches(m->disk, index);
+    if (!held) {
+        replica_breach(w, REPLICA_NOT_DURABLE, "member %u acknowledges %llu, which is not durable", from,
+                       (unsigned long long)index);
+    }
+}
+
+void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, const uint8_t *message, size_t n)
+{
+    static struct bt_group_message m;
+    struct bt_group_fault f = bt_group_decode(message, n, &m);
+    if (f.error != BT_GROUP_OK) {
+        replica_breach(w, REPLICA_STORE_MISUSE, "member %u sends a malformed message: %s at byte %u", from,
+                       bt_group_error_name(f.error), f.at);
+        return;
+    }
+    bool question = m.header.type <= BT_GROUP_VOTE_REPLY && (m.vote.flags & BT_GROUP_PRE) != 0;
+    if (m.header.type == BT_GROUP_VOTE && !question) {
+        check_vote(w, from, m.vote.asked, from);
+    } else if (m.header.type == BT_GROUP_VOTE_REPLY && !question && (m.vote.flags & BT_GROUP_YES) != 0) {
+        check_vote(w, from, m.vote.asked, to);
+    } else if (m.header.type == BT_GROUP_APPEND_REPLY && (m.append_reply.flags & BT_GROUP_YES) != 0) {
+        check_ack(w, from, m.header.term, m.append_reply.index);
+    } else if (m.header.type == BT_GROUP_SNAPSHOT_REPLY && (m.snapshot_reply.flags & BT_GROUP_YES) != 0) {
+        check_ack(w, from, m.header.term, m.snapshot_reply.last_index);
+    }
+}
+
+/* --- the application --- */
+
+void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+{
+    struct replica_state *s = &w->member[id].state;
+    const struct replica_committed *c = at(w, e->index);
+    if (e->index != s->applied + 1) {
+        replica_breach(w, REPLICA_STATE_MACHINE, "member %u applies %llu after %llu", id, (unsigned long long)e->index,
+                       (unsigned long long)s->applied);
+        return;
+    }
+    s->applied = e->index;
+    s->chain = (s->chain ^ replica_hash(e)) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    if (!c->is || c->chain != s->chain) {
+        replica_breach(w, REPLICA_STATE_MACHINE, "member %u applied %llu and has another state", id,
+                       (unsigned long long)e->index);
+    }
+}
+
+void replica_check_restored(struct replica_world *w, uint16_t id, uint64_t last_index)
+{
+    const struct replica_state *s = &w->member[id].state;
+    const struct replica_committed *c = at(w, last_index);
+    if (!c->is || s->applied != last_index || s->chain != c->chain) {
+        replica_breach(w, REPLICA_SNAPSHOTS, "member %u restores the state after %llu as the one after %llu", id,
+                       (unsigned long long)s->applied, (unsigned long long)last_index);
+    }
+}
+
+static bool same_members(const struct bt_group_config *a, const struct bt_group_config *b)
+{
+    for (int i = 0; i < a->count && a->count == b->count; i++) {
+        if (a->member[i].id != b->member[i].id || a->member[i].role != b->member[i].role) {
+            return false;
+        }
+    }
+    return a->count == b->count;
+}
+
+void replica_check_snapshot(struct replica_world *w, uint16_t id, const struct bt_snapshot *s)
+{
+    uint64_t i = s->last_index <= w->commit ? s->last_index : w->commit;
+    while (i > 0 && !w->at[i].config) {
+        i--;
+    }
+    if (s->last_index > w->commit || !same_members(&s->config, &w->at[i].body)) {
+        replica_breach(w, REPLICA_SNAPSHOTS,
+                       "member %u stores a snapshot up to %llu with another configuration than %llu's", id,
+                       (unsigned long long)s->last_index, (unsigned long long)i);
+    }
+}
+
+void replica_check_acknowledged(struct replica_world *w, uint64_t index, uint64_t op, uint64_t floor)
+{
+    if (w->at[index].op != op) {
+        replica_breach(w, REPLICA_HISTORY, "write %llu is acknowledged at %llu, where another entry is",
+                       (unsigned long long)op, (unsigned long long)index);
+    }
+    if (index <= floor) {
+        replica_breach(w, REPLICA_HISTORY, "write %llu at %llu began after the one at %llu was acknowledged",
+                       (unsigned long long)op, (unsigned long long)index, (unsigned long long)floor);
+    }
+    w->ack = grown(w->ack, &w->acks_room, w->acks, sizeof *w->ack);
+    w->ack[w->acks++] = (struct replica_ack){index, op};
+    w->acked_index = index > w->acked_index ? index : w->acked_index;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Commands that are in the committed order twice. */
+static uint64_t twice(const struct replica_world *w)
+{
+    uint64_t *op = calloc(w->commit + 1, sizeof *op), n = 0, found = 0;
+    if (op == NULL) {
+        abort();
+    }
+    for (uint64_t i = 1; i <= w->commit; i++) {
+        if (w->at[i].op != 0) {
+            op[n++] = w->at[i].op;
+        }
+    }
+    qsort(op, n, sizeof *op, by_number);
+    for (uint64_t i = 1; i < n; i++) {
+        found += op[i] == op[i - 1];
+    }
+    free(op);
+    return found;
+}
+
+uint64_t replica_check_lost(const struct replica_world *w)
+{
+    uint64_t lost = twice(w);
+    for (uint64_t i = 0; i < w->acks; i++) {
+        const struct replica_ack *a = &w->ack[i];
+        lost += a->index > w->commit || w->at[a->index].op != a->op;
+    }
+    return lost;
+}

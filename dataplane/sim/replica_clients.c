@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// See replica_clients.h.
+#include "replica_clients.h"
+
+#include <stdlib.h>
+
+#include "replica_check.h"
+#include "replica_net.h"
+
+enum { GIVES_UP_MS = 60, THINKS_MS = 6 };
+
+struct answer {
+    uint64_t op, index; /* index 0: refused */
+    uint16_t leader;
+};
+
+static void wake_in(struct replica_world *w, uint32_t client, uint64_t ns)
+{
+    uint16_t latest = ++w->client[client].wake;
+    sim_agenda_push(&w->agenda, w->agenda.now + ns, (struct sim_event){NULL, client, EV_CLIENT, latest});
+}
+
+void replica_clients_start(struct replica_world *w)
+{
+    for (uint32_t i = 0; i < w->rules.clients; i++) {
+        w->client[i].target = (uint16_t)replica_draw(w, 1, w->rules.members);
+        wake_in(w, i, bt_rng_next(&w->rng) % (20 * SIM_MS));
+    }
+}
+
+static uint16_t another(struct replica_world *w)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        uint16_t id = (uint16_t)replica_draw(w, 1, REPLICA_MEMBERS - 1);
+        if (w->member[id].exists) {
+            return id;
+        }
+    }
+    return 1;
+}
+
+bool replica_client_wake(struct replica_world *w, const struct sim_event *ev)
+{
+    uint32_t client = ev->node;
+    struct replica_client *c = &w->client[client];
+    if (w->closing || ev->arg != c->wake) {
+        return false;
+    }
+    if (c->op != 0) {
+        c->target = another(w); /* it was waited for */
+    }
+    c->op = (uint64_t)(client + 1) << 40 | ++c->seq;
+    c->sent_at = w->agenda.now;
+    c->floor = w->acked_index;
+    w->count.writes++;
+    wake_in(w, client, GIVES_UP_MS * SIM_MS);
+    return true;
+}
+
+static void answer(struct replica_world *w, uint32_t client, struct answer a)
+{
+    uint64_t after = replica_net_client(w);
+    if (after == 0) {
+        return;
+    }
+    struct answer *p = malloc(sizeof *p);
+    if (p == NULL) {
+        abort();
+    }
+    *p = a;
+    sim_agenda_push(&w->agenda, w->agenda.now + after, (struct sim_event){p, client, EV_ANSWER, 0});
+}
+
+void replica_client_answer(struct replica_world *w, uint32_t client, uint64_t op, uint64_t index)
+{
+    answer(w, client, (struct answer){.op = op, .index = index});
+}
+
+void replica_client_refused(struct replica_world *w, uint32_t client, uint64_t op, uint16_t leader)
+{
+    answer(w, client, (struct answer){.op = op, .leader = leader});
+}
+
+static void note_failover(struct replica_world *w)
+{
+    if (w->killed_at == 0) {
+        return;
+    }
+    uint32_t room = sizeof w->failover / sizeof w->failover[0];
+    if (w->failovers < room) {
+        w->failover[w->failovers++] = w->agenda.now - w->killed_at;
+    }
+    w->killed_at = 0;
+}
+
+void replica_client_answered(struct replica_world *w, const struct sim_event *ev)
+{
+    struct replica_client *c = &w->client[ev->node];
+    struct answer *a = ev->ptr;
+    if (a->op == c->op && a->index != 0) {
+        replica_check_acknowledged(w, a->index, a->op, c->floor);
+        c->op = 0;
+        c->acked++;
+        w->count.acked++;
+        if (c->sent_at > w->killed_at) {
+            note_failover(w);
+        }
+        wake_in(w, ev->node, bt_rng_next(&w->rng) % (THINKS_MS * SIM_MS));
+    } else if (a->op == c->op) {
+        c->op = 0;
+        c->target = a->leader != 0 && w->member[a->leader].exists ? a->leader : another(w);
+        wake_in(w, ev->node, SIM_MS + bt_rng_next(&w->rng) % (5 * SIM_MS));
+    }
+    free(a);
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// See replica_run.h. After the faults a group must go on: writes are acknowledged, the leadership can be handed over,
+// the membership can change, and all members come to the same state.
+#include "replica_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "replica_check.h"
+#include "replica_clients.h"
+#include "replica_faults.h"
+#include "replica_member.h"
+#include "replica_net.h"
+
+enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, EVENTS = 2000000, WRITES_AFTER = 3 };
+enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
+static const char *const stage_name[] = {"no write of a client is acknowledged", "the leadership is not handed over",
+                                         "the membership does not change", "the members do not agree"};
+
+static void draw_rules(struct replica_world *w)
+{
+    static const uint32_t sizes[] = {3, 3, 3, 5, 5, 5, 7, 9};
+    struct replica_rules *r = &w->rules;
+    bool kills = w->mode == REPLICA_KILLS;
+    *r = (struct replica_rules){.members = sizes[bt_rng_below(&w->rng, 8)],
+                                .clients = (uint32_t)replica_draw(w, 2, REPLICA_CLIENTS),
+                                .election_ns = 50 * SIM_MS,
+                                .heartbeat_ns = 10 * SIM_MS,
+                                .delay_ns = replica_draw(w, 10, 300) * SIM_US,
+                                .spread_ns = replica_draw(w, 1, 500) * SIM_US,
+                                .sync_ns = replica_draw(w, 50, 6000) * SIM_US,
+                                .keep = 16,
+                                .snapshot_every = (uint32_t)replica_draw(w, 20, 120)};
+    if (kills) {
+        r->loss = 0.001;
+        return;
+    }
+    r->loss = replica_chance(w, 0.5) ? 0.15 * bt_rng_unit(&w->rng) : 0;
+    r->duplicate = replica_chance(w, 0.5) ? 0.1 * bt_rng_unit(&w->rng) : 0;
+    r->late = replica_chance(w, 0.7) ? 0.1 * bt_rng_unit(&w->rng) : 0;
+    r->late_ns = replica_draw(w, 1, 120) * SIM_MS;
+    r->stall = replica_chance(w, 0.5) ? 0.05 * bt_rng_unit(&w->rng) : 0;
+    r->stall_ns = replica_draw(w, 10, 150) * SIM_MS;
+    r->wal = replica_chance(w, 0.5);
+    r->sync_fails = replica_chance(w, 0.2) ? 0.005 : 0;
+    r->same_timers = replica_chance(w, 0.25);
+    r->after_a_vote = replica_chance(w, 0.6) ? 0.3 * bt_rng_unit(&w->rng) : 0;
+    if (replica_chance(w, 0.5)) {
+        r->keep = (uint32_t)replica_draw(w, 0, 4);
+        r->snapshot_every = (uint32_t)replica_draw(w, 2, 12);
+    }
+    r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
+}
+
+static struct replica_world *make(uint64_t seed, enum replica_mode mode)
+{
+    struct replica_world *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        abort();
+    }
+    bt_rng_seed(&w->rng, seed);
+    sim_agenda_init(&w->agenda);
+    w->mode = mode;
+    w->term_most = 1;
+    draw_rules(w);
+    w->at_room = 1024;
+    w->at = calloc(w->at_room, sizeof *w->at);
+    if (w->at == NULL) {
+        abort();
+    }
+    struct bt_group_config *first = &w->at[0].body;
+    for (uint32_t i = 0; i < w->rules.members; i++) {
+        first->member[first->count++] = (struct bt_group_member){.id = (uint16_t)(i + 1), .role = BT_GROUP_VOTER};
+    }
+    w->at[0].is = w->at[0].config = true;
+    for (uint16_t id = 1; id <= w->rules.members; id++) {
+        replica_member_make(w, id, &w->at[0].body);
+        replica_member_start(w, id);
+    }
+    replica_clients_start(w);
+    w->faults_end = (mode == REPLICA_KILLS ? UINT64_MAX / SIM_MS / 2 : replica_draw(w, 1000, 2500)) * SIM_MS;
+    sim_agenda_push(&w->agenda, 300 * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
+    return w;
+}
+
+static void put_away(struct replica_world *w)
+{
+    struct sim_event ev = {0};
+    while (sim_agenda_take(&w->agenda, UINT64_MAX / 2, &ev)) {
+        if (ev.kind == EV_MESSAGE || ev.kind == EV_ANSWER) {
+            free(ev.ptr);
+        }
+    }
+    for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
+        replica_member_free(w, id);
+    }
+    sim_agenda_free(&w->agenda);
+    free(w->at);
+    free(w->known);
+    free(w->leader_of);
+    free(w->ack);
+    free(w);
+}
+
+/* --- after the faults --- */
+
+static void next_stage(struct replica_world *w)
+{
+    w->stage++;
+    w->stage_at = w->agenda.now;
+    w->stage_tried = w->agenda.now; /* what was under way comes to rest first */
+    w->stage_target = 0;
+    w->stage_index = 0;
+}
+
+static bool all_wrote(const struct replica_world *w)
+{
+    for (uint32_t i = 0; i < w->rules.clients; i++) {
+        if (w->client[i].acked < w->stage_acked[i] + WRITES_AFTER) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool ask_for_hand_over(struct replica_world *w, uint16_t leader)
+{
+    struct bt_replica_status s = bt_replica_status(w->member[leader].core);
+    for (int i = 0; i < s.config->count; i++) {
+        uint16_t id = s.config->member[i].id;
+        bool other = s.config->member[i].role == BT_GROUP_VOTER && id != leader;
+        if (other && replica_chance(w, 0.5) && replica_member_transfer(w, leader, id) == BT_REPLICA_OK) {
+            w->stage_target = id;
+            w->stage_term = s.term;
+            w->stage_tried = w->agenda.now;
+            w->count.transfers++;
+            return false;
+        }
+    }
+    return s.config->count == 1;
+}
+
+/* The one that was chosen leads the very next term. One that is behind may be waited for in vain: then another is
+ * asked; but an election that somebody else won, or that took several terms, was no hand-over. */
+static bool handed_over(struct replica_world *w)
+{
+    uint16_t leader = replica_leader(w);
+    if (leader == 0) {
+        return false;
+    }
+    uint64_t term = bt_replica_status(w->member[leader].core).term;
+    if (w->stage_target != 0 && term > w->stage_term) {
+        if (leader == w->stage_target && term == w->stage_term + 1) {
+            return true;
+        }
+        w->stage_target = 0;
+        w->stage_tried = w->agenda.now;
+        if (!w->rules.same_timers && ++w->stage_failed == HAND_OVERS) { /* else elections collide by design */
+            replica_breach(w, REPLICA_NO_PROGRESS,
+                           "the leadership was asked to be handed over %d times and was won by others", HAND_OVERS);
+        }
+    }
+    if (w->agenda.now < w->stage_tried + AGAIN_MS * SIM_MS) {
+        return false;
+    }
+    return ask_for_hand_over(w, leader);
+}
+
+static bool changed(struct replica_world *w)
+{
+    uint16_t leader = replica_leader(w);
+    if (w->stage_index == 0) {
+        if (leader != 0 && replica_change_something(w)) {
+            w->stage_index = bt_replica_status(w->member[leader].core).config_index;
+        }
+        return false;
+    }
+    return w->commit >= w->stage_index;
+}
+
+static bool agree(struct replica_world *w)
+{
+    uint16_t leader = replica_leader(w);
+    w->closing = true;
+    if (leader == 0) {
+        return false;
+    }
+    struct bt_replica_status l = bt_replica_status(w->member[leader].core);
+    for (int i = 0; i < l.config->count; i++) {
+        if (!replica_member_up(w, l.config->member[i].id)) {
+            return false;
+        }
+        struct bt_replica_status s = bt_replica_status(w->member[l.config->member[i].id].core);
+        if (s.applied != l.last || w->commit != l.last || s.last != l.last) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void poll(struct replica_world *w)
+{
+    static bool (*const reached[])(struct replica_world *) = {NULL, handed_over, changed, agree};
+    bool on = w->stage == STAGE_WRITES ? all_wrote(w) : reached[w->stage](w);
+    if (on && w->stage == STAGE_AGREE) {
+        w->done = true;
+        return;
+    }
+    if (on) {
+        next_stage(w);
+    } else if (w->agenda.now > w->stage_at + STAGE_MS * SIM_MS) {
+        replica_breach(w, REPLICA_NO_PROGRESS, "%s within %d ms after faults ended", stage_name[w->stage], STAGE_MS);
+    }
+    sim_agenda_push(&w->agenda, w->agenda.now + POLL_MS * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
+}
+
+static void end_faults(struct replica_world *w)
+{
+    if (w->mode == REPLICA_BEYOND) {
+        w->done = true;
+        return;
+    }
+    replica_faults_over(w);
+    w->stage_at = w->agenda.now;
+    for (uint32_t i = 0; i < w->rules.clients; i++) {
+        w->stage_acked[i] = w->client[i].acked;
+    }
+}
+
+static void fault(struct replica_world *w)
+{
+    if (w->calm) {
+        poll(w);
+    } else if (w->agenda.now >= w->faults_end) {
+        end_faults(w);
+        sim_agenda_push(&w->agenda, w->agenda.now + POLL_MS * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
+    } else if (w->killed_at != 0 && w->agenda.now > w->killed_at + STAGE_MS * SIM_MS) {
+        replica_breach(w, REPLICA_NO_PROGRESS, "no write within %d ms after a leader's death", STAGE_MS);
+    } else {
+        replica_fault(w);
+    }
+}
+
+/* --- the run --- */
+
+static void client(struct replica_world *w, const struct sim_event *ev)
+{
+    if (!replica_client_wake(w, ev)) {
+        return;
+    }
+    uint64_t after = replica_net_client(w);
+    const struct replica_client *c = &w->client[ev->node];
+    if (after != 0) {
+        sim_agenda_push(&w->agenda, w->agenda.now + after,
+                        (struct sim_event){(void *)(uintptr_t)c->op, ev->node, EV_REQUEST, c->target});
+    }
+}
+
+static void happen(struct replica_world *w, const struct sim_event *ev)
+{
+    switch ((enum replica_event)ev->kind) {
+    case EV_MESSAGE:
+    case EV_TICK:
+    case EV_DISK:
+        replica_member_event(w, ev);
+        break;
+    case EV_CLIENT:
+        client(w, ev);
+        break;
+    case EV_REQUEST:
+        replica_member_request(w, ev->arg, ev->node, (uint64_t)(uintptr_t)ev->ptr);
+        break;
+    case EV_ANSWER:
+        replica_client_answered(w, ev);
+        break;
+    case EV_RESTART:
+        replica_restart(w, (uint16_t)ev->node);
+        break;
+    case EV_CRASH:
+        replica_blink(w, (uint16_t)ev->node);
+        break;
+    case EV_BACK:
+        replica_back(w, (uint16_t)ev->node);
+        break;
+    case EV_HEAL:
+        replica_net_heal(w);
+        break;
+    case EV_FAULT:
+        fault(w);
+        break;
+    }
+}
+
+static void count_installs(struct replica_world *w)
+{
+    for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
+        if (replica_member_up(w, id)) {
+            w->count.installs += bt_replica_counters(w->member[id].core)[BT_REPLICA_SNAPSHOTS_INSTALLED_TOTAL];
+        }
+    }
+}
+
+void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *out)
+{
+    struct replica_world *w = make(seed, mode);
+    struct sim_event ev;
+    while (!w->done && w->breach == REPLICA_HELD && sim_agenda_take(&w->agenda, UINT64_MAX / 2, &ev)) {
+        happen(w, &ev);
+        if (++w->count.events > EVENTS) {
+            replica_breach(w, REPLICA_NO_PROGRESS, "%d events, the last of kind %u of %u", EVENTS, ev.kind, ev.node);
+        }
+    }
+    uint64_t lost = replica_check_lost(w);
+    if (lost > 0) {
+        replica_breach(w, REPLICA_HISTORY, "%llu writes are lost or twice in the committed order",
+                       (unsigned long long)lost);
+    }
+    count_installs(w);
+    out->breach = w->breach;
+    memcpy(out->says, w->says, sizeof out->says);
+    out->count = w->count;
+    memcpy(out->failover, w->failover, sizeof out->failover);
+    out->failovers = w->failovers;
+    out->members = w->rules.members;
+    out->lost = lost;
+    out->virtual_ns = w->agenda.now;
+    out->ran = true;
+    put_away(w);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// One seed of a replication group, from its first entry to its verdict.
+#ifndef BOBTAIL_SIM_REPLICA_RUN_H
+#define BOBTAIL_SIM_REPLICA_RUN_H
+
+#include "replica_world.h"
+
+struct replica_result {
+    enum replica_breach breach;
+    char says[REPLICA_SAYS];
+    struct replica_counts count;
+    uint64_t failover[64]; /* virtual ns from a leader's death to the next acknowledged write */
+    uint32_t failovers, members;
+    uint64_t lost, virtual_ns;
+    bool ran;
+};
+
+void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *out);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// See commit.h.
+#include "replica/commit.h"
+
+#include "replica/members.h"
+#include "replica/progress.h"
+#include "replica/role.h"
+#include "replica/transfer.h"
+
+void replica_commit(struct bt_replica *r)
+{
+    int own = replica_member(r, r->conf.id);
+    if (own >= 0) {
+        r->peer[own].match = r->log.durable;
+    }
+    uint64_t held = replica_held_by_majority(r);
+    if (held <= r->commit || replica_log_term(&r->log, held) != r->term) {
+        return;
+    }
+    r->commit = held;
+    replica_feed_all(r, true);
+    if (r->config_index <= r->commit && !replica_votes(r, r->conf.id)) {
+        replica_hand_over(r);
+        replica_follow(r, r->term, 0);
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// See progress.h.
+#include "replica/progress.h"
+
+#include <string.h>
+
+#include "replica/send.h"
+
+enum {
+    CHUNK_ROOM = BT_GROUP_HEADER + 36 + BT_GROUP_CONFIG_MAX,
+    APPEND_ROOM = BT_GROUP_HEADER + 28,
+    PATIENCE = 8 // elections without a word: a member is no reason to wait
+};
+
+uint32_t replica_body_most(const struct bt_replica *r)
+{
+    return r->conf.message_bytes - APPEND_ROOM - BT_GROUP_ENTRY;
+}
+
+static void forget_under_way(struct replica_peer *p)
+{
+    p->under_way_n = 0;
+    p->waiting = false;
+}
+
+static void take_from_under_way(struct replica_peer *p, uint64_t match)
+{
+    uint8_t done = 0;
+    while (done < p->under_way_n && p->under_way[done] <= match) {
+        done++;
+    }
+    memmove(p->under_way, p->under_way + done, (size_t)(p->under_way_n - done) * sizeof p->under_way[0]);
+    p->under_way_n = (uint8_t)(p->under_way_n - done);
+}
+
+void replica_progress_begin(struct bt_replica *r)
+{
+    for (int i = 0; i < r->config.count; i++) {
+        bool own = r->config.member[i].id == r->conf.id;
+        r->peer[i] = (struct replica_peer){
+            .next = r->log.last + 1, .match = own ? r->log.durable : 0, .heard_ns = r->now, .feed = REPLICA_PROBE};
+    }
+}
+
+static void send_chunk(struct bt_replica *r, int i)
+{
+    struct replica_peer *p = &r->peer[i];
+    const struct bt_snapshot *s = replica_current(r);
+    if (p->chunk_index != s->last_index || p->chunk_offset > s->length) {
+        p->chunk_index = s->last_index;
+        p->chunk_offset = 0;
+    }
+    uint64_t left = s->length - p->chunk_offset, most = r->conf.message_bytes - CHUNK_ROOM;
+    replica_message(r, BT_GROUP_SNAPSHOT)->snapshot =
+        (struct bt_group_snapshot){.last_index = s->last_index,
+                                   .last_term = s->last_term,
+                                   .total = s->length,
+                                   .offset = p->chunk_offset,
+                                   .config = s->config,
+                                   .length = (uint32_t)(left < most ? left : most),
+                                   .bytes = s->bytes + p->chunk_offset};
+    p->waiting = true;
+    replica_send(r, r->config.member[i].id);
+}
+
+// Entries from `next` on, as many as a message carries; returns how many.
+static uint32_t fill(struct bt_replica *r, struct bt_group_append *a, uint64_t next)
+{
+    uint32_t room = r->conf.message_bytes - APPEND_ROOM, n = 0;
+    for (uint64_t i = next; i <= r->log.last && n < BT_GROUP_ENTRIES_MAX; i++) {
+        struct bt_entry e = replica_log_entry(&r->log, i);
+        if (room < BT_GROUP_ENTRY + e.length) {
+            break;
+        }
+        room -= BT_GROUP_ENTRY + e.length;
+        a->entry[n++] = e;
+    }
+    return n;
+}
+
+static void send_append(struct bt_replica *r, int i, bool with_entries)
+{
+    struct replica_peer *p = &r->peer[i];
+    struct bt_group_append *a = &replica_message(r, BT_GROUP_APPEND)->append;
+    a->prev_index = p->next - 1;
+    a->prev_term = replica_log_term(&r->log, a->prev_index);
+    a->commit = r->commit;
+    a->count = with_entries ? fill(r, a, p->next) : 0;
+    if (a->count > 0 && p->feed == REPLICA_STREAM) {
+        p->next += a->count;
+        p->under_way[p->under_way_n++] = p->next - 1;
+    }
+    p->waiting = p->waiting || (a->count > 0 && p->feed == REPLICA_PROBE);
+    replica_send(r, r->config.member[i].id);
+}
+
+static bool may_send(const struct bt_replica *r, const struct replica_peer *p)
+{
+    bool more = p->next <= r->log.last;
+    return more && (p->feed == REPLICA_STREAM ? p->under_way_n < r->conf.pipeline : !p->waiting);
+}
+
+// A sign of life to a member that is being given a snapshot: it contradicts no log, and acknowledges nothing.
+static void send_sign(struct bt_replica *r, int i)
+{
+    struct bt_group_append *a = &replica_message(r, BT_GROUP_APPEND)->append;
+    a->prev_index = a->prev_term = 0;
+    a->commit = r->commit;
+    a->count = 0;
+    replica_send(r, r->config.member[i].id);
+}
+
+static void feed_chunks(struct bt_replica *r, int i, bool even_empty)
+{
+    if (!r->peer[i].waiting || even_empty) {
+        send_chunk(r, i);
+    }
+    if (even_empty) {
+        send_sign(r, i);
+    }
+}
+
+void replica_feed(struct bt_replica *r, int i, bool even_empty)
+{
+    struct replica_peer *p = &r->peer[i];
+    if (r->config.member[i].id == r->conf.id) {
+        return;
+    }
+    if (p->next <= r->log.base && p->feed != REPLICA_CHUNKS) {
+        p->feed = REPLICA_CHUNKS;
+        p->chunk_index = 0;
+        forget_under_way(p);
+    }
+    if (p->feed == REPLICA_CHUNKS) {
+        feed_chunks(r, i, even_empty);
+        return;
+    }
+    bool sent = false;
+    while (may_send(r, p)) {
+        send_append(r, i, true);
+        sent = true;
+    }
+    if (even_empty && !sent) {
+        send_append(r, i, p->feed == REPLICA_PROBE);
+    }
+}
+
+void replica_feed_all(struct bt_replica *r, bool even_empty)
+{
+    for (int i = 0; i < r->config.count; i++) {
+        replica_feed(r, i, even_empty);
+    }
+}
+
+void replica_progress_match(struct bt_replica *r, int i, uint64_t match)
+{
+    struct replica_peer *p = &r->peer[i];
+    if (match > p->match) {
+        p->match = match;
+    }
+    take_from_under_way(p, match);
+    if (p->feed == REPLICA_CHUNKS && p->match < r->log.base) {
+        return; // what it has is not yet what it needs
+    }
+    if (p->feed == REPLICA_CHUNKS || p->next <= p->match) {
+        p->next = p->match + 1;
+    }
+    if (p->feed != REPLICA_STREAM) {
+        p->feed = REPLICA_STREAM;
+        forget_under_way(p);
+    }
+}
+
+void replica_progress_refused(struct bt_replica *r, int i, uint64_t refused, uint64_t last)
+{
+    struct replica_peer *p = &r->peer[i];
+    if (refused <= p->match || p->feed == REPLICA_CHUNKS || refused >= p->next) {
+        return; // an old answer
+    }
+    p->next = (last < refused ? last : refused - 1) + 1;
+    if (p->next <= p->match) {
+        p->next = p->match + 1;
+    }
+    p->feed = REPLICA_PROBE;
+    forget_under_way(p);
+}
+
+void replica_progress_chunk(struct bt_replica *r, int i, uint64_t offset)
+{
+    struct replica_peer *p = &r->peer[i];
+    p->chunk_offset = offset;
+    p->waiting = false;
+}
+
+bool replica_progress_giving(const struct bt_replica *r)
+{
+    for (int i = 0; r->role == BT_REPLICA_LEADER && i < r->config.count; i++) {
+        const struct replica_peer *p = &r->peer[i];
+        if (p->feed == REPLICA_CHUNKS && r->now - p->heard_ns < PATIENCE * r->conf.election_ns) {
+            return true;
+        }
+    }
+    return false;
+}

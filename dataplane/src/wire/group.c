@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the messages of a replication group; see group.h for their layout. A field is judged where it is read, so that
+// a fault has its byte.
+#include "wire/group.h"
+
+#include "base/bytes.h"
+
+#define INDEX_MAX (UINT64_MAX / 2) // sums of an index and a count never wrap
+
+struct cursor {
+    const uint8_t *p;
+    size_t n, at;
+    struct bt_group_fault fault; // the first one
+};
+
+static void refuse(struct cursor *c, enum bt_group_error error, size_t at)
+{
+    if (c->fault.error == BT_GROUP_OK) {
+        c->fault = (struct bt_group_fault){error, (uint32_t)at};
+    }
+}
+
+static void want(struct cursor *c, bool good, enum bt_group_error error, size_t at)
+{
+    if (!good) {
+        refuse(c, error, at);
+    }
+}
+
+// n bytes, or NULL when there are fewer.
+static const uint8_t *take(struct cursor *c, size_t n)
+{
+    if (c->n - c->at < n) {
+        refuse(c, BT_GROUP_BAD_SHORT, c->n);
+        c->at = c->n;
+        return NULL;
+    }
+    const uint8_t *p = c->p + c->at;
+    c->at += n;
+    return p;
+}
+
+static uint8_t take8(struct cursor *c)
+{
+    const uint8_t *p = take(c, 1);
+    return p != NULL ? *p : 0;
+}
+
+static uint16_t take16(struct cursor *c)
+{
+    const uint8_t *p = take(c, 2);
+    return p != NULL ? bt_get16(p) : 0;
+}
+
+static uint32_t take32(struct cursor *c)
+{
+    const uint8_t *p = take(c, 4);
+    return p != NULL ? bt_get32(p) : 0;
+}
+
+static uint64_t take64(struct cursor *c)
+{
+    const uint8_t *p = take(c, 8);
+    return p != NULL ? bt_get64(p) : 0;
+}
+
+static uint64_t take_index(struct cursor *c)
+{
+    uint64_t v = take64(c);
+    want(c, v <= INDEX_MAX, BT_GROUP_BAD_INDEX, c->at - 8);
+    return v;
+}
+
+static uint32_t take_flags(struct cursor *c, uint32_t known)
+{
+    uint32_t v = take32(c);
+    want(c, (v & ~known) == 0, BT_GROUP_BAD_FLAGS, c->at - 4);
+    return v;
+}
+
+static bool sound(const struct cursor *c)
+{
+    return c->fault.error == BT_GROUP_OK;
+}
+
+static void read_config(struct cursor *c, struct bt_group_config *out)
+{
+    bool votes = false;
+    size_t from = c->at;
+    out->count = take16(c);
+    want(c, out->count <= BT_GROUP_MEMBERS_MAX, BT_GROUP_BAD_COUNT, from);
+    for (uint32_t i = 0; sound(c) && i < out->count; i++) {
+        struct bt_group_member *m = &out->member[i];
+        size_t at = c->at;
+        m->id = take16(c);
+        m->role = take8(c);
+        uint8_t reserved = take8(c);
+        want(c, m->id > (i > 0 ? out->member[i - 1].id : 0), BT_GROUP_BAD_CONFIG, at);
+        want(c, m->role == BT_GROUP_VOTER || m->role == BT_GROUP_LEARNER, BT_GROUP_BAD_CONFIG, at + 2);
+        want(c, reserved == 0, BT_GROUP_BAD_RESERVED, at + 3);
+        votes = votes || m->role == BT_GROUP_VOTER;
+    }
+    want(c, votes, BT_GROUP_BAD_CONFIG, from);
+}
+
+static void read_header(struct cursor *c, struct bt_group_header *h)
+{
+    h->version = take8(c);
+    want(c, h->version == BT_GROUP_VERSION, BT_GROUP_BAD_VERSION, 0);
+    h->type = take8(c);
+    h->from = take16(c);
+    h->group = take32(c);
+    h->term = take64(c);
+    h->cluster = take64(c);
+    want(c, h->from != 0, BT_GROUP_BAD_FROM, 2);
+    want(c, h->term != 0 && h->term <= INDEX_MAX, BT_GROUP_BAD_TERM, 8);
+}
+
+static void read_vote(struct cursor *c, const struct bt_group_header *h, struct bt_group_vote *v)
+{
+    v->flags = take_flags(c, BT_GROUP_PRE | BT_GROUP_TRANSFER);
+    size_t at = c->at;
+    v->asked = take_index(c);
+    // A question asks for the next term and is of this one; an election is of the term it asks for.
+    uint64_t asked = h->term + ((v->flags & BT_GROUP_PRE) != 0);
+    want(c, v->asked == asked, BT_GROUP_BAD_TERM, at);
+    v->last_index = take_index(c);
+    v->last_term = take64(c);
+    want(c, v->last_term < v->asked && (v->last_term == 0) == (v->last_index == 0), BT_GROUP_BAD_TERM, c->at - 8);
+}
+
+static void read_vote_reply(struct cursor *c, const struct bt_group_header *h, struct bt_group_vote *v)
+{
+    (void)h;
+    v->flags = take_flags(c, BT_GROUP_PRE | BT_GROUP_YES);
+    v->asked = take_index(c);
+    want(c, v->asked != 0, BT_GROUP_BAD_TERM, c->at - 8);
+}
+
+static void judge_body(struct cursor *c, const struct bt_entry *e, size_t at)
+{
+    struct bt_group_config ignored;
+    if (!sound(c) || e->kind == BT_ENTRY_COMMAND) {
+        return;
+    }
+    if (e->kind == BT_ENTRY_NOOP) {
+        want(c, e->length == 0, BT_GROUP_BAD_LONG, at);
+        return;
+    }
+    struct bt_group_fault f = bt_group_config_decode(e->body, e->length, &ignored);
+    want(c, f.error == BT_GROUP_OK, f.error, at + f.at);
+}
+
+static void read_entry(struct cursor *c, uint64_t least_term, uint64_t most_term, struct bt_entry *e)
+{
+    size_t at = c->at;
+    e->term = take64(c);
+    want(c, e->term >= least_term && e->term != 0 && e->term <= most_term, BT_GROUP_BAD_TERM, at);
+    e->length = take32(c);
+    e->kind = take8(c);
+    want(c, e->kind < BT_ENTRY_KINDS, BT_GROUP_BAD_KIND, at + 12);
+    uint8_t replier = take8(c); // R-307's, of a later version
+    uint16_t reserved = take16(c);
+    want(c, replier == 0 && reserved == 0, BT_GROUP_BAD_RESERVED, at + 13);
+    e->body = take(c, e->length);
+    judge_body(c, e, at + BT_GROUP_ENTRY);
+}
+
+static void read_append(struct cursor *c, const struct bt_group_header *h, struct bt_group_append *a)
+{
+    size_t at = c->at;
+    a->count = take32(c);
+    want(c, a->count <= BT_GROUP_ENTRIES_MAX, BT_GROUP_BAD_COUNT, at);
+    a->prev_index = take_index(c);
+    a->prev_term = take64(c);
+    want(c, a->prev_term <= h->term && (a->prev_term == 0) == (a->prev_index == 0), BT_GROUP_BAD_TERM, at + 12);
+    a->commit = take_index(c);
+    uint64_t term = a->prev_term;
+    for (uint32_t i = 0; sound(c) && i < a->count; i++) {
+        a->entry[i].index = a->prev_index + 1 + i;
+        read_entry(c, term, h->term, &a->entry[i]);
+        term = a->entry[i].term;
+    }
+}
+
+static void read_append_reply(struct cursor *c, const struct bt_group_header *h, struct bt_group_append_reply *r)
+{
+    (void)h;
+    r->flags = take_flags(c, BT_GROUP_YES);
+    r->index = take_index(c);
+    r->last = take_index(c);
+    r->applied = take_index(c);
+}
+
+static void read_snapshot(struct cursor *c, const struct bt_group_header *h, struct bt_group_snapshot *s)
+{
+    size_t at = c->at;
+    s->length = take32(c);
+    s->last_index = take_index(c);
+    s->last_term = take64(c);
+    s->total = take_index(c);
+    s->offset = take_index(c);
+    want(c, s->last_index != 0, BT_GROUP_BAD_INDEX, at + 4);
+    want(c, s->last_term != 0 && s->last_term <= h->term, BT_GROUP_BAD_TERM, at + 12);
+    want(c, s->offset <= s->total && s->length <= s->total - s->offset, BT_GROUP_BAD_INDEX, at + 28);
+    read_config(c, &s->config);
+    s->bytes = take(c, s->length);
+}
+
+static void read_snapshot_reply(struct cursor *c, const struct bt_group_header *h, struct bt_group_snapshot_reply *r)
+{
+    (void)h;
+    r->flags = take_flags(c, BT_GROUP_YES);
+    r->last_index = take_index(c);
+    want(c, r->last_index != 0, BT_GROUP_BAD_INDEX, c->at - 8);
+    r->offset = take_index(c);
+}
+
+static void read_body(struct cursor *c, struct bt_group_message *m)
+{
+    switch (m->header.type) {
+    case BT_GROUP_VOTE:
+        read_vote(c, &m->header, &m->vote);
+        break;
+    case BT_GROUP_VOTE_REPLY:
+        read_vote_reply(c, &m->header, &m->vote);
+        break;
+    case BT_GROUP_APPEND:
+        read_append(c, &m->header, &m->append);
+        break;
+    case BT_GROUP_APPEND_REPLY:
+        read_append_reply(c, &m->header, &m->append_reply);
+        break;
+    case BT_GROUP_SNAPSHOT:
+        read_snapshot(c, &m->header, &m->snapshot);
+        break;
+    case BT_GROUP_SNAPSHOT_REPLY:
+        read_snapshot_reply(c, &m->header, &m->snapshot_reply);
+        break;
+    case BT_GROUP_TAKE_OVER:
+        break;
+    default:
+        refuse(c, BT_GROUP_BAD_TYPE, 1);
+    }
+}
+
+struct bt_group_fault bt_group_decode(const uint8_t *p, size_t n, struct bt_group_message *out)
+{
+    struct cursor c = {.p = p, .n = n};
+    if (n > BT_GROUP_MESSAGE_MAX) {
+        return (struct bt_group_fault){BT_GROUP_BAD_LONG, BT_GROUP_MESSAGE_MAX};
+    }
+    read_header(&c, &out->header);
+    if (sound(&c)) {
+        read_body(&c, out);
+    }
+    want(&c, c.at == n, BT_GROUP_BAD_LONG, c.at);
+    return c.fault;
+}
+
+struct bt_group_fault bt_group_config_decode(const uint8_t *p, size_t n, struct bt_group_config *out)
+{
+    struct cursor c = {.p = p, .n = n};
+    read_config(&c, out);
+    want(&c, c.at == n, BT_GROUP_BAD_LONG, c.at);
+    return c.fault;
+}
+
+const char *bt_group_error_name(enum bt_group_error e)
+{
+#define BT_GROUP_ERROR_WORD(name, word) word,
+    static const char *const names[BT_GROUP_ERRORS] = {"ok", BT_GROUP_ERROR_LIST(BT_GROUP_ERROR_WORD)};
+    return e < BT_GROUP_ERRORS ? names[e] : "unknown";
+}

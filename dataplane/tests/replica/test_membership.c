@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of the membership, one member at a time: R-350.
+#include "bed.h"
+
+static enum bt_replica_result change(struct bed *b, enum bt_replica_change c, uint16_t id)
+{
+    return bt_replica_change(b->r, b->now, c, id);
+}
+
+static void commit_all(struct bed *b, uint16_t voters)
+{
+    bed_done(b);
+    for (uint16_t id = 2; id <= voters; id++) {
+        bed_ack(b, id, bed_status(b).last);
+    }
+    assert_int_equal(bed_status(b).commit, bed_status(b).last);
+}
+
+static void r350_nothing_changes_before_the_own_term_is_committed(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_append(b, 2, 1, 0, 0, 1, (uint64_t[]){1, 0});
+    bed_done(b);
+    struct bt_group_message m = bed_message(BT_GROUP_TAKE_OVER, 2, 1);
+    bed_deliver(b, &m);
+    bed_done(b);
+    m = bed_message(BT_GROUP_VOTE_REPLY, 2, 2);
+    m.vote = (struct bt_group_vote){.flags = BT_GROUP_YES, .asked = 2};
+    bed_deliver(b, &m);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_NOT_YET);
+    commit_all(b, 3);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_OK);
+    bed_close(b);
+}
+
+static void r350_one_change_at_a_time_in_force_once_appended(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_OK);
+    assert_int_equal(bed_status(b).config->count, 4);
+    assert_non_null(bed_last(b, BT_GROUP_APPEND, 4)); // it is fed at once
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 5), BT_REPLICA_PENDING);
+    assert_int_equal(change(b, BT_REPLICA_REMOVE, 3), BT_REPLICA_PENDING);
+    commit_all(b, 3);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_ALREADY);
+    assert_int_equal(change(b, BT_REPLICA_PROMOTE, 4), BT_REPLICA_BEHIND);
+    assert_int_equal(change(b, BT_REPLICA_PROMOTE, 6), BT_REPLICA_NO_MEMBER);
+    bed_ack(b, 4, bed_status(b).last);
+    assert_int_equal(change(b, BT_REPLICA_PROMOTE, 4), BT_REPLICA_OK);
+    // four voters: three of them decide, the leader and one are not enough
+    uint64_t last = bed_status(b).last;
+    bed_done(b);
+    bed_ack(b, 2, last);
+    assert_int_equal(bed_status(b).commit, last - 1);
+    bed_ack(b, 4, last);
+    assert_int_equal(bed_status(b).commit, last);
+    bed_close(b);
+}
+
+static void r350_a_learner_is_no_part_of_a_majority(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_OK);
+    uint64_t last = bed_status(b).last;
+    bed_done(b);
+    bed_ack(b, 4, last);
+    assert_int_equal(bed_status(b).commit, last - 1);
+    bed_ack(b, 3, last);
+    assert_int_equal(bed_status(b).commit, last);
+    bed_close(b);
+}
+
+static void r350_a_removed_leader_counts_without_itself_and_leaves(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    assert_int_equal(change(b, BT_REPLICA_REMOVE, 1), BT_REPLICA_OK);
+    uint64_t last = bed_status(b).last;
+    bed_done(b);
+    bed_ack(b, 2, last);
+    assert_int_equal(bed_status(b).commit, last - 1); // two voters are left, and both decide
+    bed_ack(b, 3, last);
+    assert_int_equal(bed_status(b).commit, last);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    assert_int_equal(bed_count(b, BT_GROUP_TAKE_OVER), 1);
+    bed_forget(b);
+    bed_wait(b, 1000 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
+static void r350_a_change_is_taken_back_with_its_entry(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    struct bt_group_config four = bed_voters(4);
+    uint8_t body[BT_GROUP_CONFIG_MAX];
+    uint32_t n = (uint32_t)bt_group_config_encode(body, sizeof body, &four);
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND, 2, 2);
+    m.append.count = 1;
+    m.append.entry[0] = (struct bt_entry){.term = 2, .kind = BT_ENTRY_CONFIG, .body = body, .length = n};
+    bed_deliver(b, &m);
+    assert_int_equal(bed_status(b).config->count, 4);
+    assert_int_equal(bed_status(b).config_index, 1);
+    bed_append(b, 3, 3, 0, 0, 0, (uint64_t[]){3, 0});
+    assert_int_equal(bed_status(b).config->count, 3);
+    assert_int_equal(bed_status(b).config_index, 0);
+    bed_close(b);
+}
+
+static void r350_the_last_voter_stays(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 1);
+    bed_lead(b);
+    assert_int_equal(change(b, BT_REPLICA_REMOVE, 1), BT_REPLICA_LAST_VOTER);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 2), BT_REPLICA_OK);
+    bed_done(b);
+    assert_int_equal(change(b, BT_REPLICA_REMOVE, 1), BT_REPLICA_LAST_VOTER);
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 0), BT_REPLICA_NO_MEMBER);
+    bed_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r350_nothing_changes_before_the_own_term_is_committed),
+        cmocka_unit_test(r350_one_change_at_a_time_in_force_once_appended),
+        cmocka_unit_test(r350_a_learner_is_no_part_of_a_majority),
+        cmocka_unit_test(r350_a_removed_leader_counts_without_itself_and_leaves),
+        cmocka_unit_test(r350_a_change_is_taken_back_with_its_entry),
+        cmocka_unit_test(r350_the_last_voter_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
