@@ -25,7 +25,7 @@ struct replica_wal {
 struct replica_wal *replica_wal_new(const struct bt_group_config *first, const struct replica_wal_rules *rules)
 {
     struct replica_wal *w = calloc(1, sizeof *w);
-    if (w == NULL || (w->memory = malloc(MEMORY)) == NULL) {
+    if (w == NULL || (w->memory = aligned_alloc(BT_MEM_ALIGN, MEMORY)) == NULL) {
         abort();
     }
     bt_rng_seed(&w->rng, rules->seed);

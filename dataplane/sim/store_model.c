@@ -36,7 +36,7 @@ struct run {
     enum sim_disk_seen rot; /* what damaged the disk; SIM_DISK_SEEN: nothing */
     bool born;              /* the member has an id */
     uint8_t member[16];
-    uint8_t memory[MEMORY];
+    _Alignas(16) uint8_t memory[MEMORY];
 };
 
 static const char *const count_names[SIM_STORE_COUNTS] = {
