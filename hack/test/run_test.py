@@ -67,6 +67,12 @@ class Failures(unittest.TestCase):
             results = play.play([play.Job(failing, failing.forms[TEST])], True)
         self.assertEqual(results[0].failures, ["7/9 net:x FAIL 1.00s"])
 
+    def test_what_passing_go_tests_log_is_no_failure(self):
+        log = ("=== RUN   TestA\n=== RUN   TestB\n=== CONT  TestA\n    a_test.go:5: all is well\n=== CONT  TestB\n    b_test.go:7: want 1, got 2\n"
+               "=== CONT  TestA\n--- PASS: TestA (0.1s)\n=== CONT  TestB\n--- FAIL: TestB (0.2s)\nFAIL\n")
+        self.assertEqual(runlog.failures(log), ["b_test.go:7: want 1, got 2", "--- FAIL: TestB (0.2s)"])
+        self.assertEqual(runlog.failures("--- FAIL: TestC (0.1s)\n    c_test.go:3: no\n"), ["--- FAIL: TestC (0.1s)", "c_test.go:3: no"])
+
     def test_of_many_the_first(self):
         log = "".join(f"--- FAIL: Test{i}\n" for i in range(50))
         self.assertEqual(runlog.failures(log), [f"--- FAIL: Test{i}" for i in range(runlog.REPEATED)])

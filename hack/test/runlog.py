@@ -11,6 +11,10 @@ GO_FAIL = re.compile(r"^\s*--- FAIL: ", re.M)
 GO_SKIP = re.compile(r"^\s*--- SKIP: ", re.M)
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 FAILURE = re.compile(r"--- FAIL: |_test\.go:\d+: |\bFAILED\b|^\s*\d+/\d+ .*(FAIL|TIMEOUT)|^panic: |ERROR: |: error: |NOT CAUGHT")
+# Go tells all that a test logs, whether it passes or not; which test is speaking, and how it ended.
+GO_SPEAKS = re.compile(r"^=== (?:RUN|CONT|NAME)\s+(\S+)")
+GO_ENDED = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+)")
+GO_SAID = re.compile(r"^\s+\S+_test\.go:\d+: ")
 NAMED, TAIL, REPEATED = 30, 40, 8  # lines shown of a failed stage; repeated when the run ends
 READ, SHOWN = 4096, 110  # bytes read for the last line, characters shown of it
 
@@ -25,15 +29,27 @@ def count(log):
     return passed, failed, skipped
 
 
+def telling(lines):
+    """The lines that name a failure; of what Go tests log, only that of those that failed."""
+    failed = {m.group(2) for m in map(GO_ENDED.match, lines) if m and m.group(1) == "FAIL"}
+    named, speaks = [], None
+    for line in lines:
+        now = GO_SPEAKS.match(line) or GO_ENDED.match(line)
+        speaks = now.group(now.lastindex) if now else speaks
+        if FAILURE.search(line) and (not GO_SAID.match(line) or speaks is None or speaks in failed):
+            named.append(line)
+    return named
+
+
 def excerpt(lines):
     """What a reader of nothing but this output needs: the lines that name a failure, then how the log ends."""
-    named = [line for line in lines if FAILURE.search(line)]
+    named = telling(lines)
     return [*named[-NAMED:], *(["..."] if named else []), *lines[-TAIL:]]
 
 
 def failures(log):
     """The lines that name a failed test, the first few, each once: for the very end of a run, which is all that some readers see."""
-    lines = dict.fromkeys(line.strip() for line in log.splitlines() if FAILURE.search(line))
+    lines = dict.fromkeys(line.strip() for line in telling(log.splitlines()))
     return list(lines)[:REPEATED]
 
 

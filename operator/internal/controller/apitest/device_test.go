@@ -116,10 +116,12 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	w.waitSelector(v1alpha1.ComponentRouter)
 	w.waitPublished("xdp", "")
 	w.waitPublished("xdp-servers", "")
-	if st := w.service().Status; st.Device != "Kernel" || st.Devices != nil || st.DeviceChoice != nil ||
-		meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDeviceUsable) != nil || meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionAddressed) != nil {
-		t.Errorf("on Kernel again: %+v", st)
-	}
+	eventually(t, "the status is that of a service on Kernel", func() (bool, string) { // it is written after the objects
+		st := w.service().Status
+		return st.Device == "Kernel" && st.Devices == nil && st.DeviceChoice == nil &&
+				meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDeviceUsable) == nil && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionAddressed) == nil,
+			fmt.Sprintf("%+v", st)
+	})
 }
 
 // Kubernetes' own slices are emptied before its selector goes, or clients would be sent to
