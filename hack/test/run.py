@@ -27,7 +27,7 @@ from passed import Passed
 from play import ROOT, Job, expected, play, say
 
 STEADY_RUNS = 3
-WARM_SECONDS = 45  # a build that took longer had something to build: such a run is judged as one without caches
+WARM_SECONDS = 30  # a build that took longer had something to build (a fresh clone links everything): judged as a run without caches
 
 
 def selected(known, name, only, skip):
