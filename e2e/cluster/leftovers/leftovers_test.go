@@ -72,6 +72,9 @@ func TestSnapshotSurvivesTheFile(t *testing.T) {
 	if items := Diff(s, back); len(items) != 0 {
 		t.Errorf("differs after reading back: %v", items)
 	}
+	if got := back["link"]["lo"]; got != virtual {
+		t.Errorf("loopback is a link of kind %q, want %q: what K-37 leaves out is told by it", got, virtual)
+	}
 	if len(back["sysctl"]) < 100 || len(back["mount"]) == 0 || len(back["link"]) == 0 {
 		t.Errorf("a snapshot this empty cannot show leftovers: %d settings, %d mounts, %d links", len(back["sysctl"]), len(back["mount"]), len(back["link"]))
 	}

@@ -170,9 +170,12 @@ func foreign(st layout.State, dir string) bool {
 	return found
 }
 
+// namespaces is where ip-netns keeps those that have a name.
+const namespaces = "/run/netns"
+
 // wellKnown are places where container software leaves things by default.
 var wellKnown = []string{
-	"/run/netns", "/run/containerd", "/run/runc", "/run/xtables.lock", "/run/flannel", "/var/run/kubernetes",
+	namespaces, "/run/containerd", "/run/runc", "/run/xtables.lock", "/run/flannel", "/var/run/kubernetes",
 	"/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/lib/etcd",
 	"/var/log/pods", "/var/log/containers", "/etc/cni", "/opt/cni", "/etc/kubernetes",
 }

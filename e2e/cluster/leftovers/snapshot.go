@@ -109,7 +109,8 @@ func Diff(before, after Snapshot) []Item {
 
 // wentOnItsOwn says of something that was there before the cluster was, and so was
 // never its own, that others took it away: their network namespaces, the virtual
-// links and routes that go with those, the control groups of sessions that ended.
+// links that go with those, settings and routes of such links, the control groups of
+// sessions that ended.
 // What else is gone, a device or a mount of the machine, would be damage.
 func wentOnItsOwn(before, after Snapshot, category, name string) bool {
 	gone := func(link string) bool {
@@ -118,9 +119,13 @@ func wentOnItsOwn(before, after Snapshot, category, name string) bool {
 	}
 	switch category {
 	case "mount":
-		return strings.HasPrefix(name, "/run/netns/") && strings.HasSuffix(name, " nsfs")
+		return strings.HasPrefix(name, namespaces+"/") && strings.HasSuffix(name, " nsfs")
+	case "path":
+		return strings.HasPrefix(name, namespaces+"/")
 	case "link":
 		return gone(name)
+	case settings: // net/ipv4/conf/LINK/...
+		return slices.ContainsFunc(strings.Split(name, "/"), gone)
 	case "address and route":
 		words := strings.Fields(name)
 		dev := slices.Index(words, "dev")

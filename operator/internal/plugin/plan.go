@@ -254,17 +254,17 @@ type planRow struct {
 // planFacts is the answer for programs. Rows without workers are those that no number
 // that fits meets.
 type planFacts struct {
-	RequestsPerSecond   float64   `json:"requestsPerSecond"`
-	Percentile          string    `json:"percentile"`
-	LatencyMicroseconds float64   `json:"latencyMicroseconds"`
-	OverheadMicrosecond float64   `json:"overheadMicroseconds"`
-	ServiceTimes        string    `json:"serviceTimes"`
-	MeanMicroseconds    float64   `json:"serviceMeanMicroseconds"`
-	SquaredVariation    float64   `json:"serviceSquaredVariation"`
-	Placing             string    `json:"placing"`
-	Careful             string    `json:"careful,omitempty"`
-	Answers             []planRow `json:"answers"`
-	Notes               []string  `json:"notes,omitempty"`
+	RequestsPerSecond    float64   `json:"requestsPerSecond"`
+	Percentile           string    `json:"percentile"`
+	LatencyMicroseconds  float64   `json:"latencyMicroseconds"`
+	OverheadMicroseconds float64   `json:"overheadMicroseconds"`
+	ServiceTimes         string    `json:"serviceTimes"`
+	MeanMicroseconds     float64   `json:"serviceMeanMicroseconds"`
+	SquaredVariation     float64   `json:"serviceSquaredVariation"`
+	Placing              string    `json:"placing"`
+	Careful              string    `json:"careful,omitempty"`
+	Answers              []planRow `json:"answers"`
+	Notes                []string  `json:"notes,omitempty"`
 }
 
 func (p *planned) estimate(workers int) queueing.Estimate {
@@ -311,7 +311,7 @@ func (p *planned) printQuestion(out io.Writer) {
 
 // facts: what the closed forms say and, where it was asked, the simulator.
 func (p *planned) facts(least, surely int, sim *simulation) planFacts {
-	out := planFacts{RequestsPerSecond: p.rate, Percentile: p.percentile, LatencyMicroseconds: p.latency.Seconds() * 1e6, OverheadMicrosecond: p.overhead.Seconds() * 1e6,
+	out := planFacts{RequestsPerSecond: p.rate, Percentile: p.percentile, LatencyMicroseconds: p.latency.Seconds() * 1e6, OverheadMicroseconds: p.overhead.Seconds() * 1e6,
 		ServiceTimes: p.from, MeanMicroseconds: p.Service.Mean() * 1e6, SquaredVariation: p.Service.SquaredVariation(), Placing: p.placing(), Careful: p.unsure()}
 	out.Answers = []planRow{p.row("at least", least), p.row("surely", surely)}
 	if sim.why == "" {
