@@ -16,6 +16,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/hack/p4/bed"
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 const (
@@ -51,7 +52,7 @@ const simulator = "../../../build/dataplane/apps/bobtail-sim/bobtail-sim"
 // W-3, W-5, R-111, R-112: the program decides as the simulator's pipeline, event by event.
 func TestLockstep(t *testing.T) {
 	if _, err := os.Stat(simulator); err != nil {
-		t.Skip("no " + simulator)
+		privileged.Lacking(t, "no "+simulator)
 	}
 	for _, shell := range []string{"v1model", "tna"} {
 		lines, err := exec.Command(simulator, "switch", "--events=20000").Output()
@@ -104,7 +105,7 @@ func TestCases(t *testing.T) {
 // Planted bugs are noticed, each by what it breaks, and the program as it is is not. All rows: p4check suite.
 func TestMutations(t *testing.T) {
 	if _, err := os.Stat(simulator); err != nil {
-		t.Skip("no " + simulator)
+		privileged.Lacking(t, "no "+simulator)
 	}
 	lines, err := exec.Command(simulator, "switch", "--events=5000").Output()
 	if err != nil {

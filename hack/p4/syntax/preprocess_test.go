@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 func texts(t *testing.T, tokens []Token) string {
@@ -26,7 +28,7 @@ func none(string) (string, error) { return "", nil }
 func TestPreprocessorAgreesWithCpp(t *testing.T) {
 	cpp, err := exec.LookPath("cpp")
 	if err != nil {
-		t.Skip("no cpp")
+		privileged.Lacking(t, "no cpp")
 	}
 	empty := t.TempDir()
 	for _, name := range []string{"core.p4", "v1model.p4", "tna.p4"} {
