@@ -9,7 +9,7 @@ PATHS = {
     "decisions": "docs/decisions",
     "explained": "docs/lab/figures-explained.md",
     "figures": "docs/lab/figures.md",
-    "hedging": "docs/concepts/hedging.md",
+    "hedging": "docs/lab/hedging.md",
     "lancet": "docs/guides/lancet.md",
     "performance": "docs/lab/performance.md",
     "pictures": "docs/lab/figures",
