@@ -210,7 +210,7 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
-lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lab/lancet.md (20 min)
 	@mkdir -p $(MEASURED)
 	@rm -f $(MEASURED)/lancet-coverage.json
 	of=$$(measure/lancet/coverage.py digest); \

@@ -10,7 +10,7 @@ PATHS = {
     "explained": "docs/lab/figures-explained.md",
     "figures": "docs/lab/figures.md",
     "hedging": "docs/lab/hedging.md",
-    "lancet": "docs/guides/lancet.md",
+    "lancet": "docs/lab/lancet.md",
     "performance": "docs/lab/performance.md",
     "pictures": "docs/lab/figures",
     "protocol": "docs/reference/protocol.md",
