@@ -15,6 +15,7 @@ PATHS = {
     "pictures": "docs/lab/figures",
     "protocol": "docs/reference/protocol.md",
     "simulator": "docs/concepts/simulator.md",
+    "summary": "docs/guides/performance.md",
 }
 
 
