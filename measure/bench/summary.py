@@ -54,13 +54,20 @@ def said(value, how):
     return "not measured" if value is None else "nothing that can be measured" if value <= 0 else how.format(value)
 
 
+def bound(goal):
+    """A goal as the lab writes it, in words."""
+    op, _, value = goal.partition(" ")
+    return {"<=": "at most", ">=": "at least", ">": "above", "<": "below", "==": "exactly"}.get(op, op) + " " + value.replace("0.3333", "a third").replace("..", " to ")
+
+
 def markdown(found):
-    body = ["| question | answer | goal met? | measured | figure |", "|---|---|---|---|---|"]
+    body, dates = ["| question | answer | goal met? | figure |", "|---|---|---|---|"], set()
     for question, figure, how in ROWS:
         value, goal, verdict, date = found[figure]
-        met = {"ok": f"yes ({goal})", "-": "none set"}.get(verdict, f"**no** ({goal})")
-        body.append(f"| {question} | {said(value, how)} | {met} | {date} | `{figure}` |")
-    return "\n".join(body)
+        dates.add(date)
+        met = {"ok": "yes: " + bound(goal), "-": "none set"}.get(verdict, "**no**: " + bound(goal))
+        body.append(f"| {question} | {said(value, how)} | {met} | `{figure}` |")
+    return "\n".join(body) + f"\n\nMeasured on {' and '.join(sorted(dates))}."
 
 
 def picture(found):
