@@ -20,7 +20,7 @@ FIRST = {"start": ["your-own-service.md", "crab-for-redis.md", "load-it-bears.md
          "guides": ["operations.md", "performance.md", "crab.md"]}
 MARK = re.compile(r"(\]\(<?)([^)\s>]+)")  # the target of a link, with what stands before it
 FENCED = re.compile(r"(^[ ]*```.*?^[ ]*```[ ]*$|`[^`\n]+`)", re.M | re.S)
-TAGGED = re.compile(r"^```(\w+) .*$", re.M)  # ```sh ci: the tag is the tests', not the highlighter's
+TAGGED = re.compile(r"^```(\w+) (?:.*\bfile=(\S+))?.*$", re.M)  # ```sh ci: the tag is the tests', a file's name its title
 
 
 def title(page):
@@ -107,4 +107,4 @@ def on_page_markdown(markdown, page, **_):
 
     parts = FENCED.split(markdown)
     text = "".join(part if i % 2 else MARK.sub(turned, part) for i, part in enumerate(parts))
-    return TAGGED.sub(r"```\1", text)
+    return TAGGED.sub(lambda m: f"```{m[1]}" + (f' title="{m[2]}"' if m[2] else ""), text)

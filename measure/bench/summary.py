@@ -57,7 +57,7 @@ def said(value, how):
 def bound(goal):
     """A goal as the lab writes it, in words."""
     op, _, value = goal.partition(" ")
-    return {"<=": "at most", ">=": "at least", ">": "above", "<": "below", "==": "exactly"}.get(op, op) + " " + value.replace("0.3333", "a third").replace("..", " to ")
+    return {"<=": "at most", ">=": "at least", ">": "above", "<": "below", "==": "exactly"}.get(op, op) + " " + value.replace("0.3333", "a third").replace("..", " and ")
 
 
 def markdown(found):
