@@ -30,6 +30,9 @@ class Faults(unittest.TestCase):
         self.assertEqual(self.faults(a='<a href="#up"></a><a href="gone.html"></a><img src="y.svg"><a href="b.html#part"></a>', b=""),
                          ["a.html: #up has no such place", "a.html: gone.html is not there", "a.html: y.svg is not there", "a.html: b.html#part has no such place"])
 
+    def test_nothing_is_loaded_from_elsewhere(self):
+        self.assertEqual(self.faults(a='<script src="https://x/y.js"></script><a href="https://x/"></a>'), ["a.html: https://x/y.js is loaded from elsewhere"])
+
     def test_the_page_of_a_server_for_what_is_lost_is_left_out(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "404.html").write_text('<a href="/gone.html"></a>')
