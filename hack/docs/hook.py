@@ -20,6 +20,7 @@ FIRST = {"start": ["your-own-service.md", "crab-for-redis.md", "load-it-bears.md
          "guides": ["operations.md", "performance.md", "crab.md"]}
 MARK = re.compile(r"(\]\(<?)([^)\s>]+)")  # the target of a link, with what stands before it
 FENCED = re.compile(r"(^[ ]*```.*?^[ ]*```[ ]*$|`[^`\n]+`)", re.M | re.S)
+FIELD = re.compile(r"^\| `([\w.\[\]-]+)`", re.M)  # a row of the API's tables: a long name may break behind a dot
 TAGGED = re.compile(r"^```(\w+) (?:.*\bfile=(\S+))?.*$", re.M)  # ```sh ci: the tag is the tests', a file's name its title
 
 
@@ -105,6 +106,8 @@ def on_page_markdown(markdown, page, **_):
             at = {"README.md": "index.md"}.get(str(to.relative_to(ROOT)), f"tree/{to.relative_to(ROOT)}" if to.name == "README.md" else copy_of(to))
         return m[1] + relative(at, page) + mark + anchor
 
+    if page.file.src_uri == "reference/api.md":
+        markdown = FIELD.sub(lambda m: "| <code>" + m[1].replace(".", ".<wbr>") + "</code>", markdown)
     parts = FENCED.split(markdown)
     text = "".join(part if i % 2 else MARK.sub(turned, part) for i, part in enumerate(parts))
     return TAGGED.sub(lambda m: f"```{m[1]}" + (f' title="{m[2]}"' if m[2] else ""), text)

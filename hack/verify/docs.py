@@ -170,9 +170,15 @@ def write_files(page, folder):
         print(f"docs: {path}", flush=True)
 
 
+def in_order(tag):
+    """Pages as a reader takes them: of the tutorials the one that makes the service comes first."""
+    first = ROOT / PATHS["first"]
+    return [first, *[p for p in pages() if p != first]] if tag == "first-hour" else pages()
+
+
 def run(tag):
     failed = ran = 0
-    for page in pages():
+    for page in in_order(tag):
         bodies = [(line, body) for line, lang, tags, body in blocks(page) if tag in tags and lang in ("sh", "bash")]
         if not bodies:
             continue

@@ -8,6 +8,7 @@ PATHS = {
     "coverage": "docs/lab/lancet-coverage.json",
     "decisions": "docs/decisions",
     "explained": "docs/lab/figures-explained.md",
+    "first": "docs/start/your-own-service.md",
     "figures": "docs/lab/figures.md",
     "hedging": "docs/lab/hedging.md",
     "lancet": "docs/lab/lancet.md",
