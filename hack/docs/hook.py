@@ -48,9 +48,9 @@ def outside(page):
 
 
 def copy_of(to):
-    """Where the site has what stands outside docs/: a file as it is, a folder as a page that lists it."""
+    """Where the site has what stands outside docs/: a file as text (one that ends in .go would be a package of the module), a folder as a page that lists it."""
     at = to.relative_to(ROOT)
-    return f"tree/{at}/index.md" if to.is_dir() else f"tree/{at}" + (".txt" if to.suffix in ("", ".yml", ".yaml", ".md", ".html") else "")
+    return f"tree/{at}/index.md" if to.is_dir() else f"tree/{at}" + ("" if to.suffix in (".svg", ".png") else ".txt")
 
 
 def listing(folder):
