@@ -30,9 +30,10 @@ def title(page):
 
 
 def menu(docs):
-    """Sections in the order of SECTIONS, pages in that of FIRST and then of their names."""
+    """Sections in the order of SECTIONS and then of their names, pages in that of FIRST and then of their names."""
     nav = [{"Overview": "index.md"}]
-    for folder, heading in SECTIONS.items():
+    others = sorted({p.parent.name for p in docs.glob("*/*.md")} - set(SECTIONS))
+    for folder, heading in [*SECTIONS.items(), *((name, name.capitalize()) for name in others)]:
         pages = sorted((docs / folder).glob("*.md"), key=lambda p: ((FIRST.get(folder, []) + [p.name]).index(p.name), p.name))
         nav.append({heading: [{title(p): f"{folder}/{p.name}"} for p in pages]})
     return nav
