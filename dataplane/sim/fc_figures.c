@@ -63,8 +63,8 @@ static void one_run(struct worst *worst, uint32_t i, uint32_t cores, double offe
     worst->load_share = fabs(share - 1) > fabs(worst->load_share - 1) ? share : worst->load_share;
 }
 
-/* At least two seconds of the 1.6 M a second that the cores can do: what happens before they are throttled is left out
- * with the first quarter. */
+/* More than a second of the 1.6 M that the cores can do: what happens before they are throttled is left out with the
+ * first quarter. */
 static struct worst all_runs(enum bt_fc_model model, uint64_t requests, uint64_t seed)
 {
     struct worst worst = {0, 1};
@@ -72,7 +72,7 @@ static struct worst all_runs(enum bt_fc_model model, uint64_t requests, uint64_t
     sim_fc_defaults(&base);
     base.objective.model = model;
     base.seed = seed;
-    base.requests = requests > 3000000 ? requests : 3000000;
+    base.requests = requests > 2000000 ? requests : 2000000;
     for (uint32_t i = 0; i < SERVICES; i++) {
         for (uint32_t cores = 1; cores <= 16; cores += 15) {
             one_run(&worst, i, cores, 1, &base);
