@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow control by waiting time: the closed forms (F-1 to F-8, F-21), the server's half (F-10 to F-18), the client's
+// Flow control by waiting time: the closed forms (F-3 to F-8, F-21), the server's half (F-10 to F-18), the client's
 // half (F-31 to F-48) and the 16 bits between them.
 #include <math.h>
 
