@@ -170,6 +170,10 @@ const (
 	// ReasonPodSecurity: the namespace admits no pods with the capabilities that
 	// the device needs.
 	ReasonPodSecurity = "PodSecurity"
+
+	// ReasonNotPermitted: the operator's Role is that of an older chart, and gives
+	// it no right to something that devices need; the message names it.
+	ReasonNotPermitted = "NotPermitted"
 )
 
 // Reasons of ConditionAddressed; those of one pod also stand on its condition

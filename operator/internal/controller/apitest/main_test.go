@@ -29,6 +29,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(operatorOf); text != "" { // this process is an operator: see older_test.go
+		os.Exit(runOperator(text))
+	}
 	os.Exit(func() int {
 		env, err := start()
 		if err != nil {
@@ -105,6 +108,11 @@ func need(t *testing.T) {
 func namespace(t *testing.T) string {
 	t.Helper()
 	need(t)
+	return namespaceOf(t, direct)
+}
+
+func namespaceOf(t *testing.T, api client.Client) string {
+	t.Helper()
 	prefix := strings.Trim(strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -112,7 +120,7 @@ func namespace(t *testing.T) string {
 		return '-'
 	}, t.Name())), "-")
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 40)] + "-"}}
-	if err := direct.Create(context.Background(), ns); err != nil {
+	if err := api.Create(context.Background(), ns); err != nil {
 		t.Fatal(err)
 	}
 	return ns.Name
