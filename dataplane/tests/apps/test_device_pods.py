@@ -72,6 +72,14 @@ class DevicePods(NamespaceBed):
         self.start_pod("server", document)
         self.wait_joined("router", 1)
         self.answered(self.load_inside, 1, "--verify", "--connections=2", PATIENCE, rate=50)
+        for component in ("router", "server"):  # each says what it drives, as the interface is
+            device = self.ctl(component).state()["device"]
+            with open("/proc/self/status") as f:
+                cpus = next(line.split()[1] for line in f if line.startswith("Cpus_allowed_list"))
+            link = subprocess.run(["ip", "-n", self.tag + component, "-o", "link", "show", "net1"], capture_output=True, text=True, check=True).stdout
+            self.assertEqual((device["driver"], device["pciAddress"], device["mtu"], device["hugepagesMebibytes"], device["cpus"]),
+                             ("net_af_xdp", "", 1500, 0, cpus))
+            self.assertIn("link/ether " + device["mac"], link)
         self.terminate("server")
         self.terminate("router")
 
