@@ -71,6 +71,28 @@ func Describe(d v1alpha1.Device, namespace string) string {
 // deviceAnnotations ask Multus for the interface, and tell the operator what was asked.
 func deviceAnnotations(in Input, out map[string]string) {
 	network := DeviceNetwork(in.Device, in.Service.Namespace)
+	out[netstatus.AnnotationNetworks] = networksText(network)
+	out[netstatus.AnnotationNetwork] = network
+	out[AnnotationDevice] = Describe(in.Device, in.Service.Namespace)
+}
+
+// InterfaceNetwork is the network of a service that other pods can join with an interface
+// of the kernel; empty: its pods are on the pod network, or on
+// devices that are counted.
+func InterfaceNetwork(s *v1alpha1.RpcService) string {
+	at, entries := 0, s.Spec.Device.Entries()
+	if c := s.Status.DeviceChoice; c != nil && int(c.Entry) < len(entries) {
+		at = int(c.Entry)
+	}
+	d := entries[at]
+	if d.Type != v1alpha1.DeviceAFXDP || d.ResourceName != "" || d.ResourceClaimTemplateName != "" {
+		return ""
+	}
+	return DeviceNetwork(d, s.Namespace)
+}
+
+// networksText asks for an interface on a network, given as namespace/name.
+func networksText(network string) string {
 	namespace, name, _ := strings.Cut(network, "/")
 	asked, err := json.Marshal([]struct {
 		Name      string `json:"name"`
@@ -80,9 +102,7 @@ func deviceAnnotations(in Input, out map[string]string) {
 	if err != nil {
 		panic("three strings are always encoded: " + err.Error())
 	}
-	out[netstatus.AnnotationNetworks] = string(asked)
-	out[netstatus.AnnotationNetwork] = network
-	out[AnnotationDevice] = Describe(in.Device, in.Service.Namespace)
+	return string(asked)
 }
 
 // onDevice changes a pod of the service into one on its device; main is its first
