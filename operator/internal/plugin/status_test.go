@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kversion "k8s.io/apimachinery/pkg/version"
@@ -189,6 +190,40 @@ func TestCheck(t *testing.T) {
 	}
 	if out, _, err := execute(t, c, "check", "-o", "yaml"); err != nil || !strings.Contains(out, "outcome: OK") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What nodes offer for devices is added up by its name, and is of no use without Multus.
+func TestCheckTellsOfDevices(t *testing.T) {
+	offering := func(name string, of corev1.ResourceList) *corev1.Node {
+		n := aNode(name, "6.12.0", "linux")
+		n.Status.Allocatable = of
+		return n
+	}
+	many := corev1.ResourceList{
+		"cpu": resource.MustParse("4"), "hugepages-2Mi": resource.MustParse("128Mi"), "hugepages-1Gi": resource.MustParse("0"),
+		"intel.com/vfs": resource.MustParse("4"), "attachable-volumes-x.kubernetes.io/y": resource.MustParse("9"),
+	}
+	for _, c := range []struct {
+		name   string
+		nodes  []client.Object
+		multus bool
+		want   outcome
+		says   string
+	}{
+		{"nothing at all", []client.Object{aNode("a", "6.12.0", "linux")}, false, fine, "Kernel alone"},
+		{"Multus", []client.Object{aNode("a", "6.12.0", "linux")}, true, fine, "AFXDP; no node offers"},
+		{"devices without Multus", []client.Object{offering("a", many)}, false, warning, "no kind NetworkAttachmentDefinition"},
+		{"both", []client.Object{offering("a", many), offering("b", many), aNode("c", "6.12.0", "linux")}, true, fine,
+			"AFXDP, and nodes offer 256Mi hugepages-2Mi (2 of 3 nodes), 8 intel.com/vfs (2 of 3 nodes)"},
+	} {
+		cl, set := installation(t, c.nodes...)
+		if c.multus {
+			set.Resources = append(set.Resources, &metav1.APIResourceList{GroupVersion: definitions})
+		}
+		if v := cl.devices(t.Context()); v.Outcome != c.want || !strings.Contains(v.Says, c.says) || v.Outcome == warning && v.Next == "" {
+			t.Errorf("%s: %+v", c.name, v)
+		}
 	}
 }
 
