@@ -310,19 +310,25 @@ func TestOperatorInAnOlderInstallation(t *testing.T) {
 	}
 	o.runs()
 
+	o.whenUpgraded(lacking)
+}
+
+// whenUpgraded brings the rest of this release, under the operator that runs.
+func (o *older) whenUpgraded(lacking *world) {
+	o.t.Helper()
 	for _, plural := range []string{"latencyexperiments", "programmableswitches", "nodedataplanes", "servicelevelobjectives"} {
 		o.upgrade(plural)
 	}
-	experiment := parse(t, baseExperiment)
-	merge(experiment.Object, parse(t, `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: nobody}}}}`).Object)
+	experiment := parse(o.t, baseExperiment)
+	merge(experiment.Object, parse(o.t, `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: nobody}}}}`).Object)
 	experiment.SetNamespace(lacking.ns)
-	eventually(t, "the API server has the kind", func() (bool, string) {
+	eventually(o.t, "the API server has the kind", func() (bool, string) {
 		err := o.api.Create(context.Background(), experiment)
 		return err == nil, fmt.Sprint(err)
 	})
 	o.runs() // kinds without rights are waited for, too
 	o.grant()
-	eventually(t, "an experiment is looked at", func() (bool, string) {
+	eventually(o.t, "an experiment is looked at", func() (bool, string) {
 		o.runs()
 		e := &v1alpha1.LatencyExperiment{}
 		if err := o.api.Get(context.Background(), client.ObjectKeyFromObject(experiment), e); err != nil {
@@ -332,7 +338,7 @@ func TestOperatorInAnOlderInstallation(t *testing.T) {
 		return c != nil && c.Reason == v1alpha1.ReasonTargetNotFound, fmt.Sprintf("%+v", c)
 	})
 	lacking.patch(&v1alpha1.RpcService{}, "lacking", `{"metadata":{"annotations":{"`+v1alpha1.AnnotationRetryDevice+`":"now"}}}`)
-	eventually(t, "the device is asked for again", func() (bool, string) {
+	eventually(o.t, "the device is asked for again", func() (bool, string) {
 		d := lacking.service().Status.Devices
 		return len(d) == 2 && d[0].Reason == v1alpha1.ReasonDefinitionMissing, fmt.Sprintf("%+v", d)
 	})
