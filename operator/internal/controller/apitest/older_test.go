@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
 )
@@ -110,7 +111,7 @@ type older struct {
 
 func olderCluster(t *testing.T) *older {
 	t.Helper()
-	need(t)
+	needs.APIServer(t)
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	chart := chart010(t)
 	for name, text := range chart {
@@ -126,9 +127,9 @@ func olderCluster(t *testing.T) *older {
 	if len(crds) != 2 {
 		t.Fatalf("%d CRDs in the chart of 0.1.0", len(crds))
 	}
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = defaultAssets()
+	assets, err := needs.APIServerFolder()
+	if err != nil {
+		t.Fatal(err)
 	}
 	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
 	config, err := env.Start()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -62,7 +63,7 @@ var (
 
 func newWorld(t *testing.T, name string) *world {
 	t.Helper()
-	need(t)
+	needs.APIServer(t)
 	return worldOf(t, direct, name)
 }
 
