@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -131,7 +132,8 @@ func olderCluster(t *testing.T) *older {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
+	// It starts beside the other one, on a machine that may be busy.
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds, ControlPlaneStartTimeout: 3 * time.Minute}
 	config, err := env.Start()
 	t.Cleanup(func() { // after the operator's
 		if err := env.Stop(); err != nil {
