@@ -109,6 +109,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-lab"), 660, 1500)}, "the failing step names its own log", ("root",)),
     Stage("monitor", "a real Prometheus scrapes the embedded cluster by the documented configuration; every query finds something, no alert on a fresh installation",
           {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
+    Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, rollout, fall-back to Kernel, removal",
+          {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",

@@ -55,6 +55,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
     struct bt_server_router_state r;
     uint64_t now = bt_io_now(app->io);
     out->is_router = false;
+    out->device = app->device;
     out->draining = app->leaving;
     out->uptime_ns = now - app->started_ns;
     out->backlog = serve_backlog(app);

@@ -27,6 +27,7 @@ static bool open_network(struct serve_app *app)
     if (app->network == NULL) {
         return false;
     }
+    bt_network_describe(app->network, &app->opt.network, &app->device);
     app->pool = bt_network_pool(app->network, 0);
     app->io =
         bt_network_io(app->network, 0, &(struct bt_network_ports){local, app->opt.workers, false}, why, sizeof why);

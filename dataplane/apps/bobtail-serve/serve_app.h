@@ -81,6 +81,7 @@ struct serve_worker {
 struct serve_app {
     struct serve_options opt;
     struct bt_network *network;
+    struct bt_ctl_device device; // of the network, as it was opened
     struct bt_pool *pool;
     struct bt_io *io;
     struct bt_txq txq;
