@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// A core's thread: what the scheduler says it does next, done.
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "run/run_internal.h"
+
+static void set(_Atomic uint64_t *v, uint64_t to)
+{
+    atomic_store_explicit(v, to, memory_order_relaxed);
+}
+
+void run_core_slow(struct run_core *core, uint64_t turn)
+{
+    const struct bt_run_setup *setup = &core->run->setup;
+    if (atomic_exchange(&core->named, turn) == turn) {
+        return;
+    }
+    atomic_fetch_add_explicit(&core->slow, 1, memory_order_relaxed);
+    if (setup->slow != NULL) {
+        setup->slow(setup->arg, core->run->name, core->number);
+    }
+}
+
+/* Runs the handler unless the request was taken back. Returns when it ended, in ticks. */
+static uint64_t execute(struct run_core *core, struct bobtail_request *job, uint64_t began)
+{
+    const struct bt_run *run = core->run;
+    uint32_t waiting = RUN_WAITING;
+    if (!atomic_compare_exchange_strong_explicit(&job->stage, &waiting, RUN_EXECUTING, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        return began;
+    }
+    uint64_t turn = run_relaxed(&core->turns) + 1;
+    job->core = core;
+    core->current = job;
+    set(&core->turns, turn);
+    run->setup.handler(run->setup.arg, job);
+    set(&core->turns, turn + 1);
+    core->current = NULL;
+    uint64_t ended = run_ticks(), took = ended - began;
+    run_count(&core->handled, 1);
+    run_count(&core->busy_ticks, took);
+    if (__builtin_expect(took > run->slow_ticks, 0)) {
+        run_core_slow(core, turn);
+    }
+    return ended;
+}
+
+/* What it executes itself, then its replies; they are not kept for long. */
+static void run_batch(struct run_core *core)
+{
+    struct run_home *home = core->home;
+    struct bobtail_request *job;
+    uint64_t now = run_ticks(), first = now;
+    while ((job = run_list_take(&home->batch)) != NULL) {
+        core->todo = job; // until it is in `done`
+        now = execute(core, job, now);
+        run_list_add(&home->done, job);
+        core->todo = NULL;
+        if (now - first > core->run->flush_ticks && home->batch.first != NULL &&
+            bt_sched_take(core->lane->sched, core->self)) {
+            run_home_turn(home, core, false);
+            first = now = run_ticks();
+        }
+    }
+}
+
+/* The requests of the flow that the core has, and the flow's end. */
+static void run_flow(struct run_core *core)
+{
+    struct run_home *home = core->flow_home;
+    uint64_t now = run_ticks();
+    while (core->todo != NULL) {
+        struct bobtail_request *job = core->todo;
+        now = execute(core, job, now);
+        core->todo = run_job_of(job->event.next);
+    }
+    uint32_t flow = core->flow;
+    core->flow_home = NULL;
+    if (bt_sched_executed(core->lane->sched, core->self, flow)) {
+        run_home_turn(home, core, false);
+    }
+}
+
+static void take_flow(struct run_core *core, const struct bt_sched_work *w)
+{
+    struct run_home *home = &core->run->home[core->lane->first + w->home];
+    core->flow_home = home;
+    core->flow = w->flow;
+    core->todo = run_job_of(w->events);
+    home->left[w->flow - home->first_flow] = core->todo;
+    run_flow(core);
+}
+
+static void idle(struct run_core *core)
+{
+    if (run_ticks() - core->work_ticks < core->run->spin_ticks) {
+        sched_pause();
+        return;
+    }
+    run_sleep(core);
+}
+
+static void stand_by(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+static void loop(struct run_core *core)
+{
+    struct bt_run *run = core->run;
+    struct bt_sched_work w;
+    while (!atomic_load_explicit(&run->stop, memory_order_relaxed)) {
+        if (__builtin_expect(atomic_load_explicit(&run->hold, memory_order_relaxed) != 0, 0)) {
+            stand_by();
+            continue;
+        }
+        bt_sched_next(core->lane->sched, core->self, &core->rng, &w);
+        if (w.wake != BT_SCHED_NONE) {
+            run_core_wake(&run->core[core->lane->first + w.wake]);
+        }
+        if (w.kind == BT_SCHED_NETWORK) {
+            run_home_turn(&run->home[core->lane->first + w.home], core, true);
+            if (core->home->batch.first != NULL) {
+                run_batch(core);
+                core->work_ticks = run_ticks();
+            }
+        } else if (w.kind == BT_SCHED_HANDLE) {
+            take_flow(core, &w);
+            core->work_ticks = run_ticks();
+        } else if (core->home->done.first == NULL) {
+            idle(core);
+        }
+    }
+}
+
+/* What a thread had begun that a handler ended: that request gets no reply, the others are executed by its successor. */
+static void take_over(struct run_core *core)
+{
+    if (core->current != NULL) {
+        set(&core->turns, run_relaxed(&core->turns) + 1);
+        core->current = NULL;
+    }
+    if (core->flow_home != NULL) {
+        run_flow(core);
+    } else if (core->todo != NULL) {
+        run_list_add(&core->home->done, core->todo);
+        core->todo = NULL;
+        run_batch(core);
+    }
+}
+
+static void *begin(void *arg);
+
+/* A handler that ends its thread costs its request, not the core. */
+static void on_end(void *arg)
+{
+    struct run_core *core = arg;
+    struct bt_run *run = core->run;
+    pthread_mutex_lock(&run->threads);
+    if (!atomic_load(&run->stop)) {
+        pthread_t thread;
+        run_count(&core->died, 1);
+        if (pthread_create(&thread, NULL, begin, core) == 0) {
+            pthread_detach(core->thread);
+            core->thread = thread;
+        }
+    }
+    pthread_mutex_unlock(&run->threads);
+}
+
+static void *begin(void *arg)
+{
+    struct run_core *core = arg;
+    pthread_cleanup_push(on_end, core);
+    take_over(core);
+    loop(core);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+void run_core_run(struct run_core *core)
+{
+    begin(core);
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// See run.h: making lanes, cores and homes, starting and ending the threads.
+#include "run/run.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/run_internal.h"
+
+uint32_t bt_run_ports(enum bt_sched_mode mode, uint32_t threads)
+{
+    return mode == BT_SCHED_WORK_STEALING ? (threads + BT_RUN_LANE - 1) / BT_RUN_LANE : threads;
+}
+
+static bool steals(const struct bt_run *run)
+{
+    return run->setup.mode == BT_SCHED_WORK_STEALING;
+}
+
+/* Lanes as equal as they can be: a router takes them for equal (D-3). */
+static void share_threads(struct bt_run *run)
+{
+    uint32_t first = 0, left = run->setup.threads;
+    for (uint32_t i = 0; i < run->lanes; i++) {
+        uint32_t cores = (left + run->lanes - i - 1) / (run->lanes - i);
+        run->lane[i] = (struct run_lane){.first = first, .cores = cores};
+        first += cores;
+        left -= cores;
+    }
+}
+
+static bool make_sched(struct bt_run *run, struct run_lane *lane)
+{
+    uint32_t pending = run->setup.port[0].server.max_pending;
+    struct bt_sched_setup setup = {.mode = run->setup.mode,
+                                   .cores = lane->cores,
+                                   .flows = steals(run) ? pending : pending * lane->cores,
+                                   .groups = lane->cores};
+    size_t bytes = bt_sched_bytes(&setup);
+    void *mem = bytes != 0 ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;
+    lane->sched = mem != NULL ? bt_sched_init(mem, bytes, &setup) : NULL;
+    for (uint32_t i = 0; lane->sched != NULL && i < setup.flows; i++) {
+        bt_sched_open(lane->sched, i, i / pending);
+    }
+    return lane->sched != NULL;
+}
+
+static bool make_core(struct bt_run *run, struct run_lane *lane, uint32_t self)
+{
+    uint32_t number = lane->first + self;
+    struct run_core *core = &run->core[number];
+    struct run_home *home = &run->home[number];
+    uint32_t pending = run->setup.port[0].server.max_pending;
+    *core = (struct run_core){.run = run, .lane = lane, .home = home, .self = self, .number = number};
+    core->epoll_fd = core->wake_fd = -1;
+    home->run = run;
+    home->lane = lane;
+    home->core = self;
+    home->first_flow = self * pending;
+    atomic_store(&home->due_ns, UINT64_MAX);
+    bt_rng_seed(&core->rng, run->setup.seed + number);
+    core->piece = calloc(run->pieces_max, sizeof *core->piece);
+    return core->piece != NULL;
+}
+
+/* Each core, and each home that has a port. */
+static bool make_parts(struct bt_run *run, char *err, size_t errlen)
+{
+    uint32_t port = 0;
+    for (uint32_t l = 0; l < run->lanes; l++) {
+        struct run_lane *lane = &run->lane[l];
+        if (!make_sched(run, lane)) {
+            return false;
+        }
+        for (uint32_t i = 0; i < lane->cores; i++) {
+            if (!make_core(run, lane, i)) {
+                return false;
+            }
+            if ((i == 0 || !steals(run)) &&
+                !run_home_open(&run->home[lane->first + i], &run->setup.port[port++], err, errlen)) {
+                return false;
+            }
+        }
+        for (uint32_t i = 0; i < lane->cores; i++) {
+            if (!run_sleep_open(&run->core[lane->first + i], err, errlen)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool sound(const struct bt_run_setup *setup, char *err, size_t errlen)
+{
+    if (setup->threads < 1 || setup->threads > BT_RUN_THREADS_MAX) {
+        snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, setup->threads);
+    } else if (setup->batch < 1 || setup->batch > BT_SCHED_BATCH_MAX) {
+        snprintf(err, errlen, "batch: must be 1..%d; got %u", BT_SCHED_BATCH_MAX, setup->batch);
+    } else if (setup->mode != BT_SCHED_RUN_TO_COMPLETION && setup->mode != BT_SCHED_WORK_STEALING) {
+        snprintf(err, errlen, "mode: there is none with the number %d", (int)setup->mode);
+    } else if (setup->handler == NULL) {
+        snprintf(err, errlen, "handler: there is none");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool make_arrays(struct bt_run *run)
+{
+    const struct bt_run_setup *setup = &run->setup;
+    run->lanes = steals(run) ? bt_run_ports(setup->mode, setup->threads) : 1;
+    // Pieces of a message: as many packets as its bytes need at the least MTU, a short first and a short last one.
+    run->pieces_max = setup->port[0].server.max_message / 400 + 16;
+    run->name = strdup(setup->name != NULL ? setup->name : "handler");
+    run->lane = calloc(run->lanes, sizeof *run->lane);
+    run->core = aligned_alloc(64, setup->threads * sizeof *run->core);
+    run->home = aligned_alloc(64, setup->threads * sizeof *run->home);
+    if (run->core != NULL && run->home != NULL) {
+        memset(run->core, 0, setup->threads * sizeof *run->core);
+        memset(run->home, 0, setup->threads * sizeof *run->home);
+    }
+    return run->name != NULL && run->lane != NULL && run->core != NULL && run->home != NULL;
+}
+
+struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t errlen)
+{
+    if (!sound(setup, err, errlen)) {
+        return NULL;
+    }
+    struct bt_run *run = calloc(1, sizeof *run);
+    snprintf(err, errlen, "out of memory for %u threads", setup->threads);
+    if (run == NULL) {
+        return NULL;
+    }
+    run->setup = *setup;
+    pthread_mutex_init(&run->threads, NULL);
+    sem_init(&run->helper_wake, 0, 0);
+    atomic_store(&run->depth, setup->port[0].server.n);
+    run->ns_per_tick = run_measure_ticks();
+    run->spin_ticks = (uint64_t)((double)setup->spin_ns / run->ns_per_tick);
+    run->slow_ticks = (uint64_t)((double)RUN_SLOW_NS / run->ns_per_tick);
+    run->flush_ticks = (uint64_t)((double)RUN_FLUSH_NS / run->ns_per_tick);
+    bool ok = make_arrays(run);
+    if (ok) {
+        share_threads(run);
+        ok = make_parts(run, err, errlen);
+    }
+    if (!ok) {
+        bt_run_close(run);
+        return NULL;
+    }
+    return run;
+}
+
+static void *core_thread(void *arg)
+{
+    run_core_run(arg);
+    return NULL;
+}
+
+bool bt_run_start(struct bt_run *run, char *err, size_t errlen)
+{
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        pthread_mutex_lock(&run->threads);
+        int failed = pthread_create(&run->core[i].thread, NULL, core_thread, &run->core[i]);
+        run->core[i].running = failed == 0;
+        pthread_mutex_unlock(&run->threads);
+        if (failed != 0) {
+            snprintf(err, errlen, "thread %u cannot be started: %s", i, strerror(failed));
+            return false;
+        }
+    }
+    return run_helper_start(run, err, errlen);
+}
+
+pthread_t bt_run_thread(const struct bt_run *run, uint32_t i)
+{
+    return run->core[i].thread;
+}
+
+static struct run_home *home_of_port(struct bt_run *run, uint32_t port)
+{
+    return &run->home[steals(run) ? run->lane[port].first : port];
+}
+
+void bt_run_hold(struct bt_run *run)
+{
+    atomic_store(&run->hold, 1);
+    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+        struct run_home *home = home_of_port(run, i);
+        while (!bt_sched_take(home->lane->sched, home->core)) {
+            sched_yield();
+        }
+    }
+}
+
+void bt_run_go(struct bt_run *run)
+{
+    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+        struct run_home *home = home_of_port(run, i);
+        run_home_turn(home, NULL, false);
+        run_rouse(home->lane, run, home->core);
+    }
+    atomic_store(&run->hold, 0);
+}
+
+struct bt_server *bt_run_server(struct bt_run *run, uint32_t i)
+{
+    return home_of_port(run, i)->server;
+}
+
+struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i)
+{
+    return &home_of_port(run, i)->txq;
+}
+
+void bt_run_set_depth(struct bt_run *run, uint16_t n)
+{
+    atomic_store(&run->depth, n);
+    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+        struct run_home *home = home_of_port(run, i);
+        if (!steals(run) || home->granted < n) {
+            home->granted = n;
+            bt_server_set_n(home->server, bt_io_now(home->io), n, &home->txq);
+        }
+    }
+}
+
+void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *out)
+{
+    *out = (struct bobtail_server_counts){.assisted = run_relaxed(&run->assisted)};
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        const struct run_core *core = &run->core[i];
+        struct bt_sched_counts c;
+        bt_sched_read_counts(core->lane->sched, core->self, &c);
+        out->handled += run_relaxed(&core->handled);
+        out->stolen += c.stolen;
+        out->borrowed += c.borrowed;
+        out->slow += run_relaxed(&core->slow);
+        out->died += run_relaxed(&core->died);
+    }
+}
+
+static void end_threads(struct bt_run *run)
+{
+    pthread_mutex_lock(&run->threads);
+    atomic_store(&run->stop, true);
+    pthread_mutex_unlock(&run->threads);
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        if (run->core[i].running) {
+            run_core_wake(&run->core[i]);
+        }
+    }
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        if (run->core[i].running) {
+            pthread_join(run->core[i].thread, NULL);
+        }
+    }
+    run_helper_stop(run);
+}
+
+void bt_run_close(struct bt_run *run)
+{
+    if (run->core != NULL && run->home != NULL) {
+        end_threads(run);
+        for (uint32_t i = 0; i < run->setup.threads; i++) {
+            if (run->core[i].run != NULL) {
+                run_sleep_close(&run->core[i]);
+            }
+            free(run->core[i].piece);
+            run_home_close(&run->home[i]);
+        }
+    }
+    for (uint32_t i = 0; run->lane != NULL && i < run->lanes; i++) {
+        free(run->lane[i].sched);
+    }
+    sem_destroy(&run->helper_wake);
+    pthread_mutex_destroy(&run->threads);
+    free(run->name);
+    free(run->lane);
+    free(run->core);
+    free(run->home);
+    free(run);
+}

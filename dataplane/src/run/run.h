@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that serve (Z-01…Z-27, D-1…D-4): the scheduler of src/sched with real threads, real sleep, and R2P2 ports.
+// Who opens it has opened the networks; each of them has one home core.
+#ifndef BT_RUN_RUN_H
+#define BT_RUN_RUN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bobtail/serve.h"
+#include "io/io.h"
+#include "rpc/server.h"
+#include "sched/sched.h"
+
+enum {
+    BT_RUN_LANE = 16, // threads that share a port (D-3)
+    BT_RUN_THREADS_MAX = 64,
+};
+
+struct bt_run_port {
+    struct bt_io *io;
+    struct bt_server_cfg server; // ops is the runtime's to fill in
+    ptrdiff_t read_only;         // from a packet's bytes to where they cannot be written; 0: they can
+};
+
+struct bt_run_setup {
+    enum bt_sched_mode mode;
+    uint32_t threads;  // 1…BT_RUN_THREADS_MAX
+    uint32_t batch;    // packets taken at once, 1…BT_SCHED_BATCH_MAX
+    uint64_t spin_ns;  // how long a thread without work looks before it sleeps
+    uint64_t loop_ns;  // D of D-3: from a router's dispatch to FEEDBACK, without the service
+    uint64_t seed;
+    const char *name;  // of the handler
+    bobtail_handler_fn handler;
+    void *arg;
+    void (*slow)(void *arg, const char *name, unsigned thread); // NULL: only counted
+    // Besides, when a handler is about to run, by its thread; NULL: nothing.
+    void (*begins)(void *arg, const struct bobtail_request *request);
+    const struct bt_run_port *port; // bt_run_ports of them
+};
+
+// How many ports so many threads have: one each, or one for each lane.
+uint32_t bt_run_ports(enum bt_sched_mode mode, uint32_t threads);
+
+struct bt_run;
+
+// NULL with a sentence in err.
+struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t errlen);
+bool bt_run_start(struct bt_run *run, char *err, size_t errlen);
+// The threads, of bt_run_start, for whoever pins them.
+pthread_t bt_run_thread(const struct bt_run *run, uint32_t i);
+
+// Between the two no other thread touches a port. Handlers go on. One thread at a time.
+void bt_run_hold(struct bt_run *run);
+void bt_run_go(struct bt_run *run);
+// Port i's, between the two.
+struct bt_server *bt_run_server(struct bt_run *run, uint32_t i);
+struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i);
+// n as configured: with work stealing it is the least that is granted.
+void bt_run_set_depth(struct bt_run *run, uint16_t n);
+
+// n of a lane of k cores (D-3): k (1 + D / S) + 8, at most 64. service_ns 0: nothing was executed yet.
+uint16_t bt_run_depth(uint32_t k, uint64_t loop_ns, double service_ns);
+
+void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *out);
+
+// Ends the threads after the handlers that run. The networks stay open.
+void bt_run_close(struct bt_run *run);
+
+// What the router said of a request that is executed.
+uint8_t bt_run_class_flags(const struct bobtail_request *request);
+uint32_t bt_run_thread_of(const struct bobtail_request *request);
+// Whose request it is, for who logs it; -1: no R2P2 request.
+int bt_run_origin(const struct bobtail_request *request, struct bt_addr *client, uint16_t *id);
+
+#endif
