@@ -188,6 +188,11 @@ static void turn(struct run_home *home, struct run_core *core, bool poll)
     bt_io_tx(home->io, &home->txq);
 }
 
+void run_home_look(struct run_home *home)
+{
+    turn(home, NULL, true);
+}
+
 void run_home_turn(struct run_home *home, struct run_core *core, bool poll)
 {
     do {

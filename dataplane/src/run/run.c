@@ -194,6 +194,7 @@ void bt_run_hold(struct bt_run *run)
         while (!bt_sched_take(home->lane->sched, home->core)) {
             sched_yield();
         }
+        run_home_look(home);
     }
 }
 

@@ -181,6 +181,9 @@ void run_home_close(struct run_home *home);
 // network, too.
 void run_home_turn(struct run_home *home, struct run_core *core, bool poll);
 
+// What has arrived is taken; the token stays.
+void run_home_look(struct run_home *home);
+
 // core.c
 void run_core_run(struct run_core *core); // until the end
 void run_core_wake(struct run_core *core);
