@@ -129,7 +129,6 @@ static struct bt_server_cfg server_config(struct serve_scheduled *s, uint32_t i,
         .seed = {bt_new_seed(), bt_new_seed()},
         .pool = &s->memory[i].pool.pool,
         .latency = s->latency[i],
-        .service = s->service[i],
         .traces = s->traces[i],
     };
 }
@@ -150,6 +149,7 @@ static bool open_port(struct serve_scheduled *s, uint32_t i, uint32_t incarnatio
     bt_hist_slices_init(s->latency[i], now);
     bt_hist_slices_init(s->service[i], now);
     p->server = server_config(s, i, incarnation);
+    p->service = s->service[i]; // the runtime knows when a handler began, the port's server does not
     p->read_only = s->memory[i].read_only;
     p->io = bt_udp_open(&(struct bt_udp_config){.locals = &p->server.local,
                                                 .n_locals = 1,
@@ -173,6 +173,7 @@ static bool open_threads(struct serve_scheduled *s)
                                  .loop_ns = LOOP_NS,
                                  .seed = o->seed,
                                  .name = "synthetic",
+                                 .origins = s->app->executions >= 0,
                                  .handler = handle,
                                  .arg = s->app,
                                  .slow = named,

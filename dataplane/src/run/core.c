@@ -11,7 +11,7 @@ static void set(_Atomic uint64_t *v, uint64_t to)
     atomic_store_explicit(v, to, memory_order_relaxed);
 }
 
-void run_core_slow(struct run_core *core, uint64_t turn)
+RUN_RARE void run_core_slow(struct run_core *core, uint64_t turn)
 {
     const struct bt_run_setup *setup = &core->run->setup;
     if (atomic_exchange(&core->named, turn) == turn) {
@@ -23,58 +23,82 @@ void run_core_slow(struct run_core *core, uint64_t turn)
     }
 }
 
-/* Runs the handler unless the request was taken back. Returns when it ended, in ticks. */
-static uint64_t execute(struct run_core *core, struct bobtail_request *job, uint64_t began)
+/* Runs the handler, with a clock where one wants to know. */
+__attribute__((noinline)) static void run_timed(const struct bt_run *run, struct bobtail_request *job)
+{
+    uint64_t began = run_clock_ns();
+    run->setup.handler(run->setup.arg, job);
+    job->took_ns = run_clock_ns() - began;
+}
+
+/* Runs the handler unless the request was taken back. */
+static inline void execute(struct run_core *core, struct bobtail_request *job)
 {
     const struct bt_run *run = core->run;
     uint32_t waiting = RUN_WAITING;
     if (!atomic_compare_exchange_strong_explicit(&job->stage, &waiting, RUN_EXECUTING, memory_order_acq_rel,
                                                  memory_order_acquire)) {
-        return began;
+        return;
     }
-    uint64_t turn = run_relaxed(&core->turns) + 1;
+    set(&core->turns, run_relaxed(&core->turns) + 1);
     job->core = core;
-    core->current = job;
-    set(&core->turns, turn);
-    run->setup.handler(run->setup.arg, job);
-    set(&core->turns, turn + 1);
-    core->current = NULL;
-    uint64_t ended = run_ticks(), took = ended - began;
-    run_count(&core->handled, 1);
-    run_count(&core->busy_ticks, took);
-    if (__builtin_expect(took > run->slow_ticks, 0)) {
-        run_core_slow(core, turn);
+    if (__builtin_expect(job->home->service != NULL, 0)) {
+        run_timed(run, job);
+    } else {
+        run->setup.handler(run->setup.arg, job);
     }
-    return ended;
+    set(&core->turns, run_relaxed(&core->turns) + 1);
 }
 
-/* What it executes itself, then its replies; they are not kept for long. */
+/* A handler began and ended so; it was the last. */
+static inline void note_end(struct run_core *core, uint64_t began, uint64_t ended)
+{
+    if (__builtin_expect(ended - began > core->run->slow_ticks, 0)) {
+        run_core_slow(core, run_relaxed(&core->turns) - 1);
+    }
+}
+
+/* A batch that lasts: its replies go. Returns when it is that the next handler begins. */
+__attribute__((noinline)) static uint64_t lasts(struct run_core *core, uint64_t began, uint64_t now)
+{
+    struct run_home *home = core->home;
+    note_end(core, began, now);
+    if (home->executed == home->taken || !bt_sched_take(core->lane->sched, core->self)) {
+        return now;
+    }
+    run_home_turn(home, core, false);
+    return run_ticks();
+}
+
+/* What it took itself, all of it. Replies are not kept for long. */
 static void run_batch(struct run_core *core)
 {
     struct run_home *home = core->home;
-    struct bobtail_request *job;
-    uint64_t now = run_ticks(), first = now;
-    while ((job = run_list_take(&home->batch)) != NULL) {
-        core->todo = job; // until it is in `done`
-        now = execute(core, job, now);
-        run_list_add(&home->done, job);
-        core->todo = NULL;
-        if (now - first > core->run->flush_ticks && home->batch.first != NULL &&
-            bt_sched_take(core->lane->sched, core->self)) {
-            run_home_turn(home, core, false);
-            first = now = run_ticks();
+    uint64_t began = run_ticks(), first = began, flush = core->run->flush_ticks;
+    while (home->executed != home->taken) {
+        execute(core, home->batch[home->executed]);
+        home->executed++;
+        uint64_t now = run_ticks();
+        if (__builtin_expect(now - first > flush, 0)) {
+            run_count(&core->busy_ticks, now - first);
+            first = now = lasts(core, began, now);
         }
+        began = now;
     }
+    run_count(&core->busy_ticks, began - first);
 }
 
 /* The requests of the flow that the core has, and the flow's end. */
 static void run_flow(struct run_core *core)
 {
     struct run_home *home = core->flow_home;
-    uint64_t now = run_ticks();
     while (core->todo != NULL) {
         struct bobtail_request *job = core->todo;
-        now = execute(core, job, now);
+        uint64_t began = run_ticks();
+        execute(core, job);
+        uint64_t ended = run_ticks();
+        run_count(&core->busy_ticks, ended - began);
+        note_end(core, began, ended);
         core->todo = run_job_of(job->event.next);
     }
     uint32_t flow = core->flow;
@@ -108,29 +132,45 @@ static void stand_by(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-static void loop(struct run_core *core)
+/* The next thing; false: there was none. */
+static bool step(struct run_core *core)
 {
     struct bt_run *run = core->run;
     struct bt_sched_work w;
+    bt_sched_next(core->lane->sched, core->self, &core->rng, &w);
+    if (w.wake != BT_SCHED_NONE) {
+        run_core_wake(&run->core[core->lane->first + w.wake]);
+    }
+    if (w.kind == BT_SCHED_NETWORK) {
+        run_home_turn(&run->home[core->lane->first + w.home], core, true);
+        if (core->home->executed != core->home->taken) {
+            run_batch(core);
+            core->work_ticks = run_ticks();
+        }
+        return true;
+    }
+    if (w.kind == BT_SCHED_HANDLE) {
+        take_flow(core, &w);
+        core->work_ticks = run_ticks();
+        return true;
+    }
+    return core->home->taken != 0; // replies of its own wait for the next turn
+}
+
+void run_core_some(struct run_core *core, unsigned steps)
+{
+    while (steps-- > 0) {
+        (void)step(core);
+    }
+}
+
+static void loop(struct run_core *core)
+{
+    struct bt_run *run = core->run;
     while (!atomic_load_explicit(&run->stop, memory_order_relaxed)) {
         if (__builtin_expect(atomic_load_explicit(&run->hold, memory_order_relaxed) != 0, 0)) {
             stand_by();
-            continue;
-        }
-        bt_sched_next(core->lane->sched, core->self, &core->rng, &w);
-        if (w.wake != BT_SCHED_NONE) {
-            run_core_wake(&run->core[core->lane->first + w.wake]);
-        }
-        if (w.kind == BT_SCHED_NETWORK) {
-            run_home_turn(&run->home[core->lane->first + w.home], core, true);
-            if (core->home->batch.first != NULL) {
-                run_batch(core);
-                core->work_ticks = run_ticks();
-            }
-        } else if (w.kind == BT_SCHED_HANDLE) {
-            take_flow(core, &w);
-            core->work_ticks = run_ticks();
-        } else if (core->home->done.first == NULL) {
+        } else if (!step(core)) {
             idle(core);
         }
     }
@@ -139,15 +179,16 @@ static void loop(struct run_core *core)
 /* What a thread had begun that a handler ended: that request gets no reply, the others are executed by its successor. */
 static void take_over(struct run_core *core)
 {
-    if (core->current != NULL) {
+    bool inside = run_relaxed(&core->turns) % 2 != 0;
+    if (inside) {
         set(&core->turns, run_relaxed(&core->turns) + 1);
-        core->current = NULL;
     }
     if (core->flow_home != NULL) {
         run_flow(core);
-    } else if (core->todo != NULL) {
-        run_list_add(&core->home->done, core->todo);
-        core->todo = NULL;
+    } else if (inside) {
+        core->home->executed++;
+    }
+    if (core->home->executed != core->home->taken) {
         run_batch(core);
     }
 }

@@ -88,7 +88,7 @@ static void resize(struct bt_run *run, uint64_t now)
     }
     run->resize_ns = now + RESIZE_NS;
     for (uint32_t i = 0; i < run->setup.threads; i++) {
-        handled += run_relaxed(&run->core[i].handled);
+        handled += run_relaxed(&run->core[i].turns) / 2;
         busy += run_relaxed(&run->core[i].busy_ticks);
     }
     if (handled != run->last_handled) {

@@ -11,48 +11,69 @@
 #define STARVED_NS UINT64_C(20000000)
 #define RETRY_NS   UINT64_C(1000000)
 
-static void give_back(struct run_home *home, struct bobtail_request *job)
+RUN_RARE static void free_reply(struct bobtail_request *job)
 {
-    if (job->reply != job->small) {
-        free(job->reply);
+    free(job->heap);
+    job->heap = NULL;
+}
+
+static inline void give_back(struct run_home *home, struct bobtail_request *job)
+{
+    if (__builtin_expect(job->heap != NULL, 0)) {
+        free_reply(job);
     }
     job->next = home->free;
     home->free = job;
 }
 
-static void fill(struct run_home *home, struct bobtail_request *job, const struct bt_server_request *rq)
+static inline void fill(struct run_home *home, struct bobtail_request *job, const struct bt_server_request *rq)
 {
     job->handle = rq->handle;
     job->msg = rq->msg;
+    job->class_flags = rq->class_flags;
+    job->reply = NULL;
+    job->one.len = 0;
+    atomic_store_explicit(&job->stage, RUN_WAITING, memory_order_relaxed);
+    home->job_of[(uint32_t)rq->handle] = job;
+}
+
+RUN_RARE static void refuse(struct run_home *home, uint64_t handle, struct bt_txq *txq)
+{
+    bt_server_drop(home->server, bt_io_now(home->io), handle, txq);
+}
+
+/* Somebody else may execute it, or is to know who sent it. */
+__attribute__((noinline)) static void hand_over(struct run_home *home, struct bobtail_request *job,
+                                                const struct bt_server_request *rq, struct bt_txq *txq)
+{
     job->client = rq->client;
     job->req_id = rq->req_id;
-    job->class_flags = rq->class_flags;
-    job->replied = false;
-    job->reply = job->small;
-    atomic_store_explicit(&job->cancelled, false, memory_order_relaxed);
-    atomic_store_explicit(&job->stage, RUN_WAITING, memory_order_relaxed);
-    job->event.flow = home->first_flow + (uint32_t)rq->handle;
-    home->job_of[(uint32_t)rq->handle] = job;
+    if (home->own_turn && home->taken < BT_IO_BATCH) {
+        home->batch[home->taken++] = job;
+        return;
+    }
+    job->event.flow = home->first_flow + (uint32_t)job->handle;
+    if (!bt_sched_deliver(home->lane->sched, home->core, &job->event)) {
+        refuse(home, job->handle, txq);
+        give_back(home, job);
+    }
 }
 
 static void on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
 {
     struct run_home *home = arg;
     struct bobtail_request *job = home->free;
-    if (job == NULL) {
-        bt_server_drop(home->server, bt_io_now(home->io), rq->handle, txq);
+    if (__builtin_expect(job == NULL, 0)) {
+        refuse(home, rq->handle, txq);
         return;
     }
     home->free = job->next;
     fill(home, job, rq);
-    if (home->own_turn) { // to completion, by the core that took it: nobody else need know
-        run_list_add(&home->batch, job);
+    if (home->taken >= home->room) {
+        hand_over(home, job, rq, txq);
         return;
     }
-    if (!bt_sched_deliver(home->lane->sched, home->core, &job->event)) {
-        bt_server_drop(home->server, bt_io_now(home->io), rq->handle, txq);
-        give_back(home, job);
-    }
+    home->batch[home->taken++] = job; // by the core that took it: nobody else need know
 }
 
 // One that waits is gone at once: whoever takes it from its queue finds it so. One that is executed has its bytes
@@ -66,42 +87,48 @@ static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
                                                 memory_order_acquire)) {
         return BT_CANCEL_REMOVED;
     }
-    atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
+    atomic_store_explicit(&job->stage, RUN_UNWANTED, memory_order_relaxed);
     return BT_CANCEL_KEPT;
 }
 
-/* False: there was no buffer for it, and it must wait. */
-static bool answer(struct run_home *home, struct bobtail_request *job, uint64_t now)
+/* No reply was sent. False: there was no buffer for one, and it must wait. */
+RUN_RARE static bool answer_otherwise(struct run_home *home, struct bobtail_request *job, uint64_t now, int result)
 {
     if (atomic_load_explicit(&job->stage, memory_order_relaxed) == RUN_GONE) {
-        give_back(home, job);
         return true;
-    }
-    int result = BT_RPC_TOO_LARGE;
-    if (atomic_load_explicit(&job->cancelled, memory_order_relaxed)) {
-        result = bt_server_abandon(home->server, now, job->handle, &home->txq);
-    } else if (job->replied) {
-        struct iovec iov = {.iov_base = job->reply, .iov_len = job->reply_len};
-        result = bt_server_reply(home->server, now, job->handle, &iov, 1, &home->txq);
     }
     if (result == BT_RPC_NO_BUFFER) {
         home->starved_ns = home->starved_ns != 0 ? home->starved_ns : now;
         if (now - home->starved_ns < STARVED_NS) {
             return false;
         }
-        result = BT_RPC_TOO_LARGE;
-    } else {
-        home->starved_ns = 0;
     }
-    if (result == BT_RPC_TOO_LARGE) { // no reply can be sent: the client learns it at once
-        bt_server_drop(home->server, now, job->handle, &home->txq);
+    if (bt_server_abandon(home->server, now, job->handle, &home->txq) != 0) { // it was not taken back
+        bt_server_drop(home->server, now, job->handle, &home->txq);           // the client learns it at once
+    }
+    return true;
+}
+
+/* True: it is over, and given back. */
+static inline bool answer(struct run_home *home, struct bobtail_request *job, uint64_t now)
+{
+    int result = BT_RPC_TOO_LARGE;
+    if (job->reply != NULL && atomic_load_explicit(&job->stage, memory_order_relaxed) == RUN_EXECUTING) {
+        struct iovec iov = {.iov_base = (void *)(uintptr_t)job->reply, .iov_len = job->reply_len};
+        result = bt_server_reply(home->server, now, job->handle, &iov, 1, &home->txq);
+    }
+    if (__builtin_expect(result != 0, 0)) {
+        if (!answer_otherwise(home, job, now, result)) {
+            return false;
+        }
+    } else if (home->service != NULL) {
+        bt_hist_slices_record(home->service, now, job->took_ns);
     }
     give_back(home, job);
     return true;
 }
 
-/* Replies that waited for a buffer, then those of the home's own core. */
-static void answer_lists(struct run_home *home, struct run_core *core, uint64_t now)
+static void answer_stuck(struct run_home *home, uint64_t now)
 {
     struct run_list stuck = home->stuck;
     struct bobtail_request *job;
@@ -111,10 +138,23 @@ static void answer_lists(struct run_home *home, struct run_core *core, uint64_t 
             run_list_add(&home->stuck, job);
         }
     }
-    while (core != NULL && core->home == home && (job = run_list_take(&home->done)) != NULL) {
-        if (!answer(home, job, now)) {
-            run_list_add(&home->stuck, job);
+    if (home->stuck.first == NULL) {
+        home->starved_ns = 0;
+    }
+}
+
+/* What the home's own core executed. */
+static void answer_batch(struct run_home *home, uint64_t now)
+{
+    uint32_t i = home->answered, executed = home->executed;
+    for (; i < executed; i++) {
+        if (!answer(home, home->batch[i], now)) {
+            run_list_add(&home->stuck, home->batch[i]);
         }
+    }
+    home->answered = i;
+    if (i == home->taken) {
+        home->taken = home->executed = home->answered = 0;
     }
 }
 
@@ -176,13 +216,20 @@ static void turn(struct run_home *home, struct run_core *core, bool poll)
         return;
     }
     uint64_t now = bt_io_now(home->io);
-    answer_lists(home, core, now);
+    if (__builtin_expect(home->stuck.first != NULL, 0)) {
+        answer_stuck(home, now);
+    }
+    if (core != NULL && core->home == home) {
+        answer_batch(home, now);
+    }
     answer_flows(home, now);
     bt_io_tx(home->io, &home->txq);
     if (poll) {
         home->own_turn = core != NULL && core->home == home && home->run->setup.mode == BT_SCHED_RUN_TO_COMPLETION;
+        home->room = home->own_turn && !home->origins ? BT_IO_BATCH : 0;
         take_packets(home);
         home->own_turn = false;
+        home->room = 0;
     }
     tick(home, now);
     bt_io_tx(home->io, &home->txq);
@@ -210,7 +257,6 @@ static bool make_lists(struct run_home *home, const struct bt_server_cfg *cfg)
     home->left = calloc(cfg->max_pending, sizeof(struct bobtail_request *));
     for (uint32_t i = jobs; home->jobs != NULL && i-- > 0;) {
         home->jobs[i].home = home;
-        home->jobs[i].reply = home->jobs[i].small;
         give_back(home, &home->jobs[i]);
     }
     return home->jobs != NULL && home->job_of != NULL && home->left != NULL;
@@ -227,6 +273,8 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
     home->max_pending = cfg.max_pending;
     home->max_message = cfg.max_message;
     home->granted = cfg.n;
+    home->service = port->service;
+    home->origins = home->run->setup.origins;
     bt_txq_init(&home->txq);
     home->server_mem = bytes != 0 ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;
     if (home->server_mem == NULL || !make_lists(home, &cfg)) {
@@ -244,9 +292,7 @@ void run_home_close(struct run_home *home)
 {
     struct bobtail_request *end = home->jobs != NULL ? home->jobs + (size_t)2 * home->max_pending : NULL;
     for (struct bobtail_request *job = home->jobs; job != end; job++) {
-        if (job->reply != job->small) {
-            free(job->reply);
-        }
+        free(job->heap);
     }
     free(home->jobs);
     free(home->job_of);

@@ -5,18 +5,28 @@
 
 #include "run/run_internal.h"
 
-const struct bobtail_bytes *bobtail_request_bytes(struct bobtail_request *request, int *n)
+RUN_RARE static const struct bobtail_bytes *several(const struct bobtail_request *request, int *n)
 {
     struct bobtail_bytes *piece = request->core->piece;
-    ptrdiff_t away = request->home->read_only;
     int used = 0;
     for (const struct bt_pkt *p = request->msg.head; p != NULL; p = p->next) {
         if (p->len != 0) {
-            piece[used++] = (struct bobtail_bytes){p->data + away, p->len};
+            piece[used++] = (struct bobtail_bytes){p->data + request->home->read_only, p->len};
         }
     }
     *n = used;
     return piece;
+}
+
+const struct bobtail_bytes *bobtail_request_bytes(struct bobtail_request *request, int *n)
+{
+    const struct bt_pkt *p = request->msg.head;
+    if (p->next != NULL) {
+        return several(request, n);
+    }
+    request->one = (struct bobtail_bytes){p->data + request->home->read_only, p->len};
+    *n = 1;
+    return &request->one;
 }
 
 size_t bobtail_request_length(const struct bobtail_request *request)
@@ -31,37 +41,38 @@ size_t bobtail_request_copy(const struct bobtail_request *request, void *to, siz
 
 int bobtail_request_cancelled(const struct bobtail_request *request)
 {
-    return atomic_load_explicit(&request->cancelled, memory_order_relaxed);
+    return atomic_load_explicit(&request->stage, memory_order_relaxed) == RUN_UNWANTED;
 }
 
 /* Room for a reply of so many bytes; NULL: there is none. */
 static uint8_t *room(struct bobtail_request *request, size_t len)
 {
-    if (request->replied || len > request->home->max_message) {
+    if (request->reply != NULL || len > request->home->max_message) {
         return NULL;
     }
-    uint8_t *to = len <= RUN_SMALL ? request->small : malloc(len);
-    if (to != NULL) {
-        request->replied = true;
-        request->reply = to;
-        request->reply_len = (uint32_t)len;
-    }
+    uint8_t *to = len <= RUN_SMALL ? request->small : (request->heap = malloc(len));
+    request->reply = to;
+    request->reply_len = (uint32_t)len;
     return to;
 }
 
-int bobtail_reply(struct bobtail_request *request, const void *bytes, size_t len)
+/* Bytes of the request itself stay where they are until the reply has left. */
+static inline bool own_bytes(const struct bobtail_request *request, const void *at, size_t len)
 {
-    uint8_t *to = room(request, len);
-    if (to == NULL) {
-        return -1;
-    }
-    bt_copy_short(to, bytes, (uint32_t)len);
-    return 0;
+    const struct bobtail_bytes *one = &request->one; // as its handler got it
+    uintptr_t into = (uintptr_t)at - (uintptr_t)one->at;
+    return into <= one->len && len <= one->len - into;
 }
 
-int bobtail_reply_pieces(struct bobtail_request *request, const struct bobtail_bytes *piece, int n)
+__attribute__((noinline)) static int reply_otherwise(struct bobtail_request *request,
+                                                     const struct bobtail_bytes *piece, int n)
 {
     size_t len = 0;
+    if (n == 1 && request->reply == NULL && own_bytes(request, piece->at, piece->len)) {
+        request->reply = piece->at;
+        request->reply_len = (uint32_t)piece->len;
+        return 0;
+    }
     for (int i = 0; i < n; i++) {
         if (piece[i].len > request->home->max_message - len) {
             return -1;
@@ -70,10 +81,25 @@ int bobtail_reply_pieces(struct bobtail_request *request, const struct bobtail_b
     }
     uint8_t *to = room(request, len);
     for (int i = 0; to != NULL && i < n; i++) {
-        bt_copy_short(to, piece[i].at, (uint32_t)piece[i].len);
+        memcpy(to, piece[i].at, piece[i].len);
         to += piece[i].len;
     }
     return to != NULL ? 0 : -1;
+}
+
+int bobtail_reply_pieces(struct bobtail_request *request, const struct bobtail_bytes *piece, int n)
+{
+    if (piece != &request->one || n != 1 || request->reply != NULL) { // else the request itself, all of it
+        return reply_otherwise(request, piece, n);
+    }
+    request->reply = piece->at;
+    request->reply_len = (uint32_t)piece->len;
+    return 0;
+}
+
+int bobtail_reply(struct bobtail_request *request, const void *bytes, size_t len)
+{
+    return bobtail_reply_pieces(request, &(struct bobtail_bytes){bytes, len}, 1);
 }
 
 uint8_t bt_run_class_flags(const struct bobtail_request *request)

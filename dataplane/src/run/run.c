@@ -237,7 +237,7 @@ void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *
         const struct run_core *core = &run->core[i];
         struct bt_sched_counts c;
         bt_sched_read_counts(core->lane->sched, core->self, &c);
-        out->handled += run_relaxed(&core->handled);
+        out->handled += run_relaxed(&core->turns) / 2;
         out->stolen += c.stolen;
         out->borrowed += c.borrowed;
         out->slow += run_relaxed(&core->slow);

@@ -22,7 +22,8 @@ enum {
 struct bt_run_port {
     struct bt_io *io;
     struct bt_server_cfg server; // ops is the runtime's to fill in
-    ptrdiff_t read_only;         // from a packet's bytes to where they cannot be written; 0: they can
+    struct bt_hist_slices *service; // of execution, to its reply; NULL: not kept
+    ptrdiff_t read_only;            // from a packet's bytes to where they cannot be written; 0: they can
 };
 
 struct bt_run_setup {
@@ -33,11 +34,10 @@ struct bt_run_setup {
     uint64_t loop_ns;  // D of D-3: from a router's dispatch to FEEDBACK, without the service
     uint64_t seed;
     const char *name;  // of the handler
+    bool origins; // bt_run_origin is asked
     bobtail_handler_fn handler;
     void *arg;
     void (*slow)(void *arg, const char *name, unsigned thread); // NULL: only counted
-    // Besides, when a handler is about to run, by its thread; NULL: nothing.
-    void (*begins)(void *arg, const struct bobtail_request *request);
     const struct bt_run_port *port; // bt_run_ports of them
 };
 
@@ -72,7 +72,7 @@ void bt_run_close(struct bt_run *run);
 // What the router said of a request that is executed.
 uint8_t bt_run_class_flags(const struct bobtail_request *request);
 uint32_t bt_run_thread_of(const struct bobtail_request *request);
-// Whose request it is, for who logs it; -1: no R2P2 request.
+// Whose request it is, where that was set up; returns the port it came to.
 int bt_run_origin(const struct bobtail_request *request, struct bt_addr *client, uint16_t *id);
 
 #endif

@@ -15,28 +15,34 @@
 #define RUN_SLOW_NS  UINT64_C(10000000) // a handler that takes longer is named (Z-02)
 #define RUN_FLUSH_NS UINT64_C(20000)    // replies of a batch wait for one another so long
 
+// What is rare stays out of the way of what each request costs.
+#define RUN_RARE __attribute__((noinline, cold))
+
 enum {
     RUN_SMALL = 128, // a reply up to this needs no memory of its own
 };
 
-enum run_stage { RUN_WAITING, RUN_EXECUTING, RUN_GONE };
+// A CANCEL and who executes it race for WAITING. It wins: GONE, and the request's bytes are no more. It comes later:
+// UNWANTED, and the request is given up when its handler ends.
+enum run_stage { RUN_WAITING, RUN_EXECUTING, RUN_GONE, RUN_UNWANTED };
 
 // A request on its way. Its bytes are in packets of the home's pool.
 struct bobtail_request {
     struct bt_sched_event event; // first
-    _Atomic uint32_t stage;      // enum run_stage: a CANCEL and who executes it race for WAITING
-    atomic_bool cancelled;       // it came too late for that
+    _Atomic uint32_t stage;      // enum run_stage
+    uint32_t reply_len;
+    const uint8_t *reply; // NULL: none; else in `small`, in `heap`, or in the request
     struct run_home *home;
     struct run_core *core; // who executes it
     uint64_t handle;
     struct bt_msg msg;
-    struct bobtail_request *next; // in a list of jobs
-    struct bt_addr client;
-    uint16_t req_id;
+    uint8_t *heap; // NULL, or allocated
     uint8_t class_flags;
-    bool replied;
-    uint8_t *reply; // `small`, or allocated
-    uint32_t reply_len;
+    uint16_t req_id;             // of who asks for it
+    struct bt_addr client;       // likewise
+    uint64_t took_ns;            // with a histogram of service times
+    struct bobtail_request *next; // in a list of jobs
+    struct bobtail_bytes one;    // its bytes, where they are in one piece
     uint8_t small[RUN_SMALL];
 };
 
@@ -63,7 +69,11 @@ struct run_home {
     uint64_t starved_ns;             // since when
     uint16_t granted;                // n told last
     bool own_turn;                   // the home core itself holds the token
-    struct run_list batch, done;     // core: to completion; taken and not executed, executed and not answered
+    struct bobtail_request *batch[BT_IO_BATCH]; // core: to completion, what it took itself
+    uint32_t taken, executed, answered;         // of them
+    uint32_t room;                              // what may be taken without another look
+    struct bt_hist_slices *service;             // NULL: not kept
+    bool origins;                               // who sent a request is asked for
     uint32_t max_pending, max_message;
     _Alignas(64) _Atomic uint64_t due_ns; // when its timers want a turn; holder writes
     _Atomic uint64_t sleep_ns;            // until when its core sleeps, 0: it does not
@@ -84,11 +94,10 @@ struct run_core {
     struct run_home *flow_home; // NULL: no flow of the scheduler
     uint32_t flow;
     struct bobtail_request *todo; // of that flow
-    struct bobtail_request *current;
-    struct bobtail_bytes *piece; // of `current`
+    struct bobtail_bytes *piece;  // of the request it executes
     _Alignas(64) _Atomic uint64_t turns; // odd: in a handler
     _Atomic uint64_t named;              // the turn that was counted as slow
-    _Atomic uint64_t handled, busy_ticks, slow, died;
+    _Atomic uint64_t busy_ticks, slow, died;
     uint64_t looked, since_ns; // helper: turns at its last look, and since when they are the same
 };
 
@@ -186,6 +195,8 @@ void run_home_look(struct run_home *home);
 
 // core.c
 void run_core_run(struct run_core *core); // until the end
+// A few steps of its loop, without sleep: for who plays a core.
+void run_core_some(struct run_core *core, unsigned steps);
 void run_core_wake(struct run_core *core);
 void run_core_slow(struct run_core *core, uint64_t turn);
 
