@@ -4,12 +4,14 @@
 // from a network in memory that brings BURST packets at a time.
 //
 //   bench_serve before|to-completion|stealing REQUESTS BURST    for callgrind: counted are before_loop and thread_loop
+//   bench_serve spin THREADS MILLISECONDS                       how often plain threads spin for 200 us, for comparison
 //
 // bobtail-serve's loop had one worker, one I/O thread, no service time and an open control socket; what it did is below,
 // line by line. What the network costs here is in both alike, so that their difference is what was added.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ctl/mailbox.h"
 #include "kept.h"
@@ -251,9 +253,50 @@ static void run_thread(enum bt_sched_mode mode)
     bt_run_close(net.run);
 }
 
+// --- plain threads that spin -------------------------------------------------
+
+#define CHUNK_NS UINT64_C(200000)
+
+static _Atomic bool spun;
+
+static void *spin(void *arg)
+{
+    _Atomic uint64_t *chunks = arg;
+    while (!atomic_load(&spun)) {
+        uint64_t until = run_clock_ns() + CHUNK_NS;
+        while (run_clock_ns() < until) {
+        }
+        atomic_fetch_add(chunks, 1);
+    }
+    return NULL;
+}
+
+static int run_spinners(unsigned threads, unsigned milliseconds)
+{
+    static _Atomic uint64_t chunks;
+    pthread_t thread[BT_RUN_THREADS_MAX];
+    unsigned n = threads < BT_RUN_THREADS_MAX ? threads : BT_RUN_THREADS_MAX;
+    for (unsigned i = 0; i < n; i++) {
+        if (pthread_create(&thread[i], NULL, spin, (void *)&chunks) != 0) {
+            return 1;
+        }
+    }
+    nanosleep(&(struct timespec){.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L}, NULL);
+    uint64_t done = chunks;
+    atomic_store(&spun, true);
+    for (unsigned i = 0; i < n; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    printf("{\"chunks\": %lu}\n", done);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "to-completion";
+    if (strcmp(what, "spin") == 0 && argc > 3) {
+        return run_spinners((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
+    }
     net.io.ops = &net_ops;
     net.local = bt_addr_v4u(0x7f000002, 8000);
     net.wanted = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000;
