@@ -13,7 +13,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 47
+#define OPTION_COUNT 49
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -40,6 +40,10 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
          "who takes and answers requests: one loop for all workers, or --threads themselves"},
         {"threads", BT_CLI_U32, &o->threads, 1, BT_RUN_THREADS_MAX, NULL,
          "threads of such a mode; a port each, or with work-stealing one for 16"},
+        {"min-threads", BT_CLI_U32, &o->min_threads, 1, BT_RUN_THREADS_MAX, NULL,
+         "with work-stealing: so many run at least, the others when the load wants them; not given, all do"},
+        {"delay-bound", BT_CLI_DURATION, &o->delay_bound_ns, 1000, 10e9, NULL,
+         "one more of them runs when requests wait longer"},
         {"batch", BT_CLI_U32, &o->batch, 1, BT_SCHED_BATCH_MAX, NULL, "packets that such a thread takes at once"},
         {"spin", BT_CLI_DURATION, &o->spin_ns, 0, 1e9, NULL, "how long such a thread looks for work before it sleeps"},
         {.kind = BT_CLI_HEADING, .help = "Routers and configuration"},
@@ -90,11 +94,16 @@ static bool read_address(const struct bt_cli *p, struct serve_options *o)
 static bool check_mode(const struct bt_cli *p, struct serve_options *o)
 {
     if (o->mode == MODE_LOOP) {
-        if (o->threads != 0 || o->batch != 0) {
-            bt_cli_error(p, o->threads != 0 ? "threads" : "batch", "needs --mode=run-to-completion or work-stealing");
+        if (o->threads != 0 || o->batch != 0 || o->min_threads != 0) {
+            bt_cli_error(p, o->threads != 0 ? "threads" : o->batch != 0 ? "batch" : "min-threads",
+                         "needs --mode=run-to-completion or work-stealing");
             return false;
         }
         return true;
+    }
+    if (o->min_threads != 0 && (o->mode != MODE_WORK_STEALING || o->min_threads > (o->threads != 0 ? o->threads : 1))) {
+        bt_cli_error(p, "min-threads", "needs --mode=work-stealing, and must be at most --threads");
+        return false;
     }
     if (o->workers != 1) {
         bt_cli_error(p, "workers", "is of --mode=loop; with this mode the ports follow --threads");
@@ -168,6 +177,7 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
                                 .reply_bytes = "echo",
                                 .ctl = BT_CTL_DEFAULT_SOCKET,
                                 .spin_ns = 5000,
+                                .delay_bound_ns = 200000,
                                 .feedback_port = 9000,
                                 .network = bt_network_defaults(),
                                 .queue_depth = 3,

@@ -169,6 +169,8 @@ static bool open_threads(struct serve_scheduled *s)
     struct bt_run_setup setup = {.mode = serve_sched_mode(o),
                                  .threads = o->threads,
                                  .batch = o->batch,
+                                 .threads_min = o->min_threads,
+                                 .delay_bound_ns = o->delay_bound_ns,
                                  .spin_ns = o->spin_ns,
                                  .loop_ns = LOOP_NS,
                                  .seed = o->seed,

@@ -2,21 +2,23 @@
 // What the threads of --mode did, all ports together: counters, histograms, traces.
 #include "scheduled.h"
 
-enum { COUNTS = 6 };
+enum { COUNTS = 7 };
 
 static const struct bt_counter_desc count_desc[COUNTS] = {
     {"server_handled_total", NULL, NULL},       {"server_stolen_total", NULL, NULL},
     {"server_borrowed_total", NULL, NULL},      {"server_slow_handlers_total", NULL, NULL},
     {"server_assisted_turns_total", NULL, NULL}, {"server_threads_died_total", NULL, NULL},
+    {"server_parks_total", NULL, NULL},
 };
 
 void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out)
 {
     struct bobtail_server_counts c;
     bt_run_read_counts(app->scheduled->run, &c);
-    const uint64_t values[COUNTS] = {c.handled, c.stolen, c.borrowed, c.slow, c.assisted, c.died};
+    const uint64_t values[COUNTS] = {c.handled, c.stolen, c.borrowed, c.slow, c.assisted, c.died, c.parks};
     bt_ctl_add_counters(out, count_desc, values, COUNTS);
     bt_ctl_add_gauge(out, "server_threads", app->opt.threads);
+    bt_ctl_add_gauge(out, "server_threads_active", c.active);
 }
 
 const uint64_t *serve_bell_counters(struct bt_io *io, const struct bt_counter_desc **desc, unsigned *n)

@@ -31,7 +31,8 @@ struct serve_options {
     int occupy;                                       // enum serve_occupy
     int mode;                                         // enum serve_mode
     uint32_t threads, batch;                          // of the scheduled modes; 0: not given
-    uint64_t spin_ns;
+    uint32_t min_threads;
+    uint64_t spin_ns, delay_bound_ns;
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers, *execution_log;
     uint32_t feedback_port, queue_depth, max_message;

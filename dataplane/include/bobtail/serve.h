@@ -73,6 +73,8 @@ struct bobtail_server_config {
     uint32_t max_pending;   // requests at once, each port, default 1024
     uint32_t max_message;   // bytes, default 1 MiB
     uint32_t packets;       // 2 KiB buffers of each port, default 8192
+    uint16_t min_threads;   // with work stealing so many at least run, the others as the load wants; 0: all do
+    uint32_t delay_bound_us; // one more of them runs when requests wait longer, default 200
     uint64_t seed;          // of the order in which threads look at one another; 0: a random one
 };
 
@@ -82,6 +84,8 @@ struct bobtail_server_counts {
     uint64_t borrowed; // networks of other threads that were served
     uint64_t slow;     // handlers that took over 10 ms
     uint64_t assisted; // networks served by the server's own thread, because all others were in handlers
+    uint64_t active;   // threads that run now
+    uint64_t parks;    // times that one was parked
     uint64_t died;     // threads that a handler ended; each was replaced, and its request refused
 };
 

@@ -134,6 +134,8 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
         .mode = c->mode == BOBTAIL_WORK_STEALING ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION,
         .threads = c->threads,
         .batch = c->batch,
+        .threads_min = c->min_threads,
+        .delay_bound_ns = (uint64_t)(c->delay_bound_us ? c->delay_bound_us : 200) * 1000,
         .spin_ns = SPIN_NS,
         .loop_ns = LOOP_NS,
         .seed = c->seed,

@@ -120,11 +120,24 @@ static void take_flow(struct run_core *core, const struct bt_sched_work *w)
 
 static void idle(struct run_core *core)
 {
-    if (run_ticks() - core->work_ticks < core->run->spin_ticks) {
-        sched_pause();
-        return;
+    uint64_t now = run_ticks();
+    if (run_relaxed(&core->idle_since) == 0) {
+        set(&core->idle_since, now);
     }
-    run_sleep(core);
+    if (now - core->work_ticks < core->run->spin_ticks) {
+        sched_pause();
+    } else {
+        run_sleep(core);
+    }
+}
+
+static void end_idle(struct run_core *core)
+{
+    uint64_t since = run_relaxed(&core->idle_since);
+    if (since != 0) {
+        run_count(&core->idle_ticks, run_ticks() - since);
+        set(&core->idle_since, 0);
+    }
 }
 
 static void stand_by(void)
@@ -144,12 +157,14 @@ static bool step(struct run_core *core)
     if (w.kind == BT_SCHED_NETWORK) {
         run_home_turn(&run->home[core->lane->first + w.home], core, true);
         if (core->home->executed != core->home->taken) {
+            end_idle(core);
             run_batch(core);
             core->work_ticks = run_ticks();
         }
         return true;
     }
     if (w.kind == BT_SCHED_HANDLE) {
+        end_idle(core);
         take_flow(core, &w);
         core->work_ticks = run_ticks();
         return true;
@@ -170,6 +185,9 @@ static void loop(struct run_core *core)
     while (!atomic_load_explicit(&run->stop, memory_order_relaxed)) {
         if (__builtin_expect(atomic_load_explicit(&run->hold, memory_order_relaxed) != 0, 0)) {
             stand_by();
+        } else if (__builtin_expect(run_parked(core), 0)) {
+            end_idle(core);
+            run_park(core);
         } else if (!step(core)) {
             idle(core);
         }

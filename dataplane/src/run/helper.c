@@ -67,11 +67,13 @@ static void resize_lane(struct run_lane *lane, struct bt_run *run, double servic
 {
     struct run_home *home = &run->home[lane->first];
     uint16_t least = (uint16_t)atomic_load_explicit(&run->depth, memory_order_relaxed);
-    uint16_t n = bt_run_depth(lane->cores, run->setup.loop_ns, service_ns);
+    uint32_t active = atomic_load_explicit(&lane->active, memory_order_relaxed);
+    uint16_t n = bt_run_depth(active, run->setup.loop_ns, service_ns);
     n = n > least ? n : least;
     if (!bt_sched_take(lane->sched, 0)) {
         return; // the next time
     }
+    lane->resize = false;
     if (n != home->granted && (n > home->granted || home->granted - n > home->granted / 8)) {
         home->granted = n;
         bt_server_set_n(home->server, bt_io_now(home->io), n, &home->txq);
@@ -92,9 +94,12 @@ static void resize(struct bt_run *run, uint64_t now)
         busy += run_relaxed(&run->core[i].busy_ticks);
     }
     if (handled != run->last_handled) {
-        double ns = (double)(busy - run->last_busy) * run->ns_per_tick / (double)(handled - run->last_handled);
-        for (uint32_t i = 0; i < run->lanes; i++) {
-            resize_lane(&run->lane[i], run, ns);
+        run->service_ns = (double)(busy - run->last_busy) * run->ns_per_tick / (double)(handled - run->last_handled);
+    }
+    for (uint32_t i = 0; i < run->lanes; i++) {
+        struct run_lane *lane = &run->lane[i];
+        if (run->service_ns > 0 && (lane->resize || handled != run->last_handled)) {
+            resize_lane(lane, run, run->service_ns);
         }
     }
     run->last_handled = handled;
@@ -123,6 +128,7 @@ static void *help(void *arg)
             for (uint32_t i = 0; i < run->setup.threads; i++) {
                 any |= look(&run->core[i], now);
             }
+            run_elastic(run, now);
             resize(run, now);
         }
         still = any ? 0 : still + 1;

@@ -233,6 +233,7 @@ static void turn(struct run_home *home, struct run_core *core, bool poll)
     }
     tick(home, now);
     bt_io_tx(home->io, &home->txq);
+    atomic_store_explicit(&home->backlog, bt_server_backlog(home->server), memory_order_relaxed);
 }
 
 void run_home_look(struct run_home *home)

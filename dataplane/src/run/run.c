@@ -55,6 +55,7 @@ static bool make_core(struct bt_run *run, struct run_lane *lane, uint32_t self)
     uint32_t pending = run->setup.port[0].server.max_pending;
     *core = (struct run_core){.run = run, .lane = lane, .home = home, .self = self, .number = number};
     core->epoll_fd = core->wake_fd = -1;
+    sem_init(&core->unpark, 0, 0);
     home->run = run;
     home->lane = lane;
     home->core = self;
@@ -100,6 +101,11 @@ static bool sound(const struct bt_run_setup *setup, char *err, size_t errlen)
         snprintf(err, errlen, "batch: must be 1..%d; got %u", BT_SCHED_BATCH_MAX, setup->batch);
     } else if (setup->mode != BT_SCHED_RUN_TO_COMPLETION && setup->mode != BT_SCHED_WORK_STEALING) {
         snprintf(err, errlen, "mode: there is none with the number %d", (int)setup->mode);
+    } else if (setup->threads_min > setup->threads) {
+        snprintf(err, errlen, "min_threads: must be at most threads, %u; got %u", setup->threads, setup->threads_min);
+    } else if (setup->threads_min != 0 && setup->threads_min != setup->threads &&
+               setup->mode != BT_SCHED_WORK_STEALING) {
+        snprintf(err, errlen, "min_threads: needs work stealing; to completion each thread has a port of its own");
     } else if (setup->handler == NULL) {
         snprintf(err, errlen, "handler: there is none");
     } else {
@@ -146,7 +152,8 @@ struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t e
     bool ok = make_arrays(run);
     if (ok) {
         share_threads(run);
-        ok = make_parts(run, err, errlen);
+        run->elastic = setup->threads_min != 0 && setup->threads_min != setup->threads;
+        ok = run_elastic_open(run) && make_parts(run, err, errlen);
     }
     if (!ok) {
         bt_run_close(run);
@@ -232,7 +239,10 @@ void bt_run_set_depth(struct bt_run *run, uint16_t n)
 
 void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *out)
 {
-    *out = (struct bobtail_server_counts){.assisted = run_relaxed(&run->assisted)};
+    *out = (struct bobtail_server_counts){.assisted = run_relaxed(&run->assisted), .parks = run_relaxed(&run->parks)};
+    for (uint32_t l = 0; l < run->lanes; l++) {
+        out->active += atomic_load_explicit(&run->lane[l].active, memory_order_relaxed);
+    }
     for (uint32_t i = 0; i < run->setup.threads; i++) {
         const struct run_core *core = &run->core[i];
         struct bt_sched_counts c;
@@ -253,6 +263,7 @@ static void end_threads(struct bt_run *run)
     for (uint32_t i = 0; i < run->setup.threads; i++) {
         if (run->core[i].running) {
             run_core_wake(&run->core[i]);
+            sem_post(&run->core[i].unpark);
         }
     }
     for (uint32_t i = 0; i < run->setup.threads; i++) {
@@ -270,6 +281,7 @@ void bt_run_close(struct bt_run *run)
         for (uint32_t i = 0; i < run->setup.threads; i++) {
             if (run->core[i].run != NULL) {
                 run_sleep_close(&run->core[i]);
+                sem_destroy(&run->core[i].unpark);
             }
             free(run->core[i].piece);
             run_home_close(&run->home[i]);
@@ -277,6 +289,7 @@ void bt_run_close(struct bt_run *run)
     }
     for (uint32_t i = 0; run->lane != NULL && i < run->lanes; i++) {
         free(run->lane[i].sched);
+        free(run->lane[i].capacity);
     }
     sem_destroy(&run->helper_wake);
     pthread_mutex_destroy(&run->threads);

@@ -29,6 +29,9 @@ struct bt_run_port {
 struct bt_run_setup {
     enum bt_sched_mode mode;
     uint32_t threads;  // 1…BT_RUN_THREADS_MAX
+    // With work stealing so many at least run, the others as the load wants (Z-15); 0: all do.
+    uint32_t threads_min;
+    uint64_t delay_bound_ns; // one more runs when requests wait longer
     uint32_t batch;    // packets taken at once, 1…BT_SCHED_BATCH_MAX
     uint64_t spin_ns;  // how long a thread without work looks before it sleeps
     uint64_t loop_ns;  // D of D-3: from a router's dispatch to FEEDBACK, without the service

@@ -75,6 +75,7 @@ struct run_home {
     struct bt_hist_slices *service;             // NULL: not kept
     bool origins;                               // who sent a request is asked for
     uint32_t max_pending, max_message;
+    _Atomic uint64_t backlog;             // requests that are here; holder writes
     _Alignas(64) _Atomic uint64_t due_ns; // when its timers want a turn; holder writes
     _Atomic uint64_t sleep_ns;            // until when its core sleeps, 0: it does not
 };
@@ -98,12 +99,23 @@ struct run_core {
     _Alignas(64) _Atomic uint64_t turns; // odd: in a handler
     _Atomic uint64_t named;              // the turn that was counted as slow
     _Atomic uint64_t busy_ticks, slow, died;
+    _Atomic uint64_t idle_ticks, idle_since; // without work: in all, and since when now, 0: it has some
+    sem_t unpark;
     uint64_t looked, since_ns; // helper: turns at its last look, and since when they are the same
 };
 
 struct run_lane {
     struct bt_sched *sched;
     uint32_t first, cores;
+    _Atomic uint32_t active; // threads that run: the first of them; helper writes
+    // The helper's.
+    uint32_t least, most; // of `active`
+    bool resize;          // n has to follow
+    struct bt_elastic controller;
+    double *capacity;
+    struct bt_measure measure;
+    uint64_t waiting, looks; // requests that waited, summed over the looks of this interval
+    uint64_t last_idle, last_done;
 };
 
 struct bt_run {
@@ -125,7 +137,11 @@ struct bt_run {
     sem_t helper_wake;
     atomic_bool helper_rests;
     _Atomic uint64_t assisted;
+    bool elastic;
+    _Atomic uint64_t parks;
     uint64_t last_handled, last_busy, resize_ns; // helper
+    double service_ns;                           // likewise: what a request took lately
+    uint64_t taken_ns, ticked_ns, seen_ns; // likewise: interval, decision, processors
 };
 
 static inline void run_list_add(struct run_list *l, struct bobtail_request *job)
@@ -204,6 +220,12 @@ void run_core_slow(struct run_core *core, uint64_t turn);
 bool run_sleep_open(struct run_core *core, char *err, size_t errlen);
 void run_sleep_close(struct run_core *core);
 void run_sleep(struct run_core *core);
+
+// elastic.c
+bool run_elastic_open(struct bt_run *run);
+void run_elastic(struct bt_run *run, uint64_t now); // helper, at each look
+bool run_parked(const struct run_core *core);
+void run_park(struct run_core *core);
 
 // helper.c
 bool run_helper_start(struct bt_run *run, char *err, size_t errlen);

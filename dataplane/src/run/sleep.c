@@ -117,7 +117,7 @@ void run_sleep(struct run_core *core)
         return;
     }
     uint64_t due = until(core->home);
-    if (!atomic_load(&run->stop) && atomic_load(&run->hold) == 0) {
+    if (!atomic_load(&run->stop) && atomic_load(&run->hold) == 0 && !run_parked(core)) {
         doze(core, due);
     }
     atomic_store_explicit(&core->home->sleep_ns, 0, memory_order_relaxed);

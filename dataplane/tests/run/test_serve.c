@@ -22,7 +22,7 @@ static struct {
     char name[32];
 } story;
 
-enum what { ECHO = 1, WAIT = 1000, LEAVE = 2000, SILENT = 3000, TWICE = 4000, HUGE = 5000, WRITE = 6000 };
+enum what { ECHO = 1, WAIT = 1000, LEAVE = 2000, SILENT = 3000, TWICE = 4000, HUGE = 5000, WRITE = 6000, SPIN = 7000 };
 
 static void wait_inside(void)
 {
@@ -63,6 +63,8 @@ static void handle(void *arg, struct bobtail_request *request)
         static const char much[BIG * 2];
         assert_int_equal(bobtail_reply(request, much, sizeof much), -1);
         return;
+    } else if (serial / 1000 == SPIN / 1000) {
+        bed_spin(2000000);
     } else if (serial / 1000 == WRITE / 1000) {
         write_to(piece);
     }
@@ -219,6 +221,7 @@ static void test_z02_a_slow_handler_is_named(void **state)
     assert_int_equal(story.inside, 1);
     story.gate = 1;
     bed_await(&client, 0);
+    assert_int_equal(story.named, 1);
     assert_string_equal(story.name, "story");
     assert_int_equal(story.thread, 0);
     assert_true(bed_call(&client, port, WAIT, NULL, 0));
@@ -320,6 +323,39 @@ static void test_drain_during_stealing(void **state)
     r2p2_endpoint_close(client.ep);
 }
 
+// Z-15, Z-16: threads are parked when there is nothing to do, and run again when requests wait; meanwhile every request
+// is answered once. n follows them (D-3).
+static void test_z15_threads_follow_the_load(void **state)
+{
+    struct bobtail_server_counts counts;
+    struct bed_client client;
+    uint16_t port;
+    struct bobtail_server_config c = config(BOBTAIL_WORK_STEALING, 2);
+    (void)state;
+    c.min_threads = 1;
+    struct bobtail_server *server = bed_serve(c, &port);
+    bed_open(&client);
+    do { // idle
+        assert_true(bed_call(&client, port, ECHO, NULL, 0));
+        bed_await(&client, 0);
+        r2p2_endpoint_wait(client.ep, 20000);
+        bobtail_server_read_counts(server, &counts);
+    } while (counts.active != 1);
+    assert_true(counts.parks >= 1);
+    uint64_t i = 0;
+    do { // more than one thread can do
+        for (; client.under_way < 32; i++) {
+            assert_true(bed_call(&client, port, SPIN + i % 1000, NULL, 0));
+        }
+        bed_await(&client, 16);
+        bobtail_server_read_counts(server, &counts);
+    } while (counts.active != 2);
+    bed_await(&client, 0);
+    assert_int_equal(client.wrong + client.refused + client.late, 0);
+    bobtail_server_close(server);
+    r2p2_endpoint_close(client.ep);
+}
+
 static void refused_with(struct bobtail_server_config c, const char *word)
 {
     char why[256] = "";
@@ -335,6 +371,8 @@ static void test_bad_options(void **state)
     good.port = bed_port();
     c = good, c.threads = 65, refused_with(c, "threads");
     c = good, c.batch = 1025, refused_with(c, "batch");
+    c = good, c.min_threads = 3, refused_with(c, "min_threads");
+    c = good, c.min_threads = 1, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "min_threads");
     c = good, c.mode = 2, refused_with(c, "mode");
     c = good, c.port = 0, refused_with(c, "port");
     c = good, c.port = 65535, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "port");
@@ -361,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_z07_requests_are_read_only),
 #endif
         cmocka_unit_test(test_drain_during_stealing),
+        cmocka_unit_test(test_z15_threads_follow_the_load),
         cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
