@@ -216,13 +216,13 @@ lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experime
 
 .PHONY: test-sched test-sched-short
 test-sched: ## The scheduler of a server's cores: model checking, 10,000 seeds, real threads (release, TSan), planted bugs (10 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --measurements=$(MEASURED)/test-sched.json; code=$$?; \
 	  $(REPORT) test-sched --measurements $(MEASURED)/test-sched.json && exit $$code
 
 test-sched-short: ## The same with fewer switches, seeds and requests, and a third of the planted bugs, another one after each commit (1 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --short --measurements=$(MEASURED)/test-sched-short.json; code=$$?; \
 	  $(REPORT) test-sched-short --measurements $(MEASURED)/test-sched-short.json && exit $$code

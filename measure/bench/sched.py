@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the threads of bobtail-serve --mode cost and give: instructions, echoes, a skewed load, an idle server.
 
-  sched.py [--only=PART] [--quick] [--measurements=FILE]      PART: instructions, idle, echo, skew
+  sched.py [--only=PART] [--quick] [--measurements=FILE]      PART: instructions, idle, echo, skew, background
 
 instructions  callgrind, so whatever else the machine does: a thread of src/run over the loop that bobtail-serve was
               before, both in bench_serve, in batches of 16; alone: one request at a time
@@ -11,6 +11,7 @@ echo          echoes per second of client and server on one processor, --mode=ru
               in turn; the lower end of the interval. No figure where the pair did not have the processor
 skew          requests of 200 us per second with work stealing, two threads over one, all on one port; divided by what
               two plain spinning threads do over one beside the same generator. No figure where that is below 1.5
+background    work that threads which spin get beside an idle server that may have one to two threads, over without it
 """
 import argparse
 import json
@@ -155,7 +156,26 @@ def skew(args, procs):
     yield {"name": "sched_skew_share", "value": round(value, 4), "unit": "ratio", "interval": interval, "note": f"stealing {ours:.2f}, plain {theirs:.2f}, {wanted} rounds in turn"}
 
 
-PARTS = {"instructions": instructions, "idle": idle, "echo": echo, "skew": skew}
+# --- a neighbour ----------------------------------------------------------------
+
+
+def neighbour(procs, milliseconds):
+    return json.loads(procs.run("spin", [machine.bench("bench_serve"), "spin", str(machine.CPUS), str(milliseconds)], 60))["chunks"]
+
+
+def background(args, procs):
+    wanted, milliseconds = (3, 800) if args.quick else (10, 1500)
+    rounds = []
+    for _ in range(wanted):
+        absent = neighbour(procs, milliseconds)
+        serve(procs, "two", "work-stealing", "--threads=2", "--min-threads=1")
+        rounds.append({"beside": neighbour(procs, milliseconds), "absent": absent})
+        procs.stop("serve-two")
+    value, interval = stats.summary(rounds, lambda rs: statistics.median(r["beside"] / r["absent"] for r in rs))
+    yield {"name": "sched_background_gain", "value": round(value, 4), "unit": "ratio", "interval": interval, "note": f"threads that spin, beside an idle server of 1 to 2 threads over without it, {wanted} rounds in turn"}
+
+
+PARTS = {"instructions": instructions, "idle": idle, "echo": echo, "skew": skew, "background": background}
 
 
 def main():

@@ -350,6 +350,10 @@ static void test_z15_threads_follow_the_load(void **state)
         bed_await(&client, 16);
         bobtail_server_read_counts(server, &counts);
     } while (counts.active != 2);
+    assert_true(bed_call(&client, port, WAIT, NULL, 0));
+    assert_true(bed_call(&client, port, WAIT, NULL, 0));
+    until(&client, &story.inside, 2);
+    story.gate = 1;
     bed_await(&client, 0);
     assert_int_equal(client.wrong + client.refused + client.late, 0);
     bobtail_server_close(server);
