@@ -200,7 +200,7 @@ static void helper_serves(enum bobtail_mode mode)
     r2p2_endpoint_close(client.ep);
 }
 
-static void test_z25_the_network_is_served_while_all_are_in_handlers(void **state)
+static void test_d2_the_network_is_served_while_all_are_in_handlers(void **state)
 {
     (void)state;
     helper_serves(BOBTAIL_WORK_STEALING);
@@ -395,7 +395,7 @@ int main(void)
         cmocka_unit_test(test_z20_answers_with_stealing),
         cmocka_unit_test(test_z20_every_thread_helps),
         cmocka_unit_test(test_z03_nobody_helps_to_completion),
-        cmocka_unit_test(test_z25_the_network_is_served_while_all_are_in_handlers),
+        cmocka_unit_test(test_d2_the_network_is_served_while_all_are_in_handlers),
         cmocka_unit_test(test_z02_a_slow_handler_is_named),
         cmocka_unit_test(test_a_thread_that_ends_is_replaced),
         cmocka_unit_test(test_replies_that_are_none),
