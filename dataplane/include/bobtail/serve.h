@@ -52,6 +52,18 @@ enum bobtail_mode {
                                    // i-th 16
 };
 
+// How requests come. Over TCP every thread listens at the one port; a request is what the protocol says it is, all its
+// bytes, and an answer is bytes as they are sent. Answers of a connection leave in the order of its requests, of which
+// at most 16 are executed at once. A connection that sends what is no request is closed, and so is one whose handler
+// does not answer. An answer of no bytes is one: memcached's noreply.
+enum bobtail_protocol {
+    BOBTAIL_R2P2 = 0,
+    BOBTAIL_RESP = 1,      // Redis: arrays of bulk strings
+    BOBTAIL_HTTP = 2,      // HTTP/1.1, with Content-Length or chunked
+    BOBTAIL_MEMCACHED = 3, // its text protocol
+    BOBTAIL_U32 = 4,       // a length of 32 bits, the highest first, and so many bytes
+};
+
 struct bobtail_server_config {
     size_t size;          // sizeof(struct bobtail_server_config)
     const char *address;  // local IP, default "127.0.0.1"
@@ -75,6 +87,8 @@ struct bobtail_server_config {
     uint32_t packets;       // 2 KiB buffers of each port, default 8192
     uint16_t min_threads;   // with work stealing so many at least run, the others as the load wants; 0: all do
     uint32_t delay_bound_us; // one more of them runs when requests wait longer, default 200
+    uint8_t protocol;       // enum bobtail_protocol
+    uint32_t connections;   // over TCP, of each thread, default 1024
     uint64_t seed;          // of the order in which threads look at one another; 0: a random one
 };
 
@@ -86,6 +100,8 @@ struct bobtail_server_counts {
     uint64_t assisted; // networks served by the server's own thread, because all others were in handlers
     uint64_t active;   // threads that run now
     uint64_t parks;    // times that one was parked
+    uint64_t accepted, closed; // TCP connections taken; ended for another reason than that their client did
+    uint64_t malformed;        // of these: what came was no request, or ended in the middle of one, or was too long
     uint64_t died;     // threads that a handler ended; each was replaced, and its request refused
 };
 

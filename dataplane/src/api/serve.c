@@ -22,6 +22,8 @@ struct bobtail_server {
     uint32_t ports;
     struct bt_run_memory *memory; // of each port
     struct bt_run_port *port;
+    struct bt_run_tcp tcp;
+    bool over_tcp;
 };
 
 static struct bobtail_server_config with_defaults(const struct bobtail_server_config *config)
@@ -36,6 +38,7 @@ static struct bobtail_server_config with_defaults(const struct bobtail_server_co
     c.max_pending = c.max_pending ? c.max_pending : 1024;
     c.max_message = c.max_message ? c.max_message : 1u << 20;
     c.packets = c.packets ? c.packets : 8192;
+    c.connections = c.connections ? c.connections : 1024;
     return c;
 }
 
@@ -43,6 +46,10 @@ static bool check(const struct bobtail_server_config *c, uint32_t ports, char *e
 {
     if (c->threads > BT_RUN_THREADS_MAX) {
         snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, c->threads);
+    } else if (c->protocol > BOBTAIL_U32) {
+        snprintf(err, errlen, "protocol: must be 0..%d; got %u", BOBTAIL_U32, c->protocol);
+    } else if (c->protocol != BOBTAIL_R2P2 && c->routers != NULL) {
+        snprintf(err, errlen, "routers: are R2P2's, and protocol is another one");
     } else if (c->port == 0 || c->port + ports - 1 > 65535) {
         snprintf(err, errlen, "port: ports %u..%u are wanted, of 1..65535", c->port, c->port + ports - 1);
     } else if (c->mode > BOBTAIL_WORK_STEALING) {
@@ -113,6 +120,20 @@ static bool open_ports(struct bobtail_server *s, const struct bobtail_server_con
     return true;
 }
 
+static bool set_up_tcp(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    s->over_tcp = true;
+    s->tcp = (struct bt_run_tcp){.framing = (enum bt_framing)(c->protocol - BOBTAIL_RESP),
+                                 .max_message = c->max_message,
+                                 .connections = c->connections};
+    if (bt_addr_parse(c->address, 1, &s->tcp.local)) {
+        snprintf(err, errlen, "address: \"%s\" is not an IP address", c->address);
+        return false;
+    }
+    s->tcp.local.port = c->port;
+    return true;
+}
+
 static bool join_routers(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
 {
     struct bt_server_router routers[BT_SERVER_ROUTERS];
@@ -144,6 +165,7 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
         .arg = c->arg,
         .slow = c->slow,
         .port = s->port,
+        .tcp = s->over_tcp ? &s->tcp : NULL,
     };
     if (setup.seed == 0 && getrandom(&setup.seed, sizeof setup.seed, 0) != (ssize_t)sizeof setup.seed) {
         snprintf(err, errlen, "the kernel gave no random numbers");
@@ -156,7 +178,7 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
 struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *config, char *err, size_t errlen)
 {
     struct bobtail_server_config c = with_defaults(config);
-    uint32_t ports = bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
+    uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
     if (!check(&c, ports, err, errlen)) {
         return NULL;
     }
@@ -165,10 +187,12 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
     if (s == NULL) {
         return NULL;
     }
-    s->ports = ports;
+    s->ports = c.protocol != BOBTAIL_R2P2 ? 0 : ports;
     s->memory = calloc(ports, sizeof *s->memory);
     s->port = calloc(ports, sizeof *s->port);
-    if (s->memory == NULL || s->port == NULL || !open_ports(s, &c, err, errlen) || !start(s, &c, err, errlen)) {
+    bool ok = c.protocol != BOBTAIL_R2P2 ? set_up_tcp(s, &c, err, errlen)
+                                         : s->memory != NULL && s->port != NULL && open_ports(s, &c, err, errlen);
+    if (!ok || !start(s, &c, err, errlen)) {
         bobtail_server_close(s);
         return NULL;
     }
@@ -178,6 +202,12 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
 static uint32_t backlog(struct bobtail_server *s, bool leave)
 {
     uint32_t n = 0;
+    if (s->over_tcp) {
+        if (leave) {
+            bt_run_end_listening(s->run);
+        }
+        return bt_run_tcp_backlog(s->run);
+    }
     bt_run_hold(s->run);
     for (uint32_t i = 0; i < s->ports; i++) {
         if (leave) {
@@ -189,11 +219,18 @@ static uint32_t backlog(struct bobtail_server *s, bool leave)
     return n;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 int bobtail_server_drain(struct bobtail_server *s, unsigned milliseconds)
 {
-    uint64_t until = bt_io_now(s->port[0].io) + (uint64_t)milliseconds * 1000000u;
+    uint64_t until = now_ns() + (uint64_t)milliseconds * 1000000u;
     uint32_t left = backlog(s, true);
-    while (left != 0 && bt_io_now(s->port[0].io) < until) {
+    while (left != 0 && now_ns() < until) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         left = backlog(s, false);
     }

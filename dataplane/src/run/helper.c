@@ -35,7 +35,7 @@ void run_rouse(struct run_lane *lane, struct bt_run *run, uint32_t home)
 static void assist(struct run_core *core)
 {
     struct run_home *home = core->home;
-    if (home->io == NULL || !bt_sched_take(core->lane->sched, core->self)) {
+    if ((home->io == NULL && home->tcp == NULL) || !bt_sched_take(core->lane->sched, core->self)) {
         return;
     }
     run_home_turn(home, NULL, true);
@@ -85,7 +85,7 @@ static void resize_lane(struct run_lane *lane, struct bt_run *run, double servic
 static void resize(struct bt_run *run, uint64_t now)
 {
     uint64_t handled = 0, busy = 0;
-    if (run->setup.mode != BT_SCHED_WORK_STEALING || now < run->resize_ns) {
+    if (run->setup.mode != BT_SCHED_WORK_STEALING || run->setup.tcp != NULL || now < run->resize_ns) {
         return;
     }
     run->resize_ns = now + RESIZE_NS;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "run/run_internal.h"
+#include "run/tcp.h"
 
 // As in bobtail-serve: requests that wait for an answer hold buffers themselves, so one is refused after so long.
 #define STARVED_NS UINT64_C(20000000)
@@ -210,8 +211,27 @@ static void tick(struct run_home *home, uint64_t now)
     }
 }
 
+static void tcp_turn(struct run_home *home, bool poll)
+{
+    struct bt_sched *s = home->lane->sched;
+    uint32_t flow;
+    while ((flow = bt_sched_finished(s, home->core)) != BT_SCHED_NONE) {
+        run_tcp_answer(home, flow);
+    }
+    if (poll) {
+        bt_sched_waiting(s, home->core, 0); // before looking, as above
+        if (run_tcp_poll(home)) {
+            bt_sched_waiting(s, home->core, 1);
+        }
+    }
+}
+
 static void turn(struct run_home *home, struct run_core *core, bool poll)
 {
+    if (home->tcp != NULL) {
+        tcp_turn(home, poll);
+        return;
+    }
     if (home->io == NULL) {
         return;
     }
@@ -291,6 +311,9 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
 
 void run_home_close(struct run_home *home)
 {
+    if (home->tcp != NULL) {
+        run_tcp_close(home);
+    }
     struct bobtail_request *end = home->jobs != NULL ? home->jobs + (size_t)2 * home->max_pending : NULL;
     for (struct bobtail_request *job = home->jobs; job != end; job++) {
         free(job->heap);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "run/run_internal.h"
+#include "run/tcp.h"
 
 uint32_t bt_run_ports(enum bt_sched_mode mode, uint32_t threads)
 {
@@ -17,6 +18,17 @@ uint32_t bt_run_ports(enum bt_sched_mode mode, uint32_t threads)
 static bool steals(const struct bt_run *run)
 {
     return run->setup.mode == BT_SCHED_WORK_STEALING;
+}
+
+/* Flows of a home: requests at its port, or connections. */
+static uint32_t flows_of(const struct bt_run *run)
+{
+    return run->setup.tcp != NULL ? run->setup.tcp->connections : run->setup.port[0].server.max_pending;
+}
+
+static uint32_t ports_of(const struct bt_run *run)
+{
+    return run->setup.tcp != NULL ? 0 : bt_run_ports(run->setup.mode, run->setup.threads);
 }
 
 /* Lanes as equal as they can be: a router takes them for equal (D-3). */
@@ -33,10 +45,11 @@ static void share_threads(struct bt_run *run)
 
 static bool make_sched(struct bt_run *run, struct run_lane *lane)
 {
-    uint32_t pending = run->setup.port[0].server.max_pending;
+    uint32_t pending = flows_of(run);
+    bool one_home = steals(run) && run->setup.tcp == NULL;
     struct bt_sched_setup setup = {.mode = run->setup.mode,
                                    .cores = lane->cores,
-                                   .flows = steals(run) ? pending : pending * lane->cores,
+                                   .flows = one_home ? pending : pending * lane->cores,
                                    .groups = lane->cores};
     size_t bytes = bt_sched_bytes(&setup);
     void *mem = bytes != 0 ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;
@@ -52,7 +65,7 @@ static bool make_core(struct bt_run *run, struct run_lane *lane, uint32_t self)
     uint32_t number = lane->first + self;
     struct run_core *core = &run->core[number];
     struct run_home *home = &run->home[number];
-    uint32_t pending = run->setup.port[0].server.max_pending;
+    uint32_t pending = flows_of(run);
     *core = (struct run_core){.run = run, .lane = lane, .home = home, .self = self, .number = number};
     core->epoll_fd = core->wake_fd = -1;
     sem_init(&core->unpark, 0, 0);
@@ -79,8 +92,10 @@ static bool make_parts(struct bt_run *run, char *err, size_t errlen)
             if (!make_core(run, lane, i)) {
                 return false;
             }
-            if ((i == 0 || !steals(run)) &&
-                !run_home_open(&run->home[lane->first + i], &run->setup.port[port++], err, errlen)) {
+            struct run_home *home = &run->home[lane->first + i];
+            bool has_port = run->setup.tcp == NULL && (i == 0 || !steals(run));
+            if ((run->setup.tcp != NULL && !run_tcp_open(home, run->setup.tcp, err, errlen)) ||
+                (has_port && !run_home_open(home, &run->setup.port[port++], err, errlen))) {
                 return false;
             }
         }
@@ -106,6 +121,10 @@ static bool sound(const struct bt_run_setup *setup, char *err, size_t errlen)
     } else if (setup->threads_min != 0 && setup->threads_min != setup->threads &&
                setup->mode != BT_SCHED_WORK_STEALING) {
         snprintf(err, errlen, "min_threads: needs work stealing; to completion each thread has a port of its own");
+    } else if (setup->tcp != NULL && setup->threads_min != 0 && setup->threads_min != setup->threads) {
+        snprintf(err, errlen, "min_threads: connections stay with their thread; with TCP all threads run");
+    } else if (setup->tcp != NULL && (setup->tcp->connections < 1 || setup->tcp->connections > 65536)) {
+        snprintf(err, errlen, "connections: must be 1..65536; got %u", setup->tcp->connections);
     } else if (setup->handler == NULL) {
         snprintf(err, errlen, "handler: there is none");
     } else {
@@ -119,7 +138,8 @@ static bool make_arrays(struct bt_run *run)
     const struct bt_run_setup *setup = &run->setup;
     run->lanes = steals(run) ? bt_run_ports(setup->mode, setup->threads) : 1;
     // Pieces of a message: as many packets as its bytes need at the least MTU, a short first and a short last one.
-    run->pieces_max = setup->port[0].server.max_message / 400 + 16;
+    uint32_t longest = setup->tcp != NULL ? setup->tcp->max_message : setup->port[0].server.max_message;
+    run->pieces_max = longest / 400 + 16;
     run->name = strdup(setup->name != NULL ? setup->name : "handler");
     run->lane = calloc(run->lanes, sizeof *run->lane);
     run->core = aligned_alloc(64, setup->threads * sizeof *run->core);
@@ -142,9 +162,13 @@ struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t e
         return NULL;
     }
     run->setup = *setup;
+    if (setup->tcp != NULL) {
+        run->tcp = *setup->tcp;
+        run->setup.tcp = &run->tcp;
+    }
     pthread_mutex_init(&run->threads, NULL);
     sem_init(&run->helper_wake, 0, 0);
-    atomic_store(&run->depth, setup->port[0].server.n);
+    atomic_store(&run->depth, setup->tcp != NULL ? 0 : setup->port[0].server.n);
     run->ns_per_tick = run_measure_ticks();
     run->spin_ticks = (uint64_t)((double)setup->spin_ns / run->ns_per_tick);
     run->slow_ticks = (uint64_t)((double)RUN_SLOW_NS / run->ns_per_tick);
@@ -196,7 +220,7 @@ static struct run_home *home_of_port(struct bt_run *run, uint32_t port)
 void bt_run_hold(struct bt_run *run)
 {
     atomic_store(&run->hold, 1);
-    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+    for (uint32_t i = 0; i < ports_of(run); i++) {
         struct run_home *home = home_of_port(run, i);
         while (!bt_sched_take(home->lane->sched, home->core)) {
             sched_yield();
@@ -207,7 +231,7 @@ void bt_run_hold(struct bt_run *run)
 
 void bt_run_go(struct bt_run *run)
 {
-    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+    for (uint32_t i = 0; i < ports_of(run); i++) {
         struct run_home *home = home_of_port(run, i);
         run_home_turn(home, NULL, false);
         run_rouse(home->lane, run, home->core);
@@ -228,7 +252,7 @@ struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i)
 void bt_run_set_depth(struct bt_run *run, uint16_t n)
 {
     atomic_store(&run->depth, n);
-    for (uint32_t i = 0; i < bt_run_ports(run->setup.mode, run->setup.threads); i++) {
+    for (uint32_t i = 0; i < ports_of(run); i++) {
         struct run_home *home = home_of_port(run, i);
         if (!steals(run) || home->granted < n) {
             home->granted = n;
@@ -237,9 +261,55 @@ void bt_run_set_depth(struct bt_run *run, uint16_t n)
     }
 }
 
+void bt_run_read_tcp(const struct bt_run *run, uint64_t *out)
+{
+    memset(out, 0, BT_RUN_TCP_COUNTERS * sizeof *out);
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        for (unsigned k = 0; k < BT_RUN_TCP_COUNTERS; k++) {
+            out[k] += run_relaxed(&run_tcp_counters(&run->home[i])[k]);
+        }
+    }
+}
+
+/* Does something with each home that listens, as the holder of its token. */
+static uint32_t each_listener(struct bt_run *run, bool end)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        struct run_home *home = &run->home[i];
+        while (!bt_sched_take(home->lane->sched, home->core)) {
+            sched_yield();
+        }
+        if (end) {
+            run_tcp_end_listening(home);
+        }
+        n += run_tcp_backlog(home);
+        run_home_turn(home, NULL, true);
+        run_rouse(home->lane, run, home->core);
+    }
+    return n;
+}
+
+void bt_run_end_listening(struct bt_run *run)
+{
+    (void)each_listener(run, true);
+}
+
+uint32_t bt_run_tcp_backlog(struct bt_run *run)
+{
+    return each_listener(run, false);
+}
+
 void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *out)
 {
     *out = (struct bobtail_server_counts){.assisted = run_relaxed(&run->assisted), .parks = run_relaxed(&run->parks)};
+    if (run->setup.tcp != NULL) {
+        uint64_t t[BT_RUN_TCP_COUNTERS];
+        bt_run_read_tcp(run, t);
+        out->accepted = t[BT_RUN_TCP_ACCEPTED];
+        out->malformed = t[BT_RUN_TCP_MALFORMED] + t[BT_RUN_TCP_TOO_LONG] + t[BT_RUN_TCP_CUT];
+        out->closed = out->malformed + t[BT_RUN_TCP_REFUSED] + t[BT_RUN_TCP_MEMORY] + t[BT_RUN_TCP_FULL];
+    }
     for (uint32_t l = 0; l < run->lanes; l++) {
         out->active += atomic_load_explicit(&run->lane[l].active, memory_order_relaxed);
     }

@@ -13,6 +13,7 @@
 #include "io/io.h"
 #include "rpc/server.h"
 #include "sched/sched.h"
+#include "wire/requests.h"
 
 enum {
     BT_RUN_LANE = 16, // threads that share a port (D-3)
@@ -24,6 +25,28 @@ struct bt_run_port {
     struct bt_server_cfg server; // ops is the runtime's to fill in
     struct bt_hist_slices *service; // of execution, to its reply; NULL: not kept
     ptrdiff_t read_only;            // from a packet's bytes to where they cannot be written; 0: they can
+};
+
+// Requests over kernel TCP instead of R2P2: a listener for each thread, all at one port (D-5).
+struct bt_run_tcp {
+    struct bt_addr local;
+    enum bt_framing framing;
+    uint32_t max_message; // bytes of a request and of a reply
+    uint32_t connections; // of each thread, 1…65,536
+};
+
+enum bt_run_tcp_counter {
+    BT_RUN_TCP_ACCEPTED,
+    BT_RUN_TCP_REQUESTS,
+    // Connections that ended for another reason than their client's:
+    BT_RUN_TCP_MALFORMED, // what came was no request
+    BT_RUN_TCP_TOO_LONG,  // it was longer than max_message
+    BT_RUN_TCP_CUT,       // its client ended in the middle of a request
+    BT_RUN_TCP_REFUSED,   // a handler did not reply
+    BT_RUN_TCP_MEMORY,    // there was none
+    BT_RUN_TCP_FULL,      // there were too many connections
+    BT_RUN_TCP_RESET,     // by the client, or the network
+    BT_RUN_TCP_COUNTERS
 };
 
 struct bt_run_setup {
@@ -41,7 +64,8 @@ struct bt_run_setup {
     bobtail_handler_fn handler;
     void *arg;
     void (*slow)(void *arg, const char *name, unsigned thread); // NULL: only counted
-    const struct bt_run_port *port; // bt_run_ports of them
+    const struct bt_run_port *port; // bt_run_ports of them, or NULL with
+    const struct bt_run_tcp *tcp;
 };
 
 // How many ports so many threads have: one each, or one for each lane.
@@ -66,6 +90,12 @@ void bt_run_set_depth(struct bt_run *run, uint16_t n);
 
 // n of a lane of k cores (D-3): k (1 + D / S) + 8, at most 64. service_ns 0: nothing was executed yet.
 uint16_t bt_run_depth(uint32_t k, uint64_t loop_ns, double service_ns);
+
+// Sums of all threads, BT_RUN_TCP_COUNTERS of them.
+void bt_run_read_tcp(const struct bt_run *run, uint64_t *out);
+// Takes no more connections. Then: requests that are not answered, and connections whose replies have not left.
+void bt_run_end_listening(struct bt_run *run);
+uint32_t bt_run_tcp_backlog(struct bt_run *run);
 
 void bt_run_read_counts(const struct bt_run *run, struct bobtail_server_counts *out);
 

@@ -56,7 +56,8 @@ struct run_home {
     struct run_lane *lane;
     uint32_t core; // of the lane
     uint32_t first_flow;
-    struct bt_io *io; // NULL: no port
+    struct bt_io *io;    // NULL: no port
+    struct run_tcp *tcp; // NULL: no listener
     struct bt_server *server;
     struct bt_addr server_local; // of its port
     void *server_mem;
@@ -120,6 +121,7 @@ struct run_lane {
 
 struct bt_run {
     struct bt_run_setup setup;
+    struct bt_run_tcp tcp; // what setup.tcp is, when it is
     char *name;
     struct run_lane *lane;
     struct run_core *core;

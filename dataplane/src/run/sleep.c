@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "run/run_internal.h"
+#include "run/tcp.h"
 
 #define OWN_EVENT UINT32_MAX
 // Networks that cannot wake anybody are looked at so often.
@@ -27,6 +28,9 @@ static bool watch(const struct run_core *core, int fd, uint32_t events, uint32_t
 static bool watch_home(struct run_core *core, struct run_home *home)
 {
     int fds[SOCKETS_MAX];
+    if (home->tcp != NULL) { // a set of its own, which wakes all who watch it: epoll has no exclusive form for that
+        return watch(core, run_tcp_set(home), EPOLLIN | EPOLLET, home->core);
+    }
     unsigned n = home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
     for (unsigned i = 0; i < n && i < SOCKETS_MAX; i++) {
         if (!watch(core, fds[i], EPOLLIN | EPOLLET | EPOLLEXCLUSIVE, home->core)) {

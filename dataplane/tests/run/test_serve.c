@@ -10,7 +10,7 @@
 
 #include "serve_bed.h"
 
-enum { BIG = 40000 };
+enum { BIG = 300000 };
 
 static struct {
     _Atomic int gate;    // handlers that wait for it go on when it is up
