@@ -95,10 +95,12 @@ static inline void bed_on_timeout(void *arg)
     bed_on_error(arg, 0);
 }
 
-static inline void bed_open(struct bed_client *c)
+// fast: ids rest for 16 ms, so that there are enough for a stress; messages of several packets then give up soon.
+static inline void bed_open(struct bed_client *c, bool fast)
 {
     char why[256];
-    struct r2p2_config config = {.size = sizeof config, .address = BED_ADDRESS, .fast_timers = 1, .max_pending = 4096};
+    struct r2p2_config config = {
+        .size = sizeof config, .address = BED_ADDRESS, .fast_timers = fast, .max_pending = 4096};
     *c = (struct bed_client){0};
     c->ep = r2p2_endpoint_open(&config, NULL, why, sizeof why);
     if (c->ep == NULL) {

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     executed = calloc(requests + 1, 1);
     struct bobtail_server *server = bed_serve(config, &port);
     unsigned ports = config.mode == BOBTAIL_WORK_STEALING ? 1 : config.threads;
-    bed_open(&client);
+    bed_open(&client, true);
     for (uint64_t i = 1; i <= requests; i++) {
         while (!bed_call(&client, (uint16_t)(port + i % ports), i, NULL, 0)) {
             bed_await(&client, client.under_way - (client.under_way > 0));

@@ -86,7 +86,6 @@ static struct bobtail_server_config config(enum bobtail_mode mode, uint16_t thre
                                           .mode = (uint8_t)mode,
                                           .queue_depth = 64,
                                           .max_message = BIG,
-                                          .fast_timers = 1,
                                           .seed = 7,
                                           .name = "story",
                                           .slow = slow,
@@ -108,7 +107,7 @@ static void answers_of_every_size(enum bobtail_mode mode)
     struct bed_client client;
     uint16_t port;
     struct bobtail_server *server = bed_serve(config(mode, 2), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     for (size_t len = 0; len <= sizeof rest; len = len * 3 + 1) {
         assert_true(bed_call(&client, port, ECHO, rest, len));
         bed_await(&client, 0);
@@ -138,7 +137,7 @@ static void test_z20_every_thread_helps(void **state)
     uint16_t port;
     (void)state;
     struct bobtail_server *server = bed_serve(config(BOBTAIL_WORK_STEALING, 3), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     for (uint64_t i = 0; i < 5; i++) {
         assert_true(bed_call(&client, port, WAIT + i, NULL, 0));
     }
@@ -161,7 +160,7 @@ static void test_z03_nobody_helps_to_completion(void **state)
     uint16_t port;
     (void)state;
     struct bobtail_server *server = bed_serve(config(BOBTAIL_RUN_TO_COMPLETION, 2), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     for (uint64_t i = 0; i < 4; i++) {
         assert_true(bed_call(&client, port, WAIT + i, NULL, 0));
     }
@@ -185,7 +184,7 @@ static void helper_serves(enum bobtail_mode mode)
     struct bed_client client;
     uint16_t port;
     struct bobtail_server *server = bed_serve(config(mode, 1), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     assert_true(bed_call(&client, port, WAIT, NULL, 0));
     until(&client, &story.inside, 1);
     do {
@@ -215,7 +214,7 @@ static void test_z02_a_slow_handler_is_named(void **state)
     uint16_t port;
     (void)state;
     struct bobtail_server *server = bed_serve(config(BOBTAIL_WORK_STEALING, 1), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     assert_true(bed_call(&client, port, WAIT, NULL, 0));
     until(&client, &story.named, 1);
     assert_int_equal(story.inside, 1);
@@ -226,8 +225,9 @@ static void test_z02_a_slow_handler_is_named(void **state)
     assert_int_equal(story.thread, 0);
     assert_true(bed_call(&client, port, WAIT, NULL, 0));
     bed_await(&client, 0);
-    bobtail_server_read_counts(server, &counts);
-    assert_int_equal(counts.slow, (uint64_t)story.named);
+    do { // it is counted, then named
+        bobtail_server_read_counts(server, &counts);
+    } while (counts.slow != (uint64_t)story.named);
     bobtail_server_close(server);
     r2p2_endpoint_close(client.ep);
 }
@@ -239,7 +239,7 @@ static void thread_ends(enum bobtail_mode mode)
     struct bed_client client;
     uint16_t port;
     struct bobtail_server *server = bed_serve(config(mode, 2), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     for (uint64_t i = 0; i < 60; i++) {
         assert_true(bed_call(&client, port, i % 6 == 0 ? LEAVE + i : ECHO, NULL, 0));
     }
@@ -267,7 +267,7 @@ static void test_replies_that_are_none(void **state)
     uint16_t port;
     (void)state;
     struct bobtail_server *server = bed_serve(config(BOBTAIL_WORK_STEALING, 2), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     assert_true(bed_call(&client, port, SILENT, NULL, 0));
     assert_true(bed_call(&client, port, HUGE, NULL, 0));
     bed_await(&client, 0);
@@ -291,7 +291,7 @@ static void test_z07_requests_are_read_only(void **state)
         uint16_t port;
         struct bobtail_server *server = bed_serve(config(BOBTAIL_RUN_TO_COMPLETION, 1), &port);
         signal(SIGSEGV, SIG_DFL);
-        bed_open(&client);
+        bed_open(&client, false);
         bed_call(&client, port, WRITE, NULL, 0);
         bed_await(&client, 0);
         bobtail_server_close(server);
@@ -309,7 +309,7 @@ static void test_drain_during_stealing(void **state)
     uint16_t port;
     (void)state;
     struct bobtail_server *server = bed_serve(config(BOBTAIL_WORK_STEALING, 3), &port);
-    bed_open(&client);
+    bed_open(&client, false);
     for (uint64_t i = 0; i < 40; i++) {
         assert_true(bed_call(&client, port, i < 2 ? WAIT : ECHO, NULL, 0));
     }
@@ -334,7 +334,7 @@ static void test_z15_threads_follow_the_load(void **state)
     (void)state;
     c.min_threads = 1;
     struct bobtail_server *server = bed_serve(c, &port);
-    bed_open(&client);
+    bed_open(&client, false);
     do { // idle
         assert_true(bed_call(&client, port, ECHO, NULL, 0));
         bed_await(&client, 0);
