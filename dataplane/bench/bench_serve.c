@@ -6,8 +6,8 @@
 //   bench_serve before|to-completion|stealing REQUESTS BURST    for callgrind: counted are before_loop and thread_loop
 //   bench_serve spin THREADS MILLISECONDS                       how often plain threads spin for 200 us, for comparison
 //
-// bobtail-serve's loop had one worker, one I/O thread, no service time and an open control socket; what it did is below,
-// line by line. What the network costs here is in both alike, so that their difference is what was added.
+// bobtail-serve's loop had one worker, one I/O thread, no service time and an open control socket; what it did is
+// below, line by line. What the network costs here is in both alike, so that their difference is what was added.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,8 @@ static void net_wake(struct bt_io *io)
     (void)io;
 }
 
-static const struct bt_io_ops net_ops = {.rx = net_rx, .tx = net_tx, .wait = net_wait, .now = net_now, .wake = net_wake};
+static const struct bt_io_ops net_ops = {
+    .rx = net_rx, .tx = net_tx, .wait = net_wait, .now = net_now, .wake = net_wake};
 
 static struct bt_server_cfg server_config(void)
 {
@@ -149,8 +150,7 @@ static void before_on_request(void *arg, const struct bt_server_request *rq, str
     if (b->executions >= 0) {
         abort();
     }
-    if (b->service[0] <= 0 && b->service[1] <= 0 && b->service[2] <= 0 &&
-        before_answer(b, rq->handle, &rq->msg, txq)) {
+    if (b->service[0] <= 0 && b->service[1] <= 0 && b->service[2] <= 0 && before_answer(b, rq->handle, &rq->msg, txq)) {
         return;
     }
     abort(); // nothing takes time here, and buffers are enough

@@ -60,8 +60,12 @@ static void test_d5_resp(void **state)
 static void test_d5_http(void **state)
 {
     (void)state;
-    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST /b HTTP/1.1\r\ncontent-length:  3 \r\n\r\nabc", 2, MORE);
-    EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=1\r\nabc\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.0\r\n\r\n", 2, MORE);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST /b HTTP/1.1\r\ncontent-length:  3 \r\n\r\nabc", 2,
+           MORE);
+    EXPECT(
+        BT_FRAMING_HTTP,
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=1\r\nabc\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        2, MORE);
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab", 0, MORE);
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", 0, MALFORMED);
@@ -117,8 +121,8 @@ static void test_d5_endless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_d5_resp), cmocka_unit_test(test_d5_http), cmocka_unit_test(test_d5_memcached),
-        cmocka_unit_test(test_d5_u32), cmocka_unit_test(test_d5_endless),
+        cmocka_unit_test(test_d5_resp), cmocka_unit_test(test_d5_http),    cmocka_unit_test(test_d5_memcached),
+        cmocka_unit_test(test_d5_u32),  cmocka_unit_test(test_d5_endless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,10 @@ static bool check_mode(const struct bt_cli *p, struct serve_options *o)
 {
     if (o->mode == MODE_LOOP) {
         if (o->threads != 0 || o->batch != 0 || o->min_threads != 0) {
-            bt_cli_error(p, o->threads != 0 ? "threads" : o->batch != 0 ? "batch" : "min-threads",
+            bt_cli_error(p,
+                         o->threads != 0 ? "threads"
+                         : o->batch != 0 ? "batch"
+                                         : "min-threads",
                          "needs --mode=run-to-completion or work-stealing");
             return false;
         }
@@ -199,8 +202,8 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
         bt_cli_error(&program, "degraded-service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", degraded);
         return BT_CLI_EXIT_USAGE;
     }
-    if (!check_mode(&program, o) || !read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o) ||
-        !bt_network_check(&program, &o->network, &o->first, pinned(o))) {
+    if (!check_mode(&program, o) || !read_address(&program, o) || !read_routers(&program, o) ||
+        !read_reply_bytes(&program, o) || !bt_network_check(&program, &o->network, &o->first, pinned(o))) {
         return BT_CLI_EXIT_USAGE;
     }
     if (o->seed == 0) {

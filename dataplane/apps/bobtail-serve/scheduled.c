@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PACKETS    16384u             // of each port
-#define LOOP_NS    UINT64_C(50000)    // D of D-3 over kernel sockets
+#define PACKETS    16384u          // of each port
+#define LOOP_NS    UINT64_C(50000) // D of D-3 over kernel sockets
 #define NAMED_NS   UINT64_C(1000000000)
 #define DRAIN_LOOK UINT64_C(20000000) // ns
 
@@ -104,7 +104,8 @@ static void named(void *arg, const char *name, unsigned thread)
 {
     struct serve_app *app = arg;
     uint64_t now = bt_monotonic_ns(), last = atomic_load(&app->scheduled->named_ns);
-    if ((last == 0 || now - last >= NAMED_NS) && atomic_compare_exchange_strong(&app->scheduled->named_ns, &last, now)) {
+    if ((last == 0 || now - last >= NAMED_NS) &&
+        atomic_compare_exchange_strong(&app->scheduled->named_ns, &last, now)) {
         bt_log_warn("handler %s: a request has kept thread %u for more than 10 ms", name, thread);
     }
 }
@@ -151,11 +152,10 @@ static bool open_port(struct serve_scheduled *s, uint32_t i, uint32_t incarnatio
     p->server = server_config(s, i, incarnation);
     p->service = s->service[i]; // the runtime knows when a handler began, the port's server does not
     p->read_only = s->memory[i].read_only;
-    p->io = bt_udp_open(&(struct bt_udp_config){.locals = &p->server.local,
-                                                .n_locals = 1,
-                                                .pool = p->server.pool,
-                                                .idle = BT_IDLE_SPIN},
-                        why, sizeof why);
+    p->io = bt_udp_open(
+        &(struct bt_udp_config){
+            .locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN},
+        why, sizeof why);
     if (p->io == NULL) {
         bt_log_error("%s", why);
     }

@@ -24,7 +24,7 @@ struct serve_scheduled {
     struct bt_trace_ring *traces[SERVE_WORKERS_MAX];
     uint64_t traced[SERVE_WORKERS_MAX]; // how many of them app->traces has had
     struct bt_rng rng[BT_RUN_THREADS_MAX];
-    uint64_t io_counters[64]; // of all ports
+    uint64_t io_counters[64];  // of all ports
     _Atomic uint64_t named_ns; // when a slow handler was last logged
 };
 

@@ -5,8 +5,8 @@
 enum { COUNTS = 7 };
 
 static const struct bt_counter_desc count_desc[COUNTS] = {
-    {"server_handled_total", NULL, NULL},       {"server_stolen_total", NULL, NULL},
-    {"server_borrowed_total", NULL, NULL},      {"server_slow_handlers_total", NULL, NULL},
+    {"server_handled_total", NULL, NULL},        {"server_stolen_total", NULL, NULL},
+    {"server_borrowed_total", NULL, NULL},       {"server_slow_handlers_total", NULL, NULL},
     {"server_assisted_turns_total", NULL, NULL}, {"server_threads_died_total", NULL, NULL},
     {"server_parks_total", NULL, NULL},
 };

@@ -109,7 +109,7 @@ struct serve_app {
     uint64_t started_ns;
     uint16_t mtu; // in use
     bool leaving;
-    atomic_bool stop; // worker threads end
+    atomic_bool stop;                  // worker threads end
     struct serve_scheduled *scheduled; // NULL: one I/O thread; else there are no jobs, and the loop is the threads' own
 };
 

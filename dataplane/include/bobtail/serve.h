@@ -65,44 +65,44 @@ enum bobtail_protocol {
 };
 
 struct bobtail_server_config {
-    size_t size;          // sizeof(struct bobtail_server_config)
-    const char *address;  // local IP, default "127.0.0.1"
-    uint16_t port;        // the first one, required
-    uint16_t threads;     // 1…64, default 1
-    uint16_t batch;       // packets taken at once, 1…1024, default 64; the driver takes at most 64
-    uint8_t mode;         // enum bobtail_mode
-    uint8_t fast_timers;  // 1: pinned cores (RTO 2 ms), 0: shared ones (100 ms)
-    const char *name;     // of the handler, default "handler": it is named so when it takes over 10 ms
+    size_t size;         // sizeof(struct bobtail_server_config)
+    const char *address; // local IP, default "127.0.0.1"
+    uint16_t port;       // the first one, required
+    uint16_t threads;    // 1…64, default 1
+    uint16_t batch;      // packets taken at once, 1…1024, default 64; the driver takes at most 64
+    uint8_t mode;        // enum bobtail_mode
+    uint8_t fast_timers; // 1: pinned cores (RTO 2 ms), 0: shared ones (100 ms)
+    const char *name;    // of the handler, default "handler": it is named so when it takes over 10 ms
     bobtail_handler_fn handler;
     void *arg;
     // Called by a thread of the server's own when a handler takes over 10 ms; NULL: it is only counted.
     void (*slow)(void *arg, const char *name, unsigned thread);
-    const char *routers;    // "10.0.0.1:8000,10.0.0.2:8000": give these credit; NULL: none
-    uint16_t feedback_port; // of the routers, default 9000
-    uint16_t queue_depth;   // n of a port, 1…64, default 3. With work stealing it is at least that many, and follows
-                            // the threads and the time a request takes.
-    uint16_t mtu;           // IP MTU, 576…1500; 0: of the interface
-    uint32_t max_pending;   // requests at once, each port, default 1024
-    uint32_t max_message;   // bytes, default 1 MiB
-    uint32_t packets;       // 2 KiB buffers of each port, default 8192
-    uint16_t min_threads;   // with work stealing so many at least run, the others as the load wants; 0: all do
+    const char *routers;     // "10.0.0.1:8000,10.0.0.2:8000": give these credit; NULL: none
+    uint16_t feedback_port;  // of the routers, default 9000
+    uint16_t queue_depth;    // n of a port, 1…64, default 3. With work stealing it is at least that many, and follows
+                             // the threads and the time a request takes.
+    uint16_t mtu;            // IP MTU, 576…1500; 0: of the interface
+    uint32_t max_pending;    // requests at once, each port, default 1024
+    uint32_t max_message;    // bytes, default 1 MiB
+    uint32_t packets;        // 2 KiB buffers of each port, default 8192
+    uint16_t min_threads;    // with work stealing so many at least run, the others as the load wants; 0: all do
     uint32_t delay_bound_us; // one more of them runs when requests wait longer, default 200
-    uint8_t protocol;       // enum bobtail_protocol
-    uint32_t connections;   // over TCP, of each thread, default 1024
-    uint64_t seed;          // of the order in which threads look at one another; 0: a random one
+    uint8_t protocol;        // enum bobtail_protocol
+    uint32_t connections;    // over TCP, of each thread, default 1024
+    uint64_t seed;           // of the order in which threads look at one another; 0: a random one
 };
 
 struct bobtail_server_counts {
-    uint64_t handled;  // requests executed
-    uint64_t stolen;   // turns in which a thread took something of another one
-    uint64_t borrowed; // networks of other threads that were served
-    uint64_t slow;     // handlers that took over 10 ms
-    uint64_t assisted; // networks served by the server's own thread, because all others were in handlers
-    uint64_t active;   // threads that run now
-    uint64_t parks;    // times that one was parked
+    uint64_t handled;          // requests executed
+    uint64_t stolen;           // turns in which a thread took something of another one
+    uint64_t borrowed;         // networks of other threads that were served
+    uint64_t slow;             // handlers that took over 10 ms
+    uint64_t assisted;         // networks served by the server's own thread, because all others were in handlers
+    uint64_t active;           // threads that run now
+    uint64_t parks;            // times that one was parked
     uint64_t accepted, closed; // TCP connections taken; ended for another reason than that their client did
     uint64_t malformed;        // of these: what came was no request, or ended in the middle of one, or was too long
-    uint64_t died;     // threads that a handler ended; each was replaced, and its request refused
+    uint64_t died;             // threads that a handler ended; each was replaced, and its request refused
 };
 
 struct bobtail_server;

@@ -84,8 +84,7 @@ static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail
         snprintf(err, errlen, "the kernel gave no random numbers");
         return false;
     }
-    struct bt_udp_config u = {
-        .locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN};
+    struct bt_udp_config u = {.locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN};
     p->io = bt_udp_open(&u, err, errlen);
     return p->io != NULL;
 }

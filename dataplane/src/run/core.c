@@ -194,7 +194,8 @@ static void loop(struct run_core *core)
     }
 }
 
-/* What a thread had begun that a handler ended: that request gets no reply, the others are executed by its successor. */
+/* What a thread had begun that a handler ended: that request gets no reply, the others are executed by its successor.
+ */
 static void take_over(struct run_core *core)
 {
     bool inside = run_relaxed(&core->turns) % 2 != 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that come and go with the load (Z-14 to Z-16): the helper measures each lane, and ten times a second asks the
-// controller. A thread that is parked has finished what it had, and sleeps where no packet wakes it. A lane's port is the
-// home of its first thread, which always runs: so no flow has to move, and nothing waits for who is parked.
+// controller. A thread that is parked has finished what it had, and sleeps where no packet wakes it. A lane's port is
+// the home of its first thread, which always runs: so no flow has to move, and nothing waits for who is parked.
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 #include "run/run_internal.h"
 
-#define TAKE_NS   UINT64_C(10000000)   // an interval of Z-14
-#define TICK_NS   UINT64_C(100000000)  // Z-15: 10 Hz
-#define CPUSET_NS UINT64_C(500000000)  // how often it is seen which processors there are
+#define TAKE_NS   UINT64_C(10000000)  // an interval of Z-14
+#define TICK_NS   UINT64_C(100000000) // Z-15: 10 Hz
+#define CPUSET_NS UINT64_C(500000000) // how often it is seen which processors there are
 #define MARGIN    0.1
 #define HOLD_OFF  5
 

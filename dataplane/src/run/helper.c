@@ -9,7 +9,7 @@
 
 #include "run/run_internal.h"
 
-#define RESIZE_NS UINT64_C(100000000)
+#define RESIZE_NS  UINT64_C(100000000)
 #define REST_AFTER 100u // looks at which nothing ran
 
 enum { DEPTH_MAX = 64, DEPTH_SPARE = 8 };

@@ -77,8 +77,8 @@ static void on_request(void *arg, const struct bt_server_request *rq, struct bt_
     home->batch[home->taken++] = job; // by the core that took it: nobody else need know
 }
 
-// One that waits is gone at once: whoever takes it from its queue finds it so. One that is executed has its bytes
-// until its handler ends; it is given up then.
+// One that waits is gone at once: whoever takes it from its queue finds it so. One that is executed has its
+// bytes until its handler ends; it is given up then.
 static enum bt_server_cancel on_cancel(void *arg, uint64_t handle)
 {
     struct run_home *home = arg;

@@ -64,8 +64,8 @@ static inline bool own_bytes(const struct bobtail_request *request, const void *
     return into <= one->len && len <= one->len - into;
 }
 
-__attribute__((noinline)) static int reply_otherwise(struct bobtail_request *request,
-                                                     const struct bobtail_bytes *piece, int n)
+__attribute__((noinline)) static int reply_otherwise(struct bobtail_request *request, const struct bobtail_bytes *piece,
+                                                     int n)
 {
     size_t len = 0;
     if (n == 1 && request->reply == NULL && own_bytes(request, piece->at, piece->len)) {

@@ -22,7 +22,7 @@ enum {
 
 struct bt_run_port {
     struct bt_io *io;
-    struct bt_server_cfg server; // ops is the runtime's to fill in
+    struct bt_server_cfg server;    // ops is the runtime's to fill in
     struct bt_hist_slices *service; // of execution, to its reply; NULL: not kept
     ptrdiff_t read_only;            // from a packet's bytes to where they cannot be written; 0: they can
 };
@@ -51,20 +51,20 @@ enum bt_run_tcp_counter {
 
 struct bt_run_setup {
     enum bt_sched_mode mode;
-    uint32_t threads;  // 1…BT_RUN_THREADS_MAX
+    uint32_t threads; // 1…BT_RUN_THREADS_MAX
     // With work stealing so many at least run, the others as the load wants (Z-15); 0: all do.
     uint32_t threads_min;
     uint64_t delay_bound_ns; // one more runs when requests wait longer
-    uint32_t batch;    // packets taken at once, 1…BT_SCHED_BATCH_MAX
-    uint64_t spin_ns;  // how long a thread without work looks before it sleeps
-    uint64_t loop_ns;  // D of D-3: from a router's dispatch to FEEDBACK, without the service
+    uint32_t batch;          // packets taken at once, 1…BT_SCHED_BATCH_MAX
+    uint64_t spin_ns;        // how long a thread without work looks before it sleeps
+    uint64_t loop_ns;        // D of D-3: from a router's dispatch to FEEDBACK, without the service
     uint64_t seed;
-    const char *name;  // of the handler
-    bool origins; // bt_run_origin is asked
+    const char *name; // of the handler
+    bool origins;     // bt_run_origin is asked
     bobtail_handler_fn handler;
     void *arg;
     void (*slow)(void *arg, const char *name, unsigned thread); // NULL: only counted
-    const struct bt_run_port *port; // bt_run_ports of them, or NULL with
+    const struct bt_run_port *port;                             // bt_run_ports of them, or NULL with
     const struct bt_run_tcp *tcp;
 };
 

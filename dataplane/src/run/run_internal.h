@@ -38,11 +38,11 @@ struct bobtail_request {
     struct bt_msg msg;
     uint8_t *heap; // NULL, or allocated
     uint8_t class_flags;
-    uint16_t req_id;             // of who asks for it
-    struct bt_addr client;       // likewise
-    uint64_t took_ns;            // with a histogram of service times
+    uint16_t req_id;              // of who asks for it
+    struct bt_addr client;        // likewise
+    uint64_t took_ns;             // with a histogram of service times
     struct bobtail_request *next; // in a list of jobs
-    struct bobtail_bytes one;    // its bytes, where they are in one piece
+    struct bobtail_bytes one;     // its bytes, where they are in one piece
     uint8_t small[RUN_SMALL];
 };
 
@@ -95,8 +95,8 @@ struct run_core {
     // What it is at, so that another thread can go on when a handler ends this one.
     struct run_home *flow_home; // NULL: no flow of the scheduler
     uint32_t flow;
-    struct bobtail_request *todo; // of that flow
-    struct bobtail_bytes *piece;  // of the request it executes
+    struct bobtail_request *todo;        // of that flow
+    struct bobtail_bytes *piece;         // of the request it executes
     _Alignas(64) _Atomic uint64_t turns; // odd: in a handler
     _Atomic uint64_t named;              // the turn that was counted as slow
     _Atomic uint64_t busy_ticks, slow, died;
@@ -143,7 +143,7 @@ struct bt_run {
     _Atomic uint64_t parks;
     uint64_t last_handled, last_busy, resize_ns; // helper
     double service_ns;                           // likewise: what a request took lately
-    uint64_t taken_ns, ticked_ns, seen_ns; // likewise: interval, decision, processors
+    uint64_t taken_ns, ticked_ns, seen_ns;       // likewise: interval, decision, processors
 };
 
 static inline void run_list_add(struct run_list *l, struct bobtail_request *job)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads without work sleep in the kernel, each in an epoll set of its own: its own event, and the sockets of its lane.
-// A packet wakes one thread that sleeps (EPOLLEXCLUSIVE), or none when one looks anyway. What is edge-triggered is told
-// once; whoever is told leaves a hint, so that nobody sleeps before somebody has looked (bt_sched_waiting).
+// Threads without work sleep in the kernel, each in an epoll set of its own: its own event, and the sockets of its
+// lane. A packet wakes one thread that sleeps (EPOLLEXCLUSIVE), or none when one looks anyway. What is edge-triggered
+// is told once; whoever is told leaves a hint, so that nobody sleeps before somebody has looked (bt_sched_waiting).
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define OWN_EVENT UINT32_MAX
 // Networks that cannot wake anybody are looked at so often.
-#define POLL_NS   UINT64_C(50000)
+#define POLL_NS UINT64_C(50000)
 
 enum { SOCKETS_MAX = 16 };
 
@@ -31,7 +31,8 @@ static bool watch_home(struct run_core *core, struct run_home *home)
     if (home->tcp != NULL) { // a set of its own, which wakes all who watch it: epoll has no exclusive form for that
         return watch(core, run_tcp_set(home), EPOLLIN | EPOLLET, home->core);
     }
-    unsigned n = home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
+    unsigned n =
+        home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
     for (unsigned i = 0; i < n && i < SOCKETS_MAX; i++) {
         if (!watch(core, fds[i], EPOLLIN | EPOLLET | EPOLLEXCLUSIVE, home->core)) {
             return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See tcp.h. A connection is read while it has fewer than so many requests that are not answered; then it waits, and its
-// client's window with it. So one client cannot fill a turn, and memory has a bound.
+// See tcp.h. A connection is read while it has fewer than so many requests that are not answered; then it waits, and
+// its client's window with it. So one client cannot fill a turn, and memory has a bound.
 #include "run/tcp.h"
 
 #include <errno.h>
@@ -32,12 +32,12 @@ struct bytes {
 };
 
 struct conn {
-    int fd; // -1: free
+    int fd;                         // -1: free
     uint32_t index, pending, asked; // asked: what epoll was told
-    bool ended;  // nothing more comes
-    bool broken; // nothing more is taken: what was executed before is still answered
-    bool dead;   // nobody is there
-    bool held;   // a request of it found no memory
+    bool ended;                     // nothing more comes
+    bool broken;                    // nothing more is taken: what was executed before is still answered
+    bool dead;                      // nobody is there
+    bool held;                      // a request of it found no memory
     struct bt_framer framer;
     struct bytes in, out;
     struct conn *next;

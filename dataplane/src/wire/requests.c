@@ -84,8 +84,8 @@ static enum bt_framed marked(const struct bt_framer *f, const struct bt_stream *
     }
     const uint8_t *line = s->bytes + f->at;
     uint32_t text = *end - 2 - f->at;
-    bool good = text >= 2 && line[0] == (f->stage == RESP_COUNT ? '*' : '$') &&
-                bt_framer_number(line + 1, text - 1, value);
+    bool good =
+        text >= 2 && line[0] == (f->stage == RESP_COUNT ? '*' : '$') && bt_framer_number(line + 1, text - 1, value);
     return good ? BT_FRAMED_WHOLE : BT_FRAMED_MALFORMED;
 }
 

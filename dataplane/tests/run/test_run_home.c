@@ -67,7 +67,8 @@ static void net_wake(struct bt_io *io)
     (void)io;
 }
 
-static const struct bt_io_ops net_ops = {.rx = net_rx, .tx = net_tx, .now = net_now, .wait = net_wait, .wake = net_wake};
+static const struct bt_io_ops net_ops = {
+    .rx = net_rx, .tx = net_tx, .now = net_now, .wait = net_wait, .wake = net_wake};
 
 static void arrive(uint8_t type, uint16_t id, uint32_t copy)
 {
@@ -254,12 +255,9 @@ static void test_d3_n_follows_threads_and_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_r272_waiting),
-        cmocka_unit_test(test_r272_the_place_is_used_again),
-        cmocka_unit_test(test_r272_stolen),
-        cmocka_unit_test(test_r272_executed_at_home),
-        cmocka_unit_test(test_r272_in_a_batch),
-        cmocka_unit_test(test_d3_n_follows_threads_and_time),
+        cmocka_unit_test(test_r272_waiting),    cmocka_unit_test(test_r272_the_place_is_used_again),
+        cmocka_unit_test(test_r272_stolen),     cmocka_unit_test(test_r272_executed_at_home),
+        cmocka_unit_test(test_r272_in_a_batch), cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

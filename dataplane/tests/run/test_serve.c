@@ -13,12 +13,12 @@
 enum { BIG = 300000 };
 
 static struct {
-    _Atomic int gate;    // handlers that wait for it go on when it is up
-    _Atomic int inside;  // handlers that wait
-    _Atomic int most;    // that ever did at once
-    _Atomic int ended;   // requests that end their thread
-    _Atomic int named;   // calls of slow()
-    _Atomic int thread;  // it was told then
+    _Atomic int gate;   // handlers that wait for it go on when it is up
+    _Atomic int inside; // handlers that wait
+    _Atomic int most;   // that ever did at once
+    _Atomic int ended;  // requests that end their thread
+    _Atomic int named;  // calls of slow()
+    _Atomic int thread; // it was told then
     char name[32];
 } story;
 
