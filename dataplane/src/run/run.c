@@ -108,29 +108,49 @@ static bool make_parts(struct bt_run *run, char *err, size_t errlen)
     return true;
 }
 
-static bool sound(const struct bt_run_setup *setup, char *err, size_t errlen)
+static bool out_of(const char *name, uint32_t most, uint32_t got, char *err, size_t errlen)
 {
-    if (setup->threads < 1 || setup->threads > BT_RUN_THREADS_MAX) {
-        snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, setup->threads);
-    } else if (setup->batch < 1 || setup->batch > BT_SCHED_BATCH_MAX) {
-        snprintf(err, errlen, "batch: must be 1..%d; got %u", BT_SCHED_BATCH_MAX, setup->batch);
-    } else if (setup->mode != BT_SCHED_RUN_TO_COMPLETION && setup->mode != BT_SCHED_WORK_STEALING) {
-        snprintf(err, errlen, "mode: there is none with the number %d", (int)setup->mode);
-    } else if (setup->threads_min > setup->threads) {
+    bool out = got == 0 || got > most;
+    if (out) {
+        snprintf(err, errlen, "%s: must be 1..%u; got %u", name, most, got);
+    }
+    return out;
+}
+
+/* Threads that come and go: where that is possible. */
+static bool elastic_sound(const struct bt_run_setup *setup, char *err, size_t errlen)
+{
+    if (setup->threads_min == 0 || setup->threads_min == setup->threads) {
+        return true;
+    }
+    if (setup->threads_min > setup->threads) {
         snprintf(err, errlen, "min_threads: must be at most threads, %u; got %u", setup->threads, setup->threads_min);
-    } else if (setup->threads_min != 0 && setup->threads_min != setup->threads &&
-               setup->mode != BT_SCHED_WORK_STEALING) {
+    } else if (setup->mode != BT_SCHED_WORK_STEALING) {
         snprintf(err, errlen, "min_threads: needs work stealing; to completion each thread has a port of its own");
-    } else if (setup->tcp != NULL && setup->threads_min != 0 && setup->threads_min != setup->threads) {
+    } else if (setup->tcp != NULL) {
         snprintf(err, errlen, "min_threads: connections stay with their thread; with TCP all threads run");
-    } else if (setup->tcp != NULL && (setup->tcp->connections < 1 || setup->tcp->connections > 65536)) {
-        snprintf(err, errlen, "connections: must be 1..65536; got %u", setup->tcp->connections);
-    } else if (setup->handler == NULL) {
-        snprintf(err, errlen, "handler: there is none");
     } else {
         return true;
     }
     return false;
+}
+
+static bool sound(const struct bt_run_setup *setup, char *err, size_t errlen)
+{
+    if (out_of("threads", BT_RUN_THREADS_MAX, setup->threads, err, errlen) ||
+        out_of("batch", BT_SCHED_BATCH_MAX, setup->batch, err, errlen) ||
+        (setup->tcp != NULL && out_of("connections", 65536, setup->tcp->connections, err, errlen))) {
+        return false;
+    }
+    if (setup->mode != BT_SCHED_RUN_TO_COMPLETION && setup->mode != BT_SCHED_WORK_STEALING) {
+        snprintf(err, errlen, "mode: there is none with the number %d", (int)setup->mode);
+        return false;
+    }
+    if (setup->handler == NULL) {
+        snprintf(err, errlen, "handler: there is none");
+        return false;
+    }
+    return elastic_sound(setup, err, errlen);
 }
 
 static bool make_arrays(struct bt_run *run)
