@@ -224,13 +224,13 @@ lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experime
 
 .PHONY: test-sched test-sched-short
 test-sched: ## The scheduler of a server's cores: model checking, 10,000 seeds, real threads (release, TSan), planted bugs (10 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --measurements=$(MEASURED)/test-sched.json; code=$$?; \
 	  $(REPORT) test-sched --measurements $(MEASURED)/test-sched.json && exit $$code
 
 test-sched-short: ## The same with fewer switches, seeds and requests, and a third of the planted bugs, another one after each commit (1 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --short --measurements=$(MEASURED)/test-sched-short.json; code=$$?; \
 	  $(REPORT) test-sched-short --measurements $(MEASURED)/test-sched-short.json && exit $$code
@@ -282,6 +282,13 @@ test-sriov: ## SR-IOV, receive interrupts, native XDP and CRAB on emulated cards
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
 	@hack/dataplane build release
 	@measure/bench/run.py $(BENCH)
+
+.PHONY: bench-sched
+bench-sched: ## Threads that run to completion or steal work beside the single loop: make bench-sched BENCH="--quick --only=idle" (4 min)
+	@hack/dataplane build release bench/bench_serve bench/bench_echo apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/bench-sched.json
+	@measure/bench/sched.py --measurements=$(MEASURED)/bench-sched.json $(BENCH); code=$$?; \
+	  $(REPORT) bench-sched --measurements $(MEASURED)/bench-sched.json && exit $$code
 
 .PHONY: bench-crab
 bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 25 min)

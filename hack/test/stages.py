@@ -80,7 +80,7 @@ STAGES = [
           {TEST: Form(make("p4-short"), 20, 90, "the same with 100,000 events of lockstep"), ALL: Form(make("p4"), 150, 400)},
           "the event, vector or case that differs stands in the log; `p4check trace` shows what a packet met", beside=("cluster",)),
     Stage("sched", "the scheduler of a server's cores: model checking, seeds, real threads, planted bugs",
-          {TEST: Form(make("test-sched-short"), 30, 90, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
+          {TEST: Form(make("test-sched-short"), 40, 120, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
            ALL: Form(make("test-sched"), 400, 900)},
           "the story that broke prints its history; a seed is played again with bobtail-sim sched sweep --first=SEED --seeds=1"),
     Stage("sim-replica", "a replication group in virtual time: crashes, cuts, torn disks, transfers, changes of membership; 10,000 leaders killed; planted bugs of the Raft core",
