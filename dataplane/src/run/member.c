@@ -2,7 +2,7 @@
 // See member.h: a member's beginning and end, and its turns.
 #include "run/member.h"
 
-#include <sodium/crypto_generichash_blake2b.h>
+#include <sodium/crypto_hash_sha256.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static const uint64_t MS = 1000000;
 
 uint64_t bt_member_wire_cluster(const uint8_t cluster[16])
 {
-    uint8_t sum[16];
-    crypto_generichash_blake2b(sum, sizeof sum, cluster, 16, NULL, 0);
+    uint8_t sum[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256(sum, cluster, 16);
     return bt_get64(sum);
 }
 
@@ -33,6 +33,12 @@ void member_stop(struct bt_member *m, enum bt_member_phase phase, const char *re
     m->phase = phase;
     m->reason = reason;
     m->conf.say(m->conf.arg, true, m->message);
+}
+
+void member_refused(struct bt_member *m)
+{
+    member_stop(m, BT_MEMBER_REFUSED, "Removed",
+                "member %u was removed from the group: it comes back only with an empty disk and a new id", m->id);
 }
 
 void member_core_config(const struct bt_member *m, struct bt_replica_config *c)
@@ -196,6 +202,9 @@ void bt_member_turn(struct bt_member *m, uint64_t now, bool timers)
         member_group_turn(m);
         member_snapshot_turn(m);
     }
+    if (member_runs(m)) {
+        member_hello_turn(m);
+    }
     member_requests_turn(m);
     if (timers && bt_server_next(m->server) <= now) {
         bt_server_tick(m->server, now, m->conf.txq);
@@ -206,6 +215,9 @@ uint64_t bt_member_next(const struct bt_member *m)
 {
     uint64_t at = bt_server_next(m->server);
     uint64_t due = member_runs(m) ? bt_replica_due(m->core) : UINT64_MAX;
+    if (member_runs(m) && m->hello_at > m->now && m->hello_at < due) {
+        due = m->hello_at;
+    }
     return due < at ? due : at;
 }
 

@@ -101,6 +101,10 @@ static void apply_one(struct bt_member *m, const struct bt_entry *e)
         apply_command(m, e);
     } else if (e->kind == BT_ENTRY_CONFIG && bt_group_config_decode(e->body, e->length, &config).error == BT_GROUP_OK) {
         bt_roster_config(&m->roster, e->index, &config);
+        const struct bt_roster_row *own = bt_roster_find(&m->roster, m->id);
+        if (own != NULL && own->removed) {
+            member_refused(m);
+        }
     }
     m->applied = e->index;
     m->applied_bytes += e->length;

@@ -62,7 +62,7 @@ struct bt_member {
     struct member_heard heard[MEMBER_HEARD];
     uint32_t n_heard;
     uint64_t order_index; // of the last thing this leader put into the log for the group itself
-    uint64_t note_at;
+    uint64_t note_at, hello_at;
 
     struct member_waiter waiter[MEMBER_WAITERS];
     uint32_t waiter_head, waiters;
@@ -89,6 +89,7 @@ static inline bool member_runs(const struct bt_member *m)
 /* member.c */
 void member_stop(struct bt_member *m, enum bt_member_phase phase, const char *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void member_refused(struct bt_member *m); // was removed
 void member_core_config(const struct bt_member *m, struct bt_replica_config *c);
 
 /* member_disk.c: opening, completions, snapshots. */
@@ -102,6 +103,7 @@ void member_snapshot_turn(struct bt_member *m);
 /* member_packets.c: between members. */
 void member_send(void *ctx, uint16_t to, const uint8_t *message, size_t n);
 void member_receive(struct bt_member *m, struct bt_pkt *pkt);
+void member_hello_turn(struct bt_member *m); // says that it is there, when nobody speaks with it
 void member_know_disk(struct bt_member *m, uint16_t id, uint64_t disk); // the log says so
 const struct member_heard *member_heard_of(const struct bt_member *m, uint16_t id);
 bool member_address(const struct bt_member *m, uint16_t id, struct bt_addr *member, struct bt_addr *client);

@@ -7,7 +7,7 @@
 #include "run/member_internal.h"
 
 enum { FROM_AT = 2 };
-static const uint64_t NOTE_PAUSE_NS = 20000000;
+static const uint64_t NOTE_PAUSE_NS = 20000000, HELLO_PAUSE_NS = 300000000;
 
 /* --- who is where --- */
 
@@ -142,6 +142,31 @@ static void send_note(struct bt_member *m, const struct bt_pkt *to, uint16_t id,
     send_to(m, &to->src, p, sizeof p);
 }
 
+void member_hello_turn(struct bt_member *m)
+{
+    struct bt_replica_status s = bt_replica_status(m->core);
+    uint8_t p[BT_GROUP_NOTE];
+    for (uint16_t i = 0; i < s.config->count; i++) {
+        if (s.config->member[i].id == m->id && s.config->member[i].role == BT_GROUP_VOTER) {
+            return; // it stands for election, and is told then
+        }
+    }
+    if (s.leader != 0 || m->now < m->hello_at) {
+        return;
+    }
+    m->hello_at = m->now + HELLO_PAUSE_NS;
+    bt_group_note_write(p, &(struct bt_group_note){.why = BT_NOTE_HELLO,
+                                                   .id = m->id,
+                                                   .group = (uint32_t)m->document.number,
+                                                   .cluster = bt_member_wire_cluster(m->document.cluster),
+                                                   .disk = m->disk});
+    for (size_t i = 0; i < m->document.n_members; i++) {
+        if (m->document.member[i].id != m->id) {
+            send_to(m, &m->document.member[i].address, p, sizeof p);
+        }
+    }
+}
+
 /* --- in --- */
 
 static bool of_our_group(const struct bt_member *m, const uint8_t *message)
@@ -172,20 +197,39 @@ static bool is_its_disk(struct bt_member *m, const struct bt_pkt *pkt, uint16_t 
     return true;
 }
 
-static void on_note(struct bt_member *m, const struct bt_group_packet *p)
+static void remember(struct bt_member *m, const struct bt_pkt *pkt, uint16_t from, uint64_t disk)
 {
-    struct bt_group_note note;
-    bool mine = bt_group_note_read(p->message, p->n, &note) && note.group == (uint32_t)m->document.number &&
-                note.cluster == bt_member_wire_cluster(m->document.cluster) && note.id == m->id &&
-                note.disk == m->disk;
-    if (!mine) {
+    struct member_heard *h = hear(m, from);
+    if (h != NULL) {
+        h->address = pkt->src;
+        h->disk = disk;
+        h->spoke = true;
+    }
+}
+
+static void on_refusal(struct bt_member *m, const struct bt_group_note *note)
+{
+    if (note->id != m->id || note->disk != m->disk) {
         member_count(m, BT_MEMBER_BAD_NOTE);
-    } else if (note.why == BT_NOTE_REMOVED) {
-        member_stop(m, BT_MEMBER_REFUSED, "Removed",
-                    "member %u was removed from the group: it comes back only with an empty disk and a new id", m->id);
+    } else if (note->why == BT_NOTE_REMOVED) {
+        member_refused(m);
     } else {
         member_stop(m, BT_MEMBER_REFUSED, "WrongDisk",
                     "the group knows another disk of member %u: remove this member and add one with a new id", m->id);
+    }
+}
+
+static void on_note(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_group_packet *p)
+{
+    struct bt_group_note note;
+    bool ours = bt_group_note_read(p->message, p->n, &note) && note.group == (uint32_t)m->document.number &&
+                note.cluster == bt_member_wire_cluster(m->document.cluster);
+    if (!ours) {
+        member_count(m, BT_MEMBER_BAD_NOTE);
+    } else if (note.why != BT_NOTE_HELLO) {
+        on_refusal(m, &note);
+    } else if (note.id != 0 && note.id != m->id && note.disk == p->disk && is_its_disk(m, pkt, note.id, note.disk)) {
+        remember(m, pkt, note.id, note.disk);
     }
 }
 
@@ -202,7 +246,7 @@ void member_receive(struct bt_member *m, struct bt_pkt *pkt)
         return;
     }
     if (p.is_note) {
-        on_note(m, &p);
+        on_note(m, pkt, &p);
         return;
     }
     uint16_t from = bt_get16(p.message + FROM_AT);
@@ -210,12 +254,7 @@ void member_receive(struct bt_member *m, struct bt_pkt *pkt)
         if (!is_its_disk(m, pkt, from, p.disk)) {
             return;
         }
-        struct member_heard *h = hear(m, from);
-        if (h != NULL) {
-            h->address = pkt->src;
-            h->disk = p.disk;
-            h->spoke = true;
-        }
+        remember(m, pkt, from, p.disk);
     }
     member_count(m, BT_MEMBER_ACCEPTED);
     bt_replica_receive(m->core, m->now, p.message, p.n);

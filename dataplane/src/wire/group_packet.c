@@ -73,7 +73,7 @@ void bt_group_note_write(uint8_t p[BT_GROUP_NOTE], const struct bt_group_note *n
 
 bool bt_group_note_read(const uint8_t *p, size_t n, struct bt_group_note *note)
 {
-    if (n != BT_GROUP_NOTE || p[0] != NOTE_VERSION || p[1] < BT_NOTE_WRONG_DISK || p[1] > BT_NOTE_REMOVED) {
+    if (n != BT_GROUP_NOTE || p[0] != NOTE_VERSION || p[1] < BT_NOTE_WRONG_DISK || p[1] > BT_NOTE_HELLO) {
         return false;
     }
     *note = (struct bt_group_note){.why = p[1],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How messages between members travel: an R2P2 packet of type 5 with the group key's tag, whose payload
 // is one message of wire/group.h and behind it 8 bytes that say which disk its sender has. Besides messages there are
-// notes, which tell a member that the group refuses it. And what a member says behind the word DROP.
+// notes: a member that nobody speaks with says that it is there, and is told when the group refuses it. And what a member says behind the word DROP.
 //
 //   packet   R2P2 header with the tag option; message, or note; disk u64
-//   note     0 u8, why u8, id u16, group u32, cluster u64, refused disk u64
+//   note     0 u8, why u8, id u16, group u32, cluster u64, that member's disk u64
 //   drop     1 u8, reason u8, leader's id u16, its address for clients 16 bytes, port u16, 0 u16
 #ifndef BT_WIRE_GROUP_PACKET_H
 #define BT_WIRE_GROUP_PACKET_H
@@ -45,11 +45,15 @@ bool bt_group_packet_write(struct bt_pkt *pkt, const uint8_t *message, size_t n,
 // The longest message that one packet of an IP MTU carries, whichever the family.
 uint32_t bt_group_packet_most(uint32_t mtu);
 
-enum bt_group_note_why { BT_NOTE_WRONG_DISK = 1, BT_NOTE_REMOVED = 2 };
+enum bt_group_note_why {
+    BT_NOTE_WRONG_DISK = 1, // of `id`: the group knows another disk
+    BT_NOTE_REMOVED = 2,    // `id` was removed
+    BT_NOTE_HELLO = 3,      // `id` itself says that it is there, with its own disk; no answer: nothing against it
+};
 
 struct bt_group_note {
     uint8_t why; // enum bt_group_note_why
-    uint16_t id; // who is refused
+    uint16_t id; // who is refused, or is there
     uint32_t group;
     uint64_t cluster, disk;
 };
