@@ -9,6 +9,7 @@
 package replica
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,8 @@ type Group struct {
 	Volatile bool
 	founders []string
 	extra    []string // options of every member
+	wanted   []int    // ids that are to have a vote; none: nobody walks
+	avoided  []int    // ids that are not to lead
 }
 
 // Status is what a member says of itself.
@@ -148,6 +151,12 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 		},
 		"initialMembers": g.founders, "members": members, "keyIds": []int{1},
 	}
+	if len(g.wanted) > 0 {
+		doc["wantedVoters"] = g.wanted
+	}
+	if len(g.avoided) > 0 {
+		doc["avoidLeaders"] = g.avoided
+	}
 	if edit != nil {
 		edit(doc)
 	}
@@ -210,6 +219,24 @@ func (g *Group) ask(m *Member, message any) (*Status, error) {
 	}
 	var s Status
 	return &s, json.Unmarshal(buf[:n], &s)
+}
+
+// Apply hands every member that runs the document as it is now.
+func (g *Group) Apply() error {
+	raw := g.document(nil)
+	for _, m := range g.Members {
+		if !m.Running() {
+			continue
+		}
+		s, err := g.ask(m, map[string]any{"v": 1, "op": "apply", "hash": fmt.Sprintf("%x", sha256.Sum256(raw)), "config": json.RawMessage(raw)})
+		if err == nil && s.Error != nil {
+			err = fmt.Errorf("%s: %s: %s", s.Error.Code, s.Error.Field, s.Error.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
 }
 
 // Status of a member; nil when it does not answer.

@@ -9,10 +9,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,6 +104,59 @@ func TestMembership(t *testing.T) {
 		}
 	}
 	p.same(p.up()...)
+}
+
+// voters waits until these and no others have a vote.
+func (p *play) voters(ids ...int) {
+	p.t.Helper()
+	p.must(until(fmt.Sprint("voters ", ids), func() bool {
+		l := p.g.Leader()
+		if l == nil {
+			return false
+		}
+		s := p.g.Status(l)
+		var have []int
+		for _, m := range s.Members {
+			if m.Role == "Voter" {
+				have = append(have, m.ID)
+			}
+		}
+		slices.Sort(have)
+		return !s.Pending && len(s.Members) == len(ids) && slices.Equal(have, ids)
+	}))
+}
+
+// The document wants other voters, and the leader walks there: three become five,
+// and three others, the leader not among them; then one is not to lead.
+func TestWanted(t *testing.T) {
+	p := begin(t, 3, 5, false)
+	p.must(p.g.Start(p.g.Members[3]))
+	p.must(p.g.Start(p.g.Members[4]))
+	p.round("five", func() {
+		p.g.wanted = []int{1, 2, 3, 4, 5}
+		p.must(p.g.Apply())
+		p.voters(p.g.wanted...)
+	})
+	l := p.leader()
+	p.round("three", func() {
+		p.g.wanted = nil
+		for i := range 3 {
+			p.g.wanted = append(p.g.wanted, (l.ID+i)%5+1)
+		}
+		slices.Sort(p.g.wanted)
+		p.must(p.g.Apply())
+		p.voters(p.g.wanted...)
+	})
+	p.phase(l, "Refused", "Removed")
+	p.round("avoided", func() {
+		p.g.avoided = []int{p.leader().ID}
+		p.must(p.g.Apply())
+		p.must(until("another leader", func() bool { l := p.g.Leader(); return l != nil && l.ID != p.g.avoided[0] }))
+	})
+	p.g.wanted = []int{1, 2}
+	if err := p.g.Apply(); err == nil || !strings.Contains(err.Error(), "wantedVoters") {
+		t.Fatalf("an even number of voters: %v", err)
+	}
 }
 
 // A member loses its disk and comes back under its id: the others refuse it, and

@@ -170,7 +170,7 @@ static void put_who(struct bt_json_out *o, const struct replica_app *app, const 
     const struct bt_group_document_member *own = bt_group_document_find(d, app->opt.name);
     bt_json_out_u64(o, "id", s->core.id != 0 ? s->core.id : own != NULL ? (uint64_t)own->id : 0);
     bt_json_out_string(o, "cluster", hex_of(d->cluster, hex));
-    bt_json_out_i64(o, "group", d->number);
+    bt_json_out_i64(o, "number", d->number);
     bt_json_out_open(o, "disk", '{');
     bt_json_out_string(o, "id", hex_of(s->disk_id, hex));
     bt_json_out_string(o, "policy", bt_group_storage_words[d->storage]);
@@ -179,27 +179,22 @@ static void put_who(struct bt_json_out *o, const struct replica_app *app, const 
     bt_json_out_close(o, '}');
 }
 
-static bool answer_group(void *arg, const struct bt_ctl_ask *ask, struct bt_json_out *o, struct bt_ctl_error *e)
+static void put_group(struct replica_app *app, struct bt_json_out *o)
 {
     static struct bt_member_status s; // large; of the loop only
-    struct replica_app *app = arg;
-    (void)ask;
-    (void)e;
     bool waits = app->member == NULL;
     if (waits) {
         s = (struct bt_member_status){.reason = "NoDocument", .message = "no document was applied yet", .disk = ""};
     } else {
         bt_member_status(app->member, now_of(app), &s);
     }
-    bt_json_out_string(o, "hash", app->hash);
     bt_json_out_string(o, "phase", waits ? "Waiting" : phase_of(&s));
     bt_json_out_bool(o, "ready", s.ready && !app->leaving);
     bt_json_out_string(o, "reason", s.ready && app->leaving ? "Leaving" : s.reason);
     bt_json_out_string(o, "message", s.message);
-    bt_json_out_double(o, "uptimeSeconds", (double)(bt_monotonic_ns() - app->started_ns) / 1e9);
     bt_json_out_string(o, "name", app->opt.name);
     if (waits) {
-        return true;
+        return;
     }
     put_who(o, app, &s);
     bt_json_out_string(o, "role", role_of(&s));
@@ -207,6 +202,24 @@ static bool answer_group(void *arg, const struct bt_ctl_ask *ask, struct bt_json
         put_indices(o, &s);
         put_members(o, &s);
     }
+}
+
+// The same in the answer of "state", for who reads it through a sidecar.
+static void describe(void *arg, struct bt_json_out *o)
+{
+    bt_json_out_open(o, "group", '{');
+    put_group(arg, o);
+    bt_json_out_close(o, '}');
+}
+
+static bool answer_group(void *arg, const struct bt_ctl_ask *ask, struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct replica_app *app = arg;
+    (void)ask;
+    (void)e;
+    bt_json_out_string(o, "hash", app->hash);
+    bt_json_out_double(o, "uptimeSeconds", (double)(bt_monotonic_ns() - app->started_ns) / 1e9);
+    put_group(app, o);
     return true;
 }
 
@@ -345,6 +358,7 @@ const struct bt_ctl_app replica_ctl_app = {
     .apply_text = replica_apply,
     .operations = operations,
     .state = replica_state,
+    .describe = describe,
     .counters = replica_counters,
     .leave = leave,
     .slices = replica_slices,

@@ -116,6 +116,8 @@ struct bt_ctl_app {
     bool (*apply_text)(void *arg, const char *text, size_t len, const char *key_dir, struct bt_ctl_error *e);
     const struct bt_ctl_operation *operations; // a NULL name at the end; NULL: none
     void (*state)(void *arg, struct bt_ctl_state *out);
+    // Writes more fields into the answer of "state". NULL: there are none.
+    void (*describe)(void *arg, struct bt_json_out *o);
     void (*counters)(void *arg, struct bt_ctl_samples *out);
     void (*leave)(void *arg); // starts draining and returns
     // The histogram called `name`, or NULL. Runs in the control thread.

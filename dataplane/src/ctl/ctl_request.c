@@ -197,10 +197,19 @@ static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *f
     return ok;
 }
 
+struct state_call {
+    struct bt_ctl *ctl;
+    struct bt_json_out *out;
+};
+
 static void state_in_loop(void *arg)
 {
-    struct bt_ctl *c = arg;
+    struct state_call *a = arg;
+    struct bt_ctl *c = a->ctl;
     c->app.state(c->app.arg, &c->state);
+    if (c->app.describe != NULL) { // what it says is the loop's
+        bt_ctl_reply_state(a->out, c->hash, &c->state, &c->app);
+    }
 }
 
 static void counters_in_loop(void *arg)
@@ -231,10 +240,12 @@ static bool answer_state(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_
 {
     struct bt_ctl_state *s = &c->state;
     s->n_members = s->n_routers = s->n_workers = 0;
-    if (!in_loop(c, state_in_loop, e)) {
-        return false;
+    if (!bt_mailbox_call(c->mailbox, state_in_loop, &(struct state_call){c, o})) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
     }
-    bt_ctl_reply_state(o, c->hash, s);
+    if (c->app.describe == NULL) {
+        bt_ctl_reply_state(o, c->hash, s, NULL);
+    }
     return true;
 }
 

@@ -151,6 +151,7 @@ static const struct bt_shape member_shape = SHAPE(member_fields, bt_group_docume
 static const struct bt_shape_field source = {"", BT_SHAPE_OBJECT, .shape = &source_shape};
 static const struct bt_shape_field member = {"", BT_SHAPE_OBJECT, .shape = &member_shape};
 static const struct bt_shape_field founder = {"", BT_SHAPE_TEXT, true, {0, BT_GROUP_DOCUMENT_NAME}, .min = 1};
+static const struct bt_shape_field id = {"", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = 65535};
 static const struct bt_shape_field key_id = {"", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = 255};
 
 static const struct bt_shape_field document_fields[] = {
@@ -162,6 +163,10 @@ static const struct bt_shape_field document_fields[] = {
      .item = &founder},
     {"members", BT_SHAPE_ARRAY, true, DOC(member), DOC(n_members), .min = 1, .max = BT_GROUP_DOCUMENT_MEMBERS_MAX,
      .item = &member, .check = check_members},
+    {"wantedVoters", BT_SHAPE_ARRAY, false, DOC(wanted), DOC(n_wanted), DOC(wanted_given), .min = 1,
+     .max = BT_GROUP_DOCUMENT_FOUNDERS, .item = &id},
+    {"avoidLeaders", BT_SHAPE_ARRAY, false, DOC(avoided), DOC(n_avoided), .max = BT_GROUP_DOCUMENT_MEMBERS_MAX,
+     .item = &id},
     {"keyIds", BT_SHAPE_ARRAY, true, DOC(key_id), DOC(n_key_ids), .min = 1, .max = BT_KEYS_LIVE, .item = &key_id,
      .check = check_key_ids},
 };
@@ -189,6 +194,27 @@ static bool founders_are_right(const struct bt_group_document *d, struct bt_ctl_
                          d->n_founders);
 }
 
+// Likewise: ids of members, each once, an odd number of them.
+static bool wanted_are_right(const struct bt_group_document *d, struct bt_ctl_error *e)
+{
+    char at[48];
+    for (size_t i = 0; i < d->n_wanted; i++) {
+        snprintf(at, sizeof at, "wantedVoters[%zu]", i);
+        if (bt_group_document_by_id(d, d->wanted[i]) == NULL) {
+            return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, at, "must be the id of one of members; got %" PRId64,
+                                 d->wanted[i]);
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (d->wanted[i] == d->wanted[k]) {
+                return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, at, "occurs twice; keep one");
+            }
+        }
+    }
+    return !d->wanted_given || d->n_wanted % 2 == 1 ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "wantedVoters", "must be an odd number of ids; got %zu",
+                         d->n_wanted);
+}
+
 struct bt_group_document *bt_group_document_parse(const char *text, size_t len, struct bt_ctl_error *e)
 {
     struct bt_group_document *d = calloc(1, sizeof *d);
@@ -196,7 +222,8 @@ struct bt_group_document *bt_group_document_parse(const char *text, size_t len, 
         bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "out of memory");
         return NULL;
     }
-    if (!bt_shape_read(&document_shape, d, text, len, BT_CTL_INVALID_CONFIG, e) || !founders_are_right(d, e)) {
+    if (!bt_shape_read(&document_shape, d, text, len, BT_CTL_INVALID_CONFIG, e) || !founders_are_right(d, e) ||
+        !wanted_are_right(d, e)) {
         free(d);
         return NULL;
     }
@@ -211,6 +238,36 @@ const struct bt_group_document_member *bt_group_document_find(const struct bt_gr
         }
     }
     return NULL;
+}
+
+const struct bt_group_document_member *bt_group_document_by_id(const struct bt_group_document *d, int64_t id_wanted)
+{
+    for (size_t i = 0; i < d->n_members; i++) {
+        if (d->member[i].id == id_wanted) {
+            return &d->member[i];
+        }
+    }
+    return NULL;
+}
+
+static bool among(const int64_t *list, size_t n, int64_t v)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] == v) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool bt_group_document_wants(const struct bt_group_document *d, int64_t v)
+{
+    return among(d->wanted, d->n_wanted, v);
+}
+
+bool bt_group_document_avoids(const struct bt_group_document *d, int64_t v)
+{
+    return among(d->avoided, d->n_avoided, v);
 }
 
 bool bt_group_document_founds(const struct bt_group_document *d, const char *name)

@@ -43,6 +43,13 @@ struct bt_group_document {
     size_t n_founders;
     struct bt_group_document_member member[BT_GROUP_DOCUMENT_MEMBERS_MAX];
     size_t n_members;
+    // Ids that are to have a vote; the leader walks there, one change at a time. Not given: nobody walks.
+    bool wanted_given;
+    int64_t wanted[BT_GROUP_DOCUMENT_FOUNDERS];
+    size_t n_wanted;
+    // Ids that are to hand the leadership over while another voter is there.
+    int64_t avoided[BT_GROUP_DOCUMENT_MEMBERS_MAX];
+    size_t n_avoided;
     int64_t key_id[BT_KEYS_LIVE];
     size_t n_key_ids;
 };
@@ -52,6 +59,9 @@ struct bt_group_document *bt_group_document_parse(const char *text, size_t len, 
 
 // The entry with this name; NULL: there is none.
 const struct bt_group_document_member *bt_group_document_find(const struct bt_group_document *d, const char *name);
+const struct bt_group_document_member *bt_group_document_by_id(const struct bt_group_document *d, int64_t id);
+bool bt_group_document_wants(const struct bt_group_document *d, int64_t id);
+bool bt_group_document_avoids(const struct bt_group_document *d, int64_t id);
 bool bt_group_document_founds(const struct bt_group_document *d, const char *name);
 
 // What may not differ between the document in force and the next one. False with *e naming the field.

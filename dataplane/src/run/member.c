@@ -200,6 +200,7 @@ void bt_member_turn(struct bt_member *m, uint64_t now, bool timers)
         }
         member_apply_turn(m);
         member_group_turn(m);
+        member_walk_turn(m);
         member_snapshot_turn(m);
     }
     if (member_runs(m)) {
@@ -217,6 +218,9 @@ uint64_t bt_member_next(const struct bt_member *m)
     uint64_t due = member_runs(m) ? bt_replica_due(m->core) : UINT64_MAX;
     if (member_runs(m) && m->hello_at > m->now && m->hello_at < due) {
         due = m->hello_at;
+    }
+    if (member_runs(m) && m->walk_at > m->now && m->walk_at < due) {
+        due = m->walk_at;
     }
     return due < at ? due : at;
 }

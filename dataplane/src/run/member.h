@@ -93,7 +93,7 @@ struct bt_member_peer {
 
 struct bt_member_status {
     enum bt_member_phase phase;
-    bool ready, formed, transferring;
+    bool ready, formed;
     const char *reason;   // "" when ready
     const char *message;  // for people; ""
     const char *disk;     // "Healthy", "Failed", …

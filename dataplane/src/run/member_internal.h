@@ -62,7 +62,7 @@ struct bt_member {
     struct member_heard heard[MEMBER_HEARD];
     uint32_t n_heard;
     uint64_t order_index; // of the last thing this leader put into the log for the group itself
-    uint64_t note_at, hello_at;
+    uint64_t note_at, hello_at, walk_at;
 
     struct member_waiter waiter[MEMBER_WAITERS];
     uint32_t waiter_head, waiters;
@@ -122,5 +122,8 @@ void member_apply_turn(struct bt_member *m);
 
 /* member_group.c: what a leader puts into the log for the group itself. */
 void member_group_turn(struct bt_member *m);
+
+/* member_walk.c: towards the voters that the document wants. */
+void member_walk_turn(struct bt_member *m);
 
 #endif

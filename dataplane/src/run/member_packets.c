@@ -50,21 +50,11 @@ void member_know_disk(struct bt_member *m, uint16_t id, uint64_t disk)
     }
 }
 
-static const struct bt_group_document_member *in_document(const struct bt_member *m, uint16_t id)
-{
-    for (size_t i = 0; i < m->document.n_members; i++) {
-        if (m->document.member[i].id == id) {
-            return &m->document.member[i];
-        }
-    }
-    return NULL;
-}
-
 // Where it spoke from last, else what the document says, else what the log says.
 bool member_address(const struct bt_member *m, uint16_t id, struct bt_addr *member, struct bt_addr *client)
 {
     const struct member_heard *h = member_heard_of(m, id);
-    const struct bt_group_document_member *d = in_document(m, id);
+    const struct bt_group_document_member *d = bt_group_document_by_id(&m->document, id);
     const struct bt_roster_row *row = bt_roster_find(&m->roster, id);
     bool spoke = h != NULL && h->spoke, known = true;
     memset(member, 0, sizeof *member);
@@ -87,7 +77,7 @@ bool member_address(const struct bt_member *m, uint16_t id, struct bt_addr *memb
 
 const char *member_name(const struct bt_member *m, uint16_t id)
 {
-    const struct bt_group_document_member *d = in_document(m, id);
+    const struct bt_group_document_member *d = bt_group_document_by_id(&m->document, id);
     const struct bt_roster_row *row = bt_roster_find(&m->roster, id);
     return d != NULL ? d->name : row != NULL ? row->name : "";
 }
