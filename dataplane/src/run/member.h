@@ -27,6 +27,7 @@ struct bt_member_config {
     const struct bt_group_document *document; // copied
     const char *name;                         // which of its members this is
     const char *folder;                       // of the disk
+    struct bt_disk *disk;                     // instead of the folder; NULL: the folder
     struct bt_addr members, clients;          // own addresses as bound
     struct bt_keyring keys;
     uint16_t mtu;
