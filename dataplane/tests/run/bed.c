@@ -197,8 +197,11 @@ void bed_open(struct bed *b, unsigned voters, unsigned places)
     memset(d->cluster, 0x5a, sizeof d->cluster);
     for (unsigned i = 0; i < places; i++) {
         uint16_t id = (uint16_t)(i + 1);
-        d->member[i] = (struct bt_group_document_member){
-            .id = id, .member_port = 8100, .client_port = 8000, .address = address(id, 8100), .client = address(id, 8000)};
+        d->member[i] = (struct bt_group_document_member){.id = id,
+                                                         .member_port = 8100,
+                                                         .client_port = 8000,
+                                                         .address = address(id, 8100),
+                                                         .client = address(id, 8000)};
         snprintf(d->member[i].name, sizeof d->member[i].name, "m%u", id);
         if (i < voters) {
             memcpy(d->founder[i], d->member[i].name, sizeof d->founder[i]);
@@ -275,9 +278,10 @@ void bed_until(struct bed *b, bool (*so)(struct bed *, uint16_t), uint16_t id)
             for (uint16_t i = 1; i <= BED_MEMBERS; i++) {
                 if (b->member[i] != NULL) {
                     struct bt_member_status s = bed_status(b, i);
-                    print_message("member %u: %s, role %d, term %u, leader %u, commit %u, applied %u, last %u, durable %u\n", i, s.reason,
-                                  (int)s.core.role, (unsigned)s.core.term, s.leader, (unsigned)s.core.commit,
-                                  (unsigned)s.core.applied, (unsigned)s.core.last, (unsigned)s.core.durable);
+                    print_message(
+                        "member %u: %s, role %d, term %u, leader %u, commit %u, applied %u, last %u, durable %u\n", i,
+                        s.reason, (int)s.core.role, (unsigned)s.core.term, s.leader, (unsigned)s.core.commit,
+                        (unsigned)s.core.applied, (unsigned)s.core.last, (unsigned)s.core.durable);
                 }
             }
             fail();

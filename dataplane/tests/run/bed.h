@@ -29,14 +29,14 @@ struct bed {
     struct bt_member *member[BED_MEMBERS + 1]; // by id
     struct bed_service service[BED_MEMBERS + 1];
     struct r2p2_replica_service calls[BED_MEMBERS + 1];
-    bool cut[BED_MEMBERS + 1];          // nothing reaches it, nothing comes from it
+    bool cut[BED_MEMBERS + 1]; // nothing reaches it, nothing comes from it
     struct bed_disk {
         struct bt_disk disk; // first
         struct bt_files files;
         atomic_bool stalled; // a sync waits
         atomic_int fails;    // and then returns this
     } disk[BED_MEMBERS + 1];
-    uint8_t reply[BED_REPLY];           // of the last client's request that was answered
+    uint8_t reply[BED_REPLY]; // of the last client's request that was answered
     uint32_t reply_n;
     uint8_t reply_type; // enum bt_type; 0xff: none came
     uint16_t rid;

@@ -124,7 +124,8 @@ static void r328_reads_see_what_was_written_and_are_executed_at_one(void **state
         bed_until(&b, level, id);
         assert_true(b.service[id].executed == 1 && b.service[id].sum == 7);
     }
-    assert_true(bed_ask(&b, &(struct bed_ask){.to = (uint16_t)(l % 3 + 1), .policy = BT_POLICY_UNRESTRICTED, .add = 100}));
+    assert_true(
+        bed_ask(&b, &(struct bed_ask){.to = (uint16_t)(l % 3 + 1), .policy = BT_POLICY_UNRESTRICTED, .add = 100}));
     assert_int_equal(bed_sum(&b, 0), 7); // unordered, at a follower
     bed_close(&b);
 }

@@ -79,7 +79,8 @@ static void r382_notes_are_read_as_written(void **state)
     (void)state;
     bt_group_note_write(p, &note);
     assert_true(bt_group_note_read(p, sizeof p, &back));
-    assert_true(back.why == note.why && back.id == 9 && back.group == 7 && back.cluster == 0x1122 && back.disk == 0x3344);
+    assert_true(back.why == note.why && back.id == 9 && back.group == 7 && back.cluster == 0x1122 &&
+                back.disk == 0x3344);
     assert_false(bt_group_note_read(p, sizeof p - 1, &back));
     p[1] = BT_NOTE_HELLO + 1;
     assert_false(bt_group_note_read(p, sizeof p, &back));
@@ -95,7 +96,8 @@ static const char right[] =
     "\"initialMembers\":[\"m1\",\"m2\",\"m3\"],\"members\":["
     "{\"name\":\"m1\",\"id\":1,\"address\":\"10.0.0.1\",\"memberPort\":8100,\"clientPort\":8000},"
     "{\"name\":\"m2\",\"id\":2,\"address\":\"10.0.0.2\",\"memberPort\":8100,\"clientPort\":8000},"
-    "{\"name\":\"m3\",\"id\":3,\"address\":\"10.0.0.3\",\"memberPort\":8100,\"clientPort\":8000}],\"wantedVoters\":[1,2,3],"
+    "{\"name\":\"m3\",\"id\":3,\"address\":\"10.0.0.3\",\"memberPort\":8100,\"clientPort\":8000}],\"wantedVoters\":[1,"
+    "2,3],"
     "\"avoidLeaders\":[2],\"keyIds\":[1]}";
 
 // The right document with one text replaced by another, at its n-th place.
@@ -112,64 +114,65 @@ static char *with(const char *find, const char *put)
     return out;
 }
 
+static const struct {
+    const char *find, *put, *field;
+} faults[] = {
+    {"bobtail.dev/v1", "bobtail.dev/v2", "apiVersion"},
+    {"ReplicationGroup", "RpcService", "kind"},
+    {"\"sources\":[]", "\"sources\":[{}]", "sources[0].kind"},
+    {"\"name\":\"o\"", "\"name\":\"\"", "group.name"},
+    {"\"namespace\":\"s\"", "\"namespace\":\"\"", "group.namespace"},
+    {"00112233445566778899aabbccddeeff", "0011223344556677", "group.cluster"},
+    {"00112233445566778899aabbccddeeff", "00000000000000000000000000000000", "group.cluster"},
+    {"\"number\":7", "\"number\":0", "group.number"},
+    {"\"number\":7", "\"number\":4294967296", "group.number"},
+    {"Always", "Sometimes", "group.storage"},
+    {"Kernel", "Carrier", "group.deviceProfile"},
+    {"\"electionMilliseconds\":150", "\"electionMilliseconds\":9", "group.electionMilliseconds"},
+    {"\"electionMilliseconds\":150", "\"electionMilliseconds\":60", "group.electionMilliseconds"},
+    {"\"heartbeatMilliseconds\":30", "\"heartbeatMilliseconds\":0", "group.heartbeatMilliseconds"},
+    {"\"logEntries\":16384", "\"logEntries\":512", "group.logEntries"},
+    {"\"logEntries\":16384", "\"logEntries\":20000", "group.logEntries"},
+    {"\"snapshotEntries\":4096", "\"snapshotEntries\":4097", "group.snapshotEntries"},
+    {"\"maxSnapshotBytes\":16777216", "\"maxSnapshotBytes\":1", "group.maxSnapshotBytes"},
+    {"\"inFlightLimit\":1000", "\"inFlightLimit\":4097", "group.inFlightLimit"},
+    {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\"]", "initialMembers"},
+    {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m9\"]", "initialMembers[2]"},
+    {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m2\"]", "initialMembers[2]"},
+    {"\"name\":\"m2\"", "\"name\":\"m1\"", "members[1].name"},
+    {"\"name\":\"m2\"", "\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"",
+     "members[1].name"},
+    {"\"id\":2", "\"id\":1", "members[1].id"},
+    {"\"id\":2", "\"id\":65536", "members[1].id"},
+    {"10.0.0.2\",\"memberPort\":8100", "10.0.0.2\",\"memberPort\":0", "members[1].memberPort"},
+    {"10.0.0.2", "10.0.0.1", "members[1].memberPort"},
+    {"10.0.0.2", "224.0.0.1", "members[1].address"},
+    {"10.0.0.2\",\"memberPort\":8100", "10.0.0.2\",\"memberPort\":8000", "members[1].clientPort"},
+    {"\"clientPort\":8000}],", "\"clientPort\":0}],", "members[2].clientPort"},
+    {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2]", "wantedVoters"},
+    {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2,8]", "wantedVoters[2]"},
+    {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2,2]", "wantedVoters[2]"},
+    {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[]", "wantedVoters"},
+    {"\"avoidLeaders\":[2]", "\"avoidLeaders\":[0]", "avoidLeaders[0]"},
+    {"\"keyIds\":[1]", "\"keyIds\":[]", "keyIds"},
+    {"\"keyIds\":[1]", "\"keyIds\":[1,1]", "keyIds[1]"},
+    {"\"keyIds\":[1]", "\"keyIds\":[256]", "keyIds[0]"},
+    {"\"keyIds\":[1]", "\"keyIds\":[1],\"more\":1", "more"},
+};
+
 static void documents_name_the_field_at_fault(void **state)
 {
-    static const struct {
-        const char *find, *put, *field;
-    } rows[] = {
-        {"bobtail.dev/v1", "bobtail.dev/v2", "apiVersion"},
-        {"ReplicationGroup", "RpcService", "kind"},
-        {"\"sources\":[]", "\"sources\":[{}]", "sources[0].kind"},
-        {"\"name\":\"o\"", "\"name\":\"\"", "group.name"},
-        {"\"namespace\":\"s\"", "\"namespace\":\"\"", "group.namespace"},
-        {"00112233445566778899aabbccddeeff", "0011223344556677", "group.cluster"},
-        {"00112233445566778899aabbccddeeff", "00000000000000000000000000000000", "group.cluster"},
-        {"\"number\":7", "\"number\":0", "group.number"},
-        {"\"number\":7", "\"number\":4294967296", "group.number"},
-        {"Always", "Sometimes", "group.storage"},
-        {"Kernel", "Carrier", "group.deviceProfile"},
-        {"\"electionMilliseconds\":150", "\"electionMilliseconds\":9", "group.electionMilliseconds"},
-        {"\"electionMilliseconds\":150", "\"electionMilliseconds\":60", "group.electionMilliseconds"},
-        {"\"heartbeatMilliseconds\":30", "\"heartbeatMilliseconds\":0", "group.heartbeatMilliseconds"},
-        {"\"logEntries\":16384", "\"logEntries\":512", "group.logEntries"},
-        {"\"logEntries\":16384", "\"logEntries\":20000", "group.logEntries"},
-        {"\"snapshotEntries\":4096", "\"snapshotEntries\":4097", "group.snapshotEntries"},
-        {"\"maxSnapshotBytes\":16777216", "\"maxSnapshotBytes\":1", "group.maxSnapshotBytes"},
-        {"\"inFlightLimit\":1000", "\"inFlightLimit\":4097", "group.inFlightLimit"},
-        {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\"]", "initialMembers"},
-        {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m9\"]", "initialMembers[2]"},
-        {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m2\"]", "initialMembers[2]"},
-        {"\"name\":\"m2\"", "\"name\":\"m1\"", "members[1].name"},
-        {"\"name\":\"m2\"", "\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"",
-         "members[1].name"},
-        {"\"id\":2", "\"id\":1", "members[1].id"},
-        {"\"id\":2", "\"id\":65536", "members[1].id"},
-        {"10.0.0.2\",\"memberPort\":8100", "10.0.0.2\",\"memberPort\":0", "members[1].memberPort"},
-        {"10.0.0.2", "10.0.0.1", "members[1].memberPort"},
-        {"10.0.0.2", "224.0.0.1", "members[1].address"},
-        {"10.0.0.2\",\"memberPort\":8100", "10.0.0.2\",\"memberPort\":8000", "members[1].clientPort"},
-        {"\"clientPort\":8000}],", "\"clientPort\":0}],", "members[2].clientPort"},
-        {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2]", "wantedVoters"},
-        {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2,8]", "wantedVoters[2]"},
-        {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[1,2,2]", "wantedVoters[2]"},
-        {"\"wantedVoters\":[1,2,3]", "\"wantedVoters\":[]", "wantedVoters"},
-        {"\"avoidLeaders\":[2]", "\"avoidLeaders\":[0]", "avoidLeaders[0]"},
-        {"\"keyIds\":[1]", "\"keyIds\":[]", "keyIds"},
-        {"\"keyIds\":[1]", "\"keyIds\":[1,1]", "keyIds[1]"},
-        {"\"keyIds\":[1]", "\"keyIds\":[256]", "keyIds[0]"},
-        {"\"keyIds\":[1]", "\"keyIds\":[1],\"more\":1", "more"},
-    };
     (void)state;
     struct bt_ctl_error e;
     struct bt_group_document *d = bt_group_document_parse(right, strlen(right), &e);
     assert_non_null(d);
     assert_true(bt_group_document_founds(d, "m2") && d->member[1].client.port == 8000 && d->wanted_given);
     free(d);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char *text = with(rows[i].find, rows[i].put);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        char *text = with(faults[i].find, faults[i].put);
         d = bt_group_document_parse(text, strlen(text), &e);
-        if (d != NULL || strcmp(e.field, rows[i].field) != 0) {
-            fail_msg("%s: field %s, not %s", rows[i].put, d != NULL ? "accepted" : e.field, rows[i].field);
+        if (d != NULL || strcmp(e.field, faults[i].field) != 0) {
+            fail_msg("%s: field %s, not %s", faults[i].put, d != NULL ? "accepted" : e.field, faults[i].field);
         }
         assert_true(e.message[0] != '\0');
         free(text);
