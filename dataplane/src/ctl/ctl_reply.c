@@ -127,7 +127,8 @@ static void device_part(struct bt_json_out *o, const struct bt_ctl_device *d)
     bt_json_out_close(o, '}');
 }
 
-void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s)
+void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s,
+                        const struct bt_ctl_app *app)
 {
     bt_ctl_reply_begin(o, true);
     bt_json_out_string(o, "hash", hash);
@@ -138,6 +139,9 @@ void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt
         router_part(o, s);
     } else {
         server_part(o, s);
+    }
+    if (app != NULL && app->describe != NULL) {
+        app->describe(app->arg, o);
     }
     bt_json_out_close(o, '}');
 }

@@ -6,6 +6,7 @@
 #include "ctl/json.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@ struct request {
     size_t config_len;
     bool memfd;
     int64_t size;
-    char name[32];
+    char name[BT_CONFIG_TEXT];
+    char address[64];
+    int64_t id, member_port, client_port;
     int64_t window_seconds;
     int64_t end_second; // last second of the window, on the dataplane's clock; 0: the present one
     int64_t parts;      // stretches of the window to be told apart; 0: none
@@ -30,15 +33,54 @@ struct request {
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, PARTS, AFTER, FIELDS };
+enum field {
+    V,
+    OP,
+    HASH,
+    CONFIG,
+    MEMFD,
+    SIZE,
+    NAME,
+    WINDOW,
+    END,
+    PARTS,
+    AFTER,
+    ID,
+    ADDRESS,
+    MEMBER_PORT,
+    CLIENT_PORT,
+    FIELDS
+};
 
-static const char *const field_names[FIELDS] = {
-    "v", "op", "hash", "config", "memfd", "size", "name", "windowSeconds", "endSecond", "parts", "after"};
+enum field_kind { INTEGER, TEXT, TRUTH, SPAN };
+
+#define AT(member) offsetof(struct request, member), sizeof(((struct request *)0)->member)
+static const struct {
+    const char *name;
+    enum field_kind kind;
+    size_t at, size;
+} fields[FIELDS] = {
+    [V] = {"v", INTEGER, AT(v)},
+    [OP] = {"op", TEXT, AT(op)},
+    [HASH] = {"hash", TEXT, AT(hash)},
+    [CONFIG] = {"config", SPAN, AT(config)},
+    [MEMFD] = {"memfd", TRUTH, AT(memfd)},
+    [SIZE] = {"size", INTEGER, AT(size)},
+    [NAME] = {"name", TEXT, AT(name)},
+    [WINDOW] = {"windowSeconds", INTEGER, AT(window_seconds)},
+    [END] = {"endSecond", INTEGER, AT(end_second)},
+    [PARTS] = {"parts", INTEGER, AT(parts)},
+    [AFTER] = {"after", INTEGER, AT(after)},
+    [ID] = {"id", INTEGER, AT(id)},
+    [ADDRESS] = {"address", TEXT, AT(address)},
+    [MEMBER_PORT] = {"memberPort", INTEGER, AT(member_port)},
+    [CLIENT_PORT] = {"clientPort", INTEGER, AT(client_port)},
+};
 
 static int field_of(const char *key)
 {
     for (int i = 0; i < FIELDS; i++) {
-        if (strcmp(field_names[i], key) == 0) {
+        if (strcmp(fields[i].name, key) == 0) {
             return i;
         }
     }
@@ -60,31 +102,16 @@ static bool read_text(struct bt_json *j, char *buf, size_t cap)
 
 static bool read_field(struct bt_json *j, enum field f, struct request *q)
 {
-    switch (f) {
-    case V:
-        return read_int(j, &q->v);
-    case OP:
-        return read_text(j, q->op, sizeof q->op);
-    case HASH:
-        return read_text(j, q->hash, sizeof q->hash);
-    case CONFIG:
+    void *to = (char *)q + fields[f].at;
+    switch (fields[f].kind) {
+    case INTEGER:
+        return read_int(j, to);
+    case TEXT:
+        return read_text(j, to, fields[f].size);
+    case TRUTH:
+        return bt_json_peek(j) == BT_JSON_BOOLEAN && bt_json_boolean(j, to);
+    case SPAN: // read later, where its text lies
         return bt_json_skip(j, &q->config, &q->config_len);
-    case MEMFD:
-        return bt_json_peek(j) == BT_JSON_BOOLEAN && bt_json_boolean(j, &q->memfd);
-    case SIZE:
-        return read_int(j, &q->size);
-    case NAME:
-        return read_text(j, q->name, sizeof q->name);
-    case WINDOW:
-        return read_int(j, &q->window_seconds);
-    case END:
-        return read_int(j, &q->end_second);
-    case PARTS:
-        return read_int(j, &q->parts);
-    case AFTER:
-        return read_int(j, &q->after);
-    case FIELDS:
-        break;
     }
     return false;
 }
@@ -186,10 +213,19 @@ static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *f
     return ok;
 }
 
+struct state_call {
+    struct bt_ctl *ctl;
+    struct bt_json_out *out;
+};
+
 static void state_in_loop(void *arg)
 {
-    struct bt_ctl *c = arg;
+    struct state_call *a = arg;
+    struct bt_ctl *c = a->ctl;
     c->app.state(c->app.arg, &c->state);
+    if (c->app.describe != NULL) { // what it says is the loop's
+        bt_ctl_reply_state(a->out, c->hash, &c->state, &c->app);
+    }
 }
 
 static void counters_in_loop(void *arg)
@@ -220,10 +256,12 @@ static bool answer_state(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_
 {
     struct bt_ctl_state *s = &c->state;
     s->n_members = s->n_routers = s->n_workers = 0;
-    if (!in_loop(c, state_in_loop, e)) {
-        return false;
+    if (!bt_mailbox_call(c->mailbox, state_in_loop, &(struct state_call){c, o})) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
     }
-    bt_ctl_reply_state(o, c->hash, s);
+    if (c->app.describe == NULL) {
+        bt_ctl_reply_state(o, c->hash, s, NULL);
+    }
     return true;
 }
 
@@ -391,6 +429,47 @@ static bool answer_traces(struct bt_ctl *c, const struct request *q, struct bt_j
     return true;
 }
 
+struct own_call {
+    const struct bt_ctl *ctl;
+    const struct bt_ctl_operation *op;
+    const struct bt_ctl_ask *ask;
+    struct bt_json_out *out;
+    struct bt_ctl_error *error;
+    bool ok;
+};
+
+static void own_in_loop(void *arg)
+{
+    struct own_call *a = arg;
+    bt_ctl_reply_begin(a->out, true);
+    a->ok = a->op->answer(a->ctl->app.arg, a->ask, a->out, a->error);
+    bt_json_out_close(a->out, '}');
+}
+
+static bool answer_own(const struct bt_ctl *c, const struct bt_ctl_operation *op, const struct request *q,
+                       struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct bt_ctl_ask ask = {.id = q->id,
+                             .member_port = q->member_port,
+                             .client_port = q->client_port,
+                             .name = q->name,
+                             .address = q->address};
+    struct own_call call = {.ctl = c, .op = op, .ask = &ask, .out = o, .error = e};
+    if (!bt_mailbox_call(c->mailbox, own_in_loop, &call)) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
+    }
+    return call.ok;
+}
+
+static const struct bt_ctl_operation *own_operation(const struct bt_ctl *c, const char *name)
+{
+    const struct bt_ctl_operation *op = c->app.operations;
+    while (op != NULL && op->name != NULL && strcmp(op->name, name) != 0) {
+        op++;
+    }
+    return op != NULL && op->name != NULL ? op : NULL;
+}
+
 static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds, struct bt_json_out *o,
                      struct bt_ctl_error *e)
 {
@@ -417,6 +496,10 @@ static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, 
     }
     if (strcmp(q->op, "traces") == 0) {
         return answer_traces(c, q, o, e);
+    }
+    const struct bt_ctl_operation *op = own_operation(c, q->op);
+    if (op != NULL) {
+        return answer_own(c, op, q, o, e);
     }
     return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op",
                          "must be one of hello, apply, state, counters, histogram, leave, traces; got \"%s\"", q->op);
