@@ -158,7 +158,7 @@ static void take_snapshot(struct replica_world *w, uint16_t id)
     static uint8_t bytes[REPLICA_SNAPSHOT];
     struct replica_member *m = &w->member[id];
     struct bt_replica_status s = bt_replica_status(m->core);
-    if (s.applied < s.snapshot + w->rules.snapshot_every) {
+    if (!s.snapshot_wanted && s.applied < s.snapshot + w->rules.snapshot_every) {
         return;
     }
     uint64_t n = state_write(&m->state, bytes);
@@ -189,7 +189,7 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .election_ns = w->rules.election_ns,
                                       .heartbeat_ns = w->rules.heartbeat_ns,
                                       .seed = w->rules.same_timers && id % 3 != 0 ? 1 : bt_rng_next(&w->rng),
-                                      .log_slots = REPLICA_SLOTS,
+                                      .log_slots = w->rules.log_slots,
                                       .body_bytes = REPLICA_BODIES,
                                       .keep_entries = w->rules.keep,
                                       .message_bytes = REPLICA_MESSAGE,

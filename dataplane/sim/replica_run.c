@@ -52,6 +52,17 @@ static void draw_rules(struct replica_world *w)
     r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
 }
 
+/* Drawn apart, so that a seed keeps its other faults. */
+static void draw_later_rules(struct replica_world *w, uint64_t seed)
+{
+    struct bt_rng rng;
+    bt_rng_seed(&rng, seed ^ UINT64_C(0x6c6f67));
+    w->rules.log_slots = bt_rng_below(&rng, 3) == 0 ? REPLICA_SLOTS / 4 : REPLICA_SLOTS;
+    if (w->rules.log_slots < REPLICA_SLOTS && w->rules.keep > 8) {
+        w->rules.keep = 8;
+    }
+}
+
 static struct replica_world *make(uint64_t seed, enum replica_mode mode)
 {
     struct replica_world *w = calloc(1, sizeof *w);
@@ -63,6 +74,7 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode)
     w->mode = mode;
     w->term_most = 1;
     draw_rules(w);
+    draw_later_rules(w, seed);
     w->at_room = 1024;
     w->at = calloc(w->at_room, sizeof *w->at);
     if (w->at == NULL) {

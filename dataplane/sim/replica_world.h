@@ -139,7 +139,7 @@ struct replica_rules { /* drawn from the seed */
     uint64_t delay_ns, spread_ns, late_ns;
     uint64_t sync_ns, stall_ns;
     double stall;
-    uint32_t keep, snapshot_every, apply_most, clients, members;
+    uint32_t keep, snapshot_every, apply_most, clients, members, log_slots;
     uint64_t election_ns, heartbeat_ns;
     bool wal; /* the shipped log, on disks that tear; else a log that is whole or not there */
     double sync_fails;

@@ -5,6 +5,7 @@
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/send.h"
+#include "replica/snapshot.h"
 
 // Where the leader may try next: before the whole of a term that contradicts it.
 static uint64_t try_after(const struct bt_replica *r, uint64_t refused)
@@ -45,6 +46,7 @@ static uint32_t known(const struct bt_replica *r, const struct bt_group_append *
 static uint32_t take(struct bt_replica *r, const struct bt_group_append *a, uint32_t from, bool *config)
 {
     uint32_t n = from;
+    replica_make_room(r);
     while (n < a->count && replica_log_append(&r->log, &a->entry[n], replica_next_generation(r))) {
         *config = *config || a->entry[n].kind == BT_ENTRY_CONFIG;
         n++;

@@ -42,7 +42,7 @@ void replica_store_compact(struct bt_replica *r, uint64_t to)
 bool replica_store_own(struct bt_replica *r, uint8_t kind, const uint8_t *body, uint32_t n)
 {
     struct bt_entry e = {.index = r->log.last + 1, .term = r->term, .body = body, .length = n, .kind = kind};
-    if (!replica_log_append(&r->log, &e, replica_next_generation(r))) {
+    if (!replica_log_fits(&r->log, kind, n) || !replica_log_append(&r->log, &e, replica_next_generation(r))) {
         replica_count(r, BT_REPLICA_NO_ROOM_TOTAL);
         return false;
     }

@@ -104,6 +104,7 @@ struct bt_replica_status {
     uint64_t last_term;
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;
+    bool snapshot_wanted;                 // the log is nearly full: it fills up unless the application gives a snapshot
     const struct bt_group_config *config; // in force
 };
 struct bt_replica_status bt_replica_status(const struct bt_replica *r);

@@ -45,6 +45,7 @@ static struct bt_replica *lay(void *mem, const struct bt_replica_config *c, cons
     *r = (struct bt_replica){.conf = *c, .ops = *ops, .ctx = ctx, .role = BT_REPLICA_FOLLOWER};
     struct replica_slot *slots = carve(&m, c->log_slots * sizeof *slots);
     replica_log_init(&r->log, slots, c->log_slots, carve(&m, c->body_bytes), c->body_bytes);
+    r->log.spare = c->message_bytes;
     r->message = carve(&m, c->message_bytes);
     for (int i = 0; i < 2; i++) {
         r->held[i].room = carve(&m, c->snapshot_bytes);

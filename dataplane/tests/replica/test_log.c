@@ -25,8 +25,8 @@ static bool put(struct replica_log *l, uint64_t term, uint8_t kind, uint32_t n, 
 {
     static uint8_t body[ROOM];
     memset(body, (int)((l->last + 1) & 0xff), n);
-    return replica_log_append(
-        l, &(struct bt_entry){.index = l->last + 1, .term = term, .kind = kind, .length = n, .body = body}, generation);
+    struct bt_entry e = {.index = l->last + 1, .term = term, .kind = kind, .length = n, .body = body};
+    return replica_log_fits(l, kind, n) && replica_log_append(l, &e, generation);
 }
 
 static void r348_a_full_log_takes_no_command_and_keeps_room_for_elections(void **state)
