@@ -20,16 +20,20 @@ static const char usage_text[] =
     "the group must go on.\n"
     "\n"
     "  --mode=faults|beyond|kills  faults (default); more than f members go for good: safety only; leaders are killed\n"
+    "  --protocol=raft|hovercraft  entries carry their bodies (default); or requests reach every member by "
+    "themselves,\n"
+    "                              through a flow-control box, and are ordered by their metadata\n"
     "  --seeds=N --first=N         (default 2000, 1)\n"
     "  --seed=N                    only this one\n"
     "  --stop                      stop at the first seed that is broken\n"
     "  --jobs=N                    (default 2)\n"
     "  --measurements=FILE --quiet\n";
 
-enum { O_MODE = 256, O_SEEDS, O_FIRST, O_SEED, O_STOP, O_MEASURE, O_QUIET, O_HELP };
+enum { O_MODE = 256, O_PROTOCOL, O_SEEDS, O_FIRST, O_SEED, O_STOP, O_MEASURE, O_QUIET, O_HELP };
 
 struct ask {
     enum replica_mode mode;
+    enum replica_protocol protocol;
     uint32_t seeds;
     uint64_t first;
     unsigned jobs;
@@ -44,8 +48,15 @@ static const char *mode_name(uint32_t i)
     return names[i];
 }
 
+static const char *protocol_name(uint32_t i)
+{
+    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft"};
+    return names[i];
+}
+
 static const struct option long_options[] = {
     {"mode", required_argument, NULL, O_MODE},
+    {"protocol", required_argument, NULL, O_PROTOCOL},
     {"seeds", required_argument, NULL, O_SEEDS},
     {"first", required_argument, NULL, O_FIRST},
     {"seed", required_argument, NULL, O_SEED},
@@ -62,6 +73,9 @@ static int take(struct ask *a, int c)
     switch (c) {
     case O_MODE:
         a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 3);
+        return 0;
+    case O_PROTOCOL:
+        a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
         return 0;
     case O_SEEDS:
         a->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, 1e8);
@@ -100,7 +114,7 @@ static void one_seed(const void *ctx, uint32_t i, void *result)
     if (__atomic_load_n(a->stopped, __ATOMIC_RELAXED)) {
         return;
     }
-    replica_run(a->first + i, a->mode, r);
+    replica_run(a->first + i, a->mode, a->protocol, r);
     if (a->stop && r->breach != REPLICA_HELD) {
         __atomic_store_n(a->stopped, true, __ATOMIC_RELAXED);
     }
@@ -108,7 +122,7 @@ static void one_seed(const void *ctx, uint32_t i, void *result)
 
 struct sum {
     struct replica_counts count;
-    uint64_t clean, failed, lost;
+    uint64_t clean, failed, lost, dropped_executed, lost_replies_most;
     double virtual_s;
     uint64_t *failover; /* sorted */
     uint32_t failovers;
@@ -128,7 +142,8 @@ static void print_failure(const struct ask *a, uint32_t i, const struct replica_
     } else {
         printf("seed %llu: %s\n", seed, r->says);
     }
-    printf("  replay:   bobtail-sim replica --mode=%s --seed=%llu\n", mode_name(a->mode), seed);
+    printf("  replay:   bobtail-sim replica --protocol=%s --mode=%s --seed=%llu\n", protocol_name(a->protocol),
+           mode_name(a->mode), seed);
 }
 
 static void add_up(const struct ask *a, const struct replica_result *results, const int *signals, struct sum *s)
@@ -144,6 +159,10 @@ static void add_up(const struct ask *a, const struct replica_result *results, co
         }
         s->clean += !bad;
         s->lost += r->lost;
+        s->dropped_executed += r->dropped_executed;
+        if (r->lost_replies_most > s->lost_replies_most) {
+            s->lost_replies_most = r->lost_replies_most;
+        }
         s->virtual_s += (double)r->virtual_ns / 1e9;
         uint64_t *to = (uint64_t *)&s->count;
         const uint64_t *from = (const uint64_t *)&r->count;
@@ -165,7 +184,7 @@ static double failover_ms(const struct sum *s, double share)
 static void print_sum(const struct ask *a, const struct sum *s, double wall)
 {
     const struct replica_counts *c = &s->count;
-    printf("replica, %s: seeds %llu to %llu, %llu clean, %llu failed\n", mode_name(a->mode),
+    printf("%s, %s: seeds %llu to %llu, %llu clean, %llu failed\n", protocol_name(a->protocol), mode_name(a->mode),
            (unsigned long long)a->first, (unsigned long long)(a->first + a->seeds - 1), (unsigned long long)s->clean,
            (unsigned long long)s->failed);
     printf("  %llu writes, %llu acknowledged, %llu lost; %llu elections won; %llu messages, %.0f virtual seconds in "
@@ -184,6 +203,14 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
     printf("  %llu transfers, %llu changes of membership, %llu snapshots taken, %llu installed\n",
            (unsigned long long)c->transfers, (unsigned long long)c->changes, (unsigned long long)c->snapshots,
            (unsigned long long)c->installs);
+    if (a->protocol != REPLICA_RAFT) {
+        printf("  %llu reads committed, %llu requests refused by the box, which fell %llu times; %llu questions for "
+               "bodies, "
+               "%llu recovered; at most %llu answers went with a member\n",
+               (unsigned long long)c->reads, (unsigned long long)c->nacked, (unsigned long long)c->boxes,
+               (unsigned long long)c->recoveries, (unsigned long long)c->recovered,
+               (unsigned long long)s->lost_replies_most);
+    }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",
                s->failovers, failover_ms(s, 0.5), failover_ms(s, 0.99), failover_ms(s, 1));
@@ -205,6 +232,7 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
     sim_measure(&m, "seeds_failed", (double)s->failed, "count");
     sim_measure(&m, "acked_writes_lost", (double)s->lost, "count");
     sim_measure(&m, "acked_writes", (double)s->count.acked, "count");
+    sim_measure(&m, "dropped_but_executed", (double)s->dropped_executed, "count");
     sim_measure(&m, "replica_seconds", wall, "s");
     return sim_measures_close(&m);
 }

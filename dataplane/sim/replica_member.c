@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_net.h"
@@ -134,6 +135,20 @@ static void answer_waiters(struct replica_world *w, uint16_t id, const struct bt
     }
 }
 
+/* who executes, and who answers. */
+static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+{
+    unsigned duty = bt_replica_duty(w->member[id].core, e);
+    replica_check_applied(w, id, e, duty);
+    bt_replica_applied(w->member[id].core, e->index);
+    if (!bt_group_is_request(e)) {
+        answer_waiters(w, id, e);
+    } else if ((duty & BT_REPLICA_ANSWER) != 0) {
+        replica_check_answered(w, id, e);
+        replica_box_answered(w, replica_op(e), e->index);
+    }
+}
+
 static void apply(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
@@ -147,9 +162,12 @@ static void apply(struct replica_world *w, uint16_t id)
                            (unsigned long long)i);
             return;
         }
-        replica_check_applied(w, id, &e);
-        bt_replica_applied(m->core, i);
-        answer_waiters(w, id, &e);
+        do_duty(w, id, &e);
+    }
+    if (replica_is_apart(w) && bt_replica_status(m->core).role == BT_REPLICA_LEADER) {
+        w->sending = id;
+        bt_replica_announce(m->core, replica_clock(w, id));
+        replica_check_step(w, id);
     }
 }
 
@@ -193,7 +211,8 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .body_bytes = REPLICA_BODIES,
                                       .keep_entries = w->rules.keep,
                                       .message_bytes = REPLICA_MESSAGE,
-                                      .snapshot_bytes = REPLICA_SNAPSHOT};
+                                      .snapshot_bytes = REPLICA_SNAPSHOT,
+                                      .apart = w->rules.apart};
 }
 
 void replica_member_make(struct replica_world *w, uint16_t id, const struct bt_group_config *first)
@@ -218,7 +237,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     }
     m->incarnation = (m->incarnation + 1) & 0xffff;
     m->waiters = 0;
-    m->tick_at = m->paused_until = 0;
+    m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
     w->sending = id;
     const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);
@@ -242,9 +261,18 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     after_input(w, id);
 }
 
+/* Questions for bodies of this incarnation. */
+static void add_up(struct replica_world *w, const struct bt_replica *core)
+{
+    w->count.recoveries += bt_replica_counters(core)[BT_REPLICA_RECOVERIES_TOTAL];
+    w->count.recovered += bt_replica_counters(core)[BT_REPLICA_RECOVERED_TOTAL];
+}
+
 void replica_member_crash(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
+    replica_check_crash(w, id);
+    add_up(w, m->core);
     m->core = NULL;
     m->incarnation = (m->incarnation + 1) & 0xffff;
     replica_disk_crash(m->disk, w->agenda.now, &w->rng);
@@ -253,6 +281,9 @@ void replica_member_crash(struct replica_world *w, uint16_t id)
 
 void replica_member_free(struct replica_world *w, uint16_t id)
 {
+    if (w->member[id].core != NULL) {
+        add_up(w, w->member[id].core);
+    }
     free(w->member[id].mem);
     replica_disk_free(w->member[id].disk);
 }
@@ -305,11 +336,28 @@ void replica_member_event(struct replica_world *w, const struct sim_event *ev)
     }
 }
 
+static void request_apart(struct replica_world *w, uint16_t id, uint64_t op)
+{
+    static uint8_t body[REPLICA_REQUEST_MOST];
+    struct bt_replica_request q = {.client = replica_client_of(op),
+                                   .req_id = replica_req_id_of(op),
+                                   .read_only = replica_is_read(w, op),
+                                   .body = body,
+                                   .length = replica_body_of(op, body)};
+    w->sending = id;
+    bt_replica_request(w->member[id].core, replica_clock(w, id), &q);
+    after_input(w, id);
+}
+
 void replica_member_request(struct replica_world *w, uint16_t id, uint32_t client, uint64_t op)
 {
     static uint8_t body[BODY_MOST];
     struct replica_member *m = &w->member[id];
     if (m->core == NULL || m->paused_until > w->agenda.now) {
+        return;
+    }
+    if (replica_is_apart(w)) {
+        request_apart(w, id, op);
         return;
     }
     bt_put64(body, op);

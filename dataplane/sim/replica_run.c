@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_faults.h"
@@ -52,8 +53,25 @@ static void draw_rules(struct replica_world *w)
     r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
 }
 
+static void draw_apart(struct replica_world *w, struct bt_rng *rng)
+{
+    static const uint32_t kept[] = {32, 64, 256, 256}, bounds[] = {1, 2, 4, 8, 32, 128};
+    bool kills = w->mode == REPLICA_KILLS;
+    w->rules.apart =
+        (struct bt_replica_apart){.kept_requests = kept[kills ? 3 : bt_rng_below(rng, 4)],
+                                  .recent_pairs = 2048,
+                                  .bound = bounds[bt_rng_below(rng, 6)],
+                                  .repliers = bt_rng_below(rng, 2) ? BT_REPLICA_JBSQ : BT_REPLICA_RANDOM,
+                                  .keep_ns = SIM_MS * (bt_rng_below(rng, 3) ? 1000 : 5 + bt_rng_below(rng, 60)),
+                                  .quarantine_ns = 200 * SIM_MS,
+                                  .recover_ns = SIM_MS * (1 + bt_rng_below(rng, 4)),
+                                  .key = "bodies of one gr"};
+    w->rules.box_limit = 2 + bt_rng_below(rng, 14);
+    w->rules.reads = 0.8 * bt_rng_unit(rng);
+}
+
 /* Drawn apart, so that a seed keeps its other faults. */
-static void draw_later_rules(struct replica_world *w, uint64_t seed)
+static void draw_later_rules(struct replica_world *w, uint64_t seed, enum replica_protocol protocol)
 {
     struct bt_rng rng;
     bt_rng_seed(&rng, seed ^ UINT64_C(0x6c6f67));
@@ -61,9 +79,12 @@ static void draw_later_rules(struct replica_world *w, uint64_t seed)
     if (w->rules.log_slots < REPLICA_SLOTS && w->rules.keep > 8) {
         w->rules.keep = 8;
     }
+    if (protocol == REPLICA_HOVERCRAFT) {
+        draw_apart(w, &rng);
+    }
 }
 
-static struct replica_world *make(uint64_t seed, enum replica_mode mode)
+static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol)
 {
     struct replica_world *w = calloc(1, sizeof *w);
     if (w == NULL) {
@@ -74,7 +95,7 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode)
     w->mode = mode;
     w->term_most = 1;
     draw_rules(w);
-    draw_later_rules(w, seed);
+    draw_later_rules(w, seed, protocol);
     w->at_room = 1024;
     w->at = calloc(w->at_room, sizeof *w->at);
     if (w->at == NULL) {
@@ -88,6 +109,9 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode)
     for (uint16_t id = 1; id <= w->rules.members; id++) {
         replica_member_make(w, id, &w->at[0].body);
         replica_member_start(w, id);
+    }
+    if (replica_is_apart(w)) {
+        replica_box_start(w);
     }
     replica_clients_start(w);
     w->faults_end = (mode == REPLICA_KILLS ? UINT64_MAX / SIM_MS / 2 : replica_draw(w, 1000, 2500)) * SIM_MS;
@@ -111,6 +135,8 @@ static void put_away(struct replica_world *w)
     free(w->known);
     free(w->leader_of);
     free(w->ack);
+    free(w->dropped);
+    free(w->box_mem);
     free(w);
 }
 
@@ -207,7 +233,7 @@ static bool agree(struct replica_world *w)
             return false;
         }
     }
-    return true;
+    return w->box == NULL || bt_box_counts(w->box, w->agenda.now).inside == 0; /* I-17 */
 }
 
 static void poll(struct replica_world *w)
@@ -260,8 +286,12 @@ static void client(struct replica_world *w, const struct sim_event *ev)
     if (!replica_client_wake(w, ev)) {
         return;
     }
-    uint64_t after = replica_net_client(w);
     const struct replica_client *c = &w->client[ev->node];
+    if (replica_is_apart(w)) {
+        replica_box_send(w, ev->node, c->op);
+        return;
+    }
+    uint64_t after = replica_net_client(w);
     if (after != 0) {
         sim_agenda_push(&w->agenda, w->agenda.now + after,
                         (struct sim_event){(void *)(uintptr_t)c->op, ev->node, EV_REQUEST, c->target});
@@ -294,6 +324,11 @@ static void happen(struct replica_world *w, const struct sim_event *ev)
     case EV_BACK:
         replica_back(w, (uint16_t)ev->node);
         break;
+    case EV_BOX:
+    case EV_FEEDBACK:
+    case EV_BOX_BACK:
+        replica_box_event(w, ev);
+        break;
     case EV_HEAL:
         replica_net_heal(w);
         break;
@@ -312,9 +347,9 @@ static void count_installs(struct replica_world *w)
     }
 }
 
-void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *out)
+void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol, struct replica_result *out)
 {
-    struct replica_world *w = make(seed, mode);
+    struct replica_world *w = make(seed, mode, protocol);
     struct sim_event ev;
     while (!w->done && w->breach == REPLICA_HELD && sim_agenda_take(&w->agenda, UINT64_MAX / 2, &ev)) {
         happen(w, &ev);
@@ -327,7 +362,15 @@ void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *o
         replica_breach(w, REPLICA_HISTORY, "%llu writes are lost or twice in the committed order",
                        (unsigned long long)lost);
     }
+    uint64_t executed = replica_check_dropped_executed(w);
+    if (executed > 0) {
+        replica_breach(w, REPLICA_DROPPED, "%llu requests were refused and are in the committed order",
+                       (unsigned long long)executed);
+    }
     count_installs(w);
+    out->dropped_executed = executed;
+    out->lost_replies_most = w->lost_replies_most;
+    out->bound = w->rules.apart.bound;
     out->breach = w->breach;
     memcpy(out->says, w->says, sizeof out->says);
     out->count = w->count;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "replica/apart.h"
 #include "replica/send.h"
 
 enum {
@@ -40,6 +41,7 @@ void replica_progress_begin(struct bt_replica *r)
         r->peer[i] = (struct replica_peer){
             .next = r->log.last + 1, .match = own ? r->log.durable : 0, .heard_ns = r->now, .feed = REPLICA_PROBE};
     }
+    replica_depths_forget(r);
 }
 
 static void send_chunk(struct bt_replica *r, int i)
@@ -68,7 +70,7 @@ static uint32_t fill(struct bt_replica *r, struct bt_group_append *a, uint64_t n
 {
     uint32_t room = r->conf.message_bytes - APPEND_ROOM, n = 0;
     for (uint64_t i = next; i <= r->log.last && n < BT_GROUP_ENTRIES_MAX; i++) {
-        struct bt_entry e = replica_log_entry(&r->log, i);
+        struct bt_entry e = replica_apart_shown(r, replica_log_entry(&r->log, i));
         if (room < BT_GROUP_ENTRY + e.length) {
             break;
         }

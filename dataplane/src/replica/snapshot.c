@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "replica/apart.h"
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/progress.h"
@@ -177,6 +178,7 @@ static void install(struct bt_replica *r)
     }
     if (r->applied < s->last_index) {
         r->applied = s->last_index;
+        replica_apart_begin(r);
         r->ops.restore(r->ctx, s->last_index, s->bytes, s->length);
     }
     if (r->leader != 0 && r->leader != r->conf.id && replica_settled(r)) {
