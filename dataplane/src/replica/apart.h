@@ -43,6 +43,5 @@ void replica_lack_found(struct bt_replica *r, const struct bt_group_meta *m);
 /* replier.c */
 // Who answers the next entry: a member with fewer than the bound to execute, or 0.
 uint16_t replica_replier(struct bt_replica *r);
-void replica_depths_forget(struct bt_replica *r);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "replica/apart.h"
-
 int replica_member(const struct bt_replica *r, uint16_t id)
 {
     for (int i = 0; i < r->config.count; i++) {
@@ -101,5 +99,4 @@ void replica_config_adopt(struct bt_replica *r)
             }
         }
     }
-    replica_depths_forget(r);
 }

@@ -41,7 +41,6 @@ void replica_progress_begin(struct bt_replica *r)
         r->peer[i] = (struct replica_peer){
             .next = r->log.last + 1, .match = own ? r->log.durable : 0, .heard_ns = r->now, .feed = REPLICA_PROBE};
     }
-    replica_depths_forget(r);
 }
 
 static void send_chunk(struct bt_replica *r, int i)

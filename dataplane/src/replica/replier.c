@@ -10,14 +10,6 @@ static uint32_t counts_for(const struct bt_replica *r, uint64_t index, uint16_t 
     return e.kind == BT_ENTRY_WRITE || reads ? 1 : 0;
 }
 
-void replica_depths_forget(struct bt_replica *r)
-{
-    for (uint32_t i = 0; i < BT_GROUP_MEMBERS_MAX; i++) {
-        r->peer[i].depth_to = 0;
-        r->peer[i].depth_from = UINT64_MAX;
-    }
-}
-
 // Brings the depth of member i up to what it applied and what the log holds.
 static uint32_t depth(struct bt_replica *r, int i)
 {
