@@ -35,9 +35,10 @@ static uint32_t place(const struct replica_log *l, uint32_t n)
 
 bool replica_log_fits(const struct replica_log *l, uint8_t kind, uint32_t length)
 {
-    uint64_t slots = (uint64_t)l->mask + 1 - (kind == BT_ENTRY_COMMAND ? REPLICA_LOG_RESERVED : 0);
+    bool own = kind == BT_ENTRY_NOOP || kind == BT_ENTRY_CONFIG; // of Raft, not of a client
+    uint64_t slots = (uint64_t)l->mask + 1 - (own ? 0 : REPLICA_LOG_RESERVED);
     // Bodies of memberships are small: commands leave room for a few.
-    uint32_t spare = kind == BT_ENTRY_COMMAND ? 4 * BT_GROUP_CONFIG_MAX + l->spare : 0;
+    uint32_t spare = own ? 0 : 4 * BT_GROUP_CONFIG_MAX + l->spare;
     return l->last - l->base < slots && place(l, length + spare) != l->room;
 }
 
