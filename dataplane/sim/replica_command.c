@@ -9,6 +9,7 @@
 #include "option.h"
 #include "parallel.h"
 #include "replica_check.h"
+#include "replica_counts.h"
 #include "replica_run.h"
 #include "report.h"
 
@@ -19,7 +20,8 @@ static const char usage_text[] =
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills  faults (default); more than f members go for good: safety only; leaders are killed\n"
+    "  --mode=faults|beyond|kills|counts  faults (default); more than f members go for good: safety only; leaders are\n"
+    "                              killed; nothing happens, and the leader's messages for one request are counted\n"
     "  --protocol=raft|hovercraft  entries carry their bodies (default); or requests reach every member by "
     "themselves,\n"
     "                              through a flow-control box, and are ordered by their metadata\n"
@@ -44,7 +46,7 @@ struct ask {
 
 static const char *mode_name(uint32_t i)
 {
-    static const char *const names[] = {"faults", "beyond", "kills"};
+    static const char *const names[] = {"faults", "beyond", "kills", "counts"};
     return names[i];
 }
 
@@ -72,7 +74,7 @@ static int take(struct ask *a, int c)
 {
     switch (c) {
     case O_MODE:
-        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 3);
+        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 4);
         return 0;
     case O_PROTOCOL:
         a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
@@ -228,6 +230,9 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
         sim_measure(&m, "failover_ms_p50", failover_ms(s, 0.5), "ms");
         sim_measure(&m, "failover_ms_p99", failover_ms(s, 0.99), "ms");
     }
+    if (a->protocol != REPLICA_RAFT && a->mode == REPLICA_KILLS) {
+        sim_measure(&m, "replies_lost_per_crash_max", (double)s->lost_replies_most, "count");
+    }
     sim_measure(&m, "seeds_clean", (double)s->clean, "count");
     sim_measure(&m, "seeds_failed", (double)s->failed, "count");
     sim_measure(&m, "acked_writes_lost", (double)s->lost, "count");
@@ -266,6 +271,9 @@ int sim_command_replica(int argc, char **argv)
     if (optind < argc) {
         fprintf(stderr, "bobtail-sim: replica takes options only; got %s\n", argv[optind]);
         return 2;
+    }
+    if (a.mode == REPLICA_COUNTS) {
+        return replica_counts(a.measurements);
     }
     struct replica_result *results = calloc(a.seeds, sizeof *results);
     int *signals = calloc(a.seeds, sizeof *signals);

@@ -37,9 +37,29 @@ static void crash_amid(struct replica_world *w, const struct bt_store_op *op)
     }
 }
 
+/* A message of the leader, or to it. */
+static void tally(struct replica_world *w, uint16_t leader, const uint8_t *message, bool sent)
+{
+    struct replica_tally *t = &w->tally;
+    if (w->mode != REPLICA_COUNTS || bt_replica_status(w->member[leader].core).role != BT_REPLICA_LEADER) {
+        return;
+    }
+    uint16_t from = bt_get16(message + 2);
+    uint64_t index = message[1] == BT_GROUP_APPEND_REPLY ? bt_get64(message + BT_GROUP_HEADER + 4) : 0;
+    if (sent && message[1] == BT_GROUP_APPEND && bt_get32(message + BT_GROUP_HEADER) > 0) {
+        t->tx_entries++;
+    } else if (!sent && from < REPLICA_MEMBERS && index > t->acked[from]) {
+        t->rx_acks++;
+        t->acked[from] = index;
+    } else {
+        t->apart++;
+    }
+}
+
 static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct replica_world *w = ctx;
+    tally(w, w->sending, message, true);
     replica_check_sent(w, w->sending, to, message, n);
     replica_net_send(w, w->sending, to, message, n);
     crash_after_a_vote(w, message);
@@ -129,6 +149,7 @@ static void answer_waiters(struct replica_world *w, uint16_t id, const struct bt
             continue;
         }
         if (m->waiter[i].index == e->index && m->waiter[i].term == e->term) {
+            w->tally.tx_replies++; /* of the leader, who was asked */
             replica_client_answer(w, m->waiter[i].client, m->waiter[i].op, e->index);
         }
         m->waiter[i] = m->waiter[--m->waiters];
@@ -145,6 +166,7 @@ static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry 
         answer_waiters(w, id, e);
     } else if ((duty & BT_REPLICA_ANSWER) != 0) {
         replica_check_answered(w, id, e);
+        w->tally.tx_replies += bt_replica_status(w->member[id].core).role == BT_REPLICA_LEADER;
         replica_box_answered(w, replica_op(e), e->index);
     }
 }
@@ -310,6 +332,7 @@ static void input(struct replica_world *w, uint16_t id, const struct sim_event *
     w->sending = id;
     if (ev->kind == EV_MESSAGE) {
         const struct replica_packet *p = ev->ptr;
+        tally(w, id, p->bytes, false);
         bt_replica_receive(m->core, now, p->bytes, p->n);
     } else if (ev->kind == EV_TICK) {
         bt_replica_tick(m->core, now);
@@ -356,6 +379,7 @@ void replica_member_request(struct replica_world *w, uint16_t id, uint32_t clien
     if (m->core == NULL || m->paused_until > w->agenda.now) {
         return;
     }
+    w->tally.rx_requests += bt_replica_status(m->core).role == BT_REPLICA_LEADER;
     if (replica_is_apart(w)) {
         request_apart(w, id, op);
         return;

@@ -20,4 +20,7 @@ struct replica_result {
 
 void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol, struct replica_result *out);
 
+/* Messages of the leader of a quiet group for so many requests, one after the other; false when it was not quiet. */
+bool replica_run_counts(enum replica_protocol protocol, uint32_t members, uint64_t ops, struct replica_tally *out);
+
 #endif

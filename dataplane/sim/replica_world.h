@@ -31,7 +31,8 @@ enum {
 enum replica_mode {
     REPLICA_FAULTS, /* faults, then none: progress must resume */
     REPLICA_BEYOND, /* more than f members go for good: safety only */
-    REPLICA_KILLS   /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_KILLS,  /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_COUNTS  /* nothing happens, one request after the other: messages of the leader */
 };
 
 /* How requests come to be ordered. */
@@ -149,6 +150,13 @@ struct replica_counts {
         foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes;
 };
 
+/* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
+ * commit and their answers, questions for bodies. */
+struct replica_tally {
+    uint64_t tx_entries, tx_replies, rx_requests, rx_acks, apart;
+    uint64_t acked[REPLICA_MEMBERS]; /* by member: up to where */
+};
+
 struct replica_rules { /* drawn from the seed */
     double loss, duplicate, late;
     uint64_t delay_ns, spread_ns, late_ns;
@@ -200,6 +208,8 @@ struct replica_world {
     struct replica_ack *dropped; /* requests a client was told DROP for */
     uint64_t drops, drops_room;
     uint64_t lost_replies_most; /* answers that went with one member */
+
+    struct replica_tally tally;
 
     uint64_t tail_seq;
     uint64_t killed_at; /* a leader; 0: none that is not replaced */
