@@ -10,7 +10,7 @@
 #include "replica_clients.h"
 #include "replica_net.h"
 
-enum { BOX_TIMEOUT_MS = 250, BOX_SLOW_MS = 200, BOX_DOWN_MS = 100, IDS = 256 };
+enum { BOX_TIMEOUT_MS = 250, BOX_SLOW_MS = 200, BOX_DOWN_MS = 100, IDS = 96 };
 
 static uint64_t mixed(uint64_t op)
 {
