@@ -50,6 +50,10 @@ static void ask(struct bt_replica *r)
 
 void replica_lack(struct bt_replica *r, const struct bt_group_append *a, uint32_t from)
 {
+    if (!replica_apart(r)) {
+        replica_count(r, BT_REPLICA_UNASKED_TOTAL); // a Raft group's entries come whole
+        return;
+    }
     if (r->lacks > 0 && r->lack[0].of.index == a->entry[from].index) {
         return; // asked for already
     }

@@ -248,6 +248,10 @@ static void a_raft_group_takes_no_requests_and_answers_no_questions(void **state
     m.recovery.lack[0] = (struct bt_group_lack){.index = 9, .meta = {.replier = 1}};
     bed_deliver(b, &m);
     assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 1);
+    struct bt_entry e = announced(b, 1, BT_ENTRY_WRITE, "first"); // nor entries without their bodies
+    append(b, 0, &e, 1, 0);
+    assert_int_equal(bed_status(b).last, 0);
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 2);
     bed_close(b);
 }
 
