@@ -13,7 +13,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Everyday
-.PHONY: deps build test test-all test-steady house verify generate format clean
+.PHONY: deps build test test-all test-steady house verify docs generate format clean
 deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
 	@hack/deps/install
 
@@ -43,6 +43,11 @@ house: ## Judge the structure: circles, parameters, branches, what additions tou
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
 
+docs: ## Build the site of the pages into build/site and judge them: links, length of sentences (loads 10 MB once)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/docs.json
+	@hack/docs/site --measurements=$(MEASURED)/docs.json; code=$$?; \
+	  $(REPORT) docs --measurements $(MEASURED)/docs.json && exit $$code
+
 generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF programs
 	@hack/generate
 	@hack/generate-bpf
@@ -55,7 +60,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
+.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -85,6 +90,9 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 
 e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
 	@e2e/run e2e-monitor
+
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
+	@e2e/run e2e-devices
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)
@@ -211,7 +219,7 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
-lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lab/lancet.md (20 min)
 	@mkdir -p $(MEASURED)
 	@rm -f $(MEASURED)/lancet-coverage.json
 	of=$$(measure/lancet/coverage.py digest); \
@@ -222,13 +230,13 @@ lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experime
 
 .PHONY: test-sched test-sched-short
 test-sched: ## The scheduler of a server's cores: model checking, 10,000 seeds, real threads (release, TSan), planted bugs (10 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --measurements=$(MEASURED)/test-sched.json; code=$$?; \
 	  $(REPORT) test-sched --measurements $(MEASURED)/test-sched.json && exit $$code
 
 test-sched-short: ## The same with fewer switches, seeds and requests, and a third of the planted bugs, another one after each commit (1 min)
-	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress
+	@hack/dataplane build release && hack/dataplane build tsan tests/sched/sched_stress tests/run/serve_stress
 	@mkdir -p $(MEASURED)
 	measure/sched/run-all --short --measurements=$(MEASURED)/test-sched-short.json; code=$$?; \
 	  $(REPORT) test-sched-short --measurements $(MEASURED)/test-sched-short.json && exit $$code
@@ -280,6 +288,13 @@ test-sriov: ## SR-IOV, receive interrupts, native XDP and CRAB on emulated cards
 bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=proxy"
 	@hack/dataplane build release
 	@measure/bench/run.py $(BENCH)
+
+.PHONY: bench-sched
+bench-sched: ## Threads that run to completion or steal work beside the single loop: make bench-sched BENCH="--quick --only=idle" (4 min)
+	@hack/dataplane build release bench/bench_serve bench/bench_echo apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/bench-sched.json
+	@measure/bench/sched.py --measurements=$(MEASURED)/bench-sched.json $(BENCH); code=$$?; \
+	  $(REPORT) bench-sched --measurements $(MEASURED)/bench-sched.json && exit $$code
 
 .PHONY: bench-crab
 bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 25 min)

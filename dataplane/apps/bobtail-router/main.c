@@ -25,6 +25,7 @@ static bool open_network(struct router_app *app, const struct bt_addr local[2])
     if (app->network == NULL) {
         return false;
     }
+    bt_network_describe(app->network, &app->opt.network, &app->device);
     app->pool = bt_network_pool(app->network, 0);
     bool two = app->opt.threads == 2; // each thread has the port it serves
     app->io = bt_network_io(app->network, 0, &(struct bt_network_ports){local, two ? 1 : 2, true}, why, sizeof why);

@@ -28,6 +28,7 @@ struct router_options {
 struct router_app {
     struct router_options opt;
     struct bt_network *network;
+    struct bt_ctl_device device; // of the network, as it was opened
     struct bt_pool *pool;
     struct bt_io *io;
     struct bt_router *router;

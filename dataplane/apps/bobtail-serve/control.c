@@ -24,8 +24,13 @@ static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_ke
         struct bt_server *server = app->worker[i].server;
         bt_server_set_keys(server, keys); // before the JOIN that set_routers sends
         bt_server_set_timers(server, &timers);
-        bt_server_set_n(server, now, (uint16_t)s->worker_queue_depth, &app->txq);
-        bt_server_set_routers(server, now, routers, (int)c->n_routers, &app->txq);
+        if (app->scheduled == NULL) {
+            bt_server_set_n(server, now, (uint16_t)s->worker_queue_depth, app->worker[i].txq);
+        }
+        bt_server_set_routers(server, now, routers, (int)c->n_routers, app->worker[i].txq);
+    }
+    if (app->scheduled != NULL) {
+        serve_scheduled_depth(app, (uint16_t)s->worker_queue_depth);
     }
     bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace, s->name,
                 (int)s->worker_queue_depth, c->n_routers);
@@ -55,6 +60,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
     struct bt_server_router_state r;
     uint64_t now = bt_io_now(app->io);
     out->is_router = false;
+    out->device = app->device;
     out->draining = app->leaving;
     out->uptime_ns = now - app->started_ns;
     out->backlog = serve_backlog(app);
@@ -87,7 +93,11 @@ static void serve_counters(void *arg, struct bt_ctl_samples *out)
     bt_ctl_add_gauge(out, "server_backlog", serve_backlog(app));
     bt_ctl_add_gauge(out, "server_workers", app->opt.workers);
     bt_ctl_add_gauge(out, "server_draining", app->leaving);
-    bt_ctl_add_gauge(out, "server_buffers_in_use", bt_network_in_use(app->network));
+    bt_ctl_add_gauge(out, "server_buffers_in_use",
+                     app->scheduled != NULL ? serve_scheduled_in_use(app) : bt_network_in_use(app->network));
+    if (app->scheduled != NULL) {
+        serve_scheduled_counters(app, out);
+    }
 }
 
 static void leave(void *arg)
@@ -98,7 +108,11 @@ static void leave(void *arg)
 static const struct bt_hist_slices *serve_slices(void *arg, const char *name)
 {
     const struct serve_app *app = arg;
-    if (strcmp(name, "latency") == 0) {
+    bool latency = strcmp(name, "latency") == 0;
+    if (app->scheduled != NULL && (latency || strcmp(name, "service") == 0)) {
+        return serve_scheduled_slices(app, latency);
+    }
+    if (latency) {
         return app->latency;
     }
     return strcmp(name, "service") == 0 ? app->service : NULL;
@@ -106,7 +120,10 @@ static const struct bt_hist_slices *serve_slices(void *arg, const char *name)
 
 static const struct bt_trace_ring *serve_traces(void *arg)
 {
-    const struct serve_app *app = arg;
+    struct serve_app *app = arg;
+    if (app->scheduled != NULL) {
+        serve_scheduled_traces(app);
+    }
     return &app->traces;
 }
 

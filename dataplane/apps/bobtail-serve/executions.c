@@ -28,19 +28,23 @@ bool serve_executions_open(struct serve_app *app)
     return app->executions >= 0;
 }
 
-void serve_executions_add(const struct serve_worker *w, const struct bt_server_request *rq)
+void serve_executions_write(const struct serve_app *app, const struct serve_execution *x)
 {
     char client[BT_ADDR_TEXT];
     char line[128];
-    uint64_t serial = 0;
+    int n = snprintf(line, sizeof line, "%016" PRIx64 " %u %s %u\n", x->serial, x->port,
+                     bt_addr_format(x->client, client), x->req_id);
+    if (write(app->executions, line, (size_t)n) != n) {
+        bt_log_warn("--execution-log: a line is missing: %s", strerror(errno));
+    }
+}
+
+void serve_executions_add(const struct serve_worker *w, const struct bt_server_request *rq)
+{
+    struct serve_execution x = {0, w->app->opt.first.port + w->index, &rq->client, rq->req_id};
     if (w->app->executions < 0) {
         return;
     }
-    bt_msg_copy(&rq->msg, &serial, sizeof serial);
-    int n =
-        snprintf(line, sizeof line, "%016" PRIx64 " %u %s %u\n", serial, (unsigned)(w->app->opt.first.port + w->index),
-                 bt_addr_format(&rq->client, client), (unsigned)rq->req_id);
-    if (write(w->app->executions, line, (size_t)n) != n) {
-        bt_log_warn("--execution-log: a line is missing: %s", strerror(errno));
-    }
+    bt_msg_copy(&rq->msg, &x.serial, sizeof x.serial);
+    serve_executions_write(w->app, &x);
 }

@@ -158,7 +158,7 @@ void serve_leave(struct serve_app *app)
     }
     app->leaving = true;
     for (unsigned i = 0; i < app->opt.workers; i++) {
-        bt_server_leave(app->worker[i].server, bt_io_now(app->io), &app->txq);
+        bt_server_leave(app->worker[i].server, bt_io_now(app->io), app->worker[i].txq);
     }
     bt_log_info("leaving: routers were told to send nothing more");
 }
@@ -181,15 +181,7 @@ static uint64_t requests_so_far(const struct serve_app *app)
     return n;
 }
 
-struct drain {
-    bool asked;
-    uint64_t deadline_ns;
-    uint64_t busy_ns;  // when there last was a new request or a backlog
-    uint64_t requests; // requests_so_far then
-};
-
-// True when the loop may end: told to, nothing left to do and quiet for a while.
-static bool may_stop(struct serve_app *app, struct drain *d)
+bool serve_may_stop(struct serve_app *app, struct serve_drain *d)
 {
     unsigned signals = bt_stop_count();
     if (signals == 0) {
@@ -198,7 +190,7 @@ static bool may_stop(struct serve_app *app, struct drain *d)
     uint64_t now = bt_io_now(app->io);
     uint64_t requests = requests_so_far(app);
     if (!d->asked) {
-        *d = (struct drain){true, now + (uint64_t)app->opt.drain_seconds * 1000000000u, now, requests};
+        *d = (struct serve_drain){true, now + (uint64_t)app->opt.drain_seconds * 1000000000u, now, requests};
         serve_leave(app);
         bt_io_tx(app->io, &app->txq);
     }
@@ -219,10 +211,10 @@ static bool may_stop(struct serve_app *app, struct drain *d)
 
 void serve_loop(struct serve_app *app)
 {
-    struct drain drain = {0};
+    struct serve_drain drain = {0};
     uint64_t until = 0;
     unsigned packet_turns = 0; // in a row, that left packets behind
-    while (!may_stop(app, &drain)) {
+    while (!serve_may_stop(app, &drain)) {
         bt_io_wait(app->io, until);
         bool short_of_buffers = false;
         uint64_t looked = bt_io_now(app->io);

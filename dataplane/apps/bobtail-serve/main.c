@@ -27,6 +27,7 @@ static bool open_network(struct serve_app *app)
     if (app->network == NULL) {
         return false;
     }
+    bt_network_describe(app->network, &app->opt.network, &app->device);
     app->pool = bt_network_pool(app->network, 0);
     app->io =
         bt_network_io(app->network, 0, &(struct bt_network_ports){local, app->opt.workers, false}, why, sizeof why);
@@ -93,6 +94,7 @@ static bool make_servers(struct serve_app *app, uint32_t incarnation)
         cfg = server_config(app, i, incarnation);
         w->app = app;
         w->index = i;
+        w->txq = &app->txq;
         w->server = bt_server_init(&cfg, (char *)app->server_mem + bytes * i, bytes, app->started_ns);
         if (w->server == NULL) {
             bt_log_error("worker %u cannot be set up", i);
@@ -124,6 +126,23 @@ static void stop_control(struct serve_app *app)
     bt_ctl_stop(app->ctl);
 }
 
+// --mode: the network, the servers and the loop are those of src/run.
+static int run_scheduled(struct serve_app *app, uint32_t incarnation)
+{
+    if (!serve_scheduled_open(app, incarnation)) {
+        return 1;
+    }
+    bt_stop_install(app->io);
+    if (!start_control(app, incarnation) || !serve_scheduled_start(app)) {
+        return 1;
+    }
+    serve_scheduled_loop(app);
+    stop_control(app);
+    bt_stop_install(NULL);
+    serve_scheduled_close(app);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct serve_app app;
@@ -138,7 +157,13 @@ int main(int argc, char **argv)
         bt_log_error("libsodium does not start");
         return 1;
     }
-    if (!serve_executions_open(&app) || !open_network(&app) || !make_servers(&app, incarnation)) {
+    if (!serve_executions_open(&app)) {
+        return 1;
+    }
+    if (app.opt.mode != MODE_LOOP) {
+        return run_scheduled(&app, incarnation);
+    }
+    if (!open_network(&app) || !make_servers(&app, incarnation)) {
         return 1;
     }
     bt_stop_install(app.io);

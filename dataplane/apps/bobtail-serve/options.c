@@ -13,7 +13,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 42
+#define OPTION_COUNT 49
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -35,6 +35,17 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {"reply-bytes", BT_CLI_TEXT, &o->reply_bytes, 0, 0, "N|echo", "size of a reply; echo sends the request back"},
         {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
         {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the drawn times; 0 takes a random one"},
+        {.kind = BT_CLI_HEADING, .help = "Threads"},
+        {"mode", BT_CLI_CHOICE, &o->mode, 0, 0, "loop|run-to-completion|work-stealing",
+         "who takes and answers requests: one loop for all workers, or --threads themselves"},
+        {"threads", BT_CLI_U32, &o->threads, 1, BT_RUN_THREADS_MAX, NULL,
+         "threads of such a mode; a port each, or with work-stealing one for 16"},
+        {"min-threads", BT_CLI_U32, &o->min_threads, 1, BT_RUN_THREADS_MAX, NULL,
+         "with work-stealing: so many run at least, the others when the load wants them; not given, all do"},
+        {"delay-bound", BT_CLI_DURATION, &o->delay_bound_ns, 1000, 10e9, NULL,
+         "one more of them runs when requests wait longer"},
+        {"batch", BT_CLI_U32, &o->batch, 1, BT_SCHED_BATCH_MAX, NULL, "packets that such a thread takes at once"},
+        {"spin", BT_CLI_DURATION, &o->spin_ns, 0, 1e9, NULL, "how long such a thread looks for work before it sleeps"},
         {.kind = BT_CLI_HEADING, .help = "Routers and configuration"},
         {"routers", BT_CLI_TEXT, &o->routers, 0, 0, "IP:PORT,...", "routers to join without a control plane"},
         {"feedback-port", BT_CLI_U32, &o->feedback_port, 1, 65535, NULL, "FEEDBACK port of --routers"},
@@ -76,6 +87,39 @@ static bool read_address(const struct bt_cli *p, struct serve_options *o)
                      o->port + o->workers - 1);
         return false;
     }
+    return true;
+}
+
+// What only the loop has, and what only the scheduled modes have: an option without effect is a mistake to hear of.
+static bool check_mode(const struct bt_cli *p, struct serve_options *o)
+{
+    if (o->mode == MODE_LOOP) {
+        if (o->threads != 0 || o->batch != 0 || o->min_threads != 0) {
+            bt_cli_error(p,
+                         o->threads != 0 ? "threads"
+                         : o->batch != 0 ? "batch"
+                                         : "min-threads",
+                         "needs --mode=run-to-completion or work-stealing");
+            return false;
+        }
+        return true;
+    }
+    if (o->min_threads != 0 && (o->mode != MODE_WORK_STEALING || o->min_threads > (o->threads != 0 ? o->threads : 1))) {
+        bt_cli_error(p, "min-threads", "needs --mode=work-stealing, and must be at most --threads");
+        return false;
+    }
+    if (o->workers != 1) {
+        bt_cli_error(p, "workers", "is of --mode=loop; with this mode the ports follow --threads");
+        return false;
+    }
+    if (o->network.driver == BT_NETWORK_DPDK) {
+        bt_cli_error(p, "driver", "must be udp with this --mode");
+        return false;
+    }
+    o->threads = o->threads != 0 ? o->threads : 1;
+    o->batch = o->batch != 0 ? o->batch : BT_IO_BATCH;
+    o->workers = bt_run_ports(serve_sched_mode(o), o->threads);
+    o->occupy = OCCUPY_SPIN; // a thread that slept would hold its core for nothing
     return true;
 }
 
@@ -121,6 +165,12 @@ static bool read_reply_bytes(const struct bt_cli *p, struct serve_options *o)
     return true;
 }
 
+// Threads that can be pinned.
+static unsigned pinned(const struct serve_options *o)
+{
+    return o->mode != MODE_LOOP ? o->threads : 1 + (o->occupy == OCCUPY_SPIN ? o->workers : 0);
+}
+
 enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_options *o)
 {
     struct bt_cli_option table[OPTION_COUNT];
@@ -129,6 +179,8 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
                                 .service_time = "fixed:0",
                                 .reply_bytes = "echo",
                                 .ctl = BT_CTL_DEFAULT_SOCKET,
+                                .spin_ns = 5000,
+                                .delay_bound_ns = 200000,
                                 .feedback_port = 9000,
                                 .network = bt_network_defaults(),
                                 .queue_depth = 3,
@@ -150,8 +202,8 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
         bt_cli_error(&program, "degraded-service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", degraded);
         return BT_CLI_EXIT_USAGE;
     }
-    if (!read_address(&program, o) || !read_routers(&program, o) || !read_reply_bytes(&program, o) ||
-        !bt_network_check(&program, &o->network, &o->first, 1 + (o->occupy == OCCUPY_SPIN ? o->workers : 0))) {
+    if (!check_mode(&program, o) || !read_address(&program, o) || !read_routers(&program, o) ||
+        !read_reply_bytes(&program, o) || !bt_network_check(&program, &o->network, &o->first, pinned(o))) {
         return BT_CLI_EXIT_USAGE;
     }
     if (o->seed == 0) {

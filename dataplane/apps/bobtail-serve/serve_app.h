@@ -8,6 +8,7 @@
 
 #include "ctl/ctl.h"
 #include "rpc/server.h"
+#include "run/run.h"
 #include "service_time.h"
 #include "shell/cli.h"
 #include "shell/network.h"
@@ -20,6 +21,7 @@
 #define SERVE_ECHO        UINT32_MAX // reply_bytes: send the request back
 
 enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
+enum serve_mode { MODE_LOOP, MODE_RUN_TO_COMPLETION, MODE_WORK_STEALING };
 
 struct serve_options {
     const char *address;
@@ -27,6 +29,10 @@ struct serve_options {
     uint32_t mtu;                                     // 0: auto
     const char *service_time, *degraded_service_time; // NULL: the same
     int occupy;                                       // enum serve_occupy
+    int mode;                                         // enum serve_mode
+    uint32_t threads, batch;                          // of the scheduled modes; 0: not given
+    uint32_t min_threads;
+    uint64_t spin_ns, delay_bound_ns;
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers, *execution_log;
     uint32_t feedback_port, queue_depth, max_message;
@@ -44,6 +50,11 @@ struct serve_options {
     struct bt_server_router static_routers[BT_SERVER_ROUTERS];
     int n_static_routers;
 };
+
+static inline enum bt_sched_mode serve_sched_mode(const struct serve_options *o)
+{
+    return o->mode == MODE_WORK_STEALING ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION;
+}
 
 struct serve_app;
 
@@ -65,6 +76,7 @@ struct serve_worker {
     struct serve_app *app;
     unsigned index;
     struct bt_server *server; // I/O thread only
+    struct bt_txq *txq;       // where its packets go
     struct bt_spsc todo, done;
     sem_t work;
     pthread_t thread;
@@ -81,6 +93,7 @@ struct serve_worker {
 struct serve_app {
     struct serve_options opt;
     struct bt_network *network;
+    struct bt_ctl_device device; // of the network, as it was opened
     struct bt_pool *pool;
     struct bt_io *io;
     struct bt_txq txq;
@@ -97,7 +110,16 @@ struct serve_app {
     uint64_t started_ns;
     uint16_t mtu; // in use
     bool leaving;
-    atomic_bool stop; // worker threads end
+    atomic_bool stop;                  // worker threads end
+    struct serve_scheduled *scheduled; // NULL: one I/O thread; else there are no jobs, and the loop is the threads' own
+};
+
+// How far a drain has come.
+struct serve_drain {
+    bool asked;
+    uint64_t deadline_ns;
+    uint64_t busy_ns;  // when there last was a new request or a backlog
+    uint64_t requests; // requests so far, then
 };
 
 // What a job takes, drawn, in ns.
@@ -122,6 +144,13 @@ uint64_t serve_sleepers_run(struct serve_app *app, uint64_t now); // returns whe
 // executions.c: one line per request handed to the application (--execution-log).
 bool serve_executions_open(struct serve_app *app);
 void serve_executions_add(const struct serve_worker *w, const struct bt_server_request *rq);
+struct serve_execution {
+    uint64_t serial;
+    unsigned port;
+    const struct bt_addr *client;
+    unsigned req_id;
+};
+void serve_executions_write(const struct serve_app *app, const struct serve_execution *x);
 
 // loop.c
 void serve_on_request(void *arg, const struct bt_server_request *rq, struct bt_txq *txq); // arg: serve_worker
@@ -129,5 +158,17 @@ void serve_leave(struct serve_app *app);
 uint32_t serve_backlog(const struct serve_app *app);
 enum bt_server_cancel serve_on_cancel(void *arg, uint64_t handle); // likewise
 void serve_loop(struct serve_app *app);
+bool serve_may_stop(struct serve_app *app, struct serve_drain *d); // told to, nothing left to do and quiet for a while
+
+// scheduled.c: --mode: threads that take, execute and answer requests themselves (docs/concepts/scheduling.md).
+bool serve_scheduled_open(struct serve_app *app, uint32_t incarnation);
+bool serve_scheduled_start(struct serve_app *app);
+void serve_scheduled_loop(struct serve_app *app); // the calling thread answers the control socket
+void serve_scheduled_close(struct serve_app *app);
+void serve_scheduled_depth(struct serve_app *app, uint16_t n);
+void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out);
+const struct bt_hist_slices *serve_scheduled_slices(const struct serve_app *app, bool latency); // of all ports
+void serve_scheduled_traces(struct serve_app *app);                                             // into app->traces
+uint32_t serve_scheduled_in_use(const struct serve_app *app);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TEXT = 512 };
+enum { TEXT = 512, NODES = 64 };
 
 // The CPUs this process may run on, as a list for a message: "0-3,6".
 static void allowed_text(const cpu_set_t *set, char *text, size_t len)
@@ -126,4 +127,39 @@ void bt_cpus_text(const struct bt_cpus *c, char *text, size_t len)
     for (unsigned i = 0; i < c->n && n < len; i++) {
         n += (size_t)snprintf(text + n, len - n, "%s%u", i != 0 ? "," : "", c->cpu[i]);
     }
+}
+
+// The NUMA node of a CPU: its folder has a link nodeN; -1: none.
+static int node_of(unsigned cpu)
+{
+    char path[80];
+    for (int node = 0; node < NODES; node++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/node%d", cpu, node);
+        if (access(path, F_OK) == 0) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+int bt_cpus_allowed(char *text, size_t len)
+{
+    cpu_set_t allowed;
+    int node = -1;
+    bool first = true;
+    CPU_ZERO(&allowed);
+    (void)sched_getaffinity(0, sizeof allowed, &allowed);
+    allowed_text(&allowed, text, len);
+    for (unsigned c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, &allowed)) {
+            continue;
+        }
+        int its = node_of(c);
+        if (its < 0 || (!first && its != node)) {
+            return -1;
+        }
+        node = its;
+        first = false;
+    }
+    return node;
 }

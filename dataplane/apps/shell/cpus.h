@@ -26,4 +26,8 @@ bool bt_cpus_pin(const struct bt_cpus *c, unsigned i, pthread_t thread);
 // "2,3": as far as it fits.
 void bt_cpus_text(const struct bt_cpus *c, char *text, size_t len);
 
+// Those this process may run on, as "2-3,6", as far as it fits. Returns the NUMA node of all of them; -1: they lie on
+// several, or the machine does not tell.
+int bt_cpus_allowed(char *text, size_t len);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "io/mtu.h"
 #include "io/udp.h"
+#include "shell/device_told.h"
 #include "shell/log.h"
 #include "shell/network_dpdk.h"
 #include "shell/pool.h"
@@ -33,7 +34,9 @@ size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
         {"cpus", BT_CLI_TEXT, &o->cpu_list, 0, 0, "LIST", "thread i stays on the i-th of these CPUs: 2,3 or 4-7"},
         {"driver", BT_CLI_CHOICE, &o->driver, 0, 0, "udp|dpdk", "Linux sockets, or a DPDK port"},
         {.kind = BT_CLI_HEADING, .help = "DPDK port (--driver=dpdk)"},
-        {"dpdk-port", BT_CLI_TEXT_AT, &o->port, 0, 0, "PORT", "virtual device with its arguments, or PCI address"},
+        {"dpdk-port", BT_CLI_TEXT_AT, &o->port, 0, 0, "PORT",
+         "virtual device with its arguments, PCI address, or env:VARIABLE with one"},
+        {"dpdk-pci-file", BT_CLI_TEXT, &o->pci_file, 0, 0, "FILE", "what stands there must agree with env:VARIABLE"},
         {"dpdk-prefix", BT_CLI_AUTO_U32, &o->prefix, 1, 128, "auto|BITS", "length of --address's network: 24, IPv6 64"},
         {"dpdk-gateway", BT_CLI_TEXT, &o->gateway, 0, 0, "IP", "next hop out of that network"},
         {"dpdk-queues", BT_CLI_AUTO_U32, &o->queues, 1, 16, NULL, "queues to use"},
@@ -67,6 +70,7 @@ static bool check_udp(const struct bt_cli *p, const struct bt_network_options *o
         bool given;
     } rows[] = {
         {"dpdk-port", o->port != NULL},
+        {"dpdk-pci-file", o->pci_file != NULL},
         {"dpdk-prefix", o->prefix != 0},
         {"dpdk-gateway", o->gateway != NULL},
         {"dpdk-queues", o->queues != 0},
@@ -83,6 +87,26 @@ static bool check_udp(const struct bt_cli *p, const struct bt_network_options *o
             return false;
         }
     }
+    return true;
+}
+
+// A port that stands in a variable, as a device plugin tells it. Reports and returns false.
+static bool read_port(const struct bt_cli *p, struct bt_network_options *o)
+{
+    static const char env[] = "env:";
+    static char pci[BT_DEVICE_PCI];
+    char why[400];
+    if (strncmp(o->port, env, sizeof env - 1) != 0) {
+        if (o->pci_file != NULL) {
+            bt_cli_error(p, "dpdk-pci-file", "needs --dpdk-port=env:VARIABLE; got \"%s\"", o->port);
+        }
+        return o->pci_file == NULL;
+    }
+    if (!bt_device_from_environment(o->port + sizeof env - 1, o->pci_file, pci, why, sizeof why)) {
+        bt_cli_error(p, "dpdk-port", "%s", why);
+        return false;
+    }
+    o->port = pci;
     return true;
 }
 
@@ -109,7 +133,7 @@ bool bt_network_check(const struct bt_cli *p, struct bt_network_options *o, cons
         bt_cli_error(p, "dpdk-gateway", "must be an IP address of the same family as --address; got \"%s\"",
                      o->gateway);
     } else {
-        return true;
+        return read_port(p, o);
     }
     return false;
 }
@@ -186,6 +210,17 @@ bool bt_network_mtu(const struct bt_network *n, uint32_t asked, uint16_t *mtu)
     }
     *mtu = (uint16_t)(asked != 0 ? asked : device < BT_MTU_MAX ? device : BT_MTU_MAX);
     return true;
+}
+
+void bt_network_describe(const struct bt_network *n, const struct bt_network_options *o, struct bt_ctl_device *out)
+{
+    *out = (struct bt_ctl_device){.device_node = -1, .memory_node = -1, .cpu_node = -1};
+    if (n->driver != BT_NETWORK_DPDK) {
+        return;
+    }
+    bt_network_dpdk_describe(n->dev, out);
+    (void)bt_device_is_pci(o->port, out->pci);
+    out->cpu_node = bt_cpus_allowed(out->cpus, sizeof out->cpus);
 }
 
 uint32_t bt_network_in_use(const struct bt_network *n)

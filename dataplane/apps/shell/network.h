@@ -4,6 +4,7 @@
 #ifndef BT_APPS_NETWORK_H
 #define BT_APPS_NETWORK_H
 
+#include "ctl/ctl.h"
 #include "io/io.h"
 #include "shell/cli.h"
 #include "shell/cpus.h"
@@ -21,6 +22,7 @@ struct bt_network_options {
     int idle;   // enum bt_network_idle
     int hugepages, checksums;
     const char *port, *eal, *gateway;
+    const char *pci_file;                         // beside --dpdk-port=env:NAME: the address that network-status tells
     uint32_t prefix, memory_mib, buffers, queues; // 0: auto
     uint64_t link_wait_ns;
     const char *cpu_list;
@@ -28,7 +30,7 @@ struct bt_network_options {
 };
 
 // At most so many rows does a table get.
-#define BT_NETWORK_ROWS 14u
+#define BT_NETWORK_ROWS 15u
 
 struct bt_network_options bt_network_defaults(void);
 
@@ -66,6 +68,9 @@ int bt_network_allow_transparent(struct bt_network *n, struct bt_io *io, char *e
 // The IP MTU to use: `asked`, or, when that is 0, the device's; 0 if only the kernel's routes know (io/mtu.h). False,
 // logged: the device does not take what was asked for.
 bool bt_network_mtu(const struct bt_network *n, uint32_t asked, uint16_t *mtu);
+
+// What the network's device is; nothing is written of Linux sockets. Call it in the thread that started the program.
+void bt_network_describe(const struct bt_network *n, const struct bt_network_options *o, struct bt_ctl_device *out);
 
 // Packets in use in all threads.
 uint32_t bt_network_in_use(const struct bt_network *n);

@@ -141,6 +141,20 @@ struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev)
     return bt_dpdk_pool(dev);
 }
 
+void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_device *out)
+{
+    struct bt_dpdk_facts facts;
+    uint8_t m[6];
+    bt_dpdk_describe(dev, &facts);
+    bt_dpdk_mac(dev, m);
+    snprintf(out->driver, sizeof out->driver, "%s", facts.driver);
+    snprintf(out->mac, sizeof out->mac, "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+    out->mtu = bt_dpdk_mtu(dev);
+    out->device_node = facts.device_node;
+    out->memory_node = facts.memory_node;
+    out->hugepages_mib = facts.hugepages_mib;
+}
+
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev)
 {
     return bt_dpdk_mtu(dev);

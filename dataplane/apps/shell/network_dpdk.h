@@ -26,6 +26,7 @@ struct bt_dpdk_device *bt_network_dpdk_open_tcp(const struct bt_network_options 
 struct bt_io *bt_network_dpdk_io(struct bt_dpdk_device *dev, const struct bt_addr *locals, unsigned n_locals,
                                  bool report_unreachable, char *err, size_t errlen);
 struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev);
+void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_device *out);
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev);
 uint32_t bt_network_dpdk_in_use(const struct bt_dpdk_device *dev);
 void bt_network_dpdk_close(struct bt_dpdk_device *dev);

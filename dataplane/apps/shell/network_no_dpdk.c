@@ -31,6 +31,12 @@ struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev)
     return NULL;
 }
 
+void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_device *out)
+{
+    (void)dev;
+    (void)out;
+}
+
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev)
 {
     (void)dev;

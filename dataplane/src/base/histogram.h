@@ -133,6 +133,9 @@ static inline void bt_hist_slices_rejected(struct bt_hist_slices *s, uint64_t no
     bt_hist_slice_add(&bt_hist_slice_at(s, now_ns)->rejected, n);
 }
 
+// Makes `into` what the n of `from` hold together. One thread at a time; safe against the writers of `from`.
+void bt_hist_slices_sum(struct bt_hist_slices *into, struct bt_hist_slices *const *from, unsigned n);
+
 // Merges the last window_s whole and current seconds (1..600) into *out, which
 // is cleared first. Safe against the writer: a slice reset meanwhile is left out.
 void bt_hist_slices_merge(const struct bt_hist_slices *s, uint64_t now_ns, uint32_t window_s, struct bt_hist *out,

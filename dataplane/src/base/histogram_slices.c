@@ -122,3 +122,42 @@ void bt_hist_slices_merge(const struct bt_hist_slices *s, uint64_t now_ns, uint3
         }
     }
 }
+
+static void put_copy(struct bt_hist_slice *to, const struct copy *c)
+{
+    for (uint32_t i = c->lo; i <= c->hi && i < BT_HIST_BUCKETS; i++) {
+        store32(&to->bucket[i], load32(&to->bucket[i]) + c->bucket[i]);
+    }
+    store32(&to->lo, c->lo < load32(&to->lo) ? c->lo : load32(&to->lo));
+    store32(&to->hi, c->hi > load32(&to->hi) ? c->hi : load32(&to->hi));
+    store32(&to->inf, load32(&to->inf) + c->inf);
+    store32(&to->arrived, load32(&to->arrived) + c->arrived);
+    store32(&to->rejected, load32(&to->rejected) + c->rejected);
+    uint64_t sum = atomic_load_explicit(&to->sum_ns, memory_order_relaxed);
+    atomic_store_explicit(&to->sum_ns, sum + c->sum_ns, memory_order_release);
+}
+
+void bt_hist_slices_sum(struct bt_hist_slices *into, struct bt_hist_slices *const *from, unsigned n)
+{
+    struct copy c;
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < BT_HIST_SLICES; i++) {
+        reset(&into->slice[i], 0);
+    }
+    for (unsigned k = 0; k < n; k++) {
+        uint64_t began = atomic_load_explicit(&from[k]->first_second, memory_order_acquire);
+        first = first == 0 || (began != 0 && began < first) ? began : first;
+        for (uint32_t i = 0; i < BT_HIST_SLICES; i++) {
+            uint64_t stamp = atomic_load_explicit(&from[k]->slice[i].second, memory_order_acquire);
+            uint64_t there = atomic_load_explicit(&into->slice[i].second, memory_order_relaxed);
+            if (stamp == 0 || stamp < there || !copy_slice(&from[k]->slice[i], stamp, &c)) {
+                continue;
+            }
+            if (stamp > there) {
+                reset(&into->slice[i], stamp);
+            }
+            put_copy(&into->slice[i], &c);
+        }
+    }
+    atomic_store_explicit(&into->first_second, first, memory_order_release);
+}

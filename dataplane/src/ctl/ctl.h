@@ -52,11 +52,23 @@ struct bt_ctl_fast_path {
     const char *reason, *message; // NULL: nobody asked for one
 };
 
+// The device that a program got, as it found it (docs/guides/devices.md). NUMA nodes are -1 where nobody knows.
+struct bt_ctl_device {
+    char driver[32]; // of DPDK; empty: Linux sockets, and the rest means nothing
+    char pci[16];    // empty: no PCI device
+    char mac[18];
+    uint16_t mtu;
+    int device_node, memory_node, cpu_node;
+    uint32_t hugepages_mib; // 0: ordinary memory
+    char cpus[128];         // that the process may run on: "2-3,6"
+};
+
 // Answer of "state". Arrays have room for BT_CONFIG_WORKERS_MAX members, 2 * BT_CONFIG_ROUTERS_MAX
 // routers and BT_CTL_SERVED_MAX workers.
 struct bt_ctl_state {
     bool draining;
     uint64_t uptime_ns;
+    struct bt_ctl_device device;
     bool is_router; // members and queue are meaningful, else routers, workers and backlog
     struct bt_ctl_member *members;
     size_t n_members;

@@ -109,12 +109,31 @@ static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     bt_json_out_close(o, ']');
 }
 
+static void device_part(struct bt_json_out *o, const struct bt_ctl_device *d)
+{
+    if (d->driver[0] == '\0') {
+        return;
+    }
+    bt_json_out_open(o, "device", '{');
+    bt_json_out_string(o, "driver", d->driver);
+    bt_json_out_string(o, "pciAddress", d->pci);
+    bt_json_out_string(o, "mac", d->mac);
+    bt_json_out_u64(o, "mtu", d->mtu);
+    bt_json_out_i64(o, "deviceNode", d->device_node);
+    bt_json_out_i64(o, "memoryNode", d->memory_node);
+    bt_json_out_i64(o, "cpuNode", d->cpu_node);
+    bt_json_out_u64(o, "hugepagesMebibytes", d->hugepages_mib);
+    bt_json_out_string(o, "cpus", d->cpus);
+    bt_json_out_close(o, '}');
+}
+
 void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s)
 {
     bt_ctl_reply_begin(o, true);
     bt_json_out_string(o, "hash", hash);
     bt_json_out_bool(o, "draining", s->draining);
     bt_json_out_double(o, "uptimeSeconds", (double)s->uptime_ns / 1e9);
+    device_part(o, &s->device);
     if (s->is_router) {
         router_part(o, s);
     } else {

@@ -123,6 +123,14 @@ unsigned bt_dpdk_in_use(const struct bt_dpdk_device *dev);
 // The IP MTU in use, and the port's own MAC.
 uint16_t bt_dpdk_mtu(const struct bt_dpdk_device *dev);
 void bt_dpdk_mac(const struct bt_dpdk_device *dev, uint8_t mac[6]);
+
+// What a device turned out to be. Nodes are those of NUMA; -1: nobody knows.
+struct bt_dpdk_facts {
+    char driver[32];
+    int device_node, memory_node;
+    uint32_t hugepages_mib; // that DPDK was started with; 0: ordinary memory
+};
+void bt_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_dpdk_facts *out);
 bool bt_dpdk_link_up(const struct bt_dpdk_device *dev);
 
 // A pool whose buffers travel without copies; for ports that are made elsewhere. NULL: no memory.

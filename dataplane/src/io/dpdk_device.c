@@ -134,6 +134,18 @@ uint16_t bt_dpdk_mtu(const struct bt_dpdk_device *dev)
     return dev->mtu;
 }
 
+void bt_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_dpdk_facts *out)
+{
+    struct rte_eth_dev_info info;
+    *out = (struct bt_dpdk_facts){.device_node = -1, .memory_node = -1, .hugepages_mib = bt_dpdk_hugepages_mib()};
+    if (rte_eth_dev_info_get(dev->port, &info) == 0) {
+        snprintf(out->driver, sizeof out->driver, "%s", info.driver_name);
+    }
+    // A virtual device says 0 for want of anything better.
+    out->device_node = dev->pci ? rte_eth_dev_socket_id(dev->port) : -1;
+    out->memory_node = dev->pci ? dev->buffers->socket_id : -1;
+}
+
 void bt_dpdk_mac(const struct bt_dpdk_device *dev, uint8_t mac[6])
 {
     memcpy(mac, dev->mac, sizeof dev->mac);

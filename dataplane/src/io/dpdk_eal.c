@@ -23,6 +23,7 @@ struct args {
 };
 
 static bool eal_started;
+static uint32_t eal_hugepages_mib;
 
 void bt_dpdk_say(bt_dpdk_log log, const char *format, ...)
 {
@@ -167,11 +168,17 @@ static int add_memory(struct args *a, const struct bt_dpdk_eal *cfg, char *err, 
         add(a, "%u", ordinary);
     } else {
         bt_dpdk_say(cfg->log, "DPDK: %u MiB of hugepages", want);
+        eal_hugepages_mib = want;
         add(a, "--in-memory");
         add(a, "-m");
         add(a, "%u", want);
     }
     return 0;
+}
+
+uint32_t bt_dpdk_hugepages_mib(void)
+{
+    return eal_hugepages_mib;
 }
 
 static void add_extra(struct args *a, const char *extra)

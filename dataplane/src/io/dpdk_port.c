@@ -49,11 +49,11 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
     }
     int failed = rte_dev_probe(with);
     if (failed != 0) {
-        const char *hint = "";
+        char hint[400] = "";
         if (bt_dpdk_is_pci(port)) {
-            hint = ", and a PCI device must be bound to vfio-pci first (dpdk-devbind.py)";
+            bt_dpdk_pci_hint("/sys/bus/pci/devices", name, hint, sizeof hint);
         } else if (failed == -EFAULT) {
-            hint = ", no driver in this program goes by that name";
+            snprintf(hint, sizeof hint, ", no driver in this program goes by that name");
         }
         snprintf(err, errlen, "port \"%s\" cannot be opened: %s; DPDK's own lines above say more%s", port,
                  strerror(-failed), hint);

@@ -70,6 +70,10 @@ struct bt_io_ops {
     // For packets that are only of use together with others: each spared wake-up spares two
     // context switches and often an interrupt of another processor.
     void (*quiet)(struct bt_io *io, uint32_t local, bool on);
+    // NULL when the driver has no such thing. Writes down at most `max` descriptors that become readable when packets
+    // arrive, and returns how many there are. From then on threads may sleep on them instead of in wait(), and rx()
+    // looks at every port without having been told by wait().
+    unsigned (*watch)(struct bt_io *io, int *fds, unsigned max);
 };
 
 struct bt_io {

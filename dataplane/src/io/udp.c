@@ -134,6 +134,18 @@ static const uint64_t *udp_counters(struct bt_io *io, const struct bt_counter_de
     return ((struct bt_udp *)io)->counters;
 }
 
+static unsigned udp_watch(struct bt_io *io, int *fds, unsigned max)
+{
+    struct bt_udp *u = (struct bt_udp *)io;
+    for (unsigned i = 0; i < u->n_ports; i++) {
+        u->ports[i].watched = u->ports[i].readable = true;
+        if (i < max) {
+            fds[i] = u->ports[i].fd;
+        }
+    }
+    return u->n_ports;
+}
+
 static void udp_close(struct bt_io *io)
 {
     struct bt_udp *u = (struct bt_udp *)io;
@@ -168,6 +180,7 @@ static const struct bt_io_ops udp_ops = {
     .counters = udp_counters,
     .close = udp_close,
     .quiet = bt_udp_quiet,
+    .watch = udp_watch,
 };
 
 // Options whose refusal costs information or comfort, not correctness, except DF, which

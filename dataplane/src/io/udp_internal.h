@@ -16,6 +16,7 @@ struct bt_udp_port {
     int fd;
     sa_family_t family;
     bool readable;       // epoll said so, or the last read filled its batch
+    bool watched;        // others are told when it has something, so that each read looks
     bool quiet;          // its packets do not end a wait
     bool stamped;        // the kernel writes down when its packets arrived
     uint32_t rxq_ovfl;   // last SO_RXQ_OVFL value seen

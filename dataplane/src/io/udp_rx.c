@@ -172,7 +172,7 @@ static unsigned discard_batch(struct bt_udp *u, unsigned index, unsigned max)
     if (got > 0) {
         u->counters[BT_UDP_RX_NO_BUFFER] += (unsigned)got;
     }
-    u->ports[index].readable = got == (int)max;
+    u->ports[index].readable = got == (int)max || u->ports[index].watched;
     return 0;
 }
 
@@ -184,7 +184,7 @@ static unsigned rx_port(struct bt_udp *u, unsigned index, struct bt_pkt **pkts, 
     }
     unsigned n = u->n_spare < max ? u->n_spare : max;
     int got = receive(u, index, u->rx.msgs, n);
-    u->ports[index].readable = got == (int)n;
+    u->ports[index].readable = got == (int)n || u->ports[index].watched;
     return got <= 0 ? 0 : accept_batch(u, index, (unsigned)got, pkts);
 }
 

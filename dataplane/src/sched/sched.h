@@ -100,6 +100,11 @@ static inline uint32_t bt_sched_batch(uint32_t present, uint32_t bound)
 void bt_sched_next(struct bt_sched *s, uint32_t self, struct bt_rng *rng, struct bt_sched_work *w);
 bool bt_sched_executed(struct bt_sched *s, uint32_t self, uint32_t flow);
 
+// Anybody, in any mode: takes home's token if it is free, and is its holder until bt_sched_release says false. For who
+// is no core: it serves a home whose core is in a handler, or changes what is the holder's. It rouses a core for what
+// it delivers.
+bool bt_sched_take(struct bt_sched *s, uint32_t home);
+
 // Holder of home's token. deliver: false, and counted, when the flow's group is neither of this home nor moving to or
 // from it: the event stays the caller's.
 bool bt_sched_deliver(struct bt_sched *s, uint32_t home, struct bt_sched_event *event);

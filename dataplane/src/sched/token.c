@@ -19,6 +19,11 @@ bool sched_token_try(struct bt_sched *s, uint32_t self, uint32_t home)
     return (self == home || may_borrow(s)) && take(&s->core[home]);
 }
 
+bool bt_sched_take(struct bt_sched *s, uint32_t home)
+{
+    return take(&s->core[home]);
+}
+
 bool bt_sched_executed(struct bt_sched *s, uint32_t self, uint32_t flow)
 {
     struct sched_flow *f = &s->flow[flow];

@@ -197,7 +197,9 @@ class Bed(unittest.TestCase):
 
     def start_server(self, n, *options, workers=2, keys="keys", prefix=(), name=None):
         name = name or "server-%d" % n
-        return self.start(name, [program("bobtail-serve"), "--address=" + ip(n), "--workers=%d" % workers,
+        mode = os.environ.get("BOBTAIL_SERVE_MODE")  # a port for each thread, as for each worker
+        ports = ["--mode=" + mode, "--threads=%d" % workers] if mode else ["--workers=%d" % workers]
+        return self.start(name, [program("bobtail-serve"), "--address=" + ip(n), *ports,
                                  "--ctl=" + self.path(name + ".sock"), "--key-dir=" + self.path(keys), *options], prefix)
 
     def start_router(self, n, *options, keys="keys", prefix=(), name=None):

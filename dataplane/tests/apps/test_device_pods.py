@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with just the arguments and the capabilities that the operator renders for pods on AF_XDP, on interfaces as a CNI plugin
 with IPAM leaves them: the kernel has the address, too. Needs root, as all network namespaces do."""
+import json
 import os
 import subprocess
 import unittest
@@ -12,6 +13,8 @@ from namespaces import NET, NamespaceBed, ip_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RENDERED = os.path.join(HERE, "../../../operator/internal/render/testdata/afxdp.out.yaml")
+EXAMPLE = os.path.join(HERE, "../../../examples/afxdp-service.yaml")
+PLUGINS = "/usr/lib/cni"
 HAVE_DPDK = bool(os.environ.get("BOBTAIL_MEMIF_SWITCH"))
 PATIENCE = "--timeout=10s"
 
@@ -72,6 +75,14 @@ class DevicePods(NamespaceBed):
         self.start_pod("server", document)
         self.wait_joined("router", 1)
         self.answered(self.load_inside, 1, "--verify", "--connections=2", PATIENCE, rate=50)
+        for component in ("router", "server"):  # each says what it drives, as the interface is
+            device = self.ctl(component).state()["device"]
+            with open("/proc/self/status") as f:
+                cpus = next(line.split()[1] for line in f if line.startswith("Cpus_allowed_list"))
+            link = subprocess.run(["ip", "-n", self.tag + component, "-o", "link", "show", "net1"], capture_output=True, text=True, check=True).stdout
+            self.assertEqual((device["driver"], device["pciAddress"], device["mtu"], device["hugepagesMebibytes"], device["cpus"]),
+                             ("net_af_xdp", "", 1500, 0, cpus))
+            self.assertIn("link/ether " + device["mac"], link)
         self.terminate("server")
         self.terminate("router")
 
@@ -90,6 +101,55 @@ class DevicePods(NamespaceBed):
         self.assertEqual(p.wait(timeout=60), 2)
         with open(self.path("router.log")) as f:
             self.assertIn("--address: cannot read", f.read())
+
+
+@unittest.skipUnless(os.geteuid() == 0 and HAVE_DPDK, "network namespaces need root, and this build DPDK")
+class ExampleNetwork(NamespaceBed):
+    """The node of examples/afxdp-service.yaml: its definition's bridge, made by the CNI plugins as they come, beside a pod network."""
+
+    PODS = {"name": "pods", "type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": {
+        "type": "host-local", "ranges": [[{"subnet": "10.244.9.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}
+
+    def example(self):
+        """The definition's configuration, and the gateway of the service's device."""
+        with open(EXAMPLE) as f:
+            definition, service = yaml.safe_load_all(f)
+        return json.loads(definition["spec"]["config"]), service["spec"]["device"]["gateway"]
+
+    def attach(self, host, interface, network):
+        """Has the plugin make an interface in the namespace of a host; returns its address."""
+        config = {"cniVersion": "1.0.0", "name": "data", **network}
+        config["ipam"] = {"dataDir": self.path("leases"), **config["ipam"]}
+        env = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": host, "CNI_NETNS": "/run/netns/" + self.tag + host, "CNI_IFNAME": interface,
+               "CNI_PATH": PLUGINS, "PATH": os.environ["PATH"]}
+        made = subprocess.run(["ip", "netns", "exec", self.hub, os.path.join(PLUGINS, config["type"])], env=env, input=json.dumps(config),
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        return json.loads(made.stdout)["ips"][0]["address"].split("/")[0]
+
+    def test_clients_of_the_pod_network_are_served(self):
+        network, gateway = self.example()
+        subprocess.run(["ip", "netns", "exec", self.hub, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"], check=True)
+        address = {}
+        for host in ("router", "server", "client"):
+            self.add(self.tag + host)
+            ip_command("-n", self.tag + host, "link", "set", "lo", "up")
+            self.attach(host, "eth0", self.PODS)
+        for host in ("router", "server"):
+            address[host] = self.attach(host, "net1", network)
+        d = self.document([], [], keys=(1,), deviceProfile="AFXDP", workersPerReplica=1)
+        d["members"] = [{"address": address["server"], "firstPort": 8000, "workers": 1, "name": "server"}]
+        d["routers"] = [{"address": address["router"], "requestPort": 8000, "feedbackPort": 9000, "name": "router"}]
+        document = self.write_document(d)
+        for host, name, *options in (("router", "bobtail-router"), ("server", "bobtail-serve", "--port=8000", "--workers=1")):
+            self.start(host, [*self.inside(host), program(name), "--address=" + address[host], "--driver=dpdk",
+                              "--dpdk-port=net_af_xdp0,iface=net1,busy_budget=0", "--dpdk-gateway=" + gateway, "--dpdk-hugepages=off",
+                              "--ctl=" + self.path(host + ".sock"), "--key-dir=" + self.path("keys"), "--config=" + document, *options])
+        self.wait_joined("router", 1)
+        got = self.run_load([*self.inside("client"), program("bobtail-load"), "--target=%s:8000" % address["router"], "--rate=50",
+                             "--duration=2s", "--warmup=0", "--timeout=20s", "--output=json"], 90)
+        self.assertGreater(got["sent"], 0)
+        self.assertEqual(got["completed"], got["sent"], got)
 
 
 if __name__ == "__main__":

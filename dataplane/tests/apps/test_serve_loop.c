@@ -113,6 +113,7 @@ static void open_worker(struct serve_app *app)
 {
     struct serve_worker *w = &app->worker[0];
     w->app = app;
+    w->txq = &app->txq;
     w->jobs = calloc(SERVE_PENDING, sizeof *w->jobs);
     assert_non_null(w->jobs);
     assert_true(bt_spsc_open(&w->todo, SERVE_PENDING) && bt_spsc_open(&w->done, SERVE_PENDING));

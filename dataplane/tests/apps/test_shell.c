@@ -6,6 +6,7 @@
 #include "bobtail-serve/service_time.h"
 #include "ctl/mailbox.h"
 #include "shell/cli.h"
+#include "shell/device_told.h"
 #include "shell/log.h"
 #include "shell/pool.h"
 #include "shell/spsc.h"
@@ -15,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -341,6 +343,63 @@ static void a_line_of_json_is_whole_whatever_it_says(void **state)
     assert_int_equal(escaped, 799); // what a line has room for
 }
 
+// Who tells of a pod's device tells the same, or the message names two of them (docs/guides/devices.md).
+static void sources_of_a_device_agree_or_are_named(void **state)
+{
+    static const char one[] = "{\"0000:01:10.0\":{\"generic\":{\"deviceID\":\"0000:01:10.0\"},\"vfio\":{}}}";
+    static const char other[] = "{\"0000:01:10.2\":{}}";
+    static const struct {
+        const char *value, *info, *file;
+        const char *why; // NULL: they agree
+    } rows[] = {
+        {"0000:01:10.0", NULL, NULL, NULL},
+        {"0000:01:10.0", one, "0000:01:10.0\n", NULL},
+        {"0000:AB:10.0", "{\"0000:ab:10.0\":{}}", "0000:ab:10.0", NULL},
+        {"0000:01:10.0", "{\"0000:01:10.2\":{},\"0000:01:10.0\":{}}", NULL, NULL},
+        {NULL, one, NULL, "PCIDEVICE_T is not set"},
+        {"", NULL, NULL, "PCIDEVICE_T is not set"},
+        {"0000:01:10.0,0000:01:10.2", NULL, NULL, "must tell one device"},
+        {"eth3", NULL, NULL, "must be a PCI address"},
+        {"0000:01:10.8", NULL, NULL, "must be a PCI address"},
+        {"0000:01:10.00", NULL, NULL, "must be a PCI address"},
+        {"0000:01:10.0", other, NULL, "PCIDEVICE_T says 0000:01:10.0 and PCIDEVICE_T_INFO says 0000:01:10.2"},
+        {"0000:01:10.0", "{}", NULL, "PCIDEVICE_T_INFO says none"},
+        {"0000:01:10.0", "{\"0000:01:10.0\":", NULL, "must be a JSON object"},
+        {"0000:01:10.0", "[]", NULL, "must be a JSON object"},
+        {"0000:01:10.0", "{\"0000:01:10.0\":{}} x", NULL, "must be a JSON object"},
+        {"0000:01:10.0", one, "0000:01:10.4\n", "network-status (/run/pci) says 0000:01:10.4"},
+        {"0000:01:10.0", one, "", "network-status (/run/pci) says :"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bt_device_told told = {"PCIDEVICE_T", rows[i].value, rows[i].info, "/run/pci", rows[i].file};
+        char pci[BT_DEVICE_PCI] = "";
+        char why[400] = "";
+        bool agreed = bt_device_agreed(&told, pci, why, sizeof why);
+        if (agreed != (rows[i].why == NULL) || (!agreed && strstr(why, rows[i].why) == NULL)) {
+            fail_msg("row %zu: %s %s, want %s", i, agreed ? pci : "", why, rows[i].why != NULL ? rows[i].why : "");
+        }
+        assert_true(!agreed || strcmp(pci, rows[i].value[5] == 'A' ? "0000:ab:10.0" : "0000:01:10.0") == 0);
+    }
+}
+
+// The variables of this process, and a file that is not there: it says nothing.
+static void a_device_is_found_in_the_environment(void **state)
+{
+    char pci[BT_DEVICE_PCI];
+    char why[400];
+    (void)state;
+    assert_false(bt_device_from_environment("PCIDEVICE_TEST", NULL, pci, why, sizeof why));
+    assert_int_equal(setenv("PCIDEVICE_TEST", "0000:01:10.0", 1), 0);
+    assert_true(bt_device_from_environment("PCIDEVICE_TEST", "/nowhere/pci", pci, why, sizeof why));
+    assert_string_equal(pci, "0000:01:10.0");
+    assert_int_equal(setenv("PCIDEVICE_TEST_INFO", "{\"0000:01:10.6\":{}}", 1), 0);
+    assert_false(bt_device_from_environment("PCIDEVICE_TEST", NULL, pci, why, sizeof why));
+    assert_non_null(strstr(why, "0000:01:10.6"));
+    assert_false(bt_device_from_environment("PCIDEVICE_TEST", "/", pci, why, sizeof why));
+    assert_non_null(strstr(why, "cannot read /"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +412,8 @@ int main(void)
         cmocka_unit_test(every_letter_is_answered_once_or_refused),
         cmocka_unit_test(buffers_are_lent_and_taken_back),
         cmocka_unit_test(incarnations_grow),
+        cmocka_unit_test(sources_of_a_device_agree_or_are_named),
+        cmocka_unit_test(a_device_is_found_in_the_environment),
         cmocka_unit_test(a_line_of_json_is_whole_whatever_it_says),
         cmocka_unit_test(a_signal_wakes_the_loop_but_not_a_closed_one),
     };

@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -355,6 +357,41 @@ static void settings_are_refused_by_name(void **state)
     assert_false(bt_dpdk_is_pci(""));
 }
 
+// What stands against a PCI device is told by what the kernel shows of it: here a folder made for the purpose.
+static void a_pci_device_that_cannot_be_had_is_explained(void **state)
+{
+    static const struct {
+        const char *name, *driver; // NULL: none; "": there is no such device
+        const char *says;
+    } rows[] = {
+        {"0000:01:10.0", "", "no PCI device 0000:01:10.0: it was taken away"},
+        {"0000:01:10.2", NULL, "no driver has it"},
+        {"0000:01:10.4", "../../../bus/pci/drivers/igbvf", "on its kernel driver igbvf"},
+        {"0000:01:10.6", "../../../bus/pci/drivers/vfio-pci", "bound to vfio-pci, as it has to be"},
+    };
+    char root[] = "/tmp/bobtail-pci-XXXXXX";
+    char path[100];
+    char link[120];
+    char text[400];
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool there = rows[i].driver == NULL || rows[i].driver[0] != '\0';
+        snprintf(path, sizeof path, "%s/%s", root, rows[i].name);
+        snprintf(link, sizeof link, "%s/driver", path);
+        assert_true(!there || mkdir(path, 0700) == 0);
+        assert_true(!there || rows[i].driver == NULL || symlink(rows[i].driver, link) == 0);
+        bt_dpdk_pci_hint(root, rows[i].name, text, sizeof text);
+        (void)unlink(link);
+        assert_true(!there || rmdir(path) == 0);
+        assert_true(strncmp(text, "; ", 2) == 0);
+        if (strstr(text, rows[i].says) == NULL) {
+            fail_msg("%s: \"%s\", want \"%s\"", rows[i].name, text, rows[i].says);
+        }
+    }
+    assert_int_equal(rmdir(root), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +404,7 @@ int main(void)
         cmocka_unit_test(foreign_buffers_are_copied),
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
+        cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
     };
     return cmocka_run_group_tests(tests, hosts_start, NULL);
 }

@@ -6,6 +6,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,6 +17,9 @@ import (
 	"net/http"
 	"time"
 )
+
+// annotationResource on a definition is the resource whose device its plugin takes.
+const annotationResource = "k8s.v1.cni.cncf.io/resourceName"
 
 // Client talks to one API server as one user.
 type Client struct {
@@ -42,6 +46,10 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
+	return c.do(req, into)
+}
+
+func (c *Client) do(req *http.Request, into any) error {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
@@ -52,7 +60,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s: %.200s", path, resp.Status, body)
+		return fmt.Errorf("%s %s: %s: %.200s", req.Method, req.URL.Path, resp.Status, body)
 	}
 	if into == nil {
 		return nil
@@ -115,15 +123,33 @@ func (c *Client) PodAnnotations(ctx context.Context, namespace, name string) (ma
 	return pod.Metadata.Annotations, err
 }
 
-// NetworkConfig returns the CNI configuration of a NetworkAttachmentDefinition.
-func (c *Client) NetworkConfig(ctx context.Context, namespace, name string) (string, error) {
+// AnnotatePod sets an annotation of the pod that has this UID, and of no later one of its name.
+func (c *Client) AnnotatePod(ctx context.Context, namespace, name, uid, key, value string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{key: value}}})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, c.base+"/api/v1/namespaces/"+namespace+"/pods/"+name, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/merge-patch+json")
+	return c.do(req, nil)
+}
+
+// NetworkConfig returns the CNI configuration of a NetworkAttachmentDefinition, and the
+// resource that its device comes from; empty: from none.
+func (c *Client) NetworkConfig(ctx context.Context, namespace, name string) (config, resource string, err error) {
 	var definition struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
 		Spec struct {
 			Config string `json:"config"`
 		} `json:"spec"`
 	}
-	err := c.get(ctx, "/apis/k8s.cni.cncf.io/v1/namespaces/"+namespace+"/network-attachment-definitions/"+name, &definition)
-	return definition.Spec.Config, err
+	err = c.get(ctx, "/apis/k8s.cni.cncf.io/v1/namespaces/"+namespace+"/network-attachment-definitions/"+name, &definition)
+	return definition.Spec.Config, definition.Metadata.Annotations[annotationResource], err
 }
 
 // Available returns how many replicas of a Deployment are available.

@@ -12,18 +12,21 @@ import (
 
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
 )
 
 // Attachment is one further interface as it was made, so that it can be removed
 // when pod and definition are gone.
 type Attachment struct {
 	Request Request         `json:"request"`
-	Type    string          `json:"type"`   // of the plugin
-	Config  json.RawMessage `json:"config"` // with name and version
+	Type    string          `json:"type"`             // of the plugin
+	Config  json.RawMessage `json:"config"`           // with name and version
+	Device  string          `json:"device,omitempty"` // of the definition's resource, by its ID
 }
 
-// attach completes a definition's configuration by what CNI wants and definitions may leave out.
-func attach(r Request, definition string) (Attachment, error) {
+// attach completes a definition's configuration by what CNI wants and definitions may leave
+// out, and by the device that its plugin is to take; empty: none.
+func attach(r Request, definition, device string) (Attachment, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(definition), &fields); err != nil {
 		return Attachment{}, fmt.Errorf("NetworkAttachmentDefinition %s/%s: spec.config is no JSON object: %w", r.Namespace, r.Name, err)
@@ -37,17 +40,21 @@ func attach(r Request, definition string) (Attachment, error) {
 			fields[key], _ = json.Marshal(value)
 		}
 	}
+	if device != "" {
+		fields["deviceID"], _ = json.Marshal(device)
+	}
 	config, err := json.Marshal(fields)
-	return Attachment{Request: r, Type: kind, Config: config}, err
+	return Attachment{Request: r, Type: kind, Config: config, Device: device}, err
 }
 
 // make has the attachment's plugin, the first of its name in CNI's folders, make the interface.
-func (a Attachment) make(ctx context.Context, args *skel.CmdArgs) error {
+func (a Attachment) make(ctx context.Context, args *skel.CmdArgs) (types.Result, error) {
 	plugin, err := invoke.FindInPath(a.Type, filepath.SplitList(args.Path))
-	if err == nil {
-		_, err = invoke.ExecPluginWithResult(ctx, plugin, a.Config, a.arguments(args, "ADD"), nil)
+	if err != nil {
+		return nil, a.told(err)
 	}
-	return a.told(err)
+	result, err := invoke.ExecPluginWithResult(ctx, plugin, a.Config, a.arguments(args, "ADD"), nil)
+	return result, a.told(err)
 }
 
 // remove is right for an interface that was never made, too, as CNI wants of every plugin.

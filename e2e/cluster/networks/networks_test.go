@@ -54,11 +54,11 @@ func TestWhatTheAnnotationCannotMean(t *testing.T) {
 func TestDefinitionsThatAreNone(t *testing.T) {
 	r := Request{"pods", "data", "net1"}
 	for text, want := range map[string]string{"{": "no JSON object", "{}": "type", `{"type":"../../bin/sh"}`: "type", `{"type":3}`: "type"} {
-		if _, err := attach(r, text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "pods/data") {
+		if _, err := attach(r, text, ""); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "pods/data") {
 			t.Errorf("%q: %v; want one that names pods/data and says %s", text, err, want)
 		}
 	}
-	a, err := attach(r, `{"type":"bridge","name":"mine","bridge":"b0"}`)
+	a, err := attach(r, `{"type":"bridge","name":"mine","bridge":"b0"}`, "")
 	if err != nil || a.Type != "bridge" || string(a.Config) != `{"bridge":"b0","cniVersion":"1.0.0","name":"mine","type":"bridge"}` {
 		t.Errorf("%v %s", err, a.Config)
 	}
@@ -70,14 +70,16 @@ type bed struct {
 	dir        string
 	annotation string
 	served     map[string]string // definitions by name
+	resources  map[string]string // of definitions, by name
+	told       string            // the annotation network-status
 	conf       Config
 }
 
 func newBed(t *testing.T) *bed {
 	b := &bed{t: t, dir: t.TempDir(), served: map[string]string{}}
-	old := memory
-	memory = filepath.Join(b.dir, "memory")
-	t.Cleanup(func() { memory = old })
+	old, notes := memory, checkpoint
+	memory, checkpoint = filepath.Join(b.dir, "memory"), filepath.Join(b.dir, "checkpoint")
+	t.Cleanup(func() { memory, checkpoint = old, notes })
 	server := httptest.NewTLSServer(http.HandlerFunc(b.answer))
 	t.Cleanup(server.Close)
 	ca, err := pki.NewCA("test")
@@ -94,7 +96,8 @@ func newBed(t *testing.T) *bed {
 	b.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o600)
 	b.write("taps", "#!/bin/bash\necho \"$CNI_COMMAND $CNI_IFNAME $CNI_CONTAINERID $CNI_NETNS $(cat)\" >>"+b.dir+"/calls\n"+
 		"[ \"$CNI_IFNAME\" != broken ] || { echo '{\"cniVersion\":\"1.0.0\",\"code\":11,\"msg\":\"no such bridge\"}'; exit 1; }\n"+
-		"[ $CNI_COMMAND = DEL ] || echo '{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"'$CNI_IFNAME'\"}]}'\n", 0o700)
+		"[ $CNI_COMMAND = DEL ] || echo '{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"veth0\"},{\"name\":\"'$CNI_IFNAME'\",\"mac\":\"02:00:00:00:00:07\",\"sandbox\":\"/ns\"}],"+
+		"\"ips\":[{\"address\":\"10.77.0.10/24\",\"interface\":1},{\"address\":\"10.99.0.1/24\",\"interface\":0}]}'\n", 0o700)
 	b.conf = Config{Server: server.URL, CA: filepath.Join(b.dir, "ca.crt"), Cert: filepath.Join(b.dir, "client.crt"), Key: filepath.Join(b.dir, "client.key")}
 	return b
 }
@@ -106,16 +109,31 @@ func (b *bed) write(name, text string, mode os.FileMode) {
 }
 
 func (b *bed) answer(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/pods/pods/one" {
+		var patch struct {
+			Metadata struct {
+				UID         string
+				Annotations map[string]string
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || patch.Metadata.UID != "u" || len(patch.Metadata.Annotations) != 1 {
+			http.Error(w, "no such pod", http.StatusConflict)
+			return
+		}
+		b.told = patch.Metadata.Annotations[AnnotationStatus]
+		return
+	}
 	if r.URL.Path == "/api/v1/namespaces/pods/pods/one" {
 		_, _ = fmt.Fprintf(w, `{"metadata":{"annotations":{%q:%q}}}`, Annotation, b.annotation)
 		return
 	}
-	text, ok := b.served[strings.TrimPrefix(r.URL.Path, "/apis/k8s.cni.cncf.io/v1/namespaces/pods/network-attachment-definitions/")]
+	name := strings.TrimPrefix(r.URL.Path, "/apis/k8s.cni.cncf.io/v1/namespaces/pods/network-attachment-definitions/")
+	text, ok := b.served[name]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	_, _ = fmt.Fprintf(w, `{"spec":{"config":%q}}`, text)
+	_, _ = fmt.Fprintf(w, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/resourceName":%q}},"spec":{"config":%q}}`, b.resources[name], text)
 }
 
 func (b *bed) args() *skel.CmdArgs {
@@ -197,5 +215,48 @@ func TestAFailureIsToldAndWhatWasMadeIsKnown(t *testing.T) {
 	b.served["other"] = `{"type":"nobody"}`
 	if err := add(b.args()); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("a plugin that is not installed: %v", err)
+	}
+}
+
+// What the networks gave stands in the pod's annotation, as Multus writes it: the first
+// network marked, the others by their definitions, each with its own addresses alone.
+func TestTheAnnotationTellsWhatNetworksGave(t *testing.T) {
+	b := newBed(t)
+	b.annotation = "fast"
+	b.served["fast"] = `{"type":"taps"}`
+	if err := add(b.args()); err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"name":"bobtail","interface":"eth0","default":true,"dns":{}},` +
+		`{"name":"pods/fast","interface":"net1","ips":["10.77.0.10"],"mac":"02:00:00:00:00:07","dns":{}}]`
+	if b.told != want {
+		t.Errorf("told %s, want %s", b.told, want)
+	}
+}
+
+// A definition with a resource takes a device that the kubelet gave the pod, each once,
+// and tells its PCI address.
+func TestDevicesOfTheDefinitionsResource(t *testing.T) {
+	b := newBed(t)
+	b.annotation = "fast,other@big"
+	b.served["fast"], b.served["other"] = `{"type":"taps"}`, `{"type":"taps","mtu":9000}`
+	b.resources = map[string]string{"fast": "test/vf", "other": "test/vf"}
+	if err := add(b.args()); err == nil || !strings.Contains(err.Error(), "pods/fast") || !strings.Contains(err.Error(), "got 0 devices of resource test/vf") {
+		t.Errorf("a pod that requests none: %v", err)
+	}
+	b.write("checkpoint", `{"Data":{"PodDeviceEntries":[`+
+		`{"PodUID":"u","ContainerName":"c","ResourceName":"test/vf","DeviceIDs":{"0":["0000:01:10.2"],"1":["0000:01:10.0"]}},`+
+		`{"PodUID":"v","ContainerName":"c","ResourceName":"test/vf","DeviceIDs":{"0":["0000:01:10.4"]}}]}}`, 0o600)
+	if err := add(b.args()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantCalls(`ADD net1 c1 /ns {"cniVersion":"1.0.0","deviceID":"0000:01:10.0","name":"fast","type":"taps"}`,
+		`ADD big c1 /ns {"cniVersion":"1.0.0","deviceID":"0000:01:10.2","mtu":9000,"name":"other","type":"taps"}`)
+	if !strings.Contains(b.told, `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:01:10.2"}}`) {
+		t.Errorf("told %s", b.told)
+	}
+	b.write("checkpoint", "{", 0o600)
+	if err := add(b.args()); err == nil || !strings.Contains(err.Error(), "kubelet's notes") {
+		t.Errorf("notes that cannot be read: %v", err)
 	}
 }

@@ -55,7 +55,11 @@ func add(args *skel.CmdArgs) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	attachments, err := wanted(ctx, conf, args)
+	p, err := podOf(args)
+	if err != nil {
+		return err
+	}
+	attachments, err := wanted(ctx, conf, p)
 	if err != nil {
 		return err
 	}
@@ -64,8 +68,20 @@ func add(args *skel.CmdArgs) error {
 			return err
 		}
 	}
+	status := []Status{ofFirst(conf, args.IfName)}
 	for _, a := range attachments {
-		if err := a.make(ctx, args); err != nil {
+		result, err := a.make(ctx, args)
+		if err != nil {
+			return err
+		}
+		one, err := statusOf(a, result)
+		if err != nil {
+			return err
+		}
+		status = append(status, one)
+	}
+	if len(attachments) > 0 {
+		if err := tell(ctx, conf, p, status); err != nil {
 			return err
 		}
 	}
@@ -103,14 +119,17 @@ type pod struct {
 	types.CommonArgs
 	K8S_POD_NAMESPACE types.UnmarshallableString
 	K8S_POD_NAME      types.UnmarshallableString
+	K8S_POD_UID       types.UnmarshallableString
 }
 
-// wanted asks the API server what the pod's annotation says and what the definitions it names are.
-func wanted(ctx context.Context, conf *Config, args *skel.CmdArgs) ([]Attachment, error) {
+func podOf(args *skel.CmdArgs) (pod, error) {
 	p := pod{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
-	if err := types.LoadArgs(args.Args, &p); err != nil {
-		return nil, err
-	}
+	return p, types.LoadArgs(args.Args, &p)
+}
+
+// wanted asks the API server what the pod's annotation says and what the definitions it
+// names are, and the kubelet's notes which devices the pod got.
+func wanted(ctx context.Context, conf *Config, p pod) ([]Attachment, error) {
 	if p.K8S_POD_NAME == "" {
 		return nil, nil // not a pod
 	}
@@ -126,13 +145,18 @@ func wanted(ctx context.Context, conf *Config, args *skel.CmdArgs) ([]Attachment
 	if err != nil {
 		return nil, err
 	}
+	given := devices{uid: string(p.K8S_POD_UID)}
 	var attachments []Attachment
 	for _, r := range requests {
-		text, err := api.NetworkConfig(ctx, r.Namespace, r.Name)
+		text, resource, err := api.NetworkConfig(ctx, r.Namespace, r.Name)
 		if err != nil {
 			return nil, err
 		}
-		a, err := attach(r, text)
+		device, err := given.next(resource)
+		if err != nil {
+			return nil, fmt.Errorf("network %s/%s: %w", r.Namespace, r.Name, err)
+		}
+		a, err := attach(r, text, device)
 		if err != nil {
 			return nil, err
 		}

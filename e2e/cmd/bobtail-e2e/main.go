@@ -20,6 +20,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 	"github.com/bobtail-dev/bobtail/e2e/suites/crab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
+	"github.com/bobtail-dev/bobtail/e2e/suites/devices"
 	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/monitor"
 	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
@@ -34,7 +35,7 @@ type options struct {
 }
 
 // plays are what can be played.
-var plays = []string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster", "e2e-monitor"}
+var plays = []string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster", "e2e-monitor", "e2e-devices"}
 
 func main() {
 	o := options{}
@@ -83,6 +84,8 @@ func run(ctx context.Context, o options) error {
 		}
 	case "e2e-crab-cluster":
 		failed = (&crab.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
+	case "e2e-devices":
+		failed = (&devices.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 	case "e2e-monitor":
 		failed = (&monitor.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 	default:

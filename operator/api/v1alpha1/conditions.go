@@ -33,6 +33,10 @@ const (
 	// service's network is known and its own. It stands beside DeviceUsable.
 	ConditionAddressed = "Addressed"
 
+	// ConditionDeviceAsAsked says whether what pods report of their devices is
+	// what `spec.device` asks for. It stands beside DeviceUsable.
+	ConditionDeviceAsAsked = "DeviceAsAsked"
+
 	// ConditionReconciling is there, and True, while an accepted object is on its
 	// way to Ready; tools that follow kstatus take that for progress.
 	ConditionReconciling = "Reconciling"
@@ -170,6 +174,42 @@ const (
 	// ReasonPodSecurity: the namespace admits no pods with the capabilities that
 	// the device needs.
 	ReasonPodSecurity = "PodSecurity"
+
+	// ReasonNotPermitted: the operator's Role is that of an older chart, and gives
+	// it no right to something that devices need; the message names it.
+	ReasonNotPermitted = "NotPermitted"
+)
+
+// Reasons of ConditionDeviceAsAsked.
+const (
+	// ReasonAsAsked: every pod that reports a device got what was asked for.
+	ReasonAsAsked = "AsAsked"
+
+	// ReasonNothingReported: no pod has reported its device yet.
+	ReasonNothingReported = "NothingReported"
+
+	// ReasonDriverDiffers: a pod drives another kind of device.
+	ReasonDriverDiffers = "DriverDiffers"
+
+	// ReasonMACDuplicated: two pods have the same MAC, and frames of one go to
+	// the other.
+	ReasonMACDuplicated = "MACDuplicated"
+
+	// ReasonMTUDiffers: pods of the service have different MTUs, and what one
+	// sends another may not take.
+	ReasonMTUDiffers = "MTUDiffers"
+
+	// ReasonHugepagesMissing: hugepages were asked for, and a pod runs on
+	// ordinary memory or on fewer.
+	ReasonHugepagesMissing = "HugepagesMissing"
+
+	// ReasonNodesDiffer: device, memory and CPUs of a pod are on different NUMA
+	// nodes.
+	ReasonNodesDiffer = "NodesDiffer"
+
+	// ReasonCPUsShared: a pod on SRIOV may run on more CPUs than it has for
+	// itself; the kubelet's CPU manager is not static.
+	ReasonCPUsShared = "CPUsShared"
 )
 
 // Reasons of ConditionAddressed; those of one pod also stand on its condition

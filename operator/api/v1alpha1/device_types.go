@@ -164,6 +164,57 @@ const (
 	DeviceWaiting DeviceState = "Waiting"
 )
 
+// PodDevice is the device of one pod, as its program found it. NUMA nodes are -1
+// where nobody knows, and for CPUs that lie on several.
+type PodDevice struct {
+	// pod is the pod's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod,omitempty"`
+
+	// driver is DPDK's name for it: net_af_xdp, net_e1000_igb_vf.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Driver string `json:"driver,omitempty"`
+
+	// pciAddress of a PCI device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	PCIAddress string `json:"pciAddress,omitempty"`
+
+	// mac is its own address on the link.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	MAC string `json:"mac,omitempty"`
+
+	// mtu is the largest IP packet that the program sends by it, in bytes.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+
+	// deviceNode is the NUMA node of the device.
+	// +required
+	DeviceNode int32 `json:"deviceNode"`
+
+	// memoryNode is the NUMA node of the packet buffers.
+	// +required
+	MemoryNode int32 `json:"memoryNode"`
+
+	// cpuNode is the NUMA node of the CPUs.
+	// +required
+	CPUNode int32 `json:"cpuNode"`
+
+	// hugepagesMebibytes is what the program took; 0 is ordinary memory.
+	// +optional
+	HugepagesMebibytes int32 `json:"hugepagesMebibytes,omitempty"`
+
+	// cpus are those the program may run on: 2-3,6.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	CPUs string `json:"cpus,omitempty"`
+}
+
 // DeviceChoice is what was decided, and for what.
 type DeviceChoice struct {
 	// entry is the place of the entry that pods are made for.

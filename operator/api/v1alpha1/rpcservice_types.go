@@ -343,6 +343,14 @@ type RpcServiceStatus struct {
 	// +kubebuilder:validation:MaxItems=5
 	Devices []DeviceStatus `json:"devices,omitempty"`
 
+	// podDevices are the devices of running pods, as their programs report them;
+	// of at most 64 pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=64
+	PodDevices []PodDevice `json:"podDevices,omitempty"`
+
 	// deviceChoice is the entry that was taken, and what it was taken for;
 	// absent while `spec.device` is Kernel.
 	// +optional

@@ -57,6 +57,7 @@ type (
 	RouterHeard    = ctl.RouterHeard
 	HedgingState   = ctl.HedgingState
 	FastPathState  = ctl.FastPathState
+	DeviceState    = ctl.DeviceState
 	Hello          = ctl.Hello
 	Counters       = ctl.Counters
 	Sample         = ctl.Sample

@@ -45,7 +45,7 @@ func checkCommand(s streams, connect connector) *cobra.Command {
 func (c *cluster) check(ctx context.Context) []verdict {
 	out := []verdict{c.kubernetes()}
 	out = append(out, c.nodes(ctx)...)
-	return append(out, c.network(ctx), c.admission(ctx), c.rights(ctx))
+	return append(out, c.devices(ctx), c.network(ctx), c.admission(ctx), c.rights(ctx))
 }
 
 func (c *cluster) kubernetes() verdict {

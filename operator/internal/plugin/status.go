@@ -41,6 +41,7 @@ const install = "helm upgrade --install bobtail charts/bobtail --namespace bobta
 func (c *cluster) status(ctx context.Context, own string) []verdict {
 	out := []verdict{c.kinds()}
 	out = append(out, c.operators(ctx, own)...)
+	out = append(out, c.features(ctx)...)
 	out = append(out, c.agents(ctx)...)
 	out = append(out, c.services(ctx)...)
 	return append(out, c.objectives(ctx)...)

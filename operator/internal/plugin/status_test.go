@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kversion "k8s.io/apimachinery/pkg/version"
@@ -36,7 +37,7 @@ func installation(t *testing.T, more ...client.Object) (*cluster, *fake.Clientse
 	one := int32(1)
 	c, _ := aCluster(t, false, append([]client.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bobtail-system", Name: "bobtail-operator", Labels: chartLabels("operator")},
-			Spec: appsv1.DeploymentSpec{Replicas: &one}, Status: appsv1.DeploymentStatus{ReadyReplicas: 1}},
+			Spec: appsv1.DeploymentSpec{Replicas: &one, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: "bobtail-operator"}}}, Status: appsv1.DeploymentStatus{ReadyReplicas: 1}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "bobtail-system", Name: "bobtail-agent", Labels: chartLabels("agent")},
 			Status: appsv1.DaemonSetStatus{NumberReady: 2, DesiredNumberScheduled: 2}},
 	}, more...)...)
@@ -47,7 +48,45 @@ func installation(t *testing.T, more ...client.Object) (*cluster, *fake.Clientse
 	}
 	set.Resources = append(set.Resources, served)
 	set.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: "v1.36.3"}
+	operatorMay(set, func(*authorizationv1.SubjectAccessReviewSpec) bool { return true })
 	return c, set
+}
+
+// operatorMay lets the API server answer every question about the operator's rights.
+func operatorMay(set *fake.Clientset, allowed func(*authorizationv1.SubjectAccessReviewSpec) bool) {
+	set.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		review.Status.Allowed = allowed(&review.Spec)
+		return true, review, nil
+	})
+}
+
+// Decision 0024: what the operator lacks for a feature is named without asking it, and
+// with whose account it is asked for; CRAB counts only where it is on.
+func TestStatusNamesWhatFeaturesLack(t *testing.T) {
+	c, set := installation(t)
+	operatorMay(set, func(s *authorizationv1.SubjectAccessReviewSpec) bool {
+		return s.User == "system:serviceaccount:bobtail-system:bobtail-operator" && s.ResourceAttributes.Resource != "endpointslices"
+	})
+	set.Resources[0].APIResources = slices.DeleteFunc(set.Resources[0].APIResources, func(r metav1.APIResource) bool { return r.Kind == "ProgrammableSwitch" })
+	got := with(t, c.features(t.Context()), "features")
+	if len(got) != 3 || got[0].Outcome != fine || !strings.HasSuffix(got[0].Says, "for experiments") ||
+		got[1].Outcome != failed || !strings.Contains(got[1].Says, "`spec.device` of an RpcService waits: the operator lacks the right to get, list, watch, create, patch endpointslices.discovery.k8s.io") ||
+		got[2].Outcome != failed || !strings.Contains(got[2].Says, "lacks kind ProgrammableSwitch") || !strings.Contains(got[2].Next, "helm upgrade") {
+		t.Errorf("%+v", got)
+	}
+	edit(t, c, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bobtail-system", Name: "bobtail-operator"}}, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "operator", Args: []string{"--crab=true"}}}
+	})
+	if got := c.features(t.Context()); len(got) != 4 || !strings.HasPrefix(got[3].Says, "CRAB waits") {
+		t.Errorf("with CRAB: %+v", got)
+	}
+	set.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("you may not ask")
+	})
+	if got := c.features(t.Context()); len(got) != 1 || got[0].Outcome != unknown {
+		t.Errorf("where nobody may ask: %+v", got)
+	}
 }
 
 func with(t *testing.T, verdicts []verdict, subject string) []verdict {
@@ -151,6 +190,40 @@ func TestCheck(t *testing.T) {
 	}
 	if out, _, err := execute(t, c, "check", "-o", "yaml"); err != nil || !strings.Contains(out, "outcome: OK") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What nodes offer for devices is added up by its name, and is of no use without Multus.
+func TestCheckTellsOfDevices(t *testing.T) {
+	offering := func(name string, of corev1.ResourceList) *corev1.Node {
+		n := aNode(name, "6.12.0", "linux")
+		n.Status.Allocatable = of
+		return n
+	}
+	many := corev1.ResourceList{
+		"cpu": resource.MustParse("4"), "hugepages-2Mi": resource.MustParse("128Mi"), "hugepages-1Gi": resource.MustParse("0"),
+		"intel.com/vfs": resource.MustParse("4"), "attachable-volumes-x.kubernetes.io/y": resource.MustParse("9"),
+	}
+	for _, c := range []struct {
+		name   string
+		nodes  []client.Object
+		multus bool
+		want   outcome
+		says   string
+	}{
+		{"nothing at all", []client.Object{aNode("a", "6.12.0", "linux")}, false, fine, "Kernel alone"},
+		{"Multus", []client.Object{aNode("a", "6.12.0", "linux")}, true, fine, "AFXDP; no node offers"},
+		{"devices without Multus", []client.Object{offering("a", many)}, false, warning, "no kind NetworkAttachmentDefinition"},
+		{"both", []client.Object{offering("a", many), offering("b", many), aNode("c", "6.12.0", "linux")}, true, fine,
+			"AFXDP, and nodes offer 256Mi hugepages-2Mi (2 of 3 nodes), 8 intel.com/vfs (2 of 3 nodes)"},
+	} {
+		cl, set := installation(t, c.nodes...)
+		if c.multus {
+			set.Resources = append(set.Resources, &metav1.APIResourceList{GroupVersion: definitions})
+		}
+		if v := cl.devices(t.Context()); v.Outcome != c.want || !strings.Contains(v.Says, c.says) || v.Outcome == warning && v.Next == "" {
+			t.Errorf("%s: %+v", c.name, v)
+		}
 	}
 }
 

@@ -71,6 +71,28 @@ func Describe(d v1alpha1.Device, namespace string) string {
 // deviceAnnotations ask Multus for the interface, and tell the operator what was asked.
 func deviceAnnotations(in Input, out map[string]string) {
 	network := DeviceNetwork(in.Device, in.Service.Namespace)
+	out[netstatus.AnnotationNetworks] = networksText(network)
+	out[netstatus.AnnotationNetwork] = network
+	out[AnnotationDevice] = Describe(in.Device, in.Service.Namespace)
+}
+
+// InterfaceNetwork is the network of a service that other pods can join with an interface
+// of the kernel; empty: its pods are on the pod network, or on
+// devices that are counted.
+func InterfaceNetwork(s *v1alpha1.RpcService) string {
+	at, entries := 0, s.Spec.Device.Entries()
+	if c := s.Status.DeviceChoice; c != nil && int(c.Entry) < len(entries) {
+		at = int(c.Entry)
+	}
+	d := entries[at]
+	if d.Type != v1alpha1.DeviceAFXDP || d.ResourceName != "" || d.ResourceClaimTemplateName != "" {
+		return ""
+	}
+	return DeviceNetwork(d, s.Namespace)
+}
+
+// networksText asks for an interface on a network, given as namespace/name.
+func networksText(network string) string {
 	namespace, name, _ := strings.Cut(network, "/")
 	asked, err := json.Marshal([]struct {
 		Name      string `json:"name"`
@@ -80,9 +102,7 @@ func deviceAnnotations(in Input, out map[string]string) {
 	if err != nil {
 		panic("three strings are always encoded: " + err.Error())
 	}
-	out[netstatus.AnnotationNetworks] = string(asked)
-	out[netstatus.AnnotationNetwork] = network
-	out[AnnotationDevice] = Describe(in.Device, in.Service.Namespace)
+	return string(asked)
 }
 
 // onDevice changes a pod of the service into one on its device; main is its first
@@ -117,7 +137,7 @@ func deviceArgs(in Input, args []string) []string {
 	if at < 0 {
 		return args
 	}
-	options := []string{"--address=@" + addressFile, "--driver=dpdk", "--dpdk-port=" + devicePort(in.Device)}
+	options := append([]string{"--address=@" + addressFile, "--driver=dpdk"}, devicePort(in.Device)...)
 	if in.Device.Gateway != "" {
 		options = append(options, "--dpdk-gateway="+in.Device.Gateway)
 	}
@@ -129,15 +149,16 @@ func deviceArgs(in Input, args []string) []string {
 	return append(append(append([]string{}, args[:at]...), options...), args[at+1:]...)
 }
 
-func devicePort(d v1alpha1.Device) string {
+func devicePort(d v1alpha1.Device) []string {
 	switch {
 	case d.Type == v1alpha1.DeviceAFXDP:
-		return "net_af_xdp0,iface=" + netstatus.Interface + ",busy_budget=0"
+		return []string{"--dpdk-port=net_af_xdp0,iface=" + netstatus.Interface + ",busy_budget=0"}
 	case d.ResourceName != "":
-		// The kubelet puts the device plugin's variable in place of this.
-		return "$(" + pciVariable(d.ResourceName) + ")"
+		// The program reads the device plugin's variables, and compares them with what the
+		// network tells.
+		return []string{"--dpdk-port=env:" + pciVariable(d.ResourceName), "--dpdk-pci-file=" + pciFile}
 	}
-	return "@" + pciFile
+	return []string{"--dpdk-port=@" + pciFile}
 }
 
 // pciVariable is the name under which the SR-IOV device plugin hands a PCI address over.
@@ -195,8 +216,11 @@ func toldByStatus(in Input, pod *corev1.PodSpec) {
 	sidecar.VolumeMounts = append(sidecar.VolumeMounts, corev1.VolumeMount{Name: networkVolume, MountPath: networkDir, ReadOnly: true})
 	sidecar.Args = append(sidecar.Args,
 		"--network="+DeviceNetwork(in.Device, in.Service.Namespace), "--network-status="+networkDir+"/"+statusFile, "--address-file="+addressFile)
-	if in.Device.ResourceClaimTemplateName != "" && in.Device.Type == v1alpha1.DeviceSRIOV {
+	if in.Device.Type == v1alpha1.DeviceSRIOV {
 		sidecar.Args = append(sidecar.Args, "--pci-file="+pciFile)
+		if in.Device.ResourceName != "" {
+			sidecar.Args = append(sidecar.Args, "--pci-optional")
+		}
 	}
 	sidecar.StartupProbe = &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{

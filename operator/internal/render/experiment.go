@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/netstatus"
 )
 
 // ExperimentInput is everything the objects of one experiment depend on.
@@ -23,6 +24,7 @@ type ExperimentInput struct {
 	Registry, Version string
 	Definition        []byte // the load definition, YAML
 	Seconds           int64  // how long its loads may be measured in all
+	Network           string // that agents join besides the pod network, as namespace/name; empty: none
 }
 
 const (
@@ -157,6 +159,9 @@ func agentsJob(in ExperimentInput) *batchv1.Job {
 	job.Spec.Parallelism, job.Spec.Completions = ptr(in.Experiment.Spec.Agents), ptr(in.Experiment.Spec.Agents)
 	job.Spec.CompletionMode = ptr(batchv1.IndexedCompletion)
 	job.Spec.Template.Spec.Subdomain = AgentsName(in.Experiment)
+	if in.Network != "" {
+		job.Spec.Template.Annotations = map[string]string{netstatus.AnnotationNetworks: networksText(in.Network)}
+	}
 	return job
 }
 

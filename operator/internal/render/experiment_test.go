@@ -29,6 +29,55 @@ func experimentInput(t *testing.T, file string) ExperimentInput {
 	return ExperimentInput{Experiment: e, Registry: "registry.example", Version: "1.2.3", Definition: []byte("protocol: redis\n"), Seconds: 4 * int64(e.Spec.LimitSeconds)}
 }
 
+// Agents join the network of a service whose pods are on AF_XDP; where devices are counted
+// they would take some away, so there they stay on the pod network.
+func TestAgentsJoinTheServicesNetwork(t *testing.T) {
+	data := v1alpha1.Device{Type: v1alpha1.DeviceAFXDP, NetworkAttachment: "data"}
+	counted, vf := data, v1alpha1.Device{Type: v1alpha1.DeviceSRIOV, NetworkAttachment: "vfs", ResourceName: "intel.com/vfs"}
+	counted.ResourceName = "intel.com/ports"
+	for _, c := range []struct {
+		name  string
+		first v1alpha1.Device
+		entry int32
+		want  string
+	}{
+		{"Kernel", v1alpha1.Device{}, 0, ""}, {"AFXDP", data, 0, "shop/data"}, {"SRIOV", vf, 0, ""}, {"AFXDP with a resource", counted, 0, ""},
+		{"fallen back to AFXDP", vf, 1, "shop/data"}, {"fallen back to Kernel", vf, 2, ""}, {"a status of somebody's making", data, 4, "shop/data"},
+	} {
+		s := &v1alpha1.RpcService{}
+		s.Namespace, s.Spec.Device.Device = "shop", c.first
+		s.Spec.Device.Fallback = []v1alpha1.Device{data, {Type: v1alpha1.DeviceKernel}}
+		s.Status.DeviceChoice = &v1alpha1.DeviceChoice{Entry: c.entry}
+		if got := InterfaceNetwork(s); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	in := experimentInput(t, "testdata/experiment/"+experimentFile(t))
+	in.Network = "shop/data"
+	for _, o := range ExperimentObjects(in) {
+		job, ok := o.(*batchv1.Job)
+		if !ok {
+			continue
+		}
+		got, want := job.Spec.Template.Annotations["k8s.v1.cni.cncf.io/networks"], ""
+		if job.Name == AgentsName(in.Experiment) {
+			want = `[{"name":"data","namespace":"shop","interface":"net1"}]`
+		}
+		if got != want {
+			t.Errorf("%s: networks %q, want %q", job.Name, got, want)
+		}
+	}
+}
+
+func experimentFile(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/experiment/*.in.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("testdata is missing")
+	}
+	return filepath.Base(files[0])
+}
+
 // TestExperimentGolden: as TestGolden, for LatencyExperiments.
 func TestExperimentGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/experiment/*.in.yaml")

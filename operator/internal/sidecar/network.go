@@ -28,6 +28,7 @@ type NetworkOptions struct {
 	StatusFile  string // the annotation
 	AddressFile string // the address
 	PCIFile     string // the PCI address of the device; "" is not asked for
+	PCIOptional bool   // somebody else tells it, too: it may be missing
 }
 
 func (o NetworkOptions) check() error {
@@ -95,11 +96,13 @@ func (p *placer) try() string {
 		return refusal.Reason + ": " + refusal.Message
 	}
 	if p.o.PCIFile != "" {
-		if given.PCI == "" {
+		if given.PCI == "" && !p.o.PCIOptional {
 			return "annotation " + netstatus.AnnotationStatus + ": device-info.pci.pci-address is missing, and a claimed device is known by nothing else"
 		}
-		if err := place(p.o.PCIFile, given.PCI); err != nil {
-			return err.Error()
+		if given.PCI != "" {
+			if err := place(p.o.PCIFile, given.PCI); err != nil {
+				return err.Error()
+			}
 		}
 	}
 	if err := place(p.o.AddressFile, given.Address().String()); err != nil {

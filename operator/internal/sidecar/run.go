@@ -81,6 +81,7 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	f.StringVar(&o.Network.Network, "network", "", "the network on which the pod is reached, as namespace/name; none: the pod network")
 	f.StringVar(&o.Network.StatusFile, "network-status", "", "`file` with the annotation that tells its address there")
 	f.StringVar(&o.Network.AddressFile, "address-file", "", "`file` to write that address to")
+	f.BoolVar(&o.Network.PCIOptional, "pci-optional", false, "the annotation need not tell the PCI address: the program learns it from its device plugin, and compares")
 	f.StringVar(&o.Network.PCIFile, "pci-file", "", "`file` to write the PCI address of the device to; none: it is not asked for")
 	f.BoolVar(&showVersion, "version", false, "print the version and exit")
 	if err := f.Parse(args); err != nil {

@@ -125,6 +125,7 @@ type State struct {
 	Draining      bool           `json:"draining"`
 	UptimeSeconds float64        `json:"uptimeSeconds"`
 	Routers       []RouterHeard  `json:"routers,omitempty"` // server only
+	Device        *DeviceState   `json:"device,omitempty"`  // absent on Linux sockets
 	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
 	Queue         *QueueState    `json:"queue,omitempty"`
 	Hedging       *HedgingState  `json:"hedging,omitempty"`  // router only
@@ -151,6 +152,20 @@ type HedgingState struct {
 	HiccupMillionths   uint64 `json:"hiccupMillionths"`
 	HiccupNanoseconds  uint64 `json:"hiccupNanoseconds"`
 	ServiceNanoseconds uint64 `json:"serviceNanoseconds"`
+}
+
+// DeviceState is the device that a program drives, as it found it. Nodes are those
+// of NUMA; -1: nobody knows, or CPUs lie on several.
+type DeviceState struct {
+	Driver             string `json:"driver"`     // of DPDK
+	PCIAddress         string `json:"pciAddress"` // empty: no PCI device
+	MAC                string `json:"mac"`
+	MTU                int    `json:"mtu"`
+	DeviceNode         int    `json:"deviceNode"`
+	MemoryNode         int    `json:"memoryNode"`
+	CPUNode            int    `json:"cpuNode"`
+	HugepagesMebibytes int    `json:"hugepagesMebibytes"` // 0: ordinary memory
+	CPUs               string `json:"cpus"`               // that it may run on: "2-3,6"
 }
 
 // FastPathState says whether a program in the kernel decides requests for a

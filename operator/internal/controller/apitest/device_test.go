@@ -80,8 +80,9 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	}
 	w.waitSelector("")
 	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data", render.AnnotationDevice: "AFXDP " + w.ns + "/data"}
-	servers := []*sidecar{w.pod(v1alpha1.ComponentServer, 2), w.pod(v1alpha1.ComponentServer, 2)}
+	// Routers first: of two pods with one address the older keeps it, and a second may pass in between.
 	routers := []*sidecar{w.pod(v1alpha1.ComponentRouter, 0), w.pod(v1alpha1.ComponentRouter, 0)}
+	servers := []*sidecar{w.pod(v1alpha1.ComponentServer, 2), w.pod(v1alpha1.ComponentServer, 2)}
 	w.attach(servers[0], `"10.77.0.1","fd00::1"`)
 	w.attach(routers[0], `"10.77.0.3"`)
 	w.attach(routers[1], `"10.77.0.4"`)

@@ -32,6 +32,9 @@ var (
 const atATime = "16"
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(operatorOf); text != "" { // this process is an operator: see older_test.go
+		os.Exit(runOperator(text))
+	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
@@ -82,6 +85,11 @@ func start() (*envtest.Environment, error) {
 func namespace(t *testing.T) string {
 	t.Helper()
 	needs.APIServer(t)
+	return namespaceOf(t, direct)
+}
+
+func namespaceOf(t *testing.T, api client.Client) string {
+	t.Helper()
 	prefix := strings.Trim(strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -89,7 +97,7 @@ func namespace(t *testing.T) string {
 		return '-'
 	}, t.Name())), "-")
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 40)] + "-"}}
-	if err := direct.Create(context.Background(), ns); err != nil {
+	if err := api.Create(context.Background(), ns); err != nil {
 		t.Fatal(err)
 	}
 	return ns.Name

@@ -64,7 +64,7 @@ func operator(t *testing.T) {
 			}
 		}()
 		operatorStarted = true
-		go completeRollouts()
+		go completeRollouts(operatorContext, direct)
 	})
 }
 
@@ -72,10 +72,10 @@ func operator(t *testing.T) {
 const stuckImage = "stuck"
 
 // completeRollouts does what the Deployment controller does once pods are ready.
-func completeRollouts() {
-	for operatorContext.Err() == nil {
+func completeRollouts(ctx context.Context, api client.Client) {
+	for ctx.Err() == nil {
 		list := &appsv1.DeploymentList{}
-		_ = direct.List(operatorContext, list)
+		_ = api.List(ctx, list)
 		for i := range list.Items {
 			d := &list.Items[i]
 			if d.Status.ObservedGeneration == d.Generation {
@@ -86,7 +86,7 @@ func completeRollouts() {
 			if d.Spec.Template.Spec.Containers[0].Image == stuckImage {
 				d.Status.Replicas, d.Status.UpdatedReplicas = *d.Spec.Replicas+1, 1
 			}
-			_ = direct.Status().Patch(operatorContext, d, client.MergeFrom(before))
+			_ = api.Status().Patch(ctx, d, client.MergeFrom(before))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

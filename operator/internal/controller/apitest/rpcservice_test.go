@@ -28,7 +28,7 @@ func (w *world) create(change string) *v1alpha1.RpcService {
 	merge(o.Object, parse(w.t, change).Object)
 	o.SetNamespace(w.ns)
 	o.SetName(w.name)
-	if err := direct.Create(context.Background(), o); err != nil {
+	if err := w.api.Create(context.Background(), o); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.service()
@@ -38,7 +38,7 @@ func (w *world) patch(o client.Object, name, body string) {
 	w.t.Helper()
 	o.SetNamespace(w.ns)
 	o.SetName(name)
-	if err := direct.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+	if err := w.api.Patch(context.Background(), o, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -47,7 +47,11 @@ func (w *world) patch(o client.Object, name, body string) {
 func serving(t *testing.T, name, change string) (*world, []*sidecar, []*sidecar) {
 	t.Helper()
 	operator(t)
-	w := newWorld(t, name)
+	return bringUp(newWorld(t, name), change)
+}
+
+func bringUp(w *world, change string) (*world, []*sidecar, []*sidecar) {
+	w.t.Helper()
 	w.create(change)
 	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonNoPods)
 	workers := int(w.service().Spec.WorkersPerReplica)

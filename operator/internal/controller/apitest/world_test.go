@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -48,6 +49,7 @@ type sidecar struct {
 // world is one service with its pods.
 type world struct {
 	t        *testing.T
+	api      client.Client
 	ns, name string
 	nextIP   int
 	sidecars map[string]*sidecar
@@ -61,10 +63,17 @@ var (
 
 func newWorld(t *testing.T, name string) *world {
 	t.Helper()
+	needs.APIServer(t)
+	return worldOf(t, direct, name)
+}
+
+// worldOf is a service at an API server of its own.
+func worldOf(t *testing.T, api client.Client, name string) *world {
+	t.Helper()
 	octetsMu.Lock()
 	defer octetsMu.Unlock()
 	octets++
-	return &world{t: t, ns: namespace(t), name: name, nextIP: octets << 8, sidecars: map[string]*sidecar{}}
+	return &world{t: t, api: api, ns: namespaceOf(t, api), name: name, nextIP: octets << 8, sidecars: map[string]*sidecar{}}
 }
 
 // pod makes a running pod with a sidecar. The address is on the loopback
@@ -85,11 +94,11 @@ func (w *world) pod(component string, workers int) *sidecar {
 		},
 	}
 	maps.Copy(p.Annotations, w.template)
-	if err := direct.Create(context.Background(), p); err != nil {
+	if err := w.api.Create(context.Background(), p); err != nil {
 		w.t.Fatal(err)
 	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
-	if err := direct.Status().Update(context.Background(), p); err != nil {
+	if err := w.api.Status().Update(context.Background(), p); err != nil {
 		w.t.Fatal(err)
 	}
 	s := &sidecar{world: w, pod: p.Name, ip: ip, role: component, applied: func(string) string { return "" }}
@@ -106,7 +115,7 @@ func (s *sidecar) setReady() {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
 	})
-	if err := direct.Status().Patch(context.Background(), p, client.StrategicMergeFrom(before)); err != nil {
+	if err := s.world.api.Status().Patch(context.Background(), p, client.StrategicMergeFrom(before)); err != nil {
 		s.world.t.Fatal(err)
 	}
 }
@@ -114,7 +123,7 @@ func (s *sidecar) setReady() {
 func (w *world) getPod(name string) *corev1.Pod {
 	w.t.Helper()
 	p := &corev1.Pod{}
-	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: name}, p); err != nil {
+	if err := w.api.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: name}, p); err != nil {
 		w.t.Fatal(err)
 	}
 	return p
@@ -163,7 +172,7 @@ func (s *sidecar) listen() {
 // handshake uses the Secret of the service, as the mounted files would be.
 func (s *sidecar) handshake(*tls.ClientHelloInfo) (*tls.Config, error) {
 	secret := &corev1.Secret{}
-	err := direct.Get(context.Background(), types.NamespacedName{Namespace: s.world.ns, Name: s.world.name + "-tls"}, secret)
+	err := s.world.api.Get(context.Background(), types.NamespacedName{Namespace: s.world.ns, Name: s.world.name + "-tls"}, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +215,7 @@ func (s *sidecar) state() *dataplane.SidecarState {
 // config is the configuration in the ConfigMap.
 func (w *world) config() (*dataplane.Config, string) {
 	cm := &corev1.ConfigMap{}
-	if direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: w.name + "-dataplane"}, cm) != nil {
+	if w.api.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: w.name + "-dataplane"}, cm) != nil {
 		return nil, ""
 	}
 	doc, err := dataplane.ParseConfig([]byte(cm.Data[dataplane.ConfigMapKeyConfig]))
@@ -224,7 +233,7 @@ func respond(w http.ResponseWriter, v any) {
 func (w *world) service() *v1alpha1.RpcService {
 	w.t.Helper()
 	s := &v1alpha1.RpcService{}
-	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: w.name}, s); err != nil {
+	if err := w.api.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: w.name}, s); err != nil {
 		w.t.Fatal(err)
 	}
 	return s

@@ -35,12 +35,15 @@ func (f foreignObject) Error() string {
 
 // run makes the objects. Once the coordinator's Job, the last of them, exists they
 // are left alone: a new operator must not change an experiment under way.
-func (r *Reconciler) run(ctx context.Context, e *v1alpha1.LatencyExperiment, d definition.Definition) error {
+func (r *Reconciler) run(ctx context.Context, e *v1alpha1.LatencyExperiment, d definition.Definition, target *v1alpha1.RpcService) error {
 	text, err := written(d)
 	if err != nil {
 		return fmt.Errorf("write the load definition: %w", err)
 	}
 	in := render.ExperimentInput{Experiment: e, Registry: r.Registry, Version: r.Version, Definition: text, Seconds: measuredSeconds(e, d)}
+	if target != nil {
+		in.Network = render.InterfaceNetwork(target)
+	}
 	if err := r.token(ctx, in); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (r *Reconciler) begin(ctx context.Context, e *v1alpha1.LatencyExperiment) (
 	if !accepted.OK() {
 		return accepted, target, nil
 	}
-	err = r.run(ctx, e, d)
+	err = r.run(ctx, e, d, w.target)
 	var foreign foreignObject
 	if errors.As(err, &foreign) {
 		return verdict.No(v1alpha1.ReasonNameConflict, foreign.Error()), target, nil

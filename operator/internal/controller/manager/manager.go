@@ -34,6 +34,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/features"
 )
 
 // LeaseName is what replicas hold while they act. The chart creates the lease,
@@ -148,9 +149,15 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
 		FastPath: o.FastPath,
 	}
-	if err := services.SetupWithManager(mgr); err != nil {
+	watchSlices, err := services.SetupWithManager(mgr)
+	if err != nil {
 		return err
 	}
+	devices, err := await(mgr, features.Devices, watchSlices)
+	if err != nil {
+		return err
+	}
+	services.Devices = devices.Lacks
 	slos := &slo.Reconciler{
 		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
 		Observe: objectives.observe, Now: time.Now,
@@ -162,7 +169,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
 	}
-	if err := whenKindServed(mgr, "LatencyExperiment", experiments.SetupWithManager); err != nil {
+	if _, err := await(mgr, features.Experiments, experiments.SetupWithManager); err != nil {
 		return err
 	}
 	if err := addSwitches(mgr, o); err != nil || !o.CRAB {
@@ -188,11 +195,12 @@ func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) erro
 		Observe: observe,
 		Writer:  mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 	}
-	return whenKindServed(mgr, "NodeDataplane", func(mgr ctrl.Manager) error {
+	crab.awaited, err = await(mgr, features.CRAB, func(mgr ctrl.Manager) error {
 		if err := redirected.SetupWithManager(mgr); err != nil {
 			return err
 		}
 		crab.by.Store(redirected)
 		return nil
 	})
+	return err
 }

@@ -1,66 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Kinds that a newer operator knows and an older installation does not serve.
+// Features whose kinds an older chart does not install, or whose rights an older Role
+// does not give. A watch that cannot be had ends the manager, and with it every other
+// controller: so it begins only once it can be had (decision 0024).
 package manager
 
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/features"
 )
 
-// servedEvery is how often a missing kind is looked for.
-const servedEvery = 10 * time.Second
+// askedEvery is how often something missing is looked for.
+const askedEvery = 10 * time.Second
 
-// whenServed sets a controller up as soon as the API server serves its kind.
-// Until then a watch of that kind would fail, and with it every other
-// controller of the manager.
-type whenServed struct {
+// asking asks the API server, as the operator. It keeps no answer.
+type asking struct {
 	mapper meta.RESTMapper
-	kind   schema.GroupVersionKind
-	every  time.Duration
-	setup  func() error
+	client client.Client
 }
 
-// whenKindServed lets a controller wait for one of our kinds.
-func whenKindServed(mgr ctrl.Manager, kind string, setup func(ctrl.Manager) error) error {
-	return mgr.Add(&whenServed{
-		mapper: mgr.GetRESTMapper(), kind: v1alpha1.GroupVersion.WithKind(kind), every: servedEvery,
-		setup: func() error { return setup(mgr) },
-	})
+// Served says whether the API server serves a kind of ours.
+func (a asking) Served(_ context.Context, kind string) (bool, error) {
+	gk := v1alpha1.GroupVersion.WithKind(kind)
+	_, err := a.mapper.RESTMapping(gk.GroupKind(), gk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// May says whether the operator may do something everywhere.
+func (a asking) May(ctx context.Context, group, resource, verb string) (bool, error) {
+	resource, sub, _ := strings.Cut(resource, "/")
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Subresource: sub, Verb: verb},
+	}}
+	err := a.client.Create(ctx, review)
+	if apierrors.IsForbidden(err) { // who may not even ask may hardly do it
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
+}
+
+// awaited is a feature that begins as soon as nothing is missing.
+type awaited struct {
+	feature features.Feature
+	cluster features.Cluster
+	every   time.Duration
+	begin   func() error
+
+	mu      sync.Mutex
+	begun   bool
+	missing []string // of the last answer
+}
+
+// await lets a feature wait for what it needs.
+func await(mgr ctrl.Manager, name string, begin func(ctrl.Manager) error) (*awaited, error) {
+	w := &awaited{
+		feature: features.Find(name), cluster: asking{mgr.GetRESTMapper(), mgr.GetClient()}, every: askedEvery,
+		begin: func() error { return begin(mgr) },
+	}
+	if err := mgr.Add(w); err != nil {
+		return nil, fmt.Errorf("wait for what %s needs: %w", w.feature.About, err)
+	}
+	return w, nil
 }
 
 // NeedLeaderElection is false: an operator in waiting prepares itself, too.
-func (w *whenServed) NeedLeaderElection() bool { return false }
+func (w *awaited) NeedLeaderElection() bool { return false }
 
-// Start returns when the controller is set up, or ctx ends.
-func (w *whenServed) Start(ctx context.Context) error {
-	said := false
+// Start returns when the feature has begun, or ctx ends.
+func (w *awaited) Start(ctx context.Context) error {
+	said := ""
 	err := wait.PollUntilContextCancel(ctx, w.every, true, func(ctx context.Context) (bool, error) {
-		_, err := w.mapper.RESTMapping(w.kind.GroupKind(), w.kind.Version)
-		if err == nil {
-			return true, nil
+		missing, err := w.feature.Missing(ctx, w.cluster)
+		if err != nil { // nobody knows, which is not to say that something is missing
+			missing = []string{"an answer of the API server: " + err.Error()}
+		} else {
+			w.note(missing)
 		}
-		if !said {
-			said = true
-			log.FromContext(ctx).Info("kind is not served, its controller waits; install the chart's CRDs (crds.install=true)",
-				"kind", w.kind.Kind, "answer", err.Error())
+		if now := strings.Join(missing, "; "); now != said && now != "" {
+			said = now
+			log.FromContext(ctx).Info("a feature waits for what it needs: upgrade the chart together with the operator, CRDs included (crds.install=true)",
+				"feature", w.feature.About, "missing", now)
 		}
-		return false, nil
+		return len(missing) == 0, nil
 	})
 	if err != nil {
 		return nil // the manager stops
 	}
-	if err := w.setup(); err != nil {
-		return fmt.Errorf("set up the controller of %s: %w", w.kind.Kind, err)
+	if err := w.begin(); err != nil {
+		return fmt.Errorf("begin with %s: %w", w.feature.About, err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = true
 	return nil
+}
+
+func (w *awaited) note(missing []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missing = missing
+}
+
+// Lacks says what is missing; begun: nothing, and the watches are there. With neither
+// there was no answer yet.
+func (w *awaited) Lacks() (begun bool, missing []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun, slices.Clone(w.missing)
 }

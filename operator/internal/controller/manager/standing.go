@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +21,9 @@ import (
 // standing asks CRAB's controller, once there is one: it begins when the API server
 // serves its kind, which may be later than the services ask.
 type standing struct {
-	by   atomic.Pointer[redirection.Reconciler]
-	port int // of the agents
+	by      atomic.Pointer[redirection.Reconciler]
+	awaited *awaited // set before the manager starts
+	port    int      // of the agents
 }
 
 // of is nil where the operator is told of no CRAB.
@@ -36,7 +38,10 @@ func (s *standing) of(o Options) rpcservice.Redirection {
 func (s *standing) Standing(ctx context.Context, service *corev1.Service) (bool, string, string, error) {
 	by := s.by.Load()
 	if by == nil {
-		return false, v1alpha1.ReasonReconciling, "the operator waits for kind NodeDataplane to be served; if that lasts, install the chart's CRDs (crds.install=true)", nil
+		if _, missing := s.awaited.Lacks(); len(missing) > 0 {
+			return false, v1alpha1.ReasonReconciling, "the operator waits for " + strings.Join(missing, "; ") + "; if that lasts, upgrade its chart, CRDs included (crds.install=true)", nil
+		}
+		return false, v1alpha1.ReasonReconciling, "the operator has just started", nil
 	}
 	ok, reason, message, err := by.Standing(ctx, service)
 	var early *cache.ErrCacheNotStarted

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
+	"github.com/bobtail-dev/bobtail/operator/internal/features"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
 )
@@ -54,7 +55,8 @@ func addSwitches(mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: looksAfter, News: news,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
 	}
-	return whenKindServed(mgr, "ProgrammableSwitch", r.SetupWithManager)
+	_, err = await(mgr, features.Switches, r.SetupWithManager)
+	return err
 }
 
 // switchStates shows switches: it keeps what was observed last.

@@ -20,7 +20,7 @@ import (
 // verdicts are the answers about a service, and about the joining of its servers.
 type verdicts struct {
 	accepted, programmed, ready verdict.Verdict
-	usable, addressed           verdict.Verdict            // with a device other than Kernel
+	usable, addressed, asAsked  verdict.Verdict            // with a device other than Kernel
 	joined                      map[string]verdict.Verdict // by server pod
 }
 
@@ -41,6 +41,7 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	}
 	if p.device.usable.Reason != "" {
 		v.usable, v.addressed = p.device.usable, decideAddressed(s)
+		v.asAsked = decideAsAsked(s, p.device.device)
 	}
 	v.ready = decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written))
 	return v

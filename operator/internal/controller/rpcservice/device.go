@@ -21,7 +21,8 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
-// schedulable is how long a pod may wait for a device before its entry is given up.
+// schedulable is how long a pod may wait for a device, or for its network, before its
+// entry is given up.
 const schedulable = 60 * time.Second
 
 // why is what stands against an entry, or for it.
@@ -36,6 +37,8 @@ type definition struct {
 
 // deviceFacts are what entries are judged by.
 type deviceFacts struct {
+	able        bool                          // the operator has the rights, and the watches began
+	lacks       []string                      // else: what it lacks
 	definitions map[string]definition         // by namespace/name
 	offered     map[corev1.ResourceName]int64 // by all nodes together; nil: the operator may not look
 	others      map[corev1.ResourceName]int64 // held by pods of other services
@@ -124,9 +127,10 @@ func unusable(s *snapshot, d v1alpha1.Device) why {
 		return against
 	}
 	// What pods hold, they hold: a definition that is replaced is away for a moment, and a
-	// node that restarts offers nothing for a while.
-	if !held(s, d) {
-		for _, against := range []why{judgeDefinition(s, d), offered(s, d)} {
+	// node that restarts offers nothing for a while. But a pod that cannot start for want of
+	// its network will not be the last one.
+	if !held(s, d) || stranded(s, d) {
+		for _, against := range []why{permitted(s, d), judgeDefinition(s, d), offered(s, d)} {
 			if against.reason != "" {
 				return against
 			}
@@ -162,8 +166,32 @@ func held(s *snapshot, d v1alpha1.Device) bool {
 	return false
 }
 
+// stranded says that a pod has a node since a while, and no address on any network: what
+// makes its interfaces fails. Whether it is for the definition is for others to say.
+func stranded(s *snapshot, d v1alpha1.Device) bool {
+	for _, p := range s.pods() {
+		if !madeFor(s, p, d) || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending || p.Status.PodIP != "" {
+			continue
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && s.now.Sub(c.LastTransitionTime.Time) >= schedulable {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func madeFor(s *snapshot, p *corev1.Pod, d v1alpha1.Device) bool {
 	return p.Annotations[render.AnnotationDevice] == render.Describe(d, s.service.Namespace)
+}
+
+// permitted says what the operator lacks for any device.
+func permitted(s *snapshot, d v1alpha1.Device) why {
+	if s.devices.able {
+		return why{}
+	}
+	return why{v1alpha1.ReasonNotPermitted, fmt.Sprintf("the operator lacks %s for %s; upgrade its chart", strings.Join(s.devices.lacks, "; "), d.Type)}
 }
 
 func judgeDefinition(s *snapshot, d v1alpha1.Device) why {
@@ -273,6 +301,8 @@ func usable(s *snapshot, entries []v1alpha1.Device, at int, failed map[int]why) 
 		return verdict.No(v1alpha1.ReasonNoUsableDevice, fmt.Sprintf("no device can be had, and pods wait for %s: %s", name(at), told))
 	case at > 0:
 		return verdict.No(v1alpha1.ReasonFellBack, fmt.Sprintf("%s is in use until `spec.device` or the annotation %s changes: %s", name(at), v1alpha1.AnnotationRetryDevice, told))
+	case !s.devices.able:
+		return verdict.No(v1alpha1.ReasonNotPermitted, fmt.Sprintf("%s is in use, but nobody keeps its EndpointSlices: %s", name(at), permitted(s, entries[at]).message))
 	}
 	return verdict.Yes(v1alpha1.ReasonDeviceInUse, name(at)+" is in use")
 }

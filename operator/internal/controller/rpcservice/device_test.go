@@ -43,6 +43,7 @@ func onVFs() *v1alpha1.RpcService {
 // everything is there: definitions, and more devices than pods.
 func everything() deviceFacts {
 	return deviceFacts{
+		able:        true,
 		definitions: map[string]definition{"demo/vfs": {resource: vf}, "demo/data": {}},
 		offered:     map[corev1.ResourceName]int64{vf: 8},
 	}
@@ -55,6 +56,17 @@ func waitingFor(device, text string, seconds int) *corev1.Pod {
 	p.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: text,
 		LastTransitionTime: metav1.NewTime(start.Add(-time.Duration(seconds) * time.Second)),
+	}}
+	return p
+}
+
+// strandedOn is a pod that has had a node for some seconds and no network yet.
+func strandedOn(device string, seconds int) *corev1.Pod {
+	p := aPod("s9", "", "")
+	p.Annotations[render.AnnotationDevice] = device
+	p.Status.Phase, p.Status.PodIP = corev1.PodPending, ""
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Duration(seconds) * time.Second)),
 	}}
 	return p
 }
@@ -83,6 +95,13 @@ var deviceCases = []struct {
 }{
 	{name: "Kernel asks nothing", change: func(s *snapshot) { s.service = aService(); s.devices = deviceFacts{} }, device: v1alpha1.DeviceKernel, kept: -1},
 	{name: "all is there", device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "an operator with the Role of an older chart", change: func(s *snapshot) {
+		s.devices.able, s.devices.lacks = false, []string{"the right to list endpointslices.discovery.k8s.io"}
+	}, device: v1alpha1.DeviceKernel, kept: 2, reason: v1alpha1.ReasonFellBack, failed: "NotPermitted NotPermitted", message: "lacks the right to list endpointslices"},
+	{name: "the same, with pods on the device", change: func(s *snapshot) {
+		s.devices.able, s.devices.lacks = false, []string{"the right to list endpointslices.discovery.k8s.io"}
+		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r")}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonNotPermitted, message: "nobody keeps its EndpointSlices"},
 	{name: "definition absent", change: func(s *snapshot) {
 		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
 	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionMissing", message: "AFXDP demo/data is in use"},
@@ -117,6 +136,17 @@ var deviceCases = []struct {
 		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
 		s.devices.offered[vf] = 0
 		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r")}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "but not when a pod waits for it for 60 s", change: func(s *snapshot) {
+		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
+		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r"), strandedOn(vfDevice, 60)}
+	}, device: v1alpha1.DeviceAFXDP, kept: 1, reason: v1alpha1.ReasonFellBack, failed: "DefinitionMissing"},
+	{name: "for 59 s", change: func(s *snapshot) {
+		s.devices.definitions["demo/vfs"] = definition{against: why{v1alpha1.ReasonDefinitionMissing, "does not exist"}}
+		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r"), strandedOn(vfDevice, 59)}
+	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
+	{name: "or for another reason", change: func(s *snapshot) {
+		s.servers = []*corev1.Pod{runningOn("s1", vfDevice, "r"), strandedOn(vfDevice, 600)}
 	}, device: v1alpha1.DeviceSRIOV, reason: v1alpha1.ReasonDeviceInUse},
 	{name: "an unallocated claim", change: func(s *snapshot) {
 		d := &s.service.Spec.Device

@@ -7,6 +7,7 @@ package rpcservice
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -75,13 +76,30 @@ func (r *recent[V]) of(key string, now time.Time, read func() (V, error)) (V, er
 	return value, nil
 }
 
+// errEarly: nobody knows yet what the operator may do, and a device would be given up for it.
+var errEarly = errors.New("the operator has just started")
+
+// gatherAbilities asks whether the operator may do for devices what they need. Until it
+// knows, services on Kernel are served all the same.
+func (r *Reconciler) gatherAbilities(s *snapshot) error {
+	if r.Devices == nil {
+		s.devices.able = true
+		return nil
+	}
+	s.devices.able, s.devices.lacks = r.Devices()
+	if !s.devices.able && len(s.devices.lacks) == 0 && !render.OnKernel(s.service.Spec.Device.Device) {
+		return errEarly
+	}
+	return nil
+}
+
 // gatherDevices reads what the entries of a service are judged by; nothing for Kernel.
 func (r *Reconciler) gatherDevices(ctx context.Context, s *snapshot) error {
 	spec := &s.service.Spec.Device
 	if render.OnKernel(spec.Device) {
 		return nil
 	}
-	s.devices = deviceFacts{definitions: map[string]definition{}}
+	s.devices.definitions = map[string]definition{}
 	counted := false
 	for _, d := range spec.Entries() {
 		if render.OnKernel(d) {

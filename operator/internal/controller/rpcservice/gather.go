@@ -114,10 +114,13 @@ type snapshot struct {
 func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (*snapshot, error) {
 	in := render.Input{Service: service, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace, OTLPEndpoint: r.OTLPEndpoint}
 	s := &snapshot{now: r.Now(), service: service, input: in, freshKey: newKey(), counted: r.cancels.get(service)}
+	if err := r.gatherAbilities(s); err != nil {
+		return nil, err
+	}
 	if err := r.gatherPods(ctx, s); err != nil {
 		return nil, err
 	}
-	s.input.Slices = !render.OnKernel(service.Spec.Device.Device)
+	s.input.Slices = s.devices.able && !render.OnKernel(service.Spec.Device.Device)
 	wanted := render.Objects(s.input)
 	if !render.TCP(service) {
 		wanted = append(wanted, render.ConfigMap(in, nil, ""))
@@ -192,6 +195,9 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 		if err == nil && ours(o.into, s.service) {
 			o.keep()
 		}
+	}
+	if !s.devices.able {
+		return nil
 	}
 	made := &discoveryv1.EndpointSliceList{}
 	if err := r.Client.List(ctx, made, client.InNamespace(s.service.Namespace), client.MatchingLabels{v1alpha1.LabelService: s.service.Name}); err != nil {

@@ -79,7 +79,7 @@ func (p *plan) planDevice(s *snapshot) {
 	p.device = decideDevice(s)
 	d := p.device.device
 	p.input.Device, p.input.WithoutSurge = d, withoutSurge(s, d)
-	p.input.Slices = !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || s.slices.ours)
+	p.input.Slices = s.devices.able && !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || s.slices.ours)
 	if p.input.Slices {
 		p.input.Endpoints, p.input.EmptyingSelector = endpoints(s), s.slices.theirs
 	}

@@ -59,6 +59,9 @@ type Reconciler struct {
 	Authority func(context.Context) (*pki.Authority, error)
 	// Redirection says what CRAB makes of a Service; nil: there is no CRAB.
 	Redirection Redirection
+	// Devices says what the operator lacks for devices other than Kernel; begun: nothing.
+	// With neither nobody knows yet. nil: nothing is lacking.
+	Devices func() (begun bool, missing []string)
 	// Events tells users what happened.
 	Events events.EventRecorder
 	// Registry, Version and OperatorNamespace go into what is rendered.
@@ -97,6 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	s, err := r.gather(ctx, service)
+	if errors.Is(err, errEarly) {
+		return ctrl.Result{RequeueAfter: stale}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}

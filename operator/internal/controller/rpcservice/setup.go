@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
@@ -29,14 +30,14 @@ import (
 // one that does not answer, and must not hold up the others meanwhile.
 const concurrent = 16
 
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWithManager registers the controller, with the watches that every release had the
+// right to. watchSlices adds the one that devices need besides.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (watchSlices func(ctrl.Manager) error, err error) {
 	r.applied = newApplied(r.Client, r.Now)
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
 		For(&v1alpha1.RpcService{}, spec).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
 		Watches(&v1alpha1.ServiceLevelObjective{}, handler.EnqueueRequestsFromMapFunc(targetOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent})
@@ -46,10 +47,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	} {
 		b = b.Owns(o)
 	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("set up the RpcService controller: %w", err)
+	c, err := b.Build(r)
+	if err != nil {
+		return nil, fmt.Errorf("set up the RpcService controller: %w", err)
 	}
-	return nil
+	return func(mgr ctrl.Manager) error {
+		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), &discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf))); err != nil {
+			return fmt.Errorf("watch EndpointSlices: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // targetOf finds the service of an objective: its routers may have to enforce

@@ -33,7 +33,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
 		v1alpha1.ConditionAccepted: v.accepted, v1alpha1.ConditionProgrammed: v.programmed, v1alpha1.ConditionReady: v.ready,
 	}, service.Generation, s.now)
-	for kind, about := range map[string]verdict.Verdict{v1alpha1.ConditionDeviceUsable: v.usable, v1alpha1.ConditionAddressed: v.addressed} {
+	for kind, about := range map[string]verdict.Verdict{v1alpha1.ConditionDeviceUsable: v.usable, v1alpha1.ConditionAddressed: v.addressed, v1alpha1.ConditionDeviceAsAsked: v.asAsked} {
 		if about.Reason == "" {
 			meta.RemoveStatusCondition(&st.Conditions, kind)
 			continue
@@ -51,6 +51,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	}
 	st.Address = render.Address(service, st.Addresses)
 	st.Device, st.Devices, st.DeviceChoice = string(p.device.device.Type), p.device.entries, p.device.choice
+	st.PodDevices = podDevices(s)
 	st.Policy, st.Forwarding = inEffect(service)
 	st.Routers = routerStatus(s, done.document)
 	st.FastPath = fastPathStatus(s, p.fastPath)
@@ -168,6 +169,7 @@ func warns(c metav1.Condition) bool {
 		return false
 	}
 	return c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionDeviceUsable ||
+		c.Type == v1alpha1.ConditionDeviceAsAsked && c.Status == metav1.ConditionFalse ||
 		c.Type == v1alpha1.ConditionAddressed && c.Reason != v1alpha1.ReasonNetworkStatusMissing || c.Type == v1alpha1.ConditionProgrammed && !passes[c.Reason]
 }
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// bobtail/serve.h over UDP sockets: opens the ports, and gives them to the threads.
+#include "bobtail/serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "api/endpoint.h"
+#include "io/mtu.h"
+#include "run/memory.h"
+#include "run/run.h"
+
+#define SPIN_NS UINT64_C(5000)
+#define LOOP_NS UINT64_C(50000) // D of D-3 over kernel sockets
+#define LOOK_NS 2000000L
+
+struct bobtail_server {
+    struct bt_run *run;
+    uint32_t ports;
+    struct bt_run_memory *memory; // of each port
+    struct bt_run_port *port;
+    struct bt_run_tcp tcp;
+    bool over_tcp;
+};
+
+static struct bobtail_server_config with_defaults(const struct bobtail_server_config *config)
+{
+    struct bobtail_server_config c = {0};
+    memcpy(&c, config, config->size && config->size < sizeof c ? config->size : sizeof c);
+    c.address = c.address ? c.address : "127.0.0.1";
+    c.threads = c.threads ? c.threads : 1;
+    c.batch = c.batch ? c.batch : 64;
+    c.feedback_port = c.feedback_port ? c.feedback_port : 9000;
+    c.queue_depth = c.queue_depth ? c.queue_depth : 3;
+    c.max_pending = c.max_pending ? c.max_pending : 1024;
+    c.max_message = c.max_message ? c.max_message : 1u << 20;
+    c.packets = c.packets ? c.packets : 8192;
+    c.connections = c.connections ? c.connections : 1024;
+    return c;
+}
+
+static bool check(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
+{
+    if (c->threads > BT_RUN_THREADS_MAX) {
+        snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, c->threads);
+    } else if (c->protocol > BOBTAIL_U32) {
+        snprintf(err, errlen, "protocol: must be 0..%d; got %u", BOBTAIL_U32, c->protocol);
+    } else if (c->protocol != BOBTAIL_R2P2 && c->routers != NULL) {
+        snprintf(err, errlen, "routers: are R2P2's, and protocol is another one");
+    } else if (c->port == 0 || c->port + ports - 1 > 65535) {
+        snprintf(err, errlen, "port: ports %u..%u are wanted, of 1..65535", c->port, c->port + ports - 1);
+    } else if (c->mode > BOBTAIL_WORK_STEALING) {
+        snprintf(err, errlen, "mode: must be 0 or 1; got %u", c->mode);
+    } else if (c->queue_depth > 64) {
+        snprintf(err, errlen, "queue_depth: must be 1..64; got %u", c->queue_depth);
+    } else if (c->max_pending > 65535) {
+        snprintf(err, errlen, "max_pending: must be 1..65535; got %u", c->max_pending);
+    } else if (c->max_message > 1u << 26) {
+        snprintf(err, errlen, "max_message: must be at most 64 MiB; got %u", c->max_message);
+    } else if (c->mtu && (c->mtu < BT_MTU_MIN || c->mtu > BT_MTU_MAX)) {
+        snprintf(err, errlen, "mtu: must be 0 or %u..%u; got %u", BT_MTU_MIN, BT_MTU_MAX, c->mtu);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail_server_config *c,
+                      const struct bt_server_cfg *like, char *err, size_t errlen)
+{
+    struct bt_run_port *p = &s->port[i];
+    p->server = *like;
+    p->server.local.port = (uint16_t)(c->port + i);
+    if (!bt_run_memory_open(&s->memory[i], c->packets)) {
+        snprintf(err, errlen, "out of memory for %u packets; lower packets", c->packets);
+        return false;
+    }
+    p->server.pool = &s->memory[i].pool.pool;
+    p->read_only = s->memory[i].read_only;
+    if (getrandom(p->server.seed, sizeof p->server.seed, 0) != (ssize_t)sizeof p->server.seed) {
+        snprintf(err, errlen, "the kernel gave no random numbers");
+        return false;
+    }
+    struct bt_udp_config u = {.locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN};
+    p->io = bt_udp_open(&u, err, errlen);
+    return p->io != NULL;
+}
+
+static bool open_ports(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    struct timespec t;
+    struct bt_addr local;
+    if (bt_addr_parse(c->address, 1, &local)) {
+        snprintf(err, errlen, "address: \"%s\" is not an IP address", c->address);
+        return false;
+    }
+    clock_gettime(CLOCK_REALTIME, &t);
+    struct bt_server_cfg like = {
+        .local = local,
+        .mtu = c->mtu ? c->mtu : bt_mtu_of(&local),
+        .n = c->queue_depth,
+        .feedback_port = c->feedback_port,
+        .max_pending = c->max_pending,
+        .max_assemblies = 64,
+        .max_done = 16384,
+        .max_held = 64,
+        .max_message = c->max_message,
+        .incarnation = (uint32_t)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec) >> 26),
+        .timers = bt_rpc_timers_for(c->fast_timers ? BT_DEVICE_SRIOV : BT_DEVICE_KERNEL),
+    };
+    for (uint32_t i = 0; i < s->ports; i++) {
+        if (!open_port(s, i, c, &like, err, errlen)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_up_tcp(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    s->over_tcp = true;
+    s->tcp = (struct bt_run_tcp){.framing = (enum bt_framing)(c->protocol - BOBTAIL_RESP),
+                                 .max_message = c->max_message,
+                                 .connections = c->connections};
+    if (bt_addr_parse(c->address, 1, &s->tcp.local)) {
+        snprintf(err, errlen, "address: \"%s\" is not an IP address", c->address);
+        return false;
+    }
+    s->tcp.local.port = c->port;
+    return true;
+}
+
+static bool join_routers(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    struct bt_server_router routers[BT_SERVER_ROUTERS];
+    int n = bt_api_routers(c->routers, c->feedback_port, routers, err, errlen);
+    if (n < 0) {
+        return false;
+    }
+    bt_run_hold(s->run);
+    for (uint32_t i = 0; n > 0 && i < s->ports; i++) {
+        bt_server_set_routers(bt_run_server(s->run, i), bt_io_now(s->port[i].io), routers, n, bt_run_txq(s->run, i));
+    }
+    bt_run_go(s->run);
+    return true;
+}
+
+static bool start(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    struct bt_run_setup setup = {
+        .mode = c->mode == BOBTAIL_WORK_STEALING ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION,
+        .threads = c->threads,
+        .batch = c->batch,
+        .threads_min = c->min_threads,
+        .delay_bound_ns = (uint64_t)(c->delay_bound_us ? c->delay_bound_us : 200) * 1000,
+        .spin_ns = SPIN_NS,
+        .loop_ns = LOOP_NS,
+        .seed = c->seed,
+        .name = c->name,
+        .handler = c->handler,
+        .arg = c->arg,
+        .slow = c->slow,
+        .port = s->port,
+        .tcp = s->over_tcp ? &s->tcp : NULL,
+    };
+    if (setup.seed == 0 && getrandom(&setup.seed, sizeof setup.seed, 0) != (ssize_t)sizeof setup.seed) {
+        snprintf(err, errlen, "the kernel gave no random numbers");
+        return false;
+    }
+    s->run = bt_run_open(&setup, err, errlen);
+    return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen);
+}
+
+struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *config, char *err, size_t errlen)
+{
+    struct bobtail_server_config c = with_defaults(config);
+    uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
+    if (!check(&c, ports, err, errlen)) {
+        return NULL;
+    }
+    struct bobtail_server *s = calloc(1, sizeof *s);
+    snprintf(err, errlen, "out of memory for %u ports", ports);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->ports = c.protocol != BOBTAIL_R2P2 ? 0 : ports;
+    s->memory = calloc(ports, sizeof *s->memory);
+    s->port = calloc(ports, sizeof *s->port);
+    bool ok = c.protocol != BOBTAIL_R2P2 ? set_up_tcp(s, &c, err, errlen)
+                                         : s->memory != NULL && s->port != NULL && open_ports(s, &c, err, errlen);
+    if (!ok || !start(s, &c, err, errlen)) {
+        bobtail_server_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+static uint32_t backlog(struct bobtail_server *s, bool leave)
+{
+    uint32_t n = 0;
+    if (s->over_tcp) {
+        if (leave) {
+            bt_run_end_listening(s->run);
+        }
+        return bt_run_tcp_backlog(s->run);
+    }
+    bt_run_hold(s->run);
+    for (uint32_t i = 0; i < s->ports; i++) {
+        if (leave) {
+            bt_server_leave(bt_run_server(s->run, i), bt_io_now(s->port[i].io), bt_run_txq(s->run, i));
+        }
+        n += bt_server_backlog(bt_run_server(s->run, i));
+    }
+    bt_run_go(s->run);
+    return n;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int bobtail_server_drain(struct bobtail_server *s, unsigned milliseconds)
+{
+    uint64_t until = now_ns() + (uint64_t)milliseconds * 1000000u;
+    uint32_t left = backlog(s, true);
+    while (left != 0 && now_ns() < until) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        left = backlog(s, false);
+    }
+    return left == 0;
+}
+
+void bobtail_server_read_counts(struct bobtail_server *s, struct bobtail_server_counts *out)
+{
+    bt_run_read_counts(s->run, out);
+}
+
+void bobtail_server_close(struct bobtail_server *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (s->run != NULL) {
+        bt_run_close(s->run);
+    }
+    for (uint32_t i = 0; i < s->ports && s->port != NULL && s->memory != NULL; i++) {
+        if (s->port[i].io != NULL) {
+            s->port[i].io->ops->close(s->port[i].io);
+        }
+        bt_run_memory_close(&s->memory[i]);
+    }
+    free(s->port);
+    free(s->memory);
+    free(s);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// See memory.h: one file in memory, mapped twice.
+#include "run/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool bt_run_memory_open(struct bt_run_memory *m, uint32_t packets)
+{
+    *m = (struct bt_run_memory){.bytes = bt_pool_fixed_bytes(packets)};
+    int fd = memfd_create("bobtail-packets", MFD_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    void *at = MAP_FAILED, *seen = MAP_FAILED;
+    if (ftruncate(fd, (off_t)m->bytes) == 0) {
+        at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        seen = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+    if (at == MAP_FAILED || seen == MAP_FAILED) {
+        if (at != MAP_FAILED) {
+            munmap(at, m->bytes);
+        }
+        return false;
+    }
+    m->at = at;
+    m->read_only = (uint8_t *)seen - m->at;
+    bt_pool_fixed_init(&m->pool, m->at, packets);
+    return true;
+}
+
+void bt_run_memory_close(struct bt_run_memory *m)
+{
+    if (m->at != NULL) {
+        munmap(m->at + m->read_only, m->bytes);
+        munmap(m->at, m->bytes);
+        m->at = NULL;
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads without work sleep in the kernel, each in an epoll set of its own: its own event, and the sockets of its
+// lane. A packet wakes one thread that sleeps (EPOLLEXCLUSIVE), or none when one looks anyway. What is edge-triggered
+// is told once; whoever is told leaves a hint, so that nobody sleeps before somebody has looked (bt_sched_waiting).
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run/run_internal.h"
+#include "run/tcp.h"
+
+#define OWN_EVENT UINT32_MAX
+// Networks that cannot wake anybody are looked at so often.
+#define POLL_NS UINT64_C(50000)
+
+enum { SOCKETS_MAX = 16 };
+
+static bool watch(const struct run_core *core, int fd, uint32_t events, uint32_t tag)
+{
+    struct epoll_event e = {.events = events, .data = {.u32 = tag}};
+    return epoll_ctl(core->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+static bool watch_home(struct run_core *core, struct run_home *home)
+{
+    int fds[SOCKETS_MAX];
+    if (home->tcp != NULL) { // a set of its own, which wakes all who watch it: epoll has no exclusive form for that
+        return watch(core, run_tcp_set(home), EPOLLIN | EPOLLET, home->core);
+    }
+    unsigned n =
+        home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
+    for (unsigned i = 0; i < n && i < SOCKETS_MAX; i++) {
+        if (!watch(core, fds[i], EPOLLIN | EPOLLET | EPOLLEXCLUSIVE, home->core)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool run_sleep_open(struct run_core *core, char *err, size_t errlen)
+{
+    bool steals = core->run->setup.mode == BT_SCHED_WORK_STEALING;
+    core->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    core->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool ok = core->epoll_fd >= 0 && core->wake_fd >= 0 && watch(core, core->wake_fd, EPOLLIN | EPOLLET, OWN_EVENT);
+    for (uint32_t i = 0; ok && i < core->lane->cores; i++) {
+        if (i == core->self || steals) {
+            ok = watch_home(core, &core->run->home[core->lane->first + i]);
+        }
+    }
+    if (!ok) {
+        snprintf(err, errlen, "a thread cannot watch its ports: %s", strerror(errno));
+    }
+    return ok;
+}
+
+void run_sleep_close(struct run_core *core)
+{
+    if (core->epoll_fd >= 0) {
+        close(core->epoll_fd);
+    }
+    if (core->wake_fd >= 0) {
+        close(core->wake_fd);
+    }
+}
+
+void run_core_wake(struct run_core *core)
+{
+    uint64_t one = 1;
+    ssize_t n = write(core->wake_fd, &one, sizeof one); // edge-triggered and never read
+    (void)n;
+}
+
+/* Until something is told, or `until_ns`; 0: not at all. */
+static void doze(struct run_core *core, uint64_t until_ns)
+{
+    struct epoll_event ev[SOCKETS_MAX];
+    struct timespec left = {0}, *timeout = NULL;
+    if (until_ns != UINT64_MAX) {
+        uint64_t now = run_clock_ns(), ns = until_ns > now ? until_ns - now : 0;
+        left = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+        timeout = &left;
+    }
+    int n = epoll_pwait2(core->epoll_fd, ev, SOCKETS_MAX, timeout, NULL);
+    if (n < 0 && errno == ENOSYS) { // before Linux 5.11: whole milliseconds
+        n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX,
+                       timeout != NULL ? (int)(left.tv_sec % 1000 * 1000 + left.tv_nsec / 1000000 + 1) : -1);
+    }
+    for (int i = 0; i < n; i++) {
+        if (ev[i].data.u32 != OWN_EVENT) {
+            bt_sched_waiting(core->lane->sched, ev[i].data.u32, 1);
+        }
+    }
+}
+
+/* When this core must look at its network again though nobody wakes it. */
+static uint64_t until(struct run_home *home)
+{
+    uint64_t due;
+    if (home->io == NULL) {
+        return UINT64_MAX;
+    }
+    if (home->io->ops->watch == NULL) {
+        return run_clock_ns() + POLL_NS;
+    }
+    do { // who sets an earlier time sees sleep_ns, or this sees the earlier time
+        due = atomic_load(&home->due_ns);
+        atomic_store(&home->sleep_ns, due);
+    } while (atomic_load(&home->due_ns) < due);
+    return due;
+}
+
+void run_sleep(struct run_core *core)
+{
+    struct bt_run *run = core->run;
+    struct bt_sched *s = core->lane->sched;
+    if (!bt_sched_sleep(s, core->self)) {
+        return;
+    }
+    uint64_t due = until(core->home);
+    if (!atomic_load(&run->stop) && atomic_load(&run->hold) == 0 && !run_parked(core)) {
+        doze(core, due);
+    }
+    atomic_store_explicit(&core->home->sleep_ns, 0, memory_order_relaxed);
+    (void)bt_sched_rouse(s, core->self); // false: another one did, and its event is up
+    if (atomic_load_explicit(&run->helper_rests, memory_order_relaxed)) {
+        sem_post(&run->helper_wake);
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// One home and its cores by hand, without threads: what a CANCEL does to a request that waits, that is executed by a
+// thief, and that is over; how n follows the threads; and that an idle server sleeps.
+#include "unit.h"
+
+#include <string.h>
+
+#include "run/run_internal.h"
+#include "wire/r2p2.h"
+
+enum { PACKETS = 256 };
+
+struct net {
+    struct bt_io io; // first
+    struct bt_pool_fixed pool;
+    struct bt_pkt *in[16];
+    unsigned n_in;
+    unsigned replies, drops, feedback, cancelled;
+};
+
+static struct net net;
+static struct bt_run *run;
+static int handled;
+static const struct bobtail_request *unwanted; // the handler's answer to bobtail_request_cancelled
+
+static unsigned net_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max)
+{
+    unsigned n = net.n_in < max ? net.n_in : max;
+    (void)io;
+    (void)local;
+    memcpy(pkts, net.in, n * sizeof *pkts);
+    net.n_in = 0;
+    return n;
+}
+
+static void net_tx(struct bt_io *io, struct bt_txq *q)
+{
+    (void)io;
+    for (struct bt_pkt *p; (p = bt_txq_pop(q)) != NULL;) {
+        struct bt_r2p2_hdr h;
+        if (p->dst.port == 9000) {
+            net.feedback++;
+            net.cancelled += (p->data[17] & 0x28) == 0x28; // dropped, and taken back
+        } else {
+            assert_int_equal(bt_r2p2_decode(p->data, p->len, BT_ROLE_ANY, &h), BT_M_OK);
+            net.replies += h.type == BT_REPLY;
+            net.drops += h.type == BT_DROP;
+        }
+        bt_pool_put(&net.pool.pool, p);
+    }
+}
+
+static uint64_t net_now(struct bt_io *io)
+{
+    (void)io;
+    return 1000;
+}
+
+static void net_wait(struct bt_io *io, uint64_t until_ns)
+{
+    (void)io;
+    (void)until_ns;
+}
+
+static void net_wake(struct bt_io *io)
+{
+    (void)io;
+}
+
+static const struct bt_io_ops net_ops = {
+    .rx = net_rx, .tx = net_tx, .now = net_now, .wait = net_wait, .wake = net_wake};
+
+static void arrive(uint8_t type, uint16_t id, uint32_t copy)
+{
+    struct bt_pkt *p = bt_pool_get(&net.pool.pool);
+    struct bt_r2p2_hdr h = {.type = type, .first = true, .last = true, .ext = true, .count_or_index = 1};
+    h.req_id = id;
+    h.opt.present = BT_HAS_FORWARDED | BT_HAS_COPY;
+    h.opt.forwarded = bt_addr_v4u(0x0a000001, 40000);
+    h.opt.copy = copy;
+    if (type == BT_REQUEST) {
+        *bt_pkt_append(p, 1) = 'x';
+    }
+    assert_true(bt_r2p2_push_header(p, &h));
+    p->src = bt_addr_v4u(0x0a000009, 8000); // the router
+    p->t_rx_ns = 900;
+    net.in[net.n_in++] = p;
+}
+
+static void handle(void *arg, struct bobtail_request *request)
+{
+    (void)arg;
+    handled++;
+    if (unwanted != NULL) { // its router takes it back meanwhile, and another core has the network
+        arrive(BT_CANCEL, 1, 101);
+        assert_true(bt_sched_take(run->lane[0].sched, 0));
+        run_home_turn(&run->home[0], NULL, true);
+        assert_true(bobtail_request_cancelled(request));
+    }
+    bobtail_reply(request, "y", 1);
+}
+
+static void open_bed(enum bt_sched_mode mode, uint32_t threads)
+{
+    static uint8_t mem[PACKETS * (sizeof(struct bt_pkt) + BT_PKT_BUFFER)] __attribute__((aligned(64)));
+    char why[256];
+    net = (struct net){.io = {&net_ops}};
+    handled = 0;
+    unwanted = NULL;
+    bt_pool_fixed_init(&net.pool, mem, PACKETS);
+    struct bt_run_port port[4];
+    for (uint32_t i = 0; i < threads; i++) {
+        port[i] = (struct bt_run_port){.io = &net.io,
+                                       .server = {.local = bt_addr_v4u(0x0a000002, (uint16_t)(8000 + i)),
+                                                  .mtu = 1500,
+                                                  .n = 3,
+                                                  .feedback_port = 9000,
+                                                  .max_pending = 64,
+                                                  .max_assemblies = 4,
+                                                  .max_done = 64,
+                                                  .max_held = 4,
+                                                  .max_message = 65536,
+                                                  .incarnation = 7,
+                                                  .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
+                                                  .seed = {1, 2},
+                                                  .pool = &net.pool.pool}};
+    }
+    struct bt_run_setup setup = {.mode = mode,
+                                 .threads = threads,
+                                 .batch = 64,
+                                 .loop_ns = 50000,
+                                 .seed = 1,
+                                 .name = "bed",
+                                 .handler = handle,
+                                 .port = port};
+    run = bt_run_open(&setup, why, sizeof why);
+    assert_non_null(run);
+    struct bt_server_router router = {.request = bt_addr_v4u(0x0a000009, 8000),
+                                      .feedback = bt_addr_v4u(0x0a000009, 9000)};
+    assert_int_equal(bt_server_set_routers(run->home[0].server, 1000, &router, 1, &run->home[0].txq), 0);
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, false);
+    net.feedback = net.cancelled = 0;
+}
+
+static void close_bed(void)
+{
+    bt_run_close(run);
+    assert_int_equal(net.pool.left, PACKETS); // every packet came back
+}
+
+/* The core does what the scheduler says until there is nothing; returns how many times it executed. */
+static void play(uint32_t core)
+{
+    run_core_some(&run->core[core], 8);
+}
+
+static uint64_t cancels(enum bt_server_counter which)
+{
+    return bt_server_counters(run->home[0].server)[which];
+}
+
+// one that waits never runs, its place is free at once, and its router learns it.
+static void test_r272_waiting(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 2);
+    arrive(BT_REQUEST, 1, 101);
+    arrive(BT_REQUEST, 2, 102);
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+    arrive(BT_CANCEL, 1, 101);
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+    assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), 1);
+    assert_int_equal(net.cancelled, 1);
+    play(0);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies, 1);
+    close_bed();
+}
+
+// Its place in the server's table is used again while the old request is still in a queue: the new one runs, once.
+static void test_r272_the_place_is_used_again(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 2);
+    arrive(BT_REQUEST, 1, 101);
+    arrive(BT_CANCEL, 1, 101);
+    arrive(BT_REQUEST, 3, 103);
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+    assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), 1);
+    play(1);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies, 1);
+    close_bed();
+}
+
+// One that a thief executes keeps its bytes until its handler ends; then it is given up, without a reply.
+static void executed(enum bt_sched_mode mode, uint32_t core)
+{
+    open_bed(mode, 2);
+    arrive(BT_REQUEST, 1, 101);
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+    unwanted = run->home[0].jobs;
+    play(core);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies + net.drops, 0);
+    assert_int_equal(cancels(BT_SERVER_CANCELS_STOPPED), 1);
+    assert_int_equal(net.cancelled, 1);
+    assert_int_equal(bt_server_backlog(run->home[0].server), 0);
+    close_bed();
+}
+
+static void test_r272_stolen(void **state)
+{
+    (void)state;
+    executed(BT_SCHED_WORK_STEALING, 1);
+}
+
+static void test_r272_executed_at_home(void **state)
+{
+    (void)state;
+    executed(BT_SCHED_RUN_TO_COMPLETION, 0);
+}
+
+// In a batch that its own core took (Z-03), one that waits is taken back, too.
+static void test_r272_in_a_batch(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, 1);
+    arrive(BT_REQUEST, 1, 101);
+    arrive(BT_REQUEST, 2, 102);
+    arrive(BT_CANCEL, 2, 102);
+    play(0);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies, 1);
+    assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), 1);
+    close_bed();
+}
+
+// D-3: n of a lane.
+static void test_d3_n_follows_threads_and_time(void **state)
+{
+    (void)state;
+    assert_int_equal(bt_run_depth(1, 15000, 15000), 10);
+    assert_int_equal(bt_run_depth(16, 15000, 10000), 48); // the figure of D-3: 16 cores, 15 µs, 10 µs
+    assert_int_equal(bt_run_depth(16, 15000, 1000000), 25);
+    assert_int_equal(bt_run_depth(16, 15000, 100), 64); // never more than a router gives
+    assert_int_equal(bt_run_depth(1, 0, 0), 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r272_waiting),    cmocka_unit_test(test_r272_the_place_is_used_again),
+        cmocka_unit_test(test_r272_stolen),     cmocka_unit_test(test_r272_executed_at_home),
+        cmocka_unit_test(test_r272_in_a_batch), cmocka_unit_test(test_d3_n_follows_threads_and_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package devices plays examples/afxdp-service.yaml on a cluster of one node as it stands
+// there: from the manifest to traffic, through a rollout, back to the pod network when the
+// definition of the network is gone, and away without a trace. Multus is played by
+// bobtail-networks, which keeps to its documented contract.
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+)
+
+// Names of the example.
+const (
+	Namespace  = "bobtail-devices"
+	Service    = "past-the-kernel"
+	definition = "data"
+	subnet     = "10.77.0."
+	node       = "a"
+)
+
+// The load: two servers with one worker of 200 us each carry many times that, so that what
+// fails did so for its network.
+const (
+	rate      = 100
+	leastRPCs = 1000
+)
+
+// Suite is one run.
+type Suite struct {
+	Env   *harness.Env
+	Steps *harness.Steps
+	Got   *harness.Measurements
+}
+
+// service is what is read of the RpcService besides its conditions.
+type service struct {
+	Status struct {
+		Device  string `json:"device"`
+		Devices []struct {
+			Device, State, Reason, Message string
+		} `json:"devices"`
+	} `json:"status"`
+}
+
+// Run plays all of it on a running cluster.
+func (s *Suite) Run(ctx context.Context) error {
+	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service); err != nil {
+		return err
+	}
+	if err := s.apply(ctx); err != nil {
+		return errors.Join(err, s.describe(ctx))
+	}
+	for _, part := range []func(context.Context) error{s.traffic, s.rollout, s.fallBack} {
+		if err := part(ctx); err != nil {
+			return errors.Join(err, s.describe(ctx))
+		}
+	}
+	return s.remove(ctx)
+}
+
+// apply: the example as it stands, until its pods serve on the device.
+func (s *Suite) apply(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "kubectl apply -f examples/afxdp-service.yaml", Cost: "30 s",
+		Cause: "pods do not start on net1, or the operator does not believe their addresses: kubectl -n " + Namespace + " describe rpcsvc " + Service},
+		func(ctx context.Context) error {
+			if err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
+				return err
+			}
+			if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "apply", "-f", filepath.Join(s.Env.Root, "examples", "afxdp-service.yaml")); err != nil {
+				return err
+			}
+			if err := s.Env.WaitCondition(ctx, 3*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True"); err != nil {
+				return err
+			}
+			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rpcsvc,endpointslices", "-o", "wide")
+			s.Steps.Say("\n$ kubectl -n %s get rpcsvc,endpointslices -o wide\n%s", Namespace, out)
+			return errors.Join(err, s.onDevice(ctx, "AFXDP"), s.published(ctx))
+		})
+}
+
+// onDevice says whether the status names the device.
+func (s *Suite) onDevice(ctx context.Context, want string) error {
+	var got service
+	if err := s.Env.Get(ctx, &got, "-n", Namespace, "rpcsvc", Service); err != nil {
+		return err
+	}
+	if got.Status.Device != want {
+		return fmt.Errorf("status.device is %s, want %s: %+v", got.Status.Device, want, got.Status.Devices)
+	}
+	return nil
+}
+
+// published says whether clients are sent to addresses of the network, and to no others.
+func (s *Suite) published(ctx context.Context) error {
+	out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "endpointslices", "-l", "kubernetes.io/service-name="+Service,
+		"-o", "jsonpath={.items[*].endpoints[*].addresses[*]}")
+	addresses := strings.Fields(out)
+	for _, a := range addresses {
+		if !strings.HasPrefix(a, subnet) {
+			err = errors.Join(err, fmt.Errorf("clients are sent to %s", a))
+		}
+	}
+	if len(addresses) != 2 {
+		err = errors.Join(err, fmt.Errorf("clients are sent to %v, want two routers", addresses))
+	}
+	return err
+}
+
+func (s *Suite) load(name string, duration time.Duration) harness.Load {
+	return harness.Load{Namespace: Namespace, Name: name, Target: Service + "." + Namespace + ".svc.cluster.local:8000",
+		Rate: rate, Duration: duration, Warmup: time.Second, Timeout: 2 * time.Second, Sockets: 4}
+}
+
+// judge records what failed of a load of at least leastRPCs.
+func (s *Suite) judge(figure string, got harness.LoadResult) error {
+	s.Got.Set(figure, got.Failed())
+	s.Steps.Say("     %d RPCs, %d failed (%s), p50 %.0f us, p99 %.0f us", got.Sent, got.Failed(), got.Failures(), got.Percentile("50"), got.Percentile("99"))
+	if got.Sent < leastRPCs {
+		return fmt.Errorf("%d RPCs were sent, want at least %d", got.Sent, leastRPCs)
+	}
+	if got.Failed() > 0 {
+		return fmt.Errorf("%d of %d RPCs failed: %s", got.Failed(), got.Sent, got.Failures())
+	}
+	return nil
+}
+
+// traffic: a client on the pod network, by the name of the service.
+func (s *Suite) traffic(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d RPCs by the name %s.%s.svc", 12*rate, Service, Namespace), Cost: "25 s",
+		Cause: "the name leads nowhere, or the node does not forward to its bridge: kubectl -n " + Namespace + " get endpointslices"},
+		func(ctx context.Context) error {
+			l := s.load("load-afxdp", 12*time.Second)
+			if err := s.Env.StartLoad(ctx, l); err != nil {
+				return err
+			}
+			got, err := s.Env.FinishLoad(ctx, l)
+			if err != nil {
+				return err
+			}
+			return s.judge("afxdp_pod_rpcs_failed", got)
+		})
+}
+
+// rollout: other arguments for the servers, under load.
+func (s *Suite) rollout(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "a rollout of the servers under load", Cost: "90 s",
+		Cause: "a pod left before the routers knew: kubectl -n " + Namespace + " get events"}, func(ctx context.Context) error {
+		l := s.load("load-rollout", 5*time.Minute)
+		if err := s.Env.StartLoad(ctx, l); err != nil {
+			return err
+		}
+		started := time.Now()
+		_, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "rpcsvc", Service, "--type=merge",
+			"-p", `{"spec":{"server":{"args":["--service-time=fixed:300us"]}}}`)
+		if err == nil {
+			err = s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
+		}
+		if rest := leastRPCs/rate*time.Second + 2*time.Second - time.Since(started); err == nil && rest > 0 {
+			err = sleep(ctx, rest)
+		}
+		if ended := s.Env.EndLoad(ctx, l); err != nil || ended != nil {
+			return errors.Join(err, ended)
+		}
+		got, err := s.Env.FinishLoad(ctx, l)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.judge("afxdp_rollout_rpcs_failed", got), s.onDevice(ctx, "AFXDP"))
+	})
+}
+
+// fallBack: the definition goes, and then a pod. Running pods keep what they hold; the one
+// that comes cannot have it, and moves the service.
+func (s *Suite) fallBack(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "the NetworkAttachmentDefinition is deleted, then a server: the service falls back to Kernel", Cost: "90 s",
+		Cause: "the pod that came was not seen to wait: kubectl -n " + Namespace + " get rpcsvc " + Service + " -o yaml"}, func(ctx context.Context) error {
+		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "net-attach-def", definition); err != nil {
+			return err
+		}
+		started := time.Now()
+		pod, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "bobtail.dev/component=server", "-o", "jsonpath={.items[0].metadata.name}")
+		if err != nil {
+			return err
+		}
+		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pod", pod, "--wait=false"); err != nil {
+			return err
+		}
+		err = harness.Until(ctx, 3*time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+			err := s.onDevice(ctx, "Kernel")
+			return err == nil, "", err
+		})
+		if err != nil {
+			return err
+		}
+		s.Got.Set("device_fallback_seconds", time.Since(started).Round(time.Second).Seconds())
+		if err := s.Env.WaitCondition(ctx, 3*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True"); err != nil {
+			return err
+		}
+		out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rpcsvc", Service, "-o", "jsonpath={.status.devices}")
+		s.Steps.Say("     %s", out)
+		if err == nil && !strings.Contains(out, "DefinitionMissing") {
+			err = errors.New("the status does not say why the device was given up")
+		}
+		return errors.Join(err, s.after(ctx))
+	})
+}
+
+// after: the service on Kernel serves, by the same name.
+func (s *Suite) after(ctx context.Context) error {
+	l := s.load("load-kernel", 12*time.Second)
+	if err := s.Env.StartLoad(ctx, l); err != nil {
+		return err
+	}
+	got, err := s.Env.FinishLoad(ctx, l)
+	if err != nil {
+		return err
+	}
+	return s.judge("after_fallback_rpcs_failed", got)
+}
+
+// leftovers on the node: addresses that nobody has, interfaces on the bridge, notes of the
+// plugin, and pinned eBPF objects. The empty bridge is CNI's: the plugin never removes it.
+const leftovers = `ls /var/lib/cni/networks/` + definition + `/` + subnet + `* 2>/dev/null
+grep -l '"` + definition + `"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
+ip -o link show master data0 2>/dev/null
+find /sys/fs/bpf -mindepth 1 2>/dev/null
+true`
+
+// remove: the service and the chart go, and nothing of the device stays.
+func (s *Suite) remove(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "the service and the chart are removed", Cost: "60 s",
+		Cause: "something is held by a pod that does not end: kubectl get pods -A"}, func(ctx context.Context) error {
+		if err := s.Env.RemoveService(ctx, Namespace, Service); err != nil {
+			return err
+		}
+		if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {
+			return err
+		}
+		if err := s.Env.Uninstall(ctx); err != nil {
+			return err
+		}
+		left := ""
+		err := harness.Until(ctx, 30*time.Second, time.Second, func(ctx context.Context) (bool, string, error) {
+			var err error
+			left, err = s.Env.Cluster(ctx, "exec-node", node, "--", "sh", "-c", leftovers)
+			return left == "", "left over: " + left, err
+		})
+		s.Got.Set("devices_leftover", len(strings.Fields(left)))
+		return err
+	})
+}
+
+// describe shows what a user would look at.
+func (s *Suite) describe(ctx context.Context) error {
+	for _, args := range [][]string{{"describe", "rpcsvc", Service}, {"get", "pods", "-o", "wide"}, {"get", "events"}} {
+		out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace}, args...)...)
+		if err != nil {
+			return err
+		}
+		s.Steps.Say("\n$ kubectl -n %s %s\n%s", Namespace, strings.Join(args, " "), out)
+	}
+	var pods json.RawMessage
+	return s.Env.Get(ctx, &pods, "-n", Namespace, "pods") // into the log
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpcservice
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+)
+
+// gotVF is a virtual function as a program reports it, all on one node.
+func gotVF(mac string) *dataplane.DeviceState {
+	return &dataplane.DeviceState{Driver: "net_e1000_igb_vf", PCIAddress: "0000:01:10.0", MAC: mac, MTU: 1500, HugepagesMebibytes: 64, CPUs: "2-3"}
+}
+
+// Each thing that can be other than asked, alone.
+func TestDeviceAsAsked(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(s *snapshot, first, second *dataplane.DeviceState)
+		reason  string
+		message string
+	}{
+		{name: "all is as asked", reason: v1alpha1.ReasonAsAsked, message: "2 running pods"},
+		{name: "nobody knows the nodes", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.DeviceNode, d.CPUNode = -1, 1 }, reason: v1alpha1.ReasonAsAsked},
+		{name: "sockets instead of a VF", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.Driver, d.PCIAddress = "net_af_packet", "" },
+			reason: v1alpha1.ReasonDriverDiffers, message: "pod s1: SRIOV was asked for, and it drives net_af_packet"},
+		{name: "one MAC twice", change: func(_ *snapshot, d, e *dataplane.DeviceState) { e.MAC = d.MAC }, reason: v1alpha1.ReasonMACDuplicated, message: "pods s1 and s2"},
+		{name: "two MTUs", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.MTU = 9000 }, reason: v1alpha1.ReasonMTUDiffers, message: "1500 at s2, 9000 at s1"},
+		{name: "no hugepages", change: func(s *snapshot, d, _ *dataplane.DeviceState) { d.HugepagesMebibytes = 0 },
+			reason: v1alpha1.ReasonHugepagesMissing, message: "64 hugepages of 2 MiB were asked for"},
+		{name: "memory on another node", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.MemoryNode = 1 }, reason: v1alpha1.ReasonNodesDiffer, message: "memory on 1"},
+		{name: "CPUs on another node", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUNode = 1 }, reason: v1alpha1.ReasonNodesDiffer, message: "CPUs on 1"},
+		{name: "more CPUs than it has", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "0-7" }, reason: v1alpha1.ReasonCPUsShared, message: "has 2 CPUs for itself and may run on 8"},
+		{name: "a list of CPUs that is none", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "all" }, reason: v1alpha1.ReasonAsAsked},
+		{name: "two things at once", change: func(_ *snapshot, d, e *dataplane.DeviceState) { d.MemoryNode, e.HugepagesMebibytes = 1, 0 },
+			reason: v1alpha1.ReasonNodesDiffer, message: "; pod s2: 64 hugepages"},
+		{name: "a pod of the device before", change: func(s *snapshot, d, _ *dataplane.DeviceState) {
+			d.Driver, d.PCIAddress = "net_af_xdp", ""
+			s.servers[0] = runningOn("s1", dataDevice, "r")
+		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
+		{name: "nobody answers", change: func(s *snapshot, _, _ *dataplane.DeviceState) { s.states = nil }, reason: v1alpha1.ReasonNothingReported},
+	} {
+		s := &snapshot{now: start, service: onVFs(), devices: everything(), states: map[string]stateRead{}}
+		s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 64}
+		devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
+		for _, name := range []string{"s1", "s2"} {
+			p := runningOn(name, vfDevice, "r")
+			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+			s.servers = append(s.servers, p)
+			s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
+		}
+		if c.change != nil {
+			c.change(s, devices["s1"], devices["s2"])
+		}
+		v := decideAsAsked(s, s.service.Spec.Device.Device)
+		if v.Reason != c.reason || v.OK() != (c.reason == v1alpha1.ReasonAsAsked) || !strings.Contains(v.Message, c.message) {
+			t.Errorf("%s: %s: %s", c.name, v.Reason, v.Message)
+		}
+	}
+}
+
+// The status shows what pods report, bounded and in order; a pod on sockets reports nothing.
+func TestPodDevices(t *testing.T) {
+	s := &snapshot{now: start, service: onVFs(), states: map[string]stateRead{}}
+	for name, d := range map[string]*dataplane.DeviceState{"s2": gotVF("02:00:00:00:00:02"), "s1": gotVF("02:00:00:00:00:01"), "s3": nil} {
+		s.servers = append(s.servers, runningOn(name, vfDevice, "r"))
+		s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: d}}}
+	}
+	got := podDevices(s)
+	if len(got) != 2 || got[0].Pod != "s1" || got[1].MAC != "02:00:00:00:00:02" || got[0].CPUs != "2-3" || got[0].HugepagesMebibytes != 64 {
+		t.Errorf("%+v", got)
+	}
+}
