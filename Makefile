@@ -125,7 +125,7 @@ e2e-replica e2e-replica-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short sim-replica-soak p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -164,9 +164,15 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
-sim-replica: ## A replication group in virtual time: 25,000 seeds of faults, 10,000 leaders killed, planted bugs of the Raft core (4 min)
+sim-replica: ## A replication group in virtual time, Raft and HovercRaft: 35,000 seeds of faults, 12,000 leaders killed, table 12.1, planted bugs (6 min)
 sim-replica-short: ## The same with 3,000 seeds and 1,000 leaders (1 min)
 sim-replica-short: REPLICA := --short
+sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, half of them HovercRaft (15 min)
+	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	measure/replica/run-all --soak=$(or $(REPLICA_SOAK_SEEDS),100000) --measurements=$(MEASURED)/$@.json; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
 sim-replica sim-replica-short:
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json

@@ -76,6 +76,19 @@ static void give(struct member *m, struct input *in, uint64_t now)
     bt_replica_receive(m->r, now, p, at);
 }
 
+// One that came to this member by itself; a Raft group has none.
+static void request(struct member *m, struct input *in, uint64_t now)
+{
+    uint8_t id = in8(in);
+    struct bt_replica_request q = {.client = bt_addr_v4u(0x0a000001, 4000),
+                                   .req_id = id % 8,
+                                   .read_only = id % 2,
+                                   .body = (const uint8_t *)"request",
+                                   .length = id % 8};
+    bt_replica_request(m->r, now, &q);
+    bt_replica_announce(m->r, now);
+}
+
 static void step(struct member *m, struct input *in, uint64_t *now)
 {
     uint64_t index;
@@ -98,6 +111,9 @@ static void step(struct member *m, struct input *in, uint64_t *now)
         bt_replica_applied(m->r, bt_replica_status(m->r).commit);
         bt_replica_snapshot(m->r, *now, bt_replica_status(m->r).applied, (const uint8_t *)"state", 5);
         break;
+    case 7:
+        request(m, in, *now);
+        break;
     default:
         give(m, in, *now);
     }
@@ -111,18 +127,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         parse(data + (size > 0), size > 0 ? size - 1 : 0);
         return 0;
     }
-    static const struct bt_replica_config c = {.cluster = CLUSTER,
-                                               .group = GROUP,
-                                               .id = 1,
-                                               .pipeline = 2,
-                                               .election_ns = 50000000,
-                                               .heartbeat_ns = 10000000,
-                                               .seed = 1,
-                                               .log_slots = 128,
-                                               .body_bytes = 4096,
-                                               .keep_entries = 2,
-                                               .message_bytes = MESSAGE,
-                                               .snapshot_bytes = 512};
+    static struct bt_replica_config c = {.cluster = CLUSTER,
+                                         .group = GROUP,
+                                         .id = 1,
+                                         .pipeline = 2,
+                                         .election_ns = 50000000,
+                                         .heartbeat_ns = 10000000,
+                                         .seed = 1,
+                                         .log_slots = 128,
+                                         .body_bytes = 4096,
+                                         .keep_entries = 2,
+                                         .message_bytes = MESSAGE,
+                                         .snapshot_bytes = 512};
+    bool apart = (data[0] & 2) != 0;
+    c.apart = (struct bt_replica_apart){0};
+    if (apart) {
+        c.apart = (struct bt_replica_apart){.kept_requests = 4,
+                                            .recent_pairs = 8,
+                                            .bound = 2,
+                                            .keep_ns = 100000000,
+                                            .quarantine_ns = 20000000,
+                                            .recover_ns = 1000000};
+    }
     struct input in = {data + 1, size - 1};
     struct member m = {0};
     uint64_t now = 0;

@@ -71,6 +71,10 @@ def group():
         10: [struct.pack(">IQQ", flags, 8, 3) for flags in (0, 4)],
         11: [b""],
     }
+    meta = lambda length: bytes(10) + b"\xff\xff\x0a\0\0\1" + struct.pack(">HHHHIQ", 4000, 1, 2, 0, length, 0x1122334455667788)
+    bodies[2].append(struct.pack(">IQQQ", 2, 0, 0, 0) + struct.pack(">QIBBH", 3, 36, 3, 0, 0) + meta(1) + struct.pack(">QIBBH", 3, 40, 4, 0, 0) + meta(4) + b"body")
+    bodies[7] = [struct.pack(">IQ", 1, 1) + meta(7), struct.pack(">IQ", 2, 1) + meta(1) + struct.pack(">Q", 2) + meta(4)]
+    bodies[8] = [struct.pack(">IQ", 4, 1) + meta(4) + b"body", struct.pack(">IQ", 0, 2) + meta(1)]
     given = lambda kind, body, term=3: bytes([5, 1, len(body), 2, term, kind]) + body
     story = b""
     for kind, some in bodies.items():
@@ -78,6 +82,7 @@ def group():
             put("group", b"\0" + head(kind, 4 if kind == 0 and body[3] & 1 else 3) + body)
             story += given(kind, body) + bytes([1, 1, 9])
     put("group", b"\1" + story)
+    put("group", b"\3" + bytes([7, 1, 1]) + story + bytes([0, 250, 7, 1, 2]) + story)
     answers = given(1, struct.pack(">IQ", 5, 2), 1) + bytes([1, 1, 9]) + given(1, struct.pack(">IQ", 4, 2), 2)
     acked = given(3, struct.pack(">IQQQ", 4, 1, 1, 0), 2)
     put("group", b"\1" + bytes([0, 250]) + answers + bytes([1, 1, 9]) + acked + bytes([2, 1, 5, 3, 0, 0, 4, 1, 1, 9, 4, 0, 1, 1, 9, 0, 60]))

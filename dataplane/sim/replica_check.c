@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "replica_apart.h"
 
 void replica_breach(struct replica_world *w, enum replica_breach b, const char *what, ...)
 {
@@ -26,9 +27,11 @@ void replica_breach(struct replica_world *w, enum replica_breach b, const char *
 const char *replica_breach_name(enum replica_breach b)
 {
     static const char *const names[REPLICA_BREACHES] = {
-        "held",      "two-leaders",  "append-only",  "log-matching", "leader-completeness", "state-machine",
-        "history",   "not-durable",  "indices",      "two-votes",    "no-majority",         "membership",
-        "snapshots", "foreign-term", "store-misuse", "no-progress"};
+        "held",          "two-leaders", "append-only",   "log-matching", "leader-completeness",
+        "state-machine", "history",     "not-durable",   "indices",      "two-votes",
+        "no-majority",   "membership",  "snapshots",     "foreign-term", "store-misuse",
+        "wrong-body",    "bound",       "wrong-replier", "reads",        "dropped-but-executed",
+        "no-progress"};
     return names[b];
 }
 
@@ -64,6 +67,9 @@ uint64_t replica_hash(const struct bt_entry *e)
 
 uint64_t replica_op(const struct bt_entry *e)
 {
+    if (bt_group_is_request(e)) {
+        return e->length >= BT_GROUP_META + 8 ? bt_get64(e->body + BT_GROUP_META) : 0;
+    }
     return e->kind == BT_ENTRY_COMMAND && e->length >= 8 ? bt_get64(e->body) : 0;
 }
 
@@ -122,6 +128,31 @@ static void check_change(struct replica_world *w, uint16_t id, const struct bt_r
     }
 }
 
+static bool executes(const struct bt_entry *e, uint16_t id)
+{
+    return e->kind == BT_ENTRY_WRITE || (e->kind == BT_ENTRY_READ && bt_group_meta_get(e->body).replier == id);
+}
+
+/* I-10: as far as the leader knows, whoever is to answer has at most B to execute, this one among them. */
+static void check_bound(struct replica_world *w, uint16_t id, const struct bt_replica_status *s,
+                        const struct bt_entry *of)
+{
+    uint16_t replier = bt_group_meta_get(of->body).replier;
+    struct bt_replica_peer p = {.applied = s->applied};
+    struct bt_entry e;
+    uint32_t depth = 0;
+    if (replier != id && !bt_replica_peer(w->member[id].core, replier, &p)) {
+        return; /* left meanwhile */
+    }
+    for (uint64_t i = of->index; i > p.applied && bt_replica_entry(w->member[id].core, i, &e); i--) {
+        depth += executes(&e, replier);
+    }
+    if (depth > w->rules.apart.bound) {
+        replica_breach(w, REPLICA_BOUND, "leader %u names member %u for entry %llu, its number %u to execute, above %u",
+                       id, replier, (unsigned long long)of->index, depth, w->rules.apart.bound);
+    }
+}
+
 static void check_log(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
 {
     struct replica_member *m = &w->member[id];
@@ -137,8 +168,12 @@ static void check_log(struct replica_world *w, uint16_t id, const struct bt_repl
         }
         *shadow = e.term;
         know(w, id, &e, i == s->first ? 0 : term_at(m->core, i - 1));
-        if (e.kind == BT_ENTRY_CONFIG && s->role == BT_REPLICA_LEADER && e.term == s->term) {
+        bool own = s->role == BT_REPLICA_LEADER && e.term == s->term;
+        if (e.kind == BT_ENTRY_CONFIG && own) {
             check_change(w, id, s, i);
+        }
+        if (bt_group_is_request(&e) && own) {
+            check_bound(w, id, s, &e);
         }
     }
     m->seen_last = s->last;
@@ -274,8 +309,11 @@ static void commit_first(struct replica_world *w, const struct bt_entry *e, uint
     if (c->config) {
         bt_group_config_decode(e->body, e->length, &c->body);
     }
+    c->read = e->kind == BT_ENTRY_READ;
+    c->replier = bt_group_is_request(e) ? bt_group_meta_get(e->body).replier : 0;
+    w->count.reads += c->read;
     uint64_t before = e->index > 0 ? w->at[e->index - 1].chain : 0;
-    c->chain = (before ^ c->hash) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    c->chain = c->read ? before : (before ^ c->hash) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
     w->commit = e->index;
 }
 
@@ -433,7 +471,23 @@ void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, con
 
 /* --- the application --- */
 
-void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+/* I-8: the body is the one that was ordered. */
+static void check_body(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+{
+    struct bt_group_meta m = bt_group_meta_get(e->body);
+    uint64_t op = replica_op(e);
+    struct bt_addr client = replica_client_of(op);
+    bool whole = e->length == BT_GROUP_META + m.length &&
+                 bt_group_body_hash(w->rules.apart.key, e->body + BT_GROUP_META, m.length) == m.hash;
+    bool read = e->kind == BT_ENTRY_READ;
+    if (!whole || m.req_id != replica_req_id_of(op) || !bt_addr_eq(&m.client, &client) ||
+        read != replica_is_read(w, op)) {
+        replica_breach(w, REPLICA_WRONG_BODY, "member %u applies %llu with another body than its own", id,
+                       (unsigned long long)e->index);
+    }
+}
+
+void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e, unsigned duty)
 {
     struct replica_state *s = &w->member[id].state;
     const struct replica_committed *c = at(w, e->index);
@@ -442,11 +496,61 @@ void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt
                        (unsigned long long)s->applied);
         return;
     }
+    if (bt_group_is_request(e)) {
+        check_body(w, id, e);
+    }
     s->applied = e->index;
-    s->chain = (s->chain ^ replica_hash(e)) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    bool changes = e->kind != BT_ENTRY_READ && (!bt_group_is_request(e) || (duty & BT_REPLICA_EXECUTE) != 0);
+    if (changes) {
+        s->chain = (s->chain ^ replica_hash(e)) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    }
     if (!c->is || c->chain != s->chain) {
         replica_breach(w, REPLICA_STATE_MACHINE, "member %u applied %llu and has another state", id,
                        (unsigned long long)e->index);
+    }
+}
+
+void replica_check_answered(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+{
+    struct replica_member *m = &w->member[id];
+    const struct replica_committed *c = at(w, e->index);
+    if (!c->is || c->replier != id || e->index <= m->answered) {
+        replica_breach(w, REPLICA_WRONG_REPLIER, "member %u answers %llu, which is member %u's", id,
+                       (unsigned long long)e->index, c->replier);
+    }
+    if (c->read && m->state.chain != c->chain) {
+        replica_breach(w, REPLICA_READS, "member %u answers the read at %llu from another state", id,
+                       (unsigned long long)e->index);
+    }
+    m->answered = e->index;
+}
+
+void replica_check_dropped(struct replica_world *w, uint64_t op)
+{
+    w->dropped = grown(w->dropped, &w->drops_room, w->drops, sizeof *w->dropped);
+    w->dropped[w->drops++] = (struct replica_ack){0, op};
+}
+
+/* Answers that are lost with a member: what it was to answer and did not. */
+void replica_check_crash(struct replica_world *w, uint16_t id)
+{
+    uint64_t lost = 0;
+    struct bt_entry e;
+    struct bt_replica *log = NULL;
+    for (uint16_t k = 1; k < REPLICA_MEMBERS; k++) {
+        if (w->member[k].core != NULL && bt_replica_status(w->member[k].core).role == BT_REPLICA_LEADER &&
+            bt_replica_status(w->member[k].core).term == w->term_most) {
+            log = w->member[k].core;
+        }
+    }
+    for (uint64_t i = log != NULL ? bt_replica_status(log).last : 0;
+         i > w->member[id].state.applied && bt_replica_entry(log, i, &e); i--) {
+        lost += bt_group_is_request(&e) && bt_group_meta_get(e.body).replier == id;
+    }
+    w->lost_replies_most = lost > w->lost_replies_most ? lost : w->lost_replies_most;
+    if (w->mode == REPLICA_KILLS && lost > w->rules.apart.bound) {
+        replica_breach(w, REPLICA_BOUND, "with member %u go %llu answers, above %u", id, (unsigned long long)lost,
+                       w->rules.apart.bound);
     }
 }
 
@@ -522,6 +626,29 @@ static uint64_t twice(const struct replica_world *w)
     }
     free(op);
     return found;
+}
+
+/* I-6: requests that a client was told DROP for, and that were executed. */
+static uint64_t dropped_and_executed(const struct replica_world *w)
+{
+    uint64_t *op = calloc(w->commit + 1, sizeof *op), found = 0;
+    if (op == NULL) {
+        abort();
+    }
+    for (uint64_t i = 1; i <= w->commit; i++) {
+        op[i - 1] = w->at[i].op;
+    }
+    qsort(op, w->commit, sizeof *op, by_number);
+    for (uint64_t i = 0; i < w->drops; i++) {
+        found += bsearch(&w->dropped[i].op, op, w->commit, sizeof *op, by_number) != NULL;
+    }
+    free(op);
+    return found;
+}
+
+uint64_t replica_check_dropped_executed(const struct replica_world *w)
+{
+    return w->drops > 0 ? dropped_and_executed(w) : 0;
 }
 
 uint64_t replica_check_lost(const struct replica_world *w)

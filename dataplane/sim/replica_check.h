@@ -17,7 +17,11 @@ void replica_check_step(struct replica_world *w, uint16_t id);
 void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, const uint8_t *message, size_t n);
 
 /* An entry is applied, a state restored. */
-void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e);
+void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e, unsigned duty);
+void replica_check_answered(struct replica_world *w, uint16_t id, const struct bt_entry *e);
+void replica_check_crash(struct replica_world *w, uint16_t id);
+void replica_check_dropped(struct replica_world *w, uint64_t op);
+uint64_t replica_check_dropped_executed(const struct replica_world *w);
 void replica_check_restored(struct replica_world *w, uint16_t id, uint64_t last_index);
 
 /* A snapshot is to be stored: its configuration is the one that was committed up to its last entry. */

@@ -4,10 +4,12 @@
 
 #include <stdlib.h>
 
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_net.h"
 
-enum { GIVES_UP_MS = 60, THINKS_MS = 6 };
+/* With a bound of 1 a group takes one request after the other: who waits in a line of clients is patient. */
+enum { GIVES_UP_MS = 60, GIVES_UP_APART_MS = 130, THINKS_MS = 6 };
 
 struct answer {
     uint64_t op, index; /* index 0: refused */
@@ -53,7 +55,7 @@ bool replica_client_wake(struct replica_world *w, const struct sim_event *ev)
     c->sent_at = w->agenda.now;
     c->floor = w->acked_index;
     w->count.writes++;
-    wake_in(w, client, GIVES_UP_MS * SIM_MS);
+    wake_in(w, client, (replica_is_apart(w) ? GIVES_UP_APART_MS : GIVES_UP_MS) * SIM_MS);
     return true;
 }
 

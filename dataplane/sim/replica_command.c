@@ -9,6 +9,7 @@
 #include "option.h"
 #include "parallel.h"
 #include "replica_check.h"
+#include "replica_counts.h"
 #include "replica_run.h"
 #include "report.h"
 
@@ -19,17 +20,22 @@ static const char usage_text[] =
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills  faults (default); more than f members go for good: safety only; leaders are killed\n"
+    "  --mode=faults|beyond|kills|counts  faults (default); more than f members go for good: safety only; leaders are\n"
+    "                              killed; nothing happens, and the leader's messages for one request are counted\n"
+    "  --protocol=raft|hovercraft  entries carry their bodies (default); or requests reach every member by "
+    "themselves,\n"
+    "                              through a flow-control box, and are ordered by their metadata\n"
     "  --seeds=N --first=N         (default 2000, 1)\n"
     "  --seed=N                    only this one\n"
     "  --stop                      stop at the first seed that is broken\n"
     "  --jobs=N                    (default 2)\n"
     "  --measurements=FILE --quiet\n";
 
-enum { O_MODE = 256, O_SEEDS, O_FIRST, O_SEED, O_STOP, O_MEASURE, O_QUIET, O_HELP };
+enum { O_MODE = 256, O_PROTOCOL, O_SEEDS, O_FIRST, O_SEED, O_STOP, O_MEASURE, O_QUIET, O_HELP };
 
 struct ask {
     enum replica_mode mode;
+    enum replica_protocol protocol;
     uint32_t seeds;
     uint64_t first;
     unsigned jobs;
@@ -40,12 +46,19 @@ struct ask {
 
 static const char *mode_name(uint32_t i)
 {
-    static const char *const names[] = {"faults", "beyond", "kills"};
+    static const char *const names[] = {"faults", "beyond", "kills", "counts"};
+    return names[i];
+}
+
+static const char *protocol_name(uint32_t i)
+{
+    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft"};
     return names[i];
 }
 
 static const struct option long_options[] = {
     {"mode", required_argument, NULL, O_MODE},
+    {"protocol", required_argument, NULL, O_PROTOCOL},
     {"seeds", required_argument, NULL, O_SEEDS},
     {"first", required_argument, NULL, O_FIRST},
     {"seed", required_argument, NULL, O_SEED},
@@ -61,7 +74,10 @@ static int take(struct ask *a, int c)
 {
     switch (c) {
     case O_MODE:
-        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 3);
+        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 4);
+        return 0;
+    case O_PROTOCOL:
+        a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
         return 0;
     case O_SEEDS:
         a->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, 1e8);
@@ -100,7 +116,7 @@ static void one_seed(const void *ctx, uint32_t i, void *result)
     if (__atomic_load_n(a->stopped, __ATOMIC_RELAXED)) {
         return;
     }
-    replica_run(a->first + i, a->mode, r);
+    replica_run(a->first + i, a->mode, a->protocol, r);
     if (a->stop && r->breach != REPLICA_HELD) {
         __atomic_store_n(a->stopped, true, __ATOMIC_RELAXED);
     }
@@ -108,7 +124,7 @@ static void one_seed(const void *ctx, uint32_t i, void *result)
 
 struct sum {
     struct replica_counts count;
-    uint64_t clean, failed, lost;
+    uint64_t clean, failed, lost, dropped_executed, lost_replies_most;
     double virtual_s;
     uint64_t *failover; /* sorted */
     uint32_t failovers;
@@ -128,7 +144,8 @@ static void print_failure(const struct ask *a, uint32_t i, const struct replica_
     } else {
         printf("seed %llu: %s\n", seed, r->says);
     }
-    printf("  replay:   bobtail-sim replica --mode=%s --seed=%llu\n", mode_name(a->mode), seed);
+    printf("  replay:   bobtail-sim replica --protocol=%s --mode=%s --seed=%llu\n", protocol_name(a->protocol),
+           mode_name(a->mode), seed);
 }
 
 static void add_up(const struct ask *a, const struct replica_result *results, const int *signals, struct sum *s)
@@ -144,6 +161,10 @@ static void add_up(const struct ask *a, const struct replica_result *results, co
         }
         s->clean += !bad;
         s->lost += r->lost;
+        s->dropped_executed += r->dropped_executed;
+        if (r->lost_replies_most > s->lost_replies_most) {
+            s->lost_replies_most = r->lost_replies_most;
+        }
         s->virtual_s += (double)r->virtual_ns / 1e9;
         uint64_t *to = (uint64_t *)&s->count;
         const uint64_t *from = (const uint64_t *)&r->count;
@@ -165,7 +186,7 @@ static double failover_ms(const struct sum *s, double share)
 static void print_sum(const struct ask *a, const struct sum *s, double wall)
 {
     const struct replica_counts *c = &s->count;
-    printf("replica, %s: seeds %llu to %llu, %llu clean, %llu failed\n", mode_name(a->mode),
+    printf("%s, %s: seeds %llu to %llu, %llu clean, %llu failed\n", protocol_name(a->protocol), mode_name(a->mode),
            (unsigned long long)a->first, (unsigned long long)(a->first + a->seeds - 1), (unsigned long long)s->clean,
            (unsigned long long)s->failed);
     printf("  %llu writes, %llu acknowledged, %llu lost; %llu elections won; %llu messages, %.0f virtual seconds in "
@@ -184,6 +205,14 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
     printf("  %llu transfers, %llu changes of membership, %llu snapshots taken, %llu installed\n",
            (unsigned long long)c->transfers, (unsigned long long)c->changes, (unsigned long long)c->snapshots,
            (unsigned long long)c->installs);
+    if (a->protocol != REPLICA_RAFT) {
+        printf("  %llu reads committed, %llu requests refused by the box, which fell %llu times; %llu questions for "
+               "bodies, "
+               "%llu recovered; at most %llu answers went with a member\n",
+               (unsigned long long)c->reads, (unsigned long long)c->nacked, (unsigned long long)c->boxes,
+               (unsigned long long)c->recoveries, (unsigned long long)c->recovered,
+               (unsigned long long)s->lost_replies_most);
+    }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",
                s->failovers, failover_ms(s, 0.5), failover_ms(s, 0.99), failover_ms(s, 1));
@@ -201,10 +230,14 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
         sim_measure(&m, "failover_ms_p50", failover_ms(s, 0.5), "ms");
         sim_measure(&m, "failover_ms_p99", failover_ms(s, 0.99), "ms");
     }
+    if (a->protocol != REPLICA_RAFT && a->mode == REPLICA_KILLS) {
+        sim_measure(&m, "replies_lost_per_crash_max", (double)s->lost_replies_most, "count");
+    }
     sim_measure(&m, "seeds_clean", (double)s->clean, "count");
     sim_measure(&m, "seeds_failed", (double)s->failed, "count");
     sim_measure(&m, "acked_writes_lost", (double)s->lost, "count");
     sim_measure(&m, "acked_writes", (double)s->count.acked, "count");
+    sim_measure(&m, "dropped_but_executed", (double)s->dropped_executed, "count");
     sim_measure(&m, "replica_seconds", wall, "s");
     return sim_measures_close(&m);
 }
@@ -238,6 +271,9 @@ int sim_command_replica(int argc, char **argv)
     if (optind < argc) {
         fprintf(stderr, "bobtail-sim: replica takes options only; got %s\n", argv[optind]);
         return 2;
+    }
+    if (a.mode == REPLICA_COUNTS) {
+        return replica_counts(a.measurements);
     }
     struct replica_result *results = calloc(a.seeds, sizeof *results);
     int *signals = calloc(a.seeds, sizeof *signals);

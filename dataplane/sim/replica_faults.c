@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_member.h"
 #include "replica_net.h"
@@ -267,21 +268,23 @@ static void crash_all(struct replica_world *w)
     }
 }
 
+/* The last one is of groups with a flow-control box only. */
 static const struct {
     void (*fn)(struct replica_world *);
     uint32_t weight;
-} kinds[] = {{crash_one, 20},      {crash_leader, 15}, {partition, 15},
-             {isolate_leader, 12}, {pause_one, 10},    {minority_with_a_tail, 12},
-             {transfer, 12},       {change, 25},       {crash_all, 3}};
+} kinds[] = {{crash_one, 20}, {crash_leader, 15},         {partition, 15}, {isolate_leader, 12},
+             {pause_one, 10}, {minority_with_a_tail, 12}, {transfer, 12},  {change, 25},
+             {crash_all, 3},  {replica_box_crash, 8}};
 
 static void draw_fault(struct replica_world *w)
 {
     uint32_t sum = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    size_t n = sizeof kinds / sizeof kinds[0] - !replica_is_apart(w);
+    for (size_t i = 0; i < n; i++) {
         sum += kinds[i].weight;
     }
     uint32_t drawn = bt_rng_below(&w->rng, sum);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (drawn < kinds[i].weight) {
             kinds[i].fn(w);
             return;
@@ -307,6 +310,9 @@ void replica_faults_over(struct replica_world *w)
 {
     w->calm = true;
     replica_net_heal(w);
+    if (replica_is_apart(w)) {
+        replica_box_start(w);
+    }
     for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
         struct replica_member *m = &w->member[id];
         m->paused_until = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_net.h"
@@ -36,9 +37,29 @@ static void crash_amid(struct replica_world *w, const struct bt_store_op *op)
     }
 }
 
+/* A message of the leader, or to it. */
+static void tally(struct replica_world *w, uint16_t leader, const uint8_t *message, bool sent)
+{
+    struct replica_tally *t = &w->tally;
+    if (w->mode != REPLICA_COUNTS || bt_replica_status(w->member[leader].core).role != BT_REPLICA_LEADER) {
+        return;
+    }
+    uint16_t from = bt_get16(message + 2);
+    uint64_t index = message[1] == BT_GROUP_APPEND_REPLY ? bt_get64(message + BT_GROUP_HEADER + 4) : 0;
+    if (sent && message[1] == BT_GROUP_APPEND && bt_get32(message + BT_GROUP_HEADER) > 0) {
+        t->tx_entries++;
+    } else if (!sent && from < REPLICA_MEMBERS && index > t->acked[from]) {
+        t->rx_acks++;
+        t->acked[from] = index;
+    } else {
+        t->apart++;
+    }
+}
+
 static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct replica_world *w = ctx;
+    tally(w, w->sending, message, true);
     replica_check_sent(w, w->sending, to, message, n);
     replica_net_send(w, w->sending, to, message, n);
     crash_after_a_vote(w, message);
@@ -128,9 +149,25 @@ static void answer_waiters(struct replica_world *w, uint16_t id, const struct bt
             continue;
         }
         if (m->waiter[i].index == e->index && m->waiter[i].term == e->term) {
+            w->tally.tx_replies++; /* of the leader, who was asked */
             replica_client_answer(w, m->waiter[i].client, m->waiter[i].op, e->index);
         }
         m->waiter[i] = m->waiter[--m->waiters];
+    }
+}
+
+/* who executes, and who answers. */
+static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry *e)
+{
+    unsigned duty = bt_replica_duty(w->member[id].core, e);
+    replica_check_applied(w, id, e, duty);
+    bt_replica_applied(w->member[id].core, e->index);
+    if (!bt_group_is_request(e)) {
+        answer_waiters(w, id, e);
+    } else if ((duty & BT_REPLICA_ANSWER) != 0) {
+        replica_check_answered(w, id, e);
+        w->tally.tx_replies += bt_replica_status(w->member[id].core).role == BT_REPLICA_LEADER;
+        replica_box_answered(w, replica_op(e), e->index);
     }
 }
 
@@ -147,9 +184,12 @@ static void apply(struct replica_world *w, uint16_t id)
                            (unsigned long long)i);
             return;
         }
-        replica_check_applied(w, id, &e);
-        bt_replica_applied(m->core, i);
-        answer_waiters(w, id, &e);
+        do_duty(w, id, &e);
+    }
+    if (replica_is_apart(w) && bt_replica_status(m->core).role == BT_REPLICA_LEADER) {
+        w->sending = id;
+        bt_replica_announce(m->core, replica_clock(w, id));
+        replica_check_step(w, id);
     }
 }
 
@@ -158,7 +198,7 @@ static void take_snapshot(struct replica_world *w, uint16_t id)
     static uint8_t bytes[REPLICA_SNAPSHOT];
     struct replica_member *m = &w->member[id];
     struct bt_replica_status s = bt_replica_status(m->core);
-    if (s.applied < s.snapshot + w->rules.snapshot_every) {
+    if (!s.snapshot_wanted && s.applied < s.snapshot + w->rules.snapshot_every) {
         return;
     }
     uint64_t n = state_write(&m->state, bytes);
@@ -189,11 +229,12 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .election_ns = w->rules.election_ns,
                                       .heartbeat_ns = w->rules.heartbeat_ns,
                                       .seed = w->rules.same_timers && id % 3 != 0 ? 1 : bt_rng_next(&w->rng),
-                                      .log_slots = REPLICA_SLOTS,
+                                      .log_slots = w->rules.log_slots,
                                       .body_bytes = REPLICA_BODIES,
                                       .keep_entries = w->rules.keep,
                                       .message_bytes = REPLICA_MESSAGE,
-                                      .snapshot_bytes = REPLICA_SNAPSHOT};
+                                      .snapshot_bytes = REPLICA_SNAPSHOT,
+                                      .apart = w->rules.apart};
 }
 
 void replica_member_make(struct replica_world *w, uint16_t id, const struct bt_group_config *first)
@@ -218,7 +259,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     }
     m->incarnation = (m->incarnation + 1) & 0xffff;
     m->waiters = 0;
-    m->tick_at = m->paused_until = 0;
+    m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
     w->sending = id;
     const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);
@@ -242,9 +283,18 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     after_input(w, id);
 }
 
+/* Questions for bodies of this incarnation. */
+static void add_up(struct replica_world *w, const struct bt_replica *core)
+{
+    w->count.recoveries += bt_replica_counters(core)[BT_REPLICA_RECOVERIES_TOTAL];
+    w->count.recovered += bt_replica_counters(core)[BT_REPLICA_RECOVERED_TOTAL];
+}
+
 void replica_member_crash(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
+    replica_check_crash(w, id);
+    add_up(w, m->core);
     m->core = NULL;
     m->incarnation = (m->incarnation + 1) & 0xffff;
     replica_disk_crash(m->disk, w->agenda.now, &w->rng);
@@ -253,6 +303,9 @@ void replica_member_crash(struct replica_world *w, uint16_t id)
 
 void replica_member_free(struct replica_world *w, uint16_t id)
 {
+    if (w->member[id].core != NULL) {
+        add_up(w, w->member[id].core);
+    }
     free(w->member[id].mem);
     replica_disk_free(w->member[id].disk);
 }
@@ -279,6 +332,7 @@ static void input(struct replica_world *w, uint16_t id, const struct sim_event *
     w->sending = id;
     if (ev->kind == EV_MESSAGE) {
         const struct replica_packet *p = ev->ptr;
+        tally(w, id, p->bytes, false);
         bt_replica_receive(m->core, now, p->bytes, p->n);
     } else if (ev->kind == EV_TICK) {
         bt_replica_tick(m->core, now);
@@ -305,11 +359,29 @@ void replica_member_event(struct replica_world *w, const struct sim_event *ev)
     }
 }
 
+static void request_apart(struct replica_world *w, uint16_t id, uint64_t op)
+{
+    static uint8_t body[REPLICA_REQUEST_MOST];
+    struct bt_replica_request q = {.client = replica_client_of(op),
+                                   .req_id = replica_req_id_of(op),
+                                   .read_only = replica_is_read(w, op),
+                                   .body = body,
+                                   .length = replica_body_of(op, body)};
+    w->sending = id;
+    bt_replica_request(w->member[id].core, replica_clock(w, id), &q);
+    after_input(w, id);
+}
+
 void replica_member_request(struct replica_world *w, uint16_t id, uint32_t client, uint64_t op)
 {
     static uint8_t body[BODY_MOST];
     struct replica_member *m = &w->member[id];
     if (m->core == NULL || m->paused_until > w->agenda.now) {
+        return;
+    }
+    w->tally.rx_requests += bt_replica_status(m->core).role == BT_REPLICA_LEADER;
+    if (replica_is_apart(w)) {
+        request_apart(w, id, op);
         return;
     }
     bt_put64(body, op);

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_faults.h"
 #include "replica_member.h"
 #include "replica_net.h"
 
-enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, EVENTS = 2000000, WRITES_AFTER = 3 };
+enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, EVENTS = 2000000, WRITES_AFTER = 3, WARM = 100 };
 enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
 static const char *const stage_name[] = {"no write of a client is acknowledged", "the leadership is not handed over",
                                          "the membership does not change", "the members do not agree"};
@@ -52,7 +53,64 @@ static void draw_rules(struct replica_world *w)
     r->apply_most = replica_chance(w, 0.3) ? (uint32_t)replica_draw(w, 1, 6) : 0;
 }
 
-static struct replica_world *make(uint64_t seed, enum replica_mode mode)
+static void draw_apart(struct replica_world *w, struct bt_rng *rng)
+{
+    static const uint32_t kept[] = {32, 64, 256, 256}, bounds[] = {1, 2, 4, 8, 32, 128};
+    bool kills = w->mode == REPLICA_KILLS;
+    w->rules.apart =
+        (struct bt_replica_apart){.kept_requests = kept[kills ? 3 : bt_rng_below(rng, 4)],
+                                  .recent_pairs = 2048,
+                                  .bound = bounds[bt_rng_below(rng, 6)],
+                                  .repliers = bt_rng_below(rng, 2) ? BT_REPLICA_JBSQ : BT_REPLICA_RANDOM,
+                                  .keep_ns = SIM_MS * (bt_rng_below(rng, 3) ? 1000 : 5 + bt_rng_below(rng, 60)),
+                                  .quarantine_ns = 200 * SIM_MS,
+                                  .recover_ns = SIM_MS * (1 + bt_rng_below(rng, 4)),
+                                  .key = "bodies of one gr"};
+    w->rules.box_limit = 2 + bt_rng_below(rng, 14);
+    w->rules.reads = 0.8 * bt_rng_unit(rng);
+}
+
+/* Drawn apart, so that a seed keeps its other faults. */
+static void draw_later_rules(struct replica_world *w, uint64_t seed, enum replica_protocol protocol)
+{
+    struct bt_rng rng;
+    bt_rng_seed(&rng, seed ^ UINT64_C(0x6c6f67));
+    w->rules.log_slots = bt_rng_below(&rng, 3) == 0 ? REPLICA_SLOTS / 4 : REPLICA_SLOTS;
+    if (w->rules.log_slots < REPLICA_SLOTS && w->rules.keep > 8) {
+        w->rules.keep = 8;
+    }
+    if (protocol == REPLICA_HOVERCRAFT) {
+        draw_apart(w, &rng);
+    }
+}
+
+/* A quiet group, whose members answer at random: with one request at a time the leader, which hears of its own progress
+ * first, would always have the least to execute. */
+static void quiet(struct replica_world *w, uint32_t members)
+{
+    struct replica_rules *r = &w->rules;
+    *r = (struct replica_rules){.members = members,
+                                .clients = 1,
+                                .log_slots = REPLICA_SLOTS,
+                                .election_ns = r->election_ns,
+                                .heartbeat_ns = r->heartbeat_ns,
+                                .delay_ns = 20 * SIM_US,
+                                .sync_ns = 50 * SIM_US,
+                                .keep = 16,
+                                .snapshot_every = 100,
+                                .apart = r->apart,
+                                .box_limit = 64,
+                                .reads = r->reads};
+    r->apart.repliers = BT_REPLICA_RANDOM;
+    r->apart.keep_ns = 1000 * SIM_MS;
+    if (replica_is_apart(w)) {
+        r->apart.bound = 32;
+        r->apart.kept_requests = 256;
+    }
+}
+
+static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol,
+                                  uint32_t members)
 {
     struct replica_world *w = calloc(1, sizeof *w);
     if (w == NULL) {
@@ -63,6 +121,10 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode)
     w->mode = mode;
     w->term_most = 1;
     draw_rules(w);
+    draw_later_rules(w, seed, protocol);
+    if (mode == REPLICA_COUNTS) {
+        quiet(w, members);
+    }
     w->at_room = 1024;
     w->at = calloc(w->at_room, sizeof *w->at);
     if (w->at == NULL) {
@@ -77,9 +139,14 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode)
         replica_member_make(w, id, &w->at[0].body);
         replica_member_start(w, id);
     }
+    if (replica_is_apart(w)) {
+        replica_box_start(w);
+    }
     replica_clients_start(w);
     w->faults_end = (mode == REPLICA_KILLS ? UINT64_MAX / SIM_MS / 2 : replica_draw(w, 1000, 2500)) * SIM_MS;
-    sim_agenda_push(&w->agenda, 300 * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
+    if (mode != REPLICA_COUNTS) {
+        sim_agenda_push(&w->agenda, 300 * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
+    }
     return w;
 }
 
@@ -99,6 +166,8 @@ static void put_away(struct replica_world *w)
     free(w->known);
     free(w->leader_of);
     free(w->ack);
+    free(w->dropped);
+    free(w->box_mem);
     free(w);
 }
 
@@ -195,7 +264,7 @@ static bool agree(struct replica_world *w)
             return false;
         }
     }
-    return true;
+    return w->box == NULL || bt_box_counts(w->box, w->agenda.now).inside == 0; /* I-17 */
 }
 
 static void poll(struct replica_world *w)
@@ -248,8 +317,12 @@ static void client(struct replica_world *w, const struct sim_event *ev)
     if (!replica_client_wake(w, ev)) {
         return;
     }
-    uint64_t after = replica_net_client(w);
     const struct replica_client *c = &w->client[ev->node];
+    if (replica_is_apart(w)) {
+        replica_box_send(w, ev->node, c->op);
+        return;
+    }
+    uint64_t after = replica_net_client(w);
     if (after != 0) {
         sim_agenda_push(&w->agenda, w->agenda.now + after,
                         (struct sim_event){(void *)(uintptr_t)c->op, ev->node, EV_REQUEST, c->target});
@@ -282,6 +355,11 @@ static void happen(struct replica_world *w, const struct sim_event *ev)
     case EV_BACK:
         replica_back(w, (uint16_t)ev->node);
         break;
+    case EV_BOX:
+    case EV_FEEDBACK:
+    case EV_BOX_BACK:
+        replica_box_event(w, ev);
+        break;
     case EV_HEAL:
         replica_net_heal(w);
         break;
@@ -300,9 +378,9 @@ static void count_installs(struct replica_world *w)
     }
 }
 
-void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *out)
+void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol, struct replica_result *out)
 {
-    struct replica_world *w = make(seed, mode);
+    struct replica_world *w = make(seed, mode, protocol, 0);
     struct sim_event ev;
     while (!w->done && w->breach == REPLICA_HELD && sim_agenda_take(&w->agenda, UINT64_MAX / 2, &ev)) {
         happen(w, &ev);
@@ -315,7 +393,15 @@ void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *o
         replica_breach(w, REPLICA_HISTORY, "%llu writes are lost or twice in the committed order",
                        (unsigned long long)lost);
     }
+    uint64_t executed = replica_check_dropped_executed(w);
+    if (executed > 0) {
+        replica_breach(w, REPLICA_DROPPED, "%llu requests were refused and are in the committed order",
+                       (unsigned long long)executed);
+    }
     count_installs(w);
+    out->dropped_executed = executed;
+    out->lost_replies_most = w->lost_replies_most;
+    out->bound = w->rules.apart.bound;
     out->breach = w->breach;
     memcpy(out->says, w->says, sizeof out->says);
     out->count = w->count;
@@ -326,4 +412,26 @@ void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *o
     out->virtual_ns = w->agenda.now;
     out->ran = true;
     put_away(w);
+}
+
+bool replica_run_counts(enum replica_protocol protocol, uint32_t members, uint64_t ops, struct replica_tally *out)
+{
+    struct replica_world *w = make(members, REPLICA_COUNTS, protocol, members);
+    struct sim_event ev;
+    uint64_t first = 0;
+    while (w->breach == REPLICA_HELD && w->count.acked < WARM + ops &&
+           sim_agenda_take(&w->agenda, UINT64_MAX / 2, &ev)) {
+        happen(w, &ev);
+        if (first == 0 && w->count.acked == WARM) {
+            first = w->term_most;
+            uint64_t acked[REPLICA_MEMBERS];
+            memcpy(acked, w->tally.acked, sizeof acked);
+            w->tally = (struct replica_tally){0};
+            memcpy(w->tally.acked, acked, sizeof acked);
+        }
+    }
+    *out = w->tally;
+    bool held = w->breach == REPLICA_HELD && first == w->term_most; /* one leader all the while */
+    put_away(w);
+    return held;
 }

@@ -12,9 +12,15 @@ struct replica_result {
     uint64_t failover[64]; /* virtual ns from a leader's death to the next acknowledged write */
     uint32_t failovers, members;
     uint64_t lost, virtual_ns;
+    uint64_t dropped_executed;  /* refused requests in the committed order */
+    uint64_t lost_replies_most; /* that went with one member */
+    uint32_t bound;             /* B */
     bool ran;
 };
 
-void replica_run(uint64_t seed, enum replica_mode mode, struct replica_result *out);
+void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol, struct replica_result *out);
+
+/* Messages of the leader of a quiet group for so many requests, one after the other; false when it was not quiet. */
+bool replica_run_counts(enum replica_protocol protocol, uint32_t members, uint64_t ops, struct replica_tally *out);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "event.h"
+#include "replica/box.h"
 #include "replica/replica.h"
 #include "replica_disk.h"
 
@@ -30,8 +31,12 @@ enum {
 enum replica_mode {
     REPLICA_FAULTS, /* faults, then none: progress must resume */
     REPLICA_BEYOND, /* more than f members go for good: safety only */
-    REPLICA_KILLS   /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_KILLS,  /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_COUNTS  /* nothing happens, one request after the other: messages of the leader */
 };
+
+/* How requests come to be ordered. */
+enum replica_protocol { REPLICA_RAFT, REPLICA_HOVERCRAFT, REPLICA_PROTOCOLS };
 
 enum replica_event {
     EV_MESSAGE,
@@ -44,7 +49,10 @@ enum replica_event {
     EV_CRASH,
     EV_BACK,
     EV_FAULT,
-    EV_HEAL
+    EV_HEAL,
+    EV_BOX,      /* a request at the flow-control box: node is the client */
+    EV_FEEDBACK, /* at the box */
+    EV_BOX_BACK
 };
 
 /* Why a run is broken; its name begins the line that says so. */
@@ -64,6 +72,11 @@ enum replica_breach {
     REPLICA_SNAPSHOTS,     /* a snapshot that is not the state at its index */
     REPLICA_FOREIGN_TERM,  /* a term that no member of the group began */
     REPLICA_STORE_MISUSE,  /* an operation that no store could do */
+    REPLICA_WRONG_BODY,    /* I-7, I-8, R-308: applied with another body than was ordered */
+    REPLICA_BOUND,         /* I-10: a replier with more than B to execute */
+    REPLICA_WRONG_REPLIER, /* I-13: answered by another member, or twice */
+    REPLICA_READS,         /* I-11, I-12: a read that changes the state, or sees another one than at its place */
+    REPLICA_DROPPED,       /* I-6: refused and yet executed */
     REPLICA_NO_PROGRESS,   /* faults ended and nothing went on */
     REPLICA_BREACHES
 };
@@ -86,6 +99,7 @@ struct replica_member {
     struct replica_waiter waiter[REPLICA_WAITERS];
     uint32_t waiters;
     uint32_t incarnation;
+    uint64_t answered; /* the last entry it answered in this incarnation */
     uint64_t tick_at, paused_until;
     double rate;         /* of its clock */
     uint64_t clock_base; /* its clock at world time 0 */
@@ -107,6 +121,8 @@ struct replica_committed {
     uint32_t known;                          /* first of its list */
     bool is;
     bool config; /* configuration that it carries: body */
+    bool read;
+    uint16_t replier; /* of a request */
     struct bt_group_config body;
 };
 
@@ -131,7 +147,14 @@ struct replica_ack {
 struct replica_counts {
     uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
         restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
-        foreign, cut_short, stalls, leader_kills;
+        foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes;
+};
+
+/* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
+ * commit and their answers, questions for bodies. */
+struct replica_tally {
+    uint64_t tx_entries, tx_replies, rx_requests, rx_acks, apart;
+    uint64_t acked[REPLICA_MEMBERS]; /* by member: up to where */
 };
 
 struct replica_rules { /* drawn from the seed */
@@ -139,11 +162,14 @@ struct replica_rules { /* drawn from the seed */
     uint64_t delay_ns, spread_ns, late_ns;
     uint64_t sync_ns, stall_ns;
     double stall;
-    uint32_t keep, snapshot_every, apply_most, clients, members;
+    uint32_t keep, snapshot_every, apply_most, clients, members, log_slots;
     uint64_t election_ns, heartbeat_ns;
     bool wal; /* the shipped log, on disks that tear; else a log that is whole or not there */
     double sync_fails;
-    bool same_timers;    /* members draw alike: elections collide */
+    bool same_timers;              /* members draw alike: elections collide */
+    struct bt_replica_apart apart; /* HovercRaft; all 0: Raft */
+    uint32_t box_limit;
+    double reads;        /* of the requests */
     double after_a_vote; /* a member crashes when it has told its vote, and is back soon */
 };
 
@@ -176,6 +202,14 @@ struct replica_world {
     struct replica_vote vote[REPLICA_MEMBERS][REPLICA_VOTES];
     struct replica_ack *ack;
     uint64_t acks, acks_room, acked_index;
+
+    struct bt_box *box; /* NULL: down */
+    void *box_mem;
+    struct replica_ack *dropped; /* requests a client was told DROP for */
+    uint64_t drops, drops_room;
+    uint64_t lost_replies_most; /* answers that went with one member */
+
+    struct replica_tally tally;
 
     uint64_t tail_seq;
     uint64_t killed_at; /* a leader; 0: none that is not replaced */

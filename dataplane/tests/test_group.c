@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "wire/group.h"
 
-enum { ROOM = 4096 };
+enum { ROOM = 4096, ENTRIES = 24 + 28 + 18 + 16 + 26 /* of the append: where its requests begin */ };
 
 static uint8_t p[ROOM];
 
@@ -28,6 +28,24 @@ static struct bt_group_config config(void)
     return (struct bt_group_config){.count = 2, .member = {{1, BT_GROUP_VOTER}, {0x0203, BT_GROUP_LEARNER}}};
 }
 
+static struct bt_group_meta meta(void)
+{
+    return (struct bt_group_meta){.client = bt_addr_v4u(0x0a000102, 4000),
+                                  .req_id = 0x1234,
+                                  .replier = 2,
+                                  .length = 5,
+                                  .hash = 0x8877665544332211};
+}
+
+static struct bt_entry request(uint8_t kind, bool whole)
+{
+    static uint8_t bytes[BT_GROUP_META + 5];
+    struct bt_group_meta m = meta();
+    bt_group_meta_put(bytes, &m);
+    memcpy(bytes + BT_GROUP_META, "body!", 5);
+    return (struct bt_entry){.term = 5, .kind = kind, .body = bytes, .length = BT_GROUP_META + (whole ? 5 : 0)};
+}
+
 // One message of every type, as long as it gets.
 static size_t example(enum bt_group_type type)
 {
@@ -43,7 +61,9 @@ static size_t example(enum bt_group_type type)
         m.vote = (struct bt_group_vote){.flags = BT_GROUP_PRE | BT_GROUP_YES, .asked = 12};
         break;
     case BT_GROUP_APPEND:
-        m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .count = 3};
+        m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .count = 5};
+        m.append.entry[3] = request(BT_ENTRY_WRITE, true);
+        m.append.entry[4] = request(BT_ENTRY_READ, false); // its body came apart
         m.append.entry[0] =
             (struct bt_entry){.term = 2, .kind = BT_ENTRY_COMMAND, .body = (const uint8_t *)"ab", .length = 2};
         m.append.entry[1] = (struct bt_entry){.term = 5, .kind = BT_ENTRY_NOOP};
@@ -61,15 +81,22 @@ static size_t example(enum bt_group_type type)
     case BT_GROUP_SNAPSHOT_REPLY:
         m.snapshot_reply = (struct bt_group_snapshot_reply){.flags = 0, .last_index = 8, .offset = 6};
         break;
+    case BT_GROUP_RECOVERY:
+        m.recovery = (struct bt_group_recovery){.count = 2, .lack = {{9, meta()}, {11, meta()}}};
+        break;
+    case BT_GROUP_RECOVERY_REPLY:
+        m.recovery_reply = (struct bt_group_recovery_reply){
+            .flags = BT_GROUP_YES, .of = {9, meta()}, .body = (const uint8_t *)"body!"};
+        break;
     case BT_GROUP_TAKE_OVER:
         break;
     }
     return bt_group_encode(p, sizeof p, &m);
 }
 
-static const enum bt_group_type types[] = {BT_GROUP_VOTE,         BT_GROUP_VOTE_REPLY, BT_GROUP_APPEND,
-                                           BT_GROUP_APPEND_REPLY, BT_GROUP_SNAPSHOT,   BT_GROUP_SNAPSHOT_REPLY,
-                                           BT_GROUP_TAKE_OVER};
+static const enum bt_group_type types[] = {BT_GROUP_VOTE,         BT_GROUP_VOTE_REPLY,     BT_GROUP_APPEND,
+                                           BT_GROUP_APPEND_REPLY, BT_GROUP_SNAPSHOT,       BT_GROUP_SNAPSHOT_REPLY,
+                                           BT_GROUP_RECOVERY,     BT_GROUP_RECOVERY_REPLY, BT_GROUP_TAKE_OVER};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 static void refused(size_t n, enum bt_group_error error, uint32_t at)
@@ -88,11 +115,12 @@ static void r345_bytes_of_a_vote_and_of_an_append(void **state)
                                    0,    0,    0,    0,    0,    0,    0, 9, 0, 0, 0, 0, 0, 0, 0, 7};
     assert_int_equal(example(BT_GROUP_VOTE), sizeof vote);
     assert_memory_equal(p, vote, sizeof vote);
-    static const uint8_t append[] = {0,   0,   0, 3, 0, 0, 0, 0,  0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0,
+    static const uint8_t append[] = {0,   0,   0, 5, 0, 0, 0, 0,  0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0,
                                      0,   0,   0, 0, 0, 3, 0, 0,  0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 2, 0, 0, 0,
                                      'a', 'b', 0, 0, 0, 0, 0, 0,  0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                                      0,   0,   0, 5, 0, 0, 0, 10, 1, 0, 0, 0, 0, 2, 0, 1, 1, 0, 2, 3, 2, 0};
-    assert_int_equal(example(BT_GROUP_APPEND), BT_GROUP_HEADER + sizeof append);
+    assert_int_equal(example(BT_GROUP_APPEND),
+                     BT_GROUP_HEADER + sizeof append + 2 * (BT_GROUP_ENTRY + BT_GROUP_META) + 5);
     assert_memory_equal(p + BT_GROUP_HEADER, append, sizeof append);
 }
 
@@ -148,7 +176,7 @@ static void r345_what_a_header_may_not_say(void **state)
         n = example(BT_GROUP_TAKE_OVER);
         p[1] = (uint8_t)type;
         if (!known) {
-            refused(n, BT_GROUP_BAD_TYPE, 1); // 4 to 8 too, until something here reads them
+            refused(n, BT_GROUP_BAD_TYPE, 1); // 4 to 6 too, until something here reads them
         }
     }
     n = example(BT_GROUP_TAKE_OVER);
@@ -192,8 +220,20 @@ static void r345_what_a_body_may_not_say(void **state)
         {BT_GROUP_APPEND, 36, 8, UINT64_C(0x100000003), BT_GROUP_BAD_TERM, 36}, // above the message's
         {BT_GROUP_APPEND, 52, 8, 1, BT_GROUP_BAD_TERM, 52},                     // falling
         {BT_GROUP_APPEND, 52, 8, UINT64_C(0x100000003), BT_GROUP_BAD_TERM, 52},
-        {BT_GROUP_APPEND, 60, 4, 0xffffffff, BT_GROUP_BAD_SHORT, 24 + 28 + 18 + 16 + 26},
-        {BT_GROUP_APPEND, 64, 1, 3, BT_GROUP_BAD_KIND, 64},
+        {BT_GROUP_APPEND, 60, 4, 0xffffffff, BT_GROUP_BAD_SHORT, ENTRIES + 52 + 5 + 52},
+        {BT_GROUP_APPEND, 64, 1, 5, BT_GROUP_BAD_KIND, 64},
+        {BT_GROUP_APPEND, 64, 1, 3, BT_GROUP_BAD_META, 68}, // a request too short for its metadata
+        {BT_GROUP_APPEND, ENTRIES + 8, 4, 40, BT_GROUP_BAD_META, ENTRIES + 16 + 24},      // neither apart nor whole
+        {BT_GROUP_APPEND, ENTRIES + 16 + 20, 2, 0, BT_GROUP_BAD_META, ENTRIES + 16 + 20}, // nobody answers
+        {BT_GROUP_APPEND, ENTRIES + 16 + 22, 2, 1, BT_GROUP_BAD_RESERVED, ENTRIES + 16 + 22},
+        {BT_GROUP_APPEND, ENTRIES + 16 + 24, 4, 6, BT_GROUP_BAD_META, ENTRIES + 16 + 24},
+        {BT_GROUP_RECOVERY, 24, 4, 17, BT_GROUP_BAD_COUNT, 24},
+        {BT_GROUP_RECOVERY, 24, 4, 0, BT_GROUP_BAD_COUNT, 24},
+        {BT_GROUP_RECOVERY, 28, 8, UINT64_MAX, BT_GROUP_BAD_INDEX, 28},
+        {BT_GROUP_RECOVERY, 36 + 20, 2, 0, BT_GROUP_BAD_META, 36 + 20},
+        {BT_GROUP_RECOVERY_REPLY, 24, 4, 1, BT_GROUP_BAD_FLAGS, 24},
+        {BT_GROUP_RECOVERY_REPLY, 24, 4, 0, BT_GROUP_BAD_LONG, 36 + 36}, // not held, and yet a body
+        {BT_GROUP_RECOVERY_REPLY, 36 + 24, 4, 6, BT_GROUP_BAD_SHORT, 36 + 36 + 5},
         {BT_GROUP_APPEND, 64, 1, 0, BT_GROUP_BAD_LONG, 68}, // an entry that does nothing, with a body
         {BT_GROUP_APPEND, 65, 1, 1, BT_GROUP_BAD_RESERVED, 65},
         {BT_GROUP_APPEND, 66, 2, 1, BT_GROUP_BAD_RESERVED, 65},
@@ -241,6 +281,18 @@ static void r345_no_damage_is_read_beyond_the_message(void **state)
     }
 }
 
+// the same key and bytes give the same hash; another of either gives another.
+static void r308_a_bodys_hash_depends_on_key_and_body(void **state)
+{
+    (void)state;
+    uint8_t key[16] = "0123456789abcde", other[16] = "0123456789abcdf";
+    uint64_t h = bt_group_body_hash(key, (const uint8_t *)"body!", 5);
+    assert_true(h == bt_group_body_hash(key, (const uint8_t *)"body!", 5));
+    assert_true(h != bt_group_body_hash(key, (const uint8_t *)"body?", 5));
+    assert_true(h != bt_group_body_hash(key, (const uint8_t *)"body!", 4));
+    assert_true(h != bt_group_body_hash(other, (const uint8_t *)"body!", 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +301,7 @@ int main(void)
         cmocka_unit_test(r345_cut_short_anywhere_is_refused),
         cmocka_unit_test(r345_what_a_header_may_not_say),
         cmocka_unit_test(r345_what_a_body_may_not_say),
+        cmocka_unit_test(r308_a_bodys_hash_depends_on_key_and_body),
         cmocka_unit_test(r345_no_damage_is_read_beyond_the_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

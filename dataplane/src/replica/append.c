@@ -2,9 +2,11 @@
 // See append.h.
 #include "replica/append.h"
 
+#include "replica/apart.h"
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/send.h"
+#include "replica/snapshot.h"
 
 // Where the leader may try next: before the whole of a term that contradicts it.
 static uint64_t try_after(const struct bt_replica *r, uint64_t refused)
@@ -44,16 +46,23 @@ static uint32_t known(const struct bt_replica *r, const struct bt_group_append *
 // Entries from `from` on that fit; whether a configuration was among them goes to *config.
 static uint32_t take(struct bt_replica *r, const struct bt_group_append *a, uint32_t from, bool *config)
 {
+    struct bt_entry *entry = r->in.append.entry; // a's own; bodies that came apart are put to them
     uint32_t n = from;
-    while (n < a->count && replica_log_append(&r->log, &a->entry[n], replica_next_generation(r))) {
-        *config = *config || a->entry[n].kind == BT_ENTRY_CONFIG;
+    bool here = true;
+    replica_make_room(r);
+    while (n < a->count && (here = replica_apart_resolve(r, &entry[n])) &&
+           replica_log_append(&r->log, &entry[n], replica_next_generation(r))) {
+        entry[n] = replica_log_entry(&r->log, r->log.last);
+        *config = *config || entry[n].kind == BT_ENTRY_CONFIG;
         n++;
     }
-    if (n < a->count) {
-        replica_count(r, BT_REPLICA_NO_ROOM_TOTAL);
-    }
     if (n > from) {
-        replica_store_append(r, a->entry + from, n - from);
+        replica_store_append(r, entry + from, n - from);
+    }
+    if (!here) {
+        replica_lack(r, a, n); // the beginning is acknowledged
+    } else if (n < a->count) {
+        replica_count(r, BT_REPLICA_NO_ROOM_TOTAL);
     }
     return n;
 }
@@ -96,6 +105,10 @@ void replica_append(struct bt_replica *r, const struct bt_group_message *m)
     const struct bt_group_append *a = &m->append;
     if (!follows_log(r, a)) {
         replica_count(r, BT_REPLICA_MISMATCH_TOTAL);
+        if (r->lacks > 0 && a->prev_index > r->log.last) {
+            replica_send_ack(r); // it follows what is being asked for
+            return;
+        }
         replica_send_refusal(r, m->header.from, a->prev_index, try_after(r, a->prev_index));
         return;
     }
@@ -104,6 +117,9 @@ void replica_append(struct bt_replica *r, const struct bt_group_message *m)
         return;
     }
     uint32_t has = merge(r, a);
+    if (r->lacks > 0 && r->lack[0].of.index <= r->log.last) {
+        replica_lack_nothing(r);
+    }
     uint64_t end = a->prev_index + has;
     if (end > r->verified) {
         r->verified = end;

@@ -2,6 +2,7 @@
 // What happens to a member, and which of its parts it concerns.
 #include "replica/replica.h"
 
+#include "replica/apart.h"
 #include "replica/append.h"
 #include "replica/commit.h"
 #include "replica/election.h"
@@ -116,6 +117,22 @@ static void dispatch(struct bt_replica *r, const struct bt_group_message *m)
     }
 }
 
+static bool is_recovery(const struct bt_group_message *m)
+{
+    return m->header.type == BT_GROUP_RECOVERY || m->header.type == BT_GROUP_RECOVERY_REPLY;
+}
+
+static void recover(struct bt_replica *r, const struct bt_group_message *m)
+{
+    if (!replica_apart(r)) {
+        replica_count(r, BT_REPLICA_UNASKED_TOTAL);
+    } else if (m->header.type == BT_GROUP_RECOVERY) {
+        replica_recovery_asked(r, m);
+    } else {
+        replica_recovery_answered(r, m);
+    }
+}
+
 void bt_replica_receive(struct bt_replica *r, uint64_t now, const uint8_t *message, size_t n)
 {
     r->now = now;
@@ -132,7 +149,9 @@ void bt_replica_receive(struct bt_replica *r, uint64_t now, const uint8_t *messa
         replica_count(r, BT_REPLICA_OWN_TOTAL);
         return;
     }
-    if (judge_term(r, m)) {
+    if (is_recovery(m)) {
+        recover(r, m); // a body is what it is in every term
+    } else if (judge_term(r, m)) {
         dispatch(r, m);
     }
 }
@@ -164,6 +183,7 @@ static void tick_leader(struct bt_replica *r)
         r->heartbeat_at = r->now + r->conf.heartbeat_ns;
         replica_feed_all(r, true);
         replica_transfer_step(r);
+        replica_announce(r);
     }
 }
 
@@ -172,7 +192,9 @@ void bt_replica_tick(struct bt_replica *r, uint64_t now)
     r->now = now;
     if (r->election_at == 0) {
         replica_patience(r); // the first word of the time since the start
+        replica_apart_begin(r);
     }
+    replica_lack_tick(r);
     if (r->role == BT_REPLICA_LEADER) {
         tick_leader(r);
     } else if (now >= r->election_at) {
@@ -183,7 +205,7 @@ void bt_replica_tick(struct bt_replica *r, uint64_t now)
 uint64_t bt_replica_due(const struct bt_replica *r)
 {
     if (r->role != BT_REPLICA_LEADER) {
-        return r->election_at;
+        return r->lacks > 0 && r->lack_at < r->election_at ? r->lack_at : r->election_at;
     }
     return r->heartbeat_at < r->quorum_at ? r->heartbeat_at : r->quorum_at;
 }
@@ -221,6 +243,7 @@ void bt_replica_stored(struct bt_replica *r, uint64_t now, uint64_t generation, 
         replica_commit(r);
         if (r->role == BT_REPLICA_LEADER) {
             replica_transfer_step(r);
+            replica_announce(r);
         }
     } else if (r->ack_due) {
         replica_send_ack(r);

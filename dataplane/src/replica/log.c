@@ -35,18 +35,36 @@ static uint32_t place(const struct replica_log *l, uint32_t n)
 
 bool replica_log_fits(const struct replica_log *l, uint8_t kind, uint32_t length)
 {
-    uint64_t slots = (uint64_t)l->mask + 1 - (kind == BT_ENTRY_COMMAND ? REPLICA_LOG_RESERVED : 0);
+    bool own = kind == BT_ENTRY_NOOP || kind == BT_ENTRY_CONFIG; // of Raft, not of a client
+    uint64_t slots = (uint64_t)l->mask + 1 - (own ? 0 : REPLICA_LOG_RESERVED);
     // Bodies of memberships are small: commands leave room for a few.
-    uint32_t spare = kind == BT_ENTRY_COMMAND ? 4 * BT_GROUP_CONFIG_MAX : 0;
+    uint32_t spare = own ? 0 : 4 * BT_GROUP_CONFIG_MAX + l->spare;
     return l->last - l->base < slots && place(l, length + spare) != l->room;
+}
+
+// Bytes from the first body to the end of the last one.
+static uint32_t filled(const struct replica_log *l)
+{
+    if (l->last == l->base) {
+        return 0;
+    }
+    const struct replica_slot *first = replica_log_at(l, l->base + 1), *last = replica_log_at(l, l->last);
+    uint32_t end = last->at + last->length;
+    return end >= first->at ? end - first->at : l->room - first->at + end;
+}
+
+bool replica_log_pressed(const struct replica_log *l)
+{
+    uint64_t slots = (uint64_t)l->mask + 1 - REPLICA_LOG_RESERVED;
+    return 4 * (l->last - l->base) >= 3 * slots || filled(l) >= l->room / 4 * 3;
 }
 
 bool replica_log_append(struct replica_log *l, const struct bt_entry *e, uint64_t generation)
 {
-    if (!replica_log_fits(l, e->kind, e->length)) {
+    uint32_t at = place(l, e->length);
+    if (l->last - l->base > l->mask || at == l->room) {
         return false;
     }
-    uint32_t at = place(l, e->length);
     if (e->length > 0) {
         memcpy(l->bytes + at, e->body, e->length);
     }

@@ -11,7 +11,7 @@
 
 #include "wire/group.h"
 
-#define REPLICA_LOG_RESERVED 64u // slots that only the entries of elections and memberships may take
+#define REPLICA_LOG_RESERVED 64u // slots that a leader fills with nothing but entries of elections and memberships
 
 struct replica_slot {
     uint64_t term, generation;
@@ -23,6 +23,7 @@ struct replica_log {
     struct replica_slot *slot;
     uint8_t *bytes;
     uint32_t mask, room;
+    uint32_t spare;           // bytes that a leader leaves free: another member's ring may be cut elsewhere
     uint64_t base, base_term; // the entry before the first one
     uint64_t last;            // base when there is none
     uint64_t durable;         // all up to it
@@ -34,9 +35,15 @@ void replica_log_init(struct replica_log *l, struct replica_slot *slot, uint32_t
 // Empty, after an entry that a durable snapshot covers.
 void replica_log_reset(struct replica_log *l, uint64_t base, uint64_t base_term);
 
-// Copies the body. False when it is full, then nothing changed.
+// Copies the body. False when it is full, then nothing changed. Takes the reserve, too: what one log holds, another one
+// that begins no earlier must be able to hold, or a full group never commits again.
 bool replica_log_append(struct replica_log *l, const struct bt_entry *e, uint64_t generation);
+
+// May a leader add an entry of its own? Commands leave the reserve alone.
 bool replica_log_fits(const struct replica_log *l, uint8_t kind, uint32_t length);
+
+// Three quarters full: what a snapshot covers is dropped, and a snapshot is wanted.
+bool replica_log_pressed(const struct replica_log *l);
 
 // Entry `from` and those after it go. Precondition: from > base.
 void replica_log_truncate(struct replica_log *l, uint64_t from);

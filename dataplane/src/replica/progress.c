@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "replica/apart.h"
 #include "replica/send.h"
 
 enum {
@@ -68,7 +69,7 @@ static uint32_t fill(struct bt_replica *r, struct bt_group_append *a, uint64_t n
 {
     uint32_t room = r->conf.message_bytes - APPEND_ROOM, n = 0;
     for (uint64_t i = next; i <= r->log.last && n < BT_GROUP_ENTRIES_MAX; i++) {
-        struct bt_entry e = replica_log_entry(&r->log, i);
+        struct bt_entry e = replica_apart_shown(r, replica_log_entry(&r->log, i));
         if (room < BT_GROUP_ENTRY + e.length) {
             break;
         }

@@ -25,6 +25,22 @@ struct bt_replica_ops {
     void (*restore)(void *ctx, uint64_t last_index, const uint8_t *bytes, uint64_t n);
 };
 
+// Who answers a request: whoever has least to execute, or anyone below the bound.
+enum bt_replica_repliers { BT_REPLICA_JBSQ, BT_REPLICA_RANDOM };
+
+// HovercRaft: requests come to every member by themselves, and are ordered by their metadata. All 0: Raft, whose
+// entries carry their bodies.
+struct bt_replica_apart {
+    uint32_t kept_requests; // that stand in no log yet, of at most message_bytes each; 0: Raft
+    uint32_t recent_pairs;  // remembered as ordered: at least those of quarantine_ns
+    uint32_t bound;         // B: what a member that is to answer may have to execute
+    enum bt_replica_repliers repliers;
+    uint64_t keep_ns;       // a request that nobody ordered goes
+    uint64_t quarantine_ns; // a copy of a request may be under way as long as that
+    uint64_t recover_ns;    // until another member is asked for a body
+    uint8_t key[16];        // of the bodies' hash, the same at all members
+};
+
 struct bt_replica_config {
     uint64_t cluster;
     uint32_t group;
@@ -38,6 +54,7 @@ struct bt_replica_config {
     uint32_t keep_entries;   // left before a snapshot for members that are a little behind; below log_slots / 2
     uint32_t message_bytes;  // of the largest message, 512…BT_GROUP_MESSAGE_MAX
     uint64_t snapshot_bytes; // of the largest snapshot; twice that is held
+    struct bt_replica_apart apart;
 };
 
 // Bytes of memory for a member, aligned for any type; 0 when the configuration is out of its bounds.
@@ -76,6 +93,28 @@ void bt_replica_applied(struct bt_replica *r, uint64_t index); // all up to it
 // Puts a command into the log of the leader; *index is where.
 enum bt_replica_result bt_replica_propose(struct bt_replica *r, uint64_t now, const uint8_t *body, uint32_t n,
                                           uint64_t *index);
+
+// A request that came to this member by itself (HovercRaft), be it the leader or not; copied. ALREADY: a second copy.
+// A member never refuses one on its own: the oldest goes when there are too many. FOREIGN: of a Raft group.
+struct bt_replica_request {
+    struct bt_addr client;
+    uint16_t req_id;
+    bool read_only; // policy 3, else 2
+    const uint8_t *body;
+    uint32_t length;
+};
+enum bt_replica_result bt_replica_request(struct bt_replica *r, uint64_t now, const struct bt_replica_request *q);
+
+// After bt_replica_applied: a leader may order more, since it has less to execute.
+void bt_replica_announce(struct bt_replica *r, uint64_t now);
+
+// What this member does with a committed entry once all before it are applied: nothing, or some of
+// these. The application's bytes of a request begin BT_GROUP_META bytes after the entry's.
+#define BT_REPLICA_EXECUTE 0x1u
+#define BT_REPLICA_ANSWER                                                                                              \
+    0x2u // REPLY to the client, FEEDBACK to the flow-control box; whoever proposed a COMMAND knows
+unsigned bt_replica_duty(const struct bt_replica *r, const struct bt_entry *e);
+
 enum bt_replica_result bt_replica_transfer(struct bt_replica *r, uint64_t now, uint16_t to);
 
 enum bt_replica_change { BT_REPLICA_ADD_LEARNER, BT_REPLICA_PROMOTE, BT_REPLICA_REMOVE };
@@ -104,6 +143,7 @@ struct bt_replica_status {
     uint64_t last_term;
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;
+    bool snapshot_wanted;                 // the log is nearly full: it fills up unless the application gives a snapshot
     const struct bt_group_config *config; // in force
 };
 struct bt_replica_status bt_replica_status(const struct bt_replica *r);
@@ -140,7 +180,14 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
     ROW(LEADERSHIPS, "leaderships")         /* won by it */                                                            \
     ROW(NO_QUORUM, "no_quorum")             /* leaderships given up because most members were silent */                \
     ROW(TRUNCATED, "truncated")             /* entries taken back */                                                   \
-    ROW(SNAPSHOTS_INSTALLED, "snapshots_installed")
+    ROW(SNAPSHOTS_INSTALLED, "snapshots_installed")                                                                    \
+    ROW(REQUESTS_AGAIN, "requests_again")     /* second copies */                                                      \
+    ROW(REQUESTS_EVICTED, "requests_evicted") /* kept ones that made room */                                           \
+    ROW(REQUESTS_EXPIRED, "requests_expired") /* that nobody ordered */                                                \
+    ROW(NO_REPLIER, "no_replier")             /* nobody had room for one more to execute */                            \
+    ROW(RECOVERIES, "recoveries")             /* questions for bodies */                                               \
+    ROW(RECOVERED, "recovered")               /* bodies that came */                                                   \
+    ROW(WRONG_BODY, "wrong_body")             /* of another hash than its entry */
 #define BT_REPLICA_COUNTER_VALUE(name, word) BT_REPLICA_##name##_TOTAL,
 enum bt_replica_counter { BT_REPLICA_COUNTER_LIST(BT_REPLICA_COUNTER_VALUE) BT_REPLICA_COUNTERS };
 const char *bt_replica_counter_name(enum bt_replica_counter c);

@@ -2,6 +2,7 @@
 // See reply.h.
 #include "replica/reply.h"
 
+#include "replica/apart.h"
 #include "replica/commit.h"
 #include "replica/members.h"
 #include "replica/progress.h"
@@ -34,6 +35,7 @@ static void go_on(struct bt_replica *r, uint16_t from)
     int i = replica_member(r, from); // the commit may have ended the leadership
     if (r->role == BT_REPLICA_LEADER && i >= 0) {
         replica_feed(r, i, false);
+        replica_announce(r); // it may have less to execute, and answer more
         replica_transfer_step(r);
     }
 }

@@ -2,6 +2,7 @@
 // See role.h.
 #include "replica/role.h"
 
+#include "replica/apart.h"
 #include "replica/issue.h"
 #include "replica/progress.h"
 
@@ -16,6 +17,7 @@ static void enter_term(struct bt_replica *r, uint64_t term)
     r->vote = 0;
     r->verified = 0;
     r->ack_due = r->vote_due = false;
+    replica_lack_nothing(r);
     if (r->spare == REPLICA_SPARE_RECEIVING) {
         r->spare = REPLICA_SPARE_IDLE; // its sender leads no more
     }
@@ -48,4 +50,5 @@ void replica_lead(struct bt_replica *r)
         return;
     }
     replica_feed_all(r, true);
+    replica_announce(r); // what its leader did not come to order
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "replica/apart.h"
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/progress.h"
@@ -69,10 +70,17 @@ enum bt_replica_result bt_replica_snapshot(struct bt_replica *r, uint64_t now, u
 
 static void compact_behind(struct bt_replica *r)
 {
-    uint64_t last = replica_current(r)->last_index, keep = r->conf.keep_entries;
+    uint64_t last = replica_current(r)->last_index, keep = replica_log_pressed(&r->log) ? 0 : r->conf.keep_entries;
     if (last > r->log.base + keep) {
         replica_log_compact(&r->log, last - keep);
         replica_store_compact(r, last - keep);
+    }
+}
+
+void replica_make_room(struct bt_replica *r)
+{
+    if (replica_log_pressed(&r->log)) {
+        compact_behind(r);
     }
 }
 
@@ -170,6 +178,7 @@ static void install(struct bt_replica *r)
     }
     if (r->applied < s->last_index) {
         r->applied = s->last_index;
+        replica_apart_begin(r);
         r->ops.restore(r->ctx, s->last_index, s->bytes, s->length);
     }
     if (r->leader != 0 && r->leader != r->conf.id && replica_settled(r)) {

@@ -11,4 +11,7 @@ void replica_snapshot_chunk(struct bt_replica *r, const struct bt_group_message 
 // More became durable: the spare snapshot, perhaps.
 void replica_snapshot_settled(struct bt_replica *r);
 
+// A log that is nearly full keeps nothing for members that are behind: they get the snapshot.
+void replica_make_room(struct bt_replica *r);
+
 #endif

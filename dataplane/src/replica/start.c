@@ -2,6 +2,7 @@
 // A member comes up from what its store found, or not at all.
 #include <string.h>
 
+#include "replica/apart.h"
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/state.h"
@@ -13,7 +14,9 @@ static bool in_bounds(const struct bt_replica_config *c)
     bool log = c->log_slots >= SLOTS_LEAST && (c->log_slots & (c->log_slots - 1)) == 0 &&
                c->keep_entries < c->log_slots / 2 && c->body_bytes >= 2 * c->message_bytes;
     bool time = c->heartbeat_ns > 0 && c->election_ns > 2 * c->heartbeat_ns;
-    return log && time && c->id != 0 && c->pipeline > 0 && c->pipeline <= BT_REPLICA_PIPELINE_MAX &&
+    const struct bt_replica_apart *a = &c->apart;
+    bool apart = a->kept_requests == 0 || (a->recent_pairs > 0 && a->bound > 0 && a->keep_ns > 0 && a->recover_ns > 0);
+    return log && time && apart && c->id != 0 && c->pipeline > 0 && c->pipeline <= BT_REPLICA_PIPELINE_MAX &&
            c->message_bytes >= MESSAGE_LEAST && c->message_bytes <= BT_GROUP_MESSAGE_MAX;
 }
 
@@ -28,7 +31,7 @@ size_t bt_replica_bytes(const struct bt_replica_config *c)
         return 0;
     }
     return rounded(sizeof(struct bt_replica)) + rounded(c->log_slots * sizeof(struct replica_slot)) +
-           rounded(c->body_bytes) + rounded(c->message_bytes) + 2 * rounded(c->snapshot_bytes);
+           rounded(c->body_bytes) + rounded(c->message_bytes) + 2 * rounded(c->snapshot_bytes) + replica_apart_bytes(c);
 }
 
 static void *carve(uint8_t **mem, size_t n)
@@ -45,10 +48,12 @@ static struct bt_replica *lay(void *mem, const struct bt_replica_config *c, cons
     *r = (struct bt_replica){.conf = *c, .ops = *ops, .ctx = ctx, .role = BT_REPLICA_FOLLOWER};
     struct replica_slot *slots = carve(&m, c->log_slots * sizeof *slots);
     replica_log_init(&r->log, slots, c->log_slots, carve(&m, c->body_bytes), c->body_bytes);
+    r->log.spare = c->message_bytes;
     r->message = carve(&m, c->message_bytes);
     for (int i = 0; i < 2; i++) {
         r->held[i].room = carve(&m, c->snapshot_bytes);
     }
+    replica_apart_init(r, m);
     bt_rng_seed(&r->rng, c->seed);
     return r;
 }
@@ -92,6 +97,7 @@ static bool take_entries(struct bt_replica *r, const struct bt_recovery *f)
         if (!follows || e->term > r->term || !replica_log_append(&r->log, e, 0)) {
             return false;
         }
+        replica_apart_ordered(r, e, 1);
     }
     replica_log_settle(&r->log, 0);
     return true;

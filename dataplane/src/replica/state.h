@@ -4,6 +4,7 @@
 #define BT_REPLICA_STATE_H
 
 #include "base/rng.h"
+#include "replica/kept.h"
 #include "replica/log.h"
 #include "replica/replica.h"
 
@@ -17,9 +18,16 @@ struct replica_peer {
     uint64_t under_way[BT_REPLICA_PIPELINE_MAX]; // last index of each message with entries, oldest first
     uint64_t chunk_index, chunk_offset;          // of the snapshot: which one, next byte
     uint8_t under_way_n;
-    uint8_t feed; // enum replica_feed
-    bool waiting; // probe or chunk unanswered
-    bool granted; // its vote, or its answer to the question before
+    uint8_t feed;                  // enum replica_feed
+    bool waiting;                  // probe or chunk unanswered
+    bool granted;                  // its vote, or its answer to the question before
+    uint64_t depth_from, depth_to; // what is counted in `depth`: entries after the one, up to the other
+    uint32_t depth;                // to execute, of those
+};
+
+struct replica_lack {
+    struct bt_group_lack of;
+    uint8_t kind;
 };
 
 // What happens to the snapshot that is not the current one.
@@ -70,6 +78,15 @@ struct bt_replica {
     uint64_t received;         // RECEIVING: bytes so far
     uint64_t received_term;    // RECEIVING: of the leader that sends it
     uint64_t received_ns;
+
+    struct replica_kept kept;
+    struct replica_recent recent;
+    uint8_t *whole;               // metadata and body, being put together
+    uint64_t born_ns, vouched_ns; // the first word of time; requests from here on were in no log that is not known
+    int replied_last;             // the member named last
+    struct replica_lack lack[BT_GROUP_RECOVER_MAX];
+    uint32_t lacks, lack_asked; // members asked so far
+    uint64_t lack_at;           // the next one is asked
 
     uint64_t counter[BT_REPLICA_COUNTERS];
     uint8_t *message; // being written

@@ -19,6 +19,8 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .last_term = replica_log_term(&r->log, r->log.last),
                                       .snapshot = replica_current(r)->last_index,
                                       .config_index = r->config_index,
+                                      .snapshot_wanted =
+                                          r->applied > replica_current(r)->last_index && replica_log_pressed(&r->log),
                                       .config = &r->config};
 }
 

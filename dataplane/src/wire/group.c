@@ -137,10 +137,43 @@ static void read_vote_reply(struct cursor *c, const struct bt_group_header *h, s
     want(c, v->asked != 0, BT_GROUP_BAD_TERM, c->at - 8);
 }
 
+static void judge_meta(struct cursor *c, const uint8_t *p, size_t at)
+{
+    want(c, bt_get16(p + 20) != 0, BT_GROUP_BAD_META, at + 20);
+    want(c, bt_get16(p + 22) == 0, BT_GROUP_BAD_RESERVED, at + 22);
+}
+
+static struct bt_group_meta take_meta(struct cursor *c)
+{
+    size_t at = c->at;
+    const uint8_t *p = take(c, BT_GROUP_META);
+    if (p == NULL) {
+        return (struct bt_group_meta){0};
+    }
+    judge_meta(c, p, at);
+    return bt_group_meta_get(p);
+}
+
+// A request's body: metadata, and nothing more or all that it says.
+static void judge_request(struct cursor *c, const struct bt_entry *e, size_t at)
+{
+    if (e->length < BT_GROUP_META) {
+        refuse(c, BT_GROUP_BAD_META, at);
+        return;
+    }
+    judge_meta(c, e->body, at);
+    uint32_t rest = e->length - BT_GROUP_META;
+    want(c, rest == 0 || rest == bt_group_meta_get(e->body).length, BT_GROUP_BAD_META, at + 24);
+}
+
 static void judge_body(struct cursor *c, const struct bt_entry *e, size_t at)
 {
     struct bt_group_config ignored;
     if (!sound(c) || e->kind == BT_ENTRY_COMMAND) {
+        return;
+    }
+    if (bt_group_is_request(e)) {
+        judge_request(c, e, at);
         return;
     }
     if (e->kind == BT_ENTRY_NOOP) {
@@ -159,9 +192,9 @@ static void read_entry(struct cursor *c, uint64_t least_term, uint64_t most_term
     e->length = take32(c);
     e->kind = take8(c);
     want(c, e->kind < BT_ENTRY_KINDS, BT_GROUP_BAD_KIND, at + 12);
-    uint8_t replier = take8(c); // R-307's, of a later version
-    uint16_t reserved = take16(c);
-    want(c, replier == 0 && reserved == 0, BT_GROUP_BAD_RESERVED, at + 13);
+    uint8_t reserved8 = take8(c);
+    uint16_t reserved16 = take16(c);
+    want(c, reserved8 == 0 && reserved16 == 0, BT_GROUP_BAD_RESERVED, at + 13);
     e->body = take(c, e->length);
     judge_body(c, e, at + BT_GROUP_ENTRY);
 }
@@ -216,6 +249,25 @@ static void read_snapshot_reply(struct cursor *c, const struct bt_group_header *
     r->offset = take_index(c);
 }
 
+static void read_recovery(struct cursor *c, struct bt_group_recovery *r)
+{
+    size_t at = c->at;
+    r->count = take32(c);
+    want(c, r->count > 0 && r->count <= BT_GROUP_RECOVER_MAX, BT_GROUP_BAD_COUNT, at);
+    for (uint32_t i = 0; sound(c) && i < r->count; i++) {
+        r->lack[i].index = take_index(c);
+        r->lack[i].meta = take_meta(c);
+    }
+}
+
+static void read_recovery_reply(struct cursor *c, struct bt_group_recovery_reply *r)
+{
+    r->flags = take_flags(c, BT_GROUP_YES);
+    r->of.index = take_index(c);
+    r->of.meta = take_meta(c);
+    r->body = (r->flags & BT_GROUP_YES) != 0 && sound(c) ? take(c, r->of.meta.length) : NULL;
+}
+
 static void read_body(struct cursor *c, struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -236,6 +288,12 @@ static void read_body(struct cursor *c, struct bt_group_message *m)
         break;
     case BT_GROUP_SNAPSHOT_REPLY:
         read_snapshot_reply(c, &m->header, &m->snapshot_reply);
+        break;
+    case BT_GROUP_RECOVERY:
+        read_recovery(c, &m->recovery);
+        break;
+    case BT_GROUP_RECOVERY_REPLY:
+        read_recovery_reply(c, &m->recovery_reply);
         break;
     case BT_GROUP_TAKE_OVER:
         break;

@@ -7,11 +7,17 @@
 //   vote         flags u32, asked u64, last index u64, last term u64
 //   vote reply   flags u32, asked u64
 //   append       count u32, prev index u64, prev term u64, commit u64; count entries: term u64, length u32, kind u8,
-//                replier u8, reserved u16, length bytes
+//                reserved u8, reserved u16, length bytes
 //   append reply flags u32, index u64, last u64, applied u64
 //   snapshot     length u32, last index u64, last term u64, total u64, offset u64; a configuration; length bytes
 //   snapshot reply  flags u32, last index u64, offset u64
 //   take over    nothing
+//   recovery     count u32; count times: index u64, metadata
+//   recovery reply  flags u32, index u64, metadata; with YES the body
+//   metadata     ip 16 bytes, port u16, request id u16, replier u16, reserved u16, body length u32, hash u64
+//
+// The body of an ordered request (kinds WRITE and READ) begins with its metadata. In an append it may end there: then
+// whoever takes it has the rest already, by multicast (HovercRaft), or asks for it.
 //   configuration   count u16; count members: id u16, role u8, reserved u8
 #ifndef BT_WIRE_GROUP_H
 #define BT_WIRE_GROUP_H
@@ -19,6 +25,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/addr.h"
 
 #define BT_GROUP_VERSION     1u
 #define BT_GROUP_MEMBERS_MAX 16u // 9 voters and the learners beside them
@@ -28,9 +36,20 @@
 #define BT_GROUP_MESSAGE_MAX 65000u // bytes; above one packet a message of several
 #define BT_GROUP_TAG_ROOM    20u    // R2P2 header with the tag option
 #define BT_GROUP_CONFIG_MAX  (2u + 4u * BT_GROUP_MEMBERS_MAX)
+#define BT_GROUP_META        36u // bytes of an ordered request's metadata
+#define BT_GROUP_RECOVER_MAX 16u // bodies asked for in one message
 
-// What an entry is (R-307's replier and R-308's pair and hash come with HovercRaft: then a body may live elsewhere).
-enum bt_entry_kind { BT_ENTRY_NOOP, BT_ENTRY_CONFIG, BT_ENTRY_COMMAND, BT_ENTRY_KINDS };
+// What an entry is. WRITE and READ are requests that came by themselves: their body begins with their metadata.
+enum bt_entry_kind { BT_ENTRY_NOOP, BT_ENTRY_CONFIG, BT_ENTRY_COMMAND, BT_ENTRY_WRITE, BT_ENTRY_READ, BT_ENTRY_KINDS };
+
+// Which request an entry orders, and who answers it.
+struct bt_group_meta {
+    struct bt_addr client;
+    uint16_t req_id;
+    uint16_t replier; // member id; 0: not chosen yet, never in a log
+    uint32_t length;  // of the request's body
+    uint64_t hash;    // of it, bt_group_body_hash
+};
 
 // Metadata and a body; index is implied on the wire and written on a disk.
 struct bt_entry {
@@ -56,7 +75,9 @@ enum bt_group_type {
     BT_GROUP_VOTE = 0,
     BT_GROUP_VOTE_REPLY = 1,
     BT_GROUP_APPEND = 2,
-    BT_GROUP_APPEND_REPLY = 3, // 4 to 8: AGG_COMMIT, commit announcements and recovery, HovercRaft's
+    BT_GROUP_APPEND_REPLY = 3, // 4 to 6: the aggregator's
+    BT_GROUP_RECOVERY = 7,
+    BT_GROUP_RECOVERY_REPLY = 8,
     BT_GROUP_SNAPSHOT = 9,
     BT_GROUP_SNAPSHOT_REPLY = 10,
     BT_GROUP_TAKE_OVER = 11,
@@ -105,6 +126,22 @@ struct bt_group_snapshot_reply {
     uint64_t last_index, offset; // the next byte wanted; YES: installed and durable
 };
 
+struct bt_group_lack {
+    uint64_t index;
+    struct bt_group_meta meta;
+};
+
+struct bt_group_recovery {
+    uint32_t count;
+    struct bt_group_lack lack[BT_GROUP_RECOVER_MAX];
+};
+
+struct bt_group_recovery_reply {
+    uint32_t flags; // YES: the body follows
+    struct bt_group_lack of;
+    const uint8_t *body; // of.meta.length bytes in the message; NULL when it is not held
+};
+
 struct bt_group_message {
     struct bt_group_header header;
     union {
@@ -113,6 +150,8 @@ struct bt_group_message {
         struct bt_group_append_reply append_reply;
         struct bt_group_snapshot snapshot;
         struct bt_group_snapshot_reply snapshot_reply;
+        struct bt_group_recovery recovery;
+        struct bt_group_recovery_reply recovery_reply;
     };
 };
 
@@ -129,7 +168,8 @@ struct bt_group_message {
     ROW(KIND, "kind")         /* an entry of an unknown kind */                                                        \
     ROW(INDEX, "index")       /* an index that contradicts another, or would wrap */                                   \
     ROW(CONFIG, "config")     /* members not in order, an unknown role, or none that votes */                          \
-    ROW(RESERVED, "reserved") /* a reserved byte that is not 0 */
+    ROW(RESERVED, "reserved") /* a reserved byte that is not 0 */                                                      \
+    ROW(META, "meta")         /* no replier, or a body of another length than it says */
 #define BT_GROUP_ERROR_VALUE(name, word) BT_GROUP_BAD_##name,
 enum bt_group_error { BT_GROUP_OK, BT_GROUP_ERROR_LIST(BT_GROUP_ERROR_VALUE) BT_GROUP_ERRORS };
 
@@ -150,5 +190,17 @@ size_t bt_group_encode(uint8_t *p, size_t room, const struct bt_group_message *m
 // A configuration alone, the body of an entry of kind CONFIG. Exactly n bytes.
 struct bt_group_fault bt_group_config_decode(const uint8_t *p, size_t n, struct bt_group_config *out);
 size_t bt_group_config_encode(uint8_t *p, size_t room, const struct bt_group_config *c);
+
+// Metadata alone: BT_GROUP_META bytes at p.
+void bt_group_meta_put(uint8_t *p, const struct bt_group_meta *m);
+struct bt_group_meta bt_group_meta_get(const uint8_t *p);
+
+static inline bool bt_group_is_request(const struct bt_entry *e)
+{
+    return e->kind == BT_ENTRY_WRITE || e->kind == BT_ENTRY_READ;
+}
+
+// Under a key that clients do not know: else one could give two members two bodies of the same hash.
+uint64_t bt_group_body_hash(const uint8_t key[16], const uint8_t *body, uint32_t n);
 
 #endif

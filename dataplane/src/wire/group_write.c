@@ -122,6 +122,32 @@ static void write_snapshot_reply(struct writer *w, const struct bt_group_snapsho
     put64(w, r->offset);
 }
 
+static void write_lack(struct writer *w, const struct bt_group_lack *l)
+{
+    put64(w, l->index);
+    uint8_t *p = give(w, BT_GROUP_META);
+    if (p != NULL) {
+        bt_group_meta_put(p, &l->meta);
+    }
+}
+
+static void write_recovery(struct writer *w, const struct bt_group_recovery *r)
+{
+    put32(w, r->count);
+    for (uint32_t i = 0; i < r->count; i++) {
+        write_lack(w, &r->lack[i]);
+    }
+}
+
+static void write_recovery_reply(struct writer *w, const struct bt_group_recovery_reply *r)
+{
+    put32(w, r->flags);
+    write_lack(w, &r->of);
+    if ((r->flags & BT_GROUP_YES) != 0) {
+        put_bytes(w, r->body, r->of.meta.length);
+    }
+}
+
 static void write_body(struct writer *w, const struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -140,6 +166,12 @@ static void write_body(struct writer *w, const struct bt_group_message *m)
         break;
     case BT_GROUP_SNAPSHOT_REPLY:
         write_snapshot_reply(w, &m->snapshot_reply);
+        break;
+    case BT_GROUP_RECOVERY:
+        write_recovery(w, &m->recovery);
+        break;
+    case BT_GROUP_RECOVERY_REPLY:
+        write_recovery_reply(w, &m->recovery_reply);
         break;
     default:
         break;

@@ -75,6 +75,53 @@ static void i3_entries_that_do_not_follow_are_refused_and_conflicts_replaced(voi
     bed_close(b);
 }
 
+// The leader that this one follows may have begun its log later: all it holds must find room here, or neither it nor
+// anybody commits again.
+static void r348_a_follower_takes_what_a_full_leaders_log_holds(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    uint64_t terms[33] = {0};
+    for (int i = 0; i < 32; i++) {
+        terms[i] = 2;
+    }
+    for (uint64_t prev = 0; prev < 256; prev += 32) {
+        bed_append(b, 2, 2, prev, prev > 0 ? 2 : 0, 0, terms);
+        bed_done(b);
+    }
+    assert_int_equal(bed_status(b).last, 256); // of 256 slots
+    assert_int_equal(reply(b, 2)->index, 256);
+    bed_append(b, 2, 2, 256, 2, 0, (uint64_t[]){2, 0});
+    assert_int_equal(bed_status(b).last, 256);
+    assert_false(bed_status(b).snapshot_wanted); // nothing is applied, so none can be given
+    bed_close(b);
+}
+
+static void r348_a_log_nearly_full_wants_a_snapshot_and_keeps_nothing_before_it(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    uint64_t terms[33] = {0};
+    for (int i = 0; i < 32; i++) {
+        terms[i] = 2;
+    }
+    for (uint64_t prev = 0; prev < 224; prev += 32) {
+        bed_append(b, 2, 2, prev, prev > 0 ? 2 : 0, 40, terms);
+        bed_done(b);
+    }
+    bt_replica_applied(b->r, 40);
+    assert_true(bed_status(b).snapshot_wanted);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 40, (const uint8_t *)"state", 5), BT_REPLICA_OK);
+    bed_done(b);
+    assert_int_equal(bed_status(b).first, 41); // not 4 entries more, as it keeps otherwise
+    assert_false(bed_status(b).snapshot_wanted);
+    bed_append(b, 2, 2, 224, 2, 40, terms);
+    bed_append(b, 2, 2, 256, 2, 40, terms);
+    bed_done(b);
+    assert_int_equal(reply(b, 2)->index, 288);
+    bed_close(b);
+}
+
 static void i3_a_late_message_shortens_no_log(void **state)
 {
     (void)state;
@@ -123,11 +170,11 @@ static void r348_a_full_log_takes_the_beginning_and_says_so(void **state)
     for (unsigned i = 0; i < 50; i++) {
         terms[i] = 1;
     }
-    for (uint64_t prev = 0; prev < 200; prev += 50) {
+    for (uint64_t prev = 0; prev < 300; prev += 50) {
         bed_append(b, 2, 1, prev, prev > 0, 0, terms);
         bed_done(b);
     }
-    uint64_t most = b->c.log_slots - 64;
+    uint64_t most = b->c.log_slots; // the reserve is for who proposes
     assert_int_equal(reply(b, 2)->index, most);
     assert_int_equal(bed_status(b).last, most);
     assert_true(bed_counter(b, BT_REPLICA_NO_ROOM_TOTAL) > 0);
@@ -203,6 +250,8 @@ int main(void)
         cmocka_unit_test(r310_only_what_this_terms_leader_verified_is_acknowledged),
         cmocka_unit_test(i3_entries_that_do_not_follow_are_refused_and_conflicts_replaced),
         cmocka_unit_test(i3_a_late_message_shortens_no_log),
+        cmocka_unit_test(r348_a_follower_takes_what_a_full_leaders_log_holds),
+        cmocka_unit_test(r348_a_log_nearly_full_wants_a_snapshot_and_keeps_nothing_before_it),
         cmocka_unit_test(i5_what_is_committed_is_never_replaced),
         cmocka_unit_test(r347_a_completion_of_truncated_entries_acknowledges_nothing),
         cmocka_unit_test(r348_a_full_log_takes_the_beginning_and_says_so),

@@ -25,8 +25,8 @@ static bool put(struct replica_log *l, uint64_t term, uint8_t kind, uint32_t n, 
 {
     static uint8_t body[ROOM];
     memset(body, (int)((l->last + 1) & 0xff), n);
-    return replica_log_append(
-        l, &(struct bt_entry){.index = l->last + 1, .term = term, .kind = kind, .length = n, .body = body}, generation);
+    struct bt_entry e = {.index = l->last + 1, .term = term, .kind = kind, .length = n, .body = body};
+    return replica_log_fits(l, kind, n) && replica_log_append(l, &e, generation);
 }
 
 static void r348_a_full_log_takes_no_command_and_keeps_room_for_elections(void **state)
@@ -45,6 +45,18 @@ static void r348_a_full_log_takes_no_command_and_keeps_room_for_elections(void *
     assert_int_equal(l.last, SLOTS);
     replica_log_compact(&l, 70);
     assert_true(put(&l, 2, BT_ENTRY_COMMAND, 8, 1));
+}
+
+static void r348_requests_leave_the_reserve_alone_as_commands_do(void **state)
+{
+    (void)state;
+    struct replica_log l = empty();
+    for (uint32_t n = 0; n < SLOTS - REPLICA_LOG_RESERVED; n++) {
+        assert_true(put(&l, 1, n % 2 ? BT_ENTRY_READ : BT_ENTRY_WRITE, 8, 1));
+    }
+    assert_false(put(&l, 1, BT_ENTRY_WRITE, 8, 1));
+    assert_false(put(&l, 1, BT_ENTRY_READ, 8, 1));
+    assert_true(put(&l, 2, BT_ENTRY_NOOP, 0, 1)); // a new leader's
 }
 
 static void r348_bodies_are_bounded_and_stay_whole_whatever_is_taken_away(void **state)
@@ -113,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r348_a_full_log_takes_no_command_and_keeps_room_for_elections),
+        cmocka_unit_test(r348_requests_leave_the_reserve_alone_as_commands_do),
         cmocka_unit_test(r348_bodies_are_bounded_and_stay_whole_whatever_is_taken_away),
         cmocka_unit_test(r347_a_completion_of_what_was_truncated_says_nothing_about_its_successor),
         cmocka_unit_test(terms_are_known_from_the_base_to_the_last),
