@@ -90,7 +90,7 @@ type ProgrammableSwitchSpec struct {
 	// +required
 	Pipeline SwitchPipeline `json:"pipeline,omitzero"`
 
-	// ports are those that are in use. Frames for everybody go to all of them.
+	// ports are those that are in use. Frames for everybody go to all others of them.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -17,11 +17,22 @@ type Places map[string]Place
 // which shares no row with any range of before (W-22). A slot that became free is given
 // to nobody in the same step, so that its entries go before others come.
 func Allocate(before Places, services []Service, i *Info) (Places, []string) {
-	a := allocation{before: before, now: Places{}, info: i, used: map[string]int{}}
+	now, why := i.allocate(before, services)
 	var refused []string
 	for _, s := range services {
+		if text, is := why[s.Name]; is {
+			refused = append(refused, fmt.Sprintf("service %s: %s", s.Name, text))
+		}
+	}
+	return now, refused
+}
+
+func (i *Info) allocate(before Places, services []Service) (now Places, refused map[string]string) {
+	a := allocation{before: before, now: Places{}, info: i, used: map[string]int{}}
+	refused = map[string]string{}
+	for _, s := range services {
 		if why := a.place(s); why != "" {
-			refused = append(refused, fmt.Sprintf("service %s: %s", s.Name, why))
+			refused[s.Name] = why
 		}
 	}
 	return a.now, refused
@@ -42,10 +53,10 @@ func (a *allocation) place(s Service) string {
 		return why
 	}
 	p, had := a.before[s.Name]
-	if had {
+	if p.Rows > 0 {
 		p = p.with(s.Workers)
 	}
-	if !had || p.Slots == nil {
+	if p.Slots == nil {
 		var why string
 		if p, why = a.fresh(s, p.ID, had); why != "" {
 			return why
