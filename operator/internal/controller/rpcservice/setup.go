@@ -39,6 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
 		Watches(&v1alpha1.ServiceLevelObjective{}, handler.EnqueueRequestsFromMapFunc(targetOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ProgrammableSwitch{}, handler.EnqueueRequestsFromMapFunc(r.atSwitch)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent})
 	for _, o := range []client.Object{
 		&appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{},
@@ -60,6 +61,22 @@ func targetOf(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slo.Namespace, Name: slo.Spec.TargetRef.Name}}}
+}
+
+// atSwitch finds the services of a switch: those that it knows, and those that name it.
+func (r *Reconciler) atSwitch(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	list := &v1alpha1.RpcServiceList{}
+	if r.Client.List(ctx, list) != nil {
+		return nil // it only makes it sooner
+	}
+	for i := range list.Items {
+		s := &list.Items[i]
+		asked, had := s.Spec.Router.Switch, s.Status.Switch
+		if asked != nil && asked.Name == o.GetName() || had != nil && had.Name == o.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		}
+	}
+	return out
 }
 
 // serviceOf finds the service of a pod by its label.

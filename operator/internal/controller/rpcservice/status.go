@@ -53,6 +53,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	st.Device, st.Devices, st.DeviceChoice = string(p.device.device.Type), p.device.entries, p.device.choice
 	st.Policy, st.Forwarding = inEffect(service)
 	st.Routers = routerStatus(s, done.document)
+	st.Switch = p.onSwitch.status
 	st.FastPath = fastPathStatus(s, p.fastPath)
 	st.Jitter = jitterStatus(s)
 	if done.document.hash != "" {
