@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,10 +32,19 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer/pipe"
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 	"github.com/bobtail-dev/bobtail/hack/test/netns"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
 )
+
+// requests is the least of each part; make e2e-switch asks for more.
+var requests = func() int64 {
+	if n, err := strconv.ParseInt(os.Getenv("BOBTAIL_SWITCH_REQUESTS"), 10, 32); err == nil {
+		return n
+	}
+	return 1000
+}()
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -48,7 +58,6 @@ const (
 	depth    = 3
 	ownMAC   = 0x0200000000ff
 	perHost  = 2 // workers of a server
-	requests = 1000
 	patience = 30 * time.Second // of clients, and of requests that wait
 )
 
@@ -118,9 +127,9 @@ func binary(t *testing.T, name string) string {
 }
 
 // serve is a server with its workers, which reports to the switch.
-func (h host) serve(t *testing.T) (workers []switches.Worker, server *exec.Cmd) {
+func (h host) serve(t *testing.T, routers ...string) (workers []switches.Worker, server *exec.Cmd) {
 	t.Helper()
-	server = h.start(t, "apps/bobtail-serve/bobtail-serve", "--address="+h.address.String(), fmt.Sprintf("--workers=%d", perHost), "--routers="+front.String(),
+	server = h.start(t, "apps/bobtail-serve/bobtail-serve", "--address="+h.address.String(), fmt.Sprintf("--workers=%d", perHost), "--routers="+strings.Join(append(routers, front.String()), ","),
 		"--feedback-port=9000", fmt.Sprintf("--queue-depth=%d", depth), "--service-time=fixed:1ms", "--reply-bytes=echo", "--ctl=")
 	for n := range perHost {
 		workers = append(workers, switches.Worker{Address: netip.AddrPortFrom(h.address, uint16(8000+n)), NextHop: switches.NextHop{MAC: h.mac, Port: h.port}})
@@ -128,18 +137,44 @@ func (h host) serve(t *testing.T) (workers []switches.Worker, server *exec.Cmd) 
 	return workers, server
 }
 
-// client speaks R2P2 from here.
-func (h host) client(t *testing.T) *r2p2.Client {
+// client speaks R2P2 from here, with whom a name stands for.
+func (h host) client(t *testing.T, name *name) *r2p2.Client {
 	t.Helper()
 	here, err := vns.Get()
 	must(t, err)
 	defer here.Close()
 	must(t, vns.Set(h.ns)) // sockets are made by Dial
-	c, err := r2p2.Dial(context.Background(), r2p2.ClientConfig{Targets: []string{front.String()}, Timeout: patience, MTU: 1500})
+	c, err := r2p2.Dial(context.Background(), r2p2.ClientConfig{Targets: []string{"echo:8000"}, Resolver: name, ResolveInterval: 20 * time.Millisecond, Timeout: patience, MTU: 1500})
 	must(t, vns.Set(here))
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// name is what clients are given in the place of DNS.
+type name struct {
+	mu    sync.Mutex
+	at    netip.Addr
+	asked int
+}
+
+// LookupNetIP is of r2p2.Resolver.
+func (n *name) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked++
+	return []netip.Addr{n.at}, nil
+}
+
+// publish gives clients another address, and returns when they have it: what they ask for
+// again was answered.
+func (n *name) publish(t *testing.T, at netip.Addr) {
+	t.Helper()
+	n.mu.Lock()
+	n.at = at
+	before := n.asked
+	n.mu.Unlock()
+	netns.Until(t, func() bool { n.mu.Lock(); defer n.mu.Unlock(); return n.asked >= before+2 }, func() string { return "nobody asks for the name" })
 }
 
 func sources(t *testing.T) map[string][]byte {
@@ -159,18 +194,19 @@ type bench struct {
 	peer   *switchpeer.Peer
 	keeper *keeper.Keeper
 	client *r2p2.Client
+	name   *name
 	hosts  []host
 	wanted keeper.Desired
 }
 
-func newBench(t *testing.T) (b *bench, stop func()) {
+func newBench(t *testing.T, hosts int) (b *bench, stop func()) {
 	t.Helper()
 	runtime.LockOSThread() // its namespace changes
 	netns.IP(t, "link", "set", "lo", "up")
-	b = &bench{pipe: pipe.New()}
+	b = &bench{pipe: pipe.New(), name: &name{at: front.Addr()}}
 	t.Cleanup(b.pipe.Close)
 	fabric := switches.Fabric{Pool: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}, MAC: ownMAC}
-	for number := 1; number <= 3; number++ {
+	for number := 1; number <= hosts; number++ {
 		h := newHost(t, number)
 		b.hosts = append(b.hosts, h)
 		must(t, b.pipe.Attach(uint64(number), fmt.Sprintf("port%d", number)))
@@ -266,11 +302,11 @@ func (b *bench) warm(t *testing.T) {
 // callers keep so many requests under way: fewer than all workers take at once.
 const callers = 5
 
-// all requests are answered, as they were sent, and the switch placed each of them; they go
-// on until something else is done, too.
-func (b *bench) all(t *testing.T, what string, during func()) {
+// run has requests answered until something else is done, too, and says how many. None
+// may fail.
+func (b *bench) run(t *testing.T, what string, during func()) (total int64) {
 	t.Helper()
-	before, done := b.forwarded(), make(chan struct{})
+	done := make(chan struct{})
 	var sent, failed atomic.Int64
 	var first atomic.Value
 	var running sync.WaitGroup
@@ -295,13 +331,20 @@ func (b *bench) all(t *testing.T, what string, during func()) {
 	during()
 	close(done)
 	running.Wait()
-	placed := b.forwarded() - before
-	t.Logf("%s: %d sent, %d failed, %d placed by the switch", what, sent.Load(), failed.Load(), placed)
+	t.Logf("%s: %d sent, %d failed", what, sent.Load(), failed.Load())
 	if failed.Load() != 0 {
 		t.Errorf("%s: %d of %d requests failed: %v; %s", what, failed.Load(), sent.Load(), first.Load(), b.tally())
 	}
-	if placed != uint64(sent.Load()) {
-		t.Errorf("%s: the switch placed %d of %d requests", what, placed, sent.Load())
+	return sent.Load()
+}
+
+// all requests of a run are placed by the switch.
+func (b *bench) all(t *testing.T, what string, during func()) {
+	t.Helper()
+	before := b.forwarded()
+	sent := b.run(t, what, during)
+	if placed := b.forwarded() - before; placed != uint64(sent) {
+		t.Errorf("%s: the switch placed %d of %d requests", what, placed, sent)
 	}
 }
 
@@ -326,12 +369,12 @@ func TestRequestsThroughTheSwitch(t *testing.T) {
 	if !netns.Inside(t) {
 		return
 	}
-	b, stop := newBench(t)
+	b, stop := newBench(t, 3)
 	b.ask(t, "empty")
 	workers, _ := b.hosts[1].serve(t)
 	b.ask(t, "a", echo("one", workers))
 	b.restored(t, len(workers)) // all have joined
-	b.client = b.hosts[0].client(t)
+	b.client = b.hosts[0].client(t, b.name)
 	b.warm(t)
 	b.all(t, "one server", func() {})
 
@@ -376,4 +419,59 @@ func (b *bench) restored(t *testing.T, workers int) {
 	sum := 0
 	netns.Until(t, func() bool { sum = b.credits(workers); return sum == workers*depth },
 		func() string { return fmt.Sprintf("%d of %d credits", sum, workers*depth) })
+}
+
+// route is a router in software, for the workers of these hosts.
+func (h host) route(t *testing.T, servers ...host) {
+	t.Helper()
+	doc := &dataplane.Config{APIVersion: dataplane.ConfigAPIVersion, Sources: []dataplane.Source{{Kind: "RpcService", Namespace: "demo", Name: "echo", UID: "u", Generation: 1}},
+		Service: dataplane.Service{Name: "echo", Namespace: "demo", Placement: "Software", Policy: "JBSQ", WorkerQueueDepth: depth, CentralQueueLimit: 4096,
+			MaxQueueMilliseconds: int(patience.Milliseconds()), Forwarding: "Encapsulated", DeviceProfile: "Kernel", LegacyPeers: "Deny",
+			RequestTimeoutMilliseconds: int(patience.Milliseconds()), WorkersPerReplica: perHost},
+		Routers: []dataplane.Router{{Name: "router", Address: h.address.String(), RequestPort: 8000, FeedbackPort: 9000}}, KeyIDs: []int{}}
+	for _, s := range servers {
+		doc.Members = append(doc.Members, dataplane.Member{Name: "server-" + s.address.String(), Address: s.address.String(), FirstPort: 8000, Workers: perHost})
+	}
+	text, _, err := dataplane.RenderConfig(doc)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "config.json")
+	must(t, os.WriteFile(file, text, 0o600))
+	h.start(t, "apps/bobtail-router/bobtail-router", "--address="+h.address.String(), "--config="+file, "--ctl=")
+}
+
+// W-25: over to the switch and back, with the steps in their order and requests all the
+// time, none is lost: servers report to both, clients are given the one that was read back,
+// and what left serves until nobody comes any more.
+func TestOverToTheSwitchAndBack(t *testing.T) {
+	if !netns.Inside(t) {
+		return
+	}
+	b, _ := newBench(t, 4)
+	router := b.hosts[3]
+	workers, _ := b.hosts[1].serve(t, router.address.String()+":8000")
+	more, _ := b.hosts[2].serve(t, router.address.String()+":8000")
+	workers = append(workers, more...)
+	router.route(t, b.hosts[1], b.hosts[2])
+	b.ask(t, "none")
+	b.name.at = router.address
+	b.client = b.hosts[0].client(t, b.name)
+	b.warm(t)
+	in := b.run(t, "over to the switch", func() {
+		b.ask(t, "echo", echo("one", workers))
+		b.name.publish(t, front.Addr())
+		before := b.forwarded()
+		netns.Until(t, func() bool { return b.forwarded() >= before+uint64(requests)/2 }, func() string { return "the switch places nothing: " + b.tally() })
+	})
+	out := b.run(t, "and back", func() {
+		b.name.publish(t, router.address)
+		// who asked the switch before has an answer: nobody waits in the loop, and all credits are back
+		b.restored(t, len(workers))
+		b.ask(t, "none again")
+	})
+	if n := b.forwarded(); int64(n) < requests/2 || int64(n) >= in+out {
+		t.Errorf("the switch placed %d of %d requests", n, in+out)
+	}
+	if n := len(b.peer.Held()); n != len(b.wanted.Wanted) {
+		t.Errorf("%d entries are left, and %d are wanted", n, len(b.wanted.Wanted))
+	}
 }
