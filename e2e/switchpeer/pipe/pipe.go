@@ -239,6 +239,13 @@ func (p *Pipe) Counts() Counts {
 	return p.counts
 }
 
+// Waiting is how many frames go round the loop.
+func (p *Pipe) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
 // Look shows the machine to a test while nothing runs.
 func (p *Pipe) Look(see func(*model.Machine)) {
 	p.mu.Lock()
