@@ -9,6 +9,7 @@ package packets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -195,8 +196,10 @@ type bench struct {
 	keeper *keeper.Keeper
 	client *r2p2.Client
 	name   *name
-	hosts  []host
-	wanted keeper.Desired
+	// sent through the switch alone, and placed by it; failed of the last run
+	sent, placed, failed int64
+	hosts                []host
+	wanted               keeper.Desired
 }
 
 func newBench(t *testing.T, hosts int) (b *bench, stop func()) {
@@ -348,6 +351,7 @@ func (b *bench) run(t *testing.T, what string, during func()) (total int64) {
 	if failed.Load() != 0 {
 		t.Errorf("%s: %d of %d requests failed: %v; %s", what, failed.Load(), sent.Load(), first.Load(), b.tally())
 	}
+	b.failed = failed.Load()
 	return sent.Load()
 }
 
@@ -356,9 +360,24 @@ func (b *bench) all(t *testing.T, what string, during func()) {
 	t.Helper()
 	before := b.forwarded()
 	sent := b.run(t, what, during)
+	b.sent, b.placed = b.sent+sent, b.placed+int64(b.forwarded()-before)
 	if placed := b.forwarded() - before; placed != uint64(sent) {
 		t.Errorf("%s: the switch placed %d of %d requests", what, placed, sent)
 	}
+}
+
+// note appends a figure to the file that make switch-packets reads, if there is one.
+func note(t *testing.T, figure, unit string, digits int, value float64) {
+	t.Helper()
+	t.Logf("%s %.*f %s", figure, digits, value, unit)
+	name := os.Getenv("BOBTAIL_SWITCH_MEASUREMENTS")
+	if name == "" {
+		return
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	must(t, err)
+	_, err = fmt.Fprintf(f, "{\"name\": %q, \"value\": %.*f}\n", figure, digits, value)
+	must(t, errors.Join(err, f.Close()))
 }
 
 // tally is what the switch counted, for people.
@@ -399,6 +418,7 @@ func TestRequestsThroughTheSwitch(t *testing.T) {
 	stop()
 	writes := b.peer.Counts()
 	b.all(t, "no operator", func() {})
+	operatorDown := float64(b.failed)
 	stop = b.start(t)
 	state := b.ask(t, "b", echo("two", all))
 	if now := b.peer.Counts(); now.Writes != writes.Writes || now.Pushes != 1 || state.Repaired != 0 {
@@ -411,19 +431,26 @@ func TestRequestsThroughTheSwitch(t *testing.T) {
 		_ = leaver.Wait() // it drains first
 		b.ask(t, "c", echo("three", workers))
 	})
-	lost := b.peer.Lose(5)
+	note(t, "rpcs_failed_operator_down", "count", 0, operatorDown)
+	lost, since := b.peer.Lose(5), time.Now()
 	netns.Until(t, func() bool { s, _ := b.keeper.State("leaf"); return s.Settled && s.Repaired == int64(lost) },
 		func() string {
 			s, _ := b.keeper.State("leaf")
 			return fmt.Sprintf("%d of %d repaired", s.Repaired, lost)
 		})
+	note(t, "switch_drift_repaired_seconds", "s", 3, time.Since(since).Seconds())
 	b.all(t, "after a loss", func() {})
 
 	b.ask(t, "none")
-	if n := len(b.peer.Held()); n != len(b.wanted.Wanted) {
-		t.Errorf("%d entries are left, and %d are wanted", n, len(b.wanted.Wanted))
+	left := len(b.peer.Held()) - len(b.wanted.Wanted)
+	if left != 0 {
+		t.Errorf("%d entries are left", left)
 	}
 	stop()
+	note(t, "switch_entries_after_delete", "count", 0, float64(left))
+	note(t, "switch_requests_share", "ratio", 3, float64(b.placed)/float64(b.sent))
+	note(t, "switch_requests", "count", 0, float64(b.sent))
+	note(t, "switch_pushes_without_need", "count", 0, float64(b.peer.Counts().PushesWithoutNeed))
 }
 
 // restored: every worker has all its credits, so that nothing is outstanding.
@@ -475,6 +502,7 @@ func TestOverToTheSwitchAndBack(t *testing.T) {
 		before := b.forwarded()
 		netns.Until(t, func() bool { return b.forwarded() >= before+uint64(requests)/2 }, func() string { return "the switch places nothing: " + b.tally() })
 	})
+	note(t, "rpcs_failed_switch_in", "count", 0, float64(b.failed))
 	out := b.run(t, "and back", func() {
 		b.name.publish(t, router.address)
 		// who asked the switch before has an answer
@@ -483,6 +511,8 @@ func TestOverToTheSwitchAndBack(t *testing.T) {
 		})
 		b.ask(t, "none again")
 	})
+	note(t, "rpcs_failed_switch_out", "count", 0, float64(b.failed))
+	note(t, "switch_requests_over_and_back", "count", 0, float64(in+out))
 	if n := b.forwarded(); int64(n) < requests/2 || int64(n) >= in+out {
 		t.Errorf("the switch placed %d of %d requests", n, in+out)
 	}
