@@ -234,11 +234,14 @@ type Plan struct {
 	Entries []Entry
 	// Refused says why a service is not as it should be, by name; what it has had stays.
 	Refused map[string]string
+	// Next is where the next plan looks for fresh rows.
+	Next int
 }
 
 // PlanServices places services. What is known of the places goes before what is read: a
 // switch that has lost entries has the registers still.
-func (i *Info) PlanServices(known Places, held []Entry, services []Service) Plan {
+// Fresh rows are those behind `next`, and behind all that are taken, as far as there are some.
+func (i *Info) PlanServices(known Places, held []Entry, services []Service, next int) Plan {
 	before := Places{}
 	for name, p := range known {
 		before[name] = p
@@ -250,8 +253,13 @@ func (i *Info) PlanServices(known Places, held []Entry, services []Service) Plan
 			before["was/"+name] = p
 		}
 	}
-	now, refused := i.allocate(before, services)
-	out := Plan{Places: now, Refused: refused}
+	if known == nil { // nobody remembers which rows were used before
+		for _, p := range before {
+			next = max(next, p.Base+p.Rows)
+		}
+	}
+	now, refused, next := i.allocate(before, services, next%Rows)
+	out := Plan{Places: now, Refused: refused, Next: next}
 	for _, s := range services {
 		p, placed := now[s.Name]
 		if !placed {

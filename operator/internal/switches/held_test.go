@@ -49,9 +49,10 @@ func TestPlacesOfHeld(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed+uint64(n), 5))
 		var known Places
 		var held []Entry
+		next := 0
 		for step := range 8 {
 			all := some(r, ByCredit, ByTurn, AtRandom)
-			p := i.PlanServices(known, held, all)
+			p := i.PlanServices(known, held, all, next)
 			if len(p.Refused) > 0 {
 				t.Fatalf("seed %d: %v", seed, p.Refused)
 			}
@@ -62,7 +63,7 @@ func TestPlacesOfHeld(t *testing.T) {
 			if why := unsound(before, p.Places, all); why != "" {
 				t.Fatalf("seed %d, step %d: %s", seed+uint64(n), step, why)
 			}
-			held, known = holds(p.Entries), p.Places
+			held, known, next = holds(p.Entries), p.Places, p.Next
 			found := i.PlacesOf(held, all)
 			for _, s := range all {
 				was, is := known[s.Name], found[s.Name]
@@ -73,7 +74,7 @@ func TestPlacesOfHeld(t *testing.T) {
 			if len(found) != len(all) {
 				t.Fatalf("%d places of %d services", len(found), len(all))
 			}
-			again := i.PlanServices(nil, held, all)
+			again := i.PlanServices(nil, held, all, 0)
 			if !slices.Equal(sayings(again.Entries), sayings(held)) {
 				t.Fatalf("seed %d, step %d: a restart writes anew", seed+uint64(n), step)
 			}
@@ -88,13 +89,13 @@ func TestPlacesAfterLoss(t *testing.T) {
 	for n := range 15 {
 		r := rand.New(rand.NewPCG(seed+uint64(n), 6))
 		all := some(r, ByCredit)
-		p := i.PlanServices(nil, nil, all)
+		p := i.PlanServices(nil, nil, all, 0)
 		held := holds(p.Entries)
 		held = slices.DeleteFunc(held, func(Entry) bool { return r.IntN(3) == 0 })
-		if got := i.PlanServices(p.Places, held, all); !slices.Equal(sayings(got.Entries), sayings(p.Entries)) {
+		if got := i.PlanServices(p.Places, held, all, 0); !slices.Equal(sayings(got.Entries), sayings(p.Entries)) {
 			t.Fatalf("seed %d: what was lost came back elsewhere", seed+uint64(n))
 		}
-		got := i.PlanServices(nil, held, all)
+		got := i.PlanServices(nil, held, all, 0)
 		if len(got.Refused) > 0 {
 			t.Fatalf("seed %d: %v", seed+uint64(n), got.Refused)
 		}
@@ -125,10 +126,10 @@ func stranger(i *Info, held []Entry, p Place) string {
 func TestRefusedServiceStays(t *testing.T) {
 	i := routerInfo(t)
 	all := []Service{service("a", ByTurn, 3, workers(1, 3)), service("b", ByCredit, 3, workers(100, 20))}
-	first := i.PlanServices(nil, nil, all)
+	first := i.PlanServices(nil, nil, all, 0)
 	for _, known := range []Places{first.Places, nil} {
 		asked := []Service{service("a", ByTurn, 3, workers(1, 300)), service("b", ByCredit, 3, workers(100, 21))}
-		p := i.PlanServices(known, holds(first.Entries), asked)
+		p := i.PlanServices(known, holds(first.Entries), asked, 0)
 		if p.Refused["a"] != "300 workers, and at most 256 fit into one service" || len(p.Refused) != 1 {
 			t.Errorf("refused %v", p.Refused)
 		}
@@ -145,7 +146,7 @@ func TestPlacesOfNonsense(t *testing.T) {
 	for n := range 60 {
 		r := rand.New(rand.NewPCG(seed+uint64(n), 7))
 		all := some(r, ByCredit, ByTurn)
-		held := holds(i.PlanServices(nil, nil, all).Entries)
+		held := holds(i.PlanServices(nil, nil, all, 0).Entries)
 		for _, e := range held {
 			if x := e.entity.GetTableEntry(); r.IntN(2) == 0 {
 				spoil(r, x)
@@ -156,7 +157,7 @@ func TestPlacesOfNonsense(t *testing.T) {
 				t.Fatalf("seed %d: %s at %+v", seed+uint64(n), name, p)
 			}
 		}
-		got := i.PlanServices(nil, held, all)
+		got := i.PlanServices(nil, held, all, 0)
 		if why := unsound(Places{}, named(got.Places, all), served(all, got.Refused)); why != "" {
 			t.Fatalf("seed %d: %s", seed+uint64(n), why)
 		}
@@ -196,9 +197,9 @@ func served(all []Service, refused map[string]string) []Service {
 func TestPlacesInTheMidstOfAMove(t *testing.T) {
 	i := routerInfo(t)
 	small := []Service{service("a", ByCredit, 3, workers(1, 16))}
-	first := i.PlanServices(nil, nil, small)
+	first := i.PlanServices(nil, nil, small, 0)
 	grown := []Service{service("a", ByCredit, 3, workers(1, 17))}
-	second := i.PlanServices(first.Places, holds(first.Entries), grown)
+	second := i.PlanServices(first.Places, holds(first.Entries), grown, 0)
 	if second.Places["a"].Base == first.Places["a"].Base {
 		t.Fatal("it did not move")
 	}
@@ -214,7 +215,7 @@ func TestPlacesInTheMidstOfAMove(t *testing.T) {
 			held = append(held, tagged(e, ours))
 		}
 	}
-	third := i.PlanServices(nil, held, grown).Places["a"]
+	third := i.PlanServices(nil, held, grown, 0).Places["a"]
 	for _, p := range []Place{first.Places["a"], second.Places["a"]} {
 		if third.Base < p.Base+p.Rows && p.Base < third.Base+third.Rows {
 			t.Errorf("rows %d to %d again", third.Base, third.Base+third.Rows-1)
@@ -222,5 +223,25 @@ func TestPlacesInTheMidstOfAMove(t *testing.T) {
 	}
 	if third.ID != first.Places["a"].ID || !slices.Contains(third.Slots, netip.MustParseAddrPort("10.0.0.17:8000")) {
 		t.Errorf("%+v", third)
+	}
+}
+
+// rows are used again as late as can be, because their registers refuse a worker
+// that began before the one they had.
+func TestRowsAreUsedAgainLate(t *testing.T) {
+	i := routerInfo(t)
+	p := i.PlanServices(nil, nil, []Service{service("young", ByCredit, 3, workers(1, 40))}, 0)
+	gone := i.PlanServices(p.Places, holds(p.Entries), nil, p.Next)
+	old := i.PlanServices(gone.Places, nil, []Service{service("old", ByCredit, 3, workers(100, 40))}, gone.Next)
+	if was, is := p.Places["young"], old.Places["old"]; is.Base < was.Base+was.Rows {
+		t.Errorf("rows from %d on, of which %d to %d were another service's", is.Base, was.Base, was.Base+was.Rows-1)
+	}
+	again := i.PlanServices(nil, holds(old.Entries), []Service{service("old", ByCredit, 3, workers(100, 40)), service("next", ByCredit, 3, workers(200, 1))}, 0)
+	if is := again.Places["next"]; is.Base != 6 {
+		t.Errorf("after a restart rows from %d on are taken", is.Base)
+	}
+	around := i.PlanServices(Places{}, nil, []Service{service("a", ByCredit, 3, workers(1, 40))}, Rows-2)
+	if is := around.Places["a"]; is.Base != 0 || is.Rows != 3 {
+		t.Errorf("%d rows from %d on", is.Rows, is.Base)
 	}
 }

@@ -34,6 +34,7 @@ type round struct {
 	settled string
 	// places is where services stand, so that what is lost comes back where it was.
 	places  switches.Places
+	next    int // row
 	refused refusal
 	state   State
 }
@@ -193,7 +194,7 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	if d.Clear {
 		wanted = nil
 	} else {
-		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), d.Services)
+		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), d.Services, r.next)
 		wanted = slices.Concat(wanted, plan.Entries)
 	}
 	if read.NoGroups && slices.ContainsFunc(wanted, func(e switches.Entry) bool { return e.Table() == switches.Groups }) {
@@ -223,7 +224,7 @@ func ours(held []switches.Entry, tag []byte, written map[string]bool) []switches
 
 // placed keeps what a plan says: from its first entry on, places are taken.
 func (r *round) placed(d Desired, plan switches.Plan, whole bool) {
-	r.places = plan.Places
+	r.places, r.next = plan.Places, plan.Next
 	states := map[string]ServiceState{}
 	for _, s := range d.Services {
 		state := ServiceState{Version: r.state.Services[s.Name].Version, Refused: plan.Refused[s.Name]}
@@ -332,7 +333,7 @@ func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
 		return fault
 	}
 	r.state.Pushes++
-	r.settled, r.places = "", nil
+	r.settled, r.places, r.next = "", nil, 0
 	clear(r.written)
 	running, err := r.session.Pipeline(ctx, false)
 	if err != nil {
