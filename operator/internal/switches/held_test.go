@@ -245,3 +245,14 @@ func TestRowsAreUsedAgainLate(t *testing.T) {
 		t.Errorf("%d rows from %d on", is.Rows, is.Base)
 	}
 }
+
+// What the switch holds elsewhere than is remembered keeps its rows until it is gone.
+func TestRowsHeldElsewhere(t *testing.T) {
+	i := routerInfo(t)
+	a, b := service("a", ByCredit, 3, workers(1, 4)), service("b", ByCredit, 3, workers(100, 4))
+	here, there := i.PlanServices(nil, nil, []Service{a}, 0), i.PlanServices(Places{}, nil, []Service{a}, 5)
+	p := i.PlanServices(here.Places, holds(there.Entries), []Service{a, b}, 5)
+	if p.Places["a"].Base != 0 || p.Places["b"].Base == 5 {
+		t.Errorf("%+v", p.Places)
+	}
+}
