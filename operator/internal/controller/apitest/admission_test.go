@@ -142,7 +142,7 @@ var serviceAdmission = []admission{
 	{"TCP with legacy peers", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, legacyPeers: Allow}}`, "`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP"},
 	{"TCP with a queue depth", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, workerQueueDepth: 2}}}`, "may not be specified when `placement` is None"},
 	{"TCP with a router's policy", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, policy: JSQ}}}`, "may not be specified when `placement` is None"},
-	{"TCP with the fast path", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, fastPath: Auto}}}`, "`fastPath` Auto needs `placement` Software"},
+	{"TCP with the fast path", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None, fastPath: Auto}}}`, "`fastPath` may not be Auto when `placement` is None"},
 	{"TCP with a policy, a probe over HTTP and no drain", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 65535, policy: JSQ, readiness: {httpPath: /ready}, drainSeconds: 0}}}`, ""},
 	{"TCP with a probe by command", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 1, policy: PowerOfTwo, readiness: {command: [redis-cli, ping]}, drainSeconds: 3600}}}`, ""},
 	{"TCP with two probes", `{spec: {protocol: TCP, router: {placement: None}, tcp: {port: 80, readiness: {httpPath: /, command: [x]}}}}`, "`httpPath` and `command` exclude each other"},

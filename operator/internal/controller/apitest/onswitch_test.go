@@ -53,6 +53,50 @@ func holding(t *testing.T, name string) string {
 	return strings.Join(out, ", ")
 }
 
+// placed is what the switch holds of two workers.
+const placed = "member 2, service 1, target 2"
+
+func (w *world) changeService(edit func(*v1alpha1.RpcService)) {
+	w.t.Helper()
+	eventually(w.t, "a change of the service", func() (bool, string) {
+		s := w.service()
+		edit(s)
+		err := direct.Update(context.Background(), s)
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// byTheSwitch: clients are given its address alone.
+func byTheSwitch(all []string) bool { return slices.Equal(all, []string{"192.0.2.1"}) }
+
+// byRouters: clients are given those that stand by.
+func byRouters(all []string) bool { return len(all) == 2 && !byTheSwitch(all) }
+
+func (w *world) waitSwitchState(want v1alpha1.RpcServiceSwitchState) {
+	w.t.Helper()
+	eventually(w.t, "status.switch is "+string(want), func() (bool, string) {
+		st := w.service().Status.Switch
+		return st != nil && st.State == want, fmt.Sprintf("%+v", st)
+	})
+}
+
+// softwareWorld is a service in software whose pods are well, of two workers in a network.
+func softwareWorld(t *testing.T, name string) *world {
+	t.Helper()
+	w := newWorld(t, name)
+	w.create(`{spec: {replicas: 1, workersPerReplica: 2}}`)
+	// Pods of tests listen on the loopback network, which no endpoint may name: they have another address.
+	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data"}
+	for n, component := range []string{v1alpha1.ComponentServer, v1alpha1.ComponentRouter, v1alpha1.ComponentRouter} {
+		s := w.pod(component, 2)
+		w.attach(s, fmt.Sprintf("\"10.78.0.%d\"", n+1))
+		s.runsLatest()
+		s.setReady()
+	}
+	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
+	return w
+}
+
 // W-22 to W-25: a service goes over to a switch. Servers report to it, it is programmed,
 // and then clients are given its address; where it knows no way, Ready names the worker;
 // when it is gone, clients are given the routers that stand by; and back again. When the
@@ -66,69 +110,27 @@ func TestServiceOnSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
-	w := newWorld(t, "onswitch")
 	info, device := pipelineParts(t, "onswitch-router")
 	psw := newSwitch("onswitch", p.Address(), info, device)
-	const network = "10.78.0.0/24"
-	psw.Spec.NextHops[0].Networks = []string{network}
+	psw.Spec.NextHops[0].Networks = []string{"10.78.0.0/24"}
 	if err := direct.Create(ctx, psw); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { deleteSwitch(t, "onswitch") })
-	o := parse(t, baseService)
-	merge(o.Object, parse(t, `{metadata: {name: onswitch}, spec: {replicas: 1, workersPerReplica: 2}}`).Object)
-	o.SetNamespace(w.ns)
-	if err := direct.Create(ctx, o); err != nil {
-		t.Fatal(err)
-	}
-	// Pods of tests listen on the loopback network, which no endpoint may name: they have another address.
-	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data"}
-	for n, component := range []string{v1alpha1.ComponentServer, v1alpha1.ComponentRouter, v1alpha1.ComponentRouter} {
-		s := w.pod(component, 2)
-		w.attach(s, fmt.Sprintf("\"10.78.0.%d\"", n+1))
-		s.runsLatest()
-		s.setReady()
-	}
-	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
-
-	change := func(edit func(*v1alpha1.RpcService)) {
-		t.Helper()
-		eventually(t, "a change of the service", func() (bool, string) {
-			s := w.service()
-			edit(s)
-			err := direct.Update(ctx, s)
-			return err == nil, fmt.Sprint(err)
-		})
-	}
-	over := func(s *v1alpha1.RpcService) {
+	w := softwareWorld(t, "onswitch")
+	w.changeService(func(s *v1alpha1.RpcService) {
 		s.Spec.Router.Placement, s.Spec.Router.CentralQueueLimit = v1alpha1.PlacementSwitch, 4096
 		s.Spec.Router.Switch = &v1alpha1.RouterSwitch{Name: "onswitch", Address: "192.0.2.1", Feedback: v1alpha1.SwitchFeedbackBySource}
-	}
-	change(over)
-	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
-	onSwitch := func(all []string) bool { return slices.Equal(all, []string{"192.0.2.1"}) }
-	w.waitFronts("clients are given the switch", onSwitch)
-	if got := holding(t, "onswitch"); got != "member 2, service 1, target 2" {
-		t.Errorf("the switch holds %s", got)
-	}
-	if st := w.service().Status.Switch; st == nil || st.State != v1alpha1.ServiceOnSwitch {
-		t.Errorf("status %+v", st)
-	}
-	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
-
-	changeSwitch(t, "onswitch", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.NextHops[0].Networks = []string{"10.79.0.0/24"} })
-	s := w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWorkersUnreachable)
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); !strings.Contains(c.Message, "(10.78.0.1)") {
-		t.Errorf("the worker is not named: %s", c.Message)
-	}
-	changeSwitch(t, "onswitch", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.NextHops[0].Networks = []string{network} })
-	eventually(t, "the worker that can be reached", func() (bool, string) {
-		got := holding(t, "onswitch")
-		return got == "member 2, service 1, target 2", got
 	})
+	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
+	w.waitFronts("clients are given the switch", byTheSwitch)
+	w.waitSwitchState(v1alpha1.ServiceOnSwitch)
+	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	eventually(t, "its entries", func() (bool, string) { got := holding(t, "onswitch"); return got == placed, got })
+	w.losesAWorker()
 
 	p.Stop()
-	w.waitFronts("clients are given the routers that stand by", func(all []string) bool { return len(all) == 2 && !onSwitch(all) })
+	w.waitFronts("clients are given the routers that stand by", byRouters)
 	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonUnreachable)
 	again, err := switchpeer.Start(switchpeer.Options{Device: 1, Address: p.Address()})
 	if err != nil {
@@ -136,22 +138,35 @@ func TestServiceOnSwitch(t *testing.T) {
 	}
 	t.Cleanup(again.Stop)
 	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
-	w.waitFronts("clients are given the switch again", onSwitch)
+	w.waitFronts("clients are given the switch again", byTheSwitch)
 
-	change(func(s *v1alpha1.RpcService) {
+	w.changeService(func(s *v1alpha1.RpcService) {
 		s.Spec.Router.Placement, s.Spec.Router.Switch = v1alpha1.PlacementSoftware, nil
 	})
-	w.waitFronts("clients are given the routers", func(all []string) bool { return len(all) == 2 && !onSwitch(all) })
-	if got := holding(t, "onswitch"); got != "member 2, service 1, target 2" {
+	w.waitFronts("clients are given the routers", byRouters)
+	w.waitSwitchState(v1alpha1.ServiceLeavingSwitch)
+	if got := holding(t, "onswitch"); got != placed {
 		t.Errorf("a switch that clients may still ask holds %s", got)
-	}
-	if st := w.service().Status.Switch; st == nil || st.State != v1alpha1.ServiceLeavingSwitch {
-		t.Errorf("status %+v", st)
 	}
 	if err := direct.Delete(ctx, w.service()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "nothing of the service on the switch", func() (bool, string) { got := holding(t, "onswitch"); return got == "", got })
+}
+
+// losesAWorker has the switch know no way to a worker for a while.
+func (w *world) losesAWorker() {
+	w.t.Helper()
+	behind := func(network string) {
+		changeSwitch(w.t, w.name, func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.NextHops[0].Networks = []string{network} })
+	}
+	behind("10.79.0.0/24")
+	s := w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWorkersUnreachable)
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); !strings.Contains(c.Message, "(10.78.0.1)") {
+		w.t.Errorf("the worker is not named: %s", c.Message)
+	}
+	behind("10.78.0.0/24")
+	eventually(w.t, "the worker that can be reached", func() (bool, string) { got := holding(w.t, w.name); return got == placed, got })
 }
 
 // What a switch cannot do is said, and the routers serve (W-24).

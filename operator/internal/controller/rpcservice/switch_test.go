@@ -46,62 +46,70 @@ func switched(asks bool, had v1alpha1.RpcServiceSwitchState, since time.Duration
 	return s
 }
 
+func goneLeaf(p *v1alpha1.ProgrammableSwitch) { p.DeletionTimestamp = &metav1.Time{Time: start} }
+
+func offLeaf(p *v1alpha1.ProgrammableSwitch) { p.Status.Connection = v1alpha1.SwitchDisconnected }
+
+func fullLeaf(p *v1alpha1.ProgrammableSwitch) {
+	p.Status.Services[1].Reason, p.Status.Services[1].Message = v1alpha1.ReasonCapacityExceeded, "16 workers would fit"
+}
+
+// atNoSwitch is the state of a service that no switch knows of.
+const atNoSwitch v1alpha1.RpcServiceSwitchState = ""
+
+// switchStories are what a service asks for and how it stood, and what becomes of it.
+var switchStories = []struct {
+	name    string
+	asks    bool
+	had     v1alpha1.RpcServiceSwitchState
+	since   time.Duration
+	leaf    map[string]*v1alpha1.ProgrammableSwitch
+	want    v1alpha1.RpcServiceSwitchState
+	refused string
+}{
+	{"in software", false, atNoSwitch, 0, nil, atNoSwitch, ""},
+	{"asks", true, atNoSwitch, 0, aLeaf("", nil), v1alpha1.ServiceJoiningSwitch, ""},
+	{"was read back", true, v1alpha1.ServiceJoiningSwitch, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
+	{"serves", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
+	{"the switch went", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", offLeaf), v1alpha1.ServiceOnStandby, ""},
+	{"it came back empty", true, v1alpha1.ServiceOnStandby, 0, aLeaf("", nil), v1alpha1.ServiceOnStandby, ""},
+	{"it was programmed", true, v1alpha1.ServiceOnStandby, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
+	{"no switch", true, atNoSwitch, 0, nil, v1alpha1.ServiceJoiningSwitch, v1alpha1.ReasonSwitchNotFound},
+	{"is deleted", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", goneLeaf), v1alpha1.ServiceOnStandby, v1alpha1.ReasonSwitchNotFound},
+	{"no room", true, atNoSwitch, 0, aLeaf("", fullLeaf), v1alpha1.ServiceJoiningSwitch, v1alpha1.ReasonCapacityExceeded},
+	{"no room for more", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", fullLeaf), v1alpha1.ServiceOnSwitch, v1alpha1.ReasonCapacityExceeded},
+	{"goes", false, v1alpha1.ServiceOnSwitch, time.Hour, aLeaf("h", nil), v1alpha1.ServiceLeavingSwitch, ""},
+	{"clients still come", false, v1alpha1.ServiceLeavingSwitch, 30 * time.Second, aLeaf("h", nil), v1alpha1.ServiceLeavingSwitch, ""},
+	{"has gone", false, v1alpha1.ServiceLeavingSwitch, 31 * time.Second, aLeaf("h", nil), atNoSwitch, ""},
+	{"comes back in between", true, v1alpha1.ServiceLeavingSwitch, 10 * time.Second, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
+	{"forgets a switch that is gone", false, v1alpha1.ServiceLeavingSwitch, time.Hour, nil, atNoSwitch, ""},
+}
+
 // W-25: clients are given the switch's address only once it was read back, and the pods'
 // whenever it is not there; it serves on for a while after they were given others. Servers
 // report to it all that time.
 func TestDecideSwitch(t *testing.T) {
-	gone := func(p *v1alpha1.ProgrammableSwitch) { p.DeletionTimestamp = &metav1.Time{Time: start} }
-	off := func(p *v1alpha1.ProgrammableSwitch) { p.Status.Connection = v1alpha1.SwitchDisconnected }
-	full := func(p *v1alpha1.ProgrammableSwitch) {
-		p.Status.Services[1].Reason, p.Status.Services[1].Message = v1alpha1.ReasonCapacityExceeded, "16 workers would fit"
-	}
-	const none v1alpha1.RpcServiceSwitchState = ""
-	for _, row := range []struct {
-		name    string
-		asks    bool
-		had     v1alpha1.RpcServiceSwitchState
-		since   time.Duration
-		leaf    map[string]*v1alpha1.ProgrammableSwitch
-		want    v1alpha1.RpcServiceSwitchState
-		refused string
-	}{
-		{"in software", false, none, 0, nil, none, ""},
-		{"asks", true, none, 0, aLeaf("", nil), v1alpha1.ServiceJoiningSwitch, ""},
-		{"was read back", true, v1alpha1.ServiceJoiningSwitch, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
-		{"serves", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
-		{"the switch went", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", off), v1alpha1.ServiceOnStandby, ""},
-		{"it came back empty", true, v1alpha1.ServiceOnStandby, 0, aLeaf("", nil), v1alpha1.ServiceOnStandby, ""},
-		{"it was programmed", true, v1alpha1.ServiceOnStandby, 0, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
-		{"no switch", true, none, 0, nil, v1alpha1.ServiceJoiningSwitch, v1alpha1.ReasonSwitchNotFound},
-		{"is deleted", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", gone), v1alpha1.ServiceOnStandby, v1alpha1.ReasonSwitchNotFound},
-		{"no room", true, none, 0, aLeaf("", full), v1alpha1.ServiceJoiningSwitch, v1alpha1.ReasonCapacityExceeded},
-		{"no room for more", true, v1alpha1.ServiceOnSwitch, 0, aLeaf("h", full), v1alpha1.ServiceOnSwitch, v1alpha1.ReasonCapacityExceeded},
-		{"goes", false, v1alpha1.ServiceOnSwitch, time.Hour, aLeaf("h", nil), v1alpha1.ServiceLeavingSwitch, ""},
-		{"clients still come", false, v1alpha1.ServiceLeavingSwitch, 30 * time.Second, aLeaf("h", nil), v1alpha1.ServiceLeavingSwitch, ""},
-		{"has gone", false, v1alpha1.ServiceLeavingSwitch, 31 * time.Second, aLeaf("h", nil), none, ""},
-		{"comes back in between", true, v1alpha1.ServiceLeavingSwitch, 10 * time.Second, aLeaf("h", nil), v1alpha1.ServiceOnSwitch, ""},
-		{"forgets a switch that is gone", false, v1alpha1.ServiceLeavingSwitch, time.Hour, nil, none, ""},
-	} {
+	for _, row := range switchStories {
 		t.Run(row.name, func(t *testing.T) {
 			s := switched(row.asks, row.had, row.since, row.leaf)
 			p := &plan{}
 			p.planSwitch(s)
 			d := p.onSwitch
-			got := none
+			got := atNoSwitch
 			if d.status != nil {
 				got = d.status.State
 			}
 			if got != row.want || d.refused.Reason != row.refused {
 				t.Errorf("%q, %+v; want %q, %q", got, d.refused, row.want, row.refused)
 			}
-			if got != none && got == row.had && d.status.SinceTime != s.service.Status.Switch.SinceTime {
+			if got != atNoSwitch && got == row.had && d.status.SinceTime != s.service.Status.Switch.SinceTime {
 				t.Errorf("since %v", d.status.SinceTime)
 			}
 			document, err := decideConfig(s, p, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if names := strings.Contains(string(document.text), `"name":"switch/leaf"`); names != (row.want != none) {
+			if names := strings.Contains(string(document.text), `"name":"switch/leaf"`); names != (row.want != atNoSwitch) {
 				t.Errorf("servers report to the switch: %v; %s", names, document.text)
 			}
 			var fronts []string
@@ -114,7 +122,7 @@ func TestDecideSwitch(t *testing.T) {
 			if row.want == v1alpha1.ServiceOnSwitch {
 				want = []string{"192.0.2.1"}
 			}
-			if !slices.Equal(fronts, want) || p.input.Switched != (row.want != none) {
+			if !slices.Equal(fronts, want) || p.input.Switched != (row.want != atNoSwitch) {
 				t.Errorf("clients are given %v, want %v", fronts, want)
 			}
 		})
