@@ -32,6 +32,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer/pipe"
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/hack/test/netns"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches"
@@ -106,7 +107,7 @@ func (h host) start(t *testing.T, program string, args ...string) *exec.Cmd {
 	must(t, err)
 	defer here.Close()
 	must(t, vns.Set(h.ns)) // a child begins where its thread is
-	cmd := exec.Command(binary(t, program), args...)
+	cmd := exec.Command(needs.CProgram(t, program), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = &strings.Builder{}, &strings.Builder{}
 	err = cmd.Start()
@@ -116,21 +117,10 @@ func (h host) start(t *testing.T, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("BOBTAIL_BUILD")
-	if dir == "" {
-		dir = "../../../../build/dataplane"
-	}
-	path, err := filepath.Abs(filepath.Join(dir, name))
-	must(t, err)
-	return path
-}
-
 // serve is a server with its workers, which reports to the switch.
 func (h host) serve(t *testing.T, routers ...string) (workers []switches.Worker, server *exec.Cmd) {
 	t.Helper()
-	server = h.start(t, "apps/bobtail-serve/bobtail-serve", "--address="+h.address.String(), fmt.Sprintf("--workers=%d", perHost), "--routers="+strings.Join(append(routers, front.String()), ","),
+	server = h.start(t, "bobtail-serve", "--address="+h.address.String(), fmt.Sprintf("--workers=%d", perHost), "--routers="+strings.Join(append(routers, front.String()), ","),
 		"--feedback-port=9000", fmt.Sprintf("--queue-depth=%d", depth), "--service-time=fixed:1ms", "--reply-bytes=echo", "--ctl=")
 	for n := range perHost {
 		workers = append(workers, switches.Worker{Address: netip.AddrPortFrom(h.address, uint16(8000+n)), NextHop: switches.NextHop{MAC: h.mac, Port: h.port}})
@@ -476,7 +466,7 @@ func (h host) route(t *testing.T, servers ...host) {
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "config.json")
 	must(t, os.WriteFile(file, text, 0o600))
-	h.start(t, "apps/bobtail-router/bobtail-router", "--address="+h.address.String(), "--config="+file, "--ctl=")
+	h.start(t, "bobtail-router", "--address="+h.address.String(), "--config="+file, "--ctl=")
 }
 
 // W-25: over to the switch and back, with the steps in their order and requests all the
