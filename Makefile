@@ -125,7 +125,7 @@ e2e-replica e2e-replica-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short sim-replica-soak p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short sim-replica-soak p4 p4-short figures figures-quick packet-tests switch-packets fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -151,6 +151,15 @@ p4 p4-short: deps-dev
 	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
 	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
+SWITCH_MEASURED := $(CURDIR)/$(MEASURED)/switch-packets
+switch-packets: deps-dev ## What the operator writes into a switch, on packets: the checker as its data plane, real servers, a router, a client, in network namespaces (root, 1 min)
+	@hack/dataplane build release apps/bobtail-serve/bobtail-serve apps/bobtail-router/bobtail-router
+	@mkdir -p $(MEASURED) && rm -f $(SWITCH_MEASURED).lines $(SWITCH_MEASURED).json
+	@BOBTAIL_SWITCH_REQUESTS=10000 BOBTAIL_SWITCH_MEASUREMENTS=$(SWITCH_MEASURED).lines BOBTAIL_BUILD=$(CURDIR)/build/dataplane \
+	  go test -count=1 -timeout=10m ./operator/internal/switches/packets; code=$$?; \
+	  sed -e '1s/^/[/' -e '$$!s/$$/,/' -e '$$s/$$/]/' $(SWITCH_MEASURED).lines >$(SWITCH_MEASURED).json; \
+	  $(REPORT) switch-packets --measurements $(MEASURED)/switch-packets.json && exit $$code
 
 sim-soak: ## A long seed sweep: make sim-soak SOAK_SEEDS=100000
 	@hack/dataplane build release

@@ -65,7 +65,9 @@ func (p *Peer) SetForwardingPipelineConfig(ctx context.Context, r *p4.SetForward
 	if p.pipeline != nil && proto.Equal(p.pipeline.GetP4Info(), r.GetConfig().GetP4Info()) && string(p.pipeline.GetP4DeviceConfig()) == string(r.GetConfig().GetP4DeviceConfig()) {
 		p.counts.PushesWithoutNeed++
 	}
-	p.set(proto.CloneOf(r.GetConfig()))
+	if err := p.set(proto.CloneOf(r.GetConfig())); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
 	return &p4.SetForwardingPipelineConfigResponse{}, nil
 }
 
@@ -136,11 +138,17 @@ func (p *Peer) update(u *p4.Update) (codes.Code, string) {
 	}
 	e := u.GetEntity()
 	if u.GetType() == p4.Update_DELETE {
+		if err := p.plane.Remove(p.entries[keyOf(e)]); err != nil {
+			return codes.Internal, err.Error()
+		}
 		delete(p.entries, keyOf(e))
 		return codes.OK, ""
 	}
 	if p.points != nil && !p.points(e, func(to *p4.Entity) bool { return p.entries[keyOf(to)] != nil }) {
 		p.counts.Dangling++
+	}
+	if err := p.plane.Put(e); err != nil {
+		return codes.InvalidArgument, err.Error()
 	}
 	p.entries[keyOf(e)] = p.stored(e)
 	return codes.OK, ""

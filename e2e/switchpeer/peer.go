@@ -2,7 +2,8 @@
 
 // Package switchpeer is a P4Runtime server for tests. It keeps entries as a switch does,
 // and can do all that a switch should not: lose entries, restart empty, answer slowly or
-// wrongly, refuse what is optional, have another primary. It forwards no packet.
+// wrongly, refuse what is optional, have another primary. Alone it forwards no packet; package
+// pipe gives it a data plane.
 package switchpeer
 
 import (
@@ -79,7 +80,26 @@ type Peer struct {
 	entries  map[string]*p4.Entity
 	updates  int
 	points   func(entity *p4.Entity, there func(*p4.Entity) bool) bool
+	plane    Dataplane
 }
+
+// Dataplane is what entries act on. An error refuses what was asked.
+type Dataplane interface {
+	// Load runs a pipeline, which begins empty; Unload stops it.
+	Load(c *p4.ForwardingPipelineConfig) error
+	Unload()
+	// Put inserts or replaces an entity, Remove takes it out.
+	Put(e *p4.Entity) error
+	Remove(e *p4.Entity) error
+}
+
+// none forwards nothing.
+type none struct{}
+
+func (none) Load(*p4.ForwardingPipelineConfig) error { return nil }
+func (none) Unload()                                 {}
+func (none) Put(*p4.Entity) error                    { return nil }
+func (none) Remove(*p4.Entity) error                 { return nil }
 
 // Options make a peer.
 type Options struct {
@@ -90,6 +110,8 @@ type Options struct {
 	Address string
 	// Complete, when set, says whether everything an entry points at is there.
 	Complete func(entity *p4.Entity, there func(*p4.Entity) bool) bool
+	// Dataplane is nil for a peer that forwards nothing.
+	Dataplane Dataplane
 }
 
 // Start makes a peer and serves.
@@ -101,7 +123,10 @@ func Start(o Options) (*Peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	p := &Peer{device: o.Device, listen: listen, streams: map[*stream]bool{}, entries: map[string]*p4.Entity{}, points: o.Complete}
+	p := &Peer{device: o.Device, listen: listen, streams: map[*stream]bool{}, entries: map[string]*p4.Entity{}, points: o.Complete, plane: o.Dataplane}
+	if p.plane == nil {
+		p.plane = none{}
+	}
 	var options []grpc.ServerOption
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
@@ -146,11 +171,12 @@ func (p *Peer) Held() (out []*p4.Entity) {
 func (p *Peer) Lose(n int) (lost int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key := range p.entries {
+	for key, e := range p.entries {
 		if lost == n {
 			break
 		}
 		delete(p.entries, key)
+		_ = p.plane.Remove(e) // it is there
 		lost++
 	}
 	return lost
@@ -162,8 +188,10 @@ func (p *Peer) Change(alter func(*p4.Entity)) {
 	defer p.mu.Unlock()
 	for key, e := range p.entries {
 		delete(p.entries, key)
+		_ = p.plane.Remove(e) // it is there
 		alter(e)
 		p.entries[keyOf(e)] = e
+		_ = p.plane.Put(e) // what a data plane does not take does nothing
 	}
 }
 
@@ -172,6 +200,7 @@ func (p *Peer) Put(e *p4.Entity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries[keyOf(e)] = proto.CloneOf(e)
+	_ = p.plane.Put(e) // what a data plane does not take does nothing
 }
 
 // Restart is a reboot: streams end, and everything is forgotten.
@@ -179,6 +208,7 @@ func (p *Peer) Restart() {
 	p.mu.Lock()
 	p.pipeline, p.sizes, p.highest = nil, nil, nil
 	p.entries = map[string]*p4.Entity{}
+	p.plane.Unload()
 	p.mu.Unlock()
 	p.Cut()
 }
@@ -187,15 +217,20 @@ func (p *Peer) Restart() {
 func (p *Peer) Load(info *p4config.P4Info, cookie uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(&p4.ForwardingPipelineConfig{P4Info: info, Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie}})
+	_ = p.set(&p4.ForwardingPipelineConfig{P4Info: info, Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: cookie}})
 }
 
-// set needs p.mu. As on a real switch, a new pipeline begins empty.
-func (p *Peer) set(c *p4.ForwardingPipelineConfig) {
+// set needs p.mu. As on a real switch, a new pipeline begins empty, and one that cannot run
+// leaves the one that does.
+func (p *Peer) set(c *p4.ForwardingPipelineConfig) error {
+	if err := p.plane.Load(c); err != nil {
+		return err
+	}
 	p.pipeline, p.sizes, p.entries = c, map[uint32]int64{}, map[string]*p4.Entity{}
 	for _, t := range c.GetP4Info().GetTables() {
 		p.sizes[t.GetPreamble().GetId()] = t.GetSize()
 	}
+	return nil
 }
 
 // slow waits as long as its faults say, or until the caller has gone.

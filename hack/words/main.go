@@ -41,7 +41,7 @@ func policies() []v1alpha1.RouterPolicy {
 
 func main() {
 	lists := []list{
-		{"Placements", "of service.placement", words(v1alpha1.RouterPlacements)},
+		{"Placements", "of service.placement", words(v1alpha1.RouterPlacements, v1alpha1.PlacementSwitch)},
 		{"Policies", "of service.policy", words(policies())},
 		{"Forwardings", "of service.forwarding", words(v1alpha1.ForwardingModes, v1alpha1.ForwardingAuto)},
 		{"LegacyPeers", "of service.legacyPeers", words(v1alpha1.LegacyPeersPolicies)},

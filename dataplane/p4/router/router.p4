@@ -324,9 +324,10 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         out_port = port;
     }
 
+    // A group for each port, of all others: who sends to everybody does not hear himself.
     @id(0x01000009)
     action to_group(bit<16> number) {
-        group = number;
+        group = number + (bit<16>)in_port;
     }
 
     @id(0x02000007)

@@ -72,7 +72,9 @@ func twins(a, b *model.Program) (one, two *bed.Switch, service bed.Service, err 
 		if err = s.Add(service); err != nil {
 			return
 		}
-		s.Groups[4] = []uint64{1, 2, 3}
+		for _, port := range []uint64{2, bed.ClientPort, bed.WorkerPort} {
+			s.Groups[4+port] = []uint64{1, 2, 9}
+		}
 		asked := model.Entry{Match: []model.Match{{Value: bed.RouterIP}, {Value: 1}, {Value: 0x0800}}, Action: "is_asked", Args: []uint64{bed.RouterMAC}}
 		if err = s.Insert(bed.Control+"address", asked); err != nil {
 			return

@@ -409,6 +409,22 @@ const (
 	ReasonNotLeading = "NotLeading"
 )
 
+// Reasons of RpcService with placement Switch, besides OutsidePool, AddressTaken,
+// CapacityExceeded and InvalidConfiguration.
+const (
+	// ReasonSwitchNotFound: there is no ProgrammableSwitch of that name, or it is being
+	// deleted. The router pods serve.
+	ReasonSwitchNotFound = "SwitchNotFound"
+
+	// ReasonSwitchNotProgrammed: the switch has not read this configuration back; the
+	// router pods, or what it held before, serve.
+	ReasonSwitchNotProgrammed = "SwitchNotProgrammed"
+
+	// ReasonWorkersUnreachable: the switch knows no way to some workers; the message
+	// names them.
+	ReasonWorkersUnreachable = "WorkersUnreachable"
+)
+
 // FinalizerSwitch keeps a ProgrammableSwitch until its entries are off the switch.
 const FinalizerSwitch = "bobtail.dev/switch-entries"
 

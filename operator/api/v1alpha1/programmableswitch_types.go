@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Connection",type=string,JSONPath=`.status.connection`
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.status.role`
 // +kubebuilder:printcolumn:name="Entries",type=integer,JSONPath=`.status.entries`
+// +kubebuilder:printcolumn:name="Services",type=string,JSONPath=`.status.services[*].name`,priority=1
 // +kubebuilder:printcolumn:name="Repaired",type=integer,JSONPath=`.status.entriesRepaired`,priority=1
 // +kubebuilder:printcolumn:name="Cookie",type=string,JSONPath=`.status.cookie`,priority=1
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
@@ -90,7 +91,7 @@ type ProgrammableSwitchSpec struct {
 	// +required
 	Pipeline SwitchPipeline `json:"pipeline,omitzero"`
 
-	// ports are those that are in use. Frames for everybody go to all of them.
+	// ports are those that are in use. Frames for everybody go to all others of them.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -225,12 +226,27 @@ type SwitchNextHop struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=511
 	Port int32 `json:"port"`
+
+	// networks are the IPv4 networks that are reached by way of it: a host's own
+	// address as a /32, or the pods of a node. Workers in none of them get no requests.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=9
+	// +kubebuilder:validation:items:MaxLength=18
+	// +kubebuilder:validation:items:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/([0-9]|[12][0-9]|3[0-2])$`
+	Networks []string `json:"networks,omitempty"`
 }
 
 // Bounds of ProgrammableSwitchStatus, for those who fill it in.
 const (
 	// MaxSwitchTables bounds status.tables.
 	MaxSwitchTables = 32
+	// MaxSwitchServices bounds status.services, and with it how many services a switch
+	// may have.
+	MaxSwitchServices = 256
+	// MaxSwitchUnreachable bounds the names of workers that the switch knows no way to.
+	MaxSwitchUnreachable = 8
 	// MaxSwitchStrangers bounds status.strangers.
 	MaxSwitchStrangers = 8
 )
@@ -298,6 +314,14 @@ type ProgrammableSwitchStatus struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	Strangers []string `json:"strangers,omitempty"`
 
+	// services are those that ask for this switch, and what became of each.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Services []SwitchService `json:"services,omitempty"`
+
 	// tables say how full they are.
 	// +optional
 	// +listType=map
@@ -323,6 +347,54 @@ const (
 	SwitchPrimary SwitchRole = "Primary"
 	SwitchBackup  SwitchRole = "Backup"
 )
+
+// SwitchService is a service of a switch.
+type SwitchService struct {
+	// namespace of the RpcService.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the RpcService.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+
+	// address that is the service's here.
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	Address string `json:"address,omitempty"`
+
+	// workers that the switch was asked to place requests on.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Workers int32 `json:"workers"`
+
+	// configHash is of the configuration that the switch holds, as read back; empty
+	// while it holds none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ConfigHash string `json:"configHash,omitempty"`
+
+	// reason says what is in the way; empty: nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// message says it for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+
+	// unreachableWorkers are some of the workers that are in no network of `nextHops`.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=128
+	UnreachableWorkers []string `json:"unreachableWorkers,omitempty"`
+}
 
 // SwitchTable says how full a table is.
 type SwitchTable struct {

@@ -3,25 +3,42 @@
 // The router of an RpcService: what is asked of it, and what each one does.
 package v1alpha1
 
-import "strings"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // RpcServiceRouter says how requests are placed on workers.
 //
-// +kubebuilder:validation:XValidation:rule="self.placement == oldSelf.placement",message="`placement` cannot be changed: clients reach a service with and without a router in different ways; create another RpcService"
+// +kubebuilder:validation:XValidation:rule="(self.placement == 'None') == (oldSelf.placement == 'None')",message="`placement` cannot be changed to None or from it: clients reach a service with and without a router in different ways; create another RpcService"
+// +kubebuilder:validation:XValidation:rule="(self.placement == 'Switch') == has(self.switch)",message="`switch` must be given when `placement` is Switch, and only then: it names the switch and the address"
+// +kubebuilder:validation:XValidation:rule="!has(self.switch) || !has(oldSelf.switch) || (self.switch.name == oldSelf.switch.name && self.switch.address == oldSelf.switch.address)",message="`switch.name` and `switch.address` cannot be changed while `placement` is Switch: set Software first, and wait until `status.switch` is gone"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || self.policy == 'JBSQ' || self.policy == 'RoundRobin' || self.policy == 'Random'",message="`policy` must be JBSQ, RoundRobin or Random when `placement` is Switch: the switch's program knows no other"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || self.forwarding != 'Encapsulated'",message="`forwarding` may not be Encapsulated when `placement` is Switch: a switch keeps the client's address on the packet"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || !has(self.holdBack)",message="`holdBack` may not be specified when `placement` is Switch: requests that wait go round the switch's loop"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || self.centralQueueLimit <= 4096",message="`centralQueueLimit` must be at most 4096 when `placement` is Switch: requests that wait fill the buffer of the switch's loop"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.policy == 'JBSQ' && self.workerQueueDepth == 3)",message="`policy` and `workerQueueDepth` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.replicas == 2 && !has(self.resources) && self.forwarding == 'Auto')",message="`replicas`, `resources` and `forwarding` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
 // +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
-// +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || self.placement == 'Software'",message="`fastPath` may not be Auto when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || self.placement != 'None'",message="`fastPath` may not be Auto when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || self.forwarding != 'Transparent'",message="`fastPath` Auto needs `forwarding` Auto or Encapsulated: the program in the kernel does not send with the client's address"
 // +kubebuilder:validation:XValidation:rule="!has(self.fastPath) || self.fastPath == 'Off' || (self.policy == 'JBSQ' && !has(self.holdBack))",message="`fastPath` Auto needs `policy` JBSQ and no `holdBack`: the program in the kernel knows no other way to choose a worker"
 type RpcServiceRouter struct {
-	// placement says where the router runs: Software in pods, or None, when
-	// clients address workers themselves.
+	// placement says where the router runs: Software in pods; Switch in a
+	// programmable switch, for which the pods stand by; or None, when clients
+	// address workers themselves. Between Software and Switch it may change while
+	// requests are served.
 	// +optional
 	// +kubebuilder:default=Software
 	Placement RouterPlacement `json:"placement,omitempty"`
+
+	// switch says which switch places requests, with placement Switch and only
+	// with it.
+	// +optional
+	Switch *RouterSwitch `json:"switch,omitempty"`
 
 	// replicas is the number of router pods. All of them are active, each
 	// with its own share of every worker's queue. A worker set knows 16
@@ -107,19 +124,98 @@ type RouterHoldBack struct {
 	Microseconds int32 `json:"microseconds,omitempty"`
 }
 
+// RouterSwitch is a switch that places requests.
+type RouterSwitch struct {
+	// name of a ProgrammableSwitch.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+
+	// address of the switch's `addressPool` to which clients send requests, and
+	// servers FEEDBACK. Each service has one of its own. IPv4.
+	// +required
+	// +kubebuilder:validation:MinLength=7
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}$`
+	Address string `json:"address,omitempty"`
+
+	// feedback says by what a worker's FEEDBACK is believed. A switch cannot check
+	// tags: it believes whatever comes from a worker's address and port through the
+	// port of the switch that leads there. Choose it only where nobody else can send
+	// such packets through that port.
+	// +required
+	Feedback SwitchFeedback `json:"feedback,omitempty"`
+}
+
+// SwitchFeedback says by what FEEDBACK is believed.
+// +kubebuilder:validation:Enum=BySource
+type SwitchFeedback string
+
+// SwitchFeedbackBySource believes source address, source port and port of the switch.
+const SwitchFeedbackBySource SwitchFeedback = "BySource"
+
+// RpcServiceSwitchStatus says how a service stands with a switch.
+type RpcServiceSwitchStatus struct {
+	// name of the ProgrammableSwitch.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+
+	// address that is the service's there.
+	// +required
+	// +kubebuilder:validation:MinLength=7
+	// +kubebuilder:validation:MaxLength=15
+	Address string `json:"address,omitempty"`
+
+	// state is Joining until the switch is programmed, Serving while clients are
+	// given its address, StandbyServing while they are given the router pods' because
+	// the switch is not there, and Leaving while the switch still serves those who
+	// knew its address.
+	// +required
+	State RpcServiceSwitchState `json:"state,omitempty"`
+
+	// sinceTime is since when.
+	// +required
+	SinceTime metav1.Time `json:"sinceTime,omitempty,omitzero"`
+
+	// unreachableWorkers are some of the workers that the switch knows no way to.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=128
+	UnreachableWorkers []string `json:"unreachableWorkers,omitempty"`
+}
+
+// RpcServiceSwitchState is how a service stands with a switch.
+// +kubebuilder:validation:Enum=Joining;Serving;StandbyServing;Leaving
+type RpcServiceSwitchState string
+
+// The states of a service at a switch.
+const (
+	ServiceJoiningSwitch RpcServiceSwitchState = "Joining"
+	ServiceOnSwitch      RpcServiceSwitchState = "Serving"
+	ServiceOnStandby     RpcServiceSwitchState = "StandbyServing"
+	ServiceLeavingSwitch RpcServiceSwitchState = "Leaving"
+)
+
 // RouterPlacement says where the router runs.
-// +kubebuilder:validation:Enum=Software;None
+// +kubebuilder:validation:Enum=Software;Switch;None
 type RouterPlacement string
 
 const (
 	// PlacementSoftware runs routers in pods.
 	PlacementSoftware RouterPlacement = "Software"
+	// PlacementSwitch runs them in a programmable switch, for which pods stand by.
+	PlacementSwitch RouterPlacement = "Switch"
 	// PlacementNone runs no router.
 	PlacementNone RouterPlacement = "None"
 )
 
-// RouterPlacements are all of them, in the dataplane's order.
-var RouterPlacements = []RouterPlacement{PlacementSoftware, PlacementNone}
+// RouterPlacements are all of them, in the dataplane's order. A switch is a router to
+// the dataplane as others are: documents say Software of it.
+var RouterPlacements = []RouterPlacement{PlacementSoftware, PlacementNone, PlacementSwitch}
 
 const (
 	// PolicyJBSQ joins the shortest queue among those below the bound n and

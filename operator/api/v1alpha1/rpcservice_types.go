@@ -72,6 +72,8 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (self.requestTimeoutMilliseconds == 10000 && self.legacyPeers == 'Deny')",message="`requestTimeoutMilliseconds` and `legacyPeers` may not be specified when `protocol` is TCP: they are about messages of R2P2"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.device.type == 'Kernel'",message="`device.type` must be Kernel when `protocol` is TCP: the servers are any program, which has sockets alone"
 // +kubebuilder:validation:XValidation:rule="self.device.type == 'Kernel' || !has(self.router.fastPath) || self.router.fastPath == 'Off'",message="`router.fastPath` Auto needs `device.type` Kernel: packets of another device do not come by the kernel"
+// +kubebuilder:validation:XValidation:rule="self.router.placement != 'Switch' || self.legacyPeers == 'Deny'",message="`legacyPeers` must be Deny when `router.placement` is Switch: the switch does not read the 16-byte FEEDBACK"
+// +kubebuilder:validation:XValidation:rule="self.router.placement != 'Switch' || self.router.policy == 'JBSQ' || (self.replicas + 1) * self.workersPerReplica <= 256",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 256 when `router.placement` is Switch and `router.policy` is not JBSQ: the switch counts turns up to 256"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -357,10 +359,15 @@ type RpcServiceStatus struct {
 	DeviceChoice *DeviceChoice `json:"deviceChoice,omitempty"`
 
 	// forwarding in effect: Transparent, Encapsulated, or None when there is
-	// no router.
+	// no router; with placement Switch that of the pods that stand by.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Forwarding string `json:"forwarding,omitempty"`
+
+	// switch says how the service stands with the switch; absent while none knows
+	// of it.
+	// +optional
+	Switch *RpcServiceSwitchStatus `json:"switch,omitempty"`
 
 	// fastPath says whether requests are decided in the kernel; absent while
 	// Off is in effect, by `spec.router.fastPath` or by the cluster's choice.

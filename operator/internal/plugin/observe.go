@@ -45,7 +45,7 @@ func (c *cluster) observe(ctx context.Context, s *v1alpha1.RpcService, window in
 		return o, nil
 	}
 	measuring := v1alpha1.ComponentRouter
-	if s.Spec.Router.Placement == v1alpha1.PlacementNone {
+	if p := s.Spec.Router.Placement; p == v1alpha1.PlacementNone || p == v1alpha1.PlacementSwitch {
 		measuring = v1alpha1.ComponentServer
 	}
 	for _, component := range []string{v1alpha1.ComponentRouter, v1alpha1.ComponentServer} {

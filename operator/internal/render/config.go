@@ -7,6 +7,7 @@ package render
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,20 @@ type Peers struct {
 	Device v1alpha1.DeviceType
 	// Hedging is what was decided about second copies in mode Auto; nil: nothing yet.
 	Hedging *v1alpha1.HedgingStatus
+	// Switch is a switch that places requests, too; nil: none.
+	Switch *dataplane.Router
 }
+
+// switchRouter begins the name of a switch among the routers of a document.
+const switchRouter = "switch/"
+
+// SwitchRouter is a switch as servers know it: a router like others.
+func SwitchRouter(name, address string) *dataplane.Router {
+	return &dataplane.Router{Address: address, RequestPort: RequestPort, FeedbackPort: FeedbackPort, Name: switchRouter + name}
+}
+
+// IsSwitch tells a switch from a pod, which has no slash in its name.
+func IsSwitch(r dataplane.Router) bool { return strings.HasPrefix(r.Name, switchRouter) }
 
 // Objective is what a configuration says of the objective it enforces.
 type Objective struct {
@@ -52,7 +66,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 		}},
 		Service: dataplane.Service{
 			Name: s.Name, Namespace: s.Namespace,
-			Placement: string(r.Placement), Policy: string(r.Policy), WorkerQueueDepth: int(r.WorkerQueueDepth),
+			Placement: string(placement(s)), Policy: string(r.Policy), WorkerQueueDepth: int(r.WorkerQueueDepth),
 			CentralQueueLimit: int(r.CentralQueueLimit), MaxQueueMilliseconds: int(r.MaxQueueMilliseconds),
 			Forwarding: string(Forwarding(s)), DeviceProfile: string(cmp.Or(peers.Device, v1alpha1.DeviceKernel)),
 			LegacyPeers:                string(s.Spec.LegacyPeers),
@@ -79,7 +93,18 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 			Address: peers.Addresses[p.Name], RequestPort: RequestPort, FeedbackPort: FeedbackPort, Name: p.Name,
 		})
 	}
+	if peers.Switch != nil {
+		doc.Routers = append(doc.Routers, *peers.Switch)
+	}
 	return doc
+}
+
+// placement as the dataplane knows it: routers that stand by for a switch are routers.
+func placement(s *v1alpha1.RpcService) v1alpha1.RouterPlacement {
+	if HasRouter(s) {
+		return v1alpha1.PlacementSoftware
+	}
+	return v1alpha1.PlacementNone
 }
 
 // Workers is the number of workers a server pod was started with.

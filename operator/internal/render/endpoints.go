@@ -14,10 +14,10 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
-// Endpoint is one pod as clients see it.
+// Endpoint is one pod as clients see it, or a switch, which is no pod.
 type Endpoint struct {
 	Component string
-	Pod       *corev1.Pod
+	Pod       *corev1.Pod // nil of a switch
 	Address   netip.Addr
 	Ready     bool
 }
@@ -32,13 +32,17 @@ const nobody = "nobody"
 // selects is the selector of a headless Service: none where the slices are ours.
 func selects(in Input, component string) map[string]string {
 	switch {
-	case OnKernel(in.Device):
+	case !ownSlices(in):
 		return Selector(in.Service.Name, component)
 	case in.EmptyingSelector:
 		return Selector(in.Service.Name, nobody)
 	}
 	return nil
 }
+
+// ownSlices says that Kubernetes does not know the addresses: those of a network of the
+// pods' own, or that of a switch.
+func ownSlices(in Input) bool { return !OnKernel(in.Device) || in.Switched }
 
 // endpointSlices stand for both Services, one for each family: a slice has one, and an
 // empty one says that nobody is there.
@@ -69,7 +73,7 @@ func endpointSlice(in Input, of *corev1.Service, family discoveryv1.AddressType)
 		Endpoints: []discoveryv1.Endpoint{},
 	}
 	for _, e := range in.Endpoints {
-		if e.Component != component || e.Address.Is4() != (family == discoveryv1.AddressTypeIPv4) || OnKernel(in.Device) || len(slice.Endpoints) == maxEndpoints {
+		if e.Component != component || e.Address.Is4() != (family == discoveryv1.AddressTypeIPv4) || !ownSlices(in) || len(slice.Endpoints) == maxEndpoints {
 			continue
 		}
 		slice.Endpoints = append(slice.Endpoints, sliceEndpoint(e))
@@ -78,6 +82,10 @@ func endpointSlice(in Input, of *corev1.Service, family discoveryv1.AddressType)
 }
 
 func sliceEndpoint(e Endpoint) discoveryv1.Endpoint {
+	if e.Pod == nil {
+		return discoveryv1.Endpoint{Addresses: []string{e.Address.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr(e.Ready), Serving: ptr(e.Ready), Terminating: ptr(false)}}
+	}
 	terminating := e.Pod.DeletionTimestamp != nil
 	out := discoveryv1.Endpoint{
 		Addresses:  []string{e.Address.String()},

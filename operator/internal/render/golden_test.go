@@ -50,6 +50,13 @@ func load(t *testing.T, file string) Input {
 			{Component: v1alpha1.ComponentRouter, Pod: p.Routers[1], Address: netip.MustParseAddr("fd00::1")},
 		}
 	}
+	if OnSwitch(s) { // as while the switch serves
+		in.Slices, in.Switched = true, true
+		in.Endpoints = []Endpoint{
+			{Component: v1alpha1.ComponentServer, Pod: peers().Servers[0], Address: netip.MustParseAddr("10.0.0.1"), Ready: true},
+			{Component: v1alpha1.ComponentRouter, Address: netip.MustParseAddr(s.Spec.Router.Switch.Address), Ready: true},
+		}
+	}
 	in.WithoutSurge = device.Type == v1alpha1.DeviceSRIOV
 	return in
 }
@@ -88,7 +95,11 @@ func text(t *testing.T, in Input) []byte {
 	var out bytes.Buffer
 	objects := Objects(in)
 	if !TCP(in.Service) {
-		config, hash, err := dataplane.RenderConfig(Config(in.Service, peersOn(in.Device)))
+		p := peersOn(in.Device)
+		if at := in.Service.Spec.Router.Switch; at != nil {
+			p.Switch = SwitchRouter(at.Name, at.Address)
+		}
+		config, hash, err := dataplane.RenderConfig(Config(in.Service, p))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ package render
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,5 +192,28 @@ func TestPolicyCoversLivingWorkers(t *testing.T) {
 		if got := allows(t, []*networkingv1.NetworkPolicy{serverPolicy(in)}, f); got != want {
 			t.Errorf("port %d: let through %v, want %v", port, got, want)
 		}
+	}
+}
+
+// A switch sends workers packets with the client's address, which may be anybody's, and
+// takes FEEDBACK, which nothing keeps in: the policies of a service on a switch are those
+// of any other, and the routers that stand by have theirs.
+func TestPoliciesOnASwitch(t *testing.T) {
+	policies := func(file string) map[string]networkingv1.NetworkPolicySpec {
+		out := map[string]networkingv1.NetworkPolicySpec{}
+		for _, o := range Objects(load(t, file)) {
+			if p, is := o.(*networkingv1.NetworkPolicy); is {
+				out[p.Name] = p.Spec
+			}
+		}
+		return out
+	}
+	on, off := policies("testdata/switch.in.yaml"), policies("testdata/minimal.in.yaml")
+	if !reflect.DeepEqual(on, off) || len(on) != 2 {
+		t.Errorf("%d policies on a switch, %d off it, or others", len(on), len(off))
+	}
+	server := on["hello-server"]
+	if rule := server.Ingress[0]; len(rule.From) != 0 || rule.Ports[0].Port.IntVal != WorkerPort || slices.Contains(server.PolicyTypes, networkingv1.PolicyTypeEgress) {
+		t.Errorf("workers are reached by %+v", server)
 	}
 }

@@ -52,8 +52,11 @@ type Input struct {
 	WithoutSurge bool
 
 	// Slices says that the Services have EndpointSlices of ours: the device is not
-	// Kernel, or was not. Endpoints are what stands in them.
-	Slices    bool
+	// Kernel, or was not, or a switch stands or stood in them. Endpoints are what stands
+	// in them.
+	Slices bool
+	// Switched says that clients may be given a switch's address in the place of pods'.
+	Switched  bool
 	Endpoints []Endpoint
 
 	// EmptyingSelector says that Kubernetes has yet to empty the slices it made.
@@ -126,7 +129,12 @@ func Objects(in Input) []Object {
 	return objects
 }
 
-// HasRouter says whether the service has routers.
+// OnSwitch says whether a switch is asked to place requests.
+func OnSwitch(s *v1alpha1.RpcService) bool {
+	return s.Spec.Router.Placement == v1alpha1.PlacementSwitch
+}
+
+// HasRouter says whether the service has routers, be it that they stand by.
 func HasRouter(s *v1alpha1.RpcService) bool {
 	return s.Spec.Router.Placement != v1alpha1.PlacementNone
 }

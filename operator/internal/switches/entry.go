@@ -33,6 +33,9 @@ func (e Entry) Entity() *p4.Entity { return e.entity }
 // Table is the name of the table, or Groups.
 func (e Entry) Table() string { return e.table }
 
+// Of says that it carries that mark.
+func (e Entry) Of(tag []byte) bool { return len(tag) > 0 && bytes.Equal(e.metadata, tag) }
+
 // String names the entry for people.
 func (e Entry) String() string { return e.key }
 

@@ -21,7 +21,8 @@ const (
 // Ranks of the tables.
 var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
 
-// Flood is the multicast group of all ports.
+// Flood is what the program adds the port to by which a frame came: the sum is the
+// multicast group of all other ports, so that nobody hears himself.
 const Flood = 1
 
 // broadcast is the MAC address of everybody.
@@ -50,16 +51,15 @@ type NextHop struct {
 	Port uint32
 }
 
-// Entries are what a switch holds of a fabric. Frames for everybody go to all ports;
+// Entries are what a switch holds of a fabric. Frames for everybody go to all other ports;
 // those for a station to its own. Who asks for an address of the pool is answered; what is
 // sent there and is no service's is discarded and counted, and so is what pretends to
 // come from there.
 func (i *Info) Entries(f Fabric) ([]Entry, error) {
-	flood, err := i.Group(Flood, slices.Sorted(slices.Values(f.Ports)), Ranks[Groups])
+	out, err := i.floods(f.Ports)
 	if err != nil {
 		return nil, err
 	}
-	out := []Entry{flood}
 	rows := []Row{{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: broadcast}}, Action: "to_group", Args: []Arg{{"number", Flood}}}}
 	for _, h := range f.NextHops {
 		rows = append(rows, Row{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: h.MAC}}, Action: "to_port", Args: []Arg{{"port", uint64(h.Port)}}})
@@ -88,6 +88,23 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 		out = append(out, e)
 	}
 	return out, errors.Join(wrong...)
+}
+
+// floods are a group for each port, of all others.
+func (i *Info) floods(ports []uint32) (out []Entry, err error) {
+	ports = slices.Sorted(slices.Values(ports))
+	for n, port := range ports {
+		others := slices.Delete(slices.Clone(ports), n, n+1)
+		if len(others) == 0 {
+			break // a group of nobody: frames for it are discarded without one
+		}
+		group, err := i.Group(Flood+port, others, Ranks[Groups])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, group)
+	}
+	return out, nil
 }
 
 func number(a netip.Addr) (n uint64) {

@@ -35,7 +35,8 @@ func TestFabric(t *testing.T) {
 		got = append(got, e.key+" "+e.value)
 	}
 	want := []string{
-		"multicast group 1 0x01.0 0x02.1",
+		"multicast group 2 0x02.0",
+		"multicast group 3 0x01.0",
 		"station hdr.ethernet.dst=0xffffffffffff action 16777225 1=0x01",
 		"station hdr.ethernet.dst=0x02000000000a action 16777224 1=0x01",
 		"station hdr.ethernet.dst=0x02000000000b action 16777224 1=0x02",

@@ -17,14 +17,28 @@ type Places map[string]Place
 // which shares no row with any range of before (W-22). A slot that became free is given
 // to nobody in the same step, so that its entries go before others come.
 func Allocate(before Places, services []Service, i *Info) (Places, []string) {
-	a := allocation{before: before, now: Places{}, info: i, used: map[string]int{}}
+	now, why, _ := i.allocate(before, services, 0)
 	var refused []string
 	for _, s := range services {
-		if why := a.place(s); why != "" {
-			refused = append(refused, fmt.Sprintf("service %s: %s", s.Name, why))
+		if text, is := why[s.Name]; is {
+			refused = append(refused, fmt.Sprintf("service %s: %s", s.Name, text))
 		}
 	}
-	return a.now, refused
+	return now, refused
+}
+
+// allocate looks for fresh rows from a row on, and says from where the next ones are best
+// looked for: rows are used again as late as can be. Their registers remember the last
+// worker's incarnation, and refuse one that began before it.
+func (i *Info) allocate(before Places, services []Service, from int) (now Places, refused map[string]string, next int) {
+	a := allocation{before: before, now: Places{}, info: i, used: map[string]int{}, from: from}
+	refused = map[string]string{}
+	for _, s := range services {
+		if why := a.place(s); why != "" {
+			refused[s.Name] = why
+		}
+	}
+	return a.now, refused, a.from
 }
 
 // allocation is under way.
@@ -32,6 +46,7 @@ type allocation struct {
 	before, now Places
 	info        *Info
 	used        map[string]int // entries by table
+	from        int            // row
 }
 
 func (a *allocation) place(s Service) string {
@@ -42,10 +57,10 @@ func (a *allocation) place(s Service) string {
 		return why
 	}
 	p, had := a.before[s.Name]
-	if had {
+	if p.Rows > 0 {
 		p = p.with(s.Workers)
 	}
-	if !had || p.Slots == nil {
+	if p.Slots == nil {
 		var why string
 		if p, why = a.fresh(s, p.ID, had); why != "" {
 			return why
@@ -144,6 +159,7 @@ func (a *allocation) fresh(s Service, id int, had bool) (Place, string) {
 	if base < 0 {
 		return Place{}, fmt.Sprintf("%d workers need %d rows of %d in one range; %d workers would fit", len(s.Workers), need, Slots, largest*Slots)
 	}
+	a.from = (base + need) % Rows
 	p := Place{ID: id, Base: base, Rows: need, Slots: make([]netip.AddrPort, need*Slots)}
 	for n, w := range s.Workers {
 		p.Slots[n] = w.Address
@@ -177,16 +193,18 @@ func (a *allocation) freeRows(need int) (base, largest int) {
 			}
 		}
 	}
-	run := 0
-	for row := range Rows {
-		if taken[row] {
-			run = 0
-			continue
+	for _, from := range []int{a.from, 0} {
+		run := 0
+		for row := from; row < Rows; row++ {
+			if taken[row] {
+				run = 0
+				continue
+			}
+			if run++; run == need {
+				return row - need + 1, need
+			}
+			largest = max(largest, run)
 		}
-		if run++; run == need {
-			return row - need + 1, need
-		}
-		largest = max(largest, run)
 	}
 	return -1, largest
 }

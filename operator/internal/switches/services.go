@@ -45,6 +45,8 @@ const (
 // Service is what one service asks of a switch.
 type Service struct {
 	Name string
+	// Version is of what it was made from, and is told back once the switch holds it.
+	Version string
 	// Address takes requests, and Reports takes FEEDBACK.
 	Address, Reports netip.AddrPort
 	Choice           Choice

@@ -76,6 +76,9 @@ var switchAdmission = []admission{
 	{"a station twice", `{spec: {nextHops: [{macAddress: "02:00:00:00:00:0a", port: 1}, {macAddress: "02:00:00:00:00:0a", port: 2}]}}`, "spec.nextHops"},
 	{"a group for a station", `{spec: {nextHops: [{macAddress: "01:00:5e:00:00:0a", port: 1}]}}`, "spec.nextHops[0].macAddress"},
 	{"a MAC address in capitals", `{spec: {nextHops: [{macAddress: "02:00:00:00:00:0A", port: 1}]}}`, "spec.nextHops[0].macAddress"},
+	{"networks behind a next hop", `{spec: {nextHops: [{macAddress: "02:00:00:00:00:0a", port: 1, networks: ["10.0.0.0/16", "198.18.0.7/32", "0.0.0.0/0"]}]}}`, ""},
+	{"a network of IPv6 behind a next hop", `{spec: {nextHops: [{macAddress: "02:00:00:00:00:0a", port: 1, networks: ["fd00::/64"]}]}}`, "spec.nextHops[0].networks"},
+	{"a network twice", `{spec: {nextHops: [{macAddress: "02:00:00:00:00:0a", port: 1, networks: ["10.0.0.0/16", "10.0.0.0/16"]}]}}`, "spec.nextHops[0].networks"},
 	{"a pool", `{spec: {macAddress: "02:00:00:00:00:ff", addressPool: ["192.0.2.0/28", "198.51.100.7/32"]}}`, ""},
 	{"a pool that nobody answers for", `{spec: {addressPool: ["192.0.2.0/28"]}}`, "`macAddress` must be given with `addressPool`, and only with it"},
 	{"an answer to nothing", `{spec: {macAddress: "02:00:00:00:00:ff"}}`, "`macAddress` must be given with `addressPool`, and only with it"},
@@ -233,28 +236,28 @@ func TestSwitchFromApplyToGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	psw = waitSwitch(t, "spine", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
-	// a group, two stations, and three rows for each of four addresses
-	if st := psw.Status; len(p.Held()) != 15 || st.Entries != 15 || st.Connection != v1alpha1.SwitchConnected || st.Role != v1alpha1.SwitchPrimary || st.PipelinePushes != 1 || len(st.Cookie) != 18 {
+	// a group for each of two ports, two stations, and three rows for each of four addresses
+	if st := psw.Status; len(p.Held()) != 16 || st.Entries != 16 || st.Connection != v1alpha1.SwitchConnected || st.Role != v1alpha1.SwitchPrimary || st.PipelinePushes != 1 || len(st.Cookie) != 18 {
 		t.Errorf("the switch holds %d entries; status %+v", len(p.Held()), st)
 	}
 	header, row := shown(t, table(t, "", "programmableswitches", "spine"))
-	if header != "NAME ENDPOINT CONNECTION ROLE ENTRIES PROGRAMMED REASON AGE" || !strings.HasPrefix(row, "spine "+p.Address()+" Connected Primary 15 True Ready ") {
+	if header != "NAME ENDPOINT CONNECTION ROLE ENTRIES PROGRAMMED REASON AGE" || !strings.HasPrefix(row, "spine "+p.Address()+" Connected Primary 16 True Ready ") {
 		t.Errorf("columns %q, row %q", header, row)
 	}
 
 	changeSwitch(t, "spine", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.AddressPool = []string{"192.0.2.0/31"} })
 	waitSwitch(t, "spine", v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "")
-	if n := len(p.Held()); n != 9 {
+	if n := len(p.Held()); n != 10 {
 		t.Errorf("after the change the switch holds %d entries", n)
 	}
 	p.Lose(2)
 	eventually(t, "repair", func() (bool, string) {
 		_ = direct.Get(ctx, client.ObjectKeyFromObject(psw), psw)
-		return psw.Status.EntriesRepaired == 2 && len(p.Held()) == 9, fmt.Sprintf("%d repaired, %d held", psw.Status.EntriesRepaired, len(p.Held()))
+		return psw.Status.EntriesRepaired == 2 && len(p.Held()) == 10, fmt.Sprintf("%d repaired, %d held", psw.Status.EntriesRepaired, len(p.Held()))
 	})
 	changeSwitch(t, "spine", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.Pipeline.DeviceConfig[0].SHA256 = zeros })
 	waitSwitch(t, "spine", v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonDigestMismatch, "`spec.pipeline.deviceConfig[0].sha256`")
-	if c := p.Counts(); len(p.Held()) != 9 || c.Pushes != 1 || c.PushesWithoutNeed != 0 {
+	if c := p.Counts(); len(p.Held()) != 10 || c.Pushes != 1 || c.PushesWithoutNeed != 0 {
 		t.Errorf("a wrong digest changed something: %d entries, %+v", len(p.Held()), c)
 	}
 

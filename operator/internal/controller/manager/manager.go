@@ -149,15 +149,18 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
 		FastPath: o.FastPath,
 	}
-	watchSlices, err := services.SetupWithManager(mgr)
+	watches, err := services.SetupWithManager(mgr)
 	if err != nil {
 		return err
 	}
-	devices, err := await(mgr, features.Devices, watchSlices)
+	devices, err := await(mgr, features.Devices, watches.Devices)
 	if err != nil {
 		return err
 	}
 	services.Devices = devices.Lacks
+	if _, err := await(mgr, features.Switches, watches.Switches); err != nil {
+		return err
+	}
 	slos := &slo.Reconciler{
 		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
 		Observe: objectives.observe, Now: time.Now,

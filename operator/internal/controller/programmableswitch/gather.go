@@ -7,13 +7,17 @@ package programmableswitch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 )
 
@@ -28,6 +32,8 @@ type snapshot struct {
 	parts map[v1alpha1.SwitchPipelinePart][]byte
 	// others are all other switches.
 	others []v1alpha1.ProgrammableSwitch
+	// services name this switch.
+	services []asking
 	// state is what the keeper knows; known: it looks after the switch.
 	state keeper.State
 	known bool
@@ -72,6 +78,9 @@ func (r *Reconciler) gather(ctx context.Context, psw *v1alpha1.ProgrammableSwitc
 			s.others = append(s.others, list.Items[i])
 		}
 	}
+	if err := r.gatherServices(ctx, s); err != nil {
+		return nil, err
+	}
 	if t := psw.Spec.TLS; t != nil {
 		secret := &corev1.Secret{}
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: t.SecretName}, secret)
@@ -86,6 +95,45 @@ func (r *Reconciler) gather(ctx context.Context, psw *v1alpha1.ProgrammableSwitc
 		}
 	}
 	return s, r.gatherParts(ctx, s)
+}
+
+// gatherServices reads the services of this switch, and how each is configured.
+func (r *Reconciler) gatherServices(ctx context.Context, s *snapshot) error {
+	list := &v1alpha1.RpcServiceList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list services: %w", err)
+	}
+	for i := range list.Items {
+		service := &list.Items[i]
+		if !slices.Contains(switchesOf(service), s.psw.Name) || service.DeletionTimestamp != nil {
+			continue
+		}
+		a := asking{service: service}
+		m := &corev1.ConfigMap{}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: service.Namespace, Name: render.ConfigMapName(service)}, m)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read the configuration of %s/%s: %w", service.Namespace, service.Name, err)
+		}
+		if err == nil && metav1.IsControlledBy(m, service) {
+			text := []byte(m.Data[dataplane.ConfigMapKeyConfig])
+			if doc, err := dataplane.ParseConfig(text); err == nil {
+				a.doc, a.hash = doc, dataplane.HashConfig(text)
+			}
+		}
+		s.services = append(s.services, a)
+	}
+	return nil
+}
+
+// switchesOf are those that a service asks for, or has yet to leave.
+func switchesOf(s *v1alpha1.RpcService) (out []string) {
+	if asked := s.Spec.Router.Switch; asked != nil {
+		out = append(out, asked.Name)
+	}
+	if had := s.Status.Switch; had != nil && !slices.Contains(out, had.Name) {
+		out = append(out, had.Name)
+	}
+	return out
 }
 
 func (r *Reconciler) gatherParts(ctx context.Context, s *snapshot) error {

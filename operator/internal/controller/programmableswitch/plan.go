@@ -29,6 +29,8 @@ type plan struct {
 	// desired is nil unless the specification is accepted.
 	desired *keeper.Desired
 	info    *switches.Info
+	// guests are the services that ask for this switch.
+	guests []guest
 }
 
 func planFor(s *snapshot) plan {
@@ -52,8 +54,14 @@ func planFor(s *snapshot) plan {
 	pipeline, refusals := pipelineOf(s)
 	wrong = append(wrong, refusals...)
 	var wanted []switches.Entry
+	var guests []guest
+	var services []switches.Service
 	if len(wrong) == 0 {
 		wanted, wrong = entriesOf(pipeline.Info, fabric)
+		var why string
+		if guests, services, why = servicesOf(s.services, spec, fabric, pipeline.Info.P4.GetPkgInfo().GetArch()); why != "" {
+			refuse(v1alpha1.ReasonInvalidConfiguration, "%s", why)
+		}
 	}
 	if refused, none := verdict.Refusals(wrong...); !none {
 		return plan{accepted: refused, info: pipeline.Info}
@@ -61,11 +69,22 @@ func planFor(s *snapshot) plan {
 	return plan{
 		accepted: verdict.Yes(v1alpha1.ReasonAccepted, "the specification can be acted on"),
 		info:     pipeline.Info,
+		guests:   guests,
 		desired: &keeper.Desired{
+			Services: services, Revision: revision(services),
 			Generation: s.psw.Generation, Target: target, Identity: identity(s), Pipeline: pipeline, Wanted: wanted,
 			Ranks: switches.Ranks, Tag: []byte("bobtail/" + s.psw.UID), Clear: s.psw.DeletionTimestamp != nil,
 		},
 	}
+}
+
+// revision changes with everything that services ask.
+func revision(services []switches.Service) string {
+	h := sha256.New()
+	for _, s := range services {
+		fmt.Fprintf(h, "%+v\n", s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // olderTwin is a switch that is the same one, and was there before.

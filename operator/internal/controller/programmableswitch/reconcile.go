@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -27,6 +30,8 @@ import (
 // +kubebuilder:rbac:groups=bobtail.dev,resources=programmableswitches,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=bobtail.dev,resources=programmableswitches/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
+// +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 
 // fieldManager is the one owner of all fields this controller writes.
 const fieldManager = "bobtail-programmableswitch"
@@ -102,10 +107,34 @@ func (r *Reconciler) forget(name string) {
 	}
 }
 
+// ofService finds the switches of a service.
+func (r *Reconciler) ofService(_ context.Context, o client.Object) (out []reconcile.Request) {
+	service, ok := o.(*v1alpha1.RpcService)
+	if !ok {
+		return nil
+	}
+	for _, name := range switchesOf(service) {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return out
+}
+
+// ofConfig finds the switches of the service that a configuration is of.
+func (r *Reconciler) ofConfig(ctx context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[v1alpha1.LabelService]
+	service := &v1alpha1.RpcService{}
+	if name == "" || r.Client.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, service) != nil {
+		return nil // what is gone is heard of from the service itself
+	}
+	return r.ofService(ctx, service)
+}
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("programmableswitch").
 		For(&v1alpha1.ProgrammableSwitch{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.ofService)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.ofConfig)).
 		WatchesRawSource(source.Channel(r.News, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {

@@ -48,6 +48,9 @@ func writeStatus(psw *v1alpha1.ProgrammableSwitch, s *snapshot, p plan, now time
 	}, psw.Generation, now)
 	writeSession(st, s.state)
 	writeEntries(st, s.state, p.info)
+	if p.desired != nil { // while it is refused, what was asked before goes on
+		st.Services = serviceStatus(p.guests, s.state)
+	}
 }
 
 // writeSession says how the operator stands with the switch.

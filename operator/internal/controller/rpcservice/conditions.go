@@ -30,20 +30,23 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	if p.overTCP {
 		v.programmed = decideProgrammedTCP(s, render.TCPService(p.input))
 	} else {
-		v.programmed = decideProgrammed(s, done.document)
+		v.programmed = programmedBySwitch(s, p.onSwitch, done.document, decideProgrammed(s, done.document))
 		v.joined = decideJoined(s, done.document)
 	}
 	if lost, none := decideKeysLost(s, p.keys); p.secrets && !none {
 		v.programmed = lost
 	}
-	if !v.accepted.OK() {
+	if refused := p.onSwitch.refused; refused.Reason != "" && v.accepted.OK() {
+		// The pods have the whole configuration and stand by: that is not what was asked for.
+		v.accepted, v.programmed = refused, verdict.No(v1alpha1.ReasonNotAccepted, serving(p.onSwitch))
+	} else if !v.accepted.OK() {
 		v.programmed = verdict.No(v1alpha1.ReasonNotAccepted, stillServing(s))
 	}
 	if p.device.usable.Reason != "" {
 		v.usable, v.addressed = p.device.usable, decideAddressed(s)
 		v.asAsked = decideAsAsked(s, p.device.device)
 	}
-	v.ready = decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written))
+	v.ready = readyAtSwitch(p.onSwitch, decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written)))
 	return v
 }
 

@@ -74,6 +74,9 @@ func (l liveConfig) keyIDs() []int {
 func decideConfig(s *snapshot, p *plan, accepted bool) (desired, error) {
 	peers := choosePeers(s, p.keys.named())
 	peers.Addresses, peers.Device, peers.Hedging = s.addresses(peers), p.device.device.Type, p.hedging
+	if st := p.onSwitch.status; st != nil {
+		peers.Switch = render.SwitchRouter(st.Name, st.Address)
+	}
 	var err error
 	if peers.Objective, err = chooseObjective(s); err != nil {
 		return desired{}, err

@@ -223,7 +223,7 @@ func pods(descriptions string) (out []*corev1.Pod) {
 
 // R-140 and the bounds of a document: who is named, and who waits.
 func TestChoosePeers(t *testing.T) {
-	peers := choosePeers(&snapshot{servers: pods("r rd - f r r"), routers: pods("rd r rd f -")}, []int{1})
+	peers := choosePeers(&snapshot{service: aService(), servers: pods("r rd - f r r"), routers: pods("rd r rd f -")}, []int{1})
 	if got := names(peers.Servers); got != "p0 p4 p5" {
 		t.Errorf("servers %s", got)
 	}
@@ -231,11 +231,16 @@ func TestChoosePeers(t *testing.T) {
 		t.Errorf("routers %s: live ones first, then those that drain", got)
 	}
 	many := pods(strings.Repeat("r ", 600)) // 2 workers each
-	if n := len(choosePeers(&snapshot{servers: many}, nil).Servers); n != maxWorkers/2 {
+	if n := len(choosePeers(&snapshot{service: aService(), servers: many}, nil).Servers); n != maxWorkers/2 {
 		t.Errorf("%d servers of 2 workers are named, want %d", n, maxWorkers/2)
 	}
-	if n := len(choosePeers(&snapshot{routers: pods(strings.Repeat("r ", 20))}, nil).Routers); n != maxRouters {
+	if n := len(choosePeers(&snapshot{service: aService(), routers: pods(strings.Repeat("r ", 20))}, nil).Routers); n != maxRouters {
 		t.Errorf("%d routers are named, want %d", n, maxRouters)
+	}
+	onSwitch := &snapshot{service: aService(), routers: pods(strings.Repeat("r ", 20))}
+	onSwitch.service.Spec.Router.Placement = v1alpha1.PlacementSwitch
+	if n := len(choosePeers(onSwitch, nil).Routers); n != maxRouters-1 {
+		t.Errorf("%d routers beside a switch, which is one, too", n)
 	}
 }
 

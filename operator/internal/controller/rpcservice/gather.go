@@ -72,6 +72,9 @@ type snapshot struct {
 	// states holds what the sidecar of each running pod answered, by pod name.
 	states map[string]stateRead
 
+	// switches are those that the service names or has named, by name.
+	switches map[string]*v1alpha1.ProgrammableSwitch
+
 	// counted is what became of copies that could be taken back.
 	counted counted
 
@@ -120,7 +123,7 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (
 	if err := r.gatherPods(ctx, s); err != nil {
 		return nil, err
 	}
-	s.input.Slices = s.devices.able && !render.OnKernel(service.Spec.Device.Device)
+	s.input.Slices = s.devices.able && (!render.OnKernel(service.Spec.Device.Device) || render.OnSwitch(service))
 	wanted := render.Objects(s.input)
 	if !render.TCP(service) {
 		wanted = append(wanted, render.ConfigMap(in, nil, ""))
@@ -164,6 +167,9 @@ func (r *Reconciler) gatherDataplane(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	if err := r.gatherDevices(ctx, s); err != nil {
+		return err
+	}
+	if err := r.gatherSwitches(ctx, s); err != nil {
 		return err
 	}
 	s.peers = judgedPeers(s)
@@ -350,6 +356,31 @@ func (r *Reconciler) gatherFastPath(ctx context.Context, s *snapshot) error {
 	level, err := r.enforced(ctx, s.service.Namespace)
 	s.fastPath = fastPathAsked{chooser: chooser, level: level, denial: r.denials.get(client.ObjectKeyFromObject(s.service))}
 	return err
+}
+
+// gatherSwitches reads the switches of the service.
+func (r *Reconciler) gatherSwitches(ctx context.Context, s *snapshot) error {
+	var names []string
+	if asked := s.service.Spec.Router.Switch; asked != nil {
+		names = append(names, asked.Name)
+	}
+	if had := s.service.Status.Switch; had != nil {
+		names = append(names, had.Name)
+	}
+	for _, name := range names {
+		psw := &v1alpha1.ProgrammableSwitch{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, psw)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read ProgrammableSwitch %s: %w", name, err)
+		}
+		if err == nil {
+			if s.switches == nil {
+				s.switches = map[string]*v1alpha1.ProgrammableSwitch{}
+			}
+			s.switches[name] = psw
+		}
+	}
+	return nil
 }
 
 // gatherTails asks every router, if a decision is due, how long requests took.

@@ -40,6 +40,7 @@ type plan struct {
 	hedging  *v1alpha1.HedgingStatus
 	fastPath fastPath
 	device   deviceDecision
+	onSwitch switchDecision
 	remember memory
 	// failed is what could not be planned and is tried again.
 	failed error
@@ -62,6 +63,7 @@ func planFor(s *snapshot) *plan {
 	p.input.FastPath, p.input.LiveWorkers = p.fastPath.given(), mostWorkers(s.servers)
 	p.input.Accounts = renewals(s)
 	p.remember.lagged = lagging(s)
+	p.planSwitch(s)
 	p.planDevice(s)
 	p.objects = render.Objects(p.input)
 	if p.overTCP || !p.accepted.OK() && (!s.live.exists || s.secretTaken) {
@@ -79,9 +81,9 @@ func (p *plan) planDevice(s *snapshot) {
 	p.device = decideDevice(s)
 	d := p.device.device
 	p.input.Device, p.input.WithoutSurge = d, withoutSurge(s, d)
-	p.input.Slices = s.devices.able && !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || s.slices.ours)
+	p.input.Slices = s.devices.able && !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || p.input.Switched || s.slices.ours)
 	if p.input.Slices {
-		p.input.Endpoints, p.input.EmptyingSelector = endpoints(s), s.slices.theirs
+		p.input.Endpoints, p.input.EmptyingSelector = withSwitch(endpoints(s), p.onSwitch), s.slices.theirs
 	}
 }
 

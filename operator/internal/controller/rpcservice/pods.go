@@ -64,11 +64,15 @@ func choosePeers(s *snapshot, keyIDs []int) render.Peers {
 		workers += n
 		peers.Servers = append(peers.Servers, p)
 	}
+	most := maxRouters
+	if s.service.Status.Switch != nil || render.OnSwitch(s.service) {
+		most-- // a switch is one, too
+	}
 	// Live routers first, then the draining ones: they lose nothing but the
 	// comfort of an orderly end when there are too many.
 	for _, draining := range []bool{false, true} {
 		for _, p := range s.routers {
-			if s.address(p) == "" || finished(p) || (p.DeletionTimestamp != nil) != draining || len(peers.Routers) == maxRouters {
+			if s.address(p) == "" || finished(p) || (p.DeletionTimestamp != nil) != draining || len(peers.Routers) == most {
 				continue
 			}
 			peers.Routers = append(peers.Routers, p)

@@ -21,6 +21,7 @@ import (
 
 // +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices/status,verbs=patch
+// +kubebuilder:rbac:groups=bobtail.dev,resources=programmableswitches,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get

@@ -30,9 +30,15 @@ import (
 // one that does not answer, and must not hold up the others meanwhile.
 const concurrent = 16
 
+// Watches are those that a feature needs besides, each to be begun when the cluster has
+// what the feature needs (decision 0024).
+type Watches struct {
+	Devices, Switches func(ctrl.Manager) error
+}
+
 // SetupWithManager registers the controller, with the watches that every release had the
-// right to. watchSlices adds the one that devices need besides.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (watchSlices func(ctrl.Manager) error, err error) {
+// right to.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (*Watches, error) {
 	r.applied = newApplied(r.Client, r.Now)
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
@@ -51,12 +57,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (watchSlices func(ctrl.M
 	if err != nil {
 		return nil, fmt.Errorf("set up the RpcService controller: %w", err)
 	}
+	return &Watches{
+		Devices:  also(c, &discoveryv1.EndpointSlice{}, "EndpointSlices", serviceOf),
+		Switches: also(c, &v1alpha1.ProgrammableSwitch{}, "ProgrammableSwitches", r.atSwitch),
+	}, nil
+}
+
+func also(c controller.Controller, kind client.Object, named string, of handler.MapFunc) func(ctrl.Manager) error {
 	return func(mgr ctrl.Manager) error {
-		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), &discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf))); err != nil {
-			return fmt.Errorf("watch EndpointSlices: %w", err)
+		if err := c.Watch(source.Kind(mgr.GetCache(), kind, handler.EnqueueRequestsFromMapFunc(of))); err != nil {
+			return fmt.Errorf("watch %s: %w", named, err)
 		}
 		return nil
-	}, nil
+	}
 }
 
 // targetOf finds the service of an objective: its routers may have to enforce
@@ -67,6 +80,22 @@ func targetOf(_ context.Context, o client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slo.Namespace, Name: slo.Spec.TargetRef.Name}}}
+}
+
+// atSwitch finds the services of a switch: those that it knows, and those that name it.
+func (r *Reconciler) atSwitch(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	list := &v1alpha1.RpcServiceList{}
+	if r.Client.List(ctx, list) != nil {
+		return nil // it only makes it sooner
+	}
+	for i := range list.Items {
+		s := &list.Items[i]
+		asked, had := s.Spec.Router.Switch, s.Status.Switch
+		if asked != nil && asked.Name == o.GetName() || had != nil && had.Name == o.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)})
+		}
+	}
+	return out
 }
 
 // serviceOf finds the service of a pod by its label.

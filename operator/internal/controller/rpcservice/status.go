@@ -54,6 +54,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	st.PodDevices = podDevices(s)
 	st.Policy, st.Forwarding = inEffect(service)
 	st.Routers = routerStatus(s, done.document)
+	st.Switch = p.onSwitch.status
 	st.FastPath = fastPathStatus(s, p.fastPath)
 	st.Jitter = jitterStatus(s)
 	if done.document.hash != "" {

@@ -114,10 +114,11 @@ func (r *Reconciler) pods(ctx context.Context, target *v1alpha1.RpcService, comp
 	return list.Items, nil
 }
 
-// measuringComponent is who sees every request: the routers, or, without any,
-// the servers.
+// measuringComponent is who sees every request: the routers, or, without any, or with a
+// switch in their place, whose program counts requests but keeps no times, the servers.
 func measuringComponent(target *v1alpha1.RpcService) string {
-	if target.Spec.Router.Placement == v1alpha1.PlacementNone {
+	switch target.Spec.Router.Placement {
+	case v1alpha1.PlacementNone, v1alpha1.PlacementSwitch:
 		return v1alpha1.ComponentServer
 	}
 	return v1alpha1.ComponentRouter

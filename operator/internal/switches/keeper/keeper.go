@@ -45,7 +45,12 @@ type Desired struct {
 	// Identity changes whenever Target does: credentials cannot be compared.
 	Identity string
 	Pipeline Pipeline
+	// Wanted is what the switch holds whatever it serves; Services come on top of it, at
+	// places that are found by what it holds already.
 	Wanted   []switches.Entry
+	Services []switches.Service
+	// Revision changes whenever anything of what is wanted does.
+	Revision string
 	Ranks    map[string]int
 	Tag      []byte
 	// Clear: take away what is ours, and write nothing else.
@@ -73,8 +78,18 @@ type State struct {
 	// Repaired counts entries that had to be put right after the switch held what was
 	// wanted; Pushes counts pipelines.
 	Repaired, Pushes int64
+	// Services is what became of each, by name.
+	Services map[string]ServiceState
 	// Fault is what stands in the way, nil when nothing does.
 	Fault *link.Fault
+}
+
+// ServiceState is what became of a service.
+type ServiceState struct {
+	// Version is the last one that was read back whole; empty: none was yet.
+	Version string
+	// Refused says why the version that is asked for is not tried; what was there stays.
+	Refused string
 }
 
 // Keeper looks after any number of switches. Its methods never wait for one.
@@ -156,7 +171,7 @@ func (k *Keeper) Set(name string, d Desired) {
 		return
 	}
 	c.mu.Lock()
-	told := c.desired.Generation == d.Generation && c.desired.Identity == d.Identity && c.desired.Clear == d.Clear
+	told := c.desired.Generation == d.Generation && c.desired.Identity == d.Identity && c.desired.Clear == d.Clear && c.desired.Revision == d.Revision
 	c.desired = d
 	c.mu.Unlock()
 	if told {

@@ -4,6 +4,7 @@ package keeper
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -30,7 +31,10 @@ type round struct {
 	failures int
 	written  map[string]bool
 	// settled: the switch held what is wanted, so what is missing later has been lost.
-	settled int64
+	settled string
+	// places is where services stand, so that what is lost comes back where it was.
+	places  switches.Places
+	next    int // row
 	refused refusal
 	state   State
 }
@@ -163,7 +167,7 @@ func (r *round) program(ctx context.Context, d Desired) *link.Fault {
 	if fault != nil || diff.Settled() {
 		return fault
 	}
-	lost := r.settled == d.Generation && !d.Clear
+	lost := r.settled == d.standing() && !d.Clear
 	for _, step := range diff.Steps {
 		if fault := r.write(ctx, step); fault != nil {
 			return fault
@@ -186,9 +190,12 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	if err != nil {
 		return switches.Difference{}, link.FaultOf(err)
 	}
-	wanted := d.Wanted
+	wanted, plan := d.Wanted, switches.Plan{}
 	if d.Clear {
 		wanted = nil
+	} else {
+		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), d.Services, r.next)
+		wanted = slices.Concat(wanted, plan.Entries)
 	}
 	if read.NoGroups && slices.ContainsFunc(wanted, func(e switches.Entry) bool { return e.Table() == switches.Groups }) {
 		return switches.Difference{}, link.Faultf(link.Refused, "the switch knows no multicast groups, and %s asks for some", r.name)
@@ -198,12 +205,35 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	r.state.Settled = diff.Settled() && !d.Clear
 	r.state.Cleared = diff.Settled() && d.Clear
 	if diff.Settled() {
-		r.settled = d.Generation
+		r.settled = d.standing()
 		for _, e := range wanted {
 			r.written[e.String()] = true
 		}
 	}
+	r.placed(d, plan, diff.Settled())
 	return diff, nil
+}
+
+// standing names what is wanted.
+func (d Desired) standing() string { return fmt.Sprintf("%d %s", d.Generation, d.Revision) }
+
+// ours leaves out what somebody else has put into tables of services: it stands nowhere.
+func ours(held []switches.Entry, tag []byte, written map[string]bool) []switches.Entry {
+	return slices.DeleteFunc(slices.Clone(held), func(e switches.Entry) bool { return !e.Of(tag) && !written[e.String()] })
+}
+
+// placed keeps what a plan says: from its first entry on, places are taken.
+func (r *round) placed(d Desired, plan switches.Plan, whole bool) {
+	r.places, r.next = plan.Places, plan.Next
+	states := map[string]ServiceState{}
+	for _, s := range d.Services {
+		state := ServiceState{Version: r.state.Services[s.Name].Version, Refused: plan.Refused[s.Name]}
+		if whole && state.Refused == "" && !d.Clear {
+			state.Version = s.Version
+		}
+		states[s.Name] = state
+	}
+	r.state.Services = states
 }
 
 // write sends one step; what others point at must be there before they are sent.
@@ -303,7 +333,7 @@ func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
 		return fault
 	}
 	r.state.Pushes++
-	r.settled = 0
+	r.settled, r.places, r.next = "", nil, 0
 	clear(r.written)
 	running, err := r.session.Pipeline(ctx, false)
 	if err != nil {
@@ -322,5 +352,5 @@ func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
 func same(a, b State) bool {
 	return a.Generation == b.Generation && a.Connected == b.Connected && a.Role == b.Role && a.Settled == b.Settled && a.Cleared == b.Cleared &&
 		maps.Equal(a.Used, b.Used) && a.Strange == b.Strange && slices.Equal(a.Strangers, b.Strangers) && slices.Equal(a.Contested, b.Contested) &&
-		a.Repaired == b.Repaired && a.Pushes == b.Pushes && reflect.DeepEqual(a.Fault, b.Fault) && reflect.DeepEqual(a.Cookie, b.Cookie)
+		maps.Equal(a.Services, b.Services) && a.Repaired == b.Repaired && a.Pushes == b.Pushes && reflect.DeepEqual(a.Fault, b.Fault) && reflect.DeepEqual(a.Cookie, b.Cookie)
 }
