@@ -369,6 +369,37 @@ const (
 	ReasonNotLeading = "NotLeading"
 )
 
+// Reasons of ReplicationGroup, besides Accepted, NameConflict, InvalidConfiguration,
+// ApplyFailed, NotAccepted, Programmed, Reconciling, Rejected, Unreachable,
+// ConfigUnreadable, KeysLost, NoPods, NotProgrammed, RollingOut and Ready.
+const (
+	// ReasonProtocolUnavailable: members of this version do not speak `spec.protocol`.
+	ReasonProtocolUnavailable = "ProtocolUnavailable"
+
+	// ReasonWaitingForMembers: a group begins when all of its members are there, each
+	// with an empty disk; the message says who is missing.
+	ReasonWaitingForMembers = "WaitingForMembers"
+
+	// ReasonForeignDisk: the disk of a member belongs to another group; the message
+	// names the claim. It is not touched, and the member takes no part.
+	ReasonForeignDisk = "ForeignDisk"
+
+	// ReasonNoQuorum: fewer voters answer than must agree. Nothing is answered, and
+	// nothing is lost; the message says what brings them back.
+	ReasonNoQuorum = "NoQuorum"
+
+	// ReasonNoLeader: enough voters are there, and none of them leads yet.
+	ReasonNoLeader = "NoLeader"
+
+	// ReasonChangingMembers: the membership is on its way to what `spec.members` asks
+	// for; the message says who is to come and to go.
+	ReasonChangingMembers = "ChangingMembers"
+
+	// ReasonMembersNotReady: a quorum serves, and a member is not well; the message
+	// says which, and why.
+	ReasonMembersNotReady = "MembersNotReady"
+)
+
 // FinalizerSwitch keeps a ProgrammableSwitch until its entries are off the switch.
 const FinalizerSwitch = "bobtail.dev/switch-entries"
 
@@ -481,6 +512,19 @@ const (
 	// on it.
 	EventPipelinePushed = "PipelinePushed"
 
+	// EventLeaderElected: another member leads, or a later term began.
+	EventLeaderElected = "LeaderElected"
+
+	// EventMembershipChanged: the members' own configuration has other voters or
+	// learners than before.
+	EventMembershipChanged = "MembershipChanged"
+
+	// EventMemberReplaced: a pod came with an empty disk and is taken in as a new member.
+	EventMemberReplaced = "MemberReplaced"
+
+	// EventMemberRestarted: a member's pod was evicted for the present specification.
+	EventMemberRestarted = "MemberRestarted"
+
 	// EventCertificateRenewed: the certificate of the sidecars was issued anew.
 	EventCertificateRenewed = "CertificateRenewed"
 )
@@ -489,19 +533,22 @@ const (
 const (
 	// PodConditionJoined is the readiness gate of server pods: True once every
 	// live router has all the workers of the pod in its set, or, without a
-	// router, once the pod runs its configuration.
+	// router, once the pod runs its configuration. On member pods: the member is a
+	// voter and follows the leader, or leads.
 	PodConditionJoined = "bobtail.dev/Joined"
 
 	// ReasonJoined: every live router counts the workers of the pod in.
 	ReasonJoined = "Joined"
 
-	// ReasonWaitingForJoin: some router has not heard from every worker yet.
+	// ReasonWaitingForJoin: some router has not heard from every worker yet, or the
+	// member is no voter that follows the leader.
 	ReasonWaitingForJoin = "WaitingForJoin"
 )
 
 // Labels and annotations.
 const (
-	// LabelService carries the name of the RpcService on everything made for it.
+	// LabelService carries the name of the RpcService or ReplicationGroup on everything
+	// made for it.
 	LabelService = "bobtail.dev/service"
 
 	// LabelExperiment carries the name of the LatencyExperiment on everything
@@ -522,6 +569,9 @@ const (
 
 	// ComponentRouter labels the pods that place requests.
 	ComponentRouter = "router"
+
+	// ComponentMember labels the pods of a ReplicationGroup.
+	ComponentMember = "member"
 
 	// LoadBalancerClass in spec.loadBalancerClass asks for an address balanced by
 	// CRAB.

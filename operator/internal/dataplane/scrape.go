@@ -214,10 +214,14 @@ func (c *Client) Counters(ctx context.Context, t Target) (*Counters, error) {
 }
 
 func (c *Client) get(ctx context.Context, t Target, path string, q url.Values, out any) error {
+	return c.send(ctx, t, http.MethodGet, path, q, nil, out)
+}
+
+func (c *Client) send(ctx context.Context, t Target, method, path string, q url.Values, content io.Reader, out any) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, serverNameKey{}, t.ServerName), c.timeout)
 	defer cancel()
 	u := url.URL{Scheme: "https", Host: t.Address, Path: path, RawQuery: q.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), content)
 	if err != nil {
 		return &ReadError{Kind: Unreachable, Target: t, Err: err}
 	}

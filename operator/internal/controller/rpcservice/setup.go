@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 )
 
 // concurrent services: a reconciliation mostly waits for sidecars, up to 2 s for
@@ -31,7 +32,7 @@ const concurrent = 16
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.applied = newApplied(r.Client, r.Now)
+	r.applied = apply.New(r.Client, fieldManager, r.Now)
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
 		For(&v1alpha1.RpcService{}, spec).
