@@ -162,7 +162,6 @@ type GroupState struct {
 
 	ConfigurationIndex uint64 `json:"configurationIndex"`
 	ChangePending      bool   `json:"changePending"`
-	Transferring       bool   `json:"transferring"`
 	// Formed: all members that found the group have been up once.
 	Formed  bool          `json:"formed"`
 	Quorum  GroupQuorum   `json:"quorum"`

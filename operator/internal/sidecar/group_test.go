@@ -75,6 +75,9 @@ func (m *member) answer(q dataplane.GroupChange) string {
 	case "promote":
 		return `{"v":1,"ok":false,"error":{"code":"Behind","field":"id","message":"member 4 has 300 entries to get"}}`
 	}
+	if q.Op != "add" && q.Op != "remove" {
+		return `{"v":1,"ok":false,"error":{"code":"UnknownOperation","field":"op","message":"none of a member's"}}`
+	}
 	m.took = append(m.took, q)
 	return `{"v":1,"ok":true,"index":131}`
 }

@@ -78,7 +78,7 @@ func TestGroupFromApplyToReadyAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range pods.Items {
-		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != "r-registry.example/kv:2" {
+		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != revisionOf("registry.example/kv:2") {
 			t.Errorf("%s is of %s", p.Name, p.Labels[appsv1.ControllerRevisionHashLabelKey])
 		}
 	}
@@ -121,7 +121,7 @@ func TestGroupLosesADiskAndAQuorum(t *testing.T) {
 	w := formedGroup(t, "ledger")
 	disks := map[int]string{0: "a", 1: "a", 2: "a"}
 	for i := range 3 {
-		w.start(i, "a", "r-registry.example/kv:1")
+		w.start(i, "a", revisionOf("registry.example/kv:1"))
 	}
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRollingOut, "") // the StatefulSet says nothing yet
 	w.keep(disks)

@@ -57,9 +57,13 @@ func newGroupWorld(t *testing.T, name string) *groupWorld {
 	return &groupWorld{world: newWorld(t, name), seats: map[int]*groupSeat{}, formed: map[string]bool{}}
 }
 
-// start makes the pod in a place, with a disk.
+// revisionOf is what the StatefulSet's controller calls pods of an image.
+func revisionOf(image string) string {
+	return "r-" + strings.NewReplacer("/", "-", ":", "-").Replace(image)
+}
+
+// start makes the pod in a place, with a disk. It may be called from any goroutine.
 func (w *groupWorld) start(place int, disk, revision string) {
-	w.t.Helper()
 	w.nextIP++
 	ip := fmt.Sprintf("127.88.%d.%d", w.nextIP>>8, w.nextIP&255)
 	name := fmt.Sprintf("%s-member-%d", w.name, place)
@@ -70,11 +74,13 @@ func (w *groupWorld) start(place int, disk, revision string) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "member", Image: "none"}}, TerminationGracePeriodSeconds: new(int64)},
 	}
 	if err := direct.Create(context.Background(), p); err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
+		return
 	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
 	if err := direct.Status().Update(context.Background(), p); err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
+		return
 	}
 	w.mu.Lock()
 	w.seats[place] = &groupSeat{ip: ip, disk: name + "-" + disk, revision: revision}
@@ -83,10 +89,10 @@ func (w *groupWorld) start(place int, disk, revision string) {
 }
 
 func (w *groupWorld) serveMember(place int, ip string) {
-	w.t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "9443"))
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Error(err)
+		return
 	}
 	alive := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
@@ -328,7 +334,7 @@ func (w *groupWorld) keepOnce(disks map[int]string) {
 	if direct.Get(ctx, types.NamespacedName{Namespace: w.ns, Name: w.name + "-member"}, set) != nil {
 		return
 	}
-	revision := "r-" + set.Spec.Template.Spec.Containers[0].Image
+	revision := revisionOf(set.Spec.Template.Spec.Containers[0].Image)
 	if set.Status.ObservedGeneration != set.Generation || set.Status.UpdateRevision != revision {
 		before := set.DeepCopy()
 		set.Status = appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, Replicas: *set.Spec.Replicas, UpdateRevision: revision}

@@ -75,7 +75,7 @@ func (a *Applied) Apply(ctx context.Context, o render.Object, cached bool) error
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.records[identity(o)] = record{owner: ownerUID(o), hash: hash, version: version(u), at: a.now()}
+	a.records[identity(o)] = record{owner: ownerUID(o), hash: hash, version: Version(u), at: a.now()}
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (a *Applied) stands(ctx context.Context, o render.Object, hash [sha256.Size
 	if !ok || a.Client.Get(ctx, client.ObjectKeyFromObject(found), found) != nil {
 		return false
 	}
-	return version(found) == r.version
+	return Version(found) == r.version
 }
 
 // Forget drops the records of a service that is gone, by its name.
@@ -128,9 +128,9 @@ func convert(o render.Object) (*unstructured.Unstructured, [sha256.Size]byte, er
 	return &unstructured.Unstructured{Object: fields}, sha256.Sum256(text), nil
 }
 
-// version changes when somebody changes the specification. Where an object has
+// Version changes when somebody changes the specification. Where an object has
 // a generation, that is the one: its resource version moves with every status.
-func version(o metav1.Object) string {
+func Version(o metav1.Object) string {
 	if g := o.GetGeneration(); g > 0 {
 		return "g" + strconv.FormatInt(g, 10)
 	}

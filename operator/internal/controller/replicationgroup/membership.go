@@ -18,7 +18,7 @@ type view struct {
 	formed bool
 	// leader is the number of the member that leads with a quorum behind it; 0: nobody.
 	leader int
-	// busy: a change is under way, or the leadership is being handed over.
+	// busy: a change is under way.
 	busy bool
 	// seats are the pods, force is the membership that the leader speaks of.
 	seats []seat

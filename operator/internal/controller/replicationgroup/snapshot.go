@@ -237,7 +237,7 @@ func viewOf(s *snapshot, r record) view {
 	if leader == nil {
 		return v
 	}
-	v.leader, v.busy = leader.ID, leader.ChangePending || leader.Transferring
+	v.leader, v.busy = leader.ID, leader.ChangePending
 	for _, m := range leader.Members {
 		v.force = append(v.force, peer{
 			number: m.ID, ordinal: s.placeOf(r, m.ID), voter: m.Role == dataplane.RoleVoter, healthy: s.healthy(r, leader, m), lag: m.Lag,
