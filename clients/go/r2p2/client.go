@@ -19,7 +19,8 @@ import (
 type Policy = wire.Policy
 
 // Policies (§3.1). Bobtail's routers implement the first two and answer DROP
-// to the others.
+// to the others, which are for the members of replication groups (package
+// replica).
 const (
 	Unrestricted = wire.Unrestricted
 	Sticky       = wire.Sticky
@@ -101,6 +102,11 @@ type Request struct {
 	Class, ClassFlags uint8
 	// Trace travels when it is not 0, and is echoed by server and router.
 	Trace uint64
+	// To, when valid, is where this request goes, whatever router its socket is on.
+	To netip.AddrPort
+	// Session and Sequence travel when Session is not 0: a replicated write that may be
+	// asked for again (R-387; package replica).
+	Session, Sequence uint64
 }
 
 // ReplyMsg is the answer to a Request.

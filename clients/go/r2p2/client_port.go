@@ -67,10 +67,14 @@ func newClientPort(c *Client, router netip.AddrPort) (*clientPort, error) {
 // start registers and sends a request.
 func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duration) (*Future, error) {
 	router, ok := p.client.targets.stay(p.current())
-	if !ok {
+	if !ok && !r.To.IsValid() {
 		return nil, ErrNoTarget
 	}
-	pair := &clientPair{request: r, router: router, future: &Future{done: make(chan struct{})}}
+	to := router
+	if r.To.IsValid() {
+		to = r.To
+	}
+	pair := &clientPair{request: r, router: to, future: &Future{done: make(chan struct{})}}
 	pair.split = p.cut(r)
 	if pair.split.Count == 0 {
 		return nil, ErrTooLarge
@@ -81,7 +85,7 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 		p.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if router != p.router {
+	if !r.To.IsValid() && router != p.router {
 		p.move(router)
 	}
 	id, ok := p.ids.take(time.Now())
@@ -97,7 +101,7 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 	pair.unwatch = context.AfterFunc(ctx, func() { p.cancel(pair, ctx.Err()) })
 	packet := p.packet(pair, 0)
 	p.mu.Unlock()
-	p.send(packet, router)
+	p.send(packet, to)
 	return pair.future, nil
 }
 
@@ -124,6 +128,10 @@ func (r *Request) options() (o wire.Options) {
 	if r.Trace != 0 {
 		o.Present |= wire.HasTrace
 		o.Trace = r.Trace
+	}
+	if r.Session != 0 {
+		o.Present |= wire.HasSession
+		o.Session, o.Sequence = r.Session, r.Sequence
 	}
 	return o
 }

@@ -181,7 +181,7 @@ func (p *clientPort) onDrop(h *wire.Header) wire.Case {
 	if pair == nil || pair.reply != nil {
 		return wire.M19
 	}
-	if p.finish(pair, nil, ErrDropped) {
+	if p.finish(pair, nil, dropped(h.Payload)) {
 		p.client.stats.dropped.Add(1)
 		p.alive(pair)
 	}

@@ -31,6 +31,23 @@ var (
 	ErrClosed = errors.New("r2p2: closed")
 )
 
+// DroppedError is ErrDropped with what its sender said behind the word DROP
+// . Package replica knows what that means.
+type DroppedError struct{ Why []byte }
+
+func (e *DroppedError) Error() string { return ErrDropped.Error() }
+
+// Is makes it ErrDropped.
+func (e *DroppedError) Is(target error) bool { return target == ErrDropped }
+
+func dropped(payload []byte) error {
+	const word = "DROP"
+	if len(payload) <= len(word) {
+		return ErrDropped
+	}
+	return &DroppedError{Why: append([]byte(nil), payload[len(word):]...)}
+}
+
 type timeoutError struct{}
 
 func (timeoutError) Error() string   { return "r2p2: timeout: no whole reply in time" }

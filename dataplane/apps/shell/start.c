@@ -78,7 +78,7 @@ struct bt_ctl *bt_control_start(const struct bt_control_start *s, struct bt_mail
                                      .warn = warn};
     answers.arg = s->arg;
     answers.incarnation = s->incarnation;
-    bt_mailbox_init(mailbox, wake, s->io);
+    bt_mailbox_init(mailbox, s->wake != NULL ? s->wake : wake, s->wake != NULL ? s->wake_arg : s->io);
     struct bt_ctl *ctl = bt_ctl_new(&answers, &options, mailbox);
     if (ctl == NULL) {
         bt_log_error("out of memory");

@@ -29,6 +29,8 @@ struct bt_control_start {
     const char *config;       // --config, or NULL
     const char *config_cache; // --config-cache, or NULL
     struct bt_io *io;         // its wait ends when the loop is asked for something
+    void (*wake)(void *arg);  // instead of io, with wake_arg, for a loop whose io changes; NULL: io
+    void *wake_arg;
 };
 
 // Opens the mailbox, applies the last good configuration from the cache, or else --config, and starts the control

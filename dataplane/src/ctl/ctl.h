@@ -10,6 +10,7 @@
 #include "base/histogram.h"
 #include "base/trace.h"
 #include "ctl/config.h"
+#include "ctl/json_out.h"
 #include "ctl/keys.h"
 #include "ctl/mailbox.h"
 
@@ -87,17 +88,36 @@ void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc 
 void bt_ctl_add_gauge(struct bt_ctl_samples *s, const char *name, uint64_t value);
 void bt_ctl_add_labelled_gauge(struct bt_ctl_samples *s, const struct bt_counter_desc *desc, uint64_t value);
 
+// What an operation of a program's own may be given; what it takes no interest in is ignored.
+struct bt_ctl_ask {
+    int64_t id;                       // 0 when none was given
+    int64_t member_port, client_port; // likewise
+    const char *name, *address;       // "" likewise
+};
+
+// An operation beside those that every program answers. Runs in the packet loop, and writes the fields of its answer.
+struct bt_ctl_operation {
+    const char *name;
+    bool (*answer)(void *arg, const struct bt_ctl_ask *ask, struct bt_json_out *o, struct bt_ctl_error *e);
+};
+
 // What a program answers with. All but `slices` run in the packet loop. Every answer, histograms
 // included, knows the packets that had arrived when it was asked for.
 struct bt_ctl_app {
-    const char *role;             // "router", "server", "load"
+    const char *role;             // "router", "server", "load", "member"
     const char *histogram_source; // "Router", "Server", "Client"
     uint32_t incarnation;
     void *arg;
     // Puts a configuration in force, whole or not at all; on refusal fills *e. NULL: the program
     // takes none.
     bool (*apply)(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e);
+    // The same for a program whose document is of another kind: it reads the text, and the keys from key_dir (NULL:
+    // there are none). In place of apply.
+    bool (*apply_text)(void *arg, const char *text, size_t len, const char *key_dir, struct bt_ctl_error *e);
+    const struct bt_ctl_operation *operations; // a NULL name at the end; NULL: none
     void (*state)(void *arg, struct bt_ctl_state *out);
+    // Writes more fields into the answer of "state". NULL: there are none.
+    void (*describe)(void *arg, struct bt_json_out *o);
     void (*counters)(void *arg, struct bt_ctl_samples *out);
     void (*leave)(void *arg); // starts draining and returns
     // The histogram called `name`, or NULL. Runs in the control thread.

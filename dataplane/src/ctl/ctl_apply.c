@@ -43,11 +43,52 @@ static void remember(struct bt_ctl *c, const char *text, size_t len)
     }
 }
 
+struct text_call {
+    struct bt_ctl *ctl;
+    const char *text;
+    size_t len;
+    struct bt_ctl_error *error;
+    bool accepted;
+};
+
+static void apply_text_in_loop(void *arg)
+{
+    struct text_call *a = arg;
+    const struct bt_ctl *c = a->ctl;
+    a->accepted = c->app.apply_text(c->app.arg, a->text, a->len, c->options.key_dir, a->error);
+}
+
+// A document of the program's own kind. It is handed over also when its text is the one in force: a key's file may
+// hold another key.
+static bool apply_own_kind(struct bt_ctl *c, const char *text, size_t len, bool direct, bool *unchanged,
+                           struct bt_ctl_error *e)
+{
+    char hash[BT_CONFIG_HASH];
+    struct text_call call = {.ctl = c, .text = text, .len = len, .error = e};
+    bt_config_hash(text, len, hash);
+    *unchanged = strcmp(hash, c->hash) == 0;
+    if (direct) {
+        apply_text_in_loop(&call);
+    } else if (!bt_mailbox_call(c->mailbox, apply_text_in_loop, &call)) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
+    }
+    if (call.accepted) {
+        memcpy(c->hash, hash, sizeof hash);
+    }
+    if (call.accepted && !direct && (!*unchanged || c->uncached)) {
+        remember(c, text, len);
+    }
+    return call.accepted;
+}
+
 bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool direct, bool *unchanged,
                        struct bt_ctl_error *e)
 {
     char hash[BT_CONFIG_HASH];
     struct bt_keyring keys;
+    if (c->app.apply_text != NULL) {
+        return apply_own_kind(c, text, len, direct, unchanged, e);
+    }
     if (c->app.apply == NULL) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "op", "a %s takes no configuration", c->app.role);
     }

@@ -49,7 +49,9 @@ bool bt_ctl_apply_text(struct bt_ctl *c, const char *text, size_t len, bool dire
 
 void bt_ctl_reply_begin(struct bt_json_out *o, bool ok);
 void bt_ctl_reply_error(struct bt_json_out *o, const struct bt_ctl_error *e);
-void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s);
+// app: whose describe may add to it, in the loop only; NULL: nothing is added.
+void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s,
+                        const struct bt_ctl_app *app);
 void bt_ctl_reply_samples(struct bt_json_out *o, const struct bt_ctl_samples *s);
 void bt_ctl_reply_traces(struct bt_json_out *o, const struct bt_ctl_traces *t);
 void bt_ctl_reply_histogram(struct bt_json_out *o, const char *key, const struct bt_hist *h);

@@ -109,7 +109,8 @@ static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     bt_json_out_close(o, ']');
 }
 
-void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s)
+void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt_ctl_state *s,
+                        const struct bt_ctl_app *app)
 {
     bt_ctl_reply_begin(o, true);
     bt_json_out_string(o, "hash", hash);
@@ -119,6 +120,9 @@ void bt_ctl_reply_state(struct bt_json_out *o, const char *hash, const struct bt
         router_part(o, s);
     } else {
         server_part(o, s);
+    }
+    if (app != NULL && app->describe != NULL) {
+        app->describe(app->arg, o);
     }
     bt_json_out_close(o, '}');
 }

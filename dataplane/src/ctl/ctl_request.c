@@ -22,7 +22,9 @@ struct request {
     size_t config_len;
     bool memfd;
     int64_t size;
-    char name[32];
+    char name[BT_CONFIG_TEXT];
+    char address[64];
+    int64_t id, member_port, client_port;
     int64_t window_seconds;
     int64_t end_second; // last second of the window, on the dataplane's clock; 0: the present one
     int64_t parts;      // stretches of the window to be told apart; 0: none
@@ -30,10 +32,11 @@ struct request {
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, PARTS, AFTER, FIELDS };
+enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, PARTS, AFTER, ID, ADDRESS, MEMBER_PORT, CLIENT_PORT, FIELDS };
 
 static const char *const field_names[FIELDS] = {
-    "v", "op", "hash", "config", "memfd", "size", "name", "windowSeconds", "endSecond", "parts", "after"};
+    "v", "op", "hash", "config", "memfd", "size", "name", "windowSeconds", "endSecond", "parts", "after",
+    "id", "address", "memberPort", "clientPort"};
 
 static int field_of(const char *key)
 {
@@ -83,6 +86,14 @@ static bool read_field(struct bt_json *j, enum field f, struct request *q)
         return read_int(j, &q->parts);
     case AFTER:
         return read_int(j, &q->after);
+    case ID:
+        return read_int(j, &q->id);
+    case ADDRESS:
+        return read_text(j, q->address, sizeof q->address);
+    case MEMBER_PORT:
+        return read_int(j, &q->member_port);
+    case CLIENT_PORT:
+        return read_int(j, &q->client_port);
     case FIELDS:
         break;
     }
@@ -186,10 +197,19 @@ static bool answer_apply(struct bt_ctl *c, const struct request *q, const int *f
     return ok;
 }
 
+struct state_call {
+    struct bt_ctl *ctl;
+    struct bt_json_out *out;
+};
+
 static void state_in_loop(void *arg)
 {
-    struct bt_ctl *c = arg;
+    struct state_call *a = arg;
+    struct bt_ctl *c = a->ctl;
     c->app.state(c->app.arg, &c->state);
+    if (c->app.describe != NULL) { // what it says is the loop's
+        bt_ctl_reply_state(a->out, c->hash, &c->state, &c->app);
+    }
 }
 
 static void counters_in_loop(void *arg)
@@ -220,10 +240,12 @@ static bool answer_state(struct bt_ctl *c, struct bt_json_out *o, struct bt_ctl_
 {
     struct bt_ctl_state *s = &c->state;
     s->n_members = s->n_routers = s->n_workers = 0;
-    if (!in_loop(c, state_in_loop, e)) {
-        return false;
+    if (!bt_mailbox_call(c->mailbox, state_in_loop, &(struct state_call){c, o})) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
     }
-    bt_ctl_reply_state(o, c->hash, s);
+    if (c->app.describe == NULL) {
+        bt_ctl_reply_state(o, c->hash, s, NULL);
+    }
     return true;
 }
 
@@ -391,6 +413,47 @@ static bool answer_traces(struct bt_ctl *c, const struct request *q, struct bt_j
     return true;
 }
 
+struct own_call {
+    const struct bt_ctl *ctl;
+    const struct bt_ctl_operation *op;
+    const struct bt_ctl_ask *ask;
+    struct bt_json_out *out;
+    struct bt_ctl_error *error;
+    bool ok;
+};
+
+static void own_in_loop(void *arg)
+{
+    struct own_call *a = arg;
+    bt_ctl_reply_begin(a->out, true);
+    a->ok = a->op->answer(a->ctl->app.arg, a->ask, a->out, a->error);
+    bt_json_out_close(a->out, '}');
+}
+
+static bool answer_own(const struct bt_ctl *c, const struct bt_ctl_operation *op, const struct request *q,
+                       struct bt_json_out *o, struct bt_ctl_error *e)
+{
+    struct bt_ctl_ask ask = {.id = q->id,
+                             .member_port = q->member_port,
+                             .client_port = q->client_port,
+                             .name = q->name,
+                             .address = q->address};
+    struct own_call call = {.ctl = c, .op = op, .ask = &ask, .out = o, .error = e};
+    if (!bt_mailbox_call(c->mailbox, own_in_loop, &call)) {
+        return bt_ctl_refuse(e, BT_CTL_INTERNAL, NULL, "the packet loop does not answer; try again");
+    }
+    return call.ok;
+}
+
+static const struct bt_ctl_operation *own_operation(const struct bt_ctl *c, const char *name)
+{
+    const struct bt_ctl_operation *op = c->app.operations;
+    while (op != NULL && op->name != NULL && strcmp(op->name, name) != 0) {
+        op++;
+    }
+    return op != NULL && op->name != NULL ? op : NULL;
+}
+
 static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, size_t n_fds, struct bt_json_out *o,
                      struct bt_ctl_error *e)
 {
@@ -417,6 +480,10 @@ static bool dispatch(struct bt_ctl *c, const struct request *q, const int *fds, 
     }
     if (strcmp(q->op, "traces") == 0) {
         return answer_traces(c, q, o, e);
+    }
+    const struct bt_ctl_operation *op = own_operation(c, q->op);
+    if (op != NULL) {
+        return answer_own(c, op, q, o, e);
     }
     return bt_ctl_refuse(e, BT_CTL_UNKNOWN_OPERATION, "op",
                          "must be one of hello, apply, state, counters, histogram, leave, traces; got \"%s\"", q->op);

@@ -46,14 +46,19 @@ static bool load_one(const char *dir, int64_t id, const char *field, uint8_t key
 
 bool bt_keys_load(const char *dir, const struct bt_config *c, struct bt_keyring *out, struct bt_ctl_error *e)
 {
+    return bt_keys_load_ids(dir, c->key_ids, c->n_key_ids, out, e);
+}
+
+bool bt_keys_load_ids(const char *dir, const int64_t *ids, size_t n, struct bt_keyring *out, struct bt_ctl_error *e)
+{
     memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < c->n_key_ids; i++) {
+    for (size_t i = 0; i < n; i++) {
         char field[32];
         snprintf(field, sizeof field, "keyIds[%zu]", i);
-        if (!load_one(dir, c->key_ids[i], field, out->key[i].bytes, e)) {
+        if (!load_one(dir, ids[i], field, out->key[i].bytes, e)) {
             return false;
         }
-        out->key[i].id = (uint8_t)c->key_ids[i];
+        out->key[i].id = (uint8_t)ids[i];
     }
     return true;
 }

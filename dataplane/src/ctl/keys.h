@@ -11,4 +11,7 @@
 // *e naming keyIds[i] and the file. dir may be NULL when the document asks for none.
 bool bt_keys_load(const char *dir, const struct bt_config *c, struct bt_keyring *out, struct bt_ctl_error *e);
 
+// The same for a list of key ids, at most BT_KEYS_LIVE.
+bool bt_keys_load_ids(const char *dir, const int64_t *ids, size_t n, struct bt_keyring *out, struct bt_ctl_error *e);
+
 #endif

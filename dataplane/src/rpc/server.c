@@ -140,6 +140,10 @@ static void take_options(struct bt_pair *p, const struct bt_options *o)
     if (p->echo & BT_HAS_COPY) {
         p->copy = o->copy;
     }
+    if (p->echo & BT_HAS_SESSION) {
+        p->session = o->session;
+        p->session_seq = o->session_seq;
+    }
     if ((p->echo & BT_HAS_COPY) && o->copy == 0) {
         p->echo &= (uint8_t)~BT_HAS_COPY; // no router writes that
     }
@@ -161,7 +165,7 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     p->ext = a->h.ext;
     p->content = a->h.ext ? 0 : bt_server_content(s, &a->h);
     p->packets = a->h.count_or_index;
-    p->echo = (uint8_t)(a->h.opt.present & (BT_ECHOED | BT_HAS_COPY));
+    p->echo = (uint8_t)(a->h.opt.present & (BT_ECHOED | BT_HAS_COPY | BT_HAS_SESSION));
     if (p->echo) {
         take_options(p, &a->h.opt);
     }
@@ -191,6 +195,10 @@ void bt_server_hand_over(struct bt_server *s, struct bt_pair *p)
         .trace = p->trace,
         .t_first_ns = p->t_first_ns,
     };
+    if (p->echo & BT_HAS_SESSION) {
+        rq.session = p->session;
+        rq.session_seq = p->session_seq;
+    }
     s->cfg.ops.on_request(s->cfg.ops.arg, &rq, s->txq);
 }
 

@@ -33,6 +33,7 @@ struct bt_server_request {
     uint8_t class_id, class_flags; // 0 when none
     int router;                    // index of the router it came through, -1: none
     uint64_t trace;                // 0 when none
+    uint64_t session, session_seq; // of a replicated write that may be asked for again; 0: none
     uint64_t t_first_ns;           // arrival of its first packet
 };
 
@@ -75,6 +76,7 @@ struct bt_server_cfg {
     uint32_t max_held;       // packets held that overtook their F packet
     uint32_t max_message;    // bytes, default 1 MiB
     uint32_t incarnation;    // changes at every start
+    bool replicated;         // policies 2 and 3 are handed over like the others; else they are refused
     struct bt_rpc_timers timers;
     struct bt_keyring keys;
     uint64_t seed[2]; // of the pair tables' hashes
@@ -109,6 +111,7 @@ enum bt_server_counter {
     BT_SERVER_CANCELS_REMOVED,   // CANCEL: the request waited, and is gone
     BT_SERVER_CANCELS_STOPPED,   // its execution ended without a reply
     BT_SERVER_CANCELS_KEPT,      // the application goes on
+    BT_SERVER_FORGOTTEN,         // ended without an answer: nobody knows whether it was executed
     BT_SERVER_CANCELS_UNMATCHED, // no such copy here: it came too late, too early, twice or from another router
     BT_SERVER_COUNTERS
 };
@@ -142,6 +145,19 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
 
 // Refuses a request that was handed over but not executed. 0 or BT_RPC_BAD_ARGUMENT.
 int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq);
+
+// The same with bytes that say why, behind the word DROP.
+#define BT_SERVER_WHY_MAX 32u
+struct bt_server_why {
+    uint8_t bytes[BT_SERVER_WHY_MAX];
+    uint32_t n;
+};
+int bt_server_drop_why(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct bt_server_why *why,
+                       struct bt_txq *txq);
+
+// Ends a request that was handed over and may or may not have been executed: nobody gets an answer, its client times
+// out. 0 or BT_RPC_BAD_ARGUMENT.
+int bt_server_forget(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq);
 
 // Its router took the request back. False for an unknown handle.
 bool bt_server_cancelled(const struct bt_server *s, uint64_t handle);

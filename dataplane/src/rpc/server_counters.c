@@ -29,5 +29,6 @@ const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS] = {
     [BT_SERVER_CANCELS_REMOVED] = {"server_cancels_total", "outcome", "removed"},
     [BT_SERVER_CANCELS_STOPPED] = {"server_cancels_total", "outcome", "stopped"},
     [BT_SERVER_CANCELS_KEPT] = {"server_cancels_total", "outcome", "kept"},
+    [BT_SERVER_FORGOTTEN] = {"server_forgotten_total", NULL, NULL},
     [BT_SERVER_CANCELS_UNMATCHED] = {"server_cancels_total", "outcome", "unmatched"},
 };

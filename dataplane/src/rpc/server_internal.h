@@ -30,7 +30,7 @@ struct bt_pair {
     uint8_t policy;
     uint8_t router; // index or BT_NO_ROUTER
     bool ext;       // client set X
-    uint8_t echo;   // of BT_ECHOED and BT_HAS_COPY, what the request had
+    uint8_t echo;   // of BT_ECHOED, BT_HAS_COPY and BT_HAS_SESSION, what the request had
     uint8_t class_id, class_flags;
     uint32_t generation; // upper half of the handle
     uint32_t hash;       // of client and req_id in the pair table
@@ -39,6 +39,7 @@ struct bt_pair {
     uint32_t copy;       // with BT_HAS_COPY: which of its router's copies it is; 0: taken back
     uint32_t taken_back; // what copy was then
     uint64_t trace;
+    uint64_t session, session_seq; // with BT_HAS_SESSION in echo
     uint64_t t_first_ns, t_handed_ns;
     uint64_t hold_until_ns; // RECEIVING: its credit is held so long; 0: it gave it back, or had none
     bool paid;              // its credit went back before its end

@@ -244,32 +244,79 @@ enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a)
     return BT_M_OK;
 }
 
-void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
-                         struct bt_txq *txq)
+// DROP, and what else is to be said behind that word.
+static void send_drop(struct bt_server *s, const struct bt_addr *client, struct bt_r2p2_hdr *h,
+                      const struct bt_server_why *why, struct bt_txq *txq)
 {
-    struct bt_r2p2_hdr h = {.type = BT_DROP, .policy = BT_POLICY_STICKY, .first = true, .last = true, .ext = ext};
-    h.req_id = req_id;
-    h.count_or_index = 1;
-    bool sent = bt_port_send(&s->port, client, &h, "DROP", 4, txq);
+    uint8_t text[4 + BT_SERVER_WHY_MAX] = "DROP";
+    uint32_t n = why != NULL ? why->n : 0;
+    if (n != 0) {
+        memcpy(text + 4, why->bytes, n);
+    }
+    bool sent = bt_port_send(&s->port, client, h, text, 4 + n, txq);
     s->counters[BT_SERVER_PACKETS_SENT] += sent;
     s->counters[BT_SERVER_NO_BUFFER] += !sent;
 }
 
-int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
+static struct bt_r2p2_hdr drop_header(uint16_t req_id, bool ext)
+{
+    struct bt_r2p2_hdr h = {.type = BT_DROP, .policy = BT_POLICY_STICKY, .first = true, .last = true, .ext = ext};
+    h.req_id = req_id;
+    h.count_or_index = 1;
+    return h;
+}
+
+void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
+                         struct bt_txq *txq)
+{
+    struct bt_r2p2_hdr h = drop_header(req_id, ext);
+    send_drop(s, client, &h, NULL, txq);
+}
+
+// The pair of a request that ends without a reply, its bytes gone.
+static struct bt_pair *give_up(struct bt_server *s, uint64_t now_ns, uint64_t handle, enum bt_server_counter why)
 {
     struct bt_pair *p = executing(s, handle);
     if (!p) {
-        return BT_RPC_BAD_ARGUMENT;
+        return NULL;
     }
     bt_server_clock(s, now_ns);
-    s->counters[BT_SERVER_DROP_APP]++;
+    s->counters[why]++;
     note_trace(s, p, true);
     if (s->cfg.latency) {
         bt_hist_slices_rejected(s->cfg.latency, s->now, 1);
     }
     bt_msg_free(&p->msg, s->port.pool); // before the DROP, which may find no other buffer
-    bt_server_send_drop(s, &p->client, p->req_id, p->ext, txq);
+    return p;
+}
+
+int bt_server_drop_why(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct bt_server_why *why,
+                       struct bt_txq *txq)
+{
+    bool too_long = why != NULL && why->n > BT_SERVER_WHY_MAX;
+    struct bt_pair *p = too_long ? NULL : give_up(s, now_ns, handle, BT_SERVER_DROP_APP);
+    if (!p) {
+        return BT_RPC_BAD_ARGUMENT;
+    }
+    struct bt_r2p2_hdr h = drop_header(p->req_id, p->ext);
+    send_drop(s, &p->client, &h, why, txq);
     bt_server_end(s, p, BT_FEEDBACK_DROPPED, txq);
+    bt_server_free_pair(s, p);
+    return 0;
+}
+
+int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
+{
+    return bt_server_drop_why(s, now_ns, handle, NULL, txq);
+}
+
+int bt_server_forget(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq)
+{
+    struct bt_pair *p = give_up(s, now_ns, handle, BT_SERVER_FORGOTTEN);
+    if (!p) {
+        return BT_RPC_BAD_ARGUMENT;
+    }
+    bt_server_end(s, p, 0, txq);
     bt_server_free_pair(s, p);
     return 0;
 }

@@ -87,7 +87,7 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
         bt_server_refuse(s, a, BT_SERVER_DROP_MALFORMED);
         return flaw;
     }
-    if (a->h.policy >= BT_POLICY_REPLICATED_WRITE) {
+    if (a->h.policy >= BT_POLICY_REPLICATED_WRITE && !s->cfg.replicated) {
         bt_server_refuse(s, a, BT_SERVER_DROP_POLICY);
         return BT_M_OK;
     }

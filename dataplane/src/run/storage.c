@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/bytes.h"
 #include "run/storage_queue.h"
 
 enum { WHY = 240, ROUND_MOST = 4096 };
@@ -29,6 +30,7 @@ struct bt_storage {
     atomic_bool stop;
     _Atomic uint64_t durable; // generation
     atomic_bool failed;       // set after `why`
+    struct bt_store_error failure; // likewise
     char why[WHY];
     uint64_t told; // of the owner: the generation of the last completion
     bool told_failed;
@@ -83,6 +85,7 @@ static bool recover(struct bt_storage *s, const struct bt_store_config *sc, char
         ok = bt_store_open(&s->store, &s->image);
     }
     if (!ok) {
+        s->failure = s->store.why;
         int n = snprintf(err, errlen, "storage: ");
         bt_store_error_text(&s->store.why, err + n, errlen - (size_t)n);
     }
@@ -121,6 +124,9 @@ static bool prepare(struct bt_storage *s, const struct bt_storage_config *c, cha
         snprintf(err, errlen, "storage: no random numbers for a member id");
         return false;
     }
+    if (c->id != 0) {
+        bt_put16(sc.ids.member + sizeof sc.ids.member - sizeof c->id, c->id);
+    }
     if (!bt_storage_queue_init(&s->queue, c->queue_bytes != 0 ? c->queue_bytes : 4u << 20)) {
         return no_memory(err, errlen);
     }
@@ -140,6 +146,9 @@ struct bt_storage *bt_storage_open(const struct bt_storage_config *c, struct bt_
     s->wake_arg = c->wake_arg;
     sem_init(&s->work, 0, 0);
     if (!prepare(s, c, err, errlen)) {
+        if (c->error != NULL) {
+            *c->error = s->failure;
+        }
         release(s);
         return NULL;
     }
@@ -155,7 +164,8 @@ const struct bt_store_ids *bt_storage_ids(const struct bt_storage *s)
 static void fail(struct bt_storage *s)
 {
     if (!atomic_load_explicit(&s->failed, memory_order_relaxed)) {
-        bt_store_error_text(&s->store.why, s->why, sizeof s->why);
+        s->failure = s->store.why;
+        bt_store_error_text(&s->failure, s->why, sizeof s->why);
         atomic_store_explicit(&s->failed, true, memory_order_release);
     }
 }
@@ -233,6 +243,11 @@ bool bt_storage_completed(struct bt_storage *s, struct bt_storage_completion *c)
 const char *bt_storage_why(const struct bt_storage *s)
 {
     return atomic_load_explicit(&s->failed, memory_order_acquire) ? s->why : "";
+}
+
+int bt_storage_code(const struct bt_storage *s)
+{
+    return atomic_load_explicit(&s->failed, memory_order_acquire) ? s->failure.code : 0;
 }
 
 uint64_t bt_storage_count(const struct bt_storage *s, enum bt_storage_counter c)

@@ -19,6 +19,7 @@ struct bt_storage_config {
     struct bt_disk *disk; // instead of a folder; NULL: the folder
     uint8_t cluster[16];
     uint8_t member_expected[16]; // all zero: whoever the disk is
+    uint16_t id;                 // of the member in its group, kept in a new disk's member id; 0: none
     struct bt_group_config first;
     enum bt_store_policy policy;
     uint32_t segment_bytes, batch_bytes, files_max; // 0: 64 MiB, 1 MiB, 4096
@@ -26,6 +27,7 @@ struct bt_storage_config {
     uint64_t snapshot_max;                          // 0: 1 GiB
     void (*wake)(void *arg);                        // a completion is there; called by the storage thread
     void *wake_arg;
+    struct bt_store_error *error; // NULL, or where to say why the disk cannot be opened
 };
 
 struct bt_storage_completion {
@@ -57,6 +59,8 @@ bool bt_storage_completed(struct bt_storage *s, struct bt_storage_completion *c)
 
 // After a failure: why, for people.
 const char *bt_storage_why(const struct bt_storage *s);
+// The errno of a disk that failed; 0: it was something else, or nothing.
+int bt_storage_code(const struct bt_storage *s);
 uint64_t bt_storage_count(const struct bt_storage *s, enum bt_storage_counter c);
 
 // Makes everything durable that was given, ends the thread and closes the disk.

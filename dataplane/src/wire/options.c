@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-static const uint8_t known_max = BT_OPTION_COPY;
+static const uint8_t known_max = BT_OPTION_SESSION;
 
 static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_options *o)
 {
@@ -25,7 +25,7 @@ static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_opti
 // v: value, len: whole option.
 static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size_t offset, struct bt_options *o)
 {
-    static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6};
+    static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6, 18};
     if (kind == BT_OPTION_FORWARDED) {
         return read_forwarded(v, len, o);
     }
@@ -48,6 +48,10 @@ static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size
         break;
     case BT_OPTION_COPY:
         o->copy = bt_get32(v);
+        break;
+    case BT_OPTION_SESSION:
+        o->session = bt_get64(v);
+        o->session_seq = bt_get64(v + 8);
         break;
     default:
         o->router_id = bt_get32(v);
@@ -108,6 +112,9 @@ size_t bt_options_sum(const struct bt_options *o)
     if (o->present & BT_HAS_COPY) {
         n += 6;
     }
+    if (o->present & BT_HAS_SESSION) {
+        n += 18;
+    }
     return (n + 3) & ~(size_t)3;
 }
 
@@ -163,6 +170,12 @@ size_t bt_options_encode(uint8_t *start, size_t header_offset, struct bt_options
         p = begin(p, BT_OPTION_COPY, 6);
         bt_put32(p, o->copy);
         p += 4;
+    }
+    if (o->present & BT_HAS_SESSION) {
+        p = begin(p, BT_OPTION_SESSION, 18);
+        bt_put64(p, o->session);
+        bt_put64(p + 8, o->session_seq);
+        p += 16;
     }
     memset(p, BT_OPTION_PAD, size - (size_t)(p - start));
     return size;

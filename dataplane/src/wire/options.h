@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header options (R-55… ): forwarded-for, tag, class, trace, router id, copy.
+// Header options (R-55… ): forwarded-for, tag, class, trace, router id, copy, session.
 #ifndef BT_WIRE_OPTIONS_H
 #define BT_WIRE_OPTIONS_H
 
@@ -17,6 +17,7 @@ enum bt_option_kind {
     BT_OPTION_TRACE = 4,     // u64: 10 bytes
     BT_OPTION_ROUTER = 5,    // u32: 6 bytes
     BT_OPTION_COPY = 6,      // u32: 6 bytes
+    BT_OPTION_SESSION = 7,   // u64 session, u64 number: 18 bytes
 };
 
 #define BT_OPTION_CRITICAL 0x80u // top bit of an unknown kind: reject
@@ -31,11 +32,13 @@ enum bt_option_kind {
 #define BT_HAS_TRACE     (1u << BT_OPTION_TRACE)
 #define BT_HAS_ROUTER    (1u << BT_OPTION_ROUTER)
 #define BT_HAS_COPY      (1u << BT_OPTION_COPY)
+#define BT_HAS_SESSION   (1u << BT_OPTION_SESSION)
 
 struct bt_options {
     uint32_t present;
     struct bt_addr forwarded; // client identity as the router saw it
     uint64_t trace;
+    uint64_t session, session_seq; // who asks for a replicated write, and which of its writes it is
     uint32_t router_id; // see bt_router_id
     uint32_t copy;      // which of its router's copies a REQUEST is, or a CANCEL names; never 0
     uint8_t class_id, class_flags;

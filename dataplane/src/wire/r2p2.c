@@ -28,6 +28,7 @@ static const uint32_t legal_types[] = {
     [BT_ROLE_ROUTER] = BIT(BT_REQUEST) | BIT(BT_FEEDBACK),
     [BT_ROLE_ROUTER_REQUESTS] = BIT(BT_REQUEST),
     [BT_ROLE_ROUTER_FEEDBACK] = BIT(BT_FEEDBACK),
+    [BT_ROLE_MEMBER] = BIT(BT_RAFT_REQUEST),
     [BT_ROLE_ANY] = 0x3ffu,
 };
 
@@ -200,6 +201,10 @@ static void merge_options(struct bt_options *into, const struct bt_options *add)
     }
     if (add->present & BT_HAS_COPY) {
         into->copy = add->copy;
+    }
+    if (add->present & BT_HAS_SESSION) {
+        into->session = add->session;
+        into->session_seq = add->session_seq;
     }
 }
 

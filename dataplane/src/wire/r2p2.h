@@ -46,6 +46,7 @@ enum bt_role {
     BT_ROLE_ROUTER,          // REQUEST FEEDBACK
     BT_ROLE_ROUTER_REQUESTS, // REQUEST only (the request port)
     BT_ROLE_ROUTER_FEEDBACK, // FEEDBACK only (the feedback port)
+    BT_ROLE_MEMBER,          // RAFT_REQUEST (the port between members)
     BT_ROLE_ANY,             // every type of §2 (tools)
 };
 
@@ -67,7 +68,7 @@ struct bt_r2p2_hdr {
 // case but BT_M1 and BT_M2 the fixed fields (type … count_or_index) are filled
 // so that the caller can answer a bad REQUEST with DROP; on BT_M6 and
 // BT_M_OPT_CRITICAL everything is filled, the forwarded identity too.
-// Decides M-1, M-2, M-3, M-5 (types 5-7 give M-26), M-6 (policy above 3),
+// Decides M-1, M-2, M-3, M-5 (types 5-7 give M-26 to who is no member), M-6 (policy above 3),
 // M-7, M-8, M-9 (index 0), M-10 (F|L consistency is M-8) and the OPT cases.
 // A FEEDBACK of exactly 16 bytes is legacy: bytes 1 and 3-7 are ignored.
 enum bt_mcase bt_r2p2_decode(const uint8_t *p, size_t n, enum bt_role role, struct bt_r2p2_hdr *out);

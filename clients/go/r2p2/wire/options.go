@@ -11,7 +11,7 @@ import (
 // Has is a set of known option kinds, one bit per kind.
 type Has uint8
 
-// Known options.
+// Known options.
 const (
 	HasForwarded Has = 1 << 1 // the client as the router saw it
 	HasTag       Has = 1 << 2
@@ -19,6 +19,7 @@ const (
 	HasTrace     Has = 1 << 4
 	HasRouterID  Has = 1 << 5
 	HasCopy      Has = 1 << 6
+	HasSession   Has = 1 << 7
 )
 
 const (
@@ -29,7 +30,8 @@ const (
 	kindTrace     = 4
 	kindRouterID  = 5
 	kindCopy      = 6
-	kindKnownMax  = kindCopy
+	kindSession   = 7
+	kindKnownMax  = kindSession
 	kindCritical  = 0x80 // an unknown kind with this bit must be understood
 
 	lenForwarded4 = 8
@@ -37,7 +39,7 @@ const (
 )
 
 // lengths of whole options by kind; forwarded-for has two.
-var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6, kindCopy: 6}
+var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6, kindCopy: 6, kindSession: 18}
 
 // Class flags.
 const (
@@ -52,6 +54,8 @@ type Options struct {
 	Trace      uint64
 	RouterID   uint32
 	Copy       uint32 // which of its router's copies a REQUEST is, or a CANCEL names; never 0
+	Session    uint64 // who asks for a replicated write,
+	Sequence   uint64 // and which of its writes it is
 	Class      uint8
 	ClassFlags uint8
 	KeyID      uint8
@@ -110,6 +114,8 @@ func (o *Options) read(kind byte, v []byte, length, offset int) Case {
 		o.Trace = binary.BigEndian.Uint64(v)
 	case kindCopy:
 		o.Copy = binary.BigEndian.Uint32(v)
+	case kindSession:
+		o.Session, o.Sequence = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
 	default:
 		o.RouterID = binary.BigEndian.Uint32(v)
 	}
@@ -162,6 +168,11 @@ func (o *Options) append(b []byte, offset int) []byte {
 	if o.Present&HasCopy != 0 {
 		b = append(b, kindCopy, byte(lengths[kindCopy]))
 		b = binary.BigEndian.AppendUint32(b, o.Copy)
+	}
+	if o.Present&HasSession != 0 {
+		b = append(b, kindSession, byte(lengths[kindSession]))
+		b = binary.BigEndian.AppendUint64(b, o.Session)
+		b = binary.BigEndian.AppendUint64(b, o.Sequence)
 	}
 	for (len(b)-start)%4 != 0 {
 		b = append(b, kindPad)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The document of a replication group: who its members are and where, what its log keeps, which keys it uses. The
+// second kind of configuration document beside RpcService's (config.h), accepted whole or refused with the first field
+// at fault.
+#ifndef BT_CTL_GROUP_DOCUMENT_H
+#define BT_CTL_GROUP_DOCUMENT_H
+
+#include "base/addr.h"
+#include "base/device.h"
+#include "ctl/config.h"
+#include "ctl/error.h"
+#include "wire/tag.h"
+
+#define BT_GROUP_DOCUMENT_KIND        "ReplicationGroup"
+#define BT_GROUP_DOCUMENT_MEMBERS_MAX 16u
+#define BT_GROUP_DOCUMENT_FOUNDERS    9u
+#define BT_GROUP_DOCUMENT_NAME        64u // of a member, with its end: a pod's name
+
+enum bt_group_storage { BT_GROUP_ALWAYS, BT_GROUP_VOLATILE };
+extern const char *const bt_group_storage_words[];
+
+struct bt_group_document_member {
+    char name[BT_GROUP_DOCUMENT_NAME];
+    int64_t id;                        // 1..65535, never given twice
+    int64_t member_port, client_port;  // 1..65535
+    struct bt_addr address;            // of the port between members
+    struct bt_addr client;             // where it takes clients' requests
+};
+
+struct bt_group_document {
+    struct bt_config_source sources[BT_CONFIG_SOURCES_MAX];
+    size_t n_sources;
+    char name[BT_CONFIG_TEXT], namespace[BT_CONFIG_TEXT];
+    uint8_t cluster[16]; // never all zero
+    int64_t number;      // of the group on the wire, 1..2^32-1
+    enum bt_group_storage storage;
+    enum bt_device device;
+    int64_t election_ms, heartbeat_ms;
+    int64_t log_entries, snapshot_entries; // a power of two; a snapshot after so many
+    int64_t snapshot_bytes;                // of the largest snapshot
+    int64_t in_flight;                     // clients' requests that wait at the leader
+    char founder[BT_GROUP_DOCUMENT_FOUNDERS][BT_GROUP_DOCUMENT_NAME]; // names of the first voters; none: this founds nothing
+    size_t n_founders;
+    struct bt_group_document_member member[BT_GROUP_DOCUMENT_MEMBERS_MAX];
+    size_t n_members;
+    // Ids that are to have a vote; the leader walks there, one change at a time. Not given: nobody walks.
+    bool wanted_given;
+    int64_t wanted[BT_GROUP_DOCUMENT_FOUNDERS];
+    size_t n_wanted;
+    // Ids that are to hand the leadership over while another voter is there.
+    int64_t avoided[BT_GROUP_DOCUMENT_MEMBERS_MAX];
+    size_t n_avoided;
+    int64_t key_id[BT_KEYS_LIVE];
+    size_t n_key_ids;
+};
+
+// Reads and checks a document. NULL with *e filled in when it is refused; free() it.
+struct bt_group_document *bt_group_document_parse(const char *text, size_t len, struct bt_ctl_error *e);
+
+// The entry with this name; NULL: there is none.
+const struct bt_group_document_member *bt_group_document_find(const struct bt_group_document *d, const char *name);
+const struct bt_group_document_member *bt_group_document_by_id(const struct bt_group_document *d, int64_t id);
+bool bt_group_document_wants(const struct bt_group_document *d, int64_t id);
+bool bt_group_document_avoids(const struct bt_group_document *d, int64_t id);
+bool bt_group_document_founds(const struct bt_group_document *d, const char *name);
+
+// What may not differ between the document in force and the next one. False with *e naming the field.
+bool bt_group_document_may_follow(const struct bt_group_document *now, const struct bt_group_document *next,
+                                  struct bt_ctl_error *e);
+
+#endif

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build replica
+
+// Package replica plays a replication group of real processes: every member in
+// a network namespace of its own, with its log on a disk of this machine, and
+// clients in another one. Members are killed, stopped, cut off and filled up,
+// while what the clients saw is recorded and judged.
+package replica
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+)
+
+const (
+	memberPort = 8100
+	clientPort = 8000
+	keyHex     = "00112233445566778899aabbccddeeff"
+	cluster    = "b0b7a11000000000000000000000c1d0"
+	groupNo    = 7
+	patience   = 60 * time.Second // for an event on a busy machine
+)
+
+// Member is one process, or the place of one.
+type Member struct {
+	ID   int
+	Host int
+	Name string
+	Dir  string // its disk
+	proc *bed.Process
+	runs int
+}
+
+// Group is a group and where it lives.
+type Group struct {
+	Net      *bed.Network
+	Clients  int // host of the clients
+	Dir      string
+	Members  []*Member // by id - 1
+	Volatile bool
+	founders []string
+	extra    []string // options of every member
+	wanted   []int    // ids that are to have a vote; none: nobody walks
+	avoided  []int    // ids that are not to lead
+}
+
+// Status is what a member says of itself.
+type Status struct {
+	OK      bool   `json:"ok"`
+	Phase   string `json:"phase"`
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	ID      int    `json:"id"`
+	Role    string `json:"role"`
+	Term    uint64 `json:"term"`
+	Leader  struct {
+		ID int `json:"id"`
+	} `json:"leader"`
+	Disk struct {
+		ID    string `json:"id"`
+		State string `json:"state"`
+	} `json:"disk"`
+	Commit  uint64 `json:"commit"`
+	Applied uint64 `json:"applied"`
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+	Formed  bool   `json:"formed"`
+	Pending bool   `json:"changePending"`
+	Removed []int  `json:"removed"`
+	Quorum  struct {
+		Voters int `json:"voters"`
+		Heard  int `json:"heard"`
+	} `json:"quorum"`
+	Snapshot struct {
+		Index uint64 `json:"index"`
+	} `json:"snapshot"`
+	Members []struct {
+		ID         int    `json:"id"`
+		Role       string `json:"role"`
+		Registered bool   `json:"registered"`
+		Lag        int64  `json:"lag"`
+	} `json:"members"`
+	Error *struct{ Code, Field, Message string } `json:"error"`
+	Index uint64                                 `json:"index"`
+}
+
+func program() string {
+	if p := os.Getenv("REPLICA_PROGRAM"); p != "" {
+		return p
+	}
+	wd, _ := os.Getwd()
+	return filepath.Join(wd, "..", "..", "build", "dataplane", "apps", "bobtail-replica", "bobtail-replica")
+}
+
+// NewGroup makes the network, the documents and the disks for up to `places`
+// members, the first `voters` of which found the group, and starts those.
+func NewGroup(dir string, voters, places int, volatile bool) (*Group, error) {
+	n, err := bed.NewNetwork(places + 1)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{Net: n, Clients: places, Dir: dir, Volatile: volatile}
+	for i := range places {
+		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
+	}
+	for _, m := range g.Members[:voters] {
+		g.founders = append(g.founders, m.Name)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "keys"), 0o755); err != nil {
+		return g, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "keys", "1"), []byte(keyHex+"\n"), 0o600); err != nil {
+		return g, err
+	}
+	for _, m := range g.Members[:voters] {
+		if err := g.Start(m); err != nil {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// document of the group as it is now; changed by edit.
+func (g *Group) document(edit func(doc map[string]any)) []byte {
+	storage := "Always"
+	if g.Volatile {
+		storage = "Volatile"
+	}
+	var members []map[string]any
+	for _, m := range g.Members {
+		members = append(members, map[string]any{"name": m.Name, "id": m.ID, "address": bed.V4(m.Host), "memberPort": memberPort, "clientPort": clientPort})
+	}
+	doc := map[string]any{
+		"apiVersion": "dataplane.bobtail.dev/v1", "kind": "ReplicationGroup", "sources": []any{},
+		"group": map[string]any{
+			"name": "orders", "namespace": "shop", "cluster": cluster, "number": groupNo, "storage": storage, "deviceProfile": "Kernel",
+			"electionMilliseconds": 150, "heartbeatMilliseconds": 30, "logEntries": 4096, "snapshotEntries": 512,
+			"maxSnapshotBytes": 4194304, "inFlightLimit": 1000,
+		},
+		"initialMembers": g.founders, "members": members, "keyIds": []int{1},
+	}
+	if len(g.wanted) > 0 {
+		doc["wantedVoters"] = g.wanted
+	}
+	if len(g.avoided) > 0 {
+		doc["avoidLeaders"] = g.avoided
+	}
+	if edit != nil {
+		edit(doc)
+	}
+	raw, _ := json.Marshal(doc)
+	return raw
+}
+
+// Start runs a member on the disk it has.
+func (g *Group) Start(m *Member) error {
+	m.runs++
+	doc := filepath.Join(g.Dir, m.Name+".json")
+	if err := os.WriteFile(doc, g.document(nil), 0o644); err != nil {
+		return err
+	}
+	ctl := filepath.Join(g.Dir, m.Name+".ctl")
+	_ = os.Remove(ctl)
+	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, append([]string{program(), "--name=" + m.Name, "--data=" + m.Dir, "--config=" + doc,
+		"--key-dir=" + filepath.Join(g.Dir, "keys"), "--ctl=" + ctl, "--drain-seconds=2"}, g.extra...)...)
+	if err != nil {
+		return err
+	}
+	m.proc = p
+	return until("the control socket of "+m.Name, func() bool {
+		_, err := os.Stat(ctl)
+		return err == nil || !p.Running()
+	})
+}
+
+// Running says whether the member's process lives.
+func (m *Member) Running() bool { return m.proc != nil && m.proc.Running() }
+
+// Kill ends a member as a crash would.
+func (m *Member) Kill() { m.proc.Kill() }
+
+// Signal sends one to the member's process.
+func (m *Member) Signal(s syscall.Signal) { m.proc.Signal(s) }
+
+// Address where it takes clients' requests.
+func (m *Member) Address() string { return fmt.Sprintf("%s:%d", bed.V4(m.Host), clientPort) }
+
+// ask sends one message to the member's control socket.
+func (g *Group) ask(m *Member, message any) (*Status, error) {
+	raw, err := json.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(g.Dir, m.Name+".ctl"), Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := c.Write(raw); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 1<<20)
+	n, err := c.Read(buf)
+	if err != nil {
+		return nil, err
+	}
+	var s Status
+	return &s, json.Unmarshal(buf[:n], &s)
+}
+
+// Apply hands every member that runs the document as it is now.
+func (g *Group) Apply() error {
+	raw := g.document(nil)
+	for _, m := range g.Members {
+		if !m.Running() {
+			continue
+		}
+		s, err := g.ask(m, map[string]any{"v": 1, "op": "apply", "hash": fmt.Sprintf("%x", sha256.Sum256(raw)), "config": json.RawMessage(raw)})
+		if err == nil && s.Error != nil {
+			err = fmt.Errorf("%s: %s: %s", s.Error.Code, s.Error.Field, s.Error.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// Status of a member; nil when it does not answer.
+func (g *Group) Status(m *Member) *Status {
+	if !m.Running() {
+		return nil
+	}
+	s, err := g.ask(m, map[string]any{"v": 1, "op": "group"})
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// Order asks a member for a change of the group.
+func (g *Group) Order(m *Member, op string, fields map[string]any) error {
+	message := map[string]any{"v": 1, "op": op}
+	for k, v := range fields {
+		message[k] = v
+	}
+	s, err := g.ask(m, message)
+	if err != nil {
+		return err
+	}
+	if s.Error != nil {
+		return fmt.Errorf("%s: %s", s.Error.Code, s.Error.Message)
+	}
+	return nil
+}
+
+// Leader is the member that leads in the highest term and is ready, or nil.
+// Members that are stopped are left out by the caller.
+func (g *Group) Leader(without ...*Member) *Member {
+	var best *Member
+	var term uint64
+	for _, m := range g.Members {
+		if contains(without, m) {
+			continue
+		}
+		if s := g.Status(m); s != nil && s.Role == "Leader" && s.Phase == "Running" && s.Term > term && s.Quorum.Heard > s.Quorum.Voters/2 {
+			best, term = m, s.Term
+		}
+	}
+	return best
+}
+
+// AwaitLeader waits for one.
+func (g *Group) AwaitLeader(without ...*Member) (*Member, error) {
+	var l *Member
+	err := until("a leader", func() bool { l = g.Leader(without...); return l != nil })
+	return l, err
+}
+
+// AwaitReady waits until these members are ready.
+func (g *Group) AwaitReady(members ...*Member) error {
+	for _, m := range members {
+		if err := until(m.Name+" ready", func() bool { s := g.Status(m); return s != nil && s.Ready }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AwaitSame waits until these members have applied the same, and no less than
+// the leader has committed.
+func (g *Group) AwaitSame(members ...*Member) error {
+	return until("equal members", func() bool {
+		l := g.Leader()
+		if l == nil {
+			return false
+		}
+		top := g.Status(l)
+		for _, m := range members {
+			if s := g.Status(m); s == nil || top == nil || s.Applied < top.Commit {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Close ends everything. It says what it found wrong about how members ended.
+func (g *Group) Close() error {
+	var errs []error
+	for _, m := range g.Members {
+		if m.Running() {
+			m.Signal(syscall.SIGCONT)
+			errs = append(errs, m.proc.Stop(patience))
+		}
+		_ = syscall.Unmount(m.Dir, syscall.MNT_DETACH)
+		if m.proc == nil {
+			continue
+		}
+		reports, err := bed.SanitizerReports(m.proc.Log)
+		errs = append(errs, err)
+		if len(reports) > 0 {
+			errs = append(errs, fmt.Errorf("%s: %s", m.Name, strings.Join(reports, "\n")))
+		}
+	}
+	g.Net.Close()
+	return errors.Join(errs...)
+}
+
+func contains(list []*Member, m *Member) bool {
+	for _, x := range list {
+		if x == m {
+			return true
+		}
+	}
+	return false
+}
+
+// until waits for an event.
+func until(what string, there func() bool) error {
+	end := time.Now().Add(patience)
+	for !there() {
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: not within %v", what, patience)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return nil
+}
