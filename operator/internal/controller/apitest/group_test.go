@@ -123,7 +123,6 @@ func TestGroupLosesADiskAndAQuorum(t *testing.T) {
 	for i := range 3 {
 		w.start(i, "a", revisionOf("registry.example/kv:1"))
 	}
-	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRollingOut, "") // the StatefulSet says nothing yet
 	w.keep(disks)
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "3 of 3")
 

@@ -44,6 +44,10 @@ type groupWorld struct {
 	index   uint64
 	said    []string // commands that were taken
 	founded []string
+
+	// spawn starts what is behind a pod, despawn ends it.
+	spawn   func(place int, ip, disk string)
+	despawn func(place int)
 }
 
 // groupSeat is a pod and its member.
@@ -54,7 +58,9 @@ type groupSeat struct {
 
 func newGroupWorld(t *testing.T, name string) *groupWorld {
 	t.Helper()
-	return &groupWorld{world: newWorld(t, name), seats: map[int]*groupSeat{}, formed: map[string]bool{}}
+	w := &groupWorld{world: newWorld(t, name), seats: map[int]*groupSeat{}, formed: map[string]bool{}, despawn: func(int) {}}
+	w.spawn = func(place int, ip, _ string) { w.serveMember(place, ip) }
+	return w
 }
 
 // revisionOf is what the StatefulSet's controller calls pods of an image.
@@ -85,7 +91,7 @@ func (w *groupWorld) start(place int, disk, revision string) {
 	w.mu.Lock()
 	w.seats[place] = &groupSeat{ip: ip, disk: name + "-" + disk, revision: revision}
 	w.mu.Unlock()
-	w.serveMember(place, ip)
+	w.spawn(place, ip, disk)
 }
 
 func (w *groupWorld) serveMember(place int, ip string) {
@@ -357,11 +363,13 @@ func (w *groupWorld) keepOnce(disks map[int]string) {
 	want := int(*set.Spec.Replicas)
 	for place := range want {
 		if !there[fmt.Sprintf("%s-member-%d", w.name, place)] {
+			w.despawn(place)
 			w.start(place, disks[place], revision)
 		}
 	}
 	for place := want; there[fmt.Sprintf("%s-member-%d", w.name, place)]; place++ {
 		_ = direct.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: fmt.Sprintf("%s-member-%d", w.name, place)}})
+		w.despawn(place)
 		w.mu.Lock()
 		delete(w.seats, place)
 		w.mu.Unlock()
