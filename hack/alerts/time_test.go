@@ -177,7 +177,7 @@ func TestForIsKept(t *testing.T) {
 // that an annotation asks for is there when the alert fires.
 func TestAnnotationsAsTheyAreRead(t *testing.T) {
 	for name, r := range rules(t) {
-		series := labels.FromStrings("namespace", "shop", "service", "cart", "name", "cart-p99", "worker", "10.0.0.1:8000", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
+		series := labels.FromStrings("namespace", "shop", "service", "cart", "name", "cart-p99", "worker", "10.0.0.1:8000", "group", "orders", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
 		for key, text := range r.Annotations {
 			got, err := template.NewTemplateExpander(context.Background(), "{{$labels := .Labels}}{{$value := .Value}}"+text, name,
 				template.AlertTemplateData(series.Map(), nil, "", promql.Sample{F: 3, Metric: series}), model.Time(0), nil, &url.URL{}, nil).Expand()

@@ -291,6 +291,9 @@ func (r *writer) end() {
 // grows, shrinks, gets a new image, and loses a disk. Nothing that was acknowledged is
 // lost.
 func TestGroupOfRealMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same with members that agree at once is tried in any case")
+	}
 	w := newRealWorld(t, "kv")
 	w.create(`{}`)
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForMembers, "")

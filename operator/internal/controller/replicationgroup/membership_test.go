@@ -116,6 +116,7 @@ func TestDecideStep(t *testing.T) {
 		{"restart: the leader hands over, to one that is new", func(v *view) { outdated(v, 0, 2); v.seats[2].outdated = false }, step{stepTransfer, 2, 1}},
 		{"restart: not while another is ill", func(v *view) { outdated(v, 1); ill(v, 3) }, step{}},
 		{"restart: the one that is ill itself", func(v *view) { outdated(v, 0, 1, 2); ill(v, 2) }, step{stepEvict, 2, 1}},
+		{"restart: none where too few are seen to be well", func(v *view) { outdated(v, 1, 2); ill(v, 2); ill(v, 3) }, step{}},
 		{"restart: not while members change", func(v *view) { outdated(v, 1); v.wanted = 5; grown(v, 4); v.seats[3].alive = false }, step{}},
 		{"restart: a process that forgot who it was", func(v *view) { ill(v, 3); v.seats[2].spoilt = true }, step{stepEvict, 3, 2}},
 	} {
