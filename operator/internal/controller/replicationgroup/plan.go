@@ -108,7 +108,7 @@ func decideReplicas(s *snapshot, r record) int32 {
 // vote yet.
 func decideUnavailable(v view) int32 {
 	voters, _ := v.voters()
-	if v.leader == 0 || voters == 0 {
+	if voters == 0 { // or nobody leads
 		return 0
 	}
 	return int32((voters - 1) / 2)
