@@ -105,6 +105,17 @@ e2e-crab e2e-crab-short: deps-dev
 	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m -parallel=3 $(CRAB_RUN) ./e2e/crab; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
+.PHONY: e2e-replica e2e-replica-short
+e2e-replica: ## A replication group of real processes in network namespaces: 200 leaders killed, pauses, cuts, full and lost disks, changes of membership; histories judged by Porcupine; planted bugs (root, 7 min)
+e2e-replica-short: ## The same with few kills and half of the faults, without planted bugs (root, 25 s)
+e2e-replica-short: REPLICA_RUN := -short
+e2e-replica e2e-replica-short: deps-dev
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json $(MEASURED)/$@-mutations.json
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica
+	@REPLICA_TARGET=$@ go test -tags=replica -count=1 -v -timeout=40m $(REPLICA_RUN) ./e2e/replica; code=$$?; \
+	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
+
 ##@ The dataplane
 .PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short p4 p4-short figures figures-quick packet-tests fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator

@@ -86,6 +86,9 @@ type Verdict struct {
 	Says                         []string
 }
 
+// historyLeast is how many operations make a history that counts; shorter ones are judged, too.
+const historyLeast = 10
+
 // Judge checks each key's history. A history without a verdict is a bad one. The
 // last read of every key is part of it.
 func (h *History) Judge(most time.Duration) (v Verdict) {
@@ -105,7 +108,9 @@ func (h *History) Judge(most time.Duration) (v Verdict) {
 	}
 	sort.Strings(keys)
 	for _, k := range keys {
-		v.Checked++
+		if len(byKey[k]) >= historyLeast {
+			v.Checked++
+		}
 		if r := porcupine.CheckOperationsTimeout(model, byKey[k], most); r != porcupine.Ok {
 			v.Bad++
 			v.Says = append(v.Says, fmt.Sprintf("history of %s: %s (%d operations)", k, r, len(byKey[k])))

@@ -225,17 +225,13 @@ static bool answer_group(void *arg, const struct bt_ctl_ask *ask, struct bt_json
 
 /* --- orders --- */
 
-static const char *const codes[BT_REPLICA_RESULTS] = {[BT_REPLICA_NOT_LEADER] = "NotLeader",
-                                                      [BT_REPLICA_FULL] = "Full",
-                                                      [BT_REPLICA_TOO_LONG] = "TooLong",
-                                                      [BT_REPLICA_TRANSFERRING] = "Transferring",
-                                                      [BT_REPLICA_NOT_YET] = "NotYet",
-                                                      [BT_REPLICA_PENDING] = "Pending",
-                                                      [BT_REPLICA_NO_MEMBER] = "NoMember",
-                                                      [BT_REPLICA_ALREADY] = "Already",
-                                                      [BT_REPLICA_LAST_VOTER] = "LastVoter",
-                                                      [BT_REPLICA_BEHIND] = "Behind",
-                                                      [BT_REPLICA_FAILED] = "Failed"};
+static const char *const codes[BT_REPLICA_RESULTS] = {
+    [BT_REPLICA_NOT_LEADER] = "NotLeader", [BT_REPLICA_FULL] = "Full",
+    [BT_REPLICA_TOO_LONG] = "TooLong",     [BT_REPLICA_TRANSFERRING] = "Transferring",
+    [BT_REPLICA_NOT_YET] = "NotYet",       [BT_REPLICA_PENDING] = "Pending",
+    [BT_REPLICA_NO_MEMBER] = "NoMember",   [BT_REPLICA_ALREADY] = "Already",
+    [BT_REPLICA_LAST_VOTER] = "LastVoter", [BT_REPLICA_BEHIND] = "Behind",
+    [BT_REPLICA_FAILED] = "Failed"};
 
 static bool refused(struct replica_app *app, enum bt_replica_result r, struct bt_ctl_error *e)
 {
@@ -256,8 +252,8 @@ static bool with_member(const struct replica_app *app, const struct bt_ctl_ask *
         return bt_ctl_refuse(e, "NotRunning", NULL, "no document was applied yet");
     }
     bool right = ask->id >= (needs_id ? 1 : 0) && ask->id <= 65535;
-    return right || bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "id", "must be %d..65535; got %" PRId64,
-                                  needs_id ? 1 : 0, ask->id);
+    return right ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "id", "must be %d..65535; got %" PRId64, needs_id ? 1 : 0, ask->id);
 }
 
 static bool change(struct replica_app *app, const struct bt_member_order *order, struct bt_json_out *o,
@@ -348,8 +344,13 @@ static bool answer_snapshot(void *arg, const struct bt_ctl_ask *ask, struct bt_j
 }
 
 static const struct bt_ctl_operation operations[] = {
-    {"group", answer_group},       {"add", answer_add},           {"promote", answer_promote}, {"remove", answer_remove},
-    {"transfer", answer_transfer}, {"snapshot", answer_snapshot}, {NULL, NULL},
+    {"group", answer_group},
+    {"add", answer_add},
+    {"promote", answer_promote},
+    {"remove", answer_remove},
+    {"transfer", answer_transfer},
+    {"snapshot", answer_snapshot},
+    {NULL, NULL},
 };
 
 const struct bt_ctl_app replica_ctl_app = {

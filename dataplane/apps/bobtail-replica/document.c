@@ -81,8 +81,8 @@ static bool may_become(const struct replica_app *app, const struct bt_group_docu
 {
     const struct bt_group_document_member *own = bt_group_document_find(next, app->opt.name);
     if (app->member == NULL) {
-        return own != NULL || bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "members", "must name this process, \"%s\"",
-                                            app->opt.name);
+        return own != NULL ||
+               bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "members", "must name this process, \"%s\"", app->opt.name);
     }
     if (!bt_group_document_may_follow(&app->document, next, e)) {
         return false;
@@ -93,11 +93,11 @@ static bool may_become(const struct replica_app *app, const struct bt_group_docu
     }
     char field[48];
     size_t i = (size_t)(own - next->member);
-    const char *what = own->id != now->id                                 ? "id"
-                       : own->member_port != now->member_port            ? "memberPort"
-                       : own->client_port != now->client_port            ? "clientPort"
+    const char *what = own->id != now->id                                                        ? "id"
+                       : own->member_port != now->member_port                                    ? "memberPort"
+                       : own->client_port != now->client_port                                    ? "clientPort"
                        : app->override.port == 0 && !bt_addr_ip_eq(&own->address, &now->address) ? "address"
-                                                                         : NULL;
+                                                                                                 : NULL;
     if (what == NULL) {
         return true;
     }

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char epilogue[] =
-    "Members, addresses, ports and limits come from a document of kind ReplicationGroup: --config, or a sidecar over the\n"
+    "Members, addresses, ports and limits come from a document of kind ReplicationGroup: --config, or a sidecar over "
+    "the\n"
     "control socket. A disk that must not be used does not end the program: it stays, is not ready, and says why.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.";
 

@@ -6,6 +6,7 @@
 #include "ctl/json.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,16 +33,54 @@ struct request {
     unsigned seen;
 };
 
-enum field { V, OP, HASH, CONFIG, MEMFD, SIZE, NAME, WINDOW, END, PARTS, AFTER, ID, ADDRESS, MEMBER_PORT, CLIENT_PORT, FIELDS };
+enum field {
+    V,
+    OP,
+    HASH,
+    CONFIG,
+    MEMFD,
+    SIZE,
+    NAME,
+    WINDOW,
+    END,
+    PARTS,
+    AFTER,
+    ID,
+    ADDRESS,
+    MEMBER_PORT,
+    CLIENT_PORT,
+    FIELDS
+};
 
-static const char *const field_names[FIELDS] = {
-    "v", "op", "hash", "config", "memfd", "size", "name", "windowSeconds", "endSecond", "parts", "after",
-    "id", "address", "memberPort", "clientPort"};
+enum field_kind { INTEGER, TEXT, TRUTH, SPAN };
+
+#define AT(member) offsetof(struct request, member), sizeof(((struct request *)0)->member)
+static const struct {
+    const char *name;
+    enum field_kind kind;
+    size_t at, size;
+} fields[FIELDS] = {
+    [V] = {"v", INTEGER, AT(v)},
+    [OP] = {"op", TEXT, AT(op)},
+    [HASH] = {"hash", TEXT, AT(hash)},
+    [CONFIG] = {"config", SPAN, AT(config)},
+    [MEMFD] = {"memfd", TRUTH, AT(memfd)},
+    [SIZE] = {"size", INTEGER, AT(size)},
+    [NAME] = {"name", TEXT, AT(name)},
+    [WINDOW] = {"windowSeconds", INTEGER, AT(window_seconds)},
+    [END] = {"endSecond", INTEGER, AT(end_second)},
+    [PARTS] = {"parts", INTEGER, AT(parts)},
+    [AFTER] = {"after", INTEGER, AT(after)},
+    [ID] = {"id", INTEGER, AT(id)},
+    [ADDRESS] = {"address", TEXT, AT(address)},
+    [MEMBER_PORT] = {"memberPort", INTEGER, AT(member_port)},
+    [CLIENT_PORT] = {"clientPort", INTEGER, AT(client_port)},
+};
 
 static int field_of(const char *key)
 {
     for (int i = 0; i < FIELDS; i++) {
-        if (strcmp(field_names[i], key) == 0) {
+        if (strcmp(fields[i].name, key) == 0) {
             return i;
         }
     }
@@ -63,39 +102,16 @@ static bool read_text(struct bt_json *j, char *buf, size_t cap)
 
 static bool read_field(struct bt_json *j, enum field f, struct request *q)
 {
-    switch (f) {
-    case V:
-        return read_int(j, &q->v);
-    case OP:
-        return read_text(j, q->op, sizeof q->op);
-    case HASH:
-        return read_text(j, q->hash, sizeof q->hash);
-    case CONFIG:
+    void *to = (char *)q + fields[f].at;
+    switch (fields[f].kind) {
+    case INTEGER:
+        return read_int(j, to);
+    case TEXT:
+        return read_text(j, to, fields[f].size);
+    case TRUTH:
+        return bt_json_peek(j) == BT_JSON_BOOLEAN && bt_json_boolean(j, to);
+    case SPAN: // read later, where its text lies
         return bt_json_skip(j, &q->config, &q->config_len);
-    case MEMFD:
-        return bt_json_peek(j) == BT_JSON_BOOLEAN && bt_json_boolean(j, &q->memfd);
-    case SIZE:
-        return read_int(j, &q->size);
-    case NAME:
-        return read_text(j, q->name, sizeof q->name);
-    case WINDOW:
-        return read_int(j, &q->window_seconds);
-    case END:
-        return read_int(j, &q->end_second);
-    case PARTS:
-        return read_int(j, &q->parts);
-    case AFTER:
-        return read_int(j, &q->after);
-    case ID:
-        return read_int(j, &q->id);
-    case ADDRESS:
-        return read_text(j, q->address, sizeof q->address);
-    case MEMBER_PORT:
-        return read_int(j, &q->member_port);
-    case CLIENT_PORT:
-        return read_int(j, &q->client_port);
-    case FIELDS:
-        break;
     }
     return false;
 }

@@ -21,10 +21,10 @@ extern const char *const bt_group_storage_words[];
 
 struct bt_group_document_member {
     char name[BT_GROUP_DOCUMENT_NAME];
-    int64_t id;                        // 1..65535, never given twice
-    int64_t member_port, client_port;  // 1..65535
-    struct bt_addr address;            // of the port between members
-    struct bt_addr client;             // where it takes clients' requests
+    int64_t id;                       // 1..65535, never given twice
+    int64_t member_port, client_port; // 1..65535
+    struct bt_addr address;           // of the port between members
+    struct bt_addr client;            // where it takes clients' requests
 };
 
 struct bt_group_document {
@@ -39,7 +39,8 @@ struct bt_group_document {
     int64_t log_entries, snapshot_entries; // a power of two; a snapshot after so many
     int64_t snapshot_bytes;                // of the largest snapshot
     int64_t in_flight;                     // clients' requests that wait at the leader
-    char founder[BT_GROUP_DOCUMENT_FOUNDERS][BT_GROUP_DOCUMENT_NAME]; // names of the first voters; none: this founds nothing
+    char founder[BT_GROUP_DOCUMENT_FOUNDERS]
+                [BT_GROUP_DOCUMENT_NAME]; // names of the first voters; none: this founds nothing
     size_t n_founders;
     struct bt_group_document_member member[BT_GROUP_DOCUMENT_MEMBERS_MAX];
     size_t n_members;

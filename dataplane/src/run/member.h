@@ -27,6 +27,7 @@ struct bt_member_config {
     const struct bt_group_document *document; // copied
     const char *name;                         // which of its members this is
     const char *folder;                       // of the disk
+    struct bt_disk *disk;                     // instead of the folder; NULL: the folder
     struct bt_addr members, clients;          // own addresses as bound
     struct bt_keyring keys;
     uint16_t mtu;
@@ -36,7 +37,7 @@ struct bt_member_config {
     struct bt_hist_slices *latency; // first packet in → reply out, of requests this member answered
     uint64_t seed[3];
     uint32_t incarnation;
-    void (*wake)(void *arg); // the storage thread has something to say
+    void (*wake)(void *arg);                            // the storage thread has something to say
     void (*say)(void *arg, bool bad, const char *text); // what its owner should know; from within any call
     void *arg;
 };
@@ -94,9 +95,9 @@ struct bt_member_peer {
 struct bt_member_status {
     enum bt_member_phase phase;
     bool ready, formed;
-    const char *reason;   // "" when ready
-    const char *message;  // for people; ""
-    const char *disk;     // "Healthy", "Failed", …
+    const char *reason;  // "" when ready
+    const char *message; // for people; ""
+    const char *disk;    // "Healthy", "Failed", …
     uint8_t disk_id[16];
     struct bt_replica_status core; // zeroes without a core
     bool learner;                  // has no vote
@@ -116,10 +117,10 @@ void bt_member_status(const struct bt_member *m, uint64_t now, struct bt_member_
 // X(NAME, word, what): packets and requests that were passed over, and what happened; each a counter.
 #define BT_MEMBER_COUNTER_LIST(ROW)                                                                                    \
     BT_GROUP_PACKET_LIST(ROW)                                                                                          \
-    ROW(WRONG_DISK, "wrong_disk")       /* of a member, from another disk than its own */                              \
-    ROW(REMOVED_MEMBER, "removed")      /* of somebody who was removed */                                              \
-    ROW(NOT_RUNNING, "not_running")     /* this member takes no part */                                                \
-    ROW(NOTE, "note")                   /* a note that concerns nobody here */
+    ROW(WRONG_DISK, "wrong_disk")   /* of a member, from another disk than its own */                                  \
+    ROW(REMOVED_MEMBER, "removed")  /* of somebody who was removed */                                                  \
+    ROW(NOT_RUNNING, "not_running") /* this member takes no part */                                                    \
+    ROW(NOTE, "note")               /* a note that concerns nobody here */
 #define BT_MEMBER_COUNTER_VALUE(name, word) BT_MEMBER_BAD_##name,
 enum bt_member_counter {
     BT_MEMBER_COUNTER_LIST(BT_MEMBER_COUNTER_VALUE) BT_MEMBER_ACCEPTED, // packets handed to the core

@@ -57,6 +57,7 @@ bool member_disk_open(struct bt_member *m, struct bt_recovery *found)
     struct bt_store_error error = {.trouble = BT_STORE_FINE};
     const struct bt_group_document *d = &m->document;
     struct bt_storage_config c = {.folder = m->folder,
+                                  .disk = m->conf.disk,
                                   .id = m->id,
                                   .policy = d->storage == BT_GROUP_VOLATILE ? BT_STORE_VOLATILE : BT_STORE_ALWAYS,
                                   .snapshot_max = (uint64_t)d->snapshot_bytes,

@@ -56,9 +56,7 @@ static bool may_form(const struct bt_member *m, const struct bt_replica_status *
         if (row == NULL || !row->registered) {
             return false;
         }
-        uint64_t holds = id == m->id                               ? s->durable
-                         : bt_replica_peer(m->core, id, &peer) ? peer.match
-                                                                   : 0;
+        uint64_t holds = id == m->id ? s->durable : bt_replica_peer(m->core, id, &peer) ? peer.match : 0;
         if (holds < m->roster.registered_at) {
             return false;
         }
@@ -110,8 +108,7 @@ enum bt_replica_result bt_member_change(struct bt_member *m, uint64_t now, const
     }
     *index = bt_replica_status(m->core).config_index;
     if (o->change == BT_REPLICA_ADD_LEARNER) {
-        struct bt_command c = {
-            .kind = BT_COMMAND_ADDRESS, .id = o->id, .member = o->address, .client = o->client};
+        struct bt_command c = {.kind = BT_COMMAND_ADDRESS, .id = o->id, .member = o->address, .client = o->client};
         snprintf(c.name, sizeof c.name, "%s", o->name);
         bt_roster_address(&m->roster, m->applied, &c); // at once: the new one is to hear of its membership
         order(m, &c);

@@ -114,7 +114,8 @@ void member_on_request(void *arg, const struct bt_server_request *rq, struct bt_
 void member_execute(struct bt_member *m, const struct iovec *iov, int iovcnt, bool read_only);
 // The waiter of this entry; false: nobody here waits for it. Those before it will get no answer.
 bool member_waiter_take(struct bt_member *m, const struct bt_entry *e, struct member_waiter *w);
-void member_answer(struct bt_member *m, const struct member_waiter *w, uint8_t status, const uint8_t *reply, uint32_t n);
+void member_answer(struct bt_member *m, const struct member_waiter *w, uint8_t status, const uint8_t *reply,
+                   uint32_t n);
 void member_requests_turn(struct bt_member *m);
 
 /* member_apply.c: what is committed. */

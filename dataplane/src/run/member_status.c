@@ -7,9 +7,8 @@
 
 static const uint64_t MS = 1000000;
 
-#define WORD(name, word)                                                                                               \
-    [BT_MEMBER_BAD_##name] = {"replica_packets_refused_total", "reason", word},
-#define CORE(name, word) [BT_REPLICA_##name##_TOTAL] = {"replica_events_total", "event", word},
+#define WORD(name, word)   [BT_MEMBER_BAD_##name] = {"replica_packets_refused_total", "reason", word},
+#define CORE(name, word)   [BT_REPLICA_##name##_TOTAL] = {"replica_events_total", "event", word},
 #define DROP(reason, word) [BT_MEMBER_DROP_FIRST + (reason)] = {"replica_requests_refused_total", "reason", word}
 
 const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {

@@ -20,12 +20,14 @@ static bool votes(const struct bt_replica_status *s, uint16_t id, bool *there)
     return false;
 }
 
-static void change(struct bt_member *m, enum bt_replica_change what, const struct bt_group_document_member *d, uint16_t id)
+static void change(struct bt_member *m, enum bt_replica_change what, const struct bt_group_document_member *d,
+                   uint16_t id)
 {
     uint64_t index;
     char text[160];
-    static const char *const words[] = {
-        [BT_REPLICA_ADD_LEARNER] = "is added", [BT_REPLICA_PROMOTE] = "gets its vote", [BT_REPLICA_REMOVE] = "is removed"};
+    static const char *const words[] = {[BT_REPLICA_ADD_LEARNER] = "is added",
+                                        [BT_REPLICA_PROMOTE] = "gets its vote",
+                                        [BT_REPLICA_REMOVE] = "is removed"};
     struct bt_member_order o = {.change = what, .id = id};
     if (d != NULL) {
         o.address = d->address;

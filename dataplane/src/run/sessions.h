@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes that are asked for again are executed once: who asks is a session, which has one write under way
-// at a time and numbers them from 1. The last number and its reply are kept. The same on all members at the same index:
-// changed by entries of the log only, and carried by snapshots. When there are too many, whoever was silent for longest
-// is forgotten, and told so when it comes back.
+// Writes that are asked for again are executed once: who asks is a session, which has one write under
+// way at a time and numbers them from 1. The last number and its reply are kept. The same on all members at the same
+// index: changed by entries of the log only, and carried by snapshots. When there are too many, whoever was silent for
+// longest is forgotten, and told so when it comes back.
 #ifndef BT_RUN_SESSIONS_H
 #define BT_RUN_SESSIONS_H
 

@@ -28,8 +28,8 @@ struct bt_storage {
     void (*wake)(void *);
     void *wake_arg;
     atomic_bool stop;
-    _Atomic uint64_t durable; // generation
-    atomic_bool failed;       // set after `why`
+    _Atomic uint64_t durable;      // generation
+    atomic_bool failed;            // set after `why`
     struct bt_store_error failure; // likewise
     char why[WHY];
     uint64_t told; // of the owner: the generation of the last completion

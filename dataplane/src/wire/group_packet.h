@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How messages between members travel: an R2P2 packet of type 5 with the group key's tag, whose payload
 // is one message of wire/group.h and behind it 8 bytes that say which disk its sender has. Besides messages there are
-// notes: a member that nobody speaks with says that it is there, and is told when the group refuses it. And what a member says behind the word DROP.
+// notes: a member that nobody speaks with says that it is there, and is told when the group refuses it. And what a
+// member says behind the word DROP.
 //
 //   packet   R2P2 header with the tag option; message, or note; disk u64
 //   note     0 u8, why u8, id u16, group u32, cluster u64, that member's disk u64

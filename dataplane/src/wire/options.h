@@ -39,8 +39,8 @@ struct bt_options {
     struct bt_addr forwarded; // client identity as the router saw it
     uint64_t trace;
     uint64_t session, session_seq; // who asks for a replicated write, and which of its writes it is
-    uint32_t router_id; // see bt_router_id
-    uint32_t copy;      // which of its router's copies a REQUEST is, or a CANCEL names; never 0
+    uint32_t router_id;            // see bt_router_id
+    uint32_t copy;                 // which of its router's copies a REQUEST is, or a CANCEL names; never 0
     uint8_t class_id, class_flags;
     uint8_t key_id, tag_flags;
     uint16_t tag_offset; // of the 8 tag bytes from the start of the packet

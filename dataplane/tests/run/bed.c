@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// See bed.h.
+#include "bed.h"
+
+#include "unit.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+
+enum { PACKETS = 4096, CLIENT = 100, PATIENCE_MS = 60000 };
+
+/* --- the service --- */
+
+static void on_recv(void *arg, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
+{
+    struct bed_service *s = arg;
+    uint8_t out[8];
+    assert_int_equal(iovcnt, 1);
+    assert_int_equal(iov[0].iov_len, 8);
+    if (!bt_member_read_only(*s->member, handle)) {
+        s->sum += bt_get64(iov[0].iov_base);
+        s->executed++;
+    }
+    bt_put64(out, s->sum);
+    struct iovec answer = {out, sizeof out};
+    assert_int_equal(bt_member_respond(*s->member, handle, &answer, 1), 0);
+    assert_int_equal(bt_member_respond(*s->member, handle, &answer, 1), R2P2_ERR_BAD_ARGUMENT); // once
+}
+
+static size_t on_snapshot(void *arg, uint8_t *out, size_t room)
+{
+    const struct bed_service *s = arg;
+    if (room < 16) {
+        return SIZE_MAX;
+    }
+    bt_put64(out, s->sum);
+    bt_put64(out + 8, s->executed);
+    return 16;
+}
+
+static int on_restore(void *arg, const uint8_t *bytes, size_t n)
+{
+    struct bed_service *s = arg;
+    if (n != 0 && n != 16) {
+        return -1;
+    }
+    s->sum = n != 0 ? bt_get64(bytes) : 0;
+    s->executed = n != 0 ? bt_get64(bytes + 8) : 0;
+    return 0;
+}
+
+static void on_wake(void *arg)
+{
+    (void)arg; // the bed looks at every step
+}
+
+static void on_say(void *arg, bool bad, const char *text)
+{
+    (void)arg;
+    (void)bad;
+    (void)text;
+}
+
+/* --- members --- */
+
+static struct bt_addr address(uint16_t id, uint16_t port)
+{
+    return bt_addr_v4u(0x0a000000u + id, port);
+}
+
+static void folder_of(const struct bed *b, uint16_t id, char *out, size_t room)
+{
+    snprintf(out, room, "%s/m%u", b->folder, id);
+}
+
+/* --- disks: files whose syncs wait or fail when they are told to --- */
+
+static struct bed_disk *of(struct bt_disk *d)
+{
+    return (struct bed_disk *)d;
+}
+
+#define PASS(name, params, args)                                                                                       \
+    static int disk_##name params                                                                                      \
+    {                                                                                                                  \
+        struct bt_disk *f = &of(d)->files.disk;                                                                        \
+        return f->ops->name args;                                                                                      \
+    }
+PASS(create, (struct bt_disk * d, struct bt_disk_file x), (f, x))
+PASS(write, (struct bt_disk * d, struct bt_disk_file x, uint64_t at, const uint8_t *p, uint32_t n), (f, x, at, p, n))
+PASS(sync_names, (struct bt_disk * d), (f))
+PASS(remove, (struct bt_disk * d, struct bt_disk_file x), (f, x))
+PASS(read, (struct bt_disk * d, struct bt_disk_file x, uint64_t at, uint8_t *p, uint32_t n, uint32_t *got),
+     (f, x, at, p, n, got))
+PASS(size, (struct bt_disk * d, struct bt_disk_file x, uint64_t *bytes), (f, x, bytes))
+PASS(list, (struct bt_disk * d, struct bt_disk_file *x, uint32_t most, uint32_t *n), (f, x, most, n))
+
+static int disk_sync(struct bt_disk *d, struct bt_disk_file x)
+{
+    struct bed_disk *b = of(d);
+    while (atomic_load(&b->stalled)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    int fails = atomic_load(&b->fails);
+    return fails != 0 ? fails : b->files.disk.ops->sync(&b->files.disk, x);
+}
+
+static struct bt_disk *open_disk(struct bed *b, uint16_t id, const char *folder)
+{
+    static const struct bt_disk_ops ops = {.create = disk_create,
+                                           .write = disk_write,
+                                           .sync = disk_sync,
+                                           .sync_names = disk_sync_names,
+                                           .remove = disk_remove,
+                                           .read = disk_read,
+                                           .size = disk_size,
+                                           .list = disk_list};
+    char why[200];
+    b->disk[id].disk.ops = &ops;
+    assert_true(bt_files_open(&b->disk[id].files, folder, why, sizeof why));
+    return &b->disk[id].disk;
+}
+
+void bed_start(struct bed *b, uint16_t id)
+{
+    char folder[160], name[8];
+    folder_of(b, id, folder, sizeof folder);
+    snprintf(name, sizeof name, "m%u", id);
+    b->service[id] = (struct bed_service){.member = &b->member[id]};
+    b->calls[id] = (struct r2p2_replica_service){
+        .name = "bed", .recv = on_recv, .snapshot = on_snapshot, .restore = on_restore, .arg = &b->service[id]};
+    struct bt_member_config c = {.document = &b->document,
+                                 .name = name,
+                                 .folder = folder,
+                                 .disk = open_disk(b, id, folder),
+                                 .members = address(id, 8100),
+                                 .clients = address(id, 8000),
+                                 .keys = b->keys,
+                                 .mtu = 1500,
+                                 .pool = &b->pool.pool,
+                                 .txq = &b->txq,
+                                 .service = &b->calls[id],
+                                 .seed = {1, 2, id},
+                                 .incarnation = 1,
+                                 .wake = on_wake,
+                                 .say = on_say};
+    b->member[id] = bt_member_open(&c, b->now);
+    assert_non_null(b->member[id]);
+}
+
+void bed_stop(struct bed *b, uint16_t id)
+{
+    bt_member_close(b->member[id]);
+    bt_files_close(&b->disk[id].files);
+    atomic_store(&b->disk[id].fails, 0);
+    b->member[id] = NULL;
+}
+
+void bed_lose_disk(struct bed *b, uint16_t id)
+{
+    char folder[160], path[512];
+    folder_of(b, id, folder, sizeof folder);
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (e->d_name[0] != '.') {
+            unlink(path);
+        }
+    }
+    if (d != NULL) {
+        closedir(d);
+        rmdir(folder);
+    }
+}
+
+void bed_open(struct bed *b, unsigned voters, unsigned places)
+{
+    memset(b, 0, sizeof *b);
+    snprintf(b->folder, sizeof b->folder, "/tmp/bobtail-run-XXXXXX");
+    assert_non_null(mkdtemp(b->folder));
+    struct bt_group_document *d = &b->document;
+    *d = (struct bt_group_document){.number = 9,
+                                    .election_ms = 100,
+                                    .heartbeat_ms = 20,
+                                    .log_entries = 1024,
+                                    .snapshot_entries = 128,
+                                    .snapshot_bytes = 65536,
+                                    .in_flight = 100,
+                                    .n_founders = voters,
+                                    .n_members = places};
+    memset(d->cluster, 0x5a, sizeof d->cluster);
+    for (unsigned i = 0; i < places; i++) {
+        uint16_t id = (uint16_t)(i + 1);
+        d->member[i] = (struct bt_group_document_member){.id = id,
+                                                         .member_port = 8100,
+                                                         .client_port = 8000,
+                                                         .address = address(id, 8100),
+                                                         .client = address(id, 8000)};
+        snprintf(d->member[i].name, sizeof d->member[i].name, "m%u", id);
+        if (i < voters) {
+            memcpy(d->founder[i], d->member[i].name, sizeof d->founder[i]);
+        }
+    }
+    b->keys.key[0] = (struct bt_key){.id = 1, .bytes = {9, 8, 7}};
+    b->pool_mem = malloc(bt_pool_fixed_bytes(PACKETS));
+    assert_non_null(b->pool_mem);
+    bt_pool_fixed_init(&b->pool, b->pool_mem, PACKETS);
+    bt_txq_init(&b->txq);
+    b->now = 1000000000;
+    for (uint16_t id = 1; id <= voters; id++) {
+        bed_start(b, id);
+    }
+}
+
+void bed_close(struct bed *b)
+{
+    for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+        if (b->member[id] != NULL) {
+            bed_stop(b, id);
+        }
+        bed_lose_disk(b, id);
+    }
+    rmdir(b->folder);
+    free(b->pool_mem);
+}
+
+/* --- the network --- */
+
+static void to_client(struct bed *b, const struct bt_pkt *pkt)
+{
+    struct bt_r2p2_hdr h;
+    if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_CLIENT, &h) == BT_M_OK && h.req_id == b->rid) {
+        b->reply_type = h.type;
+        b->reply_n = h.payload_len < BED_REPLY ? (uint32_t)h.payload_len : (uint32_t)BED_REPLY;
+        memcpy(b->reply, h.payload, b->reply_n);
+    }
+}
+
+static void deliver(struct bed *b, struct bt_pkt *pkt)
+{
+    uint8_t from = pkt->src.ip[15], to = pkt->dst.ip[15];
+    bool gone = to > BED_MEMBERS || b->member[to] == NULL || b->cut[to] || (from <= BED_MEMBERS && b->cut[from]);
+    if (to == CLIENT) {
+        to_client(b, pkt);
+    }
+    if (gone) {
+        bt_pool_put(&b->pool.pool, pkt);
+        return;
+    }
+    pkt->local = (uint16_t)(pkt->dst.port == 8000 ? BT_MEMBER_CLIENTS : BT_MEMBER_MEMBERS);
+    bt_member_receive(b->member[to], b->now, pkt);
+}
+
+void bed_step(struct bed *b)
+{
+    b->now += 1000000;
+    for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+        if (b->member[id] != NULL) {
+            bt_member_turn(b->member[id], b->now, true);
+        }
+    }
+    for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&b->txq)) != NULL;) {
+        deliver(b, pkt);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); // the storage threads
+}
+
+void bed_until(struct bed *b, bool (*so)(struct bed *, uint16_t), uint16_t id)
+{
+    for (int ms = 0; !so(b, id); ms++) {
+        if (ms >= PATIENCE_MS) {
+            for (uint16_t i = 1; i <= BED_MEMBERS; i++) {
+                if (b->member[i] != NULL) {
+                    struct bt_member_status s = bed_status(b, i);
+                    print_message(
+                        "member %u: %s, role %d, term %u, leader %u, commit %u, applied %u, last %u, durable %u\n", i,
+                        s.reason, (int)s.core.role, (unsigned)s.core.term, s.leader, (unsigned)s.core.commit,
+                        (unsigned)s.core.applied, (unsigned)s.core.last, (unsigned)s.core.durable);
+                }
+            }
+            fail();
+        }
+        bed_step(b);
+    }
+}
+
+struct bt_member_status bed_status(struct bed *b, uint16_t id)
+{
+    struct bt_member_status s;
+    bt_member_status(b->member[id], b->now, &s);
+    return s;
+}
+
+uint16_t bed_leader(struct bed *b)
+{
+    uint16_t best = 0;
+    uint64_t term = 0;
+    for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+        if (b->member[id] == NULL || b->cut[id]) {
+            continue;
+        }
+        struct bt_member_status s = bed_status(b, id);
+        if (s.phase == BT_MEMBER_RUNNING && s.core.role == BT_REPLICA_LEADER && s.core.term > term) {
+            best = id;
+            term = s.core.term;
+        }
+    }
+    return best;
+}
+
+bool bed_ask(struct bed *b, const struct bed_ask *a)
+{
+    struct bt_pkt *pkt = bt_pool_get(&b->pool.pool);
+    struct bt_r2p2_hdr h;
+    pkt->src = address(CLIENT, 5000);
+    pkt->dst = address(a->to, 8000);
+    bt_put64(bt_pkt_append(pkt, 8), a->add);
+    bt_r2p2_start(&h, BT_REQUEST, a->policy, true);
+    h.last = true;
+    h.count_or_index = 1;
+    h.req_id = ++b->rid;
+    if (a->session != 0) {
+        h.opt.present = BT_HAS_SESSION;
+        h.opt.session = a->session;
+        h.opt.session_seq = a->seq;
+    }
+    assert_true(bt_r2p2_push_header(pkt, &h));
+    b->reply_type = 0xff;
+    deliver(b, pkt);
+    for (int ms = 0; ms < 1000 && b->reply_type == 0xff; ms++) {
+        bed_step(b);
+    }
+    return b->reply_type == BT_REPLY;
+}
+
+uint64_t bed_sum(const struct bed *b, unsigned at)
+{
+    assert_int_equal(b->reply_n, at + 8);
+    return bt_get64(b->reply + at);
+}
