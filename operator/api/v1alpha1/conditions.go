@@ -369,34 +369,27 @@ const (
 	ReasonNotLeading = "NotLeading"
 )
 
-// Reasons of ReplicationGroup, besides Accepted, NameConflict, InvalidConfiguration,
-// ApplyFailed, NotAccepted, Programmed, Reconciling, Rejected, Unreachable,
-// ConfigUnreadable, KeysLost, NoPods, NotProgrammed, RollingOut and Ready.
+// Reasons of ReplicationGroup, besides those of RpcService.
 const (
 	// ReasonProtocolUnavailable: members of this version do not speak `spec.protocol`.
 	ReasonProtocolUnavailable = "ProtocolUnavailable"
 
-	// ReasonWaitingForMembers: a group begins when all of its members are there, each
-	// with an empty disk; the message says who is missing.
+	// ReasonWaitingForMembers: a group begins when all members are there; who is not?
 	ReasonWaitingForMembers = "WaitingForMembers"
 
-	// ReasonForeignDisk: the disk of a member belongs to another group; the message
-	// names the claim. It is not touched, and the member takes no part.
+	// ReasonForeignDisk: a disk belongs to another group; the message names the claim.
 	ReasonForeignDisk = "ForeignDisk"
 
-	// ReasonNoQuorum: fewer voters answer than must agree. Nothing is answered, and
-	// nothing is lost; the message says what brings them back.
+	// ReasonNoQuorum: fewer voters answer than must agree; the group answers nothing.
 	ReasonNoQuorum = "NoQuorum"
 
 	// ReasonNoLeader: enough voters are there, and none of them leads yet.
 	ReasonNoLeader = "NoLeader"
 
-	// ReasonChangingMembers: the membership is on its way to what `spec.members` asks
-	// for; the message says who is to come and to go.
+	// ReasonChangingMembers: members are to come or to go; the message says which.
 	ReasonChangingMembers = "ChangingMembers"
 
-	// ReasonMembersNotReady: a quorum serves, and a member is not well; the message
-	// says which, and why.
+	// ReasonMembersNotReady: a quorum serves; the message says who is not well, and why.
 	ReasonMembersNotReady = "MembersNotReady"
 )
 
@@ -515,8 +508,7 @@ const (
 	// EventLeaderElected: another member leads, or a later term began.
 	EventLeaderElected = "LeaderElected"
 
-	// EventMembershipChanged: the members' own configuration has other voters or
-	// learners than before.
+	// EventMembershipChanged: there are other voters or learners than before.
 	EventMembershipChanged = "MembershipChanged"
 
 	// EventMemberReplaced: a pod came with an empty disk and is taken in as a new member.

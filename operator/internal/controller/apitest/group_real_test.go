@@ -287,6 +287,19 @@ func (r *writer) end() {
 	}
 }
 
+// loseDisk kills a member, and takes its pod and its disk away.
+func (w *realWorld) loseDisk(place int) {
+	w.t.Helper()
+	w.behind.Lock()
+	p := w.pods[place]
+	w.behind.Unlock()
+	_ = p.proc.Process.Kill()
+	if err := os.RemoveAll(w.disk(place)); err != nil {
+		w.t.Error(err)
+	}
+	w.evicted(place)
+}
+
 // G-1 to G-5 with real members, under writes: the leader's pod is killed, the group
 // grows, shrinks, gets a new image, and loses a disk. Nothing that was acknowledged is
 // lost.
@@ -331,14 +344,7 @@ func TestGroupOfRealMembers(t *testing.T) {
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "3 of 3")
 	some("a new image")
 
-	w.behind.Lock()
-	p := w.pods[1]
-	w.behind.Unlock()
-	_ = p.proc.Process.Kill()
-	if err := os.RemoveAll(w.disk(1)); err != nil {
-		t.Error(err)
-	}
-	w.evicted(1)
+	w.loseDisk(1)
 	eventually(t, "a member in place of the lost one", func() (bool, string) {
 		g = w.group()
 		for _, m := range g.Status.Members {

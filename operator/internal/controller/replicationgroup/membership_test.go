@@ -37,89 +37,94 @@ func ill(v *view, number int) {
 	}
 }
 
+func five(v *view) {
+	v.wanted = 5
+	grown(v, 5)
+	for i := 3; i < 5; i++ {
+		v.force = append(v.force, peer{number: i + 1, ordinal: i, voter: true, healthy: true})
+	}
+}
+func outdated(v *view, places ...int) {
+	for _, p := range places {
+		v.seats[p].outdated = true
+	}
+}
+
+// replaced: the disk of seat 2 was lost, and member 4 came in its place.
+func replaced(v *view) {
+	ill(v, 3)
+	v.seats[2] = seat{ordinal: 2, number: 4, alive: true}
+}
+
+var stepRows = []struct {
+	name   string
+	change func(*view)
+	want   step
+}{
+	{"settled", nil, step{}},
+	{"not formed", func(v *view) { v.formed = false; v.wanted = 5; grown(v, 5) }, step{}},
+	{"nobody leads", func(v *view) { v.leader = 0; outdated(v, 1) }, step{}},
+	{"a change is under way", func(v *view) { v.busy = true; v.wanted = 5; grown(v, 5) }, step{}},
+
+	{"up: the first newcomer is taken in", func(v *view) { v.wanted = 5; grown(v, 5) }, step{stepAdd, 4, 3}},
+	{"up: one that does not run waits", func(v *view) { v.wanted = 5; grown(v, 5); v.seats[3].alive = false }, step{stepAdd, 5, 4}},
+	{"up: nothing of a pod that is not known", func(v *view) { v.wanted = 5; grown(v, 4); v.seats[3].number = 0 }, step{}},
+	{"up: a learner that caught up", func(v *view) {
+		v.wanted = 5
+		grown(v, 4)
+		v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true, lag: caughtUp})
+	}, step{stepPromote, 4, 3}},
+	{"up: a learner that is behind", func(v *view) {
+		v.wanted = 5
+		grown(v, 4)
+		v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true, lag: caughtUp + 1})
+	}, step{}},
+	{"up: a learner that is not well", func(v *view) {
+		v.wanted = 5
+		grown(v, 4)
+		v.force = append(v.force, peer{number: 4, ordinal: 3, lag: 0})
+	}, step{}},
+
+	{"down: the highest seat", func(v *view) { five(v); v.wanted = 3 }, step{stepRemove, 5, 4}},
+	{"down: one that is not well goes first", func(v *view) { five(v); v.wanted = 3; ill(v, 4) }, step{stepRemove, 4, 3}},
+	{"down: of three that are well none goes while two are ill that stay", func(v *view) { five(v); v.wanted = 3; ill(v, 2); ill(v, 3) }, step{}},
+	{"down: the leader goes last", func(v *view) { five(v); v.wanted = 3; v.leader = 5 }, step{stepRemove, 4, 3}},
+	{"down: the leader hands over first", func(v *view) {
+		five(v)
+		v.wanted, v.leader = 3, 5
+		v.force = slices.Delete(v.force, 3, 4)
+		v.inForce(1).lag = 7
+	}, step{stepTransfer, 2, 1}},
+	{"down: a learner that is not wanted", func(v *view) {
+		v.force = append(v.force, peer{number: 4, ordinal: 3})
+	}, step{stepRemove, 4, 3}},
+
+	{"replaced: the successor is taken in", replaced, step{stepAdd, 4, 2}},
+	{"replaced: the old one stays until then", func(v *view) {
+		replaced(v)
+		v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true, lag: caughtUp + 1})
+	}, step{}},
+	{"replaced: promoted", func(v *view) {
+		replaced(v)
+		v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true})
+	}, step{stepPromote, 4, 2}},
+	{"replaced: then the old one goes", func(v *view) {
+		replaced(v)
+		v.force = append(v.force, peer{number: 4, ordinal: 2, voter: true, healthy: true})
+	}, step{stepRemove, 3, 2}},
+
+	{"restart: followers, the highest first", func(v *view) { outdated(v, 0, 1, 2) }, step{stepEvict, 3, 2}},
+	{"restart: the leader hands over, to one that is new", func(v *view) { outdated(v, 0, 2); v.seats[2].outdated = false }, step{stepTransfer, 2, 1}},
+	{"restart: not while another is ill", func(v *view) { outdated(v, 1); ill(v, 3) }, step{}},
+	{"restart: the one that is ill itself", func(v *view) { outdated(v, 0, 1, 2); ill(v, 2) }, step{stepEvict, 2, 1}},
+	{"restart: none where too few are seen to be well", func(v *view) { outdated(v, 1, 2); ill(v, 2); ill(v, 3) }, step{}},
+	{"restart: not while members change", func(v *view) { outdated(v, 1); v.wanted = 5; grown(v, 4); v.seats[3].alive = false }, step{}},
+	{"restart: a process that forgot who it was", func(v *view) { ill(v, 3); v.seats[2].spoilt = true }, step{stepEvict, 3, 2}},
+}
+
 // G-3, G-4, G-5: one thing at a time, and what each of them waits for.
 func TestDecideStep(t *testing.T) {
-	five := func(v *view) {
-		v.wanted = 5
-		grown(v, 5)
-		for i := 3; i < 5; i++ {
-			v.force = append(v.force, peer{number: i + 1, ordinal: i, voter: true, healthy: true})
-		}
-	}
-	outdated := func(v *view, places ...int) {
-		for _, p := range places {
-			v.seats[p].outdated = true
-		}
-	}
-	replaced := func(v *view) { // the disk of seat 2 was lost: member 4 came in its place
-		ill(v, 3)
-		v.seats[2] = seat{ordinal: 2, number: 4, alive: true}
-	}
-	for _, row := range []struct {
-		name   string
-		change func(*view)
-		want   step
-	}{
-		{"settled", nil, step{}},
-		{"not formed", func(v *view) { v.formed = false; v.wanted = 5; grown(v, 5) }, step{}},
-		{"nobody leads", func(v *view) { v.leader = 0; outdated(v, 1) }, step{}},
-		{"a change is under way", func(v *view) { v.busy = true; v.wanted = 5; grown(v, 5) }, step{}},
-
-		{"up: the first newcomer is taken in", func(v *view) { v.wanted = 5; grown(v, 5) }, step{stepAdd, 4, 3}},
-		{"up: one that does not run waits", func(v *view) { v.wanted = 5; grown(v, 5); v.seats[3].alive = false }, step{stepAdd, 5, 4}},
-		{"up: nothing of a pod that is not known", func(v *view) { v.wanted = 5; grown(v, 4); v.seats[3].number = 0 }, step{}},
-		{"up: a learner that caught up", func(v *view) {
-			v.wanted = 5
-			grown(v, 4)
-			v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true, lag: caughtUp})
-		}, step{stepPromote, 4, 3}},
-		{"up: a learner that is behind", func(v *view) {
-			v.wanted = 5
-			grown(v, 4)
-			v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true, lag: caughtUp + 1})
-		}, step{}},
-		{"up: a learner that is not well", func(v *view) {
-			v.wanted = 5
-			grown(v, 4)
-			v.force = append(v.force, peer{number: 4, ordinal: 3, lag: 0})
-		}, step{}},
-
-		{"down: the highest seat", func(v *view) { five(v); v.wanted = 3 }, step{stepRemove, 5, 4}},
-		{"down: one that is not well goes first", func(v *view) { five(v); v.wanted = 3; ill(v, 4) }, step{stepRemove, 4, 3}},
-		{"down: of three that are well none goes while two are ill that stay", func(v *view) { five(v); v.wanted = 3; ill(v, 2); ill(v, 3) }, step{}},
-		{"down: the leader goes last", func(v *view) { five(v); v.wanted = 3; v.leader = 5 }, step{stepRemove, 4, 3}},
-		{"down: the leader hands over first", func(v *view) {
-			five(v)
-			v.wanted, v.leader = 3, 5
-			v.force = slices.Delete(v.force, 3, 4)
-			v.inForce(1).lag = 7
-		}, step{stepTransfer, 2, 1}},
-		{"down: a learner that is not wanted", func(v *view) {
-			v.force = append(v.force, peer{number: 4, ordinal: 3})
-		}, step{stepRemove, 4, 3}},
-
-		{"replaced: the successor is taken in", replaced, step{stepAdd, 4, 2}},
-		{"replaced: the old one stays until then", func(v *view) {
-			replaced(v)
-			v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true, lag: caughtUp + 1})
-		}, step{}},
-		{"replaced: promoted", func(v *view) {
-			replaced(v)
-			v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true})
-		}, step{stepPromote, 4, 2}},
-		{"replaced: then the old one goes", func(v *view) {
-			replaced(v)
-			v.force = append(v.force, peer{number: 4, ordinal: 2, voter: true, healthy: true})
-		}, step{stepRemove, 3, 2}},
-
-		{"restart: followers, the highest first", func(v *view) { outdated(v, 0, 1, 2) }, step{stepEvict, 3, 2}},
-		{"restart: the leader hands over, to one that is new", func(v *view) { outdated(v, 0, 2); v.seats[2].outdated = false }, step{stepTransfer, 2, 1}},
-		{"restart: not while another is ill", func(v *view) { outdated(v, 1); ill(v, 3) }, step{}},
-		{"restart: the one that is ill itself", func(v *view) { outdated(v, 0, 1, 2); ill(v, 2) }, step{stepEvict, 2, 1}},
-		{"restart: none where too few are seen to be well", func(v *view) { outdated(v, 1, 2); ill(v, 2); ill(v, 3) }, step{}},
-		{"restart: not while members change", func(v *view) { outdated(v, 1); v.wanted = 5; grown(v, 4); v.seats[3].alive = false }, step{}},
-		{"restart: a process that forgot who it was", func(v *view) { ill(v, 3); v.seats[2].spoilt = true }, step{stepEvict, 3, 2}},
-	} {
+	for _, row := range stepRows {
 		t.Run(row.name, func(t *testing.T) {
 			if got := decideStep(three(row.change)); got != row.want {
 				t.Errorf("%+v, want %+v", got, row.want)
