@@ -265,7 +265,7 @@ func (c *Client) Change(ctx context.Context, t Target, change GroupChange) (*Gro
 		return nil, &ReadError{Kind: Garbled, Target: t, Err: err}
 	}
 	out := &GroupChanged{}
-	if err := c.send(ctx, t, http.MethodPost, GroupPath, nil, bytes.NewReader(text), out); err != nil {
+	if err := c.send(ctx, t, question{method: http.MethodPost, path: GroupPath, content: bytes.NewReader(text)}, out); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -46,18 +46,30 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, p *plan) *outcome {
 	if p.secrets && (!out.note(r.writeKeys(ctx, s, p)) || !out.note(r.writeCertificate(ctx, s, p))) {
 		return out
 	}
-	for _, o := range p.objects {
-		if !p.accepted.OK() || !out.note(r.applied.Apply(ctx, o, true)) {
-			break
-		}
-	}
-	if p.hash != "" && p.failed == nil && (out.accepted.OK() || s.live != nil && !p.accepted.OK()) {
-		out.note(r.applied.Apply(ctx, render.ConfigMap(p.input, p.text, p.hash), true))
-	}
+	r.writeObjects(ctx, p, out)
+	r.writeDocument(ctx, s, p, out)
 	if out.accepted.OK() && out.failed == nil && s.liveHash == p.hash { // members can know what the step is about
 		r.take(ctx, s, p.step, out)
 	}
 	return out
+}
+
+// writeObjects writes what a specification that was accepted renders to, up to the first
+// object that is refused.
+func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
+	for _, o := range p.objects {
+		if !p.accepted.OK() || !out.note(r.applied.Apply(ctx, o, true)) {
+			return
+		}
+	}
+}
+
+// writeDocument comes last: only when the API server has taken every object may members
+// hear of it.
+func (r *Reconciler) writeDocument(ctx context.Context, s *snapshot, p *plan, out *outcome) {
+	if p.hash != "" && p.failed == nil && (out.accepted.OK() || s.live != nil && !p.accepted.OK()) {
+		out.note(r.applied.Apply(ctx, render.ConfigMap(p.input, p.text, p.hash), true))
+	}
 }
 
 // writeRecord writes down who the members are, before anybody is told.

@@ -50,8 +50,8 @@ func outdated(v *view, places ...int) {
 	}
 }
 
-// replaced: the disk of seat 2 was lost, and member 4 came in its place.
-func replaced(v *view) {
+// replacedDisk: the disk of seat 2 was lost, and member 4 came in its place.
+func replacedDisk(v *view) {
 	ill(v, 3)
 	v.seats[2] = seat{ordinal: 2, number: 4, alive: true}
 }
@@ -99,17 +99,17 @@ var stepRows = []struct {
 		v.force = append(v.force, peer{number: 4, ordinal: 3})
 	}, step{stepRemove, 4, 3}},
 
-	{"replaced: the successor is taken in", replaced, step{stepAdd, 4, 2}},
+	{"replaced: the successor is taken in", replacedDisk, step{stepAdd, 4, 2}},
 	{"replaced: the old one stays until then", func(v *view) {
-		replaced(v)
+		replacedDisk(v)
 		v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true, lag: caughtUp + 1})
 	}, step{}},
 	{"replaced: promoted", func(v *view) {
-		replaced(v)
+		replacedDisk(v)
 		v.force = append(v.force, peer{number: 4, ordinal: 2, healthy: true})
 	}, step{stepPromote, 4, 2}},
 	{"replaced: then the old one goes", func(v *view) {
-		replaced(v)
+		replacedDisk(v)
 		v.force = append(v.force, peer{number: 4, ordinal: 2, voter: true, healthy: true})
 	}, step{stepRemove, 3, 2}},
 

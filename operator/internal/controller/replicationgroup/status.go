@@ -130,44 +130,55 @@ func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Ve
 	if !accepted.OK() {
 		return verdict.No(v1alpha1.ReasonNotAccepted, stillServing(s))
 	}
-	var waiting, unreachable, unread []string
-	pods, acknowledged := 0, 0
+	if s.keys == nil && s.live != nil {
+		return verdict.No(v1alpha1.ReasonKeysLost, fmt.Sprintf("Secret %s with the packet keys is gone: members that run go on with the ones they hold, a pod that starts waits; put the Secret back from a backup", render.KeysName(s.group)))
+	}
+	if p.hash == "" {
+		return verdict.No(v1alpha1.ReasonReconciling, "the group has not begun, so there is no configuration yet")
+	}
+	by := map[string][]string{} // pods, by what they make of the document
+	pods := 0
 	for _, place := range s.places {
 		pod := s.pods[place]
 		if !live(pod) {
 			continue
 		}
 		pods++
-		a := s.states[pod.Name]
-		switch {
-		case a == nil:
-			unreachable = append(unreachable, pod.Name)
-		case p.hash != "" && a.AppliedHash == p.hash:
-			acknowledged++
-		case a.LastError != nil && a.LastError.Hash == p.hash && p.hash != "":
-			return verdict.No(v1alpha1.ReasonRejected, fmt.Sprintf("%s refused the configuration: %s: %s; the previous one keeps serving", pod.Name, a.LastError.Field, a.LastError.Message))
-		case a.Watch.Failing():
-			unread = append(unread, pod.Name+" ("+a.Watch.Error+")")
-		default:
-			waiting = append(waiting, pod.Name)
+		what, more := acknowledgement(s.states[pod.Name], p.hash)
+		if what == v1alpha1.ReasonRejected {
+			return verdict.No(what, pod.Name+" refused the configuration: "+more+"; the previous one keeps serving")
+		}
+		by[what] = append(by[what], pod.Name+more)
+	}
+	tally := fmt.Sprintf("%d of %d members acknowledged generation %d", len(by[v1alpha1.ReasonProgrammed]), pods, s.group.Generation)
+	for _, stands := range []struct{ reason, says string }{
+		{v1alpha1.ReasonConfigUnreadable, "the sidecar cannot read its configuration, of "},
+		{v1alpha1.ReasonReconciling, "waiting for "},
+		{v1alpha1.ReasonUnreachable, "no answer from the sidecar of "},
+	} {
+		if names := by[stands.reason]; len(names) > 0 {
+			return verdict.No(stands.reason, tally+"; "+stands.says+strings.Join(names, ", "))
 		}
 	}
-	tally := fmt.Sprintf("%d of %d members acknowledged generation %d", acknowledged, pods, s.group.Generation)
-	switch {
-	case s.keys == nil && s.live != nil:
-		return verdict.No(v1alpha1.ReasonKeysLost, fmt.Sprintf("Secret %s with the packet keys is gone: members that run go on with the ones they hold, a pod that starts waits; put the Secret back from a backup", render.KeysName(s.group)))
-	case p.hash == "":
-		return verdict.No(v1alpha1.ReasonReconciling, "the group has not begun, so there is no configuration yet")
-	case len(unread) > 0:
-		return verdict.No(v1alpha1.ReasonConfigUnreadable, tally+"; the sidecar cannot read its configuration, of "+strings.Join(unread, ", "))
-	case len(waiting) > 0:
-		return verdict.No(v1alpha1.ReasonReconciling, tally+"; waiting for "+strings.Join(waiting, ", "))
-	case len(unreachable) > 0:
-		return verdict.No(v1alpha1.ReasonUnreachable, tally+"; no answer from the sidecar of "+strings.Join(unreachable, ", "))
-	case pods == 0:
+	if pods == 0 {
 		return verdict.No(v1alpha1.ReasonNoPods, "no member pod is running")
 	}
 	return verdict.Yes(v1alpha1.ReasonProgrammed, tally)
+}
+
+// acknowledgement is what a sidecar says of a document: Programmed, or the reason why not.
+func acknowledgement(state *dataplane.SidecarState, hash string) (reason, more string) {
+	switch {
+	case state == nil:
+		return v1alpha1.ReasonUnreachable, ""
+	case state.AppliedHash == hash:
+		return v1alpha1.ReasonProgrammed, ""
+	case state.LastError != nil && state.LastError.Hash == hash:
+		return v1alpha1.ReasonRejected, state.LastError.Field + ": " + state.LastError.Message
+	case state.Watch.Failing():
+		return v1alpha1.ReasonConfigUnreadable, " (" + state.Watch.Error + ")"
+	}
+	return v1alpha1.ReasonReconciling, ""
 }
 
 func stillServing(s *snapshot) string {
@@ -415,6 +426,10 @@ func (r *Reconciler) announce(before, after *v1alpha1.ReplicationGroup) {
 		}
 		r.Events.Eventf(after, nil, kind, c.Reason, c.Type, "%s is %s: %s", c.Type, c.Status, c.Message)
 	}
+	r.announceMembers(before, after)
+}
+
+func (r *Reconciler) announceMembers(before, after *v1alpha1.ReplicationGroup) {
 	b, a := before.Status, after.Status
 	if a.Leader != "" && (a.Leader != b.Leader || a.Term != b.Term) {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventLeaderElected, "Elect", "%s leads in term %d", a.Leader, a.Term)
@@ -423,12 +438,24 @@ func (r *Reconciler) announce(before, after *v1alpha1.ReplicationGroup) {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventMembershipChanged, "ChangeMembers", "members: %s; before: %s", is, was)
 	}
 	for _, m := range a.Members {
-		for _, o := range b.Members {
-			if o.Pod == m.Pod && o.Number < m.Number && !slices.ContainsFunc(b.Members, func(x v1alpha1.GroupMemberStatus) bool { return x.Number == m.Number && x.Role != "" }) {
-				r.Events.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventMemberReplaced, "Replace", "%s came with an empty disk: it is taken in as member %d in place of %d", m.Pod, m.Number, o.Number)
-			}
+		if old := replaced(b.Members, m); old != 0 {
+			r.Events.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventMemberReplaced, "Replace", "%s came with an empty disk: it is taken in as member %d in place of %d", m.Pod, m.Number, old)
 		}
 	}
+}
+
+// replaced is the member in whose pod a new one came just now; 0: none.
+func replaced(before []v1alpha1.GroupMemberStatus, m v1alpha1.GroupMemberStatus) int32 {
+	old := int32(0)
+	for _, o := range before {
+		switch {
+		case o.Number == m.Number && o.Role != "": // it was told already
+			return 0
+		case o.Pod == m.Pod && o.Number < m.Number:
+			old = o.Number
+		}
+	}
+	return old
 }
 
 // warns are reasons for which somebody may have to act.
