@@ -29,6 +29,8 @@ type outcome struct {
 	accepted verdict.Verdict
 	// before is the object as it stands after the record was written.
 	before *v1alpha1.ReplicationGroup
+	// set is the version of the StatefulSet as it was last written; "": not by this process.
+	set string
 	// refused is what the leader or the disruption budget said against the step, which
 	// is tried again.
 	refused string
@@ -60,6 +62,9 @@ func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
 	for _, o := range p.objects {
 		if !p.accepted.OK() || !out.note(r.applied.Apply(ctx, o, true)) {
 			return
+		}
+		if o.GetObjectKind().GroupVersionKind().Kind == "StatefulSet" {
+			out.set = r.applied.Written(o)
 		}
 	}
 }

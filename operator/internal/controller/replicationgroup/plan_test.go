@@ -333,6 +333,7 @@ func TestReady(t *testing.T) {
 			g.Phase, g.Reason = dataplane.PhaseFailed, reasonDiskForeign
 		}, v1alpha1.ReasonForeignDisk, "delete PersistentVolumeClaim data-orders-member-2 and its pod"},
 		{"restarts", func(s *scene) { s.pods[1].Labels[appsv1.ControllerRevisionHashLabelKey] = "old" }, v1alpha1.ReasonRollingOut, "the leader's last"},
+		{"the StatefulSet's controller has yet to look", func(s *scene) { s.set.Generation = 2 }, v1alpha1.ReasonRollingOut, "the StatefulSet has just been changed"},
 		{"not acknowledged", func(s *scene) { s.states["orders-member-1"].AppliedHash = "" }, v1alpha1.ReasonNotProgrammed, "waiting for orders-member-1"},
 		{"keys are lost", func(s *scene) { s.keys = nil }, v1alpha1.ReasonNotProgrammed, "Secret orders-keys with the packet keys is gone"},
 	} {
@@ -421,6 +422,17 @@ func TestShownLag(t *testing.T) {
 	for lag, want := range map[int64]int64{0: 0, 127: 0, 128: 120, 999: 990, 12345: 12000} {
 		if got := shownLag(lag); got != want {
 			t.Errorf("%d is shown as %d", lag, got)
+		}
+	}
+}
+
+// A StatefulSet that is older than what was written tells nothing of its pods.
+func TestReadyWaitsForWhatWasWritten(t *testing.T) {
+	s := newScene(t).formedBy(3)
+	p := planFor(s.snapshot)
+	for written, ready := range map[string]bool{"": true, "g1": true, "g2": false} {
+		if v := conclude(s.snapshot, p, &outcome{accepted: p.accepted, before: s.group, set: written}); v.ready.OK() != ready {
+			t.Errorf("written %q: %+v", written, v.ready)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -32,7 +33,7 @@ type verdicts struct {
 func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	v := verdicts{accepted: done.accepted, members: membersOf(s, p.record, p.view)}
 	v.programmed = decideProgrammed(s, p, v.accepted)
-	v.ready = decideReady(s, p, v)
+	v.ready = decideReady(s, p, v, unobserved(s, done.set))
 	if done.refused != "" && !v.ready.OK() {
 		v.ready.Message += "; " + done.refused
 	}
@@ -189,7 +190,7 @@ func stillServing(s *snapshot) string {
 }
 
 // decideReady is the summary.
-func decideReady(s *snapshot, p *plan, v verdicts) verdict.Verdict {
+func decideReady(s *snapshot, p *plan, v verdicts, unobserved bool) verdict.Verdict {
 	unwell := troubles(s, p.record, v.members)
 	switch {
 	case !v.accepted.OK():
@@ -211,6 +212,8 @@ func decideReady(s *snapshot, p *plan, v verdicts) verdict.Verdict {
 		return verdict.No(v1alpha1.ReasonChangingMembers, serving+"; "+changing(v.members, p.view.wanted)+unwell)
 	case healthy < voters:
 		return verdict.No(v1alpha1.ReasonMembersNotReady, serving+unwell)
+	case unobserved:
+		return verdict.No(v1alpha1.ReasonRollingOut, serving+"; the StatefulSet has just been changed")
 	case slices.ContainsFunc(p.view.seats, func(s seat) bool { return s.outdated }):
 		return verdict.No(v1alpha1.ReasonRollingOut, serving+"; pods of an earlier specification are restarted one at a time, the leader's last")
 	case s.set == nil || len(s.places) != p.view.wanted:
@@ -219,6 +222,13 @@ func decideReady(s *snapshot, p *plan, v verdicts) verdict.Verdict {
 		return verdict.No(v1alpha1.ReasonNotProgrammed, serving+"; "+v.programmed.Message)
 	}
 	return verdict.Yes(v1alpha1.ReasonReady, serving)
+}
+
+// unobserved says that nobody can know yet which pods are of the present specification:
+// the StatefulSet that was read is older than what was written, or its controller has yet
+// to look at it.
+func unobserved(s *snapshot, written string) bool {
+	return s.set == nil || written != "" && apply.Version(s.set) != written || s.set.Status.ObservedGeneration != s.set.Generation
 }
 
 // waitingToBegin says who is missing before a group can begin.
